@@ -39,6 +39,7 @@ type exploration struct {
 	hostile, slow bool
 	core, probes  bool
 	buggify, disk bool
+	replace       bool
 	invariants    bool
 
 	ctx    context.Context
@@ -66,6 +67,7 @@ one in which clients send for ten times as long.
 With --core a world goes on when its faults are over: regions are lost for good, and what is left must answer within the protocol's bound.
 With --buggify replicas do on purpose what they may do and rarely do, at points that the seed switches on: FoundationDB's word for it.
 With --disk nodes keep logs on disks that take time to sync, lose what was not synced when their node crashes, and cannot always be read.
+With --replace nodes lose their processes and memory, and new incarnations take their places, where the engine can take them in.
 With --invariants replicas are asked after every step whether what they believe holds, which takes some times as long.
 With --probes it counts the rare places of the protocols that the worlds reach, such as recoveries and elections.
 With --broken it does so to databases that are wrong on purpose, each of which must be caught. The same seed gives the same execution.
@@ -99,6 +101,7 @@ With --shard I/N it runs every N-th of the seeds, so that N machines share them,
 	cmd.Flags().BoolVar(&x.core, "core", false, "add a second phase to the worlds, in which regions that the database survives without are lost for good and the clients of the others must be answered in time")
 	cmd.Flags().BoolVar(&x.buggify, "buggify", false, "have replicas do now and then what they may do and rarely do, such as to suspect a node that is merely slow")
 	cmd.Flags().BoolVar(&x.disk, "disk", false, "make worlds of bad disks: nodes that crash lose what they had not synced, and logs cannot be read where the database survives that")
+	cmd.Flags().BoolVar(&x.replace, "replace", false, "make worlds in which nodes lose their processes and memory and are replaced, where the engine takes new incarnations in")
 	cmd.Flags().BoolVar(&x.invariants, "invariants", false, "ask replicas after every step whether what they believe holds, and name the first invariant that does not")
 	cmd.Flags().BoolVar(&x.probes, "probes", false, "print how often the worlds reach the probes of the protocols, with half of the seeds in hostile worlds, and fail when one is never reached")
 	cmd.Flags().BoolVar(&x.shrink, "shrink", false, "look for the least world in which the same goes wrong as with a failing seed, and tell what happens in it; with --trace show its messages")
@@ -148,8 +151,10 @@ func (x *exploration) check() (err error) {
 		return usageError("--seeds: 0 is not at least 1")
 	case index >= x.count:
 		return usageError("--shard: %q has none of %d seeds", x.shard, x.count)
-	case (x.hostile || x.slow || x.core || x.buggify || x.disk) && x.broken:
-		return usageError("--hostile, --slow, --core, --buggify, --disk: databases that are wrong on purpose are caught in the worlds that suit their mistakes; leave these or --broken out")
+	case (x.hostile || x.slow || x.core || x.buggify || x.disk || x.replace) && x.broken:
+		return usageError("--hostile, --slow, --core, --buggify, --disk, --replace: databases that are wrong on purpose are caught in the worlds that suit their mistakes; leave these or --broken out")
+	case x.replace && (x.disk || x.core):
+		return usageError("--replace: in its worlds no node has a log and no region is lost for good; leave it or --disk and --core out")
 	case x.probes && (x.broken || x.trace):
 		return usageError("--probes: it counts what happens in the worlds of engines that are right; leave --broken and --trace out")
 	case x.probes && x.count < 2 && !x.hostile && !x.slow:
@@ -166,13 +171,13 @@ func (x *exploration) check() (err error) {
 }
 
 func (x *exploration) run() error {
-	x.reach = explore.NewReach(x.names, x.buggify, false)
+	x.reach = explore.NewReach(x.names, x.buggify, x.replace)
 	progress, err := x.progress()
 	if err != nil {
 		return usageError("--state: %v", err)
 	}
 	for _, name := range x.names {
-		c := explore.Config{Engine: x.table[name], Hostile: x.hostile, Slow: x.slow, Core: x.core, Buggify: x.buggify, Disk: x.disk}
+		c := explore.Config{Engine: x.table[name], Hostile: x.hostile, Slow: x.slow, Core: x.core, Buggify: x.buggify, Disk: x.disk, Replace: x.replace}
 		if d, ok := x.hunted[name]; ok {
 			c = explore.ConfigOf(d)
 		}
@@ -196,7 +201,7 @@ func (x *exploration) progress() (*explore.Progress, error) {
 	if x.state == "" {
 		return nil, nil //nolint:nilnil // none was asked for
 	}
-	worlds := fmt.Sprintf("hostile %v, slow %v, core %v, buggify %v, disk %v, invariants %v, level %s", x.hostile, x.slow, x.core, x.buggify, x.disk, x.invariants, x.level)
+	worlds := fmt.Sprintf("hostile %v, slow %v, core %v, buggify %v, disk %v, replace %v, invariants %v, level %s", x.hostile, x.slow, x.core, x.buggify, x.disk, x.replace, x.invariants, x.level)
 	build, err := version.Build()
 	if err != nil {
 		return nil, err

@@ -47,6 +47,9 @@ type Config struct {
 	// Disk makes other worlds of the seeds: nodes have logs wherever that is possible, syncs take time, those that crash lose what they had
 	// not synced, and logs cannot be read where the database survives that.
 	Disk bool
+	// Replace makes other worlds of the seeds, where the engine replaces lost nodes: none has a log, and nodes lose their processes
+	// and memory, one after the other or all of a region at once, and empty ones take their places. No region is lost for good.
+	Replace bool
 	// Invariants asks replicas after every step whether what they believe holds, and looks at their rows: what is wrong shows there
 	// before it shows in answers. It changes nothing about a world, and takes some times as long.
 	Invariants bool
@@ -66,7 +69,7 @@ type Result struct {
 	Engine                string
 	Broken, Hostile, Slow bool
 	Core, Buggify, Disk   bool
-	Invariants            bool
+	Replace, Invariants   bool
 	Seed                  uint64
 	// Level is the Config's.
 	Level isolation.Level
@@ -90,6 +93,8 @@ type Result struct {
 	// Torn counts the inputs that logs have lost, Unread tells that one could not be read.
 	Torn   int
 	Unread bool
+	// Replaced counts the nodes that were lost and replaced.
+	Replaced int
 	// Cored tells that there was a second phase, and Slowest is how long its slowest transaction took.
 	Cored   bool
 	Slowest time.Duration
@@ -180,6 +185,9 @@ func (r *Result) command() string {
 	if r.Buggify && !r.Broken {
 		flags += " --buggify"
 	}
+	if r.Replace && !r.Broken {
+		flags += " --replace"
+	}
 	if r.Invariants {
 		flags += " --invariants"
 	}
@@ -238,7 +246,7 @@ func Run(c Config) *Result {
 const maxEvents = 50_000_000
 
 func newResult(c Config) *Result {
-	return &Result{Engine: c.Engine.Name, Broken: c.Broken, Hostile: c.Hostile, Slow: c.Slow, Core: c.Core, Buggify: c.Buggify, Disk: c.Disk, Invariants: c.Invariants, Seed: c.Seed, Level: c.Level}
+	return &Result{Engine: c.Engine.Name, Broken: c.Broken, Hostile: c.Hostile, Slow: c.Slow, Core: c.Core, Buggify: c.Buggify, Disk: c.Disk, Replace: c.Replace, Invariants: c.Invariants, Seed: c.Seed, Level: c.Level}
 }
 
 // run runs the world and judges it. What it returns beside the result tells what has happened.
@@ -252,7 +260,7 @@ func (w *world) run(c Config) (res *Result, e *execution) {
 	e = newExecution(c, w, &res.Probes)
 	defer func() {
 		p := recover()
-		res.Events, res.Torn = e.sim.Events(), e.torn
+		res.Events, res.Torn, res.Replaced = e.sim.Events(), e.torn, e.replaced
 		defer func() {
 			if b := e.sim.Broken(); b != nil {
 				res.Invariant = b.Name
@@ -292,6 +300,10 @@ type execution struct {
 	pending int
 	// torn counts the inputs that logs have lost.
 	torn int
+	// replaced counts the nodes that were lost and replaced.
+	replaced int
+	// away counts those of them whose next incarnations have not come yet.
+	away int
 }
 
 func newExecution(c Config, w *world, probes *probe.Hits) *execution {
@@ -353,6 +365,8 @@ func (e *execution) inject(f fault) {
 		e.sim.Restart(f.node)
 	case jump:
 		e.sim.SetClock(f.node, e.offsets[f.node]+f.by)
+	case vanish:
+		e.vanish(f)
 	case lose, unreadable:
 		t := e.topology
 		for n := range geo.NodeID(t.Nodes()) {
@@ -403,8 +417,8 @@ func (e *execution) watch(c Config) {
 	e.restless = simtest.Restless(e.sim, e.topology)
 }
 
-// quiet reports whether the living nodes have nothing pending.
-func (e *execution) quiet() bool { return e.sim.Pending() == 0 }
+// quiet reports whether all nodes that will live do, and have nothing pending.
+func (e *execution) quiet() bool { return e.away == 0 && e.sim.Pending() == 0 }
 
 // open counts the transactions that have no answer, and those of scripts that are not sent yet.
 func (e *execution) open() (n int) {
@@ -454,7 +468,7 @@ func (e *execution) judge(c Config, res *Result) {
 				cl.open, e.topology.Regions[r], patience)
 		}
 	}
-	if doubtful > 0 && !res.Lost && !res.Restarted {
+	if doubtful > 0 && !res.Lost && !res.Restarted && e.replaced == 0 {
 		res.problem(Doubtful, "completion: %d transactions were refused or ended with an unknown outcome, although no node was lost", doubtful)
 	}
 	if err := e.taps.Finish(); err != nil {

@@ -223,8 +223,15 @@ func (e *execution) drawFaults(d *spacetime.Diagram, lane int, nodes map[geo.Nod
 			to = max(end, f.at)
 		}
 		bar(f, to, open)
-		if f.kind == crash {
+		switch {
+		case f.kind == crash:
 			down(f.node, f.at, to, open, "down")
+		case f.kind == vanish:
+			for n := range geo.NodeID(t.Nodes()) {
+				if n == f.node && !f.region || f.region && t.RegionOf(n) == f.a {
+					down(n, f.at, f.at+f.by, false, "lost, and is replaced")
+				}
+			}
 		}
 	}
 	for _, f := range slices.Concat(e.faults, e.core.faults) {

@@ -143,7 +143,7 @@ func (w *world) reshape(kept []geo.Region, partitions, replicas int) {
 				f.b, okB = region(f.b)
 			case lose:
 				f.a, ok = region(f.a)
-			case unreadable:
+			case unreadable, vanish:
 				f.a, ok = region(f.a)
 				f.node, okB = node(f.node)
 			default:
@@ -211,6 +211,8 @@ func (w *world) legal(e *protocol.Engine) bool {
 		}
 		switch touches := slices.Contains(lost, f.a) || slices.Contains(lost, f.b); {
 		case f.kind == cut && touches && !s.InFlight, f.kind == crash && !w.durable:
+			return false
+		case f.kind == vanish && (w.durable || !w.replaces(e, f)):
 			return false
 		case f.kind == jump && (e.ClockBound == nil || f.by.Abs() > e.ClockBound(w.params)/2):
 			return false

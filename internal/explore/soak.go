@@ -61,6 +61,8 @@ type Summary struct {
 	// Torn counts the seeds in which logs lost what was not synced, Unread those in which one could not be read.
 	Torn   int `json:"torn,omitempty"`
 	Unread int `json:"unread,omitempty"`
+	// Replaced counts the nodes that were lost and replaced.
+	Replaced int `json:"replaced,omitempty"`
 }
 
 // String is one line that ends with "N passed, N failed", and names the least seed that failed.
@@ -68,6 +70,9 @@ func (s *Summary) String() string {
 	disks := ""
 	if s.Torn+s.Unread > 0 {
 		disks = fmt.Sprintf(", %d lost the end of a log, %d a whole one", s.Torn, s.Unread)
+	}
+	if s.Replaced > 0 {
+		disks += fmt.Sprintf(", %d nodes were lost and replaced", s.Replaced)
 	}
 	text := fmt.Sprintf("%s: %v, %d transactions, %d committed, %v of virtual time, %d seeds lost a region, %d restarted nodes%s: %d passed, %d failed",
 		s.Engine, s.Seeds, s.Transactions, s.Committed, s.Virtual.Round(time.Second), s.Lost, s.Restarted, disks, s.Passed, s.Failed)
@@ -132,10 +137,11 @@ func (s *Summary) Add(o Summary) {
 	s.Virtual += o.Virtual
 	s.Torn += o.Torn
 	s.Unread += o.Unread
+	s.Replaced += o.Replaced
 }
 
 func (s *Summary) add(r *Result) {
-	one := Summary{Seeds: Seeds{Count: 1}, Transactions: int64(r.Transactions), Committed: int64(r.Committed), Virtual: r.Virtual}
+	one := Summary{Seeds: Seeds{Count: 1}, Transactions: int64(r.Transactions), Committed: int64(r.Committed), Virtual: r.Virtual, Replaced: r.Replaced}
 	if r.Passed() {
 		one.Passed = 1
 	} else {

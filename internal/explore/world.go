@@ -44,7 +44,9 @@ type fault struct {
 	kind faultKind
 	a, b geo.Region    // b only for cuts and heals
 	node geo.NodeID    // for crashes, restarts, jumps, and logs that cannot be read
-	by   time.Duration // for jumps
+	by   time.Duration // for jumps, and how long after a node's loss its next incarnation comes
+	// region says that all nodes of region a lose their memory.
+	region bool
 	// loses is how much of what a crashed node had not synced is lost, in percent.
 	loses int
 }
@@ -58,6 +60,7 @@ const (
 	crash
 	restart
 	jump       // of a clock
+	vanish     // of a node's process and memory, or of all of a region's, which new incarnations replace
 	unreadable // the log of a node that starts again: its region is lost
 )
 
@@ -77,6 +80,11 @@ func (f fault) describe(t *geo.Topology) string {
 		return "crash " + t.NodeName(f.node)
 	case restart:
 		return "restart " + t.NodeName(f.node)
+	case vanish:
+		if f.region {
+			return fmt.Sprintf("the nodes of region %s lose their processes and memory, new incarnations take their places after %v", t.Regions[f.a], f.by)
+		}
+		return fmt.Sprintf("%s loses its process and memory, a new incarnation takes its place after %v", t.NodeName(f.node), f.by)
 	case unreadable:
 		return fmt.Sprintf("%s cannot read its log, lose region %s", t.NodeName(f.node), t.Regions[f.a])
 	case jump:
@@ -104,6 +112,7 @@ const (
 	chanceTurns   = 112
 	chanceDisks   = 113
 	chanceSyncs   = 114
+	chanceLosses  = 115
 	chanceHomes   = 109 // 106 to 108 would change worlds of seeds that once failed
 )
 
@@ -148,6 +157,9 @@ func newWorld(c Config) (*world, error) {
 	w.makeJumps(c.Engine, chance(c.Seed, chanceClocks))
 	if c.Disk {
 		w.makeDisks(c.Engine, chance(c.Seed, chanceDisks))
+	}
+	if c.Replace {
+		w.makeLosses(c.Engine, chance(c.Seed, chanceLosses))
 	}
 	if c.Buggify {
 		w.rare = buggify.NewPlan(c.Seed, max(w.calm, w.load.until))
@@ -422,6 +434,9 @@ func (w *world) sortFaults() {
 	slices.SortStableFunc(w.faults, func(x, y fault) int { return int(x.at - y.at) })
 	for _, f := range w.faults {
 		w.calm = max(w.calm, f.at)
+		if f.kind == vanish {
+			w.calm = max(w.calm, f.at+f.by)
+		}
 	}
 }
 

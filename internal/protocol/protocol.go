@@ -173,9 +173,9 @@ type Config struct {
 	// Incarnation counts the processes in the node's place that have lost what they knew: 0 for the first. The Store of a later
 	// one is filled with the rows that are everywhere alone, which nobody writes.
 	Incarnation uint32
-	Topology   *geo.Topology
-	Params     Params
-	Procedures *txn.Registry
+	Topology    *geo.Topology
+	Params      Params
+	Procedures  *txn.Registry
 	// Store holds the node's part of the data; Engine.NewStore has made it. The driver fills it before the first transaction,
 	// and again between runs when every replica is quiet; otherwise it is the replica's own.
 	Store store.Store

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/geobench/geobench/internal/fifo"
@@ -56,6 +57,12 @@ func (s *Sim) Replace(id geo.NodeID) {
 		}
 		s.transmit(n.id, p.id, s.keep(item{kind: onReplaced, from: n.id, to: p.id, size: helloBytes, life: n.incarnation, sent: s.now}), helloBytes)
 	}
+}
+
+// Whole reports whether every node lives and says that all that it has copies of has as many of them as at first. The engine's
+// replicas must be protocol.Rejoiners.
+func (s *Sim) Whole() bool {
+	return !slices.ContainsFunc(s.nodes, func(n *node) bool { return n.dead || !n.replica.(protocol.Rejoiner).Whole() })
 }
 
 // rowsEverywhere returns the rows that every node has and nobody writes, whoever fills a store.

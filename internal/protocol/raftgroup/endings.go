@@ -1,6 +1,7 @@
 package raftgroup
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -12,7 +13,23 @@ import (
 // Endings are the transactions that have ended in a group, and how: a part of the state that its log makes. They are
 // remembered for as long as somebody may ask for them: until the coordinator says that all its transactions below a
 // number have ended in all their groups.
-type Endings[O any] map[geo.NodeID]*endings[O]
+type Endings[O any] map[source]*endings[O]
+
+// source is an incarnation of a coordinator. What an earlier one has left behind is not over when all of a later one's is.
+type source struct {
+	coordinator geo.NodeID
+	incarnation uint64
+}
+
+// firstBits is how many of a number's bits count the transactions of an incarnation.
+const firstBits = 40
+
+// First is the number of the first transaction that an incarnation of a coordinator names.
+func First(incarnation uint32) uint64 { return uint64(incarnation)<<firstBits + 1 }
+
+func (s source) compare(o source) int {
+	return cmp.Or(cmp.Compare(s.coordinator, o.coordinator), cmp.Compare(s.incarnation, o.incarnation))
+}
 
 // endings are those of a coordinator.
 type endings[O any] struct {
@@ -26,22 +43,25 @@ type ending[O any] struct {
 	outcome O
 }
 
-// of returns what has ended of a coordinator's transactions.
-func (s Endings[O]) of(c geo.NodeID) *endings[O] {
-	e := s[c]
+// of returns what has ended of the transactions of a coordinator's incarnation that one number belongs to.
+func (s Endings[O]) of(c geo.NodeID, number uint64) *endings[O] {
+	from := source{c, number >> firstBits}
+	e := s[from]
 	if e == nil {
-		e = &endings[O]{}
-		s[c] = e
+		e = &endings[O]{done: from.incarnation << firstBits}
+		s[from] = e
 	}
 	return e
 }
 
 // Finish notes how a transaction ended.
-func (s Endings[O]) Finish(n Name, o O) { s.of(n.Coordinator).recent.Push(ending[O]{n.Number, o}) }
+func (s Endings[O]) Finish(n Name, o O) {
+	s.of(n.Coordinator, n.Number).recent.Push(ending[O]{n.Number, o})
+}
 
 // Forget forgets a coordinator's transactions below a number, and calls each for them.
 func (s Endings[O]) Forget(c geo.NodeID, done uint64, each func(Name)) {
-	e := s.of(c)
+	e := s.of(c, done)
 	e.done = max(e.done, done)
 	for e.recent.Len() > 0 && e.recent.Front().number < e.done {
 		each(Name{c, e.recent.Front().number})
@@ -52,7 +72,7 @@ func (s Endings[O]) Forget(c geo.NodeID, done uint64, each func(Name)) {
 // Look returns how a transaction ended, if it has, or whether it may have been forgotten. It goes through all that is
 // remembered of the coordinator, which is little unless one of its transactions takes long.
 func (s Endings[O]) Look(n Name) (o O, over, forgotten bool) {
-	e := s.of(n.Coordinator)
+	e := s.of(n.Coordinator, n.Number)
 	e.recent.Each(func(x ending[O]) {
 		if x.number == n.Number {
 			over, o = true, x.outcome
@@ -72,9 +92,9 @@ func (s Endings[O]) Len() (n int) {
 // AppendTo appends the endings, with a function that appends one.
 func (s Endings[O]) AppendTo(b []byte, one func([]byte, O) []byte) []byte {
 	b = codec.AppendUvarint(b, uint64(len(s)))
-	for _, c := range slices.Sorted(maps.Keys(s)) {
-		e := s[c]
-		b = codec.AppendUvarint(codec.AppendUvarint(b, uint64(c)), e.done)
+	for _, from := range slices.SortedFunc(maps.Keys(s), source.compare) {
+		e := s[from]
+		b = codec.AppendUvarint(codec.AppendUvarint(b, uint64(from.coordinator)), e.done)
 		b = codec.AppendUvarint(b, uint64(e.recent.Len()))
 		e.recent.Each(func(x ending[O]) { b = one(codec.AppendUvarint(b, x.number), x.outcome) })
 	}
@@ -85,8 +105,9 @@ func (s Endings[O]) AppendTo(b []byte, one func([]byte, O) []byte) []byte {
 func ReadEndings[O any](r *codec.Reader, one func(*codec.Reader) O) Endings[O] {
 	s := Endings[O]{}
 	for range r.Count(3) {
-		e := s.of(geo.NodeID(r.UvarintMax(MaxNode)))
-		e.done = r.Uvarint()
+		c, done := geo.NodeID(r.UvarintMax(MaxNode)), r.Uvarint()
+		e := s.of(c, done)
+		e.done = done
 		for range r.Count(2) {
 			e.recent.Push(ending[O]{r.Uvarint(), one(r)})
 		}

@@ -36,6 +36,24 @@ func Nearest(t *geo.Topology, l *geo.Layout, to geo.NodeID) (members [][]geo.Nod
 	return members
 }
 
+// Replaces returns the nodes that can be lost and come back as new incarnations: those all of whose groups keep a majority without them.
+func Replaces(t *geo.Topology, layout geo.Layout) (nodes []geo.NodeID) {
+	needed := make([]bool, t.Nodes())
+	for shard := range layout.Shards() {
+		if group := layout.Group(shard).Members; len(group) < 3 {
+			for _, n := range group {
+				needed[n] = true
+			}
+		}
+	}
+	for n, yes := range needed {
+		if !yes {
+			nodes = append(nodes, geo.NodeID(n))
+		}
+	}
+	return nodes
+}
+
 // Survives returns the regions without which every group of the layout has a majority, and how many of them may be lost
 // together.
 func Survives(t *geo.Topology, layout geo.Layout) protocol.Survival {

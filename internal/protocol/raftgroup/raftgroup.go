@@ -13,6 +13,7 @@ package raftgroup
 
 import (
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/geobench/geobench/internal/buggify"
@@ -52,10 +53,11 @@ type Machine interface {
 
 // Config describes a node.
 type Config struct {
-	Self   geo.NodeID
-	Nodes  int // of the database
-	Layout *geo.Layout
-	Env    protocol.Env
+	Self        geo.NodeID
+	Incarnation uint32 // of Self: see protocol.Config
+	Nodes       int    // of the database
+	Layout      *geo.Layout
+	Env         protocol.Env
 	// RaftTimer and ProposeTimer are the kinds of the timers of all groups, which the owner's Fire hands to Node.Fire.
 	RaftTimer, ProposeTimer uint8
 	// Heartbeat, Election, Lease and Keep are those of consensus.Config.
@@ -69,8 +71,9 @@ type Config struct {
 type Node struct {
 	Config
 	// local are messages of this node to itself, and dirty the members that something has happened to, in this step.
-	local fifo.Queue[protocol.Message]
-	dirty fifo.Queue[*Member]
+	local   fifo.Queue[protocol.Message]
+	dirty   fifo.Queue[*Member]
+	members []*Member
 }
 
 // Member is a node's member of the Raft group that keeps one shard.
@@ -109,7 +112,7 @@ func (n *Node) NewMember(shard int, machine Machine) *Member {
 	m := &Member{Shard: shard, node: n, machine: machine}
 	group := n.Layout.Group(shard)
 	m.Raft = consensus.New(consensus.Config{
-		Self:      n.Self,
+		Self: n.Self, Incarnation: n.Incarnation,
 		Members:   group.Members,
 		Preferred: group.Leader,
 		Env:       &env{n, shard},
@@ -124,6 +127,7 @@ func (n *Node) NewMember(shard int, machine Machine) *Member {
 		Snapshot:  machine.Snapshot,
 		Restore:   machine.Restore,
 	})
+	n.members = append(n.members, m)
 	return m
 }
 
@@ -184,6 +188,22 @@ func (n *Node) Finish() {
 			return
 		}
 	}
+}
+
+// Replaced is that of protocol.Rejoiner for all groups of the node. The new incarnation has not heard who leads them.
+func (n *Node) Replaced(other geo.NodeID, incarnation uint32) {
+	for _, m := range n.members {
+		m.Raft.Replaced(other, incarnation)
+		if m.Leads() {
+			n.Send(other, &Lead{m.Shard, m.Term})
+		}
+		m.Touch()
+	}
+}
+
+// Whole reports whether all groups of the node have all their members, and all of them vote.
+func (n *Node) Whole() bool {
+	return !slices.ContainsFunc(n.members, func(m *Member) bool { return !m.Raft.Whole() })
 }
 
 // Start begins the member's work.
@@ -346,9 +366,9 @@ func (m *Member) apply(entry []byte) {
 	m.machine.Apply(entry)
 }
 
-// Spread reports whether the members that live have all commands that the log holds.
+// Spread reports whether the members that live have all commands that the log holds, new incarnations too.
 func (m *Member) Spread(lives func(geo.NodeID) bool) bool {
-	return m.Raft.Reached(m.content, func(n geo.NodeID) bool { return n != m.node.Self && lives(n) })
+	return m.Raft.Whole() && m.Raft.Reached(m.content, func(n geo.NodeID) bool { return n != m.node.Self && lives(n) })
 }
 
 // Idle reports whether nothing waits to be proposed or served.

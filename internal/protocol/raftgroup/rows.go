@@ -44,8 +44,10 @@ func (m *Member) RestoreRows(r *codec.Reader, s *store.Versioned) {
 		if r.Err() != nil {
 			break
 		}
+		// A row that was loaded has version 0, as one has that is not there.
+		newest, there := s.Newest(k), gone[k]
 		delete(gone, k)
-		if rec.Version > s.Newest(k) {
+		if rec.Version > newest || newest == 0 && !there {
 			s.Put(k, rec)
 		}
 	}

@@ -29,6 +29,8 @@ type group struct {
 	r *Replica
 	state
 	leader
+	// empty says that this member, of a new incarnation, has not got the group's rows yet.
+	empty bool
 	// oldest is the time before which versions of rows may be missing.
 	oldest uint64
 	// reads wait for a state that this member does not have yet.
@@ -102,6 +104,7 @@ func (x *delivery) filter(g *group, reads bool) bloom {
 func newGroup(r *Replica, shard int) *group {
 	g := &group{r: r, state: newState(r)}
 	g.Member = r.node.NewMember(shard, g)
+	g.empty = !g.Raft.Joined()
 	return g
 }
 

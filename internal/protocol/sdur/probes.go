@@ -25,6 +25,7 @@ var (
 	askedAboutDecided  = probe.New("sdur.asked-about-decided", "A group asks for a vote on a transaction that is decided here")
 	readTooOld         = probe.New("sdur.read-too-old", "A member has forgotten the versions that a transaction wants to read")
 	readWaits          = probe.New("sdur.read-waits", "A member waits until it has the state that a transaction wants to read")
+	readBeforeJoining  = probe.NewReplaced("sdur.read-before-joining", "A new incarnation is asked for rows that it does not have yet")
 	allSilent          = probe.New("sdur.all-silent", "No member of a group is known to live, and they are asked in turn")
 	memberSuspected    = probe.New("sdur.member-suspected", "A member that does not answer is not asked any more")
 )

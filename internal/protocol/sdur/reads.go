@@ -37,6 +37,9 @@ func (g *group) answerRead(q *waitingRead) bool {
 	a := &Rows{Group: g.Shard, Number: q.Number, Round: q.Round, Snapshot: q.Snapshot}
 	at := q.Snapshot.At
 	switch {
+	case g.empty: // a new incarnation has no rows
+		g.r.env.Probe(readBeforeJoining)
+		return false
 	case q.View == Newest:
 		at, a.Snapshot = store.Newest, Snapshot{g.completed, g.last}
 	case g.r.mistake == newestCut && q.View == Cut:
@@ -90,11 +93,11 @@ func (r *Replica) trim() {
 	}
 }
 
-// least returns the least of what the node's groups say.
+// least returns the least of what the node's groups say that it has joined.
 func (r *Replica) least(of func(*group) uint64) uint64 {
 	least := uint64(store.Newest)
 	for _, g := range r.groups {
-		if g != nil {
+		if g != nil && !g.empty {
 			least = min(least, of(g))
 		}
 	}
@@ -111,7 +114,7 @@ func (r *Replica) cut(t *txn.Transaction) uint64 {
 	least := uint64(store.Newest)
 	if t.Exact {
 		for i := range t.Accesses {
-			if g := r.groups[r.layout.Shard(t.Accesses[i].Key)]; g != nil {
+			if g := r.groups[r.layout.Shard(t.Accesses[i].Key)]; g != nil && !g.empty {
 				least = min(least, g.closed())
 			}
 		}
@@ -122,7 +125,7 @@ func (r *Replica) cut(t *txn.Transaction) uint64 {
 	if least < store.Newest {
 		return least
 	}
-	now := r.clock.Now(r.env.Now()) // this node holds no rows
+	now := r.clock.Now(r.env.Now()) // this node holds no rows, or none yet
 	return now - min(now, uint64(closeEvery+r.longest))
 }
 
@@ -150,7 +153,7 @@ func (r *Replica) reader(x *transaction, p *part) geo.NodeID {
 	}
 	members := r.members[p.group]
 	for _, m := range members {
-		if !r.suspect[m] {
+		if !r.suspect[m] && (m != r.self || !r.groups[p.group].empty) {
 			return m
 		}
 	}

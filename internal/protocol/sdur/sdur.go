@@ -119,6 +119,7 @@ var Engine = &protocol.Engine{
 		return isolation.Serializable
 	},
 	Survives: func(t *geo.Topology, _ protocol.Params) protocol.Survival { return raftgroup.Survives(t, t.Placed()) },
+	Replaces: func(t *geo.Topology, _ protocol.Params) []geo.NodeID { return raftgroup.Replaces(t, t.Placed()) },
 	New:      func(c protocol.Config) protocol.Replica { return newReplica(c, options{}) },
 	Decode:   decode,
 	Law:      law,
@@ -266,10 +267,11 @@ func newReplica(c protocol.Config, o options) *Replica {
 	}
 	shards := r.layout.Shards()
 	r.coordinator = coordinator{
-		leaders: make([]tenure, shards), suspect: make([]bool, t.Nodes()), open: map[uint64]*transaction{}, next: 1, done: 1,
+		leaders: make([]tenure, shards), suspect: make([]bool, t.Nodes()), open: map[uint64]*transaction{},
+		next: raftgroup.First(c.Incarnation), done: raftgroup.First(c.Incarnation),
 	}
 	r.node.Config = raftgroup.Config{
-		Self: r.self, Nodes: t.Nodes(), Layout: &r.layout, Env: r.env, RaftTimer: groupTimer, ProposeTimer: proposeTimer,
+		Self: r.self, Incarnation: c.Incarnation, Nodes: t.Nodes(), Layout: &r.layout, Env: r.env, RaftTimer: groupTimer, ProposeTimer: proposeTimer,
 		Heartbeat: min(consensus.DefaultHeartbeat, p.Duration("election")/4), Election: r.election, Keep: r.keep, Handle: r.handle,
 	}
 	r.groups = make([]*group, shards)
@@ -300,6 +302,17 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 	r.handle(from, m)
 	r.node.Finish()
 }
+
+// Replaced implements protocol.Rejoiner. What the lost node has coordinated is settled as that of a silent one: groups demand each
+// other's votes.
+func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
+	r.heard[n], r.suspect[n] = r.env.Now(), false
+	r.node.Replaced(n, incarnation)
+	r.node.Finish()
+}
+
+// Whole implements protocol.Rejoiner.
+func (r *Replica) Whole() bool { return r.node.Whole() }
 
 // handle takes a message of another node or of this one.
 func (r *Replica) handle(from geo.NodeID, m protocol.Message) {
@@ -389,8 +402,8 @@ func (r *Replica) lookAround() {
 }
 
 // Pending implements protocol.Replica: the transactions of own clients that have not ended everywhere, those of others
-// that have something here, and the groups that have something to propose or to serve, or whose log has not reached all
-// members that live, or may commit what it has.
+// that have something here, and the groups that have something to propose or to serve, whose log has not reached all
+// members that live, or may commit what it has, or that this node, a new incarnation, has not joined.
 func (r *Replica) Pending() int {
 	n := len(r.open)
 	for _, g := range r.groups {
@@ -398,7 +411,7 @@ func (r *Replica) Pending() int {
 			continue
 		}
 		n += len(g.reads) + len(g.pending) + len(g.globals) + len(g.demands)
-		if !g.Idle() || g.Serving && !g.spread() || g.Raft.Awaits(hasCommands) {
+		if g.empty || !g.Idle() || g.Serving && !g.spread() || g.Raft.Awaits(hasCommands) {
 			n++
 		}
 	}

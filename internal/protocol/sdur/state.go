@@ -130,6 +130,7 @@ func (g *group) Restore(data []byte) {
 		panic("sdur: a snapshot is malformed: " + err.Error())
 	}
 	g.r.counters.restored++
+	g.empty = false
 	g.oldest = g.last // versions before are missing
 	g.wakeReads()
 }

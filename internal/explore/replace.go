@@ -1,0 +1,76 @@
+package explore
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
+)
+
+// lossRetry is how often it is asked whether the next loss can be borne.
+const lossRetry = 20 * time.Millisecond
+
+// makeLosses lets nodes lose their processes and memory and be replaced, where the engine says that they may: up to four times one
+// node, or all of a region that the database survives without. The next loss waits until nothing lacks a copy any more, since an
+// engine promises to bear one at a time; meanwhile links are cut. Nothing else is lost in such a world.
+func (w *world) makeLosses(e *protocol.Engine, r *rand.Rand) {
+	may := e.Replaceable(w.topology, w.params)
+	if len(may) == 0 {
+		return
+	}
+	w.durable = false
+	w.faults = slices.DeleteFunc(w.faults, func(f fault) bool { return f.kind != cut && f.kind != heal && f.kind != jump })
+	survival := e.Survival(w.topology, w.params)
+	for range 1 + r.IntN(4) {
+		f := fault{at: upTo(r, w.load.until), kind: vanish, node: may[r.IntN(len(may))], by: time.Millisecond << r.IntN(12)}
+		f.by += upTo(r, f.by)
+		f.a = w.topology.RegionOf(f.node)
+		f.region = r.IntN(4) == 0 && slices.Contains(survival.Regions, f.a)
+		if f.region = f.region && w.replaces(e, f); w.replaces(e, f) {
+			w.faults = append(w.faults, f)
+		}
+	}
+	w.sortFaults()
+}
+
+// replaces reports whether the engine takes new incarnations in for all that a fault loses.
+func (w *world) replaces(e *protocol.Engine, f fault) bool {
+	may := e.Replaceable(w.topology, w.params)
+	for _, n := range w.vanishing(f) {
+		if !slices.Contains(may, n) {
+			return false
+		}
+	}
+	return !f.region || slices.Contains(e.Survival(w.topology, w.params).Regions, f.a)
+}
+
+// vanishing returns the nodes that lose their memory.
+func (w *world) vanishing(f fault) (nodes []geo.NodeID) {
+	for n := range geo.NodeID(w.topology.Nodes()) {
+		if n == f.node || f.region && w.topology.RegionOf(n) == f.a {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
+// vanish loses nodes as soon as the database has all its copies, unless the last fault is over by then.
+func (e *execution) vanish(f fault) {
+	if !e.sim.Whole() {
+		if at := e.sim.Now() + lossRetry; at < max(e.calm, e.load.until) {
+			e.sim.At(at, func() { e.vanish(f) })
+		}
+		return
+	}
+	for _, n := range e.vanishing(f) {
+		e.sim.Crash(n)
+		e.replaced++
+		e.away++
+		e.sim.At(e.sim.Now()+f.by, func() {
+			e.away--
+			e.sim.Replace(n)
+		})
+	}
+}
