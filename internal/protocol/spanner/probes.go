@@ -7,6 +7,8 @@ import (
 
 // What the explorer wants to see happen: see package probe.
 var (
+	readBeforeJoining  = probe.NewReplaced("spanner.read-before-joining", "A new incarnation is asked for rows of the past that it does not have yet")
+	predecessorsLocks  = probe.NewReplaced("spanner.predecessors-locks", "A transaction has locks, or is prepared, whose coordinator's node was replaced")
 	lockReinstated     = probe.New("spanner.lock-reinstated", "A new leaseholder gives a prepared transaction its locks back")
 	readLost           = probe.New("spanner.read-lost", "A transaction reads again where a leaseholder has lost its locks")
 	committedBefore    = probe.New("spanner.committed-before", "A repeated request finds that an earlier leaseholder has committed the transaction")

@@ -2,6 +2,7 @@ package spanner
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -64,18 +65,18 @@ func (g *group) sweep() {
 	}
 	for c := range g.r.nodes {
 		if met[c] && g.r.silent(geo.NodeID(c)) {
-			g.abandon(geo.NodeID(c))
+			g.abandon(geo.NodeID(c), math.MaxUint64)
 		}
 	}
 }
 
-// abandon is sweep for one coordinator.
-func (g *group) abandon(c geo.NodeID) {
+// abandon is sweep for one coordinator, and its transactions below a number.
+func (g *group) abandon(c geo.NodeID, below uint64) {
 	now := g.r.env.Now()
 	for _, n := range slices.SortedFunc(maps.Keys(g.holders), raftgroup.Name.Compare) {
 		h := g.holders[n]
 		switch {
-		case n.Coordinator != c || h.stage == proposed:
+		case n.Coordinator != c || n.Number >= below || h.stage == proposed:
 		case h.stage != holding:
 			g.r.env.Probe(givenUp)
 			g.drop(h)

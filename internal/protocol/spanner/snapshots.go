@@ -55,6 +55,9 @@ func (g *group) snapshotRead(from geo.NodeID, m *SnapshotRead) {
 func (g *group) answerSnapshot(q *snapshotRead) bool {
 	a := &SnapshotRows{Group: g.Shard, Number: q.Number, Round: q.Round}
 	switch {
+	case !g.Raft.Joined(): // a new incarnation has no rows
+		g.r.env.Probe(readBeforeJoining)
+		return false
 	case q.At < max(g.oldest, g.r.trimmed):
 		a.TooOld = true
 		g.r.env.Probe(snapshotTooOld)

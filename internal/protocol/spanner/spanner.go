@@ -93,6 +93,7 @@ var Engine = &protocol.Engine{
 	},
 	Survives:   func(t *geo.Topology, _ protocol.Params) protocol.Survival { return raftgroup.Survives(t, t.Placed()) },
 	ClockBound: func(p protocol.Params) time.Duration { return p.Duration("clockBound") },
+	Replaces:   func(t *geo.Topology, _ protocol.Params) []geo.NodeID { return raftgroup.Replaces(t, t.Placed()) },
 	New:        func(c protocol.Config) protocol.Replica { return newReplica(c, options{}) },
 	Decode:     decode,
 	Law:        law,
@@ -168,6 +169,8 @@ type Replica struct {
 	// members are those of each group, the nearest first.
 	members [][]geo.NodeID
 	peers   []liveness
+	// incarnations are those of all nodes, as far as this one has been told.
+	incarnations []uint32
 	coordinator
 
 	node    raftgroup.Node
@@ -206,14 +209,17 @@ func newReplica(c protocol.Config, o options) *Replica {
 		recovery:   p.Duration("recovery"),
 		patience:   patience + longest,
 		peers:      make([]liveness, t.Nodes()),
+
+		incarnations: make([]uint32, t.Nodes()),
 	}
 	if !r.closing {
 		r.store.Trim(store.Newest) // nobody reads the past
 	}
 	shards := r.layout.Shards()
-	r.coordinator = coordinator{leaseholders: make([]tenure, shards), open: map[uint64]*transaction{}, next: 1, done: 1}
+	r.coordinator = coordinator{leaseholders: make([]tenure, shards), open: map[uint64]*transaction{},
+		next: raftgroup.First(c.Incarnation), done: raftgroup.First(c.Incarnation)}
 	r.node.Config = raftgroup.Config{
-		Self: r.self, Nodes: r.nodes, Layout: &r.layout, Env: r.env, RaftTimer: groupTimer, ProposeTimer: proposeTimer,
+		Self: r.self, Incarnation: c.Incarnation, Nodes: r.nodes, Layout: &r.layout, Env: r.env, RaftTimer: groupTimer, ProposeTimer: proposeTimer,
 		Heartbeat: r.heartbeat, Election: r.election, Lease: r.election - r.clockBound, Keep: r.keep, Handle: r.handle,
 	}
 	r.groups = make([]*group, shards)
@@ -353,6 +359,7 @@ func (r *Replica) tick() {
 			continue
 		}
 		g.sweep()
+		g.sweepReplaced()
 		g.wakeSnapshots()
 	}
 	if r.Pending() > 0 {
@@ -369,6 +376,9 @@ func (r *Replica) Pending() int {
 			continue
 		}
 		n += len(g.snapshots)
+		if !g.Raft.Joined() {
+			n++
+		}
 		if g.Serving {
 			n += len(g.holders)
 		} else {
