@@ -95,6 +95,8 @@ type Result struct {
 	Unread bool
 	// Replaced counts the nodes that were lost and replaced.
 	Replaced int
+	// Mended is the longest time from the coming of a new incarnation until all copies were there again, and counted.
+	Mended time.Duration
 	// Cored tells that there was a second phase, and Slowest is how long its slowest transaction took.
 	Cored   bool
 	Slowest time.Duration
@@ -260,7 +262,7 @@ func (w *world) run(c Config) (res *Result, e *execution) {
 	e = newExecution(c, w, &res.Probes)
 	defer func() {
 		p := recover()
-		res.Events, res.Torn, res.Replaced = e.sim.Events(), e.torn, e.replaced
+		res.Events, res.Torn, res.Replaced, res.Mended = e.sim.Events(), e.torn, e.replaced, e.mended
 		defer func() {
 			if b := e.sim.Broken(); b != nil {
 				res.Invariant = b.Name
@@ -304,6 +306,8 @@ type execution struct {
 	replaced int
 	// away counts those of them whose next incarnations have not come yet.
 	away int
+	// mended is that of Result.
+	mended time.Duration
 }
 
 func newExecution(c Config, w *world, probes *probe.Hits) *execution {

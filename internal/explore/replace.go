@@ -64,6 +64,7 @@ func (e *execution) vanish(f fault) {
 		}
 		return
 	}
+	e.awaitStrength(e.sim.Now() + f.by)
 	for _, n := range e.vanishing(f) {
 		e.sim.Crash(n)
 		e.replaced++
@@ -73,4 +74,15 @@ func (e *execution) vanish(f fault) {
 			e.sim.Replace(n)
 		})
 	}
+}
+
+// awaitStrength notes how long after a time, when new incarnations come, the database has all its copies again.
+func (e *execution) awaitStrength(came time.Duration) {
+	e.sim.At(max(came, e.sim.Now()+lossRetry), func() {
+		if e.sim.Whole() {
+			e.mended = max(e.mended, e.sim.Now()-came)
+			return
+		}
+		e.awaitStrength(came)
+	})
 }

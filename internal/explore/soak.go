@@ -63,6 +63,8 @@ type Summary struct {
 	Unread int `json:"unread,omitempty"`
 	// Replaced counts the nodes that were lost and replaced.
 	Replaced int `json:"replaced,omitempty"`
+	// Mended is the longest time until all copies were there again: see Result.
+	Mended time.Duration `json:"mendedNanoseconds,omitempty"`
 }
 
 // String is one line that ends with "N passed, N failed", and names the least seed that failed.
@@ -72,7 +74,7 @@ func (s *Summary) String() string {
 		disks = fmt.Sprintf(", %d lost the end of a log, %d a whole one", s.Torn, s.Unread)
 	}
 	if s.Replaced > 0 {
-		disks += fmt.Sprintf(", %d nodes were lost and replaced", s.Replaced)
+		disks += fmt.Sprintf(", %d nodes were lost and replaced, at most %v until all copies counted again", s.Replaced, s.Mended.Round(time.Millisecond))
 	}
 	text := fmt.Sprintf("%s: %v, %d transactions, %d committed, %v of virtual time, %d seeds lost a region, %d restarted nodes%s: %d passed, %d failed",
 		s.Engine, s.Seeds, s.Transactions, s.Committed, s.Virtual.Round(time.Second), s.Lost, s.Restarted, disks, s.Passed, s.Failed)
@@ -138,10 +140,11 @@ func (s *Summary) Add(o Summary) {
 	s.Torn += o.Torn
 	s.Unread += o.Unread
 	s.Replaced += o.Replaced
+	s.Mended = max(s.Mended, o.Mended)
 }
 
 func (s *Summary) add(r *Result) {
-	one := Summary{Seeds: Seeds{Count: 1}, Transactions: int64(r.Transactions), Committed: int64(r.Committed), Virtual: r.Virtual, Replaced: r.Replaced}
+	one := Summary{Seeds: Seeds{Count: 1}, Transactions: int64(r.Transactions), Committed: int64(r.Committed), Virtual: r.Virtual, Replaced: r.Replaced, Mended: r.Mended}
 	if r.Passed() {
 		one.Passed = 1
 	} else {

@@ -1,0 +1,75 @@
+package explore
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/geobench/geobench/internal/engines"
+	"github.com/geobench/geobench/internal/protocol/janus"
+	"github.com/geobench/geobench/internal/protocol/sdur"
+)
+
+// Every engine that replaces lost nodes keeps its promises while nodes lose what they know, one after the other and a region at a
+// time: all are answered, histories are right, and the copies of new incarnations are those of the others.
+func TestReplacements(t *testing.T) {
+	replacing := 0
+	for _, e := range engines.All() {
+		if e.Replaces == nil {
+			continue
+		}
+		replacing++
+		t.Run(e.Name, func(t *testing.T) {
+			sum := Soak(t.Context(), Config{Engine: e, Replace: true, Invariants: true}, Seeds{First: 1, Count: 40}, func(r *Result) {
+				if !r.Passed() {
+					t.Error(r)
+				}
+			})
+			t.Log(&sum)
+			if sum.Committed < 1000 || sum.Replaced < 30 || sum.Lost > 0 || sum.Mended == 0 {
+				t.Errorf("little was explored: %v", &sum)
+			}
+		})
+	}
+	if replacing < 2 {
+		t.Errorf("%d engines replace lost nodes", replacing)
+	}
+}
+
+// Losses change nothing of a world but its faults, and worlds of engines that cannot replace nodes not at all. What is lost has
+// copies elsewhere.
+func TestWorldsOfLosses(t *testing.T) {
+	nodes, regions := 0, 0
+	for seed := range uint64(200) {
+		if w, usual := worldOf(t, Config{Engine: janus.Engine, Seed: seed, Replace: true}), worldOf(t, Config{Engine: janus.Engine, Seed: seed}); w.String() != usual.String() {
+			t.Fatalf("seed %d: janus replaces nothing, and its world is\n%s, not\n%s", seed, w, usual)
+		}
+		w, usual := worldOf(t, Config{Engine: sdur.Engine, Seed: seed, Replace: true}), worldOf(t, Config{Engine: sdur.Engine, Seed: seed})
+		if w.load.String() != usual.load.String() || w.seed != usual.seed {
+			t.Fatalf("seed %d: another world:\n%s\n%s", seed, w, usual)
+		}
+		w.calls = []call{{}}
+		if !w.legal(sdur.Engine) {
+			t.Errorf("seed %d: the engine promises nothing of\n%s", seed, w)
+		}
+		may := sdur.Engine.Replaceable(w.topology, w.params)
+		for _, f := range w.faults {
+			if f.kind != vanish {
+				continue
+			}
+			if nodes++; f.region {
+				regions++
+			}
+			if w.durable || len(w.lost()) > 0 || w.calm < f.at+f.by {
+				t.Errorf("seed %d: logs %v, %d regions lost, faults over at %v in\n%s", seed, w.durable, len(w.lost()), w.calm, w)
+			}
+			for _, n := range w.vanishing(f) {
+				if !slices.Contains(may, n) {
+					t.Errorf("seed %d: %s has what nobody else has in\n%s", seed, w.topology.NodeName(n), w)
+				}
+			}
+		}
+	}
+	if nodes < 200 || regions < 20 {
+		t.Errorf("of %d losses %d are those of a region", nodes, regions)
+	}
+}
