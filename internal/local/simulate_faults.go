@@ -59,21 +59,28 @@ func (in *simulated) Roles(context.Context) (fault.Roles, error) {
 	return func(n geo.NodeID) ([]string, error) { return in.s.Roles(n), nil }, nil
 }
 
-// comesBack is true for faults whose targets start again from their logs. A pod that is killed has lost its memory, and
+// keepsLogs is true for faults whose targets start again from their logs. A pod that is killed has lost its memory, and
 // there is nothing else where engines keep their data; a node that is shut down, or whose disk fails, has a disk.
 // With journals a container that is killed has one, too.
-func comesBack(p *plan.Plan, f *fault.Fault) bool {
+func keepsLogs(p *plan.Plan, f *fault.Fault) bool {
 	return f.Kind == fault.NodeShutdown || f.Kind == fault.IOError || restarts(p, f)
+}
+
+// replaces is true for faults whose targets, which have lost what they knew, are replaced by new incarnations: a container that is
+// killed is followed by another one, which the engine can take in wherever it was. A simulation whose nodes have logs for another
+// fault replaces none.
+func replaces(p *plan.Plan, f *fault.Fault) bool {
+	return f.Kind == fault.ContainerKill && !durable(p) && len(p.Engine.Replaceable(&p.Topology, p.Params)) == p.Topology.Nodes()
 }
 
 // durable tells whether a simulation's nodes need logs for its faults.
 func durable(p *plan.Plan) bool {
-	return slices.ContainsFunc(fault.NewPlan(p.Run.Spec.Faults, &p.Topology, p.Seed()).Faults, func(f *fault.Fault) bool { return comesBack(p, f) })
+	return slices.ContainsFunc(fault.NewPlan(p.Run.Spec.Faults, &p.Topology, p.Seed()).Faults, func(f *fault.Fault) bool { return keepsLogs(p, f) })
 }
 
 // Setup implements fault.Injector.
 func (in *simulated) Setup(_ context.Context, l *fault.Life) error {
-	l.Lasting = l.Fault.Kills() && !comesBack(in.plan, l.Fault)
+	l.Lasting = l.Fault.Kills() && !keepsLogs(in.plan, l.Fault) && !replaces(in.plan, l.Fault)
 	return nil
 }
 
@@ -131,8 +138,10 @@ func (in *simulated) apply(c *fault.Conditions) {
 		switch dead := in.s.Node(id).Dead; {
 		case n.Down && !dead:
 			in.s.Crash(id)
-		case !n.Down && dead:
+		case !n.Down && dead && durable(in.plan):
 			in.s.Restart(id)
+		case !n.Down && dead:
+			in.s.Replace(id)
 		}
 	}
 }
