@@ -58,7 +58,7 @@ func (w *world) vanishing(f fault) (nodes []geo.NodeID) {
 
 // vanish loses nodes as soon as the database has all its copies, unless the last fault is over by then.
 func (e *execution) vanish(f fault) {
-	if !e.sim.Whole() {
+	if !e.whole() {
 		if at := e.sim.Now() + lossRetry; at < max(e.calm, e.load.until) {
 			e.sim.At(at, func() { e.vanish(f) })
 		}
@@ -76,10 +76,13 @@ func (e *execution) vanish(f fault) {
 	}
 }
 
+// whole reports whether all nodes live, and nothing lacks a copy.
+func (e *execution) whole() bool { return e.away == 0 && e.sim.Whole() }
+
 // awaitStrength notes how long after a time, when new incarnations come, the database has all its copies again.
 func (e *execution) awaitStrength(came time.Duration) {
 	e.sim.At(max(came, e.sim.Now()+lossRetry), func() {
-		if e.sim.Whole() {
+		if e.whole() {
 			e.mended = max(e.mended, e.sim.Now()-came)
 			return
 		}

@@ -67,6 +67,8 @@ type Life struct {
 	Recovering, Recovered *time.Duration
 	// Lasting faults are not taken away: killed processes whose data is gone.
 	Lasting bool
+	// Replaced says that the processes which it ends come back with nothing of what they knew, as new incarnations.
+	Replaced bool
 	// Injector is the driver's name of what injects the fault, where it has several, and Marks are notes of its own. Setup
 	// makes both.
 	Injector string

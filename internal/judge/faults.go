@@ -43,6 +43,9 @@ func faults(t *fault.Timeline, unfinished int) []result.Fault {
 		}
 		if !f.Lasting && l.Fault.Kills() && l.Injecting != nil {
 			f.Restarted = slices.Clone(f.Targets)
+			if l.Replaced {
+				f.Replaced = slices.Clone(f.Targets)
+			}
 		}
 		if l.State != fault.Done && f.Problem == "" {
 			f.Problem = fmt.Sprintf("it was in state %s when the run ended", l.State)

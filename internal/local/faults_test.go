@@ -122,6 +122,10 @@ func TestSimulatedReplacement(t *testing.T) {
 			if a := f.Availability; d.Verdict != v1alpha1.VerdictPassed || a == nil || a.RecoverMicroseconds == nil || a.Failed == 0 {
 				t.Errorf("%s: %s %+v: %+v", engine, d.Verdict, d.Reasons, f.Availability)
 			}
+			if len(f.Replaced) != 1 || f.ToMicroseconds == nil || *f.ToMicroseconds-*f.RecoveringMicroseconds < 100_000 {
+				t.Errorf("%s: replaced %v, whole again within a round trip: %+v", engine, f.Replaced, f)
+			}
+			t.Logf("%s: %+v, %d us until all copies are there", engine, *f.Availability, *f.ToMicroseconds-*f.RecoveringMicroseconds)
 			if strings.Contains(fmt.Sprint(d.Checks), "left out") {
 				t.Errorf("%s: copies are left out: %+v", engine, d.Checks)
 			}

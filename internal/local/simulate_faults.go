@@ -17,6 +17,8 @@ const (
 	faultPoll = time.Millisecond
 	// faultPatience is after how long such a fault is given up.
 	faultPatience = 10 * time.Second
+	// replacedPatience is that where new incarnations get their data from the others, which takes as long as there is much of it.
+	replacedPatience = time.Hour
 )
 
 // simulated injects faults into a simulation: its fault.Injector.
@@ -33,7 +35,11 @@ type simulated struct {
 
 // injectSimulated plays the plan's faults in a simulation whose measuring starts at start; nil when there are none.
 func injectSimulated(p *plan.Plan, s *sim.Sim, start time.Duration) *simulated {
-	t := timeline(p, faultPoll, faultPatience)
+	patience := faultPatience
+	if slices.ContainsFunc(faultsOf(p), func(f *fault.Fault) bool { return replaces(p, f) }) {
+		patience = replacedPatience
+	}
+	t := timeline(p, faultPoll, patience)
 	if t == nil {
 		return nil
 	}
@@ -73,14 +79,19 @@ func replaces(p *plan.Plan, f *fault.Fault) bool {
 	return f.Kind == fault.ContainerKill && !durable(p) && len(p.Engine.Replaceable(&p.Topology, p.Params)) == p.Topology.Nodes()
 }
 
+func faultsOf(p *plan.Plan) []*fault.Fault {
+	return fault.NewPlan(p.Run.Spec.Faults, &p.Topology, p.Seed()).Faults
+}
+
 // durable tells whether a simulation's nodes need logs for its faults.
 func durable(p *plan.Plan) bool {
-	return slices.ContainsFunc(fault.NewPlan(p.Run.Spec.Faults, &p.Topology, p.Seed()).Faults, func(f *fault.Fault) bool { return keepsLogs(p, f) })
+	return slices.ContainsFunc(faultsOf(p), func(f *fault.Fault) bool { return keepsLogs(p, f) })
 }
 
 // Setup implements fault.Injector.
 func (in *simulated) Setup(_ context.Context, l *fault.Life) error {
-	l.Lasting = l.Fault.Kills() && !keepsLogs(in.plan, l.Fault) && !replaces(in.plan, l.Fault)
+	l.Replaced = replaces(in.plan, l.Fault)
+	l.Lasting = l.Fault.Kills() && !keepsLogs(in.plan, l.Fault) && !l.Replaced
 	return nil
 }
 
@@ -101,9 +112,9 @@ func (in *simulated) Recover(_ context.Context, _ *fault.Life, c *fault.Conditio
 	return nil
 }
 
-// Recovered implements fault.Injector.
-func (in *simulated) Recovered(context.Context, *fault.Life, *fault.Conditions) (bool, error) {
-	return true, nil
+// Recovered implements fault.Injector. New incarnations have recovered when nothing lacks a copy any more.
+func (in *simulated) Recovered(_ context.Context, l *fault.Life, _ *fault.Conditions) (bool, error) {
+	return !l.Replaced || in.s.Whole(), nil
 }
 
 // Cleanup implements fault.Injector.

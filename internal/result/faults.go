@@ -30,8 +30,11 @@ type Fault struct {
 	Lasting bool `json:"lasting,omitempty"`
 	// Lost are the nodes that were gone for good.
 	Lost []string `json:"lost,omitempty"`
-	// Restarted are the nodes that were gone and went on from what they have on their disks.
+	// Restarted are the nodes that were gone and came back. They went on from what they have on their disks, but for those in
+	// Replaced: these had lost all, and got it from the others. The time from Recovering to To is what they took until every
+	// copy was there again and counted.
 	Restarted []string `json:"restarted,omitempty"`
+	Replaced  []string `json:"replaced,omitempty"`
 	// Injector is who injected it, on a cluster: BuiltIn, Sidecar, ChaosMesh or Kubernetes.
 	Injector string `json:"injector,omitempty"`
 	// Problem says why the fault did not go as planned; the run is then Invalid. Message holds what else is to be known.

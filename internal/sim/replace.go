@@ -59,10 +59,10 @@ func (s *Sim) Replace(id geo.NodeID) {
 	}
 }
 
-// Whole reports whether every node lives and says that all that it has copies of has as many of them as at first. The engine's
-// replicas must be protocol.Rejoiners.
+// Whole reports whether every living node says that all that it has copies of has as many of them as at first, new incarnations
+// included. The engine's replicas must be protocol.Rejoiners.
 func (s *Sim) Whole() bool {
-	return !slices.ContainsFunc(s.nodes, func(n *node) bool { return n.dead || !n.replica.(protocol.Rejoiner).Whole() })
+	return !slices.ContainsFunc(s.nodes, func(n *node) bool { return !n.dead && !n.replica.(protocol.Rejoiner).Whole() })
 }
 
 // rowsEverywhere returns the rows that every node has and nobody writes, whoever fills a store.
