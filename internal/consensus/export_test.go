@@ -23,5 +23,8 @@ func (g *Group) Spoil() {
 	}
 }
 
+// Voters is how many members vote, as far as this one knows.
+func (g *Group) Voters() int { return len(g.conf.GetVoters()) }
+
 // Votes reports whether the member votes.
 func (g *Group) Votes() bool { return g.votes() }

@@ -192,9 +192,9 @@ func large(seed uint64, keep int) *cluster {
 }
 
 // A snapshot goes in pieces, which leave the leader time for heartbeats and entries: nobody campaigns, what is proposed meanwhile is
-// committed at once, and one snapshot is enough although the log is cut short.
+// committed at once, and one snapshot is enough although the log is cut short. Who has not got it yet does not count for a majority.
 func TestSnapshotInPieces(t *testing.T) {
-	c := large(1, 20)
+	c := large(1, 3)
 	term := c.members[0].group.Term()
 	c.lose(2, 10*time.Millisecond)
 	c.wait(200 * time.Millisecond)
@@ -206,8 +206,8 @@ func TestSnapshotInPieces(t *testing.T) {
 		if got := len(c.members[0].log); got != at+1 {
 			t.Fatalf("proposal %d is not committed after a heartbeat and a round trip, while a snapshot is sent", i)
 		}
-		if i == 3 && c.members[2].group.Joined() {
-			t.Error("a snapshot of 4,400 bytes has arrived within a second, at 100 bytes every 50 ms")
+		if voters := c.members[0].group.Voters(); i == 3 && (c.members[2].group.Joined() || voters != 2) {
+			t.Errorf("a snapshot of 4,400 bytes has arrived within a second, at 100 bytes every 50 ms, or not, and %d members vote", voters)
 		}
 	}
 	if sent := c.Traffic(0, 2).Bytes - before; sent < 4400 {
