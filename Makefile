@@ -77,8 +77,8 @@ cluster-chaos: ## Run the tests of the real Chaos Mesh on the local node (Debian
 	hack/chaos.sh "$(IMAGE)"
 
 .PHONY: e2e-databases
-e2e-databases: ## Deploy PostgreSQL, Galera and etcd over three regions by name on the local node and measure them: SmallBank with a cut, TPC-C (Debian 12; 10 min)
-	GEOBENCH_E2E_DATABASES=1 hack/e2e.sh "$(IMAGE)" -run 'TestDatabases'
+e2e-databases: ## Deploy PostgreSQL, Galera and etcd over three regions by name, and PostgreSQL by spec.roles, on the local node and measure them: SmallBank with a cut, TPC-C (Debian 12; 10 min)
+	GEOBENCH_E2E_DATABASES=1 hack/e2e.sh "$(IMAGE)" -run 'TestDatabase'
 
 .PHONY: e2e-mesh
 e2e-mesh: ## Play a run outside of a mesh and in one on the local node: real Envoys beside nodes and workers, mutual TLS, bytes, a proxy that ends (Debian 12, pip; 6 min)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/internal/geo"
 )
 
 // untilServing steps until the database is ready in all respects.
@@ -135,9 +137,61 @@ func TestRoles(t *testing.T) {
 	}
 
 	w.create(makeRun("r").database("d").obj())
-	if run := w.untilOver("r"); run.Status.Verdict != v1alpha1.VerdictFailed || !strings.Contains(run.Status.Message, "GeoDatabase d has roles") {
+	if run := w.untilOver("r"); run.Status.Verdict != v1alpha1.VerdictFailed || !strings.Contains(run.Status.Message, "GeoDatabase d has roles, and does not say how load generators talk to it: set client.secretRef") {
 		t.Errorf("a run on it: %s %s", run.Status.Verdict, run.Status.Message)
 	}
+}
+
+// A database of roles is loaded, measured, faulted, audited and judged as any other, where one of them says how to talk to it: the clients of a
+// region connect to their own first pod of that role, at the port that it names, and faults hit pods that are there alone.
+func TestRunOnRoles(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	db := makeDatabase("d").roles().measurable().emulation(v1alpha1.EmulationSidecar)
+	run := makeRun("r").database("d").workers(2).obj()
+	run.Spec.Faults = []v1alpha1.Fault{{Name: "cut", At: v1alpha1.DurationOf(2 * time.Second), Duration: new(v1alpha1.DurationOf(time.Second)), NetworkPartition: &v1alpha1.NetworkPartitionFault{
+		From: v1alpha1.NodeTarget{Regions: []string{"ap-northeast-1"}},
+	}}}
+	w.stepEnds = map[string]stepEnd{"users": stepRuns}
+	w.create(db.obj(), run)
+	w.until("the run waits for the steps", func() bool {
+		c := meta.FindStatusCondition(w.getRun("r").Status.Conditions, v1alpha1.ConditionDatabaseReady)
+		return c != nil && c.Reason == "StepRunning" && strings.Contains(c.Message, "step 2 of 2, users, runs")
+	})
+	w.stepEnds = nil
+	w.untilStage("r", v1alpha1.StageMeasure)
+	jobs := &batchv1.JobList{}
+	w.must(w.client.List(w.ctx, jobs, client.InNamespace(w.namespace), client.HasLabels{kube.LabelRun}))
+	var made []string
+	for i := range jobs.Items {
+		pod := &jobs.Items[i].Spec.Template.Spec
+		made = append(made, pod.Containers[0].Name+" "+jobs.Items[i].Labels[kube.LabelRegion])
+		if !slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Secret != nil && v.Secret.SecretName == "login" }) {
+			t.Errorf("%s has no Secret: %+v", made[i], pod.Volumes)
+		}
+	}
+	slices.Sort(made)
+	if want := []string{"steward us-west-2", "worker ap-northeast-1", "worker us-west-2"}; !slices.Equal(made, want) {
+		t.Errorf("jobs of %q, want %q", made, want)
+	}
+	d := w.nodesOf("d")
+	if c := d.Client; len(c.Endpoints) != 2 || c.Endpoints[1].Address != "d-ap-northeast-1-data-0.d-ap-northeast-1-data."+w.namespace+".svc:5433" ||
+		c.Steward != "us-west-2" || c.Database != "bench" || c.Field != "spec.roles[1].client" || !slices.Equal(d.Topology.Absent, []geo.NodeID{5}) {
+		t.Errorf("what workers are told of the database: %+v of %+v", c, d)
+	}
+	over := w.untilOver("r")
+	if over.Status.Verdict != v1alpha1.VerdictPassed {
+		t.Fatalf("%s %s: %s", over.Status.Verdict, over.Status.Reason, over.Status.Message)
+	}
+	doc := w.document("r")
+	if w.loads != 1 || doc.Target == nil || doc.Target.Server != "PostgreSQL 15.0" || len(doc.Nodes) != 0 || len(doc.Links) != 4 || doc.Manifests.Database.Roles[1].Client == nil {
+		t.Errorf("%d loads, target %+v, %d nodes, links %+v", w.loads, doc.Target, len(doc.Nodes), doc.Links)
+	}
+	if f := over.Status.Faults; len(f) != 1 || !slices.Equal(f[0].Targets, []string{"ap-northeast-1/0/0", "ap-northeast-1/0/1"}) ||
+		!slices.Equal(f[0].OtherSide, []string{"us-west-2/0/0", "us-west-2/0/1", "us-west-2/0/2"}) {
+		t.Errorf("faults %+v", f)
+	}
+	w.until("nothing is left but the result", func() bool { return slices.Equal(w.leftovers("r"), []string{"ConfigMap r-result"}) })
 }
 
 // A step that fails is tried again, and names itself in the condition with what it said; past its time the database is stalled, until somebody

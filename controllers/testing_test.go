@@ -137,7 +137,7 @@ func (b *runBuilder) obj() *v1alpha1.BenchmarkRun { return &b.BenchmarkRun }
 
 // client says how runs talk to the program: to the primary in its first region.
 func (b *databaseBuilder) client() *databaseBuilder {
-	b.Spec.Pods.Client = &v1alpha1.PodsClient{Region: b.Spec.Regions[0].Name, Database: "bench", SecretRef: v1alpha1.LocalReference{Name: "login"}}
+	b.Spec.Pods.Client = &v1alpha1.PodsClient{ProgramClient: v1alpha1.ProgramClient{Region: b.Spec.Regions[0].Name, Database: "bench"}, SecretRef: v1alpha1.LocalReference{Name: "login"}}
 	return b
 }
 
@@ -160,7 +160,7 @@ func (b *databaseBuilder) roles() *databaseBuilder {
 	}
 	b.Spec.Roles = []v1alpha1.Role{
 		{Name: "meta", Program: program(2379), FirstRegions: ptr.To[int32](1), PerRegion: 1},
-		{Name: "data", Program: program(5433), PerRegion: 2, Client: true, After: []v1alpha1.RoleAfter{{Role: "meta", Hosts: v1alpha1.RoleHostsAll}},
+		{Name: "data", Program: program(5433), PerRegion: 2, Client: &v1alpha1.RoleClient{}, After: []v1alpha1.RoleAfter{{Role: "meta", Hosts: v1alpha1.RoleHostsAll}},
 			Lists: []v1alpha1.HostList{{Name: "META", Role: "meta", Format: "{pod}=http://{host}:2379"}}},
 	}
 	b.Spec.Roles[1].Ready = &v1alpha1.PodReady{Command: []string{"true"}}
@@ -168,6 +168,14 @@ func (b *databaseBuilder) roles() *databaseBuilder {
 		{Name: "begin", Role: "meta", Command: []string{"store", "begin", "$(GEOBENCH_HOSTS_DATA)"}, Timeout: v1alpha1.DurationOf(90 * time.Second)},
 		{Name: "users", Role: "data", Region: b.Spec.Regions[1].Name, Args: []string{"users"}},
 	}
+	return b
+}
+
+// measurable makes a database of roles one that load generators talk to as PostgreSQL.
+func (b *databaseBuilder) measurable() *databaseBuilder {
+	b.Spec.Engine = v1alpha1.Engine{Name: "postgres", Parameters: map[string]string{"tls": "disable", "connections": "8"}}
+	b.Spec.Roles[1].Ports = append([]v1alpha1.PodPort{{Name: "peers", Port: 7100}}, b.Spec.Roles[1].Ports...)
+	b.Spec.Roles[1].Client = &v1alpha1.RoleClient{ProgramClient: v1alpha1.ProgramClient{Port: 5433, Database: "bench"}, SecretRef: &v1alpha1.LocalReference{Name: "login"}}
 	return b
 }
 

@@ -27,6 +27,22 @@ func (s *GeoDatabaseSpec) Role(name string) *Role {
 	return nil
 }
 
+// ClientRole is the role that clients connect to; nil when there is none.
+func (s *GeoDatabaseSpec) ClientRole() *Role {
+	for i := range s.Roles {
+		if s.Roles[i].Client != nil {
+			return &s.Roles[i]
+		}
+	}
+	return nil
+}
+
+// Talked tells whether the database is a program that load generators are told how to talk to.
+func (s *GeoDatabaseSpec) Talked() bool {
+	role := s.ClientRole()
+	return s.Pods != nil && s.Pods.Client != nil || role != nil && role.Client.SecretRef != nil
+}
+
 // LeaderRegion is the region that leads the group at first.
 func (g *ReplicaGroup) LeaderRegion() string {
 	if g.Leader != "" {

@@ -99,8 +99,8 @@ type GeoDatabaseSpec struct {
 	Pods *Pods `json:"pods,omitempty"`
 
 	// Roles are the kinds of servers of a database that is made of several, in place of pods: each runs a program of its own in some pods of
-	// each region. engine.name is then a name for results, and engine.parameters must be empty. Such a database is deployed over the emulated
-	// network, and BenchmarkRuns cannot measure it.
+	// each region. engine.name is then a name for results, and engine.parameters must be empty, unless the client of a role says how to talk to
+	// the database.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MinItems=1
@@ -174,6 +174,7 @@ type GroupReplicas struct {
 // the numbers of the region and of the pod in it, from 0; GEOBENCH_HOST, the pod's own host name; and GEOBENCH_HOSTS, the host
 // names of all pods in the order of regions and numbers, with commas between. $(NAME) in command, args and env stands for one of them.
 //
+// +kubebuilder:validation:XValidation:rule="!has(self.client) || !has(self.client.port) || self.ports.exists(p, p.port == self.client.port)",message="client.port is not one of ports: add it there, or choose one of them",fieldPath=".client"
 // +kubebuilder:validation:XValidation:rule="!has(self.ready) || !has(self.ready.http) || self.ports.exists(p, p.port == self.ready.http.port)",message="ready.http.port is not one of ports: add it there, or choose one of them",fieldPath=".ready"
 type Pods struct {
 	Program `json:",inline"`
@@ -245,6 +246,7 @@ type Program struct {
 // GEOBENCH_HOSTS_NAME, with the name in capitals, those of each role, in the order of regions and numbers. Names of hosts may be shortened:
 // take them from there.
 //
+// +kubebuilder:validation:XValidation:rule="!has(self.client) || !has(self.client.port) || self.ports.exists(p, p.port == self.client.port)",message="client.port is not one of ports: add it there, or choose one of them",fieldPath=".client"
 // +kubebuilder:validation:XValidation:rule="!has(self.ready) || !has(self.ready.http) || self.ports.exists(p, p.port == self.ready.http.port)",message="ready.http.port is not one of ports: add it there, or choose one of them",fieldPath=".ready"
 // +kubebuilder:validation:XValidation:rule="!has(self.after) || self.after.all(a, a.role != self.name || a.hosts == 'First')",messageExpression="'the pods of role ' + self.name + ' would wait for each other for ever: set hosts to First, and all wait for the first of them'",fieldPath=".after"
 type Role struct {
@@ -284,10 +286,11 @@ type Role struct {
 	// +kubebuilder:validation:MaxItems=8
 	// +optional
 	Lists []HostList `json:"lists,omitempty"`
-	// Client tells that clients connect to this role, at the first of its ports: those of a region to its first pod there or, where it has
-	// none, to that of the nearest region. status.endpoints has the addresses.
+	// Client tells that clients connect to this role: those of a region to its first pod there or, where it has none, to that of the nearest
+	// region. status.endpoints has the addresses. With secretRef BenchmarkRuns can measure the database: engine.name is then what it speaks
+	// as, and engine.parameters are those of its clients, as with pods.client.
 	// +optional
-	Client bool `json:"client,omitempty"`
+	Client *RoleClient `json:"client,omitempty"`
 }
 
 // RoleAfter says for which pods another role's pods wait.
@@ -418,17 +421,38 @@ type PodReadyHTTP struct {
 	Path string `json:"path"`
 }
 
-// PodsClient is how the clients of BenchmarkRuns reach the database that runs in the pods: at the first of their ports.
+// PodsClient is how the clients of BenchmarkRuns reach the database that runs in the pods.
 type PodsClient struct {
+	ProgramClient `json:",inline"`
+
+	// SecretRef names a Secret of the same namespace with the keys username and password, and optionally ca.crt.
+	// +required
+	SecretRef LocalReference `json:"secretRef"`
+}
+
+// RoleClient is how clients reach a database with roles: at the pods of one of them.
+type RoleClient struct {
+	ProgramClient `json:",inline"`
+
+	// SecretRef names a Secret of the same namespace with the keys username and password, and optionally ca.crt. Without it the database has
+	// addresses for clients, and BenchmarkRuns cannot measure it.
+	// +optional
+	SecretRef *LocalReference `json:"secretRef,omitempty"`
+}
+
+// ProgramClient is where clients connect to a program.
+type ProgramClient struct {
 	// Region whose first pod the clients of all regions connect to, over the emulated network: that of a primary. Without it, clients
 	// connect to the first pod of their own region, all of which must take writes then.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=24
 	// +optional
 	Region string `json:"region,omitempty"`
-	// SecretRef names a Secret of the same namespace with the keys username and password, and optionally ca.crt.
-	// +required
-	SecretRef LocalReference `json:"secretRef"`
+	// Port is the one of ports that they connect to; without it, the first.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	// +optional
+	Port int32 `json:"port,omitempty"`
 	// Database is the name of the database to use. PostgreSQL uses the one of the user's name by default, MySQL has no default, and etcd has
 	// only one database, without a name.
 	// +kubebuilder:validation:MaxLength=63

@@ -233,6 +233,16 @@ func withRoleVolume(db *v1alpha1.GeoDatabase, v v1alpha1.PodVolume) *v1alpha1.Ge
 	return db
 }
 
+// withRoleClient is the same with clients in place of the variable.
+func withRoleClient(db *v1alpha1.GeoDatabase, secret string) *v1alpha1.GeoDatabase {
+	db = withRole(db, "")
+	db.Spec.Roles[1].Env, db.Spec.Roles[1].Client = nil, &v1alpha1.RoleClient{}
+	if secret != "" {
+		db.Spec.Roles[1].Client.SecretRef = &v1alpha1.LocalReference{Name: secret}
+	}
+	return db
+}
+
 func withVolume(db *v1alpha1.GeoDatabase, v v1alpha1.PodVolume) *v1alpha1.GeoDatabase {
 	db = withEnv(db, "")
 	v.Name, v.MountPath = "v", "/v"
@@ -641,6 +651,9 @@ func TestReferences(t *testing.T) {
 		"a Secret as a role's volume":          {create(withRoleVolume(database(lab), v1alpha1.PodVolume{SecretRef: ref("other")}), secret), true, true},
 		"a ConfigMap as a role's volume":       {create(withRoleVolume(database(lab), v1alpha1.PodVolume{ConfigMapRef: ref("known")}), configMap), true, false},
 		"another ConfigMap of a role":          {create(withRoleVolume(database(lab), v1alpha1.PodVolume{ConfigMapRef: ref("other")}), configMap), true, true},
+		"a Secret of a role's clients":         {create(withRoleClient(database(lab), "known"), secret), true, false},
+		"another Secret of a role's clients":   {create(withRoleClient(database(lab), "d-credentials"), secret), true, true},
+		"clients of a role without a Secret":   {create(withRoleClient(database(lab), ""), ""), false, false},
 		"a Secret of a role in an experiment":  {create(experiment(withRole(database(lab), "other"), ""), secret), true, true},
 		"an experiment that sweeps roles":      {create(experiment(withRoleVolume(database(lab), v1alpha1.PodVolume{}), "database.spec.roles[0].env"), sweep), true, true},
 		"a Secret in an experiment":            {create(experiment(withEnv(database(lab), "known"), ""), secret), true, false},

@@ -74,14 +74,12 @@ func NewPlan(ctx context.Context, reader client.Reader, abilities check.Abilitie
 		Emulate:    p.Emulation == v1alpha1.EmulationBuiltIn,
 		Seed:       1,
 		Nodes:      nodeAddresses(db),
-		Client:     deploy.ClientOf(db),
+		Client:     deploy.ClientOf(db, &topology),
 	}
 	// What makes no difference to the engine but to its pods is part of the hash too: pods are replaced together or not
 	// at all.
 	parts := []any{&p.Database, db.Spec.Regions, db.Spec.Placement, db.Spec.Resources, image}
 	if len(db.Spec.Roles) > 0 {
-		topology.Replicas = deploy.MostPods(db)
-		p.Database.Topology = topology
 		parts = append(parts, db.Spec.Roles, db.Spec.Init)
 	}
 	if db.Spec.RunsPrograms() || p.Emulation != v1alpha1.EmulationBuiltIn && p.Emulation != v1alpha1.EmulationNone {
@@ -158,10 +156,10 @@ func resolveParameters(abilities check.Abilities, db *v1alpha1.GeoDatabase) (map
 	switch {
 	case db.Spec.External != nil:
 		engines = abilities.Targets
-	case len(db.Spec.Roles) > 0 || db.Spec.Pods != nil && db.Spec.Pods.Client == nil:
-		return nil, nil
-	case db.Spec.Pods != nil:
+	case db.Spec.Talked():
 		engines = abilities.Clients
+	case db.Spec.RunsPrograms():
+		return nil, nil
 	}
 	engine, ok := engines.Lookup(db.Spec.Engine.Name)
 	if !ok {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
-	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/deploy/netpol"
 )
 
@@ -38,8 +37,8 @@ func policed(db *v1alpha1.GeoDatabase) *netpol.Database {
 	if m := db.Status.Mesh; m != nil && (out.Mesh == "" || out.Mesh == v1alpha1.MeshAuto) {
 		out.Mesh = m.Mode
 	}
-	if c := deploy.ClientOf(db); db.Spec.External != nil {
-		for _, e := range c.Endpoints {
+	if db.Spec.External != nil {
+		for _, e := range db.Spec.External.Endpoints {
 			if _, port, err := net.SplitHostPort(e.Address); err == nil {
 				if n, err := strconv.ParseUint(port, 10, 16); err == nil && !slices.Contains(out.Endpoints, int32(n)) {
 					out.Endpoints = append(out.Endpoints, int32(n))

@@ -3,7 +3,6 @@ package database
 import (
 	"cmp"
 	"fmt"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -216,23 +215,13 @@ func podVolume(v *v1alpha1.PodVolume) corev1.Volume {
 	return out
 }
 
-// endpoints are where the clients of each region connect to a database with roles: the first pod of the client's role in the region, or in
-// the nearest one that has any.
+// endpoints are where the clients of each region connect to a database with roles.
 func endpoints(db *v1alpha1.GeoDatabase, t *geo.Topology) (out []v1alpha1.EndpointStatus) {
-	i := slices.IndexFunc(db.Spec.Roles, func(r v1alpha1.Role) bool { return r.Client })
-	if i < 0 || !slices.Equal(t.Regions, db.Spec.RegionNames()) { // the nodes may still be those of an earlier spec
+	if db.Spec.ClientRole() == nil || !slices.Equal(t.Regions, db.Spec.RegionNames()) { // the nodes may still be those of an earlier spec
 		return nil
 	}
-	role := &db.Spec.Roles[i]
-	for r, region := range t.Regions {
-		at := -1
-		for other := range t.Regions {
-			if deploy.InRegion(role, other) && (at < 0 || other == r || at != r && t.RTT(geo.Region(r), geo.Region(other)) < t.RTT(geo.Region(r), geo.Region(at))) {
-				at = other
-			}
-		}
-		pods := deploy.OfRole(deploy.PodsIn(db, t.Regions[at]), role.Name)
-		out = append(out, v1alpha1.EndpointStatus{Region: region, Address: net.JoinHostPort(pods[0].Host, strconv.Itoa(int(role.Ports[0].Port)))})
+	for _, e := range deploy.Endpoints(db, t) {
+		out = append(out, v1alpha1.EndpointStatus{Region: e.Region, Address: e.Address})
 	}
 	return out
 }

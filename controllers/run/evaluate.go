@@ -239,7 +239,7 @@ func (s *scope) awaitQuiet(ctx context.Context, f *judge.Facts) (quiet bool, err
 		f.Unaudited = errors.New(meta.FindStatusCondition(s.run.Status.Conditions, v1alpha1.ConditionDatabaseQuiet).Message)
 		return true, nil
 	}
-	f.Audits = &audit.Audits{Out: judge.LeftOut(&s.current.Database.Topology, gone, func(n geo.NodeID) int { return s.nodes[n].Status.Pending })}
+	f.Audits = &audit.Audits{Out: judge.LeftOut(&s.current.Database.Topology, gone, func(n geo.NodeID) int { return s.node(n).Status.Pending })}
 	return true, nil
 }
 

@@ -20,9 +20,9 @@ import (
 	"github.com/geobench/geobench/controllers/database"
 	"github.com/geobench/geobench/controllers/errand"
 	"github.com/geobench/geobench/controllers/faultstatus"
-	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/podclient"
 	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/emulation"
 	"github.com/geobench/geobench/internal/emulation/chaosmesh"
 	"github.com/geobench/geobench/internal/fault"
@@ -85,10 +85,10 @@ func (in *clusterInjector) now() time.Duration { return in.Clock.Now().Sub(in.ti
 // Roles implements fault.Injector.
 func (in *clusterInjector) Roles(context.Context) (fault.Roles, error) {
 	return func(n geo.NodeID) ([]string, error) {
-		if in.nodes[n].Status == nil {
-			return nil, fmt.Errorf("node %s: %s", in.nodes[n].PodName, in.nodes[n].Problem)
+		if in.node(n).Status == nil {
+			return nil, fmt.Errorf("node %s: %s", in.node(n).PodName, in.node(n).Problem)
 		}
-		return in.nodes[n].Status.Roles, nil
+		return in.node(n).Status.Roles, nil
 	}, nil
 }
 
@@ -113,7 +113,7 @@ func (in *clusterInjector) Setup(ctx context.Context, l *fault.Life) error {
 	}
 	l.Marks = nil
 	for _, id := range l.Targets.From {
-		n := &in.nodes[id]
+		n := in.node(id)
 		if n.Pod == nil || n.Status == nil {
 			return fmt.Errorf("node %s: %s", n.PodName, n.Problem)
 		}
@@ -147,12 +147,14 @@ func (in *clusterInjector) closeGates(ctx context.Context, l *fault.Life) error 
 	if err != nil {
 		return err
 	}
-	for _, region := range in.timeline.Plan.Topology.Regions {
-		if !faultstatus.Closes(l, in.timeline.Plan.Topology, region) {
+	closed := map[string]bool{}
+	for _, pod := range deploy.Pods(in.db) {
+		if closed[pod.Set] || !faultstatus.Closes(l, in.timeline.Plan.Topology, pod.Region) {
 			continue
 		}
+		closed[pod.Set] = true
 		set := &appsv1.StatefulSet{}
-		if err := in.Live.Get(ctx, types.NamespacedName{Namespace: in.run.Namespace, Name: kube.RegionName(in.db, region)}, set); err != nil {
+		if err := in.Live.Get(ctx, types.NamespacedName{Namespace: in.run.Namespace, Name: pod.Set}, set); err != nil {
 			return err
 		}
 		if len(set.Spec.Template.Spec.SchedulingGates) == 0 {
@@ -244,7 +246,7 @@ func (in *clusterInjector) kill(l *fault.Life) (at time.Duration, err error) {
 func (in *clusterInjector) marked(l *fault.Life) (pods []*corev1.Pod) {
 	for i, id := range l.Targets.From {
 		uid, _, _ := strings.Cut(l.Marks[i], "/")
-		if pod := in.nodes[id].Pod; pod != nil && string(pod.UID) == uid {
+		if pod := in.node(id).Pod; pod != nil && string(pod.UID) == uid {
 			pods = append(pods, pod.DeepCopy())
 		}
 	}
@@ -272,8 +274,8 @@ func (in *clusterInjector) Propagated(ctx context.Context, l *fault.Life, _ *fau
 		return false, err
 	}
 	for i, id := range l.Targets.From {
-		if l.Fault.Kills() && in.lives(l.Marks[i], &in.nodes[id], l.Injector) {
-			return false, fmt.Errorf("node %s still runs", in.nodes[id].PodName)
+		if l.Fault.Kills() && in.lives(l.Marks[i], in.node(id), l.Injector) {
+			return false, fmt.Errorf("node %s still runs", in.node(id).PodName)
 		}
 	}
 	return true, nil
@@ -309,7 +311,7 @@ func (in *clusterInjector) Recovered(ctx context.Context, l *fault.Life, _ *faul
 	}
 	if l.Fault.Kills() {
 		for _, id := range l.Targets.From {
-			n := &in.nodes[id]
+			n := in.node(id)
 			if !n.Ready {
 				return false, fmt.Errorf("node %s: %s", n.PodName, cmp.Or(n.Problem, "it is not ready yet"))
 			}
@@ -418,7 +420,7 @@ func (in *clusterInjector) tell(ctx context.Context, nodes []geo.NodeID) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(podclient.AtOnce)
 	for _, id := range nodes {
-		n := &in.nodes[id]
+		n := in.node(id)
 		a := fault.Agenda(in.timeline.NodePlan(id, nodeFaults), in.clocks[id].Zero.Sub(in.timeline.Start), departures, id)
 		a.Process = n.Status.Process
 		group.Go(func() error {
@@ -437,7 +439,7 @@ func (in *clusterInjector) readClocks(ctx context.Context, nodes []geo.NodeID) e
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(podclient.AtOnce)
 	for i, id := range nodes {
-		n := &in.nodes[id]
+		n := in.node(id)
 		if _, ok := in.clocks[id]; ok {
 			clocks[i] = in.clocks[id]
 			continue
@@ -520,7 +522,7 @@ func (in *clusterInjector) applyNetwork(ctx context.Context) error {
 // error says what is not.
 func (in *clusterInjector) settled(ctx context.Context, l *fault.Life) (bool, error) {
 	for _, id := range in.reachable() {
-		n := &in.nodes[id]
+		n := in.node(id)
 		switch {
 		case n.Status == nil:
 			return false, fmt.Errorf("node %s: %s", n.PodName, n.Problem)

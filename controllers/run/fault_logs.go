@@ -44,9 +44,9 @@ func (in *clusterInjector) readLogs(ctx context.Context) error {
 	group.SetLimit(podclient.AtOnce)
 	for i, id := range nodes {
 		group.Go(func() error {
-			log, err := in.Pods.Nodes(in.db.UID).Log(asking, in.nodes[id].Address)
+			log, err := in.Pods.Nodes(in.db.UID).Log(asking, in.node(id).Address)
 			if err != nil {
-				return fmt.Errorf("the log of node %s: %w", in.nodes[id].PodName, err)
+				return fmt.Errorf("the log of node %s: %w", in.node(id).PodName, err)
 			}
 			logs[i] = nodeLog{id, log, in.clocks[id].Zero.Sub(in.timeline.Start), in.clocks[id].Within}
 			return nil

@@ -23,6 +23,11 @@ func (s *scope) provision(context.Context) error {
 		s.condition(v1alpha1.ConditionDatabaseReady, false, ready.Reason, ready.Message)
 		return nil
 	}
+	// A database that is begun by steps may have nodes that serve, and no users yet.
+	if steps := meta.FindStatusCondition(s.db.Status.Conditions, v1alpha1.ConditionInitialized); steps != nil && steps.Status != metav1.ConditionTrue {
+		s.condition(v1alpha1.ConditionDatabaseReady, false, steps.Reason, steps.Message)
+		return nil
+	}
 	s.condition(v1alpha1.ConditionDatabaseReady, true, ready.Reason, ready.Message)
 	s.enter(v1alpha1.StageEmulate)
 	return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/database"
 	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/health"
 )
 
@@ -37,6 +38,14 @@ type scope struct {
 	// again is when to look again.
 	again  time.Duration
 	events []kube.Event
+}
+
+// node is the node of a number. Nodes are in their order, and where regions have different numbers of them some places are absent.
+func (s *scope) node(id geo.NodeID) *database.Node {
+	if int(id) < len(s.nodes) && s.nodes[id].ID == id {
+		return &s.nodes[id]
+	}
+	return &s.nodes[slices.IndexFunc(s.nodes, func(n database.Node) bool { return n.ID == id })]
 }
 
 func (s *scope) now() metav1.Time { return metav1.NewTime(s.Clock.Now()) }

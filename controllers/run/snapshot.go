@@ -15,6 +15,7 @@ import (
 	"github.com/geobench/geobench/controllers/authority"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/identity"
 	"github.com/geobench/geobench/internal/pack"
 	"github.com/geobench/geobench/internal/result"
@@ -38,6 +39,14 @@ type snapshot struct {
 	TakenAt time.Time `json:"takenAt"`
 	// Nodes are in the order of geo.NodeID.
 	Nodes []admin.Status `json:"nodes"`
+}
+
+// process is the one that a node had; empty for a node that is not in the snapshot.
+func (s *snapshot) process(id geo.NodeID) string {
+	if i := slices.IndexFunc(s.Nodes, func(n admin.Status) bool { return n.ID == int(id) }); i >= 0 {
+		return s.Nodes[i].Process
+	}
+	return ""
 }
 
 // takeSnapshot records the nodes' counters under key unless that was done before. Every node must have answered in this
@@ -140,7 +149,7 @@ func (s *scope) readSnapshot(ctx context.Context, key string) (*snapshot, error)
 	if found, err := s.noted(ctx, key, snap); !found {
 		return nil, err
 	}
-	if nodes := s.current.Database.NodeCount(); len(snap.Nodes) != nodes {
+	if nodes := s.current.Database.NodeCount() - len(s.current.Database.Topology.Absent); len(snap.Nodes) != nodes {
 		return nil, fmt.Errorf("config map %s: %s: %d nodes, not %d", kube.SnapshotName(s.run), key, len(snap.Nodes), nodes)
 	}
 	return snap, nil

@@ -351,9 +351,9 @@ func (s *scope) nodeLost(n *database.Node, before *snapshot) {
 	switch {
 	case n.Lost != "":
 		s.invalidate("NodeLost", "node %s was lost in stage %s: %s", n.PodName, s.run.Status.Stage, n.Lost)
-	case before != nil && n.Status != nil && before.Nodes[n.ID].Process != n.Status.Process:
+	case before != nil && n.Status != nil && before.process(n.ID) != n.Status.Process:
 		s.invalidate("NodeLost", "node %s was lost in stage %s: its process was replaced (%s by %s)",
-			n.PodName, s.run.Status.Stage, before.Nodes[n.ID].Process, n.Status.Process)
+			n.PodName, s.run.Status.Stage, before.process(n.ID), n.Status.Process)
 	}
 }
 

@@ -1,11 +1,14 @@
 package deploy
 
 import (
+	"cmp"
+	"fmt"
 	"net"
 	"slices"
 	"strconv"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/geo"
 )
 
 // Client is how clients reach a database that is not made of Geobench's own nodes. Who they are is in a Secret, and never here.
@@ -18,6 +21,8 @@ type Client struct {
 	Secret string `json:"secret,omitempty"`
 	// Deployed says that the database runs in pods of the GeoDatabase, whose network is emulated. Otherwise it runs elsewhere.
 	Deployed bool `json:"deployed,omitempty"`
+	// Field is where the manifest says how clients reach a database that is deployed; empty is spec.pods.client.
+	Field string `json:"field,omitempty"`
 	// Steward is the region of whoever loads and audits.
 	Steward string `json:"steward"`
 }
@@ -32,7 +37,7 @@ type Endpoint struct {
 const SecretFolder = "/etc/geobench-database"
 
 // ClientOf is how clients reach a database; nil for one of Geobench's own engines, and for a program that has none.
-func ClientOf(db *v1alpha1.GeoDatabase) *Client {
+func ClientOf(db *v1alpha1.GeoDatabase, t *geo.Topology) *Client {
 	switch {
 	case db.Spec.External != nil:
 		x := db.Spec.External
@@ -46,20 +51,63 @@ func ClientOf(db *v1alpha1.GeoDatabase) *Client {
 			}
 		}
 		return c
-	case db.Spec.Pods != nil && db.Spec.Pods.Client != nil:
-		p := db.Spec.Pods
-		c := &Client{Database: p.Client.Database, Secret: p.Client.SecretRef.Name, Deployed: true, Steward: p.Client.Region}
-		if c.Steward == "" {
-			c.Steward = db.Spec.Regions[0].Name
-		}
-		for _, r := range db.Spec.RegionNames() {
-			at := p.Client.Region
-			if at == "" {
-				at = r
-			}
-			c.Endpoints = append(c.Endpoints, Endpoint{Region: r, Address: net.JoinHostPort(Host(db.Name, at, db.Namespace, 0), strconv.Itoa(int(p.Ports[0].Port)))})
-		}
-		return c
+	case !db.Spec.Talked():
+		return nil
+	case db.Spec.Pods != nil:
+		p := db.Spec.Pods.Client
+		return &Client{Database: p.Database, Secret: p.SecretRef.Name, Deployed: true, Steward: cmp.Or(p.Region, db.Spec.Regions[0].Name), Endpoints: Endpoints(db, t)}
 	}
-	return nil
+	i := slices.IndexFunc(db.Spec.Roles, func(r v1alpha1.Role) bool { return r.Client != nil })
+	c := db.Spec.Roles[i].Client
+	at := clientRegions(db, t)
+	return &Client{
+		Field: fmt.Sprintf("spec.roles[%d].client", i), Database: c.Database, Secret: c.SecretRef.Name, Deployed: true, Steward: at[0], Endpoints: Endpoints(db, t),
+	}
+}
+
+// Endpoints are where the clients of each region connect to programs that are deployed: the first pod of the client's region, or else of their
+// own or, where it has none for clients, of the nearest one. There are none where the spec names no clients.
+func Endpoints(db *v1alpha1.GeoDatabase, t *geo.Topology) (out []Endpoint) {
+	var program *v1alpha1.Program
+	var c *v1alpha1.ProgramClient
+	name := ""
+	if role := db.Spec.ClientRole(); role != nil {
+		program, c, name = &role.Program, &role.Client.ProgramClient, role.Name
+	} else if p := db.Spec.Pods; p != nil && p.Client != nil {
+		program, c = &p.Program, &p.Client.ProgramClient
+	} else {
+		return nil
+	}
+	port := strconv.Itoa(int(cmp.Or(c.Port, program.Ports[0].Port)))
+	for r, at := range clientRegions(db, t) {
+		pods := PodsIn(db, at)
+		if name != "" {
+			pods = OfRole(pods, name)
+		}
+		out = append(out, Endpoint{Region: db.Spec.Regions[r].Name, Address: net.JoinHostPort(pods[0].Host, port)})
+	}
+	return out
+}
+
+// clientRegions are, for the clients of each region, the one whose pods they connect to.
+func clientRegions(db *v1alpha1.GeoDatabase, t *geo.Topology) (at []string) {
+	role := db.Spec.ClientRole()
+	for r, own := range db.Spec.RegionNames() {
+		switch {
+		case role == nil:
+			at = append(at, cmp.Or(db.Spec.Pods.Client.Region, own))
+			continue
+		case role.Client.Region != "":
+			at = append(at, role.Client.Region)
+			continue
+		}
+		nearest := -1
+		for other := range db.Spec.Regions {
+			if InRegion(role, other) && (nearest < 0 || other == r || nearest != r && t.RTT(geo.Region(r), geo.Region(other)) < t.RTT(geo.Region(r), geo.Region(nearest))) {
+				nearest = other
+			}
+		}
+		at = append(at, db.Spec.Regions[nearest].Name)
+	}
+	return at
 }

@@ -193,3 +193,67 @@ func (c *cluster) memory(t *testing.T) map[string]int64 {
 	}
 	return out
 }
+
+// TestDatabaseOfRoles measures a user's own database of two kinds of servers, whose clients a role names: a PostgreSQL primary in the first
+// region, standbys in all, and a database that a step makes. A region is cut off meanwhile, and then a standby's pod is killed.
+func TestDatabaseOfRoles(t *testing.T) {
+	image := needsImage(t, "GEOBENCH_POSTGRES")
+	c := newCluster(t)
+	c.privileged(t)
+	c.apply(t, fmt.Sprintf(`apiVersion: v1
+kind: Secret
+metadata: {name: roles-login}
+stringData: {username: postgres, password: "0123456789abcdef0123"}
+---
+apiVersion: geobench.dev/v1alpha1
+kind: GeoDatabase
+metadata: {name: db}
+spec:
+  engine:
+    name: postgres
+    parameters: {isolation: Serializable, connections: "20", tls: disable}
+  regions: [{name: us-east-1}, {name: eu-west-1}, {name: ap-northeast-1}]
+  network: {profileRef: {name: aws}, emulation: Sidecar}
+  roles:
+  - name: primary
+    image: &image %[1]s
+    user: 65532
+    firstRegions: 1
+    command: [sh, /entrypoint.sh]
+    env: &env
+    - {name: PGDATA, value: /data/db}
+    - {name: POSTGRES_PASSWORD, secretKeyRef: {name: roles-login, key: password}}
+    - {name: PGPASSWORD, secretKeyRef: {name: roles-login, key: password}}
+    ports: &ports [{name: sql, port: 5432}]
+    volumes: &volumes [{name: data, mountPath: /data, sizeLimit: 2Gi}]
+    client: {database: bank, secretRef: {name: roles-login}}
+  - name: standby
+    image: *image
+    user: 65532
+    command: [sh, -c, 'export PRIMARY_HOST="$GEOBENCH_HOSTS_PRIMARY"; exec sh /entrypoint.sh']
+    env: *env
+    ports: *ports
+    volumes: *volumes
+    after: [{role: primary, hosts: First}]
+  init:
+  - name: bank
+    role: primary
+    command:
+    - sh
+    - -c
+    - |
+      ask() { psql -h "$GEOBENCH_HOSTS_PRIMARY" -U postgres -d postgres -q -A -t -c "$1"; }
+      [ "$(ask "select count(*) from pg_database where datname = 'bank'")" = 1 ] || ask 'create database bank'
+`, image))
+	db := c.awaitVerified(t, "db", 4*time.Minute)
+	if e := db.Status.Endpoints; len(e) != 3 || e[2].Address != fmt.Sprintf("db-us-east-1-primary-0.db-us-east-1-primary.%s.svc:5432", c.namespace) {
+		t.Errorf("endpoints %+v", e)
+	}
+	doc := c.measure(t, "smallbank", "{smallbank: {customers: 3000, multiHomePercent: 30}}", "[Isolation, Invariants]", "20s", "{attempts: 20, causes: [Conflict]}", `
+  faults:
+  - {name: cut, at: 8s, duration: 3s, networkPartition: {from: {regions: [ap-northeast-1]}}}
+  - {name: standby, at: 14s, podKill: {target: {regions: [eu-west-1]}}}`)
+	if doc.Target == nil || !strings.HasPrefix(doc.Target.Server, "PostgreSQL 15") || len(doc.Links) != 9 {
+		t.Errorf("the result says of the server: %+v, of links %+v", doc.Target, doc.Links)
+	}
+}

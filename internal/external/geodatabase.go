@@ -1,6 +1,7 @@
 package external
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,7 +38,7 @@ func Plan(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase) (*plan.Plan, err
 // database is asked, and is a mistake in the GeoDatabase, is check.Problems. Cancelled as local.Run.
 func Play(ctx context.Context, p *plan.Plan, secrets string, report local.Report) (d *result.Document, err error) {
 	report(local.Progress{Stage: "connecting to " + p.Engine.Name})
-	c := deploy.ClientOf(p.Database)
+	c := deploy.ClientOf(p.Database, &p.Topology)
 	s := server(c)
 	if err := readSecret(&s, p.Engine.Name, secrets, c.Secret); err != nil {
 		return nil, problems(p.Database.Name, err)
@@ -131,12 +132,12 @@ func fieldsOf(c *deploy.Client, err error) error {
 	if !c.Deployed || !errors.As(err, &wrong) {
 		return err
 	}
-	field := wrong.Field
+	field, at := wrong.Field, cmp.Or(c.Field, "spec.pods.client")
 	switch {
 	case strings.HasPrefix(field, "spec.external.endpoints"):
-		field = "spec.pods.client.region"
+		field = at + ".region"
 	case strings.HasPrefix(field, "spec.external."):
-		field = "spec.pods.client." + strings.TrimPrefix(field, "spec.external.")
+		field = at + "." + strings.TrimPrefix(field, "spec.external.")
 	}
 	return &target.FieldError{Field: field, Value: wrong.Value, Message: wrong.Message}
 }

@@ -72,7 +72,7 @@ func PlayIsolation(ctx context.Context, db *v1alpha1.GeoDatabase, secrets, level
 			r.Parameters[p.Name] = v
 		}
 	}
-	c := deploy.ClientOf(db)
+	c := deploy.ClientOf(db, t)
 	s := server(c)
 	if err := readSecret(&s, engine.Name, secrets, c.Secret); err != nil {
 		return nil, problems(db.Name, err)

@@ -130,7 +130,9 @@ func (p *Plan) conditions(active []*Life, packets bool) *Conditions {
 func nodesOf(t *geo.Topology, r geo.Region) []geo.NodeID {
 	var out []geo.NodeID
 	for i := range t.Partitions * t.Replicas {
-		out = append(out, t.Node(r, 0, 0)+geo.NodeID(i))
+		if n := t.Node(r, 0, 0) + geo.NodeID(i); t.Present(n) {
+			out = append(out, n)
+		}
 	}
 	return out
 }

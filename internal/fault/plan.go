@@ -197,6 +197,9 @@ func candidates(target *v1alpha1.NodeTarget, t *geo.Topology) []geo.NodeID {
 	var out []geo.NodeID
 	for i := range t.Nodes() {
 		n := geo.NodeID(i)
+		if !t.Present(n) {
+			continue
+		}
 		if len(target.Regions) > 0 && !slices.Contains(target.Regions, t.Regions[t.RegionOf(n)]) {
 			continue
 		}
@@ -240,7 +243,7 @@ func (p *Plan) Resolve(f *Fault, roles Roles) (Targets, error) {
 		return out, nil
 	}
 	for i := range p.Topology.Nodes() {
-		if n := geo.NodeID(i); !slices.Contains(out.From, n) {
+		if n := geo.NodeID(i); p.Topology.Present(n) && !slices.Contains(out.From, n) {
 			out.To = append(out.To, n)
 		}
 	}

@@ -4,6 +4,7 @@ package geo
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/geobench/geobench/internal/txn"
@@ -45,6 +46,9 @@ type Topology struct {
 	// Groups say which nodes hold the rows of which cells, for engines that leave the choice. Each cell occurs at most once;
 	// those that are not named are placed by the engine.
 	Groups []CellGroup `json:"groups,omitempty"`
+	// Absent are places without a node, in their order, where regions do not have equally many: those of a database of several kinds of servers
+	// (GeoDatabase's spec.roles).
+	Absent []NodeID `json:"absent,omitempty"`
 }
 
 // CellGroup says where the rows of a cell are kept.
@@ -63,6 +67,9 @@ func (t *Topology) Nodes() int { return len(t.Regions) * t.Partitions * t.Replic
 func (t *Topology) Node(r Region, p, k int) NodeID {
 	return NodeID((int(r)*t.Partitions+p)*t.Replicas + k)
 }
+
+// Present tells whether there is a node at the place n.
+func (t *Topology) Present(n NodeID) bool { return !slices.Contains(t.Absent, n) }
 
 // RegionOf returns the region of node n.
 func (t *Topology) RegionOf(n NodeID) Region { return Region(int(n) / (t.Partitions * t.Replicas)) }

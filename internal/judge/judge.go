@@ -143,7 +143,7 @@ func (f *Facts) inputs() result.Inputs {
 	p := f.Plan
 	manifests := &result.Manifests{Run: &p.Run.Spec}
 	switch { // a target's network has none unless it was deployed, and its database has one only where it is a GeoDatabase
-	case f.Target == nil || p.Database.Spec.Pods != nil:
+	case f.Target == nil || p.Database.Spec.RunsPrograms():
 		manifests.Database, manifests.Network = &p.Database.Spec, p.Profile
 	case p.Database.Spec.External != nil:
 		manifests.Database = &p.Database.Spec

@@ -47,7 +47,7 @@ func (p *Plan) PlanTests(plan func(*v1alpha1.BenchmarkRun) (*Plan, error)) error
 func New(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, profile *v1alpha1.NetworkProfileSpec) (*Plan, error) {
 	p := &Plan{Run: run, Database: db, Profile: profile}
 	var err error
-	if p.Engine, err = engine(db.Spec.Engine.Name, deploy.ClientOf(db) != nil); err != nil {
+	if p.Engine, err = engine(db.Spec.Engine.Name, db.Spec.External != nil || db.Spec.Talked()); err != nil {
 		return nil, fmt.Errorf("spec.engine.name: %w", err)
 	}
 	var errs []*protocol.ParamError

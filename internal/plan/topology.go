@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/geo"
 )
 
@@ -27,6 +28,7 @@ func Topology(db *v1alpha1.GeoDatabaseSpec, profile *v1alpha1.NetworkProfileSpec
 	for _, l := range profile.Links {
 		declared[[2]string{l.From, l.To}] = oneWay(l.RTT.Duration, l.Jitter.Duration, int64(l.LossPPM), int64(l.BandwidthMbps))
 	}
+	Places(&t, db)
 	intra := oneWay(profile.IntraRegion.RTT.Duration, profile.IntraRegion.Jitter.Duration, 0, 0)
 	for _, r := range db.Regions {
 		t.Regions = append(t.Regions, r.Name)
@@ -53,6 +55,21 @@ func Topology(db *v1alpha1.GeoDatabaseSpec, profile *v1alpha1.NetworkProfileSpec
 	}
 	t.Groups = Groups(db)
 	return t, t.Validate()
+}
+
+// Places gives a topology the places of the pods of a database with roles: each region has as many as the one with most,
+// some of them absent. It does nothing for one without roles.
+func Places(t *geo.Topology, spec *v1alpha1.GeoDatabaseSpec) {
+	if len(spec.Roles) == 0 {
+		return
+	}
+	db := &v1alpha1.GeoDatabase{Spec: *spec}
+	t.Replicas = deploy.MostPods(db)
+	for r, region := range spec.RegionNames() {
+		for i := len(deploy.PodsIn(db, region)); i < t.Replicas; i++ {
+			t.Absent = append(t.Absent, geo.NodeID(r*t.Replicas+i))
+		}
+	}
 }
 
 // Groups turns spec.groups, which have been checked, into groups of cells.

@@ -198,12 +198,15 @@ func (c cluster) render(r *reading) ([]v1alpha1.Role, []v1alpha1.InitStep) {
 			user = r.user
 		}
 		role := v1alpha1.Role{
-			Name: p.name, PerRegion: 1, After: p.after, Lists: p.lists, Client: p.client,
+			Name: p.name, PerRegion: 1, After: p.after, Lists: p.lists,
 			Program: v1alpha1.Program{
 				Image: image, Command: []string{p.shell, "-c", p.script, p.name}, Args: p.args(own), Env: slices.Clone(p.env), Ports: p.ports, Ready: p.ready, User: &user,
 				Volumes:                       append([]v1alpha1.PodVolume{{Name: "data", MountPath: "/data", SizeLimit: ptr.To(resource.MustParse("8Gi"))}}, p.volumes...),
 				TerminationGracePeriodSeconds: ptr.To[int32](10),
 			},
+		}
+		if p.client {
+			role.Client = &v1alpha1.RoleClient{}
 		}
 		if p.secret != "" {
 			role.Env = append(role.Env, r.password(p.secret, 0))

@@ -99,7 +99,7 @@ func galeraPods(r *reading) *v1alpha1.Pods {
 			// A server listens once it has its copy. Whether it is Synced says more, and would make a server that a fault cuts off one that
 			// is not ready, which ends runs.
 		},
-		Client: &v1alpha1.PodsClient{Database: galeraDatabase},
+		Client: &v1alpha1.PodsClient{ProgramClient: v1alpha1.ProgramClient{Database: galeraDatabase}},
 	}
 }
 

@@ -120,7 +120,7 @@ func postgresPods(r *reading) *v1alpha1.Pods {
 			// A server that starts listens, and refuses who comes. Whether the others can be reached does not matter here.
 			Ready: &v1alpha1.PodReady{Command: []string{"pg_isready", "-q", "-h", "127.0.0.1", "-p", "5432"}},
 		},
-		Client: &v1alpha1.PodsClient{Region: primary, Database: "postgres"},
+		Client: &v1alpha1.PodsClient{ProgramClient: v1alpha1.ProgramClient{Region: primary, Database: "postgres"}},
 	}
 }
 

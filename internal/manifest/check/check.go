@@ -294,8 +294,8 @@ func (d *database) catalog() EngineCatalog {
 	return d.Engines
 }
 
-// talked: it is a program of pods that clients can talk to.
-func (d *database) talked() bool { return d.Spec.Pods != nil && d.Spec.Pods.Client != nil }
+// talked: it is a program that clients can talk to.
+func (d *database) talked() bool { return d.Spec.Talked() }
 
 // pods: there are containers here, and the program takes its parameters from them.
 func (d *database) pods(ps *Problems) {
@@ -307,17 +307,7 @@ func (d *database) pods(ps *Problems) {
 			d.Spec.Pods.Image, list(d.Engines.Names()))
 	}
 	if d.talked() {
-		if r, regions := d.Spec.Pods.Client.Region, d.Spec.RegionNames(); r != "" && !slices.Contains(regions, r) {
-			ps.add("spec.pods.client.region", r, "region %s is not in spec.regions%s; they are %s", r, didYouMean(r, regions), list(regions))
-		}
-		const field = "spec.pods.client.database"
-		must, may := targets.Databases(d.Spec.Engine.Name)
-		switch name := d.Spec.Pods.Client.Database; {
-		case must && name == "":
-			ps.add(field, "", "a server of %s has no database of its own accord: name one that is there, whose user the Secret has", d.Spec.Engine.Name)
-		case !may && name != "":
-			ps.add(field, name, "%s has no databases: leave it out", d.Spec.Engine.Name)
-		}
+		d.client("spec.pods.client", &d.Spec.Pods.Client.ProgramClient, ps)
 	}
 	for name, value := range d.Spec.Engine.Parameters {
 		if d.talked() {
@@ -326,6 +316,23 @@ func (d *database) pods(ps *Problems) {
 		ps.add("spec.engine.parameters."+name, value, "a program in pods of its own has no parameters here: set them by spec.pods.args or spec.pods.env")
 	}
 	distinctPaths("spec.pods", &d.Spec.Pods.Program, ps)
+}
+
+// client: clients are sent to a region and a database that are there.
+func (d *database) client(field string, c *v1alpha1.ProgramClient, ps *Problems) {
+	if regions := d.Spec.RegionNames(); c.Region != "" && !slices.Contains(regions, c.Region) {
+		ps.add(field+".region", c.Region, "region %s is not in spec.regions%s; they are %s", c.Region, didYouMean(c.Region, regions), list(regions))
+	}
+	if !d.talked() {
+		return
+	}
+	must, may := targets.Databases(d.Spec.Engine.Name)
+	switch name := c.Database; {
+	case must && name == "":
+		ps.add(field+".database", "", "a server of %s has no database of its own accord: name one that is there, whose user the Secret has", d.Spec.Engine.Name)
+	case !may && name != "":
+		ps.add(field+".database", name, "%s has no databases: leave it out", d.Spec.Engine.Name)
+	}
 }
 
 func distinctPaths(field string, p *v1alpha1.Program, ps *Problems) {
@@ -404,7 +411,10 @@ func (d *database) roles(ps *Problems) {
 			d.Spec.Roles[0].Image, list(d.Engines.Names()))
 	}
 	for name, value := range d.Spec.Engine.Parameters {
-		ps.add("spec.engine.parameters."+name, value, "a database of several roles has no parameters here: set them by the args or env of spec.roles")
+		if d.talked() {
+			break // they are those of its clients
+		}
+		ps.add("spec.engine.parameters."+name, value, "a database of several roles has no parameters here: set them by the args or env of spec.roles; those of its clients it has with roles[].client.secretRef")
 	}
 	client := ""
 	for i := range d.Spec.Roles {
@@ -419,14 +429,29 @@ func (d *database) roles(ps *Problems) {
 			}
 		}
 		switch {
-		case r.Client && client != "":
-			ps.add(path+".client", "true", "clients connect to role %s already: they go to one role", client)
-		case r.Client:
+		case r.Client != nil && client != "":
+			ps.add(path+".client", "", "clients connect to role %s already: they go to one role", client)
+		case r.Client != nil:
 			client = r.Name
+			d.roleClient(path+".client", i, ps)
 		}
 		if circle := d.circle(r.Name); len(circle) > 0 && circle[0] == slices.Min(circle) && circle[0] == r.Name {
 			ps.add(path+".after", "", "roles wait for each other for ever: %s; take one of them out of after", strings.Join(append(circle, circle[0]), " after "))
 		}
+	}
+}
+
+// roleClient: the role has pods where its clients are sent, and what only clients that have a Secret need is not said without one.
+func (d *database) roleClient(field string, role int, ps *Problems) {
+	r := &d.Spec.Roles[role]
+	c := r.Client
+	before := len(*ps)
+	d.client(field, &c.ProgramClient, ps)
+	if c.SecretRef == nil && c.Database != "" {
+		ps.add(field+".database", c.Database, "nobody uses it without %s.secretRef, which lets BenchmarkRuns measure the database: set that, too, or leave database out", field)
+	}
+	if len(*ps) == before && c.Region != "" && !deploy.InRegion(r, slices.Index(d.Spec.RegionNames(), c.Region)) {
+		ps.add(field+".region", c.Region, "role %s has no pods there, but in the first %d regions alone: name one of them, or raise firstRegions", r.Name, *r.FirstRegions)
 	}
 }
 
@@ -518,6 +543,8 @@ func (d *database) engine(ps *Problems) {
 		switch _, own := d.Engines.Lookup(name); {
 		case d.Spec.External != nil && own:
 			ps.add("spec.engine.name", name, "engine %s is geobench's own, and runs nowhere already: leave external out to deploy it; databases that can be external are %s", name, list(names))
+		case d.talked() && d.Spec.Pods == nil:
+			ps.add("spec.engine.name", name, "no client of %s is built in%s; databases whose roles[].client can have a secretRef are %s: without it the database is deployed, and not measured", name, didYouMean(name, names), list(names))
 		case d.talked():
 			ps.add("spec.engine.name", name, "no client of %s is built in%s; programs that can have spec.pods.client are %s", name, didYouMean(name, names), list(names))
 		case d.Spec.External != nil:
@@ -736,8 +763,8 @@ func (r *benchmarkRun) target(ps *Problems) {
 			r.db.Name, name, why, list(r.Clients.Names()), list(r.Engines.Names()))
 		return
 	}
-	if len(r.db.Spec.Roles) > 0 {
-		ps.add("spec.databaseRef.name", r.db.Name, "GeoDatabase %s has roles: it is deployed over the emulated network, and no client knows when such a database is at rest, so that it cannot be loaded and audited; name a database of %s, or with one of the engines %s",
+	if len(r.db.Spec.Roles) > 0 && !d.talked() {
+		ps.add("spec.databaseRef.name", r.db.Name, "GeoDatabase %s has roles, and does not say how load generators talk to it: set client.secretRef of one of its spec.roles, for one of %s, or name a database with one of the engines %s",
 			r.db.Name, list(r.Clients.Names()), list(r.Engines.Names()))
 		return
 	}

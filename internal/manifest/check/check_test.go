@@ -287,7 +287,7 @@ func TestCoordinator(t *testing.T) {
 		"another program": {func(s *v1alpha1.GeoDatabaseSpec) {
 			s.Engine = v1alpha1.Engine{Name: "postgres"}
 			s.Pods = &v1alpha1.Pods{Program: v1alpha1.Program{Image: "localhost/postgres:1", Ports: []v1alpha1.PodPort{{Name: "sql", Port: 5432}}},
-				Client: &v1alpha1.PodsClient{Region: s.Regions[0].Name, SecretRef: v1alpha1.LocalReference{Name: "login"}}}
+				Client: &v1alpha1.PodsClient{ProgramClient: v1alpha1.ProgramClient{Region: s.Regions[0].Name}, SecretRef: v1alpha1.LocalReference{Name: "login"}}}
 		}, "spec.load.coordinator: RoundRobin: clients choose among the nodes of Geobench's own engines"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -308,7 +308,7 @@ func TestDependentSQL(t *testing.T) {
 	db := database(func(s *v1alpha1.GeoDatabaseSpec) {
 		s.Engine = v1alpha1.Engine{Name: "postgres", Parameters: map[string]string{"form": "SQL"}}
 		s.Pods = &v1alpha1.Pods{Program: v1alpha1.Program{Image: "localhost/postgres:1", Ports: []v1alpha1.PodPort{{Name: "sql", Port: 5432}}},
-			Client: &v1alpha1.PodsClient{Region: s.Regions[0].Name, SecretRef: v1alpha1.LocalReference{Name: "login"}}}
+			Client: &v1alpha1.PodsClient{ProgramClient: v1alpha1.ProgramClient{Region: s.Regions[0].Name}, SecretRef: v1alpha1.LocalReference{Name: "login"}}}
 	})
 	run := &v1alpha1.BenchmarkRun{}
 	run.Spec.Workload.SmallBank = &v1alpha1.SmallBank{Customers: 1000, Mix: v1alpha1.SmallBankMix{Balance: 100}, DependentPercent: 5}

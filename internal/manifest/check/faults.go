@@ -9,6 +9,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/fault"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/plan"
 )
 
 // faults: each can be injected here, while the run measures, into something that there is, and none contradicts another.
@@ -21,6 +22,7 @@ func (r *benchmarkRun) faults(ps *Problems) {
 			"set repetitions to 1 and repeat the run, for example with the repetitions of an Experiment", n)
 	}
 	t := geo.Topology{Regions: r.db.Spec.RegionNames(), Partitions: int(r.db.Spec.PartitionsPerRegion), Replicas: int(max(1, r.db.Spec.ReplicasPerPartition))}
+	plan.Places(&t, &r.db.Spec)
 	for range t.Regions {
 		t.Links = append(t.Links, make([]geo.Link, len(t.Regions)))
 	}
