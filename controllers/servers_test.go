@@ -42,6 +42,14 @@ func TestRenderedRoles(t *testing.T) {
 	if i := slices.IndexFunc(step.Env, func(e corev1.EnvVar) bool { return e.Name == "POSTGRES_PASSWORD" }); password == "" || i < 0 || step.Env[i].ValueFrom.SecretKeyRef.Name != "c-citus-login" {
 		t.Errorf("the step logs in by %+v", step.Env)
 	}
+	// Its coordinator is where the clients of all regions connect to.
+	w.create(makeRun("r").database("c").obj())
+	if run := w.untilOver("r"); run.Status.Verdict != v1alpha1.VerdictPassed {
+		t.Errorf("a run on Citus: %s %s: %s", run.Status.Verdict, run.Status.Reason, run.Status.Message)
+	}
+	if c := w.nodesOf("c").Client; c.Secret != "c-citus-login" || len(c.Endpoints) != 2 || c.Endpoints[1].Address != "c-us-west-2-coord-0.c-us-west-2-coord."+w.namespace+".svc:5432" || c.Steward != "us-west-2" {
+		t.Errorf("clients reach Citus by %+v", c)
+	}
 	// A longer link is another incarnation.
 	db.Spec.Network.Profile.Links[0].RTT = v1alpha1.DurationOf(500 * time.Millisecond)
 	now := w.getDatabase("d")

@@ -161,7 +161,11 @@ func untested(databases map[string]*v1alpha1.GeoDatabase) (notes []string) {
 	for _, name := range slices.Sorted(maps.Keys(databases)) {
 		db := databases[name]
 		if f := servers.FactsOf(db.Spec.Engine.Name); f != nil && servers.Renders(db) {
-			notes = append(notes, fmt.Sprintf("untested: GeoDatabase %s is %s, which nobody has run as it is deployed here; no BenchmarkRun can measure it: %s", db.Name, f.Product, f.Unmeasured))
+			measured := "nobody has measured it, either"
+			if f.Unmeasured != "" {
+				measured = "no BenchmarkRun can measure it: " + f.Unmeasured
+			}
+			notes = append(notes, fmt.Sprintf("untested: GeoDatabase %s is %s, which nobody has run as it is deployed here; %s", db.Name, f.Product, measured))
 		}
 	}
 	return notes

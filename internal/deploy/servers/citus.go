@@ -13,14 +13,13 @@ import (
 var citus = cluster{
 	facts: Facts{
 		Product: "Citus", Protocol: "PostgreSQL", Port: 5432, User: "postgres",
-		Isolation: []string{"ReadCommitted (RepeatableRead and Serializable hold on each server alone)"},
+		Isolation: []string{"ReadCommitted (the others hold on each server alone)"},
 		Retry:     []string{"40001", "40P01"}, Ambiguous: []string{"08006", "57P01"},
-		Survives:   "no loss of a server's files: each row has one copy",
-		Placement:  "create_distributed_table and create_reference_table; citus_move_shard_placement gives a shard its region",
-		Licence:    "AGPL 3.0",
-		Unmeasured: "a run on PostgreSQL makes a table that only the coordinator would have, so that it would measure that one server; and there is no snapshot over servers that an audit could read",
+		Survives:  "no loss of a server's files: each row has one copy",
+		Placement: "create_distributed_table and create_reference_table; citus_move_shard_placement gives a shard its region",
+		Licence:   "AGPL 3.0",
 	},
-	logins: []login{{"login", "postgres"}},
+	logins: []login{{"login", "postgres"}}, database: "postgres",
 	parts: []part{
 		{
 			name: "coord", image: citusImage, user: 999, first: true, client: true, memory: "512Mi", secret: "POSTGRES_PASSWORD",

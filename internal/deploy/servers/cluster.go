@@ -16,8 +16,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// cluster is a vendor's database of several kinds of servers, as data. Nobody has run one yet, and no client here has been held against one: its
-// facts say why a run on it is refused.
+// cluster is a vendor's database of several kinds of servers, as data. Nobody has run one yet, and no client here has been held against one.
 type cluster struct {
 	facts Facts
 	parts []part
@@ -25,7 +24,9 @@ type cluster struct {
 	copies bool
 	// leader: parameter leader names the region that is to lead, one of those that have pods of this part; empty is no such parameter.
 	leader string
-	logins []login
+	// logins are its users, the clients' first, and database is the one that they use.
+	logins   []login
+	database string
 	// knobs fills in settings, by name, that depend on the longest round trip, and finds those that do not go together.
 	knobs func(r *reading, set map[string]string)
 	// steps are those of spec.init.
@@ -95,8 +96,7 @@ func (c cluster) server() server {
 				}
 				r.words[name] = value
 			default:
-				r.problems = append(r.problems, Problem{Field: "spec.engine.parameters." + name, Value: value, Known: known,
-					Message: name + " is no parameter of " + c.facts.Product + ", whose clients are not Geobench's: leave it out; it has " + strings.Join(known, ", ")})
+				return r.unknown(name, value, known)
 			}
 			return true
 		},
@@ -206,7 +206,10 @@ func (c cluster) render(r *reading) ([]v1alpha1.Role, []v1alpha1.InitStep) {
 			},
 		}
 		if p.client {
-			role.Client = &v1alpha1.RoleClient{}
+			role.Client = &v1alpha1.RoleClient{ProgramClient: v1alpha1.ProgramClient{Database: c.database}}
+			if len(c.logins) > 0 {
+				role.Client.SecretRef = &v1alpha1.LocalReference{Name: r.secret(0)}
+			}
 		}
 		if p.secret != "" {
 			role.Env = append(role.Env, r.password(p.secret, 0))

@@ -25,7 +25,7 @@ type Facts struct {
 	Placement string
 	// Licence in a few words.
 	Licence string
-	// Unmeasured says why none of the clients that are built in can measure it.
+	// Unmeasured says why none of the clients that are built in can measure it; empty where one can.
 	Unmeasured string
 }
 

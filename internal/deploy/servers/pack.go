@@ -9,14 +9,16 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// pack is a vendor's database as data: servers that are all alike, find each other by the list of hosts and share the rows out themselves. No
-// client here has been held against a pack, so its pods have none, and a run on them is refused: a server that speaks a dialect may lack what
-// is asked in it, as CockroachDB lacks the sessions by which a run on PostgreSQL knows that no transaction is under way.
+// pack is a vendor's database as data: servers that are all alike, find each other by the list of hosts and share the rows out themselves. Nobody
+// has run one yet, and no client here has been held against one.
 type pack struct {
 	facts Facts
 	// image is pinned, and user the number that its server runs as.
 	image string
 	user  int64
+	// login is the clients' user, and database the one that they use.
+	login    login
+	database string
 	// ports are the servers', that of clients first.
 	ports []v1alpha1.PodPort
 	// ready tells when a server takes clients.
@@ -39,12 +41,9 @@ func (p pack) server() server {
 		settings["settings."+name] = rule
 	}
 	return server{
-		product: p.facts.Product, facts: &p.facts, settings: settings, image: p.image, user: p.user, shared: true,
+		product: p.facts.Product, logins: []login{p.login}, facts: &p.facts, settings: settings, image: p.image, user: p.user, shared: true,
 		own: func(r *reading, name, value string) bool {
-			known := append(slices.Sorted(maps.Keys(settings)), "image", "user")
-			r.problems = append(r.problems, Problem{Field: "spec.engine.parameters." + name, Value: value, Known: known,
-				Message: name + " is no parameter of " + p.facts.Product + ", whose clients are not Geobench's: leave it out; it has " + strings.Join(known, ", ")})
-			return true
+			return r.unknown(name, value, append(slices.Sorted(maps.Keys(settings)), "image", "user"))
 		},
 		pods: func(r *reading) *v1alpha1.Pods {
 			flags := maps.Clone(p.defaults)
@@ -55,7 +54,7 @@ func (p pack) server() server {
 			for _, name := range slices.Sorted(maps.Keys(flags)) {
 				args = append(args, "--"+name+"="+flags[name])
 			}
-			return &v1alpha1.Pods{Program: v1alpha1.Program{
+			return &v1alpha1.Pods{Client: &v1alpha1.PodsClient{ProgramClient: v1alpha1.ProgramClient{Database: p.database}}, Program: v1alpha1.Program{
 				Command: []string{"bash", "-c", p.script, r.Spec.Engine.Name}, Args: args, Env: slices.Clone(p.env), Ports: slices.Clone(p.ports), Ready: p.ready.DeepCopy(),
 			}}
 		},
@@ -76,12 +75,11 @@ var cockroachdb = pack{
 		Product: "CockroachDB", Protocol: "PostgreSQL", Port: 26257, User: "root, without a password",
 		Isolation: []string{"Serializable", "ReadCommitted"},
 		Retry:     []string{"40001"}, Ambiguous: []string{"40003"},
-		Survives:   "one region of three; a server whose pod is deleted joins as a new one",
-		Placement:  "ALTER DATABASE SET PRIMARY REGION, SURVIVE REGION FAILURE; tables REGIONAL BY ROW, REGIONAL BY TABLE, GLOBAL",
-		Licence:    "CockroachDB's own: throttled to five transactions at a time after seven days without a key",
-		Unmeasured: "a run on PostgreSQL asks pg_stat_activity which sessions are at work, which is empty there, and keeps other runs out by advisory locks, which lock nothing",
+		Survives:  "one region of three; a server whose pod is deleted joins as a new one",
+		Placement: "ALTER DATABASE SET PRIMARY REGION, SURVIVE REGION FAILURE; tables REGIONAL BY ROW, REGIONAL BY TABLE, GLOBAL",
+		Licence:   "CockroachDB's own: throttled to five transactions at a time after seven days without a key",
 	},
-	image: "docker.io/cockroachdb/cockroach:v25.4.11", user: 1000,
+	image: "docker.io/cockroachdb/cockroach:v25.4.11", user: 1000, login: login{"login", "root"}, database: "defaultdb",
 	ports: []v1alpha1.PodPort{{Name: "sql", Port: 26257}, {Name: "http", Port: 8080}},
 	ready: &v1alpha1.PodReady{HTTP: &v1alpha1.PodReadyHTTP{Port: 8080, Path: "/health?ready=1"}},
 	env:   []v1alpha1.PodEnv{{Name: "COCKROACH_SKIP_ENABLING_DIAGNOSTIC_REPORTING", Value: "true"}},

@@ -19,6 +19,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/deploy"
+	targets "github.com/geobench/geobench/internal/target/catalog"
 )
 
 // The keys of the Secrets: those of every Secret of clients.
@@ -160,6 +161,23 @@ func (r *reading) parameter(name, value string) {
 	}
 }
 
+// unknown is a parameter of a vendor's database that is neither its own nor one of its clients'; it tells whether it is that.
+func (r *reading) unknown(name, value string, own []string) bool {
+	var known []string
+	if e, ok := (targets.Targets{}).Lookup(r.Spec.Engine.Name); ok {
+		for _, p := range e.Parameters {
+			known = append(known, p.Name)
+		}
+	}
+	if slices.Contains(known, name) {
+		return false
+	}
+	known = slices.Sorted(slices.Values(append(known, own...)))
+	r.problems = append(r.problems, Problem{Field: "spec.engine.parameters." + name, Value: value, Known: known,
+		Message: name + " is no parameter of " + r.kind.product + " and its clients: leave it out; they have " + strings.Join(known, ", ")})
+	return true
+}
+
 // isImage tells whether a text can be the reference of an image.
 func isImage(text string) bool {
 	u, err := url.Parse("docker://" + text)
@@ -171,7 +189,7 @@ func read(db *v1alpha1.GeoDatabase, kind server) *reading {
 		GeoDatabase: db, kind: kind, regions: db.Spec.RegionNames(), image: kind.image, user: kind.user,
 		settings: map[string]string{}, words: map[string]string{}, clients: map[string]string{}, problems: nodes(db, kind),
 	}
-	if len(kind.logins) > 0 && kind.roles == nil {
+	if len(kind.logins) > 0 {
 		r.clients["tls"] = "disable"
 	}
 	for _, name := range slices.Sorted(maps.Keys(db.Spec.Engine.Parameters)) {
@@ -227,7 +245,7 @@ func Render(db *v1alpha1.GeoDatabase, longest time.Duration) []Problem {
 		return r.problems
 	}
 	if roles != nil {
-		db.Spec.Roles, db.Spec.Init, db.Spec.Engine.Parameters = roles, steps, nil
+		db.Spec.Roles, db.Spec.Init, db.Spec.Engine.Parameters = roles, steps, r.clients
 		return nil
 	}
 	pods.Image, pods.User = r.image, &r.user

@@ -15,14 +15,15 @@ import (
 var yugabytedb = cluster{
 	facts: Facts{
 		Product: "YugabyteDB", Protocol: "PostgreSQL", Port: 5433, User: "yugabyte",
-		Isolation: []string{"Snapshot (named REPEATABLE READ; READ COMMITTED is the same unless yb_enable_read_committed_isolation is on)", "Serializable"},
+		Isolation: []string{"RepeatableRead (which is Snapshot)", "Serializable", "ReadCommitted (the same as Snapshot unless yb_enable_read_committed_isolation is on)"},
 		Retry:     []string{"40001", "40P01"}, Ambiguous: []string{"08006", "57P01"},
-		Survives:   "one region of three copies, two of five; a tserver whose pod is deleted comes back empty and is filled again, a master does not come back",
-		Placement:  "tablespaces with replica_placement and leader_preference",
-		Licence:    "Apache 2.0, but for the management plane",
-		Unmeasured: "a run on PostgreSQL asks pg_stat_activity which sessions are at work, and each tserver knows its own sessions only",
+		Survives:  "one region of three copies, two of five; a tserver whose pod is deleted comes back empty and is filled again, a master does not come back",
+		Placement: "tablespaces with replica_placement and leader_preference",
+		Licence:   "Apache 2.0, but for the management plane",
 	},
 	copies: true,
+	// It asks nobody who he is, unless ysql_enable_auth is on.
+	logins: []login{{"login", "yugabyte"}}, database: "yugabyte",
 	parts: []part{
 		{
 			name: "master", image: yugabyteImage, user: 10001, copies: true, memory: "1Gi",

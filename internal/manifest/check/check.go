@@ -74,7 +74,7 @@ func Default(engines EngineCatalog) Abilities {
 		Engines:    engines,
 		Pods:       true,
 		Clients:    targets.Targets{},
-		Targets:    targets.Targets{},
+		Targets:    targets.Elsewhere{},
 		Emulations: []v1alpha1.Emulation{v1alpha1.EmulationAuto, v1alpha1.EmulationChaosMesh, v1alpha1.EmulationSidecar, v1alpha1.EmulationBuiltIn, v1alpha1.EmulationNone},
 		Verifications: []v1alpha1.Verification{
 			v1alpha1.VerifyInvariants, v1alpha1.VerifyIsolation, v1alpha1.VerifyReadCommitted, v1alpha1.VerifySnapshotIsolation, v1alpha1.VerifySessionSnapshotIsolation,
@@ -104,14 +104,14 @@ func Simulator(engines EngineCatalog) Abilities {
 // Process is what geobench run can do.
 func Process(engines EngineCatalog) Abilities {
 	a := local(engines, "geobench run", fault.BuiltInKinds)
-	a.RealTime, a.Targets = true, targets.Targets{}
+	a.RealTime, a.Targets = true, targets.Elsewhere{}
 	return a
 }
 
 // Isolation is what geobench isolation can do: it plays engines in the simulator, and databases that run already.
 func Isolation(engines EngineCatalog) Abilities {
 	a := local(engines, "geobench isolation", fault.SimulatorKinds)
-	a.Targets = targets.Targets{}
+	a.Targets = targets.Elsewhere{}
 	return a
 }
 
@@ -570,10 +570,10 @@ func (d *database) engine(ps *Problems) {
 	}
 }
 
-// deployedOnly tells whether clusters deploy a database by its name, and no client of it is built in.
+// deployedOnly tells whether clusters deploy a database by its name, and nobody measures one that runs elsewhere.
 func deployedOnly(name string) bool {
-	_, talked := targets.Targets{}.Lookup(name)
-	return !talked && slices.Contains(servers.Names(), name)
+	_, elsewhere := targets.Elsewhere{}.Lookup(name)
+	return !elsewhere && slices.Contains(servers.Names(), name)
 }
 
 // wantsExternal says what is missing where the engine is a database of others.
@@ -756,7 +756,7 @@ func (r *benchmarkRun) target(ps *Problems) {
 	}
 	if name := r.db.Spec.Engine.Name; r.db.Spec.RunsPrograms() && !d.talked() && deployedOnly(name) {
 		why := ""
-		if f := servers.FactsOf(name); f != nil {
+		if f := servers.FactsOf(name); f != nil && f.Unmeasured != "" {
 			why = ": " + f.Unmeasured
 		}
 		ps.add("spec.databaseRef.name", r.db.Name, "GeoDatabase %s is %s, of which no client is built in%s; it is deployed over the emulated network (untested), and cannot be loaded; name a database of %s, or with one of the engines %s",

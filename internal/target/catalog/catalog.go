@@ -28,12 +28,15 @@ type entry struct {
 	open           func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string) (sqltarget.Database, error)
 	// needsDatabase: a server has several databases and none of its own accord; noDatabase: it has only one, without a name.
 	needsDatabase, noDatabase bool
-	names                     Names
-	join                      func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string, region geo.Region, connections int) (target.Target, time.Duration, error)
+	// deployed: only the operator's own are clients' to measure, since what keeps runs apart is that a GeoDatabase has one at a time.
+	deployed bool
+	names    Names
+	join     func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string, region geo.Region, connections int) (target.Target, time.Duration, error)
 }
 
 // all are the databases, sorted by name.
 var all = []entry{
+	ofProduct(postgres.Citus), ofProduct(postgres.CockroachDB),
 	{engine: etcd.Engine, user: etcd.UserVariable, password: etcd.PasswordVariable, noDatabase: true,
 		names: Names{Levels: "reads", Place: "prefix", Drop: "dropPrefix"},
 		open: func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string) (sqltarget.Database, error) {
@@ -46,16 +49,34 @@ var all = []entry{
 		}},
 	ofMySQL(mysql.Galera, true),
 	ofMySQL(mysql.Engine, false),
-	{engine: postgres.Engine, user: postgres.UserVariable, password: postgres.PasswordVariable,
-		names: Names{Levels: sqltarget.IsolationParameter, Place: "schema", Drop: "dropSchema", Writes: postgres.WritesParameter, Waits: postgres.WritesEach, Form: sqltarget.FormParameter},
+	ofPostgres(postgres.Engine, nil, Names{Levels: sqltarget.IsolationParameter, Place: "schema", Drop: "dropSchema", Writes: postgres.WritesParameter, Waits: postgres.WritesEach, Form: sqltarget.FormParameter}),
+	ofProduct(postgres.YugabyteDB),
+}
+
+// ofProduct is a database that speaks PostgreSQL's protocol, and that the operator deploys.
+func ofProduct(product *postgres.Product) entry {
+	e := ofPostgres(product.Engine, product, Names{Levels: sqltarget.IsolationParameter, Place: "schema", Drop: "dropSchema"})
+	e.deployed = true
+	return e
+}
+
+func ofPostgres(engine *protocol.Engine, product *postgres.Product, names Names) entry {
+	options := func(p protocol.Params) postgres.Options {
+		o := postgres.OptionsOf(p)
+		o.Product = product
+		return o
+	}
+	return entry{
+		engine: engine, user: postgres.UserVariable, password: postgres.PasswordVariable, names: names,
 		open: func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string) (sqltarget.Database, error) {
-			return postgres.Open(ctx, t, s, postgres.OptionsOf(p), session)
+			return postgres.Open(ctx, t, s, options(p), session)
 		},
 		join: func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string, region geo.Region, connections int) (target.Target, time.Duration, error) {
-			o := postgres.OptionsOf(p)
+			o := options(p)
 			o.Connections = connections
 			return postgres.Join(ctx, t, s, o, session, region)
-		}},
+		},
+	}
 }
 
 func ofMySQL(engine *protocol.Engine, galera bool) entry {
@@ -85,6 +106,23 @@ func (Targets) Names() []string {
 		names = append(names, e.engine.Name)
 	}
 	return names
+}
+
+// Elsewhere are those of Targets that may run already, named by spec.external.
+type Elsewhere struct{}
+
+// Names returns the databases' names, sorted.
+func (Elsewhere) Names() []string {
+	return slices.DeleteFunc(Targets{}.Names(), func(name string) bool { e, _ := lookup(name); return e.deployed })
+}
+
+// Lookup returns the database called name.
+func (Elsewhere) Lookup(name string) (*protocol.Engine, bool) {
+	e, ok := lookup(name)
+	if e.deployed {
+		return nil, false
+	}
+	return e.engine, ok
 }
 
 // Databases tells whether clients of the server called name must say which of its databases they use, and whether they may.

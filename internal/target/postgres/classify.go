@@ -24,6 +24,7 @@ const (
 	noPrivilege          = "42501"
 	notPossibleNow       = "55000" // object_not_in_prerequisite_state
 	dependentObjects     = "2BP01"
+	undefinedFunction    = "42883"
 )
 
 // errNotCommitted is what a COMMIT comes to that the server answers by ROLLBACK.

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -49,8 +50,10 @@ var binaryFormat = []int16{1}
 type connection struct {
 	*pgconn.PgConn
 	prepared map[string]*pgconn.StatementDescription
-	together bool // writes wait for the next statement that needs an answer
-	tx       statement
+	// unlimited is the limit of scans that have none: NULL, or a number where a product may take NULL for none.
+	unlimited []byte
+	together  bool // writes wait for the next statement that needs an answer
+	tx        statement
 }
 
 // Connect implements sqltarget.Dialect: a connection of a client, with its statements prepared.
@@ -65,6 +68,9 @@ func (d *dialect) Connect(ctx context.Context, e sqltarget.Endpoint) (target.Con
 		return nil, err
 	}
 	plain := &connection{PgConn: c, prepared: prepared, together: d.together}
+	if d.product != nil {
+		plain.unlimited = binary.BigEndian.AppendUint64(nil, math.MaxInt64)
+	}
 	if d.options.Form == sqltarget.FormSQL {
 		return &formConnection{connection: plain}, nil
 	}
@@ -240,7 +246,7 @@ func byteaArray(keys []txn.Key) []byte {
 
 // Scan implements target.Statement.
 func (s *statement) Scan(r txn.Range, f func(k txn.Key, value []byte) bool) error {
-	var limit []byte // NULL: all
+	limit := s.c.unlimited // all
 	if r.Limit > 0 {
 		limit = binary.BigEndian.AppendUint64(nil, uint64(r.Limit))
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -29,6 +30,8 @@ type dialect struct {
 	configs  map[sqltarget.Endpoint]*pgconn.Config
 	// application names the sessions of this database to the server.
 	application string
+	// product is nil for PostgreSQL.
+	product *Product
 }
 
 // Open opens a database: sqltarget.Open.
@@ -51,10 +54,13 @@ func Join(ctx context.Context, t *geo.Topology, s sqltarget.Server, o Options, s
 
 func newDialect(s *sqltarget.Server, o *Options, session string) (*dialect, error) {
 	l, err := levelOf(o.Isolation)
+	if o.Product != nil {
+		l, err = o.Product.level(o.Isolation)
+	}
 	if err != nil {
 		return nil, err
 	}
-	d := &dialect{server: *s, options: o.Options, level: l, together: o.Together, table: o.Place + ".rows", configs: map[sqltarget.Endpoint]*pgconn.Config{}, application: session}
+	d := &dialect{product: o.Product, server: *s, options: o.Options, level: l, together: o.Together, table: o.Place + ".rows", configs: map[sqltarget.Endpoint]*pgconn.Config{}, application: session}
 	// The driver says less of a certificate authority that it cannot read.
 	if _, err := sqltarget.TLSConfig(s, "", o.TLS); err != nil {
 		return nil, err
@@ -77,7 +83,12 @@ func (c conn) Broken() bool { return c.IsClosed() }
 func (c conn) Close() error { return closeWithin(c.PgConn) }
 
 // Name implements sqltarget.Dialect.
-func (d *dialect) Name() string { return "PostgreSQL" }
+func (d *dialect) Name() string {
+	if d.product != nil {
+		return d.product.name
+	}
+	return "PostgreSQL"
+}
 
 // IsolationName implements sqltarget.Dialect.
 func (d *dialect) IsolationName() string { return d.level.sql }
@@ -93,6 +104,9 @@ const yugabyte = "-YB-"
 
 // Look implements sqltarget.Dialect. All endpoints lead to one server.
 func (d *dialect) Look(ctx context.Context, c conn, e sqltarget.Endpoint) (version, server string, err error) {
+	if d.product != nil {
+		return d.product.lookAt(ctx, c, &d.server, e)
+	}
 	facts, err := row(ctx, c, "select version(), pg_is_in_recovery(), current_setting('default_transaction_read_only')")
 	switch {
 	case err != nil:
@@ -105,7 +119,7 @@ func (d *dialect) Look(ctx context.Context, c conn, e sqltarget.Endpoint) (versi
 	}
 	if !strings.HasPrefix(facts[0], "PostgreSQL ") || strings.Contains(facts[0], yugabyte) {
 		return "", "", sqltarget.Wrong(d.server.Field(e), e.Address,
-			"the server speaks PostgreSQL's protocol and is %q: whether it is quiet, and whether another run uses it, cannot be asked there as of PostgreSQL, so that rows could be audited under transactions; name a PostgreSQL", facts[0])
+			"the server speaks PostgreSQL's protocol and is %q: whether it is quiet, and whether another run uses it, cannot be asked there as of PostgreSQL, so that rows could be audited under transactions; name a PostgreSQL, or let the operator deploy the database by its own name", facts[0])
 	}
 	version, _, _ = strings.Cut(facts[0], " on ") // and then the machine that it was built for
 	return version, "", nil
@@ -113,6 +127,9 @@ func (d *dialect) Look(ctx context.Context, c conn, e sqltarget.Endpoint) (versi
 
 // Left implements sqltarget.Dialect.
 func (d *dialect) Left(ctx context.Context, c conn) (int, error) {
+	if d.product != nil && !d.product.limits {
+		return left, nil
+	}
 	facts, err := row(ctx, c, `select current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
 		- (select count(*) from pg_stat_activity where backend_type = 'client backend' and application_name <> $1)`, d.application)
 	if err != nil {
@@ -123,6 +140,9 @@ func (d *dialect) Left(ctx context.Context, c conn) (int, error) {
 
 // Lock implements sqltarget.Dialect. The session of a run that has just ended may be about to end.
 func (d *dialect) Lock(ctx context.Context, c conn) (bool, error) {
+	if d.product != nil {
+		return true, nil
+	}
 	err := exec(ctx, c, fmt.Sprintf("set lock_timeout = '2s'; select pg_advisory_lock(hashtext('geobench'), hashtext('%s')); reset lock_timeout", d.options.Place))
 	var answer *pgconn.PgError
 	if errors.As(err, &answer) && answer.Code == lockNotAvailable {
@@ -134,7 +154,7 @@ func (d *dialect) Lock(ctx context.Context, c conn) (bool, error) {
 // Make implements sqltarget.Dialect. The mark is the comment of the table.
 func (d *dialect) Make(ctx context.Context, c conn, mark string) (sqltarget.Made, error) {
 	schema, user, database := d.options.Place, d.configs[d.server.Endpoints[0]].User, d.configs[d.server.Endpoints[0]].Database
-	there, err := row(ctx, c, `select to_regnamespace($1) is not null, to_regclass($2) is not null, coalesce(obj_description(to_regclass($2), 'pg_class'), '')`, schema, d.table)
+	there, err := row(ctx, c, `select to_regnamespace($1) is not null, to_regclass($2) is not null, coalesce(obj_description(to_regclass($2)::oid, 'pg_class'), '')`, schema, d.table)
 	if err != nil {
 		return sqltarget.Made{}, err
 	}
@@ -148,11 +168,13 @@ func (d *dialect) Make(ctx context.Context, c conn, mark string) (sqltarget.Made
 		sql = append(sql, "create schema "+schema)
 	}
 	if !hasTable {
-		sql = append(sql, "create table "+d.table+" (k bytea primary key, v bytea not null)")
+		sql = append(sql, "create table "+d.table+" ("+d.columns()+")")
+		if d.product != nil && d.product.afterwards != "" {
+			sql = append(sql, fmt.Sprintf(d.product.afterwards, d.table))
+		}
 	}
 	sql = append(sql, fmt.Sprintf("comment on table %s is '%s'", d.table, mark))
-	// Several statements that are sent together are one transaction.
-	err = exec(ctx, c, strings.Join(sql, "; "))
+	err = d.steps(ctx, c, sql)
 	var answer *pgconn.PgError
 	if errors.As(err, &answer) && answer.Code == noPrivilege {
 		return sqltarget.Made{}, sqltarget.Wrong(sqltarget.DatabaseField, database,
@@ -167,7 +189,7 @@ func (d *dialect) Make(ctx context.Context, c conn, mark string) (sqltarget.Made
 
 // Marked implements sqltarget.Dialect.
 func (d *dialect) Marked(ctx context.Context, c conn) (string, error) {
-	comment, err := row(ctx, c, "select coalesce(obj_description(to_regclass($1), 'pg_class'), '')", d.table)
+	comment, err := row(ctx, c, "select coalesce(obj_description(to_regclass($1)::oid, 'pg_class'), '')", d.table)
 	if err != nil {
 		return "", err
 	}
@@ -176,6 +198,13 @@ func (d *dialect) Marked(ctx context.Context, c conn) (string, error) {
 
 // Drop implements sqltarget.Dialect.
 func (d *dialect) Drop(ctx context.Context, c conn, schema bool) error {
+	if d.product != nil {
+		place := ""
+		if schema {
+			place = d.options.Place
+		}
+		return d.product.dropIn(ctx, c, d.table, place)
+	}
 	if err := d.dropTables(ctx, c); err != nil {
 		return err
 	}
@@ -203,10 +232,11 @@ func (d *dialect) Dial(ctx context.Context, e sqltarget.Endpoint) (conn, error) 
 func (d *dialect) dialClient(ctx context.Context, e sqltarget.Endpoint) (*pgconn.PgConn, error) {
 	c := d.configs[e].Copy()
 	c.RuntimeParams["application_name"] = d.application
-	for _, setting := range []string{"enable_seqscan", "enable_bitmapscan"} {
-		c.RuntimeParams[setting] = "off"
+	settings := indexScans
+	if d.product != nil {
+		settings = d.product.settings
 	}
-	c.RuntimeParams["plan_cache_mode"] = "force_generic_plan"
+	maps.Copy(c.RuntimeParams, settings)
 	if d.options.Form == sqltarget.FormSQL {
 		formSettings(c.RuntimeParams, d.options.Place)
 	}
@@ -218,7 +248,11 @@ func (d *dialect) Classify(err error) target.Failure { return Classify(err) }
 
 // Working implements sqltarget.Dialect: the server knows its sessions by the application's name.
 func (d *dialect) Working(ctx context.Context, c conn) (int, error) {
-	working, err := row(ctx, c, "select count(*) from pg_stat_activity where application_name = $1 and state <> 'idle' and pid <> pg_backend_pid()", d.application)
+	count := ownSessions
+	if d.product != nil {
+		count = d.product.working
+	}
+	working, err := row(ctx, c, count, d.application)
 	if err != nil {
 		return 0, err
 	}
@@ -227,6 +261,9 @@ func (d *dialect) Working(ctx context.Context, c conn) (int, error) {
 
 // Waits implements sqltarget.Dialect. Whoever waits for a lock of any kind is blocked by somebody.
 func (d *dialect) Waits(ctx context.Context, c conn, client target.Connection) (bool, error) {
+	if d.product != nil {
+		return false, fmt.Errorf("who waits for whom is not known of %s", d.product.name)
+	}
 	blocked, err := row(ctx, c, "select cardinality(pg_blocking_pids($1::int)) > 0", strconv.FormatUint(uint64(client.(interface{ PID() uint32 }).PID()), 10))
 	return err == nil && blocked[0] == "t", err
 }
@@ -247,15 +284,21 @@ func (d *dialect) Rows(ctx context.Context, c conn, f func(k, value []byte)) err
 
 // Empty implements sqltarget.Dialect.
 func (d *dialect) Empty(ctx context.Context, c conn) error {
-	if err := d.dropTables(ctx, c); err != nil {
-		return err
+	if d.product == nil {
+		if err := d.dropTables(ctx, c); err != nil {
+			return err
+		}
 	}
 	return exec(ctx, c, "truncate "+d.table)
 }
 
 // Settle implements sqltarget.Dialect: plans and index scans are those of a table that is not new.
 func (d *dialect) Settle(ctx context.Context, c conn) error {
-	return exec(ctx, c, "vacuum (analyze) "+d.table)
+	settle := "vacuum (analyze) %s"
+	if d.product != nil {
+		settle = d.product.settle
+	}
+	return exec(ctx, c, fmt.Sprintf(settle, d.table))
 }
 
 // Copy implements sqltarget.Dialect, by COPY.
@@ -265,7 +308,12 @@ func (d *dialect) Copy(ctx context.Context, e sqltarget.Endpoint, chunks <-chan 
 		return err
 	}
 	defer c.Close() //nolint:errcheck // the rows are there, or the error is the COPY's
-	_, err = c.CopyFrom(ctx, &source{chunks: chunks, rest: []byte(copyHeader)}, "copy "+d.table+" (k, v) from stdin with (format binary)")
+	if d.product != nil {
+		if err := d.steps(ctx, c, d.product.copyIn); err != nil {
+			return err
+		}
+	}
+	_, err = c.CopyFrom(ctx, &source{chunks: chunks, rest: []byte(copyHeader)}, "copy "+d.table+" (k, v) from stdin binary")
 	return err
 }
 

@@ -75,6 +75,8 @@ type Options struct {
 	sqltarget.Options
 	// Together has writes wait for the next read, or COMMIT, and go with it in one round trip.
 	Together bool
+	// Product is what the servers are, where they only speak PostgreSQL's protocol; nil for PostgreSQL.
+	Product *Product
 }
 
 // OptionsOf reads the parameters of Engine, which have been checked.
