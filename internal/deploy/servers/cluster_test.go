@@ -31,7 +31,7 @@ func play(t *testing.T, engine, role, region string) *played {
 	}
 	p := &played{dir: t.TempDir(), role: db.Spec.Role(role)}
 	host := deploy.OfRole(deploy.PodsIn(db, region), role)
-	p.env = append(os.Environ(), "GEOBENCH_REGION="+region, "GEOBENCH_HOST="+host[0].Host, "POD_NAME="+host[0].Name, "POSTGRES_PASSWORD=secret",
+	p.env = append(os.Environ(), "GEOBENCH_REGION="+region, "GEOBENCH_HOST="+host[0].Host, "POD_NAME="+host[0].Name, "POSTGRES_PASSWORD=secret", "BENCH_PASSWORD=secret",
 		fmt.Sprintf("GEOBENCH_REGION_INDEX=%d", map[string]int{"us": 0, "eu": 1, "asia": 2}[region]))
 	for _, v := range deploy.HostVariables(db, p.role) {
 		p.env = append(p.env, v.Name+"="+v.Value)
@@ -98,8 +98,8 @@ func TestClustersStart(t *testing.T) {
 			"--pd=bank-us-pd-0.bank-us-pd.default.svc:2379,bank-eu-pd-0.bank-eu-pd.default.svc:2379,", "--advertise-addr=bank-eu-tikv-0.bank-eu-tikv.default.svc:20160", "--labels=region=eu,host=bank-eu-tikv-0",
 		}},
 		"TiDB's server of SQL": {engine: "tidb", role: "tidb", region: "asia", program: "tidb-server", want: []string{
-			"--store=tikv --path=bank-us-pd-0.bank-us-pd.default.svc:2379,", "--advertise-address=bank-asia-tidb-0.bank-asia-tidb.default.svc -P 4000",
-		}},
+			"--store=tikv --path=bank-us-pd-0.bank-us-pd.default.svc:2379,", "--advertise-address=bank-asia-tidb-0.bank-asia-tidb.default.svc -P 4000", "--initialize-sql-file=DIR/begin.sql",
+		}, never: "secret"},
 		"Citus's coordinator": {engine: "citus", role: "coord", region: "us", program: "docker-entrypoint.sh", want: []string{
 			"docker-entrypoint.sh postgres -c citus.max_cached_conns_per_worker=8 ", "-c wal_level=logical",
 		}, never: "secret"},
@@ -131,6 +131,22 @@ func TestConfigurationFiles(t *testing.T) {
 		if got, err := os.ReadFile(filepath.Join(p.dir, role+".toml")); err != nil || string(got) != want {
 			t.Errorf("%s: %q, %v; want %q", role, got, err, want)
 		}
+	}
+}
+
+// TiDB makes the clients' user and database as it begins; the password is in a file that nobody else reads.
+func TestTiDBMakesItsClients(t *testing.T) {
+	p := play(t, "tidb", "tidb", "us")
+	p.stand("tidb-server", words+`; if [ -n "${BENCH_PASSWORD:-}" ]; then echo "the server has the password" >>"$log"; fi`)
+	if said := p.run(t, p.start()...); strings.Contains(said, "password") {
+		t.Error(said)
+	}
+	const want = "create database if not exists bench;\ncreate user if not exists 'bench'@'%' identified by 'secret';\ngrant all on bench.* to 'bench'@'%';\n"
+	if got, err := os.ReadFile(filepath.Join(p.dir, "begin.sql")); err != nil || string(got) != want {
+		t.Errorf("%q, %v; want %q", got, err, want)
+	}
+	if is, err := os.Stat(filepath.Join(p.dir, "begin.sql")); err != nil || is.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", is.Mode(), err)
 	}
 }
 

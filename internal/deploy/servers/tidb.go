@@ -15,14 +15,14 @@ import (
 // each region. Facts are from TiDB's documentation and its operator.
 var tidb = cluster{
 	facts: Facts{
-		Product: "TiDB", Protocol: "MySQL", Port: 4000, User: "root, without a password",
-		Isolation: []string{"Snapshot (named REPEATABLE READ)", "ReadCommitted"},
+		Product: "TiDB", Protocol: "MySQL", Port: 4000, User: "bench, made as the cluster begins; root has no password",
+		Isolation: []string{"SnapshotIsolation (REPEATABLE READ of optimistic transactions)", "RepeatableRead (of pessimistic ones, which lose updates)", "ReadCommitted"},
 		Retry:     []string{"8002", "8005", "8022", "8028", "9007", "1213", "1205"}, Ambiguous: []string{"8501"},
-		Survives:   "one region of three copies, two of five; neither a pd nor a tikv whose pod is deleted comes back, since the cluster knows it with its files",
-		Placement:  "placement policies: PRIMARY_REGION, REGIONS, FOLLOWERS",
-		Licence:    "Apache 2.0",
-		Unmeasured: "a run on MySQL asks the process list of one server which sessions are at work, and each server of TiDB knows its own sessions only",
+		Survives:  "one region of three copies, two of five; neither a pd nor a tikv whose pod is deleted comes back, since the cluster knows it with its files",
+		Placement: "placement policies: PRIMARY_REGION, REGIONS, FOLLOWERS",
+		Licence:   "Apache 2.0",
 	},
+	logins: []login{{"login", tidbDatabase}}, database: tidbDatabase,
 	copies: true, leader: "pd",
 	parts: []part{
 		{
@@ -46,7 +46,7 @@ var tidb = cluster{
 			shell:    "sh", script: tidbTiKV, args: toml("tikv"),
 		},
 		{
-			name: "tidb", image: "docker.io/pingcap/tidb:v8.5.2", user: 65532, client: true, memory: "1Gi",
+			name: "tidb", image: "docker.io/pingcap/tidb:v8.5.2", user: 65532, client: true, memory: "1Gi", secret: "BENCH_PASSWORD",
 			ports: []v1alpha1.PodPort{{Name: "sql", Port: 4000}, {Name: "status", Port: 10080}},
 			ready: &v1alpha1.PodReady{HTTP: &v1alpha1.PodReadyHTTP{Port: 10080, Path: "/status"}},
 			after: []v1alpha1.RoleAfter{{Role: "pd", Hosts: v1alpha1.RoleHostsAll}, {Role: "tikv", Hosts: v1alpha1.RoleHostsAll}},
@@ -98,10 +98,22 @@ exec /tikv-server --pd="$GEOBENCH_LIST_PD" --data-dir=/data/tikv --config=/data/
   --labels="region=$GEOBENCH_REGION,host=$POD_NAME"
 `
 
+// tidbDatabase is the clients' database, and their user.
+const tidbDatabase = "bench"
+
+// The first server that finds no tables of the cluster's makes them, and runs the file: all have the same one.
 const tidbTiDB = `set -eu
 cd /data
 until getent hosts "$GEOBENCH_HOST" >/dev/null; do sleep 1; done
-exec /tidb-server --store=tikv --path="$GEOBENCH_LIST_PD" --host=0.0.0.0 --advertise-address="$GEOBENCH_HOST" -P 4000 --status=10080
+umask 077
+cat >/data/begin.sql <<END
+create database if not exists ` + tidbDatabase + `;
+create user if not exists '` + tidbDatabase + `'@'%' identified by '$BENCH_PASSWORD';
+grant all on ` + tidbDatabase + `.* to '` + tidbDatabase + `'@'%';
+END
+unset BENCH_PASSWORD
+exec /tidb-server --store=tikv --path="$GEOBENCH_LIST_PD" --host=0.0.0.0 --advertise-address="$GEOBENCH_HOST" -P 4000 --status=10080 \
+  --initialize-sql-file=/data/begin.sql
 `
 
 // tidbLocations says that copies go to different regions, and how many there are.

@@ -47,10 +47,18 @@ var all = []entry{
 			o.Connections = connections
 			return etcd.Join(ctx, t, s, o, session, region)
 		}},
-	ofMySQL(mysql.Galera, true),
-	ofMySQL(mysql.Engine, false),
+	ofMySQL(mysql.Galera, func(o *mysql.Options) { o.Galera = true }),
+	ofMySQL(mysql.Engine, func(*mysql.Options) {}),
 	ofPostgres(postgres.Engine, nil, Names{Levels: sqltarget.IsolationParameter, Place: "schema", Drop: "dropSchema", Writes: postgres.WritesParameter, Waits: postgres.WritesEach, Form: sqltarget.FormParameter}),
+	ofTiDB(),
 	ofProduct(postgres.YugabyteDB),
+}
+
+// ofTiDB is a database that speaks MySQL's protocol, and that the operator deploys.
+func ofTiDB() entry {
+	e := ofMySQL(mysql.TiDB, func(o *mysql.Options) { o.TiDB = true })
+	e.deployed = true
+	return e
 }
 
 // ofProduct is a database that speaks PostgreSQL's protocol, and that the operator deploys.
@@ -79,10 +87,10 @@ func ofPostgres(engine *protocol.Engine, product *postgres.Product, names Names)
 	}
 }
 
-func ofMySQL(engine *protocol.Engine, galera bool) entry {
+func ofMySQL(engine *protocol.Engine, are func(*mysql.Options)) entry {
 	options := func(p protocol.Params) mysql.Options {
 		o := mysql.OptionsOf(p)
-		o.Galera = galera
+		are(&o)
 		return o
 	}
 	return entry{

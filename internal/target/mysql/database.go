@@ -63,7 +63,7 @@ func Join(ctx context.Context, t *geo.Topology, s sqltarget.Server, o Options, s
 }
 
 func newDialect(s *sqltarget.Server, o *Options, session string) (*dialect, error) {
-	l, err := levelOf(o.Isolation)
+	l, err := levelOf(o)
 	if err != nil {
 		return nil, err
 	}
@@ -106,10 +106,20 @@ func config(s *sqltarget.Server, e sqltarget.Endpoint, o *sqltarget.Options) (*m
 }
 
 // Name implements sqltarget.Dialect.
-func (d *dialect) Name() string { return "MySQL" }
+func (d *dialect) Name() string {
+	if d.options.TiDB {
+		return "TiDB"
+	}
+	return "MySQL"
+}
 
 // IsolationName implements sqltarget.Dialect.
-func (d *dialect) IsolationName() string { return d.level.name() }
+func (d *dialect) IsolationName() string {
+	if d.options.TiDB {
+		return d.level.sql + ", " + tidbMode(d.level)
+	}
+	return d.level.name()
+}
 
 // PlaceParameter implements sqltarget.Dialect.
 func (d *dialect) PlaceParameter() string { return tableParameter }
@@ -185,6 +195,9 @@ func onlySpeaks(version, comment string) string {
 
 // Look implements sqltarget.Dialect.
 func (d *dialect) Look(ctx context.Context, c *conn, e sqltarget.Endpoint) (version, server string, err error) {
+	if d.options.TiDB {
+		return d.lookTiDB(ctx, c, e)
+	}
 	// wsrep_ready comes first: a node that is not asks for patience with every other statement.
 	ready, err := c.variable(ctx, "status", "wsrep_ready")
 	if err != nil {
@@ -204,7 +217,7 @@ func (d *dialect) Look(ctx context.Context, c *conn, e sqltarget.Endpoint) (vers
 		return "", "", err
 	}
 	if other := onlySpeaks(facts[0], facts[1]); other != "" {
-		return "", "", sqltarget.Wrong(field, e.Address, "the server is %q, which speaks MySQL's protocol and is %s: it does not say which sessions are at work on its other servers, and an audit could begin while transactions are under way; name a MySQL or MariaDB",
+		return "", "", sqltarget.Wrong(field, e.Address, "the server is %q, which speaks MySQL's protocol and is %s: it does not say which sessions are at work on its other servers, and an audit could begin while transactions are under way; name a MySQL or MariaDB, or let the operator deploy tidb by its name",
 			facts[0], other)
 	}
 	if d.options.Galera && !galera {
@@ -243,6 +256,9 @@ func (d *dialect) Look(ctx context.Context, c *conn, e sqltarget.Endpoint) (vers
 
 // Left implements sqltarget.Dialect.
 func (d *dialect) Left(ctx context.Context, c *conn) (int, error) {
+	if d.options.TiDB {
+		return tidbLeft, nil
+	}
 	most, err := c.row(ctx, "select @@max_connections")
 	if err != nil {
 		return 0, err
@@ -259,6 +275,9 @@ func (d *dialect) Left(ctx context.Context, c *conn) (int, error) {
 
 // Lock implements sqltarget.Dialect. The session of a run that has just ended may be about to end.
 func (d *dialect) Lock(ctx context.Context, c *conn) (bool, error) {
+	if d.options.TiDB {
+		return true, nil
+	}
 	if d.options.Form == sqltarget.FormSQL {
 		if err := d.lockTables(ctx, c); err != nil {
 			return false, err
@@ -358,7 +377,11 @@ func (d *dialect) Settle(ctx context.Context, c *conn) error {
 	if err := d.CatchUp(ctx, c); err != nil {
 		return err
 	}
-	return c.query(ctx, "analyze local table "+d.table, func([]driver.Value) {})
+	analyze := "analyze local table "
+	if d.options.TiDB {
+		analyze = "analyze table "
+	}
+	return c.query(ctx, analyze+d.table, func([]driver.Value) {})
 }
 
 // lockCache is how long the server shows the same of its transactions, as long as somebody looks more often than that (trx0i_s.cc,
@@ -367,6 +390,9 @@ const lockCache = 110 * time.Millisecond
 
 // Waits implements sqltarget.Dialect.
 func (d *dialect) Waits(ctx context.Context, c *conn, client target.Connection) (bool, error) {
+	if d.options.TiDB {
+		return false, errors.New("who waits for whom is not known of TiDB")
+	}
 	select {
 	case <-ctx.Done():
 		return false, ctx.Err()

@@ -10,6 +10,9 @@ package mysql
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/geobench/geobench/internal/isolation"
 	"github.com/geobench/geobench/internal/protocol"
@@ -106,6 +109,8 @@ type Options struct {
 	SyncWait bool
 	// Galera refuses servers that are no nodes of Galera.
 	Galera bool
+	// TiDB is what the servers are, and all others are refused.
+	TiDB bool
 }
 
 // OptionsOf reads the parameters of Engine, which have been checked.
@@ -120,10 +125,14 @@ func OptionsOf(p protocol.Params) Options {
 	}
 }
 
-func levelOf(name string) (level, error) {
-	l, ok := levels[name]
+func levelOf(o *Options) (level, error) {
+	known := levels
+	if o.TiDB {
+		known = tidbLevels
+	}
+	l, ok := known[o.Isolation]
 	if !ok {
-		return l, fmt.Errorf("isolation: %q is not one of %s, %s, %s, %s", name, ReadCommitted, RepeatableRead, SnapshotIsolation, Serializable)
+		return l, fmt.Errorf("isolation: %q is not one of %s", o.Isolation, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 	}
 	return l, nil
 }
