@@ -76,6 +76,34 @@ func TestValidateForAPlace(t *testing.T) {
 	}
 }
 
+// A run on a database that people run, which the operator deploys by its name, is valid on a cluster and nowhere else.
+func TestValidateDatabasesByName(t *testing.T) {
+	for _, engine := range []string{
+		"{name: galera, parameters: {image: 'r.example/i:1'}}", "{name: galera, parameters: {image: 'r.example/i:1', form: SQL}}", "{name: postgres, parameters: {image: 'r.example/i:1'}}",
+		"{name: etcd, parameters: {image: 'r.example/i:1'}}", "{name: cockroachdb}", "{name: yugabytedb}", "{name: tidb}", "{name: citus}",
+	} {
+		code, stdout, stderr := geobench(t, `apiVersion: geobench.dev/v1alpha1
+kind: GeoDatabase
+metadata: {name: d}
+spec:
+  engine: `+engine+`
+  regions: [{name: us-west-2}, {name: us-east-1}, {name: ap-northeast-1}]
+  network: {profileRef: {name: aws}}
+---
+apiVersion: geobench.dev/v1alpha1
+kind: BenchmarkRun
+metadata: {name: r}
+spec:
+  databaseRef: {name: d}
+  workload: {smallbank: {customers: 1000, mix: {balance: 50, writeCheck: 50}}}
+  load: {clientsPerRegion: 10, warmup: 1s, duration: 5s}
+`, "validate", "-f", "-")
+		if code != 0 || !strings.Contains(stdout, "1 GeoDatabase, 1 BenchmarkRun, for a cluster\n") {
+			t.Errorf("%s: exit code %d: %s%s", engine, code, stdout, stderr)
+		}
+	}
+}
+
 func TestMistakesOnTheCommandLine(t *testing.T) {
 	tests := map[string]struct {
 		args []string

@@ -76,6 +76,11 @@ func planRun(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, profile *v1al
 	if db.Spec.External != nil {
 		return external.Plan(run, db)
 	}
+	if servers.Renders(db) {
+		// The manifest has been checked: what its name stands for is what clients talk to.
+		db = db.DeepCopy()
+		_ = servers.Render(db, servers.Longest(db, profile))
+	}
 	return plan.New(run, db, profile)
 }
 
