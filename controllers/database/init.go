@@ -205,12 +205,38 @@ func (s *scope) lastWords(ctx context.Context, job *batchv1.Job) (string, error)
 		}
 		for _, c := range pod.Status.ContainerStatuses {
 			if t := c.State.Terminated; t != nil && t.ExitCode != 0 {
-				said := strings.TrimSpace(t.Message)
+				said, err := s.masked(ctx, job.Labels[kube.LabelInit], strings.TrimSpace(t.Message))
+				if err != nil {
+					return "", err
+				}
 				return fmt.Sprintf("; its last try ended with exit code %d: %s", t.ExitCode, kube.Truncate(cmp.Or(said, t.Reason, "it said nothing"), lastWords)), nil
 			}
 		}
 	}
 	return "", nil
+}
+
+// masked is what a step has said without the values of Secrets that its role's environment has: who may read conditions need not be one who
+// may read these.
+func (s *scope) masked(ctx context.Context, step, said string) (string, error) {
+	i := slices.IndexFunc(s.db.Spec.Init, func(x v1alpha1.InitStep) bool { return x.Name == step })
+	if i < 0 || said == "" {
+		return said, nil
+	}
+	role := s.db.Spec.Role(s.db.Spec.Init[i].Role)
+	for _, e := range role.Env {
+		if e.SecretKeyRef == nil {
+			continue
+		}
+		secret := &corev1.Secret{}
+		if err := s.Live.Get(ctx, client.ObjectKey{Namespace: s.db.Namespace, Name: e.SecretKeyRef.Name}, secret); client.IgnoreNotFound(err) != nil {
+			return "", err
+		}
+		if value := strings.TrimSpace(string(secret.Data[e.SecretKeyRef.Key])); value != "" {
+			said = strings.ReplaceAll(said, value, "***")
+		}
+	}
+	return said, nil
 }
 
 // lostInit says which role has no pod left of those that a step was carried out on, or nothing: what the step has made is gone with them.

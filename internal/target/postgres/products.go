@@ -45,7 +45,7 @@ const plainTable = "k bytea primary key, v bytea not null"
 // ownSessions counts them where a server knows its own, as PostgreSQL does.
 const ownSessions = "select count(*) from pg_stat_activity where application_name = $1 and state <> 'idle' and pid <> pg_backend_pid()"
 
-// CockroachDB: sessions of the whole cluster are shown by SHOW CLUSTER SESSIONS, of which one that waits for its client has no active query;
+// CockroachDB shows the sessions of the whole cluster by SHOW CLUSTER SESSIONS, of which one that waits for its client has no active query;
 // there is no VACUUM; COPY is one transaction, which large data do not fit into, unless it is told otherwise.
 var CockroachDB = newProduct(Product{
 	name:   "CockroachDB",
@@ -61,7 +61,7 @@ var CockroachDB = newProduct(Product{
 	settle:  "analyze %s",
 }, "cockroachdb", []string{Serializable, ReadCommitted}, map[string]string{RepeatableRead: "CockroachDB runs such transactions at another level"})
 
-// YugabyteDB: a primary key is hashed unless it says its order, in which rows are scanned; each server of tablets knows its own sessions; there
+// YugabyteDB hashes a primary key unless that says its order, in which rows are scanned; each server of tablets knows its own sessions; there
 // is nothing to vacuum. READ COMMITTED is Snapshot, which is stronger, unless the servers have yb_enable_read_committed_isolation.
 var YugabyteDB = newProduct(Product{
 	name:   "YugabyteDB",
@@ -71,7 +71,7 @@ var YugabyteDB = newProduct(Product{
 	table:  "k bytea, v bytea not null, primary key (k asc)", working: ownSessions, limits: true, settle: "analyze %s", settings: indexScans,
 }, "yugabytedb", []string{RepeatableRead, Serializable, ReadCommitted}, nil)
 
-// Citus: clients connect to the coordinator, which has their sessions; what it has told the workers to commit and has not been answered is
+// Citus has clients connect to the coordinator, which has their sessions; what it has told the workers to commit and has not been answered is
 // prepared there. The table is made a distributed one. Each server has a snapshot of its own, so READ COMMITTED is all that holds for all.
 var Citus = newProduct(Product{
 	name:       "Citus",
