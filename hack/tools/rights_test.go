@@ -87,6 +87,7 @@ var operatorUses = map[string]string{
 	"list networkpolicies.networking.k8s.io":           "SetupWithManager",
 	"list networkprofiles.geobench.dev":                "SetupWithManager",
 	"list nodes":                                       "nodes",
+	"list peerauthentications.security.istio.io":       "mutualTLS",
 	"list podchaos.chaos-mesh.org":                     "List",
 	"list pods":                                        "cleanUp SetupWithManager",
 	"list rolebindings.rbac.authorization.k8s.io":      "cleanUp",
