@@ -143,7 +143,7 @@ func (c *cluster) enforce(t *testing.T) {
 	}}}
 	c.create(t, editor, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "editor"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: editor.Name},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "alice"}, {APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "bob"}},
+		Subjects: []rbacv1.Subject{user("alice"), user("bob"), user("carol"), user("dave")},
 	})
 	for _, p := range policies {
 		mark := marks[p.Name]
@@ -222,6 +222,19 @@ func withRole(db *v1alpha1.GeoDatabase, secret string) *v1alpha1.GeoDatabase {
 	plain := p
 	plain.Env, db.Spec.Pods = nil, nil
 	db.Spec.Roles = []v1alpha1.Role{{Name: "meta", Program: plain, PerRegion: 1, FirstRegions: ptr.To[int32](1)}, {Name: "data", Program: p, PerRegion: 2}}
+	return db
+}
+
+// withSecrets has as many variables from Secrets as there are names, half of them in each of two roles.
+func withSecrets(db *v1alpha1.GeoDatabase, secrets ...string) *v1alpha1.GeoDatabase {
+	db = withRole(db, "")
+	for i := range db.Spec.Roles {
+		db.Spec.Roles[i].Env = nil
+	}
+	for i, secret := range secrets {
+		r := &db.Spec.Roles[i%2]
+		r.Env = append(r.Env, v1alpha1.PodEnv{Name: fmt.Sprintf("V%d", i), SecretKeyRef: &v1alpha1.SecretKeyReference{Name: secret, Key: "k"}})
+	}
 	return db
 }
 
@@ -621,8 +634,9 @@ func TestReferences(t *testing.T) {
 		{APIGroups: []string{""}, Resources: []string{"secrets", "configmaps"}, ResourceNames: []string{"known"}, Verbs: []string{"get"}},
 	}}, &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: lab, Name: "known"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "known"},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "bob"}},
+		Subjects: []rbacv1.Subject{user("bob")},
 	})
+	c.create(t, granted("carol", "")...)
 	c.enforce(t)
 	theirs := withEnv(database(lab), "known")
 	theirs.Name = "theirs"
@@ -648,6 +662,9 @@ func TestReferences(t *testing.T) {
 		"another Secret of its clients":        {create(withClient(database(lab), "d-credentials"), secret), true, true},
 		"a Secret in a role's environment":     {create(withRole(database(lab), "known"), secret), true, false},
 		"another Secret of a role":             {create(withRole(database(lab), "d-credentials"), secret), true, true},
+		"a Secret named by many":               {create(withSecrets(database(lab), slices.Repeat([]string{"known"}, 12)...), secret), true, false},
+		"many Secrets":                         {create(withSecrets(database(lab), "known", "s1", "s2", "s3", "s4", "s5", "s6", "s7"), secret), true, true},
+		"the last of many Secrets":             {create(withSecrets(database(lab), "known", "known", "known", "known", "other"), secret), true, true},
 		"a Secret as a role's volume":          {create(withRoleVolume(database(lab), v1alpha1.PodVolume{SecretRef: ref("other")}), secret), true, true},
 		"a ConfigMap as a role's volume":       {create(withRoleVolume(database(lab), v1alpha1.PodVolume{ConfigMapRef: ref("known")}), configMap), true, false},
 		"another ConfigMap of a role":          {create(withRoleVolume(database(lab), v1alpha1.PodVolume{ConfigMapRef: ref("other")}), configMap), true, true},
@@ -670,6 +687,40 @@ func TestReferences(t *testing.T) {
 			}
 		}
 	}
+	many := make([]string, 12)
+	for i := range many {
+		many[i] = fmt.Sprintf("s%d", i)
+	}
+	// Nobody is asked of more names than can be afforded, unless that is of all.
+	if err := create(withSecrets(database(lab), many...), "").do(t.Context(), c.as("carol")); err != nil {
+		t.Errorf("carol may get all Secrets: %v", err)
+	}
+	for _, name := range many[:9] {
+		c.create(t, granted("dave", name)...)
+	}
+	if err := create(withSecrets(database(lab), many[:8]...), "").do(t.Context(), c.as("dave")); err != nil {
+		t.Errorf("dave may get eight Secrets: %v", err)
+	}
+	if err := create(withSecrets(database(lab), many[:9]...), "").do(t.Context(), c.as("dave")); err == nil || !strings.Contains(err.Error(), "that can be asked of 8 at the most") {
+		t.Errorf("dave names nine Secrets: %v", err)
+	}
+}
+
+// granted lets a user get a Secret.
+func granted(who, name string) []client.Object {
+	meta := metav1.ObjectMeta{Namespace: lab, Name: who + "-" + name}
+	rule := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}}
+	if name != "" {
+		rule.ResourceNames = []string{name}
+	}
+	return []client.Object{&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{rule}}, &rbacv1.RoleBinding{
+		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
+		Subjects: []rbacv1.Subject{user(who)},
+	}}
+}
+
+func user(name string) rbacv1.Subject {
+	return rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}
 }
 
 // TestEveryRightIsHeldBack finds rights of the operator to write that no policy looks at.
