@@ -17,6 +17,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/fault"
 )
 
 // A database that knows nothing of Geobench is loaded by a steward, measured by workers that have its Secret, audited by the steward, and
@@ -227,5 +228,31 @@ func TestProgramClientIsRefused(t *testing.T) {
 		if left := w.leftovers("run-" + name); len(left) > 0 {
 			t.Errorf("%s: %v are left", name, left)
 		}
+	}
+}
+
+// A program whose pod is killed comes back by itself: nothing is told to it, and the run goes on once it is ready.
+func TestProgramIsKilled(t *testing.T) {
+	t.Parallel()
+	for name, db := range map[string]*databaseBuilder{
+		"without roles": makeDatabase("d").program().client().emulation(v1alpha1.EmulationSidecar),
+		"of a role":     makeDatabase("d").roles().measurable().emulation(v1alpha1.EmulationSidecar),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.create(db.obj(), makeRun("r").database("d").faults(`
+- {name: cut, at: 1s, duration: 1s, networkPartition: {from: {regions: [ap-northeast-1]}}}
+- {name: kill, at: 4s, podKill: {target: {regions: [ap-northeast-1]}}}`).obj())
+			run := w.untilOver("r")
+			if run.Status.Verdict != v1alpha1.VerdictPassed {
+				t.Errorf("%s %s: %s", run.Status.Verdict, run.Status.Reason, run.Status.Message)
+			}
+			for _, f := range run.Status.Faults {
+				if f.State != string(fault.Done) {
+					t.Errorf("fault %s is %s: %s", f.Name, f.State, f.Message)
+				}
+			}
+		})
 	}
 }

@@ -169,6 +169,8 @@ type fakeNode struct {
 	broken   bool
 	// steward: it is no node, but has the rows of a database that is not Geobench's own.
 	steward bool
+	// program: it is the probe beside a program, which nobody can inject faults into.
+	program bool
 	// zero is when its monotonic clock showed 0. agenda is what it was told, taken how many of the steps it has taken, told when.
 	zero   time.Time
 	agenda admin.Agenda
@@ -582,7 +584,7 @@ func (w *world) startSteward(ip string, pod *corev1.Pod) {
 func (w *world) startNode(ip, process string, pod *corev1.Pod) {
 	w.t.Helper()
 	cm := w.get(pod.Spec.Volumes[0].ConfigMap.Name, &corev1.ConfigMap{}).(*corev1.ConfigMap)
-	n := &fakeNode{pod: pod.Name, process: process, zero: w.clock.Now().Add(-time.Hour)}
+	n := &fakeNode{pod: pod.Name, process: process, zero: w.clock.Now().Add(-time.Hour), program: pod.Spec.Containers[0].Name != database.NodeContainer}
 	n.log = admin.Log{Process: process, Since: w.clock.Since(n.zero)}
 	if !w.linksShort[pod.Name] {
 		n.complete = w.clock.Now().Add(-time.Hour)
@@ -1026,6 +1028,9 @@ func (w *world) Disturb(_ context.Context, addr string, a *admin.Agenda) error {
 	n, err := w.node(addr)
 	if err != nil {
 		return err
+	}
+	if n.program {
+		return errors.New("404 page not found")
 	}
 	if a.Process != "" && a.Process != n.process {
 		return fmt.Errorf("this is process %s, not %s", n.process, a.Process)

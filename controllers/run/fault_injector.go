@@ -316,8 +316,10 @@ func (in *clusterInjector) Recovered(ctx context.Context, l *fault.Life, _ *faul
 				return false, fmt.Errorf("node %s: %s", n.PodName, cmp.Or(n.Problem, "it is not ready yet"))
 			}
 		}
-		if err := in.tell(ctx, l.Targets.From); err != nil {
-			return false, err
+		if !in.db.Spec.RunsPrograms() {
+			if err := in.tell(ctx, l.Targets.From); err != nil {
+				return false, err
+			}
 		}
 	}
 	ok, err := in.settled(ctx, l)
@@ -404,8 +406,8 @@ func (in *clusterInjector) reachable() (out []geo.NodeID) {
 
 // applyNodes gives all nodes their agendas.
 func (in *clusterInjector) applyNodes(ctx context.Context) error {
-	if !slices.ContainsFunc(in.timeline.Lives, func(l *fault.Life) bool { return nodeFaults(l) || l.Lasting }) {
-		return nil // nothing was ever told
+	if in.db.Spec.RunsPrograms() || !slices.ContainsFunc(in.timeline.Lives, func(l *fault.Life) bool { return nodeFaults(l) || l.Lasting }) {
+		return nil // nothing was ever told; to the probes beside programs nothing can be, and programs find out by themselves whom they have lost
 	}
 	return in.tell(ctx, in.reachable())
 }
@@ -564,7 +566,7 @@ func (in *clusterInjector) knowsLost(n *database.Node) bool {
 			lost = append(lost, int(id))
 		}
 	}
-	return len(lost) == 0 || n.Status.Disturbance != nil && slices.Equal(n.Status.Disturbance.Lost, lost)
+	return len(lost) == 0 || in.db.Spec.RunsPrograms() || n.Status.Disturbance != nil && slices.Equal(n.Status.Disturbance.Lost, lost)
 }
 
 // hold keeps up what active faults do, and notes what did not hold.
