@@ -622,18 +622,21 @@ func TestShippedExperiments(t *testing.T) {
 	for _, entry := range entries {
 		path := filepath.Join("../../experiments", entry.Name())
 		t.Run(entry.Name(), func(t *testing.T) {
-			abilities := check.Simulator(nil)
+			abilities, plays := check.Simulator(nil), check.Simulator(nil)
 			cluster := check.Default(nil)
-			abilities.Pods, abilities.Clients = cluster.Pods, cluster.Clients        // of postgres.yaml
-			if n := entry.Name(); strings.HasPrefix(n, "own-") || n == "isolation" { // for geobench run and geobench isolation
+			abilities.Pods, abilities.Clients = cluster.Pods, cluster.Clients // of postgres.yaml
+			switch n := entry.Name(); {
+			case strings.HasPrefix(n, "own-"), n == "isolation": // for geobench run and geobench isolation
 				abilities = check.Process(nil)
+			case n == "dike-vendors.yaml": // for a cluster that has their images
+				abilities, plays = cluster, cluster
 			}
 			b, err := manifest.Load(nil, abilities, path)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, object := range b.Experiments {
-				if _, err := experiment.New(b, object, check.Simulator(nil)); err != nil {
+				if _, err := experiment.New(b, object, plays); err != nil {
 					t.Error(err)
 				}
 			}
