@@ -97,6 +97,13 @@ func TestMeshChanges(t *testing.T) {
 			p.Status.InitContainerStatuses[0].RestartCount++
 			w.must(w.client.Status().Update(w.ctx, p))
 		}, "the mesh's proxy in pod d-us-west-2-0 was started again in stage Measure"},
+		"one that is no native sidecar is started again": {func(w *world) {
+			p := pod(w, "d-us-west-2-0")
+			proxy := p.Status.InitContainerStatuses[0]
+			proxy.RestartCount++
+			p.Status.InitContainerStatuses, p.Status.ContainerStatuses = nil, append(p.Status.ContainerStatuses, proxy)
+			w.must(w.client.Status().Update(w.ctx, p))
+		}, "the mesh's proxy in pod d-us-west-2-0 was started again in stage Measure"},
 		"a worker's proxy ends": {func(w *world) {
 			p := pod(w, kube.WorkerName(w.getRun("r"), "us-west-2")+"-0-aaaaa")
 			p.Status.InitContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137}}

@@ -35,6 +35,11 @@ func TestCacheKeepsLittle(t *testing.T) {
 			&corev1.Pod{ObjectMeta: *meta.DeepCopy(), Spec: corev1.PodSpec{NodeName: "n", SchedulingGates: gates, Containers: containers}, Status: corev1.PodStatus{PodIP: "10.0.0.1"}},
 			&corev1.Pod{ObjectMeta: kept, Spec: corev1.PodSpec{NodeName: "n", SchedulingGates: gates}, Status: corev1.PodStatus{PodIP: "10.0.0.1"}},
 		},
+		"Pod in a mesh": {
+			stripPod,
+			&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"ambient.istio.io/redirection": "enabled", "istio.io/rev": "1-30", "istio.io/other": "x"}}},
+			&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"ambient.istio.io/redirection": "enabled", "istio.io/rev": "1-30"}}},
+		},
 		"Job": {
 			stripJob,
 			&batchv1.Job{ObjectMeta: *meta.DeepCopy(), Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: containers}}}, Status: batchv1.JobStatus{Active: 1}},

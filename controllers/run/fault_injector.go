@@ -316,10 +316,8 @@ func (in *clusterInjector) Recovered(ctx context.Context, l *fault.Life, _ *faul
 				return false, fmt.Errorf("node %s: %s", n.PodName, cmp.Or(n.Problem, "it is not ready yet"))
 			}
 		}
-		if !in.db.Spec.RunsPrograms() {
-			if err := in.tell(ctx, l.Targets.From); err != nil {
-				return false, err
-			}
+		if err := in.tell(ctx, l.Targets.From); err != nil {
+			return false, err
 		}
 	}
 	ok, err := in.settled(ctx, l)
@@ -406,15 +404,18 @@ func (in *clusterInjector) reachable() (out []geo.NodeID) {
 
 // applyNodes gives all nodes their agendas.
 func (in *clusterInjector) applyNodes(ctx context.Context) error {
-	if in.db.Spec.RunsPrograms() || !slices.ContainsFunc(in.timeline.Lives, func(l *fault.Life) bool { return nodeFaults(l) || l.Lasting }) {
-		return nil // nothing was ever told; to the probes beside programs nothing can be, and programs find out by themselves whom they have lost
+	if !slices.ContainsFunc(in.timeline.Lives, func(l *fault.Life) bool { return nodeFaults(l) || l.Lasting }) {
+		return nil // nothing was ever told
 	}
 	return in.tell(ctx, in.reachable())
 }
 
 // tell gives some nodes their agendas, each by its own clock. Those that stay know from a kill's time on whom they have
-// lost, also when the operator is away.
+// lost, also when the operator is away. Programs find out by themselves, and the probes beside them can be told nothing.
 func (in *clusterInjector) tell(ctx context.Context, nodes []geo.NodeID) error {
+	if in.db.Spec.RunsPrograms() {
+		return nil
+	}
 	if err := in.readClocks(ctx, nodes); err != nil {
 		return err
 	}

@@ -21,16 +21,12 @@ const ProxyContainer = "istio-proxy"
 const (
 	labelInject   = "sidecar.istio.io/inject"
 	labelDataMode = "istio.io/dataplane-mode"
-	labelRevision = "istio.io/rev"
+	revision      = "istio.io/rev" // a label that asks for one, and an annotation that says which it became
 
-	annotationNative       = "sidecar.istio.io/nativeSidecar"
-	annotationHold         = "proxy.istio.io/config"
-	annotationExcludeIn    = "traffic.sidecar.istio.io/excludeInboundPorts"
-	annotationRedirected   = "ambient.istio.io/redirection"
-	annotationTheRevision  = "istio.io/rev"
-	redirectionEnabled     = "enabled"
-	modeAmbient, modeNone  = "ambient", "none"
-	injectTrue, injectNone = "true", "false"
+	annotationNative     = "sidecar.istio.io/nativeSidecar"
+	annotationConfig     = "proxy.istio.io/config"
+	annotationExcludeIn  = "traffic.sidecar.istio.io/excludeInboundPorts"
+	annotationRedirected = "ambient.istio.io/redirection"
 )
 
 // Wanted returns the labels and annotations of a pod that is to be in a mesh. The mesh lets ports outside alone: those that whoever is in no
@@ -41,16 +37,16 @@ const (
 func Wanted(m v1alpha1.Mesh, outside ...int32) (labels, annotations map[string]string) {
 	switch m {
 	case v1alpha1.MeshNone:
-		return map[string]string{labelInject: injectNone, labelDataMode: modeNone}, nil
+		return map[string]string{labelInject: "false", labelDataMode: "none"}, nil
 	case v1alpha1.MeshAmbient:
-		return map[string]string{labelInject: injectNone, labelDataMode: modeAmbient}, nil
+		return map[string]string{labelInject: "false", labelDataMode: "ambient"}, nil
 	case v1alpha1.MeshSidecar:
 		var ports []string
 		for _, p := range outside {
 			ports = append(ports, strconv.Itoa(int(p)))
 		}
-		return map[string]string{labelInject: injectTrue, labelDataMode: modeNone}, map[string]string{
-			annotationNative: "true", annotationHold: `{"holdApplicationUntilProxyStarts":true}`, annotationExcludeIn: strings.Join(ports, ","),
+		return map[string]string{labelInject: "true", labelDataMode: "none"}, map[string]string{
+			annotationNative: "true", annotationConfig: `{"holdApplicationUntilProxyStarts":true}`, annotationExcludeIn: strings.Join(ports, ","),
 		}
 	}
 	return nil, nil
@@ -69,17 +65,17 @@ type Pod struct {
 
 // Of tells in which mesh a pod is that has Begun, by what the mesh has made of it. It goes by the status of the pod: the spec may be left out.
 func Of(pod *corev1.Pod) Pod {
-	revision := cmp.Or(pod.Annotations[annotationTheRevision], pod.Labels[labelRevision])
+	rev := cmp.Or(pod.Annotations[revision], pod.Labels[revision])
 	containers := slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
 	i := slices.IndexFunc(containers, func(c corev1.ContainerStatus) bool { return c.Name == ProxyContainer })
 	if i < 0 {
-		if pod.Annotations[annotationRedirected] == redirectionEnabled {
-			return Pod{Mode: v1alpha1.MeshAmbient, Version: revision}
+		if pod.Annotations[annotationRedirected] == "enabled" {
+			return Pod{Mode: v1alpha1.MeshAmbient, Version: rev}
 		}
 		return Pod{Mode: v1alpha1.MeshNone}
 	}
 	c := &containers[i]
-	p := Pod{Mode: v1alpha1.MeshSidecar, Version: cmp.Or(tag(c.Image), revision), Restarts: c.RestartCount}
+	p := Pod{Mode: v1alpha1.MeshSidecar, Version: cmp.Or(tag(c.Image), rev), Restarts: c.RestartCount}
 	switch t := cmp.Or(c.State.Terminated, c.LastTerminationState.Terminated); {
 	case c.State.Running != nil:
 	case t != nil:
@@ -92,7 +88,7 @@ func Of(pod *corev1.Pod) Pod {
 
 // Tells reports whether Of reads an annotation of that name.
 func Tells(annotation string) bool {
-	return annotation == annotationRedirected || annotation == annotationTheRevision
+	return annotation == annotationRedirected || annotation == revision
 }
 
 // Begun reports whether a pod runs so far that Of can tell.

@@ -11,6 +11,8 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/geobench/geobench/api/v1alpha1"
 )
 
 // An endpoint is one side of a connection: a pod, or an address outside of the cluster where it has no namespace.
@@ -279,6 +281,44 @@ func TestReach(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The proxies of a mesh reach each other and their control plane, and nobody else's do.
+func TestReachInAMesh(t *testing.T) {
+	for m, want := range map[v1alpha1.Mesh]string{
+		"":                   "",
+		v1alpha1.MeshNone:    "",
+		v1alpha1.MeshSidecar: "node and worker reach the control plane",
+		v1alpha1.MeshAmbient: "tunnels between nodes, from workers to nodes",
+	} {
+		of := func(name string) *Database {
+			d := databaseNamed(name)
+			d.Mesh = m
+			return d
+		}
+		policies := slices.Concat(Policies(of("a"), surroundings()), Policies(of("b"), surroundings()))
+		reaches := func(from, to string, number int32) bool {
+			return connects(policies, everybody[from], everybody[to], port{number, corev1.ProtocolTCP})
+		}
+		var got []string
+		if reaches("node of a", "pod of the namespace", controlPlane) && reaches("worker on a", "pod of the namespace", controlPlane) {
+			got = append(got, "node and worker reach the control plane")
+		}
+		if reaches("node of a", "another node of a", tunnels) {
+			got = append(got, "tunnels between nodes")
+		}
+		if reaches("worker on a", "node of a", tunnels) {
+			got = append(got, "from workers to nodes")
+		}
+		for _, pair := range [][2]string{{"node of a", "worker on a"}, {"node of b", "node of a"}, {"worker on b", "node of a"}, {"stranger", "node of a"}, {"node of a", "the Internet"}} {
+			if reaches(pair[0], pair[1], tunnels) {
+				got = append(got, "a tunnel from "+pair[0]+" to "+pair[1])
+			}
+		}
+		if got := strings.Join(got, ", "); got != want {
+			t.Errorf("mesh %q: %s; want %s", m, got, want)
+		}
 	}
 }
 
