@@ -257,7 +257,7 @@ func (d *dialect) Look(ctx context.Context, c *conn, e sqltarget.Endpoint) (vers
 // Left implements sqltarget.Dialect.
 func (d *dialect) Left(ctx context.Context, c *conn) (int, error) {
 	if d.options.TiDB {
-		return tidbLeft, nil
+		return sqltarget.Unlimited, nil
 	}
 	most, err := c.row(ctx, "select @@max_connections")
 	if err != nil {

@@ -3,7 +3,6 @@ package mysql
 import (
 	"context"
 	"fmt"
-	"math"
 	"strings"
 
 	"github.com/geobench/geobench/internal/isolation"
@@ -25,9 +24,7 @@ var TiDB = &protocol.Engine{
 			Doc:     "isolation level of all transactions; SnapshotIsolation is REPEATABLE READ of optimistic ones, RepeatableRead that of pessimistic ones, which lose updates"},
 		sqltarget.Connections,
 		sqltarget.TLS,
-		{Name: sqltarget.FormParameter, Default: sqltarget.FormProcedures, OneOf: []string{sqltarget.FormProcedures},
-			Instead: map[string]string{sqltarget.FormSQL: "the SQL of workloads was not written for TiDB; use " + sqltarget.FormProcedures},
-			Doc:     "what transactions are: the procedures of the workload, row by row on one table of keys and values"},
+		sqltarget.ProceduresOnly("the SQL of workloads was not written for TiDB"),
 		{Name: tableParameter, Default: tables[0], OneOf: tables, Doc: "table of the rows, made where it is not there"},
 		{Name: dropTableParameter, Default: "false", OneOf: []string{"false", "true"}, Doc: "whether the table is dropped after the run"},
 	},
@@ -51,9 +48,6 @@ var tidbConflicts = map[uint16]string{
 	8028: "schema-changed",
 	9007: "serialization-failure",
 }
-
-// tidbLeft is how many connections a server has left that has no limit.
-const tidbLeft = math.MaxInt32
 
 // tidbMode is what makes a client's transactions those of a level.
 func tidbMode(l level) string {

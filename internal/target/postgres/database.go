@@ -128,7 +128,7 @@ func (d *dialect) Look(ctx context.Context, c conn, e sqltarget.Endpoint) (versi
 // Left implements sqltarget.Dialect.
 func (d *dialect) Left(ctx context.Context, c conn) (int, error) {
 	if d.product != nil && !d.product.limits {
-		return left, nil
+		return sqltarget.Unlimited, nil
 	}
 	facts, err := row(ctx, c, `select current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
 		- (select count(*) from pg_stat_activity where backend_type = 'client backend' and application_name <> $1)`, d.application)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -101,9 +100,7 @@ func newProduct(p Product, name string, isolations []string, instead map[string]
 			{Name: sqltarget.IsolationParameter, Default: isolations[0], OneOf: isolations, Instead: instead, Doc: "isolation level of all transactions"},
 			sqltarget.Connections,
 			sqltarget.TLS,
-			{Name: sqltarget.FormParameter, Default: sqltarget.FormProcedures, OneOf: []string{sqltarget.FormProcedures},
-				Instead: map[string]string{sqltarget.FormSQL: "the SQL of workloads was written for PostgreSQL itself; use " + sqltarget.FormProcedures},
-				Doc:     "what transactions are: the procedures of the workload, row by row on one table of keys and values"},
+			sqltarget.ProceduresOnly("the SQL of workloads was written for PostgreSQL itself"),
 			{Name: schemaParameter, Default: schemas[0], OneOf: schemas, Doc: "schema of the table, made where it is not there"},
 			{Name: dropSchemaParameter, Default: "false", OneOf: []string{"false", "true"}, Doc: "whether the table, and the schema if it is empty then, are dropped after the run"},
 		},
@@ -142,9 +139,6 @@ func (p *Product) lookAt(ctx context.Context, c conn, s *sqltarget.Server, e sql
 	}
 	return version, facts[1], nil
 }
-
-// left is dialect.Left of a product without limits.
-const left = math.MaxInt32
 
 // dropIn is dialect.Drop of a product.
 func (p *Product) dropIn(ctx context.Context, c conn, table, schema string) error {

@@ -4,6 +4,8 @@
 package sqltarget
 
 import (
+	"math"
+
 	"github.com/geobench/geobench/internal/protocol"
 )
 
@@ -49,6 +51,16 @@ var (
 	ForeignKeys = protocol.Parameter{Name: ForeignKeysParameter, Default: "true", OneOf: []string{"true", "false"},
 		Doc: "whether the tables of form SQL have the foreign keys of their specification"}
 )
+
+// ProceduresOnly is Form of an engine of this kind for which no workload has SQL of its own. why says so, as the beginning of a sentence.
+func ProceduresOnly(why string) protocol.Parameter {
+	return protocol.Parameter{Name: FormParameter, Default: FormProcedures, OneOf: []string{FormProcedures},
+		Instead: map[string]string{FormSQL: why + "; use " + FormProcedures},
+		Doc:     "what transactions are: the procedures of the workload, row by row on one table of keys and values"}
+}
+
+// Unlimited is how many connections a server has left that does not say how many it takes.
+const Unlimited = math.MaxInt32
 
 // Options are how a database is used, beside where it is.
 type Options struct {
