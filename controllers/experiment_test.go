@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/geobench/geobench/api/v1alpha1"
@@ -596,5 +598,112 @@ func TestExperimentIsRefused(t *testing.T) {
 	empty.Namespace = w.namespace
 	if err := w.client.Create(w.ctx, empty); err == nil || !strings.Contains(err.Error(), "list at least one value") {
 		t.Errorf("an empty product is refused with %v", err)
+	}
+}
+
+// A run that has a point's name and plays something else does not count as the point, whoever it calls its owner: the point is played in its
+// place, and what does not say that it is the operator's is left alone.
+func TestForgedPointDoesNotCount(t *testing.T) {
+	for name, c := range map[string]struct {
+		labelled bool
+		forge    func(*v1alpha1.BenchmarkRunSpec)
+	}{
+		"another load":     {true, func(s *v1alpha1.BenchmarkRunSpec) { s.Load.ClientsPerRegion = 99 }},
+		"another database": {true, func(*v1alpha1.BenchmarkRunSpec) {}},
+		"plain":            {false, func(s *v1alpha1.BenchmarkRunSpec) { s.Load.ClientsPerRegion = 99 }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			mine := makeDatabase("mine").obj()
+			mine.Spec.Engine.Name = "slog"
+			w.create(mine, makeExperiment("e", "calvin").sweep(clients, 10).obj())
+			w.until("the run is made", func() bool { return len(w.runs()) == 1 })
+			run := w.runs()[0]
+			w.experimentsWait = true
+			w.must(w.client.Delete(w.ctx, &run))
+			w.until("the run is gone", func() bool { return len(w.runs()) == 0 })
+			e := w.getExperiment("e")
+			forged := &v1alpha1.BenchmarkRun{ObjectMeta: metav1.ObjectMeta{Name: run.Name, Namespace: w.namespace, Labels: kube.ExperimentLabels(e, kube.RolePoint)}, Spec: *run.Spec.Fixed()}
+			forged.Spec.DatabaseRef.Name = "mine"
+			if c.forge(&forged.Spec); !c.labelled {
+				delete(forged.Labels, kube.LabelManagedBy)
+			}
+			w.must(controllerutil.SetControllerReference(e, forged, w.client.Scheme()))
+			w.create(forged)
+			if st := w.untilOver(run.Name).Status; st.Verdict != v1alpha1.VerdictPassed {
+				t.Fatalf("the forged run ended %s: %s", st.Verdict, st.Message)
+			}
+			w.experimentsWait = false
+			if !c.labelled {
+				w.until("the experiment says whose name it is", func() bool {
+					f := conditionOf(w.getExperiment("e"), v1alpha1.ConditionFailed)
+					return f.Reason == health.NameTaken && strings.Contains(f.Message, run.Name)
+				})
+				if w.getRun(run.Name).UID != forged.UID {
+					t.Error("the operator has touched what is not its own")
+				}
+				return
+			}
+			w.until("the experiment has finished", func() bool { return kube.Finished(w.getExperiment("e")) })
+			doc := w.document(run.Name)
+			if st := w.getExperiment("e").Status; st.Completed != 1 || doc.Engine != "calvin" || doc.Spec.Load.ClientsPerRegion != 10 {
+				t.Errorf("the point is a run of %s with %d clients; %+v", doc.Engine, doc.Spec.Load.ClientsPerRegion, st)
+			}
+		})
+	}
+}
+
+// A point counts on the database of its experiment alone: one that somebody has edited is brought back, and what was measured on it meanwhile is
+// measured again.
+func TestPointOnAnEditedDatabase(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(makeExperiment("e", "calvin").sweep(clients, 10).claim("c", "size(tput('calvin')) == 1").obj())
+	w.until("the run is made", func() bool { return len(w.runs()) == 1 })
+	name := w.runs()[0].Name
+	w.experimentsWait = true
+	db := &w.databases()[0]
+	base := db.DeepCopy()
+	db.Spec.PartitionsPerRegion = 2
+	w.must(w.client.Patch(w.ctx, db, client.MergeFrom(base)))
+	if st := w.untilOver(name).Status; st.Verdict != v1alpha1.VerdictPassed {
+		t.Fatalf("on the edited database the run ended %s: %s", st.Verdict, st.Message)
+	}
+	w.experimentsWait = false
+	st := w.untilFinished("e", 1).Status
+	if p := st.Results[0]; p.Attempt != 2 || p.Verdict != v1alpha1.VerdictPassed || st.ClaimsHold != "1/1" {
+		t.Errorf("the point ended %+v, claims %s", p, st.ClaimsHold)
+	}
+	if n := w.document(name).Manifests.Database.PartitionsPerRegion; n != 1 {
+		t.Errorf("the point was measured on %d partitions per region", n)
+	}
+	if told := w.toldOf(); told["Warning PointRetried"] != 1 || told["Warning DatabaseRestored"] != 1 {
+		t.Errorf("events: %v", told)
+	}
+}
+
+// Nothing is made of an experiment whose objects the cluster would write with another spec.
+func TestSpecsThatTheClusterChanges(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.operatorClient = func() client.Client {
+		return interceptor.NewClient(w.client.(client.WithWatch), interceptor.Funcs{
+			Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+				if run, ok := obj.(*v1alpha1.BenchmarkRun); ok {
+					run.Spec.Load.ClientsPerRegion++
+				}
+				return c.Create(ctx, obj, opts...)
+			},
+		})
+	}
+	w.restartOperator()
+	w.create(makeExperiment("e", "calvin").sweep(clients, 10).obj())
+	w.until("the experiment is refused", func() bool {
+		c := conditionOf(w.getExperiment("e"), v1alpha1.ConditionFailed)
+		return c.Reason == "SpecChanged" && strings.Contains(c.Message, "BenchmarkRun e-")
+	})
+	if n := len(w.runs()); n != 0 {
+		t.Errorf("%d runs were made", n)
 	}
 }

@@ -207,3 +207,10 @@ func (f *Fault) Kinds() []string {
 	}
 	return kinds
 }
+
+// Fixed is a copy of the spec without what can change of it: what is left says what the run plays.
+func (s *BenchmarkRunSpec) Fixed() *BenchmarkRunSpec {
+	out := s.DeepCopy()
+	out.RunID, out.Cancel, out.Suspend, out.TTLSecondsAfterFinished = "", false, false, nil
+	return out
+}

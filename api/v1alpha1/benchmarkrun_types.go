@@ -1463,6 +1463,12 @@ type BenchmarkRunStatus struct {
 	// +kubebuilder:validation:MaxLength=71
 	// +optional
 	ManifestsDigest string `json:"manifestsDigest,omitempty"`
+	// MeasuredDigest stands for what the run measures: the specs of itself, of its database and of its network, but for the name of the
+	// database and for what can change of a run. Runs with equal ones measure the same, and an Experiment takes a run for one of its
+	// points by it.
+	// +kubebuilder:validation:MaxLength=71
+	// +optional
+	MeasuredDigest string `json:"measuredDigest,omitempty"`
 }
 
 // BaselineStatus is how a run compares with another.

@@ -125,6 +125,7 @@ func (s *scope) reconcile(ctx context.Context) error {
 	for _, step := range []func(context.Context) error{
 		s.expand,
 		s.observe,
+		s.restore,
 		s.sweepUp,
 		s.advance,
 		s.describe,

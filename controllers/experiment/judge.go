@@ -74,7 +74,7 @@ func (s *scope) results(ctx context.Context) (*experiment.Results, error) {
 	g, reading := errgroup.WithContext(ctx)
 	g.SetLimit(resultsAtOnce)
 	for i, p := range points {
-		if p.object.Status.ReportRef == nil {
+		if p.object.Status.ReportRef == nil || p.isOther() {
 			continue
 		}
 		g.Go(func() (err error) {
@@ -91,11 +91,11 @@ func (s *scope) results(ctx context.Context) (*experiment.Results, error) {
 		switch {
 		case documents[i] != nil:
 			out.Add(p.Run, documents[i], nil)
-		case st.ReportRef != nil:
+		case st.ReportRef != nil && !p.isOther():
 			out.Add(p.Run, nil, fmt.Errorf("%s: the result in ConfigMap %s is gone, or another one is there: delete BenchmarkRun %s to have it measured again",
 				p.Label, st.ReportRef.Name, p.object.Name))
 		default:
-			out.Add(p.Run, nil, couldNotRun(p.Run, p.object))
+			out.Add(p.Run, nil, p.couldNotRun())
 		}
 	}
 	return out, nil
@@ -140,7 +140,7 @@ func (s *scope) storeReport(ctx context.Context, report *experiment.Report) erro
 	if err != nil {
 		return kube.EnsureCreated(ctx, s.Client, s.Live, s.experiment, cm)
 	}
-	if !metav1.IsControlledBy(old, s.experiment) {
+	if !kube.MadeFor(old, s.experiment) {
 		return kube.NameTaken(cm)
 	}
 	base := old.DeepCopy()

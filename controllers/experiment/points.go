@@ -2,8 +2,10 @@ package experiment
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -35,9 +37,37 @@ func pointDatabaseName(e *v1alpha1.Experiment, run *experiment.Run, number int) 
 	return name + "-" + deploy.ShortHash(parts...)
 }
 
-// sweepUp removes runs that the spec has no more, and databases that no point needs any more.
+// restore brings databases that somebody has edited back to what they are in the experiment. Runs that have begun go on with what they
+// began with, and do not count if that was something else.
+func (s *scope) restore(ctx context.Context) error {
+	for _, d := range s.schedule.databases {
+		want := &d.points[0].Database.Spec
+		if d.object == nil || d.object.DeletionTimestamp != nil || equality.Semantic.DeepEqual(&d.object.Spec, want) {
+			continue
+		}
+		base := d.object
+		d.object = base.DeepCopy()
+		d.object.Spec = *want.DeepCopy()
+		if err := s.Client.Patch(ctx, d.object, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		if err := keeps(d.object, want); err != nil {
+			return err
+		}
+		s.events = append(s.events, kube.Warning("DatabaseRestored", "Restore", fmt.Sprintf("GeoDatabase %s was edited, and is what it is in the experiment again", d.name)))
+	}
+	return nil
+}
+
+// sweepUp removes runs that the spec has no more or that pretend to be of it, and databases that no point needs any more.
 func (s *scope) sweepUp(ctx context.Context) error {
-	for _, run := range s.schedule.strayRuns {
+	runs := s.schedule.strayRuns
+	for _, p := range s.schedule.all() {
+		if p.forged != nil {
+			runs = append(runs, p.forged)
+		}
+	}
+	for _, run := range runs {
 		if err := s.remove(ctx, run, metav1.DeletePropagationBackground); err != nil {
 			return err
 		}
@@ -78,7 +108,7 @@ func (s *scope) advance(ctx context.Context) error {
 func (s *scope) begin(ctx context.Context, p *point) error {
 	if d := p.database; d.made && d.object == nil {
 		db := &v1alpha1.GeoDatabase{ObjectMeta: s.objectMeta(d.name, kube.RolePoint), Spec: *p.Run.Database.Spec.DeepCopy()}
-		if err := kube.EnsureCreated(ctx, s.Client, s.Live, s.experiment, db); err != nil {
+		if err := s.create(ctx, db); err != nil {
 			return err
 		}
 		d.object = db
@@ -86,7 +116,7 @@ func (s *scope) begin(ctx context.Context, p *point) error {
 	if p.object == nil {
 		run := &v1alpha1.BenchmarkRun{ObjectMeta: s.objectMeta(p.Run.Run.Name, kube.RolePoint), Spec: *p.Run.Run.Spec.DeepCopy()}
 		run.Spec.DatabaseRef.Name = p.database.name
-		if err := kube.EnsureCreated(ctx, s.Client, s.Live, s.experiment, run); err != nil {
+		if err := s.create(ctx, run); err != nil {
 			return err
 		}
 		p.object = run
@@ -94,6 +124,35 @@ func (s *scope) begin(ctx context.Context, p *point) error {
 	}
 	s.events = append(s.events, eventRetry(p))
 	return s.tryAgain(ctx, p)
+}
+
+// create makes a database or a run of a point. Where the cluster would make something else of it, that is refused before anything is made.
+func (s *scope) create(ctx context.Context, obj client.Object) error {
+	tried := obj.DeepCopyObject().(client.Object)
+	err := s.Client.Create(ctx, tried, client.DryRunAll)
+	if err == nil {
+		err = keeps(tried, specOf(obj))
+	}
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	return kube.EnsureCreated(ctx, s.Client, s.Live, s.experiment, obj)
+}
+
+// keeps refuses an object that was written with another spec than it has now.
+func keeps(obj client.Object, wrote any) error {
+	if equality.Semantic.DeepEqual(specOf(obj), wrote) {
+		return nil
+	}
+	return kube.Refuse("SpecChanged", "something in the cluster, such as a mutating webhook, changes the spec of %s %s when it is written, so that another database or load would be measured than the experiment says: have it leave objects with the label %s alone",
+		kube.KindOf(obj), obj.GetName(), kube.LabelExperiment)
+}
+
+func specOf(obj client.Object) any {
+	if db, ok := obj.(*v1alpha1.GeoDatabase); ok {
+		return &db.Spec
+	}
+	return &obj.(*v1alpha1.BenchmarkRun).Spec
 }
 
 // tryAgain gives the run the runID of its next attempt. The lock on the resource version makes sure that it is the end of the

@@ -3,6 +3,8 @@ package experiment
 import (
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/equality"
+
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/internal/experiment"
@@ -17,8 +19,11 @@ const maxAttempts = 3
 var outsideReasons = []string{
 	"NodeLost", "DatabaseReplaced", "DatabaseDeleted", "DatabaseLost", "WorkerFailed", "WorkerObjectDeleted", "StartMissed",
 	"ReportUnreadable", "HistoryLost", result.ReasonWorkerLost, result.ReasonNodeRestarted, result.ReasonDriverBound, result.ReasonNetworkNotVerified,
-	result.ReasonTestNotPassed,
+	reasonOther,
 }
+
+// reasonOther is why a point is Invalid whose run has measured something else.
+const reasonOther = "OtherManifests"
 
 // pointState is how far a point is.
 type pointState int
@@ -26,7 +31,7 @@ type pointState int
 const (
 	// pointWaiting has no run yet.
 	pointWaiting pointState = iota
-	// pointUnderway has a run that has not ended, or not given everything back.
+	// pointUnderway has a run that has not ended, or not given everything back, or a forged one that has to go first.
 	pointUnderway
 	// pointAgain has a run that ended, and is to be tried again.
 	pointAgain
@@ -40,24 +45,47 @@ type point struct {
 	database *pointDatabase
 	// object is nil until the run is made.
 	object *v1alpha1.BenchmarkRun
+	// forged is a run that has the name of the point's and plays something else: the operator has not made it.
+	forged *v1alpha1.BenchmarkRun
 }
 
 func (p *point) state() pointState {
 	switch {
+	case p.forged != nil:
+		return pointUnderway
 	case p.object == nil:
 		return pointWaiting
 	case !kube.Settled(p.object):
 		return pointUnderway
-	case p.object.Status.Verdict == v1alpha1.VerdictInvalid && slices.Contains(outsideReasons, p.object.Status.Reason) && attemptOf(p.object) < maxAttempts:
+	}
+	if verdict, reason, _ := p.ended(); verdict == v1alpha1.VerdictInvalid && slices.Contains(outsideReasons, reason) && attemptOf(p.object) < maxAttempts {
 		return pointAgain
 	}
 	return pointDone
 }
 
-// pointFailed tells whether a run that has ended has no result, or one whose answers are wrong.
-func pointFailed(run *v1alpha1.BenchmarkRun) bool {
-	return run.Status.Stage == v1alpha1.StageFailed ||
-		slices.ContainsFunc(run.Status.Checks, func(c v1alpha1.CheckStatus) bool { return !c.Passed })
+// failed tells whether a run that has ended has no result of its point, or one whose answers are wrong.
+func (p *point) failed() bool {
+	st := &p.object.Status
+	return st.Stage == v1alpha1.StageFailed || p.isOther() ||
+		slices.ContainsFunc(st.Checks, func(c v1alpha1.CheckStatus) bool { return !c.Passed })
+}
+
+// plays tells whether the object has the spec of the point, whatever its database is called: somebody else may have made it.
+func (p *point) plays() bool {
+	if p.object.Status.MeasuredDigest == p.MeasuredDigest {
+		return true // its spec cannot have changed since
+	}
+	is, want := p.object.Spec.Fixed(), p.Run.Run.Spec.Fixed()
+	is.DatabaseRef = want.DatabaseRef
+	return equality.Semantic.DeepEqual(is, want)
+}
+
+// isOther tells whether the run began with other manifests than those of its point, and so measures something else: somebody has changed
+// its database, or it is on another one. Runs that were let in by an operator of before do not say it.
+func (p *point) isOther() bool {
+	measured := p.object.Status.MeasuredDigest
+	return measured != "" && measured != p.MeasuredDigest
 }
 
 // pointDatabase is a database and the points that are measured on it, one after the other.
@@ -140,10 +168,15 @@ func (s *schedule) all() []*point {
 }
 
 func (s *schedule) hasRun(run *v1alpha1.BenchmarkRun) {
-	if p := s.points[run.Name]; p != nil {
-		p.object = run
-	} else if !kube.Settled(run) {
-		s.strayRuns = append(s.strayRuns, run)
+	p := s.points[run.Name]
+	if p == nil {
+		if !kube.Settled(run) {
+			s.strayRuns = append(s.strayRuns, run)
+		}
+		return
+	}
+	if p.object = run; !p.plays() || run.Spec.DatabaseRef.Name != p.database.name {
+		p.object, p.forged = nil, run
 	}
 }
 

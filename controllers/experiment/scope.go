@@ -58,7 +58,8 @@ func (s *scope) refused(r *kube.Refusal) {
 	}
 }
 
-// observe finds the runs and databases that the experiment has made.
+// observe finds the runs and databases that were made for the experiment. What has the name of one and was not stays as it is: to make
+// what should be there is refused then.
 func (s *scope) observe(ctx context.Context) error {
 	runs, databases := &v1alpha1.BenchmarkRunList{}, &v1alpha1.GeoDatabaseList{}
 	mine := []client.ListOption{client.InNamespace(s.experiment.Namespace), client.MatchingLabels{kube.LabelExperiment: s.experiment.Name}}
@@ -70,7 +71,7 @@ func (s *scope) observe(ctx context.Context) error {
 	}
 	mineByName := map[string]*v1alpha1.BenchmarkRun{}
 	for i := range runs.Items {
-		if run := &runs.Items[i]; metav1.IsControlledBy(run, s.experiment) {
+		if run := &runs.Items[i]; kube.MadeFor(run, s.experiment) {
 			mineByName[run.Name] = run
 		}
 	}
@@ -84,7 +85,7 @@ func (s *scope) observe(ctx context.Context) error {
 		}
 	}
 	for i := range databases.Items {
-		if db := &databases.Items[i]; metav1.IsControlledBy(db, s.experiment) {
+		if db := &databases.Items[i]; kube.MadeFor(db, s.experiment) {
 			s.schedule.hasDatabase(db)
 		}
 	}
@@ -94,24 +95,35 @@ func (s *scope) observe(ctx context.Context) error {
 
 // endedBy is what the status of a run tells a search, once it has ended for good.
 func endedBy(run *experiment.Run, object *v1alpha1.BenchmarkRun) (experiment.Ended, bool, error) {
-	if p := (&point{Run: run, object: object}); p.state() != pointDone {
+	p := &point{Run: run, object: object}
+	if object == nil || !p.plays() || p.state() != pointDone {
 		return experiment.Ended{}, false, nil
 	}
 	st := &object.Status
-	if st.ReportRef == nil {
-		return experiment.Ended{}, true, couldNotRun(run, object)
+	if st.ReportRef == nil || p.isOther() {
+		return experiment.Ended{}, true, p.couldNotRun()
 	}
-	e := experiment.Ended{Verdict: st.Verdict, Reason: st.Reason, Message: st.Message, Wrong: pointFailed(object)}
+	e := experiment.Ended{Verdict: st.Verdict, Reason: st.Reason, Message: st.Message, Wrong: p.failed()}
 	if sum := st.Summary; sum != nil {
 		e.ThroughputPerSecond, e.OfferedPerSecond = sum.ThroughputPerSecond, sum.OfferedPerSecond
 	}
 	return e, true, nil
 }
 
-// couldNotRun says why a run has left no result.
-func couldNotRun(run *experiment.Run, object *v1alpha1.BenchmarkRun) error {
-	st := &object.Status
-	return fmt.Errorf("%s could not run: %s: %s: %s", run.Label, st.Verdict, st.Reason, st.Message)
+// couldNotRun says why a run that has ended has left no result of its point.
+func (p *point) couldNotRun() error {
+	verdict, reason, message := p.ended()
+	return fmt.Errorf("%s could not run: %s: %s: %s", p.Label, verdict, reason, message)
+}
+
+// ended is how a point has ended, which is not how its run did where that has measured something else.
+func (p *point) ended() (verdict v1alpha1.Verdict, reason, message string) {
+	if p.isOther() {
+		return v1alpha1.VerdictInvalid, reasonOther, fmt.Sprintf("GeoDatabase %s or its network was not as in the experiment when BenchmarkRun %s began",
+			p.object.Spec.DatabaseRef.Name, p.object.Name)
+	}
+	st := &p.object.Status
+	return st.Verdict, st.Reason, st.Message
 }
 
 // maxResults is how many points a status shows, and how many searches.
@@ -132,7 +144,7 @@ func (s *scope) describe(context.Context) error {
 		case pointUnderway, pointAgain:
 			st.Active = append(st.Active, p.status())
 		case pointDone:
-			if pointFailed(p.object) {
+			if p.failed() {
 				st.Failed++
 			} else {
 				st.Completed++
@@ -204,9 +216,8 @@ func (p *point) status() v1alpha1.PointStatus {
 	if p.state() != pointDone {
 		return out
 	}
-	st := &p.object.Status
-	out.Verdict, out.Reason = st.Verdict, st.Reason
-	if sum := st.Summary; sum != nil {
+	out.Verdict, out.Reason, _ = p.ended()
+	if sum := p.object.Status.Summary; sum != nil && !p.isOther() {
 		out.ThroughputPerSecond, out.AbortPPM = &sum.ThroughputPerSecond, &sum.AbortPPM
 		out.P50Microseconds, out.P99Microseconds = &sum.LatencyMicroseconds.P50, &sum.LatencyMicroseconds.P99
 	}
@@ -214,18 +225,18 @@ func (p *point) status() v1alpha1.PointStatus {
 }
 
 func eventPoint(p *point) kube.Event {
-	st := &p.object.Status
-	note := fmt.Sprintf("%s: run %s: %s: %s", p.Label, p.object.Name, st.Verdict, st.Message)
-	if pointFailed(p.object) {
+	verdict, _, message := p.ended()
+	note := fmt.Sprintf("%s: run %s: %s: %s", p.Label, p.object.Name, verdict, message)
+	if p.failed() {
 		return kube.Warning("PointFailed", "Run", note)
 	}
 	return kube.Normal("PointCompleted", "Run", note)
 }
 
 func eventRetry(p *point) kube.Event {
-	st := &p.object.Status
+	_, reason, message := p.ended()
 	return kube.Warning("PointRetried", "Run", fmt.Sprintf("%s: run %s was Invalid (%s: %s); attempt %d of %d begins",
-		p.Label, p.object.Name, st.Reason, st.Message, attemptOf(p.object)+1, maxAttempts))
+		p.Label, p.object.Name, reason, message, attemptOf(p.object)+1, maxAttempts))
 }
 
 // The attempts of a run are told apart by its spec.runID: none, attempt-2, attempt-3.

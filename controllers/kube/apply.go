@@ -27,7 +27,13 @@ func (e *NameTakenError) Error() string {
 // NameTaken is the error for an object that has the name of obj and another owner.
 func NameTaken(obj client.Object) error { return &NameTakenError{KindOf(obj), obj.GetName()} }
 
-// EnsureCreated makes an object under owner. One that exists already is left as it is when it is the owner's.
+// MadeFor tells whether an object is what the operator has made for owner: whoever may write objects can call anything the owner of his,
+// and what does not bear the operator's label it may neither change nor delete.
+func MadeFor(obj, owner client.Object) bool {
+	return metav1.IsControlledBy(obj, owner) && obj.GetLabels()[LabelManagedBy] == ManagedBy
+}
+
+// EnsureCreated makes an object under owner. One that exists already is left as it is when it was made for the owner.
 // live reads from the API server itself.
 func EnsureCreated(ctx context.Context, c client.Client, live client.Reader, owner, obj client.Object) error {
 	if err := controllerutil.SetControllerReference(owner, obj, c.Scheme()); err != nil {
@@ -41,7 +47,7 @@ func EnsureCreated(ctx context.Context, c client.Client, live client.Reader, own
 	if err := live.Get(ctx, client.ObjectKeyFromObject(obj), existing); err != nil {
 		return err
 	}
-	if !metav1.IsControlledBy(existing, owner) {
+	if !MadeFor(existing, owner) {
 		return NameTaken(obj)
 	}
 	return nil
@@ -58,7 +64,7 @@ func Ensure(ctx context.Context, c client.Client, live client.Reader, owner, des
 	if err != nil {
 		return err
 	}
-	if !metav1.IsControlledBy(existing, owner) {
+	if !MadeFor(existing, owner) {
 		return NameTaken(desired)
 	}
 	before := existing.DeepCopyObject().(client.Object)

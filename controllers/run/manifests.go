@@ -52,8 +52,12 @@ func (s *scope) keepManifests(ctx context.Context, m *manifests) (done bool, err
 	if err != nil {
 		return false, err
 	}
-	if digest := identity.Digest(text); s.run.Status.ManifestsDigest != digest {
-		s.run.Status.ManifestsDigest = digest
+	measured, err := (&result.Manifests{Run: &s.run.Spec, Database: s.declared, Network: m.Network}).MeasuredDigest()
+	if err != nil {
+		return false, err
+	}
+	if st, digest := &s.run.Status, identity.Digest(text); st.ManifestsDigest != digest || st.MeasuredDigest != measured {
+		st.ManifestsDigest, st.MeasuredDigest = digest, measured
 		return false, nil
 	}
 	packed, err := pack.Text(text)

@@ -29,6 +29,8 @@ type scope struct {
 	// from Load on.
 	db      *v1alpha1.GeoDatabase
 	current *database.Incarnation
+	// declared is the spec of db as the API server has it: that of db may be rendered.
+	declared *v1alpha1.GeoDatabaseSpec
 	// nodes are set by checkHealth, from Warmup on.
 	nodes []database.Node
 	// workers are set by checkHealth, once the run has any.
@@ -195,7 +197,7 @@ func (s *scope) checkDatabase(ctx context.Context) error {
 		return err
 	}
 	if err == nil && db.DeletionTimestamp == nil {
-		s.db = db
+		s.db, s.declared = db, db.Spec.DeepCopy()
 		if _, err := database.Render(ctx, s.Client, db); err != nil { // what cannot be is refused by the preflight
 			return err
 		}

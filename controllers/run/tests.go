@@ -42,7 +42,7 @@ func tested(run metav1.Object) *metav1.OwnerReference {
 
 // testOf tells whether a run is the operator's, as a functional test of run: what has not its labels it may neither change nor delete.
 func testOf(test, run *v1alpha1.BenchmarkRun) bool {
-	return metav1.IsControlledBy(test, run) && tested(test) != nil && test.Labels[kube.LabelManagedBy] == kube.ManagedBy
+	return kube.MadeFor(test, run) && tested(test) != nil
 }
 
 // testNames are the names of a run's functional tests.
@@ -112,9 +112,7 @@ func playedOn(test *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, plan *datab
 // plays tells whether a run plays the functional test that want does: somebody else may have made it, or an earlier version of the
 // operator. What may change of a spec is not compared.
 func plays(test, want *v1alpha1.BenchmarkRun) bool {
-	spec := test.Spec
-	spec.RunID, spec.Cancel, spec.Suspend, spec.TTLSecondsAfterFinished = want.Spec.RunID, want.Spec.Cancel, want.Spec.Suspend, want.Spec.TTLSecondsAfterFinished
-	return equality.Semantic.DeepEqual(&spec, &want.Spec)
+	return equality.Semantic.DeepEqual(test.Spec.Fixed(), want.Spec.Fixed())
 }
 
 // ensureTest returns the run of a functional test, for the present attempt; nil while there is none yet.

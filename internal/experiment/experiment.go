@@ -24,6 +24,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/manifest"
 	"github.com/geobench/geobench/internal/manifest/check"
+	"github.com/geobench/geobench/internal/result"
 	"github.com/geobench/geobench/internal/workload/catalog"
 )
 
@@ -120,7 +121,9 @@ type Run struct {
 	// DatabaseHash is the SHA-256 of the database and its network in hexadecimal digits: runs with the same one can share a
 	// database.
 	DatabaseHash string
-	hash         string
+	// MeasuredDigest is result.Manifests.MeasuredDigest of the run: what a run in a cluster must have measured to count as this one.
+	MeasuredDigest string
+	hash           string
 }
 
 // Hash is the SHA-256 in hexadecimal digits of the spec of the run and of the name, spec and network of its database:
@@ -523,6 +526,9 @@ func (x *expansion) validate(made *Run, db, run map[string]any, full bool) manif
 	sum := sha256.Sum256(text)
 	made.hash = hex.EncodeToString(sum[:])
 	made.Run.Name = x.runName(made.hash)
+	if made.MeasuredDigest, err = (&result.Manifests{Run: &made.Run.Spec, Database: &made.Database.Spec, Network: made.Profile}).MeasuredDigest(); err != nil {
+		return manifest.Problems{{Object: "BenchmarkRun " + x.Name, Field: "spec", Message: err.Error()}}
+	}
 	if text, err = json.Marshal([]any{made.Database.Name, made.Database.Spec, made.Profile}); err != nil {
 		return manifest.Problems{{Object: "GeoDatabase " + made.Database.Name, Field: "spec", Message: err.Error()}}
 	}

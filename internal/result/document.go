@@ -14,6 +14,7 @@ import (
 	"runtime"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/identity"
 	"github.com/geobench/geobench/internal/txn"
 	"github.com/geobench/geobench/internal/workload"
 )
@@ -184,6 +185,15 @@ type Manifests struct {
 	Run      *v1alpha1.BenchmarkRunSpec   `json:"benchmarkRun,omitempty"`
 	Database *v1alpha1.GeoDatabaseSpec    `json:"geoDatabase,omitempty"`
 	Network  *v1alpha1.NetworkProfileSpec `json:"networkProfile,omitempty"`
+}
+
+// MeasuredDigest stands for what runs of these manifests measure: it is equal for equal specs, whatever their database is called, and
+// whatever they have for the fields of a run that can change.
+func (m *Manifests) MeasuredDigest() (string, error) {
+	run := m.Run.Fixed()
+	run.DatabaseRef = v1alpha1.LocalReference{}
+	text, err := json.Marshal(Manifests{Run: run, Database: m.Database, Network: m.Network})
+	return identity.Digest(text), err
 }
 
 // Machine is where a run that is not simulated was evaluated.
