@@ -85,11 +85,14 @@ func perSecond(n int64, seconds float64) float64 {
 	return float64(n) / seconds
 }
 
-// perTransaction is infinite where nothing was committed.
+// perTransaction is infinite where nothing was committed, and no number where nobody has counted what all nodes did.
 func perTransaction(of func(*result.Summary) float64) func(*result.Document) float64 {
 	return func(d *result.Document) float64 {
-		if d.Summary.Committed == 0 {
+		switch {
+		case d.Summary.Committed == 0:
 			return math.Inf(1)
+		case len(d.Uncounted) > 0:
+			return math.NaN()
 		}
 		return of(&d.Summary)
 	}
@@ -101,7 +104,7 @@ func onWire(of func(*result.Summary, *result.Wire) float64) func(*result.Documen
 		switch {
 		case d.Summary.Committed == 0:
 			return math.Inf(1)
-		case d.Summary.Wire == nil:
+		case d.Summary.Wire == nil || len(d.Uncounted) > 0:
 			return math.NaN()
 		}
 		return of(&d.Summary, d.Summary.Wire)
@@ -427,6 +430,9 @@ func (r *Results) value(p *Point, run *Run, m *metric, of scope) (float64, error
 	case of == scope{}:
 		v := m.of(d)
 		if math.IsNaN(v) {
+			if why := d.LeastFigures(); why != "" {
+				return 0, fmt.Errorf("figure %s of %s: %s", m.name, p.Label, why)
+			}
 			return 0, fmt.Errorf("figure %s: the results of %s have none; summary.realised.shares and summary.wire list those there are", m.name, p.Label)
 		}
 		return v, nil

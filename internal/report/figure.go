@@ -39,6 +39,13 @@ func (f *Figure) row(cells ...any) {
 	f.Rows = append(f.Rows, r)
 }
 
+// note adds a sentence to the caption, if there is one.
+func (f *Figure) note(sentence string) {
+	if sentence != "" {
+		f.Caption += " " + sentence
+	}
+}
+
 // ms writes microseconds in milliseconds.
 func ms(us int64) string { return fmt.Sprintf("%.3f", float64(us)/1000) }
 
@@ -604,6 +611,7 @@ func traffic(d *result.Document) *Figure {
 	if len(c.Rows) == 0 {
 		return nil
 	}
+	f.note(d.LeastFigures())
 	c.About = fmt.Sprintf("%d bytes and %d between regions for each committed transaction.", d.Summary.BytesPerTransaction, d.Summary.CrossRegionBytesPerTransaction)
 	f.scene = c.Draw()
 	return f
@@ -628,6 +636,7 @@ func onWire(d *result.Document) *Figure {
 		c.Rows = append(c.Rows, chart.Row{Name: part.name, Class: i, Bar: float64(part.of), Value: byteCount(part.of)})
 		f.row(part.name, part.of)
 	}
+	f.note(d.LeastFigures())
 	c.About = fmt.Sprintf("%d bytes together, %d of them sent by nodes.", w.BytesPerTransaction, w.SentBytesPerTransaction)
 	f.scene = c.Draw()
 	return f
@@ -650,6 +659,7 @@ func cost(d *result.Document) *Figure {
 		c.Rows = append(c.Rows, chart.Row{Name: part.name, Class: i, Bar: float64(part.of) / 1e6, Value: fmt.Sprintf("%.4f %s", float64(part.of)/1e6, o.Currency)})
 		f.row(part.name, part.of)
 	}
+	f.note(d.LeastFigures())
 	c.About = fmt.Sprintf("%s %s together.", o.PerMillionTransactions, o.Currency)
 	f.scene = c.Draw()
 	return f

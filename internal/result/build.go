@@ -546,7 +546,51 @@ func (d *Document) fillTimeline(regions []string, r *Report) {
 	}
 }
 
+// uncounted lists the nodes whose counters do not cover all of the run: those that faults have ended, for good or for a while, and those that
+// do not answer any more or are other processes. A simulator counts by itself.
+func uncounted(in *Inputs) (out []string) {
+	if in.Simulated || in.Target != nil {
+		return nil
+	}
+	ended := map[string]bool{}
+	for i := range in.Faults {
+		for _, n := range slices.Concat(in.Faults[i].Lost, in.Faults[i].Restarted) {
+			ended[n] = true
+		}
+	}
+	after := map[string]string{}
+	for i := range in.After {
+		after[in.After[i].Node] = in.After[i].Process
+	}
+	for i := range in.Before {
+		b := &in.Before[i]
+		if process, ok := after[b.Node]; ended[b.Node] || !ok || process != b.Process {
+			out = append(out, b.Node)
+		}
+	}
+	return out
+}
+
+// countedFrom is what the counters of a node that says s are to be reckoned from, where it has said b before. A process that went on from a
+// journal has gone through all its messages again, and has counted them, but not what clients sent to the process before it.
+func countedFrom(b, s *admin.Status, restarted bool) *admin.Status {
+	if b == nil || b.Process != s.Process || len(s.Links) == 0 {
+		return &admin.Status{}
+	}
+	if !restarted {
+		return b
+	}
+	out := *b
+	out.CPUSeconds, out.Requests, out.Answers = 0, geo.Traffic{}, geo.Traffic{}
+	out.Links = slices.Clone(b.Links)
+	for i := range out.Links {
+		out.Links[i].Segments = 0
+	}
+	return &out
+}
+
 func (d *Document) fillNetwork(in *Inputs, r *Report) {
+	d.Uncounted = uncounted(in)
 	if in.Target != nil && len(in.Before) == 0 {
 		return
 	}
@@ -591,10 +635,7 @@ func (d *Document) fillNetwork(in *Inputs, r *Report) {
 			continue
 		}
 		s := &in.After[i]
-		b := before[s.Node]
-		if b == nil || b.Process != s.Process {
-			b = &admin.Status{} // it started again: its counters did too
-		}
+		b := countedFrom(before[s.Node], s, slices.Contains(d.Uncounted, s.Node))
 		node := Node{
 			Name: s.Node, DataBytes: s.DataBytes, Rows: s.Rows,
 			Operations: s.Operations - b.Operations, Counters: subtract(s.Counters, b.Counters),

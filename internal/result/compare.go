@@ -172,6 +172,11 @@ func warnings(as, bs []*Document) []string {
 		}
 		return d.Target.ConnectionsPerRegion
 	})
+	for _, d := range slices.Concat(as, bs) {
+		if why := d.LeastFigures(); why != "" {
+			out = append(out, fmt.Sprintf("bytes and cost are not compared: %s: %s", d.Name, why))
+		}
+	}
 	differ("durability differs", func(d *Document) any { return cmp.Or(d.Durability, v1alpha1.DurabilityNone) })
 	differ("only one is simulated", func(d *Document) any { return d.Simulated })
 	differ("versions differ", func(d *Document) any { return d.Version })
@@ -238,7 +243,7 @@ func figuresOf(a, b []*Document) []sample {
 		add("", "attempts", "1/s", -1, false, attempts(func(a *Attempts) int64 { return a.PerSecond }))
 		add("", "aborted attempts", "ppm", -1, false, attempts(func(a *Attempts) int64 { return a.AbortPPM }))
 	}
-	if !slices.ContainsFunc(slices.Concat(a, b), func(d *Document) bool { return d.Target != nil }) { // of which nobody knows them
+	if !slices.ContainsFunc(slices.Concat(a, b), func(d *Document) bool { return d.Target != nil || len(d.Uncounted) > 0 }) { // of which nobody knows them
 		add("", "bytes per transaction", "bytes", -1, false, whole(func(s *Summary) int64 { return s.BytesPerTransaction }))
 		add("", "bytes between regions", "bytes", -1, false, whole(func(s *Summary) int64 { return s.CrossRegionBytesPerTransaction }))
 		add("", "cost of a million", "micro-"+a[0].Summary.Cost.Currency, -1, false, whole(func(s *Summary) int64 { return int64(s.Cost.PerMillionTransactions) }))

@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"strings"
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/identity"
@@ -72,10 +73,13 @@ type Document struct {
 	Links        []Link        `json:"links"`
 	Nodes        []Node        `json:"nodes"`
 	// Process is set when one process ran all nodes and load generators; nodes then have no CPU time and memory of their own.
-	Process  *Process      `json:"process,omitempty"`
-	Workers  []WorkerShare `json:"workers"`
-	Timeline []Tick        `json:"timeline"`
-	Faults   []Fault       `json:"faults"`
+	Process *Process `json:"process,omitempty"`
+	// Uncounted are nodes that ended, or started again, while it was measured. What they did before nobody has counted, so that bytes, CPU
+	// time and cost of the summary, and what links carried, are the least that it can have been.
+	Uncounted []string      `json:"uncounted,omitempty"`
+	Workers   []WorkerShare `json:"workers"`
+	Timeline  []Tick        `json:"timeline"`
+	Faults    []Fault       `json:"faults"`
 	// Deviations are what was done to nodes and links beyond, or beside, the plan of Faults: the first 100.
 	Deviations []Deviation `json:"deviations,omitempty"`
 	// FastLinks are when links were faster than declared without a fault that changes them: the first 100.
@@ -178,6 +182,14 @@ type Spec struct {
 	WorkloadHash string `json:"workloadHash"`
 	LoadHash     string `json:"loadHash"`
 	TopologyHash string `json:"topologyHash,omitempty"`
+}
+
+// LeastFigures says why what nodes have sent and used is only the least that it can have been; empty where it is known.
+func (d *Document) LeastFigures() string {
+	if len(d.Uncounted) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("What %s had sent and used before they ended is not known: these figures are the least that there was.", strings.Join(d.Uncounted, ", "))
 }
 
 // Manifests are the specs of the objects that a run consists of.

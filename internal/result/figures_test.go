@@ -1,12 +1,16 @@
 package result
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -72,6 +76,75 @@ func TestCountersOfANodeThatStartedAgain(t *testing.T) {
 	}
 	if a, b := d.Nodes[0].Operations, d.Nodes[1].Operations; a != 30 || b != 70 {
 		t.Errorf("%d and %d operations, want 30 of the node that has started again, and 70 of the other", a, b)
+	}
+}
+
+// What nodes sent before a fault ended them is in no counter: their figures are never negative, those of all are told as the least that there
+// was, and nobody compares them.
+func TestFiguresOfNodesThatEnded(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*Inputs)
+		want   []string
+	}{
+		"none": {func(*Inputs) {}, nil},
+		"lost, and its driver remembers the process": {func(in *Inputs) {
+			in.Faults = []Fault{{Lost: []string{in.After[0].Node}}}
+			in.After[0] = admin.Status{Node: in.After[0].Node, ID: in.After[0].ID, Process: in.After[0].Process, Reason: "it was stopped"}
+		}, []string{"a/0/0"}},
+		"lost, and nobody answers": {func(in *Inputs) {
+			in.Faults = []Fault{{Lost: []string{in.After[0].Node}}}
+			in.After = in.After[1:]
+		}, []string{"a/0/0"}},
+		"went on from its journal": {func(in *Inputs) {
+			in.Faults = []Fault{{Restarted: []string{in.After[0].Node}}}
+			in.After[0].CPUSeconds, in.After[0].Requests, in.After[0].Answers = 0, geo.Traffic{}, geo.Traffic{}
+			in.After[0].Links = slices.Clone(in.After[0].Links)
+			for i := range in.After[0].Links {
+				in.After[0].Links[i].Segments = 0
+			}
+		}, []string{"a/0/0"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := small()
+			in.Simulated = false
+			b := &in.Before[0]
+			b.Operations, b.CPUSeconds, b.Requests, b.Answers = 10, 1, geo.Traffic{Bytes: 5, Messages: 1, Segments: 1}, geo.Traffic{Bytes: 5, Messages: 1, Segments: 1}
+			a := &in.After[0]
+			a.Operations, a.CPUSeconds = 30, 2
+			c.change(&in)
+			d, err := Build(in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(d.Uncounted, c.want) {
+				t.Errorf("uncounted are %v, want %v", d.Uncounted, c.want)
+			}
+			for _, n := range d.Nodes {
+				if n.Operations < 0 || n.CPUMilliseconds < 0 {
+					t.Errorf("%s: %d operations, %d ms of CPU", n.Name, n.Operations, n.CPUMilliseconds)
+				}
+			}
+			for _, l := range d.Links {
+				if l.Bytes < 0 || l.Messages < 0 || l.Segments < 0 {
+					t.Errorf("link %+v", l)
+				}
+			}
+			var table strings.Builder
+			if err := Table(&table, d, false); err != nil {
+				t.Fatal(err)
+			}
+			if least := strings.Contains(table.String(), "per transaction: at least"); least != (c.want != nil) {
+				t.Errorf("the table says:\n%s", table.String())
+			}
+			f := Compare([]*Document{d}, []*Document{d}, CompareOptions{})
+			if told := strings.Contains(fmt.Sprint(f.Warnings), "bytes and cost are not compared"); told != (c.want != nil) {
+				t.Errorf("the comparison warns of %v", f.Warnings)
+			}
+			in.Simulated = true
+			if d, err := Build(in); err != nil || d.Uncounted != nil {
+				t.Errorf("of a simulated run %v are uncounted, %v", d.Uncounted, err)
+			}
+		})
 	}
 }
 

@@ -132,14 +132,19 @@ func Table(w io.Writer, d *Document, wide bool) error {
 		wrapped(b, "", mix)
 	}
 	told := len(d.Nodes) > 0 // what the database sends, uses and costs
+	least := ""
+	if why := d.LeastFigures(); why != "" {
+		least = "at least "
+		wrapped(b, "", why)
+	}
 	if told {
-		line(b, "per transaction: %d bytes, %d of them between regions; %d us of CPU; per million: %s %s",
-			s.BytesPerTransaction, s.CrossRegionBytesPerTransaction, s.CPUMicrosecondsPerTransaction,
+		line(b, "per transaction: %s%d bytes, %d of them between regions; %d us of CPU; per million: %s %s",
+			least, s.BytesPerTransaction, s.CrossRegionBytesPerTransaction, s.CPUMicrosecondsPerTransaction,
 			s.Cost.PerMillionTransactions, s.Cost.Currency)
 	}
 	if w := s.Wire; w != nil {
-		line(b, "on the wire: %d bytes (%d of messages, %d of requests, %d of answers, %d of headers); an hour with all that nodes send: %s %s",
-			w.BytesPerTransaction, w.MessageBytesPerTransaction, w.RequestBytesPerTransaction, w.AnswerBytesPerTransaction, w.HeaderBytesPerTransaction,
+		line(b, "on the wire: %s%d bytes (%d of messages, %d of requests, %d of answers, %d of headers); an hour with all that nodes send: %s %s",
+			least, w.BytesPerTransaction, w.MessageBytesPerTransaction, w.RequestBytesPerTransaction, w.AnswerBytesPerTransaction, w.HeaderBytesPerTransaction,
 			w.CostPerHour, s.Cost.Currency)
 	}
 	if wide && told {
