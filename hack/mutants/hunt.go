@@ -13,6 +13,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -31,8 +32,8 @@ type Hunter struct {
 	// Log gets a line for each mutant.
 	Log io.Writer
 
-	// sound are the hunts that are known to pass without a mutant.
-	sound map[string]bool
+	// sound are the hunts that are known to pass without a mutant, unsound those that do not: they are left out.
+	sound, unsound map[string]bool
 }
 
 // What has killed a mutant that has no end: the limit, or that of a test.
@@ -44,8 +45,12 @@ const (
 // errTime is that the time of a mutant was over.
 var errTime = errors.New("no end within the limit")
 
-// Hunt hunts these mutants, and keeps what becomes of each. What has killed one must pass without a mutant, or its failure means nothing. A
-// mutant that cannot be hunted, because it does not compile, does not keep it from the others.
+// errUnsound is that a hunt fails without a mutant, too.
+var errUnsound = errors.New("fails by itself")
+
+// Hunt hunts these mutants, and keeps what becomes of each. What has killed one must pass without a mutant, or its failure means nothing: a hunt
+// that does not is told once, and the mutants are hunted by the others. One that survives those alone is not known to survive. A mutant that
+// cannot be hunted, because it does not compile, does not keep it from the others.
 func (h *Hunter) Hunt(ctx context.Context, mutants []*Mutant) error {
 	var waiting []*Mutant
 	for _, m := range mutants {
@@ -57,10 +62,26 @@ func (h *Hunter) Hunt(ctx context.Context, mutants []*Mutant) error {
 			waiting = append(waiting, m)
 		}
 	}
-	h.sound = map[string]bool{}
+	h.sound, h.unsound = map[string]bool{}, map[string]bool{}
 	var errs []error
 	for i, m := range waiting {
 		r, err := h.hunt(ctx, m)
+		for err == nil && r.by != nil {
+			wrong := h.prove(ctx, r.by)
+			if wrong == nil {
+				break
+			}
+			if !errors.Is(wrong, errUnsound) {
+				return errors.Join(append(errs, wrong)...)
+			}
+			fmt.Fprintf(h.Log, "%d/%d %v\n", i+1, len(waiting), wrong)
+			errs = append(errs, wrong)
+			h.unsound[r.by.String()] = true
+			r, err = h.hunt(ctx, m)
+		}
+		if err == nil && !r.Killed() && slices.ContainsFunc(m.Hunts, func(x Hunt) bool { return h.unsound[x.String()] }) {
+			err = errors.New("it survives, but was not hunted by all that should: some fail by themselves")
+		}
 		if err != nil {
 			err = fmt.Errorf("%s: %s: %w", m.At, m.ID(), err)
 			fmt.Fprintf(h.Log, "%d/%d %v\n", i+1, len(waiting), err)
@@ -68,9 +89,6 @@ func (h *Hunter) Hunt(ctx context.Context, mutants []*Mutant) error {
 				break
 			}
 			continue
-		}
-		if err := h.prove(ctx, r.by); err != nil {
-			return err
 		}
 		fmt.Fprintf(h.Log, "%d/%d %s: %s (%.0f s)\n", i+1, len(waiting), m.ID(), r, r.CPU)
 		if err := h.Results.Keep(m, r); err != nil {
@@ -94,7 +112,7 @@ func (h *Hunter) prove(ctx context.Context, hunt *Hunt) error {
 		defer cancel()
 		killer, err := (&prey{Hunter: h}).hunt(limited, *hunt)
 		if killer != "" {
-			err = fmt.Errorf("fails by itself: %s", killer)
+			err = fmt.Errorf("%w: %s", errUnsound, killer)
 		}
 		if err != nil {
 			return fmt.Errorf("%v, without a mutant: %w", *hunt, err)
@@ -131,6 +149,9 @@ func (h *Hunter) hunt(ctx context.Context, m *Mutant) (*Result, error) {
 	}
 	r := &Result{Fingerprint: now}
 	for _, hunt := range m.Hunts {
+		if h.unsound[hunt.String()] {
+			continue
+		}
 		killer, err := p.hunt(limited, hunt)
 		if errors.Is(err, errTime) {
 			killer, err = byTime, nil

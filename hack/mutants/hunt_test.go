@@ -139,6 +139,21 @@ func TestNothingToHuntWith(t *testing.T) {
 	if err := h.Hunt(t.Context(), all[:1]); err == nil || !strings.Contains(err.Error(), "tests ./sums, without a mutant: fails by itself: TestOf") {
 		t.Errorf("error %v, want that the tests fail by themselves", err)
 	}
+	if len(h.Results.By) > 0 {
+		t.Errorf("%v is kept of a mutant that nothing sound has hunted", h.Results.By)
+	}
+	// Others hunt in its place, and what fails by itself is told once for all mutants.
+	two := mutants(t, sums)[:2]
+	for _, m := range two {
+		m.Hunts = append(m.Hunts, Hunt{Package: "./doubles"})
+	}
+	err := h.Hunt(t.Context(), two)
+	if err == nil || strings.Count(err.Error(), "fails by itself: TestOf") != 1 || !strings.Contains(err.Error(), "of-large-numbers: it survives, but was not hunted by all that should") {
+		t.Errorf("error %v, want that tests ./sums fails by itself, once, and what was not hunted by it", err)
+	}
+	if r := h.Results.Of(two[0]); len(h.Results.By) != 1 || r == nil || r.Killer != "TestDouble" {
+		t.Errorf("%+v, want %s killed by TestDouble and no other", h.Results.By, two[0].ID())
+	}
 	all[0].Hunts[0].Run = "TestProduct"
 	if err := h.Hunt(t.Context(), all[:1]); err == nil || !strings.Contains(err.Error(), "there is no such test") {
 		t.Errorf("error %v, want that there is no such test", err)

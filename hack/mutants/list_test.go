@@ -124,6 +124,8 @@ func module(t *testing.T) string {
 		"sums/sums_test.go":      "package sums\n\nimport \"testing\"\n\nfunc TestOf(t *testing.T) {\n\tif Of(2, 2) != 4 {\n\t\tt.Fail()\n\t}\n}\n",
 		"sums/up_test.go":        "package sums\n\nimport \"testing\"\n\nfunc TestUp(t *testing.T) {\n\tif Up(2) != 2 {\n\t\tt.Fail()\n\t}\n}\n",
 		"sums/testdata/data.txt": "2 + 2 = 4\n",
+		"doubles/doubles.go":     "// Package doubles doubles.\npackage doubles\n\nimport \"example/sums\"\n\n// Of doubles.\nfunc Of(a int) int { return sums.Of(a, a) }\n",
+		"doubles/of_test.go":     "package doubles\n\nimport \"testing\"\n\nfunc TestDouble(t *testing.T) {\n\tif Of(3) != 6 {\n\t\tt.Fail()\n\t}\n}\n",
 	} {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
