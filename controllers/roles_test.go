@@ -142,6 +142,61 @@ func TestRoles(t *testing.T) {
 	}
 }
 
+// Each pod of a role with servicePerPod has a Service of its own, whose address outlives it: programs and steps know it by that, and sidecars
+// know both. Auto takes no Chaos Mesh then. The Services go when they are no longer asked for.
+func TestServicePerPod(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.kernel, w.chaosMesh = `{}`, true
+	w.create(makeDatabase("d").roles().emulation(v1alpha1.EmulationAuto).obj())
+	if db := w.untilServing("d"); db.Status.Emulation != v1alpha1.EmulationChaosMesh {
+		t.Fatalf("Auto has taken %s: %s", db.Status.Emulation, db.Status.EmulationReason)
+	}
+	w.patchDatabase("d", func(db *v1alpha1.GeoDatabase) { db.Spec.Roles[1].ServicePerPod = true })
+	w.until("Auto takes sidecars", func() bool {
+		is := w.getDatabase("d").Status
+		return is.Emulation == v1alpha1.EmulationSidecar && strings.Contains(is.EmulationReason, "those of role data are reached by Services (servicePerPod)")
+	})
+	db := w.untilServing("d")
+	const own = "d-ap-northeast-1-data-1"
+	service := w.get(own, &corev1.Service{}).(*corev1.Service)
+	selected := map[string]string{kube.LabelDatabase: "d", kube.LabelRole: kube.RoleNode, kube.LabelServer: "data", kube.LabelManagedBy: kube.ManagedBy, appsv1.StatefulSetPodNameLabel: own}
+	for label, want := range selected {
+		if got := service.Spec.Selector[label]; got != want {
+			t.Errorf("the Service's pods have %s=%q, want %q", label, got, want)
+		}
+	}
+	if s := service.Spec; s.ClusterIP == "" || s.ClusterIP == corev1.ClusterIPNone || s.Type != corev1.ServiceTypeClusterIP || !s.PublishNotReadyAddresses || len(s.Ports) != 1 || s.Ports[0].Port != 5433 {
+		t.Errorf("the Service is %+v", s)
+	}
+	env := w.get(own, &corev1.Pod{}).(*corev1.Pod).Spec.Containers[0].Env
+	hosts := "d-us-west-2-data-0." + w.namespace + ".svc,d-us-west-2-data-1." + w.namespace + ".svc,d-ap-northeast-1-data-0." + w.namespace + ".svc," + own + "." + w.namespace + ".svc"
+	for name, want := range map[string]string{
+		"GEOBENCH_HOST": "$(POD_NAME).$(POD_NAMESPACE).svc", "GEOBENCH_HOSTS": hosts, "GEOBENCH_HOSTS_META": "d-us-west-2-meta-0.d-us-west-2-meta." + w.namespace + ".svc",
+	} {
+		if got := variable(env, name); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	if got := variable(w.steps()["begin"].Spec.Template.Spec.Containers[0].Env, "GEOBENCH_HOSTS_DATA"); got != hosts {
+		t.Errorf("steps know the hosts %q, want %q", got, hosts)
+	}
+	// Packets come from the pod, and answers of the Service from its address. Clients and probes connect to the pod itself.
+	network := w.get(kube.NetworkName(db, "us-west-2"), &corev1.ConfigMap{}).(*corev1.ConfigMap)
+	if file := network.Data["d-us-west-2-meta-0.json"]; !strings.Contains(file, own+".d-ap-northeast-1-data."+w.namespace+".svc") || !strings.Contains(file, `"`+own+"."+w.namespace+".svc") {
+		t.Errorf("a sidecar is told %s", file)
+	}
+	if e := db.Status.Endpoints[1]; e.Address != "d-ap-northeast-1-data-0.d-ap-northeast-1-data."+w.namespace+".svc:5433" {
+		t.Errorf("clients connect to %s", e.Address)
+	}
+
+	w.patchDatabase("d", func(db *v1alpha1.GeoDatabase) { db.Spec.Roles[1].ServicePerPod = false })
+	w.until("the Services are gone", func() bool {
+		return apierrors.IsNotFound(w.client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: own}, &corev1.Service{}))
+	})
+	w.get("d-ap-northeast-1-data", &corev1.Service{})
+}
+
 // A database of roles is loaded, measured, faulted, audited and judged as any other, where one of them says how to talk to it: the clients of a
 // region connect to their own first pod of that role, at the port that it names, and faults hit pods that are there alone.
 func TestRunOnRoles(t *testing.T) {

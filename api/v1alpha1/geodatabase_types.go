@@ -271,6 +271,11 @@ type Role struct {
 	// +kubebuilder:validation:Maximum=32
 	// +optional
 	FirstRegions *int32 `json:"firstRegions,omitempty"`
+	// ServicePerPod gives each pod of the role a Service of its own, whose address stays when the pod is made anew, for databases that know
+	// their servers by IP addresses. GEOBENCH_HOST and all lists of hosts have the names of these Services then. A program tells others the
+	// address of its own, and listens on all of its pod's: the address is none of these. ChaosMesh does not emulate the network of such pods.
+	// +optional
+	ServicePerPod bool `json:"servicePerPod,omitempty"`
 	// Resources of one pod; without any, those of the database.
 	// +optional
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`

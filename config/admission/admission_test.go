@@ -464,17 +464,21 @@ func attempts() map[string]attempt {
 		"the spec of somebody's database":               patch(database(lab), `{"spec":{"partitionsPerRegion":2}}`, notOurs),
 		"a token of another ServiceAccount as a Secret": create(secret(corev1.SecretTypeServiceAccountToken, map[string]string{corev1.ServiceAccountNameKey: "theirs"}), "Opaque"),
 		"a Service with an address of others":           create(service(corev1.ServiceSpec{ExternalIPs: []string{"192.0.2.1"}}), "headless"),
-		"a load balancer":                               create(service(corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}), "headless"),
-		"a name that stands for another one":            create(service(corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "example.com"}), "headless"),
-		"a Role for Secrets":                            create(role("r"+hash, rule("secrets", []string{"s"}, "get")), "nothing else"),
-		"a Role for all ConfigMaps":                     create(role("r"+hash, rule("configmaps", nil, "get", "patch", "watch")), "nothing else"),
-		"a Role for a ConfigMap of others":              create(role("r"+hash, rule("configmaps", []string{"theirs"}, "patch")), "nothing else"),
-		"a Role that deletes":                           create(role("r"+hash, rule("configmaps", []string{"r" + hash + "-0"}, "delete")), "nothing else"),
-		"its own rights for somebody":                   create(binding("r"+hash, rbacv1.RoleRef{Kind: "ClusterRole", Name: "manager-role"}, account(lab, "r"+hash)), "of its own name"),
-		"a worker's rights for somebody":                create(binding("ours"+hash, rbacv1.RoleRef{Kind: "Role", Name: "ours" + hash}, account(lab, "theirs")), "of its own name"),
-		"a worker's rights for another namespace":       create(binding("ours"+hash, rbacv1.RoleRef{Kind: "Role", Name: "ours" + hash}, account("default", "ours"+hash)), "of its own name"),
-		"a Job as a ServiceAccount of others":           create(tokenJob("j"+hash, "theirs"), "no API token"),
-		"a Job named like a ServiceAccount of others":   create(tokenJob("theirs", "theirs"), "no API token"),
+		"a Service of pods of others":                   create(service(corev1.ServiceSpec{Selector: map[string]string{"app": "theirs", "statefulset.kubernetes.io/pod-name": "theirs-0"}}), "headless or of one pod of its own"),
+		"a Service of more than one pod":                create(service(corev1.ServiceSpec{Selector: managed}), "headless or of one pod of its own"),
+		"a port of every machine": create(service(corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort,
+			Selector: map[string]string{"app.kubernetes.io/managed-by": "geobench", "statefulset.kubernetes.io/pod-name": "d-us-0"}}), "without external addresses"),
+		"a load balancer":                             create(service(corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}), "headless"),
+		"a name that stands for another one":          create(service(corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "example.com"}), "headless"),
+		"a Role for Secrets":                          create(role("r"+hash, rule("secrets", []string{"s"}, "get")), "nothing else"),
+		"a Role for all ConfigMaps":                   create(role("r"+hash, rule("configmaps", nil, "get", "patch", "watch")), "nothing else"),
+		"a Role for a ConfigMap of others":            create(role("r"+hash, rule("configmaps", []string{"theirs"}, "patch")), "nothing else"),
+		"a Role that deletes":                         create(role("r"+hash, rule("configmaps", []string{"r" + hash + "-0"}, "delete")), "nothing else"),
+		"its own rights for somebody":                 create(binding("r"+hash, rbacv1.RoleRef{Kind: "ClusterRole", Name: "manager-role"}, account(lab, "r"+hash)), "of its own name"),
+		"a worker's rights for somebody":              create(binding("ours"+hash, rbacv1.RoleRef{Kind: "Role", Name: "ours" + hash}, account(lab, "theirs")), "of its own name"),
+		"a worker's rights for another namespace":     create(binding("ours"+hash, rbacv1.RoleRef{Kind: "Role", Name: "ours" + hash}, account("default", "ours"+hash)), "of its own name"),
+		"a Job as a ServiceAccount of others":         create(tokenJob("j"+hash, "theirs"), "no API token"),
+		"a Job named like a ServiceAccount of others": create(tokenJob("theirs", "theirs"), "no API token"),
 	}
 	for _, o := range theirs() {
 		if o.GetName() == "theirs" {
@@ -618,6 +622,9 @@ func rightful() map[string]attempt {
 		"the spec of an experiment's database":  patch(&v1alpha1.GeoDatabase{ObjectMeta: metav1.ObjectMeta{Namespace: lab, Name: "point"}}, `{"spec":{"partitionsPerRegion":2}}`, ""),
 		"delete an experiment's database":       remove(&v1alpha1.GeoDatabase{ObjectMeta: metav1.ObjectMeta{Namespace: lab, Name: "point"}}, ""),
 		"delete somebody's run that expires":    remove(expiring(), ""),
+		"a Service of one of its pods": create(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: lab, Name: "d-us-data-0", Labels: managed}, Spec: corev1.ServiceSpec{
+			Ports: []corev1.ServicePort{{Port: 5433}}, Selector: map[string]string{"app.kubernetes.io/managed-by": "geobench", "statefulset.kubernetes.io/pod-name": "d-us-data-0"},
+		}}, ""),
 		"the status of somebody's database": {func(ctx context.Context, c client.Client) error {
 			return c.Status().Patch(ctx, database(lab), client.RawPatch(types.MergePatchType, []byte(`{"status":{"incarnation":"x"}}`)), client.DryRunAll)
 		}, ""},

@@ -36,6 +36,7 @@ import (
 	"github.com/geobench/geobench/controllers/faultstatus"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/podclient"
+	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/deploy/mesh"
 	"github.com/geobench/geobench/internal/deploy/netpol"
 	"github.com/geobench/geobench/internal/deploy/servers"
@@ -321,6 +322,14 @@ func (s *scope) deploy(ctx context.Context) error {
 	}
 	for i := range s.db.Spec.Regions {
 		region := &s.db.Spec.Regions[i]
+		for _, pod := range deploy.PodsIn(s.db, region.Name) {
+			if !pod.ServiceOfItsOwn() {
+				continue
+			}
+			if err := kube.Ensure(ctx, s.Client, s.Live, s.db, buildPodService(s.db, &pod)); err != nil {
+				return err
+			}
+		}
 		for _, role := range rolesIn(s.db, i) {
 			if err := kube.Ensure(ctx, s.Client, s.Live, s.db, buildService(s.db, region.Name, role)); err != nil {
 				return err
@@ -597,6 +606,9 @@ func (s *scope) sweep(ctx context.Context) error {
 	for i, region := range s.db.Spec.Regions {
 		for _, role := range rolesIn(s.db, i) {
 			keep[setName(s.db, region.Name, role)] = true
+		}
+		for _, pod := range deploy.PodsIn(s.db, region.Name) {
+			keep[pod.Name] = keep[pod.Name] || pod.ServiceOfItsOwn()
 		}
 		if s.current.Emulation() == v1alpha1.EmulationSidecar {
 			keep[kube.GeneratorsName(s.db, region.Name)], keep[kube.NetworkName(s.db, region.Name)] = true, true

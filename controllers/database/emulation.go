@@ -38,10 +38,10 @@ func NewBackend(c client.Client, live client.Reader, pods podclient.Clients, clo
 			Cluster: &kube.OwnedBy{Client: c, Live: live, Owner: db}, Sidecars: pods.Sidecars(db.UID), Image: image,
 			Credentials: CredentialsVolume(db, ServerFiles),
 			ConfigName:  func(_ *emulation.Network, region string) string { return kube.NetworkName(db, region) },
-			Hosts: func(_ *emulation.Network, region string) (map[string]string, string) {
-				nodes := map[string]string{}
+			Hosts: func(_ *emulation.Network, region string) (map[string][]string, string) {
+				nodes := map[string][]string{}
 				for _, pod := range deploy.PodsIn(db, region) {
-					nodes[pod.Name] = pod.Host
+					nodes[pod.Name] = pod.Hosts()
 				}
 				return nodes, fmt.Sprintf("%s.%s.svc", kube.GeneratorsName(db, region), db.Namespace)
 			},

@@ -86,7 +86,7 @@ func (e *emulationChoice) auto(ctx context.Context, db *v1alpha1.GeoDatabase) (v
 	if !db.Spec.RunsPrograms() {
 		return v1alpha1.EmulationBuiltIn, "Auto: the engine is a native one, whose connections delay what they send themselves", nil
 	}
-	if st := &db.Status; st.Emulation != "" && strings.HasPrefix(st.EmulationReason, "Auto:") {
+	if st := &db.Status; st.Emulation != "" && strings.HasPrefix(st.EmulationReason, "Auto:") && (st.Emulation != v1alpha1.EmulationChaosMesh || behindServices(db) == "") {
 		return st.Emulation, st.EmulationReason, nil
 	}
 	unfit, err := e.chaosMeshUnfit(ctx, db)
@@ -109,7 +109,20 @@ func (e *emulationChoice) auto(ctx context.Context, db *v1alpha1.GeoDatabase) (v
 // chaosMeshUnfit says why Chaos Mesh cannot emulate the network; empty when it can. It fails with a *PendingError while
 // that is being found out.
 func (e *emulationChoice) chaosMeshUnfit(ctx context.Context, db *v1alpha1.GeoDatabase) (string, error) {
+	if why := behindServices(db); why != "" {
+		return why, nil
+	}
 	return e.ChaosUnfit(ctx, db, chaosmesh.NetworkChaos, kernel.Delay)
+}
+
+// behindServices says why Chaos Mesh would not find the packets between a database's pods; empty when it does.
+func behindServices(db *v1alpha1.GeoDatabase) string {
+	for i := range db.Spec.Roles {
+		if role := &db.Spec.Roles[i]; role.ServicePerPod {
+			return "it delays packets to the addresses of pods, and those of role " + role.Name + " are reached by Services (servicePerPod)"
+		}
+	}
+	return ""
 }
 
 // sidecarRefused says why the API server would not take a pod with a sidecar; empty when it would. It asks without

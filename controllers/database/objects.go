@@ -48,6 +48,21 @@ func buildService(db *v1alpha1.GeoDatabase, region string, role *v1alpha1.Role) 
 	}
 }
 
+// buildPodService makes the Service of a pod's own, whose address stays when the pod is made anew. What the pod sends from there on its own is
+// from its own address, and its answers are from this one.
+func buildPodService(db *v1alpha1.GeoDatabase, pod *deploy.Pod) *corev1.Service {
+	labels := ofRole(kube.WithLabel(kube.DatabaseLabels(db, kube.RoleNode), kube.LabelRegion, pod.Region), pod.Role)
+	selector := kube.WithLabel(nodeSelector(db, pod.Region, pod.Role), kube.LabelManagedBy, kube.ManagedBy)
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: db.Namespace, Labels: labels},
+		Spec: corev1.ServiceSpec{
+			PublishNotReadyAddresses: true,
+			Selector:                 kube.WithLabel(selector, appsv1.StatefulSetPodNameLabel, pod.Name),
+			Ports:                    podServicePorts(&pod.Role.Program),
+		},
+	}
+}
+
 func nodeSelector(db *v1alpha1.GeoDatabase, region string, role *v1alpha1.Role) map[string]string {
 	return ofRole(map[string]string{kube.LabelDatabase: db.Name, kube.LabelRegion: region, kube.LabelRole: kube.RoleNode}, role)
 }

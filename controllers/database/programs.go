@@ -50,10 +50,14 @@ func podServicePorts(p *v1alpha1.Program) []corev1.ServicePort {
 // measures from before the program starts.
 func programPodSpec(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, role *v1alpha1.Role, incarnation, image string) corev1.PodSpec {
 	p := programOf(db, role)
+	host := fmt.Sprintf("$(POD_NAME).%s.$(POD_NAMESPACE).svc", setName(db, region.Name, role))
+	if role != nil && role.ServicePerPod {
+		host = "$(POD_NAME).$(POD_NAMESPACE).svc"
+	}
 	pod := programEnv(db, region.Name, role)
 	pod = append(pod,
 		FromField("GEOBENCH_ORDINAL", "metadata.labels['"+appsv1.PodIndexLabel+"']"),
-		corev1.EnvVar{Name: "GEOBENCH_HOST", Value: fmt.Sprintf("$(POD_NAME).%s.$(POD_NAMESPACE).svc", setName(db, region.Name, role))})
+		corev1.EnvVar{Name: "GEOBENCH_HOST", Value: host})
 	program := programContainerOf(p, append(pod, userEnv(p)...))
 	program.Command, program.Args = p.Command, p.Args
 	resources := db.Spec.Resources

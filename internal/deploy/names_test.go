@@ -51,3 +51,27 @@ func TestPodsOfRoles(t *testing.T) {
 		t.Errorf("%q\nwant %q", got, want)
 	}
 }
+
+// Pods that have Services of their own are known by these, and packets come from either address.
+func TestPodsWithServices(t *testing.T) {
+	db := &v1alpha1.GeoDatabase{}
+	db.Name, db.Namespace = "d", "n"
+	db.Spec.Regions = []v1alpha1.Region{{Name: "us"}, {Name: "eu"}}
+	db.Spec.Roles = []v1alpha1.Role{{Name: "obs", ServicePerPod: true}, {Name: "proxy", Lists: []v1alpha1.HostList{{Name: "OBS", Role: "obs", Format: "{host}:2881"}}}}
+	for name, want := range map[string][]string{
+		"d-eu-obs-0": {"d-eu-obs-0.d-eu-obs.n.svc", "d-eu-obs-0.n.svc"}, "d-eu-proxy-0": {"d-eu-proxy-0.d-eu-proxy.n.svc"},
+	} {
+		pods := PodsIn(db, "eu")
+		p := &pods[slices.IndexFunc(pods, func(p Pod) bool { return p.Name == name })]
+		if got := p.Hosts(); !slices.Equal(got, want) || p.ServiceOfItsOwn() != (len(want) > 1) {
+			t.Errorf("%s is reached at %v, and has a Service of its own: %t; want %v", name, got, p.ServiceOfItsOwn(), want)
+		}
+	}
+	want := []Variable{
+		{"GEOBENCH_HOSTS", "d-us-proxy-0.d-us-proxy.n.svc,d-eu-proxy-0.d-eu-proxy.n.svc"}, {"GEOBENCH_HOSTS_OBS", "d-us-obs-0.n.svc,d-eu-obs-0.n.svc"},
+		{"GEOBENCH_HOSTS_PROXY", "d-us-proxy-0.d-us-proxy.n.svc,d-eu-proxy-0.d-eu-proxy.n.svc"}, {"GEOBENCH_LIST_OBS", "d-us-obs-0.n.svc:2881,d-eu-obs-0.n.svc:2881"},
+	}
+	if got := HostVariables(db, &db.Spec.Roles[1]); !slices.Equal(got, want) {
+		t.Errorf("%q\nwant %q", got, want)
+	}
+}

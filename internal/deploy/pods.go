@@ -17,8 +17,21 @@ type Pod struct {
 	Role *v1alpha1.Role
 	// Ordinal counts the pods of a role in a region from 0.
 	Ordinal int
-	// Set is the name of its StatefulSet and of its Service, Name its own, and Host that under which other pods find it.
+	// Set is the name of its StatefulSet and of that one's Service, Name its own, and Host that under which other pods find it.
 	Set, Name, Host string
+	// Known is the host by which programs know it: Host, or that of the Service which is its own where the role has one for each pod.
+	Known string
+}
+
+// ServiceOfItsOwn tells whether the pod has a Service of its own, which has the pod's name.
+func (p *Pod) ServiceOfItsOwn() bool { return p.Known != p.Host }
+
+// Hosts are all those that lead to the pod: packets come from the address of either.
+func (p *Pod) Hosts() []string {
+	if p.ServiceOfItsOwn() {
+		return []string{p.Host, p.Known}
+	}
+	return []string{p.Host}
 }
 
 // InRegion tells whether a role has pods in the region of that number, from 0.
@@ -35,8 +48,12 @@ func PodsIn(db *v1alpha1.GeoDatabase, region string) (pods []Pod) {
 		}
 		set := SetName(db.Name, region, name)
 		for ordinal := range count {
-			pod := fmt.Sprintf("%s-%d", set, ordinal)
-			pods = append(pods, Pod{Region: region, Role: role, Ordinal: ordinal, Set: set, Name: pod, Host: fmt.Sprintf("%s.%s.%s.svc", pod, set, db.Namespace)})
+			p := Pod{Region: region, Role: role, Ordinal: ordinal, Set: set, Name: fmt.Sprintf("%s-%d", set, ordinal)}
+			p.Host = fmt.Sprintf("%s.%s.%s.svc", p.Name, set, db.Namespace)
+			if p.Known = p.Host; role != nil && role.ServicePerPod {
+				p.Known = fmt.Sprintf("%s.%s.svc", p.Name, db.Namespace)
+			}
+			pods = append(pods, p)
 		}
 	}
 	if len(db.Spec.Roles) == 0 {
@@ -98,7 +115,7 @@ func HostVariables(db *v1alpha1.GeoDatabase, role *v1alpha1.Role) []Variable {
 func JoinHosts(pods []Pod, format, separator string) string {
 	parts := make([]string, len(pods))
 	for i, p := range pods {
-		parts[i] = strings.NewReplacer("{host}", p.Host, "{pod}", p.Name, "{region}", p.Region, "{ordinal}", strconv.Itoa(p.Ordinal)).Replace(format)
+		parts[i] = strings.NewReplacer("{host}", p.Known, "{pod}", p.Name, "{region}", p.Region, "{ordinal}", strconv.Itoa(p.Ordinal)).Replace(format)
 	}
 	return strings.Join(parts, separator)
 }

@@ -63,8 +63,9 @@ type Sidecar struct {
 	Credentials corev1.Volume
 	// ConfigName names the ConfigMap of a region.
 	ConfigName func(n *Network, region string) string
-	// Hosts names the hosts of the nodes of a region, by pod, and the host that stands for its load generators.
-	Hosts func(n *Network, region string) (nodes map[string]string, generators string)
+	// Hosts names the hosts of the nodes of a region, by pod, and the host that stands for its load generators. A pod that is reached by a
+	// Service of its own has that as another host: who asks there is answered from the Service's address, and not from the pod's.
+	Hosts func(n *Network, region string) (nodes map[string][]string, generators string)
 	// Labels of the ConfigMap.
 	Labels func(n *Network) map[string]string
 }
@@ -78,7 +79,10 @@ func (s *Sidecar) Check(n *Network) error {
 	peers := 0
 	for _, region := range n.Regions {
 		nodes, _ := s.Hosts(n, region)
-		peers += len(nodes) + 1
+		for _, hosts := range nodes {
+			peers += len(hosts)
+		}
+		peers++ // the load generators
 	}
 	if peers > wan.MaxPeers {
 		return fmt.Errorf("spec.partitionsPerRegion: %d nodes, and the load generators of %d regions, are more than the %d peers that a sidecar knows; take fewer nodes, or another emulation",
@@ -183,8 +187,10 @@ func (s *Sidecar) configs(n *Network, region string, generation int64) (map[stri
 		c.Links = append(c.Links, link(name, n.Links[from][own]))
 		hosts, generators := s.Hosts(n, name)
 		for _, pod := range slices.SortedFunc(maps.Keys(hosts), inOrder) {
-			all = append(all, wan.Peer{Host: hosts[pod], Region: name})
-			pods[hosts[pod]] = pod
+			for _, host := range hosts[pod] {
+				all = append(all, wan.Peer{Host: host, Region: name})
+				pods[host] = pod
+			}
 		}
 		all = append(all, wan.Peer{Host: generators, Region: name})
 	}
@@ -200,7 +206,7 @@ func (s *Sidecar) configs(n *Network, region string, generation int64) (map[stri
 	files := map[string]string{}
 	nodes, _ := s.Hosts(n, region)
 	for _, pod := range append(slices.Sorted(maps.Keys(nodes)), "") {
-		c.Peers = slices.DeleteFunc(slices.Clone(all), func(peer wan.Peer) bool { return pod != "" && peer.Host == nodes[pod] })
+		c.Peers = slices.DeleteFunc(slices.Clone(all), func(peer wan.Peer) bool { return slices.Contains(nodes[pod], peer.Host) })
 		for i := range n.Phases {
 			c.Phases[i].Cut = nil
 			lost := n.Phases[i].lost(pod)

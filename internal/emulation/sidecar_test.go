@@ -33,8 +33,8 @@ func TestObserveNamesTheFileThatIsDifferent(t *testing.T) {
 	n := &Network{Namespace: "lab", Database: "d", Regions: []string{"eu"}, Links: [][]Link{{{}}}}
 	s := &Sidecar{
 		ConfigName: func(*Network, string) string { return "d-network-eu" },
-		Hosts: func(*Network, string) (map[string]string, string) {
-			return map[string]string{"d-eu-0": "d-eu-0.d", "d-eu-1": "d-eu-1.d"}, "workers"
+		Hosts: func(*Network, string) (map[string][]string, string) {
+			return map[string][]string{"d-eu-0": {"d-eu-0.d"}, "d-eu-1": {"d-eu-1.d"}}, "workers"
 		},
 	}
 	files, err := s.configs(n, "eu", 7)
@@ -67,6 +67,32 @@ func TestObserveNamesTheFileThatIsDifferent(t *testing.T) {
 	}
 }
 
+// A pod that has a Service of its own is delayed, and cut off, by both of its hosts, and not from itself.
+func TestPodsWithTwoHosts(t *testing.T) {
+	n := &Network{Namespace: "lab", Database: "d", Regions: []string{"eu", "us"}, Links: [][]Link{{{}, {}}, {{}, {}}}}
+	n.Phases = []Phase{{From: time.Unix(1, 0), Links: n.Links, Cuts: []Cut{{From: []string{"d-us-0"}, To: []string{"d-eu-0"}}}}}
+	s := &Sidecar{
+		ConfigName: func(_ *Network, region string) string { return "d-network-" + region },
+		Hosts: func(_ *Network, region string) (map[string][]string, string) {
+			return map[string][]string{"d-" + region + "-0": {"d-" + region + "-0.d", "d-" + region + "-0"}}, "workers-" + region
+		},
+	}
+	c, err := s.Config(n, "eu", "d-eu-0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var peers []string
+	for _, p := range c.Peers {
+		peers = append(peers, p.Region+" "+p.Host)
+	}
+	if want := []string{"eu workers-eu", "us d-us-0.d", "us d-us-0", "us workers-us"}; !slices.Equal(peers, want) {
+		t.Errorf("peers %q, want %q", peers, want)
+	}
+	if cut, want := c.Phases[0].Cut, []string{"d-us-0.d", "d-us-0"}; !slices.Equal(cut, want) {
+		t.Errorf("cut off from %q, want %q", cut, want)
+	}
+}
+
 // wide is a network of as many regions with as many nodes each, and the Sidecar of it, with the longest names that
 // there are.
 func wide(regions, nodes int) (*Network, *Sidecar) {
@@ -81,11 +107,11 @@ func wide(regions, nodes int) (*Network, *Sidecar) {
 	}
 	return n, &Sidecar{
 		ConfigName: func(_ *Network, region string) string { return "network-" + region },
-		Hosts: func(n *Network, region string) (map[string]string, string) {
-			set, hosts := n.Database+"-"+region, map[string]string{}
+		Hosts: func(n *Network, region string) (map[string][]string, string) {
+			set, hosts := n.Database+"-"+region, map[string][]string{}
 			for ordinal := range nodes {
 				pod := fmt.Sprintf("%s-%d", set, ordinal)
-				hosts[pod] = fmt.Sprintf("%s.%s.%s.svc", pod, set, n.Namespace)
+				hosts[pod] = []string{fmt.Sprintf("%s.%s.%s.svc", pod, set, n.Namespace)}
 			}
 			return hosts, fmt.Sprintf("%s-generators.%s.svc", set, n.Namespace)
 		},

@@ -354,6 +354,11 @@ func (d *database) programs(ps *Problems) {
 	if d.Spec.Network.Emulation == v1alpha1.EmulationBuiltIn {
 		ps.add("spec.network.emulation", string(v1alpha1.EmulationBuiltIn), "emulation BuiltIn is inside the connections of Geobench's own engines; with %s choose Sidecar, ChaosMesh, None or Auto", from)
 	}
+	for i := range d.Spec.Roles {
+		if role := &d.Spec.Roles[i]; role.ServicePerPod && d.Spec.Network.Emulation == v1alpha1.EmulationChaosMesh {
+			ps.add("spec.network.emulation", string(v1alpha1.EmulationChaosMesh), "ChaosMesh delays packets to the addresses of pods, and those of role %s are reached by Services of their own (servicePerPod): choose Sidecar, None or Auto", role.Name)
+		}
+	}
 	if d.Spec.Durability == v1alpha1.DurabilityJournal {
 		volumes := "spec.pods.volumes"
 		if d.Spec.Pods == nil {
