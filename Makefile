@@ -88,6 +88,10 @@ e2e-mesh: ## Play a run outside of a mesh and in one on the local node: real Env
 e2e-baseline: ## Play experiments/smallbank-cluster on the local node and compare who wins with the simulator (minutes)
 	GEOBENCH_E2E_ALL=1 hack/e2e.sh "$(IMAGE)" -run 'TestExperiment$$'
 
+.PHONY: test-oceanbase
+test-oceanbase: ## Hold the clients of OceanBase to the contract on seekdb, the vendor's server of the same kernel (Python with pip; installs 54 MB from PyPI; 1 min)
+	GEOBENCH_SEEKDB="$$(hack/seekdb.sh | tail -1)" go test -count 1 -run 'OceanBase' ./internal/target/mysql
+
 .PHONY: fuzz
 fuzz: ## Fuzz each target for FUZZTIME (default 20s)
 	hack/fuzz.sh "$(or $(FUZZTIME),20s)"

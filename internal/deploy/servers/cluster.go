@@ -57,8 +57,11 @@ type part struct {
 	shell, script string
 	// args are the script's, made of the settings by name.
 	args func(settings map[string]string) []string
-	// volumes beside data.
+	// servicePerPod: servers know each other by address, and each has one that stays.
+	servicePerPod bool
+	// volumes beside data, which holds up to disk, or 8Gi.
 	volumes []v1alpha1.PodVolume
+	disk    string
 	memory  string
 }
 
@@ -164,7 +167,11 @@ func (c cluster) render(r *reading) ([]v1alpha1.Role, []v1alpha1.InitStep) {
 			"%s has several kinds of servers: leave replicasPerPartition out, or 1, and say by %s how many a region has", c.facts.Product, strings.Join(counts, " and "))})
 	}
 	if at := r.words["leader"]; at != "" {
-		if may := r.regions[:min(copiesOf(r), len(r.regions))]; !slices.Contains(may, at) {
+		may := r.regions
+		if c.copies {
+			may = may[:min(copiesOf(r), len(may))]
+		}
+		if !slices.Contains(may, at) {
 			r.bad("leader", at, "region %s has no server that could lead; those that have are %s", at, strings.Join(may, ", "))
 		}
 	}
@@ -198,10 +205,10 @@ func (c cluster) render(r *reading) ([]v1alpha1.Role, []v1alpha1.InitStep) {
 			user = r.user
 		}
 		role := v1alpha1.Role{
-			Name: p.name, PerRegion: 1, After: p.after, Lists: p.lists,
+			Name: p.name, PerRegion: 1, After: p.after, Lists: p.lists, ServicePerPod: p.servicePerPod,
 			Program: v1alpha1.Program{
 				Image: image, Command: []string{p.shell, "-c", p.script, p.name}, Args: p.args(own), Env: slices.Clone(p.env), Ports: p.ports, Ready: p.ready, User: &user,
-				Volumes:                       append([]v1alpha1.PodVolume{{Name: "data", MountPath: "/data", SizeLimit: ptr.To(resource.MustParse("8Gi"))}}, p.volumes...),
+				Volumes:                       append([]v1alpha1.PodVolume{{Name: "data", MountPath: "/data", SizeLimit: ptr.To(resource.MustParse(cmp.Or(p.disk, "8Gi")))}}, p.volumes...),
 				TerminationGracePeriodSeconds: ptr.To[int32](10),
 			},
 		}

@@ -31,12 +31,12 @@ func play(t *testing.T, engine, role, region string) *played {
 	}
 	p := &played{dir: t.TempDir(), role: db.Spec.Role(role)}
 	host := deploy.OfRole(deploy.PodsIn(db, region), role)
-	p.env = append(os.Environ(), "GEOBENCH_REGION="+region, "GEOBENCH_HOST="+host[0].Host, "POD_NAME="+host[0].Name, "POSTGRES_PASSWORD=secret", "BENCH_PASSWORD=secret",
+	p.env = append(os.Environ(), "GEOBENCH_REGION="+region, "GEOBENCH_HOST="+host[0].Known, "POD_NAME="+host[0].Name, "POSTGRES_PASSWORD=secret", "BENCH_PASSWORD=secret",
 		fmt.Sprintf("GEOBENCH_REGION_INDEX=%d", map[string]int{"us": 0, "eu": 1, "asia": 2}[region]))
 	for _, v := range deploy.HostVariables(db, p.role) {
 		p.env = append(p.env, v.Name+"="+v.Value)
 	}
-	p.stand("getent", "exit 0") // all hosts are known
+	p.stand("getent", `if [ "$1" = ahostsv4 ]; then echo "$2-address STREAM"; fi`) // all hosts are known
 	return p
 }
 
@@ -50,7 +50,7 @@ func (p *played) stand(name, text string) {
 // run runs a command of the image in the folder, and returns what was written down.
 func (p *played) run(t *testing.T, command ...string) string {
 	t.Helper()
-	in := strings.NewReplacer("/home/yugabyte/bin", p.dir, "/data", p.dir, "/pd-server", p.dir+"/pd-server", "/tikv-server", p.dir+"/tikv-server",
+	in := strings.NewReplacer("/home/yugabyte/bin", p.dir, "$home/bin", p.dir, "/data", p.dir, "/pd-server", p.dir+"/pd-server", "/tikv-server", p.dir+"/tikv-server",
 		"/tidb-server", p.dir+"/tidb-server", "/pd-ctl", p.dir+"/pd-ctl", "sleep 2", "sleep 0.02", "sleep 1", "sleep 0.02")
 	for i := range command {
 		command[i] = in.Replace(command[i])
@@ -104,6 +104,10 @@ func TestClustersStart(t *testing.T) {
 			"docker-entrypoint.sh postgres -c citus.max_cached_conns_per_worker=8 ", "-c wal_level=logical",
 		}, never: "secret"},
 		"Citus's worker": {engine: "citus", role: "worker", region: "asia", program: "docker-entrypoint.sh", want: []string{"postgres -c citus."}, never: "secret"},
+		"OceanBase's observer": {engine: "oceanbase", role: "observer", region: "eu", program: "observer", want: []string{
+			"observer --nodaemon --appname geobench --cluster_id 1 --zone z2 -I bank-eu-observer-0.default.svc-address -p 2881 -P 2882 -d DIR/store ",
+			" -o __min_full_resource_pool_memory=2147483648,cpu_count=16,datafile_size=5G,enable_syslog_recycle=true,log_disk_size=12G,max_syslog_file_count=4,memory_limit=6G,rpc_timeout=2400ms,system_memory=1G",
+		}, never: "secret"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -147,6 +151,86 @@ func TestTiDBMakesItsClients(t *testing.T) {
 	}
 	if is, err := os.Stat(filepath.Join(p.dir, "begin.sql")); err != nil || is.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", is.Mode(), err)
+	}
+}
+
+// An observer that has its files is started without options: it knows them, and its address.
+func TestOceanBaseGoesOn(t *testing.T) {
+	p := play(t, "oceanbase", "observer", "us")
+	p.stand("observer", words+`; if [ -n "${BENCH_PASSWORD:-}" ]; then echo "the server has the password" >>"$log"; fi`)
+	if err := os.Mkdir(filepath.Join(p.dir, "etc"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(p.dir, "etc", "observer.config.bin"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if said := p.run(t, p.start()...); said != "observer --nodaemon\n" {
+		t.Error(said)
+	}
+}
+
+// A step of OceanBase's begins a cluster where there is none, of a server in each region, and adds the servers that it lacks; the next makes the
+// clients' tenant, led from the region that is asked for, and their user.
+func TestOceanBaseBegins(t *testing.T) {
+	// The stand-in writes down who asks and what. It knows no servers until a cluster was begun, and refuses the first statements of a tenant.
+	const client = `asked=$(cat); echo "$7: $asked" >>"$log"
+case $asked in
+*DBA_OB_SERVERS*) if [ -e "$log.begun" ]; then cat "$log.begun"; else exit 1; fi ;;
+*BOOTSTRAP*) echo "bank-us-observer-0.default.svc-address:2882" >"$log.begun" ;;
+*TENANT*) if [ ! -e "$log.refused" ]; then touch "$log.refused"; exit 1; fi ;;
+esac`
+	const servers = "root: SELECT CONCAT(svr_ip, ':', svr_port) FROM oceanbase.DBA_OB_SERVERS;\n"
+	tenant := "root: SET SESSION ob_query_timeout = 1000000000;\nCREATE RESOURCE UNIT IF NOT EXISTS bench MAX_CPU 4, MIN_CPU 4, MEMORY_SIZE '2G', LOG_DISK_SIZE '6G';\n" +
+		"CREATE RESOURCE POOL IF NOT EXISTS bench UNIT 'bench', UNIT_NUM 2, ZONE_LIST ('z1','z2','z3');\n" +
+		"CREATE TENANT IF NOT EXISTS bench RESOURCE_POOL_LIST = ('bench'), LOCALITY = 'F@z1,F@z2,F@z3', PRIMARY_ZONE = 'z2;z1,z3' SET ob_tcp_invited_nodes = '%', ob_compatibility_mode = 'mysql';\n"
+	db := database("oceanbase", map[string]string{"leader": "eu", "perRegion.observer": "2"})
+	if problems := Render(db, 0); len(problems) > 0 {
+		t.Fatalf("refused: %+v", problems)
+	}
+	var added string
+	for i, region := range []string{"us", "eu", "asia"} {
+		added += fmt.Sprintf("root: ALTER SYSTEM ADD SERVER 'bank-%s-observer-1.default.svc-address:2882' ZONE 'z%d';\n", region, i+1)
+	}
+	begins := servers + `root: SET SESSION ob_query_timeout = 1000000000; ALTER SYSTEM BOOTSTRAP REGION "us" ZONE "z1" SERVER "bank-us-observer-0.default.svc-address:2882", ` +
+		`REGION "eu" ZONE "z2" SERVER "bank-eu-observer-0.default.svc-address:2882", REGION "asia" ZONE "z3" SERVER "bank-asia-observer-0.default.svc-address:2882";` + "\n" + servers + added
+	user := "root@bench: CREATE DATABASE IF NOT EXISTS bench;\nCREATE USER IF NOT EXISTS 'bench'@'%' IDENTIFIED BY 'secret';\nGRANT ALL ON bench.* TO 'bench'@'%';\n"
+	for name, tc := range map[string]struct {
+		step  int
+		known string // servers of a cluster that is there
+		want  string
+	}{
+		"a new cluster":          {0, "", begins},
+		"a cluster that lacks 2": {0, "bank-us-observer-0.default.svc-address:2882\nbank-eu-observer-1.default.svc-address:2882", servers + strings.ReplaceAll(added, "root: ALTER SYSTEM ADD SERVER 'bank-eu-observer-1.default.svc-address:2882' ZONE 'z2';\n", "")},
+		"the tenant":             {1, "", strings.Repeat(tenant, 2) + user},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := played{dir: t.TempDir(), role: db.Spec.Role("observer"), env: append(os.Environ(), "GEOBENCH_REGIONS=us,eu,asia", "BENCH_PASSWORD=secret")}
+			for _, v := range deploy.HostVariables(db, p.role) {
+				p.env = append(p.env, v.Name+"="+v.Value)
+			}
+			p.stand("getent", `echo "$2-address STREAM"`)
+			p.stand("obclient", client)
+			if tc.known != "" {
+				if err := os.WriteFile(filepath.Join(p.dir, "log.begun"), []byte(tc.known+"\n"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := p.run(t, db.Spec.Init[tc.step].Command...); got != tc.want {
+				t.Errorf("%s\nwant %s", got, tc.want)
+			}
+		})
+	}
+}
+
+// More regions than copies that may vote are refused.
+func TestOceanBaseHasSevenZones(t *testing.T) {
+	db := five(database("oceanbase", nil))
+	for _, name := range []string{"af", "me", "in"} {
+		db.Spec.Regions = append(db.Spec.Regions, v1alpha1.Region{Name: name})
+	}
+	if problems := Render(db, 0); len(problems) != 1 || problems[0].Field != "spec.regions" || problems[0].Value != "8" || !strings.Contains(problems[0].Message, "at most 7") {
+		t.Errorf("%+v", problems)
 	}
 }
 
@@ -239,7 +323,7 @@ func TestFactsAreInTheDocs(t *testing.T) {
 		t.Fatal(err)
 	}
 	docs := strings.Join(strings.Fields(string(text)), " ")
-	for _, engine := range []string{"cockroachdb", "yugabytedb", "tidb", "citus"} {
+	for _, engine := range []string{"cockroachdb", "yugabytedb", "tidb", "citus", "oceanbase"} {
 		f := FactsOf(engine)
 		if f == nil {
 			t.Fatalf("%s has no facts", engine)

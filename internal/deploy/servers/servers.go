@@ -69,7 +69,7 @@ type server struct {
 }
 
 var kinds = map[string]server{"postgres": postgres, "galera": galera, "etcd": etcd, "cockroachdb": cockroachdb.server(),
-	"yugabytedb": yugabytedb.server(), "tidb": tidb.server(), "citus": citus.server()}
+	"yugabytedb": yugabytedb.server(), "tidb": tidb.server(), "citus": citus.server(), "oceanbase": oceanbase.server()}
 
 // reading is a database's parameters, told apart.
 type reading struct {

@@ -44,9 +44,12 @@ func TestGolden(t *testing.T) {
 		"yugabytedb-five": {},
 		"yugabytedb-settings": {"image": "localhost/geobench-yugabyte:2025.2", "user": "65532", "perRegion.tserver": "2", "replicas": "1", "settings.raft_heartbeat_interval_ms": "1500",
 			"settings.yb_enable_read_committed_isolation": "true"},
-		"tidb":       {},
-		"tidb-five":  {"replicas": "5", "leader": "asia", "image.tikv": "localhost/geobench-tikv:8", "perRegion.tikv": "3", "settings.tikv.storage.block-cache.capacity": "1GB", "settings.pd.lease": "5"},
-		"citus":      {},
+		"tidb":      {},
+		"tidb-five": {"replicas": "5", "leader": "asia", "image.tikv": "localhost/geobench-tikv:8", "perRegion.tikv": "3", "settings.tikv.storage.block-cache.capacity": "1GB", "settings.pd.lease": "5"},
+		"citus":     {},
+		"oceanbase": {},
+		"oceanbase-five": {"leader": "sa", "perRegion.observer": "2", "isolation": "ReadCommitted", "image": "localhost/geobench-oceanbase:4", "user": "500", "settings.memory_limit": "10G",
+			"settings.rpc_timeout": "5s"},
 		"citus-five": {"perRegion.worker": "2", "settings.shared_buffers": "256MB", "settings.citus.node_connection_timeout": "60s"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -91,6 +94,8 @@ func yugabyteSpec(s *v1alpha1.GeoDatabaseSpec) { s.Engine.Name = "yugabytedb" }
 
 func tidbSpec(s *v1alpha1.GeoDatabaseSpec) { s.Engine.Name = "tidb" }
 
+func oceanbaseSpec(s *v1alpha1.GeoDatabaseSpec) { s.Engine.Name = "oceanbase" }
+
 func citusSpec(s *v1alpha1.GeoDatabaseSpec) { s.Engine.Name = "citus" }
 
 func etcdSpec(s *v1alpha1.GeoDatabaseSpec) { s.Engine.Name = "etcd" }
@@ -134,6 +139,12 @@ func TestRefused(t *testing.T) {
 		"TiDB's image of a part": {"image.tikv", "ti kv", "not REGISTRY/NAME:TAG", tidbSpec},
 		"TiDB's cache":           {"settings.tikv.storage.block-cache.capacity", "256", "size with its unit", tidbSpec},
 		"injection into a file":  {"settings.pd.election-interval", "3s\"\nlease = 1", "duration with its unit", tidbSpec},
+		"OceanBase's memory":     {"settings.memory_limit", "6GiB", "size with its unit, K, M or G", oceanbaseSpec},
+		"injection into options": {"settings.datafile_size", "5G,syslog_level=INFO", "size with its unit, K, M or G", oceanbaseSpec},
+		"OceanBase's copies":     {"replicas", "3", "replicas is no parameter of OceanBase", oceanbaseSpec},
+		"OceanBase's leader":     {"leader", "mars", "region mars has no server that could lead; those that have are us, eu, asia", oceanbaseSpec},
+		"OceanBase's address":    {"settings.local_ip", "10.0.0.1", "no setting of OceanBase that can be set here; use spec.roles", oceanbaseSpec},
+		"OceanBase's servers":    {"perRegion.observer", "0", "not a number of servers from 1 to 9", oceanbaseSpec},
 		"Citus's timeout":        {"settings.citus.node_connection_timeout", "30", "duration with its unit", citusSpec},
 		"Citus's copies":         {"replicas", "3", "replicas is no parameter of Citus", citusSpec},
 		"primary":                {"primary", "mars", "region mars is not in spec.regions; they are us, eu, asia", nil},

@@ -340,6 +340,8 @@ func TestDeployedOnly(t *testing.T) {
 		"YugabyteDB":          {of(of3("yugabytedb"), abilities()), ""},
 		"TiDB":                {of(of3("tidb"), abilities()), ""},
 		"Citus":               {of(of3("citus"), abilities()), ""},
+		"OceanBase":           {of(of3("oceanbase"), abilities()), ""},
+		"a run on OceanBase":  {check.Run(run, of3("oceanbase"), abilities()), ""},
 		"a run on YugabyteDB": {check.Run(run, of3("yugabytedb"), abilities()), ""},
 		"a run on TiDB":       {check.Run(run, of3("tidb"), abilities()), ""},
 		"a run on Citus":      {check.Run(run, of3("citus"), abilities()), ""},

@@ -49,14 +49,15 @@ var all = []entry{
 		}},
 	ofMySQL(mysql.Galera, func(o *mysql.Options) { o.Galera = true }),
 	ofMySQL(mysql.Engine, func(*mysql.Options) {}),
+	ofMySQLProduct(mysql.OceanBase),
 	ofPostgres(postgres.Engine, nil, Names{Levels: sqltarget.IsolationParameter, Place: "schema", Drop: "dropSchema", Writes: postgres.WritesParameter, Waits: postgres.WritesEach, Form: sqltarget.FormParameter}),
-	ofTiDB(),
+	ofMySQLProduct(mysql.TiDB),
 	ofProduct(postgres.YugabyteDB),
 }
 
-// ofTiDB is a database that speaks MySQL's protocol, and that the operator deploys.
-func ofTiDB() entry {
-	e := ofMySQL(mysql.TiDB, func(o *mysql.Options) { o.TiDB = true })
+// ofMySQLProduct is a database that speaks MySQL's protocol, and that the operator deploys.
+func ofMySQLProduct(product *mysql.Product) entry {
+	e := ofMySQL(product.Engine, func(o *mysql.Options) { o.Product = product })
 	e.deployed = true
 	return e
 }

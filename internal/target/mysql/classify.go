@@ -56,9 +56,6 @@ func Classify(err error) target.Failure {
 	open := func(reason string, broken bool) target.Failure {
 		return target.Failure{Cause: txn.CauseNode, Reason: reason, Broken: broken}
 	}
-	if reason, ok := tidbConflicts[answer.Number]; ok {
-		return conflict(reason)
-	}
 	switch answer.Number {
 	case deadlock:
 		return conflict("deadlock")

@@ -108,8 +108,8 @@ func (d *dialect) Connect(ctx context.Context, e sqltarget.Endpoint) (target.Con
 	if d.snapshots {
 		settings = append(settings, fmt.Sprintf("set innodb_snapshot_isolation = %t", d.level.strict))
 	}
-	if d.options.TiDB {
-		settings = append(settings, "set tidb_txn_mode = '"+tidbMode(d.level)+"'")
+	if p := d.options.Product; p != nil {
+		settings = append(settings, p.clients(d.level)...)
 	}
 	if d.galera {
 		settings = append(settings, fmt.Sprintf("set wsrep_sync_wait = %d", d.syncWait()))

@@ -107,16 +107,16 @@ func config(s *sqltarget.Server, e sqltarget.Endpoint, o *sqltarget.Options) (*m
 
 // Name implements sqltarget.Dialect.
 func (d *dialect) Name() string {
-	if d.options.TiDB {
-		return "TiDB"
+	if p := d.options.Product; p != nil {
+		return p.name
 	}
 	return "MySQL"
 }
 
 // IsolationName implements sqltarget.Dialect.
 func (d *dialect) IsolationName() string {
-	if d.options.TiDB {
-		return d.level.sql + ", " + tidbMode(d.level)
+	if p := d.options.Product; p != nil {
+		return p.levelName(d.level)
 	}
 	return d.level.name()
 }
@@ -140,9 +140,16 @@ func (d *dialect) syncWait() int {
 	return syncNothing
 }
 
-// dial opens a connection.
+// dial opens a connection that loads or asks.
 func (d *dialect) dial(ctx context.Context, e sqltarget.Endpoint) (*conn, error) {
-	return dial(ctx, d.configs[e])
+	c, err := dial(ctx, d.configs[e])
+	if err != nil || d.options.Product == nil {
+		return c, err
+	}
+	if err := c.set(ctx, d.options.Product.others...); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
 }
 
 func dial(ctx context.Context, config *mysql.Config) (*conn, error) {
@@ -195,8 +202,8 @@ func onlySpeaks(version, comment string) string {
 
 // Look implements sqltarget.Dialect.
 func (d *dialect) Look(ctx context.Context, c *conn, e sqltarget.Endpoint) (version, server string, err error) {
-	if d.options.TiDB {
-		return d.lookTiDB(ctx, c, e)
+	if p := d.options.Product; p != nil {
+		return p.look(ctx, c, &d.server, e)
 	}
 	// wsrep_ready comes first: a node that is not asks for patience with every other statement.
 	ready, err := c.variable(ctx, "status", "wsrep_ready")
@@ -217,7 +224,7 @@ func (d *dialect) Look(ctx context.Context, c *conn, e sqltarget.Endpoint) (vers
 		return "", "", err
 	}
 	if other := onlySpeaks(facts[0], facts[1]); other != "" {
-		return "", "", sqltarget.Wrong(field, e.Address, "the server is %q, which speaks MySQL's protocol and is %s: it does not say which sessions are at work on its other servers, and an audit could begin while transactions are under way; name a MySQL or MariaDB, or let the operator deploy tidb by its name",
+		return "", "", sqltarget.Wrong(field, e.Address, "the server is %q, which speaks MySQL's protocol and is %s: it does not say which sessions are at work on its other servers, and an audit could begin while transactions are under way; name a MySQL or MariaDB, or let the operator deploy tidb or oceanbase by its name",
 			facts[0], other)
 	}
 	if d.options.Galera && !galera {
@@ -256,7 +263,7 @@ func (d *dialect) Look(ctx context.Context, c *conn, e sqltarget.Endpoint) (vers
 
 // Left implements sqltarget.Dialect.
 func (d *dialect) Left(ctx context.Context, c *conn) (int, error) {
-	if d.options.TiDB {
+	if d.options.Product != nil {
 		return sqltarget.Unlimited, nil
 	}
 	most, err := c.row(ctx, "select @@max_connections")
@@ -275,7 +282,7 @@ func (d *dialect) Left(ctx context.Context, c *conn) (int, error) {
 
 // Lock implements sqltarget.Dialect. The session of a run that has just ended may be about to end.
 func (d *dialect) Lock(ctx context.Context, c *conn) (bool, error) {
-	if d.options.TiDB {
+	if d.options.Product != nil {
 		return true, nil
 	}
 	if d.options.Form == sqltarget.FormSQL {
@@ -333,7 +340,12 @@ func (d *dialect) Drop(ctx context.Context, c *conn, _ bool) error {
 }
 
 // Classify implements sqltarget.Dialect.
-func (d *dialect) Classify(err error) target.Failure { return Classify(err) }
+func (d *dialect) Classify(err error) target.Failure {
+	if p := d.options.Product; p != nil {
+		return p.Classify(err)
+	}
+	return Classify(err)
+}
 
 // Working implements sqltarget.Dialect: the server says what its sessions run, and the comment whose that is, of whichever process. A session
 // that sleeps commits nothing until it is asked to, and one that quits never; one that works on what it does not say yet may be this run's. A
@@ -378,7 +390,7 @@ func (d *dialect) Settle(ctx context.Context, c *conn) error {
 		return err
 	}
 	analyze := "analyze local table "
-	if d.options.TiDB {
+	if d.options.Product != nil {
 		analyze = "analyze table "
 	}
 	return c.query(ctx, analyze+d.table, func([]driver.Value) {})
@@ -390,8 +402,8 @@ const lockCache = 110 * time.Millisecond
 
 // Waits implements sqltarget.Dialect.
 func (d *dialect) Waits(ctx context.Context, c *conn, client target.Connection) (bool, error) {
-	if d.options.TiDB {
-		return false, errors.New("who waits for whom is not known of TiDB")
+	if p := d.options.Product; p != nil {
+		return false, errors.New("who waits for whom is not known of " + p.name)
 	}
 	select {
 	case <-ctx.Done():

@@ -109,8 +109,8 @@ type Options struct {
 	SyncWait bool
 	// Galera refuses servers that are no nodes of Galera.
 	Galera bool
-	// TiDB is what the servers are, and all others are refused.
-	TiDB bool
+	// Product is what the servers are, and all others are refused; nil for MySQL, MariaDB and Galera.
+	Product *Product
 }
 
 // OptionsOf reads the parameters of Engine, which have been checked.
@@ -127,8 +127,8 @@ func OptionsOf(p protocol.Params) Options {
 
 func levelOf(o *Options) (level, error) {
 	known := levels
-	if o.TiDB {
-		known = tidbLevels
+	if o.Product != nil {
+		known = o.Product.levels
 	}
 	l, ok := known[o.Isolation]
 	if !ok {

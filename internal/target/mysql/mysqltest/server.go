@@ -338,6 +338,18 @@ func (s *Server) Query(t testing.TB, database string, statements ...string) (row
 	return rows
 }
 
+// Session is a connection of its own, which goes with the test.
+func (s *Server) Session(t testing.TB) *sql.Conn {
+	t.Helper()
+	db := s.open(Database)
+	c, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = c.Close(), db.Close() })
+	return c
+}
+
 // Hold runs a statement in a transaction that keeps its locks until release is called, which undoes it.
 func (s *Server) Hold(t testing.TB, statement string) (release func()) {
 	t.Helper()

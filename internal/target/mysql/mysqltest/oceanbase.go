@@ -1,0 +1,144 @@
+package mysqltest
+
+import (
+	"context"
+	"database/sql"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// SeekDB is the variable of the environment that names seekdb, the server that OceanBase's vendor makes of its kernel for one machine
+// (hack/seekdb.sh). Without it tests are skipped.
+const SeekDB = "GEOBENCH_SEEKDB"
+
+// oceanBaseReadyWithin is longer than for MariaDB: the server makes its tables and files first.
+const oceanBaseReadyWithin = time.Minute
+
+// StartOceanBase starts a seekdb that listens on a socket in its folder alone, to which an address of the loopback interface leads.
+func StartOceanBase(t testing.TB) *Server {
+	t.Helper()
+	program := os.Getenv(SeekDB)
+	if program == "" {
+		t.Skip(SeekDB + " names no seekdb, which this test needs: make test-oceanbase installs it")
+	}
+	folder, err := os.MkdirTemp("", "geobench-oceanbase-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(folder); err != nil {
+			t.Error(err)
+		}
+	})
+	// The server ends when nobody holds a lock of this file: its clients do so.
+	if err := os.Mkdir(filepath.Join(folder, "run"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	clients, err := os.Create(filepath.Join(folder, "run", "seekdb.clients"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = clients.Close() })
+	if err := syscall.Flock(int(clients.Fd()), syscall.LOCK_SH); err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{Address: forward(t, filepath.Join(folder, "run", "sql.sock")), folder: folder, ended: make(chan struct{})}
+	s.process = exec.Command(program, "--nodaemon", "--embedded", "--base-dir="+folder, "--parameter", "memory_limit=1G", "--parameter", "datafile_size=256M",
+		"--parameter", "log_disk_size=2G", "--parameter", "cpu_count=2")
+	s.process.Dir = folder
+	s.process.Env = append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Dir(program), "HOME="+folder)
+	if err := s.process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_ = s.process.Wait()
+		close(s.ended)
+	}()
+	t.Cleanup(func() { s.Stop(t) })
+	ctx, cancel := context.WithTimeout(t.Context(), oceanBaseReadyWithin)
+	defer cancel()
+	for !s.begin(ctx) {
+		select {
+		case <-time.After(poll):
+		case <-s.ended:
+			t.Fatalf("the server ended: %s", lastOf(filepath.Join(folder, "log", "seekdb.log")))
+		case <-ctx.Done():
+			t.Fatalf("the server was not ready within %v: %s", oceanBaseReadyWithin, lastOf(filepath.Join(folder, "log", "seekdb.log")))
+		}
+	}
+	return s
+}
+
+// begin makes the user and the database of tests, as root, and reports whether it could.
+func (s *Server) begin(ctx context.Context) bool {
+	c := mysql.NewConfig()
+	c.Net, c.Addr, c.User, c.Logger = "tcp", s.Address, "root", &mysql.NopLogger{}
+	connector, err := mysql.NewConnector(c)
+	if err != nil {
+		panic(err) // the configuration is this one
+	}
+	db := sql.OpenDB(connector)
+	defer db.Close() //nolint:errcheck // it was asked
+	for _, statement := range []string{"create database if not exists " + Database, "create user if not exists " + User + "@'%' identified by '" + Password + "'", "grant all on *.* to " + User + "@'%'"} {
+		if _, err := db.ExecContext(ctx, statement); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// lastOf is the end of a file.
+func lastOf(path string) string {
+	const most = 4096
+	text, _ := os.ReadFile(path)
+	return string(text[max(0, len(text)-most):])
+}
+
+// forward listens on the loopback interface, and connects whoever comes with a socket.
+func forward(t testing.TB, socket string) (address string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			from, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go join(from, socket)
+		}
+	}()
+	return l.Addr().String()
+}
+
+// join passes on what either end says until both have ended.
+func join(from net.Conn, socket string) {
+	defer from.Close() //nolint:errcheck // both have ended
+	to, err := net.Dial("unix", socket)
+	if err != nil {
+		return
+	}
+	defer to.Close() //nolint:errcheck // both have ended
+	var both sync.WaitGroup
+	both.Go(func() {
+		_, _ = io.Copy(to, from)
+		_ = to.(*net.UnixConn).CloseWrite()
+	})
+	both.Go(func() {
+		_, _ = io.Copy(from, to)
+		_ = from.(*net.TCPConn).CloseWrite()
+	})
+	both.Wait()
+}
