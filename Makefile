@@ -109,8 +109,8 @@ bench-forms: ## TPC-C as procedures and as SQL, on one PostgreSQL and one MariaD
 	go test -p 1 -run '^$$' -bench '^BenchmarkForms$$' -benchtime 1x -v ./internal/target/postgres ./internal/target/mysql
 
 .PHONY: bench-go-tpc
-bench-go-tpc: ## TPC-C in SQL beside go-tpc on one PostgreSQL: client CPU and tpmC in alternating pairs (Debian's postgresql; 4 min)
-	GEOBENCH_GO_TPC="$$($(TOOL) install go-tpc | tail -1)" go test -run '^$$' -bench '^BenchmarkGoTPC$$' -benchtime 1x -v ./internal/target/postgres
+bench-go-tpc: ## TPC-C in SQL beside go-tpc on one PostgreSQL: client CPU and tpmC in alternating pairs; TERMINALS=1: with keying and think times, at the same time (Debian's postgresql; 4 min, 9 min)
+	GEOBENCH_GO_TPC="$$($(TOOL) install go-tpc | tail -1)" go test -run '^$$' -bench '^BenchmarkGoTPC$(if $(TERMINALS),Terminals,)$$' -benchtime 1x -timeout 30m -v ./internal/target/postgres
 
 .PHONY: bench-wan
 bench-wan: ## What the sidecar's delays are off, what TCP carries through it and what it costs, beside a bare network (root; 1 min)

@@ -12,7 +12,11 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/isolation"
+	"github.com/geobench/geobench/internal/local"
+	"github.com/geobench/geobench/internal/manifest"
 	"github.com/geobench/geobench/internal/plan"
+	"github.com/geobench/geobench/internal/result"
 	"github.com/geobench/geobench/internal/target"
 	"github.com/geobench/geobench/internal/target/sqltarget"
 	"github.com/geobench/geobench/internal/txn"
@@ -53,6 +57,56 @@ func FormPlan(b *testing.B) *plan.Plan {
 		b.Fatal(err)
 	}
 	return &plan.Plan{Topology: topology, Workload: w}
+}
+
+// TerminalPlan is FormPlan's TPC-C with so many clients that key in and think as the specification has it (5.2.5.7), from the first moment on.
+func TerminalPlan(b *testing.B, engine string, terminals int, lasts time.Duration) *plan.Plan {
+	b.Helper()
+	documents, problems := manifest.Split("terminals", fmt.Appendf(nil, `apiVersion: geobench.dev/v1alpha1
+kind: BenchmarkRun
+metadata: {name: terminals}
+spec:
+  databaseRef: {name: %s}
+  workload:
+    tpcc:
+      warehousesPerPartition: 2
+      remote: {orderLinePercent: 1, paymentPercent: 15}
+      mix: {newOrder: 45, payment: 43, orderStatus: 4, delivery: 4, stockLevel: 4}
+      keyingAndThinkTimePercent: 100
+  load: {clientsPerRegion: %d, warmup: 0s, duration: %s}
+`, engine, terminals, lasts))
+	if len(problems) > 0 {
+		b.Fatal(problems)
+	}
+	bundle, problems := manifest.Build(documents)
+	if len(problems) > 0 {
+		b.Fatal(problems)
+	}
+	p, err := local.PlanOn(bundle.Runs[0], engine, isolation.ReadCommitted, geo.Topology{Regions: []string{"east"}, Partitions: 1, Replicas: 1})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return p
+}
+
+// MeasureClient plays a plan on a database, and returns the result and the microseconds of this process's CPU for each committed transaction, from
+// the beginning of the load to its end. begun is called at the beginning.
+func MeasureClient(b *testing.B, p *plan.Plan, db sqltarget.Database, begun func()) (d *result.Document, us float64) {
+	b.Helper()
+	var before, after time.Duration
+	d, err := local.On(b.Context(), p, db, func(at local.Progress) {
+		if at.Regions == nil {
+			return
+		}
+		if after = CPU(b, syscall.RUSAGE_SELF); before == 0 {
+			before = after
+			begun()
+		}
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return d, float64((after - before).Microseconds()) / float64(d.Summary.Committed)
 }
 
 // CompareForms loads TPC-C into each database by its name, and has its clients work for five rounds, one database after the other in each. It reports
