@@ -119,6 +119,9 @@ type Target struct {
 	Isolation string `json:"isolation,omitempty"`
 	// Form says that transactions are SQL of their workload's own, and whether its tables have foreign keys; empty where they are procedures.
 	Form string `json:"form,omitempty"`
+	// Placement says where rows are: Homes in the regions that they call home; Ownership wherever the database puts them, so that a home says
+	// who works on a row, and a multi-home transaction is one on rows of several owners. Empty where nobody told.
+	Placement string `json:"placement,omitempty"`
 	// Leader is the region whose clients talk to the server that leads the others when the run begins; empty where none does.
 	Leader string `json:"leader,omitempty"`
 	// Elections is how often the servers have elected a leader since, and LeaderAtEnd where the last one is, as far as this is known:
@@ -144,6 +147,9 @@ func (t *Target) String() string {
 	}
 	if t.Form != "" {
 		s += ", in the form " + t.Form
+	}
+	if t.Placement != "" {
+		s += ", with rows placed by " + strings.ToLower(t.Placement)
 	}
 	if t.ConnectionsPerRegion > 0 {
 		s += fmt.Sprintf(", over %d connections per region", t.ConnectionsPerRegion)

@@ -35,6 +35,9 @@ const (
 	keyMarks      = stringKey | orderedKey | everywhereKey
 )
 
+// Unplaced are the marks in a key's first byte of those that are not placed by the shard number behind it.
+const Unplaced = stringKey | everywhereKey
+
 // Key names a row: its table and primary key. It is an opaque, comparable, immutable byte string:
 //
 //	integer key:     table        | shard number, 8 bytes big-endian | rest of the primary key
@@ -136,7 +139,7 @@ func (k Key) Shard() uint64 {
 	switch {
 	case len(k) == 0:
 		return 0
-	case k[0]&(stringKey|everywhereKey) == 0 && len(k) >= 9:
+	case k[0]&Unplaced == 0 && len(k) >= 9:
 		return k.number()
 	case k[0]&stringKey != 0:
 		return uint64(HashString(string(k[1:])))

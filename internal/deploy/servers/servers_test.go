@@ -119,7 +119,7 @@ func TestRefused(t *testing.T) {
 		"CockroachDB's offset":     {"settings.max-offset", "0ms", "duration above 0 with its unit, ms or s", cockroachSpec},
 		"CockroachDB's flag":       {"settings.join", "elsewhere:26257", "no setting of CockroachDB", cockroachSpec},
 		"CockroachDB's TLS":        {"tls", "verify-full", "has no certificate", cockroachSpec},
-		"CockroachDB's client":     {"isolationLevel", "Serializable", "they have connections, dropSchema, form, image, isolation, schema, settings.cache, settings.max-offset, settings.max-sql-memory, tls, user", cockroachSpec},
+		"CockroachDB's client":     {"isolationLevel", "Serializable", "they have connections, dropSchema, form, image, isolation, placement, schema, settings.cache, settings.max-offset, settings.max-sql-memory, tls, user", cockroachSpec},
 		"CockroachDB's rows":       {"", "2", "share the rows out themselves", func(s *v1alpha1.GeoDatabaseSpec) { cockroachSpec(s); s.PartitionsPerRegion = 2 }},
 		"YugabyteDB's copies":      {"replicas", "2", "not 1, 3 or 5, and at most the number of regions, which is 3", yugabyteSpec},
 		"more copies than regions": {"replicas", "5", "at most the number of regions, which is 3", yugabyteSpec},
@@ -128,7 +128,7 @@ func TestRefused(t *testing.T) {
 		"YugabyteDB's flag":        {"settings.rpc_bind_addresses", "0.0.0.0:1", "no setting of YugabyteDB that can be set here; use spec.roles", yugabyteSpec},
 		"YugabyteDB's number":      {"settings.raft_heartbeat_interval_ms", "500ms", "whole number above 0", yugabyteSpec},
 		"YugabyteDB's lease":       {"settings.leader_lease_duration_ms", "400", "not longer than the raft_heartbeat_interval_ms of 500", yugabyteSpec},
-		"YugabyteDB's client":      {"isolationLevel", "Serializable", "they have connections, dropSchema, form, image, isolation, perRegion.tserver, replicas, schema, settings.leader_failure_max_missed_heartbeat_periods,", yugabyteSpec},
+		"YugabyteDB's client":      {"isolationLevel", "Serializable", "they have connections, dropSchema, form, image, isolation, perRegion.tserver, placement, replicas, schema, settings.leader_failure_max_missed_heartbeat_periods,", yugabyteSpec},
 		"YugabyteDB's partitions":  {"", "2", "leave partitionsPerRegion out, or 1", func(s *v1alpha1.GeoDatabaseSpec) { yugabyteSpec(s); s.PartitionsPerRegion = 2 }},
 		"TiDB's leader":            {"leader", "mars", "region mars has no server that could lead; those that have are us, eu, asia", tidbSpec},
 		"a leader without pd": {"leader", "au", "those that have are us, eu, asia", func(s *v1alpha1.GeoDatabaseSpec) {

@@ -34,6 +34,8 @@ type Product struct {
 	others  []string
 	// conflicts are errors, with their reasons, after which a transaction was rolled back, or has to be, and may be tried again.
 	conflicts map[uint16]string
+	// unplaced is why rows cannot be kept in the regions of their homes.
+	unplaced string
 	// timeouts are errors after which nobody knows what became of a statement.
 	timeouts []uint16
 }
@@ -60,6 +62,7 @@ var TiDB = newProduct(Product{
 		8028: "schema-changed",
 		9007: "serialization-failure",
 	},
+	unplaced: "a placement policy there is of a table or of partitions by columns of its key, and keys here have no column of their home",
 }, "tidb", "isolation level of all transactions; SnapshotIsolation is REPEATABLE READ of optimistic ones, RepeatableRead that of pessimistic ones, which lose updates",
 	map[string]string{Serializable: "TiDB has no such transactions, and refuses them with error 8048"})
 
@@ -95,6 +98,7 @@ var OceanBase = newProduct(Product{
 		6235: "serialization-failure",
 	},
 	timeouts: []uint16{4012, 6210, 6212},
+	unplaced: "a tenant has one region that leads there, for all of its rows",
 }, "oceanbase", "isolation level of all transactions; SnapshotIsolation is REPEATABLE READ",
 	map[string]string{
 		RepeatableRead: "REPEATABLE READ refuses to write rows that have changed since the snapshot there, which is SnapshotIsolation",
@@ -113,6 +117,7 @@ func newProduct(p Product, name, levels string, instead map[string]string) *Prod
 			sqltarget.Connections,
 			sqltarget.TLS,
 			sqltarget.ProceduresOnly("the SQL of workloads was not written for " + p.name),
+			sqltarget.OwnershipOnly(p.unplaced),
 			{Name: tableParameter, Default: tables[0], OneOf: tables, Doc: "table of the rows, made where it is not there"},
 			{Name: dropTableParameter, Default: "false", OneOf: []string{"false", "true"}, Doc: "whether the table is dropped after the run"},
 		},

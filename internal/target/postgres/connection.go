@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -28,9 +29,9 @@ const (
 	deleteStatement   = "geobench_delete"
 )
 
-// statements returns what is prepared on each connection.
-func statements(table string, l level) map[string]string {
-	return map[string]string{
+// statements returns what is prepared on each connection. Where rows are placed, each says in which region: a server would otherwise ask all.
+func statements(table string, l level, h *homes) map[string]string {
+	all := map[string]string{
 		beginStatement:    "begin isolation level " + l.sql,
 		commitStatement:   "commit",
 		rollbackStatement: "rollback",
@@ -41,6 +42,16 @@ func statements(table string, l level) map[string]string {
 		putStatement:      "insert into " + table + " (k, v) values ($1, $2) on conflict (k) do update set v = excluded.v",
 		deleteStatement:   "delete from " + table + " where k = $1",
 	}
+	if h != nil {
+		one := " and home = " + h.of("$1::bytea")
+		all[getStatement] += one
+		all[deleteStatement] += one
+		all[getAllStatement] = "select r.k, r.v from unnest($1::bytea[]) as asked (k) join " + table + " as r on r.k = asked.k and r.home = " + h.of("asked.k")
+		// A range is of one group, whose rows have one home.
+		all[scanStatement] = strings.Replace(all[scanStatement], " order by", one+" order by", 1)
+		all[scanBackStatement] = strings.Replace(all[scanBackStatement], " order by", one+" order by", 1)
+	}
+	return all
 }
 
 // binaryFormat is the format of all parameters and results: bytes are themselves.
@@ -62,7 +73,7 @@ func (d *dialect) Connect(ctx context.Context, e sqltarget.Endpoint) (target.Con
 	if err != nil {
 		return nil, err
 	}
-	prepared, err := prepare(ctx, c, statements(d.table, d.level))
+	prepared, err := prepare(ctx, c, statements(d.table, d.level, d.homes))
 	if err != nil {
 		_ = c.Close(ctx)
 		return nil, err

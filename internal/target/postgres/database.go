@@ -32,11 +32,13 @@ type dialect struct {
 	application string
 	// product is nil for PostgreSQL.
 	product *Product
+	// homes tells the regions of rows that are placed in these; nil where they are not.
+	homes *homes
 }
 
 // Open opens a database: sqltarget.Open.
 func Open(ctx context.Context, t *geo.Topology, s sqltarget.Server, o Options, session string) (sqltarget.Database, error) {
-	d, err := newDialect(&s, &o, session)
+	d, err := newDialect(t, &s, &o, session)
 	if err != nil {
 		return nil, err
 	}
@@ -45,14 +47,14 @@ func Open(ctx context.Context, t *geo.Topology, s sqltarget.Server, o Options, s
 
 // Join joins a database that another process has opened: sqltarget.Join.
 func Join(ctx context.Context, t *geo.Topology, s sqltarget.Server, o Options, session string, region geo.Region) (target.Target, time.Duration, error) {
-	d, err := newDialect(&s, &o, session)
+	d, err := newDialect(t, &s, &o, session)
 	if err != nil {
 		return nil, 0, err
 	}
 	return sqltarget.Join(ctx, t, s, o.Options, d, session, region)
 }
 
-func newDialect(s *sqltarget.Server, o *Options, session string) (*dialect, error) {
+func newDialect(t *geo.Topology, s *sqltarget.Server, o *Options, session string) (*dialect, error) {
 	l, err := levelOf(o.Isolation)
 	if o.Product != nil {
 		l, err = o.Product.level(o.Isolation)
@@ -61,6 +63,9 @@ func newDialect(s *sqltarget.Server, o *Options, session string) (*dialect, erro
 		return nil, err
 	}
 	d := &dialect{product: o.Product, server: *s, options: o.Options, level: l, together: o.Together, table: o.Place + ".rows", configs: map[sqltarget.Endpoint]*pgconn.Config{}, application: session}
+	if o.Homes {
+		d.homes = newHomes(t, o.Product.placement)
+	}
 	// The driver says less of a certificate authority that it cannot read.
 	if _, err := sqltarget.TLSConfig(s, "", o.TLS); err != nil {
 		return nil, err
@@ -167,8 +172,15 @@ func (d *dialect) Make(ctx context.Context, c conn, mark string) (sqltarget.Made
 	if !hasSchema {
 		sql = append(sql, "create schema "+schema)
 	}
+	if d.homes != nil {
+		if hasTable { // it may be one whose rows are placed otherwise
+			sql = append(sql, "drop table "+d.table)
+			hasTable = false
+		}
+		sql = append(sql, d.product.placement.regions(d.configs[d.server.Endpoints[0]].Database, d.homes.regions)...)
+	}
 	if !hasTable {
-		sql = append(sql, "create table "+d.table+" ("+d.columns()+")")
+		sql = append(sql, d.createTable())
 		if d.product != nil && d.product.afterwards != "" {
 			sql = append(sql, fmt.Sprintf(d.product.afterwards, d.table))
 		}

@@ -84,7 +84,7 @@ func OptionsOf(p protocol.Params) Options {
 	return Options{Together: p.Word(WritesParameter) == WritesTogether, Options: sqltarget.Options{
 		Isolation: p.Word(sqltarget.IsolationParameter), Connections: int(p.Int(sqltarget.ConnectionsParameter)), TLS: p.Word(sqltarget.TLSParameter),
 		Form: p.Word(sqltarget.FormParameter), ForeignKeys: p.Word(sqltarget.ForeignKeysParameter) == "true",
-		Place: p.Word(schemaParameter), Drop: p.Word(dropSchemaParameter) == "true",
+		Place: p.Word(schemaParameter), Drop: p.Word(dropSchemaParameter) == "true", Homes: p.Word(sqltarget.PlacementParameter) == sqltarget.PlacementHomes,
 	}}
 }
 

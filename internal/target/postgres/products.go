@@ -37,6 +37,9 @@ type Product struct {
 	settle string
 	// settings are those of the clients' sessions.
 	settings map[string]string
+	// placement is how rows are kept in the regions of their homes; nil where that cannot be, for the reason of unplaced.
+	placement *placement
+	unplaced  string
 }
 
 const plainTable = "k bytea primary key, v bytea not null"
@@ -58,6 +61,9 @@ var CockroachDB = newProduct(Product{
 	working: "select count(*) from [show cluster sessions] where application_name = $1 and active_queries <> '' and lower(active_queries) not like '%cluster sessions%'",
 	copyIn:  []string{"set copy_from_atomic_enabled = off"},
 	settle:  "analyze %s",
+	placement: &placement{
+		regions: cockroachRegions, column: "public.crdb_internal_region", locality: " locality regional by row as home",
+	},
 }, "cockroachdb", []string{Serializable, ReadCommitted}, map[string]string{RepeatableRead: "CockroachDB runs such transactions at another level"})
 
 // YugabyteDB hashes a primary key unless that says its order, in which rows are scanned; each server of tablets knows its own sessions; there
@@ -68,6 +74,7 @@ var YugabyteDB = newProduct(Product{
 	speaks: func(version string) bool { return strings.Contains(version, yugabyte) },
 	levels: levels,
 	table:  "k bytea, v bytea not null, primary key (k asc)", working: ownSessions, limits: true, settle: "analyze %s", settings: indexScans,
+	unplaced: "a table there is put into regions by partitions of a column of its key, and keys here have none of their home",
 }, "yugabytedb", []string{RepeatableRead, Serializable, ReadCommitted}, nil)
 
 // Citus has clients connect to the coordinator, which has their sessions; what it has told the workers to commit and has not been answered is
@@ -81,6 +88,7 @@ var Citus = newProduct(Product{
 	afterwards: "select create_distributed_table('%s', 'k')",
 	working:    "select (" + ownSessions + ") + (select coalesce(sum(result::bigint), 0) from run_command_on_workers('select count(*) from pg_prepared_xacts'))",
 	limits:     true, settle: "vacuum (analyze) %s", settings: indexScans,
+	unplaced: "rows are dealt out to the workers by hashes of their keys there",
 }, "citus", []string{ReadCommitted}, map[string]string{
 	RepeatableRead: "a snapshot is of one server, and a transaction of several has no common one",
 	Serializable:   "conflicts are found on each server alone, and a transaction of several may be in none's order",
@@ -101,6 +109,7 @@ func newProduct(p Product, name string, isolations []string, instead map[string]
 			sqltarget.Connections,
 			sqltarget.TLS,
 			sqltarget.ProceduresOnly("the SQL of workloads was written for PostgreSQL itself"),
+			placementOf(&p),
 			{Name: schemaParameter, Default: schemas[0], OneOf: schemas, Doc: "schema of the table, made where it is not there"},
 			{Name: dropSchemaParameter, Default: "false", OneOf: []string{"false", "true"}, Doc: "whether the table, and the schema if it is empty then, are dropped after the run"},
 		},
@@ -109,6 +118,14 @@ func newProduct(p Product, name string, isolations []string, instead map[string]
 		},
 	}
 	return &p
+}
+
+// placementOf is the parameter placement of a product.
+func placementOf(p *Product) protocol.Parameter {
+	if p.placement != nil {
+		return sqltarget.Placement
+	}
+	return sqltarget.OwnershipOnly(p.unplaced)
 }
 
 // level is the one of a name.
@@ -153,12 +170,17 @@ func (p *Product) dropIn(ctx context.Context, c conn, table, schema string) erro
 	return err
 }
 
-// columns are those of the table.
-func (d *dialect) columns() string {
-	if d.product == nil {
-		return plainTable
+// createTable makes the table.
+func (d *dialect) createTable() string {
+	columns, locality := plainTable, ""
+	if d.product != nil {
+		columns = d.product.table
 	}
-	return d.product.table
+	if h := d.homes; h != nil {
+		columns += ", home " + d.product.placement.column + " not null generated always as (" + h.of("k") + ") stored"
+		locality = d.product.placement.locality
+	}
+	return "create table " + d.table + " (" + columns + ")" + locality
 }
 
 // steps runs statements that make something: together, which is one transaction, or one after the other, since products change their schema in

@@ -102,8 +102,16 @@ func Join[C Conn](ctx context.Context, t *geo.Topology, s Server, o Options, d D
 func newDatabase[C Conn](t *geo.Topology, s Server, o Options, d Dialect[C], session string) *database[C] {
 	return &database[C]{
 		topology: t, server: s, options: o, dialect: d, mark: Mark + session, asked: make([]asked[C], len(s.Endpoints)),
-		described: result.Target{Isolation: d.IsolationName(), Form: formName(&o)},
+		described: result.Target{Isolation: d.IsolationName(), Form: formName(&o), Placement: placementName(&o)},
 	}
+}
+
+// placementName is the value of the parameter placement.
+func placementName(o *Options) string {
+	if o.Homes {
+		return PlacementHomes
+	}
+	return PlacementOwnership
 }
 
 // open looks at every endpoint before anything is made.

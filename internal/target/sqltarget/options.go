@@ -16,6 +16,13 @@ const (
 	TLSParameter         = "tls"
 	FormParameter        = "form"
 	ForeignKeysParameter = "foreignKeys"
+	PlacementParameter   = "placement"
+)
+
+// The values of the parameter placement.
+const (
+	PlacementOwnership = "Ownership"
+	PlacementHomes     = "Homes"
 )
 
 // The values of the parameter form.
@@ -59,6 +66,17 @@ func ProceduresOnly(why string) protocol.Parameter {
 		Doc:     "what transactions are: the procedures of the workload, row by row on one table of keys and values"}
 }
 
+// Placement is the parameter of an engine of this kind that puts rows into the regions which they call home.
+var Placement = protocol.Parameter{Name: PlacementParameter, Default: PlacementOwnership, OneOf: []string{PlacementOwnership, PlacementHomes},
+	Doc: "where rows are: Ownership has the database put them where it likes, so that a home says who works on a row; Homes has it keep them in the region of their home"}
+
+// OwnershipOnly is Placement of an engine of this kind that cannot put rows into the regions of their homes. why says so.
+func OwnershipOnly(why string) protocol.Parameter {
+	return protocol.Parameter{Name: PlacementParameter, Default: PlacementOwnership, OneOf: []string{PlacementOwnership},
+		Instead: map[string]string{PlacementHomes: why + "; use " + PlacementOwnership},
+		Doc:     "where rows are: the database puts them where it likes, and a home says who works on a row"}
+}
+
 // Unlimited is how many connections a server has left that does not say how many it takes.
 const Unlimited = math.MaxInt32
 
@@ -74,6 +92,8 @@ type Options struct {
 	// says that these tables have foreign keys.
 	Form        string
 	ForeignKeys bool
+	// Homes says that the database keeps rows in the regions of their homes.
+	Homes bool
 	// Place is what Geobench has for itself: a schema of PostgreSQL, a table of MySQL. Drop says that closing the database drops it.
 	Place string
 	Drop  bool
