@@ -113,7 +113,7 @@ func install(t testing.TB) *installation {
 		script.Write(text)
 	}
 	fmt.Fprintf(&script, "flush privileges;\ncreate database %s;\ncreate user %s@'%%' identified by '%s';\ngrant all on *.* to %[2]s@'%%' with grant option;\n", Database, User, Password)
-	bootstrap := in.command(append(base, "--bootstrap", "--datadir="+data)...)
+	bootstrap := in.command(append(base, "--bootstrap", "--datadir="+data, "--tmpdir="+folder)...)
 	bootstrap.Stdin = &script
 	if out, err := bootstrap.CombinedOutput(); err != nil {
 		t.Fatalf("mariadbd --bootstrap: %v: %s", err, out)
@@ -162,7 +162,7 @@ func (in *installation) start(t testing.TB, name, data string, settings ...strin
 	t.Helper()
 	s := &Server{Address: net.JoinHostPort("127.0.0.1", strconv.Itoa(freePorts(t, 1)[0])), folder: in.folder, ended: make(chan struct{})}
 	_, port, _ := net.SplitHostPort(s.Address)
-	args := append(base, "--datadir="+data, "--bind-address=127.0.0.1", "--port="+port, "--socket="+filepath.Join(in.folder, name+".sock"), "--pid-file="+filepath.Join(in.folder, name+".pid"))
+	args := append(base, "--datadir="+data, "--tmpdir="+in.folder, "--bind-address=127.0.0.1", "--port="+port, "--socket="+filepath.Join(in.folder, name+".sock"), "--pid-file="+filepath.Join(in.folder, name+".pid"))
 	s.process = in.command(append(args, settings...)...)
 	log, err := os.Create(filepath.Join(in.folder, name+".log"))
 	if err != nil {
