@@ -18,8 +18,9 @@ import (
 
 // Config says who a node is and who wants to know what arrives.
 type Config struct {
-	// Database and Incarnation as in deploy.Database; Process names this process.
+	// Database and Incarnation as in deploy.Database; Process names this process, NodeIncarnation as in Hello.
 	Database, Incarnation, Process string
+	NodeIncarnation                uint32
 	Self                           geo.NodeID
 	Topology                       *geo.Topology
 	// Addresses are the nodes' host:port, by geo.NodeID.
@@ -41,6 +42,11 @@ type Config struct {
 	// Client is asked for the receiver of a new client's transactions. ClientGone is called once it receives no more.
 	Client     func(c *Conn) Receiver
 	ClientGone func(c *Conn)
+	// Replaceable are the nodes whose places later incarnations may take; where another one does, the database has lost state.
+	Replaceable []geo.NodeID
+	// Replaced is told that a later incarnation is in a peer's place, before anything that it sends is received and after all that
+	// was received of the earlier one. What is sent is lost until Link.Open says that it is meant for that one.
+	Replaced func(peer geo.NodeID, incarnation uint32)
 	// Broken is told, once, that the database has lost state and why.
 	Broken func(reason string)
 }
@@ -169,7 +175,7 @@ func (e *Endpoint) Ready() (ok bool, why string) {
 			continue
 		}
 		l.mu.Lock()
-		if l.process == "" {
+		if !l.reached {
 			missing = append(missing, e.cfg.Topology.NodeName(l.peer)+" ("+l.problem+")")
 		}
 		l.mu.Unlock()
@@ -331,7 +337,7 @@ func (e *Endpoint) dial(l *Link) {
 	for e.ctx.Err() == nil && !l.given.Load() {
 		connected, err := e.dialOnce(l)
 		var refusal *Refusal
-		if errors.As(err, &refusal) && refusal.Code == LostState && !l.given.Load() {
+		if errors.As(err, &refusal) && (refusal.Code == LostState || refusal.Code == Superseded) && !l.given.Load() {
 			e.fail(refusal.Reason)
 			return
 		}
@@ -373,20 +379,24 @@ func (e *Endpoint) dialOnce(l *Link) (connected bool, err error) {
 	h := e.hello(Peer)
 	h.To, h.Received = l.peer, l.resume()
 	l.mu.Lock()
-	h.Expect = l.process
+	h.Expect, h.ExpectIncarnation = l.process, l.incarnation
 	l.mu.Unlock()
 	w, err := greet(conn, fr, &h, key)
 	if err != nil {
 		return false, err
 	}
-	if r := l.know(w.process, ""); r != nil {
+	if r := l.know(&w); r != nil {
+		if r.Code == Superseded { // whoever answers there is to go, not this node
+			return false, errors.New(r.Reason)
+		}
 		return false, r
 	}
 	return true, l.run(s, fr, w.process, w.received)
 }
 
 func (e *Endpoint) hello(role Role) Hello {
-	return Hello{Database: e.cfg.Database, Incarnation: e.cfg.Incarnation, Process: e.cfg.Process, Role: role, From: e.cfg.Self}
+	return Hello{Database: e.cfg.Database, Incarnation: e.cfg.Incarnation, Process: e.cfg.Process, NodeIncarnation: e.cfg.NodeIncarnation,
+		Role: role, From: e.cfg.Self}
 }
 
 // track remembers a connection for Close; false: it is too late, and the connection is closed.
@@ -452,16 +462,13 @@ func (e *Endpoint) serve(conn net.Conn) {
 	}
 	if r := e.judge(h); r != nil {
 		_ = writeFrame(conn, frameRefusal, r)
-		if r.Code == LostState && !(h.Role == Peer && e.links[h.From].given.Load()) {
-			e.fail(r.Reason)
-		}
 		return
 	}
 	if h.Role == Client {
 		c := newConn(conn, fr, e.clientPath(), frameOutcomes, frameSubmit, &e.toClients, &e.fromClients)
 		c.out.hold, c.run = e.cfg.Durable, h.Run
 		receiver := e.cfg.Client(c)
-		if writeFrame(conn, frameWelcome, &welcome{process: e.cfg.Process}) == nil {
+		if writeFrame(conn, frameWelcome, &welcome{process: e.cfg.Process, incarnation: e.cfg.NodeIncarnation}) == nil {
 			c.start()
 			_ = c.Serve(receiver)
 		}
@@ -470,8 +477,18 @@ func (e *Endpoint) serve(conn net.Conn) {
 		return
 	}
 	l := e.links[h.From]
-	s := l.begin(conn)
-	if err = writeFrame(conn, frameWelcome, &welcome{e.cfg.Process, l.resume()}); err == nil {
+	s, r := l.admit(conn, h)
+	if r != nil {
+		_ = writeFrame(conn, frameRefusal, r)
+		if r.Code == LostState && !l.given.Load() {
+			e.fail(r.Reason)
+		}
+		return
+	}
+	if h.ExpectIncarnation != e.cfg.NodeIncarnation {
+		h.Received = 0 // of an earlier incarnation of this node
+	}
+	if err = writeFrame(conn, frameWelcome, &welcome{e.cfg.Process, e.cfg.NodeIncarnation, l.resume()}); err == nil {
 		err = l.run(s, fr, h.Process, h.Received)
 	}
 	l.end(s, err)
@@ -497,7 +514,7 @@ func (e *Endpoint) judge(h *Hello) *Refusal {
 	case int(h.From) >= t.Nodes() || h.From <= e.cfg.Self:
 		return wrong("node %d does not dial node %d; nodes %d to %d do", h.From, e.cfg.Self, e.cfg.Self+1, t.Nodes()-1)
 	}
-	return e.links[h.From].know(h.Process, h.Expect)
+	return nil
 }
 
 // clientPath emulates the way from this node to a client in its region; nil: not emulated.

@@ -15,7 +15,7 @@ import (
 
 const (
 	magic   = 0x6863_6e65_626f_6567 // "geobench"
-	version = 2
+	version = 3
 )
 
 // Where nodes have keys, both sides prove that they have the right one before either says anything of its database (a challenge and its
@@ -29,6 +29,9 @@ const (
 //
 // What follows is as it always was, in the clear: see docs/security.md.
 const nonceSize = 32
+
+// MaxNodeIncarnation bounds the incarnations of a node: each has 2^40 numbers for its transactions (raftgroup.First).
+const MaxNodeIncarnation = 1<<23 - 1
 
 // What the two MACs of a handshake are of, so that none can be sent back.
 const (
@@ -61,11 +64,15 @@ type Hello struct {
 	Database, Incarnation string
 	// Process is a name that the dialling process made up when it started.
 	Process string
-	Role    Role
+	// NodeIncarnation counts the processes in the dialling node's place that have lost what they knew: see protocol.Config.
+	NodeIncarnation uint32
+	Role            Role
 	// From is the dialling node; a client leaves it 0. To is the node looked for.
 	From, To geo.NodeID
-	// Expect is the process that a peer talked to before, empty at first.
-	Expect string
+	// Expect is the process that a peer talked to before, empty at first, and ExpectIncarnation the node's latest incarnation that
+	// it knows.
+	Expect            string
+	ExpectIncarnation uint32
 	// Received is the number of the last data frame that a peer has received.
 	Received uint32
 	// Run is the run that a client belongs to: its key is that run's.
@@ -90,6 +97,8 @@ const (
 	LostState RefusalCode = 2
 	// Unproven: the dialling side has not proved that it may connect.
 	Unproven RefusalCode = 3
+	// Superseded: a later incarnation has taken the place of the dialling side, which must not speak for its node any more.
+	Superseded RefusalCode = 4
 )
 
 func (e *Refusal) Error() string { return "refused: " + e.Reason }
@@ -105,6 +114,7 @@ func (h *Hello) appendTo(b []byte) []byte {
 	b = codec.AppendUvarint(b, uint64(h.To))
 	b = codec.AppendString(b, h.Expect)
 	b = codec.AppendUvarint(b, uint64(h.Received))
+	b = codec.AppendUvarint(codec.AppendUvarint(b, uint64(h.NodeIncarnation)), uint64(h.ExpectIncarnation))
 	return codec.AppendString(codec.AppendString(b, h.Run), h.nonce)
 }
 
@@ -121,6 +131,7 @@ func (h *Hello) decode(b []byte) error {
 	h.From, h.To = geo.NodeID(r.UvarintMax(1<<16-1)), geo.NodeID(r.UvarintMax(1<<16-1))
 	h.Expect = r.String()
 	h.Received = uint32(r.UvarintMax(1<<32 - 1))
+	h.NodeIncarnation, h.ExpectIncarnation = uint32(r.UvarintMax(MaxNodeIncarnation)), uint32(r.UvarintMax(MaxNodeIncarnation))
 	h.Run, h.nonce = r.String(), r.String()
 	if err := r.Done(); err != nil {
 		return fmt.Errorf("greeting: %w", err)
@@ -133,17 +144,18 @@ func (h *Hello) decode(b []byte) error {
 
 // welcome is the answer to a Hello.
 type welcome struct {
-	process  string
-	received uint32
+	process     string
+	incarnation uint32 // of the accepting node
+	received    uint32
 }
 
 func (w *welcome) appendTo(b []byte) []byte {
-	return codec.AppendUvarint(codec.AppendString(b, w.process), uint64(w.received))
+	return codec.AppendUvarint(codec.AppendUvarint(codec.AppendString(b, w.process), uint64(w.incarnation)), uint64(w.received))
 }
 
 func (w *welcome) decode(b []byte) error {
 	r := codec.NewReader(b)
-	w.process, w.received = r.String(), uint32(r.UvarintMax(1<<32-1))
+	w.process, w.incarnation, w.received = r.String(), uint32(r.UvarintMax(MaxNodeIncarnation)), uint32(r.UvarintMax(1<<32-1))
 	return r.Done()
 }
 

@@ -107,7 +107,7 @@ func TestStrangers(t *testing.T) {
 func TestImpostor(t *testing.T) {
 	for name, answer := range map[string]func(net.Conn, *frameReader){
 		"it says that the state is lost": func(c net.Conn, _ *frameReader) { _ = writeFrame(c, frameRefusal, &Refusal{LostState, "gone"}) },
-		"it welcomes everybody":          func(c net.Conn, _ *frameReader) { _ = writeFrame(c, frameWelcome, &welcome{"p0", 7}) },
+		"it welcomes everybody":          func(c net.Conn, _ *frameReader) { _ = writeFrame(c, frameWelcome, &welcome{"p0", 0, 7}) },
 		"it has another key": func(c net.Conn, fr *frameReader) {
 			_, body, err := fr.next()
 			if err != nil {

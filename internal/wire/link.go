@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -47,8 +48,11 @@ type Link struct {
 
 	mu      sync.Mutex
 	current *session
+	reached bool
 	process string // of the peer, once it was reached
 	problem string // why there is no connection
+	// incarnation of the peer: the latest one that was heard of.
+	incarnation uint32
 }
 
 // session is the time of one TCP connection below a link.
@@ -113,6 +117,13 @@ func (l *Link) acknowledgement() uint32 {
 	return l.received.Load()
 }
 
+// Open tells that what is sent from now on is meant for an incarnation of the peer, and that what was sent before is lost unless it has
+// arrived: see Config.Replaced. Like Send it belongs to the goroutine that sends.
+func (l *Link) Open(incarnation uint32) {
+	l.out.reset()
+	l.s.open(incarnation)
+}
+
 // Disturb makes link the emulated link to the peer from now on, and back the one that acknowledgements take; cut breaks
 // it: what is sent waits until it is mended. A link that is not emulated stays as it is.
 func (l *Link) Disturb(link, back geo.Link, cut bool) { l.s.disturb(link, back, cut) }
@@ -130,6 +141,17 @@ func (l *Link) GiveUp() {
 	}
 	l.problem = "given up"
 	l.mu.Unlock()
+	l.reach()
+}
+
+// reach notes that nobody waits to reach the peer any more: it was reached, or is gone.
+func (l *Link) reach() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.reached {
+		l.reached = true
+		l.e.reached.Add(1)
+	}
 }
 
 // control queues a frame that is lost with the connection.
@@ -155,16 +177,77 @@ func (l *Link) connected() bool {
 
 // begin replaces the connection below the link by conn. When it returns, nothing is received from the old one.
 func (l *Link) begin(conn net.Conn) *session {
-	s := &session{conn, make(chan struct{})}
 	l.mu.Lock()
-	old := l.current
-	l.current = s
+	s, old := l.put(conn)
 	l.mu.Unlock()
-	if old != nil {
-		_ = old.conn.Close()
-		<-old.done
-	}
+	old.stop()
 	return s
+}
+
+// put makes conn the connection below the link, with the lock held. The caller stops the old one.
+func (l *Link) put(conn net.Conn) (s, old *session) {
+	s, old = &session{conn, make(chan struct{})}, l.current
+	l.current = s
+	return s, old
+}
+
+// stop ends a session's connection and waits until nothing is received from it; nil is none.
+func (s *session) stop() {
+	if s != nil {
+		_ = s.conn.Close()
+		<-s.done
+	}
+}
+
+// admit is begin for a peer that dials, unless its greeting is refused: nobody else is heard or let in between.
+func (l *Link) admit(conn net.Conn, h *Hello) (*session, *Refusal) {
+	l.mu.Lock()
+	r := l.judge(h.Process, h.NodeIncarnation)
+	if r == nil {
+		r = l.judgeExpected(h)
+	}
+	if r != nil {
+		l.mu.Unlock()
+		return nil, r
+	}
+	renewed := l.adopt(h.NodeIncarnation)
+	s, old := l.put(conn)
+	l.mu.Unlock()
+	old.stop()
+	if renewed {
+		l.renew(h.NodeIncarnation)
+	}
+	return s, nil
+}
+
+// know judges the process that was dialled, and takes it for the peer.
+func (l *Link) know(w *welcome) *Refusal {
+	l.mu.Lock()
+	r := l.judge(w.process, w.incarnation)
+	renewed := r == nil && l.adopt(w.incarnation)
+	l.mu.Unlock()
+	if renewed {
+		l.renew(w.incarnation)
+	}
+	return r
+}
+
+// adopt notes the peer's incarnation, with the lock held: none before it is heard from now on. It reports whether that is a later one.
+func (l *Link) adopt(incarnation uint32) (renewed bool) {
+	if incarnation > l.incarnation {
+		l.incarnation, l.process, renewed = incarnation, "", true
+	}
+	return renewed
+}
+
+// renew begins the link anew with a later incarnation of the peer, which has neither sent nor received anything over it. Nothing
+// touches the old connection any more.
+func (l *Link) renew(incarnation uint32) {
+	l.delivered = 0
+	l.logged.Store(0)
+	l.received.Store(0)
+	l.s.renew(incarnation)
+	l.e.cfg.Replaced(l.peer, incarnation)
 }
 
 // end is begin's counterpart.
@@ -182,18 +265,34 @@ func (l *Link) end(s *session, problem error) {
 	close(s.done)
 }
 
-// know compares a peer's process with the one known before.
-func (l *Link) know(process, expect string) *Refusal {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// judge compares a peer's process with the one known before, with the lock held.
+func (l *Link) judge(process string, incarnation uint32) *Refusal {
 	name := l.e.cfg.Topology.NodeName(l.peer)
 	switch {
 	case l.given.Load():
 		return &Refusal{LostState, fmt.Sprintf("node %s was given up: it has lost its state", name)}
-	case l.process != "" && l.process != process:
+	case incarnation < l.incarnation:
+		return &Refusal{Superseded, fmt.Sprintf("node %s is incarnation %d now: process %s, incarnation %d, must not speak for it any more",
+			name, l.incarnation, process, incarnation)}
+	case incarnation > l.incarnation && !slices.Contains(l.e.cfg.Replaceable, l.peer):
+		return &Refusal{LostState, fmt.Sprintf("node %s is incarnation %d now, process %s, and cannot be replaced: it has lost its state", name, incarnation, process)}
+	case incarnation == l.incarnation && l.process != "" && l.process != process:
 		return &Refusal{LostState, fmt.Sprintf("node %s was process %s and is %s now: it has lost its state", name, l.process, process)}
-	case expect != "" && expect != l.e.cfg.Process:
-		return &Refusal{LostState, fmt.Sprintf("node %s knows this node as process %s, but it is %s: it has lost its state", name, expect, l.e.cfg.Process)}
+	}
+	return nil
+}
+
+// judgeExpected compares what a peer knows of this node with what it is.
+func (l *Link) judgeExpected(h *Hello) *Refusal {
+	c := &l.e.cfg
+	name := c.Topology.NodeName(c.Self)
+	switch {
+	case h.ExpectIncarnation > c.NodeIncarnation:
+		why := fmt.Sprintf("node %s is incarnation %d by now: process %s, incarnation %d, must not speak for it any more", name, h.ExpectIncarnation, c.Process, c.NodeIncarnation)
+		l.e.fail(why)
+		return &Refusal{WrongAddress, why}
+	case h.ExpectIncarnation == c.NodeIncarnation && h.Expect != "" && h.Expect != c.Process:
+		return &Refusal{LostState, fmt.Sprintf("node %s is known as process %s, but it is %s: it has lost its state", name, h.Expect, c.Process)}
 	}
 	return nil
 }
@@ -212,12 +311,11 @@ func (l *Link) run(s *session, fr *frameReader, process string, received uint32)
 		return err
 	}
 	l.mu.Lock()
-	first := l.process == ""
-	l.process, l.problem = process, ""
-	l.mu.Unlock()
-	if first {
-		l.e.reached.Add(1)
+	if l.current == s { // or a later incarnation may be here
+		l.process, l.problem = process, ""
 	}
+	l.mu.Unlock()
+	l.reach()
 	l.heard.Store(int64(Now()))
 	fr.limit = MaxFrame
 	if err = l.read(fr); writeErr.Load() != nil {

@@ -52,6 +52,8 @@ type sender struct {
 	blocked int
 	resume  time.Duration
 	given   bool // up: whatever is added is lost
+	// peer is the incarnation at the other end, meant the one that added data frames are meant for: where they differ, frames are lost.
+	peer, meant uint32
 	// unacked are the data frames that were written and not acknowledged, when resumable.
 	unacked   ring
 	resumable bool
@@ -82,7 +84,7 @@ func (s *sender) add(c *chunk) {
 }
 
 func (s *sender) addLocked(c *chunk) {
-	if s.given || s.conn == nil && (c.typ != frameData || !s.resumable) {
+	if s.given || c.typ == frameData && s.peer != s.meant || s.conn == nil && (c.typ != frameData || !s.resumable) {
 		c.recycle()
 		return
 	}
@@ -183,8 +185,29 @@ func (s *sender) giveUp() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.given = true
+	s.drop()
+}
+
+// drop drops all frames, with the lock held.
+func (s *sender) drop() {
 	s.hold(-s.held)
 	s.queue, s.probes, s.unacked, s.blocked = ring{}, ring{}, ring{}, 0
+}
+
+// renew drops all frames, which were meant for an earlier incarnation of the peer, and those that are added until it is open for this
+// one. There is no connection.
+func (s *sender) renew(incarnation uint32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drop()
+	s.peer, s.last, s.acked, s.again = incarnation, 0, 0, 0
+}
+
+// open tells that the frames which are added from now on are meant for an incarnation of the peer.
+func (s *sender) open(incarnation uint32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.meant = incarnation
 }
 
 // acknowledged is the number of the last data frame that was acknowledged.
@@ -449,6 +472,11 @@ func (o *outbox) flush() {
 	if len(o.buf) > 0 {
 		o.queue(o.cut())
 	}
+}
+
+// reset forgets what was filled, and begins to number anew.
+func (o *outbox) reset() {
+	o.buf, o.full, o.seq = o.buf[:0], nil, 0
 }
 
 // queue counts a frame before it is somebody else's.
