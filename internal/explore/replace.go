@@ -37,13 +37,7 @@ func (w *world) makeLosses(e *protocol.Engine, r *rand.Rand) {
 
 // replaces reports whether the engine takes new incarnations in for all that a fault loses.
 func (w *world) replaces(e *protocol.Engine, f fault) bool {
-	may := e.Replaceable(w.topology, w.params)
-	for _, n := range w.vanishing(f) {
-		if !slices.Contains(may, n) {
-			return false
-		}
-	}
-	return !f.region || slices.Contains(e.Survival(w.topology, w.params).Regions, f.a)
+	return e.Bears(w.topology, w.params, w.vanishing(f)) == nil
 }
 
 // vanishing returns the nodes that lose their memory.

@@ -2,6 +2,7 @@ package fault
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -15,7 +16,7 @@ import (
 //	Waiting ──ahead──▶ Setup ──▶ Armed ──at──▶ Inject ──▶ WaitPropagated ──▶ Active ──at + duration──▶ Recover ──▶ WaitRecovered ──▶ Cleanup ──▶ Done
 //	                     │         │             │             │                │                        ▲                            ▲
 //	                     │         │             └─────────────┴──── too late, aborted ──────────────────┘                            │
-//	                     └─────────┴──────────────────────── nobody to hit, aborted ──────────────────────────────────────────────────┘
+//	                     └─────────┴───────────── nobody to hit, too soon after a loss, aborted ──────────────────────────────────────┘
 //
 // Setup is taken ahead of the fault's time, where a driver needs that (Timeline.Ahead): it tells those who inject the fault by themselves
 // when to.
@@ -67,7 +68,8 @@ type Life struct {
 	Recovering, Recovered *time.Duration
 	// Lasting faults are not taken away: killed processes whose data is gone.
 	Lasting bool
-	// Replaced says that the processes which it ends come back with nothing of what they knew, as new incarnations.
+	// Replaced says that the processes which it ends come back with nothing of what they knew, as new incarnations. It is injected once
+	// those that were lost before are replaced, so that a database loses no more at once than one fault takes.
 	Replaced bool
 	// Injector is the driver's name of what injects the fault, where it has several, and Marks are notes of its own. Setup
 	// makes both.
@@ -256,6 +258,11 @@ func (t *Timeline) Over() bool {
 	return !slices.ContainsFunc(t.Lives, func(l *Life) bool { return l.State != Done })
 }
 
+// replacing reports whether new incarnations are about to take the places of nodes that faults have taken.
+func (t *Timeline) replacing() bool {
+	return slices.ContainsFunc(t.Lives, func(l *Life) bool { return l.Replaced && l.Touches() })
+}
+
 // Conditions are what the faults together shall do now.
 func (t *Timeline) Conditions() *Conditions {
 	return t.Plan.Conditions(t.active(func(*Life) bool { return true }))
@@ -334,6 +341,9 @@ func (t *Timeline) step(ctx context.Context, l *Life, now time.Duration, in Inje
 	case Armed:
 		if at := before(t.Early); now < at {
 			return at, nil
+		}
+		if l.Replaced && t.replacing() {
+			return giveUp(Cleanup, errors.New("nodes that were lost before are not replaced yet"))
 		}
 		return again, l.To(Inject, now)
 	case Inject:

@@ -38,6 +38,7 @@ type script struct {
 	unset  map[string]int
 	roles  func(geo.NodeID) []string
 	lasts  bool
+	empty  bool // what follows a kill has lost all
 	active *Conditions
 }
 
@@ -60,7 +61,7 @@ func (s *script) Roles(context.Context) (Roles, error) {
 }
 
 func (s *script) Setup(_ context.Context, l *Life) error {
-	l.Lasting = s.lasts
+	l.Lasting, l.Replaced = s.lasts, s.empty
 	return s.note("setup", l)
 }
 
@@ -152,6 +153,38 @@ func TestLife(t *testing.T) {
 			}
 			if l.Wanted() != tc.script.lasts {
 				t.Errorf("the fault is wanted: %t", l.Wanted())
+			}
+		})
+	}
+}
+
+// Kills whose targets lose what they know come one after the other, whenever they were to: each waits until what was lost before is
+// replaced, and takes nobody meanwhile. One that waits too long is given up without effect.
+func TestLossesComeOneByOne(t *testing.T) {
+	const kills = "[{name: a, at: 5s, containerKill: {target: {regions: [eu]}}}, {name: b, at: 6s, containerKill: {target: {regions: [us]}}}, {name: c, at: 6s, containerKill: {target: {regions: [eu]}}}]"
+	one := func(n string) string {
+		return n + " inject, " + n + " propagated, " + n + " recover, "
+	}
+	for name, tc := range map[string]struct {
+		slow       int
+		calls, why string
+	}{
+		"each is over at once": {0, "a setup, " + one("a") + "a recovered, a cleanup, b setup, " + one("b") + "b recovered, b cleanup, c setup, " + one("c") + "c recovered, c cleanup", ""},
+		"the first takes long": {2, "a setup, " + one("a") + "a recovered, b setup, c setup, a recovered, a cleanup, " + one("b") + "b recovered, b cleanup, " + one("c") + "c recovered, c cleanup", ""},
+		"too long": {9, "a setup, " + one("a") + "a recovered, b setup, c setup, a recovered, b cleanup, c cleanup, a recovered, a cleanup",
+			"Armed: nodes that were lost before are not replaced yet"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tl := NewTimeline(timeline(t, kills, 1), time.Second, 3*time.Second)
+			s := &script{empty: true, unset: map[string]int{"recovered": tc.slow}}
+			calls := slices.Compact(strings.Split(play(t, tl, s, time.Hour), ", ")) // how often it is asked is not the point
+			if got := strings.Join(calls, ", "); got != tc.calls {
+				t.Errorf("calls\n%s, want\n%s", got, tc.calls)
+			}
+			for _, l := range tl.Lives[1:] {
+				if l.Problem != tc.why || (l.Injecting == nil) != (tc.why != "") {
+					t.Errorf("%s: problem %q, injecting %v", l.Fault.Name, l.Problem, l.Injecting)
+				}
 			}
 		})
 	}

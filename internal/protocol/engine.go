@@ -140,6 +140,32 @@ func (e *Engine) Replaceable(t *geo.Topology, p Params) []geo.NodeID {
 	return e.Replaces(t, p)
 }
 
+// ReplacesAll reports whether new incarnations can take the place of each of the nodes.
+func (e *Engine) ReplacesAll(t *geo.Topology, p Params) bool {
+	return len(e.Replaceable(t, p)) == t.Nodes()
+}
+
+// Bears returns why the database cannot lose the processes and memory of these nodes together, and take new incarnations of all of them
+// in; nil when it can.
+func (e *Engine) Bears(t *geo.Topology, p Params, lost []geo.NodeID) error {
+	may, survival := e.Replaceable(t, p), e.Survival(t, p)
+	names, regions := make([]string, len(lost)), []geo.Region(nil)
+	for i, n := range lost {
+		names[i] = t.NodeName(n)
+		if r := t.RegionOf(n); !slices.Contains(regions, r) {
+			regions = append(regions, r)
+		}
+		if !slices.Contains(may, n) {
+			return fmt.Errorf("node %s has lost what it knew, and engine %s cannot replace it: its group needs three members or more", names[i], e.Name)
+		}
+	}
+	if len(lost) < 2 || len(regions) == 1 && slices.Contains(survival.Regions, regions[0]) {
+		return nil
+	}
+	return fmt.Errorf("nodes %s have lost what they knew together; engine %s replaces one node at a time, or those of one region of which the database survives the loss (%s)",
+		strings.Join(names, ", "), e.Name, survival.Describe(t))
+}
+
 // Layout says which nodes hold which rows.
 func (e *Engine) Layout(t *geo.Topology, p Params) geo.Layout {
 	if e.Place == nil {
