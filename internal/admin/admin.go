@@ -33,6 +33,10 @@ type Status struct {
 	// Incarnation of the database, and Process: a name made up by this process when it started.
 	Incarnation string `json:"incarnation"`
 	Process     string `json:"process"`
+	// NodeIncarnation counts the processes in the node's place that have lost what they knew, and got it from the others. Mending:
+	// something that the node has copies of lacks one, because a node was lost, perhaps this one, and has not been replaced yet.
+	NodeIncarnation uint32 `json:"nodeIncarnation,omitempty"`
+	Mending         bool   `json:"mending,omitempty"`
 	// Ready: every peer was reached and none has lost its state. Reason says in words why not.
 	Ready  bool   `json:"ready"`
 	Reason string `json:"reason,omitempty"`

@@ -88,7 +88,7 @@ func (l *live) nodes(nodes *node.Local) {
 		return
 	}
 	for id := range l.plan.Topology.Nodes() {
-		l.registry.MustRegister(nodes.Node(geo.NodeID(id)).Metrics())
+		l.registry.MustRegister(nodes.Metrics(geo.NodeID(id)))
 	}
 }
 

@@ -11,8 +11,10 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/geobench/geobench/internal/admin"
@@ -21,6 +23,7 @@ import (
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/identity"
 	"github.com/geobench/geobench/internal/journal"
+	"github.com/geobench/geobench/internal/metrics"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/txn"
 	"github.com/geobench/geobench/internal/workload"
@@ -51,6 +54,7 @@ type Local struct {
 	group   *errgroup.Group
 	running context.Context
 	cancel  context.CancelFunc
+	loaded  atomic.Pointer[admin.LoadRequest] // last
 }
 
 // member is one of the nodes, over all its lives.
@@ -60,6 +64,8 @@ type member struct {
 	stop  context.CancelFunc
 	ended chan struct{} // closed when nothing of the present life is left
 	gone  bool          // by Stop
+	// incarnation counts the lives that knew nothing of the one before.
+	incarnation uint32
 }
 
 // StartLocal starts all nodes of db on free ports of 127.0.0.1, one each, and waits until they are ready. db needs no addresses;
@@ -94,7 +100,7 @@ func StartLocal(ctx context.Context, db deploy.Database, cfg LocalConfig) (_ *Lo
 	l := &Local{db: db, cfg: cfg, nodes: make([]*member, len(db.Nodes))}
 	for i := range l.nodes {
 		l.nodes[i] = &member{}
-		if l.nodes[i].node, err = l.newNode(geo.NodeID(i), listeners[i]); err != nil {
+		if l.nodes[i].node, err = l.newNode(geo.NodeID(i), 0, listeners[i]); err != nil {
 			for _, m := range l.nodes[:i] {
 				m.node.discard()
 			}
@@ -142,10 +148,12 @@ func (l *Local) Node(id geo.NodeID) *Node {
 	return m.node
 }
 
-func (l *Local) newNode(id geo.NodeID, listener net.Listener) (*Node, error) {
+func (l *Local) newNode(id geo.NodeID, incarnation uint32, listener net.Listener) (*Node, error) {
 	cfg := Config{
 		Database:      &l.db,
 		ID:            id,
+		Incarnation:   incarnation,
+		Loaded:        l.loaded.Load(),
 		Listener:      listener,
 		Engine:        l.cfg.Engine,
 		Procedures:    l.cfg.Procedures,
@@ -187,6 +195,7 @@ func (l *Local) Load(ctx context.Context, req *admin.LoadRequest) (*admin.LoadRe
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
+	l.loaded.Store(req)
 	sum := &admin.LoadResponse{}
 	for _, r := range responses {
 		sum.Rows += r.Rows
@@ -195,7 +204,7 @@ func (l *Local) Load(ctx context.Context, req *admin.LoadRequest) (*admin.LoadRe
 	return sum, nil
 }
 
-// Stop ends a node, with what it holds in memory, and waits until it has. It is gone for good, but for Restart.
+// Stop ends a node, with what it holds in memory, and waits until it has. It is gone for good, but for Restart and Replace.
 func (l *Local) Stop(id geo.NodeID) {
 	m := l.nodes[id]
 	m.mu.Lock()
@@ -210,6 +219,15 @@ func (l *Local) Restart(id geo.NodeID) error {
 	if l.cfg.Journals == "" {
 		return fmt.Errorf("node %s: it has no log to start again from", l.db.Topology.NodeName(id))
 	}
+	return l.again(id, 0)
+}
+
+// Replace puts a new incarnation in the place of a node that was stopped: it knows nothing, and gets what it needs from the others.
+// The engine must replace the node, and LocalConfig.Journals must not be set.
+func (l *Local) Replace(id geo.NodeID) error { return l.again(id, 1) }
+
+// again starts a node that was stopped, as an incarnation that is later by some.
+func (l *Local) again(id geo.NodeID, later uint32) error {
 	m := l.nodes[id]
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -220,14 +238,29 @@ func (l *Local) Restart(id geo.NodeID) error {
 	if err != nil {
 		return err
 	}
-	n, err := l.newNode(id, listener)
+	n, err := l.newNode(id, m.incarnation+later, listener)
 	if err != nil {
 		_ = listener.Close()
 		return err
 	}
 	m.node = n
+	m.incarnation += later
 	l.run(m)
 	return nil
+}
+
+// Whole reports whether all nodes that run have reached each other, and nothing that they have copies of lacks one.
+func (l *Local) Whole(ctx context.Context) (bool, error) {
+	statuses, err := l.Status(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, s := range statuses {
+		if !l.Stopped(geo.NodeID(s.ID)) && (!s.Ready || s.Mending) {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // Status returns the status of every node, by geo.NodeID; of one that was stopped it says just that.
@@ -238,6 +271,11 @@ func (l *Local) Status(ctx context.Context) ([]*admin.Status, error) {
 		}
 		return n.Status(ctx)
 	})
+}
+
+// Metrics takes the figures of a node when Prometheus asks for them, whichever process is in its place.
+func (l *Local) Metrics(id geo.NodeID) prometheus.Collector {
+	return l.Node(id).metrics(func(put metrics.Put) { l.Node(id).collect(put) })
 }
 
 // Stopped tells whether a node was stopped and not started again.

@@ -293,7 +293,7 @@ func (l *loop) replayTurn(c *codec.Reader, whole []uint32) error {
 				return err
 			}
 			// What fitted then is taken now.
-			if err := l.fill(req, w, func(int) error { return nil }); err != nil {
+			if err := l.fill(req, w, l.rows(w), func(int) error { return nil }); err != nil {
 				return err
 			}
 		default:

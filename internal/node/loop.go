@@ -143,6 +143,9 @@ func (l *loop) handle(it *item) {
 		l.replica.Receive(it.from, it.m)
 	case it.t != nil:
 		l.submit(it)
+	case it.replaced > 0:
+		l.n.endpoint.Link(it.from).Open(it.replaced)
+		l.replica.(protocol.Rejoiner).Replaced(it.from, it.replaced)
 	default:
 		it.f()
 	}

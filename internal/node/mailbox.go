@@ -8,14 +8,16 @@ import (
 	"github.com/geobench/geobench/internal/txn"
 )
 
-// item is one event for the loop: a peer's message, a client's transaction or a call.
+// item is one event for the loop: a peer's message or new incarnation, a client's transaction or a call.
 type item struct {
 	from geo.NodeID
 	m    protocol.Message
 	// frame is the number of the frame that brought m, last tells that it ends with m.
 	frame uint32
 	last  bool
-	t     *txn.Transaction
+	// replaced is the incarnation of from that is in its place now.
+	replaced uint32
+	t        *txn.Transaction
 	// invalid says that t's accesses could not be prepared.
 	invalid bool
 	c       *client

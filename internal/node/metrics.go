@@ -22,8 +22,10 @@ func (n *Node) public() http.Handler {
 }
 
 // Metrics takes the figures of the node when Prometheus asks for them. All carry the node's region and name.
-func (n *Node) Metrics() prometheus.Collector {
-	return metrics.NewCollector(metrics.NodeMetrics(), n.collect,
+func (n *Node) Metrics() prometheus.Collector { return n.metrics(n.collect) }
+
+func (n *Node) metrics(collect func(metrics.Put)) prometheus.Collector {
+	return metrics.NewCollector(metrics.NodeMetrics(), collect,
 		n.cfg.Database.Name, n.cfg.Engine.Name, n.topology.Regions[n.topology.RegionOf(n.cfg.ID)], n.topology.NodeName(n.cfg.ID))
 }
 

@@ -15,6 +15,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,6 +38,11 @@ import (
 type Config struct {
 	Database *deploy.Database
 	ID       geo.NodeID
+	// Incarnation counts the processes in the node's place that have lost what they knew: see protocol.Config. One that is not the
+	// first gets its rows from the others, but for those that are everywhere, which are of Loaded: what the nodes were loaded with
+	// last, nil for nothing yet.
+	Incarnation uint32
+	Loaded      *admin.LoadRequest
 	// Listener takes peers and clients, Admin the operator, which needs Credentials, and Public whoever asks for metrics and health;
 	// without the latter two nobody can ask. The node closes them.
 	Listener, Admin, Public net.Listener
@@ -102,6 +108,10 @@ func New(cfg Config) (*Node, error) {
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("parameters.%w", errs[0])
 	}
+	replaceable, err := cfg.replaceable(params)
+	if err != nil {
+		return nil, err
+	}
 	if cfg.MaxInFlight == 0 {
 		cfg.MaxInFlight = 1 << 18
 	}
@@ -146,6 +156,13 @@ func New(cfg Config) (*Node, error) {
 		Emulate:     cfg.Database.Emulate,
 		Seed:        cfg.Database.Seed,
 		Durable:     cfg.Journal != "",
+
+		NodeIncarnation: cfg.Incarnation,
+		Replaceable:     replaceable,
+		Replaced: func(peer geo.NodeID, incarnation uint32) {
+			n.cfg.Log.Info("a peer was replaced", "peer", t.NodeName(peer), "incarnation", incarnation)
+			n.box.put([]item{{from: peer, replaced: incarnation}})
+		},
 		Receiver: func(from geo.NodeID) wire.Receiver {
 			n.peers[from] = &peerReceiver{n: n, from: from}
 			return n.peers[from]
@@ -158,17 +175,54 @@ func New(cfg Config) (*Node, error) {
 	})
 	l := &n.loop
 	l.n, l.epoch, l.least, l.pace = n, time.Since(cfg.Database.Epoch)-wire.Now(), math.MinInt64, make(chan struct{}, 1)
-	l.chance = rand.NewPCG(cfg.Database.Seed, uint64(cfg.ID))
+	l.chance = rand.NewPCG(cfg.Database.Seed, cfg.stream())
 	l.rng, l.store, l.pending = rand.New(l.chance), cfg.Engine.MakeStore(), map[txn.ID]*client{}
+	if err := n.rejoin(); err != nil {
+		n.discard()
+		return nil, err
+	}
 	n.loop.replica = cfg.Engine.New(protocol.Config{
-		Self:       cfg.ID,
-		Topology:   t,
-		Params:     params,
-		Procedures: cfg.Procedures,
-		Store:      n.loop.store,
-		Env:        &n.loop,
+		Self:        cfg.ID,
+		Incarnation: cfg.Incarnation,
+		Topology:    t,
+		Params:      params,
+		Procedures:  cfg.Procedures,
+		Store:       n.loop.store,
+		Env:         &n.loop,
 	})
 	return n, nil
+}
+
+// replaceable returns the nodes whose places new incarnations may take. Those with journals go on from them.
+func (c *Config) replaceable(p protocol.Params) (nodes []geo.NodeID, err error) {
+	if c.Journal == "" {
+		nodes = c.Engine.Replaceable(&c.Database.Topology, p)
+	}
+	switch {
+	case c.Incarnation > wire.MaxNodeIncarnation:
+		err = fmt.Errorf("incarnation: %d is more than %d", c.Incarnation, wire.MaxNodeIncarnation)
+	case c.Incarnation > 0 && !slices.Contains(nodes, c.ID):
+		err = fmt.Errorf("incarnation: %d: node %s has no later incarnations than 0: it has a journal, or engine %s does not replace it",
+			c.Incarnation, c.Database.Topology.NodeName(c.ID), c.Engine.Name)
+	}
+	return nodes, err
+}
+
+// stream is that of the node's chance.
+func (c *Config) stream() uint64 { return uint64(c.Incarnation)<<32 | uint64(c.ID) }
+
+// rejoin gives a node that takes another one's place the rows that it gets from nobody else.
+func (n *Node) rejoin() error {
+	req := n.cfg.Loaded
+	if n.cfg.Incarnation == 0 || req == nil {
+		return nil
+	}
+	w, err := n.cfg.ParseWorkload(req.Workload, req.Seed, n.topology)
+	if err != nil {
+		return fmt.Errorf("what the nodes were loaded with: %w", err)
+	}
+	everywhere := func(put func(txn.Key, []byte)) error { return workload.FillEverywhere(w, put) }
+	return n.loop.fill(req, w, everywhere, n.checkMemory)
 }
 
 // Run runs the node until ctx ends or one of its servers fails. It leaves no goroutine behind.
@@ -301,6 +355,7 @@ func (n *Node) Status(ctx context.Context) (*admin.Status, error) {
 		CPUSeconds:  cpuTime().Seconds(),
 		Counters:    map[string]int64{},
 	}
+	s.NodeIncarnation = n.cfg.Incarnation
 	s.MemoryBytes, s.PeakMemoryBytes = memory()
 	err := n.call(ctx, func() {
 		l := &n.loop
@@ -312,6 +367,9 @@ func (n *Node) Status(ctx context.Context) (*admin.Status, error) {
 		}
 		s.Roles = protocol.RolesOf(l.replica)
 		s.Leads = protocol.LeadsOf(l.replica, &n.layout)
+		if r, ok := l.replica.(protocol.Rejoiner); ok {
+			s.Mending = !r.Whole()
+		}
 	})
 	if err != nil {
 		return nil, err
@@ -354,7 +412,7 @@ func (n *Node) Load(ctx context.Context, req *admin.LoadRequest) (*admin.LoadRes
 			return
 		}
 		logged := *req
-		if err = l.fill(req, w, n.checkMemory); err == nil {
+		if err = l.fill(req, w, l.rows(w), n.checkMemory); err == nil {
 			resp = &l.loaded
 		} else {
 			logged = admin.LoadRequest{}
@@ -384,25 +442,30 @@ func (l *loop) empty(rows int) {
 	l.n.run.Store(nil)
 }
 
-// fill replaces the rows by those of a data set, unless check refuses it after some rows. After an error the node is
+// rows are those of a workload that the node holds.
+func (l *loop) rows(w workload.Workload) func(put func(txn.Key, []byte)) error {
+	return func(put func(txn.Key, []byte)) error { return workload.Fill(w, &l.n.layout, l.n.cfg.ID, put) }
+}
+
+// fill replaces the rows by some of a data set, unless check refuses it after some of them. After an error the node is
 // empty.
-func (l *loop) fill(req *admin.LoadRequest, w workload.Workload, check func(rows int) error) error {
+func (l *loop) fill(req *admin.LoadRequest, w workload.Workload, rows func(put func(txn.Key, []byte)) error, check func(rows int) error) error {
 	l.empty(l.store.Len())
-	rows, full := 0, error(nil)
+	n, full := 0, error(nil)
 	put := func(k txn.Key, value []byte) {
-		if rows++; rows%rowsPerSign == 0 && full == nil {
+		if n++; n%rowsPerSign == 0 && full == nil {
 			l.n.asked.Store(0)
-			full = check(rows)
+			full = check(n)
 		}
 		if full == nil {
 			l.store.Load(k, value)
 		}
 	}
-	if err := cmp.Or(workload.Fill(w, &l.n.layout, l.n.cfg.ID, put), full); err != nil {
+	if err := cmp.Or(rows(put), full); err != nil {
 		l.empty(0)
 		return err
 	}
-	l.chance.Seed(req.Seed, uint64(l.n.cfg.ID)) // what happens from now on follows from the run's seed
+	l.chance.Seed(req.Seed, l.n.cfg.stream()) // what happens from now on follows from the run's seed
 	l.dataset, l.workload, l.traced = req.Dataset, w, req.Traced
 	l.n.run.Store(&req.Run)
 	l.loaded = admin.LoadResponse{Rows: int64(l.store.Len()), Bytes: l.store.Bytes()}

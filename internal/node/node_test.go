@@ -428,7 +428,7 @@ func TestANodeThatLoadsIsHealthy(t *testing.T) {
 		w := manyRows{tenRows{place: n.topology.Placement()}, rows, func() { said = n.Healthy() }}
 		if err := n.call(t.Context(), func() {
 			n.asked.Store(int64(wire.Now() - 2*stuck))
-			if err := n.loop.fill(&admin.LoadRequest{Dataset: "d"}, w, n.checkMemory); err != nil {
+			if err := n.loop.fill(&admin.LoadRequest{Dataset: "d"}, w, n.loop.rows(w), n.checkMemory); err != nil {
 				t.Error(err)
 			}
 		}); err != nil {
@@ -613,7 +613,7 @@ func TestDataSetFillsTheMemory(t *testing.T) {
 		}
 		w := manyRows{tenRows{place: n.topology.Placement()}, 2 * rowsPerSign, func() {}}
 		var err error
-		if callErr := n.call(t.Context(), func() { err = n.loop.fill(&admin.LoadRequest{Dataset: "d"}, w, n.checkMemory) }); callErr != nil {
+		if callErr := n.call(t.Context(), func() { err = n.loop.fill(&admin.LoadRequest{Dataset: "d"}, w, n.loop.rows(w), n.checkMemory) }); callErr != nil {
 			t.Fatal(callErr)
 		}
 		var refused *admin.BadRequest
