@@ -640,9 +640,14 @@ func (d *Document) fillNetwork(in *Inputs, r *Report) {
 			Name: s.Node, DataBytes: s.DataBytes, Rows: s.Rows,
 			Operations: s.Operations - b.Operations, Counters: subtract(s.Counters, b.Counters),
 		}
-		if cpu := s.CPUSeconds - b.CPUSeconds; in.SharedProcess {
+		switch cpu := s.CPUSeconds - b.CPUSeconds; {
+		case in.SharedProcess && s.CPUSeconds == 0: // a node that was stopped, which says nothing of the process
+		case in.SharedProcess:
+			if began := before[s.Node]; began != nil { // it goes on whatever becomes of the node
+				cpu = s.CPUSeconds - began.CPUSeconds
+			}
 			d.Process = &Process{CPUMilliseconds: int64(cpu*1000 + 0.5), PeakMemoryBytes: s.PeakMemoryBytes}
-		} else {
+		default:
 			node.CPUSeconds, node.CPUMilliseconds, node.PeakMemoryBytes = int64(cpu+0.5), int64(cpu*1000+0.5), s.PeakMemoryBytes
 		}
 		d.Nodes = append(d.Nodes, node)

@@ -148,6 +148,29 @@ func TestFiguresOfNodesThatEnded(t *testing.T) {
 	}
 }
 
+// Where one process runs all nodes, its CPU time is that since the run began, whatever became of its nodes.
+func TestProcessOfNodesThatEnded(t *testing.T) {
+	for name, change := range map[string]func(last *admin.Status){
+		"none":     func(*admin.Status) {},
+		"replaced": func(s *admin.Status) { s.Process = "another" },
+		"stopped":  func(s *admin.Status) { *s = admin.Status{Node: s.Node, ID: s.ID, Process: s.Process} },
+	} {
+		in := small()
+		in.Simulated, in.SharedProcess = false, true
+		for i := range in.Before {
+			in.Before[i].CPUSeconds, in.After[i].CPUSeconds, in.After[i].PeakMemoryBytes = 100, 103, 7
+		}
+		change(&in.After[len(in.After)-1])
+		d, err := Build(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Process == nil || *d.Process != (Process{CPUMilliseconds: 3000, PeakMemoryBytes: 7}) {
+			t.Errorf("%s: %+v", name, d.Process)
+		}
+	}
+}
+
 // The percentiles of a second are of that second, in all regions.
 func TestPercentilesOfASecond(t *testing.T) {
 	of := func(us int64) []byte {
