@@ -398,10 +398,6 @@ type ExperimentStatus struct {
 	// ReportRef names the ConfigMap with the figures of all points and the claims: report.json and report.txt.
 	// +optional
 	ReportRef *LocalReference `json:"reportRef,omitempty"`
-	// ReportDigest is the digest of report.json: a ConfigMap with another one was changed by somebody else.
-	// +kubebuilder:validation:MaxLength=71
-	// +optional
-	ReportDigest string `json:"reportDigest,omitempty"`
 }
 
 // PointStatus is one point of a sweep, or one repetition of it.

@@ -19,7 +19,6 @@ import (
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/results"
 	"github.com/geobench/geobench/internal/experiment"
-	"github.com/geobench/geobench/internal/identity"
 	"github.com/geobench/geobench/internal/pack"
 	"github.com/geobench/geobench/internal/result"
 )
@@ -49,12 +48,10 @@ func (s *scope) judge(ctx context.Context) error {
 		s.again = kube.PollRun
 		return nil
 	}
-	digest, err := s.storeReport(ctx, report)
-	if err != nil {
+	if err := s.storeReport(ctx, report); err != nil {
 		return err
 	}
 	s.conclude(report)
-	s.experiment.Status.ReportDigest = digest
 	return nil
 }
 
@@ -128,71 +125,70 @@ func (s *scope) document(ctx context.Context, run *v1alpha1.BenchmarkRun) (*resu
 	return d, nil
 }
 
-// storeReport keeps the report in the experiment's ConfigMap, in place of an earlier one, and returns the digest of its document.
-func (s *scope) storeReport(ctx context.Context, report *experiment.Report) (digest string, err error) {
-	cm, digest, err := reportConfigMap(report)
+// storeReport keeps the report in the experiment's ConfigMap, in place of an earlier one.
+func (s *scope) storeReport(ctx context.Context, report *experiment.Report) error {
+	cm, err := reportConfigMap(report)
 	if err != nil {
-		return "", err
+		return err
 	}
 	cm.ObjectMeta = s.objectMeta(kube.FindingsName(s.experiment), kube.RoleFindings)
 	old := &corev1.ConfigMap{}
 	err = s.Live.Get(ctx, client.ObjectKeyFromObject(cm), old)
 	if client.IgnoreNotFound(err) != nil {
-		return "", err
+		return err
 	}
 	if err != nil {
-		return digest, kube.EnsureCreated(ctx, s.Client, s.Live, s.experiment, cm)
+		return kube.EnsureCreated(ctx, s.Client, s.Live, s.experiment, cm)
 	}
 	if !kube.MadeFor(old, s.experiment) {
-		return "", kube.NameTaken(cm)
+		return kube.NameTaken(cm)
 	}
 	base := old.DeepCopy()
 	old.Labels, old.Data, old.BinaryData = cm.Labels, cm.Data, cm.BinaryData
 	if equality.Semantic.DeepEqual(base, old) {
-		return digest, nil
+		return nil
 	}
-	return digest, s.Client.Patch(ctx, old, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
+	return s.Client.Patch(ctx, old, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
 }
 
-// reportConfigMap holds a report, without the figures by type where it would be too long. digest is that of the document, unpacked.
-func reportConfigMap(report *experiment.Report) (cm *corev1.ConfigMap, digest string, err error) {
-	cm = &corev1.ConfigMap{Data: map[string]string{}}
+// reportConfigMap holds a report, without the figures by type where it would be too long.
+func reportConfigMap(report *experiment.Report) (*corev1.ConfigMap, error) {
+	cm := &corev1.ConfigMap{Data: map[string]string{}}
 	document, err := json.Marshal(report)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	size := len(document)
-	if size <= results.PlainLimit/2 {
+	if len(document) <= results.PlainLimit/2 {
 		cm.Data[results.ReportKey] = string(document)
 	} else {
 		packed, err := pack.Text(document)
 		if err != nil {
-			return nil, "", err
+			return nil, err
 		}
 		if len(packed) > results.PlainLimit {
 			report.LeaveOutTypes()
 			if document, err = json.Marshal(report); err != nil {
-				return nil, "", err
+				return nil, err
 			}
 			if packed, err = pack.Text(document); err != nil {
-				return nil, "", err
+				return nil, err
 			}
 		}
-		size = len(packed)
+		document = packed
 		cm.BinaryData = map[string][]byte{results.ReportKeyGzip: packed}
 	}
 	var text bytes.Buffer
 	if err := report.Table(&text); err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	text.WriteByte('\n')
 	if err := report.Figures(&text); err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	if size+text.Len() <= results.PlainLimit {
+	if len(document)+text.Len() <= results.PlainLimit {
 		cm.Data[results.ReportText] = text.String()
 	}
-	return cm, identity.Digest(document), nil
+	return cm, nil
 }
 
 // conclude writes what the report says into the status and ends the experiment.

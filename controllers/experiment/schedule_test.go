@@ -173,7 +173,7 @@ func TestTheLargestReportFits(t *testing.T) {
 				report.Experiments[0].Points = append(report.Experiments[0].Points, p)
 			}
 			report.Round(reportDigits)
-			cm, _, err := reportConfigMap(report)
+			cm, err := reportConfigMap(report)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -192,7 +192,7 @@ func (s *scope) describe(context.Context) error {
 	s.condition(v1alpha1.ConditionProgressing, reason != health.Suspended, reason, message)
 	s.condition(v1alpha1.ConditionCompleted, false, reason, message)
 	s.condition(v1alpha1.ConditionFailed, false, reason, message)
-	st.CompletionTime, st.Claims, st.ClaimsHold, st.ReportRef, st.ReportDigest = nil, nil, "", nil, ""
+	st.CompletionTime, st.Claims, st.ClaimsHold, st.ReportRef = nil, nil, "", nil
 	if reason != health.Suspended { // it is woken up when its spec or its runs change
 		s.again = kube.PollSlow
 	}

@@ -258,6 +258,9 @@ func TestRunFaults(t *testing.T) {
 	if skew.Problem != "" || skew.ToMicroseconds == nil || len(skew.Targets) != 2 {
 		t.Errorf("%+v", skew)
 	}
+	if d.Process.CPUMilliseconds <= 0 || d.Process.PeakMemoryBytes <= 0 {
+		t.Errorf("process %+v", d.Process)
+	}
 	if a := kill.Availability; !kill.Lasting || len(kill.Lost) != 1 || a == nil || a.Failed == 0 || a.FaultPerSecond == 0 {
 		t.Errorf("%+v %+v", kill, a)
 	}

@@ -33,7 +33,7 @@ type process struct {
 
 // injectProcess returns the injector of the plan's faults; nil when there are none.
 func injectProcess(p *plan.Plan, nodes *node.Local) *process {
-	t := timeline(p, processPoll, faultPatience)
+	t := timeline(p, processPoll, func(f *fault.Fault) bool { return replacesProcess(p, f) })
 	if t == nil {
 		return nil
 	}
@@ -72,10 +72,14 @@ func (in *process) Roles(ctx context.Context) (fault.Roles, error) {
 	return func(n geo.NodeID) ([]string, error) { return statuses[n].Roles, nil }, nil
 }
 
+// replacesProcess is true for faults whose targets, which have lost what they knew, are replaced by new incarnations.
+func replacesProcess(p *plan.Plan, f *fault.Fault) bool { return !p.Journals() && follows(p, f) }
+
 // Setup implements fault.Injector.
 func (in *process) Setup(_ context.Context, l *fault.Life) error {
-	l.Lasting = l.Fault.Kills() && !restarts(in.plan, l.Fault) // without a journal, nodes keep their data in memory
-	return nil
+	l.Replaced = replacesProcess(in.plan, l.Fault)
+	l.Lasting = l.Fault.Kills() && !restarts(in.plan, l.Fault) && !l.Replaced // without a journal, nodes keep their data in memory
+	return bears(in.plan, l)
 }
 
 // Inject implements fault.Injector.
@@ -96,8 +100,9 @@ func (in *process) Recover(ctx context.Context, _ *fault.Life, c *fault.Conditio
 	return in.apply(ctx, c)
 }
 
-// Recovered implements fault.Injector: a node that was started again has replayed its journal and found its peers.
-func (in *process) Recovered(_ context.Context, l *fault.Life, c *fault.Conditions) (bool, error) {
+// Recovered implements fault.Injector: a node that was started again has replayed its journal and found its peers; where a new
+// incarnation took its place, nothing lacks a copy any more.
+func (in *process) Recovered(ctx context.Context, l *fault.Life, c *fault.Conditions) (bool, error) {
 	if !l.Fault.Kills() {
 		fault.Observe(l, nodeTracks(in.nodes, in.timeline, in.start))
 		return true, nil
@@ -106,6 +111,9 @@ func (in *process) Recovered(_ context.Context, l *fault.Life, c *fault.Conditio
 		if !c.Nodes[id].Down && in.nodes.Node(id).Ready() != nil {
 			return false, nil
 		}
+	}
+	if l.Replaced {
+		return in.nodes.Whole(ctx)
 	}
 	return true, nil
 }
@@ -129,7 +137,11 @@ func (in *process) apply(ctx context.Context, c *fault.Conditions) error {
 			if err := in.refused[id]; err != nil {
 				return err
 			}
-			if err := in.nodes.Restart(id); err != nil {
+			again := in.nodes.Restart
+			if !in.plan.Journals() {
+				again = in.nodes.Replace
+			}
+			if err := again(id); err != nil {
 				err = fmt.Errorf("node %s: %w", in.t.NodeName(id), err)
 				if _, damaged := errors.AsType[*journal.Error](err); damaged {
 					in.refused[id] = err

@@ -15,10 +15,6 @@ import (
 const (
 	// faultPoll is how often, in virtual time, a step of a fault's life that is not done is tried again.
 	faultPoll = time.Millisecond
-	// faultPatience is after how long such a fault is given up.
-	faultPatience = 10 * time.Second
-	// replacedPatience is that where new incarnations get their data from the others, which takes as long as there is much of it.
-	replacedPatience = time.Hour
 )
 
 // simulated injects faults into a simulation: its fault.Injector.
@@ -35,11 +31,7 @@ type simulated struct {
 
 // injectSimulated plays the plan's faults in a simulation whose measuring starts at start; nil when there are none.
 func injectSimulated(p *plan.Plan, s *sim.Sim, start time.Duration) *simulated {
-	patience := faultPatience
-	if slices.ContainsFunc(faultsOf(p), func(f *fault.Fault) bool { return replaces(p, f) }) {
-		patience = replacedPatience
-	}
-	t := timeline(p, faultPoll, patience)
+	t := timeline(p, faultPoll, func(f *fault.Fault) bool { return replaces(p, f) })
 	if t == nil {
 		return nil
 	}
@@ -72,12 +64,9 @@ func keepsLogs(p *plan.Plan, f *fault.Fault) bool {
 	return f.Kind == fault.NodeShutdown || f.Kind == fault.IOError || restarts(p, f)
 }
 
-// replaces is true for faults whose targets, which have lost what they knew, are replaced by new incarnations: a container that is
-// killed is followed by another one, which the engine can take in wherever it was. A simulation whose nodes have logs for another
-// fault replaces none.
-func replaces(p *plan.Plan, f *fault.Fault) bool {
-	return f.Kind == fault.ContainerKill && !durable(p) && len(p.Engine.Replaceable(&p.Topology, p.Params)) == p.Topology.Nodes()
-}
+// replaces is true for faults whose targets, which have lost what they knew, are replaced by new incarnations. A simulation whose nodes
+// have logs for another fault replaces none.
+func replaces(p *plan.Plan, f *fault.Fault) bool { return !durable(p) && follows(p, f) }
 
 func faultsOf(p *plan.Plan) []*fault.Fault {
 	return fault.NewPlan(p.Run.Spec.Faults, &p.Topology, p.Seed()).Faults
@@ -92,7 +81,7 @@ func durable(p *plan.Plan) bool {
 func (in *simulated) Setup(_ context.Context, l *fault.Life) error {
 	l.Replaced = replaces(in.plan, l.Fault)
 	l.Lasting = l.Fault.Kills() && !keepsLogs(in.plan, l.Fault) && !l.Replaced
-	return nil
+	return bears(in.plan, l)
 }
 
 // Inject implements fault.Injector.

@@ -439,7 +439,18 @@ func TestVerdict(t *testing.T) {
 			in.Reports[1].Workers[0].Driver = &Driver{CPUMicroseconds: 900, MeasuredMicroseconds: 500, AllowanceMilliCPU: 2000}
 		}, "Invalid", ReasonDriverBound},
 		"node restarted": {func(in *Inputs) { in.After[2].Process = "q" }, "Invalid", ReasonNodeRestarted},
-		"node gone":      {func(in *Inputs) { in.After = in.After[:3] }, "Invalid", ReasonNodeRestarted},
+		"node replaced by a fault": {func(in *Inputs) {
+			node := in.After[2].Node
+			in.After[2].Process = "q"
+			in.Faults = []Fault{over(Fault{Name: "f", Kind: "containerKill", Restarted: []string{node}, Replaced: []string{node}})}
+			in.Reports[0].Incidents = []Incident{{Node: node, Reason: Reason{ReasonNodeRestarted, "another process"}}}
+		}, "Passed", ""},
+		"another node than a fault has replaced": {func(in *Inputs) {
+			in.After[2].Process = "q"
+			in.Faults = []Fault{{Name: "f", Kind: "containerKill", Restarted: []string{in.After[1].Node}, Replaced: []string{in.After[1].Node}}}
+			in.Faults[0] = over(in.Faults[0])
+		}, "Invalid", ReasonNodeRestarted},
+		"node gone": {func(in *Inputs) { in.After = in.After[:3] }, "Invalid", ReasonNodeRestarted},
 		"worker lost": {func(in *Inputs) {
 			in.Reports[0].Incidents = []Incident{{Reason: Reason{ReasonWorkerLost, "a worker in a stopped early"}}}
 		}, "Invalid", ReasonWorkerLost},
@@ -698,4 +709,10 @@ func TestWhereTellsOfElections(t *testing.T) {
 			t.Errorf("%q, want %q", got, tc.want)
 		}
 	}
+}
+
+// over is a fault that began and ended when it was to.
+func over(f Fault) Fault {
+	f.FromMicroseconds, f.InjectedMicroseconds, f.RecoveringMicroseconds, f.ToMicroseconds = new(int64), new(int64), new(int64), new(int64)
+	return f
 }

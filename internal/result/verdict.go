@@ -104,8 +104,12 @@ var invalidChecks = []func(*Document, *Inputs, *Report) []Reason{
 }
 
 func incidents(_ *Document, in *Inputs, r *Report) []Reason {
-	lost, away := map[string]bool{}, map[string]bool{} // by faults, as planned: for good or for a while
+	// By faults, as planned: gone for good, for a while, and followed by another process.
+	lost, away, replaced := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, f := range in.Faults {
+		for _, n := range f.Replaced {
+			replaced[n] = true
+		}
 		for _, n := range f.Lost {
 			lost[n] = true
 		}
@@ -115,7 +119,7 @@ func incidents(_ *Document, in *Inputs, r *Report) []Reason {
 	}
 	out := slices.Clone(in.Incidents)
 	for _, i := range r.Incidents {
-		planned := lost[i.Node] || away[i.Node] && i.Reason.Reason == ReasonConnectionLost
+		planned := lost[i.Node] || away[i.Node] && i.Reason.Reason == ReasonConnectionLost || replaced[i.Node] && i.Reason.Reason == ReasonNodeRestarted
 		if !planned {
 			out = append(out, i.Reason)
 		}
@@ -132,7 +136,7 @@ func incidents(_ *Document, in *Inputs, r *Report) []Reason {
 		case lost[b.Node]:
 		case a == nil:
 			out = append(out, Reason{ReasonNodeRestarted, b.Node + " did not answer after the run"})
-		case a.Process != b.Process || a.Incarnation != b.Incarnation:
+		case a.Process != b.Process && !replaced[b.Node] || a.Incarnation != b.Incarnation:
 			out = append(out, Reason{ReasonNodeRestarted, b.Node + " was started again during the run"})
 		}
 	}

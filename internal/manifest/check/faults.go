@@ -10,6 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/fault"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/plan"
+	"github.com/geobench/geobench/internal/protocol"
 )
 
 // faults: each can be injected here, while the run measures, into something that there is, and none contradicts another.
@@ -91,9 +92,15 @@ func (c *faultChecks) one(ps *Problems, path, kind string, f *v1alpha1.Fault) {
 	if len(*ps) > before {
 		return
 	}
-	if _, err := c.plan.Resolve(planned, nil); err != nil {
+	targets, err := c.plan.Resolve(planned, nil)
+	if err != nil {
 		field, message, _ := strings.Cut(err.Error(), ": ")
 		ps.add(path+"."+field, "", "%s", message)
+	} else if !planned.ByRole() && c.replaced(planned) {
+		e, p := c.engine()
+		if err := e.Bears(c.topology, p, targets.From); err != nil {
+			ps.add(field, f.Name, "fault %s: %s; narrow the target with regions or count, or set spec.durability of the database to Journal", f.Name, err)
+		}
 	}
 }
 
@@ -159,12 +166,12 @@ func (c *faultChecks) span(f *fault.Fault) (from, to time.Duration) {
 	return f.At, f.End()
 }
 
-// startsAgain tells whether the targets of a kill start again from their logs, where this is checked for.
+// startsAgain tells whether the targets of a kill start again from their logs, or are replaced, where this is checked for.
 func (c *faultChecks) startsAgain(f *fault.Fault) bool {
 	journal := c.db.Spec.Durability == v1alpha1.DurabilityJournal
 	switch f.Kind {
 	case fault.ContainerKill:
-		return journal
+		return journal || c.replaced(f)
 	case fault.NodeShutdown:
 		switch {
 		case c.Pods: // a journal lives as long as its pod, which only Chaos Mesh can stop without deleting it
@@ -175,6 +182,33 @@ func (c *faultChecks) startsAgain(f *fault.Fault) bool {
 		return true
 	}
 	return f.Kind == fault.IOError
+}
+
+// replaced tells whether new incarnations take the places of a fault's targets, which have lost what they knew. The simulator's nodes
+// have logs for all faults or for none.
+func (c *faultChecks) replaced(f *fault.Fault) bool {
+	if c.Pods || f.Kind != fault.ContainerKill || c.db.Spec.Durability == v1alpha1.DurabilityJournal {
+		return false
+	}
+	logs := func(f *fault.Fault) bool { return f.Kind == fault.NodeShutdown || f.Kind == fault.IOError }
+	if !c.RealTime && slices.ContainsFunc(c.plan.Faults, logs) {
+		return false
+	}
+	e, p := c.engine()
+	return e != nil && e.ReplacesAll(c.topology, p)
+}
+
+// engine is that of the database, with its parameters; nil where they are not right, or it is not Geobench's own.
+func (c *faultChecks) engine() (*protocol.Engine, protocol.Params) {
+	e, ok := c.Engines.Lookup(c.db.Spec.Engine.Name)
+	if !ok || c.db.Spec.External != nil || c.db.Spec.RunsPrograms() {
+		return nil, nil
+	}
+	p, errs := e.Resolve(c.db.Spec.Engine.Parameters)
+	if len(errs) > 0 || e.Accepts(c.topology, p) != nil {
+		return nil, nil
+	}
+	return e, p
 }
 
 // contradictions finds faults that overlap and cannot both be what they say.

@@ -1,0 +1,116 @@
+package local
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/result"
+)
+
+// replaced is a run over three regions of a database that replaces lost nodes, with faults.
+func replaced(engine, load string, faults ...string) string {
+	text := manifestOf("aws", []string{"us-east-1", "us-west-2", "eu-west-1"}, engine, load, 1)
+	text = strings.Replace(text, "objectives: [{metric: abortPPM, max: 0}]", "objectives: []", 1)
+	text = strings.Replace(text, "verify: [Invariants]", "verify: [Invariants, Convergence, Isolation]", 1)
+	return text + "  faults: [" + strings.Join(faults, ", ") + "]\n"
+}
+
+// kills are containers that are killed in one region after the other.
+func kills(n int, first, every time.Duration) (faults []string) {
+	for i := range n {
+		region := []string{"us-east-1", "us-west-2", "eu-west-1"}[i%3]
+		faults = append(faults, fmt.Sprintf("{name: kill-%d, at: %v, tolerance: 1m, containerKill: {target: {regions: [%s]}}}", i, first+time.Duration(i)*every, region))
+	}
+	return faults
+}
+
+// armed is the problem of kills that a busy machine has no time for: each waits until what was lost before is replaced.
+const armed = "it was in state Armed when the run ended"
+
+// In real time, nodes without journals are killed one after the other, twenty times, by which time each has lost all that it knew several
+// times, and is replaced: nothing that clients were told is lost, and every copy is complete.
+func TestRunReplacements(t *testing.T) {
+	for _, engine := range []string{"sdur", "spanner"} {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			text := replaced("{name: "+engine+", parameters: {"+map[string]string{"sdur": "", "spanner": "clockBound: 100ms, "}[engine]+"election: 200ms}}", "{clientsPerRegion: 10, thinkTime: 50ms, warmup: 1s, duration: 54s, requestTimeout: 5s}",
+				kills(20, 2*time.Second, 2500*time.Millisecond)...)
+			d, err := Run(t.Context(), planOf(t, text), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range d.Reasons {
+				if !ofBusyMachine(r.Reason) && !strings.Contains(r.Message, armed) {
+					t.Errorf("%+v", r)
+				}
+			}
+			if len(d.Checks) < 3 || strings.Contains(fmt.Sprint(d.Checks), "left out") {
+				t.Errorf("checks %+v", d.Checks)
+			}
+			longest, left := int64(0), 0
+			for _, f := range d.Faults {
+				if f.Problem == armed {
+					left++
+					continue
+				}
+				if f.Lasting || len(f.Replaced) != 1 || f.ToMicroseconds == nil || f.Problem != "" {
+					t.Fatalf("%+v", f)
+				}
+				longest = max(longest, *f.ToMicroseconds-*f.RecoveringMicroseconds)
+			}
+			if left > 15 {
+				t.Errorf("%d kills were left", left)
+			}
+			t.Logf("%d kills; %d committed; at most %v to full strength", len(d.Faults)-left, d.Summary.Committed, time.Duration(longest)*time.Microsecond)
+		})
+	}
+}
+
+// More losses at once than the database bears are no fault that it is asked to recover from, be it that only the run can tell whom a
+// fault hits: it says why, and hits nobody.
+func TestTooManyLosses(t *testing.T) {
+	t.Parallel()
+	load := "{clientsPerRegion: 5, thinkTime: 100ms, warmup: 1s, duration: 14s, requestTimeout: 2s}"
+	text := replaced("{name: sdur}", load, "{name: f, at: 1s, containerKill: {target: {role: coordinator, regions: [us-east-1, us-west-2]}}}")
+	for driver, d := range map[string]*result.Document{"simulate": simulate(t, text), "run": run(t, text)} {
+		f := d.Faults[0]
+		if d.Verdict != v1alpha1.VerdictInvalid || !strings.Contains(f.Problem, "have lost what they knew together; engine sdur replaces one node at a time") {
+			t.Errorf("%s: %s %+v: %+v", driver, d.Verdict, d.Reasons, f)
+		}
+		if len(f.Replaced)+len(f.Lost) > 0 || d.Summary.Committed == 0 {
+			t.Errorf("%s: %+v", driver, f)
+		}
+	}
+}
+
+// A loss that comes before the last one is replaced waits for that.
+func TestLossesWait(t *testing.T) {
+	load := "{clientsPerRegion: 5, thinkTime: 100ms, warmup: 1s, duration: 14s, requestTimeout: 2s}"
+	text := replaced("{name: spanner}", load, kills(2, 2*time.Second, 100*time.Millisecond)...)
+	for driver, d := range map[string]*result.Document{"simulate": simulate(t, text), "run": run(t, text)} {
+		a, b := d.Faults[0], d.Faults[1]
+		if v := a.Availability; v == nil || v.RPPM >= 950_000 || v.Failed == 0 {
+			t.Errorf("%s: %+v", driver, v)
+		}
+		if a.ToMicroseconds == nil || b.FromMicroseconds == nil || *b.FromMicroseconds < *a.ToMicroseconds || b.ToMicroseconds == nil || len(b.Replaced) != 1 {
+			t.Errorf("%s: %+v %+v", driver, a, b)
+		}
+		for _, r := range d.Reasons {
+			if !ofBusyMachine(r.Reason) {
+				t.Errorf("%s: %+v", driver, r)
+			}
+		}
+	}
+}
+
+func run(t *testing.T, text string) *result.Document {
+	t.Helper()
+	d, err := Run(t.Context(), planOf(t, text), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
