@@ -138,7 +138,11 @@ func TestOneJudge(t *testing.T) {
 				if d.Simulated != f.Simulated || d.Emulation != f.Emulation || (d.Machine == nil) != f.Simulated {
 					t.Errorf("%s: simulated %v, emulation %s, machine %v", place, d.Simulated, d.Emulation, d.Machine)
 				}
-				d.Simulated, d.Emulation, d.Machine, d.Process = false, "", nil, nil
+				// A simulator counts what nodes did that have ended.
+				if lost := f.Timeline != nil; (d.Uncounted != nil) != (lost && !f.Simulated) {
+					t.Errorf("%s: uncounted are %v", place, d.Uncounted)
+				}
+				d.Simulated, d.Emulation, d.Machine, d.Process, d.Uncounted = false, "", nil, nil, nil
 				text, err := json.MarshalIndent(d, "", " ")
 				if err != nil {
 					t.Fatal(err)
