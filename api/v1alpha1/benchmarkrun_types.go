@@ -212,6 +212,13 @@ type SmallBank struct {
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	DependentPercent int32 `json:"dependentPercent,omitempty"`
+	// PaddingBytes is by how much the arguments of each transaction, lookups included, and its result are longer than what they say, in
+	// bytes: what a system's messages carry besides, such as keys, values and marks of where a transaction has been. It travels wherever
+	// the arguments and the result do. Geobench's own engines alone can carry it.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=10000
+	// +optional
+	PaddingBytes int32 `json:"paddingBytes,omitempty"`
 	// MixPhases are mixes that follow each other in equal parts of the measured time, in the place of mix. Warm-ups have the
 	// first.
 	// +listType=atomic

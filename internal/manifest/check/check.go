@@ -756,6 +756,10 @@ func (r *benchmarkRun) target(ps *Problems) {
 	if c := r.Spec.Load.Coordinator; c != "" && (r.db.Spec.RunsPrograms() || r.db.Spec.External != nil) {
 		ps.add("spec.load.coordinator", string(c), "clients choose among the nodes of Geobench's own engines; those of GeoDatabase %s have the connections that it gives them: leave coordinator out", r.db.Name)
 	}
+	if sb := r.Spec.Workload.SmallBank; sb != nil && sb.PaddingBytes > 0 && (r.db.Spec.RunsPrograms() || r.db.Spec.External != nil) {
+		ps.add("spec.workload.smallbank.paddingBytes", strconv.Itoa(int(sb.PaddingBytes)), "messages of Geobench's own engines alone can be padded, and GeoDatabase %s has messages of its own: leave paddingBytes out, or name a database with one of the engines %s",
+			r.db.Name, list(r.Engines.Names()))
+	}
 	if !r.db.Spec.RunsPrograms() && (r.db.Spec.External == nil || !r.Pods) || len(Database(r.db, nil, r.Abilities)) > 0 {
 		return
 	}

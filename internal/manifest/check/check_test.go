@@ -317,6 +317,23 @@ func TestDependentSQL(t *testing.T) {
 	}
 }
 
+// What a database of another kind sends is its own.
+func TestPaddingElsewhere(t *testing.T) {
+	run := &v1alpha1.BenchmarkRun{}
+	run.Spec.Workload.SmallBank = &v1alpha1.SmallBank{Customers: 1000, Mix: v1alpha1.SmallBankMix{Balance: 100}, PaddingBytes: 5}
+	elsewhere := database(func(s *v1alpha1.GeoDatabaseSpec) {
+		s.Engine = v1alpha1.Engine{Name: "postgres"}
+		s.Pods = &v1alpha1.Pods{Program: v1alpha1.Program{Image: "localhost/postgres:1", Ports: []v1alpha1.PodPort{{Name: "sql", Port: 5432}}},
+			Client: &v1alpha1.PodsClient{ProgramClient: v1alpha1.ProgramClient{Region: s.Regions[0].Name}, SecretRef: v1alpha1.LocalReference{Name: "login"}}}
+	})
+	if ps := check.Run(run, elsewhere, abilities()); len(ps) != 1 || !strings.Contains(ps.Error(), "spec.workload.smallbank.paddingBytes: 5: messages of Geobench's own engines alone") {
+		t.Errorf("%d problems: %s", len(ps), ps)
+	}
+	if ps := check.Run(run, database(func(*v1alpha1.GeoDatabaseSpec) {}), abilities()); strings.Contains(ps.Error(), "paddingBytes") {
+		t.Errorf("an engine's messages: %s", ps)
+	}
+}
+
 // A vendor's database is deployed by a cluster, measured there where clients of it are built in, and refused by who has no containers.
 func TestDeployedOnly(t *testing.T) {
 	named := func(parameters map[string]string) *v1alpha1.GeoDatabase {

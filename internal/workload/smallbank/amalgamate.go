@@ -8,7 +8,7 @@ import (
 )
 
 // amalgamate moves all money of customer id1 to the checking account of customer id2.
-var amalgamate = &txn.Procedure{
+var amalgamate = padded(twoIDs, &txn.Procedure{
 	ID:   procAmalgamate,
 	Name: "amalgamate",
 	Declare: func(args []byte, f *txn.Footprint) error {
@@ -43,7 +43,7 @@ var amalgamate = &txn.Procedure{
 		c.Put(toKey, encodeAmount(to+from+savings))
 		return nil, nil
 	},
-}
+})
 
 // amalgamateKeys returns checking(id1), savings(id1) and checking(id2), in one piece of memory.
 func amalgamateKeys(args []byte) (from, savings, to txn.Key) {

@@ -3,7 +3,7 @@ package smallbank
 import "github.com/geobench/geobench/internal/txn"
 
 // balance returns checking(id1) + savings(id2).
-var balance = &txn.Procedure{
+var balance = padded(twoIDs, &txn.Procedure{
 	ID:   procBalance,
 	Name: "balance", ReadOnly: true,
 	Declare: declarePair(twoIDs, txn.Read, txn.Read),
@@ -14,4 +14,4 @@ var balance = &txn.Procedure{
 		}
 		return encodeAmount(checking + savings), nil
 	},
-}
+})

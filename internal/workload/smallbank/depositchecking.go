@@ -4,7 +4,7 @@ import "github.com/geobench/geobench/internal/txn"
 
 // depositChecking adds the amount to checking(id1). It also reads savings(id2), so that the work of a transaction does
 // not depend on how far it reaches.
-var depositChecking = &txn.Procedure{
+var depositChecking = padded(twoIDsAndAmount, &txn.Procedure{
 	ID:      procDepositChecking,
 	Name:    "depositChecking",
 	Declare: declarePair(twoIDsAndAmount, txn.ReadWrite, txn.Read),
@@ -16,4 +16,4 @@ var depositChecking = &txn.Procedure{
 		c.Put(key, encodeAmount(checking+argAmount(args)))
 		return nil, nil
 	},
-}
+})

@@ -51,6 +51,7 @@ type generator struct {
 	procs              [numTypes]*txn.Procedure
 	wholes             [numTypes]*txn.Procedure // dependent transactions
 	slab               workload.Slab
+	padding            []byte // of arguments
 }
 
 // NewGenerator makes the transactions of the clients of one load generator.
@@ -65,6 +66,7 @@ func (s *SmallBank) NewGenerator(c workload.GeneratorConfig) workload.Generator 
 		mixes:   workload.NewMixes(c.Measured, s.mixes...),
 		mixed:   make([]workload.Count, len(s.mixes)*(numTypes-typeBalance)),
 		clients: make([]client, c.Clients),
+		padding: make([]byte, s.spec.PaddingBytes),
 		unknown: map[txn.ID]client{},
 		procs: [numTypes]*txn.Procedure{typeLookup: lookup, typeBalance: balance, typeWriteCheck: writeCheck,
 			typeDepositChecking: depositChecking, typeTransactSavings: transactSavings, typeAmalgamate: amalgamate},
@@ -103,7 +105,7 @@ func (g *generator) Next(i int, elapsed time.Duration, t *txn.Transaction) workl
 		b := appendArgs(g.args(twoIDsAndAmount), uint64(c.id1), uint64(c.id2))
 		args = binary.BigEndian.AppendUint64(b, uint64(int64(c.amount)))
 	}
-	procs[r.Type].Call(t, args)
+	procs[r.Type].Call(t, append(args, g.padding...))
 	r.Class = g.place.Class(t.Accesses)
 	if c.final && elapsed >= 0 {
 		first, _ := g.place.Locate(uint64(c.id1))
@@ -136,8 +138,16 @@ func (g *generator) dependentArgs(c *client) []byte {
 	return b
 }
 
-// args returns room for n bytes of arguments, which procedures keep no reference to.
-func (g *generator) args(n int) []byte { return g.slab.Room(n, 1024) }
+// args returns room for n bytes of arguments and their padding, which procedures keep no reference to.
+func (g *generator) args(n int) []byte {
+	n += len(g.padding)
+	return g.slab.Room(n, max(1024, 4*n))
+}
+
+// unpadded is the result of a procedure without its padding.
+func (g *generator) unpadded(result []byte) []byte {
+	return result[:max(0, len(result)-len(g.padding))]
+}
 
 // target is the region whose data a single-home transaction that begins now works on.
 func (g *generator) target(elapsed time.Duration) geo.Region {
@@ -251,7 +261,7 @@ func (g *generator) Done(i int, o txn.Outcome) {
 		return
 	}
 	if c.final {
-		g.add(c.committed(o.Result))
+		g.add(c.committed(g.unpadded(o.Result)))
 		*c = client{}
 		return
 	}
@@ -260,7 +270,7 @@ func (g *generator) Done(i int, o txn.Outcome) {
 	if c.phase == 1 {
 		want = c.id2
 	}
-	if id, ok := decodeAmount(o.Result); !ok || id != int64(want) {
+	if id, ok := decodeAmount(g.unpadded(o.Result)); !ok || id != int64(want) {
 		g.wrong++
 		*c = client{}
 		return
@@ -278,7 +288,7 @@ func (g *generator) Late(o txn.Outcome) {
 	e := c.effect()
 	g.add(workload.Interval{Low: -e.Low, High: -e.High})
 	if o.Status == txn.Committed {
-		g.add(c.committed(o.Result))
+		g.add(c.committed(g.unpadded(o.Result)))
 	}
 }
 

@@ -4,6 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/txn"
@@ -61,10 +64,50 @@ func TestKnobs(t *testing.T) {
 
 // Dependent transactions move money as phases do, and none is lost.
 func TestDependentSuite(t *testing.T) {
-	c := workloadtest.Bind(t, New, v1alpha1.SmallBank{Customers: 1000, Mix: paperMix, MultiHomePercent: 50, MultiPartitionPercent: 50, DependentPercent: 60},
+	c := workloadtest.Bind(t, New, v1alpha1.SmallBank{Customers: 1000, Mix: paperMix, MultiHomePercent: 50, MultiPartitionPercent: 50, DependentPercent: 60, PaddingBytes: 40},
 		topology(3, 2), Procedures())
 	workloadtest.Ledger(t, c, 5000, "amalgamate lost", "amalgamate doubled", "amalgamate invented")
 	workloadtest.Streams(t, c, 1000)
+}
+
+// Padding travels with the arguments of all phases and comes back behind their results, and changes nothing else.
+func TestPadding(t *testing.T) {
+	const padding = 250
+	plain := v1alpha1.SmallBank{Customers: 1000, Mix: paperMix, MultiHomePercent: 50, MultiPartitionPercent: 50, DependentPercent: 30}
+	padded := plain
+	padded.PaddingBytes = padding
+	type phase struct {
+		Proc         txn.ProcID
+		Args, Result []byte
+		Ledger       workload.Interval
+	}
+	play := func(spec v1alpha1.SmallBank) (phases []phase) {
+		s := newSmallBank(t, spec, topology(2, 2))
+		db, g := loaded(t, s), s.NewGenerator(workload.GeneratorConfig{Clients: 1, Measured: time.Second})
+		for i := range 2000 {
+			tx := &txn.Transaction{ID: txn.MakeID(1, uint64(i+1))}
+			g.Next(0, 0, tx)
+			o := db.Run(tx)
+			g.Done(0, o)
+			phases = append(phases, phase{tx.Proc, tx.Args, o.Result, g.Ledger()[ledgerTotal]})
+		}
+		return phases
+	}
+	want, seen := play(plain), map[txn.ProcID]bool{}
+	for i, got := range play(padded) {
+		args, result := len(got.Args)-padding, len(got.Result)-padding
+		if args < 0 || result < 0 {
+			t.Fatalf("phase %d, procedure %d: %d bytes of arguments and %d of a result are no %d bytes of padding", i, got.Proc, len(got.Args), len(got.Result), padding)
+		}
+		got.Args, got.Result = got.Args[:args], got.Result[:result]
+		if diff := cmp.Diff(want[i], got, cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("phase %d without its padding (-plain +padded):\n%s", i, diff)
+		}
+		seen[got.Proc] = true
+	}
+	if len(seen) != len(Procedures()) {
+		t.Errorf("%d of %d procedures were called", len(seen), len(Procedures()))
+	}
 }
 
 // Mixes follow each other over the measured time, and a warm-up has the first.

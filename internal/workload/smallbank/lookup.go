@@ -3,7 +3,7 @@ package smallbank
 import "github.com/geobench/geobench/internal/txn"
 
 // lookup is a helper phase: it returns the id (8 bytes) of the customer whose padded name is the argument.
-var lookup = &txn.Procedure{
+var lookup = padded(nameSize, &txn.Procedure{
 	ID:   procLookup,
 	Name: "lookup", ReadOnly: true,
 	Declare: func(args []byte, f *txn.Footprint) error {
@@ -17,4 +17,4 @@ var lookup = &txn.Procedure{
 	Run: func(c txn.Ctx, args []byte) ([]byte, error) {
 		return txn.GetRow(c, txn.StringKey(tableAccount, string(args)), rowSize, abortNoCustomer)
 	},
-}
+})

@@ -48,6 +48,21 @@ const (
 	twoIDsAndAmount = 24
 )
 
+// padded makes p, whose arguments have size bytes, take any number of bytes behind them, which mean nothing, and return as many behind its result:
+// see SmallBank.PaddingBytes.
+func padded(size int, p *txn.Procedure) *txn.Procedure {
+	declare, run := p.Declare, p.Run
+	p.Declare = func(args []byte, f *txn.Footprint) error { return declare(args[:min(size, len(args))], f) }
+	p.Run = func(c txn.Ctx, args []byte) ([]byte, error) {
+		result, err := run(c, args[:size])
+		if err != nil || len(args) == size {
+			return result, err
+		}
+		return append(result[:len(result):len(result)], args[size:]...), nil
+	}
+	return p
+}
+
 func appendArgs(b []byte, id1, id2 uint64) []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(b, id1), id2)
 }

@@ -43,6 +43,9 @@ const (
 // maxInitial is the largest initial balance; the smallest is 1 (SmallBank on Detock, listing 5).
 const maxInitial = 10000
 
+// maxPadding is the most that paddingBytes may be, in bytes.
+const maxPadding = 10000
+
 // rowsPerCustomer are the name, checking and savings.
 const rowsPerCustomer = 3
 
@@ -81,6 +84,8 @@ func New(spec v1alpha1.SmallBank, seed uint64, t *geo.Topology) (*SmallBank, err
 		return nil, fmt.Errorf(field+"hotPercent: %d is not between 0 and 100", spec.HotPercent)
 	case spec.DependentPercent < 0 || spec.DependentPercent > 100:
 		return nil, fmt.Errorf(field+"dependentPercent: %d is not between 0 and 100", spec.DependentPercent)
+	case spec.PaddingBytes < 0 || spec.PaddingBytes > maxPadding:
+		return nil, fmt.Errorf(field+"paddingBytes: %d is not between 0 and %d (bytes)", spec.PaddingBytes, maxPadding)
 	case spec.ForeignSingleHomePercent > 0 && len(spec.Sunflower) > 0:
 		return nil, fmt.Errorf(field+"foreignSingleHomePercent: %d, but sunflower says already whose data single-home transactions use: leave one of them out", spec.ForeignSingleHomePercent)
 	}

@@ -357,6 +357,7 @@ func TestNewRefuses(t *testing.T) {
 		"too few customers": {func(s *v1alpha1.SmallBank) { s.Customers = 3 }, 2, "customers: 3 customers leave"},
 		"multi-home alone":  {func(s *v1alpha1.SmallBank) { s.MultiHomePercent = 1 }, 1, "multiHomePercent: 1 needs two regions"},
 		"sunflower region":  {func(s *v1alpha1.SmallBank) { s.Sunflower = []v1alpha1.SunflowerTarget{{Region: "x"}} }, 2, `sunflower[0].region: "x" is not one of [a b]`},
+		"padding":           {func(s *v1alpha1.SmallBank) { s.PaddingBytes = -1 }, 2, "paddingBytes: -1 is not between 0 and 10000 (bytes)"},
 		"hot skew":          {func(s *v1alpha1.SmallBank) { s.HotSkew = "Rank" }, 2, `hotSkew: "Rank" is not one of [Share Range]`},
 		"mix of a phase":    {func(s *v1alpha1.SmallBank) { s.MixPhases = []v1alpha1.SmallBankMix{paperMix, {Balance: 9}} }, 2, "mixPhases[1]: the shares sum to 9"},
 		"dependent":         {func(s *v1alpha1.SmallBank) { s.DependentPercent = 101 }, 2, "dependentPercent: 101 is not between 0 and 100"},

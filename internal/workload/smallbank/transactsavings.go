@@ -4,7 +4,7 @@ import "github.com/geobench/geobench/internal/txn"
 
 // transactSavings adds the amount, which may be negative, to savings(id2). It also reads checking(id1), so that the
 // work of a transaction does not depend on how far it reaches.
-var transactSavings = &txn.Procedure{
+var transactSavings = padded(twoIDsAndAmount, &txn.Procedure{
 	ID:      procTransactSavings,
 	Name:    "transactSavings",
 	Declare: declarePair(twoIDsAndAmount, txn.Read, txn.ReadWrite),
@@ -16,4 +16,4 @@ var transactSavings = &txn.Procedure{
 		c.Put(key, encodeAmount(savings+argAmount(args)))
 		return nil, nil
 	},
-}
+})

@@ -7,7 +7,7 @@ const overdraftPenalty = 1
 
 // writeCheck takes a check from checking(id1): amount, or amount + 1 when checking(id1) + savings(id2) < amount. It
 // returns the change of the balance, which only the database knows.
-var writeCheck = &txn.Procedure{
+var writeCheck = padded(twoIDsAndAmount, &txn.Procedure{
 	ID:      procWriteCheck,
 	Name:    "writeCheck",
 	Declare: declarePair(twoIDsAndAmount, txn.ReadWrite, txn.Read),
@@ -23,4 +23,4 @@ var writeCheck = &txn.Procedure{
 		c.Put(key, encodeAmount(checking+delta))
 		return encodeAmount(delta), nil
 	},
-}
+})
