@@ -305,6 +305,23 @@ type SunflowerTarget struct {
 	HitPercent int32 `json:"hitPercent"`
 }
 
+// HomeRanks is the order in which a region's clients take other regions for near.
+type HomeRanks struct {
+	// Region of the clients.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=24
+	// +required
+	Region string `json:"region"`
+	// Others are all other regions that rows call home, the nearest first.
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=31
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=24
+	// +required
+	Others []string `json:"others"`
+}
+
 // RMW reads and writes random records.
 //
 // +kubebuilder:validation:XValidation:rule="self.writesPerTransaction <= self.recordsPerTransaction",messageExpression="'writesPerTransaction %d is more than recordsPerTransaction (%d): a transaction can write at most the records that it touches'.format([self.writesPerTransaction, self.recordsPerTransaction])",fieldPath=".writesPerTransaction"
@@ -354,6 +371,14 @@ type RMW struct {
 	// +kubebuilder:validation:Maximum=1000
 	// +optional
 	OtherHomesThetaPercent *int32 `json:"otherHomesThetaPercent,omitempty"`
+	// OtherHomesRanks are the orders by which otherHomesThetaPercent knows what is near, in the place of the declared round trips: one for
+	// each region that rows call home.
+	// +listType=map
+	// +listMapKey=region
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=32
+	// +optional
+	OtherHomesRanks []HomeRanks `json:"otherHomesRanks,omitempty"`
 	// MultiPartitionPercent is the share of transactions that touch records of different partitions.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100

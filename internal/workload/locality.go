@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/geo"
 )
 
@@ -21,7 +22,10 @@ type Locality struct {
 	// OtherHomesThetaPercent, if it is set, draws the homes beside the client's by how near they are: the k-th nearest region in
 	// proportion to 1 / k^theta, by round trips and, where these are equal, in the order of the regions. It is theta in hundredths. Without it
 	// each is drawn as often as the others.
-	OtherHomesThetaPercent      *int32
+	OtherHomesThetaPercent *int32
+	// OtherHomesRanks, if there are any, say what is near in the place of round trips: of each region that rows call home all the others, the
+	// nearest first.
+	OtherHomesRanks             []v1alpha1.HomeRanks
 	MultiPartitionPercent       int32
 	PartitionsPerMultiPartition int32
 	// ForeignSingleHomePercent, in percent, of those that touch one home touch another one than the client's, each as often as the
@@ -68,7 +72,7 @@ func (l Locality) Validate(t *geo.Topology, field string) error {
 		return fmt.Errorf("%s.homesThetaPercent: %d is not between 0 and 1000", field, *l.HomesThetaPercent)
 	case l.OtherHomesThetaPercent != nil && (*l.OtherHomesThetaPercent < 0 || *l.OtherHomesThetaPercent > 1000):
 		return fmt.Errorf("%s.otherHomesThetaPercent: %d is not between 0 and 1000", field, *l.OtherHomesThetaPercent)
-	case l.OtherHomesThetaPercent != nil && t.Links != nil && regions > 1 && t.LongestRTT() == 0:
+	case l.OtherHomesThetaPercent != nil && len(l.OtherHomesRanks) == 0 && t.Links != nil && regions > 1 && t.LongestRTT() == 0:
 		return fmt.Errorf("%s.otherHomesThetaPercent: %d needs to know which regions are near, and no round trips are declared; leave it out", field, *l.OtherHomesThetaPercent)
 	case l.MultiPartitionPercent > 0 && partitions < 2:
 		return fmt.Errorf("%s.multiPartitionPercent: %d needs two partitions per region, the database has one; make it 0", field, l.MultiPartitionPercent)
@@ -80,6 +84,37 @@ func (l Locality) Validate(t *geo.Topology, field string) error {
 		return fmt.Errorf("%s.homesPerMultiHome: %d is not between 2 and the number of regions (%d)", field, homes, regions)
 	case l.MultiPartitionPercent > 0 && (parts < 2 || parts > partitions):
 		return fmt.Errorf("%s.partitionsPerMultiPartition: %d is not between 2 and partitionsPerRegion (%d)", field, parts, partitions)
+	}
+	return l.validateRanks(t, field+".otherHomesRanks")
+}
+
+// validateRanks checks that the ranks, which field holds, are of each home all the others.
+func (l Locality) validateRanks(t *geo.Topology, field string) error {
+	if len(l.OtherHomesRanks) == 0 {
+		return nil
+	}
+	if l.OtherHomesThetaPercent == nil {
+		return fmt.Errorf("%s: %d orders, and otherHomesThetaPercent, which draws by them, is not set; set it, or leave them out", field, len(l.OtherHomesRanks))
+	}
+	homes := t.Regions[:t.Placement().Regions]
+	for i, r := range l.OtherHomesRanks {
+		if !slices.Contains(homes, r.Region) {
+			return fmt.Errorf("%s[%d].region: no row calls %s home; take one of %v", field, i, r.Region, homes)
+		}
+		if got, want := slices.Sorted(slices.Values(append(slices.Clone(r.Others), r.Region))), slices.Sorted(slices.Values(homes)); !slices.Equal(got, want) {
+			return fmt.Errorf("%s[%d].others: %v are not all regions that rows call home but %s, each once; these are %v", field, i, r.Others, r.Region, homes)
+		}
+	}
+	for _, home := range homes {
+		n := 0
+		for _, r := range l.OtherHomesRanks {
+			if r.Region == home {
+				n++
+			}
+		}
+		if n != 1 {
+			return fmt.Errorf("%s: %d orders for %s; each region that rows call home has one", field, n, home)
+		}
 	}
 	return nil
 }
@@ -116,13 +151,24 @@ func NewCells(l Locality, t *geo.Topology, rng *rand.Rand) *Cells {
 	if l.OtherHomesThetaPercent != nil {
 		c.nearer = NewZipf(float64(*l.OtherHomesThetaPercent) / 100)
 		for home := range c.regions {
-			c.ranks = append(c.ranks, byDistance(t, home, c.regions))
+			c.ranks = append(c.ranks, l.nearest(t, home, c.regions))
 		}
 	}
 	return c
 }
 
-// byDistance returns the regions but home, the nearest first.
+// nearest returns the regions but home, the nearest first.
+func (l Locality) nearest(t *geo.Topology, home, regions int) (others []int) {
+	if i := slices.IndexFunc(l.OtherHomesRanks, func(r v1alpha1.HomeRanks) bool { return r.Region == t.Regions[home] }); i >= 0 {
+		for _, name := range l.OtherHomesRanks[i].Others {
+			others = append(others, slices.Index(t.Regions, name))
+		}
+		return others
+	}
+	return byDistance(t, home, regions)
+}
+
+// byDistance returns the regions but home, those of the shortest round trips first.
 func byDistance(t *geo.Topology, home, regions int) []int {
 	var others []int
 	for r := range regions {

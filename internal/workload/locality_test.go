@@ -4,9 +4,11 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/geo"
 )
 
@@ -83,6 +85,15 @@ func TestCellsDrawTheNumberOfHomes(t *testing.T) {
 	}
 }
 
+// ranks are orders of regions, each the clients' region and the others.
+func ranks(orders ...string) (out []v1alpha1.HomeRanks) {
+	for _, o := range orders {
+		f := strings.Fields(o)
+		out = append(out, v1alpha1.HomeRanks{Region: f[0], Others: f[1:]})
+	}
+	return out
+}
+
 func TestLocalityIsRefused(t *testing.T) {
 	two := &geo.Topology{Regions: []string{"a", "b"}, Partitions: 2, Replicas: 1}
 	one := &geo.Topology{Regions: []string{"a"}, Partitions: 1, Replicas: 1}
@@ -97,6 +108,10 @@ func TestLocalityIsRefused(t *testing.T) {
 		{two, Locality{MultiHomePercent: 1, HomesPerMultiHome: 3}, "w.homesPerMultiHome: 3 is not between 2 and the number of regions (2)"},
 		{two, Locality{MultiHomePercent: 1, HomesThetaPercent: new(int32(1001))}, "w.homesThetaPercent: 1001 is not between 0 and 1000"},
 		{two, Locality{MultiHomePercent: 1, OtherHomesThetaPercent: new(int32(-1))}, "w.otherHomesThetaPercent: -1 is not between 0 and 1000"},
+		{two, Locality{MultiHomePercent: 1, OtherHomesRanks: ranks("a b", "b a")}, "w.otherHomesRanks: 2 orders, and otherHomesThetaPercent, which draws by them, is not set; set it, or leave them out"},
+		{two, Locality{MultiHomePercent: 1, OtherHomesThetaPercent: new(int32(100)), OtherHomesRanks: ranks("a b", "c a")}, "w.otherHomesRanks[1].region: no row calls c home; take one of [a b]"},
+		{two, Locality{MultiHomePercent: 1, OtherHomesThetaPercent: new(int32(100)), OtherHomesRanks: ranks("a b", "b c")}, "w.otherHomesRanks[1].others: [c] are not all regions that rows call home but b, each once; these are [a b]"},
+		{two, Locality{MultiHomePercent: 1, OtherHomesThetaPercent: new(int32(100)), OtherHomesRanks: ranks("a b")}, "w.otherHomesRanks: 0 orders for b; each region that rows call home has one"},
 		{real, Locality{MultiHomePercent: 1, OtherHomesThetaPercent: new(int32(100))}, "w.otherHomesThetaPercent: 100 needs to know which regions are near, and no round trips are declared; leave it out"},
 		{two, Locality{MultiHomePercent: 1, HomesThetaPercent: new(int32(260))}, "w.count: 1 items cannot lie in 2 homes and 1 partitions; make it at least 2"},
 		{two, Locality{MultiPartitionPercent: 1, PartitionsPerMultiPartition: 1}, "w.partitionsPerMultiPartition: 1 is not between 2 and partitionsPerRegion (2)"},
@@ -127,18 +142,30 @@ func TestNearHomesAreDrawnMore(t *testing.T) {
 		}
 	}
 	const draws = 60_000
-	cells := NewCells(Locality{MultiHomePercent: 100, OtherHomesThetaPercent: new(int32(100))}, top, rand.New(rand.NewPCG(1, 2)))
-	var drawn [4]int
-	for range draws {
-		cells.Draw(0)
-		if cells.Homes() != 2 || cells.Of(0).Home != 0 {
-			t.Fatalf("%d homes, the first %d", cells.Homes(), cells.Of(0).Home)
+	for name, c := range map[string]struct {
+		ranks []v1alpha1.HomeRanks
+		want  [4]float64
+	}{
+		"by round trips": {nil, [4]float64{0, 2. / 11, 6. / 11, 3. / 11}},
+		"by ranks":       {ranks("b a c d", "a d b c", "d a b c", "c a b d"), [4]float64{0, 3. / 11, 2. / 11, 6. / 11}},
+	} {
+		l := Locality{MultiHomePercent: 100, OtherHomesThetaPercent: new(int32(100)), OtherHomesRanks: c.ranks}
+		if err := l.Validate(top, "w"); err != nil {
+			t.Fatal(err)
 		}
-		drawn[cells.Of(1).Home]++
-	}
-	for region, share := range [4]float64{0, 2. / 11, 6. / 11, 3. / 11} {
-		if got := float64(drawn[region]) / draws; math.Abs(got-share) > 0.01 {
-			t.Errorf("region %d is drawn %.3f of the time, want %.3f", region, got, share)
+		cells := NewCells(l, top, rand.New(rand.NewPCG(1, 2)))
+		var drawn [4]int
+		for range draws {
+			cells.Draw(0)
+			if cells.Homes() != 2 || cells.Of(0).Home != 0 {
+				t.Fatalf("%d homes, the first %d", cells.Homes(), cells.Of(0).Home)
+			}
+			drawn[cells.Of(1).Home]++
+		}
+		for region, share := range c.want {
+			if got := float64(drawn[region]) / draws; math.Abs(got-share) > 0.01 {
+				t.Errorf("%s: region %d is drawn %.3f of the time, want %.3f", name, region, got, share)
+			}
 		}
 	}
 }

@@ -156,7 +156,7 @@ func check(spec *v1alpha1.RMW, field string, t *geo.Topology) error {
 }
 
 func locality(s *v1alpha1.RMW) workload.Locality {
-	return workload.Locality{MultiHomePercent: s.MultiHomePercent, HomesPerMultiHome: s.HomesPerMultiHome, OtherHomesThetaPercent: s.OtherHomesThetaPercent,
+	return workload.Locality{MultiHomePercent: s.MultiHomePercent, HomesPerMultiHome: s.HomesPerMultiHome, OtherHomesThetaPercent: s.OtherHomesThetaPercent, OtherHomesRanks: s.OtherHomesRanks,
 		MultiPartitionPercent: s.MultiPartitionPercent, PartitionsPerMultiPartition: s.PartitionsPerMultiPartition,
 		ForeignSingleHomePercent: s.ForeignSingleHomePercent}
 }
