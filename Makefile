@@ -92,6 +92,10 @@ e2e-baseline: ## Play experiments/smallbank-cluster on the local node and compar
 test-oceanbase: ## Hold the clients of OceanBase to the contract on seekdb, the vendor's server of the same kernel (Python with pip; installs 54 MB from PyPI; 1 min)
 	GEOBENCH_SEEKDB="$$(hack/seekdb.sh | tail -1)" go test -count 1 -run 'OceanBase' ./internal/target/mysql
 
+.PHONY: e2e-loss
+e2e-loss: ## Play experiments/smallbank-cluster/packet-loss.yaml on the local node, 1% of packets lost by sidecars, beside the simulator (8 min)
+	GEOBENCH_E2E_LOSS=1 hack/e2e.sh "$(IMAGE)" -run 'TestPacketLoss'
+
 .PHONY: fuzz
 fuzz: ## Fuzz each target for FUZZTIME (default 20s)
 	hack/fuzz.sh "$(or $(FUZZTIME),20s)"

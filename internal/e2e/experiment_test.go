@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -73,27 +74,17 @@ func TestExperiment(t *testing.T) {
 	ctx := within(t, 20*time.Minute)
 	killed := false
 	most := 0
-	c.eventually(t, ctx, "the experiment is completed", func() (bool, error) {
-		if err := c.Get(ctx, types.NamespacedName{Namespace: c.namespace, Name: e.Name}, e); err != nil {
-			return false, err
-		}
+	e = c.completed(t, ctx, e.Name, func(e *v1alpha1.Experiment) error {
 		databases := &v1alpha1.GeoDatabaseList{}
 		if err := c.List(ctx, databases, client.InNamespace(c.namespace)); err != nil {
-			return false, err
+			return err
 		}
 		most = max(most, len(databases.Items))
 		if !killed && e.Status.Completed == 1 {
 			c.killOperator(t)
 			killed = true
 		}
-		if f := meta.FindStatusCondition(e.Status.Conditions, v1alpha1.ConditionFailed); f != nil && f.Status == "True" {
-			t.Fatalf("the experiment failed: %s: %s", f.Reason, f.Message)
-		}
-		done := meta.FindStatusCondition(e.Status.Conditions, v1alpha1.ConditionCompleted)
-		if done == nil {
-			return false, nil
-		}
-		return done.Status == "True", fmt.Errorf("%s", done.Message)
+		return nil
 	})
 	st := &e.Status
 	t.Logf("%d points took %s; claims %s", st.Points, time.Since(began).Round(time.Second), st.ClaimsHold)
@@ -107,15 +98,7 @@ func TestExperiment(t *testing.T) {
 			t.Errorf("claim %s was not judged", claim.ID)
 		}
 	}
-	cm := &corev1.ConfigMap{}
-	if err := c.Get(t.Context(), types.NamespacedName{Namespace: c.namespace, Name: st.ReportRef.Name}, cm); err != nil {
-		t.Fatal(err)
-	}
-	t.Log("\n" + cm.Data[results.ReportText])
-	var measured experiment.Report
-	if err := json.Unmarshal([]byte(cm.Data[results.ReportKey]), &measured); err != nil {
-		t.Fatal(err)
-	}
+	measured := c.findings(t, e)
 	agreeOnWinners(t, &simulated.Experiments[0], &measured.Experiments[0])
 
 	runs := &v1alpha1.BenchmarkRunList{}
@@ -142,22 +125,109 @@ func TestExperiment(t *testing.T) {
 	})
 }
 
+// TestPacketLoss plays experiments/smallbank-cluster/packet-loss.yaml, whose sidecars lose packets below the kernel's TCP, and logs its figures beside the simulator's, whose connections have a
+// window like the kernel's.
+func TestPacketLoss(t *testing.T) {
+	if os.Getenv("GEOBENCH_E2E_LOSS") == "" {
+		t.Skip("GEOBENCH_E2E_LOSS is not set: make e2e-loss plays it, in minutes")
+	}
+	c := newCluster(t)
+	c.privileged(t)
+	text, err := os.ReadFile("../../experiments/smallbank-cluster/packet-loss.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "packet-loss.yaml")
+	modelled := strings.Replace(string(text), "emulation: Sidecar", "congestion: Cubic", 1)
+	if modelled == string(text) {
+		t.Fatal("the manifest has no sidecars")
+	}
+	if err := os.WriteFile(file, []byte(modelled), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var simulated experiment.Report
+	if err := json.Unmarshal(geobench(t, "verify", "-q", file, "--results", t.TempDir(), "-o", "json"), &simulated); err != nil {
+		t.Fatal(err)
+	}
+	c.apply(t, string(text))
+	e := c.completed(t, within(t, 25*time.Minute), "packet-loss-cluster", nil)
+	if e.Status.Completed != e.Status.Points {
+		t.Errorf("%d of %d points completed", e.Status.Completed, e.Status.Points)
+	}
+	for _, claim := range e.Status.Claims {
+		if t.Logf("claim %s: %s", claim.ID, claim.Message); !claim.Holds {
+			t.Errorf("claim %s differs", claim.ID)
+		}
+	}
+	measured := c.findings(t, e)
+	sim, real := medians(&simulated.Experiments[0], "tput"), medians(&measured.Experiments[0], "tput")
+	t.Logf("committed transactions/s, and what is left with 1%% loss\n%-8s %28s %28s", "system", "simulator", "cluster")
+	for _, s := range simulated.Experiments[0].Systems {
+		row := func(m map[string]map[string]float64) string {
+			whole, lossy := m["loss-0"][s], m["loss-1"][s]
+			return fmt.Sprintf("%.0f, %.0f: %.0f%%", whole, lossy, 100*lossy/whole)
+		}
+		t.Logf("%-8s %28s %28s", s, row(sim), row(real))
+	}
+}
+
+// completed waits until an experiment of the cluster's namespace is completed; each time that it looks it calls also, unless that is nil.
+func (c *cluster) completed(t *testing.T, ctx context.Context, name string, also func(*v1alpha1.Experiment) error) *v1alpha1.Experiment {
+	t.Helper()
+	e := &v1alpha1.Experiment{}
+	c.eventually(t, ctx, "the experiment is completed", func() (bool, error) {
+		if err := c.Get(ctx, types.NamespacedName{Namespace: c.namespace, Name: name}, e); err != nil {
+			return false, err
+		}
+		if also != nil {
+			if err := also(e); err != nil {
+				return false, err
+			}
+		}
+		if f := meta.FindStatusCondition(e.Status.Conditions, v1alpha1.ConditionFailed); f != nil && f.Status == "True" {
+			t.Fatalf("the experiment failed: %s: %s", f.Reason, f.Message)
+		}
+		done := meta.FindStatusCondition(e.Status.Conditions, v1alpha1.ConditionCompleted)
+		if done == nil {
+			return false, nil
+		}
+		return done.Status == "True", fmt.Errorf("%s", done.Message)
+	})
+	return e
+}
+
+// findings returns the report of a completed experiment, and logs its tables.
+func (c *cluster) findings(t *testing.T, e *v1alpha1.Experiment) (report experiment.Report) {
+	t.Helper()
+	cm := &corev1.ConfigMap{}
+	if err := c.Get(t.Context(), types.NamespacedName{Namespace: c.namespace, Name: e.Status.ReportRef.Name}, cm); err != nil {
+		t.Fatal(err)
+	}
+	t.Log("\n" + cm.Data[results.ReportText])
+	if err := json.Unmarshal([]byte(cm.Data[results.ReportKey]), &report); err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+// medians are a metric's medians by point and system.
+func medians(s *experiment.PointsSummary, metric string) map[string]map[string]float64 {
+	out := map[string]map[string]float64{}
+	for _, p := range s.Points {
+		at := strings.Join(p.Values, " ")
+		if out[at] == nil {
+			out[at] = map[string]float64{}
+		}
+		out[at][p.System] = p.Median[metric]
+	}
+	return out
+}
+
 // agreeOnWinners compares, at each point, the order of the systems by throughput. Systems within 15% of each other in the
 // simulator count as even.
 func agreeOnWinners(t *testing.T, simulated, measured *experiment.PointsSummary) {
 	t.Helper()
-	by := func(s *experiment.PointsSummary) map[string]map[string]float64 {
-		out := map[string]map[string]float64{}
-		for _, p := range s.Points {
-			at := strings.Join(p.Values, " ")
-			if out[at] == nil {
-				out[at] = map[string]float64{}
-			}
-			out[at][p.System] = p.Median["tput"]
-		}
-		return out
-	}
-	sim, real := by(simulated), by(measured)
+	sim, real := medians(simulated, "tput"), medians(measured, "tput")
 	t.Logf("committed transactions/s by point\n%-6s %-10s %10s %10s", "MH", "system", "simulator", "cluster")
 	for _, at := range slices.Sorted(maps.Keys(sim)) {
 		for _, a := range simulated.Systems {
