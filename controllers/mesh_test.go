@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -81,6 +82,25 @@ func TestRunInAMesh(t *testing.T) {
 	want := v1alpha1.MeshStatus{Mode: v1alpha1.MeshSidecar, Version: "1.30.1", MutualTLS: v1alpha1.MutualTLSUnknown} // there are no PeerAuthentications here
 	if doc.Verdict != v1alpha1.VerdictPassed || doc.Mesh == nil || *doc.Mesh != want || *w.getDatabase("d").Status.Mesh != want {
 		t.Errorf("%s %v: in %+v, and the database in %+v", doc.Verdict, doc.Reasons, doc.Mesh, w.getDatabase("d").Status.Mesh)
+	}
+
+	// Pods are told to measure what the mesh adds to a link, on a port that it carries, and the result and the status say it.
+	carried := slices.ContainsFunc(w.get("d-us-west-2", &corev1.Service{}).(*corev1.Service).Spec.Ports, func(p corev1.ServicePort) bool {
+		return p.Port == 7002 && p.AppProtocol != nil && *p.AppProtocol == "tcp"
+	})
+	if !carried {
+		t.Error("the Service has no port for what is measured through the mesh")
+	}
+	adds := v1alpha1.MeshLink{BelowRTTMicroseconds: 200, ThroughRTTMicroseconds: 1100, AddedRTTMicroseconds: 900, Samples: 50}
+	if link := doc.Links[1]; link.Mesh == nil || *link.Mesh != adds {
+		t.Errorf("the result says of the mesh on %s -> %s %+v", link.From, link.To, link.Mesh)
+	}
+	if link := w.getDatabase("d").Status.Links[0]; link.Mesh == nil || *link.Mesh != adds {
+		t.Errorf("the database says of the mesh on %s -> %s %+v", link.From, link.To, link.Mesh)
+	}
+	table := &strings.Builder{}
+	if err := result.Table(table, doc, false); err != nil || !strings.Contains(table.String(), "MESH ADDS") || !strings.Contains(table.String(), "900us") {
+		t.Errorf("the table does not say what the mesh adds: %v\n%s", err, table)
 	}
 }
 

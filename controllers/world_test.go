@@ -962,17 +962,27 @@ func (w *world) Status(_ context.Context, addr string) (*admin.Status, error) {
 		self := t.RegionOf(n.id) == geo.Region(r)
 		if !self || t.Partitions*t.Replicas > 1 {
 			rtt := t.RTT(t.RegionOf(n.id), geo.Region(r)) + w.rttOff
-			h := hdrhistogram.New(1, 60_000_000, 3)
-			if err := h.RecordValues(max(1, rtt.Microseconds()), 50); err != nil {
-				return nil, err
-			}
-			if l.RTT, err = admin.EncodeRTT(h); err != nil {
-				return nil, err
+			l.RTT = encodedRTT(max(1, rtt.Microseconds()))
+			if w.mesh != "" {
+				l.Mesh = &admin.MeshRTT{Below: encodedRTT(200), Through: encodedRTT(1100)}
 			}
 		}
 		s.Links = append(s.Links, l)
 	}
 	return s, nil
+}
+
+// encodedRTT are 50 round trips as nodes tell them.
+func encodedRTT(us int64) string {
+	h := hdrhistogram.New(1, 60_000_000, 3)
+	if err := h.RecordValues(us, 50); err != nil {
+		panic(err)
+	}
+	s, err := admin.EncodeRTT(h)
+	if err != nil {
+		panic(err)
+	}
+	return s
 }
 
 // Load implements podclient.Nodes.

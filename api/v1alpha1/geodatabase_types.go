@@ -908,6 +908,26 @@ type LinkStatus struct {
 	// Samples behind the measurement.
 	// +optional
 	Samples int64 `json:"samples"`
+	// Mesh is what a service mesh adds to the link, where spec.network.mesh names one.
+	// +optional
+	Mesh *MeshLink `json:"mesh,omitempty"`
+}
+
+// MeshLink is what a service mesh adds to a link: two probes take the same way at the same time, one as packets that the mesh does not carry (UDP), one
+// over a connection that it does (TCP). The emulation of native engines delays neither.
+type MeshLink struct {
+	// BelowRTTMicroseconds is the median round-trip time below the mesh.
+	// +optional
+	BelowRTTMicroseconds int64 `json:"belowRTTMicroseconds"`
+	// ThroughRTTMicroseconds is the median round-trip time through it.
+	// +optional
+	ThroughRTTMicroseconds int64 `json:"throughRTTMicroseconds"`
+	// AddedRTTMicroseconds is what the latter is longer than the former.
+	// +optional
+	AddedRTTMicroseconds int64 `json:"addedRTTMicroseconds"`
+	// Samples are the round trips behind the median that has fewer.
+	// +optional
+	Samples int64 `json:"samples"`
 }
 
 // GeoDatabase is a database across regions, with a network between them.

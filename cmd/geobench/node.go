@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/engines"
@@ -16,6 +18,7 @@ import (
 	"github.com/geobench/geobench/internal/identity"
 	"github.com/geobench/geobench/internal/manifest"
 	"github.com/geobench/geobench/internal/node"
+	"github.com/geobench/geobench/internal/ping"
 	"github.com/geobench/geobench/internal/workload/catalog"
 )
 
@@ -49,14 +52,23 @@ ordinal o is replica o mod R of partition o div R, R being the number of replica
 			if err != nil {
 				return err
 			}
+			log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
+			group, ctx := errgroup.WithContext(cmd.Context())
+			var prober *ping.Prober
+			if db.Meshed {
+				if prober, err = pod.probe(ctx, group, db, id, log); err != nil {
+					return err
+				}
+			}
 			n, err := node.New(node.Config{
 				Database: db, ID: id, Listener: listener, Admin: admin, Public: public, Engine: engine, Procedures: catalog.Procedures(), Journal: journal,
-				Credentials: identity.Folder(pod.credentials), ParseWorkload: manifest.ParseWorkload, Log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)),
+				Credentials: identity.Folder(pod.credentials), ParseWorkload: manifest.ParseWorkload, Prober: prober, Log: log,
 			})
 			if err != nil {
 				return err
 			}
-			return n.Run(cmd.Context())
+			group.Go(func() error { return n.Run(ctx) })
+			return group.Wait()
 		},
 	}
 	pod.add(cmd)
@@ -92,6 +104,26 @@ func (f *podFlags) find() (*deploy.Database, geo.NodeID, error) {
 	}
 	id, err := nodeOf(&db.Topology, f.region, name)
 	return db, id, err
+}
+
+// probe starts a prober of the pod, and answers those of the others, in a group that ends with ctx.
+func (f *podFlags) probe(ctx context.Context, group *errgroup.Group, db *deploy.Database, id geo.NodeID, log *slog.Logger) (*ping.Prober, error) {
+	echo := net.JoinHostPort(f.bind, strconv.Itoa(ping.Port))
+	sink, err := net.Listen("tcp", echo)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := net.ListenPacket("udp", echo)
+	if err != nil {
+		return nil, err
+	}
+	p, err := ping.New(db, id, conn, log)
+	if err != nil {
+		return nil, err
+	}
+	group.Go(func() error { return p.Run(ctx) })
+	group.Go(func() error { return ping.Sink(ctx, sink) })
+	return p, nil
 }
 
 // nodeOf returns the node that the pod called name is.

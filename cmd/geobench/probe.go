@@ -40,25 +40,14 @@ in follows from POD_NAME.`,
 			if err != nil {
 				return err
 			}
-			echo := net.JoinHostPort(pod.bind, strconv.Itoa(ping.Port))
-			sink, err := net.Listen("tcp", echo)
-			if err != nil {
-				return err
-			}
-			conn, err := net.ListenPacket("udp", echo)
-			if err != nil {
-				return err
-			}
 			log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
-			p, err := ping.New(db, id, conn, log)
+			group, ctx := errgroup.WithContext(cmd.Context())
+			p, err := pod.probe(ctx, group, db, id, log)
 			if err != nil {
 				return err
 			}
 			registry := metrics.NewRegistry()
 			registry.MustRegister(p.Metrics())
-			group, ctx := errgroup.WithContext(cmd.Context())
-			group.Go(func() error { return p.Run(ctx) })
-			group.Go(func() error { return ping.Sink(ctx, sink) })
 			strangers := &identity.Strangers{Log: log}
 			group.Go(func() error {
 				return admin.Serve(ctx, identity.Folder(pod.credentials).Listener(server, strangers.Turned), admin.NewHandler(p))

@@ -56,6 +56,7 @@ func linkStatuses(links []rtt.Link, shown []v1alpha1.LinkStatus) []v1alpha1.Link
 			DeclaredRTTMicroseconds: l.Declared.Microseconds(),
 			MeasuredRTTMicroseconds: v1alpha1.RTTMicroseconds{P50: l.P50.Microseconds(), P99: l.P99.Microseconds()},
 			Samples:                 l.Samples,
+			Mesh:                    l.Mesh,
 		}
 		if was, ok := byKey[[2]string{l.From, l.To}]; ok && similar(&was, &s) {
 			s = was
@@ -69,7 +70,14 @@ func similar(a, b *v1alpha1.LinkStatus) bool {
 	return a.DeclaredRTTMicroseconds == b.DeclaredRTTMicroseconds &&
 		(a.Samples >= rtt.MinSamples) == (b.Samples >= rtt.MinSamples) &&
 		near(a.MeasuredRTTMicroseconds.P50, b.MeasuredRTTMicroseconds.P50, 50, 100) &&
-		near(a.MeasuredRTTMicroseconds.P99, b.MeasuredRTTMicroseconds.P99, 5, 1000)
+		near(a.MeasuredRTTMicroseconds.P99, b.MeasuredRTTMicroseconds.P99, 5, 1000) && similarMesh(a.Mesh, b.Mesh)
+}
+
+func similarMesh(a, b *v1alpha1.MeshLink) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return near(a.BelowRTTMicroseconds, b.BelowRTTMicroseconds, 20, 200) && near(a.ThroughRTTMicroseconds, b.ThroughRTTMicroseconds, 20, 200)
 }
 
 // near tells whether b is within a/share + base of a.

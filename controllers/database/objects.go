@@ -14,6 +14,7 @@ import (
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/identity"
+	"github.com/geobench/geobench/internal/ping"
 )
 
 const (
@@ -35,6 +36,10 @@ func buildService(db *v1alpha1.GeoDatabase, region string, role *v1alpha1.Role) 
 	}
 	if program := programOf(db, role); program != nil {
 		ports = podServicePorts(program)
+	}
+	if m := db.Spec.Network.Mesh; m == v1alpha1.MeshSidecar || m == v1alpha1.MeshAmbient {
+		// A mesh encrypts connections to the ports of Services, and STRICT lets no others through: probes that it is to carry have one.
+		ports = append(ports, corev1.ServicePort{Name: "probe", Port: ping.Port, TargetPort: intstr.FromInt32(ping.Port), Protocol: corev1.ProtocolTCP, AppProtocol: ptr.To("tcp")})
 	}
 	return &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: setName(db, region, role), Namespace: db.Namespace, Labels: labels},

@@ -72,6 +72,7 @@ func NewPlan(ctx context.Context, reader client.Reader, abilities check.Abilitie
 		Parameters: params,
 		Topology:   topology,
 		Emulate:    p.Emulation == v1alpha1.EmulationBuiltIn,
+		Meshed:     db.Spec.Network.Mesh == v1alpha1.MeshSidecar || db.Spec.Network.Mesh == v1alpha1.MeshAmbient,
 		Seed:       1,
 		Nodes:      nodeAddresses(db),
 		Client:     deploy.ClientOf(db, &topology),

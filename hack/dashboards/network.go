@@ -74,6 +74,8 @@ func networkDashboard() *Dashboard {
 					query{sum("region", rate(metrics.WANConfigErrors, ofSidecar)), "{{region}}"}),
 			)},
 			{"Service mesh", empty("no service mesh",
+				lines("What the mesh adds to a link", "Median round trip over a connection that the mesh carries, less that of packets below it, during the last 10 s. Both probes take the same way at the same time.", "s",
+					query{"avg by (" + link + ") (" + of(metrics.ThroughMeshRTT, ofNode) + ") - avg by (" + link + ") (" + of(metrics.BelowMeshRTT, ofNode) + ")", "{{database}} {{region}} → {{to}}"}),
 				lines("Bytes by three witnesses", "Bytes per second from one region to another as nodes, the sidecars that emulate the network and a service mesh count them. Sidecars count headers from IP upwards, too.", "Bps",
 					query{recorded("geobench:link_bytes:engine_rate1m"), "nodes {{database}} {{region}} → {{to}}"},
 					query{recorded("geobench:link_bytes:emulator_rate1m"), "emulator {{database}} {{region}} → {{to}}"},

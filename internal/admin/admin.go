@@ -85,6 +85,16 @@ type LinkStatus struct {
 	// RTT is an HDR histogram (V2 compressed, base64) of the round trips of the last 10 s in microseconds; empty for a
 	// region with no other node.
 	RTT string `json:"rtt,omitempty"`
+	// Mesh are the round trips of a pair of probes, where a mesh carries the pods' connections; nil where none does.
+	Mesh *MeshRTT `json:"mesh,omitempty"`
+}
+
+// MeshRTT is what a link is with a mesh and without, in histograms as those of LinkStatus.RTT. Both probes take the same way at the same time, and neither
+// is delayed by the emulation of native engines, which delays their own messages: what differs is the mesh's.
+type MeshRTT struct {
+	// Below is of packets that a mesh does not carry (UDP), Through of a TCP connection that it does.
+	Below   string `json:"below"`
+	Through string `json:"through"`
 }
 
 // LoadRequest tells a node to replace its data with its part of a workload's data set.

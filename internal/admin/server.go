@@ -150,11 +150,25 @@ func EncodeRTT(h *hdrhistogram.Histogram) (string, error) {
 }
 
 // Histogram returns the round trips in microseconds; nil when there are none.
-func (l *LinkStatus) Histogram() (*hdrhistogram.Histogram, error) {
-	if l.RTT == "" {
+func (l *LinkStatus) Histogram() (*hdrhistogram.Histogram, error) { return l.decode(l.RTT) }
+
+// MeshHistograms returns the round trips below a mesh and through it, in microseconds; nil where there are none.
+func (l *LinkStatus) MeshHistograms() (below, through *hdrhistogram.Histogram, err error) {
+	if l.Mesh == nil {
+		return nil, nil, nil
+	}
+	if below, err = l.decode(l.Mesh.Below); err != nil {
+		return nil, nil, err
+	}
+	through, err = l.decode(l.Mesh.Through)
+	return below, through, err
+}
+
+func (l *LinkStatus) decode(encoded string) (*hdrhistogram.Histogram, error) {
+	if encoded == "" {
 		return nil, nil
 	}
-	h, err := hdrhistogram.Decode([]byte(l.RTT))
+	h, err := hdrhistogram.Decode([]byte(encoded))
 	if err != nil {
 		return nil, fmt.Errorf("round trips to %s: %w", l.To, err)
 	}

@@ -22,6 +22,8 @@ type Database struct {
 	Topology   geo.Topology      `json:"topology"`
 	// Emulate tells nodes and workers to delay what they send as Topology.Links says (the BuiltIn emulation).
 	Emulate bool `json:"emulate"`
+	// Meshed tells pods that a service mesh is to carry their connections, so that they measure each link below it and through it (package ping).
+	Meshed bool `json:"meshed,omitempty"`
 	// Seed starts every node's source of chance.
 	Seed uint64 `json:"seed"`
 	// Epoch is the instant that nodes' clocks count from.

@@ -124,6 +124,10 @@ var (
 		"Median round trip to a region during the last 10 s, as this node's probes measured it.", with(nodeLabels, "to"))
 	TailRTT = network.define(Gauge, "geobench_network_p99_rtt_seconds",
 		"99th percentile of the round trips to a region during the last 10 s, as this node's probes measured it.", with(nodeLabels, "to"))
+	BelowMeshRTT = network.define(Gauge, "geobench_network_below_mesh_rtt_seconds",
+		"Median round trip to a region during the last 10 s of packets that a service mesh does not carry, where `spec.network.mesh` names one.", with(nodeLabels, "to"))
+	ThroughMeshRTT = network.define(Gauge, "geobench_network_through_mesh_rtt_seconds",
+		"The same over a connection that the mesh carries. What it is longer is what the mesh adds to the link.", with(nodeLabels, "to"))
 	RTTSamples = network.define(Gauge, "geobench_network_rtt_samples",
 		"Round trips to a region that were measured during the last 10 s.", with(nodeLabels, "to"))
 )
@@ -232,6 +236,16 @@ func PutRTT(put Put, t *geo.Topology, from, to geo.Region, measured *hdrhistogra
 	if measured.TotalCount() > 0 {
 		put(MedianRTT, float64(measured.ValueAtQuantile(50))/1e6, name)
 		put(TailRTT, float64(measured.ValueAtQuantile(99))/1e6, name)
+	}
+}
+
+// PutMeshRTT hands out what was measured below a mesh and through it on the way to a region, in microseconds. Nil and empty histograms are left out.
+func PutMeshRTT(put Put, to string, below, through *hdrhistogram.Histogram) {
+	if below != nil && below.TotalCount() > 0 {
+		put(BelowMeshRTT, float64(below.ValueAtQuantile(50))/1e6, to)
+	}
+	if through != nil && through.TotalCount() > 0 {
+		put(ThroughMeshRTT, float64(through.ValueAtQuantile(50))/1e6, to)
 	}
 }
 

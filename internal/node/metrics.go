@@ -102,4 +102,7 @@ func (n *Node) collectLinks(put metrics.Put) {
 		put(metrics.SentMessages, float64(sent.Messages), name)
 		metrics.PutRTT(put, n.topology, self, r, e.RoundTrips(r))
 	}
+	if n.cfg.Prober != nil {
+		n.cfg.Prober.PutMesh(put)
+	}
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/identity"
 	"github.com/geobench/geobench/internal/journal"
+	"github.com/geobench/geobench/internal/ping"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/txn"
 	"github.com/geobench/geobench/internal/wire"
@@ -57,6 +58,8 @@ type Config struct {
 	Journal string
 	// Disk is what the log is on; nil for the operating system's.
 	Disk journal.Disk
+	// Prober measures the links below a service mesh and through it; nil where none carries the node's connections. Whoever made it runs it.
+	Prober *ping.Prober
 	// Credentials are what the node proves itself with, and lets in others by; empty: everybody is let in, which is for nodes that
 	// are all in one process.
 	Credentials identity.Folder
@@ -383,6 +386,11 @@ func (n *Node) Status(ctx context.Context) (*admin.Status, error) {
 		l.Traffic = n.endpoint.Sent(geo.Region(r))
 		if l.RTT, err = admin.EncodeRTT(n.endpoint.RoundTrips(geo.Region(r))); err != nil {
 			return nil, err
+		}
+		if n.cfg.Prober != nil {
+			if l.Mesh, err = n.cfg.Prober.MeshRTT(geo.Region(r)); err != nil {
+				return nil, err
+			}
 		}
 		s.Links = append(s.Links, l)
 	}

@@ -3,6 +3,9 @@
 // administration protocol (package admin), as the nodes of native engines do. It needs no privileges, and its packets
 // go the way of every other packet of the pod: through whatever emulates the network.
 //
+// Where a service mesh carries the pods' connections, packets go below it, since it carries no UDP. Then the prober also measures round trips over TCP
+// connections, which go through it as those of programs do: what these take longer is what the mesh adds to a link.
+//
 // The same port answers two questions of people and tests: how many packets get lost (Measure), and how much gets through
 // (Stream).
 package ping
@@ -83,8 +86,9 @@ type Prober struct {
 	began   time.Time
 	peers   []*peer
 
-	mu    sync.Mutex
-	links []window // by region
+	mu      sync.Mutex
+	links   []window // by region
+	through []window // by region, over TCP; nil where no mesh is
 }
 
 // peer is another pod.
@@ -114,6 +118,9 @@ type window struct {
 // New makes the prober of node self. conn is where it listens, with UDP, on the port that all probers have; Run closes it.
 func New(db *deploy.Database, self geo.NodeID, conn net.PacketConn, log *slog.Logger) (*Prober, error) {
 	p := &Prober{db: db, self: self, conn: conn, log: log, start: time.Now(), began: time.Now(), links: make([]window, len(db.Topology.Regions))}
+	if db.Meshed {
+		p.through = make([]window, len(db.Topology.Regions))
+	}
 	p.lookup = func(ctx context.Context, host string) ([]netip.Addr, error) {
 		return net.DefaultResolver.LookupNetIP(ctx, "ip4", host)
 	}
@@ -144,6 +151,9 @@ func (p *Prober) Run(ctx context.Context) error {
 	for i, to := range p.peers {
 		group.Go(func() { p.resolve(ctx, to) })
 		group.Go(func() { p.probe(ctx, to, interval*time.Duration(i)/time.Duration(len(p.peers))) })
+		if p.db.Meshed {
+			group.Go(func() { p.connect(ctx, to) })
+		}
 	}
 	b := make([]byte, 2048)
 	for {
@@ -333,11 +343,18 @@ func (p *Prober) Status(context.Context) (*admin.Status, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for r, name := range t.Regions {
-		text, err := admin.EncodeRTT(p.links[r].merged(second))
-		if err != nil {
+		l := admin.LinkStatus{To: name, Traffic: geo.Traffic{Bytes: p.links[r].bytes, Messages: p.links[r].count}}
+		var err error
+		if l.RTT, err = admin.EncodeRTT(p.links[r].merged(second)); err != nil {
 			return nil, err
 		}
-		s.Links = append(s.Links, admin.LinkStatus{To: name, Traffic: geo.Traffic{Bytes: p.links[r].bytes, Messages: p.links[r].count}, RTT: text})
+		if l.Mesh, err = p.meshRTT(geo.Region(r), second); err != nil {
+			return nil, err
+		}
+		if l.Mesh != nil { // the link is what transactions use
+			l.RTT = l.Mesh.Through
+		}
+		s.Links = append(s.Links, l)
 	}
 	return s, nil
 }
@@ -346,7 +363,7 @@ func (p *Prober) Status(context.Context) (*admin.Status, error) {
 func (p *Prober) Metrics() prometheus.Collector {
 	t := &p.db.Topology
 	self := t.RegionOf(p.self)
-	return metrics.NewCollector([]*metrics.Definition{metrics.NodeReady, metrics.DeclaredRTT, metrics.RTTTolerance, metrics.RTTSamples, metrics.MedianRTT, metrics.TailRTT}, func(put metrics.Put) {
+	return metrics.NewCollector([]*metrics.Definition{metrics.NodeReady, metrics.DeclaredRTT, metrics.RTTTolerance, metrics.RTTSamples, metrics.MedianRTT, metrics.TailRTT, metrics.BelowMeshRTT, metrics.ThroughMeshRTT}, func(put metrics.Put) {
 		ready := 0.0
 		if p.Ready() == nil {
 			ready = 1
@@ -356,8 +373,13 @@ func (p *Prober) Metrics() prometheus.Collector {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		for r := range t.Regions {
-			metrics.PutRTT(put, t, self, geo.Region(r), p.links[r].merged(second))
+			shown := &p.links[r]
+			if p.db.Meshed {
+				shown = &p.through[r]
+			}
+			metrics.PutRTT(put, t, self, geo.Region(r), shown.merged(second))
 		}
+		p.putMesh(put, second)
 	}, p.db.Name, p.db.Engine, t.Regions[self], t.NodeName(p.self))
 }
 
@@ -390,7 +412,8 @@ func (p *Prober) Ready() error {
 	return nil
 }
 
-// Sink reads and forgets what connections bring, until ctx ends: Stream's other end.
+// Sink sends back the packets of a connection that begins with one, and reads and forgets what other connections bring, until ctx ends: the other end
+// of probers and of Stream.
 func Sink(ctx context.Context, l net.Listener) error {
 	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
 	defer stop()
@@ -407,8 +430,18 @@ func Sink(ctx context.Context, l net.Listener) error {
 			stop := context.AfterFunc(ctx, func() { _ = c.Close() })
 			defer stop()
 			b := make([]byte, 1<<16)
+			first, err := io.ReadFull(c, b[:packetSize])
+			if m, ok := parse(b[:first]); ok && m.kind == request {
+				sendBack(c, b[:packetSize])
+				return
+			}
 			var total [8]byte
-			for n := uint64(0); ; {
+			if err != nil { // it has finished already
+				binary.BigEndian.PutUint64(total[:], uint64(first))
+				_, _ = c.Write(total[:])
+				return
+			}
+			for n := uint64(first); ; {
 				k, err := c.Read(b)
 				n += uint64(k)
 				if err != nil {

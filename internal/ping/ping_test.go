@@ -2,7 +2,9 @@ package ping
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -12,14 +14,18 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/geo"
 )
 
 // pair starts two probers of two regions on loopback.
-func pair(t *testing.T) (a, b *Prober) {
+func pair(t *testing.T) (a, b *Prober) { return pairOf(t, false) }
+
+// pairOf starts a pair whose links a mesh may be on.
+func pairOf(t *testing.T, meshed bool) (a, b *Prober) {
 	t.Helper()
-	db := &deploy.Database{Name: "db", Incarnation: "i", Topology: geo.Topology{
+	db := &deploy.Database{Name: "db", Incarnation: "i", Meshed: meshed, Topology: geo.Topology{
 		Regions: []string{"a", "b"}, Partitions: 1, Replicas: 1, Links: [][]geo.Link{make([]geo.Link, 2), make([]geo.Link, 2)}}}
 	var conns []net.PacketConn
 	port := 0
@@ -46,6 +52,13 @@ func pair(t *testing.T) (a, b *Prober) {
 		done := make(chan error, 1)
 		ctx, cancel := context.WithCancel(context.Background())
 		go func() { done <- p.Run(ctx) }()
+		if meshed {
+			sink, err := net.Listen("tcp4", conn.LocalAddr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() { _ = Sink(ctx, sink) }()
+		}
 		t.Cleanup(func() {
 			cancel()
 			if err := <-done; err != nil {
@@ -99,6 +112,83 @@ func TestProbersMeasureEachOther(t *testing.T) {
 	}
 	if sa, _ := a.Status(t.Context()); sa.Process == b.process {
 		t.Error("both processes have one name")
+	}
+}
+
+// Through a mesh is over TCP and below it is not; the link is what transactions use.
+func TestProbersInAMesh(t *testing.T) {
+	a, b := pairOf(t, true)
+	const enough = 3
+	count := func(l *admin.LinkStatus) (below, through int64) {
+		hb, ht, err := l.MeshHistograms()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if hb != nil {
+			below = hb.TotalCount()
+		}
+		if ht != nil {
+			through = ht.TotalCount()
+		}
+		return below, through
+	}
+	deadline := time.Now().Add(time.Minute)
+	for _, p := range []*Prober{a, b} {
+		for {
+			s, err := p.Status(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			l := &s.Links[1-s.ID]
+			if below, through := count(l); below >= enough && through >= enough {
+				if l.RTT != l.Mesh.Through || s.Links[s.ID].Mesh != nil {
+					t.Errorf("links %+v: want what went through the mesh", s.Links)
+				}
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("links %+v", s.Links)
+			}
+		}
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(a.Metrics())
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := map[string]float64{}
+	for _, f := range families {
+		shown[f.GetName()] = f.GetMetric()[0].GetGauge().GetValue()
+	}
+	if below, through := shown["geobench_network_below_mesh_rtt_seconds"], shown["geobench_network_through_mesh_rtt_seconds"]; below <= 0 || through <= 0 {
+		t.Errorf("Prometheus is shown %v", shown)
+	}
+}
+
+// What reads and forgets tells how much there was, packets that are no probes included, and however little it was.
+func TestSinkCounts(t *testing.T) {
+	sink, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = Sink(t.Context(), sink) }()
+	for _, size := range []int{0, 1, packetSize - 1, packetSize, packetSize + 1, 100_000} {
+		conn, err := net.Dial("tcp4", sink.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.Write(make([]byte, size)); err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		var total [8]byte
+		if _, err := io.ReadFull(conn, total[:]); err != nil || binary.BigEndian.Uint64(total[:]) != uint64(size) {
+			t.Errorf("of %d bytes, %d came: %v", size, binary.BigEndian.Uint64(total[:]), err)
+		}
+		_ = conn.Close()
 	}
 }
 

@@ -74,6 +74,11 @@ func rtt(d *result.Document) *Figure {
 	f := &Figure{ID: "network", Title: "Round-trip times, declared and measured",
 		Caption: "The upright mark is the declared round trip; the box reaches from the measured median to the 99th percentile, before the load. The thin line below is the same at the end of the load, queueing included.",
 		Header:  []string{"from", "to", "declared ms", "measured p50 ms", "measured p99 ms", "samples", "loaded p50 ms", "loaded p99 ms"}}
+	inMesh := slices.ContainsFunc(d.Links, func(l result.Link) bool { return l.Mesh != nil })
+	if inMesh {
+		f.Caption += " What the service mesh adds is the difference of two probes that take the same way at the same time, before the load: packets below the mesh, and a connection through it."
+		f.Header = append(f.Header, "below the mesh p50 ms", "through it p50 ms", "mesh adds ms")
+	}
 	c := &chart.Rows{Title: f.Title, XLabel: "round trip in ms"}
 	for _, l := range d.Links {
 		if l.Samples == 0 {
@@ -90,7 +95,15 @@ func rtt(d *result.Document) *Figure {
 			loaded50, loaded99 = ms(o.P50), ms(o.P99)
 		}
 		c.Rows = append(c.Rows, r)
-		f.row(l.From, l.To, ms(l.DeclaredRTTMicroseconds), ms(m.P50), ms(m.P99), l.Samples, loaded50, loaded99)
+		cells := []any{l.From, l.To, ms(l.DeclaredRTTMicroseconds), ms(m.P50), ms(m.P99), l.Samples, loaded50, loaded99}
+		if inMesh {
+			mesh := []any{"", "", ""}
+			if l.Mesh != nil {
+				mesh = []any{ms(l.Mesh.BelowRTTMicroseconds), ms(l.Mesh.ThroughRTTMicroseconds), ms(l.Mesh.AddedRTTMicroseconds)}
+			}
+			cells = append(cells, mesh...)
+		}
+		f.row(cells...)
 	}
 	if len(c.Rows) == 0 {
 		return nil

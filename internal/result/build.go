@@ -15,6 +15,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/rtt"
 	"github.com/geobench/geobench/internal/txn"
 	"github.com/geobench/geobench/internal/version"
 	"github.com/geobench/geobench/internal/workload"
@@ -609,6 +610,7 @@ func (d *Document) fillNetwork(in *Inputs, r *Report) {
 	}
 	requests, answers := geo.Traffic{}, make([]geo.Traffic, n) // by region
 	quiet, loaded := make([]*hdrhistogram.Histogram, n*n), make([]*hdrhistogram.Histogram, n*n)
+	below, through := make([]*hdrhistogram.Histogram, n*n), make([]*hdrhistogram.Histogram, n*n)
 	place := func(s *admin.Status, l *admin.LinkStatus) int {
 		to := in.Topology.Index(l.To)
 		if to < 0 || s.ID < 0 || s.ID >= in.Topology.Nodes() {
@@ -621,6 +623,9 @@ func (d *Document) fillNetwork(in *Inputs, r *Report) {
 			l := &in.Before[i].Links[j]
 			if at := place(&in.Before[i], l); at >= 0 {
 				quiet[at] = mergeRTT(quiet[at], l.RTT)
+				if l.Mesh != nil {
+					below[at], through[at] = mergeRTT(below[at], l.Mesh.Below), mergeRTT(through[at], l.Mesh.Through)
+				}
 			}
 		}
 	}
@@ -681,9 +686,10 @@ func (d *Document) fillNetwork(in *Inputs, r *Report) {
 		if h := quiet[i]; h != nil && h.TotalCount() > 0 {
 			links[i].MeasuredRTTMicroseconds, links[i].Samples = rttOf(h), h.TotalCount()
 		}
+		links[i].Mesh = rtt.MeshLink(below[i], through[i])
 		if h := loaded[i]; h != nil && h.TotalCount() > 0 {
-			rtt := rttOf(h)
-			links[i].LoadedRTTMicroseconds = &rtt
+			busy := rttOf(h)
+			links[i].LoadedRTTMicroseconds = &busy
 		}
 	}
 	for _, m := range in.RTTs {

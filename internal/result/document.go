@@ -527,6 +527,8 @@ type Link struct {
 	// ToleranceMicroseconds is how far the measured median may be from the declared one: see geo.Topology.RTTTolerance.
 	ToleranceMicroseconds int64 `json:"toleranceMicroseconds"`
 	LoadedRTTMicroseconds *RTT  `json:"loadedRTTMicroseconds,omitempty"`
+	// Mesh is what a service mesh adds to the link, measured before the load began; left out where spec.network.mesh names none.
+	Mesh *v1alpha1.MeshLink `json:"mesh,omitempty"`
 	// Bytes and Messages sent during the run.
 	Bytes    int64 `json:"bytes"`
 	Messages int64 `json:"messages"`

@@ -3,6 +3,7 @@ package result
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/geobench/geobench/internal/txn"
@@ -100,6 +101,10 @@ func Table(w io.Writer, d *Document, wide bool) error {
 	grid(b, rows)
 
 	rows = [][]string{{"FROM", "TO", "DECLARED RTT", "MEASURED P50", "P99", "BYTES"}}
+	inMesh := slices.ContainsFunc(d.Links, func(l Link) bool { return l.Mesh != nil })
+	if inMesh {
+		rows[0] = append(rows[0], "MESH ADDS")
+	}
 	for _, l := range d.Links {
 		if l.From == l.To && l.Samples == 0 && !wide {
 			continue
@@ -108,7 +113,15 @@ func Table(w io.Writer, d *Document, wide bool) error {
 		if l.Samples > 0 {
 			p50, p99 = formatMicroseconds(l.MeasuredRTTMicroseconds.P50), formatMicroseconds(l.MeasuredRTTMicroseconds.P99)
 		}
-		rows = append(rows, []string{l.From, l.To, formatMicroseconds(l.DeclaredRTTMicroseconds), p50, p99, formatBytes(l.Bytes)})
+		row := []string{l.From, l.To, formatMicroseconds(l.DeclaredRTTMicroseconds), p50, p99, formatBytes(l.Bytes)}
+		if inMesh {
+			added := "-"
+			if l.Mesh != nil {
+				added = formatMicroseconds(l.Mesh.AddedRTTMicroseconds)
+			}
+			row = append(row, added)
+		}
+		rows = append(rows, row)
 	}
 	if len(rows) > 1 {
 		line(b, "")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/geo"
 )
@@ -23,6 +24,21 @@ type Link struct {
 	Samples            int64
 	// Tolerance is how far P50 may be from Declared: see geo.Topology.RTTTolerance.
 	Tolerance time.Duration
+	// Mesh is what a service mesh adds to the link; nil without one, and while too little is measured to tell.
+	Mesh *v1alpha1.MeshLink
+}
+
+// MeshLink is what a mesh adds to a link, from the round trips below it and through it, in microseconds: nil where either are fewer than MinSamples.
+func MeshLink(below, through *hdrhistogram.Histogram) *v1alpha1.MeshLink {
+	if below == nil || through == nil {
+		return nil
+	}
+	samples := min(below.TotalCount(), through.TotalCount())
+	if samples < MinSamples {
+		return nil
+	}
+	b, t := below.ValueAtPercentile(50), through.ValueAtPercentile(50)
+	return &v1alpha1.MeshLink{BelowRTTMicroseconds: b, ThroughRTTMicroseconds: t, AddedRTTMicroseconds: t - b, Samples: samples}
 }
 
 // Measure merges what the nodes of each region measured, for each pair of regions, in the order of the topology. A region
@@ -32,7 +48,16 @@ func Measure(t *geo.Topology, nodes []admin.Status, alone func(geo.Region) bool)
 		alone = func(geo.Region) bool { return t.Partitions*t.Replicas == 1 }
 	}
 	n := len(t.Regions)
-	merged := make([]*hdrhistogram.Histogram, n*n)
+	merged, below, through := make([]*hdrhistogram.Histogram, n*n), make([]*hdrhistogram.Histogram, n*n), make([]*hdrhistogram.Histogram, n*n)
+	merge := func(into []*hdrhistogram.Histogram, at int, h *hdrhistogram.Histogram) {
+		switch {
+		case h == nil:
+		case into[at] == nil:
+			into[at] = h
+		default:
+			into[at].Merge(h)
+		}
+	}
 	for i := range nodes {
 		s := &nodes[i]
 		if s.ID < 0 || s.ID >= t.Nodes() {
@@ -42,18 +67,20 @@ func Measure(t *geo.Topology, nodes []admin.Status, alone func(geo.Region) bool)
 		for j := range s.Links {
 			l := &s.Links[j]
 			to := int(t.Index(l.To))
-			if l.RTT == "" || to < 0 {
+			if to < 0 {
 				continue
 			}
 			h, err := l.Histogram()
 			if err != nil {
 				return nil, fmt.Errorf("node %s: round trips to %s: %w", s.Node, l.To, err)
 			}
-			if at := from*n + to; merged[at] == nil {
-				merged[at] = h
-			} else {
-				merged[at].Merge(h)
+			merge(merged, from*n+to, h)
+			b, over, err := l.MeshHistograms()
+			if err != nil {
+				return nil, fmt.Errorf("node %s: %w", s.Node, err)
 			}
+			merge(below, from*n+to, b)
+			merge(through, from*n+to, over)
 		}
 	}
 	var links []Link
@@ -62,7 +89,7 @@ func Measure(t *geo.Topology, nodes []admin.Status, alone func(geo.Region) bool)
 			if a == b && alone(geo.Region(a)) {
 				continue
 			}
-			l := Link{From: from, To: to, Declared: t.RTT(geo.Region(a), geo.Region(b))}
+			l := Link{From: from, To: to, Declared: t.RTT(geo.Region(a), geo.Region(b)), Mesh: MeshLink(below[a*n+b], through[a*n+b])}
 			if h := merged[a*n+b]; h != nil {
 				l.Samples = h.TotalCount()
 				l.P50 = time.Duration(h.ValueAtPercentile(50)) * time.Microsecond

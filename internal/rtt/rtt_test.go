@@ -8,6 +8,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/geo"
 )
@@ -74,8 +75,8 @@ func TestMeasureMergesHistograms(t *testing.T) {
 		return s
 	}
 	links, err := Measure(top, []admin.Status{
-		{ID: 0, Links: []admin.LinkStatus{{To: "b", RTT: rtt(100_000, 90)}}},
-		{ID: 1, Links: []admin.LinkStatus{{To: "b", RTT: rtt(900_000, 10)}}},
+		{ID: 0, Links: []admin.LinkStatus{{To: "b", RTT: rtt(100_000, 90), Mesh: &admin.MeshRTT{Below: rtt(200, 6), Through: rtt(900, 20)}}}},
+		{ID: 1, Links: []admin.LinkStatus{{To: "b", RTT: rtt(900_000, 10), Mesh: &admin.MeshRTT{Below: rtt(200, 5), Through: rtt(1500, 9)}}}},
 		{ID: 2},
 	}, nil)
 	if err != nil {
@@ -92,6 +93,13 @@ func TestMeasureMergesHistograms(t *testing.T) {
 		t.Errorf("a region with one node has a link to itself: %+v, %v", some, err)
 	}
 	ab := links[1]
+	if want := (v1alpha1.MeshLink{BelowRTTMicroseconds: 200, ThroughRTTMicroseconds: 900, AddedRTTMicroseconds: 700, Samples: 11}); ab.Mesh == nil || *ab.Mesh != want || links[0].Mesh != nil {
+		t.Errorf("the mesh is %+v on a -> b and %+v on a -> a, want %+v and none", ab.Mesh, links[0].Mesh, want)
+	}
+	few, err := Measure(top, []admin.Status{{ID: 0, Links: []admin.LinkStatus{{To: "b", Mesh: &admin.MeshRTT{Below: rtt(200, 50), Through: rtt(900, MinSamples-1)}}}}}, nil)
+	if err != nil || few[1].Mesh != nil {
+		t.Errorf("of %d round trips a mesh is told to be %+v: %v", MinSamples-1, few[1].Mesh, err)
+	}
 	if ab.Samples != 100 || ab.P50.Round(time.Millisecond) != 100*time.Millisecond || ab.P99.Round(10*time.Millisecond) != 900*time.Millisecond || ab.Declared != 100*time.Millisecond {
 		t.Errorf("a -> b is %+v", ab)
 	}

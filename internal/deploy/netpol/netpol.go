@@ -80,6 +80,11 @@ func nodes(db *Database, c *Cluster) *networkingv1.NetworkPolicy {
 		spec.PolicyTypes = append(spec.PolicyTypes, networkingv1.PolicyTypeEgress)
 		spec.Ingress = append(spec.Ingress, ingress(tcp(deploy.PeerPort), peers, clients))
 		spec.Egress = append(spec.Egress, dns(), egress(tcp(deploy.PeerPort), peers))
+		if db.Mesh == v1alpha1.MeshSidecar || db.Mesh == v1alpha1.MeshAmbient {
+			// Nodes probe each other below the mesh and through it.
+			probes := slices.Concat(tcp(ping.Port), span(corev1.ProtocolUDP, ping.Port, ping.Port))
+			spec.Ingress, spec.Egress = append(spec.Ingress, ingress(probes, peers)), append(spec.Egress, egress(probes, peers))
+		}
 	} else {
 		// What a program says to the others it does on ports that its manifest need not name, and what it must reach elsewhere nobody here
 		// knows. The probes beside programs send packets to each other.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/ping"
 )
 
 // An endpoint is one side of a connection: a pod, or an address outside of the cluster where it has no namespace.
@@ -289,8 +290,8 @@ func TestReachInAMesh(t *testing.T) {
 	for m, want := range map[v1alpha1.Mesh]string{
 		"":                   "",
 		v1alpha1.MeshNone:    "",
-		v1alpha1.MeshSidecar: "node and worker reach the control plane",
-		v1alpha1.MeshAmbient: "tunnels between nodes, from workers to nodes",
+		v1alpha1.MeshSidecar: "node and worker reach the control plane, probes of nodes reach each other",
+		v1alpha1.MeshAmbient: "tunnels between nodes, from workers to nodes, probes of nodes reach each other",
 	} {
 		of := func(name string) *Database {
 			d := databaseNamed(name)
@@ -310,6 +311,17 @@ func TestReachInAMesh(t *testing.T) {
 		}
 		if reaches("worker on a", "node of a", tunnels) {
 			got = append(got, "from workers to nodes")
+		}
+		probed := func(from string) bool {
+			return reaches(from, "node of a", ping.Port) || connects(policies, everybody[from], everybody["node of a"], port{ping.Port, corev1.ProtocolUDP})
+		}
+		if reaches("another node of a", "node of a", ping.Port) && connects(policies, everybody["another node of a"], everybody["node of a"], port{ping.Port, corev1.ProtocolUDP}) {
+			got = append(got, "probes of nodes reach each other")
+		}
+		for _, from := range []string{"node of b", "worker on a", "stranger"} {
+			if probed(from) {
+				got = append(got, "probes of a "+from)
+			}
 		}
 		for _, pair := range [][2]string{{"node of a", "worker on a"}, {"node of b", "node of a"}, {"worker on b", "node of a"}, {"stranger", "node of a"}, {"node of a", "the Internet"}} {
 			if reaches(pair[0], pair[1], tunnels) {
