@@ -101,7 +101,7 @@ func (c chart) objects(t *testing.T, values ...string) []runtime.Object {
 		if len(u.Object) == 0 {
 			continue
 		}
-		if group := u.GroupVersionKind().Group; group == "monitoring.coreos.com" || group == "geobench.dev" {
+		if group := u.GroupVersionKind().Group; group == "monitoring.coreos.com" || group == "geobench.dev" || strings.HasSuffix(group, ".istio.io") {
 			out = append(out, u)
 			continue
 		}
@@ -253,6 +253,13 @@ func TestVariants(t *testing.T) {
 				{"ValidatingAdmissionPolicy geobench-tenants", "ConfigMap geobench-tenant-a", "ConfigMap geobench-tenant-b"},
 				{"ValidatingAdmissionPolicyBinding geobench-tenant-a", "ValidatingAdmissionPolicyBinding geobench-tenant-b"},
 				{"ResourceQuota one/geobench-tenant", "ResourceQuota two/geobench-tenant"},
+			},
+		},
+		"with databases in a mesh": {
+			values: []string{`mesh.databases=[{"name": "d", "namespace": "lab", "regions": ["a", "b"]}]`},
+			want: [][]string{
+				crds, policies, policy, always, account, users, own, everywhere, metrics, boards(""),
+				{"PeerAuthentication lab/d-strict", "AuthorizationPolicy lab/d-a", "AuthorizationPolicy lab/d-b", "Sidecar lab/d"},
 			},
 		},
 		"one namespace without metrics": {
@@ -585,6 +592,35 @@ func TestTenants(t *testing.T) {
 	}
 }
 
+// TestMeshPolicies says what Istio holds a database to. The names of workers and the ports are those that controllers and internal/deploy give them.
+func TestMeshPolicies(t *testing.T) {
+	c := newChart(t)
+	got := map[string]string{}
+	for _, o := range c.objects(t, `mesh={"trustDomain": "td", "databases": [{"name": "d", "namespace": "lab", "regions": ["a", "b"], "runs": ["r", "s"], "ports": [5432]},
+		{"name": "e", "namespace": "lab", "regions": ["a"], "runs": ["r"]}]}`) {
+		u, ok := o.(*unstructured.Unstructured)
+		if !ok || !strings.HasSuffix(u.GroupVersionKind().Group, ".istio.io") {
+			continue
+		}
+		spec, err := yaml.Marshal(u.Object["spec"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		got[u.GetAPIVersion()+" "+name(t, u)] = string(spec)
+	}
+	want, err := os.ReadFile(filepath.Join("testdata", "mesh-policies.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := yaml.Marshal(got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(text)); diff != "" {
+		t.Errorf("policies (-testdata/mesh-policies.yaml +chart):\n%s", diff)
+	}
+}
+
 // TestDefinitions compares the chart's CRDs with the generated ones, and looks at who deletes them.
 func TestDefinitions(t *testing.T) {
 	c := newChart(t)
@@ -667,14 +703,18 @@ func TestRefusals(t *testing.T) {
 		`fullnameOverride="Geo"`:                                  "/fullnameOverride",
 		`tenants=[{"name": "a"}]`:                                 "namespaces",
 		`tenants=[{"name": "a", "namespaces": ["x"], "pods": 3}]`: "pods",
-		`tenants=[{"name": "a", "namespaces": ["x"], "duration": "10"}]`:             "/duration",
-		`tenants=[{"name": "a", "namespaces": ["x"], "images": ["r.io/"]}]`:          "/images/0",
-		`tenants=[{"name": "a", "namespaces": ["x"], "endpoints": ["a.*.example"]}]`: "/endpoints/0",
-		`tenants=[{"name": "a", "namespaces": ["x"], "endpoints": ["a:1", "a:b"]}]`:  "/endpoints/1",
-		`admission.protectedNamespaces=[]`:                                           "/admission/protectedNamespaces",
-		`tolerations={"operator": "x"}`:                                              "/tolerations",
-		`imagePullSecrets=["x"]`:                                                     "/imagePullSecrets/0",
-		`podDisruptionBudget.minAvailable="x"`:                                       "/podDisruptionBudget/minAvailable",
+		`tenants=[{"name": "a", "namespaces": ["x"], "duration": "10"}]`:                       "/duration",
+		`tenants=[{"name": "a", "namespaces": ["x"], "images": ["r.io/"]}]`:                    "/images/0",
+		`tenants=[{"name": "a", "namespaces": ["x"], "endpoints": ["a.*.example"]}]`:           "/endpoints/0",
+		`tenants=[{"name": "a", "namespaces": ["x"], "endpoints": ["a:1", "a:b"]}]`:            "/endpoints/1",
+		`mesh.databases=[{"name": "d", "regions": ["a"]}]`:                                     "namespace",
+		`mesh.databases=[{"name": "d", "namespace": "x", "regions": []}]`:                      "/regions",
+		`mesh.databases=[{"name": "d", "namespace": "x", "regions": ["a"], "mode": "STRICT"}]`: "mode",
+		`mesh.trustDomain=""`:                  "/mesh/trustDomain",
+		`admission.protectedNamespaces=[]`:     "/admission/protectedNamespaces",
+		`tolerations={"operator": "x"}`:        "/tolerations",
+		`imagePullSecrets=["x"]`:               "/imagePullSecrets/0",
+		`podDisruptionBudget.minAvailable="x"`: "/podDisruptionBudget/minAvailable",
 	} {
 		if _, err := c.template(t, value); err == nil {
 			t.Errorf("%s is accepted", value)
@@ -686,12 +726,14 @@ func TestRefusals(t *testing.T) {
 		values []string
 		want   string
 	}{
-		"several without a leader":        {[]string{"replicas=2", "leaderElection.enabled=false"}, "leaderElection.enabled"},
-		"its own namespace protected":     {[]string{`admission.protectedNamespaces=["geobench-system"]`}, "admission.protectedNamespaces"},
-		"the watched namespace protected": {[]string{`scope.namespace="kube-system"`}, "admission.protectedNamespaces"},
-		"limits without admission":        {[]string{`tenants=[{"name": "a", "namespaces": ["x"]}]`, "admission.enabled=false"}, "admission.enabled"},
-		"a namespace of two tenants":      {[]string{`tenants=[{"name": "a", "namespaces": ["x"]}, {"name": "b", "namespaces": ["x"]}]`}, "the same namespace: x, x"},
-		"monitor without metrics":         {[]string{"metrics.enabled=false", "metrics.serviceMonitor.enabled=true"}, "metrics.enabled"},
+		"several without a leader":             {[]string{"replicas=2", "leaderElection.enabled=false"}, "leaderElection.enabled"},
+		"its own namespace protected":          {[]string{`admission.protectedNamespaces=["geobench-system"]`}, "admission.protectedNamespaces"},
+		"the watched namespace protected":      {[]string{`scope.namespace="kube-system"`}, "admission.protectedNamespaces"},
+		"limits without admission":             {[]string{`tenants=[{"name": "a", "namespaces": ["x"]}]`, "admission.enabled=false"}, "admission.enabled"},
+		"a namespace of two tenants":           {[]string{`tenants=[{"name": "a", "namespaces": ["x"]}, {"name": "b", "namespaces": ["x"]}]`}, "the same namespace: x, x"},
+		"regions that begin alike":             {[]string{`mesh.databases=[{"name": "d", "namespace": "x", "regions": ["us-west", "us"]}]`}, "region us-west: rename"},
+		"a run whose workers have other names": {[]string{`mesh.databases=[{"name": "d", "namespace": "x", "regions": ["us"], "runs": ["a.b"]}]`}, "the workers of run a.b in region us"},
+		"monitor without metrics":              {[]string{"metrics.enabled=false", "metrics.serviceMonitor.enabled=true"}, "metrics.enabled"},
 	} {
 		if _, err := c.template(t, test.values...); err == nil {
 			t.Errorf("%s: accepted", title)
