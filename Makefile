@@ -56,6 +56,10 @@ mutants: ## Break the code in 312 places, one at a time, and hunt each mutant wi
 soak-databases: ## Something happens to a PostgreSQL, a MariaDB or an etcd in the middle of RUNS (default 100) runs in a row each: verdicts, answers, connections, descriptors (30 min)
 	GEOBENCH_FAILURES="$(or $(RUNS),100)" KUBEBUILDER_ASSETS="$$($(CLUSTERCMD) build envtest | tail -1)" go test -count 1 -timeout 60m -v -run 'FailsInTheMiddleOfARun' ./internal/external
 
+.PHONY: kill-nodes
+kill-nodes: ## Kill nodes of sdur and spanner in real time, RUNS (default 20) one after the other: each is replaced, nothing is lost (2 min)
+	GEOBENCH_KILLS="$(or $(RUNS),20)" go test -count 1 -timeout 20m -v -run 'TestRunReplacements' ./internal/local
+
 .PHONY: crowd
 crowd: ## Twenty runs measure at once; a thousand wait for one database beside two hundred that hang: lateness of faults, requests to the API server (7 min)
 	GEOBENCH_CROWD=1 KUBEBUILDER_ASSETS="$$($(CLUSTERCMD) build envtest | tail -1)" go test -count 1 -timeout 20m -v -run 'TestCrowd|TestTwentyRuns' ./controllers
