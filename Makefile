@@ -88,6 +88,10 @@ e2e-databases: ## Deploy PostgreSQL, Galera and etcd over three regions by name,
 e2e-mesh: ## Play a run outside of a mesh and in one on the local node: real Envoys beside nodes and workers, mutual TLS, bytes, a proxy that ends (Debian 12, pip; 6 min)
 	GEOBENCH_E2E_MESH=1 hack/e2e.sh "$(IMAGE)" -run 'TestMesh'
 
+.PHONY: test-istiod
+test-istiod: ## A real istiod beside a real API server injects into Geobench's pods, signs, and configures an Envoy (root, Debian 12, pip; 2 min, many more the first time)
+	hack/istiod.sh
+
 .PHONY: e2e-baseline
 e2e-baseline: ## Play experiments/smallbank-cluster on the local node and compare who wins with the simulator (minutes)
 	GEOBENCH_E2E_ALL=1 hack/e2e.sh "$(IMAGE)" -run 'TestExperiment$$'

@@ -39,6 +39,9 @@ var tools = []tool{
 	{name: "go-tpc"},
 	{name: "helm", versionVar: "helm.sh/helm/v4/internal/version.version"},
 	{name: "kustomize-controller"},
+	// The agent is built without the control plane's packages, as Istio's own image has it.
+	{name: "pilot-agent", module: "istio", tags: istioTags + ",agent", versionVar: istioVersion},
+	{name: "pilot-discovery", module: "istio", tags: istioTags, versionVar: istioVersion},
 	// Of service discovery, Kubernetes and files are all that is needed here: the clouds' libraries take minutes to build.
 	{name: "prometheus", tags: prometheusTags, versionVar: prometheusVersion},
 	{name: "prometheus-config-reloader", module: "prometheus-operator", versionVar: prometheusVersion},
@@ -48,6 +51,8 @@ var tools = []tool{
 }
 
 const (
+	istioTags         = "disable_pgv" // the validation of messages that Istio's own builds leave out, too
+	istioVersion      = "istio.io/istio/pkg/version.buildVersion"
 	prometheusTags    = "remove_all_sd,enable_kubernetes_sd"
 	prometheusVersion = "github.com/prometheus/common/version.Version"
 )

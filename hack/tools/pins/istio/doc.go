@@ -1,0 +1,2 @@
+// Package istio pins Istio's programs: hack/istiod.sh runs them.
+package istio
