@@ -92,6 +92,10 @@ e2e-mesh: ## Play a run outside of a mesh and in one on the local node: real Env
 test-istiod: ## A real istiod beside a real API server injects into Geobench's pods, signs, and configures an Envoy (root, Debian 12, pip; 2 min, many more the first time)
 	hack/istiod.sh
 
+.PHONY: lint-mesh
+lint-mesh: ## Istio's own analyzers (istioctl analyze) on the chart and on what the operator makes for databases and runs (a minute; 10 the first time)
+	CGO_ENABLED=0 go test -C hack/tools/pins/istio -trimpath -tags disable_pgv -count 1 -v -timeout 30m .
+
 .PHONY: e2e-baseline
 e2e-baseline: ## Play experiments/smallbank-cluster on the local node and compare who wins with the simulator (minutes)
 	GEOBENCH_E2E_ALL=1 hack/e2e.sh "$(IMAGE)" -run 'TestExperiment$$'
