@@ -141,6 +141,11 @@ func TestFiguresOfNodesThatEnded(t *testing.T) {
 				t.Errorf("the comparison warns of %v", f.Warnings)
 			}
 			in.Simulated = true
+			was, is := &in.Before[len(in.Before)-1], &in.After[len(in.After)-1]
+			is.Links, was.Operations, is.Operations = nil, 100, 130
+			if d, err := Build(in); err != nil || d.Nodes[len(d.Nodes)-1].Operations != 30 {
+				t.Errorf("a simulated node without links: %v, want 30 operations: %+v", err, d.Nodes)
+			}
 			if d, err := Build(in); err != nil || d.Uncounted != nil {
 				t.Errorf("of a simulated run %v are uncounted, %v", d.Uncounted, err)
 			}
