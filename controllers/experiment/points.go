@@ -48,8 +48,13 @@ func (s *scope) restore(ctx context.Context) error {
 		base := d.object
 		d.object = base.DeepCopy()
 		d.object.Spec = *want.DeepCopy()
-		if err := s.Client.Patch(ctx, d.object, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})); err != nil {
-			return client.IgnoreNotFound(err)
+		err := s.Client.Patch(ctx, d.object, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
+		if apierrors.IsNotFound(err) {
+			d.object = nil // deleted meanwhile: it is made anew
+			continue
+		}
+		if err != nil {
+			return err
 		}
 		if err := keeps(d.object, want); err != nil {
 			return err

@@ -572,8 +572,9 @@ func uncounted(in *Inputs) (out []string) {
 	return out
 }
 
-// countedFrom is what the counters of a node that says s are to be reckoned from, where it has said b before. A process that went on from a
-// journal has gone through all its messages again, and has counted them, but not what clients sent to the process before it. One that was stopped says nothing of links any more.
+// countedFrom is what the counters of a node that says s are to be reckoned from, where it has said b before. A process
+// that went on from a journal has gone through all its messages again, and has counted them, but not what clients sent to
+// the process before it. One that was stopped says nothing of links any more.
 func countedFrom(b, s *admin.Status, restarted bool) *admin.Status {
 	if b == nil || b.Process != s.Process || restarted && len(s.Links) == 0 {
 		return &admin.Status{}

@@ -54,11 +54,12 @@ func padded(size int, p *txn.Procedure) *txn.Procedure {
 	declare, run := p.Declare, p.Run
 	p.Declare = func(args []byte, f *txn.Footprint) error { return declare(args[:min(size, len(args))], f) }
 	p.Run = func(c txn.Ctx, args []byte) ([]byte, error) {
-		result, err := run(c, args[:size])
-		if err != nil || len(args) == size {
+		own := min(size, len(args))
+		result, err := run(c, args[:own])
+		if err != nil || len(args) == own {
 			return result, err
 		}
-		return append(result[:len(result):len(result)], args[size:]...), nil
+		return append(result[:len(result):len(result)], args[own:]...), nil
 	}
 	return p
 }

@@ -56,25 +56,7 @@ func StartOceanBase(t testing.TB) *Server {
 		"--parameter", "log_disk_size=2G", "--parameter", "cpu_count=2")
 	s.process.Dir = folder
 	s.process.Env = append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Dir(program), "HOME="+folder)
-	if err := s.process.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		_ = s.process.Wait()
-		close(s.ended)
-	}()
-	t.Cleanup(func() { s.Stop(t) })
-	ctx, cancel := context.WithTimeout(t.Context(), oceanBaseReadyWithin)
-	defer cancel()
-	for !s.begin(ctx) {
-		select {
-		case <-time.After(poll):
-		case <-s.ended:
-			t.Fatalf("the server ended: %s", lastOf(filepath.Join(folder, "log", "seekdb.log")))
-		case <-ctx.Done():
-			t.Fatalf("the server was not ready within %v: %s", oceanBaseReadyWithin, lastOf(filepath.Join(folder, "log", "seekdb.log")))
-		}
-	}
+	s.launch(t, oceanBaseReadyWithin, filepath.Join(folder, "log", "seekdb.log"), s.begin)
 	return s
 }
 
@@ -94,13 +76,6 @@ func (s *Server) begin(ctx context.Context) bool {
 		}
 	}
 	return true
-}
-
-// lastOf is the end of a file.
-func lastOf(path string) string {
-	const most = 4096
-	text, _ := os.ReadFile(path)
-	return string(text[max(0, len(text)-most):])
 }
 
 // forward listens on the loopback interface, and connects whoever comes with a socket.

@@ -170,6 +170,13 @@ func (in *installation) start(t testing.TB, name, data string, settings ...strin
 	}
 	defer log.Close()
 	s.process.Stdout, s.process.Stderr = log, log
+	s.launch(t, readyWithin, log.Name(), s.ready)
+	return s
+}
+
+// launch starts the process of a server, ends it with the test, and waits until it is ready; the end of the file log tells why it is not.
+func (s *Server) launch(t testing.TB, within time.Duration, log string, ready func(context.Context) bool) {
+	t.Helper()
 	if err := s.process.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -178,24 +185,26 @@ func (in *installation) start(t testing.TB, name, data string, settings ...strin
 		close(s.ended)
 	}()
 	t.Cleanup(func() { s.Stop(t) })
-	ctx, cancel := context.WithTimeout(t.Context(), readyWithin)
+	ctx, cancel := context.WithTimeout(t.Context(), within)
 	defer cancel()
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
-	for {
-		if s.ready(ctx) {
-			return s
-		}
+	for !ready(ctx) {
 		select {
 		case <-tick.C:
 		case <-s.ended:
-			text, _ := os.ReadFile(log.Name())
-			t.Fatalf("the server ended: %s", text)
+			t.Fatalf("the server ended: %s", lastOf(log))
 		case <-ctx.Done():
-			text, _ := os.ReadFile(log.Name())
-			t.Fatalf("the server was not ready within %v: %s", readyWithin, text)
+			t.Fatalf("the server was not ready within %v: %s", within, lastOf(log))
 		}
 	}
+}
+
+// lastOf is the end of a file.
+func lastOf(path string) string {
+	const most = 4096
+	text, _ := os.ReadFile(path)
+	return string(text[max(0, len(text)-most):])
 }
 
 // StartTLS starts a server with a certificate for 127.0.0.1 that is its own authority, which caFile holds.
