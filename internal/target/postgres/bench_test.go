@@ -1,8 +1,11 @@
 package postgres_test
 
 import (
+	"bufio"
 	"context"
+	"encoding/binary"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -16,6 +19,10 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/target"
@@ -33,43 +40,64 @@ const (
 	accountRows, tellerRows, branchRows              = 100_000, 10, 10
 )
 
-const (
-	pgbenchVariables = `\set aid random(1, 100000)
+// step is a statement of that transaction: a row of a table is read, or written with a value; id and value are variables of pgbench. The zero value is BEGIN.
+type step struct {
+	table     txn.Table
+	id, value string
+}
+
+// begin and commit are the steps of no row.
+var begin, commit = step{}, step{value: "commit"}
+
+// roundTrips are the steps of the transaction, those together that are sent together.
+func roundTrips(together bool) [][]step {
+	get := func(t txn.Table, id string) step { return step{t, id, ""} }
+	put := func(t txn.Table, id, value string) step { return step{t, id, value} }
+	if together {
+		return [][]step{
+			{begin, get(accounts, "aid")}, {put(accounts, "aid", "hid"), get(accounts, "aid")},
+			{get(tellers, "tid")}, {put(tellers, "tid", "hid"), get(branches, "bid")},
+			{put(branches, "bid", "hid"), put(histories, "hid", "aid"), commit},
+		}
+	}
+	return [][]step{
+		{begin, get(accounts, "aid")}, {put(accounts, "aid", "hid")}, {get(accounts, "aid")},
+		{get(tellers, "tid")}, {put(tellers, "tid", "hid")}, {get(branches, "bid")}, {put(branches, "bid", "hid")},
+		{put(histories, "hid", "aid")}, {commit},
+	}
+}
+
+// pgbenchScript is the transaction for pgbench.
+func pgbenchScript(trips [][]step) string {
+	script := `\set aid random(1, 100000)
 \set tid random(1, 10)
 \set bid random(1, 10)
 \set hid random(1, 1000000000)
 `
-	pgbenchBegin = "begin isolation level read committed;\n"
-	pgbenchGet   = "select v from geobench.rows where k = '\\x%02x'::bytea || int8send(:%s);\n"
-	pgbenchPut   = "insert into geobench.rows (k, v) values ('\\x%02x'::bytea || int8send(:%s), int8send(:%s)) on conflict (k) do update set v = excluded.v;\n"
-)
-
-// pgbenchScript is the transaction for pgbench, with its writes as the parameter writes has them.
-func pgbenchScript(together bool) string {
-	get := func(t txn.Table, id string) string { return fmt.Sprintf(pgbenchGet, t, id) }
-	put := func(t txn.Table, id, v string) string { return fmt.Sprintf(pgbenchPut, t, id, v) }
-	trips := [][]string{
-		{pgbenchBegin, get(accounts, "aid")}, {put(accounts, "aid", "hid")}, {get(accounts, "aid")},
-		{get(tellers, "tid")}, {put(tellers, "tid", "hid")}, {get(branches, "bid")}, {put(branches, "bid", "hid")},
-		{put(histories, "hid", "aid")}, {"commit;\n"},
-	}
-	if together {
-		trips = [][]string{
-			{pgbenchBegin, get(accounts, "aid")}, {put(accounts, "aid", "hid"), get(accounts, "aid")},
-			{get(tellers, "tid")}, {put(tellers, "tid", "hid"), get(branches, "bid")},
-			{put(branches, "bid", "hid"), put(histories, "hid", "aid"), "commit;\n"},
+	for _, steps := range trips {
+		if len(steps) > 1 {
+			script += "\\startpipeline\n"
 		}
-	}
-	script := pgbenchVariables
-	for _, statements := range trips {
-		if s := strings.Join(statements, ""); len(statements) > 1 {
-			script += "\\startpipeline\n" + s + "\\endpipeline\n"
-		} else {
-			script += s
+		for _, s := range steps {
+			switch {
+			case s == begin:
+				script += beginSQL + ";\n"
+			case s == commit:
+				script += "commit;\n"
+			case s.value == "":
+				script += fmt.Sprintf("select v from geobench.rows where k = '\\x%02x'::bytea || int8send(:%s);\n", s.table, s.id)
+			default:
+				script += fmt.Sprintf("insert into geobench.rows (k, v) values ('\\x%02x'::bytea || int8send(:%s), int8send(:%s)) on conflict (k) do update set v = excluded.v;\n", s.table, s.id, s.value)
+			}
+		}
+		if len(steps) > 1 {
+			script += "\\endpipeline\n"
 		}
 	}
 	return script
 }
+
+const beginSQL = "begin isolation level read committed"
 
 // tpcb is the transaction as a procedure; what the branch and the teller are chosen by does not matter.
 func tpcb(ctx txn.Ctx, _ []byte) ([]byte, error) {
@@ -97,6 +125,7 @@ func tpcb(ctx txn.Ctx, _ []byte) ([]byte, error) {
 
 // BenchmarkClientCPU compares the CPU time that this client and pgbench take for a transaction of the same statements, on the same
 // server, in alternating pairs. It counts connections, procedures and outcomes, and not what a workload takes to make transactions up.
+// The third side is bare: the same messages, sent and skipped by goroutines without a driver. No client in Go takes less.
 func BenchmarkClientCPU(b *testing.B) {
 	b.Run(postgres.WritesEach, func(b *testing.B) { clientCPU(b, false) })
 	b.Run(postgres.WritesTogether, func(b *testing.B) { clientCPU(b, true) })
@@ -118,20 +147,23 @@ func clientCPU(b *testing.B, together bool) {
 		s.Query(b, "postgres", fmt.Sprintf(`insert into geobench.rows select '\x%02x'::bytea || int8send(n), int8send(0) from generate_series(1, %d) n`, table, rows))
 	}
 	s.Query(b, "postgres", "analyze geobench.rows")
-	script := filepath.Join(b.TempDir(), "tpcb.sql")
-	if err := os.WriteFile(script, []byte(pgbenchScript(together)), 0o600); err != nil {
+	trips, script := roundTrips(together), filepath.Join(b.TempDir(), "tpcb.sql")
+	if err := os.WriteFile(script, []byte(pgbenchScript(trips)), 0o600); err != nil {
 		b.Fatal(err)
 	}
-	var ours, theirs, ratios []float64
+	var ours, bares, theirs, ratios, least []float64
 	for range pairs {
 		a, aRate := drive(b, db, lasts)
+		l, lRate := bare(b, s.Address, trips, connections, lasts)
 		p, pRate := pgbench(b, program, script, s.Address, connections, lasts)
-		ours, theirs, ratios = append(ours, a), append(theirs, p), append(ratios, a/p)
-		b.Logf("geobench %.1f us, %.0f txn/s; pgbench %.1f us, %.0f txn/s: %.2fx", a, aRate, p, pRate, a/p)
+		ours, bares, theirs, ratios, least = append(ours, a), append(bares, l), append(theirs, p), append(ratios, a/p), append(least, l/p)
+		b.Logf("geobench %.1f us, %.0f txn/s; bare %.1f us, %.0f txn/s; pgbench %.1f us, %.0f txn/s: %.2fx, bare %.2fx", a, aRate, l, lRate, p, pRate, a/p, l/p)
 	}
 	b.ReportMetric(targettest.Median(ours), "geobench-us/txn")
+	b.ReportMetric(targettest.Median(bares), "bare-us/txn")
 	b.ReportMetric(targettest.Median(theirs), "pgbench-us/txn")
 	b.ReportMetric(targettest.Median(ratios), "ratio")
+	b.ReportMetric(targettest.Median(least), "bare-ratio")
 	b.ReportMetric(0, "ns/op")
 }
 
@@ -185,6 +217,121 @@ func drive(b *testing.B, db sqltarget.Database, lasts time.Duration) (us, rate f
 	return float64(took.Microseconds()) / n, n / elapsed.Seconds()
 }
 
+// bare keeps as many connections busy with the messages that a driver would send, and skips what comes back but for its end.
+func bare(b *testing.B, address string, trips [][]step, connections int, lasts time.Duration) (us, rate float64) {
+	b.Helper()
+	var all errgroup.Group
+	var committed atomic.Int64
+	sessions := make([]*pgconn.HijackedConn, connections)
+	for i := range sessions {
+		sessions[i] = bareSession(b, address)
+	}
+	before, begin := targettest.CPU(b, syscall.RUSAGE_SELF), time.Now()
+	for _, session := range sessions {
+		all.Go(func() error {
+			messages, r := make([]byte, 0, 1024), bufio.NewReaderSize(session.Conn, 8192)
+			for time.Since(begin) < lasts {
+				ids := map[string]uint64{"aid": 1 + rand.Uint64N(accountRows), "tid": 1 + rand.Uint64N(tellerRows), "bid": 1 + rand.Uint64N(branchRows), "hid": rand.Uint64N(1_000_000_000)}
+				for _, steps := range trips {
+					messages = messages[:0]
+					for _, s := range steps {
+						messages = s.appendTo(messages, ids)
+					}
+					messages, _ = (&pgproto3.Sync{}).Encode(messages)
+					if _, err := session.Conn.Write(messages); err != nil {
+						return err
+					}
+					if err := skipAnswers(r); err != nil {
+						return err
+					}
+				}
+				committed.Add(1)
+			}
+			return nil
+		})
+	}
+	err := all.Wait()
+	took, elapsed := targettest.CPU(b, syscall.RUSAGE_SELF)-before, time.Since(begin)
+	for _, session := range sessions {
+		_ = session.Conn.Close()
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	n := float64(committed.Load())
+	return float64(took.Microseconds()) / n, n / elapsed.Seconds()
+}
+
+// bareSession is a connection with the statements of appendTo prepared.
+func bareSession(b *testing.B, address string) *pgconn.HijackedConn {
+	b.Helper()
+	config, err := pgconn.ParseConfig(fmt.Sprintf("postgres://%s:%s@%s/postgres?sslmode=disable", postgrestest.User, postgrestest.Password, address))
+	if err != nil {
+		b.Fatal(err)
+	}
+	config.RuntimeParams["options"] = plansOfRows
+	c, err := pgconn.ConnectConfig(b.Context(), config)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for name, sql := range map[string]string{
+		"begin": beginSQL, "commit": "commit", "get": "select v from geobench.rows where k = $1",
+		"put": "insert into geobench.rows (k, v) values ($1, $2) on conflict (k) do update set v = excluded.v",
+	} {
+		if _, err := c.Prepare(b.Context(), name, sql, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+	session, err := c.Hijack()
+	if err != nil {
+		b.Fatal(err)
+	}
+	return session
+}
+
+// appendTo appends the messages of a step.
+func (s step) appendTo(messages []byte, ids map[string]uint64) []byte {
+	bind := pgproto3.Bind{ParameterFormatCodes: []int16{1}, ResultFormatCodes: []int16{1}}
+	switch {
+	case s == begin:
+		bind.PreparedStatement = "begin"
+	case s == commit:
+		bind.PreparedStatement = "commit"
+	default:
+		bind.PreparedStatement, bind.Parameters = "get", [][]byte{[]byte(txn.IntKey(s.table, ids[s.id]))}
+		if s.value != "" {
+			bind.PreparedStatement, bind.Parameters = "put", append(bind.Parameters, binary.BigEndian.AppendUint64(nil, ids[s.value]))
+		}
+	}
+	for _, m := range []pgproto3.FrontendMessage{&bind, &pgproto3.Describe{ObjectType: 'P'}, &pgproto3.Execute{}} {
+		messages, _ = m.Encode(messages)
+	}
+	return messages
+}
+
+// skipAnswers reads up to the server's ReadyForQuery.
+func skipAnswers(r *bufio.Reader) error {
+	const errorResponse, readyForQuery = 'E', 'Z'
+	var head [5]byte // type and length of a message, which counts itself
+	for head[0] != readyForQuery {
+		if _, err := io.ReadFull(r, head[:]); err != nil {
+			return err
+		}
+		rest := int(binary.BigEndian.Uint32(head[1:])) - 4
+		if head[0] == errorResponse {
+			said, _ := r.Peek(min(rest, r.Size()))
+			return fmt.Errorf("the server says %q", said)
+		}
+		if _, err := r.Discard(rest); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// plansOfRows are the settings of a session whose plans are those of this client.
+const plansOfRows = "-c enable_seqscan=off -c enable_bitmapscan=off -c plan_cache_mode=force_generic_plan"
+
 var processed = regexp.MustCompile(`number of transactions actually processed: (\d+)`)
 
 // pgbench does the same with pgbench, whose statements are prepared, too.
@@ -196,7 +343,7 @@ func pgbench(b *testing.B, program, script, address string, connections int, las
 	}
 	before := targettest.CPU(b, syscall.RUSAGE_CHILDREN)
 	c := exec.Command(program, "-n", "-M", "prepared", "-c", strconv.Itoa(connections), "-j", "2", "-T", strconv.Itoa(int(lasts.Seconds())), "-f", script, "-h", host, "-p", port, "-U", postgrestest.User, "postgres")
-	c.Env = append(os.Environ(), "PGPASSWORD="+postgrestest.Password, "PGOPTIONS=-c enable_seqscan=off -c enable_bitmapscan=off -c plan_cache_mode=force_generic_plan")
+	c.Env = append(os.Environ(), "PGPASSWORD="+postgrestest.Password, "PGOPTIONS="+plansOfRows)
 	out, err := c.CombinedOutput()
 	if err != nil {
 		b.Fatalf("%v: %s", err, out)
