@@ -123,56 +123,86 @@ func TestEveryEngine(t *testing.T) {
 const insideRegion = 10
 
 // agreement applies a database of the engine and a run at low load, and holds the medians of run and the cluster to those of
-// simulate; where these are of reads alone, the 90th percentiles.
+// simulate; where these are of reads alone, the 90th percentiles. What is too slow is measured again: a busy machine makes it slow once,
+// and a mistake always.
 func (c *cluster) agreement(t *testing.T, engine, name string) {
 	t.Helper()
-	manifest := database(engine) + separator + runOn(engine, name, 10, "2s", "10s")
-	if engine == "oceanvista" {
-		// Its transactions wait for all others, so the clients of closed loops fall into step, or do not: 105 to 145 ms.
-		manifest = strings.ReplaceAll(manifest, "clientsPerRegion: 10,", "arrival: Poisson, ratePerSecond: 200, clientsPerRegion: 1000,")
+	runNamed := func(name string) string {
+		run := runOn(engine, name, 10, "2s", "10s")
+		if engine == "oceanvista" {
+			// Its transactions wait for all others, so the clients of closed loops fall into step, or do not: 105 to 145 ms.
+			run = strings.ReplaceAll(run, "clientsPerRegion: 10,", "arrival: Poisson, ratePerSecond: 200, clientsPerRegion: 1000,")
+		}
+		return run
 	}
-	c.apply(t, manifest)
-	r := c.awaitEnd(t, name, 4*time.Minute)
-	c.mustPass(t, r)
-	real := c.document(t, r)
-
 	file := filepath.Join(t.TempDir(), "run.yaml")
-	if err := os.WriteFile(file, []byte(manifest), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(database(engine)+separator+runNamed(name)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	documents := map[string]*result.Document{"cluster": real}
-	for _, command := range []string{"simulate", "run"} {
+	with := func(command string) *result.Document {
 		d, err := result.Parse(geobench(t, command, "-q", "-f", file, "-o", "json"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		documents[command] = d
+		return d
 	}
-	t.Logf("%s, by region\n%-20s %10s %10s %10s", engine, "region", "simulate", "run", "cluster")
-	for i, region := range real.Regions {
-		latency := func(where string) *result.Latency { return &documents[where].Regions[i].LatencyMicroseconds }
-		percentile, of := "p50", func(where string) float64 { return float64(latency(where).P50) / 1000 }
-		if of("simulate") < insideRegion {
+	c.apply(t, database(engine))
+	simulated := with("simulate")
+	for where, measure := range map[string]func(try int) *result.Document{
+		"run": func(int) *result.Document { return with("run") },
+		"cluster": func(try int) *result.Document {
+			name := name
+			if try > 1 {
+				name = fmt.Sprintf("%s-%d", name, try)
+				defer c.deleteRun(t, name)
+			}
+			c.apply(t, runNamed(name))
+			r := c.awaitEnd(t, name, 4*time.Minute)
+			c.mustPass(t, r)
+			return c.document(t, r)
+		},
+	} {
+		const tries = 3
+		for try := 1; ; try++ {
+			off, slow := disagreements(t, engine, where, simulated, measure(try))
+			if len(off) == 0 {
+				break
+			}
+			if t.Log(strings.Join(off, "; ")); !slow || try == tries {
+				t.Errorf("%s disagrees with the simulator, %d times", where, try)
+				break
+			}
+		}
+	}
+}
+
+// disagreements says where a result is too far from the simulator's, and whether it is nowhere too fast.
+func disagreements(t *testing.T, engine, where string, simulated, real *result.Document) (off []string, slow bool) {
+	t.Helper()
+	slow = true
+	for i, region := range simulated.Regions {
+		percentile, want, got := "p50", float64(region.LatencyMicroseconds.P50)/1000, float64(real.Regions[i].LatencyMicroseconds.P50)/1000
+		if want < insideRegion {
 			// More than half of the transactions are answered inside the region, after a read or a batch: what they take is this machine's
 			// more than the network's. The 90th percentile is of those that write, or of several regions.
-			percentile, of = "p90", func(where string) float64 { return float64(latency(where).P90) / 1000 }
+			percentile, want, got = "p90", float64(region.LatencyMicroseconds.P90)/1000, float64(real.Regions[i].LatencyMicroseconds.P90)/1000
 		}
-		t.Logf("%-16s %s %8.2fms %8.2fms %8.2fms", region.Name, percentile, of("simulate"), of("run"), of("cluster"))
-		if of("simulate") < 2 {
+		t.Logf("%s %-16s %s simulate %8.2f ms, %s %8.2f ms", engine, region.Name, percentile, want, where, got)
+		if want < 2 {
 			// The clients beside a single writer send nothing elsewhere, so theirs is the time that this machine takes; those of
 			// the other region pay the distance.
 			if engine != "primary" || i > 0 {
-				t.Errorf("%s: the %s of the simulator is %.2f ms, which says nothing of the network", region.Name, percentile, of("simulate"))
+				t.Fatalf("%s: the %s of the simulator is %.2f ms, which says nothing of the network", region.Name, percentile, want)
 			}
 			continue
 		}
-		for _, where := range []string{"run", "cluster"} {
-			// 10%, and 1 ms for what else this machine does: the aim of 10% alone is for a quiet one.
-			if diff := math.Abs(of(where) - of("simulate")); diff > of("simulate")/10+1 {
-				t.Errorf("%s: %s of %s is %.2f ms from the simulator's %.2f ms", region.Name, percentile, where, diff, of("simulate"))
-			}
+		// 10%, and 1 ms for what else this machine does: the aim of 10% alone is for a quiet one.
+		if math.Abs(got-want) > want/10+1 {
+			off = append(off, fmt.Sprintf("%s: %s of %s is %.2f ms, the simulator's %.2f", region.Name, percentile, where, got, want))
+			slow = slow && got > want
 		}
 	}
+	return off, slow
 }
 
 // TestOperatorKilledInEachStage kills the operator as soon as a run enters a stage, once for each stage that is seen, and
