@@ -19,7 +19,7 @@ import (
 func BenchmarkTCPUnderLoss(b *testing.B) {
 	for _, congestion := range []geo.Congestion{geo.CongestionReno, geo.CongestionCubic} {
 		for _, rtt := range []time.Duration{400 * time.Microsecond, 20 * time.Millisecond, 100 * time.Millisecond} {
-			for _, ppm := range []int64{1000, 5000, 10_000, 20_000, 50_000} {
+			for _, ppm := range []int64{1000, 5000, 10_000, 20_000, 50_000, 100_000} {
 				b.Run(fmt.Sprintf("%s/%v/%v%%", congestion, rtt, float64(ppm)/1e4), func(b *testing.B) {
 					for b.Loop() {
 						kernel, seen := kernelUnderLoss(b, congestion, rtt, ppm)
