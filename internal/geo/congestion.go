@@ -41,7 +41,7 @@ const (
 
 // window is the sender of a TCP connection as Linux has it: slow start, Reno or CUBIC, losses told by the time at which segments that were
 // sent later are acknowledged (RACK, RFC 8985), a probe for a lost tail, and timeouts that double. It works ahead: what becomes of a
-// segment is known once it is sent, so frames that wait for the window are given the time at which it opens.
+// segment is known once it is sent, so those that follow are taken to come as those before did, and frames that wait for the window are given the time at which it opens.
 type window struct {
 	congestion Congestion
 	size       float64 // segments
@@ -49,6 +49,7 @@ type window struct {
 	flight     int     // segments that are sent and not acknowledged
 	events     events
 	sent       time.Duration // when the last segment entered the link
+	gap        time.Duration // how long before it another one did, at another time; -1 if none has
 	blocked    time.Duration // when a segment last waited for the window
 	most       [2]int        // segments in flight, at most: in the last and in the current round trip
 	round      time.Duration // when the current round trip began
@@ -79,7 +80,7 @@ type window struct {
 type passage struct{ enters, leaves time.Duration }
 
 func newWindow(c Congestion) *window {
-	return &window{congestion: c, size: initialWindow, threshold: math.Inf(1), sent: -1, blocked: math.MinInt64 / 2, reduced: -1, recovered: -1, epoch: -1}
+	return &window{congestion: c, size: initialWindow, threshold: math.Inf(1), sent: -1, gap: -1, blocked: math.MinInt64 / 2, reduced: -1, recovered: -1, epoch: -1}
 }
 
 // event is an acknowledgement of a segment, or the notice of a loss of one that left at left.
@@ -160,6 +161,9 @@ func (w *window) enter(p *Path, now time.Duration) time.Duration {
 	}
 	w.flight++
 	w.most[1] = max(w.most[1], w.flight)
+	if w.sent >= 0 && t > w.sent {
+		w.gap = t - w.sent
+	}
 	w.sent = t
 	return t
 }
@@ -217,15 +221,22 @@ func (w *window) repair(p *Path, enters, trip time.Duration, following int, rng 
 	case behind > 0:
 		// Each acknowledgement lets another segment go, until three have come.
 		at = enters + rtt + min(reordering, rtt*time.Duration((dupAcks-1)/behind))
-	case w.flight > 1:
-		at = enters + min(2*rtt+probeSlack, p.rto)
 	default:
-		at = enters + p.rto
+		timer := p.rto
+		if w.flight > 1 {
+			timer = min(2*rtt+probeSlack, p.rto)
+		}
+		// Or the next one tells of it, which comes as long after it as it came after the one before.
+		if w.gap >= 0 && w.flight < int(w.size) && max(w.gap, reordering)+rtt < timer {
+			behind, gap = 1, max(w.gap, reordering)
+			timer = rtt + gap
+		}
+		at = enters + timer
 	}
 	heap.Push(&w.events, event{at: at, left: enters, kind: lost})
 	for rto := p.rto; p.lossAgain(rng); {
 		if w.told(p, behind, rng) {
-			at += rtt
+			at += rtt + gap
 			continue
 		}
 		at += rto

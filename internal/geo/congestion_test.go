@@ -87,6 +87,7 @@ func TestLateSegments(t *testing.T) {
 		"alone: the timeout":                          {1, 10 * time.Second, rtt + MinRTO},
 		"one of many: a round trip":                   {9, 10 * time.Second, rtt},
 		"on a busy connection: a round trip or a bit": {1, 4 * ms, rtt + rtt/4},
+		"on a slow one: when the next has come":       {1, 60 * ms, rtt + 60*ms},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := Link{Delay: rtt / 2, LossPPM: 2000, Congestion: CongestionCubic}
