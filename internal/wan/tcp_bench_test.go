@@ -3,14 +3,10 @@
 package wan
 
 import (
-	"encoding/binary"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
