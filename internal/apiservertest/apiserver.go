@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -27,6 +28,10 @@ const Missing = "KUBEBUILDER_ASSETS is not set: export KUBEBUILDER_ASSETS=$(go r
 // gcPercent lets heaps grow to five times what is live, which is tens of megabytes.
 const gcPercent = 400
 
+// patience is how long etcd and the API server may take to start, each. An API server takes three seconds of CPU to do so, and on a machine that builds
+// programs beside it more than the twenty that are usual.
+const patience = 2 * time.Minute
+
 // Start starts an API server and returns how its administrator reaches it, without a limit on requests, and how it is
 // stopped. Both are nil where KUBEBUILDER_ASSETS does not say where the programs are.
 func Start() (config *rest.Config, stop func() error, err error) {
@@ -38,7 +43,7 @@ func Start() (config *rest.Config, stop func() error, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	env := &envtest.Environment{CRDs: append(definitions, chaosMesh()...)}
+	env := &envtest.Environment{CRDs: append(definitions, chaosMesh()...), ControlPlaneStartTimeout: patience}
 	// With its cache of watches, a list waits up to 100 ms until etcd has said that nothing is newer than what the cache
 	// holds. Tests that measure what the operator does to an API server have one as others do.
 	if os.Getenv("GEOBENCH_CROWD") == "" {
