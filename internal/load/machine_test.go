@@ -2,6 +2,7 @@ package load
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"runtime"
 	"testing"
@@ -567,5 +568,26 @@ func TestNewRefuses(t *testing.T) {
 		if _, err := New(c); err == nil {
 			t.Errorf("%s: no error", name)
 		}
+	}
+}
+
+// However many reasons there are, those of wrong procedures are told: they make a run Invalid.
+func TestManyReasonsHideNoMistake(t *testing.T) {
+	var f failures
+	for i := range 2 * maxReasons {
+		f.count(&txn.Outcome{Status: txn.Aborted, Cause: txn.CauseProcedure, Reason: fmt.Sprint("order ", i, " is gone")})
+	}
+	mistakes := []string{txn.ReasonInvalid, txn.ReasonUndeclared, txn.ReasonProcedure}
+	for _, reason := range mistakes {
+		f.count(&txn.Outcome{Status: txn.Aborted, Cause: txn.CauseProcedure, Reason: reason})
+	}
+	got := f.export().Reasons
+	for _, reason := range mistakes {
+		if got[reason] != 1 {
+			t.Errorf("%s is counted %d times, not once", reason, got[reason])
+		}
+	}
+	if want := maxReasons + 1 + len(mistakes); got[otherReason] != maxReasons || len(got) != want {
+		t.Errorf("%d reasons, of which %d attempts are of others; not %d and %d", len(got), got[otherReason], want, maxReasons)
 	}
 }

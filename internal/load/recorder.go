@@ -45,7 +45,7 @@ func (f *failures) count(o *txn.Outcome) {
 		f.reasons = map[string]int64{}
 	}
 	reason := o.Reason
-	if _, known := f.reasons[reason]; !known && len(f.reasons) >= maxReasons {
+	if _, known := f.reasons[reason]; !known && len(f.reasons) >= maxReasons && !result.Mistake(reason) {
 		reason = otherReason
 	}
 	f.reasons[reason]++
@@ -86,7 +86,7 @@ func (d *distribution) export() result.Distribution {
 	}
 }
 
-// maxReasons bounds the reasons kept apart for one type, class and outcome.
+// maxReasons bounds the reasons kept apart for one type, class and outcome, beside those that make a run Invalid.
 const maxReasons = 32
 
 const otherReason = "other"

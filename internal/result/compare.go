@@ -180,6 +180,7 @@ func warnings(as, bs []*Document) []string {
 	differ("durability differs", func(d *Document) any { return cmp.Or(d.Durability, v1alpha1.DurabilityNone) })
 	differ("only one is simulated", func(d *Document) any { return d.Simulated })
 	differ("versions differ", func(d *Document) any { return d.Version })
+	differ("versions of workers differ", func(d *Document) any { return cmp.Or(d.WorkerVersion, "the version of the result") })
 	differ("machines differ", func(d *Document) any {
 		if d.Machine == nil {
 			return "none"

@@ -32,12 +32,14 @@ func TestCompare(t *testing.T) {
 	if c.Verdict != Undecided || !strings.Contains(c.Message, "spec.load.repetitions: 5 or more") {
 		t.Errorf("one repetition each: %s: %s", c.Verdict, c.Message)
 	}
-	inReal, sidecar, journal := *a, *a, *a
+	inReal, sidecar, journal, mixed := *a, *a, *a, *a
+	mixed.WorkerVersion = "v1, v2"
 	inReal.Simulated, sidecar.Simulated = false, false
 	inReal.Emulation, sidecar.Emulation, journal.Durability = "BuiltIn", "Sidecar", "Journal"
 	for got, want := range map[string]string{
 		fmt.Sprint(Compare([]*Document{&inReal}, []*Document{&sidecar}, CompareOptions{}).Warnings): "[emulations of the network differ: BuiltIn and Sidecar]",
 		fmt.Sprint(Compare([]*Document{a}, []*Document{&journal}, CompareOptions{}).Warnings):       "[durability differs: None and Journal]",
+		fmt.Sprint(Compare([]*Document{a}, []*Document{&mixed}, CompareOptions{}).Warnings):         "[versions of workers differ: the version of the result and v1, v2]",
 	} {
 		if got != want {
 			t.Errorf("%s, want %s", got, want)

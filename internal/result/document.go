@@ -56,7 +56,8 @@ type Document struct {
 	Spec     Spec   `json:"spec"`
 	// Manifests are what was applied, with defaults filled in.
 	Manifests *Manifests `json:"manifests,omitempty"`
-	// Version is the build that evaluated the run, WorkerVersion the workers' when it is another.
+	// Version is the build that evaluated the run, WorkerVersion the workers' when it is another, or theirs
+	// when they have several.
 	Version       string   `json:"version"`
 	WorkerVersion string   `json:"workerVersion,omitempty"`
 	Machine       *Machine `json:"machine,omitempty"`

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/geobench/geobench/internal/pack"
 	"github.com/geobench/geobench/internal/txn"
@@ -24,7 +25,7 @@ const (
 type Report struct {
 	Kind    string `json:"kind"`
 	Version int    `json:"version"`
-	// Build is the version of the worker.
+	// Build is the version of the worker; of several that are not the same, all versions: "v1, v2".
 	Build string `json:"build,omitempty"`
 	// Workload and its transaction types.
 	Workload string   `json:"workload"`
@@ -313,6 +314,9 @@ func (r *Report) sort() {
 	slices.SortFunc(r.Incidents, func(a, b Incident) int { return cmp.Compare(a.Message, b.Message) })
 }
 
+// buildSeparator is between the versions of merged reports.
+const buildSeparator = ", "
+
 // MergeLedgers adds up the ledgers of all load generators.
 func MergeLedgers(reports []*Report) workload.Ledger {
 	ledger := workload.Ledger{}
@@ -330,10 +334,11 @@ func Merge(reports []*Report) (*Report, error) {
 	}
 	first := reports[0]
 	m := &Report{
-		Kind: ReportKind, Version: ReportVersion, Build: first.Build, Workload: first.Workload, Types: first.Types,
+		Kind: ReportKind, Version: ReportVersion, Workload: first.Workload, Types: first.Types,
 		Arrival: first.Arrival, DurationMicroseconds: first.DurationMicroseconds, Repetitions: first.Repetitions,
 		Ledger: workload.Ledger{}, Shares: make([]workload.Count, len(first.Shares)),
 	}
+	builds := map[string]bool{}
 	workers := map[placeKey]int{}
 	windows := map[placeKey]int{}
 	series := map[seriesKey]int{}
@@ -344,6 +349,9 @@ func Merge(reports []*Report) (*Report, error) {
 			return nil, fmt.Errorf("report %d is of another run: %s %s %d x %d us, not %s %s %d x %d us", i,
 				r.Workload, r.Arrival, r.Repetitions, r.DurationMicroseconds,
 				m.Workload, m.Arrival, m.Repetitions, m.DurationMicroseconds)
+		}
+		for _, build := range strings.Split(r.Build, buildSeparator) {
+			builds[build] = true
 		}
 		for _, w := range r.Workers {
 			k := placeKey{region: w.Region, repetition: w.Index}
@@ -435,6 +443,7 @@ func Merge(reports []*Report) (*Report, error) {
 		}
 		m.Incidents = append(m.Incidents, r.Incidents...)
 	}
+	m.Build = strings.Join(slices.Sorted(maps.Keys(builds)), buildSeparator)
 	m.sort()
 	return m, nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -401,6 +402,25 @@ func TestRepetitionsByRegion(t *testing.T) {
 		if off := sum/2 - r.ThroughputPerSecond; off < -1 || off > 1 {
 			t.Errorf("%s: the windows' throughputs add up to %d, the run's is %d", r.Name, sum, r.ThroughputPerSecond)
 		}
+	}
+}
+
+// Workers of several versions are all named, whoever reports first: figures of different programs are added up.
+func TestMergeNamesAllVersions(t *testing.T) {
+	in := small()
+	builds := []string{"v2", "v1", "v2"}
+	for i, r := range in.Reports {
+		r.Build = builds[i%len(builds)]
+	}
+	for range 2 {
+		m, err := Merge(in.Reports)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Build != "v1, v2" {
+			t.Errorf("the build is %q, not v1, v2", m.Build)
+		}
+		slices.Reverse(in.Reports)
 	}
 }
 

@@ -150,6 +150,16 @@ var mistakes = []struct{ reason, says string }{
 	{txn.ReasonProcedure, "their procedures failed other than by txn.Abort, or were given rows that they cannot read"},
 }
 
+// Mistake reports whether a reason of an attempt makes a run Invalid, however rare it is.
+func Mistake(reason string) bool {
+	for _, m := range mistakes {
+		if m.reason == reason {
+			return true
+		}
+	}
+	return false
+}
+
 // workloadBroken: what a wrong procedure has aborted would count as cheap work of the database.
 func workloadBroken(d *Document, _ *Inputs, _ *Report) (out []Reason) {
 	for _, m := range mistakes {
