@@ -3,6 +3,7 @@ package target_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -87,13 +88,19 @@ func (s *scripted) Rollback(ctx context.Context) error               { s.rolledB
 // open opens a session of one connection.
 func (s *scripted) open(t *testing.T) (session target.Session, outcomes chan txn.Outcome) {
 	t.Helper()
+	return s.openAs(t, s)
+}
+
+// openAs is open over a connection that is more than the script.
+func (s *scripted) openAs(t *testing.T, c target.Connection) (session target.Session, outcomes chan txn.Outcome) {
+	t.Helper()
 	s.target = &target.Statements{
 		Procedures: txn.NewRegistry(reads, writes), Placement: geo.Placement{Regions: 1, Partitions: 1}, Connections: 1, Pending: &s.pending,
 		Connect: func(context.Context) (target.Connection, error) {
 			if s.opened++; s.connect != nil && s.opened > 1 {
-				return s, s.connect()
+				return c, s.connect()
 			}
-			return s, nil
+			return c, nil
 		},
 		Classify: func(err error) target.Failure {
 			switch {
@@ -278,6 +285,51 @@ func TestOutcomesOfErrors(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// caller is a scripted connection whose transactions are statements of their workload's own.
+type caller struct {
+	*scripted
+	call func() error
+}
+
+func (c *caller) Begin(context.Context, *txn.Transaction) (target.Statement, error) { return c, nil }
+
+func (c *caller) Call(*txn.Transaction, func(txn.Key)) ([]byte, error) { return nil, c.call() }
+
+// What a workload's own statements make of their answers is the workload's doing, and what the database says the database's: the first is
+// rolled back over a connection that is of use, and makes the run Invalid.
+func TestOutcomesOfCallers(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err    error
+		status txn.Status
+		cause  txn.Cause
+		reason string
+	}{
+		"the transaction's decision": {txn.Abort("no-money"), txn.Aborted, txn.CauseProcedure, "no-money"},
+		"an answer that is not read": {fmt.Errorf("statement read: %w", txn.ErrProcedure), txn.Aborted, txn.CauseProcedure, txn.ReasonProcedure},
+		"the database's error":       {errBroken, txn.Refused, txn.CauseNode, "broken"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &scripted{}
+			session, outcomes := s.openAs(t, &caller{s, func() error { return tc.err }})
+			send(session, 1)
+			if o := <-outcomes; o.Status != tc.status || o.Cause != tc.cause || o.Reason != tc.reason {
+				t.Errorf("%+v", o)
+			}
+			if s.rolledBack != 1 {
+				t.Errorf("%d rollbacks", s.rolledBack)
+			}
+			send(session, 2)
+			<-outcomes
+			if err := session.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if broken := tc.err == errBroken; (s.opened > 1) != broken {
+				t.Errorf("%d connections opened", s.opened)
+			}
+		})
 	}
 }
 

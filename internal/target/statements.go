@@ -86,7 +86,8 @@ type Statement interface {
 type Caller interface {
 	Statement
 	// Call runs t but for Commit, and returns what its procedure would. use is told of each row that decides the class of t. The error is a
-	// txn.Abort where the transaction gives up by its own decision; any other is the database's, and Classify says what it means.
+	// txn.Abort where the transaction gives up by its own decision, and txn.ErrProcedure where it cannot read an answer; any other is the
+	// database's, and Classify says what it means.
 	Call(t *txn.Transaction, use func(txn.Key)) (result []byte, err error)
 }
 
@@ -334,7 +335,7 @@ func (w *witness) use(k txn.Key) {
 // call has the database run a transaction.
 func (w *witness) call(c Caller, t *txn.Transaction) ([]byte, error) {
 	result, err := c.Call(t, w.use)
-	if abort := txn.Abort(""); err != nil && !errors.As(err, &abort) {
+	if abort := txn.Abort(""); err != nil && !errors.As(err, &abort) && !errors.Is(err, txn.ErrProcedure) {
 		w.err = err
 	}
 	return result, err

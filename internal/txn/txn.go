@@ -132,6 +132,10 @@ const (
 // exact, does not name.
 var ErrUndeclared = errors.New("the footprint, said to be exact, does not name the row")
 
+// ErrProcedure is what a transaction of package sqlform comes to that cannot read what the database has answered: its outcome is
+// ReasonProcedure, and not an error of the database.
+var ErrProcedure = errors.New("the answer is not one that the transaction can read")
+
 // ErrNotFound says that there is no such row. Get returns this very value.
 var ErrNotFound = errors.New("there is no such row")
 

@@ -96,7 +96,7 @@ type formStatement struct {
 func (s *formStatement) Call(t *txn.Transaction, use func(txn.Key)) ([]byte, error) {
 	x := transactions.Lookup(sqlform.Number(t))
 	if x == nil {
-		return nil, fmt.Errorf("procedure %d has no SQL", t.Proc)
+		return nil, fmt.Errorf("procedure %d has no SQL: %w", t.Proc, txn.ErrProcedure)
 	}
 	if err := s.on.learn(x, s.recorded); err != nil {
 		return nil, err

@@ -111,7 +111,7 @@ func (t *texts) of(args []sqlform.Arg) [][]byte {
 func (s *formStatement) Call(t *txn.Transaction, use func(txn.Key)) ([]byte, error) {
 	x := transactions.Lookup(sqlform.Number(t))
 	if x == nil {
-		return nil, fmt.Errorf("procedure %d has no SQL", t.Proc)
+		return nil, fmt.Errorf("procedure %d has no SQL: %w", t.Proc, txn.ErrProcedure)
 	}
 	s.recorded = sqlform.Recorded(t)
 	if err := s.on.learn(s.ctx, x, s.recorded); err != nil {

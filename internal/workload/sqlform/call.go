@@ -1,6 +1,7 @@
 package sqlform
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/geobench/geobench/internal/codec"
@@ -43,7 +44,7 @@ func (c *Call) Run(x *Transaction, t *txn.Transaction, conn Connection, use func
 	if c.recorded {
 		r := codec.NewReader(t.Args)
 		if id := r.ID(); r.Err() != nil || id != t.ID {
-			return nil, fmt.Errorf("the arguments of transaction %v, which is recorded, do not start with its id", t.ID)
+			return nil, fmt.Errorf("the arguments of transaction %v, which is recorded, do not start with its id: %w", t.ID, txn.ErrProcedure)
 		}
 		c.Args = t.Args[len(t.Args)-r.Len():]
 	}
@@ -80,12 +81,15 @@ func (c *Call) Do(s *Statement, row func(r *Row) error, args ...Arg) {
 		}
 		if err != nil && c.err == nil {
 			c.err = fmt.Errorf("statement %s: %w", s.Name, err)
+			if abort := txn.Abort(""); !errors.As(err, &abort) {
+				c.err = fmt.Errorf("%w: %w", txn.ErrProcedure, c.err)
+			}
 		}
 		return err == nil
 	})
 }
 
-// Send sends what is queued.
+// Send sends what is queued. A row that could not be read is a txn.ErrProcedure.
 func (c *Call) Send() error {
 	if err := c.conn.Send(); err != nil {
 		return err

@@ -176,7 +176,7 @@ func TestCall(t *testing.T) {
 	}
 
 	conn = &answering{rows: map[*Statement][]string{read: {"four"}, write: {"0"}}}
-	if _, err := c.Run(x, &txn.Transaction{ID: id, Proc: 5}, conn, use); err == nil || !strings.Contains(err.Error(), `statement read: column 1: "four" is no number`) {
+	if _, err := c.Run(x, &txn.Transaction{ID: id, Proc: 5}, conn, use); err == nil || !strings.Contains(err.Error(), `statement read: column 1: "four" is no number`) || !errors.Is(err, txn.ErrProcedure) {
 		t.Errorf("%v", err)
 	}
 	lost := errors.New("lost")
