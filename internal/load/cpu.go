@@ -13,9 +13,12 @@ import (
 	"github.com/geobench/geobench/internal/result"
 )
 
-// MeasureDriver adds up the CPU time that this process uses in the windows of s.
+// cgroups is where the kernel mounts cgroups.
+const cgroups = "/sys/fs/cgroup"
+
+// MeasureDriver adds up the CPU time that this process uses in the windows of s, and how often its quota stops it there.
 func MeasureDriver(ctx context.Context, s Schedule, epoch time.Time) *result.Driver {
-	d := &result.Driver{AllowanceMilliCPU: CPUAllowance("/sys/fs/cgroup", runtime.GOMAXPROCS(0))}
+	d := &result.Driver{AllowanceMilliCPU: CPUAllowance(cgroups, runtime.GOMAXPROCS(0))}
 	started := time.Now()
 	offset := started.Sub(epoch)
 	until := func(at time.Duration) bool {
@@ -33,10 +36,9 @@ func MeasureDriver(ctx context.Context, s Schedule, epoch time.Time) *result.Dri
 		if !until(from) {
 			break
 		}
-		cpu, begun := CPUTime(), time.Now()
+		before, begun := usageNow(), time.Now()
 		complete := until(to)
-		d.CPUMicroseconds += (CPUTime() - cpu).Microseconds()
-		d.MeasuredMicroseconds += time.Since(begun).Microseconds()
+		addWindow(d, before, usageNow(), time.Since(begun))
 		if !complete {
 			break
 		}
@@ -46,6 +48,49 @@ func MeasureDriver(ctx context.Context, s Schedule, epoch time.Time) *result.Dri
 		d.PeakMemoryBytes = u.Maxrss * 1024 // Linux counts in kilobytes
 	}
 	return d
+}
+
+// usage is what this process has used since it began, and the periods of its cgroup's quota.
+type usage struct {
+	cpu                time.Duration
+	periods, throttled int64
+}
+
+func usageNow() usage {
+	u := usage{cpu: CPUTime()}
+	u.periods, u.throttled = throttled(cgroups)
+	return u
+}
+
+// addWindow adds what was used in a window that took so long.
+func addWindow(d *result.Driver, before, after usage, took time.Duration) {
+	w := result.Driver{CPUMicroseconds: (after.cpu - before.cpu).Microseconds(), MeasuredMicroseconds: took.Microseconds(), AllowanceMilliCPU: d.AllowanceMilliCPU}
+	d.CPUMicroseconds += w.CPUMicroseconds
+	d.MeasuredMicroseconds += w.MeasuredMicroseconds
+	d.BusiestPPM = max(d.BusiestPPM, w.SharePPM())
+	d.Periods += after.periods - before.periods
+	d.ThrottledPeriods += after.throttled - before.throttled
+}
+
+// throttled is how many periods of its CPU quota this process's cgroup has run in, and in how many of them it had used the quota up: 0 where
+// there is none. root is where cgroups are mounted, version 2 or 1.
+func throttled(root string) (periods, throttled int64) {
+	for _, dir := range []string{".", "cpu", "cpu,cpuacct"} {
+		b, err := os.ReadFile(filepath.Join(root, dir, "cpu.stat"))
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(b)) {
+			switch name, value, _ := strings.Cut(line, " "); name {
+			case "nr_periods":
+				periods = max(0, number(value))
+			case "nr_throttled":
+				throttled = max(0, number(value))
+			}
+		}
+		return periods, throttled
+	}
+	return 0, 0
 }
 
 // CPUTime is the user and system time that this process has used.

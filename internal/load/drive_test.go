@@ -201,3 +201,44 @@ func TestCPUAllowance(t *testing.T) {
 		}
 	}
 }
+
+func TestThrottled(t *testing.T) {
+	const stat = "usage_usec 5\nnr_periods 400\nnr_throttled 12\nthrottled_usec 7\n"
+	for name, c := range map[string]struct {
+		file               string
+		periods, throttled int64
+	}{
+		"no cgroup": {},
+		"version 2": {"cpu.stat", 400, 12},
+		"version 1": {"cpu,cpuacct/cpu.stat", 400, 12},
+	} {
+		dir := t.TempDir()
+		if c.file != "" {
+			path := filepath.Join(dir, c.file)
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(stat), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if periods, throttled := throttled(dir); periods != c.periods || throttled != c.throttled {
+			t.Errorf("%s: %d periods, %d of them throttled; not %d and %d", name, periods, throttled, c.periods, c.throttled)
+		}
+	}
+}
+
+// The busiest window counts: quiet ones beside it say nothing of what it measured.
+func TestTheBusiestWindowCounts(t *testing.T) {
+	d := &result.Driver{AllowanceMilliCPU: 2000}
+	at := usage{cpu: 5 * time.Second, periods: 100, throttled: 7}
+	for _, w := range []usage{{time.Second, 10, 0}, {19 * time.Second, 90, 30}, {2 * time.Second, 20, 1}} {
+		next := usage{at.cpu + w.cpu, at.periods + w.periods, at.throttled + w.throttled}
+		addWindow(d, at, next, 10*time.Second)
+		at = next
+	}
+	want := result.Driver{CPUMicroseconds: 22_000_000, MeasuredMicroseconds: 30_000_000, AllowanceMilliCPU: 2000, BusiestPPM: 950_000, Periods: 120, ThrottledPeriods: 31}
+	if *d != want {
+		t.Errorf("%+v, not %+v", *d, want)
+	}
+}

@@ -89,6 +89,20 @@ type Driver struct {
 	// AllowanceMilliCPU is the CPU limit in thousandths of a core.
 	AllowanceMilliCPU int64 `json:"allowanceMilliCPU"`
 	PeakMemoryBytes   int64 `json:"peakMemoryBytes,omitempty"`
+	// BusiestPPM is the used share of the allowance in the window where it was largest, in parts per million.
+	BusiestPPM int64 `json:"busiestPPM,omitempty"`
+	// Periods are those of the kernel's CPU quota (100 ms each, unless it is told otherwise) within the windows in which the worker ran, and
+	// ThrottledPeriods those of them in which it had used the quota up and was stopped. Both are 0 without a quota.
+	Periods          int64 `json:"periods,omitempty"`
+	ThrottledPeriods int64 `json:"throttledPeriods,omitempty"`
+}
+
+// ThrottledPPM is the share of the quota's periods in which the load generator was stopped, in parts per million.
+func (d *Driver) ThrottledPPM() int64 {
+	if d.Periods <= 0 {
+		return 0
+	}
+	return int64(float64(d.ThrottledPeriods) / float64(d.Periods) * 1e6)
 }
 
 // SharePPM is the used share of the allowance, in parts per million.

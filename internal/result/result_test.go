@@ -458,6 +458,18 @@ func TestVerdict(t *testing.T) {
 			in.Simulated = false
 			in.Reports[1].Workers[0].Driver = &Driver{CPUMicroseconds: 900, MeasuredMicroseconds: 500, AllowanceMilliCPU: 2000}
 		}, "Invalid", ReasonDriverBound},
+		"worker bound in one window": {func(in *Inputs) {
+			in.Simulated = false
+			in.Reports[1].Workers[0].Driver = &Driver{CPUMicroseconds: 400, MeasuredMicroseconds: 1000, AllowanceMilliCPU: 1000, BusiestPPM: 800_001}
+		}, "Invalid", ReasonDriverBound},
+		"worker throttled": {func(in *Inputs) {
+			in.Simulated = false
+			in.Reports[1].Workers[0].Driver = &Driver{CPUMicroseconds: 400, MeasuredMicroseconds: 1000, AllowanceMilliCPU: 1000, Periods: 1000, ThrottledPeriods: 51}
+		}, "Invalid", ReasonDriverBound},
+		"worker hardly throttled": {func(in *Inputs) {
+			in.Simulated = false
+			in.Reports[1].Workers[0].Driver = &Driver{CPUMicroseconds: 400, MeasuredMicroseconds: 1000, AllowanceMilliCPU: 1000, Periods: 1000, ThrottledPeriods: 50}
+		}, "Passed", ""},
 		"node restarted": {func(in *Inputs) { in.After[2].Process = "q" }, "Invalid", ReasonNodeRestarted},
 		"node replaced by a fault": {func(in *Inputs) {
 			node := in.After[2].Node

@@ -192,12 +192,20 @@ func noTransactions(d *Document, _ *Inputs, r *Report) []Reason {
 // driverLimitPPM is the share of its CPU allowance above which a load generator may have been the bottleneck.
 const driverLimitPPM = 800_000
 
+// throttledLimitPPM is the share of the periods of its CPU quota in which a load generator may be stopped: each makes those transactions
+// wait that are under way, up to 100 ms. A worker in bursts is stopped while its average is low.
+const throttledLimitPPM = 50_000
+
 func driverBound(_ *Document, in *Inputs, r *Report) (out []Reason) {
 	say := func(who string, d *Driver) {
-		if p := d.SharePPM(); p > driverLimitPPM {
+		if p := max(d.SharePPM(), d.BusiestPPM); p > driverLimitPPM {
 			out = append(out, Reason{ReasonDriverBound, fmt.Sprintf(
 				"driver-bound: %s used %d%% of its CPU allowance (%d milli-CPU) while measuring, over %d%%; give it more CPU or workersPerRegion",
 				who, p/10_000, d.AllowanceMilliCPU, driverLimitPPM/10_000)})
+		} else if p := d.ThrottledPPM(); p > throttledLimitPPM {
+			out = append(out, Reason{ReasonDriverBound, fmt.Sprintf(
+				"driver-bound: %s had used up its CPU quota (%d milli-CPU) in %d of %d periods while measuring and was stopped until the next, more than %d%% of them; give it more CPU or workersPerRegion",
+				who, d.AllowanceMilliCPU, d.ThrottledPeriods, d.Periods, throttledLimitPPM/10_000)})
 		}
 	}
 	if in.Simulated {
