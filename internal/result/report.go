@@ -341,7 +341,7 @@ func MergeLedgers(reports []*Report) workload.Ledger {
 }
 
 // Merge merges reports of the same run without loss: counts add up, histograms add up bucket by bucket. It does not
-// change its arguments, and fails when they are of different runs.
+// change its arguments, and fails when they are of different runs, or two of them tell how busy the same worker was.
 func Merge(reports []*Report) (*Report, error) {
 	if len(reports) == 0 {
 		return nil, fmt.Errorf("there is no report to merge")
@@ -377,6 +377,9 @@ func Merge(reports []*Report) (*Report, error) {
 			}
 			m.Workers[j].Clients += w.Clients
 			if w.Driver != nil {
+				if m.Workers[j].Driver != nil {
+					return nil, fmt.Errorf("report %d is a second one of worker %d in %s", i, w.Index, w.Region)
+				}
 				d := *w.Driver
 				m.Workers[j].Driver = &d
 			}

@@ -424,6 +424,18 @@ func TestMergeNamesAllVersions(t *testing.T) {
 	}
 }
 
+// Two workers of one name are not one: whoever came last would hide how busy the other was.
+func TestMergeRefusesNamesakes(t *testing.T) {
+	in := small()
+	for i, cpu := range []int64{950, 10} {
+		w := &in.Reports[i].Workers[0]
+		w.Region, w.Index, w.Driver = "a", 0, &Driver{CPUMicroseconds: cpu, MeasuredMicroseconds: 1000, AllowanceMilliCPU: 1000}
+	}
+	if _, err := Merge(in.Reports); err == nil || !strings.Contains(err.Error(), "report 1 is a second one of worker 0 in a") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestVerdict(t *testing.T) {
 	bound := func(s string) *v1alpha1.Bound { b := intstr.Parse(s); return &b }
 	jittery := func(in *Inputs) {
