@@ -211,7 +211,7 @@ func (w *window) repair(p *Path, enters, trip time.Duration, following int, rng 
 			behind, gap = max(1, min(behind, int(w.size)-1)), 0
 		}
 	}
-	reordering := rtt/4 + probeSlack // how long a segment may be overtaken, and the least time that a timer waits
+	reordering := overtaking(rtt)
 	var at time.Duration
 	switch {
 	case behind >= dupAcks:
@@ -246,6 +246,10 @@ func (w *window) repair(p *Path, enters, trip time.Duration, following int, rng 
 	heap.Push(&w.events, event{at: at + rtt, kind: acknowledged})
 	return at + trip
 }
+
+// overtaking is how long a segment may be overtaken by those that were sent after it before it is taken for lost, and the least time that a timer
+// waits.
+func overtaking(rtt time.Duration) time.Duration { return rtt/4 + probeSlack }
 
 // told reports whether the acknowledgement of a segment that was sent after a lost retransmission tells of it.
 func (w *window) told(p *Path, behind int, rng *rand.Rand) bool {

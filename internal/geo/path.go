@@ -42,7 +42,8 @@ const dupAcks = 3
 // Loss. Every segment is lost with probability LossPPM / 10^6, and so is every retransmission. When three later
 // segments follow, the loss is noticed one round trip after the segment left (fast retransmit, RFC 5681); those of the
 // same frame count, and as many as this connection carried during the last round trip, since a busy connection stays
-// busy. Otherwise, and whenever a retransmission is lost, it is repeated after a timeout that starts at
+// busy. When fewer follow, the next one tells of it (RACK, RFC 8985), which is taken to come as long after it as it came
+// after the last. Otherwise, and whenever a retransmission is lost, it is repeated after a timeout that starts at
 // max(MinRTO, RTT + 4 RTTVAR) and doubles each time (RFC 6298). All that was sent later waits: head-of-line blocking.
 // Slow start and congestion control are left out where Link.Congestion is CongestionOpen: a long-lived connection's window is taken to
 // be open. Otherwise all this is as window has it: a loss closes the window, and the rate falls with it.
@@ -73,7 +74,9 @@ type Path struct {
 
 	lossless int64 // segments until the next lost one, -1: not drawn yet
 	window   time.Duration
-	recent   [2]int64 // segments sent in the last and in the current window of one round trip
+	recent   [2]int64      // segments sent in the last and in the current window of one round trip
+	sent     time.Duration // when the last frame left, -1 if none has
+	gap      time.Duration // how long before it another one did, -1 if none has
 
 	changed bool // the queue is bounded
 
@@ -84,7 +87,7 @@ type Path struct {
 
 // NewPath returns the path of a new connection over link; back is the link that its acknowledgements take.
 func NewPath(link, back Link) *Path {
-	p := &Path{refused: -1}
+	p := &Path{refused: -1, sent: -1, gap: -1}
 	p.set(link, back)
 	return p
 }
@@ -248,6 +251,11 @@ func (p *Path) recovery(depart time.Duration, segments int64, rng *rand.Rand) ti
 		p.recent[1], p.window = 0, depart
 	}
 	p.recent[1] += segments
+	if p.sent >= 0 && depart > p.sent {
+		p.gap = depart - p.sent
+	}
+	p.sent = depart
+	next := max(p.gap, overtaking(p.rtt)) + p.rtt
 	if p.lossless < 0 {
 		p.lossless = p.nextLoss(rng)
 	}
@@ -257,9 +265,12 @@ func (p *Path) recovery(depart time.Duration, segments int64, rng *rand.Rand) ti
 		p.lossless = p.nextLoss(rng)
 		rto := p.rto
 		var w time.Duration
-		if segments-at+p.recent[0] >= dupAcks {
+		switch {
+		case segments-at+p.recent[0] >= dupAcks:
 			w = p.rtt
-		} else {
+		case p.gap >= 0 && next < rto:
+			w = next
+		default:
 			w, rto = rto, min(2*rto, MaxRTO)
 		}
 		for rng.Int64N(1e6) < p.link.LossPPM {

@@ -154,7 +154,7 @@ func TestPathJitterNeverPrecedesTheSender(t *testing.T) {
 	}
 }
 
-// Losses delay 1 frame in 100 by the retransmission timeout when the connection is idle, by a round trip when busy.
+// Losses delay 1 frame in 100 by the retransmission timeout when the connection is idle, by a round trip when busy, and until the next frame tells of them between these.
 func TestPathLoss(t *testing.T) {
 	tests := map[string]struct {
 		delay, every time.Duration
@@ -164,6 +164,8 @@ func TestPathLoss(t *testing.T) {
 		"idle connection waits for the timeout":           {10 * ms, 500 * ms, 100, 200 * ms},
 		"idle connection, long way: the round trip rules": {150 * ms, 3 * time.Second, 100, 300 * ms},
 		"busy connection repairs in a round trip":         {50 * ms, 10 * ms, 100, 100 * ms},
+		"slow connection: the next frame tells":           {10 * ms, 70 * ms, 100, 90 * ms},
+		"slow connection over a short way":                {ms / 5, 5 * ms, 100, 5*ms + 2*ms/5},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
