@@ -364,7 +364,7 @@ func TestBrokenEnginesAreCaught(t *testing.T) {
 		"coco-forgotten-copy":            {20, []string{"not ", "convergence", "history"}},
 		"coco-unextended":                {50, []string{"not "}},
 		"coco-unchecked":                 {20, []string{"not "}},
-		"coco-rows-only":                 {20, []string{"not "}},
+		"coco-rows-only":                 {50, []string{"not "}},
 		"coco-applied-on-arrival":        {50, []string{"convergence", "not "}},
 		"coco-undrained":                 {50, []string{"not ", "convergence", "completion", "history"}},
 		"minerva-cut-without-proof":      {100, []string{"completion", "convergence", "pending", "not "}},
@@ -378,7 +378,7 @@ func TestBrokenEnginesAreCaught(t *testing.T) {
 		"primary-unasked-writer":         {20, []string{"not strict-serializable"}},
 		"primary-forgotten-session":      {50, []string{"not session-serializable"}},
 		"primary-unvalidated":            {20, []string{"not "}},
-		"primary-early-handover":         {20, []string{"not ", "convergence", "pending", "completion"}},
+		"primary-early-handover":         {120, []string{"not ", "convergence", "pending", "completion"}},
 		"sdur-leaps-over-reads":          {50, []string{"not serializable", "panic: store: version"}},
 		"sdur-leaps-over-writes":         {50, []string{"not "}},
 		"sdur-newest-cut":                {50, []string{"not serializable"}},
@@ -403,7 +403,7 @@ func TestBrokenEnginesAreCaught(t *testing.T) {
 		"oceanvista-evaluated-on-arrival":  {20, []string{"convergence", "not ", "pending", "history", "panic: sim: node"}},
 		"oceanvista-forgotten-functors":    {20, []string{"convergence", "not ", "completion", "pending", "history", "panic: sim: node"}},
 		"oceanvista-late-s-phase":          {50, []string{"convergence", "not ", "completion", "pending", "history", "panic: sim: node"}},
-		"oceanvista-visible-before-stable": {100, []string{"completion", "convergence", "not ", "pending", "history", "panic: sim: node"}},
+		"oceanvista-visible-before-stable": {120, []string{"completion", "convergence", "not ", "pending", "history", "panic: sim: node"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			i := slices.IndexFunc(broken.All(), func(d broken.Database) bool { return d.Name == name })
