@@ -416,7 +416,7 @@ func TestExplore(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, stdout)
 	}
 	code, stdout, _ = geobench(t, "", "explore", "--broken", "--engine", "nearby-reads", "--seed", "2", "--shrink")
-	if code != 0 || !strings.Contains(stdout, "\nnearby-reads, seed 2: the least of ") || !strings.Contains(stdout, " has 2 of 88 transactions, 0 of 8 faults, 2 of 3 regions") {
+	if code != 0 || !strings.Contains(stdout, "\nnearby-reads, seed 2: the least of ") || !strings.Contains(stdout, " has 2 of 105 transactions, 0 of 8 faults, 2 of 3 regions") {
 		t.Errorf("exit code %d: %s", code, stdout)
 	}
 	page := filepath.Join(t.TempDir(), "least.html")
