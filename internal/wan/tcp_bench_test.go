@@ -41,11 +41,10 @@ func BenchmarkTCPUnderLoss(b *testing.B) {
 	}
 }
 
-// kernelUnderLoss returns the rate of a connection, and its smoothed round trip meanwhile.
-func kernelUnderLoss(b *testing.B, congestion geo.Congestion, rtt time.Duration, ppm int64) (mbps float64, seen time.Duration) {
-	from, to := podPair(b)
-	to.sink()
-	from.congestion = strings.ToLower(string(congestion))
+// lossyPair is a pair of namespaces, of which sidecars delay what one sends to the other, and lose some of what from sends, until end is called.
+func lossyPair(b *testing.B, rtt time.Duration, ppm int64) (from, to *namespace, end func()) {
+	b.Helper()
+	from, to = podPair(b)
 	var sidecars []*process
 	for _, side := range []struct {
 		n, peer *namespace
@@ -56,6 +55,19 @@ func kernelUnderLoss(b *testing.B, congestion geo.Congestion, rtt time.Duration,
 		side.n.write(c)
 		sidecars = append(sidecars, side.n.start())
 	}
+	return from, to, func() {
+		for _, p := range sidecars {
+			p.end(syscall.SIGTERM)
+		}
+	}
+}
+
+// kernelUnderLoss returns the rate of a connection, and its smoothed round trip meanwhile.
+func kernelUnderLoss(b *testing.B, congestion geo.Congestion, rtt time.Duration, ppm int64) (mbps float64, seen time.Duration) {
+	from, to, end := lossyPair(b, rtt, ppm)
+	defer end()
+	to.sink()
+	from.congestion = strings.ToLower(string(congestion))
 	// So many connections at once that there are enough losses, and not more packets than the sidecar takes.
 	connections := 30
 	if rtt < time.Millisecond {
@@ -72,9 +84,6 @@ func kernelUnderLoss(b *testing.B, congestion geo.Congestion, rtt time.Duration,
 	bits, took := float64(flows.acknowledged()-before)*8, time.Since(at)
 	slices.Sort(rtts)
 	flows.stop()
-	for _, p := range sidecars {
-		p.end(syscall.SIGTERM)
-	}
 	return bits / took.Seconds() / 1e6 / float64(connections), rtts[len(rtts)/2]
 }
 
@@ -131,17 +140,8 @@ const thinFrame = 100
 // thinKernel returns how late frames are, through the kernel's TCP.
 func thinKernel(b *testing.B, rtt, every time.Duration, ppm int64) (late []time.Duration) {
 	const lasts, mostConnections, framesPerSecond = 15 * time.Second, 200, 5000
-	from, to := podPair(b)
-	for _, side := range []struct {
-		n, peer *namespace
-		loss    int64
-	}{{to, from, ppm}, {from, to, 0}} {
-		c := oneWay(side.peer, 1, Link{DelayMicros: rtt.Microseconds() / 2, LossPPM: side.loss})
-		c.QueueBytes = 1 << 30
-		side.n.write(c)
-		p := side.n.start()
-		defer p.end(syscall.SIGTERM)
-	}
+	from, to, end := lossyPair(b, rtt, ppm)
+	defer end()
 	var listener net.Listener
 	to.run(func() (err error) {
 		listener, err = net.Listen("tcp4", to.address+":10")
