@@ -38,6 +38,7 @@ const (
 	inputMessage = 2 // node, uvarint | frame, uvarint | 1 when the frame ends with it | message with its kind, with its length
 	inputSubmit  = 3 // transaction, with its length
 	inputLoad    = 4 // JSON of admin.LoadRequest, with its length
+	inputBeside  = 5 // nothing more: the first of the pieces of work beside the loop is over
 )
 
 // owner is whose log it is.
@@ -198,6 +199,7 @@ func (l *loop) acknowledged() []byte {
 func (l *loop) replay() error {
 	n, log := l.n, l.log
 	began := time.Now()
+	l.replaying = true
 	acknowledged := make([]uint32, n.topology.Nodes())
 	err := log.journal.Each(func(r []byte) error {
 		if r[0] != recordAcknowledged {
@@ -243,6 +245,7 @@ func (l *loop) replay() error {
 	l.epoch += max(0, l.at-l.elapsedNow())
 	l.least = l.clock
 	log.noted = l.at
+	l.resumeBeside()
 	n.cfg.Log.Info("started again from the log", "process", n.process, "turns", turns, "bytes", log.journal.Bytes(),
 		"took", time.Since(began).Round(time.Millisecond), slog.Int("unfinished", l.unfinished()))
 	return nil
@@ -295,6 +298,10 @@ func (l *loop) replayTurn(c *codec.Reader, whole []uint32) error {
 			// What fitted then is taken now.
 			if err := l.fill(req, w, l.rows(w), func(int) error { return nil }); err != nil {
 				return err
+			}
+		case inputBeside:
+			if !l.replayBeside() {
+				return errors.New("a turn has the end of work that nobody has asked for")
 			}
 		default:
 			return fmt.Errorf("a turn has an input of kind %d", kind)

@@ -39,7 +39,10 @@ type loop struct {
 	workload workload.Workload
 	traced   bool // rows carry versions
 
+	beside beside
+
 	log       *nodeLog      // nil: none is kept
+	replaying bool          // it
 	at, clock time.Duration // with a log: of the present turn, what timers count by and what Now shows
 
 	offset  atomic.Int64  // of the clock, in nanoseconds: see disturb

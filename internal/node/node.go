@@ -237,6 +237,7 @@ func (n *Node) Run(ctx context.Context) error {
 		_ = servers.Wait()
 	}()
 	n.serve(serving, servers)
+	defer n.loop.beside.working.Wait()
 	if n.loop.log != nil {
 		defer n.loop.log.journal.Close() //nolint:errcheck // what counts is synced
 	}

@@ -1,6 +1,6 @@
 // Package protocol is the contract between a database protocol and the world that runs it.
 //
-// A protocol is a deterministic state machine, a Replica, one per node. It never blocks, starts no goroutine, reads no
+// A protocol is a deterministic state machine, a Replica, one per node. It never blocks, starts no goroutine (Env.Beside does), reads no
 // clock, opens no socket and lets nobody see the order of a Go map. All that it knows reaches it through Start, Submit,
 // Receive and Fire; all that it does goes through its Env. A driver calls these methods one at a time. Three drivers
 // exist: package sim runs all replicas in virtual time; package node runs one or all of them in real time over TCP.
@@ -79,14 +79,6 @@ type Offloader interface {
 	Offloads(peer geo.NodeID, m Message) bool
 }
 
-// Multicore is a replica whose node has a second core for some of its work. A driver that models what a node's CPU does, the
-// simulator, lets both work at the same time; as with all steps, what one does holds at once, and what it sends leaves when it is over.
-// One that runs the node in a process does all of the work in one loop.
-type Multicore interface {
-	// Apart reports whether the second core serves the timer.
-	Apart(t Timer) bool
-}
-
 // RoleHolder is a replica whose nodes play different parts: a fault of a run's timeline can aim at those that play one.
 type RoleHolder interface {
 	// Roles returns those that the node has now, as far as it knows, of those that Engine.Roles lists.
@@ -132,7 +124,8 @@ type Rejoiner interface {
 
 // Worker is a replica that does more than its messages and the operations of its store show, such as a search in a graph.
 type Worker interface {
-	// Steps counts the elementary steps of that so far, each some memory that is not in the cache. Simulators charge them.
+	// Steps counts the elementary steps of that so far, each some memory that is not in the cache. Simulators charge them. Those of
+	// Env.Beside are not among them.
 	Steps() int64
 }
 
@@ -157,6 +150,10 @@ type Env interface {
 	Send(to geo.NodeID, m Message)
 	// After asks for Fire(t) once d has passed.
 	After(d time.Duration, t Timer)
+	// Beside has work done on a core of its own, at the same time as the replica's, and asks for Fire(t) once it is over. What a node asks
+	// for is done one after the other. Until Fire(t) what the work changes is its own, and nobody changes what it reads; it is
+	// deterministic, calls nothing of Env, and returns how many elementary steps it took (see Worker).
+	Beside(work func() (steps int64), t Timer)
 	// Reply answers a transaction submitted to this node. The outcome is the driver's from then on.
 	Reply(o txn.Outcome)
 	// Rand is the node's own source of chance, from the manifest's seed.

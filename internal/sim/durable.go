@@ -99,16 +99,16 @@ func (n *node) record(it *item) {
 	n.log = append(n.log, input{it.kind, it.from, n.Now(), n.s.now, it.msg, it.t, it.timer})
 }
 
-// departs notes that the outputs of a core's last step leave at a time, before which its input and all earlier ones are synced.
-func (n *node) departs(c *core, at time.Duration) {
+// departs notes that the outputs of the last step leave at a time, before which its input and all earlier ones are synced.
+func (n *node) departs(at time.Duration) {
 	for n.leaving.Len() > 0 && n.leaving.Front().at <= n.s.now {
 		n.synced = max(n.synced, n.leaving.Front().synced)
 		n.leaving.Pop()
 	}
 	if at <= n.s.now {
-		n.synced = max(n.synced, c.logged)
+		n.synced = max(n.synced, n.logged)
 	} else {
-		n.leaving.Push(departure{at, c.logged})
+		n.leaving.Push(departure{at, n.logged})
 	}
 }
 
@@ -119,7 +119,7 @@ func (s *Sim) LoseTail(id geo.NodeID, keep int) (lost int) {
 	if !n.dead || !s.c.Durable {
 		panic("sim: only a node that has crashed, and has a log, loses the end of it")
 	}
-	n.departs(&n.core, s.now) // what left earlier; no step is at work any more
+	n.departs(s.now)          // what left earlier; no step is at work any more
 	first := max(n.synced, 1) // a node that has started has synced that
 	unsynced := max(0, len(n.log)-first)
 	lost = unsynced - unsynced*keep/100

@@ -19,7 +19,7 @@ import (
 // timerLate is what every protocol must bear: a timer says when it is early enough, and not when it is too late.
 var timerLate = buggify.New("sim.timer-late", "A timer fires after twice its time")
 
-// core is a core of a node's CPU: it serves one item at a time.
+// core is a node's CPU: it serves one item at a time.
 type core struct {
 	busy       bool
 	head, tail int32 // of the items that wait for it, linked by next
@@ -59,7 +59,7 @@ func (c *core) drop(s *Sim) {
 	*c = idleCore
 }
 
-// node is a replica with a CPU, and the replica's Env. Its first core does all work but that of a protocol.Multicore.
+// node is a replica with a CPU, and the replica's Env.
 type node struct {
 	core
 	s       *Sim
@@ -84,13 +84,12 @@ type node struct {
 	incarnation uint32
 	known       []uint32
 
-	dead      bool
-	life      uint32 // counts the times that the node has started again
-	outBytes  int    // of the outputs of the step that is served that the CPU is charged for
-	free      int    // outputs that it is not charged for
-	multicore protocol.Multicore
-	second    core
-	serving   *core // that runs the step
+	dead     bool
+	life     uint32 // counts the times that the node has started again
+	outBytes int    // of the outputs of the step that is served that the CPU is charged for
+	free     int    // outputs that it is not charged for
+	// beside is when the core beside the node's own has done all that was asked of it.
+	beside time.Duration
 
 	waiting map[txn.ID]int32 // the client of each transaction submitted and not answered
 	busyFor time.Duration
@@ -105,15 +104,6 @@ func (n *node) makeReplica() {
 	})
 	n.worker, _ = n.replica.(protocol.Worker)
 	n.offload, _ = n.replica.(protocol.Offloader)
-	n.multicore, _ = n.replica.(protocol.Multicore)
-}
-
-// coreOf returns the core that serves an item.
-func (n *node) coreOf(it *item) *core {
-	if it.kind == onTimer && n.multicore != nil && n.multicore.Apart(it.timer) {
-		return &n.second
-	}
-	return &n.core
 }
 
 // steps returns the steps that the replica has taken so far.
@@ -135,16 +125,15 @@ type output struct {
 
 // arrive takes an item that has reached the node.
 func (n *node) arrive(i int32) {
-	c := n.coreOf(&n.s.items[i])
 	switch {
 	case n.dead || n.stale(&n.s.items[i]):
 		n.s.release(i)
-	case c.busy:
-		c.wait(n.s, i)
+	case n.busy:
+		n.wait(n.s, i)
 	default:
-		n.serve(c, i)
-		if !c.busy {
-			n.next(c)
+		n.serve(i)
+		if !n.busy {
+			n.next()
 		}
 	}
 }
@@ -162,34 +151,30 @@ func (n *node) stale(it *item) bool {
 	return it.life != n.incarnation
 }
 
-// next serves a core's queue until it is busy or there is nothing left.
-func (n *node) next(c *core) {
-	for !c.busy && c.head >= 0 {
-		i := c.take(n.s)
+// next serves the queue until the CPU is busy or there is nothing left.
+func (n *node) next() {
+	for !n.busy && n.head >= 0 {
+		i := n.take(n.s)
 		if n.stale(&n.s.items[i]) { // the sender has started again meanwhile, and sends it once more
 			n.s.release(i)
 			continue
 		}
-		n.serve(c, i)
+		n.serve(i)
 	}
 }
 
-// idle ends a step of a core: its outputs leave.
-func (n *node) idle(second bool) {
+// idle ends a step: its outputs leave.
+func (n *node) idle() {
 	if n.dead {
 		return
 	}
-	c := &n.core
-	if second {
-		c = &n.second
-	}
-	c.busy = false
-	n.leave(c)
-	n.next(c)
+	n.busy = false
+	n.leave()
+	n.next()
 }
 
 // serve runs a step of the replica and charges its time.
-func (n *node) serve(c *core, i int32) {
+func (n *node) serve(i int32) {
 	s := n.s
 	it := s.take(i)
 	n.handled++
@@ -199,9 +184,8 @@ func (n *node) serve(c *core, i int32) {
 	}
 	if s.c.Durable {
 		n.record(&it)
-		c.logged = len(n.log)
+		n.logged = len(n.log)
 	}
-	n.serving = c
 	if it.kind == onReplaced {
 		n.meet(it.from, it.life)
 	}
@@ -209,7 +193,7 @@ func (n *node) serve(c *core, i int32) {
 	if s.checks != nil {
 		s.checks.check(n, n.store.Ops() != ops)
 	}
-	messages, bytes, keys, steps := len(c.out)-n.free, n.outBytes, int64(n.store.Ops()-ops), n.steps()-steps
+	messages, bytes, keys, steps := len(n.out)-n.free, n.outBytes, int64(n.store.Ops()-ops), n.steps()-steps
 	if it.kind == onMessage && n.offloads(it.from, it.msg) {
 		keys, steps = 0, 0
 	} else {
@@ -217,16 +201,19 @@ func (n *node) serve(c *core, i int32) {
 	}
 	cost := s.c.Costs.of(messages, bytes, keys, steps)
 	n.outBytes, n.free = 0, 0
-	if n.slow > 0 {
-		cost += cost * time.Duration(n.slow) / 100
-	}
+	cost = n.slowed(cost)
 	n.busyFor += cost
 	if cost == 0 {
-		n.leave(c)
+		n.leave()
 		return
 	}
-	c.busy = true
-	s.after(cost, item{kind: onIdle, to: n.id, second: c == &n.second, life: n.life})
+	n.busy = true
+	s.after(cost, item{kind: onIdle, to: n.id, life: n.life})
+}
+
+// slowed returns how long the CPU takes for what costs so much.
+func (n *node) slowed(cost time.Duration) time.Duration {
+	return cost + cost*time.Duration(n.slow)/100
 }
 
 // offloads reports whether another server than the node's CPU handles a message from or to a peer.
@@ -250,22 +237,22 @@ func (n *node) feed(kind uint8, from int32, m protocol.Message, t *txn.Transacti
 	}
 }
 
-// leave sends what a core's step has put out, or holds it.
-func (n *node) leave(c *core) {
+// leave sends what the step has put out, or holds it.
+func (n *node) leave() {
 	if n.hold > 0 && n.s.rng.Int64N(100) < n.holdShare {
 		n.released = max(n.released, n.s.now+n.hold)
 	}
 	if n.s.c.Durable {
-		n.departs(c, n.released)
+		n.departs(n.released)
 	}
 	if n.released <= n.s.now && n.held.Len() == 0 {
-		n.send(c.out)
-		clear(c.out)
-		c.out = c.out[:0]
+		n.send(n.out)
+		clear(n.out)
+		n.out = n.out[:0]
 		return
 	}
-	if len(c.out) > 0 {
-		out, life := slices.Clone(c.out), n.life
+	if len(n.out) > 0 {
+		out, life := slices.Clone(n.out), n.life
 		n.held.Push(n.s.now)
 		n.s.push(max(n.released, n.s.now), item{kind: onControl, control: func() {
 			if n.life == life { // or the replay of the log has sent it
@@ -273,8 +260,8 @@ func (n *node) leave(c *core) {
 				n.send(out)
 			}
 		}})
-		clear(c.out)
-		c.out = c.out[:0]
+		clear(n.out)
+		n.out = n.out[:0]
 	}
 }
 
@@ -347,7 +334,7 @@ func (n *node) Send(to geo.NodeID, m protocol.Message) {
 	} else {
 		n.outBytes += size
 	}
-	n.serving.out = append(n.serving.out, output{to: int32(to), size: int32(size), life: n.knows(int32(to)), msg: m})
+	n.out = append(n.out, output{to: int32(to), size: int32(size), life: n.knows(int32(to)), msg: m})
 }
 
 // After implements protocol.Env.
@@ -360,6 +347,22 @@ func (n *node) After(d time.Duration, t protocol.Timer) {
 		return
 	}
 	n.s.after(d, item{kind: onTimer, to: n.id, timer: t, life: n.life})
+}
+
+// Beside implements protocol.Env. The work is done at once, and over when the core would have done it.
+func (n *node) Beside(work func() int64, t protocol.Timer) {
+	cost := n.slowed(n.s.c.Costs.of(0, 0, 0, work()))
+	now := n.s.now
+	if n.replaying {
+		now = n.moment
+	}
+	n.beside = max(n.beside, now) + cost
+	if n.replaying {
+		n.armed = append(n.armed, armedTimer{n.beside, t})
+		return
+	}
+	n.busyFor += cost
+	n.s.push(n.beside, item{kind: onTimer, to: n.id, timer: t, life: n.life})
 }
 
 // Probe implements protocol.Env.
@@ -394,5 +397,5 @@ func (n *node) Reply(o txn.Outcome) {
 	}
 	size := FrameBytes + codec.SizeOutcome(&o)
 	n.outBytes += size
-	n.serving.out = append(n.serving.out, output{size: int32(size), outcome: o})
+	n.out = append(n.out, output{size: int32(size), outcome: o})
 }

@@ -133,9 +133,7 @@ func New(c Config) *Sim {
 			least:   math.MinInt64,
 			durable: durable{orphans: map[txn.ID]bool{}},
 			core:    idleCore,
-			second:  idleCore,
 		}
-		n.serving = &n.core
 		if len(c.ClockOffsets) > 0 {
 			n.offset = c.ClockOffsets[id]
 		}
@@ -274,8 +272,7 @@ func (s *Sim) Crash(id geo.NodeID) {
 		s.checks.crashed(n)
 	}
 	n.drop(s)
-	n.second.drop(s)
-	n.outBytes, n.free = 0, 0
+	n.outBytes, n.free, n.beside = 0, 0, 0
 	for _, p := range s.all {
 		if p.to == n.id {
 			p.down = s.c.Durable
@@ -346,7 +343,7 @@ func (s *Sim) Events() uint64 { return s.handled }
 
 // NodeStats is the load of a node so far.
 type NodeStats struct {
-	// Busy is the time that the CPU worked, both cores where it has two.
+	// Busy is the time that the CPU worked, and the core beside it (protocol.Env.Beside).
 	Busy time.Duration
 	// Handled counts messages, transactions and timers; Ops the key operations of its store.
 	Handled int64
@@ -361,7 +358,7 @@ type NodeStats struct {
 // Node returns the load of a node.
 func (s *Sim) Node(id geo.NodeID) NodeStats {
 	n := s.nodes[id]
-	return NodeStats{n.busyFor, n.handled, n.store.Ops(), n.queued + n.second.queued, n.replica.Pending(), n.dead}
+	return NodeStats{n.busyFor, n.handled, n.store.Ops(), n.queued, n.replica.Pending(), n.dead}
 }
 
 // Roles returns the roles that a node has now; nil for a dead one.
@@ -432,7 +429,6 @@ const (
 // item is what an event is about. Items are reused and linked by index, so that events cost no allocation.
 type item struct {
 	kind    uint8
-	second  bool  // onIdle: the second core's step is over
 	to      int32 // node or client
 	from    int32
 	size    int32
@@ -481,10 +477,10 @@ func (s *Sim) dispatch(i int32) {
 	case onStart, onMessage, onSubmit, onTimer, onReplaced:
 		s.nodes[it.to].arrive(i)
 	case onIdle:
-		n, life, second := s.nodes[it.to], it.life, it.second
+		n, life := s.nodes[it.to], it.life
 		s.release(i)
 		if life == n.life {
-			n.idle(second)
+			n.idle()
 		}
 	case onClientStart:
 		c := s.clients[it.to]

@@ -91,6 +91,7 @@ type benchEnv struct {
 func (e *benchEnv) Now() time.Duration                      { return e.now }
 func (e *benchEnv) Send(_ geo.NodeID, m protocol.Message)   { e.sent = append(e.sent, m) }
 func (e *benchEnv) After(_ time.Duration, t protocol.Timer) { e.timers = append(e.timers, t) }
+func (e *benchEnv) Beside(func() int64, protocol.Timer)     {}
 func (e *benchEnv) Reply(txn.Outcome)                       { e.replies++ }
 func (*benchEnv) Probe(*probe.Probe)                        {}
 func (*benchEnv) Buggify(*buggify.Point) bool               { return false }

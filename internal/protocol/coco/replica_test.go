@@ -33,6 +33,7 @@ type envelopeTo struct {
 func (w *world) Now() time.Duration                     { return w.now }
 func (w *world) Send(to geo.NodeID, m protocol.Message) { w.sent = append(w.sent, envelopeTo{to, m}) }
 func (w *world) After(time.Duration, protocol.Timer)    {}
+func (w *world) Beside(func() int64, protocol.Timer)    {}
 func (w *world) Reply(o txn.Outcome)                    { w.answers = append(w.answers, o) }
 func (*world) Probe(*probe.Probe)                       {}
 func (*world) Buggify(*buggify.Point) bool              { return false }

@@ -41,6 +41,7 @@ func newScene(keepLocks, reorderable bool) *scene {
 func (s *scene) Now() time.Duration                    { return 0 }
 func (s *scene) Send(_ geo.NodeID, m protocol.Message) { s.out = append(s.out, fmt.Sprint(m)) }
 func (s *scene) After(time.Duration, protocol.Timer)   {}
+func (s *scene) Beside(func() int64, protocol.Timer)   {}
 func (s *scene) Reply(txn.Outcome)                     {}
 func (*scene) Probe(*probe.Probe)                      {}
 func (*scene) Buggify(*buggify.Point) bool             { return false }

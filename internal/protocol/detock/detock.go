@@ -45,7 +45,7 @@ var Engine = &protocol.Engine{
 		{
 			Name: "resolverCore", Default: coreShared, OneOf: []string{coreShared, coreOwn},
 			Doc: "Whether the search for deadlocks has a core of its own beside that of the node, as a thread of the paper's servers, " +
-				"or shares the node's. A process does it in one loop either way.",
+				"a goroutine in a process, or shares the node's.",
 		},
 		{
 			Name: "remaster", Default: "0", Integer: true, MinInt: 0, MaxInt: 1000,
@@ -78,6 +78,7 @@ const (
 	probeTimer
 	resolveTimer
 	gatherTimer
+	searchedTimer
 )
 
 // Replica is one node.
@@ -162,6 +163,8 @@ func (r *Replica) Fire(t protocol.Timer) {
 		r.resolver.tick()
 	case gatherTimer:
 		r.resolver.resolve()
+	case searchedTimer:
+		r.resolver.searched()
 	default:
 		r.Node.Fire(t)
 	}
@@ -174,14 +177,8 @@ func (r *Replica) end() {
 	r.resolver.watch()
 }
 
-// Apart implements protocol.Multicore: in the steps of these timers a partition looks at its queues, and the gatherer adds what it was
-// told and looks for deadlocks.
-func (r *Replica) Apart(t protocol.Timer) bool {
-	return r.resolver.apart && (t.Kind == resolveTimer || t.Kind == gatherTimer)
-}
-
 // Steps implements protocol.Worker: what the resolver takes.
-func (r *Replica) Steps() int64 { return r.Executor.Steps() + r.resolver.graph.steps }
+func (r *Replica) Steps() int64 { return r.Executor.Steps() + r.resolver.steps() }
 
 // Counters implements protocol.Replica.
 func (r *Replica) Counters(dst []protocol.Counter) []protocol.Counter {
@@ -189,7 +186,7 @@ func (r *Replica) Counters(dst []protocol.Counter) []protocol.Counter {
 		protocol.Counter{Name: "deadlocks_resolved", Value: r.resolver.resolved},
 		protocol.Counter{Name: "deadlocked", Value: r.resolver.members},
 		protocol.Counter{Name: "late_parts", Value: r.inserter.late},
-		protocol.Counter{Name: "resolver_steps", Value: r.Steps()},
+		protocol.Counter{Name: "resolver_steps", Value: r.Steps() + r.resolver.searchSteps},
 	)
 }
 

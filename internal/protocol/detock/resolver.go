@@ -32,9 +32,12 @@ type resolver struct {
 	// At the gatherer: the graph of the whole copy, and whether a search is about to begin.
 	graph     graph
 	gathering bool
-	// apart says that a core of its own adds to the graph and searches it; told is what it has not added yet.
-	apart bool
-	told  []Graph
+	// apart says that a core of its own adds to the graph and searches it: while it does, graph and found are its, and told is what
+	// comes meanwhile.
+	apart, searching bool
+	told             []Graph
+	found            [][]deterministic.Place
+	searchSteps      int64 // of that core, up to the end of its last search
 
 	resolved, members int64
 }
@@ -49,6 +52,14 @@ func (s *resolver) init(r *Replica, interval time.Duration, layout geo.Layout) {
 		s.copy = append(s.copy, layout.Node(layout.CopyOf(r.Self), q))
 	}
 	s.gatherer = s.copy[0]
+}
+
+// steps returns what the node's own core took for the graph.
+func (s *resolver) steps() int64 {
+	if s.apart {
+		return 0
+	}
+	return s.graph.steps
 }
 
 // watch sets the timer for the next tick, a multiple of the interval, when there is something to tell.
@@ -92,7 +103,7 @@ func (s *resolver) gather(vertices []deterministic.Vertex, over []deterministic.
 	}
 }
 
-// resolve looks for deadlocks and tells all partitions of the copy.
+// resolve looks for deadlocks, here or on a core of its own.
 func (s *resolver) resolve() {
 	if s.r.Env.Buggify(resolvesLater) {
 		s.gathering = true
@@ -100,11 +111,39 @@ func (s *resolver) resolve() {
 		return
 	}
 	s.gathering = false
-	for i := range s.told {
-		s.graph.add(s.told[i].Vertices, s.told[i].Over)
+	switch {
+	case !s.apart:
+		s.tell(s.graph.deadlocks())
+	case !s.searching: // else searched goes on
+		s.searching = true
+		told := s.told
+		s.told = nil
+		s.r.Env.Beside(func() int64 { return s.search(told) }, protocol.Timer{Kind: searchedTimer})
 	}
-	s.told = nil
-	deadlocks := s.graph.deadlocks()
+}
+
+// search adds to the graph, looks for deadlocks and returns how many steps that took.
+func (s *resolver) search(told []Graph) int64 {
+	before := s.graph.steps
+	for i := range told {
+		s.graph.add(told[i].Vertices, told[i].Over)
+	}
+	s.found = s.graph.deadlocks()
+	return s.graph.steps - before
+}
+
+// searched takes what a core of its own has found.
+func (s *resolver) searched() {
+	s.searching = false
+	s.searchSteps = s.graph.steps
+	s.tell(s.found)
+	if len(s.told) > 0 && !s.gathering {
+		s.resolve()
+	}
+}
+
+// tell tells all partitions of the copy which deadlocks there are.
+func (s *resolver) tell(deadlocks [][]deterministic.Place) {
 	if len(deadlocks) == 0 {
 		return
 	}

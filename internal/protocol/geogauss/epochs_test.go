@@ -19,6 +19,7 @@ type recorder struct{ sent []protocol.Message }
 func (e *recorder) Now() time.Duration                    { return 0 }
 func (e *recorder) Send(_ geo.NodeID, m protocol.Message) { e.sent = append(e.sent, m) }
 func (e *recorder) After(time.Duration, protocol.Timer)   {}
+func (e *recorder) Beside(func() int64, protocol.Timer)   {}
 func (e *recorder) Reply(txn.Outcome)                     {}
 func (*recorder) Probe(*probe.Probe)                      {}
 func (*recorder) Buggify(*buggify.Point) bool             { return false }

@@ -21,6 +21,7 @@ type quiet struct{ rng *rand.Rand }
 func (quiet) Now() time.Duration                  { return 0 }
 func (quiet) Send(geo.NodeID, protocol.Message)   {}
 func (quiet) After(time.Duration, protocol.Timer) {}
+func (quiet) Beside(func() int64, protocol.Timer) {}
 func (quiet) Reply(txn.Outcome)                   {}
 func (quiet) Probe(*probe.Probe)                  {}
 func (quiet) Buggify(*buggify.Point) bool         { return false }

@@ -28,6 +28,7 @@ type scripted struct {
 
 func (s *scripted) Now() time.Duration                  { return s.now }
 func (s *scripted) After(time.Duration, protocol.Timer) {}
+func (s *scripted) Beside(func() int64, protocol.Timer) {}
 func (s *scripted) Reply(txn.Outcome)                   {}
 func (*scripted) Probe(*probe.Probe)                    {}
 func (*scripted) Buggify(*buggify.Point) bool           { return false }

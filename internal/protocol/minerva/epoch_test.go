@@ -30,6 +30,7 @@ type world struct {
 
 func (w *world) Now() time.Duration                  { return w.now }
 func (w *world) After(time.Duration, protocol.Timer) {}
+func (w *world) Beside(func() int64, protocol.Timer) {}
 func (w *world) Reply(o txn.Outcome)                 { w.answers = append(w.answers, o) }
 func (*world) Probe(*probe.Probe)                    {}
 func (*world) Buggify(*buggify.Point) bool           { return false }

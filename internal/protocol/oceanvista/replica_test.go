@@ -374,6 +374,7 @@ type world struct {
 func (w *world) Now() time.Duration                    { return w.now }
 func (w *world) Send(_ geo.NodeID, m protocol.Message) { w.sent = append(w.sent, m) }
 func (w *world) After(time.Duration, protocol.Timer)   {}
+func (w *world) Beside(func() int64, protocol.Timer)   {}
 func (w *world) Reply(o txn.Outcome)                   { w.answers = append(w.answers, o) }
 func (*world) Probe(*probe.Probe)                      {}
 func (*world) Buggify(*buggify.Point) bool             { return false }

@@ -150,6 +150,11 @@ func (e *env) After(d time.Duration, t protocol.Timer) {
 	e.n.Env.After(d, protocol.Timer{Kind: t.Kind, Arg: uint64(e.shard)<<8 | t.Arg})
 }
 
+// Beside implements protocol.Env. Consensus does all by itself.
+func (e *env) Beside(func() int64, protocol.Timer) {
+	panic("raftgroup: consensus asks for work beside it")
+}
+
 // Reply implements protocol.Env. Consensus answers nobody.
 func (e *env) Reply(txn.Outcome) {}
 

@@ -29,6 +29,7 @@ type lone struct {
 
 func (l *lone) Now() time.Duration                { return l.now }
 func (*lone) After(time.Duration, protocol.Timer) {}
+func (*lone) Beside(func() int64, protocol.Timer) {}
 func (*lone) Reply(txn.Outcome)                   {}
 func (*lone) Rand() *rand.Rand                    { return rand.New(rand.NewPCG(1, 1)) }
 func (*lone) Probe(*probe.Probe)                  {}
