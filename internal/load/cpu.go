@@ -16,16 +16,18 @@ import (
 // cgroups is where the kernel mounts cgroups.
 const cgroups = "/sys/fs/cgroup"
 
-// MeasureDriver adds up the CPU time that this process uses in the windows of s, and how often its quota stops it there.
+// MeasureDriver adds up the CPU time that this process uses in the windows of s, how often its quota stops it there, and how late it is.
 func MeasureDriver(ctx context.Context, s Schedule, epoch time.Time) *result.Driver {
 	d := &result.Driver{AllowanceMilliCPU: CPUAllowance(cgroups, runtime.GOMAXPROCS(0))}
 	started := time.Now()
 	offset := started.Sub(epoch)
+	now := func() time.Duration { return offset + time.Since(started) }
+	alarm := time.NewTimer(time.Hour)
+	defer alarm.Stop()
 	until := func(at time.Duration) bool {
-		t := time.NewTimer(at - offset - time.Since(started))
-		defer t.Stop()
+		alarm.Reset(at - now())
 		select {
-		case <-t.C:
+		case <-alarm.C:
 			return true
 		case <-ctx.Done():
 			return false
@@ -37,8 +39,8 @@ func MeasureDriver(ctx context.Context, s Schedule, epoch time.Time) *result.Dri
 			break
 		}
 		before, begun := usageNow(), time.Now()
-		complete := until(to)
-		addWindow(d, before, usageNow(), time.Since(begun))
+		late, complete := lateness(to, now, until)
+		addWindow(d, before, usageNow(), time.Since(begun), late)
 		if !complete {
 			break
 		}
@@ -62,14 +64,21 @@ func usageNow() usage {
 	return u
 }
 
-// addWindow adds what was used in a window that took so long.
-func addWindow(d *result.Driver, before, after usage, took time.Duration) {
+// addWindow adds what was used in a window that took so long, and how late the process was in it.
+func addWindow(d *result.Driver, before, after usage, took time.Duration, late result.Lateness) {
 	w := result.Driver{CPUMicroseconds: (after.cpu - before.cpu).Microseconds(), MeasuredMicroseconds: took.Microseconds(), AllowanceMilliCPU: d.AllowanceMilliCPU}
 	d.CPUMicroseconds += w.CPUMicroseconds
 	d.MeasuredMicroseconds += w.MeasuredMicroseconds
 	d.BusiestPPM = max(d.BusiestPPM, w.SharePPM())
 	d.Periods += after.periods - before.periods
 	d.ThrottledPeriods += after.throttled - before.throttled
+	if ignoreLateness {
+		return
+	}
+	if d.LateMicroseconds == nil {
+		d.LateMicroseconds = &result.Lateness{}
+	}
+	d.LateMicroseconds.Worst(late)
 }
 
 // throttled is how many periods of its CPU quota this process's cgroup has run in, and in how many of them it had used the quota up: 0 where

@@ -228,15 +228,54 @@ func TestThrottled(t *testing.T) {
 	}
 }
 
+// A process that gets no CPU for a while is late for all that is due meanwhile, however few of its own wake-ups that are.
+func TestLateness(t *testing.T) {
+	const ms = time.Millisecond
+	for name, c := range map[string]struct {
+		// late is how late the sleeper wakes up when it should at a time.
+		late     func(due time.Duration) time.Duration
+		gone     time.Duration // when its context ends; 0: never
+		want     result.Lateness
+		complete bool
+	}{
+		"on time": {late: func(time.Duration) time.Duration { return 0 }, complete: true},
+		"always":  {late: func(time.Duration) time.Duration { return 200 * time.Microsecond }, want: result.Lateness{P50: 200, P99: 200, Max: 200}, complete: true},
+		// Once, for a tenth of a second of the second: what was due then was late by 50 ms on average.
+		"once": {late: func(due time.Duration) time.Duration {
+			if due == 500*ms {
+				return 100 * ms
+			}
+			return 0
+		}, want: result.Lateness{P50: 0, P99: 90_000, Max: 100_000}, complete: true},
+		"until it is cancelled": {late: func(time.Duration) time.Duration { return 3 * ms }, gone: 300 * ms, want: result.Lateness{P50: 3000, P99: 3000, Max: 3000}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			at := time.Duration(0)
+			got, complete := lateness(time.Second, func() time.Duration { return at }, func(until time.Duration) bool {
+				at = until + c.late(until)
+				return c.gone == 0 || at < c.gone
+			})
+			near := func(got, want int64) bool { return got >= want*99/100 && got <= want*101/100 }
+			if complete != c.complete || !near(got.P50, c.want.P50) || !near(got.P99, c.want.P99) || !near(got.Max, c.want.Max) {
+				t.Errorf("%+v, complete %v; want %+v, %v", got, complete, c.want, c.complete)
+			}
+		})
+	}
+}
+
 // The busiest window counts: quiet ones beside it say nothing of what it measured.
 func TestTheBusiestWindowCounts(t *testing.T) {
 	d := &result.Driver{AllowanceMilliCPU: 2000}
 	at := usage{cpu: 5 * time.Second, periods: 100, throttled: 7}
-	for _, w := range []usage{{time.Second, 10, 0}, {19 * time.Second, 90, 30}, {2 * time.Second, 20, 1}} {
+	for i, w := range []usage{{time.Second, 10, 0}, {19 * time.Second, 90, 30}, {2 * time.Second, 20, 1}} {
 		next := usage{at.cpu + w.cpu, at.periods + w.periods, at.throttled + w.throttled}
-		addWindow(d, at, next, 10*time.Second)
+		addWindow(d, at, next, 10*time.Second, []result.Lateness{{P50: 80, P99: 900, Max: 4000}, {P50: 300, P99: 700, Max: 900}, {P50: 70, P99: 100, Max: 5000}}[i])
 		at = next
 	}
+	if late := *d.LateMicroseconds; late != (result.Lateness{P50: 300, P99: 900, Max: 5000}) {
+		t.Errorf("late by %+v", late)
+	}
+	d.LateMicroseconds = nil
 	want := result.Driver{CPUMicroseconds: 22_000_000, MeasuredMicroseconds: 30_000_000, AllowanceMilliCPU: 2000, BusiestPPM: 950_000, Periods: 120, ThrottledPeriods: 31}
 	if *d != want {
 		t.Errorf("%+v, not %+v", *d, want)

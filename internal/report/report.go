@@ -338,8 +338,15 @@ func (r *run) facts() {
 		add("Machine", "%s", machine(d.Machine))
 	}
 	for _, w := range d.Workers {
+		said := []string{experiment.Counted(w.Clients, "client")}
 		if w.CPUSharePPM != nil {
-			add(fmt.Sprintf("Load generator %s/%d", w.Region, w.Index), "%s, %s of its CPU allowance", experiment.Counted(w.Clients, "client"), percent(*w.CPUSharePPM))
+			said = append(said, percent(*w.CPUSharePPM)+" of its CPU allowance")
+		}
+		if late := w.LateMicroseconds; late != nil {
+			said = append(said, fmt.Sprintf("late for what was due by %s (p50), %s (p99)", ms(late.P50)+" ms", ms(late.P99)+" ms"))
+		}
+		if len(said) > 1 {
+			add(fmt.Sprintf("Load generator %s/%d", w.Region, w.Index), "%s", strings.Join(said, ", "))
 		}
 	}
 	add("Hashes", "workload %s, load %s, topology %s", d.Spec.WorkloadHash, d.Spec.LoadHash, d.Spec.TopologyHash)

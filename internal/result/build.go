@@ -147,6 +147,9 @@ func Build(in Inputs) (*Document, error) {
 			share := w.Driver.SharePPM()
 			s.CPUSharePPM, s.AllowanceMilliCPU, s.PeakMemoryBytes = &share, w.Driver.AllowanceMilliCPU, w.Driver.PeakMemoryBytes
 		}
+		if driver := cmp.Or(w.Driver, in.Driver); driver != nil && !in.Simulated {
+			s.LateMicroseconds = driver.LateMicroseconds
+		}
 		if c := clockOf(in.Clocks, w.Region, w.Index); c != nil {
 			s.ClockAheadMicroseconds, s.ClockWithinMicroseconds = &c.AheadMicroseconds, &c.WithinMicroseconds
 		}

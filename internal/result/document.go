@@ -564,6 +564,8 @@ type WorkerShare struct {
 	CPUSharePPM       *int64 `json:"cpuSharePPM,omitempty"`
 	AllowanceMilliCPU int64  `json:"allowanceMilliCPU,omitempty"`
 	PeakMemoryBytes   int64  `json:"peakMemoryBytes,omitempty"`
+	// LateMicroseconds is how late its process was for what was due; nil where it is not known.
+	LateMicroseconds *Lateness `json:"lateMicroseconds,omitempty"`
 	// ClockAheadMicroseconds is how far its clock was ahead of the operator's, give or take ClockWithinMicroseconds, when it was
 	// furthest off; negative is behind. nil where both are one.
 	ClockAheadMicroseconds  *int64 `json:"clockAheadMicroseconds,omitempty"`

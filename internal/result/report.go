@@ -95,6 +95,22 @@ type Driver struct {
 	// ThrottledPeriods those of them in which it had used the quota up and was stopped. Both are 0 without a quota.
 	Periods          int64 `json:"periods,omitempty"`
 	ThrottledPeriods int64 `json:"throttledPeriods,omitempty"`
+	// LateMicroseconds says how late the process was for what was due, of each figure that of the window where it was largest; nil in
+	// reports of versions that did not measure it.
+	LateMicroseconds *Lateness `json:"lateMicroseconds,omitempty"`
+}
+
+// Lateness is how late a process was woken up that asked for it all the time (every 5 ms), in microseconds: what everything in it waited
+// for the CPU, be it that the machine had none left, a quota, or other work of its own. Transactions were sent, and answers seen, as late.
+type Lateness struct {
+	P50 int64 `json:"p50"`
+	P99 int64 `json:"p99"`
+	Max int64 `json:"max"`
+}
+
+// Worst takes over what is larger in another window's.
+func (l *Lateness) Worst(other Lateness) {
+	l.P50, l.P99, l.Max = max(l.P50, other.P50), max(l.P99, other.P99), max(l.Max, other.Max)
 }
 
 // ThrottledPPM is the share of the quota's periods in which the load generator was stopped, in parts per million.

@@ -436,6 +436,22 @@ func TestMergeRefusesNamesakes(t *testing.T) {
 	}
 }
 
+// late is a load generator as late as the latencies of report i's region just bear, and by so many microseconds more.
+func late(in *Inputs, i int, median, tail int64) *Driver {
+	clean := *in
+	clean.Driver = nil
+	d, err := Build(clean)
+	if err != nil {
+		panic(err)
+	}
+	for _, r := range d.Regions {
+		if r.Name == in.Reports[i].Workers[0].Region {
+			return &Driver{LateMicroseconds: &Lateness{P50: r.LatencyMicroseconds.P50*5/100 + 1000 + median, P99: r.LatencyMicroseconds.P99*50/100 + 1000 + tail}}
+		}
+	}
+	panic("there is no such region")
+}
+
 func TestVerdict(t *testing.T) {
 	bound := func(s string) *v1alpha1.Bound { b := intstr.Parse(s); return &b }
 	jittery := func(in *Inputs) {
@@ -482,7 +498,21 @@ func TestVerdict(t *testing.T) {
 			in.Simulated = false
 			in.Reports[1].Workers[0].Driver = &Driver{CPUMicroseconds: 400, MeasuredMicroseconds: 1000, AllowanceMilliCPU: 1000, Periods: 1000, ThrottledPeriods: 50}
 		}, "Passed", ""},
-		"node restarted": {func(in *Inputs) { in.After[2].Process = "q" }, "Invalid", ReasonNodeRestarted},
+		"worker late": {func(in *Inputs) {
+			in.Simulated = false
+			in.Reports[1].Workers[0].Driver = late(in, 1, 1, 0)
+		}, "Invalid", ReasonDriverBound},
+		"worker hardly late": {func(in *Inputs) {
+			in.Simulated = false
+			in.Reports[1].Workers[0].Driver = late(in, 1, 0, 0)
+		}, "Passed", ""},
+		"worker late for the slowest": {func(in *Inputs) {
+			in.Simulated = false
+			in.Reports[1].Workers[0].Driver = late(in, 1, 0, 1)
+		}, "Invalid", ReasonDriverBound},
+		"process late":             {func(in *Inputs) { in.Simulated, in.Driver = false, late(in, 0, 1, 0) }, "Invalid", ReasonDriverBound},
+		"a simulation is not late": {func(in *Inputs) { in.Driver = late(in, 0, 1, 1) }, "Passed", ""},
+		"node restarted":           {func(in *Inputs) { in.After[2].Process = "q" }, "Invalid", ReasonNodeRestarted},
 		"node replaced by a fault": {func(in *Inputs) {
 			node := in.After[2].Node
 			in.After[2].Process = "q"

@@ -182,13 +182,16 @@ func Table(w io.Writer, d *Document, wide bool) error {
 			grid(b, rows)
 		}
 		line(b, "")
-		rows = [][]string{{"WORKER", "CLIENTS", "CPU SHARE", "PEAK MEMORY"}}
+		rows = [][]string{{"WORKER", "CLIENTS", "CPU SHARE", "LATE P50", "P99", "PEAK MEMORY"}}
 		for _, x := range d.Workers {
-			share := "-"
+			share, p50, p99 := "-", "-", "-"
 			if x.CPUSharePPM != nil {
 				share = formatPPM(*x.CPUSharePPM)
 			}
-			rows = append(rows, []string{fmt.Sprintf("%s/%d", x.Region, x.Index), fmt.Sprint(x.Clients), share, formatBytes(x.PeakMemoryBytes)})
+			if late := x.LateMicroseconds; late != nil {
+				p50, p99 = formatMicroseconds(late.P50), formatMicroseconds(late.P99)
+			}
+			rows = append(rows, []string{fmt.Sprintf("%s/%d", x.Region, x.Index), fmt.Sprint(x.Clients), share, p50, p99, formatBytes(x.PeakMemoryBytes)})
 		}
 		grid(b, rows)
 	}

@@ -196,7 +196,7 @@ const driverLimitPPM = 800_000
 // wait that are under way, up to 100 ms. A worker in bursts is stopped while its average is low.
 const throttledLimitPPM = 50_000
 
-func driverBound(_ *Document, in *Inputs, r *Report) (out []Reason) {
+func driverBound(d *Document, in *Inputs, r *Report) (out []Reason) {
 	say := func(who string, d *Driver) {
 		if p := max(d.SharePPM(), d.BusiestPPM); p > driverLimitPPM {
 			out = append(out, Reason{ReasonDriverBound, fmt.Sprintf(
@@ -219,7 +219,44 @@ func driverBound(_ *Document, in *Inputs, r *Report) (out []Reason) {
 	if in.Driver != nil {
 		say(cmp.Or(in.DriverName, "the load generator"), in.Driver)
 	}
-	return out
+	return append(out, driverLate(d, in)...)
+}
+
+// How late a load generator may be for what was due, in parts of the latencies that it has measured: the median as much as a round trip of
+// the network may be off, the 99th percentile until it is more the load generator's than the database's. A millisecond more is nothing to
+// any scheduler.
+const (
+	lateMedianPercent, lateTailPercent = 5, 50
+
+	lateFloor = 1000 // microseconds
+)
+
+// driverLate compares how late load generators were with the latencies that they have measured.
+func driverLate(d *Document, in *Inputs) []Reason {
+	for i := range d.Workers {
+		w := &d.Workers[i]
+		at := slices.IndexFunc(d.Regions, func(r Region) bool { return r.Name == w.Region })
+		if w.LateMicroseconds == nil || at < 0 || d.Regions[at].Committed == 0 {
+			continue
+		}
+		late, latency := w.LateMicroseconds, &d.Regions[at].LatencyMicroseconds
+		which, is, of, percent := "50th", late.P50, latency.P50, int64(lateMedianPercent)
+		limit := func() int64 { return of*percent/100 + lateFloor }
+		if is <= limit() {
+			which, is, of, percent = "99th", late.P99, latency.P99, lateTailPercent
+		}
+		if is <= limit() {
+			continue
+		}
+		who := fmt.Sprintf("worker %d in %s", w.Index, w.Region)
+		if in.Driver != nil {
+			who = cmp.Or(in.DriverName, "the load generator")
+		}
+		return []Reason{{ReasonDriverBound, fmt.Sprintf(
+			"driver-bound: %s waited for the CPU: it was %s late for what was due (%s percentile of the window where it was largest), over the %s that a %s percentile of %s in %s bears; keep other work off its machine, or give it more CPU",
+			who, formatMicroseconds(is), which, formatMicroseconds(limit()), which, formatMicroseconds(of), w.Region)}}
+	}
+	return nil
 }
 
 func networkNotVerified(d *Document, in *Inputs, _ *Report) (out []Reason) {
