@@ -78,6 +78,7 @@ const (
 	probeTimer
 	resolveTimer
 	gatherTimer
+	readTimer
 	searchedTimer
 )
 
@@ -163,6 +164,8 @@ func (r *Replica) Fire(t protocol.Timer) {
 		r.resolver.tick()
 	case gatherTimer:
 		r.resolver.resolve()
+	case readTimer:
+		r.resolver.passRead()
 	case searchedTimer:
 		r.resolver.searched()
 	default:
@@ -178,7 +181,7 @@ func (r *Replica) end() {
 }
 
 // Steps implements protocol.Worker: what the resolver takes.
-func (r *Replica) Steps() int64 { return r.Executor.Steps() + r.resolver.steps() }
+func (r *Replica) Steps() int64 { return r.resolver.steps() }
 
 // Counters implements protocol.Replica.
 func (r *Replica) Counters(dst []protocol.Counter) []protocol.Counter {
@@ -186,7 +189,7 @@ func (r *Replica) Counters(dst []protocol.Counter) []protocol.Counter {
 		protocol.Counter{Name: "deadlocks_resolved", Value: r.resolver.resolved},
 		protocol.Counter{Name: "deadlocked", Value: r.resolver.members},
 		protocol.Counter{Name: "late_parts", Value: r.inserter.late},
-		protocol.Counter{Name: "resolver_steps", Value: r.Steps() + r.resolver.searchSteps},
+		protocol.Counter{Name: "resolver_steps", Value: r.Steps() + r.resolver.readSteps + r.resolver.searchSteps},
 	)
 }
 

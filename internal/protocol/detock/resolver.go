@@ -3,6 +3,7 @@ package detock
 import (
 	"time"
 
+	"github.com/geobench/geobench/internal/fifo"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/deterministic"
@@ -33,11 +34,13 @@ type resolver struct {
 	graph     graph
 	gathering bool
 	// apart says that a core of its own adds to the graph and searches it: while it does, graph and found are its, and told is what
-	// comes meanwhile.
+	// comes meanwhile. Reading the queues is its, too, as far as time goes: read are the graphs whose time is not over.
 	apart, searching bool
+	read             fifo.Queue[Graph]
 	told             []Graph
 	found            [][]deterministic.Place
-	searchSteps      int64 // of that core, up to the end of its last search
+	// Steps of that core: for the queues, and for the graph up to the end of its last search.
+	readSteps, searchSteps int64
 
 	resolved, members int64
 }
@@ -54,12 +57,12 @@ func (s *resolver) init(r *Replica, interval time.Duration, layout geo.Layout) {
 	s.gatherer = s.copy[0]
 }
 
-// steps returns what the node's own core took for the graph.
+// steps returns what the node's own core took.
 func (s *resolver) steps() int64 {
 	if s.apart {
-		return 0
+		return s.r.Executor.Steps() - s.readSteps
 	}
-	return s.graph.steps
+	return s.r.Executor.Steps() + s.graph.steps
 }
 
 // watch sets the timer for the next tick, a multiple of the interval, when there is something to tell.
@@ -75,19 +78,39 @@ func (s *resolver) watch() {
 // tick tells what is new in this partition's graph.
 func (s *resolver) tick() {
 	s.ticking = false
+	before := s.r.Executor.Steps()
 	vertices, over := s.r.Executor.Graph()
 	switch {
 	case len(vertices)+len(over) == 0:
 		s.r.Env.Probe(resolverIdle)
-	case len(s.copy) == 1 && !s.apart:
+	case s.apart:
+		steps := s.r.Executor.Steps() - before
+		s.readSteps += steps
+		s.read.Push(Graph{vertices, over})
+		s.r.Env.Beside(func() int64 { return steps }, protocol.Timer{Kind: readTimer})
+	case len(s.copy) == 1:
 		s.graph.add(vertices, over)
 		s.resolve()
-	case s.gatherer == s.r.Self:
-		s.gather(vertices, over)
 	default:
-		s.r.Env.Probe(graphSent)
-		s.r.Env.Send(s.gatherer, &Graph{vertices, over})
+		s.pass(Graph{vertices, over})
 	}
+}
+
+// passRead passes on what has been read.
+func (s *resolver) passRead() {
+	g := s.read.Front()
+	s.read.Pop()
+	s.pass(g)
+}
+
+// pass has the gatherer take what is new in this partition's graph.
+func (s *resolver) pass(g Graph) {
+	if s.gatherer == s.r.Self {
+		s.gather(g.Vertices, g.Over)
+		return
+	}
+	s.r.Env.Probe(graphSent)
+	s.r.Env.Send(s.gatherer, &g)
 }
 
 // gather takes what is new in the graph of a partition.
