@@ -43,6 +43,8 @@ type Node struct {
 	journal bool // it keeps one
 	// Lost says why the node has lost its state; empty when it has not.
 	Lost string
+	// Ended says how the program's container ended last; empty when it never did.
+	Ended string
 }
 
 // ObserveNodes finds the pods of an incarnation and asks each node. What goes wrong with a node is in its state.
@@ -161,6 +163,7 @@ func (s *Node) inspectProgram() {
 		return
 	}
 	s.Ready = s.Status.Ready && podReady(s.Pod)
+	s.nameProcess()
 	switch {
 	case s.Ready:
 		s.Problem = ""
@@ -168,6 +171,19 @@ func (s *Node) inspectProgram() {
 		s.Problem = cmp.Or(PodObstacle(s.Pod), "the program does not accept connections yet")
 	default:
 		s.Problem = cmp.Or(s.Status.Reason, "its probe is not ready")
+	}
+}
+
+// nameProcess tells a program from the one that takes its place in the pod: the probe beside it is the same process as before.
+func (s *Node) nameProcess() {
+	for _, c := range s.Pod.Status.ContainerStatuses {
+		if c.Name != programContainer {
+			continue
+		}
+		s.Status.Process = fmt.Sprintf("%s/%d", s.Status.Process, c.RestartCount)
+		if t := c.LastTerminationState.Terminated; t != nil {
+			s.Ended = fmt.Sprintf("its container ended (%s, exit code %d) and was restarted", t.Reason, t.ExitCode)
+		}
 	}
 }
 

@@ -352,8 +352,8 @@ func (s *scope) nodeLost(n *database.Node, before *snapshot) {
 	case n.Lost != "":
 		s.invalidate("NodeLost", "node %s was lost in stage %s: %s", n.PodName, s.run.Status.Stage, n.Lost)
 	case before != nil && n.Status != nil && before.process(n.ID) != n.Status.Process:
-		s.invalidate("NodeLost", "node %s was lost in stage %s: its process was replaced (%s by %s)",
-			n.PodName, s.run.Status.Stage, before.process(n.ID), n.Status.Process)
+		s.invalidate("NodeLost", "node %s was lost in stage %s: its process was replaced (%s by %s)%s",
+			n.PodName, s.run.Status.Stage, before.process(n.ID), n.Status.Process, kube.Suffix(n.Ended))
 	}
 }
 
