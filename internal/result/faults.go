@@ -40,7 +40,8 @@ type Fault struct {
 	// Problem says why the fault did not go as planned; the run is then Invalid. Message holds what else is to be known.
 	Problem string `json:"problem,omitempty"`
 	Message string `json:"message,omitempty"`
-	// Availability is nil where there was too little time to measure before the fault.
+	// Availability is nil where there was less than a second to measure before the fault, or, of one that lasts or is over at once,
+	// after it.
 	Availability *Availability `json:"availability,omitempty"`
 }
 
@@ -54,12 +55,13 @@ type Availability struct {
 	FaultPerSecond  int64 `json:"faultPerSecond"`
 	// RPPM is R in parts per million. It is negative when the throughput more than doubled.
 	RPPM int64 `json:"rPPM"`
-	// TPPM is T in parts per million: 0 when the throughput did not recover. nil when too little time was left to tell.
+	// TPPM is T in parts per million: 0 when the throughput did not recover. nil when too little time was left to tell, or another fault
+	// that began later was not over.
 	TPPM *int64 `json:"tPPM,omitempty"`
 	// DetectMicroseconds is how long after From clients first saw less than 95% of the normal throughput; nil when never.
 	DetectMicroseconds *int64 `json:"detectMicroseconds,omitempty"`
 	// RecoverMicroseconds is how long after To (From, for a lasting fault) they first saw 95% again; nil when never, before
-	// the next fault or the end of measuring.
+	// the next fault after that or the end of measuring.
 	RecoverMicroseconds *int64 `json:"recoverMicroseconds,omitempty"`
 	// OutageMicroseconds is the longest time without a commit, from From to the next fault or the end of measuring.
 	OutageMicroseconds int64 `json:"outageMicroseconds"`
@@ -135,11 +137,13 @@ func (d *Document) fillFaults() {
 			normal = ratio(int64(from-begin), 1, line.committed(begin, from), perSecond, 1_000_000)
 		}
 		limit := len(line)
-		if i+1 < len(d.Faults) && d.Faults[i+1].FromMicroseconds != nil {
-			limit = min(limit, max(from, int(*d.Faults[i+1].FromMicroseconds/tenth)))
+		for _, g := range d.Faults[i+1:] { // those that begin together are one for the throughput
+			if g.FromMicroseconds != nil && int(*g.FromMicroseconds/tenth) > from {
+				limit = min(limit, int(*g.FromMicroseconds/tenth))
+			}
 		}
 		if normal > 0 {
-			f.Availability = line.availability(f, from, limit, normal)
+			f.Availability = line.availability(f, from, limit, line.recoverLimit(f, d.Faults[i+1:]), normal)
 		}
 		switch a := f.Availability; {
 		case f.ToMicroseconds == nil:
@@ -166,14 +170,39 @@ func (f *Fault) begin() int64 {
 	return *f.FromMicroseconds
 }
 
-// availability reckons a fault's figures. normal is in transactions per million seconds.
-func (t tenths) availability(f *Fault, from, limit int, normal int64) *Availability {
+// recoverLimit is the tenth up to which a fault's recovery can be told from what later faults do; 0 where one of them still lasts when
+// the fault is over.
+func (t tenths) recoverLimit(f *Fault, later []Fault) int {
+	limit, over := len(t), f.ToMicroseconds
+	if over == nil {
+		over = f.FromMicroseconds
+	}
+	for i := range later {
+		g := &later[i]
+		switch {
+		case g.FromMicroseconds == nil, g.ToMicroseconds != nil && *g.ToMicroseconds <= *over:
+		case f.ToMicroseconds == nil && *g.FromMicroseconds/tenth == *over/tenth:
+		case *g.FromMicroseconds < *over:
+			return 0
+		default:
+			limit = min(limit, int(*g.FromMicroseconds/tenth))
+		}
+	}
+	return limit
+}
+
+// availability reckons a fault's figures, up to the tenth limit and, of its recovery, recoverLimit. normal is in transactions per million
+// seconds. It is nil where there is too little time.
+func (t tenths) availability(f *Fault, from, limit, recoverLimit int, normal int64) *Availability {
 	a := &Availability{NormalPerSecond: ratio(1_000_000, 1, normal)}
 	ceil := func(us int64) int { return int((us + tenth - 1) / tenth) }
 	// The time when the fault was everywhere.
 	begin, end := from, min(from+lastingPeriod, limit)
 	if f.InjectedMicroseconds != nil {
-		begin = min(ceil(*f.InjectedMicroseconds), len(t))
+		begin = ceil(*f.InjectedMicroseconds)
+	}
+	if begin >= len(t) {
+		return nil
 	}
 	over := end // of the time in which errors count
 	if f.RecoveringMicroseconds != nil {
@@ -182,15 +211,17 @@ func (t tenths) availability(f *Fault, from, limit int, normal int64) *Availabil
 	if f.ToMicroseconds != nil {
 		over = min(ceil(*f.ToMicroseconds), len(t))
 	}
-	if end <= begin { // it was over before a tenth was
+	atOnce := f.RecoveringMicroseconds != nil && end <= begin // it was over before a tenth was
+	if atOnce {
 		begin, end = from, min(from+perSecond, limit)
 		over = max(over, end)
 	}
-	if end > begin {
-		during := ratio(int64(end-begin), 1, t.committed(begin, end), perSecond, 1_000_000)
-		a.FaultPerSecond = ratio(1_000_000, 1, during)
-		a.RPPM = 1_000_000 - ratio(normal, 1, max(during-normal, normal-during), 1_000_000)
+	if (atOnce || f.RecoveringMicroseconds == nil) && end-begin < perSecond {
+		return nil
 	}
+	during := ratio(int64(end-begin), 1, t.committed(begin, end), perSecond, 1_000_000)
+	a.FaultPerSecond = ratio(1_000_000, 1, during)
+	a.RPPM = 1_000_000 - ratio(normal, 1, max(during-normal, normal-during), 1_000_000)
 	for _, x := range t[from:max(from, over)] {
 		a.Aborted += x.aborted
 		a.Failed += x.failed
@@ -210,7 +241,7 @@ func (t tenths) availability(f *Fault, from, limit int, normal int64) *Availabil
 	if f.ToMicroseconds != nil {
 		back, known = ceil(*f.ToMicroseconds), true
 	}
-	if known && back+perSecond <= limit {
+	if known && back+perSecond <= recoverLimit {
 		t0 := int64(0)
 		a.TPPM = &t0
 		first := int64(back) * tenth
@@ -219,7 +250,7 @@ func (t tenths) availability(f *Fault, from, limit int, normal int64) *Availabil
 			back = ceil(*f.FromMicroseconds + *a.DetectMicroseconds)
 			first = *f.FromMicroseconds
 		}
-		for i := back; i+perSecond <= limit; i++ {
+		for i := back; i+perSecond <= recoverLimit; i++ {
 			if !below(i) {
 				us := int64(i)*tenth - first
 				ppm := ratio(us+1_000_000, 1, 1_000_000, 1_000_000)

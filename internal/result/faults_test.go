@@ -40,6 +40,13 @@ func between(name string, from, to int64) Fault {
 	return f
 }
 
+// late is a fault that is everywhere only a while after its beginning.
+func late(from, injected, to int64) Fault {
+	f := between("f", from, to)
+	f.InjectedMicroseconds = &injected
+	return f
+}
+
 func (a *Availability) text() string {
 	if a == nil {
 		return "none"
@@ -88,8 +95,26 @@ func TestAvailability(t *testing.T) {
 				"normal 500, fault 400, R 800000, T 1000000, detect 0, recover 0, outage 0, failed 10"}},
 		// What the first one does is no normal throughput for the second.
 		"one in the other": {second + second + "2222222222" + "1111111111" + "2222222222" + second + second, []Fault{between("f", 2e6, 5e6), between("g", 3e6, 4e6)},
-			[]string{"normal 500, fault 167, R 333333, T -, detect 0, recover -, outage 0, failed 30",
+			[]string{"normal 500, fault 167, R 333333, T 1000000, detect 0, recover 0, outage 0, failed 30",
 				"normal 500, fault 100, R 200000, T 500000, detect 0, recover 1000000, outage 0, failed 10"}},
+		"one after the other's end began": {second + second + "2222222222" + "1111111111" + "3333333333" + second + second, []Fault{between("f", 2e6, 4e6), between("g", 3e6, 5e6)},
+			[]string{"normal 500, fault 150, R 300000, T -, detect 0, recover -, outage 0, failed 20",
+				"normal 500, fault 200, R 400000, T 1000000, detect 0, recover 0, outage 0, failed 20"}},
+		// Two nodes that are killed at the same time are one fault for the throughput.
+		"two lasting ones at once": {second + second + idle + "0005555555" + second + second, []Fault{between("f", 2e6, 0), between("g", 2.05e6, 0)},
+			[]string{"normal 500, fault 338, R 675000, T 434783, detect 0, recover 1300000, outage 1300000, failed 40",
+				"normal 500, fault 346, R 692308, T 444444, detect 0, recover 1250000, outage 1300000, failed 40"}},
+		"two at once, one over earlier": {second + second + "1111111111" + "3333333333" + second + second, []Fault{between("f", 2e6, 3e6), between("g", 2e6, 4e6)},
+			[]string{"normal 500, fault 100, R 200000, T -, detect 0, recover -, outage 0, failed 10",
+				"normal 500, fault 200, R 400000, T 1000000, detect 0, recover 0, outage 0, failed 20"}},
+		"two that are over at once": {second + second + "0022555555" + second + second, []Fault{between("f", 2e6, 2e6+50_000), between("g", 2e6, 2e6+50_000)},
+			[]string{"normal 500, fault 340, R 680000, T 769231, detect 0, recover 300000, outage 200000, failed 10",
+				"normal 500, fault 340, R 680000, T 769231, detect 0, recover 300000, outage 200000, failed 10"}},
+		// Of less than a second nobody knows what the fault has done.
+		"a lasting one at the end":        {second + second + second, []Fault{between("f", 2.5e6, 0)}, []string{"none"}},
+		"a lasting one, and soon another": {second + second + idle + idle, []Fault{between("f", 2e6, 0), between("g", 2.4e6, 0)}, []string{"none", "normal 500, fault 0, R 0, T 0, detect 0, recover -, outage 1600000, failed 16"}},
+		"with the end":                    {second + second + second, []Fault{between("f", 3e6, 3.2e6)}, []string{"none"}},
+		"everywhere after the end":        {second + second + second, []Fault{late(2e6, 3.5e6, 5e6)}, []string{"none"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := course(t, tc.course, tc.faults...)
