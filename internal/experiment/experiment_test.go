@@ -393,6 +393,71 @@ func TestClaimsOfNodes(t *testing.T) {
 	}
 }
 
+// What nodes have sent, used and done is in no claim where nobody has counted all of it, whoever judges.
+func TestClaimsOfWhatNobodyCounted(t *testing.T) {
+	restarted := func(d *result.Document) { d.Uncounted = []string{"a/0/0"} }
+	program := func(d *result.Document) {
+		d.Engine, d.Target, d.Nodes = "postgres", &result.Target{}, nil
+		d.Summary.BytesPerTransaction, d.Summary.Wire, d.Summary.Cost = 0, nil, result.Cost{}
+	}
+	const least, silent = "a/0/0 had sent and used before", "postgres does not tell what its nodes send and use"
+	for expression, says := range map[string][2]string{
+		"bytes('near', 2) < 100000.0":                       {least, silent},
+		"wanBytes('near', 2) < 100000.0":                    {least, silent},
+		"wireBytes('near', 2) < 100000.0":                   {least, silent},
+		"cost('near', 2) < 100000.0":                        {least, silent},
+		"costPerHour('near', 2) < 100000.0":                 {least, silent},
+		"cpu('near', 2) < 100000.0":                         {least, silent},
+		"counter('batches', 'near', 2) > 0.0":               {least, "engine postgres has no counter batches"},
+		"max(ofNodes('operations', 'near', 2)) > 0.0":       {least, "postgres tells nothing of its nodes"},
+		"max(ofNodes('dataBytes', 'near', 2)) == 2000.0":    {"", "postgres tells nothing of its nodes"},
+		"tput('near', 2) == 1000.0 && p50('near', 2) > 0.0": {"", ""},
+	} {
+		for i, change := range []func(*result.Document){restarted, program} {
+			e := mustRead(t, claimed(t, expression))
+			full := invented(e, 1000)
+			for _, run := range e.Runs() {
+				d, err := full.Document(run)
+				if err != nil {
+					t.Fatal(err)
+				}
+				change(d)
+			}
+			for where, r := range map[string]*experiment.Results{"in this process": full, "by the operator": experimenttest.WithFiguresOnly(t, e, full)} {
+				answer := "no result"
+				if says[i] == "" {
+					answer = "holds"
+				}
+				if f := judge(t, e, r); f.Answer() != answer || !strings.Contains(f.Error, says[i]) {
+					t.Errorf("%s: %s: %s (%s), want %s (%s)", where, expression, f.Answer(), f.Error, answer, says[i])
+				}
+			}
+		}
+	}
+}
+
+// Whether the throughput recovered from a fault that ended with the window is not known, and no claim holds for that.
+func TestClaimsOfRecoveriesThatNobodySaw(t *testing.T) {
+	for _, expression := range []string{"recovery('near', 2) > 0.0", "recovery('near', 2) <= 1.0", "recoverySeconds('near', 2) > 5.0", "recoverySeconds('near', 2) < 5.0"} {
+		e := mustRead(t, withFault(t, claimed(t, expression)))
+		full := invented(e, 1000)
+		for _, run := range e.Runs() {
+			d, err := full.Document(run)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d.Faults = []result.Fault{
+				{Name: "cut", Availability: &result.Availability{TPPM: new(int64(900_000)), RecoverMicroseconds: new(int64(100_000))}}, {Name: "last", Availability: &result.Availability{}},
+			}
+		}
+		for where, r := range map[string]*experiment.Results{"in this process": full, "by the operator": experimenttest.WithFiguresOnly(t, e, full)} {
+			if f := judge(t, e, r); f.Answer() != "no result" || !strings.Contains(f.Error, "nobody knows when the throughput recovered from fault last") {
+				t.Errorf("%s: %s: %s (%s)", where, expression, f.Answer(), f.Error)
+			}
+		}
+	}
+}
+
 // TestClaimsByType: balance has half of the transactions, which take a thousandth of the throughput in ms, and
 // amalgamate those of region a that take three times as long.
 func TestClaimsByType(t *testing.T) {
@@ -451,7 +516,7 @@ func TestClaimsOfFaultsAndCounters(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			d.Faults = []result.Fault{{Name: "cut", Availability: &result.Availability{RPPM: 250_000, OutageMicroseconds: 500_000, RecoverMicroseconds: new(int64(2_000_000))}}}
+			d.Faults = []result.Fault{{Name: "cut", Availability: &result.Availability{RPPM: 250_000, TPPM: new(int64(333_333)), OutageMicroseconds: 500_000, RecoverMicroseconds: new(int64(2_000_000))}}}
 		}
 		for where, r := range map[string]*experiment.Results{"in this process": full, "by the operator": experimenttest.WithFiguresOnly(t, e, full)} {
 			if f := judge(t, e, r); f.Answer() != "holds" {

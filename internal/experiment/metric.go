@@ -85,13 +85,16 @@ func perSecond(n int64, seconds float64) float64 {
 	return float64(n) / seconds
 }
 
+// counted tells whether somebody has counted all that the nodes of a database sent and used.
+func counted(d *result.Document) bool { return len(d.Nodes) > 0 && len(d.Uncounted) == 0 }
+
 // perTransaction is infinite where nothing was committed, and no number where nobody has counted what all nodes did.
 func perTransaction(of func(*result.Summary) float64) func(*result.Document) float64 {
 	return func(d *result.Document) float64 {
 		switch {
 		case d.Summary.Committed == 0:
 			return math.Inf(1)
-		case len(d.Uncounted) > 0:
+		case !counted(d):
 			return math.NaN()
 		}
 		return of(&d.Summary)
@@ -104,7 +107,7 @@ func onWire(of func(*result.Summary, *result.Wire) float64) func(*result.Documen
 		switch {
 		case d.Summary.Committed == 0:
 			return math.Inf(1)
-		case d.Summary.Wire == nil || len(d.Uncounted) > 0:
+		case d.Summary.Wire == nil || !counted(d):
 			return math.NaN()
 		}
 		return of(&d.Summary, d.Summary.Wire)
@@ -143,7 +146,7 @@ func measuredFaults(m *metric, label string, d *result.Document) error {
 	}
 	for _, f := range d.Faults {
 		if f.Availability == nil {
-			return fmt.Errorf("figure %s of %s: there is none of fault %s: let it begin 1s or more after measuring does, and while transactions commit",
+			return fmt.Errorf("figure %s of %s: there is none of fault %s: let it begin 1s or more after measuring does and before that ends, and while transactions commit",
 				m.name, label, f.Name)
 		}
 	}
@@ -227,12 +230,17 @@ var metrics = []metric{
 	ofWorstFault("recovery", "recovery T from the worst fault, 1 / (seconds + 1)", "1 is at once", math.Min,
 		func(a *result.Availability) float64 {
 			if a.TPPM == nil {
-				return math.Inf(1)
+				return math.NaN()
 			}
 			return float64(*a.TPPM) / 1e6
 		}),
 	ofWorstFault("recoverySeconds", "time from a fault's end to 95% of the throughput", "s", math.Max,
-		func(a *result.Availability) float64 { return orNever(a.RecoverMicroseconds) }),
+		func(a *result.Availability) float64 {
+			if a.TPPM == nil {
+				return math.NaN()
+			}
+			return orNever(a.RecoverMicroseconds)
+		}),
 	ofWorstFault("detectSeconds", "time until clients see a fault", "s", math.Max,
 		func(a *result.Availability) float64 { return orNever(a.DetectMicroseconds) }),
 	ofWorstFault("outageSeconds", "longest time without a commit after a fault", "s", math.Max,
@@ -336,6 +344,26 @@ func studentT(nu float64) float64 {
 	return math.Sqrt(nu * (1 - x) / x)
 }
 
+// noFigure says why a document does not have a figure.
+func noFigure(m *metric, p *Point, d *result.Document) error {
+	if m.ofFaults {
+		for _, f := range d.Faults {
+			if f.Availability.TPPM == nil {
+				return fmt.Errorf("figure %s of %s: nobody knows when the throughput recovered from fault %s: let it end 1s or more before measuring does, and before the next one begins",
+					m.name, p.Label, f.Name)
+			}
+		}
+	}
+	_, err := metricNamed(m.name) // shares of the mix are not among them
+	switch why := d.LeastFigures(); {
+	case err == nil && why != "":
+		return fmt.Errorf("figure %s of %s: %s", m.name, p.Label, why)
+	case err == nil && len(d.Nodes) == 0:
+		return fmt.Errorf("figure %s of %s: %s does not tell what its nodes send and use; engines of Geobench's own do", m.name, p.Label, d.Engine)
+	}
+	return fmt.Errorf("figure %s: the results of %s have none; summary.realised.shares and summary.wire list those there are", m.name, p.Label)
+}
+
 // counterNamed is a counter of the engine, summed up over all nodes; the runs of its system must have it.
 func counterNamed(name string) *metric {
 	return &metric{name: name, title: name, of: func(d *result.Document) float64 {
@@ -379,7 +407,7 @@ func shareNamed(name, of string, configured bool) *metric {
 	}}
 }
 
-// counts returns an error unless the runs of a point have a counter.
+// counts returns an error unless the runs of a point have a counter, of all that each node did.
 func (r *Results) counts(p *Point, name string) error {
 	for _, run := range p.Runs {
 		d, err := r.Document(run)
@@ -394,6 +422,9 @@ func (r *Results) counts(p *Point, name string) error {
 		}
 		if !known[name] {
 			return fmt.Errorf("%s: engine %s has no counter %s%s", p.Label, d.Engine, name, nearest(name, keys(known)))
+		}
+		if why := d.LeastFigures(); why != "" {
+			return fmt.Errorf("counter %s of %s: %s", name, p.Label, why)
 		}
 	}
 	return nil
@@ -430,10 +461,7 @@ func (r *Results) value(p *Point, run *Run, m *metric, of scope) (float64, error
 	case of == scope{}:
 		v := m.of(d)
 		if math.IsNaN(v) {
-			if why := d.LeastFigures(); why != "" {
-				return 0, fmt.Errorf("figure %s of %s: %s", m.name, p.Label, why)
-			}
-			return 0, fmt.Errorf("figure %s: the results of %s have none; summary.realised.shares and summary.wire list those there are", m.name, p.Label)
+			return 0, noFigure(m, p, d)
 		}
 		return v, nil
 	}

@@ -19,12 +19,14 @@ import (
 type nodeFigure struct {
 	name, title, unit string
 	of                func(*result.Node) int64
+	// counted: it is what a node has done during the run, not what it has at the end.
+	counted bool
 }
 
 var nodeFigures = []nodeFigure{
-	{"operations", "operations on keys per node", "operations during the run", func(n *result.Node) int64 { return n.Operations }},
-	{"dataBytes", "data per node", "bytes", func(n *result.Node) int64 { return n.DataBytes }},
-	{"rows", "rows per node", "rows", func(n *result.Node) int64 { return n.Rows }},
+	{"operations", "operations on keys per node", "operations during the run", func(n *result.Node) int64 { return n.Operations }, true},
+	{"dataBytes", "data per node", "bytes", func(n *result.Node) int64 { return n.DataBytes }, false},
+	{"rows", "rows per node", "rows", func(n *result.Node) int64 { return n.Rows }, false},
 }
 
 func nodeFigureNamed(name string) (*nodeFigure, error) {
@@ -51,6 +53,9 @@ func (r *Results) ofNodes(p *Point, f *nodeFigure) ([]float64, error) {
 		}
 		if len(d.Nodes) == 0 {
 			return nil, fmt.Errorf("%s of nodes of %s: %s tells nothing of its nodes; engines of Geobench's own do", f.name, p.Label, d.Engine)
+		}
+		if why := d.LeastFigures(); f.counted && why != "" {
+			return nil, fmt.Errorf("%s of nodes of %s: %s", f.name, p.Label, why)
 		}
 		if values == nil {
 			values = make([][]float64, len(d.Nodes))

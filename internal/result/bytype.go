@@ -127,5 +127,5 @@ func (d *Document) WithFiguresOnly() (*Document, error) {
 		nodes[0].Counters = counters
 	}
 	return &Document{Name: d.Name, Simulated: d.Simulated, Engine: d.Engine, Verdict: d.Verdict, Reasons: d.Reasons,
-		Summary: d.Summary, Regions: d.Regions, Types: types, Faults: d.Faults, Nodes: nodes}, nil
+		Summary: d.Summary, Regions: d.Regions, Types: types, Faults: d.Faults, Nodes: nodes, Uncounted: d.Uncounted}, nil
 }
