@@ -241,7 +241,7 @@ func (s *scope) releaseDeadRun(ctx context.Context) error {
 
 func (s *scope) planSpec(ctx context.Context) error {
 	var err error
-	s.plan, err = NewPlan(ctx, s.Client, s.Abilities, s.Choose, s.db, s.Image)
+	s.plan, err = NewPlan(ctx, s.Client, s.Live, s.Abilities, s.Choose, s.db, s.Image)
 	return err
 }
 

@@ -38,6 +38,8 @@ type Plan struct {
 	// Emulation is the backend, never Auto; Why says in a sentence why that one.
 	Emulation v1alpha1.Emulation
 	Why       string
+	// Mounted are the ConfigMaps that pods mount.
+	Mounted []Mounted
 	// Hash stands for everything that nodes must agree on.
 	Hash string
 }
@@ -45,8 +47,9 @@ type Plan struct {
 // Chooser picks the backend that emulates a database's network, never Auto, and says in a sentence why that one.
 type Chooser func(ctx context.Context, db *v1alpha1.GeoDatabase) (v1alpha1.Emulation, string, error)
 
-// NewPlan works out what to deploy for db from image. An error of type *kube.Refusal is the user's to mend.
-func NewPlan(ctx context.Context, reader client.Reader, abilities check.Abilities, choose Chooser, db *v1alpha1.GeoDatabase, image string) (*Plan, error) {
+// NewPlan works out what to deploy for db from image; live reads the ConfigMaps that its pods mount. An error of type *kube.Refusal is the
+// user's to mend.
+func NewPlan(ctx context.Context, reader, live client.Reader, abilities check.Abilities, choose Chooser, db *v1alpha1.GeoDatabase, image string) (*Plan, error) {
 	profile, err := ResolveProfile(ctx, reader, db)
 	if err != nil {
 		return nil, err
@@ -64,6 +67,9 @@ func NewPlan(ctx context.Context, reader client.Reader, abilities check.Abilitie
 	}
 	p := &Plan{Profile: profile}
 	if p.Emulation, p.Why, err = choose(ctx, db); err != nil {
+		return nil, err
+	}
+	if p.Mounted, err = FindMounted(ctx, live, db); err != nil {
 		return nil, err
 	}
 	p.Database = deploy.Database{
@@ -91,6 +97,10 @@ func NewPlan(ctx context.Context, reader client.Reader, abilities check.Abilitie
 	}
 	if m := db.Spec.Network.Mesh; m != "" && m != v1alpha1.MeshAuto {
 		parts = append(parts, m)
+	}
+	// Programs read their configuration when they start: pods that have read different ones are no one database.
+	if digests := DigestsOf(p.Mounted); digests != nil {
+		parts = append(parts, digests)
 	}
 	b, err := json.Marshal(parts)
 	if err != nil {

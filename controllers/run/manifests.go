@@ -35,13 +35,15 @@ type manifests struct {
 	// inline or built in.
 	DatabaseGeneration int64  `json:"databaseGeneration"`
 	ProfileName        string `json:"profileName,omitempty"`
+	// Mounted are the ConfigMaps that the database's pods mount.
+	Mounted []database.Mounted `json:"mounted,omitempty"`
 }
 
 // takeManifests gathers the manifests that a run would begin with now.
 func takeManifests(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, plan *database.Plan) *manifests {
 	return &manifests{
-		Manifests: result.Manifests{Run: &run.Spec, Database: &db.Spec, Network: plan.Profile.Spec},
-		Hash:      plan.Hash, DatabaseGeneration: db.Generation, ProfileName: plan.Profile.Name,
+		Manifests: result.Manifests{Run: &run.Spec, Database: &db.Spec, Network: plan.Profile.Spec, ConfigMaps: database.DigestsOf(plan.Mounted)},
+		Hash:      plan.Hash, DatabaseGeneration: db.Generation, ProfileName: plan.Profile.Name, Mounted: plan.Mounted,
 	}
 }
 
@@ -119,7 +121,46 @@ func (s *scope) edited(ctx context.Context, m *manifests) ([]string, error) {
 	case (m.ProfileName != "" || profile.Name != "") && !equality.Semantic.DeepEqual(profile.Spec, m.Network):
 		out = append(out, "NetworkProfile "+cmp.Or(m.ProfileName, profile.Name))
 	}
+	changed, written, err := s.rewritten(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range changed {
+		out = append(out, "ConfigMap "+name)
+	}
+	for _, name := range written {
+		out = append(out, fmt.Sprintf("ConfigMap %s (it was written, and says what it did before)", name))
+	}
 	return out, nil
+}
+
+// rewritten names the ConfigMaps of the database's pods that say something else than when the run began, and those that were written and
+// say the same.
+func (s *scope) rewritten(ctx context.Context, m *manifests) (changed, written []string, err error) {
+	now, err := database.FindMounted(ctx, s.Live, &v1alpha1.GeoDatabase{ObjectMeta: s.db.ObjectMeta, Spec: *m.Database})
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, was := range m.Mounted {
+		switch {
+		case now[i].Digest != was.Digest:
+			changed = append(changed, was.Name)
+		case now[i].Version != was.Version:
+			written = append(written, was.Name)
+		}
+	}
+	return changed, written, nil
+}
+
+// checkMounted returns trouble when a ConfigMap that pods mount has changed: its files have, in all pods, and nobody knows which program has
+// read them anew.
+func (s *scope) checkMounted(ctx context.Context, m *manifests) error {
+	changed, _, err := s.rewritten(ctx, m)
+	if err != nil || len(changed) == 0 {
+		return err
+	}
+	return troubled(result.ReasonManifestEdited, "edited during the run: ConfigMap %s, which pods of GeoDatabase %s mount; programs that read it anew ran with something else than others or before",
+		strings.Join(changed, ", "), s.db.Name)
 }
 
 // noteEdits says what was edited while the run went on: the nodes are those of the manifests that it began with.

@@ -29,7 +29,7 @@ func (s *scope) preflight(ctx context.Context) error {
 			fmt.Sprintf("waiting for GeoDatabase %s to be created", s.run.Spec.DatabaseRef.Name))
 		return nil
 	}
-	plan, err := database.NewPlan(ctx, s.Live, s.Abilities, s.Choose, s.db, s.Image)
+	plan, err := database.NewPlan(ctx, s.Live, s.Live, s.Abilities, s.Choose, s.db, s.Image)
 	var pending *database.PendingError
 	if errors.As(err, &pending) {
 		s.condition(v1alpha1.ConditionAccepted, false, "Probing", pending.Message)

@@ -57,7 +57,7 @@ func (r *Reconciler) waitInQueue(ctx context.Context, name types.NamespacedName)
 		return false, reconcile.Result{}, err
 	}
 	if run.Status.Stage == "" {
-		_, err := database.NewPlan(ctx, r.Client, r.Abilities, r.Choose, db, r.Image)
+		_, err := database.NewPlan(ctx, r.Client, r.Client, r.Abilities, r.Choose, db, r.Image)
 		// What a cluster can do is found out for the first in the queue.
 		if pending := (*database.PendingError)(nil); err != nil && !errors.As(err, &pending) || len(check.Run(run, db, r.Abilities)) > 0 {
 			return false, reconcile.Result{}, nil

@@ -33,6 +33,8 @@ const (
 type Facts struct {
 	// Plan is what was asked for.
 	Plan *plan.Plan
+	// ConfigMaps are the digests of those that the database's pods mount, by their names.
+	ConfigMaps map[string]string
 	// Layout says where the database has its rows.
 	Layout geo.Layout
 	// Measured is what clients and nodes counted.
@@ -141,7 +143,7 @@ func Cancelled(f *Facts, elapsed time.Duration) (*result.Document, error) {
 // inputs are the facts as a document takes them.
 func (f *Facts) inputs() result.Inputs {
 	p := f.Plan
-	manifests := &result.Manifests{Run: &p.Run.Spec}
+	manifests := &result.Manifests{Run: &p.Run.Spec, ConfigMaps: f.ConfigMaps}
 	switch { // a target's network has none unless it was deployed, and its database has one only where it is a GeoDatabase
 	case f.Target == nil || p.Database.Spec.RunsPrograms():
 		manifests.Database, manifests.Network = &p.Database.Spec, p.Profile

@@ -1,7 +1,9 @@
 package result
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -166,17 +168,28 @@ func warnings(as, bs []*Document) []string {
 		differ("emulations of the network differ", func(d *Document) any { return d.Emulation })
 	}
 	differ("service meshes differ", func(d *Document) any { return mesh.Name(d.Mesh) })
-	differ("connections per region differ", func(d *Document) any {
-		if d.Target == nil {
-			return 0
-		}
-		return d.Target.ConnectionsPerRegion
-	})
+	differ("connections per region differ", func(d *Document) any { return d.target().ConnectionsPerRegion })
 	for _, d := range slices.Concat(as, bs) {
 		if why := d.LeastFigures(); why != "" {
 			out = append(out, fmt.Sprintf("bytes and cost are not compared: %s: %s", d.Name, why))
 		}
 	}
+	differ("servers differ", func(d *Document) any { return cmp.Or(d.target().Server, "none") })
+	differ("isolation levels differ", func(d *Document) any { return cmp.Or(d.target().Isolation, "none") })
+	differ("ConfigMaps that pods mount differ", func(d *Document) any {
+		var all []string
+		if d.Manifests != nil {
+			for _, name := range slices.Sorted(maps.Keys(d.Manifests.ConfigMaps)) {
+				all = append(all, name+" "+d.Manifests.ConfigMaps[name])
+			}
+		}
+		return cmp.Or(strings.Join(all, ", "), "none")
+	})
+	out = append(out, manifestsDiffer(slices.Concat(as, bs))...)
+	differ("prices differ", func(d *Document) any {
+		c := &d.Summary.Cost
+		return fmt.Sprintf("%s in %s, %s %s", c.Instance, c.Currency, c.PriceSource, c.PriceDate)
+	})
 	differ("durability differs", func(d *Document) any { return cmp.Or(d.Durability, v1alpha1.DurabilityNone) })
 	differ("only one is simulated", func(d *Document) any { return d.Simulated })
 	differ("versions differ", func(d *Document) any { return d.Version })
@@ -192,6 +205,57 @@ func warnings(as, bs []*Document) []string {
 			out = append(out, fmt.Sprintf("%s is %s", title(d), d.Verdict))
 		}
 	}
+	return out
+}
+
+// target is that of the document, or one that tells nothing.
+func (d *Document) target() *Target {
+	if d.Target == nil {
+		return &Target{}
+	}
+	return d.Target
+}
+
+// manifestsDiffer names the fields of the manifests that are not the same, beside those that other warnings are about.
+func manifestsDiffer(documents []*Document) (out []string) {
+	of := func(what string, manifest func(*Manifests) any, fields func(name string) bool) {
+		var first map[string]json.RawMessage
+		differ := map[string]bool{}
+		for _, d := range documents {
+			if d.Manifests == nil {
+				continue
+			}
+			text, err := json.Marshal(manifest(d.Manifests))
+			var here map[string]json.RawMessage
+			if err != nil || json.Unmarshal(text, &here) != nil || here == nil {
+				continue
+			}
+			if first == nil {
+				first = here
+			}
+			for _, name := range slices.Concat(slices.Collect(maps.Keys(first)), slices.Collect(maps.Keys(here))) {
+				if fields(name) && !bytes.Equal(first[name], here[name]) {
+					differ[name] = true
+				}
+			}
+		}
+		if len(differ) > 0 {
+			out = append(out, fmt.Sprintf("the manifests of the %s differ in %s", what, strings.Join(slices.Sorted(maps.Keys(differ)), ", ")))
+		}
+	}
+	of("runs", func(m *Manifests) any { return m.Run }, func(name string) bool {
+		return slices.Contains([]string{"faults", "faultInjection", "verify"}, name)
+	})
+	sameTopology := !slices.ContainsFunc(documents, func(d *Document) bool { return d.Spec.TopologyHash != documents[0].Spec.TopologyHash })
+	of("databases", func(m *Manifests) any { return m.Database }, func(name string) bool {
+		switch name {
+		case "engine", "durability", "network":
+			return false
+		case "regions", "homes", "partitionsPerRegion", "replicasPerPartition", "groups":
+			return sameTopology
+		}
+		return true
+	})
 	return out
 }
 

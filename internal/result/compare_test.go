@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
@@ -51,6 +54,48 @@ func TestCompare(t *testing.T) {
 	var out bytes.Buffer
 	if err := c.Table(&out); err != nil || !strings.Contains(out.String(), "-73.4%") || !strings.Contains(out.String(), "SIMULATED") {
 		t.Errorf("%v\n%s", err, out.String())
+	}
+}
+
+// What the manifests have that no other figure tells is named: whoever compares a run with faults to one without learns of it.
+func TestCompareManifests(t *testing.T) {
+	document := func(change func(d *Document)) *Document {
+		d := repeated(1000)
+		d.Manifests = &Manifests{Run: &v1alpha1.BenchmarkRunSpec{Verify: []v1alpha1.Verification{v1alpha1.VerifyInvariants}},
+			Database: &v1alpha1.GeoDatabaseSpec{PartitionsPerRegion: 1, Pods: &v1alpha1.Pods{Program: v1alpha1.Program{Image: "postgres:16"}}}, ConfigMaps: map[string]string{"c": "1"}}
+		d.Target = &Target{Server: "PostgreSQL 16.0", Isolation: "serializable"}
+		d.Summary.Cost = Cost{Currency: "USD", Instance: "m5.large", PriceSource: "list", PriceDate: "2026-01-01"}
+		if change != nil {
+			change(d)
+		}
+		return d
+	}
+	for name, tc := range map[string]struct {
+		change func(d *Document)
+		want   string
+	}{
+		"nothing": {nil, "[]"},
+		"faults":  {func(d *Document) { d.Manifests.Run.Faults = []v1alpha1.Fault{{Name: "cut"}} }, "[the manifests of the runs differ in faults]"},
+		"what is recorded, and more": {func(d *Document) {
+			d.Manifests.Run.Verify, d.Manifests.Run.FaultInjection = nil, v1alpha1.FaultInjectionChaosMesh
+		}, "[the manifests of the runs differ in faultInjection, verify]"},
+		"a name, or a deadline": {func(d *Document) { d.Manifests.Run.DatabaseRef.Name, d.Manifests.Run.RunID = "other", "2" }, "[]"},
+		"the image":             {func(d *Document) { d.Manifests.Database.Pods.Image = "postgres:15" }, "[the manifests of the databases differ in pods]"},
+		"the CPU": {func(d *Document) {
+			d.Manifests.Database.Resources.Limits = corev1.ResourceList{"cpu": resource.MustParse("1")}
+		}, "[the manifests of the databases differ in resources]"},
+		"partitions, which the topology tells": {func(d *Document) { d.Manifests.Database.PartitionsPerRegion, d.Spec.TopologyHash = 2, "x" }, "[topology or network differs (spec.topologyHash):  and x]"},
+		"a configuration":                      {func(d *Document) { d.Manifests.ConfigMaps["c"] = "2" }, "[ConfigMaps that pods mount differ: c 1 and c 2]"},
+		"the server":                           {func(d *Document) { d.Target.Server = "PostgreSQL 15.0" }, "[servers differ: PostgreSQL 16.0 and PostgreSQL 15.0]"},
+		"the isolation":                        {func(d *Document) { d.Target.Isolation = "read committed" }, "[isolation levels differ: serializable and read committed]"},
+		"the currency":                         {func(d *Document) { d.Summary.Cost.Currency = "EUR" }, "[prices differ: m5.large in USD, list 2026-01-01 and m5.large in EUR, list 2026-01-01]"},
+		"no manifests":                         {func(d *Document) { d.Manifests = nil }, "[ConfigMaps that pods mount differ: c 1 and none]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := fmt.Sprint(Compare([]*Document{document(nil)}, []*Document{document(tc.change)}, CompareOptions{}).Warnings); got != tc.want {
+				t.Errorf("warnings %s, want %s", got, tc.want)
+			}
+		})
 	}
 }
 

@@ -204,6 +204,8 @@ type Manifests struct {
 	Run      *v1alpha1.BenchmarkRunSpec   `json:"benchmarkRun,omitempty"`
 	Database *v1alpha1.GeoDatabaseSpec    `json:"geoDatabase,omitempty"`
 	Network  *v1alpha1.NetworkProfileSpec `json:"networkProfile,omitempty"`
+	// ConfigMaps are the digests of the ConfigMaps that pods of the database mount, by their names, on a cluster.
+	ConfigMaps map[string]string `json:"configMaps,omitempty"`
 }
 
 // MeasuredDigest stands for what runs of these manifests measure: it is equal for equal specs, whatever their database is called, and

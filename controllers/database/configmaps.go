@@ -1,0 +1,77 @@
+package database
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/identity"
+)
+
+// Mounted is a ConfigMap of somebody's that the pods of a database mount: programs read their configuration from it.
+type Mounted struct {
+	Name string `json:"name"`
+	// Digest stands for its keys and their contents; empty where there is no such ConfigMap.
+	Digest string `json:"digest,omitempty"`
+	// Version is another one after each write to it.
+	Version string `json:"version,omitempty"`
+}
+
+// FindMounted reads the ConfigMaps that pods mount, in the order of their names, from the API server itself: the cache has only what the
+// operator makes.
+func FindMounted(ctx context.Context, live client.Reader, db *v1alpha1.GeoDatabase) ([]Mounted, error) {
+	var out []Mounted
+	for _, name := range mountedNames(&db.Spec) {
+		cm, m := &corev1.ConfigMap{}, Mounted{Name: name}
+		err := live.Get(ctx, types.NamespacedName{Namespace: db.Namespace, Name: name}, cm)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, err
+		}
+		if !apierrors.IsNotFound(err) {
+			text, err := json.Marshal([]any{cm.Data, cm.BinaryData})
+			if err != nil {
+				return nil, err
+			}
+			m.Digest, m.Version = identity.Digest(text), string(cm.UID)+"/"+cm.ResourceVersion
+		}
+		out = append(out, m)
+	}
+	return out, nil
+}
+
+// mountedNames are the names of the ConfigMaps that pods mount, each once.
+func mountedNames(db *v1alpha1.GeoDatabaseSpec) (names []string) {
+	add := func(p *v1alpha1.Program) {
+		for i := range p.Volumes {
+			if ref := p.Volumes[i].ConfigMapRef; ref != nil {
+				names = append(names, ref.Name)
+			}
+		}
+	}
+	if db.Pods != nil {
+		add(&db.Pods.Program)
+	}
+	for i := range db.Roles {
+		add(&db.Roles[i].Program)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// DigestsOf are the digests of ConfigMaps by their names; nil where there are none.
+func DigestsOf(mounted []Mounted) map[string]string {
+	if len(mounted) == 0 {
+		return nil
+	}
+	out := map[string]string{}
+	for _, m := range mounted {
+		out[m.Name] = m.Digest
+	}
+	return out
+}
