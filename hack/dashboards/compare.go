@@ -4,12 +4,15 @@ import "github.com/geobench/geobench/internal/metrics"
 
 // compareDashboard puts several runs, or several databases, side by side.
 func compareDashboard() *Dashboard {
-	by := "run, database"
-	name := "{{run}} ({{database}})"
+	by := "namespace, run, database"
+	name := "{{namespace}} {{run}} ({{database}})"
 	total := func(m *metrics.Definition) string { return sum(by, "increase("+of(m, ofTxn)+"[$__range])") }
 	committed := total(metrics.Committed)
-	bytes := "sum by (database) (" + rate(metrics.SentBytes, ofDatabase) + ")"
-	perTxn := bytes + " / on (database) group_right () (" + sum(by, rate(metrics.Committed, ofTxn)) + " > 0)"
+	bytes := "sum by (namespace, database) (" + rate(metrics.SentBytes, ofDatabase) + ")"
+	// What nodes do is for all transactions, whichever are chosen.
+	perTransaction := func(of string) string {
+		return of + " / on (namespace, database) group_right () (" + sum(by, rate(metrics.Committed, ofRun)) + " > 0)"
+	}
 	return dashboard("compare", "Compare", "Several runs or databases side by side: choose them as Run, and the time range in which they ran. For intervals and significance use geobench compare on their results.", "1h",
 		variables("namespace", "run", "database", "region", "transaction"), []section{
 			{"Over the whole time range", []chart{
@@ -25,8 +28,8 @@ func compareDashboard() *Dashboard {
 						{share(total(metrics.Attempts), committed), ""},
 						{"max_over_time((" + sum(by, rate(metrics.Committed, ofTxn)) + ")[$__range:])", ""},
 					},
-					columns: map[string]string{"run": "Run", "database": "Database", "A": "Committed", "B": "Aborted", "C": "p50", "D": "p95", "E": "p99", "F": "Attempts per commit", "G": "Peak throughput"},
-					order:   []string{"Run", "Database", "Committed", "Aborted", "p50", "p95", "p99", "Attempts per commit", "Peak throughput"},
+					columns: map[string]string{"namespace": "Namespace", "run": "Run", "database": "Database", "A": "Committed", "B": "Aborted", "C": "p50", "D": "p95", "E": "p99", "F": "Attempts per commit", "G": "Peak throughput"},
+					order:   []string{"Namespace", "Run", "Database", "Committed", "Aborted", "p50", "p95", "p99", "Attempts per commit", "Peak throughput"},
 					units:   map[string]string{"p50": "s", "p95": "s", "p99": "s", "Peak throughput": "ops"},
 				},
 			}},
@@ -37,20 +40,20 @@ func compareDashboard() *Dashboard {
 				lines("Abort ratio", "Aborted transactions of all that ended, of each run.", "percentunit", query{share(aborted(by, ofTxn), ended(by, ofTxn)), name}),
 				lines("Attempts per commit", "Attempts for each committed transaction of each run: 1 where every one commits at once.", "short",
 					query{share(sum(by, rate(metrics.Attempts, ofTxn)), sum(by, rate(metrics.Committed, ofTxn))), name}),
-				lines("Bytes per transaction", "Bytes that the nodes of a database send to each other per committed transaction of a run.", "bytes", query{perTxn, name}),
-				lines("CPU per transaction", "CPU time that the nodes of a database use per committed transaction of a run. With geobench run all nodes and clients share one process, which is counted once.", "s",
-					query{nodeCPU("database") + " / on (database) group_right () (" + sum(by, rate(metrics.Committed, ofTxn)) + " > 0)", name}),
+				lines("Bytes per transaction", "Bytes that the nodes of a database send to each other per committed transaction of a run, whichever regions and transactions are chosen.", "bytes", query{perTransaction(bytes), name}),
+				lines("CPU per transaction", "CPU time that the nodes of a database use per committed transaction of a run, whichever regions and transactions are chosen. With geobench run all nodes and clients share one process, which is counted once.", "s",
+					query{perTransaction(nodeCPU("namespace, database")), name}),
 			}},
 			{"By region", []chart{
 				{
 					kind: "bargauge", title: "Median latency by region", unit: "s", width: 12, height: 10,
 					description: "Median latency over the time range shown, by run and the clients' region.",
-					queries:     []query{{quantile(0.5, metrics.Latency, "run, region", ofTxn, "$__range"), "{{run}} {{region}}"}},
+					queries:     []query{{quantile(0.5, metrics.Latency, "namespace, run, region", ofTxn, "$__range"), "{{namespace}} {{run}} {{region}}"}},
 				},
 				{
 					kind: "bargauge", title: "99th percentile by region", unit: "s", width: 12, height: 10,
 					description: "99th percentile of the latency over the time range shown, by run and the clients' region.",
-					queries:     []query{{quantile(0.99, metrics.Latency, "run, region", ofTxn, "$__range"), "{{run}} {{region}}"}},
+					queries:     []query{{quantile(0.99, metrics.Latency, "namespace, run, region", ofTxn, "$__range"), "{{namespace}} {{run}} {{region}}"}},
 				},
 			}},
 		})

@@ -4,8 +4,8 @@ import "github.com/geobench/geobench/internal/metrics"
 
 // engineDashboard looks inside the nodes of a database.
 func engineDashboard() *Dashboard {
-	node := "{{database}} {{node}}"
-	by := "database, node"
+	node := "{{namespace}} {{database}} {{node}}"
+	by := "namespace, database, node"
 	return dashboard("engine", "Engine", "The inside of a database, node by node: what the protocol counts, its event loop, its data and its processes.", "15m",
 		variables("namespace", "run", "database", "region"), []section{
 			{"Nodes", []chart{
@@ -13,21 +13,21 @@ func engineDashboard() *Dashboard {
 					kind: "table", title: "Nodes", unit: "short", width: 24, height: 8,
 					description: "The nodes now: ready is 1 when every peer was reached and none has lost its state.",
 					queries: []query{
-						{"max by (database, engine, region, node) (" + of(metrics.NodeReady, ofNode) + ")", ""},
-						{"max by (database, engine, region, node) (" + of(metrics.NodePeers, ofNode) + ")", ""},
-						{"max by (database, engine, region, node) (" + of(metrics.NodePending, ofNode) + ")", ""},
-						{"max by (database, engine, region, node) (" + of(metrics.NodeRows, ofNode) + ")", ""},
-						{"max by (database, engine, region, node) (" + of(metrics.NodeBytes, ofNode) + ")", ""},
-						{"max by (database, engine, region, node) (" + of(metrics.NodeBroken, ofNode) + ")", ""},
+						{"max by (namespace, database, engine, region, node) (" + of(metrics.NodeReady, ofNode) + ")", ""},
+						{"max by (namespace, database, engine, region, node) (" + of(metrics.NodePeers, ofNode) + ")", ""},
+						{"max by (namespace, database, engine, region, node) (" + of(metrics.NodePending, ofNode) + ")", ""},
+						{"max by (namespace, database, engine, region, node) (" + of(metrics.NodeRows, ofNode) + ")", ""},
+						{"max by (namespace, database, engine, region, node) (" + of(metrics.NodeBytes, ofNode) + ")", ""},
+						{"max by (namespace, database, engine, region, node) (" + of(metrics.NodeBroken, ofNode) + ")", ""},
 					},
-					columns: map[string]string{"database": "Database", "engine": "Engine", "region": "Region", "node": "Node", "A": "Ready", "B": "Peers", "C": "Pending", "D": "Rows", "E": "Data", "F": "Lost state"},
-					order:   []string{"Database", "Engine", "Region", "Node", "Ready", "Peers", "Pending", "Rows", "Data", "Lost state"},
+					columns: map[string]string{"namespace": "Namespace", "database": "Database", "engine": "Engine", "region": "Region", "node": "Node", "A": "Ready", "B": "Peers", "C": "Pending", "D": "Rows", "E": "Data", "F": "Lost state"},
+					order:   []string{"Namespace", "Database", "Engine", "Region", "Node", "Ready", "Peers", "Pending", "Rows", "Data", "Lost state"},
 					units:   map[string]string{"Data": "bytes"},
 				},
 			}},
 			{"Protocol", []chart{
 				lines("Transactions answered", "Transactions per second that nodes answered to their clients, by status.", "ops",
-					query{sum("database, region, status", rate(metrics.NodeOutcomes, ofNode)), "{{database}} {{region}} {{status}}"}),
+					query{sum("namespace, database, region, status", rate(metrics.NodeOutcomes, ofNode)), "{{namespace}} {{database}} {{region}} {{status}}"}),
 				lines("Batches", "Batches per second that sequencers closed.", "ops",
 					query{sum(by, rate(metrics.EngineEvents, ofNode+`,event="batches"`)), node}),
 				lines("Transactions per batch", "Transactions in a batch on average.", "short",
@@ -35,19 +35,19 @@ func engineDashboard() *Dashboard {
 				lines("Waits and conflicts", "Lock waits, deadlocks resolved, re-executions, reorderings, restarts and recoveries per second, as far as the engine has them.", "ops",
 					query{sum(list(by, "event"), rate(metrics.EngineEvents, ofNode+`,event=~"lock_waits|deadlock.*|reexecutions|reorderings|restarts|recoveries|slow_path|aborts"`)), node + " {{event}}"}),
 				lines("All events", "Everything that the engine counts, per second over all nodes. The pages of docs/protocols explain the words.", "ops",
-					query{sum("database, event", rate(metrics.EngineEvents, ofNode)), "{{database}} {{event}}"}),
+					query{sum("namespace, database, event", rate(metrics.EngineEvents, ofNode)), "{{namespace}} {{database}} {{event}}"}),
 				lines("Log positions", "Where logs stand. Lines that drift apart show a node that lags behind.", "short",
-					query{"max by (database, node, figure) (" + of(metrics.EngineState, ofNode+`,figure=~".*position"`) + ")", node + " {{figure}}"}),
+					query{"max by (namespace, database, node, figure) (" + of(metrics.EngineState, ofNode+`,figure=~".*position"`) + ")", node + " {{figure}}"}),
 				lines("Other state", "Leaders' terms and sizes of tables. A term that grows shows elections.", "short",
-					query{"max by (database, node, figure) (" + of(metrics.EngineState, ofNode+`,figure!~".*position"`) + ")", node + " {{figure}}"}),
+					query{"max by (namespace, database, node, figure) (" + of(metrics.EngineState, ofNode+`,figure!~".*position"`) + ")", node + " {{figure}}"}),
 			}},
 			{"Groups", []chart{
 				{
 					kind: "table", title: "Leaders", unit: "short", width: 24, height: 8,
 					description: "Which node leads the group that keeps a shard's rows, for engines with such groups. Two nodes of one shard show a change of leaders.",
-					queries:     []query{{"max by (database, shard, region, node) (" + of(metrics.NodeLeads, ofNode) + ")", ""}},
-					columns:     map[string]string{"database": "Database", "shard": "Shard", "region": "Region", "node": "Leader"},
-					order:       []string{"Database", "Shard", "Region", "Leader"},
+					queries:     []query{{"max by (namespace, database, shard, region, node) (" + of(metrics.NodeLeads, ofNode) + ")", ""}},
+					columns:     map[string]string{"namespace": "Namespace", "database": "Database", "shard": "Shard", "region": "Region", "node": "Leader"},
+					order:       []string{"Namespace", "Database", "Shard", "Region", "Leader"},
 				},
 				lines("Groups led", "Groups that each node leads.", "short",
 					query{sum(by, of(metrics.NodeLeads, ofNode)), node}),

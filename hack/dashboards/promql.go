@@ -121,11 +121,11 @@ func bands() Annotations {
 	return Annotations{List: []Annotation{
 		{
 			Name: "Stages", Datasource: source, Enable: true, IconColor: "blue", Step: "1s", UseValueForTime: "",
-			Expr: of(metrics.RunStage, ofRun+`,stage!~"Completed|Failed"`) + " == 1", TitleFormat: "{{run}}: {{stage}}", TagKeys: "stage",
+			Expr: of(metrics.RunStage, ofRun+`,stage!~"Completed|Failed"`) + " == 1", TitleFormat: "{{namespace}} {{run}}: {{stage}}", TagKeys: "stage",
 		},
 		{
 			Name: "Faults", Datasource: source, Enable: true, IconColor: "red", Step: "1s", UseValueForTime: "",
-			Expr: of(metrics.FaultActive, ofRun) + " == 1", TitleFormat: "{{run}}: {{fault}}", TagKeys: "fault",
+			Expr: of(metrics.FaultActive, ofRun) + " == 1", TitleFormat: "{{namespace}} {{run}}: {{fault}}", TagKeys: "fault",
 		},
 	}}
 }

@@ -350,8 +350,6 @@ func format(v float64, unit string) string {
 		return scaled(v, 1000, "ops/s", "K ops/s", "M ops/s")
 	case "percentunit":
 		return strconv.FormatFloat(v*100, 'g', 3, 64) + "%"
-	case "currencyUSD":
-		return "$" + strconv.FormatFloat(v, 'g', 3, 64)
 	}
 	return scaled(v, 1000, "", "K", "M", "G")
 }
