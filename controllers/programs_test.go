@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/geobench/geobench/api/v1alpha1"
@@ -23,6 +24,22 @@ func TestProgramRestarts(t *testing.T) {
 	c.LastTerminationState = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137}}
 	w.must(w.client.Status().Update(w.ctx, pod))
 	invalid(t, w.untilOver("r"), "NodeLost", "d-ap-northeast-1-0", "OOMKilled")
+}
+
+// A node that goes on from its journal is the process that it was, but it was away, and its counters begin at 0.
+func TestNodeWithAJournalRestarts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	db := makeDatabase("d").obj()
+	db.Spec.Durability = v1alpha1.DurabilityJournal
+	w.create(db, makeRun("r").database("d").obj())
+	w.untilStage("r", v1alpha1.StageMeasure)
+	pod := w.nodePod("d", "ap-northeast-1", 0)
+	c := &pod.Status.ContainerStatuses[0]
+	c.RestartCount++
+	c.LastTerminationState = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137}}
+	w.must(w.client.Status().Update(w.ctx, pod))
+	invalid(t, w.untilOver("r"), "NodeLost", "d-ap-northeast-1-0", "OOMKilled", "no fault of the manifest declares")
 }
 
 // mounts gives the pods of the program() database a ConfigMap with their configuration.
@@ -95,6 +112,45 @@ func TestConfigurationIsEditedDuringARun(t *testing.T) {
 			c := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionManifestsUnchanged)
 			if run.Status.Verdict != v1alpha1.VerdictPassed || c == nil || c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, tt.says) {
 				t.Errorf("the run ended %s %s: %s; %+v", run.Status.Verdict, run.Status.Reason, run.Status.Message, c)
+			}
+		})
+	}
+}
+
+// What a node's pod may use can be changed while it runs, and so can who else is in it: by hand, or by an autoscaler.
+func TestPodsAreChangedDuringARun(t *testing.T) {
+	cpu := func(n string) *corev1.ResourceRequirements {
+		return &corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(n)}}
+	}
+	for name, tt := range map[string]struct {
+		change func(pod *corev1.Pod)
+		says   []string // nothing where the run passes
+	}{
+		"resized": {func(pod *corev1.Pod) { pod.Status.ContainerStatuses[0].Resources = cpu("4") }, []string{`container node may use {"limits":{"cpu":"4"}`, `no longer {"limits":{"cpu":"2"}`}},
+		"looked into": {func(pod *corev1.Pod) {
+			pod.Status.EphemeralContainerStatuses = []corev1.ContainerStatus{{Name: "debugger-x", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+		}, []string{"container debugger-x was put into it"}},
+		"nothing is told of it": {func(pod *corev1.Pod) { pod.Status.ContainerStatuses[0].Resources = nil }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.create(makeDatabase("d").obj())
+			w.untilReady("d")
+			change := func(f func(pod *corev1.Pod)) {
+				pod := w.nodePod("d", "ap-northeast-1", 0)
+				f(pod)
+				w.must(w.client.Status().Update(w.ctx, pod))
+			}
+			change(func(pod *corev1.Pod) { pod.Status.ContainerStatuses[0].Resources = cpu("2") })
+			w.create(makeRun("r").database("d").obj())
+			w.untilStage("r", v1alpha1.StageMeasure)
+			change(tt.change)
+			run := w.untilOver("r")
+			if tt.says != nil {
+				invalid(t, run, "PodChanged", append(tt.says, "d-ap-northeast-1-0")...)
+			} else if run.Status.Verdict != v1alpha1.VerdictPassed {
+				t.Errorf("the run ended %s %s: %s", run.Status.Verdict, run.Status.Reason, run.Status.Message)
 			}
 		})
 	}

@@ -43,8 +43,12 @@ type Node struct {
 	journal bool // it keeps one
 	// Lost says why the node has lost its state; empty when it has not.
 	Lost string
-	// Ended says how the program's container ended last; empty when it never did.
-	Ended string
+	// Shape is that of the pod.
+	Shape Shape
+	// Restarts counts how often its containers were started again, but for a mesh's, and Ended says how the last one ended. A program is then
+	// another process, beside the same probe, and a node with a journal goes on as the process that it was.
+	Restarts int32
+	Ended    string
 }
 
 // ObserveNodes finds the pods of an incarnation and asks each node. What goes wrong with a node is in its state.
@@ -107,18 +111,22 @@ func (s *Node) inspectPod(pod *corev1.Pod, incarnation string) {
 		s.Pod = pod
 		return
 	}
-	s.Pod = pod
+	s.Pod, s.Shape = pod, shapeOf(pod)
 	for _, c := range pod.Status.ContainerStatuses {
 		if c.Name == mesh.ProxyContainer {
 			continue // it has none of the node's state
 		}
+		if c.RestartCount == 0 {
+			continue
+		}
+		s.Restarts += c.RestartCount
+		s.Ended = fmt.Sprintf("its container restarted %d times", c.RestartCount)
+		if t := c.LastTerminationState.Terminated; t != nil {
+			s.Ended = fmt.Sprintf("its container ended (%s, exit code %d) and was restarted", t.Reason, t.ExitCode)
+		}
 		// With a journal, a container that is started again is the same process as before, or else tells so itself.
-		if c.RestartCount > 0 && !s.journal {
-			s.Lost = fmt.Sprintf("its container restarted %d times", c.RestartCount)
-			if t := c.LastTerminationState.Terminated; t != nil {
-				s.Lost = fmt.Sprintf("its container ended (%s, exit code %d) and was restarted", t.Reason, t.ExitCode)
-			}
-			s.Problem = s.Lost
+		if !s.journal {
+			s.Lost, s.Problem = s.Ended, s.Ended
 		}
 	}
 	if pod.Status.Phase == corev1.PodFailed {
@@ -163,7 +171,6 @@ func (s *Node) inspectProgram() {
 		return
 	}
 	s.Ready = s.Status.Ready && podReady(s.Pod)
-	s.nameProcess()
 	switch {
 	case s.Ready:
 		s.Problem = ""
@@ -171,19 +178,6 @@ func (s *Node) inspectProgram() {
 		s.Problem = cmp.Or(PodObstacle(s.Pod), "the program does not accept connections yet")
 	default:
 		s.Problem = cmp.Or(s.Status.Reason, "its probe is not ready")
-	}
-}
-
-// nameProcess tells a program from the one that takes its place in the pod: the probe beside it is the same process as before.
-func (s *Node) nameProcess() {
-	for _, c := range s.Pod.Status.ContainerStatuses {
-		if c.Name != programContainer {
-			continue
-		}
-		s.Status.Process = fmt.Sprintf("%s/%d", s.Status.Process, c.RestartCount)
-		if t := c.LastTerminationState.Terminated; t != nil {
-			s.Ended = fmt.Sprintf("its container ended (%s, exit code %d) and was restarted", t.Reason, t.ExitCode)
-		}
 	}
 }
 

@@ -78,6 +78,21 @@ func (s *scope) taken() []geo.NodeID {
 	return tl.Departed(s.Clock.Now().Sub(tl.Start))
 }
 
+// hit are the nodes that a fault of the run ends, or has begun to do something else to: their containers start again as planned, or because
+// the program did not bear it.
+func (s *scope) hit() (nodes []geo.NodeID) {
+	tl := faultstatus.Timeline(s.run, &s.current.Database.Topology)
+	if tl == nil {
+		return nil
+	}
+	for _, l := range tl.Lives {
+		if l.Fault.Kills() || l.Injecting != nil {
+			nodes = append(nodes, l.Targets.From...)
+		}
+	}
+	return nodes
+}
+
 // endFaults takes away what faults still do when a run is over or being deleted; it tells whether nothing is left. It looks at
 // what there is rather than at where the faults were, and asks of the database only what it still has.
 func (s *scope) endFaults(ctx context.Context) (bool, error) {

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/geobench/geobench/controllers/authority"
+	"github.com/geobench/geobench/controllers/database"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/geo"
@@ -39,6 +40,14 @@ type snapshot struct {
 	TakenAt time.Time `json:"takenAt"`
 	// Nodes are in the order of geo.NodeID.
 	Nodes []admin.Status `json:"nodes"`
+	// Pods are those of the nodes, by their names.
+	Pods map[string]podNote `json:"pods,omitempty"`
+}
+
+// podNote is what a run notes of a node's pod.
+type podNote struct {
+	Restarts int32          `json:"restarts,omitempty"`
+	Shape    database.Shape `json:"shape,omitempty"`
 }
 
 // process is the one that a node had; empty for a node that is not in the snapshot.
@@ -55,7 +64,7 @@ func (s *scope) takeSnapshot(ctx context.Context, key string) (*snapshot, error)
 	if was, err := s.readSnapshot(ctx, key); was != nil || err != nil {
 		return was, err
 	}
-	snap := &snapshot{TakenAt: s.Clock.Now().UTC()}
+	snap := &snapshot{TakenAt: s.Clock.Now().UTC(), Pods: map[string]podNote{}}
 	gone := s.taken()
 	for i := range s.nodes {
 		n := &s.nodes[i]
@@ -67,6 +76,7 @@ func (s *scope) takeSnapshot(ctx context.Context, key string) (*snapshot, error)
 			return nil, fmt.Errorf("node %s: %s", n.PodName, n.Problem)
 		}
 		snap.Nodes = append(snap.Nodes, *n.Status)
+		snap.Pods[n.PodName] = podNote{n.Restarts, n.Shape}
 	}
 	return snap, s.note(ctx, key, snap)
 }
