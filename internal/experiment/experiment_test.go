@@ -393,6 +393,25 @@ func TestClaimsOfNodes(t *testing.T) {
 	}
 }
 
+// Points of a database whose pods have mounted different configurations are not to be compared without a word.
+func TestConfigurationsOfPointsDiffer(t *testing.T) {
+	e := mustRead(t, small)
+	full := invented(e, 1000)
+	for i, run := range e.Runs() {
+		d, err := full.Document(run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Manifests = &result.Manifests{ConfigMaps: map[string]string{"c": fmt.Sprint(i / 3)}} // the last one of far has another one
+	}
+	for where, r := range map[string]*experiment.Results{"in this process": full, "by the operator": experimenttest.WithFiguresOnly(t, e, full)} {
+		doubtful := experiment.NewReport([]*experiment.Experiment{e}, r).Doubtful
+		if len(doubtful) != 1 || !strings.Contains(doubtful[0], "far clientsPerRegion=4: ConfigMap c, which pods of far mount, was another one than for far clientsPerRegion=2") {
+			t.Errorf("%s: in doubt are %q", where, doubtful)
+		}
+	}
+}
+
 // What nodes have sent, used and done is in no claim where nobody has counted all of it, whoever judges.
 func TestClaimsOfWhatNobodyCounted(t *testing.T) {
 	restarted := func(d *result.Document) { d.Uncounted = []string{"a/0/0"} }

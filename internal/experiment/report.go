@@ -133,6 +133,7 @@ func NewReport(experiments []*Experiment, r *Results) *Report {
 				out.look(e, run, r)
 			}
 		}
+		out.lookAtConfigurations(e, r)
 		s.Tables = e.Tables(r)
 		out.Experiments = append(out.Experiments, s)
 	}
@@ -154,6 +155,33 @@ func (out *Report) look(e *Experiment, run *Run, r *Results) {
 			out.Wrong = append(out.Wrong, text)
 		} else {
 			out.Doubtful = append(out.Doubtful, text)
+		}
+	}
+}
+
+// lookAtConfigurations files runs whose database had mounted another configuration than in the first run of its system.
+func (out *Report) lookAtConfigurations(e *Experiment, r *Results) {
+	first := map[string]*Run{}
+	for _, p := range e.Points {
+		for _, run := range p.Runs {
+			d, err := r.Document(run)
+			if err != nil || d.Manifests == nil {
+				continue
+			}
+			if first[p.System] == nil {
+				first[p.System] = run
+				continue
+			}
+			was, err := r.Document(first[p.System])
+			if err != nil {
+				continue
+			}
+			for _, name := range slices.Sorted(maps.Keys(d.Manifests.ConfigMaps)) {
+				if digest, ok := was.Manifests.ConfigMaps[name]; ok && digest != d.Manifests.ConfigMaps[name] {
+					out.Doubtful = append(out.Doubtful, fmt.Sprintf("%s: %s: ConfigMap %s, which pods of %s mount, was another one than for %s",
+						e.Name, run.Label, name, p.System, first[p.System].Label))
+				}
+			}
 		}
 	}
 }

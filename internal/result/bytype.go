@@ -126,6 +126,10 @@ func (d *Document) WithFiguresOnly() (*Document, error) {
 	if len(nodes) > 0 {
 		nodes[0].Counters = counters
 	}
+	var manifests *Manifests
+	if d.Manifests != nil {
+		manifests = &Manifests{ConfigMaps: d.Manifests.ConfigMaps}
+	}
 	return &Document{Name: d.Name, Simulated: d.Simulated, Engine: d.Engine, Verdict: d.Verdict, Reasons: d.Reasons,
-		Summary: d.Summary, Regions: d.Regions, Types: types, Faults: d.Faults, Nodes: nodes, Uncounted: d.Uncounted}, nil
+		Summary: d.Summary, Regions: d.Regions, Types: types, Faults: d.Faults, Nodes: nodes, Uncounted: d.Uncounted, Manifests: manifests}, nil
 }
