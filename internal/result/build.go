@@ -562,17 +562,30 @@ func uncounted(in *Inputs) (out []string) {
 			ended[n] = true
 		}
 	}
-	after := map[string]string{}
+	after := map[string]*admin.Status{}
 	for i := range in.After {
-		after[in.After[i].Node] = in.After[i].Process
+		after[in.After[i].Node] = &in.After[i]
 	}
 	for i := range in.Before {
 		b := &in.Before[i]
-		if process, ok := after[b.Node]; ended[b.Node] || !ok || process != b.Process {
+		if a := after[b.Node]; ended[b.Node] || a == nil || a.Process != b.Process || wentBack(b, a) {
 			out = append(out, b.Node)
 		}
 	}
 	return out
+}
+
+// wentBack tells whether a node's counters are less than before: one that goes on from a journal is the process that it was.
+func wentBack(before, after *admin.Status) bool {
+	less := func(a, b geo.Traffic) bool { return a.Bytes < b.Bytes || a.Messages < b.Messages || a.Segments < b.Segments }
+	for _, b := range before.Links {
+		for _, a := range after.Links {
+			if a.To == b.To && less(a.Traffic, b.Traffic) {
+				return true
+			}
+		}
+	}
+	return after.CPUSeconds < before.CPUSeconds || less(after.Requests, before.Requests) || less(after.Answers, before.Answers)
 }
 
 // countedFrom is what the counters of a node that says s are to be reckoned from, where it has said b before. A process

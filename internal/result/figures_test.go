@@ -79,6 +79,40 @@ func TestCountersOfANodeThatStartedAgain(t *testing.T) {
 	}
 }
 
+// A node whose counters are less than before has begun again, whatever its process is called: without a fault that says so, nobody knows what
+// else it has lost.
+func TestCountersThatGoBack(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(in *Inputs)
+		want   bool
+	}{
+		"they grow":       {func(in *Inputs) { in.After[0].CPUSeconds, in.After[0].Answers.Segments = 2, in.Before[0].Answers.Segments+1 }, false},
+		"CPU time":        {func(in *Inputs) { in.After[0].CPUSeconds = 0.5 }, true},
+		"bytes of a link": {func(in *Inputs) { in.Before[0].Links[1].Bytes = in.After[0].Links[1].Bytes + 1 }, true},
+		"requests":        {func(in *Inputs) { in.Before[0].Requests.Messages = in.After[0].Requests.Messages + 1 }, true},
+		"a fault says so": {func(in *Inputs) {
+			in.After[0].CPUSeconds, in.Faults = 0.5, []Fault{{Name: "f", FromMicroseconds: new(int64(1)), Restarted: []string{in.After[0].Node}}}
+		}, false},
+		"it is simulated":    {func(in *Inputs) { in.After[0].CPUSeconds, in.Simulated = 0.5, true }, false},
+		"a database of pods": {func(in *Inputs) { in.After[0].CPUSeconds, in.Target = 0.5, &Target{} }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := small()
+			in.Simulated = false
+			in.Before[0].Links = slices.Clone(in.Before[0].Links)
+			in.Before[0].CPUSeconds, in.After[0].CPUSeconds = 1, 1
+			c.change(&in)
+			d, err := Build(in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Contains(fmt.Sprint(d.Reasons), "{NodeRestarted a/0/0 was started again during the run: its counters began anew}"); got != c.want {
+				t.Errorf("reasons %v", d.Reasons)
+			}
+		})
+	}
+}
+
 // What nodes sent before a fault ended them is in no counter: their figures are never negative, those of all are told as the least that there
 // was, and nobody compares them.
 func TestFiguresOfNodesThatEnded(t *testing.T) {
@@ -102,6 +136,9 @@ func TestFiguresOfNodesThatEnded(t *testing.T) {
 			for i := range in.After[0].Links {
 				in.After[0].Links[i].Segments = 0
 			}
+		}, []string{"a/0/0"}},
+		"went on from its journal, and no fault says so": {func(in *Inputs) {
+			in.After[0].CPUSeconds, in.After[0].Requests, in.After[0].Answers = 0.5, geo.Traffic{}, geo.Traffic{}
 		}, []string{"a/0/0"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -138,6 +138,8 @@ func incidents(_ *Document, in *Inputs, r *Report) []Reason {
 			out = append(out, Reason{ReasonNodeRestarted, b.Node + " did not answer after the run"})
 		case a.Process != b.Process && !replaced[b.Node] || a.Incarnation != b.Incarnation:
 			out = append(out, Reason{ReasonNodeRestarted, b.Node + " was started again during the run"})
+		case !in.Simulated && in.Target == nil && !away[b.Node] && !replaced[b.Node] && wentBack(&b, a):
+			out = append(out, Reason{ReasonNodeRestarted, b.Node + " was started again during the run: its counters began anew"})
 		}
 	}
 	return out
