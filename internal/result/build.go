@@ -577,7 +577,9 @@ func uncounted(in *Inputs) (out []string) {
 
 // wentBack tells whether a node's counters are less than before: one that goes on from a journal is the process that it was.
 func wentBack(before, after *admin.Status) bool {
-	less := func(a, b geo.Traffic) bool { return a.Bytes < b.Bytes || a.Messages < b.Messages || a.Segments < b.Segments }
+	less := func(a, b geo.Traffic) bool {
+		return a.Bytes < b.Bytes || a.Messages < b.Messages || a.Segments < b.Segments
+	}
 	for _, b := range before.Links {
 		for _, a := range after.Links {
 			if a.To == b.To && less(a.Traffic, b.Traffic) {

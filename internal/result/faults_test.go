@@ -40,8 +40,8 @@ func between(name string, from, to int64) Fault {
 	return f
 }
 
-// late is a fault that is everywhere only a while after its beginning.
-func late(from, injected, to int64) Fault {
+// spreading is a fault that is everywhere only a while after its beginning.
+func spreading(from, injected, to int64) Fault {
 	f := between("f", from, to)
 	f.InjectedMicroseconds = &injected
 	return f
@@ -114,7 +114,7 @@ func TestAvailability(t *testing.T) {
 		"a lasting one at the end":        {second + second + second, []Fault{between("f", 2.5e6, 0)}, []string{"none"}},
 		"a lasting one, and soon another": {second + second + idle + idle, []Fault{between("f", 2e6, 0), between("g", 2.4e6, 0)}, []string{"none", "normal 500, fault 0, R 0, T 0, detect 0, recover -, outage 1600000, failed 16"}},
 		"with the end":                    {second + second + second, []Fault{between("f", 3e6, 3.2e6)}, []string{"none"}},
-		"everywhere after the end":        {second + second + second, []Fault{late(2e6, 3.5e6, 5e6)}, []string{"none"}},
+		"everywhere after the end":        {second + second + second, []Fault{spreading(2e6, 3.5e6, 5e6)}, []string{"none"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := course(t, tc.course, tc.faults...)

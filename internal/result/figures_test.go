@@ -86,7 +86,9 @@ func TestCountersThatGoBack(t *testing.T) {
 		change func(in *Inputs)
 		want   bool
 	}{
-		"they grow":       {func(in *Inputs) { in.After[0].CPUSeconds, in.After[0].Answers.Segments = 2, in.Before[0].Answers.Segments+1 }, false},
+		"they grow": {func(in *Inputs) {
+			in.After[0].CPUSeconds, in.After[0].Answers.Segments = 2, in.Before[0].Answers.Segments+1
+		}, false},
 		"CPU time":        {func(in *Inputs) { in.After[0].CPUSeconds = 0.5 }, true},
 		"bytes of a link": {func(in *Inputs) { in.Before[0].Links[1].Bytes = in.After[0].Links[1].Bytes + 1 }, true},
 		"requests":        {func(in *Inputs) { in.Before[0].Requests.Messages = in.After[0].Requests.Messages + 1 }, true},
