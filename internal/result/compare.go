@@ -201,9 +201,65 @@ func warnings(as, bs []*Document) []string {
 		return fmt.Sprintf("%s/%s, %d CPUs, %s", d.Machine.OS, d.Machine.Arch, d.Machine.CPUs, d.Machine.Go)
 	})
 	for _, d := range slices.Concat(as, bs) {
+		for _, why := range d.disagreements() {
+			out = append(out, fmt.Sprintf("%s was edited, or is of another version: %s", title(d), why))
+		}
 		if d.Verdict != "Passed" {
 			out = append(out, fmt.Sprintf("%s is %s", title(d), d.Verdict))
 		}
+	}
+	return out
+}
+
+// disagreements are figures of a document that do not follow from its counts, and a verdict that does not from what it lists. One that was
+// cancelled does not say for how long it has measured.
+func (d *Document) disagreements() (out []string) {
+	window := Microseconds(d.Spec.Load.Duration.Duration)
+	if d.Verdict == v1alpha1.VerdictPassed {
+		for _, o := range d.Objectives {
+			if !o.Holds {
+				out = append(out, fmt.Sprintf("the verdict is Passed, and objective %s does not hold", o.Name))
+			}
+		}
+		for _, c := range d.Checks {
+			if !c.Passed {
+				out = append(out, fmt.Sprintf("the verdict is Passed, and check %s has failed", c.Name))
+			}
+		}
+		for _, r := range d.Reasons {
+			out = append(out, "the verdict is Passed, and there is a reason, "+r.Reason)
+		}
+	}
+	if window <= 0 || slices.ContainsFunc(d.Reasons, func(r Reason) bool { return r.Reason == ReasonCancelled }) {
+		return out
+	}
+	measured := window * int64(len(d.Repetitions))
+	follows := func(what string, is, from int64) {
+		if is-from > 1 || from-is > 1 {
+			out = append(out, fmt.Sprintf("%s is %d, and its counts make %d", what, is, from))
+		}
+	}
+	throughput := func(over int64, c *Counts, carriedIn int64) int64 {
+		if over == 0 {
+			return 0
+		}
+		return ratio(over, 1, c.Committed+carriedIn, 1e6)
+	}
+	s := &d.Summary
+	follows("summary.throughputPerSecond", s.ThroughputPerSecond, throughput(measured, &s.Counts, s.CarriedIn))
+	follows("summary.abortPPM", s.AbortPPM, s.abortPPM())
+	inRegions := int64(0)
+	for i := range d.Regions {
+		r := &d.Regions[i]
+		inRegions += r.Committed
+		follows(fmt.Sprintf("regions[%s].throughputPerSecond", r.Name), r.ThroughputPerSecond, throughput(measured, &r.Counts, r.CarriedIn))
+	}
+	for i := range d.Repetitions {
+		r := &d.Repetitions[i]
+		follows(fmt.Sprintf("repetitions[%d].throughputPerSecond", r.Index), r.ThroughputPerSecond, throughput(window, &r.Counts, r.CarriedIn))
+	}
+	if len(d.Regions) > 0 && inRegions != s.Committed {
+		out = append(out, fmt.Sprintf("summary.committed is %d, and its regions have %d", s.Committed, inRegions))
 	}
 	return out
 }

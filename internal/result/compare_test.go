@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -94,6 +95,48 @@ func TestCompareManifests(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if got := fmt.Sprint(Compare([]*Document{document(nil)}, []*Document{document(tc.change)}, CompareOptions{}).Warnings); got != tc.want {
 				t.Errorf("warnings %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+// A result whose figures do not follow from its counts was edited: whoever compares it learns which.
+func TestCompareTellsOfEditedResults(t *testing.T) {
+	for name, tc := range map[string]struct {
+		edit func(d *Document)
+		want string
+	}{
+		"nothing":                {func(*Document) {}, ""},
+		"the throughput":         {func(d *Document) { d.Summary.ThroughputPerSecond *= 2 }, "summary.throughputPerSecond is 2180, and its counts make 1090"},
+		"that of a region":       {func(d *Document) { d.Regions[1].ThroughputPerSecond = 1000 }, "regions[b].throughputPerSecond is 1000, and its counts make 90"},
+		"that of a window":       {func(d *Document) { d.Repetitions[0].ThroughputPerSecond = 1 }, "repetitions[1].throughputPerSecond is 1, and its counts make 1090"},
+		"the counts of a region": {func(d *Document) { d.Regions[1].Committed += 1_000_000 }, "summary.committed is 10890, and its regions have 1010890"},
+		"the aborts":             {func(d *Document) { d.Summary.Aborted = 0 }, "summary.abortPPM is"},
+		"the verdict": {func(d *Document) {
+			d.Verdict, d.Objectives = v1alpha1.VerdictPassed, []Objective{{Name: "throughput >= 2000", Measured: "1090/s"}}
+		}, "the verdict is Passed, and objective throughput >= 2000 does not hold"},
+		"the reasons are left": {func(d *Document) {
+			d.Verdict, d.Reasons = v1alpha1.VerdictPassed, []Reason{{ReasonDriverBound, "busy"}}
+		}, "the verdict is Passed, and there is a reason, DriverBound"},
+		"a cancelled run is shorter": {func(d *Document) {
+			d.Verdict, d.Reasons, d.Summary.ThroughputPerSecond = v1alpha1.VerdictInvalid, []Reason{{ReasonCancelled, ""}}, 5
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := small()
+			in.Load.Duration = v1alpha1.DurationOf(time.Duration(in.Reports[0].DurationMicroseconds) * time.Microsecond)
+			a, err := Build(in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := Build(in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tc.edit(b)
+			got := fmt.Sprint(Compare([]*Document{a}, []*Document{b}, CompareOptions{}).Warnings)
+			if told := strings.Contains(got, "was edited, or is of another version: "); told != (tc.want != "") || !strings.Contains(got, tc.want) {
+				t.Errorf("warnings %s, want %q", got, tc.want)
 			}
 		})
 	}
