@@ -1,6 +1,8 @@
 package controllers
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -101,6 +103,90 @@ func TestRunInAMesh(t *testing.T) {
 	table := &strings.Builder{}
 	if err := result.Table(table, doc, false); err != nil || !strings.Contains(table.String(), "MESH ADDS") || !strings.Contains(table.String(), "900us") {
 		t.Errorf("the table does not say what the mesh adds: %v\n%s", err, table)
+	}
+}
+
+// istioCounters are what Istio's proxy in a node's pod would count of its connections to the nodes of all regions, each of which has carried so many bytes
+// there and as many back.
+func istioCounters(namespace, database, from string, regions []string, carried int64) string {
+	text := &strings.Builder{}
+	for _, to := range regions {
+		for _, name := range []string{"received", "sent"} {
+			fmt.Fprintf(text, "istio_tcp_%s_bytes_total{reporter=\"source\",source_workload=\"%s-%s\",source_workload_namespace=\"%s\",destination_workload=\"%s-%s\",destination_workload_namespace=\"%s\"} %d\n",
+				name, database, from, namespace, database, to, namespace, carried)
+		}
+	}
+	return text.String()
+}
+
+// The result has the bytes between nodes as the nodes count them and as the proxies in their pods do, and says where these disagree.
+func TestBytesThroughAMesh(t *testing.T) {
+	t.Parallel()
+	regions := []string{"us-west-2", "ap-northeast-1"}
+	const sent = 1_000_000 // over each of the four links
+	for name, tc := range map[string]struct {
+		// counts is what the proxy of a region's node has counted of each link in each direction, when so much was sent.
+		counts func(region string, sent int64) (int64, error)
+		bytes  int64 // below 0 where it is not counted
+		says   string
+	}{
+		"they agree":        {counts: func(_ string, sent int64) (int64, error) { return 77 + sent/2, nil }, bytes: 4 * sent},
+		"they disagree":     {counts: func(_ string, sent int64) (int64, error) { return sent * 45 / 100, nil }, bytes: 3_600_000, says: "(-10.00%)"},
+		"one is silent":     {counts: func(r string, _ int64) (int64, error) { return 0, errors.New(r + " refuses") }, bytes: -1, says: "the proxy of pod d-us-west-2-0: us-west-2 refuses; and so on, of 2"},
+		"one counts anew":   {counts: func(_ string, sent int64) (int64, error) { return 5000 - sent/1000, nil }, bytes: -1, says: "it shows less than before"},
+		"it knows no bytes": {counts: nil, bytes: -1, says: "it has neither istio_tcp_*_bytes_total nor envoy_cluster"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.mesh = "1.30.1"
+			w.counters = func(addr, path string) (string, error) {
+				ip, port, _ := strings.Cut(addr, ":")
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				if port != "15090" || !strings.HasPrefix(path, "/stats/prometheus") {
+					return "", fmt.Errorf("nobody listens at %s%s", addr, path)
+				}
+				if tc.counts == nil {
+					return "envoy_cluster_upstream_cx_tx_bytes_total{cluster_name=\"xds-grpc\"} 5\n", nil
+				}
+				n := w.nodes[ip]
+				region := n.database.Topology.Regions[n.database.Topology.RegionOf(n.id)]
+				carried, err := tc.counts(region, w.bytes)
+				return istioCounters(w.namespace, "d", region, regions, carried), err
+			}
+			w.create(makeDatabase("d").mesh(v1alpha1.MeshSidecar).obj(), makeRun("r").database("d").obj())
+			w.untilStage("r", v1alpha1.StageMeasure)
+			w.bytes = sent
+			w.untilOver("r")
+			doc := w.document("r")
+			if doc.Verdict != v1alpha1.VerdictPassed || len(doc.Witnesses) != 2 || *doc.Witnesses[0].Bytes != 4*sent {
+				t.Fatalf("%s %v: %+v", doc.Verdict, doc.Reasons, doc.Witnesses)
+			}
+			m := doc.Witnesses[1]
+			said := strings.Join(doc.Notes, "\n")
+			if tc.bytes < 0 {
+				said = m.NotCounted
+			}
+			if m.Name != result.WitnessMesh || (m.Bytes == nil) != (tc.bytes < 0) || m.Bytes != nil && (*m.Bytes != tc.bytes || len(m.Links) != 4) || !strings.Contains(said, tc.says) || (said == "") != (tc.says == "") {
+				t.Errorf("%s, and the notes say %q", m.Say(), doc.Notes)
+			}
+		})
+	}
+}
+
+// Without a mesh nobody is asked.
+func TestBytesWithoutAMesh(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.counters = func(addr, path string) (string, error) {
+		t.Errorf("%s%s is asked", addr, path)
+		return "", nil
+	}
+	w.create(makeDatabase("d").obj(), makeRun("r").database("d").obj())
+	w.untilOver("r")
+	if doc := w.document("r"); doc.Witnesses != nil || doc.Notes != nil {
+		t.Errorf("%+v, %q", doc.Witnesses, doc.Notes)
 	}
 }
 

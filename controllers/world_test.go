@@ -123,6 +123,10 @@ type world struct {
 	stepEnds map[string]stepEnd
 	// mesh is the version of an Istio that puts its proxy into each new pod that has not said no; empty for none.
 	mesh string
+	// bytes are what nodes have sent over each link since they began, besides the first 1000.
+	bytes int64
+	// counters are those of the mesh's proxies, at their addresses.
+	counters func(addr, path string) (string, error)
 	// workersHang keeps workers from getting further than a state.
 	workersHang *string
 	// jobsRun counts the worker pods that were made for each Job name.
@@ -765,6 +769,21 @@ func (w *world) Nodes(types.UID) podclient.Nodes { return w }
 // Sidecars implements podclient.Clients.
 func (w *world) Sidecars(types.UID) emulation.Sidecars { return w.sidecars }
 
+// Proxies implements podclient.Clients.
+func (w *world) Proxies() podclient.Proxies { return w }
+
+// Counters implements podclient.Proxies.
+func (w *world) Counters(_ context.Context, addr, path string, read func(io.Reader) error) error {
+	if w.counters == nil {
+		return fmt.Errorf("dial tcp %s: connection refused", addr)
+	}
+	text, err := w.counters(addr, path)
+	if err != nil {
+		return err
+	}
+	return read(strings.NewReader(text))
+}
+
 // History implements podclient.Nodes.
 func (w *world) History(_ context.Context, addr string) (io.ReadCloser, error) {
 	ip, _, err := net.SplitHostPort(addr)
@@ -958,7 +977,7 @@ func (w *world) Status(_ context.Context, addr string) (*admin.Status, error) {
 		s.Leader, s.Elections = t.Regions[1], 1
 	}
 	for r, region := range t.Regions {
-		l := admin.LinkStatus{To: region, Traffic: geo.Traffic{Bytes: 1000, Messages: 10}}
+		l := admin.LinkStatus{To: region, Traffic: geo.Traffic{Bytes: 1000 + w.bytes, Messages: 10}}
 		self := t.RegionOf(n.id) == geo.Region(r)
 		if !self || t.Partitions*t.Replicas > 1 {
 			rtt := t.RTT(t.RegionOf(n.id), geo.Region(r)) + w.rttOff

@@ -13,6 +13,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/deploy/mesh"
 	"github.com/geobench/geobench/internal/wan"
 )
@@ -27,6 +28,35 @@ func Meshed(db *v1alpha1.GeoDatabase, pod *metav1.ObjectMeta) {
 	for k, v := range annotations {
 		pod.Annotations = kube.WithLabel(pod.Annotations, k, v)
 	}
+}
+
+// MeshNodes is what a mesh's counters call the nodes of a database.
+func MeshNodes(db *v1alpha1.GeoDatabase) *mesh.Nodes {
+	n := &mesh.Nodes{Namespace: db.Namespace, Regions: map[string]string{}}
+	for i, region := range db.Spec.RegionNames() {
+		for _, role := range rolesIn(db, i) {
+			n.Regions[setName(db, region, role)] = region
+		}
+		for _, pod := range deploy.PodsIn(db, region) {
+			if pod.ServiceOfItsOwn() {
+				n.Regions[pod.Name] = region
+			}
+		}
+	}
+	ports := []v1alpha1.PodPort{}
+	if db.Spec.Pods != nil {
+		ports = append(ports, db.Spec.Pods.Ports...)
+	}
+	for i := range db.Spec.Roles {
+		ports = append(ports, db.Spec.Roles[i].Ports...)
+	}
+	for _, p := range ports {
+		n.Ports = append(n.Ports, p.Port)
+	}
+	if len(ports) == 0 {
+		n.Ports = []int32{peerPort}
+	}
+	return n
 }
 
 // FindMesh finds out in which mesh pods are, and what it asks of connections to the nodes. The problem says why they are not all in the one that they

@@ -62,6 +62,14 @@ type Clients interface {
 	Nodes(database types.UID) Nodes
 	// Sidecars answer which network is in force.
 	Sidecars(database types.UID) emulation.Sidecars
+	// Proxies are those of a service mesh, which prove nothing and tell everybody.
+	Proxies() Proxies
+}
+
+// Proxies ask the proxies of a service mesh.
+type Proxies interface {
+	// Counters hands the counters at http://addr+path, text that may be as long as it likes, to read.
+	Counters(ctx context.Context, addr, path string, read func(io.Reader) error) error
 }
 
 // bound is the most that an answer may have. Whoever gets hold of a pod's credentials may answer anything, and small
@@ -141,6 +149,45 @@ func (c *podClients) of(database types.UID) *http.Client {
 
 func (c *podClients) Nodes(database types.UID) Nodes {
 	return &httpNodes{httpPods{c.of(database)}}
+}
+
+// Proxies implements Clients.
+func (c *podClients) Proxies() Proxies { return httpProxies{} }
+
+// httpProxies ask over plain HTTP. They are asked twice in a run, so no connection is kept.
+type httpProxies struct{}
+
+var plain = &http.Client{
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	Transport:     &http.Transport{DialContext: (&net.Dialer{Timeout: NodeTimeout}).DialContext, DisableKeepAlives: true},
+}
+
+// mostCounters bounds the counters of a proxy, in bytes: those of a large mesh are some megabytes.
+const mostCounters = 64 << 20
+
+func (httpProxies) Counters(ctx context.Context, addr, path string, read func(io.Reader) error) error {
+	ctx, cancel := context.WithTimeout(ctx, NodeTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+path, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := plain.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("GET %s: %s", req.URL, resp.Status)
+	}
+	body := &io.LimitedReader{R: resp.Body, N: mostCounters}
+	if err := read(body); err != nil {
+		return fmt.Errorf("GET %s: %w", req.URL, err)
+	}
+	if body.N == 0 {
+		return fmt.Errorf("GET %s: the answer has more than %d bytes, which is more than that of any proxy", req.URL, mostCounters)
+	}
+	return nil
 }
 
 func (c *podClients) Sidecars(database types.UID) emulation.Sidecars {

@@ -19,6 +19,7 @@ import (
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/podclient"
 	"github.com/geobench/geobench/internal/audit"
+	"github.com/geobench/geobench/internal/deploy/mesh"
 	"github.com/geobench/geobench/internal/fault"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/judge"
@@ -235,6 +236,11 @@ func (s *scope) awaitQuiet(ctx context.Context, f *judge.Facts) (quiet bool, err
 		s.again = left
 		return false, nil
 	}
+	if left := mesh.ReportsEvery + rounded - s.inStage(); left > 0 && before.Mesh != nil && before.Mesh.Late {
+		s.condition(v1alpha1.ConditionDatabaseQuiet, false, "Settling", fmt.Sprintf("the proxies of the service mesh tell what they have carried every %s", mesh.ReportsEvery))
+		s.again = left
+		return false, nil
+	}
 	if s.reason(v1alpha1.ConditionDatabaseQuiet) == reasonAuditFailed && s.inStage() > judge.QuietWithin {
 		f.Unaudited = errors.New(meta.FindStatusCondition(s.run.Status.Conditions, v1alpha1.ConditionDatabaseQuiet).Message)
 		return true, nil
@@ -277,6 +283,7 @@ func (s *scope) gather(ctx context.Context, f *judge.Facts) error {
 		return err
 	}
 	f.Before, f.After = before.Nodes, loadedRoundTrips(after, end).Nodes
+	f.Readings = s.readings(before, after)
 	m, err := s.readManifests(ctx)
 	if err != nil {
 		return err

@@ -42,6 +42,9 @@ type snapshot struct {
 	Nodes []admin.Status `json:"nodes"`
 	// Pods are those of the nodes, by their names.
 	Pods map[string]podNote `json:"pods,omitempty"`
+	// Mesh and Emulator are what proxies and sidecars have counted at that time, where a service mesh carries what nodes say to each other.
+	Mesh     *meters `json:"mesh,omitempty"`
+	Emulator *meters `json:"emulator,omitempty"`
 }
 
 // podNote is what a run notes of a node's pod.
@@ -77,6 +80,9 @@ func (s *scope) takeSnapshot(ctx context.Context, key string) (*snapshot, error)
 		}
 		snap.Nodes = append(snap.Nodes, *n.Status)
 		snap.Pods[n.PodName] = podNote{n.Restarts, n.Shape}
+	}
+	if key != snapshotEnd { // which is for round trips alone
+		snap.Mesh, snap.Emulator = s.readMeters(ctx, gone)
 	}
 	return snap, s.note(ctx, key, snap)
 }

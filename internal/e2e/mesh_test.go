@@ -275,15 +275,26 @@ func TestMesh(t *testing.T) {
 	t.Logf("a region that is not trusted: %.0f connections refused, %.0f bytes came through; the database says %q", refused, through, message)
 }
 
-// bytesOfWitnesses holds what the Envoys beside the nodes have carried to what the nodes say that they have sent.
+// bytesOfWitnesses holds what the Envoys beside the nodes have carried to what the nodes say that they have sent: as the result has both, and as both say since
+// they began.
 func (c *cluster) bytesOfWitnesses(t *testing.T, d *result.Document) {
 	t.Helper()
+	if len(d.Witnesses) != 2 || len(d.Notes) > 0 {
+		t.Fatalf("the result has the witnesses %+v, and notes %q", d.Witnesses, d.Notes)
+	}
+	own, proxied := d.Witnesses[0], d.Witnesses[1]
+	t.Logf("the result: nodes %s; mesh %s", own.Say(), proxied.Say())
+	switch {
+	case own.Name != result.WitnessNodes || own.Bytes == nil || *own.Bytes < 100e6:
+		t.Errorf("nodes have sent at least 10^8 bytes to each other: %s", own.Say())
+	case proxied.Name != result.WitnessMesh || proxied.Bytes == nil || math.Abs(float64(*proxied.Bytes)/float64(*own.Bytes)-1) > 0.01 || proxied.OffPPM == nil:
+		t.Errorf("the Envoys have carried as much, within 1%%: %s", proxied.Say())
+	}
 	var nodes, proxies, seconds float64
-	pods := c.nodes(t)
-	for _, pod := range pods {
+	for _, pod := range c.nodes(t) {
 		nodes += sent(t, &pod)
-		for _, name := range []string{"cluster.outbound.upstream_cx_tx_bytes_total", "cluster.outbound.upstream_cx_rx_bytes_total"} {
-			carried, err := c.proxyStat(t.Context(), pod.Name, name)
+		for _, name := range []string{"tx", "rx"} {
+			carried, err := c.proxyStat(t.Context(), pod.Name, "cluster[.]outbound.7000..nodes[.]upstream_cx_"+name+"_bytes_total")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -300,7 +311,7 @@ func (c *cluster) bytesOfWitnesses(t *testing.T, d *result.Document) {
 			seconds += ticks / 100
 		}
 	}
-	t.Logf("nodes have sent %.2f MB to each other, and their Envoys have carried %.2f MB: %.2f%% off; the Envoys have used %.2f s of CPU, %.1f us for each transaction that was measured (loading and warm-up included)",
+	t.Logf("since they began, nodes have sent %.2f MB to each other, and their Envoys have carried %.2f MB: %.2f%% off; the Envoys have used %.2f s of CPU, %.1f us for each transaction that was measured (loading and warm-up included)",
 		nodes/1e6, proxies/1e6, 100*math.Abs(proxies/nodes-1), seconds, 1e6*seconds/float64(d.Summary.Committed))
 	if math.Abs(proxies/nodes-1) > 0.01 || nodes < 100e6 {
 		t.Errorf("nodes have sent %.0f bytes to each other, at least 10^8 were to be, and their Envoys have carried %.0f", nodes, proxies)

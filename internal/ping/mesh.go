@@ -101,6 +101,9 @@ func sendBack(conn net.Conn, b []byte) {
 	}
 }
 
+// ThroughMesh is how many bytes a prober sends another one at most over connections in so much time: its own packets, and its answers.
+func ThroughMesh(d time.Duration) int64 { return int64(2*packetSize) * (int64(d/interval) + 1) }
+
 // MeshRTT is what was measured below a mesh and through it on the way to a region; nil where no mesh is, and for a region with no other pod.
 func (p *Prober) MeshRTT(to geo.Region) (*admin.MeshRTT, error) {
 	p.mu.Lock()

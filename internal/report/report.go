@@ -306,6 +306,10 @@ func (r *run) facts() {
 	if d.Mesh != nil {
 		add("Service mesh", "%s", mesh.Name(d.Mesh))
 	}
+	for i := range d.Witnesses {
+		w := &d.Witnesses[i]
+		add("Bytes between nodes, by "+strings.ToLower(string(w.Name)), "%s", w.Say())
+	}
 	if d.Durability != "" {
 		add("Durability", "%s", d.Durability)
 	}

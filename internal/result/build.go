@@ -71,6 +71,8 @@ type Measured struct {
 	SharedProcess bool
 	// RTTs replaces the measured round trips of Before and After where nodes don't measure.
 	RTTs []MeasuredRTT
+	// Readings are what others than the nodes have counted of the nodes' bytes, at the times of Before and After.
+	Readings []Readings
 	// Target describes a database that is not geobench's own; nil for nodes of geobench. Unless it was deployed, so that Before and After are
 	// what probes beside it say, nobody has declared or measures the network
 	// between its regions, so links are left out, and nobody counts its bytes and its cost.
@@ -721,12 +723,12 @@ func (d *Document) fillNetwork(in *Inputs, r *Report) {
 		links[i].ToleranceMicroseconds = Microseconds(in.Topology.RTTTolerance(geo.Region(i/n), geo.Region(i%n), links[i].Samples))
 	}
 	d.Links = links
+	// The transactions that the bytes were sent for.
+	transferred := r.Total.Committed
+	d.fillWitnesses(in, transferred)
 	if in.Target != nil {
 		return
 	}
-
-	// The transactions that the bytes were sent for.
-	transferred := r.Total.Committed
 	var bytes, cross int64
 	var traffic []Traffic
 	for _, l := range links {

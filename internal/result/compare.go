@@ -190,6 +190,11 @@ func warnings(as, bs []*Document) []string {
 		c := &d.Summary.Cost
 		return fmt.Sprintf("%s in %s, %s %s", c.Instance, c.Currency, c.PriceSource, c.PriceDate)
 	})
+	for _, d := range slices.Concat(as, bs) {
+		for _, note := range d.Notes {
+			out = append(out, fmt.Sprintf("%s: %s", d.Name, note))
+		}
+	}
 	differ("durability differs", func(d *Document) any { return cmp.Or(d.Durability, v1alpha1.DurabilityNone) })
 	differ("only one is simulated", func(d *Document) any { return d.Simulated })
 	differ("versions differ", func(d *Document) any { return d.Version })
@@ -368,6 +373,9 @@ func figuresOf(a, b []*Document) []sample {
 		add("", "bytes per transaction", "bytes", -1, false, whole(func(s *Summary) int64 { return s.BytesPerTransaction }))
 		add("", "bytes between regions", "bytes", -1, false, whole(func(s *Summary) int64 { return s.CrossRegionBytesPerTransaction }))
 		add("", "cost of a million", "micro-"+a[0].Summary.Cost.Currency, -1, false, whole(func(s *Summary) int64 { return int64(s.Cost.PerMillionTransactions) }))
+	}
+	if all := slices.Concat(a, b); !slices.ContainsFunc(all, func(d *Document) bool { return d.meshBytes() == nil || len(d.Uncounted) > 0 }) {
+		add("", "bytes through the mesh", "bytes", -1, false, func(d *Document) []int64 { return []int64{d.meshBytes().BytesPerTransaction} })
 	}
 	for _, region := range a[0].Regions {
 		in := func(of func(*RepetitionRegion) int64) func(*Document) []int64 {

@@ -96,8 +96,9 @@ func (p *Prices) Transfer(from, to string) int64 {
 
 // Traffic is bytes sent between two regions.
 type Traffic struct {
-	From, To string
-	Bytes    int64
+	From  string `json:"from"`
+	To    string `json:"to"`
+	Bytes int64  `json:"bytes"`
 }
 
 // PerMillion returns what a million transactions cost, as SmallBank on Detock (section 4.3) adds it up: the machines for

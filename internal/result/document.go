@@ -77,10 +77,14 @@ type Document struct {
 	Process *Process `json:"process,omitempty"`
 	// Uncounted are nodes that ended, or started again, while it was measured. What they did before nobody has counted, so that bytes, CPU
 	// time and cost of the summary, and what links carried, are the least that it can have been.
-	Uncounted []string      `json:"uncounted,omitempty"`
-	Workers   []WorkerShare `json:"workers"`
-	Timeline  []Tick        `json:"timeline"`
-	Faults    []Fault       `json:"faults"`
+	Uncounted []string `json:"uncounted,omitempty"`
+	// Witnesses are who has counted the bytes that nodes sent each other, where a service mesh carried them: the nodes first.
+	Witnesses []Witness `json:"witnesses,omitempty"`
+	// Notes are what to know of the figures beside the verdict, which they do not change.
+	Notes    []string      `json:"notes,omitempty"`
+	Workers  []WorkerShare `json:"workers"`
+	Timeline []Tick        `json:"timeline"`
+	Faults   []Fault       `json:"faults"`
 	// Deviations are what was done to nodes and links beyond, or beside, the plan of Faults: the first 100.
 	Deviations []Deviation `json:"deviations,omitempty"`
 	// FastLinks are when links were faster than declared without a fault that changes them: the first 100.

@@ -160,6 +160,18 @@ func Table(w io.Writer, d *Document, wide bool) error {
 			least, w.BytesPerTransaction, w.MessageBytesPerTransaction, w.RequestBytesPerTransaction, w.AnswerBytesPerTransaction, w.HeaderBytesPerTransaction,
 			w.CostPerHour, s.Cost.Currency)
 	}
+	if len(d.Witnesses) > 0 {
+		line(b, "")
+		grid(b, witnessRows(d))
+		for i := range d.Witnesses {
+			if w := &d.Witnesses[i]; wide || w.Bytes == nil {
+				wrapped(b, "  "+strings.ToLower(string(w.Name))+": ", w.Say())
+			}
+		}
+	}
+	for _, note := range d.Notes {
+		wrapped(b, "note: ", note)
+	}
 	if wide && told {
 		line(b, "cost: machines %s (%s), transfer %s; prices of %s", s.Cost.MachinesPerMillionTransactions, s.Cost.Instance,
 			s.Cost.TransferPerMillionTransactions, s.Cost.PriceDate)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/deploy/mesh"
 	"github.com/geobench/geobench/internal/ping"
 	"github.com/geobench/geobench/internal/wan"
 )
@@ -100,6 +101,10 @@ func nodes(db *Database, c *Cluster) *networkingv1.NetworkPolicy {
 		spec.Egress = append(spec.Egress, meshed(db, peers)...)
 	}
 	spec.Ingress = append(spec.Ingress, administration(c), metrics(c))
+	if db.Mesh == v1alpha1.MeshSidecar {
+		// What proxies have carried is a witness of what nodes say that they have sent.
+		spec.Ingress = append(spec.Ingress, ingress(tcp(mesh.StatsPort), operator(c)))
+	}
 	return p
 }
 
@@ -146,10 +151,15 @@ func policy(db *Database, suffix string, selected map[string]string) *networking
 
 // administration is for the operator: of nodes and workers, and of the sidecars beside them.
 func administration(c *Cluster) networkingv1.NetworkPolicyIngressRule {
-	return ingress(tcp(deploy.AdminPort, wan.AdminPort), networkingv1.NetworkPolicyPeer{
+	return ingress(tcp(deploy.AdminPort, wan.AdminPort), operator(c))
+}
+
+// operator are the operator's pods.
+func operator(c *Cluster) networkingv1.NetworkPolicyPeer {
+	return networkingv1.NetworkPolicyPeer{
 		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: c.OperatorNamespace}},
 		PodSelector:       &metav1.LabelSelector{MatchLabels: c.Operator},
-	})
+	}
 }
 
 // metrics are on ports that change nothing.

@@ -1,0 +1,226 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strconv"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/database"
+	"github.com/geobench/geobench/controllers/podclient"
+	"github.com/geobench/geobench/internal/deploy/mesh"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/ping"
+	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/wan"
+)
+
+// meters are those of a witness of the bytes that nodes send each other, at one time.
+type meters struct {
+	Meters []result.Meter `json:"meters,omitempty"`
+	// Unread says why there are none.
+	Unread string `json:"unread,omitempty"`
+	// Late: they show bytes only a while after they were carried, mesh.ReportsEvery.
+	Late bool `json:"late,omitempty"`
+}
+
+// readMeters reads what the service mesh that carries what nodes say to each other has counted, and the sidecars that emulate the network. Both are nil
+// where there is no mesh. A witness that does not answer is no failure of the run.
+func (s *scope) readMeters(ctx context.Context, gone []geo.NodeID) (ofMesh, ofEmulator *meters) {
+	pods := make([]*corev1.Pod, 0, len(s.nodes))
+	for i := range s.nodes {
+		if n := &s.nodes[i]; n.Pod != nil && !slices.Contains(gone, n.ID) {
+			pods = append(pods, n.Pod)
+		}
+	}
+	if len(pods) == 0 {
+		return nil, nil
+	}
+	switch mesh.Of(pods[0]).Mode {
+	case v1alpha1.MeshSidecar:
+		ofMesh = s.readProxies(ctx, gone)
+	case v1alpha1.MeshAmbient:
+		ofMesh = s.readZtunnels(ctx)
+	default:
+		return nil, nil
+	}
+	if s.current.Emulation() == v1alpha1.EmulationSidecar {
+		ofEmulator = s.readEmulators(ctx, gone)
+	}
+	return ofMesh, ofEmulator
+}
+
+// ofNodes asks for a meter of each node's pod. What a fault has taken counts nothing any more.
+func (s *scope) ofNodes(who string, gone []geo.NodeID, read func(region string, pod *corev1.Pod) (result.Meter, error)) *meters {
+	out := &meters{Meters: make([]result.Meter, len(s.nodes))}
+	var group errgroup.Group
+	group.SetLimit(podclient.AtOnce)
+	t := &s.current.Database.Topology
+	for i := range s.nodes {
+		n := &s.nodes[i]
+		m := &out.Meters[i]
+		name := fmt.Sprintf("the %s of pod %s", who, n.PodName)
+		switch {
+		case slices.Contains(gone, n.ID):
+			*m = result.Meter{Who: name, Problem: "a fault has taken it"}
+			continue
+		case n.Pod == nil || n.Pod.Status.PodIP == "":
+			*m = result.Meter{Who: name, Problem: "the pod is not there"}
+			continue
+		}
+		group.Go(func() error {
+			got, err := read(t.Regions[t.RegionOf(n.ID)], n.Pod)
+			if err != nil {
+				got = result.Meter{Problem: err.Error()}
+			}
+			got.Who = name
+			*m = got
+			return nil
+		})
+	}
+	_ = group.Wait() // what goes wrong is in the meters
+	return out
+}
+
+// readProxies reads the counters of the proxies in the nodes' pods.
+func (s *scope) readProxies(ctx context.Context, gone []geo.NodeID) *meters {
+	nodes := database.MeshNodes(s.db)
+	out := s.ofNodes("proxy", gone, func(region string, pod *corev1.Pod) (result.Meter, error) {
+		m, err := s.readCarried(ctx, pod.Status.PodIP, mesh.StatsPort, mesh.StatsPath, nodes, region)
+		m.Process = fmt.Sprintf("%s/%d", pod.UID, mesh.Of(pod).Restarts)
+		return m, err
+	})
+	out.Late = slices.ContainsFunc(out.Meters, countsByIstio)
+	return out
+}
+
+func countsByIstio(m result.Meter) bool { return m.Counters == string(mesh.CountersIstio) }
+
+// readZtunnels reads the counters of the proxies on the machines that the nodes are on.
+func (s *scope) readZtunnels(ctx context.Context) *meters {
+	pods := &corev1.PodList{}
+	err := s.Live.List(ctx, pods, client.InNamespace(mesh.RootNamespace), client.MatchingLabels(mesh.Ztunnels))
+	switch {
+	case apierrors.IsForbidden(err):
+		return &meters{Unread: fmt.Sprintf("the operator may not list the pods of namespace %s, where the proxies of machines are: mesh.readZtunnels of the chart lets it", mesh.RootNamespace)}
+	case err != nil:
+		return &meters{Unread: "the proxies of machines are not known: " + err.Error()}
+	}
+	machines := map[string]bool{}
+	for i := range s.nodes {
+		if pod := s.nodes[i].Pod; pod != nil {
+			machines[pod.Spec.NodeName] = true
+		}
+	}
+	pods.Items = slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return !machines[p.Spec.NodeName] || p.DeletionTimestamp != nil })
+	if len(pods.Items) == 0 {
+		return &meters{Unread: fmt.Sprintf("namespace %s has no pods of ztunnel on the machines of the nodes", mesh.RootNamespace)}
+	}
+	nodes := database.MeshNodes(s.db)
+	out := &meters{Meters: make([]result.Meter, len(pods.Items))}
+	var group errgroup.Group
+	group.SetLimit(podclient.AtOnce)
+	for i := range pods.Items {
+		pod, m := &pods.Items[i], &out.Meters[i]
+		group.Go(func() error {
+			got, err := s.readCarried(ctx, pod.Status.PodIP, mesh.ZtunnelPort, mesh.ZtunnelPath, nodes, "")
+			if err != nil {
+				got = result.Meter{Problem: err.Error()}
+			}
+			got.Who, got.Process = "ztunnel pod "+pod.Name, string(pod.UID)
+			for _, c := range pod.Status.ContainerStatuses {
+				got.Process += fmt.Sprintf("/%d", c.RestartCount)
+			}
+			*m = got
+			return nil
+		})
+	}
+	_ = group.Wait() // what goes wrong is in the meters
+	return out
+}
+
+func (s *scope) readEmulators(ctx context.Context, gone []geo.NodeID) *meters {
+	return s.ofNodes("emulator", gone, func(region string, pod *corev1.Pod) (result.Meter, error) {
+		status, err := s.Pods.Sidecars(s.db.UID).Status(ctx, address(pod.Status.PodIP, wan.AdminPort))
+		if err != nil {
+			return result.Meter{}, err
+		}
+		m := result.Meter{Process: status.Process}
+		for _, l := range status.Links {
+			if s.current.Database.Topology.Index(l.From) >= 0 { // and no link of a cut, which lets nothing through
+				m.Links = append(m.Links, result.Traffic{From: l.From, To: region, Bytes: int64(l.Bytes)})
+			}
+		}
+		return m, nil
+	})
+}
+
+func (s *scope) readCarried(ctx context.Context, ip string, port int, path string, nodes *mesh.Nodes, region string) (m result.Meter, err error) {
+	err = s.Pods.Proxies().Counters(ctx, address(ip, port), path, func(text io.Reader) error {
+		carried, err := mesh.ReadCarried(text, nodes, region)
+		if err != nil {
+			return err
+		}
+		m = result.Meter{Counters: string(carried.Counters)}
+		for _, l := range carried.Links {
+			m.Links = append(m.Links, result.Traffic{From: l.From, To: l.To, Bytes: l.Bytes})
+		}
+		return nil
+	})
+	return m, err
+}
+
+func address(ip string, port int) string { return net.JoinHostPort(ip, strconv.Itoa(port)) }
+
+// readings are what the witnesses have counted between two snapshots; none where no mesh carried anything.
+func (s *scope) readings(before, after *snapshot) (out []result.Readings) {
+	add := func(name result.WitnessName, counts string, before, after *meters) {
+		if before == nil && after == nil {
+			return
+		}
+		r := result.Readings{Witness: name, Counts: counts}
+		if before != nil {
+			r.Before, r.Unread = before.Meters, before.Unread
+		}
+		if after != nil {
+			r.After, r.Unread = after.Meters, cmp.Or(r.Unread, after.Unread)
+		}
+		out = append(out, r)
+	}
+	add(result.WitnessMesh, result.CountsPayload, before.Mesh, after.Mesh)
+	add(result.WitnessEmulator, result.CountsPackets, before.Emulator, after.Emulator)
+	for i := range out {
+		if out[i].Witness == result.WitnessMesh {
+			out[i].Besides = s.probes(out[i].Before, after.TakenAt.Sub(before.TakenAt))
+		}
+	}
+	return out
+}
+
+// probes are what the nodes' probes have sent each other through the mesh: Istio's counters do not tell ports apart.
+func (s *scope) probes(of []result.Meter, lasted time.Duration) (out []result.Traffic) {
+	d := &s.current.Database
+	if !d.Meshed || !slices.ContainsFunc(of, countsByIstio) {
+		return nil
+	}
+	nodes := map[string]int64{}
+	for i := range s.nodes {
+		nodes[d.Topology.Regions[d.Topology.RegionOf(s.nodes[i].ID)]]++
+	}
+	for _, from := range d.Topology.Regions {
+		for _, to := range d.Topology.Regions {
+			out = append(out, result.Traffic{From: from, To: to, Bytes: ping.ThroughMesh(lasted) * nodes[from] * nodes[to]})
+		}
+	}
+	return out
+}

@@ -1,0 +1,202 @@
+package mesh
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+)
+
+// Where proxies tell everybody their counters, as text in Prometheus' format.
+const (
+	// StatsPort and StatsPath are those of Istio's proxies in pods. The mesh lets the port alone by itself.
+	StatsPort = 15090
+	StatsPath = "/stats/prometheus?usedonly&filter=tcp_(sent|received)_bytes_total%7Cupstream_cx_(tx|rx)_bytes_total"
+	// ZtunnelPort and ZtunnelPath are those of the proxies on machines, ztunnel, whose pods have the labels of Ztunnels in RootNamespace.
+	ZtunnelPort = 15020
+	ZtunnelPath = "/metrics"
+)
+
+// Ztunnels are the labels of the proxies on machines.
+var Ztunnels = map[string]string{"app": "ztunnel"}
+
+// ReportsEvery is how long Istio's proxies in pods may keep the bytes of a connection that is open to themselves: tcp_reporting_duration, 5 s by
+// default, and a second for the report. Envoy's own counters, and ztunnel's, have them at once.
+const ReportsEvery = 6 * time.Second
+
+// Nodes are what a proxy's counters call the nodes of a database.
+type Nodes struct {
+	Namespace string
+	// Regions of workloads and Services, by their names.
+	Regions map[string]string
+	// Ports are those on which nodes take connections from each other.
+	Ports []int32
+}
+
+// Carried is what a proxy has carried between nodes since it began to count.
+type Carried struct {
+	// Counters names those that it was read from.
+	Counters Counters `json:"counters"`
+	// Links are in the order of their regions' names.
+	Links []CarriedLink `json:"links,omitempty"`
+}
+
+// Counters are those of a proxy.
+type Counters string
+
+// The counters that are known. Istio's tell both ends of a connection and leave its port out; Envoy's tell the port.
+const (
+	CountersIstio Counters = "istio_tcp_*_bytes_total"
+	CountersEnvoy Counters = "envoy_cluster_upstream_cx_*_bytes_total"
+)
+
+// CarriedLink is one direction. A region is empty where the counters do not tell it.
+type CarriedLink struct {
+	From  string `json:"from"`
+	To    string `json:"to"`
+	Bytes int64  `json:"bytes"`
+}
+
+// ErrUncounted says that a proxy has no counters of what nodes send each other.
+var ErrUncounted = errors.New("it has neither " + string(CountersIstio) + " nor " + string(CountersEnvoy) + " of clusters that lead to the ports of nodes")
+
+// longestLine bounds a line of counters: one that is longer is no proxy's.
+const longestLine = 64 << 10
+
+// ReadCarried reads the counters of a proxy. Own is the region of the pod that it belongs to; empty for one that belongs to a machine.
+//
+// Istio calls sent what the server of a connection sends, and received what it receives, whoever reports: so received goes from source to
+// destination, and sent comes back. Both ends report a connection; the source's report is taken. Without Istio's filter there are the counters of
+// an Envoy: those of its clusters that lead to the ports of nodes, which Istio names outbound|PORT|SUBSET|HOST.
+func ReadCarried(text io.Reader, n *Nodes, own string) (*Carried, error) {
+	istio, envoy := map[[2]string]int64{}, map[[2]string]int64{}
+	hasIstio, hasEnvoy := false, false
+	lines := bufio.NewScanner(text)
+	lines.Buffer(nil, longestLine)
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	for lines.Scan() {
+		name, line := lines.Text(), lines.Text()
+		if i := strings.IndexAny(name, "{ "); i >= 0 {
+			name = name[:i]
+		}
+		var add func(labels map[string]string, bytes int64)
+		switch name {
+		case "istio_tcp_received_bytes_total", "istio_tcp_sent_bytes_total":
+			hasIstio = true
+			add = func(l map[string]string, bytes int64) {
+				from, to, ok := n.between(l)
+				if !ok {
+					return
+				}
+				if name == "istio_tcp_sent_bytes_total" {
+					from, to = to, from
+				}
+				istio[[2]string{from, to}] += bytes
+			}
+		case "envoy_cluster_upstream_cx_tx_bytes_total", "envoy_cluster_upstream_cx_rx_bytes_total":
+			add = func(l map[string]string, bytes int64) {
+				peer, ok := n.cluster(cmp.Or(l["envoy_cluster_name"], l["cluster_name"]))
+				if !ok || own == "" {
+					return
+				}
+				hasEnvoy = true
+				from, to := own, peer
+				if name == "envoy_cluster_upstream_cx_rx_bytes_total" {
+					from, to = to, from
+				}
+				envoy[[2]string{from, to}] += bytes
+			}
+		default:
+			continue
+		}
+		families, err := parser.TextToMetricFamilies(strings.NewReader(line + "\n"))
+		if err != nil {
+			return nil, fmt.Errorf("line %.200q: %w", line, err)
+		}
+		for _, m := range families[name].GetMetric() {
+			labels := map[string]string{}
+			for _, p := range m.GetLabel() {
+				labels[p.GetName()] = p.GetValue()
+			}
+			bytes := value(m)
+			if !(bytes >= 0 && bytes <= 1<<62) { // nor is NaN
+				return nil, fmt.Errorf("line %.200q: %g is no number of bytes", line, bytes)
+			}
+			add(labels, int64(bytes))
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, err
+	}
+	switch {
+	case hasIstio:
+		return &Carried{CountersIstio, links(istio)}, nil
+	case hasEnvoy:
+		return &Carried{CountersEnvoy, links(envoy)}, nil
+	}
+	return nil, ErrUncounted
+}
+
+// between are the regions of the ends of a connection between nodes, by the labels of Istio's metrics, as its source reports it.
+func (n *Nodes) between(l map[string]string) (from, to string, ok bool) {
+	if l["reporter"] != "source" || l["source_workload_namespace"] != n.Namespace {
+		return "", "", false
+	}
+	// Proxies learn the workload at the other end from the other proxy; without one they know the Service.
+	where, namespace := l["destination_workload"], l["destination_workload_namespace"]
+	if where == "" || where == "unknown" {
+		where, namespace = l["destination_service_name"], l["destination_service_namespace"]
+	}
+	if namespace != n.Namespace {
+		return "", "", false
+	}
+	from, to = n.Regions[l["source_workload"]], n.Regions[where]
+	return from, to, from != "" && to != ""
+}
+
+// cluster reports whether a cluster of an Envoy leads to nodes, and the region of these, where its name tells.
+func (n *Nodes) cluster(name string) (region string, ok bool) {
+	parts := strings.Split(strings.TrimRight(name, ";"), "|")
+	if len(parts) != 4 || parts[0] != "outbound" {
+		return "", false
+	}
+	port, err := strconv.ParseInt(parts[1], 10, 32)
+	if err != nil || !slices.Contains(n.Ports, int32(port)) {
+		return "", false
+	}
+	host, domain, qualified := strings.Cut(parts[3], ".")
+	if qualified {
+		namespace, _, _ := strings.Cut(domain, ".")
+		if region = n.Regions[host]; region == "" || namespace != n.Namespace {
+			return "", false // another Service that has the same port
+		}
+	}
+	return region, true
+}
+
+func value(m *dto.Metric) float64 {
+	switch {
+	case m.GetCounter() != nil:
+		return m.GetCounter().GetValue()
+	case m.GetUntyped() != nil:
+		return m.GetUntyped().GetValue()
+	}
+	return m.GetGauge().GetValue()
+}
+
+func links(bytes map[[2]string]int64) (out []CarriedLink) {
+	for at, n := range bytes {
+		out = append(out, CarriedLink{at[0], at[1], n})
+	}
+	slices.SortFunc(out, func(a, b CarriedLink) int { return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To)) })
+	return out
+}

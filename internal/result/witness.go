@@ -1,0 +1,330 @@
+package result
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+)
+
+// WitnessName says who has counted bytes.
+type WitnessName string
+
+// The witnesses of the bytes that nodes send each other.
+const (
+	WitnessNodes    WitnessName = "Nodes"
+	WitnessMesh     WitnessName = "Mesh"
+	WitnessEmulator WitnessName = "Emulator"
+)
+
+// What each witness counts.
+const (
+	CountsFrames  = "frames that nodes have sent each other"
+	CountsPayload = "payload of the nodes' TCP connections"
+	CountsPackets = "packets of nodes and clients that came over emulated links, with headers from IP upwards"
+)
+
+// Witness is what somebody has counted of the bytes that nodes sent each other, from before the first warm-up until after the last answer.
+type Witness struct {
+	Name WitnessName `json:"name"`
+	// Counts says what its bytes are those of, and Counters where they were read; empty for the nodes' own.
+	Counts   string `json:"counts"`
+	Counters string `json:"counters,omitempty"`
+	// Bytes of all links, and of each, where the witness tells them apart. They are left out where NotCounted says why nobody knows them.
+	Bytes      *int64    `json:"bytes,omitempty"`
+	Links      []Traffic `json:"links,omitempty"`
+	NotCounted string    `json:"notCounted,omitempty"`
+	// BytesPerTransaction are those for each transaction that was committed in the same time.
+	BytesPerTransaction int64 `json:"bytesPerTransaction,omitzero"`
+	// OffPPM is by how much its bytes are more than the nodes', of the nodes', in parts per million. It is left out of the nodes' own, and of those
+	// that count something else.
+	OffPPM *int64 `json:"offPPM,omitempty"`
+}
+
+// Meter is what one counter of a witness showed at one time: that of a proxy, or of a sidecar that emulates the network.
+type Meter struct {
+	// Who it is of, in words, for example "the proxy of pod d-us-west-2-0".
+	Who string `json:"who"`
+	// Process is another one once the meter has begun to count anew.
+	Process string `json:"process,omitempty"`
+	// Counters names what was read.
+	Counters string `json:"counters,omitempty"`
+	// Links are bytes since the meter began to count; a region is empty where it does not tell.
+	Links []Traffic `json:"links,omitempty"`
+	// Problem says why it could not be read.
+	Problem string `json:"problem,omitempty"`
+}
+
+// Readings are what the meters of a witness showed before the first warm-up and after the last answer.
+type Readings struct {
+	Witness       WitnessName
+	Counts        string
+	Before, After []Meter
+	// Unread says why there are no meters at all.
+	Unread string
+	// Besides are bytes that the witness may have counted and nodes have not, at most, for each link.
+	Besides []Traffic
+}
+
+// witnessTolerance is how far a witness's bytes may be from the nodes', of the nodes'.
+const witnessTolerance = 0.02
+
+type direction struct{ from, to string }
+
+// counted is what the meters have counted between both readings, and from which counters; or why that is not known.
+func (r *Readings) counted() (links map[direction]int64, counters, why string) {
+	switch {
+	case r.Unread != "":
+		return nil, "", r.Unread
+	case len(r.Before) == 0:
+		return nil, "", "nobody was asked when the run began"
+	}
+	after := map[string]*Meter{}
+	for i := range r.After {
+		after[r.After[i].Who] = &r.After[i]
+	}
+	var problems []string
+	problem := func(who, format string, args ...any) {
+		problems = append(problems, who+": "+fmt.Sprintf(format, args...))
+	}
+	links = map[direction]int64{}
+	for i := range r.Before {
+		b := &r.Before[i]
+		a := after[b.Who]
+		delete(after, b.Who)
+		counters = b.Counters
+		switch {
+		case b.Problem != "":
+			problem(b.Who, "%s", b.Problem)
+		case a == nil:
+			problem(b.Who, "it was gone at the end")
+		case a.Problem != "":
+			problem(b.Who, "%s", a.Problem)
+		case a.Process != b.Process:
+			problem(b.Who, "it was started again, and what it had counted before is not known")
+		case a.Counters != b.Counters, b.Counters != r.Before[0].Counters:
+			problem(b.Who, "it has counted by %s, and not all by these", cmp.Or(b.Counters, "nothing"))
+		case a.shrankSince(b):
+			problem(b.Who, "it shows less than before, so it has begun to count anew")
+		default:
+			b.addTo(links, -1)
+			a.addTo(links, 1)
+		}
+	}
+	for _, who := range slices.Sorted(maps.Keys(after)) {
+		problem(who, "it was not there when the run began")
+	}
+	switch {
+	case len(problems) == 1:
+		return nil, "", problems[0]
+	case len(problems) > 1:
+		return nil, "", fmt.Sprintf("%s; and so on, of %d", problems[0], len(problems))
+	}
+	return links, counters, ""
+}
+
+// addTo adds the meter's bytes to links, times sign.
+func (m *Meter) addTo(links map[direction]int64, sign int64) {
+	for _, l := range m.Links {
+		links[direction{l.From, l.To}] += sign * l.Bytes
+	}
+}
+
+// shrankSince reports whether the meter shows less of a link than it has shown before.
+func (m *Meter) shrankSince(before *Meter) bool {
+	left := map[direction]int64{}
+	before.addTo(left, 1)
+	m.addTo(left, -1)
+	for _, n := range left {
+		if n > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// fillWitnesses sets what others have counted beside what the nodes have, and notes where they disagree.
+func (d *Document) fillWitnesses(in *Inputs, transferred int64) {
+	if len(in.Readings) == 0 {
+		return
+	}
+	own := Witness{Name: WitnessNodes, Counts: CountsFrames}
+	sent := map[direction]int64{}
+	if in.Target != nil {
+		own.NotCounted = "programs do not tell what they send each other"
+	} else {
+		for _, l := range d.Links {
+			sent[direction{l.From, l.To}] = l.Bytes
+		}
+		own.fill(sent, in.Topology.Regions, transferred)
+	}
+	d.Witnesses = append(d.Witnesses, own)
+	for i := range in.Readings {
+		r := &in.Readings[i]
+		w := Witness{Name: r.Witness, Counts: r.Counts}
+		links, counters, why := r.counted()
+		if w.Counters, w.NotCounted = counters, why; why == "" {
+			w.fill(links, in.Topology.Regions, transferred)
+			// What nodes had sent before they ended is in nobody's counters any more, so that theirs are less than what was sent.
+			if in.Target == nil && len(d.Uncounted) == 0 {
+				d.compareWitness(&w, r, sent, links)
+			}
+		}
+		d.Witnesses = append(d.Witnesses, w)
+	}
+}
+
+// fill sets the bytes of a witness.
+func (w *Witness) fill(links map[direction]int64, regions []string, transferred int64) {
+	all := int64(0)
+	for _, n := range links {
+		all += n
+	}
+	w.Bytes = &all
+	if transferred > 0 {
+		w.BytesPerTransaction = ratio(transferred, 1, all)
+	}
+	if !apart(links) {
+		return
+	}
+	for _, from := range regions {
+		for _, to := range regions {
+			if n, ok := links[direction{from, to}]; ok {
+				w.Links = append(w.Links, Traffic{from, to, n})
+			}
+		}
+	}
+}
+
+// apart reports whether all links are told apart.
+func apart(links map[direction]int64) bool {
+	for at := range links {
+		if at.from == "" || at.to == "" {
+			return false
+		}
+	}
+	return true
+}
+
+// compareWitness sets how far a witness's bytes are from the nodes', and notes it where that is more than the tolerance. Who counts packets, and
+// those of clients, too, cannot have counted less than the nodes have sent to another region.
+func (d *Document) compareWitness(w *Witness, r *Readings, sent, links map[direction]int64) {
+	besides := map[direction]int64{}
+	var nodes, spare int64
+	for _, n := range sent {
+		nodes += n
+	}
+	for _, l := range r.Besides {
+		besides[direction{l.From, l.To}] += l.Bytes
+		spare += l.Bytes
+	}
+	type gap struct {
+		where          string // empty for all links
+		counted, nodes int64
+		off            float64
+		beyond         bool
+	}
+	compare := func(where string, counted, nodes, spare int64) gap {
+		g := gap{where: where, counted: counted, nodes: nodes, off: math.Inf(1)}
+		if nodes > 0 {
+			g.off = float64(counted-nodes) / float64(nodes)
+		} else if counted == 0 {
+			g.off = 0
+		}
+		low, high := float64(nodes)*(1-witnessTolerance), float64(nodes)*(1+witnessTolerance)+float64(spare)
+		g.beyond = float64(counted) < low || float64(counted) > high && r.Counts != CountsPackets
+		return g
+	}
+	var gaps []gap
+	if r.Counts != CountsPackets {
+		total := compare("", *w.Bytes, nodes, spare)
+		if nodes > 0 {
+			w.OffPPM = new(int64(math.Round(total.off * 1e6)))
+		}
+		gaps = append(gaps, total)
+	}
+	if apart(links) {
+		for _, l := range d.Links {
+			at := direction{l.From, l.To}
+			if r.Counts == CountsPackets && l.From == l.To {
+				continue
+			}
+			gaps = append(gaps, compare(fmt.Sprintf("from %s to %s: ", l.From, l.To), links[at], sent[at], besides[at]))
+		}
+	}
+	gaps = slices.DeleteFunc(gaps, func(g gap) bool { return !g.beyond })
+	if len(gaps) == 0 {
+		return
+	}
+	slices.SortStableFunc(gaps, func(a, b gap) int { // of all links first, then the link that is farthest off
+		return cmp.Or(cmp.Compare(min(1, len(a.where)), min(1, len(b.where))), cmp.Compare(math.Abs(b.off), math.Abs(a.off)))
+	})
+	var says []string
+	for _, g := range gaps[:min(len(gaps), 2)] {
+		says = append(says, fmt.Sprintf("%s%s, they %s (%s)", g.where, formatBytes(g.counted), formatBytes(g.nodes), formatOff(g.off)))
+	}
+	d.Notes = append(d.Notes, fmt.Sprintf("%s and the nodes disagree on bytes by more than %d%%. It has counted %s. One of them does not see all traffic: is a port left out, or a pod not in it? "+
+		"Bytes and cost of this result have no second witness.", w.who(), int(witnessTolerance*100), strings.Join(says, "; ")))
+}
+
+// who is the witness in a sentence.
+func (w *Witness) who() string {
+	switch w.Name {
+	case WitnessMesh:
+		return "the service mesh"
+	case WitnessEmulator:
+		return "the emulator of the network"
+	}
+	return "the nodes"
+}
+
+// formatOff writes by how much bytes are more, of those that they are compared with.
+func formatOff(off float64) string {
+	if math.IsInf(off, 1) {
+		return "the nodes have sent none"
+	}
+	return fmt.Sprintf("%+.2f%%", off*100)
+}
+
+// witnessRows are the rows of a table of the witnesses, which says nothing of why one has not counted.
+func witnessRows(d *Document) [][]string {
+	rows := [][]string{{"WITNESS", "BYTES", "PER TRANSACTION", "OFF"}}
+	for _, w := range d.Witnesses {
+		row := []string{strings.ToLower(string(w.Name)), "not counted", "-", "-"}
+		if w.Bytes != nil {
+			row[1], row[2] = formatBytes(*w.Bytes), fmt.Sprint(w.BytesPerTransaction)
+		}
+		if w.OffPPM != nil {
+			row[3] = formatOff(float64(*w.OffPPM) / 1e6)
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// Say says in words what the witness has counted.
+func (w *Witness) Say() string {
+	if w.Bytes == nil {
+		return "not counted: " + w.NotCounted
+	}
+	says := fmt.Sprintf("%s, %d per transaction: %s", formatBytes(*w.Bytes), w.BytesPerTransaction, w.Counts)
+	if w.Counters != "" {
+		says += " (" + w.Counters + ")"
+	}
+	if w.OffPPM != nil {
+		says += fmt.Sprintf("; %s beside the nodes'", formatOff(float64(*w.OffPPM)/1e6))
+	}
+	return says
+}
+
+// meshBytes is what a service mesh has counted; nil where none has.
+func (d *Document) meshBytes() *Witness {
+	for i := range d.Witnesses {
+		if w := &d.Witnesses[i]; w.Name == WitnessMesh && w.Bytes != nil {
+			return w
+		}
+	}
+	return nil
+}
