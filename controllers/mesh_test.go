@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,11 +12,16 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/internal/deploy/mesh"
 	"github.com/geobench/geobench/internal/result"
 )
 
@@ -172,6 +178,63 @@ func TestBytesThroughAMesh(t *testing.T) {
 				t.Errorf("%s, and the notes say %q", m.Say(), doc.Notes)
 			}
 		})
+	}
+}
+
+// In an ambient mesh ztunnel on each machine of the nodes is asked, where the operator may list its pods.
+func TestBytesThroughAnAmbientMesh(t *testing.T) {
+	t.Parallel()
+	const sent = 1_000_000
+	root := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: mesh.RootNamespace}}
+	play := func(t *testing.T, prepare func(w *world)) *result.Document {
+		w := newWorld(t)
+		w.ambient = true
+		w.counters = func(addr, path string) (string, error) {
+			if addr != "10.9.9.9:15020" || path != "/metrics" {
+				return "", fmt.Errorf("nobody listens at %s%s", addr, path)
+			}
+			text := ""
+			for _, region := range []string{"us-west-2", "ap-northeast-1"} {
+				text += istioCounters(w.namespace, "d", region, []string{"us-west-2", "ap-northeast-1"}, w.bytes/2)
+			}
+			return text + "# EOF\n", nil
+		}
+		prepare(w)
+		w.create(makeDatabase("d").mesh(v1alpha1.MeshAmbient).obj(), makeRun("r").database("d").obj())
+		w.untilStage("r", v1alpha1.StageMeasure)
+		w.bytes = sent
+		w.untilOver("r")
+		return w.document("r")
+	}
+	unread := play(t, func(w *world) {
+		real := w.client.(client.WithWatch)
+		w.operatorClient = func() client.Client {
+			return interceptor.NewClient(real, interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+				if o := (&client.ListOptions{}).ApplyOptions(opts); o.Namespace == mesh.RootNamespace {
+					return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no"))
+				}
+				return c.List(ctx, list, opts...)
+			}})
+		}
+		w.restartOperator()
+	})
+	if m := unread.Witnesses[1]; m.Bytes != nil || !strings.Contains(m.NotCounted, "mesh.readZtunnels of the chart") {
+		t.Errorf("an operator that may not look says %s", m.Say())
+	}
+	if m := play(t, func(*world) {}).Witnesses[1]; m.Bytes != nil || !strings.Contains(m.NotCounted, "no pods of ztunnel") {
+		t.Errorf("without ztunnel it says %s", m.Say())
+	}
+	doc := play(t, func(w *world) {
+		w.must(client.IgnoreAlreadyExists(w.client.Create(w.ctx, root)))
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "ztunnel-a", Namespace: root.Name, Labels: map[string]string{"app": "ztunnel"}},
+			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "istio-proxy", Image: "ztunnel"}}}}
+		w.must(w.client.Create(w.ctx, pod))
+		t.Cleanup(func() { _ = w.client.Delete(w.ctx, pod, client.GracePeriodSeconds(0)) })
+		pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, PodIP: "10.9.9.9", PodIPs: []corev1.PodIP{{IP: "10.9.9.9"}}}
+		w.must(w.client.Status().Update(w.ctx, pod))
+	})
+	if m := doc.Witnesses[1]; m.Bytes == nil || *m.Bytes != 4*sent || *m.OffPPM != 0 || len(doc.Notes) > 0 || doc.Mesh.Mode != v1alpha1.MeshAmbient {
+		t.Errorf("%+v: %s, %q", doc.Mesh, m.Say(), doc.Notes)
 	}
 }
 

@@ -123,6 +123,8 @@ type world struct {
 	stepEnds map[string]stepEnd
 	// mesh is the version of an Istio that puts its proxy into each new pod that has not said no; empty for none.
 	mesh string
+	// ambient: new pods that have not said no are in an ambient mesh.
+	ambient bool
 	// bytes are what nodes have sent over each link since they began, besides the first 1000.
 	bytes int64
 	// counters are those of the mesh's proxies, at their addresses.
@@ -542,6 +544,9 @@ func (w *world) ensurePod(owner client.Object, name string, template *corev1.Pod
 	}
 	if !apierrors.IsNotFound(err) {
 		w.t.Fatal(err)
+	}
+	if w.ambient && template.Labels["istio.io/dataplane-mode"] != "none" {
+		annotations = kube.WithLabel(annotations, "ambient.istio.io/redirection", "enabled")
 	}
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: w.namespace, Labels: template.Labels, Annotations: annotations},

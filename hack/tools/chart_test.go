@@ -155,7 +155,7 @@ var allOn = []string{
 	`prometheus={"enabled": true}`,
 	`networkPolicy.operator={"enabled": true, "metricsFrom": [{"namespaceSelector": {}}], "apiServerCIDRs": ["10.0.0.0/8"]}`,
 	`networkPolicy.databases={"enabled": true, "metricsFrom": [{"namespaceSelector": {}}]}`,
-	`presets={"enabled": true, "namespaces": ["one", "two"]}`,
+	`presets={"enabled": true, "namespaces": ["one", "two"]}`, `mesh={"readZtunnels": true}`,
 }
 
 // TestVariants says which objects each choice of values makes.
@@ -274,6 +274,7 @@ func TestVariants(t *testing.T) {
 				crds, policies, policy, always, account, users, own, everywhere, metrics, boards("monitoring/"), monitors, prometheus,
 				{"PodDisruptionBudget geobench-operator", "ClusterRoleBinding geobench-metrics-reader"},
 				presets("one"), presets("two"),
+				{"Role istio-system/geobench-ztunnels", "RoleBinding istio-system/geobench-ztunnels"},
 			},
 		},
 	} {
@@ -793,7 +794,7 @@ func TestNetworkPolicy(t *testing.T) {
 	if roles := pods.To[0].PodSelector.MatchExpressions[0].Values; !slices.Equal(roles, []string{"node", "worker"}) {
 		t.Errorf("the operator reaches the administration ports of %v, want those of nodes and workers", roles)
 	}
-	for i, port := range []int32{7004, 7005} {
+	for i, port := range []int32{7004, 7005, 15090} {
 		if got := pods.Ports[i].Port.IntVal; got != port {
 			t.Errorf("the operator reaches port %d, want %d", got, port)
 		}

@@ -188,6 +188,7 @@ func TestOtherRights(t *testing.T) {
 			"get list watch pods services endpointslices.discovery.k8s.io /metrics", "templates/prometheus/prometheus.yaml", "kubernetes_sd_configs: [{role: endpointslice",
 		},
 		"geobench-test":           {"get create deployments.apps benchmarkruns.geobench.dev", "templates/tests/selftest.yaml", "- selftest"},
+		"geobench-ztunnels":       {"list pods", "templates/mesh/ztunnels.yaml", ".Values.mesh.readZtunnels"},
 		"geobench-metrics-reader": {"get /metrics", "templates/metrics/reader.yaml", ".Values.metrics.readers"},
 		"geobench-edit": {
 			"create update patch delete deletecollection networkprofiles.geobench.dev geodatabases.geobench.dev benchmarkruns.geobench.dev experiments.geobench.dev",

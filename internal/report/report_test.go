@@ -88,6 +88,24 @@ func TestPageOfATarget(t *testing.T) {
 	}
 }
 
+// Who has counted the bytes between nodes is told, and that they disagree.
+func TestPageTellsWitnesses(t *testing.T) {
+	d := *document(t)
+	nodes, proxied, off := int64(1_000_000), int64(900_000), int64(-100_000)
+	d.Witnesses = []result.Witness{
+		{Name: result.WitnessNodes, Counts: result.CountsFrames, Bytes: &nodes, BytesPerTransaction: 100},
+		{Name: result.WitnessMesh, Counts: result.CountsPayload, Bytes: &proxied, BytesPerTransaction: 90, OffPPM: &off},
+		{Name: result.WitnessEmulator, Counts: result.CountsPackets, NotCounted: "the emulator of pod p: connection refused"},
+	}
+	d.Notes = []string{"they disagree"}
+	_, page := write(t, Input{Documents: []*result.Document{&d}})
+	for _, want := range []string{"by mesh</dt><dd>900.0 kB, 90 per transaction", "-10.00% beside the nodes", "not counted: the emulator of pod p: connection refused", "<b>Note</b>: they disagree"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+}
+
 // Attempts are told where transactions are tried again, and nowhere else.
 func TestPageTellsAttempts(t *testing.T) {
 	words := []string{"up to 9 attempts, 10ms to 1s apart (jitter 50%), after Conflict", "Transactions by the attempts until they committed", "1,601<small> /s, 43.75% aborted",

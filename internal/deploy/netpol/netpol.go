@@ -102,8 +102,12 @@ func nodes(db *Database, c *Cluster) *networkingv1.NetworkPolicy {
 	}
 	spec.Ingress = append(spec.Ingress, administration(c), metrics(c))
 	if db.Mesh == v1alpha1.MeshSidecar {
-		// What proxies have carried is a witness of what nodes say that they have sent.
-		spec.Ingress = append(spec.Ingress, ingress(tcp(mesh.StatsPort), operator(c)))
+		// What proxies have carried is a witness of what nodes say that they have sent, for the operator and for dashboards.
+		from := slices.Clone(c.MetricsFrom)
+		if len(from) > 0 { // everybody includes the operator
+			from = append(from, operator(c))
+		}
+		spec.Ingress = append(spec.Ingress, ingress(tcp(mesh.StatsPort), from...))
 	}
 	return p
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/deploy/mesh"
 	"github.com/geobench/geobench/internal/ping"
 )
 
@@ -290,7 +291,7 @@ func TestReachInAMesh(t *testing.T) {
 	for m, want := range map[v1alpha1.Mesh]string{
 		"":                   "",
 		v1alpha1.MeshNone:    "",
-		v1alpha1.MeshSidecar: "node and worker reach the control plane, probes of nodes reach each other",
+		v1alpha1.MeshSidecar: "node and worker reach the control plane, probes of nodes reach each other, counters for everybody, with Prometheus for it and the operator",
 		v1alpha1.MeshAmbient: "tunnels between nodes, from workers to nodes, probes of nodes reach each other",
 	} {
 		of := func(name string) *Database {
@@ -327,6 +328,15 @@ func TestReachInAMesh(t *testing.T) {
 			if reaches(pair[0], pair[1], tunnels) {
 				got = append(got, "a tunnel from "+pair[0]+" to "+pair[1])
 			}
+		}
+		if reaches("stranger", "node of a", mesh.StatsPort) && reaches("operator", "node of a", mesh.StatsPort) {
+			got = append(got, "counters for everybody")
+		}
+		c := surroundings()
+		c.MetricsFrom = []networkingv1.NetworkPolicyPeer{{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: "monitoring"}}}}
+		policies = Policies(of("a"), c)
+		if reaches("Prometheus", "node of a", mesh.StatsPort) && reaches("operator", "node of a", mesh.StatsPort) && !reaches("stranger", "node of a", mesh.StatsPort) {
+			got = append(got, "with Prometheus for it and the operator")
 		}
 		if got := strings.Join(got, ", "); got != want {
 			t.Errorf("mesh %q: %s; want %s", m, got, want)
