@@ -16,8 +16,10 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/geobench/geobench/api/v1alpha1"
@@ -25,6 +27,7 @@ import (
 	"github.com/geobench/geobench/controllers/database"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/podclient"
+	"github.com/geobench/geobench/internal/health"
 	"github.com/geobench/geobench/internal/identity"
 	"github.com/geobench/geobench/internal/identity/identitytest"
 )
@@ -247,4 +250,46 @@ func TestAuthorityIsLost(t *testing.T) {
 	if now := w.secret("d-credentials").Data; !bytes.Equal(now[identity.FileSigners], w.secret(authority.SecretName).Data["signers.crt"]) {
 		t.Error("the database still has the old credentials")
 	}
+}
+
+// The pods of a database are a ServiceAccount of its own, which hands out no token, and pulls images as the namespace does.
+func TestNodesHaveAnAccount(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}, ImagePullSecrets: []corev1.LocalObjectReference{{Name: "pull"}}},
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "d-nodes"}}, makeDatabase("d").obj())
+	w.until("the account of somebody else is in the way", func() bool {
+		c := meta.FindStatusCondition(w.getDatabase("d").Status.Conditions, v1alpha1.ConditionAccepted)
+		return c != nil && c.Reason == health.NameTaken && strings.Contains(c.Message, "ServiceAccount d-nodes exists and does not belong")
+	})
+	if err := w.client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: "d-us-west-2"}, &appsv1.StatefulSet{}); !apierrors.IsNotFound(err) {
+		t.Errorf("pods are made as somebody else: %v", err)
+	}
+	w.must(w.client.Delete(w.ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "d-nodes", Namespace: w.namespace}}))
+	db := w.untilReady("d")
+	account := w.get("d-nodes", &corev1.ServiceAccount{}).(*corev1.ServiceAccount)
+	if !metav1.IsControlledBy(account, db) || ptr.Deref(account.AutomountServiceAccountToken, true) || len(account.ImagePullSecrets) != 1 || account.ImagePullSecrets[0].Name != "pull" {
+		t.Errorf("the account is %+v", account)
+	}
+	for _, region := range []string{"us-west-2", "ap-northeast-1"} {
+		pod := w.get("d-"+region, &appsv1.StatefulSet{}).(*appsv1.StatefulSet).Spec.Template.Spec
+		if pod.ServiceAccountName != account.Name || ptr.Deref(pod.AutomountServiceAccountToken, true) {
+			t.Errorf("the nodes of %s are ServiceAccount %q, with a token unless %v", region, pod.ServiceAccountName, pod.AutomountServiceAccountToken)
+		}
+	}
+
+	w.create(makeRun("r").database("d").obj())
+	run := w.untilStage("r", v1alpha1.StageMeasure)
+	worker := w.get(kube.WorkerName(run, "us-west-2"), &corev1.ServiceAccount{}).(*corev1.ServiceAccount)
+	if ptr.Deref(worker.AutomountServiceAccountToken, true) || len(worker.ImagePullSecrets) != 1 || !metav1.IsControlledBy(worker, run) {
+		t.Errorf("the account of workers is %+v", worker)
+	}
+	w.untilOver("r")
+	// Without its account no pod would be made: it is made again.
+	w.must(w.client.Delete(w.ctx, account))
+	w.must(w.client.Delete(w.ctx, w.nodePod("d", "us-west-2", 0), client.GracePeriodSeconds(0)))
+	w.until("the account is there again", func() bool {
+		err := w.client.Get(w.ctx, client.ObjectKeyFromObject(account), &corev1.ServiceAccount{})
+		return err == nil
+	})
 }

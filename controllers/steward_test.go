@@ -195,6 +195,9 @@ func TestStewardIsLost(t *testing.T) {
 	run := w.untilStage("r", v1alpha1.StageMeasure)
 	job := &batchv1.Job{}
 	w.must(w.client.Get(w.ctx, types.NamespacedName{Namespace: w.namespace, Name: kube.StewardName(run)}, job))
+	if is := job.Spec.Template.Spec.ServiceAccountName; is != job.Name || w.get(is, &corev1.ServiceAccount{}) == nil {
+		t.Errorf("it is ServiceAccount %q", is)
+	}
 	w.must(w.client.Delete(w.ctx, job, client.PropagationPolicy("Background"), client.GracePeriodSeconds(0)))
 	if st := w.untilOver("r").Status; st.Verdict != v1alpha1.VerdictInvalid || st.Reason != "StewardLost" {
 		t.Errorf("the run ended %s %s: %s", st.Verdict, st.Reason, st.Message)

@@ -536,6 +536,7 @@ func attempts() map[string]attempt {
 		p.ServiceAccountName, p.AutomountServiceAccountToken = "theirs", ptr.To(true)
 	}, "no API token")
 	podAttempts(all, "as a ServiceAccount of others", func(p *corev1.PodSpec) { p.ServiceAccountName = "theirs" }, "no API token")
+	podAttempts(all, "as the nodes of a database that is not theirs", func(p *corev1.PodSpec) { p.ServiceAccountName = "theirs-nodes" }, "no API token")
 	podAttempts(all, "with the namespace's token", func(p *corev1.PodSpec) { p.AutomountServiceAccountToken = nil }, "no API token")
 	return all
 }

@@ -69,6 +69,8 @@ type Reconciler struct {
 
 	// credentialsLooked remembers when each database's credentials were looked at.
 	credentialsLooked sync.Map
+	// accounts has the databases whose ServiceAccount was seen, by their UIDs.
+	accounts sync.Map
 	// processes remembers the process of each node, to notice one that was replaced while the other nodes have not.
 	processes sync.Map
 }
@@ -168,6 +170,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		// Everything is owned by the database and goes with it; a run that uses it notices by itself.
 		r.processes.Delete(db.UID)
 		r.credentialsLooked.Delete(db.UID)
+		r.accounts.Delete(db.UID)
 		if !controllerutil.ContainsFinalizer(db, kube.Finalizer) {
 			return reconcile.Result{}, nil
 		}
@@ -196,6 +199,7 @@ func (s *scope) reconcile(ctx context.Context) error {
 		s.incarnate,
 		s.findFaults,
 		s.admit,
+		s.giveAccount,
 		s.giveCredentials,
 		s.giveLogins,
 		s.deploy,

@@ -18,6 +18,19 @@ import (
 	"github.com/geobench/geobench/internal/identity"
 )
 
+// giveAccount makes the ServiceAccount of the database's pods, before these. It is looked for again while nodes are not ready: without it no pod is made.
+func (s *scope) giveAccount(ctx context.Context) error {
+	if _, seen := s.accounts.Load(s.db.UID); s.db.Spec.External != nil || seen && s.isTrue(v1alpha1.ConditionNodesReady) {
+		return nil
+	}
+	meta := metav1.ObjectMeta{Name: kube.NodesAccountName(s.db), Namespace: s.db.Namespace, Labels: kube.DatabaseLabels(s.db, kube.RoleNode)}
+	if err := kube.EnsureAccount(ctx, s.Client, s.Live, s.db, meta); err != nil {
+		return err
+	}
+	s.accounts.Store(s.db.UID, true)
+	return nil
+}
+
 // giveCredentials keeps the Secret that the pods of the database mount. It is looked at now and then: certificates are renewed long
 // before they end, and pods find the new ones where the old ones were.
 func (s *scope) giveCredentials(ctx context.Context) error {

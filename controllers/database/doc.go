@@ -22,6 +22,7 @@ package database
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;create;patch
+// +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=get;create
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=list
 // +kubebuilder:rbac:groups=chaos-mesh.org,resources=networkchaos,verbs=get;list;create;patch;delete
 // +kubebuilder:rbac:groups=security.istio.io,resources=peerauthentications,verbs=list

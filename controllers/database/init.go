@@ -148,6 +148,7 @@ func (s *scope) buildStep(step *v1alpha1.InitStep) *batchv1.Job {
 	c.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
 	pod := programPod(db, region, &role.Program, s.current.ID(), c)
 	pod.RestartPolicy = corev1.RestartPolicyNever
+	pod.ServiceAccountName = kube.NodesAccountName(db)
 	Prepare(s.backend(), db, &s.current.Database.Topology, region.Name, &pod)
 	labels := ofRole(kube.WithLabel(kube.DatabaseLabels(db, kube.RoleWorker), kube.LabelRegion, region.Name), role)
 	labels = kube.WithLabel(kube.WithLabel(labels, kube.LabelInit, step.Name), kube.LabelIncarnation, s.current.ID())

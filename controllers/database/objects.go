@@ -116,6 +116,7 @@ func buildStatefulSet(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, role *v
 	if role != nil {
 		replicas = max(role.PerRegion, 1)
 	}
+	spec.ServiceAccountName = kube.NodesAccountName(db)
 	pod := metav1.ObjectMeta{
 		Labels: kube.WithLabel(labels, kube.LabelIncarnation, incarnation),
 		Annotations: map[string]string{

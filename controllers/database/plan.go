@@ -102,6 +102,9 @@ func NewPlan(ctx context.Context, reader, live client.Reader, abilities check.Ab
 	if digests := DigestsOf(p.Mounted); digests != nil {
 		parts = append(parts, digests)
 	}
+	if db.Spec.External == nil {
+		parts = append(parts, kube.NodesAccountName(db))
+	}
 	b, err := json.Marshal(parts)
 	if err != nil {
 		return nil, err

@@ -37,6 +37,10 @@ func TopologyName(db *v1alpha1.GeoDatabase, incarnation string) string {
 	return deploy.JoinName(253, db.Name, "topology", incarnation)
 }
 
+// NodesAccountName names the ServiceAccount of a database's nodes, and of the steps of spec.init. Whoever writes policies by it finds it by the
+// database's name alone.
+func NodesAccountName(db *v1alpha1.GeoDatabase) string { return db.Name + "-nodes" }
+
 // NetworkName names the ConfigMap that tells the sidecars of a region.
 func NetworkName(db *v1alpha1.GeoDatabase, region string) string {
 	return deploy.JoinName(253, db.Name, "network", region)
@@ -62,7 +66,7 @@ func WorkerName(run *v1alpha1.BenchmarkRun, region string) string {
 	return deploy.JoinName(maxWorkerName, run.Name, region, Attempt(run))
 }
 
-// StewardName names the Job that loads and audits a database for a run, and the ConfigMap that it reads.
+// StewardName names the Job that loads and audits a database for a run, its ServiceAccount, and the ConfigMap that it reads.
 func StewardName(run *v1alpha1.BenchmarkRun) string {
 	return deploy.JoinName(maxWorkerName, run.Name, "steward", Attempt(run))
 }

@@ -51,6 +51,7 @@ func buildSteward(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, region *
 		Resources: resources,
 	}))
 	pod.RestartPolicy = corev1.RestartPolicyNever
+	pod.ServiceAccountName = meta.Name
 	addSecret(&pod, w.Database.Client)
 	podMeta := metav1.ObjectMeta{Labels: meta.Labels}
 	database.Meshed(db, &podMeta)
@@ -94,6 +95,9 @@ func (s *scope) createSteward(ctx context.Context) error {
 		return err
 	}
 	database.Prepare(s.backend(), s.db, &d.Topology, region.Name, &job.Spec.Template.Spec)
+	if err := kube.EnsureAccount(ctx, s.Client, s.Live, s.run, *config.ObjectMeta.DeepCopy()); err != nil {
+		return err
+	}
 	if err := kube.EnsureCreated(ctx, s.Client, s.Live, s.run, config); err != nil {
 		return err
 	}

@@ -75,7 +75,6 @@ func buildWorkerObjects(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, re
 		objects = append(objects, &corev1.ConfigMap{ObjectMeta: meta(reports[i], kube.RoleReport)})
 	}
 	objects = append(objects,
-		&corev1.ServiceAccount{ObjectMeta: meta(name, kube.RoleWorker), AutomountServiceAccountToken: ptr.To(false)},
 		&rbacv1.Role{ObjectMeta: meta(name, kube.RoleWorker), Rules: []rbacv1.PolicyRule{{
 			APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: reports, Verbs: []string{"get", "patch", "watch"},
 		}}},
@@ -198,6 +197,10 @@ func (s *scope) createWorkers(ctx context.Context) error {
 		}
 		objects, err := buildWorkerObjects(s.run, s.db, region, w, s.Image, lifetime)
 		if err != nil {
+			return err
+		}
+		account := metav1.ObjectMeta{Name: kube.WorkerName(s.run, region.Name), Namespace: s.run.Namespace, Labels: regionRunLabels(s.run, region.Name, kube.RoleWorker)}
+		if err := kube.EnsureAccount(ctx, s.Client, s.Live, s.run, account); err != nil {
 			return err
 		}
 		for _, obj := range objects {

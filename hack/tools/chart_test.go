@@ -733,6 +733,7 @@ func TestRefusals(t *testing.T) {
 		"limits without admission":             {[]string{`tenants=[{"name": "a", "namespaces": ["x"]}]`, "admission.enabled=false"}, "admission.enabled"},
 		"a namespace of two tenants":           {[]string{`tenants=[{"name": "a", "namespaces": ["x"]}, {"name": "b", "namespaces": ["x"]}]`}, "the same namespace: x, x"},
 		"regions that begin alike":             {[]string{`mesh.databases=[{"name": "d", "namespace": "x", "regions": ["us-west", "us"]}]`}, "region us-west: rename"},
+		"a region called like a steward":       {[]string{`mesh.databases=[{"name": "d", "namespace": "x", "regions": ["steward-1"]}]`}, "rename region steward-1"},
 		"a run whose workers have other names": {[]string{`mesh.databases=[{"name": "d", "namespace": "x", "regions": ["us"], "runs": ["a.b"]}]`}, "the workers of run a.b in region us"},
 		"monitor without metrics":              {[]string{"metrics.enabled=false", "metrics.serviceMonitor.enabled=true"}, "metrics.enabled"},
 	} {
