@@ -2,10 +2,12 @@ package podclient
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -228,4 +230,47 @@ func unitCredentials(t *testing.T, database types.UID) (*authority.Keeper, ident
 		}
 	}
 	return credentials, identity.Folder(folder)
+}
+
+// The counters of a mesh's proxies are read as far as whoever reads them likes, from whoever answers there and nobody else, and not without end.
+func TestProxies(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/stats/prometheus":
+			fmt.Fprint(w, "x 1\n", r.URL.RawQuery)
+		case "/elsewhere":
+			http.Redirect(w, r, "/stats/prometheus", http.StatusFound)
+		case "/endless":
+			for b := make([]byte, 1<<20); ; {
+				if _, err := w.Write(b); err != nil {
+					return // nobody reads any more
+				}
+			}
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	t.Cleanup(server.Close)
+	addr, proxies := server.Listener.Addr().String(), New(nil).Proxies()
+	var text []byte
+	all := func(r io.Reader) (err error) {
+		text, err = io.ReadAll(r)
+		return err
+	}
+	if err := proxies.Counters(t.Context(), addr, "/stats/prometheus?usedonly&filter=a%7Cb", all); err != nil || string(text) != "x 1\nusedonly&filter=a%7Cb" {
+		t.Errorf("%q, %v", text, err)
+	}
+	discard := func(r io.Reader) error {
+		_, err := io.Copy(io.Discard, r)
+		return err
+	}
+	for path, says := range map[string]string{"/elsewhere": "302 Found", "/nothing": "404 Not Found", "/endless": "more than that of any proxy"} {
+		if err := proxies.Counters(t.Context(), addr, path, discard); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	unreadable := errors.New("this is no number")
+	if err := proxies.Counters(t.Context(), addr, "/stats/prometheus", func(io.Reader) error { return unreadable }); !errors.Is(err, unreadable) {
+		t.Errorf("what is wrong with the text is not said: %v", err)
+	}
 }
