@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,7 +21,7 @@ import (
 const (
 	// StatsPort and StatsPath are those of Istio's proxies in pods. The mesh lets the port alone by itself.
 	StatsPort = 15090
-	StatsPath = "/stats/prometheus?usedonly&filter=tcp_(sent|received)_bytes_total%7Cupstream_cx_(tx|rx)_bytes_total"
+	StatsPath = "/stats/prometheus?filter=tcp_(sent%7Creceived)_bytes_total%7Cupstream_cx_(tx%7Crx)_bytes_total"
 	// ZtunnelPort and ZtunnelPath are those of the proxies on machines, ztunnel, whose pods have the labels of Ztunnels in RootNamespace.
 	ZtunnelPort = 15020
 	ZtunnelPath = "/metrics"
@@ -80,16 +81,17 @@ const longestLine = 64 << 10
 func ReadCarried(text io.Reader, n *Nodes, own string) (*Carried, error) {
 	istio, envoy := map[[2]string]int64{}, map[[2]string]int64{}
 	hasIstio, hasEnvoy := false, false
+	clusters := map[string]bool{}
 	lines := bufio.NewScanner(text)
 	lines.Buffer(nil, longestLine)
 	parser := expfmt.NewTextParser(model.LegacyValidation)
 	for lines.Scan() {
-		name, line := lines.Text(), lines.Text()
-		if i := strings.IndexAny(name, "{ "); i >= 0 {
-			name = name[:i]
+		metric, line := lines.Text(), lines.Text()
+		if i := strings.IndexAny(metric, "{ "); i >= 0 {
+			metric = metric[:i]
 		}
 		var add func(labels map[string]string, bytes int64)
-		switch name {
+		switch metric {
 		case "istio_tcp_received_bytes_total", "istio_tcp_sent_bytes_total":
 			hasIstio = true
 			add = func(l map[string]string, bytes int64) {
@@ -97,20 +99,22 @@ func ReadCarried(text io.Reader, n *Nodes, own string) (*Carried, error) {
 				if !ok {
 					return
 				}
-				if name == "istio_tcp_sent_bytes_total" {
+				if metric == "istio_tcp_sent_bytes_total" {
 					from, to = to, from
 				}
 				istio[[2]string{from, to}] += bytes
 			}
 		case "envoy_cluster_upstream_cx_tx_bytes_total", "envoy_cluster_upstream_cx_rx_bytes_total":
 			add = func(l map[string]string, bytes int64) {
-				peer, ok := n.cluster(cmp.Or(l["envoy_cluster_name"], l["cluster_name"]))
+				name := cmp.Or(l["envoy_cluster_name"], l["cluster_name"])
+				peer, ok := n.cluster(name)
 				if !ok || own == "" {
+					clusters[name] = true
 					return
 				}
 				hasEnvoy = true
 				from, to := own, peer
-				if name == "envoy_cluster_upstream_cx_rx_bytes_total" {
+				if metric == "envoy_cluster_upstream_cx_rx_bytes_total" {
 					from, to = to, from
 				}
 				envoy[[2]string{from, to}] += bytes
@@ -122,7 +126,7 @@ func ReadCarried(text io.Reader, n *Nodes, own string) (*Carried, error) {
 		if err != nil {
 			return nil, fmt.Errorf("line %.200q: %w", line, err)
 		}
-		for _, m := range families[name].GetMetric() {
+		for _, m := range families[metric].GetMetric() {
 			labels := map[string]string{}
 			for _, p := range m.GetLabel() {
 				labels[p.GetName()] = p.GetValue()
@@ -142,6 +146,10 @@ func ReadCarried(text io.Reader, n *Nodes, own string) (*Carried, error) {
 		return &Carried{CountersIstio, links(istio)}, nil
 	case hasEnvoy:
 		return &Carried{CountersEnvoy, links(envoy)}, nil
+	}
+	if len(clusters) > 0 {
+		names := slices.Sorted(maps.Keys(clusters))
+		return nil, fmt.Errorf("%w; it has some of %.200q", ErrUncounted, strings.Join(names[:min(len(names), 3)], ", "))
 	}
 	return nil, ErrUncounted
 }
