@@ -100,7 +100,7 @@ func (w *world) collectOrphans() {
 	w.t.Helper()
 	// Owners are listed last: a manager that runs beside makes them before what they own.
 	var dependents []client.Object
-	for _, list := range []client.ObjectList{&v1alpha1.BenchmarkRunList{}, &v1alpha1.GeoDatabaseList{}, &appsv1.StatefulSetList{}, &corev1.ServiceList{}, &networkingv1.NetworkPolicyList{}, &corev1.ConfigMapList{}, &corev1.SecretList{}} {
+	for _, list := range []client.ObjectList{&v1alpha1.BenchmarkRunList{}, &v1alpha1.GeoDatabaseList{}, &appsv1.StatefulSetList{}, &corev1.ServiceList{}, &networkingv1.NetworkPolicyList{}, &corev1.ConfigMapList{}, &corev1.SecretList{}, &corev1.ServiceAccountList{}} {
 		w.must(w.client.List(w.ctx, list, client.InNamespace(w.namespace)))
 		w.must(meta.EachListItem(list, func(o runtime.Object) error {
 			dependents = append(dependents, o.(client.Object))

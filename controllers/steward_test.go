@@ -43,8 +43,8 @@ func TestRunOnAProgram(t *testing.T) {
 			}) {
 			t.Errorf("%s has no Secret: %+v", c.Name, pod.Volumes)
 		}
-		if c.Name == "steward" && (pod.ServiceAccountName != "" || *pod.AutomountServiceAccountToken) {
-			t.Errorf("the steward has a service account %q", pod.ServiceAccountName)
+		if c.Name == "steward" && (pod.ServiceAccountName != jobs.Items[i].Name || *pod.AutomountServiceAccountToken) {
+			t.Errorf("the steward is ServiceAccount %q, or has its token", pod.ServiceAccountName)
 		}
 	}
 	slices.Sort(made)
