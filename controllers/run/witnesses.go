@@ -3,11 +3,13 @@ package run
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -60,35 +62,41 @@ func (s *scope) readMeters(ctx context.Context, gone []geo.NodeID) (ofMesh, ofEm
 	return ofMesh, ofEmulator
 }
 
-// ofNodes asks for a meter of each node's pod. What a fault has taken counts nothing any more.
+// ofNodes asks for a meter of each node's pod, and for no more once one cannot be read: what the others show says nothing then. What a fault has taken
+// counts nothing any more.
 func (s *scope) ofNodes(who string, gone []geo.NodeID, read func(region string, pod *corev1.Pod) (result.Meter, error)) *meters {
 	out := &meters{Meters: make([]result.Meter, len(s.nodes))}
+	unread := make([]error, len(s.nodes))
+	var failed atomic.Bool
 	var group errgroup.Group
 	group.SetLimit(podclient.AtOnce)
 	t := &s.current.Database.Topology
 	for i := range s.nodes {
 		n := &s.nodes[i]
-		m := &out.Meters[i]
-		name := fmt.Sprintf("the %s of pod %s", who, n.PodName)
-		switch {
-		case slices.Contains(gone, n.ID):
-			*m = result.Meter{Who: name, Problem: "a fault has taken it"}
-			continue
-		case n.Pod == nil || n.Pod.Status.PodIP == "":
-			*m = result.Meter{Who: name, Problem: "the pod is not there"}
-			continue
-		}
 		group.Go(func() error {
-			got, err := read(t.Regions[t.RegionOf(n.ID)], n.Pod)
-			if err != nil {
-				got = result.Meter{Problem: err.Error()}
+			var err error
+			switch m := &out.Meters[i]; {
+			case failed.Load():
+				return nil
+			case slices.Contains(gone, n.ID):
+				err = errors.New("a fault has taken it")
+			case n.Pod == nil || n.Pod.Status.PodIP == "":
+				err = errors.New("the pod is not there")
+			default:
+				*m, err = read(t.Regions[t.RegionOf(n.ID)], n.Pod)
+				m.Who = fmt.Sprintf("the %s of pod %s", who, n.PodName)
 			}
-			got.Who = name
-			*m = got
+			if err != nil {
+				unread[i] = fmt.Errorf("the %s of pod %s: %w", who, n.PodName, err)
+				failed.Store(true)
+			}
 			return nil
 		})
 	}
-	_ = group.Wait() // what goes wrong is in the meters
+	_ = group.Wait() // what goes wrong is in unread
+	if i := slices.IndexFunc(unread, func(err error) bool { return err != nil }); i >= 0 {
+		return &meters{Unread: unread[i].Error()}
+	}
 	return out
 }
 
