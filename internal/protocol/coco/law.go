@@ -20,6 +20,8 @@ func law(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) t
 	if len(homes) == 0 {
 		homes = []geo.Region{c}
 	}
+	interval := p.Duration("epoch")
+	epochs := newCycles(t, interval)
 	var all []time.Duration
 	for partition := range t.Partitions {
 		for replica := range t.Replicas {
@@ -34,14 +36,14 @@ func law(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) t
 			if p.Word("interactive") == "true" {
 				reads = oneByOne
 			}
-			execution, interval := reads+locks, p.Duration("epoch")
-			empty := cycle(t, interval, node, 0)
+			execution := reads + locks
+			empty := epochs.length(node, 0)
 			for i := range time.Duration(phases) {
 				after := empty * i / phases // since the node has heard of the epoch's begin
 				if after < interval {
-					all = append(all, cycle(t, interval, node, after+execution)-after)
+					all = append(all, epochs.length(node, after+execution)-after)
 				} else {
-					all = append(all, empty-after+cycle(t, interval, node, execution))
+					all = append(all, empty-after+epochs.length(node, execution))
 				}
 			}
 		}
@@ -50,18 +52,36 @@ func law(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) t
 	return t.RTT(c, c) + all[len(all)/2]
 }
 
-// cycle returns the time from the begin of an epoch to that of the next, if a node executes for a while, and no other
-// one does.
-func cycle(t *geo.Topology, interval time.Duration, node geo.NodeID, busy time.Duration) (end time.Duration) {
-	const coordinator = geo.NodeID(0)
-	for x := range geo.NodeID(t.Nodes()) {
-		drained := way(t, coordinator, x) + interval
-		if x == node {
-			drained = way(t, coordinator, x) + max(interval, busy)
-		}
+// cycles are the epochs of a system in which one node at most executes.
+type cycles struct {
+	topology *geo.Topology
+	interval time.Duration
+	// back is, by node, how long it takes from when the node is drained until the coordinator has the votes of all that hear of it.
+	back []time.Duration
+}
+
+// firstCoordinator is the node that begins epochs and ends them, as long as it lives.
+const firstCoordinator = geo.NodeID(0)
+
+func newCycles(t *geo.Topology, interval time.Duration) *cycles {
+	c := &cycles{t, interval, make([]time.Duration, t.Nodes())}
+	for x := range c.back {
 		for y := range geo.NodeID(t.Nodes()) {
-			end = max(end, drained+way(t, x, y)+way(t, y, coordinator))
+			c.back[x] = max(c.back[x], way(t, geo.NodeID(x), y)+way(t, y, firstCoordinator))
 		}
+	}
+	return c
+}
+
+// length returns the time from the begin of an epoch to that of the next, if a node executes for a while, and no other
+// one does.
+func (c *cycles) length(node geo.NodeID, busy time.Duration) (end time.Duration) {
+	for x := range geo.NodeID(c.topology.Nodes()) {
+		executing := c.interval
+		if x == node {
+			executing = max(executing, busy)
+		}
+		end = max(end, way(c.topology, firstCoordinator, x)+executing+c.back[x])
 	}
 	return end
 }
