@@ -48,9 +48,7 @@ func Groups(t *testing.T, engine *protocol.Engine, given map[string]string) {
 		var loads []*simtest.Clients
 		until := loadTime(engine, topology, params, 1500*time.Millisecond)
 		for r := range topology.Regions {
-			loads = append(loads, simtest.Add(recorded, geo.Region(r), 1, simtest.Load{
-				Clients: 10, Think: pause(engine, topology, params, geo.Region(r)), Next: nextGroups, Until: until,
-			}))
+			loads = append(loads, addLoad(recorded, geo.Region(r), 1, simtest.Load{Clients: 10, Next: nextGroups, Until: until}))
 		}
 		s.Run(until)
 		quiesce(s, loads, nil)

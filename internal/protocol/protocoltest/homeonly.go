@@ -32,7 +32,7 @@ func HomeOnly(t *testing.T, engine *protocol.Engine, given map[string]string) {
 				var loads []*simtest.Clients
 				var audits []*Auditor
 				for r := range topology.Regions {
-					loads = append(loads, simtest.Add(s, geo.Region(r), seed, simtest.Load{Clients: 10, Next: Transfers(suiteRows), Until: 4 * time.Second}))
+					loads = append(loads, addLoad(s, geo.Region(r), seed, simtest.Load{Clients: 10, Next: Transfers(suiteRows), Until: 4 * time.Second}))
 					audits = append(audits, AddAuditor(t, s, geo.Region(r), suiteRows, suiteRows*suiteEach, 4*time.Second))
 				}
 				if len(topology.Regions) > 1 {

@@ -137,8 +137,6 @@ type Auditor struct {
 	// Seen counts the audits that were answered, Sent all of them, and Reasons the attempts at one that ended in another.
 	Sent, Seen int
 	Reasons    map[string]int
-	// Think is the pause after an audit, a millisecond unless it is changed.
-	Think time.Duration
 
 	t      *testing.T
 	env    protocol.ClientEnv
@@ -152,11 +150,14 @@ type Auditor struct {
 	until  time.Duration
 }
 
+// eagerAudits is how many audits follow each other as fast as can be, as eager transactions do: one reads as many rows as a score of transfers.
+const eagerAudits = 300
+
 // AddAuditor adds an auditor of rows 0 to rows-1, whose sum is sum, to a region. Row rows plus the region's number is
 // its own. Audits follow each other until a time. One that has begun then goes on until it is committed, and so does the auditor until it has
 // seen leastAudits: who gives up what others are in the way of commits no audit before they are done.
 func AddAuditor(t *testing.T, s simtest.World, region geo.Region, rows int, sum int64, until time.Duration) *Auditor {
-	a := &Auditor{t: t, Reasons: map[string]int{}, Think: time.Millisecond, stream: uint32(region) + 1000, rows: rows, sum: sum, until: until}
+	a := &Auditor{t: t, Reasons: map[string]int{}, stream: uint32(region) + 1000, rows: rows, sum: sum, until: until}
 	var ops strings.Builder
 	for i := range rows {
 		fmt.Fprintf(&ops, "r%d ", i)
@@ -218,5 +219,9 @@ func (a *Auditor) Complete(o txn.Outcome) {
 	if sum != a.sum {
 		a.t.Errorf("audit %v saw a sum of %d, want %d: %s", o.ID, sum, a.sum, o.Result)
 	}
-	a.env.After(a.Think, protocol.Timer{})
+	think := time.Millisecond
+	if a.Seen >= eagerAudits {
+		think = restful(a.until)
+	}
+	a.env.After(think, protocol.Timer{})
 }

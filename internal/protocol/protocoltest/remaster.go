@@ -45,7 +45,7 @@ func Remastering(t *testing.T, engine *protocol.Engine, given map[string]string)
 				var audits []*Auditor
 				// An audit of all rows is sent again as long as any of them has just moved, so audits outlast the transfers.
 				for r := range topology.Regions {
-					loads = append(loads, simtest.Add(s, geo.Region(r), 1, simtest.Load{Clients: 10, Next: Transfers(suiteRows), Until: 4 * time.Second}))
+					loads = append(loads, addLoad(s, geo.Region(r), 1, simtest.Load{Clients: 10, Next: Transfers(suiteRows), Until: 4 * time.Second}))
 					audits = append(audits, AddAuditor(t, s, geo.Region(r), suiteRows, suiteRows*suiteEach, 8*time.Second))
 				}
 				s.At(time.Second, func() { s.Cut(0, 1) })
