@@ -252,8 +252,13 @@ func TestRunFaults(t *testing.T) {
 		}
 	}
 	cut, skew, kill := d.Faults[0], d.Faults[1], d.Faults[2]
-	if a := cut.Availability; a == nil || a.FaultPerSecond*10 > a.NormalPerSecond*9 || cut.ToMicroseconds == nil || *cut.ToMicroseconds < 3_000_000 {
+	if a := cut.Availability; a == nil || cut.ToMicroseconds == nil || *cut.ToMicroseconds < 3_000_000 {
 		t.Errorf("%+v %+v", cut, a)
+	}
+	// How much the other region commits is up to the machine.
+	second := func(i int) int64 { return d.Timeline[i].Regions[1] }
+	if before, during := max(second(0), second(1)), min(second(2), second(3)); during*4 > before*3 {
+		t.Errorf("the region that was cut off committed %d in a second of it, and %d in one before", during, before)
 	}
 	if skew.Problem != "" || skew.ToMicroseconds == nil || len(skew.Targets) != 2 {
 		t.Errorf("%+v", skew)
