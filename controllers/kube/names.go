@@ -68,7 +68,7 @@ func WorkerName(run *v1alpha1.BenchmarkRun, region string) string {
 
 // StewardName names the Job that loads and audits a database for a run, its ServiceAccount, and the ConfigMap that it reads.
 func StewardName(run *v1alpha1.BenchmarkRun) string {
-	return deploy.JoinName(maxWorkerName, run.Name, "steward", Attempt(run))
+	return deploy.JoinName(maxWorkerName, run.Name, deploy.Steward, Attempt(run))
 }
 
 // ReportName names the ConfigMap where worker number index of a region meets the operator.

@@ -37,6 +37,9 @@ func ShortHash(parts ...string) string {
 	return hex.EncodeToString(h.Sum(nil))[:8]
 }
 
+// Steward is where the names of workers have their region in those of the Jobs that load and audit a database for a run. No region has this name.
+const Steward = "steward"
+
 // GeneratorsName names the Service of a region's load generators.
 func GeneratorsName(database, region string) string { return JoinName(63, database, region, "workers") }
 

@@ -510,6 +510,10 @@ func (d *database) initSteps(ps *Problems) {
 
 // names: no two of the objects that are named after regions and roles have the same name.
 func (d *database) names(ps *Problems) {
+	if i := slices.Index(d.Spec.RegionNames(), deploy.Steward); i >= 0 {
+		ps.add(fmt.Sprintf("spec.regions[%d].name", i), deploy.Steward,
+			"the workers of a region with this name would be called like the Job that loads and audits the database for their run: rename the region")
+	}
 	if d.Spec.External != nil {
 		return
 	}

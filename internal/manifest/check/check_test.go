@@ -53,6 +53,10 @@ func TestDatabase(t *testing.T) {
 	}{
 		"valid, the reverse link is listed": {},
 		"one region needs no link":          {change: func(s *v1alpha1.GeoDatabaseSpec) { s.Regions = []v1alpha1.Region{{Name: "elsewhere"}} }},
+		"a region whose workers would be the steward": {
+			change: func(s *v1alpha1.GeoDatabaseSpec) { s.Regions = []v1alpha1.Region{{Name: "steward"}} },
+			want:   "spec.regions[0].name: steward: the workers of a region with this name would be called like the Job that loads and audits",
+		},
 		"the catalog's engines count": {
 			change: func(s *v1alpha1.GeoDatabaseSpec) { s.Engine.Name = "calvin" },
 			want:   "GeoDatabase db: spec.engine.name: engine calvin is not known; known engines are toy",
