@@ -157,6 +157,7 @@ func Build(in Inputs) (*Document, error) {
 		}
 		d.Workers = append(d.Workers, s)
 	}
+	d.noteLate()
 	d.judge(&in, r)
 	return d, nil
 }

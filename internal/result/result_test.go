@@ -452,6 +452,26 @@ func late(in *Inputs, i int, median, tail int64) *Driver {
 	panic("there is no such region")
 }
 
+// A load generator that is late in the tail alone is told of, and the run is valid.
+func TestLateTailIsNoted(t *testing.T) {
+	in := small()
+	in.Simulated = false
+	in.Reports[1].Workers[0].Driver = late(&in, 1, -1000, 0)
+	d, err := Build(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	late := d.Workers[1].LateMicroseconds
+	want := fmt.Sprintf("Worker 0 in %s was late for what was due by %s in the 99th percentile", d.Workers[1].Region, formatMicroseconds(late.P99))
+	if d.Verdict != v1alpha1.VerdictPassed || len(d.Notes) != 1 || !strings.HasPrefix(d.Notes[0], want) {
+		t.Errorf("%s %v, notes %q; want %q", d.Verdict, d.Reasons, d.Notes, want)
+	}
+	in.Reports[1].Workers[0].Driver.LateMicroseconds.P99 = 1000
+	if d, err = Build(in); err != nil || len(d.Notes) > 0 {
+		t.Errorf("%v, notes %q", err, d.Notes)
+	}
+}
+
 func TestVerdict(t *testing.T) {
 	bound := func(s string) *v1alpha1.Bound { b := intstr.Parse(s); return &b }
 	jittery := func(in *Inputs) {

@@ -237,17 +237,15 @@ const (
 func driverLate(d *Document, in *Inputs) []Reason {
 	for i := range d.Workers {
 		w := &d.Workers[i]
-		at := slices.IndexFunc(d.Regions, func(r Region) bool { return r.Name == w.Region })
-		if w.LateMicroseconds == nil || at < 0 || d.Regions[at].Committed == 0 {
+		late, latency := d.lateness(w)
+		if late == nil {
 			continue
 		}
-		late, latency := w.LateMicroseconds, &d.Regions[at].LatencyMicroseconds
-		which, is, of, percent := "50th", late.P50, latency.P50, int64(lateMedianPercent)
-		limit := func() int64 { return of*percent/100 + lateFloor }
-		if is <= limit() {
-			which, is, of, percent = "99th", late.P99, latency.P99, lateTailPercent
+		which, is, of, limit := "50th", late.P50, latency.P50, lateLimit(latency.P50, lateMedianPercent)
+		if is <= limit {
+			which, is, of, limit = "99th", late.P99, latency.P99, lateLimit(latency.P99, lateTailPercent)
 		}
-		if is <= limit() {
+		if is <= limit {
 			continue
 		}
 		who := fmt.Sprintf("worker %d in %s", w.Index, w.Region)
@@ -256,10 +254,34 @@ func driverLate(d *Document, in *Inputs) []Reason {
 		}
 		return []Reason{{ReasonDriverBound, fmt.Sprintf(
 			"driver-bound: %s waited for the CPU: it was %s late for what was due (%s percentile of the window where it was largest), over the %s that a %s percentile of %s in %s bears; keep other work off its machine, or give it more CPU",
-			who, formatMicroseconds(is), which, formatMicroseconds(limit()), which, formatMicroseconds(of), w.Region)}}
+			who, formatMicroseconds(is), which, formatMicroseconds(limit), which, formatMicroseconds(of), w.Region)}}
 	}
 	return nil
 }
+
+// noteLate notes load generators whose lateness is in the tail of the latencies without making the run Invalid.
+func (d *Document) noteLate() {
+	for i := range d.Workers {
+		w := &d.Workers[i]
+		if late, latency := d.lateness(w); late != nil && late.P99 > lateLimit(latency.P99, lateMedianPercent) && late.P99 <= lateLimit(latency.P99, lateTailPercent) {
+			d.Notes = append(d.Notes, fmt.Sprintf("Worker %d in %s was late for what was due by %s in the 99th percentile: by as much the 99th percentile of latencies there, %s, may be more than the database's",
+				w.Index, w.Region, formatMicroseconds(late.P99), formatMicroseconds(latency.P99)))
+		}
+	}
+}
+
+// lateness is how late a worker was, and the latencies that it has measured; nil where either is not known.
+func (d *Document) lateness(w *WorkerShare) (*Lateness, *Latency) {
+	for i := range d.Regions {
+		if r := &d.Regions[i]; r.Name == w.Region && r.Committed > 0 {
+			return w.LateMicroseconds, &r.LatencyMicroseconds
+		}
+	}
+	return nil, nil
+}
+
+// lateLimit is how late a load generator may be where a latency is so long, in microseconds.
+func lateLimit(latency, percent int64) int64 { return latency*percent/100 + lateFloor }
 
 func networkNotVerified(d *Document, in *Inputs, _ *Report) (out []Reason) {
 	for _, l := range d.Links {
