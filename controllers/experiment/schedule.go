@@ -17,7 +17,7 @@ const maxAttempts = 3
 // outsideReasons are those: something died or was too busy, so that another attempt may well pass. What follows from the
 // manifest itself, such as NoTransactions, would only repeat itself.
 var outsideReasons = []string{
-	"NodeLost", "PodChanged", "DatabaseReplaced", "DatabaseDeleted", "DatabaseLost", "WorkerFailed", "WorkerObjectDeleted", "StartMissed",
+	"NodeLost", "PodChanged", "DatabaseReplaced", "DatabaseDeleted", "DatabaseLost", "WorkerFailed", "WorkerObjectDeleted", result.ReasonStartMissed,
 	"ReportUnreadable", "HistoryLost", result.ReasonWorkerLost, result.ReasonNodeRestarted, result.ReasonDriverBound, result.ReasonNetworkNotVerified,
 	reasonOther,
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/geobench/geobench/controllers/faultstatus"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/result"
 )
 
 // warmup makes the workers, waits until all are ready, agrees on a start, tells them, and waits for measuring to begin.
@@ -170,7 +171,7 @@ func (s *scope) tellStart(ctx context.Context) (bool, error) {
 	}
 	if late := startSlack - start.Sub(s.Clock.Now()); late > 0 {
 		if len(untold) < len(s.workers) {
-			s.invalidate("StartMissed", "the operator was away while it told the workers when to start: %s was not told in time", untold[0].name())
+			s.invalidate(result.ReasonStartMissed, "the operator was away while it told the workers when to start: %s was not told in time", untold[0].name())
 			return false, nil
 		}
 		s.setStart()

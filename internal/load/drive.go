@@ -24,6 +24,7 @@ func Drive(ctx context.Context, m *Machine, t target.Target, epoch time.Time) er
 		return err
 	}
 	d.session = session
+	m.connected(d.clock())
 	err = d.run(ctx, m)
 	if ctx.Err() != nil {
 		m.Stop()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -60,6 +61,43 @@ func TestWorkerRun(t *testing.T) {
 	}
 	if p := w.Progress(); p.Stage != Done || p.Underway != 0 || p.Committed != r.Total.Committed {
 		t.Errorf("progress: %+v", p)
+	}
+}
+
+// Clients that are connected only once the first window is open are missing from it.
+func TestClientsThatAreConnectedLate(t *testing.T) {
+	top := twoRegions(1)
+	for name, tc := range map[string]struct {
+		ago  time.Duration // that the schedule began
+		want string
+	}{
+		"in time":         {ago: -time.Hour},
+		"in the warm-up":  {ago: 0},
+		"in the window":   {ago: 2 * time.Minute, want: "clients in a were connected only 1m"},
+		"after the whole": {ago: time.Hour, want: "clients in a were connected only 59m"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			load := shortLoad(4)
+			load.Warmup, load.Duration = v1alpha1.DurationOf(time.Minute), v1alpha1.DurationOf(10*time.Minute)
+			machines, err := Machines(WorkerConfig{Workload: plain{}, Topology: top, Load: load, Shards: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel() // it is connected, and that is all
+			if err := Drive(ctx, machines[0], target.NewNoop(lookupResult), time.Now().Add(-tc.ago)); err != nil && !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+			said := ""
+			for _, i := range machines[0].Report().Incidents {
+				if i.Reason.Reason == result.ReasonStartMissed {
+					said = i.Message
+				}
+			}
+			if said == "" != (tc.want == "") || !strings.HasPrefix(said, tc.want) {
+				t.Errorf("%q, want %q", said, tc.want)
+			}
+		})
 	}
 }
 

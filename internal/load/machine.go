@@ -346,6 +346,19 @@ func (m *Machine) clientOf(id txn.ID) int32 {
 // Schedule returns the machine's plan.
 func (m *Machine) Schedule() Schedule { return m.cfg.Schedule }
 
+// startTolerance is the part of the first window in which clients may be missing that are not connected yet.
+const startTolerance = 0.01
+
+// connected is told when the clients can begin to ask. Those that can only once the first window is open are missing from it.
+func (m *Machine) connected(at time.Duration) {
+	from, to := m.cfg.Schedule.Window(1)
+	if late := at - from; !ignoreLateness && float64(late) > startTolerance*float64(to-from) {
+		m.report.Incidents = append(m.report.Incidents, result.Incident{Reason: result.Reason{Reason: result.ReasonStartMissed,
+			Message: fmt.Sprintf("clients in %s were connected only %v after the first window had begun: give them a longer warmup, or the database fewer connections to open at once",
+				m.cfg.RegionName, late.Round(time.Millisecond))}})
+	}
+}
+
 func (m *Machine) open() bool { return m.cfg.Arrival != v1alpha1.ArrivalClosed }
 
 // running reports whether transactions may be sent.

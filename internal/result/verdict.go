@@ -32,6 +32,7 @@ const (
 	ReasonNetworkNotVerified = "NetworkNotVerified"
 	ReasonNodeRestarted      = "NodeRestarted"
 	ReasonWorkerLost         = "WorkerLost"
+	ReasonStartMissed        = "StartMissed"
 	ReasonFaultFailed        = "FaultFailed"
 	ReasonFaultMistimed      = "FaultMistimed"
 	ReasonClocksApart        = "ClocksApart"
