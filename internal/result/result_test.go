@@ -446,7 +446,7 @@ func late(in *Inputs, i int, median, tail int64) *Driver {
 	}
 	for _, r := range d.Regions {
 		if r.Name == in.Reports[i].Workers[0].Region {
-			return &Driver{LateMicroseconds: &Lateness{P50: r.LatencyMicroseconds.P50*5/100 + 1000 + median, P99: r.LatencyMicroseconds.P99*50/100 + 1000 + tail}}
+			return &Driver{LateMicroseconds: &Lateness{P50: r.LatencyMicroseconds.P50*5/100 + 1000 + median, P99: r.LatencyMicroseconds.P99*50/100 + 5000 + tail}}
 		}
 	}
 	panic("there is no such region")

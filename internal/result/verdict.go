@@ -227,11 +227,11 @@ func driverBound(d *Document, in *Inputs, r *Report) (out []Reason) {
 
 // How late a load generator may be for what was due, in parts of the latencies that it has measured: the median as much as a round trip of
 // the network may be off, the 99th percentile until it is more the load generator's than the database's. A millisecond more is nothing to
-// any scheduler.
+// any scheduler, nor, once in a hundred times, are five.
 const (
 	lateMedianPercent, lateTailPercent = 5, 50
 
-	lateFloor = 1000 // microseconds
+	lateFloor, lateTailFloor = 1000, 5000 // microseconds
 )
 
 // driverLate compares how late load generators were with the latencies that they have measured.
@@ -242,9 +242,9 @@ func driverLate(d *Document, in *Inputs) []Reason {
 		if late == nil {
 			continue
 		}
-		which, is, of, limit := "50th", late.P50, latency.P50, lateLimit(latency.P50, lateMedianPercent)
+		which, is, of, limit := "50th", late.P50, latency.P50, lateLimit(latency.P50, lateMedianPercent, lateFloor)
 		if is <= limit {
-			which, is, of, limit = "99th", late.P99, latency.P99, lateLimit(latency.P99, lateTailPercent)
+			which, is, of, limit = "99th", late.P99, latency.P99, lateLimit(latency.P99, lateTailPercent, lateTailFloor)
 		}
 		if is <= limit {
 			continue
@@ -264,7 +264,7 @@ func driverLate(d *Document, in *Inputs) []Reason {
 func (d *Document) noteLate() {
 	for i := range d.Workers {
 		w := &d.Workers[i]
-		if late, latency := d.lateness(w); late != nil && late.P99 > lateLimit(latency.P99, lateMedianPercent) && late.P99 <= lateLimit(latency.P99, lateTailPercent) {
+		if late, latency := d.lateness(w); late != nil && late.P99 > lateLimit(latency.P99, lateMedianPercent, lateFloor) && late.P99 <= lateLimit(latency.P99, lateTailPercent, lateTailFloor) {
 			d.Notes = append(d.Notes, fmt.Sprintf("Worker %d in %s was late for what was due by %s in the 99th percentile: by as much the 99th percentile of latencies there, %s, may be more than the database's",
 				w.Index, w.Region, formatMicroseconds(late.P99), formatMicroseconds(latency.P99)))
 		}
@@ -282,7 +282,7 @@ func (d *Document) lateness(w *WorkerShare) (*Lateness, *Latency) {
 }
 
 // lateLimit is how late a load generator may be where a latency is so long, in microseconds.
-func lateLimit(latency, percent int64) int64 { return latency*percent/100 + lateFloor }
+func lateLimit(latency, percent, floor int64) int64 { return latency*percent/100 + floor }
 
 func networkNotVerified(d *Document, in *Inputs, _ *Report) (out []Reason) {
 	for _, l := range d.Links {
