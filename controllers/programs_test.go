@@ -12,17 +12,23 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
+// runsOutOfMemory ends the container of the second region's first node, which is started again in its pod.
+func (w *world) runsOutOfMemory() {
+	w.t.Helper()
+	pod := w.nodePod("d", "ap-northeast-1", 0)
+	c := &pod.Status.ContainerStatuses[0]
+	c.RestartCount++
+	c.LastTerminationState = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137}}
+	w.must(w.client.Status().Update(w.ctx, pod))
+}
+
 // A program that ends while it is measured, and is started again in its pod, has been away: no fault says so.
 func TestProgramRestarts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.create(makeDatabase("d").program().client().emulation(v1alpha1.EmulationSidecar).obj(), makeRun("r").database("d").obj())
 	w.untilStage("r", v1alpha1.StageMeasure)
-	pod := w.nodePod("d", "ap-northeast-1", 0)
-	c := &pod.Status.ContainerStatuses[0]
-	c.RestartCount++
-	c.LastTerminationState = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137}}
-	w.must(w.client.Status().Update(w.ctx, pod))
+	w.runsOutOfMemory()
 	invalid(t, w.untilOver("r"), "NodeLost", "d-ap-northeast-1-0", "OOMKilled")
 }
 
@@ -34,11 +40,7 @@ func TestNodeWithAJournalRestarts(t *testing.T) {
 	db.Spec.Durability = v1alpha1.DurabilityJournal
 	w.create(db, makeRun("r").database("d").obj())
 	w.untilStage("r", v1alpha1.StageMeasure)
-	pod := w.nodePod("d", "ap-northeast-1", 0)
-	c := &pod.Status.ContainerStatuses[0]
-	c.RestartCount++
-	c.LastTerminationState = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137}}
-	w.must(w.client.Status().Update(w.ctx, pod))
+	w.runsOutOfMemory()
 	invalid(t, w.untilOver("r"), "NodeLost", "d-ap-northeast-1-0", "OOMKilled", "no fault of the manifest declares")
 }
 

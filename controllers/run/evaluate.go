@@ -291,9 +291,6 @@ func (s *scope) gather(ctx context.Context, f *judge.Facts) error {
 	if err := s.noteEdits(ctx, m); err != nil {
 		return err
 	}
-	if err := s.checkMounted(ctx, m); err != nil {
-		return err
-	}
 	f.ConfigMaps = m.ConfigMaps
 	// The plan is read aside, while the status of the run is written.
 	if f.Plan, err = plan.Deployed(s.run.DeepCopy(), d, m.Database, m.Network); err != nil {

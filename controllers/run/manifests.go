@@ -106,9 +106,8 @@ func (s *scope) readManifests(ctx context.Context) (*manifests, error) {
 	return s.parseManifests(cm)
 }
 
-// edited names the objects that are not what they were when the run began.
-func (s *scope) edited(ctx context.Context, m *manifests) ([]string, error) {
-	var out []string
+// edited names the objects that are not what they were when the run began, and of these the ConfigMaps that say something else now.
+func (s *scope) edited(ctx context.Context, m *manifests) (out, configMaps []string, err error) {
 	if s.db.Generation != m.DatabaseGeneration {
 		out = append(out, fmt.Sprintf("GeoDatabase %s (generation %d, was %d)", s.db.Name, s.db.Generation, m.DatabaseGeneration))
 	}
@@ -117,21 +116,21 @@ func (s *scope) edited(ctx context.Context, m *manifests) ([]string, error) {
 	case kube.AsRefusal(err) != nil:
 		out = append(out, fmt.Sprintf("NetworkProfile %s (it is gone)", m.ProfileName))
 	case err != nil:
-		return nil, err
+		return nil, nil, err
 	case (m.ProfileName != "" || profile.Name != "") && !equality.Semantic.DeepEqual(profile.Spec, m.Network):
 		out = append(out, "NetworkProfile "+cmp.Or(m.ProfileName, profile.Name))
 	}
-	changed, written, err := s.rewritten(ctx, m)
+	configMaps, written, err := s.rewritten(ctx, m)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	for _, name := range changed {
+	for _, name := range configMaps {
 		out = append(out, "ConfigMap "+name)
 	}
 	for _, name := range written {
 		out = append(out, fmt.Sprintf("ConfigMap %s (it was written, and says what it did before)", name))
 	}
-	return out, nil
+	return out, configMaps, nil
 }
 
 // rewritten names the ConfigMaps of the database's pods that say something else than when the run began, and those that were written and
@@ -152,20 +151,10 @@ func (s *scope) rewritten(ctx context.Context, m *manifests) (changed, written [
 	return changed, written, nil
 }
 
-// checkMounted returns trouble when a ConfigMap that pods mount has changed: its files have, in all pods, and nobody knows which program has
-// read them anew.
-func (s *scope) checkMounted(ctx context.Context, m *manifests) error {
-	changed, _, err := s.rewritten(ctx, m)
-	if err != nil || len(changed) == 0 {
-		return err
-	}
-	return troubled(result.ReasonManifestEdited, "edited during the run: ConfigMap %s, which pods of GeoDatabase %s mount; programs that read it anew ran with something else than others or before",
-		strings.Join(changed, ", "), s.db.Name)
-}
-
-// noteEdits says what was edited while the run went on: the nodes are those of the manifests that it began with.
+// noteEdits says what was edited while the run went on: the nodes are those of the manifests that it began with. It returns trouble when a
+// ConfigMap that pods mount has changed: its files have, in all pods, and nobody knows which program has read them anew.
 func (s *scope) noteEdits(ctx context.Context, m *manifests) error {
-	edited, err := s.edited(ctx, m)
+	edited, configMaps, err := s.edited(ctx, m)
 	if err != nil {
 		return err
 	}
@@ -175,7 +164,11 @@ func (s *scope) noteEdits(ctx context.Context, m *manifests) error {
 	}
 	s.condition(v1alpha1.ConditionManifestsUnchanged, false, "Edited",
 		fmt.Sprintf("edited during the run, which went on with what they said when it began: %s", strings.Join(edited, ", ")))
-	return nil
+	if len(configMaps) == 0 {
+		return nil
+	}
+	return troubled(result.ReasonManifestEdited, "edited during the run: ConfigMap %s, which pods of GeoDatabase %s mount; programs that read it anew ran with something else than others or before",
+		strings.Join(configMaps, ", "), s.db.Name)
 }
 
 // checkIncarnation ends the run when the database's nodes are not those that it was let in for.
@@ -184,7 +177,7 @@ func (s *scope) checkIncarnation(ctx context.Context, current *database.Incarnat
 	if err != nil || current.Hash == m.Hash {
 		return err
 	}
-	edited, err := s.edited(ctx, m)
+	edited, _, err := s.edited(ctx, m)
 	if err != nil {
 		return err
 	}

@@ -181,7 +181,7 @@ func (s *scope) readCarried(ctx context.Context, ip string, port int, path strin
 		}
 		m = result.Meter{Counters: string(carried.Counters)}
 		for _, l := range carried.Links {
-			m.Links = append(m.Links, result.Traffic{From: l.From, To: l.To, Bytes: l.Bytes})
+			m.Links = append(m.Links, result.Traffic(l))
 		}
 		return nil
 	})

@@ -14,7 +14,8 @@ const beat = 5 * time.Millisecond
 // ignoreLateness is set by tests alone.
 var ignoreLateness bool
 
-// IgnoreLateness has runs in this process not measure how late it is: for tests, whose machine may be as busy as it likes. Call it before any run.
+// IgnoreLateness has runs in this process not tell how late it was, nor that clients were connected late: for tests, whose machine may be as busy as it likes.
+// Call it before any run.
 func IgnoreLateness() { ignoreLateness = true }
 
 // lateness measures until the deadline how late this process is for what is due: what wakes up every beat waits for the CPU as

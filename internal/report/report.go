@@ -347,7 +347,7 @@ func (r *run) facts() {
 			said = append(said, percent(*w.CPUSharePPM)+" of its CPU allowance")
 		}
 		if late := w.LateMicroseconds; late != nil {
-			said = append(said, fmt.Sprintf("late for what was due by %s (p50), %s (p99)", ms(late.P50)+" ms", ms(late.P99)+" ms"))
+			said = append(said, fmt.Sprintf("late for what was due by %s ms (p50), %s ms (p99)", ms(late.P50), ms(late.P99)))
 		}
 		if len(said) > 1 {
 			add(fmt.Sprintf("Load generator %s/%d", w.Region, w.Index), "%s", strings.Join(said, ", "))

@@ -157,7 +157,7 @@ func Build(in Inputs) (*Document, error) {
 		}
 		d.Workers = append(d.Workers, s)
 	}
-	d.noteLate()
+	d.noteLate(&in)
 	d.judge(&in, r)
 	return d, nil
 }

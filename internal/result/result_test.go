@@ -462,7 +462,7 @@ func TestLateTailIsNoted(t *testing.T) {
 		t.Fatal(err)
 	}
 	late := d.Workers[1].LateMicroseconds
-	want := fmt.Sprintf("Worker 0 in %s was late for what was due by %s in the 99th percentile", d.Workers[1].Region, formatMicroseconds(late.P99))
+	want := fmt.Sprintf("worker 0 in %s was late for what was due by %s in the 99th percentile", d.Workers[1].Region, formatMicroseconds(late.P99))
 	if d.Verdict != v1alpha1.VerdictPassed || len(d.Notes) != 1 || !strings.HasPrefix(d.Notes[0], want) {
 		t.Errorf("%s %v, notes %q; want %q", d.Verdict, d.Reasons, d.Notes, want)
 	}

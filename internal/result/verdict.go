@@ -249,26 +249,30 @@ func driverLate(d *Document, in *Inputs) []Reason {
 		if is <= limit {
 			continue
 		}
-		who := fmt.Sprintf("worker %d in %s", w.Index, w.Region)
-		if in.Driver != nil {
-			who = cmp.Or(in.DriverName, "the load generator")
-		}
 		return []Reason{{ReasonDriverBound, fmt.Sprintf(
 			"driver-bound: %s waited for the CPU: it was %s late for what was due (%s percentile of the window where it was largest), over the %s that a %s percentile of %s in %s bears; keep other work off its machine, or give it more CPU",
-			who, formatMicroseconds(is), which, formatMicroseconds(limit), which, formatMicroseconds(of), w.Region)}}
+			in.driverOf(w), formatMicroseconds(is), which, formatMicroseconds(limit), which, formatMicroseconds(of), w.Region)}}
 	}
 	return nil
 }
 
 // noteLate notes load generators whose lateness is in the tail of the latencies without making the run Invalid.
-func (d *Document) noteLate() {
+func (d *Document) noteLate(in *Inputs) {
 	for i := range d.Workers {
 		w := &d.Workers[i]
 		if late, latency := d.lateness(w); late != nil && late.P99 > lateLimit(latency.P99, lateMedianPercent, lateFloor) && late.P99 <= lateLimit(latency.P99, lateTailPercent, lateTailFloor) {
-			d.Notes = append(d.Notes, fmt.Sprintf("Worker %d in %s was late for what was due by %s in the 99th percentile: by as much the 99th percentile of latencies there, %s, may be more than the database's",
-				w.Index, w.Region, formatMicroseconds(late.P99), formatMicroseconds(latency.P99)))
+			d.Notes = append(d.Notes, fmt.Sprintf("%s was late for what was due by %s in the 99th percentile: by as much the 99th percentile of latencies in %s, %s, may be more than the database's",
+				in.driverOf(w), formatMicroseconds(late.P99), w.Region, formatMicroseconds(latency.P99)))
 		}
 	}
+}
+
+// driverOf says in words which process a worker is, or is in.
+func (in *Inputs) driverOf(w *WorkerShare) string {
+	if in.Driver != nil {
+		return cmp.Or(in.DriverName, "the load generator")
+	}
+	return fmt.Sprintf("worker %d in %s", w.Index, w.Region)
 }
 
 // lateness is how late a worker was, and the latencies that it has measured; nil where either is not known.

@@ -46,9 +46,9 @@ type Nodes struct {
 // Carried is what a proxy has carried between nodes since it began to count.
 type Carried struct {
 	// Counters names those that it was read from.
-	Counters Counters `json:"counters"`
+	Counters Counters
 	// Links are in the order of their regions' names.
-	Links []CarriedLink `json:"links,omitempty"`
+	Links []CarriedLink
 }
 
 // Counters are those of a proxy.
@@ -62,9 +62,8 @@ const (
 
 // CarriedLink is one direction. A region is empty where the counters do not tell it.
 type CarriedLink struct {
-	From  string `json:"from"`
-	To    string `json:"to"`
-	Bytes int64  `json:"bytes"`
+	From, To string
+	Bytes    int64
 }
 
 // ErrUncounted says that a proxy has no counters of what nodes send each other.
