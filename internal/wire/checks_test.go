@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/invariant"
@@ -158,6 +159,70 @@ func TestPeersThatKnowTooMuchOrTooLittle(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, tc.want)
 		}
 	}
+}
+
+// A node with a log sends nothing before Flush, however many frames it has filled: what they were made of may not be in its log.
+func TestNothingLeavesANodeWithALogBeforeFlush(t *testing.T) {
+	for name, durable := range map[string]bool{"with a log": true, "without a log": false} {
+		b := newBareLink(durable)
+		b.out = outbox{s: &b.s, typ: frameData, head: dataBytes, hold: durable, sent: &b.sent}
+		const frames = 4
+		for i := range uint64(frames) {
+			b.Send(number{i, sealBytes})
+			if n := b.s.queue.len(); durable && n > 0 || !durable && n != int(i)+1 {
+				t.Errorf("%s: %d frames have left when %d are full", name, n, i+1)
+			}
+		}
+		b.Flush()
+		b.holds(t)
+		if n := b.s.queue.len(); n != frames || b.s.last != frames {
+			t.Errorf("%s: %d frames have left after Flush, the last is number %d; want %d", name, n, b.s.last, frames)
+		}
+	}
+}
+
+// What is sent when a link speaks again, and the writer has not looked yet, leaves behind what the link has refused.
+func TestFramesLeaveInOrderAfterACut(t *testing.T) {
+	link := geo.Link{Delay: 5 * time.Millisecond}
+	near, far := net.Pipe()
+	defer near.Close()
+	defer far.Close()
+	s := &sender{path: geo.NewPath(link, link), conn: near, resumable: true, wake: make(chan struct{}, 1)}
+	add := func(seq uint32) { s.add(&chunk{typ: frameData, seq: seq, buf: make([]byte, 10)}) }
+	s.disturb(link, link, true)
+	add(1)
+	add(2)
+	s.resume = s.path.Heal(0) // before the first frame was refused: nothing of the wait is left
+	add(3)
+	s.unblock(Now())
+	last := time.Duration(0)
+	for seq := uint32(1); s.queue.len() > 0; seq++ {
+		c := s.queue.pop()
+		if c.seq != seq || c.due < last || c.due == never {
+			t.Errorf("frame %d leaves at %v, number %d after %v", c.seq, c.due, seq, last)
+		}
+		last = c.due
+	}
+}
+
+// Who has not greeted yet sends no more than a greeting takes.
+func TestFramesOfStrangersAreShort(t *testing.T) {
+	for size, taken := range map[uint32]bool{0: false, 1: true, maxGreeting: true, maxGreeting + 1: false, MaxFrame: false, 1<<32 - 1: false} {
+		head := binary.LittleEndian.AppendUint32(nil, size)
+		sent := io.MultiReader(bytes.NewReader(head), io.LimitReader(zeros{}, int64(size)))
+		typ, body, err := newFrameReader(sent).next()
+		if (err == nil) != taken || taken && (typ != 0 || len(body) != int(size)-1) {
+			t.Errorf("of a frame of %d bytes %d are taken, %v", size, len(body), err)
+		}
+	}
+}
+
+// zeros are as many as are read.
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) {
+	clear(b)
+	return len(b), nil
 }
 
 // What a link must never come to is said, by name.

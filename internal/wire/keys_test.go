@@ -160,41 +160,68 @@ func TestImpostor(t *testing.T) {
 	}
 }
 
+// challenged greets a node as a peer, and returns the connection and what it is challenged with.
+func challenged(t *testing.T, address string, h *Hello) (net.Conn, *frameReader, *challenge) {
+	t.Helper()
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	fr := newFrameReader(conn)
+	if err := writeFrame(conn, frameHello, h); err != nil {
+		t.Fatal(err)
+	}
+	typ, body, err := fr.next()
+	if err != nil || typ != frameChallenge {
+		t.Fatalf("%d, %v", typ, err)
+	}
+	fr.keep()
+	c := &challenge{}
+	if err := c.decode(body); err != nil {
+		t.Fatal(err)
+	}
+	return conn, fr, c
+}
+
+// answered sends a proof and returns the type of the answer.
+func answered(t *testing.T, conn net.Conn, fr *frameReader, p *proof) uint8 {
+	t.Helper()
+	if err := writeFrame(conn, frameProof, p); err != nil {
+		t.Fatal(err)
+	}
+	typ, _, err := fr.next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return typ
+}
+
 // A proof is for one connection.
 func TestProofsAreNotRepeated(t *testing.T) {
 	var strangers atomic.Int64
 	nodes := locked(t, 1, &strangers)
-	h := Hello{Database: "db", Incarnation: "one", Process: "p1", Role: Peer, From: 1, nonce: newNonce()}
+	h := &Hello{Database: "db", Incarnation: "one", Process: "p1", Role: Peer, From: 1, nonce: newNonce()}
 	var recorded *proof
-	for i := range 2 {
-		conn, err := net.Dial("tcp", nodes[0].cfg.Addresses[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		fr := newFrameReader(conn)
-		if err := writeFrame(conn, frameHello, &h); err != nil {
-			t.Fatal(err)
-		}
-		typ, body, err := fr.next()
-		if err != nil || typ != frameChallenge {
-			t.Fatalf("%d, %v", typ, err)
-		}
-		fr.keep()
-		var c challenge
-		if err := c.decode(body); err != nil {
-			t.Fatal(err)
-		}
+	for _, want := range []uint8{frameWelcome, frameRefusal} {
+		conn, fr, c := challenged(t, nodes[0].cfg.Addresses[0], h)
 		if recorded == nil { // as the node itself would
 			recorded = &proof{mac([]byte("the key of the nodes"), macDials, h.appendTo(nil), c.nonce)}
 		}
-		if err := writeFrame(conn, frameProof, recorded); err != nil {
-			t.Fatal(err)
+		if typ := answered(t, conn, fr, recorded); typ != want {
+			t.Errorf("the proof is answered by a frame of type %d, want %d", typ, want)
 		}
-		typ, _, err = fr.next()
-		if want := []uint8{frameWelcome, frameRefusal}[i]; err != nil || typ != want {
-			t.Errorf("the proof is answered by a frame of type %d, %v; want %d", typ, err, want)
-		}
+	}
+}
+
+// A node's own proof, which comes with its challenge, is none of who dials.
+func TestProofsAreNotSentBack(t *testing.T) {
+	var strangers atomic.Int64
+	nodes := locked(t, 1, &strangers)
+	h := &Hello{Database: "db", Incarnation: "one", Process: "p1", Role: Peer, From: 1, nonce: newNonce()}
+	conn, fr, c := challenged(t, nodes[0].cfg.Addresses[0], h)
+	if typ := answered(t, conn, fr, &proof{c.proof}); typ != frameRefusal {
+		t.Errorf("who sends the node's proof back is answered by a frame of type %d, not refused", typ)
 	}
 }
 
