@@ -143,8 +143,7 @@ func (m *remasterer) depart(k txn.Key, count uint64, e *Entry) {
 		if r := m.later[k][i]; r.count <= m.Count(k) {
 			m.later[k] = append(m.later[k][:i:i], m.later[k][i+1:]...)
 			m.n.Env.Probe(requestGoesOn)
-			r.f()
-			i = 0 // it may have moved the row on
+			r.f() // where this moves the row on, it looks itself at all that wait
 		} else {
 			i++
 		}
@@ -154,14 +153,15 @@ func (m *remasterer) depart(k txn.Key, count uint64, e *Entry) {
 	}
 }
 
-// half notes a part, and, with both, where the row is.
+// half notes a part, and, with both, where the row is. A row's moves become known in their order: a home begins the next one for a transaction
+// whose coordinator had read both parts of the last, so that in its log, too, that one's part is ahead.
 func (m *remasterer) half(k txn.Key, id txn.ID, h half) {
 	if !h.arrived || !h.departed {
 		m.halves[id] = h
 		return
 	}
 	delete(m.halves, id)
-	if !h.void && h.count > m.known[k].count {
+	if !h.void {
 		m.n.Env.Probe(movedKnown)
 		m.known[k] = h.residence
 	}
