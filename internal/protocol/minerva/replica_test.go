@@ -1,12 +1,14 @@
 package minerva
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/optimistic"
 	"github.com/geobench/geobench/internal/sim/simtest"
 	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
@@ -223,5 +225,77 @@ func TestContention(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A cut takes nothing back, and nothing twice: a coordinator may not know the proofs that its predecessor knew.
+func TestCutsGrow(t *testing.T) {
+	other, sent := alone(t, 1, nil)
+	epoch(other, sent, 1, "a2+5")
+	r, w := alone(t, 0, nil)
+	r.Submit(simtest.Txn(txn.MakeID(1, 1), "a1+1"))
+	r.Receive(1, sent.batches[0])
+	for _, h := range []Heads{{0, 1, 0}, {1, 0, 0}, {1, 0, 0}, {0, 1, 0}, {1, 1, 0}} {
+		r.epochs.agreed(h)
+	}
+	if want := (Heads{1, 1, 0}); !slices.Equal(r.epochs.head, want) || r.epochs.committed != 2 {
+		t.Errorf("%d epochs up to %v, want 2 up to %v", r.epochs.committed, r.epochs.head, want)
+	}
+	for row, want := range map[uint64]int64{1: 11, 2: 15} {
+		if rec, _ := r.store.Get(simtest.Key(row)); simtest.Value(rec) != want {
+			t.Errorf("row %d is %d, want %d", row, simtest.Value(rec), want)
+		}
+	}
+	if len(w.answers) != 1 {
+		t.Errorf("%d answers to one transaction", len(w.answers))
+	}
+}
+
+// What a coordinator has proposed in an earlier term, and nobody has agreed to, it proposes again.
+func TestLostProposalsAreMadeAgain(t *testing.T) {
+	r, _ := alone(t, 0, nil)
+	r.logs.all[1].proven = 2
+	r.epochs.agreed(Heads{0, 1, 0})
+	c := &r.coordinator
+	c.lead(0, 1)
+	copy(c.proposed, Heads{0, 2, 0})
+	if c.moved() {
+		t.Error("what was proposed in this term is proposed again")
+	}
+	c.lead(0, 3)
+	if !c.moved() {
+		t.Error("what an earlier term has proposed, and nobody has agreed to, is not proposed again")
+	}
+}
+
+// Chains of two replicas are neighbors of each other if one of them writes what the other uses, whether it has read that before or not.
+func TestNeighborsAreMutual(t *testing.T) {
+	k := simtest.Key(1)
+	reads := &Record{Reads: optimistic.Reads{Points: []optimistic.Point{{Key: k}}}}
+	writes := &Record{Writes: []txn.WriteEntry{{Key: k}}}
+	for name, tc := range map[string]struct {
+		chains [2][]*Record
+		want   string
+	}{
+		"both read":                       {[2][]*Record{{reads}, {reads}}, "[]"},
+		"one writes":                      {[2][]*Record{{writes}, {reads}}, "[[1] [0]]"},
+		"both write":                      {[2][]*Record{{writes}, {writes}}, "[[1] [0]]"},
+		"one reads first, and writes":     {[2][]*Record{{reads, writes}, {reads}}, "[[1] [0]]"},
+		"one writes first, and reads":     {[2][]*Record{{writes, reads}, {reads}}, "[[1] [0]]"},
+		"the second one reads and writes": {[2][]*Record{{reads}, {reads, reads, writes}}, "[[1] [0]]"},
+	} {
+		c := &conflicts{}
+		c.init(none)
+		c.reset()
+		for origin, chain := range tc.chains {
+			c.begin(int32(origin))
+			for _, r := range chain {
+				c.add(r)
+			}
+		}
+		c.build(0)
+		if got := fmt.Sprint(c.graph.Neighbors); got != tc.want {
+			t.Errorf("%s: neighbors %s, want %s", name, got, tc.want)
+		}
 	}
 }
