@@ -416,3 +416,42 @@ func TestTimestampsRise(t *testing.T) {
 		t.Errorf("the watermark is %v once all is stable", promise)
 	}
 }
+
+// A server that joins anew issues what has waited above all that may be visible by then, whatever its clock says.
+func TestJoinsAboveWhatIsVisible(t *testing.T) {
+	w := &world{now: time.Second}
+	topology, rows := simtest.ThreeRegions(1), store.NewHash()
+	r := newReplica(protocol.Config{
+		Self: 1, Topology: topology, Params: protocoltest.Params(t, Engine, nil), Procedures: simtest.Procedures, Store: rows, Env: w,
+	}, none)
+	r.membership.servers[1].status = closed
+	r.Submit(simtest.Txn(txn.MakeID(1, 1), "a1+5"))
+	if r.writes.last > 0 {
+		t.Fatalf("a server that is closed issues %v", r.writes.last)
+	}
+	above := makeTimestamp(9_000_000, maxNode)
+	if e := (&join{server: 1, sponsor: 0, above: above}); !e.apply(&r.membership) {
+		t.Fatal("the server does not join")
+	}
+	if r.writes.last <= above {
+		t.Errorf("a server that joins above %v issues %v", above, r.writes.last)
+	}
+	if promise := r.writes.watermark(); promise < above {
+		t.Errorf("its watermark is %v", promise)
+	}
+}
+
+// Servers are suspected while a majority is active, whoever proposes it: somebody must be left that lets them join anew.
+func TestSuspicionsLeaveAMajority(t *testing.T) {
+	r := newReplica(protocol.Config{
+		Self: 1, Topology: simtest.ThreeRegions(1), Params: protocoltest.Params(t, Engine, nil), Procedures: simtest.Procedures, Store: store.NewHash(), Env: &world{},
+	}, none)
+	if e := (&suspicion{server: 0}); !e.apply(&r.membership) || r.membership.active(0) {
+		t.Error("the first server is not suspected")
+	}
+	for range 2 {
+		if e := (&suspicion{server: 2}); e.apply(&r.membership) || !r.membership.active(2) {
+			t.Error("the second of three servers is suspected, too")
+		}
+	}
+}
