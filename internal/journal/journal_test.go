@@ -78,6 +78,36 @@ func TestRecordsOutliveTheProcess(t *testing.T) {
 	}
 }
 
+// What a crash has left behind the last whole record is cut off, however little it is: no part of a record and no header stays in the file.
+func TestTornTailIsCutOff(t *testing.T) {
+	for _, torn := range []int{1, headerBytes - 1, headerBytes, headerBytes + 1, 100} {
+		folder := t.TempDir()
+		j := open(t, folder)
+		add(t, j, "one", "two")
+		sync(t, j)
+		whole := j.Bytes()
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.OpenFile(filepath.Join(folder, "a"), os.O_WRONLY|os.O_APPEND, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = f.Write(make([]byte, torn))
+		if err := errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		again := open(t, folder)
+		info, err := os.Stat(filepath.Join(folder, "a"))
+		if err != nil || info.Size() != whole || again.Bytes() != whole {
+			t.Errorf("with %d bytes behind the last record the file has %d bytes, and Bytes says %d; want %d (%v)", torn, info.Size(), again.Bytes(), whole, err)
+		}
+		if got := contents(t, again); !slices.Equal(got, []string{"one", "two"}) {
+			t.Errorf("with %d bytes behind the last record: %q", torn, got)
+		}
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	folder := t.TempDir()
 	j := open(t, folder)
