@@ -402,7 +402,7 @@ func TestDeadlines(t *testing.T) {
 		"a network that is never right": {world: func(w *world) { w.rttOff = 50 * time.Millisecond },
 			reason: "StageDeadlineExceeded", message: "declared 100ms, measured p50 150"},
 		"workers that never get ready": {world: func(w *world) { w.workersHang = ptr.To("") },
-			reason: "WorkersNotReady", message: "0 of 2 workers are ready"},
+			reason: "WorkersNotReady", message: "0 of 2 workers are ready: worker 0 of region us-west-2 has not connected all of its clients yet after 5m"},
 		"workers that never report": {world: func(w *world) { w.workersHang = ptr.To(deploy.StateRunning) },
 			reason: "StageDeadlineExceeded", message: "0 of 2 workers have reported"},
 		"a database that does not exist": {run: func(r *runBuilder) { r.database("other") },

@@ -30,7 +30,6 @@ import (
 	"github.com/geobench/geobench/internal/metrics"
 	"github.com/geobench/geobench/internal/result"
 	"github.com/geobench/geobench/internal/target"
-	"github.com/geobench/geobench/internal/txn"
 	"github.com/geobench/geobench/internal/workload/catalog"
 )
 
@@ -135,9 +134,10 @@ func work(ctx context.Context, w *deploy.Worker, index int, place *meeting.Place
 		return err
 	}
 	defer t.Close() //nolint:errcheck // connections of a process that ends
-	if err := reach(waiting, t); err != nil {
+	if err := player.Connect(waiting, t); err != nil {
 		return err
 	}
+	defer player.Close() //nolint:errcheck // connections of a process that ends
 	if err := place.Ready(waiting, os.Getenv("POD_NAME")); err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func work(ctx context.Context, w *deploy.Worker, index int, place *meeting.Place
 		defer close(told)
 		tellProgress(telling, place, player)
 	}()
-	report, err := player.Run(ctx, t, start)
+	report, err := player.Run(ctx, start)
 	stop()
 	<-told
 	if err != nil {
@@ -203,15 +203,6 @@ func clientOf(ctx context.Context, w *deploy.Worker, index int) (target.Target, 
 		return target.NewNative(&w.Database, region, load.Coordinators(l)), 0, nil
 	}
 	return external.Join(ctx, &w.Database, deploy.SecretFolder, w.Application(), region, index, w.Workers)
-}
-
-// reach connects to all nodes of the region once, so that a worker that says it is ready can start.
-func reach(ctx context.Context, t target.Target) error {
-	session, err := t.Open(ctx, func([]txn.Outcome) {})
-	if err != nil {
-		return err
-	}
-	return session.Close()
 }
 
 // loadOf reads the run's spec.load.

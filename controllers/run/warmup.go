@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,7 +18,7 @@ import (
 	"github.com/geobench/geobench/internal/result"
 )
 
-// warmup makes the workers, waits until all are ready, agrees on a start, tells them, and waits for measuring to begin.
+// warmup makes the workers, waits until all have connected their clients, agrees on a start, tells them, and waits for measuring to begin.
 //
 //	Jobs made -> WorkersCreated written -> all ready -> nodes' processes noted -> start time written to the status
 //	-> start time written to each worker's ConfigMap, once -> measuring begins
@@ -63,6 +64,9 @@ func (s *scope) warmup(ctx context.Context) error {
 
 func (s *scope) awaitWorkers(ctx context.Context, ready int) error {
 	message := fmt.Sprintf("%d of %d workers are ready", ready, len(s.workers))
+	if i := slices.IndexFunc(s.workers, func(w workerState) bool { return w.state() != deploy.StateReady }); i >= 0 {
+		message += fmt.Sprintf(": %s has not connected all of its clients yet", s.workers[i].place())
+	}
 	if problem, err := s.stuckWorker(ctx); err != nil {
 		return err
 	} else if problem != "" {

@@ -54,7 +54,7 @@ const (
 	KeyMessage = "message"
 	// KeyPod is written by the worker with StateReady: its pod's name and process id, so that a replaced worker shows.
 	KeyPod = "pod"
-	// KeyStartAt is written by the operator once all workers are ready: the instant, in RFC 3339 with nanoseconds, at
+	// KeyStartAt is written by the operator once all workers are ready, and so all clients of the run connected: the instant, in RFC 3339 with nanoseconds, at
 	// which the first warm-up starts.
 	KeyStartAt = "startAt"
 	// KeyProgress is written by the worker every few seconds while it runs: a Progress as JSON.
@@ -69,7 +69,7 @@ const (
 
 // The states of a worker.
 const (
-	// StateReady: connected to the database and waiting for KeyStartAt.
+	// StateReady: all of its clients are connected to the database and wait for KeyStartAt.
 	StateReady = "ready"
 	// StateRunning: has seen KeyStartAt.
 	StateRunning = "running"

@@ -103,8 +103,7 @@ func stewardAndWorkers(t *testing.T, d *deploy.Database, folder string) {
 	l := v1alpha1.Load{ClientsPerRegion: 6, WorkersPerRegion: workers, Arrival: v1alpha1.ArrivalClosed, Repetitions: 1,
 		Duration: v1alpha1.DurationOf(300 * time.Millisecond), RequestTimeout: v1alpha1.DurationOf(5 * time.Second)}
 	reports := make([]*result.Report, 2*workers)
-	var group errgroup.Group
-	start := time.Now().Add(time.Second)
+	players := make([]*loads.Worker, len(reports))
 	connections := 0
 	for i := range reports {
 		region, index := geo.Region(i/workers), i%workers
@@ -120,8 +119,16 @@ func stewardAndWorkers(t *testing.T, d *deploy.Database, folder string) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if err := player.Connect(t.Context(), to); err != nil {
+			t.Fatal(err)
+		}
+		players[i] = player
+	}
+	var group errgroup.Group
+	start := time.Now().Add(time.Second)
+	for i, player := range players {
 		group.Go(func() (err error) {
-			reports[i], err = player.Run(t.Context(), to, start)
+			reports[i], err = player.Run(t.Context(), start)
 			return err
 		})
 	}

@@ -70,7 +70,7 @@ func BenchmarkWorker(b *testing.B) {
 					b.Fatal(err)
 				}
 				before := CPUTime()
-				r, err := w.Run(context.Background(), target.NewNoop(lookupResult), time.Now())
+				r, err := runOn(context.Background(), w, target.NewNoop(lookupResult), time.Now())
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -39,7 +39,7 @@ func MeasureDriver(ctx context.Context, s Schedule, epoch time.Time) *result.Dri
 			break
 		}
 		before, begun := usageNow(), time.Now()
-		late, complete := lateness(to, now, until)
+		late, complete := lateness(from, to, now, until)
 		addWindow(d, before, usageNow(), time.Since(begun), late)
 		if !complete {
 			break

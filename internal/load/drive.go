@@ -11,32 +11,10 @@ import (
 	"github.com/geobench/geobench/internal/txn"
 )
 
-// Drive runs a machine in real time against a target until its schedule is over and every transaction has its outcome.
-// The schedule counts from epoch. It is one event loop on the caller's goroutine: take the outcomes that have come, fire
-// the timers that are due, hand what was submitted to the session, wait. An error ends it early; the machine's report
-// then holds what was measured so far, and when the context ended, the open window too.
-func Drive(ctx context.Context, m *Machine, t target.Target, epoch time.Time) error {
-	d := &driver{started: time.Now(), signal: make(chan struct{}, 1)}
-	// From here on the monotonic clock alone counts: a step of the wall clock must not move the windows.
-	d.offset = d.started.Sub(epoch)
-	session, err := t.Open(ctx, d.put)
-	if err != nil {
-		return err
-	}
-	d.session = session
-	m.connected(d.clock())
-	err = d.run(ctx, m)
-	if ctx.Err() != nil {
-		m.Stop()
-	}
-	if e := session.Close(); err == nil {
-		err = e
-	}
-	return err
-}
-
-// driver is the world of one machine: its protocol.ClientEnv.
+// driver runs a machine in real time against a target: it is the machine's world, its protocol.ClientEnv. It is one event loop on
+// its caller's goroutine: take the outcomes that have come, fire the timers that are due, hand what was submitted to the session, wait.
 type driver struct {
+	machine *Machine
 	session target.Session
 	started time.Time
 	offset  time.Duration
@@ -46,6 +24,31 @@ type driver struct {
 	mu     sync.Mutex
 	inbox  []txn.Outcome
 	signal chan struct{} // holds a token when the inbox may have something
+}
+
+// connect opens the session of a machine's clients, who wait for their start then. The caller plays or closes it.
+func connect(ctx context.Context, m *Machine, t target.Target) (*driver, error) {
+	d := &driver{machine: m, signal: make(chan struct{}, 1)}
+	var err error
+	d.session, err = t.Open(ctx, d.put)
+	return d, err
+}
+
+// play runs the machine until its schedule is over and every transaction has its outcome, and ends the session. The schedule counts from
+// epoch. An error ends it early; the machine's report then holds what was measured so far, and when the context ended, the open window
+// too.
+func (d *driver) play(ctx context.Context, epoch time.Time) error {
+	// From here on the monotonic clock alone counts: a step of the wall clock must not move the windows.
+	d.started = time.Now()
+	d.offset = d.started.Sub(epoch)
+	err := d.run(ctx, d.machine)
+	if ctx.Err() != nil {
+		d.machine.Stop()
+	}
+	if e := d.session.Close(); err == nil {
+		err = e
+	}
+	return err
 }
 
 // refresh is the number of outcomes handled between two looks at the clock, which would otherwise cost as much as

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,6 +25,14 @@ func shortLoad(clients int32) v1alpha1.Load {
 	}
 }
 
+// runOn connects a worker's clients and plays its schedule.
+func runOn(ctx context.Context, w *Worker, t target.Target, epoch time.Time) (*result.Report, error) {
+	if err := w.Connect(ctx, t); err != nil {
+		return nil, err
+	}
+	return w.Run(ctx, epoch)
+}
+
 func TestWorkerRun(t *testing.T) {
 	top := twoRegions(2)
 	run := func(window time.Duration) (*Worker, *result.Report) {
@@ -33,7 +42,7 @@ func TestWorkerRun(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := w.Run(context.Background(), target.NewNoop(lookupResult), time.Now().Add(10*time.Millisecond))
+		r, err := runOn(context.Background(), w, target.NewNoop(lookupResult), time.Now().Add(10*time.Millisecond))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,8 +73,8 @@ func TestWorkerRun(t *testing.T) {
 	}
 }
 
-// Clients that are connected only once the first window is open are missing from it.
-func TestClientsThatAreConnectedLate(t *testing.T) {
+// Clients that take part only once a window is open are missing from it.
+func TestClientsThatBeginLate(t *testing.T) {
 	top := twoRegions(1)
 	for name, tc := range map[string]struct {
 		ago  time.Duration // that the schedule began
@@ -73,8 +82,8 @@ func TestClientsThatAreConnectedLate(t *testing.T) {
 	}{
 		"in time":         {ago: -time.Hour},
 		"in the warm-up":  {ago: 0},
-		"in the window":   {ago: 2 * time.Minute, want: "clients in a were connected only 1m"},
-		"after the whole": {ago: time.Hour, want: "clients in a were connected only 59m"},
+		"in the window":   {ago: 2 * time.Minute, want: "clients in a took part in window 1 only from 1m"},
+		"after the whole": {ago: time.Hour, want: "clients in a took part in window 1 only from 59m"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			load := shortLoad(4)
@@ -84,8 +93,12 @@ func TestClientsThatAreConnectedLate(t *testing.T) {
 				t.Fatal(err)
 			}
 			ctx, cancel := context.WithCancel(t.Context())
-			cancel() // it is connected, and that is all
-			if err := Drive(ctx, machines[0], target.NewNoop(lookupResult), time.Now().Add(-tc.ago)); err != nil && !errors.Is(err, context.Canceled) {
+			cancel() // it begins, and that is all
+			d, err := connect(ctx, machines[0], target.NewNoop(lookupResult))
+			if err == nil {
+				err = d.play(ctx, time.Now().Add(-tc.ago))
+			}
+			if err != nil && !errors.Is(err, context.Canceled) {
 				t.Error(err)
 			}
 			said := ""
@@ -111,7 +124,7 @@ func TestWorkerStops(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
 	defer cancel()
-	r, err := w.Run(ctx, target.NewNoop(nil), time.Now())
+	r, err := runOn(ctx, w, target.NewNoop(nil), time.Now())
 	if !errors.Is(err, context.DeadlineExceeded) || r == nil || len(r.Incidents) != 1 {
 		t.Errorf("error %v, report %+v", err, r)
 	}
@@ -142,7 +155,7 @@ func TestWorkerEndsWithATimeout(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	r, err := w.Run(ctx, silentTarget{}, time.Now())
+	r, err := runOn(ctx, w, silentTarget{}, time.Now())
 	if err != nil || r.Total.Failed == 0 {
 		t.Errorf("error %v, total %+v", err, r.Total)
 	}
@@ -162,8 +175,71 @@ func TestWorkerCannotConnect(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Run(context.Background(), closedTarget{}, time.Now()); !errors.Is(err, errDown) {
+	if err := w.Connect(context.Background(), closedTarget{}); !errors.Is(err, errDown) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// counted is a target of which only so many sessions can be opened.
+type counted struct {
+	target.Target
+	left, opened, closed *atomic.Int32
+}
+
+func (c counted) Open(ctx context.Context, sink target.Sink) (target.Session, error) {
+	if c.left.Add(-1) < 0 {
+		return nil, errDown
+	}
+	c.opened.Add(1)
+	s, err := c.Target.Open(ctx, sink)
+	return countedSession{s, c.closed}, err
+}
+
+type countedSession struct {
+	target.Session
+	closed *atomic.Int32
+}
+
+func (c countedSession) Close() error {
+	c.closed.Add(1)
+	return c.Session.Close()
+}
+
+// Whatever becomes of a worker, it leaves no session open, and ends each once.
+func TestWorkerClosesItsSessions(t *testing.T) {
+	for name, c := range map[string]struct {
+		left int32
+		then func(*Worker) error
+	}{
+		"all connect and play": {2, func(w *Worker) error {
+			_, err := w.Run(t.Context(), time.Now())
+			return err
+		}},
+		"all connect and do not play": {2, func(*Worker) error { return nil }},
+		"one cannot connect":          {1, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, err := NewWorker(WorkerConfig{Workload: plain{}, Topology: twoRegions(1), Load: shortLoad(4), Shards: 2})
+			if err != nil {
+				t.Fatal(err)
+			}
+			to := counted{target.NewNoop(nil), new(atomic.Int32), new(atomic.Int32), new(atomic.Int32)}
+			to.left.Store(c.left)
+			switch err := w.Connect(t.Context(), to); {
+			case c.then == nil && !errors.Is(err, errDown), c.then != nil && err != nil:
+				t.Error(err)
+			case c.then != nil:
+				if err := c.then(w); err != nil {
+					t.Error(err)
+				}
+			}
+			if err := w.Close(); err != nil {
+				t.Error(err)
+			}
+			if to.opened.Load() != c.left || to.closed.Load() != c.left {
+				t.Errorf("%d were opened and %d ended, want %d", to.opened.Load(), to.closed.Load(), c.left)
+			}
+		})
 	}
 }
 
@@ -268,10 +344,11 @@ func TestThrottled(t *testing.T) {
 
 // A process that gets no CPU for a while is late for all that is due meanwhile, however few of its own wake-ups that are.
 func TestLateness(t *testing.T) {
-	const ms = time.Millisecond
+	const ms, minute = time.Millisecond, time.Minute
 	for name, c := range map[string]struct {
 		// late is how late the sleeper wakes up when it should at a time.
 		late     func(due time.Duration) time.Duration
+		begins   time.Duration // how late it looks at the window first
 		gone     time.Duration // when its context ends; 0: never
 		want     result.Lateness
 		complete bool
@@ -280,17 +357,18 @@ func TestLateness(t *testing.T) {
 		"always":  {late: func(time.Duration) time.Duration { return 200 * time.Microsecond }, want: result.Lateness{P50: 200, P99: 200, Max: 200}, complete: true},
 		// Once, for a tenth of a second of the second: what was due then was late by 50 ms on average.
 		"once": {late: func(due time.Duration) time.Duration {
-			if due == 500*ms {
+			if due == minute+500*ms {
 				return 100 * ms
 			}
 			return 0
 		}, want: result.Lateness{P50: 0, P99: 90_000, Max: 100_000}, complete: true},
-		"until it is cancelled": {late: func(time.Duration) time.Duration { return 3 * ms }, gone: 300 * ms, want: result.Lateness{P50: 3000, P99: 3000, Max: 3000}},
+		"when the window begins": {late: func(time.Duration) time.Duration { return 0 }, begins: 105 * ms, want: result.Lateness{P50: 0, P99: 90_000, Max: 100_000}, complete: true},
+		"until it is cancelled":  {late: func(time.Duration) time.Duration { return 3 * ms }, gone: minute + 300*ms, want: result.Lateness{P50: 3000, P99: 3000, Max: 3000}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			at := time.Duration(0)
-			got, complete := lateness(time.Second, func() time.Duration { return at }, func(until time.Duration) bool {
-				at = until + c.late(until)
+			at := minute + c.begins
+			got, complete := lateness(minute, minute+time.Second, func() time.Duration { return at }, func(until time.Duration) bool {
+				at = max(at, until) + c.late(until)
 				return c.gone == 0 || at < c.gone
 			})
 			near := func(got, want int64) bool { return got >= want*99/100 && got <= want*101/100 }

@@ -14,18 +14,18 @@ const beat = 5 * time.Millisecond
 // ignoreLateness is set by tests alone.
 var ignoreLateness bool
 
-// IgnoreLateness has runs in this process not tell how late it was, nor that clients were connected late: for tests, whose machine may be as busy as it likes.
+// IgnoreLateness has runs in this process not tell how late it was, nor that its clients began late: for tests, whose machine may be as busy as it likes.
 // Call it before any run.
 func IgnoreLateness() { ignoreLateness = true }
 
-// lateness measures until the deadline how late this process is for what is due: what wakes up every beat waits for the CPU as
+// lateness measures in a window how late this process is for what is due: what wakes up every beat waits for the CPU as
 // all that sends transactions and takes answers does, be it that the machine has none left, a quota, or this process has other things to
 // do (Tene's jHiccup). now is the time, and sleep waits until one, or returns false early; complete is whether it never did.
-func lateness(deadline time.Duration, now func() time.Duration, sleep func(until time.Duration) bool) (late result.Lateness, complete bool) {
+func lateness(from, to time.Duration, now func() time.Duration, sleep func(until time.Duration) bool) (late result.Lateness, complete bool) {
 	h := hdrhistogram.New(1, time.Hour.Microseconds(), 3)
 	complete = true
-	for at := now(); complete && at < deadline; {
-		due := min(at+beat, deadline)
+	for at := from; complete && at < to; {
+		due := min(at+beat, to)
 		if complete = sleep(due); complete {
 			at = now()
 			// A wake-up that comes late stands for those that would have come meanwhile.

@@ -346,16 +346,15 @@ func (m *Machine) clientOf(id txn.ID) int32 {
 // Schedule returns the machine's plan.
 func (m *Machine) Schedule() Schedule { return m.cfg.Schedule }
 
-// startTolerance is the part of the first window in which clients may be missing that are not connected yet.
+// startTolerance is the part of a window that clients may miss of its beginning.
 const startTolerance = 0.01
 
-// connected is told when the clients can begin to ask. Those that can only once the first window is open are missing from it.
-func (m *Machine) connected(at time.Duration) {
-	from, to := m.cfg.Schedule.Window(1)
-	if late := at - from; !ignoreLateness && float64(late) > startTolerance*float64(to-from) {
+// opened is told when the clients take part in a window. What they have missed of its beginning is in no figure.
+func (m *Machine) opened(at time.Duration) {
+	if late := at - m.from; !ignoreLateness && float64(late) > startTolerance*float64(m.to-m.from) {
 		m.report.Incidents = append(m.report.Incidents, result.Incident{Reason: result.Reason{Reason: result.ReasonStartMissed,
-			Message: fmt.Sprintf("clients in %s were connected only %v after the first window had begun: give them a longer warmup, or the database fewer connections to open at once",
-				m.cfg.RegionName, late.Round(time.Millisecond))}})
+			Message: fmt.Sprintf("clients in %s took part in window %d only from %v after its beginning: their process was stopped, or waited for the CPU",
+				m.cfg.RegionName, m.repetition, late.Round(time.Millisecond))}})
 	}
 }
 
@@ -417,6 +416,7 @@ func (m *Machine) nextStage(now time.Duration) {
 			m.due = m.nextArrival()
 		}
 	case Warmup:
+		m.opened(now)
 		// What arrived before the window still belongs to the warm-up, even if the timer is late.
 		m.arrive(min(now, m.from-1))
 		m.stage, m.change = Measure, m.to

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/geo"
@@ -121,10 +124,11 @@ func part(total, i, n int) int {
 	return p
 }
 
-// Worker plays a region's clients in real time, with one event loop per shard.
+// Worker plays a region's clients in real time, with one event loop per shard: Connect, then Run, or Close if they do not play after all.
 type Worker struct {
 	cfg      WorkerConfig
 	machines []*Machine
+	drivers  []*driver // by machine, from Connect on
 }
 
 // NewWorker makes a worker. Errors name the manifest's field.
@@ -133,7 +137,7 @@ func NewWorker(c WorkerConfig) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Worker{c, machines}, nil
+	return &Worker{cfg: c, machines: machines}, nil
 }
 
 // Progress sums up all shards; it may be called from any goroutine.
@@ -158,18 +162,52 @@ func Total(machines []*Machine) Progress {
 	return t
 }
 
-// Run plays the whole schedule, whose clock starts at epoch, and returns the worker's report. When a shard fails, the
-// others stop; the report then holds what was measured so far and names the incident. When the caller cancels, the
-// report holds what was measured until then.
-func (w *Worker) Run(caller context.Context, t target.Target, epoch time.Time) (*result.Report, error) {
+// Connect opens all connections of the worker's clients to their target. It takes as long as the database likes, so the start of a run is
+// chosen after it. When it fails, none is left open.
+func (w *Worker) Connect(ctx context.Context, t target.Target) error {
+	drivers := make([]*driver, len(w.machines))
+	var opening errgroup.Group // whose context would end with it
+	for i, m := range w.machines {
+		opening.Go(func() error {
+			d, err := connect(ctx, m, t)
+			if err == nil {
+				drivers[i] = d
+			}
+			return err
+		})
+	}
+	err := opening.Wait()
+	w.drivers = slices.DeleteFunc(drivers, func(d *driver) bool { return d == nil })
+	if err != nil {
+		_ = w.Close() // of those that are open
+	}
+	return err
+}
+
+// Close ends the connections of clients that do not play after all.
+func (w *Worker) Close() error {
+	var err error
+	for _, d := range w.drivers {
+		err = errors.Join(err, d.session.Close())
+	}
+	w.drivers = nil
+	return err
+}
+
+// Run plays the whole schedule, whose clock starts at epoch, with the clients that Connect has connected, and returns the worker's report.
+// When a shard fails, the others stop; the report then holds what was measured so far and names the incident. When the caller cancels,
+// the report holds what was measured until then. All connections are closed when it returns.
+func (w *Worker) Run(caller context.Context, epoch time.Time) (*result.Report, error) {
 	ctx, cancel := context.WithCancelCause(caller)
 	defer cancel(nil)
 	meter := make(chan *result.Driver, 1)
 	go func() { meter <- MeasureDriver(ctx, w.machines[0].Schedule(), epoch) }()
 	var shards sync.WaitGroup
-	for _, m := range w.machines {
+	drivers := w.drivers
+	w.drivers = nil
+	for _, d := range drivers {
 		shards.Go(func() {
-			if err := Drive(ctx, m, t, epoch); err != nil {
+			if err := d.play(ctx, epoch); err != nil {
 				cancel(err)
 			}
 		})

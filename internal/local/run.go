@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -142,7 +143,11 @@ func (m *measurement) run(ctx context.Context) (*result.Document, error) {
 		return nil, err
 	}
 	rec := newRecording(f.Plan, catalog.Procedures())
-	start, err := m.playAll(ctx, rec)
+	players, err := m.connect(ctx, rec)
+	if err != nil {
+		return nil, err
+	}
+	start, err := m.playAll(ctx, players)
 	if ctx.Err() != nil {
 		return m.cancelled(ctx, start)
 	}
@@ -230,31 +235,70 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// playAll plays the clients of all regions, and says when they began.
-func (m *measurement) playAll(ctx context.Context, rec *recording) (start time.Time, err error) {
-	f, live := &m.facts, m.live
-	p := f.Plan
+// players are the load generators of all regions, by region, and what they talk to.
+type players struct {
+	workers []*load.Worker
+	targets []target.Target
+	stop    context.CancelFunc // of what their connections were opened with
+}
+
+func (p *players) close() {
+	p.stop()
+	for _, w := range p.workers {
+		_ = w.Close() // they do not play any more
+	}
+	for _, t := range p.targets {
+		_ = t.Close() // the sessions are closed by then
+	}
+}
+
+// connect connects the clients of all regions. The caller plays them.
+func (m *measurement) connect(ctx context.Context, rec *recording) (*players, error) {
+	p := m.facts.Plan
 	regions := len(p.Topology.Regions)
 	shards := 1 // of a target, each of which opens connections
-	if f.Target == nil {
+	if m.facts.Target == nil {
 		shards = max(1, runtime.GOMAXPROCS(0)/regions)
 	}
-	workers := make([]*load.Worker, regions)
-	targets := make([]target.Target, regions)
-	for r := range workers {
-		cfg := workerConfig(p, geo.Region(r), 0, shards, rec)
-		observer := live.observe(&cfg)
+	all := &players{}
+	opening, stop := context.WithCancelCause(ctx)
+	all.stop = func() { stop(nil) }
+	for r := range geo.Region(regions) {
+		cfg := workerConfig(p, r, 0, shards, rec)
+		observer := m.live.observe(&cfg)
 		w, err := load.NewWorker(cfg)
 		if err != nil {
-			return start, err
+			all.close()
+			return nil, err
 		}
-		live.watch(observer, w)
-		workers[r], targets[r] = w, m.db.Clients(geo.Region(r))
-		if pool, ok := targets[r].(target.Pool); ok && f.Target != nil {
-			f.Target.ConnectionsPerRegion = pool.PoolSize()
+		m.live.watch(observer, w)
+		all.workers, all.targets = append(all.workers, w), append(all.targets, m.db.Clients(r))
+		if pool, ok := all.targets[r].(target.Pool); ok && m.facts.Target != nil {
+			m.facts.Target.ConnectionsPerRegion = pool.PoolSize()
 		}
-		defer targets[r].Close() //nolint:errcheck // the sessions are closed by then
 	}
+	m.report(Progress{Stage: "connecting the clients"})
+	var connecting sync.WaitGroup
+	for r, w := range all.workers {
+		connecting.Go(func() {
+			if err := w.Connect(opening, all.targets[r]); err != nil {
+				stop(err)
+			}
+		})
+	}
+	connecting.Wait()
+	if opening.Err() != nil {
+		all.close()
+		return nil, context.Cause(opening)
+	}
+	return all, nil
+}
+
+// playAll plays the clients of all regions, and says when they began.
+func (m *measurement) playAll(ctx context.Context, players *players) (start time.Time, err error) {
+	defer players.close()
+	f, live := &m.facts, m.live
+	p, workers := f.Plan, players.workers
 	start = time.Now().Add(startAhead)
 	telling, stop := context.WithCancel(ctx)
 	told := make(chan struct{})
@@ -266,11 +310,11 @@ func (m *measurement) playAll(ctx context.Context, rec *recording) (start time.T
 	meter := make(chan *result.Driver, 1)
 	go func() { meter <- load.MeasureDriver(telling, schedule(p), start) }()
 
-	f.Reports = make([]*result.Report, regions)
+	f.Reports = make([]*result.Report, len(workers))
 	g, playing := errgroup.WithContext(ctx)
 	for r, w := range workers {
 		g.Go(func() (err error) {
-			f.Reports[r], err = w.Run(playing, targets[r], start)
+			f.Reports[r], err = w.Run(playing, start)
 			return err
 		})
 	}
@@ -286,7 +330,7 @@ func (m *measurement) playAll(ctx context.Context, rec *recording) (start time.T
 	if f.Target != nil {
 		f.DriverName = "this process, which runs the load generators,"
 	}
-	for r, t := range targets {
+	for r, t := range players.targets {
 		if report := f.Reports[r]; report != nil {
 			report.Incidents = append(report.Incidents, t.Incidents()...)
 		}

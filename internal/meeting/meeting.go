@@ -33,7 +33,7 @@ type Place struct {
 // ErrUsed says that another worker process has been here before: this one replaces it and must not start over.
 var ErrUsed = errors.New("another worker process has been ready here before: a worker that was replaced can't take part")
 
-// Ready says that the worker pod is ready to start. It fails with ErrUsed when another one has said so before.
+// Ready says that the worker pod is ready to start: its clients are connected. It fails with ErrUsed when another one has said so before.
 func (p *Place) Ready(ctx context.Context, pod string) error {
 	cm, err := p.get(ctx)
 	if err != nil {
