@@ -2,25 +2,31 @@ package controllers
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/chaoswatch"
 	"github.com/geobench/geobench/controllers/database"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/results"
 	"github.com/geobench/geobench/controllers/run"
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/emulation/chaosmesh"
 	"github.com/geobench/geobench/internal/fault"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/pack"
@@ -620,6 +626,93 @@ func TestSidecarsOfPodsThatAreShutDown(t *testing.T) {
 				invalid(t, run, "UndeclaredDisturbance", tt.says)
 			} else if run.Status.Verdict != v1alpha1.VerdictPassed {
 				t.Errorf("the run ended %s %s: %s", run.Status.Verdict, run.Status.Reason, run.Status.Message)
+			}
+		})
+	}
+}
+
+// Chaos Mesh does to the pods of a run what anybody who may make its objects asks for, from whichever namespace, and they may be gone again
+// when somebody looks.
+func TestStrangersChaos(t *testing.T) {
+	stranger := func(w *world, kind string, pods ...string) *unstructured.Unstructured {
+		var of []any
+		for _, p := range pods {
+			of = append(of, p)
+		}
+		o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"selector": map[string]any{"pods": map[string]any{w.namespace: of}}}}}
+		o.SetGroupVersionKind(chaosmesh.GroupVersion.WithKind(kind))
+		o.SetName("theirs")
+		return o
+	}
+	const fault = "[{name: full, at: 3s, duration: 3s, memoryStress: {target: {regions: [us-west-2]}, size: 16Mi}}]"
+	for name, tt := range map[string]struct {
+		object func(w *world) *unstructured.Unstructured
+		stage  v1alpha1.Stage // at which it is made and, unless it stays, deleted
+		stays  bool
+		says   []string // nothing where the run passes
+	}{
+		"a link is slowed for a moment": {stage: v1alpha1.StageMeasure, object: func(w *world) *unstructured.Unstructured {
+			return stranger(w, chaosmesh.NetworkChaos, "d-us-west-2-0")
+		}, says: []string{"NetworkChaos ", "/theirs, which is no fault of the manifest, was injected into pod ", "/d-us-west-2-0 from "}},
+		"a link is slowed from the warm-up on": {stage: v1alpha1.StageWarmup, stays: true, object: func(w *world) *unstructured.Unstructured {
+			return stranger(w, chaosmesh.NetworkChaos, "d-us-west-2-0")
+		}, says: []string{"NetworkChaos ", "/d-us-west-2-0 from "}},
+		"a worker is kept busy": {stage: v1alpha1.StageMeasure, object: func(w *world) *unstructured.Unstructured {
+			report := w.get(kube.ReportName(w.getRun("r"), "us-west-2", 0), &corev1.ConfigMap{}).(*corev1.ConfigMap)
+			return stranger(w, chaosmesh.StressChaos, report.Data[deploy.KeyPod])
+		}, says: []string{"StressChaos ", "was injected into pod "}},
+		"an object that says it is the run's": {stage: v1alpha1.StageMeasure, object: func(w *world) *unstructured.Unstructured {
+			o := stranger(w, chaosmesh.StressChaos, "d-us-west-2-0")
+			o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: v1alpha1.GroupVersion.String(), Kind: "BenchmarkRun", Name: "r", UID: w.getRun("r").UID, Controller: ptr.To(true)}})
+			return o
+		}, says: []string{"StressChaos "}},
+		"other pods":       {stage: v1alpha1.StageMeasure, object: func(w *world) *unstructured.Unstructured { return stranger(w, chaosmesh.StressChaos, "e-us-west-2-0") }},
+		"nothing but ours": {stage: v1alpha1.StageMeasure},
+		"before the run": {stage: v1alpha1.StageEmulate, object: func(w *world) *unstructured.Unstructured {
+			return stranger(w, chaosmesh.StressChaos, "d-us-west-2-0")
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.chaosMesh = true
+			ctx, stop := context.WithCancel(t.Context())
+			var following sync.WaitGroup
+			following.Go(func() { w.must(w.chaosLog.Start(ctx)) })
+			defer following.Wait()
+			defer stop()
+			run := makeRun("r").database("d").duration(20 * time.Second)
+			if tt.says == nil {
+				run.faults(fault) // of Chaos Mesh, and the run's own
+			}
+			w.create(makeDatabase("d").obj(), run.obj())
+			w.untilStage("r", tt.stage)
+			if tt.object != nil {
+				w.until("the run has a start", func() bool { return tt.stage == v1alpha1.StageEmulate || w.getRun("r").Status.WarmupStartTime != nil })
+				o := tt.object(w)
+				w.create(o)
+				w.playChaosMesh()
+				pod := w.namespace + "/" + w.chosen(o)[0]
+				seen := func(over bool) {
+					t.Helper()
+					w.must(wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+						all := w.chaosLog.Between([]string{pod}, w.clock.Now().Add(-time.Hour), w.clock.Now().Add(time.Hour), func(*chaoswatch.Effect) bool { return false })
+						return len(all) > 0 && all[0].To.IsZero() != over, nil
+					}))
+				}
+				if seen(false); !tt.stays {
+					w.clock.Step(time.Second)
+					w.must(w.client.Delete(w.ctx, o))
+					w.playChaosMesh()
+					seen(true)
+				}
+				w.clock.Step(time.Second)
+			}
+			got := w.untilOver("r")
+			if tt.says != nil {
+				invalid(t, got, "UndeclaredDisturbance", tt.says...)
+			} else if got.Status.Verdict != v1alpha1.VerdictPassed {
+				t.Errorf("the run ended %s %s: %s", got.Status.Verdict, got.Status.Reason, got.Status.Message)
 			}
 		})
 	}

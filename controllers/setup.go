@@ -6,8 +6,10 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/geobench/geobench/controllers/authority"
+	"github.com/geobench/geobench/controllers/chaoswatch"
 	"github.com/geobench/geobench/controllers/database"
 	"github.com/geobench/geobench/controllers/errand"
 	"github.com/geobench/geobench/controllers/experiment"
@@ -26,6 +28,8 @@ type Options struct {
 	Clock clock.PassiveClock
 	// Namespace is the operator's own, where it keeps its Secret.
 	Namespace string
+	// Watched is the only namespace that the operator looks at; empty for all.
+	Watched string
 	// Around is what is around databases, for their NetworkPolicies; nil when they shall have none.
 	Around *netpol.Cluster
 	// Pods, when set, takes the place of asking the pods themselves.
@@ -37,7 +41,12 @@ type Options struct {
 // SetupWithManager registers all controllers.
 func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	databases, runs, experiments := Reconcilers(mgr, o)
-	return errors.Join(mgr.Add(runs.Errands), mgr.Add(experiments.Errands), databases.SetupWithManager(mgr), runs.SetupWithManager(mgr), experiments.SetupWithManager(mgr))
+	watching, err := client.NewWithWatch(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
+	if err != nil {
+		return err
+	}
+	runs.Chaos = &chaoswatch.Log{Client: watching, Namespace: o.Watched, Clock: o.Clock, Wait: run.Wait}
+	return errors.Join(mgr.Add(runs.Chaos), mgr.Add(runs.Errands), mgr.Add(experiments.Errands), databases.SetupWithManager(mgr), runs.SetupWithManager(mgr), experiments.SetupWithManager(mgr))
 }
 
 // Reconcilers makes all controllers without registering them.

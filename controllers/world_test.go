@@ -37,6 +37,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/authority"
+	"github.com/geobench/geobench/controllers/chaoswatch"
 	"github.com/geobench/geobench/controllers/database"
 	"github.com/geobench/geobench/controllers/errand"
 	"github.com/geobench/geobench/controllers/experiment"
@@ -80,6 +81,8 @@ type world struct {
 	run            *run.Reconciler
 	experiment     *experiment.Reconciler
 	credentials    *authority.Keeper
+	// chaosLog is empty unless a test starts it.
+	chaosLog *chaoswatch.Log
 	// experimentsWait has experiments not looked at, as if the operator were busy with others.
 	experimentsWait bool
 
@@ -225,7 +228,8 @@ func (w *world) restartOperator() {
 	choice := database.NewEmulationChoice(c, c, testImage, w.clock)
 	w.credentials = &authority.Keeper{Client: c, Live: c, Namespace: w.namespace, Clock: w.clock}
 	w.database = &database.Reconciler{Client: c, Live: c, Pods: w, Choose: choice.Choose, Credentials: w.credentials, Abilities: abilities, Around: around, Image: testImage, Events: w.recorder, Clock: w.clock}
-	w.run = &run.Reconciler{Client: c, Live: c, Pods: w, Choose: choice.Choose, Credentials: w.credentials, Unfit: choice.ChaosUnfit, Abilities: abilities, Errands: errand.NewRunner(), Loads: errand.NewBudget(run.LoadsAtOnce), Memory: errand.NewBudget(1 << 20), Image: testImage, Events: w.recorder, Clock: w.clock,
+	w.chaosLog = &chaoswatch.Log{Client: w.client.(client.WithWatch), Namespace: w.namespace, Clock: w.clock, Wait: run.Wait}
+	w.run = &run.Reconciler{Client: c, Live: c, Pods: w, Chaos: w.chaosLog, Choose: choice.Choose, Credentials: w.credentials, Unfit: choice.ChaosUnfit, Abilities: abilities, Errands: errand.NewRunner(), Loads: errand.NewBudget(run.LoadsAtOnce), Memory: errand.NewBudget(1 << 20), Image: testImage, Events: w.recorder, Clock: w.clock,
 		Wait: w.wait}
 	w.experiment = &experiment.Reconciler{Client: c, Live: c, Abilities: abilities, Errands: errand.NewRunner(), Judgements: errand.NewBudget(experiment.JudgementsAtOnce), Events: w.recorder, Clock: w.clock}
 }

@@ -197,7 +197,7 @@ func (o *operatorOptions) manager(config *rest.Config, log logr.Logger, around *
 		return nil, err
 	}
 	if err := errors.Join(
-		controllers.SetupWithManager(mgr, controllers.Options{Namespace: o.ownNamespace, Image: o.nodeImage, Around: around, Clock: clock.RealClock{}}),
+		controllers.SetupWithManager(mgr, controllers.Options{Namespace: o.ownNamespace, Watched: o.namespace, Image: o.nodeImage, Around: around, Clock: clock.RealClock{}}),
 		metrics.Registry.Register(run.NewCollector(mgr.GetClient(), clock.RealClock{})),
 		mgr.Add(memoryReturner{}),
 		mgr.AddHealthzCheck("ping", healthz.Ping),

@@ -29,6 +29,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/authority"
+	"github.com/geobench/geobench/controllers/chaoswatch"
 	"github.com/geobench/geobench/controllers/database"
 	"github.com/geobench/geobench/controllers/errand"
 	"github.com/geobench/geobench/controllers/kube"
@@ -49,6 +50,8 @@ type Reconciler struct {
 	Choose database.Chooser
 	// Unfit says why Chaos Mesh cannot inject objects of a kind, empty when it can.
 	Unfit func(ctx context.Context, db *v1alpha1.GeoDatabase, kind string, qdiscs []string) (string, error)
+	// Chaos is what Chaos Mesh has done to pods, whoever has asked for it.
+	Chaos *chaoswatch.Log
 	// Credentials give pods theirs.
 	Credentials *authority.Keeper
 	// Abilities say what the checks may let through.

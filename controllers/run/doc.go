@@ -6,7 +6,8 @@
 // in queue.go, the functional tests that come before one in tests.go, what they do aside in errand.go, and what need not be read again while a run measures in remember.go.
 //
 // The faults of a run are played in faults.go, by an injector that tells nodes, sidecars, Chaos Mesh and Kubernetes
-// what to do (fault_injector.go, fault_chaos.go) and asks them what they did (fault_logs.go).
+// what to do (fault_injector.go, fault_chaos.go) and asks them what they did (fault_logs.go). What others have Chaos Mesh do to a run's pods is noticed
+// in meddle.go.
 package run
 
 // +kubebuilder:rbac:groups=geobench.dev,resources=benchmarkruns,verbs=get;list;watch;create;patch;delete

@@ -326,6 +326,13 @@ func (s *scope) checkHealth(ctx context.Context) error {
 	if s.nodes, err = database.ObserveNodes(ctx, s.Client, s.Pods, s.db, &s.current.Database); err != nil {
 		return err
 	}
+	var pods []string
+	for i := range s.nodes {
+		pods = append(pods, s.nodes[i].PodName)
+	}
+	if s.meddled(pods); s.moved() {
+		return nil
+	}
 	before, err := s.beganWith(ctx)
 	if err != nil {
 		return err
@@ -345,8 +352,15 @@ func (s *scope) checkHealth(ctx context.Context) error {
 	if !s.isTrue(v1alpha1.ConditionWorkersCreated) {
 		return nil
 	}
-	s.workers, err = s.observeWorkers(ctx)
-	return err
+	if s.workers, err = s.observeWorkers(ctx); err != nil {
+		return err
+	}
+	pods = nil
+	for i := range s.workers {
+		pods = append(pods, s.workers[i].report.Data[deploy.KeyPod])
+	}
+	s.meddled(pods)
+	return nil
 }
 
 // nodeLost ends the run when a node has lost its state, its process is not the one that the run began with, or its pod was changed since.

@@ -77,6 +77,18 @@
 - apiGroups:
   - chaos-mesh.org
   resources:
+  - blockchaos
+  - dnschaos
+  - httpchaos
+  - iochaos
+  - jvmchaos
+  - kernelchaos
+  verbs:
+  - list
+  - watch
+- apiGroups:
+  - chaos-mesh.org
+  resources:
   - networkchaos
   - podchaos
   - stresschaos
@@ -87,6 +99,7 @@
   - get
   - list
   - patch
+  - watch
 - apiGroups:
   - events.k8s.io
   resources:
