@@ -40,10 +40,6 @@ ordinal o is replica o mod R of partition o div R, R being the number of replica
 			if !ok {
 				return usageError("%s: engine: %q is not one of %v", pod.config, db.Engine, engines.Names())
 			}
-			listener, err := listenOn(pod.bind, db.Nodes[id].Address)
-			if err != nil {
-				return err
-			}
 			admin, err := listenOn(pod.bind, db.Nodes[id].Admin)
 			if err != nil {
 				return err
@@ -60,14 +56,12 @@ ordinal o is replica o mod R of partition o div R, R being the number of replica
 					return err
 				}
 			}
-			n, err := node.New(node.Config{
-				Database: db, ID: id, Listener: listener, Admin: admin, Public: public, Engine: engine, Procedures: catalog.Procedures(), Journal: journal,
-				Credentials: identity.Folder(pod.credentials), ParseWorkload: manifest.ParseWorkload, Prober: prober, Log: log,
+			group.Go(func() error {
+				return node.Serve(ctx, node.Config{
+					Database: db, ID: id, Admin: admin, Public: public, Engine: engine, Procedures: catalog.Procedures(), Journal: journal,
+					Credentials: identity.Folder(pod.credentials), ParseWorkload: manifest.ParseWorkload, Prober: prober, Log: log,
+				}, func() (net.Listener, error) { return listenOn(pod.bind, db.Nodes[id].Address) })
 			})
-			if err != nil {
-				return err
-			}
-			group.Go(func() error { return n.Run(ctx) })
 			return group.Wait()
 		},
 	}

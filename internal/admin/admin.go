@@ -4,6 +4,7 @@
 //	GET  /status   Status
 //	POST /load     LoadRequest -> LoadResponse: replaces the node's data; refused with 409 while transactions are pending, and with 400 for a
 //	               workload that the API server would refuse
+//	POST /join     Join: which incarnation of its node a process is that waits to be told
 //	POST /disturb  Agenda: what faults do to this node and when, in place of what it was told before
 //	GET  /log      Log: what was done to this node, with its true times
 //	GET  /clock    Reading
@@ -37,6 +38,8 @@ type Status struct {
 	// something that the node has copies of lacks one, because a node was lost, perhaps this one, and has not been replaced yet.
 	NodeIncarnation uint32 `json:"nodeIncarnation,omitempty"`
 	Mending         bool   `json:"mending,omitempty"`
+	// Waiting: the process has not been told which incarnation of its node it is (Join), and nobody has heard of it.
+	Waiting bool `json:"waiting,omitempty"`
 	// Ready: every peer was reached and none has lost its state. Reason says in words why not.
 	Ready  bool   `json:"ready"`
 	Reason string `json:"reason,omitempty"`
@@ -95,6 +98,18 @@ type MeshRTT struct {
 	// Below is of packets that a mesh does not carry (UDP), Through of a TCP connection that it does.
 	Below   string `json:"below"`
 	Through string `json:"through"`
+}
+
+// Join tells a process which incarnation of its node it is. Where new incarnations can take the places of lost nodes, a process cannot know
+// by itself whether another one was there before it.
+type Join struct {
+	// Process that is told: another one refuses.
+	Process string `json:"process"`
+	// NodeIncarnation is that of Status: one more than that of the process before, 0 for the first.
+	NodeIncarnation uint32 `json:"nodeIncarnation,omitempty"`
+	// Loaded is what the nodes were loaded with last, for a process that is not the first: it gets its rows from its peers, but for those that
+	// are on every node and that nobody writes. Nil for nothing yet.
+	Loaded *LoadRequest `json:"loaded,omitempty"`
 }
 
 // LoadRequest tells a node to replace its data with its part of a workload's data set.

@@ -32,6 +32,12 @@ type Disturbable interface {
 	Log() *Log
 }
 
+// Joiner is a Node whose process waits until it is told which incarnation of its node it is; others answer POST /join with 404.
+type Joiner interface {
+	// Join fails with a *BadRequest for another process, and for one that is another incarnation already. Saying the same twice is safe.
+	Join(ctx context.Context, j *Join) error
+}
+
 // ErrBusy says that the node's data is being used, or is not there yet: ask again later.
 var ErrBusy = errors.New("the node's data can't be used now")
 
@@ -52,26 +58,23 @@ func NewHandler(n Node) http.Handler {
 		answer(w, s, err)
 	})
 	mux.HandleFunc("POST /load", func(w http.ResponseWriter, r *http.Request) {
-		req := &LoadRequest{}
-		d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest))
-		d.DisallowUnknownFields()
-		if err := d.Decode(req); err != nil {
-			answer(w, nil, &BadRequest{fmt.Errorf("the body is no LoadRequest: %w", err)})
-			return
+		if req := (&LoadRequest{}); decode(w, r, "LoadRequest", req) {
+			resp, err := n.Load(r.Context(), req)
+			answer(w, resp, err)
 		}
-		resp, err := n.Load(r.Context(), req)
-		answer(w, resp, err)
 	})
+	if n, ok := n.(Joiner); ok {
+		mux.HandleFunc("POST /join", func(w http.ResponseWriter, r *http.Request) {
+			if j := (&Join{}); decode(w, r, "Join", j) {
+				answer(w, struct{}{}, n.Join(r.Context(), j))
+			}
+		})
+	}
 	if n, ok := n.(Disturbable); ok {
 		mux.HandleFunc("POST /disturb", func(w http.ResponseWriter, r *http.Request) {
-			a := &Agenda{}
-			dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest))
-			dec.DisallowUnknownFields()
-			if err := dec.Decode(a); err != nil {
-				answer(w, nil, &BadRequest{fmt.Errorf("the body is no Agenda: %w", err)})
-				return
+			if a := (&Agenda{}); decode(w, r, "Agenda", a) {
+				answer(w, struct{}{}, n.Disturb(r.Context(), a))
 			}
-			answer(w, struct{}{}, n.Disturb(r.Context(), a))
 		})
 		mux.HandleFunc("GET /log", func(w http.ResponseWriter, _ *http.Request) { answer(w, n.Log(), nil) })
 	}
@@ -100,6 +103,17 @@ func check(f func() error) http.HandlerFunc {
 		}
 		_, _ = w.Write([]byte("ok\n"))
 	}
+}
+
+// decode reads a request's body into v; when it cannot, it answers and returns false. what names the type.
+func decode(w http.ResponseWriter, r *http.Request, what string, v any) bool {
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest))
+	d.DisallowUnknownFields()
+	err := d.Decode(v)
+	if err != nil {
+		answer(w, nil, &BadRequest{fmt.Errorf("the body is no %s: %w", what, err)})
+	}
+	return err == nil
 }
 
 func answer(w http.ResponseWriter, v any, err error) {

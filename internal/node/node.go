@@ -68,6 +68,10 @@ type Config struct {
 	Memory func() (live, limit uint64)
 	// Log may be nil.
 	Log *slog.Logger
+
+	// process is the node's, and strangers count those who were turned away, where both were there before the node: see Lobby.
+	process   string
+	strangers *identity.Strangers
 }
 
 // Node is one node of a database. It implements admin.Node.
@@ -87,7 +91,7 @@ type Node struct {
 	broken atomic.Pointer[string]
 	// run is whose clients may connect: see admin.LoadRequest.
 	run        atomic.Pointer[string]
-	strangers  identity.Strangers
+	strangers  *identity.Strangers
 	disturbing disturbances
 	// asked is when Healthy asked the loop for a sign of life, 0 once it gave one.
 	asked    atomic.Int64
@@ -97,24 +101,11 @@ type Node struct {
 
 // New returns a node that does nothing before Run.
 func New(cfg Config) (*Node, error) {
-	if err := cfg.Database.Validate(); err != nil {
-		return nil, err
-	}
-	t := &cfg.Database.Topology
-	if int(cfg.ID) >= t.Nodes() {
-		return nil, fmt.Errorf("node %d: the database has nodes 0 to %d", cfg.ID, t.Nodes()-1)
-	}
-	if cfg.Admin != nil && cfg.Credentials == "" {
-		return nil, errors.New("an administration server without credentials would answer everybody")
-	}
-	params, errs := cfg.Engine.Resolve(cfg.Database.Parameters)
-	if len(errs) > 0 {
-		return nil, fmt.Errorf("parameters.%w", errs[0])
-	}
-	replaceable, err := cfg.replaceable(params)
+	params, replaceable, err := cfg.check()
 	if err != nil {
 		return nil, err
 	}
+	t := &cfg.Database.Topology
 	if cfg.MaxInFlight == 0 {
 		cfg.MaxInFlight = 1 << 18
 	}
@@ -128,8 +119,11 @@ func New(cfg Config) (*Node, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	cfg.Log = cfg.Log.With("node", t.NodeName(cfg.ID))
-	n := &Node{cfg: cfg, topology: t, layout: cfg.Engine.Layout(t, params), process: crand.Text()[:12], done: make(chan struct{}),
-		peers: make([]*peerReceiver, t.Nodes()), strangers: identity.Strangers{Log: cfg.Log}}
+	if cfg.process == "" {
+		cfg.process, cfg.strangers = newProcess(), &identity.Strangers{Log: cfg.Log}
+	}
+	n := &Node{cfg: cfg, topology: t, layout: cfg.Engine.Layout(t, params), process: cfg.process, done: make(chan struct{}),
+		peers: make([]*peerReceiver, t.Nodes()), strangers: cfg.strangers}
 	if cfg.Journal != "" {
 		if err := n.openLog(cfg.Journal); err != nil {
 			return nil, err
@@ -196,19 +190,34 @@ func New(cfg Config) (*Node, error) {
 	return n, nil
 }
 
-// replaceable returns the nodes whose places new incarnations may take. Those with journals go on from them.
-func (c *Config) replaceable(p protocol.Params) (nodes []geo.NodeID, err error) {
+// newProcess makes up the name of a process.
+func newProcess() string { return crand.Text()[:12] }
+
+// check returns the engine's parameters, and the nodes whose places new incarnations may take. Those with journals go on from them.
+func (c *Config) check() (p protocol.Params, replaceable []geo.NodeID, err error) {
+	if err := c.Database.Validate(); err != nil {
+		return p, nil, err
+	}
+	p, errs := c.Engine.Resolve(c.Database.Parameters)
+	if len(errs) > 0 {
+		return p, nil, fmt.Errorf("parameters.%w", errs[0])
+	}
+	t := &c.Database.Topology
 	if c.Journal == "" {
-		nodes = c.Engine.Replaceable(&c.Database.Topology, p)
+		replaceable = c.Engine.Replaceable(t, p)
 	}
 	switch {
+	case int(c.ID) >= t.Nodes():
+		err = fmt.Errorf("node %d: the database has nodes 0 to %d", c.ID, t.Nodes()-1)
+	case c.Admin != nil && c.Credentials == "":
+		err = errors.New("an administration server without credentials would answer everybody")
 	case c.Incarnation > wire.MaxNodeIncarnation:
 		err = fmt.Errorf("incarnation: %d is more than %d", c.Incarnation, wire.MaxNodeIncarnation)
-	case c.Incarnation > 0 && !slices.Contains(nodes, c.ID):
+	case c.Incarnation > 0 && !slices.Contains(replaceable, c.ID):
 		err = fmt.Errorf("incarnation: %d: node %s has no later incarnations than 0: it has a journal, or engine %s does not replace it",
-			c.Incarnation, c.Database.Topology.NodeName(c.ID), c.Engine.Name)
+			c.Incarnation, t.NodeName(c.ID), c.Engine.Name)
 	}
-	return nodes, err
+	return p, replaceable, err
 }
 
 // stream is that of the node's chance.
@@ -236,7 +245,7 @@ func (n *Node) Run(ctx context.Context) error {
 		stopServers()
 		_ = servers.Wait()
 	}()
-	n.serve(serving, servers)
+	n.cfg.serve(serving, servers, n, n.public(), n.strangers)
 	defer n.loop.beside.working.Wait()
 	if n.loop.log != nil {
 		defer n.loop.log.journal.Close() //nolint:errcheck // what counts is synced
@@ -274,8 +283,8 @@ func (n *Node) discard() {
 	}
 }
 
-// serve starts the servers that there are.
-func (n *Node) serve(ctx context.Context, group *errgroup.Group) {
+// serve starts the servers that there are: what is asked of administration goes to n.
+func (c *Config) serve(ctx context.Context, group *errgroup.Group, n admin.Node, public http.Handler, strangers *identity.Strangers) {
 	start := func(what string, l net.Listener, h http.Handler) {
 		group.Go(func() error {
 			if err := admin.Serve(ctx, l, h); err != nil {
@@ -284,11 +293,11 @@ func (n *Node) serve(ctx context.Context, group *errgroup.Group) {
 			return nil
 		})
 	}
-	if l := n.cfg.Admin; l != nil {
-		start("administration", n.cfg.Credentials.Listener(l, n.strangers.Turned), admin.NewHandler(n))
+	if l := c.Admin; l != nil {
+		start("administration", c.Credentials.Listener(l, strangers.Turned), admin.NewHandler(n))
 	}
-	if l := n.cfg.Public; l != nil {
-		start("metrics", l, n.public())
+	if l := c.Public; l != nil {
+		start("metrics", l, public)
 	}
 }
 
