@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"path"
 	"slices"
@@ -242,6 +243,11 @@ func (w *world) chaosActs(o *unstructured.Unstructured) {
 			pod.Status.ContainerStatuses[0].RestartCount++
 			w.must(w.client.Status().Update(w.ctx, pod))
 			n := w.nodes[pod.Status.PodIP]
+			if !slices.Contains(pod.Spec.Containers[0].Args, "--journal") && !n.program {
+				w.ended = append(w.ended, n)
+				w.startNode(pod.Status.PodIP, fmt.Sprintf("%s-%d", pod.UID, pod.Status.ContainerStatuses[0].RestartCount), pod)
+				continue
+			}
 			now := w.clock.Since(n.zero)
 			n.follow(now)
 			n.do(now, &admin.Disturbance{}) // it goes on from its journal

@@ -303,6 +303,133 @@ func TestContainerKillWithJournal(t *testing.T) {
 	}
 }
 
+// replaceable is a database of three regions whose engine replaces lost nodes.
+func replaceable() *v1alpha1.GeoDatabase {
+	b := makeDatabase("d")
+	b.Spec.Engine.Name = "sdur"
+	b.Spec.Regions = append(b.Spec.Regions, v1alpha1.Region{Name: "eu-west-1"})
+	links := &b.Spec.Network.Profile.Links
+	for _, from := range []string{"us-west-2", "ap-northeast-1"} {
+		*links = append(*links, v1alpha1.Link{From: from, To: "eu-west-1", RTT: v1alpha1.DurationOf(100 * time.Millisecond)})
+	}
+	return b.obj()
+}
+
+// A node whose pod, or container, is killed comes back as a new incarnation where the engine replaces lost nodes: the process that comes in its
+// place is told so, once and by the run, whenever the operator dies; the fault is over when nothing lacks a copy any more, all copies are audited, and
+// the database goes on.
+func TestLostNodesAreReplaced(t *testing.T) {
+	t.Parallel()
+	for name, kill := range map[string]string{"Kubernetes": "podKill", "ChaosMesh": "containerKill"} {
+		t.Run(kill, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.chaosMesh = true
+			w.dieAfterEveryWrite()
+			run := makeRun("r").database("d").duration(20 * time.Second).faults(`
+- {name: once, at: 2s, ` + kill + `: {target: {regions: [ap-northeast-1]}}}
+- {name: again, at: 12s, tolerance: 8s, ` + kill + `: {target: {regions: [ap-northeast-1]}}}
+`).obj()
+			w.create(replaceable(), run)
+			w.until("the run is over", func() bool {
+				w.revive()
+				run := w.getRun("r")
+				return kube.Over(run) && len(run.Finalizers) == 0
+			})
+			got := w.getRun("r")
+			if got.Status.Verdict != v1alpha1.VerdictPassed {
+				t.Fatalf("after %d deaths the run ended %s %s: %s", w.deaths, got.Status.Verdict, got.Status.Reason, got.Status.Message)
+			}
+			doc := w.document("r")
+			injected(t, doc, name, name)
+			for _, f := range doc.Faults {
+				if f.Lasting || len(f.Lost) > 0 || !slices.Equal(f.Replaced, []string{"ap-northeast-1/0/0"}) || f.ToMicroseconds == nil {
+					t.Errorf("%+v", f)
+				}
+			}
+			for _, c := range doc.Checks {
+				if !c.Passed || strings.Contains(c.Message, "left out") {
+					t.Errorf("%+v", c)
+				}
+			}
+			slices.Sort(w.joins)
+			if want := []string{"ap-northeast-1/0/0 0", "ap-northeast-1/0/0 1", "ap-northeast-1/0/0 2", "eu-west-1/0/0 0", "us-west-2/0/0 0"}; !slices.Equal(w.joins, want) {
+				t.Errorf("processes were told %v, want %v", w.joins, want)
+			}
+			for range 5 {
+				w.revive()
+				w.step()
+			}
+			w.untilReady("d")
+			if d := w.getDatabase("d"); d.Status.Incarnation != got.Status.DatabaseIncarnation {
+				t.Errorf("the database was made anew: %s after %s", d.Status.Incarnation, got.Status.DatabaseIncarnation)
+			}
+		})
+	}
+}
+
+// What no fault has ended is not replaced: the run is Invalid, and the database is made anew. So it is where more is lost while a node is replaced.
+func TestUnplannedLossesAreNotReplaced(t *testing.T) {
+	t.Parallel()
+	lost := func(w *world, region string) {
+		w.must(w.client.Delete(w.ctx, w.nodePod("d", region, 0), client.GracePeriodSeconds(0)))
+	}
+	for name, tc := range map[string]struct {
+		during func(*v1alpha1.BenchmarkRun) bool
+		lose   func(*world)
+	}{
+		"a pod": {func(r *v1alpha1.BenchmarkRun) bool {
+			return r.Status.Stage == v1alpha1.StageMeasure && !faultIn(r, fault.Armed)
+		}, func(w *world) { lost(w, "us-west-2") }},
+		"a container": {func(r *v1alpha1.BenchmarkRun) bool { return r.Status.Stage == v1alpha1.StageMeasure }, func(w *world) {
+			pod := w.nodePod("d", "us-west-2", 0)
+			pod.Status.ContainerStatuses[0].RestartCount++
+			w.must(w.client.Status().Update(w.ctx, pod))
+			w.mu.Lock()
+			w.ended = append(w.ended, w.nodes[pod.Status.PodIP])
+			w.mu.Unlock()
+			w.startNode(pod.Status.PodIP, "another", pod)
+		}},
+		"another node while one is replaced": {func(r *v1alpha1.BenchmarkRun) bool { return faultIn(r, fault.WaitPropagated, fault.WaitRecovered) }, func(w *world) { lost(w, "us-west-2") }},
+		"the node that was replaced":         {func(r *v1alpha1.BenchmarkRun) bool { return faultIn(r, fault.Done) }, func(w *world) { lost(w, "ap-northeast-1") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.create(replaceable(), makeRun("r").database("d").duration(20*time.Second).faults("[{name: kill, at: 6s, podKill: {target: {regions: [ap-northeast-1]}}}]").obj())
+			w.until("it is time", func() bool { return tc.during(w.getRun("r")) })
+			tc.lose(w)
+			run := w.untilOver("r")
+			if run.Status.Verdict != v1alpha1.VerdictInvalid || run.Status.Reason != "NodeLost" && run.Status.Reason != "DatabaseReplaced" {
+				t.Errorf("the run ended %s %s: %s", run.Status.Verdict, run.Status.Reason, run.Status.Message)
+			}
+			w.until("the database is made anew", func() bool { return w.getDatabase("d").Status.Incarnation != run.Status.DatabaseIncarnation })
+			w.untilReady("d")
+		})
+	}
+}
+
+// A fault that takes more at once than the database bears is refused before anything is deployed where the manifest names its targets, and
+// hits nobody where a role does.
+func TestMoreThanTheDatabaseBears(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.everybodyLeads = true
+	w.create(replaceable(),
+		makeRun("all").database("d").faults("[{name: kill, at: 1s, podKill: {target: {}}}]").obj(),
+		makeRun("two").database("d").duration(40*time.Second).faults("[{name: kill, at: 1s, podKill: {target: {role: leader}}}]").obj())
+	if run := w.untilOver("all"); !strings.Contains(run.Status.Message, "have lost what they knew together") || !strings.Contains(run.Status.Message, "nodeShutdown") {
+		t.Errorf("the run ended %s %s: %s", run.Status.Verdict, run.Status.Reason, run.Status.Message)
+	}
+	run := w.untilOver("two")
+	if run.Status.Verdict != v1alpha1.VerdictInvalid || !strings.Contains(run.Status.Message, "have lost what they knew together") {
+		t.Errorf("the run ended %s %s: %s", run.Status.Verdict, run.Status.Reason, run.Status.Message)
+	}
+	if len(w.joins) != 3 || w.getDatabase("d").Status.Incarnation != run.Status.DatabaseIncarnation {
+		t.Errorf("processes were told %v", w.joins)
+	}
+}
+
 // faultIn tells whether the first fault of a run is in one of the states.
 func faultIn(run *v1alpha1.BenchmarkRun, states ...fault.State) bool {
 	return len(run.Status.Faults) > 0 && slices.Contains(states, fault.State(run.Status.Faults[0].State))

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	goruntime "runtime"
 	"slices"
@@ -50,6 +51,7 @@ import (
 	"github.com/geobench/geobench/internal/deploy/mesh"
 	"github.com/geobench/geobench/internal/deploy/netpol"
 	"github.com/geobench/geobench/internal/emulation"
+	"github.com/geobench/geobench/internal/engines"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/history"
 	"github.com/geobench/geobench/internal/identity"
@@ -88,7 +90,11 @@ type world struct {
 
 	mu sync.Mutex
 	// nodes by their pod's IP.
-	nodes map[string]*fakeNode
+	nodes          map[string]*fakeNode
+	everybodyLeads bool
+	// ended are processes of nodes in whose pods others are now, joins what processes were told: their nodes and incarnations.
+	ended []*fakeNode
+	joins []string
 	// again is when the controllers want to look again.
 	again  time.Duration
 	nextIP int
@@ -178,6 +184,11 @@ type fakeNode struct {
 	traced   bool
 	workload []byte
 	broken   bool
+	// waiting: it has not been told which incarnation of its node it is. Told, it gets its data from its peers and is mending until
+	// Status was asked as often.
+	waiting     bool
+	incarnation uint32
+	mending     int
 	// steward: it is no node, but has the rows of a database that is not Geobench's own.
 	steward bool
 	// program: it is the probe beside a program, which nobody can inject faults into.
@@ -621,12 +632,46 @@ func (w *world) startNode(ip, process string, pod *corev1.Pod) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, other := range w.nodes {
-		if pod.Spec.Containers[0].Name == database.NodeContainer && other.database.Incarnation == n.database.Incarnation && other.id == n.id {
-			n.broken = true // its peers refuse a process that has lost its state
-		}
+	d := &n.database
+	journal := slices.Contains(pod.Spec.Containers[0].Args, "--journal")
+	if n.waiting = !journal && slices.Contains(engines.Replaceable(d.Engine, d.Parameters, t), n.id); !n.waiting && !n.program {
+		w.appear(n)
 	}
 	w.nodes[ip] = n
+}
+
+// appear lets the peers of a node hear of it: they refuse a process that has lost its state.
+func (w *world) appear(n *fakeNode) {
+	for _, other := range append(slices.Collect(maps.Values(w.nodes)), w.ended...) {
+		if other != n && !other.waiting && !other.program && other.database.Incarnation == n.database.Incarnation && other.id == n.id && other.incarnation >= n.incarnation {
+			n.broken = true
+		}
+	}
+}
+
+// Join implements podclient.Nodes.
+func (w *world) Join(_ context.Context, addr string, j *admin.Join) error {
+	n, err := w.node(addr)
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case j.Process != n.process:
+		return fmt.Errorf("this is process %s, not %s", n.process, j.Process)
+	case !n.waiting && n.incarnation != j.NodeIncarnation:
+		return fmt.Errorf("this process is incarnation %d already, not %d", n.incarnation, j.NodeIncarnation)
+	case n.waiting:
+		n.waiting, n.incarnation = false, j.NodeIncarnation
+		if n.incarnation > 0 {
+			n.mending = 3
+			n.dataset, n.run, n.workload, n.traced = j.Loaded.Dataset, j.Loaded.Run, j.Loaded.Workload, j.Loaded.Traced
+		}
+		w.joins = append(w.joins, fmt.Sprintf("%s %d", n.database.Topology.NodeName(n.id), n.incarnation))
+		w.appear(n)
+	}
+	return nil
 }
 
 // collectGarbage deletes pods whose owner is gone, as far as tests need it.
@@ -968,12 +1013,20 @@ func (w *world) Status(_ context.Context, addr string) (*admin.Status, error) {
 		Node: t.NodeName(n.id), ID: int(n.id), Incarnation: n.database.Incarnation, Process: n.process,
 		Ready: !n.broken, Broken: n.broken, Dataset: n.dataset, Pending: w.pending,
 	}
+	if n.waiting {
+		return &admin.Status{Node: s.Node, ID: s.ID, Incarnation: s.Incarnation, Process: s.Process, Waiting: true, Reason: "it waits"}, nil
+	}
+	w.mu.Lock()
+	if s.NodeIncarnation, s.Mending = n.incarnation, n.mending > 0; s.Mending {
+		n.mending--
+	}
+	w.mu.Unlock()
 	n.follow(w.clock.Since(n.zero))
 	if s.Ahead = len(n.agenda.Steps) - n.taken; !n.now.Same(nil) {
 		now := n.now
 		s.Disturbance = &now
 	}
-	if n.id == 0 {
+	if n.id == 0 || w.everybodyLeads {
 		s.Roles = []string{"leader"}
 	}
 	if at := n.complete; !at.IsZero() {
@@ -1121,7 +1174,8 @@ func (w *world) Audit(_ context.Context, addr string) (*admin.Audit, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows, layout := store.NewHash(), n.database.Topology.Full()
+	d := &n.database
+	rows, layout := store.NewHash(), engines.Layout(d.Engine, d.Parameters, &d.Topology)
 	if n.steward {
 		layout = n.database.Topology.Whole(0)
 	}

@@ -346,6 +346,10 @@ type FaultStatus struct {
 	// Lasting faults are not taken away: the nodes are gone, with what they held in memory.
 	// +optional
 	Lasting bool `json:"lasting,omitempty"`
+	// Replaced says that the processes which the fault ends have lost what they knew, and that new incarnations take their places, which get
+	// it from the others.
+	// +optional
+	Replaced bool `json:"replaced,omitempty"`
 	// Targets are the nodes that the fault hits, as region/partition/replica; of a partition, one side.
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16384
@@ -358,7 +362,8 @@ type FaultStatus struct {
 	// +kubebuilder:validation:items:MaxLength=64
 	// +optional
 	OtherSide []string `json:"otherSide,omitempty"`
-	// Processes are those that a kill is to end, each as the pod's UID and the process.
+	// Processes are those that a kill is to end, each as the pod's UID, the process, how often its containers were started
+	// again, and which incarnation of its node it is.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16384
 	// +kubebuilder:validation:items:MaxLength=128

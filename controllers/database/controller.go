@@ -208,6 +208,7 @@ func (s *scope) reconcile(ctx context.Context) error {
 		s.observe,
 		s.initialize,
 		s.noticeLoss,
+		s.join,
 		s.describe,
 		s.sweep,
 	} {
@@ -425,8 +426,8 @@ func (s *scope) noticeLoss(ctx context.Context) error {
 func (s *scope) lostState() string {
 	seen, _ := s.processes.LoadOrStore(s.db.UID, &seenProcesses{})
 	nodes := s.nodes
-	if s.faults != nil { // what they took was lost as planned: the database is made anew after the run
-		gone := s.faults.Departed(s.Clock.Now().Sub(s.faults.Start))
+	if s.faults != nil { // what they took was lost as planned: it is replaced, or the database is made anew after the run
+		gone := append(s.faults.Departed(s.Clock.Now().Sub(s.faults.Start)), faultstatus.Down(s.faults)...)
 		nodes = slices.DeleteFunc(slices.Clone(nodes), func(n Node) bool { return slices.Contains(gone, n.ID) })
 	}
 	return seen.(*seenProcesses).compare(s.current.ID(), nodes)
@@ -436,7 +437,13 @@ func (s *scope) lostState() string {
 type seenProcesses struct {
 	mu          sync.Mutex
 	incarnation string
-	byPod       map[string]string
+	byPod       map[string]seenProcess
+}
+
+// seenProcess is the process of a node, and which incarnation of the node it was.
+type seenProcess struct {
+	name        string
+	incarnation uint32
 }
 
 // compare says which node lost its state, or nothing, and remembers what it saw.
@@ -444,7 +451,7 @@ func (p *seenProcesses) compare(incarnation string, nodes []Node) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.incarnation != incarnation {
-		p.incarnation, p.byPod = incarnation, map[string]string{}
+		p.incarnation, p.byPod = incarnation, map[string]seenProcess{}
 	}
 	for i := range nodes {
 		n := &nodes[i]
@@ -454,10 +461,11 @@ func (p *seenProcesses) compare(incarnation string, nodes []Node) string {
 		if n.Status == nil {
 			continue
 		}
-		if was := p.byPod[n.PodName]; was != "" && was != n.Status.Process {
-			return fmt.Sprintf("node %s lost its state: its process was replaced (%s by %s)", n.PodName, was, n.Status.Process)
+		is := seenProcess{n.Status.Process, n.Status.NodeIncarnation}
+		if was := p.byPod[n.PodName]; was.name != "" && was.name != is.name && was.incarnation >= is.incarnation {
+			return fmt.Sprintf("node %s lost its state: its process was replaced (%s by %s)", n.PodName, was.name, is.name)
 		}
-		p.byPod[n.PodName] = n.Status.Process
+		p.byPod[n.PodName] = is
 	}
 	return ""
 }

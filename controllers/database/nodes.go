@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/deploy/mesh"
+	"github.com/geobench/geobench/internal/engines"
 	"github.com/geobench/geobench/internal/geo"
 )
 
@@ -41,6 +43,8 @@ type Node struct {
 	// program: the pod runs a program that knows nothing of Geobench.
 	program bool
 	journal bool // it keeps one
+	// replaceable: a new incarnation can take its place.
+	replaceable bool
 	// Lost says why the node has lost its state; empty when it has not.
 	Lost string
 	// Shape is that of the pod.
@@ -62,6 +66,7 @@ func ObserveNodes(ctx context.Context, reader client.Reader, clients podclient.C
 		byName[pods.Items[i].Name] = &pods.Items[i]
 	}
 	t := &d.Topology
+	replaceable := engines.Replaceable(d.Engine, d.Parameters, t)
 	states := make([]Node, 0, d.NodeCount())
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(podclient.AtOnce)
@@ -77,6 +82,7 @@ func ObserveNodes(ctx context.Context, reader client.Reader, clients podclient.C
 			s.role = pods[t.ReplicaOf(s.ID)].Role.Name
 		}
 		s.journal = db.Spec.Durability == v1alpha1.DurabilityJournal
+		s.replaceable = !s.journal && slices.Contains(replaceable, s.ID)
 		s.inspectPod(byName[s.PodName], d.Incarnation)
 		s.program = db.Spec.RunsPrograms()
 		if s.Address == "" {
@@ -124,8 +130,9 @@ func (s *Node) inspectPod(pod *corev1.Pod, incarnation string) {
 		if t := c.LastTerminationState.Terminated; t != nil {
 			s.Ended = fmt.Sprintf("its container ended (%s, exit code %d) and was restarted", t.Reason, t.ExitCode)
 		}
-		// With a journal, a container that is started again is the same process as before, or else tells so itself.
-		if !s.journal {
+		// With a journal, a container that is started again is the same process as before, or else tells so itself. Where new
+		// incarnations can take a node's place, the process tells whether it has been told to be one.
+		if ended := c.State.Running == nil; !s.journal && (!s.replaceable || ended) {
 			s.Lost, s.Problem = s.Ended, s.Ended
 		}
 	}
@@ -153,6 +160,9 @@ func (s *Node) inspectStatus(status *admin.Status, err error, incarnation string
 		return
 	}
 	s.Status = status
+	if status.Waiting && s.Restarts > 0 {
+		s.Lost = cmp.Or(s.Lost, s.Ended)
+	}
 	if status.Broken {
 		s.Lost = cmp.Or(s.Lost, cmp.Or(status.Reason, "it says that the database lost its state"))
 	}

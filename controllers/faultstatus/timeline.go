@@ -48,7 +48,7 @@ func Timeline(run *v1alpha1.BenchmarkRun, t *geo.Topology) *fault.Timeline {
 		if f == nil {
 			continue
 		}
-		l.State, l.Problem, l.Injector, l.Lasting, l.Marks = fault.State(f.State), f.Message, string(f.Injector), f.Lasting, f.Processes
+		l.State, l.Problem, l.Injector, l.Lasting, l.Replaced, l.Marks = fault.State(f.State), f.Message, string(f.Injector), f.Lasting, f.Replaced, f.Processes
 		if d := since(f.StateStartTime); d != nil {
 			l.Since = *d
 		}
@@ -134,7 +134,7 @@ func Keep(run *v1alpha1.BenchmarkRun, tl *fault.Timeline) {
 	for _, l := range tl.Lives {
 		run.Status.Faults = append(run.Status.Faults, v1alpha1.FaultStatus{
 			Name: l.Fault.Name, State: string(l.State), StateStartTime: at(&l.Since), Message: kube.Truncate(l.Problem, 1024),
-			Injector: v1alpha1.Injector(l.Injector), Lasting: l.Lasting, Processes: l.Marks,
+			Injector: v1alpha1.Injector(l.Injector), Lasting: l.Lasting, Replaced: l.Replaced, Processes: l.Marks,
 			Targets: names(l.Targets.From), OtherSide: names(l.Targets.To),
 			InjectingTime: at(l.Injecting), InjectedTime: at(l.Injected), RecoveringTime: at(l.Recovering), RecoveredTime: at(l.Recovered),
 		})

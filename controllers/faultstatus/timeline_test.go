@@ -37,7 +37,7 @@ func TestTimelineAndStatusAgree(t *testing.T) {
 	run.Status.Faults = []v1alpha1.FaultStatus{
 		{Name: "cut", State: string(fault.Active), StateStartTime: at(5 * time.Second), Injector: v1alpha1.InjectorSidecar,
 			Targets: []string{"eu/0/0"}, OtherSide: []string{"us/0/0"}, InjectingTime: at(4999 * time.Millisecond), InjectedTime: at(5001 * time.Millisecond)},
-		{Name: "down", State: string(fault.Done), StateStartTime: at(9 * time.Second), Injector: v1alpha1.InjectorKubernetes, Lasting: true,
+		{Name: "down", State: string(fault.Done), StateStartTime: at(9 * time.Second), Injector: v1alpha1.InjectorKubernetes, Lasting: true, Replaced: true,
 			Message: "given up", Targets: []string{"us/0/0"}, Processes: []string{"uid/process/0"},
 			InjectingTime: at(7 * time.Second), InjectedTime: at(8 * time.Second), RecoveringTime: at(9 * time.Second), RecoveredTime: at(9 * time.Second)},
 		{Name: "kill", State: string(fault.Waiting), StateStartTime: at(0)},

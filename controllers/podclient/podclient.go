@@ -37,6 +37,8 @@ const AtOnce = 32
 type Nodes interface {
 	Status(ctx context.Context, addr string) (*admin.Status, error)
 	Load(ctx context.Context, addr string, req *admin.LoadRequest) (*admin.LoadResponse, error)
+	// Join tells a process that waits for it which incarnation of its node it is.
+	Join(ctx context.Context, addr string, j *admin.Join) error
 	Disturb(ctx context.Context, addr string, a *admin.Agenda) error
 	Log(ctx context.Context, addr string) (*admin.Log, error)
 	Audit(ctx context.Context, addr string) (*admin.Audit, error)
@@ -232,6 +234,12 @@ func (c *httpNodes) Load(ctx context.Context, addr string, req *admin.LoadReques
 	defer cancel()
 	out := &admin.LoadResponse{}
 	return out, c.do(ctx, http.MethodPost, addr, "/load", req, out, small)
+}
+
+func (c *httpNodes) Join(ctx context.Context, addr string, j *admin.Join) error {
+	ctx, cancel := context.WithTimeout(ctx, NodeTimeout)
+	defer cancel()
+	return c.do(ctx, http.MethodPost, addr, "/join", j, &struct{}{}, small)
 }
 
 func (c *httpNodes) Disturb(ctx context.Context, addr string, a *admin.Agenda) error {

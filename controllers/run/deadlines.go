@@ -34,6 +34,8 @@ const (
 	collectGrace = 2 * time.Minute
 	// measureGrace is added to the workers' schedule before they are held for stuck.
 	measureGrace = 30 * time.Second
+	// recoverDeadline bounds the time from the last measured second until nothing is left of faults and every node serves again.
+	recoverDeadline = 2 * time.Minute
 	// faultLease is how long after its end Chaos Mesh undoes a fault by itself.
 	faultLease = 60 * time.Second
 

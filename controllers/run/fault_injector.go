@@ -119,7 +119,11 @@ func (in *clusterInjector) Setup(ctx context.Context, l *fault.Life) error {
 		}
 		l.Marks = append(l.Marks, mark(n))
 	}
-	l.Lasting = !comesBack(in.db, l)
+	l.Replaced = in.replaces(l)
+	if err := in.bears(l); err != nil {
+		return err
+	}
+	l.Lasting = !l.Replaced && !comesBack(in.db, l)
 	if err := in.closeGates(ctx, l); err != nil || !l.Lasting {
 		return err
 	}
@@ -182,7 +186,7 @@ func mark(n *database.Node) string {
 	for _, c := range n.Pod.Status.ContainerStatuses {
 		restarts += c.RestartCount
 	}
-	return fmt.Sprintf("%s/%s/%d", n.Pod.UID, n.Status.Process, restarts)
+	return fmt.Sprintf("%s/%s/%d/%d", n.Pod.UID, n.Status.Process, restarts, n.Status.NodeIncarnation)
 }
 
 // Inject implements fault.Injector. What the operator injects itself begins when that has succeeded.
@@ -303,11 +307,16 @@ func (in *clusterInjector) Recover(ctx context.Context, l *fault.Life, _ *fault.
 }
 
 // Recovered implements fault.Injector: a node that was started again has replayed its journal, found its peers, and does
-// what it was told before.
+// what it was told before; where a new incarnation took its place, nothing lacks a copy any more.
 func (in *clusterInjector) Recovered(ctx context.Context, l *fault.Life, _ *fault.Conditions) (bool, error) {
 	if faultstatus.ByItself(l) {
 		begun, ended, err := in.observe(ctx, l)
 		return ended || !begun && l.Problem != "", err
+	}
+	if l.Replaced {
+		if err := in.replace(ctx, l); err != nil {
+			return false, err
+		}
 	}
 	if l.Fault.Kills() {
 		for _, id := range l.Targets.From {
@@ -318,6 +327,11 @@ func (in *clusterInjector) Recovered(ctx context.Context, l *fault.Life, _ *faul
 		}
 		if err := in.tell(ctx, l.Targets.From); err != nil {
 			return false, err
+		}
+	}
+	if l.Replaced {
+		if lacks := in.mending(); lacks != "" {
+			return false, errors.New(lacks)
 		}
 	}
 	ok, err := in.settled(ctx, l)

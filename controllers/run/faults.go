@@ -62,6 +62,8 @@ func (in *clusterInjector) changes(run *v1alpha1.BenchmarkRun) (out []kube.Event
 				what = l.Problem
 			case l.Lasting:
 				what = "has taken its nodes for good: they held their data in memory"
+			case l.Replaced:
+				what = "is over: new incarnations have taken the places of its nodes, and got what those had lost from the others"
 			}
 			out = append(out, eventFault(run, l, "FaultOver", "fault over", what))
 		}

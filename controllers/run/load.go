@@ -19,6 +19,15 @@ import (
 	"github.com/geobench/geobench/internal/deploy"
 )
 
+// loadRequest is what the nodes of a run are loaded with.
+func loadRequest(run *v1alpha1.BenchmarkRun) (*admin.LoadRequest, error) {
+	workload, err := json.Marshal(run.Spec.Workload)
+	if err != nil {
+		return nil, err
+	}
+	return &admin.LoadRequest{Dataset: datasetName(run, workload), Workload: workload, Seed: uint64(run.Spec.Seed), Run: kube.Attempt(run), Traced: recorded(run)}, nil
+}
+
 // datasetName names the data set of a run's attempt: a node that has it need not load it again.
 func datasetName(run *v1alpha1.BenchmarkRun, workload []byte) string {
 	return fmt.Sprintf("%s-%s", run.UID, deploy.ShortHash(run.Status.RunID, string(workload), fmt.Sprint(run.Spec.Seed)))
@@ -65,11 +74,10 @@ func (s *scope) load(ctx context.Context) error {
 				return nil
 			}
 		}
-		workload, err := json.Marshal(s.run.Spec.Workload)
+		req, err := loadRequest(s.run)
 		if err != nil {
 			return err
 		}
-		req := &admin.LoadRequest{Dataset: datasetName(s.run, workload), Workload: workload, Seed: uint64(s.run.Spec.Seed), Run: kube.Attempt(s.run), Traced: recorded(s.run)}
 		clients := s.Pods.Nodes(s.db.UID)
 		errand.Go(s.Errands, loading, s.Loads, 1, func(ctx context.Context) (*admin.LoadResponse, error) { return loadNodes(ctx, clients, nodes, req) })
 	}

@@ -53,12 +53,19 @@ type podNote struct {
 	Shape    database.Shape `json:"shape,omitempty"`
 }
 
-// process is the one that a node had; empty for a node that is not in the snapshot.
-func (s *snapshot) process(id geo.NodeID) string {
+// process is the one that a node had, and which incarnation of the node it was; empty for a node that is not in the snapshot.
+func (s *snapshot) process(id geo.NodeID) (name string, incarnation uint32) {
 	if i := slices.IndexFunc(s.Nodes, func(n admin.Status) bool { return n.ID == int(id) }); i >= 0 {
-		return s.Nodes[i].Process
+		return s.Nodes[i].Process, s.Nodes[i].NodeIncarnation
 	}
-	return ""
+	return "", 0
+}
+
+// follows tells whether a node is another process than it was, which is not a new incarnation of it: only faults that are planned are
+// followed by those.
+func (s *snapshot) follows(n *database.Node) (was string, other bool) {
+	was, incarnation := s.process(n.ID)
+	return was, was != n.Status.Process && n.Status.NodeIncarnation <= incarnation
 }
 
 // takeSnapshot records the nodes' counters under key unless that was done before. Every node must have answered in this

@@ -7,6 +7,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/faultstatus"
+	"github.com/geobench/geobench/internal/fault"
 )
 
 // stage is one from which a run goes on.
@@ -37,7 +38,12 @@ func stages() []stage {
 		{v1alpha1.StageMeasure, (*scope).measure, v1alpha1.ConditionMeasured, func(run *v1alpha1.BenchmarkRun) time.Duration {
 			return measuredTime(&run.Spec.Load) + measureGrace
 		}},
-		{v1alpha1.StageRecover, (*scope).recover, v1alpha1.ConditionMeasured, within(2 * time.Minute)},
+		{v1alpha1.StageRecover, (*scope).recover, v1alpha1.ConditionMeasured, func(run *v1alpha1.BenchmarkRun) time.Duration {
+			if slices.ContainsFunc(run.Status.Faults, func(f v1alpha1.FaultStatus) bool { return f.Replaced }) {
+				return recoverDeadline + fault.MendingPatience
+			}
+			return recoverDeadline
+		}},
 		{v1alpha1.StageCollect, (*scope).collect, v1alpha1.ConditionMeasured, func(run *v1alpha1.BenchmarkRun) time.Duration {
 			return run.Spec.Load.RequestTimeout.Duration + collectGrace
 		}},

@@ -366,16 +366,20 @@ func (s *scope) checkHealth(ctx context.Context) error {
 // nodeLost ends the run when a node has lost its state, its process is not the one that the run began with, or its pod was changed since.
 func (s *scope) nodeLost(n *database.Node, before *snapshot) {
 	var was podNote
-	noted := false
+	var process string
+	noted, other := false, false
 	if before != nil {
 		was, noted = before.Pods[n.PodName]
+		if n.Status != nil {
+			process, other = before.follows(n)
+		}
 	}
 	switch {
 	case n.Lost != "":
 		s.invalidate("NodeLost", "node %s was lost in stage %s: %s", n.PodName, s.run.Status.Stage, n.Lost)
-	case before != nil && n.Status != nil && before.process(n.ID) != n.Status.Process:
+	case other:
 		s.invalidate("NodeLost", "node %s was lost in stage %s: its process was replaced (%s by %s)%s",
-			n.PodName, s.run.Status.Stage, before.process(n.ID), n.Status.Process, kube.Suffix(n.Ended))
+			n.PodName, s.run.Status.Stage, process, n.Status.Process, kube.Suffix(n.Ended))
 	case noted && n.Restarts > was.Restarts && !slices.Contains(s.hit(), n.ID):
 		s.invalidate("NodeLost", "node %s was lost in stage %s: %s, which no fault of the manifest declares", n.PodName, s.run.Status.Stage, n.Ended)
 	case noted && n.Shape.Changed(was.Shape) != "":

@@ -56,15 +56,33 @@ func Names() []string {
 	return names
 }
 
-// Layout says which nodes of a database hold which rows. Parameters that are refused mean nothing.
-func Layout(engine string, parameters map[string]string, t *geo.Topology) geo.Layout {
+// Of returns the engine of a database with its parameters; nil where that is none of these, or the parameters are refused.
+func Of(engine string, parameters map[string]string) (*protocol.Engine, protocol.Params) {
 	e, ok := Lookup(engine)
 	if !ok {
-		return t.Full()
+		return nil, nil
 	}
 	params, errs := e.Resolve(parameters)
 	if len(errs) > 0 {
+		return nil, nil
+	}
+	return e, params
+}
+
+// Layout says which nodes of a database hold which rows. Parameters that are refused mean nothing.
+func Layout(engine string, parameters map[string]string, t *geo.Topology) geo.Layout {
+	e, params := Of(engine, parameters)
+	if e == nil {
 		return t.Full()
 	}
 	return e.Layout(t, params)
+}
+
+// Replaceable returns the nodes of a database without journals whose places new incarnations can take.
+func Replaceable(engine string, parameters map[string]string, t *geo.Topology) []geo.NodeID {
+	e, params := Of(engine, parameters)
+	if e == nil {
+		return nil
+	}
+	return e.Replaceable(t, params)
 }

@@ -297,10 +297,11 @@ func (t *Timeline) active(is func(*Life) bool) []*Life {
 // step takes the step of one fault's present state; it returns when to try again where the state stays.
 func (t *Timeline) step(ctx context.Context, l *Life, now time.Duration, in Injector) (time.Duration, error) {
 	again := now + t.Poll
-	late := now-max(l.Since, l.Fault.At) >= t.Patience
+	patience := t.patience(l)
+	late := now-max(l.Since, l.Fault.At) >= patience
 	switch l.State {
 	case Recover, WaitRecovered, Cleanup:
-		late = now-l.Since >= t.Patience
+		late = now-l.Since >= patience
 	}
 	before := func(ahead func(*Life) time.Duration) time.Duration {
 		if ahead == nil {
@@ -313,7 +314,7 @@ func (t *Timeline) step(ctx context.Context, l *Life, now time.Duration, in Inje
 			return again, nil
 		}
 		if problem == nil {
-			problem = fmt.Errorf("not done after %v", t.Patience)
+			problem = fmt.Errorf("not done after %v", patience)
 		}
 		if l.Problem == "" {
 			l.Problem = fmt.Sprintf("%s: %v", l.State, problem)
@@ -390,6 +391,17 @@ func (t *Timeline) step(ctx context.Context, l *Life, now time.Duration, in Inje
 		return again, l.To(Done, now)
 	}
 	return Forever, nil
+}
+
+// MendingPatience is how long new incarnations may take to get their data from the others, of which there may be much.
+const MendingPatience = 10 * time.Minute
+
+// patience is how long the present step of a fault may take.
+func (t *Timeline) patience(l *Life) time.Duration {
+	if l.Replaced && (l.State == Armed || l.State == WaitRecovered) {
+		return MendingPatience
+	}
+	return t.Patience
 }
 
 // note keeps what went wrong with a step that took too long.

@@ -171,7 +171,7 @@ func TestLossesComeOneByOne(t *testing.T) {
 	}{
 		"each is over at once": {0, "a setup, " + one("a") + "a recovered, a cleanup, b setup, " + one("b") + "b recovered, b cleanup, c setup, " + one("c") + "c recovered, c cleanup", ""},
 		"the first takes long": {2, "a setup, " + one("a") + "a recovered, b setup, c setup, a recovered, a cleanup, " + one("b") + "b recovered, b cleanup, " + one("c") + "c recovered, c cleanup", ""},
-		"too long": {9, "a setup, " + one("a") + "a recovered, b setup, c setup, a recovered, b cleanup, c cleanup, a recovered, a cleanup",
+		"too long": {int(MendingPatience/time.Second) + 9, "a setup, " + one("a") + "a recovered, b setup, c setup, a recovered, b cleanup, c cleanup, a recovered, a cleanup",
 			"Armed: nodes that were lost before are not replaced yet"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -80,6 +80,10 @@ func (f *Fault) Kills() bool {
 	return false
 }
 
+// Followed is true for faults that are followed by empty processes in the places of their targets: Kubernetes starts pods and containers
+// that were killed anew. What others make of them is up to the engine (protocol.Engine.Replaces).
+func (f *Fault) Followed() bool { return f.Kind == PodKill || f.Kind == ContainerKill }
+
 // Plan is a run's timeline.
 type Plan struct {
 	Topology *geo.Topology

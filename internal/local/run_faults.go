@@ -33,7 +33,7 @@ type process struct {
 
 // injectProcess returns the injector of the plan's faults; nil when there are none.
 func injectProcess(p *plan.Plan, nodes *node.Local) *process {
-	t := timeline(p, processPoll, func(f *fault.Fault) bool { return replacesProcess(p, f) })
+	t := timeline(p, processPoll)
 	if t == nil {
 		return nil
 	}
@@ -72,12 +72,9 @@ func (in *process) Roles(ctx context.Context) (fault.Roles, error) {
 	return func(n geo.NodeID) ([]string, error) { return statuses[n].Roles, nil }, nil
 }
 
-// replacesProcess is true for faults whose targets, which have lost what they knew, are replaced by new incarnations.
-func replacesProcess(p *plan.Plan, f *fault.Fault) bool { return !p.Journals() && follows(p, f) }
-
 // Setup implements fault.Injector.
 func (in *process) Setup(_ context.Context, l *fault.Life) error {
-	l.Replaced = replacesProcess(in.plan, l.Fault)
+	l.Replaced = replaces(in.plan, l.Fault)
 	l.Lasting = l.Fault.Kills() && !restarts(in.plan, l.Fault) && !l.Replaced // without a journal, nodes keep their data in memory
 	return bears(in.plan, l)
 }

@@ -31,7 +31,7 @@ type simulated struct {
 
 // injectSimulated plays the plan's faults in a simulation whose measuring starts at start; nil when there are none.
 func injectSimulated(p *plan.Plan, s *sim.Sim, start time.Duration) *simulated {
-	t := timeline(p, faultPoll, func(f *fault.Fault) bool { return replaces(p, f) })
+	t := timeline(p, faultPoll)
 	if t == nil {
 		return nil
 	}
@@ -64,9 +64,8 @@ func keepsLogs(p *plan.Plan, f *fault.Fault) bool {
 	return f.Kind == fault.NodeShutdown || f.Kind == fault.IOError || restarts(p, f)
 }
 
-// replaces is true for faults whose targets, which have lost what they knew, are replaced by new incarnations. A simulation whose nodes
-// have logs for another fault replaces none.
-func replaces(p *plan.Plan, f *fault.Fault) bool { return !durable(p) && follows(p, f) }
+// replacesSimulated is replaces in a simulation: one whose nodes have logs for another fault replaces none.
+func replacesSimulated(p *plan.Plan, f *fault.Fault) bool { return !durable(p) && replaces(p, f) }
 
 func faultsOf(p *plan.Plan) []*fault.Fault {
 	return fault.NewPlan(p.Run.Spec.Faults, &p.Topology, p.Seed()).Faults
@@ -79,7 +78,7 @@ func durable(p *plan.Plan) bool {
 
 // Setup implements fault.Injector.
 func (in *simulated) Setup(_ context.Context, l *fault.Life) error {
-	l.Replaced = replaces(in.plan, l.Fault)
+	l.Replaced = replacesSimulated(in.plan, l.Fault)
 	l.Lasting = l.Fault.Kills() && !keepsLogs(in.plan, l.Fault) && !l.Replaced
 	return bears(in.plan, l)
 }

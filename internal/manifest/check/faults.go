@@ -99,9 +99,17 @@ func (c *faultChecks) one(ps *Problems, path, kind string, f *v1alpha1.Fault) {
 	} else if !planned.ByRole() && c.replaced(planned) {
 		e, p := c.engine()
 		if err := e.Bears(c.topology, p, targets.From); err != nil {
-			ps.add(field, f.Name, "fault %s: %s; narrow the target with regions or count, or set spec.durability of the database to Journal", f.Name, err)
+			ps.add(field, f.Name, "fault %s: %s; narrow the target with regions or count%s", f.Name, err, c.otherwise(kind))
 		}
 	}
+}
+
+// otherwise says what else can be done about a fault that takes more at once than the database bears.
+func (c *faultChecks) otherwise(kind string) string {
+	if kind == fault.ContainerKill {
+		return ", or set spec.durability of the database to Journal"
+	}
+	return ", or take a nodeShutdown, from which nobody comes back without a journal"
 }
 
 func (c *faultChecks) place() string {
@@ -170,6 +178,8 @@ func (c *faultChecks) span(f *fault.Fault) (from, to time.Duration) {
 func (c *faultChecks) startsAgain(f *fault.Fault) bool {
 	journal := c.db.Spec.Durability == v1alpha1.DurabilityJournal
 	switch f.Kind {
+	case fault.PodKill:
+		return c.replaced(f)
 	case fault.ContainerKill:
 		return journal || c.replaced(f)
 	case fault.NodeShutdown:
@@ -187,7 +197,7 @@ func (c *faultChecks) startsAgain(f *fault.Fault) bool {
 // replaced tells whether new incarnations take the places of a fault's targets, which have lost what they knew. The simulator's nodes
 // have logs for all faults or for none.
 func (c *faultChecks) replaced(f *fault.Fault) bool {
-	if c.Pods || f.Kind != fault.ContainerKill || c.db.Spec.Durability == v1alpha1.DurabilityJournal {
+	if !f.Followed() || c.db.Spec.Durability == v1alpha1.DurabilityJournal {
 		return false
 	}
 	logs := func(f *fault.Fault) bool { return f.Kind == fault.NodeShutdown || f.Kind == fault.IOError }

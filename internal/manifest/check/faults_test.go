@@ -160,31 +160,34 @@ func TestFaultsThatReplaceNodes(t *testing.T) {
 		"simulate":             {check.Simulator(nil), "spanner", 3, one, "", ""},
 		"run":                  {check.Process(nil), "sdur", 3, one, "", ""},
 		"one of a region":      {check.Process(nil), "sdur", 3, "{count: 1}", "", ""},
-		"all at once":          {check.Process(nil), "sdur", 3, all, "", "spec.faults[0].containerKill.target: fault f: nodes a/0/0, b/0/0, c/0/0 have lost what they knew together; engine sdur replaces one node at a time"},
+		"all at once":          {check.Process(nil), "sdur", 3, all, "", "spec.faults[0].KIND.target: fault f: nodes a/0/0, b/0/0, c/0/0 have lost what they knew together; engine sdur replaces one node at a time"},
 		"two at once":          {check.Simulator(nil), "spanner", 3, "{regions: [a, b]}", "", "nodes a/0/0, b/0/0 have lost what they knew together"},
 		"only the run can say": {check.Process(nil), "sdur", 3, "{role: leader}", "", ""},
 		"too few":              {check.Process(nil), "sdur", 2, one, "", "node a/0/0 does not run then"},
 		"other engine":         {check.Process(nil), "janus", 3, one, "", "node a/0/0 does not run then"},
 		"logs for another":     {check.Simulator(nil), "spanner", 3, one, ", {name: h, at: 9s, duration: 1s, nodeShutdown: {target: {regions: [b]}}}", "node a/0/0 does not run then"},
-		"on a cluster":         {check.Default(nil), "spanner", 3, one, "", "node a/0/0 does not run then"},
+		"on a cluster":         {check.Default(nil), "spanner", 3, one, "", ""},
+		"all, on a cluster":    {check.Default(nil), "spanner", 3, all, "", "nodes a/0/0, b/0/0, c/0/0 have lost what they knew together"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			run := &v1alpha1.BenchmarkRun{}
-			run.Spec.Workload.RMW = &v1alpha1.RMW{Records: 1000, RecordsPerTransaction: 2, WritesPerTransaction: 1, ValueBytes: 8}
-			run.Spec.Load.Duration = v1alpha1.DurationOf(time.Minute)
-			faults := "[{name: f, at: 1s, containerKill: {target: " + tc.target + "}}, {name: g, at: 5s, duration: 1s, cpuStress: {target: {regions: [a]}}}" + tc.more + "]"
-			if err := yaml.Unmarshal([]byte(faults), &run.Spec.Faults); err != nil {
-				t.Fatal(err)
-			}
-			db := database(func(s *v1alpha1.GeoDatabaseSpec) {
-				s.Engine.Name, s.ReplicasPerPartition, s.Regions = tc.engine, 1, nil
-				for i := range tc.regions {
-					s.Regions = append(s.Regions, v1alpha1.Region{Name: string(rune('a' + i))})
+		for _, kind := range []string{"containerKill", "podKill"} {
+			t.Run(name+"/"+kind, func(t *testing.T) {
+				run := &v1alpha1.BenchmarkRun{}
+				run.Spec.Workload.RMW = &v1alpha1.RMW{Records: 1000, RecordsPerTransaction: 2, WritesPerTransaction: 1, ValueBytes: 8}
+				run.Spec.Load.Duration = v1alpha1.DurationOf(time.Minute)
+				faults := "[{name: f, at: 1s, " + kind + ": {target: " + tc.target + "}}, {name: g, at: 5s, duration: 1s, cpuStress: {target: {regions: [a]}}}" + tc.more + "]"
+				if err := yaml.Unmarshal([]byte(faults), &run.Spec.Faults); err != nil {
+					t.Fatal(err)
+				}
+				db := database(func(s *v1alpha1.GeoDatabaseSpec) {
+					s.Engine.Name, s.ReplicasPerPartition, s.Regions = tc.engine, 1, nil
+					for i := range tc.regions {
+						s.Regions = append(s.Regions, v1alpha1.Region{Name: string(rune('a' + i))})
+					}
+				})
+				if ps := check.Run(run, db, tc.where); (tc.want == "") != (len(ps) == 0) || !strings.Contains(ps.Error(), strings.ReplaceAll(tc.want, "KIND", kind)) {
+					t.Errorf("got\n%s\nwant\n%s", ps.Error(), tc.want)
 				}
 			})
-			if ps := check.Run(run, db, tc.where); (tc.want == "") != (len(ps) == 0) || !strings.Contains(ps.Error(), tc.want) {
-				t.Errorf("got\n%s\nwant\n%s", ps.Error(), tc.want)
-			}
-		})
+		}
 	}
 }

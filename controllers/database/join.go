@@ -1,0 +1,50 @@
+package database
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/geobench/geobench/controllers/faultstatus"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/controllers/podclient"
+	"github.com/geobench/geobench/internal/admin"
+)
+
+// join tells processes that wait for it that they are the first ones in their nodes' places. Those that follow others which a fault has
+// ended, as planned, are told by the run. One that follows another unnoticed is found out by its peers, which have heard of that: they say
+// that the database has lost state.
+func (s *scope) join(ctx context.Context) error {
+	var waiting []*Node
+	for i := range s.nodes {
+		if n := &s.nodes[i]; n.Status != nil && n.Status.Waiting && n.Lost == "" {
+			waiting = append(waiting, n)
+		}
+	}
+	if len(waiting) == 0 {
+		return nil
+	}
+	s.again = kube.PollFast
+	if s.db.Status.ActiveRun != "" { // a fault may have begun since its run was read
+		if err := s.findFaults(ctx); err != nil {
+			return err
+		}
+	}
+	down := faultstatus.Down(s.faults)
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(podclient.AtOnce)
+	for _, n := range waiting {
+		if slices.Contains(down, n.ID) {
+			continue
+		}
+		group.Go(func() error {
+			if err := s.Pods.Nodes(s.db.UID).Join(ctx, n.Address, &admin.Join{Process: n.Status.Process}); err != nil {
+				return fmt.Errorf("node %s: %w", n.PodName, err)
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}

@@ -1,0 +1,83 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/podclient"
+	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/engines"
+	"github.com/geobench/geobench/internal/fault"
+)
+
+// replaces tells whether new incarnations take the places of a kill's targets, which have lost what they knew.
+func (in *clusterInjector) replaces(l *fault.Life) bool {
+	d := &in.current.Database
+	e, params := engines.Of(d.Engine, d.Parameters)
+	return l.Fault.Followed() && in.db.Spec.Durability != v1alpha1.DurabilityJournal && e != nil && e.ReplacesAll(&d.Topology, params)
+}
+
+// bears notes, and returns, why the database cannot take in new incarnations in all places of a fault's targets at once; nil when it can.
+func (in *clusterInjector) bears(l *fault.Life) error {
+	if !l.Replaced {
+		return nil
+	}
+	d := &in.current.Database
+	e, params := engines.Of(d.Engine, d.Parameters)
+	err := e.Bears(&d.Topology, params, l.Targets.From)
+	if err != nil {
+		l.Problem = err.Error()
+	}
+	return err
+}
+
+// replace tells the processes that have come in the places of a kill's targets, and wait for it, that they are the incarnations after those
+// that were killed. An operator that is killed between telling one and noting anything tells it the same again. A second process in the
+// same place would be told the number of the first: its peers find that out, and say that the database has lost state.
+func (in *clusterInjector) replace(ctx context.Context, l *fault.Life) error {
+	loaded, err := loadRequest(in.run)
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(podclient.AtOnce)
+	for i, id := range l.Targets.From {
+		n := in.node(id)
+		if n.Status == nil || !n.Status.Waiting {
+			continue
+		}
+		killed, err := incarnationOf(l.Marks[i])
+		if err != nil {
+			return fmt.Errorf("node %s: %w", n.PodName, err)
+		}
+		group.Go(func() error {
+			err := in.Pods.Nodes(in.db.UID).Join(ctx, n.Address, &admin.Join{Process: n.Status.Process, NodeIncarnation: killed + 1, Loaded: loaded})
+			if err != nil {
+				return fmt.Errorf("node %s: %w", n.PodName, err)
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// incarnationOf reads from a mark which incarnation of its node the marked process is.
+func incarnationOf(mark string) (uint32, error) {
+	n, err := strconv.ParseUint(mark[strings.LastIndexByte(mark, '/')+1:], 10, 32)
+	return uint32(n), err
+}
+
+// mending names a node that has copies of something that lacks one; empty when there is none.
+func (in *clusterInjector) mending() string {
+	for _, id := range in.reachable() {
+		if n := in.node(id); n.Status == nil || n.Status.Mending {
+			return fmt.Sprintf("node %s has copies of something that lacks one", n.PodName)
+		}
+	}
+	return ""
+}
