@@ -2,7 +2,6 @@ package database
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
@@ -33,7 +32,7 @@ func (s *scope) join(ctx context.Context) error {
 		}
 	}
 	down := faultstatus.Down(s.faults)
-	group, ctx := errgroup.WithContext(ctx)
+	group := errgroup.Group{}
 	group.SetLimit(podclient.AtOnce)
 	for _, n := range waiting {
 		if slices.Contains(down, n.ID) {
@@ -41,7 +40,7 @@ func (s *scope) join(ctx context.Context) error {
 		}
 		group.Go(func() error {
 			if err := s.Pods.Nodes(s.db.UID).Join(ctx, n.Address, &admin.Join{Process: n.Status.Process}); err != nil {
-				return fmt.Errorf("node %s: %w", n.PodName, err)
+				n.Problem = "it cannot be told that it is the first process in its place: " + err.Error()
 			}
 			return nil
 		})

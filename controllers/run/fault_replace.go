@@ -72,10 +72,13 @@ func incarnationOf(mark string) (uint32, error) {
 	return uint32(n), err
 }
 
-// mending names a node that has copies of something that lacks one; empty when there is none.
+// mending says which node has copies of something that lacks one, or cannot be asked; empty when there is none.
 func (in *clusterInjector) mending() string {
 	for _, id := range in.reachable() {
-		if n := in.node(id); n.Status == nil || n.Status.Mending {
+		switch n := in.node(id); {
+		case n.Status == nil:
+			return fmt.Sprintf("node %s: %s", n.PodName, n.Problem)
+		case n.Status.Mending:
 			return fmt.Sprintf("node %s has copies of something that lacks one", n.PodName)
 		}
 	}

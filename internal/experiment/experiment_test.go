@@ -600,7 +600,7 @@ func TestTables(t *testing.T) {
 // A figure of faults is none where a run has no fault, or one that was not measured: neither an infinite one, which a claim could be
 // true of, nor 0.
 func TestFaultFiguresNeedAFault(t *testing.T) {
-	for _, figure := range []string{"resilience", "recovery", "recoverySeconds", "detectSeconds", "outageSeconds", "faultTput"} {
+	for _, figure := range []string{"resilience", "recovery", "recoverySeconds", "detectSeconds", "outageSeconds", "faultTput", "fullStrengthSeconds"} {
 		none := "figure " + figure + " is of faults, and near clientsPerRegion=2 has none: add spec.faults to the run, or leave the point out of the claim"
 		for _, expression := range []string{figure + "('near', 2) > 1.0", "max(" + figure + "('near')) > 1.0", "series('" + figure + "', 'near')[0] > 1.0"} {
 			_, err := read(claimed(t, expression))

@@ -247,6 +247,13 @@ var metrics = []metric{
 		func(a *result.Availability) float64 { return float64(a.OutageMicroseconds) / 1e6 }),
 	ofWorstFault("faultTput", "throughput during the worst fault", "committed transactions/s", math.Min,
 		func(a *result.Availability) float64 { return float64(a.FaultPerSecond) }),
+	{name: "fullStrengthSeconds", title: "time from a fault until nothing is left of it, and what it took is there again", unit: "s", ofFaults: true,
+		of: func(d *result.Document) (longest float64) {
+			for _, f := range d.Faults {
+				longest = max(longest, orNever(f.ToMicroseconds)-orNever(f.FromMicroseconds))
+			}
+			return longest
+		}},
 	{"multiHome", "multi-home transactions", "% of all",
 		func(d *result.Document) float64 { return float64(d.Summary.Realised.AllMultiHomePPM) / 1e4 }, nil, nil, false},
 	{"multiPartition", "multi-partition transactions", "% of all",
