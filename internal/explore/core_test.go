@@ -41,7 +41,8 @@ func TestCoreAnswersInTime(t *testing.T) {
 	}
 }
 
-// Other databases answer everything in the end, keep their promises, and have equal copies.
+// Databases whose protocols promise nothing in time answer everything in the end; the others do in time. All keep their promises, and have
+// equal copies.
 func TestCoresGoOn(t *testing.T) {
 	for _, e := range engines.All() {
 		t.Run(e.Name, func(t *testing.T) {

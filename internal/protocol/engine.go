@@ -83,6 +83,10 @@ type Survival struct {
 	Settles, Answers time.Duration
 }
 
+// InTime is Answers of a protocol in which a transaction takes a few steps as long as this one: ten, since rows that have to be found are
+// looked for again while others change them, a few times under a light load, and a second for what nodes do on the way.
+func InTime(step time.Duration) time.Duration { return 10*step + time.Second }
+
 // Describe says it in words, for example "1 of 3 regions".
 func (s Survival) Describe(t *geo.Topology) string {
 	if s.Most == 0 || len(s.Regions) == 0 {

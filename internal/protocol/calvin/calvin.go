@@ -72,16 +72,9 @@ func survives(t *geo.Topology, p protocol.Params) (s protocol.Survival) {
 	// second look.
 	rtt := t.LongestRTT()
 	s.Settles = 4*consensus.DefaultElection + 2*abandonedAfter + 10*rtt
-	s.Answers = answerTrips*(rtt+p.Duration("batch")) + answerWork
+	s.Answers = protocol.InTime(rtt + p.Duration("batch")) // two round trips: to the log's leader, and from there to a majority
 	return s
 }
-
-// A transaction needs two round trips: to the log's leader, and from there to a majority. One whose rows have to be found is looked for
-// again while others change them, a few times under a light load; answerWork is for what nodes do on the way.
-const (
-	answerTrips = 10
-	answerWork  = time.Second
-)
 
 // RoleLeader is the role of the node that leads the log; with ordering epochs nobody has it.
 const RoleLeader = "leader"

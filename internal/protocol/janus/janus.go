@@ -42,10 +42,21 @@ var Engine = &protocol.Engine{
 		recon.Parameter,
 	},
 	Roles:    []string{RoleCoordinator},
-	Survives: func(t *geo.Topology, _ protocol.Params) protocol.Survival { return protocol.AnyRegions(t, true) },
+	Survives: survives,
 	New:      func(c protocol.Config) protocol.Replica { return newReplica(c) },
 	Decode:   decode,
 	Law:      law,
+}
+
+// survives is Engine.Survives: any minority of the regions. What they have left is finished by whoever comes first, one rank after the
+// other; from then on each transaction waits for the lost once, and for those before it that do.
+func survives(t *geo.Topology, p protocol.Params) protocol.Survival {
+	s := protocol.AnyRegions(t, true)
+	rtt := t.LongestRTT()
+	patience := p.Duration("patience") + rtt + tickEvery
+	s.Settles = 2*(p.Duration("recovery")+stagger(len(t.Regions)*t.Replicas, rtt)+patience) + 10*rtt
+	s.Answers = protocol.InTime(rtt) + 4*patience
+	return s
 }
 
 // Timer kinds: tickTimer drives everything that waits for time, patience, recovery and garbage, but for reconnaissance.

@@ -40,13 +40,17 @@ type recovery struct {
 func (v *recovery) init(r *Replica, timeout, longest time.Duration) {
 	v.r, v.timeout = r, timeout
 	t := r.topology
-	rank := int(t.RegionOf(r.self))*t.Replicas + t.ReplicaOf(r.self)
-	v.stagger = time.Duration(rank) * (2*longest + 2*tickEvery)
+	v.stagger = stagger(int(t.RegionOf(r.self))*t.Replicas+t.ReplicaOf(r.self), longest)
 	v.heard = make([]time.Duration, r.nodes)
 	v.suspect = make([]bool, r.nodes)
 	for q := range r.partitions {
 		v.all = append(v.all, q)
 	}
+}
+
+// stagger is how much later than the first replica one of a rank looks after others' instances, so that they do not do so together.
+func stagger(rank int, longest time.Duration) time.Duration {
+	return time.Duration(rank) * (2*longest + 2*tickEvery)
 }
 
 func (v *recovery) hear(from geo.NodeID) {

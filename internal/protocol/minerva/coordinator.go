@@ -26,17 +26,21 @@ type coordinator struct {
 // keepCuts is how many cuts a replica keeps for those that Raft gives a snapshot: some minutes.
 const keepCuts = 20_000
 
+// electionAfter is after how long a silent coordinator is given up.
+func electionAfter(p protocol.Params, longest time.Duration) time.Duration {
+	return p.Duration("heartbeat")*3/2 + 2*longest
+}
+
 func (c *coordinator) init(r *Replica, p protocol.Params) {
-	heartbeat := p.Duration("heartbeat")
 	c.r, c.interval, c.replicated = r, p.Duration("epoch"), p.Word("commit") == commitReplicated
-	c.election = heartbeat + heartbeat/2 + 2*r.longest
+	c.election = electionAfter(p, r.longest)
 	c.proposed = make(Heads, r.nodes)
 	members := make([]geo.NodeID, r.nodes)
 	for n := range members {
 		members[n] = geo.NodeID(n)
 	}
 	c.group = consensus.New(consensus.Config{
-		Self: r.self, Members: members, Preferred: 0, Env: r.env, TimerKind: groupTimer, Heartbeat: heartbeat, Election: c.election,
+		Self: r.self, Members: members, Preferred: 0, Env: r.env, TimerKind: groupTimer, Heartbeat: p.Duration("heartbeat"), Election: c.election,
 		Apply: c.apply, Lead: c.lead, Snapshot: r.epochs.snapshot, Restore: r.epochs.restore,
 	})
 }

@@ -146,6 +146,10 @@ func survives(t *geo.Topology, p protocol.Params) protocol.Survival {
 	if p.Word("commit") == commitProposed && len(s.Regions) > 0 {
 		s.Regions = s.Regions[1:]
 	}
+	// A member that campaigns in vain waits twice as long for the next time.
+	rtt := t.LongestRTT()
+	s.Settles = 8*electionAfter(p, rtt) + 10*rtt
+	s.Answers = protocol.InTime(rtt+p.Duration("epoch")) + p.Duration("batchTimeout")
 	return s
 }
 

@@ -75,7 +75,7 @@ var Engine = &protocol.Engine{
 		recon.Parameter,
 	},
 	Roles:     []string{RoleLeader},
-	Survives:  func(t *geo.Topology, _ protocol.Params) protocol.Survival { return protocol.AnyRegions(t, true) },
+	Survives:  survival,
 	Isolation: promises,
 	New:       func(c protocol.Config) protocol.Replica { return newReplica(c, none) },
 	Decode:    decode,

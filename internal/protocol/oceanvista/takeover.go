@@ -80,7 +80,7 @@ func (m *membership) init(r *Replica, t *geo.Topology, p protocol.Params) {
 	timeout, longest := p.Duration("failureTimeout"), t.LongestRTT()
 	m.r, m.servers, m.keepBytes = r, make([]server, t.Nodes()), decisionBytes/int64(t.Partitions)
 	m.pieceBytes = pieceBytes
-	m.silence, m.interval = timeout+longest+2*p.Duration("gossip"), timeout/4
+	m.silence, m.interval = silence(p, longest), timeout/4
 	members := make([]geo.NodeID, t.Nodes())
 	for n := range members {
 		members[n] = geo.NodeID(n)
@@ -90,6 +90,21 @@ func (m *membership) init(r *Replica, t *geo.Topology, p protocol.Params) {
 		Self: r.self, Members: members, Preferred: 0, Env: r.env, TimerKind: groupTimer, Heartbeat: m.interval, Election: timeout + 2*longest,
 		KeepBytes: logBytes, Apply: m.apply, Lead: m.lead, Snapshot: m.snapshot, Restore: m.restore, Lossy: true,
 	})
+}
+
+// silence is after how long a server that says nothing is suspected.
+func silence(p protocol.Params, longest time.Duration) time.Duration {
+	return p.Duration("failureTimeout") + longest + 2*p.Duration("gossip")
+}
+
+// survival is Engine.Survives: any minority of the regions. The group elects a leader, which closes the silent servers; a member that
+// campaigns in vain waits twice as long for the next time.
+func survival(t *geo.Topology, p protocol.Params) protocol.Survival {
+	s := protocol.AnyRegions(t, true)
+	rtt := t.LongestRTT()
+	s.Settles = 8*(p.Duration("failureTimeout")+2*rtt) + 2*silence(p, rtt) + 10*rtt
+	s.Answers = protocol.InTime(rtt + p.Duration("gossip"))
+	return s
 }
 
 func (m *membership) start() {
