@@ -124,6 +124,9 @@ type Target struct {
 	Isolation string `json:"isolation,omitempty"`
 	// Form says that transactions are SQL of their workload's own, and whether its tables have foreign keys; empty where they are procedures.
 	Form string `json:"form,omitempty"`
+	// Messages says what clients send in one message, and wait for once: whether a transaction begins with its first statement, and whether
+	// writes and COMMIT go with others. Empty where nobody told.
+	Messages string `json:"messages,omitempty"`
 	// Placement says where rows are: Homes in the regions that they call home; Ownership wherever the database puts them, so that a home says
 	// who works on a row, and a multi-home transaction is one on rows of several owners. Empty where nobody told.
 	Placement string `json:"placement,omitempty"`
@@ -152,6 +155,9 @@ func (t *Target) String() string {
 	}
 	if t.Form != "" {
 		s += ", in the form " + t.Form
+	}
+	if t.Messages != "" {
+		s += ", sending " + t.Messages
 	}
 	if t.Placement != "" {
 		s += ", with rows placed by " + strings.ToLower(t.Placement)

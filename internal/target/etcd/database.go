@@ -177,6 +177,14 @@ func (d *dialect) IsolationName() string {
 	return "optimistic, " + strings.ToLower(d.options.Isolation) + " reads"
 }
 
+// Messages implements sqltarget.Dialect.
+func (d *dialect) Messages() string {
+	if d.options.Interactive {
+		return "each read alone, writes with the commit"
+	}
+	return "reads that are known beforehand together, writes with the commit"
+}
+
 // PlaceParameter implements sqltarget.Dialect.
 func (d *dialect) PlaceParameter() string { return prefixParameter }
 

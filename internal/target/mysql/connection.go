@@ -88,6 +88,7 @@ type connection struct {
 	// getAll are statements for so many keys, a power of two.
 	getAll map[int]driver.Stmt
 	tx     statement
+	alone  bool // transactions begin by a message of their own
 }
 
 // session is the connection's number at the server.
@@ -97,13 +98,13 @@ func (c *connection) session() string { return c.id }
 const force = " force index (primary)"
 
 // Connect implements sqltarget.Dialect: a connection of a client, with its statements prepared. Transactions begin with their first
-// statement, since autocommit is off: BEGIN would cost a round trip.
+// statement, since autocommit is off: BEGIN, where that is to be sent, costs a round trip.
 func (d *dialect) Connect(ctx context.Context, e sqltarget.Endpoint) (target.Connection, error) {
 	opened, err := dial(ctx, d.clientConfig(e))
 	if err != nil {
 		return nil, err
 	}
-	c := &connection{conn: opened, table: d.table, said: d.said, getAll: map[int]driver.Stmt{}}
+	c := &connection{conn: opened, table: d.table, said: d.said, getAll: map[int]driver.Stmt{}, alone: d.options.BeginAlone}
 	settings := []string{"set session transaction isolation level " + d.level.sql, "set autocommit = 0"}
 	if d.snapshots {
 		settings = append(settings, fmt.Sprintf("set innodb_snapshot_isolation = %t", d.level.strict))
@@ -150,7 +151,12 @@ func (c *conn) prepare(ctx context.Context, sql string) (driver.Stmt, error) {
 
 // Begin implements target.Connection.
 func (c *connection) Begin(ctx context.Context, _ *txn.Transaction) (target.Statement, error) {
-	c.tx = statement{c: c, ctx: ctx, values: c.tx.values[:0]}
+	c.tx = statement{c: c, ctx: ctx, values: c.tx.values[:0], began: c.alone}
+	if c.alone {
+		if err := c.conn.exec(ctx, "start transaction"+c.said); err != nil {
+			return nil, err
+		}
+	}
 	return &c.tx, nil
 }
 

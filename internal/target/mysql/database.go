@@ -113,6 +113,18 @@ func (d *dialect) Name() string {
 	return "MySQL"
 }
 
+// Messages implements sqltarget.Dialect.
+func (d *dialect) Messages() string {
+	begin, rest := "no BEGIN (autocommit is off)", "each write alone"
+	if d.options.BeginAlone {
+		begin = "BEGIN alone"
+	}
+	if d.options.Form == sqltarget.FormSQL {
+		rest = "COMMIT alone"
+	}
+	return begin + ", " + rest
+}
+
 // IsolationName implements sqltarget.Dialect.
 func (d *dialect) IsolationName() string {
 	if p := d.options.Product; p != nil {

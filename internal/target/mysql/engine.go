@@ -87,6 +87,7 @@ func parameters(isolation protocol.Parameter) []protocol.Parameter {
 		isolation,
 		sqltarget.Connections,
 		sqltarget.TLS,
+		sqltarget.Begin,
 		sqltarget.Form,
 		sqltarget.ForeignKeys,
 		{Name: syncWaitParameter, Default: "false", OneOf: []string{"false", "true"},
@@ -119,7 +120,8 @@ func OptionsOf(p protocol.Params) Options {
 		Options: sqltarget.Options{
 			Isolation: p.Word(sqltarget.IsolationParameter), Connections: int(p.Int(sqltarget.ConnectionsParameter)), TLS: p.Word(sqltarget.TLSParameter),
 			Form: p.Word(sqltarget.FormParameter), ForeignKeys: p.Word(sqltarget.ForeignKeysParameter) == "true",
-			Place: p.Word(tableParameter), Drop: p.Word(dropTableParameter) == "true",
+			BeginAlone: p.Word(sqltarget.BeginParameter) == sqltarget.BeginAlone,
+			Place:      p.Word(tableParameter), Drop: p.Word(dropTableParameter) == "true",
 		},
 		SyncWait: p.Word(syncWaitParameter) == "true",
 	}

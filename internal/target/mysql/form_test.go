@@ -274,6 +274,13 @@ func TestFormsCommitIsCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	const query = "\x03" // COM_QUERY
+	o.BeginAlone = true
+	alone, _, err := mysql.Join(t.Context(), &p.Topology, to, o, session, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A connection that breaks as a transaction begins has committed nothing.
+	targettest.FormCutAtBegin(t, alone.(*target.Statements), func(served bool) { proxy.CutOnce(query+"start transaction", served) })
 	targettest.FormCutAtCommit(t, clients.(*target.Statements), func(served bool) { proxy.CutOnce(query+"commit", served) }, func() (n int) {
 		_, _ = fmt.Sscan(s.Query(t, mysqltest.Database, "select balance from checking where customer_id = 1")[0][0], &n)
 		return n
@@ -333,17 +340,21 @@ func TestRoundTripsOfForms(t *testing.T) {
 	s := mysqltest.Start(t)
 	proxy := postgrestest.NewProxy(t, s.Address)
 	for name, spec := range targettest.FormSpecs {
-		t.Run(name, func(t *testing.T) {
-			p := targettest.Plan(t, "mysql", spec, isolation.Serializable)
-			to := database(t, s, p, name)
-			for i := range to.Endpoints {
-				to.Endpoints[i].Address = proxy.Address
-			}
-			db := open(t, p, to, formed(mysql.Serializable))
-			if err := db.Load(t.Context(), target.Dataset{Workload: p.Workload}); err != nil {
-				t.Fatal(err)
-			}
-			targettest.FormRoundTrips(t, p, db.Clients(0).(*target.Statements), proxy.Count())
-		})
+		for more, alone := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s BEGIN alone %v", name, alone), func(t *testing.T) {
+				p := targettest.Plan(t, "mysql", spec, isolation.Serializable)
+				to := database(t, s, p, fmt.Sprintf("%s_%v", name, alone))
+				for i := range to.Endpoints {
+					to.Endpoints[i].Address = proxy.Address
+				}
+				o := formed(mysql.Serializable)
+				o.BeginAlone = alone
+				db := open(t, p, to, o)
+				if err := db.Load(t.Context(), target.Dataset{Workload: p.Workload}); err != nil {
+					t.Fatal(err)
+				}
+				targettest.FormRoundTrips(t, p, db.Clients(0).(*target.Statements), int64(more), proxy.Count())
+			})
+		}
 	}
 }

@@ -222,6 +222,33 @@ func TestCommitIsCut(t *testing.T) {
 	targettest.CutAtCommit(t, p, db, func(served bool) { proxy.CutOnce(query+"commit", served) })
 }
 
+// A transaction begins with its first statement, or by a message of its own where that is asked for. Results say which.
+func TestMessages(t *testing.T) {
+	s := mysqltest.Start(t)
+	proxy := postgrestest.NewProxy(t, s.Address)
+	p := targettest.Plan(t, "mysql", "{smallbank: {customers: 200}}", isolation.Serializable)
+	to := server(s, p.Topology.Regions...)
+	for i := range to.Endpoints {
+		to.Endpoints[i].Address = proxy.Address
+	}
+	for place, tc := range map[string]struct {
+		alone bool
+		want  [5]int64 // begin, read, write, read, commit
+		says  string
+	}{
+		"geobench_rows":   {false, [5]int64{0, 1, 1, 1, 1}, "sending no BEGIN (autocommit is off), each write alone"},
+		"geobench_rows_a": {true, [5]int64{1, 1, 1, 1, 1}, "sending BEGIN alone, each write alone"},
+	} {
+		o := options(mysql.Serializable)
+		o.Place, o.BeginAlone = place, tc.alone
+		db := open(t, p, to, o)
+		targettest.RoundTrips(t, db.Clients(0).(*target.Statements), proxy.Count(), tc.want)
+		if says := db.(target.Described).Describe(); !strings.Contains(says.String(), tc.says) {
+			t.Errorf("%s\nnot %s", says.String(), tc.says)
+		}
+	}
+}
+
 // Another process joins a run by its name, and the one that has opened it counts the sessions at work of both, and of no other run.
 func TestJoin(t *testing.T) {
 	s := mysqltest.Start(t)

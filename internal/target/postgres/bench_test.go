@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -31,6 +32,7 @@ import (
 	"github.com/geobench/geobench/internal/target/sqltarget"
 	"github.com/geobench/geobench/internal/target/targettest"
 	"github.com/geobench/geobench/internal/txn"
+	"github.com/geobench/geobench/internal/workload/sqlform"
 )
 
 // The transaction of pgbench, TPC-B-like, on a table of keys and values: three rows are read and written, one is read again, and a
@@ -125,19 +127,29 @@ func tpcb(ctx txn.Ctx, _ []byte) ([]byte, error) {
 
 // BenchmarkClientCPU compares the CPU time that this client and pgbench take for a transaction of the same statements, on the same
 // server, in alternating pairs. It counts connections, procedures and outcomes, and not what a workload takes to make transactions up.
-// The third side is bare: the same messages, sent and skipped by goroutines without a driver. No client in Go takes less.
+//
+// SameMessages are procedures' statements, sent by both in the same messages, by a script of pgbench's that was written for that. Its third side is
+// bare: the same messages, sent and skipped by goroutines without a driver. No client in Go takes less. OwnScript is pgbench's own: its TPC-B-like
+// transaction, which sends each of its seven statements alone, beside the same seven as SQL of ours: alone, too; BEGIN with the first one; and all of
+// them, none of which needs the answer to another, together.
 func BenchmarkClientCPU(b *testing.B) {
-	b.Run(postgres.WritesEach, func(b *testing.B) { clientCPU(b, false) })
-	b.Run(postgres.WritesTogether, func(b *testing.B) { clientCPU(b, true) })
+	b.Run("SameMessages/"+postgres.WritesEach, func(b *testing.B) { sameMessages(b, false) })
+	b.Run("SameMessages/"+postgres.WritesTogether, func(b *testing.B) { sameMessages(b, true) })
+	b.Run("OwnScript", ownScript)
 }
 
-func clientCPU(b *testing.B, together bool) {
-	const connections, pairs, lasts = 4, 6, 4 * time.Second
+// How many connections both have, and how often and for how long each works.
+const (
+	cpuConnections, cpuRounds = 4, 6
+	cpuLasts                  = 3 * time.Second
+)
+
+func sameMessages(b *testing.B, together bool) {
 	program := postgrestest.Program(b, "pgbench")
 	s := postgrestest.Start(b, "log_statement=none", "synchronous_commit=off")
 	topology := geo.Topology{Regions: []string{"east"}, Partitions: 1, Replicas: 1}
 	to, o := server(s, "postgres", "east"), options(postgres.ReadCommitted)
-	o.Connections, o.Together = connections, together
+	o.Connections, o.Together = cpuConnections, together
 	db, err := postgres.Open(b.Context(), &topology, to, o, sqltarget.Session())
 	if err != nil {
 		b.Fatal(err)
@@ -152,12 +164,12 @@ func clientCPU(b *testing.B, together bool) {
 		b.Fatal(err)
 	}
 	var ours, bares, theirs, ratios, least []float64
-	for range pairs {
-		a, aRate := drive(b, db, lasts)
-		l, lRate := bare(b, s.Address, trips, connections, lasts)
-		p, pRate := pgbench(b, program, script, s.Address, connections, lasts)
+	for range cpuRounds {
+		a, aRate := drive(b, db, tpcb)
+		l, lRate := bare(b, s.Address, trips)
+		p, pRate := pgbench(b, program, s.Address, "-f", script)
 		ours, bares, theirs, ratios, least = append(ours, a), append(bares, l), append(theirs, p), append(ratios, a/p), append(least, l/p)
-		b.Logf("geobench %.1f us, %.0f txn/s; bare %.1f us, %.0f txn/s; pgbench %.1f us, %.0f txn/s: %.2fx, bare %.2fx", a, aRate, l, lRate, p, pRate, a/p, l/p)
+		b.Logf("in the same %d messages: geobench %.1f us, %.0f txn/s; bare %.1f us, %.0f txn/s; pgbench %.1f us, %.0f txn/s: %.2fx, bare %.2fx", len(trips), a, aRate, l, lRate, p, pRate, a/p, l/p)
 	}
 	b.ReportMetric(targettest.Median(ours), "geobench-us/txn")
 	b.ReportMetric(targettest.Median(bares), "bare-us/txn")
@@ -167,15 +179,99 @@ func clientCPU(b *testing.B, together bool) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// drive keeps all connections busy, and returns microseconds of CPU per transaction and transactions per second.
-func drive(b *testing.B, db sqltarget.Database, lasts time.Duration) (us, rate float64) {
+// The statements of pgbench's own script, but for BEGIN and END.
+var (
+	updateAccount = &sqlform.Statement{Name: "update_account", SQL: "update pgbench_accounts set abalance = abalance + $1 where aid = $2"}
+	selectAccount = &sqlform.Statement{Name: "select_account", SQL: "select abalance from pgbench_accounts where aid = $1"}
+	updateTeller  = &sqlform.Statement{Name: "update_teller", SQL: "update pgbench_tellers set tbalance = tbalance + $1 where tid = $2"}
+	updateBranch  = &sqlform.Statement{Name: "update_branch", SQL: "update pgbench_branches set bbalance = bbalance + $1 where bid = $2"}
+	insertHistory = &sqlform.Statement{Name: "insert_history", SQL: "insert into pgbench_history (tid, bid, aid, delta, mtime) values ($1, $2, $3, $4, current_timestamp)"}
+)
+
+// scale is that of pgbench's tables: so many branches.
+const scale = 10
+
+// ownTPCB is the transaction of pgbench's own script: each statement sent alone, or all together.
+func ownTPCB(alone bool) *sqlform.Transaction {
+	return &sqlform.Transaction{Procedure: tpcbProcedure, Statements: []*sqlform.Statement{updateAccount, selectAccount, updateTeller, updateBranch, insertHistory},
+		Run: func(c *sqlform.Call) ([]byte, error) {
+			account, teller, branch := sqlform.Int(1+rand.Int64N(100_000*scale)), sqlform.Int(1+rand.Int64N(10*scale)), sqlform.Int(1+rand.Int64N(scale))
+			delta := sqlform.Int(rand.Int64N(10_001) - 5_000)
+			for _, x := range []struct {
+				statement *sqlform.Statement
+				args      []sqlform.Arg
+			}{
+				{updateAccount, []sqlform.Arg{delta, account}},
+				{selectAccount, []sqlform.Arg{account}},
+				{updateTeller, []sqlform.Arg{delta, teller}},
+				{updateBranch, []sqlform.Arg{delta, branch}},
+				{insertHistory, []sqlform.Arg{teller, branch, account, delta}},
+			} {
+				if c.Do(x.statement, nil, x.args...); alone {
+					if err := c.Send(); err != nil {
+						return nil, err
+					}
+				}
+			}
+			return nil, nil
+		}}
+}
+
+func ownScript(b *testing.B) {
+	program := postgrestest.Program(b, "pgbench")
+	s := postgrestest.Start(b, "log_statement=none", "synchronous_commit=off")
+	topology := geo.Topology{Regions: []string{"east"}, Partitions: 1, Replicas: 1}
+	s.Query(b, "postgres", "create schema geobench")
+	pgbenchProgram(b, program, s.Address, "-q", "-i", "-s", strconv.Itoa(scale))
+	var theirs []float64
+	ways := []struct {
+		name            string
+		messages        int
+		alone, together bool
+		us, ratios      []float64
+	}{{name: "alone", messages: 7, alone: true}, {name: "begin-with-first", messages: 6}, {name: "together", messages: 1, together: true}}
+	for range cpuRounds {
+		p, pRate := pgbench(b, program, s.Address, "-b", "tpcb-like")
+		theirs = append(theirs, p)
+		line := fmt.Sprintf("pgbench's own script, 7 messages: %.1f us, %.0f txn/s;", p, pRate)
+		for i := range ways {
+			w := &ways[i]
+			restore := postgres.Play(ownTPCB(!w.together))
+			o := options(postgres.ReadCommitted)
+			o.Connections, o.Together, o.BeginAlone, o.Form = cpuConnections, w.together, w.alone, sqltarget.FormSQL
+			db, err := postgres.Open(b.Context(), &topology, server(s, "postgres", "east"), o, sqltarget.Session())
+			if err != nil {
+				b.Fatal(err)
+			}
+			a, aRate := drive(b, db, nil)
+			if err := db.Close(); err != nil {
+				b.Fatal(err)
+			}
+			restore()
+			w.us, w.ratios = append(w.us, a), append(w.ratios, a/p)
+			line += fmt.Sprintf(" geobench in %d %.1f us, %.0f txn/s: %.2fx;", w.messages, a, aRate, a/p)
+		}
+		b.Log(line)
+	}
+	b.ReportMetric(targettest.Median(theirs), "pgbench-us/txn")
+	for i := range ways {
+		b.ReportMetric(targettest.Median(ways[i].us), ways[i].name+"-us/txn")
+		b.ReportMetric(targettest.Median(ways[i].ratios), ways[i].name+"-ratio")
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+// tpcbProcedure is the number of the transaction.
+const tpcbProcedure txn.ProcID = 1000
+
+// drive keeps all connections busy with a procedure, and returns microseconds of CPU per transaction and transactions per second.
+func drive(b *testing.B, db sqltarget.Database, procedure func(ctx txn.Ctx, args []byte) ([]byte, error)) (us, rate float64) {
 	b.Helper()
-	const procedure txn.ProcID = 1000
 	clients, ok := db.Clients(0).(*target.Statements)
 	if !ok {
 		b.Fatal("the clients are not Statements")
 	}
-	clients.Procedures = txn.NewRegistry(&txn.Procedure{ID: procedure, Name: "tpcb", Declare: func([]byte, *txn.Footprint) error { return nil }, Run: tpcb})
+	clients.Procedures = txn.NewRegistry(&txn.Procedure{ID: tpcbProcedure, Name: "tpcb", Declare: func([]byte, *txn.Footprint) error { return nil }, Run: procedure})
 	done := make(chan struct{}, clients.Connections)
 	var committed atomic.Int64
 	session, err := clients.Open(context.Background(), func(outcomes []txn.Outcome) {
@@ -192,14 +288,14 @@ func drive(b *testing.B, db sqltarget.Database, lasts time.Duration) (us, rate f
 	submitted := uint64(0)
 	submit := func() {
 		submitted++
-		session.Submit(&txn.Transaction{ID: txn.MakeID(1, submitted), Proc: procedure})
+		session.Submit(&txn.Transaction{ID: txn.MakeID(1, submitted), Proc: tpcbProcedure})
 		session.Flush()
 	}
 	before, begin := targettest.CPU(b, syscall.RUSAGE_SELF), time.Now()
 	for range clients.Connections {
 		submit()
 	}
-	for time.Since(begin) < lasts {
+	for time.Since(begin) < cpuLasts {
 		<-done
 		submit()
 	}
@@ -218,11 +314,11 @@ func drive(b *testing.B, db sqltarget.Database, lasts time.Duration) (us, rate f
 }
 
 // bare keeps as many connections busy with the messages that a driver would send, and skips what comes back but for its end.
-func bare(b *testing.B, address string, trips [][]step, connections int, lasts time.Duration) (us, rate float64) {
+func bare(b *testing.B, address string, trips [][]step) (us, rate float64) {
 	b.Helper()
 	var all errgroup.Group
 	var committed atomic.Int64
-	sessions := make([]*pgconn.HijackedConn, connections)
+	sessions := make([]*pgconn.HijackedConn, cpuConnections)
 	for i := range sessions {
 		sessions[i] = bareSession(b, address)
 	}
@@ -230,7 +326,7 @@ func bare(b *testing.B, address string, trips [][]step, connections int, lasts t
 	for _, session := range sessions {
 		all.Go(func() error {
 			messages, r := make([]byte, 0, 1024), bufio.NewReaderSize(session.Conn, 8192)
-			for time.Since(begin) < lasts {
+			for time.Since(begin) < cpuLasts {
 				ids := map[string]uint64{"aid": 1 + rand.Uint64N(accountRows), "tid": 1 + rand.Uint64N(tellerRows), "bid": 1 + rand.Uint64N(branchRows), "hid": rand.Uint64N(1_000_000_000)}
 				for _, steps := range trips {
 					messages = messages[:0]
@@ -334,26 +430,33 @@ const plansOfRows = "-c enable_seqscan=off -c enable_bitmapscan=off -c plan_cach
 
 var processed = regexp.MustCompile(`number of transactions actually processed: (\d+)`)
 
-// pgbench does the same with pgbench, whose statements are prepared, too.
-func pgbench(b *testing.B, program, script, address string, connections int, lasts time.Duration) (us, rate float64) {
+// pgbench does the same with a script of pgbench's, whose statements are prepared, too.
+func pgbench(b *testing.B, program, address string, script ...string) (us, rate float64) {
 	b.Helper()
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		b.Fatal(err)
-	}
 	before := targettest.CPU(b, syscall.RUSAGE_CHILDREN)
-	c := exec.Command(program, "-n", "-M", "prepared", "-c", strconv.Itoa(connections), "-j", "2", "-T", strconv.Itoa(int(lasts.Seconds())), "-f", script, "-h", host, "-p", port, "-U", postgrestest.User, "postgres")
-	c.Env = append(os.Environ(), "PGPASSWORD="+postgrestest.Password, "PGOPTIONS="+plansOfRows)
-	out, err := c.CombinedOutput()
-	if err != nil {
-		b.Fatalf("%v: %s", err, out)
-	}
+	out := pgbenchProgram(b, program, address, append(script, "-n", "-M", "prepared", "-c", strconv.Itoa(cpuConnections), "-j", "2", "-T", strconv.Itoa(int(cpuLasts.Seconds())))...)
 	found := processed.FindSubmatch(out)
 	if found == nil {
 		b.Fatalf("pgbench says %s", out)
 	}
 	n, _ := strconv.ParseFloat(string(found[1]), 64)
-	return float64((targettest.CPU(b, syscall.RUSAGE_CHILDREN) - before).Microseconds()) / n, n / lasts.Seconds()
+	return float64((targettest.CPU(b, syscall.RUSAGE_CHILDREN) - before).Microseconds()) / n, n / cpuLasts.Seconds()
+}
+
+// pgbenchProgram runs pgbench, whose tables are in the schema geobench.
+func pgbenchProgram(b *testing.B, program, address string, args ...string) []byte {
+	b.Helper()
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		b.Fatal(err)
+	}
+	c := exec.Command(program, append(args, "-h", host, "-p", port, "-U", postgrestest.User, "postgres")...)
+	c.Env = append(os.Environ(), "PGPASSWORD="+postgrestest.Password, "PGOPTIONS="+plansOfRows+" -c search_path=geobench")
+	out, err := c.CombinedOutput()
+	if err != nil {
+		b.Fatalf("%v: %s", err, out)
+	}
+	return out
 }
 
 // BenchmarkForms compares procedures, with their writes each on its own and together, with SQL, without and with foreign keys: TPC-C of two
@@ -426,34 +529,56 @@ func BenchmarkGoTPC(b *testing.B) {
 }
 
 // BenchmarkGoTPCTerminals has the clients of both wait as the specification has its terminals key in and think (5.2.5.7), so that tpmC is bounded by
-// that and not by the processors: both play at the same time, each on its database. There are 200 terminals for a warehouse in place of 10, since
-// each sends an order in 47 s, and a few hundred orders say little. tpmC is the new orders that each counts over the time that it was given;
-// go-tpc's own figure divides by the time since its first order was done, which is 18 s after its start at the least.
+// that and not by the processors: both play at the same time, each on its database. There are hundreds of terminals for a warehouse in place of 10,
+// since each sends an order in 47 s, and a few hundred orders say little.
+//
+// The server counts for both, in the same minutes, by the next number that its districts would give an order: what was committed. What the clients
+// count is not the same thing. go-tpc's terminals end what they have begun when their time is over, which is an order that is still being keyed in
+// for two terminals of five, count those that are rolled back, and prepare their statements before they key in the first one.
 func BenchmarkGoTPCTerminals(b *testing.B) {
-	const terminals, lasts = 400, 6 * time.Minute
+	const terminals, settled, lasts, end = 800, 75 * time.Second, 6 * time.Minute, 5 * time.Second
 	program := os.Getenv("GEOBENCH_GO_TPC")
 	if program == "" {
 		b.Skip("GEOBENCH_GO_TPC names no go-tpc: make bench-go-tpc builds it")
 	}
 	s := postgrestest.Start(b, "log_statement=none", "synchronous_commit=off", "shared_buffers=256MB", "max_wal_size=4GB", fmt.Sprintf("max_connections=%d", terminals+100))
-	p := targettest.TerminalPlan(b, "postgres", terminals, lasts)
+	const given = settled + lasts + end
+	p := targettest.TerminalPlan(b, "postgres", terminals, given)
 	o := options(postgres.ReadCommitted)
 	o.Connections, o.Form, o.Together = targettest.FormClients, sqltarget.FormSQL, true
 	s.Database(b, "ours")
 	s.Database(b, "theirs")
 	goTPC(b, program, s.Address, targettest.FormClients, "prepare", "--no-check")
 	s.Query(b, "theirs", "analyze")
+	type orders struct{ ours, theirs float64 }
+	count := func() (n orders) {
+		n.ours, n.theirs = ordersIn(b, s, "ours", "geobench.district"), ordersIn(b, s, "theirs", "district")
+		return n
+	}
+	var began, from, to, late orders
+	began.theirs = ordersIn(b, s, "theirs", "district")
+	var elapsed, theirCPU time.Duration
 	var theirs string
-	var theirCPU time.Duration
 	var playing sync.WaitGroup
 	document, us := targettest.MeasureClient(b, p, open(b, s, p, "ours", o), func() {
+		began.ours = ordersIn(b, s, "ours", "geobench.district")
 		playing.Go(func() {
 			before := targettest.CPU(b, syscall.RUSAGE_CHILDREN)
-			theirs = goTPC(b, program, s.Address, terminals, "run", "--time", lasts.String(), "--isolation", "2", "--ignore-error", "--silence", "--wait")
+			theirs = goTPC(b, program, s.Address, terminals, "run", "--time", given.String(), "--isolation", "2", "--ignore-error", "--silence", "--wait")
 			theirCPU = targettest.CPU(b, syscall.RUSAGE_CHILDREN) - before
+		})
+		playing.Go(func() {
+			time.Sleep(settled)
+			from = count()
+			begin := time.Now()
+			time.Sleep(lasts)
+			to, elapsed = count(), time.Since(begin)
+			time.Sleep(end)
+			late = count()
 		})
 	})
 	playing.Wait()
+	last := count()
 	counts := map[string]float64{}
 	all := 0.0
 	for _, found := range tpccCount.FindAllStringSubmatch(theirs, -1) {
@@ -465,15 +590,35 @@ func BenchmarkGoTPCTerminals(b *testing.B) {
 	if counts["NEW_ORDER"] == 0 {
 		b.Fatalf("go-tpc does not say how many new orders there were: %s", theirs)
 	}
-	tpmC, theirTpmC := float64(*document.Summary.TpmC), counts["NEW_ORDER"]/lasts.Minutes()
-	theirUs := float64(theirCPU.Microseconds()) / all
-	b.Logf("geobench %.0f us of client CPU, tpmC %.0f, %d committed, %d rolled back, p50 %d us; go-tpc %.0f us, tpmC %.0f (%v); at most %.0f are possible: CPU %.2fx, tpmC %.3fx", us, tpmC,
-		document.Summary.Committed, document.Summary.Aborted, document.Summary.LatencyMicroseconds.P50, theirUs, theirTpmC, counts, terminals*1.286, us/theirUs, tpmC/theirTpmC)
+	n, m := to.ours-from.ours, to.theirs-from.theirs
+	ratio, theirUs := n/m, float64(theirCPU.Microseconds())/all
+	deviation := math.Sqrt(orderDispersion * (1/n + 1/m))
+	b.Logf("as the server counts: geobench %.0f new orders in %v, %.1f in a minute; go-tpc %.0f, %.1f; at most %.1f are possible: tpmC %.3fx, standard deviation %.3f", n, elapsed.Round(time.Millisecond),
+		n/elapsed.Minutes(), m, m/elapsed.Minutes(), terminals*1.286, ratio, deviation)
+	b.Logf("as they count: geobench tpmC %d (%.0f orders by the server), %d rolled back, p50 %d us; go-tpc counts %.0f orders, of which %.0f were rolled back, and %.0f came after its time (%v)",
+		*document.Summary.TpmC, last.ours-began.ours, document.Summary.Aborted, document.Summary.LatencyMicroseconds.P50, counts["NEW_ORDER"], counts["NEW_ORDER"]-(last.theirs-began.theirs), last.theirs-late.theirs, counts)
+	b.Logf("client CPU for each transaction: geobench %.0f us, go-tpc %.0f us: %.2fx", us, theirUs, us/theirUs)
 	b.ReportMetric(us, "geobench-us/txn")
 	b.ReportMetric(theirUs, "go-tpc-us/txn")
 	b.ReportMetric(us/theirUs, "cpu-ratio")
-	b.ReportMetric(tpmC/theirTpmC, "tpmC-ratio")
+	b.ReportMetric(ratio, "tpmC-ratio")
+	b.ReportMetric(deviation, "tpmC-ratio-deviation")
 	b.ReportMetric(0, "ns/op")
+}
+
+// orderDispersion is the variance of the number of new orders that terminals send in a time, as a share of its mean: 1 would be a Poisson process's,
+// but keying and think times spread less. Of a renewal process with rewards (a cycle of L seconds, R = 1 where it is a new order, r = E[R]/E[L]), the
+// variance grows with E[(R - r L)^2] / E[L].
+const orderDispersion = 0.372
+
+// ordersIn is how many orders its districts have given a number to, besides those that were loaded.
+func ordersIn(b *testing.B, s *postgrestest.Server, database, district string) float64 {
+	b.Helper()
+	n, err := strconv.ParseFloat(s.Query(b, database, "select sum(d_next_o_id) from "+district)[0][0], 64)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return n
 }
 
 // tpccCount are the lines of go-tpc's summary, one for each kind of transactions, and one of that name with _ERR for those that failed.

@@ -15,8 +15,8 @@ import (
 	"github.com/geobench/geobench/internal/txn"
 )
 
-// Names of the prepared statements. BEGIN goes with the first statement of a transaction, as drivers do that care for round trips: it
-// costs none. So do writes that wait for the next read or COMMIT, where they are sent together.
+// Names of the prepared statements. Unless it is to be sent alone, BEGIN goes with the first statement of a transaction, as drivers do that care
+// for round trips: it costs none. So do writes that wait for the next read or COMMIT, where they are sent together.
 const (
 	beginStatement    = "geobench_begin"
 	commitStatement   = "geobench_commit"
@@ -64,6 +64,7 @@ type connection struct {
 	// unlimited is the limit of scans that have none: NULL, or a number where a product may take NULL for none.
 	unlimited []byte
 	together  bool // writes wait for the next statement that needs an answer
+	alone     bool // BEGIN does not wait for the first statement
 	tx        statement
 }
 
@@ -78,7 +79,7 @@ func (d *dialect) Connect(ctx context.Context, e sqltarget.Endpoint) (target.Con
 		_ = c.Close(ctx)
 		return nil, err
 	}
-	plain := &connection{PgConn: c, prepared: prepared, together: d.together}
+	plain := &connection{PgConn: c, prepared: prepared, together: d.together, alone: d.options.BeginAlone}
 	if d.product != nil {
 		plain.unlimited = binary.BigEndian.AppendUint64(nil, math.MaxInt64)
 	}
@@ -117,7 +118,12 @@ func prepare(ctx context.Context, c *pgconn.PgConn, statements map[string]string
 
 // Begin implements target.Connection.
 func (c *connection) Begin(ctx context.Context, _ *txn.Transaction) (target.Statement, error) {
-	c.tx = statement{c: c, ctx: ctx, values: c.tx.values[:0], rows: c.tx.rows[:0]}
+	c.tx = statement{c: c, ctx: ctx, values: c.tx.values[:0], rows: c.tx.rows[:0], began: c.alone}
+	if c.alone {
+		if _, err := c.tx.run(ctx, beginStatement, nil); err != nil {
+			return nil, err
+		}
+	}
 	return &c.tx, nil
 }
 

@@ -98,6 +98,23 @@ func (d *dialect) Name() string {
 // IsolationName implements sqltarget.Dialect.
 func (d *dialect) IsolationName() string { return d.level.sql }
 
+// Messages implements sqltarget.Dialect.
+func (d *dialect) Messages() string {
+	begin, rest := "BEGIN with the first statement", "each write alone"
+	if d.options.BeginAlone {
+		begin = "BEGIN alone"
+	}
+	switch form := d.options.Form == sqltarget.FormSQL; {
+	case form && d.together:
+		rest = "COMMIT with the last statements"
+	case form:
+		rest = "COMMIT alone"
+	case d.together:
+		rest = "writes with the next read or COMMIT"
+	}
+	return begin + ", " + rest
+}
+
 // PlaceParameter implements sqltarget.Dialect.
 func (d *dialect) PlaceParameter() string { return schemaParameter }
 

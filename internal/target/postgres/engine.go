@@ -60,6 +60,7 @@ var Engine = &protocol.Engine{
 		sqltarget.TLS,
 		{Name: WritesParameter, Default: WritesEach, OneOf: []string{WritesEach, WritesTogether},
 			Doc: "when writes are sent: each when the procedure comes to it, which waits for the answer; or together, with the next read or COMMIT in one round trip, as an application does that pipelines its statements"},
+		sqltarget.Begin,
 		sqltarget.Form,
 		sqltarget.ForeignKeys,
 		{Name: schemaParameter, Default: schemas[0], OneOf: schemas,
@@ -84,7 +85,8 @@ func OptionsOf(p protocol.Params) Options {
 	return Options{Together: p.Word(WritesParameter) == WritesTogether, Options: sqltarget.Options{
 		Isolation: p.Word(sqltarget.IsolationParameter), Connections: int(p.Int(sqltarget.ConnectionsParameter)), TLS: p.Word(sqltarget.TLSParameter),
 		Form: p.Word(sqltarget.FormParameter), ForeignKeys: p.Word(sqltarget.ForeignKeysParameter) == "true",
-		Place: p.Word(schemaParameter), Drop: p.Word(dropSchemaParameter) == "true", Homes: p.Word(sqltarget.PlacementParameter) == sqltarget.PlacementHomes,
+		BeginAlone: p.Word(sqltarget.BeginParameter) == sqltarget.BeginAlone,
+		Place:      p.Word(schemaParameter), Drop: p.Word(dropSchemaParameter) == "true", Homes: p.Word(sqltarget.PlacementParameter) == sqltarget.PlacementHomes,
 	}}
 }
 

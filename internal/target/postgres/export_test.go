@@ -4,7 +4,15 @@ import (
 	"strings"
 
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/workload/sqlform"
 )
+
+// Play has transactions of forms be these, in place of those of the workloads, until restore is called.
+func Play(all ...*sqlform.Transaction) (restore func()) {
+	before := transactions
+	transactions = sqlform.NewTransactions(all...)
+	return func() { transactions = before }
+}
 
 // Placed is a product like CockroachDB for a PostgreSQL, where the column that names a row's region places nothing.
 func Placed() *Product {

@@ -101,6 +101,46 @@ func TestCommitIsCut(t *testing.T) {
 	}
 }
 
+// BEGIN goes with the first statement in one message, or alone where that is asked for. Results say which.
+func TestMessages(t *testing.T) {
+	s := postgrestest.Start(t)
+	proxy := postgrestest.NewProxy(t, s.Address)
+	for _, tc := range []struct {
+		place           string
+		alone, together bool
+		want            [5]int64 // begin, read, write, read, commit
+		says            string
+	}{
+		{"geobench", false, false, [5]int64{0, 1, 1, 1, 1}, "sending BEGIN with the first statement, each write alone"},
+		{"geobench_a", true, false, [5]int64{1, 1, 1, 1, 1}, "sending BEGIN alone, each write alone"},
+		{"geobench_b", false, true, [5]int64{0, 1, 0, 1, 1}, "sending BEGIN with the first statement, writes with the next read or COMMIT"},
+		{"geobench_c", true, true, [5]int64{1, 1, 0, 1, 1}, "sending BEGIN alone, writes with the next read or COMMIT"},
+	} {
+		o := options(postgres.Serializable)
+		o.Place, o.BeginAlone, o.Together = tc.place, tc.alone, tc.together
+		_, db := throughWith(t, s, proxy, o)
+		targettest.RoundTrips(t, db.Clients(0).(*target.Statements), proxy.Count(), tc.want)
+		if says := db.(target.Described).Describe(); !strings.Contains(says.String(), tc.says) {
+			t.Errorf("%s\nnot %s", says.String(), tc.says)
+		}
+	}
+}
+
+// A connection that breaks under BEGIN, wherever that goes, has committed nothing, and the next transaction finds another connection.
+func TestBeginIsCut(t *testing.T) {
+	s := postgrestest.Start(t)
+	for place, alone := range map[string]bool{"geobench_a": false, "geobench_b": true} {
+		proxy := postgrestest.NewProxy(t, s.Address)
+		o := formed(postgres.Serializable)
+		o.Place, o.BeginAlone = place, alone
+		p, db := throughWith(t, s, proxy, o)
+		if err := load(t.Context(), p, db); err != nil {
+			t.Fatal(err)
+		}
+		targettest.FormCutAtBegin(t, db.Clients(0).(*target.Statements), func(served bool) { proxy.CutOnce("geobench_begin", served) })
+	}
+}
+
 // Writes that are sent together wait for the next statement that has an answer: what was three round trips is one. They are seen by what
 // comes behind them, one that fails is the transaction's failure, and what was not sent needs no rollback.
 func TestWritesAreSentTogether(t *testing.T) {

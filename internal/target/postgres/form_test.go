@@ -73,23 +73,28 @@ func TestRoundTripsOfForms(t *testing.T) {
 	s := postgrestest.Start(t, "synchronous_commit=off")
 	proxy := postgrestest.NewProxy(t, s.Address)
 	for name, spec := range targettest.FormSpecs {
-		t.Run(name, func(t *testing.T) {
-			s.Database(t, name)
-			p := targettest.Plan(t, "postgres", spec, isolation.Serializable)
-			to := server(s, name, p.Topology.Regions...)
-			for i := range to.Endpoints {
-				to.Endpoints[i].Address = proxy.Address
-			}
-			db, err := postgres.Open(t.Context(), &p.Topology, to, formed(postgres.Serializable), sqltarget.Session())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer db.Close() //nolint:errcheck // the server goes with the test
-			if err := db.Load(t.Context(), target.Dataset{Workload: p.Workload}); err != nil {
-				t.Fatal(err)
-			}
-			targettest.FormRoundTrips(t, p, db.Clients(0).(*target.Statements), proxy.Count())
-		})
+		for more, alone := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s BEGIN alone %v", name, alone), func(t *testing.T) {
+				database := fmt.Sprintf("%s_%v", name, alone)
+				s.Database(t, database)
+				p := targettest.Plan(t, "postgres", spec, isolation.Serializable)
+				to := server(s, database, p.Topology.Regions...)
+				for i := range to.Endpoints {
+					to.Endpoints[i].Address = proxy.Address
+				}
+				o := formed(postgres.Serializable)
+				o.BeginAlone = alone
+				db, err := postgres.Open(t.Context(), &p.Topology, to, o, sqltarget.Session())
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer db.Close() //nolint:errcheck // the server goes with the test
+				if err := db.Load(t.Context(), target.Dataset{Workload: p.Workload}); err != nil {
+					t.Fatal(err)
+				}
+				targettest.FormRoundTrips(t, p, db.Clients(0).(*target.Statements), int64(more), proxy.Count())
+			})
+		}
 	}
 }
 

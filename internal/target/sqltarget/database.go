@@ -102,7 +102,7 @@ func Join[C Conn](ctx context.Context, t *geo.Topology, s Server, o Options, d D
 func newDatabase[C Conn](t *geo.Topology, s Server, o Options, d Dialect[C], session string) *database[C] {
 	return &database[C]{
 		topology: t, server: s, options: o, dialect: d, mark: Mark + session, asked: make([]asked[C], len(s.Endpoints)),
-		described: result.Target{Isolation: d.IsolationName(), Form: formName(&o), Placement: placementName(&o)},
+		described: result.Target{Isolation: d.IsolationName(), Form: formName(&o), Messages: d.Messages(), Placement: placementName(&o)},
 	}
 }
 

@@ -32,6 +32,8 @@ type Dialect[C Conn] interface {
 	// Name of the kind of server, and SQL's name of the isolation level.
 	Name() string
 	IsolationName() string
+	// Messages is result.Target.Messages.
+	Messages() string
 	// PlaceParameter is the parameter whose value Options.Place is, and PlaceWord what the database calls such a thing: schema, table.
 	PlaceParameter() string
 	PlaceWord() string

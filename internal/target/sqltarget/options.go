@@ -17,6 +17,13 @@ const (
 	FormParameter        = "form"
 	ForeignKeysParameter = "foreignKeys"
 	PlacementParameter   = "placement"
+	BeginParameter       = "begin"
+)
+
+// The values of the parameter begin.
+const (
+	BeginTogether = "Together"
+	BeginAlone    = "Alone"
 )
 
 // The values of the parameter placement.
@@ -50,6 +57,10 @@ var (
 	TLS = protocol.Parameter{Name: TLSParameter, Default: TLSRequire, OneOf: []string{TLSDisable, TLSRequire, TLSVerifyCA, TLSVerifyFull},
 		Doc: "encryption of connections; verify-ca and verify-full check the server's certificate by ca.crt of the Secret, else by the system's roots"}
 )
+
+// Begin is the parameter of an engine of this kind that says how transactions begin.
+var Begin = protocol.Parameter{Name: BeginParameter, Default: BeginTogether, OneOf: []string{BeginTogether, BeginAlone},
+	Doc: "how a transaction begins: together with its first statement, which takes no round trip of its own, as with JDBC; or alone, by a message of its own that is waited for, as pgbench, sysbench and most drivers of other languages do"}
 
 // Form and ForeignKeys are the parameters of an engine of this kind for which workloads have SQL of their own.
 var (
@@ -92,6 +103,8 @@ type Options struct {
 	// says that these tables have foreign keys.
 	Form        string
 	ForeignKeys bool
+	// BeginAlone says that a transaction begins by a message of its own, and not with its first statement.
+	BeginAlone bool
 	// Homes says that the database keeps rows in the regions of their homes.
 	Homes bool
 	// Place is what Geobench has for itself: a schema of PostgreSQL, a table of MySQL. Drop says that closing the database drops it.

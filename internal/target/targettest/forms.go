@@ -264,6 +264,22 @@ func FormCutAtCommit(t *testing.T, clients *target.Statements, arm func(served b
 	return deposit
 }
 
+// FormCutAtBegin cuts the connection of a client of SmallBank in SQL as a transaction begins: before the database has that, and when it has been
+// served. Either way the transaction is refused, and the next one is committed. arm makes the next beginning be cut.
+func FormCutAtBegin(t *testing.T, clients *target.Statements, arm func(served bool)) {
+	t.Helper()
+	c := clientOf(t, clients)
+	for n, served := range []bool{false, true} {
+		arm(served)
+		if o := c.Run(Deposit(uint64(2*n+1), 5)); o.Status != txn.Refused || o.Cause != txn.CauseNode || o.Reason != "connection-lost" {
+			t.Errorf("a transaction that was cut as it began (served: %v) ended as %+v", served, o)
+		}
+		if o := c.Run(Deposit(uint64(2*n+2), 5)); o.Status != txn.Committed {
+			t.Errorf("after one that was cut as it began: %+v", o)
+		}
+	}
+}
+
 // roundTrips are how many the transactions of FormSpecs take, with that of COMMIT: two numbers where a last name
 // may have to be looked for, or nothing is left to deliver.
 var roundTrips = map[string][]int64{
@@ -271,9 +287,38 @@ var roundTrips = map[string][]int64{
 	"newOrder": {3}, "payment": {3, 4}, "orderStatus": {3, 4}, "delivery": {2, 4}, "stockLevel": {2}, "updateStock": {2}, "updateBalance": {2}, "selectBalance": {2},
 }
 
-// FormRoundTrips plays transactions of a plan of FormSpecs, one after the other, and fails unless each takes as many round trips as it may. sent is
-// how many messages clients have sent so far, each of which waits for the answer to the last one.
-func FormRoundTrips(t *testing.T, p *plan.Plan, clients *target.Statements, sent func() int64) {
+// RoundTrips has a transaction begin, read a row, write it, read another one and commit, and fails unless these send so many messages. sent is how
+// many clients have sent so far, each of which waits for the answer to the last one.
+func RoundTrips(t *testing.T, clients *target.Statements, sent func() int64, want [5]int64) {
+	t.Helper()
+	c, err := clients.Connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close() //nolint:errcheck // the server goes
+	var st target.Statement
+	var got [5]int64
+	for i, step := range []func() error{
+		func() (err error) { st, err = c.Begin(t.Context(), nil); return err },
+		func() error { _, err := st.Get(txn.IntKey(9, 1)); return err },
+		func() error { return st.Put(txn.IntKey(9, 1), []byte("one")) },
+		func() error { _, err := st.Get(txn.IntKey(9, 2)); return err },
+		func() error { return st.Commit(t.Context()) },
+	} {
+		before := sent()
+		if err := step(); err != nil && err != txn.ErrNotFound {
+			t.Fatal(err)
+		}
+		got[i] = sent() - before
+	}
+	if got != want {
+		t.Errorf("begin, read, write, read, commit: %d messages, not %d", got, want)
+	}
+}
+
+// FormRoundTrips plays transactions of a plan of FormSpecs, one after the other, and fails unless each takes as many round trips as it may, and more
+// besides. sent is how many messages clients have sent so far, each of which waits for the answer to the last one.
+func FormRoundTrips(t *testing.T, p *plan.Plan, clients *target.Statements, more int64, sent func() int64) {
 	t.Helper()
 	const terminals, known, transactions, rare = 20, 200, 800, 10
 	c := clientOf(t, clients)
@@ -300,8 +345,12 @@ func FormRoundTrips(t *testing.T, p *plan.Plan, clients *target.Statements, sent
 		// A message may come in two pieces, rarely.
 		maps.DeleteFunc(counts[kind], func(_ int64, n int) bool { return rare*n < all })
 		got := slices.Sorted(maps.Keys(counts[kind]))
-		if t.Logf("%s: %v round trips, %d times", kind, got, all); !slices.Equal(got, roundTrips[kind]) {
-			t.Errorf("%s takes %v round trips, not %v", kind, got, roundTrips[kind])
+		want := slices.Clone(roundTrips[kind])
+		for i := range want {
+			want[i] += more
+		}
+		if t.Logf("%s: %v round trips, %d times", kind, got, all); !slices.Equal(got, want) {
+			t.Errorf("%s takes %v round trips, not %v", kind, got, want)
 		}
 	}
 }
