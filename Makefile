@@ -119,7 +119,7 @@ bench-engine: ## Throughput and CPU per transaction of every engine at 0 to 100%
 	hack/bench-engine.sh
 
 .PHONY: bench-postgres
-bench-postgres: ## Client CPU per transaction beside pgbench: the same statements on the same PostgreSQL, in alternating pairs (Debian's postgresql; 2 min)
+bench-postgres: ## Client CPU per transaction beside pgbench on the same PostgreSQL, in alternating pairs: in the same messages, and beside its own script (Debian's postgresql; 4 min)
 	go test -run '^$$' -bench '^BenchmarkClientCPU$$' -benchtime 1x ./internal/target/postgres
 
 .PHONY: bench-forms
@@ -127,7 +127,7 @@ bench-forms: ## TPC-C as procedures and as SQL, on one PostgreSQL and one MariaD
 	go test -p 1 -run '^$$' -bench '^BenchmarkForms$$' -benchtime 1x -v ./internal/target/postgres ./internal/target/mysql
 
 .PHONY: bench-go-tpc
-bench-go-tpc: ## TPC-C in SQL beside go-tpc on one PostgreSQL: client CPU and tpmC in alternating pairs; TERMINALS=1: with keying and think times, at the same time (Debian's postgresql; 4 min, 9 min)
+bench-go-tpc: ## TPC-C in SQL beside go-tpc on one PostgreSQL: client CPU and tpmC in alternating pairs; TERMINALS=1: with keying and think times, at the same time (Debian's postgresql; 4 min, 10 min)
 	GEOBENCH_GO_TPC="$$($(TOOL) install go-tpc | tail -1)" go test -run '^$$' -bench '^BenchmarkGoTPC$(if $(TERMINALS),Terminals,)$$' -benchtime 1x -timeout 30m -v ./internal/target/postgres
 
 .PHONY: bench-wan

@@ -173,9 +173,11 @@ func (s *statements) Flush() {
 	s.mu.Lock()
 	s.queue = append(s.queue, s.batch...)
 	s.mu.Unlock()
+	for range s.batch { // one connection each: the others would wake up for nothing
+		s.wake.Signal()
+	}
 	clear(s.batch)
 	s.batch = s.batch[:0]
-	s.wake.Broadcast()
 }
 
 // Close implements Session. It waits for the transactions that run, whose context ends; what has not begun is refused.
