@@ -11,6 +11,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -759,4 +761,88 @@ func TestProbeOfAnotherIsRefused(t *testing.T) {
 	if w.get(foreign.Name, &corev1.Pod{}).GetUID() != foreign.UID {
 		t.Error("it was deleted")
 	}
+}
+
+// Where the connections of a run's pods lead is decided by Services, NetworkPolicies and EndpointSlices, which others may write: what they
+// write while a run goes on is noticed, even where the operator puts it right, or waits with that until the run is over.
+func TestWaysAreEdited(t *testing.T) {
+	policy := func(selects map[string]string) *networkingv1.NetworkPolicy {
+		return &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}, Spec: networkingv1.NetworkPolicySpec{PodSelector: metav1.LabelSelector{MatchLabels: selects}}}
+	}
+	turn := func(w *world) {
+		s := w.get("d-us-west-2", &corev1.Service{}).(*corev1.Service)
+		s.Spec.Selector = map[string]string{"app": "theirs"}
+		w.must(w.client.Update(w.ctx, s))
+	}
+	for name, tt := range map[string]struct {
+		stage  v1alpha1.Stage
+		attack func(w *world)
+		says   []string // nothing where the run passes
+	}{
+		"a Service is edited": {stage: v1alpha1.StageMeasure, attack: turn, says: []string{"Service d-us-west-2, which decides where connections of the run's pods lead, was written to"}},
+		"a Service is edited while a change waits": {stage: v1alpha1.StageMeasure, attack: func(w *world) {
+			w.editProfile("p", 60*time.Millisecond)
+			w.reconcile(w.database, w.getDatabase("d"))
+			turn(w)
+		}, says: []string{"Service d-us-west-2, "}},
+		"a policy is edited, and put right": {stage: v1alpha1.StageMeasure, attack: func(w *world) {
+			p := w.get("d-nodes", &networkingv1.NetworkPolicy{}).(*networkingv1.NetworkPolicy)
+			was := p.Spec.DeepCopy()
+			p.Spec.Ingress = nil
+			w.must(w.client.Update(w.ctx, p))
+			p.Spec = *was
+			w.must(w.client.Update(w.ctx, p))
+		}, says: []string{"NetworkPolicy d-nodes, ", "was written to"}},
+		"a policy is made": {stage: v1alpha1.StageMeasure, attack: func(w *world) { w.create(policy(map[string]string{kube.LabelDatabase: "d"})) },
+			says: []string{"NetworkPolicy theirs was made, and selects pods of the run"}},
+		"a policy is deleted": {stage: v1alpha1.StageMeasure, attack: func(w *world) {
+			w.must(w.client.Delete(w.ctx, w.get("d-workers", &networkingv1.NetworkPolicy{})))
+		}, says: []string{"NetworkPolicy d-workers, "}},
+		"a policy for other pods": {stage: v1alpha1.StageMeasure, attack: func(w *world) { w.create(policy(map[string]string{"app": "theirs"})) }},
+		"a policy before the run": {stage: v1alpha1.StageEmulate, attack: func(w *world) { w.create(policy(map[string]string{kube.LabelDatabase: "d"})) }},
+		"a Service leads elsewhere from the beginning": {stage: v1alpha1.StageEmulate, attack: func(w *world) {
+			w.create(&discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Name: "theirs", Labels: map[string]string{discoveryv1.LabelServiceName: "d-us-west-2"}},
+				AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"192.0.2.1"}}}})
+		}, says: []string{"EndpointSlice theirs, which Kubernetes has not made, leads those who connect to Service d-us-west-2 elsewhere"}},
+		"what Kubernetes has found": {stage: v1alpha1.StageMeasure, attack: func(w *world) {
+			w.create(&discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Name: "its", Labels: map[string]string{discoveryv1.LabelServiceName: "d-us-west-2",
+				discoveryv1.LabelManagedBy: "endpointslice-controller.k8s.io"}}, AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{}})
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.create(w.profile("p", 100*time.Millisecond), makeDatabase("d").profileRef("p").obj(), makeRun("r").database("d").obj())
+			w.untilStage("r", tt.stage)
+			tt.attack(w)
+			got := w.untilOver("r")
+			if tt.says != nil {
+				invalid(t, got, "NetworkEdited", tt.says...)
+			} else if got.Status.Verdict != v1alpha1.VerdictPassed {
+				t.Errorf("the run ended %s %s: %s", got.Status.Verdict, got.Status.Reason, got.Status.Message)
+			}
+		})
+	}
+}
+
+// The policies of a database stay those of the nodes that run while a change of its ports waits for a run: connections of the run would be cut.
+func TestPoliciesWaitWithTheChange(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(makeDatabase("d").program().client().emulation(v1alpha1.EmulationSidecar).obj(), makeRun("r").database("d").obj())
+	w.untilStage("r", v1alpha1.StageMeasure)
+	was := w.get("d-nodes", &networkingv1.NetworkPolicy{}).(*networkingv1.NetworkPolicy).Generation
+	db := w.getDatabase("d")
+	db.Spec.Pods.Ports[0].Port++
+	w.must(w.client.Update(w.ctx, db))
+	w.reconcile(w.database, w.getDatabase("d"))
+	if is := w.get("d-nodes", &networkingv1.NetworkPolicy{}).(*networkingv1.NetworkPolicy).Generation; is != was {
+		t.Error("the policy of the nodes that run was written to")
+	}
+	if run := w.untilOver("r"); run.Status.Verdict != v1alpha1.VerdictPassed {
+		t.Errorf("the run ended %s %s: %s", run.Status.Verdict, run.Status.Reason, run.Status.Message)
+	}
+	w.until("the change is made", func() bool {
+		return w.get("d-nodes", &networkingv1.NetworkPolicy{}).(*networkingv1.NetworkPolicy).Generation != was
+	})
 }

@@ -12,9 +12,10 @@ import (
 )
 
 // admit makes the NetworkPolicies of the database, before its pods: who reaches its nodes and the workers of its
-// runs. Where the operator was told nothing of the cluster, it makes none.
+// runs. Where the operator was told nothing of the cluster, it makes none. While a change waits for a run, they are those of the nodes that
+// run.
 func (s *scope) admit(ctx context.Context) error {
-	if s.Around == nil {
+	if s.Around == nil || s.db.Status.ActiveRun != "" && !s.upToDate() {
 		return nil
 	}
 	for _, p := range netpol.Policies(policed(s.db), s.Around) {

@@ -19,7 +19,7 @@ const maxAttempts = 3
 var outsideReasons = []string{
 	"NodeLost", "PodChanged", "DatabaseReplaced", "DatabaseDeleted", "DatabaseLost", "WorkerFailed", "WorkerObjectDeleted", result.ReasonStartMissed,
 	"ReportUnreadable", "HistoryLost", result.ReasonWorkerLost, result.ReasonNodeRestarted, result.ReasonDriverBound, result.ReasonNetworkNotVerified,
-	reasonOther,
+	result.ReasonNetworkEdited, reasonOther,
 }
 
 // reasonOther is why a point is Invalid whose run has measured something else.

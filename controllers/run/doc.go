@@ -7,7 +7,7 @@
 //
 // The faults of a run are played in faults.go, by an injector that tells nodes, sidecars, Chaos Mesh and Kubernetes
 // what to do (fault_injector.go, fault_chaos.go) and asks them what they did (fault_logs.go). What others have Chaos Mesh do to a run's pods is noticed
-// in meddle.go.
+// in meddle.go, what they write to Services and NetworkPolicies in ways.go.
 package run
 
 // +kubebuilder:rbac:groups=geobench.dev,resources=benchmarkruns,verbs=get;list;watch;create;patch;delete
@@ -21,6 +21,9 @@ package run
 // +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=get;list;create;delete
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;delete
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;create;delete
+// +kubebuilder:rbac:groups="",resources=services,verbs=list;watch
+// +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=list
+// +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=list
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;delete
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;list;create;delete
 // +kubebuilder:rbac:groups=chaos-mesh.org,resources=networkchaos;podchaos;stresschaos;timechaos,verbs=get;list;create;patch;delete

@@ -42,6 +42,8 @@ type snapshot struct {
 	Nodes []admin.Status `json:"nodes"`
 	// Pods are those of the nodes, by their names.
 	Pods map[string]podNote `json:"pods,omitempty"`
+	// Ways are what decides where connections of pods lead, in the snapshot from before the start: see scope.ways.
+	Ways map[string]string `json:"ways,omitempty"`
 	// Mesh and Emulator are what proxies and sidecars have counted at that time, where a service mesh carries what nodes say to each other.
 	Mesh     *meters `json:"mesh,omitempty"`
 	Emulator *meters `json:"emulator,omitempty"`
@@ -87,6 +89,12 @@ func (s *scope) takeSnapshot(ctx context.Context, key string) (*snapshot, error)
 		}
 		snap.Nodes = append(snap.Nodes, *n.Status)
 		snap.Pods[n.PodName] = podNote{n.Restarts, n.Shape}
+	}
+	if key == snapshotBefore {
+		var err error
+		if snap.Ways, err = s.ways(ctx); err != nil {
+			return nil, err
+		}
 	}
 	if key != snapshotEnd { // which is for round trips alone
 		snap.Mesh, snap.Emulator = s.readMeters(ctx, gone)

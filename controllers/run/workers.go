@@ -349,6 +349,9 @@ func (s *scope) checkHealth(ctx context.Context) error {
 	if err := s.proxyLost(ctx); err != nil || s.moved() {
 		return err
 	}
+	if err := s.rerouted(ctx, before); err != nil {
+		return err
+	}
 	if !s.isTrue(v1alpha1.ConditionWorkersCreated) {
 		return nil
 	}

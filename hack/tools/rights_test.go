@@ -82,6 +82,7 @@ var operatorUses = map[string]string{
 	"list blockchaos.chaos-mesh.org":                   "list",
 	"list configmaps":                                  "cleanUp SetupWithManager",
 	"list dnschaos.chaos-mesh.org":                     "list",
+	"list endpointslices.discovery.k8s.io":             "ledElsewhere",
 	"list experiments.geobench.dev":                    "SetupWithManager",
 	"list geodatabases.geobench.dev":                   "SetupWithManager",
 	"list httpchaos.chaos-mesh.org":                    "list",

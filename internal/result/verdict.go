@@ -56,6 +56,8 @@ const (
 	ReasonResultForged = "ResultForged"
 	// ReasonSnapshotForged: what the operator noted of the run is not what it has written.
 	ReasonSnapshotForged = "SnapshotForged"
+	// ReasonNetworkEdited: somebody wrote to what decides where connections of the run's pods lead.
+	ReasonNetworkEdited = "NetworkEdited"
 	// ReasonManifestEdited: the database became another than the one that the run was let in for.
 	ReasonManifestEdited = "ManifestEdited"
 )

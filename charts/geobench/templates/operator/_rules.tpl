@@ -101,6 +101,12 @@
   - patch
   - watch
 - apiGroups:
+  - discovery.k8s.io
+  resources:
+  - endpointslices
+  verbs:
+  - list
+- apiGroups:
   - events.k8s.io
   resources:
   - events
