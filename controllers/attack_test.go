@@ -846,3 +846,37 @@ func TestPoliciesWaitWithTheChange(t *testing.T) {
 		return w.get("d-nodes", &networkingv1.NetworkPolicy{}).(*networkingv1.NetworkPolicy).Generation != was
 	})
 }
+
+// A tag that has moved between the times at which the machines of a database pulled it is not the same program in all regions.
+func TestTagHasMoved(t *testing.T) {
+	const a, b = "sha256:aaaa", "sha256:bbbb"
+	for name, tt := range map[string]struct {
+		first, second string // of the images of the two regions
+		says          []string
+	}{
+		"the same":                   {"docker.io/library/db@" + a, "docker.io/library/db@" + a, nil},
+		"another":                    {"docker.io/library/db@" + a, "docker.io/library/db@" + b, []string{"d-us-west-2-0", a, "d-ap-northeast-1-0", b, "name it by its digest"}},
+		"another, imported":          {a, b, []string{a, b}},
+		"one was imported":           {"docker.io/library/db@" + a, b, nil}, // its digest is of something else
+		"the runtime does not tell":  {"", b, nil},
+		"what it tells is no digest": {"x", "y", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.create(makeDatabase("d").obj(), makeRun("r").database("d").obj())
+			w.untilStage("r", v1alpha1.StageEmulate)
+			for region, id := range map[string]string{"us-west-2": tt.first, "ap-northeast-1": tt.second} {
+				pod := w.nodePod("d", region, 0)
+				pod.Status.ContainerStatuses[0].ImageID = id
+				w.must(w.client.Status().Update(w.ctx, pod))
+			}
+			got := w.untilOver("r")
+			if tt.says != nil {
+				invalid(t, got, "ImagesDiffer", tt.says...)
+			} else if got.Status.Verdict != v1alpha1.VerdictPassed {
+				t.Errorf("the run ended %s %s: %s", got.Status.Verdict, got.Status.Reason, got.Status.Message)
+			}
+		})
+	}
+}

@@ -155,13 +155,17 @@ func work(ctx context.Context, w *deploy.Worker, index int, place *meeting.Place
 		defer close(told)
 		tellProgress(telling, place, player)
 	}()
+	began := time.Now()
 	report, err := player.Run(ctx, start)
+	ended := time.Now()
 	stop()
 	<-told
 	if err != nil {
 		return err
 	}
 	report.Incidents = append(report.Incidents, t.Incidents()...)
+	// Without its monotonic reading, a time is what the machine's clock says.
+	report.Incidents = append(report.Incidents, load.Standstill(w.Region, ended.Round(0).Sub(began.Round(0)), ended.Sub(began))...)
 	for i := range report.Workers {
 		report.Workers[i].TargetRTTMicroseconds = result.Microseconds(took)
 	}

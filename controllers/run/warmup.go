@@ -116,6 +116,12 @@ func (s *scope) noteProcesses(ctx context.Context) (bool, error) {
 	if was != nil || err != nil {
 		return was != nil, err
 	}
+	if different, err := s.differentImages(ctx); err != nil {
+		return false, err
+	} else if different != "" {
+		s.invalidate("ImagesDiffer", "%s", different)
+		return false, nil
+	}
 	// The snapshot's round trips are the ones that the result shows and is judged by. Starting the workers may have kept the
 	// machine busy since the stage Emulate: the network must have come to rest.
 	if ok, err := s.networkHolds(); !ok {

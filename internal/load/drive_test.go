@@ -397,3 +397,27 @@ func TestTheBusiestWindowCounts(t *testing.T) {
 		t.Errorf("%+v, not %+v", *d, want)
 	}
 }
+
+// A machine that stood still for a while has lost that time, and its clock has caught up; or somebody has set it.
+func TestStandstill(t *testing.T) {
+	for name, c := range map[string]struct {
+		wall, elapsed time.Duration
+		want          string
+	}{
+		"clocks agree":           {wall: time.Minute + 3*time.Millisecond, elapsed: time.Minute},
+		"as far as is allowed":   {wall: time.Minute - result.MaxClockOffset, elapsed: time.Minute},
+		"it stood still":         {wall: 64 * time.Second, elapsed: time.Minute, want: "while a worker in eu measured for 1m0s, the clock of its machine went on by 1m4s: it was set, or the machine stood still"},
+		"its clock was set back": {wall: 59 * time.Second, elapsed: time.Minute, want: "while a worker in eu measured for 1m0s, the clock of its machine went on by 59s: it was set, or the machine stood still"},
+	} {
+		said := ""
+		for _, i := range Standstill("eu", c.wall, c.elapsed) {
+			if i.Reason.Reason != result.ReasonClocksApart {
+				t.Errorf("%s: %s", name, i.Reason.Reason)
+			}
+			said += i.Message
+		}
+		if said != c.want {
+			t.Errorf("%s: %q, want %q", name, said, c.want)
+		}
+	}
+}

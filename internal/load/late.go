@@ -1,6 +1,7 @@
 package load
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -33,4 +34,16 @@ func lateness(from, to time.Duration, now func() time.Duration, sleep func(until
 		}
 	}
 	return result.Lateness{P50: h.ValueAtPercentile(50), P99: h.ValueAtPercentile(99), Max: h.Max()}, complete
+}
+
+// Standstill tells of a worker whose clock was set while it measured, or whose machine stood still, as a virtual one that is moved or
+// suspended does: by wall its clock said that so much time passed, by elapsed one that nobody sets and that stands still with the machine. The
+// windows go by the latter, and were not those of other workers.
+func Standstill(region string, wall, elapsed time.Duration) []result.Incident {
+	off := wall - elapsed
+	if off.Abs() <= result.MaxClockOffset {
+		return nil
+	}
+	return []result.Incident{{Reason: result.Reason{Reason: result.ReasonClocksApart, Message: fmt.Sprintf(
+		"while a worker in %s measured for %v, the clock of its machine went on by %v: it was set, or the machine stood still", region, elapsed.Round(time.Millisecond), wall.Round(time.Millisecond))}}}
 }
