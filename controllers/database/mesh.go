@@ -117,17 +117,21 @@ func peerAuthentication(o *unstructured.Unstructured) mesh.PeerAuthentication {
 	return p
 }
 
-// findMesh notes in which mesh the pods of the database are. Pods that are in another one than they should be are not ready: what they measure
-// would be another database.
-func (s *scope) findMesh(ctx context.Context) (err error) {
+// findMesh notes in which mesh the pods of the database are, and leaves that while a run uses them: it finds changes by itself, and policies
+// stay as they are. Pods that are in another one than they should be are not ready: what they measure would be another database.
+func (s *scope) findMesh(ctx context.Context) error {
 	var pods []*corev1.Pod
 	for i := range s.nodes {
 		if n := &s.nodes[i]; n.Pod != nil && n.Pod.DeletionTimestamp == nil && mesh.Begun(n.Pod) {
 			pods = append(pods, n.Pod)
 		}
 	}
-	var problem string
-	if s.db.Status.Mesh, problem, err = FindMesh(ctx, s.Live, s.db, pods); problem == "" {
+	found, problem, err := FindMesh(ctx, s.Live, s.db, pods)
+	st := &s.db.Status
+	if used := st.ActiveRun != "" && st.Incarnation == s.current.ID() && st.Mesh != nil; !used {
+		st.Mesh = found
+	}
+	if problem == "" {
 		return err
 	}
 	for i := range s.nodes {
