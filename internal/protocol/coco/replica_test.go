@@ -236,3 +236,61 @@ func TestTimeToAnswer(t *testing.T) {
 		t.Error("a member is waited for that was asked for the timeout")
 	}
 }
+
+// A node that has told a new coordinator its state takes no part in the old one's epoch any more: the new one goes by what it was told.
+func TestOldCoordinatorIsNotHeeded(t *testing.T) {
+	for collected, want := range map[bool]struct {
+		votes int
+		epoch uint64
+	}{false: {1, 4}, true: {0, 3}} {
+		r, w := alone(t, 1)
+		r.Receive(0, everybody())
+		old := Turn{r.ballot, r.epoch}
+		r.Receive(0, &Stop{old})
+		if collected {
+			r.Receive(2, &Collect{old.Ballot + 1<<roundBits})
+		}
+		for n := range geo.NodeID(3) {
+			r.Receive(n, &Done{old.Epoch})
+		}
+		votes := 0
+		for _, s := range w.sent {
+			if _, is := s.m.(*Vote); is {
+				votes++
+			}
+		}
+		r.Receive(0, &Start{Turn{old.Ballot, old.Epoch + 1}})
+		if votes != want.votes || r.epoch != want.epoch {
+			t.Errorf("after it has told its state (%t): %d votes, in epoch %d; want %d, in epoch %d", collected, votes, r.epoch, want.votes, want.epoch)
+		}
+	}
+}
+
+// A node that is left out of a view does not have what an epoch has written that the view commits and the node has not voted for.
+func TestLeftOutBeforeItsVote(t *testing.T) {
+	r, _ := alone(t, 1)
+	r.Receive(0, everybody())
+	r.Receive(0, &View{Ballot: 2 << roundBits, Committed: 3, First: 5, Members: []geo.NodeID{0, 2}, Aborted: []uint64{2, 4}})
+	if r.base == 3 || r.phase != outside {
+		t.Errorf("it shows the end of epoch %d, phase %d", r.base, r.phase)
+	}
+}
+
+// A view has the rows of each shard in f+1 regions, and somebody who has not yet to get them.
+func TestCovers(t *testing.T) {
+	r, _ := alone(t, 0)
+	for name, tc := range map[string]struct {
+		members, joining []geo.NodeID
+		want             bool
+	}{
+		"all":                 {[]geo.NodeID{0, 1, 2}, nil, true},
+		"f+1":                 {[]geo.NodeID{0, 2}, nil, true},
+		"one has to get them": {[]geo.NodeID{0, 1}, []geo.NodeID{1}, true},
+		"one region":          {[]geo.NodeID{1}, nil, false},
+		"all have":            {[]geo.NodeID{0, 1, 2}, []geo.NodeID{0, 1, 2}, false},
+	} {
+		if got := r.coordination.covers(&View{Members: tc.members, Joining: tc.joining}); got != tc.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
