@@ -52,6 +52,14 @@ func invalid(t *testing.T, run *v1alpha1.BenchmarkRun, reason string, says ...st
 	}
 }
 
+// passed tells how a run ended that was to pass.
+func passed(t *testing.T, run *v1alpha1.BenchmarkRun) {
+	t.Helper()
+	if st := &run.Status; st.Verdict != v1alpha1.VerdictPassed {
+		t.Errorf("the run ended %s %s: %s; want Passed", st.Verdict, st.Reason, st.Message)
+	}
+}
+
 // readJSON reads a key of a ConfigMap.
 func (w *world) readJSON(configMap, key string, into any) {
 	w.t.Helper()
@@ -710,11 +718,10 @@ func TestStrangersChaos(t *testing.T) {
 				}
 				w.clock.Step(time.Second)
 			}
-			got := w.untilOver("r")
-			if tt.says != nil {
+			if got := w.untilOver("r"); tt.says != nil {
 				invalid(t, got, "UndeclaredDisturbance", tt.says...)
-			} else if got.Status.Verdict != v1alpha1.VerdictPassed {
-				t.Errorf("the run ended %s %s: %s", got.Status.Verdict, got.Status.Reason, got.Status.Message)
+			} else {
+				passed(t, got)
 			}
 		})
 	}
@@ -815,14 +822,27 @@ func TestWaysAreEdited(t *testing.T) {
 			w.create(w.profile("p", 100*time.Millisecond), makeDatabase("d").profileRef("p").obj(), makeRun("r").database("d").obj())
 			w.untilStage("r", tt.stage)
 			tt.attack(w)
-			got := w.untilOver("r")
-			if tt.says != nil {
+			if got := w.untilOver("r"); tt.says != nil {
 				invalid(t, got, "NetworkEdited", tt.says...)
-			} else if got.Status.Verdict != v1alpha1.VerdictPassed {
-				t.Errorf("the run ended %s %s: %s", got.Status.Verdict, got.Status.Reason, got.Status.Message)
+			} else {
+				passed(t, got)
 			}
 		})
 	}
+}
+
+// A policy does not stop to be the run's while a fault has killed all the pods that it selects.
+func TestWaysOfKilledPods(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(makeDatabase("d").program().client().emulation(v1alpha1.EmulationSidecar).obj(),
+		makeRun("r").database("d").duration(20*time.Second).faults("[{name: kill, at: 4s, podKill: {target: {}}}]").obj())
+	w.until("the pods are killed", func() bool { return faultIn(w.getRun("r"), fault.WaitPropagated, fault.Cleanup, fault.Done) })
+	for _, region := range []string{"us-west-2", "ap-northeast-1"} { // Kubernetes takes its time to make others
+		w.must(client.IgnoreNotFound(w.client.Delete(w.ctx, w.nodePod("d", region, 0), client.GracePeriodSeconds(0))))
+	}
+	w.reconcile(w.run, w.getRun("r"))
+	passed(t, w.untilOver("r"))
 }
 
 // The policies of a database stay those of the nodes that run while a change of its ports waits for a run: connections of the run would be cut.
@@ -839,9 +859,7 @@ func TestPoliciesWaitWithTheChange(t *testing.T) {
 	if is := w.get("d-nodes", &networkingv1.NetworkPolicy{}).(*networkingv1.NetworkPolicy).Generation; is != was {
 		t.Error("the policy of the nodes that run was written to")
 	}
-	if run := w.untilOver("r"); run.Status.Verdict != v1alpha1.VerdictPassed {
-		t.Errorf("the run ended %s %s: %s", run.Status.Verdict, run.Status.Reason, run.Status.Message)
-	}
+	passed(t, w.untilOver("r"))
 	w.until("the change is made", func() bool {
 		return w.get("d-nodes", &networkingv1.NetworkPolicy{}).(*networkingv1.NetworkPolicy).Generation != was
 	})
@@ -871,11 +889,10 @@ func TestTagHasMoved(t *testing.T) {
 				pod.Status.ContainerStatuses[0].ImageID = id
 				w.must(w.client.Status().Update(w.ctx, pod))
 			}
-			got := w.untilOver("r")
-			if tt.says != nil {
+			if got := w.untilOver("r"); tt.says != nil {
 				invalid(t, got, "ImagesDiffer", tt.says...)
-			} else if got.Status.Verdict != v1alpha1.VerdictPassed {
-				t.Errorf("the run ended %s %s: %s", got.Status.Verdict, got.Status.Reason, got.Status.Message)
+			} else {
+				passed(t, got)
 			}
 		})
 	}

@@ -159,11 +159,8 @@ func (l *Log) look(ctx context.Context, kind string) error {
 			}
 			switch o := e.Object.(type) {
 			case *unstructured.Unstructured:
-				if e.Type == watch.Deleted {
-					l.see(o)
+				if l.see(o); e.Type == watch.Deleted {
 					l.gone(kind, func(uid types.UID) bool { return uid == o.GetUID() })
-				} else {
-					l.see(o)
 				}
 			case *metav1.Status:
 				return errors.New(o.Message)

@@ -92,7 +92,7 @@ func (s *scope) takeSnapshot(ctx context.Context, key string) (*snapshot, error)
 	}
 	if key == snapshotBefore {
 		var err error
-		if snap.Ways, err = s.ways(ctx); err != nil {
+		if snap.Ways, _, err = s.ways(ctx); err != nil {
 			return nil, err
 		}
 	}

@@ -23,36 +23,39 @@ import (
 
 // ways are what decides which connections the pods of a run can make, and where they lead: the Services of its database and the
 // NetworkPolicies that select its pods, whoever has made them. The value of each is another one after it was written to, even where it says
-// what it said before.
-func (s *scope) ways(ctx context.Context) (map[string]string, error) {
-	out := map[string]string{}
+// what it said before. all has the other NetworkPolicies of the namespace, too: one that selects no pod while a fault has killed them is there.
+func (s *scope) ways(ctx context.Context) (ways, all map[string]string, err error) {
+	ways = map[string]string{}
 	services, err := s.services(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for i := range services {
-		out["Service "+services[i].Name] = string(services[i].UID) + "@" + services[i].ResourceVersion
+		ways["Service "+services[i].Name] = string(services[i].UID) + "@" + services[i].ResourceVersion
 	}
+	all = maps.Clone(ways)
 	pods := &corev1.PodList{}
 	if err := s.Client.List(ctx, pods, client.InNamespace(s.run.Namespace), client.MatchingLabels{kube.LabelDatabase: s.db.Name, kube.LabelManagedBy: kube.ManagedBy}); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	const page = 50
 	for next, more := "", true; more; more = next != "" {
 		list := &networkingv1.NetworkPolicyList{}
 		if err := s.Live.List(ctx, list, client.InNamespace(s.run.Namespace), client.Limit(page), client.Continue(next)); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		next = list.Continue
 		for i := range list.Items {
 			p := &list.Items[i]
+			name, value := "NetworkPolicy "+p.Name, fmt.Sprintf("%s@%d", p.UID, p.Generation)
+			all[name] = value
 			selector, err := metav1.LabelSelectorAsSelector(&p.Spec.PodSelector)
 			if err == nil && slices.ContainsFunc(pods.Items, func(pod corev1.Pod) bool { return selector.Matches(labels.Set(pod.Labels)) }) {
-				out["NetworkPolicy "+p.Name] = fmt.Sprintf("%s@%d", p.UID, p.Generation)
+				ways[name] = value
 			}
 		}
 	}
-	return out, nil
+	return ways, all, nil
 }
 
 // services are those of the database.
@@ -67,12 +70,12 @@ func (s *scope) rerouted(ctx context.Context, before *snapshot) error {
 	if before == nil || before.Ways == nil || s.atLeast(v1alpha1.StageRecover) {
 		return nil
 	}
-	now, err := s.ways(ctx)
+	now, all, err := s.ways(ctx)
 	if err != nil {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(before.Ways)) {
-		if is, there := now[name]; !there {
+		if is, there := all[name]; !there {
 			return troubled(result.ReasonNetworkEdited, "%s, which decides where connections of the run's pods lead, was deleted, or is not the database's any more", name)
 		} else if is != before.Ways[name] {
 			return troubled(result.ReasonNetworkEdited, "%s, which decides where connections of the run's pods lead, was written to", name)

@@ -28,6 +28,12 @@ func (n fakeNode) Disturb(_ context.Context, a *Agenda) error {
 	}
 	return n.err
 }
+func (n fakeNode) Join(_ context.Context, j *Join) error {
+	if j.Process != "p" || j.NodeIncarnation != 2 || j.Loaded.Dataset != "d" {
+		return &BadRequest{fmt.Errorf("joined by %+v", j)}
+	}
+	return n.err
+}
 func (n fakeNode) Log() *Log {
 	return &Log{Process: "p", Entries: []LogEntry{{From: 5, Disturbance: Disturbance{SlowPercent: 7}}}}
 }
@@ -53,6 +59,9 @@ func TestHandler(t *testing.T) {
 		"load refused":   {administration, &BadRequest{errors.New("spec.workload: two")}, "POST", "/load", `{}`, 400, "spec.workload: two"},
 		"load busy":      {administration, fmt.Errorf("%w: 3 pending", ErrBusy), "POST", "/load", `{}`, 409, "3 pending"},
 		"load by get":    {administration, nil, "GET", "/load", "", 405, ""},
+		"join":           {administration, nil, "POST", "/join", `{"process":"p","nodeIncarnation":2,"loaded":{"dataset":"d","workload":{},"seed":7}}`, 200, "{}"},
+		"join what":      {administration, nil, "POST", "/join", `{"incarnation":2}`, 400, "the body is no Join"},
+		"public join":    {public, nil, "POST", "/join", `{}`, 404, ""},
 		"disturb":        {administration, nil, "POST", "/disturb", `{"steps":[{"cut":[1],"atNanoseconds":5}]}`, 200, "{}"},
 		"disturb not":    {administration, nil, "POST", "/disturb", `{"steps":[{"slowPercent":-1}]}`, 400, "slowPercent"},
 		"disturb what":   {administration, nil, "POST", "/disturb", `{"slower":1}`, 400, "unknown field"},

@@ -1,10 +1,15 @@
 package explore
 
 import (
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/geobench/geobench/internal/engines"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/calvin"
+	"github.com/geobench/geobench/internal/sim/simtest"
 )
 
 // What is left of a database answers within its bound when regions are lost for good. A Calvin that waits for the acknowledgements
@@ -38,6 +43,37 @@ func TestCoreAnswersInTime(t *testing.T) {
 	}
 	if cored < 5 || late != cored {
 		t.Errorf("%d of %d worlds with a second phase show the mistake", late, cored)
+	}
+}
+
+// The protocols that promise answers in time are held to what they promise: with a bound that none of them can keep, each is late.
+func TestPromisesAreKept(t *testing.T) {
+	var promise []string
+	for _, e := range engines.All() {
+		params, errs := e.Resolve(nil)
+		if len(errs) > 0 {
+			t.Fatal(errs)
+		}
+		if e.Survival(simtest.ThreeRegions(1), params).Answers == 0 {
+			continue
+		}
+		promise = append(promise, e.Name)
+		hasty, late := *e, false
+		hasty.Survives = func(t *geo.Topology, p protocol.Params) protocol.Survival {
+			s := e.Survives(t, p)
+			s.Answers = time.Microsecond
+			return s
+		}
+		for seed := uint64(1); seed <= 20 && !late; seed++ {
+			r := Run(Config{Engine: &hasty, Seed: seed, Core: true})
+			late = slices.ContainsFunc(r.Problems, func(p Problem) bool { return p.Failure == Late })
+		}
+		if !late {
+			t.Errorf("%s is not held to its bound", e.Name)
+		}
+	}
+	if want := []string{"calvin", "janus", "minerva", "oceanvista"}; !slices.Equal(promise, want) {
+		t.Errorf("%v promise answers in time, want %v", promise, want)
 	}
 }
 

@@ -380,13 +380,17 @@ func (*world) Probe(*probe.Probe)                      {}
 func (*world) Buggify(*buggify.Point) bool             { return false }
 func (w *world) Rand() *rand.Rand                      { return rand.New(rand.NewPCG(1, 1)) }
 
+// second returns the second of three servers, each in a region of its own.
+func second(t *testing.T, w *world) *Replica {
+	return newReplica(protocol.Config{
+		Self: 1, Topology: simtest.ThreeRegions(1), Params: protocoltest.Params(t, Engine, nil), Procedures: simtest.Procedures, Store: store.NewHash(), Env: w,
+	}, none)
+}
+
 // Timestamps rise whatever the clock does, and stay above what the server has promised and heard of.
 func TestTimestampsRise(t *testing.T) {
 	w := &world{now: time.Second}
-	topology, rows := simtest.ThreeRegions(1), store.NewHash()
-	r := newReplica(protocol.Config{
-		Self: 1, Topology: topology, Params: protocoltest.Params(t, Engine, nil), Procedures: simtest.Procedures, Store: rows, Env: w,
-	}, none)
+	r := second(t, w)
 	var last Timestamp
 	issue := func(n uint64) {
 		t.Helper()
@@ -420,10 +424,7 @@ func TestTimestampsRise(t *testing.T) {
 // A server that joins anew issues what has waited above all that may be visible by then, whatever its clock says.
 func TestJoinsAboveWhatIsVisible(t *testing.T) {
 	w := &world{now: time.Second}
-	topology, rows := simtest.ThreeRegions(1), store.NewHash()
-	r := newReplica(protocol.Config{
-		Self: 1, Topology: topology, Params: protocoltest.Params(t, Engine, nil), Procedures: simtest.Procedures, Store: rows, Env: w,
-	}, none)
+	r := second(t, w)
 	r.membership.servers[1].status = closed
 	r.Submit(simtest.Txn(txn.MakeID(1, 1), "a1+5"))
 	if r.writes.last > 0 {
@@ -443,9 +444,7 @@ func TestJoinsAboveWhatIsVisible(t *testing.T) {
 
 // Servers are suspected while a majority is active, whoever proposes it: somebody must be left that lets them join anew.
 func TestSuspicionsLeaveAMajority(t *testing.T) {
-	r := newReplica(protocol.Config{
-		Self: 1, Topology: simtest.ThreeRegions(1), Params: protocoltest.Params(t, Engine, nil), Procedures: simtest.Procedures, Store: store.NewHash(), Env: &world{},
-	}, none)
+	r := second(t, &world{})
 	if e := (&suspicion{server: 0}); !e.apply(&r.membership) || r.membership.active(0) {
 		t.Error("the first server is not suspected")
 	}

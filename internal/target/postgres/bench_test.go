@@ -567,14 +567,17 @@ func BenchmarkGoTPCTerminals(b *testing.B) {
 			theirs = goTPC(b, program, s.Address, terminals, "run", "--time", given.String(), "--isolation", "2", "--ignore-error", "--silence", "--wait")
 			theirCPU = targettest.CPU(b, syscall.RUSAGE_CHILDREN) - before
 		})
+		start := time.Now()
+		at := func(instant time.Duration) (orders, time.Time) {
+			<-time.After(time.Until(start.Add(instant)))
+			return count(), time.Now()
+		}
 		playing.Go(func() {
-			time.Sleep(settled)
-			from = count()
-			begin := time.Now()
-			time.Sleep(lasts)
-			to, elapsed = count(), time.Since(begin)
-			time.Sleep(end)
-			late = count()
+			var begin, over time.Time
+			from, begin = at(settled)
+			to, over = at(settled + lasts)
+			late, _ = at(given)
+			elapsed = over.Sub(begin)
 		})
 	})
 	playing.Wait()
