@@ -46,6 +46,7 @@ import (
 
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/statetransfer"
 )
 
 // Kind is the message kind of all consensus traffic.
@@ -56,9 +57,6 @@ const (
 	DefaultHeartbeat = 200 * time.Millisecond
 	DefaultElection  = time.Second
 	DefaultKeep      = 10_000
-	// DefaultChunkBytes every DefaultChunkEvery is 200 Mbit/s.
-	DefaultChunkBytes = 256 << 10
-	DefaultChunkEvery = 10 * time.Millisecond
 )
 
 // enoughElection is the silence beyond which timeouts do not grow. Connections that have lost a packet twice in a row speak
@@ -99,8 +97,8 @@ type Config struct {
 	Snapshot func() []byte
 	// Restore replaces the owner's state by a snapshot.
 	Restore func(data []byte)
-	// ChunkBytes bounds a piece of a snapshot, of which one is sent every ChunkEvery; 0 means DefaultChunkBytes and
-	// DefaultChunkEvery.
+	// ChunkBytes bounds a piece of a snapshot, of which one is sent every ChunkEvery; 0 means those of package
+	// statetransfer.
 	ChunkBytes int
 	ChunkEvery time.Duration
 	// Lossy says that a snapshot does not bring all that the entries did: its owner gives something up with it.
@@ -185,10 +183,10 @@ func New(c Config) *Group {
 		c.Keep = DefaultKeep
 	}
 	if c.ChunkBytes == 0 {
-		c.ChunkBytes = DefaultChunkBytes
+		c.ChunkBytes = statetransfer.PieceBytes
 	}
 	if c.ChunkEvery == 0 {
-		c.ChunkEvery = DefaultChunkEvery
+		c.ChunkEvery = statetransfer.Every
 	}
 	if c.reused {
 		c.Incarnation = 0

@@ -19,7 +19,8 @@ func (c *Config) ReuseIDs() { c.reused = true }
 // Spoil changes a byte of the snapshots that this leader is sending, so that they are not what their digests say.
 func (g *Group) Spoil() {
 	for _, t := range g.transfers {
-		t.data()[len(t.data())-1]++
+		data := t.m.GetSnapshot().GetData()
+		data[len(data)-1]++
 	}
 }
 

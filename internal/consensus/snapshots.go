@@ -5,29 +5,22 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
-	"time"
 
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
 	"go.etcd.io/raft/v3/tracker"
 
 	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/statetransfer"
 )
 
-// A snapshot that is larger than Config.ChunkBytes is sent in pieces: each is a message as Raft has it, with a piece of the data,
-// and a Context that says which. One is sent every Config.ChunkEvery, and not more than chunksUnderway before an answer comes, so that
-// heartbeats and entries wait for a piece at most, and a slow link is not flooded. The member takes the snapshot when all are there
-// and their digest is right. Meanwhile the log is not cut behind it: who has got the snapshot would need another one.
+// A snapshot that is larger than Config.ChunkBytes is sent in pieces, as package statetransfer does: each is a message as Raft has it, with a
+// piece of the data, and a Context that says which. The member takes the snapshot when all are there and their digest is right.
+// Meanwhile the log is not cut behind it: who has got the snapshot would need another one. Raft sends another when one was given up
+// and the member speaks again.
 
-const (
-	// chunksUnderway bounds the pieces that the member has not acknowledged.
-	chunksUnderway = 8
-	// chunkPatience is how long a member may acknowledge nothing before the snapshot is given up. Raft sends another when the
-	// member speaks again.
-	chunkPatience = 10 * time.Second
-	// headerBytes is the size of a piece's Context: its place, the size of the whole, and the digest of that.
-	headerBytes = 16 + sha256.Size
-)
+// headerBytes is the size of a piece's Context: its place, the size of the whole, and the digest of that.
+const headerBytes = 16 + sha256.Size
 
 // snapshots are those under way.
 type snapshots struct {
@@ -40,28 +33,24 @@ type snapshots struct {
 
 // transfer is a snapshot on its way to a member.
 type transfer struct {
-	to          uint64
-	m           *raftpb.Message
-	digest      [sha256.Size]byte
-	sent, acked int // bytes
-	heard       time.Duration
+	to uint64
+	m  *raftpb.Message
+	statetransfer.Outgoing
 }
 
-func (t *transfer) data() []byte  { return t.m.GetSnapshot().GetData() }
 func (t *transfer) index() uint64 { return t.m.GetSnapshot().GetMetadata().GetIndex() }
-func (t *transfer) done() bool    { return t.acked == len(t.data()) }
 
 // assembly is what a member has got of a snapshot.
 type assembly struct {
 	from, term, index uint64
-	data              []byte
+	statetransfer.Incoming
 }
 
 // transfer begins to send a snapshot in pieces.
 func (g *Group) transfer(m *raftpb.Message) {
 	to := m.GetTo()
 	g.transfers = slices.DeleteFunc(g.transfers, func(t *transfer) bool { return t.to == to })
-	t := &transfer{to: to, m: m, digest: sha256.Sum256(m.GetSnapshot().GetData()), heard: g.c.Env.Now()}
+	t := &transfer{to, m, statetransfer.NewOutgoing(m.GetSnapshot().GetData(), g.c.Env.Now())}
 	g.transfers = append(g.transfers, t)
 	g.sendChunk(t)
 	g.chunkLater()
@@ -79,12 +68,12 @@ func (g *Group) sendChunks() {
 	g.chunking = false
 	for _, t := range slices.Clone(g.transfers) {
 		switch {
-		case t.done():
+		case t.Done():
 			continue
-		case g.c.Env.Now()-t.heard >= chunkPatience:
+		case t.Silent(g.c.Env.Now()):
 			g.abandon(t)
 			continue
-		case t.sent < len(t.data()) && t.sent-t.acked < chunksUnderway*g.c.ChunkBytes:
+		case t.Ready(g.c.ChunkBytes):
 			g.sendChunk(t)
 		}
 		g.chunkLater()
@@ -92,14 +81,13 @@ func (g *Group) sendChunks() {
 }
 
 func (g *Group) sendChunk(t *transfer) {
-	end := min(t.sent+g.pieceBytes(), len(t.data()))
-	header := binary.LittleEndian.AppendUint64(make([]byte, 0, headerBytes), uint64(t.sent))
-	header = binary.LittleEndian.AppendUint64(header, uint64(len(t.data())))
+	p := t.Next(g.pieceBytes())
+	header := binary.LittleEndian.AppendUint64(make([]byte, 0, headerBytes), p.At)
+	header = binary.LittleEndian.AppendUint64(header, p.Size)
 	g.put(&raftpb.Message{
-		Type: raftpb.MsgSnap.Enum(), From: t.m.From, To: t.m.To, Term: t.m.Term, Context: append(header, t.digest[:]...),
-		Snapshot: &raftpb.Snapshot{Data: t.data()[t.sent:end], Metadata: t.m.GetSnapshot().GetMetadata()},
+		Type: raftpb.MsgSnap.Enum(), From: t.m.From, To: t.m.To, Term: t.m.Term, Context: append(header, p.Digest[:]...),
+		Snapshot: &raftpb.Snapshot{Data: p.Data, Metadata: t.m.GetSnapshot().GetMetadata()},
 	})
-	t.sent = end
 }
 
 // pieceBytes is the size of a piece.
@@ -124,34 +112,33 @@ func (g *Group) assemble(m *raftpb.Message) bool {
 	if len(m.GetContext()) != headerBytes || m.GetTerm() < g.node.BasicStatus().GetTerm() {
 		return false
 	}
-	at := binary.LittleEndian.Uint64(m.GetContext())
-	size := binary.LittleEndian.Uint64(m.GetContext()[8:])
+	p := statetransfer.Part{
+		At: binary.LittleEndian.Uint64(m.GetContext()), Size: binary.LittleEndian.Uint64(m.GetContext()[8:]),
+		Digest: [sha256.Size]byte(m.GetContext()[16:]), Data: m.GetSnapshot().GetData(),
+	}
 	a, index := &g.assembly, m.GetSnapshot().GetMetadata().GetIndex()
-	if at == 0 {
+	if p.At == 0 {
 		*a = assembly{from: m.GetFrom(), term: m.GetTerm(), index: index}
 	}
-	if a.from != m.GetFrom() || a.term != m.GetTerm() || a.index != index || uint64(len(a.data)) != at {
+	if a.from != m.GetFrom() || a.term != m.GetTerm() || a.index != index {
 		return false // of one that was given up
 	}
-	a.data = append(a.data, m.GetSnapshot().GetData()...)
-	got := uint64(len(a.data))
+	verdict := a.Add(p)
+	if verdict == statetransfer.Ignored {
+		return false
+	}
 	answer := &raftpb.Message{
 		Type: raftpb.MsgSnapStatus.Enum(), From: new(g.self), To: m.From, Term: m.Term, Index: new(index),
-		Context: binary.LittleEndian.AppendUint64(nil, got),
+		Context: binary.LittleEndian.AppendUint64(nil, a.Got()),
 	}
-	if got < size {
-		g.put(answer)
-		return false
-	}
-	data := a.data
-	*a = assembly{}
-	if digest := sha256.Sum256(data); got > size || !slices.Equal(digest[:], m.GetContext()[16:]) {
+	if verdict == statetransfer.Damaged {
 		answer.Reject = new(true)
-		g.put(answer)
-		return false
 	}
 	g.put(answer)
-	m.Context, m.Snapshot.Data = nil, data
+	if verdict != statetransfer.Whole {
+		return false
+	}
+	m.Context, m.Snapshot.Data = nil, a.Take()
 	return true
 }
 
@@ -160,17 +147,15 @@ func (g *Group) arrived(m *raftpb.Message) {
 	i := slices.IndexFunc(g.transfers, func(t *transfer) bool {
 		return t.to == m.GetFrom() && t.m.GetTerm() == m.GetTerm() && t.index() == m.GetIndex()
 	})
-	if i < 0 || len(m.GetContext()) != 8 || g.transfers[i].done() {
+	if i < 0 || len(m.GetContext()) != 8 || g.transfers[i].Done() {
 		return
 	}
 	t := g.transfers[i]
-	acked := binary.LittleEndian.Uint64(m.GetContext())
-	if m.GetReject() || acked > uint64(t.sent) {
+	if m.GetReject() || !t.Acknowledged(binary.LittleEndian.Uint64(m.GetContext()), g.c.Env.Now()) {
 		g.abandon(t)
 		return
 	}
-	t.acked, t.heard = max(t.acked, int(acked)), g.c.Env.Now()
-	if t.done() {
+	if t.Done() {
 		g.node.ReportSnapshot(t.to, raft.SnapshotFinish)
 	}
 }
@@ -184,7 +169,7 @@ func (g *Group) wanted() int64 {
 	g.node.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) { match[id] = p.Match })
 	least := int64(math.MaxInt64)
 	g.transfers = slices.DeleteFunc(g.transfers, func(t *transfer) bool {
-		if t.done() && match[t.to] >= t.index() {
+		if t.Done() && match[t.to] >= t.index() {
 			return true
 		}
 		least = min(least, int64(t.index()))
