@@ -119,9 +119,11 @@ func (in *clusterInjector) Setup(ctx context.Context, l *fault.Life) error {
 		}
 		l.Marks = append(l.Marks, mark(n))
 	}
-	l.Replaced = in.replaces(l)
-	if err := in.bears(l); err != nil {
-		return err
+	if d := in.database(); d != nil {
+		l.Replaced = d.Replaces(l.Fault)
+		if err := d.Bears(l); err != nil {
+			return err
+		}
 	}
 	l.Lasting = !l.Replaced && !comesBack(in.db, l)
 	if err := in.closeGates(ctx, l); err != nil || !l.Lasting {

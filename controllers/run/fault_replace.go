@@ -15,25 +15,14 @@ import (
 	"github.com/geobench/geobench/internal/fault"
 )
 
-// replaces tells whether new incarnations take the places of a kill's targets, which have lost what they knew.
-func (in *clusterInjector) replaces(l *fault.Life) bool {
+// database is the run's, as faults see it; nil where it is not one of Geobench's own engines.
+func (in *clusterInjector) database() *fault.Database {
 	d := &in.current.Database
 	e, params := engines.Of(d.Engine, d.Parameters)
-	return l.Fault.Followed() && in.db.Spec.Durability != v1alpha1.DurabilityJournal && e != nil && e.ReplacesAll(&d.Topology, params)
-}
-
-// bears notes, and returns, why the database cannot take in new incarnations in all places of a fault's targets at once; nil when it can.
-func (in *clusterInjector) bears(l *fault.Life) error {
-	if !l.Replaced {
+	if e == nil {
 		return nil
 	}
-	d := &in.current.Database
-	e, params := engines.Of(d.Engine, d.Parameters)
-	err := e.Bears(&d.Topology, params, l.Targets.From)
-	if err != nil {
-		l.Problem = err.Error()
-	}
-	return err
+	return &fault.Database{Engine: e, Params: params, Topology: &d.Topology, Journals: in.db.Spec.Durability == v1alpha1.DurabilityJournal}
 }
 
 // replace tells the processes that have come in the places of a kill's targets, and wait for it, that they are the incarnations after those

@@ -15,13 +15,17 @@ import (
 	"github.com/geobench/geobench/internal/plan"
 )
 
-// processPoll is how often a step of a fault's life that is not done is tried again in real time.
-const processPoll = 20 * time.Millisecond
+const (
+	// processPoll is how often a step of a fault's life that is not done is tried again in real time.
+	processPoll = 20 * time.Millisecond
+	// processPatience is after how long a fault is given up.
+	processPatience = 10 * time.Second
+)
 
 // process injects faults into the nodes of this process: its fault.Injector.
 type process struct {
 	nodes    *node.Local
-	plan     *plan.Plan
+	database *fault.Database
 	t        *geo.Topology
 	timeline *fault.Timeline
 	start    time.Time // of measuring
@@ -33,11 +37,11 @@ type process struct {
 
 // injectProcess returns the injector of the plan's faults; nil when there are none.
 func injectProcess(p *plan.Plan, nodes *node.Local) *process {
-	t := timeline(p, processPoll)
-	if t == nil {
+	if len(p.Run.Spec.Faults) == 0 {
 		return nil
 	}
-	return &process{nodes: nodes, plan: p, t: &p.Topology, timeline: t, refused: map[geo.NodeID]error{}}
+	timeline := fault.NewTimeline(faultsOf(p), processPoll, processPatience)
+	return &process{nodes: nodes, database: database(p), t: &p.Topology, timeline: timeline, refused: map[geo.NodeID]error{}}
 }
 
 // play takes the steps of the timeline, which counts from start, until it is over or ctx ends. A fault that cannot be taken away, such as
@@ -74,9 +78,9 @@ func (in *process) Roles(ctx context.Context) (fault.Roles, error) {
 
 // Setup implements fault.Injector.
 func (in *process) Setup(_ context.Context, l *fault.Life) error {
-	l.Replaced = replaces(in.plan, l.Fault)
-	l.Lasting = l.Fault.Kills() && !restarts(in.plan, l.Fault) && !l.Replaced // without a journal, nodes keep their data in memory
-	return bears(in.plan, l)
+	l.Replaced = in.database.Replaces(l.Fault)
+	l.Lasting = l.Fault.Kills() && !in.database.Restarts(l.Fault) && !l.Replaced // without a journal, nodes keep their data in memory
+	return in.database.Bears(l)
 }
 
 // Inject implements fault.Injector.
@@ -135,7 +139,7 @@ func (in *process) apply(ctx context.Context, c *fault.Conditions) error {
 				return err
 			}
 			again := in.nodes.Restart
-			if !in.plan.Journals() {
+			if !in.database.Journals {
 				again = in.nodes.Replace
 			}
 			if err := again(id); err != nil {
@@ -172,7 +176,7 @@ func nodeFaults(l *fault.Life) bool { return !l.Fault.Kills() }
 // windows of a run that measures from start on.
 func deviations(p *plan.Plan, nodes *node.Local, faults *process, start time.Time) (out []fault.Deviation, fast []fault.FastLink) {
 	s := schedule(p)
-	t := fault.NewTimeline(fault.NewPlan(nil, &p.Topology, p.Seed()), processPoll, faultPatience)
+	t := fault.NewTimeline(fault.NewPlan(nil, &p.Topology, p.Seed()), processPoll, processPatience)
 	if faults != nil {
 		t = faults.timeline
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/audit"
+	"github.com/geobench/geobench/internal/fault/simulated"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/judge"
 	"github.com/geobench/geobench/internal/load"
@@ -30,11 +31,11 @@ const (
 // Simulate runs a plan in virtual time. The same plan gives the same document, byte for byte. When the context ends, it does as
 // Run does.
 func Simulate(ctx context.Context, p *plan.Plan, report Report) (*result.Document, error) {
-	procedures := catalog.Procedures()
+	procedures, db, timeline := catalog.Procedures(), database(p), faultsOf(p)
 	s := sim.New(sim.Config{
 		Topology: &p.Topology, Engine: p.Engine, Params: p.Params, Procedures: procedures, Seed: p.Seed(),
 		Costs: sim.DefaultCosts.On(p.Database.Spec.Resources.Limits.Cpu().MilliValue()), ProbeEvery: probeEvery,
-		Durable: durable(p), Coordinators: load.Coordinators(&p.Run.Spec.Load),
+		Durable: db.LogsSimulated(timeline), Coordinators: load.Coordinators(&p.Run.Spec.Load),
 	})
 	layout := p.Engine.Layout(&p.Topology, p.Params)
 	for n := range geo.NodeID(p.Topology.Nodes()) {
@@ -55,7 +56,10 @@ func Simulate(ctx context.Context, p *plan.Plan, report Report) (*result.Documen
 
 	plan := schedule(p)
 	from, _ := plan.Window(1)
-	faults := injectSimulated(p, s, settle+from)
+	var faults *simulated.Injector
+	if len(timeline.Faults) > 0 {
+		faults = simulated.Start(s, db, timeline, settle+from, nil)
+	}
 	tell := func(stage string) {
 		if report == nil {
 			return
@@ -86,7 +90,7 @@ func Simulate(ctx context.Context, p *plan.Plan, report Report) (*result.Documen
 	f.Simulated, f.Emulation = true, "Simulated"
 	f.Before, f.RTTs = statuses(p, s), roundTrips(p, s)
 	if faults != nil {
-		f.Timeline = faults.timeline
+		f.Timeline = faults.Timeline
 	}
 	finished := func() bool {
 		for _, m := range machines {
@@ -109,14 +113,13 @@ func Simulate(ctx context.Context, p *plan.Plan, report Report) (*result.Documen
 	}
 	var gone []geo.NodeID
 	if faults != nil {
-		over := func() bool { return faults.err != nil || faults.timeline.Over() }
-		if _, err := advance("recovering", s.Now()+judge.QuietWithin, over); err != nil {
+		if _, err := advance("recovering", s.Now()+judge.QuietWithin, faults.Over); err != nil {
 			return nil, err
 		}
-		if faults.err != nil {
-			return nil, faults.err
+		if faults.Err != nil {
+			return nil, faults.Err
 		}
-		gone = faults.timeline.Lost()
+		gone = faults.Timeline.Lost()
 	}
 	quiet, err := advance("settling", s.Now()+judge.QuietWithin, settled(s))
 	if err != nil {

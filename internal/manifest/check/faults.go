@@ -10,7 +10,6 @@ import (
 	"github.com/geobench/geobench/internal/fault"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/plan"
-	"github.com/geobench/geobench/internal/protocol"
 )
 
 // faults: each can be injected here, while the run measures, into something that there is, and none contradicts another.
@@ -97,8 +96,8 @@ func (c *faultChecks) one(ps *Problems, path, kind string, f *v1alpha1.Fault) {
 		field, message, _ := strings.Cut(err.Error(), ": ")
 		ps.add(path+"."+field, "", "%s", message)
 	} else if !planned.ByRole() && c.replaced(planned) {
-		e, p := c.engine()
-		if err := e.Bears(c.topology, p, targets.From); err != nil {
+		d := c.database()
+		if err := d.Engine.Bears(c.topology, d.Params, targets.From); err != nil {
 			ps.add(field, f.Name, "fault %s: %s; narrow the target with regions or count%s", f.Name, err, c.otherwise(kind))
 		}
 	}
@@ -197,28 +196,21 @@ func (c *faultChecks) startsAgain(f *fault.Fault) bool {
 // replaced tells whether new incarnations take the places of a fault's targets, which have lost what they knew. The simulator's nodes
 // have logs for all faults or for none.
 func (c *faultChecks) replaced(f *fault.Fault) bool {
-	if !f.Followed() || c.db.Spec.Durability == v1alpha1.DurabilityJournal {
-		return false
-	}
-	logs := func(f *fault.Fault) bool { return f.Kind == fault.NodeShutdown || f.Kind == fault.IOError }
-	if !c.RealTime && slices.ContainsFunc(c.plan.Faults, logs) {
-		return false
-	}
-	e, p := c.engine()
-	return e != nil && e.ReplacesAll(c.topology, p)
+	d := c.database()
+	return d != nil && d.Replaces(f) && (c.RealTime || !d.LogsSimulated(c.plan))
 }
 
-// engine is that of the database, with its parameters; nil where they are not right, or it is not Geobench's own.
-func (c *faultChecks) engine() (*protocol.Engine, protocol.Params) {
+// database is the run's; nil where its parameters are not right, or it is not one of Geobench's own engines.
+func (c *faultChecks) database() *fault.Database {
 	e, ok := c.Engines.Lookup(c.db.Spec.Engine.Name)
 	if !ok || c.db.Spec.External != nil || c.db.Spec.RunsPrograms() {
-		return nil, nil
+		return nil
 	}
 	p, errs := e.Resolve(c.db.Spec.Engine.Parameters)
 	if len(errs) > 0 || e.Accepts(c.topology, p) != nil {
-		return nil, nil
+		return nil
 	}
-	return e, p
+	return &fault.Database{Engine: e, Params: p, Topology: c.topology, Journals: c.db.Spec.Durability == v1alpha1.DurabilityJournal}
 }
 
 // contradictions finds faults that overlap and cannot both be what they say.
