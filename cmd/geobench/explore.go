@@ -39,7 +39,7 @@ type exploration struct {
 	hostile, slow bool
 	core, probes  bool
 	buggify, disk bool
-	replace       bool
+	replace, runs bool
 	invariants    bool
 
 	ctx    context.Context
@@ -68,6 +68,8 @@ With --core a world goes on when its faults are over: regions are lost for good,
 With --buggify replicas do on purpose what they may do and rarely do, at points that the seed switches on: FoundationDB's word for it.
 With --disk nodes keep logs on disks that take time to sync, lose what was not synced when their node crashes, and cannot always be read.
 With --replace nodes lose their processes and memory, and new incarnations take their places, where the engine can take them in.
+With --runs worlds are as measured runs: their faults are a timeline as spec.faults of a BenchmarkRun, of every kind that simulations play and
+played by the same injector, and half have a run's workload, whose invariants are checked, and half an open loop.
 With --invariants replicas are asked after every step whether what they believe holds, which takes some times as long.
 With --probes it counts the rare places of the protocols that the worlds reach, such as recoveries and elections.
 With --broken it does so to databases that are wrong on purpose, each of which must be caught. The same seed gives the same execution.
@@ -102,6 +104,7 @@ With --shard I/N it runs every N-th of the seeds, so that N machines share them,
 	cmd.Flags().BoolVar(&x.buggify, "buggify", false, "have replicas do now and then what they may do and rarely do, such as to suspect a node that is merely slow")
 	cmd.Flags().BoolVar(&x.disk, "disk", false, "make worlds of bad disks: nodes that crash lose what they had not synced, and logs cannot be read where the database survives that")
 	cmd.Flags().BoolVar(&x.replace, "replace", false, "make worlds in which nodes lose their processes and memory and are replaced, where the engine takes new incarnations in")
+	cmd.Flags().BoolVar(&x.runs, "runs", false, "make worlds as measured runs have them: a timeline of faults of every kind, workloads with their invariants, open loops")
 	cmd.Flags().BoolVar(&x.invariants, "invariants", false, "ask replicas after every step whether what they believe holds, and name the first invariant that does not")
 	cmd.Flags().BoolVar(&x.probes, "probes", false, "print how often the worlds reach the probes of the protocols, with half of the seeds in hostile worlds, and fail when one is never reached")
 	cmd.Flags().BoolVar(&x.shrink, "shrink", false, "look for the least world in which the same goes wrong as with a failing seed, and tell what happens in it; with --trace show its messages")
@@ -151,10 +154,12 @@ func (x *exploration) check() (err error) {
 		return usageError("--seeds: 0 is not at least 1")
 	case index >= x.count:
 		return usageError("--shard: %q has none of %d seeds", x.shard, x.count)
-	case (x.hostile || x.slow || x.core || x.buggify || x.disk || x.replace) && x.broken:
-		return usageError("--hostile, --slow, --core, --buggify, --disk, --replace: databases that are wrong on purpose are caught in the worlds that suit their mistakes; leave these or --broken out")
+	case (x.hostile || x.slow || x.core || x.buggify || x.disk || x.replace || x.runs) && x.broken:
+		return usageError("--hostile, --slow, --core, --buggify, --disk, --replace, --runs: databases that are wrong on purpose are caught in the worlds that suit their mistakes; leave these or --broken out")
 	case x.replace && (x.disk || x.core):
 		return usageError("--replace: in its worlds no node has a log and no region is lost for good; leave it or --disk and --core out")
+	case x.runs && (x.disk || x.replace):
+		return usageError("--runs: its timelines have disks that fail and nodes that are replaced; leave it or --disk and --replace out")
 	case x.probes && (x.broken || x.trace):
 		return usageError("--probes: it counts what happens in the worlds of engines that are right; leave --broken and --trace out")
 	case x.probes && x.count < 2 && !x.hostile && !x.slow:
@@ -177,7 +182,7 @@ func (x *exploration) run() error {
 		return usageError("--state: %v", err)
 	}
 	for _, name := range x.names {
-		c := explore.Config{Engine: x.table[name], Hostile: x.hostile, Slow: x.slow, Core: x.core, Buggify: x.buggify, Disk: x.disk, Replace: x.replace}
+		c := explore.Config{Engine: x.table[name], Hostile: x.hostile, Slow: x.slow, Core: x.core, Buggify: x.buggify, Disk: x.disk, Replace: x.replace, Runs: x.runs}
 		if d, ok := x.hunted[name]; ok {
 			c = explore.ConfigOf(d)
 		}
@@ -201,7 +206,7 @@ func (x *exploration) progress() (*explore.Progress, error) {
 	if x.state == "" {
 		return nil, nil //nolint:nilnil // none was asked for
 	}
-	worlds := fmt.Sprintf("hostile %v, slow %v, core %v, buggify %v, disk %v, replace %v, invariants %v, level %s", x.hostile, x.slow, x.core, x.buggify, x.disk, x.replace, x.invariants, x.level)
+	worlds := fmt.Sprintf("hostile %v, slow %v, core %v, buggify %v, disk %v, replace %v, runs %v, invariants %v, level %s", x.hostile, x.slow, x.core, x.buggify, x.disk, x.replace, x.runs, x.invariants, x.level)
 	build, err := version.Build()
 	if err != nil {
 		return nil, err

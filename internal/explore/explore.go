@@ -9,6 +9,7 @@ import (
 
 	"github.com/geobench/geobench/internal/audit"
 	"github.com/geobench/geobench/internal/buggify"
+	"github.com/geobench/geobench/internal/fault/simulated"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/history"
 	"github.com/geobench/geobench/internal/isolation"
@@ -50,6 +51,10 @@ type Config struct {
 	// Replace makes other worlds of the seeds, where the engine replaces lost nodes: none has a log, and nodes lose their processes
 	// and memory, one after the other or all of a region at once, and empty ones take their places. No region is lost for good.
 	Replace bool
+	// Runs makes other worlds of the seeds, such as measured runs have: faults are a timeline as spec.faults of a BenchmarkRun is, of every
+	// kind that simulations play, and are played by the same injector; half of them have a run's workload, whose invariants are checked,
+	// and half an open loop.
+	Runs bool
 	// Invariants asks replicas after every step whether what they believe holds, and looks at their rows: what is wrong shows there
 	// before it shows in answers. It changes nothing about a world, and takes some times as long.
 	Invariants bool
@@ -70,6 +75,7 @@ type Result struct {
 	Broken, Hostile, Slow bool
 	Core, Buggify, Disk   bool
 	Replace, Invariants   bool
+	Runs                  bool
 	Seed                  uint64
 	// Level is the Config's.
 	Level isolation.Level
@@ -140,6 +146,8 @@ const (
 	Misclassified Failure = "class"
 	// Unrecorded is a history that could not be recorded to its end.
 	Unrecorded Failure = "history"
+	// Unsound is data of a run's workload that is not what it must be.
+	Unsound Failure = "workload"
 	// Anomalous is a history that is not what it must be.
 	Anomalous Failure = "anomaly"
 )
@@ -189,6 +197,9 @@ func (r *Result) command() string {
 	}
 	if r.Replace && !r.Broken {
 		flags += " --replace"
+	}
+	if r.Runs && !r.Broken {
+		flags += " --runs"
 	}
 	if r.Invariants {
 		flags += " --invariants"
@@ -248,7 +259,7 @@ func Run(c Config) *Result {
 const maxEvents = 50_000_000
 
 func newResult(c Config) *Result {
-	return &Result{Engine: c.Engine.Name, Broken: c.Broken, Hostile: c.Hostile, Slow: c.Slow, Core: c.Core, Buggify: c.Buggify, Disk: c.Disk, Replace: c.Replace, Invariants: c.Invariants, Seed: c.Seed, Level: c.Level}
+	return &Result{Engine: c.Engine.Name, Broken: c.Broken, Hostile: c.Hostile, Slow: c.Slow, Core: c.Core, Buggify: c.Buggify, Disk: c.Disk, Replace: c.Replace, Runs: c.Runs, Invariants: c.Invariants, Seed: c.Seed, Level: c.Level}
 }
 
 // run runs the world and judges it. What it returns beside the result tells what has happened.
@@ -300,6 +311,8 @@ type execution struct {
 	// pending is what was pending when patience ended, or everything was complete. A quiet group may elect a leader later,
 	// which has to find out what the others have.
 	pending int
+	// injector plays the timeline; nil for none.
+	injector *simulated.Injector
 	// torn counts the inputs that logs have lost.
 	torn int
 	// replaced counts the nodes that were lost and replaced.
@@ -330,6 +343,7 @@ func newExecution(c Config, w *world, probes *probe.Hits) *execution {
 		cl := &clients{
 			execution: e, region: geo.Region(r), rng: chance(w.seed, uint64(chanceClients+r)), stream: uint32(r) + 1,
 			sent: make([]uint64, w.load.clients), waits: make([]bool, w.load.clients), script: w.script(geo.Region(r)),
+			generator: w.newGenerator(geo.Region(r)),
 		}
 		e.clients = append(e.clients, cl)
 		e.sim.AddClient(geo.Region(r), e.taps.Client(name, w.load.clientOf, func(env protocol.ClientEnv) protocol.Client {
@@ -350,6 +364,7 @@ func newExecution(c Config, w *world, probes *probe.Hits) *execution {
 			e.inject(f)
 		})
 	}
+	e.play(c)
 	if e.core.begins > 0 {
 		e.sim.At(e.core.breaks, func() { e.sim.SetLinks(e.core.links) })
 		e.sim.At(e.core.begins, e.beginCore)
@@ -422,7 +437,7 @@ func (e *execution) watch(c Config) {
 }
 
 // quiet reports whether all nodes that will live do, and have nothing pending.
-func (e *execution) quiet() bool { return e.away == 0 && e.sim.Pending() == 0 }
+func (e *execution) quiet() bool { return e.away == 0 && e.played() && e.sim.Pending() == 0 }
 
 // open counts the transactions that have no answer, and those of scripts that are not sent yet.
 func (e *execution) open() (n int) {
@@ -450,6 +465,7 @@ func (e *execution) converged() workload.Check {
 
 // judge looks for problems in what has happened.
 func (e *execution) judge(c Config, res *Result) {
+	e.countReplaced()
 	if res.Events >= c.MaxEvents {
 		res.problem(Endless, "completion: %d events have happened by %v, and no end is in sight", res.Events, res.Virtual)
 		return
@@ -485,10 +501,14 @@ func (e *execution) judge(c Config, res *Result) {
 		res.problem(Diverged, "convergence: %s%s", check.Message, e.difference())
 	}
 	e.judgeCore(res)
+	if e.injector != nil && !e.injector.Over() {
+		res.problem(Unanswered, "completion: the timeline is not over %v after its last fault: %v", patience, e.injector.Err)
+	}
 	level := c.Level
 	if level == 0 {
 		level = c.Engine.Promises(e.params)
 	}
+	e.judgeRun(res, level)
 	if e.verdict = history.Check(&e.taps.History, level); !e.verdict.Passed {
 		res.Anomaly = e.verdict.Anomaly
 		res.problem(Anomalous, "%s", e.verdict.Check().Message)

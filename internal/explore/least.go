@@ -32,7 +32,7 @@ func (s Sizes) sum() int { return s.Regions + s.Nodes + s.Transactions + s.Fault
 func (e *execution) sizes() Sizes {
 	return Sizes{
 		Regions: len(e.topology.Regions), Nodes: e.topology.Nodes(), Transactions: len(e.submitted),
-		Faults: len(e.pairs()) + len(e.core.faults),
+		Faults: len(e.pairs()) + len(e.core.faults) + len(e.timeline),
 	}
 }
 
@@ -78,6 +78,9 @@ func (e *execution) schedule() (told []happening) {
 	}
 	for _, f := range slices.Concat(e.faults, e.core.faults) {
 		add(f.at, "%s", f.describe(t))
+	}
+	for i := range e.timeline {
+		add(e.timeline[i].At.Duration, "%s", describeFault(&e.timeline[i]))
 	}
 	for _, c := range e.submitted {
 		add(c.at, "client %d of %s sends %v: %s", e.load.clientOf(c.id), t.Regions[c.region], c.id, e.load.describe(&c))

@@ -13,6 +13,7 @@ import (
 	"github.com/geobench/geobench/internal/sim"
 	"github.com/geobench/geobench/internal/sim/simtest"
 	"github.com/geobench/geobench/internal/txn"
+	"github.com/geobench/geobench/internal/workload"
 	"github.com/geobench/geobench/internal/workload/smallbank"
 )
 
@@ -31,6 +32,10 @@ type load struct {
 	clients int // per region
 	think   time.Duration
 	until   time.Duration // nothing is sent from then on
+	// run is a run's workload; nil for the explorer's own.
+	run workload.Workload
+	// every is the mean time between two transactions of a region in an open loop; 0 for clients that wait and think.
+	every time.Duration
 }
 
 // maxSent bounds the transactions of a client, so that a fast network does not make a long history.
@@ -49,11 +54,17 @@ func newLoad(r *rand.Rand, scale time.Duration) load {
 }
 
 func (l *load) String() string {
+	if l.every > 0 {
+		return fmt.Sprintf("a transaction every %v per region, up to %d at a time, of %s", l.every, l.clients, l.what())
+	}
 	return fmt.Sprintf("%d clients per region, which think for %v, run %s", l.clients, l.think, l.what())
 }
 
 // what says what transactions do.
 func (l *load) what() string {
+	if l.run != nil {
+		return "the workload " + l.run.Name()
+	}
 	if l.bank {
 		return fmt.Sprintf("SmallBank on %d customers", l.rows)
 	}
@@ -85,6 +96,9 @@ var (
 )
 
 func (l *load) procedures() *txn.Registry {
+	if l.run != nil {
+		return runProcedures()
+	}
 	if l.bank {
 		return bankProcedures
 	}
@@ -93,6 +107,9 @@ func (l *load) procedures() *txn.Registry {
 
 // keyName names rows in explanations; nil for the default.
 func (l *load) keyName() func(txn.Key) string {
+	if l.run != nil {
+		return l.run.KeyName
+	}
 	if l.bank {
 		return smallbank.KeyName
 	}
@@ -102,6 +119,14 @@ func (l *load) keyName() func(txn.Key) string {
 // fill loads the rows.
 func (l *load) fill(layout geo.Layout, s *sim.Sim) {
 	t := layout.Topology
+	if l.run != nil {
+		for n := range geo.NodeID(t.Nodes()) {
+			if err := workload.Fill(l.run, &layout, n, s.Store(n).Load); err != nil {
+				panic(fmt.Sprintf("explore: %v", err))
+			}
+		}
+		return
+	}
 	if !l.bank {
 		simtest.FillLayout(layout, uint64(l.rows), 100, s.Store)
 		if l.groups {
@@ -239,9 +264,11 @@ type clients struct {
 	rng    *rand.Rand
 	stream uint32
 	script [][]call // by client, what it has still to send; nil for those who draw
-	sent   []uint64 // by client
-	waits  []bool   // by client, for an answer
-	open   int
+	// generator makes the transactions of a run's workload.
+	generator workload.Generator
+	sent      []uint64 // by client
+	waits     []bool   // by client, for an answer
+	open      int
 	// outcomes counts by status.
 	outcomes [txn.Unknown + 1]int
 	// last says that the second phase has begun, until when, and since when each client waits in it.
@@ -251,8 +278,15 @@ type clients struct {
 	slowest time.Duration
 }
 
+// arrival is the timer of an open loop; those of clients are their numbers.
+const arrival = 1 << 63
+
 // Start implements protocol.Client: clients begin over 10 ms.
 func (c *clients) Start() {
+	if c.load.every > 0 && c.script == nil {
+		c.arrive()
+		return
+	}
 	for i := range c.load.clients {
 		c.pause(i, upTo(c.rng, 10*time.Millisecond))
 	}
@@ -267,9 +301,26 @@ func (c *clients) pause(i int, drawn time.Duration) {
 	}
 }
 
-// Fire implements protocol.Client: a client has thought.
+// arrive asks for the next transaction of an open loop.
+func (c *clients) arrive() {
+	c.env.After(time.Duration(c.rng.ExpFloat64()*float64(c.load.every)), protocol.Timer{Arg: arrival})
+}
+
+// Fire implements protocol.Client: a client has thought, or in an open loop it is time for a transaction, which comes from one that waits for no answer;
+// there may be none.
 func (c *clients) Fire(t protocol.Timer) {
 	i := t.Arg
+	if i == arrival {
+		if c.env.Now() >= c.load.until {
+			return
+		}
+		c.arrive()
+		free := slices.Index(c.waits, false)
+		if free < 0 {
+			return
+		}
+		i = uint64(free)
+	}
 	switch {
 	case c.last > 0 && (c.script != nil || c.env.Now() < c.last):
 		c.asked[i] = c.env.Now()
@@ -278,9 +329,12 @@ func (c *clients) Fire(t protocol.Timer) {
 		return
 	}
 	var x *txn.Transaction
-	if c.script == nil {
-		x = c.load.next(c.rng, txn.MakeID(c.stream, c.sent[i]*uint64(c.load.clients)+i+1))
-	} else {
+	switch id := txn.MakeID(c.stream, c.sent[i]*uint64(c.load.clients)+i+1); {
+	case c.script == nil && c.generator != nil:
+		x = c.sendRun(i, id)
+	case c.script == nil:
+		x = c.load.next(c.rng, id)
+	default:
 		x = c.script[i][0].transaction()
 		c.script[i] = c.script[i][1:]
 	}
@@ -301,6 +355,9 @@ func (c *clients) Complete(o txn.Outcome) {
 	c.waits[i] = false
 	c.outcomes[o.Status]++
 	c.answers[o.ID] = answer{c.env.Now(), o.Status}
+	if c.generator != nil && c.script == nil {
+		c.generator.Done(int(i), o)
+	}
 	if c.last > 0 && c.asked[i] > 0 {
 		c.slowest = max(c.slowest, c.env.Now()-c.asked[i])
 	}
@@ -311,5 +368,7 @@ func (c *clients) Complete(o txn.Outcome) {
 	if o.Status > txn.Aborted {
 		pause += 10 * time.Millisecond
 	}
-	c.pause(int(i), pause)
+	if c.load.every == 0 || c.script != nil || c.last > 0 {
+		c.pause(int(i), pause)
+	}
 }

@@ -58,7 +58,7 @@ func (e *execution) diagram(seen []sim.Observation) *spacetime.Diagram {
 		return len(d.Lanes) - 1
 	}
 	faults := -1
-	if len(e.faults)+len(e.core.faults) > 0 {
+	if len(e.faults)+len(e.core.faults)+len(e.timeline) > 0 {
 		faults = lane("faults", false)
 	}
 	for r, name := range t.Regions {
@@ -74,6 +74,9 @@ func (e *execution) diagram(seen []sim.Observation) *spacetime.Diagram {
 	end := e.drawMessages(d, nodes, seen)
 	for _, f := range slices.Concat(e.faults, e.core.faults) {
 		end = max(end, f.at)
+	}
+	for i := range e.timeline {
+		end = max(end, e.timeline[i].At.Duration)
 	}
 	bars := map[txn.ID]int{}
 	for _, c := range e.submitted {
@@ -212,6 +215,11 @@ func (e *execution) drawFaults(d *spacetime.Diagram, lane int, nodes map[geo.Nod
 			text += fmt.Sprintf(" until %v", to)
 		}
 		d.Bars = append(d.Bars, spacetime.Bar{Lane: lane, From: f.at, To: to, Open: open, Kind: spacetime.Fault, Label: label, Text: text})
+	}
+	for i := range e.timeline {
+		f := &e.timeline[i]
+		label := describeFault(f)
+		d.Bars = append(d.Bars, spacetime.Bar{Lane: lane, From: f.At.Duration, To: max(f.At.Duration, min(end, ends(f))), Kind: spacetime.Fault, Label: label, Text: fmt.Sprintf("%v: %s", f.At, label)})
 	}
 	for _, pair := range e.pairs() {
 		f, to := e.faults[pair[0]], e.faults[pair[len(pair)-1]].at

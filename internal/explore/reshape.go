@@ -17,7 +17,7 @@ func (w *world) clone() *world {
 	t.Regions, t.Groups = slices.Clone(t.Regions), slices.Clone(t.Groups)
 	t.Links = cloneLinks(t.Links)
 	v.topology, v.params, v.offsets = &t, maps.Clone(w.params), slices.Clone(w.offsets)
-	v.faults, v.calls = slices.Clone(w.faults), slices.Clone(w.calls)
+	v.faults, v.calls, v.timeline = slices.Clone(w.faults), slices.Clone(w.calls), slices.Clone(w.timeline)
 	v.core.faults, v.core.regions, v.core.links = slices.Clone(w.core.faults), slices.Clone(w.core.regions), cloneLinks(w.core.links)
 	return &v
 }
@@ -174,6 +174,7 @@ func (w *world) reshape(kept []geo.Region, partitions, replicas int) {
 		}
 	}
 	w.topology, w.offsets, w.calls = t, offsets, calls
+	w.keepTimeline()
 	w.settle()
 }
 
@@ -223,7 +224,7 @@ func (w *world) legal(e *protocol.Engine) bool {
 			return false
 		}
 	}
-	return !w.durable || len(lost) == 0 || s.InFlight
+	return w.timelineLegal(e) && (!w.durable || len(lost) == 0 || s.InFlight)
 }
 
 // shake lets calls come at other times, from other regions and to other rows, faults happen at other times, and what happens by chance

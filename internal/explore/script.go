@@ -49,6 +49,9 @@ func (w *world) script(r geo.Region) [][]call {
 
 // describe tells what a transaction does, for example "depositChecking of customers 0 and 3, amount 17" or "r1 a2+1".
 func (l *load) describe(c *call) string {
+	if l.run != nil {
+		return fmt.Sprintf("%s %x", runProcedures().Lookup(c.proc).Name, c.args)
+	}
 	if !l.bank {
 		return string(c.args)
 	}
@@ -71,6 +74,9 @@ func (l *load) describe(c *call) string {
 
 // rename returns the arguments of a call on other rows: on rows[i] in place of i. Those of groups stay.
 func (l *load) rename(c *call, rows []int) []byte {
+	if l.run != nil {
+		return c.args
+	}
 	if !l.bank {
 		return rowOperand.ReplaceAllFunc(c.args, func(operand []byte) []byte {
 			row, err := strconv.Atoi(string(operand[1:]))

@@ -217,6 +217,10 @@ func (s *shrinker) dropFaults() {
 		w.faults = left
 		w.settle()
 	})
+	s.drop(func(w *world) int { return len(w.timeline) }, func(w *world, i, j int) {
+		w.timeline = slices.Delete(w.timeline, i, j)
+		w.settle()
+	})
 	s.drop(func(w *world) int { return len(w.core.faults) }, func(w *world, i, j int) {
 		for _, f := range w.core.faults[i:j] {
 			w.core.regions = append(w.core.regions, f.a)
@@ -228,6 +232,9 @@ func (s *shrinker) dropFaults() {
 
 // dropNodes leaves out regions, partitions and replicas.
 func (s *shrinker) dropNodes() {
+	if s.execution.load.run != nil {
+		return // its rows and its calls are those of this topology
+	}
 	for r := len(s.execution.topology.Regions) - 1; r >= 0 && len(s.execution.topology.Regions) > 1; r-- {
 		if !s.leave(func(w *world) { w.leaveOut(geo.Region(r)) }) {
 			s.leave(func(w *world) {
@@ -299,7 +306,7 @@ func (s *shrinker) simplify() {
 
 // shorten leaves parts of key-value transactions out, and lets things happen at whole milliseconds.
 func (s *shrinker) shorten() {
-	for n := 0; !s.execution.load.bank && n < len(s.execution.calls); n++ {
+	for n := 0; !s.execution.load.bank && s.execution.load.run == nil && n < len(s.execution.calls); n++ {
 		operands := func() []string { return strings.Fields(string(s.execution.calls[n].args)) }
 		for i := len(operands()) - 1; i >= 0 && len(operands()) > 1; i-- {
 			s.change(func(w *world) { w.calls[n].args = []byte(strings.Join(slices.Delete(operands(), i, i+1), " ")) })

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/buggify"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
@@ -36,6 +37,9 @@ type world struct {
 	// rare says when replicas do what is rare; nil for never.
 	rare  *buggify.Plan
 	disks disks
+	// timeline are the faults of a world like a run's; lasting says that its killed pods stay away for good.
+	timeline []v1alpha1.Fault
+	lasting  bool
 }
 
 // fault is something that happens to the network or to a region.
@@ -100,20 +104,22 @@ const (
 	chanceParams
 	chanceFaults
 	chanceLoad
-	chanceClients // and one for each region
-	chanceCrashes = 100
-	chanceLength  = 101
-	chanceGroups  = 102
-	chancePlaces  = 103
-	chanceClocks  = 104
-	chanceAppends = 105
-	chanceCore    = 110
-	chanceShakes  = 111
-	chanceTurns   = 112
-	chanceDisks   = 113
-	chanceSyncs   = 114
-	chanceLosses  = 115
-	chanceHomes   = 109 // 106 to 108 would change worlds of seeds that once failed
+	chanceClients  // and one for each region
+	chanceCrashes  = 100
+	chanceLength   = 101
+	chanceGroups   = 102
+	chancePlaces   = 103
+	chanceClocks   = 104
+	chanceAppends  = 105
+	chanceCore     = 110
+	chanceShakes   = 111
+	chanceTurns    = 112
+	chanceDisks    = 113
+	chanceSyncs    = 114
+	chanceLosses   = 115
+	chanceTimeline = 116
+	chanceRuns     = 117
+	chanceHomes    = 109 // 106 to 108 would change worlds of seeds that once failed
 )
 
 func chance(seed uint64, of uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, of)) }
@@ -152,9 +158,17 @@ func newWorld(c Config) (*world, error) {
 	}
 	w.load.groups = !w.load.bank && chance(c.Seed, chanceGroups).IntN(2) == 0
 	w.load.appends = w.load.groups && chance(c.Seed, chanceAppends).IntN(2) == 0
-	w.makeFaults(c, chance(c.Seed, chanceFaults), chance(c.Seed, chanceLength).IntN(8) == 0 || c.Slow)
-	w.makeCrashes(c.Engine, chance(c.Seed, chanceCrashes))
-	w.makeJumps(c.Engine, chance(c.Seed, chanceClocks))
+	long := chance(c.Seed, chanceLength).IntN(8) == 0 || c.Slow
+	if c.Runs {
+		if err := w.makeRunLoad(chance(c.Seed, chanceRuns)); err != nil {
+			return nil, err
+		}
+		w.makeTimeline(c, chance(c.Seed, chanceTimeline), long)
+	} else {
+		w.makeFaults(c, chance(c.Seed, chanceFaults), long)
+		w.makeCrashes(c.Engine, chance(c.Seed, chanceCrashes))
+		w.makeJumps(c.Engine, chance(c.Seed, chanceClocks))
+	}
 	if c.Disk {
 		w.makeDisks(c.Engine, chance(c.Seed, chanceDisks))
 	}
@@ -438,6 +452,9 @@ func (w *world) sortFaults() {
 			w.calm = max(w.calm, f.at+f.by)
 		}
 	}
+	for i := range w.timeline {
+		w.calm = max(w.calm, ends(&w.timeline[i]))
+	}
 }
 
 // lost returns the regions that are lost.
@@ -447,7 +464,7 @@ func (w *world) lost() (regions []geo.Region) {
 			regions = append(regions, f.a)
 		}
 	}
-	return regions
+	return append(regions, w.killed()...)
 }
 
 // String describes the world in a few lines.
@@ -461,6 +478,9 @@ func (w *world) String() string {
 	}
 	for _, f := range w.faults {
 		fmt.Fprintf(&b, "%v: %s\n", f.at, f.describe(w.topology))
+	}
+	for i := range w.timeline {
+		fmt.Fprintf(&b, "%v: %s\n", w.timeline[i].At.Duration, describeFault(&w.timeline[i]))
 	}
 	w.core.describe(&b, w.topology)
 	return b.String()
