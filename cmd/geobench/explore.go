@@ -154,8 +154,8 @@ func (x *exploration) check() (err error) {
 		return usageError("--seeds: 0 is not at least 1")
 	case index >= x.count:
 		return usageError("--shard: %q has none of %d seeds", x.shard, x.count)
-	case (x.hostile || x.slow || x.core || x.buggify || x.disk || x.replace || x.runs) && x.broken:
-		return usageError("--hostile, --slow, --core, --buggify, --disk, --replace, --runs: databases that are wrong on purpose are caught in the worlds that suit their mistakes; leave these or --broken out")
+	case (x.hostile || x.slow || x.core || x.buggify || x.disk || x.replace) && x.broken:
+		return usageError("--hostile, --slow, --core, --buggify, --disk, --replace: databases that are wrong on purpose are caught in the worlds that suit their mistakes; leave these or --broken out")
 	case x.replace && (x.disk || x.core):
 		return usageError("--replace: in its worlds no node has a log and no region is lost for good; leave it or --disk and --core out")
 	case x.runs && (x.disk || x.replace):
@@ -185,6 +185,7 @@ func (x *exploration) run() error {
 		c := explore.Config{Engine: x.table[name], Hostile: x.hostile, Slow: x.slow, Core: x.core, Buggify: x.buggify, Disk: x.disk, Replace: x.replace, Runs: x.runs}
 		if d, ok := x.hunted[name]; ok {
 			c = explore.ConfigOf(d)
+			c.Runs = x.runs
 		}
 		c.Seed, c.Level, c.Invariants = x.first, x.asked, x.invariants
 		switch {

@@ -198,7 +198,7 @@ func (r *Result) command() string {
 	if r.Replace && !r.Broken {
 		flags += " --replace"
 	}
-	if r.Runs && !r.Broken {
+	if r.Runs {
 		flags += " --runs"
 	}
 	if r.Invariants {
