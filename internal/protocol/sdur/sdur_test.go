@@ -262,6 +262,42 @@ func TestPendingCountsWhatIsToBeProposed(t *testing.T) {
 	}
 }
 
+// A group that has voted to abort a transaction before it was delivered, which may have been told, refuses it when it is.
+func TestPreventedIsRefused(t *testing.T) {
+	g := idle(t)[0].groups[0]
+	x := &delivery{name: raftgroup.Name{Coordinator: 1, Number: 7}}
+	x.Participants, x.Anchor = []int{0, 1}, 1
+	g.applyPrevent(x.name)
+	g.deliver(x)
+	if e, over, _ := g.ended.Look(x.name); len(g.pending)+len(g.globals) > 0 || !over || e.verdict != Prevented {
+		t.Errorf("%d are pending, %d are known; it has ended: %v %v", len(g.pending), len(g.globals), over, e.verdict)
+	}
+}
+
+// What a scan with a limit has met is among what was read, to the last row: of two transactions that take the same first row of a group
+// one commits.
+func TestLastRowOfAScan(t *testing.T) {
+	topology := simtest.TwoRegions(1)
+	s := sim.New(sim.Config{Topology: topology, Engine: Engine, Procedures: simtest.Procedures, Seed: 1, Params: protocoltest.Params(t, Engine, nil), Costs: sim.DefaultCosts})
+	simtest.FillGroups(topology.Placed(), 1, 3, s.Store)
+	var clients []*timed
+	for r := range topology.Regions {
+		s.AddClient(geo.Region(r), func(env protocol.ClientEnv) protocol.Client {
+			c := &timed{env: env, stream: uint32(r) + 1, ops: []string{"o0"}, at: []time.Duration{time.Second}}
+			clients = append(clients, c)
+			return c
+		})
+	}
+	s.Run(10 * time.Second)
+	ended := slices.Concat(clients[0].ended, clients[1].ended)
+	slices.Sort(ended)
+	left := 0
+	s.Store(0).Scan(txn.Prefix(simtest.GroupKey(0, 0).Unit()), func(txn.Key, store.Record) bool { left++; return true })
+	if !slices.Equal(ended, []txn.Status{txn.Committed, txn.Aborted}) || left != 2 {
+		t.Errorf("the transactions have ended %v, and %d of 3 rows are left, want 2", ended, left)
+	}
+}
+
 // A global transaction that has completed, and whose end is not in the log, is still known as such from a snapshot: its
 // coordinator is told of its final end only by the log.
 func TestSnapshotOfCompletedGlobal(t *testing.T) {
