@@ -442,6 +442,28 @@ func TestJoinsAboveWhatIsVisible(t *testing.T) {
 	}
 }
 
+// The watermark of a server that lets another one join stays where it is until that has joined, which may issue all timestamps above.
+func TestSponsorsWatermarkStays(t *testing.T) {
+	w := &world{now: time.Second}
+	r := second(t, w)
+	r.membership.servers[2].status = closed
+	before := r.writes.watermark()
+	w.now += time.Second
+	if risen := r.writes.watermark(); risen <= before {
+		t.Fatalf("the watermark does not rise with the clock: %v and %v", before, risen)
+	}
+	capped := r.writes.promised
+	r.membership.requested(2, &JoinRequest{})
+	w.now += time.Second
+	if got := r.writes.watermark(); got != capped || r.membership.sponsored.above != capped {
+		t.Errorf("the watermark is %v while the server sponsors another one, want %v, and that one joins above %v", got, capped, r.membership.sponsored.above)
+	}
+	r.membership.apply((&join{server: 2, sponsor: 1, above: capped}).append(nil))
+	if got := r.writes.watermark(); !r.membership.active(2) || got <= capped {
+		t.Errorf("the watermark is %v once the other has joined", got)
+	}
+}
+
 // Servers are suspected while a majority is active, whoever proposes it: somebody must be left that lets them join anew.
 func TestSuspicionsLeaveAMajority(t *testing.T) {
 	r := second(t, &world{})
