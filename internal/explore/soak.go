@@ -65,6 +65,8 @@ type Summary struct {
 	Replaced int `json:"replaced,omitempty"`
 	// Mended is the longest time until all copies were there again: see Result.
 	Mended time.Duration `json:"mendedNanoseconds,omitempty"`
+	// Slowest is how long the slowest transaction of what was left took, in worlds that have a second phase.
+	Slowest time.Duration `json:"slowestNanoseconds,omitempty"`
 }
 
 // String is one line that ends with "N passed, N failed", and names the least seed that failed.
@@ -75,6 +77,9 @@ func (s *Summary) String() string {
 	}
 	if s.Replaced > 0 {
 		disks += fmt.Sprintf(", %d nodes were lost and replaced, at most %v until all copies counted again", s.Replaced, s.Mended.Round(time.Millisecond))
+	}
+	if s.Slowest > 0 {
+		disks += fmt.Sprintf(", what was left answered within %v", s.Slowest.Round(time.Millisecond))
 	}
 	text := fmt.Sprintf("%s: %v, %d transactions, %d committed, %v of virtual time, %d seeds lost a region, %d restarted nodes%s: %d passed, %d failed",
 		s.Engine, s.Seeds, s.Transactions, s.Committed, s.Virtual.Round(time.Second), s.Lost, s.Restarted, disks, s.Passed, s.Failed)
@@ -141,10 +146,11 @@ func (s *Summary) Add(o Summary) {
 	s.Unread += o.Unread
 	s.Replaced += o.Replaced
 	s.Mended = max(s.Mended, o.Mended)
+	s.Slowest = max(s.Slowest, o.Slowest)
 }
 
 func (s *Summary) add(r *Result) {
-	one := Summary{Seeds: Seeds{Count: 1}, Transactions: int64(r.Transactions), Committed: int64(r.Committed), Virtual: r.Virtual, Replaced: r.Replaced, Mended: r.Mended}
+	one := Summary{Seeds: Seeds{Count: 1}, Transactions: int64(r.Transactions), Committed: int64(r.Committed), Virtual: r.Virtual, Replaced: r.Replaced, Mended: r.Mended, Slowest: r.Slowest}
 	if r.Passed() {
 		one.Passed = 1
 	} else {

@@ -54,6 +54,12 @@ func Replaces(t *geo.Topology, layout geo.Layout) (nodes []geo.NodeID) {
 	return nodes
 }
 
+// Settles is how long after the loss of regions groups may take until what is left works as if they had never been: for leaders, some of
+// which are elected in vain at first and wait twice as long for the next time, and for what lost coordinators have left to be settled.
+func Settles(election, recovery, rtt time.Duration) time.Duration {
+	return 8*(election+rtt) + 2*(recovery+rtt) + 10*rtt
+}
+
 // Survives returns the regions without which every group of the layout has a majority, and how many of them may be lost
 // together.
 func Survives(t *geo.Topology, layout geo.Layout) protocol.Survival {

@@ -8,6 +8,16 @@ import (
 	"github.com/geobench/geobench/internal/protocol/raftgroup"
 )
 
+// survives is Engine.Survives: any regions without which every group has a majority. Groups elect leaders, and settle what lost
+// coordinators have left; from then on a transaction reads, is delivered by majorities, votes and is told the end of, and waits behind
+// others for as long; beside that it may ask one of the lost first, and wait behind another one that does.
+func survives(t *geo.Topology, p protocol.Params) protocol.Survival {
+	s, rtt := raftgroup.Survives(t, t.Placed()), t.LongestRTT()
+	s.Settles = raftgroup.Settles(p.Duration("election"), p.Duration("recovery"), rtt)
+	s.Answers = protocol.InTime(4*rtt + p.Duration("delay") + time.Duration(p.Int("reorderThreshold"))*p.Duration("tick")) + 2*(patience+rtt)
+	return s
+}
+
 // law is Engine.Law, for a transaction that reads what it writes: the client's hop, a round trip to the farthest of
 // the nearest members of its groups to read, and termination. With one group this is the way to its leader and back,
 // and that one's round trip to a majority. With several, the leader that is nearest to the coordinator has to deliver

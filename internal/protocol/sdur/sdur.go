@@ -118,7 +118,7 @@ var Engine = &protocol.Engine{
 		}
 		return isolation.Serializable
 	},
-	Survives: func(t *geo.Topology, _ protocol.Params) protocol.Survival { return raftgroup.Survives(t, t.Placed()) },
+	Survives: survives,
 	Replaces: func(t *geo.Topology, _ protocol.Params) []geo.NodeID { return raftgroup.Replaces(t, t.Placed()) },
 	New:      func(c protocol.Config) protocol.Replica { return newReplica(c, options{}) },
 	Decode:   decode,

@@ -8,6 +8,16 @@ import (
 	"github.com/geobench/geobench/internal/protocol/raftgroup"
 )
 
+// survives is Engine.Survives: any regions without which every group has a majority. Groups elect leaseholders, and end what lost
+// coordinators have left; from then on a transaction locks and prepares, each with a round trip to leaseholders and from there to majorities, and
+// waits for the locks of others for as long; beside that it may ask one of the lost first, and wait for another one that does.
+func survives(t *geo.Topology, p protocol.Params) protocol.Survival {
+	s, rtt := raftgroup.Survives(t, t.Placed()), t.LongestRTT()
+	s.Settles = raftgroup.Settles(p.Duration("election"), p.Duration("recovery"), rtt)
+	s.Answers = protocol.InTime(6*rtt) + 2*(patience+rtt)
+	return s
+}
+
 // law is Engine.Law, for a transaction that reads what it writes: the client's hop, a round trip to the farthest
 // leaseholder of its homes to read, and one to the farthest to commit, which takes that one's round trip to a majority
 // of its group. Where leaseholders depend on the partition, or coordinator and leaseholder may be the same node, it is

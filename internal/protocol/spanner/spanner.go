@@ -91,7 +91,7 @@ var Engine = &protocol.Engine{
 		}
 		return isolation.StrictSerializable
 	},
-	Survives:   func(t *geo.Topology, _ protocol.Params) protocol.Survival { return raftgroup.Survives(t, t.Placed()) },
+	Survives:   survives,
 	ClockBound: func(p protocol.Params) time.Duration { return p.Duration("clockBound") },
 	Replaces:   func(t *geo.Topology, _ protocol.Params) []geo.NodeID { return raftgroup.Replaces(t, t.Placed()) },
 	New:        func(c protocol.Config) protocol.Replica { return newReplica(c, options{}) },
