@@ -186,6 +186,10 @@ type PodKillFault struct {
 	// Target is the nodes that the fault hits.
 	// +required
 	Target NodeTarget `json:"target"`
+	// Lasting keeps whatever Kubernetes starts in the places of the nodes out of the database: what they knew is lost for good. Without it engines
+	// that can replace lost nodes take new incarnations of them in.
+	// +optional
+	Lasting bool `json:"lasting,omitempty"`
 }
 
 // ContainerKillFault kills the database container of pods.
@@ -193,6 +197,10 @@ type ContainerKillFault struct {
 	// Target is the nodes that the fault hits.
 	// +required
 	Target NodeTarget `json:"target"`
+	// Lasting keeps whatever Kubernetes starts in the places of the nodes out of the database: what they knew is lost for good. Without it engines
+	// that can replace lost nodes take new incarnations of them in.
+	// +optional
+	Lasting bool `json:"lasting,omitempty"`
 }
 
 // NodeShutdownFault keeps nodes down for the whole duration.

@@ -42,16 +42,16 @@ func (w *world) makeTimeline(c Config, r *rand.Rand, long bool) {
 			d.add(d.shutdown())
 		}
 	case ends == 1 && len(survival.Regions) > 0:
-		f := v1alpha1.Fault{PodKill: &v1alpha1.PodKillFault{Target: v1alpha1.NodeTarget{
+		kill := &v1alpha1.PodKillFault{Target: v1alpha1.NodeTarget{
 			Regions: []string{w.topology.Regions[survival.Regions[r.IntN(len(survival.Regions))]]},
-		}}}
-		d.add(f)
-		w.lasting = !db.Replaces(&faults.Fault{Kind: faults.PodKill})
+		}}
+		kill.Lasting = r.IntN(2) == 0 || !c.Engine.ReplacesAll(w.topology, w.params)
+		d.add(v1alpha1.Fault{PodKill: kill})
 	case ends == 2 && c.Engine.ReplacesAll(w.topology, w.params):
 		one := int32(1)
 		d.add(v1alpha1.Fault{ContainerKill: &v1alpha1.ContainerKillFault{Target: v1alpha1.NodeTarget{Count: &one}}})
 	}
-	if w.lasting && !survival.InFlight {
+	if len(w.killed()) > 0 && !survival.InFlight {
 		kinds = slices.DeleteFunc(kinds, func(k string) bool { return k == faults.NetworkPartition })
 	}
 	skew := maxSkew
@@ -106,7 +106,7 @@ func (d *drawer) fault(kind string, skew time.Duration, roles []string) (f v1alp
 		f.NetworkDelay = &v1alpha1.NetworkDelayFault{Between: d.pair(), Delay: v1alpha1.DurationOf(delay), Jitter: v1alpha1.DurationOf(upTo(r, delay/2))}
 	case faults.NetworkLoss:
 		loss := int32(1 + r.IntN(mostLossPPM))
-		if r.IntN(8) == 0 && !d.w.lasting {
+		if r.IntN(8) == 0 && len(d.w.killed()) == 0 {
 			loss = 1e6
 		}
 		f.NetworkLoss = &v1alpha1.NetworkLossFault{Between: d.pair(), LossPPM: loss, CorrelationPercent: []int32{0, 0, 25, 50}[r.IntN(4)]}
@@ -212,7 +212,7 @@ func ends(f *v1alpha1.Fault) time.Duration {
 // killed are the regions whose nodes the timeline ends for good.
 func (w *world) killed() (regions []geo.Region) {
 	for i := range w.timeline {
-		if k := w.timeline[i].PodKill; k != nil && w.lasting {
+		if k := w.timeline[i].PodKill; k != nil && k.Lasting {
 			for _, name := range k.Target.Regions {
 				regions = append(regions, geo.Region(slices.Index(w.topology.Regions, name)))
 			}
@@ -233,7 +233,7 @@ func (w *world) timelineLegal(e *protocol.Engine) bool {
 			return false
 		case f.Kind == faults.NetworkPartition && len(w.killed()) > 0 && !inFlight:
 			return false
-		case f.Followed() && !w.lasting && e.Bears(w.topology, w.params, targets.From) != nil:
+		case f.Followed() && !f.ForGood() && e.Bears(w.topology, w.params, targets.From) != nil:
 			return false
 		}
 	}

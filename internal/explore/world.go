@@ -37,9 +37,8 @@ type world struct {
 	// rare says when replicas do what is rare; nil for never.
 	rare  *buggify.Plan
 	disks disks
-	// timeline are the faults of a world like a run's; lasting says that its killed pods stay away for good.
+	// timeline are the faults of a world like a run's.
 	timeline []v1alpha1.Fault
-	lasting  bool
 }
 
 // fault is something that happens to the network or to a region.

@@ -18,7 +18,7 @@ type Database struct {
 
 // Replaces tells whether new incarnations take the places of a fault's targets, which have lost what they knew, wherever those are.
 func (d *Database) Replaces(f *Fault) bool {
-	return f.Followed() && !d.Journals && d.Engine.ReplacesAll(d.Topology, d.Params)
+	return f.Followed() && !f.ForGood() && !d.Journals && d.Engine.ReplacesAll(d.Topology, d.Params)
 }
 
 // Restarts tells whether the targets of a fault that ends processes go on, in the same place, from their journals.

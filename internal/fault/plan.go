@@ -84,6 +84,11 @@ func (f *Fault) Kills() bool {
 // that were killed anew. What others make of them is up to the engine (protocol.Engine.Replaces).
 func (f *Fault) Followed() bool { return f.Kind == PodKill || f.Kind == ContainerKill }
 
+// ForGood is true for faults whose targets the manifest wants to be lost for good.
+func (f *Fault) ForGood() bool {
+	return f.Spec.PodKill != nil && f.Spec.PodKill.Lasting || f.Spec.ContainerKill != nil && f.Spec.ContainerKill.Lasting
+}
+
 // Plan is a run's timeline.
 type Plan struct {
 	Topology *geo.Topology

@@ -3,6 +3,7 @@ package local
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -130,6 +131,16 @@ func TestSimulatedReplacement(t *testing.T) {
 				t.Errorf("%s: copies are left out: %+v", engine, d.Checks)
 			}
 		}
+	}
+}
+
+// What the manifest wants to be lost for good is not replaced, although the engine could.
+func TestSimulatedLoss(t *testing.T) {
+	text := withFault("{name: sdur}", "podKill", "{target: {regions: [us-west-2], count: 1}, lasting: true}", 1)
+	text = strings.Replace(text, "regions: [{name: us-west-2}, {name: ap-northeast-1}]", "regions: [{name: us-east-1}, {name: us-west-2}, {name: eu-west-1}]", 1)
+	d := simulate(t, strings.Replace(text, "smallbank-two-regions", "aws", 1))
+	if f := d.Faults[0]; !f.Lasting || !slices.Equal(f.Lost, []string{"us-west-2/0/0"}) || len(f.Replaced) > 0 {
+		t.Errorf("%+v", f)
 	}
 }
 

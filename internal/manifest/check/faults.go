@@ -88,6 +88,14 @@ func (c *faultChecks) one(ps *Problems, path, kind string, f *v1alpha1.Fault) {
 	if s := f.NetworkPartition; s != nil && s.To != nil {
 		c.target(ps, path+"."+kind+".to", s.To)
 	}
+	if planned.ForGood() {
+		switch d := c.database(); {
+		case d == nil:
+			ps.add(path+"."+kind+".lasting", "true", "fault %s: GeoDatabase %s is not one of Geobench's own engines: what becomes of a node that is killed is its own business; leave lasting out", f.Name, c.db.Name)
+		case d.Restarts(planned):
+			ps.add(path+"."+kind+".lasting", "true", "fault %s: with spec.durability Journal of GeoDatabase %s a container that is killed goes on from its journal; take podKill, or set durability to None", f.Name, c.db.Name)
+		}
+	}
 	if len(*ps) > before {
 		return
 	}

@@ -166,6 +166,7 @@ func TestFaultsThatReplaceNodes(t *testing.T) {
 		"too few":              {check.Process(nil), "sdur", 2, one, "", "node a/0/0 does not run then"},
 		"other engine":         {check.Process(nil), "janus", 3, one, "", "node a/0/0 does not run then"},
 		"logs for another":     {check.Simulator(nil), "spanner", 3, one, ", {name: h, at: 9s, duration: 1s, nodeShutdown: {target: {regions: [b]}}}", "node a/0/0 does not run then"},
+		"for good":             {check.Simulator(nil), "spanner", 3, one + ", lasting: true", "", "node a/0/0 does not run then"},
 		"on a cluster":         {check.Default(nil), "spanner", 3, one, "", ""},
 		"all, on a cluster":    {check.Default(nil), "spanner", 3, all, "", "nodes a/0/0, b/0/0, c/0/0 have lost what they knew together"},
 	} {
@@ -189,5 +190,32 @@ func TestFaultsThatReplaceNodes(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// What is to be lost for good must be something that would come back otherwise, and can be kept away.
+func TestLastingKills(t *testing.T) {
+	for name, tc := range map[string]struct {
+		kind       string
+		durability v1alpha1.Durability
+		want       string
+	}{
+		"pod":                          {"podKill", "", ""},
+		"container":                    {"containerKill", "", ""},
+		"pod of a database with logs":  {"podKill", v1alpha1.DurabilityJournal, ""},
+		"container that has a journal": {"containerKill", v1alpha1.DurabilityJournal, "spec.faults[0].containerKill.lasting: true: fault f: with spec.durability Journal of GeoDatabase db a container that is killed goes on from its journal; take podKill"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run := &v1alpha1.BenchmarkRun{}
+			run.Spec.Workload.RMW = &v1alpha1.RMW{Records: 1000, RecordsPerTransaction: 2, WritesPerTransaction: 1, ValueBytes: 8}
+			run.Spec.Load.Duration = v1alpha1.DurationOf(time.Minute)
+			if err := yaml.Unmarshal([]byte("[{name: f, at: 1s, "+tc.kind+": {target: {count: 1}, lasting: true}}]"), &run.Spec.Faults); err != nil {
+				t.Fatal(err)
+			}
+			db := database(func(s *v1alpha1.GeoDatabaseSpec) { s.Durability = tc.durability })
+			if ps := check.Run(run, db, check.Default(nil)); (tc.want == "") != (len(ps) == 0) || !strings.Contains(ps.Error(), tc.want) {
+				t.Errorf("got\n%s\nwant\n%s", ps.Error(), tc.want)
+			}
+		})
 	}
 }
