@@ -160,7 +160,7 @@ func (e *Engine) Bears(t *geo.Topology, p Params, lost []geo.NodeID) error {
 			regions = append(regions, r)
 		}
 		if !slices.Contains(may, n) {
-			return fmt.Errorf("node %s has lost what it knew, and engine %s cannot replace it: its group needs three members or more", names[i], e.Name)
+			return fmt.Errorf("node %s has lost what it knew, and engine %s cannot replace it in this database: too few others have that, or vote for it", names[i], e.Name)
 		}
 	}
 	if len(lost) < 2 || len(regions) == 1 && slices.Contains(survival.Regions, regions[0]) {

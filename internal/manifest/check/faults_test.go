@@ -212,7 +212,7 @@ func TestLastingKills(t *testing.T) {
 			if err := yaml.Unmarshal([]byte("[{name: f, at: 1s, "+tc.kind+": {target: {count: 1}, lasting: true}}]"), &run.Spec.Faults); err != nil {
 				t.Fatal(err)
 			}
-			db := database(func(s *v1alpha1.GeoDatabaseSpec) { s.Durability = tc.durability })
+			db := database(func(s *v1alpha1.GeoDatabaseSpec) { s.Engine.Name, s.Durability = "janus", tc.durability })
 			if ps := check.Run(run, db, check.Default(nil)); (tc.want == "") != (len(ps) == 0) || !strings.Contains(ps.Error(), tc.want) {
 				t.Errorf("got\n%s\nwant\n%s", ps.Error(), tc.want)
 			}
