@@ -14,7 +14,7 @@ import (
 func survives(t *geo.Topology, p protocol.Params) protocol.Survival {
 	s, rtt := raftgroup.Survives(t, t.Placed()), t.LongestRTT()
 	s.Settles = raftgroup.Settles(p.Duration("election"), p.Duration("recovery"), rtt)
-	s.Answers = protocol.InTime(4*rtt + p.Duration("delay") + time.Duration(p.Int("reorderThreshold"))*p.Duration("tick")) + 2*(patience+rtt)
+	s.Answers = protocol.InTime(4*rtt+p.Duration("delay")+time.Duration(p.Int("reorderThreshold"))*p.Duration("tick")) + 2*(patience+rtt)
 	return s
 }
 
