@@ -150,7 +150,10 @@ func place(t *geo.Topology, p protocol.Params) geo.Layout {
 	return placed.Placed()
 }
 
-// survives is Engine.Survives: any f regions.
+// survives is Engine.Survives: any f regions. A member that campaigns in vain waits twice as long for the next time, and a
+// coordinator that has left some nodes out in vain waits twice as long for others. A transaction is answered with the second epoch at
+// the latest, that which was under way and its own, each of which lasts as long as its longest transaction. How often one is tried again
+// by its node nobody bounds.
 func survives(t *geo.Topology, p protocol.Params) protocol.Survival {
 	f := faults(t, p)
 	if f == 0 {
@@ -158,6 +161,16 @@ func survives(t *geo.Topology, p protocol.Params) protocol.Survival {
 	}
 	s := protocol.AnyRegions(t, true)
 	s.Most = min(s.Most, f)
+	if p.Word("retry") == retryNode {
+		return s
+	}
+	rtt := t.LongestRTT()
+	s.Settles = 8*electionAfter(p, rtt) + 4*silentAfter(p, rtt) + 10*rtt
+	step := p.Duration("epoch") + 2*rtt // to read, or to lock, or to validate, and a half to end the epoch
+	if p.Word("interactive") == "true" {
+		step += 2 * rtt // to read one row after the other
+	}
+	s.Answers = protocol.InTime(step)
 	return s
 }
 

@@ -66,7 +66,7 @@ func (c *coordinator) init(r *Replica, p protocol.Params) {
 	t := r.topology
 	heartbeat := p.Duration("heartbeat")
 	c.r, c.interval, c.faults = r, p.Duration("epoch"), faults(t, p)
-	c.timeout = 3*heartbeat + 2*t.LongestRTT()
+	c.timeout = silentAfter(p, t.LongestRTT())
 	c.latest = r.view
 	n := t.Nodes()
 	c.states, c.votes, c.heard, c.joining = make([]*State, n), make([]bool, n), make([]time.Duration, n), make([]bool, n)
@@ -79,9 +79,18 @@ func (c *coordinator) init(r *Replica, p protocol.Params) {
 	}
 	c.group = consensus.New(consensus.Config{
 		Self: r.self, Members: members, Preferred: members[0], Env: r.env, TimerKind: groupTimer, Heartbeat: heartbeat,
-		Election: heartbeat + heartbeat/2 + 2*t.LongestRTT(), Apply: c.apply, Lead: func(geo.NodeID, uint64) { c.terms++ },
+		Election: electionAfter(p, t.LongestRTT()), Apply: c.apply, Lead: func(geo.NodeID, uint64) { c.terms++ },
 		Snapshot: func() []byte { return c.latest.AppendTo(nil) }, Restore: c.restore,
 	})
+}
+
+// electionAfter is after how long a silent coordinator is given up, silentAfter after how long another node is.
+func electionAfter(p protocol.Params, longest time.Duration) time.Duration {
+	return p.Duration("heartbeat")*3/2 + 2*longest
+}
+
+func silentAfter(p protocol.Params, longest time.Duration) time.Duration {
+	return p.Duration("heartbeat")*3 + 2*longest
 }
 
 // advance follows the group: a new leader becomes the coordinator once it knows all views.
