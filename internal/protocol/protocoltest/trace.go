@@ -24,7 +24,7 @@ import (
 //
 //	database regions=2 partitions=1 replicas=1 rtt=100ms rows=4 value=10     and the engine's parameters
 //	run for=100ms [hide=regexp]     the input lists what clients do: "at 3ms a: a1+5 r2" is a client in region a
-//	cut a=a b=b, heal a=a b=b, crash node=0
+//	cut a=a b=b, heal a=a b=b, crash node=0, replace node=0
 //	rows                            the data of every node
 //	counters node=0
 //
@@ -166,6 +166,10 @@ func (e *traceEnv) do(t *testing.T, d *datadriven.TestData) string {
 		var n int
 		d.ScanArgs(t, "node", &n)
 		e.sim.Crash(geo.NodeID(n))
+	case "replace":
+		var n int
+		d.ScanArgs(t, "node", &n)
+		e.sim.Replace(geo.NodeID(n))
 	case "rows":
 		for n := range e.topology.Nodes() {
 			var rows []string
