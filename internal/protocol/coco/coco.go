@@ -24,7 +24,11 @@
 // coordinator's word costs no round trip. The primary of a partition is the first in the view of those that hold it.
 //
 // Joining. A node that was left out, since it or its links were slow, gives its epoch up and gets the rows from the
-// primaries at the beginning of an epoch. A node without its log never comes back: see package protocol.
+// primaries at the beginning of an epoch.
+//
+// Replacement (replace.go). A node that has lost its process and memory is taken out of the view at once, and comes back as a new
+// incarnation, another member. What it has voted for is settled by the others, as if it were silent; it joins like one that was left out,
+// but gets its rows in pieces beside the epochs.
 //
 // Copies. The paper's f+1 copies survive f losses if nobody takes a slow node for a lost one. In a network that may be
 // cut somebody will, so that rows are kept in 2f+1 regions or more, and a view has members in f+1 of them.
@@ -41,6 +45,7 @@ import (
 	"github.com/geobench/geobench/internal/fifo"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/statetransfer"
 	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 )
@@ -101,6 +106,7 @@ var Engine = &protocol.Engine{
 	CheckTopology: checkTopology,
 	Place:         place,
 	Survives:      survives,
+	Replaces:      replaces,
 	New:           func(c protocol.Config) protocol.Replica { return newReplica(c, none) },
 	Decode:        decode,
 	Law:           law,
@@ -182,6 +188,7 @@ const (
 	watchTimer
 	aliveTimer
 	retryTimer
+	transferTimer
 )
 
 // Replica is one node.
@@ -203,6 +210,7 @@ type Replica struct {
 	txns transactions
 	epochs
 	coordination coordinator
+	replacement
 	// local are messages of this node to itself, which are handled at the end of the step.
 	local    fifo.Queue[protocol.Message]
 	counters counters
@@ -221,6 +229,7 @@ func newReplica(c protocol.Config, m mistake) *Replica {
 		heartbeat: p.Duration("heartbeat"), retries: p.Word("retry") == retryNode, interactive: p.Word("interactive") == "true",
 		snapshotBytes: snapshotBytes, mistake: m,
 	}
+	r.replacement = newReplacement(&c)
 	r.rows = newRows(c.Store.(*store.Hash), p.Word("concurrency") == clockLogical, m)
 	r.txns = transactions{running: map[uint64]*transaction{}, next: 1, paused: map[uint64]request{}}
 	nodes, shards := t.Nodes(), r.layout.Shards()
@@ -235,6 +244,9 @@ func newReplica(c protocol.Config, m mistake) *Replica {
 		for _, shard := range r.layout.ShardsOf(n) {
 			r.holds[n][shard] = true
 		}
+	}
+	if c.Incarnation > 0 {
+		r.base = 0
 	}
 	r.coordination.init(r, p)
 	return r
@@ -277,6 +289,7 @@ func (r *Replica) finish() {
 func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 	r.coordination.hear(from)
 	r.handle(from, m)
+	r.transferAgain(from)
 	r.finish()
 }
 
@@ -299,6 +312,14 @@ func (r *Replica) handle(from geo.NodeID, m protocol.Message) {
 		r.enter(from, m)
 	case *Alive:
 		r.coordination.alive(from, m)
+	case *Ready:
+		r.coordination.takeReady(from, m)
+	case *Missed:
+		r.coordination.missed(m)
+	case *statetransfer.Piece:
+		r.receivePiece(from, m)
+	case *statetransfer.Ack:
+		r.acknowledged(from, m)
 	case *consensus.Message:
 		if r.coordination.group != nil {
 			r.coordination.group.Receive(from, m)
@@ -324,6 +345,8 @@ func (r *Replica) Fire(t protocol.Timer) {
 		r.env.After(r.heartbeat, t)
 	case retryTimer:
 		r.retry(t.Arg)
+	case transferTimer:
+		r.sender.Fire()
 	}
 	r.finish()
 }
@@ -353,7 +376,7 @@ func (r *Replica) Pending() int {
 	if r.rows.dirty() {
 		n++
 	}
-	if r.phase == outside && r.ballot > 0 {
+	if r.phase == outside && (r.ballot > 0 || r.incarnation() > 0) {
 		n++
 	}
 	if r.coordination.awaits() {

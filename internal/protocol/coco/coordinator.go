@@ -59,7 +59,9 @@ type coordinator struct {
 	vain int
 	// joining are the nodes that are outside of the view and know it.
 	joining []bool
-	terms   int64
+	// ready are the new incarnations that join in the view and have said that they have their rows.
+	ready []bool
+	terms int64
 }
 
 func (c *coordinator) init(r *Replica, p protocol.Params) {
@@ -69,19 +71,25 @@ func (c *coordinator) init(r *Replica, p protocol.Params) {
 	c.timeout = silentAfter(p, t.LongestRTT())
 	c.latest = r.view
 	n := t.Nodes()
-	c.states, c.votes, c.heard, c.joining = make([]*State, n), make([]bool, n), make([]time.Duration, n), make([]bool, n)
-	var members []geo.NodeID
-	for region := range t.Regions {
-		members = append(members, t.Node(geo.Region(region), 0, 0))
-	}
+	c.states, c.votes, c.heard = make([]*State, n), make([]bool, n), make([]time.Duration, n)
+	c.joining, c.ready = make([]bool, n), make([]bool, n)
+	members := coordinators(t)
 	if !slices.Contains(members, r.self) {
 		return
 	}
 	c.group = consensus.New(consensus.Config{
-		Self: r.self, Members: members, Preferred: members[0], Env: r.env, TimerKind: groupTimer, Heartbeat: heartbeat,
+		Self: r.self, Incarnation: r.incarnation(), Members: members, Preferred: members[0], Env: r.env, TimerKind: groupTimer, Heartbeat: heartbeat,
 		Election: electionAfter(p, t.LongestRTT()), Apply: c.apply, Lead: func(geo.NodeID, uint64) { c.terms++ },
 		Snapshot: func() []byte { return c.latest.AppendTo(nil) }, Restore: c.restore,
 	})
+}
+
+// coordinators are the nodes that may lead the database: one in each region.
+func coordinators(t *geo.Topology) (nodes []geo.NodeID) {
+	for region := range t.Regions {
+		nodes = append(nodes, t.Node(geo.Region(region), 0, 0))
+	}
+	return nodes
 }
 
 // electionAfter is after how long a silent coordinator is given up, silentAfter after how long another node is.
@@ -165,10 +173,18 @@ func (c *coordinator) state(from geo.NodeID, m *State) {
 	}
 }
 
-// form proposes a view of those who have answered, once none of the members of the last one has to be waited for. An
-// epoch that all of them have voted for is committed, since the earlier coordinator may have said so. One that any of
-// them has not voted for is aborted: it was not committed, and never will be. Who lacks rows as of then joins.
+// form proposes a view of those who have answered, if there is one.
 func (c *coordinator) form() {
+	if v := c.next(); v != nil {
+		c.propose(v)
+	}
+}
+
+// next is a view of those who have answered, once none of the members of the last one has to be waited for. An
+// epoch that all of them have voted for is committed, since the earlier coordinator may have said so. One that any of
+// them has not voted for is aborted: it was not committed, and never will be. Who lacks rows as of then joins. A new
+// incarnation has not voted as the member that its predecessor was, and has no rows.
+func (c *coordinator) next() *View {
 	v := &View{Ballot: c.ballot}
 	first := true
 	for n := range geo.NodeID(len(c.states)) {
@@ -176,11 +192,15 @@ func (c *coordinator) form() {
 		if s == nil {
 			if member && !c.silent(n) {
 				c.r.env.Probe(memberAwaited)
-				return
+				return nil
 			}
 			continue
 		}
 		v.Members = append(v.Members, n)
+		if member && c.lost(n) {
+			c.r.env.Probe(voteNotCounted)
+			member = false
+		}
 		voted := s.Epoch
 		if voted < c.latest.First {
 			voted = c.latest.Committed // it has voted for none of the view's epochs
@@ -190,26 +210,36 @@ func (c *coordinator) form() {
 		}
 	}
 	for _, n := range v.Members {
-		if s := c.states[n]; s.Epoch != v.Committed && s.Base != v.Committed {
+		if s := c.states[n]; s.Base == 0 || s.Epoch != v.Committed && s.Base != v.Committed {
 			c.r.env.Probe(stateLacking)
 			v.Joining = append(v.Joining, n)
 		}
 	}
-	if !first && c.covers(v) {
-		c.propose(v)
+	if first || !c.covers(v) {
+		return nil
 	}
+	return v
 }
 
 // covers reports whether a view has a member with the rows of each shard, and members that hold it in f+1 regions.
-// Those who join have its rows before an epoch is committed, so that one of f+1 is left after f regions are lost.
+// Those who join have its rows before an epoch is committed, if they are of these f+1, so that one is left after f regions are lost.
 func (c *coordinator) covers(v *View) bool {
+	if !c.covered(v, true) {
+		c.r.env.Probe(notCovered)
+		return false
+	}
+	return true
+}
+
+// covered is what covers reports, with those who join or without them.
+func (c *coordinator) covered(v *View, joining bool) bool {
 	t, l := c.r.topology, &c.r.layout
 	regions := make([]bool, len(t.Regions))
 	for shard := range l.Shards() {
 		clear(regions)
 		held, complete := 0, false
 		for _, m := range l.Group(shard).Members {
-			if !v.has(m) {
+			if !v.has(m) || v.joins(m) && !joining {
 				continue
 			}
 			complete = complete || !v.joins(m)
@@ -219,7 +249,6 @@ func (c *coordinator) covers(v *View) bool {
 			}
 		}
 		if held < c.faults+1 || !complete {
-			c.r.env.Probe(notCovered)
 			return false
 		}
 	}
@@ -228,6 +257,7 @@ func (c *coordinator) covers(v *View) bool {
 
 // propose asks the group to agree on a view. Its first epoch is one that nobody can have begun.
 func (c *coordinator) propose(v *View) {
+	v.Incarnations = c.r.incarnationsOf(v.Members)
 	v.First = max(v.Committed+1, c.latest.First) + 1
 	v.Aborted = append(slices.Clone(c.latest.Aborted), v.First-1)
 	if n := len(v.Aborted); n > maxAborted {
@@ -252,7 +282,11 @@ func (c *coordinator) apply(entry []byte) {
 	for n := range geo.NodeID(len(c.states)) {
 		c.r.send(n, v)
 	}
+	clear(c.ready)
 	c.begin(v.First)
+	if slices.ContainsFunc(v.Members, c.lost) {
+		c.collect()
+	}
 }
 
 // restore takes the last view from a snapshot.
@@ -295,10 +329,11 @@ func (c *coordinator) vote(from geo.NodeID, m *Vote) {
 }
 
 // decide commits an epoch that all members have voted for, and begins the next one: with another view if nodes join,
-// or if those who did have their rows now, so that they may be primaries.
+// or if those who did have their rows now, so that they may be primaries. Nobody else joins while one of them waits for rows.
 func (c *coordinator) decide() {
 	c.vain = 0
-	if slices.Contains(c.joining, true) || len(c.latest.Joining) > 0 {
+	change := slices.Contains(c.joining, true) || len(c.latest.Joining) > 0
+	if change && !slices.ContainsFunc(c.latest.Joining, c.lacksRows) {
 		c.ballot++
 		v := &View{Ballot: c.ballot, Committed: c.epoch}
 		c.r.env.Probe(viewWithJoiners)

@@ -50,6 +50,7 @@ type epochs struct {
 	awaiting map[int]bool
 	voted    uint64     // the last epoch that this node has voted for
 	base     uint64     // the epoch whose end the store shows; 0 if it shows none
+	aborted  uint64     // the last epoch that was aborted here
 	held     []envelope // messages of later epochs
 }
 
@@ -130,7 +131,9 @@ func (r *Replica) start(m *Start) {
 // conclude commits the running epoch, for which this node has voted.
 func (r *Replica) conclude() {
 	r.rows.commit()
-	r.base = r.epoch
+	if len(r.awaiting) == 0 {
+		r.base = r.epoch
+	}
 	r.counters.epochs++
 	r.answer()
 }
@@ -161,7 +164,7 @@ func (r *Replica) stop(m *Stop) {
 // drain tells the others when the epoch's transactions have ended here, and the coordinator when they have everywhere:
 // since links keep the order of messages, all writes that are to be here have come by then.
 func (r *Replica) drain() {
-	if r.phase == draining && len(r.txns.running) == 0 {
+	if r.phase == draining && len(r.txns.running) == 0 && !r.missed {
 		r.phase = drained
 		done := &Done{r.epoch}
 		for _, n := range r.view.Members {
@@ -171,7 +174,7 @@ func (r *Replica) drain() {
 	if r.phase != drained || r.voted == r.epoch || r.ballot != r.view.Ballot {
 		return
 	}
-	if len(r.awaiting) == 0 && (r.doneBy == len(r.view.Members) || r.mistake == undrained) {
+	if (len(r.awaiting) == 0 || r.late) && (r.doneBy == len(r.view.Members) || r.mistake == undrained) {
 		r.voted = r.epoch
 		r.send(r.epochs.coordinator, &Vote{Turn{r.ballot, r.epoch}})
 	}
@@ -193,13 +196,14 @@ func (r *Replica) enter(from geo.NodeID, v *View) {
 		return
 	}
 	r.ballot, r.epochs.coordinator = v.Ballot, from
-	member, joins := v.has(r.self), v.joins(r.self)
+	member, joins := v.has(r.self) && v.incarnation(r.self) == r.incarnation(), v.joins(r.self)
 	if r.phase != outside {
 		r.env.Probe(settled)
 		r.settle(v)
 	}
 	r.view = v
 	clear(r.awaiting)
+	r.cancelTransfers()
 	if !member {
 		if r.phase != outside {
 			r.counters.exclusions++
@@ -215,10 +219,14 @@ func (r *Replica) enter(from geo.NodeID, v *View) {
 			r.awaiting[shard] = true
 		}
 	}
-	if joins {
-		r.base = 0
-	} else {
+	switch {
+	case !joins:
 		r.bring()
+	case r.incarnation() > 0:
+		r.base = 0
+		r.awaitTransfers()
+	default:
+		r.base = 0
 	}
 	r.run(v.First)
 }
@@ -231,6 +239,7 @@ func (r *Replica) settle(v *View) {
 	case r.epoch == v.Committed && r.voted == r.epoch:
 		r.conclude()
 	case r.epoch > v.Committed || aborted:
+		r.aborted = r.epoch
 		r.counters.abortedEpochs++
 		r.env.Probe(epochAborted)
 		if r.mistake == forgottenCopy && r.self != 0 {
@@ -262,10 +271,18 @@ func (r *Replica) join(m *Snapshot) {
 	if m.Last {
 		delete(r.awaiting, m.Shard)
 	}
-	if len(r.awaiting) == 0 {
-		r.base = r.view.Committed
-		r.env.Probe(joined)
+	r.complete()
+}
+
+// complete takes note that a node which joins has all its rows, if it does.
+func (r *Replica) complete() {
+	if len(r.awaiting) > 0 {
+		return
 	}
+	if r.base = r.view.Committed; r.epoch > r.view.First {
+		r.base = r.epoch - 1
+	}
+	r.env.Probe(joined)
 }
 
 // choose returns the primary of a shard in the view: the first of those that hold it and have its rows.
@@ -286,7 +303,7 @@ func (r *Replica) bring() {
 		}
 		var pieces [][]SnapshotRow
 		for _, n := range r.view.Joining {
-			if !r.holds[n][shard] {
+			if !r.holds[n][shard] || r.view.incarnation(n) > 0 {
 				continue
 			}
 			if pieces == nil {
@@ -299,4 +316,5 @@ func (r *Replica) bring() {
 			}
 		}
 	}
+	r.beginTransfers()
 }

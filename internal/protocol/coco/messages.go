@@ -3,6 +3,7 @@ package coco
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/raftgroup"
+	"github.com/geobench/geobench/internal/protocol/statetransfer"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -33,10 +35,18 @@ const (
 	kindState
 	kindView
 	kindAlive
+	kindReady
+	kindMissed
 )
 
 // maxEpoch bounds the numbers of epochs and of ballots in messages, so that their successors are numbers, too.
 const maxEpoch = 1 << 62
+
+// The number of a member in a message is that of its node, which takes incarnationShift bits, and of its incarnation.
+const (
+	incarnationShift = 16
+	maxMember        = math.MaxUint32<<incarnationShift | raftgroup.MaxNode
+)
 
 // Verdict says how an attempt to lock or to validate has ended.
 type Verdict uint8
@@ -405,10 +415,14 @@ func (m *Snapshot) Size() int {
 // AppendTo implements protocol.Message.
 func (m *Snapshot) AppendTo(b []byte) []byte {
 	b = append(codec.AppendUvarint(codec.AppendUvarint(b, m.Epoch), uint64(m.Shard)), codec.Flags(m.Last, false))
-	b = codec.AppendUvarint(b, uint64(len(m.Rows)))
-	for i := range m.Rows {
-		b = codec.AppendID(codec.AppendString(b, string(m.Rows[i].Key)), m.Rows[i].Writer)
-		b = codec.AppendBytes(b, m.Rows[i].Value)
+	return appendSnapshotRows(b, m.Rows)
+}
+
+func appendSnapshotRows(b []byte, rows []SnapshotRow) []byte {
+	b = codec.AppendUvarint(b, uint64(len(rows)))
+	for i := range rows {
+		b = codec.AppendID(codec.AppendString(b, string(rows[i].Key)), rows[i].Writer)
+		b = codec.AppendBytes(b, rows[i].Value)
 	}
 	return b
 }
@@ -518,6 +532,8 @@ type View struct {
 	Committed, First uint64
 	// Members take part, ascending. Those of them that join get the rows first.
 	Members, Joining []geo.NodeID
+	// Incarnations are those of the members, in their order; nil where all are the first.
+	Incarnations []uint32
 	// Aborted are the epochs that views have aborted, ascending: as many of the last ones as are remembered.
 	Aborted []uint64
 }
@@ -526,12 +542,23 @@ type View struct {
 func (v *View) has(n geo.NodeID) bool   { return slices.Contains(v.Members, n) }
 func (v *View) joins(n geo.NodeID) bool { return slices.Contains(v.Joining, n) }
 
+// incarnation returns that of a node which takes part.
+func (v *View) incarnation(n geo.NodeID) uint32 {
+	if v.Incarnations == nil {
+		return 0
+	}
+	if i := slices.Index(v.Members, n); i >= 0 {
+		return v.Incarnations[i]
+	}
+	return 0
+}
+
 // Kind implements protocol.Message.
 func (v *View) Kind() uint8 { return kindView }
 
 // Size implements protocol.Message.
 func (v *View) Size() int {
-	n := codec.SizeUvarint(v.Ballot) + codec.SizeUvarint(v.Committed) + codec.SizeUvarint(v.First) + sizeNodes(v.Members) + sizeNodes(v.Joining) +
+	n := codec.SizeUvarint(v.Ballot) + codec.SizeUvarint(v.Committed) + codec.SizeUvarint(v.First) + v.sizeMembers() + sizeNodes(v.Joining) +
 		codec.SizeUvarint(uint64(len(v.Aborted)))
 	for _, e := range v.Aborted {
 		n += codec.SizeUvarint(e)
@@ -542,7 +569,7 @@ func (v *View) Size() int {
 // AppendTo implements protocol.Message.
 func (v *View) AppendTo(b []byte) []byte {
 	b = codec.AppendUvarint(codec.AppendUvarint(codec.AppendUvarint(b, v.Ballot), v.Committed), v.First)
-	b = appendNodes(appendNodes(b, v.Members), v.Joining)
+	b = appendNodes(v.appendMembers(b), v.Joining)
 	b = codec.AppendUvarint(b, uint64(len(v.Aborted)))
 	for _, e := range v.Aborted {
 		b = codec.AppendUvarint(b, e)
@@ -555,11 +582,56 @@ func (v *View) String() string {
 	if len(v.Joining) > 0 {
 		s += fmt.Sprintf(", %v join", v.Joining)
 	}
+	if v.Incarnations != nil {
+		s += fmt.Sprintf(", of incarnations %v", v.Incarnations)
+	}
 	return s
 }
 
+// members are the numbers of the members in messages: those of nodes, with the incarnation in the bits above.
+func (v *View) members(f func(uint64)) {
+	for i, n := range v.Members {
+		m := uint64(n)
+		if v.Incarnations != nil {
+			m |= uint64(v.Incarnations[i]) << incarnationShift
+		}
+		f(m)
+	}
+}
+
+func (v *View) sizeMembers() int {
+	n := codec.SizeUvarint(uint64(len(v.Members)))
+	v.members(func(m uint64) { n += codec.SizeUvarint(m) })
+	return n
+}
+
+func (v *View) appendMembers(b []byte) []byte {
+	b = codec.AppendUvarint(b, uint64(len(v.Members)))
+	v.members(func(m uint64) { b = codec.AppendUvarint(b, m) })
+	return b
+}
+
+func (v *View) readMembers(r *codec.Reader) {
+	n := r.Count(1)
+	if n == 0 {
+		return
+	}
+	v.Members = make([]geo.NodeID, n)
+	incarnations, later := make([]uint32, n), false
+	for i := range v.Members {
+		m := r.UvarintMax(maxMember)
+		v.Members[i], incarnations[i] = geo.NodeID(m&raftgroup.MaxNode), uint32(m>>incarnationShift)
+		later = later || incarnations[i] > 0
+	}
+	if later {
+		v.Incarnations = incarnations
+	}
+}
+
 func readView(r *codec.Reader) *View {
-	v := &View{Ballot: r.UvarintMax(maxEpoch), Committed: r.UvarintMax(maxEpoch), First: r.UvarintMax(maxEpoch), Members: readNodes(r), Joining: readNodes(r)}
+	v := &View{Ballot: r.UvarintMax(maxEpoch), Committed: r.UvarintMax(maxEpoch), First: r.UvarintMax(maxEpoch)}
+	v.readMembers(r)
+	v.Joining = readNodes(r)
 	if n := r.Count(1); n > 0 {
 		v.Aborted = make([]uint64, n)
 		for i := range v.Aborted {
@@ -611,6 +683,37 @@ func (m *Alive) AppendTo(b []byte) []byte { return codec.AppendUvarint(b, m.Ball
 
 func (m *Alive) String() string { return fmt.Sprintf("is alive in ballot %d", m.Ballot) }
 
+// Ready tells the coordinator that a new incarnation, which joins in the view of a ballot, has the rows of its shards now.
+type Ready struct{ Ballot uint64 }
+
+// Kind implements protocol.Message.
+func (m *Ready) Kind() uint8 { return kindReady }
+
+// Size implements protocol.Message.
+func (m *Ready) Size() int { return codec.SizeUvarint(m.Ballot) }
+
+// AppendTo implements protocol.Message.
+func (m *Ready) AppendTo(b []byte) []byte { return codec.AppendUvarint(b, m.Ballot) }
+
+func (m *Ready) String() string { return fmt.Sprintf("has its rows in ballot %d", m.Ballot) }
+
+// Missed tells the coordinator that another view is needed: in that of the ballot, the sender has sent to a new incarnation what
+// went to its predecessor and is lost, since it did not know of the new one.
+type Missed struct{ Ballot uint64 }
+
+// Kind implements protocol.Message.
+func (m *Missed) Kind() uint8 { return kindMissed }
+
+// Size implements protocol.Message.
+func (m *Missed) Size() int { return codec.SizeUvarint(m.Ballot) }
+
+// AppendTo implements protocol.Message.
+func (m *Missed) AppendTo(b []byte) []byte { return codec.AppendUvarint(b, m.Ballot) }
+
+func (m *Missed) String() string {
+	return fmt.Sprintf("has sent to a predecessor in ballot %d", m.Ballot)
+}
+
 func readVerdict(r *codec.Reader) Verdict {
 	v := Verdict(r.Uint8())
 	if r.Err() == nil && (v < Valid || v > lastVerdict) {
@@ -628,6 +731,9 @@ func decode(kind uint8, body []byte, _ *txn.Registry) (protocol.Message, error) 
 			return nil, err // a nil pointer is no nil message
 		}
 		return m, nil
+	}
+	if m, known, err := statetransfer.Decode(kind, body); known {
+		return m, err
 	}
 	r := codec.NewReader(body)
 	var m protocol.Message
@@ -673,6 +779,10 @@ func decode(kind uint8, body []byte, _ *txn.Registry) (protocol.Message, error) 
 		m = readView(&r)
 	case kindAlive:
 		m = &Alive{r.UvarintMax(maxEpoch)}
+	case kindReady:
+		m = &Ready{r.UvarintMax(maxEpoch)}
+	case kindMissed:
+		m = &Missed{r.UvarintMax(maxEpoch)}
 	default:
 		return nil, fmt.Errorf("message kind %d is not one of coco's", kind)
 	}
@@ -698,12 +808,15 @@ func readValidate(r *codec.Reader) *Validate {
 }
 
 func readSnapshot(r *codec.Reader) *Snapshot {
-	m := &Snapshot{Epoch: r.UvarintMax(maxEpoch), Shard: int(r.UvarintMax(raftgroup.MaxShard)), Last: r.Flag()}
+	return &Snapshot{Epoch: r.UvarintMax(maxEpoch), Shard: int(r.UvarintMax(raftgroup.MaxShard)), Last: r.Flag(), Rows: readSnapshotRows(r)}
+}
+
+func readSnapshotRows(r *codec.Reader) (rows []SnapshotRow) {
 	if n := r.Count(4); n > 0 {
-		m.Rows = make([]SnapshotRow, n)
-		for i := range m.Rows {
-			m.Rows[i] = SnapshotRow{r.Key(), r.ID(), r.Bytes()}
+		rows = make([]SnapshotRow, n)
+		for i := range rows {
+			rows[i] = SnapshotRow{r.Key(), r.ID(), r.Bytes()}
 		}
 	}
-	return m
+	return rows
 }

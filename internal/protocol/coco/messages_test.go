@@ -41,9 +41,12 @@ func sampleMessages() map[string]protocol.Message {
 		"vote":        &Vote{turn},
 		"collect":     &Collect{turn.Ballot},
 		"state":       &State{turn, 299},
-		"view":        &View{turn.Ballot, 300, 302, []geo.NodeID{0, 2, 65535}, []geo.NodeID{2}, []uint64{1, 301}},
+		"view":        &View{turn.Ballot, 300, 302, []geo.NodeID{0, 2, 65535}, []geo.NodeID{2}, nil, []uint64{1, 301}},
+		"later view":  &View{turn.Ballot, 300, 302, []geo.NodeID{0, 2, 65535}, []geo.NodeID{2}, []uint32{0, 1, 1<<32 - 1}, nil},
 		"no view":     &View{},
 		"alive":       &Alive{turn.Ballot},
+		"ready":       &Ready{turn.Ballot},
+		"missed":      &Missed{turn.Ballot},
 	}
 }
 

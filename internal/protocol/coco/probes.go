@@ -26,6 +26,8 @@ var (
 	awaitsEpoch        = probe.New("coco.awaits-epoch", "A transaction waits for the next epoch")
 	lockRefused        = probe.New("coco.lock-refused", "A row that a transaction writes is locked or has changed")
 	validationFailed   = probe.New("coco.validation-failed", "A row that a transaction has read is locked or has changed")
+	voteNotCounted     = probe.NewReplaced("coco.vote-not-counted", "A new incarnation tells its state whose predecessor is a member of the last view")
+	sentToPredecessor  = probe.NewReplaced("coco.sent-to-predecessor", "A node learns of a new incarnation that is in its view, and has sent messages for it to its predecessor")
 	retried            = probe.New("coco.retried", "A transaction is tried again after a conflict")
 )
 

@@ -40,12 +40,17 @@ func (*world) Buggify(*buggify.Point) bool              { return false }
 func (w *world) Rand() *rand.Rand                       { return rand.New(rand.NewPCG(1, 1)) }
 
 // alone returns a node of three regions, one in each, with 30 rows.
-func alone(t *testing.T, self geo.NodeID) (*Replica, *world) {
+func alone(t *testing.T, self geo.NodeID) (*Replica, *world) { return aloneAs(t, self, 0) }
+
+// aloneAs returns an incarnation of a node; a later one has no rows.
+func aloneAs(t *testing.T, self geo.NodeID, incarnation uint32) (*Replica, *world) {
 	w := &world{}
 	topology, rows := simtest.ThreeRegions(1), store.NewHash()
-	simtest.Fill(topology, 30, 10, func(geo.NodeID) store.Store { return rows })
+	if incarnation == 0 {
+		simtest.Fill(topology, 30, 10, func(geo.NodeID) store.Store { return rows })
+	}
 	return newReplica(protocol.Config{
-		Self: self, Topology: topology, Params: protocoltest.Params(t, Engine, nil), Procedures: simtest.Procedures, Store: rows, Env: w,
+		Self: self, Incarnation: incarnation, Topology: topology, Params: protocoltest.Params(t, Engine, nil), Procedures: simtest.Procedures, Store: rows, Env: w,
 	}, none), w
 }
 

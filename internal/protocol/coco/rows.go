@@ -50,6 +50,8 @@ type rows struct {
 	order   []*row // all of them, in the order in which they came
 	scans   map[txn.Key][]scanned
 	locks   map[run][]*row
+	// newer are the keys that epochs have written since a new incarnation waits for the rows of before; nil if it does not.
+	newer map[txn.Key]bool
 }
 
 func newRows(s *store.Hash, logical bool, m mistake) rows {
@@ -316,6 +318,9 @@ func (e *rows) dirty() bool {
 // commit writes what the epoch has written into the store.
 func (e *rows) commit() {
 	for _, w := range e.order {
+		if w.wts > 0 && e.newer != nil {
+			e.newer[w.Key] = true
+		}
 		switch {
 		case w.wts == 0:
 		case w.Deleted:
@@ -341,9 +346,7 @@ func (e *rows) forget() {
 // single row: one piece at least.
 func (e *rows) snapshot(l *geo.Layout, shard, limit int) [][]SnapshotRow {
 	pieces, bytes := [][]SnapshotRow{nil}, 0
-	for _, k := range raftgroup.Keys(e.store, l, shard) {
-		rec, _ := e.store.Get(k)
-		w := SnapshotRow{k, rec.Writer, rec.Value}
+	for _, w := range e.committed(l, shard) {
 		last := len(pieces) - 1
 		if bytes += w.size(); bytes > limit && len(pieces[last]) > 0 {
 			pieces, bytes = append(pieces, nil), w.size()
@@ -352,6 +355,15 @@ func (e *rows) snapshot(l *geo.Layout, shard, limit int) [][]SnapshotRow {
 		pieces[last] = append(pieces[last], w)
 	}
 	return pieces
+}
+
+// committed returns the committed rows of a shard, in the order of their keys.
+func (e *rows) committed(l *geo.Layout, shard int) (all []SnapshotRow) {
+	for _, k := range raftgroup.Keys(e.store, l, shard) {
+		rec, _ := e.store.Get(k)
+		all = append(all, SnapshotRow{k, rec.Writer, rec.Value})
+	}
+	return all
 }
 
 // drop deletes the committed rows of a shard.

@@ -5,7 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geobench/geobench/internal/buggify"
+	"github.com/geobench/geobench/internal/explore"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/coco"
 	"github.com/geobench/geobench/internal/protocol/protocoltest"
 	"github.com/geobench/geobench/internal/sim"
@@ -107,5 +110,45 @@ func TestConflictsEndWhereEpochsAreLong(t *testing.T) {
 		if open := loads[0].Open() + loads[1].Open(); open > 0 {
 			t.Errorf("seed %d: %d have no answer after a minute and %d attempts", seed, open, protocoltest.Counter(s, topology, "retries"))
 		}
+	}
+}
+
+// manyPieces has rows go to new incarnations in pieces of a few bytes, and counts how often one votes that still waits for some.
+type manyPieces struct {
+	protocol.Env
+	has   bool
+	votes *int
+}
+
+func (e *manyPieces) Buggify(p *buggify.Point) bool {
+	return p.Name == "statetransfer.small-pieces" || e.Env.Buggify(p)
+}
+
+func (e *manyPieces) Send(to geo.NodeID, m protocol.Message) {
+	switch m.(type) {
+	case *coco.Ready:
+		e.has = true
+	case *coco.Vote:
+		if !e.has {
+			*e.votes++
+		}
+	}
+	e.Env.Send(to, m)
+}
+
+// Lost nodes are replaced while epochs go on and write the very rows that are on their way.
+func TestReplacedInManyPieces(t *testing.T) {
+	votes := 0
+	e := coco.Engine.Variant("coco", func(c protocol.Config) protocol.Replica {
+		c.Env = &manyPieces{c.Env, c.Incarnation == 0, &votes}
+		return coco.Engine.New(c)
+	})
+	sum := explore.Soak(t.Context(), explore.Config{Engine: e, Replace: true, Invariants: true}, explore.Seeds{First: 1, Count: 40}, func(r *explore.Result) {
+		if !r.Passed() {
+			t.Error(r)
+		}
+	})
+	if t.Logf("%v, %d votes without rows", &sum, votes); sum.Replaced < 30 || votes < 10 {
+		t.Errorf("%d nodes were replaced, and have voted %d times without their rows", sum.Replaced, votes)
 	}
 }
