@@ -28,13 +28,21 @@ func law(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) t
 	if p.Word("forward") == forwardProcedures {
 		return d + t.RTT(c, writer)
 	}
-	trips := rows + int(p.Int("overhead"))
-	if reads == readsGlobal {
+	return d + time.Duration(trips(p, rows))*t.RTT(c, writer)
+}
+
+// lightRows is how many rows a transaction of a light load reads, and writes, at most.
+const lightRows = 16
+
+// trips is how many round trips to the writer a transaction has that reads and writes so many rows.
+func trips(p protocol.Params, rows int) int {
+	n := rows + int(p.Int("overhead"))
+	if p.Word("reads") == readsGlobal {
 		asked := 1
 		if p.Word("barrier") == barrierStatement {
 			asked = 2 * rows
 		}
-		trips += asked * int(p.Int("barrierRoundTrips"))
+		n += asked * int(p.Int("barrierRoundTrips"))
 	}
-	return d + time.Duration(trips)*t.RTT(c, writer)
+	return n
 }

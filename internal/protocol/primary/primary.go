@@ -181,6 +181,9 @@ func survives(t *geo.Topology, p protocol.Params) protocol.Survival {
 		}
 	}
 	s.Most = len(s.Regions)
+	// Nobody waits for those that are lost: what they have not been sent, others are. The writer may move meanwhile.
+	s.Settles = 10 * t.LongestRTT()
+	s.Answers = protocol.InTime(t.LongestRTT()+p.Duration("shipping")) + time.Duration(trips(p, lightRows))*t.LongestRTT()
 	return s
 }
 
