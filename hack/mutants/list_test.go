@@ -91,7 +91,7 @@ func TestWrongLists(t *testing.T) {
 		"a line that is none":       {strings.Replace(sum1, "-\treturn", "return", 1), "is neither `key: value` nor a line of an edit"},
 		"a hunt that is none":       {strings.Replace(sum1, "tests ./sums", "fuzz ./sums", 1), "`fuzz ./sums`"},
 		"worlds without seeds":      {strings.Replace(sum1, "tests ./sums", "worlds janus hostile", 1), "worlds ENGINE SEEDS"},
-		"worlds of a kind":          {strings.Replace(sum1, "tests ./sums", "worlds janus 3 easy", 1), "[hostile] [slow] [core]"},
+		"worlds of a kind":          {strings.Replace(sum1, "tests ./sums", "worlds janus 3 easy", 1), "[hostile] [slow] [core] [replace]"},
 		"a mutant without an area":  {strings.Replace(sum1, "area: sums\n", "", 1), `"mutant" cannot stand here`},
 		"nothing said":              {strings.Replace(sum1, "wrong: A sum is one too large.\n", "", 1), "wrong: it must say in a sentence what is broken"},
 		"nothing that hunts":        {strings.Replace(sum1, "hunt: tests ./sums\n", "", 1), "hunt: there must be one"},

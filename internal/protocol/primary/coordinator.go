@@ -31,6 +31,8 @@ type coordinator struct {
 	ticking bool               // a timer is set
 	// seen is the last entry that a client of the region was told of, which sessions read from.
 	seen uint64
+	// unsure says that an earlier incarnation may have seen more: the writer is asked how much that can be.
+	unsure bool
 	// relays are the transactions that other nodes of the region have sent here.
 	relays sessions
 
@@ -63,8 +65,9 @@ type transaction struct {
 	barriered int         // round trips before the next one that have asked the writer
 }
 
-func (c *coordinator) init(r *Replica) {
+func (c *coordinator) init(r *Replica, incarnation uint32) {
 	p := r.params
+	c.number, c.unsure = raftgroup.First(incarnation)-1, incarnation > 0
 	c.r, c.open, c.relays = r, map[uint64]*transaction{}, sessions{}
 	c.reads, c.perStatement = p.Word("reads"), p.Word("barrier") == barrierStatement
 	c.whole = p.Word("forward") == forwardProcedures
@@ -150,6 +153,8 @@ func (c *coordinator) ask(x *transaction, m *Request) {
 // trips is how many times the writer is asked before so many reads.
 func (c *coordinator) trips(reads int) int {
 	switch {
+	case c.reads == readsSession && c.unsure:
+		return 1
 	case c.reads != readsGlobal || c.r.wrong == unaskedWriter:
 		return 0
 	case c.perStatement:
@@ -167,7 +172,7 @@ func (c *coordinator) read(x *transaction) {
 	case x.asked < c.trips(0):
 		x.asked++
 		c.ask(x, &Request{Barrier: true})
-	case c.r.failover.asked || x.position > c.r.log.applied:
+	case c.r.catchUp.lacks || x.position > c.r.log.applied:
 		c.logWaits++
 		c.r.env.Probe(logAwaited)
 		x.request = nil
@@ -232,6 +237,9 @@ func (c *coordinator) replied(m *Reply) {
 		return
 	}
 	x.position = max(x.position, m.Committed)
+	if c.unsure {
+		c.seen, c.unsure = max(c.seen, m.Committed), false
+	}
 	c.read(x)
 }
 
@@ -284,7 +292,7 @@ func (c *coordinator) progress() {
 	waiting := c.waiting
 	c.waiting = nil
 	for _, x := range waiting {
-		if c.r.failover.asked || x.position > c.r.log.applied {
+		if c.r.catchUp.lacks || x.position > c.r.log.applied {
 			c.waiting = append(c.waiting, x)
 			continue
 		}
@@ -333,7 +341,11 @@ func (c *coordinator) resend(x *transaction) {
 // moved sends everything without an answer to the next writer, whose log begins behind an entry. What was at a writer in
 // this region goes to its instance from now on, if that coordinates all: none of it is in the log, or the answer had
 // come before. After an unplanned failover it may be, and nobody knows.
-func (c *coordinator) moved(base uint64, planned bool) {
+func (c *coordinator) moved(m *Takeover) {
+	base, planned := m.Base, m.Planned
+	if m.Recovered { // with all that anybody was told of
+		base = maxNumber
+	}
 	c.seen = min(c.seen, base) // what is lost does not come
 	for _, n := range slices.Sorted(maps.Keys(c.open)) {
 		x := c.open[n]
@@ -355,4 +367,24 @@ func (c *coordinator) moved(base uint64, planned bool) {
 		}
 	}
 	c.progress()
+}
+
+// replaced takes the news that another node has lost what it had. If that is the region's instance, nobody knows what has become of
+// the transactions that were sent there: what only reads is sent again.
+func (c *coordinator) replaced(n geo.NodeID) {
+	if n != instance(c.r.topology, c.r.region) {
+		return
+	}
+	for _, number := range slices.Sorted(maps.Keys(c.open)) {
+		x := c.open[number]
+		if _, relayed := x.request.(*Relay); !relayed {
+			continue
+		}
+		if x.readOnly {
+			c.resend(x)
+			continue
+		}
+		c.r.env.Probe(relayLost)
+		c.finish(x, txn.Outcome{ID: x.ID, Status: txn.Unknown, Cause: txn.CauseNode, Reason: ReasonInstanceLost}, 0)
+	}
 }

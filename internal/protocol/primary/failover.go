@@ -1,15 +1,10 @@
 package primary
 
 import (
-	"slices"
-	"strings"
 	"time"
 
-	"github.com/geobench/geobench/internal/codec"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
-	"github.com/geobench/geobench/internal/store"
-	"github.com/geobench/geobench/internal/txn"
 )
 
 // failover moves the writer to the next region, once, when the operator says so.
@@ -19,8 +14,10 @@ import (
 // the way of the log, so that whoever hears of it has the whole log. Requests that the old writer has dropped are sent again to the new one.
 //
 // Unplanned. The next region's instance says that it writes from its own last entry on. What the old writer has committed
-// beyond that is lost, and it counts it when it hears. A node whose rows are not as of that entry asks for a copy of the new
-// writer's: what is ahead must go, and what is missing may never come.
+// beyond that is lost, and it counts it when it hears. A node whose rows are not as of that entry asks for a copy (replace.go):
+// what is ahead must go, and what is missing may never come.
+//
+// A new incarnation of the writer (replace.go) announces itself in the same way, and writes behind the log that its storage has kept.
 type failover struct {
 	r         *Replica
 	kind      string
@@ -28,16 +25,12 @@ type failover struct {
 	next      geo.NodeID
 	armed     bool // the timer is set
 	leaving   bool // a managed failover is under way here
-	asked     bool // for a copy
-	restoring bool // the first piece of it has come
 	held      []held
+	news      *Takeover // the term's; nil for the first
 	failovers int64
 	lost      int64
 	restored  int64
 }
-
-// copyBytes is how many bytes of rows a Copy has: far less than the size of a message that links take.
-const copyBytes = 8 << 20
 
 // held is a message of a later term, or one that waits for a copy.
 type held struct {
@@ -89,8 +82,10 @@ func (f *failover) advance() {
 
 // announce tells everybody of a new writer. Where the storage ships the log, it passes on what is to follow the log.
 func (f *failover) announce(m *Takeover) {
-	f.failovers++
-	f.r.env.Probe(failoverMet)
+	if !m.Recovered {
+		f.failovers++
+		f.r.env.Probe(failoverMet)
+	}
 	follows := m.Planned && f.r.writer.shipper != f.r.self
 	f.r.others(func(n geo.NodeID) {
 		if !follows || f.r.topology.RegionOf(n) == f.r.region {
@@ -100,13 +95,15 @@ func (f *failover) announce(m *Takeover) {
 	f.adopt(m)
 }
 
-// told takes the news of another writer.
+// told takes the news of another writer. That of a planned failover goes on to those that get the log from here, unless the writer tells
+// them itself: it comes the way of the log, and to a new incarnation from all that know of it.
 func (f *failover) told(from geo.NodeID, m *Takeover) {
-	if l := &f.r.log; m.Planned && m.Term > l.term {
-		if from == l.writer && f.r.shipper(from) == f.r.self {
-			f.r.distribute(m)
-		}
-		f.r.passOn(from, m)
+	if l := &f.r.log; m.Planned && m.Term > l.term && (from != l.writer || f.r.shipper(from) == f.r.self) {
+		f.r.others(func(n geo.NodeID) {
+			if f.r.feeder(n) == f.r.self {
+				f.r.env.Send(n, m)
+			}
+		})
 	}
 	f.adopt(m)
 }
@@ -117,35 +114,42 @@ func (f *failover) adopt(m *Takeover) {
 	if m.Term <= l.term {
 		return
 	}
-	if !m.Planned && f.r.writes() {
+	if !m.Planned && !m.Recovered && f.r.writes() {
 		f.lost += max(0, int64(f.r.writer.committed)-int64(m.Base))
 	}
-	l.term, l.writer, l.tail = m.Term, m.Writer, nil
-	l.outbox, l.posted = nil, m.Base
+	tail := l.leave(m)
+	l.term, l.writer, f.news = m.Term, m.Writer, m
 	f.leaving = false
-	if !m.Planned && l.applied != m.Base {
-		f.asked = true
-		f.r.env.Send(m.Writer, &Behind{Term: m.Term})
+	c := &f.r.catchUp
+	c.waiting, c.needs = nil, 0
+	switch behind := l.applied < m.Base || l.applied > m.Base && !m.Planned && !m.Recovered; {
+	case c.lacks || behind:
+		c.ask()
+	case m.Recovered && f.r.stores():
+		f.r.env.Send(m.Writer, &Ack{Term: m.Term, Last: l.applied})
 	}
 	f.r.writer.end()
 	if f.r.writes() {
-		f.r.writer.begin()
+		f.r.writer.begin(m, tail)
 	}
 	f.release()
-	f.r.coordinator.moved(m.Base, m.Planned)
+	f.r.coordinator.moved(m)
 }
 
 // atTerm does what a message of a term asks for, once the node is there. Those of earlier terms are dropped: what they
 // ask for is asked for again.
 func (f *failover) atTerm(from geo.NodeID, m protocol.Message, term uint64, do func()) {
 	switch {
-	case term > f.r.log.term || term == f.r.log.term && f.asked:
+	case term > f.r.log.term || term == f.r.log.term && f.r.catchUp.lacks:
 		f.r.env.Probe(laterTerm)
-		f.held = append(f.held, held{from, m})
+		f.hold(from, m)
 	case term == f.r.log.term:
 		do()
 	}
 }
+
+// hold keeps a message until the node is in another term, or has the rows that it lacks.
+func (f *failover) hold(from geo.NodeID, m protocol.Message) { f.held = append(f.held, held{from, m}) }
 
 // release takes the messages that were held.
 func (f *failover) release() {
@@ -158,80 +162,11 @@ func (f *failover) release() {
 
 func (f *failover) pending() int {
 	n := len(f.held)
-	if f.asked {
+	if f.r.catchUp.lacks {
 		n++
 	}
 	if f.leaving {
 		n++
 	}
 	return n
-}
-
-// behind sends a copy of the rows to a node whose log does not lead here.
-func (f *failover) behind(to geo.NodeID) {
-	if !f.r.writes() {
-		return
-	}
-	w := &f.r.writer
-	w.ship() // so that all that comes behind the copy follows it
-	var rows []Row
-	f.r.store.Each(func(k txn.Key, rec store.Record) {
-		if !k.Everywhere() {
-			rows = append(rows, Row{k, rec.Writer, rec.Value})
-		}
-	})
-	slices.SortFunc(rows, func(a, b Row) int { return strings.Compare(string(a.Key), string(b.Key)) })
-	none := (&log{}).state()
-	for {
-		n := 0
-		for bytes := 0; n < len(rows) && (n == 0 || bytes+rows[n].size() <= f.r.copyBytes); n++ {
-			bytes += rows[n].size()
-		}
-		m := &Copy{Term: f.r.log.term, Last: f.r.log.applied, More: n < len(rows), Rows: rows[:n], Endings: none}
-		if rows = rows[n:]; !m.More {
-			m.Endings = f.r.log.state()
-		}
-		f.r.env.Send(to, m)
-		if !m.More {
-			return
-		}
-	}
-}
-
-// restore makes the node's rows those of a copy, whose pieces come in order.
-func (f *failover) restore(m *Copy) {
-	if !f.asked {
-		return
-	}
-	if !f.restoring {
-		f.clear()
-	}
-	f.restoring = m.More
-	for i := range m.Rows {
-		f.r.store.Put(m.Rows[i].Key, m.Rows[i].Value, m.Rows[i].Writer)
-	}
-	if m.More {
-		return
-	}
-	r := codec.NewReader(m.Endings)
-	f.r.log.endings = readEndings(&r)
-	f.r.log.applied, f.r.log.tail = m.Last, nil
-	f.asked = false
-	f.restored++
-	f.release()
-	f.r.coordinator.progress()
-}
-
-// clear deletes the rows.
-func (f *failover) clear() {
-	var gone []txn.Key
-	f.r.store.Each(func(k txn.Key, _ store.Record) {
-		if !k.Everywhere() {
-			gone = append(gone, k)
-		}
-	})
-	slices.Sort(gone)
-	for _, k := range gone {
-		f.r.store.Delete(k)
-	}
 }

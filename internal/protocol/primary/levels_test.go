@@ -117,10 +117,6 @@ func TestFailover(t *testing.T) {
 		}
 	}
 	t.Logf("the unplanned failover has lost %d", lost)
-	engine, pieces := primary.SmallCopies(1000)
-	if again := failingOver(t, engine, "Unplanned", "Writer"); again != lost || *pieces < 5 {
-		t.Errorf("with copies in %d pieces, the failover has lost %d, want %d", *pieces, again, lost)
-	}
 }
 
 // What an unplanned failover loses was answered, so the histories have no level: the checker says so. Explorers leave
@@ -155,5 +151,13 @@ func TestRegressions(t *testing.T) {
 		if r := explore.Run(explore.Config{Engine: primary.Engine, Seed: seed, Hostile: true}); !r.Passed() {
 			t.Errorf("%v", r)
 		}
+	}
+}
+
+// A world with lost nodes that has found a mistake: an instance heard of the next writer from others than the one that sends it the log, and
+// did not pass that on.
+func TestRegressionsOfLosses(t *testing.T) {
+	if r := explore.Run(explore.Config{Engine: primary.Engine, Seed: 7045, Replace: true}); !r.Passed() {
+		t.Errorf("%v", r)
 	}
 }

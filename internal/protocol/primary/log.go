@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/geobench/geobench/internal/codec"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/raftgroup"
@@ -19,6 +18,10 @@ type log struct {
 	writer geo.NodeID
 	// applied is the last entry that the rows have. The writer applies entries as it makes them.
 	applied uint64
+	// last names that entry's transaction, if it came by the log.
+	last raftgroup.Name
+	// committed is the last entry that the node was told of as committed, unless it writes: a copy for the storage may have more.
+	committed uint64
 	// tail are the entries behind, at nodes of the writer's region, which are told later that they are committed.
 	tail []Entry
 	// outbox is what this node is still to ship to the other regions, behind the entry posted: see Replica.shipper.
@@ -51,6 +54,8 @@ func (l *log) receive(from geo.NodeID, m *Append) {
 	if l.r.topology.RegionOf(l.writer) == l.r.region && len(m.Entries) > 0 {
 		l.r.env.Send(from, &Ack{Term: l.term, Last: last})
 	}
+	l.committed = max(l.committed, m.Committed)
+	l.r.catchUp.flush()
 	if m.Committed <= l.applied {
 		return
 	}
@@ -99,6 +104,7 @@ func (l *log) ship(first uint64, entries []Entry) {
 // apply makes an entry's changes.
 func (l *log) apply(e *Entry) {
 	l.applied++
+	l.last = e.Name
 	l.entries++
 	for _, w := range e.Writes {
 		if w.Deleted {
@@ -111,14 +117,20 @@ func (l *log) apply(e *Entry) {
 	l.endings.Forget(e.Name.Coordinator, e.Oldest, func(raftgroup.Name) {})
 }
 
-// state returns the endings for a copy.
-func (l *log) state() []byte {
-	return l.endings.AppendTo(nil, func(b []byte, o txn.Outcome) []byte { return codec.AppendOutcome(b, &o) })
-}
-
-func readEndings(r *codec.Reader) raftgroup.Endings[txn.Outcome] {
-	return raftgroup.ReadEndings(r, func(r *codec.Reader) (o txn.Outcome) {
-		r.Outcome(&o)
-		return o
-	})
+// leave ends a term. Where the next one's log is the same, what the node has of it up to where the term begins is committed; the writer
+// goes on with the entries behind, which are returned, and all others are sent them again.
+func (l *log) leave(m *Takeover) (tail []Entry) {
+	tail = l.tail
+	l.tail, l.outbox, l.posted = nil, nil, m.Base
+	if !m.Recovered {
+		l.committed = m.Base
+		return nil
+	}
+	if m.Term == l.term+1 {
+		for ; l.applied < m.Base && len(tail) > 0; tail = tail[1:] {
+			l.apply(&tail[0])
+		}
+	}
+	l.committed = max(l.committed, m.Base)
+	return tail
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/optimistic"
 	"github.com/geobench/geobench/internal/protocol/raftgroup"
+	"github.com/geobench/geobench/internal/protocol/statetransfer"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -24,11 +25,13 @@ const (
 	kindAck
 	kindTakeover
 	kindBehind
-	kindCopy
+	kindAhead
+	kindSurvey
+	kindStanding
 )
 
 // maxNumber bounds the numbers of terms, transactions, round trips and entries, so that sums of them fit.
-const maxNumber = 1<<48 - 1
+const maxNumber = 1<<62 - 1
 
 // Relay sends a transaction to the instance of the sender's region, which has the region's sessions.
 type Relay struct {
@@ -281,6 +284,9 @@ type Takeover struct {
 	Base   uint64
 	// Planned says that the sender has written before, and that its log ends there.
 	Planned bool
+	// Recovered says that the writer is a new incarnation of the one before it, with the log that its storage has kept. The last entries of
+	// that follow, as the term's first.
+	Recovered bool
 }
 
 // Kind implements protocol.Message.
@@ -294,84 +300,85 @@ func (m *Takeover) Size() int {
 // AppendTo implements protocol.Message.
 func (m *Takeover) AppendTo(b []byte) []byte {
 	b = codec.AppendUvarint(codec.AppendUvarint(b, m.Term), uint64(m.Writer))
-	return append(codec.AppendUvarint(b, m.Base), codec.Flags(m.Planned, false))
+	return append(codec.AppendUvarint(b, m.Base), codec.Flags(m.Planned, m.Recovered))
 }
 
 func (m *Takeover) String() string {
 	return fmt.Sprintf("node %d writes behind entry %d, in term %d", m.Writer, m.Base, m.Term)
 }
 
-// Behind asks the writer for a copy of its rows.
-type Behind struct{ Term uint64 }
+// Behind asks for a copy of the rows.
+type Behind struct {
+	Term uint64
+	// Ask numbers what the sender has asked for.
+	Ask uint64
+}
 
 // Kind implements protocol.Message.
 func (m *Behind) Kind() uint8 { return kindBehind }
 
 // Size implements protocol.Message.
-func (m *Behind) Size() int { return codec.SizeUvarint(m.Term) }
+func (m *Behind) Size() int { return codec.SizeUvarint(m.Term) + codec.SizeUvarint(m.Ask) }
 
 // AppendTo implements protocol.Message.
-func (m *Behind) AppendTo(b []byte) []byte { return codec.AppendUvarint(b, m.Term) }
+func (m *Behind) AppendTo(b []byte) []byte {
+	return codec.AppendUvarint(codec.AppendUvarint(b, m.Term), m.Ask)
+}
 
 func (m *Behind) String() string { return "asks for a copy" }
 
-// Row is a row of a copy.
-type Row struct {
-	Key    txn.Key
-	Writer txn.ID
-	Value  []byte
+// Ahead says that the sender has come to an entry by a copy, and passes nothing on of what is before.
+type Ahead struct{ Term, Last uint64 }
+
+// Kind implements protocol.Message.
+func (m *Ahead) Kind() uint8 { return kindAhead }
+
+// Size implements protocol.Message.
+func (m *Ahead) Size() int { return codec.SizeUvarint(m.Term) + codec.SizeUvarint(m.Last) }
+
+// AppendTo implements protocol.Message.
+func (m *Ahead) AppendTo(b []byte) []byte {
+	return codec.AppendUvarint(codec.AppendUvarint(b, m.Term), m.Last)
 }
 
-// Copy is a piece of the writer's rows and, the last one, its transactions, as its log has made them up to an entry.
-type Copy struct {
-	Term, Last uint64
-	More       bool  // pieces come
-	Rows       []Row // in the order of keys
-	Endings    []byte
+func (m *Ahead) String() string { return fmt.Sprintf("passes on what is behind entry %d", m.Last) }
+
+// Survey asks a node of the storage how much of the log it has, for a new incarnation of the writer.
+type Survey struct{}
+
+// Kind implements protocol.Message.
+func (m *Survey) Kind() uint8 { return kindSurvey }
+
+// Size implements protocol.Message.
+func (m *Survey) Size() int { return 0 }
+
+// AppendTo implements protocol.Message.
+func (m *Survey) AppendTo(b []byte) []byte { return b }
+
+func (m *Survey) String() string { return "how far is the log?" }
+
+// Standing answers a Survey.
+type Standing struct {
+	Term uint64
+	// Applied is the last entry that the sender's rows have, and Last the last one that it has.
+	Applied, Last uint64
 }
 
 // Kind implements protocol.Message.
-func (m *Copy) Kind() uint8 { return kindCopy }
+func (m *Standing) Kind() uint8 { return kindStanding }
 
 // Size implements protocol.Message.
-func (m *Copy) Size() int {
-	n := codec.SizeUvarint(m.Term) + codec.SizeUvarint(m.Last) + 1 + codec.SizeUvarint(uint64(len(m.Rows))) + codec.SizeBytes(m.Endings)
-	for i := range m.Rows {
-		n += m.Rows[i].size()
-	}
-	return n
-}
-
-func (w *Row) size() int {
-	return codec.SizeString(string(w.Key)) + codec.SizeID(w.Writer) + codec.SizeBytes(w.Value)
+func (m *Standing) Size() int {
+	return codec.SizeUvarint(m.Term) + codec.SizeUvarint(m.Applied) + codec.SizeUvarint(m.Last)
 }
 
 // AppendTo implements protocol.Message.
-func (m *Copy) AppendTo(b []byte) []byte {
-	b = append(codec.AppendUvarint(codec.AppendUvarint(b, m.Term), m.Last), codec.Flags(m.More, false))
-	b = codec.AppendUvarint(b, uint64(len(m.Rows)))
-	for i := range m.Rows {
-		w := &m.Rows[i]
-		b = codec.AppendBytes(codec.AppendID(codec.AppendString(b, string(w.Key)), w.Writer), w.Value)
-	}
-	return codec.AppendBytes(b, m.Endings)
+func (m *Standing) AppendTo(b []byte) []byte {
+	return codec.AppendUvarint(codec.AppendUvarint(codec.AppendUvarint(b, m.Term), m.Applied), m.Last)
 }
 
-func (m *Copy) String() string { return fmt.Sprintf("%d rows as of entry %d", len(m.Rows), m.Last) }
-
-// readCopy reads the rows and endings of a copy, and refuses those that nobody can restore.
-func readCopy(r *codec.Reader) *Copy {
-	m := &Copy{Term: r.UvarintMax(maxNumber), Last: r.UvarintMax(maxNumber), More: r.Flag()}
-	for range r.Count(4) {
-		m.Rows = append(m.Rows, Row{r.Key(), r.ID(), r.Bytes()})
-	}
-	m.Endings = r.Bytes()
-	e := codec.NewReader(m.Endings)
-	readEndings(&e)
-	if err := e.Done(); err != nil && r.Err() == nil {
-		r.Fail(fmt.Errorf("endings: %w", err))
-	}
-	return m
+func (m *Standing) String() string {
+	return fmt.Sprintf("has the log up to %d, and rows as of %d", m.Last, m.Applied)
 }
 
 // decode is Engine.Decode.
@@ -412,12 +419,21 @@ func decode(kind uint8, body []byte, procs *txn.Registry) (protocol.Message, err
 	case kindAck:
 		m = &Ack{number(), number()}
 	case kindTakeover:
-		m = &Takeover{Term: number(), Writer: geo.NodeID(r.UvarintMax(raftgroup.MaxNode)), Base: number(), Planned: r.Flag()}
+		k := &Takeover{Term: number(), Writer: geo.NodeID(r.UvarintMax(raftgroup.MaxNode)), Base: number()}
+		k.Planned, k.Recovered = r.Flags()
+		m = k
 	case kindBehind:
-		m = &Behind{number()}
-	case kindCopy:
-		m = readCopy(&r)
+		m = &Behind{number(), number()}
+	case kindAhead:
+		m = &Ahead{number(), number()}
+	case kindSurvey:
+		m = &Survey{}
+	case kindStanding:
+		m = &Standing{number(), number(), number()}
 	default:
+		if m, known, err := statetransfer.Decode(kind, body); known {
+			return m, err
+		}
 		return nil, fmt.Errorf("message kind %d is not one of primary's", kind)
 	}
 	if err := r.Done(); err != nil {

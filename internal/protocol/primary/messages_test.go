@@ -1,12 +1,14 @@
 package primary
 
 import (
+	"reflect"
 	"testing"
 
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/optimistic"
 	"github.com/geobench/geobench/internal/protocol/protocoltest"
 	"github.com/geobench/geobench/internal/protocol/raftgroup"
+	"github.com/geobench/geobench/internal/protocol/statetransfer"
 	"github.com/geobench/geobench/internal/sim/simtest"
 	"github.com/geobench/geobench/internal/txn"
 )
@@ -16,10 +18,6 @@ func sampleMessages() map[string]protocol.Message {
 	writes := []txn.WriteEntry{{Key: simtest.Key(300), Value: []byte("v")}, {Key: simtest.GroupKey(3, 9), Deleted: true}}
 	reads := optimistic.Reads{Points: []optimistic.Point{{Key: simtest.Key(300), Writer: txn.MakeID(1, 2)}}}
 	committed := txn.Outcome{ID: txn.MakeID(1, 2), Status: txn.Committed, Result: []byte("r"), Class: 1}
-	l := raftgroup.Endings[txn.Outcome]{}
-	l.Finish(raftgroup.Name{Coordinator: 3, Number: 300}, committed)
-	r := &Replica{}
-	r.log.endings = l
 	return map[string]protocol.Message{
 		"relay":             &Relay{Number: 300, Oldest: 299, Transaction: simtest.Txn(txn.MakeID(1, 2), "r1 a2+1")},
 		"call":              &Call{Term: 1, Number: 300, Oldest: 299, Transaction: simtest.Txn(txn.MakeID(1, 2), "r1 a2+1")},
@@ -37,10 +35,13 @@ func sampleMessages() map[string]protocol.Message {
 		"empty log":  &Append{},
 		"ack":        &Ack{1, 300},
 		"takeover":   &Takeover{Term: 1, Writer: 65535, Base: 300, Planned: true},
-		"behind":     &Behind{300},
-		"copy":       &Copy{Term: 1, Last: 300, Rows: []Row{{simtest.Key(300), txn.MakeID(1, 2), []byte("v")}}, Endings: r.log.state()},
-		"a piece":    &Copy{Term: 1, Last: 300, More: true, Rows: []Row{{Key: simtest.Key(300)}}, Endings: (&log{}).state()},
-		"empty copy": &Copy{Endings: (&log{}).state()},
+		"recovered":  &Takeover{Term: 1, Base: 300, Recovered: true},
+		"behind":     &Behind{1, 300},
+		"ahead":      &Ahead{1, 300},
+		"survey":     &Survey{},
+		"standing":   &Standing{1, 299, 300},
+		"a piece":    &statetransfer.Piece{ID: 300, Part: statetransfer.Part{At: 1, Size: 3, Data: []byte("v")}},
+		"of a piece": &statetransfer.Ack{ID: 300, Got: 2},
 	}
 }
 
@@ -53,10 +54,7 @@ func TestRefusedMessages(t *testing.T) {
 	for name, m := range map[string]protocol.Message{
 		"a row with a malformed key":       &Request{Writes: []txn.WriteEntry{{Key: "short"}}},
 		"a number that is too large":       &Ack{Last: maxNumber + 1},
-		"a copy without endings":           &Copy{},
-		"a copy with a malformed key":      &Copy{Rows: []Row{{Key: "short"}}, Endings: []byte{0}},
 		"a procedure that nobody knows":    &Call{Transaction: &txn.Transaction{ID: 1, Proc: 999}},
-		"endings with something behind":    &Copy{Endings: []byte{0, 0}},
 		"an answer that never is a status": &Answer{Outcome: txn.Outcome{Status: 7}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -65,8 +63,39 @@ func TestRefusedMessages(t *testing.T) {
 			}
 		})
 	}
-	if got, err := decode(kindCopy+1, nil, nil); err == nil {
+	if got, err := decode(kindStanding+1, nil, nil); err == nil {
 		t.Errorf("an unknown kind is taken for %v", got)
+	}
+}
+
+// A copy is read as it was written, and one that nobody can restore is refused.
+func TestCopy(t *testing.T) {
+	name := raftgroup.Name{Coordinator: 3, Number: raftgroup.First(2)}
+	committed := txn.Outcome{ID: txn.MakeID(1, 2), Status: txn.Committed, Result: []byte("r"), Class: 1}
+	endings := raftgroup.Endings[txn.Outcome]{}
+	endings.Finish(name, committed)
+	for what, m := range map[string]*Copy{
+		"empty": {Endings: raftgroup.Endings[txn.Outcome]{}},
+		"full": {
+			Term: 1, Last: 300, Committed: 299, Rows: []Row{{simtest.Key(300), txn.MakeID(1, 2), []byte("v")}}, Endings: endings,
+			Tail: []Entry{{name, name.Number, committed, []txn.WriteEntry{{Key: simtest.Key(300), Value: []byte("v")}}}},
+		},
+	} {
+		data := m.appendTo(nil)
+		if got, err := readCopy(data); err != nil || !reflect.DeepEqual(got, m) {
+			t.Errorf("%s: %+v comes back as %+v: %v", what, m, got, err)
+		}
+		for n := range data {
+			if got, err := readCopy(data[:n]); err == nil {
+				t.Errorf("%s: %d of %d bytes are taken for %+v", what, n, len(data), got)
+			}
+		}
+		if _, err := readCopy(append(data, 0)); err == nil {
+			t.Errorf("%s: is taken with something behind", what)
+		}
+	}
+	if _, err := readCopy((&Copy{Rows: []Row{{Key: "short"}}}).appendTo(nil)); err == nil {
+		t.Error("a malformed key is taken")
 	}
 }
 

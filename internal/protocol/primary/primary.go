@@ -20,6 +20,9 @@
 //
 // Failover (failover.go). The writer moves to the next region when the operator says so: with nothing lost, or at once.
 //
+// Lost nodes (replace.go). A new incarnation gets a copy of the rows from the node that sends it the log; that of the writer takes the log from
+// its storage.
+//
 // Partitions. Aurora has none: one instance writes, and one in each region reads. Here all nodes hold all rows; those of
 // the writer's region are the storage that a commit waits for, and those of other regions are reader instances, or one
 // is (parameter readers).
@@ -33,6 +36,7 @@ import (
 	"github.com/geobench/geobench/internal/isolation"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/optimistic"
+	"github.com/geobench/geobench/internal/protocol/statetransfer"
 	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 )
@@ -137,6 +141,7 @@ var Engine = &protocol.Engine{
 	Isolation:     promises,
 	Loses:         func(p protocol.Params) bool { return p.Word("failover") == failoverUnplanned },
 	Survives:      survives,
+	Replaces:      replaces,
 	New:           func(c protocol.Config) protocol.Replica { return newReplica(c, none) },
 	Decode:        decode,
 	Law:           law,
@@ -240,6 +245,8 @@ const (
 	reconnectTimer
 	failoverTimer
 	progressTimer
+	askTimer
+	pieceTimer
 )
 
 // Replica is one node.
@@ -252,8 +259,6 @@ type Replica struct {
 	procs    *txn.Registry
 	store    *store.Hash
 	wrong    mistake
-	// copyBytes bounds the rows of a Copy.
-	copyBytes int
 	// offloads says that storage servers apply the log; see Offloads.
 	offloads bool
 
@@ -262,25 +267,27 @@ type Replica struct {
 	writer      writer
 	coordinator coordinator
 	failover    failover
+	catchUp     catchUp
 }
 
 func newReplica(c protocol.Config, m mistake) *Replica {
 	t := c.Topology
 	r := &Replica{
 		self: c.Self, region: t.RegionOf(c.Self), topology: t, params: c.Params, env: c.Env, procs: c.Procedures,
-		store: c.Store.(*store.Hash), wrong: m, copyBytes: copyBytes,
+		store: c.Store.(*store.Hash), wrong: m,
 		offloads: c.Params.Word("copies") == copiesStorage,
 	}
 	r.execution = optimistic.Execution{Committed: r.store}
 	r.log.init(r)
 	r.writer.init(r)
-	r.coordinator.init(r)
+	r.coordinator.init(r, c.Incarnation)
 	r.failover.init(r)
+	r.catchUp.init(r, c.Incarnation)
 	return r
 }
 
 // Start implements protocol.Replica.
-func (r *Replica) Start() {}
+func (r *Replica) Start() { r.catchUp.start() }
 
 // Submit implements protocol.Replica.
 func (r *Replica) Submit(t *txn.Transaction) {
@@ -317,11 +324,26 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 	case *Takeover:
 		r.failover.told(from, m)
 	case *Behind:
-		r.failover.atTerm(from, m, m.Term, func() { r.failover.behind(from) })
-	case *Copy:
-		if m.Term == r.log.term {
-			r.failover.restore(m)
+		if m.Term < r.log.term {
+			r.env.Send(from, r.failover.news)
+			return
 		}
+		r.failover.atTerm(from, m, m.Term, func() { r.catchUp.behind(from, m) })
+	case *Ahead:
+		// A copy that the node waits for may be of the time before.
+		if r.catchUp.lacks && m.Term == r.log.term {
+			r.catchUp.ahead(m)
+			return
+		}
+		r.failover.atTerm(from, m, m.Term, func() { r.catchUp.ahead(m) })
+	case *Survey:
+		r.catchUp.survey(from, m)
+	case *Standing:
+		r.catchUp.surveyed(from, m)
+	case *statetransfer.Piece:
+		r.catchUp.piece(from, m)
+	case *statetransfer.Ack:
+		r.catchUp.outgoing.Receive(from, m)
 	}
 }
 
@@ -337,6 +359,10 @@ func (r *Replica) Fire(t protocol.Timer) {
 		r.failover.begin()
 	case progressTimer:
 		r.coordinator.progress()
+	case askTimer:
+		r.catchUp.again()
+	case pieceTimer:
+		r.catchUp.outgoing.Fire()
 	}
 }
 

@@ -22,6 +22,10 @@ var (
 	staleRead            = probe.New("primary.stale-read", "What a forwarded transaction has read has changed")
 	commitAwaited        = probe.New("primary.commit-awaited", "An answer waits for the storage")
 	shippedByStorageMet  = probe.New("primary.shipped-by-storage", "The storage ships the log to the other regions")
+	logRecovered         = probe.NewReplaced("primary.log-recovered", "A new incarnation of the writer has the log from its storage")
+	copyAwaits           = probe.NewReplaced("primary.copy-awaits", "A copy waits until what it has is committed")
+	fedByCopy            = probe.NewReplaced("primary.fed-by-copy", "A node asks for a copy since the one that sends it the log has come forward by one")
+	relayLost            = probe.NewReplaced("primary.relay-lost", "A transaction is lost with its region's instance, and nobody knows how it ends")
 )
 
 // What replicas may be told to do: see package buggify.

@@ -24,6 +24,8 @@ type writer struct {
 	shipped, committed, sent uint64
 	told                     uint64            // what the storage knows to be committed
 	acks                     []uint64          // by node of the storage
+	lacking                  []bool            // by node of the storage: a new incarnation, or it has not spoken in a term that was recovered
+	recovered                uint64            // the end of the log that the term began with
 	waiting                  fifo.Queue[await] // in the order of their entries
 	shipping                 bool              // a timer is set
 
@@ -45,6 +47,8 @@ const (
 	ReasonStaleRead = "stale-read"
 	// ReasonSessionLost: the writer moved while the transaction was forwarded, and the new one knows nothing of it.
 	ReasonSessionLost = "session-lost"
+	// ReasonInstanceLost: the node to which the transaction was sent in its region has lost what it knew, and it may be committed or not.
+	ReasonInstanceLost = "instance-lost"
 )
 
 func (w *writer) init(r *Replica) {
@@ -56,16 +60,33 @@ func (w *writer) init(r *Replica) {
 			w.remote = append(w.remote, n)
 		}
 	})
-	w.acks = make([]uint64, len(w.storage))
+	w.acks, w.lacking = make([]uint64, len(w.storage)), make([]bool, len(w.storage))
 	w.shipper = r.shipper(r.self)
 }
 
-// begin makes the node the writer, behind the log that it has.
-func (w *writer) begin() {
+// begin makes the node the writer, behind the log that it has. A new incarnation sends the storage the last entries of the log that it has
+// found there: those may not be committed. What its nodes have acknowledged to the one before counts no more.
+func (w *writer) begin(m *Takeover, tail []Entry) {
 	at := w.r.log.applied
 	w.log, w.shipped, w.committed, w.sent, w.told = nil, at, at, at, at
 	for i := range w.acks {
-		w.acks[i] = at
+		w.acks[i], w.lacking[i] = at, m.Recovered
+		if m.Recovered {
+			w.acks[i] = 0
+		}
+	}
+	for i := range tail {
+		w.log = append(w.log, tail[i])
+		w.r.log.apply(&tail[i])
+	}
+	w.recovered = w.r.log.applied
+	w.pump()
+}
+
+// replaced takes the news that another node has lost what it had.
+func (w *writer) replaced(n geo.NodeID) {
+	if i := slices.Index(w.storage, n); i >= 0 {
+		w.acks[i], w.lacking[i] = 0, true
 	}
 }
 
@@ -79,7 +100,7 @@ func (w *writer) end() {
 func (w *writer) pending() int { return len(w.log) + int(w.committed-w.told) + w.waiting.Len() }
 
 // serves reports whether the node takes requests. Those that it does not are sent again to the next writer.
-func (w *writer) serves() bool { return w.r.writes() && !w.r.failover.leaving }
+func (w *writer) serves() bool { return w.r.writes() && !w.r.failover.leaving && !w.r.catchUp.lacks }
 
 // session returns the session of a transaction, which the first request makes. It returns nil where the request needs
 // nothing more: it was answered, or is no longer waited for, or its session was on another connection.
@@ -152,7 +173,7 @@ func (w *writer) request(from geo.NodeID, m *Request) {
 			w.known++
 		}
 	}
-	w.send(from, &Reply{Term: w.r.log.term, Number: m.Number, Step: m.Step, Committed: w.committed})
+	w.send(from, &Reply{Term: w.r.log.term, Number: m.Number, Step: m.Step, Committed: max(w.committed, w.recovered)})
 }
 
 // commit commits a transaction whose statements are here, if what it has read is as it was.
@@ -232,6 +253,7 @@ func (w *writer) acknowledged(from geo.NodeID, last uint64) {
 	if i < 0 || !w.r.writes() {
 		return
 	}
+	w.lacking[i] = false
 	w.acks[i] = max(w.acks[i], min(last, w.sent)) // a copy that was restored may be ahead of what was sent
 	acks := slices.Clone(w.acks)
 	slices.Sort(acks)
@@ -246,6 +268,7 @@ func (w *writer) advance(to uint64) {
 		return
 	}
 	w.committed = to
+	w.r.catchUp.flush()
 	for w.waiting.Len() > 0 && w.waiting.Front().entry <= to {
 		a := w.waiting.Front()
 		w.waiting.Pop()

@@ -1,0 +1,92 @@
+package primary
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/geobench/geobench/internal/codec"
+	"github.com/geobench/geobench/internal/protocol/raftgroup"
+	"github.com/geobench/geobench/internal/store"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// Copy is what the log has made up to an entry: rows, and transactions that have ended.
+type Copy struct {
+	// Last is the entry, and Committed the last one that the sender knew to be committed.
+	Term, Last, Committed uint64
+
+	Rows    []Row // in the order of keys
+	Endings raftgroup.Endings[txn.Outcome]
+	// Tail are the entries behind it, which may not be committed.
+	Tail []Entry
+}
+
+// Row is a row of a copy.
+type Row struct {
+	Key    txn.Key
+	Writer txn.ID
+	Value  []byte
+}
+
+// minRow is the least size of a row.
+const minRow = 4
+
+func (m *Copy) appendTo(b []byte) []byte {
+	b = codec.AppendUvarint(codec.AppendUvarint(codec.AppendUvarint(b, m.Term), m.Last), m.Committed)
+	b = codec.AppendUvarint(b, uint64(len(m.Rows)))
+	for i := range m.Rows {
+		w := &m.Rows[i]
+		b = codec.AppendBytes(codec.AppendID(codec.AppendString(b, string(w.Key)), w.Writer), w.Value)
+	}
+	b = m.Endings.AppendTo(b, func(b []byte, o txn.Outcome) []byte { return codec.AppendOutcome(b, &o) })
+	b = codec.AppendUvarint(b, uint64(len(m.Tail)))
+	for i := range m.Tail {
+		b = m.Tail[i].appendTo(b)
+	}
+	return b
+}
+
+// readCopy reads a copy, and refuses one that nobody can restore.
+func readCopy(data []byte) (*Copy, error) {
+	r := codec.NewReader(data)
+	m := &Copy{Term: r.UvarintMax(maxNumber), Last: r.UvarintMax(maxNumber), Committed: r.UvarintMax(maxNumber)}
+	for range r.Count(minRow) {
+		m.Rows = append(m.Rows, Row{r.Key(), r.ID(), r.Bytes()})
+	}
+	m.Endings = raftgroup.ReadEndings(&r, func(r *codec.Reader) (o txn.Outcome) {
+		r.Outcome(&o)
+		return o
+	})
+	for range r.Count(minEntry) {
+		m.Tail = append(m.Tail, readEntry(&r))
+	}
+	return m, r.Done()
+}
+
+// copyRows returns a store's rows for a copy.
+func copyRows(s *store.Hash) (rows []Row) {
+	s.Each(func(k txn.Key, rec store.Record) {
+		if !k.Everywhere() {
+			rows = append(rows, Row{k, rec.Writer, rec.Value})
+		}
+	})
+	slices.SortFunc(rows, func(a, b Row) int { return strings.Compare(string(a.Key), string(b.Key)) })
+	return rows
+}
+
+// restoreRows makes a store's rows those of a copy.
+func restoreRows(s *store.Hash, rows []Row) {
+	var gone []txn.Key
+	s.Each(func(k txn.Key, _ store.Record) {
+		if !k.Everywhere() {
+			gone = append(gone, k)
+		}
+	})
+	slices.Sort(gone)
+	for _, k := range gone {
+		s.Delete(k)
+	}
+	for i := range rows {
+		s.Put(rows[i].Key, rows[i].Value, rows[i].Writer)
+	}
+}
