@@ -82,6 +82,34 @@ func TestRunReplacements(t *testing.T) {
 	}
 }
 
+// A writer is followed by an empty process, which has the log from its storage; a storage node and a copy by ones that have it from the writer.
+// Simulated and in real time nothing is lost that was answered, and every copy is complete.
+func TestWriterIsReplaced(t *testing.T) {
+	t.Parallel()
+	const fault = "{name: kill-%d, at: %ds, tolerance: 1m, containerKill: {target: {%s, count: 1}}}"
+	var faults []string
+	for i, target := range []string{"role: writer", "regions: [us-east-1]", "regions: [eu-west-1]", "role: writer"} {
+		faults = append(faults, fmt.Sprintf(fault, i, 2+2*i, target))
+	}
+	text := replaced("{name: primary}", "{clientsPerRegion: 5, thinkTime: 50ms, warmup: 1s, duration: 12s, requestTimeout: 5s}", faults...)
+	text = strings.Replace(text, "  regions: [{name", "  replicasPerPartition: 2\n  regions: [{name", 1)
+	for driver, d := range map[string]*result.Document{"simulate": simulate(t, text), "run": run(t, text)} {
+		for _, r := range d.Reasons {
+			if !ofBusyMachine(r.Reason) && !strings.Contains(r.Message, armed) {
+				t.Errorf("%s: %+v", driver, r)
+			}
+		}
+		for _, f := range d.Faults {
+			if f.Problem != armed && (f.Lasting || len(f.Replaced) != 1 || f.ToMicroseconds == nil || f.Problem != "") {
+				t.Errorf("%s: %+v", driver, f)
+			}
+		}
+		if len(d.Checks) < 3 || strings.Contains(fmt.Sprint(d.Checks), "left out") || d.Summary.Committed == 0 {
+			t.Errorf("%s: checks %+v, %+v", driver, d.Checks, d.Summary)
+		}
+	}
+}
+
 // More losses at once than the database bears are no fault that it is asked to recover from, be it that only the run can tell whom a
 // fault hits: it says why, and hits nobody.
 func TestTooManyLosses(t *testing.T) {
