@@ -11,7 +11,8 @@ import (
 //
 // Managed. The writer takes no more requests, waits until its log is committed, and sends it to all nodes, followed by
 // the news that the next region's instance writes from there on (Takeover). Links keep their order, and the news takes
-// the way of the log, so that whoever hears of it has the whole log. Requests that the old writer has dropped are sent again to the new one.
+// the way of the log, so that whoever hears of it has the whole log, unless a node on that way was lost with it: then the writer says it
+// again, and who lacks entries asks for a copy, the next writer before it begins. Requests that the old writer has dropped are sent again to the new one.
 //
 // Unplanned. The next region's instance says that it writes from its own last entry on. What the old writer has committed
 // beyond that is lost, and it counts it when it hears. A node whose rows are not as of that entry asks for a copy (replace.go):
@@ -23,8 +24,10 @@ type failover struct {
 	kind      string
 	at        time.Duration
 	next      geo.NodeID
-	armed     bool // the timer is set
-	leaving   bool // a managed failover is under way here
+	armed     bool      // the timer is set
+	leaving   bool      // a managed failover is under way here
+	left      bool      // and has ended
+	taking    *Takeover // makes this node the writer once it has the log
 	held      []held
 	news      *Takeover // the term's; nil for the first
 	failovers int64
@@ -86,6 +89,7 @@ func (f *failover) announce(m *Takeover) {
 		f.failovers++
 		f.r.env.Probe(failoverMet)
 	}
+	f.left = m.Planned
 	follows := m.Planned && f.r.writer.shipper != f.r.self
 	f.r.others(func(n geo.NodeID) {
 		if !follows || f.r.topology.RegionOf(n) == f.r.region {
@@ -111,7 +115,13 @@ func (f *failover) told(from geo.NodeID, m *Takeover) {
 // adopt makes a node that others know to write the writer.
 func (f *failover) adopt(m *Takeover) {
 	l := &f.r.log
-	if m.Term <= l.term {
+	if m.Term <= l.term || f.taking != nil {
+		return
+	}
+	if m.Planned && m.Writer == f.r.self && l.applied < m.Base { // what has sent the log here was lost
+		f.r.env.Probe(takeoverWaits)
+		f.taking = m
+		f.r.catchUp.ask()
 		return
 	}
 	if !m.Planned && !m.Recovered && f.r.writes() {

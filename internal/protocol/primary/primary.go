@@ -324,8 +324,12 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 	case *Takeover:
 		r.failover.told(from, m)
 	case *Behind:
-		if m.Term < r.log.term {
-			r.env.Send(from, r.failover.news)
+		if news := r.failover.news; m.Term < r.log.term {
+			if news.Planned && from == news.Writer { // which has not begun: the rows are those that it is to begin with
+				r.catchUp.behind(from, m)
+				return
+			}
+			r.env.Send(from, news)
 			return
 		}
 		r.failover.atTerm(from, m, m.Term, func() { r.catchUp.behind(from, m) })

@@ -25,6 +25,7 @@ var (
 	logRecovered         = probe.NewReplaced("primary.log-recovered", "A new incarnation of the writer has the log from its storage")
 	copyAwaits           = probe.NewReplaced("primary.copy-awaits", "A copy waits until what it has is committed")
 	fedByCopy            = probe.NewReplaced("primary.fed-by-copy", "A node asks for a copy since the one that sends it the log has come forward by one")
+	takeoverWaits        = probe.NewReplaced("primary.takeover-waits", "The next writer waits for a copy, since entries were lost on their way")
 	relayLost            = probe.NewReplaced("primary.relay-lost", "A transaction is lost with its region's instance, and nobody knows how it ends")
 )
 

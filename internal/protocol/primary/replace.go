@@ -96,6 +96,9 @@ func (c *catchUp) ask() {
 func (c *catchUp) request() {
 	m := &Behind{Term: c.r.log.term, Ask: c.asks}
 	to := c.r.feeder(c.r.self)
+	if c.r.failover.taking != nil {
+		to = c.r.log.writer
+	}
 	if c.standings != nil {
 		if !c.surveyedAll() {
 			return
@@ -225,6 +228,11 @@ func (c *catchUp) restore(m *Copy) {
 		f.announce(&Takeover{Term: m.Term + 1, Writer: c.r.self, Base: m.Last, Recovered: true})
 		return
 	}
+	if next := f.taking; next != nil {
+		f.taking = nil
+		f.adopt(next)
+		return
+	}
 	if c.r.stores() {
 		l.committed = max(l.committed, m.Committed)
 		c.r.env.Send(l.writer, &Ack{Term: l.term, Last: l.applied})
@@ -301,6 +309,11 @@ func (r *Replica) Replaced(n geo.NodeID, _ uint32) {
 	if news := r.failover.news; news != nil { // it may have been announced to the one before
 		r.env.Send(n, news)
 	}
+	if f := &r.failover; f.left && n == r.writer.shipper { // which has had the news to pass on
+		for _, other := range r.writer.remote {
+			r.env.Send(other, f.news)
+		}
+	}
 	switch {
 	case r.feeder(n) != r.self:
 	case c.lacks:
@@ -317,18 +330,19 @@ func (r *Replica) Whole() bool {
 	return !r.catchUp.lacks && !(r.writes() && slices.Contains(r.writer.lacking, true))
 }
 
-// replaces is Engine.Replaces: the nodes of the regions that never write and, unless the writer moves, those of the writer's own that are not
-// alone there.
+// replaces is Engine.Replaces: all nodes but those that write and have the log alone, in their region or since they are about to hand it over, or to
+// take it.
 func replaces(t *geo.Topology, p protocol.Params) (nodes []geo.NodeID) {
 	if p.Word("failover") == failoverUnplanned {
 		return nil
 	}
-	never := survives(t, p).Regions
+	writer := instance(t, geo.Region(p.Int("primary")))
 	for n := range geo.NodeID(t.Nodes()) {
-		several := p.Word("failover") == failoverNone && t.Partitions*t.Replicas > 1
-		if several || slices.Contains(never, t.RegionOf(n)) {
-			nodes = append(nodes, n)
+		alone := t.Partitions*t.Replicas == 1 || p.Word("failover") == failoverManaged
+		if n == writer && alone || n == instance(t, successor(t, p)) && p.Word("failover") == failoverManaged {
+			continue
 		}
+		nodes = append(nodes, n)
 	}
 	return nodes
 }

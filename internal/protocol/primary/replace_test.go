@@ -204,7 +204,7 @@ func TestReplaces(t *testing.T) {
 	}{
 		"several nodes":              {2, "None", []geo.NodeID{0, 1, 2, 3, 4, 5}},
 		"the writer is alone":        {1, "None", []geo.NodeID{1, 2}},
-		"the writer moves":           {2, "Managed", []geo.NodeID{4, 5}},
+		"the writer moves":           {2, "Managed", []geo.NodeID{1, 3, 4, 5}},
 		"what is committed is lost":  {2, "Unplanned", nil},
 		"the writer moves, one node": {1, "Managed", []geo.NodeID{2}},
 	} {
