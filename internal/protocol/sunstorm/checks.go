@@ -7,10 +7,11 @@ import (
 )
 
 var (
-	logOrder   = invariant.New("sunstorm.log-order", "an entry is shipped when it is durable, and durable when it was sent")
-	logGrows   = invariant.New("sunstorm.log-grows", "a log's last, sent, durable and shipped entries never go back")
-	copyGrows  = invariant.New("sunstorm.copy-grows", "what a copy has applied of another region's log never goes back, and has come")
-	rowsOfOpen = invariant.New("sunstorm.rows-of-open", "who holds rows has not ended")
+	logOrder     = invariant.New("sunstorm.log-order", "an entry is shipped when it is durable, and durable when it was sent")
+	logGrows     = invariant.New("sunstorm.log-grows", "a log's last, sent, durable and shipped entries never go back")
+	copyGrows    = invariant.New("sunstorm.copy-grows", "what a copy has applied of another region's log never goes back, and has come")
+	rowsOfOpen   = invariant.New("sunstorm.rows-of-open", "who holds rows has not ended")
+	samePrepared = invariant.New("sunstorm.same-prepared", "copies that have applied as much of a log know as many prepared transactions")
 )
 
 // Check implements protocol.Checked.
@@ -24,9 +25,18 @@ func (r *Replica) Check(c *invariant.Checker) {
 	for home := range r.copies {
 		k := &r.copies[home]
 		c.Grows(copyGrows, fmt.Sprintf("region %d", home), k.applied)
+		if k.applied > 0 {
+			c.Agree(samePrepared, place{home, r.partition, k.applied}, len(k.tentative))
+		}
 		c.That(copyGrows, k.applied < max(1, k.next), "of region %d's log %d is applied, and %d is to come next", home, k.applied, k.next)
 	}
 	for _, p := range r.writer.prepared {
 		c.That(rowsOfOpen, r.writer.open[p.id] == p, "%v is prepared and has ended", p.id)
 	}
+}
+
+// place is one in the log of a home's writer of a partition.
+type place struct {
+	Home, Partition int
+	LSN             uint64
 }

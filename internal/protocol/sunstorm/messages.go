@@ -11,6 +11,7 @@ import (
 	"github.com/geobench/geobench/internal/protocol/deterministic"
 	"github.com/geobench/geobench/internal/protocol/optimistic"
 	"github.com/geobench/geobench/internal/protocol/raftgroup"
+	"github.com/geobench/geobench/internal/protocol/statetransfer"
 	"github.com/geobench/geobench/internal/protocol/task"
 	"github.com/geobench/geobench/internal/txn"
 )
@@ -26,6 +27,7 @@ const (
 	kindReceived
 	kindLog
 	kindPersisted
+	kindLost
 )
 
 // Forward hands a transaction to the region's writer of the partition.
@@ -320,9 +322,13 @@ func (m *Log) Size() int {
 
 // AppendTo implements protocol.Message.
 func (m *Log) AppendTo(b []byte) []byte {
-	b = codec.AppendUvarint(codec.AppendUvarint(b, m.First), uint64(len(m.Entries)))
-	for i := range m.Entries {
-		e := &m.Entries[i]
+	return appendEntries(codec.AppendUvarint(b, m.First), m.Entries)
+}
+
+func appendEntries(b []byte, entries []Entry) []byte {
+	b = codec.AppendUvarint(b, uint64(len(entries)))
+	for i := range entries {
+		e := &entries[i]
 		b = codec.AppendWrites(codec.AppendID(append(b, byte(e.Kind)), e.ID), e.Writes)
 	}
 	return b
@@ -338,21 +344,20 @@ func (m *Log) String() string {
 	return b.String()
 }
 
-func readLog(r *codec.Reader) *Log {
-	m := &Log{First: r.Uvarint()}
+func readEntries(r *codec.Reader) []Entry {
 	n := r.Count(4)
 	if n == 0 {
-		return m
+		return nil
 	}
-	m.Entries = make([]Entry, n)
-	for i := range m.Entries {
+	entries := make([]Entry, n)
+	for i := range entries {
 		kind := EntryKind(r.Uint8())
 		if r.Err() == nil && (kind < Committed || kind > AbortPrepared) {
 			r.Fail(fmt.Errorf("%d is not a kind of entry", uint8(kind)))
 		}
-		m.Entries[i] = Entry{kind, r.ID(), r.Writes()}
+		entries[i] = Entry{kind, r.ID(), r.Writes()}
 	}
-	return m
+	return entries
 }
 
 // Persisted tells a writer up to where a storage copy has its log.
@@ -368,6 +373,20 @@ func (m *Persisted) Size() int { return codec.SizeUvarint(m.LSN) }
 func (m *Persisted) AppendTo(b []byte) []byte { return codec.AppendUvarint(b, m.LSN) }
 
 func (m *Persisted) String() string { return fmt.Sprintf("has the log up to %d", m.LSN) }
+
+// Lost asks a writer for a copy of its rows, for a new incarnation.
+type Lost struct{}
+
+// Kind implements protocol.Message.
+func (m *Lost) Kind() uint8 { return kindLost }
+
+// Size implements protocol.Message.
+func (m *Lost) Size() int { return 0 }
+
+// AppendTo implements protocol.Message.
+func (m *Lost) AppendTo(b []byte) []byte { return b }
+
+func (m *Lost) String() string { return "asks for a copy" }
 
 // decode is Engine.Decode.
 func decode(kind uint8, body []byte, procs *txn.Registry) (protocol.Message, error) {
@@ -400,10 +419,15 @@ func decode(kind uint8, body []byte, procs *txn.Registry) (protocol.Message, err
 	case kindReceived:
 		m = &Received{r.ID()}
 	case kindLog:
-		m = readLog(&r)
+		m = &Log{r.Uvarint(), readEntries(&r)}
 	case kindPersisted:
 		m = &Persisted{r.Uvarint()}
+	case kindLost:
+		m = &Lost{}
 	default:
+		if m, known, err := statetransfer.Decode(kind, body); known {
+			return m, err
+		}
 		return nil, fmt.Errorf("message kind %d is not one of sunstorm's", kind)
 	}
 	if err := r.Done(); err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/optimistic"
 	"github.com/geobench/geobench/internal/protocol/protocoltest"
+	"github.com/geobench/geobench/internal/protocol/statetransfer"
 	"github.com/geobench/geobench/internal/protocol/task"
 	"github.com/geobench/geobench/internal/sim/simtest"
 	"github.com/geobench/geobench/internal/store"
@@ -38,6 +39,9 @@ func sampleMessages() map[string]protocol.Message {
 		"log":                &Log{300, []Entry{{Committed, id, writes}, {Kind: AbortPrepared, ID: id}}},
 		"empty log":          &Log{},
 		"persisted":          &Persisted{300},
+		"lost":               &Lost{},
+		"a piece":            &statetransfer.Piece{ID: 1, Part: statetransfer.Part{At: 1, Size: 3, Data: []byte("v")}},
+		"of a piece":         &statetransfer.Ack{ID: 1, Got: 2},
 	}
 }
 

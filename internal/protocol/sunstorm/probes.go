@@ -25,6 +25,12 @@ var (
 	updatedFirst      = probe.New("sunstorm.updated-first", "A transaction aborts since the prepared one that it has waited for commits")
 )
 
+// What the explorer wants to see happen where nodes are replaced.
+var (
+	logBeforeRows  = probe.NewReplaced("sunstorm.log-before-rows", "A part of a log comes to a new incarnation that has no rows yet")
+	preparedCopied = probe.NewReplaced("sunstorm.prepared-copied", "A new incarnation is sent transactions that are prepared with the rows")
+)
+
 // What replicas may be told to do: see package buggify.
 var (
 	refuses   = buggify.New("sunstorm.refuses", "A writer finds against a transaction that it could have taken")

@@ -24,6 +24,8 @@
 // Strict serializability. From the last vote on and until the first commit, all that a multi-region transaction has
 // read and writes is held everywhere, and is as it was read. So it takes effect at that instant. A single-region one
 // takes effect at its step.
+//
+// A storage copy that has lost what it knew is replaced (replace.go): each writer sends the new one a copy of its rows.
 package sunstorm
 
 import (
@@ -33,6 +35,7 @@ import (
 	"github.com/geobench/geobench/internal/fifo"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/statetransfer"
 	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 )
@@ -103,6 +106,7 @@ var Engine = &protocol.Engine{
 	},
 	Check:    check,
 	Roles:    []string{RoleWriter},
+	Replaces: replaces,
 	NewStore: func() store.Store { return store.NewVersioned() },
 	New:      func(c protocol.Config) protocol.Replica { return newReplica(c, none) },
 	Decode:   decode,
@@ -150,7 +154,8 @@ type Replica struct {
 	wal    wal
 	writer writer
 	// copies are those of the other writers' rows, by home.
-	copies []copyOf
+	copies      []copyOf
+	replacement replacement
 	// lag is how much later than it comes another region's log is applied, and lagging what has come.
 	lag     time.Duration
 	lagging fifo.Queue[lag]
@@ -185,6 +190,7 @@ func newReplica(c protocol.Config, m mistake) *Replica {
 	}
 	r.wal.init(r)
 	r.writer.init(r)
+	r.replacement.init(r, c.Incarnation)
 	r.lag = c.Params.Duration("copyLag")
 	if c.Params.Word("waitDie") == waitDieTimeout {
 		r.writer.patience = c.Params.Duration("deadlockTimeout")
@@ -199,7 +205,7 @@ func newReplica(c protocol.Config, m mistake) *Replica {
 func (r *Replica) writes() bool { return r.topology.ReplicaOf(r.self) == 0 }
 
 // Start implements protocol.Replica.
-func (r *Replica) Start() {}
+func (r *Replica) Start() { r.replacement.ask() }
 
 // Submit implements protocol.Replica.
 func (r *Replica) Submit(t *txn.Transaction) {
@@ -220,8 +226,10 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 	case *Forward:
 		r.begin(m.T, from)
 	case *Answer:
-		delete(r.forwarded, m.Outcome.ID)
-		r.env.Reply(m.Outcome)
+		if r.forwarded[m.Outcome.ID] { // by this incarnation
+			delete(r.forwarded, m.Outcome.ID)
+			r.env.Reply(m.Outcome)
+		}
 	case *Read:
 		r.read(from, m)
 	case *Rows:
@@ -236,6 +244,12 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 		r.apply(from, m)
 	case *Persisted:
 		r.wal.persisted(from, m.LSN)
+	case *Lost:
+		r.replacement.lost(from)
+	case *statetransfer.Piece:
+		r.replacement.piece(from, m)
+	case *statetransfer.Ack:
+		r.replacement.outgoing.Receive(from, m)
 	}
 	r.finishStep()
 }
@@ -245,6 +259,8 @@ const (
 	deadlockTimer = iota + 1
 	lagTimer
 	lateTimer // see AppliedOutOfOrder
+	askTimer
+	pieceTimer
 )
 
 // Fire implements protocol.Replica.
@@ -254,9 +270,14 @@ func (r *Replica) Fire(t protocol.Timer) {
 		r.applyEntry(l.c, l.e)
 		return
 	}
-	if t.Kind == lagTimer {
+	switch t.Kind {
+	case lagTimer:
 		r.catchUp()
-	} else {
+	case askTimer:
+		r.replacement.ask()
+	case pieceTimer:
+		r.replacement.outgoing.Fire()
+	default:
 		r.writer.giveUp(txn.ID(t.Arg))
 	}
 	r.finishStep()
@@ -292,8 +313,7 @@ func (r *Replica) Pending() int {
 	if r.wal.shipped < r.wal.last {
 		n++
 	}
-	n += r.lagging.Len()
-	return n
+	return n + r.lagging.Len() + r.replacement.waits()
 }
 
 // Counters implements protocol.Replica.

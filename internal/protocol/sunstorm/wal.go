@@ -95,11 +95,17 @@ func (l *wal) advance() {
 	}
 	sorted := slices.Clone(l.acked)
 	slices.Sort(sorted)
-	l.durable = sorted[len(sorted)-needed]
+	l.durable = max(l.durable, sorted[len(sorted)-needed])
 }
 
+// replaced takes the news that a storage copy has lost what it had.
+func (l *wal) replaced(n geo.NodeID) { l.acked[l.r.topology.ReplicaOf(n)-1] = 0 }
+
 // persisted hears how far a storage copy has the log.
-func (l *wal) persisted(from geo.NodeID, lsn uint64) { l.acked[l.r.topology.ReplicaOf(from)-1] = lsn }
+func (l *wal) persisted(from geo.NodeID, lsn uint64) {
+	k := l.r.topology.ReplicaOf(from)
+	l.acked[k-1], l.r.replacement.lacking[k] = lsn, false
+}
 
 // ship sends what is durable to the other regions.
 func (l *wal) ship() {
@@ -129,15 +135,20 @@ type copyOf struct {
 	tentative map[txn.ID][]txn.WriteEntry
 }
 
-// apply applies a part of another writer's log, which comes in order.
+// apply applies a part of another writer's log, which comes in order. A new incarnation has some of it by a copy.
 func (r *Replica) apply(from geo.NodeID, m *Log) {
-	c := &r.copies[r.topology.RegionOf(from)]
-	if m.First != c.next {
+	home := r.topology.RegionOf(from)
+	if r.replacement.holds(home, m) {
+		return
+	}
+	c := &r.copies[home]
+	if m.First > c.next {
 		panic("sunstorm: a part of a log is missing")
 	}
-	c.next += uint64(len(m.Entries))
-	if near := r.topology.RegionOf(from) == r.region; near || r.lag == 0 {
-		r.applyAll(c, m.Entries)
+	entries := m.Entries[min(c.next-m.First, uint64(len(m.Entries))):]
+	c.next += uint64(len(entries))
+	if near := home == r.region; near || r.lag == 0 {
+		r.applyAll(c, entries)
 		if near {
 			r.env.Send(from, &Persisted{c.next - 1})
 		}
@@ -146,7 +157,7 @@ func (r *Replica) apply(from geo.NodeID, m *Log) {
 	if r.lagging.Len() == 0 {
 		r.env.After(r.lag, protocol.Timer{Kind: lagTimer})
 	}
-	r.lagging.Push(lag{r.env.Now() + r.lag, c, m.Entries})
+	r.lagging.Push(lag{r.env.Now() + r.lag, c, entries})
 }
 
 // lag is a part of a log that copies have not applied yet.
