@@ -28,7 +28,7 @@ func (r *Replica) Check(c *invariant.Checker) {
 		c.Grows(logsGrow, fmt.Sprintf("proven of replica %d", i), l.proven)
 		c.Grows(logsGrow, fmt.Sprintf("cut of replica %d", i), l.cut)
 		if !e.behind && i < len(e.tail) {
-			c.That(nothingIn, uint64(e.tail[i]) <= l.received, "replica %d has %d batches in a committed cut, and %d are here", i, e.tail[i], l.received)
+			c.That(nothingIn, e.tail[i] <= l.of(e.tail[i]).received, "replica %d has %d batches in a committed cut, and %d are here", i, e.tail[i], l.received)
 		}
 	}
 }

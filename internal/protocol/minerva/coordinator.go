@@ -40,7 +40,7 @@ func (c *coordinator) init(r *Replica, p protocol.Params) {
 		members[n] = geo.NodeID(n)
 	}
 	c.group = consensus.New(consensus.Config{
-		Self: r.self, Members: members, Preferred: 0, Env: r.env, TimerKind: groupTimer, Heartbeat: p.Duration("heartbeat"), Election: c.election,
+		Self: r.self, Incarnation: r.incarnation, Members: members, Preferred: 0, Env: r.env, TimerKind: groupTimer, Heartbeat: p.Duration("heartbeat"), Election: c.election,
 		Apply: c.apply, Lead: c.lead, Snapshot: r.epochs.snapshot, Restore: r.epochs.restore,
 	})
 }

@@ -30,6 +30,8 @@ type epochs struct {
 	// cuts are those that others may ask for, from number first on, with the last one at least.
 	cuts  []Heads
 	first uint64
+	// succession is the number of the last cut that has begun the part of a log that a new incarnation appends.
+	succession uint64
 	// behind says that others have forgotten what this replica lacks. It commits nothing more, but follows the cuts: as
 	// a coordinator it may have to give them to others.
 	behind bool
@@ -115,19 +117,25 @@ func (e *epochs) agreed(h Heads) {
 		return
 	}
 	e.append(cut)
+	e.r.rejoin.install()
 	e.advance()
 }
 
 // append adds a cut, to be committed unless this replica is too far behind.
 func (e *epochs) append(cut Heads) {
 	e.agreedCuts++
+	for n, head := range cut {
+		g := &e.r.logs.all[n]
+		g.cut = head
+		if incarnationOf(head) > incarnationOf(e.head[n]) {
+			e.succession = e.agreedCuts
+			g.succeed(incarnationOf(head))
+		}
+	}
 	e.head = cut
 	e.cuts = append(e.cuts, cut)
-	if !e.behind {
+	if !e.behind && e.r.rejoin.joined {
 		e.queue.Push(cut)
-	}
-	for n, head := range cut {
-		e.r.logs.all[n].cut = head
 	}
 }
 
@@ -149,7 +157,7 @@ func (e *epochs) advance() {
 // complete reports whether all batches of the next epoch are here.
 func (e *epochs) complete() bool {
 	for n, head := range e.queue.Front() {
-		if e.r.logs.all[n].received < head {
+		if e.r.logs.all[n].of(head).received < head {
 			return false
 		}
 	}
@@ -168,7 +176,7 @@ func (e *epochs) fetch() {
 		return
 	}
 	for n, head := range e.queue.Front() {
-		if g := &e.r.logs.all[n]; g.received < head && geo.NodeID(n) != e.r.self {
+		if g := e.r.logs.all[n].of(head); g.received < head {
 			e.requests++
 			e.r.env.Probe(batchFetched)
 			e.r.env.Send(e.holder(geo.NodeID(n)), &Request{geo.NodeID(n), max(g.received+1, g.first), head})
@@ -190,14 +198,16 @@ func (e *epochs) awaitBatches() {
 // holder returns the replica to ask next for a batch: one that lives, as far as it is known, and not the one that it is
 // from, since that one has sent it.
 func (e *epochs) holder(origin geo.NodeID) geo.NodeID {
-	now, p := e.r.env.Now(), &e.r.progress
 	for range e.r.nodes {
 		e.asked = (e.asked + 1) % geo.NodeID(e.r.nodes)
-		if e.asked != e.r.self && e.asked != origin && now-p.heard[e.asked] < p.excuse() {
+		if e.asked != e.r.self && e.asked != origin && e.r.progress.lives(e.asked) {
 			return e.asked
 		}
 	}
 	e.r.env.Probe(holderUnknown)
+	if origin == e.r.self { // it is the predecessor's
+		return (origin + 1) % geo.NodeID(e.r.nodes)
+	}
 	return origin
 }
 
@@ -230,9 +240,16 @@ func (e *epochs) gather(cut Heads) {
 	for n := range cut {
 		g := &e.r.logs.all[n]
 		s := span{from: int32(len(e.entries))}
-		for number := e.tail[n] + 1; number <= cut[n]; number++ {
+		first := e.tail[n] + 1
+		if i := incarnationOf(cut[n]); i > incarnationOf(e.tail[n]) {
+			if g.end(e.tail[n]) {
+				e.r.env.Probe(batchesVoid)
+			}
+			first = before(i) + 1
+		}
+		for number := first; number <= cut[n]; number++ {
 			b := g.get(number)
-			if number == e.tail[n]+1 {
+			if number == first {
 				s.first = b.First
 				e.forget(n, b.Epoch)
 			}
@@ -468,6 +485,12 @@ func (e *epochs) reexecute() {
 // answer answers the replica's own transactions.
 func (e *epochs) answer() {
 	own := e.spans[e.r.self]
+	if incarnationOf(e.tail[e.r.self]) < e.r.incarnation {
+		if own.from < own.to {
+			e.r.env.Probe(predecessorCommitted)
+		}
+		return // nobody here waits for what the predecessor has executed
+	}
 	for i := own.from; i < own.to; i++ {
 		if x := &e.entries[i]; x.verdict == valid {
 			e.r.local.commit(false, txn.Outcome{})
@@ -487,7 +510,10 @@ func (e *epochs) collect(low uint64) {
 		if e.behind {
 			return len(e.cuts) > keepCuts
 		}
-		return e.first < e.committed && (e.first <= low || len(e.cuts) > keepCuts || e.r.logs.kept > keepBytes)
+		if e.first >= e.committed || !e.r.rejoin.joined {
+			return false
+		}
+		return e.first <= low || !e.r.rejoin.awaited() && (len(e.cuts) > keepCuts || e.r.logs.kept > keepBytes)
 	}
 	for len(e.cuts) > 1 && forgettable() {
 		for n, head := range e.cuts[0] {
@@ -518,12 +544,17 @@ func (e *epochs) restore(data []byte) {
 			return
 		}
 		if number > e.agreedCuts+1 {
-			e.fallBehind(number, cut)
+			if e.r.rejoin.joined {
+				e.fallBehind(number, cut)
+			} else {
+				e.skip(number)
+			}
 		}
 		if number == e.agreedCuts+1 {
 			e.append(cut)
 		}
 	}
+	e.r.rejoin.install()
 	e.advance()
 }
 
@@ -533,9 +564,14 @@ func (e *epochs) restore(data []byte) {
 func (e *epochs) fallBehind(number uint64, cut Heads) {
 	e.behind = true
 	e.queue = fifo.Queue[Heads]{}
-	e.cuts, e.first, e.agreedCuts = nil, number, number-1
+	e.skip(number)
 	for n, head := range cut {
 		e.r.logs.drop(geo.NodeID(n), head)
 	}
 	e.r.local.abandon()
+}
+
+// skip forgets the cuts before a number.
+func (e *epochs) skip(number uint64) {
+	e.cuts, e.first, e.agreedCuts = nil, number, number-1
 }

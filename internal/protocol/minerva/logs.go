@@ -28,14 +28,24 @@ type logs struct {
 	arrivals map[*Batch]int32 // the order in which batches have arrived, for a mistake
 }
 
-// batchLog is one replica's log.
+// batchLog is one replica's log: the part that the replica's latest incarnation has appended, as far as one is known here.
 type batchLog struct {
+	segment
+	// earlier are what is left of the parts of earlier incarnations, in their order.
+	earlier []segment
+	// proven is the last batch with a proof of availability, cut the last one in an epoch.
+	proven, cut uint64
+}
+
+// segment is the part of a log that one incarnation has appended.
+type segment struct {
 	// batches are those from number first on; nil where one is missing.
 	batches []*Batch
 	first   uint64
-	// received is the last one that is here with all before it, proven the last one with a proof of availability, cut
-	// the last one in an epoch.
-	received, proven, cut uint64
+	// received is the last one that is here with all before it; the number before the incarnation's first one where that is missing.
+	received uint64
+	// ended says that an epoch has begun the next incarnation's part: what is not here by then is in no epoch.
+	ended bool
 }
 
 // keepBytes bounds the committed batches that a replica keeps for others that have not committed them. It matters when
@@ -45,11 +55,12 @@ const keepBytes = 64 << 20
 
 func (l *logs) init(r *Replica, p protocol.Params) {
 	l.r, l.timeout, l.full = r, p.Duration("batchTimeout"), int(p.Int("batchSize"))
-	l.number, l.sent = 1, -l.timeout
+	l.number, l.sent = before(r.incarnation)+1, -l.timeout
 	l.all = make([]batchLog, r.nodes)
 	for i := range l.all {
 		l.all[i].first = 1
 	}
+	l.all[r.self].succeed(r.incarnation)
 	l.acknowledgements = make([]uint64, r.nodes)
 	l.arrivals = map[*Batch]int32{}
 }
@@ -97,10 +108,12 @@ func (l *logs) send() {
 
 // put takes a batch into its log.
 func (l *logs) put(m *Batch) {
-	g := &l.all[m.Origin]
-	if m.Number < g.first {
+	all := &l.all[m.Origin]
+	all.succeed(incarnationOf(m.Number))
+	g := all.of(m.Number)
+	if g == nil || g.ended || m.Number < g.first {
 		l.r.env.Probe(batchLate)
-		return // it was committed
+		return // it was committed, or never will be
 	}
 	at := int(m.Number - g.first)
 	for len(g.batches) <= at {
@@ -119,16 +132,20 @@ func (l *logs) put(m *Batch) {
 
 // get returns a batch, or nil.
 func (g *batchLog) get(number uint64) *Batch {
-	if number < g.first || number-g.first >= uint64(len(g.batches)) {
+	s := g.of(number)
+	if s == nil || number < s.first || number-s.first >= uint64(len(s.batches)) {
 		return nil
 	}
-	return g.batches[number-g.first]
+	return s.batches[number-s.first]
 }
 
 // receive takes a batch of another replica, from it or from one that passes it on. A replica that is too far behind
 // would keep it for ever, so it does not take it, nor acknowledge it.
 func (l *logs) receive(from geo.NodeID, m *Batch) {
-	if int(m.Origin) >= l.r.nodes || m.Origin == l.r.self || m.Number == 0 || l.r.epochs.behind {
+	if int(m.Origin) >= l.r.nodes || m.Number == before(incarnationOf(m.Number)) || l.r.epochs.behind || !l.r.rejoin.joined {
+		return
+	}
+	if m.Origin == l.r.self && incarnationOf(m.Number) >= l.r.incarnation {
 		return
 	}
 	l.put(m)
@@ -171,6 +188,7 @@ func (l *logs) prove(origin geo.NodeID, number uint64) {
 	if number <= g.proven {
 		return
 	}
+	g.succeed(incarnationOf(number))
 	g.proven = number
 	l.r.progress.expect()
 	l.r.coordinator.propose()
@@ -191,9 +209,12 @@ func (l *logs) requested(from geo.NodeID, m *Request) {
 	if int(m.Origin) >= l.r.nodes {
 		return
 	}
-	g := &l.all[m.Origin]
+	g := l.all[m.Origin].of(m.To)
+	if g == nil {
+		return
+	}
 	for n := max(m.From, g.first); n <= min(m.To, g.received); n++ {
-		if b := g.get(n); b != nil {
+		if b := g.batches[n-g.first]; b != nil {
 			l.passedOn++
 			l.r.env.Probe(batchPassedOn)
 			l.r.env.Send(from, b)
@@ -204,6 +225,16 @@ func (l *logs) requested(from geo.NodeID, m *Request) {
 // drop forgets the batches of a log up to a number.
 func (l *logs) drop(origin geo.NodeID, number uint64) {
 	g := &l.all[origin]
+	for len(g.earlier) > 0 && incarnationOf(g.earlier[0].received) < incarnationOf(number) {
+		l.dropFrom(&g.earlier[0], number)
+		g.earlier = g.earlier[1:]
+	}
+	if s := g.of(number); s != nil {
+		l.dropFrom(s, number)
+	}
+}
+
+func (l *logs) dropFrom(g *segment, number uint64) {
 	for g.first <= number && len(g.batches) > 0 {
 		if b := g.batches[0]; b != nil { // one that is too far behind may lack some
 			l.kept -= b.size

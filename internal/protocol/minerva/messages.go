@@ -1,6 +1,7 @@
 package minerva
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/deterministic"
 	"github.com/geobench/geobench/internal/protocol/optimistic"
+	"github.com/geobench/geobench/internal/protocol/statetransfer"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -21,13 +23,18 @@ const (
 	kindRequest
 	kindCut
 	kindProgress
+	kindJoin
+	kindFollow
+	kindFollowed
 )
 
 const (
 	maxNode = 1<<16 - 1
 	// maxNumber bounds the numbers of batches, transactions and epochs, so that sums of them fit.
-	maxNumber = 1<<48 - 1
+	maxNumber = 1<<63 - 1
 )
+
+var errNodes = errors.New("a state is not that of as many replicas")
 
 // Record is a transaction with what its optimistic execution has read and written (section 3.2).
 type Record struct {
@@ -95,7 +102,7 @@ func (m *Batch) AppendTo(b []byte) []byte {
 
 func (m *Batch) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "batch %d of %d:", m.Number, m.Origin)
+	fmt.Fprintf(&b, "batch %s of %d:", numbered(m.Number), m.Origin)
 	for i := range m.Records {
 		r := &m.Records[i]
 		fmt.Fprintf(&b, " t%v", r.Txn.ID)
@@ -153,7 +160,7 @@ func (m *Acknowledgement) Size() int { return codec.SizeUvarint(m.Number) }
 // AppendTo implements protocol.Message.
 func (m *Acknowledgement) AppendTo(b []byte) []byte { return codec.AppendUvarint(b, m.Number) }
 
-func (m *Acknowledgement) String() string { return fmt.Sprintf("has batch %d", m.Number) }
+func (m *Acknowledgement) String() string { return fmt.Sprintf("has batch %s", numbered(m.Number)) }
 
 // Proof is a proof of availability: f + 1 replicas have a batch of the sender's, and all before it (section 3.3).
 type Proof struct{ Number uint64 }
@@ -167,7 +174,9 @@ func (m *Proof) Size() int { return codec.SizeUvarint(m.Number) }
 // AppendTo implements protocol.Message.
 func (m *Proof) AppendTo(b []byte) []byte { return codec.AppendUvarint(b, m.Number) }
 
-func (m *Proof) String() string { return fmt.Sprintf("proof of availability of batch %d", m.Number) }
+func (m *Proof) String() string {
+	return fmt.Sprintf("proof of availability of batch %s", numbered(m.Number))
+}
 
 // Request asks for batches of a log that are missing.
 type Request struct {
@@ -190,7 +199,7 @@ func (m *Request) AppendTo(b []byte) []byte {
 }
 
 func (m *Request) String() string {
-	return fmt.Sprintf("wants batches %d to %d of %d", m.From, m.To, m.Origin)
+	return fmt.Sprintf("wants batches %s to %s of %d", numbered(m.From), numbered(m.To), m.Origin)
 }
 
 // Heads are the last batches of the logs, by replica, that something is known of.
@@ -210,6 +219,14 @@ func (h Heads) appendTo(b []byte) []byte {
 		b = codec.AppendUvarint(b, head)
 	}
 	return b
+}
+
+func (h Heads) String() string {
+	numbers := make([]string, len(h))
+	for n, head := range h {
+		numbers[n] = numbered(head)
+	}
+	return "[" + strings.Join(numbers, " ") + "]"
 }
 
 func readHeads(r *codec.Reader) Heads {
@@ -236,7 +253,7 @@ func (m *Cut) Size() int { return m.Heads.size() }
 // AppendTo implements protocol.Message.
 func (m *Cut) AppendTo(b []byte) []byte { return m.Heads.appendTo(b) }
 
-func (m *Cut) String() string { return fmt.Sprintf("cut %v", []uint64(m.Heads)) }
+func (m *Cut) String() string { return fmt.Sprintf("cut %v", m.Heads) }
 
 // Progress says which epochs the sender has committed, and which batches it knows to be available.
 type Progress struct {
@@ -256,11 +273,72 @@ func (m *Progress) AppendTo(b []byte) []byte {
 }
 
 func (m *Progress) String() string {
-	return fmt.Sprintf("has committed epoch %d, knows of proofs %v", m.Epoch, []uint64(m.Proofs))
+	return fmt.Sprintf("has committed epoch %d, knows of proofs %v", m.Epoch, m.Proofs)
+}
+
+// Join asks for the rows after an epoch. The sender is a new incarnation, which knows the cuts after Epoch.
+type Join struct{ Epoch uint64 }
+
+// Kind implements protocol.Message.
+func (m *Join) Kind() uint8 { return kindJoin }
+
+// Size implements protocol.Message.
+func (m *Join) Size() int { return codec.SizeUvarint(m.Epoch) }
+
+// AppendTo implements protocol.Message.
+func (m *Join) AppendTo(b []byte) []byte { return codec.AppendUvarint(b, m.Epoch) }
+
+func (m *Join) String() string {
+	return fmt.Sprintf("wants the rows after epoch %d or a later one", m.Epoch)
+}
+
+// Follow asks for the receiver's own batches from a number on.
+type Follow struct{ From uint64 }
+
+// Kind implements protocol.Message.
+func (m *Follow) Kind() uint8 { return kindFollow }
+
+// Size implements protocol.Message.
+func (m *Follow) Size() int { return codec.SizeUvarint(m.From) }
+
+// AppendTo implements protocol.Message.
+func (m *Follow) AppendTo(b []byte) []byte { return codec.AppendUvarint(b, m.From) }
+
+func (m *Follow) String() string {
+	return fmt.Sprintf("wants the log from batch %s on", numbered(m.From))
+}
+
+// Followed says that the receiver has been sent the sender's batches up to Number, of which there are more up to Last.
+type Followed struct{ Number, Last uint64 }
+
+// Kind implements protocol.Message.
+func (m *Followed) Kind() uint8 { return kindFollowed }
+
+// Size implements protocol.Message.
+func (m *Followed) Size() int { return codec.SizeUvarint(m.Number) + codec.SizeUvarint(m.Last) }
+
+// AppendTo implements protocol.Message.
+func (m *Followed) AppendTo(b []byte) []byte {
+	return codec.AppendUvarint(codec.AppendUvarint(b, m.Number), m.Last)
+}
+
+func (m *Followed) String() string {
+	return fmt.Sprintf("has sent its log up to batch %s of %s", numbered(m.Number), numbered(m.Last))
+}
+
+// numbered returns a number with its incarnation, if that is not the first.
+func numbered(number uint64) string {
+	if i := incarnationOf(number); i > 0 {
+		return fmt.Sprintf("%d.%d", i, number-before(i))
+	}
+	return fmt.Sprint(number)
 }
 
 // decode is Engine.Decode.
 func decode(kind uint8, body []byte, procs *txn.Registry) (protocol.Message, error) {
+	if m, known, err := statetransfer.Decode(kind, body); known {
+		return m, err
+	}
 	r := codec.NewReader(body)
 	var m protocol.Message
 	switch kind {
@@ -280,6 +358,12 @@ func decode(kind uint8, body []byte, procs *txn.Registry) (protocol.Message, err
 		m = &Cut{readHeads(&r)}
 	case kindProgress:
 		m = &Progress{r.UvarintMax(maxNumber), readHeads(&r)}
+	case kindJoin:
+		m = &Join{r.UvarintMax(maxNumber)}
+	case kindFollow:
+		m = &Follow{r.UvarintMax(maxNumber)}
+	case kindFollowed:
+		m = &Followed{r.UvarintMax(maxNumber), r.UvarintMax(maxNumber)}
 	case consensus.Kind:
 		c, err := consensus.Decode(body)
 		if err != nil {

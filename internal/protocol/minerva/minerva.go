@@ -48,6 +48,7 @@ import (
 	"github.com/geobench/geobench/internal/isolation"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/minerva/mwis"
+	"github.com/geobench/geobench/internal/protocol/statetransfer"
 	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 )
@@ -120,6 +121,7 @@ var Engine = &protocol.Engine{
 	},
 	Roles:     []string{RoleCoordinator},
 	Survives:  survives,
+	Replaces:  replaces,
 	Isolation: promises,
 	Place:     func(t *geo.Topology, _ protocol.Params) geo.Layout { return t.WholeEverywhere() },
 	New:       func(c protocol.Config) protocol.Replica { return newReplica(c, none) },
@@ -153,6 +155,18 @@ func survives(t *geo.Topology, p protocol.Params) protocol.Survival {
 	return s
 }
 
+// replaces is Engine.Replaces: every replica, where a majority is left without one. A coordinator whose word alone makes cuts is not
+// replaced, and nobody else tells the cuts.
+func replaces(t *geo.Topology, p protocol.Params) (all []geo.NodeID) {
+	if t.Nodes() < 3 || p.Word("commit") == commitProposed {
+		return nil
+	}
+	for n := range geo.NodeID(t.Nodes()) {
+		all = append(all, n)
+	}
+	return all
+}
+
 // Timer kinds.
 const (
 	batchTimer = iota + 1
@@ -160,6 +174,8 @@ const (
 	groupTimer
 	fetchTimer
 	progressTimer
+	transferTimer
+	joinTimer
 )
 
 // Replica is one node.
@@ -167,9 +183,12 @@ type Replica struct {
 	self   geo.NodeID
 	nodes  int
 	faults int // f
-	env    protocol.Env
-	procs  *txn.Registry
-	store  *store.Hash
+	// incarnation is this replica's: see rejoin.go.
+	incarnation uint32
+
+	env   protocol.Env
+	procs *txn.Registry
+	store *store.Hash
 
 	placement geo.Placement
 	longest   time.Duration // round trip
@@ -181,12 +200,13 @@ type Replica struct {
 	epochs      epochs
 	contention  contention
 	progress    progress
+	rejoin      rejoin
 }
 
 func newReplica(c protocol.Config, m mistake) *Replica {
 	t := c.Topology
 	r := &Replica{
-		self: c.Self, nodes: t.Nodes(), faults: (t.Nodes() - 1) / 2, env: c.Env, procs: c.Procedures, store: c.Store.(*store.Hash),
+		self: c.Self, nodes: t.Nodes(), faults: (t.Nodes() - 1) / 2, incarnation: c.Incarnation, env: c.Env, procs: c.Procedures, store: c.Store.(*store.Hash),
 		placement: t.Placement(), longest: t.LongestRTT(), wrong: m,
 	}
 	r.local.init(r, c.Params)
@@ -195,6 +215,7 @@ func newReplica(c protocol.Config, m mistake) *Replica {
 	r.contention.init(r, c.Params)
 	r.coordinator.init(r, c.Params)
 	r.progress.init(r)
+	r.rejoin.init(r)
 	return r
 }
 
@@ -202,10 +223,20 @@ func newReplica(c protocol.Config, m mistake) *Replica {
 func (r *Replica) others(f func(geo.NodeID)) { protocol.Others(r.nodes, r.self, f) }
 
 // Start implements protocol.Replica.
-func (r *Replica) Start() { r.coordinator.start() }
+func (r *Replica) Start() {
+	r.coordinator.start()
+	r.rejoin.start()
+}
 
 // Submit implements protocol.Replica.
-func (r *Replica) Submit(t *txn.Transaction) { r.local.submit(t) }
+func (r *Replica) Submit(t *txn.Transaction) {
+	if !r.rejoin.joined {
+		r.env.Probe(submittedEarly)
+		r.rejoin.waiting = append(r.rejoin.waiting, t)
+		return
+	}
+	r.local.submit(t)
+}
 
 // Receive implements protocol.Replica.
 func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
@@ -223,6 +254,16 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 		r.epochs.agreed(m.Heads)
 	case *Progress:
 		r.progress.receive(from, m)
+	case *Join:
+		r.rejoin.join(from, m)
+	case *Follow:
+		r.logs.follow(from, m)
+	case *Followed:
+		r.rejoin.follows(from, m)
+	case *statetransfer.Piece:
+		r.rejoin.piece(from, m)
+	case *statetransfer.Ack:
+		r.rejoin.sender.Receive(from, m)
 	case *consensus.Message:
 		r.coordinator.group.Receive(from, m)
 	}
@@ -241,6 +282,10 @@ func (r *Replica) Fire(t protocol.Timer) {
 		r.epochs.fetch()
 	case progressTimer:
 		r.progress.tell()
+	case transferTimer:
+		r.rejoin.sender.Fire()
+	case joinTimer:
+		r.rejoin.ask()
 	}
 }
 
@@ -254,12 +299,16 @@ func (r *Replica) Roles() []string {
 
 // Pending implements protocol.Replica: own transactions without an answer, epochs that are not committed here, batches
 // that have proofs and are in no epoch, and replicas that live and have not committed what this one has. One that is
-// too far behind is never quiet: its rows are not those of the others, and are not to be compared with them.
+// too far behind is never quiet: its rows are not those of the others, and are not to be compared with them. Nor is a new
+// incarnation that has none.
 func (r *Replica) Pending() int {
 	if r.epochs.behind {
 		return 1
 	}
-	n := r.local.open.Len() + r.epochs.queue.Len()
+	n := r.local.open.Len() + r.epochs.queue.Len() + len(r.rejoin.waiting)
+	if !r.rejoin.joined {
+		n++
+	}
 	if r.logs.uncut() {
 		n++
 	}
@@ -279,7 +328,7 @@ func (r *Replica) Counters(dst []protocol.Counter) []protocol.Counter {
 	count := func(name string, value int64) { dst = append(dst, protocol.Counter{Name: name, Value: value}) }
 	count("transactions", r.local.transactions)
 	count("snapshot_reads", r.local.snapshotReads)
-	count("batches", int64(r.logs.number-1))
+	count("batches", int64(r.logs.number-before(r.incarnation)-1))
 	count("epochs", int64(e.committed))
 	count("epoch_transactions", e.transactions)
 	count("valid", e.valid)

@@ -36,6 +36,20 @@ func (p *progress) excuse() time.Duration { return 3 * p.r.coordinator.election 
 
 func (p *progress) hear(n geo.NodeID) { p.heard[n] = p.r.env.Now() }
 
+// lives reports whether a replica was heard of lately.
+func (p *progress) lives(n geo.NodeID) bool { return p.r.env.Now()-p.heard[n] < p.excuse() }
+
+// replaced forgets what a replica's predecessor has committed, and tells the new incarnation what others know.
+func (p *progress) replaced(n geo.NodeID) {
+	p.hear(n)
+	p.epochs[n] = 0
+	proofs := make(Heads, p.r.nodes)
+	for o := range proofs {
+		proofs[o] = p.r.logs.all[o].proven
+	}
+	p.r.env.Send(n, &Progress{p.r.epochs.committed, proofs})
+}
+
 // expect sets the timer for the next report.
 func (p *progress) expect() {
 	if !p.waiting && p.r.nodes > 1 {
@@ -72,6 +86,7 @@ func (p *progress) tell() {
 // receive takes another replica's report.
 func (p *progress) receive(from geo.NodeID, m *Progress) {
 	p.epochs[from] = max(p.epochs[from], m.Epoch)
+	p.r.rejoin.reported(from, m.Epoch)
 	if len(m.Proofs) == p.r.nodes {
 		for n, head := range m.Proofs {
 			p.r.logs.prove(geo.NodeID(n), head)
@@ -82,9 +97,8 @@ func (p *progress) receive(from geo.NodeID, m *Progress) {
 
 // ahead reports whether a replica that lives has not said that it has committed what this one has.
 func (p *progress) ahead() bool {
-	now := p.r.env.Now()
 	for n, e := range p.epochs {
-		if geo.NodeID(n) != p.r.self && e < p.r.epochs.committed && now-p.heard[n] < p.excuse() {
+		if geo.NodeID(n) != p.r.self && e < p.r.epochs.committed && p.lives(geo.NodeID(n)) {
 			return true
 		}
 	}
