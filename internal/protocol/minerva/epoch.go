@@ -129,7 +129,7 @@ func (e *epochs) append(cut Heads) {
 		g.cut = head
 		if incarnationOf(head) > incarnationOf(e.head[n]) {
 			e.succession = e.agreedCuts
-			g.succeed(incarnationOf(head))
+			g.open(incarnationOf(head))
 		}
 	}
 	e.head = cut

@@ -26,6 +26,25 @@ type world struct {
 	batches          []*Batch
 	acknowledgements int
 	answers          []txn.Outcome
+	sent             []sent
+	rare             bool // whether rare things are done
+}
+
+// sent is a message on its way.
+type sent struct {
+	to geo.NodeID
+	m  protocol.Message
+}
+
+// take returns the messages to a node, and forgets all.
+func (w *world) take(to geo.NodeID) (all []protocol.Message) {
+	for _, s := range w.sent {
+		if s.to == to {
+			all = append(all, s.m)
+		}
+	}
+	w.sent = nil
+	return all
 }
 
 func (w *world) Now() time.Duration                  { return w.now }
@@ -33,9 +52,10 @@ func (w *world) After(time.Duration, protocol.Timer) {}
 func (w *world) Beside(func() int64, protocol.Timer) {}
 func (w *world) Reply(o txn.Outcome)                 { w.answers = append(w.answers, o) }
 func (*world) Probe(*probe.Probe)                    {}
-func (*world) Buggify(*buggify.Point) bool           { return false }
+func (w *world) Buggify(*buggify.Point) bool         { return w.rare }
 func (w *world) Rand() *rand.Rand                    { return rand.New(rand.NewPCG(1, 1)) }
-func (w *world) Send(_ geo.NodeID, m protocol.Message) {
+func (w *world) Send(to geo.NodeID, m protocol.Message) {
+	w.sent = append(w.sent, sent{to, m})
 	switch m := m.(type) {
 	case *Batch:
 		if len(w.batches) == 0 || w.batches[len(w.batches)-1] != m {

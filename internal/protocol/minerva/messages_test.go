@@ -11,6 +11,7 @@ import (
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/optimistic"
 	"github.com/geobench/geobench/internal/protocol/protocoltest"
+	"github.com/geobench/geobench/internal/protocol/statetransfer"
 	"github.com/geobench/geobench/internal/sim/simtest"
 	"github.com/geobench/geobench/internal/txn"
 )
@@ -39,6 +40,11 @@ func sampleMessages() map[string]protocol.Message {
 		"no cut":             &Cut{},
 		"progress":           &Progress{300, Heads{1, 2}},
 		"no progress":        &Progress{},
+		"join":               &Join{300},
+		"follow":             &Follow{1<<40 + 1},
+		"followed":           &Followed{1<<40 + 1, 1<<40 + 300},
+		"piece":              &statetransfer.Piece{ID: 300, Part: statetransfer.Part{At: 2, Size: 3, Data: []byte("s")}},
+		"piece acknowledged": &statetransfer.Ack{ID: 300, Got: 3},
 	}
 }
 

@@ -126,9 +126,12 @@ func (j *rejoin) awaited() bool {
 }
 
 // Whole implements protocol.Rejoiner.
-func (r *Replica) Whole() bool {
-	j, e := &r.rejoin, &r.epochs
-	if !j.joined || e.behind || !r.coordinator.group.Whole() {
+func (r *Replica) Whole() bool { return r.rejoin.whole() && r.coordinator.group.Whole() }
+
+// whole reports whether all logs and rows have as many copies as at first.
+func (j *rejoin) whole() bool {
+	r, e := j.r, &j.r.epochs
+	if !j.joined || e.behind {
 		return false
 	}
 	least := max(j.began, e.succession)
@@ -152,25 +155,34 @@ func (j *rejoin) later() {
 	j.r.env.After(j.r.longest+fetchAfter, protocol.Timer{Kind: joinTimer})
 }
 
-// ask asks the next replica for rows, if nothing has come for a while. The rows are of no use before the cuts are known that come after.
+// ask asks the next replica for rows, if none are on their way. They are of no use before the cuts are known that come behind them.
 func (j *rejoin) ask() {
 	if j.joined {
 		return
 	}
 	j.later()
+	if j.r.coordinator.group.Joined() && j.due() {
+		j.askNext()
+	}
+}
+
+// due reports whether no replica has been asked, or that one is silent.
+func (j *rejoin) due() bool {
 	patience := j.r.longest + fetchAfter
 	if j.coming {
 		patience = statetransfer.Patience
 	}
-	if now := j.r.env.Now(); j.r.coordinator.group.Joined() && (j.asked == j.r.self || now-j.at >= patience) {
-		j.at, j.coming = now, false
-		for j.asked = j.next(); j.asked == j.r.self; j.asked = j.next() {
-		}
-		j.r.env.Send(j.asked, &Join{max(j.r.epochs.first, 1) - 1})
-	}
+	return j.asked == j.r.self || j.r.env.Now()-j.at >= patience
 }
 
-func (j *rejoin) next() geo.NodeID { return (j.asked + 1) % geo.NodeID(j.r.nodes) }
+func (j *rejoin) askNext() {
+	j.at, j.coming = j.r.env.Now(), false
+	j.asked = (j.asked + 1) % geo.NodeID(j.r.nodes)
+	if j.asked == j.r.self {
+		j.asked = (j.asked + 1) % geo.NodeID(j.r.nodes)
+	}
+	j.r.env.Send(j.asked, &Join{max(j.r.epochs.first, 1) - 1})
+}
 
 // join takes another replica's request for rows.
 func (j *rejoin) join(from geo.NodeID, m *Join) {
@@ -237,7 +249,7 @@ func (l *logs) follow(from geo.NodeID, m *Follow) {
 	l.r.env.Send(from, &Followed{Number: n - 1, Last: g.received})
 }
 
-// followed learns that batches of a log are here, and asks for those behind them.
+// follows learns that batches of a log are here, and asks for those behind them.
 func (j *rejoin) follows(from geo.NodeID, m *Followed) {
 	if j.followed[from] = m.Number >= m.Last; !j.followed[from] {
 		j.r.env.Probe(followsOn)
@@ -296,8 +308,12 @@ func (e *epochs) install(s *rows) {
 		e.r.logs.all[n].restart(head)
 	}
 	for i, cut := range e.cuts {
-		if e.first+uint64(i) > e.committed {
-			e.queue.Push(cut)
+		if e.first+uint64(i) <= e.committed {
+			continue
+		}
+		e.queue.Push(cut)
+		for n, head := range cut {
+			e.r.logs.all[n].open(incarnationOf(head))
 		}
 	}
 }
@@ -322,6 +338,19 @@ func (g *batchLog) succeed(incarnation uint32) {
 		g.earlier = append(g.earlier, g.segment)
 		g.segment = segment{first: before(incarnation) + 1, received: before(incarnation)}
 	}
+}
+
+// open makes sure that there is the part of the log that an incarnation has appended, and a cut names.
+func (g *batchLog) open(incarnation uint32) {
+	g.succeed(incarnation)
+	if g.of(before(incarnation)) != nil {
+		return
+	}
+	at := 0
+	for at < len(g.earlier) && incarnationOf(g.earlier[at].received) < incarnation {
+		at++
+	}
+	g.earlier = slices.Insert(g.earlier, at, segment{first: before(incarnation) + 1, received: before(incarnation)})
 }
 
 // end ends the part of the log that a batch belongs to with that batch. It reports whether there were others.

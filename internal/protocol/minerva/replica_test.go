@@ -17,16 +17,22 @@ import (
 // alone returns replica self of three, whose messages are kept.
 func alone(t *testing.T, self geo.NodeID, given map[string]string) (*Replica, *world) {
 	t.Helper()
+	rows := store.NewHash()
+	simtest.Fill(simtest.ThreeRegions(1), 4, 10, func(geo.NodeID) store.Store { return rows })
+	return incarnation(t, self, 0, rows, given)
+}
+
+// incarnation returns an incarnation of replica self of three, with its rows.
+func incarnation(t *testing.T, self geo.NodeID, number uint32, rows *store.Hash, given map[string]string) (*Replica, *world) {
+	t.Helper()
 	p, errs := Engine.Resolve(given)
 	if len(errs) > 0 {
 		t.Fatal(errs[0])
 	}
 	w := &world{}
 	topology := simtest.ThreeRegions(1)
-	rows := store.NewHash()
-	simtest.Fill(topology, 4, 10, func(geo.NodeID) store.Store { return rows })
 	return newReplica(protocol.Config{
-		Self: self, Topology: topology, Params: p, Procedures: simtest.Procedures, Store: rows, Env: w,
+		Self: self, Incarnation: number, Topology: topology, Params: p, Procedures: simtest.Procedures, Store: rows, Env: w,
 	}, none), w
 }
 
