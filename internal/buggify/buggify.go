@@ -35,6 +35,13 @@ func New(name, doc string) *Point {
 	return p
 }
 
+// NewReplaced registers a point that is asked for only in worlds in which lost nodes are replaced.
+func NewReplaced(name, doc string) *Point {
+	p := New(name, doc)
+	p.Replaced = true
+	return p
+}
+
 // All returns the points of all packages of the program, by name.
 func All() []*Point {
 	all := slices.Clone(points)

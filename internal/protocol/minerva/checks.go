@@ -10,6 +10,8 @@ var (
 	cutsGrow  = invariant.New("minerva.cuts-grow", "the cuts that a replica knows and has committed never go back, and none is committed that was not agreed on")
 	sameCut   = invariant.New("minerva.same-cut", "replicas that have committed as many cuts have committed the same")
 	logsGrow  = invariant.New("minerva.logs-grow", "what a replica has of another's log, and what of it is proven and in a cut, never goes back")
+	oneEnd    = invariant.New("minerva.one-end", "replicas that have ended the log of a lost replica's incarnation have ended it with the same batch")
+	rowsFirst = invariant.New("minerva.rows-first", "a new incarnation without rows has committed nothing and numbered no batch or transaction")
 	nothingIn = invariant.New("minerva.available", "a committed cut has no batch that a replica of it lacks")
 )
 
@@ -22,8 +24,18 @@ func (r *Replica) Check(c *invariant.Checker) {
 	if !e.behind {
 		c.Agree(sameCut, e.committed, invariant.Hash(e.tail...))
 	}
+	if !r.rejoin.joined {
+		began := before(r.incarnation)
+		c.That(rowsFirst, e.committed == 0 && r.logs.number == began+1 && r.local.last == began, "%d epochs are committed, the next batch is %s, the last transaction %s",
+			e.committed, numbered(r.logs.number), numbered(r.local.last))
+	}
 	for i := range r.logs.all {
 		l := &r.logs.all[i]
+		for j := range l.earlier {
+			if s := &l.earlier[j]; s.ended {
+				c.Agree(oneEnd, [2]uint64{uint64(i), uint64(incarnationOf(s.received))}, s.last)
+			}
+		}
 		c.Grows(logsGrow, fmt.Sprintf("received from replica %d", i), l.received)
 		c.Grows(logsGrow, fmt.Sprintf("proven of replica %d", i), l.proven)
 		c.Grows(logsGrow, fmt.Sprintf("cut of replica %d", i), l.cut)

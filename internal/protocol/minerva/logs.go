@@ -44,8 +44,10 @@ type segment struct {
 	first   uint64
 	// received is the last one that is here with all before it; the number before the incarnation's first one where that is missing.
 	received uint64
-	// ended says that an epoch has begun the next incarnation's part: what is not here by then is in no epoch.
+	// ended says that an epoch has begun the next incarnation's part, and last is the last batch of this one in an epoch: no later one
+	// ever will be.
 	ended bool
+	last  uint64
 }
 
 // keepBytes bounds the committed batches that a replica keeps for others that have not committed them. It matters when

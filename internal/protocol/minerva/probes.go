@@ -28,13 +28,12 @@ var (
 	predecessorCommitted = probe.NewReplaced("minerva.predecessor-committed", "A new incarnation commits what its predecessor has executed")
 	rowsRefused          = probe.NewReplaced("minerva.rows-refused", "A replica is asked for rows that it does not have, or not yet")
 	rowsEarly            = probe.NewReplaced("minerva.rows-early", "A new incarnation has rows of an epoch whose cut it does not know yet")
-	followsOn            = probe.NewReplaced("minerva.follows-on", "A new incarnation has a part of a log and asks for the next one")
 	submittedEarly       = probe.NewReplaced("minerva.submitted-early", "A transaction waits for a new incarnation to have rows")
 )
 
 // What replicas may be told to do: see package buggify.
 var (
 	sendsEarly    = buggify.New("minerva.batch-early", "A batch is sent before its time")
-	followsSlowly = buggify.New("minerva.follow-slowly", "A new incarnation is sent one batch of a log at a time")
+	followsSlowly = buggify.NewReplaced("minerva.follow-slowly", "A new incarnation is sent one batch of a log at a time")
 	fetchesEarly  = buggify.New("minerva.fetch-early", "Batches are asked for that are still on their way")
 )

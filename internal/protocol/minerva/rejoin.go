@@ -252,7 +252,6 @@ func (l *logs) follow(from geo.NodeID, m *Follow) {
 // follows learns that batches of a log are here, and asks for those behind them.
 func (j *rejoin) follows(from geo.NodeID, m *Followed) {
 	if j.followed[from] = m.Number >= m.Last; !j.followed[from] {
-		j.r.env.Probe(followsOn)
 		j.r.env.Send(from, &Follow{m.Number + 1})
 	}
 }
@@ -356,7 +355,7 @@ func (g *batchLog) open(incarnation uint32) {
 // end ends the part of the log that a batch belongs to with that batch. It reports whether there were others.
 func (g *batchLog) end(last uint64) bool {
 	s := g.of(last)
-	s.ended = true
+	s.ended, s.last = true, last
 	keep := min(len(s.batches), int(max(last+1, s.first)-s.first))
 	void := keep < len(s.batches)
 	clear(s.batches[keep:])
