@@ -355,7 +355,7 @@ func (g *batchLog) open(incarnation uint32) {
 // end ends the part of the log that a batch belongs to with that batch. It reports whether there were others.
 func (g *batchLog) end(last uint64) bool {
 	s := g.of(last)
-	s.ended, s.last = true, last
+	s.ended, s.last, s.received = true, last, min(s.received, last)
 	keep := min(len(s.batches), int(max(last+1, s.first)-s.first))
 	void := keep < len(s.batches)
 	clear(s.batches[keep:])
