@@ -18,6 +18,7 @@ type coordinator struct {
 	election   time.Duration // the shortest silence of a coordinator after which another one is elected
 
 	group    *consensus.Group
+	known    bool  // the cuts are, to a new incarnation that hears them from the coordinator
 	proposed Heads // of the last proposal of this term
 	waiting  bool  // a timer is set
 	terms    int64
@@ -50,6 +51,27 @@ func (c *coordinator) start() {
 		c.group.Start()
 	}
 }
+
+// replaced takes a new incarnation in: it is told the cuts.
+func (c *coordinator) replaced(n geo.NodeID, incarnation uint32) {
+	switch {
+	case c.replicated:
+		c.group.Replaced(n, incarnation)
+	case c.leads():
+		c.r.env.Send(n, &Cuts{c.r.epochs.snapshot()})
+	}
+}
+
+// joined reports whether this replica knows cuts up to one, and hears of all behind that.
+func (c *coordinator) joined() bool {
+	if c.replicated {
+		return c.group.Joined()
+	}
+	return c.known
+}
+
+// whole reports whether all replicas have what makes a cut hold.
+func (c *coordinator) whole() bool { return !c.replicated || c.group.Whole() }
 
 // leads reports whether this replica is the coordinator, as far as it knows.
 func (c *coordinator) leads() bool {

@@ -23,6 +23,7 @@ const (
 	kindRequest
 	kindCut
 	kindProgress
+	kindCuts
 	kindJoin
 	kindFollow
 	kindFollowed
@@ -276,6 +277,20 @@ func (m *Progress) String() string {
 	return fmt.Sprintf("has committed epoch %d, knows of proofs %v", m.Epoch, m.Proofs)
 }
 
+// Cuts tells a new incarnation the last cuts, where they need no consensus.
+type Cuts struct{ State []byte }
+
+// Kind implements protocol.Message.
+func (m *Cuts) Kind() uint8 { return kindCuts }
+
+// Size implements protocol.Message.
+func (m *Cuts) Size() int { return codec.SizeBytes(m.State) }
+
+// AppendTo implements protocol.Message.
+func (m *Cuts) AppendTo(b []byte) []byte { return codec.AppendBytes(b, m.State) }
+
+func (m *Cuts) String() string { return "the last cuts" }
+
 // Join asks for the rows after an epoch. The sender is a new incarnation, which knows the cuts after Epoch.
 type Join struct{ Epoch uint64 }
 
@@ -358,6 +373,8 @@ func decode(kind uint8, body []byte, procs *txn.Registry) (protocol.Message, err
 		m = &Cut{readHeads(&r)}
 	case kindProgress:
 		m = &Progress{r.UvarintMax(maxNumber), readHeads(&r)}
+	case kindCuts:
+		m = &Cuts{r.Bytes()}
 	case kindJoin:
 		m = &Join{r.UvarintMax(maxNumber)}
 	case kindFollow:

@@ -41,6 +41,7 @@ func sampleMessages() map[string]protocol.Message {
 		"progress":           &Progress{300, Heads{1, 2}},
 		"no progress":        &Progress{},
 		"join":               &Join{300},
+		"cuts":               &Cuts{[]byte("state")},
 		"follow":             &Follow{1<<40 + 1},
 		"followed":           &Followed{1<<40 + 1, 1<<40 + 300},
 		"piece":              &statetransfer.Piece{ID: 300, Part: statetransfer.Part{At: 2, Size: 3, Data: []byte("s")}},

@@ -155,14 +155,15 @@ func survives(t *geo.Topology, p protocol.Params) protocol.Survival {
 	return s
 }
 
-// replaces is Engine.Replaces: every replica, where a majority is left without one. A coordinator whose word alone makes cuts is not
-// replaced, and nobody else tells the cuts.
+// replaces is Engine.Replaces: every replica, where a majority is left without one; not the coordinator whose word alone makes cuts.
 func replaces(t *geo.Topology, p protocol.Params) (all []geo.NodeID) {
-	if t.Nodes() < 3 || p.Word("commit") == commitProposed {
+	if t.Nodes() < 3 {
 		return nil
 	}
 	for n := range geo.NodeID(t.Nodes()) {
-		all = append(all, n)
+		if n > 0 || p.Word("commit") == commitReplicated {
+			all = append(all, n)
+		}
 	}
 	return all
 }
@@ -254,6 +255,9 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 		r.epochs.agreed(m.Heads)
 	case *Progress:
 		r.progress.receive(from, m)
+	case *Cuts:
+		r.coordinator.known = true
+		r.epochs.restore(m.State)
 	case *Join:
 		r.rejoin.join(from, m)
 	case *Follow:

@@ -20,7 +20,7 @@ import (
 // times the incarnation. Who hears of the incarnation takes the number before its first one for proven, so that a cut holds it soon.
 // Cuts only grow, so what of the predecessor's batches is in no cut by then never will be, whoever has proofs: it is void, for all alike.
 //
-// The new incarnation gets the cuts from the Raft group, and the rows of an epoch from another replica. Then it follows the others' logs:
+// The new incarnation gets the cuts from the Raft group, or from the coordinator whose word they are, and the rows of an epoch from another replica. Then it follows the others' logs:
 // it asks each for the batches behind that epoch, those that its predecessor has acknowledged among them.
 //
 // All copies are there again when it has those (the others then are f + 1 again that have what is proven), all replicas have committed the
@@ -98,7 +98,7 @@ func (j *rejoin) replaced(n geo.NodeID, incarnation uint32) {
 	j.sender.Cancel(n)
 	r.logs.acknowledgements[n] = 0
 	r.progress.replaced(n)
-	r.coordinator.group.Replaced(n, incarnation)
+	r.coordinator.replaced(n, incarnation)
 	r.logs.prove(n, before(incarnation))
 }
 
@@ -126,7 +126,7 @@ func (j *rejoin) awaited() bool {
 }
 
 // Whole implements protocol.Rejoiner.
-func (r *Replica) Whole() bool { return r.rejoin.whole() && r.coordinator.group.Whole() }
+func (r *Replica) Whole() bool { return r.rejoin.whole() && r.coordinator.whole() }
 
 // whole reports whether all logs and rows have as many copies as at first.
 func (j *rejoin) whole() bool {
@@ -161,7 +161,7 @@ func (j *rejoin) ask() {
 		return
 	}
 	j.later()
-	if j.r.coordinator.group.Joined() && j.due() {
+	if j.r.coordinator.joined() && j.due() {
 		j.askNext()
 	}
 }

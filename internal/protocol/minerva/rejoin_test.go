@@ -46,7 +46,7 @@ func row(r *Replica, n uint64) int64 {
 	return simtest.Value(rec)
 }
 
-// All replicas where a majority is left without one; none where cuts are what one replica says.
+// All replicas where a majority is left without one; but the first one where cuts are what that says.
 func TestReplaces(t *testing.T) {
 	for name, tc := range map[string]struct {
 		partitions int
@@ -57,7 +57,7 @@ func TestReplaces(t *testing.T) {
 		"three regions":       {1, [][]float64{{0, 50, 50}, {50, 0, 50}, {50, 50, 0}}, nil, 3},
 		"two, of two":         {2, [][]float64{{0, 50}, {50, 0}}, nil, 4},
 		"two replicas":        {1, [][]float64{{0, 50}, {50, 0}}, nil, 0},
-		"cuts by one's word":  {2, [][]float64{{0, 50}, {50, 0}}, map[string]string{"commit": commitProposed}, 0},
+		"cuts by one's word":  {2, [][]float64{{0, 50}, {50, 0}}, map[string]string{"commit": commitProposed}, 3},
 		"one region of three": {3, [][]float64{{0}}, nil, 3},
 	} {
 		p, errs := Engine.Resolve(tc.given)
@@ -238,6 +238,35 @@ func TestJoin(t *testing.T) {
 	agree(Heads{3, 0, 1}, a, next)
 	if store.Digest(next.store) != store.Digest(a.store) || next.epochs.cascading != 1 || a.epochs.cascading != 1 {
 		t.Errorf("copies equal: %v; the third transaction depends on one that was executed again: %d", store.Digest(next.store) == store.Digest(a.store), next.epochs.cascading)
+	}
+}
+
+// Where cuts are what one replica says, it tells a new incarnation those that it may need, and then all that follow.
+func TestCutsByOnesWord(t *testing.T) {
+	given := map[string]string{"commit": commitProposed}
+	a, w := alone(t, 0, given)
+	epoch(a, w, 1, "a1+1")
+	epoch(a, w, 2, "a1+1")
+	a.epochs.collect(2)
+	next, _ := reborn(t, 1, given)
+	if next.coordinator.joined() {
+		t.Error("a new incarnation knows the cuts before it is told")
+	}
+	w.sent = nil
+	a.Replaced(1, 1)
+	a.coordinator.expire()
+	for _, m := range w.take(1) {
+		next.Receive(0, m)
+	}
+	if want := (Heads{2, before(1), 0}); !next.coordinator.joined() || next.epochs.agreedCuts != 3 || !slices.Equal(next.epochs.head, want) {
+		t.Errorf("it knows %d cuts up to %v, want 3 up to %v", next.epochs.agreedCuts, next.epochs.head, want)
+	}
+	if !a.coordinator.whole() || a.rejoin.whole() {
+		t.Error("what makes a cut hold is there, and not all copies are")
+	}
+	joins(t, next, a, w)
+	if next.epochs.committed != 3 || store.Digest(next.store) != store.Digest(a.store) {
+		t.Errorf("%d epochs committed", next.epochs.committed)
 	}
 }
 
