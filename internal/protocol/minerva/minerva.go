@@ -23,6 +23,8 @@
 // (package mwis). All other transactions are executed again, in the order of replicas and of their logs. Clients are
 // answered then, and not before: a procedure's own abort, too, rests on what was read.
 //
+// Lost replicas (rejoin.go) come back as new incarnations, which is not in the paper.
+//
 // Deterministic locks. The paper executes again under Calvin's locks, on several threads. Their result is that of the
 // order in which the locks are requested; a state machine has one thread and executes in that order. Nor must it know
 // beforehand which rows a procedure will use.
