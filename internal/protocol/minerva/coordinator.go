@@ -81,6 +81,14 @@ func (c *coordinator) leads() bool {
 	return c.r.self == 0
 }
 
+// leader returns the coordinator, if it is known.
+func (c *coordinator) leader() (geo.NodeID, bool) {
+	if c.replicated {
+		return c.group.Leader()
+	}
+	return 0, true
+}
+
 // lead learns who the coordinator is.
 func (c *coordinator) lead(geo.NodeID, uint64) {
 	c.terms++

@@ -74,6 +74,11 @@ func (l *local) init(r *Replica, p protocol.Params) {
 
 // submit takes a client's transaction.
 func (l *local) submit(t *txn.Transaction) {
+	if !l.r.rejoin.joined {
+		l.r.env.Probe(submittedEarly)
+		l.r.env.Reply(txn.Outcome{ID: t.ID, Status: txn.Refused, Cause: txn.CauseNode, Reason: ReasonJoining})
+		return
+	}
 	l.transactions++
 	if l.snapshots && l.r.procs.ReadsOnly(t) {
 		l.snapshotReads++
@@ -253,6 +258,10 @@ func (l *local) forget(k txn.Key, x *transaction) {
 // ReasonBehind is the reason of transactions at a replica that was cut off for so long that the others have forgotten
 // what it lacks.
 const ReasonBehind = "too-far-behind"
+
+// ReasonJoining is the reason of transactions at a new incarnation that has no rows yet. They are better off elsewhere: clients that go
+// round all replicas would all wait for this one.
+const ReasonJoining = "no-rows-yet"
 
 // abandon answers all open transactions: nobody here will learn what has become of them.
 func (l *local) abandon() {

@@ -232,14 +232,7 @@ func (r *Replica) Start() {
 }
 
 // Submit implements protocol.Replica.
-func (r *Replica) Submit(t *txn.Transaction) {
-	if !r.rejoin.joined {
-		r.env.Probe(submittedEarly)
-		r.rejoin.waiting = append(r.rejoin.waiting, t)
-		return
-	}
-	r.local.submit(t)
-}
+func (r *Replica) Submit(t *txn.Transaction) { r.local.submit(t) }
 
 // Receive implements protocol.Replica.
 func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
@@ -311,7 +304,7 @@ func (r *Replica) Pending() int {
 	if r.epochs.behind {
 		return 1
 	}
-	n := r.local.open.Len() + r.epochs.queue.Len() + len(r.rejoin.waiting)
+	n := r.local.open.Len() + r.epochs.queue.Len()
 	if !r.rejoin.joined {
 		n++
 	}

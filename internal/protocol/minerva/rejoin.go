@@ -3,6 +3,7 @@ package minerva
 import (
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/geobench/geobench/internal/codec"
@@ -52,11 +53,11 @@ type rejoin struct {
 	began    uint64
 	followed []bool // by replica: all is here that its log had when it heard of this incarnation
 	asked    geo.NodeID
+	asks     int
 	at       time.Duration // when it has asked, or the last piece has come
 	coming   bool          // a piece has come since it has asked
 	receiver statetransfer.Receiver
 	rows     *rows // that have come too early
-	waiting  []*txn.Transaction
 }
 
 const unknownGoal = math.MaxUint64
@@ -175,12 +176,20 @@ func (j *rejoin) due() bool {
 	return j.asked == j.r.self || j.r.env.Now()-j.at >= patience
 }
 
+// askNext asks the others in turn, the coordinator last: while it makes a large state ready nobody commits anything.
 func (j *rejoin) askNext() {
-	j.at, j.coming = j.r.env.Now(), false
-	j.asked = (j.asked + 1) % geo.NodeID(j.r.nodes)
-	if j.asked == j.r.self {
-		j.asked = (j.asked + 1) % geo.NodeID(j.r.nodes)
+	var order []geo.NodeID
+	leader, known := j.r.coordinator.leader()
+	for i := 1; i < j.r.nodes; i++ {
+		if n := (j.r.self + geo.NodeID(i)) % geo.NodeID(j.r.nodes); !known || n != leader {
+			order = append(order, n)
+		}
 	}
+	if known && leader != j.r.self {
+		order = append(order, leader)
+	}
+	j.asked, j.at, j.coming = order[j.asks%len(order)], j.r.env.Now(), false
+	j.asks++
 	j.r.env.Send(j.asked, &Join{max(j.r.epochs.first, 1) - 1})
 }
 
@@ -228,10 +237,6 @@ func (j *rejoin) install() {
 	clear(j.followed)
 	j.r.others(func(n geo.NodeID) { j.r.env.Send(n, &Follow{e.tail[n] + 1}) })
 	j.r.progress.expect()
-	for _, t := range j.waiting {
-		j.r.local.submit(t)
-	}
-	j.waiting = nil
 	e.advance()
 }
 
@@ -265,16 +270,20 @@ func (e *epochs) appendState(b []byte) []byte {
 			b = codec.AppendUvarint(codec.AppendUvarint(b, x.place), x.epoch)
 		}
 	}
-	var keys []txn.Key
-	e.r.store.Each(func(k txn.Key, _ store.Record) {
+	type row struct {
+		key    txn.Key
+		record store.Record
+	}
+	var all []row
+	e.r.store.Each(func(k txn.Key, rec store.Record) {
 		if !k.Everywhere() {
-			keys = append(keys, k)
+			all = append(all, row{k, rec})
 		}
 	})
-	slices.Sort(keys)
-	for _, k := range keys {
-		rec, _ := e.r.store.Get(k)
-		b = codec.AppendBytes(codec.AppendID(codec.AppendString(b, string(k)), rec.Writer), rec.Value)
+	slices.SortFunc(all, func(a, b row) int { return strings.Compare(string(a.key), string(b.key)) })
+	for i := range all {
+		x := &all[i]
+		b = codec.AppendBytes(codec.AppendID(codec.AppendString(b, string(x.key)), x.record.Writer), x.record.Value)
 	}
 	return b
 }
