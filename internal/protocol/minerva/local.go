@@ -74,7 +74,7 @@ func (l *local) init(r *Replica, p protocol.Params) {
 
 // submit takes a client's transaction.
 func (l *local) submit(t *txn.Transaction) {
-	if !l.r.rejoin.joined {
+	if l.r.rejoin.refuses() {
 		l.r.env.Probe(submittedEarly)
 		l.r.env.Reply(txn.Outcome{ID: t.ID, Status: txn.Refused, Cause: txn.CauseNode, Reason: ReasonJoining})
 		return
@@ -259,9 +259,9 @@ func (l *local) forget(k txn.Key, x *transaction) {
 // what it lacks.
 const ReasonBehind = "too-far-behind"
 
-// ReasonJoining is the reason of transactions at a new incarnation that has no rows yet. They are better off elsewhere: clients that go
+// ReasonJoining is the reason of transactions at a new incarnation that has not caught up. They are better off elsewhere: clients that go
 // round all replicas would all wait for this one.
-const ReasonJoining = "no-rows-yet"
+const ReasonJoining = "not-caught-up"
 
 // abandon answers all open transactions: nobody here will learn what has become of them.
 func (l *local) abandon() {

@@ -284,7 +284,7 @@ func (r *Replica) Fire(t protocol.Timer) {
 	case transferTimer:
 		r.rejoin.sender.Fire()
 	case joinTimer:
-		r.rejoin.ask()
+		r.rejoin.fire(t.Arg)
 	}
 }
 

@@ -28,7 +28,7 @@ var (
 	predecessorCommitted = probe.NewReplaced("minerva.predecessor-committed", "A new incarnation commits what its predecessor has executed")
 	rowsRefused          = probe.NewReplaced("minerva.rows-refused", "A replica is asked for rows that it does not have, or not yet")
 	rowsEarly            = probe.NewReplaced("minerva.rows-early", "A new incarnation has rows of an epoch whose cut it does not know yet")
-	submittedEarly       = probe.NewReplaced("minerva.submitted-early", "A transaction is refused at a new incarnation that has no rows")
+	submittedEarly       = probe.NewReplaced("minerva.submitted-early", "A transaction is refused at a new incarnation that has not caught up")
 )
 
 // What replicas may be told to do: see package buggify.

@@ -37,8 +37,12 @@ func incarnationOf(number uint64) uint32 { return uint32(number >> numberBits) }
 // before returns the number before the first one of an incarnation.
 func before(incarnation uint32) uint64 { return uint64(incarnation) << numberBits }
 
-// followBytes is how much of its log a replica sends for one Follow.
-const followBytes = 4 << 20
+const (
+	// followBytes is how much of its log a replica sends for one Follow.
+	followBytes = 4 << 20
+	// installRows is how many rows a new incarnation takes at once: meanwhile it hears nobody.
+	installRows = 500
+)
 
 // rejoin is what a replica knows of new incarnations, its own among them.
 type rejoin struct {
@@ -48,17 +52,26 @@ type rejoin struct {
 	goals  []uint64
 	sender *statetransfer.Sender
 
-	// What follows is of this replica, if it is not the first incarnation. It has joined once it has rows, those of epoch began.
+	// What follows is of this replica, if it is not the first incarnation. It has joined once it has rows, those of epoch began, and has
+	// caught up once it has committed the epochs up to ready, which were agreed on then.
 	joined   bool
 	began    uint64
+	ready    uint64
 	followed []bool // by replica: all is here that its log had when it heard of this incarnation
 	asked    geo.NodeID
 	asks     int
 	at       time.Duration // when it has asked, or the last piece has come
 	coming   bool          // a piece has come since it has asked
 	receiver statetransfer.Receiver
-	rows     *rows // that have come too early
+	rows     *rows // that have come, and are not all in the store
+	stepping bool  // a timer is set
 }
+
+// The meanings of joinTimer, in Timer.Arg.
+const (
+	askTimer = iota
+	installTimer
+)
 
 const unknownGoal = math.MaxUint64
 
@@ -68,6 +81,7 @@ type rows struct {
 	tail  Heads
 	again [][]reexecution
 	rest  codec.Reader // keys, writers and values
+	begun bool         // some of them are in the store
 }
 
 func (j *rejoin) init(r *Replica) {
@@ -151,6 +165,19 @@ func (j *rejoin) whole() bool {
 	return true
 }
 
+// fire takes one of a new incarnation's timers.
+func (j *rejoin) fire(what uint64) {
+	if what == askTimer {
+		j.ask()
+		return
+	}
+	j.stepping = false
+	j.install()
+}
+
+// refuses reports whether this replica cannot execute transactions yet, or would take long to commit them.
+func (j *rejoin) refuses() bool { return !j.joined || j.r.epochs.committed < j.ready }
+
 // later sets the timer after which a new incarnation without rows asks for them.
 func (j *rejoin) later() {
 	j.r.env.After(j.r.longest+fetchAfter, protocol.Timer{Kind: joinTimer})
@@ -169,6 +196,9 @@ func (j *rejoin) ask() {
 
 // due reports whether no replica has been asked, or that one is silent.
 func (j *rejoin) due() bool {
+	if j.rows != nil {
+		return false
+	}
 	patience := j.r.longest + fetchAfter
 	if j.coming {
 		patience = statetransfer.Patience
@@ -204,7 +234,7 @@ func (j *rejoin) join(from geo.NodeID, m *Join) {
 
 // piece takes a piece of another replica's rows.
 func (j *rejoin) piece(from geo.NodeID, m *statetransfer.Piece) {
-	if j.joined {
+	if j.joined || j.rows != nil {
 		return
 	}
 	j.at, j.coming = j.r.env.Now(), true
@@ -223,17 +253,26 @@ func (j *rejoin) piece(from geo.NodeID, m *statetransfer.Piece) {
 	j.install()
 }
 
-// install takes rows that have come, once the cut is known that they belong to.
+// install takes rows that have come, once the cut is known that they belong to, some at a time.
 func (j *rejoin) install() {
 	s, e := j.rows, &j.r.epochs
-	if s == nil || s.epoch > e.agreedCuts {
+	switch {
+	case s == nil || s.epoch > e.agreedCuts:
+		return
+	case s.epoch+1 < e.first: // cuts behind it are gone
+		j.rows = nil
+		return
+	case j.stepping:
 		return
 	}
-	if j.rows = nil; s.epoch+1 < e.first {
-		return // cuts behind it are gone
+	if s.put(j.r.store) {
+		j.stepping = true
+		j.r.env.After(0, protocol.Timer{Kind: joinTimer, Arg: installTimer})
+		return
 	}
-	j.joined, j.began = true, s.epoch
-	e.install(s)
+	j.rows = nil
+	j.joined, j.began, j.ready = true, s.epoch, e.agreedCuts
+	e.begin(s)
 	clear(j.followed)
 	j.r.others(func(n geo.NodeID) { j.r.env.Send(n, &Follow{e.tail[n] + 1}) })
 	j.r.progress.expect()
@@ -304,12 +343,30 @@ func readState(data []byte, nodes int) (*rows, error) {
 	return s, r.Err()
 }
 
-// install begins with the rows after an epoch. The cuts behind it are known.
-func (e *epochs) install(s *rows) {
-	for s.rest.Len() > 0 && s.rest.Err() == nil {
-		k, writer, value := txn.Key(s.rest.String()), s.rest.ID(), slices.Clone(s.rest.Bytes())
-		e.r.store.Put(k, value, writer)
+// put puts the next rows into a store. It reports whether there are more. What is there of others that were given up it deletes first.
+func (s *rows) put(to *store.Hash) (more bool) {
+	if !s.begun {
+		s.begun = true
+		var others []txn.Key
+		to.Each(func(k txn.Key, _ store.Record) {
+			if !k.Everywhere() {
+				others = append(others, k)
+			}
+		})
+		slices.Sort(others)
+		for _, k := range others {
+			to.Delete(k)
+		}
 	}
+	for n := 0; n < installRows && s.rest.Len() > 0 && s.rest.Err() == nil; n++ {
+		k, writer, value := txn.Key(s.rest.String()), s.rest.ID(), slices.Clone(s.rest.Bytes())
+		to.Put(k, value, writer)
+	}
+	return s.rest.Len() > 0 && s.rest.Err() == nil
+}
+
+// begin begins behind the epoch whose rows the store has. The cuts behind it are known.
+func (e *epochs) begin(s *rows) {
 	e.committed, e.tail, e.again = s.epoch, s.tail, s.again
 	e.queue = fifo.Queue[Heads]{}
 	for n, head := range s.tail {

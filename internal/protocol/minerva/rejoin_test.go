@@ -320,6 +320,85 @@ func TestRowsAndCuts(t *testing.T) {
 	}
 }
 
+// Rows are taken some at a time. When the cuts behind them are gone before all are there, those of a later epoch take their place, and of
+// the earlier ones nothing is left.
+func TestRowsAreTakenInSteps(t *testing.T) {
+	a, w := alone(t, 0, nil)
+	simtest.Fill(simtest.ThreeRegions(1), 3*installRows-1, 10, func(geo.NodeID) store.Store { return a.store })
+	epoch(a, w, 1, "a1+1")
+	rows := func() []protocol.Message {
+		w.sent = nil
+		a.rejoin.sender.Cancel(1)
+		a.Receive(1, &Join{})
+		return w.take(1)
+	}
+	step := func(r *Replica) { r.Fire(protocol.Timer{Kind: joinTimer, Arg: installTimer}) }
+	next, asks := reborn(t, 1, nil)
+	agree(Heads{1, 0, 0}, next)
+	early := rows()
+	next.Receive(0, early[0])
+	for steps := 1; !next.rejoin.joined; steps++ {
+		if next.rejoin.due() {
+			t.Error("rows are asked for that are there")
+		}
+		next.epochs.advance()
+		if step(next); steps > 2 {
+			t.Fatal("more than three steps")
+		}
+	}
+	next.Submit(simtest.Txn(1, "r1"))
+	if store.Digest(next.store) != store.Digest(a.store) || len(asks.answers) > 0 {
+		t.Errorf("copies equal: %v; it has answered %+v", store.Digest(next.store) == store.Digest(a.store), asks.answers)
+	}
+
+	late, _ := reborn(t, 1, nil)
+	agree(Heads{1, 0, 0}, late)
+	late.Receive(0, early[0])
+	gone := simtest.Key(0)
+	for n := range uint64(3*installRows - 1) {
+		if _, found := late.store.Get(simtest.Key(n)); found {
+			gone = simtest.Key(n)
+		}
+	}
+	a.store.Delete(gone)
+	for i := range uint64(3) {
+		epoch(a, w, 10*i+10, "a1+1")
+	}
+	a.epochs.collect(4)
+	late.epochs.restore(a.epochs.snapshot())
+	if step(late); late.rejoin.joined || !late.rejoin.due() {
+		t.Error("rows are taken whose next cuts are gone")
+	}
+	for _, m := range rows() {
+		late.Receive(0, m)
+	}
+	for range 2 {
+		step(late)
+	}
+	if !late.rejoin.joined || store.Digest(late.store) != store.Digest(a.store) {
+		t.Errorf("it has rows: %v; those that were given up are gone: %v", late.rejoin.joined, store.Digest(late.store) == store.Digest(a.store))
+	}
+}
+
+// A new incarnation takes transactions when it has committed all cuts that were known when it got rows.
+func TestRefusedUntilCaughtUp(t *testing.T) {
+	a, w := alone(t, 0, nil)
+	epoch(a, w, 1, "a1+1")
+	next, answers := reborn(t, 1, nil)
+	agree(Heads{1, 0, 0}, next)
+	agree(Heads{2, 0, 0}, next)
+	joins(t, next, a, w)
+	next.Submit(simtest.Txn(1, "r1"))
+	if len(answers.answers) != 1 || answers.answers[0].Reason != ReasonJoining {
+		t.Errorf("it answers %+v when it lacks an epoch", answers.answers)
+	}
+	epoch(a, w, 2, "a1+1")
+	next.Receive(0, w.batches[1])
+	if next.Submit(simtest.Txn(2, "r1")); len(answers.answers) != 1 {
+		t.Errorf("it answers %+v when it has caught up", answers.answers)
+	}
+}
+
 // One replica after the other is asked for rows, the next one when one is silent for longer than a round trip, or stops in the middle.
 func TestRowsAreAskedFor(t *testing.T) {
 	r, w := reborn(t, 1, nil)
