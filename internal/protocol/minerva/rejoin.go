@@ -21,8 +21,9 @@ import (
 // times the incarnation. Who hears of the incarnation takes the number before its first one for proven, so that a cut holds it soon.
 // Cuts only grow, so what of the predecessor's batches is in no cut by then never will be, whoever has proofs: it is void, for all alike.
 //
-// The new incarnation gets the cuts from the Raft group, or from the coordinator whose word they are, and the rows of an epoch from another replica. Then it follows the others' logs:
-// it asks each for the batches behind that epoch, those that its predecessor has acknowledged among them.
+// The new incarnation gets the cuts from the Raft group, or from the coordinator whose word they are, and the rows of an epoch from
+// another replica. Then it follows the others' logs: it asks each for the batches behind that epoch, those that its predecessor has
+// acknowledged among them.
 //
 // All copies are there again when it has those (the others then are f + 1 again that have what is proven), all replicas have committed the
 // epoch that it began with (nobody asks it for what it has only the effects of), and all have committed the cuts that void its
@@ -59,7 +60,7 @@ type rejoin struct {
 	ready    uint64
 	followed []bool // by replica: all is here that its log had when it heard of this incarnation
 	asked    geo.NodeID
-	asks     int
+	asks     int           // how often it has asked
 	at       time.Duration // when it has asked, or the last piece has come
 	coming   bool          // a piece has come since it has asked
 	receiver statetransfer.Receiver
