@@ -106,9 +106,9 @@ func TestSimulatedKill(t *testing.T) {
 // A container that is killed without a journal is followed by an empty one, which an engine that replaces lost nodes takes in: the run
 // recovers, and the copies of all nodes are complete. Other engines have lost the node.
 func TestSimulatedReplacement(t *testing.T) {
-	for _, engine := range []string{"sdur", "spanner"} {
+	for _, e := range replacing(t) {
 		for _, regions := range []int{2, 3} {
-			text := withFault("{name: "+engine+"}", "containerKill", "{target: {role: "+map[string]string{"sdur": "leader", "spanner": "leaseholder"}[engine]+", count: 1}}", 1)
+			text := withFault("{name: "+e.name+"}", "containerKill", "{target: {role: "+e.leads+", count: 1}}", 1)
 			if regions == 3 {
 				text = strings.Replace(text, "regions: [{name: us-west-2}, {name: ap-northeast-1}]", "regions: [{name: us-east-1}, {name: us-west-2}, {name: eu-west-1}]", 1)
 				text = strings.Replace(text, "smallbank-two-regions", "aws", 1)
@@ -116,19 +116,19 @@ func TestSimulatedReplacement(t *testing.T) {
 			d := simulate(t, text)
 			f := d.Faults[0]
 			if replaced := regions == 3; f.Lasting == replaced || (len(f.Lost) == 0) != replaced {
-				t.Fatalf("%s in %d regions: %+v", engine, regions, f)
+				t.Fatalf("%s in %d regions: %+v", e.name, regions, f)
 			} else if !replaced {
 				continue
 			}
 			if a := f.Availability; d.Verdict != v1alpha1.VerdictPassed || a == nil || a.RecoverMicroseconds == nil || a.Failed == 0 {
-				t.Errorf("%s: %s %+v: %+v", engine, d.Verdict, d.Reasons, f.Availability)
+				t.Errorf("%s: %s %+v: %+v", e.name, d.Verdict, d.Reasons, f.Availability)
 			}
 			if len(f.Replaced) != 1 || f.ToMicroseconds == nil || *f.ToMicroseconds-*f.RecoveringMicroseconds < 100_000 {
-				t.Errorf("%s: replaced %v, whole again within a round trip: %+v", engine, f.Replaced, f)
+				t.Errorf("%s: replaced %v, whole again within a round trip: %+v", e.name, f.Replaced, f)
 			}
-			t.Logf("%s: %+v, %d us until all copies are there", engine, *f.Availability, *f.ToMicroseconds-*f.RecoveringMicroseconds)
+			t.Logf("%s: %+v, %d us until all copies are there", e.name, *f.Availability, *f.ToMicroseconds-*f.RecoveringMicroseconds)
 			if strings.Contains(fmt.Sprint(d.Checks), "left out") {
-				t.Errorf("%s: copies are left out: %+v", engine, d.Checks)
+				t.Errorf("%s: copies are left out: %+v", e.name, d.Checks)
 			}
 		}
 	}

@@ -3,12 +3,15 @@ package local
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/engines"
+	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/result"
 )
 
@@ -18,6 +21,36 @@ func replaced(engine, load string, faults ...string) string {
 	text = strings.Replace(text, "objectives: [{metric: abortPPM, max: 0}]", "objectives: []", 1)
 	text = strings.Replace(text, "verify: [Invariants]", "verify: [Invariants, Convergence, Isolation]", 1)
 	return text + "  faults: [" + strings.Join(faults, ", ") + "]\n"
+}
+
+// replacer is an engine that replaces lost nodes in a database of three regions with a node each.
+type replacer struct {
+	name string
+	// quick are parameters with which it learns soon that a node is lost, and leads the role of who leads.
+	quick, leads string
+}
+
+// replacing are all engines that do so; primary, whose writer is alone in its region here, is not.
+func replacing(t *testing.T) []replacer {
+	t.Helper()
+	all := []replacer{
+		{"coco", "heartbeat: 100ms", "coordinator"},
+		{"geogauss", "heartbeat: 100ms", "leader"},
+		{"minerva", "heartbeat: 100ms", "coordinator"},
+		{"sdur", "election: 200ms", "leader"},
+		{"spanner", "clockBound: 100ms, election: 200ms", "leaseholder"},
+	}
+	var names []string
+	topology := geo.Topology{Regions: []string{"a", "b", "c"}, Partitions: 1, Replicas: 1}
+	for _, e := range engines.All() {
+		if params, errs := e.Resolve(nil); len(errs) == 0 && e.ReplacesAll(&topology, params) {
+			names = append(names, e.Name)
+		}
+	}
+	if !slices.EqualFunc(all, names, func(r replacer, name string) bool { return r.name == name }) {
+		t.Fatalf("%v replace lost nodes", names)
+	}
+	return all
 }
 
 // kills are containers that are killed in one region after the other.
@@ -47,10 +80,10 @@ func TestRunReplacements(t *testing.T) {
 	}
 	const first, every = 2 * time.Second, 2500 * time.Millisecond
 	load := fmt.Sprintf("{clientsPerRegion: 10, thinkTime: 50ms, warmup: 1s, duration: %v, requestTimeout: 5s}", first+time.Duration(n)*every+2*time.Second)
-	for _, engine := range []string{"sdur", "spanner"} {
-		t.Run(engine, func(t *testing.T) {
+	for _, e := range replacing(t) {
+		t.Run(e.name, func(t *testing.T) {
 			t.Parallel()
-			text := replaced("{name: "+engine+", parameters: {"+map[string]string{"sdur": "", "spanner": "clockBound: 100ms, "}[engine]+"election: 200ms}}", load, kills(n, first, every)...)
+			text := replaced("{name: "+e.name+", parameters: {"+e.quick+"}}", load, kills(n, first, every)...)
 			d, err := Run(t.Context(), planOf(t, text), nil)
 			if err != nil {
 				t.Fatal(err)
