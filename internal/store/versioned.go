@@ -357,6 +357,12 @@ func (s *Versioned) Each(f func(txn.Key, Record)) {
 	})
 }
 
+// EachChange calls f for the last change of every row, deletions that are not trimmed included, in no particular order:
+// f's result must not depend on it. f must not change the store.
+func (s *Versioned) EachChange(f func(k txn.Key, r Record, deleted bool)) {
+	s.each(func(l *versions) { f(l.key, l.last.Record, l.last.deleted) })
+}
+
 func (s *Versioned) each(f func(*versions)) {
 	for n := range s.rows.used {
 		if l := s.rows.at(n + 1); l.key != "" {

@@ -21,8 +21,9 @@ type epochs struct {
 	base, baseView uint64
 	// ready are the epochs behind base, up to frontier.
 	ready []segment
-	// wanted is the last epoch in which anybody has write sets, as far as it is known here.
-	wanted uint64
+	// wanted is the last epoch in which anybody has write sets, as far as it is known here, and filled the last one
+	// that is merged.
+	wanted, filled uint64
 	// awaited is the server whose epochs the walk lacks since a time, or none.
 	awaited geo.NodeID
 	since   time.Duration
@@ -36,7 +37,7 @@ type epochs struct {
 type server struct {
 	// open are write sets of the epoch that is not over.
 	open []*WriteSet
-	// log are its epochs that are over, without gaps; the last one ends at ended.
+	// log are its epochs that are over, without gaps behind what is merged; the last one ends at ended.
 	log   []*Closed
 	ended uint64
 	since time.Duration // when ended has moved
@@ -50,6 +51,13 @@ type server struct {
 	// passedOn are, by server, the last of the epochs that were passed on to it. Links lose nothing, so no more requests
 	// are needed for these, however many a link has held back.
 	passedOn []uint64
+	// incarnation is the server's, as far as this one was told, and settled the latest of which the group has agreed
+	// that it is in the server's place, from a view on. Of those before it epochs up to boundary count; its own are
+	// behind that.
+	incarnation, settled uint32
+	// counted is the last epoch that is merged here in which it may have counted.
+	counted        uint64
+	from, boundary uint64
 }
 
 // segment is some epochs that end together: all members that count have ended them, and have write sets in the last
@@ -118,14 +126,18 @@ func (e *epochs) completed(from geo.NodeID, view, epoch uint64) {
 	}
 }
 
-// put takes epochs of a server that follow those that are here. They may come from it, from one that passes them on, or
-// with the server's leave.
+// put takes epochs of a server that follow those that are here, or all that is merged here: a server that did not count
+// for a while may have ended epochs that nobody keeps. They may come from it, from one that passes them on, or with the
+// server's leave.
 func (e *epochs) put(c *Closed) {
 	if int(c.Server) >= e.r.nodes {
 		return
 	}
 	s := &e.servers[c.Server]
-	if c.After != s.ended || c.Epoch <= s.ended {
+	if e.r.replace.lacking {
+		e.anchor(s, c)
+	}
+	if c.After != s.ended && (c.After < s.ended || c.After > e.base) || c.Epoch <= s.ended || s.predecessors(c) {
 		e.r.env.Probe(epochRepeated)
 		return // they are here, or there is a gap that will be asked for
 	}
@@ -263,8 +275,12 @@ func (e *epochs) await(n geo.NodeID) {
 
 // counts reports whether a server's write sets of an epoch count, in the view at the frontier.
 func (e *epochs) counts(n geo.NodeID, epoch uint64) bool {
-	for _, t := range e.servers[n].tenures {
-		if t.from <= e.view && epoch <= t.last {
+	return e.servers[n].counts(e.view, epoch)
+}
+
+func (s *server) counts(view, epoch uint64) bool {
+	for _, t := range s.tenures {
+		if t.from <= view && epoch <= t.last {
 			return true
 		}
 	}
@@ -301,26 +317,45 @@ func (s *server) current() bool { return s.tenures[len(s.tenures)-1].last == for
 
 // requested passes on epochs of a server that another one lacks.
 func (e *epochs) requested(from geo.NodeID, m *Request) {
-	if int(m.Server) >= e.r.nodes {
+	if int(m.Server) >= e.r.nodes || e.r.replace.lacking {
 		return
 	}
 	s := &e.servers[m.Server]
 	if s.passedOn == nil {
 		s.passedOn = make([]uint64, e.r.nodes)
 	}
-	after := max(m.After, s.passedOn[from])
-	if len(s.log) == 0 || s.log[0].After > after {
-		return // what comes first is forgotten, and the rest is of no use without it
-	}
+	after := m.After
+	if s.settled == 0 || after > s.boundary {
+		after = max(after, s.passedOn[from])
+	} // else it may have taken nothing of the new incarnation's yet, not knowing what of its predecessor's comes before that
 	for _, c := range s.log {
-		if c.Epoch > after {
-			e.passedOn++
-			e.r.env.Probe(epochPassedOn)
-			s.passedOn[from] = c.Epoch
-			e.r.env.Send(from, c)
+		if c.Epoch <= after {
+			continue
 		}
+		if c.After > after {
+			if after < s.counted || c.After > e.base {
+				return // what comes before is forgotten, and the rest is of no use without it
+			}
+			e.uncounted(from, m.Server, after, c.After)
+		}
+		e.passedOn++
+		e.r.env.Probe(epochPassedOn)
+		after = c.Epoch
+		s.passedOn[from] = after
+		e.r.env.Send(from, c)
+	}
+	if last := min(s.ended, e.base); len(s.log) == 0 && s.counted <= after && after < last {
+		e.uncounted(from, m.Server, after, last)
 	}
 }
+
+// uncounted passes on an empty epoch in the place of those of a server that are forgotten, and did not count.
+func (e *epochs) uncounted(to, server geo.NodeID, after, epoch uint64) {
+	e.r.env.Send(to, &Closed{Server: server, Epoch: epoch, After: after, View: e.servers[server].from})
+}
+
+// has returns the epoch up to which this server has those of another one, as far as they matter here.
+func (e *epochs) has(n geo.NodeID) uint64 { return max(e.servers[n].ended, e.base) }
 
 // collect forgets merged epochs that all servers have, and the oldest where there are too many.
 func (e *epochs) collect() {
@@ -336,7 +371,7 @@ func (e *epochs) collect() {
 			e.forget(s)
 		}
 	}
-	for e.kept > keepBytes {
+	for e.kept > keepBytes && e.r.replace.sender.Idle() {
 		var oldest *server
 		for n := range e.servers {
 			s := &e.servers[n]

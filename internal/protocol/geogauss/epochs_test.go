@@ -13,10 +13,13 @@ import (
 	"github.com/geobench/geobench/internal/txn"
 )
 
-// recorder is an environment in which no time passes, and which keeps what is sent.
-type recorder struct{ sent []protocol.Message }
+// recorder is an environment whose time a test sets, and which keeps what is sent.
+type recorder struct {
+	now  time.Duration
+	sent []protocol.Message
+}
 
-func (e *recorder) Now() time.Duration                    { return 0 }
+func (e *recorder) Now() time.Duration                    { return e.now }
 func (e *recorder) Send(_ geo.NodeID, m protocol.Message) { e.sent = append(e.sent, m) }
 func (e *recorder) After(time.Duration, protocol.Timer)   {}
 func (e *recorder) Beside(func() int64, protocol.Timer)   {}

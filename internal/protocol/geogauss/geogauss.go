@@ -20,6 +20,9 @@
 // Membership (members.go). A server that is silent stops all epochs, until the others agree, by Raft, on the last of
 // its epochs that counts. It may join again when it is back.
 //
+// Lost servers (replace.go). A new incarnation of a server that has lost what it knew gets the rows, and the epochs
+// that are not merged, from another server, and joins like one that was away.
+//
 // Clocks. Epochs are numbered by physical clocks. A clock that is late makes all others wait, and one that is early
 // waits for the others; none makes a wrong answer.
 //
@@ -39,6 +42,7 @@ import (
 	"github.com/geobench/geobench/internal/isolation"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/optimistic"
+	"github.com/geobench/geobench/internal/protocol/statetransfer"
 	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 )
@@ -83,6 +87,7 @@ var Engine = &protocol.Engine{
 	Roles:     []string{RoleLeader},
 	NewStore:  func() store.Store { return store.NewNewest() },
 	Survives:  survives,
+	Replaces:  replaces,
 	Isolation: promises,
 	Place:     func(t *geo.Topology, _ protocol.Params) geo.Layout { return t.WholeEverywhere() },
 	New:       func(c protocol.Config) protocol.Replica { return newReplica(c, none) },
@@ -103,12 +108,30 @@ func promises(p protocol.Params) isolation.Level {
 }
 
 // survives is Engine.Survives: any minority of the regions. Without acknowledgements a lost server's epochs are waited
-// for, for ever.
+// for, for ever. A database at rest finds a leader when one is lost, and notices of other servers that they are lost
+// when somebody writes: they leave one after the other, each when it has been silent for long enough, after two looks,
+// an inquiry, a request for what the leader lacks, and the change; meanwhile everybody waits.
 func survives(t *geo.Topology, p protocol.Params) protocol.Survival {
 	if p.Word("acks") == acksNone {
 		return protocol.Survival{}
 	}
-	return protocol.AnyRegions(t, true)
+	s := protocol.AnyRegions(t, true)
+	rtt := t.LongestRTT()
+	lost := time.Duration(s.Most * t.Partitions * t.Replicas)
+	s.Settles = 8*electionAfter(p, rtt) + 10*rtt
+	s.Answers = protocol.InTime(rtt+p.Duration("epoch")) + lost*(silentAfter(p, rtt)+2*(rtt+fetchAfter)+3*rtt)
+	return s
+}
+
+// replaces is Engine.Replaces: any node, if the others are a majority, which says what of the lost one counts.
+func replaces(t *geo.Topology, p protocol.Params) (all []geo.NodeID) {
+	if p.Word("acks") == acksNone || t.Nodes() < 3 {
+		return nil
+	}
+	for n := range geo.NodeID(t.Nodes()) {
+		all = append(all, n)
+	}
+	return all
 }
 
 // Timer kinds.
@@ -116,6 +139,7 @@ const (
 	epochTimer = iota + 1
 	groupTimer
 	watchTimer
+	stateTimer
 )
 
 // Replica is one server.
@@ -134,6 +158,7 @@ type Replica struct {
 	epochs    epochs
 	merge     merge
 	members   members
+	replace   replacement
 }
 
 func newReplica(c protocol.Config, m mistake) *Replica {
@@ -146,7 +171,8 @@ func newReplica(c protocol.Config, m mistake) *Replica {
 	r.local.init(r, c.Params)
 	r.epochs.init(r, c.Params)
 	r.merge.init(r, c.Params)
-	r.members.init(r, c.Params)
+	r.members.init(r, c.Params, c.Incarnation)
+	r.replace.init(r, c.Incarnation)
 	return r
 }
 
@@ -181,6 +207,12 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 		r.members.reported(from, m)
 	case *Rejoin:
 		r.members.rejoin(from, m)
+	case *StateRequest:
+		r.replace.requested(from, m)
+	case *statetransfer.Piece:
+		r.replace.receive(from, m)
+	case *statetransfer.Ack:
+		r.replace.sender.Receive(from, m)
 	case *consensus.Message:
 		r.members.group.Receive(from, m)
 	}
@@ -196,12 +228,19 @@ func (r *Replica) Fire(t protocol.Timer) {
 		r.members.group.Fire(t)
 	case watchTimer:
 		r.members.look()
+	case stateTimer:
+		r.replace.sender.Fire()
 	}
 	r.settle()
 }
 
 // settle does what the step has made possible.
 func (r *Replica) settle() {
+	r.replace.restore()
+	if r.replace.lacking {
+		r.members.watch()
+		return
+	}
 	r.local.release()
 	r.local.wake()
 	r.epochs.walk()

@@ -48,13 +48,19 @@ func (l *local) init(r *Replica, p protocol.Params) {
 	l.r, l.length, l.active = r, p.Duration("epoch"), -rest
 }
 
-// running returns the number of the epoch that the clock shows, from 1.
-func (l *local) running() uint64 { return uint64(max(0, l.r.env.Now())/l.length) + 1 }
+// running returns the number of the epoch that the clock shows, from 1. At a new incarnation the clock may be behind
+// the last epoch of its predecessor that counts.
+func (l *local) running() uint64 {
+	return max(uint64(max(0, l.r.env.Now())/l.length)+1, l.ended+1)
+}
 
 // submit takes a client's transaction.
 func (l *local) submit(t *txn.Transaction) {
 	l.transactions++
 	switch {
+	case l.r.replace.lacking:
+		l.r.env.Probe(askedWithoutRows)
+		l.held.Push(t)
 	case l.r.procs.ReadsOnly(t):
 		l.snapshotReads++
 		l.r.env.Reply(l.r.execution.Outcome(l.r.procs, t, l.r.placement))
@@ -64,6 +70,20 @@ func (l *local) submit(t *txn.Transaction) {
 	default:
 		l.execute(t)
 	}
+}
+
+// read answers what only reads of the transactions that are held.
+func (l *local) read() {
+	var others fifo.Queue[*txn.Transaction]
+	l.held.Each(func(t *txn.Transaction) {
+		if l.r.procs.ReadsOnly(t) {
+			l.snapshotReads++
+			l.r.env.Reply(l.r.execution.Outcome(l.r.procs, t, l.r.placement))
+		} else {
+			others.Push(t)
+		}
+	})
+	l.held = others
 }
 
 // release executes the transactions that were held, once the server is a member again.

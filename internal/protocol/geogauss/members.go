@@ -59,10 +59,19 @@ const fetchAfter = 10 * time.Millisecond
 // others in a snapshot.
 const maxCarried = 16 << 20
 
-func (m *members) init(r *Replica, p protocol.Params) {
-	heartbeat := p.Duration("heartbeat")
-	election := heartbeat + heartbeat/2 + 2*r.longest
-	m.r, m.silence = r, election+2*r.local.length
+// electionAfter is how long a leader is silent at least when another one is elected.
+func electionAfter(p protocol.Params, rtt time.Duration) time.Duration {
+	return p.Duration("heartbeat")*3/2 + 2*rtt
+}
+
+// silentAfter is how long a server holds up an epoch and is silent when it leaves.
+func silentAfter(p protocol.Params, rtt time.Duration) time.Duration {
+	return electionAfter(p, rtt) + 2*p.Duration("epoch")
+}
+
+func (m *members) init(r *Replica, p protocol.Params, incarnation uint32) {
+	election := electionAfter(p, r.longest)
+	m.r, m.silence = r, silentAfter(p, r.longest)
 	m.round.server, m.missed = nobody, nobody
 	if r.epochs.acks == acksNone {
 		return
@@ -72,7 +81,7 @@ func (m *members) init(r *Replica, p protocol.Params) {
 		all[n] = geo.NodeID(n)
 	}
 	m.group = consensus.New(consensus.Config{
-		Self: r.self, Members: all, Preferred: 0, Env: r.env, TimerKind: groupTimer, Heartbeat: heartbeat, Election: election,
+		Self: r.self, Incarnation: incarnation, Members: all, Preferred: 0, Env: r.env, TimerKind: groupTimer, Heartbeat: p.Duration("heartbeat"), Election: election,
 		Apply: m.apply, Lead: m.lead, Snapshot: m.snapshot, Restore: m.restore,
 	})
 }
@@ -99,7 +108,7 @@ func (m *members) current(n geo.NodeID) bool { return m.r.epochs.servers[n].curr
 
 // unsettled reports whether something is open about the membership.
 func (m *members) unsettled() bool {
-	return m.group != nil && (m.limiting() != nobody || !m.current(m.r.self))
+	return m.group != nil && (m.limiting() != nobody || !m.current(m.r.self) || m.r.replace.lacking || m.r.replace.unsettled() != nobody)
 }
 
 // limiting returns a server whose epochs must not count behind some limit, or nobody.
@@ -124,10 +133,12 @@ func (m *members) watch() {
 func (m *members) look() {
 	m.watching = false
 	e := &m.r.epochs
-	if e.awaited != nobody && e.awaited == m.missed && e.frontier == m.frontier {
+	if m.r.replace.lacking {
+		m.r.replace.ask()
+	} else if e.awaited != nobody && e.awaited == m.missed && e.frontier == m.frontier {
 		m.requests++
 		m.r.env.Probe(epochsMissed)
-		m.r.env.Send(m.next(), &Request{e.awaited, e.servers[e.awaited].ended})
+		m.r.env.Send(m.next(), &Request{e.awaited, e.has(e.awaited)})
 	}
 	m.missed, m.frontier = e.awaited, e.frontier
 	if m.group == nil {
@@ -145,27 +156,29 @@ func (m *members) look() {
 		m.r.env.Probe(reportedAgain)
 		m.r.env.Send(leader, &Report{m.view, n, e.servers[n].limit})
 	}
-	if !m.current(m.r.self) {
+	if !m.current(m.r.self) && !m.r.replace.lacking {
 		m.r.env.Probe(rejoinAsked)
 		m.r.env.Send(leader, &Rejoin{m.view})
 	}
 }
 
 // next returns the server to ask next: not the one that is missed, which has sent what it has, unless there is no
-// other.
+// other. What a new incarnation has sent may have come before it was known which of its predecessor's epochs count, so
+// that nobody has taken it.
 func (m *members) next() geo.NodeID {
 	n := geo.NodeID(m.r.nodes)
 	for range n {
 		m.asked = (m.asked + 1) % n
-		if m.asked != m.r.self && m.asked != m.r.epochs.awaited {
+		if m.asked != m.r.self && (m.asked != m.r.epochs.awaited || m.r.epochs.servers[m.asked].settled > 0) {
 			return m.asked
 		}
 	}
 	return m.r.epochs.awaited
 }
 
-// suspect begins a round for a server that holds up an epoch and has been silent for long enough, or for one whose
-// round an earlier leader has not ended, which may be this server; or it asks once more in the round that has begun.
+// suspect begins a round for a server that holds up an epoch and has been silent for long enough, for one in whose
+// place a new incarnation is, or for one whose round an earlier leader has not ended, which may be this server; or it
+// asks once more in the round that has begun.
 func (m *members) suspect() {
 	e := &m.r.epochs
 	if m.round.server != nobody {
@@ -174,15 +187,20 @@ func (m *members) suspect() {
 		return
 	}
 	n := m.limiting()
-	if n == nobody && e.awaited != nobody && e.awaited != m.r.self &&
+	if n == nobody {
+		n = m.r.replace.unsettled()
+	}
+	if n == nobody && e.awaited != nobody && e.awaited != m.r.self && m.current(e.awaited) &&
 		(m.r.env.Now()-max(e.since, e.servers[e.awaited].since) >= m.silence || m.r.env.Buggify(impatient)) {
 		n = e.awaited
 	}
 	switch {
-	case n != nobody:
+	case n != nobody && m.current(n):
 		m.r.env.Probe(serverSuspected)
 		m.begin(n)
-	case !m.current(m.r.self):
+	case n != nobody:
+		m.group.Propose(m.departure(n, 0).append()) // it has left before, and its last epoch is known
+	case !m.current(m.r.self) && !m.r.replace.lacking:
 		m.r.env.Probe(leaderRejoins)
 		m.rejoin(m.r.self, &Rejoin{m.view})
 	}
@@ -192,7 +210,9 @@ func (m *members) suspect() {
 func (m *members) begin(n geo.NodeID) {
 	m.round = round{server: n, reports: make([]uint64, m.r.nodes), have: make([]bool, m.r.nodes)}
 	m.inquire()
-	m.report(m.r.self, m.limitTo(n))
+	if !m.r.replace.lacking {
+		m.report(m.r.self, m.limitTo(n))
+	}
 	m.propose()
 }
 
@@ -221,6 +241,10 @@ func (m *members) inquired(from geo.NodeID, q *Inquiry) {
 		m.r.env.Probe(inquiryOfAnotherView)
 		return // it will ask again when both are in the same view
 	}
+	if m.r.replace.lacking {
+		m.r.env.Probe(inquiryWithoutState)
+		return // what its predecessor has declared it does not know
+	}
 	m.r.env.Send(from, &Report{m.view, q.Server, m.limitTo(q.Server)})
 }
 
@@ -244,7 +268,7 @@ func (m *members) report(n geo.NodeID, last uint64) {
 }
 
 // propose proposes that the silent server leaves, once a majority has reported and the leader has the epochs that
-// count.
+// count. One that has no state yet leaves them to those who have reported: whoever lacks them asks for them.
 func (m *members) propose() {
 	q, have, last, holder := &m.round, 0, uint64(0), m.r.self
 	for n := range q.have {
@@ -258,18 +282,24 @@ func (m *members) propose() {
 	if have <= m.r.nodes/2 {
 		return
 	}
-	s := &m.r.epochs.servers[q.server]
-	if s.ended < last {
+	if has := m.r.epochs.has(q.server); has < last && !m.r.replace.lacking {
 		m.r.env.Probe(leaderLacksEpochs)
-		m.r.env.Send(holder, &Request{q.server, s.ended})
+		m.r.env.Send(holder, &Request{q.server, has})
 		return
 	}
 	m.group.Propose(m.departure(q.server, last).append())
 }
 
-// departure returns the change by which a server leaves, with the last of its epochs.
+// departure returns the change by which a server leaves, with the last of its epochs, and the incarnation that is in
+// its place, if that is another one.
 func (m *members) departure(n geo.NodeID, last uint64) *Change {
 	c := &Change{View: m.view, Server: n, Last: last}
+	if s := &m.r.epochs.servers[n]; s.incarnation > s.settled {
+		c.Incarnation = s.incarnation
+	}
+	if m.r.replace.lacking {
+		return c
+	}
 	carried := 0
 	for _, epoch := range m.r.epochs.servers[n].log {
 		if epoch.Epoch <= m.r.epochs.base || epoch.Epoch > last {
@@ -307,13 +337,18 @@ func (m *members) apply(entry []byte) {
 		m.r.env.Probe(joined)
 		s.tenures = append(s.tenures, tenure{m.view, forever})
 	} else {
-		m.left++
-		m.r.env.Probe(left)
-		last := c.Last
-		if m.r.wrong == ownLast && s.limited {
-			last = s.limit
+		if s.current() {
+			m.left++
+			m.r.env.Probe(left)
+			last := c.Last
+			if m.r.wrong == ownLast && s.limited {
+				last = s.limit
+			}
+			s.tenures[len(s.tenures)-1].last = last
 		}
-		s.tenures[len(s.tenures)-1].last = last
+		if c.Incarnation > s.settled {
+			m.r.replace.settle(c.Server, c.Incarnation)
+		}
 		for _, epoch := range c.Epochs {
 			e.put(epoch)
 		}

@@ -2,6 +2,7 @@ package geogauss
 
 import (
 	"testing"
+	"time"
 
 	"github.com/geobench/geobench/internal/codec"
 )
@@ -41,5 +42,22 @@ func TestChangesFitIntoMessages(t *testing.T) {
 	c := readChange(&reader)
 	if reader.Done() != nil || len(entry) > maxCarried+1000 || len(c.Epochs) != 2 || c.Last != 4 || c.Epochs[0].Epoch != 1 {
 		t.Errorf("a change of %d bytes carries %d epochs", len(entry), len(c.Epochs))
+	}
+}
+
+// A leader that lacks epochs of a server that has left asks for them, and not who has how many: which of them count is
+// known, nobody would answer, and no other server could leave meanwhile.
+func TestLeftServerIsNotSuspected(t *testing.T) {
+	for name, left := range map[string]bool{"a member": false, "one that has left": true} {
+		t.Run(name, func(t *testing.T) {
+			r, env := newServer(t)
+			if left {
+				r.members.apply((&Change{Server: 1, Last: 50}).append())
+			}
+			r.epochs.awaited, env.now = 1, time.Minute
+			if r.members.suspect(); (r.members.round.server == 1) == left {
+				t.Errorf("the round is for server %d", r.members.round.server)
+			}
+		})
 	}
 }

@@ -80,8 +80,14 @@ func (m *merge) advance() {
 		m.r.local.settle(g.end - 1)
 		if len(g.sets) > 0 {
 			m.merge(&g)
+			e.filled = g.end
 		}
 		m.r.local.settle(g.end)
+		for n := range e.servers {
+			if s := &e.servers[n]; s.counts(e.baseView, e.base+1) {
+				s.counted = g.end
+			}
+		}
 		e.base, e.baseView = g.end, g.view
 		e.collect()
 		m.r.members.forget()
@@ -202,8 +208,8 @@ func (m *merge) answer() {
 		if c.verdict == wins {
 			m.committed++
 		}
-		if c.server != m.r.self {
-			continue
+		if c.server != m.r.self || c.set.Epoch <= m.r.epochs.servers[m.r.self].boundary {
+			continue // it is another server's, or that of an incarnation before this one
 		}
 		o := open.Front().outcome
 		open.Pop()

@@ -2,12 +2,14 @@ package geogauss
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/geobench/geobench/internal/codec"
 	"github.com/geobench/geobench/internal/consensus"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/statetransfer"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -21,6 +23,7 @@ const (
 	kindInquiry
 	kindReport
 	kindRejoin
+	kindStateRequest
 )
 
 const (
@@ -267,6 +270,22 @@ func (m *Rejoin) String() string {
 	return fmt.Sprintf("asks to be a member again, in view %d", m.View)
 }
 
+// StateRequest asks for the rows and the epochs that are not merged, of a server that knows a view.
+type StateRequest struct{ View uint64 }
+
+// Kind implements protocol.Message.
+func (m *StateRequest) Kind() uint8 { return kindStateRequest }
+
+// Size implements protocol.Message.
+func (m *StateRequest) Size() int { return codec.SizeUvarint(m.View) }
+
+// AppendTo implements protocol.Message.
+func (m *StateRequest) AppendTo(b []byte) []byte { return codec.AppendUvarint(b, m.View) }
+
+func (m *StateRequest) String() string {
+	return fmt.Sprintf("asks for all rows, in view %d", m.View)
+}
+
 // Change is an entry of the Raft log: a server leaves, or joins again. It counts if it is the first of its view.
 type Change struct {
 	View   uint64
@@ -274,13 +293,19 @@ type Change struct {
 	Joins  bool
 	// Last is the last epoch of a server that leaves.
 	Last uint64
+	// Incarnation is what is in the place of a server that leaves because it has lost what it knew, and 0 of others. A
+	// server that has left before stays as it is but for that.
+	Incarnation uint32
 	// Epochs are its last ones: those that its proposer had not merged.
 	Epochs []*Closed
 }
 
 func (c *Change) append() []byte {
 	b := codec.AppendUvarint(codec.AppendUvarint(nil, c.View), uint64(c.Server))
-	b = append(b, codec.Flags(c.Joins, false))
+	b = append(b, codec.Flags(c.Joins, c.Incarnation > 0))
+	if c.Incarnation > 0 {
+		b = codec.AppendUvarint(b, uint64(c.Incarnation))
+	}
 	b = codec.AppendUvarint(codec.AppendUvarint(b, c.Last), uint64(len(c.Epochs)))
 	for _, e := range c.Epochs {
 		b = e.AppendTo(b)
@@ -290,7 +315,10 @@ func (c *Change) append() []byte {
 
 func readChange(r *codec.Reader) *Change {
 	c := &Change{View: r.UvarintMax(maxNumber), Server: geo.NodeID(r.UvarintMax(maxNode))}
-	c.Joins = r.Flag()
+	var replaced bool
+	if c.Joins, replaced = r.Flags(); replaced {
+		c.Incarnation = uint32(r.UvarintMax(math.MaxUint32))
+	}
 	c.Last = r.UvarintMax(maxNumber)
 	for range r.Count(5) {
 		c.Epochs = append(c.Epochs, readClosed(r))
@@ -322,6 +350,8 @@ func decode(kind uint8, body []byte, _ *txn.Registry) (protocol.Message, error) 
 		m = &Report{r.UvarintMax(maxNumber), geo.NodeID(r.UvarintMax(maxNode)), r.UvarintMax(maxNumber)}
 	case kindRejoin:
 		m = &Rejoin{r.UvarintMax(maxNumber)}
+	case kindStateRequest:
+		m = &StateRequest{r.UvarintMax(maxNumber)}
 	case consensus.Kind:
 		c, err := consensus.Decode(body)
 		if err != nil {
@@ -329,6 +359,9 @@ func decode(kind uint8, body []byte, _ *txn.Registry) (protocol.Message, error) 
 		}
 		return c, nil
 	default:
+		if m, known, err := statetransfer.Decode(kind, body); known {
+			return m, err
+		}
 		return nil, fmt.Errorf("message kind %d is not one of geogauss's", kind)
 	}
 	if err := r.Done(); err != nil {

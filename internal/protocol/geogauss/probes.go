@@ -25,6 +25,12 @@ var (
 	leftOut              = probe.New("geogauss.left-out", "A transaction is aborted since the epochs of its server do not count")
 	transactionHeld      = probe.New("geogauss.transaction-held", "A transaction waits until its server is a member")
 	transactionReleased  = probe.New("geogauss.transaction-released", "A transaction that has waited goes on")
+	inquiryWithoutState  = probe.NewReplaced("geogauss.inquiry-without-state", "A new incarnation that has no state is asked what it has of another server")
+	askedWithoutRows     = probe.NewReplaced("geogauss.asked-without-rows", "A transaction comes to a new incarnation that has no rows")
+	stateOfAnotherView   = probe.NewReplaced("geogauss.state-of-another-view", "A new incarnation has got a state of a view that it does not know yet")
+	stateRefused         = probe.NewReplaced("geogauss.state-refused", "A server that is asked for the rows cannot give them")
+	predecessorsForgot   = probe.NewReplaced("geogauss.predecessors-epochs-forgotten", "A server has epochs of a lost one that do not count")
+	gapBehindState       = probe.NewReplaced("geogauss.gap-behind-state", "A new incarnation lacks epochs between its state and what was sent to it")
 	rowChanged           = probe.New("geogauss.row-changed", "An earlier epoch has changed a row that a transaction writes")
 	rowLost              = probe.New("geogauss.row-lost", "Another write set of the epoch has won a row")
 	rowTaken             = probe.New("geogauss.row-taken", "A write set takes a row from one that had won it")
@@ -32,5 +38,6 @@ var (
 
 // What replicas may be told to do: see package buggify.
 var (
-	impatient = buggify.New("geogauss.impatient", "A server is left out whose epoch is merely late")
+	impatient   = buggify.New("geogauss.impatient", "A server is left out whose epoch is merely late")
+	asksAnother = buggify.NewReplaced("geogauss.asks-another", "A new incarnation asks another server for its state although one has had no time to give it")
 )
