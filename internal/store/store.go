@@ -3,7 +3,12 @@
 // fixed beforehand; Versioned keeps those that somebody may still read.
 package store
 
-import "github.com/geobench/geobench/internal/txn"
+import (
+	"slices"
+	"strings"
+
+	"github.com/geobench/geobench/internal/txn"
+)
 
 // Record is a version of a row.
 type Record struct {
@@ -40,6 +45,24 @@ type Store interface {
 	Bytes() int64
 	// Ops counts the rows that were looked for, met by a scan or written since the start: simulators charge CPU time for them.
 	Ops() uint64
+}
+
+// Row is a version of a row, with its key.
+type Row struct {
+	Key txn.Key
+	Record
+}
+
+// Placed returns the newest versions of the rows that have a place, which are all but those that every node holds, in the order of keys: what
+// a node sends to one that takes another's place.
+func Placed(s Store) (rows []Row) {
+	s.Each(func(k txn.Key, r Record) {
+		if !k.Everywhere() {
+			rows = append(rows, Row{k, r})
+		}
+	})
+	slices.SortFunc(rows, func(a, b Row) int { return strings.Compare(string(a.Key), string(b.Key)) })
+	return rows
 }
 
 // Digest is a hash of all rows and values that does not depend on their order, equal for copies with equal contents. Versions

@@ -3,7 +3,6 @@ package minerva
 import (
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/geobench/geobench/internal/codec"
@@ -310,20 +309,8 @@ func (e *epochs) appendState(b []byte) []byte {
 			b = codec.AppendUvarint(codec.AppendUvarint(b, x.place), x.epoch)
 		}
 	}
-	type row struct {
-		key    txn.Key
-		record store.Record
-	}
-	var all []row
-	e.r.store.Each(func(k txn.Key, rec store.Record) {
-		if !k.Everywhere() {
-			all = append(all, row{k, rec})
-		}
-	})
-	slices.SortFunc(all, func(a, b row) int { return strings.Compare(string(a.key), string(b.key)) })
-	for i := range all {
-		x := &all[i]
-		b = codec.AppendBytes(codec.AppendID(codec.AppendString(b, string(x.key)), x.record.Writer), x.record.Value)
+	for _, row := range store.Placed(e.r.store) {
+		b = codec.AppendBytes(codec.AppendID(codec.AppendString(b, string(row.Key)), row.Writer), row.Value)
 	}
 	return b
 }
@@ -348,15 +335,8 @@ func readState(data []byte, nodes int) (*rows, error) {
 func (s *rows) put(to *store.Hash) (more bool) {
 	if !s.begun {
 		s.begun = true
-		var others []txn.Key
-		to.Each(func(k txn.Key, _ store.Record) {
-			if !k.Everywhere() {
-				others = append(others, k)
-			}
-		})
-		slices.Sort(others)
-		for _, k := range others {
-			to.Delete(k)
+		for _, row := range store.Placed(to) {
+			to.Delete(row.Key)
 		}
 	}
 	for n := 0; n < installRows && s.rest.Len() > 0 && s.rest.Err() == nil; n++ {

@@ -1,9 +1,6 @@
 package primary
 
 import (
-	"slices"
-	"strings"
-
 	"github.com/geobench/geobench/internal/codec"
 	"github.com/geobench/geobench/internal/protocol/raftgroup"
 	"github.com/geobench/geobench/internal/store"
@@ -65,26 +62,16 @@ func readCopy(data []byte) (*Copy, error) {
 
 // copyRows returns a store's rows for a copy.
 func copyRows(s *store.Hash) (rows []Row) {
-	s.Each(func(k txn.Key, rec store.Record) {
-		if !k.Everywhere() {
-			rows = append(rows, Row{k, rec.Writer, rec.Value})
-		}
-	})
-	slices.SortFunc(rows, func(a, b Row) int { return strings.Compare(string(a.Key), string(b.Key)) })
+	for _, row := range store.Placed(s) {
+		rows = append(rows, Row{row.Key, row.Writer, row.Value})
+	}
 	return rows
 }
 
 // restoreRows makes a store's rows those of a copy.
 func restoreRows(s *store.Hash, rows []Row) {
-	var gone []txn.Key
-	s.Each(func(k txn.Key, _ store.Record) {
-		if !k.Everywhere() {
-			gone = append(gone, k)
-		}
-	})
-	slices.Sort(gone)
-	for _, k := range gone {
-		s.Delete(k)
+	for _, row := range store.Placed(s) {
+		s.Delete(row.Key)
 	}
 	for i := range rows {
 		s.Put(rows[i].Key, rows[i].Value, rows[i].Writer)

@@ -3,11 +3,8 @@ package primary
 import (
 	"reflect"
 	"testing"
-	"time"
 
-	"github.com/geobench/geobench/internal/buggify"
 	"github.com/geobench/geobench/internal/geo"
-	"github.com/geobench/geobench/internal/probe"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/protocoltest"
 	"github.com/geobench/geobench/internal/protocol/raftgroup"
@@ -20,33 +17,12 @@ import (
 // node is a replica and its world, in which no time passes.
 type node struct {
 	*Replica
-	*quiet
-}
-
-// quiet is a world that keeps what a replica sends and answers.
-type quiet struct {
-	protocol.Env
-	sent    map[geo.NodeID][]protocol.Message
-	replies []txn.Outcome
-}
-
-func (q *quiet) Now() time.Duration                     { return 0 }
-func (q *quiet) After(time.Duration, protocol.Timer)    {}
-func (q *quiet) Probe(*probe.Probe)                     {}
-func (q *quiet) Buggify(*buggify.Point) bool            { return false }
-func (q *quiet) Reply(o txn.Outcome)                    { q.replies = append(q.replies, o) }
-func (q *quiet) Send(to geo.NodeID, m protocol.Message) { q.sent[to] = append(q.sent[to], m) }
-
-// take returns what was sent to a node.
-func (q *quiet) take(to geo.NodeID) []protocol.Message {
-	all := q.sent[to]
-	delete(q.sent, to)
-	return all
+	*protocoltest.Quiet
 }
 
 // newNode makes a node of two regions, which has started.
 func newNode(t *testing.T, self geo.NodeID, incarnation uint32, replicas int, given map[string]string) *node {
-	q := &quiet{sent: map[geo.NodeID][]protocol.Message{}}
+	q := protocoltest.NewQuiet()
 	r := newReplica(protocol.Config{
 		Self: self, Incarnation: incarnation, Topology: simtest.Topology(1, replicas, [][]float64{{0, 5}, {5, 0}}),
 		Params: protocoltest.Params(t, Engine, given), Procedures: simtest.Procedures, Store: store.NewHash(), Env: q,
@@ -76,15 +52,15 @@ func TestPredecessorsAcknowledgement(t *testing.T) {
 	w.Receive(1, &Ack{Last: 1})
 	w.Replaced(1, 1)
 	w.Receive(2, &Ack{Last: 1})
-	if len(w.replies) > 0 {
+	if len(w.Replies) > 0 {
 		t.Error("committed with the writer and one other of four")
 	}
 	if w.Whole() {
 		t.Error("whole before the new incarnation has spoken")
 	}
 	w.Receive(1, &Ack{Last: 1})
-	if len(w.replies) != 1 || !w.Whole() {
-		t.Errorf("%d answers, whole %v, with the new incarnation", len(w.replies), w.Whole())
+	if len(w.Replies) != 1 || !w.Whole() {
+		t.Errorf("%d answers, whole %v, with the new incarnation", len(w.Replies), w.Whole())
 	}
 }
 
@@ -93,13 +69,13 @@ func TestLongestLog(t *testing.T) {
 	w := newNode(t, 0, 1, 4, nil)
 	w.Receive(1, &Standing{Applied: 7, Last: 7})
 	w.Receive(2, &Standing{Applied: 5, Last: 8})
-	if len(w.take(2)) != 1 || len(w.take(1)) != 1 {
+	if len(w.Take(2)) != 1 || len(w.Take(1)) != 1 {
 		t.Error("asks for a copy before it knows of all logs")
 	}
-	w.take(3)
+	w.Take(3)
 	w.Receive(3, &Standing{Applied: 6, Last: 8})
-	if got := w.take(3); len(got) != 1 || !reflect.DeepEqual(got[0], &Behind{Ask: 1}) || len(w.sent) > 0 {
-		t.Errorf("asks node 3 %v, and others %v", got, w.sent)
+	if got := w.Take(3); len(got) != 1 || !reflect.DeepEqual(got[0], &Behind{Ask: 1}) || len(w.Sent) > 0 {
+		t.Errorf("asks node 3 %v, and others %v", got, w.Sent)
 	}
 	if w.Whole() || w.Pending() == 0 {
 		t.Error("whole without rows")
@@ -114,26 +90,26 @@ func TestRecovered(t *testing.T) {
 		w.Receive(n, &Standing{Applied: 1, Last: 2})
 	}
 	w.Receive(1, piece(1, &Copy{Last: 1, Endings: raftgroup.Endings[txn.Outcome]{}, Tail: []Entry{entry(2)}}))
-	w.sent = map[geo.NodeID][]protocol.Message{}
+	w.Sent = map[geo.NodeID][]protocol.Message{}
 	w.Receive(3, &Request{Term: 1, Number: 1, Step: 1, Barrier: true})
-	if got := w.take(3); len(got) != 1 || !reflect.DeepEqual(got[0], &Reply{Term: 1, Number: 1, Step: 1, Committed: 2}) {
+	if got := w.Take(3); len(got) != 1 || !reflect.DeepEqual(got[0], &Reply{Term: 1, Number: 1, Step: 1, Committed: 2}) {
 		t.Errorf("a reader is told %v", got)
 	}
 	w.Submit(simtest.Txn(1, "r2"))
-	if len(w.replies) > 0 {
+	if len(w.Replies) > 0 {
 		t.Error("what may not be committed is read")
 	}
 	w.Receive(1, &Ack{Term: 0, Last: 2})
 	if w.Receive(1, &Ack{Term: 1, Last: 2}); w.Whole() {
 		t.Error("whole before all of the storage has spoken")
 	}
-	if w.Receive(2, &Ack{Term: 1, Last: 1}); !w.Whole() || len(w.replies) != 1 {
-		t.Errorf("whole %v, %d answers", w.Whole(), len(w.replies))
+	if w.Receive(2, &Ack{Term: 1, Last: 1}); !w.Whole() || len(w.Replies) != 1 {
+		t.Errorf("whole %v, %d answers", w.Whole(), len(w.Replies))
 	}
 	// The term was announced to the predecessor of whoever comes later.
-	w.take(4)
+	w.Take(4)
 	w.Replaced(4, 1)
-	if got := w.take(4); len(got) != 2 || !reflect.DeepEqual(got[0], &Takeover{Term: 1, Base: 1, Recovered: true}) {
+	if got := w.Take(4); len(got) != 2 || !reflect.DeepEqual(got[0], &Takeover{Term: 1, Base: 1, Recovered: true}) {
 		t.Errorf("a new incarnation is told %v", got)
 	}
 }
@@ -142,10 +118,10 @@ func TestRecovered(t *testing.T) {
 func TestCopyTooOld(t *testing.T) {
 	given := map[string]string{"shippedBy": "Storage"}
 	n := newNode(t, 3, 1, 2, given) // its instance is node 2
-	n.take(2)
+	n.Take(2)
 	n.Receive(2, &Ahead{Last: 5})
 	n.Receive(2, piece(1, &Copy{Last: 4}))
-	if got := n.take(2); len(got) != 2 || !reflect.DeepEqual(got[1], &Behind{Ask: 2}) || n.Whole() {
+	if got := n.Take(2); len(got) != 2 || !reflect.DeepEqual(got[1], &Behind{Ask: 2}) || n.Whole() {
 		t.Errorf("sends %v, whole %v", got, n.Whole())
 	}
 	if n.Receive(2, piece(1, &Copy{Last: 6})); n.Whole() {
@@ -159,13 +135,13 @@ func TestCopyTooOld(t *testing.T) {
 // A node that has no rows itself says nothing of the log to a new incarnation of the writer.
 func TestSurveyOfTheLacking(t *testing.T) {
 	n := newNode(t, 1, 1, 3, nil)
-	n.take(0)
+	n.Take(0)
 	n.Receive(0, &Survey{})
-	if got := n.take(0); len(got) > 0 {
+	if got := n.Take(0); len(got) > 0 {
 		t.Errorf("says %v", got)
 	}
 	n.Receive(0, piece(1, &Copy{Last: 3, Committed: 2}))
-	if got := n.take(0); len(got) != 3 || !reflect.DeepEqual(got[2], &Standing{Applied: 3, Last: 3}) {
+	if got := n.Take(0); len(got) != 3 || !reflect.DeepEqual(got[2], &Standing{Applied: 3, Last: 3}) {
 		t.Errorf("says %v", got)
 	}
 }
@@ -174,19 +150,19 @@ func TestSurveyOfTheLacking(t *testing.T) {
 func TestCopiesOfTheUncommitted(t *testing.T) {
 	w := newNode(t, 0, 0, 3, nil)
 	w.Submit(simtest.Txn(1, "a1+1"))
-	w.sent = map[geo.NodeID][]protocol.Message{}
+	w.Sent = map[geo.NodeID][]protocol.Message{}
 	w.Receive(1, &Behind{Ask: 1})
 	w.Receive(3, &Behind{Ask: 1})
-	if len(w.take(1)) != 1 || len(w.take(3)) != 0 {
+	if len(w.Take(1)) != 1 || len(w.Take(3)) != 0 {
 		t.Error("the storage has to have it, and no reader may")
 	}
 	w.Receive(3, &Behind{Ask: 1}) // asked again
 	w.Receive(1, &Ack{Last: 1})
-	if got := w.take(3); len(got) != 1 {
+	if got := w.Take(3); len(got) != 1 {
 		t.Errorf("a reader is sent %v", got)
 	}
 	w.Receive(3, &Behind{Ask: 1}) // under way
-	if got := w.take(3); len(got) > 0 {
+	if got := w.Take(3); len(got) > 0 {
 		t.Errorf("a reader is sent %v once more", got)
 	}
 	w.Replaced(3, 1)

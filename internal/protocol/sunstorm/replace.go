@@ -2,7 +2,6 @@ package sunstorm
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/geobench/geobench/internal/codec"
@@ -176,12 +175,11 @@ func readCopy(data []byte) (*rowsCopy, error) {
 // copied returns what the node's own log has made.
 func (r *Replica) copied() *rowsCopy {
 	c := &rowsCopy{Last: r.wal.last}
-	r.store.Each(func(k txn.Key, rec store.Record) {
-		if !k.Everywhere() && r.placement.Home(k) == r.region {
-			c.Rows = append(c.Rows, row{k, rec.Writer, rec.Value})
+	for _, x := range store.Placed(r.store) {
+		if r.placement.Home(x.Key) == r.region {
+			c.Rows = append(c.Rows, row{x.Key, x.Writer, x.Value})
 		}
-	})
-	slices.SortFunc(c.Rows, func(a, b row) int { return strings.Compare(string(a.Key), string(b.Key)) })
+	}
 	for _, p := range r.writer.prepared {
 		c.Prepared = append(c.Prepared, Entry{Prepared, p.id, p.part.Writes})
 	}

@@ -3,11 +3,8 @@ package sunstorm
 import (
 	"reflect"
 	"testing"
-	"time"
 
-	"github.com/geobench/geobench/internal/buggify"
 	"github.com/geobench/geobench/internal/geo"
-	"github.com/geobench/geobench/internal/probe"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/protocoltest"
 	"github.com/geobench/geobench/internal/protocol/statetransfer"
@@ -16,30 +13,9 @@ import (
 	"github.com/geobench/geobench/internal/txn"
 )
 
-// quiet is a world in which no time passes, and that keeps what a replica sends and answers.
-type quiet struct {
-	protocol.Env
-	sent    map[geo.NodeID][]protocol.Message
-	replies []txn.Outcome
-}
-
-func (q *quiet) Now() time.Duration                     { return 0 }
-func (q *quiet) After(time.Duration, protocol.Timer)    {}
-func (q *quiet) Probe(*probe.Probe)                     {}
-func (q *quiet) Buggify(*buggify.Point) bool            { return false }
-func (q *quiet) Reply(o txn.Outcome)                    { q.replies = append(q.replies, o) }
-func (q *quiet) Send(to geo.NodeID, m protocol.Message) { q.sent[to] = append(q.sent[to], m) }
-
-// take returns what was sent to a node.
-func (q *quiet) take(to geo.NodeID) []protocol.Message {
-	all := q.sent[to]
-	delete(q.sent, to)
-	return all
-}
-
 // newNode makes a node of a database of two regions with five nodes each, which has started.
-func newNode(t *testing.T, self geo.NodeID, incarnation uint32) (*Replica, *quiet) {
-	q := &quiet{sent: map[geo.NodeID][]protocol.Message{}}
+func newNode(t *testing.T, self geo.NodeID, incarnation uint32) (*Replica, *protocoltest.Quiet) {
+	q := protocoltest.NewQuiet()
 	s := store.NewVersioned()
 	if incarnation == 0 {
 		for shard := range uint64(4) {
@@ -68,26 +44,26 @@ func TestPredecessorsLog(t *testing.T) {
 		t.Error("whole before the new incarnation has spoken")
 	}
 	w.Receive(2, &Persisted{2})
-	if len(q.replies) != 1 || w.wal.durable != 1 {
-		t.Errorf("%d answers, %d entries durable, with the writer and one other of five", len(q.replies), w.wal.durable)
+	if len(q.Replies) != 1 || w.wal.durable != 1 {
+		t.Errorf("%d answers, %d entries durable, with the writer and one other of five", len(q.Replies), w.wal.durable)
 	}
 	w.Receive(1, &Persisted{2})
-	if len(q.replies) != 2 || !w.Whole() {
-		t.Errorf("%d answers, whole %v, with the new incarnation", len(q.replies), w.Whole())
+	if len(q.Replies) != 2 || !w.Whole() {
+		t.Errorf("%d answers, whole %v, with the new incarnation", len(q.Replies), w.Whole())
 	}
 }
 
 // A new incarnation waits for the copies of all writers. Of a log that has come before the rows it applies what is behind them.
 func TestNewIncarnation(t *testing.T) {
 	r, q := newNode(t, 1, 1)
-	if got := q.take(0); len(got) != 1 || len(q.take(5)) != 1 {
+	if got := q.Take(0); len(got) != 1 || len(q.Take(5)) != 1 {
 		t.Errorf("asks for %v", got)
 	}
 	write := func(shard uint64, v string) []txn.WriteEntry {
 		return []txn.WriteEntry{{Key: simtest.Key(shard), Value: []byte(v)}}
 	}
 	r.Receive(0, &Log{3, []Entry{{Committed, 7, write(0, "older")}, {Kind: CommitPrepared, ID: 8}}})
-	if got := q.take(0); len(got) > 0 || r.Whole() {
+	if got := q.Take(0); len(got) > 0 || r.Whole() {
 		t.Errorf("says %v of a log without rows", got)
 	}
 	piece := func(m *rowsCopy) *statetransfer.Piece {
@@ -97,7 +73,7 @@ func TestNewIncarnation(t *testing.T) {
 	r.Receive(0, piece(&rowsCopy{
 		Last: 3, Rows: []row{{simtest.Key(0), 7, []byte("newer")}}, Prepared: []Entry{{Prepared, 8, write(2, "prepared")}},
 	}))
-	if got := q.take(0); len(got) != 3 || !reflect.DeepEqual(got[1:], []protocol.Message{&Persisted{3}, &Persisted{4}}) {
+	if got := q.Take(0); len(got) != 3 || !reflect.DeepEqual(got[1:], []protocol.Message{&Persisted{3}, &Persisted{4}}) {
 		t.Errorf("says %v", got)
 	}
 	for shard, want := range map[uint64]string{0: "newer", 2: "prepared"} {
@@ -112,7 +88,7 @@ func TestNewIncarnation(t *testing.T) {
 		t.Errorf("whole %v, %d pending", r.Whole(), r.Pending())
 	}
 	// An answer to what the one before has forwarded.
-	if r.Receive(0, &Answer{txn.Outcome{ID: 9}}); len(q.replies) > 0 {
+	if r.Receive(0, &Answer{txn.Outcome{ID: 9}}); len(q.Replies) > 0 {
 		t.Error("answers for its predecessor")
 	}
 }
@@ -135,15 +111,15 @@ func TestCopied(t *testing.T) {
 			t.Errorf("%d of %d bytes are taken", n, len(data))
 		}
 	}
-	q.sent = map[geo.NodeID][]protocol.Message{}
+	q.Sent = map[geo.NodeID][]protocol.Message{}
 	for range 2 { // asked again, it is under way
 		w.Receive(1, &Lost{})
 	}
-	if got := q.take(1); len(got) != 1 {
+	if got := q.Take(1); len(got) != 1 {
 		t.Errorf("sends %v", got)
 	}
 	w.Replaced(1, 2)
-	if w.Receive(1, &Lost{}); len(q.take(1)) != 1 {
+	if w.Receive(1, &Lost{}); len(q.Take(1)) != 1 {
 		t.Error("the next incarnation is sent nothing")
 	}
 }
