@@ -452,15 +452,22 @@ func (e *execution) open() (n int) {
 
 // converged checks that the living nodes' copies are equal.
 func (e *execution) converged() workload.Check {
-	var a audit.Audits
+	return audit.Converged(&e.layout, e.audits(func(n geo.NodeID) []audit.Shard { return audit.Digests(n, &e.layout, e.sim.Store(n), true) }))
+}
+
+// audits sums up what the living nodes have. The others are left out.
+func (e *execution) audits(of func(geo.NodeID) []audit.Shard) (a audit.Audits) {
+	a.Out = make([]string, e.topology.Nodes())
 	for n := range geo.NodeID(e.topology.Nodes()) {
 		var held []audit.Shard
-		if !e.sim.Node(n).Dead {
-			held = audit.Digests(n, &e.layout, e.sim.Store(n), true)
+		if e.sim.Node(n).Dead {
+			a.Out[n] = "it is lost"
+		} else {
+			held = of(n)
 		}
 		a.Nodes = append(a.Nodes, held)
 	}
-	return audit.Converged(&e.layout, a)
+	return a
 }
 
 // judge looks for problems in what has happened.

@@ -331,7 +331,8 @@ func (c *clients) Fire(t protocol.Timer) {
 	var x *txn.Transaction
 	switch id := txn.MakeID(c.stream, c.sent[i]*uint64(c.load.clients)+i+1); {
 	case c.script == nil && c.generator != nil:
-		x = c.sendRun(i, id)
+		x = &txn.Transaction{ID: id}
+		c.generator.Next(int(i), c.env.Now(), x)
 	case c.script == nil:
 		x = c.load.next(c.rng, id)
 	default:

@@ -218,8 +218,13 @@ func (e *execution) drawFaults(d *spacetime.Diagram, lane int, nodes map[geo.Nod
 	}
 	for i := range e.timeline {
 		f := &e.timeline[i]
-		label := describeFault(f)
-		d.Bars = append(d.Bars, spacetime.Bar{Lane: lane, From: f.At.Duration, To: max(f.At.Duration, min(end, ends(f))), Kind: spacetime.Fault, Label: label, Text: fmt.Sprintf("%v: %s", f.At, label)})
+		label, open, to := describeFault(f), f.PodKill != nil && f.PodKill.Lasting, min(end, ends(f))
+		if open {
+			to = end
+		}
+		d.Bars = append(d.Bars, spacetime.Bar{
+			Lane: lane, From: f.At.Duration, To: max(f.At.Duration, to), Open: open, Kind: spacetime.Fault, Label: label, Text: fmt.Sprintf("%v: %s", f.At, label),
+		})
 	}
 	for _, pair := range e.pairs() {
 		f, to := e.faults[pair[0]], e.faults[pair[len(pair)-1]].at

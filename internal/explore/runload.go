@@ -9,7 +9,6 @@ import (
 	"github.com/geobench/geobench/internal/audit"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/isolation"
-	"github.com/geobench/geobench/internal/txn"
 	"github.com/geobench/geobench/internal/workload"
 	"github.com/geobench/geobench/internal/workload/catalog"
 )
@@ -118,16 +117,7 @@ func (e *execution) judgeRun(res *Result, promised isolation.Level) {
 	if e.load.run == nil || e.calls != nil || !isolation.Implies(promised, isolation.Serializable) {
 		return
 	}
-	a, ledger := audit.Audits{Out: make([]string, e.topology.Nodes())}, workload.Ledger{}
-	for n := range geo.NodeID(e.topology.Nodes()) {
-		var held []audit.Shard
-		if e.sim.Node(n).Dead {
-			a.Out[n] = "it is lost"
-		} else {
-			held = audit.Of(n, &e.layout, e.sim.Store(n), e.load.run, true)
-		}
-		a.Nodes = append(a.Nodes, held)
-	}
+	a, ledger := e.audits(func(n geo.NodeID) []audit.Shard { return audit.Of(n, &e.layout, e.sim.Store(n), e.load.run, true) }), workload.Ledger{}
 	for _, c := range e.clients {
 		ledger.Merge(c.generator.Ledger())
 	}
@@ -136,11 +126,4 @@ func (e *execution) judgeRun(res *Result, promised isolation.Level) {
 			res.problem(Unsound, "workload: %s: %s", check.Name, check.Message)
 		}
 	}
-}
-
-// sendRun makes the next transaction of a run's client.
-func (c *clients) sendRun(i uint64, id txn.ID) *txn.Transaction {
-	x := &txn.Transaction{ID: id}
-	c.generator.Next(int(i), c.env.Now(), x)
-	return x
 }

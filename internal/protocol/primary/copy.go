@@ -3,6 +3,7 @@ package primary
 import (
 	"github.com/geobench/geobench/internal/codec"
 	"github.com/geobench/geobench/internal/protocol/raftgroup"
+	"github.com/geobench/geobench/internal/protocol/statetransfer"
 	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 )
@@ -12,29 +13,15 @@ type Copy struct {
 	// Last is the entry, and Committed the last one that the sender knew to be committed.
 	Term, Last, Committed uint64
 
-	Rows    []Row // in the order of keys
+	Rows    []store.Row // in the order of keys
 	Endings raftgroup.Endings[txn.Outcome]
 	// Tail are the entries behind it, which may not be committed.
 	Tail []Entry
 }
 
-// Row is a row of a copy.
-type Row struct {
-	Key    txn.Key
-	Writer txn.ID
-	Value  []byte
-}
-
-// minRow is the least size of a row.
-const minRow = 4
-
 func (m *Copy) appendTo(b []byte) []byte {
 	b = codec.AppendUvarint(codec.AppendUvarint(codec.AppendUvarint(b, m.Term), m.Last), m.Committed)
-	b = codec.AppendUvarint(b, uint64(len(m.Rows)))
-	for i := range m.Rows {
-		w := &m.Rows[i]
-		b = codec.AppendBytes(codec.AppendID(codec.AppendString(b, string(w.Key)), w.Writer), w.Value)
-	}
+	b = statetransfer.AppendRows(b, m.Rows)
 	b = m.Endings.AppendTo(b, func(b []byte, o txn.Outcome) []byte { return codec.AppendOutcome(b, &o) })
 	b = codec.AppendUvarint(b, uint64(len(m.Tail)))
 	for i := range m.Tail {
@@ -46,10 +33,7 @@ func (m *Copy) appendTo(b []byte) []byte {
 // readCopy reads a copy, and refuses one that nobody can restore.
 func readCopy(data []byte) (*Copy, error) {
 	r := codec.NewReader(data)
-	m := &Copy{Term: r.UvarintMax(maxNumber), Last: r.UvarintMax(maxNumber), Committed: r.UvarintMax(maxNumber)}
-	for range r.Count(minRow) {
-		m.Rows = append(m.Rows, Row{r.Key(), r.ID(), r.Bytes()})
-	}
+	m := &Copy{Term: r.UvarintMax(maxNumber), Last: r.UvarintMax(maxNumber), Committed: r.UvarintMax(maxNumber), Rows: statetransfer.ReadRows(&r)}
 	m.Endings = raftgroup.ReadEndings(&r, func(r *codec.Reader) (o txn.Outcome) {
 		r.Outcome(&o)
 		return o
@@ -60,16 +44,8 @@ func readCopy(data []byte) (*Copy, error) {
 	return m, r.Done()
 }
 
-// copyRows returns a store's rows for a copy.
-func copyRows(s *store.Hash) (rows []Row) {
-	for _, row := range store.Placed(s) {
-		rows = append(rows, Row{row.Key, row.Writer, row.Value})
-	}
-	return rows
-}
-
 // restoreRows makes a store's rows those of a copy.
-func restoreRows(s *store.Hash, rows []Row) {
+func restoreRows(s *store.Hash, rows []store.Row) {
 	for _, row := range store.Placed(s) {
 		s.Delete(row.Key)
 	}

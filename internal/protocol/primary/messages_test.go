@@ -10,6 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/protocol/raftgroup"
 	"github.com/geobench/geobench/internal/protocol/statetransfer"
 	"github.com/geobench/geobench/internal/sim/simtest"
+	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -77,7 +78,7 @@ func TestCopy(t *testing.T) {
 	for what, m := range map[string]*Copy{
 		"empty": {Endings: raftgroup.Endings[txn.Outcome]{}},
 		"full": {
-			Term: 1, Last: 300, Committed: 299, Rows: []Row{{simtest.Key(300), txn.MakeID(1, 2), []byte("v")}}, Endings: endings,
+			Term: 1, Last: 300, Committed: 299, Rows: []store.Row{{Key: simtest.Key(300), Record: store.Record{Writer: txn.MakeID(1, 2), Value: []byte("v")}}}, Endings: endings,
 			Tail: []Entry{{name, name.Number, committed, []txn.WriteEntry{{Key: simtest.Key(300), Value: []byte("v")}}}},
 		},
 	} {
@@ -94,7 +95,7 @@ func TestCopy(t *testing.T) {
 			t.Errorf("%s: is taken with something behind", what)
 		}
 	}
-	if _, err := readCopy((&Copy{Rows: []Row{{Key: "short"}}}).appendTo(nil)); err == nil {
+	if _, err := readCopy((&Copy{Rows: []store.Row{{Key: "short"}}}).appendTo(nil)); err == nil {
 		t.Error("a malformed key is taken")
 	}
 }

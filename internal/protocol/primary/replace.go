@@ -9,6 +9,7 @@ import (
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/raftgroup"
 	"github.com/geobench/geobench/internal/protocol/statetransfer"
+	"github.com/geobench/geobench/internal/store"
 )
 
 // catchUp gives a node whose rows are not those of the log a copy of another node's: a new incarnation of a lost node, and one that an
@@ -161,7 +162,7 @@ func (c *catchUp) behind(to geo.NodeID, m *Behind) {
 	c.cancel(to)
 	c.served[to] = m.Ask
 	l := &c.r.log
-	copied := &Copy{Term: l.term, Last: l.applied, Committed: c.committed(), Rows: copyRows(c.r.store), Endings: l.endings}
+	copied := &Copy{Term: l.term, Last: l.applied, Committed: c.committed(), Rows: store.Placed(c.r.store), Endings: l.endings}
 	if to == l.writer {
 		copied.Tail = l.tail
 	}

@@ -3,14 +3,19 @@ package statetransfer
 import (
 	"bytes"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/geobench/geobench/internal/buggify"
+	"github.com/geobench/geobench/internal/codec"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/protocoltest"
+	"github.com/geobench/geobench/internal/sim/simtest"
+	"github.com/geobench/geobench/internal/store"
+	"github.com/geobench/geobench/internal/txn"
 )
 
 // end is the world of one end: a clock, what it has sent, and the timer that it has asked for.
@@ -201,6 +206,26 @@ func TestStrings(t *testing.T) {
 	for name, want := range map[string]string{"piece": "bytes 400 to 409 of 500 of state 300", "ack": "has 70000 bytes of state 300", "damaged": "state 1 is damaged"} {
 		if got := messages[name].(interface{ String() string }).String(); got != want {
 			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// Rows come back as they were, without their versions. What is no row is refused.
+func TestRows(t *testing.T) {
+	rows := []store.Row{
+		{Key: simtest.Key(3), Record: store.Record{Value: []byte("three"), Writer: txn.MakeID(2, 9)}},
+		{Key: simtest.GroupKey(1, 4), Record: store.Record{Value: []byte("4"), Version: 7}},
+	}
+	body := AppendRows([]byte("front"), rows)[5:]
+	r := codec.NewReader(body)
+	got := ReadRows(&r)
+	if rows[1].Version = 0; r.Done() != nil || !reflect.DeepEqual(got, rows) {
+		t.Errorf("%v come back as %v, %v", rows, got, r.Err())
+	}
+	for n := range body {
+		r := codec.NewReader(body[:n:n])
+		if cut := ReadRows(&r); r.Done() == nil {
+			t.Errorf("the first %d of %d bytes are taken for %v", n, len(body), cut)
 		}
 	}
 }

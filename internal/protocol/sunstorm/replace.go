@@ -9,7 +9,6 @@ import (
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/statetransfer"
 	"github.com/geobench/geobench/internal/store"
-	"github.com/geobench/geobench/internal/txn"
 )
 
 // replacement gives a new incarnation of a storage copy what the log of each writer of its partition has made, by a copy from that writer: rows,
@@ -138,37 +137,18 @@ func replaces(t *geo.Topology, _ protocol.Params) (nodes []geo.NodeID) {
 // rowsCopy is what a writer's log has made up to an entry.
 type rowsCopy struct {
 	Last uint64
-	Rows []row // in the order of keys
+	Rows []store.Row // in the order of keys
 	// Prepared are the transactions that are prepared, in their order, as entries of the log.
 	Prepared []Entry
 }
 
-// row is a row of a copy.
-type row struct {
-	Key    txn.Key
-	Writer txn.ID
-	Value  []byte
-}
-
-// minRow is the least size of a row.
-const minRow = 4
-
 func (c *rowsCopy) appendTo(b []byte) []byte {
-	b = codec.AppendUvarint(codec.AppendUvarint(b, c.Last), uint64(len(c.Rows)))
-	for i := range c.Rows {
-		w := &c.Rows[i]
-		b = codec.AppendBytes(codec.AppendID(codec.AppendString(b, string(w.Key)), w.Writer), w.Value)
-	}
-	return appendEntries(b, c.Prepared)
+	return appendEntries(statetransfer.AppendRows(codec.AppendUvarint(b, c.Last), c.Rows), c.Prepared)
 }
 
 func readCopy(data []byte) (*rowsCopy, error) {
 	r := codec.NewReader(data)
-	c := &rowsCopy{Last: r.Uvarint()}
-	for range r.Count(minRow) {
-		c.Rows = append(c.Rows, row{r.Key(), r.ID(), r.Bytes()})
-	}
-	c.Prepared = readEntries(&r)
+	c := &rowsCopy{Last: r.Uvarint(), Rows: statetransfer.ReadRows(&r), Prepared: readEntries(&r)}
 	return c, r.Done()
 }
 
@@ -177,7 +157,8 @@ func (r *Replica) copied() *rowsCopy {
 	c := &rowsCopy{Last: r.wal.last}
 	for _, x := range store.Placed(r.store) {
 		if r.placement.Home(x.Key) == r.region {
-			c.Rows = append(c.Rows, row{x.Key, x.Writer, x.Value})
+			x.Version = 0 // every node numbers versions by itself
+			c.Rows = append(c.Rows, x)
 		}
 	}
 	for _, p := range r.writer.prepared {

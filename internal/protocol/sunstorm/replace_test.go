@@ -71,7 +71,7 @@ func TestNewIncarnation(t *testing.T) {
 		return &statetransfer.Piece{ID: 1, Part: o.Next(statetransfer.PieceBytes)}
 	}
 	r.Receive(0, piece(&rowsCopy{
-		Last: 3, Rows: []row{{simtest.Key(0), 7, []byte("newer")}}, Prepared: []Entry{{Prepared, 8, write(2, "prepared")}},
+		Last: 3, Rows: []store.Row{{Key: simtest.Key(0), Record: store.Record{Writer: 7, Value: []byte("newer")}}}, Prepared: []Entry{{Prepared, 8, write(2, "prepared")}},
 	}))
 	if got := q.Take(0); len(got) != 3 || !reflect.DeepEqual(got[1:], []protocol.Message{&Persisted{3}, &Persisted{4}}) {
 		t.Errorf("says %v", got)
