@@ -1,15 +1,26 @@
 package journal
 
 import (
+	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
 
 // Disk is where journals are. Tests have one that fails: package journaltest.
 type Disk interface {
-	// Open opens a file for reading and writing, and makes it if need be, with its folder; its name is on the disk then.
+	// Open opens a file for reading and writing, and makes it if need be, with its folder; its name is on the disk then, and every other
+	// name of the folder is there or gone as it is in the kernel's memory.
 	Open(path string) (File, error)
+	// OpenExisting opens a file for reading and writing. It fails with fs.ErrNotExist where there is none, makes nothing, and says nothing
+	// about names on the disk.
+	OpenExisting(path string) (File, error)
+	// List returns the names of the files in a folder, in order, without folders; none where there is no folder.
+	List(folder string) ([]string, error)
+	// Remove deletes a file; its name is gone from the disk when it returns nil. One that is not there is no error. After an
+	// error the name may be gone or not, and one that is gone may be there again when the machine has ended.
+	Remove(path string) error
 }
 
 // File is an open file of a Disk.
@@ -46,6 +57,42 @@ func (OS) Open(path string) (File, error) {
 		return nil, err
 	}
 	return osFile{f}, nil
+}
+
+// OpenExisting implements Disk.
+func (OS) OpenExisting(path string) (File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	return osFile{f}, nil
+}
+
+// List implements Disk.
+func (OS) List(folder string) ([]string, error) {
+	entries, err := os.ReadDir(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var names []string
+	for _, e := range entries {
+		if e.Type().IsRegular() {
+			names = append(names, e.Name())
+		}
+	}
+	return names, err
+}
+
+// Remove implements Disk. A name that is gone already may be so in the kernel's memory alone: its folder is synced all the same.
+func (OS) Remove(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	err := syncFolder(filepath.Dir(path))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 type osFile struct{ *os.File }

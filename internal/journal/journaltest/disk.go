@@ -9,8 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"sync"
 
@@ -30,6 +32,11 @@ const (
 	Write    Kind = "write"
 	Truncate Kind = "truncate"
 	Sync     Kind = "sync"
+	List     Kind = "list"
+	Remove   Kind = "remove"
+	// SyncFolder is the second half of an Open that may make the file, and of a Remove: the name is there or gone in the kernel's memory,
+	// and is to be so on the disk. File is the folder.
+	SyncFolder Kind = "sync folder"
 )
 
 // Op is an operation: of Bytes at Offset, where it has these.
@@ -49,7 +56,8 @@ type Disk struct {
 	Sector int
 
 	mu    sync.Mutex
-	files map[string]*file
+	files map[string]*file // by the names that the kernel has
+	names map[string]*file // by those that the disk has
 }
 
 // file is a file: what the kernel shows, and what the disk has.
@@ -75,13 +83,76 @@ func (d *Disk) Open(path string) (journal.File, error) {
 	if _, err := d.fail(Op{Kind: Open, File: path}); err != nil {
 		return nil, err
 	}
-	if d.files == nil {
-		d.files = map[string]*file{}
-	}
 	if d.files[path] == nil {
-		d.files[path] = &file{dirty: map[int]bool{}}
+		d.put(path, &file{dirty: map[int]bool{}})
+	}
+	if err := d.syncFolder(path); err != nil {
+		return nil, err
 	}
 	return &handle{d: d, name: path, f: d.files[path]}, nil
+}
+
+// OpenExisting implements journal.Disk.
+func (d *Disk) OpenExisting(path string) (journal.File, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, err := d.fail(Op{Kind: Open, File: path}); err != nil {
+		return nil, err
+	}
+	if d.files[path] == nil {
+		return nil, fmt.Errorf("open %s: %w", path, fs.ErrNotExist)
+	}
+	return &handle{d: d, name: path, f: d.files[path]}, nil
+}
+
+// List implements journal.Disk.
+func (d *Disk) List(folder string) (names []string, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, err := d.fail(Op{Kind: List, File: folder}); err != nil {
+		return nil, err
+	}
+	for _, path := range slices.Sorted(maps.Keys(d.files)) {
+		if filepath.Dir(path) == folder {
+			names = append(names, filepath.Base(path))
+		}
+	}
+	return names, nil
+}
+
+// Remove implements journal.Disk. Whoever has the file open goes on with it.
+func (d *Disk) Remove(path string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, err := d.fail(Op{Kind: Remove, File: path}); err != nil {
+		return err
+	}
+	delete(d.files, path)
+	return d.syncFolder(path)
+}
+
+// syncFolder makes the names in the folder of a path those that the disk has. What has failed is done by the next one that does not.
+func (d *Disk) syncFolder(path string) error {
+	folder := filepath.Dir(path)
+	if _, err := d.fail(Op{Kind: SyncFolder, File: folder}); err != nil {
+		return err
+	}
+	here := func(name string, _ *file) bool { return filepath.Dir(name) == folder }
+	maps.DeleteFunc(d.names, here)
+	for name, f := range d.files {
+		if here(name, f) {
+			d.names[name] = f
+		}
+	}
+	return nil
+}
+
+// put lets the kernel have a file of that name.
+func (d *Disk) put(path string, f *file) {
+	if d.files == nil {
+		d.files, d.names = map[string]*file{}, map[string]*file{}
+	}
+	d.files[path] = f
 }
 
 func (d *Disk) sector() int {
@@ -98,7 +169,7 @@ func (d *Disk) fail(op Op) (int, error) {
 	return d.Fail(op)
 }
 
-// Files are the paths of what was opened, in order.
+// Files are the paths of the files that are there now, in order.
 func (d *Disk) Files() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -119,10 +190,8 @@ func (d *Disk) Contents(path string) []byte {
 func (d *Disk) Put(path string, contents []byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.files == nil {
-		d.files = map[string]*file{}
-	}
-	d.files[path] = &file{cache: bytes.Clone(contents), disk: bytes.Clone(contents), dirty: map[int]bool{}}
+	d.put(path, &file{cache: bytes.Clone(contents), disk: bytes.Clone(contents), dirty: map[int]bool{}})
+	d.names[path] = d.files[path]
 }
 
 // Kill ends the process that has files open: its locks go, and what it has written stays in the kernel's memory.
@@ -135,10 +204,22 @@ func (d *Disk) Kill() {
 }
 
 // Crash ends the machine: of each file that has sectors which were not synced, any of them may be on the disk, and the
-// file is any of the sizes between. keep decides for each in turn.
+// file is any of the sizes between; a name whose folder was not synced since it was made or removed may be there or not. keep decides for
+// each in turn.
 func (d *Disk) Crash(keep func(r *rand.Rand) bool, r *rand.Rand) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(d.files)) {
+		if d.names[name] != d.files[name] && keep(r) {
+			d.names[name] = d.files[name]
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.names)) {
+		if d.files[name] == nil && keep(r) {
+			delete(d.names, name)
+		}
+	}
+	d.files = maps.Clone(d.names)
 	for _, name := range slices.Sorted(maps.Keys(d.files)) {
 		f := d.files[name]
 		for _, s := range slices.Sorted(maps.Keys(f.dirty)) {
