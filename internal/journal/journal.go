@@ -11,6 +11,8 @@
 // own, the mark, says up to where Sync has returned. The mark is not synced, so it survives the end of the process, and that of the
 // machine but for the last seconds of it; until the next record is written, the last write of a machine that has crashed may pass for
 // one that nobody was told of.
+//
+// A Log is a journal that can be cut short: it goes on in a file that begins with what its owner needs of the records before.
 package journal
 
 import (
@@ -20,7 +22,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 )
@@ -86,25 +87,42 @@ type Journal struct {
 	added   int64  // records in pending
 	failed  error  // of Sync: nobody knows any more what is on the disk
 	marked  [markBytes]byte
+	// promised is up to where it was promised if its mark says less, in bytes. found, if not nil, is told every record that is whole when
+	// the journal is opened.
+	promised int64
+	found    func(payload []byte)
 }
 
 // Open opens the journal of that name in a folder, which it makes if need be, together with the journal. It fails with
 // ErrLocked while another process has it open, and with an *Error when it is damaged or cannot be read.
 func Open(d Disk, folder, name string) (*Journal, error) {
-	j := &Journal{name: filepath.Join(folder, name)}
-	var err error
-	if j.f, err = d.Open(j.name); err != nil {
-		return nil, fmt.Errorf("journal %s: %w", j.name, err)
+	path := filepath.Join(folder, name)
+	f, err := d.Open(path)
+	if err != nil {
+		return nil, named(path, err)
 	}
+	if err := f.Lock(); err != nil {
+		_ = f.Close()
+		return nil, named(path, err)
+	}
+	return take(d, &Journal{f: f, name: path})
+}
+
+// take opens a journal whose file is open and locked. It closes the file when it fails.
+func take(d Disk, j *Journal) (*Journal, error) {
 	if err := j.recover(d); err != nil {
 		_ = j.Close()
-		var known *Error
-		if errors.As(err, &known) {
-			return nil, err
-		}
-		return nil, fmt.Errorf("journal %s: %w", j.name, err)
+		return nil, named(j.name, err)
 	}
 	return j, nil
+}
+
+// named is an error that says of which journal it is.
+func named(path string, err error) error {
+	if known := (*Error)(nil); err == nil || errors.As(err, &known) {
+		return err
+	}
+	return fmt.Errorf("journal %s: %w", path, err)
 }
 
 // wrong is an error at a place of the journal.
@@ -114,9 +132,6 @@ func (j *Journal) wrong(offset int64, what string, err error, cure string) *Erro
 
 // recover finds the end of what is whole, cuts off what nobody was told of, and refuses what lacks more.
 func (j *Journal) recover(d Disk) error {
-	if err := j.f.Lock(); err != nil {
-		return err
-	}
 	size, err := j.f.Size()
 	if err != nil {
 		return err
@@ -124,16 +139,20 @@ func (j *Journal) recover(d Disk) error {
 	if j.mark, err = d.Open(j.name + markSuffix); err != nil {
 		return err
 	}
-	promised, err := j.readMark()
+	marked, err := j.readMark()
 	if err != nil {
 		return err
 	}
+	promised := max(marked, j.promised)
 	if err := j.readMagic(size, promised); err != nil {
 		return err
 	}
 	first := int64(len(magic))
 	j.size = first
 	bad := j.read(max(size, first), func(payload []byte) error {
+		if j.found != nil {
+			j.found(payload)
+		}
 		j.size += headerBytes + int64(len(payload))
 		j.records++
 		return nil
@@ -141,7 +160,7 @@ func (j *Journal) recover(d Disk) error {
 	if bad != nil && bad.Err != nil {
 		return bad
 	}
-	if promised == 0 && size > first { // the mark is on the disk before the first record is made
+	if marked == 0 && size > first { // the mark is on the disk before the first record is made
 		return &Error{File: j.name + markSuffix, What: "it is missing or empty, so nobody knows up to where the journal beside it was promised", Cure: cureLost}
 	}
 	if bad == nil && j.size < promised {
@@ -416,26 +435,4 @@ func (j *Journal) Close() error {
 		err = errors.Join(err, j.mark.Close())
 	}
 	return err
-}
-
-// RemoveOthers deletes the journals of a folder that have name's extension, with their marks, but for the one of that name: those
-// of what is no more.
-func RemoveOthers(folder, name string) error {
-	entries, err := os.ReadDir(folder)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		of := strings.TrimSuffix(e.Name(), markSuffix)
-		if of == name || filepath.Ext(of) != filepath.Ext(name) || !e.Type().IsRegular() {
-			continue
-		}
-		if err := os.Remove(filepath.Join(folder, e.Name())); err != nil {
-			return err
-		}
-	}
-	return nil
 }

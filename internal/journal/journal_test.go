@@ -40,7 +40,7 @@ func add(t *testing.T, j *Journal, records ...string) {
 	}
 }
 
-func sync(t *testing.T, j *Journal) {
+func flush(t *testing.T, j *Journal) {
 	t.Helper()
 	if err := j.Sync(); err != nil {
 		t.Fatal(err)
@@ -55,9 +55,9 @@ func TestRecordsOutliveTheProcess(t *testing.T) {
 		t.Fatalf("a new journal holds %q", got)
 	}
 	add(t, j, "one", "two")
-	sync(t, j)
+	flush(t, j)
 	add(t, j, strings.Repeat("three", 1000))
-	sync(t, j)
+	flush(t, j)
 	add(t, j, "never synced")
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
@@ -68,7 +68,7 @@ func TestRecordsOutliveTheProcess(t *testing.T) {
 		t.Fatalf("%.40q, want %.40q", got, want)
 	}
 	add(t, again, "four")
-	sync(t, again)
+	flush(t, again)
 	if got := contents(t, again); !slices.Equal(got, append(want, "four")) {
 		t.Errorf("%.40q", got)
 	}
@@ -84,7 +84,7 @@ func TestTornTailIsCutOff(t *testing.T) {
 		folder := t.TempDir()
 		j := open(t, folder)
 		add(t, j, "one", "two")
-		sync(t, j)
+		flush(t, j)
 		whole := j.Bytes()
 		if err := j.Close(); err != nil {
 			t.Fatal(err)
@@ -123,19 +123,9 @@ func TestRefusals(t *testing.T) {
 	if _, err := Open(OS{}, folder, "other"); err == nil || !strings.Contains(err.Error(), "some other file") {
 		t.Errorf("some other file: %v", err)
 	}
-	if err := RemoveOthers(folder, "a"); err != nil {
-		t.Fatal(err)
-	}
-	entries, err := os.ReadDir(folder)
-	if err != nil || len(entries) != 2 || entries[0].Name() != "a" || entries[1].Name() != "a.synced" {
-		t.Errorf("left: %v, %v", entries, err)
-	}
-	if err := RemoveOthers(filepath.Join(folder, "none"), "a"); err != nil {
-		t.Error(err)
-	}
 	stop := errors.New("enough")
 	add(t, j, "x")
-	sync(t, j)
+	flush(t, j)
 	if err := j.Each(func([]byte) error { return stop }); !errors.Is(err, stop) {
 		t.Errorf("Each: %v", err)
 	}
@@ -168,5 +158,32 @@ func TestRecordsWrittenTogether(t *testing.T) {
 	defer j.Close() //nolint:errcheck // nothing was written through it
 	if written != 4 || j.Records() != 4 {
 		t.Errorf("%d records before, %d after, want 4", written, j.Records())
+	}
+}
+
+// Logs of other names go, in all generations and with their marks; what is no journal stays.
+func TestRemoveOthers(t *testing.T) {
+	folder := t.TempDir()
+	stay := []string{"a.1.journal", "a.12.journal.synced", "a.journal", "a.journal.synced", "notes", "notes.synced"}
+	for _, name := range append([]string{"b.journal", "b.journal.synced", "b.3.journal", "b.3.journal.synced", "a.x.journal", "aa.1.journal"}, stay...) {
+		if err := os.WriteFile(filepath.Join(folder, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(folder, "c.journal"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := RemoveOthers(OS{}, folder, "a"); err != nil {
+		t.Fatal(err)
+	}
+	left, err := OS{}.List(folder)
+	if err != nil || !slices.Equal(left, stay) {
+		t.Errorf("left: %q, %v", left, err)
+	}
+	if _, err := os.Stat(filepath.Join(folder, "c.journal")); err != nil {
+		t.Errorf("a folder was removed: %v", err)
+	}
+	if err := RemoveOthers(OS{}, filepath.Join(folder, "none"), "a"); err != nil {
+		t.Error(err)
 	}
 }

@@ -66,7 +66,7 @@ type nodeLog struct {
 func (n *Node) openLog(folder string) error {
 	db := n.cfg.Database
 	name := db.Incarnation + ".journal"
-	if err := journal.RemoveOthers(folder, name); err != nil {
+	if err := journal.RemoveOthers(n.cfg.Disk, folder, db.Incarnation); err != nil {
 		return err
 	}
 	j, err := journal.Open(n.cfg.Disk, folder, name)

@@ -1,0 +1,436 @@
+package journal
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A log's own records have ownRecord as the first byte of their payload, a kind, and the number of a generation, 8 bytes. continued has
+// more: the bytes and the records that the file of that generation had then, 8 bytes each.
+const (
+	ownRecord     = 0
+	kindContinued = 1 // the last record of its file: the log goes on in the next generation
+	kindOpened    = 2 // the log has gone on in this generation, whose number it gives
+	openedBytes   = 2 + 8
+	continuation  = openedBytes + 2*8
+
+	extension = ".journal"
+)
+
+const cureGeneration = "put the file back as it was, or delete all generations of the journal, each together with the file of the same name and " + markSuffix +
+	" (a pod: delete the pod), which loses the node's state, so that the database is made anew"
+
+// Log is a journal that can be cut short. It is in generations, each a Journal in a file of its own: FOLDER/NAME.journal is generation 0,
+// FOLDER/NAME.1.journal generation 1, and so on. One generation is the log, the present one; a Next is the one that will take its place, and
+// begins with what its owner needs to do without the records before it.
+//
+// The present generation counts until its last record, on the disk, says that it is continued in the next one, which is whole on the disk by
+// then: the record has its size. The next generation then gets a record that it has been opened, and is the log as soon as nothing is left
+// of the one before it. So the lowest generation that is there always counts, and what lies above it is there for a switch to be finished
+// or was left by one that never took place.
+//
+// A Log belongs to one goroutine. Its Next may be another's.
+type Log struct {
+	d            Disk
+	folder, name string
+	generation   int
+	j            *Journal
+	own          int64 // records of j that are the log's own
+	next         *Next // nil when none was begun
+	failed       error // of Switch: nobody knows any more which generation counts
+}
+
+// OpenLog opens the log of that name in a folder, or makes it there. It finishes a switch that was begun, and removes what is left of a
+// generation that was never switched to. It fails with ErrLocked while another process has the log open, and with an *Error when one of the
+// files that count is damaged, cannot be read or is missing. A name does not end in a point and a number.
+func OpenLog(d Disk, folder, name string) (*Log, error) {
+	if f, ok := parse(fileName(name, 0)); !ok || f != (fileOf{name: name}) || filepath.Base(name) != name {
+		return nil, fmt.Errorf("journal %s: %q cannot be told from a generation of another journal; a name does not end in a point and a number", folder, name)
+	}
+	l := &Log{d: d, folder: folder, name: name}
+	if err := l.open(); err != nil {
+		if l.j != nil {
+			_ = l.j.Close()
+		}
+		return nil, named(l.path(l.generation), err)
+	}
+	return l, nil
+}
+
+// path is that of a generation's journal.
+func (l *Log) path(generation int) string {
+	return filepath.Join(l.folder, fileName(l.name, generation))
+}
+
+func fileName(name string, generation int) string {
+	if generation > 0 {
+		name += "." + strconv.Itoa(generation)
+	}
+	return name + extension
+}
+
+// fileOf is what the name of a file says.
+type fileOf struct {
+	name       string // of the log
+	generation int
+	mark       bool
+}
+
+func parse(file string) (f fileOf, ok bool) {
+	file, f.mark = strings.CutSuffix(file, markSuffix)
+	if f.name, ok = strings.CutSuffix(file, extension); !ok || f.name == "" {
+		return f, false
+	}
+	if i := strings.LastIndexByte(f.name, '.'); i > 0 {
+		if n, err := strconv.Atoi(f.name[i+1:]); err == nil && n > 0 && strconv.Itoa(n) == f.name[i+1:] {
+			f.name, f.generation = f.name[:i], n
+		}
+	}
+	return f, true
+}
+
+// list returns the generations whose journals are there and those whose marks are, in order.
+func (l *Log) list() (journals, marks []int, err error) {
+	names, err := l.d.List(l.folder)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, name := range names {
+		switch f, ok := parse(name); {
+		case !ok || f.name != l.name:
+		case f.mark:
+			marks = append(marks, f.generation)
+		default:
+			journals = append(journals, f.generation)
+		}
+	}
+	slices.Sort(journals)
+	slices.Sort(marks)
+	return journals, marks, nil
+}
+
+// open takes over what there is.
+func (l *Log) open() error {
+	journals, marks, err := l.list()
+	if err != nil {
+		return err
+	}
+	if last := len(marks) - 1; len(journals) == 0 && last >= 0 && marks[last] > 0 {
+		return &Error{File: l.path(marks[last]), What: "it is missing, and its mark is there", Cure: cureGeneration}
+	}
+	if len(journals) > 0 {
+		l.generation = journals[0]
+	}
+	f, err := l.lockLowest(len(journals) == 0)
+	if err != nil {
+		return err
+	}
+	found, err := l.take(f, 0)
+	if err != nil {
+		return err
+	}
+	if l.generation > 0 && !found.opened {
+		return &Error{File: l.path(l.generation), Offset: found.at, What: fmt.Sprintf("it was never opened as the log, which is %s; that is missing",
+			l.path(l.generation-1)), Cure: cureGeneration}
+	}
+	for found.continued {
+		if found, err = l.finish(found); err != nil {
+			return err
+		}
+	}
+	l.own = found.own
+	return l.removeLeftovers()
+}
+
+// lockLowest opens the file of the lowest generation, so that no other process has it or gets it. Whoever holds that lock and sees that the
+// generation is still the lowest is alone: another process may have switched, and removed the file, before.
+func (l *Log) lockLowest(create bool) (File, error) {
+	open := l.d.OpenExisting
+	if create {
+		open = l.d.Open
+	}
+	f, err := open(l.path(l.generation))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, ErrLocked
+	}
+	if err != nil {
+		return nil, err
+	}
+	err = f.Lock()
+	if err == nil {
+		var now []int
+		if now, _, err = l.list(); err == nil && (len(now) == 0 || now[0] != l.generation) {
+			err = ErrLocked
+		}
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// take makes the file of the present generation its journal, which was promised up to some place whatever its mark says. A name that an earlier process
+// has made or removed in the kernel's memory alone is so on the disk then: opening the mark syncs the folder.
+func (l *Log) take(f File, promised int64) (*scan, error) {
+	s := &scan{file: l.path(l.generation), generation: l.generation, at: int64(len(magic))}
+	j, err := take(l.d, &Journal{f: f, name: s.file, promised: promised, found: s.record})
+	if err != nil {
+		return nil, err
+	}
+	l.j = j
+	if s.wrong != nil {
+		return nil, s.wrong
+	}
+	return s, nil
+}
+
+// finish goes on in the next generation, as the present one says.
+func (l *Log) finish(old *scan) (*scan, error) {
+	before := l.j
+	l.j = nil
+	defer before.Close() //nolint:errcheck // nothing is written to it any more
+	l.generation++
+	path := l.path(l.generation)
+	f, err := l.d.OpenExisting(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &Error{File: path, What: fmt.Sprintf("it is missing, and %s is continued in it", old.file), Cure: cureGeneration}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Lock(); err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	found, err := l.take(f, old.bytes)
+	if err != nil {
+		return nil, err
+	}
+	at, records := found.at, found.records
+	if found.opened {
+		at, records = found.openedAt, found.openedAfter
+	}
+	if at != old.bytes || records != old.count {
+		return nil, &Error{File: path, Offset: at, What: fmt.Sprintf("it has %d records in %d bytes there, and %s is continued in one of %d records in %d bytes",
+			records, at, old.file, old.count, old.bytes), Cure: cureGeneration}
+	}
+	if !found.opened {
+		if err := errors.Join(l.j.Append(own(kindOpened, l.generation)), l.j.Sync()); err != nil {
+			return nil, err
+		}
+		found.opened, found.own = true, found.own+1
+	}
+	return found, remove(l.d, old.file)
+}
+
+// remove deletes a generation. Its journal goes first: the mark of one that is gone is harmless where the next one was opened, and a journal
+// without its mark is refused.
+func remove(d Disk, path string) error {
+	for _, file := range []string{path, path + markSuffix} {
+		if err := d.Remove(file); err != nil {
+			return fmt.Errorf("remove %s: %w", file, err)
+		}
+	}
+	return nil
+}
+
+// removeLeftovers removes what is neither the present generation nor of use: generations that were never switched to, and marks of those
+// that are gone.
+func (l *Log) removeLeftovers() error {
+	journals, marks, err := l.list()
+	if err != nil {
+		return err
+	}
+	for _, g := range journals {
+		if g == l.generation {
+			continue
+		}
+		if opened, err := l.wasOpened(g); err != nil {
+			return err
+		} else if opened {
+			return &Error{File: l.path(l.generation), Offset: l.j.size, What: fmt.Sprintf("it lacks the record that it is continued, and %s says that the log has gone on there",
+				l.path(g)), Cure: cureGeneration}
+		}
+	}
+	for _, g := range slices.Concat(journals, marks) {
+		if g == l.generation {
+			continue
+		}
+		if err := remove(l.d, l.path(g)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wasOpened tells whether a file above the present generation says, before anything in it that is not whole, that it has been opened as the log.
+func (l *Log) wasOpened(generation int) (bool, error) {
+	path := l.path(generation)
+	f, err := l.d.OpenExisting(path)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close() //nolint:errcheck // nothing is written
+	size, err := f.Size()
+	if err != nil || size <= int64(len(magic)) {
+		return false, err
+	}
+	j := &Journal{f: f, name: path}
+	s := &scan{file: path, generation: generation}
+	if bad := j.read(size, func(payload []byte) error { s.record(payload); return nil }); bad != nil && bad.Err != nil {
+		return false, bad
+	}
+	return s.opened, nil
+}
+
+// scan is what a generation's records say of it.
+type scan struct {
+	file       string
+	generation int
+	at         int64 // where the next record goes
+	records    int64
+	own        int64 // of the records
+	// opened tells that the log has gone on in it, by a record at openedAt, which openedAfter records come before.
+	opened                bool
+	openedAt, openedAfter int64
+	// continued tells that the log goes on in the next one, which had so many bytes and records.
+	continued    bool
+	bytes, count int64
+	wrong        *Error // the first record that cannot be there
+}
+
+func (s *scan) record(payload []byte) {
+	what := s.understand(payload)
+	if what != "" && s.wrong == nil {
+		s.wrong = &Error{File: s.file, Offset: s.at, What: what, Cure: cureGeneration}
+	}
+	s.at += headerBytes + int64(len(payload))
+	s.records++
+}
+
+// understand returns what is wrong with the next record.
+func (s *scan) understand(payload []byte) string {
+	if s.continued {
+		return "there is a record behind the one that says that the log goes on in the next generation"
+	}
+	if payload[0] != ownRecord {
+		return ""
+	}
+	s.own++
+	if len(payload) < openedBytes {
+		return "a record of the log's own is too short"
+	}
+	kind, generation := payload[1], binary.LittleEndian.Uint64(payload[2:])
+	switch {
+	case kind == kindOpened && len(payload) == openedBytes && generation == uint64(s.generation) && s.generation > 0 && !s.opened:
+		s.opened, s.openedAt, s.openedAfter = true, s.at, s.records
+	case kind == kindContinued && len(payload) == continuation && generation == uint64(s.generation)+1:
+		s.continued = true
+		s.bytes, s.count = int64(binary.LittleEndian.Uint64(payload[openedBytes:])), int64(binary.LittleEndian.Uint64(payload[openedBytes+8:]))
+	default:
+		return fmt.Sprintf("a record of the log's own, of kind %d and for generation %d, does not belong into generation %d", kind, generation, s.generation)
+	}
+	return ""
+}
+
+// own is the payload of a record of the log's own.
+func own(kind byte, generation int, more ...int64) []byte {
+	b := binary.LittleEndian.AppendUint64([]byte{ownRecord, kind}, uint64(generation))
+	for _, n := range more {
+		b = binary.LittleEndian.AppendUint64(b, uint64(n))
+	}
+	return b
+}
+
+// check refuses the payloads that are the log's own.
+func check(path string, payload []byte) error {
+	if len(payload) > 0 && payload[0] == ownRecord {
+		return fmt.Errorf("journal %s: a record of the log's user does not begin with the byte %d", path, ownRecord)
+	}
+	return nil
+}
+
+// Append adds a record to the present generation, and keeps a copy for the next one while there is one; Sync writes it. It must not be
+// empty nor begin with a zero byte. The payload stays the caller's.
+func (l *Log) Append(payload []byte) error {
+	if l.failed != nil {
+		return l.failed
+	}
+	if err := check(l.j.name, payload); err != nil {
+		return err
+	}
+	if err := l.j.Append(payload); err != nil {
+		return err
+	}
+	if l.next != nil {
+		l.next.keep(payload)
+	}
+	return nil
+}
+
+// Sync writes what was added and returns when it is on the disk. After an error it returns the same one for good, as Journal's.
+func (l *Log) Sync() error {
+	if l.failed != nil {
+		return l.failed
+	}
+	return l.j.Sync()
+}
+
+// Failed returns what Sync would return for good, nil as long as the log goes on.
+func (l *Log) Failed() error {
+	if l.failed != nil {
+		return l.failed
+	}
+	return l.j.failed
+}
+
+// Each calls f for every record of the present generation, as Journal's Each does, but for the log's own.
+func (l *Log) Each(f func(payload []byte) error) error {
+	return l.j.Each(func(payload []byte) error {
+		if payload[0] == ownRecord {
+			return nil
+		}
+		return f(payload)
+	})
+}
+
+// Records is the number of records of the present generation that are on the disk, without the log's own.
+func (l *Log) Records() int64 { return l.j.records - l.own }
+
+// Bytes is the size of the present generation's file, in bytes, with the log's own records.
+func (l *Log) Bytes() int64 { return l.j.size }
+
+// Generation is the number of the present generation, from 0.
+func (l *Log) Generation() int { return l.generation }
+
+// Close discards the next generation, if one was begun, and lets go of the log. What was not synced is lost.
+func (l *Log) Close() error {
+	if l.next != nil {
+		l.next.Discard()
+	}
+	return l.j.Close()
+}
+
+// RemoveOthers deletes the logs of a folder, all generations of them with their marks, but for the one of that name: those of what is no more.
+func RemoveOthers(d Disk, folder, name string) error {
+	files, err := d.List(folder)
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		if f, ok := parse(file); !ok || f.name == name {
+			continue
+		}
+		if err := d.Remove(filepath.Join(folder, file)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
