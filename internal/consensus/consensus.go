@@ -111,7 +111,8 @@ type Config struct {
 // Group is one member of a replicated log.
 type Group struct {
 	c         Config
-	node      *raft.RawNode // nil in a group of one, which needs no agreement
+	node      *raft.RawNode `checkpoint:"-"` // nil in a group of one, which needs no agreement
+	written   written       // node, in checkpoints
 	storage   *storage
 	leader    geo.NodeID
 	hasLeader bool
@@ -192,6 +193,7 @@ func New(c Config) *Group {
 		c.Incarnation = 0
 	}
 	g := &Group{c: c, beaten: never, confirmed: never}
+	g.written.g = g
 	if len(c.Members) == 1 {
 		if c.Incarnation > 0 {
 			panic(fmt.Sprintf("consensus: nobody has a copy of what member %d has lost", c.Self))
@@ -204,13 +206,18 @@ func New(c Config) *Group {
 	if c.Incarnation == 0 {
 		g.found()
 	}
-	var err error
-	g.node, err = raft.NewRawNode(&raft.Config{
-		ID:                        g.self,
+	g.node = newNode(g.self, g.storage, g.applied)
+	return g
+}
+
+// newNode makes Raft's part of a member.
+func newNode(self uint64, s raft.Storage, applied uint64) *raft.RawNode {
+	n, err := raft.NewRawNode(&raft.Config{
+		ID:                        self,
 		ElectionTick:              1 << 30, // never: the group owns elections
 		HeartbeatTick:             1,
-		Storage:                   g.storage,
-		Applied:                   g.applied,
+		Storage:                   s,
+		Applied:                   applied,
 		MaxSizePerMsg:             1 << 20,
 		MaxInflightMsgs:           1 << 12,
 		PreVote:                   true,
@@ -220,7 +227,7 @@ func New(c Config) *Group {
 	if err != nil {
 		panic(err)
 	}
-	return g
+	return n
 }
 
 // found begins a group at index 1 with its members known, as if a first entry had added them.

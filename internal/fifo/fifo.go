@@ -53,3 +53,6 @@ func (q *Queue[T]) Each(f func(T)) {
 		f(v)
 	}
 }
+
+// Clone returns a queue of the same elements.
+func (q *Queue[T]) Clone() Queue[T] { return Queue[T]{items: slices.Clone(q.items[q.head:])} }

@@ -298,6 +298,15 @@ func NewRegistry(procs ...*Procedure) *Registry {
 	return r
 }
 
+// Each calls f for every procedure, in the order of their numbers.
+func (r *Registry) Each(f func(*Procedure)) {
+	for _, p := range r.byID {
+		if p != nil {
+			f(p)
+		}
+	}
+}
+
 // Lookup returns the procedure with number id, or nil.
 func (r *Registry) Lookup(id ProcID) *Procedure {
 	if int(id) >= len(r.byID) {

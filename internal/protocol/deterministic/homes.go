@@ -3,6 +3,7 @@ package deterministic
 import (
 	"slices"
 
+	"github.com/geobench/geobench/internal/checkpoint"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/txn"
 )
@@ -39,8 +40,22 @@ const ReasonStaleFootprint = "stale-footprint"
 // Moves knows how often rows have been moved, at the place that the node has come to in the logs.
 type Moves interface {
 	Count(k txn.Key) uint64
-	// Later calls f once the row has been moved count times, in the order of the calls. Executor.Resume follows.
-	Later(k txn.Key, count uint64, f func())
+	// Later calls l.Come once the row has been moved count times, in the order of the calls. Executor.Resume follows.
+	Later(k txn.Key, count uint64, l Late)
+}
+
+// Late is what waits for a row to come. Its type is registered with package checkpoint.
+type Late interface{ Come() }
+
+var _ = checkpoint.Register[*lateRequest]()
+
+// lateRequest is a request for a lock that came before its row did.
+type lateRequest struct {
+	x     *Executor
+	e     *execution
+	key   txn.Key
+	mode  txn.Mode
+	count uint64
 }
 
 // request requests a lock for e, whose coordinator believed that the row had been moved count times. If it has been moved
@@ -56,7 +71,7 @@ func (x *Executor) request(e *execution, a *txn.Access, count uint64) {
 		if count > now {
 			e.waitLocks++
 			e.deferred++
-			x.c.Moves.Later(key, count, func() { x.requestLate(e, key, mode, count) })
+			x.c.Moves.Later(key, count, &lateRequest{x, e, key, mode, count})
 			return
 		}
 	}
@@ -65,12 +80,14 @@ func (x *Executor) request(e *execution, a *txn.Access, count uint64) {
 	}
 }
 
-func (x *Executor) requestLate(e *execution, key txn.Key, mode txn.Mode, count uint64) {
+// Come implements Late.
+func (l *lateRequest) Come() {
+	x, e := l.x, l.e
 	e.deferred--
 	x.completed(e)
-	if count < x.c.Moves.Count(key) {
-		e.left(key)
-	} else if !x.locks.acquire(e, key, mode&txn.Write != 0) {
+	if l.count < x.c.Moves.Count(l.key) {
+		e.left(l.key)
+	} else if !x.locks.acquire(e, l.key, l.mode&txn.Write != 0) {
 		return
 	}
 	x.granted(e)

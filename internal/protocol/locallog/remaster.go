@@ -3,6 +3,7 @@ package locallog
 import (
 	"time"
 
+	"github.com/geobench/geobench/internal/checkpoint"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/deterministic"
@@ -69,8 +70,21 @@ type half struct {
 
 type laterRequest struct {
 	count uint64
-	f     func()
+	deterministic.Late
 }
+
+var _ = checkpoint.Register[*lateDeparture]()
+
+// lateDeparture is the part of a remastering in a log that moves a row on, and that came before the row did.
+type lateDeparture struct {
+	m     *remasterer
+	k     txn.Key
+	count uint64
+	e     *Entry
+}
+
+// Come implements deterministic.Late.
+func (l *lateDeparture) Come() { l.m.depart(l.k, l.count, l.e) }
 
 type visit struct {
 	from geo.Region
@@ -88,9 +102,9 @@ func newRemasterer(n *Node, after int64) *remasterer {
 func (m *remasterer) Count(k txn.Key) uint64 { return m.rows[k].count }
 
 // Later implements deterministic.Moves.
-func (m *remasterer) Later(k txn.Key, count uint64, f func()) {
+func (m *remasterer) Later(k txn.Key, count uint64, l deterministic.Late) {
 	m.n.Env.Probe(requestWaits)
-	m.later[k] = append(m.later[k], laterRequest{count, f})
+	m.later[k] = append(m.later[k], laterRequest{count, l})
 }
 
 // homes returns where the rows of t are, as far as this node knows.
@@ -120,7 +134,7 @@ func (m *remasterer) read(home geo.Region, e *Entry) {
 		}
 		m.half(k, e.Txn.ID, h)
 	case count > m.Count(k):
-		m.Later(k, count, func() { m.depart(k, count, e) })
+		m.Later(k, count, &lateDeparture{m, k, count, e})
 	default:
 		m.depart(k, count, e)
 	}
@@ -143,7 +157,7 @@ func (m *remasterer) depart(k txn.Key, count uint64, e *Entry) {
 		if r := m.later[k][i]; r.count <= m.Count(k) {
 			m.later[k] = append(m.later[k][:i:i], m.later[k][i+1:]...)
 			m.n.Env.Probe(requestGoesOn)
-			r.f() // where this moves the row on, it looks itself at all that wait
+			r.Come() // where this moves the row on, it looks itself at all that wait
 		} else {
 			i++
 		}

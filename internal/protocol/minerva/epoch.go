@@ -47,11 +47,11 @@ type epochs struct {
 	again [][]reexecution
 
 	// What follows is of the epoch that is being committed.
-	entries []entry
-	spans   []span // by replica
-	rest    []int32
-	results []txn.Outcome // of own transactions executed again
-	owned   []txn.WriteEntry
+	entries []entry          `checkpoint:"-"`
+	spans   []span           `checkpoint:"-"` // by replica
+	rest    []int32          `checkpoint:"-"`
+	results []txn.Outcome    `checkpoint:"-"` // of own transactions executed again
+	owned   []txn.WriteEntry `checkpoint:"-"`
 
 	transactions, valid, stale, cascading, conflicting, unexecuted int64
 	chains, validated, applied, reexecutedRows, requests           int64

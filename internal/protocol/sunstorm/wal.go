@@ -47,8 +47,11 @@ type wal struct {
 // action is what is done once the log is durable up to lsn.
 type action struct {
 	lsn uint64
-	do  func()
+	deed
 }
+
+// deed is something that waits for the log.
+type deed interface{ do(w *writer) }
 
 func (l *wal) init(r *Replica) {
 	l.r, l.acked = r, make([]uint64, r.topology.Replicas-1)
@@ -62,7 +65,7 @@ func (l *wal) append(e Entry) {
 }
 
 // whenDurable does something once all that was appended is durable.
-func (l *wal) whenDurable(do func()) { l.waiting = append(l.waiting, action{l.last, do}) }
+func (l *wal) whenDurable(d deed) { l.waiting = append(l.waiting, action{l.last, d}) }
 
 // flush sends new entries to the storage copies, does what has waited for entries to be durable, and ships these.
 func (l *wal) flush() {
@@ -79,9 +82,9 @@ func (l *wal) flush() {
 		if len(l.waiting) == 0 || l.waiting[0].lsn > l.durable {
 			break
 		}
-		do := l.waiting[0].do
+		next := l.waiting[0]
 		l.waiting = l.waiting[1:]
-		do()
+		next.do(&l.r.writer)
 	}
 	l.ship()
 }

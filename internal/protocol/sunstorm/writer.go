@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/geobench/geobench/internal/checkpoint"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/txn"
@@ -44,8 +45,15 @@ type participation struct {
 	decided     bool
 	part        Part
 	initiated   *transaction
-	// behind is called, in the order of those who wait for this one to end, when it has.
-	behind []func(committed bool)
+	// behind are those who wait for this one to end, in their order.
+	behind []successor
+}
+
+// successor is a transaction that waits for another one to end: a single-region one, or a multi-region one that is still the one
+// that its writer has on its list.
+type successor struct {
+	single *transaction
+	multi  *wait
 }
 
 // writer is what a writer knows of multi-region transactions.
@@ -64,7 +72,26 @@ type writer struct {
 }
 
 // wait is a multi-region transaction that waits for another one to end.
-type wait struct{ judged func(Verdict) }
+type wait struct{ judging }
+
+// judging is a multi-region transaction at a writer that is about to find out whether it may commit.
+type judging interface {
+	transaction() txn.ID
+	// mine is the writer's part, of which judge says what it thinks, and judged takes that.
+	mine() *Part
+	judged(w *writer, v Verdict)
+}
+
+var (
+	_ = checkpoint.Register[answer]()
+	_ = checkpoint.Register[*initiation]()
+	_ = checkpoint.Register[*ballot]()
+)
+
+// answer is a transaction that is over once the log says so.
+type answer struct{ *transaction }
+
+func (a answer) do(w *writer) { w.r.reply(a.transaction, a.outcome) }
 
 func (w *writer) init(r *Replica) {
 	w.r, w.open, w.writes, w.reads = r, map[txn.ID]*participation{}, map[txn.Key]*participation{}, map[txn.Key]int{}
@@ -167,16 +194,7 @@ func (w *writer) single(x *transaction, p *Part) {
 	if b := w.blocker(p); b != nil {
 		w.r.counters.waits++
 		w.r.env.Probe(singleWaits)
-		b.behind = append(b.behind, func(committed bool) {
-			if committed { // the first updater wins
-				w.r.counters.serialization++
-				w.r.env.Probe(updatedFirst)
-				w.r.abort(x, ReasonSerialization)
-			} else {
-				w.r.env.Probe(singleAgain)
-				w.r.execute(x)
-			}
-		})
+		b.behind = append(b.behind, successor{single: x})
 		return
 	}
 	if !w.checkSerializable(p) {
@@ -189,7 +207,7 @@ func (w *writer) single(x *transaction, p *Part) {
 		w.pages.write(p.Writes)
 		w.r.install(p.Writes, x.t.ID)
 	}
-	w.r.wal.whenDurable(func() { w.r.reply(x, x.outcome) })
+	w.r.wal.whenDurable(answer{x})
 }
 
 // judge validates a multi-region transaction's part.
@@ -207,16 +225,17 @@ func (w *writer) judge(p *Part) Verdict {
 
 // judgeInTime judges a multi-region transaction's part: now or, if it may wait for those that are prepared to write the same rows, once they
 // have ended.
-func (w *writer) judgeInTime(id txn.ID, p *Part, judged func(Verdict)) {
-	v := w.judge(p)
+func (w *writer) judgeInTime(j judging) {
+	id := j.transaction()
+	v := w.judge(j.mine())
 	if v != Deadlock || w.patience == 0 && w.r.wrong != nobodyDies || w.r.env.Buggify(diesEarly) {
 		delete(w.waiting, id)
-		judged(v)
+		j.judged(w, v)
 		return
 	}
 	now := w.waiting[id]
 	if now == nil {
-		now = &wait{judged}
+		now = &wait{j}
 		w.waiting[id] = now
 		w.r.counters.multiWaits++
 		w.r.env.Probe(multiWaits)
@@ -224,13 +243,26 @@ func (w *writer) judgeInTime(id txn.ID, p *Part, judged func(Verdict)) {
 			w.r.env.After(w.patience, protocol.Timer{Kind: deadlockTimer, Arg: uint64(id)})
 		}
 	}
-	b := w.blocker(p)
-	b.behind = append(b.behind, func(bool) {
-		if w.waiting[id] == now {
+	b := w.blocker(j.mine())
+	b.behind = append(b.behind, successor{multi: now})
+}
+
+// hear tells a transaction that the one which it has waited for has ended.
+func (s successor) hear(w *writer, committed bool) {
+	switch {
+	case s.multi != nil:
+		if w.waiting[s.multi.transaction()] == s.multi {
 			w.r.env.Probe(judgedAgain)
-			w.judgeInTime(id, p, judged)
+			w.judgeInTime(s.multi.judging)
 		}
-	})
+	case committed: // the first updater wins
+		w.r.counters.serialization++
+		w.r.env.Probe(updatedFirst)
+		w.r.abort(s.single, ReasonSerialization)
+	default:
+		w.r.env.Probe(singleAgain)
+		w.r.execute(s.single)
+	}
 }
 
 // giveUp lets a transaction die that still waits for others.
@@ -238,7 +270,7 @@ func (w *writer) giveUp(id txn.ID) {
 	if now := w.waiting[id]; now != nil {
 		delete(w.waiting, id)
 		w.r.env.Probe(patienceOver)
-		now.judged(Deadlock)
+		now.judged(w, Deadlock)
 	}
 }
 
@@ -257,40 +289,55 @@ func (w *writer) count(v Verdict) {
 	}
 }
 
+// initiation is a multi-region transaction at the node that has executed it.
+type initiation struct {
+	x       *transaction
+	p       *participation
+	writers []geo.NodeID
+	parts   []Part
+	at      int // of this node among the writers
+}
+
 // initiate begins the commitment of a multi-region transaction that this node has executed (section 4.4.1, steps 1
 // and 2).
 func (w *writer) initiate(x *transaction, writers []geo.NodeID, parts []Part) {
-	at := slices.Index(writers, w.r.self)
-	p := &participation{id: x.t.ID, known: true, expected: len(writers), initiated: x}
-	send := func() {
-		for i, n := range writers {
-			if i != at {
-				w.r.env.Send(n, &Prepare{x.t.ID, writers, parts[i]})
-			}
-		}
-		p.voted = true
-	}
-	if at < 0 {
-		w.open[p.id] = p
-		send()
+	i := &initiation{x, &participation{id: x.t.ID, known: true, expected: len(writers), initiated: x}, writers, parts, slices.Index(writers, w.r.self)}
+	if i.at < 0 {
+		w.open[i.p.id] = i.p
+		i.do(w)
 		return
 	}
-	w.judgeInTime(p.id, &parts[at], func(v Verdict) {
-		if v == OutdatedTuple || v == OutdatedIndexPage {
-			w.r.env.Probe(ownRowsChanged)
-			v = Serialization // the rows are its own: another transaction has committed since its snapshot
+	w.judgeInTime(i)
+}
+
+func (i *initiation) transaction() txn.ID { return i.p.id }
+func (i *initiation) mine() *Part         { return &i.parts[i.at] }
+
+func (i *initiation) judged(w *writer, v Verdict) {
+	if v == OutdatedTuple || v == OutdatedIndexPage {
+		w.r.env.Probe(ownRowsChanged)
+		v = Serialization // the rows are its own: another transaction has committed since its snapshot
+	}
+	if v != Yes {
+		w.count(v)
+		w.r.abort(i.x, v.reason())
+		return
+	}
+	i.p.expected--
+	i.p.part = *i.mine()
+	w.open[i.p.id] = i.p
+	w.hold(i.p)
+	w.r.wal.whenDurable(i)
+}
+
+// do asks the others.
+func (i *initiation) do(w *writer) {
+	for k, n := range i.writers {
+		if k != i.at {
+			w.r.env.Send(n, &Prepare{i.p.id, i.writers, i.parts[k]})
 		}
-		if v != Yes {
-			w.count(v)
-			w.r.abort(x, v.reason())
-			return
-		}
-		p.expected--
-		p.part = parts[at]
-		w.open[p.id] = p
-		w.hold(p)
-		w.r.wal.whenDurable(send)
-	})
+	}
+	i.p.voted = true
 }
 
 // hold prepares a transaction, tentatively.
@@ -344,39 +391,33 @@ func (w *writer) prepare(from geo.NodeID, m *Prepare) {
 	if slices.Contains(m.Writers, from) {
 		p.expected--
 	}
-	judged := func(v Verdict) { w.judged(p, from, m, v) }
+	b := &ballot{p: p, from: from, m: m}
 	if p.no != 0 {
 		w.r.env.Probe(overBefore)
-		judged(p.no)
+		b.judged(w, p.no)
 		return
 	}
-	w.judgeInTime(m.ID, &p.part, judged)
+	w.judgeInTime(b)
 }
+
+// ballot is a multi-region transaction at a writer that votes on it.
+type ballot struct {
+	p    *participation
+	from geo.NodeID // the initiator
+	m    *Prepare
+	vote Verdict
+}
+
+func (b *ballot) transaction() txn.ID { return b.p.id }
+func (b *ballot) mine() *Part         { return &b.p.part }
 
 // judged votes (steps 4 and 5). Who knows that another participant has voted no votes as that one did, prepares nothing and
 // finds no second reason.
-func (w *writer) judged(p *participation, from geo.NodeID, m *Prepare, v Verdict) {
-	send := func() {
-		w.r.counters.votes++
-		vote := &Vote{m.ID, v}
-		tell := func(n geo.NodeID) {
-			if n != w.r.self {
-				w.r.env.Send(n, vote)
-				p.unconfirmed++
-			}
-		}
-		for _, n := range m.Writers {
-			tell(n)
-		}
-		if !slices.Contains(m.Writers, from) {
-			tell(from)
-		}
-		p.voted = true
-		w.decide(p)
-	}
-	if p.no != 0 {
-		v = p.no
-		send()
+func (b *ballot) judged(w *writer, v Verdict) {
+	p := b.p
+	if b.vote = v; p.no != 0 {
+		b.vote = p.no
+		b.do(w)
 		return
 	}
 	if v != Yes {
@@ -386,11 +427,31 @@ func (w *writer) judged(p *participation, from geo.NodeID, m *Prepare, v Verdict
 			w.r.env.Probe(neighbourChanged)
 		}
 		p.no = v
-		send()
+		b.do(w)
 		return
 	}
 	w.hold(p)
-	w.r.wal.whenDurable(send)
+	w.r.wal.whenDurable(b)
+}
+
+// do sends the vote.
+func (b *ballot) do(w *writer) {
+	w.r.counters.votes++
+	vote := &Vote{b.p.id, b.vote}
+	tell := func(n geo.NodeID) {
+		if n != w.r.self {
+			w.r.env.Send(n, vote)
+			b.p.unconfirmed++
+		}
+	}
+	for _, n := range b.m.Writers {
+		tell(n)
+	}
+	if !slices.Contains(b.m.Writers, b.from) {
+		tell(b.from)
+	}
+	b.p.voted = true
+	w.decide(b.p)
 }
 
 // vote takes another participant's vote.
@@ -406,7 +467,7 @@ func (w *writer) vote(from geo.NodeID, m *Vote) {
 		p.no = m.Verdict
 		if now := w.waiting[m.ID]; now != nil { // in vain
 			delete(w.waiting, m.ID)
-			now.judged(p.no)
+			now.judged(w, p.no)
 		}
 	}
 	w.decide(p)
@@ -450,14 +511,14 @@ func (w *writer) end(p *participation) {
 	}
 	if x := p.initiated; x != nil {
 		if p.no == 0 {
-			w.r.wal.whenDurable(func() { w.r.reply(x, x.outcome) })
+			w.r.wal.whenDurable(answer{x})
 		} else {
 			w.r.abort(x, p.no.reason())
 		}
 	}
 	behind := p.behind
 	p.behind = nil
-	for _, hear := range behind {
-		hear(p.no == 0)
+	for _, s := range behind {
+		s.hear(w, p.no == 0)
 	}
 }

@@ -10,6 +10,7 @@ package task
 import (
 	"slices"
 
+	"github.com/geobench/geobench/internal/checkpoint"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
@@ -184,6 +185,8 @@ func (k *Task) miss(wanted *txn.Range, all txn.Range) error {
 type missing struct{}
 
 func (missing) Error() string { return "the row is not here yet" }
+
+var _ = checkpoint.Register[missing]()
 
 // Get implements txn.Ctx.
 func (k *Task) Get(key txn.Key) ([]byte, error) {
