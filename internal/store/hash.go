@@ -1,6 +1,7 @@
 package store
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/tidwall/btree"
@@ -15,6 +16,7 @@ import (
 type Hash struct {
 	index  index // of the rows that are not in groups
 	rows   [][]row
+	shared []bool // chunks of rows that a Frozen has, too
 	groups map[txn.Key]*group
 	free   uint32 // list of unused rows, linked by Writer; 0: none
 	used   uint32 // rows handed out so far, the free ones included
@@ -40,6 +42,14 @@ const chunkBits = 10
 func NewHash() *Hash { return &Hash{index: newIndex(0)} }
 
 func (s *Hash) row(n uint32) *row { return &s.rows[(n-1)>>chunkBits][(n-1)&(1<<chunkBits-1)] }
+
+// own is row for one that is about to be changed: its chunk is nobody else's afterwards.
+func (s *Hash) own(n uint32) *row {
+	if c := int(n-1) >> chunkBits; c < len(s.shared) && s.shared[c] {
+		s.rows[c], s.shared[c] = slices.Clone(s.rows[c]), false
+	}
+	return s.row(n)
+}
 
 // key implements rows.
 func (s *Hash) key(n uint32) txn.Key { return s.row(n).key }
@@ -144,7 +154,7 @@ func (s *Hash) Put(k txn.Key, value []byte, writer txn.ID) {
 	}
 	n, at := s.index.find(k, s)
 	if n != 0 {
-		r := s.row(n)
+		r := s.own(n)
 		s.bytes += int64(len(value) - len(r.value))
 		r.value, r.writer = value, writer
 		return
@@ -158,7 +168,7 @@ func (s *Hash) Put(k txn.Key, value []byte, writer txn.ID) {
 			s.rows = append(s.rows, make([]row, 1<<chunkBits))
 		}
 	}
-	*s.row(n) = row{txn.Key(strings.Clone(string(k))), value, writer}
+	*s.own(n) = row{txn.Key(strings.Clone(string(k))), value, writer}
 	s.index.add(k, n, at)
 	s.count++
 	s.bytes += int64(len(k) + len(value))
@@ -214,7 +224,7 @@ func (s *Hash) Delete(k txn.Key) {
 	if n == 0 {
 		return
 	}
-	r := s.row(n)
+	r := s.own(n)
 	s.bytes -= int64(len(r.value) + len(r.key))
 	s.count--
 	*r = row{writer: txn.ID(s.free)}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/btree"
@@ -59,6 +60,7 @@ type replacement struct {
 // slab keeps values in chunks that never move. They are numbered from 1, and numbers that were given back are used again.
 type slab[T any] struct {
 	chunks [][]T
+	shared []bool // chunks that a Frozen has, too
 	free   []uint32
 	used   uint32
 }
@@ -66,6 +68,14 @@ type slab[T any] struct {
 const slabBits = 7 // small: simulations of many small stores pay for a chunk each
 
 func (s *slab[T]) at(n uint32) *T { return &s.chunks[(n-1)>>slabBits][(n-1)&(1<<slabBits-1)] }
+
+// own is at for a value that is about to be changed: its chunk is nobody else's afterwards.
+func (s *slab[T]) own(n uint32) *T {
+	if c := int(n-1) >> slabBits; c < len(s.shared) && s.shared[c] {
+		s.chunks[c], s.shared[c] = slices.Clone(s.chunks[c]), false
+	}
+	return s.at(n)
+}
 
 func (s *slab[T]) add(v T) (n uint32) {
 	if last := len(s.free) - 1; last >= 0 {
@@ -77,13 +87,13 @@ func (s *slab[T]) add(v T) (n uint32) {
 			s.chunks = append(s.chunks, make([]T, 1<<slabBits))
 		}
 	}
-	*s.at(n) = v
+	*s.own(n) = v
 	return n
 }
 
 func (s *slab[T]) remove(n uint32) {
 	var zero T
-	*s.at(n) = zero
+	*s.own(n) = zero
 	s.free = append(s.free, n)
 }
 
@@ -263,7 +273,7 @@ func (s *Versioned) write(k txn.Key, v version) {
 		s.bytes += int64(len(k) + len(v.Value))
 		return
 	}
-	l := s.rows.at(n)
+	l := s.rows.own(n)
 	last := &l.last
 	if v.Version < last.Version {
 		panic(fmt.Sprintf("store: version %d of %v comes after version %d", v.Version, k, last.Version))
@@ -327,11 +337,13 @@ func (s *Versioned) Trim(v uint64) {
 			for n := l.older; n != 0; {
 				p := s.older.at(n)
 				if p.Version <= v { // the last that is seen
+					p = s.older.own(n)
 					s.cut(&p.before)
 				}
 				n = p.before
 			}
 		default:
+			l = s.rows.own(n)
 			if s.cut(&l.older); l.last.deleted {
 				s.drop(n)
 			}
