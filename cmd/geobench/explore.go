@@ -41,6 +41,7 @@ type exploration struct {
 	buggify, disk bool
 	replace, runs bool
 	invariants    bool
+	checkpoints   bool
 
 	ctx    context.Context
 	out    io.Writer
@@ -70,6 +71,7 @@ With --disk nodes keep logs on disks that take time to sync, lose what was not s
 With --replace nodes lose their processes and memory, and new incarnations take their places, where the engine can take them in.
 With --runs worlds are as measured runs: their faults are a timeline as spec.faults of a BenchmarkRun, of every kind that simulations play and
 played by the same injector, and half have a run's workload, whose invariants are checked, and half an open loop.
+With --checkpoints nodes write their states, and half of the time go on from what was written, also after crashes.
 With --invariants replicas are asked after every step whether what they believe holds, which takes some times as long.
 With --probes it counts the rare places of the protocols that the worlds reach, such as recoveries and elections.
 With --broken it does so to databases that are wrong on purpose, each of which must be caught. The same seed gives the same execution.
@@ -105,6 +107,7 @@ With --shard I/N it runs every N-th of the seeds, so that N machines share them,
 	cmd.Flags().BoolVar(&x.disk, "disk", false, "make worlds of bad disks: nodes that crash lose what they had not synced, and logs cannot be read where the database survives that")
 	cmd.Flags().BoolVar(&x.replace, "replace", false, "make worlds in which nodes lose their processes and memory and are replaced, where the engine takes new incarnations in")
 	cmd.Flags().BoolVar(&x.runs, "runs", false, "make worlds as measured runs have them: a timeline of faults of every kind, workloads with their invariants, open loops")
+	cmd.Flags().BoolVar(&x.checkpoints, "checkpoints", false, "have every node write its state up to ten times, start from there after a crash, and half of the time go on from what was written")
 	cmd.Flags().BoolVar(&x.invariants, "invariants", false, "ask replicas after every step whether what they believe holds, and name the first invariant that does not")
 	cmd.Flags().BoolVar(&x.probes, "probes", false, "print how often the worlds reach the probes of the protocols, with half of the seeds in hostile worlds, and fail when one is never reached")
 	cmd.Flags().BoolVar(&x.shrink, "shrink", false, "look for the least world in which the same goes wrong as with a failing seed, and tell what happens in it; with --trace show its messages")
@@ -187,7 +190,7 @@ func (x *exploration) run() error {
 			c = explore.ConfigOf(d)
 			c.Runs = x.runs
 		}
-		c.Seed, c.Level, c.Invariants = x.first, x.asked, x.invariants
+		c.Seed, c.Level, c.Invariants, c.Checkpoints = x.first, x.asked, x.invariants, x.checkpoints
 		switch {
 		case x.trace:
 			x.traceSeed(c)
@@ -207,7 +210,7 @@ func (x *exploration) progress() (*explore.Progress, error) {
 	if x.state == "" {
 		return nil, nil //nolint:nilnil // none was asked for
 	}
-	worlds := fmt.Sprintf("hostile %v, slow %v, core %v, buggify %v, disk %v, replace %v, runs %v, invariants %v, level %s", x.hostile, x.slow, x.core, x.buggify, x.disk, x.replace, x.runs, x.invariants, x.level)
+	worlds := fmt.Sprintf("hostile %v, slow %v, core %v, buggify %v, disk %v, replace %v, runs %v, invariants %v, checkpoints %v, level %s", x.hostile, x.slow, x.core, x.buggify, x.disk, x.replace, x.runs, x.invariants, x.checkpoints, x.level)
 	build, err := version.Build()
 	if err != nil {
 		return nil, err

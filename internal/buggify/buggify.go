@@ -69,7 +69,7 @@ var rates = [...]int{2, 10, 50}
 
 // Rate is how often a point fires when it is asked, in percent. Half of the points never do.
 func (p *Plan) Rate(q *Point) int {
-	r := p.chance(q, 0)
+	r := rand.New(p.chance(q, 0))
 	if r.IntN(2) == 0 {
 		return 0
 	}
@@ -77,10 +77,10 @@ func (p *Plan) Rate(q *Point) int {
 }
 
 // chance is a source for a point; stream 0 says whether it is on, and how often it fires.
-func (p *Plan) chance(q *Point, stream uint64) *rand.Rand {
+func (p *Plan) chance(q *Point, stream uint64) *rand.PCG {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(q.Name)) // which never fails
-	return rand.New(rand.NewPCG(p.seed^h.Sum64(), stream))
+	return rand.NewPCG(p.seed^h.Sum64(), stream)
 }
 
 // Node is a node's part of the plan. One that starts again from its log gets a new one, which answers alike.
@@ -92,7 +92,7 @@ type Node struct {
 
 type dice struct {
 	percent int
-	rng     *rand.Rand
+	source  *rand.PCG
 }
 
 // Node returns the part of a node; nil, which never fires, if there is no plan.
@@ -101,6 +101,19 @@ func (p *Plan) Node(id geo.NodeID) *Node {
 		return nil
 	}
 	return &Node{p, id, map[*Point]*dice{}}
+}
+
+// Clone returns a node's part that answers as this one does from now on.
+func (n *Node) Clone() *Node {
+	if n == nil {
+		return nil
+	}
+	c := &Node{n.plan, n.id, map[*Point]*dice{}}
+	for q, d := range n.dices {
+		source := *d.source
+		c.dices[q] = &dice{d.percent, &source}
+	}
+	return c
 }
 
 // Fires reports whether the node is to do what the point says, at a time.
@@ -113,5 +126,5 @@ func (n *Node) Fires(q *Point, now time.Duration) bool {
 		d = &dice{n.plan.Rate(q), n.plan.chance(q, uint64(n.id)+1)}
 		n.dices[q] = d
 	}
-	return d.percent > 0 && d.rng.IntN(100) < d.percent
+	return d.percent > 0 && rand.New(d.source).IntN(100) < d.percent
 }

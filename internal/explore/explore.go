@@ -55,6 +55,9 @@ type Config struct {
 	// kind that simulations play, and are played by the same injector; half of them have a run's workload, whose invariants are checked,
 	// and half an open loop.
 	Runs bool
+	// Checkpoints has every node write its state up to ten times. Those with logs start from there when they have crashed, and half of the
+	// time a node goes on from what was written. It changes nothing else about a world; a node starts again sooner from a shorter log.
+	Checkpoints bool
 	// Invariants asks replicas after every step whether what they believe holds, and looks at their rows: what is wrong shows there
 	// before it shows in answers. It changes nothing about a world, and takes some times as long.
 	Invariants bool
@@ -75,6 +78,7 @@ type Result struct {
 	Broken, Hostile, Slow bool
 	Core, Buggify, Disk   bool
 	Replace, Invariants   bool
+	Checkpoints           bool
 	Runs                  bool
 	Seed                  uint64
 	// Level is the Config's.
@@ -99,6 +103,8 @@ type Result struct {
 	// Torn counts the inputs that logs have lost, Unread tells that one could not be read.
 	Torn   int
 	Unread bool
+	// Written counts the checkpoints, and Largest is the size of the largest one of a replica, in bytes.
+	Written, Largest int
 	// Replaced counts the nodes that were lost and replaced.
 	Replaced int
 	// Mended is the longest time from the coming of a new incarnation until all copies were there again, and counted.
@@ -204,6 +210,9 @@ func (r *Result) command() string {
 	if r.Invariants {
 		flags += " --invariants"
 	}
+	if r.Checkpoints {
+		flags += " --checkpoints"
+	}
 	if r.Disk && !r.Broken {
 		flags += " --disk"
 	}
@@ -259,7 +268,7 @@ func Run(c Config) *Result {
 const maxEvents = 50_000_000
 
 func newResult(c Config) *Result {
-	return &Result{Engine: c.Engine.Name, Broken: c.Broken, Hostile: c.Hostile, Slow: c.Slow, Core: c.Core, Buggify: c.Buggify, Disk: c.Disk, Replace: c.Replace, Runs: c.Runs, Invariants: c.Invariants, Seed: c.Seed, Level: c.Level}
+	return &Result{Engine: c.Engine.Name, Broken: c.Broken, Hostile: c.Hostile, Slow: c.Slow, Core: c.Core, Buggify: c.Buggify, Disk: c.Disk, Replace: c.Replace, Runs: c.Runs, Invariants: c.Invariants, Checkpoints: c.Checkpoints, Seed: c.Seed, Level: c.Level}
 }
 
 // run runs the world and judges it. What it returns beside the result tells what has happened.
@@ -273,6 +282,7 @@ func (w *world) run(c Config) (res *Result, e *execution) {
 	e = newExecution(c, w, &res.Probes)
 	defer func() {
 		p := recover()
+		res.Written, res.Largest = e.written, e.largest
 		res.Events, res.Torn, res.Replaced, res.Mended = e.sim.Events(), e.torn, e.replaced, e.mended
 		defer func() {
 			if b := e.sim.Broken(); b != nil {
@@ -315,6 +325,8 @@ type execution struct {
 	injector *simulated.Injector
 	// torn counts the inputs that logs have lost.
 	torn int
+	// written and largest are those of Result.
+	written, largest int
 	// replaced counts the nodes that were lost and replaced.
 	replaced int
 	// away counts those of them whose next incarnations have not come yet.
@@ -355,6 +367,9 @@ func newExecution(c Config, w *world, probes *probe.Hits) *execution {
 		for n := range geo.NodeID(w.topology.Nodes()) {
 			e.sim.HoldOutput(n, w.disks.sync, w.disks.share)
 		}
+	}
+	if c.Checkpoints {
+		e.writeCheckpoints()
 	}
 	for _, f := range slices.Concat(w.faults, w.core.faults) {
 		e.sim.At(f.at, func() {

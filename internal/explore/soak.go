@@ -63,6 +63,9 @@ type Summary struct {
 	Unread int `json:"unread,omitempty"`
 	// Replaced counts the nodes that were lost and replaced.
 	Replaced int `json:"replaced,omitempty"`
+	// Written counts the checkpoints, and Largest is the size of the largest one of a replica, in bytes.
+	Written int `json:"written,omitempty"`
+	Largest int `json:"largestBytes,omitempty"`
 	// Mended is the longest time until all copies were there again: see Result.
 	Mended time.Duration `json:"mendedNanoseconds,omitempty"`
 	// Slowest is how long the slowest transaction of what was left took, in worlds that have a second phase.
@@ -77,6 +80,9 @@ func (s *Summary) String() string {
 	}
 	if s.Replaced > 0 {
 		disks += fmt.Sprintf(", %d nodes were lost and replaced, at most %v until all copies counted again", s.Replaced, s.Mended.Round(time.Millisecond))
+	}
+	if s.Written > 0 {
+		disks += fmt.Sprintf(", %d checkpoints of a replica, the largest of %d bytes", s.Written, s.Largest)
 	}
 	if s.Slowest > 0 {
 		disks += fmt.Sprintf(", what was left answered within %v", s.Slowest.Round(time.Millisecond))
@@ -145,12 +151,14 @@ func (s *Summary) Add(o Summary) {
 	s.Torn += o.Torn
 	s.Unread += o.Unread
 	s.Replaced += o.Replaced
+	s.Written += o.Written
+	s.Largest = max(s.Largest, o.Largest)
 	s.Mended = max(s.Mended, o.Mended)
 	s.Slowest = max(s.Slowest, o.Slowest)
 }
 
 func (s *Summary) add(r *Result) {
-	one := Summary{Seeds: Seeds{Count: 1}, Transactions: int64(r.Transactions), Committed: int64(r.Committed), Virtual: r.Virtual, Replaced: r.Replaced, Mended: r.Mended, Slowest: r.Slowest}
+	one := Summary{Seeds: Seeds{Count: 1}, Transactions: int64(r.Transactions), Committed: int64(r.Committed), Virtual: r.Virtual, Written: r.Written, Largest: r.Largest, Replaced: r.Replaced, Mended: r.Mended, Slowest: r.Slowest}
 	if r.Passed() {
 		one.Passed = 1
 	} else {

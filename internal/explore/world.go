@@ -103,22 +103,23 @@ const (
 	chanceParams
 	chanceFaults
 	chanceLoad
-	chanceClients  // and one for each region
-	chanceCrashes  = 100
-	chanceLength   = 101
-	chanceGroups   = 102
-	chancePlaces   = 103
-	chanceClocks   = 104
-	chanceAppends  = 105
-	chanceCore     = 110
-	chanceShakes   = 111
-	chanceTurns    = 112
-	chanceDisks    = 113
-	chanceSyncs    = 114
-	chanceLosses   = 115
-	chanceTimeline = 116
-	chanceRuns     = 117
-	chanceHomes    = 109 // 106 to 108 would change worlds of seeds that once failed
+	chanceClients     // and one for each region
+	chanceCrashes     = 100
+	chanceLength      = 101
+	chanceGroups      = 102
+	chancePlaces      = 103
+	chanceClocks      = 104
+	chanceAppends     = 105
+	chanceCore        = 110
+	chanceShakes      = 111
+	chanceTurns       = 112
+	chanceDisks       = 113
+	chanceSyncs       = 114
+	chanceLosses      = 115
+	chanceTimeline    = 116
+	chanceRuns        = 117
+	chanceCheckpoints = 118
+	chanceHomes       = 109 // 106 to 108 would change worlds of seeds that once failed
 )
 
 func chance(seed uint64, of uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, of)) }

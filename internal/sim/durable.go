@@ -39,6 +39,8 @@ type input struct {
 // durable is what a node keeps over a crash, and what it needs to start again.
 type durable struct {
 	initial []initialRow
+	// written is the last checkpoint, nil for none; log are the inputs since.
+	written *written
 	log     []input
 	// synced is how many inputs of the log are known to be synced, and leaving are those whose outputs leave later, in the order of
 	// time.
@@ -119,8 +121,11 @@ func (s *Sim) LoseTail(id geo.NodeID, keep int) (lost int) {
 	if !n.dead || !s.c.Durable {
 		panic("sim: only a node that has crashed, and has a log, loses the end of it")
 	}
-	n.departs(s.now)          // what left earlier; no step is at work any more
-	first := max(n.synced, 1) // a node that has started has synced that
+	n.departs(s.now) // what left earlier; no step is at work any more
+	first := n.synced
+	if n.written == nil {
+		first = max(first, 1) // a node that has started has synced that
+	}
 	unsynced := max(0, len(n.log)-first)
 	lost = unsynced - unsynced*keep/100
 	for i := len(n.log) - 1; i >= len(n.log)-lost; i-- {
@@ -164,7 +169,7 @@ func (s *Sim) Restart(id geo.NodeID) {
 		s.push(max(s.now, a.due), item{kind: onTimer, to: n.id, timer: a.timer, life: n.life})
 	}
 	n.armed = nil
-	if len(n.log) == 0 {
+	if len(n.log) == 0 && n.written == nil {
 		s.after(0, item{kind: onStart, to: n.id, life: n.life})
 	} else if cost := s.c.Costs.of(len(n.log), 0, int64(n.store.Ops()-ops), n.steps()); cost > 0 {
 		n.busy = true
@@ -222,18 +227,21 @@ func (n *node) replay() {
 			p.unlogged, p.sent = fifo.Queue[unloggedMessage]{}, 0
 		}
 	}
-	n.rng = rand.New(rand.NewPCG(s.c.Seed, uint64(n.id)+1))
-	n.buggify = s.c.Buggify.Node(geo.NodeID(n.id))
-	n.store.Reset(len(n.initial))
-	for _, r := range n.initial {
-		n.store.Load(r.key, r.value)
-	}
-	n.clock = n.Now()
-	if len(n.log) > 0 {
+	if n.clock = n.Now(); len(n.log) > 0 {
 		n.clock = n.log[0].at
 	}
 	n.replaying = true
-	n.makeReplica()
+	if n.written != nil {
+		n.resume()
+	} else {
+		n.seed(*rand.NewPCG(s.c.Seed, uint64(n.id)+1))
+		n.buggify = s.c.Buggify.Node(geo.NodeID(n.id))
+		n.store.Reset(len(n.initial))
+		for _, r := range n.initial {
+			n.store.Load(r.key, r.value)
+		}
+		n.makeReplica()
+	}
 	for i := range n.log {
 		in := &n.log[i]
 		n.clock, n.moment = in.at, in.now

@@ -69,6 +69,7 @@ type node struct {
 	offload protocol.Offloader
 	store   store.Store
 	rng     *rand.Rand
+	chance  *rand.PCG // of rng
 	buggify *buggify.Node
 	offset  time.Duration // of its clock
 	least   time.Duration // that its clock shows, since it was set back
@@ -97,11 +98,19 @@ type node struct {
 	durable
 }
 
-func (n *node) makeReplica() {
+// config is what the node's replica is made of.
+func (n *node) config() protocol.Config {
 	c := &n.s.c
-	n.replica = c.Engine.New(protocol.Config{
+	return protocol.Config{
 		Self: geo.NodeID(n.id), Incarnation: n.incarnation, Topology: c.Topology, Params: c.Params, Procedures: c.Procedures, Store: n.store, Env: n,
-	})
+	}
+}
+
+func (n *node) makeReplica() { n.use(n.s.c.Engine.New(n.config())) }
+
+// use makes a replica the node's.
+func (n *node) use(r protocol.Replica) {
+	n.replica = r
 	n.worker, _ = n.replica.(protocol.Worker)
 	n.offload, _ = n.replica.(protocol.Offloader)
 }
@@ -311,6 +320,12 @@ func (n *node) Now() time.Duration {
 		return n.clock
 	}
 	return max(n.s.now+n.offset, n.least)
+}
+
+// seed makes a source the node's.
+func (n *node) seed(source rand.PCG) {
+	n.chance = &source
+	n.rng = rand.New(n.chance)
 }
 
 // Rand implements protocol.Env.

@@ -33,7 +33,7 @@ func (s *Sim) Replace(id geo.NodeID) {
 	n.life++
 	n.incarnation++
 	n.held, n.released = fifo.Queue[time.Duration]{}, s.now
-	n.rng = rand.New(rand.NewPCG(s.c.Seed, uint64(n.incarnation)<<32|uint64(n.id)+1))
+	n.seed(*rand.NewPCG(s.c.Seed, uint64(n.incarnation)<<32|uint64(n.id)+1))
 	everywhere := rowsEverywhere(n.store)
 	n.store.Reset(len(everywhere))
 	for _, r := range everywhere {

@@ -127,13 +127,13 @@ func New(c Config) *Sim {
 			s:       s,
 			id:      int32(id),
 			store:   c.Engine.MakeStore(),
-			rng:     rand.New(rand.NewPCG(c.Seed, uint64(id)+1)),
 			buggify: c.Buggify.Node(geo.NodeID(id)),
 			waiting: map[txn.ID]int32{},
 			least:   math.MinInt64,
 			durable: durable{orphans: map[txn.ID]bool{}},
 			core:    idleCore,
 		}
+		n.seed(*rand.NewPCG(c.Seed, uint64(id)+1))
 		if len(c.ClockOffsets) > 0 {
 			n.offset = c.ClockOffsets[id]
 		}
