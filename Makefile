@@ -47,8 +47,8 @@ race: ## Run the tests of concurrent packages with the race detector
 	KUBEBUILDER_ASSETS="$$($(CLUSTERCMD) build envtest | tail -1)" go test -race -timeout 30m ./internal/wire/... ./internal/node/... ./internal/target/... ./internal/load/... ./internal/local/... ./internal/meeting/... ./internal/explore/... ./controllers/...
 
 .PHONY: soak
-soak: ## Explore SEEDS (default 10000) seeds per protocol in the simulator: faults, hot rows, checked histories (HOSTILE=1: worlds that nobody would choose; SLOW=1: slow clients, long cuts; BUGGIFY=1: rare things on purpose; DISK=1: bad disks; REPLACE=1: lost nodes are replaced; RUNS=1: timelines, workloads and loads of runs; CORE=1: what is left when regions are lost; INVARIANTS=1: replicas are asked after every step; SHARD=I/N: every N-th seed; STATE=FILE: go on from there)
-	go run ./cmd/geobench explore --shrink --seeds "$(or $(SEEDS),10000)" $(if $(ENGINE),--engine "$(ENGINE)") $(if $(HOSTILE),--hostile) $(if $(SLOW),--slow) $(if $(BUGGIFY),--buggify) $(if $(DISK),--disk) $(if $(REPLACE),--replace) $(if $(RUNS),--runs) $(if $(CORE),--core) $(if $(INVARIANTS),--invariants) $(if $(SHARD),--shard "$(SHARD)") $(if $(STATE),--state "$(STATE)")
+soak: ## Explore SEEDS (default 10000) seeds per protocol in the simulator: faults, hot rows, checked histories (HOSTILE=1: worlds that nobody would choose; SLOW=1: slow clients, long cuts; BUGGIFY=1: rare things on purpose; DISK=1: bad disks; REPLACE=1: lost nodes are replaced; RUNS=1: timelines, workloads and loads of runs; CHECKPOINTS=1: nodes write their states and go on from there; CORE=1: what is left when regions are lost; INVARIANTS=1: replicas are asked after every step; SHARD=I/N: every N-th seed; STATE=FILE: go on from there)
+	go run ./cmd/geobench explore --shrink --seeds "$(or $(SEEDS),10000)" $(if $(ENGINE),--engine "$(ENGINE)") $(if $(HOSTILE),--hostile) $(if $(SLOW),--slow) $(if $(BUGGIFY),--buggify) $(if $(DISK),--disk) $(if $(REPLACE),--replace) $(if $(RUNS),--runs) $(if $(CHECKPOINTS),--checkpoints) $(if $(CORE),--core) $(if $(INVARIANTS),--invariants) $(if $(SHARD),--shard "$(SHARD)") $(if $(STATE),--state "$(STATE)")
 
 .PHONY: mutants
 mutants: ## Break the code in 390 places, one at a time, and hunt each mutant with tests and the explorer (AREA=janus; ONLY=expression; SHARD=I/N; goes on where it was stopped; about 80 minutes of one core)
@@ -61,6 +61,10 @@ soak-databases: ## Something happens to a PostgreSQL, a MariaDB or an etcd in th
 .PHONY: kill-nodes
 kill-nodes: ## Kill nodes of sdur and spanner in real time, RUNS (default 20) one after the other: each is replaced, nothing is lost (2 min)
 	GEOBENCH_KILLS="$(or $(RUNS),20)" go test -count 1 -timeout 20m -v -run 'TestRunReplacements' ./internal/local
+
+.PHONY: journal-hour
+journal-hour: ## A node with a journal takes 10,000 SmallBank transactions per second for an hour of virtual time: its files, how often the journal is cut short, how long it stands still (ENGINE, default slog; 15 min)
+	GEOBENCH_HOUR="$(or $(ENGINE),slog)" go test -count 1 -timeout 60m -v -run 'TestJournalsStayShort' ./internal/node
 
 .PHONY: crowd
 crowd: ## Twenty runs measure at once; a thousand wait for one database beside two hundred that hang: lateness of faults, requests to the API server (7 min)

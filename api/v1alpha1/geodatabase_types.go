@@ -79,8 +79,8 @@ type GeoDatabaseSpec struct {
 
 	// Durability of the nodes of Geobench's own engines: None, as in the papers, where a node that is gone takes what it held
 	// with it; or Journal, where a node has its inputs on the disk before anything that comes of them leaves it, and goes on
-	// from there when its process starts again. A journal is not cut short while the database lives: it grows by about the
-	// bytes that the node receives.
+	// from there when its process starts again. A journal grows by about the bytes that the node receives, and is cut short when it
+	// has grown by half of the data's size, by 32 MiB at least.
 	// +kubebuilder:default=None
 	// +optional
 	Durability Durability `json:"durability,omitempty"`

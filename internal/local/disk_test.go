@@ -18,15 +18,16 @@ import (
 // disturbedDisk is a disk on which something happens to the journal of the first node before a process opens it again.
 type disturbedDisk struct {
 	*journaltest.Disk
-	before func(d *journaltest.Disk, path string)
-	opened atomic.Int32
+	before    func(d *journaltest.Disk, path string)
+	disturbed atomic.Bool
 }
 
-func (d *disturbedDisk) Open(path string) (journal.File, error) {
-	if ofFirstNode(path) && d.opened.Add(1) == 2 {
+// OpenExisting implements journal.Disk. A journal that is there is one of an earlier process.
+func (d *disturbedDisk) OpenExisting(path string) (journal.File, error) {
+	if ofFirstNode(path) && len(d.Contents(path)) > 0 && !d.disturbed.Swap(true) {
 		d.before(d.Disk, path)
 	}
-	return d.Disk.Open(path)
+	return d.Disk.OpenExisting(path)
 }
 
 func ofFirstNode(path string) bool {

@@ -2,11 +2,14 @@ package local
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/admin"
@@ -282,8 +285,25 @@ func TestRunFaults(t *testing.T) {
 	}
 }
 
-// With journals, nodes that really run and are killed go on where they were: nothing that clients were told is lost, what was
-// under way is finished once, and the answers are strictly serializable.
+// sumOf adds up the series of a metric.
+func sumOf(t *testing.T, r *prometheus.Registry, name string) (sum float64) {
+	t.Helper()
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == name {
+			for _, m := range f.GetMetric() {
+				sum += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return sum
+}
+
+// With journals, which are cut short meanwhile, nodes that really run and are killed go on where they were: nothing that clients were
+// told is lost, what was under way is finished once, and the answers are strictly serializable.
 func TestRunRestarts(t *testing.T) {
 	for _, engine := range engines.Names() {
 		t.Run(engine, func(t *testing.T) {
@@ -300,9 +320,15 @@ func TestRunRestarts(t *testing.T) {
 `
 			text = strings.Replace(text, "verify: [Invariants]", "verify: [Invariants, Convergence, StrictSerializable]", 1)
 			text = strings.Replace(text, "  engine: ", "  durability: Journal\n  engine: ", 1)
-			d, err := Run(t.Context(), planOf(t, text), nil)
+			registry, cuts := prometheus.NewRegistry(), 0.
+			d, err := Observed(t.Context(), planOf(t, text), nil, Observer{Registry: registry, cutJournal: 16 << 10, Last: func(context.Context) {
+				cuts = sumOf(t, registry, "geobench_node_journal_cuts_total")
+			}})
 			if err != nil {
 				t.Fatal(err)
+			}
+			if cuts < 2 {
+				t.Errorf("journals were cut short %v times", cuts)
 			}
 			for _, r := range d.Reasons {
 				if !ofBusyMachine(r.Reason) {

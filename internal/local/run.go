@@ -55,7 +55,8 @@ type Observer struct {
 	// nothing.
 	Last func(context.Context)
 
-	disk journal.Disk // of journals; nil for the operating system's
+	disk       journal.Disk // of journals; nil for the operating system's
+	cutJournal int64        // as in node.Config
 }
 
 // Observed is Run with live metrics.
@@ -69,7 +70,7 @@ func Observed(ctx context.Context, p *plan.Plan, report Report, o Observer) (*re
 	starting, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
 	procedures := catalog.Procedures()
-	cfg := node.LocalConfig{Engine: p.Engine, Procedures: procedures, ParseWorkload: catalog.Parse, Disk: o.disk}
+	cfg := node.LocalConfig{Engine: p.Engine, Procedures: procedures, ParseWorkload: catalog.Parse, Disk: o.disk, CutJournal: o.cutJournal}
 	if p.Journals() {
 		folder, err := os.MkdirTemp("", "geobench-journals-")
 		if err != nil {

@@ -94,6 +94,10 @@ var (
 		"CPU time of the node's process, which geobench run shares among all nodes and workers.", nodeLabels)
 	NodeMemory = nodes.define(Gauge, "geobench_node_memory_bytes",
 		"Resident memory of the node's process, which geobench run shares among all nodes and workers.", nodeLabels)
+	NodeJournalBytes = nodes.define(Gauge, "geobench_node_journal_size_bytes",
+		"Size of the file of the node's journal; missing where none is kept. It is cut short when it has grown by half of the data's size.", nodeLabels)
+	NodeJournalCuts = nodes.define(Counter, "geobench_node_journal_cuts_total",
+		"How often the node's journal has been cut short; missing where none is kept.", nodeLabels)
 	NodeClientBytes = nodes.define(Counter, "geobench_node_client_sent_bytes_total",
 		"Bytes sent to clients, headers included.", nodeLabels)
 	NodeClientOutcomes = nodes.define(Counter, "geobench_node_client_sent_outcomes_total",

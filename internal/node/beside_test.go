@@ -53,7 +53,7 @@ func thinkerEngine(let <-chan struct{}) *protocol.Engine {
 func TestWorkBesideTheLoop(t *testing.T) {
 	let := make(chan struct{})
 	db := database("a", "b")
-	db.Engine, db.Nodes, db.Incarnation = "thinker", startLogged(t, gossipEngine, "a", "b").Database().Nodes, "one"
+	db.Engine, db.Nodes, db.Incarnation = "thinker", startLogged(t, gossipEngine, 0, "a", "b").Database().Nodes, "one"
 	cfg := Config{Database: &db, Engine: thinkerEngine(let), Procedures: procedures, ParseWorkload: parse, Journal: t.TempDir()}
 	first := process(t, cfg)
 	seen := func(n *Node) []uint64 { return n.loop.replica.(*thinker).seen }

@@ -38,8 +38,9 @@ type LocalConfig struct {
 	// Journals is a folder for the nodes' logs of their inputs, a folder each; empty: nodes keep none and cannot be started
 	// again.
 	Journals string
-	// Disk as in Config.
-	Disk journal.Disk
+	// CutJournal and Disk as in Config.
+	CutJournal int64
+	Disk       journal.Disk
 	// Credentials as in Config.
 	Credentials identity.Folder
 	// Log may be nil.
@@ -158,6 +159,7 @@ func (l *Local) newNode(id geo.NodeID, incarnation uint32, listener net.Listener
 		Engine:        l.cfg.Engine,
 		Procedures:    l.cfg.Procedures,
 		ParseWorkload: l.cfg.ParseWorkload,
+		CutJournal:    l.cfg.CutJournal,
 		Disk:          l.cfg.Disk,
 		Credentials:   l.cfg.Credentials,
 		Log:           l.cfg.Log,

@@ -1,13 +1,17 @@
 package node
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/checkpoint"
 	"github.com/geobench/geobench/internal/codec"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/journal"
@@ -30,6 +34,9 @@ const (
 	recordIdentity     = 1 // JSON of owner: the first record, and the only one of its kind
 	recordTurn         = 2 // see turn
 	recordAcknowledged = 3 // node, uvarint | frame, uvarint; of every link
+	recordState        = 4 // state, as package checkpoint writes it: the second record of a log that was cut short
+	recordRows         = 5 // rows, compressed; after the state
+	recordComplete     = 6 // nothing more: the rows are all there
 )
 
 // Inputs of a turn, by their first byte.
@@ -51,29 +58,34 @@ const acknowledgedEvery = time.Second
 
 // nodeLog is a node's log. It belongs to the loop.
 type nodeLog struct {
-	journal *journal.Journal
-	turn    []byte // the present turn's record
-	inputs  int    // of the turn
-	head    int    // bytes of the turn's record before its inputs
-	noted   time.Duration
+	journal  *journal.Log
+	identity []byte   // the first record
+	cutting  *cutting // nil for none
+	cutAt    int64    // bytes of the journal from which on it is cut short
+	writing  sync.WaitGroup
+	turn     []byte // the present turn's record
+	inputs   int    // of the turn
+	head     int    // bytes of the turn's record before its inputs
+	noted    time.Duration
 	// ended are the frames of each peer that the turn has ended, 0: none.
 	ended []uint32
-	// partial is how much of the frame after the last whole one is in the log, in messages.
+	// whole is the last frame of each peer that is in the log as a whole, and partial how much of the one after it is, in messages.
+	whole   []uint32
 	partial []int
 }
 
 // openLog opens the journal of this incarnation and takes over its process's name, if there was one.
 func (n *Node) openLog(folder string) error {
 	db := n.cfg.Database
-	name := db.Incarnation + ".journal"
 	if err := journal.RemoveOthers(n.cfg.Disk, folder, db.Incarnation); err != nil {
 		return err
 	}
-	j, err := journal.Open(n.cfg.Disk, folder, name)
+	j, err := journal.OpenLog(n.cfg.Disk, folder, db.Incarnation)
 	if err != nil {
 		return err
 	}
-	l := &nodeLog{journal: j, ended: make([]uint32, n.topology.Nodes()), partial: make([]int, n.topology.Nodes())}
+	nodes := n.topology.Nodes()
+	l := &nodeLog{journal: j, ended: make([]uint32, nodes), whole: make([]uint32, nodes), partial: make([]int, nodes)}
 	if err := n.identify(l); err != nil {
 		_ = j.Close()
 		return err
@@ -90,7 +102,8 @@ func (n *Node) identify(l *nodeLog) error {
 		if err != nil {
 			return err
 		}
-		if err := l.journal.Append(append([]byte{recordIdentity}, b...)); err != nil {
+		l.identity = append([]byte{recordIdentity}, b...)
+		if err := l.journal.Append(l.identity); err != nil {
 			return err
 		}
 		return l.journal.Sync()
@@ -104,6 +117,7 @@ func (n *Node) identify(l *nodeLog) error {
 		if err := json.Unmarshal(r[1:], &was); err != nil {
 			return err
 		}
+		l.identity = slices.Clone(r)
 		return found
 	})
 	if !errors.Is(err, found) {
@@ -142,9 +156,17 @@ func (l *nodeLog) message(it *item) {
 		end = 1
 		l.ended[it.from] = it.frame
 	}
+	l.came(it.from, it.frame, it.last)
 	l.turn = append(l.turn, end)
 	l.turn = codec.AppendUvarint(l.turn, uint64(1+it.m.Size()))
 	l.turn = it.m.AppendTo(append(l.turn, it.m.Kind()))
+}
+
+// came notes that a message is in the log, with which its frame ends if it is the last.
+func (l *nodeLog) came(from geo.NodeID, frame uint32, last bool) {
+	if l.partial[from]++; last {
+		l.whole[from], l.partial[from] = frame, 0
+	}
 }
 
 func (l *nodeLog) submit(t *txn.Transaction) {
@@ -200,45 +222,44 @@ func (l *loop) replay() error {
 	n, log := l.n, l.log
 	began := time.Now()
 	l.replaying = true
-	acknowledged := make([]uint32, n.topology.Nodes())
-	err := log.journal.Each(func(r []byte) error {
-		if r[0] != recordAcknowledged {
-			return nil
-		}
-		c := codec.NewReader(r[1:])
-		for c.Len() > 0 && c.Err() == nil {
-			id := c.UvarintMax(uint64(len(acknowledged) - 1))
-			acknowledged[id] = uint32(c.UvarintMax(1<<32 - 1))
-		}
-		return c.Done()
-	})
+	start, err := l.replayLinks()
 	if err != nil {
 		return err
 	}
-	whole := make([]uint32, n.topology.Nodes())
-	for i := range whole {
-		if link := n.endpoint.Link(geo.NodeID(i)); link != nil {
-			link.Replaying(acknowledged[i])
+	if start != nil {
+		if err := l.resume(start); err != nil {
+			return fmt.Errorf("the checkpoint: %w", err)
 		}
 	}
-	turns := 0
+	turns, complete, head := 0, start == nil, int64(0)
 	err = log.journal.Each(func(r []byte) error {
-		if r[0] != recordTurn {
-			return nil
-		}
-		turns++
 		n.asked.Store(0) // a sign of life
-		// What messages and transactions are made of is theirs to keep.
-		c := codec.NewReader(append([]byte(nil), r[1:]...))
-		return l.replayTurn(&c, whole)
+		if turns == 0 {
+			head += int64(len(r))
+		}
+		switch r[0] {
+		case recordRows:
+			return l.thaw(r[1:])
+		case recordComplete:
+			complete = true
+		case recordTurn:
+			turns++
+			// What messages and transactions are made of is theirs to keep.
+			c := codec.NewReader(append([]byte(nil), r[1:]...))
+			return l.replayTurn(&c)
+		}
+		return nil
 	})
+	if err == nil && !complete {
+		err = errors.New("the log begins with a checkpoint that has no end")
+	}
 	if err != nil {
 		return err
 	}
-	for i := range whole {
+	for i := range n.topology.Nodes() {
 		if link := n.endpoint.Link(geo.NodeID(i)); link != nil {
-			n.peers[i].frame, n.peers[i].skip = whole[i], log.partial[i]
-			link.Replayed(whole[i])
+			n.peers[i].frame, n.peers[i].skip = log.whole[i], log.partial[i]
+			link.Replayed(log.whole[i])
 		}
 	}
 	// The clock goes on from where it was, and never back.
@@ -246,20 +267,60 @@ func (l *loop) replay() error {
 	l.least = l.clock
 	log.noted = l.at
 	l.resumeBeside()
-	n.cfg.Log.Info("started again from the log", "process", n.process, "turns", turns, "bytes", log.journal.Bytes(),
+	l.cutFrom(head)
+	n.cfg.Log.Info("started again from the log", "process", n.process, "turns", turns, "checkpoint", start != nil, "bytes", log.journal.Bytes(),
 		"took", time.Since(began).Round(time.Millisecond), slog.Int("unfinished", l.unfinished()))
 	return nil
 }
 
+// replayLinks begins the replay of what was sent, behind what the log says that peers have. It returns the checkpoint that the log
+// begins with, nil for none.
+func (l *loop) replayLinks() (start *state, err error) {
+	n := l.n
+	acknowledged := make([]uint32, n.topology.Nodes())
+	err = l.log.journal.Each(func(r []byte) error {
+		switch r[0] {
+		case recordState:
+			start = &state{}
+			if err := checkpoint.Read(bytes.Clone(r[1:]), &checkpoint.World{}, start); err != nil {
+				return err
+			}
+			if len(start.Links) != len(acknowledged) {
+				return fmt.Errorf("the checkpoint has links with %d nodes, and there are %d", len(start.Links), len(acknowledged))
+			}
+			for i := range start.Links {
+				acknowledged[i] = start.Links[i].Out.Acknowledged
+			}
+		case recordAcknowledged:
+			c := codec.NewReader(r[1:])
+			for c.Len() > 0 && c.Err() == nil {
+				id := c.UvarintMax(uint64(len(acknowledged) - 1))
+				acknowledged[id] = uint32(c.UvarintMax(1<<32 - 1))
+			}
+			return c.Done()
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i := range acknowledged {
+		if link := n.endpoint.Link(geo.NodeID(i)); link != nil {
+			link.Replaying(acknowledged[i])
+		}
+	}
+	return start, nil
+}
+
 // replayTurn takes the inputs of a turn once more.
-func (l *loop) replayTurn(c *codec.Reader, whole []uint32) error {
+func (l *loop) replayTurn(c *codec.Reader) error {
 	l.at, l.clock = time.Duration(c.Uvarint()), time.Duration(c.Uvarint())
 	for c.Len() > 0 && c.Err() == nil {
 		switch kind := c.Uint8(); kind {
 		case inputStart:
 			l.replica.Start()
 		case inputMessage:
-			from := geo.NodeID(c.UvarintMax(uint64(len(whole) - 1)))
+			from := geo.NodeID(c.UvarintMax(uint64(len(l.log.whole) - 1)))
 			frame, end, body := uint32(c.UvarintMax(1<<32-1)), c.Uint8(), c.Bytes()
 			if c.Err() != nil || len(body) == 0 {
 				return fmt.Errorf("a message of %d bytes: %w", len(body), c.Err())
@@ -268,9 +329,7 @@ func (l *loop) replayTurn(c *codec.Reader, whole []uint32) error {
 			if err != nil {
 				return fmt.Errorf("a message of kind %d: %w", body[0], err)
 			}
-			if l.log.partial[from]++; end == 1 {
-				whole[from], l.log.partial[from] = frame, 0
-			}
+			l.log.came(from, frame, end == 1)
 			l.replica.Receive(from, m)
 		case inputSubmit:
 			body := c.Bytes()

@@ -110,7 +110,8 @@ var gossipEngine = &protocol.Engine{
 	},
 }
 
-func startLogged(t testing.TB, e *protocol.Engine, regions ...string) *Local {
+// startLogged starts nodes that cut their logs short whenever these have grown by so many bytes, 0 for many.
+func startLogged(t testing.TB, e *protocol.Engine, cut int64, regions ...string) *Local {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -121,7 +122,7 @@ func startLogged(t testing.TB, e *protocol.Engine, regions ...string) *Local {
 			db.Topology.Links[i][j] = geo.Link{Delay: time.Millisecond}
 		}
 	}
-	l, err := StartLocal(ctx, db, LocalConfig{Engine: e, Procedures: procedures, ParseWorkload: parse, Journals: t.TempDir()})
+	l, err := StartLocal(ctx, db, LocalConfig{Engine: e, Procedures: procedures, ParseWorkload: parse, Journals: t.TempDir(), CutJournal: cut})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,12 +150,17 @@ func statuses(t *testing.T, l *Local) []*admin.Status {
 // mostRestarts bounds what a slow disk makes of a test.
 const mostRestarts = 40
 
-// Whenever nodes start again from their logs, every message arrives once, in its order, and no clock goes back.
+// often has the logs of gossips cut short many times.
+const often = 1 << 14
+
+// Whenever nodes start again from their logs, every message arrives once, in its order, and no clock goes back, whether logs are cut
+// short or not.
 func TestRestartsLoseNothing(t *testing.T) {
-	for seed := range uint64(3) {
-		l := startLogged(t, gossipEngine, "a", "b", "c")
+	generations := 0
+	for seed, cut := range []int64{0, often, often} {
+		l := startLogged(t, gossipEngine, cut, "a", "b", "c")
 		processes := []string{l.Node(0).Process(), l.Node(1).Process(), l.Node(2).Process()}
-		r := rand.New(rand.NewPCG(seed, 1))
+		r := rand.New(rand.NewPCG(uint64(seed), 1))
 		for n := 0; ; n++ {
 			pending := 0
 			for _, s := range statuses(t, l) {
@@ -190,12 +196,25 @@ func TestRestartsLoseNothing(t *testing.T) {
 				t.Errorf("node %d is process %s, and was %s", i, l.Node(geo.NodeID(i)).Process(), p)
 			}
 		}
+		_ = l.Close()
+		for i := range processes {
+			generations += l.Node(geo.NodeID(i)).loop.log.journal.Generation()
+		}
+	}
+	if generations < 20 {
+		t.Errorf("logs were cut short %d times", generations)
 	}
 }
 
 // A node that starts again has its data and what was under way, which the others wait for.
 func TestRestartedNodeGoesOn(t *testing.T) {
-	l := startLogged(t, setEngine, "a", "b")
+	for name, cut := range map[string]int64{"from its inputs": 0, "from a checkpoint": 1} {
+		t.Run(name, func(t *testing.T) { testRestartedNode(t, cut) })
+	}
+}
+
+func testRestartedNode(t *testing.T, cut int64) {
+	l := startLogged(t, setEngine, cut, "a", "b")
 	if _, err := l.Load(t.Context(), &admin.LoadRequest{Dataset: "d", Workload: json.RawMessage(`{"ten":{}}`)}); err != nil {
 		t.Fatal(err)
 	}

@@ -34,6 +34,7 @@ type loop struct {
 	dirtyClients []*wire.Conn
 	callers      []chan struct{} // wait for the end of the turn: see Node.call
 
+	request  *admin.LoadRequest // what the rows began with, nil for nothing
 	dataset  string
 	loaded   admin.LoadResponse
 	workload workload.Workload
@@ -102,6 +103,7 @@ func (l *loop) begin() error {
 	}
 	l.beginTurn()
 	if l.log != nil {
+		l.cutLater()
 		l.log.start()
 	}
 	l.replica.Start()
@@ -134,6 +136,9 @@ func (l *loop) endTurn(fired bool) error {
 		}
 	}
 	l.flush()
+	if l.log != nil {
+		return l.cut()
+	}
 	return nil
 }
 

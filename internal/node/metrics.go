@@ -68,13 +68,21 @@ func (n *Node) collect(put metrics.Put) {
 		ops           uint64
 		counters      []protocol.Counter
 		leads         []string
+		journal, cuts int64
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), collectTimeout)
 	defer cancel()
 	got := make(chan figures, 1) // a late answer must not meet a collection that has ended
 	err := n.call(ctx, func() {
 		l := &n.loop
-		got <- figures{l.unfinished(), l.store.Len(), l.store.Bytes(), l.store.Ops(), l.replica.Counters(nil), protocol.LeadsOf(l.replica, &n.layout)}
+		f := figures{
+			pending: l.unfinished(), rows: l.store.Len(), bytes: l.store.Bytes(), ops: l.store.Ops(), counters: l.replica.Counters(nil),
+			leads: protocol.LeadsOf(l.replica, &n.layout),
+		}
+		if l.log != nil {
+			f.journal, f.cuts = l.log.journal.Bytes(), int64(l.log.journal.Generation())
+		}
+		got <- f
 	})
 	if err != nil {
 		return
@@ -84,6 +92,10 @@ func (n *Node) collect(put metrics.Put) {
 	put(metrics.NodeRows, float64(f.rows))
 	put(metrics.NodeBytes, float64(f.bytes))
 	put(metrics.NodeOperations, float64(f.ops))
+	if f.journal > 0 {
+		put(metrics.NodeJournalBytes, float64(f.journal))
+		put(metrics.NodeJournalCuts, float64(f.cuts))
+	}
 	for _, c := range f.counters {
 		metrics.PutEngine(put, c.Name, c.Value)
 	}

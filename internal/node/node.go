@@ -56,6 +56,8 @@ type Config struct {
 	// Journal is the folder of the node's log of its inputs, from which a process that starts again goes on; empty: none is
 	// kept, and what is in memory is lost with the process.
 	Journal string
+	// CutJournal is by how many bytes the log grows before it is cut short; 0 for half of the data's size, 32 MiB at least.
+	CutJournal int64
 	// Disk is what the log is on; nil for the operating system's.
 	Disk journal.Disk
 	// Prober measures the links below a service mesh and through it; nil where none carries the node's connections. Whoever made it runs it.
@@ -79,6 +81,7 @@ type Node struct {
 	cfg      Config
 	topology *geo.Topology
 	layout   geo.Layout
+	params   protocol.Params
 	process  string
 	endpoint *wire.Endpoint
 	box      mailbox
@@ -178,16 +181,22 @@ func New(cfg Config) (*Node, error) {
 		n.discard()
 		return nil, err
 	}
-	n.loop.replica = cfg.Engine.New(protocol.Config{
-		Self:        cfg.ID,
-		Incarnation: cfg.Incarnation,
-		Topology:    t,
-		Params:      params,
-		Procedures:  cfg.Procedures,
+	n.params = params
+	n.loop.replica = cfg.Engine.New(n.replicaConfig())
+	return n, nil
+}
+
+// replicaConfig is what the node's replica is made of.
+func (n *Node) replicaConfig() protocol.Config {
+	return protocol.Config{
+		Self:        n.cfg.ID,
+		Incarnation: n.cfg.Incarnation,
+		Topology:    n.topology,
+		Params:      n.params,
+		Procedures:  n.cfg.Procedures,
 		Store:       n.loop.store,
 		Env:         &n.loop,
-	})
-	return n, nil
+	}
 }
 
 // newProcess makes up the name of a process.
@@ -248,7 +257,7 @@ func (n *Node) Run(ctx context.Context) error {
 	n.cfg.serve(serving, servers, n, n.public(), n.strangers)
 	defer n.loop.beside.working.Wait()
 	if n.loop.log != nil {
-		defer n.loop.log.journal.Close() //nolint:errcheck // what counts is synced
+		defer n.loop.log.close()
 	}
 	if err := n.loop.begin(); err != nil {
 		_ = n.cfg.Listener.Close()
@@ -456,7 +465,7 @@ func (n *Node) Load(ctx context.Context, req *admin.LoadRequest) (*admin.LoadRes
 // empty leaves the node without a data set, without rows and without a run.
 func (l *loop) empty(rows int) {
 	l.store.Reset(rows)
-	l.dataset, l.workload = "", nil
+	l.dataset, l.workload, l.request = "", nil, nil
 	l.n.run.Store(nil)
 }
 
@@ -484,10 +493,15 @@ func (l *loop) fill(req *admin.LoadRequest, w workload.Workload, rows func(put f
 		return err
 	}
 	l.chance.Seed(req.Seed, l.n.cfg.stream()) // what happens from now on follows from the run's seed
-	l.dataset, l.workload, l.traced = req.Dataset, w, req.Traced
-	l.n.run.Store(&req.Run)
+	l.holds(req, w)
 	l.loaded = admin.LoadResponse{Rows: int64(l.store.Len()), Bytes: l.store.Bytes()}
 	return nil
+}
+
+// holds notes what the rows began with.
+func (l *loop) holds(req *admin.LoadRequest, w workload.Workload) {
+	l.request, l.dataset, l.workload, l.traced = req, req.Dataset, w, req.Traced
+	l.n.run.Store(&req.Run)
 }
 
 // Audit implements admin.Node.

@@ -35,7 +35,7 @@ func process(t *testing.T, cfg Config) *Node {
 // whole: the next process takes the rest of it. Its clocks go on from where those of the last process were, although its own would
 // show less.
 func TestNextProcessTakesTheRestOfAFrame(t *testing.T) {
-	l := startLogged(t, gossipEngine, "a", "b")
+	l := startLogged(t, gossipEngine, 0, "a", "b")
 	db := database("a", "b")
 	db.Engine, db.Nodes, db.Incarnation = gossipEngine.Name, l.Database().Nodes, "one"
 	cfg := Config{Database: &db, Engine: gossipEngine, Procedures: procedures, ParseWorkload: parse, Journal: t.TempDir()}

@@ -92,6 +92,31 @@ func (l *Link) Acknowledged() uint32 { return l.s.acknowledged() }
 // peer has it.
 func (l *Link) Replaying(acknowledged uint32) { l.s.replaying(acknowledged) }
 
+// Outstanding is what a link has sent and the peer may lack: the data frames behind number Acknowledged, up to Last.
+type Outstanding struct {
+	Acknowledged, Last uint32
+	Frames             [][]byte
+}
+
+// Outstanding returns a copy of it. Everything that was sent must be flushed.
+func (l *Link) Outstanding() Outstanding {
+	o := l.s.outstanding()
+	o.Last = l.out.seq
+	return o
+}
+
+// Sent begins a replay where the link had sent so much; Replaying comes before it.
+func (l *Link) Sent(o *Outstanding) {
+	for i, frame := range o.Frames {
+		c := newChunk(len(frame))
+		c.buf = append(c.buf, frame...)
+		c.typ, c.seq = frameData, o.Acknowledged+1+uint32(i)
+		l.s.add(c)
+	}
+	l.out.seq = o.Last
+	l.s.sent(o.Last)
+}
+
 // Replayed ends the replay. logged is the number of the last data frame from the peer that is in the node's log as a whole.
 func (l *Link) Replayed(logged uint32) {
 	l.delivered = logged

@@ -224,6 +224,28 @@ func (s *sender) replaying(seq uint32) {
 	s.acked = seq
 }
 
+// outstanding returns the data frames that were not acknowledged.
+func (s *sender) outstanding() Outstanding {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := Outstanding{Acknowledged: s.acked}
+	for _, r := range []*ring{&s.unacked, &s.queue} {
+		for _, c := range r.c[r.head:] {
+			if c.typ == frameData {
+				o.Frames = append(o.Frames, slices.Clone(c.buf))
+			}
+		}
+	}
+	return o
+}
+
+// sent tells the number of the last data frame that was ever queued.
+func (s *sender) sent(last uint32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last = last
+}
+
 // replayed tells that what was added up to here is not new to the peer, or may not be.
 func (s *sender) replayed() {
 	s.mu.Lock()
