@@ -117,6 +117,7 @@ func Append(b []byte, w *World, replica, fresh any) ([]byte, error) {
 	if live.Kind() != reflect.Pointer || live.Type() != made.Type() {
 		return nil, fmt.Errorf("checkpoint: two pointers to one type are asked for, not %T and %T", replica, fresh)
 	}
+	s.b = codec.AppendUint64(s.b, layoutOf(live.Type()))
 	wire := &wiring{s: s, seen: map[object]bool{}}
 	wire.pointer(live.Type().Elem(), live.UnsafePointer(), made.UnsafePointer())
 	wire.follow()
@@ -138,8 +139,11 @@ func Append(b []byte, w *World, replica, fresh any) ([]byte, error) {
 // replica is useless. The replica may keep references into b.
 func Read(b []byte, w *World, fresh any) error {
 	l := &loader{r: codec.NewReader(b), w: w}
-	wire := &wiring{l: l, bits: l.bits(), seen: map[object]bool{}}
 	made := reflect.ValueOf(fresh)
+	if layout := l.r.Uint64(); layout != layoutOf(made.Type()) {
+		return fmt.Errorf("checkpoint: it was written by a program whose %v is made of other fields: only the version of Geobench that has written it can read it", made.Type())
+	}
+	wire := &wiring{l: l, bits: l.bits(), seen: map[object]bool{}}
 	wire.pointer(made.Type().Elem(), nil, made.UnsafePointer())
 	wire.follow()
 	if wire.lacks || len(wire.bits) != wire.used {

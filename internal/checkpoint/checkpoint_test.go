@@ -240,6 +240,23 @@ func middle() *inner {
 	return i
 }
 
+// What a program with other fields has written is refused.
+func TestLayouts(t *testing.T) {
+	type before struct{ a, b int }
+	type after struct{ b, a int }
+	was, is := &before{1, 2}, &after{}
+	b, err := Append(nil, world, was, &before{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Read(b, world, is); err == nil || !strings.Contains(err.Error(), "whose *checkpoint.after is made of other fields") {
+		t.Errorf("%v, %+v", err, is)
+	}
+	if layoutOf(reflect.TypeFor[key]()) == layoutOf(reflect.TypeFor[entry]()) || layoutOf(reflect.TypeFor[key]()) != layoutOf(reflect.TypeFor[key]()) {
+		t.Error("layouts do not tell types apart")
+	}
+}
+
 // Whatever was damaged is an error or another state, and nothing worse.
 func TestDamage(t *testing.T) {
 	b := write(t, used())

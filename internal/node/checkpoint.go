@@ -251,17 +251,3 @@ func (l *loop) resume(s *state) error {
 	}
 	return checkpoint.Read(s.Replica, n.checkpointWorld(), l.replica)
 }
-
-// thaw puts rows of a checkpoint into the store.
-func (l *loop) thaw(record []byte) error {
-	unpacker, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(journal.MaxRecord))
-	if err != nil {
-		return err
-	}
-	defer unpacker.Close()
-	part, err := unpacker.DecodeAll(record, nil)
-	if err != nil {
-		return err
-	}
-	return l.store.Thaw(part)
-}

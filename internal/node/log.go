@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
+
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/checkpoint"
 	"github.com/geobench/geobench/internal/codec"
@@ -231,6 +233,11 @@ func (l *loop) replay() error {
 			return fmt.Errorf("the checkpoint: %w", err)
 		}
 	}
+	unpacker, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(journal.MaxRecord))
+	if err != nil {
+		return err
+	}
+	defer unpacker.Close()
 	turns, complete, head := 0, start == nil, int64(0)
 	err = log.journal.Each(func(r []byte) error {
 		n.asked.Store(0) // a sign of life
@@ -239,7 +246,11 @@ func (l *loop) replay() error {
 		}
 		switch r[0] {
 		case recordRows:
-			return l.thaw(r[1:])
+			part, err := unpacker.DecodeAll(r[1:], nil)
+			if err != nil {
+				return err
+			}
+			return l.store.Thaw(part)
 		case recordComplete:
 			complete = true
 		case recordTurn:

@@ -57,7 +57,9 @@ func apply(s Store, ops []operation) {
 // contents says all that can be seen of a store whose versions end below last.
 func contents(s Store, last uint64) (lines []string) {
 	lines = append(lines, fmt.Sprint(s.Len(), s.Bytes(), s.Ops()))
-	note := func(what any, k txn.Key, r Record) { lines = append(lines, fmt.Sprint(what, k, r.Version, r.Writer, r.Value)) }
+	note := func(what any, k txn.Key, r Record) {
+		lines = append(lines, fmt.Sprint(what, k, r.Version, r.Writer, r.Value))
+	}
 	s.Each(func(k txn.Key, r Record) { note("row", k, r) })
 	v, ok := s.(*Versioned)
 	if !ok {
