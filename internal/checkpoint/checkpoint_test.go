@@ -191,6 +191,17 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
+// Two wired places that lead to one object do so again, to the first of the two that were made.
+func TestOneObjectInTwoPlaces(t *testing.T) {
+	was := used()
+	was.replaced = was.log
+	m := newMachine()
+	made := m.log
+	if err := Read(write(t, was), world, m); err != nil || m.log != made || m.replaced != made || len(made.entries) != 3 {
+		t.Errorf("%v: %p and %p, want %p; %d entries", err, m.log, m.replaced, made, len(made.entries))
+	}
+}
+
 // Equal states are written alike, whatever the order of maps.
 func TestAlike(t *testing.T) {
 	first := write(t, used())
