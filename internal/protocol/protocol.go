@@ -36,7 +36,7 @@ import (
 
 // Message is what replicas send to each other. Its methods are pure.
 type Message interface {
-	// Kind numbers the message's type within its engine, from 1. Numbers from 240 on belong to shared building blocks.
+	// Kind numbers the message's type within its engine, from 1. Numbers from 230 on belong to shared building blocks.
 	Kind() uint8
 	// Size is the exact number of bytes that AppendTo adds.
 	Size() int

@@ -7,7 +7,10 @@
 // merely cut off learns that from the log, too, and puts the transactions into a new batch.
 //
 // A node may be a sequencer of the log, which asks its leader for positions, a member, which keeps it (member.go), a reader,
-// which takes the batches in their order, or all of these. A database may have several logs, told apart by a number.
+// which takes the batches in their order (reader.go), or all of these. A database may have several logs, told apart by a number.
+//
+// A batch that has its place, and whose data is lost with its sequencer before it has reached every reader, stops those who lack it. With
+// Config.Copies a batch gets no place before so many regions hold its data, and readers who lack it fetch it from one of them (proof.go).
 package batchlog
 
 import (
@@ -35,6 +38,15 @@ type Config struct {
 	Advance func()
 	// Settled, if not nil, is told in the order of numbers what became of this node's batches: they have a place, or never will.
 	Settled func(number uint64, void bool)
+
+	// Copies is how many regions must hold the data of a batch for each group that reads it before the batch gets its place; the
+	// sequencer's region counts as one. 0 and 1 ask for no proof. With more, Readers are the nodes of each group, Region says where a
+	// node is, ProofTimer is another kind of timer, and Kept, if not nil, is told that all readers have read the log up to a position.
+	Copies     int
+	Readers    [][]geo.NodeID
+	Region     func(geo.NodeID) geo.Region
+	ProofTimer uint8
+	Kept       func(position uint64)
 }
 
 // Log is a node's view of a log.
@@ -56,6 +68,8 @@ type Log struct {
 	// asked is the term in which missing positions were last asked for.
 	asked   uint64
 	fetches int64
+	// holder is nil where batches need no proof.
+	holder *holder
 }
 
 // New returns a node's view of a log.
@@ -63,6 +77,9 @@ func New(c Config) *Log {
 	l := &Log{c: c, leader: c.Members[0], settled: make([]uint64, c.Nodes)}
 	if len(c.Members) == 1 {
 		l.term = 1 // the only one that there will ever be
+	}
+	if c.Copies > 1 {
+		l.holder = newHolder(l)
 	}
 	for _, m := range c.Members {
 		if m == c.Self {
@@ -127,6 +144,14 @@ func (l *Log) Receive(from geo.NodeID, m protocol.Message) {
 		if l.member != nil {
 			l.member.void(m.Batches)
 		}
+	case *Held:
+		if l.member != nil && l.holder != nil {
+			l.member.hold(from, m)
+		}
+	case *Kept:
+		if l.holder != nil && l.c.Kept != nil {
+			l.c.Kept(m.Position)
+		}
 	case *consensus.Message:
 		if l.member != nil {
 			l.member.group.Receive(from, m)
@@ -141,6 +166,8 @@ func (l *Log) Fire(t protocol.Timer) {
 		l.member.flush()
 	case l.c.GroupTimer:
 		l.member.group.Fire(t)
+	case l.c.ProofTimer:
+		l.holder.fire(t.Arg)
 	}
 }
 
@@ -151,6 +178,9 @@ func (l *Log) Next() (o Ordered, known bool) { return l.entries.Front(), l.entri
 func (l *Log) Pass() {
 	l.entries.Pop()
 	l.position++
+	if l.holder != nil {
+		l.holder.passed()
+	}
 }
 
 // Position returns the number of entries read.
@@ -169,6 +199,9 @@ func (l *Log) follow(leader geo.NodeID, term uint64) {
 		return
 	}
 	l.leader, l.term = leader, term
+	if l.holder != nil {
+		l.holder.retell()
+	}
 	if len(l.unordered) > 0 {
 		l.c.Env.Probe(askedAgain)
 		l.ask(append([]Request(nil), l.unordered...))

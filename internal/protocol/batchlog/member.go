@@ -38,10 +38,12 @@ type member struct {
 	// count is the number of positions given; recent holds the last of them.
 	count  uint64
 	recent []Ordered
+
+	proofs // where batches need any
 }
 
 func newMember(l *Log) *member {
-	m := &member{l: l, next: make([]uint64, l.c.Nodes)}
+	m := &member{l: l, next: make([]uint64, l.c.Nodes), proofs: newProofs(l)}
 	for i := range m.next {
 		m.next[i] = 1
 	}
@@ -66,9 +68,18 @@ func (m *member) request(from geo.NodeID, requests []Request) {
 		return
 	}
 	for _, q := range requests {
-		if q.Readers != 0 { // or it is corrupt
-			m.requests = append(m.requests, Ordered{BatchID{from, q.Number}, q.Readers})
+		if q.Readers == 0 {
+			continue // it is corrupt
 		}
+		if o := (Ordered{BatchID{from, q.Number}, q.Readers}); m.l.holder == nil {
+			m.requests = append(m.requests, o)
+		} else {
+			m.unproven[from].Push(o)
+		}
+	}
+	if m.l.holder != nil {
+		m.prove(from)
+		return
 	}
 	m.propose()
 }
@@ -141,11 +152,13 @@ func (m *member) apply(entry []byte) {
 	}
 	if m.group.Leading() {
 		m.announce(first, accepted)
+		m.proveBehind(accepted)
 	}
 }
 
 // lead learns of a new leader. If that is this member, everybody else must know.
 func (m *member) lead(leader geo.NodeID, term uint64) {
+	m.forget()
 	if leader != m.l.c.Self {
 		if len(m.requests) > 0 {
 			m.l.c.Env.Probe(deposed)

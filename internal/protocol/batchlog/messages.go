@@ -1,6 +1,7 @@
 package batchlog
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/geobench/geobench/internal/codec"
@@ -17,10 +18,21 @@ const (
 	KindVoid
 )
 
+// Kinds of messages about the data of batches, and of logs that share a node: see Config.Copies and Config.Shared.
+const (
+	KindHeld = 230 + iota
+	KindKept
+	KindMissing
+)
+
 // BatchID names a batch: the node that sequenced it and its number there, from 1.
 type BatchID struct {
 	Sequencer geo.NodeID
 	Number    uint64
+}
+
+func (b BatchID) compare(c BatchID) int {
+	return cmp.Or(cmp.Compare(b.Sequencer, c.Sequencer), cmp.Compare(b.Number, c.Number))
 }
 
 func (b BatchID) String() string { return fmt.Sprintf("%d/%d", b.Sequencer, b.Number) }
@@ -228,21 +240,12 @@ func (m *Void) Kind() uint8 { return KindVoid }
 
 // Size implements protocol.Message.
 func (m *Void) Size() int {
-	n := codec.SizeUvarint(m.Log) + codec.SizeUvarint(uint64(len(m.Batches)))
-	for _, b := range m.Batches {
-		n += codec.SizeUvarint(uint64(b.Sequencer)) + codec.SizeUvarint(b.Number)
-	}
-	return n
+	return codec.SizeUvarint(m.Log) + sizeIDs(m.Batches)
 }
 
 // AppendTo implements protocol.Message.
 func (m *Void) AppendTo(b []byte) []byte {
-	b = codec.AppendUvarint(b, m.Log)
-	b = codec.AppendUvarint(b, uint64(len(m.Batches)))
-	for _, id := range m.Batches {
-		b = codec.AppendUvarint(codec.AppendUvarint(b, uint64(id.Sequencer)), id.Number)
-	}
-	return b
+	return appendIDs(codec.AppendUvarint(b, m.Log), m.Batches)
 }
 
 func (m *Void) String() string {
@@ -255,14 +258,131 @@ func (m *Void) String() string {
 
 func decodeVoid(body []byte) (*Void, error) {
 	r := codec.NewReader(body)
-	m := &Void{Log: r.Uvarint()}
-	if n := r.Count(2); n > 0 {
-		m.Batches = make([]BatchID, n)
-		for i := range m.Batches {
-			m.Batches[i] = BatchID{geo.NodeID(r.UvarintMax(1<<16 - 1)), r.Uvarint()}
-		}
-	}
+	m := &Void{Log: r.Uvarint(), Batches: readIDs(&r)}
 	return m, r.Done()
+}
+
+// Held tells the leader of a log what data the sender has: all of a sequencer's batches, of those that it reads, up to a number. They have
+// come in the order in which they were sent. Position says how far it has read the log.
+type Held struct {
+	Log, Position uint64
+	Batches       []BatchID
+}
+
+// Kind implements protocol.Message.
+func (m *Held) Kind() uint8 { return KindHeld }
+
+// Size implements protocol.Message.
+func (m *Held) Size() int {
+	return codec.SizeUvarint(m.Log) + codec.SizeUvarint(m.Position) + sizeIDs(m.Batches)
+}
+
+// AppendTo implements protocol.Message.
+func (m *Held) AppendTo(b []byte) []byte {
+	return appendIDs(codec.AppendUvarint(codec.AppendUvarint(b, m.Log), m.Position), m.Batches)
+}
+
+func (m *Held) String() string {
+	s := fmt.Sprintf("holds%s, read up to %d:", ofLog(m.Log), m.Position)
+	for _, b := range m.Batches {
+		s += " " + b.String()
+	}
+	return s
+}
+
+func decodeHeld(body []byte) (*Held, error) {
+	r := codec.NewReader(body)
+	m := &Held{Log: r.Uvarint(), Position: r.Uvarint(), Batches: readIDs(&r)}
+	return m, r.Done()
+}
+
+// Kept tells that all readers of a log have read it up to a position, so that nobody will ask for the data before it.
+type Kept struct{ Log, Position uint64 }
+
+// Kind implements protocol.Message.
+func (m *Kept) Kind() uint8 { return KindKept }
+
+// Size implements protocol.Message.
+func (m *Kept) Size() int { return codec.SizeUvarint(m.Log) + codec.SizeUvarint(m.Position) }
+
+// AppendTo implements protocol.Message.
+func (m *Kept) AppendTo(b []byte) []byte {
+	return codec.AppendUvarint(codec.AppendUvarint(b, m.Log), m.Position)
+}
+
+func (m *Kept) String() string {
+	return fmt.Sprintf("all have read%s up to %d", ofLog(m.Log), m.Position)
+}
+
+func decodeKept(body []byte) (*Kept, error) {
+	r := codec.NewReader(body)
+	m := &Kept{r.Uvarint(), r.Uvarint()}
+	return m, r.Done()
+}
+
+// Missing asks another reader of the same group for the data of batches that have a place.
+type Missing struct {
+	Log     uint64
+	Batches []BatchID
+}
+
+// Kind implements protocol.Message.
+func (m *Missing) Kind() uint8 { return KindMissing }
+
+// Size implements protocol.Message.
+func (m *Missing) Size() int { return codec.SizeUvarint(m.Log) + sizeIDs(m.Batches) }
+
+// AppendTo implements protocol.Message.
+func (m *Missing) AppendTo(b []byte) []byte {
+	return appendIDs(codec.AppendUvarint(b, m.Log), m.Batches)
+}
+
+func (m *Missing) String() string {
+	s := "asks for the data" + ofLog(m.Log) + ":"
+	for _, b := range m.Batches {
+		s += " " + b.String()
+	}
+	return s
+}
+
+func decodeMissing(body []byte) (*Missing, error) {
+	r := codec.NewReader(body)
+	m := &Missing{Log: r.Uvarint(), Batches: readIDs(&r)}
+	return m, r.Done()
+}
+
+// ofLog tells logs apart in traces, as logName does.
+func ofLog(log uint64) string {
+	if log == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" of log %d", log)
+}
+
+func sizeIDs(ids []BatchID) int {
+	n := codec.SizeUvarint(uint64(len(ids)))
+	for _, b := range ids {
+		n += codec.SizeUvarint(uint64(b.Sequencer)) + codec.SizeUvarint(b.Number)
+	}
+	return n
+}
+
+func appendIDs(b []byte, ids []BatchID) []byte {
+	b = codec.AppendUvarint(b, uint64(len(ids)))
+	for _, id := range ids {
+		b = codec.AppendUvarint(codec.AppendUvarint(b, uint64(id.Sequencer)), id.Number)
+	}
+	return b
+}
+
+func readIDs(r *codec.Reader) (ids []BatchID) {
+	if n := r.Count(2); n > 0 {
+		ids = make([]BatchID, n)
+	}
+	for i := range ids {
+		ids[i] = BatchID{geo.NodeID(r.UvarintMax(1<<16 - 1)), r.Uvarint()}
+	}
+	return ids
 }
 
 // Decode reads the package's messages and those of its consensus group. It says whether kind is one of them.
@@ -276,6 +396,12 @@ func Decode(kind uint8, body []byte) (m protocol.Message, known bool, err error)
 		m, err = decodeFetch(body)
 	case KindVoid:
 		m, err = decodeVoid(body)
+	case KindHeld:
+		m, err = decodeHeld(body)
+	case KindKept:
+		m, err = decodeKept(body)
+	case KindMissing:
+		m, err = decodeMissing(body)
 	case consensus.Kind:
 		m, err = consensus.Decode(body)
 	default:

@@ -20,6 +20,10 @@ func sampleMessages() map[string]protocol.Message {
 		"fetch":        &Fetch{3, 12345},
 		"void":         &Void{3, []BatchID{{0, 1}, {65535, 300}}},
 		"nothing void": &Void{Log: 1},
+		"held":         &Held{3, 1 << 40, []BatchID{{0, 1}, {65535, 300}}},
+		"nothing held": &Held{Position: 1},
+		"kept":         &Kept{3, 1 << 40},
+		"missing":      &Missing{3, []BatchID{{0, 1}, {65535, 300}}},
 	}
 }
 

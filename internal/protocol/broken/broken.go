@@ -46,6 +46,7 @@ func All() []Database {
 		{Engine: NearbyReads, Mistake: "what only reads is answered from a copy nearby that lags behind", OnePartition: true},
 		{Engine: Forgetful, Mistake: "loses one transaction in a hundred on its way", OnePartition: true},
 		{Engine: calvin.AcknowledgedEverywhere, Mistake: "Calvin; a transaction is answered when all regions have acknowledged it, or after 30 s", Core: true},
+		{Engine: calvin.UnfetchedData, Mistake: "Calvin; who lacks the data of a batch whose sequencer is lost asks nobody for it"},
 		{Engine: coco.CommittedInOneRegion, Mistake: "COCO; an epoch is committed when the nodes of the coordinator's region have voted"},
 		{Engine: coco.AnsweredEarly, Mistake: "COCO; a transaction is answered before its epoch is committed"},
 		{Engine: coco.ForgottenCopy, Mistake: "COCO; an epoch that is aborted is rolled back on one node alone"},

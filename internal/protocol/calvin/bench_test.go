@@ -108,7 +108,7 @@ func benchNode(self geo.NodeID, partitions int) (*Replica, *benchEnv) {
 			st.Put(k, make([]byte, benchValue), 0)
 		}
 	}
-	r := newReplica(protocol.Config{Self: self, Topology: t, Params: p, Procedures: benchProcs, Store: st, Env: env})
+	r := newReplica(protocol.Config{Self: self, Topology: t, Params: p, Procedures: benchProcs, Store: st, Env: env}, false)
 	r.Start()
 	return r, env
 }

@@ -1,12 +1,32 @@
 package calvin
 
 import (
+	"slices"
 	"time"
 
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/batchlog"
 	"github.com/geobench/geobench/internal/txn"
 )
+
+// UnfetchedData is Calvin with a mistake: schedulers wait for data that was lost with its sequencer, although others have it. It is in no
+// table of engines, and there to test those who should notice (package broken).
+var UnfetchedData = unfetchedData()
+
+func unfetchedData() *protocol.Engine {
+	e := Engine.Variant("calvin-unfetched-data", func(c protocol.Config) protocol.Replica { return newReplica(c, true) })
+	e.Parameters = slices.Clone(e.Parameters)
+	for i := range e.Parameters {
+		switch p := &e.Parameters[i]; p.Name {
+		case "ordering":
+			p.OneOf = []string{orderingLeader, orderingConsensus}
+		case batchlog.CopiesParameter.Name:
+			p.Default, p.MinInt = "2", 2
+		}
+	}
+	return e
+}
 
 // AcknowledgedEverywhere is Calvin with a mistake: a transaction is answered when all other regions have acknowledged that they know
 // of it, or after half a minute. Where nobody is missing that is merely slow, and where a region is lost everything is answered
@@ -17,7 +37,7 @@ func acknowledgedEverywhere() *protocol.Engine {
 	e := Engine.Variant("calvin-acknowledged-everywhere", func(c protocol.Config) protocol.Replica {
 		r := &acknowledging{Env: c.Env, self: c.Self, topology: c.Topology, held: map[txn.ID]*heldAnswer{}}
 		c.Env = r
-		r.Replica = newReplica(c)
+		r.Replica = newReplica(c, false)
 		return r
 	})
 	e.Decode = nil // its messages do not travel but in the simulator

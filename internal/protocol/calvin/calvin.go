@@ -46,13 +46,15 @@ var Engine = &protocol.Engine{
 				"ordering epochs, where it must be at least 1ms.",
 		},
 		recon.Parameter,
+		batchlog.CopiesParameter,
 	},
-	Check:    check,
-	Roles:    []string{RoleLeader},
-	Survives: survives,
-	New:      func(c protocol.Config) protocol.Replica { return newReplica(c) },
-	Decode:   decode,
-	Law:      law,
+	Check:         check,
+	CheckTopology: batchlog.CheckCopies,
+	Roles:         []string{RoleLeader},
+	Survives:      survives,
+	New:           func(c protocol.Config) protocol.Replica { return newReplica(c, false) },
+	Decode:        decode,
+	Law:           law,
 }
 
 // survives is Engine.Survives: with ordering leader any region but the first, which keeps the log; with ordering consensus any
@@ -68,10 +70,11 @@ func survives(t *geo.Topology, p protocol.Params) (s protocol.Survival) {
 	case orderingConsensus:
 		s = protocol.AnyRegions(t, false)
 	}
+	s = batchlog.Bear(s, t, batchlog.Copies(p))
 	// A member that campaigns in vain waits twice as long for the next time, and a batch that was left behind is abandoned at the
 	// second look.
 	rtt := t.LongestRTT()
-	s.Settles = 4*consensus.DefaultElection + 2*abandonedAfter + 10*rtt
+	s.Settles = 4*consensus.DefaultElection + batchlog.Settles(t, p) + 10*rtt
 	s.Answers = protocol.InTime(rtt + p.Duration("batch")) // two round trips: to the log's leader, and from there to a majority
 	return s
 }
@@ -87,13 +90,21 @@ func (r *Replica) Roles() []string {
 	return nil
 }
 
-// check is Engine.Check. Epochs shorter than a millisecond would keep idle nodes busy with closing them.
-func check(p protocol.Params) []*protocol.ParamError {
-	if p.Word("ordering") != orderingEpochs || p.Duration("batch") >= shortestEpoch {
+// check is Engine.Check. Epochs shorter than a millisecond would keep idle nodes busy with closing them, and batches get no places
+// there that could wait for copies.
+func check(p protocol.Params) (errs []*protocol.ParamError) {
+	if p.Word("ordering") != orderingEpochs {
 		return nil
 	}
-	return []*protocol.ParamError{{Name: "batch", Message: fmt.Sprintf("%q is too short for ordering epochs, where every node closes an epoch that often: "+
-		"make it at least %v, or choose ordering leader or consensus", p["batch"], shortestEpoch)}}
+	if p.Duration("batch") < shortestEpoch {
+		errs = append(errs, &protocol.ParamError{Name: "batch", Message: fmt.Sprintf("%q is too short for ordering epochs, where every node closes an epoch that often: "+
+			"make it at least %v, or choose ordering leader or consensus", p["batch"], shortestEpoch)})
+	}
+	if batchlog.Copies(p) > 1 {
+		errs = append(errs, &protocol.ParamError{Name: batchlog.CopiesParameter.Name, Message: fmt.Sprintf("%q is for batches that get a place in a log, and with "+
+			"ordering epochs there is none: make it 1, or choose ordering leader or consensus", p[batchlog.CopiesParameter.Name])})
+	}
+	return errs
 }
 
 // Timer kinds.
@@ -104,6 +115,8 @@ const (
 	groupTimer
 	watchTimer
 	reconTimer
+	proofTimer
+	fetchTimer
 )
 
 // Replica is one node: a sequencer, a scheduler and, on some nodes, a member of the log.
@@ -127,7 +140,7 @@ type Replica struct {
 	recon     *recon.Reconnaissance
 }
 
-func newReplica(c protocol.Config) *Replica {
+func newReplica(c protocol.Config, unfetched bool) *Replica {
 	t := c.Topology
 	r := &Replica{
 		self:       c.Self,
@@ -150,7 +163,7 @@ func newReplica(c protocol.Config) *Replica {
 	}
 	interval := c.Params.Duration("batch")
 	r.sequencer.init(r, interval)
-	r.scheduler.init(r)
+	r.scheduler.r = r
 	r.executor = deterministic.New(deterministic.Config{
 		Self: c.Self, Layout: t.Full(), Procedures: c.Procedures, Store: c.Store.(*store.Hash), Env: c.Env, Answer: r.sequencer.answer,
 	})
@@ -160,13 +173,25 @@ func newReplica(c protocol.Config) *Replica {
 		r.epochs = newEpochs(r, interval)
 		return r
 	}
+	readers := make([][]geo.NodeID, r.partitions)
+	for n := range geo.NodeID(r.nodes) {
+		q := t.PartitionOf(n)
+		readers[q] = append(readers[q], n)
+	}
 	everybody := make([]geo.NodeID, r.nodes)
 	for n := range everybody {
 		everybody[n] = geo.NodeID(n)
 	}
 	r.log = batchlog.New(batchlog.Config{
 		Self: c.Self, Nodes: r.nodes, Members: logMembers(t, ordering), Audience: everybody, Env: c.Env,
-		OrderTimer: orderTimer, GroupTimer: groupTimer, Advance: r.scheduler.advance, Settled: r.sequencer.settled,
+		OrderTimer: orderTimer, GroupTimer: groupTimer, Settled: r.sequencer.settled,
+		Advance: func() { r.scheduler.reader.Advance() },
+		Copies:  batchlog.Copies(c.Params), Readers: readers, Region: t.RegionOf, ProofTimer: proofTimer,
+		Kept: func(position uint64) { r.scheduler.reader.Kept(position) },
+	})
+	r.scheduler.reader = batchlog.NewReader(batchlog.ReaderConfig[*SubBatch]{
+		Log: r.log, Group: r.partition, Read: r.scheduler.read, Foreign: r.foreign, Watch: true, WatchTimer: watchTimer, FetchTimer: fetchTimer, Unfetched: unfetched,
+		Copy: func(to, sequencer geo.NodeID, m *SubBatch) { r.env.Send(to, &Copy{sequencer, m}) },
 	})
 	return r
 }
@@ -217,9 +242,15 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 		if r.epochs != nil {
 			r.epochs.receive(from, m)
 		} else {
-			r.scheduler.arrive(from, m)
-			r.scheduler.watch()
-			r.scheduler.advance()
+			r.scheduler.reader.Receive(from, m)
+		}
+	case *Copy:
+		if r.log != nil {
+			r.scheduler.reader.Fetched(m.Sequencer, m.SubBatch)
+		}
+	case *batchlog.Missing:
+		if r.log != nil {
+			r.scheduler.reader.Missing(from, m)
 		}
 	case *deterministic.Reads:
 		r.executor.Reads(from, m)
@@ -242,8 +273,8 @@ func (r *Replica) Fire(t protocol.Timer) {
 		r.sequencer.expire(t.Arg)
 	case epochTimer:
 		r.epochs.tick()
-	case watchTimer:
-		r.scheduler.lookForAbandoned()
+	case watchTimer, fetchTimer:
+		r.scheduler.reader.Fire(t)
 	case reconTimer:
 		r.recon.Fire()
 	default:
@@ -255,26 +286,31 @@ func (r *Replica) Fire(t protocol.Timer) {
 // Pending implements protocol.Replica: the transactions of own clients without an answer, and those of others that
 // have arrived and are not executed.
 func (r *Replica) Pending() int {
-	return r.sequencer.unanswered + int(r.scheduler.foreign-r.executor.Finished)
+	waiting := r.sequencer.unanswered + int(r.scheduler.foreign-r.executor.Finished)
+	if r.epochs != nil {
+		return waiting + r.epochs.queued
+	}
+	return waiting + r.scheduler.reader.Pending()
 }
 
 // Counters implements protocol.Replica.
 func (r *Replica) Counters(dst []protocol.Counter) []protocol.Counter {
-	var term, fetches, jumps int64
+	position := r.scheduler.position
+	var term, fetches, jumps, voided int64
 	if r.epochs != nil {
 		jumps = r.epochs.jumps
 	} else {
-		term, fetches = int64(r.log.Term()), r.log.Fetches()
+		position, term, fetches, voided = r.log.Position(), int64(r.log.Term()), r.log.Fetches(), r.scheduler.reader.Voided()
 	}
 	dst = append(dst,
 		protocol.Counter{Name: "batches", Value: r.sequencer.batches},
 		protocol.Counter{Name: "transactions", Value: r.sequencer.transactions},
 	)
 	return append(r.recon.Counters(r.executor.Counters(dst)),
-		protocol.Counter{Name: "log_position", Value: int64(r.scheduler.position)},
+		protocol.Counter{Name: "log_position", Value: int64(position)},
 		protocol.Counter{Name: "log_term", Value: term},
 		protocol.Counter{Name: "log_fetches", Value: fetches},
 		protocol.Counter{Name: "epoch_jumps", Value: jumps},
-		protocol.Counter{Name: "void_batches", Value: r.scheduler.voided},
+		protocol.Counter{Name: "void_batches", Value: voided},
 	)
 }

@@ -5,7 +5,7 @@ import "github.com/geobench/geobench/internal/invariant"
 var (
 	epochsGrow  = invariant.New("calvin.epochs-grow", "an epoch runs when all have closed it, and neither goes back")
 	queueOrder  = invariant.New("calvin.queue-order", "the requests for a row are in the order of the log")
-	dataAscends = invariant.New("calvin.data-ascends", "a sequencer's batches that wait at a scheduler ascend, and none of them is void or has run")
+	dataAscends = invariant.New("calvin.data-ascends", "a sequencer's epochs that wait at a scheduler ascend, and none of them has run")
 	sentAscends = invariant.New("calvin.sent-ascends", "a sequencer's batches without a place ascend, and all its clients' transactions in them wait for answers")
 )
 
@@ -16,15 +16,17 @@ func (r *Replica) Check(c *invariant.Checker) {
 	if r.log != nil {
 		r.log.Check(c)
 	}
-	for n := range r.scheduler.inbox {
-		least := r.scheduler.void[n]
-		if r.epochs != nil {
-			least = r.epochs.run
+	if r.scheduler.reader != nil {
+		r.scheduler.reader.Check(c)
+	}
+	if r.epochs != nil {
+		for n := range r.epochs.inbox {
+			least := r.epochs.run
+			r.epochs.inbox[n].Each(func(m *SubBatch) {
+				c.That(dataAscends, m.Batch >= least, "batch %d of node %d waits, and the next can be %d", m.Batch, n, least)
+				least = m.Batch + 1
+			})
 		}
-		r.scheduler.inbox[n].Each(func(m *SubBatch) {
-			c.That(dataAscends, m.Batch >= least, "batch %d of node %d waits, and the next can be %d", m.Batch, n, least)
-			least = m.Batch + 1
-		})
 	}
 	q := &r.sequencer
 	last, waiting := uint64(0), len(q.batch)

@@ -3,6 +3,7 @@ package calvin
 import (
 	"time"
 
+	"github.com/geobench/geobench/internal/fifo"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
 )
@@ -24,13 +25,17 @@ type epochs struct {
 	closed []uint64
 	all    uint64
 	run    uint64
+	// inbox[s] holds the sub-batches of sequencer s that have not run, ascending: links keep their order.
+	inbox []fifo.Queue[*SubBatch]
+	// queued are the transactions of other sequencers among them.
+	queued int
 }
 
 // shortestEpoch keeps idle nodes from doing nothing but closing epochs: Engine.Check refuses shorter ones.
 const shortestEpoch = time.Millisecond
 
 func newEpochs(r *Replica, interval time.Duration) *epochs {
-	return &epochs{r: r, length: interval, closed: make([]uint64, r.nodes)}
+	return &epochs{r: r, length: interval, closed: make([]uint64, r.nodes), inbox: make([]fifo.Queue[*SubBatch], r.nodes)}
 }
 
 // current returns the epoch of the node's clock.
@@ -68,13 +73,19 @@ func (e *epochs) close(last uint64) {
 	e.hear(e.r.self, last)
 }
 
+// arrive takes a sub-batch.
+func (e *epochs) arrive(from geo.NodeID, m *SubBatch) {
+	e.queued += e.r.foreign(from, m)
+	e.inbox[from].Push(m)
+}
+
 // receive takes another sequencer's batch.
 func (e *epochs) receive(from geo.NodeID, m *SubBatch) {
 	if m.Batch < e.closed[from] {
 		return
 	}
 	if len(m.Txns) > 0 {
-		e.r.scheduler.arrive(from, m)
+		e.arrive(from, m)
 	}
 	if m.Batch >= e.open {
 		e.jumps++
@@ -100,8 +111,8 @@ func (e *epochs) hear(from geo.NodeID, last uint64) {
 	for {
 		// Most epochs are empty on an idle system; the next that is not is the least of the waiting ones.
 		next := e.all
-		for i := range s.inbox {
-			if m := s.inbox[i].Front(); m != nil {
+		for i := range e.inbox {
+			if m := e.inbox[i].Front(); m != nil {
 				next = min(next, m.Batch)
 			}
 		}
@@ -110,9 +121,10 @@ func (e *epochs) hear(from geo.NodeID, last uint64) {
 		if next == e.all {
 			return
 		}
-		for i := range s.inbox {
-			if m := s.inbox[i].Front(); m != nil && m.Batch == next {
-				s.inbox[i].Pop()
+		for i := range e.inbox {
+			if m := e.inbox[i].Front(); m != nil && m.Batch == next {
+				e.inbox[i].Pop()
+				e.queued -= e.r.foreign(geo.NodeID(i), m)
 				if s.position > next*uint64(e.r.nodes) {
 					e.r.env.Probe(epochShared)
 				}

@@ -1,11 +1,11 @@
 package calvin
 
 import (
-	"slices"
 	"time"
 
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/batchlog"
 )
 
 // law is Engine.Law, the same for all transactions. All orderings begin with the client's hop to its node and back
@@ -16,6 +16,8 @@ import (
 // three members takes a round trip between them.
 //
 // consensus: the same, plus the leader's round trip to its nearest majority.
+//
+// Where a batch needs copies, the leader waits until the data has come to enough regions and word of that to it.
 //
 // epochs: the slowest sequencer's batch of the same epoch arrives.
 func law(t *geo.Topology, p protocol.Params, c geo.Region, _ []geo.Region) time.Duration {
@@ -34,19 +36,10 @@ func law(t *geo.Topology, p protocol.Params, c geo.Region, _ []geo.Region) time.
 	d += interval
 	members := logMembers(t, ordering)
 	leader := t.RegionOf(members[0])
-	hop := t.RTT(c, leader)
+	there, back := t.Links[c][leader].Delay, t.Links[leader][c].Delay
 	if c == leader {
 		n := time.Duration(t.Partitions * t.Replicas)
-		hop = hop * (n - 1) / n
+		there, back = there*(n-1)/n, back*(n-1)/n
 	}
-	d += hop
-	if len(members) > 1 {
-		var others []time.Duration
-		for _, m := range members[1:] {
-			others = append(others, t.RTT(leader, t.RegionOf(m)))
-		}
-		slices.Sort(others)
-		d += others[len(members)/2-1] // with the leader itself, a majority
-	}
-	return d
+	return d + batchlog.PlaceLaw(t, batchlog.Copies(p), c, leader, there) + back + batchlog.MajorityLaw(t, members)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/geobench/geobench/internal/codec"
+	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/batchlog"
 	"github.com/geobench/geobench/internal/protocol/deterministic"
@@ -11,8 +12,11 @@ import (
 	"github.com/geobench/geobench/internal/txn"
 )
 
-// kindSubBatch is the only message kind that is calvin's own.
-const kindSubBatch = 1
+// Message kinds that are calvin's own.
+const (
+	kindSubBatch = 1 + iota
+	kindCopy
+)
 
 // SubBatch carries, from a sequencer to a scheduler, the transactions of a batch that touch the scheduler's partition.
 // With ordering epochs, Batch is the epoch, and the message says that the sequencer has closed all epochs up to it.
@@ -35,6 +39,9 @@ func newSubBatch(batch uint64, indexes []uint32, txns []*txn.Transaction) *SubBa
 	}
 	return m
 }
+
+// BatchNumber implements batchlog.Data.
+func (m *SubBatch) BatchNumber() uint64 { return m.Batch }
 
 // Kind implements protocol.Message.
 func (m *SubBatch) Kind() uint8 { return kindSubBatch }
@@ -92,10 +99,49 @@ func decodeSubBatch(body []byte, procs *txn.Registry) (*SubBatch, error) {
 	return m, r.Done()
 }
 
+// Copy carries a sub-batch that has a place in the log from one scheduler of a partition to another, who lacks it.
+type Copy struct {
+	Sequencer geo.NodeID
+	*SubBatch
+}
+
+// Kind implements protocol.Message.
+func (m *Copy) Kind() uint8 { return kindCopy }
+
+// Size implements protocol.Message.
+func (m *Copy) Size() int { return codec.SizeUvarint(uint64(m.Sequencer)) + m.SubBatch.Size() }
+
+// AppendTo implements protocol.Message.
+func (m *Copy) AppendTo(b []byte) []byte {
+	return m.SubBatch.AppendTo(codec.AppendUvarint(b, uint64(m.Sequencer)))
+}
+
+func (m *Copy) String() string { return fmt.Sprintf("of node %d: %v", m.Sequencer, m.SubBatch) }
+
+func decodeCopy(body []byte, procs *txn.Registry) (*Copy, error) {
+	r := codec.NewReader(body)
+	sequencer := geo.NodeID(r.UvarintMax(1<<16 - 1))
+	if r.Err() != nil {
+		return nil, r.Err()
+	}
+	m, err := decodeSubBatch(body[codec.SizeUvarint(uint64(sequencer)):], procs)
+	if err != nil {
+		return nil, err
+	}
+	return &Copy{sequencer, m}, nil
+}
+
 // decode is Engine.Decode.
 func decode(kind uint8, body []byte, procs *txn.Registry) (protocol.Message, error) {
-	if kind == kindSubBatch {
+	switch kind {
+	case kindSubBatch:
 		m, err := decodeSubBatch(body, procs)
+		if err != nil {
+			return nil, err
+		}
+		return m, nil
+	case kindCopy:
+		m, err := decodeCopy(body, procs)
 		if err != nil {
 			return nil, err
 		}

@@ -19,6 +19,7 @@ func sampleMessages() map[string]protocol.Message {
 	return map[string]protocol.Message{
 		"sub-batch":       newSubBatch(7, indexes, txns),
 		"empty sub-batch": newSubBatch(1<<40, nil, nil),
+		"copy":            &Copy{300, newSubBatch(7, indexes, txns)},
 		"request":         &batchlog.OrderRequest{Requests: []batchlog.Request{{Number: 1, Readers: 1}}},
 		"reads":           &deterministic.Reads{Reads: []deterministic.Read{{Place: deterministic.Place{Position: 1, Index: 2}}}},
 		"answers":         &deterministic.Answers{Outcomes: []txn.Outcome{{ID: 9, Status: txn.Committed, Result: []byte{1}}}},

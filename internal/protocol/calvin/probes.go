@@ -7,13 +7,7 @@ import (
 
 // What the explorer wants to see happen: see package probe.
 var (
-	voidEntry            = probe.New("calvin.void-entry", "The log says that batches of a sequencer have no place and never will")
-	voidBatchDropped     = probe.New("calvin.void-batch-dropped", "A scheduler drops the data of a batch that the log has made void")
-	voidBatchLate        = probe.New("calvin.void-batch-late", "The data of a batch comes when the log has made it void")
-	batchWatched         = probe.New("calvin.batch-watched", "A look for abandoned batches finds one without a place")
-	batchAbandoned       = probe.New("calvin.batch-abandoned", "A batch has had no place for so long that its reader asks for it to be made void")
 	batchAgain           = probe.New("calvin.batch-again", "A sequencer learns that its batch is void and puts the transactions into a new one")
-	placeBeforeData      = probe.New("calvin.place-before-data", "A batch has its place in the log and its data has not arrived")
 	unbatched            = probe.New("calvin.unbatched", "A transaction leaves in a batch of its own, since batches take no time")
 	batchesUnderway      = probe.New("calvin.batches-underway", "A sequencer sends a batch before the last one has its place")
 	partitionLeftOut     = probe.New("calvin.partition-left-out", "A batch goes to fewer partitions than there are")
@@ -24,8 +18,4 @@ var (
 )
 
 // What replicas may be told to do: see package buggify.
-var (
-	closesEarly = buggify.New("calvin.batch-early", "A batch is closed before its time")
-	looksEarly  = buggify.New("calvin.look-early", "A scheduler looks for batches without a place long before they can have been abandoned")
-	voidsEarly  = buggify.New("calvin.void-early", "Batches without a place are to be void at the first look")
-)
+var closesEarly = buggify.New("calvin.batch-early", "A batch is closed before its time")

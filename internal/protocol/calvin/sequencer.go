@@ -145,7 +145,11 @@ func (s *sequencer) distribute(batch uint64, everybody bool) batchlog.Set {
 			s.r.env.Send(n, m)
 		}
 		if q == s.r.partition && (len(m.Txns) > 0 || !everybody) {
-			s.r.scheduler.arrive(s.r.self, m)
+			if s.r.epochs != nil {
+				s.r.epochs.arrive(s.r.self, m)
+			} else {
+				s.r.scheduler.reader.Arrive(m)
+			}
 		}
 	}
 	return touched
