@@ -22,7 +22,7 @@ func (l *Log) Check(c *invariant.Checker) {
 	if l.member != nil {
 		l.member.group.Check(c, name)
 	}
-	known := l.position + uint64(l.entries.Len())
+	known := l.Known()
 	c.Grows(positionGrows, name+", read", l.position)
 	c.Grows(positionGrows, name+", known", known)
 	c.Agree(sameOrder, positionOf{l.c.Log, known}, invariant.Hash(l.settled...))

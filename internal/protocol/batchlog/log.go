@@ -47,6 +47,10 @@ type Config struct {
 	Region     func(geo.NodeID) geo.Region
 	ProofTimer uint8
 	Kept       func(position uint64)
+
+	// Streams is how many other orders this log takes over: see stream.go. Led, if not nil, is called when this node begins to lead.
+	Streams int
+	Led     func()
 }
 
 // Log is a node's view of a log.
@@ -63,7 +67,7 @@ type Log struct {
 	// entries are those known from position on, the next to read.
 	entries  fifo.Queue[Ordered]
 	position uint64
-	// settled[s] is the last batch of sequencer s that the known entries place or make void.
+	// settled[s] is the last batch of sequencer s that the known entries place or make void; those of streams follow.
 	settled []uint64
 	// asked is the term in which missing positions were last asked for.
 	asked   uint64
@@ -74,7 +78,7 @@ type Log struct {
 
 // New returns a node's view of a log.
 func New(c Config) *Log {
-	l := &Log{c: c, leader: c.Members[0], settled: make([]uint64, c.Nodes)}
+	l := &Log{c: c, leader: c.Members[0], settled: make([]uint64, c.Nodes+c.Streams)}
 	if len(c.Members) == 1 {
 		l.term = 1 // the only one that there will ever be
 	}
@@ -183,6 +187,9 @@ func (l *Log) Pass() {
 	}
 }
 
+// Known returns the number of entries that are known.
+func (l *Log) Known() uint64 { return l.position + uint64(l.entries.Len()) }
+
 // Position returns the number of entries read.
 func (l *Log) Position() uint64 { return l.position }
 
@@ -227,7 +234,7 @@ func (l *Log) settle(number uint64, void bool) {
 
 // ordered takes entries of the log from position first on, told by a leader.
 func (l *Log) ordered(from geo.NodeID, term, first uint64, entries []Ordered) {
-	known := l.position + uint64(l.entries.Len())
+	known := l.Known()
 	if first > known {
 		// The last leader died with some positions still under way. Everything from here on comes again.
 		if l.asked < term {
@@ -249,11 +256,12 @@ func (l *Log) ordered(from geo.NodeID, term, first uint64, entries []Ordered) {
 		return
 	}
 	for _, o := range entries[known-first:] {
-		if int(o.Batch.Sequencer) >= l.c.Nodes {
+		s := l.slot(o.Batch.Sequencer)
+		if s < 0 {
 			return // no such node: a corrupt message
 		}
 		l.entries.Push(o)
-		l.settled[o.Batch.Sequencer] = o.Batch.Number
+		l.settled[s] = o.Batch.Number
 		if o.Batch.Sequencer == l.c.Self {
 			l.settle(o.Batch.Number, o.Void())
 		}

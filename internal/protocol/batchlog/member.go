@@ -34,7 +34,9 @@ type member struct {
 	last     time.Duration // when the last proposal was made
 	proposed bool
 
-	next []uint64 // per sequencer: the number of its next batch
+	next []uint64 // per sequencer: the number of its next batch; those of streams follow
+	// taking[n] is how much of stream n this leader has asked to be taken.
+	taking []uint64
 	// count is the number of positions given; recent holds the last of them.
 	count  uint64
 	recent []Ordered
@@ -43,7 +45,7 @@ type member struct {
 }
 
 func newMember(l *Log) *member {
-	m := &member{l: l, next: make([]uint64, l.c.Nodes), proofs: newProofs(l)}
+	m := &member{l: l, next: make([]uint64, l.c.Nodes+l.c.Streams), taking: make([]uint64, l.c.Streams), proofs: newProofs(l)}
 	for i := range m.next {
 		m.next[i] = 1
 	}
@@ -111,7 +113,9 @@ func (m *member) void(batches []BatchID) {
 		return
 	}
 	for _, b := range batches {
-		m.requests = append(m.requests, Ordered{Batch: b})
+		if int(b.Sequencer) < m.l.c.Nodes { // or it is corrupt
+			m.requests = append(m.requests, Ordered{Batch: b})
+		}
 	}
 	m.propose()
 }
@@ -135,8 +139,9 @@ func (m *member) apply(entry []byte) {
 	first := m.count
 	var accepted []Ordered
 	for _, o := range readEntries(&r) {
-		s := o.Batch.Sequencer
-		if int(s) < len(m.next) && (m.next[s] == o.Batch.Number || o.Void() && m.next[s] < o.Batch.Number) {
+		s := m.l.slot(o.Batch.Sequencer)
+		_, stream := o.Stream()
+		if s >= 0 && (m.next[s] == o.Batch.Number || (stream || o.Void()) && m.next[s] < o.Batch.Number) {
 			m.next[s] = o.Batch.Number + 1
 			m.count++
 			accepted = append(accepted, o)
@@ -159,6 +164,7 @@ func (m *member) apply(entry []byte) {
 // lead learns of a new leader. If that is this member, everybody else must know.
 func (m *member) lead(leader geo.NodeID, term uint64) {
 	m.forget()
+	clear(m.taking)
 	if leader != m.l.c.Self {
 		if len(m.requests) > 0 {
 			m.l.c.Env.Probe(deposed)
@@ -166,12 +172,14 @@ func (m *member) lead(leader geo.NodeID, term uint64) {
 		m.requests = m.requests[:0]
 		return
 	}
-	if len(m.l.c.Members) == 1 {
-		return // everybody knows
+	if len(m.l.c.Members) > 1 { // else everybody knows
+		m.l.c.Env.Probe(newLeader)
+		m.announce(m.count, nil)
+		m.l.follow(leader, term)
 	}
-	m.l.c.Env.Probe(newLeader)
-	m.announce(m.count, nil)
-	m.l.follow(leader, term)
+	if m.l.c.Led != nil {
+		m.l.c.Led()
+	}
 }
 
 func (m *member) announce(first uint64, entries []Ordered) {

@@ -112,7 +112,7 @@ func decodeOrderRequest(body []byte) (*OrderRequest, error) {
 }
 
 // Ordered is a batch with a place in the log. If it has no readers, the batch and those of its sequencer before it that have
-// no place yet are void.
+// no place yet are void. It may also stand for batches of another order: see Stream.
 type Ordered struct {
 	Batch   BatchID
 	Readers Set
@@ -152,6 +152,10 @@ func (m *Positions) String() string {
 	}
 	s += fmt.Sprintf(" %d, term %d:", m.First, m.Term)
 	for _, e := range m.Entries {
+		if n, ok := e.Stream(); ok {
+			s += fmt.Sprintf(" stream %d up to %d", n, e.Batch.Number)
+			continue
+		}
 		s += " " + e.Batch.String()
 		if e.Void() {
 			s += "(void)"

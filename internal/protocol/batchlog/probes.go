@@ -28,6 +28,7 @@ var (
 	dataTold        = probe.New("batchlog.data-told", "A reader has data that another one lacks")
 	dataFetched     = probe.New("batchlog.data-fetched", "A reader gets data from another one that its sequencer has not brought")
 	fetchedTwice    = probe.New("batchlog.fetched-twice", "Data comes from another reader that is here already")
+	streamAwaited   = probe.New("batchlog.stream-awaited", "A log takes more of another order than a reader has read of that")
 	newLeader       = probe.New("batchlog.new-leader", "A member leads a log of several")
 )
 

@@ -26,6 +26,8 @@ type ReaderConfig[D Data] struct {
 	Foreign func(sequencer geo.NodeID, d D) int
 	// Watch says that the reader has batches made void that have had no place for long.
 	Watch bool
+	// Take takes a stream up to a position there. It reports false when it cannot yet: then Advance is to be called when it can.
+	Take func(stream int, upto uint64) bool
 	// Copy sends another reader of the group the data of a batch. It is called only where batches need proof.
 	Copy func(to, sequencer geo.NodeID, d D)
 	// Unfetched is a mistake, for tests: who lacks data that its sequencer has not brought asks nobody else for it.
@@ -126,6 +128,14 @@ func (r *Reader[D]) Advance() {
 		if !known {
 			return
 		}
+		if n, ok := o.Stream(); ok {
+			if !r.c.Take(n, o.Batch.Number) {
+				r.l.c.Env.Probe(streamAwaited)
+				return
+			}
+			r.l.Pass()
+			continue
+		}
 		if o.Void() {
 			r.l.c.Env.Probe(voidEntry)
 			r.drop(o.Batch)
@@ -174,10 +184,16 @@ func (r *Reader[D]) drop(b BatchID) {
 // Pending counts the transactions of other nodes' clients that have arrived and have not been read, and a batch that is waited for
 // whose sequencer may be lost.
 func (r *Reader[D]) Pending() int {
-	if o, known := r.l.Next(); r.l.holder != nil && known && o.Readers.Has(r.c.Group) {
+	if o, known := r.l.Next(); r.l.holder != nil && known && r.reads(o) {
 		return r.queued + 1
 	}
 	return r.queued
+}
+
+// reads reports whether an entry is a batch that this reader reads.
+func (r *Reader[D]) reads(o Ordered) bool {
+	_, stream := o.Stream()
+	return !stream && o.Readers.Has(r.c.Group)
 }
 
 // Voided counts the batches whose data has come and that the log has made void.
@@ -252,14 +268,14 @@ func (r *Reader[D]) await() {
 func (r *Reader[D]) fetch() {
 	r.fetching = false
 	o, known := r.l.Next()
-	if !known || !o.Readers.Has(r.c.Group) {
+	if !known || !r.reads(o) {
 		return
 	}
 	if r.l.position == r.stuck {
 		if to, ok := r.nextHolder(o.Batch.Sequencer); ok {
 			m := &Missing{Log: r.l.c.Log}
 			r.l.entries.Each(func(o Ordered) {
-				if o.Readers.Has(r.c.Group) && len(m.Batches) < mostMissing && !r.here(o.Batch) {
+				if r.reads(o) && len(m.Batches) < mostMissing && !r.here(o.Batch) {
 					m.Batches = append(m.Batches, o.Batch)
 				}
 			})

@@ -10,6 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/calvin"
 	"github.com/geobench/geobench/internal/protocol/coco"
+	"github.com/geobench/geobench/internal/protocol/detock"
 	"github.com/geobench/geobench/internal/protocol/geogauss"
 	"github.com/geobench/geobench/internal/protocol/janus"
 	"github.com/geobench/geobench/internal/protocol/minerva"
@@ -55,6 +56,7 @@ func All() []Database {
 		{Engine: coco.RowsOnly, Mistake: "COCO; of a scan the rows that it has met are validated, and not that there are no others", Hostile: true, Slow: true},
 		{Engine: coco.AppliedOnArrival, Mistake: "COCO; copies write what transactions have written in the order in which it arrives", Slow: true},
 		{Engine: coco.Undrained, Mistake: "COCO; a node votes for an epoch before it has the writes of the others"},
+		{Engine: detock.UnfetchedData, Mistake: "Detock; who lacks the data of a batch whose coordinator is lost asks nobody for it"},
 		{Engine: geogauss.EarlyMerge, Mistake: "GeoGauss; an epoch is merged before all write sets of all servers are in"},
 		{Engine: geogauss.WonOnArrival, Mistake: "GeoGauss; a row goes to the write set that has arrived first"},
 		{Engine: geogauss.PartialAbort, Mistake: "GeoGauss; a transaction that has lost a row commits the others"},
@@ -85,6 +87,7 @@ func All() []Database {
 		{Engine: sdur.CertifiedOneWay, Mistake: "SDUR; what a global transaction writes is not certified against what others have read"},
 		{Engine: sdur.NewestCut, Mistake: "SDUR; what only reads sees the newest rows of each group, and is not certified"},
 		{Engine: slog.MergedOnArrival, Mistake: "SLOG; a region merges the local logs in the order in which they arrive"},
+		{Engine: slog.TakenOnArrival, Mistake: "SLOG; home logs take multi-home transactions as they have come to a reader, and not up to where the log says"},
 		{Engine: spanner.ReleasedAtPrepare, Mistake: "spanner; locks are released when a transaction is prepared, before it is committed"},
 		{Engine: spanner.CommittedAtFirstVote, Mistake: "spanner; a transaction is committed when the first of its groups has prepared it"},
 		{Engine: spanner.LostResolution, Mistake: "spanner; a new leaseholder takes the commitment of what its predecessor prepared for an abortion"},

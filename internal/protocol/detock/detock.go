@@ -10,10 +10,13 @@
 package detock
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/batchlog"
 	"github.com/geobench/geobench/internal/protocol/locallog"
 	"github.com/geobench/geobench/internal/protocol/recon"
 	"github.com/geobench/geobench/internal/txn"
@@ -57,11 +60,17 @@ var Engine = &protocol.Engine{
 		},
 		recon.Parameter,
 		locallog.MastersParameter,
+		locallog.HomeLogsParameter,
+		batchlog.CopiesParameter,
 	},
-	Check:  locallog.Check,
-	Place:  locallog.Place,
-	Roles:  []string{locallog.RoleLeader},
-	New:    func(c protocol.Config) protocol.Replica { return newReplica(c) },
+	Check:         locallog.Check,
+	CheckTopology: locallog.CheckTopology,
+	Place:         locallog.Place,
+	Roles:         []string{locallog.RoleLeader},
+	Survives: func(t *geo.Topology, p protocol.Params) protocol.Survival {
+		return locallog.Survives(t, p, p.Duration("batch")+2*p.Duration("resolver"))
+	},
+	New:    func(c protocol.Config) protocol.Replica { return newReplica(c, false) },
 	Decode: decode,
 	Law:    law,
 }
@@ -85,6 +94,7 @@ const (
 // Replica is one node.
 type Replica struct {
 	*locallog.Node
+	replicated    bool // home logs are
 	opportunistic bool
 	latencies     latencies
 	inserter      inserter
@@ -92,12 +102,18 @@ type Replica struct {
 	homes         []geo.Region
 }
 
-func newReplica(c protocol.Config) *Replica {
-	r := &Replica{opportunistic: c.Params.Word("opportunistic") == "true"}
+func newReplica(c protocol.Config, unfetched bool) *Replica {
+	replicated := locallog.Replicated(c.Params)
+	r := &Replica{replicated: replicated, opportunistic: !replicated && c.Params.Word("opportunistic") == "true"}
+	everywhere := make([]geo.Region, len(c.Topology.Regions))
+	for region := range everywhere {
+		everywhere[region] = geo.Region(region)
+	}
 	r.Node = locallog.New(locallog.Config{
 		Config: c, Batch: c.Params.Duration("batch"), Forward: c.Params.Duration("forward"), Reorderable: len(c.Topology.Regions) > 1,
 		Remaster: c.Params.Int("remaster"), HomeOnly: locallog.KeepsHomeOnly(c.Params),
 		AskMasters: locallog.AsksMasters(c.Params), MultiHome: r.multiHome, Arrive: r.inserter.arrive,
+		Orders: everywhere, OrderBatch: c.Params.Duration("batch"), Unfetched: unfetched,
 	})
 	r.latencies.init(r)
 	r.inserter.r = r
@@ -106,9 +122,13 @@ func newReplica(c protocol.Config) *Replica {
 	return r
 }
 
-// multiHome sends a transaction, or a remastering, to the first node of each of its homes.
+// multiHome sends a transaction, or a remastering, to the first node of each of its homes; with replicated home logs to the order of the nearest.
 func (r *Replica) multiHome(e locallog.Entry) {
 	r.homes = r.Homes(&e, r.homes[:0])
+	if r.replicated {
+		r.AddToOrder(int(nearest(r.Topology, r.Region, r.homes)), e)
+		return
+	}
 	f := locallog.Forwarded{Txn: e.Txn, Part: true, Placing: e.Placing}
 	if r.opportunistic {
 		f.NotBefore = max(0, r.Env.Now()+r.latencies.largest(r.homes)+timestampBuffer)
@@ -120,6 +140,21 @@ func (r *Replica) multiHome(e locallog.Entry) {
 			r.inserter.arrive(r.Self, f)
 		}
 	}
+}
+
+// nearest returns the nearest of some homes to region c, the lowest of those: with replicated home logs its order is that of a transaction.
+func nearest(t *geo.Topology, c geo.Region, homes []geo.Region) geo.Region {
+	return slices.MinFunc(homes, func(a, b geo.Region) int {
+		return cmp.Or(cmp.Compare(distance(t, c, a), distance(t, c, b)), cmp.Compare(a, b))
+	})
+}
+
+// distance is the round trip between two regions, 0 within one.
+func distance(t *geo.Topology, a, b geo.Region) time.Duration {
+	if a == b {
+		return 0
+	}
+	return t.RTT(a, b)
 }
 
 // Start implements protocol.Replica.
@@ -195,11 +230,16 @@ func (r *Replica) Counters(dst []protocol.Counter) []protocol.Counter {
 
 // law is Engine.Law: a single-home transaction is SLOG's; a multi-home one reaches all homes, which put it into their
 // logs at the same time, 2 ms after it should have reached the last, and comes back in the logs. Without opportunistic
-// ordering each home puts it into its log as soon as it comes.
+// ordering each home puts it into its log as soon as it comes. With replicated home logs it has its place in the order of the nearest home first, from
+// which the logs of all homes take it.
 func law(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) time.Duration {
 	d := t.RTT(c, c)
 	if len(homes) <= 1 {
 		return d + locallog.SingleHomeLaw(t, p, c, homes)
+	}
+	if locallog.Replicated(p) {
+		o := nearest(t, c, homes)
+		return d + p.Duration("batch") + locallog.PlaceLaw(t, p, c, o) + locallog.TakenLaw(t, p, o, c, homes)
 	}
 	forward := p.Duration("forward")
 	there := func(r geo.Region) time.Duration {

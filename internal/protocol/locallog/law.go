@@ -10,11 +10,15 @@ import (
 
 // SingleHomeLaw is the latency of a single-home transaction without the client's hop, from the parameters batch and
 // forward: a batch at its home, and, if that is elsewhere, the forwarder's batch and the way there and back. Nodes other
-// than the first of the home region also ask that one for a position; the law is the mean.
+// than the first of the home region also ask that one for a position; the law is the mean. With replicated home logs there is no
+// forwarder, and a place takes copies of the batch, if it needs any, and a majority.
 func SingleHomeLaw(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) time.Duration {
 	home := c
 	if len(homes) > 0 {
 		home = homes[0]
+	}
+	if Replicated(p) { // the coordinator is a sequencer of the home's log
+		return p.Duration("batch") + PlaceLaw(t, p, c, home) + FromFirst(t, home, c)
 	}
 	order := ToFirst(t, home, home)
 	if home == c {

@@ -32,6 +32,18 @@ type LogConfig struct {
 	// Group is this node's, if it is a reader; Read takes its entries in the order of the log. Nil for no reader.
 	Group int
 	Read  func(e *Entry)
+
+	// Replicated says that the log has its place among several that share this node's timers, and that its batches become void, and come again,
+	// when their sequencers are cut off or lost: see replicated.go. The others are for those.
+	Replicated bool
+	// Copies is batchlog.Config's, Streams, Take and Led are those of the order.
+	Copies, Streams int
+	Take            func(stream int, upto uint64) bool
+	Led             func()
+	// Known, if not nil, is called when more of the order is known, and HasRead when more of it has been read.
+	Known, HasRead func()
+	// Unfetched is batchlog.ReaderConfig's.
+	Unfetched bool
 }
 
 // Log is a node's view of a log: it is a sequencer of it, a reader, or both.
@@ -46,12 +58,12 @@ type Log struct {
 	batch  []Entry
 	number uint64
 
-	// inbox[s] holds the batches of sequencer s that have not been read, ascending: links keep their order.
-	inbox []fifo.Queue[*Batch]
-	// queued are the entries in the inbox whose clients wait at other nodes.
-	queued int
+	// reader is nil where the node reads none of the log.
+	reader *batchlog.Reader[*Batch]
+	// sent are the batches of a replicated log whose place is not known, ascending.
+	sent fifo.Queue[sentBatch]
 
-	entries, batches int64
+	batches int64
 
 	timed  []Entry // room for sortTimed
 	seen   []int   // per group: the last entry of the batch that went there, plus one
@@ -63,24 +75,38 @@ type Log struct {
 func NewLog(n protocol.Config, c LogConfig) *Log {
 	l := &Log{
 		c: c, self: n.Self, env: n.Env, number: 1,
-		inbox: make([]fifo.Queue[*Batch], n.Topology.Nodes()),
 		seen:  make([]int, len(c.Readers)),
 		parts: make([][]Entry, len(c.Readers)),
+	}
+	if c.Replicated {
+		l.env = sharedEnv{n.Env, c.Number}
 	}
 	audience := c.Audience
 	for i := 0; c.Audience == nil && i < n.Topology.Nodes(); i++ {
 		audience = append(audience, geo.NodeID(i))
 	}
-	l.Order = batchlog.New(batchlog.Config{
-		Log: c.Number, Self: n.Self, Nodes: n.Topology.Nodes(), Members: c.Members, Audience: audience, Env: n.Env,
+	bc := batchlog.Config{
+		Log: c.Number, Self: n.Self, Nodes: n.Topology.Nodes(), Members: c.Members, Audience: audience, Env: l.env,
 		OrderTimer: c.Timers + 1, GroupTimer: c.Timers + 2, Advance: l.advance,
-	})
+	}
+	if c.Replicated {
+		bc.Settled, bc.Streams, bc.Led = l.settled, c.Streams, c.Led
+		bc.Copies, bc.Readers, bc.Region, bc.ProofTimer = c.Copies, c.Readers, n.Topology.RegionOf, c.Timers+5
+		bc.Kept = func(position uint64) { l.reader.Kept(position) }
+	}
+	l.Order = batchlog.New(bc)
+	if c.Read != nil {
+		l.reader = batchlog.NewReader(batchlog.ReaderConfig[*Batch]{
+			Log: l.Order, Group: c.Group, Read: l.read, Foreign: func(_ geo.NodeID, m *Batch) int { return l.foreign(m) },
+			Watch: c.Replicated, WatchTimer: c.Timers + 3, FetchTimer: c.Timers + 4, Take: c.Take, Unfetched: c.Unfetched,
+			Copy: func(to, sequencer geo.NodeID, m *Batch) { l.env.Send(to, &Copy{sequencer, m}) },
+		})
+	}
 	return l
 }
 
 // Add puts an entry into the batch that this node collects for the log. The first one of a batch starts its timer.
 func (l *Log) Add(e Entry) {
-	l.entries++
 	l.batch = append(l.batch, e)
 	if l.c.Interval == 0 || l.env.Buggify(closesEarly) {
 		l.close()
@@ -91,10 +117,15 @@ func (l *Log) Add(e Entry) {
 
 // Fire takes one of the log's timers.
 func (l *Log) Fire(t protocol.Timer) {
-	if t.Kind != l.c.Timers {
+	switch t.Kind {
+	case l.c.Timers:
+		if t.Arg == l.number && len(l.batch) > 0 {
+			l.close()
+		}
+	case l.c.Timers + 3, l.c.Timers + 4:
+		l.reader.Fire(t)
+	default:
 		l.Order.Fire(t)
-	} else if t.Arg == l.number && len(l.batch) > 0 {
-		l.close()
 	}
 }
 
@@ -125,10 +156,15 @@ func (l *Log) close() {
 			l.parts[g] = append(l.parts[g], part)
 		}
 	}
-	clear(l.batch)
-	l.batch = l.batch[:0]
 	number := l.number
 	l.number++
+	if l.c.Replicated {
+		l.sent.Push(sentBatch{number, l.batch})
+		l.batch = nil
+	} else {
+		clear(l.batch)
+		l.batch = l.batch[:0]
+	}
 	for g, nodes := range l.c.Readers {
 		if !touched.Has(g) {
 			continue
@@ -137,7 +173,7 @@ func (l *Log) close() {
 		l.parts[g] = nil // the message keeps it: others may still be reading
 		for _, n := range nodes {
 			if n == l.self {
-				l.arrive(l.self, m)
+				l.reader.Arrive(m)
 			} else {
 				l.env.Send(n, m)
 			}
@@ -176,16 +212,10 @@ func (l *Log) sortTimed() (moved bool) {
 
 // Receive takes a batch of a sequencer.
 func (l *Log) Receive(from geo.NodeID, m *Batch) {
-	if l.c.Read == nil {
-		return
+	if l.reader != nil {
+		l.reader.Receive(from, m)
+		l.hasRead()
 	}
-	l.arrive(from, m)
-	l.advance()
-}
-
-func (l *Log) arrive(from geo.NodeID, m *Batch) {
-	l.queued += l.foreign(m)
-	l.inbox[from].Push(m)
 }
 
 // foreign counts the entries whose clients wait at other nodes.
@@ -200,26 +230,36 @@ func (l *Log) foreign(m *Batch) (n int) {
 
 // advance reads the batches whose turn has come and whose entries have arrived.
 func (l *Log) advance() {
-	for {
-		o, known := l.Order.Next()
-		if !known {
-			return
-		}
-		if l.c.Read == nil || !o.Readers.Has(l.c.Group) {
-			l.Order.Pass()
-			continue
-		}
-		inbox := &l.inbox[o.Batch.Sequencer]
-		m := inbox.Front()
-		if m == nil || m.Number != o.Batch.Number {
-			l.env.Probe(placeBeforeData)
-			return
-		}
-		inbox.Pop()
-		l.queued -= l.foreign(m)
-		for i := range m.Entries {
-			l.c.Read(&m.Entries[i])
-		}
+	if l.c.Known != nil {
+		l.c.Known()
+	}
+	if l.reader != nil {
+		l.reader.Advance()
+		l.hasRead()
+		return
+	}
+	for _, known := l.Order.Next(); known; _, known = l.Order.Next() {
 		l.Order.Pass()
 	}
+}
+
+func (l *Log) hasRead() {
+	if l.c.HasRead != nil {
+		l.c.HasRead()
+	}
+}
+
+// read takes a batch at its place.
+func (l *Log) read(_ batchlog.Ordered, m *Batch) {
+	for i := range m.Entries {
+		l.c.Read(&m.Entries[i])
+	}
+}
+
+// pending counts the entries that have arrived and not been read, of other nodes' clients.
+func (l *Log) pending() int {
+	if l.reader == nil {
+		return 0
+	}
+	return l.reader.Pending()
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/codec"
+	"github.com/geobench/geobench/internal/consensus"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/batchlog"
@@ -18,6 +19,12 @@ import (
 const (
 	KindBatch = deterministic.KindAnswers + 1 + iota
 	KindForward
+)
+
+// Kinds of messages of replicated logs.
+const (
+	KindCopy = batchlog.KindMissing + 1 + iota
+	KindOfLog
 )
 
 // Entry is one entry of a log: a transaction, or the part of a multi-home transaction that the log's region puts in order.
@@ -208,6 +215,9 @@ func newBatch(log, number uint64, entries []Entry) *Batch {
 	return m
 }
 
+// BatchNumber implements batchlog.Data.
+func (m *Batch) BatchNumber() uint64 { return m.Number }
+
 // Kind implements protocol.Message.
 func (m *Batch) Kind() uint8 { return KindBatch }
 
@@ -256,6 +266,70 @@ func decodeBatch(body []byte, procs *txn.Registry) (*Batch, error) {
 		}
 	}
 	return m, r.Done()
+}
+
+// Copy carries a batch that has a place in its log from one reader to another one of the same entries, who lacks it.
+type Copy struct {
+	Sequencer geo.NodeID
+	*Batch
+}
+
+// Kind implements protocol.Message.
+func (m *Copy) Kind() uint8 { return KindCopy }
+
+// Size implements protocol.Message.
+func (m *Copy) Size() int { return codec.SizeUvarint(uint64(m.Sequencer)) + m.Batch.Size() }
+
+// AppendTo implements protocol.Message.
+func (m *Copy) AppendTo(b []byte) []byte {
+	return m.Batch.AppendTo(codec.AppendUvarint(b, uint64(m.Sequencer)))
+}
+
+func (m *Copy) String() string { return fmt.Sprintf("of node %d: %v", m.Sequencer, m.Batch) }
+
+func decodeCopy(body []byte, procs *txn.Registry) (*Copy, error) {
+	r := codec.NewReader(body)
+	sequencer := geo.NodeID(r.UvarintMax(1<<16 - 1))
+	if r.Err() != nil {
+		return nil, r.Err()
+	}
+	m, err := decodeBatch(body[codec.SizeUvarint(uint64(sequencer)):], procs)
+	if err != nil {
+		return nil, err
+	}
+	return &Copy{sequencer, m}, nil
+}
+
+// OfLog carries a message between the members of the group of a log, of which a node may be a member of several.
+type OfLog struct {
+	Log uint64
+	*consensus.Message
+}
+
+// Kind implements protocol.Message.
+func (m *OfLog) Kind() uint8 { return KindOfLog }
+
+// Size implements protocol.Message.
+func (m *OfLog) Size() int { return codec.SizeUvarint(m.Log) + m.Message.Size() }
+
+// AppendTo implements protocol.Message.
+func (m *OfLog) AppendTo(b []byte) []byte {
+	return m.Message.AppendTo(codec.AppendUvarint(b, m.Log))
+}
+
+func (m *OfLog) String() string { return fmt.Sprintf("%v of log %d", m.Message, m.Log) }
+
+func decodeOfLog(body []byte) (*OfLog, error) {
+	r := codec.NewReader(body)
+	log := r.Uvarint()
+	if r.Err() != nil {
+		return nil, r.Err()
+	}
+	m, err := consensus.Decode(body[codec.SizeUvarint(log):])
+	if err != nil {
+		return nil, err
+	}
+	return &OfLog{log, m}, nil
 }
 
 // Forwarded is a transaction on its way to a home of its.
@@ -368,6 +442,10 @@ func Decode(kind uint8, body []byte, procs *txn.Registry) (m protocol.Message, k
 		m, err = decodeBatch(body, procs)
 	case KindForward:
 		m, err = decodeForward(body, procs)
+	case KindCopy:
+		m, err = decodeCopy(body, procs)
+	case KindOfLog:
+		m, err = decodeOfLog(body)
 	case KindAsk:
 		m, err = decodeAsk(body)
 	case KindTold:

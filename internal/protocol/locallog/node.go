@@ -28,6 +28,8 @@ const (
 	reconTimer    = 6
 	mastersTimer  = 7
 	EngineTimers  = 8
+	// replicatedTimers to replicatedTimers+5 are those of all replicated logs.
+	replicatedTimers = 100
 )
 
 // Config describes a node.
@@ -51,6 +53,13 @@ type Config struct {
 	Remaster int64
 	// AskMasters says that a node knows the homes of its own partition's rows, and asks for others (masters.go).
 	AskMasters bool
+	// Orders are the regions from which the multi-home orders are led that nodes with replicated logs have, and OrderBatch how long a coordinator
+	// collects a batch for one.
+	Orders     []geo.Region
+	OrderBatch time.Duration
+	// Mistakes, for tests: a reader takes of a multi-home order what it has read of it, whatever the home log says; and asks nobody for
+	// data that was lost with its sequencer.
+	TakesWhatIsHere, Unfetched bool
 	// MultiHome takes a transaction of this node's clients that has several homes, or a remastering.
 	MultiHome func(e Entry)
 	// Arrive takes a forwarded part of a multi-home transaction.
@@ -70,6 +79,10 @@ type Node struct {
 	Executor  *deterministic.Executor
 	// Logs are the local logs, by region, and what the engine adds.
 	Logs []*Log
+
+	// orders are the multi-home orders, with replicated logs.
+	orders     []*order
+	replicated bool
 
 	// outbox[n] are the transactions being collected for node n.
 	outbox map[geo.NodeID][]Forwarded
@@ -91,7 +104,7 @@ func New(c Config) *Node {
 	t := c.Topology
 	n := &Node{
 		c: c, Self: c.Self, Region: t.RegionOf(c.Self), Topology: t, Placement: t.Placement(), Env: c.Env,
-		outbox: map[geo.NodeID][]Forwarded{}, attempts: map[txn.ID]*attempt{},
+		outbox: map[geo.NodeID][]Forwarded{}, attempts: map[txn.ID]*attempt{}, replicated: Replicated(c.Params),
 	}
 	n.layout = layout(t, c.HomeOnly)
 	dc := deterministic.Config{
@@ -119,10 +132,7 @@ func New(c Config) *Node {
 			Readers: holders, Group: t.PartitionOf(c.Self),
 			Groups: func(e *Entry, groups []int) []int {
 				if e.Remaster { // everybody must know
-					for q := range t.Partitions {
-						groups = append(groups, q)
-					}
-					return groups
+					return everyPartition(t, groups)
 				}
 				for i := range e.Txn.Accesses {
 					if !e.Part || n.HomeOf(e, i) == home {
@@ -144,10 +154,18 @@ func New(c Config) *Node {
 		if !c.HomeOnly || home == n.Region {
 			lc.Read = func(e *Entry) { n.read(home, e) }
 		}
+		if n.replicated {
+			lc.Members, lc.Timers, lc.Replicated, lc.Copies, lc.Unfetched = Members(t, c.Params, home), replicatedTimers, true, n.copies(), c.Unfetched
+			lc.Streams, lc.Led = len(c.Orders), n.led
+			lc.Take = func(x int, upto uint64) bool { return n.take(home, x, upto) }
+		}
 		if c.LockOnly && !c.HomeOnly { // else each participant gets one part
 			lc.Shape = func(e Entry, q int) Entry { return n.lockOnly(e, q, home) }
 		}
 		n.Logs = append(n.Logs, NewLog(c.Config, lc))
+	}
+	if n.replicated {
+		n.addOrders(holders)
 	}
 	return n
 }
@@ -156,13 +174,15 @@ func New(c Config) *Node {
 // transactions into it: they come in one stream, so that one node decides on their order.
 func First(t *geo.Topology, r geo.Region) geo.NodeID { return t.Node(r, 0, 0) }
 
-// RoleLeader is the role of the node that leads its region's log.
+// RoleLeader is the role of a node that leads a region's log.
 const RoleLeader = "leader"
 
 // Roles implements protocol.RoleHolder.
 func (n *Node) Roles() []string {
-	if n.Own().Order.Leading() {
-		return []string{RoleLeader}
+	for r := range n.Topology.Regions {
+		if n.Logs[r].Order.Leading() {
+			return []string{RoleLeader}
+		}
 	}
 	return nil
 }
@@ -259,8 +279,8 @@ func (n *Node) dispatch(t *txn.Transaction, attempt uint64, homes deterministic.
 			return
 		}
 	}
-	if home == n.Region {
-		n.Own().Add(e)
+	if home == n.Region || n.replicated {
+		n.Logs[home].Add(e)
 		return
 	}
 	n.Env.Probe(forwarded)
@@ -375,6 +395,23 @@ func (n *Node) Receive(from geo.NodeID, m protocol.Message) bool {
 		n.order(m.Log, from, m)
 	case *batchlog.Fetch:
 		n.order(m.Log, from, m)
+	case *batchlog.Void:
+		n.order(m.Log, from, m)
+	case *batchlog.Held:
+		n.order(m.Log, from, m)
+	case *batchlog.Kept:
+		n.order(m.Log, from, m)
+	case *batchlog.Missing:
+		if l := n.readLog(m.Log); l != nil {
+			l.reader.Missing(from, m)
+		}
+	case *Copy:
+		if l := n.readLog(m.Log); l != nil {
+			l.reader.Fetched(m.Sequencer, m.Batch)
+			l.hasRead()
+		}
+	case *OfLog:
+		n.order(m.Log, from, m.Message)
 	case *consensus.Message:
 		// Local logs have one member each: a group is the engine's, whose log is the last one.
 		n.order(uint64(len(n.Logs)-1), from, m)
@@ -394,6 +431,14 @@ func (n *Node) Receive(from geo.NodeID, m protocol.Message) bool {
 		return n.recon.Receive(from, m)
 	}
 	return true
+}
+
+// readLog returns a log that this node reads, or nil.
+func (n *Node) readLog(number uint64) *Log {
+	if number < uint64(len(n.Logs)) && n.Logs[number].reader != nil { // or it is corrupt
+		return n.Logs[number]
+	}
+	return nil
 }
 
 // Flush sends what the step has gathered. An engine calls it at the end of each step.
@@ -421,7 +466,13 @@ func (n *Node) Fire(t protocol.Timer) {
 	case mastersTimer:
 		n.lookups.send(geo.NodeID(t.Arg))
 	default:
-		n.Own().Fire(t)
+		if t.Kind < replicatedTimers {
+			n.Own().Fire(t)
+			return
+		}
+		l := n.Logs[t.Arg>>logShift]
+		t.Arg &= 1<<logShift - 1
+		l.Fire(t)
 	}
 }
 
@@ -449,7 +500,10 @@ func (n *Node) reply(o txn.Outcome) {
 func (n *Node) Pending() int {
 	p := n.unanswered + n.Executor.Foreign()
 	for _, l := range n.Logs {
-		p += l.queued
+		p += l.pending()
+	}
+	for _, o := range n.orders {
+		p += o.foreign
 	}
 	return p
 }

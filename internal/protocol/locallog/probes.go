@@ -9,7 +9,6 @@ import (
 var (
 	forwarded         = probe.New("locallog.forwarded", "A transaction goes to another region, which its rows call home")
 	forwardedTogether = probe.New("locallog.forwarded-together", "Several transactions share a message to another region")
-	placeBeforeData   = probe.New("locallog.place-before-data", "A batch has its place in a log and its data has not arrived")
 	lateSorted        = probe.New("locallog.late-sorted", "Parts of one batch have come in another order than that of their times")
 	lockOnly          = probe.New("locallog.lock-only", "A partition gets the locks of a part alone, and the transaction with another one")
 	moveBegun         = probe.New("locallog.move-begun", "A row has been used so often from another region that it is to move there")
@@ -23,6 +22,8 @@ var (
 	movedAhead        = probe.New("locallog.knows-moved", "A coordinator sends a transaction to where a row has moved")
 	mastersAsked      = probe.New("locallog.masters-asked", "A coordinator asks other partitions for the homes of a transaction's rows")
 	mastersOfSeveral  = probe.New("locallog.masters-of-several", "A coordinator waits for the homes of rows of several other partitions")
+	partTaken         = probe.New("locallog.part-taken", "A reader makes the part of a multi-home transaction that a home log takes from a multi-home order")
+	batchAgain        = probe.New("locallog.batch-again", "A coordinator learns that its batch for a home log or an order is void, and puts the entries into a new one")
 	mastersBehind     = probe.New("locallog.masters-behind", "A partition that was asked for a row's home has read less of its moves than who asks")
 )
 

@@ -26,12 +26,13 @@ func layout(t *geo.Topology, homeOnly bool) geo.Layout {
 	return t.Full()
 }
 
-// Check is an engine's Check, of the parameters replication and remaster: a row that is nowhere but at home can't move without
+// Check is an engine's Check, of the parameters replication, remaster, homeLogs and batchCopies: a row that is nowhere but at home can't move without
 // its data.
 func Check(p protocol.Params) []*protocol.ParamError {
+	errs := checkReplicated(p)
 	if !KeepsHomeOnly(p) || p.Int("remaster") == 0 {
-		return nil
+		return errs
 	}
-	return []*protocol.ParamError{{Name: "remaster", Message: fmt.Sprintf("%q moves rows to regions that keep no copy of them "+
-		"with replication homeOnly: make it 0, or choose replication full", p["remaster"])}}
+	return append(errs, &protocol.ParamError{Name: "remaster", Message: fmt.Sprintf("%q moves rows to regions that keep no copy of them "+
+		"with replication homeOnly: make it 0, or choose replication full", p["remaster"])})
 }

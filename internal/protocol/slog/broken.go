@@ -1,7 +1,31 @@
 package slog
 
-import "github.com/geobench/geobench/internal/protocol"
+import (
+	"slices"
 
-// MergedOnArrival is SLOG with a mistake: each region merges the local logs in the order in which they arrive there. It is
-// in no table of engines, and there to test those who should notice (package broken).
-var MergedOnArrival = Engine.Variant("slog-merged-on-arrival", func(c protocol.Config) protocol.Replica { return newReplica(c, true) })
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/locallog"
+)
+
+// SLOG with one mistake each. They are in no table of engines, and there to test those who should notice (package broken).
+var (
+	// MergedOnArrival has each region merge the local logs in the order in which they arrive there.
+	MergedOnArrival = variant("slog-merged-on-arrival", mistakes{mergeOnArrival: true}, "First")
+	// TakenOnArrival has a reader of a home log take as much of the multi-home order as has come to it, and not as the log says.
+	TakenOnArrival = variant("slog-taken-on-arrival", mistakes{takesWhatIsHere: true}, "Local", "Regions")
+)
+
+// variant is SLOG with a mistake that shows with these home logs.
+func variant(name string, wrong mistakes, homeLogs ...string) *protocol.Engine {
+	e := Engine.Variant(name, func(c protocol.Config) protocol.Replica { return newReplica(c, wrong) })
+	e.Parameters = slices.Clone(e.Parameters)
+	for i := range e.Parameters {
+		switch p := &e.Parameters[i]; {
+		case p.Name == locallog.HomeLogsParameter.Name:
+			p.Default, p.OneOf = homeLogs[0], homeLogs
+		case p.Name == "replication" && homeLogs[0] != "First":
+			p.OneOf = []string{locallog.Full}
+		}
+	}
+	return e
+}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/batchlog"
 	"github.com/geobench/geobench/internal/protocol/locallog"
 	"github.com/geobench/geobench/internal/protocol/recon"
 	"github.com/geobench/geobench/internal/txn"
@@ -47,14 +48,23 @@ var Engine = &protocol.Engine{
 		},
 		recon.Parameter,
 		locallog.MastersParameter,
+		locallog.HomeLogsParameter,
+		batchlog.CopiesParameter,
 	},
-	Check:  locallog.Check,
-	Place:  locallog.Place,
-	Roles:  []string{locallog.RoleLeader, RoleOrderer},
-	New:    func(c protocol.Config) protocol.Replica { return newReplica(c, false) },
+	Check:         locallog.Check,
+	CheckTopology: locallog.CheckTopology,
+	Place:         locallog.Place,
+	Roles:         []string{locallog.RoleLeader, RoleOrderer},
+	Survives: func(t *geo.Topology, p protocol.Params) protocol.Survival {
+		return locallog.Survives(t, p, p.Duration("multiHomeBatch")+p.Duration("batch"))
+	},
+	New:    func(c protocol.Config) protocol.Replica { return newReplica(c, mistakes{}) },
 	Decode: decode,
 	Law:    law,
 }
+
+// mistakes are made on purpose, by other engines than this one: see broken.go.
+type mistakes struct{ mergeOnArrival, takesWhatIsHere, unfetched bool }
 
 // RoleOrderer is the role of the node that leads the order of multi-home transactions.
 const RoleOrderer = "orderer"
@@ -72,22 +82,28 @@ func (r *Replica) Roles() []string {
 type Replica struct {
 	*locallog.Node
 	// orderer is the node's view of the multi-home orderer's log: every node is a sequencer of it, and the first node
-	// of each region reads the transactions that call the region home.
-	orderer *locallog.Log
+	// of each region reads the transactions that call the region home. With replicated home logs all nodes read it: see package locallog.
+	orderer    *locallog.Log
+	replicated bool
 }
 
 const ordererTimers = locallog.EngineTimers
 
-func newReplica(c protocol.Config, mergeOnArrival bool) *Replica {
+func newReplica(c protocol.Config, wrong mistakes) *Replica {
 	r := &Replica{}
 	r.Node = locallog.New(locallog.Config{
 		Config: c, Batch: c.Params.Duration("batch"), Forward: c.Params.Duration("forward"), LockOnly: true,
-		MergeOnArrival: mergeOnArrival,
-		Remaster:       c.Params.Int("remaster"),
-		HomeOnly:       locallog.KeepsHomeOnly(c.Params),
-		AskMasters:     locallog.AsksMasters(c.Params),
-		MultiHome:      r.multiHome,
+		MergeOnArrival: wrong.mergeOnArrival, TakesWhatIsHere: wrong.takesWhatIsHere, Unfetched: wrong.unfetched,
+		Remaster:   c.Params.Int("remaster"),
+		HomeOnly:   locallog.KeepsHomeOnly(c.Params),
+		AskMasters: locallog.AsksMasters(c.Params),
+		MultiHome:  r.multiHome,
+		Orders:     []geo.Region{0}, OrderBatch: c.Params.Duration("multiHomeBatch"),
 	})
+	if r.replicated = locallog.Replicated(c.Params); r.replicated {
+		r.orderer = r.Logs[len(r.Logs)-1]
+		return r
+	}
 	lc := locallog.LogConfig{
 		Number: uint64(len(r.Logs)), Members: ordererMembers(c.Topology), Interval: c.Params.Duration("multiHomeBatch"),
 		Timers: ordererTimers, Groups: r.involved, Group: int(r.Region),
@@ -113,7 +129,11 @@ func (r *Replica) multiHome(e locallog.Entry) {
 	default:
 		r.Env.Probe(multiHome)
 	}
-	r.orderer.Add(e)
+	if r.replicated {
+		r.AddToOrder(0, e)
+	} else {
+		r.orderer.Add(e)
+	}
 }
 
 // ordererMembers returns the nodes that keep the global order, the first leader first: nodes of the first region, three
@@ -161,7 +181,7 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 
 // Fire implements protocol.Replica.
 func (r *Replica) Fire(t protocol.Timer) {
-	if t.Kind >= ordererTimers {
+	if t.Kind >= ordererTimers && !r.replicated {
 		r.Env.Probe(ordererBatch)
 		r.orderer.Fire(t)
 	} else {
@@ -189,11 +209,15 @@ func decode(kind uint8, body []byte, procs *txn.Registry) (protocol.Message, err
 // law is Engine.Law. All transactions begin with the client's hop to its node and back. A single-home one is forwarded,
 // if its home is elsewhere, waits for a batch of the home's local log, and comes back in it. A multi-home one waits for
 // the orderer's batch, gets its position in the first region, from where it reaches its homes, each of which puts its
-// part into a batch of its local log; the slowest of these logs decides.
+// part into a batch of its local log; the slowest of these logs decides. With replicated home logs these take it from the orderer's, without a
+// batch and with a majority.
 func law(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) time.Duration {
 	d := t.RTT(c, c)
 	if len(homes) <= 1 {
 		return d + locallog.SingleHomeLaw(t, p, c, homes)
+	}
+	if locallog.Replicated(p) {
+		return d + p.Duration("multiHomeBatch") + locallog.PlaceLaw(t, p, c, 0) + locallog.TakenLaw(t, p, 0, c, homes)
 	}
 	members := ordererMembers(t)
 	o := t.RegionOf(members[0])

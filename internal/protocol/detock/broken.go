@@ -1,0 +1,29 @@
+package detock
+
+import (
+	"slices"
+
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/batchlog"
+	"github.com/geobench/geobench/internal/protocol/locallog"
+)
+
+// UnfetchedData is Detock with a mistake: who lacks the data of a batch that was lost with its coordinator waits for it, although others have
+// it. It is in no table of engines, and there to test those who should notice (package broken).
+var UnfetchedData = unfetchedData()
+
+func unfetchedData() *protocol.Engine {
+	e := Engine.Variant("detock-unfetched-data", func(c protocol.Config) protocol.Replica { return newReplica(c, true) })
+	e.Parameters = slices.Clone(e.Parameters)
+	for i := range e.Parameters {
+		switch p := &e.Parameters[i]; p.Name {
+		case locallog.HomeLogsParameter.Name:
+			p.Default, p.OneOf = "Regions", []string{"Regions"}
+		case batchlog.CopiesParameter.Name:
+			p.Default, p.MinInt = "2", 2
+		case "replication":
+			p.OneOf = []string{locallog.Full}
+		}
+	}
+	return e
+}
