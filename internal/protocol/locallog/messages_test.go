@@ -1,9 +1,13 @@
 package locallog
 
 import (
+	"bytes"
 	"encoding/binary"
 	"testing"
 
+	"go.etcd.io/raft/v3/raftpb"
+
+	"github.com/geobench/geobench/internal/consensus"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/deterministic"
 	"github.com/geobench/geobench/internal/protocol/protocoltest"
@@ -46,6 +50,7 @@ func sampleMessages() map[string]protocol.Message {
 			{ID: 1},
 		}},
 		"told":    &Told{[]Answer{{ID: txn.MakeID(7, 1), Attempt: 3, Masters: []Master{{2, 300}, {0, 0}}}, {ID: 1}}},
+		"copy":    &Copy{300, newBatch(3, 1<<40, entries)},
 		"no ask":  &Ask{},
 		"no told": &Told{},
 	}
@@ -57,6 +62,22 @@ func decode(kind uint8, body []byte) (protocol.Message, bool, error) {
 }
 
 func TestCodec(t *testing.T) { protocoltest.Codec(t, sampleMessages(), decode) }
+
+// A message of a group keeps its log's number, and all of its own.
+func TestOfLogCodec(t *testing.T) {
+	want := &OfLog{300, &consensus.Message{Body: []byte{8, byte(raftpb.MsgApp)}, Type: raftpb.MsgApp}}
+	body := want.AppendTo(nil)
+	got, known, err := Decode(KindOfLog, body, protocoltest.Overwrite)
+	if err != nil || !known || want.Size() != len(body) {
+		t.Fatalf("%d bytes, said to be %d: %v", len(body), want.Size(), err)
+	}
+	if m := got.(*OfLog); m.Log != want.Log || !bytes.Equal(m.Body, want.Body) || m.Type != want.Type {
+		t.Errorf("got %v of log %d, want %v", m, m.Log, want)
+	}
+	if _, _, err := Decode(KindOfLog, nil, protocoltest.Overwrite); err == nil {
+		t.Error("nothing is taken for a message")
+	}
+}
 
 // Entries that no sequencer makes are refused.
 func TestDecodeRefuses(t *testing.T) {

@@ -110,7 +110,12 @@ func Survives(t *geo.Topology, p protocol.Params, batches time.Duration) (s prot
 	s = batchlog.Bear(s, t, batchlog.Copies(p))
 	rtt := t.LongestRTT()
 	s.Settles = 4*consensus.DefaultElection + batchlog.Settles(t, p) + 10*rtt
-	s.Answers = protocol.InTime(2*rtt + batches) // to the leader of the order and to its majority, then those of the homes
+	// To the leader of the order, to its majority, to the leaders of the homes, to theirs, and back. Where rows move, it may be sent again.
+	step := 4*rtt + batches
+	if p.Int("remaster") > 0 {
+		step *= 2
+	}
+	s.Answers = protocol.InTime(step)
 	return s
 }
 
