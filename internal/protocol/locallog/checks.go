@@ -13,6 +13,7 @@ var (
 	parts     = invariant.New("locallog.unanswered", "a node's clients wait for no more transactions than it has taken")
 	sameHome  = invariant.New("locallog.same-home", "all nodes that know where a row has been moved know the same home of each of its moves")
 	movesGrow = invariant.New("locallog.moves-grow", "no node forgets a move of a row, or counts on one that it has not read")
+	orderKept = invariant.New("locallog.order-kept", "home logs have taken no more of a multi-home order than has been read, and what all have taken is forgotten")
 	goesHome  = invariant.New("locallog.goes-home", "what waits to be forwarded to a region calls it home: all rows of a transaction, or one of a part's")
 )
 
@@ -27,7 +28,20 @@ func (n *Node) Check(c *invariant.Checker) {
 	for _, l := range n.Logs {
 		if l != nil {
 			l.Order.Check(c)
+			if l.reader != nil {
+				l.reader.Check(c)
+			}
 		}
+	}
+	for x, o := range n.orders {
+		read, end := o.log.Order.Position(), o.first+len(o.entries)
+		for h := range o.taken {
+			c.That(orderKept, o.upto[h] <= read && o.taken[h] <= end, "the log of region %d has taken order %d up to position %d and entry %d, of %d and %d",
+				h, x, o.upto[h], o.taken[h], read, end)
+			c.Grows(orderKept, fmt.Sprintf("order %d in the log of region %d", x, h), o.upto[h])
+		}
+		c.That(orderKept, o.first == slices.Min(o.taken) && o.foreign >= 0 && o.foreign <= len(o.entries), "of order %d entries from %d on are kept, and all have taken those before %d; %d of %d are other nodes'",
+			x, o.first, slices.Min(o.taken), o.foreign, len(o.entries))
 	}
 	n.Executor.Check(c)
 	c.That(parts, n.unanswered >= 0 && int64(n.unanswered) <= n.transactions, "%d of %d transactions have no answer", n.unanswered, n.transactions)
