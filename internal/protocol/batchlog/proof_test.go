@@ -173,6 +173,10 @@ func TestMissingDataIsFetched(t *testing.T) {
 	same(t, "before its turn", r.got, "1/1")
 	r.Fetched(1, part{2, 10})
 	same(t, "in the order of the log", r.got, "1/1", "1/2", "2/1", "1/3")
+	r.Fetched(1, part{3, 10}) // from the other reader that was asked
+	if len(r.fetched) > 0 {
+		t.Errorf("%d batches are kept for a place that has passed", len(r.fetched))
+	}
 	r.Receive(1, part{2, 10})
 	r.Receive(1, part{3, 10})
 	r.Fetched(1, part{3, 10})
@@ -233,4 +237,18 @@ func TestLeaderTellsWhatAllHaveRead(t *testing.T) {
 	if want := []uint64{0, 3, 3}; !reflect.DeepEqual(kept, want) {
 		t.Errorf("all have read up to %v, want %v", kept, want)
 	}
+}
+
+// What is void is dropped, up to the batch that the log names, and counts as pending no more. What comes behind it is read.
+func TestVoidBatchesAreDropped(t *testing.T) {
+	r := newReading()
+	for number := range uint64(4) {
+		r.Receive(1, part{number + 1, 10})
+	}
+	r.l.Receive(0, &Positions{Term: 1, Entries: []Ordered{{BatchID{1, 1}, 1}, {Batch: BatchID{1, 3}}}})
+	if r.Pending() != 1 || r.Voided() != 2 || r.inbox[1].Front().number != 4 {
+		t.Errorf("%d pending, %d are void, and %d comes next; want 1, 2 and 4", r.Pending(), r.Voided(), r.inbox[1].Front().number)
+	}
+	r.places(2, BatchID{1, 4})
+	same(t, "what is read", r.got, "1/1", "1/4")
 }
