@@ -19,6 +19,7 @@ import (
 type machine struct {
 	callback func() string // wired
 	topology *topology     // of the world
+	env      any           // wired, and not registered
 	log      *log          // wired
 	parts    [2]part       // wired
 	byName   map[string]*log
@@ -113,7 +114,7 @@ var (
 )
 
 func newMachine() *machine {
-	m := &machine{topology: earth, log: &log{}, replaced: &log{}, byName: map[string]*log{"a": {}, "b": {}}}
+	m := &machine{topology: earth, env: key{1, "env"}, log: &log{}, replaced: &log{}, byName: map[string]*log{"a": {}, "b": {}}}
 	m.callback = func() string { return fmt.Sprint(len(m.log.entries)) }
 	m.log.m = m
 	m.parts[1].of = m.log

@@ -429,6 +429,7 @@ const (
 	holdsValue   // type | value
 	holdsWired   // reference to an object that a fresh replica has there
 	holdsError   // text: an error of which only that is known
+	holdsSame    // the value that a fresh replica has there
 )
 
 func interfacePlan(t reflect.Type) plan {
@@ -448,10 +449,15 @@ func interfacePlan(t reflect.Type) plan {
 				}
 			}
 			name := v.Type().String()
-			if fresh != nil && v.Kind() == reflect.Pointer {
-				if made := reflect.NewAt(t, fresh).Elem().Elem(); made.IsValid() && made.Type() == v.Type() {
+			if fresh != nil {
+				switch made := reflect.NewAt(t, fresh).Elem().Elem(); {
+				case !made.IsValid() || made.Type() != v.Type():
+				case v.Kind() == reflect.Pointer:
 					s.b = append(s.b, holdsWired)
 					s.ref(v.Type().Elem(), v.UnsafePointer())
+					return
+				case v.Comparable() && v.Equal(made):
+					s.b = append(s.b, holdsSame)
 					return
 				}
 			}
@@ -536,6 +542,10 @@ func (l *loader) hold(v reflect.Value) error {
 		held := reflect.New(made.Type())
 		*(*unsafe.Pointer)(held.UnsafePointer()) = l.ref(made.Type().Elem())
 		v.Set(held.Elem())
+	case holdsSame:
+		if v.IsNil() {
+			return errors.New("a fresh replica has none in it")
+		}
 	case holdsError:
 		text := string(l.r.Bytes())
 		if v.Type() != errorType {
