@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/geobench/geobench/internal/engines"
+	"github.com/geobench/geobench/internal/protocol/slog"
 )
 
 // Nodes of every engine write their states at any time, go on from what was written, also after crashes, and the database keeps its
@@ -51,5 +52,12 @@ func TestCheckpointsChangeNothing(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A node has in its checkpoint what it has sent and a peer may lose with the end of its log.
+func TestCheckpointBesideALostTail(t *testing.T) {
+	if r := Run(Config{Engine: slog.Engine, Seed: 264, Disk: true, Checkpoints: true}); !r.Passed() || r.Written == 0 || r.Torn == 0 {
+		t.Error(r)
 	}
 }

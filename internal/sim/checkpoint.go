@@ -25,10 +25,20 @@ type written struct {
 	links   map[*path]sending
 }
 
-// sending is what a node had sent over a path.
+// sending is what a node had sent over a path, with the messages that are not in the receiver's log, or not synced there.
 type sending struct {
 	sent     uint64
 	unlogged []unloggedMessage
+}
+
+// unsynced returns the messages of a node that are in this one's log and may not be synced: a crash may lose them.
+func (n *node) unsynced(from int32) (messages []unloggedMessage) {
+	for _, in := range n.log[n.synced:] {
+		if in.kind == onMessage && in.from == from {
+			messages = append(messages, in.again())
+		}
+	}
+	return messages
 }
 
 // partBytes is the size of the parts that rows are written in.
@@ -55,7 +65,7 @@ func (s *Sim) Checkpoint(id geo.NodeID, swap bool) (size int) {
 		w.links = map[*path]sending{}
 		for _, p := range s.all {
 			if p.from == n.id {
-				to := sending{sent: p.sent}
+				to := sending{sent: p.sent, unlogged: s.nodes[p.to].unsynced(n.id)}
 				p.unlogged.Each(func(m unloggedMessage) { to.unlogged = append(to.unlogged, m) })
 				w.links[p] = to
 			}

@@ -36,6 +36,11 @@ type input struct {
 	timer protocol.Timer
 }
 
+// again is a message of the log that the log does not have any more.
+func (in *input) again() unloggedMessage {
+	return unloggedMessage{in.msg, int32(FrameBytes + in.msg.Size()), in.now}
+}
+
 // durable is what a node keeps over a crash, and what it needs to start again.
 type durable struct {
 	initial []initialRow
@@ -132,7 +137,7 @@ func (s *Sim) LoseTail(id geo.NodeID, keep int) (lost int) {
 		switch in := &n.log[i]; in.kind {
 		case onMessage: // it is not acknowledged
 			p := s.path(in.from, n.id)
-			p.unlogged.PushFront(unloggedMessage{in.msg, int32(FrameBytes + in.msg.Size()), in.now})
+			p.unlogged.PushFront(in.again())
 			p.logged--
 		case onSubmit:
 			delete(n.orphans, in.t.ID)
