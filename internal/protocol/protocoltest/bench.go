@@ -62,30 +62,17 @@ var Overwrite = txn.NewRegistry(&txn.Procedure{
 
 // BenchmarkCPU measures what a transaction of 10 reads and writes of 100 bytes costs each of two copies: the CPU time
 // of a whole database of two regions with one partition each, in the simulator, with every message encoded and decoded,
-// and the simulator itself. What is given up for the sake of others is sent again, and counts once. multiHome is the
+// and the simulator itself. What is given up for the sake of others is sent again after a pause, and counts once. multiHome is the
 // share of transactions with rows of both homes, in percent; the others call their client's region home. hot is the
 // number of rows per home that two of the ten are drawn from, 0 for none.
 func BenchmarkCPU(b *testing.B, engine *protocol.Engine, given map[string]string, multiHome, hot int) {
-	topology := simtest.Topology(1, 1, [][]float64{{0, 10}, {10, 0}})
-	p := Params(b, engine, given)
-	mustAccept(b, engine, topology, p)
-	s := sim.New(sim.Config{
-		Topology: topology, Engine: engine, Procedures: Overwrite, Seed: 1, Params: p, CheckCodec: true,
-	})
-	layout := engine.Layout(topology, p)
-	for i := range uint64(benchRows) {
-		k := txn.IntKey(0, i)
-		for _, n := range layout.Group(layout.Shard(k)).Members {
-			s.Store(n).Load(k, make([]byte, benchValue))
-		}
-	}
+	s := benchWorld(b, engine, given)
 	var clients []*benchClient
-	for r := range topology.Regions {
-		c := &benchClient{stream: uint32(r) + 1, left: (b.N + 1) / 2, rng: rand.New(rand.NewPCG(1, uint64(r))), sent: map[txn.ID]*txn.Transaction{}}
+	for r := range 2 {
+		c := addBenchClient(s, geo.Region(r), (b.N+1)/2)
 		for range 5000 {
 			c.pool = append(c.pool, benchTxn(c.rng, r, multiHome, hot))
 		}
-		s.AddClient(geo.Region(r), func(env protocol.ClientEnv) protocol.Client { c.env = env; return c })
 		clients = append(clients, c)
 	}
 	b.ReportAllocs()
@@ -98,6 +85,24 @@ func BenchmarkCPU(b *testing.B, engine *protocol.Engine, given map[string]string
 	b.ReportMetric(float64(cpuTime(b)-start)/float64(2*b.N), "cpu-ns/txn/copy")
 	b.ReportMetric(float64(b.N)/(s.Now()-from).Seconds(), "virtual-txn/s")
 	b.ReportMetric(0, "ns/op")
+}
+
+// benchWorld returns the database of BenchmarkCPU, filled, without clients.
+func benchWorld(tb testing.TB, engine *protocol.Engine, given map[string]string) *sim.Sim {
+	topology := simtest.Topology(1, 1, [][]float64{{0, 10}, {10, 0}})
+	p := Params(tb, engine, given)
+	mustAccept(tb, engine, topology, p)
+	s := sim.New(sim.Config{
+		Topology: topology, Engine: engine, Procedures: Overwrite, Seed: 1, Params: p, CheckCodec: true,
+	})
+	layout := engine.Layout(topology, p)
+	for i := range uint64(benchRows) {
+		k := txn.IntKey(0, i)
+		for _, n := range layout.Group(layout.Shard(k)).Members {
+			s.Store(n).Load(k, make([]byte, benchValue))
+		}
+	}
+	return s
 }
 
 func benchTxn(r *rand.Rand, region, multiHome, hot int) []byte {
@@ -124,6 +129,15 @@ func benchTxn(r *rand.Rand, region, multiHome, hot int) []byte {
 	return append(args, make([]byte, benchKeys*benchValue)...)
 }
 
+// benchPause is the longest pause of a client whose transaction was aborted once, and benchPauses how often it doubles: 1 to 64 ms.
+const (
+	benchPause  = time.Millisecond
+	benchPauses = 6
+)
+
+// benchClient is a client machine with up to 500 transactions under way. One that was given up for the sake of others is sent
+// again after a pause that is drawn. Without, transactions that abort each other would come back together, and do so again, for as long as
+// the network takes the same time for each.
 type benchClient struct {
 	env        protocol.ClientEnv
 	rng        *rand.Rand
@@ -132,6 +146,13 @@ type benchClient struct {
 	n          uint64
 	left, open int
 	sent       map[txn.ID]*txn.Transaction
+}
+
+// addBenchClient adds a client that sends so many transactions of its pool, which is empty.
+func addBenchClient(s *sim.Sim, region geo.Region, transactions int) *benchClient {
+	c := &benchClient{stream: uint32(region) + 1, left: transactions, rng: rand.New(rand.NewPCG(1, uint64(region))), sent: map[txn.ID]*txn.Transaction{}}
+	s.AddClient(region, func(env protocol.ClientEnv) protocol.Client { c.env = env; return c })
+	return c
 }
 
 func (c *benchClient) Start() {
@@ -160,17 +181,22 @@ func (c *benchClient) send(args []byte, attempt uint8) {
 }
 
 func (c *benchClient) Complete(o txn.Outcome) {
-	t := c.sent[o.ID]
-	delete(c.sent, o.ID)
 	if o.Cause == txn.CauseConflict {
-		c.send(t.Args, t.Attempt+1)
+		most := benchPause << min(c.sent[o.ID].Attempt, benchPauses)
+		c.env.After(time.Duration(c.rng.Int64N(int64(most))), protocol.Timer{Arg: uint64(o.ID)})
 		return
 	}
+	delete(c.sent, o.ID)
 	c.open--
 	c.submit()
 }
 
-func (c *benchClient) Fire(protocol.Timer) {}
+// Fire sends a transaction again.
+func (c *benchClient) Fire(timer protocol.Timer) {
+	t := c.sent[txn.ID(timer.Arg)]
+	delete(c.sent, t.ID)
+	c.send(t.Args, max(t.Attempt, t.Attempt+1)) // as many as can be counted
+}
 
 // cpuTime is the CPU time of the process in nanoseconds, garbage collection included. It means more than the wall time
 // on a machine with other work.
