@@ -151,7 +151,7 @@ type Auditor struct {
 }
 
 // eagerAudits is how many audits follow each other as fast as can be, as eager transactions do: one reads as many rows as a score of transfers.
-const eagerAudits = 300
+const eagerAudits = 150
 
 // AddAuditor adds an auditor of rows 0 to rows-1, whose sum is sum, to a region. Row rows plus the region's number is
 // its own. Audits follow each other until a time. One that has begun then goes on until it is committed, and so does the auditor until it has

@@ -59,9 +59,15 @@ func refusal(t testing.TB, engine *protocol.Engine, topology *geo.Topology, p pr
 // nothing was tested then.
 func accepted(t *testing.T, engine *protocol.Engine, p protocol.Params, shapes []shape, test func(t *testing.T, topology func() *geo.Topology)) {
 	t.Helper()
+	numbered(t, engine, p, shapes, func(t *testing.T, _ int, topology func() *geo.Topology) { test(t, topology) })
+}
+
+// numbered is accepted for tests that want the number of the shape among those that are taken, from 0.
+func numbered(t *testing.T, engine *protocol.Engine, p protocol.Params, shapes []shape, test func(t *testing.T, n int, topology func() *geo.Topology)) {
+	t.Helper()
 	taken := 0
 	for _, s := range shapes {
-		err := refusal(t, engine, s.topology(), p)
+		err, n := refusal(t, engine, s.topology(), p), taken
 		if err == nil {
 			taken++
 		}
@@ -69,7 +75,7 @@ func accepted(t *testing.T, engine *protocol.Engine, p protocol.Params, shapes [
 			if err != nil {
 				t.Skipf("engine %s does not take this topology: %v", engine.Name, err)
 			}
-			test(t, s.topology)
+			test(t, n, s.topology)
 		})
 	}
 	if taken == 0 {
@@ -85,15 +91,19 @@ func mustAccept(t testing.TB, engine *protocol.Engine, topology *geo.Topology, p
 	}
 }
 
-// loadTime is how long clients send transactions: time for some tens, one after the other, of those that take longest.
-// Where these hold locks for all that time, hot rows let few pass.
+// loadTime is how long clients send transactions: time for a score, one after the other, of those that take longest, or for three times as many
+// in thorough suites. Where these hold locks for all that time, hot rows let few pass.
 func loadTime(engine *protocol.Engine, t *geo.Topology, p protocol.Params, least time.Duration) time.Duration {
-	return max(least, 60*slices.Max(lawsOfAll(engine, t, p)))
+	turns := time.Duration(20)
+	if thorough {
+		turns = 60
+	}
+	return max(least, turns*slices.Max(lawsOfAll(engine, t, p)))
 }
 
 // eager is how many transactions of a region follow each other as fast as can be. Where a region's take a thousandth of what those of
 // another one take, they would be hundreds of thousands before these have done some tens, and show nothing that the first thousands do not.
-const eager = 3000
+const eager = 1500
 
 // addLoad adds the load to a region, whose clients pause once it has sent the eager transactions, so that some go on until its end.
 func addLoad(s simtest.World, region geo.Region, seed uint64, l simtest.Load) *simtest.Clients {
@@ -207,20 +217,20 @@ func skews(r *rand.Rand) string {
 	}
 }
 
-// Serializable runs transfers and audits on hot rows, for seeds 0 to seeds-1, on several topologies with jitter and loss, and beside
-// them transactions on other rows of which each reads what another is about to write. The history of all has the level that the engine
-// promises.
+// Serializable runs transfers and audits on hot rows, for seeds 0 to seeds-1, of which each topology has one in turn unless suites are
+// thorough, on several topologies with jitter and loss, and beside them transactions on other rows of which each reads what another is
+// about to write. The history of all has the level that the engine promises.
 func Serializable(t *testing.T, engine *protocol.Engine, given map[string]string, seeds uint64) {
 	p := Params(t, engine, given)
-	accepted(t, engine, p, []shape{
+	numbered(t, engine, p, []shape{
 		{"2x1", func() *geo.Topology { return simtest.TwoRegions(1) }},
 		{"2x3", func() *geo.Topology { return simtest.TwoRegions(3) }},
 		{"3x2", func() *geo.Topology { return simtest.ThreeRegions(2) }},
 		{"2x2x2", func() *geo.Topology { return simtest.Topology(2, 2, [][]float64{{0, 20}, {20, 0}}) }},
 		{"1x4", func() *geo.Topology { return simtest.Topology(4, 1, [][]float64{{0}}) }},
 		{"8x1", func() *geo.Topology { return simtest.EightRegions(1) }},
-	}, func(t *testing.T, makeTopology func() *geo.Topology) {
-		for seed := range seeds {
+	}, func(t *testing.T, n int, makeTopology func() *geo.Topology) {
+		for _, seed := range seedsOf(n, seeds) {
 			t.Run(fmt.Sprint(seed), func(t *testing.T) {
 				topology := makeTopology()
 				disturb(topology, 0.1*float64(seed), int64(seed)*2000)
@@ -241,8 +251,9 @@ func Serializable(t *testing.T, engine *protocol.Engine, given map[string]string
 				var loads, skewed []*simtest.Clients
 				var audits []*Auditor
 				until := loadTime(engine, topology, p, 2*time.Second)
+				clients := min(15, 45/len(topology.Regions)) // more than 45 are in each other's way, and take long to commit anything
 				for region := range topology.Regions {
-					loads = append(loads, addLoad(r, geo.Region(region), seed, simtest.Load{Clients: 15, Next: Transfers(suiteRows), Until: until, Least: leastCommits}))
+					loads = append(loads, addLoad(r, geo.Region(region), seed, simtest.Load{Clients: clients, Next: Transfers(suiteRows), Until: until, Least: leastCommits}))
 					skewed = append(skewed, simtest.Add(r, geo.Region(region), seed, simtest.Load{
 						Clients: 4, Think: 10 * time.Millisecond, Next: skews, Stream: 1, Until: until,
 					}))
@@ -267,7 +278,7 @@ func Serializable(t *testing.T, engine *protocol.Engine, given map[string]string
 	})
 }
 
-// Cuts breaks links between regions at random, and heals them.
+// Cuts breaks links between regions at random, and heals them, for seeds 0 to seeds-1, or the first four of them unless suites are thorough.
 func Cuts(t *testing.T, engine *protocol.Engine, given map[string]string, seeds uint64) {
 	p := Params(t, engine, given)
 	accepted(t, engine, p, []shape{
@@ -280,6 +291,9 @@ func Cuts(t *testing.T, engine *protocol.Engine, given map[string]string, seeds 
 
 // cuts plays every second of the seeds 0 to seeds-1, by the number of partitions.
 func cuts(t *testing.T, engine *protocol.Engine, p protocol.Params, makeTopology func() *geo.Topology, seeds uint64) {
+	if !thorough {
+		seeds = min(seeds, usualCuts)
+	}
 	for seed := uint64(makeTopology().Partitions - 1); seed < seeds; seed += 2 {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			topology := makeTopology()
@@ -312,11 +326,12 @@ func cuts(t *testing.T, engine *protocol.Engine, p protocol.Params, makeTopology
 	}
 }
 
-// Reproducible runs twice with one seed and compares all that happens, and once with another.
+// Reproducible runs twice with one seed and compares all that happens, and once with another, which shows soon that it is another.
 func Reproducible(t *testing.T, engine *protocol.Engine, given map[string]string) {
 	p := Params(t, engine, given)
 	mustAccept(t, engine, simtest.ThreeRegions(2), p)
-	run := func(seed uint64) uint64 {
+	const soon = 250 * time.Millisecond
+	run := func(seed uint64, until time.Duration) (first, all uint64) {
 		topology := simtest.ThreeRegions(2)
 		disturb(topology, 0.05, 1000)
 		h := fnv.New64a()
@@ -331,14 +346,16 @@ func Reproducible(t *testing.T, engine *protocol.Engine, given map[string]string
 		}
 		s.At(time.Second, func() { s.Cut(0, 1) })
 		s.At(1500*time.Millisecond, func() { s.Heal(0, 1) })
-		s.Run(5 * time.Second)
-		return h.Sum64()
+		s.Run(soon)
+		first = h.Sum64()
+		s.Run(until)
+		return first, h.Sum64()
 	}
-	first := run(1)
-	if again := run(1); first != again {
-		t.Errorf("two runs with one seed differ: %x, %x", first, again)
+	first, all := run(1, 5*time.Second)
+	if _, again := run(1, 5*time.Second); all != again {
+		t.Errorf("two runs with one seed differ: %x, %x", all, again)
 	}
-	if first == run(2) {
+	if other, _ := run(2, soon); first == other {
 		t.Error("the seed changes nothing")
 	}
 }
