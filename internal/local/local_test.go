@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -161,6 +162,12 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// thorough says that every combination is simulated: make soak-suites.
+var thorough = os.Getenv("GEOBENCH_SUITES") == "thorough"
+
+// inTurn reports whether the i-th of some things is simulated with the j-th of others: with every third, in turn, so that each is with some.
+func inTurn(i, j int) bool { return thorough || (i+j)%3 == 0 }
+
 // verifyAll asks for every verification.
 func verifyAll(text string) string {
 	return strings.Replace(text, "verify: [Invariants]", "verify: [Invariants, ReadCommitted, SnapshotIsolation, SessionSnapshotIsolation, "+
@@ -212,9 +219,9 @@ func TestSimulateRecordsHistories(t *testing.T) {
 	for _, engine := range serializable() {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
-			load := "{clientsPerRegion: 20, warmup: 1s, duration: 4s, repetitions: 2}"
+			load := "{clientsPerRegion: 20, warmup: 500ms, duration: 2s, repetitions: 2}"
 			if engine == "primary" { // transactions of the primary's region take less than a millisecond
-				load = "{clientsPerRegion: 20, thinkTime: 20ms, warmup: 1s, duration: 4s, repetitions: 2}"
+				load = "{clientsPerRegion: 20, thinkTime: 20ms, warmup: 500ms, duration: 2s, repetitions: 2}"
 			}
 			text := manifestOf("smallbank-two-regions", twoRegions, strict(engine), load, 1)
 			d := simulate(t, verifyAll(text))

@@ -29,7 +29,7 @@ metadata: {name: test}
 spec:
   databaseRef: {name: db}
   workload: {rmw: {records: 200, recordsPerTransaction: 4, writesPerTransaction: 4}}
-  load: {clientsPerRegion: 20, warmup: 1s, duration: 4s, repetitions: 2%s}
+  load: {clientsPerRegion: 20, warmup: 500ms, duration: 2s, repetitions: 2%s}
   verify: [Invariants, StrictSerializable, Convergence]
 `, retry))
 	p.Engine, p.Params = broken.Snapshot, nil

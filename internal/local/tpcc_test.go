@@ -15,6 +15,7 @@ import (
 func TestTPCC(t *testing.T) {
 	for _, e := range engines.All() {
 		t.Run(e.Name, func(t *testing.T) {
+			t.Parallel()
 			load := "{clientsPerRegion: 4, warmup: 500ms, duration: 3s}"
 			if e.Name == "primary" { // transactions of the primary's region take less than a millisecond
 				load = "{clientsPerRegion: 4, thinkTime: 10ms, warmup: 500ms, duration: 3s}"

@@ -2,7 +2,7 @@ package protocoltest
 
 import "os"
 
-// thorough says that suites play all seeds that a test asks for: make soak-protocols. The explorer plays thousands of worlds of each engine, so
+// thorough says that suites play all seeds that a test asks for: make soak-suites. The explorer plays thousands of worlds of each engine, so
 // that a suite which always runs needs no more than one of each kind.
 var thorough = os.Getenv("GEOBENCH_SUITES") == "thorough"
 
