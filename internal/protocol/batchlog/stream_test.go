@@ -11,8 +11,7 @@ import (
 
 // newStreaming is a log of one member, node 0, that takes two streams.
 func newStreaming() *Log {
-	var l *Log
-	l = New(Config{Self: 0, Nodes: 3, Members: []geo.NodeID{0}, Env: still{}, Streams: 2, Advance: func() {}})
+	l := New(Config{Self: 0, Nodes: 3, Members: []geo.NodeID{0}, Env: still{}, Streams: 2, Advance: func() {}})
 	l.Start()
 	return l
 }
