@@ -590,6 +590,16 @@ func TestHostileWorlds(t *testing.T) {
 // Seeds make worlds of all kinds, the same for all engines but for what engines decide.
 func TestWorlds(t *testing.T) {
 	all := engines.All()
+	// The others are compared with one that takes the first draw.
+	slices.SortStableFunc(all, func(a, b *protocol.Engine) int {
+		draws := func(e *protocol.Engine) int {
+			if e.CheckTopology != nil || e.Loses != nil {
+				return 1
+			}
+			return 0
+		}
+		return draws(a) - draws(b)
+	})
 	seen := map[string]int{}
 	for seed := range uint64(300) {
 		worlds := make([]*world, len(all))

@@ -11,6 +11,7 @@ import (
 	"github.com/geobench/geobench/internal/engines"
 	faults "github.com/geobench/geobench/internal/fault"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/broken"
 	"github.com/geobench/geobench/internal/protocol/calvin"
 	"github.com/geobench/geobench/internal/protocol/sdur"
@@ -116,21 +117,20 @@ func TestTimelineWithinTheClockBound(t *testing.T) {
 func TestTimelinesThatKill(t *testing.T) {
 	lost := 0
 	for seed := range uint64(200) {
-		w := worldOf(t, Config{Engine: calvin.Engine, Seed: seed, Runs: true})
-		survival := calvin.Engine.Survival(w.topology, w.params)
-		for _, region := range w.lost() {
-			lost++
-			if !slices.Contains(survival.Regions, region) {
-				t.Errorf("seed %d: calvin does not survive without %s", seed, w.topology.Regions[region])
-			}
-			for i := range w.timeline {
-				if w.timeline[i].NetworkPartition != nil && !survival.InFlight {
-					t.Errorf("seed %d: what the lost region has sent is lost with it in\n%s", seed, w)
+		for _, e := range []*protocol.Engine{calvin.Engine, slog.Engine} {
+			w := worldOf(t, Config{Engine: e, Seed: seed, Runs: true})
+			survival := e.Survival(w.topology, w.params)
+			for _, region := range w.lost() {
+				lost++
+				if !slices.Contains(survival.Regions, region) {
+					t.Errorf("seed %d: %s does not survive without %s", seed, e.Name, w.topology.Regions[region])
+				}
+				for i := range w.timeline {
+					if w.timeline[i].NetworkPartition != nil && !survival.InFlight {
+						t.Errorf("seed %d: what the lost region has sent is lost with it in\n%s", seed, w)
+					}
 				}
 			}
-		}
-		if w := worldOf(t, Config{Engine: slog.Engine, Seed: seed, Runs: true}); len(w.lost()) > 0 {
-			t.Errorf("seed %d: slog loses a region in\n%s", seed, w)
 		}
 	}
 	if lost < 10 {

@@ -59,9 +59,9 @@ func checkReplicated(p protocol.Params) (errs []*protocol.ParamError) {
 		errs = append(errs, &protocol.ParamError{Name: name, Message: fmt.Sprintf("%q is for logs that outlive a node, and with homeLogs First none does: "+
 			"make it 1, or choose homeLogs Local or Regions", p[name])})
 	}
-	if name := HomeLogsParameter.Name; Replicated(p) && KeepsHomeOnly(p) {
-		errs = append(errs, &protocol.ParamError{Name: name, Message: fmt.Sprintf("%q is for logs that all regions read, and with replication homeOnly only their own does: "+
-			"make it First, or choose replication full", p[name])})
+	if Replicated(p) && KeepsHomeOnly(p) {
+		errs = append(errs, &protocol.ParamError{Name: "replication", Message: fmt.Sprintf("%q has each region read no log but its own, and with homeLogs %s all read all: "+
+			"make it full, or choose homeLogs First", HomeOnly, p[HomeLogsParameter.Name])})
 	}
 	return errs
 }

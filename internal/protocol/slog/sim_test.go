@@ -219,7 +219,7 @@ func TestReplicatedLogsSurvive(t *testing.T) {
 			t.Errorf("%s: survives %s, want %q, or a refusal of %q", name, slog.Engine.Survival(topology, p).Describe(topology), tc.survives, tc.refused)
 		}
 	}
-	if _, errs := slog.Engine.Resolve(map[string]string{"homeLogs": "Regions", "replication": "homeOnly"}); len(errs) != 1 || errs[0].Name != "homeLogs" {
+	if _, errs := slog.Engine.Resolve(map[string]string{"homeLogs": "Regions", "replication": "homeOnly"}); len(errs) != 1 || errs[0].Name != "replication" {
 		t.Errorf("logs that all read, and rows at home only: %v", errs)
 	}
 }
