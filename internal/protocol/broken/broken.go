@@ -88,6 +88,7 @@ func All() []Database {
 		{Engine: sdur.NewestCut, Mistake: "SDUR; what only reads sees the newest rows of each group, and is not certified"},
 		{Engine: slog.MergedOnArrival, Mistake: "SLOG; a region merges the local logs in the order in which they arrive"},
 		{Engine: slog.TakenOnArrival, Mistake: "SLOG; home logs take multi-home transactions as they have come to a reader, and not up to where the log says"},
+		{Engine: slog.SilentLeader, Mistake: "SLOG; a new leader of a home log leaves to the next transaction what its predecessor had not taken of the multi-home order"},
 		{Engine: spanner.ReleasedAtPrepare, Mistake: "spanner; locks are released when a transaction is prepared, before it is committed"},
 		{Engine: spanner.CommittedAtFirstVote, Mistake: "spanner; a transaction is committed when the first of its groups has prepared it"},
 		{Engine: spanner.LostResolution, Mistake: "spanner; a new leaseholder takes the commitment of what its predecessor prepared for an abortion"},

@@ -57,9 +57,9 @@ type Config struct {
 	// collects a batch for one.
 	Orders     []geo.Region
 	OrderBatch time.Duration
-	// Mistakes, for tests: a reader takes of a multi-home order what it has read of it, whatever the home log says; and asks nobody for
-	// data that was lost with its sequencer.
-	TakesWhatIsHere, Unfetched bool
+	// Mistakes, for tests: a reader takes of a multi-home order what it has read of it, whatever the home log says; a new leader of a home log
+	// has it take no order before that goes on; and a reader asks nobody for data that was lost with its sequencer.
+	TakesWhatIsHere, SilentLeader, Unfetched bool
 	// MultiHome takes a transaction of this node's clients that has several homes, or a remastering.
 	MultiHome func(e Entry)
 	// Arrive takes a forwarded part of a multi-home transaction.
@@ -156,7 +156,9 @@ func New(c Config) *Node {
 		}
 		if n.replicated {
 			lc.Members, lc.Timers, lc.Replicated, lc.Copies, lc.Unfetched = Members(t, c.Params, home), replicatedTimers, true, n.copies(), c.Unfetched
-			lc.Streams, lc.Led = len(c.Orders), n.led
+			if lc.Streams = len(c.Orders); !c.SilentLeader {
+				lc.Led = n.led
+			}
 			lc.Take = func(x int, upto uint64) bool { return n.take(home, x, upto) }
 		}
 		if c.LockOnly && !c.HomeOnly { // else each participant gets one part

@@ -13,6 +13,8 @@ var (
 	MergedOnArrival = variant("slog-merged-on-arrival", mistakes{mergeOnArrival: true}, "First")
 	// TakenOnArrival has a reader of a home log take as much of the multi-home order as has come to it, and not as the log says.
 	TakenOnArrival = variant("slog-taken-on-arrival", mistakes{takesWhatIsHere: true}, "Local", "Regions")
+	// SilentLeader has a new leader of a home log wait for more of the multi-home order before its log takes what its predecessor left.
+	SilentLeader = variant("slog-silent-leader", mistakes{silentLeader: true}, "Regions")
 )
 
 // variant is SLOG with a mistake that shows with these home logs.

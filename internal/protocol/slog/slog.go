@@ -64,7 +64,7 @@ var Engine = &protocol.Engine{
 }
 
 // mistakes are made on purpose, by other engines than this one: see broken.go.
-type mistakes struct{ mergeOnArrival, takesWhatIsHere, unfetched bool }
+type mistakes struct{ mergeOnArrival, takesWhatIsHere, silentLeader bool }
 
 // RoleOrderer is the role of the node that leads the order of multi-home transactions.
 const RoleOrderer = "orderer"
@@ -93,7 +93,7 @@ func newReplica(c protocol.Config, wrong mistakes) *Replica {
 	r := &Replica{}
 	r.Node = locallog.New(locallog.Config{
 		Config: c, Batch: c.Params.Duration("batch"), Forward: c.Params.Duration("forward"), LockOnly: true,
-		MergeOnArrival: wrong.mergeOnArrival, TakesWhatIsHere: wrong.takesWhatIsHere, Unfetched: wrong.unfetched,
+		MergeOnArrival: wrong.mergeOnArrival, TakesWhatIsHere: wrong.takesWhatIsHere, SilentLeader: wrong.silentLeader,
 		Remaster:   c.Params.Int("remaster"),
 		HomeOnly:   locallog.KeepsHomeOnly(c.Params),
 		AskMasters: locallog.AsksMasters(c.Params),
