@@ -95,8 +95,8 @@ func TestFrozen(t *testing.T) {
 				apply(s, before)
 				apply(s, during[:n/2])
 				frozen := s.Freeze()
-				parts := make(chan [][]byte)
-				go func() {
+				parts := make(chan [][]byte, 1)
+				write := func() {
 					var all [][]byte
 					for more := true; more; {
 						var part []byte
@@ -104,8 +104,14 @@ func TestFrozen(t *testing.T) {
 						all = append(all, part)
 					}
 					parts <- all
-				}()
+				}
+				if seed%2 == 0 {
+					go write()
+				}
 				apply(s, during[n/2:])
+				if seed%2 == 1 { // what has changed by now is not in it
+					write()
+				}
 				thawed, most := empty(), 0
 				for _, part := range <-parts {
 					most = max(most, len(part))
@@ -117,13 +123,17 @@ func TestFrozen(t *testing.T) {
 					t.Errorf("a part of %d bytes", most)
 				}
 				apply(thawed, during[n/2:])
-				apply(s, after)
-				apply(thawed, after)
-				want, got := contents(s, 3*n+1), contents(thawed, 3*n+1)
-				if !slices.Equal(got, want) {
-					for i := range want {
-						if i >= len(got) || got[i] != want[i] {
-							t.Fatalf("seed %d: line %d of %d (%d): %s, want %s", seed, i, len(got), len(want), got[min(i, len(got)-1)], want[i])
+				var want []string
+				for _, more := range [][]operation{nil, after} {
+					apply(s, more)
+					apply(thawed, more)
+					got := contents(thawed, 3*n+1)
+					want = contents(s, 3*n+1)
+					if !slices.Equal(got, want) {
+						for i := range want {
+							if i >= len(got) || got[i] != want[i] {
+								t.Fatalf("seed %d: line %d of %d (%d): %s, want %s", seed, i, len(got), len(want), got[min(i, len(got)-1)], want[i])
+							}
 						}
 					}
 				}
