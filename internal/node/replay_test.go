@@ -35,6 +35,27 @@ func process(t *testing.T, cfg Config) *Node {
 // whole: the next process takes the rest of it. Its clocks go on from where those of the last process were, although its own would
 // show less.
 func TestNextProcessTakesTheRestOfAFrame(t *testing.T) {
+	t.Run("from its inputs", func(t *testing.T) { testRestOfAFrame(t, func(*Node) {}) })
+	t.Run("from a checkpoint", func(t *testing.T) {
+		testRestOfAFrame(t, func(n *Node) {
+			n.loop.log.cutAt = 0
+			if err := n.loop.turn(nil); err != nil { // takes the checkpoint
+				t.Fatal(err)
+			}
+			n.loop.log.writing.Wait()
+			items, _ := n.box.take(nil)
+			if err := n.loop.turn(items); err != nil { // goes on behind it
+				t.Fatal(err)
+			}
+			if n.loop.log.journal.Generation() != 1 {
+				t.Fatal("the log was not cut short")
+			}
+		})
+	})
+}
+
+// testRestOfAFrame has something done to the first process between the turn that ends in the middle of a frame and its own end.
+func testRestOfAFrame(t *testing.T, meanwhile func(*Node)) {
 	l := startLogged(t, gossipEngine, 0, "a", "b")
 	db := database("a", "b")
 	db.Engine, db.Nodes, db.Incarnation = gossipEngine.Name, l.Database().Nodes, "one"
@@ -52,6 +73,7 @@ func TestNextProcessTakesTheRestOfAFrame(t *testing.T) {
 	if err := first.loop.turn(came[:2]); err != nil {
 		t.Fatal(err)
 	}
+	meanwhile(first)
 	at, clock := first.loop.at, first.loop.clock
 	if err := first.loop.log.journal.Close(); err != nil {
 		t.Fatal(err)

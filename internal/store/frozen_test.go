@@ -62,6 +62,10 @@ func contents(s Store, last uint64) (lines []string) {
 	}
 	s.Each(func(k txn.Key, r Record) { note("row", k, r) })
 	v, ok := s.(*Versioned)
+	if ok {
+		ops := v.ops
+		defer func() { v.ops = ops }() // looking is no operation here
+	}
 	if !ok {
 		slices.Sort(lines)
 		return lines
@@ -71,7 +75,7 @@ func contents(s Store, last uint64) (lines []string) {
 		if k.Ordered() {
 			return
 		}
-		for at := v.trimmed; v.trimmed < last && at < last; at += 7 {
+		for at := v.trimmed; v.trimmed < last && at < last; at += 97 {
 			if old, ok := v.At(at).Get(k); ok {
 				note(at, k, old)
 			}
@@ -87,14 +91,14 @@ func TestFrozen(t *testing.T) {
 		"hash": func() Store { return NewHash() }, "versioned": func() Store { return NewVersioned() }, "newest": func() Store { return NewNewest() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			for seed := range uint64(5) {
+			for seed := range uint64(4) {
 				r := rand.New(rand.NewPCG(seed, 1))
 				const n = 2000
 				before, during, after := operations(r, r.IntN(n), 1), operations(r, n, n+1), operations(r, n, 2*n+1)
 				s := empty()
 				apply(s, before)
 				apply(s, during[:n/2])
-				frozen := s.Freeze()
+				then, frozen := contents(s, 3*n+1), s.Freeze()
 				parts := make(chan [][]byte, 1)
 				write := func() {
 					var all [][]byte
@@ -122,21 +126,22 @@ func TestFrozen(t *testing.T) {
 				if most > 500+2000 {
 					t.Errorf("a part of %d bytes", most)
 				}
-				apply(thawed, during[n/2:])
-				var want []string
-				for _, more := range [][]operation{nil, after} {
-					apply(s, more)
-					apply(thawed, more)
+				compare := func(want []string) {
+					t.Helper()
 					got := contents(thawed, 3*n+1)
-					want = contents(s, 3*n+1)
-					if !slices.Equal(got, want) {
-						for i := range want {
-							if i >= len(got) || got[i] != want[i] {
-								t.Fatalf("seed %d: line %d of %d (%d): %s, want %s", seed, i, len(got), len(want), got[min(i, len(got)-1)], want[i])
-							}
+					for i := range want {
+						if i >= len(got) || got[i] != want[i] {
+							t.Fatalf("seed %d: line %d of %d (%d): %s, want %s", seed, i, len(got), len(want), got[min(i, len(got)-1)], want[i])
 						}
 					}
 				}
+				compare(then)
+				apply(thawed, during[n/2:])
+				compare(contents(s, 3*n+1))
+				apply(s, after)
+				apply(thawed, after)
+				want := contents(s, 3*n+1)
+				compare(want)
 				if len(want) < 100 {
 					t.Errorf("seed %d: %d lines", seed, len(want))
 				}
