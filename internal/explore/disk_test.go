@@ -16,11 +16,12 @@ func TestDisks(t *testing.T) {
 	for _, e := range engines.All() {
 		t.Run(e.Name, func(t *testing.T) {
 			const seeds = 24
-			unread := false
-			for seed := uint64(1); seed <= seeds && !unread; seed++ {
-				w := worldOf(t, Config{Engine: e, Seed: seed})
-				s := e.Survival(w.topology, w.params)
-				unread = s.InFlight && s.Most > 0
+			bearing := 0 // a third of them or less have a log that cannot be read
+			for seed := range uint64(seeds) {
+				w := worldOf(t, Config{Engine: e, Seed: seed + 1})
+				if s := e.Survival(w.topology, w.params); s.InFlight && s.Most > 0 {
+					bearing++
+				}
 			}
 			sum := Soak(t.Context(), Config{Engine: e, Disk: true}, Seeds{First: 1, Count: seeds}, func(r *Result) {
 				if !r.Passed() {
@@ -28,7 +29,7 @@ func TestDisks(t *testing.T) {
 				}
 			})
 			t.Log(&sum)
-			if sum.Committed < 250 || sum.Restarted < 16 || sum.Torn == 0 || unread != (sum.Unread > 0) {
+			if sum.Committed < 250 || sum.Restarted < 16 || sum.Torn == 0 || sum.Unread > bearing || sum.Unread == 0 && bearing > 8 {
 				t.Errorf("little was explored: %v", &sum)
 			}
 		})

@@ -1,15 +1,12 @@
 package detock_test
 
 import (
-	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/geobench/geobench/internal/geo"
-	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/detock"
 	"github.com/geobench/geobench/internal/protocol/locallog"
 	"github.com/geobench/geobench/internal/protocol/protocoltest"
@@ -216,79 +213,6 @@ func TestMastersLaw(t *testing.T) {
 }
 
 // Home logs that consensus groups keep, in their region or in several.
-var (
-	localLogs    = map[string]string{"homeLogs": "Local"}
-	regionsLogs  = map[string]string{"homeLogs": "Regions"}
-	regionsProof = map[string]string{"homeLogs": "Regions", "batchCopies": "2"}
-)
-
-// Everything holds as before, whoever keeps the home logs.
-func TestReplicatedLogs(t *testing.T) {
-	t.Run("serializable, local", func(t *testing.T) { protocoltest.Serializable(t, detock.Engine, localLogs, 2) })
-	t.Run("serializable, regions", func(t *testing.T) { protocoltest.Serializable(t, detock.Engine, regionsProof, 2) })
-	t.Run("cuts", func(t *testing.T) { protocoltest.Cuts(t, detock.Engine, regionsProof, 2) })
-	t.Run("reproducible", func(t *testing.T) { protocoltest.Reproducible(t, detock.Engine, regionsProof) })
-	t.Run("remastering", func(t *testing.T) { protocoltest.Remastering(t, detock.Engine, localLogs) })
-}
-
-// Latencies are those of the law for each of these settings.
-func TestReplicatedLogsLaw(t *testing.T) {
-	t.Run("local", func(t *testing.T) { protocoltest.Law(t, detock.Engine, localLogs) })
-	t.Run("local, two copies", func(t *testing.T) {
-		protocoltest.Law(t, detock.Engine, map[string]string{"homeLogs": "Local", "batchCopies": "2"})
-	})
-	t.Run("regions", func(t *testing.T) { protocoltest.Law(t, detock.Engine, regionsLogs) })
-	t.Run("regions, two copies", func(t *testing.T) { protocoltest.Law(t, detock.Engine, regionsProof) })
-}
-
-// Any region may be lost with what it has sent.
-func TestRegionLost(t *testing.T) { protocoltest.RegionLost(t, detock.Engine, regionsProof) }
-
-// What a database survives is what its logs and copies allow, and what does not go together is refused.
-func TestReplicatedLogsSurvive(t *testing.T) {
-	far := func(regions int) *geo.Topology {
-		delays := make([][]float64, regions)
-		for a := range delays {
-			delays[a] = make([]float64, regions)
-			for b := range delays {
-				delays[a][b] = 10 * math.Abs(float64(a-b))
-			}
-		}
-		return simtest.Topology(1, 1, delays)
-	}
-	for name, tc := range map[string]struct {
-		regions           int
-		homeLogs, copies  string
-		refused, survives string
-	}{
-		"as the papers measured":      {3, "First", "1", "", "no region"},
-		"in the region":               {3, "Local", "2", "", "no region"},
-		"three members":               {4, "Regions", "1", "", "1 of 4 regions, but for what is on its way"},
-		"three members, two copies":   {3, "Regions", "2", "", "1 of 3 regions"},
-		"five members":                {5, "Regions", "1", "", "2 of 5 regions, but for what is on its way"},
-		"five members, three copies":  {5, "Regions", "3", "", "2 of 5 regions"},
-		"as many copies as regions":   {3, "Regions", "3", "", "no region"},
-		"two regions":                 {2, "Regions", "1", "spec.regions", ""},
-		"more copies than regions":    {2, "Local", "3", "spec.regions", ""},
-		"copies of what one node has": {3, "First", "2", "batchCopies", ""},
-	} {
-		p, errs := detock.Engine.Resolve(map[string]string{"homeLogs": tc.homeLogs, "batchCopies": tc.copies})
-		topology := far(tc.regions)
-		var refused *protocol.TopologyError
-		switch err := detock.Engine.Accepts(topology, p); {
-		case len(errs) > 0:
-			if errs[0].Name != tc.refused {
-				t.Errorf("%s: %v", name, errs[0])
-			}
-		case errors.As(err, &refused):
-			if refused.Field != tc.refused {
-				t.Errorf("%s: %v", name, err)
-			}
-		case detock.Engine.Survival(topology, p).Describe(topology) != tc.survives || tc.refused != "":
-			t.Errorf("%s: survives %s, want %q, or a refusal of %q", name, detock.Engine.Survival(topology, p).Describe(topology), tc.survives, tc.refused)
-		}
-	}
-	if _, errs := detock.Engine.Resolve(map[string]string{"homeLogs": "Regions", "replication": "homeOnly"}); len(errs) != 1 || errs[0].Name != "replication" {
-		t.Errorf("logs that all read, and rows at home only: %v", errs)
-	}
-}
+func TestReplicatedLogs(t *testing.T)        { protocoltest.ReplicatedLogs(t, detock.Engine) }
+func TestReplicatedLogsLaw(t *testing.T)     { protocoltest.ReplicatedLogsLaw(t, detock.Engine) }
+func TestReplicatedLogsSurvive(t *testing.T) { protocoltest.ReplicatedLogsSurvive(t, detock.Engine) }

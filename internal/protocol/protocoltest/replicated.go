@@ -1,6 +1,8 @@
 package protocoltest
 
 import (
+	"errors"
+	"math"
 	"testing"
 	"time"
 
@@ -59,5 +61,82 @@ func RegionLost(t *testing.T, engine *protocol.Engine, given map[string]string) 
 		if n := s.Pending(); n > 0 {
 			t.Errorf("seed %d: %d pending", seed, n)
 		}
+	}
+}
+
+// Home logs that consensus groups keep, in their region or in several.
+var (
+	localLogs    = map[string]string{"homeLogs": "Local"}
+	regionsLogs  = map[string]string{"homeLogs": "Regions"}
+	regionsProof = map[string]string{"homeLogs": "Regions", "batchCopies": "2"}
+)
+
+// ReplicatedLogs holds an engine whose home logs consensus groups may keep to what it promises, whoever keeps them, also when a region
+// is lost with what it has sent.
+func ReplicatedLogs(t *testing.T, engine *protocol.Engine) {
+	t.Run("serializable, local", func(t *testing.T) { Serializable(t, engine, localLogs, 2) })
+	t.Run("serializable, regions", func(t *testing.T) { Serializable(t, engine, regionsProof, 2) })
+	t.Run("cuts", func(t *testing.T) { Cuts(t, engine, regionsProof, 2) })
+	t.Run("reproducible", func(t *testing.T) { Reproducible(t, engine, regionsProof) })
+	t.Run("remastering", func(t *testing.T) { Remastering(t, engine, localLogs) })
+	t.Run("a region is lost", func(t *testing.T) { RegionLost(t, engine, regionsProof) })
+}
+
+// ReplicatedLogsLaw holds latencies to the engine's law for each of these settings.
+func ReplicatedLogsLaw(t *testing.T, engine *protocol.Engine) {
+	t.Run("local", func(t *testing.T) { Law(t, engine, localLogs) })
+	t.Run("local, two copies", func(t *testing.T) {
+		Law(t, engine, map[string]string{"homeLogs": "Local", "batchCopies": "2"})
+	})
+	t.Run("regions", func(t *testing.T) { Law(t, engine, regionsLogs) })
+	t.Run("regions, two copies", func(t *testing.T) { Law(t, engine, regionsProof) })
+}
+
+// ReplicatedLogsSurvive checks that what a database survives is what its logs and copies allow, and that what does not go together is refused.
+func ReplicatedLogsSurvive(t *testing.T, engine *protocol.Engine) {
+	far := func(regions int) *geo.Topology {
+		delays := make([][]float64, regions)
+		for a := range delays {
+			delays[a] = make([]float64, regions)
+			for b := range delays {
+				delays[a][b] = 10 * math.Abs(float64(a-b))
+			}
+		}
+		return simtest.Topology(1, 1, delays)
+	}
+	for name, tc := range map[string]struct {
+		regions           int
+		homeLogs, copies  string
+		refused, survives string
+	}{
+		"as the papers measured":      {3, "First", "1", "", "no region"},
+		"in the region":               {3, "Local", "2", "", "no region"},
+		"three members":               {4, "Regions", "1", "", "1 of 4 regions, but for what is on its way"},
+		"three members, two copies":   {3, "Regions", "2", "", "1 of 3 regions"},
+		"five members":                {5, "Regions", "1", "", "2 of 5 regions, but for what is on its way"},
+		"five members, three copies":  {5, "Regions", "3", "", "2 of 5 regions"},
+		"as many copies as regions":   {3, "Regions", "3", "", "no region"},
+		"two regions":                 {2, "Regions", "1", "spec.regions", ""},
+		"more copies than regions":    {2, "Local", "3", "spec.regions", ""},
+		"copies of what one node has": {3, "First", "2", "batchCopies", ""},
+	} {
+		p, errs := engine.Resolve(map[string]string{"homeLogs": tc.homeLogs, "batchCopies": tc.copies})
+		topology := far(tc.regions)
+		var refused *protocol.TopologyError
+		switch err := engine.Accepts(topology, p); {
+		case len(errs) > 0:
+			if errs[0].Name != tc.refused {
+				t.Errorf("%s: %v", name, errs[0])
+			}
+		case errors.As(err, &refused):
+			if refused.Field != tc.refused {
+				t.Errorf("%s: %v", name, err)
+			}
+		case engine.Survival(topology, p).Describe(topology) != tc.survives || tc.refused != "":
+			t.Errorf("%s: survives %s, want %q, or a refusal of %q", name, engine.Survival(topology, p).Describe(topology), tc.survives, tc.refused)
+		}
+	}
+	if _, errs := engine.Resolve(map[string]string{"homeLogs": "Regions", "replication": "homeOnly"}); len(errs) != 1 || errs[0].Name != "replication" {
+		t.Errorf("logs that all read, and rows at home only: %v", errs)
 	}
 }
