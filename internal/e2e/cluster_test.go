@@ -330,6 +330,11 @@ func geobench(t *testing.T, args ...string) []byte {
 		return out
 	}
 	if err != nil {
+		if d, wrong := result.Parse(out); wrong == nil {
+			for _, r := range d.Reasons {
+				fmt.Fprintf(&stderr, "%s: %s\n", r.Reason, r.Message)
+			}
+		}
 		t.Fatalf("geobench %s: %v\n%s", strings.Join(args, " "), err, stderr.String())
 	}
 	return out
