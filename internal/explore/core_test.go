@@ -82,7 +82,7 @@ func TestPromisesAreKept(t *testing.T) {
 func TestCoresGoOn(t *testing.T) {
 	for _, e := range engines.All() {
 		t.Run(e.Name, func(t *testing.T) {
-			const seeds = 10
+			const seeds = 20
 			cored := 0
 			Soak(t.Context(), Config{Engine: e, Core: true}, Seeds{First: 1, Count: seeds}, func(r *Result) {
 				if !r.Passed() {

@@ -19,13 +19,13 @@ func TestReplacements(t *testing.T) {
 		}
 		replacing++
 		t.Run(e.Name, func(t *testing.T) {
-			sum := Soak(t.Context(), Config{Engine: e, Replace: true, Invariants: true}, Seeds{First: 1, Count: 16}, func(r *Result) {
+			sum := Soak(t.Context(), Config{Engine: e, Replace: true, Invariants: true}, Seeds{First: 1, Count: 40}, func(r *Result) {
 				if !r.Passed() {
 					t.Error(r)
 				}
 			})
 			t.Log(&sum)
-			if sum.Committed < 150 || sum.Replaced < 10 || sum.Lost > 0 || sum.Mended == 0 {
+			if sum.Committed < 1000 || sum.Replaced < 30 || sum.Lost > 0 || sum.Mended == 0 {
 				t.Errorf("little was explored: %v", &sum)
 			}
 		})

@@ -23,13 +23,13 @@ import (
 func TestRunWorlds(t *testing.T) {
 	for _, e := range engines.All() {
 		t.Run(e.Name, func(t *testing.T) {
-			sum := Soak(t.Context(), Config{Engine: e, Runs: true}, Seeds{First: 1, Count: 12}, func(r *Result) {
+			sum := Soak(t.Context(), Config{Engine: e, Runs: true}, Seeds{First: 1, Count: 25}, func(r *Result) {
 				if !r.Passed() {
 					t.Error(r)
 				}
 			})
 			t.Log(&sum)
-			if sum.Committed < 500 || sum.Restarted == 0 {
+			if sum.Committed < 1000 || sum.Restarted < 2 {
 				t.Errorf("little was explored: %v", &sum)
 			}
 		})

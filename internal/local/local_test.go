@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -161,12 +160,6 @@ func TestRun(t *testing.T) {
 		}
 	}
 }
-
-// thorough says that every combination is simulated: make soak-suites.
-var thorough = os.Getenv("GEOBENCH_SUITES") == "thorough"
-
-// inTurn reports whether the i-th of some things is simulated with the j-th of others: with every third, in turn, so that each is with some.
-func inTurn(i, j int) bool { return thorough || (i+j)%3 == 0 }
 
 // verifyAll asks for every verification.
 func verifyAll(text string) string {

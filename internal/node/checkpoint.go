@@ -69,9 +69,6 @@ type cutting struct {
 // close lets go of the log. What is written of a checkpoint is given up.
 func (l *nodeLog) close() {
 	l.writing.Wait()
-	if l.cutting != nil {
-		l.cutting.next.Discard()
-	}
 	_ = l.journal.Close() // what counts is synced
 }
 
@@ -116,19 +113,17 @@ func (l *loop) cut() error {
 		if log.journal.Bytes() < log.cutAt || l.beside.pieces.Len() > 0 {
 			return nil
 		}
-		l.beginCut()
+		if err := l.beginCut(); err != nil {
+			l.notCut(err)
+		}
 	case c.written:
 		was := log.journal.Bytes()
-		err := log.journal.Switch(c.next)
+		if err := log.journal.Switch(c.next); err != nil {
+			l.notCut(err)
+			return log.journal.Failed()
+		}
 		log.cutting = nil
 		l.cutLater()
-		if err != nil {
-			if failed := log.journal.Failed(); failed != nil {
-				return failed
-			}
-			l.n.cfg.Log.Error("the log is not cut short", "error", err)
-			return nil
-		}
 		l.n.cfg.Log.Info("the log is cut short", "bytes", log.journal.Bytes(), "before", was, "rows", c.rows, "state", c.state,
 			"paused", c.paused.Round(10*time.Microsecond), "took", (l.elapsedNow() - c.began).Round(time.Millisecond))
 	}
@@ -147,27 +142,27 @@ func (l *loop) cutFrom(head int64) {
 	l.log.cutAt = head + grows
 }
 
+// notCut says that the log is not cut short, and goes on with a longer one for a while.
+func (l *loop) notCut(err error) {
+	l.n.cfg.Log.Error("the log is not cut short", "error", err)
+	l.log.cutting = nil
+	l.cutLater()
+}
+
 // beginCut takes a checkpoint, and has it written.
-func (l *loop) beginCut() {
+func (l *loop) beginCut() error {
 	n, log, began := l.n, l.log, l.elapsedNow()
-	fail := func(err error) {
-		n.cfg.Log.Error("the log is not cut short", "error", err)
-		l.cutLater()
-	}
 	s, err := l.state()
 	if err != nil {
-		fail(err)
-		return
+		return err
 	}
 	b, err := checkpoint.Append([]byte{recordState}, &checkpoint.World{}, s, &state{})
 	if err != nil {
-		fail(err)
-		return
+		return err
 	}
 	next, err := log.journal.Next()
 	if err != nil {
-		fail(err)
-		return
+		return err
 	}
 	rows := l.store.Freeze()
 	c := &cutting{next: next, began: began, paused: l.elapsedNow() - began, state: len(b)}
@@ -175,15 +170,15 @@ func (l *loop) beginCut() {
 	log.writing.Go(func() {
 		err := c.write(log.identity, b, rows, n.done)
 		n.box.post(func() {
-			if err == nil {
-				c.written = true
+			if err != nil {
+				next.Discard()
+				l.notCut(err)
 				return
 			}
-			next.Discard()
-			log.cutting = nil
-			fail(err)
+			c.written = true
 		})
 	})
+	return nil
 }
 
 // write writes the checkpoint, and then the turns since. It gives up when the node ends.

@@ -69,6 +69,15 @@ func (e *Engine) Variant(name string, replica func(Config) Replica) *Engine {
 	return &v
 }
 
+// Reparametrized makes other parameters of a variant's: change is called for each. It returns the variant.
+func (e *Engine) Reparametrized(change func(p *Parameter)) *Engine {
+	e.Parameters = slices.Clone(e.Parameters)
+	for i := range e.Parameters {
+		change(&e.Parameters[i])
+	}
+	return e
+}
+
 // Survival is what a database may lose for good without losing anything that was answered: the rest goes on.
 type Survival struct {
 	// Regions may be lost with all their nodes, Most of them together.

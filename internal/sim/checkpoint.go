@@ -85,10 +85,7 @@ func (s *Sim) Checkpoint(id geo.NodeID, swap bool) (size int) {
 
 // synchronous reports whether all inputs in the log are synced.
 func (n *node) synchronous() bool {
-	for n.leaving.Len() > 0 && n.leaving.Front().at <= n.s.now {
-		n.synced = max(n.synced, n.leaving.Front().synced)
-		n.leaving.Pop()
-	}
+	n.departed()
 	return n.leaving.Len() == 0 && n.synced == len(n.log)
 }
 

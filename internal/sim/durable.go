@@ -108,14 +108,19 @@ func (n *node) record(it *item) {
 
 // departs notes that the outputs of the last step leave at a time, before which its input and all earlier ones are synced.
 func (n *node) departs(at time.Duration) {
-	for n.leaving.Len() > 0 && n.leaving.Front().at <= n.s.now {
-		n.synced = max(n.synced, n.leaving.Front().synced)
-		n.leaving.Pop()
-	}
+	n.departed()
 	if at <= n.s.now {
 		n.synced = max(n.synced, n.logged)
 	} else {
 		n.leaving.Push(departure{at, n.logged})
+	}
+}
+
+// departed takes note of the outputs that have left by now.
+func (n *node) departed() {
+	for n.leaving.Len() > 0 && n.leaving.Front().at <= n.s.now {
+		n.synced = max(n.synced, n.leaving.Front().synced)
+		n.leaving.Pop()
 	}
 }
 

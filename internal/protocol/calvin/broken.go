@@ -1,7 +1,6 @@
 package calvin
 
 import (
-	"slices"
 	"time"
 
 	"github.com/geobench/geobench/internal/geo"
@@ -15,17 +14,14 @@ import (
 var UnfetchedData = unfetchedData()
 
 func unfetchedData() *protocol.Engine {
-	e := Engine.Variant("calvin-unfetched-data", func(c protocol.Config) protocol.Replica { return newReplica(c, true) })
-	e.Parameters = slices.Clone(e.Parameters)
-	for i := range e.Parameters {
-		switch p := &e.Parameters[i]; p.Name {
+	return Engine.Variant("calvin-unfetched-data", func(c protocol.Config) protocol.Replica { return newReplica(c, true) }).Reparametrized(func(p *protocol.Parameter) {
+		switch p.Name {
 		case "ordering":
 			p.OneOf = []string{orderingLeader, orderingConsensus}
 		case batchlog.CopiesParameter.Name:
 			p.Default, p.MinInt = "2", 2
 		}
-	}
-	return e
+	})
 }
 
 // AcknowledgedEverywhere is Calvin with a mistake: a transaction is answered when all other regions have acknowledged that they know

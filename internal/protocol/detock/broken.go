@@ -1,8 +1,6 @@
 package detock
 
 import (
-	"slices"
-
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/batchlog"
 	"github.com/geobench/geobench/internal/protocol/locallog"
@@ -13,10 +11,8 @@ import (
 var UnfetchedData = unfetchedData()
 
 func unfetchedData() *protocol.Engine {
-	e := Engine.Variant("detock-unfetched-data", func(c protocol.Config) protocol.Replica { return newReplica(c, true) })
-	e.Parameters = slices.Clone(e.Parameters)
-	for i := range e.Parameters {
-		switch p := &e.Parameters[i]; p.Name {
+	return Engine.Variant("detock-unfetched-data", func(c protocol.Config) protocol.Replica { return newReplica(c, true) }).Reparametrized(func(p *protocol.Parameter) {
+		switch p.Name {
 		case locallog.HomeLogsParameter.Name:
 			p.Default, p.OneOf = "Regions", []string{"Regions"}
 		case batchlog.CopiesParameter.Name:
@@ -24,6 +20,5 @@ func unfetchedData() *protocol.Engine {
 		case "replication":
 			p.OneOf = []string{locallog.Full}
 		}
-	}
-	return e
+	})
 }

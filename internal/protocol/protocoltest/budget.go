@@ -7,7 +7,7 @@ import "os"
 var thorough = os.Getenv("GEOBENCH_SUITES") == "thorough"
 
 // usualCuts is how many seeds of Cuts there are at most unless suites are thorough.
-const usualCuts = 4
+const usualCuts = 6
 
 // seedsOf returns the seeds, of 0 to seeds-1, that are played in the n-th topology of a suite: all of them if suites are thorough, and otherwise
 // one, in turn, so that jitter, loss and clocks of each seed are met in some topology.

@@ -278,7 +278,7 @@ func Serializable(t *testing.T, engine *protocol.Engine, given map[string]string
 	})
 }
 
-// Cuts breaks links between regions at random, and heals them, for seeds 0 to seeds-1, or the first four of them unless suites are thorough.
+// Cuts breaks links between regions at random, and heals them, for seeds 0 to seeds-1, or the first six of them unless suites are thorough.
 func Cuts(t *testing.T, engine *protocol.Engine, given map[string]string, seeds uint64) {
 	p := Params(t, engine, given)
 	accepted(t, engine, p, []shape{

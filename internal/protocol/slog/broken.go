@@ -1,8 +1,6 @@
 package slog
 
 import (
-	"slices"
-
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/locallog"
 )
@@ -19,15 +17,12 @@ var (
 
 // variant is SLOG with a mistake that shows with these home logs.
 func variant(name string, wrong mistakes, homeLogs ...string) *protocol.Engine {
-	e := Engine.Variant(name, func(c protocol.Config) protocol.Replica { return newReplica(c, wrong) })
-	e.Parameters = slices.Clone(e.Parameters)
-	for i := range e.Parameters {
-		switch p := &e.Parameters[i]; {
+	return Engine.Variant(name, func(c protocol.Config) protocol.Replica { return newReplica(c, wrong) }).Reparametrized(func(p *protocol.Parameter) {
+		switch {
 		case p.Name == locallog.HomeLogsParameter.Name:
 			p.Default, p.OneOf = homeLogs[0], homeLogs
 		case p.Name == "replication" && homeLogs[0] != "First":
 			p.OneOf = []string{locallog.Full}
 		}
-	}
-	return e
+	})
 }
