@@ -280,11 +280,14 @@ func (x *exploration) soak(c explore.Config, progress *explore.Progress) error {
 	case x.probes && !x.hostile && !x.slow:
 		usual := x.seeds
 		usual.Count /= 2
-		*sum = explore.Soak(x.ctx, c, usual, tell)
+		first := explore.Soak(x.ctx, c, usual, tell)
+		fmt.Fprintln(x.out, &first)
+		x.failed += first.Failed
 		c.Hostile = true
 		hostile := x.seeds
 		hostile.Count -= usual.Count
-		sum.Add(explore.Soak(x.ctx, c, hostile, tell))
+		*sum = explore.Soak(x.ctx, c, hostile, tell)
+		sum.Engine += ", hostile"
 	default:
 		*sum = explore.Soak(x.ctx, c, x.seeds, tell)
 	}

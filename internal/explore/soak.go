@@ -135,46 +135,24 @@ func Soak(ctx context.Context, c Config, seeds Seeds, each func(*Result)) Summar
 	return sum
 }
 
-// Add adds the seeds of other worlds of the same engine, or those that were run after these.
-func (s *Summary) Add(o Summary) {
-	if o.Failed > 0 && (s.Failed == 0 || o.Least < s.Least) {
-		s.Least = o.Least
-	}
-	s.Seeds.Count += o.Seeds.Count
-	s.Passed += o.Passed
-	s.Failed += o.Failed
-	s.Transactions += o.Transactions
-	s.Committed += o.Committed
-	s.Lost += o.Lost
-	s.Restarted += o.Restarted
-	s.Virtual += o.Virtual
-	s.Torn += o.Torn
-	s.Unread += o.Unread
-	s.Replaced += o.Replaced
-	s.Written += o.Written
-	s.Largest = max(s.Largest, o.Largest)
-	s.Mended = max(s.Mended, o.Mended)
-	s.Slowest = max(s.Slowest, o.Slowest)
-}
-
 func (s *Summary) add(r *Result) {
-	one := Summary{Seeds: Seeds{Count: 1}, Transactions: int64(r.Transactions), Committed: int64(r.Committed), Virtual: r.Virtual, Written: r.Written, Largest: r.Largest, Replaced: r.Replaced, Mended: r.Mended, Slowest: r.Slowest}
+	s.Seeds.Count++
 	if r.Passed() {
-		one.Passed = 1
-	} else {
-		one.Failed, one.Least = 1, r.Seed
+		s.Passed++
+	} else if s.Failed++; s.Failed == 1 || r.Seed < s.Least {
+		s.Least = r.Seed
 	}
-	if r.Lost {
-		one.Lost = 1
+	s.Transactions += int64(r.Transactions)
+	s.Committed += int64(r.Committed)
+	s.Virtual += r.Virtual
+	s.Replaced += r.Replaced
+	s.Written += r.Written
+	s.Largest = max(s.Largest, r.Largest)
+	s.Mended = max(s.Mended, r.Mended)
+	s.Slowest = max(s.Slowest, r.Slowest)
+	for count, happened := range map[*int]bool{&s.Lost: r.Lost, &s.Restarted: r.Restarted, &s.Torn: r.Torn > 0, &s.Unread: r.Unread} {
+		if happened {
+			*count++
+		}
 	}
-	if r.Restarted {
-		one.Restarted = 1
-	}
-	if r.Torn > 0 {
-		one.Torn = 1
-	}
-	if r.Unread {
-		one.Unread = 1
-	}
-	s.Add(one)
 }
