@@ -140,6 +140,9 @@ func newWorld(c Config) (*world, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.Replace {
+		w.preferReplaceable(c)
+	}
 	// The choice costs where nodes ask for masters. Elsewhere the worlds of seeds that once failed stay what they were.
 	if w.params[locallog.MastersParameter.Name] != "" && chance(c.Seed, chanceTurns).IntN(2) == 0 && locallog.AsksMasters(w.params) {
 		w.coordinators = geo.RoundRobin
@@ -210,6 +213,19 @@ func (w *world) draw(c Config) (scale time.Duration, r *rand.Rand, err error) {
 	}
 	return 0, nil, fmt.Errorf("engine %s takes none of the %d topologies and parameters that seed %d draws; of the last one it says %w",
 		c.Engine.Name, maxDraws, c.Seed, err)
+}
+
+// replaceableDraws is how often parameters are drawn again for a world of losses in which no node can be replaced.
+const replaceableDraws = 16
+
+// preferReplaceable draws other parameters for a world of losses in which the engine replaces no node, until it replaces any.
+func (w *world) preferReplaceable(c Config) {
+	for n := uint64(1); n <= replaceableDraws && c.Engine.Replaces != nil && len(c.Engine.Replaces(w.topology, w.params)) == 0; n++ {
+		other := newParams(c, chance(c.Seed, chanceParams+(maxDraws+n)<<32))
+		if c.Engine.Accepts(w.topology, other) == nil && (c.Engine.Loses == nil || !c.Engine.Loses(other)) && len(c.Engine.Replaces(w.topology, other)) > 0 {
+			w.params = other
+		}
+	}
 }
 
 // upTo draws from 0 to d, both inclusive.
