@@ -16,7 +16,7 @@ import (
 // places with what the others have of 100,000 customers, nothing that clients were told is lost, every copy is complete and strictly
 // serializable, and the next run finds the same database.
 func TestLostNodesAreReplaced(t *testing.T) {
-	for engine, parameters := range map[string]string{"coco": "", "geogauss": "", "minerva": "", "sdur": "", "spanner": ", parameters: {clockBound: 100ms}"} {
+	for engine, parameters := range map[string]string{"calvin": `, parameters: {ordering: consensus, batchCopies: "2"}`, "coco": "", "geogauss": "", "minerva": "", "sdur": "", "spanner": ", parameters: {clockBound: 100ms}"} {
 		t.Run(engine, func(t *testing.T) {
 			c := newCluster(t)
 			db := strings.NewReplacer(

@@ -111,7 +111,7 @@ func TestSimulatedKill(t *testing.T) {
 func TestSimulatedReplacement(t *testing.T) {
 	for _, e := range replacing(t) {
 		for _, regions := range []int{2, 3} {
-			text := withFault("{name: "+e.name+"}", "containerKill", "{target: {role: "+e.leads+", count: 1}}", 1)
+			text := withFault(e.engine(), "containerKill", "{target: {role: "+e.leads+", count: 1}}", 1)
 			if regions == 3 {
 				text = strings.Replace(text, "regions: [{name: us-west-2}, {name: ap-northeast-1}]", "regions: [{name: us-east-1}, {name: us-west-2}, {name: eu-west-1}]", 1)
 				text = strings.Replace(text, "smallbank-two-regions", "aws", 1)

@@ -26,25 +26,42 @@ func replaced(engine, load string, faults ...string) string {
 // replacer is an engine that replaces lost nodes in a database of three regions with a node each.
 type replacer struct {
 	name string
-	// quick are parameters with which it learns soon that a node is lost, and leads the role of who leads.
-	quick, leads string
+	// needs are parameters without which it replaces none, quick those with which it learns soon that a node is lost, and leads the role of who leads.
+	needs, quick, leads string
 }
 
-// replacing are all engines that do so; primary, whose writer is alone in its region here, is not.
+// engine is spec.engine.
+func (r *replacer) engine(more ...string) string {
+	parameters := slices.DeleteFunc(append(more, r.needs), func(p string) bool { return p == "" })
+	return fmt.Sprintf("{name: %s, parameters: {%s}}", r.name, strings.Join(parameters, ", "))
+}
+
+// replacing are all engines that do so, where a region has one node; primary, whose writer is alone in its region here, is not.
 func replacing(t *testing.T) []replacer {
 	t.Helper()
 	all := []replacer{
-		{"coco", "heartbeat: 100ms", "coordinator"},
-		{"geogauss", "heartbeat: 100ms", "leader"},
-		{"minerva", "heartbeat: 100ms", "coordinator"},
-		{"sdur", "election: 200ms", "leader"},
-		{"spanner", "clockBound: 100ms, election: 200ms", "leaseholder"},
+		{"calvin", "ordering: consensus, batchCopies: \"2\"", "", "leader"},
+		{"coco", "", "heartbeat: 100ms", "coordinator"},
+		{"geogauss", "", "heartbeat: 100ms", "leader"},
+		{"minerva", "", "heartbeat: 100ms", "coordinator"},
+		{"sdur", "", "election: 200ms", "leader"},
+		{"spanner", "", "clockBound: 100ms, election: 200ms", "leaseholder"},
 	}
 	var names []string
 	topology := geo.Topology{Regions: []string{"a", "b", "c"}, Partitions: 1, Replicas: 1}
 	for _, e := range engines.All() {
-		if params, errs := e.Resolve(nil); len(errs) == 0 && e.ReplacesAll(&topology, params) {
+		given := map[string]string{}
+		if i := slices.IndexFunc(all, func(r replacer) bool { return r.name == e.Name }); i >= 0 && all[i].needs != "" {
+			for _, p := range strings.Split(all[i].needs, ", ") {
+				name, value, _ := strings.Cut(p, ": ")
+				given[name] = strings.Trim(value, `"`)
+			}
+		}
+		if params, errs := e.Resolve(given); e.Replaces != nil && e.Name != "primary" && e.Name != "sunstorm" {
 			names = append(names, e.Name)
+			if len(errs) > 0 || !e.ReplacesAll(&topology, params) {
+				t.Fatalf("%s does not replace all nodes: %v", e.Name, errs)
+			}
 		}
 	}
 	if !slices.EqualFunc(all, names, func(r replacer, name string) bool { return r.name == name }) {
@@ -83,7 +100,7 @@ func TestRunReplacements(t *testing.T) {
 	for _, e := range replacing(t) {
 		t.Run(e.name, func(t *testing.T) {
 			t.Parallel()
-			text := replaced("{name: "+e.name+", parameters: {"+e.quick+"}}", load, kills(n, first, every)...)
+			text := replaced(e.engine(e.quick), load, kills(n, first, every)...)
 			d, err := Run(t.Context(), planOf(t, text), nil)
 			if err != nil {
 				t.Fatal(err)

@@ -237,6 +237,22 @@ func (s *Hash) Reset(rows int) {
 	*s = Hash{ops: s.ops, index: newIndex(rows)}
 }
 
+// Replace puts rows in the place of all that are there, but for those that every node holds. The store owns their values from then on.
+func (s *Hash) Replace(rows []Row) {
+	var everywhere []Row
+	s.Each(func(k txn.Key, r Record) {
+		if k.Everywhere() {
+			everywhere = append(everywhere, Row{k, r})
+		}
+	})
+	s.Reset(len(rows) + len(everywhere))
+	for _, of := range [][]Row{everywhere, rows} {
+		for i := range of {
+			s.Put(of[i].Key, of[i].Value, of[i].Writer)
+		}
+	}
+}
+
 // Len implements Store.
 func (s *Hash) Len() int { return s.count }
 

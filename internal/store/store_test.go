@@ -461,3 +461,22 @@ func TestOperations(t *testing.T) {
 		}
 	}
 }
+
+// Rows that come take the place of all that are there, but for those that every node holds.
+func TestReplace(t *testing.T) {
+	s := NewHash()
+	everywhere, kept, gone := txn.EverywhereKey(1, []byte("x")), txn.StringKey(1, "a"), ordered(1, 2)
+	s.Load(everywhere, []byte("everywhere"))
+	s.Put(kept, []byte("old"), 1)
+	s.Put(gone, []byte("old"), 1)
+	s.Replace([]Row{{kept, Record{Value: []byte("new"), Writer: 7}}})
+	if r, ok := s.Get(kept); !ok || string(r.Value) != "new" || r.Writer != 7 || s.Len() != 2 {
+		t.Errorf("%v, %v of %d rows", r, ok, s.Len())
+	}
+	if v, ok := s.Value(everywhere); !ok || string(v) != "everywhere" {
+		t.Errorf("what every node holds is %q, %v", v, ok)
+	}
+	if _, ok := s.Get(gone); ok {
+		t.Error("a row is there that did not come")
+	}
+}

@@ -51,6 +51,10 @@ type Config struct {
 	// Streams is how many other orders this log takes over: see stream.go. Led, if not nil, is called when this node begins to lead.
 	Streams int
 	Led     func()
+
+	// Incarnation of Self: see protocol.Config. JoinTimer is another kind of timer, for those that are not the first.
+	Incarnation uint32
+	JoinTimer   uint8
 }
 
 // Log is a node's view of a log.
@@ -74,11 +78,13 @@ type Log struct {
 	fetches int64
 	// holder is nil where batches need no proof.
 	holder *holder
+	// started says that the node knows its position, and entered that it may ask for places: see rejoin.go.
+	started, entered bool
 }
 
 // New returns a node's view of a log.
 func New(c Config) *Log {
-	l := &Log{c: c, leader: c.Members[0], settled: make([]uint64, c.Nodes+c.Streams)}
+	l := &Log{c: c, leader: c.Members[0], settled: make([]uint64, c.Nodes+c.Streams), started: c.Incarnation == 0, entered: c.Incarnation == 0}
 	if len(c.Members) == 1 {
 		l.term = 1 // the only one that there will ever be
 	}
@@ -96,11 +102,12 @@ func New(c Config) *Log {
 // Leading reports whether this node leads the log.
 func (l *Log) Leading() bool { return l.member != nil && l.member.group.Leading() }
 
-// Start begins a member's work.
+// Start begins a member's work, and that of a new incarnation.
 func (l *Log) Start() {
 	if l.member != nil {
 		l.member.group.Start()
 	}
+	l.join()
 }
 
 // Ask asks for a place for this node's next batch. Numbers count from 1.
@@ -140,6 +147,8 @@ func (l *Log) Receive(from geo.NodeID, m protocol.Message) {
 	case *Positions:
 		l.follow(from, m.Term)
 		l.ordered(from, m.Term, m.First, m.Entries)
+	case *Started:
+		l.begin(from, m)
 	case *Fetch:
 		if l.member != nil {
 			l.member.fetch(from, m.First)
@@ -172,6 +181,8 @@ func (l *Log) Fire(t protocol.Timer) {
 		l.member.group.Fire(t)
 	case l.c.ProofTimer:
 		l.holder.fire(t.Arg)
+	case l.c.JoinTimer:
+		l.join()
 	}
 }
 
@@ -234,6 +245,9 @@ func (l *Log) settle(number uint64, void bool) {
 
 // ordered takes entries of the log from position first on, told by a leader.
 func (l *Log) ordered(from geo.NodeID, term, first uint64, entries []Ordered) {
+	if !l.started {
+		return
+	}
 	known := l.Known()
 	if first > known {
 		// The last leader died with some positions still under way. Everything from here on comes again.

@@ -50,15 +50,16 @@ func newMember(l *Log) *member {
 		m.next[i] = 1
 	}
 	m.group = consensus.New(consensus.Config{
-		Self:      l.c.Self,
-		Members:   l.c.Members,
-		Preferred: l.c.Members[0],
-		Env:       l.c.Env,
-		TimerKind: l.c.GroupTimer,
-		Apply:     m.apply,
-		Lead:      m.lead,
-		Snapshot:  m.snapshot,
-		Restore:   m.restore,
+		Self:        l.c.Self,
+		Incarnation: l.c.Incarnation,
+		Members:     l.c.Members,
+		Preferred:   l.c.Members[0],
+		Env:         l.c.Env,
+		TimerKind:   l.c.GroupTimer,
+		Apply:       m.apply,
+		Lead:        m.lead,
+		Snapshot:    m.snapshot,
+		Restore:     m.restore,
 	})
 	return m
 }
@@ -172,6 +173,7 @@ func (m *member) lead(leader geo.NodeID, term uint64) {
 		m.requests = m.requests[:0]
 		return
 	}
+	m.unlearn()
 	if len(m.l.c.Members) > 1 { // else everybody knows
 		m.l.c.Env.Probe(newLeader)
 		m.announce(m.count, nil)
@@ -194,6 +196,12 @@ func (m *member) announce(first uint64, entries []Ordered) {
 
 // fetch tells a node the positions that it missed.
 func (m *member) fetch(from geo.NodeID, first uint64) {
+	if first == joins {
+		if m.group.Leading() {
+			m.started(from)
+		}
+		return
+	}
 	oldest := m.count - uint64(len(m.recent))
 	if first < oldest || first > m.count || !m.group.Leading() {
 		return
@@ -208,13 +216,13 @@ func (m *member) fetch(from geo.NodeID, first uint64) {
 	m.l.c.Env.Send(from, p)
 }
 
-// snapshot is what a member must know to give the same positions as the others.
+// snapshot is what a member must know to give the same positions as the others, and to tell those that others missed.
 func (m *member) snapshot() []byte {
 	b := codec.AppendUvarint(nil, m.count)
 	for _, n := range m.next {
 		b = codec.AppendUvarint(b, n)
 	}
-	return b
+	return appendEntries(b, m.recent)
 }
 
 func (m *member) restore(data []byte) {
@@ -223,5 +231,5 @@ func (m *member) restore(data []byte) {
 	for i := range m.next {
 		m.next[i] = r.Uvarint()
 	}
-	m.recent = nil
+	m.recent = readEntries(&r)
 }

@@ -23,6 +23,7 @@ const (
 	KindHeld = 230 + iota
 	KindKept
 	KindMissing
+	KindStarted
 )
 
 // BatchID names a batch: the node that sequenced it and its number there, from 1.
@@ -156,12 +157,20 @@ func (m *Positions) String() string {
 			s += fmt.Sprintf(" stream %d up to %d", n, e.Batch.Number)
 			continue
 		}
+		if _, _, ok := e.Mark(); ok {
+			s += markName(e.Batch)
+			continue
+		}
 		s += " " + e.Batch.String()
 		if e.Void() {
 			s += "(void)"
 		}
 	}
 	return s
+}
+
+func markName(b BatchID) string {
+	return fmt.Sprintf(" mark of incarnation %d of node %d", IncarnationOf(b.Number), b.Sequencer)
 }
 
 func sizeEntries(entries []Ordered) int {
@@ -220,6 +229,9 @@ func (m *Fetch) AppendTo(b []byte) []byte {
 }
 
 func (m *Fetch) String() string {
+	if m.First == joins {
+		return "asks where to begin" + ofLog(m.Log)
+	}
 	if m.Log > 0 {
 		return fmt.Sprintf("fetch positions in log %d from %d", m.Log, m.First)
 	}
@@ -255,6 +267,10 @@ func (m *Void) AppendTo(b []byte) []byte {
 func (m *Void) String() string {
 	s := "void request" + logName(m.Log) + ":"
 	for _, b := range m.Batches {
+		if _, _, ok := (Ordered{Batch: b}).Mark(); ok {
+			s += markName(b)
+			continue
+		}
 		s += " " + b.String()
 	}
 	return s
@@ -321,6 +337,51 @@ func (m *Kept) String() string {
 func decodeKept(body []byte) (*Kept, error) {
 	r := codec.NewReader(body)
 	m := &Kept{r.Uvarint(), r.Uvarint()}
+	return m, r.Done()
+}
+
+// Started tells a new incarnation that asks where to begin (see rejoin.go) how many entries the log has, and which batches of each sequencer, and
+// of each stream, are the last of those that have a place or are void there.
+type Started struct {
+	Log, Term, Position uint64
+	Settled             []uint64
+}
+
+// Kind implements protocol.Message.
+func (m *Started) Kind() uint8 { return KindStarted }
+
+// Size implements protocol.Message.
+func (m *Started) Size() int {
+	n := codec.SizeUvarint(m.Log) + codec.SizeUvarint(m.Term) + codec.SizeUvarint(m.Position) + codec.SizeUvarint(uint64(len(m.Settled)))
+	for _, number := range m.Settled {
+		n += codec.SizeUvarint(number)
+	}
+	return n
+}
+
+// AppendTo implements protocol.Message.
+func (m *Started) AppendTo(b []byte) []byte {
+	b = codec.AppendUvarint(codec.AppendUvarint(codec.AppendUvarint(b, m.Log), m.Term), m.Position)
+	b = codec.AppendUvarint(b, uint64(len(m.Settled)))
+	for _, number := range m.Settled {
+		b = codec.AppendUvarint(b, number)
+	}
+	return b
+}
+
+func (m *Started) String() string {
+	return fmt.Sprintf("begin%s at %d, term %d: settled %d", ofLog(m.Log), m.Position, m.Term, m.Settled)
+}
+
+func decodeStarted(body []byte) (*Started, error) {
+	r := codec.NewReader(body)
+	m := &Started{Log: r.Uvarint(), Term: r.Uvarint(), Position: r.Uvarint()}
+	if n := r.Count(1); n > 0 {
+		m.Settled = make([]uint64, n)
+	}
+	for i := range m.Settled {
+		m.Settled[i] = r.Uvarint()
+	}
 	return m, r.Done()
 }
 
@@ -406,6 +467,8 @@ func Decode(kind uint8, body []byte) (m protocol.Message, known bool, err error)
 		m, err = decodeKept(body)
 	case KindMissing:
 		m, err = decodeMissing(body)
+	case KindStarted:
+		m, err = decodeStarted(body)
 	case consensus.Kind:
 		m, err = consensus.Decode(body)
 	default:

@@ -19,7 +19,8 @@ import (
 // that has a place. Readers keep what they have read until they hear that all readers have, in keptBytes at most, and who lacks data fetches
 // it from them (reader.go).
 //
-// What a reader holds is a fact, and stays one: a new leader is told again of all batches that have no place, and any member may remember it.
+// What a reader holds is a fact, and stays one until its node is lost: a new leader is told again of all batches that have no place, and counts on
+// nothing that it was told in an earlier term (see rejoin.go).
 
 const (
 	// tellEvery bounds the rate at which a reader tells the leader what it has, as announceEvery does for announcements.
@@ -147,6 +148,9 @@ func (p *proofs) forget() {
 		p.unproven[s] = fifo.Queue[Ordered]{}
 	}
 }
+
+// unlearn forgets what readers have: a new leader is told again.
+func (p *proofs) unlearn() { clear(p.holds) }
 
 // hold learns what a reader has.
 func (m *member) hold(from geo.NodeID, h *Held) {

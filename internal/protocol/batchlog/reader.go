@@ -28,6 +28,10 @@ type ReaderConfig[D Data] struct {
 	Watch bool
 	// Take takes a stream up to a position there. It reports false when it cannot yet: then Advance is to be called when it can.
 	Take func(stream int, upto uint64) bool
+	// Mark, where it is not nil, is told of a mark (see rejoin.go) when its turn has come, until it reports true: then the reader goes on behind
+	// it. While it reports false, Advance is to be called when that may change. It may call SkipTo. A new incarnation is told of its own mark first, and
+	// of none before it.
+	Mark func(n geo.NodeID, incarnation uint32) bool
 	// Copy sends another reader of the group the data of a batch. It is called only where batches need proof.
 	Copy func(to, sequencer geo.NodeID, d D)
 	// Unfetched is a mistake, for tests: who lacks data that its sequencer has not brought asks nobody else for it.
@@ -134,6 +138,22 @@ func (r *Reader[D]) Advance() {
 				return
 			}
 			r.l.Pass()
+			continue
+		}
+		if n, incarnation, ok := o.Mark(); ok && r.c.Mark != nil && (n == r.l.c.Self || !r.entering()) {
+			at := r.l.position
+			passes := r.c.Mark(n, incarnation)
+			if r.l.position != at {
+				continue // the owner has passed over it
+			}
+			if !passes {
+				return
+			}
+			if n == r.l.c.Self {
+				r.l.entered = true
+			}
+		} else if r.entering() {
+			r.pass(o)
 			continue
 		}
 		if o.Void() {
@@ -301,8 +321,8 @@ func (r *Reader[D]) nextHolder(sequencer geo.NodeID) (n geo.NodeID, ok bool) {
 
 // here reports whether the data of a batch that has a place is here.
 func (r *Reader[D]) here(b BatchID) bool {
-	_, fetched := r.fetched[b]
-	return fetched || b.Number <= r.last[b.Sequencer]
+	_, ok := r.find(b)
+	return ok
 }
 
 // Missing answers a reader that lacks data, as far as this one has it.

@@ -52,6 +52,7 @@ var Engine = &protocol.Engine{
 	CheckTopology: batchlog.CheckCopies,
 	Roles:         []string{RoleLeader},
 	Survives:      survives,
+	Replaces:      replaces,
 	New:           func(c protocol.Config) protocol.Replica { return newReplica(c, false) },
 	Decode:        decode,
 	Law:           law,
@@ -117,6 +118,9 @@ const (
 	reconTimer
 	proofTimer
 	fetchTimer
+	joinTimer
+	pieceTimer
+	againTimer
 )
 
 // Replica is one node: a sequencer, a scheduler and, on some nodes, a member of the log.
@@ -138,6 +142,8 @@ type Replica struct {
 	scheduler scheduler
 	executor  *deterministic.Executor
 	recon     *recon.Reconnaissance
+	// resets replace lost nodes; nil with ordering epochs.
+	resets *deterministic.Resets
 }
 
 func newReplica(c protocol.Config, unfetched bool) *Replica {
@@ -162,7 +168,7 @@ func newReplica(c protocol.Config, unfetched bool) *Replica {
 		}
 	}
 	interval := c.Params.Duration("batch")
-	r.sequencer.init(r, interval)
+	r.sequencer.init(r, interval, c.Incarnation)
 	r.scheduler.r = r
 	r.executor = deterministic.New(deterministic.Config{
 		Self: c.Self, Layout: t.Full(), Procedures: c.Procedures, Store: c.Store.(*store.Hash), Env: c.Env, Answer: r.sequencer.answer,
@@ -173,6 +179,7 @@ func newReplica(c protocol.Config, unfetched bool) *Replica {
 		r.epochs = newEpochs(r, interval)
 		return r
 	}
+	r.sequencer.remember = batchlog.Copies(c.Params) > 1
 	readers := make([][]geo.NodeID, r.partitions)
 	for n := range geo.NodeID(r.nodes) {
 		q := t.PartitionOf(n)
@@ -187,12 +194,15 @@ func newReplica(c protocol.Config, unfetched bool) *Replica {
 		OrderTimer: orderTimer, GroupTimer: groupTimer, Settled: r.sequencer.settled,
 		Advance: func() { r.scheduler.reader.Advance() },
 		Copies:  batchlog.Copies(c.Params), Readers: readers, Region: t.RegionOf, ProofTimer: proofTimer,
-		Kept: func(position uint64) { r.scheduler.reader.Kept(position) },
+		Kept:        func(position uint64) { r.scheduler.reader.Kept(position) },
+		Incarnation: c.Incarnation, JoinTimer: joinTimer,
 	})
 	r.scheduler.reader = batchlog.NewReader(batchlog.ReaderConfig[*SubBatch]{
 		Log: r.log, Group: r.partition, Read: r.scheduler.read, Foreign: r.foreign, Watch: true, WatchTimer: watchTimer, FetchTimer: fetchTimer, Unfetched: unfetched,
 		Copy: func(to, sequencer geo.NodeID, m *SubBatch) { r.env.Send(to, &Copy{sequencer, m}) },
+		Mark: r.mark,
 	})
+	r.resets = newResets(r, c)
 	return r
 }
 
@@ -225,6 +235,10 @@ func (r *Replica) Start() {
 
 // flush sends what the step has gathered.
 func (r *Replica) flush() {
+	if r.resets != nil {
+		r.resets.Flush()
+		r.enter()
+	}
 	r.executor.Flush()
 	r.recon.Flush()
 }
@@ -259,7 +273,7 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 			r.sequencer.answer(o)
 		}
 	default:
-		if !r.recon.Receive(from, m) && r.log != nil {
+		if !r.recon.Receive(from, m) && r.log != nil && !r.resets.Receive(from, m) {
 			r.log.Receive(from, m)
 		}
 	}
@@ -277,6 +291,8 @@ func (r *Replica) Fire(t protocol.Timer) {
 		r.scheduler.reader.Fire(t)
 	case reconTimer:
 		r.recon.Fire()
+	case pieceTimer, againTimer:
+		r.resets.Fire(t)
 	default:
 		r.log.Fire(t)
 	}
@@ -290,7 +306,7 @@ func (r *Replica) Pending() int {
 	if r.epochs != nil {
 		return waiting + r.epochs.queued
 	}
-	return waiting + r.scheduler.reader.Pending()
+	return waiting + r.scheduler.reader.Pending() + r.resets.Pending()
 }
 
 // Counters implements protocol.Replica.

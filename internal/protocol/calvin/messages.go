@@ -9,6 +9,7 @@ import (
 	"github.com/geobench/geobench/internal/protocol/batchlog"
 	"github.com/geobench/geobench/internal/protocol/deterministic"
 	"github.com/geobench/geobench/internal/protocol/recon"
+	"github.com/geobench/geobench/internal/protocol/statetransfer"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -154,6 +155,9 @@ func decode(kind uint8, body []byte, procs *txn.Registry) (protocol.Message, err
 		return m, err
 	}
 	if m, known, err := deterministic.Decode(kind, body); known {
+		return m, err
+	}
+	if m, known, err := statetransfer.Decode(kind, body); known {
 		return m, err
 	}
 	return nil, fmt.Errorf("message kind %d is not one of calvin's", kind)

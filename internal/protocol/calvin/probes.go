@@ -14,6 +14,8 @@ var (
 	footprintUnknown     = probe.New("calvin.footprint-unknown", "A transaction cannot name its rows and is looked at before it is ordered")
 	epochJump            = probe.New("calvin.epoch-jump", "A sequencer hears of an epoch that is closed and not over by its own clock")
 	epochsClosedTogether = probe.New("calvin.epochs-closed-together", "A sequencer closes several epochs at once")
+	outcomeForgotten     = probe.NewReplaced("calvin.outcome-forgotten", "A transaction is answered as unknown since it is ordered before a mark at which its coordinator's copy begins anew")
+	batchSentAgain       = probe.NewReplaced("calvin.batch-sent-again", "A sequencer sends a new incarnation a batch that has no place yet")
 	epochShared          = probe.New("calvin.epoch-shared", "An epoch has batches of several sequencers")
 )
 

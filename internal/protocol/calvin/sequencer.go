@@ -22,6 +22,12 @@ type sequencer struct {
 	sent fifo.Queue[sentBatch]
 	free [][]*txn.Transaction
 
+	// entering says that this is a new incarnation that may not ask for places yet.
+	entering bool
+	// remember says that nodes may be replaced: flight then has the batches of the transactions that have left and are not answered.
+	remember bool
+	flight   map[txn.ID]uint64
+
 	unanswered            int
 	batches, transactions int64
 
@@ -36,8 +42,9 @@ type sentBatch struct {
 	txns   []*txn.Transaction
 }
 
-func (s *sequencer) init(r *Replica, interval time.Duration) {
-	s.r, s.interval, s.number = r, interval, 1
+func (s *sequencer) init(r *Replica, interval time.Duration, incarnation uint32) {
+	s.r, s.interval, s.number, s.entering = r, interval, batchlog.FirstBatch(incarnation), incarnation > 0
+	s.flight = map[txn.ID]uint64{}
 	s.seen = make([]int, r.partitions)
 	s.indexes = make([][]uint32, r.partitions)
 	s.parts = make([][]*txn.Transaction, r.partitions)
@@ -58,8 +65,8 @@ func (s *sequencer) submit(t *txn.Transaction) {
 // order puts a transaction into the batch. The first one of a batch starts its timer.
 func (s *sequencer) order(t *txn.Transaction) {
 	s.batch = append(s.batch, t)
-	if s.r.epochs != nil {
-		return // the clock closes the batch
+	if s.r.epochs != nil || s.entering {
+		return // the clock closes the batch, or the end of entering
 	}
 	if s.interval == 0 || s.r.env.Buggify(closesEarly) {
 		s.r.env.Probe(unbatched)
@@ -71,7 +78,7 @@ func (s *sequencer) order(t *txn.Transaction) {
 
 // expire closes the batch whose time is up.
 func (s *sequencer) expire(number uint64) {
-	if number == s.number && len(s.batch) > 0 {
+	if number == s.number && len(s.batch) > 0 && !s.entering {
 		s.close()
 	}
 }
@@ -82,6 +89,11 @@ func (s *sequencer) close() {
 	s.number++
 	touched := s.distribute(number, false)
 	s.sent.Push(sentBatch{number, s.batch})
+	if s.remember {
+		for _, t := range s.batch {
+			s.flight[t.ID] = number
+		}
+	}
 	if s.sent.Len() > 1 {
 		s.r.env.Probe(batchesUnderway)
 	}
@@ -103,6 +115,11 @@ func (s *sequencer) settled(number uint64, void bool) {
 			s.r.env.After(s.interval, protocol.Timer{Kind: batchTimer, Arg: s.number})
 		}
 		s.batch = append(s.batch, b.txns...)
+		if s.remember {
+			for _, t := range b.txns {
+				delete(s.flight, t.ID)
+			}
+		}
 	}
 	clear(b.txns)
 	s.free = append(s.free, b.txns[:0])
@@ -157,6 +174,12 @@ func (s *sequencer) distribute(batch uint64, everybody bool) batchlog.Set {
 
 // answer takes the outcome of a transaction.
 func (s *sequencer) answer(o txn.Outcome) {
+	if s.remember {
+		if _, ok := s.flight[o.ID]; !ok {
+			return // it was answered as unknown
+		}
+		delete(s.flight, o.ID)
+	}
 	if s.r.recon.Outcome(&o) {
 		s.reply(o)
 	}

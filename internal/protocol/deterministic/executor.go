@@ -75,6 +75,7 @@ type Executor struct {
 	parted, foreign int    // Parted, Foreign
 	passes          uint32 // of Reorder over the queues
 	steps           int64  // Steps
+	floor           uint64 // Reset
 	Stats
 }
 
@@ -279,6 +280,9 @@ func (x *Executor) Reads(from geo.NodeID, m *Reads) {
 		q := &m.Reads[i]
 		r := reads{partition, m.Values[at : at+q.Values], q.Reordered, q.Stale}
 		at += q.Values
+		if q.Position < x.floor {
+			continue // of a transaction that will never be run here
+		}
 		e := x.running[q.Place]
 		if e == nil {
 			e = x.alloc()

@@ -3,8 +3,10 @@ package deterministic
 import (
 	"cmp"
 	"fmt"
+	"math"
 
 	"github.com/geobench/geobench/internal/codec"
+	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/batchlog"
 	"github.com/geobench/geobench/internal/txn"
@@ -15,6 +17,9 @@ const (
 	KindReads = batchlog.KindVoid + 1 + iota
 	KindAnswers
 )
+
+// KindPassed is that of a message of Resets.
+const KindPassed = 239
 
 // Place names a transaction to all its participants: Calvin's is the position of its batch in the log and the index
 // there, engines with several logs take the two halves of its id.
@@ -253,6 +258,56 @@ func decodeAnswers(body []byte) (*Answers, error) {
 	return m, r.Done()
 }
 
+// Passed tells whose marks the sender has passed: see Resets.
+type Passed struct{ Marks []PassedMark }
+
+// PassedMark is that of an incarnation of a node.
+type PassedMark struct {
+	Node        geo.NodeID
+	Incarnation uint32
+}
+
+// Kind implements protocol.Message.
+func (m *Passed) Kind() uint8 { return KindPassed }
+
+// Size implements protocol.Message.
+func (m *Passed) Size() int {
+	n := codec.SizeUvarint(uint64(len(m.Marks)))
+	for _, p := range m.Marks {
+		n += codec.SizeUvarint(uint64(p.Node)) + codec.SizeUvarint(uint64(p.Incarnation))
+	}
+	return n
+}
+
+// AppendTo implements protocol.Message.
+func (m *Passed) AppendTo(b []byte) []byte {
+	b = codec.AppendUvarint(b, uint64(len(m.Marks)))
+	for _, p := range m.Marks {
+		b = codec.AppendUvarint(codec.AppendUvarint(b, uint64(p.Node)), uint64(p.Incarnation))
+	}
+	return b
+}
+
+func (m *Passed) String() string {
+	s := "passed the marks of"
+	for _, p := range m.Marks {
+		s += fmt.Sprintf(" node %d, incarnation %d", p.Node, p.Incarnation)
+	}
+	return s
+}
+
+func decodePassed(body []byte) (*Passed, error) {
+	r := codec.NewReader(body)
+	m := &Passed{}
+	if n := r.Count(2); n > 0 {
+		m.Marks = make([]PassedMark, n)
+	}
+	for i := range m.Marks {
+		m.Marks[i] = PassedMark{geo.NodeID(r.UvarintMax(1<<16 - 1)), uint32(r.UvarintMax(math.MaxUint32))}
+	}
+	return m, r.Done()
+}
+
 // Decode reads the package's messages. It says whether kind is one of them.
 func Decode(kind uint8, body []byte) (m protocol.Message, known bool, err error) {
 	switch kind {
@@ -260,6 +315,8 @@ func Decode(kind uint8, body []byte) (m protocol.Message, known bool, err error)
 		m, err = decodeReads(body)
 	case KindAnswers:
 		m, err = decodeAnswers(body)
+	case KindPassed:
+		m, err = decodePassed(body)
 	default:
 		return nil, false, nil
 	}

@@ -10,6 +10,7 @@ var (
 	stale           = probe.New("recon.stale", "A footprint is found stale when its transaction executes")
 	givenUp         = probe.New("recon.given-up", "A footprint is stale once too often, and the transaction is aborted")
 	lookedElsewhere = probe.New("recon.looked-elsewhere", "A reconnaissance needs rows of another node")
+	lookedAgain     = probe.NewReplaced("recon.looked-again", "A reconnaissance begins anew since a node that it may have asked has lost what it knew")
 	moved           = probe.New("recon.moved", "Rows have moved since they were looked at")
 )
 

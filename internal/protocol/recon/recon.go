@@ -6,6 +6,7 @@
 package recon
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -47,8 +48,17 @@ type Reconnaissance struct {
 	out  map[geo.NodeID]*Look
 	// again are those that wait for the timer.
 	again []*mission
+	// paused says that this node has no rows to look at; looks are those that others wait for.
+	paused bool
+	looks  []heldLook
 
 	found, stale int64
+}
+
+// heldLook is another node's look that waits for rows.
+type heldLook struct {
+	from geo.NodeID
+	*Look
 }
 
 // mission is a transaction on its way from the client to its outcome.
@@ -68,6 +78,10 @@ func New(c Config) *Reconnaissance {
 func (r *Reconnaissance) Begin(t *txn.Transaction) {
 	m := &mission{t: t}
 	r.open[t.ID] = m
+	if r.paused {
+		r.again = append(r.again, m)
+		return
+	}
 	r.look(m)
 }
 
@@ -198,6 +212,10 @@ func (r *Reconnaissance) end(m *mission) {
 func (r *Reconnaissance) Receive(from geo.NodeID, m protocol.Message) bool {
 	switch m := m.(type) {
 	case *Look:
+		if r.paused {
+			r.looks = append(r.looks, heldLook{from, m})
+			return true
+		}
 		seen := &Seen{}
 		for _, q := range m.For {
 			s := SeenFor{ID: q.ID, Look: q.Look}
@@ -216,6 +234,35 @@ func (r *Reconnaissance) Receive(from geo.NodeID, m protocol.Message) bool {
 	}
 	return true
 }
+
+// Pause has the reconnaissance wait for rows, before it has begun anything.
+func (r *Reconnaissance) Pause() { r.paused = true }
+
+// Resume says that the rows are here. Flush must follow.
+func (r *Reconnaissance) Resume() {
+	r.paused = false
+	looks := r.looks
+	r.looks = nil
+	for _, l := range looks {
+		r.Receive(l.from, l.Look)
+	}
+	r.Fire()
+}
+
+// Replaced says that a node has lost what it knew: it is asked again what it may have been asked. Flush must follow.
+func (r *Reconnaissance) Replaced(n geo.NodeID) {
+	r.looks = slices.DeleteFunc(r.looks, func(l heldLook) bool { return l.from == n })
+	for _, id := range slices.Sorted(maps.Keys(r.open)) {
+		if m := r.open[id]; m.task != nil && m.waiting > 0 {
+			r.c.Env.Probe(lookedAgain)
+			m.waiting = 0
+			r.look(m)
+		}
+	}
+}
+
+// Forget drops a transaction whose outcome nobody here will know.
+func (r *Reconnaissance) Forget(id txn.ID) { delete(r.open, id) }
 
 // seen takes what another node holds.
 func (r *Reconnaissance) seen(s *SeenFor) {
