@@ -47,6 +47,7 @@ type execution struct {
 	groups   *groupWork // what it does to rows of groups, beside slots; nil: nothing yet
 	unlocked []txn.Key  // local keys that it has asked no lock for, since it is stale
 	early    []reads    // arrived before the transaction's turn
+	told     []int      // the partitions whose reads have arrived, with a Keeper
 	next     *execution // in the free list
 	requests *request   // its own, linked as siblings
 }
@@ -426,11 +427,15 @@ func (e *execution) answer(o txn.Outcome) {
 		x.c.Answer(o)
 		return
 	}
-	partition := x.c.Layout.ShardOf(e.coordinator)
-	if x.copy[partition] != e.coordinator || e.answering != x.partition || e.activeAt(int32(partition)) {
-		return
+	if e.answersElsewhere() {
+		x.sendAnswer(e.coordinator, o)
 	}
-	x.sendAnswer(e.coordinator, o)
+}
+
+// answersElsewhere reports whether this node tells another one, where the client waits, the outcome.
+func (e *execution) answersElsewhere() bool {
+	partition := e.x.c.Layout.ShardOf(e.coordinator)
+	return e.x.copy[partition] == e.coordinator && e.answering == e.x.partition && !e.activeAt(int32(partition))
 }
 
 // activeAt reports whether partition q is an active participant.
@@ -470,7 +475,7 @@ func (e *execution) release() {
 	clear(e.slots)
 	clear(e.early)
 	e.groups.reset()
-	*e = execution{slots: e.slots, early: e.early[:0], groups: e.groups, next: x.free}
+	*e = execution{slots: e.slots, early: e.early[:0], told: e.told[:0], groups: e.groups, next: x.free}
 	x.free = e
 }
 
@@ -478,6 +483,9 @@ func (e *execution) release() {
 func (e *execution) finish() {
 	if e.coordinator != e.x.c.Self {
 		e.x.Finished++
+	}
+	if k := e.x.c.Keeper; k != nil {
+		k.Ended(e.at)
 	}
 }
 

@@ -10,6 +10,8 @@
 package deterministic
 
 import (
+	"slices"
+
 	"github.com/geobench/geobench/internal/fifo"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
@@ -39,6 +41,8 @@ type Config struct {
 	// Reorderable is for engines whose lock queues may be changed (Reorder). They must keep locks, too: only when all
 	// participants have theirs is it certain that no cycle goes through the transaction.
 	Reorderable bool
+	// Keeper, if not nil, remembers what this node has read for others of its copy, for those of them that lose what they knew.
+	Keeper Keeper
 	// Moves is for engines whose rows move from one home to another; nil if they don't.
 	Moves Moves
 }
@@ -139,6 +143,7 @@ func (x *Executor) Run(at Place, t *txn.Transaction, coordinator geo.NodeID) {
 // RunAt is Run for a transaction that was sent to these homes.
 func (x *Executor) RunAt(at Place, t *txn.Transaction, coordinator geo.NodeID, homes Homes) {
 	e := &x.inline
+	e.at = at
 	e.begin(x, t, coordinator)
 	if !e.multi && !x.conflicts(e) && x.current(t, homes) {
 		e.execute()
@@ -229,9 +234,9 @@ func (x *Executor) enlist(at Place, prepared *execution) *execution {
 	if listed {
 		x.running[at] = e
 	}
-	early, slots, groups := e.early, e.slots, e.groups
+	early, told, slots, groups := e.early, e.told, e.slots, e.groups
 	*e = *prepared
-	e.at, e.early, e.listed, e.groups = at, nil, listed, groups
+	e.at, e.early, e.told, e.listed, e.groups = at, nil, told, listed, groups
 	e.slots = append(slots[:0], prepared.slots...)
 	prepared.t = nil
 	e.take(early)
@@ -283,10 +288,18 @@ func (x *Executor) Reads(from geo.NodeID, m *Reads) {
 		if q.Position < x.floor {
 			continue // of a transaction that will never be run here
 		}
+		if x.c.Keeper != nil && x.c.Keeper.Over(q.Place) {
+			x.c.Env.Probe(readsAgain)
+			continue
+		}
 		e := x.running[q.Place]
 		if e == nil {
 			e = x.alloc()
 			x.running[q.Place] = e
+		}
+		if x.c.Keeper != nil && e.knows(partition) {
+			x.c.Env.Probe(readsAgain)
+			continue
 		}
 		if e.t == nil || r.reordered != e.reordered {
 			// Reads from before a change of the queues are stale after it, and those from after it wait for it.
@@ -305,15 +318,24 @@ func (x *Executor) Reads(from geo.NodeID, m *Reads) {
 
 // sendReads adds the values to the message for partition q of this copy.
 func (x *Executor) sendReads(q int, e *execution, values []Value) {
+	values = x.addReads(q, Read{e.at, len(values), e.reordered, e.stale}, values)
+	x.RemoteReads++
+	if x.c.Keeper != nil {
+		x.c.Keeper.Served(e.at, q, values)
+	}
+}
+
+// addReads adds values to the message for partition q of this copy, and returns those in it.
+func (x *Executor) addReads(q int, of Read, values []Value) []Value {
 	m := x.outReads[q]
 	if m == nil {
 		m = &Reads{}
 		x.outReads[q] = m
 		x.readsTo = append(x.readsTo, q)
 	}
-	m.Reads = append(m.Reads, Read{e.at, len(values), e.reordered, e.stale})
+	m.Reads = append(m.Reads, of)
 	m.Values = append(m.Values, values...)
-	x.RemoteReads++
+	return slices.Clip(m.Values[len(m.Values)-len(values):])
 }
 
 // sendAnswer adds the outcome to the message for the coordinator.

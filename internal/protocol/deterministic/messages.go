@@ -130,16 +130,20 @@ func (m *Reads) AppendTo(b []byte) []byte {
 	}
 	b = codec.AppendUvarint(b, uint64(len(m.Values)))
 	for i := range m.Values {
-		switch v := &m.Values[i]; {
-		case v.Found:
-			b = codec.AppendBytes(append(b, valueRow), v.Bytes)
-		case v.Range:
-			b = codec.AppendRows(append(b, valueRange), v.rows)
-		default:
-			b = append(b, valueNone)
-		}
+		b = m.Values[i].appendTo(b)
 	}
 	return b
+}
+
+func (v *Value) appendTo(b []byte) []byte {
+	switch {
+	case v.Found:
+		return codec.AppendBytes(append(b, valueRow), v.Bytes)
+	case v.Range:
+		return codec.AppendRows(append(b, valueRange), v.rows)
+	default:
+		return append(b, valueNone)
+	}
 }
 
 func (m *Reads) String() string {
