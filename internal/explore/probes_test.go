@@ -84,7 +84,7 @@ func TestUnhitProbesAreNamed(t *testing.T) {
 	r := &Result{Engine: "janus"}
 	for _, p := range probe.All() {
 		switch {
-		case p.Part() != "janus":
+		case p.Part() != "janus" || p.Replaced:
 		case missed == nil:
 			missed = p
 		default:

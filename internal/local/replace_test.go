@@ -43,6 +43,7 @@ func replacing(t *testing.T) []replacer {
 		{"calvin", "ordering: consensus, batchCopies: \"2\"", "", "leader"},
 		{"coco", "", "heartbeat: 100ms", "coordinator"},
 		{"geogauss", "", "heartbeat: 100ms", "leader"},
+		{"janus", "", "recovery: 500ms", "coordinator"},
 		{"minerva", "", "heartbeat: 100ms", "coordinator"},
 		{"sdur", "", "election: 200ms", "leader"},
 		{"spanner", "", "clockBound: 100ms, election: 200ms", "leaseholder"},

@@ -164,7 +164,7 @@ func TestFaultsThatReplaceNodes(t *testing.T) {
 		"two at once":          {check.Simulator(nil), "spanner", 3, "{regions: [a, b]}", "", "nodes a/0/0, b/0/0 have lost what they knew together"},
 		"only the run can say": {check.Process(nil), "sdur", 3, "{role: leader}", "", ""},
 		"too few":              {check.Process(nil), "sdur", 2, one, "", "node a/0/0 does not run then"},
-		"other engine":         {check.Process(nil), "janus", 3, one, "", "node a/0/0 does not run then"},
+		"other engine":         {check.Process(nil), "sunstorm", 3, one, "", "node a/0/0 does not run then"},
 		"logs for another":     {check.Simulator(nil), "spanner", 3, one, ", {name: h, at: 9s, duration: 1s, nodeShutdown: {target: {regions: [b]}}}", "node a/0/0 does not run then"},
 		"for good":             {check.Simulator(nil), "spanner", 3, one + ", lasting: true", "", "node a/0/0 does not run then"},
 		"on a cluster":         {check.Default(nil), "spanner", 3, one, "", ""},

@@ -12,11 +12,12 @@ import (
 // coordinator decides instances: those of its own clients (Mu 2016, sections 4.1 and 4.2), and those that it has taken
 // over.
 type coordinator struct {
-	r          *Replica
-	patience   time.Duration
-	unanswered int
-	leads      fifo.Queue[deadline] // in the order of time
-	free       []*lead
+	r        *Replica
+	patience time.Duration
+	// open are the transactions of own clients without an answer.
+	open  map[txn.ID]struct{}
+	leads fifo.Queue[deadline] // in the order of time
+	free  []*lead
 }
 
 type deadline struct {
@@ -65,7 +66,9 @@ type vote struct {
 	count int
 }
 
-func (c *coordinator) init(r *Replica, patience time.Duration) { c.r, c.patience = r, patience }
+func (c *coordinator) init(r *Replica, patience time.Duration) {
+	c.r, c.patience, c.open = r, patience, map[txn.ID]struct{}{}
+}
 
 // preAccept makes a new instance of t and asks all replicas of its partitions for its dependencies.
 func (c *coordinator) preAccept(t *txn.Transaction) {
@@ -106,6 +109,9 @@ func (c *coordinator) begin(rec *record, s stage, b Ballot, partitions []int) *l
 	*l = lead{stage: s, ballot: b, tallies: l.tallies[:0]}
 	for _, q := range partitions {
 		l.add(q, c.r.group[q])
+	}
+	if c.r.abstains(rec.id) {
+		c.answered(l, c.r.self) // and says nothing
 	}
 	rec.lead = l
 	c.leads.Push(deadline{rec.id, c.r.env.Now() + c.patience})
@@ -342,7 +348,7 @@ func (c *coordinator) propose(rec *record, noop bool, deps []Dep) {
 		}
 	}
 	rec.phase, rec.accepted, rec.noop, rec.deps = Accepted, l.ballot, noop, deps
-	if t := c.answered(l, r.self); t != nil {
+	if t := c.answered(l, r.self); t != nil && !r.abstains(rec.id) {
 		t.grants++
 	}
 	c.decide(rec)
@@ -395,16 +401,16 @@ func (c *coordinator) tick() {
 	}
 }
 
-// answer takes the outcome of a transaction.
+// answer takes the outcome of a transaction. A client may have been answered already, or have waited at an earlier incarnation.
 func (c *coordinator) answer(o txn.Outcome) {
-	if c.r.recon.Outcome(&o) {
+	if _, waits := c.open[o.ID]; waits && c.r.recon.Outcome(&o) {
 		c.reply(o)
 	}
 }
 
 // reply tells a client its transaction's outcome.
 func (c *coordinator) reply(o txn.Outcome) {
-	c.unanswered--
+	delete(c.open, o.ID)
 	c.r.env.Reply(o)
 }
 
@@ -414,6 +420,7 @@ func (r *Replica) admit(rec *record) {
 	row.received = rec.id.Seq()
 	row.undone.Push(rec)
 	row.kept = append(row.kept, rec)
+	rec.admitted = true
 }
 
 // receivePreAccept answers a coordinator with what its transaction depends on here.
@@ -438,6 +445,10 @@ func (r *Replica) receivePreAccept(from geo.NodeID, m *PreAccept) {
 
 // receiveAccept accepts a proposal unless a higher ballot has been promised.
 func (r *Replica) receiveAccept(from geo.NodeID, m *Accept) {
+	if r.abstains(m.ID) {
+		r.rejoin.abstain(from, m.ID, m.Ballot)
+		return
+	}
 	rec := r.present(from, m.ID, m.T)
 	if rec == nil {
 		return
@@ -524,6 +535,7 @@ func (r *Replica) commit(rec *record, noop bool, deps []Dep) {
 	if !rec.foreign && !noop {
 		r.antiEntropy.decided(rec)
 	}
+	r.admitLate(rec)
 	for _, n := range rec.inquirers {
 		r.graph.tellAncestor(n, rec)
 	}
@@ -531,6 +543,9 @@ func (r *Replica) commit(rec *record, noop bool, deps []Dep) {
 	r.graph.committed(rec)
 	if noop && rec.client {
 		rec.client = false
+		if _, waits := r.coordinator.open[rec.t.ID]; !waits {
+			return
+		}
 		r.counters.restarts++
 		r.env.Probe(restarted)
 		r.coordinator.preAccept(rec.t)

@@ -13,9 +13,10 @@ import (
 //   - A coordinator knows from that up to where its row is stable, which means ordered by all its replicas, and tells
 //     everybody (Stable). Who still depends on a stable instance comes after it everywhere, so coordinators leave those
 //     out of the dependencies that they compare and commit.
-//   - Nodes tell the coordinator that they have heard it (Heard), and it tells them when all have (Forget). Only then
-//     replicas drop the records and take them out of the histories of their keys. Hence no answer to PreAccept lacks a
-//     dependency that the coordinator doesn't know to be stable, and forgetting alone never costs the fast path.
+//   - Nodes tell the coordinator that they have heard it, and that it is over at their executors (Heard), and it tells
+//     them when all have (Forget). Only then replicas drop the records, with what they have read for others of their copy,
+//     and take them out of the histories of their keys. Hence no answer to PreAccept lacks a dependency that the
+//     coordinator doesn't know to be stable, and forgetting alone never costs the fast path.
 //
 // The members of a component of several are kept until all are stable: another partition may have to ask for one of them
 // before it can order another.
@@ -71,8 +72,10 @@ func (g *garbage) tick() (news bool) {
 			stable = min(stable, p.done)
 		}
 	}
-	own.stable = max(own.stable, stable)
-	forget := own.stable
+	if r.rejoin.settled() {
+		own.stable = max(own.stable, stable)
+	}
+	forget := own.heard()
 	for n := range g.peers {
 		if n != int(r.self) {
 			forget = min(forget, g.peers[n].heard)
@@ -84,7 +87,7 @@ func (g *garbage) tick() (news bool) {
 			continue
 		}
 		p, row := &g.peers[n], &r.rows[n]
-		m := Progress{Done: row.done, Heard: row.stable, Stable: own.stable, Forget: own.forget}
+		m := Progress{Done: row.done, Heard: row.heard(), Stable: own.stable, Forget: own.forget}
 		if m != p.told {
 			p.told = m
 			news = true
@@ -111,6 +114,19 @@ func (g *garbage) collect(row *row) {
 		n++
 	}
 	row.kept = slices.Delete(row.kept, 0, n)
+}
+
+// heard returns up to where all of the row's stable part is over here.
+func (row *row) heard() uint64 {
+	for _, rec := range row.kept {
+		if rec.id.Seq() > row.stable {
+			break
+		}
+		if !rec.executed {
+			return rec.id.Seq() - 1
+		}
+	}
+	return row.stable
 }
 
 // settled reports whether nobody needs rec to find the component of another one.

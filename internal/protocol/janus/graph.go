@@ -33,6 +33,7 @@ type graph struct {
 	changed []*record           // watch somebody else now
 	path    []*record
 	walks   uint64    // walks so far
+	turns   uint64    // instances ordered so far
 	members []*record // room for those of a component
 
 	foreign   fifo.Queue[*record]
@@ -244,7 +245,9 @@ func (g *graph) component(rec *record) {
 		}
 		m.phase = Ordered
 		g.close(m)
-		if !m.noop {
+		g.turns++
+		m.turn = g.turns
+		if m.executed = m.noop; !m.noop {
 			g.r.executor.Run(deterministic.Place{Position: uint64(m.id.Node()), Index: m.id.Seq()}, m.t, m.id.Node())
 		}
 	}
@@ -299,6 +302,9 @@ func (g *graph) inquired(from geo.NodeID, m *Inquire) {
 		case g.r.forgotten(id) && (rec == nil || rec.phase != Ordered):
 			// Ordered and forgotten; what there may be of it is what this node has asked others itself.
 			g.reply(from, Ancestor{ID: id})
+		case g.r.abstains(id) || rec != nil && rec.taken:
+			g.r.env.Probe(inquiryPassedOn)
+			g.r.env.Send(from, &Rejoin{Step: askElsewhere, Node: id.Node(), Number: id.Seq()})
 		case rec == nil || rec.phase < Committed:
 			rec = g.r.know(id)
 			rec.inquirers = append(rec.inquirers, from)

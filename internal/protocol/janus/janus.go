@@ -9,7 +9,8 @@
 // are the nodes that hold it, in every copy. Every node coordinates its clients' transactions (coordinator.go), keeps
 // the conflicts of its keys (conflicts.go) and its part of the graph (graph.go), hands what has its turn to the
 // executor (package deterministic), finishes what a coordinator that died has left (recovery.go), passes on decisions
-// that it has not told to all (antientropy.go), and forgets what all have put in order (garbage.go).
+// that it has not told to all (antientropy.go), forgets what all have put in order (garbage.go), and takes new incarnations of lost nodes
+// in (rejoin.go).
 package janus
 
 import (
@@ -43,6 +44,7 @@ var Engine = &protocol.Engine{
 	},
 	Roles:    []string{RoleCoordinator},
 	Survives: survives,
+	Replaces: replaces,
 	New:      func(c protocol.Config) protocol.Replica { return newReplica(c) },
 	Decode:   decode,
 	Law:      law,
@@ -59,10 +61,12 @@ func survives(t *geo.Topology, p protocol.Params) protocol.Survival {
 	return s
 }
 
-// Timer kinds: tickTimer drives everything that waits for time, patience, recovery and garbage, but for reconnaissance.
+// Timer kinds: tickTimer drives everything that waits for time, patience, recovery and garbage, but for reconnaissance and states on
+// their way to new incarnations.
 const (
 	tickTimer = iota + 1
 	reconTimer
+	transferTimer
 )
 
 // tickEvery is the resolution of these.
@@ -76,10 +80,13 @@ func (r *Replica) Roles() []string { return []string{RoleCoordinator} }
 
 // Replica is one node of the database.
 type Replica struct {
-	self     geo.NodeID
-	topology *geo.Topology
-	env      protocol.Env
-	nodes    int
+	self        geo.NodeID
+	incarnation uint32
+	topology    *geo.Topology
+	procedures  *txn.Registry
+	store       *store.Hash
+	env         protocol.Env
+	nodes       int
 
 	partition  int
 	partitions int
@@ -103,6 +110,7 @@ type Replica struct {
 	recon       *recon.Reconnaissance
 	garbage     garbage
 	antiEntropy antiEntropy
+	rejoin      rejoin
 
 	ticking  bool
 	touched  []int // partitions of the transaction at hand
@@ -117,19 +125,22 @@ type counters struct {
 func newReplica(c protocol.Config) *Replica {
 	t := c.Topology
 	r := &Replica{
-		self:       c.Self,
-		topology:   t,
-		env:        c.Env,
-		nodes:      t.Nodes(),
-		partition:  t.PartitionOf(c.Self),
-		partitions: t.Partitions,
-		placement:  t.Placement(),
-		group:      make([][]geo.NodeID, t.Partitions),
-		majority:   len(t.Regions)*t.Replicas/2 + 1,
-		copy:       make([]geo.NodeID, t.Partitions),
-		records:    map[Instance]*record{},
-		rows:       make([]row, t.Nodes()),
-		next:       1,
+		self:        c.Self,
+		incarnation: c.Incarnation,
+		topology:    t,
+		procedures:  c.Procedures,
+		store:       c.Store.(*store.Hash),
+		env:         c.Env,
+		nodes:       t.Nodes(),
+		partition:   t.PartitionOf(c.Self),
+		partitions:  t.Partitions,
+		placement:   t.Placement(),
+		group:       make([][]geo.NodeID, t.Partitions),
+		majority:    len(t.Regions)*t.Replicas/2 + 1,
+		copy:        make([]geo.NodeID, t.Partitions),
+		records:     map[Instance]*record{},
+		rows:        make([]row, t.Nodes()),
+		next:        before(c.Incarnation) + 1,
 	}
 	for q := range t.Partitions {
 		r.copy[q] = t.Node(t.RegionOf(c.Self), q, t.ReplicaOf(c.Self))
@@ -146,11 +157,13 @@ func newReplica(c protocol.Config) *Replica {
 		}
 	}
 	r.conflicts.keys = map[txn.Key]*history{}
+	r.rejoin.init(r)
 	r.coordinator.init(r, c.Params.Duration("patience")+longest)
 	r.recovery.init(r, c.Params.Duration("recovery"), longest)
 	r.graph.r = r
 	r.executor = deterministic.New(deterministic.Config{
-		Self: c.Self, Layout: t.Full(), Procedures: c.Procedures, Store: c.Store.(*store.Hash), Env: c.Env, Answer: r.coordinator.answer,
+		Self: c.Self, Layout: t.Full(), Procedures: c.Procedures, Store: r.store, Env: c.Env, Answer: r.coordinator.answer,
+		Keeper: r,
 	})
 	r.recon = recon.New(recon.Config{Config: c, Layout: t.Full(), Order: r.coordinator.preAccept, Answer: r.coordinator.reply, Timer: reconTimer})
 	r.garbage.init(r)
@@ -168,8 +181,12 @@ func (r *Replica) Start() {
 
 // Submit implements protocol.Replica.
 func (r *Replica) Submit(t *txn.Transaction) {
+	if !r.rejoin.joined {
+		r.rejoin.submitted = append(r.rejoin.submitted, t)
+		return
+	}
 	r.counters.transactions++
-	r.coordinator.unanswered++
+	r.coordinator.open[t.ID] = struct{}{}
 	if t.Exact {
 		r.coordinator.preAccept(t)
 	} else {
@@ -181,6 +198,17 @@ func (r *Replica) Submit(t *txn.Transaction) {
 // Receive implements protocol.Replica.
 func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 	r.recovery.hear(from)
+	if r.rejoin.receive(from, m) {
+		r.finishStep()
+		return
+	}
+	r.recovery.suspect[from] = false
+	r.handle(from, m)
+	r.finishStep()
+}
+
+// handle takes a message of a peer's, once this node has joined.
+func (r *Replica) handle(from geo.NodeID, m protocol.Message) {
 	switch m := m.(type) {
 	case *PreAccept:
 		r.receivePreAccept(from, m)
@@ -215,17 +243,25 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 	default:
 		r.recon.Receive(from, m)
 	}
-	r.finishStep()
 }
 
 // Fire implements protocol.Replica.
 func (r *Replica) Fire(t protocol.Timer) {
-	if t.Kind == reconTimer {
+	switch t.Kind {
+	case reconTimer:
 		r.recon.Fire()
 		r.finishStep()
 		return
+	case transferTimer:
+		r.rejoin.sender.Fire()
+		return
 	}
 	r.ticking = false
+	r.rejoin.tick()
+	if !r.rejoin.joined {
+		r.tickLater()
+		return
+	}
 	r.coordinator.tick()
 	r.recovery.tick()
 	r.graph.run()
@@ -233,7 +269,7 @@ func (r *Replica) Fire(t protocol.Timer) {
 	r.antiEntropy.tick()
 	r.executor.Flush()
 	r.graph.flush()
-	if news || len(r.records) > 0 {
+	if news || len(r.records) > 0 || r.rejoin.busy() > 0 {
 		r.tickLater()
 	}
 }
@@ -258,7 +294,7 @@ func (r *Replica) tickLater() {
 // in the order, those of others' clients that are not executed here, and the rows with decisions that other replicas
 // may lack.
 func (r *Replica) Pending() int {
-	return r.coordinator.unanswered + r.graph.open + r.executor.Foreign() + r.antiEntropy.unsettled
+	return len(r.coordinator.open) + r.rejoin.busy() + r.graph.open + r.executor.Foreign() + r.antiEntropy.unsettled
 }
 
 // Counters implements protocol.Replica.

@@ -8,6 +8,7 @@ import (
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/deterministic"
 	"github.com/geobench/geobench/internal/protocol/recon"
+	"github.com/geobench/geobench/internal/protocol/statetransfer"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -25,6 +26,7 @@ const (
 	kindProgress
 	kindRowQuery
 	kindRowReport
+	kindRejoin
 )
 
 const maxSeq = 1<<seqBits - 1
@@ -521,8 +523,71 @@ func readRowKnowledge(r *codec.Reader) RowKnowledge {
 	return k
 }
 
+// RejoinStep is what a Rejoin says.
+type RejoinStep uint8
+
+// The steps.
+const (
+	// welcome says that instances of the sender up to Number were sent to the receiver's predecessor.
+	welcome RejoinStep = iota + 1
+	// askState asks for what the receiver knows of the sender's partition; stateHere says that it has come.
+	askState
+	stateHere
+	// told says that the receiver has been told all decisions that the sender knows of instances of Node's incarnations before Number;
+	// ordered answers that all those that the sender knows are ordered there.
+	told
+	ordered
+	// settled says that all replicas of the sender's partition have ordered what it knows of the receiver's predecessors.
+	settled
+	// askElsewhere answers an inquiry about the instance of Node with this number: other copies know.
+	askElsewhere
+	rejoinSteps
+)
+
+// Rejoin is what a new incarnation and the others have to say to each other: see rejoin.
+type Rejoin struct {
+	Step   RejoinStep
+	Node   geo.NodeID
+	Number uint64
+}
+
+// Kind implements protocol.Message.
+func (m *Rejoin) Kind() uint8 { return kindRejoin }
+
+// Size implements protocol.Message.
+func (m *Rejoin) Size() int {
+	return 1 + codec.SizeUvarint(uint64(m.Node)) + codec.SizeUvarint(m.Number)
+}
+
+// AppendTo implements protocol.Message.
+func (m *Rejoin) AppendTo(b []byte) []byte {
+	return codec.AppendUvarint(codec.AppendUvarint(append(b, byte(m.Step)), uint64(m.Node)), m.Number)
+}
+
+func (m *Rejoin) String() string {
+	switch m.Step {
+	case welcome:
+		return fmt.Sprintf("welcome: instances up to %d were sent to the predecessor", m.Number)
+	case askState:
+		return "ask for the state"
+	case stateHere:
+		return "has the state"
+	case told:
+		return fmt.Sprintf("told all of node %d before incarnation %d", m.Node, m.Number)
+	case ordered:
+		return fmt.Sprintf("ordered all of node %d before incarnation %d", m.Node, m.Number)
+	case settled:
+		return fmt.Sprintf("settled all before incarnation %d", m.Number)
+	default:
+		return fmt.Sprintf("ask others for %v", instance(m.Node, m.Number))
+	}
+}
+
 // decode is Engine.Decode.
 func decode(kind uint8, body []byte, procs *txn.Registry) (protocol.Message, error) {
+	if m, known, err := statetransfer.Decode(kind, body); known {
+		return m, err
+	}
 	if m, known, err := deterministic.Decode(kind, body); known {
 		return m, err
 	}
@@ -589,6 +654,13 @@ func decode(kind uint8, body []byte, procs *txn.Registry) (protocol.Message, err
 			}
 		}
 		m = p
+	case kindRejoin:
+		j := &Rejoin{Step: RejoinStep(r.Uint8())}
+		if j.Step == 0 || j.Step >= rejoinSteps {
+			r.Fail(fmt.Errorf("%d is not a step of a new incarnation's", j.Step))
+		}
+		j.Node, j.Number = geo.NodeID(r.UvarintMax(1<<16-1)), r.UvarintMax(maxSeq)
+		m = j
 	default:
 		return nil, fmt.Errorf("message kind %d is not one of janus's", kind)
 	}

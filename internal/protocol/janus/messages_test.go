@@ -7,6 +7,7 @@ import (
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/deterministic"
 	"github.com/geobench/geobench/internal/protocol/protocoltest"
+	"github.com/geobench/geobench/internal/protocol/statetransfer"
 	"github.com/geobench/geobench/internal/sim/simtest"
 	"github.com/geobench/geobench/internal/txn"
 )
@@ -39,6 +40,10 @@ func sampleMessages() map[string]protocol.Message {
 		"no row query":         &RowQuery{},
 		"row report":           &RowReport{[]RowKnowledge{{3, 300, []uint64{301, maxSeq}}, {65535, maxSeq, nil}}},
 		"no row report":        &RowReport{},
+		"welcome":              &Rejoin{welcome, 0, maxSeq},
+		"ask elsewhere":        &Rejoin{askElsewhere, 65535, 1 << 40},
+		"piece":                &statetransfer.Piece{ID: 3, Part: statetransfer.Part{Size: 2, Data: []byte{1, 2}}},
+		"ack":                  &statetransfer.Ack{ID: 3, Got: 2},
 		"reads":                &deterministic.Reads{Reads: []deterministic.Read{{Place: deterministic.Place{Position: 1, Index: 2}}}},
 		"answers":              &deterministic.Answers{Outcomes: []txn.Outcome{{ID: 9, Status: txn.Committed, Result: []byte{1}}}},
 	}

@@ -3,6 +3,7 @@ package janus
 import (
 	"cmp"
 	"fmt"
+	"time"
 
 	"github.com/geobench/geobench/internal/fifo"
 	"github.com/geobench/geobench/internal/geo"
@@ -13,7 +14,14 @@ import (
 // The instances of one coordinator are its row. A replica hears of them in the order of the row, since links keep order.
 type Instance uint64
 
-const seqBits = 48
+const (
+	seqBits = 48
+	// streamBits are those that count the instances of one incarnation.
+	streamBits = 40
+)
+
+// before returns the number before the first instance of an incarnation.
+func before(incarnation uint32) uint64 { return uint64(incarnation) << streamBits }
 
 func instance(n geo.NodeID, seq uint64) Instance { return Instance(uint64(n)<<seqBits | seq) }
 
@@ -52,17 +60,18 @@ func compareDeps(a, b Dep) int {
 }
 
 // Ballot numbers the attempts to decide an instance: 0 is its coordinator's own, others hold a round and, in the
-// last 16 bits, the node that took over.
+// last 16 bits, the node that took over plus the number of nodes times its incarnation, so that no two incarnations have one in common.
 type Ballot uint64
 
 func (b Ballot) next(n geo.NodeID) Ballot { return (b>>16+1)<<16 | Ballot(n) }
 
-// owner returns the node whose business the instance is.
-func (b Ballot) owner(i Instance) geo.NodeID {
+// owner returns the node whose business the instance is, and which of its incarnations it was or is, in a database of so many nodes.
+func (b Ballot) owner(i Instance, nodes int) (n geo.NodeID, incarnation uint32) {
 	if b == 0 {
-		return i.Node()
+		return i.Node(), uint32(i.Seq() >> streamBits)
 	}
-	return geo.NodeID(b & 0xffff)
+	name := uint32(b & 0xffff)
+	return geo.NodeID(name % uint32(nodes)), name / uint32(nodes)
 }
 
 // Phase is how far an instance has come at a replica.
@@ -91,8 +100,16 @@ type record struct {
 	asked    bool   // an Inquire is under way
 	watched  bool   // this replica sees to it that it is decided
 	counted  bool   // counts as open
-	askedOf  uint16 // the partition asked
-	resends  uint8  // Inquires sent again
+	executed bool   // is over here, if it is ordered
+	admitted bool   // its row has it
+	taken    bool   // was ordered at the node that this incarnation has its rows from, with the component that is not known here
+	turn     uint64 // its place among those that this node has ordered
+	// attempted is when somebody else has last tried to decide it, for whom this node does not vote.
+	attempted time.Duration
+	askedOf   uint16 // the partition asked
+	resends   uint8  // Inquires sent again
+
+	served *served // what was read here for other partitions; nil: nothing
 
 	lead *lead // while this node tries to decide the instance
 	// inquirers wait for the instance to commit here.
@@ -122,6 +139,7 @@ type row struct {
 	received uint64 // the last number that came from the coordinator
 	closed   uint64 // numbers up to this one are no longer pre-accepted: see recovery
 	done     uint64 // all that was received up to here is ordered
+	former   uint64 // the last number that belongs to an earlier incarnation of the coordinator
 	stable   uint64 // all up to here are ordered by everybody
 	forget   uint64 // everybody knows that
 	undone   fifo.Queue[*record]

@@ -32,8 +32,11 @@ type recovery struct {
 	timeout time.Duration
 	stagger time.Duration // so that not all replicas take over at the same time
 	watched fifo.Queue[deadline]
+	// orphans are those of watched whose owner has lost what it knew.
+	orphans fifo.Queue[deadline]
+	name    geo.NodeID      // in ballots
 	heard   []time.Duration // by node
-	suspect []bool          // has not answered in time and not spoken since
+	suspect []bool          // has not answered in time and not spoken since, or has nothing yet to vote with
 	all     []int           // the partitions
 }
 
@@ -41,6 +44,7 @@ func (v *recovery) init(r *Replica, timeout, longest time.Duration) {
 	v.r, v.timeout = r, timeout
 	t := r.topology
 	v.stagger = stagger(int(t.RegionOf(r.self))*t.Replicas+t.ReplicaOf(r.self), longest)
+	v.name = r.self + geo.NodeID(int(r.incarnation)*r.nodes)
 	v.heard = make([]time.Duration, r.nodes)
 	v.suspect = make([]bool, r.nodes)
 	for q := range r.partitions {
@@ -53,27 +57,40 @@ func stagger(rank int, longest time.Duration) time.Duration {
 	return time.Duration(rank) * (2*longest + 2*tickEvery)
 }
 
-func (v *recovery) hear(from geo.NodeID) {
-	v.heard[from] = v.r.env.Now()
-	v.suspect[from] = false
+func (v *recovery) hear(from geo.NodeID) { v.heard[from] = v.r.env.Now() }
+
+// watch makes sure that the instance is decided. One whose owner has lost what it knew waits for no silence.
+func (v *recovery) watch(rec *record) {
+	if now := v.r.env.Now(); v.orphaned(rec) {
+		v.orphans.Push(deadline{rec.id, now + v.r.coordinator.patience + v.stagger})
+	} else {
+		v.watched.Push(deadline{rec.id, now + v.timeout + v.stagger})
+	}
 }
 
-// watch makes sure that the instance is decided.
-func (v *recovery) watch(rec *record) {
-	v.watched.Push(deadline{rec.id, v.r.env.Now() + v.timeout + v.stagger})
+// orphaned reports whether the instance's owner has lost what it knew.
+func (v *recovery) orphaned(rec *record) bool {
+	owner, incarnation := rec.promised.owner(rec.id, v.r.nodes)
+	return incarnation < v.r.rejoin.incarnations[owner]
 }
 
 // tick looks after instances that have been undecided for long. One whose owner speaks is left to it: links lose
 // nothing, and a coordinator that is merely slow would only become slower.
 func (v *recovery) tick() {
+	v.look(&v.watched)
+	v.look(&v.orphans)
+}
+
+// look looks after those of a list whose time has come.
+func (v *recovery) look(list *fifo.Queue[deadline]) {
 	now := v.r.env.Now()
-	for n := v.watched.Len(); n > 0 && v.watched.Front().at <= now; n-- {
-		rec := v.r.find(v.watched.Front().id)
-		v.watched.Pop()
+	for n := list.Len(); n > 0 && list.Front().at <= now; n-- {
+		rec := v.r.find(list.Front().id)
+		list.Pop()
 		if rec == nil || rec.phase >= Committed {
 			continue
 		}
-		owner := rec.promised.owner(rec.id)
+		owner, _ := rec.promised.owner(rec.id, v.r.nodes)
 		silence := v.timeout
 		if rec.promised > 0 {
 			// Who has taken it over may be waiting for the lost ones' answers, and says nothing meanwhile.
@@ -81,6 +98,9 @@ func (v *recovery) tick() {
 		}
 		switch {
 		case rec.lead != nil:
+		case v.orphaned(rec):
+			v.r.env.Probe(orphanTakenOver)
+			v.takeOver(rec)
 		case owner == v.r.self:
 			v.takeOver(rec)
 		case now-v.heard[owner] >= silence || v.r.env.Buggify(impatient):
@@ -88,6 +108,9 @@ func (v *recovery) tick() {
 			v.takeOver(rec)
 		case rec.asked:
 			v.r.graph.askAgain(rec)
+		case v.r.abstains(rec.id) && now-rec.attempted >= silence+v.r.coordinator.patience:
+			// The decision may have been sent to the predecessor alone.
+			v.takeOver(rec)
 		}
 		if rec.phase < Committed {
 			v.watch(rec)
@@ -101,7 +124,7 @@ func (v *recovery) takeOver(rec *record) {
 	r.counters.recoveries++
 	r.env.Probe(takenOver)
 	r.coordinator.abandon(rec)
-	b := rec.promised.next(r.self)
+	b := rec.promised.next(v.name)
 	partitions := v.all
 	if rec.t != nil {
 		partitions = r.partitionsOf(rec.t)
@@ -123,6 +146,10 @@ func (v *recovery) takeOver(rec *record) {
 // prepare answers a node that takes an instance over.
 func (v *recovery) prepare(from geo.NodeID, m *Prepare) {
 	r := v.r
+	if r.abstains(m.ID) {
+		r.rejoin.abstain(from, m.ID, m.Ballot)
+		return
+	}
 	rec := r.present(from, m.ID, nil)
 	switch {
 	case rec == nil:

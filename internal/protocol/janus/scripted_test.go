@@ -41,6 +41,11 @@ func (s *scripted) Send(to geo.NodeID, m protocol.Message) {
 
 // newScripted returns replica self of a database with one-millisecond links. Node n is in region n / partitions.
 func newScripted(t *testing.T, regions, partitions int, self geo.NodeID) *scripted {
+	return newIncarnation(t, regions, partitions, self, 0)
+}
+
+// newIncarnation is newScripted for a replica that is not the first in its place.
+func newIncarnation(t *testing.T, regions, partitions int, self geo.NodeID, incarnation uint32) *scripted {
 	delays := make([][]float64, regions)
 	for i := range delays {
 		delays[i] = slices.Repeat([]float64{1}, regions)
@@ -51,7 +56,7 @@ func newScripted(t *testing.T, regions, partitions int, self geo.NodeID) *script
 	}
 	s := &scripted{t: t, rng: rand.New(rand.NewPCG(1, 0))}
 	s.r = newReplica(protocol.Config{
-		Self: self, Topology: simtest.Topology(partitions, 1, delays), Params: params, Procedures: simtest.Procedures, Store: store.NewHash(), Env: s,
+		Self: self, Incarnation: incarnation, Topology: simtest.Topology(partitions, 1, delays), Params: params, Procedures: simtest.Procedures, Store: store.NewHash(), Env: s,
 	})
 	s.r.Start()
 	return s

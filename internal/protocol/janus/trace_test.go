@@ -8,5 +8,5 @@ import (
 )
 
 func TestTrace(t *testing.T) {
-	protocoltest.Traces(t, janus.Engine, map[uint8]string{1: "the clock ticks"})
+	protocoltest.Traces(t, janus.Engine, map[uint8]string{1: "the clock ticks", 3: "sends a piece"})
 }
