@@ -133,7 +133,7 @@ func (r *Reader[D]) Advance() {
 			return
 		}
 		if n, ok := o.Stream(); ok {
-			if !r.c.Take(n, o.Batch.Number) {
+			if !r.entering() && !r.c.Take(n, o.Batch.Number) {
 				r.l.c.Env.Probe(streamAwaited)
 				return
 			}

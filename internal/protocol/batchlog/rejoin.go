@@ -66,8 +66,18 @@ func (l *Log) join() {
 	l.c.Env.After(joinEvery, protocol.Timer{Kind: l.c.JoinTimer})
 }
 
+// Enter asks for the mark, as the log does by itself now and then, when Config.Marks has begun to report true.
+func (l *Log) Enter() {
+	if !l.entered {
+		l.mark()
+	}
+}
+
 // mark asks for the mark, if this node will read it.
 func (l *Log) mark() {
+	if l.c.Marks != nil && !l.c.Marks() {
+		return
+	}
 	if mark := markOf(l.c.Incarnation); l.started && l.settled[l.c.Self] < mark {
 		l.Void([]BatchID{{l.c.Self, mark}})
 	}

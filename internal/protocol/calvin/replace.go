@@ -44,7 +44,7 @@ func newResets(r *Replica, c protocol.Config) *deterministic.Resets {
 			}
 			return b
 		},
-		Ready: func(place uint64) bool { return r.log.Known() >= place },
+		Ready: func(place uint64, _ codec.Reader) bool { return r.log.Known() >= place },
 		Begin: func(place uint64, in *codec.Reader) {
 			done := make([]uint64, r.nodes)
 			for n := range done {

@@ -52,7 +52,7 @@ type ResetConfig struct {
 	// Append appends what a node of the donor copy knows at the mark besides its rows. Ready reports whether this node can go on at a place
 	// that it has the rows of, and Begin, then, has it go on there: its reader stands at the mark of that place when it returns.
 	Append func(b []byte) []byte
-	Ready  func(place uint64) bool
+	Ready  func(place uint64, r codec.Reader) bool
 	Begin  func(place uint64, r *codec.Reader)
 	// Forget gives up what is ordered before the place at which the reader stands: the executor has forgotten it.
 	Forget func(place uint64)
@@ -170,7 +170,7 @@ func (s *Resets) begin() bool {
 		s.came = nil
 		return false
 	}
-	if !s.c.Ready(s.came.place) {
+	if !s.c.Ready(s.came.place, s.came.rest) {
 		return false
 	}
 	if s.came.place > s.at {
@@ -352,11 +352,27 @@ func (s *Resets) Whole() bool {
 }
 
 // Idle reports whether nothing that was run waits for anything.
-func (x *Executor) Idle() bool { return x.locks.empty() }
+func (x *Executor) Idle() bool {
+	if !x.locks.empty() {
+		return false
+	}
+	for _, e := range x.running {
+		if e.t != nil || e.parts > 0 {
+			return false // it is stale, and without locks
+		}
+	}
+	return true
+}
 
 // Reset forgets everything but the reads that have come for transactions behind a place: what is ordered before that will never be run here.
 func (x *Executor) Reset(place uint64) {
-	x.floor = place
+	if x.c.KeepLocks {
+		// Places are names, in no order: who has several logs tells apart by itself what others have read.
+		clear(x.running)
+		x.untold, x.over = nil, nil
+	} else {
+		x.floor = place
+	}
 	for at, e := range x.running {
 		if e.t != nil || e.parts > 0 || at.Position < place {
 			delete(x.running, at)

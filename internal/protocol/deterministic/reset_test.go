@@ -45,7 +45,7 @@ func newStanding(self geo.NodeID, incarnation uint32) *standing {
 		Config: protocol.Config{Self: self, Incarnation: incarnation, Topology: topology, Store: s.store, Env: s}, Layout: layout, Executor: s.x, PieceTimer: 1, AgainTimer: 2,
 		Advance: s.advance, Passed: func(n geo.NodeID) uint32 { return s.done[n] },
 		Append: func(b []byte) []byte { return append(b, 77) },
-		Ready:  func(place uint64) bool { return place <= s.known },
+		Ready:  func(place uint64, _ codec.Reader) bool { return place <= s.known },
 		Begin: func(place uint64, r *codec.Reader) {
 			for ; s.place < place; s.place++ {
 				s.pass()
