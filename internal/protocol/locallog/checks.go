@@ -15,7 +15,11 @@ var (
 	movesGrow = invariant.New("locallog.moves-grow", "no node forgets a move of a row, or counts on one that it has not read")
 	orderKept = invariant.New("locallog.order-kept", "home logs have taken no more of a multi-home order than has been read, and what all have taken is forgotten")
 	goesHome  = invariant.New("locallog.goes-home", "what waits to be forwarded to a region calls it home: all rows of a transaction, or one of a part's")
+	cleanCut  = invariant.New("locallog.clean-cut", "all nodes come to a cut at the same places of all logs, and home logs have taken there of each order what is before its mark")
 )
+
+// cutAt is a cut.
+type cutAt struct{ Place uint64 }
 
 // moveOf is a move of a row.
 type moveOf struct {
@@ -42,6 +46,15 @@ func (n *Node) Check(c *invariant.Checker) {
 		}
 		c.That(orderKept, o.first == slices.Min(o.taken) && o.foreign >= 0 && o.foreign <= len(o.entries), "of order %d entries from %d on are kept, and all have taken those before %d; %d of %d are other nodes'",
 			x, o.first, slices.Min(o.taken), o.foreign, len(o.entries))
+	}
+	if j := n.rejoin; j != nil && len(j.stood) > 0 {
+		c.Agree(cleanCut, cutAt{j.last}, invariant.Hash(j.stood...))
+		for x, o := range n.orders {
+			for h, upto := range o.upto {
+				position := j.stood[len(n.Logs)-len(n.orders)+x]
+				c.That(cleanCut, upto >= position, "the log of region %d has taken order %d up to %d, and its mark is at %d", h, x, upto, position)
+			}
+		}
 	}
 	n.Executor.Check(c)
 	c.That(parts, n.unanswered >= 0 && int64(n.unanswered) <= n.transactions, "%d of %d transactions have no answer", n.unanswered, n.transactions)

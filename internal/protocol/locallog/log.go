@@ -36,12 +36,16 @@ type LogConfig struct {
 	// Replicated says that the log has its place among several that share this node's timers, and that its batches become void, and come again,
 	// when their sequencers are cut off or lost: see replicated.go. The others are for those.
 	Replicated bool
-	// Copies is batchlog.Config's, Streams, Take and Led are those of the order.
+	// Copies is batchlog.Config's, Streams, Take, Led, Mark and Marks are those of the order.
 	Copies, Streams int
+	Mark            func(n geo.NodeID, incarnation uint32) bool
+	Marks           func() bool
 	Take            func(stream int, upto uint64) bool
 	Led             func()
 	// Known, if not nil, is called when more of the order is known, and HasRead when more of it has been read.
 	Known, HasRead func()
+	// Sent, if not nil, is told the entries of a batch when it leaves, and that they are in none, unsent, when that is void.
+	Sent func(batch uint64, entries []Entry)
 	// Unfetched is batchlog.ReaderConfig's.
 	Unfetched bool
 }
@@ -74,7 +78,7 @@ type Log struct {
 // NewLog returns a node's view of a log.
 func NewLog(n protocol.Config, c LogConfig) *Log {
 	l := &Log{
-		c: c, self: n.Self, env: n.Env, number: 1,
+		c: c, self: n.Self, env: n.Env, number: batchlog.FirstBatch(n.Incarnation),
 		seen:  make([]int, len(c.Readers)),
 		parts: make([][]Entry, len(c.Readers)),
 	}
@@ -92,13 +96,14 @@ func NewLog(n protocol.Config, c LogConfig) *Log {
 	if c.Replicated {
 		bc.Settled, bc.Streams, bc.Led = l.settled, c.Streams, c.Led
 		bc.Copies, bc.Readers, bc.Region, bc.ProofTimer = c.Copies, c.Readers, n.Topology.RegionOf, c.Timers+5
+		bc.Incarnation, bc.JoinTimer, bc.Marks = n.Incarnation, c.Timers+6, c.Marks
 		bc.Kept = func(position uint64) { l.reader.Kept(position) }
 	}
 	l.Order = batchlog.New(bc)
 	if c.Read != nil {
 		l.reader = batchlog.NewReader(batchlog.ReaderConfig[*Batch]{
 			Log: l.Order, Group: c.Group, Read: l.read, Foreign: func(_ geo.NodeID, m *Batch) int { return l.foreign(m) },
-			Watch: c.Replicated, WatchTimer: c.Timers + 3, FetchTimer: c.Timers + 4, Take: c.Take, Unfetched: c.Unfetched,
+			Watch: c.Replicated, WatchTimer: c.Timers + 3, FetchTimer: c.Timers + 4, Take: c.Take, Mark: c.Mark, Unfetched: c.Unfetched,
 			Copy: func(to, sequencer geo.NodeID, m *Batch) { l.env.Send(to, &Copy{sequencer, m}) },
 		})
 	}
@@ -160,6 +165,9 @@ func (l *Log) close() {
 	l.number++
 	if l.c.Replicated {
 		l.sent.Push(sentBatch{number, l.batch})
+		if l.c.Sent != nil {
+			l.c.Sent(number, l.batch)
+		}
 		l.batch = nil
 	} else {
 		clear(l.batch)

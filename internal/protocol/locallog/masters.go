@@ -2,6 +2,7 @@ package locallog
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -65,8 +66,9 @@ type lookups struct {
 type lookup struct {
 	t       *txn.Transaction
 	attempt uint64
-	// left is how many partitions have not answered yet.
-	left int
+	// left is how many partitions have not answered yet, asked[q] what partition q was asked and has not answered.
+	left  int
+	asked [][]txn.Key
 	// homes are by access.
 	homes []residence
 }
@@ -97,7 +99,7 @@ func (l *lookups) begin(t *txn.Transaction, attempt uint64) bool {
 	}
 	n.Env.Probe(mastersAsked)
 	l.looked++
-	w := &lookup{t: t, attempt: attempt, left: left, homes: make([]residence, len(t.Accesses))}
+	w := &lookup{t: t, attempt: attempt, left: left, asked: asked, homes: make([]residence, len(t.Accesses))}
 	for i := range t.Accesses {
 		if k := t.Accesses[i].Key; n.Placement.Partition(k) == own {
 			w.homes[i] = n.residenceOf(k)
@@ -125,6 +127,22 @@ func (l *lookups) send(to geo.NodeID) {
 	if questions := l.outbox[to]; len(questions) > 0 {
 		delete(l.outbox, to)
 		l.n.Env.Send(to, &Ask{questions})
+	}
+}
+
+// askAgain asks a new incarnation what its predecessor has not answered.
+func (l *lookups) askAgain(to geo.NodeID) {
+	n := l.n
+	if n.Topology.RegionOf(to) != n.Region || n.Topology.ReplicaOf(to) != n.Topology.ReplicaOf(n.Self) {
+		return
+	}
+	delete(l.outbox, to)
+	q := n.Topology.PartitionOf(to)
+	for _, id := range slices.Sorted(maps.Keys(l.waiting)) {
+		if w := l.waiting[id]; len(w.asked[q]) > 0 {
+			n.Env.Probe(mastersAskedAgain)
+			l.ask(to, Question{id, w.attempt, w.asked[q]})
+		}
 	}
 }
 
@@ -161,6 +179,7 @@ func (l *lookups) told(from geo.NodeID, m *Told) {
 		if w == nil || w.attempt != a.Attempt {
 			continue // it is corrupt
 		}
+		w.asked[q] = nil
 		masters := a.Masters
 		for i := range w.t.Accesses {
 			k := w.t.Accesses[i].Key

@@ -12,19 +12,17 @@ import (
 	"github.com/geobench/geobench/internal/protocol/batchlog"
 	"github.com/geobench/geobench/internal/protocol/deterministic"
 	"github.com/geobench/geobench/internal/protocol/recon"
+	"github.com/geobench/geobench/internal/protocol/statetransfer"
 	"github.com/geobench/geobench/internal/txn"
 )
 
 // Message kinds, shared by all engines that use the package.
 const (
-	KindBatch = deterministic.KindAnswers + 1 + iota
-	KindForward
-)
-
-// Kinds of messages of replicated logs.
-const (
-	KindCopy = batchlog.KindMissing + 1 + iota
+	KindCopy = batchlog.KindStarted + 1 + iota
 	KindOfLog
+	KindReadsSince
+	KindBatch
+	KindForward
 )
 
 // Entry is one entry of a log: a transaction, or the part of a multi-home transaction that the log's region puts in order.
@@ -332,6 +330,38 @@ func decodeOfLog(body []byte) (*OfLog, error) {
 	return &OfLog{log, m}, nil
 }
 
+// ReadsSince are the reads of a node whose copy has begun anew at the cut at place Since-1.
+type ReadsSince struct {
+	Since uint64
+	*deterministic.Reads
+}
+
+// Kind implements protocol.Message.
+func (m *ReadsSince) Kind() uint8 { return KindReadsSince }
+
+// Size implements protocol.Message.
+func (m *ReadsSince) Size() int { return codec.SizeUvarint(m.Since) + m.Reads.Size() }
+
+// AppendTo implements protocol.Message.
+func (m *ReadsSince) AppendTo(b []byte) []byte {
+	return m.Reads.AppendTo(codec.AppendUvarint(b, m.Since))
+}
+
+func (m *ReadsSince) String() string { return fmt.Sprintf("%v since place %d", m.Reads, m.Since) }
+
+func decodeReadsSince(body []byte) (*ReadsSince, error) {
+	r := codec.NewReader(body)
+	since := r.Uvarint()
+	if r.Err() != nil {
+		return nil, r.Err()
+	}
+	m, _, err := deterministic.Decode(deterministic.KindReads, body[codec.SizeUvarint(since):])
+	if err != nil {
+		return nil, err
+	}
+	return &ReadsSince{since, m.(*deterministic.Reads)}, nil
+}
+
 // Forwarded is a transaction on its way to a home of its.
 type Forwarded struct {
 	Txn *txn.Transaction
@@ -446,12 +476,17 @@ func Decode(kind uint8, body []byte, procs *txn.Registry) (m protocol.Message, k
 		m, err = decodeCopy(body, procs)
 	case KindOfLog:
 		m, err = decodeOfLog(body)
+	case KindReadsSince:
+		m, err = decodeReadsSince(body)
 	case KindAsk:
 		m, err = decodeAsk(body)
 	case KindTold:
 		m, err = decodeTold(body)
 	default:
 		if m, known, err = batchlog.Decode(kind, body); known {
+			return m, known, err
+		}
+		if m, known, err = statetransfer.Decode(kind, body); known {
 			return m, known, err
 		}
 		if m, known, err = recon.Decode(kind, body); known {

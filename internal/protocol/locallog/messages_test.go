@@ -49,8 +49,12 @@ func sampleMessages() map[string]protocol.Message {
 			{ID: txn.MakeID(7, 1), Attempt: 3, Keys: []txn.Key{txn.IntKey(1, 2), txn.StringKey(3, "x")}},
 			{ID: 1},
 		}},
-		"told":    &Told{[]Answer{{ID: txn.MakeID(7, 1), Attempt: 3, Masters: []Master{{2, 300}, {0, 0}}}, {ID: 1}}},
-		"copy":    &Copy{300, newBatch(3, 1<<40, entries)},
+		"told": &Told{[]Answer{{ID: txn.MakeID(7, 1), Attempt: 3, Masters: []Master{{2, 300}, {0, 0}}}, {ID: 1}}},
+		"copy": &Copy{300, newBatch(3, 1<<40, entries)},
+		"reads since": &ReadsSince{1 << 20, &deterministic.Reads{
+			Reads:  []deterministic.Read{{Place: deterministic.Place{Position: 1, Index: 2}, Values: 2}},
+			Values: []deterministic.Value{{Bytes: []byte("abc"), Found: true}, {}},
+		}},
 		"no ask":  &Ask{},
 		"no told": &Told{},
 	}

@@ -28,8 +28,11 @@ const (
 	reconTimer    = 6
 	mastersTimer  = 7
 	EngineTimers  = 8
-	// replicatedTimers to replicatedTimers+5 are those of all replicated logs.
+	// replicatedTimers to replicatedTimers+6 are those of all replicated logs.
 	replicatedTimers = 100
+	// pieceTimer and againTimer are those of rows for copies that begin anew.
+	pieceTimer = 120
+	againTimer = 121
 )
 
 // Config describes a node.
@@ -60,6 +63,11 @@ type Config struct {
 	// Mistakes, for tests: a reader takes of a multi-home order what it has read of it, whatever the home log says; a new leader of a home log
 	// has it take no order before that goes on; and a reader asks nobody for data that was lost with its sequencer.
 	TakesWhatIsHere, SilentLeader, Unfetched bool
+	// Rejoins says that new incarnations can take the place of lost nodes: see rejoin.go.
+	// Reset, if not nil, is called when the executor has forgotten everything, and Again takes what has come too early before that.
+	Rejoins bool
+	Reset   func()
+	Again   func(from geo.NodeID, m protocol.Message)
 	// MultiHome takes a transaction of this node's clients that has several homes, or a remastering.
 	MultiHome func(e Entry)
 	// Arrive takes a forwarded part of a multi-home transaction.
@@ -83,6 +91,8 @@ type Node struct {
 	// orders are the multi-home orders, with replicated logs.
 	orders     []*order
 	replicated bool
+	// rejoin is nil if no lost node can be replaced.
+	rejoin *rejoining
 
 	// outbox[n] are the transactions being collected for node n.
 	outbox map[geo.NodeID][]Forwarded
@@ -110,6 +120,9 @@ func New(c Config) *Node {
 	dc := deterministic.Config{
 		Self: c.Self, Layout: n.layout, Procedures: c.Procedures, Store: c.Store.(*store.Hash), Env: c.Env, Answer: n.answer,
 		KeepLocks: true, Reorderable: c.Reorderable,
+	}
+	if c.Rejoins {
+		dc.Env = &resetEnv{c.Env, n}
 	}
 	if c.Remaster > 0 {
 		n.remasterer = newRemasterer(n, c.Remaster)
@@ -160,6 +173,10 @@ func New(c Config) *Node {
 				lc.Led = n.led
 			}
 			lc.Take = func(x int, upto uint64) bool { return n.take(home, x, upto) }
+			if c.Rejoins {
+				lc.Mark = func(m geo.NodeID, incarnation uint32) bool { return n.rejoin.homeMark(m, incarnation) }
+				lc.Sent = func(batch uint64, entries []Entry) { n.rejoin.sent(uint64(r), batch, entries) }
+			}
 		}
 		if c.LockOnly && !c.HomeOnly { // else each participant gets one part
 			lc.Shape = func(e Entry, q int) Entry { return n.lockOnly(e, q, home) }
@@ -168,6 +185,9 @@ func New(c Config) *Node {
 	}
 	if n.replicated {
 		n.addOrders(holders)
+	}
+	if c.Rejoins {
+		n.rejoin = newRejoining(n)
 	}
 	return n
 }
@@ -229,6 +249,15 @@ func (n *Node) Start() {
 func (n *Node) Submit(t *txn.Transaction) {
 	n.unanswered++
 	n.transactions++
+	if j := n.rejoin; j != nil && j.held {
+		n.Env.Probe(submittedEarly)
+		j.submitted = append(j.submitted, t)
+		return
+	}
+	n.submit(t)
+}
+
+func (n *Node) submit(t *txn.Transaction) {
 	if t.Exact {
 		n.send(t)
 	} else {
@@ -399,6 +428,8 @@ func (n *Node) Receive(from geo.NodeID, m protocol.Message) bool {
 		n.order(m.Log, from, m)
 	case *batchlog.Void:
 		n.order(m.Log, from, m)
+	case *batchlog.Started:
+		n.order(m.Log, from, m)
 	case *batchlog.Held:
 		n.order(m.Log, from, m)
 	case *batchlog.Kept:
@@ -418,19 +449,29 @@ func (n *Node) Receive(from geo.NodeID, m protocol.Message) bool {
 		// Local logs have one member each: a group is the engine's, whose log is the last one.
 		n.order(uint64(len(n.Logs)-1), from, m)
 	case *Ask:
-		n.tell(from, m)
+		if j := n.rejoin; j != nil && j.held {
+			j.asks = append(j.asks, heldAsk{from, m})
+		} else {
+			n.tell(from, m)
+		}
 	case *Told:
 		if n.lookups != nil { // or it is corrupt
 			n.lookups.told(from, m)
 		}
 	case *deterministic.Reads:
-		n.Executor.Reads(from, m)
+		if n.Timely(from, 0, m) {
+			n.Executor.Reads(from, m)
+		}
+	case *ReadsSince:
+		if n.Timely(from, m.Since, m) {
+			n.Executor.Reads(from, m.Reads)
+		}
 	case *deterministic.Answers:
 		for _, o := range m.Outcomes {
 			n.answer(o)
 		}
 	default:
-		return n.recon.Receive(from, m)
+		return n.recon.Receive(from, m) || n.rejoin != nil && n.rejoin.resets.Receive(from, m)
 	}
 	return true
 }
@@ -445,6 +486,9 @@ func (n *Node) readLog(number uint64) *Log {
 
 // Flush sends what the step has gathered. An engine calls it at the end of each step.
 func (n *Node) Flush() {
+	if n.rejoin != nil {
+		n.rejoin.flush()
+	}
 	n.Executor.Flush()
 	n.recon.Flush()
 }
@@ -467,6 +511,8 @@ func (n *Node) Fire(t protocol.Timer) {
 		n.recon.Fire()
 	case mastersTimer:
 		n.lookups.send(geo.NodeID(t.Arg))
+	case pieceTimer, againTimer:
+		n.rejoin.resets.Fire(t)
 	default:
 		if t.Kind < replicatedTimers {
 			n.Own().Fire(t)
@@ -480,6 +526,10 @@ func (n *Node) Fire(t protocol.Timer) {
 
 // answer takes the outcome of a transaction. One that has to be sent again is no outcome for its client.
 func (n *Node) answer(o txn.Outcome) {
+	if n.rejoin != nil && !n.rejoin.closed(o.ID) {
+		n.Env.Probe(answeredLate)
+		return
+	}
 	if !n.recon.Outcome(&o) {
 		return
 	}
@@ -506,6 +556,9 @@ func (n *Node) Pending() int {
 	}
 	for _, o := range n.orders {
 		p += o.foreign
+	}
+	if n.rejoin != nil {
+		p += n.rejoin.resets.Pending()
 	}
 	return p
 }

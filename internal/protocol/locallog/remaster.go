@@ -94,7 +94,7 @@ type visit struct {
 func newRemasterer(n *Node, after int64) *remasterer {
 	return &remasterer{
 		n: n, after: after, rows: map[txn.Key]residence{}, known: map[txn.Key]residence{}, halves: map[txn.ID]half{},
-		later: map[txn.Key][]laterRequest{}, visits: map[txn.Key]visit{},
+		later: map[txn.Key][]laterRequest{}, visits: map[txn.Key]visit{}, count: uint64(n.c.Incarnation) << moveBits,
 	}
 }
 
@@ -213,6 +213,9 @@ func (m *remasterer) visit(e *Entry) {
 
 // firstStream is the first of the streams of ids that remasterings have: clients count theirs from 0.
 const firstStream = 1<<24 - 1<<16
+
+// moveBits is how many bits of a remastering's number count those of one incarnation of a node.
+const moveBits = 28
 
 // begin has a row moved.
 func (m *remasterer) begin(k txn.Key, r residence, to geo.Region) {

@@ -145,7 +145,7 @@ type sharedEnv struct {
 }
 
 // logShift is where a timer's Arg has the number of the log; batches and timers of groups count below.
-const logShift = 48
+const logShift = 52
 
 // Send implements protocol.Env.
 func (e sharedEnv) Send(to geo.NodeID, m protocol.Message) {
@@ -180,6 +180,9 @@ func (l *Log) settled(_ uint64, void bool) {
 		l.env.After(l.c.Interval, protocol.Timer{Kind: l.c.Timers, Arg: l.number})
 	}
 	l.batch = append(l.batch, b.entries...)
+	if l.c.Sent != nil {
+		l.c.Sent(unsent, b.entries)
+	}
 }
 
 // order is a multi-home order, as far as this node has read it and home logs have not all taken it.
@@ -205,7 +208,7 @@ func (n *Node) addOrders(readers [][]geo.NodeID) {
 	for x, leader := range n.c.Orders {
 		o := &order{taken: make([]int, len(t.Regions)), upto: make([]uint64, len(t.Regions))}
 		n.orders = append(n.orders, o)
-		o.log = NewLog(n.c.Config, LogConfig{
+		lc := LogConfig{
 			Number: uint64(len(n.Logs)), Members: n.orderMembers(leader), Interval: n.c.OrderBatch, Timers: replicatedTimers,
 			Readers: readers, Group: t.PartitionOf(n.Self), Replicated: true, Copies: n.copies(), Unfetched: n.c.Unfetched,
 			Groups: func(e *Entry, groups []int) []int {
@@ -220,7 +223,14 @@ func (n *Node) addOrders(readers [][]geo.NodeID) {
 			Read:    func(e *Entry) { n.placed(o, e) },
 			Known:   func() { n.takeOrder(x) },
 			HasRead: n.advanceHomes,
-		})
+		}
+		if n.c.Rejoins {
+			number := lc.Number
+			lc.Mark = func(geo.NodeID, uint32) bool { return n.rejoin.orderMark(x) }
+			lc.Marks = func() bool { return n.rejoin.mayMark() }
+			lc.Sent = func(batch uint64, entries []Entry) { n.rejoin.sent(number, batch, entries) }
+		}
+		o.log = NewLog(n.c.Config, lc)
 		n.Logs = append(n.Logs, o.log)
 	}
 }
@@ -287,7 +297,14 @@ func (n *Node) take(home geo.Region, x int, upto uint64) bool {
 	if o.log.Order.Position() < upto && !n.c.TakesWhatIsHere {
 		return false
 	}
-	o.upto[home] = upto
+	n.takeUpTo(home, x, upto)
+	return true
+}
+
+// takeUpTo takes what a home log has not taken of an order, which has been read up to that position.
+func (n *Node) takeUpTo(home geo.Region, x int, upto uint64) {
+	o := n.orders[x]
+	o.upto[home] = max(o.upto[home], upto)
 	for ; o.taken[home] < o.first+len(o.entries); o.taken[home]++ {
 		e := o.entries[o.taken[home]-o.first]
 		if e.position >= upto && !n.c.TakesWhatIsHere {
@@ -300,7 +317,6 @@ func (n *Node) take(home geo.Region, x int, upto uint64) bool {
 		}
 	}
 	n.forget(o)
-	return true
 }
 
 // callsHome reports whether an entry of an order has a part in the log of a region, as far as this node's partition is concerned.

@@ -58,9 +58,10 @@ var Engine = &protocol.Engine{
 	Survives: func(t *geo.Topology, p protocol.Params) protocol.Survival {
 		return locallog.Survives(t, p, p.Duration("multiHomeBatch")+p.Duration("batch"))
 	},
-	New:    func(c protocol.Config) protocol.Replica { return newReplica(c, mistakes{}) },
-	Decode: decode,
-	Law:    law,
+	Replaces: locallog.Replaces,
+	New:      func(c protocol.Config) protocol.Replica { return newReplica(c, mistakes{}) },
+	Decode:   decode,
+	Law:      law,
 }
 
 // mistakes are made on purpose, by other engines than this one: see broken.go.
@@ -98,6 +99,8 @@ func newReplica(c protocol.Config, wrong mistakes) *Replica {
 		HomeOnly:   locallog.KeepsHomeOnly(c.Params),
 		AskMasters: locallog.AsksMasters(c.Params),
 		MultiHome:  r.multiHome,
+		Rejoins:    len(locallog.Replaces(c.Topology, c.Params)) > 0,
+		Again:      func(from geo.NodeID, m protocol.Message) { r.Node.Receive(from, m) },
 		Orders:     []geo.Region{0}, OrderBatch: c.Params.Duration("multiHomeBatch"),
 	})
 	if r.replicated = locallog.Replicated(c.Params); r.replicated {
@@ -187,6 +190,12 @@ func (r *Replica) Fire(t protocol.Timer) {
 	} else {
 		r.Node.Fire(t)
 	}
+	r.Flush()
+}
+
+// Replaced implements protocol.Rejoiner.
+func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
+	r.Node.Replaced(n, incarnation)
 	r.Flush()
 }
 
