@@ -42,10 +42,12 @@ func replacing(t *testing.T) []replacer {
 	all := []replacer{
 		{"calvin", "ordering: consensus, batchCopies: \"2\"", "", "leader"},
 		{"coco", "", "heartbeat: 100ms", "coordinator"},
+		{"detock", "homeLogs: Regions, batchCopies: \"2\"", "", "leader"},
 		{"geogauss", "", "heartbeat: 100ms", "leader"},
 		{"janus", "", "recovery: 500ms", "coordinator"},
 		{"minerva", "", "heartbeat: 100ms", "coordinator"},
 		{"sdur", "", "election: 200ms", "leader"},
+		{"slog", "homeLogs: Regions, batchCopies: \"2\"", "", "leader"},
 		{"spanner", "", "clockBound: 100ms, election: 200ms", "leaseholder"},
 	}
 	var names []string

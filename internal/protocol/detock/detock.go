@@ -70,9 +70,10 @@ var Engine = &protocol.Engine{
 	Survives: func(t *geo.Topology, p protocol.Params) protocol.Survival {
 		return locallog.Survives(t, p, p.Duration("batch")+2*p.Duration("resolver"))
 	},
-	New:    func(c protocol.Config) protocol.Replica { return newReplica(c, false) },
-	Decode: decode,
-	Law:    law,
+	Replaces: locallog.Replaces,
+	New:      func(c protocol.Config) protocol.Replica { return newReplica(c, false) },
+	Decode:   decode,
+	Law:      law,
 }
 
 // Values of the parameter resolverCore.
@@ -114,6 +115,7 @@ func newReplica(c protocol.Config, unfetched bool) *Replica {
 		Remaster: c.Params.Int("remaster"), HomeOnly: locallog.KeepsHomeOnly(c.Params),
 		AskMasters: locallog.AsksMasters(c.Params), MultiHome: r.multiHome, Arrive: r.inserter.arrive,
 		Orders: everywhere, OrderBatch: c.Params.Duration("batch"), Unfetched: unfetched,
+		Rejoins: len(locallog.Replaces(c.Topology, c.Params)) > 0, Reset: r.resolver.reset, Again: r.receive,
 	})
 	r.latencies.init(r)
 	r.inserter.r = r
@@ -173,18 +175,32 @@ func (r *Replica) Submit(t *txn.Transaction) {
 
 // Receive implements protocol.Replica.
 func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
+	r.receive(from, m)
+	r.end()
+}
+
+func (r *Replica) receive(from geo.NodeID, m protocol.Message) {
 	switch m := m.(type) {
 	case *Probe:
 		r.Env.Send(from, &Echo{OneWay: r.Env.Now() - m.Sent})
 	case *Echo:
 		r.latencies.measured(r.Topology.RegionOf(from), m.OneWay)
 	case *Graph:
-		r.resolver.gather(m.Vertices, m.Over)
+		if r.Timely(from, m.Since, m) {
+			r.resolver.gather(*m)
+		}
 	case *Resolution:
-		r.resolver.apply(m.Deadlocks)
+		if r.Timely(from, m.Since, m) {
+			r.resolver.apply(m.Deadlocks)
+		}
 	default:
 		r.Node.Receive(from, m)
 	}
+}
+
+// Replaced implements protocol.Rejoiner.
+func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
+	r.Node.Replaced(n, incarnation)
 	r.end()
 }
 

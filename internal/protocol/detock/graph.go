@@ -61,6 +61,12 @@ type edge struct {
 
 func (g *graph) init() { g.numbers, g.unused = map[deterministic.Place]int32{}, none }
 
+// reset forgets everything but the steps.
+func (g *graph) reset() {
+	*g = graph{steps: g.steps}
+	g.init()
+}
+
 // add takes what a partition has told.
 func (g *graph) add(vertices []deterministic.Vertex, over []deterministic.Place) {
 	g.steps += int64(len(vertices) + len(over))

@@ -1,6 +1,7 @@
 package detock
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -18,6 +19,8 @@ const (
 	kindEcho
 	kindGraph
 	kindResolution
+	kindGraphSince
+	kindResolutionSince
 )
 
 // Clocks and their differences may be negative: the sign is the lowest bit.
@@ -56,10 +59,17 @@ func (m *Echo) String() string { return fmt.Sprintf("echo %.3fms", float64(m.One
 type Graph struct {
 	Vertices []deterministic.Vertex
 	Over     []deterministic.Place
+	// Since is locallog.Node.Since.
+	Since uint64
 }
 
 // Kind implements protocol.Message.
-func (m *Graph) Kind() uint8 { return kindGraph }
+func (m *Graph) Kind() uint8 {
+	if m.Since > 0 {
+		return kindGraphSince
+	}
+	return kindGraph
+}
 
 func sizePlaces(places []deterministic.Place) int {
 	n := codec.SizeUvarint(uint64(len(places)))
@@ -94,12 +104,12 @@ func (m *Graph) Size() int {
 		v := &m.Vertices[i]
 		n += v.Place.Size() + codec.SizeUvarint(uint64(v.Participants)) + sizePlaces(v.After)
 	}
-	return n + sizePlaces(m.Over)
+	return n + sizePlaces(m.Over) + sizeSince(m.Since)
 }
 
 // AppendTo implements protocol.Message.
 func (m *Graph) AppendTo(b []byte) []byte {
-	b = codec.AppendUvarint(b, uint64(len(m.Vertices)))
+	b = codec.AppendUvarint(appendSince(b, m.Since), uint64(len(m.Vertices)))
 	for i := range m.Vertices {
 		v := &m.Vertices[i]
 		b = v.Place.AppendTo(b)
@@ -107,6 +117,32 @@ func (m *Graph) AppendTo(b []byte) []byte {
 		b = appendPlaces(b, v.After)
 	}
 	return appendPlaces(b, m.Over)
+}
+
+// sizeSince, appendSince and readSince are the encoding of the cut since which the sender's copy has its rows. A message of a copy that has them from the
+// beginning does not say so, and is of another kind.
+func sizeSince(since uint64) int {
+	if since == 0 {
+		return 0
+	}
+	return codec.SizeUvarint(since)
+}
+
+func appendSince(b []byte, since uint64) []byte {
+	if since == 0 {
+		return b
+	}
+	return codec.AppendUvarint(b, since)
+}
+
+func readSince(r *codec.Reader, kind, without uint8) (since uint64) {
+	if kind == without {
+		return 0
+	}
+	if since = r.Uvarint(); since == 0 && r.Err() == nil {
+		r.Fail(errors.New("rows since no cut"))
+	}
+	return since
 }
 
 func (m *Graph) String() string {
@@ -128,9 +164,9 @@ func (m *Graph) String() string {
 	return "graph: " + strings.Join(words, ", ")
 }
 
-func decodeGraph(body []byte) (*Graph, error) {
+func decodeGraph(kind uint8, body []byte) (*Graph, error) {
 	r := codec.NewReader(body)
-	m := &Graph{}
+	m := &Graph{Since: readSince(&r, kind, kindGraph)}
 	if n := r.Count(4); n > 0 {
 		m.Vertices = make([]deterministic.Vertex, n)
 	}
@@ -145,10 +181,19 @@ func decodeGraph(body []byte) (*Graph, error) {
 }
 
 // Resolution tells the partitions of a copy the deadlocks found, each in the order in which its members run.
-type Resolution struct{ Deadlocks [][]deterministic.Place }
+type Resolution struct {
+	Deadlocks [][]deterministic.Place
+	// Since is locallog.Node.Since.
+	Since uint64
+}
 
 // Kind implements protocol.Message.
-func (m *Resolution) Kind() uint8 { return kindResolution }
+func (m *Resolution) Kind() uint8 {
+	if m.Since > 0 {
+		return kindResolutionSince
+	}
+	return kindResolution
+}
 
 // Size implements protocol.Message.
 func (m *Resolution) Size() int {
@@ -156,12 +201,12 @@ func (m *Resolution) Size() int {
 	for _, d := range m.Deadlocks {
 		n += sizePlaces(d)
 	}
-	return n
+	return n + sizeSince(m.Since)
 }
 
 // AppendTo implements protocol.Message.
 func (m *Resolution) AppendTo(b []byte) []byte {
-	b = codec.AppendUvarint(b, uint64(len(m.Deadlocks)))
+	b = codec.AppendUvarint(appendSince(b, m.Since), uint64(len(m.Deadlocks)))
 	for _, d := range m.Deadlocks {
 		b = appendPlaces(b, d)
 	}
@@ -181,9 +226,9 @@ func (m *Resolution) String() string {
 	return s
 }
 
-func decodeResolution(body []byte) (*Resolution, error) {
+func decodeResolution(kind uint8, body []byte) (*Resolution, error) {
 	r := codec.NewReader(body)
-	m := &Resolution{}
+	m := &Resolution{Since: readSince(&r, kind, kindResolution)}
 	if n := r.Count(1); n > 0 {
 		m.Deadlocks = make([][]deterministic.Place, n)
 	}
@@ -201,10 +246,10 @@ func decode(kind uint8, body []byte, procs *txn.Registry) (m protocol.Message, e
 		m, err = &Probe{unsigned(r.Uvarint())}, r.Done()
 	case kindEcho:
 		m, err = &Echo{unsigned(r.Uvarint())}, r.Done()
-	case kindGraph:
-		m, err = decodeGraph(body)
-	case kindResolution:
-		m, err = decodeResolution(body)
+	case kindGraph, kindGraphSince:
+		m, err = decodeGraph(kind, body)
+	case kindResolution, kindResolutionSince:
+		m, err = decodeResolution(kind, body)
 	default:
 		m, known, err := locallog.Decode(kind, body, procs)
 		if !known {

@@ -20,12 +20,14 @@ func sampleMessages() map[string]protocol.Message {
 		"graph": &Graph{[]deterministic.Vertex{
 			{Place: deterministic.Place{Position: 1, Index: 2}, Participants: 300},
 			{Place: deterministic.Place{Position: 1 << 24, Index: 1 << 40}, Participants: 1, After: []deterministic.Place{{Position: 1, Index: 2}, {Position: 3}}},
-		}, []deterministic.Place{{Position: 7, Index: 8}}},
-		"no graph":      &Graph{},
-		"resolution":    &Resolution{[][]deterministic.Place{{{Position: 1, Index: 2}, {Position: 3, Index: 4}}, nil}},
-		"no resolution": &Resolution{},
-		"forward":       &locallog.Forward{Txns: []locallog.Forwarded{{Txn: simtest.Txn(3, "a1+1"), Part: true, NotBefore: 9}}},
-		"fetch":         &batchlog.Fetch{Log: 1, First: 2},
+		}, []deterministic.Place{{Position: 7, Index: 8}}, 0},
+		"no graph":         &Graph{},
+		"resolution":       &Resolution{[][]deterministic.Place{{{Position: 1, Index: 2}, {Position: 3, Index: 4}}, nil}, 0},
+		"graph since":      &Graph{Over: []deterministic.Place{{Position: 7, Index: 8}}, Since: 300},
+		"resolution since": &Resolution{[][]deterministic.Place{{{Position: 1, Index: 2}}}, 1},
+		"no resolution":    &Resolution{},
+		"forward":          &locallog.Forward{Txns: []locallog.Forwarded{{Txn: simtest.Txn(3, "a1+1"), Part: true, NotBefore: 9}}},
+		"fetch":            &batchlog.Fetch{Log: 1, First: 2},
 	}
 }
 

@@ -35,10 +35,11 @@ type resolver struct {
 	gathering bool
 	// apart says that a core of its own adds to the graph and searches it: while it does, graph and found are its, and told is what
 	// comes meanwhile. Reading the queues is its, too, as far as time goes: read are the graphs whose time is not over.
-	apart, searching bool
-	read             fifo.Queue[Graph]
-	told             []Graph
-	found            [][]deterministic.Place
+	// outdated says that the copy has begun anew meanwhile.
+	apart, searching, outdated bool
+	read                       fifo.Queue[Graph]
+	told                       []Graph
+	found                      [][]deterministic.Place
 	// Steps of that core: for the queues, and for the graph up to the end of its last search.
 	readSteps, searchSteps int64
 
@@ -86,13 +87,13 @@ func (s *resolver) tick() {
 	case s.apart:
 		steps := s.r.Executor.Steps() - before
 		s.readSteps += steps
-		s.read.Push(Graph{vertices, over})
+		s.read.Push(Graph{vertices, over, s.r.Since()})
 		s.r.Env.Beside(func() int64 { return steps }, protocol.Timer{Kind: readTimer})
 	case len(s.copy) == 1:
 		s.graph.add(vertices, over)
 		s.resolve()
 	default:
-		s.pass(Graph{vertices, over})
+		s.pass(Graph{vertices, over, s.r.Since()})
 	}
 }
 
@@ -100,13 +101,15 @@ func (s *resolver) tick() {
 func (s *resolver) passRead() {
 	g := s.read.Front()
 	s.read.Pop()
-	s.pass(g)
+	if g.Since == s.r.Since() { // else the copy has begun anew
+		s.pass(g)
+	}
 }
 
 // pass has the gatherer take what is new in this partition's graph.
 func (s *resolver) pass(g Graph) {
 	if s.gatherer == s.r.Self {
-		s.gather(g.Vertices, g.Over)
+		s.gather(g)
 		return
 	}
 	s.r.Env.Probe(graphSent)
@@ -114,11 +117,11 @@ func (s *resolver) pass(g Graph) {
 }
 
 // gather takes what is new in the graph of a partition.
-func (s *resolver) gather(vertices []deterministic.Vertex, over []deterministic.Place) {
+func (s *resolver) gather(g Graph) {
 	if s.apart {
-		s.told = append(s.told, Graph{vertices, over})
+		s.told = append(s.told, g)
 	} else {
-		s.graph.add(vertices, over)
+		s.graph.add(g.Vertices, g.Over)
 	}
 	if !s.gathering {
 		s.gathering = true
@@ -159,6 +162,10 @@ func (s *resolver) search(told []Graph) int64 {
 func (s *resolver) searched() {
 	s.searching = false
 	s.searchSteps = s.graph.steps
+	if s.outdated {
+		s.outdated, s.found = false, nil
+		s.graph.reset()
+	}
 	s.tell(s.found)
 	if len(s.told) > 0 && !s.gathering {
 		s.resolve()
@@ -184,10 +191,18 @@ func (s *resolver) tell(deadlocks [][]deterministic.Place) {
 	for _, n := range s.copy {
 		if n != s.r.Self {
 			s.r.Env.Probe(resolutionSent)
-			s.r.Env.Send(n, &Resolution{deadlocks})
+			s.r.Env.Send(n, &Resolution{deadlocks, s.r.Since()})
 		}
 	}
 	s.apply(deadlocks)
+}
+
+// reset forgets the graph: the copy has begun anew. While a core of its own searches it, that waits.
+func (s *resolver) reset() {
+	s.told = nil
+	if s.outdated = s.searching; !s.outdated {
+		s.graph.reset()
+	}
 }
 
 // apply reorders the queues of this partition.
