@@ -46,6 +46,7 @@ func replacing(t *testing.T) []replacer {
 		{"geogauss", "", "heartbeat: 100ms", "leader"},
 		{"janus", "", "recovery: 500ms", "coordinator"},
 		{"minerva", "", "heartbeat: 100ms", "coordinator"},
+		{"oceanvista", "failureTimeout: 1s", "", "leader"},
 		{"sdur", "", "election: 200ms", "leader"},
 		{"slog", "homeLogs: Regions, batchCopies: \"2\"", "", "leader"},
 		{"spanner", "", "clockBound: 100ms, election: 200ms", "leaseholder"},

@@ -23,6 +23,9 @@ type functors struct {
 	kept       int   // in recent
 	keptBytes  int64 // of them in a message
 
+	// floor: the rows that this node has got from another one have the effects of all functors up to there.
+	floor Timestamp
+
 	received int64
 }
 
@@ -68,7 +71,7 @@ func (s *functors) receive(from geo.NodeID, m *Write) {
 // of its copy would get wrong reads; it still is one of those who keep functors.
 func (s *functors) enter(f Functor) {
 	s.received++
-	if !s.r.behind {
+	if !s.r.behind && f.Timestamp > s.floor {
 		heap.Push(&s.invisible, stored{f, s.received})
 	}
 	s.recent[f.Server()].Push(f)
@@ -131,14 +134,21 @@ func survives(survivors []Functor, t Timestamp) bool {
 	return found
 }
 
-// evaluate hands the functors up to the visibility watermark to the executor, in the order of timestamps (E-phase).
+// evaluate hands the functors up to the visibility watermark to the executor, in the order of timestamps (E-phase), but for those behind the
+// mark of a new incarnation while this node has not taken its rows for it.
 func (s *functors) evaluate(visible Timestamp) {
+	if s.r.replace.lacking {
+		return
+	}
 	if s.r.wrong == arrivalOrder {
 		s.evaluateOnArrival(visible)
 		return
 	}
-	for len(s.invisible) > 0 && s.invisible[0].Timestamp <= visible {
-		s.run(heap.Pop(&s.invisible).(stored).Functor)
+	for more := true; more; more = s.r.replace.passes(visible) {
+		upTo := s.r.replace.upTo(visible)
+		for len(s.invisible) > 0 && s.invisible[0].Timestamp <= upTo {
+			s.run(heap.Pop(&s.invisible).(stored).Functor)
+		}
 	}
 }
 

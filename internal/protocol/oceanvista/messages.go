@@ -2,6 +2,7 @@ package oceanvista
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/geobench/geobench/internal/codec"
@@ -10,6 +11,7 @@ import (
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/deterministic"
 	"github.com/geobench/geobench/internal/protocol/recon"
+	"github.com/geobench/geobench/internal/protocol/statetransfer"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -21,6 +23,7 @@ const (
 	kindReport
 	kindJoinRequest
 	kindProposal
+	kindStateRequest
 )
 
 // timestampSize is the number of bytes of a timestamp in a message.
@@ -229,7 +232,26 @@ func (m *Proposal) String() string {
 	if len(m.Entry) == 0 {
 		return "proposes nothing"
 	}
-	return "proposes " + map[uint8]string{entrySuspicion: "a suspicion", entryDecision: "a decision", entryJoin: "a join", entryAbandonment: "an abandonment"}[m.Entry[0]]
+	return "proposes " + map[uint8]string{
+		entrySuspicion: "a suspicion", entryDecision: "a decision", entryJoin: "a join", entryAbandonment: "an abandonment",
+		entryLoss: "a loss", entryMark: "a mark", entryReplenishment: "a replenishment",
+	}[m.Entry[0]]
+}
+
+// StateRequest asks a donor for the rows as of the mark of a view.
+type StateRequest struct{ ID uint64 }
+
+// Kind implements protocol.Message.
+func (m *StateRequest) Kind() uint8 { return kindStateRequest }
+
+// Size implements protocol.Message.
+func (m *StateRequest) Size() int { return codec.SizeUvarint(m.ID) }
+
+// AppendTo implements protocol.Message.
+func (m *StateRequest) AppendTo(b []byte) []byte { return codec.AppendUvarint(b, m.ID) }
+
+func (m *StateRequest) String() string {
+	return fmt.Sprintf("asks for the rows as of the mark of view %d", m.ID)
 }
 
 // entry is one of the group's log.
@@ -246,6 +268,9 @@ const (
 	entryDecision
 	entryJoin
 	entryAbandonment
+	entryLoss
+	entryMark
+	entryReplenishment
 )
 
 // suspicion closes the replicas to a server.
@@ -268,13 +293,26 @@ type decision struct {
 }
 
 // join makes a closed server active again, whose timestamps are above what its sponsor, active in an epoch, has
-// promised.
+// promised. That of a new incarnation is its mark.
 type join struct {
 	server       geo.NodeID
 	epoch        uint64
 	sponsor      geo.NodeID
 	sponsorEpoch uint64
 	above        Timestamp
+	incarnation  uint32 // 0: the one that was closed
+}
+
+// loss says that a new incarnation is in a server's place.
+type loss struct {
+	server      geo.NodeID
+	incarnation uint32
+}
+
+// replenishment says that a node has the rows as of the mark of a view, and all functors that others may count on it for.
+type replenishment struct {
+	server geo.NodeID
+	id     uint64
 }
 
 // abandonment gives up a closed server.
@@ -297,8 +335,24 @@ func (e *decision) append(b []byte) []byte {
 }
 
 func (e *join) append(b []byte) []byte {
-	b = appendHead(b, entryJoin, e.server, e.epoch)
-	return codec.AppendUint64(codec.AppendUvarint(codec.AppendUvarint(b, uint64(e.sponsor)), e.sponsorEpoch), uint64(e.above))
+	kind := uint8(entryJoin)
+	if e.incarnation > 0 {
+		kind = entryMark
+	}
+	b = appendHead(b, kind, e.server, e.epoch)
+	b = codec.AppendUint64(codec.AppendUvarint(codec.AppendUvarint(b, uint64(e.sponsor)), e.sponsorEpoch), uint64(e.above))
+	if e.incarnation > 0 {
+		b = codec.AppendUvarint(b, uint64(e.incarnation))
+	}
+	return b
+}
+
+func (e *loss) append(b []byte) []byte {
+	return appendHead(b, entryLoss, e.server, uint64(e.incarnation))
+}
+
+func (e *replenishment) append(b []byte) []byte {
+	return appendHead(b, entryReplenishment, e.server, e.id)
 }
 
 func (e *abandonment) append(b []byte) []byte {
@@ -306,6 +360,8 @@ func (e *abandonment) append(b []byte) []byte {
 }
 
 func readNode(r *codec.Reader) geo.NodeID { return geo.NodeID(r.UvarintMax(maxNode)) }
+
+func readIncarnation(r *codec.Reader) uint32 { return uint32(r.UvarintMax(math.MaxUint32)) }
 
 func readEntry(data []byte, procs *txn.Registry) (e entry, err error) {
 	r := codec.NewReader(data)
@@ -320,7 +376,16 @@ func readEntry(data []byte, procs *txn.Registry) (e entry, err error) {
 		}
 		e = d
 	case entryJoin:
-		e = &join{server, epoch, readNode(&r), r.Uvarint(), readTimestamp(&r)}
+		e = &join{server, epoch, readNode(&r), r.Uvarint(), readTimestamp(&r), 0}
+	case entryMark:
+		e = &join{server, epoch, readNode(&r), r.Uvarint(), readTimestamp(&r), readIncarnation(&r)}
+	case entryLoss:
+		if epoch > math.MaxUint32 {
+			r.Fail(fmt.Errorf("%d is no incarnation", epoch))
+		}
+		e = &loss{server, uint32(epoch)}
+	case entryReplenishment:
+		e = &replenishment{server, epoch}
 	case entryAbandonment:
 		e = &abandonment{server, epoch}
 	default:
@@ -360,6 +425,8 @@ func decode(kind uint8, body []byte, procs *txn.Registry) (protocol.Message, err
 			_, err = readEntry(p.Entry, procs)
 		}
 		m = p
+	case kindStateRequest:
+		m = &StateRequest{r.Uvarint()}
 	case consensus.Kind:
 		c, err := consensus.Decode(body)
 		if err != nil {
@@ -371,6 +438,9 @@ func decode(kind uint8, body []byte, procs *txn.Registry) (protocol.Message, err
 			return m, err
 		}
 		if m, known, err := recon.Decode(kind, body); known {
+			return m, err
+		}
+		if m, known, err := statetransfer.Decode(kind, body); known {
 			return m, err
 		}
 		return nil, fmt.Errorf("message kind %d is not one of oceanvista's", kind)

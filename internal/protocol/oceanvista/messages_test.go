@@ -26,9 +26,13 @@ func sampleMessages() map[string]protocol.Message {
 		"join request":                &JoinRequest{300},
 		"proposal of a suspicion":     &Proposal{(&suspicion{3, 300}).append(nil)},
 		"proposal of a decision":      &Proposal{(&decision{3, 7, 300, true, first.Timestamp, []Functor{first, second}}).append(nil)},
-		"proposal of a join":          &Proposal{(&join{3, 7, 300, 1, first.Timestamp}).append(nil)},
+		"proposal of a join":          &Proposal{(&join{3, 7, 300, 1, first.Timestamp, 0}).append(nil)},
 		"proposal of an abandonment":  &Proposal{(&abandonment{3, 7}).append(nil)},
 		"proposal without a survivor": &Proposal{(&decision{}).append(nil)},
+		"proposal of a loss":          &Proposal{(&loss{3, 1<<32 - 1}).append(nil)},
+		"proposal of a mark":          &Proposal{(&join{3, 7, 300, 1, first.Timestamp, 2}).append(nil)},
+		"proposal of replenishment":   &Proposal{(&replenishment{3, 300}).append(nil)},
+		"state request":               &StateRequest{300},
 	}
 }
 
@@ -42,6 +46,7 @@ func TestRefusedMessages(t *testing.T) {
 		"a transaction that cannot be prepared": &Write{Functor: Functor{1, &txn.Transaction{ID: 1, Proc: 9}}},
 		"an empty entry":                        &Proposal{},
 		"an unknown entry":                      &Proposal{[]byte{9, 0, 0}},
+		"a loss of an impossible incarnation":   &Proposal{appendHead(nil, entryLoss, 3, 1<<32)},
 		"an entry with something left over":     &Proposal{append((&suspicion{3, 300}).append(nil), 0)},
 		"a survivor that cannot be prepared":    &Proposal{(&decision{survivors: []Functor{{1, &txn.Transaction{ID: 1, Proc: 9}}}}).append(nil)},
 	} {

@@ -43,6 +43,7 @@ import (
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/deterministic"
 	"github.com/geobench/geobench/internal/protocol/recon"
+	"github.com/geobench/geobench/internal/protocol/statetransfer"
 	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 )
@@ -76,6 +77,7 @@ var Engine = &protocol.Engine{
 	},
 	Roles:     []string{RoleLeader},
 	Survives:  survival,
+	Replaces:  replaces,
 	Isolation: promises,
 	New:       func(c protocol.Config) protocol.Replica { return newReplica(c, none) },
 	Decode:    decode,
@@ -100,6 +102,7 @@ const (
 	failureTimer
 	groupTimer
 	reconTimer
+	stateTimer
 )
 
 // Replica is one node: a server to its clients, and a replica of one partition.
@@ -119,6 +122,7 @@ type Replica struct {
 	watermarks watermarks
 	functors   functors
 	membership membership
+	replace    replacement
 	executor   *deterministic.Executor
 	recon      *recon.Reconnaissance
 
@@ -149,7 +153,8 @@ func newReplica(c protocol.Config, m mistake) *Replica {
 	r.writes.init(r, t.Nodes())
 	r.watermarks.init(r, t, c.Params)
 	r.functors.init(r, t.Nodes())
-	r.membership.init(r, t, c.Params)
+	r.membership.init(r, t, c)
+	r.replace.init(r, c)
 	return r
 }
 
@@ -183,6 +188,11 @@ func (r *Replica) order(t *txn.Transaction) {
 	switch {
 	case r.behind: // its client was answered
 	case len(t.Accesses) == 0, r.snapshots && r.procs.ReadsOnly(t) && r.local(t):
+		if r.replace.lacking {
+			r.env.Probe(readBeforeRows)
+			r.replace.held = append(r.replace.held, t)
+			return
+		}
 		// Nothing that is evaluated later comes before it: it waits for the locks of all that is visible.
 		r.snapshotReads++
 		r.executor.Run(deterministic.Place{}, t, r.self)
@@ -228,6 +238,12 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 		r.membership.propose(m.Entry)
 	case *consensus.Message:
 		r.membership.group.Receive(from, m)
+	case *StateRequest:
+		r.replace.requested(from, m.ID)
+	case *statetransfer.Piece:
+		r.replace.receive(from, m)
+	case *statetransfer.Ack:
+		r.replace.sender.Receive(from, m)
 	case *deterministic.Reads:
 		r.executor.Reads(from, m)
 	case *deterministic.Answers:
@@ -255,8 +271,13 @@ func (r *Replica) inView(from geo.NodeID, m protocol.Message, view uint64) {
 	r.take(from, m)
 }
 
-// take handles a message of a sender whose view is not ahead of this node's.
+// take handles a message of a sender whose view is not ahead of this node's, if it is of a time from which on this node has all that the
+// sender has for it, and of the incarnation that has joined.
 func (r *Replica) take(from geo.NodeID, m protocol.Message) {
+	if p := &r.replace; viewOf(m) < p.since || p.known[from] != r.membership.servers[from].marked {
+		r.env.Probe(beforeMark)
+		return
+	}
 	switch m := m.(type) {
 	case *Write:
 		r.functors.receive(from, m)
@@ -291,6 +312,8 @@ func (r *Replica) Fire(t protocol.Timer) {
 		r.membership.group.Fire(t)
 	case reconTimer:
 		r.recon.Fire()
+	case stateTimer:
+		r.replace.sender.Fire()
 	}
 	r.finishStep()
 }
@@ -317,7 +340,7 @@ func (r *Replica) Pending() int {
 	if r.behind {
 		return 1
 	}
-	return len(r.unanswered) + len(r.functors.invisible) + r.executor.Foreign() + r.membership.laggards()
+	return len(r.unanswered) + len(r.functors.invisible) + r.executor.Foreign() + r.membership.laggards() + r.replace.pending()
 }
 
 // Counters implements protocol.Replica.

@@ -27,6 +27,18 @@ var (
 	functorReported   = probe.New("oceanvista.functor-reported", "A report names a functor of a suspected server")
 	functorSurvives   = probe.New("oceanvista.functor-survives", "A functor of a suspected server is taken for written")
 	proposalSent      = probe.New("oceanvista.proposal-sent", "A proposal goes to the leader")
+
+	newIncarnationJoined = probe.NewReplaced("oceanvista.new-incarnation-joined", "A new incarnation joins")
+	lossWaits            = probe.NewReplaced("oceanvista.loss-waits", "A lost server is not closed yet since as many are inactive as may be")
+	beforeMark           = probe.NewReplaced("oceanvista.before-mark", "A message comes that is from before the mark of its receiver or its sender")
+	copyReset            = probe.NewReplaced("oceanvista.copy-reset", "A node begins anew since one of its copy has lost what it knew")
+	outcomeForgotten     = probe.NewReplaced("oceanvista.outcome-forgotten", "A node that begins anew cannot tell a client what became of its transaction")
+	readBeforeRows       = probe.NewReplaced("oceanvista.read-before-rows", "A read waits until its node has rows")
+	donorDrains          = probe.NewReplaced("oceanvista.donor-drains", "A donor stands at a mark, and something before it is not over yet")
+	rowsOutdated         = probe.NewReplaced("oceanvista.rows-outdated", "Rows come that are not those of the last mark")
+	functorGiven         = probe.NewReplaced("oceanvista.functor-given", "A functor comes with the rows, which was decided on before the mark and is not visible yet")
+	functorResent        = probe.NewReplaced("oceanvista.functor-resent", "A server sends a new incarnation a functor that not all replicas have")
+	functorsToCome       = probe.NewReplaced("oceanvista.functors-to-come", "A new incarnation has rows, and not yet all functors of the others")
 )
 
 // What replicas may be told to do: see package buggify.

@@ -52,7 +52,8 @@ type writes struct {
 	// unstable are the functors from the first on that is not on a majority of each of its partitions, unreplicated
 	// those from the first on that some replica lacks.
 	unstable, unreplicated fifo.Queue[write]
-	// replicated is the paper's second watermark: all replicas have all functors up to there.
+	// replicated is the paper's second watermark: all replicas have all functors up to there. It is not above what is visible here, so that
+	// all have every functor in recent that is not visible anywhere: see replacement.
 	replicated Timestamp
 	// waiting are the transactions of a server that is not active.
 	waiting []*txn.Transaction
@@ -87,7 +88,7 @@ func (r *Replica) clock() Timestamp {
 // timestamp above all that this server has promised, and above all watermarks that it has heard of.
 func (w *writes) issue(t *txn.Transaction) {
 	r := w.r
-	if !r.membership.active(r.self) {
+	if !r.membership.active(r.self) || r.replace.unmarked() {
 		w.r.env.Probe(writeWaits)
 		w.waiting = append(w.waiting, t)
 		return
@@ -106,7 +107,7 @@ func (w *writes) issue(t *txn.Transaction) {
 	m := &Write{View: r.membership.view, Epoch: r.membership.servers[r.self].epoch, Functor: f}
 	for _, q := range own.partitions {
 		for _, n := range r.group[q] {
-			if n != r.self && r.membership.servers[n].status != abandoned {
+			if n != r.self && r.membership.counted(n) && r.replace.linked(n) {
 				r.env.Send(n, m)
 			}
 		}
@@ -134,7 +135,7 @@ var onlyPartition = []int{0}
 
 // stored learns that a replica has this server's functors up to a timestamp, as far as they touch its partition.
 func (w *writes) stored(n geo.NodeID, up Timestamp) {
-	if up > w.has[n] {
+	if up > w.has[n] && w.r.replace.linked(n) {
 		w.has[n] = up
 		w.recount(w.r.topology.PartitionOf(n))
 	}
@@ -146,35 +147,44 @@ func (w *writes) recount(q int) {
 	least := w.last
 	for _, n := range w.r.group[q] {
 		w.room = append(w.room, w.has[n])
-		if w.r.membership.servers[n].status != abandoned {
+		if w.r.membership.counted(n) {
 			least = min(least, w.has[n])
 		}
 	}
 	slices.Sort(w.room)
 	w.quorum[q], w.everywhere[q] = w.room[len(w.room)-w.r.majority], least
-	w.settle(&w.unstable, w.quorum, nil)
-	w.settle(&w.unreplicated, w.everywhere, func(t Timestamp) { w.replicated = t })
+	w.settle(&w.unstable, w.quorum, ^Timestamp(0))
+	w.replicate()
+}
+
+// replicate finds out what all replicas have of what is visible.
+func (w *writes) replicate() {
+	if upTo := w.settle(&w.unreplicated, w.everywhere, w.r.watermarks.visible); upTo > 0 {
+		w.replicated = upTo
+	}
 	w.r.functors.collect(w.r.self, w.replicated)
 }
 
-// settle takes functors out of a queue that as many replicas of all their partitions have as have asks for.
-func (w *writes) settle(q *fifo.Queue[write], have []Timestamp, each func(Timestamp)) {
+// settle takes functors up to a timestamp out of a queue that as many replicas of all their partitions have as have asks for. It returns the
+// timestamp of the last one, 0 for none.
+func (w *writes) settle(q *fifo.Queue[write], have []Timestamp, upTo Timestamp) (last Timestamp) {
 	for q.Len() > 0 {
 		f := q.Front()
-		if slices.ContainsFunc(f.partitions, func(p int) bool { return have[p] < f.Timestamp }) {
-			return
+		if f.Timestamp > upTo || slices.ContainsFunc(f.partitions, func(p int) bool { return have[p] < f.Timestamp }) {
+			break
 		}
-		if each != nil {
-			each(f.Timestamp)
-		}
+		last = f.Timestamp
 		q.Pop()
 	}
+	return last
 }
 
 // watermark returns the server's watermark, which rises with its clock and with what it has heard of while it has no
 // unstable functor.
 func (w *writes) watermark() Timestamp {
 	switch {
+	case w.r.replace.unmarked():
+		return 0
 	case w.capped:
 		w.r.env.Probe(watermarkCapped)
 	case w.unstable.Len() > 0 && w.r.wrong != visibleBeforeStable:
@@ -192,7 +202,7 @@ func (w *writes) watermark() Timestamp {
 // and are issued again when the server is active, unless it was given up. The others are known everywhere by the decision.
 func (w *writes) decided(survivors []Functor) {
 	w.unreplicated.Each(func(own write) {
-		if !survives(survivors, own.Timestamp) && !w.r.behind {
+		if _, open := w.r.unanswered[own.T.ID]; open && !survives(survivors, own.Timestamp) && !w.r.behind {
 			w.again++
 			w.r.env.Probe(writeAgain)
 			w.r.unanswered[own.T.ID] = false

@@ -34,6 +34,10 @@ type server struct {
 	epoch uint64
 	// joins counts how often it has joined anew, that is, how often it was suspected for nothing.
 	joins int
+	// last is the highest timestamp that was decided on: of what the server wrote before it was closed, nothing is above.
+	last Timestamp
+	// incarnation is the latest that the group knows to be in the server's place, marked the one that has joined: see replacement.
+	incarnation, marked uint32
 	// reports are those about the epoch, by node, nil where there is none.
 	reports []*Report
 	// pieces counts those of a decision about the epoch that have come, and survivors are what they have said.
@@ -52,6 +56,7 @@ type membership struct {
 	r       *Replica
 	group   *consensus.Group
 	servers []server
+	copies  []replenished
 	// view counts the entries of the group's log that have changed anything.
 	view     uint64
 	silence  time.Duration // after which a server is suspected
@@ -76,18 +81,23 @@ const (
 	logBytes = 64 << 20
 )
 
-func (m *membership) init(r *Replica, t *geo.Topology, p protocol.Params) {
+func (m *membership) init(r *Replica, t *geo.Topology, c protocol.Config) {
+	p := c.Params
 	timeout, longest := p.Duration("failureTimeout"), t.LongestRTT()
 	m.r, m.servers, m.keepBytes = r, make([]server, t.Nodes()), decisionBytes/int64(t.Partitions)
 	m.pieceBytes = pieceBytes
 	m.silence, m.interval = silence(p, longest), timeout/4
+	m.copies = make([]replenished, len(t.Regions)*t.Replicas)
+	for i := range m.copies {
+		m.copies[i].lacking = make([]bool, t.Partitions)
+	}
 	members := make([]geo.NodeID, t.Nodes())
 	for n := range members {
 		members[n] = geo.NodeID(n)
 		m.servers[n].reports = make([]*Report, t.Nodes())
 	}
 	m.group = consensus.New(consensus.Config{
-		Self: r.self, Members: members, Preferred: 0, Env: r.env, TimerKind: groupTimer, Heartbeat: m.interval, Election: timeout + 2*longest,
+		Self: r.self, Incarnation: c.Incarnation, Members: members, Preferred: 0, Env: r.env, TimerKind: groupTimer, Heartbeat: m.interval, Election: timeout + 2*longest,
 		KeepBytes: logBytes, Apply: m.apply, Lead: m.lead, Snapshot: m.snapshot, Restore: m.restore, Lossy: true,
 	})
 }
@@ -121,6 +131,23 @@ func (m *membership) tickLater() {
 
 func (m *membership) active(n geo.NodeID) bool { return m.servers[n].status == active }
 
+// counted reports whether all replicas do not have a functor before a node has it. One that was given up never gets it, and a new incarnation,
+// once it joins, gets those that count by then.
+func (m *membership) counted(n geo.NodeID) bool {
+	s := &m.servers[n]
+	return s.status != abandoned && s.incarnation == s.marked
+}
+
+// inactive is how many servers are not active.
+func (m *membership) inactive() (n int) {
+	for i := range m.servers {
+		if m.servers[i].status != active {
+			n++
+		}
+	}
+	return n
+}
+
 // laggards counts the servers that live and have not said that they know of all decisions that this one knows of.
 func (m *membership) laggards() (n int) {
 	now := m.r.env.Now()
@@ -143,12 +170,7 @@ func (m *membership) tick() {
 		}
 	}
 	m.ticked = now
-	inactive := 0
-	for n := range m.servers {
-		if m.servers[n].status != active {
-			inactive++
-		}
-	}
+	inactive := m.inactive()
 	for n := range m.servers {
 		s := &m.servers[n]
 		if m.group.Leading() && s.status == active && m.silent(geo.NodeID(n)) && inactive < m.mayBeInactive() {
@@ -156,7 +178,7 @@ func (m *membership) tick() {
 			m.propose((&suspicion{server: geo.NodeID(n), epoch: s.epoch}).append(nil))
 			inactive++
 		}
-		if s.status == closed && m.r.functors.keptBytes > m.keepBytes && !m.heard(geo.NodeID(n)) {
+		if s.status == closed && s.incarnation == s.marked && m.r.functors.keptBytes > m.keepBytes && !m.heard(geo.NodeID(n)) {
 			m.propose((&abandonment{server: geo.NodeID(n), epoch: s.epoch}).append(nil))
 		}
 	}
@@ -164,6 +186,7 @@ func (m *membership) tick() {
 		m.propose(m.sponsored.append(nil))
 	}
 	m.join()
+	m.r.replace.tick()
 	m.tickLater()
 }
 
@@ -209,13 +232,14 @@ func (m *membership) lead(geo.NodeID, uint64) {
 		m.report(geo.NodeID(n))
 		m.decide(geo.NodeID(n))
 	}
+	m.r.replace.proposeLosses()
 }
 
 // report tells the leader what this node holds of a suspected server.
 func (m *membership) report(n geo.NodeID) {
 	s := &m.servers[n]
 	leader, known := m.group.Leader()
-	if s.status != suspected || !known || s.reportedIn == m.group.Term() {
+	if s.status != suspected || !known || s.reportedIn == m.group.Term() || !m.r.replace.complete(n) {
 		return
 	}
 	s.reportedIn = m.group.Term()
@@ -318,13 +342,14 @@ func (m *Report) of(epoch uint64) bool { return m != nil && m.Epoch == epoch && 
 
 // join asks an active server to let this one join, if it is closed and has all that was decided on.
 func (m *membership) join() {
-	if m.servers[m.r.self].status != closed || m.r.behind {
+	if s := &m.servers[m.r.self]; s.status != closed || m.r.behind || s.incarnation != m.r.replace.known[m.r.self] {
 		return
 	}
 	for range m.servers {
 		m.asked++
 		if n := geo.NodeID(m.asked % len(m.servers)); n != m.r.self && m.active(n) && m.heard(n) {
 			m.r.env.Probe(sponsorAsked)
+			m.r.replace.joining = m.r.env.Now()
 			m.r.env.Send(n, &JoinRequest{m.servers[m.r.self].epoch})
 			return
 		}
@@ -336,12 +361,16 @@ func (m *membership) join() {
 // watermark of this server does so in a view in which the other has joined, and holds him from then on.
 func (m *membership) requested(from geo.NodeID, req *JoinRequest) {
 	s, own := &m.servers[from], &m.servers[m.r.self]
-	if m.sponsored != nil || m.r.behind || own.status != active || s.status != closed || s.epoch != req.Epoch {
+	if m.sponsored != nil || m.r.behind || own.status != active || m.r.replace.unmarked() || s.status != closed || s.epoch != req.Epoch ||
+		s.incarnation != m.r.replace.known[from] {
 		return
 	}
 	m.r.writes.capped = true
 	m.r.env.Probe(sponsored)
 	m.sponsored = &join{server: from, epoch: s.epoch, sponsor: m.r.self, sponsorEpoch: own.epoch, above: m.r.writes.promised}
+	if s.incarnation > s.marked {
+		m.sponsored.incarnation = s.incarnation
+	}
 	m.propose(m.sponsored.append(nil))
 }
 
@@ -357,7 +386,7 @@ func (m *membership) apply(data []byte) {
 
 // endSponsorship lets this server's watermark rise again once the one that it sponsors has joined or cannot any more.
 func (m *membership) endSponsorship() {
-	if p := m.sponsored; p != nil && (m.servers[p.server].status != closed || m.servers[p.server].epoch != p.epoch) {
+	if p := m.sponsored; p != nil && !p.possible(&m.servers[p.server]) {
 		m.sponsored, m.r.writes.capped = nil, false
 	}
 }
@@ -378,14 +407,14 @@ func (m *membership) become(s *server, st status) {
 }
 
 func (e *suspicion) apply(m *membership) bool {
-	inactive := 0
-	for i := range m.servers {
-		if m.servers[i].status != active {
-			inactive++
-		}
-	}
 	s := m.find(e.server, e.epoch)
-	if s == nil || s.status != active || inactive >= m.mayBeInactive() {
+	return s != nil && s.status == active && m.suspect(e.server)
+}
+
+// suspect closes the replicas to an active server, unless too many are inactive already.
+func (m *membership) suspect(n geo.NodeID) bool {
+	s := &m.servers[n]
+	if m.inactive() >= m.mayBeInactive() {
 		return false
 	}
 	m.become(s, suspected)
@@ -393,7 +422,7 @@ func (e *suspicion) apply(m *membership) bool {
 	s.pieces, s.survivors = 0, nil
 	m.suspected++
 	m.r.env.Probe(serverSuspected)
-	m.report(e.server)
+	m.report(n)
 	return true
 }
 
@@ -417,6 +446,10 @@ func (e *decision) apply(m *membership) bool {
 	m.r.env.Probe(serverClosed)
 	s.epoch++
 	s.pieces, s.survivors = 0, nil
+	s.last = max(s.last, e.replicated)
+	if len(survivors) > 0 {
+		s.last = max(s.last, survivors[len(survivors)-1].Timestamp)
+	}
 	clear(s.reports)
 	m.survived += int64(len(survivors))
 	m.neverWritten += int64(m.r.functors.decided(e.server, e.replicated, survivors))
@@ -434,12 +467,22 @@ func (m *membership) closedSelf(survivors []Functor) {
 	m.r.writes.decided(survivors)
 }
 
+// possible reports whether the server can join still: it is closed, in the same epoch, and the same incarnation is in its place.
+func (e *join) possible(s *server) bool {
+	return s.status == closed && s.epoch == e.epoch && (e.incarnation == 0 && s.incarnation == s.marked || e.incarnation > s.marked && e.incarnation == s.incarnation)
+}
+
 func (e *join) apply(m *membership) bool {
 	s, sponsor := m.find(e.server, e.epoch), m.find(e.sponsor, e.sponsorEpoch)
-	if s == nil || s.status != closed || sponsor == nil || sponsor.status != active {
+	if s == nil || !e.possible(s) || sponsor == nil || sponsor.status != active {
 		return false
 	}
 	m.become(s, active)
+	m.r.replace.begins(e.server)
+	if e.incarnation > 0 {
+		m.mark(e)
+		return true
+	}
 	m.r.env.Probe(serverJoined)
 	m.joined++
 	s.joins++
@@ -453,17 +496,22 @@ func (e *join) apply(m *membership) bool {
 
 func (e *abandonment) apply(m *membership) bool {
 	s := m.find(e.server, e.epoch)
-	if s == nil || s.status != closed {
+	if s == nil || s.status != closed || s.incarnation != s.marked {
 		return false
 	}
 	m.become(s, abandoned)
 	if e.server == m.r.self {
 		m.r.giveUp()
 	}
+	m.recount()
+	return true
+}
+
+// recount finds out anew what a majority and all replicas have, where these are others.
+func (m *membership) recount() {
 	for q := range m.r.group {
 		m.r.writes.recount(q)
 	}
-	return true
 }
 
 // snapshot is what is agreed on, for a member that lacks entries which the others have forgotten. The functors that these
@@ -473,15 +521,22 @@ func (m *membership) snapshot() []byte {
 	for n := range m.servers {
 		s := &m.servers[n]
 		b = codec.AppendUvarint(codec.AppendUvarint(append(b, byte(s.status)), s.epoch), uint64(s.joins))
-		b = codec.AppendUvarint(b, s.pieces)
+		b = codec.AppendUint64(codec.AppendUvarint(b, s.pieces), uint64(s.last))
+		b = codec.AppendUvarint(codec.AppendUvarint(b, uint64(s.incarnation)), uint64(s.marked))
+	}
+	for i := range m.copies {
+		b = m.copies[i].append(b)
 	}
 	return b
 }
 
 // restore takes what is agreed on from a snapshot. This server serves no clients any more, since it lacks functors, but
-// it goes on storing those of others and says so, or they would keep them for it for ever.
+// it goes on storing those of others and says so, or they would keep them for it for ever. A new incarnation begins with a snapshot, and gets
+// functors when it joins.
 func (m *membership) restore(data []byte) {
-	m.r.giveUp()
+	if !m.r.replace.unmarked() {
+		m.r.giveUp()
+	}
 	r := codec.NewReader(data)
 	m.view = r.Uvarint()
 	for n := range m.servers {
@@ -489,6 +544,7 @@ func (m *membership) restore(data []byte) {
 		was := s.epoch
 		s.status, s.epoch, s.joins = status(r.Uint8()), r.Uvarint(), int(r.Uvarint())
 		s.pieces, s.survivors = r.Uvarint(), nil
+		s.last, s.incarnation, s.marked = readTimestamp(&r), readIncarnation(&r), readIncarnation(&r)
 		s.reportedIn, s.proposedIn = 0, 0
 		if s.epoch != was {
 			// What this node holds of the server was decided on meanwhile.
@@ -500,14 +556,21 @@ func (m *membership) restore(data []byte) {
 		}
 		m.report(geo.NodeID(n))
 	}
+	for i := range m.copies {
+		m.copies[i].read(&r)
+	}
+	if m.r.replace.unmarked() && m.servers[m.r.self].marked == m.r.replace.known[m.r.self] {
+		m.r.giveUp() // it has joined without knowing of it
+	}
 	m.endSponsorship()
 	m.r.caughtUp()
+	m.join()
 }
 
 // giveUp ends the service of a server that lacks what others have forgotten. Its clients are answered.
 func (r *Replica) giveUp() {
 	r.behind = true
-	r.functors.invisible, r.writes.waiting = nil, nil
+	r.functors.invisible, r.writes.waiting, r.replace.held = nil, nil, nil
 	ids := make([]txn.ID, 0, len(r.unanswered))
 	for id := range r.unanswered {
 		ids = append(ids, id)

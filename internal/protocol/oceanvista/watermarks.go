@@ -75,6 +75,7 @@ func (w *watermarks) tick() {
 			}
 		}
 	}
+	w.r.replace.askToJoin()
 	w.tickLater()
 }
 
@@ -106,6 +107,7 @@ func (w *watermarks) receive(from geo.NodeID, m *Gossip) {
 	p.watermark = max(p.watermark, m.Watermark)
 	w.highest = max(w.highest, m.Watermark)
 	w.r.functors.collect(from, m.Replicated)
+	w.r.replace.completes(from)
 }
 
 // advance returns the visibility watermark: the lowest of those of all servers that are not closed.
@@ -119,8 +121,9 @@ func (w *watermarks) advance() Timestamp {
 	if s := &w.r.membership.servers[w.r.self]; s.counts() {
 		lowest, any = min(lowest, w.r.writes.watermark()), true
 	}
-	if any {
-		w.visible = max(w.visible, lowest)
+	if any && lowest > w.visible {
+		w.visible = lowest
+		w.r.writes.replicate()
 	}
 	return w.visible
 }

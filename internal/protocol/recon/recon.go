@@ -261,6 +261,12 @@ func (r *Reconnaissance) Replaced(n geo.NodeID) {
 	}
 }
 
+// Looks reports whether a transaction's footprint is being looked for.
+func (r *Reconnaissance) Looks(id txn.ID) bool {
+	m := r.open[id]
+	return m != nil && (m.task != nil || slices.Contains(r.again, m))
+}
+
 // Forget drops a transaction whose outcome nobody here will know.
 func (r *Reconnaissance) Forget(id txn.ID) { delete(r.open, id) }
 
