@@ -11,6 +11,7 @@ var (
 	logGrows     = invariant.New("sunstorm.log-grows", "a log's last, sent, durable and shipped entries never go back")
 	copyGrows    = invariant.New("sunstorm.copy-grows", "what a copy has applied of another region's log never goes back, and has come")
 	rowsOfOpen   = invariant.New("sunstorm.rows-of-open", "who holds rows has not ended")
+	sameLog      = invariant.New("sunstorm.same-log", "copies that have applied as much of a log have the same entry there")
 	samePrepared = invariant.New("sunstorm.same-prepared", "copies that have applied as much of a log know as many prepared transactions")
 )
 
@@ -26,6 +27,9 @@ func (r *Replica) Check(c *invariant.Checker) {
 		k := &r.copies[home]
 		c.Grows(copyGrows, fmt.Sprintf("region %d", home), k.applied)
 		if k.applied > 0 {
+			if k.newest > 0 {
+				c.Agree(sameLog, place{home, r.partition, k.applied}, k.newest)
+			}
 			c.Agree(samePrepared, place{home, r.partition, k.applied}, len(k.tentative))
 		}
 		c.That(copyGrows, k.applied < max(1, k.next), "of region %d's log %d is applied, and %d is to come next", home, k.applied, k.next)

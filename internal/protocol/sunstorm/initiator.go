@@ -2,6 +2,7 @@ package sunstorm
 
 import (
 	"errors"
+	"maps"
 	"slices"
 
 	"github.com/geobench/geobench/internal/geo"
@@ -23,6 +24,9 @@ const (
 	ReasonDeadlock = "deadlock-prevention"
 	// ReasonTooOld: the snapshot that the transaction reads is not kept any more.
 	ReasonTooOld = "snapshot-too-old"
+	// ReasonWriterLost: a writer has lost what it knew, and a new incarnation is in its place. Of what was handed to it by a storage copy nobody knows
+	// whether it was committed.
+	ReasonWriterLost = "writer-lost"
 )
 
 // transaction is one that this node executes.
@@ -71,6 +75,11 @@ func (r *Replica) step(x *transaction) {
 			p := r.placement.Partition(n.Range.From)
 			x.needs[p] = append(x.needs[p], n.Range)
 		}
+		if r.replacement.wants(x.needs[r.partition]) {
+			r.env.Probe(readWaits)
+			r.replacement.reading = append(r.replacement.reading, x)
+			return
+		}
 		for p, ranges := range x.needs {
 			switch {
 			case len(ranges) == 0:
@@ -111,6 +120,10 @@ func find(rows store.Reader, g *txn.Range) (found []task.Row) {
 
 // read answers a node of the region that asks for rows of this node's partition.
 func (r *Replica) read(from geo.NodeID, m *Read) {
+	if r.replacement.wants(m.Ranges) {
+		r.replacement.reads = append(r.replacement.reads, heldMessage{from, m})
+		return
+	}
 	a := &Rows{ID: m.ID, Round: m.Round, Snapshot: m.Snapshot}
 	if a.Snapshot == 0 {
 		a.Snapshot, a.LSNs = r.version, r.lsns()
@@ -142,8 +155,29 @@ func (r *Replica) rows(from geo.NodeID, m *Rows) {
 	for i, g := range x.needs[p] {
 		x.task.Supply(task.Read{Range: g, Rows: m.Found[i]})
 	}
+	x.needs[p] = nil
 	x.waiting--
 	r.step(x)
+}
+
+// readAgain asks a new incarnation of the region's writer of a partition for what its predecessor has not answered.
+func (r *Replica) readAgain(n geo.NodeID) {
+	p := r.topology.PartitionOf(n)
+	for _, id := range slices.Sorted(maps.Keys(r.transactions)) {
+		if x := r.transactions[id]; x.waiting > 0 && len(x.needs[p]) > 0 {
+			r.env.Probe(readAgain)
+			r.env.Send(n, &Read{id, x.round, x.snapshots[p], x.needs[p]})
+		}
+	}
+}
+
+// disown answers the clients whose transactions this node has handed to a writer that is lost.
+func (r *Replica) disown() {
+	for _, id := range slices.Sorted(maps.Keys(r.forwarded)) {
+		r.env.Probe(forwardLost)
+		r.env.Reply(txn.Outcome{ID: id, Status: txn.Unknown, Cause: txn.CauseNode, Reason: ReasonWriterLost})
+	}
+	clear(r.forwarded)
 }
 
 func (r *Replica) tooOld(x *transaction) {

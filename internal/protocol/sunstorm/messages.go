@@ -3,6 +3,7 @@ package sunstorm
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/geobench/geobench/internal/codec"
@@ -28,6 +29,16 @@ const (
 	kindLog
 	kindPersisted
 	kindLost
+	kindSurvey
+	kindRecovered
+	kindAware
+	kindAsk
+	kindSettled
+	kindOrphan
+	kindInDoubt
+	kindKnown
+	kindEnded
+	kindReusedPrepare // Prepare of an id that has been used before
 )
 
 // Forward hands a transaction to the region's writer of the partition.
@@ -211,10 +222,17 @@ type Prepare struct {
 	// Writers are all that take part, ascending, the initiator among them if it owns rows that were used.
 	Writers []geo.NodeID
 	Part
+	// Reused is by how much the generation of the transaction's name is later than the first.
+	Reused uint64
 }
 
 // Kind implements protocol.Message.
-func (m *Prepare) Kind() uint8 { return kindPrepare }
+func (m *Prepare) Kind() uint8 {
+	if m.Reused != 0 {
+		return kindReusedPrepare
+	}
+	return kindPrepare
+}
 
 // Size implements protocol.Message.
 func (m *Prepare) Size() int {
@@ -225,11 +243,17 @@ func (m *Prepare) Size() int {
 	for _, w := range m.Writers {
 		n += codec.SizeUvarint(uint64(w))
 	}
+	if m.Reused != 0 {
+		n += codec.SizeUvarint(m.Reused)
+	}
 	return n + m.Reads.Size() + codec.SizeWrites(m.Writes)
 }
 
 // AppendTo implements protocol.Message.
 func (m *Prepare) AppendTo(b []byte) []byte {
+	if m.Reused != 0 {
+		b = codec.AppendUvarint(b, m.Reused)
+	}
 	b = codec.AppendUvarint(codec.AppendID(b, m.ID), head(len(m.Writers), m.LSN != 0))
 	if m.LSN != 0 {
 		b = codec.AppendUvarint(b, m.LSN)
@@ -315,7 +339,14 @@ func (m *Log) Kind() uint8 { return kindLog }
 func (m *Log) Size() int {
 	n := codec.SizeUvarint(m.First) + codec.SizeUvarint(uint64(len(m.Entries)))
 	for i := range m.Entries {
-		n += 1 + codec.SizeID(m.Entries[i].ID) + codec.SizeWrites(m.Entries[i].Writes)
+		e := &m.Entries[i]
+		n += 1 + codec.SizeID(e.ID) + codec.SizeWrites(e.Writes)
+		if far(e.Name) {
+			n += codec.SizeUvarint(uint64(e.Name.Initiator))
+		}
+		if e.Name.Generation > 1 {
+			n += codec.SizeUvarint(e.Name.Generation)
+		}
 	}
 	return n
 }
@@ -329,9 +360,96 @@ func appendEntries(b []byte, entries []Entry) []byte {
 	b = codec.AppendUvarint(b, uint64(len(entries)))
 	for i := range entries {
 		e := &entries[i]
-		b = codec.AppendWrites(codec.AppendID(append(b, byte(e.Kind)), e.ID), e.Writes)
+		b = append(b, entryHead(e))
+		if far(e.Name) {
+			b = codec.AppendUvarint(b, uint64(e.Name.Initiator))
+		}
+		if e.Name.Generation > 1 {
+			b = codec.AppendUvarint(b, e.Name.Generation)
+		}
+		b = codec.AppendWrites(codec.AppendID(b, e.ID), e.Writes)
 	}
 	return b
+}
+
+// The first byte of an entry is its kind, or reused for one that is prepared and has another generation than the first; and above these
+// bits 1 more than the initiator of its name, if it has one, or anywhere, if the initiator's number follows.
+const (
+	reused   = 7
+	kindBits = 3
+	anywhere = 1<<(8-kindBits) - 1
+)
+
+// far reports whether the initiator of a name does not fit into the first byte.
+func far(n Name) bool { return n.Generation > 0 && n.Initiator >= anywhere-1 }
+
+func entryHead(e *Entry) byte {
+	kind := byte(e.Kind)
+	switch {
+	case e.Name.Generation == 0:
+		return kind
+	case e.Name.Generation > 1:
+		kind = reused
+	}
+	if far(e.Name) {
+		return kind | anywhere<<kindBits
+	}
+	return kind | byte(e.Name.Initiator+1)<<kindBits
+}
+
+// readEntryHead reads the kind and name of an entry.
+func readEntryHead(r *codec.Reader) (kind EntryKind, n Name) {
+	head := r.Uint8()
+	kind = EntryKind(head & (1<<kindBits - 1))
+	initiator := head >> kindBits
+	if r.Err() != nil {
+		return kind, n
+	}
+	again := kind == reused
+	if again {
+		kind = Prepared
+	}
+	if kind < Committed || kind > AbortPrepared || initiator > 0 && kind != Prepared || again && initiator == 0 {
+		r.Fail(fmt.Errorf("%#x does not begin an entry", head))
+		return kind, n
+	}
+	if initiator == 0 {
+		return kind, n
+	}
+	n = Name{geo.NodeID(initiator - 1), 1}
+	if initiator == anywhere {
+		if n.Initiator = geo.NodeID(r.UvarintMax(raftgroup.MaxNode)); n.Initiator < anywhere-1 {
+			r.Fail(fmt.Errorf("initiator %d fits into a byte", n.Initiator))
+		}
+	}
+	if again {
+		if n.Generation = r.Uvarint(); n.Generation < 2 {
+			r.Fail(fmt.Errorf("generation %d is not a later one", n.Generation))
+		}
+	}
+	return kind, n
+}
+
+func sizeName(n Name) int {
+	return codec.SizeUvarint(uint64(n.Initiator)) + codec.SizeUvarint(n.Generation)
+}
+
+func appendName(b []byte, n Name) []byte {
+	return codec.AppendUvarint(codec.AppendUvarint(b, uint64(n.Initiator)), n.Generation)
+}
+
+// readName reads a name of an initiator up to last.
+func readName(r *codec.Reader, last uint64) Name {
+	return Name{geo.NodeID(r.UvarintMax(last)), readPositive(r)}
+}
+
+// readPositive reads a number that is not 0.
+func readPositive(r *codec.Reader) uint64 {
+	n := r.Uvarint()
+	if r.Err() == nil && n == 0 {
+		r.Fail(errors.New("0 is not sent"))
+	}
+	return n
 }
 
 func (m *Log) String() string {
@@ -351,11 +469,9 @@ func readEntries(r *codec.Reader) []Entry {
 	}
 	entries := make([]Entry, n)
 	for i := range entries {
-		kind := EntryKind(r.Uint8())
-		if r.Err() == nil && (kind < Committed || kind > AbortPrepared) {
-			r.Fail(fmt.Errorf("%d is not a kind of entry", uint8(kind)))
-		}
-		entries[i] = Entry{kind, r.ID(), r.Writes()}
+		e := &entries[i]
+		e.Kind, e.Name = readEntryHead(r)
+		e.ID, e.Writes = r.ID(), r.Writes()
 	}
 	return entries
 }
@@ -374,7 +490,7 @@ func (m *Persisted) AppendTo(b []byte) []byte { return codec.AppendUvarint(b, m.
 
 func (m *Persisted) String() string { return fmt.Sprintf("has the log up to %d", m.LSN) }
 
-// Lost asks a writer for a copy of its rows, for a new incarnation.
+// Lost asks for a copy of what a writer's log has made: the writer, or, if that is new itself, a storage copy.
 type Lost struct{}
 
 // Kind implements protocol.Message.
@@ -387,6 +503,241 @@ func (m *Lost) Size() int { return 0 }
 func (m *Lost) AppendTo(b []byte) []byte { return b }
 
 func (m *Lost) String() string { return "asks for a copy" }
+
+// Survey asks a storage copy how far it has the log, for a new incarnation of the writer. The answer is Persisted.
+type Survey struct{}
+
+// Kind implements protocol.Message.
+func (m *Survey) Kind() uint8 { return kindSurvey }
+
+// Size implements protocol.Message.
+func (m *Survey) Size() int { return 0 }
+
+// AppendTo implements protocol.Message.
+func (m *Survey) AppendTo(b []byte) []byte { return b }
+
+func (m *Survey) String() string { return "asks how far the log is" }
+
+// Recovered says at which entry the log of a new incarnation of a writer begins to be its own. The answer is Persisted.
+type Recovered struct{ LSN uint64 }
+
+// Kind implements protocol.Message.
+func (m *Recovered) Kind() uint8 { return kindRecovered }
+
+// Size implements protocol.Message.
+func (m *Recovered) Size() int { return codec.SizeUvarint(m.LSN) }
+
+// AppendTo implements protocol.Message.
+func (m *Recovered) AppendTo(b []byte) []byte { return codec.AppendUvarint(b, m.LSN) }
+
+func (m *Recovered) String() string { return fmt.Sprintf("goes on with the log behind %d", m.LSN) }
+
+// Aware says that the sender has been told of a new incarnation of another writer.
+type Aware struct {
+	Node        geo.NodeID
+	Incarnation uint32
+}
+
+// Kind implements protocol.Message.
+func (m *Aware) Kind() uint8 { return kindAware }
+
+// Size implements protocol.Message.
+func (m *Aware) Size() int {
+	return codec.SizeUvarint(uint64(m.Node)) + codec.SizeUvarint(uint64(m.Incarnation))
+}
+
+// AppendTo implements protocol.Message.
+func (m *Aware) AppendTo(b []byte) []byte {
+	return codec.AppendUvarint(codec.AppendUvarint(b, uint64(m.Node)), uint64(m.Incarnation))
+}
+
+func (m *Aware) String() string {
+	return fmt.Sprintf("knows of incarnation %d of node %d", m.Incarnation, m.Node)
+}
+
+// Named is a transaction's id and name.
+type Named struct {
+	ID   txn.ID
+	Name Name
+}
+
+// minNamed is the least size of one, in bytes.
+const minNamed = 4
+
+func (n *Named) size() int { return codec.SizeID(n.ID) + sizeName(n.Name) }
+
+func (n *Named) appendTo(b []byte) []byte { return appendName(codec.AppendID(b, n.ID), n.Name) }
+
+func readNamed(r *codec.Reader) Named { return Named{r.ID(), readName(r, raftgroup.MaxNode)} }
+
+// Ask asks a new incarnation how its predecessor has voted. The answer is Settled.
+type Ask struct{ Named }
+
+// Kind implements protocol.Message.
+func (m *Ask) Kind() uint8 { return kindAsk }
+
+// Size implements protocol.Message.
+func (m *Ask) Size() int { return m.size() }
+
+// AppendTo implements protocol.Message.
+func (m *Ask) AppendTo(b []byte) []byte { return m.appendTo(b) }
+
+func (m *Ask) String() string { return fmt.Sprintf("asks for the vote on t%v", m.ID) }
+
+// Settled is a vote in place of one that will not come.
+type Settled struct {
+	ID      txn.ID
+	Verdict Verdict
+}
+
+// Kind implements protocol.Message.
+func (m *Settled) Kind() uint8 { return kindSettled }
+
+// Size implements protocol.Message.
+func (m *Settled) Size() int { return codec.SizeID(m.ID) + 1 }
+
+// AppendTo implements protocol.Message.
+func (m *Settled) AppendTo(b []byte) []byte { return append(codec.AppendID(b, m.ID), byte(m.Verdict)) }
+
+func (m *Settled) String() string { return fmt.Sprintf("settles t%v: %s", m.ID, m.Verdict.reason()) }
+
+func readVerdict(r *codec.Reader) Verdict {
+	v := Verdict(r.Uint8())
+	if r.Err() == nil && (v < Yes || v > Gone) {
+		r.Fail(fmt.Errorf("%d is not a verdict", uint8(v)))
+	}
+	return v
+}
+
+// Orphan says that a node which has been replaced, by an incarnation, had initiated a transaction. Who has no Prepare by then votes no.
+type Orphan struct {
+	ID          txn.ID
+	Node        geo.NodeID
+	Incarnation uint32
+}
+
+// Kind implements protocol.Message.
+func (m *Orphan) Kind() uint8 { return kindOrphan }
+
+// Size implements protocol.Message.
+func (m *Orphan) Size() int {
+	return codec.SizeID(m.ID) + codec.SizeUvarint(uint64(m.Node)) + codec.SizeUvarint(uint64(m.Incarnation))
+}
+
+// AppendTo implements protocol.Message.
+func (m *Orphan) AppendTo(b []byte) []byte {
+	return codec.AppendUvarint(codec.AppendUvarint(codec.AppendID(b, m.ID), uint64(m.Node)), uint64(m.Incarnation))
+}
+
+func (m *Orphan) String() string {
+	return fmt.Sprintf("t%v was initiated before incarnation %d of node %d", m.ID, m.Incarnation, m.Node)
+}
+
+// InDoubt asks another writer how transactions have ended that are prepared at a new incarnation. The answer is Known.
+type InDoubt struct{ Transactions []Named }
+
+// Kind implements protocol.Message.
+func (m *InDoubt) Kind() uint8 { return kindInDoubt }
+
+// Size implements protocol.Message.
+func (m *InDoubt) Size() int {
+	n := codec.SizeUvarint(uint64(len(m.Transactions)))
+	for i := range m.Transactions {
+		n += m.Transactions[i].size()
+	}
+	return n
+}
+
+// AppendTo implements protocol.Message.
+func (m *InDoubt) AppendTo(b []byte) []byte {
+	b = codec.AppendUvarint(b, uint64(len(m.Transactions)))
+	for i := range m.Transactions {
+		b = m.Transactions[i].appendTo(b)
+	}
+	return b
+}
+
+func (m *InDoubt) String() string {
+	ids := make([]txn.ID, len(m.Transactions))
+	for i := range m.Transactions {
+		ids[i] = m.Transactions[i].ID
+	}
+	return "is in doubt about" + listed(ids)
+}
+
+// Known says which of the transactions that were asked for the sender has committed, and which it has open: it will tell their end.
+type Known struct{ Committed, Open []txn.ID }
+
+// Kind implements protocol.Message.
+func (m *Known) Kind() uint8 { return kindKnown }
+
+// Size implements protocol.Message.
+func (m *Known) Size() int { return sizeIDs(m.Committed) + sizeIDs(m.Open) }
+
+// AppendTo implements protocol.Message.
+func (m *Known) AppendTo(b []byte) []byte { return appendIDs(appendIDs(b, m.Committed), m.Open) }
+
+func (m *Known) String() string {
+	return fmt.Sprintf("has committed%s, and has open%s", listed(m.Committed), listed(m.Open))
+}
+
+func listed(ids []txn.ID) string {
+	if len(ids) == 0 {
+		return " nothing"
+	}
+	var b strings.Builder
+	for _, id := range ids {
+		fmt.Fprintf(&b, " t%v", id)
+	}
+	return b.String()
+}
+
+func sizeIDs(ids []txn.ID) int {
+	n := codec.SizeUvarint(uint64(len(ids)))
+	for _, id := range ids {
+		n += codec.SizeID(id)
+	}
+	return n
+}
+
+func appendIDs(b []byte, ids []txn.ID) []byte {
+	b = codec.AppendUvarint(b, uint64(len(ids)))
+	for _, id := range ids {
+		b = codec.AppendID(b, id)
+	}
+	return b
+}
+
+func readIDs(r *codec.Reader) (ids []txn.ID) {
+	for range r.Count(2) {
+		ids = append(ids, r.ID())
+	}
+	return ids
+}
+
+// Ended says how a transaction has ended that was open.
+type Ended struct {
+	ID        txn.ID
+	Committed bool
+}
+
+// Kind implements protocol.Message.
+func (m *Ended) Kind() uint8 { return kindEnded }
+
+// Size implements protocol.Message.
+func (m *Ended) Size() int { return codec.SizeID(m.ID) + 1 }
+
+// AppendTo implements protocol.Message.
+func (m *Ended) AppendTo(b []byte) []byte {
+	return append(codec.AppendID(b, m.ID), codec.Flags(m.Committed, false))
+}
+
+func (m *Ended) String() string {
+	if m.Committed {
+		return fmt.Sprintf("t%v was committed", m.ID)
+	}
+	return fmt.Sprintf("t%v was aborted", m.ID)
+}
 
 // decode is Engine.Decode.
 func decode(kind uint8, body []byte, procs *txn.Registry) (protocol.Message, error) {
@@ -410,12 +761,13 @@ func decode(kind uint8, body []byte, procs *txn.Registry) (protocol.Message, err
 		m = readRows(&r)
 	case kindPrepare:
 		m = readPrepare(&r)
+	case kindReusedPrepare:
+		reused := readPositive(&r)
+		p := readPrepare(&r)
+		p.Reused = reused
+		m = p
 	case kindVote:
-		v := &Vote{r.ID(), Verdict(r.Uint8())}
-		if r.Err() == nil && (v.Verdict < Yes || v.Verdict > Deadlock) {
-			r.Fail(fmt.Errorf("%d is not a verdict", uint8(v.Verdict)))
-		}
-		m = v
+		m = &Vote{r.ID(), readVerdict(&r)}
 	case kindReceived:
 		m = &Received{r.ID()}
 	case kindLog:
@@ -424,6 +776,28 @@ func decode(kind uint8, body []byte, procs *txn.Registry) (protocol.Message, err
 		m = &Persisted{r.Uvarint()}
 	case kindLost:
 		m = &Lost{}
+	case kindSurvey:
+		m = &Survey{}
+	case kindRecovered:
+		m = &Recovered{r.Uvarint()}
+	case kindAware:
+		m = &Aware{geo.NodeID(r.UvarintMax(raftgroup.MaxNode)), uint32(r.UvarintMax(math.MaxUint32))}
+	case kindAsk:
+		m = &Ask{readNamed(&r)}
+	case kindSettled:
+		m = &Settled{r.ID(), readVerdict(&r)}
+	case kindOrphan:
+		m = &Orphan{r.ID(), geo.NodeID(r.UvarintMax(raftgroup.MaxNode)), uint32(r.UvarintMax(math.MaxUint32))}
+	case kindInDoubt:
+		d := &InDoubt{}
+		for range r.Count(minNamed) {
+			d.Transactions = append(d.Transactions, readNamed(&r))
+		}
+		m = d
+	case kindKnown:
+		m = &Known{readIDs(&r), readIDs(&r)}
+	case kindEnded:
+		m = &Ended{r.ID(), r.Flag()}
 	default:
 		if m, known, err := statetransfer.Decode(kind, body); known {
 			return m, err

@@ -30,16 +30,30 @@ func sampleMessages() map[string]protocol.Message {
 		"prepare": &Prepare{id, []geo.NodeID{0, 300}, Part{optimistic.Reads{
 			Points: []optimistic.Point{{Key: k, Writer: id}, {Key: ordered, Absent: true}},
 			Ranges: []optimistic.Range{{From: ordered, To: end, Rows: []optimistic.Version{{Key: ordered, Writer: id}}}},
-		}, writes, 0}},
-		"prepare with pages": &Prepare{id, []geo.NodeID{1}, Part{Writes: writes, LSN: 300}},
+		}, writes, 0}, 0},
+		"prepare with pages": &Prepare{ID: id, Writers: []geo.NodeID{1}, Part: Part{Writes: writes, LSN: 300}},
+		"prepare again":      &Prepare{ID: id, Writers: []geo.NodeID{1, 3}, Part: Part{Writes: writes}, Reused: 300},
 		"prepare nothing":    &Prepare{},
 		"yes":                &Vote{id, Yes},
 		"no":                 &Vote{id, Deadlock},
 		"received":           &Received{id},
-		"log":                &Log{300, []Entry{{Committed, id, writes}, {Kind: AbortPrepared, ID: id}}},
+		"log":                &Log{300, []Entry{{Kind: Committed, ID: id, Writes: writes}, {Kind: AbortPrepared, ID: id}}},
+		"log with names":     &Log{1, []Entry{{Prepared, id, writes, Name{300, 1<<20 + 1}}, {Prepared, id, writes, Name{30, 1}}, {Prepared, id, writes, Name{29, 1}}, {Kind: Prepared, Name: Name{0, 2}}}},
 		"empty log":          &Log{},
 		"persisted":          &Persisted{300},
 		"lost":               &Lost{},
+		"survey":             &Survey{},
+		"recovered":          &Recovered{300},
+		"aware":              &Aware{300, 2},
+		"ask":                &Ask{Named{id, Name{2, 300}}},
+		"settled":            &Settled{id, Gone},
+		"orphan":             &Orphan{id, 300, 1},
+		"in doubt":           &InDoubt{[]Named{{id, Name{2, 1}}, {id + 1, Name{0, 1<<20 + 1}}}},
+		"nothing in doubt":   &InDoubt{},
+		"known":              &Known{[]txn.ID{id}, []txn.ID{id + 1, id + 2}},
+		"nothing known":      &Known{},
+		"committed":          &Ended{id, true},
+		"aborted":            &Ended{id, false},
 		"a piece":            &statetransfer.Piece{ID: 1, Part: statetransfer.Part{At: 1, Size: 3, Data: []byte("v")}},
 		"of a piece":         &statetransfer.Ack{ID: 1, Got: 2},
 	}
@@ -52,10 +66,14 @@ func TestCodec(t *testing.T) {
 // Messages that no node sends are refused.
 func TestDecodeRefuses(t *testing.T) {
 	for name, m := range map[string]protocol.Message{
-		"no verdict":                            &Vote{Verdict: 0},
-		"an unknown verdict":                    &Vote{Verdict: Deadlock + 1},
-		"an unknown entry":                      &Log{1, []Entry{{Kind: AbortPrepared + 1}}},
-		"a transaction that cannot be prepared": &Forward{&txn.Transaction{ID: 1, Proc: 9}},
+		"no verdict":         &Vote{Verdict: 0},
+		"an unknown verdict": &Vote{Verdict: Gone + 1},
+		"an entry that has a name and is no prepared one": &Log{1, []Entry{{Kind: Committed | 1<<kindBits}}},
+		"a later generation without an initiator":         &Log{1, []Entry{{Kind: reused}}},
+		"a near initiator far away":                       &Log{1, []Entry{{Kind: Prepared | anywhere<<kindBits}}},
+		"a transaction without a name":                    &Ask{},
+		"an unknown entry":                                &Log{1, []Entry{{Kind: AbortPrepared + 1}}},
+		"a transaction that cannot be prepared":           &Forward{&txn.Transaction{ID: 1, Proc: 9}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got, err := decode(m.Kind(), m.AppendTo(nil), simtest.Procedures); err == nil {

@@ -51,6 +51,8 @@ type pages struct {
 	// changed is the log sequence number of the last entry that has changed a page. It has an entry for each page that was ever
 	// changed, so it grows with the rows and not with time.
 	changed map[page]uint64
+	// since is the entry up to which a new incarnation does not know what has changed: each page may have, there.
+	since uint64
 }
 
 // write notes the pages that writes change, which the last entry of the log commits. They are not installed yet.
@@ -75,7 +77,7 @@ func (g *pages) outdated(reads *optimistic.Reads, lsn uint64) bool {
 	if g.keys == 0 {
 		return false
 	}
-	newer := func(k txn.Key) bool { return g.changed[pageOf(k, g.r.placement, g.keys)] > lsn }
+	newer := func(k txn.Key) bool { return max(g.since, g.changed[pageOf(k, g.r.placement, g.keys)]) > lsn }
 	for i := range reads.Points {
 		if newer(reads.Points[i].Key) {
 			return true

@@ -29,6 +29,21 @@ var (
 var (
 	logBeforeRows  = probe.NewReplaced("sunstorm.log-before-rows", "A part of a log comes to a new incarnation that has no rows yet")
 	preparedCopied = probe.NewReplaced("sunstorm.prepared-copied", "A new incarnation is sent transactions that are prepared with the rows")
+	copyWaits      = probe.NewReplaced("sunstorm.copy-waits", "A copy for another region waits until its entries are durable")
+	logRecovered   = probe.NewReplaced("sunstorm.log-recovered", "A new incarnation of a writer goes on with its predecessor's log")
+	logLost        = probe.NewReplaced("sunstorm.log-lost", "A copy lacks entries that a lost writer has sent")
+	forwardLost    = probe.NewReplaced("sunstorm.forward-lost", "A storage copy has handed a transaction to a writer that is lost")
+	readWaits      = probe.NewReplaced("sunstorm.read-waits", "A transaction waits for rows of another region that a new incarnation does not have yet")
+	readAgain      = probe.NewReplaced("sunstorm.read-again", "Rows that a lost writer was asked for are asked for again")
+	voteAsked      = probe.NewReplaced("sunstorm.vote-asked", "A new incarnation is asked how its predecessor has voted")
+	voteFound      = probe.NewReplaced("sunstorm.vote-found", "The predecessor's vote was yes, as its log shows")
+	endFound       = probe.NewReplaced("sunstorm.end-found", "What is prepared at a new incarnation was committed elsewhere")
+	votedAgain     = probe.NewReplaced("sunstorm.voted-again", "A vote on a transaction that a new incarnation knows was sent to its predecessor")
+	preparedAhead  = probe.NewReplaced("sunstorm.prepared-ahead", "Prepare comes from one who knows of a new incarnation to one who does not")
+	preparedLate   = probe.NewReplaced("sunstorm.prepared-late", "Prepare comes from one who does not know of a new incarnation to one who does")
+	orphanRefused  = probe.NewReplaced("sunstorm.orphan-refused", "A writer has no Prepare from an initiator that is lost")
+	endHeard       = probe.NewReplaced("sunstorm.end-heard", "A new incarnation hears how a transaction has ended that was open elsewhere")
+	doubtAborted   = probe.NewReplaced("sunstorm.doubt-aborted", "A new incarnation aborts what is prepared, since nobody else has it open or has committed it")
 )
 
 // What replicas may be told to do: see package buggify.

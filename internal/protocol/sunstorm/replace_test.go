@@ -15,6 +15,10 @@ import (
 
 // newNode makes a node of a database of two regions with five nodes each, which has started.
 func newNode(t *testing.T, self geo.NodeID, incarnation uint32) (*Replica, *protocoltest.Quiet) {
+	return newNodeOf(t, simtest.Topology(1, 5, [][]float64{{0, 5}, {5, 0}}), self, incarnation, nil)
+}
+
+func newNodeOf(t *testing.T, topology *geo.Topology, self geo.NodeID, incarnation uint32, given map[string]string) (*Replica, *protocoltest.Quiet) {
 	q := protocoltest.NewQuiet()
 	s := store.NewVersioned()
 	if incarnation == 0 {
@@ -23,11 +27,17 @@ func newNode(t *testing.T, self geo.NodeID, incarnation uint32) (*Replica, *prot
 		}
 	}
 	r := newReplica(protocol.Config{
-		Self: self, Incarnation: incarnation, Topology: simtest.Topology(1, 5, [][]float64{{0, 5}, {5, 0}}),
-		Params: protocoltest.Params(t, Engine, nil), Procedures: simtest.Procedures, Store: s, Env: q,
+		Self: self, Incarnation: incarnation, Topology: topology,
+		Params: protocoltest.Params(t, Engine, given), Procedures: simtest.Procedures, Store: s, Env: q,
 	}, none)
 	r.Start()
 	return r, q
+}
+
+// pieceOf is all of a copy.
+func pieceOf(m *rowsCopy) *statetransfer.Piece {
+	o := statetransfer.NewOutgoing(m.appendTo(nil), 0)
+	return &statetransfer.Piece{ID: 1, Part: o.Next(statetransfer.PieceBytes)}
 }
 
 // What a lost storage copy has said that it has is no copy any more, and what is durable stays so.
@@ -62,16 +72,12 @@ func TestNewIncarnation(t *testing.T) {
 	write := func(shard uint64, v string) []txn.WriteEntry {
 		return []txn.WriteEntry{{Key: simtest.Key(shard), Value: []byte(v)}}
 	}
-	r.Receive(0, &Log{3, []Entry{{Committed, 7, write(0, "older")}, {Kind: CommitPrepared, ID: 8}}})
+	r.Receive(0, &Log{3, []Entry{{Kind: Committed, ID: 7, Writes: write(0, "older")}, {Kind: CommitPrepared, ID: 8}}})
 	if got := q.Take(0); len(got) > 0 || r.Whole() {
 		t.Errorf("says %v of a log without rows", got)
 	}
-	piece := func(m *rowsCopy) *statetransfer.Piece {
-		o := statetransfer.NewOutgoing(m.appendTo(nil), 0)
-		return &statetransfer.Piece{ID: 1, Part: o.Next(statetransfer.PieceBytes)}
-	}
-	r.Receive(0, piece(&rowsCopy{
-		Last: 3, Rows: []store.Row{{Key: simtest.Key(0), Record: store.Record{Writer: 7, Value: []byte("newer")}}}, Prepared: []Entry{{Prepared, 8, write(2, "prepared")}},
+	r.Receive(0, pieceOf(&rowsCopy{
+		Last: 3, Rows: []store.Row{{Key: simtest.Key(0), Record: store.Record{Writer: 7, Value: []byte("newer")}}}, Prepared: []Entry{{Prepared, 8, write(2, "prepared"), Name{0, 1}}},
 	}))
 	if got := q.Take(0); len(got) != 3 || !reflect.DeepEqual(got[1:], []protocol.Message{&Persisted{3}, &Persisted{4}}) {
 		t.Errorf("says %v", got)
@@ -84,7 +90,7 @@ func TestNewIncarnation(t *testing.T) {
 	if r.Whole() || r.Pending() == 0 {
 		t.Error("whole without the rows of the other region")
 	}
-	if r.Receive(5, piece(&rowsCopy{})); !r.Whole() || r.Pending() > 0 {
+	if r.Receive(5, pieceOf(&rowsCopy{})); !r.Whole() || r.Pending() > 0 {
 		t.Errorf("whole %v, %d pending", r.Whole(), r.Pending())
 	}
 	// An answer to what the one before has forwarded.
@@ -98,16 +104,16 @@ func TestCopied(t *testing.T) {
 	w, q := newNode(t, 0, 0)
 	w.Submit(simtest.Txn(1, "a0+1"))
 	w.Submit(simtest.Txn(2, "a1+1 a2+1")) // of both regions
-	c := w.copied()
+	c := w.copied(true)
 	if c.Last != 2 || len(c.Rows) != 2 || len(c.Prepared) != 1 || c.Rows[0].Writer != 1 || c.Prepared[0].ID != 2 {
 		t.Errorf("copies %+v", c)
 	}
 	data := c.appendTo(nil)
-	if got, err := readCopy(data); err != nil || !reflect.DeepEqual(got, c) {
+	if got, err := readCopy(data, 10); err != nil || !reflect.DeepEqual(got, c) {
 		t.Errorf("%+v comes back as %+v: %v", c, got, err)
 	}
 	for n := range data {
-		if _, err := readCopy(data[:n]); err == nil {
+		if _, err := readCopy(data[:n], 10); err == nil {
 			t.Errorf("%d of %d bytes are taken", n, len(data))
 		}
 	}
@@ -124,15 +130,74 @@ func TestCopied(t *testing.T) {
 	}
 }
 
-// Storage copies can be replaced, and writers can not.
-func TestReplaces(t *testing.T) {
-	topology := simtest.Topology(2, 2, [][]float64{{0, 5}, {5, 0}})
-	for _, n := range Engine.Replaces(topology, nil) {
-		if topology.ReplicaOf(n) == 0 {
-			t.Errorf("%s writes", topology.NodeName(n))
-		}
+// A copy for another region waits until its entries are durable: a new writer may not have them.
+func TestCopyWaits(t *testing.T) {
+	w, q := newNode(t, 0, 0)
+	w.Submit(simtest.Txn(1, "a0+1"))
+	for range 2 {
+		w.Receive(6, &Lost{})
 	}
-	if n := len(Engine.Replaces(topology, nil)); n != 4 {
-		t.Errorf("%d nodes can be replaced, of four storage copies", n)
+	w.Receive(1, &Persisted{1})
+	if got := q.Take(6); len(got) > 0 {
+		t.Errorf("sends %v, which one of two has", got)
+	}
+	w.Receive(2, &Persisted{1})
+	if got := q.Take(6); len(got) != 2 || got[0].Kind() != kindLog {
+		t.Errorf("sends %v, want the log and a copy", got)
+	}
+	w.Submit(simtest.Txn(2, "a0+1"))
+	w.Receive(7, &Lost{})
+	w.Replaced(7, 2)
+	w.Receive(1, &Persisted{2})
+	w.Receive(2, &Persisted{2})
+	if got := q.Take(7); len(got) != 2 {
+		t.Errorf("sends %v, also what the one before has asked for", got)
+	}
+}
+
+// A copy that lacks the end of a lost writer's log gets another one, in place of what it has, and of what has come and is not applied.
+func TestEndOfALogIsLost(t *testing.T) {
+	topology := simtest.Topology(1, 2, [][]float64{{0, 5}, {5, 0}})
+	r, q := newNodeOf(t, topology, 3, 0, map[string]string{"copyLag": "1s"})
+	write := func(shard uint64, v string) []txn.WriteEntry {
+		return []txn.WriteEntry{{Key: simtest.Key(shard), Value: []byte(v)}}
+	}
+	r.Receive(0, &Log{1, []Entry{{Kind: Committed, ID: 7, Writes: write(0, "older")}, {Prepared, 8, write(2, "aborted"), Name{0, 1}}}})
+	r.Replaced(0, 1)
+	if r.Whole() {
+		t.Error("whole before the new writer has said where its log ends")
+	}
+	r.Receive(0, &Recovered{4})
+	if got := q.Take(0); !reflect.DeepEqual(got, []protocol.Message{&Lost{}}) || r.Whole() {
+		t.Errorf("says %v, whole %v", got, r.Whole())
+	}
+	r.Receive(0, &Log{5, []Entry{{Kind: Committed, ID: 9, Writes: write(4, "new")}}})
+	r.Receive(0, pieceOf(&rowsCopy{Last: 4, Rows: []store.Row{{Key: simtest.Key(0), Record: store.Record{Writer: 7, Value: []byte("newer")}}}}))
+	if got := q.Take(0); len(got) != 2 || !reflect.DeepEqual(got[1], &Persisted{4}) || !r.Whole() {
+		t.Errorf("says %v, whole %v", got, r.Whole())
+	}
+	if rec, _ := r.store.Get(simtest.Key(0)); string(rec.Value) != "newer" || r.lagging.Len() != 1 || len(r.copies[0].tentative) > 0 {
+		t.Errorf("row 0 is %q, %d parts of logs to apply, %d prepared", rec.Value, r.lagging.Len(), len(r.copies[0].tentative))
+	}
+	if _, there := r.store.Get(simtest.Key(2)); there {
+		t.Error("has a row that is not in the copy")
+	}
+	if _, there := r.store.Get(simtest.Key(1)); !there {
+		t.Error("lacks a row of another home")
+	}
+	r.Replaced(0, 2)
+	r.Receive(0, &Recovered{5})
+	if got := q.Take(0); !reflect.DeepEqual(got, []protocol.Message{&Persisted{5}}) || !r.Whole() {
+		t.Errorf("says %v of a log that it has, whole %v", got, r.Whole())
+	}
+}
+
+// All nodes can be replaced where each cell has two or more, and none where it has one.
+func TestReplaces(t *testing.T) {
+	for replicas, want := range map[int]int{1: 0, 2: 8, 3: 12} {
+		topology := simtest.Topology(2, replicas, [][]float64{{0, 5}, {5, 0}})
+		if n := len(Engine.Replaces(topology, nil)); n != want {
+			t.Errorf("%d nodes can be replaced, of %d", n, topology.Nodes())
+		}
 	}
 }

@@ -25,7 +25,9 @@
 // read and writes is held everywhere, and is as it was read. So it takes effect at that instant. A single-region one
 // takes effect at its step.
 //
-// A storage copy that has lost what it knew is replaced (replace.go): each writer sends the new one a copy of its rows.
+// A node that has lost what it knew is replaced, where a cell has two nodes or more. Each writer sends a new storage copy a copy of its rows
+// (replace.go). A new writer gets its log from its storage copies (recover.go), and the other writers tell it how those transactions have ended that
+// are prepared there, as it tells them how its predecessor has voted (settle.go).
 package sunstorm
 
 import (
@@ -35,6 +37,7 @@ import (
 	"github.com/geobench/geobench/internal/fifo"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/raftgroup"
 	"github.com/geobench/geobench/internal/protocol/statetransfer"
 	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
@@ -156,6 +159,9 @@ type Replica struct {
 	// copies are those of the other writers' rows, by home.
 	copies      []copyOf
 	replacement replacement
+	settlement  settlement
+	// recovery is that of a new incarnation of a writer, until it takes transactions; nil at all others.
+	recovery *recovery
 	// lag is how much later than it comes another region's log is applied, and lagging what has come.
 	lag     time.Duration
 	lagging fifo.Queue[lag]
@@ -186,11 +192,20 @@ func newReplica(c protocol.Config, m mistake) *Replica {
 		transactions: map[txn.ID]*transaction{}, forwarded: map[txn.ID]bool{},
 	}
 	for i := range r.copies {
-		r.copies[i] = copyOf{next: 1, tentative: map[txn.ID][]txn.WriteEntry{}}
+		r.copies[i] = copyOf{next: 1, tentative: map[txn.ID]Entry{}}
 	}
 	r.wal.init(r)
 	r.writer.init(r)
+	r.settlement.init(r, c.Incarnation)
 	r.replacement.init(r, c.Incarnation)
+	if c.Incarnation > 0 {
+		// Snapshots of the predecessor are too old.
+		r.version = raftgroup.First(c.Incarnation)
+		r.oldest, r.mark = r.version, r.version
+		if r.writes() {
+			r.recovery = &recovery{r: r, standings: map[geo.NodeID]uint64{}, open: map[txn.ID]bool{}}
+		}
+	}
 	r.lag = c.Params.Duration("copyLag")
 	if c.Params.Word("waitDie") == waitDieTimeout {
 		r.writer.patience = c.Params.Duration("deadlockTimeout")
@@ -210,7 +225,9 @@ func (r *Replica) Start() { r.replacement.ask() }
 // Submit implements protocol.Replica.
 func (r *Replica) Submit(t *txn.Transaction) {
 	r.counters.transactions++
-	if r.writes() {
+	if r.recovery != nil {
+		r.recovery.hold(r.self, &Forward{t})
+	} else if r.writes() {
 		r.begin(t, r.self)
 	} else {
 		r.counters.forwarded++
@@ -222,6 +239,15 @@ func (r *Replica) Submit(t *txn.Transaction) {
 
 // Receive implements protocol.Replica.
 func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
+	if r.recovery.holds(m) {
+		r.recovery.hold(from, m)
+	} else {
+		r.receive(from, m)
+	}
+	r.finishStep()
+}
+
+func (r *Replica) receive(from geo.NodeID, m protocol.Message) {
 	switch m := m.(type) {
 	case *Forward:
 		r.begin(m.T, from)
@@ -239,19 +265,38 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 	case *Vote:
 		r.writer.vote(from, m)
 	case *Received:
-		r.writer.received(m.ID)
+		r.writer.received(from, m.ID)
 	case *Log:
 		r.apply(from, m)
 	case *Persisted:
 		r.wal.persisted(from, m.LSN)
+		r.recovery.standing(from, m.LSN)
 	case *Lost:
 		r.replacement.lost(from)
+	case *Survey:
+		r.replacement.survey(from)
+	case *Recovered:
+		r.replacement.recovered(from, m.LSN)
+	case *Aware:
+		r.settlement.awareOf(from, m)
+	case *Ask:
+		r.settlement.ask(from, m)
+	case *Settled:
+		r.settlement.settled(from, m)
+	case *Orphan:
+		r.settlement.orphan(from, m)
+	case *InDoubt:
+		r.settlement.inDoubt(from, m)
+	case *Known:
+		r.settlement.unanswered--
+		r.recovery.known(m)
+	case *Ended:
+		r.recovery.ended(m.ID, m.Committed)
 	case *statetransfer.Piece:
 		r.replacement.piece(from, m)
 	case *statetransfer.Ack:
 		r.replacement.outgoing.Receive(from, m)
 	}
-	r.finishStep()
 }
 
 // The kinds of timers.
@@ -313,7 +358,7 @@ func (r *Replica) Pending() int {
 	if r.wal.shipped < r.wal.last {
 		n++
 	}
-	return n + r.lagging.Len() + r.replacement.waits()
+	return n + r.lagging.Len() + r.replacement.waits() + r.recovery.pending()
 }
 
 // Counters implements protocol.Replica.

@@ -28,6 +28,8 @@ type Entry struct {
 	Kind   EntryKind
 	ID     txn.ID
 	Writes []txn.WriteEntry
+	// Name is that of one that is prepared, where nodes are replaced.
+	Name Name
 }
 
 // wal is a writer's log: what its storage copies have not confirmed, and what was not shipped to other regions.
@@ -69,6 +71,9 @@ func (l *wal) whenDurable(d deed) { l.waiting = append(l.waiting, action{l.last,
 
 // flush sends new entries to the storage copies, does what has waited for entries to be durable, and ships these.
 func (l *wal) flush() {
+	if !l.r.recovery.hasLog() {
+		return
+	}
 	for {
 		if l.sent < l.last {
 			first := l.sent + 1
@@ -87,6 +92,7 @@ func (l *wal) flush() {
 		next.do(&l.r.writer)
 	}
 	l.ship()
+	l.r.replacement.flush()
 }
 
 // advance finds out what is durable: what the writer and as many storage copies have as make a majority.
@@ -104,10 +110,25 @@ func (l *wal) advance() {
 // replaced takes the news that a storage copy has lost what it had.
 func (l *wal) replaced(n geo.NodeID) { l.acked[l.r.topology.ReplicaOf(n)-1] = 0 }
 
-// persisted hears how far a storage copy has the log.
+// persisted hears how far a copy has the log: a storage copy, or one of another region whose writer has been replaced.
 func (l *wal) persisted(from geo.NodeID, lsn uint64) {
-	k := l.r.topology.ReplicaOf(from)
-	l.acked[k-1], l.r.replacement.lacking[k] = lsn, false
+	if lsn >= l.r.replacement.needed {
+		l.r.replacement.lacking[from] = false
+	}
+	if l.r.topology.RegionOf(from) == l.r.region {
+		l.acked[l.r.topology.ReplicaOf(from)-1] = lsn
+	}
+}
+
+// majority reports whether the writer and as many storage copies as make a majority have the log up to an entry.
+func (l *wal) majority(lsn uint64) bool {
+	has := 1
+	for _, acked := range l.acked {
+		if acked >= lsn {
+			has++
+		}
+	}
+	return has > (len(l.acked)+1)/2
 }
 
 // ship sends what is durable to the other regions.
@@ -134,8 +155,10 @@ func (l *wal) ship() {
 type copyOf struct {
 	// next is the log sequence number of the entry that is to come next, and applied that of the last one that the rows have.
 	next, applied uint64
-	// tentative are the writes of transactions that are prepared.
-	tentative map[txn.ID][]txn.WriteEntry
+	// tentative are the entries of transactions that are prepared.
+	tentative map[txn.ID]Entry
+	// newest is the transaction of the entry applied; 0 where a copy had it.
+	newest txn.ID
 }
 
 // apply applies a part of another writer's log, which comes in order. A new incarnation has some of it by a copy.
@@ -191,7 +214,10 @@ func (r *Replica) applyAll(c *copyOf, entries []Entry) {
 		}
 		r.applyEntry(c, &entries[i])
 	}
-	c.applied += uint64(len(entries))
+	if n := len(entries); n > 0 {
+		c.applied += uint64(n)
+		c.newest = entries[n-1].ID
+	}
 }
 
 func (r *Replica) applyEntry(c *copyOf, e *Entry) {
@@ -200,9 +226,13 @@ func (r *Replica) applyEntry(c *copyOf, e *Entry) {
 	case Committed:
 		r.install(e.Writes, e.ID)
 	case Prepared:
-		c.tentative[e.ID] = e.Writes
+		c.tentative[e.ID] = *e
 	case CommitPrepared:
-		r.install(c.tentative[e.ID], e.ID)
+		p := c.tentative[e.ID]
+		r.install(p.Writes, e.ID)
+		if c == &r.copies[r.region] {
+			r.settlement.remember(e.ID, p.Name)
+		}
 		delete(c.tentative, e.ID)
 	case AbortPrepared:
 		delete(c.tentative, e.ID)

@@ -20,13 +20,15 @@ const (
 	OutdatedIndexPage
 	Serialization
 	Deadlock
+	// Gone: a writer has lost what it knew before anything of the transaction was in its log, or the initiator before it had sent all of it.
+	Gone
 )
 
 // reason returns the reason of an outcome.
 func (v Verdict) reason() string {
 	return [...]string{
 		Yes: "yes", OutdatedTuple: ReasonOutdatedTuple, OutdatedIndexPage: ReasonOutdatedIndexPage, Serialization: ReasonSerialization,
-		Deadlock: ReasonDeadlock,
+		Deadlock: ReasonDeadlock, Gone: ReasonWriterLost,
 	}[v]
 }
 
@@ -34,17 +36,27 @@ func (v Verdict) reason() string {
 type participation struct {
 	id txn.ID
 	// known says that Prepare has come, which says how many votes there will be; of them counted have come.
-	known             bool
+	known bool
+	// name, initiator and writers are what Prepare has said.
+	name              Name
+	initiator         geo.NodeID
+	writers           []geo.NodeID
 	expected, counted int
 	no                Verdict // of the first to vote no, 0 for nobody
-	// voted says that the own vote is out, or that the initiator, who has no rows, needs none. unconfirmed are those whom
-	// it was sent to and who have not confirmed it.
+	// heard are the voters of whom votes have come, where nodes are replaced.
+	heard []geo.NodeID
+	// voted says that the own vote is out, or that the initiator, who has no rows, needs none; the vote is cast. unconfirmed are those whom
+	// it was sent to and who have not confirmed it, with votes: acknowledged.
 	voted       bool
-	unconfirmed int
-	prepared    bool
-	decided     bool
-	part        Part
-	initiated   *transaction
+	cast        Verdict
+	unconfirmed []geo.NodeID
+	// old says that the writer which was lost last takes part, and that Prepare was sent to it, or by it, before it was lost. ahead says that it was
+	// sent to a new incarnation that this node has not been told of, and tell that a new incarnation waits to hear how the transaction ends.
+	old, ahead, tell bool
+	prepared         bool
+	decided          bool
+	part             Part
+	initiated        *transaction
 	// behind are those who wait for this one to end, in their order.
 	behind []successor
 }
@@ -203,7 +215,7 @@ func (w *writer) single(x *transaction, p *Part) {
 		return
 	}
 	if len(p.Writes) > 0 {
-		w.r.wal.append(Entry{Committed, x.t.ID, p.Writes})
+		w.r.wal.append(Entry{Kind: Committed, ID: x.t.ID, Writes: p.Writes})
 		w.pages.write(p.Writes)
 		w.r.install(p.Writes, x.t.ID)
 	}
@@ -274,8 +286,8 @@ func (w *writer) giveUp(id txn.ID) {
 	}
 }
 
-// count counts why a writer has found against a transaction.
-func (w *writer) count(v Verdict) {
+// refused counts why a writer has found against a transaction.
+func (w *writer) refused(v Verdict) {
 	c := &w.r.counters
 	switch v {
 	case OutdatedTuple:
@@ -301,7 +313,10 @@ type initiation struct {
 // initiate begins the commitment of a multi-region transaction that this node has executed (section 4.4.1, steps 1
 // and 2).
 func (w *writer) initiate(x *transaction, writers []geo.NodeID, parts []Part) {
-	i := &initiation{x, &participation{id: x.t.ID, known: true, expected: len(writers), initiated: x}, writers, parts, slices.Index(writers, w.r.self)}
+	p := &participation{
+		id: x.t.ID, known: true, name: w.r.settlement.name(x.t.ID), initiator: w.r.self, writers: writers, expected: len(writers), initiated: x,
+	}
+	i := &initiation{x, p, writers, parts, slices.Index(writers, w.r.self)}
 	if i.at < 0 {
 		w.open[i.p.id] = i.p
 		i.do(w)
@@ -319,7 +334,7 @@ func (i *initiation) judged(w *writer, v Verdict) {
 		v = Serialization // the rows are its own: another transaction has committed since its snapshot
 	}
 	if v != Yes {
-		w.count(v)
+		w.refused(v)
 		w.r.abort(i.x, v.reason())
 		return
 	}
@@ -334,7 +349,7 @@ func (i *initiation) judged(w *writer, v Verdict) {
 func (i *initiation) do(w *writer) {
 	for k, n := range i.writers {
 		if k != i.at {
-			w.r.env.Send(n, &Prepare{i.p.id, i.writers, i.parts[k]})
+			w.r.env.Send(n, &Prepare{i.p.id, i.writers, i.parts[k], max(i.p.name.Generation, 1) - 1})
 		}
 	}
 	i.p.voted = true
@@ -342,6 +357,12 @@ func (i *initiation) do(w *writer) {
 
 // hold prepares a transaction, tentatively.
 func (w *writer) hold(p *participation) {
+	w.keep(p)
+	w.r.wal.append(Entry{Prepared, p.id, p.part.Writes, p.name})
+}
+
+// keep keeps the rows of a transaction that is prepared.
+func (w *writer) keep(p *participation) {
 	p.prepared = true
 	w.prepared = append(w.prepared, p)
 	if len(p.part.Reads.Ranges) > 0 {
@@ -353,10 +374,9 @@ func (w *writer) hold(p *participation) {
 	for i := range p.part.Writes {
 		w.writes[p.part.Writes[i].Key] = p
 	}
-	w.r.wal.append(Entry{Prepared, p.id, p.part.Writes})
 }
 
-// release ends what hold has begun.
+// release ends what keep has begun.
 func (w *writer) release(p *participation) {
 	i := slices.Index(w.prepared, p)
 	w.prepared = slices.Delete(w.prepared, i, i+1)
@@ -388,9 +408,12 @@ func (w *writer) participation(id txn.ID) *participation {
 func (w *writer) prepare(from geo.NodeID, m *Prepare) {
 	p := w.participation(m.ID)
 	p.known, p.expected, p.part = true, len(m.Writers)-1, m.Part
+	p.initiator, p.writers = from, m.Writers
+	p.name = w.r.settlement.nameOf(from, m.Reused)
 	if slices.Contains(m.Writers, from) {
 		p.expected--
 	}
+	w.r.settlement.arrives(p)
 	b := &ballot{p: p, from: from, m: m}
 	if p.no != 0 {
 		w.r.env.Probe(overBefore)
@@ -421,7 +444,7 @@ func (b *ballot) judged(w *writer, v Verdict) {
 		return
 	}
 	if v != Yes {
-		w.count(v)
+		w.refused(v)
 		if v == OutdatedIndexPage && p.part.Reads.Hold(w.r.store) {
 			w.r.counters.neighbours++
 			w.r.env.Probe(neighbourChanged)
@@ -439,9 +462,12 @@ func (b *ballot) do(w *writer) {
 	w.r.counters.votes++
 	vote := &Vote{b.p.id, b.vote}
 	tell := func(n geo.NodeID) {
-		if n != w.r.self {
-			w.r.env.Send(n, vote)
-			b.p.unconfirmed++
+		if n == w.r.self || w.r.settlement.over(b.p, n) {
+			return
+		}
+		w.r.env.Send(n, vote)
+		if w.r.acknowledged {
+			b.p.unconfirmed = append(b.p.unconfirmed, n)
 		}
 	}
 	for _, n := range b.m.Writers {
@@ -450,7 +476,8 @@ func (b *ballot) do(w *writer) {
 	if !slices.Contains(b.m.Writers, b.from) {
 		tell(b.from)
 	}
-	b.p.voted = true
+	b.p.voted, b.p.cast = true, b.vote
+	w.r.settlement.bereave(b.p)
 	w.decide(b.p)
 }
 
@@ -460,13 +487,20 @@ func (w *writer) vote(from geo.NodeID, m *Vote) {
 		w.r.env.Probe(voteAcknowledged)
 		w.r.env.Send(from, &Received{m.ID})
 	}
-	p := w.participation(m.ID)
+	w.count(w.participation(m.ID), from, m.Verdict)
+}
+
+// count counts a vote.
+func (w *writer) count(p *participation, from geo.NodeID, v Verdict) {
 	p.counted++
-	if m.Verdict != Yes && p.no == 0 {
+	if w.r.settlement.replaceable {
+		p.heard = append(p.heard, from)
+	}
+	if v != Yes && p.no == 0 {
 		w.r.env.Probe(voteNo)
-		p.no = m.Verdict
-		if now := w.waiting[m.ID]; now != nil { // in vain
-			delete(w.waiting, m.ID)
+		p.no = v
+		if now := w.waiting[p.id]; now != nil { // in vain
+			delete(w.waiting, p.id)
 			now.judged(w, p.no)
 		}
 	}
@@ -474,15 +508,16 @@ func (w *writer) vote(from geo.NodeID, m *Vote) {
 }
 
 // received hears that a participant has this one's vote.
-func (w *writer) received(id txn.ID) {
-	p := w.participation(id)
-	p.unconfirmed--
-	w.decide(p)
+func (w *writer) received(from geo.NodeID, id txn.ID) {
+	if p := w.open[id]; p != nil {
+		p.unconfirmed = slices.DeleteFunc(p.unconfirmed, func(n geo.NodeID) bool { return n == from })
+		w.decide(p)
+	}
 }
 
 // decide ends a transaction as soon as the votes allow it (steps 6 and 7): all votes to commit, one to abort.
 func (w *writer) decide(p *participation) {
-	confirmed := !w.r.acknowledged || p.unconfirmed == 0
+	confirmed := len(p.unconfirmed) == 0
 	counted := p.counted
 	if w.r.wrong == votesCountedTwice {
 		counted *= 2
@@ -493,11 +528,18 @@ func (w *writer) decide(p *participation) {
 	}
 	if p.decided && confirmed && p.counted == p.expected {
 		delete(w.open, p.id)
+		w.r.settlement.ends(p.id)
 	}
 }
 
 // end commits a transaction, or aborts it if somebody has voted no.
 func (w *writer) end(p *participation) {
+	if p.no == 0 {
+		w.r.settlement.remember(p.id, p.name)
+	}
+	if p.tell {
+		w.r.env.Send(w.r.settlement.lost, &Ended{p.id, p.no == 0})
+	}
 	if p.prepared {
 		w.release(p)
 		if p.no == 0 {
