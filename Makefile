@@ -118,6 +118,10 @@ test-oceanbase: ## Hold the clients of OceanBase to the contract on seekdb, the 
 e2e-loss: ## Play experiments/smallbank-cluster/packet-loss.yaml on the local node, 1% of packets lost by sidecars, beside the simulator (8 min)
 	GEOBENCH_E2E_LOSS=1 hack/e2e.sh "$(IMAGE)" -run 'TestPacketLoss'
 
+.PHONY: e2e-kills
+e2e-kills: ## Delete pods of databases of all engines that replace lost nodes, under load, on the local node (16 min); make e2e does so with five
+	GEOBENCH_E2E_KILLS=1 hack/e2e.sh "$(IMAGE)" -run 'TestLostNodesAreReplaced'
+
 .PHONY: fuzz
 fuzz: ## Fuzz each target for FUZZTIME (default 20s)
 	hack/fuzz.sh "$(or $(FUZZTIME),20s)"
