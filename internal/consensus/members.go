@@ -132,11 +132,21 @@ func (g *Group) next() *raftpb.ConfChange {
 		}
 	}
 	for _, id := range g.conf.GetLearners() {
-		if g.caughtUp(id) {
+		if g.caughtUp(id) && (!g.c.Lossy || g.votersReached(g.applied)) {
 			return propose(raftpb.ConfChangeAddNode, id)
 		}
 	}
 	return nil
+}
+
+// votersReached reports whether all voters have all entries up to an index. The log of a new incarnation begins with its snapshot: if it led, a voter
+// that lacked entries from before would get a snapshot, too, which must not be where it is lossy.
+func (g *Group) votersReached(index uint64) bool {
+	reached := true
+	g.node.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {
+		reached = reached && (p.Match >= index || !slices.Contains(g.conf.GetVoters(), id))
+	})
+	return reached
 }
 
 // caughtUp reports whether a learner has ended a round within an election timeout. If not, the next one begins.

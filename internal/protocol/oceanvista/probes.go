@@ -36,6 +36,7 @@ var (
 	readBeforeRows       = probe.NewReplaced("oceanvista.read-before-rows", "A read waits until its node has rows")
 	donorDrains          = probe.NewReplaced("oceanvista.donor-drains", "A donor stands at a mark, and something before it is not over yet")
 	rowsOutdated         = probe.NewReplaced("oceanvista.rows-outdated", "Rows come that are not those of the last mark")
+	rowsWait             = probe.NewReplaced("oceanvista.rows-wait", "Rows come at a node that was not told yet of the new incarnation in its copy")
 	functorGiven         = probe.NewReplaced("oceanvista.functor-given", "A functor comes with the rows, which was decided on before the mark and is not visible yet")
 	functorResent        = probe.NewReplaced("oceanvista.functor-resent", "A server sends a new incarnation a functor that not all replicas have")
 	functorsToCome       = probe.NewReplaced("oceanvista.functors-to-come", "A new incarnation has rows, and not yet all functors of the others")

@@ -50,6 +50,7 @@ type replacement struct {
 	held     []*txn.Transaction
 	receiver statetransfer.Receiver
 	got      uint64 // bytes, at the last look
+	came     []byte // rows that are not in use yet
 	proposed uint64 // the mark for which this node has said that it is replenished
 
 	// The rest is of a donor: where it has to stop, and, by copy, what it was asked for and what it has for it.
@@ -175,6 +176,7 @@ func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
 	if p.linked(n) {
 		r.writes.resend(n)
 	}
+	p.install()
 	p.proposeLosses()
 	r.finishStep()
 }
@@ -307,7 +309,7 @@ func (p *replacement) marked(n geo.NodeID, number int) {
 func (p *replacement) reset(above Timestamp) {
 	r := p.r
 	r.env.Probe(copyReset)
-	p.lacking, p.got = true, 0
+	p.lacking, p.got, p.came = true, 0, nil
 	p.stops = slices.DeleteFunc(p.stops, func(s stop) bool { return s.above < above })
 	r.functors.floor = above
 	r.functors.invisible = slices.DeleteFunc(r.functors.invisible, func(f stored) bool { return f.Timestamp <= above })
@@ -343,7 +345,7 @@ func (p *replacement) ask() {
 // tick does again what may have been lost.
 func (p *replacement) tick() {
 	p.proposeLosses()
-	if p.lacking && !p.unmarked() && !p.r.behind {
+	if p.lacking && p.came == nil && !p.unmarked() && !p.r.behind {
 		if got := p.receiver.Got(); got == p.got {
 			p.ask()
 		} else {
@@ -405,13 +407,26 @@ func (p *replacement) receive(from geo.NodeID, m *statetransfer.Piece) {
 	case !p.lacking || id != p.r.membership.copies[p.r.copyOf(p.r.self)].id:
 		p.r.env.Probe(rowsOutdated)
 	default:
-		p.install(data)
+		p.came = data
+		p.install()
 	}
 }
 
-// install goes on with the rows that have come.
-func (p *replacement) install(data []byte) {
-	r, in := p.r, codec.NewReader(data)
+// install goes on with the rows that have come, once this node speaks with all of its copy: what it read would be lost on its way to the
+// predecessor of one.
+func (p *replacement) install() {
+	r := p.r
+	if p.came == nil {
+		return
+	}
+	for q := range r.topology.Partitions {
+		if !p.linked(r.topology.Node(r.topology.RegionOf(r.self), q, r.topology.ReplicaOf(r.self))) {
+			r.env.Probe(rowsWait)
+			return
+		}
+	}
+	in := codec.NewReader(p.came)
+	p.came = nil
 	rows := statetransfer.ReadRows(&in)
 	decided, err := readFunctors(&in, r.procs)
 	if err != nil || in.Done() != nil || r.behind {
