@@ -14,6 +14,8 @@
 package batchlog
 
 import (
+	"slices"
+
 	"github.com/geobench/geobench/internal/consensus"
 	"github.com/geobench/geobench/internal/fifo"
 	"github.com/geobench/geobench/internal/geo"
@@ -80,6 +82,10 @@ type Log struct {
 	fetches int64
 	// holder is nil where batches need no proof.
 	holder *holder
+	// last is the last batch that this node has asked a place for. sent are, at a new incarnation, the batches of each sequencer that went to its
+	// predecessor, unheard where the sequencer has not told.
+	last uint64
+	sent []uint64
 	// started says that the node knows its position, and entered that it may ask for places: see rejoin.go.
 	started, entered bool
 }
@@ -92,6 +98,9 @@ func New(c Config) *Log {
 	}
 	if c.Copies > 1 {
 		l.holder = newHolder(l)
+	}
+	if c.Incarnation > 0 {
+		l.sent = slices.Repeat([]uint64{unheard}, c.Nodes)
 	}
 	for _, m := range c.Members {
 		if m == c.Self {
@@ -114,7 +123,7 @@ func (l *Log) Start() {
 
 // Ask asks for a place for this node's next batch. Numbers count from 1.
 func (l *Log) Ask(q Request) {
-	l.unordered = append(l.unordered, q)
+	l.unordered, l.last = append(l.unordered, q), q.Number
 	l.ask([]Request{q})
 }
 
@@ -151,6 +160,10 @@ func (l *Log) Receive(from geo.NodeID, m protocol.Message) {
 		l.ordered(from, m.Term, m.First, m.Entries)
 	case *Started:
 		l.begin(from, m)
+	case *Sent:
+		if l.sent != nil {
+			l.sent[from] = m.Number
+		}
 	case *Fetch:
 		if l.member != nil {
 			l.member.fetch(from, m.First)

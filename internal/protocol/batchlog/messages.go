@@ -24,6 +24,7 @@ const (
 	KindKept
 	KindMissing
 	KindStarted
+	KindSent
 )
 
 // BatchID names a batch: the node that sequenced it and its number there, from 1.
@@ -385,6 +386,30 @@ func decodeStarted(body []byte) (*Started, error) {
 	return m, r.Done()
 }
 
+// Sent tells a new incarnation which of the sender's batches is the last whose data went to its predecessor.
+type Sent struct{ Log, Number uint64 }
+
+// Kind implements protocol.Message.
+func (m *Sent) Kind() uint8 { return KindSent }
+
+// Size implements protocol.Message.
+func (m *Sent) Size() int { return codec.SizeUvarint(m.Log) + codec.SizeUvarint(m.Number) }
+
+// AppendTo implements protocol.Message.
+func (m *Sent) AppendTo(b []byte) []byte {
+	return codec.AppendUvarint(codec.AppendUvarint(b, m.Log), m.Number)
+}
+
+func (m *Sent) String() string {
+	return fmt.Sprintf("has sent the predecessor batches%s up to %d", ofLog(m.Log), m.Number)
+}
+
+func decodeSent(body []byte) (*Sent, error) {
+	r := codec.NewReader(body)
+	m := &Sent{r.Uvarint(), r.Uvarint()}
+	return m, r.Done()
+}
+
 // Missing asks another reader of the same group for the data of batches that have a place.
 type Missing struct {
 	Log     uint64
@@ -469,6 +494,8 @@ func Decode(kind uint8, body []byte) (m protocol.Message, known bool, err error)
 		m, err = decodeMissing(body)
 	case KindStarted:
 		m, err = decodeStarted(body)
+	case KindSent:
+		m, err = decodeSent(body)
 	case consensus.Kind:
 		m, err = consensus.Decode(body)
 	default:

@@ -18,6 +18,9 @@ import (
 // (ReaderConfig.Mark). Sequencers send it again what has no place; what has one and lies behind the mark, and was sent to its predecessor, it
 // fetches from others.
 //
+// It has caught up when it has read all that had been sent to its predecessor, as each sequencer tells it: before that it may be one of those whom the next
+// loss must not hit.
+//
 // What its predecessor has told of its data counts for places until the leader hears of the new incarnation, which is before it hears the
 // mark asked for, and in no later term: a leader knows only what it was told in its own. So of what lies behind the mark nothing was
 // proven by data that is lost.
@@ -112,6 +115,7 @@ func (m *member) started(to geo.NodeID) {
 
 // Replaced says that a node has lost what it knew and that a new incarnation is in its place: see protocol.Rejoiner.
 func (l *Log) Replaced(n geo.NodeID, incarnation uint32) {
+	l.c.Env.Send(n, &Sent{l.c.Log, l.last})
 	if l.member == nil {
 		return
 	}
@@ -119,6 +123,24 @@ func (l *Log) Replaced(n geo.NodeID, incarnation uint32) {
 	if l.holder != nil {
 		l.member.holds[n], l.member.read[n] = nil, 0
 	}
+}
+
+// unheard is Log.sent of a sequencer that has not told.
+const unheard = math.MaxUint64
+
+// CaughtUp reports whether this node has read, or passed over, all that went to its predecessor. Before that others may be the only ones that have the
+// data of a batch with a place.
+func (r *Reader[D]) CaughtUp() bool {
+	if r.l.sent == nil {
+		return true
+	}
+	for _, n := range r.l.c.Audience {
+		if n != r.l.c.Self && (r.l.sent[n] == unheard || r.done[n] < r.l.sent[n]) {
+			return false
+		}
+	}
+	r.l.sent = nil
+	return true
 }
 
 // Whole reports whether the log has all its members, as far as this node knows.

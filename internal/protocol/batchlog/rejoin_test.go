@@ -231,3 +231,46 @@ func TestKeptForANewIncarnation(t *testing.T) {
 		t.Errorf("all have read up to %d, and the new one nothing", all)
 	}
 }
+
+// A new incarnation has caught up when it has read all that each sequencer had sent to its predecessor: it may lack the data of that, and others may
+// have it alone.
+func TestCaughtUp(t *testing.T) {
+	w := newWorld()
+	w.lose = func(geo.NodeID, geo.NodeID, protocol.Message) bool { return true }
+	j := w.again(1)
+	l := w.nodes[3].log
+	l.Receive(0, &Started{Term: 2, Position: 7, Settled: []uint64{0, 0, 4, 0}})
+	l.Receive(0, &Positions{Term: 2, First: 7, Entries: []Ordered{mark(3, 1), placed(2, 5)}})
+	for n, number := range map[geo.NodeID]uint64{0: 0, 2: 6} {
+		l.Receive(n, &Sent{Number: number})
+	}
+	if j.CaughtUp() {
+		t.Error("a sequencer has not told")
+	}
+	l.Receive(1, &Sent{})
+	if j.CaughtUp() {
+		t.Error("batch 5 is not here, and batch 6 has no place")
+	}
+	j.Receive(2, part{5, 1})
+	if j.CaughtUp() {
+		t.Error("batch 6 has no place")
+	}
+	l.Receive(0, &Positions{Term: 2, First: 9, Entries: []Ordered{{Batch: BatchID{2, 6}}}})
+	if !j.CaughtUp() {
+		t.Error("batch 6 is void")
+	}
+	same(t, "what is read", j.got, "mark of 3.1", "2/5")
+	if other := NewReader(ReaderConfig[part]{Log: w.nodes[2].log}); !other.CaughtUp() {
+		t.Error("a first incarnation lacks something")
+	}
+}
+
+// Who asks for places tells a new incarnation how far it has sent them to its predecessor.
+func TestSentToThePredecessor(t *testing.T) {
+	w := newWorld()
+	w.lose = func(geo.NodeID, geo.NodeID, protocol.Message) bool { return true }
+	w.request(3, 1, 2, 5)
+	w.sent = nil
+	w.nodes[3].log.Replaced(0, 1)
+	same(t, "what it says", w.sent, "0: {0 5}")
+}

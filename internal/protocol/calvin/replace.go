@@ -37,7 +37,12 @@ func newResets(r *Replica, c protocol.Config) *deterministic.Resets {
 	}
 	return deterministic.NewResets(deterministic.ResetConfig{
 		Config: c, Layout: c.Topology.Full(), Executor: r.executor, PieceTimer: pieceTimer, AgainTimer: againTimer, Advance: reader.Advance,
-		Passed: func(n geo.NodeID) uint32 { return batchlog.IncarnationOf(reader.Done(n)) },
+		Passed: func(n geo.NodeID) uint32 {
+			if n == r.self && !reader.CaughtUp() {
+				return 0
+			}
+			return batchlog.IncarnationOf(reader.Done(n))
+		},
 		Append: func(b []byte) []byte {
 			for n := range geo.NodeID(r.nodes) {
 				b = codec.AppendUvarint(b, reader.Done(n))

@@ -5,11 +5,8 @@ import (
 
 	"github.com/geobench/geobench/internal/codec"
 	"github.com/geobench/geobench/internal/geo"
-	"github.com/geobench/geobench/internal/probe"
 	"github.com/geobench/geobench/internal/txn"
 )
-
-var readsAgain = probe.NewReplaced("deterministic.reads-again", "Reads come a second time for a transaction, from another incarnation of a node, or when it is over")
 
 // Keeper remembers what an executor has read for other partitions, for engines whose nodes come back with nothing: all copies read the same
 // for a transaction, so a new incarnation has from its own copy, or gives it, what others know. Reads may then come again, and all but

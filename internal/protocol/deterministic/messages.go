@@ -19,7 +19,7 @@ const (
 )
 
 // KindPassed is that of a message of Resets.
-const KindPassed = 239
+const KindPassed = 249
 
 // Place names a transaction to all its participants: Calvin's is the position of its batch in the log and the index
 // there, engines with several logs take the two halves of its id.

@@ -10,5 +10,6 @@ var (
 	copyLater     = probe.NewReplaced("deterministic.copy-later", "Rows come that are of a later mark than the one at which a node stands")
 	copyEarly     = probe.NewReplaced("deterministic.copy-early", "A node that has its rows waits until it is told of a new incarnation of its copy")
 	copySentAgain = probe.NewReplaced("deterministic.copy-sent-again", "Rows that were given up on their way are sent again")
+	readsAgain    = probe.NewReplaced("deterministic.reads-again", "Reads come a second time for a transaction, from another incarnation of a node, or when it is over")
 	readsKept     = probe.NewReplaced("deterministic.reads-kept", "A node that begins anew has reads for transactions behind the mark")
 )

@@ -47,7 +47,8 @@ type ResetConfig struct {
 	protocol.Config
 	Layout   geo.Layout
 	Executor *Executor
-	// Passed returns the last incarnation of a node whose mark this one has passed.
+	// Passed returns the last incarnation of a node whose mark this one has passed; of this node once it needs nothing any more that went to its
+	// predecessor.
 	Passed func(n geo.NodeID) uint32
 	// Append appends what a node of the donor copy knows at the mark besides its rows. Ready reports whether this node can go on at a place
 	// that it has the rows of, and Begin, then, has it go on there: its reader stands at the mark of that place when it returns.
@@ -319,7 +320,8 @@ func (s *Resets) Flush() {
 	if !s.telling {
 		return
 	}
-	s.telling = false
+	// A new incarnation has caught up some time after its mark.
+	s.telling = s.c.Passed(s.c.Self) < s.incarnations[s.c.Self]
 	told := false
 	for _, p := range s.marks().Marks {
 		told = told || s.has(s.c.Self, p.Node) < p.Incarnation

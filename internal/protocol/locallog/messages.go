@@ -18,7 +18,7 @@ import (
 
 // Message kinds, shared by all engines that use the package.
 const (
-	KindCopy = batchlog.KindStarted + 1 + iota
+	KindCopy = batchlog.KindSent + 1 + iota
 	KindOfLog
 	KindReadsSince
 	KindBatch

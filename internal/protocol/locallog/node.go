@@ -430,6 +430,8 @@ func (n *Node) Receive(from geo.NodeID, m protocol.Message) bool {
 		n.order(m.Log, from, m)
 	case *batchlog.Started:
 		n.order(m.Log, from, m)
+	case *batchlog.Sent:
+		n.order(m.Log, from, m)
 	case *batchlog.Held:
 		n.order(m.Log, from, m)
 	case *batchlog.Kept:

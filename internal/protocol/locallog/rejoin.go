@@ -103,10 +103,13 @@ func newRejoining(n *Node) *rejoining {
 	return j
 }
 
-// passed returns the last incarnation of a node whose marks have been read in all logs.
+// passed returns the last incarnation of a node whose marks have been read in all logs, and, of this one, all that went to its predecessor.
 func (j *rejoining) passed(m geo.NodeID) uint32 {
 	least := uint32(math.MaxUint32)
 	for _, l := range j.n.Logs {
+		if m == j.n.c.Self && !l.reader.CaughtUp() {
+			return 0
+		}
 		least = min(least, batchlog.IncarnationOf(l.reader.Done(m)))
 	}
 	return least
