@@ -24,6 +24,8 @@ func sampleMessages() map[string]protocol.Message {
 		"nothing held": &Held{Position: 1},
 		"kept":         &Kept{3, 1 << 40},
 		"missing":      &Missing{3, []BatchID{{0, 1}, {65535, 300}}},
+		"started":      &Started{3, 2, 1 << 40, []uint64{0, 1 << 40, 7}},
+		"sent":         &Sent{3, 1 << 40},
 	}
 }
 
