@@ -112,6 +112,16 @@ func LeadsOf(r Replica, l *geo.Layout) []string {
 	return names
 }
 
+// numberBits is how many bits of a number count what one incarnation of a node numbers, such as its batches.
+const numberBits = 40
+
+// NumbersBefore returns the last of the numbers that belong to earlier incarnations of a node: its own begin behind that, so that nobody takes what it
+// numbers for what its predecessors have.
+func NumbersBefore(incarnation uint32) uint64 { return uint64(incarnation) << numberBits }
+
+// IncarnationOf returns the incarnation that a number, or the last one before it, belongs to.
+func IncarnationOf(number uint64) uint32 { return uint32(number >> numberBits) }
+
 // Rejoiner is a replica of an engine that replaces lost nodes: see Engine.Replaces.
 type Rejoiner interface {
 	// Replaced says that another node has lost its process and memory, and that a new incarnation is in its place, which knows

@@ -237,7 +237,7 @@ func (s *Hash) Reset(rows int) {
 	*s = Hash{ops: s.ops, index: newIndex(rows)}
 }
 
-// Replace puts rows in the place of all that are there, but for those that every node holds. The store owns their values from then on.
+// Replace puts rows in the place of all that are there, but for those that every node holds. It keeps copies of their values.
 func (s *Hash) Replace(rows []Row) {
 	var everywhere []Row
 	s.Each(func(k txn.Key, r Record) {
@@ -246,10 +246,11 @@ func (s *Hash) Replace(rows []Row) {
 		}
 	})
 	s.Reset(len(rows) + len(everywhere))
-	for _, of := range [][]Row{everywhere, rows} {
-		for i := range of {
-			s.Put(of[i].Key, of[i].Value, of[i].Writer)
-		}
+	for _, r := range everywhere {
+		s.Put(r.Key, r.Value, r.Writer)
+	}
+	for _, r := range rows {
+		s.Put(r.Key, slices.Clone(r.Value), r.Writer)
 	}
 }
 

@@ -171,7 +171,7 @@ func (m *Positions) String() string {
 }
 
 func markName(b BatchID) string {
-	return fmt.Sprintf(" mark of incarnation %d of node %d", IncarnationOf(b.Number), b.Sequencer)
+	return fmt.Sprintf(" mark of incarnation %d of node %d", protocol.IncarnationOf(b.Number), b.Sequencer)
 }
 
 func sizeEntries(entries []Ordered) int {

@@ -25,22 +25,13 @@ import (
 // mark asked for, and in no later term: a leader knows only what it was told in its own. So of what lies behind the mark nothing was
 // proven by data that is lost.
 
-// numberBits is how many bits of a batch's number count the batches of one incarnation.
-const numberBits = 40
-
 // FirstBatch returns the number of an incarnation's first batch.
-func FirstBatch(incarnation uint32) uint64 { return markOf(incarnation) + 1 }
-
-// markOf is the number of the void batch that ends those of earlier incarnations.
-func markOf(incarnation uint32) uint64 { return uint64(incarnation) << numberBits }
-
-// IncarnationOf returns the incarnation whose mark an order holds that has come to a sequencer's batch of this number.
-func IncarnationOf(number uint64) uint32 { return uint32(number >> numberBits) }
+func FirstBatch(incarnation uint32) uint64 { return protocol.NumbersBefore(incarnation) + 1 }
 
 // Mark returns the node and incarnation that an entry is the mark of, if it is one.
 func (o Ordered) Mark() (n geo.NodeID, incarnation uint32, ok bool) {
-	number := o.Batch.Number
-	return o.Batch.Sequencer, IncarnationOf(number), o.Void() && number > 0 && number%(1<<numberBits) == 0
+	incarnation = protocol.IncarnationOf(o.Batch.Number)
+	return o.Batch.Sequencer, incarnation, o.Void() && incarnation > 0 && o.Batch.Number == protocol.NumbersBefore(incarnation)
 }
 
 const (
@@ -81,7 +72,7 @@ func (l *Log) mark() {
 	if l.c.Marks != nil && !l.c.Marks() {
 		return
 	}
-	if mark := markOf(l.c.Incarnation); l.started && l.settled[l.c.Self] < mark {
+	if mark := protocol.NumbersBefore(l.c.Incarnation); l.started && l.settled[l.c.Self] < mark {
 		l.Void([]BatchID{{l.c.Self, mark}})
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 // mark is the void entry that ends what incarnations of a node before this one have sent.
 func mark(n geo.NodeID, incarnation uint32) Ordered {
-	return Ordered{Batch: BatchID{n, markOf(incarnation)}}
+	return Ordered{Batch: BatchID{n, protocol.NumbersBefore(incarnation)}}
 }
 
 // Marks are void batches behind all numbers of an incarnation, and no others are.
@@ -23,14 +23,14 @@ func TestMarks(t *testing.T) {
 		is          bool
 	}{
 		{mark(3, 1), 1, true}, {mark(3, 7), 7, true},
-		{Ordered{Batch: BatchID{3, 5}}, 0, false}, {Ordered{Batch: BatchID{3, FirstBatch(2)}}, 0, false}, {Ordered{BatchID{3, markOf(1)}, 1}, 0, false},
+		{Ordered{Batch: BatchID{3, 5}}, 0, false}, {Ordered{Batch: BatchID{3, FirstBatch(2)}}, 0, false}, {Ordered{BatchID{3, protocol.NumbersBefore(1)}, 1}, 0, false},
 		{Ordered{}, 0, false},
 	} {
 		if n, incarnation, is := tc.o.Mark(); is != tc.is || is && (n != 3 || incarnation != tc.incarnation) {
 			t.Errorf("%v is the mark of incarnation %d of node %d: %v", tc.o, incarnation, n, is)
 		}
 	}
-	if FirstBatch(0) != 1 || FirstBatch(1) != markOf(1)+1 || IncarnationOf(FirstBatch(3)+1000) != 3 {
+	if FirstBatch(0) != 1 || FirstBatch(1) != protocol.NumbersBefore(1)+1 || protocol.IncarnationOf(FirstBatch(3)+1000) != 3 {
 		t.Errorf("first batches %d and %d", FirstBatch(0), FirstBatch(1))
 	}
 }
@@ -86,7 +86,7 @@ func TestNewIncarnationOfASequencer(t *testing.T) {
 	j.Receive(3, part{FirstBatch(1), 1})
 	w.run(time.Second)
 	same(t, "what it reads then", j.got, "mark of 3.1", BatchID{3, FirstBatch(1)}.String())
-	same(t, "what others read", w.read(1), "3/1", "2/1", BatchID{3, markOf(1)}.String(), BatchID{3, FirstBatch(1)}.String())
+	same(t, "what others read", w.read(1), "3/1", "2/1", BatchID{3, protocol.NumbersBefore(1)}.String(), BatchID{3, FirstBatch(1)}.String())
 	if known := w.nodes[3].log.settled; !reflect.DeepEqual(known, w.nodes[1].log.settled) {
 		t.Errorf("settled %v, elsewhere %v", known, w.nodes[1].log.settled)
 	}
@@ -172,9 +172,9 @@ func TestSkipTo(t *testing.T) {
 		r.Receive(2, part{number, 10})
 	}
 	r.l.Receive(0, &Positions{Term: 1, First: 0, Entries: []Ordered{mark(0, 1), {BatchID{1, 1}, 1}, {BatchID{1, 2}, 1}, {Batch: BatchID{1, 5}}, mark(3, 1), {BatchID{2, 3}, 1}}})
-	r.SkipTo(4, []uint64{markOf(1), 5, 2, 0})
+	r.SkipTo(4, []uint64{protocol.NumbersBefore(1), 5, 2, 0})
 	same(t, "what it has read", r.got)
-	if r.l.Position() != 4 || r.Done(0) != markOf(1) || r.Done(1) != 5 || r.Done(2) != 2 || r.Pending() != 2 {
+	if r.l.Position() != 4 || r.Done(0) != protocol.NumbersBefore(1) || r.Done(1) != 5 || r.Done(2) != 2 || r.Pending() != 2 {
 		t.Errorf("at %d, done %v, %d pending", r.l.Position(), r.done, r.Pending())
 	}
 	r.Missing(0, &Missing{Batches: []BatchID{{1, 1}, {1, 2}, {1, 5}}})

@@ -11,9 +11,6 @@ import (
 	"github.com/geobench/geobench/internal/txn"
 )
 
-// ReasonCopyReset is why an outcome is unknown: the transaction was ordered before the mark at which the coordinator's copy began anew.
-const ReasonCopyReset = "a node of the coordinator's copy has lost what it knew, and the copy has begun anew behind this transaction"
-
 // replaces is Engine.Replaces: nodes without which the log has a majority, where no batch with a place is lost with a node, and another region has a
 // copy. With ordering epochs everybody waits for everybody for good.
 func replaces(t *geo.Topology, p protocol.Params) (nodes []geo.NodeID) {
@@ -41,7 +38,7 @@ func newResets(r *Replica, c protocol.Config) *deterministic.Resets {
 			if n == r.self && !reader.CaughtUp() {
 				return 0
 			}
-			return batchlog.IncarnationOf(reader.Done(n))
+			return protocol.IncarnationOf(reader.Done(n))
 		},
 		Append: func(b []byte) []byte {
 			for n := range geo.NodeID(r.nodes) {
@@ -95,7 +92,7 @@ func (s *sequencer) forget(batch uint64) {
 		s.r.env.Probe(outcomeForgotten)
 		delete(s.flight, id)
 		s.r.recon.Forget(id)
-		s.reply(txn.Outcome{ID: id, Status: txn.Unknown, Cause: txn.CauseNode, Reason: ReasonCopyReset})
+		s.reply(txn.Outcome{ID: id, Status: txn.Unknown, Cause: txn.CauseNode, Reason: deterministic.ReasonReset})
 	}
 }
 

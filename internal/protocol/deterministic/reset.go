@@ -77,6 +77,9 @@ type owedState struct {
 	arrived     bool
 }
 
+// ReasonReset is why an outcome is unknown: a node of the coordinator's copy has lost what it knew, and the copy has begun anew behind the transaction.
+const ReasonReset = "copy-begins-anew"
+
 // againEvery is how often a donor looks whether a state that was given up on its way is to be sent again.
 const againEvery = time.Second
 
@@ -135,9 +138,8 @@ func (s *Resets) reset(n geo.NodeID, incarnation uint32, place uint64) (passes b
 	if s.restored != place+1 {
 		if !s.waiting || s.at != place {
 			s.c.Env.Probe(copyReset)
-			s.waiting, s.at = true, place
-			s.c.Executor.Reset(place)
-			s.c.Forget(place)
+			s.waiting = true
+			s.forget(place)
 		}
 		if !s.begin() || s.at != place {
 			return false
@@ -149,6 +151,13 @@ func (s *Resets) reset(n geo.NodeID, incarnation uint32, place uint64) (passes b
 	}
 	s.waiting, s.lacking = false, false
 	return true
+}
+
+// forget gives up what is ordered before a place.
+func (s *Resets) forget(place uint64) {
+	s.at = place
+	s.c.Executor.Reset(place)
+	s.c.Forget(place)
 }
 
 // early reports whether this node has passed the mark of a new incarnation of its copy that it has not been told of.
@@ -180,15 +189,9 @@ func (s *Resets) begin() bool {
 	place, rest := s.came.place, s.came.rest
 	s.came, s.telling, s.restored = nil, true, place+1
 	s.c.Begin(place, &rest)
-	rows := statetransfer.ReadRows(&rest)
-	for i := range rows {
-		rows[i].Value = slices.Clone(rows[i].Value)
-	}
-	s.c.Store.(*store.Hash).Replace(rows)
+	s.c.Store.(*store.Hash).Replace(statetransfer.ReadRows(&rest))
 	if s.at < place {
-		s.at = place
-		s.c.Executor.Reset(place)
-		s.c.Forget(place)
+		s.forget(place)
 	}
 	return true
 }

@@ -305,6 +305,31 @@ func TestWholeWhenAllHavePassed(t *testing.T) {
 	}
 }
 
+// A new incarnation that lacks something at its mark says later that it has passed that.
+func TestPassedWhenCaughtUp(t *testing.T) {
+	s := newStanding(1, 1)
+	caughtUp := false
+	s.resets.c.Passed = func(n geo.NodeID) uint32 {
+		if n == 1 && !caughtUp {
+			return 0
+		}
+		return s.done[n]
+	}
+	s.give(10, 2)
+	s.order(15, lost1)
+	s.is(t, "at its mark", 16, 2)
+	if got := s.said(); strings.Contains(got, "passed the marks") {
+		t.Errorf("it lacks something, and says %q", got)
+	}
+	caughtUp = true
+	s.resets.Flush()
+	if got := s.said(); strings.Count(got, "passed the marks of node 1, incarnation 1") != 5 {
+		t.Errorf("it has caught up, and says %q", got)
+	}
+	s.resets.Flush()
+	s.expect(t, "once more", "")
+}
+
 // An executor that is reset has forgotten what it held, and keeps what others have read for transactions behind the place.
 func TestReset(t *testing.T) {
 	s := newScene(false, false)

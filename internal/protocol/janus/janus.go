@@ -140,7 +140,7 @@ func newReplica(c protocol.Config) *Replica {
 		copy:        make([]geo.NodeID, t.Partitions),
 		records:     map[Instance]*record{},
 		rows:        make([]row, t.Nodes()),
-		next:        before(c.Incarnation) + 1,
+		next:        protocol.NumbersBefore(c.Incarnation) + 1,
 	}
 	for q := range t.Partitions {
 		r.copy[q] = t.Node(t.RegionOf(c.Self), q, t.ReplicaOf(c.Self))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/geobench/geobench/internal/fifo"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -14,14 +15,7 @@ import (
 // The instances of one coordinator are its row. A replica hears of them in the order of the row, since links keep order.
 type Instance uint64
 
-const (
-	seqBits = 48
-	// streamBits are those that count the instances of one incarnation.
-	streamBits = 40
-)
-
-// before returns the number before the first instance of an incarnation.
-func before(incarnation uint32) uint64 { return uint64(incarnation) << streamBits }
+const seqBits = 48
 
 func instance(n geo.NodeID, seq uint64) Instance { return Instance(uint64(n)<<seqBits | seq) }
 
@@ -68,7 +62,7 @@ func (b Ballot) next(n geo.NodeID) Ballot { return (b>>16+1)<<16 | Ballot(n) }
 // owner returns the node whose business the instance is, and which of its incarnations it was or is, in a database of so many nodes.
 func (b Ballot) owner(i Instance, nodes int) (n geo.NodeID, incarnation uint32) {
 	if b == 0 {
-		return i.Node(), uint32(i.Seq() >> streamBits)
+		return i.Node(), protocol.IncarnationOf(i.Seq())
 	}
 	name := uint32(b & 0xffff)
 	return geo.NodeID(name % uint32(nodes)), name / uint32(nodes)

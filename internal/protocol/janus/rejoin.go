@@ -72,6 +72,9 @@ type question struct {
 	incarnation uint32
 }
 
+// ReasonNodeLost is why an outcome is unknown: the node that was to tell it has lost what it knew.
+const ReasonNodeLost = "node-lost"
+
 type heldMessage struct {
 	from geo.NodeID
 	m    protocol.Message
@@ -103,8 +106,8 @@ func (j *rejoin) init(r *Replica) {
 	if !j.joined {
 		j.limits, j.welcomed, j.settledBy = make([]uint64, r.nodes), make([]bool, r.nodes), make([]bool, r.nodes)
 		j.receivers, j.here = make([]statetransfer.Receiver, r.nodes), make([]*known, r.nodes)
-		j.limits[r.self] = before(r.incarnation)
-		r.rows[r.self].former = before(r.incarnation)
+		j.limits[r.self] = protocol.NumbersBefore(r.incarnation)
+		r.rows[r.self].former = protocol.NumbersBefore(r.incarnation)
 	}
 }
 
@@ -165,7 +168,7 @@ func (j *rejoin) replaced(n geo.NodeID, incarnation uint32) {
 		// A new incarnation has been told nothing.
 		j.formers[i].told = j.formers[i].told && r.topology.PartitionOf(n) != r.partition
 	}
-	r.rows[n].former = before(incarnation)
+	r.rows[n].former = protocol.NumbersBefore(incarnation)
 	if !j.joined {
 		j.held = slices.DeleteFunc(j.held, func(h heldMessage) bool { return h.from == n })
 		j.welcomed[n], j.here[n] = false, nil
@@ -681,7 +684,7 @@ func (j *rejoin) takeOver(all map[Instance]*entry) {
 		}
 		if !e.noop && r.executor.AnswersElsewhere(e.t, id.Node()) {
 			r.env.Probe(answerLost)
-			r.executor.Tell(id.Node(), txn.Outcome{ID: e.t.ID, Status: txn.Unknown, Cause: txn.CauseNode, Reason: "node-lost"})
+			r.executor.Tell(id.Node(), txn.Outcome{ID: e.t.ID, Status: txn.Unknown, Cause: txn.CauseNode, Reason: ReasonNodeLost})
 		}
 	}
 	slices.SortFunc(run, func(a, b *entry) int { return cmp.Compare(a.turn, b.turn) })

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/deterministic"
 	"github.com/geobench/geobench/internal/protocol/protocoltest"
 	"github.com/geobench/geobench/internal/protocol/statetransfer"
@@ -190,7 +191,7 @@ func TestRowGoesOnWhenAllHaveOrdered(t *testing.T) {
 	if s.r.Whole() {
 		t.Error("what the lost node has coordinated is not known to be stable")
 	}
-	s.hear(2, &Progress{Stable: before(1)})
+	s.hear(2, &Progress{Stable: protocol.NumbersBefore(1)})
 	if !s.r.Whole() {
 		t.Error("what the lost node has coordinated is stable")
 	}
@@ -222,8 +223,8 @@ func TestRowGoesOnWhenAllHaveOrdered(t *testing.T) {
 	}
 	n.hear(1, &Rejoin{Step: settled, Number: 1})
 	n.pass(tickEvery)
-	if n.r.rows[2].stable != before(1) || !n.r.Whole() {
-		t.Errorf("its row is stable up to %d, want %d", n.r.rows[2].stable, before(1))
+	if n.r.rows[2].stable != protocol.NumbersBefore(1) || !n.r.Whole() {
+		t.Errorf("its row is stable up to %d, want %d", n.r.rows[2].stable, protocol.NumbersBefore(1))
 	}
 }
 
@@ -294,12 +295,12 @@ func TestNamesAreVoid(t *testing.T) {
 	s.hear(1, preAccept(instance(1, 1), "a1+1"))
 	s.hear(1, &Commit{Proposal{ID: instance(1, 1), Deps: deps(instance(2, 1))}})
 	s.r.Replaced(2, 1)
-	s.hear(2, &Progress{Stable: before(1)})
+	s.hear(2, &Progress{Stable: protocol.NumbersBefore(1)})
 	s.pass(tickEvery)
 	if n := s.r.graph.open; n != 0 {
 		t.Errorf("%d instances are open", n)
 	}
-	s.hear(2, &Progress{Stable: before(1), Forget: before(1)})
+	s.hear(2, &Progress{Stable: protocol.NumbersBefore(1), Forget: protocol.NumbersBefore(1)})
 	s.hear(1, &Progress{Stable: 1, Forget: 1})
 	s.pass(tickEvery)
 	if n := len(s.r.records); n != 0 {

@@ -1,7 +1,7 @@
 package locallog
 
 import (
-	"cmp"
+	"maps"
 	"math"
 	"slices"
 
@@ -75,9 +75,6 @@ type openIn struct{ log, batch uint64 }
 // unsent is the batch of those whose batch was void, and that are being collected for another one.
 const unsent = math.MaxUint64
 
-// ReasonCopyReset is why an outcome is unknown: the transaction was ordered before the cut at which the coordinator's copy began anew.
-const ReasonCopyReset = "a node of the coordinator's copy has lost what it knew, and the copy has begun anew behind this transaction"
-
 // Replaces is an engine's Replaces: all nodes, where every log has members enough to go on without one, and no batch with a place is lost with a
 // node.
 func Replaces(t *geo.Topology, p protocol.Params) (nodes []geo.NodeID) {
@@ -110,7 +107,7 @@ func (j *rejoining) passed(m geo.NodeID) uint32 {
 		if m == j.n.c.Self && !l.reader.CaughtUp() {
 			return 0
 		}
-		least = min(least, batchlog.IncarnationOf(l.reader.Done(m)))
+		least = min(least, protocol.IncarnationOf(l.reader.Done(m)))
 	}
 	return least
 }
@@ -323,7 +320,7 @@ func (j *rejoining) forget(place uint64) {
 		delete(j.open, id)
 		delete(n.attempts, id)
 		n.recon.Forget(id)
-		n.reply(txn.Outcome{ID: id, Status: txn.Unknown, Cause: txn.CauseNode, Reason: ReasonCopyReset})
+		n.reply(txn.Outcome{ID: id, Status: txn.Unknown, Cause: txn.CauseNode, Reason: deterministic.ReasonReset})
 	}
 	if n.c.Reset != nil {
 		n.c.Reset()
@@ -447,13 +444,8 @@ func (n *Node) Whole() bool {
 }
 
 func appendResidences(b []byte, rows map[txn.Key]residence) []byte {
-	keys := make([]txn.Key, 0, len(rows))
-	for k := range rows {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, func(a, b txn.Key) int { return cmp.Compare(a, b) })
-	b = codec.AppendUvarint(b, uint64(len(keys)))
-	for _, k := range keys {
+	b = codec.AppendUvarint(b, uint64(len(rows)))
+	for _, k := range slices.Sorted(maps.Keys(rows)) {
 		b = codec.AppendUvarint(codec.AppendUvarint(codec.AppendString(b, string(k)), uint64(rows[k].home)), rows[k].count)
 	}
 	return b

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/geobench/geobench/internal/invariant"
+	"github.com/geobench/geobench/internal/protocol"
 )
 
 var (
@@ -25,7 +26,7 @@ func (r *Replica) Check(c *invariant.Checker) {
 		c.Agree(sameCut, e.committed, invariant.Hash(e.tail...))
 	}
 	if !r.rejoin.joined {
-		began := before(r.incarnation)
+		began := protocol.NumbersBefore(r.incarnation)
 		c.That(rowsFirst, e.committed == 0 && r.logs.number == began+1 && r.local.last == began, "%d epochs are committed, the next batch is %s, the last transaction %s",
 			e.committed, numbered(r.logs.number), numbered(r.local.last))
 	}
@@ -33,7 +34,7 @@ func (r *Replica) Check(c *invariant.Checker) {
 		l := &r.logs.all[i]
 		for j := range l.earlier {
 			if s := &l.earlier[j]; s.ended {
-				c.Agree(oneEnd, [2]uint64{uint64(i), uint64(incarnationOf(s.received))}, s.last)
+				c.Agree(oneEnd, [2]uint64{uint64(i), uint64(protocol.IncarnationOf(s.received))}, s.last)
 			}
 		}
 		c.Grows(logsGrow, fmt.Sprintf("received from replica %d", i), l.received)

@@ -127,9 +127,9 @@ func (e *epochs) append(cut Heads) {
 	for n, head := range cut {
 		g := &e.r.logs.all[n]
 		g.cut = head
-		if incarnationOf(head) > incarnationOf(e.head[n]) {
+		if protocol.IncarnationOf(head) > protocol.IncarnationOf(e.head[n]) {
 			e.succession = e.agreedCuts
-			g.open(incarnationOf(head))
+			g.open(protocol.IncarnationOf(head))
 		}
 	}
 	e.head = cut
@@ -241,11 +241,11 @@ func (e *epochs) gather(cut Heads) {
 		g := &e.r.logs.all[n]
 		s := span{from: int32(len(e.entries))}
 		first := e.tail[n] + 1
-		if i := incarnationOf(cut[n]); i > incarnationOf(e.tail[n]) {
+		if i := protocol.IncarnationOf(cut[n]); i > protocol.IncarnationOf(e.tail[n]) {
 			if g.end(e.tail[n]) {
 				e.r.env.Probe(batchesVoid)
 			}
-			first = before(i) + 1
+			first = protocol.NumbersBefore(i) + 1
 		}
 		for number := first; number <= cut[n]; number++ {
 			b := g.get(number)
@@ -485,7 +485,7 @@ func (e *epochs) reexecute() {
 // answer answers the replica's own transactions.
 func (e *epochs) answer() {
 	own := e.spans[e.r.self]
-	if incarnationOf(e.tail[e.r.self]) < e.r.incarnation {
+	if protocol.IncarnationOf(e.tail[e.r.self]) < e.r.incarnation {
 		if own.from < own.to {
 			e.r.env.Probe(predecessorCommitted)
 		}

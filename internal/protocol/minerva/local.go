@@ -67,7 +67,7 @@ type version struct {
 }
 
 func (l *local) init(r *Replica, p protocol.Params) {
-	l.r, l.rows, l.last = r, map[txn.Key]*version{}, before(r.incarnation)
+	l.r, l.rows, l.last = r, map[txn.Key]*version{}, protocol.NumbersBefore(r.incarnation)
 	l.snapshots, l.acrossEpochs = p.Word("reads") == readsSnapshot, p.Word("acrossEpochs") == acrossValid
 	l.execution = optimistic.Execution{Committed: r.store, Uncommitted: l}
 }

@@ -57,7 +57,7 @@ const keepBytes = 64 << 20
 
 func (l *logs) init(r *Replica, p protocol.Params) {
 	l.r, l.timeout, l.full = r, p.Duration("batchTimeout"), int(p.Int("batchSize"))
-	l.number, l.sent = before(r.incarnation)+1, -l.timeout
+	l.number, l.sent = protocol.NumbersBefore(r.incarnation)+1, -l.timeout
 	l.all = make([]batchLog, r.nodes)
 	for i := range l.all {
 		l.all[i].first = 1
@@ -111,7 +111,7 @@ func (l *logs) send() {
 // put takes a batch into its log.
 func (l *logs) put(m *Batch) {
 	all := &l.all[m.Origin]
-	all.succeed(incarnationOf(m.Number))
+	all.succeed(protocol.IncarnationOf(m.Number))
 	g := all.of(m.Number)
 	if g == nil || g.ended || m.Number < g.first {
 		l.r.env.Probe(batchLate)
@@ -144,10 +144,10 @@ func (g *batchLog) get(number uint64) *Batch {
 // receive takes a batch of another replica, from it or from one that passes it on. A replica that is too far behind
 // would keep it for ever, so it does not take it, nor acknowledge it.
 func (l *logs) receive(from geo.NodeID, m *Batch) {
-	if int(m.Origin) >= l.r.nodes || m.Number == before(incarnationOf(m.Number)) || l.r.epochs.behind || !l.r.rejoin.joined {
+	if int(m.Origin) >= l.r.nodes || m.Number == protocol.NumbersBefore(protocol.IncarnationOf(m.Number)) || l.r.epochs.behind || !l.r.rejoin.joined {
 		return
 	}
-	if m.Origin == l.r.self && incarnationOf(m.Number) >= l.r.incarnation {
+	if m.Origin == l.r.self && protocol.IncarnationOf(m.Number) >= l.r.incarnation {
 		return
 	}
 	l.put(m)
@@ -190,7 +190,7 @@ func (l *logs) prove(origin geo.NodeID, number uint64) {
 	if number <= g.proven {
 		return
 	}
-	g.succeed(incarnationOf(number))
+	g.succeed(protocol.IncarnationOf(number))
 	g.proven = number
 	l.r.progress.expect()
 	l.r.coordinator.propose()
@@ -227,7 +227,7 @@ func (l *logs) requested(from geo.NodeID, m *Request) {
 // drop forgets the batches of a log up to a number.
 func (l *logs) drop(origin geo.NodeID, number uint64) {
 	g := &l.all[origin]
-	for len(g.earlier) > 0 && incarnationOf(g.earlier[0].received) < incarnationOf(number) {
+	for len(g.earlier) > 0 && protocol.IncarnationOf(g.earlier[0].received) < protocol.IncarnationOf(number) {
 		l.dropFrom(&g.earlier[0], number)
 		g.earlier = g.earlier[1:]
 	}

@@ -343,8 +343,8 @@ func (m *Followed) String() string {
 
 // numbered returns a number with its incarnation, if that is not the first.
 func numbered(number uint64) string {
-	if i := incarnationOf(number); i > 0 {
-		return fmt.Sprintf("%d.%d", i, number-before(i))
+	if i := protocol.IncarnationOf(number); i > 0 {
+		return fmt.Sprintf("%d.%d", i, number-protocol.NumbersBefore(i))
 	}
 	return fmt.Sprint(number)
 }

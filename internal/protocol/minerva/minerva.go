@@ -327,7 +327,7 @@ func (r *Replica) Counters(dst []protocol.Counter) []protocol.Counter {
 	count := func(name string, value int64) { dst = append(dst, protocol.Counter{Name: name, Value: value}) }
 	count("transactions", r.local.transactions)
 	count("snapshot_reads", r.local.snapshotReads)
-	count("batches", int64(r.logs.number-before(r.incarnation)-1))
+	count("batches", int64(r.logs.number-protocol.NumbersBefore(r.incarnation)-1))
 	count("epochs", int64(e.committed))
 	count("epoch_transactions", e.transactions)
 	count("valid", e.valid)

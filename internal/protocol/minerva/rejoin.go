@@ -28,15 +28,6 @@ import (
 // epoch that it began with (nobody asks it for what it has only the effects of), and all have committed the cuts that void its
 // predecessor's batches (nobody asks for those of a predecessor any more).
 
-// numberBits is how many bits of a number count the batches, or transactions, of one incarnation.
-const numberBits = 40
-
-// incarnationOf returns the incarnation that a number belongs to.
-func incarnationOf(number uint64) uint32 { return uint32(number >> numberBits) }
-
-// before returns the number before the first one of an incarnation.
-func before(incarnation uint32) uint64 { return uint64(incarnation) << numberBits }
-
 const (
 	// followBytes is how much of its log a replica sends for one Follow.
 	followBytes = 4 << 20
@@ -93,7 +84,7 @@ func (j *rejoin) init(r *Replica) {
 
 func (j *rejoin) start() {
 	if !j.joined {
-		j.r.logs.prove(j.r.self, before(j.r.incarnation))
+		j.r.logs.prove(j.r.self, protocol.NumbersBefore(j.r.incarnation))
 		j.later()
 	}
 }
@@ -114,7 +105,7 @@ func (j *rejoin) replaced(n geo.NodeID, incarnation uint32) {
 	r.logs.acknowledgements[n] = 0
 	r.progress.replaced(n)
 	r.coordinator.replaced(n, incarnation)
-	r.logs.prove(n, before(incarnation))
+	r.logs.prove(n, protocol.NumbersBefore(incarnation))
 }
 
 // reported learns how far another replica is.
@@ -152,7 +143,7 @@ func (j *rejoin) whole() bool {
 	least := max(j.began, e.succession)
 	for n, i := range j.incarnations {
 		switch {
-		case e.head[n] < before(i), j.goals[n] > 0:
+		case e.head[n] < protocol.NumbersBefore(i), j.goals[n] > 0:
 			return false
 		case geo.NodeID(n) == r.self:
 			if e.committed < least {
@@ -359,19 +350,19 @@ func (e *epochs) begin(s *rows) {
 		}
 		e.queue.Push(cut)
 		for n, head := range cut {
-			e.r.logs.all[n].open(incarnationOf(head))
+			e.r.logs.all[n].open(protocol.IncarnationOf(head))
 		}
 	}
 }
 
 // of returns the part of the log that a number belongs to; nil when that is forgotten.
 func (g *batchLog) of(number uint64) *segment {
-	i := incarnationOf(number)
-	if incarnationOf(g.received) == i {
+	i := protocol.IncarnationOf(number)
+	if protocol.IncarnationOf(g.received) == i {
 		return &g.segment
 	}
 	for at := range g.earlier {
-		if s := &g.earlier[at]; incarnationOf(s.received) == i {
+		if s := &g.earlier[at]; protocol.IncarnationOf(s.received) == i {
 			return s
 		}
 	}
@@ -380,23 +371,23 @@ func (g *batchLog) of(number uint64) *segment {
 
 // succeed begins the part of the log that a new incarnation appends, if it has not begun.
 func (g *batchLog) succeed(incarnation uint32) {
-	if incarnation > incarnationOf(g.received) {
+	if incarnation > protocol.IncarnationOf(g.received) {
 		g.earlier = append(g.earlier, g.segment)
-		g.segment = segment{first: before(incarnation) + 1, received: before(incarnation)}
+		g.segment = segment{first: protocol.NumbersBefore(incarnation) + 1, received: protocol.NumbersBefore(incarnation)}
 	}
 }
 
 // open makes sure that there is the part of the log that an incarnation has appended, and a cut names.
 func (g *batchLog) open(incarnation uint32) {
 	g.succeed(incarnation)
-	if g.of(before(incarnation)) != nil {
+	if g.of(protocol.NumbersBefore(incarnation)) != nil {
 		return
 	}
 	at := 0
-	for at < len(g.earlier) && incarnationOf(g.earlier[at].received) < incarnation {
+	for at < len(g.earlier) && protocol.IncarnationOf(g.earlier[at].received) < incarnation {
 		at++
 	}
-	g.earlier = slices.Insert(g.earlier, at, segment{first: before(incarnation) + 1, received: before(incarnation)})
+	g.earlier = slices.Insert(g.earlier, at, segment{first: protocol.NumbersBefore(incarnation) + 1, received: protocol.NumbersBefore(incarnation)})
 }
 
 // end ends the part of the log that a batch belongs to with that batch. It reports whether there were others.
@@ -412,7 +403,7 @@ func (g *batchLog) end(last uint64) bool {
 
 // restart begins the log anew behind a batch.
 func (g *batchLog) restart(last uint64) {
-	known := incarnationOf(g.received)
+	known := protocol.IncarnationOf(g.received)
 	g.earlier, g.segment = nil, segment{first: last + 1, received: last}
 	g.succeed(known)
 }

@@ -86,10 +86,10 @@ func TestBatchesOfThePredecessorAreVoid(t *testing.T) {
 	agree(Heads{0, 1, 0}, a, c)
 	a.Replaced(1, 1)
 	c.Replaced(1, 1)
-	if got := a.logs.all[1].proven; got != before(1) || !a.logs.uncut() {
+	if got := a.logs.all[1].proven; got != protocol.NumbersBefore(1) || !a.logs.uncut() {
 		t.Errorf("up to %s is proven, want 1.0, which is in no cut yet", numbered(got))
 	}
-	agree(Heads{0, before(1), 0}, a, c)
+	agree(Heads{0, protocol.NumbersBefore(1), 0}, a, c)
 	agree(Heads{0, 3, 0}, a, c)
 	c.Receive(0, lost.batches[1])
 	c.Receive(0, lost.batches[2])
@@ -97,15 +97,15 @@ func TestBatchesOfThePredecessorAreVoid(t *testing.T) {
 	next, new := reborn(t, 1, nil)
 	next.Replaced(0, 0) // is not told of first ones, and would not heed it
 	agree(Heads{0, 1, 0}, next)
-	agree(Heads{0, before(1), 0}, next)
+	agree(Heads{0, protocol.NumbersBefore(1), 0}, next)
 	joins(t, next, a, a.env.(*world))
 	next.Submit(simtest.Txn(txn.MakeID(1, 9), "a1+1000"))
-	if b := new.batches[0]; b.Number != before(1)+1 || b.First != before(1)+1 {
+	if b := new.batches[0]; b.Number != protocol.NumbersBefore(1)+1 || b.First != protocol.NumbersBefore(1)+1 {
 		t.Fatalf("the first batch of the new incarnation is %s, its first transaction %s", numbered(b.Number), numbered(b.First))
 	}
 	a.Receive(1, new.batches[0])
 	c.Receive(1, new.batches[0])
-	agree(Heads{0, before(1) + 1, 0}, a, c, next)
+	agree(Heads{0, protocol.NumbersBefore(1) + 1, 0}, a, c, next)
 	for _, r := range []*Replica{a, c, next} {
 		if got := row(r, 1); got != 1011 {
 			t.Errorf("row 1 is %d at replica %d, want 1011", got, r.self)
@@ -146,7 +146,7 @@ func TestCutBatchesOfThePredecessorAreCommitted(t *testing.T) {
 	joins(t, next, a, sender)
 	agree(Heads{0, 2, 0}, a, c, next)
 	c.Replaced(1, 1)
-	agree(Heads{0, before(1), 0}, a, c, next)
+	agree(Heads{0, protocol.NumbersBefore(1), 0}, a, c, next)
 	if c.epochs.committed != 1 || next.epochs.committed != 1 {
 		t.Fatalf("%d and %d epochs committed without the second batch", c.epochs.committed, next.epochs.committed)
 	}
@@ -261,7 +261,7 @@ func TestCutsByOnesWord(t *testing.T) {
 	for _, m := range w.take(1) {
 		next.Receive(0, m)
 	}
-	if want := (Heads{2, before(1), 0}); !next.coordinator.joined() || next.epochs.agreedCuts != 3 || !slices.Equal(next.epochs.head, want) {
+	if want := (Heads{2, protocol.NumbersBefore(1), 0}); !next.coordinator.joined() || next.epochs.agreedCuts != 3 || !slices.Equal(next.epochs.head, want) {
 		t.Errorf("it knows %d cuts up to %v, want 3 up to %v", next.epochs.agreedCuts, next.epochs.head, want)
 	}
 	if !a.coordinator.whole() || a.rejoin.whole() {
@@ -478,7 +478,7 @@ func TestWhole(t *testing.T) {
 	a.Replaced(1, 1)
 	others(false, "when a replica has been replaced")
 	joins(t, next, a, w)
-	agree(Heads{2, before(1), 0}, a)
+	agree(Heads{2, protocol.NumbersBefore(1), 0}, a)
 	epoch(a, w, 3, "a1+1")
 	a.Receive(2, &Progress{Epoch: 4, Proofs: make(Heads, 3)})
 	others(false, "when the new incarnation has not said that it has rows")
@@ -494,7 +494,7 @@ func TestWhole(t *testing.T) {
 	whole(false, "when another replica has not committed the epoch that it began with, and it has not heard of the cut that ends its predecessor's log")
 	next.Receive(2, &Progress{Epoch: 2, Proofs: make(Heads, 3)})
 	whole(false, "when it has not heard of the cut that ends its predecessor's log")
-	agree(Heads{2, before(1), 0}, next)
+	agree(Heads{2, protocol.NumbersBefore(1), 0}, next)
 	whole(false, "when another replica has not committed that cut")
 	next.Receive(2, &Progress{Epoch: 3, Proofs: make(Heads, 3)})
 	whole(true, "when all is over")
@@ -511,7 +511,7 @@ func TestWhole(t *testing.T) {
 	slow.Receive(0, w.batches[0])
 	agree(Heads{1, 0, 0}, slow)
 	slow.Replaced(1, 1)
-	agree(Heads{2, before(1), 0}, slow)
+	agree(Heads{2, protocol.NumbersBefore(1), 0}, slow)
 	slow.Receive(0, &Progress{Epoch: 3, Proofs: make(Heads, 3)})
 	slow.Receive(1, &Progress{Epoch: 3, Proofs: make(Heads, 3)})
 	if slow.rejoin.whole() {
@@ -561,12 +561,12 @@ func TestSegments(t *testing.T) {
 	g.open(3)
 	var all []uint32
 	for i := range g.earlier {
-		all = append(all, incarnationOf(g.earlier[i].received))
+		all = append(all, protocol.IncarnationOf(g.earlier[i].received))
 	}
-	if want := []uint32{0, 1, 2}; !slices.Equal(all, want) || g.received != before(3) {
+	if want := []uint32{0, 1, 2}; !slices.Equal(all, want) || g.received != protocol.NumbersBefore(3) {
 		t.Errorf("parts of incarnations %v and %s, want %v and 3.0", all, numbered(g.received), want)
 	}
-	if g.of(before(4)) != nil || g.of(before(2)+7) != &g.earlier[2] {
+	if g.of(protocol.NumbersBefore(4)) != nil || g.of(protocol.NumbersBefore(2)+7) != &g.earlier[2] {
 		t.Error("a part is not found, or one that is not there is")
 	}
 }

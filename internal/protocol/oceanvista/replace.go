@@ -9,6 +9,7 @@ import (
 	"github.com/geobench/geobench/internal/codec"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/deterministic"
 	"github.com/geobench/geobench/internal/protocol/statetransfer"
 	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
@@ -62,9 +63,6 @@ type replacement struct {
 
 // unmarkedView is the view of a mark that has not come.
 const unmarkedView = ^uint64(0)
-
-// ReasonReset is the reason for which a transaction's outcome is unknown whose node begins anew, since one of its copy has lost what it knew.
-const ReasonReset = "copy-begins-anew"
 
 // replenished is what is agreed on about a copy that begins anew.
 type replenished struct {
@@ -331,7 +329,7 @@ func (p *replacement) reset(above Timestamp) {
 	slices.Sort(ids)
 	for _, id := range ids {
 		r.env.Probe(outcomeForgotten)
-		r.answer(txn.Outcome{ID: id, Status: txn.Unknown, Cause: txn.CauseNode, Reason: ReasonReset})
+		r.answer(txn.Outcome{ID: id, Status: txn.Unknown, Cause: txn.CauseNode, Reason: deterministic.ReasonReset})
 	}
 	p.ask()
 }
@@ -431,9 +429,6 @@ func (p *replacement) install() {
 	decided, err := readFunctors(&in, r.procs)
 	if err != nil || in.Done() != nil || r.behind {
 		return // whatever sends that is no donor
-	}
-	for i := range rows {
-		rows[i].Value = slices.Clone(rows[i].Value)
 	}
 	p.rows.Replace(rows)
 	p.lacking = false

@@ -447,7 +447,7 @@ func TestCopyBeginsAnew(t *testing.T) {
 	if got, want := w.take(5), "asks for the rows as of the mark of view 3"; got != want {
 		t.Errorf("the donor hears %q, want %q", got, want)
 	}
-	if len(w.answers) != 1 || w.answers[0].ID != txn.MakeID(1, 1) || w.answers[0].Status != txn.Unknown || w.answers[0].Reason != ReasonReset {
+	if len(w.answers) != 1 || w.answers[0].ID != txn.MakeID(1, 1) || w.answers[0].Status != txn.Unknown || w.answers[0].Reason != deterministic.ReasonReset {
 		t.Fatalf("clients hear %v", w.answers)
 	}
 	r.Submit(simtest.Txn(txn.MakeID(1, 3), "r1"))

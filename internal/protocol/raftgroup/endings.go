@@ -8,6 +8,7 @@ import (
 	"github.com/geobench/geobench/internal/codec"
 	"github.com/geobench/geobench/internal/fifo"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
 )
 
 // Endings are the transactions that have ended in a group, and how: a part of the state that its log makes. They are
@@ -18,14 +19,11 @@ type Endings[O any] map[source]*endings[O]
 // source is an incarnation of a coordinator. What an earlier one has left behind is not over when all of a later one's is.
 type source struct {
 	coordinator geo.NodeID
-	incarnation uint64
+	incarnation uint32
 }
 
-// firstBits is how many of a number's bits count the transactions of an incarnation.
-const firstBits = 40
-
 // First is the number of the first transaction that an incarnation of a coordinator names.
-func First(incarnation uint32) uint64 { return uint64(incarnation)<<firstBits + 1 }
+func First(incarnation uint32) uint64 { return protocol.NumbersBefore(incarnation) + 1 }
 
 func (s source) compare(o source) int {
 	return cmp.Or(cmp.Compare(s.coordinator, o.coordinator), cmp.Compare(s.incarnation, o.incarnation))
@@ -45,10 +43,10 @@ type ending[O any] struct {
 
 // of returns what has ended of the transactions of a coordinator's incarnation that one number belongs to.
 func (s Endings[O]) of(c geo.NodeID, number uint64) *endings[O] {
-	from := source{c, number >> firstBits}
+	from := source{c, protocol.IncarnationOf(number)}
 	e := s[from]
 	if e == nil {
-		e = &endings[O]{done: from.incarnation << firstBits}
+		e = &endings[O]{done: protocol.NumbersBefore(from.incarnation)}
 		s[from] = e
 	}
 	return e
