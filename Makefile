@@ -55,7 +55,7 @@ soak-suites: ## Play the suites of the protocols with every seed on every topolo
 	GEOBENCH_SUITES=thorough $(GENEROUS) go test -count 1 -timeout 60m ./internal/protocol/...
 
 .PHONY: mutants
-mutants: ## Break the code in 549 places, one at a time, and hunt each mutant with tests and the explorer (AREA=janus; ONLY=expression; SHARD=I/N; goes on where it was stopped; about 80 minutes of one core)
+mutants: ## Break the code in 550 places, one at a time, and hunt each mutant with tests and the explorer (AREA=janus; ONLY=expression; SHARD=I/N; goes on where it was stopped; about 80 minutes of one core)
 	go run ./hack/mutants $(if $(AREA),-area "$(AREA)") $(if $(ONLY),-only "$(ONLY)") $(if $(SHARD),-shard "$(SHARD)") $(if $(STATE),-state "$(STATE)")
 
 .PHONY: soak-databases
@@ -129,6 +129,10 @@ fuzz: ## Fuzz each target for FUZZTIME (default 20s)
 .PHONY: bench-engine
 bench-engine: ## Throughput and CPU per transaction of every engine at 0 to 100% multi-home, and of the worker (4 minutes)
 	hack/bench-engine.sh
+
+.PHONY: bench-pairs
+bench-pairs: ## What a transaction costs the engines in the simulator beside another commit (BASE=COMMIT), in PAIRS (default 10) alternating pairs: CPU time, bytes, allocations (ENGINES; 20 s per engine)
+	@hack/bench-pairs.sh "$(BASE)" "$(or $(PAIRS),10)" 20000 $(ENGINES)
 
 .PHONY: bench-postgres
 bench-postgres: ## Client CPU per transaction beside pgbench on the same PostgreSQL, in alternating pairs: in the same messages, and beside its own script (Debian's postgresql; 4 min)

@@ -68,7 +68,7 @@ func TestNodesAnswerAlikeAgain(t *testing.T) {
 // Every point of the source is named after its package, and asked for somewhere in it.
 func TestPointsAreAsked(t *testing.T) {
 	declared := regexp.MustCompile(`(?m)(\w+)\s+= buggify\.New(?:Replaced)?\("([a-z]+)\.[a-z0-9-]+", "[A-Z][^"]*[^".]"\)`)
-	asked := regexp.MustCompile(`\.Buggify\((\w+)\)`)
+	asked := regexp.MustCompile(`\.(?:Buggify|Fires)\((\w+)[,)]`)
 	found := 0
 	err := filepath.WalkDir("..", func(dir string, d os.DirEntry, err error) error {
 		if err != nil || !d.IsDir() || filepath.Base(dir) == "buggify" {

@@ -2,6 +2,7 @@ package explore
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -333,6 +334,12 @@ type execution struct {
 	away int
 	// mended is that of Result.
 	mended time.Duration
+	// probes counts for Result, and say tells Config.Trace of a fault that begins.
+	probes *probe.Hits
+	say    func(fault)
+	// nextLosses are the nodes that may be lost as soon as all copies are there again, if any; lossChance says for how long.
+	nextLosses []nextLoss
+	lossChance *rand.Rand
 }
 
 func newExecution(c Config, w *world, probes *probe.Hits) *execution {
@@ -341,9 +348,15 @@ func newExecution(c Config, w *world, probes *probe.Hits) *execution {
 	if c.Trace != nil {
 		observe = func(o sim.Observation) { c.Trace(o.String()) }
 	}
-	e := &execution{world: w, answers: map[txn.ID]answer{}, taps: history.Taps{
+	e := &execution{world: w, answers: map[txn.ID]answer{}, probes: probes, taps: history.Taps{
 		Placement: w.topology.Placement(), Procedures: procedures, History: history.History{KeyName: w.load.keyName()},
 	}}
+	e.say = func(f fault) {
+		if c.Trace != nil {
+			c.Trace(fmt.Sprintf("%11.3fms fault: %s", float64(e.sim.Now())/1e6, f.describe(w.topology)))
+		}
+	}
+	e.loseAtOnce(c)
 	e.sim = sim.New(sim.Config{
 		Topology: w.topology, Engine: c.Engine, Params: w.params, Procedures: procedures, Seed: w.seed,
 		Coordinators: w.coordinators, Costs: w.costs, ClockOffsets: w.offsets, CheckCodec: w.codec, Durable: w.durable, Buggify: w.rare, Probes: probes,
@@ -373,9 +386,7 @@ func newExecution(c Config, w *world, probes *probe.Hits) *execution {
 	}
 	for _, f := range slices.Concat(w.faults, w.core.faults) {
 		e.sim.At(f.at, func() {
-			if c.Trace != nil {
-				c.Trace(fmt.Sprintf("%11.3fms fault: %s", float64(f.at)/1e6, f.describe(w.topology)))
-			}
+			e.say(f)
 			e.inject(f)
 		})
 	}

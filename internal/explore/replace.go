@@ -5,12 +5,23 @@ import (
 	"slices"
 	"time"
 
+	"github.com/geobench/geobench/internal/buggify"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
 )
 
 // lossRetry is how often it is asked whether the next loss can be borne.
 const lossRetry = 20 * time.Millisecond
+
+// lostWhenWhole is what finds a node that says too early that nothing lacks a copy: the moment before the next loss is the only one at which
+// that matters.
+var lostWhenWhole = buggify.NewReplaced("explore.lost-when-whole", "A node is lost within a millisecond of all copies being there again")
+
+// nextLoss is a node that may be lost as soon as all copies are there again, and the chance that decides.
+type nextLoss struct {
+	loss   fault
+	chance *buggify.Node
+}
 
 // makeLosses lets nodes lose their processes and memory and be replaced, where the engine says that they may: up to four times one
 // node, or all of a region that the database survives without. The next loss waits until nothing lacks a copy any more, since an
@@ -75,11 +86,42 @@ func (e *execution) whole() bool { return e.away == 0 && e.sim.Whole() }
 
 // awaitStrength notes how long after a time, when new incarnations come, the database has all its copies again.
 func (e *execution) awaitStrength(came time.Duration) {
-	e.sim.At(max(came, e.sim.Now()+lossRetry), func() {
-		if e.whole() {
-			e.mended = max(e.mended, e.sim.Now()-came)
+	retry := lossRetry
+	if len(e.nextLosses) > 0 {
+		retry = time.Millisecond
+	}
+	e.sim.At(max(came, e.sim.Now()+retry), func() {
+		if !e.whole() {
+			e.awaitStrength(came)
 			return
 		}
-		e.awaitStrength(came)
+		e.mended = max(e.mended, e.sim.Now()-came)
+		e.loseNext()
 	})
+}
+
+// loseAtOnce has the plan of rare things say whether nodes are lost as soon as all copies are there again.
+func (e *execution) loseAtOnce(c Config) {
+	if !c.Replace || e.rare == nil || e.rare.Rate(lostWhenWhole) == 0 {
+		return
+	}
+	e.lossChance = chance(e.seed, chanceNextLosses)
+	for _, n := range c.Engine.Replaceable(e.topology, e.params) {
+		if f := (fault{kind: vanish, node: n, a: e.topology.RegionOf(n)}); e.replaces(c.Engine, f) {
+			e.nextLosses = append(e.nextLosses, nextLoss{f, e.rare.Node(n)})
+		}
+	}
+}
+
+// loseNext loses the first node whose chance says so, if any.
+func (e *execution) loseNext() {
+	for _, next := range e.nextLosses {
+		if next.chance.Fires(lostWhenWhole, e.sim.Now()) {
+			next.loss.by = time.Millisecond << e.lossChance.IntN(12)
+			e.probes.Hit(lostWhenWhole.Probe)
+			e.say(next.loss)
+			e.vanish(next.loss)
+			return
+		}
+	}
 }

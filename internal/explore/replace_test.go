@@ -39,23 +39,24 @@ func TestReplacements(t *testing.T) {
 // Seeds of worlds of losses that once failed keep passing.
 func TestReplacementsThatFailed(t *testing.T) {
 	for _, tc := range []struct {
-		what, engine string
-		hostile      bool
-		seed         uint64
+		what, engine  string
+		hostile, rare bool
+		seed          uint64
 	}{
-		{"a node of a copy that had begun anew went on before what it sent reached the new incarnation", "calvin", false, 1610},
-		{"the next node was lost while a new incarnation lacked data that it alone had", "calvin", false, 7263},
-		{"the next node was lost while a new incarnation lacked data that it alone had", "calvin", true, 3476},
-		{"a log was to take more of an order than a new incarnation would ever read", "slog", false, 996},
-		{"new incarnations of a region outbid each other for ever", "janus", false, 10969},
-		{"a new incarnation never reported on servers that were closed when it joined", "oceanvista", true, 17},
-		{"a node of a copy that had begun anew went on before what it sent reached the new incarnation", "oceanvista", false, 3627},
-		{"a new incarnation led a group whose snapshots give up what others lack", "oceanvista", true, 4461},
+		{"a node of a copy that had begun anew went on before what it sent reached the new incarnation", "calvin", false, false, 1610},
+		{"the next node was lost while a new incarnation lacked data that it alone had", "calvin", false, false, 7263},
+		{"the next node was lost while a new incarnation lacked data that it alone had", "calvin", true, false, 3476},
+		{"a log was to take more of an order than a new incarnation would ever read", "slog", false, false, 996},
+		{"new incarnations of a region outbid each other for ever", "janus", false, false, 10969},
+		{"a new incarnation never reported on servers that were closed when it joined", "oceanvista", true, false, 17},
+		{"a node of a copy that had begun anew went on before what it sent reached the new incarnation", "oceanvista", false, false, 3627},
+		{"a new incarnation led a group whose snapshots give up what others lack", "oceanvista", true, false, 4461},
+		{"a new incarnation led a group in which its predecessor had prepared a transaction", "spanner", false, true, 1323},
 	} {
 		t.Run(fmt.Sprintf("%s %d", tc.engine, tc.seed), func(t *testing.T) {
 			t.Parallel()
 			e, _ := engines.Lookup(tc.engine)
-			if r := Run(Config{Engine: e, Seed: tc.seed, Hostile: tc.hostile, Replace: true}); !r.Passed() || r.Replaced == 0 {
+			if r := Run(Config{Engine: e, Seed: tc.seed, Hostile: tc.hostile, Buggify: tc.rare, Replace: true}); !r.Passed() || r.Replaced == 0 {
 				t.Errorf("%s: %d nodes were replaced\n%v", tc.what, r.Replaced, r)
 			}
 		})

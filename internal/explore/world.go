@@ -119,6 +119,7 @@ const (
 	chanceTimeline    = 116
 	chanceRuns        = 117
 	chanceCheckpoints = 118
+	chanceNextLosses  = 119
 	chanceHomes       = 109 // 106 to 108 would change worlds of seeds that once failed
 )
 

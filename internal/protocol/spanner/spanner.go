@@ -212,6 +212,7 @@ func newReplica(c protocol.Config, o options) *Replica {
 
 		incarnations: make([]uint32, t.Nodes()),
 	}
+	r.incarnations[r.self] = c.Incarnation
 	if !r.closing {
 		r.store.Trim(store.Newest) // nobody reads the past
 	}
