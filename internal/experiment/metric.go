@@ -247,6 +247,13 @@ var metrics = []metric{
 		func(a *result.Availability) float64 { return float64(a.OutageMicroseconds) / 1e6 }),
 	ofWorstFault("faultTput", "throughput during the worst fault", "committed transactions/s", math.Min,
 		func(a *result.Availability) float64 { return float64(a.FaultPerSecond) }),
+	ofWorstFault("mendingTput", "throughput from a fault's end until what it took is there again", "committed transactions/s", math.Min,
+		func(a *result.Availability) float64 {
+			if a.MendingPerSecond == nil {
+				return math.NaN()
+			}
+			return float64(*a.MendingPerSecond)
+		}),
 	{name: "fullStrengthSeconds", title: "time from a fault until nothing is left of it, and what it took is there again", unit: "s", ofFaults: true,
 		of: func(d *result.Document) (longest float64) {
 			for _, f := range d.Faults {

@@ -387,8 +387,8 @@ func bands(d *result.Document, end float64) []chart.Band {
 // availability compares the throughput before and during each fault.
 func availability(d *result.Document) *Figure {
 	f := &Figure{ID: "availability", Title: "What the faults did", Open: true,
-		Caption: "Throughput before (mark) and during each fault (bar). Resilience R = 1 - |during - before| / before; recovery T = 1 / (seconds until 95% again + 1), as Dike defines them.",
-		Header:  []string{"fault", "kind", "from s", "to s", "before/s", "during/s", "R", "T", "detected after s", "recovered after s", "longest outage s", "aborted", "failed"}}
+		Caption: "Throughput before (mark) and during each fault (bar), and, while what it took comes back, mending. Resilience R = 1 - |during - before| / before; recovery T = 1 / (seconds until 95% again + 1), as Dike defines them.",
+		Header:  []string{"fault", "kind", "from s", "to s", "before/s", "during/s", "mending/s", "R", "T", "detected after s", "recovered after s", "longest outage s", "aborted", "failed"}}
 	c := &chart.Rows{Title: f.Title, XLabel: "committed transactions per second"}
 	var about []string
 	for i := range d.Faults {
@@ -396,14 +396,18 @@ func availability(d *result.Document) *Figure {
 		cells := []any{x.Name, x.Kind, instant(x.FromMicroseconds, "never"), instant(x.ToMicroseconds, "stays")}
 		a := x.Availability
 		if a == nil {
-			f.row(append(cells, "", "", "", "", "", "", "", "", "")...)
+			f.row(append(cells, "", "", "", "", "", "", "", "", "", "")...)
 			continue
 		}
 		recovery := ""
 		if a.TPPM != nil {
 			recovery = share(*a.TPPM)
 		}
-		f.row(append(cells, a.NormalPerSecond, a.FaultPerSecond, share(a.RPPM), recovery, instant(a.DetectMicroseconds, "no"),
+		var mending any = ""
+		if a.MendingPerSecond != nil {
+			mending = *a.MendingPerSecond
+		}
+		f.row(append(cells, a.NormalPerSecond, a.FaultPerSecond, mending, share(a.RPPM), recovery, instant(a.DetectMicroseconds, "no"),
 			instant(a.RecoverMicroseconds, "no"), instant(&a.OutageMicroseconds, ""), a.Aborted, a.Failed)...)
 		normal := float64(a.NormalPerSecond)
 		c.Rows = append(c.Rows, chart.Row{Name: x.Name, Class: 1, Mark: &normal, Bar: float64(a.FaultPerSecond), Value: fmt.Sprintf("%d of %d/s, R %s", a.FaultPerSecond, a.NormalPerSecond, share(a.RPPM))})

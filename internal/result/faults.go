@@ -53,6 +53,9 @@ type Availability struct {
 	// everywhere; over at most 10 s for a lasting one, and over the second from its beginning for one that was over at once.
 	NormalPerSecond int64 `json:"normalPerSecond"`
 	FaultPerSecond  int64 `json:"faultPerSecond"`
+	// MendingPerSecond is the throughput from when the fault ended somewhere until what it took was there again, such as the rows of a node
+	// that was lost; nil where that took less than a second.
+	MendingPerSecond *int64 `json:"mendingPerSecond,omitempty"`
 	// RPPM is R in parts per million. It is negative when the throughput more than doubled.
 	RPPM int64 `json:"rPPM"`
 	// TPPM is T in parts per million: 0 when the throughput did not recover. nil when too little time was left to tell, or another fault
@@ -221,6 +224,12 @@ func (t tenths) availability(f *Fault, from, limit, recoverLimit int, normal int
 	}
 	during := ratio(int64(end-begin), 1, t.committed(begin, end), perSecond, 1_000_000)
 	a.FaultPerSecond = ratio(1_000_000, 1, during)
+	if f.RecoveringMicroseconds != nil && f.ToMicroseconds != nil {
+		if begin, end := max(from, ceil(*f.RecoveringMicroseconds)), min(int(*f.ToMicroseconds/tenth), limit); end-begin >= perSecond {
+			mending := ratio(int64(end-begin), 1, t.committed(begin, end), perSecond)
+			a.MendingPerSecond = &mending
+		}
+	}
 	a.RPPM = 1_000_000 - ratio(normal, 1, max(during-normal, normal-during), 1_000_000)
 	for _, x := range t[from:max(from, over)] {
 		a.Aborted += x.aborted
@@ -275,7 +284,7 @@ func faultRows(d *Document) [][]string {
 	if len(d.Faults) == 0 {
 		return nil
 	}
-	rows := [][]string{{"FAULT", "FROM", "TO", "TXN/S", "DURING", "R", "T", "DETECTED", "RECOVERED", "OUTAGE", "ERRORS"}}
+	rows := [][]string{{"FAULT", "FROM", "TO", "TXN/S", "DURING", "MENDING", "R", "T", "DETECTED", "RECOVERED", "OUTAGE", "ERRORS"}}
 	for i := range d.Faults {
 		f := &d.Faults[i]
 		row := []string{f.Name, instant(f.FromMicroseconds, "never"), instant(f.ToMicroseconds, "stays")}
@@ -288,10 +297,14 @@ func faultRows(d *Document) [][]string {
 			if a.TPPM == nil {
 				recovered = "-"
 			}
-			row = append(row, fmt.Sprint(a.NormalPerSecond), fmt.Sprint(a.FaultPerSecond), share(a.RPPM), t,
+			mending := "-"
+			if a.MendingPerSecond != nil {
+				mending = fmt.Sprint(*a.MendingPerSecond)
+			}
+			row = append(row, fmt.Sprint(a.NormalPerSecond), fmt.Sprint(a.FaultPerSecond), mending, share(a.RPPM), t,
 				instant(a.DetectMicroseconds, "no"), recovered, instant(&a.OutageMicroseconds, ""), fmt.Sprint(a.Aborted+a.Failed))
 		} else {
-			row = append(row, "-", "-", "-", "-", "-", "-", "-", "-")
+			row = append(row, "-", "-", "-", "-", "-", "-", "-", "-", "-")
 		}
 		rows = append(rows, row)
 	}

@@ -40,6 +40,13 @@ func between(name string, from, to int64) Fault {
 	return f
 }
 
+// replaced is a fault that is over at once, and what it took is there again at a later time.
+func replaced(from, to int64) Fault {
+	f := between("f", from, to)
+	f.RecoveringMicroseconds = &from
+	return f
+}
+
 // spreading is a fault that is everywhere only a while after its beginning.
 func spreading(from, injected, to int64) Fault {
 	f := between("f", from, to)
@@ -57,7 +64,11 @@ func (a *Availability) text() string {
 		}
 		return fmt.Sprint(*v)
 	}
-	return fmt.Sprintf("normal %d, fault %d, R %d, T %s, detect %s, recover %s, outage %d, failed %d", a.NormalPerSecond, a.FaultPerSecond, a.RPPM,
+	mending := ""
+	if a.MendingPerSecond != nil {
+		mending = fmt.Sprintf(", mending %d", *a.MendingPerSecond)
+	}
+	return fmt.Sprintf("normal %d, fault %d"+mending+", R %d, T %s, detect %s, recover %s, outage %d, failed %d", a.NormalPerSecond, a.FaultPerSecond, a.RPPM,
 		p(a.TPPM), p(a.DetectMicroseconds), p(a.RecoverMicroseconds), a.OutageMicroseconds, a.Failed)
 }
 
@@ -82,6 +93,11 @@ func TestAvailability(t *testing.T) {
 		// A node that is killed and starts again at once: over before a tenth is. The second from then on counts.
 		"over at once": {second + second + "0022555555" + second + second, []Fault{between("f", 2e6, 2e6+50_000)},
 			[]string{"normal 500, fault 340, R 680000, T 769231, detect 0, recover 300000, outage 200000, failed 10"}},
+		// Its node comes back at once, and its rows 2.5 s later.
+		"a node that is replaced": {second + second + idle + "2222222222" + "4444455555" + second + second, []Fault{replaced(2e6, 4.5e6)},
+			[]string{"normal 500, fault 0, mending 160, R 0, T 1000000, detect 0, recover 0, outage 1000000, failed 25"}},
+		"one that is replaced within a second": {second + second + "2222255555" + second + second, []Fault{replaced(2e6, 2.5e6)},
+			[]string{"normal 500, fault 350, R 700000, T 1000000, detect 0, recover 0, outage 0, failed 10"}},
 		"no time left to tell": {second + second + idle, []Fault{between("f", 2e6, 2.9e6)},
 			[]string{"normal 500, fault 0, R 0, T -, detect 0, recover -, outage 1000000, failed 9"}},
 		"no time before": {idle + second + second, []Fault{between("f", 500_000, 1e6)}, []string{"none"}},
@@ -151,9 +167,9 @@ func TestFaultTable(t *testing.T) {
 	d.Faults[1].Message = "gone"
 	var b strings.Builder
 	grid(&b, faultRows(d))
-	want := `FAULT  FROM     TO  TXN/S  DURING     R     T  DETECTED  RECOVERED  OUTAGE  ERRORS
-cut    2.0s   4.0s    500       0  0.00  0.67      0.0s       0.5s    2.5s      20
-kill   6.0s  stays    500     500  1.00  1.00        no       0.0s    0.0s      10
+	want := `FAULT  FROM     TO  TXN/S  DURING  MENDING     R     T  DETECTED  RECOVERED  OUTAGE  ERRORS
+cut    2.0s   4.0s    500       0        -  0.00  0.67      0.0s       0.5s    2.5s      20
+kill   6.0s  stays    500     500        -  1.00  1.00        no       0.0s    0.0s      10
 `
 	if b.String() != want {
 		t.Errorf("got\n%swant\n%s", b.String(), want)
