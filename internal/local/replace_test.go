@@ -89,16 +89,24 @@ const armed = "it was in state Armed when the run ended"
 // killsVariable is the environment variable that says how many kills there are one after the other.
 const killsVariable = "GEOBENCH_KILLS"
 
+// killsAsked is how many kills there are to be one after the other.
+func killsAsked(t *testing.T, usual int) int {
+	t.Helper()
+	text := os.Getenv(killsVariable)
+	if text == "" {
+		return usual
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("%s is %q, want how many kills, for example 20", killsVariable, text)
+	}
+	return n
+}
+
 // In real time, nodes without journals are killed one after the other, until each has lost all that it knew, and is replaced: nothing that
 // clients were told is lost, and every copy is complete.
 func TestRunReplacements(t *testing.T) {
-	n := 5
-	if text := os.Getenv(killsVariable); text != "" {
-		var err error
-		if n, err = strconv.Atoi(text); err != nil || n < 1 {
-			t.Fatalf("%s is %q, want how many kills, for example 20", killsVariable, text)
-		}
-	}
+	n := killsAsked(t, 5)
 	const first, every = 2 * time.Second, 2500 * time.Millisecond
 	load := fmt.Sprintf("{clientsPerRegion: 10, thinkTime: 50ms, warmup: 1s, duration: %v, requestTimeout: 5s}", first+time.Duration(n)*every+2*time.Second)
 	for _, e := range replacing(t) {
@@ -141,13 +149,16 @@ func TestRunReplacements(t *testing.T) {
 func TestWriterIsReplaced(t *testing.T) {
 	t.Parallel()
 	const fault = "{name: kill-%d, at: %ds, tolerance: 1m, containerKill: {target: {%s, count: 1}}}"
+	targets := []string{"role: writer", "regions: [us-east-1]", "regions: [eu-west-1]"}
+	n := killsAsked(t, 4)
 	var faults []string
-	for i, target := range []string{"role: writer", "regions: [us-east-1]", "regions: [eu-west-1]", "role: writer"} {
-		faults = append(faults, fmt.Sprintf(fault, i, 2+2*i, target))
+	for i := range n {
+		faults = append(faults, fmt.Sprintf(fault, i, 2+2*i, targets[i%len(targets)]))
 	}
+	load := fmt.Sprintf("{clientsPerRegion: 5, thinkTime: 50ms, warmup: 1s, duration: %ds, requestTimeout: 5s}", 4+2*n)
 	for engine, replicas := range map[string]int{"primary": 2, "sunstorm": 3} {
 		t.Run(engine, func(t *testing.T) {
-			text := replaced("{name: "+engine+"}", "{clientsPerRegion: 5, thinkTime: 50ms, warmup: 1s, duration: 12s, requestTimeout: 5s}", faults...)
+			text := replaced("{name: "+engine+"}", load, faults...)
 			text = strings.Replace(text, "  regions: [{name", fmt.Sprintf("  replicasPerPartition: %d\n  regions: [{name", replicas), 1)
 			for driver, d := range map[string]*result.Document{"simulate": simulate(t, text), "run": run(t, text)} {
 				for _, r := range d.Reasons {
@@ -155,14 +166,19 @@ func TestWriterIsReplaced(t *testing.T) {
 						t.Errorf("%s: %+v", driver, r)
 					}
 				}
+				left := 0
 				for _, f := range d.Faults {
 					if f.Problem == armed {
+						left++
 						continue
 					}
 					if f.Lasting || len(f.Replaced) != 1 || f.ToMicroseconds == nil || f.Problem != "" {
 						t.Fatalf("%s: %+v", driver, f)
 					}
 					t.Logf("%s: %s, %d us until all copies are there", driver, f.Replaced, *f.ToMicroseconds-*f.RecoveringMicroseconds)
+				}
+				if left > n*3/4 {
+					t.Errorf("%s: %d kills were left", driver, left)
 				}
 				if len(d.Checks) < 3 || strings.Contains(fmt.Sprint(d.Checks), "left out") || d.Summary.Committed == 0 {
 					t.Errorf("%s: checks %+v, %+v", driver, d.Checks, d.Summary)
