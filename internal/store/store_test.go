@@ -3,7 +3,6 @@ package store
 import (
 	"bytes"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -94,10 +93,14 @@ type model map[txn.Key][]version
 
 // at returns the rows as of a version, in a range and in its order.
 func (m model) at(v uint64, r txn.Range) (out []string) {
-	for _, k := range slices.Sorted(maps.Keys(m)) {
-		if !r.Contains(k) {
-			continue
+	var keys []txn.Key
+	for k := range m {
+		if r.Contains(k) {
+			keys = append(keys, k)
 		}
+	}
+	slices.Sort(keys)
+	for _, k := range keys {
 		for _, rec := range slices.Backward(m[k]) {
 			if rec.Version <= v {
 				if !rec.deleted {
