@@ -46,12 +46,16 @@ func withAPIServer(m *testing.M) int {
 	reads.seeWrites(apiServer)
 	remembering := rest.CopyConfig(apiServer)
 	// Another process that writes into the worlds' namespaces is not seen.
-	if os.Getenv(operatorVariable) == "" && os.Getenv(fluxVariable) == "" {
+	remember := os.Getenv(operatorVariable) == "" && os.Getenv(fluxVariable) == ""
+	if remember {
 		reads.answerReads(remembering)
 	}
 	if worldClient, err = client.NewWithWatch(remembering, client.Options{Scheme: kube.Scheme()}); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
+	}
+	if remember {
+		worldClient = &rememberingClient{WithWatch: worldClient, reads: reads}
 	}
 	if err := worldClient.Create(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}); err != nil {
 		fmt.Fprintln(os.Stderr, "no node:", err)
