@@ -46,9 +46,8 @@ func Start() (config *rest.Config, stop func() error, err error) {
 	env := &envtest.Environment{CRDs: append(definitions, chaosMesh()...), ControlPlaneStartTimeout: patience}
 	// With its cache of watches, a list waits up to 100 ms until etcd has said that nothing is newer than what the cache
 	// holds. Tests that measure what the operator does to an API server have one as others do.
-	// Nor do tests compete for it: queues between their requests cost a twentieth of its processor time.
 	if os.Getenv("GEOBENCH_CROWD") == "" {
-		env.ControlPlane.GetAPIServer().Configure().Set("watch-cache", "false").Set("enable-priority-and-fairness", "false")
+		env.ControlPlane.GetAPIServer().Configure().Set("watch-cache", "false")
 	}
 	// Collecting garbage took a third of the processors' time, here and in the programs, which take their environment from
 	// this process.
