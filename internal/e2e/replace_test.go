@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -63,8 +64,12 @@ func TestLostNodesAreReplaced(t *testing.T) {
 				if f.Problem != "" || f.Injector != string(v1alpha1.InjectorKubernetes) || f.Lasting || !slices.Equal(f.Replaced, []string{node}) || f.ToMicroseconds == nil || f.Availability == nil {
 					t.Fatalf("%+v", f)
 				}
-				t.Logf("%s: killed at %d ms, another process %d ms after, all copies complete %d ms after; %d/s before, %d/s meanwhile", f.Name, *f.FromMicroseconds/1000,
-					(*f.RecoveringMicroseconds-*f.FromMicroseconds)/1000, (*f.ToMicroseconds-*f.FromMicroseconds)/1000, f.Availability.NormalPerSecond, f.Availability.FaultPerSecond)
+				mending := "too short to tell"
+				if m := f.Availability.MendingPerSecond; m != nil {
+					mending = fmt.Sprintf("%d/s", *m)
+				}
+				t.Logf("%s: killed at %d ms, another process %d ms after, all copies complete %d ms after; %d/s before, %s until then", f.Name, *f.FromMicroseconds/1000,
+					(*f.RecoveringMicroseconds-*f.FromMicroseconds)/1000, (*f.ToMicroseconds-*f.FromMicroseconds)/1000, f.Availability.NormalPerSecond, mending)
 			}
 			for _, check := range d.Checks {
 				if t.Logf("%s: %s", check.Name, check.Message); strings.Contains(check.Message, "left out") {

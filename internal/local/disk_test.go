@@ -37,6 +37,7 @@ func ofFirstNode(path string) bool {
 // A node of the first region is killed while clients work, and what happens to its journal before it starts again either does not matter or
 // is told, by file, place and cure: no run passes on data that a disk has lost.
 func TestRunOnABadDisk(t *testing.T) {
+	t.Parallel()
 	last := func(d *journaltest.Disk, path string, change func([]byte) []byte) {
 		d.Put(path, change(d.Contents(path)))
 	}

@@ -308,6 +308,7 @@ func sumOf(t *testing.T, r *prometheus.Registry, name string) (sum float64) {
 // With journals, which are cut short meanwhile, nodes that really run and are killed go on where they were: nothing that clients were
 // told is lost, what was under way is finished once, and the answers are strictly serializable.
 func TestRunRestarts(t *testing.T) {
+	t.Parallel()
 	for _, engine := range engines.Names() {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()

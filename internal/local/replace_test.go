@@ -106,6 +106,7 @@ func killsAsked(t *testing.T, usual int) int {
 // In real time, nodes without journals are killed one after the other, until each has lost all that it knew, and is replaced: nothing that
 // clients were told is lost, and every copy is complete.
 func TestRunReplacements(t *testing.T) {
+	t.Parallel()
 	n := killsAsked(t, 5)
 	const first, every = 2 * time.Second, 2500 * time.Millisecond
 	load := fmt.Sprintf("{clientsPerRegion: 10, thinkTime: 50ms, warmup: 1s, duration: %v, requestTimeout: 5s}", first+time.Duration(n)*every+2*time.Second)
@@ -207,6 +208,7 @@ func TestTooManyLosses(t *testing.T) {
 
 // A loss that comes before the last one is replaced waits for that.
 func TestLossesWait(t *testing.T) {
+	t.Parallel()
 	load := "{clientsPerRegion: 5, thinkTime: 100ms, warmup: 1s, duration: 14s, requestTimeout: 2s}"
 	text := replaced("{name: spanner}", load, kills(2, 2*time.Second, 100*time.Millisecond)...)
 	for driver, d := range map[string]*result.Document{"simulate": simulate(t, text), "run": run(t, text)} {

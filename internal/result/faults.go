@@ -54,7 +54,7 @@ type Availability struct {
 	NormalPerSecond int64 `json:"normalPerSecond"`
 	FaultPerSecond  int64 `json:"faultPerSecond"`
 	// MendingPerSecond is the throughput from when the fault ended somewhere until what it took was there again, such as the rows of a node
-	// that was lost; nil where that took less than a second.
+	// that was lost, or the next fault began; nil where that took less than a second.
 	MendingPerSecond *int64 `json:"mendingPerSecond,omitempty"`
 	// RPPM is R in parts per million. It is negative when the throughput more than doubled.
 	RPPM int64 `json:"rPPM"`
