@@ -119,7 +119,7 @@ e2e-loss: ## Play experiments/smallbank-cluster/packet-loss.yaml on the local no
 	GEOBENCH_E2E_LOSS=1 hack/e2e.sh "$(IMAGE)" -run 'TestPacketLoss'
 
 .PHONY: e2e-kills
-e2e-kills: ## Delete pods of databases of all engines that replace lost nodes, under load, on the local node (16 min); make e2e does so with five
+e2e-kills: ## Delete pods of databases of all engines that replace lost nodes, under load, on the local node (18 min); make e2e does so with five
 	GEOBENCH_E2E_KILLS=1 hack/e2e.sh "$(IMAGE)" -run 'TestLostNodesAreReplaced'
 
 .PHONY: fuzz
