@@ -216,7 +216,7 @@ func TestExperimentPlaysAllPoints(t *testing.T) {
 		if i > 1 {
 			n = 2 * 5000
 		}
-		if p.Point != want[i] || p.Verdict != v1alpha1.VerdictPassed || p.Attempt != 1 || p.ThroughputPerSecond == nil || *p.ThroughputPerSecond != n || *p.P50Microseconds != 1500 {
+		if p.Point != want[i] || p.Verdict != v1alpha1.VerdictPassed || p.Attempt != 1 || p.ThroughputPerSecond == nil || *p.ThroughputPerSecond != n || *p.P50Microseconds != v1alpha1.Observed(1500) {
 			t.Errorf("result %d is %+v, want %s with %d/s", i, p, want[i], n)
 		}
 	}

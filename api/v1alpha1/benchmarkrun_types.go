@@ -1252,9 +1252,9 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.max) || self.metric.startsWith('latency') || (type(self.max) == int && self.max >= 0 && self.max <= 2147483647)",messageExpression="'max is %s: the bound of %s must be a whole number from 0 to 2147483647, for example 1000'.format([self.max, self.metric])",fieldPath=".max"
 // +kubebuilder:validation:XValidation:rule="!has(self.min) || self.metric.startsWith('latency') || (type(self.min) == int && self.min >= 0 && self.min <= 2147483647)",messageExpression="'min is %s: the bound of %s must be a whole number from 0 to 2147483647, for example 1000'.format([self.min, self.metric])",fieldPath=".min"
 type Objective struct {
-	// Metric that is bounded: throughput (committed transactions per second), latencyP50 to latencyP99 (of committed
-	// transactions), abortPPM or unknownPPM (aborted, or without a known outcome, of all, in parts per million). A transaction
-	// that is tried again counts once, by how its last attempt ended.
+	// Metric that is bounded: throughput (committed transactions per second), latencyP50 to latencyP99 (of the transactions
+	// that were due, but for aborted ones), abortPPM or unknownPPM (aborted, or without an answer, of all, in parts per
+	// million). A transaction that is tried again counts once, by how its last attempt ended.
 	// +required
 	Metric Metric `json:"metric"`
 	// Transaction restricts the metric to one type, for example balance; unset, it is over all.
@@ -1280,19 +1280,20 @@ type Metric string
 const (
 	// MetricThroughput is committed transactions per second.
 	MetricThroughput Metric = "throughput"
-	// MetricLatencyP50 is the median latency of committed transactions.
+	// MetricLatencyP50 is the median latency.
 	MetricLatencyP50 Metric = "latencyP50"
-	// MetricLatencyP90 is the 90th percentile of the latency of committed transactions.
+	// MetricLatencyP90 is the 90th percentile of the latency.
 	MetricLatencyP90 Metric = "latencyP90"
-	// MetricLatencyP95 is the 95th percentile of the latency of committed transactions.
+	// MetricLatencyP95 is the 95th percentile of the latency.
 	MetricLatencyP95 Metric = "latencyP95"
-	// MetricLatencyP99 is the 99th percentile of the latency of committed transactions.
+	// MetricLatencyP99 is the 99th percentile of the latency.
 	MetricLatencyP99 Metric = "latencyP99"
 	// MetricAbortPPM is the share of aborted transactions, in parts per million. Aborted attempts that were tried again
 	// do not count.
 	MetricAbortPPM Metric = "abortPPM"
-	// MetricUnknownPPM is the share of transactions whose outcome is not known, those that were not answered within
-	// requestTimeout among them, in parts per million.
+	// MetricUnknownPPM is the share, of the transactions that were due, of those without an answer, in parts per million: the
+	// outcome is not known, as after requestTimeout, or they hung when the window closed (they had waited for more than a
+	// second and three times the 99th percentile), or they were never sent.
 	MetricUnknownPPM Metric = "unknownPPM"
 )
 
@@ -1551,7 +1552,7 @@ type RepetitionStatus struct {
 	// ThroughputPerSecond is committed transactions per second.
 	// +optional
 	ThroughputPerSecond int64 `json:"throughputPerSecond"`
-	// LatencyMicroseconds of committed transactions.
+	// LatencyMicroseconds of the transactions that were due, but for aborted ones.
 	// +optional
 	LatencyMicroseconds LatencyMicroseconds `json:"latencyMicroseconds"`
 	// AbortPPM is aborted transactions of all, in parts per million.
@@ -1573,7 +1574,11 @@ type RunSummary struct {
 	// OfferedPerSecond is the transactions that were due per second, sent or not; only in an open loop.
 	// +optional
 	OfferedPerSecond int64 `json:"offeredPerSecond,omitempty"`
-	// LatencyMicroseconds of committed transactions.
+	// ClientsBusy is true where the run is Invalid for no other reason than that all clients of a region were busy, so that
+	// arrivals of an open loop were never sent: the database serves less than the rate, or needs more clientsPerRegion for it.
+	// +optional
+	ClientsBusy bool `json:"clientsBusy,omitempty"`
+	// LatencyMicroseconds of the transactions that were due, but for aborted ones.
 	// +optional
 	LatencyMicroseconds LatencyMicroseconds `json:"latencyMicroseconds"`
 	// AbortPPM is aborted transactions of all, in parts per million.
@@ -1605,7 +1610,7 @@ type RunRegionStatus struct {
 	// ThroughputPerSecond is committed transactions per second.
 	// +optional
 	ThroughputPerSecond int64 `json:"throughputPerSecond"`
-	// LatencyMicroseconds of committed transactions.
+	// LatencyMicroseconds of the transactions that were due, but for aborted ones.
 	// +optional
 	LatencyMicroseconds LatencyMicroseconds `json:"latencyMicroseconds"`
 	// AbortPPM is aborted transactions of all, in parts per million.
@@ -1652,8 +1657,8 @@ type CheckStatus struct {
 // +kubebuilder:printcolumn:name="Database",type=string,JSONPath=`.spec.databaseRef.name`
 // +kubebuilder:printcolumn:name="Test of",type=string,JSONPath=`.metadata.labels['geobench\.dev/run']`
 // +kubebuilder:printcolumn:name="Txn/s",type=integer,JSONPath=`.status.summary.throughputPerSecond`
-// +kubebuilder:printcolumn:name="P50(us)",type=integer,JSONPath=`.status.summary.latencyMicroseconds.p50`
-// +kubebuilder:printcolumn:name="P99(us)",type=integer,JSONPath=`.status.summary.latencyMicroseconds.p99`
+// +kubebuilder:printcolumn:name="P50(us)",type=string,JSONPath=`.status.summary.latencyMicroseconds.p50`
+// +kubebuilder:printcolumn:name="P99(us)",type=string,JSONPath=`.status.summary.latencyMicroseconds.p99`
 // +kubebuilder:printcolumn:name="Aborts(ppm)",type=integer,JSONPath=`.status.summary.abortPPM`
 // +kubebuilder:printcolumn:name="Verdict",type=string,JSONPath=`.status.verdict`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,priority=1

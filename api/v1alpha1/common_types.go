@@ -45,20 +45,21 @@ type LocalReference struct {
 	Name string `json:"name"`
 }
 
-// LatencyMicroseconds holds percentiles of a latency, in microseconds.
+// LatencyMicroseconds holds percentiles of the time from when a transaction was due until it committed, in microseconds.
+// Transactions that were due and never committed rank above all others, so that a percentile among them is a lower bound.
 type LatencyMicroseconds struct {
 	// P50 is the median.
 	// +optional
-	P50 int64 `json:"p50"`
+	P50 Quantile `json:"p50"`
 	// P90 is the 90th percentile.
 	// +optional
-	P90 int64 `json:"p90"`
+	P90 Quantile `json:"p90"`
 	// P95 is the 95th percentile.
 	// +optional
-	P95 int64 `json:"p95"`
+	P95 Quantile `json:"p95"`
 	// P99 is the 99th percentile.
 	// +optional
-	P99 int64 `json:"p99"`
+	P99 Quantile `json:"p99"`
 }
 
 // RTTMicroseconds holds percentiles of a measured round-trip time, in microseconds.

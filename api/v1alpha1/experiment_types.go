@@ -423,12 +423,12 @@ type PointStatus struct {
 	// ThroughputPerSecond is committed transactions per second; this and the next three are set when there is a result.
 	// +optional
 	ThroughputPerSecond *int64 `json:"throughputPerSecond,omitempty"`
-	// P50Microseconds is the median latency of committed transactions.
+	// P50Microseconds is the median latency.
 	// +optional
-	P50Microseconds *int64 `json:"p50Microseconds,omitempty"`
+	P50Microseconds *Quantile `json:"p50Microseconds,omitempty"`
 	// P99Microseconds is the 99th percentile of it.
 	// +optional
-	P99Microseconds *int64 `json:"p99Microseconds,omitempty"`
+	P99Microseconds *Quantile `json:"p99Microseconds,omitempty"`
 	// AbortPPM is aborted transactions of all, in parts per million.
 	// +optional
 	AbortPPM *int64 `json:"abortPPM,omitempty"`

@@ -393,7 +393,7 @@ func (s *scope) conclude(doc *result.Document) {
 		objectives = "no objective was set"
 	}
 	message := fmt.Sprintf("%d transactions per second, p50 %s, p99 %s; %s, %d checks passed", doc.Summary.ThroughputPerSecond,
-		microseconds(doc.Summary.LatencyMicroseconds.P50), microseconds(doc.Summary.LatencyMicroseconds.P99), objectives, len(doc.Checks))
+		result.FormatQuantile(doc.Summary.LatencyMicroseconds.P50), result.FormatQuantile(doc.Summary.LatencyMicroseconds.P99), objectives, len(doc.Checks))
 	if len(doc.Reasons) > 0 {
 		reason, message = doc.Reasons[0].Reason, doc.Reasons[0].Message
 		for _, r := range doc.Reasons[1:] {
@@ -428,10 +428,6 @@ func repetitions(run *v1alpha1.BenchmarkRun, doc *result.Document) []v1alpha1.Re
 		out = append(out, status)
 	}
 	return out
-}
-
-func microseconds(us int64) v1alpha1.Duration {
-	return v1alpha1.DurationOf(rtt.Round(time.Duration(us) * time.Microsecond))
 }
 
 // audit asks every node that is not left out for the sums over its rows, in the order of geo.NodeID.

@@ -14,7 +14,6 @@ import (
 	"runtime/pprof"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/geobench/geobench/internal/experiment"
 	"github.com/geobench/geobench/internal/local"
@@ -66,8 +65,8 @@ func bench(ctx context.Context, files []string, only, profiles string) error {
 			}
 			s := &d.Summary
 			l := s.LatencyMicroseconds
-			fmt.Fprintf(w, "%s\t%d\t%d us\t%v\t%v\t%.1f%%\n", r.Label, s.ThroughputPerSecond, s.CPUMicrosecondsPerTransaction,
-				time.Duration(l.P50)*time.Microsecond, time.Duration(l.P99)*time.Microsecond, float64(s.AbortPPM)/1e4)
+			fmt.Fprintf(w, "%s\t%d\t%d us\t%s\t%s\t%.1f%%\n", r.Label, s.ThroughputPerSecond, s.CPUMicrosecondsPerTransaction,
+				result.FormatQuantile(l.P50), result.FormatQuantile(l.P99), float64(s.AbortPPM)/1e4)
 			w.Flush() //nolint:errcheck // to standard output
 		}
 	}

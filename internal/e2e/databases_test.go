@@ -158,7 +158,7 @@ spec:
 	d := c.document(t, r)
 	t.Logf("%s: %d committed, %d refused, %d unknown, causes %v", name, d.Summary.Committed, d.Summary.Refused, d.Summary.Unknown, d.Summary.Causes)
 	for _, region := range d.Regions {
-		t.Logf("%s, %s: p50 %.1f ms, %d committed", name, region.Name, float64(region.LatencyMicroseconds.P50)/1000, region.Committed)
+		t.Logf("%s, %s: p50 %.1f ms, %d committed", name, region.Name, float64(region.LatencyMicroseconds.P50.Least())/1000, region.Committed)
 	}
 	return d
 }

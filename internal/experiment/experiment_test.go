@@ -753,7 +753,7 @@ func TestFigures(t *testing.T) {
 	for i, run := range e.Runs() {
 		d := &result.Document{}
 		d.Summary.Committed, d.Summary.ThroughputPerSecond = 1000, int64(1234+i)
-		d.Summary.LatencyMicroseconds.P50 = 5678
+		d.Summary.LatencyMicroseconds.P50 = v1alpha1.Observed(5678)
 		if i == 3 {
 			r.Add(run, nil, errors.New("it could not run"))
 			continue

@@ -8,6 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/mathext"
 
+	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/result"
 	"github.com/geobench/geobench/internal/txn"
 )
@@ -26,12 +27,22 @@ type metric struct {
 	ofFaults bool
 }
 
-func latency(name, title string, of func(*result.Latency) int64) metric {
+// milliseconds is a percentile as claims and curves see it: infinite where it falls among transactions that were not
+// answered, since they rank above all that committed.
+func milliseconds(q v1alpha1.Quantile) float64 {
+	us, ok := q.Value()
+	if !ok {
+		return math.Inf(1)
+	}
+	return float64(us) / 1000
+}
+
+func latency(name, title string, of func(*result.Latency) v1alpha1.Quantile) metric {
 	milliseconds := func(l *result.Latency, committed int64) float64 {
 		if committed == 0 {
 			return math.Inf(1)
 		}
-		return float64(of(l)) / 1000
+		return milliseconds(of(l))
 	}
 	return metric{name, title, "ms",
 		func(d *result.Document) float64 {
@@ -43,20 +54,20 @@ func latency(name, title string, of func(*result.Latency) int64) metric {
 
 // ofRegions is the mean of a percentile of each region's clients, however many they are. It says more than the pooled
 // percentile where regions differ: that of the region that commits the most. Infinite where the clients of a region committed nothing.
-func ofRegions(name, title string, of func(*result.Latency) int64) metric {
+func ofRegions(name, title string, of func(*result.Latency) v1alpha1.Quantile) metric {
 	return metric{name: name, title: title, unit: "ms", of: func(d *result.Document) float64 {
 		if len(d.Regions) == 0 {
 			return math.Inf(1)
 		}
-		var sum int64
+		sum := 0.
 		for i := range d.Regions {
 			r := &d.Regions[i]
 			if r.Committed == 0 {
 				return math.Inf(1)
 			}
-			sum += of(&r.LatencyMicroseconds)
+			sum += milliseconds(of(&r.LatencyMicroseconds))
 		}
-		return float64(sum) / 1000 / float64(len(d.Regions))
+		return sum / float64(len(d.Regions))
 	}}
 }
 
@@ -181,15 +192,15 @@ var metrics = []metric{
 		func(d *result.Document) float64 { return float64(d.Summary.Attempts.PerSecond) },
 		func(r *result.Region) float64 { return float64(r.Attempts.PerSecond) },
 		func(t *result.TypeFigures) float64 { return perSecond(t.Attempts.Ended(), t.Seconds) }, false},
-	latency("p50", "median latency", func(l *result.Latency) int64 { return l.P50 }),
-	latency("p90", "90th percentile of latency", func(l *result.Latency) int64 { return l.P90 }),
-	latency("p95", "95th percentile of latency", func(l *result.Latency) int64 { return l.P95 }),
-	latency("p99", "99th percentile of latency", func(l *result.Latency) int64 { return l.P99 }),
-	latency("mean", "mean latency", func(l *result.Latency) int64 { return l.Mean }),
-	ofRegions("p50OfRegions", "median latency, mean of the regions'", func(l *result.Latency) int64 { return l.P50 }),
-	ofRegions("p90OfRegions", "90th percentile of latency, mean of the regions'", func(l *result.Latency) int64 { return l.P90 }),
-	ofRegions("p95OfRegions", "95th percentile of latency, mean of the regions'", func(l *result.Latency) int64 { return l.P95 }),
-	ofRegions("p99OfRegions", "99th percentile of latency, mean of the regions'", func(l *result.Latency) int64 { return l.P99 }),
+	latency("p50", "median latency", func(l *result.Latency) v1alpha1.Quantile { return l.P50 }),
+	latency("p90", "90th percentile of latency", func(l *result.Latency) v1alpha1.Quantile { return l.P90 }),
+	latency("p95", "95th percentile of latency", func(l *result.Latency) v1alpha1.Quantile { return l.P95 }),
+	latency("p99", "99th percentile of latency", func(l *result.Latency) v1alpha1.Quantile { return l.P99 }),
+	latency("mean", "mean latency", func(l *result.Latency) v1alpha1.Quantile { return l.Mean }),
+	ofRegions("p50OfRegions", "median latency, mean of the regions'", func(l *result.Latency) v1alpha1.Quantile { return l.P50 }),
+	ofRegions("p90OfRegions", "90th percentile of latency, mean of the regions'", func(l *result.Latency) v1alpha1.Quantile { return l.P90 }),
+	ofRegions("p95OfRegions", "95th percentile of latency, mean of the regions'", func(l *result.Latency) v1alpha1.Quantile { return l.P95 }),
+	ofRegions("p99OfRegions", "99th percentile of latency, mean of the regions'", func(l *result.Latency) v1alpha1.Quantile { return l.P99 }),
 	ofTransactions("aborts", "aborted transactions", "%", func(c *result.Counts) float64 { return percent(c, c.Aborted) }),
 	ofAttempts("attemptAborts", "aborted attempts", "%", func(c *result.Counts) float64 { return percent(c, c.Aborted) }),
 	failedBy("attemptConflicts", "attempts given up for the sake of others", txn.CauseConflict),

@@ -93,8 +93,8 @@ type ProbeData struct {
 	// ThroughputPerSecond is of all regions together.
 	ThroughputPerSecond int64 `json:"throughputPerSecond"`
 	// P50Microseconds and P99Microseconds are left out where nothing was committed.
-	P50Microseconds int64 `json:"p50Microseconds,omitempty"`
-	P99Microseconds int64 `json:"p99Microseconds,omitempty"`
+	P50Microseconds v1alpha1.Quantile `json:"p50Microseconds,omitzero"`
+	P99Microseconds v1alpha1.Quantile `json:"p99Microseconds,omitzero"`
 }
 
 // NewReport judges all claims and gathers the figures.
@@ -202,11 +202,14 @@ var ProbeColumns = []string{"rate/s", "seed", "says", "txn/s", "p50", "p99", "wh
 
 // Cells are the probe in words, for the columns of ProbeColumns.
 func (p *ProbeData) Cells() []string {
-	ms := func(us int64) string {
-		if us == 0 {
+	ms := func(q v1alpha1.Quantile) string {
+		switch {
+		case q == v1alpha1.Quantile{}:
 			return "-"
+		case q.IsBound():
+			return "> " + FormatNumber(float64(q.Least())/1000) + " ms"
 		}
-		return FormatNumber(float64(us)/1000) + " ms"
+		return FormatNumber(float64(q.Least())/1000) + " ms"
 	}
 	return []string{fmt.Sprint(p.RatePerSecond), fmt.Sprint(p.Seed), p.Says, fmt.Sprint(p.ThroughputPerSecond), ms(p.P50Microseconds), ms(p.P99Microseconds), p.Why}
 }

@@ -71,14 +71,15 @@ type Ended struct {
 	Verdict v1alpha1.Verdict
 	// Reason and Message are the weightiest of those of the verdict.
 	Reason, Message string
-	// Wrong is true where a check of the answers has failed.
-	Wrong                                 bool
+	// Wrong is true where a check of the answers has failed, and ClientsBusy where the run is Invalid for no other reason than
+	// that all clients of a region were busy.
+	Wrong, ClientsBusy                    bool
 	ThroughputPerSecond, OfferedPerSecond int64
 }
 
 // endedBy is what a result document tells.
 func endedBy(d *result.Document) Ended {
-	e := Ended{Verdict: d.Verdict, ThroughputPerSecond: d.Summary.ThroughputPerSecond, OfferedPerSecond: d.Summary.OfferedPerSecond}
+	e := Ended{Verdict: d.Verdict, ClientsBusy: d.ClientsBusy(), ThroughputPerSecond: d.Summary.ThroughputPerSecond, OfferedPerSecond: d.Summary.OfferedPerSecond}
 	if len(d.Reasons) > 0 {
 		e.Reason, e.Message = d.Reasons[0].Reason, d.Reasons[0].Message
 	}
@@ -86,11 +87,13 @@ func endedBy(d *result.Document) Ended {
 	return e
 }
 
-// outcome judges a probe. A database that commits nothing at all has missed its rate; a measurement that is Invalid for
-// another reason, or answers that are wrong, tell nothing.
+// outcome judges a probe. A database that commits nothing at all, or leaves all clients of a region busy, has missed its
+// rate; a measurement that is Invalid for another reason, or answers that are wrong, tell nothing.
 func (p *prober) outcome(e Ended) Outcome {
 	o := Outcome{ThroughputPerSecond: e.ThroughputPerSecond}
 	switch {
+	case e.ClientsBusy && !e.Wrong:
+		o.Missed = e.Message
 	case e.Wrong || e.Verdict == v1alpha1.VerdictInvalid && e.Reason != result.ReasonNoTransactions || e.Verdict == "":
 		o.Unusable = fmt.Sprintf("%s: %s: %s", e.Verdict, e.Reason, e.Message)
 	case e.Verdict != v1alpha1.VerdictPassed:

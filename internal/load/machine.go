@@ -18,7 +18,8 @@
 // What is measured. A repetition's window is [from, to). A transaction is recorded when it was due in the window and
 // ended in it. One that was due earlier is never recorded; if it commits in the window it is counted as carried in, so
 // that throughput, (committed + carried in) / window, is unbiased. One that has not ended when the window closes is
-// counted as unfinished. Attempts count in the window in which they end, whenever their transactions were due; one that
+// recorded as unfinished, with the time that it has waited, and one that was never sent is counted: package result takes
+// both into account in its percentiles. Attempts count in the window in which they end, whenever their transactions were due; one that
 // is tried again counts when the next one is sent.
 package load
 
@@ -198,6 +199,7 @@ type Machine struct {
 	oldest    int32 // of the transactions under way
 	newest    int32
 	underway  int
+	answered  time.Duration // when a transaction ended last
 	outcome   txn.Outcome   // the one that is being handled: each would go to the heap of its own
 	timeoutAt time.Duration // when the timeout timer fires, 0: it is not set
 	idle      []int32       // clients without a transaction, in an open loop
@@ -431,11 +433,7 @@ func (m *Machine) nextStage(now time.Duration) {
 		m.wake(now)
 	case Measure:
 		m.arrive(min(now, m.to-1))
-		m.tally(now)
-		m.recorder.window.Backlog = int64(m.queue.len())
-		m.queue.clear()
-		m.recorder.seal(m.report, m.volume.seconds)
-		m.recorder = nil
+		m.closeWindow(now)
 		m.stage, m.change = Drain, m.to+drain
 		if m.repetition == s.Repetitions {
 			m.change = m.to // nothing comes that would need a pause
@@ -445,6 +443,27 @@ func (m *Machine) nextStage(now time.Duration) {
 	}
 	m.progress.stage.Store(int32(m.stage))
 	m.progress.repetition.Store(int32(m.repetition))
+}
+
+// closeWindow ends the window at now, or at its end where now is later, and reports it. What is still under way or still
+// waits to be sent has waited since it was due: a stall that lasts until the window closes is seen by nothing else.
+func (m *Machine) closeWindow(now time.Duration) {
+	m.tally(now)
+	at, w := min(now, m.to), &m.recorder.window
+	w.Clients, w.BusyClients = int64(m.active), int64(m.underway)
+	w.SilentMicroseconds = result.Microseconds(at - max(m.from, min(m.answered, at)))
+	for i := m.oldest; i != none; i = m.clients[i].next {
+		if c := &m.clients[i]; c.due >= m.from {
+			m.recorder.unfinished(c.typ, txn.Class(c.traits&classBits), at-c.due, at-c.sent)
+		}
+	}
+	if due, ok := m.queue.first(); ok {
+		w.UnsentMicroseconds = result.Microseconds(at - due)
+	}
+	w.Backlog = int64(m.queue.len())
+	m.queue.clear()
+	m.recorder.seal(m.report, m.volume.seconds)
+	m.recorder = nil
 }
 
 func (m *Machine) beginRepetition(now time.Duration) {
@@ -595,8 +614,11 @@ func (m *Machine) awaitArrival(now time.Duration) {
 
 // admit takes one arrival: a free client sends it, or it waits, or it is dropped.
 func (m *Machine) admit(due time.Duration) {
-	if m.cfg.Curve != nil && m.recorder != nil {
-		m.volume.add(m.cfg.Curve, due-m.from, 1)
+	if m.recorder != nil {
+		m.recorder.window.Due++
+		if m.cfg.Curve != nil {
+			m.volume.add(m.cfg.Curve, due-m.from, 1)
+		}
 	}
 	if n := len(m.idle); n > 0 {
 		i := m.idle[n-1]
@@ -651,6 +673,9 @@ func (m *Machine) begin(i int32, due, now time.Duration) {
 	c.due, c.sent, c.state = due, now, underway
 	if m.recorder != nil && due >= m.from {
 		m.recorder.window.Sent++
+		if !m.open() { // in an open loop, it was counted when it arrived
+			m.recorder.window.Due++
+		}
 		if c.traits&inexact == 0 {
 			m.recorder.classified(txn.Class(c.traits & classBits))
 		}
@@ -795,6 +820,7 @@ func (m *Machine) end(i int32, o *txn.Outcome, now time.Duration) {
 	c := &m.clients[i]
 	m.unlink(i)
 	m.underway--
+	m.answered = now
 	c.state = idle
 	m.progress.underway.Store(int64(m.underway))
 	switch o.Status {
@@ -939,9 +965,7 @@ func (m *Machine) expire(now time.Duration) {
 // schedule says.
 func (m *Machine) Stop() {
 	if m.recorder != nil {
-		m.tally(m.env.Now())
-		m.recorder.seal(m.report, m.volume.seconds)
-		m.recorder = nil
+		m.closeWindow(m.env.Now())
 	}
 	m.stage = Done
 	m.progress.stage.Store(int32(Done))
@@ -1005,6 +1029,14 @@ func (r *ring) push(d time.Duration) {
 	}
 	r.items[(r.head+r.size)%len(r.items)] = d
 	r.size++
+}
+
+// first returns what pop would.
+func (r *ring) first() (time.Duration, bool) {
+	if r.size == 0 {
+		return 0, false
+	}
+	return r.items[r.head], true
 }
 
 func (r *ring) pop() (time.Duration, bool) {

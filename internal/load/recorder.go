@@ -18,7 +18,8 @@ type recorder struct {
 	from    time.Duration
 
 	window result.Window
-	// cells[(type*NumClasses+class)*4+status-1], made when first used.
+	// cells[(type*NumClasses+class)*numOutcomes+outcome], made when first used. The outcomes are those of txn.Status but
+	// one lower, and unfinished.
 	cells []*cell
 
 	current  result.Second
@@ -65,6 +66,7 @@ func (f *failures) export() (r result.Failures) {
 
 type distribution struct {
 	count, sum, max int64 // microseconds
+	clipped         int64 // of count: too long for a histogram
 	histogram       *hdrhistogram.Histogram
 }
 
@@ -75,13 +77,17 @@ func (d *distribution) record(us int64) {
 	d.count++
 	d.sum += us
 	d.max = max(d.max, us)
+	if us > result.HistogramHighest {
+		d.clipped++
+		return
+	}
 	// Cannot fail: the value is in range.
-	_ = d.histogram.RecordValue(min(us, result.HistogramHighest))
+	_ = d.histogram.RecordValue(us)
 }
 
 func (d *distribution) export() result.Distribution {
 	return result.Distribution{
-		Count: d.count, SumMicroseconds: d.sum, MaxMicroseconds: d.max,
+		Count: d.count, SumMicroseconds: d.sum, MaxMicroseconds: d.max, Clipped: d.clipped,
 		Histogram: result.EncodeHistogram(d.histogram),
 	}
 }
@@ -96,7 +102,7 @@ func newRecorder(region string, types []string, service, fine bool, attempts, re
 	r := &recorder{
 		region: region, types: types, service: service, fine: fine, from: from,
 		window:  result.Window{Region: region, Repetition: repetition},
-		cells:   make([]*cell, len(types)*int(txn.NumClasses)*int(txn.Unknown)),
+		cells:   make([]*cell, len(types)*int(txn.NumClasses)*numOutcomes),
 		current: result.Second{Region: region, Repetition: repetition},
 	}
 	if attempts > 0 {
@@ -117,9 +123,23 @@ func (r *recorder) classified(class txn.Class) {
 	}
 }
 
+// unfinishedStatus stands for transactions that are under way when the window closes, in the place of a txn.Status.
+const unfinishedStatus = txn.Unknown + 1
+
+// numOutcomes is the number of outcomes of a transaction that was sent, unfinished among them.
+const numOutcomes = int(unfinishedStatus)
+
+// outcomeName returns the name of an outcome in a report.
+func outcomeName(status txn.Status) string {
+	if status == unfinishedStatus {
+		return result.Unfinished
+	}
+	return status.String()
+}
+
 // cell returns what belongs to a type, class and outcome.
 func (r *recorder) cell(typ uint8, class txn.Class, status txn.Status) *cell {
-	i := (int(typ)*int(txn.NumClasses)+int(class))*int(txn.Unknown) + int(status) - 1
+	i := (int(typ)*int(txn.NumClasses)+int(class))*numOutcomes + int(status) - 1
 	c := r.cells[i]
 	if c == nil {
 		c = &cell{}
@@ -143,6 +163,17 @@ func (r *recorder) ended(typ uint8, class txn.Class, o *txn.Outcome, latency, se
 	} else {
 		c.failures.count(o)
 	}
+}
+
+// unfinished counts a transaction that was due in the window and is under way when it closes, by the time that it has
+// waited so far.
+func (r *recorder) unfinished(typ uint8, class txn.Class, latency, service time.Duration) {
+	c := r.cell(typ, class, unfinishedStatus)
+	c.latency.record(result.Microseconds(latency))
+	if r.service {
+		c.service.record(result.Microseconds(service))
+	}
+	r.window.Unfinished++
 }
 
 // committedAfter counts a transaction that was due in the window and ended in it by the attempts before its last. The
@@ -228,22 +259,23 @@ func (r *recorder) closeSecond(next int) {
 func (r *recorder) seal(report *result.Report, offered []int64) {
 	r.closeSecond(0)
 	r.offer(offered)
-	r.window.Unfinished = r.window.Sent
 	for i, c := range r.cells {
 		if c == nil {
 			continue
 		}
-		r.window.Unfinished -= c.latency.count
-		status := i % int(txn.Unknown)
-		class := i / int(txn.Unknown) % int(txn.NumClasses)
+		status := i % numOutcomes
+		class := i / numOutcomes % int(txn.NumClasses)
 		s := result.Series{
 			Region: r.region, Repetition: r.window.Repetition,
-			Type:     r.types[i/int(txn.Unknown)/int(txn.NumClasses)],
+			Type:     r.types[i/numOutcomes/int(txn.NumClasses)],
 			Class:    txn.Class(class).String(),
-			Outcome:  (txn.Status(status) + 1).String(),
+			Outcome:  outcomeName(txn.Status(status) + 1),
 			Failures: c.failures.export(),
-			Attempts: result.SeriesAttempts{Count: c.latency.count + c.further},
+			Attempts: result.SeriesAttempts{Count: c.further},
 			Latency:  c.latency.export(),
+		}
+		if s.Outcome != result.Unfinished { // whose last attempts have not ended
+			s.Attempts.Count += c.latency.count
 		}
 		s.Attempts.Add(s.Failures)
 		s.Attempts.Add(c.furtherFailures.export())

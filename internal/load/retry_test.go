@@ -556,10 +556,10 @@ func TestClassAfterTheFact(t *testing.T) {
 	for name, tc := range map[string]struct {
 		inexact               bool
 		classified, multiHome int64
-		classes               map[string]int64 // of the transactions that ended
+		classes               map[string]int64 // of the transactions that were due
 	}{
-		"hints": {true, 4, 3, map[string]int64{"MH-SP committed": 2, "SH-SP committed": 1, "MH-SP aborted": 1, "SH-MP refused": 1, "SH-MP unknown": 3}},
-		"exact": {false, 0, 0, map[string]int64{"SH-MP committed": 3, "SH-MP aborted": 1, "SH-MP refused": 1, "SH-MP unknown": 3}},
+		"hints": {true, 4, 3, map[string]int64{"MH-SP committed": 2, "SH-SP committed": 1, "MH-SP aborted": 1, "SH-MP refused": 1, "SH-MP unknown": 3, "SH-MP unfinished": 1}},
+		"exact": {false, 0, 0, map[string]int64{"SH-MP committed": 3, "SH-MP aborted": 1, "SH-MP refused": 1, "SH-MP unknown": 3, "SH-MP unfinished": 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, r := play(t, &scripted{inexact: tc.inexact, class: txn.SingleHomeMultiPartition}, script, func(c *Config) {

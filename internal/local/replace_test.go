@@ -18,7 +18,7 @@ import (
 // replaced is a run over three regions of a database that replaces lost nodes, with faults.
 func replaced(engine, load string, faults ...string) string {
 	text := manifestOf("aws", []string{"us-east-1", "us-west-2", "eu-west-1"}, engine, load, 1)
-	text = strings.Replace(text, "objectives: [{metric: abortPPM, max: 0}]", "objectives: []", 1)
+	text = strings.Replace(text, "objectives: [{metric: abortPPM, max: 0}]", mayBeUnanswered, 1)
 	text = strings.Replace(text, "verify: [Invariants]", "verify: [Invariants, Convergence, Isolation]", 1)
 	return text + "  faults: [" + strings.Join(faults, ", ") + "]\n"
 }

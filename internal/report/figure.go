@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/chart"
 	"github.com/geobench/geobench/internal/load"
@@ -48,6 +46,14 @@ func (f *Figure) note(sentence string) {
 
 // ms writes microseconds in milliseconds.
 func ms(us int64) string { return fmt.Sprintf("%.3f", float64(us)/1000) }
+
+// quantileMS writes a quantile in milliseconds: 105.400, or > 140.000 for a lower bound.
+func quantileMS(q v1alpha1.Quantile) string {
+	if q.IsBound() {
+		return "> " + ms(q.Least())
+	}
+	return ms(q.Least())
+}
 
 func simulatedMark(d *result.Document) string {
 	if d.Simulated {
@@ -196,26 +202,6 @@ func words(parts ...string) string { return strings.Join(parts, "; ") + "." }
 func percent(ppm int64) string { return fmt.Sprintf("%.4g%%", float64(ppm)/1e4) }
 
 // merged adds up the histograms of the series that keep wants; nil when there are none.
-func merged(d *result.Document, keep func(*result.HistogramSeries) bool) *hdrhistogram.Histogram {
-	var sum *hdrhistogram.Histogram
-	for i := range d.Histograms.Series {
-		s := &d.Histograms.Series[i]
-		if !keep(s) {
-			continue
-		}
-		h, err := result.DecodeHistogram(s.Histogram)
-		if err != nil {
-			continue // the figure is left out; the table has the percentiles of the document
-		}
-		if sum == nil {
-			sum = h
-		} else {
-			sum.Merge(h)
-		}
-	}
-	return sum
-}
-
 // quantiles at which a distribution is drawn, in percent.
 var quantiles = func() (q []float64) {
 	for p := 0.5; p <= 99; p += 0.5 {
@@ -226,19 +212,23 @@ var quantiles = func() (q []float64) {
 
 func regionLatency(d *result.Document) *Figure {
 	f := &Figure{ID: "latency-cdf", Title: "Latency by region of the clients",
-		Caption: "Share of committed transactions that took at most so long, from their intended start to the answer.",
+		Caption: "Share of transactions that committed within a time, from when they were due. A curve that ends below 100% is of a region whose other transactions were not answered.",
 		Header:  []string{"region", "p50 ms", "p90 ms", "p95 ms", "p99 ms", "max ms", "mean ms"}}
 	c := &chart.Lines{Title: f.Title, XLabel: "latency in ms (logarithmic)", YLabel: "% of transactions", LogX: true, Top: 100}
 	var about []string
 	for i, r := range d.Regions {
 		l := r.LatencyMicroseconds
-		f.row(r.Name, ms(l.P50), ms(l.P90), ms(l.P95), ms(l.P99), ms(l.Max), ms(l.Mean))
-		h := merged(d, func(s *result.HistogramSeries) bool { return s.Region == r.Name })
-		if h == nil || h.TotalCount() == 0 {
+		f.row(r.Name, quantileMS(l.P50), quantileMS(l.P90), quantileMS(l.P95), quantileMS(l.P99), quantileMS(l.Max), quantileMS(l.Mean))
+		h := d.Latencies(func(s *result.HistogramSeries) bool { return s.Region == r.Name })
+		if h.Samples() == 0 {
 			continue
 		}
 		line := chart.Series{Name: r.Name, Class: i}
-		for k, v := range h.ValueAtPercentilesSlice(quantiles) {
+		for k, q := range h.Quantiles(quantiles...) {
+			v, ok := q.Value()
+			if !ok { // the curve ends below the share of the transactions that were not answered
+				break
+			}
 			p := chart.Point{X: float64(v) / 1000, Y: quantiles[k]}
 			if n := len(line.Points); n > 1 && line.Points[n-1].X == p.X && line.Points[n-2].X == p.X {
 				line.Points[n-1] = p
@@ -247,7 +237,7 @@ func regionLatency(d *result.Document) *Figure {
 			line.Points = append(line.Points, p)
 		}
 		c.Series = append(c.Series, line)
-		about = append(about, fmt.Sprintf("%s: median %s ms, 99th percentile %s ms", r.Name, ms(l.P50), ms(l.P99)))
+		about = append(about, fmt.Sprintf("%s: median %s ms, 99th percentile %s ms", r.Name, quantileMS(l.P50), quantileMS(l.P99)))
 	}
 	if len(c.Series) == 0 {
 		return nil
@@ -270,7 +260,7 @@ func distinct[T any](items []T, of func(T) string) []string {
 
 func transactionLatency(d *result.Document) *Figure {
 	f := &Figure{ID: "latency-box", Title: "Latency by transaction and region",
-		Caption: "Box: 25th, 50th and 75th percentile; whiskers: 1st and 99th.",
+		Caption: "Box: 25th, 50th and 75th percentile; whiskers: 1st and 99th. A percentile after > is a lower bound: more transactions were not answered than it leaves out.",
 		Header:  []string{"transaction", "region", "committed", "aborted", "other", "p1 ms", "p25 ms", "p50 ms", "p75 ms", "p99 ms"}}
 	c := &chart.Rows{Title: f.Title, XLabel: "latency in ms (logarithmic)", Log: true}
 	for _, typ := range distinct(d.Transactions, func(t result.Transaction) string { return t.Type }) {
@@ -284,20 +274,20 @@ func transactionLatency(d *result.Document) *Figure {
 					other += total(t.Refused) + total(t.Unknown)
 				}
 			}
-			h := merged(d, func(s *result.HistogramSeries) bool { return s.Type == typ && s.Region == r.Name })
-			if h == nil || h.TotalCount() == 0 {
+			h := d.Latencies(func(s *result.HistogramSeries) bool { return s.Type == typ && s.Region == r.Name })
+			if h.Samples() == 0 {
 				if committed+aborted+other > 0 {
 					f.row(typ, r.Name, committed, aborted, other, "", "", "", "", "")
 				}
 				continue
 			}
-			v := h.ValueAtPercentilesSlice([]float64{1, 25, 50, 75, 99})
-			line := chart.Row{Name: r.Name, Class: i, Value: fmt.Sprintf("%.1f ms", float64(v[2])/1000)}
+			v := h.Quantiles(1, 25, 50, 75, 99)
+			line := chart.Row{Name: r.Name, Class: i, Value: result.FormatQuantile(v[2])}
 			for _, x := range v {
-				line.Box = append(line.Box, max(float64(x), 1)/1000)
+				line.Box = append(line.Box, max(float64(x.Least()), 1)/1000)
 			}
 			c.Rows = append(c.Rows, line)
-			f.row(typ, r.Name, committed, aborted, other, ms(v[0]), ms(v[1]), ms(v[2]), ms(v[3]), ms(v[4]))
+			f.row(typ, r.Name, committed, aborted, other, quantileMS(v[0]), quantileMS(v[1]), quantileMS(v[2]), quantileMS(v[3]), quantileMS(v[4]))
 		}
 		if c.Rows[len(c.Rows)-1].Head {
 			c.Rows = c.Rows[:len(c.Rows)-1]
@@ -330,7 +320,7 @@ type bin struct {
 	failed    int64
 	attempts  int64
 	offered   int64
-	p50, p99  int64 // the largest of its seconds
+	p50, p99  v1alpha1.Quantile // the largest of its seconds
 }
 
 // binned cuts the timeline of every repetition into bins, and says where repetitions begin.
@@ -359,12 +349,20 @@ func binned(d *result.Document) (bins [][]bin, starts []float64) {
 		b.failed += t.Aborted + t.Failed
 		b.attempts += t.Attempts
 		b.offered += t.Offered
-		b.p50, b.p99 = max(b.p50, t.P50), max(b.p99, t.P99)
+		b.p50, b.p99 = larger(b.p50, t.P50), larger(b.p99, t.P99)
 	}
 	if current != nil {
 		bins = append(bins, current)
 	}
 	return bins, starts
+}
+
+// larger returns the larger of two quantiles.
+func larger(a, b v1alpha1.Quantile) v1alpha1.Quantile {
+	if a.Compare(b) < 0 {
+		return b
+	}
+	return a
 }
 
 // bands of a result's faults, as they really were; one that was never injected has none.
@@ -588,13 +586,13 @@ func timelineLatency(d *result.Document) *Figure {
 			p50.Name, p99.Name = "p50", "p99"
 		}
 		for _, b := range repetition {
-			f.row(fmt.Sprintf("%g", b.at), ms(b.p50), ms(b.p99))
-			if b.p99 == 0 {
+			f.row(fmt.Sprintf("%g", b.at), quantileMS(b.p50), quantileMS(b.p99))
+			if b.p99.Least() == 0 {
 				continue // nothing was committed
 			}
-			lowest, highest = min(lowest, b.p50), max(highest, b.p99)
-			p50.Points = append(p50.Points, chart.Point{X: b.at, Y: float64(b.p50) / 1000})
-			p99.Points = append(p99.Points, chart.Point{X: b.at, Y: float64(b.p99) / 1000})
+			lowest, highest = min(lowest, b.p50.Least()), max(highest, b.p99.Least())
+			p50.Points = append(p50.Points, chart.Point{X: b.at, Y: float64(b.p50.Least()) / 1000})
+			p99.Points = append(p99.Points, chart.Point{X: b.at, Y: float64(b.p99.Least()) / 1000})
 		}
 		c.Series = append(c.Series, p50, p99)
 	}
@@ -737,10 +735,11 @@ func overview(docs []*result.Document) []*Figure {
 		a.Rows = append(a.Rows, chart.Row{Name: name, Class: i, Bar: float64(s.ThroughputPerSecond), Value: fmt.Sprintf("%d/s", s.ThroughputPerSecond)})
 		tput.row(name, s.ThroughputPerSecond)
 		l := s.LatencyMicroseconds
-		lat.row(name, ms(l.P50), ms(l.P90), ms(l.P99))
+		lat.row(name, quantileMS(l.P50), quantileMS(l.P90), quantileMS(l.P99))
 		if s.Committed > 0 {
-			p50, p90, p99 := float64(max(l.P50, 1))/1000, float64(max(l.P90, 1))/1000, float64(max(l.P99, 1))/1000
-			b.Rows = append(b.Rows, chart.Row{Name: name, Class: i, Box: []float64{p50, p50, p50, p90, p99}, Value: fmt.Sprintf("p50 %.1f, p99 %.1f ms", p50, p99)})
+			p50, p90, p99 := float64(max(l.P50.Least(), 1))/1000, float64(max(l.P90.Least(), 1))/1000, float64(max(l.P99.Least(), 1))/1000
+			b.Rows = append(b.Rows, chart.Row{Name: name, Class: i, Box: []float64{p50, p50, p50, p90, p99},
+				Value: fmt.Sprintf("p50 %s, p99 %s", result.FormatQuantile(l.P50), result.FormatQuantile(l.P99))})
 		}
 	}
 	a.About, b.About = "Bars of the throughput of each run.", "Median, 90th and 99th percentile of each run."

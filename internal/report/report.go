@@ -20,6 +20,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/chart"
 	"github.com/geobench/geobench/internal/deploy/mesh"
 	"github.com/geobench/geobench/internal/experiment"
@@ -213,8 +214,14 @@ func (f *Figure) files(files map[string][]byte) error {
 func (f *Figure) SVG() template.HTML { return template.HTML(f.scene.SVG(f.ID)) } //nolint:gosec // texts are escaped
 
 var functions = template.FuncMap{
-	"percent":   percent,
-	"ms":        func(us int64) string { return fmt.Sprintf("%.1f ms", float64(us)/1000) },
+	"percent": percent,
+	"ms": func(q v1alpha1.Quantile) string {
+		text := fmt.Sprintf("%.1f ms", float64(q.Least())/1000)
+		if q.IsBound() {
+			text = "> " + text
+		}
+		return text
+	},
 	"thousands": thousands,
 	"lower":     strings.ToLower,
 	"instant":   instant,

@@ -157,7 +157,7 @@ func swept() *experiment.Report {
 			Tables: []experiment.TableData{{Name: "peaks", Title: "how high they are", Columns: []string{"txn/s"},
 				Rows: []experiment.TableRow{{System: "calvin", Cells: []string{"4711"}}, {System: "slog", Cells: []string{""}}}, Missing: []string{"slog, txn/s: it broke"}}},
 			Searches: []experiment.SearchData{{Label: "calvin hot=99", Reason: "Found", Message: "1200/s is kept", PeakRatePerSecond: 1200,
-				Probes: []experiment.ProbeData{{RatePerSecond: 1260, Seed: 2, Says: "misses", Why: "p99 is too long", ThroughputPerSecond: 2500, P99Microseconds: 123_000}}}}}},
+				Probes: []experiment.ProbeData{{RatePerSecond: 1260, Seed: 2, Says: "misses", Why: "p99 is too long", ThroughputPerSecond: 2500, P99Microseconds: v1alpha1.Observed(123_000)}}}}}},
 	}
 	for i, system := range r.Experiments[0].Systems {
 		for k, hot := range []string{"99", "0", "50"} {
@@ -297,8 +297,8 @@ func slower(d *result.Document) *result.Document {
 	s.Repetitions = nil
 	for _, r := range d.Repetitions {
 		r.ThroughputPerSecond /= 2
-		r.LatencyMicroseconds.P50 *= 2
-		r.LatencyMicroseconds.P99 *= 2
+		r.LatencyMicroseconds.P50 = v1alpha1.Observed(2 * r.LatencyMicroseconds.P50.Least())
+		r.LatencyMicroseconds.P99 = v1alpha1.Observed(2 * r.LatencyMicroseconds.P99.Least())
 		s.Repetitions = append(s.Repetitions, r)
 	}
 	return &s

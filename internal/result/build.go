@@ -16,7 +16,6 @@ import (
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/rtt"
-	"github.com/geobench/geobench/internal/txn"
 	"github.com/geobench/geobench/internal/version"
 	"github.com/geobench/geobench/internal/workload"
 )
@@ -108,7 +107,7 @@ func Build(in Inputs) (*Document, error) {
 		Target: in.Target, Workload: r.Workload, Version: version.String(),
 		Spec:      Spec{Workload: in.Workload, Load: in.Load, WorkloadHash: hash(in.Workload), LoadHash: hash(in.Load), TopologyHash: hash(in.Topology)},
 		Manifests: in.Manifests, Faults: in.Faults, Deviations: in.Deviations[:min(len(in.Deviations), maxDeviations)], FastLinks: in.FastLinks[:min(len(in.FastLinks), maxDeviations)], Checks: in.Checks, EmulationGaps: in.Gaps,
-		Histograms:   Histograms{Encoding: HistogramEncoding, Series: []HistogramSeries{}},
+		Histograms:   Histograms{Encoding: HistogramEncoding, Estimator: Estimator, Series: []HistogramSeries{}},
 		Transactions: []Transaction{}, Links: []Link{}, Nodes: []Node{}, Workers: []WorkerShare{},
 	}
 	if m := in.Manifests; m != nil && m.Database != nil && m.Database.Durability != v1alpha1.DurabilityNone {
@@ -158,6 +157,7 @@ func Build(in Inputs) (*Document, error) {
 		d.Workers = append(d.Workers, s)
 	}
 	d.noteLate(&in)
+	d.noteStalled(&in, r)
 	d.judge(&in, r)
 	return d, nil
 }
@@ -174,65 +174,27 @@ func hash(v any) string {
 // figures adds up series.
 type figures struct {
 	Counts
+	Unanswered
 	attempts         Attempts
 	carriedIn        int64
 	latency, service tally
-}
-
-// tally adds up distributions.
-type tally struct {
-	count, sum, max int64
-	histogram       *hdrhistogram.Histogram
-}
-
-func (t *tally) add(d *Distribution, h *hdrhistogram.Histogram) {
-	if d.Count == 0 {
-		return
-	}
-	if t.histogram == nil {
-		t.histogram = NewHistogram()
-	}
-	t.count += d.Count
-	t.sum += d.SumMicroseconds
-	t.max = max(t.max, d.MaxMicroseconds)
-	t.histogram.Merge(h)
-}
-
-func (t *tally) latency() Latency {
-	if t.count == 0 {
-		return Latency{}
-	}
-	p := t.histogram.ValueAtPercentilesSlice([]float64{50, 90, 95, 99})
-	// A percentile is the upper end of its bucket, which may lie above the largest value seen.
-	for i := range p {
-		p[i] = min(p[i], t.max)
-	}
-	return Latency{P50: p[0], P90: p[1], P95: p[2], P99: p[3], Max: t.max, Mean: ratio(t.count, 1, t.sum)}
-}
-
-func (t *tally) optional() *Latency {
-	if t.count == 0 {
-		return nil
-	}
-	l := t.latency()
-	return &l
 }
 
 // add counts a series; h and service are its decoded histograms.
 func (f *figures) add(s *Series, h, service *hdrhistogram.Histogram) {
 	f.Counts.add(s.Outcome, s.Latency.Count, &s.Failures)
 	f.attempts.Counts.add(s.Outcome, s.Attempts.Count, &s.Attempts.Failures)
-	if s.Outcome == txn.Committed.String() {
-		f.latency.add(&s.Latency, h)
-		if s.Service != nil {
-			f.service.add(s.Service, service)
-		}
+	f.latency.add(s.Outcome, &s.Latency, h)
+	if s.Service != nil {
+		f.service.add(s.Outcome, s.Service, service)
 	}
 }
 
 // addWindow counts what a window tells beside its series.
 func (f *figures) addWindow(w *Window) {
 	f.carriedIn += w.CarriedIn
+	f.Unanswered.addWindow(w)
+	f.latency.addNever(w.Dropped+w.Backlog, w.UnsentMicroseconds)
 	f.attempts.Retried += w.Retried
 	f.attempts.CommittedAfter = addEach(f.attempts.CommittedAfter, w.CommittedAfter)
 }
@@ -303,11 +265,17 @@ func aggregate(r *Report, regions []string, objectives []v1alpha1.Objective) (*a
 		for _, f := range []*figures{&a.all, &a.repetitions[s.Repetition-1], &a.regions[region], &a.byRegion[s.Repetition-1][region], &t.figures} {
 			f.add(s, h, service)
 		}
+		if s.Outcome == Unfinished {
+			t.figures.Unfinished += s.Latency.Count
+		}
 		t.outcomes.add(s.Outcome, s.Latency.Count, &s.Failures)
 		t.attempts.add(s.Outcome, s.Attempts.Count, &s.Attempts.Failures)
 		for i, o := range objectives {
 			if (o.Transaction == "" || o.Transaction == s.Type) && (o.Region == "" || o.Region == s.Region) {
 				a.objectives[i].add(s, h, service)
+				if o.Transaction != "" && s.Outcome == Unfinished {
+					a.objectives[i].Unfinished += s.Latency.Count
+				}
 			}
 		}
 	}
@@ -323,10 +291,11 @@ func aggregate(r *Report, regions []string, objectives []v1alpha1.Objective) (*a
 		for i, o := range objectives {
 			// Transactions carried in are not told apart by type.
 			if o.Transaction == "" && (o.Region == "" || o.Region == w.Region) {
-				a.objectives[i].carriedIn += w.CarriedIn
+				a.objectives[i].addWindow(w)
 			}
 		}
 	}
+	a.spreadUnsent(r.Windows, objectives)
 	types := map[string]int{}
 	for i, t := range r.Types {
 		types[t] = i
@@ -343,6 +312,38 @@ func aggregate(r *Report, regions []string, objectives []v1alpha1.Objective) (*a
 	return a, nil
 }
 
+// spreadUnsent counts the transactions that were never sent among those of each type, class and objective of one type:
+// nobody knows of what type they would have been, so that each gets its share of those of the region.
+func (a *aggregates) spreadUnsent(windows []Window, objectives []v1alpha1.Objective) {
+	for i := range a.regions {
+		unsent := a.regions[i].Unsent()
+		if unsent == 0 {
+			continue
+		}
+		sent, longest := max(1, a.regions[i].Ended()+a.regions[i].Unfinished), int64(0)
+		for _, w := range windows {
+			if w.Region == a.names[i] {
+				longest = max(longest, w.UnsentMicroseconds)
+			}
+		}
+		share := func(of int64) int64 { return ratio(sent, 1, of, unsent) }
+		of := map[string]int64{} // by type
+		for _, t := range a.transactions {
+			if t.region == a.names[i] {
+				n := t.figures.Ended() + t.figures.Unfinished
+				of[t.typ] += n
+				t.figures.latency.addNever(share(n), longest)
+			}
+		}
+		for j, o := range objectives {
+			if o.Transaction != "" && (o.Region == "" || o.Region == a.names[i]) {
+				a.objectives[j].latency.addNever(share(of[o.Transaction]), longest)
+				a.objectives[j].Backlog += share(of[o.Transaction])
+			}
+		}
+	}
+}
+
 // perSecond is the throughput over windows microseconds.
 func (f *figures) perSecond(microseconds int64) int64 {
 	return ratio(microseconds, 1, f.Committed+f.carriedIn, 1e6)
@@ -356,14 +357,15 @@ func (a *aggregates) fill(d *Document, r *Report) {
 	s.Attempts = a.all.attemptsOver(measured)
 	s.LatencyMicroseconds, s.ServiceTimeMicroseconds = a.all.latency.latency(), a.all.service.optional()
 	s.Late = r.Late
+	s.Unanswered = a.all.Unanswered
+	for i := range a.regions {
+		s.Hung += a.regions[i].latency.hung()
+	}
 	for _, w := range r.Windows {
-		s.Unfinished += w.Unfinished
-		s.Dropped += w.Dropped
-		s.Backlog += w.Backlog
 		s.Discarded += w.Discarded
 	}
 	if a := d.Spec.Load.Arrival; a == v1alpha1.ArrivalConstant || a == v1alpha1.ArrivalPoisson {
-		s.OfferedPerSecond = ratio(measured, 1, s.Ended()+s.Unfinished+s.Dropped+s.Backlog, 1e6)
+		s.OfferedPerSecond = ratio(measured, 1, s.Ended()+s.Unfinished+s.Unsent(), 1e6)
 	}
 	for i := range a.repetitions {
 		f := &a.repetitions[i]
@@ -390,14 +392,9 @@ func (a *aggregates) fill(d *Document, r *Report) {
 		region := Region{
 			Name: a.names[i], Counts: f.Counts, CarriedIn: f.carriedIn, AbortPPM: f.abortPPM(), Attempts: f.attemptsOver(measured),
 			ThroughputPerSecond: f.perSecond(measured), LatencyMicroseconds: f.latency.latency(),
-			ServiceTimeMicroseconds: f.service.optional(),
+			ServiceTimeMicroseconds: f.service.optional(), Unanswered: f.Unanswered,
 		}
-		for _, w := range r.Windows {
-			if w.Region == region.Name {
-				region.Unfinished += w.Unfinished
-				region.Dropped += w.Dropped
-			}
-		}
+		region.Hung = f.latency.hung()
 		d.Regions = append(d.Regions, region)
 	}
 	for _, t := range a.transactions {
@@ -405,9 +402,11 @@ func (a *aggregates) fill(d *Document, r *Report) {
 			Type: t.typ, Class: t.class, Region: t.region, Outcomes: t.outcomes, Attempts: t.attempts,
 			LatencyMicroseconds: t.figures.latency.latency(), ServiceTimeMicroseconds: t.figures.service.optional(),
 		})
-		if t.figures.latency.count > 0 {
+		if l := &t.figures.latency; l.samples() > 0 {
 			d.Histograms.Series = append(d.Histograms.Series, HistogramSeries{
-				Type: t.typ, Class: t.class, Region: t.region, Histogram: EncodeHistogram(t.figures.latency.histogram),
+				Type: t.typ, Class: t.class, Region: t.region, Histogram: EncodeHistogram(l.histogram),
+				SumMicroseconds: l.sum, MaxMicroseconds: l.max,
+				Unfinished: EncodeHistogram(l.waiting), Never: l.never, NeverMicroseconds: l.neverSum, LongestMicroseconds: l.longest,
 			})
 		}
 	}
@@ -435,6 +434,10 @@ func medianOf(reps []Repetition) *Repetition {
 		slices.Sort(v)
 		return v[(len(v)-1)/2]
 	}
+	var latencies []Latency
+	for i := range reps {
+		latencies = append(latencies, reps[i].LatencyMicroseconds)
+	}
 	counts := func(of func(*Repetition) *Counts) Counts {
 		return Counts{
 			Committed: median(func(r *Repetition) int64 { return of(r).Committed }),
@@ -455,14 +458,7 @@ func medianOf(reps []Repetition) *Repetition {
 		CarriedIn:           median(func(r *Repetition) int64 { return r.CarriedIn }),
 		ThroughputPerSecond: median(func(r *Repetition) int64 { return r.ThroughputPerSecond }),
 		AbortPPM:            median(func(r *Repetition) int64 { return r.AbortPPM }),
-		LatencyMicroseconds: Latency{
-			P50:  median(func(r *Repetition) int64 { return r.LatencyMicroseconds.P50 }),
-			P90:  median(func(r *Repetition) int64 { return r.LatencyMicroseconds.P90 }),
-			P95:  median(func(r *Repetition) int64 { return r.LatencyMicroseconds.P95 }),
-			P99:  median(func(r *Repetition) int64 { return r.LatencyMicroseconds.P99 }),
-			Max:  median(func(r *Repetition) int64 { return r.LatencyMicroseconds.Max }),
-			Mean: median(func(r *Repetition) int64 { return r.LatencyMicroseconds.Mean }),
-		},
+		LatencyMicroseconds: medianLatency(latencies),
 	}
 }
 
@@ -549,7 +545,7 @@ func (d *Document) fillTimeline(regions []string, r *Report) {
 		t.Regions[i] += s.Committed
 		t.Tenths = t.Tenths.plus(s.Tenths)
 		_ = latency.Add(s.Latency) // checked when the report was decoded
-		t.P50, t.P99 = latency.Percentile(50), latency.Percentile(99)
+		t.P50, t.P99 = latency.Percentile(50, t.Failed), latency.Percentile(99, t.Failed)
 	}
 }
 

@@ -1,9 +1,6 @@
 package result
 
-import (
-	"fmt"
-	"slices"
-)
+import "slices"
 
 // TypeFigures are figures of the transactions of one type.
 type TypeFigures struct {
@@ -32,20 +29,27 @@ func (d *Document) ByType() ([]TypeFigures, error) {
 		return d.Types, nil
 	}
 	type class struct{ typ, class, region string }
-	histograms := map[class]string{}
-	for _, s := range d.Histograms.Series {
-		histograms[class{s.Type, s.Class, s.Region}] = s.Histogram
+	series := map[class]*HistogramSeries{}
+	for i := range d.Histograms.Series {
+		s := &d.Histograms.Series[i]
+		series[class{s.Type, s.Class, s.Region}] = s
 	}
 	var out []TypeFigures
 	var latencies []tally
 	index := map[typeKey]int{}
 	for i := range d.Transactions {
 		t := &d.Transactions[i]
-		h, err := DecodeHistogram(histograms[class{t.Type, t.Class, t.Region}])
-		if err != nil {
-			return nil, fmt.Errorf("result %s: type %s, class %s, region %s: %w", d.Name, t.Type, t.Class, t.Region, err)
+		var one tally
+		if s := series[class{t.Type, t.Class, t.Region}]; s != nil {
+			var err error
+			if one, err = d.decode(s); err != nil {
+				return nil, err
+			}
+			if d.Histograms.Estimator == "" { // the sum is not in the series
+				one.sum = t.Committed * t.LatencyMicroseconds.Mean.Least()
+				one.max = t.LatencyMicroseconds.Max.Least()
+			}
 		}
-		committed := Distribution{Count: t.Committed, SumMicroseconds: t.Committed * t.LatencyMicroseconds.Mean, MaxMicroseconds: t.LatencyMicroseconds.Max}
 		for _, k := range []typeKey{{t.Type, ""}, {t.Type, t.Region}} {
 			n, ok := index[k]
 			if !ok {
@@ -56,7 +60,7 @@ func (d *Document) ByType() ([]TypeFigures, error) {
 			out[n].Counts.addOutcomes(&t.Outcomes)
 			out[n].Attempts.addOutcomes(&t.Attempts)
 			out[n].AbortedAttempts = addNamed(out[n].AbortedAttempts, t.Attempts.Aborted)
-			latencies[n].add(&committed, h)
+			latencies[n].merge(&one)
 		}
 	}
 	for i := range out {

@@ -61,10 +61,11 @@ type Difference struct {
 	// Region is empty for the whole run.
 	Region string `json:"region,omitempty"`
 	Unit   string `json:"unit"`
-	// A and B are the medians of the repetitions; of an even number, the lower of the two in the middle.
-	A int64 `json:"a"`
-	B int64 `json:"b"`
-	// ChangePPM is (B - A) / A in parts per million; nil when A is 0 and B is not.
+	// A and B are the medians of the repetitions; of an even number, the lower of the two in the middle. They are lower
+	// bounds where the median is of a percentile that was not observed.
+	A v1alpha1.Quantile `json:"a"`
+	B v1alpha1.Quantile `json:"b"`
+	// ChangePPM is (B - A) / A in parts per million; nil when A is 0 and B is not, and where only a bound of either is known.
 	ChangePPM *int64 `json:"changePPM"`
 	// LowPPM and HighPPM bound the change: the confidence interval of the shift that belongs to the Mann-Whitney test
 	// (Hodges and Lehmann, 1963), at a level of at least 1 - alpha. Nil with too few repetitions.
@@ -94,7 +95,7 @@ const (
 // sample is a figure as every repetition of both results has it.
 type sample struct {
 	Difference
-	a, b []float64
+	a, b []v1alpha1.Quantile
 	// better is 1 where more is better, -1 where less is.
 	better int
 }
@@ -323,26 +324,28 @@ func manifestsDiffer(documents []*Document) (out []string) {
 // figuresOf gathers the figures that both sides have.
 func figuresOf(a, b []*Document) []sample {
 	var out []sample
-	add := func(region, name, unit string, better int, judged bool, of func(*Document) []int64) {
+	addQuantile := func(region, name, unit string, better int, judged bool, of func(*Document) []v1alpha1.Quantile) {
 		s := sample{Difference: Difference{Name: name, Region: region, Unit: unit, Judged: judged}, better: better}
-		for side, docs := range [][]*Document{a, b} {
-			var values []float64
-			for _, d := range docs {
-				for _, v := range of(d) {
-					values = append(values, float64(v))
-				}
-			}
-			if len(values) == 0 {
-				return
-			}
-			slices.Sort(values)
-			if side == 0 {
-				s.a = values
-			} else {
-				s.b = values
-			}
+		for _, d := range a {
+			s.a = append(s.a, of(d)...)
 		}
+		for _, d := range b {
+			s.b = append(s.b, of(d)...)
+		}
+		if len(s.a) == 0 || len(s.b) == 0 {
+			return
+		}
+		slices.SortFunc(s.a, v1alpha1.Quantile.Compare)
+		slices.SortFunc(s.b, v1alpha1.Quantile.Compare)
 		out = append(out, s)
+	}
+	add := func(region, name, unit string, better int, judged bool, of func(*Document) []int64) {
+		addQuantile(region, name, unit, better, judged, func(d *Document) (v []v1alpha1.Quantile) {
+			for _, n := range of(d) {
+				v = append(v, v1alpha1.Observed(n))
+			}
+			return v
+		})
 	}
 	each := func(of func(*Repetition) int64) func(*Document) []int64 {
 		return func(d *Document) (v []int64) {
@@ -356,11 +359,14 @@ func figuresOf(a, b []*Document) []sample {
 		return func(d *Document) []int64 { return []int64{of(&d.Summary)} }
 	}
 	add("", "throughput", "txn/s", 1, true, each(func(r *Repetition) int64 { return r.ThroughputPerSecond }))
-	add("", "p50", "us", -1, true, each(func(r *Repetition) int64 { return r.LatencyMicroseconds.P50 }))
-	add("", "p90", "us", -1, false, each(func(r *Repetition) int64 { return r.LatencyMicroseconds.P90 }))
-	add("", "p95", "us", -1, false, each(func(r *Repetition) int64 { return r.LatencyMicroseconds.P95 }))
-	add("", "p99", "us", -1, true, each(func(r *Repetition) int64 { return r.LatencyMicroseconds.P99 }))
-	add("", "mean", "us", -1, false, each(func(r *Repetition) int64 { return r.LatencyMicroseconds.Mean }))
+	for _, l := range comparedLatencies {
+		addQuantile("", l.name, "us", -1, l.judged, func(d *Document) (v []v1alpha1.Quantile) {
+			for i := range d.Repetitions {
+				v = append(v, l.of(&d.Repetitions[i].LatencyMicroseconds))
+			}
+			return v
+		})
+	}
 	add("", "aborts", "ppm", -1, true, each(func(r *Repetition) int64 { return r.AbortPPM }))
 	if slices.ContainsFunc(slices.Concat(a, b), func(d *Document) bool { return d.Spec.Load.Retry != nil }) {
 		attempts := func(of func(*Attempts) int64) func(*Document) []int64 {
@@ -387,12 +393,32 @@ func figuresOf(a, b []*Document) []sample {
 			}
 		}
 		add(region.Name, "throughput", "txn/s", 1, false, in(func(r *RepetitionRegion) int64 { return r.ThroughputPerSecond }))
-		add(region.Name, "p50", "us", -1, false, in(func(r *RepetitionRegion) int64 { return r.LatencyMicroseconds.P50 }))
-		add(region.Name, "p90", "us", -1, false, in(func(r *RepetitionRegion) int64 { return r.LatencyMicroseconds.P90 }))
-		add(region.Name, "p95", "us", -1, false, in(func(r *RepetitionRegion) int64 { return r.LatencyMicroseconds.P95 }))
-		add(region.Name, "p99", "us", -1, false, in(func(r *RepetitionRegion) int64 { return r.LatencyMicroseconds.P99 }))
+		for _, l := range comparedLatencies {
+			if l.name == "mean" {
+				continue
+			}
+			addQuantile(region.Name, l.name, "us", -1, false, func(d *Document) (v []v1alpha1.Quantile) {
+				for _, r := range d.regionRepetitions(region.Name) {
+					v = append(v, l.of(&r.LatencyMicroseconds))
+				}
+				return v
+			})
+		}
 	}
 	return out
+}
+
+// comparedLatencies are the latencies that are compared.
+var comparedLatencies = []struct {
+	name   string
+	judged bool
+	of     func(*Latency) v1alpha1.Quantile
+}{
+	{"p50", true, func(l *Latency) v1alpha1.Quantile { return l.P50 }},
+	{"p90", false, func(l *Latency) v1alpha1.Quantile { return l.P90 }},
+	{"p95", false, func(l *Latency) v1alpha1.Quantile { return l.P95 }},
+	{"p99", true, func(l *Latency) v1alpha1.Quantile { return l.P99 }},
+	{"mean", false, func(l *Latency) v1alpha1.Quantile { return l.Mean }},
 }
 
 // regionRepetitions are the figures of a region, one for each window where the document has them.
@@ -423,18 +449,23 @@ func (c *Comparison) judge(samples []sample, o CompareOptions) {
 	judged := []int{}
 	for i := range samples {
 		s := &samples[i]
-		s.A, s.B = int64(s.a[(len(s.a)-1)/2]), int64(s.b[(len(s.b)-1)/2])
-		if s.A != 0 {
-			change := ppm(float64(s.B-s.A) / float64(s.A))
+		s.A, s.B = s.a[(len(s.a)-1)/2], s.b[(len(s.b)-1)/2]
+		switch a, b := s.A.Least(), s.B.Least(); {
+		case s.A.IsBound() || s.B.IsBound():
+		case a != 0:
+			change := ppm(float64(b-a) / float64(a))
 			s.ChangePPM = &change
-		} else if s.B == 0 {
+		case b == 0:
 			s.ChangePPM = new(int64)
 		}
 		if len(s.a) > 1 && len(s.b) > 1 {
+			a, b := s.values()
 			t := benchmath.Thresholds{CompareAlpha: o.Alpha}
-			p[i] = benchmath.AssumeNothing.Compare(benchmath.NewSample(s.a, &t), benchmath.NewSample(s.b, &t)).P
+			p[i] = benchmath.AssumeNothing.Compare(benchmath.NewSample(a, &t), benchmath.NewSample(b, &t)).P
 			s.PPPM = new(ppm(p[i]))
-			s.interval(o.Alpha)
+			if !s.bounded() {
+				s.interval(o.Alpha)
+			}
 		}
 		if s.Judged {
 			judged = append(judged, i)
@@ -447,17 +478,21 @@ func (c *Comparison) judge(samples []sample, o CompareOptions) {
 		return
 	}
 	slices.SortStableFunc(judged, func(i, j int) int { return cmp.Compare(p[i], p[j]) })
-	var worse, better []string
+	var worse, better, unknown []string
 	rejecting := true
 	for rank, i := range judged {
 		s := &samples[i]
 		rejecting = rejecting && p[i] <= o.Alpha/float64(len(judged)-rank)
+		if !s.ordered() {
+			s.Change, unknown = Undecided, append(unknown, fmt.Sprintf("%s %s", s.Name, s.change()))
+			continue
+		}
 		if !rejecting || s.ChangePPM != nil && math.Abs(float64(*s.ChangePPM)) <= o.Threshold*1e6 || s.B == s.A {
 			s.Change = NoDifference
 			continue
 		}
 		text := fmt.Sprintf("%s %s (p %.3g)", s.Name, s.change(), p[i])
-		if (s.B > s.A) == (s.better > 0) {
+		if (s.B.Compare(s.A) > 0) == (s.better > 0) {
 			s.Change, better = Improvement, append(better, text)
 		} else {
 			s.Change, worse = Regression, append(worse, text)
@@ -469,12 +504,50 @@ func (c *Comparison) judge(samples []sample, o CompareOptions) {
 		if len(better) > 0 {
 			c.Message += "; better: " + strings.Join(better, ", ")
 		}
+	case len(unknown) > 0:
+		c.Verdict, c.Message = Undecided, "percentiles among transactions that were not answered are lower bounds, which do not tell which is larger: "+strings.Join(unknown, ", ")
 	case len(better) > 0:
 		c.Verdict, c.Message = Improvement, "better: "+strings.Join(better, ", ")
 	default:
 		c.Verdict, c.Message = NoDifference, fmt.Sprintf(
 			"none of throughput, p50, p99 and aborts differs by more than %.3g%% and chance", o.Threshold*100)
 	}
+}
+
+// bounded reports whether a repetition has only a lower bound of the figure.
+func (s *sample) bounded() bool {
+	return slices.ContainsFunc(slices.Concat(s.a, s.b), v1alpha1.Quantile.IsBound)
+}
+
+// ordered reports whether it is known which of the two medians is larger. A lower bound can be any larger value.
+func (s *sample) ordered() bool {
+	switch {
+	case s.A.IsBound() && s.B.IsBound():
+		return false
+	case s.A.IsBound():
+		return s.A.Least() >= s.B.Least()
+	case s.B.IsBound():
+		return s.B.Least() >= s.A.Least()
+	}
+	return true
+}
+
+// values returns the figures of both sides for a test of ranks. A lower bound counts as its least value where that speaks
+// against a difference, and as larger than all values where that does.
+func (s *sample) values() (a, b []float64) {
+	bWorse := s.B.Compare(s.A) > 0
+	number := func(all []v1alpha1.Quantile, highest bool) (out []float64) {
+		for _, q := range all {
+			v := float64(q.Least())
+			if q.IsBound() && highest {
+				v = math.Inf(1)
+			}
+			out = append(out, v)
+		}
+		slices.Sort(out)
+		return out
+	}
+	return number(s.a, bWorse), number(s.b, !bWorse)
 }
 
 // enough is the number of repetitions on each side from which a Mann-Whitney test can reach alpha.
@@ -497,14 +570,14 @@ func (s *sample) interval(alpha float64) {
 		normal := stats.NormalDist{Mu: float64(n1*n2) / 2, Sigma: math.Sqrt(float64(n1*n2*(n1+n2+1)) / 12)}
 		cut = int(math.Floor(stats.InvCDF(normal)(alpha/2))) - 1
 	}
-	base := s.a[(n1-1)/2]
+	base := float64(s.A.Least())
 	if cut < 0 || base == 0 {
 		return
 	}
 	var all []float64
 	for _, x := range s.a {
 		for _, y := range s.b {
-			all = append(all, y-x)
+			all = append(all, float64(y.Least()-x.Least()))
 		}
 	}
 	slices.Sort(all)
@@ -523,8 +596,12 @@ func (s *Difference) change() string {
 	return text
 }
 
-// Format writes a value of the figure with its unit.
-func (s *Difference) Format(v int64) string {
+// Format writes a value of the figure with its unit, and > before a lower bound.
+func (s *Difference) Format(q v1alpha1.Quantile) string {
+	if q.IsBound() {
+		return "> " + s.Format(v1alpha1.Observed(q.Least()))
+	}
+	v := q.Least()
 	switch s.Unit {
 	case "us":
 		return formatMicroseconds(v)

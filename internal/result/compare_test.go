@@ -30,7 +30,7 @@ func TestCompare(t *testing.T) {
 	if got := fmt.Sprint(c.Warnings); got != "[engines differ: calvin and slog seeds differ: 1 and 2]" {
 		t.Error(got)
 	}
-	if f := c.Figures[0]; f.Name != "throughput" || f.A != 1090 || f.B != 290 || *f.ChangePPM != -733_945 || f.PPPM != nil {
+	if f := c.Figures[0]; f.Name != "throughput" || f.A.Least() != 1090 || f.B.Least() != 290 || *f.ChangePPM != -733_945 || f.PPPM != nil {
 		t.Errorf("%+v", f)
 	}
 	if c.Verdict != Undecided || !strings.Contains(c.Message, "spec.load.repetitions: 5 or more") {
@@ -162,12 +162,12 @@ func TestCompareAttempts(t *testing.T) {
 		for _, f := range Compare([]*Document{tc.a}, []*Document{tc.b}, CompareOptions{}).Figures {
 			switch f.Name {
 			case "attempts":
-				if f.A != 1121 || f.B != 1121 || f.Judged || f.Format(f.A) != "1121/s" {
+				if f.A.Least() != 1121 || f.B.Least() != 1121 || f.Judged || f.Format(f.A) != "1121/s" {
 					t.Errorf("%s: %+v", name, f)
 				}
 				n++
 			case "aborted attempts":
-				if f.A != 26_769 || f.Judged || f.Format(f.A) != "2.677%" {
+				if f.A.Least() != 26_769 || f.Judged || f.Format(f.A) != "2.677%" {
 					t.Errorf("%s: %+v", name, f)
 				}
 				n++
@@ -183,7 +183,7 @@ func TestCompareAttempts(t *testing.T) {
 func repeated(throughput ...int64) *Document {
 	d := &Document{Name: "run", Verdict: "Passed", Regions: []Region{{Name: "a"}}}
 	for i, v := range throughput {
-		l := Latency{P50: 1e9 / v, P90: 2e9 / v, P95: 3e9 / v, P99: 4e9 / v}
+		l := Latency{P50: v1alpha1.Observed(1e9 / v), P90: v1alpha1.Observed(2e9 / v), P95: v1alpha1.Observed(3e9 / v), P99: v1alpha1.Observed(4e9 / v)}
 		d.Repetitions = append(d.Repetitions, Repetition{Index: i + 1, ThroughputPerSecond: v, LatencyMicroseconds: l,
 			Regions: []RepetitionRegion{{Name: "a", ThroughputPerSecond: v, LatencyMicroseconds: l}}})
 	}
@@ -247,7 +247,7 @@ func TestCompareIsRightAsOftenAsItSays(t *testing.T) {
 		c := Compare([]*Document{draw(100_000)}, []*Document{draw(120_000)}, CompareOptions{})
 		f := c.Figures[0]
 		// In units of A's median, which is itself a sample's.
-		shift := int64(20_000 * 1e6 / float64(f.A))
+		shift := int64(20_000 * 1e6 / float64(f.A.Least()))
 		if *f.LowPPM <= shift && shift <= *f.HighPPM {
 			covered++
 		}

@@ -246,17 +246,6 @@ type Reason struct {
 	Message string `json:"message"`
 }
 
-// Latency holds the percentiles of a latency in microseconds. Percentiles are accurate to three digits; maximum
-// and mean are exact.
-type Latency struct {
-	P50  int64 `json:"p50"`
-	P90  int64 `json:"p90"`
-	P95  int64 `json:"p95"`
-	P99  int64 `json:"p99"`
-	Max  int64 `json:"max"`
-	Mean int64 `json:"mean"`
-}
-
 // Counts are the transactions that were due and ended in the measured windows, by how they ended: one that is tried
 // again counts once, by its last attempt. In Attempts they are attempts.
 type Counts struct {
@@ -291,15 +280,45 @@ func (c *Counts) Ended() int64 { return c.Committed + c.Aborted + c.Refused + c.
 
 func (c *Counts) abortPPM() int64 { return c.sharePPM(c.Aborted) }
 
-// unknownPPM is the share of transactions whose outcome is not known. It is 0 only where there is none: an objective that allows none does
-// not allow one among millions.
-func (c *Counts) unknownPPM() int64 { return max(c.sharePPM(c.Unknown), min(c.Unknown, 1)) }
-
 func (c *Counts) sharePPM(n int64) int64 {
 	if c.Ended() == 0 {
 		return 0
 	}
 	return ratio(c.Ended(), 1, n, 1e6)
+}
+
+// Unanswered are the transactions that were due in the measured windows and had not ended when these closed.
+type Unanswered struct {
+	// Due is how many transactions were due, counted when they became due: those that ended, and these.
+	Due int64 `json:"due,omitempty"`
+	// Unfinished transactions were still under way. Hung ones of them had waited for more than a second and three times the
+	// 99th percentile of the latency of those that committed in their region.
+	Unfinished int64 `json:"unfinished"`
+	Hung       int64 `json:"hung,omitempty"`
+	// Dropped and Backlog transactions of an open loop were never sent: the queue was full, or the window closed first.
+	Dropped int64 `json:"dropped"`
+	Backlog int64 `json:"backlog,omitempty"`
+}
+
+// Unsent returns how many transactions were never sent.
+func (u *Unanswered) Unsent() int64 { return u.Dropped + u.Backlog }
+
+func (u *Unanswered) addWindow(w *Window) {
+	u.Due += w.Due
+	u.Unfinished += w.Unfinished
+	u.Dropped += w.Dropped
+	u.Backlog += w.Backlog
+}
+
+// unansweredPPM is the share, of all transactions that were due, of those whose clients have not learned in time how they
+// ended: the outcome is unknown, they hung when the window closed, or they were never sent. It is 0 only where there is
+// none: an objective that allows none does not allow one among millions.
+func unansweredPPM(c *Counts, u *Unanswered) int64 {
+	n, due := c.Unknown+u.Hung+u.Unsent(), c.Ended()+u.Unfinished+u.Unsent()
+	if due == 0 {
+		return 0
+	}
+	return max(ratio(due, 1, n, 1e6), min(n, 1))
 }
 
 // Attempts are the attempts that ended in the measured windows, whenever their transactions were due: each is a
@@ -330,15 +349,12 @@ type Summary struct {
 	ServiceTimeMicroseconds *Latency `json:"serviceTimeMicroseconds,omitempty"`
 	AbortPPM                int64    `json:"abortPPM"`
 	Attempts                Attempts `json:"attempts"`
-	// Unfinished transactions were still under way when a window closed. Dropped and Backlog ones of an open loop were
-	// never sent: the queue was full, or the window closed first. Discarded ones waited when a warm-up ended. Late
-	// outcomes came after their client had given up, at any time.
-	Unfinished int64    `json:"unfinished"`
-	Dropped    int64    `json:"dropped"`
-	Backlog    int64    `json:"backlog"`
-	Discarded  int64    `json:"discarded"`
-	Late       int64    `json:"late"`
-	Realised   Realised `json:"realised"`
+	Unanswered
+	// Discarded transactions waited in the queue of an open loop when a warm-up ended. Late outcomes came after their
+	// client had given up, at any time.
+	Discarded int64    `json:"discarded"`
+	Late      int64    `json:"late"`
+	Realised  Realised `json:"realised"`
 	// TpmC is TPC-C's throughput: new orders that were due and committed in the windows, per minute (clause 5.4.2).
 	// Left out of other workloads.
 	TpmC *int64 `json:"tpmC,omitempty"`
@@ -467,8 +483,7 @@ type Region struct {
 	ServiceTimeMicroseconds *Latency `json:"serviceTimeMicroseconds,omitempty"`
 	AbortPPM                int64    `json:"abortPPM"`
 	Attempts                Attempts `json:"attempts"`
-	Unfinished              int64    `json:"unfinished"`
-	Dropped                 int64    `json:"dropped"`
+	Unanswered
 }
 
 // Outcomes are transactions or attempts, by how they ended.
@@ -584,7 +599,8 @@ type WorkerShare struct {
 	ClockWithinMicroseconds *int64 `json:"clockWithinMicroseconds,omitempty"`
 }
 
-// Tick is one second of the timeline. Percentiles are of the committed transactions, in microseconds, within 3.2%.
+// Tick is one second of the timeline. Percentiles are of the transactions that ended in it but aborted ones, in microseconds,
+// within 3.2%: failed ones rank above those that committed.
 type Tick struct {
 	// Repetition counts from 1; left out where there is only one.
 	Repetition int   `json:"repetition,omitempty"`
@@ -596,9 +612,9 @@ type Tick struct {
 	Attempts int64 `json:"attempts,omitempty"`
 	// Offered is the load of this second where spec.load has a curve: the transactions that were due, in an open loop, or the
 	// time of the clients that took part, in milliseconds.
-	Offered int64 `json:"offered,omitempty"`
-	P50     int64 `json:"p50"`
-	P99     int64 `json:"p99"`
+	Offered int64             `json:"offered,omitempty"`
+	P50     v1alpha1.Quantile `json:"p50"`
+	P99     v1alpha1.Quantile `json:"p99"`
 	// Regions are the committed transactions of each, in the order of Document.Regions.
 	Regions []int64 `json:"regions"`
 	// Tenths split the second, in runs with faults. Faults names those that may have had an effect in this second.
@@ -613,16 +629,23 @@ type Objective struct {
 	Name string `json:"name"`
 	// Measured is for people; Value is in microseconds for latencies, per second for throughput, parts per million
 	// for aborts.
-	Measured string `json:"measured"`
-	Value    int64  `json:"value"`
-	Holds    bool   `json:"holds"`
+	Measured string            `json:"measured"`
+	Value    v1alpha1.Quantile `json:"value"`
+	// Samples is the number of transactions that a percentile is of.
+	Samples int64 `json:"samples,omitempty"`
+	Holds   bool  `json:"holds"`
+	// Undecided says why it is not known whether the objective holds; empty where it is known.
+	Undecided string `json:"undecided,omitempty"`
 }
 
-// Histograms hold the full distributions of the committed transactions' latencies, repetitions merged.
+// Histograms hold the full distributions of the latencies, repetitions merged.
 type Histograms struct {
 	// Encoding is hdr-v2-deflate-base64; values are microseconds.
-	Encoding string            `json:"encoding"`
-	Series   []HistogramSeries `json:"series"`
+	Encoding string `json:"encoding"`
+	// Estimator names how percentiles are estimated from them: see the constant. Empty in results of versions whose
+	// percentiles are of committed transactions alone.
+	Estimator string            `json:"estimator,omitempty"`
+	Series    []HistogramSeries `json:"series"`
 }
 
 // HistogramEncoding is the format of Histograms.
@@ -630,10 +653,21 @@ const HistogramEncoding = "hdr-v2-deflate-base64"
 
 // HistogramSeries is the distribution of one type, class and region.
 type HistogramSeries struct {
-	Type      string `json:"type"`
-	Class     string `json:"class"`
-	Region    string `json:"region"`
+	Type   string `json:"type"`
+	Class  string `json:"class"`
+	Region string `json:"region"`
+	// Histogram is that of the transactions that committed.
 	Histogram string `json:"histogram"`
+	// Unfinished is the distribution of the times that transactions had waited that were under way when their window closed.
+	Unfinished string `json:"unfinished,omitempty"`
+	// Never is the number of transactions that rank above all others, NeverMicroseconds the time that they waited, and
+	// LongestMicroseconds the longest time that a transaction waited that was not observed: see Latency.
+	Never               int64 `json:"never,omitempty"`
+	NeverMicroseconds   int64 `json:"neverMicroseconds,omitempty"`
+	LongestMicroseconds int64 `json:"longestMicroseconds,omitempty"`
+	// SumMicroseconds and MaxMicroseconds are of the committed transactions.
+	SumMicroseconds int64 `json:"sumMicroseconds,omitempty"`
+	MaxMicroseconds int64 `json:"maxMicroseconds,omitempty"`
 }
 
 // Write writes the document as indented JSON with a final newline.
@@ -686,6 +720,9 @@ func Parse(b []byte) (*Document, error) {
 	if err := json.Unmarshal(b, d); err != nil {
 		return nil, err
 	}
+	if d.mayHideCensored() {
+		d.Notes = append(d.Notes, censoredNote)
+	}
 	return d, nil
 }
 
@@ -694,7 +731,7 @@ func (d *Document) RunSummary() *v1alpha1.RunSummary {
 	s := &d.Summary
 	return &v1alpha1.RunSummary{
 		Committed: s.Committed, Aborted: s.Aborted, ThroughputPerSecond: s.ThroughputPerSecond, OfferedPerSecond: s.OfferedPerSecond,
-		LatencyMicroseconds: s.LatencyMicroseconds.api(), AbortPPM: s.AbortPPM,
+		LatencyMicroseconds: s.LatencyMicroseconds.api(), AbortPPM: s.AbortPPM, ClientsBusy: d.ClientsBusy(),
 		BytesPerTransaction: s.BytesPerTransaction, CrossRegionBytesPerTransaction: s.CrossRegionBytesPerTransaction,
 		MultiHomePPM: s.Realised.AllMultiHomePPM, MultiPartitionPPM: s.Realised.AllMultiPartitionPPM,
 	}

@@ -36,8 +36,10 @@ func (d *Document) fillGaps() {
 // clearSeconds is what the seconds without gaps have of the transactions of a region, or of all when it is empty.
 type clearSeconds struct {
 	committed, aborted, ended int64
-	microseconds              int64
-	latency                   SecondHistogram
+	// unanswered transactions were under way, hung, or never sent when the window closed.
+	unanswered   int64
+	microseconds int64
+	latency      SecondHistogram
 }
 
 func (d *Document) clear(r *Report, region string) *clearSeconds {
@@ -59,23 +61,27 @@ func (d *Document) clear(r *Report, region string) *clearSeconds {
 		c.ended += s.Committed + s.Aborted + s.Failed
 		_ = c.latency.Add(s.Latency) // checked when the report was decoded
 	}
+	for i := range d.Regions {
+		if x := &d.Regions[i]; region == "" || x.Name == region {
+			c.unanswered += x.Hung + x.Unsent()
+		}
+	}
 	return c
 }
 
-// measure returns the metric's value; false when there is nothing to measure it on.
-func (c *clearSeconds) measure(m v1alpha1.Metric) (int64, bool) {
-	percentile := map[v1alpha1.Metric]float64{
-		v1alpha1.MetricLatencyP50: 50, v1alpha1.MetricLatencyP90: 90, v1alpha1.MetricLatencyP95: 95, v1alpha1.MetricLatencyP99: 99,
-	}
-	switch p, isLatency := percentile[m]; {
+// measure measures the metric.
+func (c *clearSeconds) measure(m v1alpha1.Metric) measured {
+	failed := c.ended - c.committed - c.aborted
+	switch p, isLatency := percentiles[m]; {
 	case c.microseconds == 0:
-		return 0, false
+		return measured{}
 	case isLatency:
-		return c.latency.Percentile(p), c.committed > 0
+		samples := c.committed + failed + c.unanswered
+		return measured{value: c.latency.Percentile(p, failed+c.unanswered), ok: samples > 0, samples: samples}
 	case m == v1alpha1.MetricThroughput:
-		return ratio(c.microseconds, 1, c.committed, 1e6), true
+		return measuredValue(ratio(c.microseconds, 1, c.committed, 1e6))
 	case c.ended == 0:
-		return 0, false
+		return measured{}
 	}
-	return ratio(c.ended, 1, c.aborted, 1_000_000), true
+	return measuredValue(ratio(c.ended, 1, c.aborted, 1_000_000))
 }

@@ -53,15 +53,15 @@ func TestGapsAreLeftOut(t *testing.T) {
 		value int64
 		says  string
 	}{
-		{132, "132/s, 2 s with gaps in the emulated network left out"}, // 330 in 2.5 s
-		{12, "12/s, 2 s with gaps in the emulated network left out"},
-		{1008, "1.0ms, 2 s with gaps in the emulated network left out"},
-		{22_801, "22801 ppm, 2 s with gaps in the emulated network left out"}, // 7 of 307
+		{132, "132/s, 2 s with gaps in the emulated network omitted"}, // 330 in 2.5 s
+		{12, "12/s, 2 s with gaps in the emulated network omitted"},
+		{1008, "1.0ms of 300 transactions, 2 s with gaps in the emulated network omitted"},
+		{22_801, "22801 ppm, 2 s with gaps in the emulated network omitted"}, // 7 of 307
 		{250_000, "250000 ppm, 2 s with gaps in the emulated network included"},
 		{100_000, "100000 ppm, 2 s with gaps in the emulated network included"},
 	} {
 		o := evaluate(objectives, d.measures(objectives, figures, r))[i]
-		if o.Value != want.value || o.Measured != want.says || !o.Holds {
+		if o.Value.Least() != want.value || o.Measured != want.says || !o.Holds {
 			t.Errorf("%s: %+v, want %+v", o.Name, o, want)
 		}
 	}

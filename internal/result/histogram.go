@@ -11,14 +11,21 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// Every latency histogram has the same shape, so that all of them merge without loss: microseconds from 1 to 120 s with
-// three significant digits. Longer latencies count as 120 s; the exact maximum and sum are kept apart.
+// Every latency histogram has the same shape, so that all of them merge without loss: microseconds from 1 to 2 h with
+// three significant digits. The longest requestTimeout that the API admits is 1 h, so the range holds every attempt that
+// is waited for and an hour in the queue of an open loop before it. A longer latency counts as never observed; the exact
+// maximum and sum are kept apart.
 const (
 	HistogramLowest  = 1
-	HistogramHighest = 120_000_000
+	HistogramHighest = 7_200_000_000
 	HistogramDigits  = 3
+
+	// formerHighest is HistogramHighest of result documents before version 0.1: they clipped at 120 s.
+	formerHighest = 120_000_000
 )
 
 // NewHistogram returns an empty latency histogram in microseconds.
@@ -43,7 +50,8 @@ func EncodeHistogram(h *hdrhistogram.Histogram) string {
 	return string(b)
 }
 
-// DecodeHistogram reads what EncodeHistogram has written, and refuses histograms of any other shape.
+// DecodeHistogram reads what EncodeHistogram has written, now or in earlier versions, and refuses histograms of any other
+// shape.
 func DecodeHistogram(s string) (*hdrhistogram.Histogram, error) {
 	if s == "" {
 		return NewHistogram(), nil
@@ -76,7 +84,7 @@ func checkShape(s string) error {
 		return fmt.Errorf("histogram: %w", err)
 	}
 	digits, lowest, highest := binary.BigEndian.Uint32(head[12:]), binary.BigEndian.Uint64(head[16:]), binary.BigEndian.Uint64(head[24:])
-	if digits != HistogramDigits || lowest != HistogramLowest || highest != HistogramHighest {
+	if digits != HistogramDigits || lowest != HistogramLowest || highest != HistogramHighest && highest != formerHighest {
 		return fmt.Errorf("histogram: it has %d digits from %d to %d us, not %d digits from %d to %d us",
 			digits, lowest, highest, HistogramDigits, HistogramLowest, HistogramHighest)
 	}
@@ -90,7 +98,7 @@ type SecondHistogram struct {
 }
 
 // secondBuckets is the place of HistogramHighest, plus one.
-const secondBuckets = 381
+const secondBuckets = 475
 
 func secondBucket(us int64) int {
 	v := uint64(min(us, HistogramHighest))
@@ -113,23 +121,28 @@ func secondValue(i int) int64 {
 // Record counts one latency of us microseconds, 0 or more.
 func (s *SecondHistogram) Record(us int64) { s.counts[secondBucket(us)]++ }
 
-// Percentile returns the p-th percentile in microseconds, 0 when nothing was recorded.
-func (s *SecondHistogram) Percentile(p float64) int64 {
-	var total uint64
+// Percentile returns the p-th percentile, in microseconds, of the recorded latencies and of never others that rank above
+// all of them; the value 0 when there are none.
+func (s *SecondHistogram) Percentile(p float64, never int64) v1alpha1.Quantile {
+	total := never
 	for _, c := range s.counts {
-		total += uint64(c)
+		total += int64(c)
 	}
-	if total == 0 {
-		return 0
+	if total <= 0 {
+		return v1alpha1.Quantile{}
 	}
-	rank := max(1, min(uint64(p/100*float64(total)+0.5), total))
-	var sum uint64
+	r := int64(rank(p, total))
+	var sum, largest int64
 	for i, c := range s.counts {
-		if sum += uint64(c); sum >= rank {
-			return secondValue(i)
+		if c == 0 {
+			continue
+		}
+		largest = secondValue(i)
+		if sum += int64(c); sum >= r {
+			return v1alpha1.Observed(largest)
 		}
 	}
-	return 0
+	return v1alpha1.MoreThan(largest)
 }
 
 // AppendTo appends the buckets that are not empty: pairs of the distance to the one before and the count, as varints.

@@ -135,9 +135,20 @@ type Window struct {
 	Region string `json:"region"`
 	// Repetition counts from 1.
 	Repetition int `json:"repetition"`
+	// Due transactions were due in the window, counted when they became due. Each of them is Sent, Dropped or in the
+	// Backlog; a sent one has ended in the window, so that a series has it, or is Unfinished. Reports of versions that did
+	// not count it have 0.
+	Due int64 `json:"due,omitempty"`
 	// Sent transactions were due in the window. Unfinished ones of them were still under way when it closed.
 	Sent       int64 `json:"sent"`
 	Unfinished int64 `json:"unfinished"`
+	// Clients took part when the window closed, and BusyClients of them had a transaction under way. SilentMicroseconds is
+	// the time from the last answer to any of them to the end of the window.
+	Clients            int64 `json:"clients,omitempty"`
+	BusyClients        int64 `json:"busyClients,omitempty"`
+	SilentMicroseconds int64 `json:"silentMicroseconds,omitempty"`
+	// UnsentMicroseconds is how long the first transaction of the backlog had waited when the window closed.
+	UnsentMicroseconds int64 `json:"unsentMicroseconds,omitempty"`
 	// CarriedIn transactions were due before the window and committed inside it: they count for the throughput and for
 	// nothing else.
 	CarriedIn int64 `json:"carriedIn"`
@@ -158,8 +169,14 @@ type Window struct {
 	MultiPartition int64 `json:"multiPartition"`
 }
 
+// add adds the window of other clients of the region: the region has been silent for as long as all of them have.
 func (w *Window) add(o *Window) {
+	w.Due += o.Due
 	w.Sent += o.Sent
+	w.Clients += o.Clients
+	w.BusyClients += o.BusyClients
+	w.SilentMicroseconds = min(w.SilentMicroseconds, o.SilentMicroseconds)
+	w.UnsentMicroseconds = max(w.UnsentMicroseconds, o.UnsentMicroseconds)
 	w.Unfinished += o.Unfinished
 	w.CarriedIn += o.CarriedIn
 	w.Dropped += o.Dropped
@@ -216,7 +233,8 @@ type Series struct {
 	Type       string `json:"type"`
 	Class      string `json:"class"`
 	// Outcome is committed, aborted, refused or unknown: that of the last attempt. Failures tell the latter three
-	// apart.
+	// apart. It is Unfinished for transactions that were still under way when the window closed, whose latency is the time
+	// that they had waited by then.
 	Outcome string `json:"outcome"`
 	Failures
 	// Attempts are those of this type, class and outcome that ended in the window, whenever their transactions were
@@ -240,12 +258,15 @@ type Distribution struct {
 	SumMicroseconds int64  `json:"sumMicroseconds"`
 	MaxMicroseconds int64  `json:"maxMicroseconds"`
 	Histogram       string `json:"histogram,omitempty"`
+	// Clipped latencies were longer than a histogram holds: Count and SumMicroseconds have them, Histogram does not.
+	Clipped int64 `json:"clipped,omitempty"`
 }
 
 func (d *Distribution) merge(o *Distribution) error {
 	d.Count += o.Count
 	d.SumMicroseconds += o.SumMicroseconds
 	d.MaxMicroseconds = max(d.MaxMicroseconds, o.MaxMicroseconds)
+	d.Clipped += o.Clipped
 	if o.Histogram == "" || d.Histogram == "" {
 		d.Histogram += o.Histogram
 		return nil
@@ -307,6 +328,9 @@ func (t *Tenths) plus(o *Tenths) *Tenths {
 	}
 	return &sum
 }
+
+// Unfinished is the outcome of transactions that were under way when their window closed.
+const Unfinished = "unfinished"
 
 type seriesKey struct {
 	region, typ, class, outcome string
@@ -404,9 +428,9 @@ func Merge(reports []*Report) (*Report, error) {
 			k := placeKey{region: w.Region, repetition: w.Repetition}
 			j, ok := windows[k]
 			if !ok {
-				j = len(m.Windows)
-				windows[k] = j
-				m.Windows = append(m.Windows, Window{Region: w.Region, Repetition: w.Repetition})
+				windows[k] = len(m.Windows)
+				m.Windows = append(m.Windows, w)
+				continue
 			}
 			m.Windows[j].add(&w)
 		}
@@ -544,7 +568,7 @@ func (r *Report) validate() error {
 			return fmt.Errorf("series[%d].class: %q is not one of %v", i, s.Class, classes)
 		case !slices.Contains(outcomes, s.Outcome):
 			return fmt.Errorf("series[%d].outcome: %q is not one of %v", i, s.Outcome, outcomes)
-		case s.Attempts.Count < s.Latency.Count:
+		case s.Outcome != Unfinished && s.Attempts.Count < s.Latency.Count:
 			return fmt.Errorf("series[%d].attempts: %d attempts are fewer than their %d transactions", i, s.Attempts.Count, s.Latency.Count)
 		}
 		for _, d := range []*Distribution{&s.Latency, s.Service} {
@@ -555,8 +579,8 @@ func (r *Report) validate() error {
 			if err != nil {
 				return fmt.Errorf("series[%d]: %w", i, err)
 			}
-			if h.TotalCount() != d.Count || d.SumMicroseconds < 0 || d.MaxMicroseconds < 0 {
-				return fmt.Errorf("series[%d]: the histogram holds %d values, not %d", i, h.TotalCount(), d.Count)
+			if h.TotalCount()+d.Clipped != d.Count || d.Clipped < 0 || d.SumMicroseconds < 0 || d.MaxMicroseconds < 0 {
+				return fmt.Errorf("series[%d]: the histogram holds %d values, not %d", i, h.TotalCount(), d.Count-d.Clipped)
 			}
 		}
 	}
@@ -579,5 +603,5 @@ var (
 		}
 		return c
 	}()
-	outcomes = []string{txn.Committed.String(), txn.Aborted.String(), txn.Refused.String(), txn.Unknown.String()}
+	outcomes = []string{txn.Committed.String(), txn.Aborted.String(), txn.Refused.String(), txn.Unknown.String(), Unfinished}
 )

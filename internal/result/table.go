@@ -43,8 +43,8 @@ func Table(w io.Writer, d *Document, wide bool) error {
 
 	rows := [][]string{{"REGION", "TXN/S", "P50", "P90", "P95", "P99", "MAX", "COMMITTED", "ABORTED", "OTHER"}}
 	row := func(name string, perSecond int64, l Latency, c Counts) {
-		rows = append(rows, []string{name, fmt.Sprint(perSecond), formatMicroseconds(l.P50), formatMicroseconds(l.P90), formatMicroseconds(l.P95),
-			formatMicroseconds(l.P99), formatMicroseconds(l.Max), fmt.Sprint(c.Committed), formatPPM(c.abortPPM()), fmt.Sprint(c.Refused + c.Unknown)})
+		rows = append(rows, []string{name, fmt.Sprint(perSecond), FormatQuantile(l.P50), FormatQuantile(l.P90), FormatQuantile(l.P95),
+			FormatQuantile(l.P99), FormatQuantile(l.Max), fmt.Sprint(c.Committed), formatPPM(c.abortPPM()), fmt.Sprint(c.Refused + c.Unknown)})
 	}
 	for _, r := range d.Regions {
 		row(r.Name, r.ThroughputPerSecond, r.LatencyMicroseconds, r.Counts)
@@ -52,15 +52,17 @@ func Table(w io.Writer, d *Document, wide bool) error {
 	row("all", d.Summary.ThroughputPerSecond, d.Summary.LatencyMicroseconds, d.Summary.Counts)
 	grid(b, rows)
 	if s := d.Summary.ServiceTimeMicroseconds; s != nil {
-		line(b, "service time, from when a transaction was sent: p50 %s, p90 %s, p99 %s", formatMicroseconds(s.P50), formatMicroseconds(s.P90), formatMicroseconds(s.P99))
+		line(b, "service time, from when a transaction was sent: p50 %s, p90 %s, p99 %s", FormatQuantile(s.P50), FormatQuantile(s.P90), FormatQuantile(s.P99))
 	}
 	if r := d.Spec.Load.Retry; r != nil {
 		line(b, "")
 		line(b, "%s", r.Describe())
 		grid(b, attemptRows(d))
 	}
-	if s := d.Summary; s.Dropped+s.Backlog > 0 {
-		line(b, "%d arrivals dropped, %d still queued at the end: the load was more than the clients could send", s.Dropped, s.Backlog)
+	for i := range d.Regions {
+		if r := &d.Regions[i]; r.Unknown+r.Hung+r.Unsent() > 0 {
+			wrapped(b, "", r.withoutAnswer())
+		}
 	}
 	if m := d.Median; m != nil {
 		line(b, "")
@@ -71,8 +73,8 @@ func Table(w io.Writer, d *Document, wide bool) error {
 				name = "median"
 			}
 			l := r.LatencyMicroseconds
-			rows = append(rows, []string{name, fmt.Sprint(r.ThroughputPerSecond), formatMicroseconds(l.P50), formatMicroseconds(l.P90),
-				formatMicroseconds(l.P99), fmt.Sprint(r.Committed), formatPPM(r.abortPPM())})
+			rows = append(rows, []string{name, fmt.Sprint(r.ThroughputPerSecond), FormatQuantile(l.P50), FormatQuantile(l.P90),
+				FormatQuantile(l.P99), fmt.Sprint(r.Committed), formatPPM(r.abortPPM())})
 		}
 		grid(b, rows)
 	}
@@ -89,7 +91,7 @@ func Table(w io.Writer, d *Document, wide bool) error {
 	for _, t := range byType(d, wide) {
 		l := t.latency()
 		r := []string{t.typ, t.region, fmt.Sprint(t.committed), fmt.Sprint(t.aborted), fmt.Sprint(t.other),
-			formatMicroseconds(l.P50), formatMicroseconds(l.P90), formatMicroseconds(l.P99)}
+			FormatQuantile(l.P50), FormatQuantile(l.P90), FormatQuantile(l.P99)}
 		if d.Spec.Load.Retry != nil {
 			r = append(r, fmt.Sprint(t.attempts))
 		}
@@ -211,6 +213,10 @@ func Table(w io.Writer, d *Document, wide bool) error {
 		line(b, "")
 	}
 	for _, o := range d.Objectives {
+		if o.Undecided != "" {
+			wrapped(b, "?     ", fmt.Sprintf("%s: measured %s: %s", o.Name, o.Measured, o.Undecided))
+			continue
+		}
 		wrapped(b, mark(o.Holds), fmt.Sprintf("%s: measured %s", o.Name, o.Measured))
 	}
 	for _, c := range d.Checks {
@@ -281,15 +287,15 @@ type typeRow struct {
 	typ, class, region        string
 	committed, aborted, other int64
 	attempts                  int64
-	tally                     tally
+	latencies                 tally
 	single                    Latency
 }
 
 func (t *typeRow) latency() Latency {
-	if t.tally.histogram == nil {
+	if t.latencies.samples() == 0 {
 		return t.single
 	}
-	return t.tally.latency()
+	return t.latencies.latency()
 }
 
 // byType returns the transactions, with their classes merged unless wide. The latencies of merged ones come from the
@@ -314,21 +320,20 @@ func byType(d *Document, wide bool) []*typeRow {
 		r.committed, r.aborted, r.other = r.committed+committed, r.aborted+aborted, r.other+other
 		committed, aborted, other = t.Attempts.total()
 		r.attempts += committed + aborted + other
-		if t.Committed > most[r] {
+		if r.single == (Latency{}) || t.Committed > most[r] {
 			most[r], r.single = t.Committed, t.LatencyMicroseconds
 		}
-		r.tally.max = max(r.tally.max, t.LatencyMicroseconds.Max)
 	}
 	if wide {
 		return rows
 	}
-	for _, s := range d.Histograms.Series {
-		r := index[key{s.Type, "", s.Region}]
-		h, err := DecodeHistogram(s.Histogram)
-		if r == nil || err != nil {
-			continue
+	for i := range d.Histograms.Series {
+		s := &d.Histograms.Series[i]
+		if r := index[key{s.Type, "", s.Region}]; r != nil {
+			if one, err := d.decode(s); err == nil {
+				r.latencies.merge(&one)
+			}
 		}
-		r.tally.add(&Distribution{Count: h.TotalCount(), MaxMicroseconds: r.tally.max}, h)
 	}
 	return rows
 }

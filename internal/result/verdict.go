@@ -37,6 +37,12 @@ const (
 	ReasonFaultMistimed      = "FaultMistimed"
 	ReasonClocksApart        = "ClocksApart"
 	ReasonObjectiveMissed    = "ObjectiveMissed"
+	// ReasonUnanswered: more of a region's transactions had no answer than a run without an objective on that bears.
+	ReasonUnanswered = "Unanswered"
+	// ReasonTooFewSamples: an objective is on a percentile of too few transactions.
+	ReasonTooFewSamples = "TooFewSamples"
+	// ReasonObjectiveUndecided: it is not known whether an objective holds.
+	ReasonObjectiveUndecided = "ObjectiveUndecided"
 	ReasonCheckFailed        = "CheckFailed"
 	// ReasonTestNotPassed is that of a run that was not begun, since a functional test before it has not passed.
 	ReasonTestNotPassed = "FunctionalTestNotPassed"
@@ -62,32 +68,46 @@ const (
 	ReasonManifestEdited = "ManifestEdited"
 )
 
-// judge sets the verdict. A measurement that can't be trusted is Invalid whatever it says; one that can is Failed when a
-// check failed or an objective is missed. A failed check on an invalid run is still listed.
+// judge sets the verdict. A measurement that cannot be trusted is Invalid whatever it says; one that can is Failed when a
+// check failed or an objective is missed. A failed check leads the reasons even of an Invalid run: lost money or a cycle
+// proves that the database is wrong under any load.
 func (d *Document) judge(in *Inputs, r *Report) {
-	var invalid, failed []Reason
+	var wrong, invalid, failed []Reason
+	for _, c := range d.Checks {
+		if !c.Passed {
+			wrong = append(wrong, Reason{ReasonCheckFailed, c.Name + ": " + c.Message})
+		}
+	}
 	for _, c := range invalidChecks {
 		invalid = append(invalid, c(d, in, r)...)
 	}
-	for _, c := range d.Checks {
-		if !c.Passed {
-			failed = append(failed, Reason{ReasonCheckFailed, c.Name + ": " + c.Message})
-		}
-	}
-	for _, o := range d.Objectives {
-		if !o.Holds {
+	for i := range d.Objectives {
+		switch o := &d.Objectives[i]; {
+		case o.Undecided != "":
+			invalid = append(invalid, o.undecided(in.Objectives[i].Metric))
+		case !o.Holds:
 			failed = append(failed, Reason{ReasonObjectiveMissed, fmt.Sprintf("%s: measured %s", o.Name, o.Measured)})
 		}
 	}
-	d.Reasons = append(invalid, failed...)
+	failed = append(failed, unanswered(d, in, r)...)
+	d.Reasons = slices.Concat(wrong, invalid, failed)
 	switch {
 	case len(invalid) > 0:
 		d.Verdict = v1alpha1.VerdictInvalid
-	case len(failed) > 0:
+	case len(wrong)+len(failed) > 0:
 		d.Verdict = v1alpha1.VerdictFailed
 	default:
 		d.Verdict = v1alpha1.VerdictPassed
 	}
+}
+
+// undecided says why it is not known whether the objective holds.
+func (o *Objective) undecided(m v1alpha1.Metric) Reason {
+	reason := ReasonObjectiveUndecided
+	if p, ok := percentiles[m]; ok && o.Samples < samplesNeeded(p) {
+		reason = ReasonTooFewSamples
+	}
+	return Reason{reason, fmt.Sprintf("%s: measured %s: %s", o.Name, o.Measured, o.Undecided)}
 }
 
 // invalidChecks say what makes a measurement worthless, in the order of weight.
@@ -101,6 +121,7 @@ var invalidChecks = []func(*Document, *Inputs, *Report) []Reason{
 	workloadBroken,     // procedures did not do what they were written for
 	noTransactions,     // nothing was measured
 	driverBound,        // the load generator was measured, not the database
+	clientsBusy,        // or its clients were
 	networkNotVerified, // the network was not the declared one
 	classMismatch,      // transactions count for classes that they are not of
 	shareMismatch,      // the transactions were not the configured ones
@@ -253,7 +274,7 @@ func driverLate(d *Document, in *Inputs) []Reason {
 		}
 		return []Reason{{ReasonDriverBound, fmt.Sprintf(
 			"driver-bound: %s waited for the CPU: it was %s late for what was due (%s percentile of the window where it was largest), over the %s that a %s percentile of %s in %s bears; keep other work off its machine, or give it more CPU",
-			in.driverOf(w), formatMicroseconds(is), which, formatMicroseconds(limit), which, formatMicroseconds(of), w.Region)}}
+			in.driverOf(w), formatMicroseconds(is), which, formatMicroseconds(limit), which, FormatQuantile(of), w.Region)}}
 	}
 	return nil
 }
@@ -264,7 +285,7 @@ func (d *Document) noteLate(in *Inputs) {
 		w := &d.Workers[i]
 		if late, latency := d.lateness(w); late != nil && late.P99 > lateLimit(latency.P99, lateMedianPercent, lateFloor) && late.P99 <= lateLimit(latency.P99, lateTailPercent, lateTailFloor) {
 			d.Notes = append(d.Notes, fmt.Sprintf("%s was late for what was due by %s in the 99th percentile: by as much the 99th percentile of latencies in %s, %s, may be more than the database's",
-				in.driverOf(w), formatMicroseconds(late.P99), w.Region, formatMicroseconds(latency.P99)))
+				in.driverOf(w), formatMicroseconds(late.P99), w.Region, FormatQuantile(latency.P99)))
 		}
 	}
 }
@@ -288,7 +309,9 @@ func (d *Document) lateness(w *WorkerShare) (*Lateness, *Latency) {
 }
 
 // lateLimit is how late a load generator may be where a latency is so long, in microseconds.
-func lateLimit(latency, percent, floor int64) int64 { return latency*percent/100 + floor }
+func lateLimit(latency v1alpha1.Quantile, percent, floor int64) int64 {
+	return latency.Least()*percent/100 + floor
+}
 
 func networkNotVerified(d *Document, in *Inputs, _ *Report) (out []Reason) {
 	for _, l := range d.Links {
@@ -355,28 +378,39 @@ func (s *Share) tolerance() float64 {
 	return allowed + 3e6*math.Sqrt(p*(1-p)/float64(s.Count))
 }
 
-// A measured is the value of an objective's metric; ok is false when there is nothing to measure it on.
+// measured is the value of an objective's metric; ok is false when there is nothing to measure it on.
 type measured struct {
-	value int64
+	value v1alpha1.Quantile
 	ok    bool
-	note  string
+	// samples is the number of transactions that a percentile is of.
+	samples int64
+	note    string
 }
+
+func measuredValue(v int64) measured { return measured{value: v1alpha1.Observed(v), ok: true} }
+
+// percentiles are the metrics that are percentiles of the latency.
+var percentiles = map[v1alpha1.Metric]float64{
+	v1alpha1.MetricLatencyP50: 50, v1alpha1.MetricLatencyP90: 90, v1alpha1.MetricLatencyP95: 95, v1alpha1.MetricLatencyP99: 99,
+}
+
+// samplesNeeded returns how many transactions the p-th percentile needs, so that it is not simply the largest of them.
+func samplesNeeded(p float64) int64 { return int64(math.Round(100 / (100 - p))) }
 
 // measures measures the objectives; f[i] adds up what objectives[i] is about. Where the network had gaps, they are of the
 // seconds without, but for objectives of one kind of transaction: the timeline does not tell transactions apart.
 func (d *Document) measures(objectives []v1alpha1.Objective, f []figures, r *Report) []measured {
 	out := make([]measured, len(objectives))
 	for i, o := range objectives {
-		m := &out[i]
 		switch {
 		case d.EmulationGapSeconds == 0:
-			m.value, m.ok = measure(o.Metric, &f[i], r)
+			out[i] = measure(o.Metric, &f[i], r)
 		case o.Transaction != "" || o.Metric == v1alpha1.MetricUnknownPPM: // the timeline does not have it
-			m.value, m.ok = measure(o.Metric, &f[i], r)
-			m.note = fmt.Sprintf(", %d s with gaps in the emulated network included", d.EmulationGapSeconds)
+			out[i] = measure(o.Metric, &f[i], r)
+			out[i].note = fmt.Sprintf(", %d s with gaps in the emulated network included", d.EmulationGapSeconds)
 		default:
-			m.value, m.ok = d.clear(r, o.Region).measure(o.Metric)
-			m.note = fmt.Sprintf(", %d s with gaps in the emulated network left out", d.EmulationGapSeconds)
+			out[i] = d.clear(r, o.Region).measure(o.Metric)
+			out[i].note = fmt.Sprintf(", %d s with gaps in the emulated network omitted", d.EmulationGapSeconds)
 		}
 	}
 	return out
@@ -386,32 +420,55 @@ func (d *Document) measures(objectives []v1alpha1.Objective, f []figures, r *Rep
 func evaluate(objectives []v1alpha1.Objective, of []measured) []Objective {
 	out := []Objective{}
 	for i, o := range objectives {
-		res := Objective{Name: ObjectiveName(o)}
-		value, ok := of[i].value, of[i].ok
-		switch {
-		case !ok:
-			res.Measured = "no transactions" + of[i].note
-		default:
-			res.Value = value
-			res.Measured = formatMetric(o.Metric, value) + of[i].note
-			res.Holds = true
-			for _, b := range []struct {
-				bound *v1alpha1.Bound
-				sign  int64
-			}{{o.Min, 1}, {o.Max, -1}} {
-				if b.bound == nil {
-					continue
-				}
-				limit, err := boundValue(o.Metric, *b.bound)
-				if err != nil {
-					res.Holds, res.Measured = false, err.Error()
-					break
-				}
-				res.Holds = res.Holds && b.sign*(value-limit) >= 0
-			}
-		}
-		out = append(out, res)
+		out = append(out, of[i].judge(o))
 	}
+	return out
+}
+
+// judge holds an objective to what was measured. A percentile of which only a lower bound is known misses a limit that the
+// bound reaches, and is undecided below that, as is a percentile of too few transactions.
+func (m *measured) judge(o v1alpha1.Objective) Objective {
+	out := Objective{Name: ObjectiveName(o)}
+	if !m.ok {
+		out.Measured = "no transactions" + m.note
+		return out
+	}
+	out.Value, out.Measured = m.value, formatMetric(o.Metric, m.value)+m.note
+	if p, ok := percentiles[o.Metric]; ok {
+		out.Samples = m.samples
+		out.Measured = fmt.Sprintf("%s of %d transactions%s", formatMetric(o.Metric, m.value), m.samples, m.note)
+		if needed := samplesNeeded(p); m.samples < needed {
+			out.Undecided = fmt.Sprintf("a %s needs %d transactions or more: let the run measure for longer", o.Metric, needed)
+		}
+	}
+	out.Holds = true
+	if o.Max != nil {
+		limit, err := boundValue(o.Metric, *o.Max)
+		switch {
+		case err != nil:
+			return Objective{Name: out.Name, Measured: err.Error()}
+		case m.value.Least() > limit || m.value.IsBound() && m.value.Least() == limit:
+			out.Holds = false
+		case m.value.IsBound() && out.Undecided == "":
+			out.Undecided = "more transactions were not answered than the percentile leaves out, and none of them waited for as long as the limit: let requestTimeout be longer than the limit"
+		}
+	}
+	if o.Min != nil {
+		limit, err := boundValue(o.Metric, *o.Min)
+		switch {
+		case err != nil:
+			return Objective{Name: out.Name, Measured: err.Error()}
+		case m.value.Least() >= limit:
+		case m.value.IsBound() && out.Undecided == "":
+			out.Undecided = "only a lower bound of the percentile is known"
+		default:
+			out.Holds = false
+		}
+	}
+	if !out.Holds && m.value.IsBound() {
+		out.Undecided = "" // however few there are: it is missed
+	}
+	out.Holds = out.Holds && out.Undecided == ""
 	return out
 }
 
@@ -424,28 +481,23 @@ func Objectives(r *Report, regions []string, objectives []v1alpha1.Objective) ([
 	return evaluate(objectives, new(Document).measures(objectives, a.objectives, r)), nil
 }
 
-// measure returns the metric's value; false when there is nothing to measure it on.
-func measure(m v1alpha1.Metric, f *figures, r *Report) (int64, bool) {
+// measure measures the metric.
+func measure(m v1alpha1.Metric, f *figures, r *Report) measured {
+	out := measured{ok: f.Ended() > 0}
 	switch m {
 	case v1alpha1.MetricThroughput:
-		return f.perSecond(r.DurationMicroseconds * int64(r.Repetitions)), true
+		return measuredValue(f.perSecond(r.DurationMicroseconds * int64(r.Repetitions)))
 	case v1alpha1.MetricAbortPPM:
-		return f.abortPPM(), f.Ended() > 0
+		out.value = v1alpha1.Observed(f.abortPPM())
 	case v1alpha1.MetricUnknownPPM:
-		return f.unknownPPM(), f.Ended() > 0
+		u := f.Unanswered
+		u.Hung = f.latency.hung()
+		out.value, out.ok = v1alpha1.Observed(unansweredPPM(&f.Counts, &u)), f.Ended()+u.Unfinished+u.Unsent() > 0
+	default:
+		out.value, out.samples = f.latency.quantiles(percentiles[m])[0], f.latency.samples()
+		out.ok = out.samples > 0
 	}
-	l := f.latency.latency()
-	switch m {
-	case v1alpha1.MetricLatencyP50:
-		return l.P50, f.Committed > 0
-	case v1alpha1.MetricLatencyP90:
-		return l.P90, f.Committed > 0
-	case v1alpha1.MetricLatencyP95:
-		return l.P95, f.Committed > 0
-	case v1alpha1.MetricLatencyP99:
-		return l.P99, f.Committed > 0
-	}
-	return 0, false
+	return out
 }
 
 // boundValue is a bound in the metric's unit.
@@ -483,14 +535,14 @@ func ObjectiveName(o v1alpha1.Objective) string {
 	return name
 }
 
-func formatMetric(m v1alpha1.Metric, v int64) string {
+func formatMetric(m v1alpha1.Metric, v v1alpha1.Quantile) string {
 	switch {
 	case m.IsLatency():
-		return formatMicroseconds(v)
+		return FormatQuantile(v)
 	case m == v1alpha1.MetricThroughput:
-		return fmt.Sprintf("%d/s", v)
+		return fmt.Sprintf("%d/s", v.Least())
 	}
-	return fmt.Sprintf("%d ppm", v)
+	return fmt.Sprintf("%d ppm", v.Least())
 }
 
 // formatMicroseconds writes 412us, 231.4ms or 12.50s.

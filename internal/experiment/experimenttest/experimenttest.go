@@ -8,6 +8,7 @@ import (
 	"github.com/geobench/geobench/internal/experiment"
 	"github.com/geobench/geobench/internal/manifest"
 	"github.com/geobench/geobench/internal/manifest/check"
+	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/result"
 )
 
@@ -85,13 +86,13 @@ func Invented(e *experiment.Experiment, figures ...float64) *experiment.Results 
 		v := int64(figures[i%len(figures)])
 		d := &result.Document{Name: run.Run.Name, Simulated: true, Verdict: "Passed", Engine: "calvin", Summary: result.Summary{
 			Counts: result.Counts{Committed: v, Aborted: v / 10}, ThroughputPerSecond: v, BytesPerTransaction: v,
-			LatencyMicroseconds: result.Latency{P50: v, P90: 2 * v, P95: 3 * v, P99: 4 * v, Mean: v},
+			LatencyMicroseconds: result.Latency{P50: v1alpha1.Observed(v), P90: v1alpha1.Observed(2 * v), P95: v1alpha1.Observed(3 * v), P99: v1alpha1.Observed(4 * v), Mean: v1alpha1.Observed(v)},
 			Cost:                result.Cost{PerMillionTransactions: result.Micros(v)},
 			Wire:                &result.Wire{BytesPerTransaction: 4 * v, SentBytesPerTransaction: 3 * v, CostPerHour: result.Micros(v)},
 		}}
 		for k, name := range run.Database.Spec.RegionNames() {
 			d.Regions = append(d.Regions, result.Region{Name: name, Counts: result.Counts{Committed: v}, ThroughputPerSecond: v / int64(k+2),
-				LatencyMicroseconds: result.Latency{P50: v * int64(k+1)}})
+				LatencyMicroseconds: result.Latency{P50: v1alpha1.Observed(v * int64(k+1))}})
 			d.Nodes = append(d.Nodes, result.Node{Name: name + "/0/0", DataBytes: int64(k+1) * 1000, Operations: v * int64(k+1), Counters: map[string]int64{"batches": v * int64(k+1)}})
 		}
 		r.Add(run, d, nil)
@@ -119,7 +120,7 @@ func WithTypes(t *testing.T, e *experiment.Experiment, r *experiment.Results) *e
 			d.Transactions = append(d.Transactions, result.Transaction{Type: typ, Class: "SH-SP", Region: region,
 				Outcomes:            result.Outcomes{Committed: committed, Aborted: map[string]int64{"certification": committed / 4}},
 				Attempts:            result.Outcomes{Committed: committed, Aborted: map[string]int64{"certification": committed / 4, "wounded": committed / 2}},
-				LatencyMicroseconds: result.Latency{Max: us, Mean: us}})
+				LatencyMicroseconds: result.Latency{Max: v1alpha1.Observed(us), Mean: v1alpha1.Observed(us)}})
 			d.Summary.Attempts.Committed += committed
 			d.Summary.Attempts.Aborted += committed/4 + committed/2
 			d.Histograms.Series = append(d.Histograms.Series, result.HistogramSeries{Type: typ, Class: "SH-SP", Region: region, Histogram: result.EncodeHistogram(h)})

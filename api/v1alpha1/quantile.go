@@ -1,0 +1,87 @@
+package v1alpha1
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Quantile is a quantile of a latency in microseconds: a value that was observed, or a lower bound where the quantile falls
+// among transactions that were never answered. In JSON a value is a number, 105400, and a lower bound is a string, "> 140000",
+// so that a reader that expects a number cannot take a bound for a value. The zero Quantile is the value 0.
+//
+// +kubebuilder:validation:Type=""
+// +kubebuilder:validation:XIntOrString
+// +kubebuilder:validation:Pattern=`^> [0-9]{1,18}$`
+type Quantile struct {
+	microseconds int64 `json:"-"`
+	bound        bool  `json:"-"`
+}
+
+// Observed returns a quantile that was observed, in microseconds.
+func Observed(microseconds int64) Quantile { return Quantile{microseconds: microseconds} }
+
+// MoreThan returns a quantile of which only a lower bound is known, in microseconds.
+func MoreThan(microseconds int64) Quantile { return Quantile{microseconds, true} }
+
+// Value returns the quantile in microseconds; ok is false where only a lower bound is known.
+func (q Quantile) Value() (microseconds int64, ok bool) {
+	if q.bound {
+		return 0, false
+	}
+	return q.microseconds, true
+}
+
+// Least returns the least that the quantile can be, in microseconds: its value, or its lower bound.
+func (q Quantile) Least() int64 { return q.microseconds }
+
+// IsBound reports whether only a lower bound is known.
+func (q Quantile) IsBound() bool { return q.bound }
+
+// Compare orders quantiles by what they are at least; a lower bound is more than the value that it bounds.
+func (q Quantile) Compare(o Quantile) int {
+	if c := cmp.Compare(q.microseconds, o.microseconds); c != 0 || q.bound == o.bound {
+		return c
+	}
+	if q.bound {
+		return 1
+	}
+	return -1
+}
+
+// Equal reports whether q and o say the same.
+func (q Quantile) Equal(o Quantile) bool { return q == o }
+
+// boundPrefix marks a lower bound in JSON.
+const boundPrefix = "> "
+
+// MarshalJSON writes a value as a number and a lower bound as a string, "> 140000".
+func (q Quantile) MarshalJSON() ([]byte, error) {
+	if q.bound {
+		return json.Marshal(boundPrefix + strconv.FormatInt(q.microseconds, 10))
+	}
+	return strconv.AppendInt(nil, q.microseconds, 10), nil
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (q *Quantile) UnmarshalJSON(b []byte) error {
+	text, bound := string(b), false
+	if strings.HasPrefix(text, `"`) {
+		var s string
+		if err := json.Unmarshal(b, &s); err != nil {
+			return err
+		}
+		text, bound = strings.CutPrefix(s, boundPrefix)
+		if !bound {
+			return fmt.Errorf("quantile %q: a lower bound has the form %q", s, boundPrefix+"140000")
+		}
+	}
+	us, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || us < 0 {
+		return fmt.Errorf("quantile %s: it is no number of microseconds", b)
+	}
+	*q = Quantile{us, bound}
+	return nil
+}
