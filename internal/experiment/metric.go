@@ -125,11 +125,11 @@ func onWire(of func(*result.Summary, *result.Wire) float64) func(*result.Documen
 	}
 }
 
-// percent of all transactions or attempts that ended.
+// percent of all transactions or attempts that ended; infinite where none did, so that no share of nothing is small.
 func percent(c *result.Counts, n int64) float64 {
 	all := c.Ended()
 	if all == 0 {
-		return 0
+		return math.Inf(1)
 	}
 	return float64(n) / float64(all) * 100
 }
@@ -139,15 +139,50 @@ func failedBy(name, title string, cause txn.Cause) metric {
 	return ofAttempts(name, title, "%", func(c *result.Counts) float64 { return percent(c, c.Causes[cause.String()]) })
 }
 
-// ofWorstFault is a figure of the fault of a run that has the worst: see measuredFaults.
-func ofWorstFault(name, title, unit string, pick func(a, b float64) float64, of func(*result.Availability) float64) metric {
-	return metric{name: name, title: title, unit: unit, ofFaults: true, of: func(d *result.Document) float64 {
-		w := of(d.Faults[0].Availability)
-		for _, f := range d.Faults[1:] {
-			w = pick(w, of(f.Availability))
+// ofFaults is a figure of what the faults of a run did to all clients: the worst of its faults, as pick says. See measuredFaults.
+func ofFaults(name, title, unit string, pick func(a, b float64) float64, of func(*result.Availability) float64) metric {
+	return metric{name: name, title: title, unit: unit, ofFaults: true,
+		of: func(d *result.Document) float64 {
+			w := of(d.Faults[0].Availability)
+			for _, f := range d.Faults[1:] {
+				w = pick(w, of(f.Availability))
+			}
+			return w
+		},
+		in: func(r *result.Region) float64 {
+			w := math.NaN()
+			for _, f := range r.Faults {
+				switch {
+				case f.Availability == nil:
+				case math.IsNaN(w):
+					w = of(f.Availability)
+				default:
+					w = pick(w, of(f.Availability))
+				}
+			}
+			return w
+		}}
+}
+
+// ofWorstRegion are two figures: what the faults of a run did where it was worst, in the whole or in a region, and, with
+// OfAll at the end of its name, what they did to the throughput of all regions together. A region whose throughput differs
+// by no more than chance is omitted.
+func ofWorstRegion(name, title, unit string, pick func(a, b float64) float64, of func(*result.Availability) float64) []metric {
+	all := ofFaults(name+"OfAll", title+", of all regions together", unit, pick, of)
+	worst := ofFaults(name, title+", where it is worst", unit, pick, of)
+	worst.of = func(d *result.Document) float64 {
+		w := all.of(d)
+		for i := range d.Regions {
+			for _, f := range d.Regions[i].Faults {
+				if a := f.Availability; a != nil && !a.WithinChance {
+					w = pick(w, of(a))
+				}
+			}
 		}
 		return w
-	}}
+	}
+	all.in = nil
+	return []metric{worst, all}
 }
 
 // measuredFaults returns an error unless a run has faults, and the figures of all of them.
@@ -178,7 +213,33 @@ func orNever(us *int64) float64 {
 }
 
 // metrics lists what claims can ask for.
-var metrics = []metric{
+var metrics = slices.Concat(simpleMetrics, slices.Concat(faultMetrics...))
+
+// faultMetrics are figures of faults that the worst region decides.
+var faultMetrics = [][]metric{
+	ofWorstRegion("resilience", "resilience R of the throughput to the worst fault", "1 is no effect", math.Min,
+		func(a *result.Availability) float64 { return float64(a.RPPM) / 1e6 }),
+	ofWorstRegion("recovery", "recovery T from the worst fault, 1 / (seconds + 1)", "1 is at once", math.Min,
+		func(a *result.Availability) float64 {
+			if a.TPPM == nil {
+				return math.NaN()
+			}
+			return float64(*a.TPPM) / 1e6
+		}),
+	ofWorstRegion("recoverySeconds", "time from a fault's end to 95% of the throughput", "s", math.Max,
+		func(a *result.Availability) float64 {
+			if a.TPPM == nil {
+				return math.NaN()
+			}
+			return orNever(a.RecoverMicroseconds)
+		}),
+	ofWorstRegion("detectSeconds", "time until clients see a fault", "s", math.Max,
+		func(a *result.Availability) float64 { return orNever(a.DetectMicroseconds) }),
+	ofWorstRegion("outageSeconds", "longest time without a commit after a fault", "s", math.Max,
+		func(a *result.Availability) float64 { return float64(a.OutageMicroseconds) / 1e6 }),
+}
+
+var simpleMetrics = []metric{
 	{"tput", "throughput", "committed transactions/s",
 		func(d *result.Document) float64 { return float64(d.Summary.ThroughputPerSecond) },
 		func(r *result.Region) float64 { return float64(r.ThroughputPerSecond) },
@@ -236,29 +297,9 @@ var metrics = []metric{
 		}), nil, nil, false},
 	{"cpu", "CPU time of nodes", "us/transaction",
 		perTransaction(func(s *result.Summary) float64 { return float64(s.CPUMicrosecondsPerTransaction) }), nil, nil, false},
-	ofWorstFault("resilience", "resilience R of the throughput to the worst fault", "1 is no effect", math.Min,
-		func(a *result.Availability) float64 { return float64(a.RPPM) / 1e6 }),
-	ofWorstFault("recovery", "recovery T from the worst fault, 1 / (seconds + 1)", "1 is at once", math.Min,
-		func(a *result.Availability) float64 {
-			if a.TPPM == nil {
-				return math.NaN()
-			}
-			return float64(*a.TPPM) / 1e6
-		}),
-	ofWorstFault("recoverySeconds", "time from a fault's end to 95% of the throughput", "s", math.Max,
-		func(a *result.Availability) float64 {
-			if a.TPPM == nil {
-				return math.NaN()
-			}
-			return orNever(a.RecoverMicroseconds)
-		}),
-	ofWorstFault("detectSeconds", "time until clients see a fault", "s", math.Max,
-		func(a *result.Availability) float64 { return orNever(a.DetectMicroseconds) }),
-	ofWorstFault("outageSeconds", "longest time without a commit after a fault", "s", math.Max,
-		func(a *result.Availability) float64 { return float64(a.OutageMicroseconds) / 1e6 }),
-	ofWorstFault("faultTput", "throughput during the worst fault", "committed transactions/s", math.Min,
+	ofFaults("faultTput", "throughput during the worst fault", "committed transactions/s", math.Min,
 		func(a *result.Availability) float64 { return float64(a.FaultPerSecond) }),
-	ofWorstFault("mendingTput", "throughput from a fault's end until what it took is there again", "committed transactions/s", math.Min,
+	ofFaults("mendingTput", "throughput from a fault's end until what it took is there again", "committed transactions/s", math.Min,
 		func(a *result.Availability) float64 {
 			if a.MendingPerSecond == nil {
 				return math.NaN()
@@ -495,7 +536,11 @@ func (r *Results) value(p *Point, run *Run, m *metric, of scope) (float64, error
 		return 0, fmt.Errorf("%s has no region %s", p.Label, of.region)
 	}
 	if of.typ == "" {
-		return m.in(&d.Regions[i]), nil
+		v := m.in(&d.Regions[i])
+		if math.IsNaN(v) {
+			return 0, fmt.Errorf("figure %s of %s: the clients of %s committed nothing before a fault, so that there is nothing to compare with", m.name, p.Label, of.region)
+		}
+		return v, nil
 	}
 	t, err := r.ofType(run, of.typ, of.region)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/geobench/geobench/internal/judge"
 	"github.com/geobench/geobench/internal/load"
 	"github.com/geobench/geobench/internal/plan"
+	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/result"
 	"github.com/geobench/geobench/internal/sim"
 	"github.com/geobench/geobench/internal/workload"
@@ -31,6 +32,14 @@ const (
 // Simulate runs a plan in virtual time. The same plan gives the same document, byte for byte. When the context ends, it does as
 // Run does.
 func Simulate(ctx context.Context, p *plan.Plan, report Report) (*result.Document, error) {
+	return simulateWith(ctx, p, report, func(_ geo.Region, m *load.Machine) attach { return m.Attach })
+}
+
+// attach gives a client its world.
+type attach = func(protocol.ClientEnv) protocol.Client
+
+// simulateWith is Simulate with clients that attached makes of the load generators.
+func simulateWith(ctx context.Context, p *plan.Plan, report Report, attached func(geo.Region, *load.Machine) attach) (*result.Document, error) {
 	procedures, db, timeline := catalog.Procedures(), database(p), faultsOf(p)
 	s := sim.New(sim.Config{
 		Topology: &p.Topology, Engine: p.Engine, Params: p.Params, Procedures: procedures, Seed: p.Seed(),
@@ -51,7 +60,7 @@ func Simulate(ctx context.Context, p *plan.Plan, report Report) (*result.Documen
 			return nil, err
 		}
 		machines[r] = m[0]
-		s.AddClient(geo.Region(r), m[0].Attach)
+		s.AddClient(geo.Region(r), attached(geo.Region(r), m[0]))
 	}
 
 	plan := schedule(p)

@@ -385,7 +385,7 @@ func bands(d *result.Document, end float64) []chart.Band {
 // availability compares the throughput before and during each fault.
 func availability(d *result.Document) *Figure {
 	f := &Figure{ID: "availability", Title: "What the faults did", Open: true,
-		Caption: "Throughput before (mark) and during each fault (bar), and, while what it took comes back, mending. Resilience R = 1 - |during - before| / before; recovery T = 1 / (seconds until 95% again + 1), as Dike defines them.",
+		Caption: "Throughput before (mark) and during each fault (bar), of all regions and of the one that it hit hardest, and, while what it took comes back, mending. Resilience R = 1 - |during - before| / before; recovery T = 1 / (seconds until 95% again + 1), as Dike defines them.",
 		Header:  []string{"fault", "kind", "from s", "to s", "before/s", "during/s", "mending/s", "R", "T", "detected after s", "recovered after s", "longest outage s", "aborted", "failed"}}
 	c := &chart.Rows{Title: f.Title, XLabel: "committed transactions per second"}
 	var about []string
@@ -407,8 +407,21 @@ func availability(d *result.Document) *Figure {
 		}
 		f.row(append(cells, a.NormalPerSecond, a.FaultPerSecond, mending, share(a.RPPM), recovery, instant(a.DetectMicroseconds, "no"),
 			instant(a.RecoverMicroseconds, "no"), instant(&a.OutageMicroseconds, ""), a.Aborted, a.Failed)...)
+		region, w := d.WorstRegion(i)
+		if w != nil {
+			recovery := ""
+			if w.TPPM != nil {
+				recovery = share(*w.TPPM)
+			}
+			f.row(x.Name, "in "+region, "", "", w.NormalPerSecond, w.FaultPerSecond, "", share(w.RPPM), recovery, instant(w.DetectMicroseconds, "no"),
+				instant(w.RecoverMicroseconds, "no"), instant(&w.OutageMicroseconds, ""), w.Aborted, w.Failed)
+		}
 		normal := float64(a.NormalPerSecond)
 		c.Rows = append(c.Rows, chart.Row{Name: x.Name, Class: 1, Mark: &normal, Bar: float64(a.FaultPerSecond), Value: fmt.Sprintf("%d of %d/s, R %s", a.FaultPerSecond, a.NormalPerSecond, share(a.RPPM))})
+		if w != nil {
+			normal := float64(w.NormalPerSecond)
+			c.Rows = append(c.Rows, chart.Row{Name: "in " + region, Class: 1, Mark: &normal, Bar: float64(w.FaultPerSecond), Value: fmt.Sprintf("%d of %d/s, R %s", w.FaultPerSecond, w.NormalPerSecond, share(w.RPPM))})
+		}
 		about = append(about, fmt.Sprintf("%s: %d of %d per second", x.Name, a.FaultPerSecond, a.NormalPerSecond))
 	}
 	if len(c.Rows) == 0 {

@@ -333,8 +333,8 @@ func (r *run) facts() {
 	if l.Retry != nil {
 		add("Retry", "%s", l.Retry.Describe())
 	}
-	if tpmC := d.Summary.TpmC; tpmC != nil {
-		add("tpmC", "%d new orders committed per minute", *tpmC)
+	if text := d.Summary.TpmCInWords(); text != "" {
+		add("TPC-C", "%s", text)
 	}
 	add("Mix", "%s", strings.Join(d.Summary.Realised.Mix(), "; "))
 	add("Seed", "%d", d.Seed)

@@ -132,7 +132,7 @@ func Build(in Inputs) (*Document, error) {
 	}
 	a.fill(d, r)
 	if in.TpmCType != "" {
-		d.fillTpmC(r, in.TpmCType)
+		d.fillTpmC(r, &in)
 	}
 	if err := d.fillRealised(in.Shares, r); err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ func Build(in Inputs) (*Document, error) {
 	d.fillTimeline(in.Topology.Regions, r)
 	d.fillGaps()
 	d.Objectives = evaluate(in.Objectives, d.measures(in.Objectives, a.objectives, r))
-	d.fillFaults()
+	d.fillFaults(r)
 	d.fillNetwork(&in, r)
 	for _, w := range r.Workers {
 		s := WorkerShare{Region: w.Region, Index: w.Index, Clients: w.Clients}
@@ -410,18 +410,6 @@ func (a *aggregates) fill(d *Document, r *Report) {
 			})
 		}
 	}
-}
-
-// fillTpmC counts the committed transactions of a type per minute.
-func (d *Document) fillTpmC(r *Report, typ string) {
-	orders := int64(0)
-	for _, t := range d.Transactions {
-		if t.Type == typ {
-			orders += t.Committed
-		}
-	}
-	perMinute := ratio(r.DurationMicroseconds*int64(r.Repetitions), 1, orders, 60e6)
-	d.Summary.TpmC = &perMinute
 }
 
 // medianOf takes the median of each figure; of an even number, the lower of the two in the middle, which was measured.

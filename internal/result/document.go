@@ -358,6 +358,7 @@ type Summary struct {
 	// TpmC is TPC-C's throughput: new orders that were due and committed in the windows, per minute (clause 5.4.2).
 	// Left out of other workloads.
 	TpmC *int64 `json:"tpmC,omitempty"`
+	TPCC *TPCC  `json:"tpcc,omitempty"`
 
 	// CPUMicrosecondsPerTransaction is the CPU time of all nodes and load generators per committed transaction.
 	// It and the next three are left out when they are 0, as where nobody knows them: see Document.Target.
@@ -484,6 +485,16 @@ type Region struct {
 	AbortPPM                int64    `json:"abortPPM"`
 	Attempts                Attempts `json:"attempts"`
 	Unanswered
+	// Faults are what each fault of Document.Faults did to the region's clients, in the same order.
+	Faults []FaultEffect `json:"faults,omitempty"`
+}
+
+// FaultEffect is what a fault did to the clients of one region.
+type FaultEffect struct {
+	// Name of the fault.
+	Name string `json:"name"`
+	// Availability is nil as that of Fault is, and where the region's clients committed nothing before the fault.
+	Availability *Availability `json:"availability,omitempty"`
 }
 
 // Outcomes are transactions or attempts, by how they ended.

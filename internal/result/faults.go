@@ -3,6 +3,7 @@ package result
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -58,13 +59,17 @@ type Availability struct {
 	MendingPerSecond *int64 `json:"mendingPerSecond,omitempty"`
 	// RPPM is R in parts per million. It is negative when the throughput more than doubled.
 	RPPM int64 `json:"rPPM"`
+	// WithinChance is true of a region where the throughput before and during the fault differs by no more than three
+	// standard deviations of Poisson counts: R then says nothing.
+	WithinChance bool `json:"withinChance,omitempty"`
 	// TPPM is T in parts per million: 0 when the throughput did not recover. nil when too little time was left to tell, or another fault
 	// that began later was not over.
 	TPPM *int64 `json:"tPPM,omitempty"`
 	// DetectMicroseconds is how long after From clients first saw less than 95% of the normal throughput; nil when never.
 	DetectMicroseconds *int64 `json:"detectMicroseconds,omitempty"`
-	// RecoverMicroseconds is how long after To (From, for a lasting fault) they first saw 95% again; nil when never, before
-	// the next fault after that or the end of measuring.
+	// RecoverMicroseconds is how long after To (From, for a lasting fault) they saw 95% again, and kept seeing it for three
+	// seconds or for as long as is known: no second fell short of it by more than three standard deviations of a Poisson
+	// count. nil when never, before the next fault after that or the end of measuring.
 	RecoverMicroseconds *int64 `json:"recoverMicroseconds,omitempty"`
 	// OutageMicroseconds is the longest time without a commit, from From to the next fault or the end of measuring.
 	OutageMicroseconds int64 `json:"outageMicroseconds"`
@@ -82,24 +87,49 @@ const (
 	recovered     = 950_000 // of the normal throughput, in parts per million
 )
 
-// line is a timeline in tenths of a second.
-type tenths []struct{ committed, aborted, failed int64 }
+// counted are the transactions that ended in a tenth of a second.
+type counted struct{ committed, aborted, failed int64 }
 
-func (t tenths) committed(from, to int) (sum int64) {
-	for _, x := range t[from:to] {
+// tenths is a timeline in tenths of a second, of all clients or of those of one region.
+type tenths struct {
+	counts []counted
+	// sigmas is by how many standard deviations of a Poisson count, besides 5%, a second must fall short of the normal
+	// throughput to be below it: 0 for the whole database, as Dike measures it. One region commits few transactions a second.
+	sigmas float64
+}
+
+func (t *tenths) len() int { return len(t.counts) }
+
+func (t *tenths) committed(from, to int) (sum int64) {
+	for _, x := range t.counts[from:to] {
 		sum += x.committed
 	}
 	return sum
 }
 
-// fillFaults marks the faults in the timeline and reckons what they did.
-func (d *Document) fillFaults() {
+// add counts the tenths of a second of the timeline.
+func (t *tenths) add(second int, x *Tenths) {
+	for k := range perSecond {
+		if i := second*perSecond + k; i < len(t.counts) {
+			c := &t.counts[i]
+			c.committed += x.Committed[k]
+			c.aborted += x.Aborted[k]
+			c.failed += x.Failed[k]
+		}
+	}
+}
+
+// fillFaults marks the faults in the timeline and measures what they did: to all clients and to those of each region.
+func (d *Document) fillFaults(r *Report) {
 	if len(d.Faults) == 0 {
 		return
 	}
 	slices.SortStableFunc(d.Faults, func(a, b Fault) int { return cmp.Compare(a.begin(), b.begin()) })
-	line := make(tenths, len(d.Timeline)*perSecond)
-	fine := false
+	all, fine := d.tenths(0), false
+	regions := map[string]*tenths{}
+	for i := range d.Regions {
+		regions[d.Regions[i].Name] = d.tenths(chanceSigmas)
+	}
 	for i := range d.Timeline {
 		t := &d.Timeline[i]
 		for _, f := range d.Faults {
@@ -108,49 +138,72 @@ func (d *Document) fillFaults() {
 				t.Faults = append(t.Faults, f.Name)
 			}
 		}
-		if t.Tenths == nil {
-			continue
+		if t.Tenths != nil {
+			fine = true
+			all.add(i, t.Tenths)
 		}
-		fine = true
-		for k := range perSecond {
-			x := &line[i*perSecond+k]
-			x.committed, x.aborted, x.failed = t.Tenths.Committed[k], t.Tenths.Aborted[k], t.Tenths.Failed[k]
-		}
-	}
-	// The last tenth may be a part only.
-	if whole := d.Spec.Load.Duration.Duration / (100 * time.Millisecond); whole > 0 && int(whole) < len(line) {
-		line = line[:whole]
 	}
 	if !fine {
 		return
 	}
+	for i := range r.Timeline {
+		if s := &r.Timeline[i]; s.Repetition == 1 && s.Tenths != nil && regions[s.Region] != nil {
+			regions[s.Region].add(s.Second, s.Tenths)
+		}
+	}
+	for i, a := range all.effects(d.Faults) {
+		d.Faults[i].Availability = a
+	}
+	for i := range d.Regions {
+		x := &d.Regions[i]
+		for j, a := range regions[x.Name].effects(d.Faults) {
+			x.Faults = append(x.Faults, FaultEffect{d.Faults[j].Name, a})
+		}
+	}
+}
+
+// chanceSigmas is tenths.sigmas of a region, and how far below 95% a second lies that undoes a recovery.
+const chanceSigmas = 3
+
+// tenths returns an empty timeline as long as the document's; the last tenth of a window may be a part only, and is omitted.
+func (d *Document) tenths(sigmas float64) *tenths {
+	n := len(d.Timeline) * perSecond
+	if whole := int(d.Spec.Load.Duration.Duration / (100 * time.Millisecond)); whole > 0 {
+		n = min(n, whole)
+	}
+	return &tenths{make([]counted, n), sigmas}
+}
+
+// effects measures what each fault did, nil where there is nothing to measure it by. Faults are in the order in which they began.
+func (t *tenths) effects(faults []Fault) []*Availability {
+	out := make([]*Availability, len(faults))
 	clean := 0          // the tenth from which on nothing is left of earlier faults
 	normal := int64(-1) // the last normal throughput, in committed transactions per million seconds
-	for i := range d.Faults {
-		f := &d.Faults[i]
+	for i := range faults {
+		f := &faults[i]
 		if f.FromMicroseconds == nil {
 			continue
 		}
 		from := int(*f.FromMicroseconds / tenth)
-		if from > len(line) {
+		if from > t.len() {
 			continue
 		}
 		// Faults that begin together with others, or while they last, are compared with the time before all of them.
 		if begin := max(clean, from-baseline); from-begin >= perSecond {
-			normal = ratio(int64(from-begin), 1, line.committed(begin, from), perSecond, 1_000_000)
+			normal = ratio(int64(from-begin), 1, t.committed(begin, from), perSecond, 1_000_000)
 		}
-		limit := len(line)
-		for _, g := range d.Faults[i+1:] { // those that begin together are one for the throughput
+		limit := t.len()
+		for _, g := range faults[i+1:] { // those that begin together are one for the throughput
 			if g.FromMicroseconds != nil && int(*g.FromMicroseconds/tenth) > from {
 				limit = min(limit, int(*g.FromMicroseconds/tenth))
 			}
 		}
 		if normal > 0 {
-			f.Availability = line.availability(f, from, limit, line.recoverLimit(f, d.Faults[i+1:]), normal)
+			out[i] = t.availability(f, from, limit, t.recoverLimit(f, faults[i+1:]), normal)
 		}
-		switch a := f.Availability; {
+		switch a := out[i]; {
 		case f.ToMicroseconds == nil:
-			clean = len(line)
+			clean = t.len()
 			if a != nil && a.RecoverMicroseconds != nil {
 				clean = from + int(*a.RecoverMicroseconds/tenth)
 			}
@@ -163,6 +216,7 @@ func (d *Document) fillFaults() {
 			}
 		}
 	}
+	return out
 }
 
 // begin orders faults; those that never began come last.
@@ -175,8 +229,8 @@ func (f *Fault) begin() int64 {
 
 // recoverLimit is the tenth up to which a fault's recovery can be told from what later faults do; 0 where one of them still lasts when
 // the fault is over.
-func (t tenths) recoverLimit(f *Fault, later []Fault) int {
-	limit, over := len(t), f.ToMicroseconds
+func (t *tenths) recoverLimit(f *Fault, later []Fault) int {
+	limit, over := t.len(), f.ToMicroseconds
 	if over == nil {
 		over = f.FromMicroseconds
 	}
@@ -196,7 +250,7 @@ func (t tenths) recoverLimit(f *Fault, later []Fault) int {
 
 // availability reckons a fault's figures, up to the tenth limit and, of its recovery, recoverLimit. normal is in transactions per million
 // seconds. It is nil where there is too little time.
-func (t tenths) availability(f *Fault, from, limit, recoverLimit int, normal int64) *Availability {
+func (t *tenths) availability(f *Fault, from, limit, recoverLimit int, normal int64) *Availability {
 	a := &Availability{NormalPerSecond: ratio(1_000_000, 1, normal)}
 	ceil := func(us int64) int { return int((us + tenth - 1) / tenth) }
 	// The time when the fault was everywhere.
@@ -204,15 +258,15 @@ func (t tenths) availability(f *Fault, from, limit, recoverLimit int, normal int
 	if f.InjectedMicroseconds != nil {
 		begin = ceil(*f.InjectedMicroseconds)
 	}
-	if begin >= len(t) {
+	if begin >= t.len() {
 		return nil
 	}
 	over := end // of the time in which errors count
 	if f.RecoveringMicroseconds != nil {
-		end = min(int(*f.RecoveringMicroseconds/tenth), len(t))
+		end = min(int(*f.RecoveringMicroseconds/tenth), t.len())
 	}
 	if f.ToMicroseconds != nil {
-		over = min(ceil(*f.ToMicroseconds), len(t))
+		over = min(ceil(*f.ToMicroseconds), t.len())
 	}
 	atOnce := f.RecoveringMicroseconds != nil && end <= begin // it was over before a tenth was
 	if atOnce {
@@ -230,17 +284,32 @@ func (t tenths) availability(f *Fault, from, limit, recoverLimit int, normal int
 			a.MendingPerSecond = &mending
 		}
 	}
+	if t.sigmas > 0 {
+		expected := float64(normal) / 1e6 * float64(end-begin) / perSecond
+		a.WithinChance = math.Abs(float64(t.committed(begin, end))-expected) <= t.sigmas*math.Sqrt(2*expected)
+	}
 	a.RPPM = 1_000_000 - ratio(normal, 1, max(during-normal, normal-during), 1_000_000)
-	for _, x := range t[from:max(from, over)] {
+	for _, x := range t.counts[from:max(from, over)] {
 		a.Aborted += x.aborted
 		a.Failed += x.failed
 	}
-	// below says whether the second that begins at i has less than 95% of the normal throughput.
-	below := func(i int) bool {
-		return t.committed(i, i+perSecond)*1_000_000 < ratio(1_000_000, 1, normal, recovered)
+	// below reports whether the second that begins at i has less than 95% of the normal throughput, by so many standard
+	// deviations of a Poisson count of it.
+	below := func(i int, sigmas float64) bool {
+		short := ratio(1_000_000, 1, normal, recovered) - t.committed(i, i+perSecond)*1_000_000
+		return short > 0 && float64(short) > sigmas*math.Sqrt(float64(normal)/1e6)*1e6
+	}
+	// stays reports whether no second that begins within the next three falls short of 95% by more than chance.
+	stays := func(i int) bool {
+		for j := i + 1; j <= i+3*perSecond && j+perSecond <= recoverLimit; j++ {
+			if below(j, chanceSigmas) {
+				return false
+			}
+		}
+		return true
 	}
 	for i := from; i < max(over, from+1) && i+perSecond <= limit; i++ {
-		if below(i) {
+		if below(i, t.sigmas) {
 			us := max(0, int64(i)*tenth-*f.FromMicroseconds)
 			a.DetectMicroseconds = &us
 			break
@@ -260,7 +329,7 @@ func (t tenths) availability(f *Fault, from, limit, recoverLimit int, normal int
 			first = *f.FromMicroseconds
 		}
 		for i := back; i+perSecond <= recoverLimit; i++ {
-			if !below(i) {
+			if !below(i, t.sigmas) && stays(i) {
 				us := int64(i)*tenth - first
 				ppm := ratio(us+1_000_000, 1, 1_000_000, 1_000_000)
 				a.RecoverMicroseconds, a.TPPM = &us, &ppm
@@ -269,7 +338,7 @@ func (t tenths) availability(f *Fault, from, limit, recoverLimit int, normal int
 		}
 	}
 	longest, silent := 0, 0
-	for _, x := range t[from:limit] {
+	for _, x := range t.counts[from:limit] {
 		if silent++; x.committed > 0 {
 			silent = 0
 		}
@@ -287,28 +356,55 @@ func faultRows(d *Document) [][]string {
 	rows := [][]string{{"FAULT", "FROM", "TO", "TXN/S", "DURING", "MENDING", "R", "T", "DETECTED", "RECOVERED", "OUTAGE", "ERRORS"}}
 	for i := range d.Faults {
 		f := &d.Faults[i]
-		row := []string{f.Name, instant(f.FromMicroseconds, "never"), instant(f.ToMicroseconds, "stays")}
-		if a := f.Availability; a != nil {
-			t := "-"
-			if a.TPPM != nil {
-				t = share(*a.TPPM)
-			}
-			recovered := instant(a.RecoverMicroseconds, "no")
-			if a.TPPM == nil {
-				recovered = "-"
-			}
-			mending := "-"
-			if a.MendingPerSecond != nil {
-				mending = fmt.Sprint(*a.MendingPerSecond)
-			}
-			row = append(row, fmt.Sprint(a.NormalPerSecond), fmt.Sprint(a.FaultPerSecond), mending, share(a.RPPM), t,
-				instant(a.DetectMicroseconds, "no"), recovered, instant(&a.OutageMicroseconds, ""), fmt.Sprint(a.Aborted+a.Failed))
-		} else {
-			row = append(row, "-", "-", "-", "-", "-", "-", "-", "-", "-")
-		}
-		rows = append(rows, row)
+		rows = append(rows, append([]string{f.Name, instant(f.FromMicroseconds, "never"), instant(f.ToMicroseconds, "stays")}, f.Availability.cells()...))
 	}
 	return rows
+}
+
+// WorstRegion returns the region whose clients the i-th fault left the smallest share of their throughput, and what it did
+// to them; nil where there is one region only, or nothing was measured.
+func (d *Document) WorstRegion(i int) (string, *Availability) {
+	var name string
+	var worst *Availability
+	if len(d.Regions) < 2 {
+		return "", nil
+	}
+	for j := range d.Regions {
+		r := &d.Regions[j]
+		if i >= len(r.Faults) || r.Faults[i].Availability == nil {
+			continue
+		}
+		a := r.Faults[i].Availability
+		if a.WithinChance && worst != nil {
+			continue
+		}
+		if worst == nil || worst.WithinChance && !a.WithinChance || a.RPPM < worst.RPPM || a.RPPM == worst.RPPM && a.OutageMicroseconds > worst.OutageMicroseconds {
+			name, worst = r.Name, a
+		}
+	}
+	return name, worst
+}
+
+// cells are the cells of a table of faults that tell the availability; a may be nil.
+func (a *Availability) cells() []string {
+	if a == nil {
+		return slices.Repeat([]string{"-"}, 9)
+	}
+	t, recovered, mending := "-", "-", "-"
+	if a.TPPM != nil {
+		t, recovered = share(*a.TPPM), instant(a.RecoverMicroseconds, "no")
+	}
+	if a.MendingPerSecond != nil {
+		mending = fmt.Sprint(*a.MendingPerSecond)
+	}
+	return []string{fmt.Sprint(a.NormalPerSecond), fmt.Sprint(a.FaultPerSecond), mending, share(a.RPPM), t,
+		instant(a.DetectMicroseconds, "no"), recovered, instant(&a.OutageMicroseconds, ""), fmt.Sprint(a.Aborted + a.Failed)}
+}
+
+// String says what the fault did in words.
+func (a *Availability) String() string {
+	c := a.cells()
+	return fmt.Sprintf("%s/s before and %s during, R %s, T %s, detected after %s, recovered after %s, outage %s, %s errors", c[0], c[1], c[3], c[4], c[5], c[6], c[7], c[8])
 }
 
 // instant writes seconds to a tenth.
@@ -334,6 +430,9 @@ func faultNotes(d *Document) (out []string) {
 				targets, more = targets[:6], fmt.Sprintf(" and %d more", len(f.Targets)-6)
 			}
 			parts[0] += " on " + strings.Join(targets, ", ") + more
+		}
+		if region, a := d.WorstRegion(i); a != nil {
+			parts = append(parts, fmt.Sprintf("worst in %s: %s", region, a))
 		}
 		for _, s := range []string{f.Message, f.Problem} {
 			if s != "" {

@@ -26,7 +26,7 @@ func course(t *testing.T, text string, faults ...Fault) *Document {
 		d.Timeline[i/10].Tenths.Committed[i%10] = int64(c-'0') * 10
 		d.Timeline[i/10].Tenths.Failed[i%10] = 1
 	}
-	d.fillFaults()
+	d.fillFaults(&Report{})
 	return d
 }
 

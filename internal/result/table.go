@@ -140,8 +140,8 @@ func Table(w io.Writer, d *Document, wide bool) error {
 
 	s := &d.Summary
 	line(b, "")
-	if s.TpmC != nil {
-		line(b, "tpmC %d: new orders committed per minute", *s.TpmC)
+	if text := s.TpmCInWords(); text != "" {
+		line(b, "%s", text)
 	}
 	for _, mix := range s.Realised.Mix() {
 		wrapped(b, "", mix)
