@@ -264,7 +264,7 @@ func (s *scope) stalled(pending int, gone bool) bool {
 // gather gathers the facts, all but audits, reports and the history.
 func (s *scope) gather(ctx context.Context, f *judge.Facts) error {
 	d := &s.current.Database
-	f.Emulation, f.Machine = string(s.current.Emulation()), result.ThisMachine()
+	f.Emulation, f.Machine, f.Execution = string(s.current.Emulation()), result.ThisMachine(), s.execution()
 	found, changed, err := s.leftMesh(ctx)
 	if err != nil {
 		return err

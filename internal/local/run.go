@@ -324,6 +324,7 @@ func (m *measurement) playAll(ctx context.Context, players *players) (start time
 		g.Go(func() error { return m.faults.play(playing, start.Add(from), schedule(p).LastWindow()-from) })
 	}
 	err = g.Wait()
+	f.Execution = load.ExecutionAt("", start, schedule(p))
 	stop()
 	<-told
 	f.Driver = <-meter

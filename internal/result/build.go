@@ -51,6 +51,8 @@ type Inputs struct {
 // Measured is what was seen of a run where it went on.
 type Measured struct {
 	Simulated bool
+	// Execution says which execution of the run this is, and when it measured; nil for simulated documents.
+	Execution *Execution
 	// Machine is left out of simulated documents.
 	Machine *Machine
 	// Emulation says who made the links what they are: Simulated, or a v1alpha1.Emulation.
@@ -122,7 +124,7 @@ func Build(in Inputs) (*Document, error) {
 		d.Checks = []workload.Check{}
 	}
 	if !in.Simulated {
-		d.Machine = in.Machine
+		d.Machine, d.Execution = in.Machine, in.Execution
 	}
 	if r.Build != d.Version {
 		d.WorkerVersion = r.Build

@@ -61,6 +61,8 @@ type Document struct {
 	Version       string   `json:"version"`
 	WorkerVersion string   `json:"workerVersion,omitempty"`
 	Machine       *Machine `json:"machine,omitempty"`
+	// Execution says which execution of the run was measured, and when; left out of simulated results.
+	Execution *Execution `json:"execution,omitempty"`
 
 	Verdict v1alpha1.Verdict `json:"verdict"`
 	// Reasons say why the verdict is not Passed, the weightiest first.
