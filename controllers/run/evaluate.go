@@ -319,6 +319,9 @@ func (s *scope) gather(ctx context.Context, f *judge.Facts) error {
 	if f.Deviations, f.FastLinks, err = injector.deviations(ctx); err != nil {
 		return err
 	}
+	if f.NodeFacts, err = injector.nodeFacts(ctx); err != nil {
+		return err
+	}
 	if len(s.run.Spec.Faults) > 0 {
 		faultstatus.Keep(s.run, injector.timeline)
 	}

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math/big"
 	"slices"
+	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
@@ -83,6 +84,11 @@ type Measured struct {
 	Gaps []Gap
 	// Clocks are those of load generators on other machines, each as often as it was measured.
 	Clocks []Clock
+	// NodeFacts are what was seen of nodes beside their counters.
+	NodeFacts []NodeFacts
+	// ClockBound is by how much the clocks of two nodes may differ before the engine's answers may be wrong; 0 where no answer
+	// depends on clocks.
+	ClockBound time.Duration
 	// Incidents are those that the reports do not tell.
 	Incidents []Reason
 }
@@ -145,8 +151,9 @@ func Build(in Inputs) (*Document, error) {
 	d.Objectives = evaluate(in.Objectives, d.measures(in.Objectives, a.objectives, r))
 	d.fillFaults()
 	d.fillNetwork(&in, r)
+	d.fillNodes(&in)
 	for _, w := range r.Workers {
-		s := WorkerShare{Region: w.Region, Index: w.Index, Clients: w.Clients}
+		s := WorkerShare{Region: w.Region, Index: w.Index, Clients: w.Clients, NodeRTTMicroseconds: w.NodeRTTMicroseconds}
 		if w.Driver != nil && !in.Simulated {
 			share := w.Driver.SharePPM()
 			s.CPUSharePPM, s.AllowanceMilliCPU, s.PeakMemoryBytes = &share, w.Driver.AllowanceMilliCPU, w.Driver.PeakMemoryBytes
@@ -160,6 +167,7 @@ func Build(in Inputs) (*Document, error) {
 		d.Workers = append(d.Workers, s)
 	}
 	d.noteLate(&in)
+	d.noteFarWorkers(&in)
 	d.judge(&in, r)
 	return d, nil
 }

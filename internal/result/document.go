@@ -562,6 +562,15 @@ type Node struct {
 	Rows            int64            `json:"rows"`
 	Operations      int64            `json:"operations"`
 	Counters        map[string]int64 `json:"counters,omitempty"`
+	// LateMicroseconds is how late its process was for what was due in the measured windows, less the CPU time that it used meanwhile,
+	// and SidecarLateMicroseconds how late the sidecar of its pod was; nil where it is not known.
+	LateMicroseconds        *Lateness `json:"lateMicroseconds,omitempty"`
+	SidecarLateMicroseconds *Lateness `json:"sidecarLateMicroseconds,omitempty"`
+	// QuotaPeriods are the periods of its container's CPU quota in which it ran, and ThrottledPeriods those in which the quota was used up.
+	QuotaPeriods     int64 `json:"quotaPeriods,omitzero"`
+	ThrottledPeriods int64 `json:"throttledPeriods,omitzero"`
+	// Clock is its clock when it was furthest from the operator's; nil where it was not measured.
+	Clock *NodeClock `json:"clock,omitempty"`
 }
 
 // Process is what one process used that ran all nodes and load generators.
@@ -580,6 +589,9 @@ type WorkerShare struct {
 	PeakMemoryBytes   int64  `json:"peakMemoryBytes,omitempty"`
 	// LateMicroseconds is how late its process was for what was due; nil where it is not known.
 	LateMicroseconds *Lateness `json:"lateMicroseconds,omitempty"`
+	// NodeRTTMicroseconds is how far its clients are from the node of their region that is furthest from them, without emulated delays:
+	// it is part of all latencies. 0 where it is not known.
+	NodeRTTMicroseconds int64 `json:"nodeRTTMicroseconds,omitzero"`
 	// ClockAheadMicroseconds is how far its clock was ahead of the operator's, give or take ClockWithinMicroseconds, when it was
 	// furthest off; negative is behind. nil where both are one.
 	ClockAheadMicroseconds  *int64 `json:"clockAheadMicroseconds,omitempty"`

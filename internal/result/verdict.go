@@ -93,6 +93,7 @@ func (d *Document) judge(in *Inputs, r *Report) {
 // invalidChecks say what makes a measurement worthless, in the order of weight.
 var invalidChecks = []func(*Document, *Inputs, *Report) []Reason{
 	incidents,          // something broke
+	nodeClocksApart,    // nodes did not go by the same time
 	clocksApart,        // clients did not measure at the same time
 	faultsFailed,       // a fault was not what the manifest says
 	faultsMistimed,     // or not when
@@ -101,6 +102,7 @@ var invalidChecks = []func(*Document, *Inputs, *Report) []Reason{
 	workloadBroken,     // procedures did not do what they were written for
 	noTransactions,     // nothing was measured
 	driverBound,        // the load generator was measured, not the database
+	nodesStarved,       // or a lack of CPU
 	networkNotVerified, // the network was not the declared one
 	classMismatch,      // transactions count for classes that they are not of
 	shareMismatch,      // the transactions were not the configured ones
