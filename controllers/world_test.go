@@ -112,6 +112,8 @@ type world struct {
 	shutDown map[string]bool
 	// chaosMade are the objects that it has acted on.
 	chaosMade []*unstructured.Unstructured
+	// mutate, if not nil, changes pods when they are made, as a webhook does.
+	mutate func(*corev1.Pod)
 	// sidecars play those of the pods.
 	sidecars *fakeSidecars
 	// pending transactions of every node.
@@ -572,6 +574,9 @@ func (w *world) ensurePod(owner client.Object, name string, template *corev1.Pod
 		Spec:       *template.Spec.DeepCopy(),
 	}
 	w.must(controllerutil.SetControllerReference(owner, pod, w.client.Scheme()))
+	if w.mutate != nil {
+		w.mutate(pod)
+	}
 	w.must(w.client.Create(w.ctx, pod))
 	if len(pod.Spec.SchedulingGates) > 0 {
 		return true

@@ -292,6 +292,13 @@ func (s *scope) gather(ctx context.Context, f *judge.Facts) error {
 		return err
 	}
 	f.ConfigMaps = m.ConfigMaps
+	// Pods that were made while it was measured, in the place of others, are held to the same.
+	if err := s.holdPods(ctx); err != nil {
+		return err
+	}
+	if f.Pods, err = s.notedPods(ctx); err != nil {
+		return err
+	}
 	// The plan is read aside, while the status of the run is written.
 	if f.Plan, err = plan.Deployed(s.run.DeepCopy(), d, m.Database, m.Network); err != nil {
 		return err

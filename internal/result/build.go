@@ -84,6 +84,8 @@ type Measured struct {
 	Gaps []Gap
 	// Clocks are those of load generators on other machines, each as often as it was measured.
 	Clocks []Clock
+	// Pods are what Kubernetes has made of the pods of the database and of the load generators, on a cluster.
+	Pods []Pods
 	// NodeFacts are what was seen of nodes beside their counters.
 	NodeFacts []NodeFacts
 	// ClockBound is by how much the clocks of two nodes may differ before the engine's answers may be wrong; 0 where no answer
@@ -130,7 +132,7 @@ func Build(in Inputs) (*Document, error) {
 		d.Checks = []workload.Check{}
 	}
 	if !in.Simulated {
-		d.Machine, d.Execution = in.Machine, in.Execution
+		d.Machine, d.Execution, d.Pods = in.Machine, in.Execution, in.Pods
 	}
 	if r.Build != d.Version {
 		d.WorkerVersion = r.Build

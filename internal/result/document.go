@@ -75,6 +75,8 @@ type Document struct {
 	Transactions []Transaction `json:"transactions"`
 	Links        []Link        `json:"links"`
 	Nodes        []Node        `json:"nodes"`
+	// Pods are those of the database and of the load generators as they ran, on a cluster.
+	Pods []Pods `json:"pods,omitempty"`
 	// Process is set when one process ran all nodes and load generators; nodes then have no CPU time and memory of their own.
 	Process *Process `json:"process,omitempty"`
 	// Uncounted are nodes that ended, or started again, while it was measured. What they did before nobody has counted, so that bytes, CPU
