@@ -90,6 +90,10 @@ type LinkStatus struct {
 	To string `json:"to"`
 	// Traffic is what was sent, probes included, retransmissions left out.
 	geo.Traffic
+	// Probes are the packets that a prober (package ping) has sent there, and Answered those that came back: what is missing was lost
+	// on the way there or back, or is under way. Nodes of native engines, whose connections lose nothing, leave them out.
+	Probes   int64 `json:"probes,omitempty"`
+	Answered int64 `json:"answered,omitempty"`
 	// RTT is an HDR histogram (V2 compressed, base64) of the round trips of the last 10 s in microseconds; empty for a
 	// region with no other node.
 	RTT string `json:"rtt,omitempty"`

@@ -154,6 +154,7 @@ func Build(in Inputs) (*Document, error) {
 	d.fillFaults()
 	d.fillNetwork(&in, r)
 	d.fillNodes(&in)
+	d.fillLoss(&in)
 	for _, w := range r.Workers {
 		s := WorkerShare{Region: w.Region, Index: w.Index, Clients: w.Clients, NodeRTTMicroseconds: w.NodeRTTMicroseconds}
 		if w.Driver != nil && !in.Simulated {

@@ -544,6 +544,10 @@ type Link struct {
 	// ToleranceMicroseconds is how far the measured median may be from the declared one: see geo.Topology.RTTTolerance.
 	ToleranceMicroseconds int64 `json:"toleranceMicroseconds"`
 	LoadedRTTMicroseconds *RTT  `json:"loadedRTTMicroseconds,omitempty"`
+	// Probes are the packets that probes have sent over the link and back while the run went on, and LostProbes those that did not come
+	// back; left out where nothing probes it.
+	Probes     int64 `json:"probes,omitzero"`
+	LostProbes int64 `json:"lostProbes,omitzero"`
 	// Mesh is what a service mesh adds to the link, measured before the load began; left out where spec.network.mesh names none.
 	Mesh *v1alpha1.MeshLink `json:"mesh,omitempty"`
 	// Bytes and Messages sent during the run.

@@ -103,6 +103,7 @@ var invalidChecks = []func(*Document, *Inputs, *Report) []Reason{
 	noTransactions,     // nothing was measured
 	driverBound,        // the load generator was measured, not the database
 	nodesStarved,       // or a lack of CPU
+	lossDiffers,        // the network lost more or fewer packets
 	networkNotVerified, // the network was not the declared one
 	classMismatch,      // transactions count for classes that they are not of
 	shareMismatch,      // the transactions were not the configured ones
