@@ -30,6 +30,7 @@ import (
 	"github.com/geobench/geobench/internal/apiservertest"
 	"github.com/geobench/geobench/internal/emulation"
 	"github.com/geobench/geobench/internal/emulation/chaosmesh"
+	"github.com/geobench/geobench/internal/late"
 	"github.com/geobench/geobench/internal/wan"
 )
 
@@ -45,6 +46,9 @@ type fakeSidecars struct {
 	mu    sync.Mutex
 	files map[types.UID]*wan.Config
 	logs  map[types.UID]*wan.Log
+	// zero is when their monotonic clocks showed 0, and records are what those of some pods tell of their lateness.
+	zero    time.Time
+	records map[string]*late.Record
 }
 
 // follow lets all sidecars do what is due by their files, and read them.
@@ -89,7 +93,8 @@ func (f *fakeSidecars) Log(ctx context.Context, addr string) (*wan.Log, time.Dur
 		return nil, 0, 0, err
 	}
 	l := f.read(pod.UID, c, f.w.clock.Now())
-	l.Now = f.w.clock.Now()
+	l.Now, l.Monotonic = f.w.clock.Now(), f.w.clock.Since(f.zero)
+	l.Late = f.records[pod.Name]
 	return &l, 0, time.Millisecond, nil
 }
 

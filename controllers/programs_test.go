@@ -137,7 +137,9 @@ func TestPodsAreChangedDuringARun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			w.create(makeDatabase("d").obj())
+			db := makeDatabase("d").obj()
+			db.Spec.Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}
+			w.create(db)
 			w.untilReady("d")
 			change := func(f func(pod *corev1.Pod)) {
 				pod := w.nodePod("d", "ap-northeast-1", 0)

@@ -112,6 +112,8 @@ type world struct {
 	shutDown map[string]bool
 	// chaosMade are the objects that it has acted on.
 	chaosMade []*unstructured.Unstructured
+	// mutate, if not nil, changes pods when they are made, as a webhook does.
+	mutate func(*corev1.Pod)
 	// sidecars play those of the pods.
 	sidecars *fakeSidecars
 	// pending transactions of every node.
@@ -193,6 +195,10 @@ type fakeNode struct {
 	steward bool
 	// program: it is the probe beside a program, which nobody can inject faults into.
 	program bool
+	// periods of its CPU quota, and those in which it had used it up.
+	periods, throttled int64
+	// ahead is by how much its clock is ahead of the operator's.
+	ahead time.Duration
 	// zero is when its monotonic clock showed 0. agenda is what it was told, taken how many of the steps it has taken, told when.
 	zero   time.Time
 	agenda admin.Agenda
@@ -568,6 +574,9 @@ func (w *world) ensurePod(owner client.Object, name string, template *corev1.Pod
 		Spec:       *template.Spec.DeepCopy(),
 	}
 	w.must(controllerutil.SetControllerReference(owner, pod, w.client.Scheme()))
+	if w.mutate != nil {
+		w.mutate(pod)
+	}
 	w.must(w.client.Create(w.ctx, pod))
 	if len(pod.Spec.SchedulingGates) > 0 {
 		return true
@@ -858,7 +867,7 @@ func (w *world) History(_ context.Context, addr string) (io.ReadCloser, error) {
 // Clock implements podclient.Nodes.
 func (w *world) Clock(ctx context.Context, addr string) (podclient.Clock, error) {
 	if n, err := w.node(addr); err == nil {
-		return podclient.Clock{Zero: n.zero, Within: time.Millisecond}, nil
+		return podclient.Clock{Ahead: n.ahead, Zero: n.zero, Within: time.Millisecond}, nil
 	}
 	pods := &corev1.PodList{}
 	if err := w.client.List(ctx, pods, client.InNamespace(w.namespace), client.MatchingLabels{kube.LabelRole: kube.RoleWorker}); err != nil {
@@ -1010,6 +1019,7 @@ func (w *world) Status(_ context.Context, addr string) (*admin.Status, error) {
 	}
 	t := &n.database.Topology
 	s := &admin.Status{
+		QuotaPeriods: n.periods, ThrottledPeriods: n.throttled,
 		Node: t.NodeName(n.id), ID: int(n.id), Incarnation: n.database.Incarnation, Process: n.process,
 		Ready: !n.broken, Broken: n.broken, Dataset: n.dataset, Pending: w.pending,
 	}

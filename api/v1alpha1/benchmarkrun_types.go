@@ -1404,6 +1404,11 @@ type BenchmarkRunStatus struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	RunID string `json:"runID,omitempty"`
+	// Execution names one execution of the run: it is random, and chosen when the run starts. A run that returns to an earlier
+	// runID is another execution, whose objects have other names and whose result has another seal.
+	// +kubebuilder:validation:MaxLength=32
+	// +optional
+	Execution string `json:"execution,omitempty"`
 	// Stage summarises the conditions: what the run does now.
 	// +optional
 	Stage Stage `json:"stage,omitempty"`

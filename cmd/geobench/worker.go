@@ -168,6 +168,9 @@ func work(ctx context.Context, w *deploy.Worker, index int, place *meeting.Place
 	report.Incidents = append(report.Incidents, load.Standstill(w.Region, ended.Round(0).Sub(began.Round(0)), ended.Sub(began))...)
 	for i := range report.Workers {
 		report.Workers[i].TargetRTTMicroseconds = result.Microseconds(took)
+		if native, ok := t.(*target.Native); ok {
+			report.Workers[i].NodeRTTMicroseconds = result.Microseconds(native.RoundTrip())
+		}
 	}
 	h := &deploy.HandIn{Run: w.UID, Region: w.Region, Index: index, Config: w.Digest(), StartAt: start.UTC().Format(time.RFC3339Nano)}
 	if h.Report, err = report.Encode(); err != nil {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -53,6 +54,8 @@ type Node struct {
 	// another process, beside the same probe, and a node with a journal goes on as the process that it was.
 	Restarts int32
 	Ended    string
+	// EndedAt is when the last one ended, to the second; zero where Kubernetes does not tell.
+	EndedAt time.Time
 }
 
 // ObserveNodes finds the pods of an incarnation and asks each node. What goes wrong with a node is in its state.
@@ -129,6 +132,9 @@ func (s *Node) inspectPod(pod *corev1.Pod, incarnation string) {
 		s.Ended = fmt.Sprintf("its container restarted %d times", c.RestartCount)
 		if t := c.LastTerminationState.Terminated; t != nil {
 			s.Ended = fmt.Sprintf("its container ended (%s, exit code %d) and was restarted", t.Reason, t.ExitCode)
+			if t.FinishedAt.After(s.EndedAt) {
+				s.EndedAt = t.FinishedAt.Time
+			}
 		}
 		// With a journal, a container that is started again is the same process as before, or else tells so itself. Where new
 		// incarnations can take a node's place, the process tells whether it has been told to be one.

@@ -1,7 +1,9 @@
 package kube
 
 import (
+	"crypto/rand"
 	"fmt"
+	"strings"
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/deploy"
@@ -56,9 +58,17 @@ func InitName(db *v1alpha1.GeoDatabase, incarnation, step string) string {
 	return deploy.JoinName(maxWorkerName, db.Name, "init", step, incarnation)
 }
 
-// Attempt names one execution of a run: another object or another spec.runID is another attempt.
+// NewExecution makes up the name of an execution of a run: see v1alpha1.BenchmarkRunStatus.Execution.
+func NewExecution() string { return strings.ToLower(rand.Text()[:16]) }
+
+// Attempt identifies one execution of a run in names, labels and seals. A run that returns to an earlier spec.runID is another
+// attempt, so that neither what is left of the earlier one nor what a user puts back is taken for its own.
 func Attempt(run *v1alpha1.BenchmarkRun) string {
-	return deploy.ShortHash(string(run.UID), run.Status.RunID)
+	of := []string{string(run.UID), run.Status.RunID}
+	if run.Status.Execution != "" { // a run that an earlier version of the operator started has none
+		of = append(of, run.Status.Execution)
+	}
+	return deploy.ShortHash(of...)
 }
 
 // WorkerName names the Job, the ServiceAccount, the Role, the RoleBinding and the ConfigMap of a region's workers.

@@ -33,6 +33,10 @@ func TestNames(t *testing.T) {
 	if WorkerName(run, "a") == WorkerName(again, "a") {
 		t.Error("two attempts share a Job")
 	}
+	again = run.DeepCopy()
+	if run.Status.Execution, again.Status.Execution = NewExecution(), NewExecution(); WorkerName(run, "a") == WorkerName(again, "a") {
+		t.Error("two executions of one runID share a Job")
+	}
 }
 
 func TestTruncate(t *testing.T) {

@@ -59,6 +59,66 @@ func (s *scope) noteClocks(ctx context.Context, key string) error {
 	return s.note(ctx, key, clocks)
 }
 
+// nodeClocks are the clocks of nodes, as notes of a run, by the names of the nodes: see noteNodeClocks.
+const (
+	nodeClocksBefore = "clocks-nodes-before.json.gz"
+	nodeClocksEnd    = "clocks-nodes-end.json.gz"
+)
+
+// noteNodeClocks measures the clocks of all nodes that no fault acts on, unless that was done before, and notes them. The error says
+// which could not be asked.
+func (s *scope) noteNodeClocks(ctx context.Context, key string) error {
+	var clocks map[string]result.NodeClock
+	if found, err := s.noted(ctx, key, &clocks); found || err != nil {
+		return err
+	}
+	t := &s.current.Database.Topology
+	measured := make([]result.NodeClock, len(s.nodes))
+	asked := make([]bool, len(s.nodes))
+	group, asking := errgroup.WithContext(ctx)
+	group.SetLimit(podclient.AtOnce)
+	for i := range s.nodes {
+		n := &s.nodes[i]
+		if n.Status == nil || s.actedOn(n.ID) {
+			continue
+		}
+		asked[i] = true
+		group.Go(func() error {
+			c, err := s.Pods.Nodes(s.db.UID).Clock(asking, n.Address)
+			if err != nil {
+				return fmt.Errorf("the clock of node %s: %w", n.PodName, err)
+			}
+			measured[i] = result.NodeClock{AheadMicroseconds: c.Ahead.Microseconds(), WithinMicroseconds: c.Within.Microseconds()}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	clocks = map[string]result.NodeClock{}
+	for i := range s.nodes {
+		if asked[i] {
+			clocks[t.NodeName(s.nodes[i].ID)] = measured[i]
+		}
+	}
+	return s.note(ctx, key, clocks)
+}
+
+// clocksOfNodes are those that noteNodeClocks has noted, by the names of the nodes.
+func (s *scope) clocksOfNodes(ctx context.Context) (map[string][]result.NodeClock, error) {
+	out := map[string][]result.NodeClock{}
+	for _, key := range []string{nodeClocksBefore, nodeClocksEnd} {
+		var clocks map[string]result.NodeClock
+		if _, err := s.noted(ctx, key, &clocks); err != nil {
+			return nil, err
+		}
+		for name, c := range clocks {
+			out[name] = append(out[name], c)
+		}
+	}
+	return out, nil
+}
+
 // workerAddress finds out where a worker answers, and on which Kubernetes node it runs.
 func (s *scope) workerAddress(ctx context.Context, w *workerState) (addr, machine string, err error) {
 	pod := &corev1.Pod{}
@@ -93,6 +153,9 @@ func (s *scope) workerClocks(ctx context.Context) (all []result.Clock, err error
 // awaitClocks measures the workers' clocks before a start is chosen; false while one does not answer.
 func (s *scope) awaitClocks(ctx context.Context) (bool, error) {
 	err := s.noteClocks(ctx, clocksBefore)
+	if err == nil {
+		err = s.noteNodeClocks(ctx, nodeClocksBefore)
+	}
 	if err == nil || isTrouble(err) {
 		return err == nil, err
 	}

@@ -226,7 +226,9 @@ func troubled(reason, format string, args ...any) *trouble {
 func (s *scope) begin() {
 	now := s.now()
 	s.run.Status.ObservedGeneration = s.run.Generation
-	s.run.Status.RunID = s.run.Spec.RunID
+	if s.run.Status.Execution == "" || s.run.Status.RunID != s.run.Spec.RunID {
+		s.run.Status.RunID, s.run.Status.Execution = s.run.Spec.RunID, kube.NewExecution()
+	}
 	s.run.Status.StartTime = &now
 	s.enter(v1alpha1.StagePreflight)
 }
@@ -264,7 +266,12 @@ func (s *scope) startOver(ctx context.Context) error {
 	if free, err := s.letGo(ctx, false); err != nil || !free {
 		return err
 	}
+	was := *st
 	s.run.Status = v1alpha1.BenchmarkRunStatus{ObservedGeneration: s.run.Generation}
+	if was.Stage == v1alpha1.StagePreflight && was.RunID == s.run.Spec.RunID && s.run.Held() {
+		// Nothing was measured yet, and the functional tests that were played count when the run is resumed.
+		s.run.Status.RunID, s.run.Status.Execution = was.RunID, was.Execution
+	}
 	if !s.run.Held() {
 		s.begin()
 	}

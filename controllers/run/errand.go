@@ -22,7 +22,7 @@ func errandPhase(run *v1alpha1.BenchmarkRun) string {
 	if run.DeletionTimestamp != nil || run.Spec.Cancel || run.Status.RunID != run.Spec.RunID {
 		return ""
 	}
-	return fmt.Sprintf("%s/%s/%s", run.UID, run.Status.RunID, run.Status.Stage)
+	return fmt.Sprintf("%s/%s/%s", run.UID, kube.Attempt(run), run.Status.Stage)
 }
 
 // errand names an errand of the run's present stage.

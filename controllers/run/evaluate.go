@@ -264,7 +264,7 @@ func (s *scope) stalled(pending int, gone bool) bool {
 // gather gathers the facts, all but audits, reports and the history.
 func (s *scope) gather(ctx context.Context, f *judge.Facts) error {
 	d := &s.current.Database
-	f.Emulation, f.Machine = string(s.current.Emulation()), result.ThisMachine()
+	f.Emulation, f.Machine, f.Execution = string(s.current.Emulation()), result.ThisMachine(), s.execution()
 	found, changed, err := s.leftMesh(ctx)
 	if err != nil {
 		return err
@@ -292,6 +292,13 @@ func (s *scope) gather(ctx context.Context, f *judge.Facts) error {
 		return err
 	}
 	f.ConfigMaps = m.ConfigMaps
+	// Pods that were made while it was measured, in the place of others, are held to the same.
+	if err := s.holdPods(ctx); err != nil {
+		return err
+	}
+	if f.Pods, err = s.notedPods(ctx); err != nil {
+		return err
+	}
 	// The plan is read aside, while the status of the run is written.
 	if f.Plan, err = plan.Deployed(s.run.DeepCopy(), d, m.Database, m.Network); err != nil {
 		return err
@@ -317,6 +324,9 @@ func (s *scope) gather(ctx context.Context, f *judge.Facts) error {
 	}
 	f.Timeline = injector.timeline
 	if f.Deviations, f.FastLinks, err = injector.deviations(ctx); err != nil {
+		return err
+	}
+	if f.NodeFacts, err = injector.nodeFacts(ctx); err != nil {
 		return err
 	}
 	if len(s.run.Spec.Faults) > 0 {

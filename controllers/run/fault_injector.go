@@ -64,6 +64,8 @@ type clusterInjector struct {
 	// logs are those of the nodes, and losses what they show besides.
 	logs   []nodeLog
 	losses []fault.Deviation
+	// sidecarLate is how late sidecars were, by their pods.
+	sidecarLate map[string]sidecarLate
 }
 
 // injector returns the injector of the run's faults; nil when there are none.

@@ -120,8 +120,9 @@ func (in *clusterInjector) readSidecars(ctx context.Context) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	in.sidecarTracks = tracks
+	in.sidecarTracks, in.sidecarLate = tracks, map[string]sidecarLate{}
 	for i, log := range logs {
+		in.sidecarLate[pods[i].Name] = lateOf(log, sinces[i])
 		if start := sinces[i](log.Since); start > -in.run.Spec.Load.Warmup.Duration && !tracks[i].StartedAnew(start) {
 			in.losses = append(in.losses, fault.Deviation{Name: tracks[i].Name, What: "started anew: until then packets passed as they came", From: start, To: start + time.Millisecond})
 		}

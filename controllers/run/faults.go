@@ -80,19 +80,29 @@ func (s *scope) taken() []geo.NodeID {
 	return tl.Departed(s.Clock.Now().Sub(tl.Start))
 }
 
-// hit are the nodes that a fault of the run ends, or has begun to do something else to: their containers start again as planned, or because
-// the program did not bear it.
-func (s *scope) hit() (nodes []geo.NodeID) {
+// actedOn reports whether a fault of the run acts on a node now, or is being taken away from it.
+func (s *scope) actedOn(id geo.NodeID) bool {
 	tl := faultstatus.Timeline(s.run, &s.current.Database.Topology)
 	if tl == nil {
-		return nil
+		return false
 	}
-	for _, l := range tl.Lives {
-		if l.Fault.Kills() || l.Injecting != nil {
-			nodes = append(nodes, l.Targets.From...)
-		}
+	now := s.Clock.Now().Sub(tl.Start)
+	return slices.ContainsFunc(tl.Hits(id), func(i fault.Interval) bool { return i.From <= now && now <= i.To })
+}
+
+// explained reports whether the last end of a container of a node is what a fault of the run does, or what the program did not bear
+// of it: the fault acted on the node then. Once the fault is over, nothing more is explained by it.
+func (s *scope) explained(n *database.Node) bool {
+	if n.EndedAt.IsZero() {
+		return s.actedOn(n.ID)
 	}
-	return nodes
+	tl := faultstatus.Timeline(s.run, &s.current.Database.Topology)
+	if tl == nil {
+		return false
+	}
+	from := n.EndedAt.Sub(tl.Start) // Kubernetes tells the second
+	to := from + time.Second
+	return slices.ContainsFunc(tl.Hits(n.ID), func(i fault.Interval) bool { return i.From <= to && from <= i.To })
 }
 
 // endFaults takes away what faults still do when a run is over or being deleted; it tells whether nothing is left. It looks at

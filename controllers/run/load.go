@@ -28,9 +28,10 @@ func loadRequest(run *v1alpha1.BenchmarkRun) (*admin.LoadRequest, error) {
 	return &admin.LoadRequest{Dataset: datasetName(run, workload), Workload: workload, Seed: uint64(run.Spec.Seed), Run: kube.Attempt(run), Traced: recorded(run)}, nil
 }
 
-// datasetName names the data set of a run's attempt: a node that has it need not load it again.
+// datasetName names the data set of one execution of a run: a node that has it need not load it again. The transactions of an
+// earlier execution have changed the rows that it loaded.
 func datasetName(run *v1alpha1.BenchmarkRun, workload []byte) string {
-	return fmt.Sprintf("%s-%s", run.UID, deploy.ShortHash(run.Status.RunID, string(workload), fmt.Sprint(run.Spec.Seed)))
+	return fmt.Sprintf("%s-%s", run.UID, deploy.ShortHash(kube.Attempt(run), string(workload), fmt.Sprint(run.Spec.Seed)))
 }
 
 // load puts the data set into every node. Nodes that have it already answer at once, so an operator that was killed in

@@ -35,6 +35,9 @@ func (s *scope) measure(ctx context.Context) error {
 			err = nil
 		}
 	}
+	if err == nil {
+		err = s.noteNodeClocks(ctx, nodeClocksEnd)
+	}
 	if isTrouble(err) {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/results"
 	"github.com/geobench/geobench/internal/identity"
+	"github.com/geobench/geobench/internal/load"
 	"github.com/geobench/geobench/internal/pack"
 	"github.com/geobench/geobench/internal/result"
 )
@@ -97,5 +98,18 @@ func (s *scope) storedResult(ctx context.Context) (*result.Document, string, err
 		return nil, "", forged
 	}
 	doc, err := result.Parse(text)
+	if err == nil && !doc.Execution.Same(s.execution()) {
+		return nil, "", forged
+	}
 	return doc, identity.Digest(text), err
+}
+
+// execution is what a result of the present execution says of it; nil for a run that an earlier version of the operator started,
+// whose results say nothing.
+func (s *scope) execution() *result.Execution {
+	st := &s.run.Status
+	if st.Execution == "" || st.WarmupStartTime == nil {
+		return nil
+	}
+	return load.ExecutionAt(st.Execution, st.WarmupStartTime.Time, load.PlanOf(s.run.Spec.Load, 0))
 }

@@ -150,6 +150,9 @@ func (s *scope) ensureTest(ctx context.Context, name v1alpha1.FunctionalTest, wa
 		return nil, nil
 	case !testOf(test, s.run):
 		return nil, kube.NameTaken(test) // whoever has made it calls the run its owner
+	case test.Spec.RunID == s.run.Spec.RunID && test.Labels[kube.LabelAttempt] != labels[kube.LabelAttempt]:
+		s.testing("BenchmarkRun %s is made anew: an earlier execution of this run has played it", test.Name)
+		return nil, s.deleteTest(ctx, test)
 	case !plays(test, want):
 		s.testing("BenchmarkRun %s is made anew: its spec is not that of functional test %s", test.Name, name)
 		return nil, s.deleteTest(ctx, test)

@@ -122,6 +122,9 @@ func (s *scope) noteProcesses(ctx context.Context) (bool, error) {
 		s.invalidate("ImagesDiffer", "%s", different)
 		return false, nil
 	}
+	if err := s.holdPods(ctx); err != nil {
+		return false, err
+	}
 	// The snapshot's round trips are the ones that the result shows and is judged by. Starting the workers may have kept the
 	// machine busy since the stage Emulate: the network must have come to rest.
 	if ok, err := s.networkHolds(); !ok {

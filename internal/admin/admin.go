@@ -24,6 +24,7 @@ import (
 
 	"github.com/geobench/geobench/internal/audit"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/late"
 )
 
 // Status is what a node knows of itself. Counters only grow during an incarnation.
@@ -53,8 +54,12 @@ type Status struct {
 	CPUSeconds      float64 `json:"cpuSeconds"`
 	MemoryBytes     int64   `json:"memoryBytes"`
 	PeakMemoryBytes int64   `json:"peakMemoryBytes"`
-	DataBytes       int64   `json:"dataBytes"`
-	Rows            int64   `json:"rows"`
+	// QuotaPeriods are the periods of its CPU quota in which the container has run, and ThrottledPeriods those in which it had used
+	// the quota up and was stopped until the next. They are left out where there is no quota.
+	QuotaPeriods     int64 `json:"quotaPeriods,omitempty"`
+	ThrottledPeriods int64 `json:"throttledPeriods,omitempty"`
+	DataBytes        int64 `json:"dataBytes"`
+	Rows             int64 `json:"rows"`
 	// Operations counts reads and writes of rows.
 	Operations int64 `json:"operations"`
 	// Leader and Elections are those of target.Activity, of a database that is not geobench's own.
@@ -85,6 +90,10 @@ type LinkStatus struct {
 	To string `json:"to"`
 	// Traffic is what was sent, probes included, retransmissions left out.
 	geo.Traffic
+	// Probes are the packets that a prober (package ping) has sent there, and Answered those that came back: what is missing was lost
+	// on the way there or back, or is under way. Nodes of native engines, whose connections lose nothing, leave them out.
+	Probes   int64 `json:"probes,omitempty"`
+	Answered int64 `json:"answered,omitempty"`
 	// RTT is an HDR histogram (V2 compressed, base64) of the round trips of the last 10 s in microseconds; empty for a
 	// region with no other node.
 	RTT string `json:"rtt,omitempty"`
@@ -207,6 +216,8 @@ type Log struct {
 	ForgottenUntil time.Duration `json:"forgottenUntilNanoseconds,omitempty"`
 	// Fast are the times in which links were too fast to be the declared ones, as this process has measured them.
 	Fast []FastLink `json:"fast,omitempty"`
+	// Late is how late this process was for what was due, second by second.
+	Late *late.Record `json:"late,omitempty"`
 }
 
 // FastLink is a time in which the median of the round trips to the nodes of a region was too short: see wire.Fast.

@@ -150,12 +150,16 @@ func (f *Facts) inputs() result.Inputs {
 	case p.Database.Spec.External != nil:
 		manifests.Database = &p.Database.Spec
 	}
+	measured := f.Measured
+	if bound := p.Engine.ClockBound; bound != nil {
+		measured.ClockBound = bound(p.Params)
+	}
 	return result.Inputs{
 		Name: p.Run.Name, Database: p.Database.Name, Engine: p.Engine.Name, Parameters: p.Params, Seed: p.Run.Spec.Seed,
 		Topology: &p.Topology, Manifests: manifests,
 		Workload: p.Run.Spec.Workload, Load: p.Run.Spec.Load, Shares: slices.Concat(p.Workload.Shares(), load.Shares(&p.Run.Spec.Load)), TpmCType: catalog.TpmCType(p.Run.Spec.Workload),
 		Prices: plan.Prices(p.Profile.Prices), Objectives: p.Run.Spec.Objectives,
-		Measured: f.Measured, Faults: faults(f.Timeline, f.Unfinished), Deviations: deviations(f.Deviations), FastLinks: fastLinks(f.FastLinks),
+		Measured: measured, Faults: faults(f.Timeline, f.Unfinished), Deviations: deviations(f.Deviations), FastLinks: fastLinks(f.FastLinks),
 	}
 }
 

@@ -324,6 +324,7 @@ func (m *measurement) playAll(ctx context.Context, players *players) (start time
 		g.Go(func() error { return m.faults.play(playing, start.Add(from), schedule(p).LastWindow()-from) })
 	}
 	err = g.Wait()
+	f.Execution = load.ExecutionAt("", start, schedule(p))
 	stop()
 	<-told
 	f.Driver = <-meter
@@ -334,6 +335,11 @@ func (m *measurement) playAll(ctx context.Context, players *players) (start time
 	for r, t := range players.targets {
 		if report := f.Reports[r]; report != nil {
 			report.Incidents = append(report.Incidents, t.Incidents()...)
+			if native, ok := t.(*target.Native); ok {
+				for i := range report.Workers {
+					report.Workers[i].NodeRTTMicroseconds = result.Microseconds(native.RoundTrip())
+				}
+			}
 		}
 	}
 	return start, err

@@ -139,6 +139,9 @@ func (n *Node) Log() *admin.Log {
 	defer d.mu.Unlock()
 	out := d.log
 	out.Entries = slices.Clone(out.Entries)
+	if n.late != nil {
+		out.Late = n.late.Record()
+	}
 	shift := admin.Monotonic() - wire.Now()
 	for _, f := range n.endpoint.Fast() {
 		link := admin.FastLink{To: n.topology.Regions[f.Region], From: f.From + shift, Until: f.To + shift, Median: f.Median}

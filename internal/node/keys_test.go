@@ -67,6 +67,9 @@ func TestAdministrationIsTheOperators(t *testing.T) {
 	if code, body := ask(operator, "GET", "https://"+private+"/status", ""); code != 200 || !strings.Contains(body, `"incarnation":"i"`) {
 		t.Errorf("the operator is told %d %s", code, body)
 	}
+	if code, body := ask(operator, "GET", "https://"+private+"/log", ""); code != 200 || !strings.Contains(body, `"late":{"sinceNanoseconds":`) {
+		t.Errorf("the operator is told %d %s, and not how late the node is", code, body)
+	}
 	requests := map[string]string{"/status": "GET", "/log": "GET", "/audit": "GET", "/clock": "GET", "/disturb": "POST", "/load": "POST"}
 	for path, method := range requests {
 		for name, with := range map[string]*tls.Config{"without a certificate": {InsecureSkipVerify: true}, "with that of another authority": identitytest.Stranger(t)} {

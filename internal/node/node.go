@@ -28,6 +28,7 @@ import (
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/identity"
 	"github.com/geobench/geobench/internal/journal"
+	"github.com/geobench/geobench/internal/late"
 	"github.com/geobench/geobench/internal/ping"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/txn"
@@ -90,6 +91,7 @@ type Node struct {
 	ended    error           // why the loop ended by itself
 	peers    []*peerReceiver // by geo.NodeID
 	gate     sync.Mutex      // one load or audit at a time
+	late     *late.Recorder  // nil where the process is not the node's own
 
 	broken atomic.Pointer[string]
 	// run is whose clients may connect: see admin.LoadRequest.
@@ -137,6 +139,9 @@ func New(cfg Config) (*Node, error) {
 		return nil, err
 	}
 	n.box.init()
+	if cfg.Admin != nil {
+		n.late = late.NewRecorder(admin.Monotonic, cpuTime)
+	}
 	addresses := make([]string, t.Nodes())
 	for i, a := range cfg.Database.Nodes {
 		addresses[i] = a.Address
@@ -268,6 +273,12 @@ func (n *Node) Run(ctx context.Context) error {
 	go n.loop.run()
 	n.endpoint.Start(n.cfg.Listener)
 	n.resumeDisturbances()
+	if n.late != nil {
+		servers.Go(func() error {
+			n.late.Run(serving)
+			return nil
+		})
+	}
 	n.cfg.Log.Info("started", "process", n.process, "address", n.cfg.Listener.Addr().String(), "engine", n.cfg.Engine.Name)
 	var err error
 	select {
@@ -379,6 +390,9 @@ func (n *Node) Status(ctx context.Context) (*admin.Status, error) {
 	}
 	s.NodeIncarnation = n.cfg.Incarnation
 	s.MemoryBytes, s.PeakMemoryBytes = memory()
+	if n.late != nil {
+		s.QuotaPeriods, s.ThrottledPeriods = late.Throttled(late.Cgroups)
+	}
 	err := n.call(ctx, func() {
 		l := &n.loop
 		s.Dataset = l.dataset

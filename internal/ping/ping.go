@@ -113,6 +113,8 @@ type window struct {
 	rtts   [slots]*hdrhistogram.Histogram
 	bytes  int64
 	count  int64
+	// answered are the packets, of count, whose answers came.
+	answered int64
 }
 
 // New makes the prober of node self. conn is where it listens, with UDP, on the port that all probers have; Run closes it.
@@ -253,7 +255,9 @@ func (p *Prober) record(addr net.Addr, rtt time.Duration) {
 		to.mu.Unlock()
 		if known {
 			p.mu.Lock()
-			p.links[p.db.Topology.RegionOf(to.id)].record(int64(time.Since(p.start)/time.Second), rtt)
+			w := &p.links[p.db.Topology.RegionOf(to.id)]
+			w.record(int64(time.Since(p.start)/time.Second), rtt)
+			w.answered++
 			p.mu.Unlock()
 			return
 		}
@@ -343,7 +347,7 @@ func (p *Prober) Status(context.Context) (*admin.Status, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for r, name := range t.Regions {
-		l := admin.LinkStatus{To: name, Traffic: geo.Traffic{Bytes: p.links[r].bytes, Messages: p.links[r].count}}
+		l := admin.LinkStatus{To: name, Traffic: geo.Traffic{Bytes: p.links[r].bytes, Messages: p.links[r].count}, Probes: p.links[r].count, Answered: p.links[r].answered}
 		var err error
 		if l.RTT, err = admin.EncodeRTT(p.links[r].merged(second)); err != nil {
 			return nil, err

@@ -88,6 +88,9 @@ func TestProbersMeasureEachOther(t *testing.T) {
 				if s.Node != []string{"a/0/0", "b/0/0"}[s.ID] || s.Incarnation != "i" || h.Max() > 10_000_000 || s.Links[s.ID].RTT != "" {
 					t.Errorf("status %+v", s)
 				}
+				if l := s.Links[other]; l.Answered < 3 || l.Probes < l.Answered {
+					t.Errorf("%d of %d packets came back", l.Answered, l.Probes)
+				}
 				break
 			}
 			if time.Now().After(deadline) {

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math/big"
 	"slices"
+	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
@@ -50,6 +51,8 @@ type Inputs struct {
 // Measured is what was seen of a run where it went on.
 type Measured struct {
 	Simulated bool
+	// Execution says which execution of the run this is, and when it measured; nil for simulated documents.
+	Execution *Execution
 	// Machine is left out of simulated documents.
 	Machine *Machine
 	// Emulation says who made the links what they are: Simulated, or a v1alpha1.Emulation.
@@ -80,6 +83,13 @@ type Measured struct {
 	Gaps []Gap
 	// Clocks are those of load generators on other machines, each as often as it was measured.
 	Clocks []Clock
+	// Pods are what Kubernetes has made of the pods of the database and of the load generators, on a cluster.
+	Pods []Pods
+	// NodeFacts are what was seen of nodes beside their counters.
+	NodeFacts []NodeFacts
+	// ClockBound is by how much the clocks of two nodes may differ before the engine's answers may be wrong; 0 where no answer
+	// depends on clocks.
+	ClockBound time.Duration
 	// Incidents are those that the reports do not tell.
 	Incidents []Reason
 }
@@ -121,7 +131,7 @@ func Build(in Inputs) (*Document, error) {
 		d.Checks = []workload.Check{}
 	}
 	if !in.Simulated {
-		d.Machine = in.Machine
+		d.Machine, d.Execution, d.Pods = in.Machine, in.Execution, in.Pods
 	}
 	if r.Build != d.Version {
 		d.WorkerVersion = r.Build
@@ -142,8 +152,10 @@ func Build(in Inputs) (*Document, error) {
 	d.Objectives = evaluate(in.Objectives, d.measures(in.Objectives, a.objectives, r))
 	d.fillFaults(r)
 	d.fillNetwork(&in, r)
+	d.fillNodes(&in)
+	d.fillLoss(&in)
 	for _, w := range r.Workers {
-		s := WorkerShare{Region: w.Region, Index: w.Index, Clients: w.Clients}
+		s := WorkerShare{Region: w.Region, Index: w.Index, Clients: w.Clients, NodeRTTMicroseconds: w.NodeRTTMicroseconds}
 		if w.Driver != nil && !in.Simulated {
 			share := w.Driver.SharePPM()
 			s.CPUSharePPM, s.AllowanceMilliCPU, s.PeakMemoryBytes = &share, w.Driver.AllowanceMilliCPU, w.Driver.PeakMemoryBytes
@@ -158,6 +170,7 @@ func Build(in Inputs) (*Document, error) {
 	}
 	d.noteLate(&in)
 	d.noteStalled(&in, r)
+	d.noteFarWorkers(&in)
 	d.judge(&in, r)
 	return d, nil
 }

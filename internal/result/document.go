@@ -61,6 +61,8 @@ type Document struct {
 	Version       string   `json:"version"`
 	WorkerVersion string   `json:"workerVersion,omitempty"`
 	Machine       *Machine `json:"machine,omitempty"`
+	// Execution says which execution of the run was measured, and when; left out of simulated results.
+	Execution *Execution `json:"execution,omitempty"`
 
 	Verdict v1alpha1.Verdict `json:"verdict"`
 	// Reasons say why the verdict is not Passed, the weightiest first.
@@ -73,6 +75,8 @@ type Document struct {
 	Transactions []Transaction `json:"transactions"`
 	Links        []Link        `json:"links"`
 	Nodes        []Node        `json:"nodes"`
+	// Pods are those of the database and of the load generators as they ran, on a cluster.
+	Pods []Pods `json:"pods,omitempty"`
 	// Process is set when one process ran all nodes and load generators; nodes then have no CPU time and memory of their own.
 	Process *Process `json:"process,omitempty"`
 	// Uncounted are nodes that ended, or started again, while it was measured. What they did before nobody has counted, so that bytes, CPU
@@ -566,6 +570,10 @@ type Link struct {
 	// ToleranceMicroseconds is how far the measured median may be from the declared one: see geo.Topology.RTTTolerance.
 	ToleranceMicroseconds int64 `json:"toleranceMicroseconds"`
 	LoadedRTTMicroseconds *RTT  `json:"loadedRTTMicroseconds,omitempty"`
+	// Probes are the packets that probes have sent over the link and back while the run went on, and LostProbes those that did not come
+	// back; left out where nothing probes it.
+	Probes     int64 `json:"probes,omitzero"`
+	LostProbes int64 `json:"lostProbes,omitzero"`
 	// Mesh is what a service mesh adds to the link, measured before the load began; left out where spec.network.mesh names none.
 	Mesh *v1alpha1.MeshLink `json:"mesh,omitempty"`
 	// Bytes and Messages sent during the run.
@@ -586,6 +594,15 @@ type Node struct {
 	Rows            int64            `json:"rows"`
 	Operations      int64            `json:"operations"`
 	Counters        map[string]int64 `json:"counters,omitempty"`
+	// LateMicroseconds is how late its process was for what was due in the measured windows, less the CPU time that it used meanwhile,
+	// and SidecarLateMicroseconds how late the sidecar of its pod was; nil where it is not known.
+	LateMicroseconds        *Lateness `json:"lateMicroseconds,omitempty"`
+	SidecarLateMicroseconds *Lateness `json:"sidecarLateMicroseconds,omitempty"`
+	// QuotaPeriods are the periods of its container's CPU quota in which it ran, and ThrottledPeriods those in which the quota was used up.
+	QuotaPeriods     int64 `json:"quotaPeriods,omitzero"`
+	ThrottledPeriods int64 `json:"throttledPeriods,omitzero"`
+	// Clock is its clock when it was furthest from the operator's; nil where it was not measured.
+	Clock *NodeClock `json:"clock,omitempty"`
 }
 
 // Process is what one process used that ran all nodes and load generators.
@@ -604,6 +621,9 @@ type WorkerShare struct {
 	PeakMemoryBytes   int64  `json:"peakMemoryBytes,omitempty"`
 	// LateMicroseconds is how late its process was for what was due; nil where it is not known.
 	LateMicroseconds *Lateness `json:"lateMicroseconds,omitempty"`
+	// NodeRTTMicroseconds is how far its clients are from the node of their region that is furthest from them, without emulated delays:
+	// it is part of all latencies. 0 where it is not known.
+	NodeRTTMicroseconds int64 `json:"nodeRTTMicroseconds,omitzero"`
 	// ClockAheadMicroseconds is how far its clock was ahead of the operator's, give or take ClockWithinMicroseconds, when it was
 	// furthest off; negative is behind. nil where both are one.
 	ClockAheadMicroseconds  *int64 `json:"clockAheadMicroseconds,omitempty"`

@@ -78,6 +78,9 @@ type Worker struct {
 	Clients int `json:"clients"`
 	// TargetRTTMicroseconds is how far what its clients talk to was before the run; 0 where nodes measure that.
 	TargetRTTMicroseconds int64 `json:"targetRTTMicroseconds,omitempty"`
+	// NodeRTTMicroseconds is how far its clients are from the node of their region that is furthest from them, without emulated delays;
+	// 0 where it is not known.
+	NodeRTTMicroseconds int64 `json:"nodeRTTMicroseconds,omitempty"`
 	// Driver says how busy the worker was while measuring; nil when somebody else measured it.
 	Driver *Driver `json:"driver,omitempty"`
 }
@@ -416,6 +419,7 @@ func Merge(reports []*Report) (*Report, error) {
 				m.Workers = append(m.Workers, Worker{Region: w.Region, Index: w.Index})
 			}
 			m.Workers[j].Clients += w.Clients
+			m.Workers[j].NodeRTTMicroseconds = max(m.Workers[j].NodeRTTMicroseconds, w.NodeRTTMicroseconds)
 			if w.Driver != nil {
 				if m.Workers[j].Driver != nil {
 					return nil, fmt.Errorf("report %d is a second one of worker %d in %s", i, w.Index, w.Region)

@@ -113,6 +113,7 @@ func (o *Objective) undecided(m v1alpha1.Metric) Reason {
 // invalidChecks say what makes a measurement worthless, in the order of weight.
 var invalidChecks = []func(*Document, *Inputs, *Report) []Reason{
 	incidents,          // something broke
+	nodeClocksApart,    // nodes did not go by the same time
 	clocksApart,        // clients did not measure at the same time
 	faultsFailed,       // a fault was not what the manifest says
 	faultsMistimed,     // or not when
@@ -122,6 +123,8 @@ var invalidChecks = []func(*Document, *Inputs, *Report) []Reason{
 	noTransactions,     // nothing was measured
 	driverBound,        // the load generator was measured, not the database
 	clientsBusy,        // or its clients were
+	nodesStarved,       // or a lack of CPU
+	lossDiffers,        // the network lost more or fewer packets
 	networkNotVerified, // the network was not the declared one
 	classMismatch,      // transactions count for classes that they are not of
 	shareMismatch,      // the transactions were not the configured ones

@@ -46,6 +46,8 @@ type Native struct {
 	sessions  map[*nativeSession]struct{}
 	processes map[geo.NodeID]string
 	incidents []result.Incident
+	// roundTrips are the shortest ones of the connections to each node.
+	roundTrips map[geo.NodeID]time.Duration
 }
 
 // NewNative returns the target of the clients in a region of db, who choose coordinators so. It delays what it sends when
@@ -58,6 +60,8 @@ func NewNative(db *deploy.Database, region geo.Region, chooses geo.Coordinators)
 		process:   "client-" + crand.Text()[:12],
 		sessions:  map[*nativeSession]struct{}{},
 		processes: map[geo.NodeID]string{},
+
+		roundTrips: map[geo.NodeID]time.Duration{},
 	}
 }
 
@@ -78,6 +82,26 @@ func (n *Native) Processes() map[string]string {
 		out[n.db.Topology.NodeName(id)] = p
 	}
 	return out
+}
+
+// RoundTrip returns how far the clients are from the node of their region that is furthest from them: the shortest round trip of
+// each connection, without emulated delays. It is 0 before a connection was made, and where the kernel does not tell.
+func (n *Native) RoundTrip() (furthest time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, took := range n.roundTrips {
+		furthest = max(furthest, took)
+	}
+	return furthest
+}
+
+// measured notes the round trip of a connection to a node, of which there may be several.
+func (n *Native) measured(id geo.NodeID, took time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if was, known := n.roundTrips[id]; took > 0 && (!known || took < was) {
+		n.roundTrips[id] = took
+	}
 }
 
 // note notes an incident of a node, with the mutex held.
@@ -330,7 +354,9 @@ func (r *route) serve(conn *wire.Conn) {
 		r.opened <- struct{}{}
 		r.opened = nil
 	}
+	r.s.n.measured(r.id, conn.RoundTrip())
 	err := conn.Serve(r)
+	r.s.n.measured(r.id, conn.RoundTrip())
 	conn.Close()
 	r.mu.Lock()
 	r.conn = nil

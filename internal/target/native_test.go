@@ -72,6 +72,9 @@ func TestEndToEnd(t *testing.T) {
 			t.Errorf("region %d: a latency of %v is less than the network's %v", r, c.latency[0], least)
 		}
 		t.Logf("region %d: latency p50 %v", r, c.latency[len(c.latency)/2])
+		if took := targets[r].RoundTrip(); took <= 0 || took > c.latency[len(c.latency)-1] {
+			t.Errorf("region %d: a round trip to its nodes takes %v", r, took)
+		}
 		if i := targets[r].Incidents(); len(i) > 0 {
 			t.Errorf("region %d: incidents %v", r, i)
 		}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/hostlist"
+	"github.com/geobench/geobench/internal/late"
 )
 
 // Defaults of fields that are left out, and where things listen.
@@ -284,6 +285,9 @@ type Log struct {
 	// ForgottenUntil is the time before which the log says nothing, since there were more entries than it keeps. It is left out while
 	// it keeps all of them.
 	ForgottenUntil time.Time `json:"forgottenUntil,omitzero"`
+	// Late is how late the sidecar was for what was due, second by second, by a clock that shows Monotonic at Now.
+	Late      *late.Record  `json:"late,omitempty"`
+	Monotonic time.Duration `json:"monotonicNanoseconds,omitempty"`
 }
 
 // LogEntry is a network that came into force.

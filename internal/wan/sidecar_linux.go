@@ -25,6 +25,7 @@ import (
 
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/identity"
+	"github.com/geobench/geobench/internal/late"
 	table "github.com/geobench/geobench/internal/metrics"
 )
 
@@ -62,6 +63,7 @@ type sidecar struct {
 	rules   *rules
 	process string
 	metrics *metrics
+	late    *late.Recorder
 
 	mu          sync.Mutex
 	config      *Config // as it is in the file
@@ -93,6 +95,8 @@ func Run(ctx context.Context, o Options) error {
 	runtime.GOMAXPROCS(max(processors, runtime.GOMAXPROCS(0)))
 	s := &sidecar{Options: o, rules: newRules(), process: rand.Text(), config: config, inForce: config}
 	s.log = Log{Process: s.process, Since: time.Now().UTC()}
+	s.late = late.NewRecorder(admin.Monotonic, late.CPUTime)
+	go s.late.Run(ctx)
 	s.metrics = newMetrics(s)
 	if s.plane, err = newPlane(o.Pod, o.Log, s.metrics.lateness); err != nil {
 		return err
@@ -412,7 +416,8 @@ func (s *sidecar) history() *Log {
 	defer s.mu.Unlock()
 	out := s.log
 	out.Entries = slices.Clone(out.Entries)
-	out.Now = time.Now().UTC()
+	out.Now, out.Monotonic = time.Now().UTC(), admin.Monotonic()
+	out.Late = s.late.Record()
 	return &out
 }
 

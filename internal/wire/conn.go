@@ -74,6 +74,10 @@ func (c *Conn) Run() string { return c.run }
 // Process returns the process that a dialled node is.
 func (c *Conn) Process() string { return c.process }
 
+// RoundTrip returns the shortest round trip that the kernel has seen of the connection, without delays that this process emulates;
+// 0 where it does not tell.
+func (c *Conn) RoundTrip() time.Duration { return minRTT(c.conn) }
+
 // Serve receives until the connection ends, and says why it did.
 func (c *Conn) Serve(r Receiver) error {
 	defer r.Turn()

@@ -1,0 +1,87 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/geobench/geobench/internal/fault"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/late"
+	"github.com/geobench/geobench/internal/load"
+	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/wan"
+)
+
+// sidecarLate is what a sidecar has recorded of its lateness. zero is when its clock showed 0, from the start of measuring.
+type sidecarLate struct {
+	record *late.Record
+	zero   time.Duration
+}
+
+// lateOf takes the lateness out of the log of a sidecar. since counts from the start of measuring.
+func lateOf(log *wan.Log, since func(time.Time) time.Duration) sidecarLate {
+	return sidecarLate{log.Late, since(log.Now) - log.Monotonic}
+}
+
+// nodeFacts are what nodes and sidecars, whose logs were read, say of their processes.
+func (in *clusterInjector) nodeFacts(ctx context.Context) ([]result.NodeFacts, error) {
+	facts := map[geo.NodeID]*result.NodeFacts{}
+	of := func(id geo.NodeID) *result.NodeFacts {
+		if facts[id] == nil {
+			facts[id] = &result.NodeFacts{Node: in.timeline.Plan.Topology.NodeName(id)}
+		}
+		return facts[id]
+	}
+	clocks, err := in.clocksOfNodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range in.nodes {
+		if f := of(in.nodes[i].ID); clocks[f.Node] != nil {
+			f.Clocks = clocks[f.Node]
+		}
+	}
+	for _, l := range in.logs {
+		if of(l.id).Late, err = in.lateness(l.id, l.log.Late, l.zero); err != nil {
+			return nil, fmt.Errorf("the log of node %s: %w", in.node(l.id).PodName, err)
+		}
+	}
+	for i := range in.nodes {
+		n := &in.nodes[i]
+		if s, ok := in.sidecarLate[n.PodName]; ok {
+			if of(n.ID).SidecarLate, err = in.lateness(n.ID, s.record, s.zero); err != nil {
+				return nil, fmt.Errorf("the log of the sidecar of pod %s: %w", n.PodName, err)
+			}
+		}
+	}
+	var out []result.NodeFacts
+	for i := range in.nodes {
+		out = append(out, *facts[in.nodes[i].ID])
+	}
+	return out, nil
+}
+
+// lateness is how late a process of a node's pod was in the measured windows, but for the time in which a fault of the manifest
+// stopped it, or competed with it for the CPU; nil where its record does not tell.
+func (in *clusterInjector) lateness(id geo.NodeID, record *late.Record, zero time.Duration) (*result.Lateness, error) {
+	if record == nil {
+		return nil, nil
+	}
+	spans := func(intervals []fault.Interval) (out []late.Span) {
+		for _, i := range intervals {
+			to := i.To
+			if to != fault.Forever {
+				to -= zero
+			}
+			out = append(out, late.Span{From: i.From - zero, To: to})
+		}
+		return out
+	}
+	schedule := load.PlanOf(in.run.Spec.Load, 0)
+	l, err := record.In(spans(fault.Windows(schedule.Repetitions, schedule.Window)), spans(in.timeline.Starves(id)))
+	if err != nil || l.Seconds == 0 {
+		return nil, err
+	}
+	return &result.Lateness{P50: l.P50.Microseconds(), P99: l.P99.Microseconds(), Max: l.Max.Microseconds()}, nil
+}

@@ -1,0 +1,197 @@
+package late
+
+import (
+	"bytes"
+	"compress/flate"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// Beat is how often the sleeper asks to be woken up: a hundred times a second is a thousandth of a core.
+	Beat = 10 * time.Millisecond
+	// buckets of a second: latenesses below floor, and three for each doubling from there to 268 s.
+	buckets = 64
+	floor   = 128 * time.Microsecond
+	// mostSeconds is how many seconds a Recorder keeps, the last ones: more than the longest run takes.
+	mostSeconds = 8 * 3600
+	second      = time.Second
+)
+
+// cell is the histogram of one second: the wake-ups that were due in it, by how late they came.
+type cell [buckets]uint8
+
+// bucketOf returns the bucket of a lateness.
+func bucketOf(d time.Duration) int {
+	if d < floor {
+		return 0
+	}
+	return min(buckets-1, 1+int(3*math.Log2(float64(d)/float64(floor))))
+}
+
+// upper is the largest lateness of a bucket, but for the last, which holds all larger ones. Latenesses below floor count as none.
+func upper(bucket int) time.Duration {
+	if bucket == 0 {
+		return 0
+	}
+	return time.Duration(float64(floor) * math.Exp2(float64(bucket)/3)).Truncate(time.Microsecond)
+}
+
+// Recorder notes how late a process is, second by second. Times are by its clock.
+type Recorder struct {
+	// now is a clock that nobody sets, and used the CPU time of the process.
+	now, used func() time.Duration
+
+	mu    sync.Mutex
+	since time.Duration // the first second that is kept, a multiple of a second
+	cells []cell
+}
+
+// NewRecorder returns a recorder by a clock that nobody sets, for a process that has used so much CPU time.
+func NewRecorder(now, used func() time.Duration) *Recorder {
+	return &Recorder{now: now, used: used, since: now().Truncate(second)}
+}
+
+// Run records until ctx ends.
+func (r *Recorder) Run(ctx context.Context) {
+	alarm := time.NewTimer(Beat)
+	defer alarm.Stop()
+	asked, used := r.now(), r.used()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-alarm.C:
+		}
+		now, usedNow := r.now(), r.used()
+		r.Woke(asked+Beat, now, usedNow-used)
+		asked, used = now, usedNow
+		alarm.Reset(Beat)
+	}
+}
+
+// Woke notes a wake-up that was due and came at some later time, when the process had used so much CPU time since the one before.
+// One that comes late stands for those that would have come meanwhile.
+func (r *Recorder) Woke(due, at, used time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for late := max(0, at-due-max(0, used)); ; late -= Beat {
+		c := r.cell(due)
+		if c == nil {
+			return
+		}
+		if n := &c[bucketOf(max(0, late))]; *n < math.MaxUint8 {
+			*n++
+		}
+		if due += Beat; late <= Beat || due >= at {
+			return
+		}
+	}
+}
+
+// cell returns the cell of a time; nil for one that is not kept.
+func (r *Recorder) cell(at time.Duration) *cell {
+	i := int((at - r.since) / second)
+	if i < 0 {
+		return nil
+	}
+	if i >= mostSeconds { // keep the latter half
+		drop := i - mostSeconds/2
+		r.cells = slices.Clone(r.cells[min(drop, len(r.cells)):])
+		r.since += time.Duration(drop) * second
+		i -= drop
+	}
+	for len(r.cells) <= i {
+		r.cells = append(r.cells, cell{})
+	}
+	return &r.cells[i]
+}
+
+// Record is what a recorder has noted, as it travels.
+type Record struct {
+	// Since is the first second that is kept, by the clock of the process.
+	Since time.Duration `json:"sinceNanoseconds"`
+	// Seconds are the cells of all seconds since, compressed.
+	Seconds []byte `json:"seconds"`
+}
+
+// Record returns what was noted since a time.
+func (r *Recorder) Record() *Record {
+	r.mu.Lock()
+	since, cells := r.since, slices.Clone(r.cells)
+	r.mu.Unlock()
+	var packed bytes.Buffer
+	w, err := flate.NewWriter(&packed, flate.BestSpeed)
+	for i := 0; err == nil && i < len(cells); i++ {
+		_, err = w.Write(cells[i][:])
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		panic("late: memory takes what is written: " + err.Error())
+	}
+	return &Record{since, packed.Bytes()}
+}
+
+// Span is from a time up to another.
+type Span struct{ From, To time.Duration }
+
+// Lateness is how late a process was in some seconds.
+type Lateness struct {
+	// Seconds is how many there were.
+	Seconds int
+	// P50, P99 and Max are accurate to a quarter, and 0 below 128 microseconds.
+	P50, P99, Max time.Duration
+}
+
+// In returns how late the process was in the seconds that are mostly in one of the spans, but for those that a span of except
+// touches. nil is no record at all.
+func (r *Record) In(spans, except []Span) (Lateness, error) {
+	var out Lateness
+	if r == nil {
+		return out, nil
+	}
+	unpack := flate.NewReader(bytes.NewReader(r.Seconds))
+	var all [buckets]int64
+	for i := 0; ; i++ {
+		var c cell
+		if _, err := io.ReadFull(unpack, c[:]); err == io.EOF {
+			break
+		} else if err != nil || i >= mostSeconds {
+			return out, fmt.Errorf("the seconds in which a process was late: %d of them are readable, and %d can be kept: %v", i, mostSeconds, err)
+		}
+		from := r.Since + time.Duration(i)*second
+		middle, to := from+second/2, from+second
+		if !slices.ContainsFunc(spans, func(s Span) bool { return s.From <= middle && middle < s.To }) ||
+			slices.ContainsFunc(except, func(s Span) bool { return s.From < to && from < s.To }) {
+			continue
+		}
+		out.Seconds++
+		for b, n := range c {
+			all[b] += int64(n)
+		}
+	}
+	out.P50, out.P99, out.Max = quantile(&all, 50), quantile(&all, 99), quantile(&all, 100)
+	return out, nil
+}
+
+// quantile is the upper end of the bucket in which a percentile lies.
+func quantile(all *[buckets]int64, percent int64) time.Duration {
+	total := int64(0)
+	for _, n := range all {
+		total += n
+	}
+	seen := int64(0)
+	for b, n := range all {
+		if seen += n; n > 0 && seen*100 >= total*percent {
+			return upper(b)
+		}
+	}
+	return 0
+}

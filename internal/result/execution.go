@@ -1,0 +1,36 @@
+package result
+
+import (
+	"slices"
+	"time"
+)
+
+// Execution says which execution of a run a document is of, and when its windows were open, by the clock of the operator or of
+// the process that measured. A document whose times are not those of its run's status is of another execution.
+type Execution struct {
+	// ID is status.execution of the BenchmarkRun; empty outside of a cluster.
+	ID string `json:"id,omitempty"`
+	// WarmupStartTime is when the clients started.
+	WarmupStartTime time.Time `json:"warmupStartTime"`
+	// Windows are the measured windows, in order.
+	Windows []OpenWindow `json:"windows"`
+}
+
+// OpenWindow is when a measured window was open.
+type OpenWindow struct {
+	// Repetition counts from 1.
+	Repetition int       `json:"repetition"`
+	Opened     time.Time `json:"opened"`
+	Closed     time.Time `json:"closed"`
+}
+
+// Same reports whether two executions are one: the same name, and the same times to the microsecond. nil is the same as nil alone.
+func (e *Execution) Same(other *Execution) bool {
+	if e == nil || other == nil {
+		return e == other
+	}
+	at := func(a, b time.Time) bool { return a.Truncate(time.Microsecond).Equal(b.Truncate(time.Microsecond)) }
+	return e.ID == other.ID && at(e.WarmupStartTime, other.WarmupStartTime) && slices.EqualFunc(e.Windows, other.Windows, func(a, b OpenWindow) bool {
+		return a.Repetition == b.Repetition && at(a.Opened, b.Opened) && at(a.Closed, b.Closed)
+	})
+}

@@ -1,0 +1,105 @@
+package result
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/fault"
+	"github.com/geobench/geobench/internal/geo"
+)
+
+// ReasonLossDiffers: while it was measured, a link lost another share of its packets than declared.
+const ReasonLossDiffers = "LossDiffers"
+
+// fillLoss adds to the links how many packets of probes were lost. Of both statuses of a probe the difference counts.
+func (d *Document) fillLoss(in *Inputs) {
+	count := func(statuses []admin.Status, sign int64) {
+		for i := range statuses {
+			s := &statuses[i]
+			if s.ID < 0 || s.ID >= in.Topology.Nodes() || !sameProcess(in, s.Node) {
+				continue
+			}
+			from := in.Topology.Regions[in.Topology.RegionOf(geo.NodeID(s.ID))]
+			for _, l := range s.Links {
+				if at := slices.IndexFunc(d.Links, func(x Link) bool { return x.From == from && x.To == l.To }); at >= 0 {
+					d.Links[at].Probes += sign * l.Probes
+					d.Links[at].LostProbes += sign * (l.Probes - l.Answered)
+				}
+			}
+		}
+	}
+	count(in.After, 1)
+	count(in.Before, -1)
+	for i := range d.Links {
+		d.Links[i].LostProbes = max(0, d.Links[i].LostProbes) // answers that were under way before came since
+	}
+}
+
+// sameProcess reports whether a node told of itself before and after, as one process.
+func sameProcess(in *Inputs, node string) bool {
+	of := func(statuses []admin.Status) string {
+		for i := range statuses {
+			if statuses[i].Node == node {
+				return statuses[i].Process
+			}
+		}
+		return ""
+	}
+	return of(in.Before) == of(in.After)
+}
+
+// lossSigmas is by how many standard deviations of a binomial share the lost packets may differ from what is declared, and
+// lossInFlight how many packets of each probe may be under way when it is asked.
+const (
+	lossSigmas   = 3
+	lossInFlight = 2
+)
+
+// lossDiffers holds the packets that probes have lost to what the network profile declares of both directions: netem, for example,
+// drops what its queue of 1000 packets does not hold, beside what it was told to lose. Links that a fault of the manifest changes are
+// shown, and not judged.
+func lossDiffers(d *Document, in *Inputs, _ *Report) (out []Reason) {
+	if in.Simulated {
+		return nil
+	}
+	t := in.Topology
+	changed := changedLinks(in)
+	for i := range d.Links {
+		l := &d.Links[i]
+		a, b := t.Index(l.From), t.Index(l.To)
+		if l.Probes == 0 || a < 0 || b < 0 || changed(a, b) {
+			continue
+		}
+		passes := func(x, y geo.Region) float64 { return 1 - float64(t.Links[x][y].LossPPM)/1e6 }
+		p, n := 1-passes(a, b)*passes(b, a), float64(l.Probes)
+		slack := lossSigmas*math.Sqrt(n*p*(1-p)) + lossInFlight*float64(t.Partitions*t.Replicas*t.Partitions*t.Replicas) + 1
+		if off := float64(l.LostProbes) - n*p; math.Abs(off) > slack {
+			out = append(out, Reason{ReasonLossDiffers, fmt.Sprintf(
+				"%s to %s and back: %d of %d packets of the probes were lost (%s), declared is %s, which is %.0f give or take %.0f: the queue of what emulates the network, or the network below it, %s",
+				l.From, l.To, l.LostProbes, l.Probes, formatPPM(ratio(l.Probes, 1, l.LostProbes, 1e6)), formatPPM(int64(p*1e6)), n*p, slack, map[bool]string{true: "drops packets", false: "does not lose what it was told to"}[off > 0])})
+		}
+	}
+	return out
+}
+
+// changedLinks tells which links a fault of the manifest may have changed, or taken an end of.
+func changedLinks(in *Inputs) func(a, b geo.Region) bool {
+	if in.Manifests == nil || in.Manifests.Run == nil {
+		return func(geo.Region, geo.Region) bool { return false }
+	}
+	var pairs []fault.Link
+	all := false
+	for _, f := range fault.NewPlan(in.Manifests.Run.Faults, in.Topology, 0).Faults {
+		switch between := f.Between(); {
+		case between != nil:
+			pairs = append(pairs, fault.Links(between, in.Topology)...)
+		case f.Kills() || f.Kind == fault.NetworkPartition:
+			all = true
+		}
+	}
+	return func(a, b geo.Region) bool {
+		return all || slices.ContainsFunc(pairs, func(l fault.Link) bool { return l == fault.Link{From: a, To: b} || l == fault.Link{From: b, To: a} })
+	}
+}

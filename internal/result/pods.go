@@ -1,0 +1,106 @@
+package result
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// ReasonPodDiffers: a pod of the database or of the load generators is not what the operator asked for: something in the cluster has
+// changed it when it was made.
+const ReasonPodDiffers = "PodDiffers"
+
+// Pods are pods of a run that are alike but for their names: what Kubernetes has made of their templates.
+type Pods struct {
+	// Role is node or worker, Names are the names of the pods.
+	Role  string   `json:"role"`
+	Names []string `json:"names"`
+	// RuntimeClass and PriorityClass are empty for the cluster's own.
+	RuntimeClass  string         `json:"runtimeClass,omitempty"`
+	PriorityClass string         `json:"priorityClass,omitempty"`
+	Containers    []PodContainer `json:"containers"`
+}
+
+// PodContainer is a container as it runs.
+type PodContainer struct {
+	Name  string `json:"name"`
+	Image string `json:"image"`
+	// Digest is that of the image, as the machine's runtime tells it; empty where it does not.
+	Digest string `json:"digest,omitempty"`
+	// Limits and Requests are quantities by resource: cpu, memory.
+	Limits   map[string]string `json:"limits,omitempty"`
+	Requests map[string]string `json:"requests,omitempty"`
+}
+
+// shape is all of pods but their names, as text.
+func (p *Pods) shape() string {
+	s := fmt.Sprintf("%s %q %q", p.Role, p.RuntimeClass, p.PriorityClass)
+	for _, c := range p.Containers {
+		s += fmt.Sprintf(" %s %q %q %v %v", c.Name, c.Image, c.Digest, c.Limits, c.Requests) // maps are printed in the order of their keys
+	}
+	return s
+}
+
+// GroupPods puts pods together that are alike.
+func GroupPods(pods []Pods) (out []Pods) {
+	index := map[string]int{}
+	for _, p := range pods {
+		k := p.shape()
+		i, known := index[k]
+		if !known {
+			i = len(out)
+			index[k] = i
+			names := p.Names
+			p.Names = nil
+			out, p = append(out, p), Pods{Names: names}
+		}
+		out[i].Names = append(out[i].Names, p.Names...)
+	}
+	for i := range out {
+		slices.Sort(out[i].Names)
+	}
+	return out
+}
+
+// podsDiffer names what the pods of two results did not have alike: images by their digests, CPU and classes.
+func podsDiffer(a, b *Document) (out []string) {
+	of := func(d *Document) map[string][]string {
+		facts := map[string][]string{}
+		add := func(what, value string) {
+			if !slices.Contains(facts[what], value) {
+				facts[what] = append(facts[what], value)
+			}
+		}
+		for _, p := range d.Pods {
+			add("the runtime class of "+p.Role+" pods", p.RuntimeClass)
+			add("the priority class of "+p.Role+" pods", p.PriorityClass)
+			for _, c := range p.Containers {
+				of := fmt.Sprintf(" of container %s of %s pods", c.Name, p.Role)
+				add("the image"+of, c.Digest)
+				add("the CPU limit"+of, c.Limits["cpu"])
+				add("the CPU request"+of, c.Requests["cpu"])
+			}
+		}
+		for _, values := range facts {
+			slices.Sort(values)
+		}
+		return facts
+	}
+	inA, inB := of(a), of(b)
+	for what, values := range inA {
+		if other, known := inB[what]; known && !slices.Equal(values, other) {
+			out = append(out, fmt.Sprintf("%s differs: %s and %s", what, named(values), named(other)))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// named lists values of which one may be empty.
+func named(values []string) string {
+	s := strings.Join(values, ", ")
+	if s == "" {
+		return "none"
+	}
+	return s
+}

@@ -1,0 +1,29 @@
+package wire
+
+import (
+	"net"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// minRTT returns the shortest round trip that the kernel has seen of a TCP connection; 0 where it does not tell.
+func minRTT(conn net.Conn) (rtt time.Duration) {
+	tcp, ok := conn.(*net.TCPConn)
+	if !ok {
+		return 0
+	}
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	_ = raw.Control(func(fd uintptr) { // a closed connection tells nothing
+		if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
+			rtt = time.Duration(info.Min_rtt) * time.Microsecond
+		}
+	})
+	if rtt == time.Duration(^uint32(0))*time.Microsecond { // the kernel's word for none
+		return 0
+	}
+	return rtt
+}
