@@ -120,6 +120,7 @@ const (
 	chanceRuns        = 117
 	chanceCheckpoints = 118
 	chanceNextLosses  = 119
+	chanceLags        = 120
 	chanceHomes       = 109 // 106 to 108 would change worlds of seeds that once failed
 )
 
@@ -204,6 +205,7 @@ func (w *world) draw(c Config) (scale time.Duration, r *rand.Rand, err error) {
 			w.topology.Groups = newGroups(w.topology, chance(c.Seed, chancePlaces+again))
 		}
 		w.params = newParams(c, chance(c.Seed, chanceParams+again))
+		w.drawLags(c, chance(c.Seed, chanceLags+again))
 		if c.Engine.Loses != nil && c.Engine.Loses(w.params) {
 			err = fmt.Errorf("that it may lose what it has answered")
 			continue
@@ -348,6 +350,36 @@ func newParams(c Config, r *rand.Rand) protocol.Params {
 	return params
 }
 
+// drawLags gives durations that are 0 unless somebody sets them, such as a lag or a delay, another value in half of the scenarios: one whose
+// logarithm is uniform. Such parameters switch code on. The random numbers are a stream of their own, so that scenarios without such a
+// parameter, and those in which it stays 0, are what they were.
+func (w *world) drawLags(c Config, r *rand.Rand) {
+	if c.Broken {
+		return // what is broken is caught in scenarios that are known
+	}
+	for _, p := range c.Engine.Parameters {
+		d, err := time.ParseDuration(p.Default)
+		if p.Integer || len(p.OneOf) > 0 || err != nil || d != 0 || p.Min != 0 {
+			continue
+		}
+		if value := logUniform(r, leastLag, min(p.Max, mostLag)); r.IntN(2) == 0 {
+			given := maps.Clone(w.params)
+			given[p.Name] = value.String()
+			if params, errs := c.Engine.Resolve(given); len(errs) == 0 {
+				w.params = params
+			}
+		}
+	}
+}
+
+// leastLag and mostLag bound the lags that are drawn. A longer one alone lets everything take longer.
+const leastLag, mostLag = 100 * time.Microsecond, 4 * time.Second
+
+// logUniform draws a duration between two, both positive, whose logarithm is uniform.
+func logUniform(r *rand.Rand, least, most time.Duration) time.Duration {
+	return least + time.Duration(float64(least)*(math.Pow(float64(most)/float64(least), r.Float64())-1))
+}
+
 // hostile draws a duration parameter: one of eight times the least that the engine allows, otherwise anything from
 // there up to four times the default, whose logarithm is uniform. Of parameters that may be 0, a thousandth of the
 // default is taken for the least of the latter.
@@ -357,7 +389,7 @@ func hostile(p protocol.Parameter, r *rand.Rand) time.Duration {
 	if r.IntN(8) == 0 || least == 0 || most <= least {
 		return p.Min
 	}
-	return least + time.Duration(float64(least)*(math.Pow(float64(most)/float64(least), r.Float64())-1))
+	return logUniform(r, least, most)
 }
 
 // makeFaults draws the schedule of faults. All cuts are healed in the end; long ones last up to 20 s.

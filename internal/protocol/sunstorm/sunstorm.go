@@ -312,7 +312,7 @@ const (
 func (r *Replica) Fire(t protocol.Timer) {
 	if t.Kind == lateTimer {
 		l := r.late[t.Arg]
-		r.applyEntry(l.c, l.e)
+		r.applyEntry(&r.copies[l.home], &l.entry)
 		return
 	}
 	switch t.Kind {
