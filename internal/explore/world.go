@@ -39,6 +39,9 @@ type world struct {
 	disks disks
 	// timeline are the faults of a world like a run's.
 	timeline []v1alpha1.Fault
+	// wide is what a scenario of Config.Wide has beyond others, and isWide says that it is one.
+	wide   wide
+	isWide bool
 }
 
 // fault is something that happens to the network or to a region.
@@ -121,6 +124,7 @@ const (
 	chanceCheckpoints = 118
 	chanceNextLosses  = 119
 	chanceLags        = 120
+	chanceWide        = 121
 	chanceHomes       = 109 // 106 to 108 would change worlds of seeds that once failed
 )
 
@@ -137,7 +141,7 @@ const (
 
 // newWorld makes the world of a seed. It fails where the engine takes none of the topologies and parameters that are drawn.
 func newWorld(c Config) (*world, error) {
-	w := &world{seed: c.Seed}
+	w := &world{seed: c.Seed, isWide: c.Wide}
 	scale, r, err := w.draw(c)
 	if err != nil {
 		return nil, err
@@ -163,6 +167,9 @@ func newWorld(c Config) (*world, error) {
 	}
 	w.load.groups = !w.load.bank && chance(c.Seed, chanceGroups).IntN(2) == 0
 	w.load.appends = w.load.groups && chance(c.Seed, chanceAppends).IntN(2) == 0
+	if c.Wide {
+		w.makeWide(chance(c.Seed, chanceWide))
+	}
 	long := chance(c.Seed, chanceLength).IntN(8) == 0 || c.Slow
 	if c.Runs {
 		if err := w.makeRunLoad(chance(c.Seed, chanceRuns)); err != nil {
@@ -324,6 +331,8 @@ func newParams(c Config, r *rand.Rand) protocol.Params {
 	given := map[string]string{}
 	for _, p := range e.Parameters {
 		switch {
+		case c.Wide:
+			given[p.Name] = wideParam(p, r)
 		case len(p.OneOf) > 0:
 			given[p.Name] = p.OneOf[r.IntN(len(p.OneOf))]
 		case p.Integer:
@@ -354,8 +363,8 @@ func newParams(c Config, r *rand.Rand) protocol.Params {
 // logarithm is uniform. Such parameters switch code on. The random numbers are a stream of their own, so that scenarios without such a
 // parameter, and those in which it stays 0, are what they were.
 func (w *world) drawLags(c Config, r *rand.Rand) {
-	if c.Broken {
-		return // what is broken is caught in scenarios that are known
+	if c.Broken || c.Wide {
+		return // what is broken is caught in scenarios that are known, and wide ones have them drawn already
 	}
 	for _, p := range c.Engine.Parameters {
 		d, err := time.ParseDuration(p.Default)
@@ -572,6 +581,7 @@ func (w *world) describe(b *strings.Builder) {
 		fmt.Fprintf(b, "partition %d of %s: members by region %v, led from %s\n", g.Partition, t.Regions[g.Home], g.Replicas, t.Regions[g.Leader])
 	}
 	w.disks.describe(b)
+	w.wide.describe(b)
 	if slices.Max(w.offsets) > 0 {
 		fmt.Fprintf(b, "clocks ahead by %v\n", w.offsets)
 	}

@@ -310,7 +310,7 @@ func (m *members) departure(n geo.NodeID, last uint64) *Change {
 		if epoch.Epoch <= m.r.epochs.base || epoch.Epoch > last {
 			continue
 		}
-		if carried += epoch.Size(); carried > maxCarried {
+		if carried += epoch.Size(); carried > protocol.Shrunk(m.r.shrink, maxCarried) {
 			break // who lacks the rest asks for it
 		}
 		c.Epochs = append(c.Epochs, epoch)
