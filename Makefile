@@ -47,8 +47,12 @@ race: ## Run the tests of concurrent packages with the race detector
 	KUBEBUILDER_ASSETS="$$($(CLUSTERCMD) build envtest | tail -1)" go test -race -timeout 30m ./internal/wire/... ./internal/node/... ./internal/target/... ./internal/load/... ./internal/local/... ./internal/meeting/... ./internal/explore/... ./controllers/...
 
 .PHONY: soak
-soak: ## Explore SEEDS (default 10000) seeds per protocol in the simulator: faults, hot rows, checked histories (HOSTILE=1: worlds that nobody would choose; SLOW=1: slow clients, long cuts; BUGGIFY=1: rare things on purpose; DISK=1: bad disks; REPLACE=1: lost nodes are replaced; RUNS=1: timelines, workloads and loads of runs; CHECKPOINTS=1: nodes write their states and go on from there; CORE=1: what is left when regions are lost; INVARIANTS=1: replicas are asked after every step; SHARD=I/N: every N-th seed; STATE=FILE: go on from there)
-	go run ./cmd/geobench explore --shrink --seeds "$(or $(SEEDS),10000)" $(if $(ENGINE),--engine "$(ENGINE)") $(if $(HOSTILE),--hostile) $(if $(SLOW),--slow) $(if $(BUGGIFY),--buggify) $(if $(DISK),--disk) $(if $(REPLACE),--replace) $(if $(RUNS),--runs) $(if $(CHECKPOINTS),--checkpoints) $(if $(CORE),--core) $(if $(INVARIANTS),--invariants) $(if $(SHARD),--shard "$(SHARD)") $(if $(STATE),--state "$(STATE)")
+soak: ## Explore SEEDS (default 10000) seeds per protocol in the simulator: faults, hot rows, checked histories (HOSTILE=1: worlds that nobody would choose; SLOW=1: slow clients, long cuts; BUGGIFY=1: rare things on purpose; DISK=1: bad disks; REPLACE=1: lost nodes are replaced; RUNS=1: timelines, workloads and loads of runs; WIDE=1: whole ranges of parameters, retries, small amounts, second runs; CHECKPOINTS=1: nodes write their states and go on from there; CORE=1: what is left when regions are lost; INVARIANTS=1: replicas are asked after every step; SHARD=I/N: every N-th seed; STATE=FILE: go on from there)
+	go run ./cmd/geobench explore --shrink --seeds "$(or $(SEEDS),10000)" $(if $(ENGINE),--engine "$(ENGINE)") $(if $(HOSTILE),--hostile) $(if $(SLOW),--slow) $(if $(BUGGIFY),--buggify) $(if $(DISK),--disk) $(if $(REPLACE),--replace) $(if $(RUNS),--runs) $(if $(CHECKPOINTS),--checkpoints) $(if $(WIDE),--wide) $(if $(CORE),--core) $(if $(INVARIANTS),--invariants) $(if $(SHARD),--shard "$(SHARD)") $(if $(STATE),--state "$(STATE)")
+
+.PHONY: coverage
+coverage: ## Which statements of the protocols do scenarios alone execute? A table of packages, and what is never reached (SEEDS=200 of each of 11 kinds; ENGINE=janus,...)
+	hack/coverage.sh "$(or $(SEEDS),200)" "$(ENGINE)"
 
 .PHONY: soak-suites
 soak-suites: ## Play the suites of the protocols with every seed on every topology, and for three times as long

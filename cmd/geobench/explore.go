@@ -42,6 +42,7 @@ type exploration struct {
 	replace, runs bool
 	invariants    bool
 	checkpoints   bool
+	wide          bool
 
 	ctx    context.Context
 	out    io.Writer
@@ -71,6 +72,8 @@ With --disk nodes keep logs on disks that take time to sync, lose what was not s
 With --replace nodes lose their processes and memory, and new incarnations take their places, where the engine can take them in.
 With --runs worlds are as measured runs: their faults are a timeline as spec.faults of a BenchmarkRun, of every kind that simulations play and
 played by the same injector, and half have a run's workload, whose invariants are checked, and half an open loop.
+With --wide parameters have any value that the engine allows, clients try again, rows are more and larger, what takes megabytes takes bytes, and a second run
+with the same ids may follow.
 With --checkpoints nodes write their states, and half of the time go on from what was written, also after crashes.
 With --invariants replicas are asked after every step whether what they believe holds, which takes some times as long.
 With --probes it counts the rare places of the protocols that the worlds reach, such as recoveries and elections.
@@ -107,6 +110,7 @@ With --shard I/N it runs every N-th of the seeds, so that N machines share them,
 	cmd.Flags().BoolVar(&x.disk, "disk", false, "make worlds of bad disks: nodes that crash lose what they had not synced, and logs cannot be read where the database survives that")
 	cmd.Flags().BoolVar(&x.replace, "replace", false, "make worlds in which nodes lose their processes and memory and are replaced, where the engine takes new incarnations in")
 	cmd.Flags().BoolVar(&x.runs, "runs", false, "make worlds as measured runs have them: a timeline of faults of every kind, workloads with their invariants, open loops")
+	cmd.Flags().BoolVar(&x.wide, "wide", false, "make worlds with parameters from their whole ranges, clients that try again, more and larger rows, small thresholds, and second runs with the same ids")
 	cmd.Flags().BoolVar(&x.checkpoints, "checkpoints", false, "have every node write its state up to ten times, start from there after a crash, and half of the time go on from what was written")
 	cmd.Flags().BoolVar(&x.invariants, "invariants", false, "ask replicas after every step whether what they believe holds, and name the first invariant that does not")
 	cmd.Flags().BoolVar(&x.probes, "probes", false, "print how often the worlds reach the probes of the protocols, with half of the seeds in hostile worlds, and fail when one is never reached")
@@ -161,6 +165,8 @@ func (x *exploration) check() (err error) {
 		return usageError("--hostile, --slow, --core, --buggify, --disk, --replace: databases that are wrong on purpose are caught in the worlds that suit their mistakes; leave these or --broken out")
 	case x.replace && (x.disk || x.core):
 		return usageError("--replace: in its worlds no node has a log and no region is lost for good; leave it or --disk and --core out")
+	case x.wide && x.broken:
+		return usageError("--wide: databases that are wrong on purpose are caught in the worlds that suit their mistakes; leave it or --broken out")
 	case x.runs && (x.disk || x.replace):
 		return usageError("--runs: its timelines have disks that fail and nodes that are replaced; leave it or --disk and --replace out")
 	case x.probes && (x.broken || x.trace):
@@ -191,6 +197,7 @@ func (x *exploration) run() error {
 			c.Runs = x.runs
 		}
 		c.Seed, c.Level, c.Invariants, c.Checkpoints = x.first, x.asked, x.invariants, x.checkpoints
+		c.Wide = x.wide
 		switch {
 		case x.trace:
 			x.traceSeed(c)
@@ -210,7 +217,7 @@ func (x *exploration) progress() (*explore.Progress, error) {
 	if x.state == "" {
 		return nil, nil //nolint:nilnil // none was asked for
 	}
-	worlds := fmt.Sprintf("hostile %v, slow %v, core %v, buggify %v, disk %v, replace %v, runs %v, invariants %v, checkpoints %v, level %s", x.hostile, x.slow, x.core, x.buggify, x.disk, x.replace, x.runs, x.invariants, x.checkpoints, x.level)
+	worlds := fmt.Sprintf("hostile %v, slow %v, core %v, buggify %v, disk %v, replace %v, runs %v, invariants %v, checkpoints %v, wide %v, level %s", x.hostile, x.slow, x.core, x.buggify, x.disk, x.replace, x.runs, x.invariants, x.checkpoints, x.wide, x.level)
 	build, err := version.Build()
 	if err != nil {
 		return nil, err

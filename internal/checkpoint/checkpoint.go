@@ -90,7 +90,13 @@ type saver struct {
 type span struct {
 	from, to uintptr
 	of       reflect.Type
-	data     bool // an object that is not wired
+	// fresh is where its counterpart in the fresh replica is, which reading fills in place; 0 for what reading makes anew.
+	fresh uintptr
+	// slice is where the slice itself is, whose elements these are; 0 for an object. It may be written twice, as a part of an object that
+	// reading fills in place, and of another one that is a part of that.
+	slice uintptr
+	// plain says that it is the memory of a slice whose elements hold no pointers.
+	plain bool
 }
 
 // loaded is an object whose contents are to be read.
@@ -125,7 +131,7 @@ func Append(b []byte, w *World, replica, fresh any) ([]byte, error) {
 	for i := 0; i < len(s.objects) && s.err == nil; i++ {
 		o := s.objects[i]
 		s.path = append(s.path[:0], o.elem.String())
-		s.covers(o.at, o.elem, 1, o.fresh == nil)
+		s.covers(o.at, o.elem, 1, span{fresh: uintptr(o.fresh)})
 		planOf(o.elem).save(s, o.at, o.fresh)
 	}
 	s.overlap()
@@ -175,26 +181,52 @@ func (l *loader) fail(format string, args ...any) {
 	}
 }
 
-// covers notes the memory of n values of a type.
-func (s *saver) covers(at unsafe.Pointer, t reflect.Type, n int, data bool) {
+// covers notes the memory of n values of a type, which an object or a slice has. The other fields of the span are given.
+func (s *saver) covers(at unsafe.Pointer, t reflect.Type, n int, p span) {
 	if size := t.Size() * uintptr(n); s.strict && size > 0 {
-		s.spans = append(s.spans, span{uintptr(at), uintptr(at) + size, t, data})
+		p.from, p.to, p.of = uintptr(at), uintptr(at)+size, t
+		s.spans = append(s.spans, p)
 	}
 }
 
-// overlap fails where an object is a part of something else, which would be written twice.
+// overlap fails where an object is a part of something else: it would be written twice, and a pointer to it would lead to a copy of its own
+// after reading. Slices of plain data may share memory, as long as no pointer leads there.
 func (s *saver) overlap() {
 	slices.SortFunc(s.spans, func(a, b span) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(b.to, a.to)) })
-	var widest span
+	var widest, widestOther span // of all, and of those that are not plain
 	for _, p := range s.spans {
-		if p.from < widest.to && (p.data || widest.data) {
+		in := widest
+		if p.plain {
+			in = widestOther
+		}
+		if p.from < in.to && !p.within(in) {
 			s.path = nil
-			s.fail("a pointer to a %v is into the middle of a %v", p.of, widest.of)
+			inner, outer := p, in
+			if p.plain && p.from == in.from && p.to == in.to { // a slice of one element, and a pointer to that
+				inner, outer = in, p
+			}
+			s.fail("a pointer to a %v is into the middle of %s", inner.of, outer.what())
 		}
 		if p.to > widest.to {
 			widest = p
 		}
+		if !p.plain && p.to > widestOther.to {
+			widestOther = p
+		}
 	}
+}
+
+// within reports whether both are the elements of one slice, or reading fills both in place, and one has the same place within the other as
+// its counterpart has.
+func (p span) within(outer span) bool {
+	return p.slice != 0 && p.slice == outer.slice || p.fresh != 0 && outer.fresh != 0 && p.from-outer.from == p.fresh-outer.fresh
+}
+
+func (p span) what() string {
+	if p.plain {
+		return fmt.Sprintf("a slice of %v", p.of)
+	}
+	return fmt.Sprintf("a %v", p.of)
 }
 
 func (s *saver) uvarint(v uint64) { s.b = codec.AppendUvarint(s.b, v) }

@@ -234,6 +234,11 @@ func TestRefusals(t *testing.T) {
 		"a type of nobody's":       {&holder{key{}}, &holder{}, "checkpoint.holder.any: it holds a checkpoint.key, which is not registered"},
 		"an error with another":    {&failure{fmt.Errorf("more: %w", errSome)}, &failure{}, "checkpoint.failure.err: it holds a *fmt.wrapError, which is not registered"},
 		"the middle of an object":  {middle(), &inner{}, "a pointer to a int is into the middle of a checkpoint.inner"},
+		"an element of plain data": {pointsAt(2, 1), &pointing{}, "a pointer to a checkpoint.size is into the middle of a slice of checkpoint.size"},
+		"the only element":         {pointsAt(1, 0), &pointing{}, "a pointer to a checkpoint.size is into the middle of a slice of checkpoint.size"},
+		"what New has made":        {pointsAt(2, 1), pointsAt(2, 1), "a pointer to a checkpoint.size is into the middle of a slice of checkpoint.size"},
+		"a byte":                   {aByte(), &bytePointing{}, "a pointer to a uint8 is into the middle of a slice of uint8"},
+		"another place than New":   {wiredAt(1), wiredAt(0), "a pointer to a checkpoint.part is into the middle of a checkpoint.part"},
 		"two kinds of machine":     {&holder{}, &jobs{}, "two pointers to one type are asked for, not *checkpoint.holder and *checkpoint.jobs"},
 		"what no pointer leads to": {holder{}, holder{}, "two pointers to one type are asked for"},
 	} {
@@ -242,6 +247,57 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("%v, want %q", err, c.want)
 			}
 		})
+	}
+}
+
+type (
+	size     struct{ n int }
+	pointing struct {
+		sizes []size
+		to    *size
+	}
+	bytePointing struct {
+		bytes []byte
+		to    *byte
+	}
+	partPointing struct {
+		parts []part
+		to    *part
+	}
+	sharing struct{ all, some []size }
+)
+
+func pointsAt(n, i int) *pointing {
+	p := &pointing{sizes: make([]size, n)}
+	p.to = &p.sizes[i]
+	return p
+}
+
+func aByte() *bytePointing {
+	b := []byte{1, 2, 3}
+	return &bytePointing{b, &b[1]}
+}
+
+func wiredAt(i int) *partPointing {
+	p := &partPointing{parts: []part{{size: 1}, {size: 2}}}
+	p.to = &p.parts[i]
+	return p
+}
+
+// Pointers into slices that New has made, and that reading fills in place, lead there again. Slices of plain data may share memory.
+func TestPointersIntoWhatNewHasMade(t *testing.T) {
+	was, is := wiredAt(1), wiredAt(1)
+	was.to.size = 7
+	b, err := Append(nil, world, was, wiredAt(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Read(b, world, is); err != nil || is.to != &is.parts[1] || is.to.size != 7 {
+		t.Errorf("%v, %+v", err, is)
+	}
+	all := []size{{1}, {2}}
+	if _, err := Append(nil, world, &sharing{all, all[:1]}, &sharing{}); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -229,6 +229,7 @@ func slicePlan(t reflect.Type) plan {
 			save: func(s *saver, at, _ unsafe.Pointer) {
 				v := *(*[]byte)(at)
 				s.uvarint(present(v == nil, len(v)))
+				s.covers(unsafe.Pointer(unsafe.SliceData(v)), t.Elem(), len(v), span{slice: uintptr(at), plain: true})
 				s.b = append(s.b, v...)
 			},
 			load: func(l *loader, at unsafe.Pointer, _ bool) {
@@ -253,9 +254,11 @@ func slicePlan(t reflect.Type) plan {
 				made, of = f.Len(), f.UnsafePointer()
 			}
 			data := v.UnsafePointer()
-			if elem.wires {
-				s.covers(data, t.Elem(), v.Len(), fresh == nil)
+			memory := span{slice: uintptr(at), plain: !elem.wires}
+			if elem.wires && v.Len() <= made {
+				memory.fresh = uintptr(of)
 			}
+			s.covers(data, t.Elem(), v.Len(), memory)
 			for i := range v.Len() {
 				var counterpart unsafe.Pointer
 				if i < made {

@@ -56,6 +56,9 @@ type Config struct {
 	// kind that simulations play, and are played by the same injector; half of them have a run's workload, whose invariants are checked,
 	// and half an open loop.
 	Runs bool
+	// Wide makes other worlds of the seeds: parameters have any value that the engine allows, with a uniform logarithm, clients try again what was
+	// aborted, rows are more and larger, amounts from which on replicas do something else are small, and a second run with the same ids may follow.
+	Wide bool
 	// Checkpoints has every node write its state up to ten times. Those with logs start from there when they have crashed, and half of the
 	// time a node goes on from what was written. It changes nothing else about a world; a node starts again sooner from a shorter log.
 	Checkpoints bool
@@ -66,6 +69,8 @@ type Config struct {
 	// million at most. A protocol that goes in a circle, and uses CPU time on the way, would take hours until its
 	// patience ends.
 	MaxEvents uint64
+	// MaxBytes bounds the memory of the process, that of scenarios which run beside this one included; 0 is 3 GB.
+	MaxBytes uint64
 	// Trace, if not nil, gets a line for everything that happens.
 	Trace func(line string)
 
@@ -80,7 +85,7 @@ type Result struct {
 	Core, Buggify, Disk   bool
 	Replace, Invariants   bool
 	Checkpoints           bool
-	Runs                  bool
+	Runs, Wide            bool
 	Seed                  uint64
 	// Level is the Config's.
 	Level isolation.Level
@@ -139,6 +144,8 @@ const (
 	Panicked Failure = "panic"
 	// Endless is a protocol that does things without end: at one instant, or more than Config.MaxEvents.
 	Endless Failure = "endless"
+	// Bloated is a scenario that takes too much memory, alone or with those that run beside it.
+	Bloated Failure = "memory"
 	// Unanswered are transactions that have no answer, or that nodes have pending, long after the last fault.
 	Unanswered Failure = "completion"
 	// Doubtful are transactions that were refused or have an unknown outcome although no node was lost.
@@ -208,6 +215,9 @@ func (r *Result) command() string {
 	if r.Runs {
 		flags += " --runs"
 	}
+	if r.Wide {
+		flags += " --wide"
+	}
 	if r.Invariants {
 		flags += " --invariants"
 	}
@@ -269,13 +279,16 @@ func Run(c Config) *Result {
 const maxEvents = 50_000_000
 
 func newResult(c Config) *Result {
-	return &Result{Engine: c.Engine.Name, Broken: c.Broken, Hostile: c.Hostile, Slow: c.Slow, Core: c.Core, Buggify: c.Buggify, Disk: c.Disk, Replace: c.Replace, Runs: c.Runs, Invariants: c.Invariants, Checkpoints: c.Checkpoints, Seed: c.Seed, Level: c.Level}
+	return &Result{Engine: c.Engine.Name, Broken: c.Broken, Hostile: c.Hostile, Slow: c.Slow, Core: c.Core, Buggify: c.Buggify, Disk: c.Disk, Replace: c.Replace, Runs: c.Runs, Wide: c.Wide, Invariants: c.Invariants, Checkpoints: c.Checkpoints, Seed: c.Seed, Level: c.Level}
 }
 
 // run runs the world and judges it. What it returns beside the result tells what has happened.
 func (w *world) run(c Config) (res *Result, e *execution) {
 	if c.MaxEvents == 0 {
 		c.MaxEvents = maxEvents
+	}
+	if c.MaxBytes == 0 {
+		c.MaxBytes = maxBytes
 	}
 	res = newResult(c)
 	res.Unread = slices.ContainsFunc(w.faults, func(f fault) bool { return f.kind == unreadable })
@@ -302,6 +315,9 @@ func (w *world) run(c Config) (res *Result, e *execution) {
 	}()
 	e.run(c, res)
 	e.judge(c, res)
+	if e.mayRunAgain(res) {
+		e.runAgain(c, res)
+	}
 	return res, e
 }
 
@@ -340,6 +356,8 @@ type execution struct {
 	// nextLosses are the nodes that may be lost as soon as all copies are there again, if any; lossChance says for how long.
 	nextLosses []nextLoss
 	lossChance *rand.Rand
+	// second says that the second run has begun.
+	second bool
 }
 
 func newExecution(c Config, w *world, probes *probe.Hits) *execution {
@@ -359,15 +377,16 @@ func newExecution(c Config, w *world, probes *probe.Hits) *execution {
 	e.loseAtOnce(c)
 	e.sim = sim.New(sim.Config{
 		Topology: w.topology, Engine: c.Engine, Params: w.params, Procedures: procedures, Seed: w.seed,
-		Coordinators: w.coordinators, Costs: w.costs, ClockOffsets: w.offsets, CheckCodec: w.codec, Durable: w.durable, Buggify: w.rare, Probes: probes,
+		Coordinators: w.coordinators, Costs: w.costs, ClockOffsets: w.offsets, CheckCodec: w.codec, Durable: w.durable, Shrink: w.wide.shrink, Buggify: w.rare, Probes: probes,
 		Trace: observe, Check: c.Invariants,
 	})
 	e.layout = c.Engine.Layout(w.topology, w.params)
 	w.load.fill(e.layout, e.sim)
+	w.wide.fill(e.layout, e.sim)
 	for r, name := range w.topology.Regions {
 		cl := &clients{
 			execution: e, region: geo.Region(r), rng: chance(w.seed, uint64(chanceClients+r)), stream: uint32(r) + 1,
-			sent: make([]uint64, w.load.clients), waits: make([]bool, w.load.clients), script: w.script(geo.Region(r)),
+			sent: make([]uint64, w.load.clients), waits: make([]bool, w.load.clients), tries: make([]*txn.Transaction, w.load.clients), script: w.script(geo.Region(r)),
 			generator: w.newGenerator(geo.Region(r)),
 		}
 		e.clients = append(e.clients, cl)
@@ -426,8 +445,17 @@ func (e *execution) inject(f fault) {
 func (e *execution) run(c Config, res *Result) {
 	// Overlapping cuts of a link heal with the first heal: after the last, none is left.
 	calm := max(e.calm, e.load.until, e.core.ends, e.lastCall())
+	mark := uint64(0)     // events at which the memory is to be looked at
 	differed := uint64(0) // events at which copies differed: none happened since, so they still do
-	for e.sim.Now() < calm+patience && e.sim.Events() < c.MaxEvents {
+	patient := calm + e.patience(c.Engine)
+	for e.sim.Now() < patient && e.sim.Events() < c.MaxEvents {
+		if e.sim.Events() >= mark {
+			mark = e.sim.Events() + memoryEvents
+			if bytes, is := bloated(c.MaxBytes); is {
+				res.problem(Bloated, "memory: %d MB are used by this scenario and those that run beside it; run it alone", bytes>>20)
+				break
+			}
+		}
 		if e.sim.Now() < calm {
 			e.sim.Run(min(e.sim.Now()+look, calm))
 			continue
@@ -442,7 +470,7 @@ func (e *execution) run(c Config, res *Result) {
 		e.sim.Run(e.sim.Now() + look)
 	}
 	res.Virtual, res.Events, e.pending = e.sim.Now(), e.sim.Events(), e.sim.Pending()
-	if e.open() == 0 && e.pending == 0 {
+	if e.open() == 0 && e.pending == 0 && !res.Has(Bloated) {
 		e.watch(c)
 	}
 }
@@ -450,7 +478,7 @@ func (e *execution) run(c Config, res *Result) {
 // watch notes whether the rows of a quiet database change. What was under way when it became quiet is pending nowhere, so that is
 // waited for, with all that follows from it, as drivers do: a call that a lost node has sent may still be carried out, and shipped.
 func (e *execution) watch(c Config) {
-	patient := e.sim.Now() + patience
+	patient := e.sim.Now() + e.patience(c.Engine)
 	ends := func() bool { return e.sim.Now() >= patient || e.sim.Events() >= c.MaxEvents }
 	for followed := true; followed && !ends(); {
 		quiet, operations := e.sim.Now()+1, e.sim.Operations()
@@ -499,6 +527,9 @@ func (e *execution) audits(of func(geo.NodeID) []audit.Shard) (a audit.Audits) {
 // judge looks for problems in what has happened.
 func (e *execution) judge(c Config, res *Result) {
 	e.countReplaced()
+	if res.Has(Bloated) {
+		return
+	}
 	if res.Events >= c.MaxEvents {
 		res.problem(Endless, "completion: %d events have happened by %v, and no end is in sight", res.Events, res.Virtual)
 		return
@@ -518,7 +549,7 @@ func (e *execution) judge(c Config, res *Result) {
 		doubtful += cl.outcomes[txn.Refused] + cl.outcomes[txn.Unknown]
 		if cl.open > 0 {
 			res.problem(Unanswered, "completion: %d transactions of the clients in %s have no answer %v after the last fault and the last transaction",
-				cl.open, e.topology.Regions[r], patience)
+				cl.open, e.topology.Regions[r], e.patience(c.Engine))
 		}
 	}
 	if doubtful > 0 && !res.Lost && !res.Restarted && e.replaced == 0 {
@@ -535,7 +566,7 @@ func (e *execution) judge(c Config, res *Result) {
 	}
 	e.judgeCore(res)
 	if e.injector != nil && !e.injector.Over() {
-		res.problem(Unanswered, "completion: the timeline is not over %v after its last fault: %v", patience, e.injector.Err)
+		res.problem(Unanswered, "completion: the timeline is not over %v after its last fault: %v", e.patience(c.Engine), e.injector.Err)
 	}
 	level := c.Level
 	if level == 0 {

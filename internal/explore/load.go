@@ -25,6 +25,8 @@ type load struct {
 	// appends says that some of these insert a row behind the last one of a group, which was empty at first: a scan that is held to no more than
 	// the rows that it met shows as write skew.
 	appends bool
+	// pairs says that most transactions on groups write in two, or scan two.
+	pairs bool
 	// readers says that the clients of every second region read a row or a customer at a time, and do nothing else.
 	readers bool
 	// rows is the number of rows, or of customers.
@@ -197,6 +199,9 @@ const (
 // nextGroups is a call of simtest's procedure on groups: insertions, deletions and changes of rows, scans of a part, of the first and
 // of the last row, by themselves and beside other rows, and rows whose keys depend on what is read.
 func (l *load) nextGroups(r *rand.Rand) string {
+	if l.pairs && r.IntN(4) > 0 {
+		return l.nextPairs(r)
+	}
 	a, b := r.IntN(groupsOf), r.IntN(groupsOf)
 	x, y := r.IntN(groupRows), r.IntN(groupRows)
 	row := r.IntN(l.rows)
@@ -268,7 +273,9 @@ type clients struct {
 	generator workload.Generator
 	sent      []uint64 // by client
 	waits     []bool   // by client, for an answer
-	open      int
+	// tries are, by client, the transactions that it may send again.
+	tries []*txn.Transaction
+	open  int
 	// outcomes counts by status.
 	outcomes [txn.Unknown + 1]int
 	// last says that the second phase has begun, until when, and since when each client waits in it.
@@ -333,6 +340,9 @@ func (c *clients) Fire(t protocol.Timer) {
 	case c.script == nil && c.generator != nil:
 		x = &txn.Transaction{ID: id}
 		c.generator.Next(int(i), c.env.Now(), x)
+	case c.script == nil && c.tries[i] != nil && c.tries[i].Attempt > 0:
+		t := c.tries[i]
+		x = &txn.Transaction{ID: id, Proc: t.Proc, Args: t.Args, Attempt: t.Attempt}
 	case c.script == nil:
 		x = c.load.next(c.rng, id)
 	default:
@@ -342,10 +352,11 @@ func (c *clients) Fire(t protocol.Timer) {
 	if err := c.load.procedures().Prepare(x); err != nil {
 		panic(fmt.Sprintf("explore: %v", err))
 	}
+	c.tries[i] = &txn.Transaction{Proc: x.Proc, Args: x.Args, Attempt: x.Attempt}
 	c.sent[i]++
 	c.open++
 	c.waits[i] = true
-	c.submitted = append(c.submitted, call{at: c.env.Now(), region: c.region, id: x.ID, proc: x.Proc, args: x.Args})
+	c.submitted = append(c.submitted, call{at: c.env.Now(), region: c.region, id: x.ID, proc: x.Proc, args: x.Args, attempt: x.Attempt})
 	c.env.Submit(x)
 }
 
@@ -356,6 +367,7 @@ func (c *clients) Complete(o txn.Outcome) {
 	c.waits[i] = false
 	c.outcomes[o.Status]++
 	c.answers[o.ID] = answer{c.env.Now(), o.Status}
+	c.retry(int(i), o)
 	if c.generator != nil && c.script == nil {
 		c.generator.Done(int(i), o)
 	}

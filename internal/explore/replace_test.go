@@ -51,6 +51,8 @@ func TestReplacementsThatFailed(t *testing.T) {
 		{"a new incarnation never reported on servers that were closed when it joined", "oceanvista", true, false, 17},
 		{"a node of a copy that had begun anew went on before what it sent reached the new incarnation", "oceanvista", false, false, 3627},
 		{"a new incarnation led a group whose snapshots give up what others lack", "oceanvista", true, false, 4461},
+		{"a new incarnation lacked an epoch that only its own server had, and asked all others for it", "geogauss", false, true, 127},
+		{"epochs were forgotten that had been complete elsewhere in an earlier view, without a server that counts in them in this one", "geogauss", false, true, 3394},
 		{"a new incarnation led a group in which its predecessor had prepared a transaction", "spanner", false, true, 1323},
 	} {
 		t.Run(fmt.Sprintf("%s %d", tc.engine, tc.seed), func(t *testing.T) {

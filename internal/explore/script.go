@@ -20,10 +20,12 @@ type call struct {
 	id     txn.ID
 	proc   txn.ProcID
 	args   []byte
+	// attempt is that of txn.Transaction.
+	attempt uint8
 }
 
 func (c *call) transaction() *txn.Transaction {
-	return &txn.Transaction{ID: c.id, Proc: c.proc, Args: c.args}
+	return &txn.Transaction{ID: c.id, Proc: c.proc, Args: c.args, Attempt: c.attempt}
 }
 
 // answer is what a client is told of its transaction.

@@ -50,7 +50,8 @@ func Shrink(ctx context.Context, c Config, events uint64) *Least {
 	s := &shrinker{ctx: ctx, granted: events, Least: Least{Result: first, First: first, config: c, before: e.sizes(), execution: e}}
 	scripted := w.clone()
 	scripted.calls = slices.Clone(e.submitted)
-	if s.Drawn = !s.try(scripted); !s.Drawn {
+	// The calls of a second run have ids of the first one.
+	if s.Drawn = e.second || !s.try(scripted); !s.Drawn {
 		s.rounds()
 		s.sidestep()
 	}

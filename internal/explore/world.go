@@ -39,6 +39,9 @@ type world struct {
 	disks disks
 	// timeline are the faults of a world like a run's.
 	timeline []v1alpha1.Fault
+	// wide is what a scenario of Config.Wide has beyond others, and isWide says that it is one.
+	wide   wide
+	isWide bool
 }
 
 // fault is something that happens to the network or to a region.
@@ -120,6 +123,8 @@ const (
 	chanceRuns        = 117
 	chanceCheckpoints = 118
 	chanceNextLosses  = 119
+	chanceLags        = 120
+	chanceWide        = 121
 	chanceHomes       = 109 // 106 to 108 would change worlds of seeds that once failed
 )
 
@@ -136,7 +141,7 @@ const (
 
 // newWorld makes the world of a seed. It fails where the engine takes none of the topologies and parameters that are drawn.
 func newWorld(c Config) (*world, error) {
-	w := &world{seed: c.Seed}
+	w := &world{seed: c.Seed, isWide: c.Wide}
 	scale, r, err := w.draw(c)
 	if err != nil {
 		return nil, err
@@ -162,6 +167,9 @@ func newWorld(c Config) (*world, error) {
 	}
 	w.load.groups = !w.load.bank && chance(c.Seed, chanceGroups).IntN(2) == 0
 	w.load.appends = w.load.groups && chance(c.Seed, chanceAppends).IntN(2) == 0
+	if c.Wide {
+		w.makeWide(chance(c.Seed, chanceWide))
+	}
 	long := chance(c.Seed, chanceLength).IntN(8) == 0 || c.Slow
 	if c.Runs {
 		if err := w.makeRunLoad(chance(c.Seed, chanceRuns)); err != nil {
@@ -204,6 +212,7 @@ func (w *world) draw(c Config) (scale time.Duration, r *rand.Rand, err error) {
 			w.topology.Groups = newGroups(w.topology, chance(c.Seed, chancePlaces+again))
 		}
 		w.params = newParams(c, chance(c.Seed, chanceParams+again))
+		w.drawLags(c, chance(c.Seed, chanceLags+again))
 		if c.Engine.Loses != nil && c.Engine.Loses(w.params) {
 			err = fmt.Errorf("that it may lose what it has answered")
 			continue
@@ -322,6 +331,8 @@ func newParams(c Config, r *rand.Rand) protocol.Params {
 	given := map[string]string{}
 	for _, p := range e.Parameters {
 		switch {
+		case c.Wide:
+			given[p.Name] = wideParam(p, r)
 		case len(p.OneOf) > 0:
 			given[p.Name] = p.OneOf[r.IntN(len(p.OneOf))]
 		case p.Integer:
@@ -348,6 +359,36 @@ func newParams(c Config, r *rand.Rand) protocol.Params {
 	return params
 }
 
+// drawLags gives durations that are 0 unless somebody sets them, such as a lag or a delay, another value in half of the scenarios: one whose
+// logarithm is uniform. Such parameters switch code on. The random numbers are a stream of their own, so that scenarios without such a
+// parameter, and those in which it stays 0, are what they were.
+func (w *world) drawLags(c Config, r *rand.Rand) {
+	if c.Broken || c.Wide {
+		return // what is broken is caught in scenarios that are known, and wide ones have them drawn already
+	}
+	for _, p := range c.Engine.Parameters {
+		d, err := time.ParseDuration(p.Default)
+		if p.Integer || len(p.OneOf) > 0 || err != nil || d != 0 || p.Min != 0 {
+			continue
+		}
+		if value := logUniform(r, leastLag, min(p.Max, mostLag)); r.IntN(2) == 0 {
+			given := maps.Clone(w.params)
+			given[p.Name] = value.String()
+			if params, errs := c.Engine.Resolve(given); len(errs) == 0 {
+				w.params = params
+			}
+		}
+	}
+}
+
+// leastLag and mostLag bound the lags that are drawn. A longer one alone lets everything take longer.
+const leastLag, mostLag = 100 * time.Microsecond, 4 * time.Second
+
+// logUniform draws a duration between two, both positive, whose logarithm is uniform.
+func logUniform(r *rand.Rand, least, most time.Duration) time.Duration {
+	return least + time.Duration(float64(least)*(math.Pow(float64(most)/float64(least), r.Float64())-1))
+}
+
 // hostile draws a duration parameter: one of eight times the least that the engine allows, otherwise anything from
 // there up to four times the default, whose logarithm is uniform. Of parameters that may be 0, a thousandth of the
 // default is taken for the least of the latter.
@@ -357,7 +398,7 @@ func hostile(p protocol.Parameter, r *rand.Rand) time.Duration {
 	if r.IntN(8) == 0 || least == 0 || most <= least {
 		return p.Min
 	}
-	return least + time.Duration(float64(least)*(math.Pow(float64(most)/float64(least), r.Float64())-1))
+	return logUniform(r, least, most)
 }
 
 // makeFaults draws the schedule of faults. All cuts are healed in the end; long ones last up to 20 s.
@@ -540,6 +581,7 @@ func (w *world) describe(b *strings.Builder) {
 		fmt.Fprintf(b, "partition %d of %s: members by region %v, led from %s\n", g.Partition, t.Regions[g.Home], g.Replicas, t.Regions[g.Leader])
 	}
 	w.disks.describe(b)
+	w.wide.describe(b)
 	if slices.Max(w.offsets) > 0 {
 		fmt.Fprintf(b, "clocks ahead by %v\n", w.offsets)
 	}

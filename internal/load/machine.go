@@ -450,6 +450,7 @@ func (m *Machine) nextStage(now time.Duration) {
 func (m *Machine) closeWindow(now time.Duration) {
 	m.tally(now)
 	at, w := min(now, m.to), &m.recorder.window
+	w.MeasuredMicroseconds = result.Microseconds(at - m.from)
 	w.Clients, w.BusyClients = int64(m.active), int64(m.underway)
 	w.SilentMicroseconds = result.Microseconds(at - max(m.from, min(m.answered, at)))
 	for i := m.oldest; i != none; i = m.clients[i].next {

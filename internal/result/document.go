@@ -67,6 +67,8 @@ type Document struct {
 	Verdict v1alpha1.Verdict `json:"verdict"`
 	// Reasons say why the verdict is not Passed, the weightiest first.
 	Reasons []Reason `json:"reasons,omitempty"`
+	// Evidence is what the run had to show before it could pass: see EvidenceItems.
+	Evidence []Evidence `json:"evidence,omitempty"`
 
 	Summary      Summary       `json:"summary"`
 	Repetitions  []Repetition  `json:"repetitions"`

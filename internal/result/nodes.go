@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/admin"
 )
 
@@ -131,7 +132,7 @@ func (d *Document) starved(who, node string, late *Lateness) *Reason {
 	}
 	return &Reason{ReasonNodeStarved, fmt.Sprintf(
 		"%s waited for the CPU or stood still: it was up to %s late for what was due, %s in the %s percentile, over the %s that a %s percentile of %s in %s bears, and no fault of the manifest explains it; keep other work off its machine, or give it more CPU",
-		who, formatMicroseconds(late.Max), formatMicroseconds(is), which, formatMicroseconds(limit), which, formatMicroseconds(of), where)}
+		who, formatMicroseconds(late.Max), formatMicroseconds(is), which, formatMicroseconds(limit), which, FormatQuantile(of), where)}
 }
 
 // throttled says that a node had used up its CPU quota in more periods than a load generator may; nil when it had not.
@@ -187,7 +188,7 @@ func (d *Document) noteFarWorkers(in *Inputs) {
 			continue
 		}
 		declared := Microseconds(in.Topology.RTT(r, r))
-		if w.NodeRTTMicroseconds > declared+lateLimit(declared, lateMedianPercent, lateFloor) {
+		if w.NodeRTTMicroseconds > declared+lateLimit(v1alpha1.Observed(declared), lateMedianPercent, lateFloor) {
 			d.Notes = append(d.Notes, fmt.Sprintf("worker %d in %s is %s from a node of its region, by the shortest round trip of its connection, and the network profile has %s: the difference is part of the latencies; keep load generators in the zone of their nodes",
 				w.Index, w.Region, formatMicroseconds(w.NodeRTTMicroseconds), formatMicroseconds(declared)))
 		}

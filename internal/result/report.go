@@ -142,6 +142,9 @@ type Window struct {
 	// Backlog; a sent one has ended in the window, so that a series has it, or is Unfinished. Reports of versions that did
 	// not count it have 0.
 	Due int64 `json:"due,omitempty"`
+	// MeasuredMicroseconds is how long the window was open: shorter than DurationMicroseconds of the report where it was
+	// closed before its time.
+	MeasuredMicroseconds int64 `json:"measuredMicroseconds,omitempty"`
 	// Sent transactions were due in the window. Unfinished ones of them were still under way when it closed.
 	Sent       int64 `json:"sent"`
 	Unfinished int64 `json:"unfinished"`
@@ -174,6 +177,7 @@ type Window struct {
 
 // add adds the window of other clients of the region: the region has been silent for as long as all of them have.
 func (w *Window) add(o *Window) {
+	w.MeasuredMicroseconds = min(w.MeasuredMicroseconds, o.MeasuredMicroseconds)
 	w.Due += o.Due
 	w.Sent += o.Sent
 	w.Clients += o.Clients

@@ -209,6 +209,7 @@ func Table(w io.Writer, d *Document, wide bool) error {
 		}
 		grid(b, rows)
 	}
+	d.tableEvidence(b, wide)
 	if len(d.Checks)+len(d.Objectives) > 0 {
 		line(b, "")
 	}

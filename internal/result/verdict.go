@@ -91,6 +91,10 @@ func (d *Document) judge(in *Inputs, r *Report) {
 	}
 	failed = append(failed, unanswered(d, in, r)...)
 	d.Reasons = slices.Concat(wrong, invalid, failed)
+	if missing := d.fillEvidence(in, r); !slices.ContainsFunc(d.Reasons, func(x Reason) bool { return x.Reason == ReasonCancelled }) {
+		invalid = append(invalid, missing...)
+		d.Reasons = slices.Concat(wrong, invalid, failed)
+	}
 	switch {
 	case len(invalid) > 0:
 		d.Verdict = v1alpha1.VerdictInvalid

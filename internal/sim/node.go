@@ -102,7 +102,7 @@ type node struct {
 func (n *node) config() protocol.Config {
 	c := &n.s.c
 	return protocol.Config{
-		Self: geo.NodeID(n.id), Incarnation: n.incarnation, Topology: c.Topology, Params: c.Params, Procedures: c.Procedures, Store: n.store, Env: n,
+		Self: geo.NodeID(n.id), Incarnation: n.incarnation, Topology: c.Topology, Params: c.Params, Procedures: c.Procedures, Store: n.store, Env: n, Shrink: c.Shrink,
 	}
 }
 

@@ -227,7 +227,7 @@ func newReplica(c protocol.Config, m mistake) *Replica {
 	r := &Replica{
 		self: c.Self, topology: t, env: c.Env, procedures: c.Procedures, layout: place(t, p), placement: t.Placement(),
 		heartbeat: p.Duration("heartbeat"), retries: p.Word("retry") == retryNode, interactive: p.Word("interactive") == "true",
-		snapshotBytes: snapshotBytes, mistake: m,
+		snapshotBytes: protocol.Shrunk(c.Shrink, snapshotBytes), mistake: m,
 	}
 	r.replacement = newReplacement(&c)
 	r.rows = newRows(c.Store.(*store.Hash), p.Word("concurrency") == clockLogical, m)

@@ -207,6 +207,28 @@ func TestUndeclaredIsValidated(t *testing.T) {
 	}
 }
 
+// A transaction's time is not before the versions that it has read, of rows that it has read by their keys and of those that a scan has met.
+func TestTimeOfWhatWasRead(t *testing.T) {
+	for name, tc := range map[string]struct {
+		ops   string
+		found raftgroup.Found
+	}{
+		"a row":  {"r1", raftgroup.Found{{Value: make([]byte, 8)}}},
+		"a scan": {"l1.0-6", raftgroup.Found{{Key: simtest.GroupKey(1, 2), Value: make([]byte, 8)}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, w := alone(t, 0)
+			r.Receive(0, everybody())
+			r.Submit(simtest.Txn(txn.MakeID(0, 1), tc.ops))
+			asked := w.sent[len(w.sent)-1]
+			r.Receive(asked.to, &Rows{Attempt{r.epoch, 1}, []raftgroup.Found{tc.found}, []uint64{9}})
+			if last, ok := w.sent[len(w.sent)-1].m.(*Validate); !ok || last.At != 9 {
+				t.Errorf("the last message is %v, want one to validate at 9", w.sent[len(w.sent)-1].m)
+			}
+		})
+	}
+}
+
 // A member that was the coordinator in vain is not so patient any more once it hears that an epoch is committed.
 func TestVainForgotten(t *testing.T) {
 	r, _ := alone(t, 1)

@@ -234,6 +234,15 @@ func (r *Replica) end() {
 // Steps implements protocol.Worker: what the resolver takes.
 func (r *Replica) Steps() int64 { return r.resolver.steps() }
 
+// Pending implements protocol.Replica: also what the copy's graph does not know yet.
+func (r *Replica) Pending() int {
+	n := r.Node.Pending()
+	if r.resolver.busy() {
+		n++
+	}
+	return n
+}
+
 // Counters implements protocol.Replica.
 func (r *Replica) Counters(dst []protocol.Counter) []protocol.Counter {
 	return append(r.Node.Counters(dst),

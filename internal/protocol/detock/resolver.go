@@ -97,6 +97,18 @@ func (s *resolver) tick() {
 	}
 }
 
+// busy reports whether the copy's graph does not have all that this node knows, in particular which transactions have ended. Until it has, their ids
+// must not come again: a transaction of another run would be taken for one that was there before.
+func (s *resolver) busy() bool {
+	if s.interval < betweenRuns {
+		return false // another run takes longer to begin
+	}
+	return s.ticking || s.gathering || s.searching || s.read.Len() > 0 || len(s.told) > 0
+}
+
+// betweenRuns is less than what drivers take from one run to the next on the same database.
+const betweenRuns = time.Second / 2
+
 // passRead passes on what has been read.
 func (s *resolver) passRead() {
 	g := s.read.Front()

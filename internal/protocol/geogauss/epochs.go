@@ -357,12 +357,18 @@ func (e *epochs) uncounted(to, server geo.NodeID, after, epoch uint64) {
 // has returns the epoch up to which this server has those of another one, as far as they matter here.
 func (e *epochs) has(n geo.NodeID) uint64 { return max(e.servers[n].ended, e.base) }
 
-// collect forgets merged epochs that all servers have, and the oldest where there are too many.
+// collect forgets merged epochs that all servers have, and the oldest where there are too many. A server has what it has declared complete in this
+// view. Its word of an earlier one says less: a server that has joined since may count in epochs that were complete without it, once another
+// one has left that did not know of that.
 func (e *epochs) collect() {
 	low := e.base
 	for n := range e.servers {
-		if geo.NodeID(n) != e.r.self {
-			low = min(low, e.servers[n].completed)
+		switch s := &e.servers[n]; {
+		case geo.NodeID(n) == e.r.self:
+		case s.completedView != e.r.members.view:
+			low = 0
+		default:
+			low = min(low, s.completed)
 		}
 	}
 	for n := range e.servers {
@@ -371,7 +377,7 @@ func (e *epochs) collect() {
 			e.forget(s)
 		}
 	}
-	for e.kept > keepBytes && e.r.replace.sender.Idle() {
+	for e.kept > protocol.Shrunk(e.r.shrink, keepBytes) && e.r.replace.sender.Idle() {
 		var oldest *server
 		for n := range e.servers {
 			s := &e.servers[n]

@@ -68,6 +68,29 @@ func TestOldestEpochsAreForgotten(t *testing.T) {
 	}
 }
 
+// Merged epochs are kept until all other servers have declared them complete in this view: what one has declared in an earlier view it may
+// have declared without a server that counts in the epoch now.
+func TestEpochsOfAnEarlierViewAreKept(t *testing.T) {
+	for name, tc := range map[string]struct {
+		view uint64
+		kept int
+	}{"in this view": {1, 1}, "in an earlier view": {0, 3}} {
+		t.Run(name, func(t *testing.T) {
+			r, _ := newServer(t)
+			e := &r.epochs
+			for epoch := uint64(1); epoch <= 3; epoch++ {
+				e.put(&Closed{Server: 1, Epoch: epoch, After: epoch - 1})
+			}
+			r.members.view, e.base = 1, 3
+			e.completed(1, 1, 3)
+			e.completed(2, tc.view, 2)
+			if e.collect(); len(e.servers[1].log) != tc.kept {
+				t.Errorf("%d epochs are kept, want %d", len(e.servers[1].log), tc.kept)
+			}
+		})
+	}
+}
+
 // Who lacks epochs that are forgotten is sent none that come after those: it could not put them in their place, and would
 // not get them when it asks again.
 func TestRequestsBehindForgottenEpochs(t *testing.T) {

@@ -152,6 +152,7 @@ type Replica struct {
 	placement geo.Placement
 	longest   time.Duration // round trip
 	wrong     mistake
+	shrink    uint8 // that of protocol.Config
 
 	execution optimistic.Execution
 	local     local
@@ -165,7 +166,7 @@ func newReplica(c protocol.Config, m mistake) *Replica {
 	t := c.Topology
 	r := &Replica{
 		self: c.Self, nodes: t.Nodes(), env: c.Env, procs: c.Procedures, store: c.Store.(*store.Versioned),
-		placement: t.Placement(), longest: t.LongestRTT(), wrong: m,
+		placement: t.Placement(), longest: t.LongestRTT(), wrong: m, shrink: c.Shrink,
 	}
 	r.execution = optimistic.Execution{Committed: r.store}
 	r.local.init(r, c.Params)

@@ -162,14 +162,19 @@ func (m *members) look() {
 	}
 }
 
-// next returns the server to ask next: not the one that is missed, which has sent what it has, unless there is no
-// other. What a new incarnation has sent may have come before it was known which of its predecessor's epochs count, so
-// that nobody has taken it.
+// next returns the server to ask next. It is not the server whose epochs are missing, which has sent them all, unless there is no other, or
+// what that server has sent may not have arrived here:
+//   - It was sent to this server's predecessor: write sets that were sent before an incarnation came are lost with the one before. If all others
+//     that had the epoch are lost, too, the server itself is the only one to have it.
+//   - It was sent by a new incarnation, and came before the change that says which of its predecessor's epochs count, so that it was not taken.
 func (m *members) next() geo.NodeID {
-	n := geo.NodeID(m.r.nodes)
+	servers, n := m.r.epochs.servers, geo.NodeID(m.r.nodes)
 	for range n {
 		m.asked = (m.asked + 1) % n
-		if m.asked != m.r.self && (m.asked != m.r.epochs.awaited || m.r.epochs.servers[m.asked].settled > 0) {
+		if m.asked == m.r.self {
+			continue
+		}
+		if m.asked != m.r.epochs.awaited || servers[m.asked].settled > 0 || servers[m.r.self].incarnation > 0 {
 			return m.asked
 		}
 	}
@@ -305,7 +310,7 @@ func (m *members) departure(n geo.NodeID, last uint64) *Change {
 		if epoch.Epoch <= m.r.epochs.base || epoch.Epoch > last {
 			continue
 		}
-		if carried += epoch.Size(); carried > maxCarried {
+		if carried += epoch.Size(); carried > protocol.Shrunk(m.r.shrink, maxCarried) {
 			break // who lacks the rest asks for it
 		}
 		c.Epochs = append(c.Epochs, epoch)

@@ -16,6 +16,8 @@ type merge struct {
 	// number counts the epochs with write sets that are merged: it names the last snapshot, and is the version of the
 	// rows that the last of them has written.
 	number uint64
+	// kept is keptSnapshots, or less in scenarios that shrink it.
+	kept uint64
 
 	// What follows is of the epoch that is being merged.
 	candidates []candidate
@@ -64,7 +66,7 @@ func (v verdict) reason() string {
 const keptSnapshots = 2000
 
 func (m *merge) init(r *Replica, p protocol.Params) {
-	m.r, m.snapshot = r, p.Word("isolation") == snapshotIsolation
+	m.r, m.kept, m.snapshot = r, protocol.Shrunk[uint64](r.shrink, keptSnapshots), p.Word("isolation") == snapshotIsolation
 	m.winners = map[txn.Key]int32{}
 	if !m.snapshot {
 		r.store.Trim(store.Newest)
@@ -102,8 +104,8 @@ func (m *merge) merge(g *segment) {
 	m.mark()
 	m.apply()
 	m.answer()
-	if m.snapshot && m.number > keptSnapshots {
-		m.r.store.Trim(m.number - keptSnapshots)
+	if m.snapshot && m.number > m.kept {
+		m.r.store.Trim(m.number - m.kept)
 	}
 }
 
@@ -127,7 +129,7 @@ func (m *merge) validate() {
 	for i := range m.candidates {
 		c := &m.candidates[i]
 		switch {
-		case c.set.Start+keptSnapshots < m.number:
+		case c.set.Start+m.kept < m.number:
 			c.verdict = tooOld
 		case m.r.wrong != overwrites && slices.ContainsFunc(c.set.Writes, func(w txn.WriteEntry) bool { return m.r.store.Newest(w.Key) > c.set.Start }):
 			c.verdict = changedRow

@@ -39,6 +39,30 @@ func TestReplacedForgets(t *testing.T) {
 	}
 }
 
+// A new incarnation asks all other servers in turn for epochs that it lacks, also the one whose epochs they are: what that one had sent before went to the
+// predecessor. A server that was there before does not ask it, since links lose nothing.
+func TestWhoIsAskedForEpochs(t *testing.T) {
+	for name, tc := range map[string]struct {
+		incarnation uint32
+		want        []geo.NodeID
+	}{
+		"there before":      {0, []geo.NodeID{2, 2, 2}},
+		"a new incarnation": {1, []geo.NodeID{1, 2, 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, _ := newServer(t)
+			r.epochs.servers[r.self].incarnation, r.epochs.awaited = tc.incarnation, 1
+			var asked []geo.NodeID
+			for range tc.want {
+				asked = append(asked, r.members.next())
+			}
+			if !slices.Equal(asked, tc.want) {
+				t.Errorf("asks %v, want %v", asked, tc.want)
+			}
+		})
+	}
+}
+
 // A new incarnation is told of all epochs, although those that it may lack were sent to its predecessor, and the others
 // have come to rest.
 func TestReplacedIsToldWhatThereIs(t *testing.T) {

@@ -196,6 +196,7 @@ type Replica struct {
 	placement geo.Placement
 	longest   time.Duration // round trip
 	wrong     mistake
+	shrink    uint8 // that of protocol.Config
 
 	local       local
 	logs        logs
@@ -210,7 +211,7 @@ func newReplica(c protocol.Config, m mistake) *Replica {
 	t := c.Topology
 	r := &Replica{
 		self: c.Self, nodes: t.Nodes(), faults: (t.Nodes() - 1) / 2, incarnation: c.Incarnation, env: c.Env, procs: c.Procedures, store: c.Store.(*store.Hash),
-		placement: t.Placement(), longest: t.LongestRTT(), wrong: m,
+		placement: t.Placement(), longest: t.LongestRTT(), wrong: m, shrink: c.Shrink,
 	}
 	r.local.init(r, c.Params)
 	r.logs.init(r, c.Params)

@@ -272,13 +272,13 @@ func (j *rejoin) install() {
 
 // follow sends a new incarnation this replica's log from a number on.
 func (l *logs) follow(from geo.NodeID, m *Follow) {
-	g, size := &l.all[l.r.self].segment, 0
+	g, size, most := &l.all[l.r.self].segment, 0, protocol.Shrunk(l.r.shrink, followBytes)
 	n := max(m.From, g.first)
-	for ; n <= g.received && size < followBytes; n++ {
+	for ; n <= g.received && size < most; n++ {
 		b := g.batches[n-g.first]
 		l.r.env.Send(from, b)
 		if size += b.size; l.r.env.Buggify(followsSlowly) {
-			size = followBytes
+			size = most
 		}
 	}
 	l.r.env.Send(from, &Followed{Number: n - 1, Last: g.received})

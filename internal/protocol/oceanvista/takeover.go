@@ -85,7 +85,7 @@ func (m *membership) init(r *Replica, t *geo.Topology, c protocol.Config) {
 	p := c.Params
 	timeout, longest := p.Duration("failureTimeout"), t.LongestRTT()
 	m.r, m.servers, m.keepBytes = r, make([]server, t.Nodes()), decisionBytes/int64(t.Partitions)
-	m.pieceBytes = pieceBytes
+	m.pieceBytes = protocol.Shrunk(c.Shrink, pieceBytes)
 	m.silence, m.interval = silence(p, longest), timeout/4
 	m.copies = make([]replenished, len(t.Regions)*t.Replicas)
 	for i := range m.copies {
@@ -98,7 +98,7 @@ func (m *membership) init(r *Replica, t *geo.Topology, c protocol.Config) {
 	}
 	m.group = consensus.New(consensus.Config{
 		Self: r.self, Incarnation: c.Incarnation, Members: members, Preferred: 0, Env: r.env, TimerKind: groupTimer, Heartbeat: m.interval, Election: timeout + 2*longest,
-		KeepBytes: logBytes, Apply: m.apply, Lead: m.lead, Snapshot: m.snapshot, Restore: m.restore, Lossy: true,
+		KeepBytes: protocol.Shrunk(c.Shrink, logBytes), Apply: m.apply, Lead: m.lead, Snapshot: m.snapshot, Restore: m.restore, Lossy: true,
 	})
 }
 

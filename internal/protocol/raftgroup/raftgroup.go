@@ -63,6 +63,8 @@ type Config struct {
 	// Heartbeat, Election, Lease and Keep are those of consensus.Config.
 	Heartbeat, Election, Lease time.Duration
 	Keep                       int
+	// Shrink is that of protocol.Config.
+	Shrink uint8
 	// Handle takes a message that the node has sent to itself.
 	Handle func(from geo.NodeID, m protocol.Message)
 }
@@ -121,7 +123,7 @@ func (n *Node) NewMember(shard int, machine Machine) *Member {
 		Election:  n.Election,
 		Lease:     n.Lease,
 		Keep:      n.Keep,
-		KeepBytes: keptBytes,
+		KeepBytes: protocol.Shrunk(n.Shrink, keptBytes),
 		Apply:     m.apply,
 		Lead:      m.lead,
 		Snapshot:  machine.Snapshot,

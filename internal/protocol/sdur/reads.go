@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/raftgroup"
 	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
@@ -76,7 +77,7 @@ func (g *group) wakeReads() {
 // each of the node's groups is closed. What is pending for long keeps them, since its versions may be older than what
 // has been delivered since, and reads of the time before it wait.
 func (r *Replica) trim() {
-	enough := r.trimmed + uint64(keptBehind) + uint64(closeEvery)
+	enough := r.trimmed + uint64(protocol.Shrunk(r.node.Shrink, keptBehind)) + uint64(closeEvery)
 	if r.least((*group).delivered) <= enough { // which is quickly found
 		return
 	}
@@ -84,7 +85,7 @@ func (r *Replica) trim() {
 	if least <= enough {
 		return
 	}
-	r.trimmed = least - uint64(keptBehind)
+	r.trimmed = least - uint64(protocol.Shrunk(r.node.Shrink, keptBehind))
 	r.store.Trim(r.trimmed)
 	for _, g := range r.groups {
 		if g != nil {

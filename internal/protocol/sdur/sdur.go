@@ -272,7 +272,7 @@ func newReplica(c protocol.Config, o options) *Replica {
 	}
 	r.node.Config = raftgroup.Config{
 		Self: r.self, Incarnation: c.Incarnation, Nodes: t.Nodes(), Layout: &r.layout, Env: r.env, RaftTimer: groupTimer, ProposeTimer: proposeTimer,
-		Heartbeat: min(consensus.DefaultHeartbeat, p.Duration("election")/4), Election: r.election, Keep: r.keep, Handle: r.handle,
+		Heartbeat: min(consensus.DefaultHeartbeat, p.Duration("election")/4), Election: r.election, Keep: r.keep, Handle: r.handle, Shrink: c.Shrink,
 	}
 	r.groups = make([]*group, shards)
 	for _, shard := range r.layout.ShardsOf(c.Self) {

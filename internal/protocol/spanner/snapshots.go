@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/raftgroup"
 	"github.com/geobench/geobench/internal/txn"
 )
@@ -102,7 +103,7 @@ func (r *Replica) snapshotRows(m *SnapshotRows) {
 
 // trim forgets versions of rows that nobody reads any more.
 func (r *Replica) trim() {
-	if behind := uint64(r.staleness + keptBehind); r.closing && r.clock.Last() > r.trimmed+behind {
+	if behind := uint64(r.staleness + protocol.Shrunk(r.node.Shrink, keptBehind)); r.closing && r.clock.Last() > r.trimmed+behind {
 		r.trimmed = r.clock.Last() - behind
 		r.store.Trim(r.trimmed)
 	}

@@ -221,7 +221,7 @@ func newReplica(c protocol.Config, o options) *Replica {
 		next: raftgroup.First(c.Incarnation), done: raftgroup.First(c.Incarnation)}
 	r.node.Config = raftgroup.Config{
 		Self: r.self, Incarnation: c.Incarnation, Nodes: r.nodes, Layout: &r.layout, Env: r.env, RaftTimer: groupTimer, ProposeTimer: proposeTimer,
-		Heartbeat: r.heartbeat, Election: r.election, Lease: r.election - r.clockBound, Keep: r.keep, Handle: r.handle,
+		Heartbeat: r.heartbeat, Election: r.election, Lease: r.election - r.clockBound, Keep: r.keep, Handle: r.handle, Shrink: c.Shrink,
 	}
 	r.groups = make([]*group, shards)
 	for _, shard := range r.layout.ShardsOf(c.Self) {

@@ -1,6 +1,9 @@
 package sunstorm
 
-import "github.com/geobench/geobench/internal/protocol"
+import (
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
+)
 
 // mistake is what is wrong with a database that is wrong on purpose.
 type mistake uint8
@@ -38,8 +41,8 @@ var (
 
 // lateEntry is an entry of a log that a copy which applies them out of order has not applied yet.
 type lateEntry struct {
-	c *copyOf
-	e *Entry
+	home  geo.Region
+	entry Entry
 }
 
 func mistaken(name string, m mistake) *protocol.Engine {

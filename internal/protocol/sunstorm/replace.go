@@ -339,14 +339,14 @@ func (r *Replica) restore(home geo.Region, m *rowsCopy) {
 	if home == r.region {
 		r.settlement.committed = m.Committed
 	}
-	r.forgetLagging(c)
+	r.forgetLagging(home)
 }
 
-// forgetLagging drops what has come of a log and is not applied, since a copy has it.
-func (r *Replica) forgetLagging(c *copyOf) {
+// forgetLagging drops the parts of a home's log that are received and not applied, since a copy of the rows includes them.
+func (r *Replica) forgetLagging(home geo.Region) {
 	var others fifo.Queue[lag]
 	r.lagging.Each(func(l lag) {
-		if l.c != c {
+		if l.home != home {
 			others.Push(l)
 		}
 	})

@@ -145,6 +145,7 @@ type Replica struct {
 	procedures *txn.Registry
 	store      *store.Versioned
 	wrong      mistake
+	shrink     uint8 // that of protocol.Config
 
 	acknowledged, interactive, offloads bool
 
@@ -185,7 +186,7 @@ func newReplica(c protocol.Config, m mistake) *Replica {
 	t := c.Topology
 	r := &Replica{
 		self: c.Self, region: t.RegionOf(c.Self), partition: t.PartitionOf(c.Self), topology: t, placement: t.Placement(), env: c.Env,
-		procedures: c.Procedures, store: c.Store.(*store.Versioned), wrong: m,
+		procedures: c.Procedures, store: c.Store.(*store.Versioned), wrong: m, shrink: c.Shrink,
 		acknowledged: c.Params.Word("votes") == votesAcknowledged, interactive: c.Params.Word("interactive") == "true",
 		offloads: c.Params.Word("copies") == copiesStorage,
 		version:  1, oldest: 1, mark: 1, copies: make([]copyOf, len(t.Regions)),
@@ -312,7 +313,7 @@ const (
 func (r *Replica) Fire(t protocol.Timer) {
 	if t.Kind == lateTimer {
 		l := r.late[t.Arg]
-		r.applyEntry(l.c, l.e)
+		r.applyEntry(&r.copies[l.home], &l.entry)
 		return
 	}
 	switch t.Kind {
@@ -333,7 +334,7 @@ func (r *Replica) finishStep() {
 	r.wal.flush()
 	if now := r.env.Now(); now >= r.trimAt {
 		r.store.Trim(r.mark)
-		r.oldest, r.mark, r.trimAt = r.mark, r.version, now+keptBehind
+		r.oldest, r.mark, r.trimAt = r.mark, r.version, now+protocol.Shrunk(r.shrink, keptBehind)
 	}
 }
 

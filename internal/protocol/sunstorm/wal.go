@@ -174,7 +174,7 @@ func (r *Replica) apply(from geo.NodeID, m *Log) {
 	entries := m.Entries[min(c.next-m.First, uint64(len(m.Entries))):]
 	c.next += uint64(len(entries))
 	if near := home == r.region; near || r.lag == 0 {
-		r.applyAll(c, entries)
+		r.applyAll(home, entries)
 		if near {
 			r.env.Send(from, &Persisted{c.next - 1})
 		}
@@ -183,13 +183,14 @@ func (r *Replica) apply(from geo.NodeID, m *Log) {
 	if r.lagging.Len() == 0 {
 		r.env.After(r.lag, protocol.Timer{Kind: lagTimer})
 	}
-	r.lagging.Push(lag{r.env.Now() + r.lag, c, entries})
+	r.lagging.Push(lag{r.env.Now() + r.lag, home, entries})
 }
 
-// lag is a part of a log that copies have not applied yet.
+// lag is a part of the log of a home's writer that the copy has not applied yet. It names the home, and holds no pointer into
+// Replica.copies: a checkpoint would save what that points to as a copy of its own, which nothing reads.
 type lag struct {
 	due     time.Duration
-	c       *copyOf
+	home    geo.Region
 	entries []Entry
 }
 
@@ -201,14 +202,15 @@ func (r *Replica) catchUp() {
 			r.env.After(l.due-now, protocol.Timer{Kind: lagTimer})
 			return
 		}
-		r.applyAll(l.c, l.entries)
+		r.applyAll(l.home, l.entries)
 	}
 }
 
-func (r *Replica) applyAll(c *copyOf, entries []Entry) {
+func (r *Replica) applyAll(home geo.Region, entries []Entry) {
+	c := &r.copies[home]
 	for i := range entries {
 		if r.wrong == outOfOrder {
-			r.late = append(r.late, lateEntry{c, &entries[i]})
+			r.late = append(r.late, lateEntry{home, entries[i]})
 			r.env.After(time.Duration(r.env.Rand().IntN(10_000))*time.Microsecond, protocol.Timer{Kind: lateTimer, Arg: uint64(len(r.late) - 1)})
 			continue
 		}

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Which statements of the protocols do scenarios alone execute? Plays SEEDS seeds of each kind of scenarios for each engine
+# with a geobench that counts, and prints a table of packages, and below it the functions that were never called and the blocks that were never executed.
+#   hack/coverage.sh [SEEDS [ENGINE,...]]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+seeds=${1:-200}
+engines=${2:-}
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+mkdir "$dir/counts"
+go build -cover -covermode=set -coverpkg=./internal/protocol/...,./internal/consensus -o "$dir/geobench" ./cmd/geobench
+
+failed=0
+while read -r kind; do
+	# shellcheck disable=SC2086 # flags are words
+	GOCOVERDIR=$dir/counts "$dir/geobench" explore ${engines:+--engine "$engines"} --seeds "$seeds" $kind >"$dir/out" || {
+		grep -E '^(WRONG|replay)' "$dir/out" >&2 || true
+		failed=1
+	}
+done <<'KINDS'
+--checkpoints
+--hostile --checkpoints
+--buggify --core
+--hostile --slow --core --buggify
+--disk --hostile
+--replace --buggify
+--replace --hostile --buggify
+--runs
+--wide --checkpoints
+--wide --hostile --buggify
+--wide --replace --buggify
+KINDS
+
+go tool covdata textfmt -i="$dir/counts" -o "$dir/profile"
+go run ./hack/coverage "$dir/profile"
+exit $failed

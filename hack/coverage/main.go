@@ -1,0 +1,155 @@
+// Command coverage reads a profile of Go's coverage, and prints a table of the packages with the statements that were executed, and below it the
+// blocks that never were, by function: what scenarios alone do not reach. hack/coverage.sh makes the profile.
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strings"
+)
+
+// module is the path of the module, as profiles have it.
+const module = "github.com/geobench/geobench/"
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "coverage: name the profile, as `go tool covdata textfmt` writes it")
+		os.Exit(2)
+	}
+	if err := command(os.Args[1], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "coverage:", err)
+		os.Exit(1)
+	}
+}
+
+func command(profile string, out io.Writer) error {
+	f, err := os.Open(profile)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	blocks, err := read(f)
+	if err != nil {
+		return fmt.Errorf("%s: %w", profile, err)
+	}
+	return table(blocks, out)
+}
+
+// block is some statements in a row.
+type block struct {
+	file       string
+	line       int
+	statements int
+	executed   bool
+}
+
+// read reads a profile, in which a block may be several times.
+func read(r io.Reader) ([]block, error) {
+	all := map[string]*block{}
+	lines := bufio.NewScanner(r)
+	for first := true; lines.Scan(); first = false {
+		text := lines.Text()
+		if first && strings.HasPrefix(text, "mode:") {
+			continue
+		}
+		at, rest, ok := strings.Cut(text, " ")
+		file, span, named := strings.Cut(at, ":")
+		b := block{file: strings.TrimPrefix(file, module)}
+		var count int
+		if _, err := fmt.Sscanf(span, "%d.", &b.line); err != nil || !ok || !named {
+			return nil, fmt.Errorf("%q is no line of a profile", text)
+		}
+		if _, err := fmt.Sscanf(rest, "%d %d", &b.statements, &count); err != nil {
+			return nil, fmt.Errorf("%q is no line of a profile", text)
+		}
+		if all[at] == nil {
+			all[at] = &b
+		}
+		all[at].executed = all[at].executed || count > 0
+	}
+	if len(all) == 0 {
+		return nil, errors.Join(lines.Err(), errors.New("the profile is empty"))
+	}
+	var sorted []block
+	for _, b := range all {
+		sorted = append(sorted, *b)
+	}
+	slices.SortFunc(sorted, func(a, b block) int { return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line)) })
+	return sorted, lines.Err()
+}
+
+// left says which files scenarios are not to reach: variants that are wrong on purpose, and what tests alone are made of.
+func left(file string) bool {
+	dir := path.Base(path.Dir(file))
+	return path.Base(file) == "broken.go" || dir == "broken" || dir == "protocoltest"
+}
+
+// table prints the packages, and what was never executed.
+func table(blocks []block, out io.Writer) error {
+	type sum struct{ executed, all int }
+	packages := map[string]*sum{}
+	missed := map[string][]int{} // lines by file and function
+	for _, b := range blocks {
+		if left(b.file) {
+			continue
+		}
+		p := path.Dir(b.file)
+		if packages[p] == nil {
+			packages[p] = &sum{}
+		}
+		packages[p].all += b.statements
+		if b.executed {
+			packages[p].executed += b.statements
+			continue
+		}
+		name, err := functionAt(b.file, b.line)
+		if err != nil {
+			return err
+		}
+		missed[b.file+" "+name] = append(missed[b.file+" "+name], b.line)
+	}
+	fmt.Fprintf(out, "| package | statements | executed by scenarios |\n|---|---|---|\n")
+	for _, p := range slices.Sorted(maps.Keys(packages)) {
+		s := packages[p]
+		fmt.Fprintf(out, "| `%s` | %d | %.1f%% |\n", strings.TrimPrefix(p, "internal/"), s.all, 100*float64(s.executed)/float64(max(1, s.all)))
+	}
+	fmt.Fprintln(out, "\nNever executed, by function and line:")
+	for _, f := range slices.Sorted(maps.Keys(missed)) {
+		fmt.Fprintf(out, "%s %v\n", f, missed[f])
+	}
+	return nil
+}
+
+// parsed are the files that were looked into.
+var parsed = map[string]*ast.File{}
+
+// files numbers their lines.
+var files = token.NewFileSet()
+
+// functionAt returns the name of the function that a line of a file is in.
+func functionAt(file string, line int) (string, error) {
+	if parsed[file] == nil {
+		f, err := parser.ParseFile(files, file, nil, 0)
+		if err != nil {
+			return "", err
+		}
+		parsed[file] = f
+	}
+	for _, d := range parsed[file].Decls {
+		f, is := d.(*ast.FuncDecl)
+		if is && files.Position(f.Pos()).Line <= line && line <= files.Position(f.End()).Line {
+			return f.Name.Name, nil
+		}
+	}
+	return "-", nil
+}

@@ -1,0 +1,37 @@
+package protocoltest
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+)
+
+// Restored holds a value that was read from a snapshot, a checkpoint or a state transfer to the one that was written. Both are pointers to structs.
+// Every field of the first must be set, so that one which nobody writes shows, also a field that is added later; the fields that are not
+// written are named.
+func Restored[T any](t testing.TB, was, is *T, but ...string) {
+	t.Helper()
+	of := reflect.TypeFor[T]()
+	for i := range of.NumField() {
+		f := of.Field(i)
+		if slices.Contains(but, f.Name) {
+			continue
+		}
+		field := func(v *T) reflect.Value {
+			at := reflect.ValueOf(v).Elem().Field(i)
+			return reflect.NewAt(f.Type, at.Addr().UnsafePointer()).Elem()
+		}
+		w, r := field(was), field(is)
+		empty := w.IsZero()
+		switch f.Type.Kind() {
+		case reflect.Map, reflect.Slice:
+			empty = w.Len() == 0
+		}
+		if empty {
+			t.Errorf("%v.%s is empty: set it, so that it shows whether it is restored", of, f.Name)
+		}
+		if !reflect.DeepEqual(w.Interface(), r.Interface()) {
+			t.Errorf("%v.%s was %+v, and is %+v", of, f.Name, w.Interface(), r.Interface())
+		}
+	}
+}
