@@ -2,6 +2,7 @@ package judge
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -116,24 +117,95 @@ func killed(f *Facts) {
 
 // TestOneJudge: the same facts make the same document and the same verdict, byte for byte, wherever they are from. Only what says where that
 // was differs.
+// places are where a run can be measured, each with the witnesses that it has there.
+var places = map[string]func(*Facts){
+	"simulation": func(f *Facts) { f.Simulated, f.Emulation = true, "Simulated" },
+	"process": func(f *Facts) {
+		f.Machine, f.Emulation, f.SharedProcess = result.ThisMachine(), "BuiltIn", true
+		f.Driver = &result.Driver{MeasuredMicroseconds: 1, AllowanceMilliCPU: 1000, LateMicroseconds: &result.Lateness{}}
+		f.Execution = &result.Execution{Windows: make([]result.OpenWindow, 1)}
+	},
+	"cluster": func(f *Facts) {
+		f.Machine, f.Emulation = result.ThisMachine(), "Sidecar"
+		f.Execution = &result.Execution{ID: "x", Windows: make([]result.OpenWindow, 1)}
+		f.Pods = []result.Pods{{Role: "node"}, {Role: "worker"}}
+		for _, b := range f.Before {
+			f.NodeFacts = append(f.NodeFacts, result.NodeFacts{Node: b.Node, Late: &result.Lateness{}})
+		}
+		for _, r := range f.Reports {
+			for i := range r.Workers {
+				r.Workers[i].Driver = &result.Driver{MeasuredMicroseconds: 1, AllowanceMilliCPU: 1000, LateMicroseconds: &result.Lateness{}}
+				f.Clocks = append(f.Clocks, result.Clock{Region: r.Workers[i].Region})
+			}
+		}
+	},
+}
+
+// A run that lacks an item of evidence is Invalid wherever it was measured. What a place cannot lack, since it holds by
+// construction there, is not forged.
+func TestEvidenceInAllPlaces(t *testing.T) {
+	forgeries := map[string]struct {
+		in    []string
+		forge func(*Facts)
+	}{
+		"transactions": {[]string{"simulation", "process", "cluster"}, func(f *Facts) { f.Reports[0].Windows[0].Due++ }},
+		"windows":      {[]string{"simulation", "process", "cluster"}, func(f *Facts) { f.Reports[1].Windows[0].MeasuredMicroseconds-- }},
+		"load":         {[]string{"simulation", "process", "cluster"}, func(f *Facts) { f.Reports[1].Workers[0].Clients-- }},
+		"nodes":        {[]string{"simulation", "process", "cluster"}, func(f *Facts) { f.Before = f.Before[1:] }},
+		"network":      {[]string{"simulation", "process", "cluster"}, func(f *Facts) { f.RTTs = f.RTTs[1:2] }},
+		"faults":       {[]string{"simulation", "process", "cluster"}, func(f *Facts) { f.Plan.Run.Spec.Faults = make([]v1alpha1.Fault, 1) }},
+		"rows":         {[]string{"simulation", "process", "cluster"}, func(f *Facts) { f.Audits = nil }},
+		"cpu":          {[]string{"process", "cluster"}, func(f *Facts) { f.Driver, f.NodeFacts = &result.Driver{}, nil }},
+		"clocks":       {[]string{"cluster"}, func(f *Facts) { f.Clocks = nil }},
+		"execution":    {[]string{"process", "cluster"}, func(f *Facts) { f.Execution = nil }},
+	}
+	sound := measured(t) // simulated once; Document does not change what it is made from but the reports' order
+	for place, from := range places {
+		build := func(forge func(*Facts)) *result.Document {
+			f := *sound
+			f.Plan = new(*sound.Plan)
+			f.Plan.Run.Spec.Faults, f.Plan.Run.Spec.Verify = nil, []v1alpha1.Verification{v1alpha1.VerifyInvariants}
+			f.Before, f.RTTs = slices.Clone(f.Before), slices.Clone(f.RTTs)
+			f.Reports = nil
+			for _, r := range sound.Reports {
+				c := *r
+				c.Windows, c.Workers = slices.Clone(r.Windows), slices.Clone(r.Workers)
+				f.Reports = append(f.Reports, &c)
+			}
+			audits := *sound.Audits
+			f.Audits = &audits
+			from(&f)
+			forge(&f)
+			return document(t, &f)
+		}
+		if d := build(func(*Facts) {}); d.Verdict != v1alpha1.VerdictPassed {
+			t.Errorf("%s: a sound run is %s: %+v", place, d.Verdict, d.Reasons)
+		}
+		for item, x := range forgeries {
+			if !slices.Contains(x.in, place) {
+				continue
+			}
+			d := build(x.forge)
+			i := slices.IndexFunc(d.Evidence, func(e result.Evidence) bool { return e.Name == item })
+			if d.Verdict != v1alpha1.VerdictInvalid || d.Evidence[i].State == result.EvidenceShown {
+				t.Errorf("%s without %s: %s, %+v, %+v", place, item, d.Verdict, d.Evidence[i], d.Reasons)
+			}
+		}
+	}
+}
+
 func TestOneJudge(t *testing.T) {
 	for name, change := range map[string]func(*Facts){
-		"a sound run":         func(*Facts) {},
+		"a sound run":         func(f *Facts) { f.Plan.Run.Spec.Faults = nil },
 		"faults and meddling": killed,
-		"never quiet":         func(f *Facts) { f.Audits, f.Unfinished = nil, 7 },
+		"never quiet":         func(f *Facts) { f.Audits, f.Unfinished, f.Plan.Run.Spec.Faults = nil, 7, nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			var want string
-			for place, from := range map[string]func(*result.Measured){
-				"simulation": func(m *result.Measured) { m.Simulated, m.Emulation = true, "Simulated" },
-				"process": func(m *result.Measured) {
-					m.Machine, m.Emulation, m.SharedProcess = result.ThisMachine(), "BuiltIn", true
-				},
-				"cluster": func(m *result.Measured) { m.Machine, m.Emulation = result.ThisMachine(), "Sidecar" },
-			} {
+			for place, from := range places {
 				f := measured(t)
+				from(f)
 				change(f)
-				from(&f.Measured)
 				d := document(t, f)
 				if d.Simulated != f.Simulated || d.Emulation != f.Emulation || (d.Machine == nil) != f.Simulated {
 					t.Errorf("%s: simulated %v, emulation %s, machine %v", place, d.Simulated, d.Emulation, d.Machine)
@@ -143,6 +215,10 @@ func TestOneJudge(t *testing.T) {
 					t.Errorf("%s: uncounted are %v", place, d.Uncounted)
 				}
 				d.Simulated, d.Emulation, d.Machine, d.Process, d.Uncounted = false, "", nil, nil, nil
+				d.Evidence, d.Execution, d.Pods, d.Workers = nil, nil, nil, nil // each place has its own witnesses
+				for i := range d.Nodes {
+					d.Nodes[i].LateMicroseconds, d.Nodes[i].CPUMilliseconds = nil, 0
+				}
 				text, err := json.MarshalIndent(d, "", " ")
 				if err != nil {
 					t.Fatal(err)
@@ -188,6 +264,9 @@ func TestVerdicts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := measured(t)
 			f.Simulated, f.Emulation = true, "Simulated"
+			if f.Timeline == nil {
+				f.Plan.Run.Spec.Faults = nil
+			}
 			tc.change(f)
 			d := document(t, f)
 			var names []string

@@ -15,14 +15,14 @@ import (
 )
 
 func TestCompare(t *testing.T) {
-	a, err := Build(small())
+	a, err := Build(evident(small()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	in := small()
 	in.Seed, in.Engine = 2, "slog"
 	in.Reports[0].Series = in.Reports[0].Series[1:]
-	b, err := Build(in)
+	b, err := Build(evident(in))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,11 +125,11 @@ func TestCompareTellsOfEditedResults(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			in := small()
 			in.Load.Duration = v1alpha1.DurationOf(time.Duration(in.Reports[0].DurationMicroseconds) * time.Microsecond)
-			a, err := Build(in)
+			a, err := Build(evident(in))
 			if err != nil {
 				t.Fatal(err)
 			}
-			b, err := Build(in)
+			b, err := Build(evident(in))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -145,12 +145,12 @@ func TestCompareTellsOfEditedResults(t *testing.T) {
 // TestCompareAttempts: attempts are compared where one of the results has retries, and make no verdict.
 func TestCompareAttempts(t *testing.T) {
 	in := small()
-	without, err := Build(in)
+	without, err := Build(evident(in))
 	if err != nil {
 		t.Fatal(err)
 	}
 	in.Load.Retry = &v1alpha1.Retry{Attempts: 3}
-	with, err := Build(in)
+	with, err := Build(evident(in))
 	if err != nil {
 		t.Fatal(err)
 	}

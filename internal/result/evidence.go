@@ -104,7 +104,7 @@ func notWitnessed(format string, args ...any) Evidence {
 }
 
 // cluster reports whether the run was on a cluster, not simulated or in one process.
-func (in *Inputs) cluster() bool { return !in.Simulated && in.Driver == nil }
+func (in *Inputs) cluster() bool { return !in.Simulated && !in.SharedProcess && in.Driver == nil }
 
 func accounted(d *Document, _ *Inputs, _ *Report) Evidence {
 	for i := range d.Regions {
@@ -235,7 +235,7 @@ func linksMeasured(d *Document, in *Inputs, _ *Report) Evidence {
 	for _, l := range d.Links {
 		switch {
 		case l.From == l.To:
-		case l.Samples == 0 && !in.Simulated:
+		case l.Samples == 0:
 			return absent("the link from %s to %s was not measured", l.From, l.To)
 		default:
 			measured++

@@ -71,7 +71,7 @@ func TestCountersOfANodeThatStartedAgain(t *testing.T) {
 	in.Before[0].Operations, in.Before[0].Process = 1000, "first"
 	in.After[0].Operations, in.After[0].Process = 30, "second"
 	in.Before[1].Operations, in.After[1].Operations = 1000, 1070
-	d, err := Build(in)
+	d, err := Build(evident(in))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestCountersThatGoBack(t *testing.T) {
 			in.Before[0].Links = slices.Clone(in.Before[0].Links)
 			in.Before[0].CPUSeconds, in.After[0].CPUSeconds = 1, 1
 			c.change(&in)
-			d, err := Build(in)
+			d, err := Build(evident(in))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -152,7 +152,7 @@ func TestFiguresOfNodesThatEnded(t *testing.T) {
 			a := &in.After[0]
 			a.Operations, a.CPUSeconds = 30, 2
 			c.change(&in)
-			d, err := Build(in)
+			d, err := Build(evident(in))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -183,10 +183,10 @@ func TestFiguresOfNodesThatEnded(t *testing.T) {
 			in.Simulated = true
 			was, is := &in.Before[len(in.Before)-1], &in.After[len(in.After)-1]
 			is.Links, was.Operations, is.Operations = nil, 100, 130
-			if d, err := Build(in); err != nil || d.Nodes[len(d.Nodes)-1].Operations != 30 {
+			if d, err := Build(evident(in)); err != nil || d.Nodes[len(d.Nodes)-1].Operations != 30 {
 				t.Errorf("a simulated node without links: %v, want 30 operations: %+v", err, d.Nodes)
 			}
-			if d, err := Build(in); err != nil || d.Uncounted != nil {
+			if d, err := Build(evident(in)); err != nil || d.Uncounted != nil {
 				t.Errorf("of a simulated run %v are uncounted, %v", d.Uncounted, err)
 			}
 		})
@@ -206,7 +206,7 @@ func TestProcessOfNodesThatEnded(t *testing.T) {
 			in.Before[i].CPUSeconds, in.After[i].CPUSeconds, in.After[i].PeakMemoryBytes = 100, 103, 7
 		}
 		change(&in.After[len(in.After)-1])
-		d, err := Build(in)
+		d, err := Build(evident(in))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -51,7 +51,7 @@ func TestLossDiffers(t *testing.T) {
 		if tt.another {
 			in.After[0].Process = "q"
 		}
-		d, err := Build(in)
+		d, err := Build(evident(in))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -59,7 +59,7 @@ func TestNodeStarved(t *testing.T) {
 			if tt.change != nil {
 				tt.change(&in)
 			}
-			d, err := Build(in)
+			d, err := Build(evident(in))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -102,7 +102,7 @@ func TestNodeClocks(t *testing.T) {
 		}
 		in := onCluster(facts...)
 		in.ClockBound = tt.bound
-		d, err := Build(in)
+		d, err := Build(evident(in))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +123,7 @@ func TestFarWorkers(t *testing.T) {
 	}{"unknown": {0, false}, "near": {300, false}, "in another zone": {2500, true}} {
 		in := onCluster()
 		in.Reports[0].Workers[0].NodeRTTMicroseconds = tt.micros
-		d, err := Build(in)
+		d, err := Build(evident(in))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -262,7 +262,7 @@ func small() Inputs {
 }
 
 func TestBuild(t *testing.T) {
-	d, err := Build(small())
+	d, err := Build(evident(small()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -325,7 +325,7 @@ func TestBuild(t *testing.T) {
 	// The same input gives the same bytes, whatever the order of the reports.
 	in := small()
 	in.Reports[0], in.Reports[1] = in.Reports[1], in.Reports[0]
-	e, err := Build(in)
+	e, err := Build(evident(in))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -367,7 +367,7 @@ func TestTpmC(t *testing.T) {
 	}
 	for typ, want := range map[string]string{"newOrder": "tpmC 59400:", "": ""} { // 9900 in 10 s
 		in.TpmCType = typ
-		d, err := Build(in)
+		d, err := Build(evident(in))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -386,7 +386,7 @@ func TestRepetitionsByRegion(t *testing.T) {
 	in := small()
 	in.Reports = large([]string{"a", "b"}, 2, 10)
 	in.Shares, in.Objectives = nil, nil
-	d, err := Build(in)
+	d, err := Build(evident(in))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -457,7 +457,7 @@ func TestLateTailIsNoted(t *testing.T) {
 	in := small()
 	in.Simulated = false
 	in.Reports[1].Workers[0].Driver = late(&in, 1, -1000, 0)
-	d, err := Build(in)
+	d, err := Build(evident(in))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -467,7 +467,7 @@ func TestLateTailIsNoted(t *testing.T) {
 		t.Errorf("%s %v, notes %q; want %q", d.Verdict, d.Reasons, d.Notes, want)
 	}
 	in.Reports[1].Workers[0].Driver.LateMicroseconds.P99 = 1000
-	if d, err = Build(in); err != nil || len(d.Notes) > 0 {
+	if d, err = Build(evident(in)); err != nil || len(d.Notes) > 0 {
 		t.Errorf("%v, notes %q", err, d.Notes)
 	}
 }
@@ -567,7 +567,7 @@ func TestVerdict(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			in := small()
 			c.change(&in)
-			d, err := Build(in)
+			d, err := Build(evident(in))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -639,7 +639,7 @@ func TestObjectives(t *testing.T) {
 func TestTable(t *testing.T) {
 	in := small()
 	in.Checks = append(in.Checks, workload.Check{Name: "copies-agree", Message: strings.Repeat("total is 1 in a and 2 in b; ", 20)})
-	d, err := Build(in)
+	d, err := Build(evident(in))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -670,7 +670,7 @@ func TestTableOfAttempts(t *testing.T) {
 	in := small()
 	in.Load.Retry = &v1alpha1.Retry{Attempts: 3, Backoff: v1alpha1.DurationOf(10 * time.Millisecond), MaxBackoff: v1alpha1.DurationOf(time.Second), Jitter: 50,
 		Causes: []v1alpha1.RetryCause{v1alpha1.RetryConflict, v1alpha1.RetryNode}}
-	d, err := Build(in)
+	d, err := Build(evident(in))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -743,7 +743,7 @@ func FuzzParseReport(f *testing.F) {
 			return // a long timeline takes long
 		}
 		in := inputs([]*Report{r}, []string{"a", "b"})
-		if d, err := Build(in); err == nil {
+		if d, err := Build(evident(in)); err == nil {
 			if err := Table(&bytes.Buffer{}, d, true); err != nil {
 				t.Fatal(err)
 			}
@@ -755,7 +755,7 @@ func FuzzParseReport(f *testing.F) {
 func TestTableLeavesOutWhatNobodyKnows(t *testing.T) {
 	in := small()
 	in.Before, in.After, in.RTTs, in.Target = nil, nil, nil, &Target{Promises: "Serializable"}
-	d, err := Build(in)
+	d, err := Build(evident(in))
 	if err != nil {
 		t.Fatal(err)
 	}

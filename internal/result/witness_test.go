@@ -25,7 +25,7 @@ func witnessed(t *testing.T, change func(*Inputs)) *Document {
 	in.Before = []admin.Status{status(0, "p", 10, 1000), status(1, "q", 500, 0)}
 	in.After = []admin.Status{status(0, "p", 50_010, 1_001_000), status(1, "q", 100_500, 0)}
 	change(&in)
-	d, err := Build(in)
+	d, err := Build(evident(in))
 	if err != nil {
 		t.Fatal(err)
 	}
