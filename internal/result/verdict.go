@@ -93,6 +93,7 @@ func (d *Document) judge(in *Inputs, r *Report) {
 // invalidChecks say what makes a measurement worthless, in the order of weight.
 var invalidChecks = []func(*Document, *Inputs, *Report) []Reason{
 	incidents,          // something broke
+	settingsChanged,    // the database became another one
 	nodeClocksApart,    // nodes did not go by the same time
 	clocksApart,        // clients did not measure at the same time
 	faultsFailed,       // a fault was not what the manifest says
