@@ -246,6 +246,7 @@ func (w *world) chaosActs(o *unstructured.Unstructured) {
 		pod := w.get(name, &corev1.Pod{}).(*corev1.Pod)
 		if action != "pod-kill" {
 			pod.Status.ContainerStatuses[0].RestartCount++
+			pod.Status.ContainerStatuses[0].LastTerminationState.Terminated = &corev1.ContainerStateTerminated{Reason: "Error", ExitCode: 137, FinishedAt: metav1.NewTime(w.clock.Now())}
 			w.must(w.client.Status().Update(w.ctx, pod))
 			n := w.nodes[pod.Status.PodIP]
 			if !slices.Contains(pod.Spec.Containers[0].Args, "--journal") && !n.program {

@@ -18,6 +18,7 @@ import (
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/fault"
+	"github.com/geobench/geobench/internal/result"
 )
 
 // A database that knows nothing of Geobench is loaded by a steward, measured by workers that have its Secret, audited by the steward, and
@@ -255,6 +256,34 @@ func TestProgramIsKilled(t *testing.T) {
 				if f.State != string(fault.Done) {
 					t.Errorf("fault %s is %s: %s", f.Name, f.State, f.Message)
 				}
+			}
+		})
+	}
+}
+
+// A database whose settings somebody changes while it is measured is another one.
+func TestSettingsOfAProgramChange(t *testing.T) {
+	for name, changed := range map[string]string{"as before": "on", "changed": "off"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			settings := func(fsync string) []result.Server {
+				return []result.Server{{Address: "db:5432", Settings: map[string]result.Setting{"fsync": {Value: fsync, Source: "configuration file"}}}}
+			}
+			w.servers = settings("on")
+			db := makeDatabase("d").program().client().emulation(v1alpha1.EmulationSidecar)
+			db.Spec.Engine.Parameters = map[string]string{"tls": "disable", "connections": "8"}
+			w.create(db.obj(), makeRun("r").database("d").obj())
+			w.untilStage("r", v1alpha1.StageMeasure)
+			w.servers = settings(changed)
+			run := w.untilOver("r")
+			if changed == "on" {
+				passed(t, run)
+			} else {
+				invalid(t, run, "SettingsChanged", "fsync of db:5432 was on, and is off")
+			}
+			if is := w.document("r").Target; is.Servers[0].Settings["fsync"].Value != "on" || is.ServersAfter[0].Settings["fsync"].Value != changed {
+				t.Errorf("the result has %+v, and %+v after", is.Servers, is.ServersAfter)
 			}
 		})
 	}

@@ -112,6 +112,8 @@ type world struct {
 	shutDown map[string]bool
 	// chaosMade are the objects that it has acted on.
 	chaosMade []*unstructured.Unstructured
+	// servers are what stewards tell of the servers of their databases.
+	servers []result.Server
 	// mutate, if not nil, changes pods when they are made, as a webhook does.
 	mutate func(*corev1.Pod)
 	// sidecars play those of the pods.
@@ -1112,7 +1114,10 @@ func (w *world) Load(ctx context.Context, addr string, req *admin.LoadRequest) (
 	}
 	resp := &admin.LoadResponse{Rows: 100, Bytes: 10_000}
 	if n.steward {
-		resp.Target = json.RawMessage(`{"server":"PostgreSQL 15.0","isolation":"serializable"}`)
+		about := result.Target{Server: "PostgreSQL 15.0", Isolation: "serializable", Servers: w.servers}
+		text, err := json.Marshal(about)
+		w.must(err)
+		resp.Target = text
 	} else if n.database.Client != nil {
 		w.t.Errorf("%s is asked to load, and is a probe", n.pod)
 	}
@@ -1199,7 +1204,11 @@ func (w *world) Audit(_ context.Context, addr string) (*admin.Audit, error) {
 	if err := workload.Fill(wl, &layout, n.id, rows.Load); err != nil {
 		return nil, err
 	}
-	return &admin.Audit{Shards: audit.Of(n.id, &layout, rows, wl, false)}, nil
+	a := &admin.Audit{Shards: audit.Of(n.id, &layout, rows, wl, false)}
+	if n.steward && w.servers != nil {
+		a.Servers, err = json.Marshal(w.servers)
+	}
+	return a, err
 }
 
 // nodePod returns the pod of a database's first node.

@@ -150,7 +150,11 @@ func (s *scope) lostSince(ctx context.Context) (bool, error) {
 func (s *scope) document(ctx context.Context, f *judge.Facts, workers []workerState) (*result.Document, error) {
 	var err error
 	if f.Audits != nil {
-		f.Audits.Nodes, err = s.audit(ctx, f.Audits.LeftOut)
+		if s.stewarded() {
+			f.Audits.Nodes, f.Target.ServersAfter, err = s.stewardAudit(ctx)
+		} else {
+			f.Audits.Nodes, err = s.audit(ctx, f.Audits.LeftOut)
+		}
 	}
 	if err != nil {
 		return nil, notYet(reasonAuditFailed, "the rows could not be audited: %s", err)
@@ -442,9 +446,6 @@ func repetitions(run *v1alpha1.BenchmarkRun, doc *result.Document) []v1alpha1.Re
 
 // audit asks every node that is not left out for the sums over its rows, in the order of geo.NodeID.
 func (s *scope) audit(ctx context.Context, leftOut func(geo.NodeID) bool) ([][]audit.Shard, error) {
-	if s.stewarded() {
-		return s.stewardAudit(ctx)
-	}
 	audits := make([][]audit.Shard, len(s.nodes))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(podclient.AtOnce)

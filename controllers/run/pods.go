@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/faultstatus"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/internal/deploy/mesh"
 	"github.com/geobench/geobench/internal/result"
@@ -31,10 +32,15 @@ func (s *scope) holdPods(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// Chaos Mesh shuts a pod down by giving it another image.
+	gone := faultstatus.PodNames(s.db, &s.current.Database.Topology, s.taken())
 	templates := map[types.UID]*corev1.PodSpec{}
 	var seen []result.Pods
 	for i := range pods {
 		pod := &pods[i]
+		if slices.Contains(gone, pod.Name) {
+			continue
+		}
 		template, err := s.templateOf(ctx, pod, templates)
 		if err != nil {
 			return err

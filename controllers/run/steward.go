@@ -144,20 +144,26 @@ func (s *scope) steward(ctx context.Context) (*database.Node, error) {
 	return n, nil
 }
 
-// stewardAudit asks the steward for the sums of all rows: it holds them as the only node of the layout.
-func (s *scope) stewardAudit(ctx context.Context) ([][]audit.Shard, error) {
+// stewardAudit asks the steward for the sums of all rows, and what the servers are by then: it holds them as the only node of the layout.
+func (s *scope) stewardAudit(ctx context.Context) ([][]audit.Shard, []result.Server, error) {
 	n, err := s.steward(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if n.Address == "" {
-		return nil, fmt.Errorf("steward %s: %s", n.PodName, n.Problem)
+		return nil, nil, fmt.Errorf("steward %s: %s", n.PodName, n.Problem)
 	}
 	a, err := s.Pods.Nodes(s.db.UID).Audit(ctx, n.Address)
 	if err != nil {
-		return nil, fmt.Errorf("steward %s: %w", n.PodName, err)
+		return nil, nil, fmt.Errorf("steward %s: %w", n.PodName, err)
 	}
-	return [][]audit.Shard{a.Shards}, nil
+	var servers []result.Server
+	if a.Servers != nil {
+		if err := json.Unmarshal(a.Servers, &servers); err != nil {
+			return nil, nil, fmt.Errorf("steward %s: its servers: %w", n.PodName, err)
+		}
+	}
+	return [][]audit.Shard{a.Shards}, servers, nil
 }
 
 // target is what the result says of a database that is not Geobench's own; nil for one that is. How far its endpoints are from the steward

@@ -145,6 +145,8 @@ type LoadResponse struct {
 // Audit is what invariants need of the node's rows, by shard.
 type Audit struct {
 	Shards []audit.Shard `json:"shards"`
+	// Servers is a list of result.Server, of a database that is not geobench's own: what its servers are after the audit.
+	Servers json.RawMessage `json:"servers,omitempty"`
 }
 
 // Disturbance is all that the faults of a run's timeline do to one node. The zero value is nothing.

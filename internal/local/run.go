@@ -143,6 +143,11 @@ func (m *measurement) run(ctx context.Context) (*result.Document, error) {
 	if f.Before, err = m.db.Status(ctx); err != nil {
 		return nil, err
 	}
+	if f.Target != nil {
+		if f.Target.Servers, err = target.StateOf(ctx, m.db); err != nil {
+			return nil, err
+		}
+	}
 	rec := newRecording(f.Plan, catalog.Procedures())
 	players, err := m.connect(ctx, rec)
 	if err != nil {
@@ -163,6 +168,9 @@ func (m *measurement) run(ctx context.Context) (*result.Document, error) {
 	}
 	if f.After, err = m.db.Status(ctx); err != nil {
 		f.Unaudited = errors.Join(f.Unaudited, fmt.Errorf("the figures of the nodes after the run are not known: %w", err))
+	}
+	if f.Target != nil && f.Unaudited == nil {
+		f.Target.ServersAfter, f.Unaudited = target.StateOf(ctx, m.db)
 	}
 	m.deviations(start)
 	f.History = rec.whole()

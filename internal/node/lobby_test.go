@@ -141,6 +141,9 @@ func TestProcessesWaitToBeTold(t *testing.T) {
 		w.join(l, 0, nil)
 	}
 	w.whole()
+	if w.lobbies[0].Log().Late == nil {
+		t.Error("a node that has waited does not tell how late it is")
+	}
 	if code, body := w.get(0, "/metrics"); code != 200 || !strings.Contains(body, "geobench_node_ready") {
 		t.Errorf("/metrics of a node: %d %s", code, body)
 	}

@@ -123,6 +123,7 @@ func New(cfg Config) (*Node, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
+	ownProcess := cfg.Admin != nil || cfg.process != "" // that of a lobby serves administration itself
 	cfg.Log = cfg.Log.With("node", t.NodeName(cfg.ID))
 	if cfg.process == "" {
 		cfg.process, cfg.strangers = newProcess(), &identity.Strangers{Log: cfg.Log}
@@ -139,7 +140,7 @@ func New(cfg Config) (*Node, error) {
 		return nil, err
 	}
 	n.box.init()
-	if cfg.Admin != nil {
+	if ownProcess {
 		n.late = late.NewRecorder(admin.Monotonic, cpuTime)
 	}
 	addresses := make([]string, t.Nodes())

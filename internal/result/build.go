@@ -171,6 +171,7 @@ func Build(in Inputs) (*Document, error) {
 	d.noteLate(&in)
 	d.noteStalled(&in, r)
 	d.noteFarWorkers(&in)
+	d.noteServers()
 	d.judge(&in, r)
 	return d, nil
 }

@@ -169,6 +169,7 @@ func warnings(as, bs []*Document) []string {
 		differ("emulations of the network differ", func(d *Document) any { return d.Emulation })
 	}
 	out = append(out, podsDiffer(a, bs[0])...)
+	out = append(out, settingsDiffer(a, bs[0])...)
 	differ("service meshes differ", func(d *Document) any { return mesh.Name(d.Mesh) })
 	differ("connections per region differ", func(d *Document) any { return d.target().ConnectionsPerRegion })
 	for _, d := range slices.Concat(as, bs) {

@@ -142,6 +142,10 @@ type Target struct {
 	// figures of regions are of both then.
 	Elections   int64  `json:"elections,omitempty"`
 	LeaderAtEnd string `json:"leaderAtEnd,omitempty"`
+	// Servers are the database's as they were before the clients connected, and ServersAfter as they were after the rows were audited.
+	// Left out where the database does not tell.
+	Servers      []Server `json:"servers,omitempty"`
+	ServersAfter []Server `json:"serversAfter,omitempty"`
 	// Endpoints are what the clients of each region talk to.
 	Endpoints []TargetEndpoint `json:"endpoints,omitempty"`
 }

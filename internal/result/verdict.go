@@ -117,6 +117,7 @@ func (o *Objective) undecided(m v1alpha1.Metric) Reason {
 // invalidChecks say what makes a measurement worthless, in the order of weight.
 var invalidChecks = []func(*Document, *Inputs, *Report) []Reason{
 	incidents,          // something broke
+	settingsChanged,    // the database became another one
 	nodeClocksApart,    // nodes did not go by the same time
 	clocksApart,        // clients did not measure at the same time
 	faultsFailed,       // a fault was not what the manifest says

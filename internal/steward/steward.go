@@ -97,7 +97,11 @@ func (s *Steward) Load(ctx context.Context, req *admin.LoadRequest) (*admin.Load
 	if err := s.db.Load(ctx, data); err != nil {
 		return nil, err
 	}
-	described, err := json.Marshal(s.db.Describe())
+	about := s.db.Describe()
+	if about.Servers, err = target.StateOf(ctx, s.db); err != nil {
+		return nil, err
+	}
+	described, err := json.Marshal(about)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +123,15 @@ func (s *Steward) Audit(ctx context.Context) (*admin.Audit, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &admin.Audit{Shards: shards[0]}, nil
+	servers, err := target.StateOf(ctx, s.db)
+	if err != nil {
+		return nil, err
+	}
+	out := &admin.Audit{Shards: shards[0]}
+	if len(servers) > 0 {
+		out.Servers, err = json.Marshal(servers)
+	}
+	return out, err
 }
 
 // Healthy implements admin.Node.

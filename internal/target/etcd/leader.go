@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"strconv"
 	"time"
@@ -17,6 +18,7 @@ import (
 type led struct {
 	sqltarget.Database
 	endpoints []sqltarget.Endpoint
+	tls       map[sqltarget.Endpoint]*tls.Config
 	// clients are led's own, by endpoint: kept open, one of those that are measured would wait before it connects again to a member that is back.
 	clients []*clientv3.Client
 	regions map[uint64]string // by member: the region whose endpoint leads to it
@@ -65,7 +67,7 @@ func (l *led) closeClients() (err error) {
 func (d *dialect) lead(ctx context.Context, endpoint int) (_ *led, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(len(d.server.Endpoints))*(sqltarget.ConnectWithin+sqltarget.Silence))
 	defer cancel()
-	l := &led{endpoints: d.server.Endpoints, regions: map[uint64]string{}}
+	l := &led{endpoints: d.server.Endpoints, tls: d.tls, regions: map[uint64]string{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, l.closeClients())

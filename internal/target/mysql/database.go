@@ -42,6 +42,8 @@ type dialect struct {
 	said string
 	// locksSeen is when the server was last asked for its locks.
 	locksSeen time.Time
+	// lease is what Lock took in a cluster of Galera; nil for nothing.
+	lease *lease
 }
 
 // Open opens a database: sqltarget.Open.
@@ -292,7 +294,8 @@ func (d *dialect) Left(ctx context.Context, c *conn) (int, error) {
 	return n - m + own, errors.Join(err, wrong)
 }
 
-// Lock implements sqltarget.Dialect. The session of a run that has just ended may be about to end.
+// Lock implements sqltarget.Dialect. The session of a run that has just ended may be about to end. On Galera the lock is a lease besides,
+// which all nodes have alike.
 func (d *dialect) Lock(ctx context.Context, c *conn) (bool, error) {
 	if d.options.Product != nil {
 		return true, nil
@@ -306,7 +309,14 @@ func (d *dialect) Lock(ctx context.Context, c *conn) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return locked[0] == "1", nil
+	if locked[0] != "1" || !d.galera {
+		return locked[0] == "1", nil
+	}
+	places := []string{"table " + d.table}
+	if d.options.Form == sqltarget.FormSQL {
+		places = append(places, "forms")
+	}
+	return d.leaseOn(ctx, c, places...)
 }
 
 // Make implements sqltarget.Dialect. The mark is the comment of the table.

@@ -233,7 +233,7 @@ func (d *database[C]) undo() error {
 	if d.made.Table {
 		err = d.dialect.Drop(ctx, d.asked[0].c, d.made.Place)
 	}
-	return errors.Join(err, d.endAll())
+	return errors.Join(err, d.unlock(), d.endAll())
 }
 
 func (d *database[C]) endAll() error {
@@ -260,7 +260,7 @@ func (d *database[C]) Close() error {
 			err = fmt.Errorf("the %s %s could not be dropped: %w", d.dialect.PlaceWord(), d.options.Place, err)
 		}
 	}
-	return errors.Join(err, d.endAll())
+	return errors.Join(err, d.unlock(), d.endAll())
 }
 
 // reach returns the connection for questions to an endpoint, opened again if it has broken. Its lock was lost then: the mark of the table

@@ -1,0 +1,171 @@
+package result
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// ReasonSettingsChanged: a server of a database that is not Geobench's own had other settings after the run than before, or was
+// started again.
+const ReasonSettingsChanged = "SettingsChanged"
+
+// Server is the state of a server of a database that is not Geobench's own: what decides how durable its commits are and how it plans
+// statements.
+type Server struct {
+	// Address of the endpoint that leads to it.
+	Address string `json:"address"`
+	// Started is when the server was started, and Configured when it has read its configuration last; nil where it does not tell.
+	Started    *time.Time `json:"started,omitempty"`
+	Configured *time.Time `json:"configured,omitempty"`
+	// OtherSessions are the sessions of others that were at work when it was asked, and Others says whose they are.
+	OtherSessions int      `json:"otherSessions,omitempty"`
+	Others        []string `json:"others,omitempty"`
+	// Settings are by their names in the server's own language.
+	Settings map[string]Setting `json:"settings,omitempty"`
+}
+
+// Setting is one setting of a server.
+type Setting struct {
+	Value string `json:"value"`
+	// Source says where it is from, in the server's words: default, configuration file; empty where it does not tell.
+	Source string `json:"source,omitempty"`
+	// PendingRestart says that the configuration has another value, which counts once the server is started again.
+	PendingRestart bool `json:"pendingRestart,omitempty"`
+}
+
+// String is the value, with what is to be known of it.
+func (s Setting) String() string {
+	if s.PendingRestart {
+		return s.Value + " (another value waits for a restart)"
+	}
+	return s.Value
+}
+
+// startJitter is by how much two readings of when a server was started may differ: some tell the seconds since.
+const startJitter = 3 * time.Second
+
+// serversDiffer says what of servers is another than before. Servers that only one side has told of are a difference, too.
+func serversDiffer(before, after []Server) (out []string) {
+	index := map[string]*Server{}
+	for i := range after {
+		index[after[i].Address] = &after[i]
+	}
+	for i := range before {
+		b := &before[i]
+		a := index[b.Address]
+		if a == nil {
+			out = append(out, fmt.Sprintf("%s did not tell of its settings after the run", b.Address))
+			continue
+		}
+		if b.Started != nil && a.Started != nil && a.Started.Sub(*b.Started).Abs() > startJitter {
+			out = append(out, fmt.Sprintf("%s was started again at %s", b.Address, a.Started.UTC().Format(time.RFC3339)))
+		}
+		said := len(out)
+		for _, name := range settingNames(b, a) {
+			was, is := b.Settings[name], a.Settings[name]
+			switch {
+			case was == is:
+			case was.Value == is.Value && was.PendingRestart == is.PendingRestart:
+				out = append(out, fmt.Sprintf("%s of %s is %s by %s, and was by %s", name, b.Address, is, is.Source, was.Source))
+			default:
+				out = append(out, fmt.Sprintf("%s of %s was %s, and is %s", name, b.Address, orNone(was), orNone(is)))
+			}
+		}
+		if said == len(out) && b.Configured != nil && a.Configured != nil && !a.Configured.Equal(*b.Configured) {
+			out = append(out, fmt.Sprintf("%s has read its configuration again at %s: what it had for a while is not known", b.Address, a.Configured.UTC().Format(time.RFC3339)))
+		}
+	}
+	return out
+}
+
+// settingNames are the names of the settings of both, in order.
+func settingNames(a, b *Server) []string {
+	names := maps.Clone(a.Settings)
+	if names == nil {
+		names = map[string]Setting{}
+	}
+	maps.Copy(names, b.Settings)
+	return slices.Sorted(maps.Keys(names))
+}
+
+func orNone(s Setting) string {
+	if s == (Setting{}) {
+		return "unknown"
+	}
+	return s.String()
+}
+
+// settingsChanged holds the servers after the run to what they were before.
+func settingsChanged(d *Document, _ *Inputs, _ *Report) []Reason {
+	if d.Target == nil || len(d.Target.ServersAfter) == 0 { // of a database that could not be audited, which has its own reason
+		return nil
+	}
+	differ := serversDiffer(d.Target.Servers, d.Target.ServersAfter)
+	if len(differ) == 0 {
+		return nil
+	}
+	const most = 5
+	more := ""
+	if n := len(differ) - most; n > 0 {
+		differ, more = differ[:most], fmt.Sprintf("; and %d more", n)
+	}
+	return []Reason{{ReasonSettingsChanged, "while the run went on, a server was changed: " + strings.Join(differ, "; ") + more}}
+}
+
+// noteServers notes what is to be known of servers without making the run Invalid. What is as before is not kept twice.
+func (d *Document) noteServers() {
+	if d.Target == nil {
+		return
+	}
+	for _, servers := range [][]Server{d.Target.Servers, d.Target.ServersAfter} {
+		for i := range servers {
+			s := &servers[i]
+			if s.OtherSessions > 0 {
+				d.Notes = append(d.Notes, fmt.Sprintf("%d sessions of others were at work at %s when it was asked (%s): figures are of a database that did other work, too", s.OtherSessions, s.Address, strings.Join(s.Others, ", ")))
+				break
+			}
+			for _, name := range slices.Sorted(maps.Keys(s.Settings)) {
+				if s.Settings[name].PendingRestart {
+					d.Notes = append(d.Notes, fmt.Sprintf("%s of %s is %s", name, s.Address, s.Settings[name]))
+				}
+			}
+		}
+	}
+}
+
+// settingsDiffer names the settings that the servers of two results did not have alike. Results without any tell nothing.
+func settingsDiffer(a, b *Document) (out []string) {
+	of := func(d *Document) map[string][]string {
+		values := map[string][]string{}
+		for _, s := range d.target().Servers {
+			for name, v := range s.Settings {
+				if !slices.Contains(values[name], v.Value) {
+					values[name] = append(values[name], v.Value)
+				}
+			}
+		}
+		for _, v := range values {
+			slices.Sort(v)
+		}
+		return values
+	}
+	inA, inB := of(a), of(b)
+	if len(inA) == 0 || len(inB) == 0 {
+		return nil
+	}
+	for name, value := range inA {
+		if other := inB[name]; !slices.Equal(value, other) {
+			out = append(out, fmt.Sprintf("setting %s of the server differs: %s and %s", name, named(value), named(other)))
+		}
+	}
+	for name, value := range inB {
+		if inA[name] == nil {
+			out = append(out, fmt.Sprintf("setting %s of the server differs: none and %s", name, named(value)))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
