@@ -264,10 +264,10 @@ func TestVerdicts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := measured(t)
 			f.Simulated, f.Emulation = true, "Simulated"
+			tc.change(f)
 			if f.Timeline == nil {
 				f.Plan.Run.Spec.Faults = nil
 			}
-			tc.change(f)
 			d := document(t, f)
 			var names []string
 			said := ""
