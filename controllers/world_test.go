@@ -242,7 +242,7 @@ func (w *world) restartOperator() {
 	w.chaosLog = &chaoswatch.Log{Client: w.client.(client.WithWatch), Namespace: w.namespace, Clock: w.clock, Wait: run.Wait}
 	w.run = &run.Reconciler{Client: c, Live: c, Pods: w, Chaos: w.chaosLog, Choose: choice.Choose, Credentials: w.credentials, Unfit: choice.ChaosUnfit, Abilities: abilities, Errands: errand.NewRunner(), Loads: errand.NewBudget(run.LoadsAtOnce), Memory: errand.NewBudget(1 << 20), Image: testImage, Events: w.recorder, Clock: w.clock,
 		Wait: w.wait}
-	w.experiment = &experiment.Reconciler{Client: c, Live: c, Abilities: abilities, Errands: errand.NewRunner(), Judgements: errand.NewBudget(experiment.JudgementsAtOnce), Events: w.recorder, Clock: w.clock}
+	w.experiment = &experiment.Reconciler{Client: c, Live: c, Abilities: abilities, Errands: errand.NewRunner(), Judgements: experiment.NewJudgements(), Checks: experiment.NewChecks(), SlowChecks: experiment.NewSlowChecks(), Events: w.recorder, Clock: w.clock}
 }
 
 // revive starts the operator again, with an empty memory, if it has died.

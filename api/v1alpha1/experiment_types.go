@@ -398,6 +398,24 @@ type ExperimentStatus struct {
 	// ReportRef names the ConfigMap with the figures of all points and the claims: report.json and report.txt.
 	// +optional
 	ReportRef *LocalReference `json:"reportRef,omitempty"`
+	// Check is set while the operator expands the spec or judges the claims. An operator that ends meanwhile leaves it behind.
+	// +optional
+	Check *ExperimentCheck `json:"check,omitempty"`
+}
+
+// ExperimentCheck is work on an experiment that has begun and not ended.
+type ExperimentCheck struct {
+	// Generation of the spec that is worked on.
+	// +optional
+	Generation int64 `json:"generation,omitempty"`
+	// Attempts counts the operators that have begun the work: 1, and one more for each that ended meanwhile. After an operator has ended, the
+	// next one does the work alone; after the second nobody does it again, until the spec changes.
+	// +optional
+	Attempts int32 `json:"attempts,omitempty"`
+	// Operator is the process that does the work.
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	Operator string `json:"operator,omitempty"`
 }
 
 // PointStatus is one point of a sweep, or one repetition of it.

@@ -184,7 +184,7 @@ func validate(cmd *cobra.Command, abilities check.Abilities, files []string) (su
 	}
 	// The points of an Experiment may be for the simulator alone, whose faults no other driver has.
 	abilities.Faults = fault.SimulatorKinds
-	experiments, err := expand(bundle, abilities)
+	experiments, err := expand(cmd.Context(), bundle, abilities)
 	if err != nil {
 		return "", nil, err
 	}

@@ -43,11 +43,12 @@ func (s *scope) judge(ctx context.Context) error {
 	}
 	if state != errand.Done {
 		if state == errand.None {
-			errand.Go(s.Errands, judging, s.Judgements, 1, s.report)
+			err = s.carefully(judging, s.Judgements, func(ctx context.Context) (any, error) { return s.report(ctx) })
 		}
 		s.again = kube.PollRun
-		return nil
+		return err
 	}
+	s.experiment.Status.Check = nil
 	if err := s.storeReport(ctx, report); err != nil {
 		return err
 	}
@@ -62,9 +63,9 @@ func (s *scope) report(ctx context.Context) (*experiment.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	report := experiment.NewReport([]*experiment.Experiment{s.expanded}, results)
+	report := experiment.NewReport(ctx, []*experiment.Experiment{s.expanded}, results)
 	report.Round(reportDigits)
-	return report, nil
+	return report, context.Cause(ctx)
 }
 
 // results reads the results of all runs. A run without one is a result too.

@@ -159,7 +159,7 @@ func (e *Experiment) askedOfNodes() map[string]bool {
 			if !strings.Contains(expression, ofNodesName) {
 				continue
 			}
-			_, compiled, err := b.compile(expression)
+			compiled, err := b.compile(expression)
 			if err != nil {
 				continue // The claim itself tells.
 			}

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -97,8 +98,8 @@ type ProbeData struct {
 	P99Microseconds int64 `json:"p99Microseconds,omitempty"`
 }
 
-// NewReport judges all claims and gathers the figures.
-func NewReport(experiments []*Experiment, r *Results) *Report {
+// NewReport judges all claims and gathers the figures. It is of no use when the context ends meanwhile.
+func NewReport(ctx context.Context, experiments []*Experiment, r *Results) *Report {
 	out := &Report{
 		APIVersion: v1alpha1.GroupVersion.String(), Kind: Kind, Simulated: r.Simulated, Version: version.String(), Place: r.Place,
 		Claims: []Finding{}, Wrong: []string{}, Doubtful: []string{},
@@ -107,7 +108,7 @@ func NewReport(experiments []*Experiment, r *Results) *Report {
 		out.Machine = result.ThisMachine()
 	}
 	for _, e := range experiments {
-		out.Claims = append(out.Claims, e.Judge(r)...)
+		out.Claims = append(out.Claims, e.Judge(ctx, r)...)
 		s := PointsSummary{Name: e.Name, Systems: e.Systems, Parameters: []string{}, Points: []PointData{}}
 		if e.object != nil {
 			s.Spec = &e.object.Spec
@@ -134,7 +135,7 @@ func NewReport(experiments []*Experiment, r *Results) *Report {
 			}
 		}
 		out.lookAtConfigurations(e, r)
-		s.Tables = e.Tables(r)
+		s.Tables = e.Tables(ctx, r)
 		out.Experiments = append(out.Experiments, s)
 	}
 	return out
