@@ -707,3 +707,44 @@ func TestSpecsThatTheClusterChanges(t *testing.T) {
 		t.Errorf("%d runs were made", n)
 	}
 }
+
+// An operator that ended while it worked on a spec leaves a mark. The next one does that work alone, and when it ends as well nobody tries
+// again, until the spec changes: one experiment cannot keep the operator from everything else.
+func TestExperimentThatEndedOperators(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(makeExperiment("e").sweep(clients, 10).claim("all", "1 < 2").obj())
+	another := func(attempts int32) {
+		t.Helper()
+		e := w.getExperiment("e")
+		e.Status.Checks[0].Attempts, e.Status.Checks[0].Operator = attempts, "another"
+		w.must(w.client.Status().Update(w.ctx, e))
+		w.restartOperator()
+	}
+	accepted := func() *metav1.Condition {
+		return meta.FindStatusCondition(w.getExperiment("e").Status.Conditions, v1alpha1.ConditionAccepted)
+	}
+	w.until("the spec was expanded", func() bool { return accepted() != nil })
+	another(1)
+	w.step()
+	if c := accepted(); c.Status != metav1.ConditionTrue || w.getExperiment("e").Status.Checks[0].Attempts != 0 {
+		t.Errorf("after the end of one operator: %+v, %+v", c, w.getExperiment("e").Status.Checks)
+	}
+	another(2)
+	for range 3 { // it stays so
+		w.until("the spec is refused", func() bool { return accepted().Status == metav1.ConditionFalse })
+		if c := accepted(); c.Reason != "OperatorEnded" || w.getExperiment("e").Status.Checks[0].Attempts != 2 {
+			t.Errorf("after the end of two operators: %+v", c)
+		}
+		w.restartOperator()
+		w.step()
+	}
+	e := w.getExperiment("e")
+	e.Spec.Claims[0].Expression = "1 < 3"
+	w.must(w.client.Update(w.ctx, e))
+	w.until("the new spec was expanded", func() bool { return accepted().Status == metav1.ConditionTrue })
+	w.until("the experiment has finished", func() bool { return kube.Finished(w.getExperiment("e")) })
+	if st := w.getExperiment("e").Status; st.Checks != nil || st.ClaimsHold != "1/1" {
+		t.Errorf("the experiment ended with %+v, %s of its claims", st.Checks, st.ClaimsHold)
+	}
+}

@@ -323,6 +323,7 @@ func (w *world) reconcileAll() {
 	for i := range experiments.Items {
 		if !w.experimentsWait {
 			w.reconcile(w.experiment, &experiments.Items[i])
+			w.hearExperiments(&experiments.Items[i])
 		}
 	}
 	w.must(w.client.List(w.ctx, databases, client.InNamespace(w.namespace)))
@@ -334,6 +335,20 @@ func (w *world) reconcileAll() {
 		w.reconcile(w.run, &runs.Items[i])
 	}
 	w.settle()
+}
+
+// hearExperiments reconciles an experiment again that an errand has news for.
+func (w *world) hearExperiments(e *v1alpha1.Experiment) {
+	w.t.Helper()
+	for {
+		w.experiment.Errands.Wait()
+		select {
+		case <-w.experiment.Errands.News:
+			w.reconcile(w.experiment, e)
+		default:
+			return
+		}
+	}
 }
 
 // settle waits until no errand is under way but those that load into databases that hang.

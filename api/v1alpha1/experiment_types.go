@@ -398,25 +398,43 @@ type ExperimentStatus struct {
 	// ReportRef names the ConfigMap with the figures of all points and the claims: report.json and report.txt.
 	// +optional
 	ReportRef *LocalReference `json:"reportRef,omitempty"`
-	// Check is set while the operator expands the spec or judges the claims. An operator that ends meanwhile leaves it behind.
+	// Checks are the works on this experiment that an operator may not survive.
+	// +listType=map
+	// +listMapKey=work
+	// +kubebuilder:validation:MaxItems=2
 	// +optional
-	Check *ExperimentCheck `json:"check,omitempty"`
+	Checks []ExperimentCheck `json:"checks,omitempty"`
 }
 
-// ExperimentCheck is work on an experiment that has begun and not ended.
+// ExperimentCheck is work that has begun: an operator that ends meanwhile leaves the attempt behind.
 type ExperimentCheck struct {
-	// Generation of the spec that is worked on.
+	// Work is Expand, which makes all points of the spec and tries its claims, or Judge.
+	// +required
+	Work ExperimentWork `json:"work"`
+	// Of stands for all that it is done with.
+	// +kubebuilder:validation:MaxLength=64
 	// +optional
-	Generation int64 `json:"generation,omitempty"`
-	// Attempts counts the operators that have begun the work: 1, and one more for each that ended meanwhile. After an operator has ended, the
-	// next one does the work alone; after the second nobody does it again, until the spec changes.
+	Of string `json:"of,omitempty"`
+	// Attempts counts the operators that have begun the work and not ended it, the present one included; 0 once it is done. When an operator has
+	// ended meanwhile, the next one does the work alone; after the second nobody does it again, until the spec changes.
 	// +optional
-	Attempts int32 `json:"attempts,omitempty"`
-	// Operator is the process that does the work.
+	Attempts int32 `json:"attempts"`
+	// Operator is the process that has begun last.
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	Operator string `json:"operator,omitempty"`
 }
+
+// ExperimentWork is what an operator does with an experiment.
+// +kubebuilder:validation:Enum=Expand;Judge
+type ExperimentWork string
+
+const (
+	// WorkExpand makes all points of the spec and tries its claims.
+	WorkExpand ExperimentWork = "Expand"
+	// WorkJudge judges the claims over the results.
+	WorkJudge ExperimentWork = "Judge"
+)
 
 // PointStatus is one point of a sweep, or one repetition of it.
 type PointStatus struct {

@@ -630,10 +630,10 @@ func (in *ExperimentStatus) DeepCopyInto(out *ExperimentStatus) {
 		*out = new(LocalReference)
 		**out = **in
 	}
-	if in.Check != nil {
-		in, out := &in.Check, &out.Check
-		*out = new(ExperimentCheck)
-		**out = **in
+	if in.Checks != nil {
+		in, out := &in.Checks, &out.Checks
+		*out = make([]ExperimentCheck, len(*in))
+		copy(*out, *in)
 	}
 }
 

@@ -110,7 +110,7 @@ func (s *scope) expand(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.experiment.Status.Check = nil
+	s.survived(v1alpha1.WorkExpand)
 	if problems, ok := check.As(x.err); ok && problems.NotFound() {
 		return kube.Refuse(health.ReferenceNotFound, "%s", problems)
 	} else if ok {
@@ -158,7 +158,7 @@ func (s *scope) expansion(bundle *manifest.Bundle, of string) (*expansion, error
 			budget, limit = s.SlowChecks, slowCheck
 		}
 		object, abilities := s.experiment.DeepCopy(), s.Abilities
-		err = s.carefully(key, budget, func(ctx context.Context) (any, error) {
+		err = s.carefully(key, budget, v1alpha1.WorkExpand, of, func(ctx context.Context) (any, error) {
 			x := &expansion{of: of}
 			ctx, cancel := context.WithTimeoutCause(ctx, limit, errLate)
 			defer cancel()

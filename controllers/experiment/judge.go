@@ -43,16 +43,16 @@ func (s *scope) judge(ctx context.Context) error {
 	}
 	if state != errand.Done {
 		if state == errand.None {
-			err = s.carefully(judging, s.Judgements, func(ctx context.Context) (any, error) { return s.report(ctx) })
+			err = s.carefully(judging, s.Judgements, v1alpha1.WorkJudge, errandPhase(s.experiment), func(ctx context.Context) (any, error) { return s.report(ctx) })
 		}
 		s.again = kube.PollRun
 		return err
 	}
-	s.experiment.Status.Check = nil
 	if err := s.storeReport(ctx, report); err != nil {
 		return err
 	}
 	s.conclude(report)
+	s.experiment.Status.Checks = nil // nothing more is done with it
 	return nil
 }
 
