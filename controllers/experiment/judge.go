@@ -2,10 +2,12 @@ package experiment
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -56,12 +58,18 @@ func (s *scope) judge(ctx context.Context) error {
 	return nil
 }
 
+// judgeLimit bounds the judging: reading thousands of results takes a minute.
+const judgeLimit = 10 * time.Minute
+
 // report judges the claims over all results. It is an errand: the scope is not touched any more by then, and it
 // changes nothing of it.
 func (s *scope) report(ctx context.Context) (*experiment.Report, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, judgeLimit,
+		kube.Refuse("TooLarge", "the results were not read and the claims not judged within %v: sweep fewer values, or claim less", judgeLimit))
+	defer cancel()
 	results, err := s.results(ctx)
 	if err != nil {
-		return nil, err
+		return nil, cmp.Or(context.Cause(ctx), err)
 	}
 	report := experiment.NewReport(ctx, []*experiment.Experiment{s.expanded}, results)
 	report.Round(reportDigits)
