@@ -392,7 +392,43 @@ func TestExperimentWithoutOtherAttempts(t *testing.T) {
 	if p := e.Status.Results[0]; p.Attempt != 1 || p.Verdict != v1alpha1.VerdictInvalid || e.Status.Completed != 1 {
 		t.Errorf("the point ended %+v", p)
 	}
+	if c := conditionOf(e, v1alpha1.ConditionFailed); c.Status != metav1.ConditionTrue || c.Reason != "PointsInvalid" || !strings.Contains(c.Message, "NoTransactions") {
+		t.Errorf("condition Failed of an experiment that claims nothing is %+v", c)
+	}
 	w.ranOnce()
+}
+
+// TestExperimentOverInvalidRuns: what makes a run Invalid leaves claims over it without a result, and the experiment has failed, unless
+// the experiment allows the reason, which is told with the claim.
+func TestExperimentOverInvalidRuns(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.committed = 0
+	gated := func(name string, allow ...string) *v1alpha1.Experiment {
+		x := makeExperiment(name, "calvin").sweep(clients, 10).claim("c", "max(tput('calvin')) < 1.0 || true").obj()
+		x.Spec.Gate, x.Spec.AllowInvalid = v1alpha1.GateClaims, allow
+		return x
+	}
+	w.create(gated("refused"), gated("other", "DriverBound"), gated("allowed", "NoTransactions"))
+	for _, name := range []string{"refused", "other"} {
+		e := w.untilFinished(name, 1)
+		if c := e.Status.Claims[0]; c.Holds || !strings.Contains(c.Message, "is Invalid: NoTransactions") || e.Status.ClaimsHold != "0/1" {
+			t.Errorf("%s: the claim says %+v, %s", name, c, e.Status.ClaimsHold)
+		}
+		if c := conditionOf(e, v1alpha1.ConditionFailed); c.Status != metav1.ConditionTrue || c.Reason != "ClaimsUnanswered" {
+			t.Errorf("%s: condition Failed is %+v", name, c)
+		}
+		if c := conditionOf(e, v1alpha1.ConditionSucceeded); c.Status != metav1.ConditionFalse {
+			t.Errorf("%s: condition Succeeded is %+v", name, c)
+		}
+	}
+	e := w.untilFinished("allowed", 1)
+	if c := e.Status.Claims[0]; !c.Holds || !strings.Contains(c.Message, "spec.allowInvalid lets count: NoTransactions") {
+		t.Errorf("allowed: the claim says %+v", c)
+	}
+	if c := conditionOf(e, v1alpha1.ConditionSucceeded); c.Status != metav1.ConditionTrue {
+		t.Errorf("allowed: condition Succeeded is %+v", c)
+	}
 }
 
 func TestExperimentSuspends(t *testing.T) {

@@ -86,6 +86,15 @@ type ExperimentSpec struct {
 	// +optional
 	Tables []Table `json:"tables,omitempty"`
 
+	// AllowInvalid names reasons for which a result may be Invalid and count all the same, for example DriverBound. A claim over a result that is
+	// Invalid for another reason has none, and an experiment with such a point has failed. What counts by this list is shown with each claim.
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=64
+	// +optional
+	AllowInvalid []string `json:"allowInvalid,omitempty"`
+
 	// Gate says what a cluster holds the experiment to besides runs that work and claims that can be judged: with Claims it has failed
 	// when a claim does not hold. Unset, a claim that differs is a finding, and the experiment is as good as any other.
 	// +optional

@@ -34,14 +34,16 @@ spec:
 
 func withClaim(expression string) string { return strings.Replace(sweep, "CLAIM", expression, 1) }
 
+type verifyCase struct {
+	stdin string
+	args  []string
+	code  int
+	// want is on standard output when the code is 0 or 1, else on standard error.
+	want string
+}
+
 func TestVerifyExitCodes(t *testing.T) {
-	tests := map[string]struct {
-		stdin string
-		args  []string
-		code  int
-		// want is on standard output when the code is 0 or 1, else on standard error.
-		want string
-	}{
+	tests := map[string]verifyCase{
 		"holds":             {withClaim("tput('calvin', 4) > tput('calvin', 2)"), []string{"-"}, 0, "1 of 1 claim hold"},
 		"differs":           {withClaim("tput('calvin', 4) < tput('calvin', 2)"), []string{"-"}, exit.Failed, "differs"},
 		"differs, json":     {withClaim("tput('calvin', 4) < tput('calvin', 2)"), []string{"-", "-o", "json"}, exit.Failed, `"holds": false`},
@@ -57,6 +59,17 @@ func TestVerifyExitCodes(t *testing.T) {
 		"minus one at once": {withClaim("true"), []string{"-", "--parallel", "-1"}, exit.Usage, "write 1 or more"},
 		"results in a file": {withClaim("true"), []string{"-", "--results", "main.go"}, exit.Broken, "the folder of results"},
 	}
+	// No transaction ends in so short a time: the runs are Invalid, NoTransactions.
+	invalid := func(allow string) string {
+		text := strings.Replace(withClaim("max(tput('calvin')) < 1.0"), "warmup: 200ms, duration: 1s", "warmup: 0s, duration: 1ms", 1)
+		return strings.Replace(text, "  sweep:", allow+"  sweep:", 1)
+	}
+	tests["over Invalid runs"] = verifyCase{invalid(""), []string{"-"}, exit.Failed, "NoTransactions: no transaction was committed"}
+	tests["another reason is allowed"] = verifyCase{invalid("  allowInvalid: [DriverBound]\n"), []string{"-"}, exit.Failed, "no result"}
+	tests["the reason is allowed"] = verifyCase{invalid("  allowInvalid: [NoTransactions]\n"), []string{"-"}, 0, "spec.allowInvalid"}
+	tests["Invalid runs without claims"] = verifyCase{invalid("")[:strings.Index(invalid(""), "  claims:")], []string{"-"}, exit.Failed, "runs in doubt"}
+	tests["an unknown reason"] = verifyCase{invalid("  allowInvalid: [DriverBond]\n"), []string{"-"}, exit.Usage, "did you mean DriverBound?"}
+	tests["a reason that never counts"] = verifyCase{invalid("  allowInvalid: [ResultForged]\n"), []string{"-"}, exit.Usage, "never counts"}
 	results := t.TempDir()
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -218,6 +219,9 @@ func (s *scope) conclude(report *experiment.Report) {
 		case f.Holds:
 			hold++
 		}
+		if len(f.Invalid) > 0 {
+			c.Message = kube.Truncate(fmt.Sprintf("%s; over results that are Invalid, which spec.allowInvalid lets count: %s", c.Message, strings.Join(f.Invalid, ", ")), 4096)
+		}
 		st.Claims = append(st.Claims, c)
 	}
 	all := len(report.Claims)
@@ -242,6 +246,10 @@ func (s *scope) conclude(report *experiment.Report) {
 		message = fmt.Sprintf("%d of %d claims have no result", unanswered, all)
 		s.condition(v1alpha1.ConditionFailed, true, "ClaimsUnanswered", message)
 		end = kube.Warning("ClaimsUnanswered", "Judge", message)
+	case len(report.Invalid) > 0:
+		message = fmt.Sprintf("%d of %d points are Invalid: %s", len(report.Invalid), st.Points, report.Invalid[0])
+		s.condition(v1alpha1.ConditionFailed, true, "PointsInvalid", message)
+		end = kube.Warning("PointsInvalid", "Judge", message)
 	case len(report.NoPeak()) > 0:
 		message = fmt.Sprintf("%d of %d searches found no peak: %s", len(report.NoPeak()), len(s.expanded.Searches), report.NoPeak()[0])
 		s.condition(v1alpha1.ConditionFailed, true, "NoPeak", message)

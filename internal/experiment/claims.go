@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,8 @@ type Finding struct {
 	// Measured are the numbers that were compared.
 	Measured string `json:"measured"`
 	Holds    bool   `json:"holds"`
+	// Invalid are the reasons for which results are Invalid that count all the same, since spec.allowInvalid names them.
+	Invalid []string `json:"invalid,omitempty"`
 	// Error says why there is no answer, for example because a point could not run.
 	Error string `json:"error,omitempty"`
 }
@@ -65,8 +68,10 @@ func (e *Experiment) Judge(ctx context.Context, r *Results) []Finding {
 }
 
 func (b *board) judge(ctx context.Context, c *v1alpha1.Claim, f *Finding) error {
+	b.unsound, b.counted = nil, nil
+	defer func() { f.Invalid = b.counted }()
 	value, measured, err := b.evaluate(ctx, c.Expression)
-	if err != nil {
+	if err = cmp.Or(b.unsound, err); err != nil {
 		return err
 	}
 	holds, ok := value.Value().(bool)
@@ -76,7 +81,7 @@ func (b *board) judge(ctx context.Context, c *v1alpha1.Claim, f *Finding) error 
 	f.Holds, f.Measured = holds, measured
 	if c.Measured != "" {
 		shown, _, err := b.evaluate(ctx, c.Measured)
-		if err != nil {
+		if err = cmp.Or(b.unsound, err); err != nil {
 			return fmt.Errorf("measured: %w", err)
 		}
 		f.Measured = cut(show(shown))
@@ -129,6 +134,9 @@ type board struct {
 	results *Results
 	// wrong is the first thing asked for that the experiment has not. CEL forgets errors of sides that do not matter.
 	wrong *lookupError
+	// unsound says which Invalid result was asked for that does not count, counted for which reasons those are Invalid that do.
+	unsound error
+	counted []string
 	// rows says that expressions are of tables, whose rows are systems.
 	rows bool
 	// env is the language, sized what follows from the experiment's size and plans are those of systems, once they were asked for.
@@ -434,6 +442,9 @@ func (b *board) series(q query) ([]float64, error) {
 			}
 			out = append(out, 1)
 			continue
+		}
+		if err := b.sound(p); err != nil {
+			return nil, err
 		}
 		if q.counter {
 			if err := b.results.counts(p, q.metric.name); err != nil {

@@ -137,7 +137,7 @@ func New(ctx context.Context, b *manifest.Bundle, object *v1alpha1.Experiment, a
 	e := &Experiment{Name: object.Name, Claims: object.Spec.Claims, source: b.Source("Experiment", object.Name), object: object}
 	a.Targets = nil // points are played on databases of their own, which nobody else uses
 	x := &expansion{Experiment: e, bundle: b, abilities: a, taken: map[string]bool{}}
-	for _, step := range []func(context.Context){x.systems, x.parameters, x.size, x.expand, x.names, x.claims, x.tables} {
+	for _, step := range []func(context.Context){x.allowed, x.systems, x.parameters, x.size, x.expand, x.names, x.claims, x.tables} {
 		step(ctx)
 		if err := ctx.Err(); err != nil {
 			return nil, context.Cause(ctx)

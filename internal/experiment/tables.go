@@ -1,9 +1,11 @@
 package experiment
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -23,6 +25,8 @@ type TableData struct {
 	Rows    []TableRow `json:"rows"`
 	// Missing says why cells are empty.
 	Missing []string `json:"missing,omitempty"`
+	// Notes say which columns count on Invalid results.
+	Notes []string `json:"notes,omitempty"`
 }
 
 // TableRow is a system's; a cell without an answer is empty.
@@ -55,8 +59,9 @@ func (c *column) cell(ctx context.Context, system string) (ref.Val, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	c.unsound = nil
 	value, _, err := c.program.ContextEval(ctx, map[string]any{"systems": c.Systems, "system": system})
-	return value, err
+	return value, cmp.Or(c.unsound, err)
 }
 
 // tables refuses those whose columns do not compile, may take too much, or ask for what the experiment has not.
@@ -126,6 +131,7 @@ func (b *board) table(ctx context.Context, t *v1alpha1.Table) TableData {
 	}
 	for _, c := range t.Columns {
 		d.Columns = append(d.Columns, c.Title)
+		b.counted = nil
 		expression, err := b.column(c.Value)
 		for i := range d.Rows {
 			row, text, why := &d.Rows[i], "", err
@@ -139,6 +145,9 @@ func (b *board) table(ctx context.Context, t *v1alpha1.Table) TableData {
 				d.Missing = append(d.Missing, cut(fmt.Sprintf("%s, %s: %v", row.System, c.Title, why)))
 			}
 			row.Cells = append(row.Cells, text)
+		}
+		if len(b.counted) > 0 {
+			d.Notes = append(d.Notes, fmt.Sprintf("%s: %s", c.Title, countsInvalid(b.counted)))
 		}
 	}
 	return d
@@ -189,7 +198,7 @@ func (d *TableData) write(w io.Writer, experiment string) {
 		fmt.Fprintln(t, "  "+strings.Join(line, "\t"))
 	}
 	t.Flush() //nolint:errcheck // into memory
-	for _, why := range d.Missing {
+	for _, why := range slices.Concat(d.Missing, d.Notes) {
 		fmt.Fprintf(w, "  %s\n", why)
 	}
 }
@@ -223,7 +232,7 @@ func (d *TableData) Markdown(simulated bool) string {
 			b.WriteString("|" + strings.Repeat("---|", len(line)) + "\n")
 		}
 	}
-	for i, why := range d.Missing {
+	for i, why := range slices.Concat(d.Missing, d.Notes) {
 		if i == 0 {
 			b.WriteString("\n")
 		}
