@@ -165,6 +165,9 @@ func indent(text string) string { return "  " + strings.ReplaceAll(text, "\n", "
 func untested(databases map[string]*v1alpha1.GeoDatabase) (notes []string) {
 	for _, name := range slices.Sorted(maps.Keys(databases)) {
 		db := databases[name]
+		if open := servers.Open(db.Spec.Engine.Name); open != "" && servers.Renders(db) {
+			notes = append(notes, fmt.Sprintf("open: GeoDatabase %s: %s", db.Name, open))
+		}
 		if f := servers.FactsOf(db.Spec.Engine.Name); f != nil && servers.Renders(db) {
 			measured := "nobody has measured it, either"
 			if f.Unmeasured != "" {
