@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -119,5 +121,31 @@ func TestValidateCountsExperiments(t *testing.T) {
 	code, _, stderr = geobench(t, withClaim("tput('x')[0] > 1.0"), "validate", "-f", "-")
 	if code != exit.Usage || !strings.Contains(stderr, "spec.claims[0].expression") {
 		t.Errorf("exit code %d: %s", code, stderr)
+	}
+}
+
+// What an expression can take is bounded here as in the operator, and an interrupted command ends.
+func TestHostileExperiments(t *testing.T) {
+	for name, expression := range map[string]string{
+		"memory": "'aaaaaaaaaa'" + strings.Repeat(".replace('a', '"+strings.Repeat("a", 200)+"')", 15) + ".size() > 0",
+		"CPU":    "lists.range(1000000).distinct().size() > 0",
+	} {
+		for _, args := range [][]string{{"validate", "-f", "-"}, {"verify", "-"}} {
+			if code, _, stderr := geobench(t, withClaim(expression), args...); code != exit.Usage || !strings.Contains(stderr, "spec.claims[0].expression") {
+				t.Errorf("%s, %s: exit code %d: %s", args[0], name, code, stderr)
+			}
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, args := range [][]string{{"validate", "-f", "-"}, {"verify", "-"}} {
+		root := newRootCommand()
+		root.SetIn(strings.NewReader(withClaim("true")))
+		root.SetOut(io.Discard)
+		root.SetErr(io.Discard)
+		root.SetArgs(args)
+		if code := execute(ctx, root); code != exit.Interrupted {
+			t.Errorf("%s that was interrupted ends with exit code %d, want %d", args[0], code, exit.Interrupted)
+		}
 	}
 }

@@ -2,8 +2,10 @@ package experiment_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -57,5 +59,50 @@ func TestExpansionEnds(t *testing.T) {
 	cancel()
 	if _, err := experiment.New(ctx, b, b.Experiments[0], check.Default(nil)); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestLargestDatabases: to expand an experiment on the largest databases that the API takes is no more than planning them, of every engine.
+func TestLargestDatabases(t *testing.T) {
+	var regions, links []string
+	for i := range 32 {
+		regions = append(regions, fmt.Sprintf("{name: r%d}", i))
+		for j := range i {
+			links = append(links, fmt.Sprintf("{from: r%d, to: r%d, rtt: 20ms}", j, i))
+		}
+	}
+	for _, engine := range []string{"calvin", "spanner", "sunstorm"} {
+		text := `apiVersion: geobench.dev/v1alpha1
+kind: Experiment
+metadata: {name: large}
+spec:
+  databases:
+    - name: d
+      template:
+        spec:
+          engine: {name: ` + engine + `}
+          partitionsPerRegion: 64
+          replicasPerPartition: 8
+          regions: [` + strings.Join(regions, ", ") + `]
+          network: {profile: {intraRegion: {rtt: 400us}, links: [` + strings.Join(links, ", ") + `]}}
+  run:
+    spec:
+      workload: {smallbank: {customers: 10000000}}
+      load: {clientsPerRegion: 2, warmup: 200ms, duration: 1s}
+  claims: [{id: c-1, says: it survives something, expression: "survives('d') != '' && ['d', 'd', 'd', 'd'].all(s, isolation(s) != '')"}]
+`
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		e, err := read(text)
+		runtime.ReadMemStats(&after)
+		if err != nil {
+			t.Fatalf("%s: %v", engine, err)
+		}
+		if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 512<<20 {
+			t.Errorf("%s: %d MB were allocated", engine, allocated>>20)
+		}
+		if _, err := json.Marshal(experiment.NewReport(t.Context(), []*experiment.Experiment{e}, experiment.NewResults(""))); err != nil {
+			t.Error(err)
+		}
 	}
 }
