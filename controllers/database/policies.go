@@ -14,8 +14,8 @@ import (
 )
 
 // admit makes the NetworkPolicies of the database, before its pods: who reaches its nodes and the workers of its
-// runs. Where the operator was told nothing of the cluster, it makes none. While a change waits for a run, they are those of the nodes that
-// run.
+// runs. Where the operator was told nothing of the cluster, it makes none. While a change waits for a run, they are
+// those of the nodes that run.
 func (s *scope) admit(ctx context.Context) error {
 	if s.Around == nil || s.db.Status.ActiveRun != "" && !s.upToDate() {
 		return nil
@@ -38,8 +38,9 @@ func (s *scope) admit(ctx context.Context) error {
 	return nil
 }
 
-// elsewhere looks up where the endpoints of a database lead that runs elsewhere. It refuses one that leads to an address where the administrator
-// lets no database be. What leads nowhere is looked up again when the database is looked at next.
+// elsewhere looks up where the endpoints of a database lead that runs elsewhere. It refuses one that leads to an
+// address where the administrator lets no database be. What leads nowhere is looked up again when the database is
+// looked at next.
 func (s *scope) elsewhere(ctx context.Context) (out []netip.AddrPort, err error) {
 	resolve := s.Resolve
 	if resolve == nil {

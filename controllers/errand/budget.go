@@ -6,9 +6,10 @@ import (
 	"sync"
 )
 
-// Budget is a number that errands of a kind share: errands at the same time, or bytes of memory. An errand waits until its share is
-// free. Namespaces take turns: the next share goes to the namespace whose last turn is longest ago, and within a namespace to the errand
-// that has waited longest, so that a tenant with many errands does not delay the errands of others by more than one of them.
+// Budget is a number that errands of a kind share: errands at the same time, or bytes of memory. An errand waits
+// until its share is free. Namespaces take turns: the next share goes to the namespace whose last turn is longest
+// ago, and within a namespace to the errand that has waited longest, so that a tenant with many errands does not
+// delay the errands of others by more than one of them.
 type Budget struct {
 	size, each int64
 
@@ -33,8 +34,8 @@ type waiter struct {
 // NewBudget returns a budget of a size.
 func NewBudget(size int64) *Budget { return NewSharedBudget(size, size) }
 
-// NewSharedBudget returns a budget of a size of which the errands of a namespace have at most each at the same time, or one share that
-// is larger.
+// NewSharedBudget returns a budget of a size of which the errands of a namespace have at most each at the same
+// time, or one share that is larger.
 func NewSharedBudget(size, each int64) *Budget {
 	return &Budget{size: size, each: each, usedBy: map[string]int64{}, lastTurn: map[string]int64{}}
 }
@@ -82,8 +83,8 @@ func (b *Budget) free(namespace string, share int64) {
 	}
 }
 
-// give gives shares to those whose turn it is, as far as the budget goes. Nobody overtakes an errand whose turn it is and whose share is not
-// free yet: a large share would wait without end otherwise.
+// give gives shares to those whose turn it is, as far as the budget goes. Nobody overtakes an errand whose turn it
+// is and whose share is not free yet: a large share would wait without end otherwise.
 func (b *Budget) give() {
 	for {
 		next := -1

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"errors"
 	"fmt"
 	"math/bits"
 	"slices"
@@ -12,11 +13,11 @@ import (
 	"cel.dev/cel-go/common/types"
 )
 
-// What an expression of a claim or of a table may take. All of it is known before anything is evaluated: bounds walks the
-// compiled expression with the largest sizes that its values can have. A step is some 10 ns of work.
+// What an expression of a claim or of a table may take. All of it is known before anything is evaluated: bounds
+// walks the compiled expression with the largest sizes that its values can have. A step is some 10 ns of work.
 const (
-	// mostSteps bounds an expression, and mostStepsTogether all expressions of an experiment: of claims, and of tables for each of
-	// their rows.
+	// mostSteps bounds an expression, and mostStepsTogether all expressions of an experiment: of claims, and of
+	// tables for each of their rows.
 	mostSteps         = 20_000_000
 	mostStepsTogether = 5 * mostSteps
 	// mostBytes bounds one value, mostBytesTogether all values of an expression.
@@ -45,7 +46,7 @@ type shape struct {
 	parts uint64
 	// elem bounds the elements of a list, or the keys and values of a map; nil for values that have none.
 	elem *shape
-	// most bounds an integer.
+	// most bounds an integer without its sign.
 	most uint64
 }
 
@@ -106,8 +107,8 @@ type variable struct {
 	shape
 }
 
-// boundsOf returns how many steps an expression can take. It refuses one that can take more steps or memory than an expression may, and one
-// with functions that claims have not.
+// boundsOf returns how many steps an expression can take. It refuses one that can take more steps or memory than an
+// expression may, and one with functions that claims have not.
 func (b *board) boundsOf(compiled *cel.Ast) (uint64, error) {
 	checked := compiled.NativeRep()
 	w := &bounds{board: b, types: checked.GetType}
@@ -118,9 +119,11 @@ func (b *board) boundsOf(compiled *cel.Ast) (uint64, error) {
 	}
 	switch {
 	case w.steps > mostSteps:
-		return 0, fmt.Errorf("can take %s steps, and an expression may take %d: loop over fewer values, or make several claims of it", amount(w.steps), mostSteps)
+		return 0, fmt.Errorf("can take %s steps, and an expression may take %d: loop over fewer values, or make several claims of it",
+			amount(w.steps), mostSteps)
 	case w.bytes > mostBytesTogether:
-		return 0, fmt.Errorf("can take %s bytes of memory, and an expression may take %d: make shorter lists and texts", amount(w.bytes), mostBytesTogether)
+		return 0, fmt.Errorf("can take %s bytes of memory, and an expression may take %d: make shorter lists and texts",
+			amount(w.bytes), mostBytesTogether)
 	}
 	return w.steps, nil
 }
@@ -180,7 +183,10 @@ func ofLiteral(e ast.Expr) shape {
 		return textOf(uint64(len(v)))
 	case types.Int:
 		s := scalar()
-		s.most = min(uint64(max(v, 0)), unbounded)
+		s.most = unbounded
+		if v > -types.Int(unbounded) && v < types.Int(unbounded) {
+			s.most = uint64(max(v, -v))
+		}
 		return s
 	}
 	return scalar()
@@ -189,7 +195,8 @@ func ofLiteral(e ast.Expr) shape {
 // made notes the memory of a value.
 func (w *bounds) made(s shape, often uint64) (shape, error) {
 	if s.bytes > mostBytes {
-		return s, fmt.Errorf("has a value that can take %s bytes, and a value may take %d: make shorter lists and texts", amount(s.bytes), mostBytes)
+		return s, fmt.Errorf("has a value that can take %s bytes, and a value may take %d: make shorter lists and texts",
+			amount(s.bytes), mostBytes)
 	}
 	w.bytes = add(w.bytes, s.bytes)
 	w.spend(often, s.bytes/32)
@@ -233,8 +240,8 @@ func (w *bounds) mapping(m ast.MapExpr, often uint64) (shape, error) {
 	return w.made(out, often)
 }
 
-// loop bounds what macros are expanded to: a list, a number or a truth that grows with each element of a range. A range without elements
-// is how cel.bind gives a value a name.
+// loop bounds what macros are expanded to: a list, a number or a truth that grows with each element of a range. A
+// range without elements is how cel.bind gives a value a name.
 func (w *bounds) loop(c ast.ComprehensionExpr, often uint64) (shape, error) {
 	over, err := w.of(c.IterRange(), often)
 	if err != nil {
@@ -251,13 +258,13 @@ func (w *bounds) loop(c ast.ComprehensionExpr, often uint64) (shape, error) {
 	before := scalar()
 	switch {
 	case c.HasIterVar2():
-		return shape{}, fmt.Errorf("has a macro that claims have not: there are all, exists, exists_one, filter, map and cel.bind")
+		return shape{}, errMacro
 	case n == 0:
 		before = start
 	case kind.Kind() == types.ListKind:
 		before = shape{parts: 1, most: unbounded}
 	case !isScalar(kind):
-		return shape{}, fmt.Errorf("has a macro that claims have not: there are all, exists, exists_one, filter, map and cel.bind")
+		return shape{}, errMacro
 	}
 	outside := len(w.scope)
 	w.scope = append(w.scope, variable{c.AccuVar(), before}, variable{c.IterVar(), over.element()})
@@ -269,7 +276,9 @@ func (w *bounds) loop(c ast.ComprehensionExpr, often uint64) (shape, error) {
 	}
 	w.scope = w.scope[:outside]
 	after := start
-	if n > 0 && kind.Kind() == types.ListKind {
+	if n > 0 && isScalar(kind) {
+		after = scalar()
+	} else if n > 0 {
 		after.length, after.bytes = add(start.length, times(n, step.length)), add(start.bytes, times(n, step.bytes))
 		if step.elem != nil {
 			after.holds(*step.elem)
@@ -284,9 +293,12 @@ func (w *bounds) loop(c ast.ComprehensionExpr, often uint64) (shape, error) {
 	return out, err
 }
 
+var errMacro = errors.New("has a macro that claims have not: there are all, exists, exists_one, filter, map and cel.bind")
+
 func isScalar(t *types.Type) bool {
 	switch t.Kind() {
-	case types.BoolKind, types.IntKind, types.UintKind, types.DoubleKind, types.NullTypeKind, types.DurationKind, types.TypeKind:
+	case types.BoolKind, types.IntKind, types.UintKind, types.DoubleKind, types.NullTypeKind, types.DurationKind,
+		types.TypeKind:
 		return true
 	}
 	return false
@@ -313,7 +325,8 @@ func (w *bounds) call(e ast.Expr, often uint64) (shape, error) {
 	case bound == nil && strings.HasPrefix(name, "math."):
 		bound = ofReading
 	case bound == nil && own == nil:
-		return shape{}, fmt.Errorf("%s is no function of claims: what it takes grows faster than what it is given, or no figure needs it", name)
+		return shape{}, fmt.Errorf("%s is no function of claims: what it takes grows faster than what it is given, or no figure needs it",
+			name)
 	}
 	if bound == nil {
 		bound = func(args []shape) (shape, uint64) { return w.own(own, args) }
@@ -490,7 +503,8 @@ func (w *bounds) own(f *function, args []shape) (shape, uint64) {
 
 // sizes are those of an experiment.
 type sizes struct {
-	// series bounds the numbers in a list that a function returns, asking the steps of one that looks at points and their results.
+	// series bounds the numbers in a list that a function returns, asking the steps of one that looks at points and
+	// their results.
 	series, asking uint64
 }
 
@@ -506,7 +520,8 @@ func (b *board) size() sizes {
 		runs = max(runs, uint64(len(p.Runs)))
 		if p.manifests != nil {
 			db := &p.manifests.Database.Spec
-			s.series = max(s.series, times(uint64(len(db.Regions)), times(uint64(max(1, db.PartitionsPerRegion)), uint64(max(1, db.ReplicasPerPartition)))))
+			members := times(uint64(max(1, db.PartitionsPerRegion)), uint64(max(1, db.ReplicasPerPartition)))
+			s.series = max(s.series, times(uint64(len(db.Regions)), members))
 		}
 	}
 	values := uint64(0)
@@ -524,8 +539,8 @@ func (b *board) size() sizes {
 	return s
 }
 
-// countNodes refuses a syntax tree that is too large, and keys of maps that are not written out: types of maps of maps could double with each
-// level.
+// countNodes refuses a syntax tree that is too large, and keys of maps that are not written out: types of maps of
+// maps could double with each level.
 func countNodes(parsed *cel.Ast) error {
 	nodes := 0
 	var key bool

@@ -27,6 +27,7 @@ var hostile = map[string]struct{ expression, told string }{
 	"a text that is replaced":    {"'aaaaaaaaaa'" + strings.Repeat(".replace('a', '"+strings.Repeat("a", 200)+"')", 15) + ".size() > 0", "bytes"},
 	"a range without doubles":    {"lists.range(1000).distinct().size() > 0", "distinct is no function"},
 	"a large range":              {"lists.range(1000000000).size() > 0", "bytes"},
+	"a range of negatives":       {"lists.range(-3000 * -1000000).size() > 0", "bytes"},
 	"a range as long as figures": {"lists.range(int(tput('s', 1))).size() > 0", "bytes"},
 	"a range of a range":         {"lists.range(20000).map(x, lists.range(20000).size()).size() > 0", "steps"},
 	"a product of sizes":         {"lists.range(size(lists.range(9999)) * size(lists.range(9999))).size() > 0", "bytes"},
@@ -74,8 +75,8 @@ func doubled(first, next string, deep int) string {
 	return out + name + end
 }
 
-// TestHostileExpressions: whoever may write an Experiment cannot make the operator work, or use memory, without bound. What an expression can
-// take is known before it is evaluated.
+// TestHostileExpressions: whoever may write an Experiment cannot make the operator work, or use memory, without
+// bound. What an expression can take is known before it is evaluated.
 func TestHostileExpressions(t *testing.T) {
 	b := sweptBoard(1000)
 	for name, tc := range hostile {

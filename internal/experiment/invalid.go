@@ -10,7 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/result"
 )
 
-// allowable are the reasons of Invalid results that spec.allowInvalid can name: the measurement may still show what a claim asks for.
+// allowable are the reasons of Invalid results that spec.allowInvalid can name: the measurement may still show what
+// a claim asks for.
 var allowable = []string{
 	result.ReasonClassMismatch, result.ReasonClocksApart, result.ReasonConnectionLost, result.ReasonDriverBound, result.ReasonFaultFailed,
 	result.ReasonFaultMistimed, result.ReasonLinkTooFast, result.ReasonMeshChanged, result.ReasonNetworkEdited, result.ReasonNetworkNotVerified,
@@ -49,7 +50,8 @@ func (x *expansion) allowed(context.Context) {
 	}
 }
 
-// invalid are the reasons for which a result is Invalid, and the first of them that the experiment does not allow; nil where the result counts.
+// invalid are the reasons for which a result is Invalid, and the first of them that the experiment does not allow;
+// nil where the result counts.
 func (e *Experiment) invalid(d *result.Document) (reasons []string, refused *result.Reason) {
 	if d.Verdict != v1alpha1.VerdictInvalid {
 		return nil, nil
@@ -70,8 +72,9 @@ func (e *Experiment) invalid(d *result.Document) (reasons []string, refused *res
 	return reasons, refused
 }
 
-// sound returns an error for a point with a run that is Invalid and does not count, and notes those that count by spec.allowInvalid. A claim
-// or a cell that has asked for such a point has no result, whatever the rest of its expression comes to.
+// sound returns an error for a point with a run that is Invalid and does not count, and notes those that count by
+// spec.allowInvalid. A claim or a cell that has asked for such a point has no result, whatever the rest of its
+// expression comes to.
 func (b *board) sound(p *Point) error {
 	for _, run := range p.Runs {
 		d, err := b.results.Document(run)

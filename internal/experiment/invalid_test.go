@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestReasonsAreKnown: each reason of a verdict either counts when spec.allowInvalid names it, or it never does. A new one has to be put
-// with the ones or with the others.
+// TestReasonsAreKnown: each reason of a verdict either counts when spec.allowInvalid names it, or it never does. A
+// new one has to be put with the ones or with the others.
 func TestReasonsAreKnown(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "../result/verdict.go", nil, 0)
 	if err != nil {

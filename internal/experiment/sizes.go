@@ -31,8 +31,8 @@ func (x *expansion) size(_ context.Context) {
 	x.bytes()
 }
 
-// What the manifests of an experiment's points may have together, in bytes of JSON: those that are kept, of which there are some five bytes
-// of memory for each, and those that are checked, a database with each run.
+// What the manifests of an experiment's points may have together, in bytes of JSON: those that are kept, of which
+// there are some five bytes of memory for each, and those that are checked, a database with each run.
 const (
 	mostKeptBytes    = 24 << 20
 	mostCheckedBytes = 32 << 20

@@ -62,7 +62,8 @@ func TestExpansionEnds(t *testing.T) {
 	}
 }
 
-// TestLargestDatabases: to expand an experiment on the largest databases that the API takes is no more than planning them, of every engine.
+// TestLargestDatabases: to expand an experiment on the largest databases that the API takes is no more than
+// planning them, of every engine.
 func TestLargestDatabases(t *testing.T) {
 	var regions, links []string
 	for i := range 32 {
