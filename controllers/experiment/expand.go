@@ -92,6 +92,8 @@ func (x *expansions) forget(name types.NamespacedName) {
 const (
 	quickCheck = 5 * time.Second
 	slowCheck  = 2 * time.Minute
+	// quickRuns is how many runs may be expanded within quickCheck: with more the first try would be in vain.
+	quickRuns = 2000
 )
 
 // errLate is why an expansion ends that takes too long.
@@ -143,14 +145,14 @@ func (s *scope) expansion(bundle *manifest.Bundle, of string) (*expansion, error
 	if err != nil {
 		return nil, err
 	}
-	slowly := false
+	slowly := experiment.Runs(&s.experiment.Spec) > quickRuns
 	if state == errand.Done {
 		s.Errands.Drop(key)
 		if x.of == of && !x.late {
 			s.expansions.put(name, x)
 			return x, nil
 		}
-		slowly, state = x.of == of, errand.None
+		slowly, state = slowly || x.of == of, errand.None
 	}
 	if state == errand.None {
 		budget, limit := s.Checks, quickCheck
@@ -160,10 +162,12 @@ func (s *scope) expansion(bundle *manifest.Bundle, of string) (*expansion, error
 		object, abilities := s.experiment.DeepCopy(), s.Abilities
 		err = s.carefully(key, budget, v1alpha1.WorkExpand, of, func(ctx context.Context) (any, error) {
 			x := &expansion{of: of}
-			ctx, cancel := context.WithTimeoutCause(ctx, limit, errLate)
+			limited, cancel := context.WithTimeoutCause(ctx, limit, errLate)
 			defer cancel()
-			x.experiment, x.err = experiment.New(ctx, bundle, object, abilities)
+			x.experiment, x.err = experiment.New(limited, bundle, object, abilities)
 			switch {
+			case ctx.Err() != nil:
+				return nil, ctx.Err()
 			case !errors.Is(x.err, errLate):
 			case slowly:
 				x.err = kube.Refuse("TooLarge", "the spec was not expanded and checked within %v: sweep fewer values, or claim less", limit)

@@ -323,7 +323,7 @@ func (x *expansion) expand(ctx context.Context) {
 		return
 	}
 	var g errgroup.Group
-	g.SetLimit(runtime.GOMAXPROCS(0))
+	g.SetLimit(max(1, runtime.GOMAXPROCS(0)/2)) // an operator has more to do
 	for _, m := range all {
 		if m.points == nil && m.problems == nil {
 			g.Go(func() error { make1(m); return nil })

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"strings"
+
+	"github.com/geobench/geobench/api/v1alpha1"
 )
 
 // size counts the points before any is made.
@@ -79,4 +81,18 @@ func (x *expansion) bytes() {
 		x.problem("spec.sweep", "", "%d points with a run of %d bytes of JSON and a database of %d are %d bytes to check, and may be %d: %s",
 			x.MostRuns, len(run), longest, checked, mostCheckedBytes, what)
 	}
+}
+
+// Runs returns how many runs there are for a spec, with those that a search may need, or MaxPoints + 1 where there are more than MaxPoints.
+// It expands nothing.
+func Runs(spec *v1alpha1.ExperimentSpec) int {
+	each := int(spec.Repetitions)
+	if s := spec.Search; s != nil {
+		each = int(s.MaxProbes) + len(s.PeakPercents)*each
+	}
+	n := (len(spec.Databases) + len(spec.DatabaseRefs)) * max(1, each)
+	for i := range spec.Sweep {
+		n = min(n*len(spec.Sweep[i].Values), MaxPoints+1)
+	}
+	return n
 }
