@@ -42,7 +42,7 @@ func (s *scope) carefully(key errand.Key, budget *errand.Budget, kind v1alpha1.E
 		}
 	}
 	if mark.Attempts > mostChecks {
-		return kube.Refuse("OperatorEnded", "the operator ended twice while it checked this spec or judged its claims, the second time with nothing else under way, and does not try it again: change the spec, for example sweep fewer values or claim less")
+		return kube.Refuse("OperatorEnded", "the operator exited twice while it expanded this spec or judged its claims, the second time with no other such work in progress, and does not try again: change the spec, for example sweep fewer values or claim less")
 	}
 	share := int64(1)
 	if mark.Attempts > 1 {

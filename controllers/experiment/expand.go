@@ -170,7 +170,7 @@ func (s *scope) expansion(bundle *manifest.Bundle, of string) (*expansion, error
 				return nil, ctx.Err()
 			case !errors.Is(x.err, errLate):
 			case slowly:
-				x.err = kube.Refuse("TooLarge", "the spec was not expanded and checked within %v: sweep fewer values, or claim less", limit)
+				x.err = kube.Refuse("TooLarge", "expanding and checking the spec took longer than %v: sweep fewer values, or claim less", limit)
 			default:
 				x.late = true
 			}

@@ -66,7 +66,7 @@ const judgeLimit = 10 * time.Minute
 // changes nothing of it.
 func (s *scope) report(ctx context.Context) (*experiment.Report, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, judgeLimit,
-		kube.Refuse("TooLarge", "the results were not read and the claims not judged within %v: sweep fewer values, or claim less", judgeLimit))
+		kube.Refuse("TooLarge", "reading the results and judging the claims took longer than %v: sweep fewer values, or claim less", judgeLimit))
 	defer cancel()
 	results, err := s.results(ctx)
 	if err != nil {

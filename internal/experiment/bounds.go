@@ -119,10 +119,10 @@ func (b *board) boundsOf(compiled *cel.Ast) (uint64, error) {
 	}
 	switch {
 	case w.steps > mostSteps:
-		return 0, fmt.Errorf("can take %s steps, and an expression may take %d: loop over fewer values, or make several claims of it",
+		return 0, fmt.Errorf("may need %s steps; the limit is %d: loop over fewer values, or split the claim",
 			amount(w.steps), mostSteps)
 	case w.bytes > mostBytesTogether:
-		return 0, fmt.Errorf("can take %s bytes of memory, and an expression may take %d: make shorter lists and texts",
+		return 0, fmt.Errorf("may need %s bytes of memory; the limit is %d: make lists and strings shorter",
 			amount(w.bytes), mostBytesTogether)
 	}
 	return w.steps, nil
@@ -172,7 +172,7 @@ func (w *bounds) of(e ast.Expr, often uint64) (shape, error) {
 	case ast.ComprehensionKind:
 		return w.loop(e.AsComprehension(), often)
 	}
-	return shape{}, fmt.Errorf("has a part that claims have not: only numbers, texts, lists, maps, functions and macros")
+	return shape{}, fmt.Errorf("uses a kind of expression that claims do not support: use numbers, strings, lists, maps and functions")
 }
 
 func ofLiteral(e ast.Expr) shape {
@@ -195,7 +195,7 @@ func ofLiteral(e ast.Expr) shape {
 // made notes the memory of a value.
 func (w *bounds) made(s shape, often uint64) (shape, error) {
 	if s.bytes > mostBytes {
-		return s, fmt.Errorf("has a value that can take %s bytes, and a value may take %d: make shorter lists and texts",
+		return s, fmt.Errorf("has a value of %s bytes; the limit is %d: make lists and strings shorter",
 			amount(s.bytes), mostBytes)
 	}
 	w.bytes = add(w.bytes, s.bytes)
@@ -293,7 +293,7 @@ func (w *bounds) loop(c ast.ComprehensionExpr, often uint64) (shape, error) {
 	return out, err
 }
 
-var errMacro = errors.New("has a macro that claims have not: there are all, exists, exists_one, filter, map and cel.bind")
+var errMacro = errors.New("uses a macro that claims do not support: use all, exists, exists_one, filter, map or cel.bind")
 
 func isScalar(t *types.Type) bool {
 	switch t.Kind() {
@@ -325,7 +325,7 @@ func (w *bounds) call(e ast.Expr, often uint64) (shape, error) {
 	case bound == nil && strings.HasPrefix(name, "math."):
 		bound = ofReading
 	case bound == nil && own == nil:
-		return shape{}, fmt.Errorf("%s is no function of claims: what it takes grows faster than what it is given, or no figure needs it",
+		return shape{}, fmt.Errorf("claims have no function %s: its cost is not linear in its arguments, or no figure needs it",
 			name)
 	}
 	if bound == nil {
@@ -554,9 +554,9 @@ func countNodes(parsed *cel.Ast) error {
 	}))
 	switch {
 	case nodes > mostNodes:
-		return fmt.Errorf("has %d parts, and an expression may have %d: make several claims of it", nodes, mostNodes)
+		return fmt.Errorf("has %d syntax nodes; the limit is %d: split the claim", nodes, mostNodes)
 	case key:
-		return fmt.Errorf("has a map with a key that is not written out: keys are names of parameters, as in {'clientsPerRegion': 10}")
+		return fmt.Errorf("has a map key that is not a literal: keys are names of parameters, as in {'clientsPerRegion': 10}")
 	}
 	return nil
 }

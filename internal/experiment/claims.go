@@ -111,7 +111,7 @@ func (x *expansion) claims(ctx context.Context) {
 			x.problem(field, "", "claim %s: %s", id, cut(err.Error()))
 		}
 		if x.steps += b.steps; x.steps > mostStepsTogether && x.steps-b.steps <= mostStepsTogether {
-			x.problem(field, "", "claim %s: this one and those before it can take %d steps, and all claims together may take %d: make another Experiment of some",
+			x.problem(field, "", "claim %s: this claim and those before it may need %d steps; the limit for all claims together is %d: move some to another Experiment",
 				id, x.steps, mostStepsTogether)
 		}
 	}

@@ -272,7 +272,7 @@ func TestBadInput(t *testing.T) {
 		"table of what there is not":     {small + table("txn/s", "tput('nowhere', 2)"), "spec.tables[0].columns[0].value", "table t, column \"txn/s\": no system is called nowhere"},
 		"table of an unknown region":     {small + table("p50", "max(p50In('c', system))"), "spec.tables[0].columns[0].value", "no region of near is called c"},
 		"table that does not compile":    {small + table("p50", "max(p50(sistem))"), "spec.tables[0].columns[0].value", "nothing is called sistem; did you mean system?"},
-		"tables that take too long":      {small + endless(), "spec.tables[0].columns[5].value", "all tables together may take 100000000"},
+		"tables that take too long":      {small + endless(), "spec.tables[0].columns[5].value", "all tables together is 100000000"},
 		"row's system in a claim":        {replaced(t, claim, measured("max(tput(system)) > 1.0")), "spec.claims[0].expression", "nothing is called system"},
 		"one value for two parameters": {replaced(t, sweepLine, sweepLine+"\n    - {path: spec.seed, values: [1, 2]}", claim, measured("tput('near', 2) > 1.0")),
 			"spec.claims[0].expression", "name them, as {'clientsPerRegion': 2}"},

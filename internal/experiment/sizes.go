@@ -57,7 +57,7 @@ func (x *expansion) bytes() {
 			for k, v := range c.values {
 				size := len(v.String())
 				if most = max(most, size); size > mostValueBytes {
-					x.problem(fmt.Sprintf("%s.values[%d]", c.field, k), "", "the value has %d bytes, and may have %d: put what is long into templates, and sweep what differs", size, mostValueBytes)
+					x.problem(fmt.Sprintf("%s.values[%d]", c.field, k), "", "the value has %d bytes; the limit is %d: put long text into the templates, and sweep only what differs", size, mostValueBytes)
 					return
 				}
 			}
@@ -73,12 +73,12 @@ func (x *expansion) bytes() {
 		longest = max(longest, len(d.text))
 	}
 	checked := x.MostRuns * (len(run) + longest)
-	what := "list fewer values, or make the templates shorter, for example with a NetworkProfile that databases refer to"
+	what := "list fewer values, or shorten the templates, for example with profileRef instead of profile"
 	switch {
 	case kept > mostKeptBytes:
-		x.problem("spec.sweep", "", "the manifests of %d points are %d bytes of JSON together, and may be %d: %s", x.MostRuns, kept, mostKeptBytes, what)
+		x.problem("spec.sweep", "", "the manifests of %d points are %d bytes of JSON together; the limit is %d: %s", x.MostRuns, kept, mostKeptBytes, what)
 	case checked > mostCheckedBytes:
-		x.problem("spec.sweep", "", "%d points with a run of %d bytes of JSON and a database of %d are %d bytes to check, and may be %d: %s",
+		x.problem("spec.sweep", "", "%d points with a run of %d bytes of JSON and a database of %d are %d bytes to check; the limit is %d: %s",
 			x.MostRuns, len(run), longest, checked, mostCheckedBytes, what)
 	}
 }

@@ -33,7 +33,7 @@ func TestLargeSweeps(t *testing.T) {
 	long := `- {path: spec.workload.smallbank.customers, values: ["` + strings.Repeat("1", 2000) + `"]}`
 	for name, tc := range map[string]struct{ old, new, field, told string }{
 		"many points of long runs": {sweep, many, "spec.sweep", "bytes"},
-		"a long value":             {sweep, long, "spec.sweep[0].values[0]", "may have 1024"},
+		"a long value":             {sweep, long, "spec.sweep[0].values[0]", "the limit is 1024"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := strings.Replace(small, tc.old, tc.new, 1)

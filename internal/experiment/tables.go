@@ -94,7 +94,7 @@ func (x *expansion) tryColumn(ctx context.Context, b *board, text string, steps 
 		return err
 	}
 	if *steps += b.steps * uint64(len(x.Systems)); *steps > mostStepsTogether {
-		return fmt.Errorf("the rows of this column and of those before it can take %d steps, and all tables together may take %d: make another Experiment of some",
+		return fmt.Errorf("this column and those before it may need %d steps in all rows; the limit for all tables together is %d: move some to another Experiment",
 			*steps, mostStepsTogether)
 	}
 	if err := b.checkLiterals(c.compiled); err != nil {
