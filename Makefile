@@ -80,7 +80,7 @@ crowd: ## Twenty runs measure at once; a thousand wait for one database beside t
 
 .PHONY: hostile
 hostile: bin/geobench ## The released operator in 512 MiB: what the editors of a namespace can send; twenty runs whose API server restarts: memory, requests (10 min)
-	GEOBENCH_OPERATOR="$(CURDIR)/bin/geobench" KUBEBUILDER_ASSETS="$$($(CLUSTERCMD) build envtest | tail -1)" go test -count 1 -timeout 30m -v -run 'TestHostileNamespace|TestTwentyRunsOfAProcess' ./controllers
+	GEOBENCH_OPERATOR="$(CURDIR)/bin/geobench" KUBEBUILDER_ASSETS="$$($(CLUSTERCMD) build envtest | tail -1)" go test -count 1 -timeout 30m -v -run 'TestHostileNamespace|TestHostileExperiments|TestTwentyRunsOfAProcess' ./controllers
 
 .PHONY: e2e
 e2e: ## Run the end-to-end tests on the local node

@@ -392,7 +392,44 @@ func TestExperimentWithoutOtherAttempts(t *testing.T) {
 	if p := e.Status.Results[0]; p.Attempt != 1 || p.Verdict != v1alpha1.VerdictInvalid || e.Status.Completed != 1 {
 		t.Errorf("the point ended %+v", p)
 	}
+	if c := conditionOf(e, v1alpha1.ConditionFailed); c.Status != metav1.ConditionTrue || c.Reason != "PointsInvalid" || !strings.Contains(c.Message, "NoTransactions") {
+		t.Errorf("condition Failed of an experiment that claims nothing is %+v", c)
+	}
 	w.ranOnce()
+}
+
+// TestExperimentOverInvalidRuns: what makes a run Invalid leaves claims over it without a result, and the experiment has failed, unless
+// the experiment allows the reason, which is told with the claim.
+func TestExperimentOverInvalidRuns(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.committed = 0
+	gated := func(name string, allow ...string) *v1alpha1.Experiment {
+		x := makeExperiment(name, "calvin").sweep(clients, 10).claim("c", "max(tput('calvin')) < 1.0 || true").obj()
+		x.Spec.Gate, x.Spec.AllowInvalid = v1alpha1.GateClaims, allow
+		return x
+	}
+	for name, allow := range map[string][]string{"refused": nil, "other": {"DriverBound"}} {
+		w.create(gated(name, allow...))
+		e := w.untilFinished(name, 1)
+		if c := e.Status.Claims[0]; c.Holds || !strings.Contains(c.Message, "is Invalid: NoTransactions") || e.Status.ClaimsHold != "0/1" {
+			t.Errorf("%s: the claim says %+v, %s", name, c, e.Status.ClaimsHold)
+		}
+		if c := conditionOf(e, v1alpha1.ConditionFailed); c.Status != metav1.ConditionTrue || c.Reason != "ClaimsUnanswered" {
+			t.Errorf("%s: condition Failed is %+v", name, c)
+		}
+		if c := conditionOf(e, v1alpha1.ConditionSucceeded); c.Status != metav1.ConditionFalse {
+			t.Errorf("%s: condition Succeeded is %+v", name, c)
+		}
+	}
+	w.create(gated("allowed", "NoTransactions"))
+	e := w.untilFinished("allowed", 1)
+	if c := e.Status.Claims[0]; !c.Holds || !strings.Contains(c.Message, "spec.allowInvalid lets count: NoTransactions") {
+		t.Errorf("allowed: the claim says %+v", c)
+	}
+	if c := conditionOf(e, v1alpha1.ConditionSucceeded); c.Status != metav1.ConditionTrue {
+		t.Errorf("allowed: condition Succeeded is %+v", c)
+	}
 }
 
 func TestExperimentSuspends(t *testing.T) {
@@ -705,5 +742,46 @@ func TestSpecsThatTheClusterChanges(t *testing.T) {
 	})
 	if n := len(w.runs()); n != 0 {
 		t.Errorf("%d runs were made", n)
+	}
+}
+
+// An operator that ended while it worked on a spec leaves a mark. The next one does that work alone, and when it ends as well nobody tries
+// again, until the spec changes: one experiment cannot keep the operator from everything else.
+func TestExperimentThatEndedOperators(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(makeExperiment("e").sweep(clients, 10).claim("all", "1 < 2").obj())
+	another := func(attempts int32) {
+		t.Helper()
+		e := w.getExperiment("e")
+		e.Status.Checks[0].Attempts, e.Status.Checks[0].Operator = attempts, "another"
+		w.must(w.client.Status().Update(w.ctx, e))
+		w.restartOperator()
+	}
+	accepted := func() *metav1.Condition {
+		return meta.FindStatusCondition(w.getExperiment("e").Status.Conditions, v1alpha1.ConditionAccepted)
+	}
+	w.until("the spec was expanded", func() bool { return accepted() != nil })
+	another(1)
+	w.step()
+	if c := accepted(); c.Status != metav1.ConditionTrue || w.getExperiment("e").Status.Checks[0].Attempts != 0 {
+		t.Errorf("after the end of one operator: %+v, %+v", c, w.getExperiment("e").Status.Checks)
+	}
+	another(2)
+	for range 3 { // it stays so
+		w.until("the spec is refused", func() bool { return accepted().Status == metav1.ConditionFalse })
+		if c := accepted(); c.Reason != "OperatorEnded" || w.getExperiment("e").Status.Checks[0].Attempts != 2 {
+			t.Errorf("after the end of two operators: %+v", c)
+		}
+		w.restartOperator()
+		w.step()
+	}
+	e := w.getExperiment("e")
+	e.Spec.Claims[0].Expression = "1 < 3"
+	w.must(w.client.Update(w.ctx, e))
+	w.until("the new spec was expanded", func() bool { return accepted().Status == metav1.ConditionTrue })
+	w.until("the experiment has finished", func() bool { return kube.Finished(w.getExperiment("e")) })
+	if st := w.getExperiment("e").Status; st.Checks != nil || st.ClaimsHold != "1/1" {
+		t.Errorf("the experiment ended with %+v, %s of its claims", st.Checks, st.ClaimsHold)
 	}
 }

@@ -1,11 +1,16 @@
 package controllers
 
 import (
+	"context"
+	"fmt"
+	"net/netip"
 	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -60,5 +65,52 @@ func TestDatabasesHavePolicies(t *testing.T) {
 		if w.get(name, p).GetResourceVersion() != version {
 			t.Errorf("policy %s is written although nothing changed", name)
 		}
+	}
+}
+
+// TestDatabasesElsewhereOpenNothing: a tenant who may make databases that run elsewhere cannot open what an administrator has closed. Workers are
+// let out to addresses of the networks that the administrator has named, and to these alone.
+func TestDatabasesElsewhereOpenNothing(t *testing.T) {
+	t.Parallel()
+	leads := map[string]string{"db.us.example.com": "192.0.2.7", "db.asia.example.com": "192.0.2.8", "10.0.0.1": "10.0.0.1"}
+	resolve := func(_ context.Context, _, host string) ([]netip.Addr, error) {
+		address, err := netip.ParseAddr(leads[host])
+		return []netip.Addr{address}, err
+	}
+	policy := func(external []string, database *v1alpha1.GeoDatabase) (*networkingv1.NetworkPolicy, *metav1.Condition) {
+		t.Helper()
+		w := newWorld(t)
+		c := *around
+		c.ExternalCIDRs = external
+		w.database.Around, w.database.Resolve = &c, resolve
+		w.create(database)
+		w.reconcile(w.database, w.getDatabase("d"))
+		list := &networkingv1.NetworkPolicyList{}
+		w.must(w.client.List(w.ctx, list, client.InNamespace(w.namespace)))
+		accepted := meta.FindStatusCondition(w.getDatabase("d").Status.Conditions, v1alpha1.ConditionAccepted)
+		if len(list.Items) == 0 {
+			return nil, accepted
+		}
+		return &list.Items[0], accepted
+	}
+	if p, _ := policy(nil, makeDatabase("d").elsewhere().obj()); len(p.Spec.Egress) > 0 || slices.Contains(p.Spec.PolicyTypes, networkingv1.PolicyTypeEgress) {
+		t.Errorf("by default the policy lets out to %+v", p.Spec.Egress)
+	}
+	p, _ := policy([]string{"192.0.2.0/24"}, makeDatabase("d").elsewhere().obj())
+	var out []string
+	for _, rule := range p.Spec.Egress {
+		for _, to := range rule.To {
+			if to.IPBlock != nil {
+				out = append(out, fmt.Sprintf("%s:%s", to.IPBlock.CIDR, rule.Ports[0].Port))
+			}
+		}
+	}
+	if want := []string{"192.0.2.7/32:5432", "192.0.2.8/32:5432"}; !slices.Equal(out, want) {
+		t.Errorf("the policy lets out to %v, want %v", out, want)
+	}
+	hole := makeDatabase("d").elsewhere().obj()
+	hole.Spec.External.Endpoints[0].Address = "10.0.0.1:6443"
+	if p, accepted := policy([]string{"192.0.2.0/24"}, hole); p != nil || accepted == nil || accepted.Reason != "EndpointNotAllowed" {
+		t.Errorf("an address of another network: policy %v, condition %+v", p, accepted)
 	}
 }

@@ -626,6 +626,8 @@ func TestBaseline(t *testing.T) {
 		{"worse", "base", 5, 500, v1alpha1.ChangeRegression, metav1.ConditionFalse, "worse: throughput -50.0%"},
 		{"short", "base", 1, 1000, v1alpha1.ChangeUndecided, metav1.ConditionUnknown, "spec.load.repetitions"},
 		{"alone", "nobody", 1, 1000, v1alpha1.ChangeUndecided, metav1.ConditionUnknown, `has no BenchmarkRun "nobody"`},
+		{"invalid", "base", 5, 0, v1alpha1.ChangeUndecided, metav1.ConditionUnknown, "B, invalid, is Invalid and cannot be compared with: NoTransactions"},
+		{"sound", "invalid", 5, 1000, v1alpha1.ChangeUndecided, metav1.ConditionUnknown, "A, invalid, is Invalid and cannot be compared with: NoTransactions"},
 	}
 	w.create(makeDatabase("d").obj())
 	for _, tc := range tests {
@@ -636,7 +638,7 @@ func TestBaseline(t *testing.T) {
 		w.committed = tc.committed
 		w.create(run.obj())
 		st := w.untilOver(tc.name).Status
-		if st.Verdict != v1alpha1.VerdictPassed {
+		if (st.Verdict == v1alpha1.VerdictPassed) != (tc.committed > 0) {
 			t.Fatalf("%s ended %s: %s", tc.name, st.Verdict, st.Message)
 		}
 		c := meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionNotRegressed)

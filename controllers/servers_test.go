@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
@@ -32,11 +33,17 @@ func TestRenderedRoles(t *testing.T) {
 	if c := meta.FindStatusCondition(kept.Status.Conditions, v1alpha1.ConditionAccepted); !strings.Contains(c.Message, "untested: nobody has run YugabyteDB") {
 		t.Errorf("accepted: %s", c.Message)
 	}
+	if c := meta.FindStatusCondition(kept.Status.Conditions, v1alpha1.ConditionAuthenticated); c == nil || c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "5433") {
+		t.Errorf("of who gets in without a password it says %+v", c)
+	}
 	tserver := w.get("d-ap-northeast-1-tserver", &appsv1.StatefulSet{}).(*appsv1.StatefulSet)
 	if args := tserver.Spec.Template.Spec.Containers[0].Args; !slices.Contains(args, "--raft_heartbeat_interval_ms=1200") {
 		t.Errorf("with round trips of 400 ms it is started with %v", args)
 	}
 	w.untilServing("c")
+	if c := meta.FindStatusCondition(w.getDatabase("c").Status.Conditions, v1alpha1.ConditionAuthenticated); c != nil {
+		t.Errorf("Citus, which has passwords, says %+v", c)
+	}
 	password := string(w.get("c-citus-login", &corev1.Secret{}).(*corev1.Secret).Data["password"])
 	step := w.steps()["nodes"].Spec.Template.Spec.Containers[0]
 	if i := slices.IndexFunc(step.Env, func(e corev1.EnvVar) bool { return e.Name == "POSTGRES_PASSWORD" }); password == "" || i < 0 || step.Env[i].ValueFrom.SecretKeyRef.Name != "c-citus-login" {

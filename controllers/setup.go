@@ -67,7 +67,8 @@ func Reconcilers(mgr ctrl.Manager, o Options) (*database.Reconciler, *run.Reconc
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Pods: o.Pods, Choose: choice.Choose, Credentials: credentials, Abilities: abilities,
 			Unfit: choice.ChaosUnfit, Errands: errand.NewRunner(), Loads: errand.NewBudget(run.LoadsAtOnce), Memory: errand.NewBudget(run.HistoryMemory()), Image: o.Image, Events: o.Events, Clock: o.Clock, Wait: run.Wait,
 		}, &experiment.Reconciler{
-			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Abilities: abilities, Errands: errand.NewRunner(), Judgements: errand.NewBudget(experiment.JudgementsAtOnce),
+			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Abilities: abilities, Errands: errand.NewRunner(), Judgements: experiment.NewJudgements(),
+			Checks: experiment.NewChecks(), SlowChecks: experiment.NewSlowChecks(),
 			Events: o.Events, Clock: o.Clock,
 		}
 }

@@ -250,7 +250,7 @@ func (w *world) restartOperator() {
 	w.chaosLog = &chaoswatch.Log{Client: w.client.(client.WithWatch), Namespace: w.namespace, Clock: w.clock, Wait: run.Wait}
 	w.run = &run.Reconciler{Client: c, Live: c, Pods: w, Chaos: w.chaosLog, Choose: choice.Choose, Credentials: w.credentials, Unfit: choice.ChaosUnfit, Abilities: abilities, Errands: errand.NewRunner(), Loads: errand.NewBudget(run.LoadsAtOnce), Memory: errand.NewBudget(1 << 20), Image: testImage, Events: w.recorder, Clock: w.clock,
 		Wait: w.wait}
-	w.experiment = &experiment.Reconciler{Client: c, Live: c, Abilities: abilities, Errands: errand.NewRunner(), Judgements: errand.NewBudget(experiment.JudgementsAtOnce), Events: w.recorder, Clock: w.clock}
+	w.experiment = &experiment.Reconciler{Client: c, Live: c, Abilities: abilities, Errands: errand.NewRunner(), Judgements: experiment.NewJudgements(), Checks: experiment.NewChecks(), SlowChecks: experiment.NewSlowChecks(), Events: w.recorder, Clock: w.clock}
 }
 
 // revive starts the operator again, with an empty memory, if it has died.
@@ -331,6 +331,7 @@ func (w *world) reconcileAll() {
 	for i := range experiments.Items {
 		if !w.experimentsWait {
 			w.reconcile(w.experiment, &experiments.Items[i])
+			w.hearExperiments(&experiments.Items[i])
 		}
 	}
 	w.must(w.client.List(w.ctx, databases, client.InNamespace(w.namespace)))
@@ -342,6 +343,20 @@ func (w *world) reconcileAll() {
 		w.reconcile(w.run, &runs.Items[i])
 	}
 	w.settle()
+}
+
+// hearExperiments reconciles an experiment again that an errand has news for.
+func (w *world) hearExperiments(e *v1alpha1.Experiment) {
+	w.t.Helper()
+	for {
+		w.experiment.Errands.Wait()
+		select {
+		case <-w.experiment.Errands.News:
+			w.reconcile(w.experiment, e)
+		default:
+			return
+		}
+	}
 }
 
 // settle waits until no errand is under way but those that load into databases that hang.

@@ -480,7 +480,7 @@ func TestManifests(t *testing.T) {
 			continue
 		}
 		for _, e := range bundle.Experiments { // claims compile, and every point is valid
-			if _, err := experiment.New(bundle, e, check.Default(nil)); err != nil {
+			if _, err := experiment.New(t.Context(), bundle, e, check.Default(nil)); err != nil {
 				t.Errorf("%v: %v", files, err)
 			}
 		}

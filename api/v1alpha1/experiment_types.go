@@ -86,6 +86,15 @@ type ExperimentSpec struct {
 	// +optional
 	Tables []Table `json:"tables,omitempty"`
 
+	// AllowInvalid names reasons for which a result may be Invalid and count all the same, for example DriverBound. A claim over a result that is
+	// Invalid for another reason has none, and an experiment with such a point has failed. What counts by this list is shown with each claim.
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=64
+	// +optional
+	AllowInvalid []string `json:"allowInvalid,omitempty"`
+
 	// Gate says what a cluster holds the experiment to besides runs that work and claims that can be judged: with Claims it has failed
 	// when a claim does not hold. Unset, a claim that differs is a finding, and the experiment is as good as any other.
 	// +optional
@@ -398,7 +407,43 @@ type ExperimentStatus struct {
 	// ReportRef names the ConfigMap with the figures of all points and the claims: report.json and report.txt.
 	// +optional
 	ReportRef *LocalReference `json:"reportRef,omitempty"`
+	// Checks are the works on this experiment that an operator may not survive.
+	// +listType=map
+	// +listMapKey=work
+	// +kubebuilder:validation:MaxItems=2
+	// +optional
+	Checks []ExperimentCheck `json:"checks,omitempty"`
 }
+
+// ExperimentCheck is work that has begun: an operator that ends meanwhile leaves the attempt behind.
+type ExperimentCheck struct {
+	// Work is Expand, which makes all points of the spec and tries its claims, or Judge.
+	// +required
+	Work ExperimentWork `json:"work"`
+	// Of stands for all that it is done with.
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	Of string `json:"of,omitempty"`
+	// Attempts counts the operators that have begun the work and not ended it, the present one included; 0 once it is done. When an operator has
+	// ended meanwhile, the next one does the work alone; after the second nobody does it again, until the spec changes.
+	// +optional
+	Attempts int32 `json:"attempts"`
+	// Operator is the process that has begun last.
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	Operator string `json:"operator,omitempty"`
+}
+
+// ExperimentWork is what an operator does with an experiment.
+// +kubebuilder:validation:Enum=Expand;Judge
+type ExperimentWork string
+
+const (
+	// WorkExpand makes all points of the spec and tries its claims.
+	WorkExpand ExperimentWork = "Expand"
+	// WorkJudge judges the claims over the results.
+	WorkJudge ExperimentWork = "Judge"
+)
 
 // PointStatus is one point of a sweep, or one repetition of it.
 type PointStatus struct {

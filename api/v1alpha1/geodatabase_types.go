@@ -742,6 +742,9 @@ const (
 	ConditionNodesReady = "NodesReady"
 	// ConditionNetworkEmulated is true when the declared network is injected on every node.
 	ConditionNetworkEmulated = "NetworkEmulated"
+	// ConditionAuthenticated is False of a database that is deployed by its name and whose servers ask nobody who he is, as --insecure of
+	// CockroachDB: NetworkPolicies are all that keeps others out. Others have no such condition.
+	ConditionAuthenticated = "Authenticated"
 	// ConditionInitialized is true when all steps of spec.init have succeeded in the present incarnation; there is none without such steps.
 	ConditionInitialized = "Initialized"
 	// ConditionNetworkVerified is true when every link's measured round-trip time is within the

@@ -165,6 +165,9 @@ func indent(text string) string { return "  " + strings.ReplaceAll(text, "\n", "
 func untested(databases map[string]*v1alpha1.GeoDatabase) (notes []string) {
 	for _, name := range slices.Sorted(maps.Keys(databases)) {
 		db := databases[name]
+		if open := servers.Open(db.Spec.Engine.Name); open != "" && servers.Renders(db) {
+			notes = append(notes, fmt.Sprintf("open: GeoDatabase %s: %s", db.Name, open))
+		}
 		if f := servers.FactsOf(db.Spec.Engine.Name); f != nil && servers.Renders(db) {
 			measured := "nobody has measured it, either"
 			if f.Unmeasured != "" {
@@ -184,7 +187,7 @@ func validate(cmd *cobra.Command, abilities check.Abilities, files []string) (su
 	}
 	// The points of an Experiment may be for the simulator alone, whose faults no other driver has.
 	abilities.Faults = fault.SimulatorKinds
-	experiments, err := expand(bundle, abilities)
+	experiments, err := expand(cmd.Context(), bundle, abilities)
 	if err != nil {
 		return "", nil, err
 	}

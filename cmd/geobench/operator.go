@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"net/netip"
 	"os"
 	"runtime/debug"
 	"strings"
@@ -73,7 +74,7 @@ the Helm chart make; outside of a cluster it follows $KUBECONFIG, but then it mu
 	f.StringVar(&o.namespace, "namespace", "", "look at this namespace only (all)")
 	f.StringVar(&o.nodeImage, "node-image", os.Getenv("GEOBENCH_IMAGE"), "image of nodes and workers ($GEOBENCH_IMAGE)")
 	f.StringVar(&o.policies, "network-policies", "", `make NetworkPolicies for databases and the workers of their runs, given as JSON what is around them:
-the labels of the operator's pods, and optionally apiServerPorts, apiServerCIDRs and metricsFrom (peers as in a NetworkPolicy);
+the labels of the operator's pods, and optionally apiServerPorts, apiServerCIDRs, externalCIDRs and metricsFrom (peers as in a NetworkPolicy);
 for example {"operator": {"app.kubernetes.io/component": "operator"}} (none)`)
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	f.Float32Var(&o.qps, "kube-api-qps", kube.RequestsPerSecond, "requests to the API server per second, for each kind of object")
@@ -165,6 +166,11 @@ func (o *operatorOptions) around() (*netpol.Cluster, error) {
 	if len(c.Operator) == 0 {
 		return nil, usageError("--network-policies: operator: the labels of the operator's pods are missing: without them nobody would reach databases; for example %s",
 			`{"operator": {"app.kubernetes.io/component": "operator"}}`)
+	}
+	for _, cidr := range c.ExternalCIDRs {
+		if _, err := netip.ParsePrefix(cidr); err != nil {
+			return nil, usageError("--network-policies: externalCIDRs: %q is not a network, for example 10.20.0.0/16", cidr)
+		}
 	}
 	if len(c.APIServerPorts) == 0 {
 		return nil, usageError("--network-policies: apiServerPorts: the list is empty, which would let workers reach everything; leave it out for 443 and 6443")

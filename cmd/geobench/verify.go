@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -22,11 +23,11 @@ import (
 )
 
 // expand expands all experiments of a bundle. Whatever is wrong with them is a usage error that lists it all.
-func expand(bundle *manifest.Bundle, abilities check.Abilities) ([]*experiment.Experiment, error) {
+func expand(ctx context.Context, bundle *manifest.Bundle, abilities check.Abilities) ([]*experiment.Experiment, error) {
 	var out []*experiment.Experiment
 	var ps manifest.Problems
 	for _, object := range bundle.Experiments {
-		e, err := experiment.New(bundle, object, abilities)
+		e, err := experiment.New(ctx, bundle, object, abilities)
 		if problems, ok := check.As(err); ok {
 			ps = append(ps, problems...)
 			continue
@@ -74,7 +75,7 @@ Exit codes: 0 every claim holds; 1 a claim differs or has no result, or a run fa
 			if err != nil {
 				return err
 			}
-			experiments, err := expand(bundle, abilities)
+			experiments, err := expand(cmd.Context(), bundle, abilities)
 			if err != nil {
 				return err
 			}
@@ -99,7 +100,7 @@ Exit codes: 0 every claim holds; 1 a claim differs or has no result, or a run fa
 			for i, e := range experiments {
 				experiments[i] = e.With(played)
 			}
-			report := experiment.NewReport(experiments, played)
+			report := experiment.NewReport(cmd.Context(), experiments, played)
 			if out != "" {
 				if err := writeReport(out, report, experiments, played); err != nil {
 					return err

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -34,14 +36,16 @@ spec:
 
 func withClaim(expression string) string { return strings.Replace(sweep, "CLAIM", expression, 1) }
 
+type verifyCase struct {
+	stdin string
+	args  []string
+	code  int
+	// want is on standard output when the code is 0 or 1, else on standard error.
+	want string
+}
+
 func TestVerifyExitCodes(t *testing.T) {
-	tests := map[string]struct {
-		stdin string
-		args  []string
-		code  int
-		// want is on standard output when the code is 0 or 1, else on standard error.
-		want string
-	}{
+	tests := map[string]verifyCase{
 		"holds":             {withClaim("tput('calvin', 4) > tput('calvin', 2)"), []string{"-"}, 0, "1 of 1 claim hold"},
 		"differs":           {withClaim("tput('calvin', 4) < tput('calvin', 2)"), []string{"-"}, exit.Failed, "differs"},
 		"differs, json":     {withClaim("tput('calvin', 4) < tput('calvin', 2)"), []string{"-", "-o", "json"}, exit.Failed, `"holds": false`},
@@ -57,6 +61,17 @@ func TestVerifyExitCodes(t *testing.T) {
 		"minus one at once": {withClaim("true"), []string{"-", "--parallel", "-1"}, exit.Usage, "write 1 or more"},
 		"results in a file": {withClaim("true"), []string{"-", "--results", "main.go"}, exit.Broken, "the folder of results"},
 	}
+	// No transaction ends in so short a time: the runs are Invalid, NoTransactions.
+	invalid := func(allow string) string {
+		text := strings.Replace(withClaim("max(tput('calvin')) < 1.0"), "warmup: 200ms, duration: 1s", "warmup: 0s, duration: 1ms", 1)
+		return strings.Replace(text, "  sweep:", allow+"  sweep:", 1)
+	}
+	tests["over Invalid runs"] = verifyCase{invalid(""), []string{"-"}, exit.Failed, "NoTransactions: no transaction was committed"}
+	tests["another reason is allowed"] = verifyCase{invalid("  allowInvalid: [DriverBound]\n"), []string{"-"}, exit.Failed, "no result"}
+	tests["the reason is allowed"] = verifyCase{invalid("  allowInvalid: [NoTransactions]\n"), []string{"-"}, 0, "spec.allowInvalid"}
+	tests["Invalid runs without claims"] = verifyCase{invalid("")[:strings.Index(invalid(""), "  claims:")], []string{"-"}, exit.Failed, "runs in doubt"}
+	tests["an unknown reason"] = verifyCase{invalid("  allowInvalid: [DriverBond]\n"), []string{"-"}, exit.Usage, "did you mean DriverBound?"}
+	tests["a reason that never counts"] = verifyCase{invalid("  allowInvalid: [ResultForged]\n"), []string{"-"}, exit.Usage, "never counts"}
 	results := t.TempDir()
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -106,5 +121,31 @@ func TestValidateCountsExperiments(t *testing.T) {
 	code, _, stderr = geobench(t, withClaim("tput('x')[0] > 1.0"), "validate", "-f", "-")
 	if code != exit.Usage || !strings.Contains(stderr, "spec.claims[0].expression") {
 		t.Errorf("exit code %d: %s", code, stderr)
+	}
+}
+
+// What an expression can take is bounded here as in the operator, and an interrupted command ends.
+func TestHostileExperiments(t *testing.T) {
+	for name, expression := range map[string]string{
+		"memory": "'aaaaaaaaaa'" + strings.Repeat(".replace('a', '"+strings.Repeat("a", 200)+"')", 15) + ".size() > 0",
+		"CPU":    "lists.range(1000000).distinct().size() > 0",
+	} {
+		for _, args := range [][]string{{"validate", "-f", "-"}, {"verify", "-"}} {
+			if code, _, stderr := geobench(t, withClaim(expression), args...); code != exit.Usage || !strings.Contains(stderr, "spec.claims[0].expression") {
+				t.Errorf("%s, %s: exit code %d: %s", args[0], name, code, stderr)
+			}
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, args := range [][]string{{"validate", "-f", "-"}, {"verify", "-"}} {
+		root := newRootCommand()
+		root.SetIn(strings.NewReader(withClaim("true")))
+		root.SetOut(io.Discard)
+		root.SetErr(io.Discard)
+		root.SetArgs(args)
+		if code := execute(ctx, root); code != exit.Interrupted {
+			t.Errorf("%s that was interrupted ends with exit code %d, want %d", args[0], code, exit.Interrupted)
+		}
 	}
 }

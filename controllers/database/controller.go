@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -62,6 +63,8 @@ type Reconciler struct {
 	Abilities check.Abilities
 	// Around is what is around databases, for their NetworkPolicies; nil when they have none.
 	Around *netpol.Cluster
+	// Resolve, when set, takes the place of net.Resolver.LookupNetIP.
+	Resolve func(ctx context.Context, network, host string) ([]netip.Addr, error)
 	// Image of nodes.
 	Image  string
 	Events events.EventRecorder
@@ -83,6 +86,8 @@ type scope struct {
 	logins map[string]string
 	// untested says so of a database that was rendered and that nobody has run yet; empty of every other.
 	untested string
+	// rendered says that the database is deployed by its name.
+	rendered bool
 	// plan is set unless the spec is refused.
 	plan *Plan
 	// current is the present incarnation: set by incarnate. It may be one of an earlier spec while a run uses it.
@@ -163,6 +168,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	before := db.DeepCopy()
 	s := &scope{Reconciler: r, db: db, logins: logins}
+	s.rendered = rendered
 	if f := servers.FactsOf(db.Spec.Engine.Name); rendered && f != nil {
 		s.untested = "; untested: nobody has run " + f.Product + " as it is deployed here"
 	}
@@ -502,6 +508,12 @@ func (s *scope) describe(context.Context) error {
 	st := &s.db.Status
 	s.condition(metav1.Condition{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: "Possible",
 		Message: "the database can be deployed as the spec says" + s.untested})
+	if open := servers.Open(s.db.Spec.Engine.Name); s.rendered && open != "" {
+		s.condition(metav1.Condition{Type: v1alpha1.ConditionAuthenticated, Status: metav1.ConditionFalse, Reason: "ServersAskNobody",
+			Message: open + "; NetworkPolicies are all that keeps others out"})
+	} else {
+		meta.RemoveStatusCondition(&st.Conditions, v1alpha1.ConditionAuthenticated)
+	}
 	st.TopologyHash, st.Incarnation = s.current.Hash, s.current.ID()
 	st.Emulation, st.EmulationReason = s.current.Emulation(), kube.Truncate(cmp.Or(s.current.Why, s.plan.Why), 1024)
 	t, elsewhere := &s.current.Database.Topology, s.current.Database.Elsewhere()

@@ -3,8 +3,10 @@ package database
 import (
 	"context"
 	"net"
+	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
@@ -12,18 +14,64 @@ import (
 )
 
 // admit makes the NetworkPolicies of the database, before its pods: who reaches its nodes and the workers of its
-// runs. Where the operator was told nothing of the cluster, it makes none. While a change waits for a run, they are those of the nodes that
-// run.
+// runs. Where the operator was told nothing of the cluster, it makes none. While a change waits for a run, they are
+// those of the nodes that run.
 func (s *scope) admit(ctx context.Context) error {
 	if s.Around == nil || s.db.Status.ActiveRun != "" && !s.upToDate() {
 		return nil
 	}
-	for _, p := range netpol.Policies(policed(s.db), s.Around) {
+	database := policed(s.db)
+	if database.Elsewhere && len(s.Around.ExternalCIDRs) > 0 {
+		if s.db.Status.ActiveRun != "" {
+			return nil // names may lead elsewhere by now; the run goes on as it began
+		}
+		var err error
+		if database.Endpoints, err = s.elsewhere(ctx); err != nil {
+			return err
+		}
+	}
+	for _, p := range netpol.Policies(database, s.Around) {
 		if err := kube.Ensure(ctx, s.Client, s.Live, s.db, p); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// elsewhere looks up where the endpoints of a database lead that runs elsewhere. It refuses one that leads to an
+// address where the administrator lets no database be. What leads nowhere is looked up again when the database is
+// looked at next.
+func (s *scope) elsewhere(ctx context.Context) (out []netip.AddrPort, err error) {
+	resolve := s.Resolve
+	if resolve == nil {
+		resolve = net.DefaultResolver.LookupNetIP
+	}
+	for i, e := range s.db.Spec.External.Endpoints {
+		host, port, err := net.SplitHostPort(e.Address)
+		if err != nil {
+			continue // the checks tell
+		}
+		n, err := strconv.ParseUint(port, 10, 16)
+		if err != nil {
+			continue
+		}
+		found, err := resolve(ctx, "ip", host)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if err != nil {
+			continue
+		}
+		for _, address := range found {
+			if !s.Around.MayBeElsewhere(address) {
+				return nil, kube.Refuse("EndpointNotAllowed", "spec.external.endpoints[%d].address: %s is %s, and the operator lets workers out to databases in %s alone: name one there, or ask the administrator to add its network to networkPolicy.databases.externalCIDRs of the chart",
+					i, e.Address, address.Unmap(), strings.Join(s.Around.ExternalCIDRs, ", "))
+			}
+			out = append(out, netip.AddrPortFrom(address.Unmap(), uint16(n)))
+		}
+	}
+	slices.SortFunc(out, netip.AddrPort.Compare)
+	return slices.Compact(out), nil
 }
 
 // policed is a database as its policies see it.
@@ -38,16 +86,7 @@ func policed(db *v1alpha1.GeoDatabase) *netpol.Database {
 	if m := db.Status.Mesh; m != nil && (out.Mesh == "" || out.Mesh == v1alpha1.MeshAuto) {
 		out.Mesh = m.Mode
 	}
-	if db.Spec.External != nil {
-		for _, e := range db.Spec.External.Endpoints {
-			if _, port, err := net.SplitHostPort(e.Address); err == nil {
-				if n, err := strconv.ParseUint(port, 10, 16); err == nil && !slices.Contains(out.Endpoints, int32(n)) {
-					out.Endpoints = append(out.Endpoints, int32(n))
-				}
-			}
-		}
-		slices.Sort(out.Endpoints)
-	}
+	out.Elsewhere = db.Spec.External != nil
 	if db.Spec.Pods != nil {
 		for _, p := range db.Spec.Pods.Ports {
 			out.Programs = append(out.Programs, p.Port)

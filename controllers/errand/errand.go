@@ -10,7 +10,6 @@ import (
 	"runtime/debug"
 	"sync"
 
-	"golang.org/x/sync/semaphore"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -40,18 +39,6 @@ const (
 	// Done errands have an outcome.
 	Done
 )
-
-// Budget is what errands of a kind share: so many at once, or so many bytes.
-type Budget struct {
-	semaphore *semaphore.Weighted
-	size      int64
-}
-
-// NewBudget returns a budget of a size.
-func NewBudget(size int64) *Budget { return &Budget{semaphore.NewWeighted(size), size} }
-
-// Size is what the errands of a kind share together.
-func (b *Budget) Size() int64 { return b.size }
 
 // errand is one that was started.
 type errand struct {
@@ -110,7 +97,7 @@ func Go[T any](r *Runner, key Key, b *Budget, share int64, work func(context.Con
 	r.errands[key] = e
 	r.done.Go(func() {
 		defer cancel()
-		carryOut(ctx, r, e, b, share, work)
+		carryOut(ctx, r, key, e, b, share, work)
 		cancelled := ctx.Err() != nil
 		close(e.ended)
 		if !cancelled {
@@ -120,13 +107,13 @@ func Go[T any](r *Runner, key Key, b *Budget, share int64, work func(context.Con
 }
 
 // carryOut does the work of an errand once it has its share of the budget.
-func carryOut[T any](ctx context.Context, r *Runner, e *errand, b *Budget, share int64, work func(context.Context) (T, error)) {
+func carryOut[T any](ctx context.Context, r *Runner, key Key, e *errand, b *Budget, share int64, work func(context.Context) (T, error)) {
 	if b != nil {
 		share = min(max(share, 1), b.size)
-		if e.err = b.semaphore.Acquire(ctx, share); e.err != nil {
+		if e.err = b.acquire(ctx, key.Object.Namespace, share); e.err != nil {
 			return
 		}
-		defer b.semaphore.Release(share)
+		defer b.release(key.Object.Namespace, share)
 		r.mu.Lock()
 		e.running = true
 		r.mu.Unlock()
@@ -183,6 +170,11 @@ func Outcome[T any](r *Runner, key Key) (outcome T, state State, err error) {
 // Retain cancels and forgets the errands of an object that are not of a phase.
 func (r *Runner) Retain(object types.NamespacedName, phase string) {
 	r.drop(func(k Key) bool { return k.Object == object && k.Phase != phase })
+}
+
+// Drop cancels and forgets one errand.
+func (r *Runner) Drop(key Key) {
+	r.drop(func(k Key) bool { return k == key })
 }
 
 // Forget cancels and forgets all errands of an object.

@@ -3,6 +3,7 @@ package errand
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -157,4 +158,54 @@ func expect(t *testing.T, r *Runner, key Key, want int, state State, failure err
 	if got, is, err := Outcome[int](r, key); got != want || is != state || !errors.Is(err, failure) {
 		t.Errorf("outcome %d in state %d, %v; want %d in state %d, %v", got, is, err, want, state, failure)
 	}
+}
+
+// A namespace with many errands does not keep others waiting: namespaces take turns, and each has its share at most.
+func TestTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, b := NewRunner(), NewSharedBudget(2, 1)
+		finish := map[string]chan struct{}{}
+		var begun []string
+		start := func(namespace, name string, share int64) {
+			end := make(chan struct{})
+			finish[name] = end
+			Go(r, Key{types.NamespacedName{Namespace: namespace, Name: name}, "", "check"}, b, share, func(context.Context) (int, error) {
+				begun = append(begun, name)
+				<-end
+				return 0, nil
+			})
+			synctest.Wait()
+		}
+		want := func(names ...string) {
+			t.Helper()
+			synctest.Wait()
+			if !slices.Equal(begun, names) {
+				t.Errorf("%q have begun, want %q", begun, names)
+			}
+		}
+		for i := range 5 {
+			start("many", "m"+strconv.Itoa(i), 1)
+		}
+		want("m0")
+		start("few", "f0", 1)
+		start("few", "f1", 1)
+		want("m0", "f0")
+		start("other", "o0", 2) // alone
+		close(finish["f0"])
+		want("m0", "f0") // whose turn it is, waits for all of the budget, and is not overtaken
+		close(finish["m0"])
+		want("m0", "f0", "o0")
+		close(finish["o0"])
+		want("m0", "f0", "o0", "f1", "m1")
+		r.Forget(types.NamespacedName{Namespace: "many", Name: "m2"})
+		close(finish["m1"])
+		want("m0", "f0", "o0", "f1", "m1", "m3")
+		for _, name := range []string{"f1", "m3", "m4", "m2"} {
+			close(finish[name])
+		}
+		r.Wait()
+		if b.used != 0 || len(b.usedBy)+len(b.lastTurn)+len(b.waiting) > 0 {
+			t.Errorf("the budget keeps %+v", b)
+		}
+	})
 }

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -37,8 +38,11 @@ type Reconciler struct {
 	// Errands are what takes longer than a reconciliation; Judgements are how many experiments are judged at once.
 	Errands    *errand.Runner
 	Judgements *errand.Budget
-	Events     events.EventRecorder
-	Clock      clock.PassiveClock
+	// Checks and SlowChecks are how many experiments are expanded at once: first each for quickCheck, and those that are not done by
+	// then once more.
+	Checks, SlowChecks *errand.Budget
+	Events             events.EventRecorder
+	Clock              clock.PassiveClock
 
 	expansions expansions
 }
@@ -71,8 +75,14 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// JudgementsAtOnce is how many experiments are judged at the same time.
-const JudgementsAtOnce = 2
+// NewJudgements returns the budget of judging: two experiments at the same time, one of each namespace.
+func NewJudgements() *errand.Budget { return errand.NewSharedBudget(2, 1) }
+
+// NewChecks returns the budget of the first, short expansions: two at the same time, one of each namespace.
+func NewChecks() *errand.Budget { return errand.NewSharedBudget(2, 1) }
+
+// NewSlowChecks returns the budget of the others: one at a time.
+func NewSlowChecks() *errand.Budget { return errand.NewBudget(1) }
 
 // errandPhase is of what part of an experiment's life errands can be.
 func errandPhase(e *v1alpha1.Experiment) string { return fmt.Sprintf("%s/%d", e.UID, e.Generation) }
@@ -132,6 +142,10 @@ func (s *scope) reconcile(ctx context.Context) error {
 		s.judge,
 	} {
 		err := step(ctx)
+		if errors.Is(err, errUnderway) {
+			s.again = kube.PollRun // it is woken up before that
+			return nil
+		}
 		if r := kube.AsRefusal(err); r != nil {
 			s.refused(r)
 			return nil

@@ -3,16 +3,19 @@ package experiment
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/errand"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/internal/experiment"
 	"github.com/geobench/geobench/internal/health"
@@ -21,11 +24,9 @@ import (
 )
 
 // expansions keep expanded experiments in memory: thousands of points take seconds to validate. What is kept is only what
-// would come out again. Of all that there are, those that were used last are kept, and one is expanded at a time, since
-// whoever may write experiments decides how large they are.
+// would come out again. Of all that there are, those that were used last are kept, since whoever may write experiments decides how large
+// they are.
 type expansions struct {
-	expanding sync.Mutex
-
 	mu   sync.Mutex
 	kept map[types.NamespacedName]*expansion
 	uses int64
@@ -40,8 +41,10 @@ type expansion struct {
 	of         string
 	experiment *experiment.Experiment
 	err        error
-	runs       int
-	used       int64 // counts uses of all
+	// late: it was not done in the time that it had.
+	late bool
+	runs int
+	used int64 // counts uses of all
 }
 
 func (x *expansions) get(name types.NamespacedName, of string) (*expansion, bool) {
@@ -78,19 +81,26 @@ func (x *expansions) put(name types.NamespacedName, e *expansion) {
 	}
 }
 
-// expand expands an experiment when no other one is being expanded. One that panics, which its reconciliation
-// survives, leaves the others their turn.
-func (x *expansions) expand(b *manifest.Bundle, e *v1alpha1.Experiment, a check.Abilities) (*experiment.Experiment, error) {
-	x.expanding.Lock()
-	defer x.expanding.Unlock()
-	return experiment.New(b, e, a)
-}
-
 func (x *expansions) forget(name types.NamespacedName) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	delete(x.kept, name)
 }
+
+// How long an expansion may take. Most take some hundredths of a second, and none waits long behind those; what takes longer is done once more,
+// one at a time.
+const (
+	quickCheck = 5 * time.Second
+	slowCheck  = 2 * time.Minute
+	// quickRuns is how many runs may be expanded within quickCheck: with more the first try would be in vain.
+	quickRuns = 2000
+)
+
+// errLate is why an expansion ends that takes too long.
+var errLate = errors.New("the expansion takes too long")
+
+// errUnderway ends a reconciliation that waits for an errand.
+var errUnderway = errors.New("an errand is under way")
 
 // expand turns the spec into points. It is refused, with all that is wrong, as geobench validate would.
 func (s *scope) expand(ctx context.Context) error {
@@ -98,19 +108,17 @@ func (s *scope) expand(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	name := client.ObjectKeyFromObject(s.experiment)
-	x, ok := s.expansions.get(name, of)
-	if !ok {
-		x = &expansion{of: of}
-		x.experiment, x.err = s.expansions.expand(bundle, s.experiment.DeepCopy(), s.Abilities)
-		s.expansions.put(name, x)
+	x, err := s.expansion(bundle, of)
+	if err != nil {
+		return err
 	}
+	s.survived(v1alpha1.WorkExpand)
 	if problems, ok := check.As(x.err); ok && problems.NotFound() {
 		return kube.Refuse(health.ReferenceNotFound, "%s", problems)
 	} else if ok {
 		return kube.Refuse("InvalidSpec", "%s", problems)
 	} else if x.err != nil {
-		return x.err
+		return x.err // a refusal
 	}
 	s.expanded = x.experiment
 	valid := experiment.Counted(len(x.experiment.Runs()), "point")
@@ -124,6 +132,52 @@ func (s *scope) expand(ctx context.Context) error {
 	}
 	s.condition(v1alpha1.ConditionAccepted, true, "Possible", fmt.Sprintf("Valid: %s, and %s", valid, experiment.Counted(len(s.experiment.Spec.Claims), "claim")))
 	return nil
+}
+
+// expansion is what the spec expands to, once an errand has done it.
+func (s *scope) expansion(bundle *manifest.Bundle, of string) (*expansion, error) {
+	name := client.ObjectKeyFromObject(s.experiment)
+	if x, ok := s.expansions.get(name, of); ok {
+		return x, nil
+	}
+	key := errand.Key{Object: name, Phase: errandPhase(s.experiment), Name: "expand"}
+	x, state, err := errand.Outcome[*expansion](s.Errands, key)
+	if err != nil {
+		return nil, err
+	}
+	slowly := experiment.Runs(&s.experiment.Spec) > quickRuns
+	if state == errand.Done {
+		s.Errands.Drop(key)
+		if x.of == of && !x.late {
+			s.expansions.put(name, x)
+			return x, nil
+		}
+		slowly, state = slowly || x.of == of, errand.None
+	}
+	if state == errand.None {
+		budget, limit := s.Checks, quickCheck
+		if slowly {
+			budget, limit = s.SlowChecks, slowCheck
+		}
+		object, abilities := s.experiment.DeepCopy(), s.Abilities
+		err = s.carefully(key, budget, v1alpha1.WorkExpand, of, func(ctx context.Context) (any, error) {
+			x := &expansion{of: of}
+			limited, cancel := context.WithTimeoutCause(ctx, limit, errLate)
+			defer cancel()
+			x.experiment, x.err = experiment.New(limited, bundle, object, abilities)
+			switch {
+			case ctx.Err() != nil:
+				return nil, ctx.Err()
+			case !errors.Is(x.err, errLate):
+			case slowly:
+				x.err = kube.Refuse("TooLarge", "expanding and checking the spec took longer than %v: sweep fewer values, or claim less", limit)
+			default:
+				x.late = true
+			}
+			return x, nil
+		})
+	}
+	return nil, cmp.Or(err, errUnderway)
 }
 
 // bundle gathers what the experiment may refer to, and a text that changes when any of it does.

@@ -2,10 +2,13 @@ package experiment
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -43,28 +46,35 @@ func (s *scope) judge(ctx context.Context) error {
 	}
 	if state != errand.Done {
 		if state == errand.None {
-			errand.Go(s.Errands, judging, s.Judgements, 1, s.report)
+			err = s.carefully(judging, s.Judgements, v1alpha1.WorkJudge, errandPhase(s.experiment), func(ctx context.Context) (any, error) { return s.report(ctx) })
 		}
 		s.again = kube.PollRun
-		return nil
+		return err
 	}
 	if err := s.storeReport(ctx, report); err != nil {
 		return err
 	}
 	s.conclude(report)
+	s.experiment.Status.Checks = nil // nothing more is done with it
 	return nil
 }
+
+// judgeLimit bounds the judging: reading thousands of results takes a minute.
+const judgeLimit = 10 * time.Minute
 
 // report judges the claims over all results. It is an errand: the scope is not touched any more by then, and it
 // changes nothing of it.
 func (s *scope) report(ctx context.Context) (*experiment.Report, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, judgeLimit,
+		kube.Refuse("TooLarge", "reading the results and judging the claims took longer than %v: sweep fewer values, or claim less", judgeLimit))
+	defer cancel()
 	results, err := s.results(ctx)
 	if err != nil {
-		return nil, err
+		return nil, cmp.Or(context.Cause(ctx), err)
 	}
-	report := experiment.NewReport([]*experiment.Experiment{s.expanded}, results)
+	report := experiment.NewReport(ctx, []*experiment.Experiment{s.expanded}, results)
 	report.Round(reportDigits)
-	return report, nil
+	return report, context.Cause(ctx)
 }
 
 // results reads the results of all runs. A run without one is a result too.
@@ -209,6 +219,9 @@ func (s *scope) conclude(report *experiment.Report) {
 		case f.Holds:
 			hold++
 		}
+		if len(f.Invalid) > 0 {
+			c.Message = kube.Truncate(fmt.Sprintf("%s; over results that are Invalid, which spec.allowInvalid lets count: %s", c.Message, strings.Join(f.Invalid, ", ")), 4096)
+		}
 		st.Claims = append(st.Claims, c)
 	}
 	all := len(report.Claims)
@@ -233,6 +246,10 @@ func (s *scope) conclude(report *experiment.Report) {
 		message = fmt.Sprintf("%d of %d claims have no result", unanswered, all)
 		s.condition(v1alpha1.ConditionFailed, true, "ClaimsUnanswered", message)
 		end = kube.Warning("ClaimsUnanswered", "Judge", message)
+	case len(report.Invalid) > 0:
+		message = fmt.Sprintf("%d of %d points are Invalid: %s", len(report.Invalid), st.Points, report.Invalid[0])
+		s.condition(v1alpha1.ConditionFailed, true, "PointsInvalid", message)
+		end = kube.Warning("PointsInvalid", "Judge", message)
 	case len(report.NoPeak()) > 0:
 		message = fmt.Sprintf("%d of %d searches found no peak: %s", len(report.NoPeak()), len(s.expanded.Searches), report.NoPeak()[0])
 		s.condition(v1alpha1.ConditionFailed, true, "NoPeak", message)

@@ -17,7 +17,6 @@ import (
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/results"
 	"github.com/geobench/geobench/internal/experiment"
-	"github.com/geobench/geobench/internal/manifest/check"
 )
 
 // A situation is written as one word per database: its points, in the order of the sweep, as . (no run), * (under way),
@@ -208,22 +207,6 @@ func TestExpansionsAreForgotten(t *testing.T) {
 	}
 	if n := len(r.expansions.kept); n > 0 {
 		t.Errorf("%d are kept of experiments that are gone", n)
-	}
-}
-
-// An experiment whose expansion panics keeps no other one from being expanded.
-func TestExpansionThatPanics(t *testing.T) {
-	var x expansions
-	func() {
-		defer func() {
-			if recover() == nil {
-				t.Error("an experiment that is not there was expanded")
-			}
-		}()
-		_, _ = x.expand(nil, nil, check.Simulator(nil))
-	}()
-	if !x.expanding.TryLock() {
-		t.Error("nothing can be expanded any more")
 	}
 }
 

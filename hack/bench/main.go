@@ -48,7 +48,7 @@ func bench(ctx context.Context, files []string, only, profiles string) error {
 		return fmt.Errorf("%s: there is no Experiment", strings.Join(files, ", "))
 	}
 	for _, object := range bundle.Experiments {
-		e, err := experiment.New(bundle, object, check.Default(nil))
+		e, err := experiment.New(context.Background(), bundle, object, check.Default(nil))
 		if err != nil {
 			return err
 		}

@@ -154,7 +154,7 @@ var allOn = []string{
 	`metrics.prometheusRule={"enabled": true, "labels": {"release": "kps"}}`, `dashboards={"labels": {"grafana_dashboard": "yes"}, "namespace": "monitoring"}`,
 	`prometheus={"enabled": true}`,
 	`networkPolicy.operator={"enabled": true, "metricsFrom": [{"namespaceSelector": {}}], "apiServerCIDRs": ["10.0.0.0/8"]}`,
-	`networkPolicy.databases={"enabled": true, "metricsFrom": [{"namespaceSelector": {}}]}`,
+	`networkPolicy.databases={"enabled": true, "metricsFrom": [{"namespaceSelector": {}}], "externalCIDRs": ["192.0.2.0/24"]}`,
 	`presets={"enabled": true, "namespaces": ["one", "two"]}`, `mesh={"readZtunnels": true}`,
 }
 
@@ -810,6 +810,7 @@ func TestAround(t *testing.T) {
 		MetricsFrom    []networkingv1.NetworkPolicyPeer `json:"metricsFrom"`
 		APIServerPorts []int32                          `json:"apiServerPorts"`
 		APIServerCIDRs []string                         `json:"apiServerCIDRs"`
+		ExternalCIDRs  []string                         `json:"externalCIDRs"`
 	}, labels map[string]string, ok bool) {
 		t.Helper()
 		pod := find[*appsv1.Deployment](t, c.objects(t, values...), "geobench-operator").Spec.Template
@@ -833,7 +834,7 @@ func TestAround(t *testing.T) {
 			t.Errorf("the operator's pods are said to have the label %s=%s, and have %q", name, value, labels[name])
 		}
 	}
-	if !ok || len(around.Operator) == 0 || len(around.MetricsFrom) != 0 || !slices.Equal(around.APIServerPorts, []int32{443, 6443}) {
+	if !ok || len(around.Operator) == 0 || len(around.MetricsFrom) != 0 || !slices.Equal(around.APIServerPorts, []int32{443, 6443}) || len(around.ExternalCIDRs) > 0 {
 		t.Errorf("by default the operator is told %+v", around)
 	}
 	if around, _, _ = told(allOn...); len(around.MetricsFrom) != 2 || len(around.APIServerCIDRs) != 1 {

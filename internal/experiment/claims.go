@@ -1,6 +1,8 @@
 package experiment
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -19,6 +21,7 @@ import (
 	"cel.dev/cel-go/ext"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/plan"
 	"github.com/geobench/geobench/internal/workload/catalog"
 )
 
@@ -33,6 +36,8 @@ type Finding struct {
 	// Measured are the numbers that were compared.
 	Measured string `json:"measured"`
 	Holds    bool   `json:"holds"`
+	// Invalid are the reasons for which results are Invalid that count all the same, since spec.allowInvalid names them.
+	Invalid []string `json:"invalid,omitempty"`
 	// Error says why there is no answer, for example because a point could not run.
 	Error string `json:"error,omitempty"`
 }
@@ -48,23 +53,25 @@ func (f *Finding) Answer() string {
 	return "differs"
 }
 
-// Judge evaluates all claims over the results.
-func (e *Experiment) Judge(r *Results) []Finding {
+// Judge evaluates all claims over the results. Those that are left when the context ends have no result.
+func (e *Experiment) Judge(ctx context.Context, r *Results) []Finding {
 	var out []Finding
+	b := &board{Experiment: e, results: r}
 	for _, c := range e.Claims {
 		f := Finding{Experiment: e.Name, ID: c.ID, Source: c.Source, Says: c.Says, Expression: c.Expression}
-		if err := e.judge(&c, r, &f); err != nil {
-			f.Holds, f.Error = false, err.Error()
+		if err := b.judge(ctx, &c, &f); err != nil {
+			f.Holds, f.Error = false, cut(err.Error())
 		}
 		out = append(out, f)
 	}
 	return out
 }
 
-func (e *Experiment) judge(c *v1alpha1.Claim, r *Results, f *Finding) error {
-	b := &board{Experiment: e, results: r}
-	value, measured, err := b.evaluate(c.Expression)
-	if err != nil {
+func (b *board) judge(ctx context.Context, c *v1alpha1.Claim, f *Finding) error {
+	b.unsound, b.counted = nil, nil
+	defer func() { f.Invalid = b.counted }()
+	value, measured, err := b.evaluate(ctx, c.Expression)
+	if err = cmp.Or(b.unsound, err); err != nil {
 		return err
 	}
 	holds, ok := value.Value().(bool)
@@ -73,27 +80,49 @@ func (e *Experiment) judge(c *v1alpha1.Claim, r *Results, f *Finding) error {
 	}
 	f.Holds, f.Measured = holds, measured
 	if c.Measured != "" {
-		shown, _, err := b.evaluate(c.Measured)
-		if err != nil {
+		shown, _, err := b.evaluate(ctx, c.Measured)
+		if err = cmp.Or(b.unsound, err); err != nil {
 			return fmt.Errorf("measured: %w", err)
 		}
-		f.Measured = show(shown)
+		f.Measured = cut(show(shown))
 	}
 	return nil
 }
 
-// claims refuses those that do not compile, or that name systems, parameters or values which the experiment has not.
-func (x *expansion) claims() {
+// longestText bounds what is shown of a value, in bytes.
+const longestText = 4096
+
+// cut shortens a text to what is shown of it.
+func cut(text string) string {
+	if len(text) <= longestText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:longestText-len("...")], "") + "..."
+}
+
+// claims refuses those that do not compile, that may take too much, or that name systems, parameters or values which the experiment has not.
+func (x *expansion) claims(ctx context.Context) {
+	b := dryBoard(x.Experiment)
+	try := func(field, id, text string, claim bool) {
+		if x.ended(ctx) {
+			return
+		}
+		if err := b.check(ctx, text, claim); err != nil {
+			x.problem(field, "", "claim %s: %s", id, cut(err.Error()))
+		}
+		if x.steps += b.steps; x.steps > mostStepsTogether && x.steps-b.steps <= mostStepsTogether {
+			x.problem(field, "", "claim %s: this claim and those before it may need %d steps; the limit for all claims together is %d: move some to another Experiment",
+				id, x.steps, mostStepsTogether)
+		}
+	}
 	for i, c := range x.Claims {
+		if x.steps > mostStepsTogether {
+			return
+		}
 		field := fmt.Sprintf("spec.claims[%d].", i)
-		if err := dryBoard(x.Experiment).check(c.Expression, true); err != nil {
-			x.problem(field+"expression", "", "claim %s: %v", c.ID, err)
-		}
-		if c.Measured == "" {
-			continue
-		}
-		if err := dryBoard(x.Experiment).check(c.Measured, false); err != nil {
-			x.problem(field+"measured", "", "claim %s: %v", c.ID, err)
+		try(field+"expression", c.ID, c.Expression, true)
+		if c.Measured != "" {
+			try(field+"measured", c.ID, c.Measured, false)
 		}
 	}
 }
@@ -105,11 +134,20 @@ type board struct {
 	results *Results
 	// wrong is the first thing asked for that the experiment has not. CEL forgets errors of sides that do not matter.
 	wrong *lookupError
+	// unsound says which Invalid result was asked for that does not count, counted for which reasons those are Invalid that do.
+	unsound error
+	counted []string
 	// rows says that expressions are of tables, whose rows are systems.
 	rows bool
+	// env is the language, sized what follows from the experiment's size and plans are those of systems, once they were asked for.
+	env *cel.Env
+	// steps are what the expression compiled last can take.
+	steps uint64
+	sized *sizes
+	plans map[string]*plan.Plan
 }
 
-func dryBoard(e *Experiment) *board { return &board{Experiment: e} }
+func dryBoard(e *Experiment) *board { return &board{Experiment: e, plans: map[string]*plan.Plan{}} }
 
 func (b *board) note(err error) {
 	if b.wrong == nil {
@@ -117,17 +155,30 @@ func (b *board) note(err error) {
 	}
 }
 
-// compile parses and checks an expression.
-func (b *board) compile(text string) (*cel.Env, *cel.Ast, error) {
-	language, err := b.language()
-	if err != nil {
-		return nil, nil, err
+// compile parses and checks an expression, and bounds what its evaluation can take.
+func (b *board) compile(text string) (*cel.Ast, error) {
+	b.steps = 0
+	if b.env == nil {
+		language, err := b.language()
+		if err != nil {
+			return nil, err
+		}
+		b.env = language
 	}
-	compiled, issues := language.Compile(text)
+	parsed, issues := b.env.Parse(text)
 	if err := issues.Err(); err != nil {
-		return nil, nil, fmt.Errorf("does not compile: %s", explain(issues))
+		return nil, fmt.Errorf("does not compile: %s", explain(issues))
 	}
-	return language, compiled, nil
+	if err := countNodes(parsed); err != nil {
+		return nil, err
+	}
+	compiled, issues := b.env.Check(parsed)
+	if err := issues.Err(); err != nil {
+		return nil, fmt.Errorf("does not compile: %s", explain(issues))
+	}
+	var err error
+	b.steps, err = b.boundsOf(compiled)
+	return compiled, err
 }
 
 // explain words CEL's errors: line:column and message of each. A name that CEL does not know is most often a misspelt function.
@@ -145,8 +196,9 @@ func explain(issues *cel.Issues) string {
 }
 
 // check compiles an expression and tries it without results.
-func (b *board) check(text string, claim bool) error {
-	_, compiled, err := b.compile(text)
+func (b *board) check(ctx context.Context, text string, claim bool) error {
+	b.wrong = nil
+	compiled, err := b.compile(text)
 	if err != nil {
 		return err
 	}
@@ -156,7 +208,7 @@ func (b *board) check(text string, claim bool) error {
 	if err := b.checkLiterals(compiled); err != nil {
 		return err
 	}
-	if _, _, err = b.evaluate(text); b.wrong != nil {
+	if _, _, err = b.run(ctx, compiled); b.wrong != nil {
 		return b.wrong
 	}
 	if err != nil && strings.Contains(err.Error(), "index out of bounds") {
@@ -180,45 +232,47 @@ func (b *board) checkLiterals(compiled *cel.Ast) (wrong error) {
 	return wrong
 }
 
-// mostCost bounds the evaluation of an expression, which takes some milliseconds unless it has loops within loops: whoever may write an
-// Experiment could keep the operator busy otherwise. It counts steps, not time: a claim holds or fails alike on every machine.
-const mostCost = 2_000_000
-
-// CallCost implements interpreter.ActualCostEstimator: our own functions look at all points and at all elements of their lists, and
-// a sum of lists, which could double a list again and again, is as long as both.
-func (b *board) CallCost(name, _ string, args []ref.Val, result ref.Val) *uint64 {
-	cost := uint64(1)
-	elements := func(v ref.Val) {
+// CallCost implements interpreter.ActualCostEstimator: our own functions look at all points and at all elements of their lists.
+func (b *board) CallCost(name, _ string, args []ref.Val, _ ref.Val) *uint64 {
+	if functionNamed(name) == nil {
+		return nil // cel's own estimate
+	}
+	cost := uint64(len(b.Points)) + 1
+	for _, v := range args {
 		if l, ok := v.(traits.Lister); ok {
 			cost += uint64(l.Size().(types.Int))
 		}
 	}
-	switch {
-	case name == operators.Add:
-		elements(result)
-	case slices.ContainsFunc(functions, func(f function) bool { return f.name == name }):
-		cost += uint64(len(b.Points))
-		for _, a := range args {
-			elements(a)
-		}
-	}
-	if cost == 1 {
-		return nil // cel's own estimate
-	}
 	return &cost
 }
 
+// interruptEvery is how many elements of a loop are looked at between two looks at the context.
+const interruptEvery = 64
+
+// options of programs. What an expression can take is known beforehand; the limit on the cost is for a mistake there.
+func (b *board) options() []cel.ProgramOption {
+	return []cel.ProgramOption{cel.CostTracking(b), cel.CostLimit(4 * mostSteps), cel.InterruptCheckFrequency(interruptEvery)}
+}
+
 // evaluate returns the value of an expression and the sides of its comparisons.
-func (b *board) evaluate(text string) (ref.Val, string, error) {
-	language, compiled, err := b.compile(text)
+func (b *board) evaluate(ctx context.Context, text string) (ref.Val, string, error) {
+	compiled, err := b.compile(text)
 	if err != nil {
 		return nil, "", err
 	}
-	program, err := language.Program(compiled, cel.EvalOptions(cel.OptTrackState, cel.OptExhaustiveEval), cel.CostTracking(b), cel.CostLimit(mostCost))
+	return b.run(ctx, compiled)
+}
+
+// run evaluates what was compiled.
+func (b *board) run(ctx context.Context, compiled *cel.Ast) (ref.Val, string, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, "", err
+	}
+	program, err := b.env.Program(compiled, append(b.options(), cel.EvalOptions(cel.OptTrackState, cel.OptExhaustiveEval))...)
 	if err != nil {
 		return nil, "", err
 	}
-	value, details, err := program.Eval(map[string]any{"systems": b.Systems})
+	value, details, err := program.ContextEval(ctx, map[string]any{"systems": b.Systems})
 	if err != nil {
 		return nil, "", err
 	}
@@ -251,7 +305,7 @@ func (b *board) evaluate(text string) (ref.Val, string, error) {
 		}
 	}
 	collect(compiled.NativeRep().Expr())
-	return value, strings.Join(sides, "; "), nil
+	return value, cut(strings.Join(sides, "; ")), nil
 }
 
 // lookupError says that a claim asks for something that the experiment has not.
@@ -293,7 +347,7 @@ func (b *board) value(parameter int, v any) (string, error) {
 		}
 		known = append(known, have.String())
 	}
-	return "", lookupf("%s does not take the value %s: its values are %s", p.Name, text, strings.Join(known, ", "))
+	return "", lookupf("%s does not take the value %s: its values are %s", p.Name, text, listed(known))
 }
 
 // where is what a claim fixes of the parameters: one value where there is one parameter, or a map from names to values.
@@ -388,6 +442,9 @@ func (b *board) series(q query) ([]float64, error) {
 			}
 			out = append(out, 1)
 			continue
+		}
+		if err := b.sound(p); err != nil {
+			return nil, err
 		}
 		if q.counter {
 			if err := b.results.counts(p, q.metric.name); err != nil {

@@ -7,6 +7,7 @@ package experiment
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -130,14 +131,18 @@ type Run struct {
 // runs with the same one are equal, whatever they are called.
 func (r *Run) Hash() string { return r.hash }
 
-// New expands an experiment of a bundle, validates every point and compiles every claim. The error, if any, is
-// manifest.Problems, and names fields of the Experiment.
-func New(b *manifest.Bundle, object *v1alpha1.Experiment, a check.Abilities) (*Experiment, error) {
+// New expands an experiment of a bundle, validates every point, compiles every claim and tries it. The error, if any, is
+// manifest.Problems, and names fields of the Experiment, or that of a context that ends meanwhile.
+func New(ctx context.Context, b *manifest.Bundle, object *v1alpha1.Experiment, a check.Abilities) (*Experiment, error) {
 	e := &Experiment{Name: object.Name, Claims: object.Spec.Claims, source: b.Source("Experiment", object.Name), object: object}
 	a.Targets = nil // points are played on databases of their own, which nobody else uses
 	x := &expansion{Experiment: e, bundle: b, abilities: a, taken: map[string]bool{}}
-	for _, step := range []func(){x.systems, x.parameters, x.size, x.expand, x.names, x.claims, x.tables} {
-		if step(); len(x.problems) > 0 {
+	for _, step := range []func(context.Context){x.allowed, x.systems, x.parameters, x.size, x.expand, x.names, x.claims, x.tables} {
+		step(ctx)
+		if err := ctx.Err(); err != nil {
+			return nil, context.Cause(ctx)
+		}
+		if len(x.problems) > 0 {
 			return nil, x.problems
 		}
 	}
@@ -154,6 +159,10 @@ type expansion struct {
 	// shared has a run for the whole SHA-256 of each database and its network: others on an equal one have the same.
 	// There may be thousands of points, and databases take most of their memory.
 	shared sync.Map
+	// rates are those of searches, by the least one.
+	rates sync.Map
+	// steps are what the claims so far can take.
+	steps uint64
 	// taken are the names of runs. Searches name theirs when they make them.
 	naming sync.Mutex
 	taken  map[string]bool
@@ -167,13 +176,22 @@ type template struct {
 	text  []byte // JSON of the whole GeoDatabase
 }
 
+// ended tells that nobody waits for the expansion any more.
+func (x *expansion) ended(ctx context.Context) bool { return ctx.Err() != nil }
+
 func (x *expansion) problem(field, value, format string, args ...any) {
 	x.report(manifest.Problem{Field: field, Value: value, Message: fmt.Sprintf(format, args...)})
 }
 
+// mostProblems is how many problems of an experiment are told.
+const mostProblems = 200
+
 // report notes a problem of the experiment, once.
 func (x *expansion) report(p manifest.Problem) {
 	p.Source, p.Object = x.source, "Experiment "+x.Name
+	if len(x.problems) >= mostProblems {
+		return
+	}
 	for _, q := range x.problems {
 		if q.Field == p.Field && q.Message == p.Message {
 			return
@@ -183,7 +201,7 @@ func (x *expansion) report(p manifest.Problem) {
 }
 
 // systems lists the databases, those of the manifest first.
-func (x *expansion) systems() {
+func (x *expansion) systems(_ context.Context) {
 	add := func(field, name string, spec *v1alpha1.GeoDatabaseSpec) {
 		text, err := document("GeoDatabase", name, spec)
 		if err != nil {
@@ -210,7 +228,7 @@ func (x *expansion) systems() {
 }
 
 // parameters names what is swept and finds values that are listed twice.
-func (x *expansion) parameters() {
+func (x *expansion) parameters(_ context.Context) {
 	last := map[string]int{}
 	for _, s := range x.object.Spec.Sweep {
 		last[lastName(s.Path)]++
@@ -255,31 +273,8 @@ func (x *expansion) parameters() {
 
 func lastName(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }
 
-// size counts the points before any is made.
-func (x *expansion) size() {
-	each := int(x.object.Spec.Repetitions)
-	what := fmt.Sprintf("%d repetitions", each)
-	if s := x.object.Spec.Search; s != nil {
-		what = fmt.Sprintf("(%d probes + %d shares of the peak x %s)", s.MaxProbes, len(s.PeakPercents), what)
-		each = int(s.MaxProbes) + len(s.PeakPercents)*each
-	}
-	n := len(x.Systems) * each
-	factors := []string{fmt.Sprintf("%d databases", len(x.Systems))}
-	for _, p := range x.Parameters {
-		n *= len(p.Values) // at most 1,000 each, and checked each time: no overflow
-		factors = append(factors, fmt.Sprintf("%d values of %s", len(p.Values), p.Name))
-		if n > MaxPoints {
-			break
-		}
-	}
-	x.MostRuns = n
-	if n > MaxPoints {
-		x.problem("spec.sweep", "", "%s x %s is %d points or more: an experiment has at most %d", strings.Join(factors, " x "), what, n, MaxPoints)
-	}
-}
-
 // expand makes the points and validates each.
-func (x *expansion) expand() {
+func (x *expansion) expand(ctx context.Context) {
 	run, err := document("BenchmarkRun", x.Name, x.object.Spec.Run.Spec)
 	if err != nil {
 		x.problem("spec.run", "", "%v", err)
@@ -309,6 +304,9 @@ func (x *expansion) expand() {
 		}
 	}
 	make1 := func(m *made) {
+		if x.ended(ctx) {
+			return
+		}
 		m.points, m.problems, m.field, m.pathErr = x.point(run, m.database, m.indices)
 	}
 	// The first point of each database finds wrong paths and templates, and is shown alone: the others would repeat it.
@@ -321,17 +319,20 @@ func (x *expansion) expand() {
 			x.problem(m.field+".path", "", "%v", m.pathErr)
 		}
 	}
-	if len(x.problems) > 0 {
+	if len(x.problems) > 0 || x.ended(ctx) {
 		return
 	}
 	var g errgroup.Group
-	g.SetLimit(runtime.GOMAXPROCS(0))
+	g.SetLimit(max(1, runtime.GOMAXPROCS(0)/2)) // an operator has more to do
 	for _, m := range all {
 		if m.points == nil && m.problems == nil {
 			g.Go(func() error { make1(m); return nil })
 		}
 	}
 	_ = g.Wait() // no task fails
+	if x.ended(ctx) {
+		return
+	}
 	for _, m := range all {
 		if m.pathErr != nil {
 			x.problem(m.field+".path", "", "%v", m.pathErr)
@@ -472,7 +473,7 @@ func (x *expansion) searched(point *Point, db, run map[string]any, seed int64) (
 		return nil, problems
 	}
 	p := &prober{label: point.Label, spec: search, seed: seed, made: map[[2]int64]*Run{},
-		rates: ratesBetween(least, search.MaxRatePerSecond, search.TolerancePercent)}
+		rates: x.ratesFrom(least)}
 	p.create = func(rate, seed int64) (*Run, error) {
 		made, problems := make1(rate, seed, false)
 		if len(problems) > 0 {
@@ -561,7 +562,7 @@ func (x *expansion) runName(hash string) string {
 }
 
 // names gives each run a name of its own.
-func (x *expansion) names() {
+func (x *expansion) names(_ context.Context) {
 	for _, run := range x.Runs() {
 		x.name(run)
 	}
@@ -624,13 +625,31 @@ func keys[V any](m map[string]V) []string {
 // nearest is "; did you mean X? (known are ...)".
 func nearest(word string, known []string) string {
 	m := ""
+	if len(word) > longestWord {
+		word = word[:longestWord]
+	}
 	if n, ok := check.Nearest(word, known); ok {
 		m = fmt.Sprintf("; did you mean %s?", n)
 	}
 	if len(known) > 0 {
-		m += fmt.Sprintf(" (there is %s)", strings.Join(known, ", "))
+		m += fmt.Sprintf(" (there is %s)", listed(known))
 	}
 	return m
+}
+
+const (
+	// longestWord is how long a word may be for which a similar one is looked for.
+	longestWord = 253
+	// mostListed is how many names a message lists.
+	mostListed = 50
+)
+
+// listed are names with commas, as many as a message lists.
+func listed(names []string) string {
+	if len(names) <= mostListed {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:mostListed], ", "), len(names)-mostListed)
 }
 
 // Runs of all points, in order; with searches those that are known so far, which begin with the probes.

@@ -163,7 +163,7 @@ func askFor(name string, ask func([]ref.Val) (query, error), args ...*cel.Type) 
 // checkLiterals calls a function whose arguments are all written out.
 func checkLiterals(overloads []overload) func(*board, []ast.Expr) error {
 	return func(b *board, args []ast.Expr) error {
-		dry := &board{Experiment: b.Experiment}
+		dry := &board{Experiment: b.Experiment, plans: b.plans}
 		var values []ref.Val
 		for _, a := range args {
 			v, ok := literal(a)

@@ -95,6 +95,9 @@ func (b *board) nodes(name, system string, at any) ([]float64, error) {
 		db := &points[0].manifests.Database.Spec
 		return slices.Repeat([]float64{1}, len(db.Regions)*int(db.PartitionsPerRegion)*int(db.ReplicasPerPartition)), nil
 	}
+	if err := b.sound(points[0]); err != nil {
+		return nil, err
+	}
 	return b.results.ofNodes(points[0], f)
 }
 
@@ -159,7 +162,7 @@ func (e *Experiment) askedOfNodes() map[string]bool {
 			if !strings.Contains(expression, ofNodesName) {
 				continue
 			}
-			_, compiled, err := b.compile(expression)
+			compiled, err := b.compile(expression)
 			if err != nil {
 				continue // The claim itself tells.
 			}

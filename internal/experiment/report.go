@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -38,7 +39,9 @@ type Report struct {
 	// Wrong lists runs that could not run, or whose answers were wrong.
 	Wrong []string `json:"wrong"`
 	// Doubtful lists runs whose verdict is not Passed for another reason, for example that nothing was committed.
-	Doubtful    []string        `json:"doubtful"`
+	Doubtful []string `json:"doubtful"`
+	// Invalid are those of the doubtful runs that are Invalid for a reason which spec.allowInvalid does not name: they count for nothing.
+	Invalid     []string        `json:"invalid,omitempty"`
 	Experiments []PointsSummary `json:"experiments"`
 }
 
@@ -97,8 +100,8 @@ type ProbeData struct {
 	P99Microseconds v1alpha1.Quantile `json:"p99Microseconds,omitzero"`
 }
 
-// NewReport judges all claims and gathers the figures.
-func NewReport(experiments []*Experiment, r *Results) *Report {
+// NewReport judges all claims and gathers the figures. It is of no use when the context ends meanwhile.
+func NewReport(ctx context.Context, experiments []*Experiment, r *Results) *Report {
 	out := &Report{
 		APIVersion: v1alpha1.GroupVersion.String(), Kind: Kind, Simulated: r.Simulated, Version: version.String(), Place: r.Place,
 		Claims: []Finding{}, Wrong: []string{}, Doubtful: []string{},
@@ -107,7 +110,7 @@ func NewReport(experiments []*Experiment, r *Results) *Report {
 		out.Machine = result.ThisMachine()
 	}
 	for _, e := range experiments {
-		out.Claims = append(out.Claims, e.Judge(r)...)
+		out.Claims = append(out.Claims, e.Judge(ctx, r)...)
 		s := PointsSummary{Name: e.Name, Systems: e.Systems, Parameters: []string{}, Points: []PointData{}}
 		if e.object != nil {
 			s.Spec = &e.object.Spec
@@ -134,7 +137,7 @@ func NewReport(experiments []*Experiment, r *Results) *Report {
 			}
 		}
 		out.lookAtConfigurations(e, r)
-		s.Tables = e.Tables(r)
+		s.Tables = e.Tables(ctx, r)
 		out.Experiments = append(out.Experiments, s)
 	}
 	return out
@@ -150,6 +153,13 @@ func (out *Report) look(e *Experiment, run *Run, r *Results) {
 		text := fmt.Sprintf("%s: %s: %s", e.Name, run.Label, d.Verdict)
 		if len(d.Reasons) > 0 {
 			text += ": " + d.Reasons[0].Reason + ": " + d.Reasons[0].Message
+		}
+		reasons, refused := e.invalid(d)
+		if len(reasons) > 0 && refused == nil {
+			text += "; it counts, since spec.allowInvalid names " + strings.Join(reasons, ", ")
+		}
+		if refused != nil {
+			out.Invalid = append(out.Invalid, text)
 		}
 		if slices.ContainsFunc(d.Reasons, func(x result.Reason) bool { return x.Reason == result.ReasonCheckFailed }) {
 			out.Wrong = append(out.Wrong, text)
@@ -299,7 +309,7 @@ func ReadReport(path string) (*Report, error) {
 	return out, nil
 }
 
-// Err is nil when every claim holds, every run could run and no answer was wrong.
+// Err is nil when every claim holds, every run could run, none is Invalid without being allowed to, and no answer was wrong.
 func (out *Report) Err() error {
 	var parts []string
 	var differ, unknown int
@@ -319,6 +329,9 @@ func (out *Report) Err() error {
 	}
 	if len(out.Wrong) > 0 {
 		parts = append(parts, fmt.Sprintf("%d runs failed", len(out.Wrong)))
+	}
+	if len(out.Invalid) > 0 {
+		parts = append(parts, fmt.Sprintf("%d runs are Invalid", len(out.Invalid)))
 	}
 	if n := len(out.NoPeak()); n > 0 {
 		parts = append(parts, fmt.Sprintf("%d searches found no peak", n))
@@ -389,6 +402,9 @@ func (out *Report) Table(w io.Writer) error {
 			text := f.Measured
 			if f.Error != "" {
 				text = f.Error
+			}
+			if len(f.Invalid) > 0 {
+				text += "; " + countsInvalid(f.Invalid)
 			}
 			row(f.ID, f.Source, f.Says, text, f.Answer())
 		}

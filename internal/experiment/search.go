@@ -140,6 +140,16 @@ func (p *prober) run(rate, seed int64) (*Run, error) {
 	return r, nil
 }
 
+// ratesFrom are the rates of a search from the least on, which searches share.
+func (x *expansion) ratesFrom(least int64) []int64 {
+	search := x.object.Spec.Search
+	if rates, ok := x.rates.Load(least); ok {
+		return rates.([]int64)
+	}
+	rates, _ := x.rates.LoadOrStore(least, ratesBetween(least, search.MaxRatePerSecond, search.TolerancePercent))
+	return rates.([]int64)
+}
+
 // ratesBetween are growing rates from the least to the greatest, each larger than the one before by so many percent at
 // most, or by 1 where that is more.
 func ratesBetween(least, greatest int64, percent int32) []int64 {

@@ -1,9 +1,11 @@
 package experiment
 
 import (
-	"errors"
+	"cmp"
+	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -23,6 +25,8 @@ type TableData struct {
 	Rows    []TableRow `json:"rows"`
 	// Missing says why cells are empty.
 	Missing []string `json:"missing,omitempty"`
+	// Notes say which columns count on Invalid results.
+	Notes []string `json:"notes,omitempty"`
 }
 
 // TableRow is a system's; a cell without an answer is empty.
@@ -30,9 +34,6 @@ type TableRow struct {
 	System string   `json:"system"`
 	Cells  []string `json:"cells"`
 }
-
-// tablesCost bounds the evaluation of all tables of an experiment together, as mostCost does that of a claim.
-const tablesCost = 5 * mostCost
 
 // column is a column's expression, compiled.
 type column struct {
@@ -42,103 +43,111 @@ type column struct {
 }
 
 func (b *board) column(text string) (*column, error) {
-	language, compiled, err := b.compile(text)
+	compiled, err := b.compile(text)
 	if err != nil {
 		return nil, err
 	}
-	program, err := language.Program(compiled, cel.CostTracking(b), cel.CostLimit(mostCost))
+	program, err := b.env.Program(compiled, b.options()...)
 	if err != nil {
 		return nil, err
 	}
 	return &column{b, compiled, program}, nil
 }
 
-// errTooManySteps ends the evaluation of tables.
-var errTooManySteps = fmt.Errorf("the expressions of the tables take more than %d steps together", tablesCost)
-
-// cell is the value for a system. It takes its steps from those that are left.
-func (c *column) cell(system string, left *uint64) (ref.Val, error) {
-	if *left < mostCost {
-		return nil, errTooManySteps
+// cell is the value for a system.
+func (c *column) cell(ctx context.Context, system string) (ref.Val, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
-	value, details, err := c.program.Eval(map[string]any{"systems": c.Systems, "system": system})
-	cost := uint64(mostCost)
-	if spent := details.ActualCost(); spent != nil {
-		cost = min(*spent, mostCost)
-	}
-	*left -= cost
-	return value, err
+	c.unsound = nil
+	value, _, err := c.program.ContextEval(ctx, map[string]any{"systems": c.Systems, "system": system})
+	return value, cmp.Or(c.unsound, err)
 }
 
-// tables refuses those whose columns do not compile, or ask for what the experiment has not.
-func (x *expansion) tables() {
-	left := uint64(tablesCost)
+// tables refuses those whose columns do not compile, may take too much, or ask for what the experiment has not.
+func (x *expansion) tables(ctx context.Context) {
+	b := dryBoard(x.Experiment)
+	b.rows = true
+	steps := uint64(0)
 	for i, t := range x.object.Spec.Tables {
 		for k, c := range t.Columns {
-			if err := x.tryColumn(c.Value, &left); err != nil {
-				x.problem(fmt.Sprintf("spec.tables[%d].columns[%d].value", i, k), "", "table %s, column %q: %v", t.Name, c.Title, err)
-				if errors.Is(err, errTooManySteps) {
-					return
-				}
+			if x.ended(ctx) {
+				return
+			}
+			field := fmt.Sprintf("spec.tables[%d].columns[%d].value", i, k)
+			err := x.tryColumn(ctx, b, c.Value, &steps)
+			if err != nil {
+				x.problem(field, "", "table %s, column %q: %s", t.Name, c.Title, cut(err.Error()))
+			}
+			if steps > mostStepsTogether {
+				return
 			}
 		}
 	}
 }
 
-func (x *expansion) tryColumn(text string, left *uint64) error {
-	b := dryBoard(x.Experiment)
-	b.rows = true
+// tryColumn compiles a column, adds up what its rows can take, and tries it for each system.
+func (x *expansion) tryColumn(ctx context.Context, b *board, text string, steps *uint64) error {
+	b.wrong = nil
 	c, err := b.column(text)
 	if err != nil {
 		return err
+	}
+	if *steps += b.steps * uint64(len(x.Systems)); *steps > mostStepsTogether {
+		return fmt.Errorf("this column and those before it may need %d steps in all rows; the limit for all tables together is %d: move some to another Experiment",
+			*steps, mostStepsTogether)
 	}
 	if err := b.checkLiterals(c.compiled); err != nil {
 		return err
 	}
 	for _, system := range x.Systems {
-		_, err := c.cell(system, left)
+		_, err := c.cell(ctx, system)
 		switch {
 		case b.wrong != nil:
 			return b.wrong
-		case errors.Is(err, errTooManySteps), err != nil && strings.Contains(err.Error(), "index out of bounds"):
+		case err != nil && strings.Contains(err.Error(), "index out of bounds"):
 			return err
 		}
 	}
 	return nil
 }
 
-// Tables evaluates all tables over the results.
-func (e *Experiment) Tables(r *Results) (out []TableData) {
+// Tables evaluates all tables over the results. Cells that are left when the context ends are empty.
+func (e *Experiment) Tables(ctx context.Context, r *Results) (out []TableData) {
 	if e.object == nil {
 		return nil
 	}
-	left := uint64(tablesCost)
+	b := &board{Experiment: e, results: r, rows: true}
 	for i := range e.object.Spec.Tables {
-		out = append(out, e.table(&e.object.Spec.Tables[i], r, &left))
+		out = append(out, b.table(ctx, &e.object.Spec.Tables[i]))
 	}
 	return out
 }
 
-func (e *Experiment) table(t *v1alpha1.Table, r *Results, left *uint64) TableData {
+func (b *board) table(ctx context.Context, t *v1alpha1.Table) TableData {
 	d := TableData{Name: t.Name, Title: t.Title, Columns: []string{}}
-	for _, system := range e.Systems {
+	for _, system := range b.Systems {
 		d.Rows = append(d.Rows, TableRow{System: system})
 	}
 	for _, c := range t.Columns {
 		d.Columns = append(d.Columns, c.Title)
-		expression, err := (&board{Experiment: e, results: r, rows: true}).column(c.Value)
+		b.counted = nil
+		expression, err := b.column(c.Value)
 		for i := range d.Rows {
 			row, text, why := &d.Rows[i], "", err
 			if why == nil {
 				var value ref.Val
-				if value, why = expression.cell(row.System, left); why == nil {
-					text = show(value)
+				if value, why = expression.cell(ctx, row.System); why == nil {
+					text = cut(show(value))
 				}
 			}
 			if why != nil {
-				d.Missing = append(d.Missing, fmt.Sprintf("%s, %s: %v", row.System, c.Title, why))
+				d.Missing = append(d.Missing, cut(fmt.Sprintf("%s, %s: %v", row.System, c.Title, why)))
 			}
 			row.Cells = append(row.Cells, text)
+		}
+		if len(b.counted) > 0 {
+			d.Notes = append(d.Notes, fmt.Sprintf("%s: %s", c.Title, countsInvalid(b.counted)))
 		}
 	}
 	return d
@@ -146,6 +155,9 @@ func (e *Experiment) table(t *v1alpha1.Table, r *Results, left *uint64) TableDat
 
 // plan is that of a run of a system.
 func (b *board) plan(system string) (*plan.Plan, error) {
+	if p := b.plans[system]; p != nil {
+		return p, nil
+	}
 	points := b.points(system, make([]string, len(b.Parameters)))
 	if len(points) == 0 {
 		return nil, b.system(system)
@@ -155,6 +167,10 @@ func (b *board) plan(system string) (*plan.Plan, error) {
 	if err != nil {
 		return nil, lookupf("%s: %v", system, err)
 	}
+	if b.plans == nil {
+		b.plans = map[string]*plan.Plan{}
+	}
+	b.plans[system] = p
 	return p, nil
 }
 
@@ -182,7 +198,7 @@ func (d *TableData) write(w io.Writer, experiment string) {
 		fmt.Fprintln(t, "  "+strings.Join(line, "\t"))
 	}
 	t.Flush() //nolint:errcheck // into memory
-	for _, why := range d.Missing {
+	for _, why := range slices.Concat(d.Missing, d.Notes) {
 		fmt.Fprintf(w, "  %s\n", why)
 	}
 }
@@ -216,7 +232,7 @@ func (d *TableData) Markdown(simulated bool) string {
 			b.WriteString("|" + strings.Repeat("---|", len(line)) + "\n")
 		}
 	}
-	for i, why := range d.Missing {
+	for i, why := range slices.Concat(d.Missing, d.Notes) {
 		if i == 0 {
 			b.WriteString("\n")
 		}

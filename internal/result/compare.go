@@ -109,10 +109,31 @@ func Compare(a, b []*Document, o CompareOptions) *Comparison {
 	}
 	samples := figuresOf(a, b)
 	c.judge(samples, o)
+	c.distrust(a, b, samples)
 	for i := range samples {
 		c.Figures = append(c.Figures, samples[i].Difference)
 	}
 	return c
+}
+
+// distrust takes the verdict back where a side is Invalid: what was not measured soundly is neither better nor worse, nor the same.
+func (c *Comparison) distrust(a, b []*Document, samples []sample) {
+	i := slices.IndexFunc(slices.Concat(a, b), func(d *Document) bool { return d.Verdict == v1alpha1.VerdictInvalid })
+	if i < 0 {
+		return
+	}
+	side, d := "A", slices.Concat(a, b)[i]
+	if i >= len(a) {
+		side = "B"
+	}
+	why := "its result says no reason"
+	if len(d.Reasons) > 0 {
+		why = d.Reasons[0].Reason + ": " + d.Reasons[0].Message
+	}
+	c.Verdict, c.Message = Undecided, fmt.Sprintf("%s, %s, is Invalid and cannot be compared with: %s", side, title(d), why)
+	for i := range samples {
+		samples[i].Change = ""
+	}
 }
 
 func ppm(share float64) int64 { return int64(math.Round(share * 1e6)) }

@@ -217,6 +217,19 @@ func TestCompareJudges(t *testing.T) {
 			}
 		})
 	}
+	// An Invalid side decides nothing, whichever way the figures point.
+	for _, faster := range []int64{1, 2, 3} {
+		sound, invalid := repeated(base...), repeated(base[0]*faster/2, base[1]*faster/2, base[2]*faster/2, base[3]*faster/2, base[4]*faster/2)
+		invalid.Name, invalid.Verdict, invalid.Reasons = "doubt", v1alpha1.VerdictInvalid, []Reason{{ReasonDriverBound, "busy"}}
+		for side, c := range map[string]*Comparison{
+			"A": Compare([]*Document{invalid}, []*Document{sound}, CompareOptions{}),
+			"B": Compare([]*Document{sound, sound}, []*Document{sound, invalid}, CompareOptions{}),
+		} {
+			if c.Verdict != Undecided || !strings.HasPrefix(c.Message, side+", doubt, is Invalid and cannot be compared with: DriverBound: busy") || c.Figures[0].Change != "" {
+				t.Errorf("%s is Invalid: %s: %s", side, c.Verdict, c.Message)
+			}
+		}
+	}
 	// The repetitions of several results count together.
 	var a, b []*Document
 	for i := range base {

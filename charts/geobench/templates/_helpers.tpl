@@ -62,7 +62,7 @@ app.kubernetes.io/component: prometheus
 {{- $metrics = concat $metrics (include "geobench.prometheus.peer" . | fromYamlArray) }}
 {{- end }}
 {{- dict "operator" (include "geobench.operator.selector" . | fromYaml) "metricsFrom" $metrics "apiServerPorts" .Values.networkPolicy.operator.apiServerPorts
-    "apiServerCIDRs" .Values.networkPolicy.operator.apiServerCIDRs | toJson }}
+    "apiServerCIDRs" .Values.networkPolicy.operator.apiServerCIDRs "externalCIDRs" .Values.networkPolicy.databases.externalCIDRs | toJson }}
 {{- end }}
 
 {{- define "geobench.operator.serviceAccount" -}}

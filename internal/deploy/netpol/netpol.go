@@ -8,6 +8,7 @@ package netpol
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -45,8 +46,10 @@ type Database struct {
 	Nodes, Workers map[string]string
 	// Programs are the TCP ports on which programs of any image take clients. Without any, the nodes are those of a native engine.
 	Programs []int32
-	// Endpoints are the TCP ports of a database that runs elsewhere, which has no nodes here: workers reach them at any address.
-	Endpoints []int32
+	// Elsewhere says that the database runs elsewhere and has no nodes here. Endpoints are where its addresses have led, as far as the
+	// administrator lets databases be there (Cluster.ExternalCIDRs).
+	Elsewhere bool
+	Endpoints []netip.AddrPort
 	// Mesh is that of its pods: empty or None for no mesh.
 	Mesh v1alpha1.Mesh
 }
@@ -62,12 +65,24 @@ type Cluster struct {
 	// one.
 	APIServerPorts []int32  `json:"apiServerPorts,omitempty"`
 	APIServerCIDRs []string `json:"apiServerCIDRs,omitempty"`
+	// ExternalCIDRs are the networks in which databases may run that run elsewhere. Policies add up: to let workers out to such a database is to
+	// open what an administrator has closed for their namespace, so policies do that for addresses of these networks alone, and without any they
+	// leave to others where workers of such databases connect to.
+	ExternalCIDRs []string `json:"externalCIDRs,omitempty"`
+}
+
+// MayBeElsewhere tells whether a database that runs elsewhere may have an address.
+func (c *Cluster) MayBeElsewhere(address netip.Addr) bool {
+	return slices.ContainsFunc(c.ExternalCIDRs, func(cidr string) bool {
+		prefix, err := netip.ParsePrefix(cidr)
+		return err == nil && prefix.Contains(address.Unmap())
+	})
 }
 
 // Policies builds the policies of a database's nodes and of its workers.
 func Policies(db *Database, c *Cluster) []*networkingv1.NetworkPolicy {
 	var out []*networkingv1.NetworkPolicy
-	if len(db.Endpoints) == 0 {
+	if !db.Elsewhere {
 		out = append(out, nodes(db, c))
 	}
 	return append(out, workers(db, c))
@@ -114,21 +129,30 @@ func nodes(db *Database, c *Cluster) *networkingv1.NetworkPolicy {
 
 func workers(db *Database, c *Cluster) *networkingv1.NetworkPolicy {
 	p := policy(db, "workers", db.Workers)
-	p.Spec.PolicyTypes = append(p.Spec.PolicyTypes, networkingv1.PolicyTypeEgress)
 	p.Spec.Ingress = []networkingv1.NetworkPolicyIngressRule{administration(c), metrics(c)}
-	database := egress(tcp(deploy.PeerPort), pods(db.Nodes))
+	if db.Elsewhere && len(c.ExternalCIDRs) == 0 {
+		return p
+	}
+	p.Spec.PolicyTypes = append(p.Spec.PolicyTypes, networkingv1.PolicyTypeEgress)
+	database := []networkingv1.NetworkPolicyEgressRule{egress(tcp(deploy.PeerPort), pods(db.Nodes))}
 	switch {
-	case len(db.Endpoints) > 0:
-		database = egress(tcp(db.Endpoints...))
+	case db.Elsewhere:
+		database = nil
+		for _, e := range db.Endpoints {
+			address := e.Addr().Unmap()
+			block := &networkingv1.IPBlock{CIDR: netip.PrefixFrom(address, address.BitLen()).String()}
+			database = append(database, egress(tcp(int32(e.Port())), networkingv1.NetworkPolicyPeer{IPBlock: block}))
+		}
 	case len(db.Programs) > 0:
-		database = egress(tcp(db.Programs...), pods(db.Nodes))
+		database[0] = egress(tcp(db.Programs...), pods(db.Nodes))
 	}
 	// Workers hand in their reports at the API server.
 	var apiServer []networkingv1.NetworkPolicyPeer
 	for _, cidr := range c.APIServerCIDRs {
 		apiServer = append(apiServer, networkingv1.NetworkPolicyPeer{IPBlock: &networkingv1.IPBlock{CIDR: cidr}})
 	}
-	p.Spec.Egress = append([]networkingv1.NetworkPolicyEgressRule{dns(), database, egress(tcp(c.APIServerPorts...), apiServer...)}, meshed(db, pods(db.Nodes))...)
+	p.Spec.Egress = slices.Concat([]networkingv1.NetworkPolicyEgressRule{dns()}, database,
+		[]networkingv1.NetworkPolicyEgressRule{egress(tcp(c.APIServerPorts...), apiServer...)}, meshed(db, pods(db.Nodes)))
 	return p
 }
 

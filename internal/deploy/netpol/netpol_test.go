@@ -173,12 +173,14 @@ func TestReach(t *testing.T) {
 	}
 	elsewhere := func(name string) *Database {
 		d := databaseNamed(name)
-		d.Endpoints = []int32{26257}
+		d.Elsewhere, d.Endpoints = true, []netip.AddrPort{netip.MustParseAddrPort("192.0.2.1:26257")}
 		return d
 	}
 	for title, test := range map[string]struct {
 		database    func(name string) *Database
 		metricsFrom []networkingv1.NetworkPolicyPeer
+		// external are the networks of databases that run elsewhere.
+		external []string
 		// inwards says which ports of "node of a" and "worker on a" everybody reaches.
 		inwards map[string]pair
 		// outwards says what these two reach of those around them.
@@ -259,18 +261,23 @@ func TestReach(t *testing.T) {
 		},
 		"a database that runs elsewhere": {
 			database: elsewhere,
+			external: []string{"192.0.2.0/24"},
 			outwards: map[string]pair{
-				"name server":          {"all", dnsPorts + " 26257"},
-				"API server":           {"all", dnsPorts + " 443 6443 26257"},
+				"name server":          {"all", dnsPorts},
+				"API server":           {"all", dnsPorts + " 443 6443"},
 				"the Internet":         {"all", dnsPorts + " 26257"},
-				"operator":             {"all", dnsPorts + " 26257"},
-				"pod of the namespace": {"all", dnsPorts + " 26257"},
+				"operator":             {"all", dnsPorts},
+				"pod of the namespace": {"all", dnsPorts},
 			},
+		},
+		"a database that runs elsewhere, of which the administrator has said nothing": { // open, unless another policy closes it
+			database: elsewhere,
+			outwards: map[string]pair{"name server": {"all", "all"}, "the Internet": {"all", "all"}},
 		},
 	} {
 		t.Run(title, func(t *testing.T) {
 			c := surroundings()
-			c.MetricsFrom = test.metricsFrom
+			c.MetricsFrom, c.ExternalCIDRs = test.metricsFrom, test.external
 			policies := slices.Concat(Policies(test.database("a"), c), Policies(test.database("b"), c))
 			for from, want := range test.inwards {
 				if got := (pair{reach(policies, from, "node of a"), reach(policies, from, "worker on a")}); got != want {
@@ -364,8 +371,29 @@ func TestNames(t *testing.T) {
 			t.Errorf("policy %s is in namespace %s with labels %v", p.Name, p.Namespace, p.Labels)
 		}
 	}
-	d.Endpoints = []int32{5432}
+	d.Elsewhere = true
 	if got := Policies(d, surroundings()); len(got) != 1 || got[0].Name != "a-workers" {
 		t.Errorf("policies of a database that runs elsewhere %v, want a-workers alone", got)
+	}
+}
+
+// A policy for a database that runs elsewhere opens nothing that an administrator's own policy has closed, but what he has named.
+func TestDefaultDenyStays(t *testing.T) {
+	deny := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "deny", Namespace: "lab"},
+		Spec: networkingv1.NetworkPolicySpec{PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeEgress}}}
+	d := databaseNamed("a")
+	d.Elsewhere, d.Endpoints = true, []netip.AddrPort{netip.MustParseAddrPort("192.0.2.1:443"), netip.MustParseAddrPort("[::ffff:192.0.2.1]:6443")}
+	for _, test := range []struct {
+		external []string
+		want     string
+	}{{nil, ""}, {[]string{"192.0.2.0/24"}, dnsPorts + " 443 6443"}} {
+		c := surroundings()
+		c.ExternalCIDRs = test.external
+		if got := reach(append(Policies(d, c), deny), "worker on a", "the Internet"); got != test.want {
+			t.Errorf("with %v a worker reaches %q of the Internet, want %q", test.external, got, test.want)
+		}
+		if got := reach(append(Policies(d, c), deny), "worker on a", "pod of the namespace"); got != strings.TrimSuffix(test.want, " 443 6443") {
+			t.Errorf("with %v a worker reaches %q of another pod", test.external, got)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package servers
 import (
 	"flag"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -196,5 +197,15 @@ func TestRendersOnce(t *testing.T) {
 	once := db.DeepCopy()
 	if Render(db, 0); db.Spec.Pods.Client.Region != "eu" || len(db.Spec.Engine.Parameters) != len(once.Spec.Engine.Parameters) {
 		t.Errorf("rendered twice: %+v", db.Spec)
+	}
+}
+
+// Whoever lets in everybody says so, and nobody else does.
+func TestOpen(t *testing.T) {
+	for engine := range kinds {
+		letsIn := slices.Contains([]string{"cockroachdb", "etcd", "oceanbase", "tidb", "yugabytedb"}, engine)
+		if open := Open(engine); (open != "") != letsIn {
+			t.Errorf("%s: %q", engine, open)
+		}
 	}
 }

@@ -2,6 +2,7 @@
 package experimenttest
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -63,7 +64,7 @@ func Read(text string) (*experiment.Experiment, error) {
 	if err != nil {
 		return nil, err
 	}
-	return experiment.New(b, b.Experiments[0], check.Default(nil))
+	return experiment.New(context.Background(), b, b.Experiments[0], check.Default(nil))
 }
 
 // MustRead expands the only experiment of a text, which must be right.

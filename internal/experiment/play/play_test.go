@@ -35,7 +35,7 @@ func TestTheSameBytes(t *testing.T) {
 	for _, parallel := range []int{1, 2} {
 		e := experimenttest.MustRead(t, experimenttest.Small)
 		folder := t.TempDir()
-		b, err := json.Marshal(experiment.NewReport([]*experiment.Experiment{e}, play(t, e, Options{Folder: folder, Parallel: parallel})))
+		b, err := json.Marshal(experiment.NewReport(t.Context(), []*experiment.Experiment{e}, play(t, e, Options{Folder: folder, Parallel: parallel})))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -99,7 +99,7 @@ func TestResume(t *testing.T) {
 	if last.Done != 4 || last.Kept != 4 {
 		t.Errorf("the third attempt: %+v, want all 4 kept", last)
 	}
-	if got := e.Judge(first)[0]; !got.Holds {
+	if got := e.Judge(t.Context(), first)[0]; !got.Holds {
 		t.Errorf("the claim over kept results: %+v", got)
 	}
 	// A broken document is made again; other values keep what is still asked for.
@@ -219,7 +219,7 @@ func TestPointsOfASearch(t *testing.T) {
 			t.Errorf("%s has %d runs, want one at %d/s", p.Label, len(p.Runs), want)
 		}
 	}
-	report := experiment.NewReport([]*experiment.Experiment{e}, results)
+	report := experiment.NewReport(t.Context(), []*experiment.Experiment{e}, results)
 	if err := report.Err(); err != nil || len(report.Doubtful) > 0 {
 		t.Errorf("%v, in doubt: %v", err, report.Doubtful)
 	}

@@ -1,0 +1,562 @@
+package experiment
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"slices"
+	"strings"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/operators"
+	"cel.dev/cel-go/common/types"
+)
+
+// What an expression of a claim or of a table may take. All of it is known before anything is evaluated: bounds
+// walks the compiled expression with the largest sizes that its values can have. A step is some 10 ns of work.
+const (
+	// mostSteps bounds an expression, and mostStepsTogether all expressions of an experiment: of claims, and of
+	// tables for each of their rows.
+	mostSteps         = 20_000_000
+	mostStepsTogether = 5 * mostSteps
+	// mostBytes bounds one value, mostBytesTogether all values of an expression.
+	mostBytes         = 4 << 20
+	mostBytesTogether = 16 << 20
+	// mostNodes bounds the syntax tree, macros expanded.
+	mostNodes = 20_000
+	// unbounded stands for sizes that nobody knows. Arithmetic on sizes stops there.
+	unbounded = uint64(1) << 60
+)
+
+// The memory of values, in bytes, with the interfaces and headers that hold them.
+const (
+	scalarBytes = 40
+	listBytes   = 64
+	entryBytes  = 120
+)
+
+// shape bounds the values that an expression can have.
+type shape struct {
+	// bytes bounds the memory of the value with all that it holds.
+	bytes uint64
+	// length bounds the elements of a list, the entries of a map and the bytes of a text.
+	length uint64
+	// parts bounds the pieces of which a sum of lists consists: to get an element goes through all of them.
+	parts uint64
+	// elem bounds the elements of a list, or the keys and values of a map; nil for values that have none.
+	elem *shape
+	// most bounds an integer without its sign.
+	most uint64
+}
+
+func scalar() shape { return shape{bytes: scalarBytes, parts: 1, most: unbounded} }
+
+func textOf(length uint64) shape {
+	return shape{bytes: add(scalarBytes, length), length: length, parts: 1, most: unbounded}
+}
+
+func listOf(length uint64, elem shape) shape {
+	return shape{bytes: add(listBytes, times(length, elem.bytes)), length: length, parts: 1, elem: &elem, most: unbounded}
+}
+
+// join bounds what is of one shape or of the other.
+func join(a, b shape) shape {
+	out := shape{max(a.bytes, b.bytes), max(a.length, b.length), max(a.parts, b.parts), a.elem, max(a.most, b.most)}
+	switch {
+	case a.elem == nil:
+		out.elem = b.elem
+	case b.elem != nil:
+		e := join(*a.elem, *b.elem)
+		out.elem = &e
+	}
+	return out
+}
+
+// element bounds the elements of a list, and the keys and values of a map.
+func (s shape) element() shape {
+	if s.elem == nil {
+		return scalar()
+	}
+	return *s.elem
+}
+
+// read is the work of looking at all of a value.
+func (s shape) read() uint64 { return add(1, times(s.bytes/32, s.parts)) }
+
+func add(a, b uint64) uint64 { return min(a+b, unbounded) } // both are at most unbounded
+
+func times(a, b uint64) uint64 {
+	if hi, lo := bits.Mul64(a, b); hi == 0 && lo < unbounded {
+		return lo
+	}
+	return unbounded
+}
+
+// bounds is a walk over an expression.
+type bounds struct {
+	*board
+	types func(id int64) *types.Type
+	scope []variable
+	// steps and bytes are what has been added up so far.
+	steps, bytes uint64
+}
+
+type variable struct {
+	name string
+	shape
+}
+
+// boundsOf returns how many steps an expression can take. It refuses one that can take more steps or memory than an
+// expression may, and one with functions that claims have not.
+func (b *board) boundsOf(compiled *cel.Ast) (uint64, error) {
+	checked := compiled.NativeRep()
+	w := &bounds{board: b, types: checked.GetType}
+	name := textOf(maxNameBytes)
+	w.scope = []variable{{"systems", listOf(uint64(len(b.Systems)), name)}, {"system", name}}
+	if _, err := w.of(checked.Expr(), 1); err != nil {
+		return 0, err
+	}
+	switch {
+	case w.steps > mostSteps:
+		return 0, fmt.Errorf("may need %s steps; the limit is %d: loop over fewer values, or split the claim",
+			amount(w.steps), mostSteps)
+	case w.bytes > mostBytesTogether:
+		return 0, fmt.Errorf("may need %s bytes of memory; the limit is %d: make lists and strings shorter",
+			amount(w.bytes), mostBytesTogether)
+	}
+	return w.steps, nil
+}
+
+// maxNameBytes bounds the names of systems.
+const maxNameBytes = 64
+
+func amount(n uint64) string {
+	if n >= unbounded {
+		return "any number of"
+	}
+	return fmt.Sprintf("up to %d", n)
+}
+
+func (w *bounds) spend(often, steps uint64) { w.steps = add(w.steps, times(often, steps)) }
+
+func (w *bounds) lookup(name string) shape {
+	for i := len(w.scope) - 1; i >= 0; i-- {
+		if w.scope[i].name == name {
+			return w.scope[i].shape
+		}
+	}
+	return scalar() // the name of a type
+}
+
+// of bounds an expression that is evaluated so often.
+func (w *bounds) of(e ast.Expr, often uint64) (shape, error) {
+	w.spend(often, 5)
+	switch e.Kind() {
+	case ast.LiteralKind:
+		return ofLiteral(e), nil
+	case ast.IdentKind:
+		return w.lookup(e.AsIdent()), nil
+	case ast.SelectKind:
+		s, err := w.of(e.AsSelect().Operand(), often)
+		if err != nil || e.AsSelect().IsTestOnly() {
+			return scalar(), err
+		}
+		return s.element(), nil
+	case ast.ListKind:
+		return w.list(e.AsList(), often)
+	case ast.MapKind:
+		return w.mapping(e.AsMap(), often)
+	case ast.CallKind:
+		return w.call(e, often)
+	case ast.ComprehensionKind:
+		return w.loop(e.AsComprehension(), often)
+	}
+	return shape{}, fmt.Errorf("uses a kind of expression that claims do not support: use numbers, strings, lists, maps and functions")
+}
+
+func ofLiteral(e ast.Expr) shape {
+	switch v := e.AsLiteral().(type) {
+	case types.String:
+		return textOf(uint64(len(v)))
+	case types.Bytes:
+		return textOf(uint64(len(v)))
+	case types.Int:
+		s := scalar()
+		s.most = unbounded
+		if v > -types.Int(unbounded) && v < types.Int(unbounded) {
+			s.most = uint64(max(v, -v))
+		}
+		return s
+	}
+	return scalar()
+}
+
+// made notes the memory of a value.
+func (w *bounds) made(s shape, often uint64) (shape, error) {
+	if s.bytes > mostBytes {
+		return s, fmt.Errorf("has a value of %s bytes; the limit is %d: make lists and strings shorter",
+			amount(s.bytes), mostBytes)
+	}
+	w.bytes = add(w.bytes, s.bytes)
+	w.spend(often, s.bytes/32)
+	return s, nil
+}
+
+func (w *bounds) list(l ast.ListExpr, often uint64) (shape, error) {
+	out := shape{bytes: listBytes, length: uint64(l.Size()), parts: 1, most: unbounded}
+	for _, e := range l.Elements() {
+		s, err := w.of(e, often)
+		if err != nil {
+			return shape{}, err
+		}
+		out.holds(s)
+	}
+	w.spend(often, 10)
+	return w.made(out, often)
+}
+
+// holds adds an element.
+func (s *shape) holds(elem shape) {
+	s.bytes = add(s.bytes, elem.bytes)
+	if s.elem != nil {
+		elem = join(*s.elem, elem)
+	}
+	s.elem = &elem
+}
+
+func (w *bounds) mapping(m ast.MapExpr, often uint64) (shape, error) {
+	out := shape{bytes: add(listBytes, times(entryBytes, uint64(m.Size()))), length: uint64(m.Size()), parts: 1, most: unbounded}
+	for _, entry := range m.Entries() {
+		for _, e := range []ast.Expr{entry.AsMapEntry().Key(), entry.AsMapEntry().Value()} {
+			s, err := w.of(e, often)
+			if err != nil {
+				return shape{}, err
+			}
+			out.holds(s)
+		}
+	}
+	w.spend(often, 30)
+	return w.made(out, often)
+}
+
+// loop bounds what macros are expanded to: a list, a number or a truth that grows with each element of a range. A
+// range without elements is how cel.bind gives a value a name.
+func (w *bounds) loop(c ast.ComprehensionExpr, often uint64) (shape, error) {
+	over, err := w.of(c.IterRange(), often)
+	if err != nil {
+		return shape{}, err
+	}
+	start, err := w.of(c.AccuInit(), often)
+	if err != nil {
+		return shape{}, err
+	}
+	n := over.length
+	inner := times(often, n)
+	w.spend(inner, over.parts)
+	kind := w.types(c.AccuInit().ID())
+	before := scalar()
+	switch {
+	case c.HasIterVar2():
+		return shape{}, errMacro
+	case n == 0:
+		before = start
+	case kind.Kind() == types.ListKind:
+		before = shape{parts: 1, most: unbounded}
+	case !isScalar(kind):
+		return shape{}, errMacro
+	}
+	outside := len(w.scope)
+	w.scope = append(w.scope, variable{c.AccuVar(), before}, variable{c.IterVar(), over.element()})
+	var step shape
+	for _, e := range []ast.Expr{c.LoopCondition(), c.LoopStep()} {
+		if step, err = w.of(e, inner); err != nil {
+			return shape{}, err
+		}
+	}
+	w.scope = w.scope[:outside]
+	after := start
+	if n > 0 && isScalar(kind) {
+		after = scalar()
+	} else if n > 0 {
+		after.length, after.bytes = add(start.length, times(n, step.length)), add(start.bytes, times(n, step.bytes))
+		if step.elem != nil {
+			after.holds(*step.elem)
+		}
+		if after, err = w.made(after, often); err != nil {
+			return shape{}, err
+		}
+	}
+	w.scope = append(w.scope, variable{c.AccuVar(), after})
+	out, err := w.of(c.Result(), often)
+	w.scope = w.scope[:outside]
+	return out, err
+}
+
+var errMacro = errors.New("uses a macro that claims do not support: use all, exists, exists_one, filter, map or cel.bind")
+
+func isScalar(t *types.Type) bool {
+	switch t.Kind() {
+	case types.BoolKind, types.IntKind, types.UintKind, types.DoubleKind, types.NullTypeKind, types.DurationKind,
+		types.TypeKind:
+		return true
+	}
+	return false
+}
+
+func (w *bounds) call(e ast.Expr, often uint64) (shape, error) {
+	c := e.AsCall()
+	var parts []ast.Expr
+	if c.IsMemberFunction() {
+		parts = append(parts, c.Target())
+	}
+	var args []shape
+	for _, a := range append(parts, c.Args()...) {
+		s, err := w.of(a, often)
+		if err != nil {
+			return shape{}, err
+		}
+		args = append(args, s)
+	}
+	name := c.FunctionName()
+	bound := calls[name]
+	own := functionNamed(name)
+	switch {
+	case bound == nil && strings.HasPrefix(name, "math."):
+		bound = ofReading
+	case bound == nil && own == nil:
+		return shape{}, fmt.Errorf("claims have no function %s: its cost is not linear in its arguments, or no figure needs it",
+			name)
+	}
+	if bound == nil {
+		bound = func(args []shape) (shape, uint64) { return w.own(own, args) }
+	}
+	out, steps := bound(args)
+	w.spend(often, steps)
+	if t := w.types(e.ID()); isScalar(t) {
+		most := out.most
+		out = scalar()
+		out.most = most
+		return out, nil
+	}
+	if name == operators.Conditional || name == operators.Index {
+		return out, nil // nothing new
+	}
+	return w.made(out, often)
+}
+
+// calls are the functions that CEL has, with what comes of arguments and how many steps that takes.
+var calls = map[string]func(args []shape) (shape, uint64){
+	operators.Conditional:      func(a []shape) (shape, uint64) { return join(a[1], a[2]), 1 },
+	operators.LogicalAnd:       ofReading,
+	operators.LogicalOr:        ofReading,
+	operators.LogicalNot:       ofReading,
+	operators.NotStrictlyFalse: ofReading,
+	operators.Equals:           ofComparing,
+	operators.NotEquals:        ofComparing,
+	operators.Less:             ofComparing,
+	operators.LessEquals:       ofComparing,
+	operators.Greater:          ofComparing,
+	operators.GreaterEquals:    ofComparing,
+	operators.In: func(a []shape) (shape, uint64) {
+		return scalar(), times(a[1].length, times(a[1].parts, add(a[0].read(), a[1].element().read())))
+	},
+	operators.Add:      ofAdding,
+	operators.Subtract: ofReading,
+	operators.Multiply: func(a []shape) (shape, uint64) { s := scalar(); s.most = times(a[0].most, a[1].most); return s, 1 },
+	operators.Divide:   func(a []shape) (shape, uint64) { s := scalar(); s.most = a[0].most; return s, 1 },
+	operators.Modulo:   ofReading,
+	operators.Negate:   ofReading,
+	operators.Index:    func(a []shape) (shape, uint64) { return a[0].element(), add(a[0].parts, a[1].read()) },
+	"size":             func(a []shape) (shape, uint64) { s := scalar(); s.most = a[0].length; return s, add(1, a[0].length/8) },
+	"contains":         ofSearching,
+	"startsWith":       ofReading,
+	"endsWith":         ofReading,
+	"int":              func(a []shape) (shape, uint64) { s := scalar(); s.most = a[0].most; return s, add(1, a[0].length) },
+	"uint":             ofParsing,
+	"double":           ofParsing,
+	"bool":             ofParsing,
+	"duration":         ofParsing,
+	"type":             ofReading,
+	"dyn":              func(a []shape) (shape, uint64) { return a[0], 1 },
+	"string":           func(a []shape) (shape, uint64) { return textOf(add(a[0].length, 64)), a[0].read() },
+	"charAt":           ofCutting,
+	"substring":        ofCutting,
+	"trim":             ofCutting,
+	"lowerAscii":       ofCutting,
+	"upperAscii":       ofCutting,
+	"join":             ofJoining,
+	"replace":          ofReplacing,
+	"split":            ofSplitting,
+	"slice":            func(a []shape) (shape, uint64) { s := a[0]; s.parts = 1; return s, a[0].read() },
+	"reverse":          func(a []shape) (shape, uint64) { s := a[0]; s.parts = 1; return s, times(4, a[0].read()) },
+	"flatten":          ofFlattening,
+	"lists.range": func(a []shape) (shape, uint64) {
+		s := listOf(a[0].most, scalar())
+		s.elem.most = a[0].most
+		return s, s.read()
+	},
+	"sets.contains":   ofSets,
+	"sets.equivalent": ofSets,
+	"sets.intersects": ofSets,
+}
+
+// ofReading is of a function that looks at its arguments once and returns a number or a truth.
+func ofReading(args []shape) (shape, uint64) {
+	steps := uint64(1)
+	for _, a := range args {
+		steps = add(steps, a.read())
+	}
+	return scalar(), steps
+}
+
+// ofParsing reads a text byte by byte.
+func ofParsing(args []shape) (shape, uint64) { return scalar(), add(1, args[0].length) }
+
+// ofSearching looks for one text in another.
+func ofSearching(args []shape) (shape, uint64) {
+	return scalar(), times(args[0].length/10+1, args[1].length/10+1)
+}
+
+// ofComparing is of two values, an element of one for an element of the other.
+func ofComparing(args []shape) (shape, uint64) {
+	_, steps := ofReading(args)
+	return scalar(), steps
+}
+
+func ofAdding(args []shape) (shape, uint64) {
+	a, b := args[0], args[1]
+	out := join(a, b)
+	out.bytes, out.length, out.most = add(listBytes, add(a.bytes, b.bytes)), add(a.length, b.length), add(a.most, b.most)
+	if out.elem == nil { // texts are copied, lists are not
+		return out, add(1, out.length/8)
+	}
+	out.parts = add(1, add(a.parts, b.parts))
+	return out, 10
+}
+
+// ofCutting is of a text, at most as long.
+func ofCutting(args []shape) (shape, uint64) { return textOf(args[0].length), add(1, args[0].length) }
+
+func ofJoining(args []shape) (shape, uint64) {
+	length := min(args[0].bytes, times(args[0].length, args[0].element().length))
+	if len(args) > 1 {
+		length = add(length, times(args[0].length, args[1].length))
+	}
+	return textOf(length), add(args[0].read(), times(length/16+1, args[0].length)) // CEL's copies all so far with each text
+}
+
+func ofReplacing(args []shape) (shape, uint64) {
+	length := add(args[0].length, times(add(1, args[0].length), add(1, args[2].length)))
+	return textOf(length), add(length/4, times(args[0].length/8+1, args[1].length/8+1))
+}
+
+func ofSplitting(args []shape) (shape, uint64) {
+	n := add(1, args[0].length)
+	part := textOf(args[0].length)
+	out := shape{bytes: add(listBytes, add(times(n, scalarBytes), args[0].length)), length: n, parts: 1, elem: &part, most: unbounded}
+	return out, times(4, out.read())
+}
+
+// ofFlattening is of a list of the elements of all lists within.
+func ofFlattening(args []shape) (shape, uint64) {
+	elem := args[0].element()
+	for inner := elem.elem; inner != nil; inner = inner.elem {
+		elem = join(elem, *inner)
+	}
+	length := args[0].bytes / scalarBytes
+	out := shape{bytes: add(args[0].bytes, times(length, scalarBytes)), length: length, parts: 1, elem: &elem, most: unbounded}
+	return out, times(4, args[0].read())
+}
+
+// ofSets looks for each element of one list among those of the other.
+func ofSets(args []shape) (shape, uint64) {
+	a, b := args[0], args[1]
+	pairs := times(2, times(a.length, b.length))
+	return scalar(), add(1, times(pairs, times(add(a.parts, b.parts), add(a.element().read(), b.element().read()))))
+}
+
+// own bounds a call of a function of Geobench's.
+func (w *bounds) own(f *function, args []shape) (shape, uint64) {
+	i := slices.IndexFunc(f.overloads, func(o overload) bool { return len(o.args) == len(args) })
+	_, steps := ofReading(args)
+	for _, a := range args { // lists become native ones, and may be sorted
+		steps = add(steps, times(20, times(a.length, a.parts)))
+	}
+	size := w.size()
+	steps = add(steps, size.asking)
+	longest := size.series
+	for _, a := range args {
+		longest = max(longest, a.length)
+	}
+	switch result := f.overloads[max(i, 0)].result; {
+	case result.IsExactType(text):
+		if f.name == "text" {
+			return textOf(args[0].bytes), steps // no number takes more bytes in words than in memory
+		}
+		return textOf(4096), steps
+	case result.IsExactType(numberList):
+		return listOf(longest, scalar()), steps
+	}
+	return scalar(), steps
+}
+
+// sizes are those of an experiment.
+type sizes struct {
+	// series bounds the numbers in a list that a function returns, asking the steps of one that looks at points and
+	// their results.
+	series, asking uint64
+}
+
+func (b *board) size() sizes {
+	if b.sized != nil {
+		return *b.sized
+	}
+	s := sizes{series: 8}
+	perSystem := map[string]uint64{}
+	runs := uint64(1)
+	for _, p := range b.Points {
+		perSystem[p.System]++
+		runs = max(runs, uint64(len(p.Runs)))
+		if p.manifests != nil {
+			db := &p.manifests.Database.Spec
+			members := times(uint64(max(1, db.PartitionsPerRegion)), uint64(max(1, db.ReplicasPerPartition)))
+			s.series = max(s.series, times(uint64(len(db.Regions)), members))
+		}
+	}
+	values := uint64(0)
+	for _, p := range b.Parameters {
+		values += uint64(len(p.Values))
+		s.series = max(s.series, uint64(len(p.Values)))
+	}
+	own := uint64(0)
+	for _, n := range perSystem {
+		own = max(own, n)
+	}
+	s.series = max(s.series, own)
+	s.asking = 100 + 10*values + uint64(len(b.Points))*uint64(2+2*len(b.Parameters)) + own*(50+20*runs)
+	b.sized = &s
+	return s
+}
+
+// countNodes refuses a syntax tree that is too large, and keys of maps that are not written out: types of maps of
+// maps could double with each level.
+func countNodes(parsed *cel.Ast) error {
+	nodes := 0
+	var key bool
+	ast.PreOrderVisit(parsed.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		nodes++
+		if e.Kind() == ast.MapKind {
+			for _, entry := range e.AsMap().Entries() {
+				key = key || entry.AsMapEntry().Key().Kind() != ast.LiteralKind
+			}
+		}
+	}))
+	switch {
+	case nodes > mostNodes:
+		return fmt.Errorf("has %d syntax nodes; the limit is %d: split the claim", nodes, mostNodes)
+	case key:
+		return fmt.Errorf("has a map key that is not a literal: keys are names of parameters, as in {'clientsPerRegion': 10}")
+	}
+	return nil
+}
