@@ -63,7 +63,9 @@ func parseHunt(s string) (Hunt, error) {
 		return h, nil
 	case len(f) > 2 && f[0] == "worlds":
 		n, err := strconv.Atoi(f[2])
-		known := func(kind string) bool { return slices.Contains([]string{"hostile", "slow", "core", "replace", "buggify", "checkpoints", "wide"}, kind) }
+		known := func(kind string) bool {
+			return slices.Contains([]string{"hostile", "slow", "core", "replace", "buggify", "checkpoints", "wide"}, kind)
+		}
 		unknown := slices.IndexFunc(f[3:], func(kind string) bool { return !known(kind) })
 		if err == nil && n > 0 && unknown < 0 {
 			return Hunt{Engine: f[1], Seeds: n, Worlds: f[3:]}, nil
