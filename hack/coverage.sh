@@ -10,7 +10,8 @@ engines=${2:-}
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 mkdir "$dir/counts"
-go build -cover -covermode=set -coverpkg=./internal/protocol/...,./internal/consensus -o "$dir/geobench" ./cmd/geobench
+# Without the main package nothing writes the counts.
+go build -cover -covermode=set -coverpkg=./internal/protocol/...,./internal/consensus,./cmd/geobench -o "$dir/geobench" ./cmd/geobench
 
 failed=0
 while read -r kind; do

@@ -271,7 +271,7 @@ func TestChoose(t *testing.T) {
 // What a command says on both of its outputs at the same time is kept, its end at least. (The race detector watches.)
 func TestBothOutputs(t *testing.T) {
 	h, _ := hunter(t, t.TempDir(), time.Minute)
-	const script = `(i=0; while [ $i -lt 3000 ]; do echo "out $i"; i=$((i+1)); done) & i=0; while [ $i -lt 3000 ]; do echo "err $i" >&2; i=$((i+1)); done; wait; echo end`
+	const script = `(i=0; while [ $i -lt 3000 ]; do echo "out $i"; i=$((i+1)); done) & i=0; while [ $i -lt 3000 ]; do echo "err $i" >&2; i=$((i+1)); done; wait; echo end; echo end >&2`
 	out, err := (&prey{Hunter: h}).run(t.Context(), nil, "sh", "-c", script)
 	if err != nil || !bytes.Contains(out, []byte("end")) {
 		t.Errorf("it said %q (%v)", out, err)

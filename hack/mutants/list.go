@@ -38,7 +38,7 @@ func (m *Mutant) ID() string { return m.Area + "/" + m.Name }
 type Hunt struct {
 	// Package is that of the tests, ./internal/wire, and Run a regular expression that chooses some; empty for all.
 	Package, Run string
-	// Engine is explored, with this many Seeds in worlds of these kinds (hostile, slow, core, replace); empty for tests.
+	// Engine is explored, with this many Seeds in worlds of these kinds (hostile, slow, core, replace, buggify, checkpoints, wide); empty for tests.
 	Engine string
 	Seeds  int
 	Worlds []string
@@ -63,13 +63,15 @@ func parseHunt(s string) (Hunt, error) {
 		return h, nil
 	case len(f) > 2 && f[0] == "worlds":
 		n, err := strconv.Atoi(f[2])
-		known := func(kind string) bool { return slices.Contains([]string{"hostile", "slow", "core", "replace"}, kind) }
+		known := func(kind string) bool {
+			return slices.Contains([]string{"hostile", "slow", "core", "replace", "buggify", "checkpoints", "wide"}, kind)
+		}
 		unknown := slices.IndexFunc(f[3:], func(kind string) bool { return !known(kind) })
 		if err == nil && n > 0 && unknown < 0 {
 			return Hunt{Engine: f[1], Seeds: n, Worlds: f[3:]}, nil
 		}
 	}
-	return Hunt{}, fmt.Errorf("hunt: %q is neither `tests ./PACKAGE [EXPRESSION]` nor `worlds ENGINE SEEDS [hostile] [slow] [core] [replace]`", s)
+	return Hunt{}, fmt.Errorf("hunt: %q is neither `tests ./PACKAGE [EXPRESSION]` nor `worlds ENGINE SEEDS [hostile] [slow] [core] [replace] [buggify] [checkpoints] [wide]`", s)
 }
 
 // ReadLists reads all lists of a folder, in the order of their names.

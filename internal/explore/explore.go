@@ -552,7 +552,7 @@ func (e *execution) judge(c Config, res *Result) {
 				cl.open, e.topology.Regions[r], e.patience(c.Engine))
 		}
 	}
-	if doubtful > 0 && !res.Lost && !res.Restarted && e.replaced == 0 {
+	if doubtful > 0 && !res.Lost && !res.Restarted && e.replaced == 0 && !e.loses(c.Engine) {
 		res.problem(Doubtful, "completion: %d transactions were refused or ended with an unknown outcome, although no node was lost", doubtful)
 	}
 	if err := e.taps.Finish(); err != nil {
@@ -567,6 +567,9 @@ func (e *execution) judge(c Config, res *Result) {
 	e.judgeCore(res)
 	if e.injector != nil && !e.injector.Over() {
 		res.problem(Unanswered, "completion: the timeline is not over %v after its last fault: %v", e.patience(c.Engine), e.injector.Err)
+	}
+	if e.loses(c.Engine) && c.Level == 0 {
+		return
 	}
 	level := c.Level
 	if level == 0 {

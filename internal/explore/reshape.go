@@ -181,7 +181,7 @@ func (w *world) reshape(kept []geo.Region, partitions, replicas int) {
 // legal reports whether the engine promises anything of such a world. It sets what the promise is where that depends on what was changed.
 func (w *world) legal(e *protocol.Engine) bool {
 	t := w.topology
-	if t.Validate() != nil || t.Homes < 0 || e.Accepts(t, w.params) != nil || e.Loses != nil && e.Loses(w.params) || len(w.calls) == 0 {
+	if t.Validate() != nil || t.Homes < 0 || e.Accepts(t, w.params) != nil || w.loses(e) && !w.isWide || len(w.calls) == 0 {
 		return false
 	}
 	if params, errs := e.Resolve(w.params); len(errs) > 0 || !maps.Equal(params, w.params) {

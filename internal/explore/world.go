@@ -196,6 +196,10 @@ func newWorld(c Config) (*world, error) {
 	return w, nil
 }
 
+// loses reports whether the database may lose what it has answered, by design, as primary's does with failover: Unplanned. Then no history is
+// judged, and all else is.
+func (w *world) loses(e *protocol.Engine) bool { return e.Loses != nil && e.Loses(w.params) }
+
 // maxDraws bounds the topologies and parameters that are drawn for a world.
 const maxDraws = 1000
 
@@ -213,7 +217,7 @@ func (w *world) draw(c Config) (scale time.Duration, r *rand.Rand, err error) {
 		}
 		w.params = newParams(c, chance(c.Seed, chanceParams+again))
 		w.drawLags(c, chance(c.Seed, chanceLags+again))
-		if c.Engine.Loses != nil && c.Engine.Loses(w.params) {
+		if w.loses(c.Engine) && !c.Wide {
 			err = fmt.Errorf("that it may lose what it has answered")
 			continue
 		}

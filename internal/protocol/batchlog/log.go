@@ -56,9 +56,7 @@ type Config struct {
 
 	// Incarnation of Self: see protocol.Config. JoinTimer is another kind of timer, for those that are not the first.
 	Incarnation uint32
-	// Shrink is that of protocol.Config.
-	Shrink    uint8
-	JoinTimer uint8
+	JoinTimer   uint8
 	// Marks, if not nil, reports whether a new incarnation may ask for its mark by now.
 	Marks func() bool
 }

@@ -381,7 +381,7 @@ func (r *Reader[D]) keep(b BatchID, d D) {
 	r.kept.Push(k)
 	r.copies[b] = d
 	r.keptNow += k.bytes
-	for r.keptNow > protocol.Shrunk(r.l.c.Shrink, keptBytes) {
+	for r.keptNow > keptBytes {
 		r.release()
 	}
 }

@@ -195,7 +195,7 @@ func newReplica(c protocol.Config, unfetched bool) *Replica {
 		Advance: func() { r.scheduler.reader.Advance() },
 		Copies:  batchlog.Copies(c.Params), Readers: readers, Region: t.RegionOf, ProofTimer: proofTimer,
 		Kept:        func(position uint64) { r.scheduler.reader.Kept(position) },
-		Incarnation: c.Incarnation, JoinTimer: joinTimer, Shrink: c.Shrink,
+		Incarnation: c.Incarnation, JoinTimer: joinTimer,
 	})
 	r.scheduler.reader = batchlog.NewReader(batchlog.ReaderConfig[*SubBatch]{
 		Log: r.log, Group: r.partition, Read: r.scheduler.read, Foreign: r.foreign, Watch: true, WatchTimer: watchTimer, FetchTimer: fetchTimer, Unfetched: unfetched,

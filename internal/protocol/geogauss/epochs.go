@@ -377,7 +377,7 @@ func (e *epochs) collect() {
 			e.forget(s)
 		}
 	}
-	for e.kept > protocol.Shrunk(e.r.shrink, keepBytes) && e.r.replace.sender.Idle() {
+	for e.kept > keepBytes && e.r.replace.sender.Idle() {
 		var oldest *server
 		for n := range e.servers {
 			s := &e.servers[n]

@@ -7,7 +7,6 @@ import (
 
 	"github.com/geobench/geobench/internal/codec"
 	"github.com/geobench/geobench/internal/geo"
-	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/statetransfer"
 	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
@@ -157,7 +156,7 @@ func (e *epochs) drop(s *server) {
 // anchor makes room for an epoch that comes before there is a state, behind those that have come, or without them where
 // it does not follow.
 func (e *epochs) anchor(s *server, c *Closed) {
-	if len(s.log) == 0 || c.After != s.ended || e.kept > protocol.Shrunk(e.r.shrink, keepBytes) {
+	if len(s.log) == 0 || c.After != s.ended || e.kept > keepBytes {
 		e.drop(s)
 		s.ended = c.After
 	}

@@ -96,7 +96,6 @@ func NewLog(n protocol.Config, c LogConfig) *Log {
 	if c.Replicated {
 		bc.Settled, bc.Streams, bc.Led = l.settled, c.Streams, c.Led
 		bc.Copies, bc.Readers, bc.Region, bc.ProofTimer = c.Copies, c.Readers, n.Topology.RegionOf, c.Timers+5
-		bc.Shrink = n.Shrink
 		bc.Incarnation, bc.JoinTimer, bc.Marks = n.Incarnation, c.Timers+6, c.Marks
 		bc.Kept = func(position uint64) { l.reader.Kept(position) }
 	}

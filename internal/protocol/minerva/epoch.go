@@ -508,12 +508,12 @@ func (e *epochs) answer() {
 func (e *epochs) collect(low uint64) {
 	forgettable := func() bool {
 		if e.behind {
-			return len(e.cuts) > protocol.Shrunk(e.r.shrink, keepCuts)
+			return len(e.cuts) > keepCuts
 		}
 		if e.first >= e.committed || !e.r.rejoin.joined {
 			return false
 		}
-		return e.first <= low || !e.r.rejoin.awaited() && (len(e.cuts) > protocol.Shrunk(e.r.shrink, keepCuts) || e.r.logs.kept > protocol.Shrunk(e.r.shrink, keepBytes))
+		return e.first <= low || !e.r.rejoin.awaited() && (len(e.cuts) > keepCuts || e.r.logs.kept > keepBytes)
 	}
 	for len(e.cuts) > 1 && forgettable() {
 		for n, head := range e.cuts[0] {
