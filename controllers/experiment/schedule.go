@@ -19,7 +19,7 @@ const maxAttempts = 3
 var outsideReasons = []string{
 	"NodeLost", "PodChanged", "DatabaseReplaced", "DatabaseDeleted", "DatabaseLost", "WorkerFailed", "WorkerObjectDeleted", result.ReasonStartMissed,
 	"ReportUnreadable", "HistoryLost", result.ReasonWorkerLost, result.ReasonNodeRestarted, result.ReasonDriverBound, result.ReasonNetworkNotVerified,
-	result.ReasonNetworkEdited, reasonOther,
+	result.ReasonNetworkEdited, result.ReasonNodeStarved, reasonOther,
 }
 
 // reasonOther is why a point is Invalid whose run has measured something else.
@@ -49,6 +49,13 @@ type point struct {
 	forged *v1alpha1.BenchmarkRun
 }
 
+// clientsBusy reports whether the run was Invalid since its clients could not send what the manifest asks for, which would
+// only repeat itself.
+func (p *point) clientsBusy() bool {
+	s := p.object.Status.Summary
+	return s != nil && s.ClientsBusy
+}
+
 func (p *point) state() pointState {
 	switch {
 	case p.forged != nil:
@@ -58,7 +65,7 @@ func (p *point) state() pointState {
 	case !kube.Settled(p.object):
 		return pointUnderway
 	}
-	if verdict, reason, _ := p.ended(); verdict == v1alpha1.VerdictInvalid && slices.Contains(outsideReasons, reason) && attemptOf(p.object) < maxAttempts {
+	if verdict, reason, _ := p.ended(); verdict == v1alpha1.VerdictInvalid && slices.Contains(outsideReasons, reason) && !p.clientsBusy() && attemptOf(p.object) < maxAttempts {
 		return pointAgain
 	}
 	return pointDone

@@ -14,25 +14,27 @@ import (
 // a claim asks for.
 var allowable = []string{
 	result.ReasonClassMismatch, result.ReasonClocksApart, result.ReasonConnectionLost, result.ReasonDriverBound, result.ReasonFaultFailed,
-	result.ReasonFaultMistimed, result.ReasonLinkTooFast, result.ReasonMeshChanged, result.ReasonNetworkEdited, result.ReasonNetworkNotVerified,
-	result.ReasonNodeRestarted, result.ReasonNoTransactions, result.ReasonNotAudited, result.ReasonNotQuiet, result.ReasonShareMismatch,
-	result.ReasonStartMissed, result.ReasonTargetFailed, result.ReasonUndeclaredDisturbance, result.ReasonWorkerLost,
+	result.ReasonFaultMistimed, result.ReasonLinkTooFast, result.ReasonLossDiffers, result.ReasonMeshChanged, result.ReasonNetworkEdited,
+	result.ReasonNetworkNotVerified, result.ReasonNodeRestarted, result.ReasonNodeStarved, result.ReasonNoTransactions, result.ReasonNotAudited,
+	result.ReasonNotQuiet, result.ReasonObjectiveUndecided, result.ReasonPodDiffers, result.ReasonSettingsChanged, result.ReasonShareMismatch,
+	result.ReasonStartMissed, result.ReasonTargetFailed, result.ReasonTooFewSamples, result.ReasonUndeclaredDisturbance, result.ReasonWorkerLost,
 }
 
 // never are the others, and why no claim can count on such a result.
 var never = map[string]string{
-	result.ReasonCancelled:      "the run was ended before it had measured all",
-	result.ReasonHistoryLost:    "there is no result",
-	result.ReasonTestNotPassed:  "there is no result",
-	result.ReasonManifestEdited: "another manifest was measured",
-	result.ReasonReportForged:   "the figures are somebody else's",
-	result.ReasonResultForged:   "the figures are somebody else's",
-	result.ReasonSnapshotForged: "the figures are somebody else's",
-	result.ReasonWorkloadBroken: "transactions did not do what the workload says",
+	result.ReasonCancelled:       "the run was ended before it had measured all",
+	result.ReasonEvidenceMissing: "it is not known what was measured",
+	result.ReasonHistoryLost:     "there is no result",
+	result.ReasonTestNotPassed:   "there is no result",
+	result.ReasonManifestEdited:  "another manifest was measured",
+	result.ReasonReportForged:    "the figures are somebody else's",
+	result.ReasonResultForged:    "the figures are somebody else's",
+	result.ReasonSnapshotForged:  "the figures are somebody else's",
+	result.ReasonWorkloadBroken:  "transactions did not do what the workload says",
 }
 
 // failing are the reasons of the verdict Failed, which may stand beside those of Invalid: such figures are sound.
-var failing = []string{result.ReasonObjectiveMissed, result.ReasonCheckFailed}
+var failing = []string{result.ReasonObjectiveMissed, result.ReasonCheckFailed, result.ReasonUnanswered}
 
 // allowed refuses reasons that spec.allowInvalid cannot name.
 func (x *expansion) allowed(context.Context) {
