@@ -16,36 +16,38 @@ import (
 // +kubebuilder:validation:XIntOrString
 // +kubebuilder:validation:Pattern=`^> [0-9]{1,18}$`
 type Quantile struct {
-	microseconds int64 `json:"-"`
-	bound        bool  `json:"-"`
+	// Floor is the quantile in microseconds or, where Open is set, a lower bound of it. Value tells the two apart; the fields
+	// are exported for apimachinery's equality alone.
+	Floor int64 `json:"-"`
+	Open  bool  `json:"-"`
 }
 
 // Observed returns a quantile that was observed, in microseconds.
-func Observed(microseconds int64) Quantile { return Quantile{microseconds: microseconds} }
+func Observed(microseconds int64) Quantile { return Quantile{Floor: microseconds} }
 
 // MoreThan returns a quantile of which only a lower bound is known, in microseconds.
 func MoreThan(microseconds int64) Quantile { return Quantile{microseconds, true} }
 
 // Value returns the quantile in microseconds; ok is false where only a lower bound is known.
 func (q Quantile) Value() (microseconds int64, ok bool) {
-	if q.bound {
+	if q.Open {
 		return 0, false
 	}
-	return q.microseconds, true
+	return q.Floor, true
 }
 
 // Least returns the least that the quantile can be, in microseconds: its value, or its lower bound.
-func (q Quantile) Least() int64 { return q.microseconds }
+func (q Quantile) Least() int64 { return q.Floor }
 
 // IsBound reports whether only a lower bound is known.
-func (q Quantile) IsBound() bool { return q.bound }
+func (q Quantile) IsBound() bool { return q.Open }
 
 // Compare orders quantiles by what they are at least; a lower bound is more than the value that it bounds.
 func (q Quantile) Compare(o Quantile) int {
-	if c := cmp.Compare(q.microseconds, o.microseconds); c != 0 || q.bound == o.bound {
+	if c := cmp.Compare(q.Floor, o.Floor); c != 0 || q.Open == o.Open {
 		return c
 	}
-	if q.bound {
+	if q.Open {
 		return 1
 	}
 	return -1
@@ -59,10 +61,10 @@ const boundPrefix = "> "
 
 // MarshalJSON writes a value as a number and a lower bound as a string, "> 140000".
 func (q Quantile) MarshalJSON() ([]byte, error) {
-	if q.bound {
-		return json.Marshal(boundPrefix + strconv.FormatInt(q.microseconds, 10))
+	if q.Open {
+		return json.Marshal(boundPrefix + strconv.FormatInt(q.Floor, 10))
 	}
-	return strconv.AppendInt(nil, q.microseconds, 10), nil
+	return strconv.AppendInt(nil, q.Floor, 10), nil
 }
 
 // UnmarshalJSON reads what MarshalJSON writes.
