@@ -1,6 +1,7 @@
 package result
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -138,5 +139,22 @@ func TestEvidenceOfOtherDatabases(t *testing.T) {
 	}
 	if d.Verdict != v1alpha1.VerdictPassed {
 		t.Errorf("%s: %+v", d.Verdict, d.Reasons)
+	}
+}
+
+// TestEvidenceIsDocumented: docs/security.md has the table of the code, row by row.
+func TestEvidenceIsDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../docs/security.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, item := range EvidenceItems {
+		reasons := "`" + strings.Join(item.Reasons, "`, `") + "`"
+		if len(item.Reasons) == 0 {
+			reasons = ""
+		}
+		if row := "| `" + item.Name + "` | " + item.Rule + " | " + reasons + " |"; !strings.Contains(string(page), row) {
+			t.Errorf("docs/security.md lacks this row:\n%s", row)
+		}
 	}
 }
