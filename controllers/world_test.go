@@ -55,6 +55,7 @@ import (
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/history"
 	"github.com/geobench/geobench/internal/identity"
+	"github.com/geobench/geobench/internal/late"
 	"github.com/geobench/geobench/internal/load"
 	"github.com/geobench/geobench/internal/manifest/check"
 	"github.com/geobench/geobench/internal/result"
@@ -906,6 +907,16 @@ func targetRTT(dw *deploy.Worker) int64 {
 	return 1234
 }
 
+// dealt is how many of a region's clients a worker of it plays.
+func dealt(spec *v1alpha1.Load, index int) int {
+	n, workers := int(spec.ClientsPerRegion), max(1, int(spec.WorkersPerRegion))
+	share := n / workers
+	if index < n%workers {
+		share++
+	}
+	return share
+}
+
 // report is what a worker hands in: transactions that only read, so that no ledger moves.
 func (w *world) report(dw *deploy.Worker, spec *v1alpha1.Load, index int) *result.Report {
 	wl, err := catalog.Parse(dw.Workload, dw.Seed, &dw.Database.Topology)
@@ -913,8 +924,9 @@ func (w *world) report(dw *deploy.Worker, spec *v1alpha1.Load, index int) *resul
 	r := &result.Report{
 		Kind: result.ReportKind, Version: result.ReportVersion, Workload: wl.Name(), Types: wl.Types(), Arrival: string(spec.Arrival),
 		DurationMicroseconds: spec.Duration.Microseconds(), Repetitions: int(spec.Repetitions),
-		Workers: []result.Worker{{Region: dw.Region, Index: index, Clients: int(spec.ClientsPerRegion), TargetRTTMicroseconds: targetRTT(dw)}},
-		Ledger:  workload.Ledger{}, Shares: make([]workload.Count, len(wl.Shares())),
+		Workers: []result.Worker{{Region: dw.Region, Index: index, Clients: dealt(spec, index), TargetRTTMicroseconds: targetRTT(dw),
+			Driver: &result.Driver{MeasuredMicroseconds: spec.Duration.Microseconds(), AllowanceMilliCPU: 1000, LateMicroseconds: &result.Lateness{}}}},
+		Ledger: workload.Ledger{}, Shares: make([]workload.Count, len(wl.Shares())),
 	}
 	h := result.NewHistogram()
 	committed := w.committed
@@ -929,7 +941,8 @@ func (w *world) report(dw *deploy.Worker, spec *v1alpha1.Load, index int) *resul
 		w.must(one.RecordValue(1500))
 	}
 	for rep := range r.Repetitions {
-		r.Windows = append(r.Windows, result.Window{Region: dw.Region, Repetition: rep + 1, Sent: committed + unknown, Classified: committed})
+		r.Windows = append(r.Windows, result.Window{Region: dw.Region, Repetition: rep + 1, MeasuredMicroseconds: r.DurationMicroseconds,
+			Due: committed + unknown, Sent: committed + unknown, Classified: committed})
 		if unknown > 0 {
 			r.Series = append(r.Series, result.Series{
 				Region: dw.Region, Repetition: rep + 1, Type: r.Types[0], Class: txn.ClassOf(false, false).String(), Outcome: txn.Unknown.String(),
@@ -1184,6 +1197,13 @@ func (w *world) Disturb(_ context.Context, addr string, a *admin.Agenda) error {
 	return nil
 }
 
+// punctual returns the record of a process that is never late, by its own clock.
+func punctual(since, until time.Duration) *late.Record {
+	r := late.NewRecorder(func() time.Duration { return since }, func() time.Duration { return 0 })
+	r.Woke(until, until, 0)
+	return r.Record()
+}
+
 // Log implements podclient.Nodes.
 func (w *world) Log(_ context.Context, addr string) (*admin.Log, error) {
 	n, err := w.node(addr)
@@ -1198,6 +1218,9 @@ func (w *world) Log(_ context.Context, addr string) (*admin.Log, error) {
 	n.follow(w.clock.Since(n.zero))
 	log := n.log
 	log.Entries = slices.Clone(log.Entries)
+	if log.Late == nil {
+		log.Late = punctual(log.Since, w.clock.Since(n.zero))
+	}
 	return &log, nil
 }
 

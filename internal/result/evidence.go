@@ -35,7 +35,7 @@ const (
 	EvidenceNotWitnessed EvidenceState = "NotWitnessed"
 )
 
-// ReasonEvidenceMissing: an item of evidence is missing.
+// ReasonEvidenceMissing says that an item of evidence is missing.
 const ReasonEvidenceMissing = "EvidenceMissing"
 
 // EvidenceItem is a row of the table of evidence.
@@ -179,6 +179,13 @@ func nodesThroughout(_ *Document, in *Inputs, _ *Report) Evidence {
 	return shown("nodes, before and after", "%d nodes", len(before))
 }
 
+// hit reports whether a fault of the manifest acted on a node.
+func hit(in *Inputs, node string) bool {
+	return slices.ContainsFunc(in.Faults, func(f Fault) bool {
+		return slices.Contains(slices.Concat(f.Targets, f.Lost, f.Restarted, f.Replaced), node)
+	})
+}
+
 // lostOnPurpose reports whether a fault ended a node for good.
 func lostOnPurpose(in *Inputs, node string) bool {
 	return slices.ContainsFunc(in.Faults, func(f Fault) bool { return slices.Contains(f.Lost, node) })
@@ -201,10 +208,13 @@ func cpuHad(d *Document, in *Inputs, r *Report) Evidence {
 	}
 	for i := range d.Nodes {
 		n := &d.Nodes[i]
-		if in.Target != nil || lostOnPurpose(in, n.Name) {
+		if in.Target != nil {
 			continue
 		}
 		if n.LateMicroseconds == nil {
+			if hit(in, n.Name) { // its process may have ended, or a fault took its CPU all the time
+				continue
+			}
 			return absent("nothing tells how late node %s was for what was due", n.Name)
 		}
 		latest = max(latest, n.LateMicroseconds.P99)

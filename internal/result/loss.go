@@ -10,7 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/geo"
 )
 
-// ReasonLossDiffers: while it was measured, a link lost another share of its packets than declared.
+// ReasonLossDiffers says that while it was measured, a link lost another share of its packets than declared.
 const ReasonLossDiffers = "LossDiffers"
 
 // fillLoss adds to the links how many packets of probes were lost. Of both statuses of a probe the difference counts.

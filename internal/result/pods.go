@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// ReasonPodDiffers: a pod of the database or of the load generators is not what the operator asked for: something in the cluster has
+// ReasonPodDiffers says that a pod of the database or of the load generators is not what the operator asked for: something in the cluster has
 // changed it when it was made.
 const ReasonPodDiffers = "PodDiffers"
 

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// ReasonSettingsChanged: a server of a database that is not Geobench's own had other settings after the run than before, or was
+// ReasonSettingsChanged says that a server of a database that is not Geobench's own had other settings after the run than before, or was
 // started again.
 const ReasonSettingsChanged = "SettingsChanged"
 

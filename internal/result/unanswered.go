@@ -21,9 +21,9 @@ func boundsUnanswered(objectives []v1alpha1.Objective, region string) bool {
 }
 
 // unsentShare returns the share of the region's transactions that were never sent, in parts per million.
-func (r *Region) unsentShare() int64 {
-	if n := r.Ended() + r.Unfinished + r.Unsent(); n > 0 {
-		return ratio(n, 1, r.Unsent(), 1e6)
+func (x *Region) unsentShare() int64 {
+	if n := x.Ended() + x.Unfinished + x.Unsent(); n > 0 {
+		return ratio(n, 1, x.Unsent(), 1e6)
 	}
 	return 0
 }
