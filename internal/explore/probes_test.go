@@ -16,7 +16,7 @@ import (
 
 // A world is the same whether its probes are counted or not.
 func TestProbesChangeNothing(t *testing.T) {
-	c := Config{Engine: janus.Engine, Seed: 5, Hostile: true, MaxEvents: 50_000_000}
+	c := Config{Engine: janus.Engine, Seed: 5, Hostile: true, MaxEvents: 50_000_000, MaxBytes: maxBytes}
 	run := func(hits *probe.Hits) (r Result) {
 		e := newExecution(c, worldOf(t, c), hits)
 		e.run(c, &r)

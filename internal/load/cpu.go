@@ -72,13 +72,12 @@ func addWindow(d *result.Driver, before, after usage, took time.Duration, late r
 	d.BusiestPPM = max(d.BusiestPPM, w.SharePPM())
 	d.Periods += after.periods - before.periods
 	d.ThrottledPeriods += after.throttled - before.throttled
-	if ignoreLateness {
-		return
-	}
 	if d.LateMicroseconds == nil {
 		d.LateMicroseconds = &result.Lateness{}
 	}
-	d.LateMicroseconds.Worst(late)
+	if !ignoreLateness {
+		d.LateMicroseconds.Worst(late)
+	}
 }
 
 // throttled is how many periods of its CPU quota this process's cgroup has run in, and in how many of them it had used the quota up: 0 where

@@ -15,7 +15,7 @@ const beat = 5 * time.Millisecond
 // ignoreLateness is set by tests alone.
 var ignoreLateness bool
 
-// IgnoreLateness has runs in this process not tell how late it was, nor that its clients began late: for tests, whose machine may be as busy as it likes.
+// IgnoreLateness has runs in this process say that it was never late, and that its clients began in time: for tests, whose machine may be as busy as it likes.
 // Call it before any run.
 func IgnoreLateness() { ignoreLateness = true }
 

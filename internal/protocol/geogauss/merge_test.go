@@ -110,7 +110,7 @@ func TestFirstCommitterWins(t *testing.T) {
 		"a row that nobody wrote": {simtest.Key(9), 0, 7, wins},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := merge{r: &Replica{env: &recorder{}, store: rows}, snapshot: true, number: tc.number}
+			m := merge{r: &Replica{env: &recorder{}, store: rows}, snapshot: true, number: tc.number, kept: keptSnapshots}
 			m.candidates = []candidate{{set: &WriteSet{Start: tc.start, Writes: []txn.WriteEntry{{Key: tc.key}}}}}
 			if m.validate(); m.candidates[0].verdict != tc.want {
 				t.Errorf("verdict %d, want %d", m.candidates[0].verdict, tc.want)
