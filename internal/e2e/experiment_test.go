@@ -26,6 +26,7 @@ import (
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/results"
 	"github.com/geobench/geobench/internal/experiment"
+	"github.com/geobench/geobench/internal/result"
 )
 
 // all says that TestExperiment plays the whole manifest, as `make e2e-baseline` does; else two systems at two points.
@@ -42,6 +43,8 @@ func baseline(t *testing.T) *v1alpha1.Experiment {
 	if err := yaml.UnmarshalStrict(text, e); err != nil {
 		t.Fatal(err)
 	}
+	// One machine plays nodes and load generators: it may be as busy as it likes, which decides nothing about who wins.
+	e.Spec.AllowInvalid = []string{result.ReasonDriverBound, result.ReasonNodeStarved}
 	if all {
 		return e
 	}

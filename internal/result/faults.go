@@ -67,9 +67,8 @@ type Availability struct {
 	TPPM *int64 `json:"tPPM,omitempty"`
 	// DetectMicroseconds is how long after From clients first saw less than 95% of the normal throughput; nil when never.
 	DetectMicroseconds *int64 `json:"detectMicroseconds,omitempty"`
-	// RecoverMicroseconds is how long after To (From, for a lasting fault) they saw 95% again, and kept seeing it for three
-	// seconds or for as long as is known: no second fell short of it by more than three standard deviations of a Poisson
-	// count. nil when never, before the next fault after that or the end of measuring.
+	// RecoverMicroseconds is how long after To (From, for a lasting fault) they saw 95% again and did not relapse within three
+	// seconds: no second fell below three quarters by more than three standard deviations of a Poisson count. nil when never, before the next fault after that or the end of measuring.
 	RecoverMicroseconds *int64 `json:"recoverMicroseconds,omitempty"`
 	// OutageMicroseconds is the longest time without a commit, from From to the next fault or the end of measuring.
 	OutageMicroseconds int64 `json:"outageMicroseconds"`
@@ -85,6 +84,7 @@ const (
 	baseline      = 10 * perSecond // of the normal throughput, at most
 	lastingPeriod = 10 * perSecond
 	recovered     = 950_000 // of the normal throughput, in parts per million
+	relapsed      = 750_000
 )
 
 // counted are the transactions that ended in a tenth of a second.
@@ -293,23 +293,24 @@ func (t *tenths) availability(f *Fault, from, limit, recoverLimit int, normal in
 		a.Aborted += x.aborted
 		a.Failed += x.failed
 	}
-	// below reports whether the second that begins at i has less than 95% of the normal throughput, by so many standard
+	// below reports whether the second that begins at i has less than a share of the normal throughput, by so many standard
 	// deviations of a Poisson count of it.
-	below := func(i int, sigmas float64) bool {
-		short := ratio(1_000_000, 1, normal, recovered) - t.committed(i, i+perSecond)*1_000_000
+	below := func(i int, share int64, sigmas float64) bool {
+		short := ratio(1_000_000, 1, normal, share) - t.committed(i, i+perSecond)*1_000_000
 		return short > 0 && float64(short) > sigmas*math.Sqrt(float64(normal)/1e6)*1e6
 	}
-	// stays reports whether no second that begins within the next three falls short of 95% by more than chance.
+	// stays reports whether no second that begins within the next three falls below three quarters of it by more than chance:
+	// the throughput of a real database varies by more than a Poisson count does.
 	stays := func(i int) bool {
 		for j := i + 1; j <= i+3*perSecond && j+perSecond <= recoverLimit; j++ {
-			if below(j, chanceSigmas) {
+			if below(j, relapsed, chanceSigmas) {
 				return false
 			}
 		}
 		return true
 	}
 	for i := from; i < max(over, from+1) && i+perSecond <= limit; i++ {
-		if below(i, t.sigmas) {
+		if below(i, recovered, t.sigmas) {
 			us := max(0, int64(i)*tenth-*f.FromMicroseconds)
 			a.DetectMicroseconds = &us
 			break
@@ -329,7 +330,7 @@ func (t *tenths) availability(f *Fault, from, limit, recoverLimit int, normal in
 			first = *f.FromMicroseconds
 		}
 		for i := back; i+perSecond <= recoverLimit; i++ {
-			if !below(i, t.sigmas) && stays(i) {
+			if !below(i, recovered, t.sigmas) && stays(i) {
 				us := int64(i)*tenth - first
 				ppm := ratio(us+1_000_000, 1, 1_000_000, 1_000_000)
 				a.RecoverMicroseconds, a.TPPM = &us, &ppm
