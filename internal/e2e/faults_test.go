@@ -91,7 +91,8 @@ func metric(pod *corev1.Pod, port int, name string) (float64, error) {
 // may be late on a busy machine.
 func TestFaults(t *testing.T) {
 	c := newCluster(t)
-	c.apply(t, database("calvin")+separator+run("faulty", 50, "2s", "27s")+`  faults:
+	c.apply(t, database("calvin")+separator+run("faulty", 50, "2s", "27s")+`  objectives: [{metric: unknownPPM, max: 1000000}]
+  faults:
   - {name: slow, at: 2s, duration: 6s, networkDelay: {between: {}, delay: 100ms}}
   - {name: cut, at: 12s, duration: 2s, networkPartition: {from: {role: leader}}}
   - {name: busy, at: 19s, duration: 2s, cpuStress: {target: {}, workers: 256}}

@@ -53,7 +53,8 @@ func TestLostNodesAreReplaced(t *testing.T) {
 				"{name: us-west-2}, {name: ap-northeast-1}", "{name: us-east-1}, {name: us-west-2}, {name: eu-west-1}",
 				"partitionsPerRegion: 2", "partitionsPerRegion: 1\n  "+e.replicas, "smallbank-two-regions", "aws").Replace(database(e.engine))
 			verified := strings.NewReplacer("verify: [Invariants]", "verify: [Invariants, Convergence, Isolation]", "customers: 10000", "customers: 100000", "multiPartitionPercent: 25", "multiPartitionPercent: 0")
-			c.apply(t, db+separator+verified.Replace(runOn(e.engine, "kills", 10, "2s", "40s"))+`  faults:
+			c.apply(t, db+separator+verified.Replace(runOn(e.engine, "kills", 10, "2s", "40s"))+`  objectives: [{metric: unknownPPM, max: 1000000}]
+  faults:
   - {name: first, at: 5s, tolerance: 5s, podKill: {target: {regions: [us-west-2]`+e.target+`}}}
   - {name: second, at: 22s, tolerance: 8s, podKill: {target: {regions: [eu-west-1]`+e.target+`}}}
 `)
