@@ -53,9 +53,6 @@ func (q Quantile) Compare(o Quantile) int {
 	return -1
 }
 
-// Equal reports whether q and o say the same.
-func (q Quantile) Equal(o Quantile) bool { return q == o }
-
 // boundPrefix marks a lower bound in JSON.
 const boundPrefix = "> "
 

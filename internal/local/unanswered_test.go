@@ -68,10 +68,13 @@ func TestNoFigureImproves(t *testing.T) {
 				text := manifestOf("smallbank-two-regions", twoRegions, "{name: "+engine+"}",
 					"{arrival: Poisson, ratePerSecond: 100, clientsPerRegion: 1000, warmup: 500ms, duration: 2s, requestTimeout: %s}", seed)
 				text = strings.Replace(text, "smallbank: {customers: 10000, multiHomePercent: 25}", workload, 1)
-				text = strings.Replace(text, "objectives: [{metric: abortPPM, max: 0}]", "objectives: [{metric: latencyP99, max: 1ms}]", 1)
+				text = strings.Replace(text, "objectives: [{metric: abortPPM, max: 0}]", "objectives: []", 1)
 				for _, timeout := range []string{"300ms", "30s"} {
 					text := fmt.Sprintf(text, timeout)
 					before := simulate(t, text)
+					// The percentile that was measured misses this limit by a microsecond: one that falls would hold it.
+					limit := fmt.Sprintf("objectives: [{metric: latencyP99, max: %dus}]", before.Summary.LatencyMicroseconds.P99.Least()-1)
+					text = strings.Replace(text, "objectives: []", limit, 1)
 					for loss, hears := range losses {
 						for _, percent := range percents {
 							from := settle + 500*time.Millisecond + 2*time.Second*(100-percent)/100

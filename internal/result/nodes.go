@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/admin"
 )
 
@@ -74,12 +73,12 @@ func (d *Document) regionOfNode(name string) *Region {
 	return nil
 }
 
-// latencyNear is the latency that the lateness of a node is held against: that of the clients of its region, or of all.
-func (d *Document) latencyNear(node string) (*Latency, string) {
+// latencyNear returns the latencies that the lateness of a node is held against: those of the clients of its region, or of all.
+func (d *Document) latencyNear(node string) (committedLatency, string) {
 	if r := d.regionOfNode(node); r != nil && r.Committed > 0 {
-		return &r.LatencyMicroseconds, r.Name
+		return d.committedLatency(r.Name), r.Name
 	}
-	return &d.Summary.LatencyMicroseconds, "all regions"
+	return d.committedLatency(""), "all regions"
 }
 
 // declaredCPU reports whether the manifest gives nodes a CPU limit. Whoever declares a quota wants it to stop the nodes.
@@ -127,16 +126,13 @@ const nodeTailPercent, nodeTailFloor = 100, 20_000
 // starved holds a lateness against the latencies nearby.
 func (d *Document) starved(who, node string, late *Lateness) *Reason {
 	latency, where := d.latencyNear(node)
-	which, is, of, limit := "50th", late.P50, latency.P50, lateLimit(latency.P50, lateMedianPercent, lateFloor)
-	if is <= limit {
-		which, is, of, limit = "99th", late.P99, latency.P99, lateLimit(latency.P99, nodeTailPercent, nodeTailFloor)
-	}
-	if is <= limit {
+	x := late.beyond(latency, nodeTailPercent, nodeTailFloor)
+	if x == nil {
 		return nil
 	}
 	return &Reason{ReasonNodeStarved, fmt.Sprintf(
 		"%s waited for the CPU or stood still: it was up to %s late for what was due, %s in the %s percentile, over the %s that a %s percentile of %s in %s bears, and no fault of the manifest explains it; keep other work off its machine, or give it more CPU",
-		who, formatMicroseconds(late.Max), formatMicroseconds(is), which, formatMicroseconds(limit), which, FormatQuantile(of), where)}
+		who, formatMicroseconds(late.Max), formatMicroseconds(x.late), x.percentile, formatMicroseconds(x.limit), x.percentile, formatMicroseconds(x.latency), where)}
 }
 
 // throttled says that a node had used up its CPU quota in more periods than a load generator may; nil when it had not.
@@ -192,7 +188,7 @@ func (d *Document) noteFarWorkers(in *Inputs) {
 			continue
 		}
 		declared := Microseconds(in.Topology.RTT(r, r))
-		if w.NodeRTTMicroseconds > declared+lateLimit(v1alpha1.Observed(declared), lateMedianPercent, lateFloor) {
+		if w.NodeRTTMicroseconds > declared+lateLimit(declared, lateMedianPercent, lateFloor) {
 			d.Notes = append(d.Notes, fmt.Sprintf("worker %d in %s is %s from a node of its region, by the shortest round trip of its connection, and the network profile has %s: the difference is part of the latencies; keep load generators in the zone of their nodes",
 				w.Index, w.Region, formatMicroseconds(w.NodeRTTMicroseconds), formatMicroseconds(declared)))
 		}

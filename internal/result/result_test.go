@@ -446,7 +446,7 @@ func late(in *Inputs, i int, median, tail int64) *Driver {
 	}
 	for _, r := range d.Regions {
 		if r.Name == in.Reports[i].Workers[0].Region {
-			return &Driver{LateMicroseconds: &Lateness{P50: r.LatencyMicroseconds.P50.Least()*5/100 + 1000 + median, P99: r.LatencyMicroseconds.P99.Least()*50/100 + 5000 + tail}}
+			return &Driver{LateMicroseconds: &Lateness{P50: d.committedLatency(r.Name).P50*5/100 + 1000 + median, P99: d.committedLatency(r.Name).P99*50/100 + 5000 + tail}}
 		}
 	}
 	panic("there is no such region")
@@ -529,6 +529,16 @@ func TestVerdict(t *testing.T) {
 		"worker late for the slowest": {func(in *Inputs) {
 			in.Simulated = false
 			in.Reports[1].Workers[0].Driver = late(in, 1, 0, 1)
+		}, "Invalid", ReasonDriverBound},
+		// A 99th percentile that is a lower bound of 10 s would bear 5 s of lateness.
+		"late where much is unanswered": {func(in *Inputs) {
+			b := in.Reports[1]
+			b.Series[2].Latency = Distribution{Count: 90, SumMicroseconds: 900e6, MaxMicroseconds: 10e6, Histogram: b.Series[2].Latency.Histogram}
+			h := NewHistogram()
+			_ = h.RecordValues(10e6, 90)
+			b.Series[2].Latency.Histogram = EncodeHistogram(h)
+			b.Series[2].Attempts.Count = 90
+			in.Simulated, in.Driver = false, &Driver{MeasuredMicroseconds: 100, AllowanceMilliCPU: 1000, LateMicroseconds: &Lateness{P99: 2e6, Max: 2e6}}
 		}, "Invalid", ReasonDriverBound},
 		"process late":             {func(in *Inputs) { in.Simulated, in.Driver = false, late(in, 0, 1, 0) }, "Invalid", ReasonDriverBound},
 		"a simulation is not late": {func(in *Inputs) { in.Driver = late(in, 0, 1, 1) }, "Passed", ""},

@@ -273,16 +273,11 @@ func driverLate(d *Document, in *Inputs) []Reason {
 		if late == nil {
 			continue
 		}
-		which, is, of, limit := "50th", late.P50, latency.P50, lateLimit(latency.P50, lateMedianPercent, lateFloor)
-		if is <= limit {
-			which, is, of, limit = "99th", late.P99, latency.P99, lateLimit(latency.P99, lateTailPercent, lateTailFloor)
+		if x := late.beyond(latency, lateTailPercent, lateTailFloor); x != nil {
+			return []Reason{{ReasonDriverBound, fmt.Sprintf(
+				"driver-bound: %s waited for the CPU: it was %s late for what was due (%s percentile of the window where it was largest), over the %s that a %s percentile of %s in %s bears; keep other work off its machine, or give it more CPU",
+				in.driverOf(w), formatMicroseconds(x.late), x.percentile, formatMicroseconds(x.limit), x.percentile, formatMicroseconds(x.latency), w.Region)}}
 		}
-		if is <= limit {
-			continue
-		}
-		return []Reason{{ReasonDriverBound, fmt.Sprintf(
-			"driver-bound: %s waited for the CPU: it was %s late for what was due (%s percentile of the window where it was largest), over the %s that a %s percentile of %s in %s bears; keep other work off its machine, or give it more CPU",
-			in.driverOf(w), formatMicroseconds(is), which, formatMicroseconds(limit), which, FormatQuantile(of), w.Region)}}
 	}
 	return nil
 }
@@ -293,7 +288,7 @@ func (d *Document) noteLate(in *Inputs) {
 		w := &d.Workers[i]
 		if late, latency := d.lateness(w); late != nil && late.P99 > lateLimit(latency.P99, lateMedianPercent, lateFloor) && late.P99 <= lateLimit(latency.P99, lateTailPercent, lateTailFloor) {
 			d.Notes = append(d.Notes, fmt.Sprintf("%s was late for what was due by %s in the 99th percentile: by as much the 99th percentile of latencies in %s, %s, may be more than the database's",
-				in.driverOf(w), formatMicroseconds(late.P99), w.Region, FormatQuantile(latency.P99)))
+				in.driverOf(w), formatMicroseconds(late.P99), w.Region, formatMicroseconds(latency.P99)))
 		}
 	}
 }
@@ -307,19 +302,50 @@ func (in *Inputs) driverOf(w *WorkerShare) string {
 }
 
 // lateness is how late a worker was, and the latencies that it has measured; nil where either is not known.
-func (d *Document) lateness(w *WorkerShare) (*Lateness, *Latency) {
+func (d *Document) lateness(w *WorkerShare) (*Lateness, committedLatency) {
 	for i := range d.Regions {
 		if r := &d.Regions[i]; r.Name == w.Region && r.Committed > 0 {
-			return w.LateMicroseconds, &r.LatencyMicroseconds
+			return w.LateMicroseconds, d.committedLatency(r.Name)
 		}
 	}
-	return nil, nil
+	return nil, committedLatency{}
 }
 
-// lateLimit is how late a load generator may be where a latency is so long, in microseconds.
-func lateLimit(latency v1alpha1.Quantile, percent, floor int64) int64 {
-	return latency.Least()*percent/100 + floor
+// committedLatency has percentiles of the transactions that committed, in microseconds: a lateness is held against these.
+// Those of Latency may be lower bounds as long as a stall, and would excuse the lateness that caused it.
+type committedLatency struct{ P50, P99 int64 }
+
+// committedLatency returns that of the clients of a region, or of all where it is empty.
+func (d *Document) committedLatency(region string) committedLatency {
+	l := d.Latencies(func(s *HistogramSeries) bool { return region == "" || s.Region == region })
+	if l.observed() == 0 {
+		return committedLatency{}
+	}
+	at := func(p float64) int64 { return min(l.histogram.ValueAtPercentile(p), l.max) }
+	return committedLatency{at(50), at(99)}
 }
+
+// tooLate is a lateness that is more than latencies bear.
+type tooLate struct {
+	percentile           string
+	late, latency, limit int64 // microseconds
+}
+
+// beyond holds the median and the 99th percentile against latencies; nil where neither is too large.
+func (l *Lateness) beyond(of committedLatency, tailPercent, tailFloor int64) *tooLate {
+	median := &tooLate{"50th", l.P50, of.P50, lateLimit(of.P50, lateMedianPercent, lateFloor)}
+	tail := &tooLate{"99th", l.P99, of.P99, lateLimit(of.P99, tailPercent, tailFloor)}
+	switch {
+	case median.late > median.limit:
+		return median
+	case tail.late > tail.limit:
+		return tail
+	}
+	return nil
+}
+
+// lateLimit is how late a process may be where a latency is so long, in microseconds.
+func lateLimit(latency, percent, floor int64) int64 { return latency*percent/100 + floor }
 
 func networkNotVerified(d *Document, in *Inputs, _ *Report) (out []Reason) {
 	for _, l := range d.Links {
