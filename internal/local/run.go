@@ -28,14 +28,17 @@ import (
 )
 
 const (
-	// startWithin bounds the start of the nodes, verifyWithin the time until the measured network is the declared one.
-	startWithin  = 20 * time.Second
-	verifyWithin = 60 * time.Second
+	// startWithin bounds the start of the nodes.
+	startWithin = 20 * time.Second
 	// startAhead is how far ahead the common start is set, so that every load generator is there in time.
 	startAhead  = 200 * time.Millisecond
 	poll        = 100 * time.Millisecond
 	reportEvery = time.Second
 )
+
+// verifyWithin bounds the time until the measured network is the declared one. A machine that also builds and tests other
+// packages needs longer: the tests of this package raise it.
+var verifyWithin = time.Minute
 
 // Run runs a plan in real time: every node of the database in this process, TCP on the loopback interface between them,
 // their links delayed as declared, one load generator per region. It does not start to measure before every link's
