@@ -108,6 +108,17 @@ func TestTestsOfAnEarlierExecutionAreNotTaken(t *testing.T) {
 	}
 }
 
+// snapshot returns the ConfigMap with what the operator noted of a run.
+func snapshot(w *world, run *v1alpha1.BenchmarkRun) *corev1.ConfigMap {
+	return w.get(kube.SnapshotName(run), &corev1.ConfigMap{}).(*corev1.ConfigMap)
+}
+
+// putBackSnapshot puts an earlier execution's snapshot in place of this one's.
+func putBackSnapshot(w *world, run *v1alpha1.BenchmarkRun, kept *corev1.ConfigMap) {
+	kept.Name, kept.Labels = kube.SnapshotName(run), kube.RunLabels(run, kube.RoleSnapshot)
+	w.putBack(kept)
+}
+
 // A user who may write ConfigMaps keeps those of a good execution and puts them back in a later one with the same runID.
 func TestConfigMapsOfAnEarlierExecutionAreRefused(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -123,31 +134,19 @@ func TestConfigMapsOfAnEarlierExecutionAreRefused(t *testing.T) {
 		}},
 		"the notes": {
 			stage: v1alpha1.StageMeasure, reason: "SnapshotForged",
-			kept: func(w *world, run *v1alpha1.BenchmarkRun) *corev1.ConfigMap {
-				return w.get(kube.SnapshotName(run), &corev1.ConfigMap{}).(*corev1.ConfigMap)
-			},
-			attack: func(w *world, run *v1alpha1.BenchmarkRun, kept *corev1.ConfigMap) {
-				kept.Name, kept.Labels = kube.SnapshotName(run), kube.RunLabels(run, kube.RoleSnapshot)
-				w.putBack(kept)
-			},
+			kept:   snapshot,
+			attack: putBackSnapshot,
 		},
 		"the notes, before there are any": {
 			stage: v1alpha1.StageLoad, reason: "SnapshotForged",
-			kept: func(w *world, run *v1alpha1.BenchmarkRun) *corev1.ConfigMap {
-				return w.get(kube.SnapshotName(run), &corev1.ConfigMap{}).(*corev1.ConfigMap)
-			},
-			attack: func(w *world, run *v1alpha1.BenchmarkRun, kept *corev1.ConfigMap) {
-				kept.Name, kept.Labels = kube.SnapshotName(run), kube.RunLabels(run, kube.RoleSnapshot)
-				w.putBack(kept)
-			},
+			kept:   snapshot,
+			attack: putBackSnapshot,
 		},
 		"the clocks alone, under the notes of now": {
 			stage: v1alpha1.StageMeasure, reason: "SnapshotForged",
-			kept: func(w *world, run *v1alpha1.BenchmarkRun) *corev1.ConfigMap {
-				return w.get(kube.SnapshotName(run), &corev1.ConfigMap{}).(*corev1.ConfigMap)
-			},
+			kept: snapshot,
 			attack: func(w *world, run *v1alpha1.BenchmarkRun, kept *corev1.ConfigMap) {
-				cm := w.get(kube.SnapshotName(run), &corev1.ConfigMap{}).(*corev1.ConfigMap)
+				cm := snapshot(w, run)
 				cm.BinaryData["clocks-end.json.gz"], cm.Data["clocks-end.json.gz.seal"] = kept.BinaryData["clocks-end.json.gz"], kept.Data["clocks-end.json.gz.seal"]
 				w.must(w.client.Update(w.ctx, cm))
 			},

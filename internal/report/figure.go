@@ -397,30 +397,25 @@ func availability(d *result.Document) *Figure {
 			f.row(append(cells, "", "", "", "", "", "", "", "", "", "")...)
 			continue
 		}
-		recovery := ""
-		if a.TPPM != nil {
-			recovery = share(*a.TPPM)
-		}
-		var mending any = ""
-		if a.MendingPerSecond != nil {
-			mending = *a.MendingPerSecond
-		}
-		f.row(append(cells, a.NormalPerSecond, a.FaultPerSecond, mending, share(a.RPPM), recovery, instant(a.DetectMicroseconds, "no"),
-			instant(a.RecoverMicroseconds, "no"), instant(&a.OutageMicroseconds, ""), a.Aborted, a.Failed)...)
-		region, w := d.WorstRegion(i)
-		if w != nil {
+		add := func(name string, a *result.Availability, cells ...any) {
 			recovery := ""
-			if w.TPPM != nil {
-				recovery = share(*w.TPPM)
+			if a.TPPM != nil {
+				recovery = share(*a.TPPM)
 			}
-			f.row(x.Name, "in "+region, "", "", w.NormalPerSecond, w.FaultPerSecond, "", share(w.RPPM), recovery, instant(w.DetectMicroseconds, "no"),
-				instant(w.RecoverMicroseconds, "no"), instant(&w.OutageMicroseconds, ""), w.Aborted, w.Failed)
+			var mending any = ""
+			if a.MendingPerSecond != nil {
+				mending = *a.MendingPerSecond
+			}
+			f.row(append(cells, a.NormalPerSecond, a.FaultPerSecond, mending, share(a.RPPM), recovery,
+				instant(a.DetectMicroseconds, "no"), instant(a.RecoverMicroseconds, "no"), instant(&a.OutageMicroseconds, ""),
+				a.Aborted, a.Failed)...)
+			normal := float64(a.NormalPerSecond)
+			c.Rows = append(c.Rows, chart.Row{Name: name, Class: 1, Mark: &normal, Bar: float64(a.FaultPerSecond),
+				Value: fmt.Sprintf("%d of %d/s, R %s", a.FaultPerSecond, a.NormalPerSecond, share(a.RPPM))})
 		}
-		normal := float64(a.NormalPerSecond)
-		c.Rows = append(c.Rows, chart.Row{Name: x.Name, Class: 1, Mark: &normal, Bar: float64(a.FaultPerSecond), Value: fmt.Sprintf("%d of %d/s, R %s", a.FaultPerSecond, a.NormalPerSecond, share(a.RPPM))})
-		if w != nil {
-			normal := float64(w.NormalPerSecond)
-			c.Rows = append(c.Rows, chart.Row{Name: "in " + region, Class: 1, Mark: &normal, Bar: float64(w.FaultPerSecond), Value: fmt.Sprintf("%d of %d/s, R %s", w.FaultPerSecond, w.NormalPerSecond, share(w.RPPM))})
+		add(x.Name, a, cells...)
+		if region, w := d.WorstRegion(i); w != nil {
+			add("in "+region, w, x.Name, "in "+region, "", "")
 		}
 		about = append(about, fmt.Sprintf("%s: %d of %d per second", x.Name, a.FaultPerSecond, a.NormalPerSecond))
 	}
