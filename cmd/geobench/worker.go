@@ -25,6 +25,7 @@ import (
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/external"
 	"github.com/geobench/geobench/internal/identity"
+	"github.com/geobench/geobench/internal/late"
 	"github.com/geobench/geobench/internal/load"
 	"github.com/geobench/geobench/internal/meeting"
 	"github.com/geobench/geobench/internal/metrics"
@@ -246,7 +247,7 @@ func newPlayer(w *deploy.Worker, index int, rec *recording) (*load.Worker, *prom
 	live.Watch(player.Progress)
 	registry := metrics.NewRegistry()
 	registry.MustRegister(live, metrics.NewDriver(w.Run, w.Database.Name, fmt.Sprintf("%s/%d", w.Region, index),
-		load.CPUTime, load.CPUAllowance("/sys/fs/cgroup", runtime.GOMAXPROCS(0))))
+		late.CPUTime, load.CPUAllowance("/sys/fs/cgroup", runtime.GOMAXPROCS(0))))
 	return player, registry, nil
 }
 

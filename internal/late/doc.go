@@ -3,6 +3,6 @@
 // how late it is (Tene's jHiccup), less the CPU time that the process has used meanwhile: a node that is busy with transactions
 // is late, too, and that is the database's own doing.
 //
-// A Recorder keeps a small histogram for each second, so that whoever asks afterwards, the operator, can leave out the seconds in
-// which a fault of the manifest has stopped the process, and those outside of the measured windows.
+// A Recorder keeps a small histogram for each second, so that the operator can later omit the seconds in which a declared
+// fault stopped the process and the seconds outside the measured windows.
 package late

@@ -23,7 +23,7 @@ const (
 	second      = time.Second
 )
 
-// cell is the histogram of one second: the wake-ups that were due in it, by how late they came.
+// cell is the histogram of one second: the wake-ups that were due in it, by lateness.
 type cell [buckets]uint8
 
 // bucketOf returns the bucket of a lateness.
@@ -44,7 +44,7 @@ func upper(bucket int) time.Duration {
 
 // Recorder notes how late a process is, second by second. Times are by its clock.
 type Recorder struct {
-	// now is a clock that nobody sets, and used the CPU time of the process.
+	// now is a monotonic clock, and used the CPU time of the process.
 	now, used func() time.Duration
 
 	mu    sync.Mutex
@@ -52,7 +52,7 @@ type Recorder struct {
 	cells []cell
 }
 
-// NewRecorder returns a recorder by a clock that nobody sets, for a process that has used so much CPU time.
+// NewRecorder returns a recorder that reads a monotonic clock and the CPU time of the process.
 func NewRecorder(now, used func() time.Duration) *Recorder {
 	return &Recorder{now: now, used: used, since: now().Truncate(second)}
 }
@@ -75,8 +75,8 @@ func (r *Recorder) Run(ctx context.Context) {
 	}
 }
 
-// Woke notes a wake-up that was due and came at some later time, when the process had used so much CPU time since the one before.
-// One that comes late stands for those that would have come meanwhile.
+// Woke notes a wake-up that was due at due and happened at at, and the CPU time that the process used since the previous one.
+// A late wake-up also stands for the beats that it missed.
 func (r *Recorder) Woke(due, at, used time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -112,7 +112,7 @@ func (r *Recorder) cell(at time.Duration) *cell {
 	return &r.cells[i]
 }
 
-// Record is what a recorder has noted, as it travels.
+// Record is a recorder's notes in their wire format.
 type Record struct {
 	// Since is the first second that is kept, by the clock of the process.
 	Since time.Duration `json:"sinceNanoseconds"`
@@ -120,7 +120,7 @@ type Record struct {
 	Seconds []byte `json:"seconds"`
 }
 
-// Record returns what was noted since a time.
+// Record returns the notes so far.
 func (r *Recorder) Record() *Record {
 	r.mu.Lock()
 	since, cells := r.since, slices.Clone(r.cells)
@@ -150,8 +150,8 @@ type Lateness struct {
 	P50, P99, Max time.Duration
 }
 
-// In returns how late the process was in the seconds that are mostly in one of the spans, but for those that a span of except
-// touches. nil is no record at all.
+// In returns the lateness in the seconds that lie mostly within one of the spans, except the seconds that a span of except
+// touches. A nil Record has no seconds.
 func (r *Record) In(spans, except []Span) (Lateness, error) {
 	var out Lateness
 	if r == nil {

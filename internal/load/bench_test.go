@@ -9,6 +9,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/late"
 	"github.com/geobench/geobench/internal/target"
 	"github.com/geobench/geobench/internal/txn"
 	"github.com/geobench/geobench/internal/workload"
@@ -69,12 +70,12 @@ func BenchmarkWorker(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				before := CPUTime()
+				before := late.CPUTime()
 				r, err := runOn(context.Background(), w, target.NewNoop(lookupResult), time.Now())
 				if err != nil {
 					b.Fatal(err)
 				}
-				cpu += CPUTime() - before
+				cpu += late.CPUTime() - before
 				for _, s := range r.Series {
 					committed += s.Latency.Count
 				}

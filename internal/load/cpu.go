@@ -10,15 +10,13 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/geobench/geobench/internal/late"
 	"github.com/geobench/geobench/internal/result"
 )
 
-// cgroups is where the kernel mounts cgroups.
-const cgroups = "/sys/fs/cgroup"
-
 // MeasureDriver adds up the CPU time that this process uses in the windows of s, how often its quota stops it there, and how late it is.
 func MeasureDriver(ctx context.Context, s Schedule, epoch time.Time) *result.Driver {
-	d := &result.Driver{AllowanceMilliCPU: CPUAllowance(cgroups, runtime.GOMAXPROCS(0))}
+	d := &result.Driver{AllowanceMilliCPU: CPUAllowance(late.Cgroups, runtime.GOMAXPROCS(0))}
 	started := time.Now()
 	offset := started.Sub(epoch)
 	now := func() time.Duration { return offset + time.Since(started) }
@@ -39,8 +37,8 @@ func MeasureDriver(ctx context.Context, s Schedule, epoch time.Time) *result.Dri
 			break
 		}
 		before, begun := usageNow(), time.Now()
-		late, complete := lateness(from, to, now, until)
-		addWindow(d, before, usageNow(), time.Since(begun), late)
+		by, complete := lateness(from, to, now, until)
+		addWindow(d, before, usageNow(), time.Since(begun), by)
 		if !complete {
 			break
 		}
@@ -59,13 +57,13 @@ type usage struct {
 }
 
 func usageNow() usage {
-	u := usage{cpu: CPUTime()}
-	u.periods, u.throttled = throttled(cgroups)
+	u := usage{cpu: late.CPUTime()}
+	u.periods, u.throttled = late.Throttled(late.Cgroups)
 	return u
 }
 
 // addWindow adds what was used in a window that took so long, and how late the process was in it.
-func addWindow(d *result.Driver, before, after usage, took time.Duration, late result.Lateness) {
+func addWindow(d *result.Driver, before, after usage, took time.Duration, by result.Lateness) {
 	w := result.Driver{CPUMicroseconds: (after.cpu - before.cpu).Microseconds(), MeasuredMicroseconds: took.Microseconds(), AllowanceMilliCPU: d.AllowanceMilliCPU}
 	d.CPUMicroseconds += w.CPUMicroseconds
 	d.MeasuredMicroseconds += w.MeasuredMicroseconds
@@ -76,38 +74,8 @@ func addWindow(d *result.Driver, before, after usage, took time.Duration, late r
 		d.LateMicroseconds = &result.Lateness{}
 	}
 	if !ignoreLateness {
-		d.LateMicroseconds.Worst(late)
+		d.LateMicroseconds.Worst(by)
 	}
-}
-
-// throttled is how many periods of its CPU quota this process's cgroup has run in, and in how many of them it had used the quota up: 0 where
-// there is none. root is where cgroups are mounted, version 2 or 1.
-func throttled(root string) (periods, throttled int64) {
-	for _, dir := range []string{".", "cpu", "cpu,cpuacct"} {
-		b, err := os.ReadFile(filepath.Join(root, dir, "cpu.stat"))
-		if err != nil {
-			continue
-		}
-		for line := range strings.Lines(string(b)) {
-			switch name, value, _ := strings.Cut(line, " "); name {
-			case "nr_periods":
-				periods = max(0, number(value))
-			case "nr_throttled":
-				throttled = max(0, number(value))
-			}
-		}
-		return periods, throttled
-	}
-	return 0, 0
-}
-
-// CPUTime is the user and system time that this process has used.
-func CPUTime() time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // CPUAllowance is how much CPU this process may use, in thousandths of a core: its threads or its cgroup's quota,

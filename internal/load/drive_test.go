@@ -316,32 +316,6 @@ func TestCPUAllowance(t *testing.T) {
 	}
 }
 
-func TestThrottled(t *testing.T) {
-	const stat = "usage_usec 5\nnr_periods 400\nnr_throttled 12\nthrottled_usec 7\n"
-	for name, c := range map[string]struct {
-		file               string
-		periods, throttled int64
-	}{
-		"no cgroup": {},
-		"version 2": {"cpu.stat", 400, 12},
-		"version 1": {"cpu,cpuacct/cpu.stat", 400, 12},
-	} {
-		dir := t.TempDir()
-		if c.file != "" {
-			path := filepath.Join(dir, c.file)
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, []byte(stat), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if periods, throttled := throttled(dir); periods != c.periods || throttled != c.throttled {
-			t.Errorf("%s: %d periods, %d of them throttled; not %d and %d", name, periods, throttled, c.periods, c.throttled)
-		}
-	}
-}
-
 // A process that gets no CPU for a while is late for all that is due meanwhile, however few of its own wake-ups that are.
 func TestLateness(t *testing.T) {
 	const ms, minute = time.Millisecond, time.Minute

@@ -10,6 +10,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/fault"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/late"
 	"github.com/geobench/geobench/internal/load"
 	"github.com/geobench/geobench/internal/metrics"
 	"github.com/geobench/geobench/internal/node"
@@ -46,7 +47,7 @@ func newLive(p *plan.Plan, registry prometheus.Registerer) *live {
 			metrics.PutObjectives(put, o, p.Run.Spec.Objectives)
 			metrics.PutPrices(put, o, p.Topology.Regions, plan.Prices(p.Profile.Prices))
 		}),
-		metrics.NewDriver(o.Run, o.Database, "process", load.CPUTime, load.CPUAllowance("/sys/fs/cgroup", runtime.GOMAXPROCS(0))),
+		metrics.NewDriver(o.Run, o.Database, "process", late.CPUTime, load.CPUAllowance("/sys/fs/cgroup", runtime.GOMAXPROCS(0))),
 	)
 	return l
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/geobench/geobench/internal/load"
+	"github.com/geobench/geobench/internal/late"
 	"github.com/geobench/geobench/internal/metrics"
 )
 
@@ -36,12 +36,12 @@ func BenchmarkMetrics(b *testing.B) {
 			go scrapeEverySecond(scraping, b, server)
 			defer server.Close() //nolint:errcheck // the run is over
 		}
-		cpu := load.CPUTime()
+		cpu := late.CPUTime()
 		d, err := Observed(b.Context(), p, nil, o)
 		if err != nil {
 			b.Fatal(err)
 		}
-		return float64(d.Summary.ThroughputPerSecond), float64(d.Summary.Committed) / (load.CPUTime() - cpu).Seconds()
+		return float64(d.Summary.ThroughputPerSecond), float64(d.Summary.Committed) / (late.CPUTime() - cpu).Seconds()
 	}
 	var overheads, cpu, with, without []float64
 	for b.Loop() {

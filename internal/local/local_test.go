@@ -55,7 +55,7 @@ func planOf(t testing.TB, text string) *plan.Plan {
 	return p
 }
 
-// mayBeUnanswered are the objectives of runs whose clients may wait in vain, as those of a node that fails do.
+// mayBeUnanswered allows transactions without an answer, as in runs whose nodes fail.
 const mayBeUnanswered = "objectives: [{metric: unknownPPM, max: 1000000}]"
 
 var twoRegions = []string{"us-west-2", "ap-northeast-1"}

@@ -22,7 +22,7 @@ type deaf struct {
 	protocol.Client
 	env  protocol.ClientEnv
 	from time.Duration
-	// hears returns what the client takes an answer for; false where it takes nothing.
+	// hears returns the answer that the client receives instead, or false if it receives none.
 	hears func(txn.Outcome) (txn.Outcome, bool)
 }
 
@@ -48,7 +48,7 @@ var losses = map[string]func(txn.Outcome) (txn.Outcome, bool){
 }
 
 // TestNoFigureImproves plays runs in an open loop twice: as they are, and with the answers of the last part of the window
-// replaced by what is no answer. All that was observed before is the same, so that no percentile may fall, in no region, and
+// replaced by missing ones. All earlier observations are the same, so that no percentile may fall in any region, and
 // no verdict may become better. GEOBENCH_METAMORPHIC=N plays N seeds of all workloads; without it, one of the simplest.
 func TestNoFigureImproves(t *testing.T) {
 	t.Parallel()
@@ -114,7 +114,7 @@ func notBetter(t *testing.T, name string, before, after *result.Document) {
 	}
 }
 
-// TestStallsDoNotPass are runs whose figures once were fine, since what was not answered was in none of them.
+// TestStallsDoNotPass plays runs whose figures looked fine when they omitted unanswered transactions.
 func TestStallsDoNotPass(t *testing.T) {
 	t.Parallel()
 	const far = "links: [{from: us-west-2, to: ap-northeast-1, rtt: 100ms%s}]"

@@ -12,6 +12,7 @@ import (
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/engines"
+	"github.com/geobench/geobench/internal/late"
 	"github.com/geobench/geobench/internal/txn"
 	"github.com/geobench/geobench/internal/workload"
 	"github.com/geobench/geobench/internal/workload/catalog"
@@ -65,7 +66,7 @@ func TestJournalsStayShort(t *testing.T) {
 	data := l.store.Bytes()
 	g := w.NewGenerator(workload.GeneratorConfig{Clients: perTurn, RegionClients: perTurn, Stream: 1, Measured: virtual})
 	most, transactions := int64(0), 0
-	began, cpu := time.Now(), cpuTime()
+	began, cpu := time.Now(), late.CPUTime()
 	for step := time.Second * perTurn / perSecond; virtual > 0; virtual -= step {
 		l.epoch += step
 		turn(func() {
@@ -90,7 +91,7 @@ func TestJournalsStayShort(t *testing.T) {
 	l.log.close()
 	cuts := l.log.journal.Generation()
 	t.Logf("%s: %d transactions, data of %d bytes, files of %d bytes at most (%.2f times the data), cut short %d times, %v of CPU in %v",
-		engine, transactions, data, most, float64(most)/float64(data), cuts, cpuTime()-cpu, time.Since(began).Round(time.Second))
+		engine, transactions, data, most, float64(most)/float64(data), cuts, late.CPUTime()-cpu, time.Since(began).Round(time.Second))
 	if l.unfinished() > 2*perTurn || cuts < 3 || most > 2*data {
 		t.Errorf("%d transactions are unfinished; files of %d bytes, cut short %d times, where twice the data is %d", l.unfinished(), most, cuts, 2*data)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/identity"
+	"github.com/geobench/geobench/internal/late"
 	"github.com/geobench/geobench/internal/metrics"
 )
 
@@ -127,7 +128,7 @@ func (l *lobby) Status(ctx context.Context) (*admin.Status, error) {
 	}
 	s := &admin.Status{
 		Node: l.cfg.Database.Topology.NodeName(l.cfg.ID), ID: int(l.cfg.ID), Incarnation: l.cfg.Database.Incarnation, Process: l.process,
-		Waiting: true, Reason: errWaits.Error(), CPUSeconds: cpuTime().Seconds(),
+		Waiting: true, Reason: errWaits.Error(), CPUSeconds: late.CPUTime().Seconds(),
 	}
 	s.MemoryBytes, s.PeakMemoryBytes = memory()
 	return s, nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/late"
 	"github.com/geobench/geobench/internal/metrics"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/txn"
@@ -53,7 +54,7 @@ func (n *Node) collect(put metrics.Put) {
 	for s := txn.Committed; s <= txn.Unknown; s++ {
 		put(metrics.NodeOutcomes, float64(n.statuses[s].Load()), s.String())
 	}
-	put(metrics.NodeCPU, cpuTime().Seconds())
+	put(metrics.NodeCPU, late.CPUTime().Seconds())
 	resident, _ := memory()
 	put(metrics.NodeMemory, float64(resident))
 	requests, answers := e.ClientTraffic()

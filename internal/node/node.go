@@ -141,7 +141,7 @@ func New(cfg Config) (*Node, error) {
 	}
 	n.box.init()
 	if ownProcess {
-		n.late = late.NewRecorder(admin.Monotonic, cpuTime)
+		n.late = late.NewRecorder(admin.Monotonic, late.CPUTime)
 	}
 	addresses := make([]string, t.Nodes())
 	for i, a := range cfg.Database.Nodes {
@@ -386,7 +386,7 @@ func (n *Node) Status(ctx context.Context) (*admin.Status, error) {
 		ID:          int(n.cfg.ID),
 		Incarnation: n.cfg.Database.Incarnation,
 		Process:     n.process,
-		CPUSeconds:  cpuTime().Seconds(),
+		CPUSeconds:  late.CPUTime().Seconds(),
 		Counters:    map[string]int64{},
 	}
 	s.NodeIncarnation = n.cfg.Incarnation

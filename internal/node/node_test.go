@@ -21,6 +21,7 @@ import (
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/late"
 	"github.com/geobench/geobench/internal/manifest"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/store"
@@ -499,7 +500,7 @@ func BenchmarkLoop(b *testing.B) {
 
 func benchmarkLoop(b *testing.B, l *Local) {
 	c := connect(b, l, 0)
-	before := cpuTime()
+	before := late.CPUTime()
 	b.ReportAllocs()
 	b.ResetTimer()
 	sent, got := 0, 0
@@ -514,7 +515,7 @@ func benchmarkLoop(b *testing.B, l *Local) {
 			<-c.outcomes
 		}
 	}
-	b.ReportMetric(float64((cpuTime()-before).Nanoseconds())/1e3/float64(b.N), "cpu-us/txn")
+	b.ReportMetric(float64((late.CPUTime()-before).Nanoseconds())/1e3/float64(b.N), "cpu-us/txn")
 }
 
 // A start that fails leaves no log open, which nobody else could open then.

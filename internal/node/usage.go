@@ -5,18 +5,7 @@ import (
 	"bytes"
 	"os"
 	"strconv"
-	"syscall"
-	"time"
 )
-
-// cpuTime is the user and system time of this process.
-func cpuTime() time.Duration {
-	var u syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
 
 // memory is the resident memory of this process now and at most so far, in bytes; 0 where there is no /proc.
 func memory() (now, peak int64) {
