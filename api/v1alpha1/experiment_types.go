@@ -415,20 +415,20 @@ type ExperimentStatus struct {
 	Checks []ExperimentCheck `json:"checks,omitempty"`
 }
 
-// ExperimentCheck is work that has begun: an operator that ends meanwhile leaves the attempt behind.
+// ExperimentCheck records that the operator has started expensive work. An operator that exits during the work leaves the record.
 type ExperimentCheck struct {
 	// Work is Expand, which makes all points of the spec and tries its claims, or Judge.
 	// +required
 	Work ExperimentWork `json:"work"`
-	// Of stands for all that it is done with.
+	// Of is a digest of the inputs of the work.
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	Of string `json:"of,omitempty"`
-	// Attempts counts the operators that have begun the work and not ended it, the present one included; 0 once it is done. When an operator has
-	// ended meanwhile, the next one does the work alone; after the second nobody does it again, until the spec changes.
+	// Attempts counts the operators that started the work without finishing it, including the current one; 0 once it is done. After an
+	// operator exited during the work, the next one does it with no other such work in progress. After two it is refused until the spec changes.
 	// +optional
 	Attempts int32 `json:"attempts"`
-	// Operator is the process that has begun last.
+	// Operator identifies the process that started the work last.
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	Operator string `json:"operator,omitempty"`

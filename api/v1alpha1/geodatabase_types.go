@@ -742,8 +742,8 @@ const (
 	ConditionNodesReady = "NodesReady"
 	// ConditionNetworkEmulated is true when the declared network is injected on every node.
 	ConditionNetworkEmulated = "NetworkEmulated"
-	// ConditionAuthenticated is False of a database that is deployed by its name and whose servers ask nobody who he is, as --insecure of
-	// CockroachDB: NetworkPolicies are all that keeps others out. Others have no such condition.
+	// ConditionAuthenticated is False for a deployed database whose servers do not authenticate clients, such as CockroachDB with --insecure:
+	// only NetworkPolicies protect it. Other databases do not have the condition.
 	ConditionAuthenticated = "Authenticated"
 	// ConditionInitialized is true when all steps of spec.init have succeeded in the present incarnation; there is none without such steps.
 	ConditionInitialized = "Initialized"

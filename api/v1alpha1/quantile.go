@@ -16,8 +16,8 @@ import (
 // +kubebuilder:validation:XIntOrString
 // +kubebuilder:validation:Pattern=`^> [0-9]{1,18}$`
 type Quantile struct {
-	// Floor is the quantile in microseconds or, where Open is set, a lower bound of it. Value tells the two apart; the fields
-	// are exported for apimachinery's equality alone.
+	// Floor is the quantile in microseconds or, if Open is set, a lower bound of it. Use Value to distinguish the two; the fields
+	// are exported only because apimachinery's equality cannot compare unexported ones.
 	Floor int64 `json:"-"`
 	Open  bool  `json:"-"`
 }
@@ -42,7 +42,7 @@ func (q Quantile) Least() int64 { return q.Floor }
 // IsBound reports whether only a lower bound is known.
 func (q Quantile) IsBound() bool { return q.Open }
 
-// Compare orders quantiles by what they are at least; a lower bound is more than the value that it bounds.
+// Compare orders quantiles by Least; a lower bound is larger than an equal value.
 func (q Quantile) Compare(o Quantile) int {
 	if c := cmp.Compare(q.Floor, o.Floor); c != 0 || q.Open == o.Open {
 		return c

@@ -40,7 +40,7 @@ func NewSharedBudget(size, each int64) *Budget {
 	return &Budget{size: size, each: each, usedBy: map[string]int64{}, lastTurn: map[string]int64{}}
 }
 
-// Size is what the errands of a kind share together.
+// Size returns the total that all errands of a kind share.
 func (b *Budget) Size() int64 { return b.size }
 
 // acquire waits for a share, which is at most the budget's size.
@@ -83,14 +83,14 @@ func (b *Budget) free(namespace string, share int64) {
 	}
 }
 
-// give gives shares to those whose turn it is, as far as the budget goes. Nobody overtakes an errand whose turn it
-// is and whose share is not free yet: a large share would wait without end otherwise.
+// give grants shares in turn while the budget lasts. No errand overtakes one whose turn it is but whose share is not free
+// yet: otherwise a large share could wait without bound.
 func (b *Budget) give() {
 	for {
 		next := -1
 		for i, w := range b.waiting {
 			if used := b.usedBy[w.namespace]; used > 0 && used+w.share > b.each {
-				continue // its namespace has what it may have
+				continue // its namespace has used its part of the budget
 			}
 			if next < 0 || b.lastTurn[w.namespace] < b.lastTurn[b.waiting[next].namespace] {
 				next = i

@@ -22,14 +22,14 @@ import (
 // mostChecks is how many operators may end while they work on a spec: with the first one others were worked on, too.
 const mostChecks = 2
 
-// thisOperator tells this process from others in status.check.
+// thisOperator identifies this process in status.checks.
 var thisOperator = string(uuid.NewUUID())
 
-// carefully starts an errand for what the author of an experiment can make large: expanding the spec and judging
-// its claims. What it can take is bounded; should a bound be wrong and the operator end of it, its successor must
-// not do the same for ever. status.checks says what is under way before it begins, and an operator that finds the
-// mark of another one does that work alone, or refuses it if that was in vain. Work with the same things that was
-// done once is safe, and needs no mark.
+// carefully starts an errand for work whose cost the author of an experiment controls: expanding the spec and judging
+// its claims. The cost is bounded. If a bound is wrong and the operator exits, its successor must not repeat that
+// forever, so status.checks records the work before it starts. An operator that finds another operator's record does the
+// work with no other such work in progress, or refuses it if that failed before. Work that has succeeded once with the
+// same inputs is safe and needs no record.
 func (s *scope) carefully(key errand.Key, budget *errand.Budget, kind v1alpha1.ExperimentWork, of string, work func(context.Context) (any, error)) error {
 	sum := sha256.Sum256([]byte(of + version.String()))
 	mark := v1alpha1.ExperimentCheck{Work: kind, Of: hex.EncodeToString(sum[:8]), Attempts: 1, Operator: thisOperator}

@@ -23,9 +23,8 @@ import (
 	"github.com/geobench/geobench/internal/manifest/check"
 )
 
-// expansions keep expanded experiments in memory: thousands of points take seconds to validate. What is kept is only what
-// would come out again. Of all that there are, those that were used last are kept, since whoever may write experiments decides how large
-// they are.
+// expansions caches expanded experiments: thousands of points take seconds to validate. An entry can always be recomputed.
+// The least recently used entries are evicted, since tenants decide how large experiments are.
 type expansions struct {
 	mu   sync.Mutex
 	kept map[types.NamespacedName]*expansion
@@ -87,8 +86,8 @@ func (x *expansions) forget(name types.NamespacedName) {
 	delete(x.kept, name)
 }
 
-// How long an expansion may take. Most take some hundredths of a second, and none waits long behind those; what takes longer is done once more,
-// one at a time.
+// Time limits of an expansion. Most take a few hundredths of a second. An expansion that exceeds quickCheck is repeated in the slow
+// queue, one at a time, so that quick ones need not wait for it.
 const (
 	quickCheck = 5 * time.Second
 	slowCheck  = 2 * time.Minute

@@ -104,7 +104,7 @@ func (s *scope) noteNodeClocks(ctx context.Context, key string) error {
 	return s.note(ctx, key, clocks)
 }
 
-// clocksOfNodes are those that noteNodeClocks has noted, by the names of the nodes.
+// clocksOfNodes returns the node clocks that noteNodeClocks noted, by node name.
 func (s *scope) clocksOfNodes(ctx context.Context) (map[string][]result.NodeClock, error) {
 	out := map[string][]result.NodeClock{}
 	for _, key := range []string{nodeClocksBefore, nodeClocksEnd} {

@@ -90,8 +90,8 @@ func (s *scope) actedOn(id geo.NodeID) bool {
 	return slices.ContainsFunc(tl.Hits(id), func(i fault.Interval) bool { return i.From <= now && now <= i.To })
 }
 
-// explained reports whether the last end of a container of a node is what a fault of the run does, or what the program did not bear
-// of it: the fault acted on the node then. Once the fault is over, nothing more is explained by it.
+// explained reports whether a fault of the run explains the last exit of a container of the node: the fault acted on the node at
+// that time. After the fault has ended, it explains nothing.
 func (s *scope) explained(n *database.Node) bool {
 	if n.EndedAt.IsZero() {
 		return s.actedOn(n.ID)
@@ -100,7 +100,7 @@ func (s *scope) explained(n *database.Node) bool {
 	if tl == nil {
 		return false
 	}
-	from := n.EndedAt.Sub(tl.Start) // Kubernetes tells the second
+	from := n.EndedAt.Sub(tl.Start) // Kubernetes rounds to seconds
 	to := from + time.Second
 	return slices.ContainsFunc(tl.Hits(n.ID), func(i fault.Interval) bool { return i.From <= to && from <= i.To })
 }

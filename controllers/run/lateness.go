@@ -13,7 +13,7 @@ import (
 	"github.com/geobench/geobench/internal/wan"
 )
 
-// sidecarLate is what a sidecar has recorded of its lateness. zero is when its clock showed 0, from the start of measuring.
+// sidecarLate is the lateness record of a sidecar. zero is the time at which its clock was 0, relative to the start of measuring.
 type sidecarLate struct {
 	record *late.Record
 	zero   time.Duration
@@ -62,8 +62,8 @@ func (in *clusterInjector) nodeFacts(ctx context.Context) ([]result.NodeFacts, e
 	return out, nil
 }
 
-// lateness is how late a process of a node's pod was in the measured windows, but for the time in which a fault of the manifest
-// stopped it, or competed with it for the CPU; nil where its record does not tell.
+// lateness returns the lateness of a process of a node's pod in the measured windows, excluding the time in which a declared fault
+// stopped it or competed with it for the CPU; nil if the record does not cover them.
 func (in *clusterInjector) lateness(id geo.NodeID, record *late.Record, zero time.Duration) (*result.Lateness, error) {
 	if record == nil {
 		return nil, nil

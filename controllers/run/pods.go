@@ -24,9 +24,9 @@ import (
 // notePods is the key of what Kubernetes has made of the run's pods, as a note: []result.Pods.
 const notePods = "pods.json.gz"
 
-// holdPods holds all pods of the database and of the load generators against the templates that they were made from. LimitRanges,
-// default classes and mutating webhooks change pods when they are made, and no manifest says so: the run ends with the first
-// difference. What the pods are is noted.
+// holdPods compares all pods of the database and of the load generators with their templates. LimitRanges, default classes and
+// mutating webhooks change pods at admission, which no manifest declares: the run ends at the first difference. The pods'
+// effective specs are noted.
 func (s *scope) holdPods(ctx context.Context) error {
 	pods, err := s.podsOfRun(ctx)
 	if err != nil {
@@ -88,7 +88,7 @@ func (s *scope) podsOfRun(ctx context.Context) ([]corev1.Pod, error) {
 	return ours, nil
 }
 
-// templateOf is what a pod was made from, by its controller; nil where that is none of the operator's.
+// templateOf returns the pod template of the pod's controller, or nil if the operator did not create the controller.
 func (s *scope) templateOf(ctx context.Context, pod *corev1.Pod, known map[types.UID]*corev1.PodSpec) (*corev1.PodSpec, error) {
 	of := metav1.GetControllerOf(pod)
 	if of == nil {
@@ -120,8 +120,8 @@ func (s *scope) templateOf(ctx context.Context, pod *corev1.Pod, known map[types
 	return spec, nil
 }
 
-// podDiffers says what of a pod is another than its template has it, as far as figures may depend on it: field, what it is and
-// what was wanted; empty where nothing is.
+// podDiffers returns the first difference between a pod and its template that can affect figures, with the field, the actual and
+// the wanted value; empty if there is none.
 func podDiffers(pod *corev1.Pod, template *corev1.PodSpec) string {
 	differs := func(field, got, wanted string) string {
 		if got == wanted {
@@ -167,7 +167,7 @@ func podDiffers(pod *corev1.Pod, template *corev1.PodSpec) string {
 	return ""
 }
 
-// ofMesh reports whether a container is a service mesh's, in a pod that is in one: what the mesh is and does is in the result.
+// ofMesh reports whether a service mesh injected the container. The result describes the mesh separately.
 func ofMesh(pod *corev1.Pod, name string) bool {
 	return slices.Contains([]string{mesh.ProxyContainer, "istio-init", "istio-validation"}, name) && mesh.Of(pod).Mode == v1alpha1.MeshSidecar
 }
@@ -249,7 +249,7 @@ func listDiffers(field string, got, wanted corev1.ResourceList) string {
 	return strings.Join(out, ", ")
 }
 
-// sameDigest reports whether two names of an image have the same digest: a mirror has what it mirrors.
+// sameDigest reports whether two image names have the same digest: mirrors rename images.
 func sameDigest(a, b string) bool {
 	_, ofA, pinned := strings.Cut(a, "@")
 	_, ofB, _ := strings.Cut(b, "@")
@@ -283,7 +283,7 @@ func quantities(list corev1.ResourceList) map[string]string {
 	return out
 }
 
-// podAsItIs is what the result says of a pod.
+// podAsItIs returns a pod's effective spec for the result.
 func podAsItIs(pod *corev1.Pod) result.Pods {
 	p := result.Pods{Role: pod.Labels[kube.LabelRole], Names: []string{pod.Name}, RuntimeClass: ptr.Deref(pod.Spec.RuntimeClassName, ""), PriorityClass: pod.Spec.PriorityClassName}
 	for _, c := range containersOf(&pod.Spec) {

@@ -104,8 +104,8 @@ func (s *scope) storedResult(ctx context.Context) (*result.Document, string, err
 	return doc, identity.Digest(text), err
 }
 
-// execution is what a result of the present execution says of it; nil for a run that an earlier version of the operator started,
-// whose results say nothing.
+// execution returns the execution that a result of this run must name, or nil for a run that an earlier version of the operator
+// started, whose results name none.
 func (s *scope) execution() *result.Execution {
 	st := &s.run.Status
 	if st.Execution == "" || st.WarmupStartTime == nil {

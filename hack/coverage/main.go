@@ -94,7 +94,7 @@ func left(file string) bool {
 	return path.Base(file) == "broken.go" || dir == "broken" || dir == "protocoltest" || strings.HasPrefix(file, "cmd/")
 }
 
-// table prints the packages, and what was never executed.
+// table prints the packages and the blocks that were never executed.
 func table(blocks []block, out io.Writer) error {
 	type sum struct{ executed, all int }
 	packages := map[string]*sum{}

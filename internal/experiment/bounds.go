@@ -25,7 +25,7 @@ const (
 	mostBytesTogether = 16 << 20
 	// mostNodes bounds the syntax tree, macros expanded.
 	mostNodes = 20_000
-	// unbounded stands for sizes that nobody knows. Arithmetic on sizes stops there.
+	// unbounded is an unknown size. Arithmetic on sizes saturates at it.
 	unbounded = uint64(1) << 60
 )
 
@@ -60,7 +60,7 @@ func listOf(length uint64, elem shape) shape {
 	return shape{bytes: add(listBytes, times(length, elem.bytes)), length: length, parts: 1, elem: &elem, most: unbounded}
 }
 
-// join bounds what is of one shape or of the other.
+// join returns a bound for values of either shape.
 func join(a, b shape) shape {
 	out := shape{max(a.bytes, b.bytes), max(a.length, b.length), max(a.parts, b.parts), a.elem, max(a.most, b.most)}
 	switch {
@@ -98,7 +98,7 @@ type bounds struct {
 	*board
 	types func(id int64) *types.Type
 	scope []variable
-	// steps and bytes are what has been added up so far.
+	// steps and bytes are the totals so far.
 	steps, bytes uint64
 }
 
@@ -345,7 +345,7 @@ func (w *bounds) call(e ast.Expr, often uint64) (shape, error) {
 	return w.made(out, often)
 }
 
-// calls are the functions that CEL has, with what comes of arguments and how many steps that takes.
+// calls maps CEL functions to bounds of their result and their steps for given arguments.
 var calls = map[string]func(args []shape) (shape, uint64){
 	operators.Conditional:      func(a []shape) (shape, uint64) { return join(a[1], a[2]), 1 },
 	operators.LogicalAnd:       ofReading,
@@ -469,7 +469,7 @@ func ofFlattening(args []shape) (shape, uint64) {
 	return out, times(4, args[0].read())
 }
 
-// ofSets looks for each element of one list among those of the other.
+// ofSets bounds a search for each element of one list in the other.
 func ofSets(args []shape) (shape, uint64) {
 	a, b := args[0], args[1]
 	pairs := times(2, times(a.length, b.length))
@@ -501,7 +501,7 @@ func (w *bounds) own(f *function, args []shape) (shape, uint64) {
 	return scalar(), steps
 }
 
-// sizes are those of an experiment.
+// sizes holds bounds that follow from the size of an experiment.
 type sizes struct {
 	// series bounds the numbers in a list that a function returns, asking the steps of one that looks at points and
 	// their results.

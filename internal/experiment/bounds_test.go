@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// sweptBoard is a board of an experiment with so many points of one system.
+// sweptBoard returns a board of an experiment with n points of one system.
 func sweptBoard(points int) *board {
 	p := Parameter{Path: "spec.load.clientsPerRegion", Name: "clientsPerRegion"}
 	e := &Experiment{Name: "e", Systems: []string{"s"}}
@@ -22,7 +22,7 @@ func sweptBoard(points int) *board {
 	return dryBoard(e)
 }
 
-// hostile are expressions that anybody who may write an Experiment can write, and what they are told.
+// hostile maps expressions that a tenant can write to their errors.
 var hostile = map[string]struct{ expression, told string }{
 	"a text that is replaced":    {"'aaaaaaaaaa'" + strings.Repeat(".replace('a', '"+strings.Repeat("a", 200)+"')", 15) + ".size() > 0", "bytes"},
 	"a range without doubles":    {"lists.range(1000).distinct().size() > 0", "no function distinct"},

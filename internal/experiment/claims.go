@@ -53,7 +53,7 @@ func (f *Finding) Answer() string {
 	return "differs"
 }
 
-// Judge evaluates all claims over the results. Those that are left when the context ends have no result.
+// Judge evaluates all claims over the results. Claims that remain when the context ends have no result.
 func (e *Experiment) Judge(ctx context.Context, r *Results) []Finding {
 	var out []Finding
 	b := &board{Experiment: e, results: r}
@@ -89,10 +89,10 @@ func (b *board) judge(ctx context.Context, c *v1alpha1.Claim, f *Finding) error 
 	return nil
 }
 
-// longestText bounds what is shown of a value, in bytes.
+// longestText bounds the displayed text of a value, in bytes.
 const longestText = 4096
 
-// cut shortens a text to what is shown of it.
+// cut shortens a text to longestText.
 func cut(text string) string {
 	if len(text) <= longestText {
 		return text
@@ -100,7 +100,7 @@ func cut(text string) string {
 	return strings.ToValidUTF8(text[:longestText-len("...")], "") + "..."
 }
 
-// claims refuses those that do not compile, that may take too much, or that name systems, parameters or values which the experiment has not.
+// claims refuses claims that do not compile, exceed the limits, or name systems, parameters or values that the experiment lacks.
 func (x *expansion) claims(ctx context.Context) {
 	b := dryBoard(x.Experiment)
 	try := func(field, id, text string, claim bool) {
@@ -139,9 +139,9 @@ type board struct {
 	counted []string
 	// rows says that expressions are of tables, whose rows are systems.
 	rows bool
-	// env is the language, sized what follows from the experiment's size and plans are those of systems, once they were asked for.
+	// env is the language, sized the bounds from the experiment's size, and plans caches the systems' plans.
 	env *cel.Env
-	// steps are what the expression compiled last can take.
+	// steps bounds the steps of the expression compiled last.
 	steps uint64
 	sized *sizes
 	plans map[string]*plan.Plan
@@ -263,7 +263,7 @@ func (b *board) evaluate(ctx context.Context, text string) (ref.Val, string, err
 	return b.run(ctx, compiled)
 }
 
-// run evaluates what was compiled.
+// run evaluates a compiled expression.
 func (b *board) run(ctx context.Context, compiled *cel.Ast) (ref.Val, string, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, "", err

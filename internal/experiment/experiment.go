@@ -132,7 +132,7 @@ type Run struct {
 func (r *Run) Hash() string { return r.hash }
 
 // New expands an experiment of a bundle, validates every point, compiles every claim and tries it. The error, if any, is
-// manifest.Problems, and names fields of the Experiment, or that of a context that ends meanwhile.
+// manifest.Problems, which names fields of the Experiment, or the error of a context that ends during the expansion.
 func New(ctx context.Context, b *manifest.Bundle, object *v1alpha1.Experiment, a check.Abilities) (*Experiment, error) {
 	e := &Experiment{Name: object.Name, Claims: object.Spec.Claims, source: b.Source("Experiment", object.Name), object: object}
 	a.Targets = nil // points are played on databases of their own, which nobody else uses
@@ -159,9 +159,9 @@ type expansion struct {
 	// shared has a run for the whole SHA-256 of each database and its network: others on an equal one have the same.
 	// There may be thousands of points, and databases take most of their memory.
 	shared sync.Map
-	// rates are those of searches, by the least one.
+	// rates caches the candidate rates of searches, by the least rate.
 	rates sync.Map
-	// steps are what the claims so far can take.
+	// steps bounds the steps of the claims so far.
 	steps uint64
 	// taken are the names of runs. Searches name theirs when they make them.
 	naming sync.Mutex
@@ -176,14 +176,14 @@ type template struct {
 	text  []byte // JSON of the whole GeoDatabase
 }
 
-// ended tells that nobody waits for the expansion any more.
+// ended reports whether the expansion was cancelled.
 func (x *expansion) ended(ctx context.Context) bool { return ctx.Err() != nil }
 
 func (x *expansion) problem(field, value, format string, args ...any) {
 	x.report(manifest.Problem{Field: field, Value: value, Message: fmt.Sprintf(format, args...)})
 }
 
-// mostProblems is how many problems of an experiment are told.
+// mostProblems is the number of problems of an experiment that are reported.
 const mostProblems = 200
 
 // report notes a problem of the experiment, once.

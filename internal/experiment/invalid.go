@@ -33,7 +33,7 @@ var never = map[string]string{
 	result.ReasonWorkloadBroken:  "transactions did not do what the workload says",
 }
 
-// failing are the reasons of the verdict Failed, which may stand beside those of Invalid: such figures are sound.
+// failing lists the reasons of the verdict Failed, which may accompany reasons of Invalid: figures of a Failed run are sound.
 var failing = []string{result.ReasonObjectiveMissed, result.ReasonCheckFailed, result.ReasonUnanswered}
 
 // allowed refuses reasons that spec.allowInvalid cannot name.
@@ -68,20 +68,19 @@ func (e *Experiment) invalid(d *result.Document) (reasons []string, refused *res
 			refused = r
 		}
 	}
-	if len(reasons) == 0 { // whoever has edited it
+	if len(reasons) == 0 { // the document was edited
 		return nil, &result.Reason{Reason: "Unknown", Message: "the result says no reason"}
 	}
 	return reasons, refused
 }
 
-// sound returns an error for a point with a run that is Invalid and does not count, and notes those that count by
-// spec.allowInvalid. A claim or a cell that has asked for such a point has no result, whatever the rest of its
-// expression comes to.
+// sound returns an error for a point with an Invalid run that does not count, and notes Invalid runs that count because of
+// spec.allowInvalid. A claim or a cell that uses a point with an error has no result.
 func (b *board) sound(p *Point) error {
 	for _, run := range p.Runs {
 		d, err := b.results.Document(run)
 		if err != nil {
-			continue // There is no figure, which is told.
+			continue // the missing figure is reported elsewhere
 		}
 		reasons, refused := b.invalid(d)
 		if refused != nil {

@@ -139,7 +139,7 @@ func failedBy(name, title string, cause txn.Cause) metric {
 	return ofAttempts(name, title, "%", func(c *result.Counts) float64 { return percent(c, c.Causes[cause.String()]) })
 }
 
-// ofFaults is a figure of what the faults of a run did to all clients: the worst of its faults, as pick says. See measuredFaults.
+// ofFaults returns a figure of the availability of all clients during the worst fault of a run, as chosen by pick: see measuredFaults.
 func ofFaults(name, title, unit string, pick func(a, b float64) float64, of func(*result.Availability) float64) metric {
 	return metric{name: name, title: title, unit: unit, ofFaults: true,
 		of: func(d *result.Document) float64 {
@@ -164,9 +164,8 @@ func ofFaults(name, title, unit string, pick func(a, b float64) float64, of func
 		}}
 }
 
-// ofWorstRegion are two figures: what the faults of a run did where it was worst, in the whole or in a region, and, with
-// OfAll at the end of its name, what they did to the throughput of all regions together. A region whose throughput differs
-// by no more than chance is omitted.
+// ofWorstRegion returns two figures of the worst fault of a run: one for the whole or the region that it hit hardest, and one
+// named ...OfAll for the throughput of all regions together. A region whose throughput differs by no more than chance is omitted.
 func ofWorstRegion(name, title, unit string, pick func(a, b float64) float64, of func(*result.Availability) float64) []metric {
 	all := ofFaults(name+"OfAll", title+", of all regions together", unit, pick, of)
 	worst := ofFaults(name, title+", where it is worst", unit, pick, of)

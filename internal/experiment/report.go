@@ -40,7 +40,7 @@ type Report struct {
 	Wrong []string `json:"wrong"`
 	// Doubtful lists runs whose verdict is not Passed for another reason, for example that nothing was committed.
 	Doubtful []string `json:"doubtful"`
-	// Invalid are those of the doubtful runs that are Invalid for a reason which spec.allowInvalid does not name: they count for nothing.
+	// Invalid lists the doubtful runs that are Invalid for a reason that spec.allowInvalid does not name: no claim uses them.
 	Invalid     []string        `json:"invalid,omitempty"`
 	Experiments []PointsSummary `json:"experiments"`
 }

@@ -88,7 +88,7 @@ func endedBy(d *result.Document) Ended {
 }
 
 // outcome judges a probe. A database that commits nothing at all, or leaves all clients of a region busy, has missed its
-// rate; a measurement that is Invalid for another reason, or answers that are wrong, tell nothing.
+// rate; a measurement that is Invalid for another reason, or has wrong answers, decides nothing.
 func (p *prober) outcome(e Ended) Outcome {
 	o := Outcome{ThroughputPerSecond: e.ThroughputPerSecond}
 	switch {

@@ -33,8 +33,8 @@ func (x *expansion) size(_ context.Context) {
 	x.bytes()
 }
 
-// What the manifests of an experiment's points may have together, in bytes of JSON: those that are kept, of which
-// there are some five bytes of memory for each, and those that are checked, a database with each run.
+// Limits of the manifests of all points together, in bytes of JSON: of manifests that are kept, which take about five bytes of
+// memory per byte, and of manifests that are checked, a database with each run.
 const (
 	mostKeptBytes    = 24 << 20
 	mostCheckedBytes = 32 << 20
@@ -83,7 +83,7 @@ func (x *expansion) bytes() {
 	}
 }
 
-// Runs returns how many runs there are for a spec, with those that a search may need, or MaxPoints + 1 where there are more than MaxPoints.
+// Runs returns the number of runs of a spec, including all runs that a search may need, or MaxPoints + 1 if there are more than MaxPoints.
 // It expands nothing.
 func Runs(spec *v1alpha1.ExperimentSpec) int {
 	each := int(spec.Repetitions)

@@ -14,7 +14,7 @@ import (
 	"github.com/geobench/geobench/internal/manifest/check"
 )
 
-// TestLargeSweeps: what the manifests of all points come to is known before any is made.
+// TestLargeSweeps: the size of the manifests of all points is known before any is created.
 func TestLargeSweeps(t *testing.T) {
 	values := func(n int) string {
 		list := make([]string, n)

@@ -64,7 +64,7 @@ func (c *column) cell(ctx context.Context, system string) (ref.Val, error) {
 	return value, cmp.Or(c.unsound, err)
 }
 
-// tables refuses those whose columns do not compile, may take too much, or ask for what the experiment has not.
+// tables refuses tables whose columns do not compile, exceed the limits, or name something that the experiment lacks.
 func (x *expansion) tables(ctx context.Context) {
 	b := dryBoard(x.Experiment)
 	b.rows = true

@@ -69,7 +69,7 @@ type Config struct {
 	// million at most. A protocol that goes in a circle, and uses CPU time on the way, would take hours until its
 	// patience ends.
 	MaxEvents uint64
-	// MaxBytes bounds the memory of the process, that of scenarios which run beside this one included; 0 is 3 GB.
+	// MaxBytes bounds the memory of the process, including concurrent scenarios; 0 is 3 GB.
 	MaxBytes uint64
 	// Trace, if not nil, gets a line for everything that happens.
 	Trace func(line string)
@@ -144,7 +144,7 @@ const (
 	Panicked Failure = "panic"
 	// Endless is a protocol that does things without end: at one instant, or more than Config.MaxEvents.
 	Endless Failure = "endless"
-	// Bloated is a scenario that takes too much memory, alone or with those that run beside it.
+	// Bloated is a scenario that uses too much memory, alone or together with concurrent ones.
 	Bloated Failure = "memory"
 	// Unanswered are transactions that have no answer, or that nodes have pending, long after the last fault.
 	Unanswered Failure = "completion"

@@ -5,16 +5,16 @@ import (
 	"runtime/metrics"
 )
 
-// maxBytes bounds the memory of all scenarios that are run at a time, unless the Config does. Those that pass take less than 200 MB each.
+// maxBytes is the default bound of the memory of all concurrent scenarios. Passing scenarios take less than 200 MB each.
 const maxBytes = 3 << 30
 
-// memoryEvents is after how many events of a scenario the memory is looked at again.
+// memoryEvents is the number of events between two memory checks.
 const memoryEvents = 1 << 16
 
-// heapInUse is the metric of the bytes that objects take, also those that nobody holds any more and no collection has found yet.
+// heapInUse is the metric of the bytes of live objects and of garbage that is not collected yet.
 const heapInUse = "/memory/classes/heap/objects:bytes"
 
-// bloated reports whether the process takes more memory than a bound, and how much: once what nobody holds is collected.
+// bloated reports whether the process uses more memory than a bound after a garbage collection, and how much.
 func bloated(most uint64) (bytes uint64, is bool) {
 	sample := []metrics.Sample{{Name: heapInUse}}
 	for collected := false; ; collected = true {

@@ -20,7 +20,7 @@ type call struct {
 	id     txn.ID
 	proc   txn.ProcID
 	args   []byte
-	// attempt is that of txn.Transaction.
+	// attempt is txn.Transaction.Attempt.
 	attempt uint8
 }
 

@@ -15,15 +15,15 @@ import (
 	"github.com/geobench/geobench/internal/txn"
 )
 
-// wide is what a scenario of Config.Wide has beyond others.
+// wide holds the additional draws of a scenario of Config.Wide.
 type wide struct {
-	// attempts is how often a client sends a transaction at most that is aborted for the sake of others; 0 and 1 are once.
+	// attempts bounds how often a client sends a transaction that conflicts abort; 0 and 1 mean once.
 	attempts int
-	// shrink is that of protocol.Config.
+	// shrink is protocol.Config.Shrink.
 	shrink uint8
-	// padding is the number of rows that nobody uses, each of paddingBytes, so that copies of the rows go in pieces.
+	// padding is the number of unused rows, each of paddingBytes, so that state transfers have several pieces.
 	padding, paddingBytes int
-	// again says that a second run follows when the first is over and judged: the rows are loaded again, and the same ids come again.
+	// again adds a second run after the first is judged: it loads the rows again and reuses the transaction ids.
 	again bool
 }
 
@@ -32,7 +32,7 @@ const (
 	maxAttempts = 5
 	// shrinkBits is the most by which amounts are shrunk: 64 MB to a byte.
 	shrinkBits = 26
-	// mostPadding bounds the bytes of the rows that nobody uses, on each node that holds all of them.
+	// mostPadding bounds the bytes of unused rows on a node that holds all of them.
 	mostPadding = 1 << 20
 	// betweenRuns is how long a database rests between two runs: drivers take longer to load rows and to start workers.
 	betweenRuns = time.Second
@@ -40,7 +40,7 @@ const (
 	paddingFrom = 1 << 20
 )
 
-// makeWide draws what is more than in other scenarios. What it draws depends on the seed alone.
+// makeWide draws the additional parameters of a wide scenario from the seed alone.
 func (w *world) makeWide(r *rand.Rand) {
 	w.wide = wide{}
 	if r.IntN(2) == 0 {
@@ -61,7 +61,7 @@ func (w *world) makeWide(r *rand.Rand) {
 	}
 }
 
-// describe says what is unusual.
+// describe writes the draws that are not the default.
 func (x *wide) describe(b *strings.Builder) {
 	if x.attempts > 1 {
 		fmt.Fprintf(b, "up to %d attempts\n", x.attempts)
@@ -77,7 +77,7 @@ func (x *wide) describe(b *strings.Builder) {
 	}
 }
 
-// fill loads the rows that nobody uses.
+// fill loads the unused rows.
 func (x *wide) fill(layout geo.Layout, s *sim.Sim) {
 	value := make([]byte, x.paddingBytes)
 	for row := range uint64(x.padding) {
@@ -152,7 +152,7 @@ func (c *clients) retry(i int, o txn.Outcome) {
 	t.Attempt++
 }
 
-// mayRunAgain reports whether a second run can follow: all nodes live, as those of databases that several runs use.
+// mayRunAgain reports whether a second run can follow: all nodes are alive, as in a database that several runs use.
 func (e *execution) mayRunAgain(res *Result) bool {
 	if !e.wide.again || e.calls != nil || !res.Passed() || e.core.begins > 0 || e.injector != nil {
 		return false

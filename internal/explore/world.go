@@ -39,7 +39,7 @@ type world struct {
 	disks disks
 	// timeline are the faults of a world like a run's.
 	timeline []v1alpha1.Fault
-	// wide is what a scenario of Config.Wide has beyond others, and isWide says that it is one.
+	// wide holds the additional draws if isWide is set: the scenario is one of Config.Wide.
 	wide   wide
 	isWide bool
 }
@@ -196,8 +196,8 @@ func newWorld(c Config) (*world, error) {
 	return w, nil
 }
 
-// loses reports whether the database may lose what it has answered, by design, as primary's does with failover: Unplanned. Then no history is
-// judged, and all else is.
+// loses reports whether the database may lose acknowledged transactions by design, as primary does with failover: Unplanned. Its
+// history is not judged then; everything else is.
 func (w *world) loses(e *protocol.Engine) bool { return e.Loses != nil && e.Loses(w.params) }
 
 // maxDraws bounds the topologies and parameters that are drawn for a world.
@@ -365,10 +365,10 @@ func newParams(c Config, r *rand.Rand) protocol.Params {
 
 // drawLags gives durations that are 0 unless somebody sets them, such as a lag or a delay, another value in half of the scenarios: one whose
 // logarithm is uniform. Such parameters switch code on. The random numbers are a stream of their own, so that scenarios without such a
-// parameter, and those in which it stays 0, are what they were.
+// parameter, and scenarios in which it stays 0, do not change.
 func (w *world) drawLags(c Config, r *rand.Rand) {
 	if c.Broken || c.Wide {
-		return // what is broken is caught in scenarios that are known, and wide ones have them drawn already
+		return // faulty variants are caught by known scenarios, and wide scenarios draw lags already
 	}
 	for _, p := range c.Engine.Parameters {
 		d, err := time.ParseDuration(p.Default)

@@ -172,7 +172,7 @@ func nothingIsLeft(t *testing.T) func() {
 // descriptors are those of before once mend has been called.
 func failing(t *testing.T, p *plan.Plan, s sqltarget.Server, fail func(losePatience func()), mend func()) (f failed) {
 	t.Helper()
-	// What is unanswered is asked for: nothing else is to make these runs Failed.
+	// Unanswered transactions are allowed: only other reasons may make these runs Failed.
 	all := intstr.FromInt32(1_000_000)
 	p.Run.Spec.Objectives = []v1alpha1.Objective{{Metric: v1alpha1.MetricUnknownPPM, Max: &all}}
 	if inARow(t) > 0 {

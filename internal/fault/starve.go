@@ -7,7 +7,7 @@ import (
 )
 
 // Starves returns when faults of the plan end the process of a node, or take its CPU, disk or memory away, so that it may be late
-// for what is due: from when each began to be injected until nothing was left of it, with its tolerance. A fault of links, or one
+// for what is due: from the start of its injection until it was fully removed, with its tolerance. A fault of links, or one
 // that has passed, explains nothing.
 func (t *Timeline) Starves(n geo.NodeID) []Interval {
 	return t.acts(n, func(f *Fault) bool {

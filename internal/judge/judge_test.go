@@ -141,8 +141,8 @@ var places = map[string]func(*Facts){
 	},
 }
 
-// A run that lacks an item of evidence is Invalid wherever it was measured. What a place cannot lack, since it holds by
-// construction there, is not forged.
+// A run that lacks an item of evidence is Invalid wherever it was measured. Items that hold by construction in a place are not
+// forged there.
 func TestEvidenceInAllPlaces(t *testing.T) {
 	forgeries := map[string]struct {
 		in    []string

@@ -85,10 +85,10 @@ type Measured struct {
 	Clocks []Clock
 	// Pods are what Kubernetes has made of the pods of the database and of the load generators, on a cluster.
 	Pods []Pods
-	// NodeFacts are what was seen of nodes beside their counters.
+	// NodeFacts holds measurements of nodes other than their counters.
 	NodeFacts []NodeFacts
-	// ClockBound is by how much the clocks of two nodes may differ before the engine's answers may be wrong; 0 where no answer
-	// depends on clocks.
+	// ClockBound is the clock difference between two nodes beyond which the engine's answers may be wrong; 0 if no answer depends
+	// on clocks.
 	ClockBound time.Duration
 	// Incidents are those that the reports do not tell.
 	Incidents []Reason
@@ -326,8 +326,8 @@ func aggregate(r *Report, regions []string, objectives []v1alpha1.Objective) (*a
 	return a, nil
 }
 
-// spreadUnsent counts the transactions that were never sent among those of each type, class and objective of one type:
-// nobody knows of what type they would have been, so that each gets its share of those of the region.
+// spreadUnsent spreads the region's transactions that were never sent over types, classes and objectives of one type. Their types
+// are unknown, so that each type gets unsent transactions in proportion to its sent ones.
 func (a *aggregates) spreadUnsent(windows []Window, objectives []v1alpha1.Objective) {
 	for i := range a.regions {
 		unsent := a.regions[i].Unsent()

@@ -116,7 +116,7 @@ func Compare(a, b []*Document, o CompareOptions) *Comparison {
 	return c
 }
 
-// distrust takes the verdict back where a side is Invalid: what was not measured soundly is neither better nor worse, nor the same.
+// distrust makes the comparison Undecided if a side is Invalid: an unsound measurement is neither better, worse nor the same.
 func (c *Comparison) distrust(a, b []*Document, samples []sample) {
 	i := slices.IndexFunc(slices.Concat(a, b), func(d *Document) bool { return d.Verdict == v1alpha1.VerdictInvalid })
 	if i < 0 {

@@ -67,7 +67,7 @@ type Document struct {
 	Verdict v1alpha1.Verdict `json:"verdict"`
 	// Reasons say why the verdict is not Passed, the weightiest first.
 	Reasons []Reason `json:"reasons,omitempty"`
-	// Evidence is what the run had to show before it could pass: see EvidenceItems.
+	// Evidence lists the items that the run had to show before it could pass: see EvidenceItems.
 	Evidence []Evidence `json:"evidence,omitempty"`
 
 	Summary      Summary       `json:"summary"`
@@ -77,7 +77,7 @@ type Document struct {
 	Transactions []Transaction `json:"transactions"`
 	Links        []Link        `json:"links"`
 	Nodes        []Node        `json:"nodes"`
-	// Pods are those of the database and of the load generators as they ran, on a cluster.
+	// Pods describes the pods of the database and of the load generators as they ran, on a cluster.
 	Pods []Pods `json:"pods,omitempty"`
 	// Process is set when one process ran all nodes and load generators; nodes then have no CPU time and memory of their own.
 	Process *Process `json:"process,omitempty"`
@@ -297,12 +297,12 @@ func (c *Counts) sharePPM(n int64) int64 {
 	return ratio(c.Ended(), 1, n, 1e6)
 }
 
-// Unanswered are the transactions that were due in the measured windows and had not ended when these closed.
+// Unanswered counts the transactions that were due in the measured windows and had not ended when the windows closed.
 type Unanswered struct {
-	// Due is how many transactions were due, counted when they became due: those that ended, and these.
+	// Due is the number of transactions that were due, counted when they became due, whether they ended or not.
 	Due int64 `json:"due,omitempty"`
-	// Unfinished transactions were still under way. Hung ones of them had waited for more than a second and three times the
-	// 99th percentile of the latency of those that committed in their region.
+	// Unfinished transactions were still in flight. Hung is the part of them that had waited for more than a second and more
+	// than three times the 99th percentile of the region's committed transactions.
 	Unfinished int64 `json:"unfinished"`
 	Hung       int64 `json:"hung,omitempty"`
 	// Dropped and Backlog transactions of an open loop were never sent: the queue was full, or the window closed first.
@@ -499,11 +499,11 @@ type Region struct {
 	Faults []FaultEffect `json:"faults,omitempty"`
 }
 
-// FaultEffect is what a fault did to the clients of one region.
+// FaultEffect describes how a fault affected the clients of one region.
 type FaultEffect struct {
 	// Name of the fault.
 	Name string `json:"name"`
-	// Availability is nil as that of Fault is, and where the region's clients committed nothing before the fault.
+	// Availability is nil where Fault.Availability is, and if the region's clients committed nothing before the fault.
 	Availability *Availability `json:"availability,omitempty"`
 }
 
@@ -576,8 +576,8 @@ type Link struct {
 	// ToleranceMicroseconds is how far the measured median may be from the declared one: see geo.Topology.RTTTolerance.
 	ToleranceMicroseconds int64 `json:"toleranceMicroseconds"`
 	LoadedRTTMicroseconds *RTT  `json:"loadedRTTMicroseconds,omitempty"`
-	// Probes are the packets that probes have sent over the link and back while the run went on, and LostProbes those that did not come
-	// back; left out where nothing probes it.
+	// Probes is the number of packets that probes sent over the link during the run, and LostProbes the number without a reply;
+	// omitted if no probe measures the link.
 	Probes     int64 `json:"probes,omitzero"`
 	LostProbes int64 `json:"lostProbes,omitzero"`
 	// Mesh is what a service mesh adds to the link, measured before the load began; left out where spec.network.mesh names none.
@@ -600,14 +600,15 @@ type Node struct {
 	Rows            int64            `json:"rows"`
 	Operations      int64            `json:"operations"`
 	Counters        map[string]int64 `json:"counters,omitempty"`
-	// LateMicroseconds is how late its process was for what was due in the measured windows, less the CPU time that it used meanwhile,
-	// and SidecarLateMicroseconds how late the sidecar of its pod was; nil where it is not known.
+	// LateMicroseconds is the lateness of its process in the measured windows, less the CPU time that the process used, and
+	// SidecarLateMicroseconds the lateness of the sidecar of its pod; nil if not measured.
 	LateMicroseconds        *Lateness `json:"lateMicroseconds,omitempty"`
 	SidecarLateMicroseconds *Lateness `json:"sidecarLateMicroseconds,omitempty"`
-	// QuotaPeriods are the periods of its container's CPU quota in which it ran, and ThrottledPeriods those in which the quota was used up.
+	// QuotaPeriods is the number of CPU quota periods in which its container ran, and ThrottledPeriods the number in which the
+	// container was throttled.
 	QuotaPeriods     int64 `json:"quotaPeriods,omitzero"`
 	ThrottledPeriods int64 `json:"throttledPeriods,omitzero"`
-	// Clock is its clock when it was furthest from the operator's; nil where it was not measured.
+	// Clock is the largest measured offset of its clock from the operator's; nil if not measured.
 	Clock *NodeClock `json:"clock,omitempty"`
 }
 
@@ -636,8 +637,8 @@ type WorkerShare struct {
 	ClockWithinMicroseconds *int64 `json:"clockWithinMicroseconds,omitempty"`
 }
 
-// Tick is one second of the timeline. Percentiles are of the transactions that ended in it but aborted ones, in microseconds,
-// within 3.2%: failed ones rank above those that committed.
+// Tick is one second of the timeline. Percentiles cover the transactions that ended in it, except aborted ones, in microseconds
+// within 3.2%: failed transactions rank above committed ones.
 type Tick struct {
 	// Repetition counts from 1; left out where there is only one.
 	Repetition int   `json:"repetition,omitempty"`
@@ -693,9 +694,9 @@ type HistogramSeries struct {
 	Type   string `json:"type"`
 	Class  string `json:"class"`
 	Region string `json:"region"`
-	// Histogram is that of the transactions that committed.
+	// Histogram holds the latencies of committed transactions.
 	Histogram string `json:"histogram"`
-	// Unfinished is the distribution of the times that transactions had waited that were under way when their window closed.
+	// Unfinished holds the waiting times of the transactions in flight when their window closed.
 	Unfinished string `json:"unfinished,omitempty"`
 	// Never is the number of transactions that rank above all others, NeverMicroseconds the time that they waited, and
 	// LongestMicroseconds the longest time that a transaction waited that was not observed: see Latency.

@@ -15,23 +15,23 @@ type Evidence struct {
 	// Name of the item: see EvidenceItems.
 	Name  string        `json:"name"`
 	State EvidenceState `json:"state"`
-	// Witness is what has seen it, and Figure what it has seen.
+	// Witness names the component that observed the item, and Figure its observation.
 	Witness string `json:"witness,omitempty"`
 	Figure  string `json:"figure"`
 }
 
-// EvidenceState is what is known of an item.
+// EvidenceState says whether an item was observed.
 type EvidenceState string
 
 const (
-	// EvidenceShown: the witness has seen what the rule asks for.
+	// EvidenceShown: the witness observed that the rule holds.
 	EvidenceShown EvidenceState = "Shown"
-	// EvidenceContradicted: it has seen something else, and a reason of the verdict says what.
+	// EvidenceContradicted: the witness observed a violation, which a reason of the verdict describes.
 	EvidenceContradicted EvidenceState = "Contradicted"
-	// EvidenceMissing: no witness has seen it. The run is Invalid.
+	// EvidenceMissing: no witness observed the item. The run is Invalid.
 	EvidenceMissing EvidenceState = "Missing"
-	// EvidenceNotWitnessed: no witness can see it, by what the manifest asks for, as of the nodes of a database that is not
-	// Geobench's own.
+	// EvidenceNotWitnessed: no witness can observe the item for this kind of manifest, for example the nodes of a database that
+	// runs elsewhere.
 	EvidenceNotWitnessed EvidenceState = "NotWitnessed"
 )
 
@@ -41,7 +41,7 @@ const ReasonEvidenceMissing = "EvidenceMissing"
 // EvidenceItem is a row of the table of evidence.
 type EvidenceItem struct {
 	Name string
-	// Rule says what must have been seen.
+	// Rule is the condition that must have been observed.
 	Rule string
 	// Reasons of a verdict that contradict it.
 	Reasons []string
@@ -74,7 +74,7 @@ var EvidenceItems = []EvidenceItem{
 		[]string{ReasonResultForged, ReasonSnapshotForged, ReasonManifestEdited}, ofThisExecution},
 }
 
-// fillEvidence lists what the run has shown. It returns a reason for each item that is missing.
+// fillEvidence lists the evidence of the run. It returns a reason for each missing item.
 func (d *Document) fillEvidence(in *Inputs, r *Report) (missing []Reason) {
 	for _, item := range EvidenceItems {
 		e := item.observe(d, in, r)
@@ -148,7 +148,7 @@ func loadComplete(d *Document, in *Inputs, r *Report) Evidence {
 	return shown("reports of load generators", "%d load generators, %d clients in each of %d regions", len(r.Workers), in.Load.ClientsPerRegion, len(d.Regions))
 }
 
-// foreign says of what no witness can tell: a database that is not Geobench's own.
+// foreign is the evidence of an item that cannot be observed for a database that is not Geobench's own.
 func foreign(what string) Evidence {
 	return notWitnessed("%s of a database that is not Geobench's own", what)
 }
@@ -186,7 +186,7 @@ func hit(in *Inputs, node string) bool {
 	})
 }
 
-// lostOnPurpose reports whether a fault ended a node for good.
+// lostOnPurpose reports whether a declared fault stopped a node permanently.
 func lostOnPurpose(in *Inputs, node string) bool {
 	return slices.ContainsFunc(in.Faults, func(f Fault) bool { return slices.Contains(f.Lost, node) })
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // Execution says which execution of a run a document is of, and when its windows were open, by the clock of the operator or of
-// the process that measured. A document whose times are not those of its run's status is of another execution.
+// the process that measured. A document whose times differ from its run's status belongs to another execution.
 type Execution struct {
 	// ID is status.execution of the BenchmarkRun; empty outside of a cluster.
 	ID string `json:"id,omitempty"`

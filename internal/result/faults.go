@@ -90,11 +90,11 @@ const (
 // counted are the transactions that ended in a tenth of a second.
 type counted struct{ committed, aborted, failed int64 }
 
-// tenths is a timeline in tenths of a second, of all clients or of those of one region.
+// tenths is a timeline in tenths of a second, for all clients or for one region's.
 type tenths struct {
 	counts []counted
-	// sigmas is by how many standard deviations of a Poisson count, besides 5%, a second must fall short of the normal
-	// throughput to be below it: 0 for the whole database, as Dike measures it. One region commits few transactions a second.
+	// sigmas is the number of standard deviations of a Poisson count by which, in addition to 5%, a second must fall short of
+	// the normal throughput to be below it: 0 for the whole database, as in Dike. One region commits few transactions a second.
 	sigmas float64
 }
 
@@ -119,7 +119,7 @@ func (t *tenths) add(second int, x *Tenths) {
 	}
 }
 
-// fillFaults marks the faults in the timeline and measures what they did: to all clients and to those of each region.
+// fillFaults marks the faults in the timeline and measures their effect on all clients and on each region's clients.
 func (d *Document) fillFaults(r *Report) {
 	if len(d.Faults) == 0 {
 		return
@@ -162,7 +162,7 @@ func (d *Document) fillFaults(r *Report) {
 	}
 }
 
-// chanceSigmas is tenths.sigmas of a region, and how far below 95% a second lies that undoes a recovery.
+// chanceSigmas is tenths.sigmas of a region, and the tolerance of the relapse check.
 const chanceSigmas = 3
 
 // tenths returns an empty timeline as long as the document's; the last tenth of a window may be a part only, and is omitted.
@@ -174,7 +174,7 @@ func (d *Document) tenths(sigmas float64) *tenths {
 	return &tenths{make([]counted, n), sigmas}
 }
 
-// effects measures what each fault did, nil where there is nothing to measure it by. Faults are in the order in which they began.
+// effects measures the availability of each fault, nil if there is nothing to compare with. Faults are in order of their start.
 func (t *tenths) effects(faults []Fault) []*Availability {
 	out := make([]*Availability, len(faults))
 	clean := 0          // the tenth from which on nothing is left of earlier faults
@@ -193,7 +193,7 @@ func (t *tenths) effects(faults []Fault) []*Availability {
 			normal = ratio(int64(from-begin), 1, t.committed(begin, from), perSecond, 1_000_000)
 		}
 		limit := t.len()
-		for _, g := range faults[i+1:] { // those that begin together are one for the throughput
+		for _, g := range faults[i+1:] { // faults that start together are one for the throughput
 			if g.FromMicroseconds != nil && int(*g.FromMicroseconds/tenth) > from {
 				limit = min(limit, int(*g.FromMicroseconds/tenth))
 			}
@@ -362,8 +362,8 @@ func faultRows(d *Document) [][]string {
 	return rows
 }
 
-// WorstRegion returns the region whose clients the i-th fault left the smallest share of their throughput, and what it did
-// to them; nil where there is one region only, or nothing was measured.
+// WorstRegion returns the region whose clients kept the smallest share of their throughput during the i-th fault, and its
+// availability; nil if there is only one region or nothing was measured.
 func (d *Document) WorstRegion(i int) (string, *Availability) {
 	var name string
 	var worst *Availability
@@ -386,7 +386,7 @@ func (d *Document) WorstRegion(i int) (string, *Availability) {
 	return name, worst
 }
 
-// cells are the cells of a table of faults that tell the availability; a may be nil.
+// cells returns the availability as cells of a table of faults; a may be nil.
 func (a *Availability) cells() []string {
 	if a == nil {
 		return slices.Repeat([]string{"-"}, 9)
@@ -402,7 +402,7 @@ func (a *Availability) cells() []string {
 		instant(a.DetectMicroseconds, "no"), recovered, instant(&a.OutageMicroseconds, ""), fmt.Sprint(a.Aborted + a.Failed)}
 }
 
-// String says what the fault did in words.
+// String describes the availability in words.
 func (a *Availability) String() string {
 	c := a.cells()
 	return fmt.Sprintf("%s/s before and %s during, R %s, T %s, detected after %s, recovered after %s, outage %s, %s errors", c[0], c[1], c[3], c[4], c[5], c[6], c[7], c[8])

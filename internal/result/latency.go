@@ -21,11 +21,10 @@ const Estimator = "product-limit"
 //
 // Only a part of these times is observed. A transaction that was refused, whose outcome is unknown, that was never sent,
 // or that took longer than a histogram holds ranks above all that committed: leaving it out would make a database look
-// faster the less it answers. One that was still under way when its window closed is right-censored at the time that it
-// had waited by then, and the percentiles are those of the product-limit estimate (E. L. Kaplan and P. Meier,
-// "Nonparametric Estimation from Incomplete Observations", 1958), so that young transactions at the end of a window
-// distort nothing. A percentile that falls among transactions that were not observed is a lower bound: the longest time
-// that any transaction has taken or waited.
+// faster the less it answers. A transaction in flight when its window closed is right-censored at its waiting time, and the percentiles
+// are product-limit estimates (E. L. Kaplan and P. Meier, "Nonparametric Estimation from Incomplete Observations", 1958), so
+// that young transactions at the end of a window distort nothing. A percentile that falls among unobserved transactions is a
+// lower bound: the longest time that any transaction took or waited.
 type Latency struct {
 	P50 v1alpha1.Quantile `json:"p50"`
 	P90 v1alpha1.Quantile `json:"p90"`
@@ -33,7 +32,7 @@ type Latency struct {
 	P99 v1alpha1.Quantile `json:"p99"`
 	// Max is a lower bound where a transaction that was not observed ranks above the largest observed one.
 	Max v1alpha1.Quantile `json:"max"`
-	// Mean is that of the committed transactions, and a lower bound where Max is.
+	// Mean is the mean of committed transactions, and a lower bound where Max is.
 	Mean v1alpha1.Quantile `json:"mean"`
 }
 
@@ -42,7 +41,7 @@ type tally struct {
 	// count, sum and max are of the committed transactions; histogram has those that it can hold.
 	count, sum, max int64
 	histogram       *hdrhistogram.Histogram
-	// waiting has the transactions under way at the end of their windows, by the time that they had waited.
+	// waiting holds the waiting times of the transactions in flight at the end of their windows.
 	waiting *hdrhistogram.Histogram
 	// never counts the transactions that rank above all others, and neverSum is the time that they have waited.
 	never, neverSum int64
@@ -117,7 +116,7 @@ func (d *Document) decode(s *HistogramSeries) (t tally, err error) {
 // Latencies are the latencies of some of the transactions of a document.
 type Latencies struct{ tally }
 
-// Latencies adds up the series that of selects. Series that cannot be read are left out.
+// Latencies adds up the series that of selects. Unreadable series are omitted.
 func (d *Document) Latencies(of func(*HistogramSeries) bool) *Latencies {
 	l := &Latencies{}
 	for i := range d.Histograms.Series {
@@ -140,8 +139,8 @@ func (l *Latencies) Quantiles(percents ...float64) []v1alpha1.Quantile {
 	return l.quantiles(percents...)
 }
 
-// mayHideCensored reports whether the percentiles may leave transactions out that were not answered, as those of
-// versions before Estimator do.
+// mayHideCensored reports whether the percentiles may omit unanswered transactions, as in results of versions without an
+// Estimator.
 func (d *Document) mayHideCensored() bool {
 	s := &d.Summary
 	return d.Histograms.Estimator == "" && s.Refused+s.Unknown+s.Unfinished+s.Unsent() > 0
@@ -312,8 +311,8 @@ const (
 	hungFactor = 3
 )
 
-// hung returns how many of the transactions under way had waited for more than a second and three times the 99th
-// percentile of those that committed.
+// hung returns the number of transactions in flight that had waited for more than a second and more than three times the
+// 99th percentile of the committed ones.
 func (t *tally) hung() int64 {
 	p99 := int64(0)
 	if t.observed() > 0 {

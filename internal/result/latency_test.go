@@ -26,7 +26,7 @@ func tallied(committed, waiting, timedOut []int64) (t tally) {
 // repeat returns n times v.
 func repeat(v int64, n int) []int64 { return slices.Repeat([]int64{v}, n) }
 
-// TestQuantiles: what was not observed is in no percentile for free.
+// TestQuantiles: unobserved transactions raise percentiles or turn them into bounds.
 func TestQuantiles(t *testing.T) {
 	value, bound := v1alpha1.Observed, v1alpha1.MoreThan
 	for name, c := range map[string]struct {
@@ -56,7 +56,7 @@ func TestQuantiles(t *testing.T) {
 	}
 }
 
-// TestNoPercentileFalls replaces random answers by what is not an answer: no percentile may fall, whatever was there.
+// TestNoPercentileFalls replaces random answers by missing ones: no percentile may fall.
 func TestNoPercentileFalls(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 41))
 	percents := []float64{1, 25, 50, 75, 90, 95, 99, 99.9, 100}
@@ -82,7 +82,7 @@ func TestNoPercentileFalls(t *testing.T) {
 			"longer than it held": clipped(kept, waiting, gone),
 		} {
 			for i, is := range after.quantiles(percents...) {
-				// A bound claims nothing of what is above it, so that it may lie below the value that is no longer known.
+				// A bound says nothing about larger values, so that it may lie below a value that is no longer known.
 				// A value is the end of its bucket, a thousandth above its begin, or the largest value.
 				if v, ok := is.Value(); ok && (v < was[i].Least()-was[i].Least()/1000 || was[i].IsBound()) {
 					t.Fatalf("%d of %d answers %s: the %v-th percentile was %+v and is %+v", gone, len(committed), what, percents[i], was[i], is)

@@ -33,11 +33,11 @@ func (d *Document) fillLoss(in *Inputs) {
 	count(in.After, 1)
 	count(in.Before, -1)
 	for i := range d.Links {
-		d.Links[i].LostProbes = max(0, d.Links[i].LostProbes) // answers that were under way before came since
+		d.Links[i].LostProbes = max(0, d.Links[i].LostProbes) // replies to packets sent before the run arrive during it
 	}
 }
 
-// sameProcess reports whether a node told of itself before and after, as one process.
+// sameProcess reports whether a node was the same process before and after the run.
 func sameProcess(in *Inputs, node string) bool {
 	of := func(statuses []admin.Status) string {
 		for i := range statuses {
@@ -50,16 +50,15 @@ func sameProcess(in *Inputs, node string) bool {
 	return of(in.Before) == of(in.After)
 }
 
-// lossSigmas is by how many standard deviations of a binomial share the lost packets may differ from what is declared, and
-// lossInFlight how many packets of each probe may be under way when it is asked.
+// lossSigmas is the number of standard deviations of a binomial share by which measured loss may differ from declared loss, and
+// lossInFlight the number of packets of each probe that may be in flight when it is asked.
 const (
 	lossSigmas   = 3
 	lossInFlight = 2
 )
 
-// lossDiffers holds the packets that probes have lost to what the network profile declares of both directions: netem, for example,
-// drops what its queue of 1000 packets does not hold, beside what it was told to lose. Links that a fault of the manifest changes are
-// shown, and not judged.
+// lossDiffers compares the probes' packet loss with the loss that the network profile declares for both directions. netem, for
+// example, also drops packets when its queue of 1000 is full. Links that a declared fault changes are shown but not judged.
 func lossDiffers(d *Document, in *Inputs, _ *Report) (out []Reason) {
 	if in.Simulated {
 		return nil
@@ -84,7 +83,7 @@ func lossDiffers(d *Document, in *Inputs, _ *Report) (out []Reason) {
 	return out
 }
 
-// changedLinks tells which links a fault of the manifest may have changed, or taken an end of.
+// changedLinks returns a function that reports whether a declared fault may have changed a link or stopped one of its ends.
 func changedLinks(in *Inputs) func(a, b geo.Region) bool {
 	if in.Manifests == nil || in.Manifests.Run == nil {
 		return func(geo.Region, geo.Region) bool { return false }

@@ -7,30 +7,30 @@ import (
 	"github.com/geobench/geobench/internal/admin"
 )
 
-// Reasons of runs whose nodes were not what they should be.
+// Reasons of runs whose nodes were not as declared.
 const (
 	// ReasonNodeStarved: a node, or the sidecar of its pod, waited for the CPU or stood still while it was measured.
 	ReasonNodeStarved = "NodeStarved"
 )
 
-// NodeFacts is what was seen of the process of a node beside its counters.
+// NodeFacts holds measurements of a node's process other than its counters.
 type NodeFacts struct {
 	// Node is its name, region/partition/replica.
 	Node string
-	// Late is how late the process was for what was due in the measured windows, and SidecarLate how late the sidecar was that delays
-	// the packets of its pod; nil where nobody knows. Seconds in which a fault of the manifest stops the pod are left out.
+	// Late is the lateness of the process in the measured windows, and SidecarLate the lateness of the sidecar that delays the
+	// packets of its pod; nil if not measured. Seconds in which a declared fault stops the pod are omitted.
 	Late, SidecarLate *Lateness
-	// Clocks are its clock as often as it was measured.
+	// Clocks holds each measurement of its clock.
 	Clocks []NodeClock
 }
 
-// NodeClock is by how much the clock of a node is ahead of the operator's, give or take Within; negative is behind.
+// NodeClock is the offset of a node's clock from the operator's, accurate to Within; positive is ahead.
 type NodeClock struct {
 	AheadMicroseconds  int64 `json:"aheadMicroseconds"`
 	WithinMicroseconds int64 `json:"withinMicroseconds"`
 }
 
-// fillNodes adds to the nodes what was seen of their processes.
+// fillNodes adds the measurements of node processes to the document's nodes.
 func (d *Document) fillNodes(in *Inputs) {
 	facts, before := map[string]*NodeFacts{}, map[string]*admin.Status{}
 	for i := range in.NodeFacts {
@@ -73,7 +73,7 @@ func (d *Document) regionOfNode(name string) *Region {
 	return nil
 }
 
-// latencyNear returns the latencies that the lateness of a node is held against: those of the clients of its region, or of all.
+// latencyNear returns the latencies against which the lateness of a node is judged: its region's, or all clients'.
 func (d *Document) latencyNear(node string) (committedLatency, string) {
 	if r := d.regionOfNode(node); r != nil && r.Committed > 0 {
 		return d.committedLatency(r.Name), r.Name
@@ -81,7 +81,7 @@ func (d *Document) latencyNear(node string) (committedLatency, string) {
 	return d.committedLatency(""), "all regions"
 }
 
-// declaredCPU reports whether the manifest gives nodes a CPU limit. Whoever declares a quota wants it to stop the nodes.
+// declaredCPU reports whether the manifest gives nodes a CPU limit. Throttling is intended then.
 func (d *Document) declaredCPU() bool {
 	if d.Manifests == nil || d.Manifests.Database == nil {
 		return false
@@ -92,8 +92,8 @@ func (d *Document) declaredCPU() bool {
 // standstill is how late a node may be at most by reason of a declared quota: the kernel lets it run again each 100 ms.
 const standstill = time.Second
 
-// nodesStarved compares how late nodes and sidecars were with the latencies that the clients nearby have measured, as driverLate
-// does with load generators: what a node has waited for the CPU is no latency of the database's.
+// nodesStarved compares the lateness of nodes and sidecars with the latencies of nearby clients, as driverLate does for load
+// generators: time that a node waited for the CPU is not latency of the database.
 func nodesStarved(d *Document, in *Inputs, _ *Report) (out []Reason) {
 	if in.Simulated || in.SharedProcess {
 		return nil
@@ -119,8 +119,8 @@ func nodesStarved(d *Document, in *Inputs, _ *Report) (out []Reason) {
 	return out
 }
 
-// How late a node may be in the tail: a node shares its machine with others, and waits in a part of the transactions only, so that
-// the limits are twice those of load generators and more.
+// Limits of a node's lateness in the tail. They are wider than the limits of load generators: a node takes part in only some of
+// the transactions, and often shares its machine with other nodes.
 const nodeTailPercent, nodeTailFloor = 100, 20_000
 
 // starved holds a lateness against the latencies nearby.
@@ -168,7 +168,7 @@ func (d *Document) apart() (behind, ahead *Node, by int64) {
 	return behind, ahead, max(0, least(ahead)-most(behind))
 }
 
-// nodeClocksApart holds the clocks of the nodes to what the engine bears. With another engine it is a note: see noteNodes.
+// nodeClocksApart compares the nodes' clocks with the engine's clock bound. For engines without a bound it is a note: see noteNodes.
 func nodeClocksApart(d *Document, in *Inputs, _ *Report) []Reason {
 	behind, ahead, by := d.apart()
 	if in.ClockBound == 0 || by <= in.ClockBound.Microseconds() {
@@ -197,7 +197,7 @@ func (d *Document) noteFarWorkers(in *Inputs) {
 
 func abs(n int64) int64 { return max(n, -n) }
 
-// noteNodes notes what is to be known of the nodes without making the run Invalid.
+// noteNodes adds notes about the nodes that do not make the run Invalid.
 func (d *Document) noteNodes(in *Inputs) {
 	if behind, ahead, by := d.apart(); in.ClockBound == 0 && by > MaxClockOffset.Microseconds() {
 		d.Notes = append(d.Notes, fmt.Sprintf("the clock of node %s is at least %s ahead of that of node %s: an engine that numbers transactions by the clocks of its nodes waits for as long", ahead.Name, formatMicroseconds(by), behind.Name))

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// ReasonPodDiffers says that a pod of the database or of the load generators is not what the operator asked for: something in the cluster has
-// changed it when it was made.
+// ReasonPodDiffers says that a pod of the database or of the load generators differs from the pod that the operator created: something in the
+// cluster changed it at admission.
 const ReasonPodDiffers = "PodDiffers"
 
 // Pods are pods of a run that are alike but for their names: what Kubernetes has made of their templates.
@@ -25,7 +25,7 @@ type Pods struct {
 type PodContainer struct {
 	Name  string `json:"name"`
 	Image string `json:"image"`
-	// Digest is that of the image, as the machine's runtime tells it; empty where it does not.
+	// Digest is the image digest that the container runtime reports; empty if it reports none.
 	Digest string `json:"digest,omitempty"`
 	// Limits and Requests are quantities by resource: cpu, memory.
 	Limits   map[string]string `json:"limits,omitempty"`
@@ -62,7 +62,7 @@ func GroupPods(pods []Pods) (out []Pods) {
 	return out
 }
 
-// podsDiffer names what the pods of two results did not have alike: images by their digests, CPU and classes.
+// podsDiffer lists the differences between the pods of two results: image digests, CPU and classes.
 func podsDiffer(a, b *Document) (out []string) {
 	of := func(d *Document) map[string][]string {
 		facts := map[string][]string{}

@@ -17,7 +17,7 @@ const ReasonSettingsChanged = "SettingsChanged"
 type Server struct {
 	// Address of the endpoint that leads to it.
 	Address string `json:"address"`
-	// Started is when the server was started, and Configured when it has read its configuration last; nil where it does not tell.
+	// Started is the server's start time, and Configured the time of its last configuration reload; nil if it does not report them.
 	Started    *time.Time `json:"started,omitempty"`
 	Configured *time.Time `json:"configured,omitempty"`
 	// OtherSessions are the sessions of others that were at work when it was asked, and Others says whose they are.
@@ -30,13 +30,13 @@ type Server struct {
 // Setting is one setting of a server.
 type Setting struct {
 	Value string `json:"value"`
-	// Source says where it is from, in the server's words: default, configuration file; empty where it does not tell.
+	// Source is the origin of the value in the server's words, for example configuration file; empty if it does not report one.
 	Source string `json:"source,omitempty"`
 	// PendingRestart says that the configuration has another value, which counts once the server is started again.
 	PendingRestart bool `json:"pendingRestart,omitempty"`
 }
 
-// String is the value, with what is to be known of it.
+// String returns the value, and whether another one waits for a restart.
 func (s Setting) String() string {
 	if s.PendingRestart {
 		return s.Value + " (another value waits for a restart)"
@@ -44,10 +44,10 @@ func (s Setting) String() string {
 	return s.Value
 }
 
-// startJitter is by how much two readings of when a server was started may differ: some tell the seconds since.
+// startJitter is the tolerance between two readings of a server's start time: some servers report uptime in whole seconds.
 const startJitter = 3 * time.Second
 
-// serversDiffer says what of servers is another than before. Servers that only one side has told of are a difference, too.
+// serversDiffer lists the differences between two readings of the servers. A server in only one of them is a difference, too.
 func serversDiffer(before, after []Server) (out []string) {
 	index := map[string]*Server{}
 	for i := range after {
@@ -98,7 +98,7 @@ func orNone(s Setting) string {
 	return s.String()
 }
 
-// settingsChanged holds the servers after the run to what they were before.
+// settingsChanged compares the servers after the run with the servers before it.
 func settingsChanged(d *Document, _ *Inputs, _ *Report) []Reason {
 	if d.Target == nil || len(d.Target.ServersAfter) == 0 { // of a database that could not be audited, which has its own reason
 		return nil
@@ -115,7 +115,7 @@ func settingsChanged(d *Document, _ *Inputs, _ *Report) []Reason {
 	return []Reason{{ReasonSettingsChanged, "while the run went on, a server was changed: " + strings.Join(differ, "; ") + more}}
 }
 
-// noteServers notes what is to be known of servers without making the run Invalid. What is as before is not kept twice.
+// noteServers adds notes about servers that do not make the run Invalid.
 func (d *Document) noteServers() {
 	if d.Target == nil {
 		return
@@ -136,7 +136,7 @@ func (d *Document) noteServers() {
 	}
 }
 
-// settingsDiffer names the settings that the servers of two results did not have alike. Results without any tell nothing.
+// settingsDiffer lists the settings that differ between the servers of two results. A result without settings has no differences.
 func settingsDiffer(a, b *Document) (out []string) {
 	of := func(d *Document) map[string][]string {
 		values := map[string][]string{}

@@ -15,13 +15,14 @@ type TPCC struct {
 	// Warehouses of all regions, and Terminals: their clients.
 	Warehouses int64 `json:"warehouses"`
 	Terminals  int64 `json:"terminals"`
-	// KeyingAndThinkTimePercent of those of the standard; without any, the figure is not a tpmC of the standard.
+	// KeyingAndThinkTimePercent is the percentage of the standard's keying and think times; at 0 the figure is not a tpmC of the
+	// standard.
 	KeyingAndThinkTimePercent int64 `json:"keyingAndThinkTimePercent"`
 	// EfficiencyPPM is the tpmC in parts per million of the most that the warehouses admit; only with all keying and think times.
 	EfficiencyPPM int64 `json:"efficiencyPPM,omitempty"`
 }
 
-// fillTpmC counts the committed new orders per minute, and holds them to what the standard admits.
+// fillTpmC counts committed new orders per minute and compares them with the standard's maximum.
 func (d *Document) fillTpmC(r *Report, in *Inputs) {
 	orders := int64(0)
 	for _, t := range d.Transactions {

@@ -28,7 +28,7 @@ func (x *Region) unsentShare() int64 {
 	return 0
 }
 
-// clientsBusy: arrivals that no client was free to send say what the clients can do, not what the database can.
+// clientsBusy: arrivals that no client was free to send measure the clients, not the database.
 func clientsBusy(d *Document, _ *Inputs, r *Report) (out []Reason) {
 	for i := range d.Regions {
 		x := &d.Regions[i]
@@ -108,12 +108,12 @@ func (d *Document) noteStalled(in *Inputs, r *Report) {
 	}
 }
 
-// stallExpected is how many transactions would have ended in the silence at the region's rate: the probability that none of
-// so many independent ones does is below 1e-8.
+// stallExpected is the number of transactions that would have ended during the silence at the region's rate. The probability
+// that none of 20 independent transactions ends is below 1e-8.
 const stallExpected = 20
 
-// stalled says in words that all clients of the region waited for an answer when a window closed, and had for much longer
-// than their transactions take; empty where they did not.
+// stalled describes a window at whose end all clients of the region had waited for much longer than their transactions take;
+// empty if there is none.
 func (x *Region) stalled(r *Report) string {
 	for i := range r.Windows {
 		w := &r.Windows[i]

@@ -311,11 +311,11 @@ func (d *Document) lateness(w *WorkerShare) (*Lateness, committedLatency) {
 	return nil, committedLatency{}
 }
 
-// committedLatency has percentiles of the transactions that committed, in microseconds: a lateness is held against these.
-// Those of Latency may be lower bounds as long as a stall, and would excuse the lateness that caused it.
+// committedLatency holds percentiles of committed transactions, in microseconds, against which lateness is judged. A percentile
+// of Latency may be a lower bound as long as a stall, and would excuse the lateness that caused the stall.
 type committedLatency struct{ P50, P99 int64 }
 
-// committedLatency returns that of the clients of a region, or of all where it is empty.
+// committedLatency returns the percentiles of a region's clients, or of all clients if region is empty.
 func (d *Document) committedLatency(region string) committedLatency {
 	l := d.Latencies(func(s *HistogramSeries) bool { return region == "" || s.Region == region })
 	if l.observed() == 0 {
@@ -459,8 +459,8 @@ func evaluate(objectives []v1alpha1.Objective, of []measured) []Objective {
 	return out
 }
 
-// judge holds an objective to what was measured. A percentile of which only a lower bound is known misses a limit that the
-// bound reaches, and is undecided below that, as is a percentile of too few transactions.
+// judge compares the measurement with an objective. A lower bound misses a limit that it reaches and is undecided below the limit,
+// as is a percentile of too few transactions.
 func (m *measured) judge(o v1alpha1.Objective) Objective {
 	out := Objective{Name: ObjectiveName(o)}
 	if !m.ok {

@@ -50,7 +50,7 @@ type Config struct {
 	// Durable gives every node a log of its inputs, so that it can start again after a crash: see Restart. Stores must be
 	// filled before the first Run.
 	Durable bool
-	// Shrink is that of protocol.Config.
+	// Shrink is protocol.Config.Shrink.
 	Shrink uint8
 	// CheckCodec encodes and decodes every message on its way, and panics when its Size is wrong or it is refused.
 	CheckCodec bool

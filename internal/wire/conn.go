@@ -75,7 +75,7 @@ func (c *Conn) Run() string { return c.run }
 func (c *Conn) Process() string { return c.process }
 
 // RoundTrip returns the shortest round trip that the kernel has seen of the connection, without delays that this process emulates;
-// 0 where it does not tell.
+// 0 if it is unknown.
 func (c *Conn) RoundTrip() time.Duration { return minRTT(c.conn) }
 
 // Serve receives until the connection ends, and says why it did.

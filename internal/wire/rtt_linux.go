@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// minRTT returns the shortest round trip that the kernel has seen of a TCP connection; 0 where it does not tell.
+// minRTT returns the kernel's minimum round trip of a TCP connection, or 0 if it is unknown.
 func minRTT(conn net.Conn) (rtt time.Duration) {
 	tcp, ok := conn.(*net.TCPConn)
 	if !ok {
@@ -17,7 +17,7 @@ func minRTT(conn net.Conn) (rtt time.Duration) {
 	if err != nil {
 		return 0
 	}
-	_ = raw.Control(func(fd uintptr) { // a closed connection tells nothing
+	_ = raw.Control(func(fd uintptr) { // a closed connection has no round trip
 		if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
 			rtt = time.Duration(info.Min_rtt) * time.Microsecond
 		}

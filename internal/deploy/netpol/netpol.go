@@ -71,7 +71,7 @@ type Cluster struct {
 	ExternalCIDRs []string `json:"externalCIDRs,omitempty"`
 }
 
-// MayBeElsewhere tells whether a database that runs elsewhere may have an address.
+// MayBeElsewhere reports whether a database that runs elsewhere may have an address.
 func (c *Cluster) MayBeElsewhere(address netip.Addr) bool {
 	return slices.ContainsFunc(c.ExternalCIDRs, func(cidr string) bool {
 		prefix, err := netip.ParsePrefix(cidr)

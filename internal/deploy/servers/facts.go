@@ -32,7 +32,7 @@ type Facts struct {
 // FactsOf are those of a database that is deployed, and that nobody has run yet; nil for every other.
 func FactsOf(engine string) *Facts { return kinds[engine].facts }
 
-// open says of databases that are deployed by their name, and that let in whoever reaches them, who gets in and how.
+// open describes, for each deployed database without authentication, who can do what.
 var open = map[string]string{
 	"cockroachdb": "CockroachDB runs with --insecure: whoever reaches port 26257 of a server is root, without a password and without TLS",
 	"etcd":        "etcd has no users: whoever reaches port 2379 of a member reads and writes all keys, and whoever reaches 2380 is taken for a member",
@@ -41,7 +41,7 @@ var open = map[string]string{
 	"yugabytedb":  "YugabyteDB runs without ysql_enable_auth: whoever reaches port 5433 of a server is its administrator, and masters ask nobody who he is",
 }
 
-// Open says who gets into a database that is deployed by its name without proving who he is; empty where nobody does.
+// Open describes the access to a deployed database that needs no authentication; empty if there is none.
 func Open(engine string) string { return open[engine] }
 
 // requests of memory, which bound it too: servers of these databases size themselves by it.

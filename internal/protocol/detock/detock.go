@@ -234,7 +234,7 @@ func (r *Replica) end() {
 // Steps implements protocol.Worker: what the resolver takes.
 func (r *Replica) Steps() int64 { return r.resolver.steps() }
 
-// Pending implements protocol.Replica: also what the copy's graph does not know yet.
+// Pending implements protocol.Replica. It includes transactions that the copy's graph does not know yet.
 func (r *Replica) Pending() int {
 	n := r.Node.Pending()
 	if r.resolver.busy() {

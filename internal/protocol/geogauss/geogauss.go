@@ -152,7 +152,7 @@ type Replica struct {
 	placement geo.Placement
 	longest   time.Duration // round trip
 	wrong     mistake
-	shrink    uint8 // that of protocol.Config
+	shrink    uint8 // protocol.Config.Shrink
 
 	execution optimistic.Execution
 	local     local

@@ -196,7 +196,7 @@ type Replica struct {
 	placement geo.Placement
 	longest   time.Duration // round trip
 	wrong     mistake
-	shrink    uint8 // that of protocol.Config
+	shrink    uint8 // protocol.Config.Shrink
 
 	local       local
 	logs        logs

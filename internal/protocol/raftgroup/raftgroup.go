@@ -63,7 +63,7 @@ type Config struct {
 	// Heartbeat, Election, Lease and Keep are those of consensus.Config.
 	Heartbeat, Election, Lease time.Duration
 	Keep                       int
-	// Shrink is that of protocol.Config.
+	// Shrink is protocol.Config.Shrink.
 	Shrink uint8
 	// Handle takes a message that the node has sent to itself.
 	Handle func(from geo.NodeID, m protocol.Message)

@@ -145,7 +145,7 @@ type Replica struct {
 	procedures *txn.Registry
 	store      *store.Versioned
 	wrong      mistake
-	shrink     uint8 // that of protocol.Config
+	shrink     uint8 // protocol.Config.Shrink
 
 	acknowledged, interactive, offloads bool
 

@@ -15,12 +15,12 @@ import (
 	"github.com/geobench/geobench/internal/target/sqltarget"
 )
 
-// mostAnswer bounds what a member may answer, in bytes.
+// mostAnswer bounds the size of a member's answer, in bytes.
 const mostAnswer = 4 << 20
 
-// State implements target.Stated: members tell at their client URLs how they were started and when. The flags decide what a commit
-// survives (unsafe-no-fsync) and how often members beat. One whose debugging and metrics are elsewhere (listen-metrics-urls), or
-// ask for more than Geobench has, tells nothing.
+// State implements target.Stated: members report their flags and start time at their client URLs. The flags decide which failures a
+// commit survives (unsafe-no-fsync) and the heartbeat interval. A member that serves metrics elsewhere (listen-metrics-urls), or
+// requires credentials that Geobench lacks, reports nothing.
 func (l *led) State(ctx context.Context) (out []result.Server, err error) {
 	seen := map[uint64]bool{}
 	for i, e := range l.endpoints {
@@ -42,7 +42,7 @@ func (l *led) State(ctx context.Context) (out []result.Server, err error) {
 	return out, nil
 }
 
-// get asks a member something over HTTP; nil where it does not tell.
+// get fetches a path of a member over HTTP; nil if the member does not serve it.
 func (l *led) get(ctx context.Context, e sqltarget.Endpoint, path string) []byte {
 	ctx, cancel := context.WithTimeout(ctx, sqltarget.ConnectWithin)
 	defer cancel()
@@ -70,7 +70,7 @@ func (l *led) get(ctx context.Context, e sqltarget.Endpoint, path string) []byte
 	return b
 }
 
-// flags adds the flags of a member, which expvar tells. What tells machines and clusters apart is no setting.
+// flags adds the flags of a member from expvar, except flags that identify machines and clusters.
 func (l *led) flags(ctx context.Context, e sqltarget.Endpoint, s *result.Server) {
 	var vars struct {
 		CommandLine []string `json:"cmdline"`

@@ -15,17 +15,17 @@ import (
 	"github.com/geobench/geobench/internal/target/sqltarget"
 )
 
-// A lock by get_lock is one of the node of Galera that was asked: two databases that list the nodes of a cluster in another order would
-// both have it, and use one table at once. What all nodes have alike is the database, so that the lock is a row of a table there, a
-// lease: the node where two commit such a row at the same time certifies one of them. It ends by itself when its holder does.
+// get_lock locks only on the Galera node that is asked: two databases that list the nodes of a cluster in different order would both
+// hold the lock and use one table at once. All nodes replicate the database, so the lock is a row of a table there, a lease: if two
+// holders commit the row at the same time, certification aborts one of them. A lease expires if its holder stops renewing it.
 const (
 	leases = "geobench_leases"
-	// leaseLife is how long a lease lives after its holder was last heard of, and leaseEvery how often the holder tells.
+	// leaseLife is the time after which a lease expires unless it is renewed, and leaseEvery the interval of renewals.
 	leaseLife  = 30 * time.Second
 	leaseEvery = 5 * time.Second
 )
 
-// lease is what a run holds in a cluster of Galera.
+// lease is the lease that a run holds in a Galera cluster.
 type lease struct {
 	places []string
 	stop   context.CancelFunc
@@ -93,7 +93,7 @@ func (d *dialect) tryTake(ctx context.Context, c *conn, place string) (bool, err
 // until is when a lease ends that was just heard of.
 var until = fmt.Sprintf("utc_timestamp(6) + interval %d second", int(leaseLife/time.Second))
 
-// keep tells that the holder lives, by whichever endpoint answers.
+// keep renews the lease through any endpoint that answers.
 func (d *dialect) keep(ctx context.Context, places []string) {
 	tick := time.NewTicker(leaseEvery)
 	defer tick.Stop()
@@ -129,7 +129,7 @@ func (d *dialect) giveBack(ctx context.Context, c *conn, places []string) error 
 	return c.exec(ctx, fmt.Sprintf("delete from %s where holder = '%s' and place in ('%s')", leases, d.holder(), strings.Join(places, "', '")))
 }
 
-// Unlock implements sqltarget.Unlocker. Leases that no endpoint can be told of end by themselves.
+// Unlock implements sqltarget.Unlocker. A lease that cannot be released through any endpoint expires.
 func (d *dialect) Unlock() error {
 	l := d.lease
 	if l == nil {

@@ -9,8 +9,7 @@ import (
 	"github.com/geobench/geobench/internal/result"
 )
 
-// always are settings that the result has whatever their source is: those that decide what a commit survives, and what plans and
-// buffers are.
+// always lists settings that are in the result whatever their source: they decide durability, plans and buffers.
 var always = []string{
 	"fsync", "synchronous_commit", "full_page_writes", "wal_level", "wal_sync_method", "wal_compression", "commit_delay", "commit_siblings", "synchronous_standby_names",
 	"data_checksums", "shared_buffers", "work_mem", "maintenance_work_mem", "effective_cache_size", "random_page_cost", "seq_page_cost", "effective_io_concurrency", "huge_pages", "jit",
@@ -18,8 +17,8 @@ var always = []string{
 	"max_parallel_workers", "max_parallel_workers_per_gather", "deadlock_timeout", "lock_timeout", "statement_timeout", "log_statement", "shared_preload_libraries",
 }
 
-// states asks for the settings that count: those of always, and those of any category that matters to figures which are not the
-// server's defaults. What a session sets for itself is its own business.
+// states selects the settings in always, and settings of relevant categories that differ from the server's defaults. Settings of the
+// session itself are omitted.
 const states = `select name, setting || coalesce(unit, ''), source, pending_restart from pg_settings
 	where source not in ('session', 'client', 'override', 'interactive') and (name = any(string_to_array($1, ' ')) or pending_restart
 		or source <> 'default' and category ~ '^(Query Tuning|Write-Ahead Log|WAL|Resource Usage|Lock Management|Replication|Autovacuum|Vacuuming|Client Connection Defaults / Statement Behavior|Statistics|Version and Platform Compatibility)') order by name`

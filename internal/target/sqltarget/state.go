@@ -8,8 +8,8 @@ import (
 	"github.com/geobench/geobench/internal/result"
 )
 
-// Stater is a Dialect whose servers tell their settings, on a connection that was just opened: defaults of users and databases are
-// those of new sessions. Nil settings are none.
+// Stater is a Dialect whose servers report their settings. It is asked on a new connection, so that defaults of users and databases
+// apply as in any new session. A nil Server means no settings.
 type Stater[C Conn] interface {
 	State(ctx context.Context, c C) (*result.Server, error)
 }
@@ -53,7 +53,7 @@ func (d *database[C]) stateAt(ctx context.Context, stater Stater[C], e Endpoint)
 	return stater.State(ctx, c)
 }
 
-// unlock gives back what Lock took beside the connection.
+// unlock releases everything that Lock took in addition to the connection.
 func (d *database[C]) unlock() error {
 	if u, ok := any(d.dialect).(Unlocker); ok {
 		return u.Unlock()
