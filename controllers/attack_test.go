@@ -114,7 +114,7 @@ func TestResultOfAnotherIsRefused(t *testing.T) {
 	foreign := w.forgery(run, false)
 	w.create(makeDatabase("d").obj(), foreign, run)
 	now := w.untilOver("r")
-	if st := now.Status; st.Verdict != v1alpha1.VerdictFailed || st.Reason != "NameTaken" || !strings.Contains(st.Message, "ConfigMap r-result exists and does not belong to this object") {
+	if st := now.Status; st.Verdict != v1alpha1.VerdictInvalid || st.Reason != "NameTaken" || !strings.Contains(st.Message, "ConfigMap r-result exists and does not belong to this object") {
 		t.Errorf("the run ended %s %s: %s", st.Verdict, st.Reason, st.Message)
 	}
 	if c := meta.FindStatusCondition(now.Status.Conditions, v1alpha1.ConditionAccepted); c == nil || c.Status != metav1.ConditionFalse || c.Reason != "NameTaken" {

@@ -147,13 +147,12 @@ func TestFunctionalTestsAreShownAsSuch(t *testing.T) {
 func TestFunctionalTestDoesNotPass(t *testing.T) {
 	for name, tc := range map[string]struct {
 		world   func(*world)
-		verdict v1alpha1.Verdict
 		message string
 	}{
-		"an answer is missing": {func(w *world) { w.unknownIn = []string{"r-deadlock"} }, v1alpha1.VerdictFailed,
+		"an answer is missing": {func(w *world) { w.unknownIn = []string{"r-deadlock"} },
 			"BenchmarkRun r was not begun, because not all of spec.functionalTests passed: r-deadlock is Failed: unknownPPM"},
-		"nothing is known": {func(w *world) { w.committed = 0 }, v1alpha1.VerdictInvalid, "r-snapshot is Invalid: "},
-		"data is refused":  {func(w *world) { w.tooMuch = "no room" }, v1alpha1.VerdictFailed, ": no room; r-deadlock is Failed: node d-"},
+		"nothing is known": {func(w *world) { w.committed = 0 }, "r-snapshot is Invalid: "},
+		"data is refused":  {func(w *world) { w.tooMuch = "no room" }, ": no room; r-deadlock is Invalid: node d-"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -164,7 +163,7 @@ func TestFunctionalTestDoesNotPass(t *testing.T) {
 				t.Errorf("the database was used by %v, want %v", got, want)
 			}
 			st := w.getRun("r").Status
-			if st.Stage != v1alpha1.StageFailed || st.Verdict != tc.verdict || st.Reason != result.ReasonTestNotPassed || !strings.Contains(st.Message, tc.message) || st.ReportRef != nil {
+			if st.Stage != v1alpha1.StageFailed || st.Verdict != v1alpha1.VerdictInvalid || st.Reason != result.ReasonTestNotPassed || !strings.Contains(st.Message, tc.message) || st.ReportRef != nil {
 				t.Errorf("the run ended %s %s %s: %s", st.Stage, st.Verdict, st.Reason, st.Message)
 			}
 			if left := w.leftovers("r"); !slices.Equal(left, []string{"BenchmarkRun r-deadlock", "BenchmarkRun r-snapshot"}) {
@@ -334,7 +333,7 @@ func TestChangesWhileTestsArePlayed(t *testing.T) {
 	t.Run("the database is deleted", func(t *testing.T) {
 		w := start(t, v1alpha1.StageMeasure)
 		w.must(w.client.Delete(w.ctx, w.getDatabase("d")))
-		if st := w.untilOver("r").Status; st.Verdict != v1alpha1.VerdictFailed || st.Reason != "DatabaseNotFound" {
+		if st := w.untilOver("r").Status; st.Verdict != v1alpha1.VerdictInvalid || st.Reason != "DatabaseNotFound" {
 			t.Errorf("the run ended %s %s: %s", st.Verdict, st.Reason, st.Message)
 		}
 	})
@@ -382,7 +381,7 @@ func TestNameOfATestIsTaken(t *testing.T) {
 	w.untilOver("r-snapshot")
 	w.create(makeRun("r").database("d").tests().obj())
 	st := w.untilOver("r").Status
-	if st.Verdict != v1alpha1.VerdictFailed || st.Reason != "NameTaken" || !strings.Contains(st.Message, "BenchmarkRun r-snapshot exists and does not belong to this object") {
+	if st.Verdict != v1alpha1.VerdictInvalid || st.Reason != "NameTaken" || !strings.Contains(st.Message, "BenchmarkRun r-snapshot exists and does not belong to this object") {
 		t.Errorf("the run ended %s %s: %s", st.Verdict, st.Reason, st.Message)
 	}
 	if w.getRun("r-snapshot").Status.Verdict != v1alpha1.VerdictPassed {
@@ -412,7 +411,7 @@ func TestForgedTestDoesNotCount(t *testing.T) {
 			w.changeRun(func(s *v1alpha1.BenchmarkRunSpec) { s.Suspend = false })
 			st := w.untilOver("r").Status
 			if !labelled {
-				if st.Verdict != v1alpha1.VerdictFailed || st.Reason != "NameTaken" || w.getRun("r-deadlock").UID != forged.UID {
+				if st.Verdict != v1alpha1.VerdictInvalid || st.Reason != "NameTaken" || w.getRun("r-deadlock").UID != forged.UID {
 					t.Errorf("the run ended %s %s: %s", st.Verdict, st.Reason, st.Message)
 				}
 				return

@@ -137,7 +137,7 @@ func TestRoles(t *testing.T) {
 	}
 
 	w.create(makeRun("r").database("d").obj())
-	if run := w.untilOver("r"); run.Status.Verdict != v1alpha1.VerdictFailed || !strings.Contains(run.Status.Message, "GeoDatabase d has roles, and does not say how load generators talk to it: set client.secretRef") {
+	if run := w.untilOver("r"); run.Status.Verdict != v1alpha1.VerdictInvalid || !strings.Contains(run.Status.Message, "GeoDatabase d has roles, and does not say how load generators talk to it: set client.secretRef") {
 		t.Errorf("a run on it: %s %s", run.Status.Verdict, run.Status.Message)
 	}
 }

@@ -428,7 +428,7 @@ func TestDeadlines(t *testing.T) {
 				return kube.Over(run) && len(run.Finalizers) == 0
 			})
 			st := w.getRun("r").Status
-			if st.Stage != v1alpha1.StageFailed || st.Verdict != v1alpha1.VerdictFailed || st.Reason != tt.reason || !strings.Contains(st.Message, tt.message) {
+			if st.Stage != v1alpha1.StageFailed || st.Verdict != v1alpha1.VerdictInvalid || st.Reason != tt.reason || !strings.Contains(st.Message, tt.message) {
 				t.Errorf("the run ended %s %s %s: %s", st.Stage, st.Verdict, st.Reason, st.Message)
 			}
 			if left := w.leftovers("r"); len(left) > 0 {
@@ -662,7 +662,7 @@ func TestDataIsRefused(t *testing.T) {
 	w.tooMuch = "spec.workload: 65536 rows fill 750 of the 1000 MiB that the node may use"
 	w.create(makeDatabase("d").obj(), makeRun("r").database("d").obj())
 	st := w.untilOver("r").Status
-	if st.Verdict != v1alpha1.VerdictFailed || st.Reason != "DataRefused" || !strings.Contains(st.Message, w.tooMuch) {
+	if st.Verdict != v1alpha1.VerdictInvalid || st.Reason != "DataRefused" || !strings.Contains(st.Message, w.tooMuch) {
 		t.Errorf("the run ended %s %s: %s", st.Verdict, st.Reason, st.Message)
 	}
 	if took := st.CompletionTime.Sub(st.StartTime.Time); took > time.Minute {

@@ -182,7 +182,7 @@ func TestStewardRefusesTheManifest(t *testing.T) {
 	w.tooMuch = "spec.pods.client.secretRef.name: login: there is no such Secret, or it has no key password: make it"
 	w.create(makeDatabase("d").program().client().obj(), makeRun("r").database("d").obj())
 	st := w.untilOver("r").Status
-	if st.Verdict != v1alpha1.VerdictFailed || st.Reason != "DataRefused" || !strings.Contains(st.Message, w.tooMuch) {
+	if st.Verdict != v1alpha1.VerdictInvalid || st.Reason != "DataRefused" || !strings.Contains(st.Message, w.tooMuch) {
 		t.Errorf("the run ended %s %s: %s", st.Verdict, st.Reason, st.Message)
 	}
 	w.until("nothing is left", func() bool { return len(w.leftovers("r")) == 0 })
@@ -226,7 +226,7 @@ func TestProgramClientIsRefused(t *testing.T) {
 		db := makeDatabase(name).program().client()
 		tc.db(&db.Spec)
 		w.create(db.obj(), makeRun("run-"+name).database(name).workers(max(1, tc.workers)).obj())
-		if st := w.untilOver("run-" + name).Status; st.Verdict != v1alpha1.VerdictFailed || !strings.Contains(st.Message, tc.says) {
+		if st := w.untilOver("run-" + name).Status; st.Verdict != v1alpha1.VerdictInvalid || !strings.Contains(st.Message, tc.says) {
 			t.Errorf("%s: the run ended %s %s: %s", name, st.Verdict, st.Reason, st.Message)
 		}
 		if left := w.leftovers("run-" + name); len(left) > 0 {

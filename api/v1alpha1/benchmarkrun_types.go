@@ -1362,9 +1362,10 @@ type Verdict string
 const (
 	// VerdictPassed means that every objective holds and every check passed.
 	VerdictPassed Verdict = "Passed"
-	// VerdictFailed means that an objective does not hold, a check failed, or the run could not finish.
+	// VerdictFailed means that a sound measurement missed an objective or a check.
 	VerdictFailed Verdict = "Failed"
-	// VerdictInvalid means that the measurement cannot be trusted, for example because the driver was the bottleneck.
+	// VerdictInvalid means that the measurement cannot be trusted, for example because the driver was the bottleneck, or that
+	// there is none: the run was refused, or stopped before its end.
 	VerdictInvalid Verdict = "Invalid"
 )
 

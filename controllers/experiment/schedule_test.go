@@ -43,7 +43,7 @@ func situation(concurrency int, suspended bool, databases ...string) *schedule {
 					case '!':
 						st.Stage, st.Verdict, st.Reason = v1alpha1.StageFailed, v1alpha1.VerdictInvalid, "NodeLost"
 					case 'x':
-						st.Stage, st.Verdict, st.Reason = v1alpha1.StageFailed, v1alpha1.VerdictFailed, "StageDeadlineExceeded"
+						st.Stage, st.Verdict, st.Reason = v1alpha1.StageFailed, v1alpha1.VerdictInvalid, "StageDeadlineExceeded"
 					case '+':
 						st.Stage, st.Verdict = v1alpha1.StageCompleted, v1alpha1.VerdictPassed
 					}

@@ -217,8 +217,8 @@ func TestSearchWithoutAPeak(t *testing.T) {
 			return st
 		}, "PointsFailed", v1alpha1.SearchProbeUnusable, "Failed: CheckFailed", 1},
 		"cannot run": {func(run *v1alpha1.BenchmarkRun) v1alpha1.BenchmarkRunStatus {
-			return v1alpha1.BenchmarkRunStatus{Stage: v1alpha1.StageFailed, Verdict: v1alpha1.VerdictFailed, Reason: "Refused", Message: "no room"}
-		}, "PointsFailed", v1alpha1.SearchProbeUnusable, "could not run: Failed: Refused: no room", 1},
+			return v1alpha1.BenchmarkRunStatus{Stage: v1alpha1.StageFailed, Verdict: v1alpha1.VerdictInvalid, Reason: "Refused", Message: "no room"}
+		}, "PointsFailed", v1alpha1.SearchProbeUnusable, "could not run: Invalid: Refused: no room", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newSearchWorld(t, searching, c.ends)

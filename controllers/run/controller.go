@@ -151,7 +151,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	err := s.reconcile(ctx)
 	var t *trouble
 	if errors.As(err, &t) && !kube.Over(run) && run.DeletionTimestamp == nil {
-		s.invalidate(t.reason, "in stage %s: %s", run.Status.Stage, t.message)
+		s.fail(t.reason, "in stage %s: %s", run.Status.Stage, t.message)
 		err = nil
 	}
 	return s.record(ctx, err)
@@ -193,7 +193,7 @@ func (s *scope) reconcile(ctx context.Context) error {
 		return nil
 	}
 	if run.Spec.Cancel {
-		s.invalidate(result.ReasonCancelled, "cancelled by spec.cancel in stage %s; change spec.runID and take spec.cancel back to run it again", run.Status.Stage)
+		s.fail(result.ReasonCancelled, "cancelled by spec.cancel in stage %s; change spec.runID and take spec.cancel back to run it again", run.Status.Stage)
 		return nil
 	}
 	if s.checkDeadlines(); kube.Over(run) {

@@ -93,18 +93,18 @@ func (s *scope) historyFits(workers []workerState) int64 {
 		w := &workers[i]
 		var h deploy.History
 		if err := json.Unmarshal([]byte(w.report.Data[deploy.KeyHistory]), &h); err != nil {
-			s.invalidate(result.ReasonHistoryLost, "%s has not said what it recorded: %s", w.name(), err)
+			s.fail(result.ReasonHistoryLost, "%s has not said what it recorded: %s", w.name(), err)
 			return 0
 		}
 		if h.Full {
-			s.invalidate("HistoryTooLarge", "%s stopped recording after %d transactions, at %d MiB; %s", w.name(), h.Transactions, maxHistoryFile>>20, smaller)
+			s.fail("HistoryTooLarge", "%s stopped recording after %d transactions, at %d MiB; %s", w.name(), h.Transactions, maxHistoryFile>>20, smaller)
 			return 0
 		}
 		transactions, operations = transactions+h.Transactions, operations+h.Operations
 	}
 	needs, has := transactions*transactionMemory+operations*operationMemory, s.Memory.Size()
 	if needs > has {
-		s.invalidate("HistoryTooLarge", "checking %d transactions with %d operations takes about %d MiB, and the operator has %d MiB for it; %s, or give the operator more memory",
+		s.fail("HistoryTooLarge", "checking %d transactions with %d operations takes about %d MiB, and the operator has %d MiB for it; %s, or give the operator more memory",
 			transactions, operations, needs>>20, has>>20, smaller)
 	}
 	return needs

@@ -32,7 +32,7 @@ func (s *scope) meddled(pods []string) {
 	if len(effects) > 1 {
 		more = fmt.Sprintf(" (and %d more effects)", len(effects)-1)
 	}
-	s.invalidate(result.ReasonUndeclaredDisturbance, "in stage %s: %s, which is no fault of the manifest, was injected into pod %s from %s %s%s",
+	s.fail(result.ReasonUndeclaredDisturbance, "in stage %s: %s, which is no fault of the manifest, was injected into pod %s from %s %s%s",
 		s.run.Status.Stage, e, e.Pod, e.From.UTC().Format(time.TimeOnly), until, more)
 }
 

@@ -117,10 +117,10 @@ func (s *scope) proxyLost(ctx context.Context) error {
 		}
 		switch p := mesh.Of(pod); {
 		case p.Restarts > was.Restarts:
-			s.invalidate(result.ReasonMeshChanged, "the mesh's proxy in pod %s was started again in stage %s", pod.Name, s.run.Status.Stage)
+			s.fail(result.ReasonMeshChanged, "the mesh's proxy in pod %s was started again in stage %s", pod.Name, s.run.Status.Stage)
 			return nil
 		case p.Down != "":
-			s.invalidate(result.ReasonMeshChanged, "in stage %s, pod %s: %s", s.run.Status.Stage, pod.Name, p.Down)
+			s.fail(result.ReasonMeshChanged, "in stage %s, pod %s: %s", s.run.Status.Stage, pod.Name, p.Down)
 			return nil
 		}
 	}

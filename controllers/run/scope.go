@@ -86,13 +86,9 @@ func (s *scope) end(stage v1alpha1.Stage, verdict v1alpha1.Verdict, reason, mess
 	s.events = append(s.events, eventCompleted(s.run, message))
 }
 
-// fail ends the run without a result because it could not be carried out.
+// fail ends the run without a result. The verdict is Invalid, whatever the cause: Failed says that a sound measurement missed an
+// objective or a check, and this run has no measurement.
 func (s *scope) fail(reason, format string, args ...any) {
-	s.end(v1alpha1.StageFailed, v1alpha1.VerdictFailed, reason, fmt.Sprintf(format, args...))
-}
-
-// invalidate ends the run without a result because what it measured cannot be trusted.
-func (s *scope) invalidate(reason, format string, args ...any) {
 	s.end(v1alpha1.StageFailed, v1alpha1.VerdictInvalid, reason, fmt.Sprintf(format, args...))
 }
 
@@ -206,19 +202,15 @@ func (s *scope) checkDatabase(ctx context.Context) error {
 		return nil
 	}
 	st := &s.run.Status
-	end := s.fail
-	if s.atLeast(v1alpha1.StageWarmup) {
-		end = s.invalidate
-	}
 	switch {
 	case apierrors.IsNotFound(err) || db.DeletionTimestamp != nil:
-		end("DatabaseDeleted", "GeoDatabase %s was deleted while the run was in stage %s", s.run.Spec.DatabaseRef.Name, st.Stage)
+		s.fail("DatabaseDeleted", "GeoDatabase %s was deleted while the run was in stage %s", s.run.Spec.DatabaseRef.Name, st.Stage)
 		return nil
 	case string(db.UID) != st.DatabaseUID:
-		end("DatabaseDeleted", "GeoDatabase %s was deleted and made anew while the run was in stage %s", db.Name, st.Stage)
+		s.fail("DatabaseDeleted", "GeoDatabase %s was deleted and made anew while the run was in stage %s", db.Name, st.Stage)
 		return nil
 	case db.Status.ActiveRun != s.run.Name:
-		end("DatabaseLost", "GeoDatabase %s was given to %q while the run was in stage %s", db.Name, db.Status.ActiveRun, st.Stage)
+		s.fail("DatabaseLost", "GeoDatabase %s was given to %q while the run was in stage %s", db.Name, db.Status.ActiveRun, st.Stage)
 		return nil
 	}
 	if !s.atLeast(v1alpha1.StageLoad) {
@@ -243,7 +235,7 @@ func (s *scope) checkDatabase(ctx context.Context) error {
 	} else if s.current != nil && s.current.Cause != "" {
 		cause = ": " + s.current.Cause
 	}
-	s.invalidate("DatabaseReplaced", "the nodes of GeoDatabase %s were made anew in stage %s%s", db.Name, st.Stage, cause)
+	s.fail("DatabaseReplaced", "the nodes of GeoDatabase %s were made anew in stage %s%s", db.Name, st.Stage, cause)
 	return nil
 }
 

@@ -87,7 +87,7 @@ func (s *scope) playTests(ctx context.Context, plan *database.Plan) ([]result.Fu
 	passed, err := functional.Passed(s.run.Name, outcomes)
 	if unfit := (*functional.NotPassedError)(nil); errors.As(err, &unfit) {
 		s.condition(v1alpha1.ConditionAccepted, false, result.ReasonTestNotPassed, err.Error())
-		s.end(v1alpha1.StageFailed, unfit.Verdict(), result.ReasonTestNotPassed, err.Error())
+		s.fail(result.ReasonTestNotPassed, "%s", err)
 		return nil, false, nil
 	}
 	return passed, err == nil, err

@@ -94,7 +94,7 @@ func (s *scope) noteProcesses(ctx context.Context) (bool, error) {
 			return false, nil
 		}
 		if !s.stewarded() && n.Status.Dataset != want {
-			s.invalidate("NodeLost", "node %s has lost the data set that it had loaded: it has %q, not %q", n.PodName, n.Status.Dataset, want)
+			s.fail("NodeLost", "node %s has lost the data set that it had loaded: it has %q, not %q", n.PodName, n.Status.Dataset, want)
 			return false, nil
 		}
 	}
@@ -108,7 +108,7 @@ func (s *scope) noteProcesses(ctx context.Context) (bool, error) {
 			return false, nil
 		}
 		if n.Status.Dataset != want {
-			s.invalidate("StewardLost", "steward %s has not loaded the data of this run: it has %q, not %q", n.PodName, n.Status.Dataset, want)
+			s.fail("StewardLost", "steward %s has not loaded the data of this run: it has %q, not %q", n.PodName, n.Status.Dataset, want)
 			return false, nil
 		}
 	}
@@ -119,7 +119,7 @@ func (s *scope) noteProcesses(ctx context.Context) (bool, error) {
 	if different, err := s.differentImages(ctx); err != nil {
 		return false, err
 	} else if different != "" {
-		s.invalidate("ImagesDiffer", "%s", different)
+		s.fail("ImagesDiffer", "%s", different)
 		return false, nil
 	}
 	if err := s.holdPods(ctx); err != nil {
@@ -184,7 +184,7 @@ func (s *scope) tellStart(ctx context.Context) (bool, error) {
 	}
 	if late := startSlack - start.Sub(s.Clock.Now()); late > 0 {
 		if len(untold) < len(s.workers) {
-			s.invalidate(result.ReasonStartMissed, "the operator was away while it told the workers when to start: %s was not told in time", untold[0].name())
+			s.fail(result.ReasonStartMissed, "the operator was away while it told the workers when to start: %s was not told in time", untold[0].name())
 			return false, nil
 		}
 		s.setStart()

@@ -379,14 +379,14 @@ func (s *scope) nodeLost(n *database.Node, before *snapshot) {
 	}
 	switch {
 	case n.Lost != "":
-		s.invalidate("NodeLost", "node %s was lost in stage %s: %s", n.PodName, s.run.Status.Stage, n.Lost)
+		s.fail("NodeLost", "node %s was lost in stage %s: %s", n.PodName, s.run.Status.Stage, n.Lost)
 	case other:
-		s.invalidate("NodeLost", "node %s was lost in stage %s: its process was replaced (%s by %s)%s",
+		s.fail("NodeLost", "node %s was lost in stage %s: its process was replaced (%s by %s)%s",
 			n.PodName, s.run.Status.Stage, process, n.Status.Process, kube.Suffix(n.Ended))
 	case noted && n.Restarts > was.Restarts && !s.explained(n):
-		s.invalidate("NodeLost", "node %s was lost in stage %s: %s, which no fault of the manifest declares", n.PodName, s.run.Status.Stage, n.Ended)
+		s.fail("NodeLost", "node %s was lost in stage %s: %s, which no fault of the manifest declares", n.PodName, s.run.Status.Stage, n.Ended)
 	case noted && n.Shape.Changed(was.Shape) != "":
-		s.invalidate("PodChanged", "pod %s was changed in stage %s: %s", n.PodName, s.run.Status.Stage, n.Shape.Changed(was.Shape))
+		s.fail("PodChanged", "pod %s was changed in stage %s: %s", n.PodName, s.run.Status.Stage, n.Shape.Changed(was.Shape))
 	}
 }
 

@@ -59,13 +59,3 @@ func (e *NotPassedError) Error() string {
 	}
 	return fmt.Sprintf("BenchmarkRun %s was not begun, because not all of spec.functionalTests passed: %s", e.Run, strings.Join(why, "; "))
 }
-
-// Verdict is Failed where the database has failed a test, and Invalid where all that is known is that tests could not be judged.
-func (e *NotPassedError) Verdict() v1alpha1.Verdict {
-	for _, o := range e.Tests {
-		if o.Verdict == v1alpha1.VerdictFailed {
-			return v1alpha1.VerdictFailed
-		}
-	}
-	return v1alpha1.VerdictInvalid
-}
