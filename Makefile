@@ -50,6 +50,11 @@ race: ## Run the tests of concurrent packages with the race detector
 soak: ## Explore SEEDS (default 10000) seeds per protocol in the simulator: faults, hot rows, checked histories (HOSTILE=1: worlds that nobody would choose; SLOW=1: slow clients, long cuts; BUGGIFY=1: rare things on purpose; DISK=1: bad disks; REPLACE=1: lost nodes are replaced; RUNS=1: timelines, workloads and loads of runs; WIDE=1: whole ranges of parameters, retries, small amounts, second runs; CHECKPOINTS=1: nodes write their states and go on from there; CORE=1: what is left when regions are lost; INVARIANTS=1: replicas are asked after every step; SHARD=I/N: every N-th seed; STATE=FILE: go on from there)
 	go run ./cmd/geobench explore --shrink --seeds "$(or $(SEEDS),10000)" $(if $(ENGINE),--engine "$(ENGINE)") $(if $(HOSTILE),--hostile) $(if $(SLOW),--slow) $(if $(BUGGIFY),--buggify) $(if $(DISK),--disk) $(if $(REPLACE),--replace) $(if $(RUNS),--runs) $(if $(CHECKPOINTS),--checkpoints) $(if $(WIDE),--wide) $(if $(CORE),--core) $(if $(INVARIANTS),--invariants) $(if $(SHARD),--shard "$(SHARD)") $(if $(STATE),--state "$(STATE)")
 
+.PHONY: seeds
+seeds: ## Explore 12 kinds of scenarios until SEEDS (default 1000) seeds of each are recorded in docs/seeds.md with the commit (ENGINE=coco,... KIND=hostile,... FOR=30m; a minute for 10 seeds of all)
+	go run ./hack/seeds play -seeds "$(or $(SEEDS),1000)" -engine "$(ENGINE)" -kind "$(KIND)" -for "$(or $(FOR),0)"
+	seeds=$$(go run ./hack/seeds table) && echo "$$seeds" > docs/seeds.md
+
 .PHONY: coverage
 coverage: ## Which statements of the protocols do scenarios alone execute? A table of packages, and what is never reached (SEEDS=200 of each of 11 kinds; ENGINE=janus,...)
 	hack/coverage.sh "$(or $(SEEDS),200)" "$(ENGINE)"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Writes all generated files: deepcopy functions, CRDs, RBAC, the page of metrics, dashboards, the chart's copies.
+# Writes all generated files: deepcopy functions, CRDs, RBAC, the pages of metrics and of explored seeds, dashboards, the
+# chart's copies.
 source "$(dirname "$0")/lib.sh"
 gen=$(tool install controller-gen | tail -1)
 "$gen" object paths=./api/...
@@ -7,4 +8,5 @@ gen=$(tool install controller-gen | tail -1)
 "$gen" rbac:roleName=manager-role paths=./controllers/... output:rbac:artifacts:config=config/rbac
 go run ./internal/metrics/document > docs/metrics.md
 go run ./hack/dashboards dashboards
+seeds=$(go run ./hack/seeds table) && echo "$seeds" > docs/seeds.md
 tool sync-chart
