@@ -56,7 +56,7 @@ seeds: ## Explore 12 kinds of scenarios until SEEDS (default 1000) seeds of each
 	seeds=$$(go run ./hack/seeds table) && echo "$$seeds" > docs/seeds.md
 
 .PHONY: coverage
-coverage: ## Which statements of the protocols do scenarios alone execute? A table of packages, and what is never reached (SEEDS=200 of each of 11 kinds; ENGINE=janus,...)
+coverage: ## Which statements of the protocols do scenarios alone execute? A table of packages, and what is never reached (SEEDS=200 of each of 12 kinds; ENGINE=janus,...)
 	hack/coverage.sh "$(or $(SEEDS),200)" "$(ENGINE)"
 
 .PHONY: soak-suites

@@ -20,19 +20,7 @@ while read -r kind; do
 		grep -E '^(WRONG|replay)' "$dir/out" >&2 || true
 		failed=1
 	}
-done <<'KINDS'
---checkpoints
---hostile --checkpoints
---buggify --core
---hostile --slow --core --buggify
---disk --hostile
---replace --buggify
---replace --hostile --buggify
---runs
---wide --checkpoints
---wide --hostile --buggify
---wide --replace --buggify
-KINDS
+done < <(go run ./hack/seeds kinds)
 
 go tool covdata textfmt -i="$dir/counts" -o "$dir/profile"
 go run ./hack/coverage "$dir/profile"

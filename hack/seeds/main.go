@@ -3,6 +3,7 @@
 //	seeds play [-engine E,...] [-kind K,...] [-seeds N] [-for D]   plays seeds and records them with the commit
 //	seeds owed [-for D]                                            plays seeds of engines whose code changed since
 //	seeds table                                                    prints docs/seeds.md
+//	seeds kinds                                                    prints the flags of each kind of scenarios
 //
 // A claim is of the code that decides the outcome: the engine, what it imports, the simulator and the explorer. When that code
 // changes, the claim is stale, and the table says so until the seeds are played again.
@@ -40,7 +41,7 @@ func main() {
 
 func command(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) == 0 {
-		return errors.New("name a command: play, owed or table")
+		return errors.New("name a command: play, owed, table or kinds")
 	}
 	f := flag.NewFlagSet("seeds "+args[0], flag.ContinueOnError)
 	root := f.String("root", ".", "the `folder` of the module")
@@ -54,6 +55,12 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 	}
 	if f.NArg() > 0 {
 		return fmt.Errorf("%q: there are flags only", f.Arg(0))
+	}
+	if args[0] == "kinds" {
+		for _, kind := range kindNames() {
+			fmt.Fprintln(out, kinds[kind].flags)
+		}
+		return nil
 	}
 	names, err := choose("-engine", *engine, engines.Names())
 	if err != nil {
@@ -90,7 +97,7 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 		p.file = *file
 		return errors.Join(p.play(names, of, *seeds), ctx.Err())
 	}
-	return fmt.Errorf("%q is not one of play, owed and table", args[0])
+	return fmt.Errorf("%q is not one of play, owed, table and kinds", args[0])
 }
 
 // choose returns the names in a list separated by commas, or all known ones for an empty list.

@@ -144,11 +144,11 @@ func TestOwed(t *testing.T) {
 
 func TestBadArguments(t *testing.T) {
 	for want, args := range map[string][]string{
-		"name a command: play, owed or table":            nil,
-		`-engine: "postgres" is not one of calvin, coco`: {"play", "-engine", "postgres"},
-		`-kind: "unusual" is not one of core, disk`:      {"play", "-kind", "unusual"},
-		`"more": there are flags only`:                   {"play", "more"},
-		`"hunt" is not one of play, owed and table`:      {"hunt", "-root", "../.."},
+		"name a command: play, owed, table or kinds":       nil,
+		`-engine: "postgres" is not one of calvin, coco`:   {"play", "-engine", "postgres"},
+		`-kind: "unusual" is not one of core, disk`:        {"play", "-kind", "unusual"},
+		`"more": there are flags only`:                     {"play", "more"},
+		`"hunt" is not one of play, owed, table and kinds`: {"hunt", "-root", "../.."},
 	} {
 		if err := command(t.Context(), args, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, not %q", args, err, want)
