@@ -165,15 +165,15 @@ func ofFaults(name, title, unit string, pick func(a, b float64) float64, of func
 }
 
 // ofWorstRegion returns two figures of the worst fault of a run: one for the whole or the region that it hit hardest, and one
-// named ...OfAll for the throughput of all regions together. A region whose throughput differs by no more than chance is omitted.
-func ofWorstRegion(name, title, unit string, pick func(a, b float64) float64, of func(*result.Availability) float64) []metric {
+// named ...OfAll for the throughput of all regions together. A region whose figure is chance, for which counts is false, is omitted.
+func ofWorstRegion(name, title, unit string, pick func(a, b float64) float64, counts func(*result.Availability) bool, of func(*result.Availability) float64) []metric {
 	all := ofFaults(name+"OfAll", title+", of all regions together", unit, pick, of)
 	worst := ofFaults(name, title+", where it is worst", unit, pick, of)
 	worst.of = func(d *result.Document) float64 {
 		w := all.of(d)
 		for i := range d.Regions {
 			for _, f := range d.Regions[i].Faults {
-				if a := f.Availability; a != nil && !a.WithinChance {
+				if a := f.Availability; a != nil && counts(a) {
 					w = pick(w, of(a))
 				}
 			}
@@ -191,7 +191,7 @@ func measuredFaults(m *metric, label string, d *result.Document) error {
 	}
 	for _, f := range d.Faults {
 		if f.Availability == nil {
-			return fmt.Errorf("figure %s of %s: there is none of fault %s: let it begin 1s or more after measuring does and before that ends, and while transactions commit",
+			return fmt.Errorf("figure %s of %s: there is none of fault %s: let it begin 1s or more after measuring does and before that ends, while transactions commit and the load does not change (spec.load.curve, mixPhases)",
 				m.name, label, f.Name)
 		}
 	}
@@ -214,27 +214,32 @@ func orNever(us *int64) float64 {
 // metrics lists what claims can ask for.
 var metrics = slices.Concat(simpleMetrics, slices.Concat(faultMetrics...))
 
+func throughputDiffers(a *result.Availability) bool { return !a.WithinChance }
+
+// recoveryKnown: the test of a recovery is its own.
+func recoveryKnown(a *result.Availability) bool { return a.TPPM != nil || !a.WithinChance }
+
 // faultMetrics are figures of faults that the worst region decides.
 var faultMetrics = [][]metric{
-	ofWorstRegion("resilience", "resilience R of the throughput to the worst fault", "1 is no effect", math.Min,
+	ofWorstRegion("resilience", "resilience R of the throughput to the worst fault", "1 is no effect", math.Min, throughputDiffers,
 		func(a *result.Availability) float64 { return float64(a.RPPM) / 1e6 }),
-	ofWorstRegion("recovery", "recovery T from the worst fault, 1 / (seconds + 1)", "1 is at once", math.Min,
+	ofWorstRegion("recovery", "recovery T from the worst fault, 1 / (seconds + 1)", "1 is at once", math.Min, recoveryKnown,
 		func(a *result.Availability) float64 {
 			if a.TPPM == nil {
 				return math.NaN()
 			}
 			return float64(*a.TPPM) / 1e6
 		}),
-	ofWorstRegion("recoverySeconds", "time from a fault's end to 95% of the throughput", "s", math.Max,
+	ofWorstRegion("recoverySeconds", "time from a fault's end to 95% of the throughput", "s", math.Max, recoveryKnown,
 		func(a *result.Availability) float64 {
 			if a.TPPM == nil {
 				return math.NaN()
 			}
 			return orNever(a.RecoverMicroseconds)
 		}),
-	ofWorstRegion("detectSeconds", "time until clients see a fault", "s", math.Max,
+	ofWorstRegion("detectSeconds", "time until clients see a fault", "s", math.Max, throughputDiffers,
 		func(a *result.Availability) float64 { return orNever(a.DetectMicroseconds) }),
-	ofWorstRegion("outageSeconds", "longest time without a commit after a fault", "s", math.Max,
+	ofWorstRegion("outageSeconds", "longest time without a commit after a fault", "s", math.Max, (*result.Availability).OutIsNoChance,
 		func(a *result.Availability) float64 { return float64(a.OutageMicroseconds) / 1e6 }),
 }
 

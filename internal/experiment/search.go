@@ -94,6 +94,8 @@ func (p *prober) outcome(e Ended) Outcome {
 	switch {
 	case e.ClientsBusy && !e.Wrong:
 		o.Missed = e.Message
+	case e.Verdict == v1alpha1.VerdictInvalid && e.Reason == result.ReasonObjectiveUndecided && !e.Wrong:
+		o.Missed = e.Message // it has no other reason to be Invalid, and an objective that is not seen to hold is not kept
 	case e.Wrong || e.Verdict == v1alpha1.VerdictInvalid && e.Reason != result.ReasonNoTransactions || e.Verdict == "":
 		o.Unusable = fmt.Sprintf("%s: %s: %s", e.Verdict, e.Reason, e.Message)
 	case e.Verdict != v1alpha1.VerdictPassed:

@@ -199,7 +199,11 @@ type Machine struct {
 	oldest    int32 // of the transactions under way
 	newest    int32
 	underway  int
-	answered  time.Duration // when a transaction ended last
+	// answered is when the database last committed or aborted a transaction, or, where none was in flight then, when the next one was
+	// sent. A timeout or a refusal is no answer.
+	answered time.Duration
+	// quiet says that none has been sent since.
+	quiet     bool
 	outcome   txn.Outcome   // the one that is being handled: each would go to the heap of its own
 	timeoutAt time.Duration // when the timeout timer fires, 0: it is not set
 	idle      []int32       // clients without a transaction, in an open loop
@@ -289,7 +293,7 @@ func New(cfg Config) (*Machine, error) {
 		}),
 		rng:     rand.New(rand.NewPCG(cfg.Seed^0x6c6f6164, uint64(cfg.Stream))),
 		clients: make([]client, cfg.Clients), active: cfg.Clients,
-		oldest: none, newest: none,
+		oldest: none, newest: none, quiet: true,
 		report: &result.Report{
 			Kind: result.ReportKind, Version: result.ReportVersion, Build: version.String(),
 			Workload: cfg.Workload.Name(), Types: cfg.Workload.Types(), Arrival: string(cfg.Arrival),
@@ -452,11 +456,15 @@ func (m *Machine) closeWindow(now time.Duration) {
 	at, w := min(now, m.to), &m.recorder.window
 	w.MeasuredMicroseconds = result.Microseconds(at - m.from)
 	w.Clients, w.BusyClients = int64(m.active), int64(m.underway)
-	w.SilentMicroseconds = result.Microseconds(at - max(m.from, min(m.answered, at)))
+	if !m.quiet {
+		w.SilentMicroseconds = result.Microseconds(m.silence(at))
+	}
 	for i := m.oldest; i != none; i = m.clients[i].next {
-		if c := &m.clients[i]; c.due >= m.from {
-			m.recorder.unfinished(c.typ, txn.Class(c.traits&classBits), at-c.due, at-c.sent)
+		c, status := &m.clients[i], unfinishedStatus
+		if c.due < m.from { // nothing else shows a transaction that takes longer than the window
+			status = carriedOverStatus
 		}
+		m.recorder.underway(c.typ, txn.Class(c.traits&classBits), status, at-c.due, at-c.sent)
 	}
 	if due, ok := m.queue.first(); ok {
 		w.UnsentMicroseconds = result.Microseconds(at - due)
@@ -683,6 +691,9 @@ func (m *Machine) begin(i int32, due, now time.Duration) {
 	}
 	m.link(i)
 	m.underway++
+	if m.quiet {
+		m.answered, m.quiet = now, false
+	}
 	if m.timeoutAt == 0 {
 		m.timeoutAt = now + m.cfg.Schedule.Timeout
 		m.env.After(m.cfg.Schedule.Timeout, protocol.Timer{Kind: timerTimeout})
@@ -821,7 +832,9 @@ func (m *Machine) end(i int32, o *txn.Outcome, now time.Duration) {
 	c := &m.clients[i]
 	m.unlink(i)
 	m.underway--
-	m.answered = now
+	if o.Status == txn.Committed || o.Status == txn.Aborted {
+		m.heard(now)
+	}
 	c.state = idle
 	m.progress.underway.Store(int64(m.underway))
 	switch o.Status {
@@ -880,6 +893,23 @@ func (m *Machine) end(i int32, o *txn.Outcome, now time.Duration) {
 	default:
 		m.begin(i, now, now)
 	}
+}
+
+// heard notes an answer of the database, and the silence before it.
+func (m *Machine) heard(now time.Duration) {
+	if m.recorder != nil {
+		m.silence(min(now, m.to))
+	}
+	m.answered, m.quiet = now, m.underway == 0
+}
+
+// silence returns the time in the window in which the database has not answered, up to an instant, and keeps the longest.
+func (m *Machine) silence(at time.Duration) time.Duration {
+	since := max(m.from, min(m.answered, at))
+	if w := &m.recorder.window; result.Microseconds(at-since) > w.LongestSilenceMicroseconds {
+		w.LongestSilenceMicroseconds, w.SilenceAtMicroseconds = result.Microseconds(at-since), result.Microseconds(since-m.from)
+	}
+	return at - since
 }
 
 // maxThink bounds a think time, in multiples of the mean.

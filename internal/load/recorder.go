@@ -19,7 +19,7 @@ type recorder struct {
 
 	window result.Window
 	// cells[(type*NumClasses+class)*numOutcomes+outcome], made when first used. The outcomes are those of txn.Status but
-	// one lower, and unfinished.
+	// one lower, unfinished and carried over.
 	cells []*cell
 
 	current  result.Second
@@ -123,16 +123,23 @@ func (r *recorder) classified(class txn.Class) {
 	}
 }
 
-// unfinishedStatus stands for transactions that are under way when the window closes, in the place of a txn.Status.
-const unfinishedStatus = txn.Unknown + 1
+// unfinishedStatus stands for transactions that were due in the window and are under way when it closes, and carriedOverStatus
+// for those that were due before it and are, in the place of a txn.Status.
+const (
+	unfinishedStatus  = txn.Unknown + 1
+	carriedOverStatus = txn.Unknown + 2
+)
 
-// numOutcomes is the number of outcomes of a transaction that was sent, unfinished among them.
-const numOutcomes = int(unfinishedStatus)
+// numOutcomes is the number of outcomes of a transaction that was sent, with those two.
+const numOutcomes = int(carriedOverStatus)
 
 // outcomeName returns the name of an outcome in a report.
 func outcomeName(status txn.Status) string {
-	if status == unfinishedStatus {
+	switch status {
+	case unfinishedStatus:
 		return result.Unfinished
+	case carriedOverStatus:
+		return result.CarriedOver
 	}
 	return status.String()
 }
@@ -165,13 +172,16 @@ func (r *recorder) ended(typ uint8, class txn.Class, o *txn.Outcome, latency, se
 	}
 }
 
-// unfinished counts a transaction that was due in the window and is under way when it closes, by the time that it has
-// waited so far.
-func (r *recorder) unfinished(typ uint8, class txn.Class, latency, service time.Duration) {
-	c := r.cell(typ, class, unfinishedStatus)
+// underway counts a transaction that is under way when the window closes, by the time that it has waited so far.
+func (r *recorder) underway(typ uint8, class txn.Class, status txn.Status, latency, service time.Duration) {
+	c := r.cell(typ, class, status)
 	c.latency.record(result.Microseconds(latency))
 	if r.service {
 		c.service.record(result.Microseconds(service))
+	}
+	if status == carriedOverStatus {
+		r.window.CarriedOver++
+		return
 	}
 	r.window.Unfinished++
 }
@@ -274,7 +284,7 @@ func (r *recorder) seal(report *result.Report, offered []int64) {
 			Attempts: result.SeriesAttempts{Count: c.further},
 			Latency:  c.latency.export(),
 		}
-		if s.Outcome != result.Unfinished { // whose last attempts have not ended
+		if s.Outcome != result.Unfinished && s.Outcome != result.CarriedOver { // whose last attempts have not ended
 			s.Attempts.Count += c.latency.count
 		}
 		s.Attempts.Add(s.Failures)

@@ -414,8 +414,8 @@ func availability(d *result.Document) *Figure {
 				Value: fmt.Sprintf("%d of %d/s, R %s", a.FaultPerSecond, a.NormalPerSecond, share(a.RPPM))})
 		}
 		add(x.Name, a, cells...)
-		if region, w := d.WorstRegion(i); w != nil {
-			add("in "+region, w, x.Name, "in "+region, "", "")
+		for _, w := range d.WorstRegions(i) {
+			add("in "+w.Region, w.Availability, x.Name, "in "+w.Region, "", "")
 		}
 		about = append(about, fmt.Sprintf("%s: %d of %d per second", x.Name, a.FaultPerSecond, a.NormalPerSecond))
 	}

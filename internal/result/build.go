@@ -136,7 +136,7 @@ func Build(in Inputs) (*Document, error) {
 	if r.Build != d.Version {
 		d.WorkerVersion = r.Build
 	}
-	a, err := aggregate(r, in.Topology.Regions, in.Objectives)
+	a, err := aggregate(r, &in.Load, in.Topology.Regions, in.Objectives)
 	if err != nil {
 		return nil, err
 	}
@@ -240,7 +240,7 @@ type transactionFigures struct {
 }
 
 // aggregate adds everything up in one pass over the histograms, since decoding them is the expensive part.
-func aggregate(r *Report, regions []string, objectives []v1alpha1.Objective) (*aggregates, error) {
+func aggregate(r *Report, load *v1alpha1.Load, regions []string, objectives []v1alpha1.Objective) (*aggregates, error) {
 	a := &aggregates{
 		repetitions: make([]figures, r.Repetitions),
 		regions:     make([]figures, len(regions)),
@@ -287,8 +287,12 @@ func aggregate(r *Report, regions []string, objectives []v1alpha1.Objective) (*a
 		for i, o := range objectives {
 			if (o.Transaction == "" || o.Transaction == s.Type) && (o.Region == "" || o.Region == s.Region) {
 				a.objectives[i].add(s, h, service)
-				if o.Transaction != "" && s.Outcome == Unfinished {
+				switch {
+				case o.Transaction == "": // its windows have them
+				case s.Outcome == Unfinished:
 					a.objectives[i].Unfinished += s.Latency.Count
+				case s.Outcome == CarriedOver:
+					a.objectives[i].CarriedOver += s.Latency.Count
 				}
 			}
 		}
@@ -310,6 +314,7 @@ func aggregate(r *Report, regions []string, objectives []v1alpha1.Objective) (*a
 		}
 	}
 	a.spreadUnsent(r.Windows, objectives)
+	a.markGrowing(r, load, objectives)
 	types := map[string]int{}
 	for i, t := range r.Types {
 		types[t] = i
@@ -324,6 +329,31 @@ func aggregate(r *Report, regions []string, objectives []v1alpha1.Objective) (*a
 		return slices.Index(regions, x.region) - slices.Index(regions, y.region)
 	})
 	return a, nil
+}
+
+// markGrowing marks what includes a region whose backlog grew. The load of a curve grows by itself, and the clients of a
+// closed loop bound their backlog.
+func (a *aggregates) markGrowing(r *Report, load *v1alpha1.Load, objectives []v1alpha1.Objective) {
+	if load.Arrival != v1alpha1.ArrivalConstant && load.Arrival != v1alpha1.ArrivalPoisson || load.Curve != nil {
+		return
+	}
+	for i := range a.regions {
+		if !a.regions[i].grows(r.DurationMicroseconds*int64(r.Repetitions), Microseconds(load.Warmup.Duration)) {
+			continue
+		}
+		a.all.latency.growing, a.regions[i].latency.growing = true, true
+		for j := range a.repetitions {
+			a.repetitions[j].latency.growing, a.byRegion[j][i].latency.growing = true, true
+		}
+		for _, t := range a.transactions {
+			t.figures.latency.growing = t.figures.latency.growing || t.region == a.names[i]
+		}
+		for j, o := range objectives {
+			if o.Region == "" || o.Region == a.names[i] {
+				a.objectives[j].latency.growing = true
+			}
+		}
+	}
 }
 
 // spreadUnsent spreads the region's transactions that were never sent over types, classes and objectives of one type. Their types
@@ -406,7 +436,7 @@ func (a *aggregates) fill(d *Document, r *Report) {
 		region := Region{
 			Name: a.names[i], Counts: f.Counts, CarriedIn: f.carriedIn, AbortPPM: f.abortPPM(), Attempts: f.attemptsOver(measured),
 			ThroughputPerSecond: f.perSecond(measured), LatencyMicroseconds: f.latency.latency(),
-			ServiceTimeMicroseconds: f.service.optional(), Unanswered: f.Unanswered,
+			ServiceTimeMicroseconds: f.service.optional(), Unanswered: f.Unanswered, Growing: f.latency.growing,
 		}
 		region.Hung = f.latency.hung()
 		d.Regions = append(d.Regions, region)
@@ -420,7 +450,7 @@ func (a *aggregates) fill(d *Document, r *Report) {
 			d.Histograms.Series = append(d.Histograms.Series, HistogramSeries{
 				Type: t.typ, Class: t.class, Region: t.region, Histogram: EncodeHistogram(l.histogram),
 				SumMicroseconds: l.sum, MaxMicroseconds: l.max,
-				Unfinished: EncodeHistogram(l.waiting), Never: l.never, NeverMicroseconds: l.neverSum, LongestMicroseconds: l.longest,
+				Unfinished: EncodeHistogram(l.waiting), Never: l.never, NeverMicroseconds: l.neverSum, LongestMicroseconds: l.longest, Growing: l.growing,
 			})
 		}
 	}

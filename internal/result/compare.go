@@ -96,6 +96,8 @@ const (
 type sample struct {
 	Difference
 	a, b []v1alpha1.Quantile
+	// p is the p-value of the Mann-Whitney U test; nil where there is one repetition only.
+	p *float64
 	// better is 1 where more is better, -1 where less is.
 	better int
 }
@@ -109,6 +111,7 @@ func Compare(a, b []*Document, o CompareOptions) *Comparison {
 	}
 	samples := figuresOf(a, b)
 	c.judge(samples, o)
+	c.judgeRegions(samples, o)
 	c.distrust(a, b, samples)
 	for i := range samples {
 		c.Figures = append(c.Figures, samples[i].Difference)
@@ -116,24 +119,52 @@ func Compare(a, b []*Document, o CompareOptions) *Comparison {
 	return c
 }
 
-// distrust makes the comparison Undecided if a side is Invalid: an unsound measurement is neither better, worse nor the same.
+// distrust makes the comparison Undecided if a side is Invalid: an unsound measurement is neither better, worse nor the same. Nor is a
+// database that gives wrong answers or none, but one that did not do so before is worse.
 func (c *Comparison) distrust(a, b []*Document, samples []sample) {
-	i := slices.IndexFunc(slices.Concat(a, b), func(d *Document) bool { return d.Verdict == v1alpha1.VerdictInvalid })
-	if i < 0 {
+	unsound := func(docs []*Document) (d *Document, why string) {
+		for _, d := range docs {
+			if why := d.unsound(); why != "" {
+				return d, why
+			}
+		}
+		return nil, ""
+	}
+	of := func(side string, d *Document, why string) string {
+		return fmt.Sprintf("%s, %s, is %s: %s", side, title(d), d.Verdict, why)
+	}
+	x, whyX := unsound(a)
+	y, whyY := unsound(b)
+	switch {
+	case x != nil:
+		c.Verdict, c.Message = Undecided, of("A", x, whyX)+"; it cannot be compared with"
+	case y == nil:
 		return
+	case y.Verdict == v1alpha1.VerdictFailed && len(y.disagreements()) == 0:
+		c.Verdict, c.Message = Regression, of("B", y, whyY)
+	default:
+		c.Verdict, c.Message = Undecided, of("B", y, whyY)+"; it cannot be compared with"
 	}
-	side, d := "A", slices.Concat(a, b)[i]
-	if i >= len(a) {
-		side = "B"
-	}
-	why := "its result says no reason"
-	if len(d.Reasons) > 0 {
-		why = d.Reasons[0].Reason + ": " + d.Reasons[0].Message
-	}
-	c.Verdict, c.Message = Undecided, fmt.Sprintf("%s, %s, is Invalid and cannot be compared with: %s", side, title(d), why)
 	for i := range samples {
 		samples[i].Change = ""
 	}
+}
+
+// unsound says why the figures of the document are no measure of the database: it is Invalid, its answers are wrong, or it gave
+// none, or the document was edited. It is empty where they are.
+func (d *Document) unsound() string {
+	if why := d.disagreements(); len(why) > 0 {
+		return "it was edited, or is of another version: " + why[0]
+	}
+	for _, r := range d.Reasons {
+		if d.Verdict == v1alpha1.VerdictInvalid || r.Reason == ReasonCheckFailed || r.Reason == ReasonUnanswered {
+			return r.Reason + ": " + r.Message
+		}
+	}
+	if d.Verdict == v1alpha1.VerdictInvalid {
+		return "its result says no reason"
+	}
+	return ""
 }
 
 func ppm(share float64) int64 { return int64(math.Round(share * 1e6)) }
@@ -259,6 +290,12 @@ func (d *Document) disagreements() (out []string) {
 			out = append(out, "the verdict is Passed, and there is a reason, "+r.Reason)
 		}
 	}
+	for _, e := range d.Evidence {
+		if d.Verdict == v1alpha1.VerdictPassed && (e.State == EvidenceMissing || e.State == EvidenceContradicted) {
+			out = append(out, fmt.Sprintf("the verdict is Passed, and evidence[%s] is %s", e.Name, e.State))
+		}
+	}
+	out = append(out, d.latencyDisagreements()...)
 	if window <= 0 || slices.ContainsFunc(d.Reasons, func(r Reason) bool { return r.Reason == ReasonCancelled }) {
 		return out
 	}
@@ -289,6 +326,46 @@ func (d *Document) disagreements() (out []string) {
 	}
 	if len(d.Regions) > 0 && inRegions != s.Committed {
 		out = append(out, fmt.Sprintf("summary.committed is %d, and its regions have %d", s.Committed, inRegions))
+	}
+	return out
+}
+
+// latencyDisagreements are percentiles of a document that do not follow from its histograms, or that cannot be those of its
+// repetitions together. Histograms have no repetitions, and the types of transactions that were never sent are not known.
+func (d *Document) latencyDisagreements() (out []string) {
+	if d.Histograms.Estimator != Estimator || d.Summary.Unsent() > 0 {
+		return nil
+	}
+	differs := func(what string, l *Latency, of func(*HistogramSeries) bool) {
+		for _, c := range comparedLatencies[:4] {
+			is := c.of(l)
+			if from := d.Latencies(of).latency(); c.of(&from) != is {
+				out = append(out, fmt.Sprintf("%s.latencyMicroseconds.%s is %s, and its histograms make %s", what, c.name, FormatQuantile(is), FormatQuantile(c.of(&from))))
+				return
+			}
+		}
+	}
+	differs("summary", &d.Summary.LatencyMicroseconds, func(*HistogramSeries) bool { return true })
+	for i := range d.Regions {
+		r := &d.Regions[i]
+		differs(fmt.Sprintf("regions[%s]", r.Name), &r.LatencyMicroseconds, func(s *HistogramSeries) bool { return s.Region == r.Name })
+	}
+	for _, c := range comparedLatencies[:4] {
+		if len(d.Repetitions) == 0 {
+			break
+		}
+		least, most := c.of(&d.Repetitions[0].LatencyMicroseconds).Least(), int64(0)
+		bounded := c.of(&d.Summary.LatencyMicroseconds).IsBound()
+		for i := range d.Repetitions {
+			q := c.of(&d.Repetitions[i].LatencyMicroseconds)
+			least, most, bounded = min(least, q.Least()), max(most, q.Least()), bounded || q.IsBound()
+		}
+		// The percentile of several samples together is between theirs, but for the buckets of histograms.
+		if is := c.of(&d.Summary.LatencyMicroseconds).Least(); !bounded && (is*101/100+1 < least || is > most*101/100+1) {
+			out = append(out, fmt.Sprintf("summary.latencyMicroseconds.%s is %s, and those of the repetitions are from %s to %s",
+				c.name, formatMicroseconds(is), formatMicroseconds(least), formatMicroseconds(most)))
+			break
+		}
 	}
 	return out
 }
@@ -347,6 +424,12 @@ func manifestsDiffer(documents []*Document) (out []string) {
 // figuresOf gathers the figures that both sides have.
 func figuresOf(a, b []*Document) []sample {
 	var out []sample
+	latency := func(l *Latency, of func(*Latency) v1alpha1.Quantile) v1alpha1.Quantile {
+		if *l == (Latency{}) {
+			return v1alpha1.MoreThan(0) // there are no transactions
+		}
+		return of(l)
+	}
 	addQuantile := func(region, name, unit string, better int, judged bool, of func(*Document) []v1alpha1.Quantile) {
 		s := sample{Difference: Difference{Name: name, Region: region, Unit: unit, Judged: judged}, better: better}
 		for _, d := range a {
@@ -385,7 +468,7 @@ func figuresOf(a, b []*Document) []sample {
 	for _, l := range comparedLatencies {
 		addQuantile("", l.name, "us", -1, l.judged, func(d *Document) (v []v1alpha1.Quantile) {
 			for i := range d.Repetitions {
-				v = append(v, l.of(&d.Repetitions[i].LatencyMicroseconds))
+				v = append(v, latency(&d.Repetitions[i].LatencyMicroseconds, l.of))
 			}
 			return v
 		})
@@ -422,7 +505,7 @@ func figuresOf(a, b []*Document) []sample {
 			}
 			addQuantile(region.Name, l.name, "us", -1, false, func(d *Document) (v []v1alpha1.Quantile) {
 				for _, r := range d.regionRepetitions(region.Name) {
-					v = append(v, l.of(&r.LatencyMicroseconds))
+					v = append(v, latency(&r.LatencyMicroseconds, l.of))
 				}
 				return v
 			})
@@ -485,7 +568,7 @@ func (c *Comparison) judge(samples []sample, o CompareOptions) {
 			a, b := s.values()
 			t := benchmath.Thresholds{CompareAlpha: o.Alpha}
 			p[i] = benchmath.AssumeNothing.Compare(benchmath.NewSample(a, &t), benchmath.NewSample(b, &t)).P
-			s.PPPM = new(ppm(p[i]))
+			s.p, s.PPPM = new(p[i]), new(ppm(p[i]))
 			if !s.bounded() {
 				s.interval(o.Alpha)
 			}
@@ -535,6 +618,47 @@ func (c *Comparison) judge(samples []sample, o CompareOptions) {
 		c.Verdict, c.Message = NoDifference, fmt.Sprintf(
 			"none of throughput, p50, p99 and aborts differs by more than %.3g%% and chance", o.Threshold*100)
 	}
+}
+
+// judgeRegions makes the comparison a regression if a region is worse, however much better the whole is: where a slow region commits less,
+// the percentiles of all regions improve. The throughputs and 99th percentiles of all regions are held against alpha as Holm says, apart from
+// the figures of the whole, which would need more repetitions otherwise, and no less strictly than these.
+func (c *Comparison) judgeRegions(samples []sample, o CompareOptions) {
+	var judged []*sample
+	regions, whole := map[string]bool{}, 0
+	for i := range samples {
+		if samples[i].Region != "" {
+			regions[samples[i].Region] = true
+		}
+	}
+	for i := range samples {
+		s := &samples[i]
+		if s.Region == "" && s.Judged {
+			whole++
+		}
+		if s.Region != "" && len(regions) > 1 && (s.Name == "throughput" || s.Name == "p99") && s.p != nil {
+			judged = append(judged, s)
+		}
+	}
+	slices.SortStableFunc(judged, func(a, b *sample) int { return cmp.Compare(*a.p, *b.p) })
+	var worse []string
+	for rank, s := range judged {
+		if *s.p > o.Alpha/float64(max(whole, len(judged))-rank) {
+			break
+		}
+		if s.ordered() && s.B != s.A && (s.B.Compare(s.A) > 0) != (s.better > 0) && (s.ChangePPM == nil || math.Abs(float64(*s.ChangePPM)) > o.Threshold*1e6) {
+			s.Change = Regression
+			worse = append(worse, fmt.Sprintf("%s of %s %s (p %.3g)", s.Name, s.Region, s.change(), *s.p))
+		}
+	}
+	if len(worse) == 0 {
+		return
+	}
+	message := "worse: " + strings.Join(worse, ", ")
+	if c.Verdict == Regression || c.Verdict == Improvement {
+		message = c.Message + "; " + message
+	}
+	c.Verdict, c.Message = Regression, message
 }
 
 // bounded reports whether a repetition has only a lower bound of the figure.

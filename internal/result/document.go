@@ -290,6 +290,14 @@ func (c *Counts) Ended() int64 { return c.Committed + c.Aborted + c.Refused + c.
 
 func (c *Counts) abortPPM() int64 { return c.sharePPM(c.Aborted) }
 
+// abortCell is the share of aborted transactions as a cell of a table: "-" where none ended.
+func (c *Counts) abortCell() string {
+	if c.Ended() == 0 {
+		return "-"
+	}
+	return formatPPM(c.abortPPM())
+}
+
 func (c *Counts) sharePPM(n int64) int64 {
 	if c.Ended() == 0 {
 		return 0
@@ -308,6 +316,14 @@ type Unanswered struct {
 	// Dropped and Backlog transactions of an open loop were never sent: the queue was full, or the window closed first.
 	Dropped int64 `json:"dropped"`
 	Backlog int64 `json:"backlog,omitempty"`
+	// CarriedOver transactions were due before a window and in flight when it closed. They are not due in it, and take longer than
+	// it lasts.
+	CarriedOver int64 `json:"carriedOver,omitempty"`
+}
+
+// all returns the number of transactions that were due, with those that were carried over; c counts those that ended.
+func (u *Unanswered) all(c *Counts) int64 {
+	return c.Ended() + u.Unfinished + u.Unsent() + u.CarriedOver
 }
 
 // Unsent returns how many transactions were never sent.
@@ -318,17 +334,18 @@ func (u *Unanswered) addWindow(w *Window) {
 	u.Unfinished += w.Unfinished
 	u.Dropped += w.Dropped
 	u.Backlog += w.Backlog
+	u.CarriedOver += w.CarriedOver
 }
 
 // unansweredPPM is the share, of all transactions that were due, of those whose clients have not learned in time how they
 // ended: the outcome is unknown, they hung when the window closed, or they were never sent. It is 0 only where there is
 // none: an objective that allows none does not allow one among millions.
 func unansweredPPM(c *Counts, u *Unanswered) int64 {
-	n, due := c.Unknown+u.Hung+u.Unsent(), c.Ended()+u.Unfinished+u.Unsent()
-	if due == 0 {
+	n, all := c.Unknown+u.Hung+u.Unsent(), u.all(c)
+	if all == 0 {
 		return 0
 	}
-	return max(ratio(due, 1, n, 1e6), min(n, 1))
+	return max(ratio(all, 1, n, 1e6), min(n, 1))
 }
 
 // Attempts are the attempts that ended in the measured windows, whenever their transactions were due: each is a
@@ -495,6 +512,9 @@ type Region struct {
 	AbortPPM                int64    `json:"abortPPM"`
 	Attempts                Attempts `json:"attempts"`
 	Unanswered
+	// Growing says that the clients of an open loop had more transactions in flight when the windows closed than when they
+	// opened, by more than chance: the database did not serve the rate. All percentiles are lower bounds.
+	Growing bool `json:"growing,omitempty"`
 	// Faults are what each fault of Document.Faults did to the region's clients, in the same order.
 	Faults []FaultEffect `json:"faults,omitempty"`
 }
@@ -703,6 +723,8 @@ type HistogramSeries struct {
 	Never               int64 `json:"never,omitempty"`
 	NeverMicroseconds   int64 `json:"neverMicroseconds,omitempty"`
 	LongestMicroseconds int64 `json:"longestMicroseconds,omitempty"`
+	// Growing says that the backlog of the region grew while it was measured: see Region.Growing.
+	Growing bool `json:"growing,omitempty"`
 	// SumMicroseconds and MaxMicroseconds are of the committed transactions.
 	SumMicroseconds int64 `json:"sumMicroseconds,omitempty"`
 	MaxMicroseconds int64 `json:"maxMicroseconds,omitempty"`

@@ -143,6 +143,10 @@ func (d *Document) fillFaults(r *Report) {
 			all.add(i, t.Tenths)
 		}
 	}
+	if what := d.varies(); fine && what != "" {
+		d.Notes = append(d.Notes, fmt.Sprintf("what the faults did to the throughput is not measured: %s changes it as well", what))
+		return
+	}
 	if !fine {
 		return
 	}
@@ -160,6 +164,19 @@ func (d *Document) fillFaults(r *Report) {
 			x.Faults = append(x.Faults, FaultEffect{d.Faults[j].Name, a})
 		}
 	}
+}
+
+// varies names the field of the manifest by which the load changes while it is measured; empty if it does not.
+func (d *Document) varies() string {
+	switch w := &d.Spec.Workload; {
+	case d.Spec.Load.Curve != nil:
+		return "spec.load.curve"
+	case w.SmallBank != nil && len(w.SmallBank.MixPhases) > 1:
+		return "spec.workload.smallbank.mixPhases"
+	case w.RMW != nil && len(w.RMW.MixPhases) > 1:
+		return "spec.workload.rmw.mixPhases"
+	}
+	return ""
 }
 
 // chanceSigmas is tenths.sigmas of a region, and the tolerance of the relapse check.
@@ -248,6 +265,13 @@ func (t *tenths) recoverLimit(f *Fault, later []Fault) int {
 	return limit
 }
 
+// width returns over how many tenths a throughput is compared with the normal one, in transactions per million seconds: a second,
+// or so long that no commit at all falls short of the recovered share by more than chance.
+func (t *tenths) width(normal int64) int {
+	expected := chanceSigmas / (float64(recovered) / 1e6) // the square root of the number of commits that it takes
+	return max(perSecond, int(math.Ceil(expected*expected/(float64(normal)/1e6)*perSecond)))
+}
+
 // availability reckons a fault's figures, up to the tenth limit and, of its recovery, recoverLimit. normal is in transactions per million
 // seconds. It is nil where there is too little time.
 func (t *tenths) availability(f *Fault, from, limit, recoverLimit int, normal int64) *Availability {
@@ -293,23 +317,27 @@ func (t *tenths) availability(f *Fault, from, limit, recoverLimit int, normal in
 		a.Aborted += x.aborted
 		a.Failed += x.failed
 	}
-	// below reports whether the second that begins at i has less than a share of the normal throughput, by so many standard
-	// deviations of a Poisson count of it.
+	// width is the time, in tenths, over which a throughput is compared: a second, or as long as it takes until a time without any
+	// commit cannot be chance.
+	width := t.width(normal)
+	// below reports whether the time of that width that begins at i has less than a share of the normal throughput, by so many
+	// standard deviations of a Poisson count of it.
 	below := func(i int, share int64, sigmas float64) bool {
-		short := ratio(1_000_000, 1, normal, share) - t.committed(i, i+perSecond)*1_000_000
-		return short > 0 && float64(short) > sigmas*math.Sqrt(float64(normal)/1e6)*1e6
+		expected := float64(normal) / 1e6 * float64(width) / perSecond
+		short := expected*float64(share)/1e6 - float64(t.committed(i, i+width))
+		return short > 0 && short > sigmas*math.Sqrt(expected)
 	}
 	// stays reports whether no second that begins within the next three falls below three quarters of it by more than chance:
 	// the throughput of a real database varies by more than a Poisson count does.
 	stays := func(i int) bool {
-		for j := i + 1; j <= i+3*perSecond && j+perSecond <= recoverLimit; j++ {
+		for j := i + 1; j <= i+3*width && j+width <= recoverLimit; j++ {
 			if below(j, relapsed, chanceSigmas) {
 				return false
 			}
 		}
 		return true
 	}
-	for i := from; i < max(over, from+1) && i+perSecond <= limit; i++ {
+	for i := from; i < max(over, from+1) && i+width <= limit; i++ {
 		if below(i, recovered, t.sigmas) {
 			us := max(0, int64(i)*tenth-*f.FromMicroseconds)
 			a.DetectMicroseconds = &us
@@ -320,7 +348,7 @@ func (t *tenths) availability(f *Fault, from, limit, recoverLimit int, normal in
 	if f.ToMicroseconds != nil {
 		back, known = ceil(*f.ToMicroseconds), true
 	}
-	if known && back+perSecond <= recoverLimit {
+	if known && back+width <= recoverLimit {
 		t0 := int64(0)
 		a.TPPM = &t0
 		first := int64(back) * tenth
@@ -329,7 +357,7 @@ func (t *tenths) availability(f *Fault, from, limit, recoverLimit int, normal in
 			back = ceil(*f.FromMicroseconds + *a.DetectMicroseconds)
 			first = *f.FromMicroseconds
 		}
-		for i := back; i+perSecond <= recoverLimit; i++ {
+		for i := back; i+width <= recoverLimit; i++ {
 			if !below(i, recovered, t.sigmas) && stays(i) {
 				us := int64(i)*tenth - first
 				ppm := ratio(us+1_000_000, 1, 1_000_000, 1_000_000)
@@ -362,28 +390,82 @@ func faultRows(d *Document) [][]string {
 	return rows
 }
 
-// WorstRegion returns the region whose clients kept the smallest share of their throughput during the i-th fault, and its
-// availability; nil if there is only one region or nothing was measured.
-func (d *Document) WorstRegion(i int) (string, *Availability) {
-	var name string
-	var worst *Availability
+// RegionEffect is what a fault did to the clients of a region.
+type RegionEffect struct {
+	Region string
+	*Availability
+}
+
+// WorstRegions returns the regions that a fault, the i-th, hit hardest: the one that kept the smallest share of its throughput, and
+// where they are others, the one that recovered last and the one without a commit for longest. There are none if there is only one
+// region or nothing was measured. A region whose throughput differs by no more than chance is not the hardest hit if there are others.
+func (d *Document) WorstRegions(i int) (out []RegionEffect) {
 	if len(d.Regions) < 2 {
-		return "", nil
+		return nil
 	}
+	var hit, all, slow, silent []RegionEffect
 	for j := range d.Regions {
 		r := &d.Regions[j]
 		if i >= len(r.Faults) || r.Faults[i].Availability == nil {
 			continue
 		}
-		a := r.Faults[i].Availability
-		if a.WithinChance && worst != nil {
-			continue
+		e := RegionEffect{r.Name, r.Faults[i].Availability}
+		all = append(all, e)
+		if !e.WithinChance {
+			hit = append(hit, e)
 		}
-		if worst == nil || worst.WithinChance && !a.WithinChance || a.RPPM < worst.RPPM || a.RPPM == worst.RPPM && a.OutageMicroseconds > worst.OutageMicroseconds {
-			name, worst = r.Name, a
+		if e.TPPM != nil && *e.TPPM < 1_000_000 {
+			slow = append(slow, e)
+		}
+		if e.OutIsNoChance() {
+			silent = append(silent, e)
 		}
 	}
-	return name, worst
+	if len(hit) == 0 {
+		hit = all
+	}
+	for _, x := range []struct {
+		of    []RegionEffect
+		worse func(a, b RegionEffect) int
+	}{
+		{hit, func(a, b RegionEffect) int {
+			return cmp.Or(a.kept(b.Availability), a.recovers(b.Availability), a.outage(b.Availability))
+		}},
+		{slow, func(a, b RegionEffect) int { return a.recovers(b.Availability) }},
+		{silent, func(a, b RegionEffect) int { return a.outage(b.Availability) }},
+	} {
+		if len(x.of) == 0 {
+			continue
+		}
+		w := slices.MinFunc(x.of, x.worse)
+		if !slices.ContainsFunc(out, func(o RegionEffect) bool { return x.worse(o, w) <= 0 }) {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// OutIsNoChance reports whether the longest time without a commit is no chance at the normal throughput: the probability is below
+// 1e-6 if 14 or more commits were to be expected.
+func (a *Availability) OutIsNoChance() bool { return a.NormalPerSecond*a.OutageMicroseconds >= 14e6 }
+
+// kept, recovers and outage compare availabilities: negative if a is the worse one.
+func (a *Availability) kept(b *Availability) int {
+	return cmp.Compare(a.FaultPerSecond*b.NormalPerSecond, b.FaultPerSecond*a.NormalPerSecond)
+}
+
+func (a *Availability) recovers(b *Availability) int {
+	t := func(a *Availability) int64 {
+		if a.TPPM == nil {
+			return 1_000_000 // unknown
+		}
+		return *a.TPPM
+	}
+	return cmp.Compare(t(a), t(b))
+}
+
+func (a *Availability) outage(b *Availability) int {
+	return cmp.Compare(b.OutageMicroseconds, a.OutageMicroseconds)
 }
 
 // cells returns the availability as cells of a table of faults; a may be nil.
@@ -432,8 +514,8 @@ func faultNotes(d *Document) (out []string) {
 			}
 			parts[0] += " on " + strings.Join(targets, ", ") + more
 		}
-		if region, a := d.WorstRegion(i); a != nil {
-			parts = append(parts, fmt.Sprintf("worst in %s: %s", region, a))
+		for _, w := range d.WorstRegions(i) {
+			parts = append(parts, fmt.Sprintf("worst in %s: %s", w.Region, w.Availability))
 		}
 		for _, s := range []string{f.Message, f.Problem} {
 			if s != "" {

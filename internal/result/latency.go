@@ -24,7 +24,9 @@ const Estimator = "product-limit"
 // faster the less it answers. A transaction in flight when its window closed is right-censored at its waiting time, and the percentiles
 // are product-limit estimates (E. L. Kaplan and P. Meier, "Nonparametric Estimation from Incomplete Observations", 1958), so
 // that young transactions at the end of a window distort nothing. A percentile that falls among unobserved transactions is a
-// lower bound: the longest time that any transaction took or waited.
+// lower bound: the longest time that any transaction took or waited. The estimate needs transactions whose latency does not
+// depend on when they were due: where the backlog of an open loop grew, all percentiles are lower bounds, for which a
+// transaction in flight counts with its waiting time.
 type Latency struct {
 	P50 v1alpha1.Quantile `json:"p50"`
 	P90 v1alpha1.Quantile `json:"p90"`
@@ -47,6 +49,9 @@ type tally struct {
 	never, neverSum int64
 	// longest is the longest wait of a transaction that was not observed.
 	longest int64
+	// growing says that the transactions are of a backlog that grew: see figures.grows. The product-limit estimate does not
+	// hold, and every percentile is a lower bound.
+	growing bool
 }
 
 // add adds the transactions of one outcome; h is the decoded histogram of d. Aborted transactions have no latency.
@@ -64,7 +69,7 @@ func (t *tally) add(outcome string, d *Distribution, h *hdrhistogram.Histogram) 
 		if d.Clipped > 0 {
 			t.longest = max(t.longest, HistogramHighest)
 		}
-	case Unfinished:
+	case Unfinished, CarriedOver:
 		merge(&t.waiting, h)
 		t.never += d.Clipped
 		t.longest = max(t.longest, d.MaxMicroseconds)
@@ -89,6 +94,7 @@ func (t *tally) merge(o *tally) {
 	t.never += o.never
 	t.neverSum += o.neverSum
 	t.longest = max(t.longest, o.longest)
+	t.growing = t.growing || o.growing
 	merge(&t.histogram, o.histogram)
 	merge(&t.waiting, o.waiting)
 }
@@ -109,7 +115,7 @@ func (d *Document) decode(s *HistogramSeries) (t tally, err error) {
 	if t.histogram != nil && t.max == 0 { // of a version that did not write it
 		t.max = t.histogram.Max()
 	}
-	t.never, t.neverSum, t.longest = s.Never, s.NeverMicroseconds, s.LongestMicroseconds
+	t.never, t.neverSum, t.longest, t.growing = s.Never, s.NeverMicroseconds, s.LongestMicroseconds, s.Growing
 	return t, nil
 }
 
@@ -165,6 +171,14 @@ func (t *tally) samples() int64 { return t.observed() + total(t.waiting) + t.nev
 // observed returns the number of transactions whose latency is known.
 func (t *tally) observed() int64 { return total(t.histogram) }
 
+// sumOf returns the sum of a histogram, in microseconds.
+func sumOf(h *hdrhistogram.Histogram) (sum int64) {
+	for _, b := range bars(h) {
+		sum += b.us * b.n
+	}
+	return sum
+}
+
 func total(h *hdrhistogram.Histogram) int64 {
 	if h == nil {
 		return 0
@@ -184,6 +198,11 @@ func (t *tally) latency() Latency {
 		mean = ratio(t.count, 1, t.sum)
 	}
 	l.Mean = v1alpha1.Observed(mean)
+	if t.growing {
+		mean = ratio(t.count+t.never+total(t.waiting), 1, t.sum+t.neverSum+sumOf(t.waiting))
+		l.Max, l.Mean = v1alpha1.MoreThan(t.horizon()), v1alpha1.MoreThan(mean)
+		return l
+	}
 	if t.never > 0 || t.longest > t.max {
 		if n := t.count + t.never; n > 0 {
 			mean = max(mean, ratio(n, 1, t.sum+t.neverSum))
@@ -191,6 +210,18 @@ func (t *tally) latency() Latency {
 		l.Max, l.Mean = v1alpha1.MoreThan(t.horizon()), v1alpha1.MoreThan(mean)
 	}
 	return l
+}
+
+// cells returns percentiles of l as cells of a table: "-" where there are no transactions.
+func (l *Latency) cells(of ...v1alpha1.Quantile) (out []string) {
+	for _, q := range of {
+		if *l == (Latency{}) {
+			out = append(out, "-")
+			continue
+		}
+		out = append(out, FormatQuantile(q))
+	}
+	return out
 }
 
 func (t *tally) optional() *Latency {
@@ -225,6 +256,9 @@ func rank(p float64, n int64) float64 { return max(1, math.Floor(float64(p/100*f
 
 // quantiles returns the product-limit estimates of percentiles, which must ascend.
 func (t *tally) quantiles(percents ...float64) []v1alpha1.Quantile {
+	if t.growing {
+		return t.leastQuantiles(percents)
+	}
 	out := make([]v1alpha1.Quantile, 0, len(percents))
 	n := t.samples()
 	for us, share := range t.survival() {
@@ -239,6 +273,26 @@ func (t *tally) quantiles(percents ...float64) []v1alpha1.Quantile {
 	}
 	for len(out) < len(percents) {
 		out = append(out, v1alpha1.MoreThan(t.horizon()))
+	}
+	return out
+}
+
+// leastQuantiles returns lower bounds of percentiles: a transaction in flight takes at least as long as it has waited.
+func (t *tally) leastQuantiles(percents []float64) (out []v1alpha1.Quantile) {
+	var all *hdrhistogram.Histogram
+	merge(&all, t.histogram)
+	merge(&all, t.waiting)
+	known, n := bars(all), int64(0)
+	for _, p := range percents {
+		for len(known) > 0 && float64(n+known[0].n) < rank(p, t.samples()) {
+			n += known[0].n
+			known = known[1:]
+		}
+		if len(known) == 0 {
+			out = append(out, v1alpha1.MoreThan(t.horizon()))
+			continue
+		}
+		out = append(out, v1alpha1.MoreThan(min(known[0].us, t.horizon())))
 	}
 	return out
 }
@@ -310,6 +364,12 @@ const (
 	// transactions under way at an instant are mostly long ones.
 	hungFactor = 3
 )
+
+// knownAt returns the number of transactions that say something of a percentile with this estimate: all but those in flight
+// that had waited for less.
+func (t *tally) knownAt(q v1alpha1.Quantile) int64 {
+	return t.observed() + t.never + t.waitingLonger(q.Least())
+}
 
 // hung returns the number of transactions in flight that had waited for more than a second and more than three times the
 // 99th percentile of the committed ones.

@@ -149,15 +149,21 @@ type Window struct {
 	Sent       int64 `json:"sent"`
 	Unfinished int64 `json:"unfinished"`
 	// Clients took part when the window closed, and BusyClients of them had a transaction under way. SilentMicroseconds is
-	// the time from the last answer to any of them to the end of the window.
+	// the time from the last answer to any of them to the end of the window. Only committed and aborted transactions were answered.
 	Clients            int64 `json:"clients,omitempty"`
 	BusyClients        int64 `json:"busyClients,omitempty"`
 	SilentMicroseconds int64 `json:"silentMicroseconds,omitempty"`
+	// LongestSilenceMicroseconds is the longest time in the window in which transactions were in flight and none was answered, and
+	// SilenceAtMicroseconds is when in the window it started.
+	LongestSilenceMicroseconds int64 `json:"longestSilenceMicroseconds,omitempty"`
+	SilenceAtMicroseconds      int64 `json:"silenceAtMicroseconds,omitempty"`
 	// UnsentMicroseconds is how long the first transaction of the backlog had waited when the window closed.
 	UnsentMicroseconds int64 `json:"unsentMicroseconds,omitempty"`
 	// CarriedIn transactions were due before the window and committed inside it: they count for the throughput and for
 	// nothing else.
 	CarriedIn int64 `json:"carriedIn"`
+	// CarriedOver transactions were due before the window and under way when it closed. They are not Due in the window.
+	CarriedOver int64 `json:"carriedOver,omitempty"`
 	// Dropped transactions were due in the window of an open loop, but the queue was full. Backlog ones were still
 	// in the queue when it closed. Discarded ones were in the queue when the warm-up ended.
 	Dropped   int64 `json:"dropped,omitempty"`
@@ -183,9 +189,13 @@ func (w *Window) add(o *Window) {
 	w.Clients += o.Clients
 	w.BusyClients += o.BusyClients
 	w.SilentMicroseconds = min(w.SilentMicroseconds, o.SilentMicroseconds)
+	end := min(w.SilenceAtMicroseconds+w.LongestSilenceMicroseconds, o.SilenceAtMicroseconds+o.LongestSilenceMicroseconds)
+	w.SilenceAtMicroseconds = max(w.SilenceAtMicroseconds, o.SilenceAtMicroseconds)
+	w.LongestSilenceMicroseconds = max(0, end-w.SilenceAtMicroseconds)
 	w.UnsentMicroseconds = max(w.UnsentMicroseconds, o.UnsentMicroseconds)
 	w.Unfinished += o.Unfinished
 	w.CarriedIn += o.CarriedIn
+	w.CarriedOver += o.CarriedOver
 	w.Dropped += o.Dropped
 	w.Backlog += o.Backlog
 	w.Discarded += o.Discarded
@@ -336,8 +346,12 @@ func (t *Tenths) plus(o *Tenths) *Tenths {
 	return &sum
 }
 
-// Unfinished is the outcome of transactions that were under way when their window closed.
-const Unfinished = "unfinished"
+// Unfinished is the outcome of transactions that were due in a window and under way when it closed, and CarriedOver of those that
+// were due before it and under way when it closed: they took the whole window and more.
+const (
+	Unfinished  = "unfinished"
+	CarriedOver = "carriedOver"
+)
 
 type seriesKey struct {
 	region, typ, class, outcome string
@@ -576,7 +590,7 @@ func (r *Report) validate() error {
 			return fmt.Errorf("series[%d].class: %q is not one of %v", i, s.Class, classes)
 		case !slices.Contains(outcomes, s.Outcome):
 			return fmt.Errorf("series[%d].outcome: %q is not one of %v", i, s.Outcome, outcomes)
-		case s.Outcome != Unfinished && s.Attempts.Count < s.Latency.Count:
+		case s.Outcome != Unfinished && s.Outcome != CarriedOver && s.Attempts.Count < s.Latency.Count:
 			return fmt.Errorf("series[%d].attempts: %d attempts are fewer than their %d transactions", i, s.Attempts.Count, s.Latency.Count)
 		}
 		for _, d := range []*Distribution{&s.Latency, s.Service} {
@@ -611,5 +625,5 @@ var (
 		}
 		return c
 	}()
-	outcomes = []string{txn.Committed.String(), txn.Aborted.String(), txn.Refused.String(), txn.Unknown.String(), Unfinished}
+	outcomes = []string{txn.Committed.String(), txn.Aborted.String(), txn.Refused.String(), txn.Unknown.String(), Unfinished, CarriedOver}
 )

@@ -629,7 +629,7 @@ func TestObjectives(t *testing.T) {
 		"wrong bound": {v1alpha1.Objective{Metric: "throughput", Max: text("1ms")}, Objective{Name: "throughput <= 1ms", Measured: `the bound "1ms" is not an integer`, Holds: false}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := Objectives(r, []string{"a", "b"}, []v1alpha1.Objective{c.o})
+			got, err := Objectives(r, &v1alpha1.Load{}, []string{"a", "b"}, []v1alpha1.Objective{c.o})
 			if err != nil {
 				t.Fatal(err)
 			}

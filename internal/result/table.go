@@ -39,12 +39,15 @@ func Table(w io.Writer, d *Document, wide bool) error {
 	for _, t := range d.FunctionalTests {
 		line(b, "functional test %s passed with %d committed, in %s", t.Name, t.Committed, t.Run)
 	}
+	for _, why := range d.disagreements() {
+		wrapped(b, "", "WARNING: edited, or of another version: "+why)
+	}
 	line(b, "")
 
 	rows := [][]string{{"REGION", "TXN/S", "P50", "P90", "P95", "P99", "MAX", "COMMITTED", "ABORTED", "OTHER"}}
 	row := func(name string, perSecond int64, l Latency, c Counts) {
-		rows = append(rows, []string{name, fmt.Sprint(perSecond), FormatQuantile(l.P50), FormatQuantile(l.P90), FormatQuantile(l.P95),
-			FormatQuantile(l.P99), FormatQuantile(l.Max), fmt.Sprint(c.Committed), formatPPM(c.abortPPM()), fmt.Sprint(c.Refused + c.Unknown)})
+		rows = append(rows, slices.Concat([]string{name, fmt.Sprint(perSecond)}, l.cells(l.P50, l.P90, l.P95, l.P99, l.Max),
+			[]string{fmt.Sprint(c.Committed), c.abortCell(), fmt.Sprint(c.Refused + c.Unknown)}))
 	}
 	for _, r := range d.Regions {
 		row(r.Name, r.ThroughputPerSecond, r.LatencyMicroseconds, r.Counts)
@@ -73,8 +76,8 @@ func Table(w io.Writer, d *Document, wide bool) error {
 				name = "median"
 			}
 			l := r.LatencyMicroseconds
-			rows = append(rows, []string{name, fmt.Sprint(r.ThroughputPerSecond), FormatQuantile(l.P50), FormatQuantile(l.P90),
-				FormatQuantile(l.P99), fmt.Sprint(r.Committed), formatPPM(r.abortPPM())})
+			rows = append(rows, slices.Concat([]string{name, fmt.Sprint(r.ThroughputPerSecond)}, l.cells(l.P50, l.P90, l.P99),
+				[]string{fmt.Sprint(r.Committed), r.abortCell()}))
 		}
 		grid(b, rows)
 	}
@@ -90,8 +93,8 @@ func Table(w io.Writer, d *Document, wide bool) error {
 	rows = [][]string{head}
 	for _, t := range byType(d, wide) {
 		l := t.latency()
-		r := []string{t.typ, t.region, fmt.Sprint(t.committed), fmt.Sprint(t.aborted), fmt.Sprint(t.other),
-			FormatQuantile(l.P50), FormatQuantile(l.P90), FormatQuantile(l.P99)}
+		r := append([]string{t.typ, t.region, fmt.Sprint(t.committed), fmt.Sprint(t.aborted), fmt.Sprint(t.other)},
+			l.cells(l.P50, l.P90, l.P99)...)
 		if d.Spec.Load.Retry != nil {
 			r = append(r, fmt.Sprint(t.attempts))
 		}

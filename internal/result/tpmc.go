@@ -47,6 +47,9 @@ func (d *Document) fillTpmC(r *Report, in *Inputs) {
 		KeyingAndThinkTimePercent: int64(spec.KeyingAndThinkTimePercent),
 	}
 	d.Summary.TPCC = t
+	if spec.RowsPercent > 0 && spec.RowsPercent < 100 {
+		d.Notes = append(d.Notes, fmt.Sprintf("warehouses with %d%% of the rows break clause 1.2 of TPC-C: the figure is not a tpmC of the standard", spec.RowsPercent))
+	}
 	if t.Warehouses == 0 || t.KeyingAndThinkTimePercent == 0 {
 		return
 	}

@@ -12,17 +12,25 @@ import (
 // objective that says otherwise.
 const unansweredLimitPPM = 10_000
 
-// boundsUnanswered reports whether an objective of the manifest says which share of a region's transactions may be
-// unanswered.
-func boundsUnanswered(objectives []v1alpha1.Objective, region string) bool {
-	return slices.ContainsFunc(objectives, func(o v1alpha1.Objective) bool {
-		return o.Metric == v1alpha1.MetricUnknownPPM && o.Max != nil && o.Transaction == "" && (o.Region == "" || o.Region == region)
-	})
+// permittedPPM returns the share of a region's transactions that may go unanswered: the limit of an objective on the region's
+// unknownPPM, else of one on all regions', else the default. A limit for all regions together is also the limit of each: one
+// region can be dark without exceeding it.
+func permittedPPM(objectives []v1alpha1.Objective, region string) int64 {
+	permitted, own := int64(unansweredLimitPPM), false
+	for _, o := range objectives {
+		if o.Metric != v1alpha1.MetricUnknownPPM || o.Max == nil || o.Transaction != "" || o.Region != region && (own || o.Region != "") {
+			continue
+		}
+		if limit, err := boundValue(o.Metric, *o.Max); err == nil {
+			permitted, own = limit, o.Region == region
+		}
+	}
+	return permitted
 }
 
 // unsentShare returns the share of the region's transactions that were never sent, in parts per million.
 func (x *Region) unsentShare() int64 {
-	if n := x.Ended() + x.Unfinished + x.Unsent(); n > 0 {
+	if n := x.all(&x.Counts); n > 0 {
 		return ratio(n, 1, x.Unsent(), 1e6)
 	}
 	return 0
@@ -32,7 +40,7 @@ func (x *Region) unsentShare() int64 {
 func clientsBusy(d *Document, _ *Inputs, r *Report) (out []Reason) {
 	for i := range d.Regions {
 		x := &d.Regions[i]
-		if x.unsentShare() <= unansweredLimitPPM || x.stalled(r) != "" { // more clients would wait as well
+		if x.unsentShare() <= unansweredLimitPPM || x.stalls(r) { // more clients would wait as well
 			continue
 		}
 		due := x.Ended() + x.Unfinished + x.Unsent()
@@ -76,36 +84,113 @@ func (d *Document) ClientsBusy() bool {
 func unanswered(d *Document, in *Inputs, r *Report) (out []Reason) {
 	for i := range d.Regions {
 		x := &d.Regions[i]
-		stall := x.stalled(r)
-		if boundsUnanswered(in.Objectives, x.Name) || x.unsentShare() > unansweredLimitPPM && stall == "" {
-			continue
+		permitted := permittedPPM(in.Objectives, x.Name)
+		stall, dark := x.stalled(r)
+		if x.unsentShare() > unansweredLimitPPM && stall == "" {
+			continue // DriverBound
 		}
-		if unansweredPPM(&x.Counts, &x.Unanswered) > unansweredLimitPPM {
-			out = append(out, Reason{ReasonUnanswered, x.withoutAnswer() + "; more than 1% need an objective on unknownPPM that allows them"})
-			continue
-		}
-		if stall != "" {
-			out = append(out, Reason{ReasonUnanswered, stall + "; an objective on unknownPPM can allow that"})
+		switch {
+		case x.unservedPPM() > permitted:
+			out = append(out, Reason{ReasonUnanswered, fmt.Sprintf("%s; more than %s need an objective on unknownPPM that allows them",
+				x.withoutAnswer(), percentPPM(permitted))})
+		case dark > permitted:
+			out = append(out, Reason{ReasonUnanswered, fmt.Sprintf("%s; an objective on unknownPPM can allow that: it was %s of the time",
+				stall, percentPPM(dark))})
+		case x.silence(d, r).share > max(permitted, silenceLimitPPM) && !x.silence(d, r).declared:
+			out = append(out, Reason{ReasonUnanswered, x.silence(d, r).String() + "; an objective on unknownPPM can allow that"})
+		case x.Growing && permitted < 1_000_000:
+			out = append(out, Reason{ReasonUnanswered, x.backlog() + "; percentiles are lower bounds"})
 		}
 	}
 	return out
 }
 
+// percentPPM writes parts per million as a percentage.
+func percentPPM(ppm int64) string { return fmt.Sprintf("%.3g%%", float64(ppm)/1e4) }
+
+// unservedPPM is the share, of the region's transactions that were due, of those that the database did not serve: the
+// unanswered ones and those that a node refused.
+func (x *Region) unservedPPM() int64 {
+	due := x.all(&x.Counts)
+	if due == 0 {
+		return 0
+	}
+	return ratio(due, 1, x.Unknown+x.Refused+x.Hung+x.Unsent(), 1e6)
+}
+
 // withoutAnswer says how many of the region's transactions had no answer, and what became of them.
 func (x *Region) withoutAnswer() string {
-	return fmt.Sprintf("%s: %d of the %d transactions that were due had no answer: %d unknown (%d of them timed out), %d hung when the window closed, %d never sent",
-		x.Name, x.Unknown+x.Hung+x.Unsent(), x.Ended()+x.Unfinished+x.Unsent(), x.Unknown, x.Timeouts, x.Hung, x.Unsent())
+	over := ""
+	if x.CarriedOver > 0 {
+		over = fmt.Sprintf(" (%d had been sent before it opened)", x.CarriedOver)
+	}
+	return fmt.Sprintf("%s: %d of %d transactions had no answer or were refused: %d unknown (%d of them timed out), %d refused, %d hung when the window closed%s, %d never sent",
+		x.Name, x.Unknown+x.Refused+x.Hung+x.Unsent(), x.all(&x.Counts), x.Unknown, x.Timeouts, x.Refused, x.Hung, over, x.Unsent())
 }
 
 // noteStalled notes the regions that stalled and whose objectives allow it.
 func (d *Document) noteStalled(in *Inputs, r *Report) {
 	for i := range d.Regions {
-		if x := &d.Regions[i]; boundsUnanswered(in.Objectives, x.Name) {
-			if stall := x.stalled(r); stall != "" {
-				d.Notes = append(d.Notes, stall)
+		x := &d.Regions[i]
+		if stall, dark := x.stalled(r); stall != "" && dark <= permittedPPM(in.Objectives, x.Name) {
+			d.Notes = append(d.Notes, stall)
+		}
+		if s := x.silence(d, r); s.share > unansweredLimitPPM {
+			d.Notes = append(d.Notes, s.String())
+		}
+		if x.Growing {
+			d.Notes = append(d.Notes, x.backlog())
+		}
+	}
+}
+
+// silenceLimitPPM is the share of the measured time that a region may be without any answer at a stretch, in parts per million.
+const silenceLimitPPM = 100_000
+
+// silence is a time in which a region's clients had no answer at all.
+type silence struct {
+	region     string
+	repetition int
+	from, us   int64 // when it started in its window, and how long it lasted, in microseconds
+	share      int64 // of the measured time, in parts per million
+	expected   int64 // transactions that would have ended meanwhile at the region's rate
+	declared   bool  // a fault of the manifest acted meanwhile
+}
+
+func (s silence) String() string {
+	return fmt.Sprintf("%s: no transaction ended for %s from %s of window %d on, where about %d would have at the region's rate",
+		s.region, formatMicroseconds(s.us), formatMicroseconds(s.from), s.repetition, s.expected)
+}
+
+// silence returns the longest time without an answer that is longer than a second, than three times the region's 99th percentile, and
+// than chance; its share is 0 if there is none. A closed loop shows it in no percentile: it takes one transaction of each client.
+func (x *Region) silence(d *Document, r *Report) (out silence) {
+	measured := r.DurationMicroseconds * int64(r.Repetitions)
+	p99, _ := x.LatencyMicroseconds.P99.Value()
+	for i := range r.Windows {
+		w := &r.Windows[i]
+		us := w.LongestSilenceMicroseconds
+		if w.Region != x.Name || us <= max(hungFloor, out.us) || us < hungFactor*p99 {
+			continue
+		}
+		expected := ratio(max(1, measured-us), 1, x.Committed+x.CarriedIn+x.Aborted, us)
+		if expected < stallExpected {
+			continue
+		}
+		out = silence{region: x.Name, repetition: w.Repetition, from: w.SilenceAtMicroseconds, us: us, share: ratio(max(1, measured), 1, us, 1e6), expected: expected}
+		for j := range d.Faults {
+			f := &d.Faults[j]
+			if w.Repetition == 1 && f.FromMicroseconds != nil && *f.FromMicroseconds <= out.from+us && (f.ToMicroseconds == nil || *f.ToMicroseconds >= out.from) {
+				out.declared = true
 			}
 		}
 	}
+	return out
+}
+
+func (x *Region) stalls(r *Report) bool {
+	stall, _ := x.stalled(r)
+	return stall != ""
 }
 
 // stallExpected is the number of transactions that would have ended during the silence at the region's rate. The probability
@@ -113,20 +198,55 @@ func (d *Document) noteStalled(in *Inputs, r *Report) {
 const stallExpected = 20
 
 // stalled describes a window at whose end all clients of the region had waited for much longer than their transactions take;
-// empty if there is none.
-func (x *Region) stalled(r *Report) string {
+// empty if there is none. The share of the measured time that the stall took is in parts per million.
+func (x *Region) stalled(r *Report) (description string, ppm int64) {
+	measured := r.DurationMicroseconds * int64(r.Repetitions)
 	for i := range r.Windows {
 		w := &r.Windows[i]
-		if w.Region != x.Name || w.Clients == 0 || w.BusyClients < w.Clients || w.SilentMicroseconds < hungFloor {
+		if w.Region != x.Name || w.BusyClients < max(w.Clients, 1) || w.SilentMicroseconds < hungFloor {
 			continue
 		}
-		answering := r.DurationMicroseconds*int64(r.Repetitions) - w.SilentMicroseconds
+		answering := measured - w.SilentMicroseconds
 		p99, _ := x.LatencyMicroseconds.P99.Value()
 		if x.Ended() > 0 && (w.SilentMicroseconds < hungFactor*p99 || ratio(max(1, answering), 1, x.Ended(), w.SilentMicroseconds) < stallExpected) {
 			continue
 		}
 		return fmt.Sprintf("all %d clients in %s had been waiting for an answer for %s when window %d closed",
-			w.Clients, x.Name, formatMicroseconds(w.SilentMicroseconds), w.Repetition)
+			w.BusyClients, x.Name, formatMicroseconds(w.SilentMicroseconds), w.Repetition), ratio(max(1, measured), 1, w.SilentMicroseconds, 1e6)
 	}
-	return ""
+	return "", 0
+}
+
+const (
+	// steadyFactor is how many times the number of transactions in flight that Little's law gives may be in flight at the
+	// end of a window. Where arrivals outrun a database that serves them in order, it approaches 2.
+	steadyFactor = 1.3
+	// steadySigmas is the number of standard deviations of a Poisson count that it, and the growth of a backlog, may be more.
+	steadySigmas = 3
+)
+
+// grows reports whether the region's backlog grew: more transactions were in flight when the windows closed than when they
+// opened, by more than 1% of those that were due and more than chance, and either more than Little's law gives at the mean
+// latency of the committed ones, or after a warm-up that was long enough for a steady state. The product-limit estimate
+// does not hold then, since a transaction that is due later takes longer and is censored earlier. measured is the measured time,
+// warmup that before it, both in microseconds.
+func (f *figures) grows(measured, warmup int64) bool {
+	unfinished := float64(f.Unfinished)
+	if f.Due == 0 || f.Committed == 0 || measured <= 0 {
+		return false
+	}
+	// Transactions of earlier windows that ended in one are counted if they committed.
+	before := float64(f.carriedIn) * float64(f.Ended()) / float64(f.Committed)
+	if growth := unfinished - before; growth <= max(float64(f.Due)/100, steadySigmas*math.Sqrt(unfinished+before)) {
+		return false
+	}
+	mean := float64(f.latency.sum) / float64(f.Committed)
+	expected := float64(f.Due) / float64(measured) * mean
+	return unfinished > steadyFactor*expected+steadySigmas*math.Sqrt(expected) || float64(warmup) >= steadySigmas*mean
+}
+
+// backlog describes a backlog that grew.
+func (x *Region) backlog() string {
+	return fmt.Sprintf("%s: the database did not serve the transactions as fast as they arrived: %d of the %d that were due were in flight when the windows closed, and %d that were due earlier committed in them",
+		x.Name, x.Unfinished, x.Ended()+x.Unfinished+x.Unsent(), x.CarriedIn)
 }

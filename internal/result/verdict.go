@@ -507,8 +507,8 @@ func (m *measured) judge(o v1alpha1.Objective) Objective {
 }
 
 // Objectives judges objectives over a merged report.
-func Objectives(r *Report, regions []string, objectives []v1alpha1.Objective) ([]Objective, error) {
-	a, err := aggregate(r, regions, objectives)
+func Objectives(r *Report, load *v1alpha1.Load, regions []string, objectives []v1alpha1.Objective) ([]Objective, error) {
+	a, err := aggregate(r, load, regions, objectives)
 	if err != nil {
 		return nil, err
 	}
@@ -528,8 +528,8 @@ func measure(m v1alpha1.Metric, f *figures, r *Report) measured {
 		u.Hung = f.latency.hung()
 		out.value, out.ok = v1alpha1.Observed(unansweredPPM(&f.Counts, &u)), f.Ended()+u.Unfinished+u.Unsent() > 0
 	default:
-		out.value, out.samples = f.latency.quantiles(percentiles[m])[0], f.latency.samples()
-		out.ok = out.samples > 0
+		out.value, out.ok = f.latency.quantiles(percentiles[m])[0], f.latency.samples() > 0
+		out.samples = f.latency.knownAt(out.value)
 	}
 	return out
 }
