@@ -1,0 +1,42 @@
+package local
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/result"
+)
+
+// farRegions is a run on two regions 100 ms apart.
+func farRegions(engine, workload, load, faults, objectives string) string {
+	text := manifestOf("smallbank-two-regions", twoRegions, engine, load, 1)
+	text = strings.Replace(text, "profileRef: {name: smallbank-two-regions}", "profile: {links: [{from: us-west-2, to: ap-northeast-1, rtt: 100ms}]}", 1)
+	text = strings.Replace(text, "smallbank: {customers: 10000, multiHomePercent: 25}", workload, 1)
+	text = strings.Replace(text, "objectives: [{metric: abortPPM, max: 0}]", "objectives: ["+objectives+"]", 1)
+	if faults != "" {
+		text += "  faults: [" + faults + "]\n"
+	}
+	return text
+}
+
+const (
+	leader      = "{name: calvin, parameters: {ordering: leader, batch: 5ms}}"
+	bank        = "smallbank: {customers: 10000, multiHomePercent: 25}"
+	cutAtTheEnd = "{name: cut, at: 20s, duration: 10s, networkPartition: {from: {regions: [us-west-2]}, to: {regions: [ap-northeast-1]}}}"
+)
+
+// notPassed fails where the document is Passed.
+func notPassed(t *testing.T, d *result.Document, why string) {
+	t.Helper()
+	if d.Verdict == v1alpha1.VerdictPassed {
+		t.Errorf("Passed, although %s: %+v", why, d.Regions[1].Counts)
+	}
+}
+
+// An objective over all regions does not say that one region may be dark.
+func TestTightObjectiveDoesNotAllowADarkRegion(t *testing.T) {
+	t.Parallel()
+	notPassed(t, simulate(t, farRegions(leader, bank, "{clientsPerRegion: 10, warmup: 2s, duration: 30s}", cutAtTheEnd,
+		"{metric: unknownPPM, max: 1000}, {metric: latencyP99, region: ap-northeast-1, max: 250ms}")), "a region is dark for the last 10 s of 30")
+}
