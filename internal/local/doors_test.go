@@ -47,3 +47,12 @@ func TestStallAtTheEndOfACurve(t *testing.T) {
 	notPassed(t, simulate(t, farRegions(leader, bank, "{clientsPerRegion: 10, warmup: 2s, duration: 30s, curve: {shape: Gaussian}}", cutAtTheEnd,
 		"{metric: latencyP99, region: ap-northeast-1, max: 250ms}")), "a region is dark for the last 10 s of 30")
 }
+
+// A timeout is no answer: a region that is silent for the last 10 s of 30 is so with a shorter requestTimeout, too.
+func TestShorterTimeoutIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	for _, timeout := range []string{"30s", "9500ms", "8s"} {
+		notPassed(t, simulate(t, farRegions(leader, bank, "{clientsPerRegion: 10, warmup: 2s, duration: 30s, requestTimeout: "+timeout+"}", cutAtTheEnd,
+			"{metric: latencyP99, max: 250ms}")), "a region is dark for the last 10 s of 30, requestTimeout "+timeout)
+	}
+}
