@@ -56,3 +56,10 @@ func TestShorterTimeoutIsNoAnswer(t *testing.T) {
 			"{metric: latencyP99, max: 250ms}")), "a region is dark for the last 10 s of 30, requestTimeout "+timeout)
 	}
 }
+
+// A region whose only node is gone refuses at once. Two thirds of its transactions are refused.
+func TestRefusingRegionDoesNotPass(t *testing.T) {
+	t.Parallel()
+	notPassed(t, simulate(t, farRegions(leader, bank, "{arrival: Poisson, ratePerSecond: 20, clientsPerRegion: 500, warmup: 2s, duration: 30s}",
+		"{name: kill, at: 10s, podKill: {target: {regions: [ap-northeast-1]}, lasting: true}}", "")), "a region refuses for the last 20 s of 30")
+}
