@@ -63,3 +63,17 @@ func TestRefusingRegionDoesNotPass(t *testing.T) {
 	notPassed(t, simulate(t, farRegions(leader, bank, "{arrival: Poisson, ratePerSecond: 20, clientsPerRegion: 500, warmup: 2s, duration: 30s}",
 		"{name: kill, at: 10s, podKill: {target: {regions: [ap-northeast-1]}, lasting: true}}", "")), "a region refuses for the last 20 s of 30")
 }
+
+// Clients that have retried one transaction since the warm-up have no answer, although their transactions were due before the
+// window opened: by Little's law, 200 clients that share 10 commits a second wait for 20 s on average.
+func TestTransactionsOfTheWarmupThatNeverEndCount(t *testing.T) {
+	t.Parallel()
+	d := simulate(t, farRegions("{name: sdur}",
+		"rmw: {records: 1000, recordsPerTransaction: 2, writesPerTransaction: 2, hotRecords: 1, hotRecordsPerTransaction: 1, multiHomePercent: 100}",
+		"{clientsPerRegion: 100, warmup: 1s, duration: 10s, requestTimeout: 1h, retry: {attempts: 100, backoff: 1s, maxBackoff: 1h}}", "",
+		"{metric: latencyP99, max: 1s}"))
+	notPassed(t, d, "about 190 of the 200 clients had no answer in the whole window")
+	if p50, ok := d.Summary.LatencyMicroseconds.P50.Value(); ok && p50 < 1_000_000 {
+		t.Errorf("p50 is %d us, although 200 clients share %d commits a second", p50, d.Summary.ThroughputPerSecond)
+	}
+}
