@@ -1,0 +1,34 @@
+package result
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+)
+
+// Percentiles follow from the histograms, and the verdict from the evidence: whoever edits either is noticed.
+func TestEditedLatenciesAndVerdictsAreNoticed(t *testing.T) {
+	for name, edit := range map[string]func(*Document){
+		"p99 of all":                 func(d *Document) { d.Summary.LatencyMicroseconds.P99 = v1alpha1.Observed(1) },
+		"p50 of a region":            func(d *Document) { d.Regions[0].LatencyMicroseconds.P50 = v1alpha1.Observed(1) },
+		"p99 of the only repetition": func(d *Document) { d.Repetitions[0].LatencyMicroseconds.P99 = v1alpha1.Observed(1) },
+		"evidence that was contradicted": func(d *Document) {
+			d.Verdict, d.Reasons = v1alpha1.VerdictPassed, nil
+			d.Evidence = append(d.Evidence, Evidence{Name: "cpu", State: EvidenceContradicted})
+		},
+	} {
+		a, err := Build(evident(small()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := Build(evident(small()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		edit(b)
+		if w := strings.Join(Compare([]*Document{a}, []*Document{b}, CompareOptions{}).Warnings, "\n"); !strings.Contains(w, "edited") {
+			t.Errorf("%s was edited: warnings are %q", name, w)
+		}
+	}
+}

@@ -1,0 +1,15 @@
+package result
+
+import "testing"
+
+// What commits during a fault of a tenth of a second says little. An outage of 50 s that follows it does not come by chance.
+func TestShortFaultWithALongOutage(t *testing.T) {
+	never := int64(0)
+	d := regional(map[string]*Availability{
+		"north": {NormalPerSecond: 3968, FaultPerSecond: 3800, RPPM: 957_661, WithinChance: true},
+		"south": {NormalPerSecond: 189, FaultPerSecond: 80, RPPM: 423_280, WithinChance: true, TPPM: &never, OutageMicroseconds: 49_900_000},
+	})
+	if name, _ := d.WorstRegion(0); name != "south" {
+		t.Errorf("the worst region is %s, want south, which is out for 49.9 s", name)
+	}
+}

@@ -1,0 +1,23 @@
+package result
+
+import "testing"
+
+// regional is a document of one fault and what it did to each region.
+func regional(of map[string]*Availability) *Document {
+	d := &Document{Faults: []Fault{{Name: "f"}}}
+	for _, name := range []string{"north", "south"} {
+		d.Regions = append(d.Regions, Region{Name: name, Faults: []FaultEffect{{"f", of[name]}}})
+	}
+	return d
+}
+
+// R falls below 0 where the throughput more than doubles. Such a region is not the one that a fault has hit hardest.
+func TestWorstRegionIsNotTheOneThatGotFaster(t *testing.T) {
+	d := regional(map[string]*Availability{
+		"north": {NormalPerSecond: 12, FaultPerSecond: 25, RPPM: -20_000},
+		"south": {NormalPerSecond: 12, FaultPerSecond: 0, RPPM: 0, OutageMicroseconds: 10_000_000},
+	})
+	if name, _ := d.WorstRegion(0); name != "south" {
+		t.Errorf("the worst region is %s, want south", name)
+	}
+}
