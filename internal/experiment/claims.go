@@ -70,15 +70,10 @@ func (e *Experiment) Judge(ctx context.Context, r *Results) []Finding {
 func (b *board) judge(ctx context.Context, c *v1alpha1.Claim, f *Finding) error {
 	b.unsound, b.counted = nil, nil
 	defer func() { f.Invalid = b.counted }()
-	value, measured, err := b.evaluate(ctx, c.Expression)
-	if err = cmp.Or(b.unsound, err); err != nil {
+	var err error
+	if f.Holds, f.Measured, err = b.judged(ctx, c.Expression); err != nil {
 		return err
 	}
-	holds, ok := value.Value().(bool)
-	if !ok {
-		return fmt.Errorf("the expression gave %v, not true or false", value)
-	}
-	f.Holds, f.Measured = holds, measured
 	if c.Measured != "" {
 		shown, _, err := b.evaluate(ctx, c.Measured)
 		if err = cmp.Or(b.unsound, err); err != nil {
@@ -137,6 +132,9 @@ type board struct {
 	// unsound says which Invalid result was asked for that does not count, counted for which reasons those are Invalid that do.
 	unsound error
 	counted []string
+	// view is what latencies are taken for of which only a bound is known, and bounds counts those met.
+	view   view
+	bounds int
 	// rows says that expressions are of tables, whose rows are systems.
 	rows bool
 	// env is the language, sized the bounds from the experiment's size, and plans caches the systems' plans.
@@ -451,11 +449,14 @@ func (b *board) series(q query) ([]float64, error) {
 				return nil, err
 			}
 		}
-		f, err := b.results.figure(p, q.metric, q.scope)
+		f, err := b.seen(p, q)
 		if err != nil {
 			return nil, err
 		}
 		if q.width {
+			if len(p.Runs) < 2 || math.IsInf(f.Median, 1) || b.view != infinite {
+				return nil, fmt.Errorf("the confidence interval of %s of %s is not known: it takes two repetitions or more, and latencies that were observed (spec.repetitions)", q.metric.name, p.Label)
+			}
 			f.Median = f.HalfWidth
 		}
 		out = append(out, f.Median)

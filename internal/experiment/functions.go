@@ -35,6 +35,9 @@ func (f *function) declare(b *board) cel.EnvOption {
 	for _, o := range f.overloads {
 		options = append(options, cel.Overload(o.id, o.args, o.result, cel.FunctionBinding(func(args ...ref.Val) ref.Val {
 			v, err := o.call(b, args)
+			if err == nil && (undefined(v) || slices.ContainsFunc(args, func(a ref.Val) bool { return undefined(a.Value()) })) {
+				err = fmt.Errorf("%s has no value: nothing is divided by nothing, or an infinite latency by another", f.name)
+			}
 			if err != nil {
 				b.note(err)
 				return types.WrapErr(err)
@@ -43,6 +46,17 @@ func (f *function) declare(b *board) cel.EnvOption {
 		})))
 	}
 	return cel.Function(f.name, options...)
+}
+
+// undefined reports whether a value is no number, or a list with one that is none.
+func undefined(v any) bool {
+	switch v := v.(type) {
+	case float64:
+		return math.IsNaN(v)
+	case []float64:
+		return slices.ContainsFunc(v, math.IsNaN)
+	}
+	return false
 }
 
 var (

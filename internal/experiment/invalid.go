@@ -10,10 +10,10 @@ import (
 	"github.com/geobench/geobench/internal/result"
 )
 
-// allowable are the reasons of Invalid results that spec.allowInvalid can name: the measurement may still show what
-// a claim asks for.
+// allowable are the reasons of Invalid results, and of Failed ones whose answers were wrong or missing, that spec.allowInvalid can
+// name: the measurement may still show what a claim asks for.
 var allowable = []string{
-	result.ReasonClassMismatch, result.ReasonClocksApart, result.ReasonConnectionLost, result.ReasonDriverBound, result.ReasonFaultFailed,
+	result.ReasonCheckFailed, result.ReasonUnanswered, result.ReasonClassMismatch, result.ReasonClocksApart, result.ReasonConnectionLost, result.ReasonDriverBound, result.ReasonFaultFailed,
 	result.ReasonFaultMistimed, result.ReasonLinkTooFast, result.ReasonLossDiffers, result.ReasonMeshChanged, result.ReasonNetworkEdited,
 	result.ReasonNetworkNotVerified, result.ReasonNodeRestarted, result.ReasonNodeStarved, result.ReasonNoTransactions, result.ReasonNotAudited,
 	result.ReasonNotQuiet, result.ReasonObjectiveUndecided, result.ReasonPodDiffers, result.ReasonSettingsChanged, result.ReasonShareMismatch,
@@ -33,8 +33,8 @@ var never = map[string]string{
 	result.ReasonWorkloadBroken:  "transactions did not do what the workload says",
 }
 
-// failing lists the reasons of the verdict Failed, which may accompany reasons of Invalid: figures of a Failed run are sound.
-var failing = []string{result.ReasonObjectiveMissed, result.ReasonCheckFailed, result.ReasonUnanswered}
+// failing lists the reasons of the verdict Failed that say nothing against the figures: they are sound, and missed an objective.
+var failing = []string{result.ReasonObjectiveMissed}
 
 // allowed refuses reasons that spec.allowInvalid cannot name.
 func (x *expansion) allowed(context.Context) {
@@ -52,10 +52,10 @@ func (x *expansion) allowed(context.Context) {
 	}
 }
 
-// invalid are the reasons for which a result is Invalid, and the first of them that the experiment does not allow;
-// nil where the result counts.
+// invalid are the reasons for which a result does not count unless the experiment allows it, and the first of them that it does
+// not allow; nil where the result counts.
 func (e *Experiment) invalid(d *result.Document) (reasons []string, refused *result.Reason) {
-	if d.Verdict != v1alpha1.VerdictInvalid {
+	if d.Verdict == v1alpha1.VerdictPassed {
 		return nil, nil
 	}
 	for i := range d.Reasons {
@@ -68,7 +68,7 @@ func (e *Experiment) invalid(d *result.Document) (reasons []string, refused *res
 			refused = r
 		}
 	}
-	if len(reasons) == 0 { // the document was edited
+	if len(reasons) == 0 && d.Verdict == v1alpha1.VerdictInvalid { // the document was edited
 		return nil, &result.Reason{Reason: "Unknown", Message: "the result says no reason"}
 	}
 	return reasons, refused
@@ -84,7 +84,7 @@ func (b *board) sound(p *Point) error {
 		}
 		reasons, refused := b.invalid(d)
 		if refused != nil {
-			err := fmt.Errorf("%s is Invalid: %s: %s", run.Label, refused.Reason, refused.Message)
+			err := fmt.Errorf("%s is %s: %s: %s", run.Label, d.Verdict, refused.Reason, refused.Message)
 			if b.unsound == nil {
 				b.unsound = err
 			}
@@ -101,5 +101,5 @@ func (b *board) sound(p *Point) error {
 
 // countsInvalid words that claims count on Invalid results.
 func countsInvalid(reasons []string) string {
-	return "results that are Invalid count, as spec.allowInvalid says: " + strings.Join(reasons, ", ")
+	return "results that are Invalid or Failed count, as spec.allowInvalid says: " + strings.Join(reasons, ", ")
 }

@@ -39,7 +39,7 @@ func milliseconds(q v1alpha1.Quantile) float64 {
 
 func latency(name, title string, of func(*result.Latency) v1alpha1.Quantile) metric {
 	milliseconds := func(l *result.Latency, committed int64) float64 {
-		if committed == 0 {
+		if committed == 0 && of(l) == (v1alpha1.Quantile{}) {
 			return math.Inf(1)
 		}
 		return milliseconds(of(l))
@@ -62,7 +62,7 @@ func ofRegions(name, title string, of func(*result.Latency) v1alpha1.Quantile) m
 		sum := 0.
 		for i := range d.Regions {
 			r := &d.Regions[i]
-			if r.Committed == 0 {
+			if r.Committed == 0 && of(&r.LatencyMicroseconds) == (v1alpha1.Quantile{}) {
 				return math.Inf(1)
 			}
 			sum += milliseconds(of(&r.LatencyMicroseconds))
@@ -503,14 +503,14 @@ func (r *Results) counts(p *Point, name string) error {
 // scope says of which transactions a figure is: of all, of those of a region's clients, of a type, or of both.
 type scope struct{ typ, region string }
 
-// figure of a point.
-func (r *Results) figure(p *Point, m *metric, of scope) (figure, error) {
+// figure of a point, as a view takes it after so many bounds.
+func (r *Results) figure(p *Point, m *metric, of scope, as view, bounds int) (figure, error) {
 	if len(p.Runs) == 0 {
 		return figure{}, errors.New(p.missing)
 	}
 	var values []float64
 	for _, run := range p.Runs {
-		v, err := r.value(p, run, m, of)
+		v, err := r.value(p, run, m, of, as, bounds)
 		if err != nil {
 			return figure{}, err
 		}
@@ -520,15 +520,16 @@ func (r *Results) figure(p *Point, m *metric, of scope) (figure, error) {
 }
 
 // value is a figure of one run of a point.
-func (r *Results) value(p *Point, run *Run, m *metric, of scope) (float64, error) {
+func (r *Results) value(p *Point, run *Run, m *metric, of scope, as view, bounds int) (float64, error) {
 	d, err := r.Document(run)
 	if err == nil && m.ofFaults {
 		err = measuredFaults(m, p.Label, d)
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return 0, err
-	case of == scope{}:
+	}
+	d = as.document(d, bounds)
+	if of == (scope{}) {
 		v := m.of(d)
 		if math.IsNaN(v) {
 			return 0, noFigure(m, p, d)
@@ -550,5 +551,5 @@ func (r *Results) value(p *Point, run *Run, m *metric, of scope) (float64, error
 	if err != nil {
 		return 0, err
 	}
-	return m.typed(t), nil
+	return m.typed(as.typed(t, bounds)), nil
 }

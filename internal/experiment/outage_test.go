@@ -17,8 +17,8 @@ func TestClaimsOfOutagesAfterShortFaults(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			fine := &result.Availability{RPPM: 933_000, TPPM: new(int64(1_000_000)), RecoverMicroseconds: new(int64(0)), WithinChance: true}
-			out := &result.Availability{RPPM: 423_000, TPPM: new(int64(0)), OutageMicroseconds: 49_900_000, WithinChance: true}
+			fine := &result.Availability{NormalPerSecond: 3968, RPPM: 933_000, TPPM: new(int64(1_000_000)), RecoverMicroseconds: new(int64(0)), WithinChance: true}
+			out := &result.Availability{NormalPerSecond: 189, RPPM: 423_000, TPPM: new(int64(0)), OutageMicroseconds: 49_900_000, WithinChance: true}
 			d.Faults = []result.Fault{{Name: "cut", Availability: fine}}
 			d.Regions[0].Faults, d.Regions[1].Faults = []result.FaultEffect{{Name: "cut", Availability: fine}}, []result.FaultEffect{{Name: "cut", Availability: out}}
 		}

@@ -107,8 +107,10 @@ func Compare(a, b []*Document, o CompareOptions) *Comparison {
 	o.Alpha, o.Threshold = cmp.Or(o.Alpha, defaultAlpha), max(0, cmp.Or(o.Threshold, defaultThreshold))
 	c := &Comparison{
 		APIVersion: APIVersion, Kind: ComparisonKind, A: titles(a), B: titles(b), Warnings: warnings(a, b),
-		RepetitionsA: repetitions(a), RepetitionsB: repetitions(b), AlphaPPM: ppm(o.Alpha), ThresholdPPM: ppm(o.Threshold),
+		AlphaPPM: ppm(o.Alpha), ThresholdPPM: ppm(o.Threshold),
 	}
+	a, b = c.distinct(a, "A"), c.distinct(b, "B")
+	c.RepetitionsA, c.RepetitionsB = repetitions(a), repetitions(b)
 	samples := figuresOf(a, b)
 	c.judge(samples, o)
 	c.judgeRegions(samples, o)
@@ -117,6 +119,22 @@ func Compare(a, b []*Document, o CompareOptions) *Comparison {
 		c.Figures = append(c.Figures, samples[i].Difference)
 	}
 	return c
+}
+
+// distinct omits copies of a result, which are no samples of their own, and warns of them.
+func (c *Comparison) distinct(docs []*Document, side string) (out []*Document) {
+	seen := map[string]bool{}
+	for _, d := range docs {
+		b, err := json.Marshal([]any{d.Verdict, d.Simulated, d.Seed, d.Engine, d.Execution, d.Repetitions, d.Histograms})
+		if key := string(b); err != nil || !seen[key] {
+			seen[key] = true
+			out = append(out, d)
+		}
+	}
+	if n := len(docs) - len(out); n > 0 {
+		c.Warnings = append(c.Warnings, fmt.Sprintf("%s has the same result %d times more; copies do not count", side, n))
+	}
+	return out
 }
 
 // distrust makes the comparison Undecided if a side is Invalid: an unsound measurement is neither better, worse nor the same. Nor is a
@@ -131,19 +149,19 @@ func (c *Comparison) distrust(a, b []*Document, samples []sample) {
 		return nil, ""
 	}
 	of := func(side string, d *Document, why string) string {
-		return fmt.Sprintf("%s, %s, is %s: %s", side, title(d), d.Verdict, why)
+		return fmt.Sprintf("%s, %s, is %s and cannot be compared with: %s", side, title(d), d.Verdict, why)
 	}
 	x, whyX := unsound(a)
 	y, whyY := unsound(b)
 	switch {
 	case x != nil:
-		c.Verdict, c.Message = Undecided, of("A", x, whyX)+"; it cannot be compared with"
+		c.Verdict, c.Message = Undecided, of("A", x, whyX)
 	case y == nil:
 		return
 	case y.Verdict == v1alpha1.VerdictFailed && len(y.disagreements()) == 0:
 		c.Verdict, c.Message = Regression, of("B", y, whyY)
 	default:
-		c.Verdict, c.Message = Undecided, of("B", y, whyY)+"; it cannot be compared with"
+		c.Verdict, c.Message = Undecided, of("B", y, whyY)
 	}
 	for i := range samples {
 		samples[i].Change = ""

@@ -1,17 +1,46 @@
 package result
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+)
 
 // Arrivals at twice the rate that is served: the later one is due, the longer it takes and the earlier its window closes.
-// Half of them are under way at the end, so that nothing is known of the 99th percentile but a bound.
+// Half of them are under way at the end, so that nothing is known of percentiles but bounds. Where as many were under way
+// when the window opened, the estimate holds.
 func TestGrowingQueueHasNoObservedTail(t *testing.T) {
-	var served, waiting []int64
+	var served, waiting, steady, young []int64
 	for i := range int64(100) {
-		served = append(served, (i+1)*100_000)          // due in the first half, each waits for those before it
-		waiting = append(waiting, (i+1)*100_000-50_000) // due in the second half, under way since then
+		served = append(served, (i+1)*50_000)          // due in the first half, the i-th at 50 ms times i, and served 100 ms after the one before
+		waiting = append(waiting, (i+1)*50_000-25_000) // due in the second half, in flight since then
+		steady = append(steady, 5_000_000)
+		young = append(young, (i+1)*50_000-25_000)
 	}
-	of := tallied(served, waiting, nil)
-	if l := of.latency(); !l.P99.IsBound() {
-		t.Errorf("p99 is %s, observed, though half of the transactions have waited for as long and have not ended", FormatQuantile(l.P99))
+	for name, c := range map[string]struct {
+		latency   tally
+		carriedIn int64
+		warmup    int64
+		grows     bool
+	}{
+		"twice the rate that is served":   {tallied(served, waiting, nil), 0, 0, true},
+		"with transactions of the warmup": {tallied(served, waiting, nil), 30, 1_000_000, true},
+		"in a steady state":               {tallied(steady, young, nil), 100, 1_000_000, false},
+		"a cold start":                    {tallied(steady, young, nil), 0, 0, false},
+	} {
+		f := figures{Counts: Counts{Committed: 100}, Unanswered: Unanswered{Due: 200, Unfinished: 100}, carriedIn: c.carriedIn, latency: c.latency}
+		if got := f.grows(10_000_000, c.warmup); got != c.grows {
+			t.Errorf("%s: grows is %t", name, got)
+		}
+		f.latency.growing = c.grows
+		l := f.latency.latency()
+		for what, q := range map[string]v1alpha1.Quantile{"p50": l.P50, "p99": l.P99, "max": l.Max, "mean": l.Mean} {
+			if q.IsBound() != c.grows && what != "max" {
+				t.Errorf("%s: %s is %s", name, what, FormatQuantile(q))
+			}
+		}
+		if c.grows && l.P50.Least() > 5_000_000 { // the true one
+			t.Errorf("%s: the bound of p50 is %s", name, FormatQuantile(l.P50))
+		}
 	}
 }

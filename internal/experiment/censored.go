@@ -1,0 +1,126 @@
+package experiment
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/result"
+)
+
+// view says what claims take latencies for of which only a lower bound is known. A claim has a result only if its answer is the same in all
+// views: what holds for some of the values that the latencies may have, and not for others, is not known.
+type view int
+
+const (
+	infinite view = iota
+	// least takes the bound itself, rising and sinking larger values, which rise and sink from one latency to the next.
+	least
+	rising
+	sinking
+)
+
+var otherViews = []view{least, rising, sinking}
+
+// errBounded is the error of claims whose answer differs.
+var errBounded = errors.New("only lower bounds are known of latencies that it compares, since transactions had no answer, and the answer depends on by how much they are exceeded")
+
+// mostLatencies is larger than the number of bounds that an evaluation meets.
+const mostLatencies = 1 << 20
+
+// value returns what a view takes a bound for; n counts the bounds met before.
+func (v view) value(q v1alpha1.Quantile, n int) v1alpha1.Quantile {
+	us := max(q.Least(), 1)
+	switch v {
+	case least:
+		return v1alpha1.Observed(us)
+	case rising:
+		return v1alpha1.Observed(us*2 + int64(n))
+	case sinking:
+		return v1alpha1.Observed(us*2 + mostLatencies - int64(n))
+	}
+	return q
+}
+
+// latencies returns l with values in the place of bounds.
+func (v view) latencies(l result.Latency, n int) result.Latency {
+	for _, q := range []*v1alpha1.Quantile{&l.P50, &l.P90, &l.P95, &l.P99, &l.Max, &l.Mean} {
+		if q.IsBound() {
+			*q = v.value(*q, n)
+		}
+	}
+	return l
+}
+
+// document returns d as the view takes it; d itself is not changed.
+func (v view) document(d *result.Document, n int) *result.Document {
+	if v == infinite {
+		return d
+	}
+	of := *d
+	s := &of.Summary
+	s.LatencyMicroseconds = v.latencies(s.LatencyMicroseconds, n)
+	of.Regions = slices.Clone(d.Regions)
+	for i := range of.Regions {
+		r := &of.Regions[i]
+		r.LatencyMicroseconds = v.latencies(r.LatencyMicroseconds, n)
+	}
+	return &of
+}
+
+// typed returns the figures of a type as the view takes them.
+func (v view) typed(t *result.TypeFigures, n int) *result.TypeFigures {
+	if v == infinite {
+		return t
+	}
+	of := *t
+	of.LatencyMicroseconds = v.latencies(t.LatencyMicroseconds, n)
+	return &of
+}
+
+// seen returns a figure at a point as the view takes it, and counts it where only a bound is known.
+func (b *board) seen(p *Point, q query) (figure, error) {
+	known, err := b.results.figure(p, q.metric, q.scope, infinite, 0)
+	if err != nil || !math.IsInf(known.Median, 1) {
+		return known, err
+	}
+	f, err := b.results.figure(p, q.metric, q.scope, b.view, b.bounds)
+	if lower, wrong := b.results.figure(p, q.metric, q.scope, least, 0); wrong == nil && lower.Median != known.Median {
+		b.bounds++
+	}
+	return f, err
+}
+
+// judged evaluates a claim in all views.
+func (b *board) judged(ctx context.Context, expression string) (holds bool, measured string, err error) {
+	answer := func(v view) (bool, string, error) {
+		b.view, b.bounds = v, 0
+		defer func() { b.view = infinite }()
+		value, measured, err := b.evaluate(ctx, expression)
+		if err = cmp.Or(b.unsound, err); err != nil {
+			return false, "", err
+		}
+		holds, ok := value.Value().(bool)
+		if !ok {
+			return false, "", fmt.Errorf("the expression gave %v, not true or false", value)
+		}
+		return holds, measured, nil
+	}
+	if holds, measured, err = answer(infinite); err != nil || b.bounds == 0 {
+		return holds, measured, err
+	}
+	for _, v := range otherViews {
+		other, _, err := answer(v)
+		if err != nil {
+			return false, "", err
+		}
+		if other != holds {
+			return false, "", errBounded
+		}
+	}
+	return holds, measured, nil
+}
