@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Writes all generated files: deepcopy functions, CRDs, RBAC, the page of metrics, dashboards, the chart's copies.
+# Writes all generated files: deepcopy functions, CRDs, RBAC, the page of metrics, tables of figures, dashboards, the chart's copies.
 source "$(dirname "$0")/lib.sh"
 gen=$(tool install controller-gen | tail -1)
 "$gen" object paths=./api/...
 "$gen" crd paths=./api/... output:crd:artifacts:config=config/crd/bases
 "$gen" rbac:roleName=manager-role paths=./controllers/... output:rbac:artifacts:config=config/rbac
 go run ./internal/metrics/document > docs/metrics.md
+go run ./internal/engines/document docs/protocols
 go run ./hack/dashboards dashboards
 tool sync-chart
