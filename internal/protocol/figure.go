@@ -43,13 +43,19 @@ func Topics() []Topic {
 	return []Topic{AboutTransactions, AboutBatches, AboutConflicts, AboutLogs, AboutRecovery, AboutWork}
 }
 
+// Units of gauges that are numbers themselves, and no numbers of things: their sum over nodes means nothing.
+const (
+	UnitPosition = "position" // in a log
+	UnitTerm     = "term"     // of a leader
+)
+
 // Figure declares one figure that the replicas of an engine report. Metrics, claims, dashboards, results and the engine's page are made
 // from the declaration. Where several engines have a figure of one name, Kind, Unit and Topic are the same.
 type Figure struct {
 	// Name is snake_case, and unique within the engine.
 	Name string
 	Kind Kind
-	// Unit is the noun of what is counted, plural, such as transactions; position or term for a state that is a number itself.
+	// Unit is the noun of what is counted, plural, such as transactions; or UnitPosition or UnitTerm.
 	Unit string
 	// Doc is a sentence or two for the engine's page.
 	Doc   string

@@ -20,8 +20,11 @@ var figures = slices.Concat(
 	deterministic.Figures,
 	recon.Figures,
 	[]protocol.Figure{
-		{Name: "log_position", Kind: protocol.Gauge, Unit: "position", Topic: protocol.AboutLogs, Doc: "Position that the node's log has reached."},
-		{Name: "log_term", Kind: protocol.Gauge, Unit: "term", Topic: protocol.AboutRecovery, Doc: "Term of the log's leader."},
+		{
+			Name: "log_position", Kind: protocol.Gauge, Unit: protocol.UnitPosition, Topic: protocol.AboutLogs,
+			Doc: "Position that the node's log has reached.",
+		},
+		{Name: "log_term", Kind: protocol.Gauge, Unit: protocol.UnitTerm, Topic: protocol.AboutRecovery, Doc: "Term of the log's leader."},
 		{
 			Name: "log_fetches", Kind: protocol.Counter, Unit: "requests", Topic: protocol.AboutLogs,
 			Doc: "Requests for batches whose data had not arrived.",

@@ -41,6 +41,9 @@ var Figures = slices.Concat(
 			Doc: "Moves of a row to another home. Every node sees all of them.",
 		},
 		{Name: "restarts", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutConflicts, Doc: "Own transactions sent again."},
-		{Name: "log_position", Kind: protocol.Gauge, Unit: "position", Topic: protocol.AboutLogs, Doc: "Position that the node's log has reached."},
+		{
+			Name: "log_position", Kind: protocol.Gauge, Unit: protocol.UnitPosition, Topic: protocol.AboutLogs,
+			Doc: "Position that the node's log has reached.",
+		},
 	},
 )
