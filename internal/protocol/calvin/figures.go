@@ -27,11 +27,11 @@ var figures = slices.Concat(
 		{Name: "log_term", Kind: protocol.Gauge, Unit: protocol.UnitTerm, Topic: protocol.AboutRecovery, Doc: "Term of the log's leader."},
 		{
 			Name: "log_fetches", Kind: protocol.Counter, Unit: "requests", Topic: protocol.AboutLogs,
-			Doc: "Requests for batches whose data had not arrived.",
+			Doc: "Times that the node asked for positions of the log that it missed.",
 		},
 		{
 			Name: "epoch_jumps", Kind: protocol.Counter, Unit: "epochs", Topic: protocol.AboutBatches,
-			Doc: "Epochs that a sequencer skipped because its clock was behind.",
+			Doc: "Epochs that a sequencer closed early because another node had closed a later one.",
 		},
 		{
 			Name: "void_batches", Kind: protocol.Counter, Unit: "batches", Topic: protocol.AboutBatches,

@@ -18,7 +18,7 @@ var Figures = slices.Concat(
 		},
 		{
 			Name: "forwarded", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutTransactions,
-			Doc: "Transactions forwarded to another region.",
+			Doc: "Transactions forwarded to another node.",
 		},
 		{
 			Name: "parts", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutTransactions,

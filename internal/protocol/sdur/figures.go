@@ -25,7 +25,7 @@ var figures = []protocol.Figure{
 	},
 	{
 		Name: "false_positives", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutConflicts,
-		Doc: "Conflicts that only a collision in a filter made.",
+		Doc: "Transactions that certification aborted because of a collision in a filter alone.",
 	},
 	{
 		Name: "too_old", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutConflicts,
