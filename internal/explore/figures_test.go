@@ -62,7 +62,7 @@ func TestMisreportedFiguresAreTold(t *testing.T) {
 func TestFiguresOfEngines(t *testing.T) {
 	for _, e := range engines.All() {
 		t.Run(e.Name, func(t *testing.T) {
-			for seed := range uint64(4) {
+			for seed := range uint64(2) {
 				for _, c := range []Config{{}, {Replace: true}, {Checkpoints: true}, {Wide: true}} {
 					c.Engine, c.Seed = e, seed+1
 					if r := Run(c); r.Has(Misreported) {

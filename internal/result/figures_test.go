@@ -90,9 +90,19 @@ func TestCountersThatGoBack(t *testing.T) {
 		"they grow": {func(in *Inputs) {
 			in.After[0].CPUSeconds, in.After[0].Answers.Segments = 2, in.Before[0].Answers.Segments+1
 		}, false},
-		"CPU time":        {func(in *Inputs) { in.After[0].CPUSeconds = 0.5 }, true},
-		"bytes of a link": {func(in *Inputs) { in.Before[0].Links[1].Bytes = in.After[0].Links[1].Bytes + 1 }, true},
-		"requests":        {func(in *Inputs) { in.Before[0].Requests.Messages = in.After[0].Requests.Messages + 1 }, true},
+		"CPU time":         {func(in *Inputs) { in.After[0].CPUSeconds = 0.5 }, true},
+		"bytes of a link":  {func(in *Inputs) { in.Before[0].Links[1].Bytes = in.After[0].Links[1].Bytes + 1 }, true},
+		"requests":         {func(in *Inputs) { in.Before[0].Requests.Messages = in.After[0].Requests.Messages + 1 }, true},
+		"reads and writes": {func(in *Inputs) { in.Before[0].Operations = in.After[0].Operations + 1 }, true},
+		"what the engine counts": {func(in *Inputs) {
+			in.Before[0].Counters, in.After[0].Counters = map[string]int64{"votes": 8, "terms": 3}, map[string]int64{"votes": 9, "terms": 2}
+		}, true},
+		"a gauge of the engine": {func(in *Inputs) {
+			in.Before[0].Gauges, in.After[0].Gauges = map[string]int64{"pending": 8}, map[string]int64{"pending": 0}
+		}, false},
+		"a counter that is not reported any more": {func(in *Inputs) {
+			in.Before[0].Counters, in.After[0].Counters = map[string]int64{"pending": 8}, map[string]int64{}
+		}, false},
 		"a fault says so": {func(in *Inputs) {
 			in.After[0].CPUSeconds, in.Faults = 0.5, []Fault{{Name: "f", FromMicroseconds: new(int64(1)), Restarted: []string{in.After[0].Node}}}
 		}, false},
