@@ -26,7 +26,8 @@ var (
 	matcher   = regexp.MustCompile(`\b(event|figure)(=~|!~|!=|=)"([^"]*)"`)
 )
 
-// selectorsOf returns the selections of figures in a query. It fails where one is of other names than a list of them, which this test could not judge.
+// selectorsOf returns the selections of figures in a query. It fails where one is of other names than a list of them,
+// which this test could not judge.
 func selectorsOf(t *testing.T, expr string) (out []selector) {
 	t.Helper()
 	for _, m := range selectors.FindAllStringSubmatch(expr, -1) {
@@ -56,8 +57,8 @@ func (s *selector) has(e *protocol.Engine, reported map[string]protocol.Reading)
 	return false
 }
 
-// Every name that a query asks for is a figure of that kind of an engine; and where an engine declares one of them, the query returns data
-// for a database of the engine that has run: every engine is played.
+// Every name that a query asks for is a figure of that kind of an engine; and where an engine declares one of them, the
+// query returns data for a database of the engine that has run: every engine is played.
 func TestQueriesOfFiguresHaveData(t *testing.T) {
 	reported := map[string]map[string]protocol.Reading{}
 	for _, e := range engines.All() {

@@ -10,7 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/protocol"
 )
 
-// FiguresAbout returns the names of the figures of a kind that engines declare for a topic: each once, in the order of engines.
+// FiguresAbout returns the names of the figures of a kind that engines declare for a topic: each once, in the order of
+// engines.
 func FiguresAbout(topic protocol.Topic, kind protocol.Kind) (names []string) {
 	seen := map[string]bool{}
 	for _, e := range all {

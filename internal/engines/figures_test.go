@@ -12,7 +12,8 @@ import (
 	"github.com/geobench/geobench/internal/protocol"
 )
 
-// Declarations are complete, and say the same of a name whatever the engine: metrics and dashboards know figures by their names.
+// Declarations are complete, and say the same of a name whatever the engine: metrics and dashboards know figures by
+// their names.
 func TestFiguresAreDeclared(t *testing.T) {
 	snake := regexp.MustCompile(`^[a-z]+(_[a-z]+)*$`)
 	first := map[string]protocol.Figure{}

@@ -20,8 +20,8 @@ func counterNamed(name string) *metric {
 	}}
 }
 
-// gaugeNamed is a gauge of the engine at the end of a run, the largest of all nodes; the runs of its system must have it. A sum over nodes would mean
-// nothing for positions and terms.
+// gaugeNamed is a gauge of the engine at the end of a run, the largest of all nodes; the runs of its system must have
+// it. A sum over nodes would mean nothing for positions and terms.
 func gaugeNamed(name string) *metric {
 	return &metric{name: name, title: name + " at the end", of: func(d *result.Document) float64 {
 		most := math.NaN()
@@ -34,7 +34,8 @@ func gaugeNamed(name string) *metric {
 	}}
 }
 
-// declares returns an error if the engine of a point is one of Geobench's own and does not declare a figure of this name and kind.
+// declares returns an error if the engine of a point is one of Geobench's own and does not declare a figure of this
+// name and kind.
 func (p *Point) declares(name string, kind protocol.Kind) error {
 	if p.manifests == nil || p.manifests.Database == nil {
 		return nil
@@ -59,7 +60,8 @@ func (p *Point) declares(name string, kind protocol.Kind) error {
 	return nil
 }
 
-// reports returns an error unless the results of a point have a figure of this name and kind. A counter must be of all that each node did.
+// reports returns an error unless the results of a point have a figure of this name and kind. A counter must be of all
+// that each node did.
 func (r *Results) reports(p *Point, name string, kind protocol.Kind) error {
 	for _, run := range p.Runs {
 		d, err := r.Document(run)

@@ -10,7 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/protocol/primary"
 )
 
-// miscounting is a primary that reports its pending transactions as the counter commits, which is 0 again once they have ended.
+// miscounting is a primary that reports its pending transactions as the counter commits, which is 0 again once they
+// have ended.
 type miscounting struct{ *primary.Replica }
 
 func (m miscounting) Readings(dst []protocol.Reading) []protocol.Reading {
@@ -30,7 +31,8 @@ func (v inventive) Readings(dst []protocol.Reading) []protocol.Reading {
 	return append(v.Replica.Readings(dst), protocol.Reading{Name: "wonders", Value: 1})
 }
 
-// A counter that falls and a reading that is not declared are problems of their own kind, found in every scenario, and shrunk as others are.
+// A counter that falls and a reading that is not declared are problems of their own kind, found in every scenario, and
+// shrunk as others are.
 func TestMisreportedFiguresAreTold(t *testing.T) {
 	for name, tc := range map[string]struct {
 		replica func(*primary.Replica) protocol.Replica
@@ -57,8 +59,8 @@ func TestMisreportedFiguresAreTold(t *testing.T) {
 	}
 }
 
-// No engine reports a figure that is not as it declares it, also where nodes are lost and replaced, start again from logs and checkpoints, or have rows
-// for a second run.
+// No engine reports a figure that is not as it declares it, also where nodes are lost and replaced, start again from
+// logs and checkpoints, or have rows for a second run.
 func TestFiguresOfEngines(t *testing.T) {
 	for _, e := range engines.All() {
 		t.Run(e.Name, func(t *testing.T) {

@@ -15,8 +15,9 @@ func TestUnitOfPeakMemory(t *testing.T) {
 	}
 }
 
-// The peak is more than what the test has written to, and not much more than what the runtime has mapped: a unit that is 1024 times too small or too
-// large breaks one of the bounds, on every system. The upper one leaves room for the race detector's shadow memory and for the program.
+// The peak is more than what the test has written to, and not much more than what the runtime has mapped: a unit that
+// is 1024 times too small or too large breaks one of the bounds, on every system. The upper one leaves room for the
+// race detector's shadow memory and for the program.
 func TestPeakMemory(t *testing.T) {
 	const touched, program = 64 << 20, 1 << 30
 	block := make([]byte, touched)

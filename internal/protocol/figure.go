@@ -6,10 +6,11 @@ import "fmt"
 type Kind uint8
 
 const (
-	// Counter is the kind of a figure that never falls while a replica lives, so that the difference of two readings is what happened
-	// between them. A replica that starts again, or a new incarnation, counts from 0.
+	// Counter is the kind of a figure that never falls while a replica lives, so that the difference of two readings is
+	// what happened between them. A replica that starts again, or a new incarnation, counts from 0.
 	Counter Kind = iota + 1
-	// Gauge is the kind of a figure that is a state at one time. It may fall, and readings of it are not subtracted from each other.
+	// Gauge is the kind of a figure that is a state at one time. It may fall, and readings of it are not subtracted
+	// from each other.
 	Gauge
 )
 
@@ -49,8 +50,9 @@ const (
 	UnitTerm     = "term"     // of a leader
 )
 
-// Figure declares one figure that the replicas of an engine report. Metrics, claims, dashboards, results and the engine's page are made
-// from the declaration. Where several engines have a figure of one name, Kind, Unit and Topic are the same.
+// Figure declares one figure that the replicas of an engine report. Metrics, claims, dashboards, results and the
+// engine's page are made from the declaration. Where several engines have a figure of one name, Kind, Unit and Topic
+// are the same.
 type Figure struct {
 	// Name is snake_case, and unique within the engine.
 	Name string
@@ -78,8 +80,8 @@ func (e *Engine) Figure(name string) (Figure, bool) {
 	return Figure{}, false
 }
 
-// ByKind returns the readings of a replica as two maps by name. It omits readings that the engine does not declare, since nobody knows
-// whether they may be subtracted; tests of engines refuse these.
+// ByKind returns the readings of a replica as two maps by name. It omits readings that the engine does not declare,
+// since nobody knows whether they may be subtracted; tests of engines refuse these.
 func (e *Engine) ByKind(readings []Reading) (counters, gauges map[string]int64) {
 	counters, gauges = map[string]int64{}, map[string]int64{}
 	for _, r := range readings {
@@ -104,8 +106,9 @@ type FigureWatch struct {
 // NewFigureWatch returns a watch of a replica that has not been read yet.
 func NewFigureWatch(e *Engine) *FigureWatch { return &FigureWatch{engine: e} }
 
-// Look takes the readings of the replica at a later time than the last. It returns an error if the engine does not declare a reading, if
-// the replica reports other figures than before, or the same in another order, or if a counter is negative or has fallen.
+// Look takes the readings of the replica at a later time than the last. It returns an error if the engine does not
+// declare a reading, if the replica reports other figures than before, or the same in another order, or if a counter is
+// negative or has fallen.
 func (w *FigureWatch) Look(readings []Reading) error {
 	if w.kinds == nil {
 		if err := w.first(readings); err != nil {

@@ -20,8 +20,9 @@ const (
 	sending, ends = 2 * time.Second, 4 * time.Second
 )
 
-// Figures plays an engine with its default parameters, and once with every other word of each parameter that takes words. It returns the last readings by name, the
-// largest of all nodes and runs. It fails where a reading is not declared or a counter falls.
+// Figures plays an engine with its default parameters, and once with every other word of each parameter that takes
+// words. It returns the last readings by name, the largest of all nodes and runs. It fails where a reading is not
+// declared or a counter falls.
 func Figures(t *testing.T, e *protocol.Engine) map[string]protocol.Reading {
 	t.Helper()
 	out := map[string]protocol.Reading{}

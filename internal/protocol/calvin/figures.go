@@ -11,7 +11,10 @@ import (
 // figures declares what Readings reports.
 var figures = slices.Concat(
 	[]protocol.Figure{
-		{Name: "batches", Kind: protocol.Counter, Unit: "batches", Topic: protocol.AboutBatches, Doc: "Batches closed as a sequencer."},
+		{
+			Name: "batches", Kind: protocol.Counter, Unit: "batches", Topic: protocol.AboutBatches,
+			Doc: "Batches closed as a sequencer.",
+		},
 		{
 			Name: "transactions", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutTransactions,
 			Doc: "Transactions taken from own clients.",
@@ -24,7 +27,10 @@ var figures = slices.Concat(
 			Name: "log_position", Kind: protocol.Gauge, Unit: protocol.UnitPosition, Topic: protocol.AboutLogs,
 			Doc: "Position that the node's log has reached.",
 		},
-		{Name: "log_term", Kind: protocol.Gauge, Unit: protocol.UnitTerm, Topic: protocol.AboutRecovery, Doc: "Term of the log's leader."},
+		{
+			Name: "log_term", Kind: protocol.Gauge, Unit: protocol.UnitTerm, Topic: protocol.AboutRecovery,
+			Doc: "Term of the log's leader.",
+		},
 		{
 			Name: "log_fetches", Kind: protocol.Counter, Unit: "requests", Topic: protocol.AboutLogs,
 			Doc: "Times that the node asked for positions of the log that it missed.",

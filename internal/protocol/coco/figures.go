@@ -30,15 +30,27 @@ var figures = []protocol.Figure{
 		Name: "conflicts_read_changed", Kind: protocol.Counter, Unit: "attempts", Topic: protocol.AboutConflicts,
 		Doc: "Attempts aborted because a row that was only read had another version.",
 	},
-	{Name: "retries", Kind: protocol.Counter, Unit: "attempts", Topic: protocol.AboutConflicts, Doc: "Attempts that the node made again."},
+	{
+		Name: "retries", Kind: protocol.Counter, Unit: "attempts", Topic: protocol.AboutConflicts,
+		Doc: "Attempts that the node made again.",
+	},
 	{
 		Name: "writes", Kind: protocol.Counter, Unit: "messages", Topic: protocol.AboutLogs,
 		Doc: "Messages with writes that the node took as a primary or a copy.",
 	},
 	{Name: "epochs", Kind: protocol.Counter, Unit: "epochs", Topic: protocol.AboutBatches, Doc: "Epochs committed."},
-	{Name: "epochs_aborted", Kind: protocol.Counter, Unit: "epochs", Topic: protocol.AboutBatches, Doc: "Epochs aborted."},
-	{Name: "views", Kind: protocol.Counter, Unit: "views", Topic: protocol.AboutRecovery, Doc: "Views that the node took part in."},
-	{Name: "exclusions", Kind: protocol.Counter, Unit: "views", Topic: protocol.AboutRecovery, Doc: "Views that the node was excluded from."},
+	{
+		Name: "epochs_aborted", Kind: protocol.Counter, Unit: "epochs", Topic: protocol.AboutBatches,
+		Doc: "Epochs aborted.",
+	},
+	{
+		Name: "views", Kind: protocol.Counter, Unit: "views", Topic: protocol.AboutRecovery,
+		Doc: "Views that the node took part in.",
+	},
+	{
+		Name: "exclusions", Kind: protocol.Counter, Unit: "views", Topic: protocol.AboutRecovery,
+		Doc: "Views that the node was excluded from.",
+	},
 	{
 		Name: "snapshots_sent", Kind: protocol.Counter, Unit: "shards", Topic: protocol.AboutRecovery,
 		Doc: "Snapshots of shards sent to new incarnations.",

@@ -6,7 +6,10 @@ import (
 
 // Figures are the figures that Stats reports.
 var Figures = []protocol.Figure{
-	{Name: "executed", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutTransactions, Doc: "Transactions executed."},
+	{
+		Name: "executed", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutTransactions,
+		Doc: "Transactions executed.",
+	},
 	{
 		Name: "multi_partition", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutTransactions,
 		Doc: "Transactions executed that have rows of several partitions.",

@@ -23,7 +23,10 @@ var figures = slices.Concat(
 			Name: "slow_path", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutConflicts,
 			Doc: "Own transactions that needed a second round trip, since replicas had seen different dependencies.",
 		},
-		{Name: "dependencies", Kind: protocol.Counter, Unit: "dependencies", Topic: protocol.AboutConflicts, Doc: "Dependencies found as a replica."},
+		{
+			Name: "dependencies", Kind: protocol.Counter, Unit: "dependencies", Topic: protocol.AboutConflicts,
+			Doc: "Dependencies found as a replica.",
+		},
 		{
 			Name: "inquiries", Kind: protocol.Counter, Unit: "messages", Topic: protocol.AboutLogs,
 			Doc: "Inquiries sent for transactions that the node depends on and does not know.",
@@ -48,8 +51,14 @@ var figures = slices.Concat(
 			Name: "scc_max", Kind: protocol.Gauge, Unit: "transactions", Topic: protocol.AboutConflicts,
 			Doc: "Transactions in the largest strongly connected component so far.",
 		},
-		{Name: "records", Kind: protocol.Gauge, Unit: "records", Topic: protocol.AboutWork, Doc: "Records of transactions that the node holds."},
-		{Name: "keys", Kind: protocol.Gauge, Unit: "keys", Topic: protocol.AboutWork, Doc: "Keys for which the node holds conflicts."},
+		{
+			Name: "records", Kind: protocol.Gauge, Unit: "records", Topic: protocol.AboutWork,
+			Doc: "Records of transactions that the node holds.",
+		},
+		{
+			Name: "keys", Kind: protocol.Gauge, Unit: "keys", Topic: protocol.AboutWork,
+			Doc: "Keys for which the node holds conflicts.",
+		},
 	},
 	deterministic.Figures,
 	recon.Figures,

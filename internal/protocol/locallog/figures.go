@@ -11,7 +11,10 @@ import (
 // Figures are the figures that a Node reports, those of its executor and its reconnaissance included.
 var Figures = slices.Concat(
 	[]protocol.Figure{
-		{Name: "batches", Kind: protocol.Counter, Unit: "batches", Topic: protocol.AboutBatches, Doc: "Batches closed as a sequencer."},
+		{
+			Name: "batches", Kind: protocol.Counter, Unit: "batches", Topic: protocol.AboutBatches,
+			Doc: "Batches closed as a sequencer.",
+		},
 		{
 			Name: "transactions", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutTransactions,
 			Doc: "Transactions taken from own clients.",
@@ -40,7 +43,10 @@ var Figures = slices.Concat(
 			Name: "remasterings", Kind: protocol.Counter, Unit: "rows", Topic: protocol.AboutRecovery,
 			Doc: "Moves of a row to another home. Every node sees all of them.",
 		},
-		{Name: "restarts", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutConflicts, Doc: "Own transactions sent again."},
+		{
+			Name: "restarts", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutConflicts,
+			Doc: "Own transactions sent again.",
+		},
 		{
 			Name: "log_position", Kind: protocol.Gauge, Unit: protocol.UnitPosition, Topic: protocol.AboutLogs,
 			Doc: "Position that the node's log has reached.",

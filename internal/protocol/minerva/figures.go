@@ -40,13 +40,22 @@ var figures = []protocol.Figure{
 		Name: "executed_first_at_commit", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutConflicts,
 		Doc: "Transactions executed only at their commit, under high contention.",
 	},
-	{Name: "commit_chains", Kind: protocol.Counter, Unit: "chains", Topic: protocol.AboutWork, Doc: "Chains of transactions that commits looked at."},
+	{
+		Name: "commit_chains", Kind: protocol.Counter, Unit: "chains", Topic: protocol.AboutWork,
+		Doc: "Chains of transactions that commits looked at.",
+	},
 	{
 		Name: "commit_validated_rows", Kind: protocol.Counter, Unit: "rows", Topic: protocol.AboutWork,
 		Doc: "Rows compared with their versions. Simulators charge CPU time for each.",
 	},
-	{Name: "commit_graph_accesses", Kind: protocol.Counter, Unit: "accesses", Topic: protocol.AboutWork, Doc: "Accesses put into conflict graphs."},
-	{Name: "commit_graph_vertices", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutWork, Doc: "Vertices of conflict graphs."},
+	{
+		Name: "commit_graph_accesses", Kind: protocol.Counter, Unit: "accesses", Topic: protocol.AboutWork,
+		Doc: "Accesses put into conflict graphs.",
+	},
+	{
+		Name: "commit_graph_vertices", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutWork,
+		Doc: "Vertices of conflict graphs.",
+	},
 	{
 		Name: "commit_graph_edges", Kind: protocol.Counter, Unit: "edges", Topic: protocol.AboutWork,
 		Doc: "Edges of conflict graphs, counted at both ends.",
@@ -59,18 +68,30 @@ var figures = []protocol.Figure{
 		Name: "commit_solver_given_up", Kind: protocol.Counter, Unit: "components", Topic: protocol.AboutWork,
 		Doc: "Components whose exact solution was given up.",
 	},
-	{Name: "commit_solver_nodes", Kind: protocol.Counter, Unit: "steps", Topic: protocol.AboutWork, Doc: "Nodes of search trees visited."},
+	{
+		Name: "commit_solver_nodes", Kind: protocol.Counter, Unit: "steps", Topic: protocol.AboutWork,
+		Doc: "Nodes of search trees visited.",
+	},
 	{
 		Name: "commit_solver_steps", Kind: protocol.Counter, Unit: "steps", Topic: protocol.AboutWork,
 		Doc: "Steps of the solver. Simulators charge CPU time for each.",
 	},
-	{Name: "commit_applied_rows", Kind: protocol.Counter, Unit: "rows", Topic: protocol.AboutWork, Doc: "Rows written by commits."},
+	{
+		Name: "commit_applied_rows", Kind: protocol.Counter, Unit: "rows", Topic: protocol.AboutWork,
+		Doc: "Rows written by commits.",
+	},
 	{
 		Name: "commit_reexecuted_rows", Kind: protocol.Counter, Unit: "rows", Topic: protocol.AboutWork,
 		Doc: "Rows read and written by transactions that were executed again.",
 	},
-	{Name: "batch_requests", Kind: protocol.Counter, Unit: "messages", Topic: protocol.AboutLogs, Doc: "Requests for missing batches."},
-	{Name: "batches_passed_on", Kind: protocol.Counter, Unit: "batches", Topic: protocol.AboutLogs, Doc: "Batches of other nodes passed on."},
+	{
+		Name: "batch_requests", Kind: protocol.Counter, Unit: "messages", Topic: protocol.AboutLogs,
+		Doc: "Requests for missing batches.",
+	},
+	{
+		Name: "batches_passed_on", Kind: protocol.Counter, Unit: "batches", Topic: protocol.AboutLogs,
+		Doc: "Batches of other nodes passed on.",
+	},
 	{
 		Name: "high_contention_modes", Kind: protocol.Counter, Unit: "changes", Topic: protocol.AboutConflicts,
 		Doc: "Changes to the mode for high contention.",

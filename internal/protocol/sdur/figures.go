@@ -10,7 +10,10 @@ var figures = []protocol.Figure{
 		Name: "transactions", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutTransactions,
 		Doc: "Transactions taken as a coordinator.",
 	},
-	{Name: "locals", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutTransactions, Doc: "Transactions of one group submitted."},
+	{
+		Name: "locals", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutTransactions,
+		Doc: "Transactions of one group submitted.",
+	},
 	{
 		Name: "globals", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutTransactions,
 		Doc: "Transactions of several groups submitted.",
@@ -52,11 +55,26 @@ var figures = []protocol.Figure{
 		Name: "recoveries", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutRecovery,
 		Doc: "Transactions for which a vote was demanded.",
 	},
-	{Name: "log_entries", Kind: protocol.Counter, Unit: "entries", Topic: protocol.AboutLogs, Doc: "Entries added to a log."},
-	{Name: "ticks", Kind: protocol.Counter, Unit: "entries", Topic: protocol.AboutLogs, Doc: "Entries added to a log for the passing of time alone."},
-	{Name: "terms", Kind: protocol.Counter, Unit: "terms", Topic: protocol.AboutRecovery, Doc: "Terms that the node started to lead."},
-	{Name: "restored", Kind: protocol.Counter, Unit: "snapshots", Topic: protocol.AboutRecovery, Doc: "Snapshots of groups restored."},
-	{Name: "leads", Kind: protocol.Gauge, Unit: "groups", Topic: protocol.AboutRecovery, Doc: "Groups that the node leads."},
+	{
+		Name: "log_entries", Kind: protocol.Counter, Unit: "entries", Topic: protocol.AboutLogs,
+		Doc: "Entries added to a log.",
+	},
+	{
+		Name: "ticks", Kind: protocol.Counter, Unit: "entries", Topic: protocol.AboutLogs,
+		Doc: "Entries added to a log for the passing of time alone.",
+	},
+	{
+		Name: "terms", Kind: protocol.Counter, Unit: "terms", Topic: protocol.AboutRecovery,
+		Doc: "Terms that the node started to lead.",
+	},
+	{
+		Name: "restored", Kind: protocol.Counter, Unit: "snapshots", Topic: protocol.AboutRecovery,
+		Doc: "Snapshots of groups restored.",
+	},
+	{
+		Name: "leads", Kind: protocol.Gauge, Unit: "groups", Topic: protocol.AboutRecovery,
+		Doc: "Groups that the node leads.",
+	},
 	{
 		Name: "pending", Kind: protocol.Gauge, Unit: "transactions", Topic: protocol.AboutConflicts,
 		Doc: "Transactions delivered to the node's groups and not ended.",

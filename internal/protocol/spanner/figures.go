@@ -18,7 +18,10 @@ var figures = []protocol.Figure{
 		Name: "commits_several_groups", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutTransactions,
 		Doc: "Transactions committed over several groups.",
 	},
-	{Name: "read_only", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutTransactions, Doc: "Transactions that write nothing."},
+	{
+		Name: "read_only", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutTransactions,
+		Doc: "Transactions that write nothing.",
+	},
 	{
 		Name: "snapshot_reads", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutTransactions,
 		Doc: "Transactions that read a snapshot without locks.",
@@ -35,11 +38,26 @@ var figures = []protocol.Figure{
 		Name: "recoveries", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutRecovery,
 		Doc: "Transactions of lost or silent coordinators whose recovery the node started.",
 	},
-	{Name: "lease_waits", Kind: protocol.Counter, Unit: "requests", Topic: protocol.AboutConflicts, Doc: "Requests that waited for the lease."},
-	{Name: "log_entries", Kind: protocol.Counter, Unit: "entries", Topic: protocol.AboutLogs, Doc: "Entries added to a log."},
-	{Name: "terms", Kind: protocol.Counter, Unit: "terms", Topic: protocol.AboutRecovery, Doc: "Terms that the node started to lead."},
-	{Name: "restored", Kind: protocol.Counter, Unit: "snapshots", Topic: protocol.AboutRecovery, Doc: "Snapshots of groups restored."},
-	{Name: "leases", Kind: protocol.Gauge, Unit: "leases", Topic: protocol.AboutRecovery, Doc: "Leases that the node holds."},
+	{
+		Name: "lease_waits", Kind: protocol.Counter, Unit: "requests", Topic: protocol.AboutConflicts,
+		Doc: "Requests that waited for the lease.",
+	},
+	{
+		Name: "log_entries", Kind: protocol.Counter, Unit: "entries", Topic: protocol.AboutLogs,
+		Doc: "Entries added to a log.",
+	},
+	{
+		Name: "terms", Kind: protocol.Counter, Unit: "terms", Topic: protocol.AboutRecovery,
+		Doc: "Terms that the node started to lead.",
+	},
+	{
+		Name: "restored", Kind: protocol.Counter, Unit: "snapshots", Topic: protocol.AboutRecovery,
+		Doc: "Snapshots of groups restored.",
+	},
+	{
+		Name: "leases", Kind: protocol.Gauge, Unit: "leases", Topic: protocol.AboutRecovery,
+		Doc: "Leases that the node holds.",
+	},
 	{
 		Name: "prepared", Kind: protocol.Gauge, Unit: "transactions", Topic: protocol.AboutConflicts,
 		Doc: "Transactions prepared in the logs of the node's groups and not ended.",

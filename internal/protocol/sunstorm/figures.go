@@ -6,7 +6,10 @@ import (
 
 // figures declares what Readings reports.
 var figures = []protocol.Figure{
-	{Name: "transactions", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutTransactions, Doc: "Transactions taken."},
+	{
+		Name: "transactions", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutTransactions,
+		Doc: "Transactions taken.",
+	},
 	{
 		Name: "forwarded", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutTransactions,
 		Doc: "Transactions forwarded to the writer.",
@@ -64,6 +67,12 @@ var figures = []protocol.Figure{
 		Doc: "Validations made for other regions.",
 	},
 	{Name: "votes", Kind: protocol.Counter, Unit: "messages", Topic: protocol.AboutLogs, Doc: "Votes sent."},
-	{Name: "log_entries", Kind: protocol.Counter, Unit: "entries", Topic: protocol.AboutLogs, Doc: "Entries added to a log."},
-	{Name: "entries_applied", Kind: protocol.Counter, Unit: "entries", Topic: protocol.AboutLogs, Doc: "Entries of a log applied to the copy."},
+	{
+		Name: "log_entries", Kind: protocol.Counter, Unit: "entries", Topic: protocol.AboutLogs,
+		Doc: "Entries added to a log.",
+	},
+	{
+		Name: "entries_applied", Kind: protocol.Counter, Unit: "entries", Topic: protocol.AboutLogs,
+		Doc: "Entries of a log applied to the copy.",
+	},
 }
