@@ -669,7 +669,7 @@ func (d *Document) fillNetwork(in *Inputs, r *Report) {
 		b := countedFrom(before[s.Node], s, slices.Contains(d.Uncounted, s.Node))
 		node := Node{
 			Name: s.Node, DataBytes: s.DataBytes, Rows: s.Rows,
-			Operations: s.Operations - b.Operations, Counters: subtract(s.Counters, b.Counters), Gauges: s.Gauges,
+			Operations: s.Operations - b.Operations, Counters: subtract(s.Counters, b.Counters), Gauges: maps.Clone(s.Gauges),
 		}
 		switch cpu := s.CPUSeconds - b.CPUSeconds; {
 		case in.SharedProcess && s.CPUSeconds == 0: // a node that was stopped, which says nothing of the process
