@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Writes all generated files: deepcopy functions, CRDs, RBAC, the pages of metrics and of explored seeds, dashboards, the
-# chart's copies.
+# Writes all generated files: deepcopy functions, CRDs, RBAC, the pages of metrics and of explored seeds, tables of figures,
+# dashboards, the chart's copies.
 source "$(dirname "$0")/lib.sh"
 gen=$(tool install controller-gen | tail -1)
 "$gen" object paths=./api/...
 "$gen" crd paths=./api/... output:crd:artifacts:config=config/crd/bases
 "$gen" rbac:roleName=manager-role paths=./controllers/... output:rbac:artifacts:config=config/rbac
 go run ./internal/metrics/document > docs/metrics.md
+go run ./internal/engines/document docs/protocols
 go run ./hack/dashboards dashboards
 seeds=$(go run ./hack/seeds table) && echo "$seeds" > docs/seeds.md
 tool sync-chart

@@ -1,6 +1,13 @@
 package main
 
-import "github.com/geobench/geobench/internal/metrics"
+import (
+	"slices"
+	"strings"
+
+	"github.com/geobench/geobench/internal/engines"
+	"github.com/geobench/geobench/internal/metrics"
+	"github.com/geobench/geobench/internal/protocol"
+)
 
 // engineDashboard looks inside the nodes of a database.
 func engineDashboard() *Dashboard {
@@ -28,19 +35,14 @@ func engineDashboard() *Dashboard {
 			{"Protocol", []chart{
 				lines("Transactions answered", "Transactions per second that nodes answered to their clients, by status.", "ops",
 					query{sum("namespace, database, region, status", rate(metrics.NodeOutcomes, ofNode)), "{{namespace}} {{database}} {{region}} {{status}}"}),
-				lines("Batches", "Batches per second that sequencers closed.", "ops",
-					query{sum(by, rate(metrics.EngineEvents, ofNode+`,event="batches"`)), node}),
-				lines("Transactions per batch", "Transactions in a batch on average.", "short",
+				lines("Transactions per batch", "Transactions in a batch on average, for engines whose sequencers close batches.", "short",
 					query{sum(by, rate(metrics.EngineEvents, ofNode+`,event="transactions"`)) + " / (" + sum(by, rate(metrics.EngineEvents, ofNode+`,event="batches"`)) + " > 0)", node}),
-				lines("Waits and conflicts", "Lock waits, deadlocks resolved, re-executions, reorderings, restarts and recoveries per second, as far as the engine has them.", "ops",
-					query{sum(list(by, "event"), rate(metrics.EngineEvents, ofNode+`,event=~"lock_waits|deadlock.*|reexecutions|reorderings|restarts|recoveries|slow_path|aborts"`)), node + " {{event}}"}),
 				lines("All events", "Everything that the engine counts, per second over all nodes. The pages of docs/protocols explain the words.", "ops",
 					query{sum("namespace, database, event", rate(metrics.EngineEvents, ofNode)), "{{namespace}} {{database}} {{event}}"}),
-				lines("Log positions", "Where logs stand. Lines that drift apart show a node that lags behind.", "short",
-					query{"max by (namespace, database, node, figure) (" + of(metrics.EngineState, ofNode+`,figure=~".*position"`) + ")", node + " {{figure}}"}),
-				lines("Other state", "Leaders' terms and sizes of tables. A term that grows shows elections.", "short",
-					query{"max by (namespace, database, node, figure) (" + of(metrics.EngineState, ofNode+`,figure!~".*position"`) + ")", node + " {{figure}}"}),
+				state("Log positions", "Where logs stand. Lines that drift apart show a node that lags behind.", true),
+				state("Other state", "Leaders' terms, sizes of tables, and what is open now. A term that grows shows elections.", false),
 			}},
+			{"Figures of the engine", topics()},
 			{"Groups", []chart{
 				{
 					kind: "table", title: "Leaders", unit: "short", width: 24, height: 8,
@@ -77,4 +79,42 @@ func engineDashboard() *Dashboard {
 					query{"max by (" + by + ") (" + of(metrics.NodeMemory, ofNode) + ")", node}),
 			}},
 		})
+}
+
+// topics has a chart for the counters of each topic, whatever the engine.
+func topics() (charts []chart) {
+	for _, topic := range protocol.Topics() {
+		charts = append(charts, lines(string(topic), topicText[topic], "ops",
+			query{sum("namespace, database, node, event", rate(metrics.EngineEvents, ofNode+","+oneOf("event", engines.FiguresAbout(topic, protocol.Counter)))), "{{namespace}} {{database}} {{node}} {{event}}"}))
+	}
+	return charts
+}
+
+// topicText describes the chart of a topic.
+var topicText = map[protocol.Topic]string{
+	protocol.AboutTransactions: "Transactions per second by what they were, as far as the engine tells kinds apart.",
+	protocol.AboutBatches:      "Batches and epochs per second that sequencers closed or groups committed.",
+	protocol.AboutConflicts:    "Waits, conflicts, aborts and repeated attempts per second, as far as the engine has them.",
+	protocol.AboutLogs:         "Entries of logs and messages of the protocol per second.",
+	protocol.AboutRecovery:     "Changes of leaders and members, recoveries and moves of rows, per second. Lines above 0 show that something was lost or has moved.",
+	protocol.AboutWork:         "Steps, rows and edges per second that the protocol itself looks at.",
+}
+
+// state is a chart of the gauges of engines that are positions in logs, or of all others.
+func state(title, text string, positions bool) chart {
+	var names []string
+	for _, e := range engines.All() {
+		for _, f := range e.Figures {
+			if f.Kind == protocol.Gauge && (f.Unit == protocol.UnitPosition) == positions && !slices.Contains(names, f.Name) {
+				names = append(names, f.Name)
+			}
+		}
+	}
+	return lines(title, text, "short", query{"max by (namespace, database, node, figure) (" + of(metrics.EngineState, ofNode+","+oneOf("figure", names)) + ")",
+		"{{namespace}} {{database}} {{node}} {{figure}}"})
+}
+
+// oneOf selects series by the values of a label, which are names of figures: letters and underscores.
+func oneOf(label string, names []string) string {
+	return label + `=~"` + strings.Join(names, "|") + `"`
 }

@@ -9,6 +9,8 @@ import (
 	"os"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/geobench/geobench/internal/protocol"
 )
 
 // empty lists, by place, the queries that cannot return data and why. A name is DASHBOARD / PANEL / REFID, without what is
@@ -20,6 +22,8 @@ var empty = map[string]map[string]string{
 		"Run / Refused, lost and timed out / A": "no transaction is refused in the quickstart",
 		"Run / Refused, lost and timed out / B": "no connection is lost in the quickstart",
 		"Run / Aborts by reason":                "no transaction of the quickstart aborts",
+		"Engine / " + recovery:                  calvinCounts,
+		"Engine / " + work:                      calvinCounts,
 		"alert":                                 "nothing is wrong",
 	},
 	"cluster": {
@@ -28,10 +32,19 @@ var empty = map[string]map[string]string{
 		"Run / Refused, lost and timed out / A": "no transaction is refused in the quickstart",
 		"Run / Refused, lost and timed out / B": "no connection is lost in the quickstart",
 		"Run / Aborts by reason":                "no transaction of the quickstart aborts",
+		"Engine / " + recovery:                  calvinCounts,
+		"Engine / " + work:                      calvinCounts,
 		"annotation Faults":                     "the quickstart has no faults",
 		"alert":                                 "nothing is wrong",
 	},
 }
+
+// Panels of topics about which calvin, the quickstart's engine, counts nothing. The test of package dashboards plays all engines.
+const (
+	recovery     = string(protocol.AboutRecovery)
+	work         = string(protocol.AboutWork)
+	calvinCounts = "calvin counts nothing of this kind"
+)
 
 // sidecarsNeeded is why a run whose engine delays its own links shows nothing of sidecars.
 const sidecarsNeeded = "the quickstart's network is emulated by the engine"

@@ -63,9 +63,11 @@ type Status struct {
 	// Operations counts reads and writes of rows.
 	Operations int64 `json:"operations"`
 	// Leader and Elections are those of target.Activity, of a database that is not geobench's own.
-	Leader    string           `json:"leader,omitempty"`
-	Elections int64            `json:"elections,omitempty"`
-	Counters  map[string]int64 `json:"counters,omitempty"`
+	Leader    string `json:"leader,omitempty"`
+	Elections int64  `json:"elections,omitempty"`
+	// Counters and Gauges are the readings of the engine's figures, by kind: see protocol.Figure.
+	Counters map[string]int64 `json:"counters,omitempty"`
+	Gauges   map[string]int64 `json:"gauges,omitempty"`
 	// Roles that the node has now: see protocol.RoleHolder.
 	Roles []string `json:"roles,omitempty"`
 	// Leads are the names of the shards whose groups the node leads now (protocol.ShardLeader); left out where the engine has none.

@@ -35,7 +35,7 @@ func (m *member) Fire(t protocol.Timer)                            { m.group.Fir
 func (m *member) Replaced(n geo.NodeID, incarnation uint32)        { m.group.Replaced(n, incarnation) }
 func (m *member) Whole() bool                                      { return m.group.Whole() }
 func (m *member) Pending() int                                     { return 0 }
-func (m *member) Counters(d []protocol.Counter) []protocol.Counter { return d }
+func (m *member) Readings(d []protocol.Reading) []protocol.Reading { return d }
 
 type cluster struct {
 	*sim.Sim

@@ -22,6 +22,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/plan"
+	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/workload/catalog"
 )
 
@@ -406,8 +407,8 @@ type query struct {
 	at     any
 	// width asks for the confidence interval.
 	width bool
-	// counter says that the metric is a counter of the engine, which it may not have.
-	counter bool
+	// figure is the kind of the engine's figure that the metric is, which the engine may not have; 0 if it is none.
+	figure protocol.Kind
 }
 
 // series is a figure at each point of a query.
@@ -434,6 +435,11 @@ func (b *board) series(q query) ([]float64, error) {
 	}
 	var out []float64
 	for _, p := range b.points(q.system, fixed) {
+		if q.figure != 0 {
+			if err := p.declares(q.metric.name, q.figure); err != nil {
+				return nil, err
+			}
+		}
 		if b.results == nil {
 			if q.metric.ofFaults && len(p.manifests.Run.Spec.Faults) == 0 {
 				return nil, withoutFaults(q.metric, p.Label)
@@ -444,8 +450,8 @@ func (b *board) series(q query) ([]float64, error) {
 		if err := b.sound(p); err != nil {
 			return nil, err
 		}
-		if q.counter {
-			if err := b.results.counts(p, q.metric.name); err != nil {
+		if q.figure != 0 {
+			if err := b.results.reports(p, q.metric.name, q.figure); err != nil {
 				return nil, err
 			}
 		}

@@ -252,6 +252,10 @@ func TestBadInput(t *testing.T) {
 		"claim about an unknown system":  {replaced(t, claim, measured("min(tput('neer')) > 1.0")), "spec.claims[0].expression", "no system is called neer; did you mean near?"},
 		"unknown system behind an or":    {replaced(t, claim, measured("true || max(tput('nowhere')) > 1.0")), "spec.claims[0].expression", "no system is called nowhere"},
 		"unknown system in a list":       {replaced(t, claim, measured("['near', 'fra'].all(s, max(tput(s)) > 1.0)")), "spec.claims[0].expression", "no system is called fra; did you mean far?"},
+		"unknown counter":                {replaced(t, claim, measured("counter('batch', 'near', 2) > 1.0")), "spec.claims[0].expression", "engine calvin has no counter batch; did you mean batches?"},
+		"unknown gauge":                  {replaced(t, claim, measured("gauge('log_pos', 'near', 2) > 1.0")), "spec.claims[0].expression", "engine calvin has no gauge log_pos"},
+		"gauge as a counter":             {replaced(t, claim, measured("max(counter('log_position', 'near')) > 1.0")), "spec.claims[0].expression", "log_position of engine calvin is a gauge and not a counter; write gauge('log_position', ...)"},
+		"counter as a gauge":             {replaced(t, claim, measured("gauge('batches', 'far', 4) > 1.0")), "spec.claims[0].expression", "batches of engine calvin is a counter and not a gauge; write counter('batches', ...)"},
 		"unknown value":                  {replaced(t, claim, measured("tput('near', 3) > 1.0")), "spec.claims[0].expression", "its values are 2, 4"},
 		"unknown parameter":              {replaced(t, claim, measured("tput('near', {'clients': 2}) > 1.0")), "spec.claims[0].expression", "does not sweep clients"},
 		"unknown parameter's values":     {replaced(t, claim, measured("max(values('hotPercent')) > 1.0")), "spec.claims[0].expression", "does not sweep hotPercent"},
@@ -341,7 +345,7 @@ func TestClaims(t *testing.T) {
 		"measured":               {"avg(tput('near')) > 1.0", "{'near': max(tput('near')), 'far': max(tput('far'))}", "holds", "far: 2500, near: 2000"},
 		"measured in words":      {"avg(tput('near')) > 1.0", "'near ' + text(ratio(10.0, 3.0))", "holds", "near 3.333"},
 		"counters":               {"counter('batches', 'near') == [3000.0, 6000.0] && counter('batches', 'far', 4) == 7500.0", "", "holds", ""},
-		"no such counter":        {"counter('batch', 'near', 2) > 1.0", "", "no result", ""},
+		"not reported":           {"counter('void_batches', 'near', 2) > 1.0", "", "no result", ""},
 		"lists of unlike length": {"ratio(tput('near'), [1.0])[0] > 1.0", "", "no result", ""},
 	}
 	for name, tc := range tests {
@@ -527,6 +531,7 @@ func TestClaimsOfFaultsAndCounters(t *testing.T) {
 	for _, expression := range []string{
 		"outageSeconds('near', 2) == 0.5 && recoverySeconds('near', 2) == 2.0 && resilience('near', 2) == 0.25",
 		"counter('batches', 'near', 2) == 3000.0",
+		"gauge('log_position', 'near', 2) == 70.0 && gauge('log_position', 'near') == [70.0, 70.0] && gauge('log_term', 'near', 2) == -3.0",
 	} {
 		e := mustRead(t, withFault(t, claimed(t, expression)))
 		full := invented(e, 1000)
@@ -535,6 +540,8 @@ func TestClaimsOfFaultsAndCounters(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			d.Nodes[0].Gauges = map[string]int64{"log_position": 70, "log_term": -4}
+			d.Nodes[1].Gauges = map[string]int64{"log_position": 20, "log_term": -3}
 			d.Faults = []result.Fault{{Name: "cut", Availability: &result.Availability{RPPM: 250_000, TPPM: new(int64(333_333)), OutageMicroseconds: 500_000, RecoverMicroseconds: new(int64(2_000_000))}}}
 		}
 		for where, r := range map[string]*experiment.Results{"in this process": full, "by the operator": experimenttest.WithFiguresOnly(t, e, full)} {

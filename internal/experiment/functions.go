@@ -12,6 +12,7 @@ import (
 	"cel.dev/cel-go/common/types/ref"
 
 	"github.com/geobench/geobench/internal/plan"
+	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/result"
 )
 
@@ -85,7 +86,7 @@ func functionNamed(name string) *function {
 }
 
 // figureFunctions ask for figures: each metric by its name, over all regions (tput) and in one (tputIn), of all types
-// of transactions and of one (tputOf, tputOfIn); series and ci, seriesOf and ciOf; counter, abortedFor; realised and configured shares; values.
+// of transactions and of one (tputOf, tputOfIn); series and ci, seriesOf and ciOf; counter, gauge, abortedFor; realised and configured shares; values.
 func figureFunctions() []function {
 	var out []function
 	for i := range metrics {
@@ -125,7 +126,10 @@ func figureFunctions() []function {
 		}
 	}
 	counter := askFor("counter", func(args []ref.Val) (query, error) {
-		return query{metric: counterNamed(str(args[0])), counter: true, system: str(args[1]), at: optional(args, 2)}, nil
+		return query{metric: counterNamed(str(args[0])), figure: protocol.Counter, system: str(args[1]), at: optional(args, 2)}, nil
+	}, text, text)
+	gauge := askFor("gauge", func(args []ref.Val) (query, error) {
+		return query{metric: gaugeNamed(str(args[0])), figure: protocol.Gauge, system: str(args[1]), at: optional(args, 2)}, nil
 	}, text, text)
 	aborted := askFor("abortedFor", func(args []ref.Val) (query, error) {
 		return query{metric: abortedFor(str(args[0])), system: str(args[1]), at: optional(args, 2)}, nil
@@ -140,7 +144,7 @@ func figureFunctions() []function {
 	values := function{name: "values", overloads: []overload{{"values_string", []*cel.Type{text}, numberList,
 		func(b *board, args []ref.Val) (any, error) { return b.numbers(str(args[0])) }}}}
 	values.check = checkLiterals(values.overloads)
-	return append(out, counter, aborted, values)
+	return append(out, counter, gauge, aborted, values)
 }
 
 // askForSeries is a function over the whole sweep, and over a part of it with one argument more.

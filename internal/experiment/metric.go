@@ -434,17 +434,6 @@ func noFigure(m *metric, p *Point, d *result.Document) error {
 	return fmt.Errorf("figure %s: the results of %s have none; summary.realised.shares and summary.wire list those there are", m.name, p.Label)
 }
 
-// counterNamed is a counter of the engine, summed up over all nodes; the runs of its system must have it.
-func counterNamed(name string) *metric {
-	return &metric{name: name, title: name, of: func(d *result.Document) float64 {
-		sum := int64(0)
-		for i := range d.Nodes {
-			sum += d.Nodes[i].Counters[name]
-		}
-		return float64(sum)
-	}}
-}
-
 // abortedFor is the share of attempts that were aborted for a reason: 0 where none was.
 func abortedFor(reason string) *metric {
 	return &metric{name: "abortedFor", title: "attempts aborted for " + reason, unit: "%", of: func(d *result.Document) float64 {
@@ -475,29 +464,6 @@ func shareNamed(name, of string, configured bool) *metric {
 		}
 		return math.NaN()
 	}}
-}
-
-// counts returns an error unless the runs of a point have a counter, of all that each node did.
-func (r *Results) counts(p *Point, name string) error {
-	for _, run := range p.Runs {
-		d, err := r.Document(run)
-		if err != nil {
-			return err
-		}
-		known := map[string]bool{}
-		for i := range d.Nodes {
-			for name := range d.Nodes[i].Counters {
-				known[name] = true
-			}
-		}
-		if !known[name] {
-			return fmt.Errorf("%s: engine %s has no counter %s%s", p.Label, d.Engine, name, nearest(name, keys(known)))
-		}
-		if why := d.LeastFigures(); why != "" {
-			return fmt.Errorf("counter %s of %s: %s", name, p.Label, why)
-		}
-	}
-	return nil
 }
 
 // scope says of which transactions a figure is: of all, of those of a region's clients, of a type, or of both.

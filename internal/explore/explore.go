@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"runtime/debug"
@@ -160,6 +161,8 @@ const (
 	Misclassified Failure = "class"
 	// Unrecorded is a history that could not be recorded to its end.
 	Unrecorded Failure = "history"
+	// Misreported are figures that are not as the engine declares them: a counter that falls, or a reading that is not declared.
+	Misreported Failure = "figures"
 	// Unsound is data of a run's workload that is not what it must be.
 	Unsound Failure = "workload"
 	// Anomalous is a history that is not what it must be.
@@ -318,6 +321,9 @@ func (w *world) run(c Config) (res *Result, e *execution) {
 	if e.mayRunAgain(res) {
 		e.runAgain(c, res)
 	}
+	if e.misreported != nil {
+		res.problem(Misreported, "figures: %v", e.misreported)
+	}
 	return res, e
 }
 
@@ -330,6 +336,8 @@ type execution struct {
 	clients []*clients
 	// restless says which rows changed although nothing was pending, unanswered or under way; empty for none.
 	restless string
+	// misreported says which figure was not as declared first; nil for none.
+	misreported error
 	// submitted are the transactions that were sent, in the order of time, and answers what became of them.
 	submitted []call
 	answers   map[txn.ID]answer
@@ -378,7 +386,7 @@ func newExecution(c Config, w *world, probes *probe.Hits) *execution {
 	e.sim = sim.New(sim.Config{
 		Topology: w.topology, Engine: c.Engine, Params: w.params, Procedures: procedures, Seed: w.seed,
 		Coordinators: w.coordinators, Costs: w.costs, ClockOffsets: w.offsets, CheckCodec: w.codec, Durable: w.durable, Shrink: w.wide.shrink, Buggify: w.rare, Probes: probes,
-		Trace: observe, Check: c.Invariants,
+		Trace: observe, Check: c.Invariants, Figures: func(err error) { e.misreported = cmp.Or(e.misreported, err) },
 	})
 	e.layout = c.Engine.Layout(w.topology, w.params)
 	w.load.fill(e.layout, e.sim)

@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/geobench/geobench/internal/late"
@@ -43,10 +42,7 @@ func MeasureDriver(ctx context.Context, s Schedule, epoch time.Time) *result.Dri
 			break
 		}
 	}
-	var u syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) == nil {
-		d.PeakMemoryBytes = u.Maxrss * 1024 // Linux counts in kilobytes
-	}
+	d.PeakMemoryBytes = late.PeakMemory()
 	return d
 }
 

@@ -197,11 +197,9 @@ func statuses(p *plan.Plan, s *sim.Sim) []admin.Status {
 		load, rows := s.Node(n), s.Store(n)
 		st := admin.Status{
 			Node: t.NodeName(n), ID: id, Ready: true, Pending: load.Pending, CPUSeconds: load.Busy.Seconds(),
-			DataBytes: rows.Bytes(), Rows: int64(rows.Len()), Operations: int64(load.Ops), Counters: map[string]int64{},
+			DataBytes: rows.Bytes(), Rows: int64(rows.Len()), Operations: int64(load.Ops),
 		}
-		for _, c := range s.Counters(n) {
-			st.Counters[c.Name] = c.Value
-		}
+		st.Counters, st.Gauges = p.Engine.ByKind(s.Readings(n))
 		if t.PartitionOf(n) == 0 && t.ReplicaOf(n) == 0 {
 			st.Requests, st.Answers = s.ClientTraffic(t.RegionOf(n))
 			for b, to := range t.Regions {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
 )
 
 // The labels that groups of metrics share. Those of one process come first: they are fixed there.
@@ -105,9 +106,9 @@ var (
 	NodeClientReceivedBytes = nodes.define(Counter, "geobench_node_client_received_bytes_total",
 		"Bytes received from clients, headers included.", nodeLabels)
 	EngineEvents = nodes.define(Counter, "geobench_engine_events_total",
-		"What the protocol counts, by event, for example batches, lock_waits, deadlocks_resolved. The pages of docs/protocols say what an engine counts.", with(nodeLabels, "event"))
+		"What the protocol counts, by event, for example batches, lock_waits, deadlocks_resolved: the figures of kind counter on the engine's page in docs/protocols.", with(nodeLabels, "event"))
 	EngineState = nodes.define(Gauge, "geobench_engine_state",
-		"Where the protocol stands, by figure, for example log_position. The pages of docs/protocols say what an engine shows.", with(nodeLabels, "figure"))
+		"The state of the protocol now, by figure, for example log_position: the figures of kind gauge on the engine's page in docs/protocols.", with(nodeLabels, "figure"))
 )
 
 // Network.
@@ -212,18 +213,16 @@ var (
 		[]string{"injector", "edge"}, .001, .005, .01, .025, .05, .1, .25, .5, 1, 2, 5, 10, 30)
 )
 
-// engineFigures are the protocol.Counters that are no counters: they stand for a state and may go back.
-var engineFigures = map[string]bool{
-	"log_position": true, "log_term": true, "orderer_position": true, "orderer_term": true,
-	"scc_max": true, "records": true, "keys": true, "leases": true, "prepared": true,
-}
-
-// PutEngine hands out one of a protocol's counters: as an event, or as a figure when it may go back.
-func PutEngine(put Put, name string, v int64) {
-	if engineFigures[name] {
-		put(EngineState, float64(v), name)
-	} else {
-		put(EngineEvents, float64(v), name)
+// PutEngine hands out the readings of a replica: counters as events and gauges as state, as the engine declares them. It omits readings that
+// the engine does not declare.
+func PutEngine(put Put, e *protocol.Engine, readings []protocol.Reading) {
+	for _, r := range readings {
+		switch f, _ := e.Figure(r.Name); f.Kind {
+		case protocol.Counter:
+			put(EngineEvents, float64(r.Value), r.Name)
+		case protocol.Gauge:
+			put(EngineState, float64(r.Value), r.Name)
+		}
 	}
 }
 

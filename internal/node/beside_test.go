@@ -37,13 +37,14 @@ func (r *thinker) Fire(t protocol.Timer) {
 }
 func (r *thinker) Submit(*txn.Transaction) {}
 func (r *thinker) Pending() int            { return 0 }
-func (r *thinker) Counters(dst []protocol.Counter) []protocol.Counter {
-	return append(dst, protocol.Counter{Name: "seen", Value: int64(len(r.seen))})
+func (r *thinker) Readings(dst []protocol.Reading) []protocol.Reading {
+	return append(dst, protocol.Reading{Name: "seen", Value: int64(len(r.seen))})
 }
 
 // thinkerEngine has replicas whose work waits for let.
 func thinkerEngine(let <-chan struct{}) *protocol.Engine {
-	return &protocol.Engine{Name: "thinker", Decode: gossipEngine.Decode, New: func(c protocol.Config) protocol.Replica {
+	figures := []protocol.Figure{{Name: "seen", Kind: protocol.Counter}}
+	return &protocol.Engine{Name: "thinker", Figures: figures, Decode: gossipEngine.Decode, New: func(c protocol.Config) protocol.Replica {
 		return &thinker{Config: c, let: let}
 	}}
 }

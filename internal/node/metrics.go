@@ -67,7 +67,7 @@ func (n *Node) collect(put metrics.Put) {
 		pending, rows int
 		bytes         int64
 		ops           uint64
-		counters      []protocol.Counter
+		readings      []protocol.Reading
 		leads         []string
 		journal, cuts int64
 	}
@@ -77,7 +77,7 @@ func (n *Node) collect(put metrics.Put) {
 	err := n.call(ctx, func() {
 		l := &n.loop
 		f := figures{
-			pending: l.unfinished(), rows: l.store.Len(), bytes: l.store.Bytes(), ops: l.store.Ops(), counters: l.replica.Counters(nil),
+			pending: l.unfinished(), rows: l.store.Len(), bytes: l.store.Bytes(), ops: l.store.Ops(), readings: l.replica.Readings(nil),
 			leads: protocol.LeadsOf(l.replica, &n.layout),
 		}
 		if l.log != nil {
@@ -97,9 +97,7 @@ func (n *Node) collect(put metrics.Put) {
 		put(metrics.NodeJournalBytes, float64(f.journal))
 		put(metrics.NodeJournalCuts, float64(f.cuts))
 	}
-	for _, c := range f.counters {
-		metrics.PutEngine(put, c.Name, c.Value)
-	}
+	metrics.PutEngine(put, n.cfg.Engine, f.readings)
 	for _, shard := range f.leads {
 		put(metrics.NodeLeads, 1, shard)
 	}

@@ -387,7 +387,6 @@ func (n *Node) Status(ctx context.Context) (*admin.Status, error) {
 		Incarnation: n.cfg.Database.Incarnation,
 		Process:     n.process,
 		CPUSeconds:  late.CPUTime().Seconds(),
-		Counters:    map[string]int64{},
 	}
 	s.NodeIncarnation = n.cfg.Incarnation
 	s.MemoryBytes, s.PeakMemoryBytes = memory()
@@ -399,9 +398,7 @@ func (n *Node) Status(ctx context.Context) (*admin.Status, error) {
 		s.Dataset = l.dataset
 		s.Pending = l.unfinished()
 		s.Rows, s.DataBytes, s.Operations = int64(l.store.Len()), l.store.Bytes(), int64(l.store.Ops())
-		for _, c := range l.replica.Counters(nil) {
-			s.Counters[c.Name] = c.Value
-		}
+		s.Counters, s.Gauges = n.cfg.Engine.ByKind(l.replica.Readings(nil))
 		s.Roles = protocol.RolesOf(l.replica)
 		s.Leads = protocol.LeadsOf(l.replica, &n.layout)
 		if r, ok := l.replica.(protocol.Rejoiner); ok {

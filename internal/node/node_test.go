@@ -112,19 +112,20 @@ func (r *setReplica) Fire(t protocol.Timer) {
 }
 
 func (r *setReplica) Pending() int { return len(r.waiting) }
-func (r *setReplica) Counters(dst []protocol.Counter) []protocol.Counter {
+func (r *setReplica) Readings(dst []protocol.Reading) []protocol.Reading {
 	ordered := int64(1)
 	for i := 1; i < len(r.fired); i++ {
 		if r.fired[i] < r.fired[i-1] {
 			ordered = 0
 		}
 	}
-	return append(dst, protocol.Counter{Name: "fired", Value: int64(len(r.fired))}, protocol.Counter{Name: "in_order", Value: ordered})
+	return append(dst, protocol.Reading{Name: "fired", Value: int64(len(r.fired))}, protocol.Reading{Name: "in_order", Value: ordered})
 }
 
 var setEngine = &protocol.Engine{
-	Name: "set",
-	New:  func(c protocol.Config) protocol.Replica { return &setReplica{Config: c, waiting: map[txn.ID]int{}} },
+	Name:    "set",
+	Figures: []protocol.Figure{{Name: "fired", Kind: protocol.Counter}, {Name: "in_order", Kind: protocol.Gauge}},
+	New:     func(c protocol.Config) protocol.Replica { return &setReplica{Config: c, waiting: map[txn.ID]int{}} },
 	Decode: func(kind uint8, body []byte, _ *txn.Registry) (protocol.Message, error) {
 		if len(body) != 9 {
 			return nil, fmt.Errorf("%d bytes, not 9", len(body))
@@ -292,7 +293,7 @@ func TestTransactions(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, s := range s {
-			if s.Counters["fired"] != 3 || s.Counters["in_order"] != 1 {
+			if s.Counters["fired"] != 3 || s.Gauges["in_order"] != 1 {
 				return false
 			}
 		}
@@ -364,6 +365,7 @@ func TestAdministration(t *testing.T) {
 			`geobench_network_declared_rtt_seconds` + labels + `,to="b"} 0`,
 			`geobench_network_median_rtt_seconds` + labels + `,to="b"}`,
 			`geobench_engine_events_total{database="db",engine="set",event="fired",`,
+			`geobench_engine_state{database="db",engine="set",figure="in_order",`,
 			"go_goroutines", "process_cpu_seconds_total",
 		}},
 	} {

@@ -5,13 +5,15 @@ import (
 	"bytes"
 	"os"
 	"strconv"
+
+	"github.com/geobench/geobench/internal/late"
 )
 
-// memory is the resident memory of this process now and at most so far, in bytes; 0 where there is no /proc.
+// memory returns the resident memory of this process now, in bytes, and its peak so far. Where there is no /proc, now is 0.
 func memory() (now, peak int64) {
 	b, err := os.ReadFile("/proc/self/status")
 	if err != nil {
-		return 0, 0
+		return 0, late.PeakMemory()
 	}
 	return parseMemory(b)
 }

@@ -26,6 +26,8 @@ type Engine struct {
 	// Check, if not nil, returns what is wrong with parameters that are right one by one: each error names the one to
 	// change, its value, and what would be right.
 	Check func(Params) []*ParamError
+	// Figures are all that replicas report by Readings, whatever the parameters.
+	Figures []Figure
 	// Roles that nodes may have: see RoleHolder.
 	Roles []string
 	// CheckTopology, if not nil, returns what is wrong with a topology that is right for other engines: too few replicas for

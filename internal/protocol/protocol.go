@@ -67,8 +67,9 @@ type Replica interface {
 	// when all are quiet. What is under way need be pending nowhere, since drivers wait for that: once all replicas are quiet,
 	// every transaction is answered and every message handled that was sent, no row changes until another is submitted.
 	Pending() int
-	// Counters appends the protocol's own counters, in a fixed order.
-	Counters(dst []Counter) []Counter
+	// Readings appends the values of the figures that Engine.Figures declares: the same figures in the same order for as long as the replica
+	// lives. It changes nothing.
+	Readings(dst []Reading) []Reading
 }
 
 // Offloader is a replica whose node has a server beside it that does some of its work, as a storage server does for a compute
@@ -143,12 +144,6 @@ type Worker interface {
 type Checked interface {
 	// Check says what holds now. It changes nothing, and what it says does not depend on the order of a Go map.
 	Check(c *invariant.Checker)
-}
-
-// Counter is a named figure of a protocol, for example the number of batches. Names are snake_case.
-type Counter struct {
-	Name  string
-	Value int64
 }
 
 // Env is a replica's world.

@@ -606,7 +606,8 @@ func uncounted(in *Inputs) (out []string) {
 	return out
 }
 
-// wentBack tells whether a node's counters are less than before: one that goes on from a journal is the process that it was.
+// wentBack reports whether one of a node's counters is less than before: a node that continues from a journal is the process that it was. Gauges may
+// fall and prove nothing.
 func wentBack(before, after *admin.Status) bool {
 	less := func(a, b geo.Traffic) bool {
 		return a.Bytes < b.Bytes || a.Messages < b.Messages || a.Segments < b.Segments
@@ -618,7 +619,12 @@ func wentBack(before, after *admin.Status) bool {
 			}
 		}
 	}
-	return after.CPUSeconds < before.CPUSeconds || less(after.Requests, before.Requests) || less(after.Answers, before.Answers)
+	for name, b := range before.Counters { // a declared counter falls only where a replica has started again: protocol.Counter
+		if a, reported := after.Counters[name]; reported && a < b {
+			return true
+		}
+	}
+	return after.CPUSeconds < before.CPUSeconds || after.Operations < before.Operations || less(after.Requests, before.Requests) || less(after.Answers, before.Answers)
 }
 
 // countedFrom is what the counters of a node that says s are to be reckoned from, where it has said b before. A process
@@ -693,7 +699,7 @@ func (d *Document) fillNetwork(in *Inputs, r *Report) {
 		b := countedFrom(before[s.Node], s, slices.Contains(d.Uncounted, s.Node))
 		node := Node{
 			Name: s.Node, DataBytes: s.DataBytes, Rows: s.Rows,
-			Operations: s.Operations - b.Operations, Counters: subtract(s.Counters, b.Counters),
+			Operations: s.Operations - b.Operations, Counters: subtract(s.Counters, b.Counters), Gauges: maps.Clone(s.Gauges),
 		}
 		switch cpu := s.CPUSeconds - b.CPUSeconds; {
 		case in.SharedProcess && s.CPUSeconds == 0: // a node that was stopped, which says nothing of the process

@@ -111,14 +111,14 @@ func (c *Counts) addOutcomes(o *Outcomes) {
 }
 
 // WithFiguresOnly returns a document with what figures are made of: those of all transactions, of each region and of
-// each type, what faults did, and the engine's counters, summed up over all nodes. Timelines and histograms are what
+// each type, what faults did, and the engine's figures: counters summed up over all nodes, and the largest of each gauge. Timelines and histograms are what
 // takes the most memory of a document. It fails when a histogram cannot be read.
 func (d *Document) WithFiguresOnly() (*Document, error) {
 	types, err := d.ByType()
 	if err != nil {
 		return nil, err
 	}
-	counters := map[string]int64{}
+	counters, gauges := map[string]int64{}, map[string]int64{}
 	var nodes []Node
 	for i := range d.Nodes {
 		n := &d.Nodes[i]
@@ -126,9 +126,14 @@ func (d *Document) WithFiguresOnly() (*Document, error) {
 		for name, n := range n.Counters {
 			counters[name] += n
 		}
+		for name, v := range n.Gauges {
+			if most, ok := gauges[name]; !ok || v > most {
+				gauges[name] = v
+			}
+		}
 	}
 	if len(nodes) > 0 {
-		nodes[0].Counters = counters
+		nodes[0].Counters, nodes[0].Gauges = counters, gauges
 	}
 	var manifests *Manifests
 	if d.Manifests != nil {

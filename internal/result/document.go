@@ -613,13 +613,16 @@ type Link struct {
 type Node struct {
 	Name string `json:"name"`
 	// CPUMilliseconds and its rounding CPUSeconds; of the process where several nodes share one.
-	CPUSeconds      int64            `json:"cpuSeconds"`
-	CPUMilliseconds int64            `json:"cpuMilliseconds"`
-	PeakMemoryBytes int64            `json:"peakMemoryBytes"`
-	DataBytes       int64            `json:"dataBytes"`
-	Rows            int64            `json:"rows"`
-	Operations      int64            `json:"operations"`
-	Counters        map[string]int64 `json:"counters,omitempty"`
+	CPUSeconds      int64 `json:"cpuSeconds"`
+	CPUMilliseconds int64 `json:"cpuMilliseconds"`
+	PeakMemoryBytes int64 `json:"peakMemoryBytes"`
+	DataBytes       int64 `json:"dataBytes"`
+	Rows            int64 `json:"rows"`
+	Operations      int64 `json:"operations"`
+	// Counters are what the engine counted during the run, and Gauges the state that it showed at the end of the run: see protocol.Figure. Documents
+	// of earlier versions have gauges among the counters, less what they were before the run.
+	Counters map[string]int64 `json:"counters,omitempty"`
+	Gauges   map[string]int64 `json:"gauges,omitempty"`
 	// LateMicroseconds is the lateness of its process in the measured windows, less the CPU time that the process used, and
 	// SidecarLateMicroseconds the lateness of the sidecar of its pod; nil if not measured.
 	LateMicroseconds        *Lateness `json:"lateMicroseconds,omitempty"`

@@ -90,9 +90,19 @@ func TestCountersThatGoBack(t *testing.T) {
 		"they grow": {func(in *Inputs) {
 			in.After[0].CPUSeconds, in.After[0].Answers.Segments = 2, in.Before[0].Answers.Segments+1
 		}, false},
-		"CPU time":        {func(in *Inputs) { in.After[0].CPUSeconds = 0.5 }, true},
-		"bytes of a link": {func(in *Inputs) { in.Before[0].Links[1].Bytes = in.After[0].Links[1].Bytes + 1 }, true},
-		"requests":        {func(in *Inputs) { in.Before[0].Requests.Messages = in.After[0].Requests.Messages + 1 }, true},
+		"CPU time":         {func(in *Inputs) { in.After[0].CPUSeconds = 0.5 }, true},
+		"bytes of a link":  {func(in *Inputs) { in.Before[0].Links[1].Bytes = in.After[0].Links[1].Bytes + 1 }, true},
+		"requests":         {func(in *Inputs) { in.Before[0].Requests.Messages = in.After[0].Requests.Messages + 1 }, true},
+		"reads and writes": {func(in *Inputs) { in.Before[0].Operations = in.After[0].Operations + 1 }, true},
+		"what the engine counts": {func(in *Inputs) {
+			in.Before[0].Counters, in.After[0].Counters = map[string]int64{"votes": 8, "terms": 3}, map[string]int64{"votes": 9, "terms": 2}
+		}, true},
+		"a gauge of the engine": {func(in *Inputs) {
+			in.Before[0].Gauges, in.After[0].Gauges = map[string]int64{"pending": 8}, map[string]int64{"pending": 0}
+		}, false},
+		"a counter that is not reported any more": {func(in *Inputs) {
+			in.Before[0].Counters, in.After[0].Counters = map[string]int64{"pending": 8}, map[string]int64{}
+		}, false},
 		"a fault says so": {func(in *Inputs) {
 			in.After[0].CPUSeconds, in.Faults = 0.5, []Fault{{Name: "f", FromMicroseconds: new(int64(1)), Restarted: []string{in.After[0].Node}}}
 		}, false},
@@ -267,5 +277,55 @@ func TestClocksApart(t *testing.T) {
 		if got := ClocksApart([]Clock{{Region: "a", AheadMicroseconds: tc.ahead, WithinMicroseconds: tc.within}}); len(got) != tc.want {
 			t.Errorf("%d us ahead within %d us: %v, want %d", tc.ahead, tc.within, got, tc.want)
 		}
+	}
+}
+
+// A counter is what was counted during the run; a gauge is a state, which is shown as it was at the end, whatever it was before.
+func TestGaugesAreNotSubtracted(t *testing.T) {
+	for name, c := range map[string]struct {
+		before, after, want int64
+	}{
+		"it fell":        {90, 30, 30},
+		"it rose":        {30, 90, 90},
+		"it stayed":      {7, 7, 7},
+		"it fell to 0":   {90, 0, 0},
+		"it is below 0":  {3, -2, -2},
+		"it was 0 first": {0, 12, 12},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := small()
+			in.Before[0].Counters, in.After[0].Counters = map[string]int64{"votes": 100}, map[string]int64{"votes": 175}
+			in.Before[0].Gauges, in.After[0].Gauges = map[string]int64{"pending": c.before}, map[string]int64{"pending": c.after}
+			d, err := Build(evident(in))
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := &d.Nodes[0]
+			if n.Counters["votes"] != 75 || n.Gauges["pending"] != c.want || len(n.Counters)+len(n.Gauges) != 2 {
+				t.Errorf("counters %v and gauges %v, want 75 votes and %d pending", n.Counters, n.Gauges, c.want)
+			}
+			figures, err := d.WithFiguresOnly()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := &figures.Nodes[0]; n.Counters["votes"] != 75 || n.Gauges["pending"] != c.want {
+				t.Errorf("figures only: counters %v and gauges %v", n.Counters, n.Gauges)
+			}
+		})
+	}
+}
+
+// Of all nodes' gauges the figures have the largest, since positions and terms do not add up, and of counters the sum.
+func TestFiguresOnlyOfGauges(t *testing.T) {
+	d := &Document{Nodes: []Node{
+		{Name: "a", Counters: map[string]int64{"votes": 2}, Gauges: map[string]int64{"term": -4}},
+		{Name: "b", Counters: map[string]int64{"votes": 3}, Gauges: map[string]int64{"term": -3, "pending": 5}},
+	}}
+	figures, err := d.WithFiguresOnly()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := &figures.Nodes[0]; n.Counters["votes"] != 5 || n.Gauges["term"] != -3 || n.Gauges["pending"] != 5 {
+		t.Errorf("counters %v, gauges %v", n.Counters, n.Gauges)
 	}
 }

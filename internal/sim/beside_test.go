@@ -43,7 +43,7 @@ func (k *thinker) Fire(t protocol.Timer) {
 func (k *thinker) Submit(*txn.Transaction)                          {}
 func (k *thinker) Receive(geo.NodeID, protocol.Message)             {}
 func (k *thinker) Pending() int                                     { return 0 }
-func (k *thinker) Counters(d []protocol.Counter) []protocol.Counter { return d }
+func (k *thinker) Readings(d []protocol.Reading) []protocol.Reading { return d }
 
 // Work beside a node's core takes the time of its steps, one piece after the other, and keeps nothing else waiting; a slow node is slow
 // in both; a node that starts again from its log does the work again, and hears of the end of what was not over.

@@ -34,7 +34,7 @@ func (r *restless) Fire(t protocol.Timer) {
 func (*restless) Submit(*txn.Transaction)                          {}
 func (*restless) Receive(geo.NodeID, protocol.Message)             {}
 func (*restless) Pending() int                                     { return 0 }
-func (*restless) Counters(d []protocol.Counter) []protocol.Counter { return d }
+func (*restless) Readings(d []protocol.Reading) []protocol.Reading { return d }
 
 // A simulation in which time does not pass fails instead of running for ever; one in which much happens at once does
 // not.

@@ -67,6 +67,7 @@ type node struct {
 	replica protocol.Replica
 	worker  protocol.Worker // the replica, if it is one
 	offload protocol.Offloader
+	figures *protocol.FigureWatch // of the replica; nil until it is read
 	store   store.Store
 	rng     *rand.Rand
 	chance  *rand.PCG // of rng
@@ -110,7 +111,7 @@ func (n *node) makeReplica() { n.use(n.s.c.Engine.New(n.config())) }
 
 // use makes a replica the node's.
 func (n *node) use(r protocol.Replica) {
-	n.replica = r
+	n.replica, n.figures = r, nil // a replica that starts again counts from 0
 	n.worker, _ = n.replica.(protocol.Worker)
 	n.offload, _ = n.replica.(protocol.Offloader)
 }

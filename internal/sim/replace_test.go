@@ -42,7 +42,7 @@ func (c *caller) Fire(t protocol.Timer) {
 	c.c.Env.After(5*time.Millisecond, t)
 }
 func (c *caller) Pending() int                                     { return 0 }
-func (c *caller) Counters(d []protocol.Counter) []protocol.Counter { return d }
+func (c *caller) Readings(d []protocol.Reading) []protocol.Reading { return d }
 func (c *caller) Whole() bool                                      { return true }
 func (c *caller) Replaced(n geo.NodeID, incarnation uint32)        { c.others[n] = incarnation }
 

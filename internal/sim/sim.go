@@ -60,6 +60,8 @@ type Config struct {
 	Probes *probe.Hits
 	// Check asks replicas for their invariants after every step, and looks at their rows: see Broken. It changes nothing, and is slow.
 	Check bool
+	// Figures, if not nil, is notified of figures that are not as the engine declares them: see protocol.FigureWatch. It changes nothing.
+	Figures func(error)
 	// Trace, if not nil, is told of everything that happens on a node. It is slow.
 	Trace func(Observation)
 }
@@ -88,7 +90,8 @@ type Sim struct {
 	samples  [][][]time.Duration // by region and region
 	handled  uint64
 	instant  instant
-	checks   *checks // nil: nothing is checked
+	checks   *checks            // nil: nothing is checked
+	readings []protocol.Reading // of the node that was read last; its memory is used again
 }
 
 // path is one direction of a connection with the frames that wait for a cut to heal.
@@ -179,8 +182,16 @@ func (s *Sim) Run(t time.Duration) {
 		s.now = e.at
 		s.handled++
 		s.dispatch(e.item)
+		if s.c.Figures != nil && s.handled%figureEvents == 0 {
+			s.readFigures(s.nodes[s.handled/figureEvents%uint64(len(s.nodes))])
+		}
 	}
 	s.now = max(s.now, t)
+	if s.c.Figures != nil {
+		for _, n := range s.nodes {
+			s.readFigures(n)
+		}
+	}
 }
 
 // Cut breaks the connections between the nodes of two regions, in both directions. Messages wait for Heal.
@@ -371,8 +382,8 @@ func (s *Sim) Roles(id geo.NodeID) []string {
 	return protocol.RolesOf(s.nodes[id].replica)
 }
 
-// Counters returns the protocol's counters of a node.
-func (s *Sim) Counters(id geo.NodeID) []protocol.Counter { return s.nodes[id].replica.Counters(nil) }
+// Readings returns the readings of a node's replica.
+func (s *Sim) Readings(id geo.NodeID) []protocol.Reading { return s.nodes[id].replica.Readings(nil) }
 
 // Traffic returns what the nodes of one region have sent to the nodes of another, or of the same. Probes and clients do
 // not count.

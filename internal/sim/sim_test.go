@@ -64,7 +64,7 @@ func (e *echo) Fire(t protocol.Timer) {
 	e.c.Env.Reply(txn.Outcome{ID: txn.ID(t.Arg), Status: txn.Committed})
 }
 func (e *echo) Pending() int                                     { return e.pending }
-func (e *echo) Counters(d []protocol.Counter) []protocol.Counter { return d }
+func (e *echo) Readings(d []protocol.Reading) []protocol.Reading { return d }
 
 var echoEngine = &protocol.Engine{
 	Name: "echo",
@@ -241,7 +241,7 @@ func (k *ticker) Receive(_ geo.NodeID, m protocol.Message) {
 	*k.got = append(*k.got, m.(*note).body[0])
 }
 func (k *ticker) Pending() int                                     { return 0 }
-func (k *ticker) Counters(d []protocol.Counter) []protocol.Counter { return d }
+func (k *ticker) Readings(d []protocol.Reading) []protocol.Reading { return d }
 
 // What is sent at the very instant at which a healed connection speaks again comes after what waited for that: the message
 // of 60 ms is the first that the cut holds back, its retransmission is due 200 ms later, and another message is sent then.
@@ -585,4 +585,4 @@ func (*moody) Submit(*txn.Transaction)                          {}
 func (*moody) Receive(geo.NodeID, protocol.Message)             {}
 func (*moody) Fire(protocol.Timer)                              {}
 func (*moody) Pending() int                                     { return 0 }
-func (*moody) Counters(d []protocol.Counter) []protocol.Counter { return d }
+func (*moody) Readings(d []protocol.Reading) []protocol.Reading { return d }

@@ -199,7 +199,7 @@ func (n *node) Start()                                             {}
 func (n *node) Submit(t *txn.Transaction)                          { n.submit(n, t) }
 func (n *node) Receive(_ geo.NodeID, m protocol.Message)           { m.(*parcel).arrive(n) }
 func (n *node) Pending() int                                       { return len(n.pending) }
-func (n *node) Counters(dst []protocol.Counter) []protocol.Counter { return dst }
+func (n *node) Readings(dst []protocol.Reading) []protocol.Reading { return dst }
 func (n *node) Fire(t protocol.Timer) {
 	f := n.pending[t.Arg]
 	delete(n.pending, t.Arg)

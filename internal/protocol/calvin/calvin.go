@@ -31,9 +31,10 @@ const (
 
 // Engine is Calvin.
 var Engine = &protocol.Engine{
-	Name:  "calvin",
-	Paper: "Thomson et al., Calvin: Fast Distributed Transactions for Partitioned Database Systems, SIGMOD 2012",
-	Doc:   "Orders all transactions in one global log, then executes them deterministically in a full copy per region.",
+	Name:    "calvin",
+	Paper:   "Thomson et al., Calvin: Fast Distributed Transactions for Partitioned Database Systems, SIGMOD 2012",
+	Doc:     "Orders all transactions in one global log, then executes them deterministically in a full copy per region.",
+	Figures: figures,
 	Parameters: []protocol.Parameter{
 		{
 			Name: "ordering", Default: orderingLeader, OneOf: []string{orderingLeader, orderingConsensus, orderingEpochs},
@@ -309,8 +310,8 @@ func (r *Replica) Pending() int {
 	return waiting + r.scheduler.reader.Pending() + r.resets.Pending()
 }
 
-// Counters implements protocol.Replica.
-func (r *Replica) Counters(dst []protocol.Counter) []protocol.Counter {
+// Readings implements protocol.Replica.
+func (r *Replica) Readings(dst []protocol.Reading) []protocol.Reading {
 	position := r.scheduler.position
 	var term, fetches, jumps, voided int64
 	if r.epochs != nil {
@@ -319,14 +320,14 @@ func (r *Replica) Counters(dst []protocol.Counter) []protocol.Counter {
 		position, term, fetches, voided = r.log.Position(), int64(r.log.Term()), r.log.Fetches(), r.scheduler.reader.Voided()
 	}
 	dst = append(dst,
-		protocol.Counter{Name: "batches", Value: r.sequencer.batches},
-		protocol.Counter{Name: "transactions", Value: r.sequencer.transactions},
+		protocol.Reading{Name: "batches", Value: r.sequencer.batches},
+		protocol.Reading{Name: "transactions", Value: r.sequencer.transactions},
 	)
-	return append(r.recon.Counters(r.executor.Counters(dst)),
-		protocol.Counter{Name: "log_position", Value: int64(position)},
-		protocol.Counter{Name: "log_term", Value: term},
-		protocol.Counter{Name: "log_fetches", Value: fetches},
-		protocol.Counter{Name: "epoch_jumps", Value: jumps},
-		protocol.Counter{Name: "void_batches", Value: voided},
+	return append(r.recon.Readings(r.executor.Readings(dst)),
+		protocol.Reading{Name: "log_position", Value: int64(position)},
+		protocol.Reading{Name: "log_term", Value: term},
+		protocol.Reading{Name: "log_fetches", Value: fetches},
+		protocol.Reading{Name: "epoch_jumps", Value: jumps},
+		protocol.Reading{Name: "void_batches", Value: voided},
 	)
 }

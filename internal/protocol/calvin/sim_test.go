@@ -44,7 +44,7 @@ func TestSerializable(t *testing.T) {
 						}
 					}
 					s := sim.New(sim.Config{
-						Topology: topology, Engine: calvin.Engine, Procedures: simtest.Procedures, Seed: seed,
+						Topology: topology, Engine: calvin.Engine, Figures: protocoltest.Figures(t), Procedures: simtest.Procedures, Seed: seed,
 						Params: protocoltest.Params(t, calvin.Engine, map[string]string{"ordering": ordering, "batchCopies": copies}),
 						Costs:  sim.DefaultCosts, CheckCodec: seed != 2,
 					})
@@ -93,7 +93,7 @@ func TestReproducible(t *testing.T) {
 				}
 				h := fnv.New64a()
 				s := sim.New(sim.Config{
-					Topology: topology, Engine: calvin.Engine, Procedures: simtest.Procedures, Seed: seed,
+					Topology: topology, Engine: calvin.Engine, Figures: protocoltest.Figures(t), Procedures: simtest.Procedures, Seed: seed,
 					Params: protocoltest.Params(t, calvin.Engine, map[string]string{"ordering": ordering}), Costs: sim.DefaultCosts,
 					ProbeEvery: 100 * time.Millisecond,
 					Trace:      func(o sim.Observation) { fmt.Fprintln(h, o) },
@@ -142,7 +142,7 @@ func TestLaw(t *testing.T) {
 			t.Run(topo.name+"/"+name, func(t *testing.T) {
 				p := protocoltest.Params(t, calvin.Engine, map[string]string{"ordering": setting.ordering, "batchCopies": fmt.Sprint(setting.copies)})
 				s := sim.New(sim.Config{
-					Topology: topo.t, Engine: calvin.Engine, Procedures: simtest.Procedures, Seed: 1, Params: p,
+					Topology: topo.t, Engine: calvin.Engine, Figures: protocoltest.Figures(t), Procedures: simtest.Procedures, Seed: 1, Params: p,
 					Costs: sim.DefaultCosts, ProbeEvery: time.Second,
 				})
 				const rows = 10_000
@@ -179,7 +179,7 @@ func TestRegionLost(t *testing.T) {
 	for seed := range uint64(10) {
 		topology := simtest.ThreeRegions(2)
 		s := sim.New(sim.Config{
-			Topology: topology, Engine: calvin.Engine, Procedures: simtest.Procedures, Seed: seed, Costs: sim.DefaultCosts,
+			Topology: topology, Engine: calvin.Engine, Figures: protocoltest.Figures(t), Procedures: simtest.Procedures, Seed: seed, Costs: sim.DefaultCosts,
 			Params: protocoltest.Params(t, calvin.Engine, map[string]string{"ordering": "consensus"}),
 		})
 		const rows, each = 100, 50
@@ -231,7 +231,7 @@ func TestCuts(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%d", ordering, seed), func(t *testing.T) {
 				topology := simtest.ThreeRegions(2)
 				s := sim.New(sim.Config{
-					Topology: topology, Engine: calvin.Engine, Procedures: simtest.Procedures, Seed: seed, Costs: sim.DefaultCosts,
+					Topology: topology, Engine: calvin.Engine, Figures: protocoltest.Figures(t), Procedures: simtest.Procedures, Seed: seed, Costs: sim.DefaultCosts,
 					Params: protocoltest.Params(t, calvin.Engine, map[string]string{"ordering": ordering}),
 				})
 				const rows, each = 100, 50
@@ -282,7 +282,7 @@ func TestShapes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := sim.New(sim.Config{
-				Topology: tc.topology, Engine: calvin.Engine, Procedures: simtest.Procedures, Seed: 1, Costs: sim.DefaultCosts,
+				Topology: tc.topology, Engine: calvin.Engine, Figures: protocoltest.Figures(t), Procedures: simtest.Procedures, Seed: 1, Costs: sim.DefaultCosts,
 				Params: protocoltest.Params(t, calvin.Engine, tc.params), CheckCodec: true,
 			})
 			const rows, each = 200, 50
@@ -314,7 +314,7 @@ func TestAbandonedBatchesBecomeVoid(t *testing.T) {
 		t.Run(ordering, func(t *testing.T) {
 			topology := simtest.ThreeRegions(2)
 			s := sim.New(sim.Config{
-				Topology: topology, Engine: calvin.Engine, Procedures: simtest.Procedures, Seed: 1, Costs: sim.DefaultCosts, CheckCodec: true,
+				Topology: topology, Engine: calvin.Engine, Figures: protocoltest.Figures(t), Procedures: simtest.Procedures, Seed: 1, Costs: sim.DefaultCosts, CheckCodec: true,
 				Params: protocoltest.Params(t, calvin.Engine, map[string]string{"ordering": ordering}),
 			})
 			simtest.Fill(topology, 40, 50, s.Store)
@@ -352,7 +352,7 @@ func TestAbandonedBatchesBecomeVoid(t *testing.T) {
 func TestCutOffBatchesComeAgain(t *testing.T) {
 	topology := simtest.ThreeRegions(2)
 	s := sim.New(sim.Config{
-		Topology: topology, Engine: calvin.Engine, Procedures: simtest.Procedures, Seed: 1, Costs: sim.DefaultCosts, CheckCodec: true,
+		Topology: topology, Engine: calvin.Engine, Figures: protocoltest.Figures(t), Procedures: simtest.Procedures, Seed: 1, Costs: sim.DefaultCosts, CheckCodec: true,
 		Params: protocoltest.Params(t, calvin.Engine, nil),
 	})
 	simtest.Fill(topology, 40, 50, s.Store)

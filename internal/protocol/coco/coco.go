@@ -66,9 +66,10 @@ const (
 
 // Engine is COCO.
 var Engine = &protocol.Engine{
-	Name:  "coco",
-	Paper: "Lu, Yu, Cao and Madden, Epoch-based Commit and Replication in Distributed OLTP Databases, PVLDB 14(5), 2021",
-	Doc:   "Executes transactions optimistically at the primaries of their rows, and commits those of an epoch together, by one two-phase commit.",
+	Name:    "coco",
+	Paper:   "Lu, Yu, Cao and Madden, Epoch-based Commit and Replication in Distributed OLTP Databases, PVLDB 14(5), 2021",
+	Doc:     "Executes transactions optimistically at the primaries of their rows, and commits those of an epoch together, by one two-phase commit.",
+	Figures: figures,
 	Parameters: []protocol.Parameter{
 		{
 			Name: "epoch", Default: "10ms", Min: time.Millisecond, Max: 10 * time.Second,
@@ -385,10 +386,10 @@ func (r *Replica) Pending() int {
 	return n
 }
 
-// Counters implements protocol.Replica.
-func (r *Replica) Counters(dst []protocol.Counter) []protocol.Counter {
+// Readings implements protocol.Replica.
+func (r *Replica) Readings(dst []protocol.Reading) []protocol.Reading {
 	c := &r.counters
-	count := func(name string, value int64) { dst = append(dst, protocol.Counter{Name: name, Value: value}) }
+	count := func(name string, value int64) { dst = append(dst, protocol.Reading{Name: name, Value: value}) }
 	count("transactions", c.transactions)
 	count("executed", c.executed)
 	count("conflicts_lock_held", c.conflicts[LockHeld])

@@ -74,7 +74,7 @@ func TestGroups(t *testing.T) {
 func TestCoordinatorStoodStill(t *testing.T) {
 	topology := simtest.TwoRegions(1)
 	p := protocoltest.Params(t, coco.Engine, map[string]string{"f": "0"})
-	s := sim.New(sim.Config{Topology: topology, Engine: coco.Engine, Procedures: simtest.Procedures, Seed: 1, Params: p, Durable: true})
+	s := sim.New(sim.Config{Topology: topology, Engine: coco.Engine, Figures: protocoltest.Figures(t), Procedures: simtest.Procedures, Seed: 1, Params: p, Durable: true})
 	simtest.FillLayout(coco.Engine.Layout(topology, p), 4, 10, s.Store)
 	s.At(5*time.Second, func() { s.Crash(0) })
 	s.At(9*time.Second, func() { s.Restart(0) })
@@ -97,7 +97,7 @@ func TestConflictsEndWhereEpochsAreLong(t *testing.T) {
 	topology := simtest.Topology(1, 1, [][]float64{{0, 0.5}, {0.5, 0}})
 	p := protocoltest.Params(t, coco.Engine, measured)
 	for seed := range uint64(10) {
-		s := sim.New(sim.Config{Topology: topology, Engine: coco.Engine, Procedures: simtest.Procedures, Seed: seed, Params: p})
+		s := sim.New(sim.Config{Topology: topology, Engine: coco.Engine, Figures: protocoltest.Figures(t), Procedures: simtest.Procedures, Seed: seed, Params: p})
 		simtest.FillLayout(coco.Engine.Layout(topology, p), 2, 10, s.Store)
 		var loads []*simtest.Clients
 		for r := range topology.Regions {

@@ -97,15 +97,15 @@ type Stats struct {
 	Finished int64
 }
 
-// Counters appends the executor's share of an engine's counters.
-func (s *Stats) Counters(dst []protocol.Counter) []protocol.Counter {
+// Readings appends the executor's share of an engine's readings: Figures declares them.
+func (s *Stats) Readings(dst []protocol.Reading) []protocol.Reading {
 	return append(dst,
-		protocol.Counter{Name: "executed", Value: s.Executed},
-		protocol.Counter{Name: "multi_partition", Value: s.MultiPartition},
-		protocol.Counter{Name: "aborts", Value: s.Aborts},
-		protocol.Counter{Name: "lock_waits", Value: s.LockWaits},
-		protocol.Counter{Name: "remote_reads", Value: s.RemoteReads},
-		protocol.Counter{Name: "stale_footprints", Value: s.StaleFootprints},
+		protocol.Reading{Name: "executed", Value: s.Executed},
+		protocol.Reading{Name: "multi_partition", Value: s.MultiPartition},
+		protocol.Reading{Name: "aborts", Value: s.Aborts},
+		protocol.Reading{Name: "lock_waits", Value: s.LockWaits},
+		protocol.Reading{Name: "remote_reads", Value: s.RemoteReads},
+		protocol.Reading{Name: "stale_footprints", Value: s.StaleFootprints},
 	)
 }
 

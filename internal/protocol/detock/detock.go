@@ -24,9 +24,10 @@ import (
 
 // Engine is Detock.
 var Engine = &protocol.Engine{
-	Name:  "detock",
-	Paper: "Nguyen, Miller, Abadi, Detock: High Performance Multi-region Transactions at Scale, SIGMOD 2023",
-	Doc:   "Orders each row's transactions in its home region and resolves deadlocks between homes deterministically.",
+	Name:    "detock",
+	Paper:   "Nguyen, Miller, Abadi, Detock: High Performance Multi-region Transactions at Scale, SIGMOD 2023",
+	Doc:     "Orders each row's transactions in its home region and resolves deadlocks between homes deterministically.",
+	Figures: figures,
 	Parameters: []protocol.Parameter{
 		{
 			Name: "batch", Default: "5ms", Min: 0, Max: time.Second,
@@ -243,13 +244,13 @@ func (r *Replica) Pending() int {
 	return n
 }
 
-// Counters implements protocol.Replica.
-func (r *Replica) Counters(dst []protocol.Counter) []protocol.Counter {
-	return append(r.Node.Counters(dst),
-		protocol.Counter{Name: "deadlocks_resolved", Value: r.resolver.resolved},
-		protocol.Counter{Name: "deadlocked", Value: r.resolver.members},
-		protocol.Counter{Name: "late_parts", Value: r.inserter.late},
-		protocol.Counter{Name: "resolver_steps", Value: r.Steps() + r.resolver.readSteps + r.resolver.searchSteps},
+// Readings implements protocol.Replica.
+func (r *Replica) Readings(dst []protocol.Reading) []protocol.Reading {
+	return append(r.Node.Readings(dst),
+		protocol.Reading{Name: "deadlocks_resolved", Value: r.resolver.resolved},
+		protocol.Reading{Name: "deadlocked", Value: r.resolver.members},
+		protocol.Reading{Name: "late_parts", Value: r.inserter.late},
+		protocol.Reading{Name: "resolver_steps", Value: r.Steps() + r.resolver.readSteps + r.resolver.searchSteps},
 	)
 }
 

@@ -37,7 +37,7 @@ func TestResolverCore(t *testing.T) {
 		topology, costs := simtest.TwoRegions(2), sim.DefaultCosts
 		costs.Step = step
 		p := protocoltest.Params(t, detock.Engine, given)
-		s := sim.New(sim.Config{Topology: topology, Engine: detock.Engine, Procedures: simtest.Procedures, Seed: 1, Costs: costs, Params: p})
+		s := sim.New(sim.Config{Topology: topology, Engine: detock.Engine, Figures: protocoltest.Figures(t), Procedures: simtest.Procedures, Seed: 1, Costs: costs, Params: p})
 		simtest.Fill(topology, rows, each, s.Store)
 		var loads []*simtest.Clients
 		for r := range topology.Regions {
@@ -107,7 +107,7 @@ func TestHotRows(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			run := func(given map[string]string) (resolved, committed int64) {
 				s := sim.New(sim.Config{
-					Topology: topology, Engine: detock.Engine, Procedures: simtest.Procedures, Seed: 1, Costs: sim.DefaultCosts,
+					Topology: topology, Engine: detock.Engine, Figures: protocoltest.Figures(t), Procedures: simtest.Procedures, Seed: 1, Costs: sim.DefaultCosts,
 					Params: protocoltest.Params(t, detock.Engine, given),
 				})
 				const rows, each = 24, 1000
@@ -133,7 +133,7 @@ func TestHotRows(t *testing.T) {
 				var first [2]int64
 				for r := range topology.Regions {
 					var found [2]int64
-					for _, c := range s.Counters(locallog.First(topology, geo.Region(r))) {
+					for _, c := range s.Readings(locallog.First(topology, geo.Region(r))) {
 						switch c.Name {
 						case "deadlocks_resolved":
 							found[0] = c.Value

@@ -59,9 +59,10 @@ const (
 
 // Engine is GeoGauss.
 var Engine = &protocol.Engine{
-	Name:  "geogauss",
-	Paper: "Zhou et al., GeoGauss: Strongly Consistent and Light-Coordinated OLTP Database for Geo-Replicated SQL Database, SIGMOD 2023",
-	Doc:   "Executes transactions at once at any server, sends what they write to all, and merges it epoch by epoch by a rule that is the same everywhere.",
+	Name:    "geogauss",
+	Paper:   "Zhou et al., GeoGauss: Strongly Consistent and Light-Coordinated OLTP Database for Geo-Replicated SQL Database, SIGMOD 2023",
+	Doc:     "Executes transactions at once at any server, sends what they write to all, and merges it epoch by epoch by a rule that is the same everywhere.",
+	Figures: figures,
 	Parameters: []protocol.Parameter{
 		{
 			Name: "epoch", Default: "10ms", Min: time.Millisecond, Max: 10 * time.Second,
@@ -270,9 +271,9 @@ func (r *Replica) Pending() int {
 	return n
 }
 
-// Counters implements protocol.Replica.
-func (r *Replica) Counters(dst []protocol.Counter) []protocol.Counter {
-	count := func(name string, value int64) { dst = append(dst, protocol.Counter{Name: name, Value: value}) }
+// Readings implements protocol.Replica.
+func (r *Replica) Readings(dst []protocol.Reading) []protocol.Reading {
+	count := func(name string, value int64) { dst = append(dst, protocol.Reading{Name: name, Value: value}) }
 	count("transactions", r.local.transactions)
 	count("snapshot_reads", r.local.snapshotReads)
 	count("epochs_ended", r.local.epochs)

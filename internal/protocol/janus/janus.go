@@ -30,6 +30,7 @@ var Engine = &protocol.Engine{
 	Paper: "Mu et al., Consolidating Concurrency Control and Consensus for Commits under Conflicts, OSDI 2016",
 	Doc: "Agrees on each transaction's dependencies in one round trip to all replicas of its partitions, two when they " +
 		"differ, and executes the dependency graph in a full copy per region.",
+	Figures: figures,
 	Parameters: []protocol.Parameter{
 		{
 			Name: "patience", Default: "500ms", Min: 10 * time.Millisecond, Max: time.Minute,
@@ -297,24 +298,24 @@ func (r *Replica) Pending() int {
 	return len(r.coordinator.open) + r.rejoin.busy() + r.graph.open + r.executor.Foreign() + r.antiEntropy.unsettled
 }
 
-// Counters implements protocol.Replica.
-func (r *Replica) Counters(dst []protocol.Counter) []protocol.Counter {
+// Readings implements protocol.Replica.
+func (r *Replica) Readings(dst []protocol.Reading) []protocol.Reading {
 	c := &r.counters
 	dst = append(dst,
-		protocol.Counter{Name: "transactions", Value: c.transactions},
-		protocol.Counter{Name: "fast_path", Value: c.fast},
-		protocol.Counter{Name: "slow_path", Value: c.slow},
-		protocol.Counter{Name: "dependencies", Value: c.dependencies},
-		protocol.Counter{Name: "inquiries", Value: c.inquiries},
-		protocol.Counter{Name: "recoveries", Value: c.recoveries},
-		protocol.Counter{Name: "noops", Value: c.noops},
-		protocol.Counter{Name: "restarts", Value: c.restarts},
-		protocol.Counter{Name: "scc_count", Value: c.components},
-		protocol.Counter{Name: "scc_max", Value: c.largest},
-		protocol.Counter{Name: "records", Value: int64(len(r.records))},
-		protocol.Counter{Name: "keys", Value: int64(len(r.conflicts.keys))},
+		protocol.Reading{Name: "transactions", Value: c.transactions},
+		protocol.Reading{Name: "fast_path", Value: c.fast},
+		protocol.Reading{Name: "slow_path", Value: c.slow},
+		protocol.Reading{Name: "dependencies", Value: c.dependencies},
+		protocol.Reading{Name: "inquiries", Value: c.inquiries},
+		protocol.Reading{Name: "recoveries", Value: c.recoveries},
+		protocol.Reading{Name: "noops", Value: c.noops},
+		protocol.Reading{Name: "restarts", Value: c.restarts},
+		protocol.Reading{Name: "scc_count", Value: c.components},
+		protocol.Reading{Name: "scc_max", Value: c.largest},
+		protocol.Reading{Name: "records", Value: int64(len(r.records))},
+		protocol.Reading{Name: "keys", Value: int64(len(r.conflicts.keys))},
 	)
-	return r.recon.Counters(r.executor.Counters(dst))
+	return r.recon.Readings(r.executor.Readings(dst))
 }
 
 // touches reports whether t accesses partition q.

@@ -105,7 +105,7 @@ func checkCopies(t *testing.T, s *sim.Sim, topology *geo.Topology, sum int64) {
 // count sums up a counter over all nodes, or takes the largest for scc_max.
 func count(s *sim.Sim, topology *geo.Topology, name string) (sum int64) {
 	for n := range topology.Nodes() {
-		for _, c := range s.Counters(geo.NodeID(n)) {
+		for _, c := range s.Readings(geo.NodeID(n)) {
 			if c.Name == name {
 				if name == "scc_max" {
 					sum = max(sum, c.Value)
@@ -145,7 +145,7 @@ func TestSerializable(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%d", shape, seed), func(t *testing.T) {
 				topology := jitter(make(), 10, int64(seed)*2000)
 				s := sim.New(sim.Config{
-					Topology: topology, Engine: janus.Engine, Procedures: simtest.Procedures, Seed: seed,
+					Topology: topology, Engine: janus.Engine, Figures: protocoltest.Figures(t), Procedures: simtest.Procedures, Seed: seed,
 					Params: params(t, nil), Costs: sim.DefaultCosts, CheckCodec: seed != 2,
 				})
 				const rows, each = 100, 50
@@ -204,7 +204,7 @@ func TestReproducible(t *testing.T) {
 		topology := jitter(simtest.ThreeRegions(2), 20, 1000)
 		h := fnv.New64a()
 		s := sim.New(sim.Config{
-			Topology: topology, Engine: janus.Engine, Procedures: simtest.Procedures, Seed: seed,
+			Topology: topology, Engine: janus.Engine, Figures: protocoltest.Figures(t), Procedures: simtest.Procedures, Seed: seed,
 			Params: params(t, nil), Costs: sim.DefaultCosts, ProbeEvery: 100 * time.Millisecond,
 			Trace: func(o sim.Observation) { fmt.Fprintln(h, o) },
 		})
@@ -243,7 +243,7 @@ func TestLaw(t *testing.T) {
 			t.Run(topo.name+"/"+class.String(), func(t *testing.T) {
 				p := params(t, nil)
 				s := sim.New(sim.Config{
-					Topology: topo.t, Engine: janus.Engine, Procedures: simtest.Procedures, Seed: 1, Params: p,
+					Topology: topo.t, Engine: janus.Engine, Figures: protocoltest.Figures(t), Procedures: simtest.Procedures, Seed: 1, Params: p,
 					Costs: sim.DefaultCosts, ProbeEvery: time.Second,
 				})
 				rows := 5000 * 2 * len(topo.t.Regions)
@@ -293,7 +293,7 @@ func TestRegionLost(t *testing.T) {
 			topology = fiveRegions(2)
 		}
 		s := sim.New(sim.Config{
-			Topology: topology, Engine: janus.Engine, Procedures: simtest.Procedures, Seed: seed, Costs: sim.DefaultCosts,
+			Topology: topology, Engine: janus.Engine, Figures: protocoltest.Figures(t), Procedures: simtest.Procedures, Seed: seed, Costs: sim.DefaultCosts,
 			Params: params(t, nil), CheckCodec: true,
 		})
 		const rows, each = 100, 50
@@ -343,7 +343,7 @@ func TestLostCoordinatorsDecisionsReachAll(t *testing.T) {
 	for seed := range uint64(12) {
 		topology := jitter(fiveRegions(1+int(seed%3)), 10, int64(seed%2)*1000)
 		s := sim.New(sim.Config{
-			Topology: topology, Engine: janus.Engine, Procedures: simtest.Procedures, Seed: seed, Costs: sim.DefaultCosts,
+			Topology: topology, Engine: janus.Engine, Figures: protocoltest.Figures(t), Procedures: simtest.Procedures, Seed: seed, Costs: sim.DefaultCosts,
 			Params: params(t, map[string]string{"patience": "50ms"}), CheckCodec: true,
 		})
 		const rows, each = 100_000, 1 // few transactions meet
@@ -380,7 +380,7 @@ func TestLostCoordinatorsDecisionsReachAll(t *testing.T) {
 func TestHalfACopyIsNotQuiet(t *testing.T) {
 	topology := simtest.ThreeRegions(2)
 	s := sim.New(sim.Config{
-		Topology: topology, Engine: janus.Engine, Procedures: simtest.Procedures, Seed: 1, Costs: sim.DefaultCosts, Params: params(t, nil),
+		Topology: topology, Engine: janus.Engine, Figures: protocoltest.Figures(t), Procedures: simtest.Procedures, Seed: 1, Costs: sim.DefaultCosts, Params: params(t, nil),
 	})
 	simtest.Fill(topology, 10, 50, s.Store)
 	s.Crash(topology.Node(0, 1, 0))
@@ -419,7 +419,7 @@ func TestCuts(t *testing.T) {
 				topology = fiveRegions(2)
 			}
 			s := sim.New(sim.Config{
-				Topology: topology, Engine: janus.Engine, Procedures: simtest.Procedures, Seed: seed, Costs: sim.DefaultCosts,
+				Topology: topology, Engine: janus.Engine, Figures: protocoltest.Figures(t), Procedures: simtest.Procedures, Seed: seed, Costs: sim.DefaultCosts,
 				Params: params(t, map[string]string{"patience": "100ms", "recovery": "300ms"}),
 			})
 			const rows, each = 100, 50
@@ -469,7 +469,7 @@ func TestCuts(t *testing.T) {
 func TestBoundedMemory(t *testing.T) {
 	topology := jitter(simtest.ThreeRegions(2), 10, 0)
 	s := sim.New(sim.Config{
-		Topology: topology, Engine: janus.Engine, Procedures: simtest.Procedures, Seed: 1, Costs: sim.DefaultCosts,
+		Topology: topology, Engine: janus.Engine, Figures: protocoltest.Figures(t), Procedures: simtest.Procedures, Seed: 1, Costs: sim.DefaultCosts,
 		Params: params(t, nil),
 	})
 	simtest.Fill(topology, 1000, 50, s.Store)
@@ -572,7 +572,7 @@ func TestStrictlySerializable(t *testing.T) {
 			}[seed%4], 10, int64(seed%5)*1000)
 			regions := len(topology.Regions)
 			s := sim.New(sim.Config{
-				Topology: topology, Engine: janus.Engine, Procedures: simtest.Procedures, Seed: seed, Costs: sim.DefaultCosts,
+				Topology: topology, Engine: janus.Engine, Figures: protocoltest.Figures(t), Procedures: simtest.Procedures, Seed: seed, Costs: sim.DefaultCosts,
 				Params: params(t, map[string]string{"patience": "50ms", "recovery": "400ms"}),
 			})
 			rows := 2 + int(seed%7)*4
@@ -699,7 +699,7 @@ func TestShapes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := sim.New(sim.Config{
-				Topology: tc.topology, Engine: janus.Engine, Procedures: simtest.Procedures, Seed: 1, Costs: sim.DefaultCosts,
+				Topology: tc.topology, Engine: janus.Engine, Figures: protocoltest.Figures(t), Procedures: simtest.Procedures, Seed: 1, Costs: sim.DefaultCosts,
 				Params: params(t, tc.params), CheckCodec: true,
 			})
 			const rows, each = 200, 50

@@ -565,30 +565,30 @@ func (n *Node) Pending() int {
 	return p
 }
 
-// Counters appends the node's counters.
-func (n *Node) Counters(dst []protocol.Counter) []protocol.Counter {
+// Readings appends the readings that Figures declares, and master_lookups where homes are looked up.
+func (n *Node) Readings(dst []protocol.Reading) []protocol.Reading {
 	var batches int64
 	for _, l := range n.Logs {
 		batches += l.batches
 	}
 	dst = append(dst,
-		protocol.Counter{Name: "batches", Value: batches},
-		protocol.Counter{Name: "transactions", Value: n.transactions},
-		protocol.Counter{Name: "forwarded", Value: n.forwarded},
-		protocol.Counter{Name: "parts", Value: n.parts},
+		protocol.Reading{Name: "batches", Value: batches},
+		protocol.Reading{Name: "transactions", Value: n.transactions},
+		protocol.Reading{Name: "forwarded", Value: n.forwarded},
+		protocol.Reading{Name: "parts", Value: n.parts},
 	)
-	dst = n.recon.Counters(n.Executor.Counters(dst))
+	dst = n.recon.Readings(n.Executor.Readings(dst))
 	var moved, restarts int64
 	if n.remasterer != nil {
 		moved, restarts = n.remasterer.moved, n.remasterer.restarts
 	}
 	if n.lookups != nil {
-		dst = append(dst, protocol.Counter{Name: "master_lookups", Value: n.lookups.looked})
+		dst = append(dst, protocol.Reading{Name: "master_lookups", Value: n.lookups.looked})
 	}
 	return append(dst,
-		protocol.Counter{Name: "multi_home", Value: n.Executor.MultiHome},
-		protocol.Counter{Name: "remasterings", Value: moved},
-		protocol.Counter{Name: "restarts", Value: restarts},
-		protocol.Counter{Name: "log_position", Value: int64(n.Own().Order.Position())},
+		protocol.Reading{Name: "multi_home", Value: n.Executor.MultiHome},
+		protocol.Reading{Name: "remasterings", Value: moved},
+		protocol.Reading{Name: "restarts", Value: restarts},
+		protocol.Reading{Name: "log_position", Value: int64(n.Own().Order.Position())},
 	)
 }

@@ -35,7 +35,7 @@ func lossesWait(t *testing.T, others ...geo.Region) {
 	}
 	topology := simtest.Topology(1, 1, delays)
 	params := protocoltest.Params(t, minerva.Engine, nil)
-	s := sim.New(sim.Config{Topology: topology, Engine: minerva.Engine, Procedures: simtest.Procedures, Seed: 3, CheckCodec: true, Params: params})
+	s := sim.New(sim.Config{Topology: topology, Engine: minerva.Engine, Figures: protocoltest.Figures(t), Procedures: simtest.Procedures, Seed: 3, CheckCodec: true, Params: params})
 	simtest.FillLayout(minerva.Engine.Layout(topology, params), 20, 100, s.Store)
 	committed := 0
 	var clients []*simtest.Clients

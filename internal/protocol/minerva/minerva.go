@@ -77,9 +77,10 @@ const (
 
 // Engine is Minerva.
 var Engine = &protocol.Engine{
-	Name:  "minerva",
-	Paper: "Mao et al., Epoch-based Optimistic Concurrency Control in Geo-replicated Databases, PACMMOD 4(2), 2026",
-	Doc:   "Executes transactions at once at any replica, agrees once per epoch on what is committed, and executes again what conflicts.",
+	Name:    "minerva",
+	Paper:   "Mao et al., Epoch-based Optimistic Concurrency Control in Geo-replicated Databases, PACMMOD 4(2), 2026",
+	Doc:     "Executes transactions at once at any replica, agrees once per epoch on what is committed, and executes again what conflicts.",
+	Figures: figures,
 	Parameters: []protocol.Parameter{
 		{
 			Name: "epoch", Default: "15ms", Min: time.Millisecond, Max: 10 * time.Second,
@@ -322,10 +323,10 @@ func (r *Replica) Pending() int {
 // of what simulators charge for one.
 func (r *Replica) Steps() int64 { return (r.epochs.conflicts.steps + r.epochs.solved.Steps) / 3 }
 
-// Counters implements protocol.Replica.
-func (r *Replica) Counters(dst []protocol.Counter) []protocol.Counter {
+// Readings implements protocol.Replica.
+func (r *Replica) Readings(dst []protocol.Reading) []protocol.Reading {
 	e := &r.epochs
-	count := func(name string, value int64) { dst = append(dst, protocol.Counter{Name: name, Value: value}) }
+	count := func(name string, value int64) { dst = append(dst, protocol.Reading{Name: name, Value: value}) }
 	count("transactions", r.local.transactions)
 	count("snapshot_reads", r.local.snapshotReads)
 	count("batches", int64(r.logs.number-protocol.NumbersBefore(r.incarnation)-1))

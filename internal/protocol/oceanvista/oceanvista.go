@@ -60,6 +60,7 @@ var Engine = &protocol.Engine{
 	Paper: "Fan and Golab, Ocean Vista: Gossip-Based Visibility Control for Speedy Geo-Distributed Transactions, PVLDB 12(11), 2019",
 	Doc: "Writes transactions as functors to a majority of each partition, and evaluates them in the order of timestamps once all servers are " +
 		"known to be past them.",
+	Figures: figures,
 	Parameters: []protocol.Parameter{
 		{
 			Name: "gossip", Default: "5ms", Min: time.Millisecond, Max: time.Second,
@@ -343,10 +344,10 @@ func (r *Replica) Pending() int {
 	return len(r.unanswered) + len(r.functors.invisible) + r.executor.Foreign() + r.membership.laggards() + r.replace.pending()
 }
 
-// Counters implements protocol.Replica.
-func (r *Replica) Counters(dst []protocol.Counter) []protocol.Counter {
+// Readings implements protocol.Replica.
+func (r *Replica) Readings(dst []protocol.Reading) []protocol.Reading {
 	m := &r.membership
-	count := func(name string, value int64) { dst = append(dst, protocol.Counter{Name: name, Value: value}) }
+	count := func(name string, value int64) { dst = append(dst, protocol.Reading{Name: name, Value: value}) }
 	count("transactions", r.transactions)
 	count("snapshot_reads", r.snapshotReads)
 	count("functors_issued", r.writes.issued)
@@ -360,5 +361,5 @@ func (r *Replica) Counters(dst []protocol.Counter) []protocol.Counter {
 	count("functors_never_written", m.neverWritten)
 	count("joined", m.joined)
 	count("leader_terms", m.terms)
-	return r.recon.Counters(r.executor.Counters(dst))
+	return r.recon.Readings(r.executor.Readings(dst))
 }

@@ -34,7 +34,7 @@ func (c *client) submit(n uint64, o string) { c.env.Submit(simtest.Txn(txn.MakeI
 func newSim(t *testing.T, topology *geo.Topology, e *protocol.Engine, given map[string]string) (*sim.Sim, []*client) {
 	t.Helper()
 	s := sim.New(sim.Config{
-		Topology: topology, Engine: e, Procedures: simtest.Procedures, Params: protocoltest.Params(t, e, given), Seed: 1, CheckCodec: true,
+		Topology: topology, Engine: e, Figures: protocoltest.Figures(t), Procedures: simtest.Procedures, Params: protocoltest.Params(t, e, given), Seed: 1, CheckCodec: true,
 	})
 	simtest.FillLayout(topology.Full(), 4, 10, s.Store)
 	var clients []*client

@@ -67,7 +67,7 @@ func TestClocksJump(t *testing.T) {
 	for seed := range uint64(4) {
 		topology := simtest.ThreeRegions(2)
 		s := sim.New(sim.Config{
-			Topology: topology, Engine: oceanvista.Engine, Procedures: simtest.Procedures, Seed: seed, Costs: sim.DefaultCosts,
+			Topology: topology, Engine: oceanvista.Engine, Figures: protocoltest.Figures(t), Procedures: simtest.Procedures, Seed: seed, Costs: sim.DefaultCosts,
 			Params: protocoltest.Params(t, oceanvista.Engine, hasty),
 		})
 		simtest.FillLayout(topology.Full(), rows, each, s.Store)
@@ -106,7 +106,7 @@ func TestLoadedLaw(t *testing.T) {
 	topology := simtest.EightRegions(1)
 	const gossip = 5 * time.Millisecond
 	s := sim.New(sim.Config{
-		Topology: topology, Engine: oceanvista.Engine, Procedures: simtest.Procedures, Seed: 1, Costs: sim.DefaultCosts,
+		Topology: topology, Engine: oceanvista.Engine, Figures: protocoltest.Figures(t), Procedures: simtest.Procedures, Seed: 1, Costs: sim.DefaultCosts,
 		Params: protocoltest.Params(t, oceanvista.Engine, nil),
 	})
 	const rows = 100_000

@@ -22,7 +22,7 @@ func TestCopies(t *testing.T) {
 	run := func(copies string) (l load, traffic geo.Traffic, sum int64) {
 		topology := simtest.Topology(1, 3, [][]float64{{0, 5}, {5, 0}})
 		p := protocoltest.Params(t, primary.Engine, map[string]string{"reads": "Eventual", "readers": "Instance", "shippedBy": "Storage", "copies": copies})
-		s := sim.New(sim.Config{Topology: topology, Engine: primary.Engine, Params: p, Procedures: simtest.Procedures, Costs: sim.DefaultCosts})
+		s := sim.New(sim.Config{Topology: topology, Engine: primary.Engine, Params: p, Figures: protocoltest.Figures(t), Procedures: simtest.Procedures, Costs: sim.DefaultCosts})
 		simtest.FillLayout(primary.Engine.Layout(topology, p), 30, 10, s.Store)
 		own := func(r *rand.Rand) string { return fmt.Sprintf("a%d+1", r.IntN(30)) }
 		simtest.Add(s, 0, 1, simtest.Load{Clients: 20, Next: own, Think: time.Millisecond, Until: time.Second})
@@ -63,7 +63,7 @@ func TestGlobalReadsOfStorageCopies(t *testing.T) {
 	run := func(copies string) (busy time.Duration, waits int64) {
 		topology := simtest.Topology(1, 3, [][]float64{{0, 5}, {5, 0}})
 		p := protocoltest.Params(t, primary.Engine, map[string]string{"reads": "Global", "readers": "Instance", "shippedBy": "Storage", "copies": copies})
-		s := sim.New(sim.Config{Topology: topology, Engine: primary.Engine, Params: p, Procedures: simtest.Procedures, Costs: sim.DefaultCosts})
+		s := sim.New(sim.Config{Topology: topology, Engine: primary.Engine, Params: p, Figures: protocoltest.Figures(t), Procedures: simtest.Procedures, Costs: sim.DefaultCosts})
 		simtest.FillLayout(primary.Engine.Layout(topology, p), 30, 10, s.Store)
 		for region, ops := range []string{"a%d+1", "r%d"} { // the first writes, the second reads
 			next := func(r *rand.Rand) string { return fmt.Sprintf(ops, r.IntN(30)) }

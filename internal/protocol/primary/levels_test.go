@@ -77,7 +77,7 @@ func failingOver(t *testing.T, engine *protocol.Engine, kind, shippedBy string) 
 		topology = simtest.ThreeRegions(3)
 	}
 	p := protocoltest.Params(t, engine, map[string]string{"failover": kind, "failoverAt": "1s", "shippedBy": shippedBy})
-	s := sim.New(sim.Config{Topology: topology, Engine: engine, Procedures: simtest.Procedures, Seed: 1, Params: p, Costs: sim.DefaultCosts})
+	s := sim.New(sim.Config{Topology: topology, Engine: engine, Figures: protocoltest.Figures(t), Procedures: simtest.Procedures, Seed: 1, Params: p, Costs: sim.DefaultCosts})
 	layout := engine.Layout(topology, p)
 	simtest.FillLayout(layout, 300, 100, s.Store)
 	for r := range topology.Regions {

@@ -69,9 +69,10 @@ const (
 
 // Engine is the single primary.
 var Engine = &protocol.Engine{
-	Name:  "primary",
-	Paper: "Verbitski et al., Amazon Aurora, SIGMOD 2017; Nguyen et al., SunStorm, PVLDB 2025",
-	Doc:   "One region writes; the others have asynchronous copies to read from, and forward what writes statement by statement.",
+	Name:    "primary",
+	Paper:   "Verbitski et al., Amazon Aurora, SIGMOD 2017; Nguyen et al., SunStorm, PVLDB 2025",
+	Doc:     "One region writes; the others have asynchronous copies to read from, and forward what writes statement by statement.",
+	Figures: figures,
 	Parameters: []protocol.Parameter{
 		{
 			Name: "primary", Default: "0", Integer: true, MaxInt: 63,
@@ -390,9 +391,9 @@ func (r *Replica) Pending() int {
 	return len(r.coordinator.open) + r.writer.pending() + r.failover.pending() + len(r.log.outbox)
 }
 
-// Counters implements protocol.Replica.
-func (r *Replica) Counters(dst []protocol.Counter) []protocol.Counter {
-	count := func(name string, value int64) { dst = append(dst, protocol.Counter{Name: name, Value: value}) }
+// Readings implements protocol.Replica.
+func (r *Replica) Readings(dst []protocol.Reading) []protocol.Reading {
+	count := func(name string, value int64) { dst = append(dst, protocol.Reading{Name: name, Value: value}) }
 	c, w := &r.coordinator, &r.writer
 	count("transactions", c.transactions)
 	count("relayed", c.relayedAway)

@@ -70,7 +70,7 @@ func TestLawOfStorage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			topology := simtest.Topology(1, 3, [][]float64{{0, 5, 10}, {5, 0, 7}, {10, 7, 0}})
 			p := protocoltest.Params(t, primary.Engine, given)
-			s := sim.New(sim.Config{Topology: topology, Engine: primary.Engine, Procedures: simtest.Procedures, Seed: 1, Params: p, Costs: sim.DefaultCosts})
+			s := sim.New(sim.Config{Topology: topology, Engine: primary.Engine, Figures: protocoltest.Figures(t), Procedures: simtest.Procedures, Seed: 1, Params: p, Costs: sim.DefaultCosts})
 			simtest.FillLayout(primary.Engine.Layout(topology, p), 9000, 0, s.Store)
 			var loads []*simtest.Clients
 			for c := range topology.Regions {

@@ -39,7 +39,7 @@ func Groups(t *testing.T, engine *protocol.Engine, given map[string]string) {
 	}, func(t *testing.T, makeTopology func() *geo.Topology) {
 		topology := makeTopology()
 		s := sim.New(sim.Config{
-			Topology: topology, Engine: engine, Procedures: simtest.Traced, Seed: 1, Params: params, Costs: sim.DefaultCosts, CheckCodec: true,
+			Topology: topology, Engine: engine, Figures: Figures(t), Procedures: simtest.Traced, Seed: 1, Params: params, Costs: sim.DefaultCosts, CheckCodec: true,
 		})
 		recorded := newRecording(s, topology)
 		layout := engine.Layout(topology, params)

@@ -25,7 +25,7 @@ func HomeOnly(t *testing.T, engine *protocol.Engine, given map[string]string) {
 				topology := makeTopology()
 				disturb(topology, 0.1*float64(seed), int64(seed)*2000)
 				s := sim.New(sim.Config{
-					Topology: topology, Engine: engine, Procedures: simtest.Procedures, Seed: seed, Costs: sim.DefaultCosts, CheckCodec: true, Params: p,
+					Topology: topology, Engine: engine, Figures: Figures(t), Procedures: simtest.Procedures, Seed: seed, Costs: sim.DefaultCosts, CheckCodec: true, Params: p,
 				})
 				layout := engine.Layout(topology, p)
 				simtest.FillLayout(layout, suiteRows, suiteEach, s.Store)
@@ -54,7 +54,7 @@ func HomeOnlyAnswers(t *testing.T, engine *protocol.Engine) {
 	mustAccept(t, engine, topology, p)
 	// Row n belongs to partition n mod 2 and calls region n div 2 mod 2 home. Clients are in the second region.
 	for what, ops := range map[string]string{"reads": "r0 r2", "reads, first elsewhere": "r0 r3", "writes, first elsewhere": "a0+1 a3+1"} {
-		s := sim.New(sim.Config{Topology: topology, Engine: engine, Procedures: simtest.Procedures, Seed: 1, Costs: sim.DefaultCosts, Params: p})
+		s := sim.New(sim.Config{Topology: topology, Engine: engine, Figures: Figures(t), Procedures: simtest.Procedures, Seed: 1, Costs: sim.DefaultCosts, Params: p})
 		simtest.FillLayout(engine.Layout(topology, p), 4, 0, s.Store)
 		l := simtest.Add(s, 1, 1, simtest.Load{
 			Clients: 1, Think: 50 * time.Millisecond, From: 3 * time.Second, Until: 20 * time.Second, Next: func(*rand.Rand) string { return ops },

@@ -30,7 +30,7 @@ func MastersLaw(t *testing.T, engine *protocol.Engine, lookup func(*geo.Topology
 	mustAccept(t, engine, topology, p)
 	run := func(c geo.Coordinators, next func(r *rand.Rand) string) (l *simtest.Clients, lookups int64) {
 		s := sim.New(sim.Config{
-			Topology: topology, Engine: engine, Procedures: simtest.Procedures, Seed: 1, Params: p, Costs: sim.DefaultCosts, Coordinators: c,
+			Topology: topology, Engine: engine, Figures: Figures(t), Procedures: simtest.Procedures, Seed: 1, Params: p, Costs: sim.DefaultCosts, Coordinators: c,
 		})
 		simtest.Fill(topology, 4000, 0, s.Store)
 		l = simtest.Add(s, 1, 1, simtest.Load{Clients: 3, Think: 50 * time.Millisecond, From: time.Second, Until: 20 * time.Second, Next: next})

@@ -37,7 +37,7 @@ func Remastering(t *testing.T, engine *protocol.Engine, given map[string]string)
 				topology := makeTopology()
 				disturb(topology, 0.1, 2000)
 				s := sim.New(sim.Config{
-					Topology: topology, Engine: engine, Procedures: simtest.Procedures, Seed: 1, Costs: sim.DefaultCosts, CheckCodec: true,
+					Topology: topology, Engine: engine, Figures: Figures(t), Procedures: simtest.Procedures, Seed: 1, Costs: sim.DefaultCosts, CheckCodec: true,
 					Params: p,
 				})
 				simtest.Fill(topology, suiteRows, suiteEach, s.Store)
@@ -58,7 +58,7 @@ func Remastering(t *testing.T, engine *protocol.Engine, given map[string]string)
 					t.Errorf("rows moved %d times, with %d restarts", moved/int64(topology.Nodes()), restarts)
 				}
 				for n := range topology.Nodes() {
-					for _, c := range s.Counters(geo.NodeID(n)) {
+					for _, c := range s.Readings(geo.NodeID(n)) {
 						if c.Name == "remasterings" && c.Value*int64(topology.Nodes()) != moved {
 							t.Errorf("node %s has seen %d moves, all have seen %d", topology.NodeName(geo.NodeID(n)), c.Value, moved)
 						}
@@ -75,7 +75,7 @@ func RemasteringPays(t *testing.T, engine *protocol.Engine) {
 	topology := simtest.TwoRegions(1)
 	p := Params(t, engine, map[string]string{"remaster": "3"})
 	mustAccept(t, engine, topology, p)
-	s := sim.New(sim.Config{Topology: topology, Engine: engine, Procedures: simtest.Procedures, Seed: 1, Costs: sim.DefaultCosts, Params: p})
+	s := sim.New(sim.Config{Topology: topology, Engine: engine, Figures: Figures(t), Procedures: simtest.Procedures, Seed: 1, Costs: sim.DefaultCosts, Params: p})
 	simtest.Fill(topology, 20, 0, s.Store)
 	add := func(from, until time.Duration) *simtest.Clients {
 		return simtest.Add(s, 1, uint64(from)+1, simtest.Load{

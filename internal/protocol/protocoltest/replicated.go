@@ -23,7 +23,7 @@ func RegionLost(t *testing.T, engine *protocol.Engine, given map[string]string) 
 		p := Params(t, engine, given)
 		mustAccept(t, engine, topology, p)
 		s := sim.New(sim.Config{
-			Topology: topology, Engine: engine, Procedures: simtest.Procedures, Seed: seed, Costs: sim.DefaultCosts, Params: p, CheckCodec: true,
+			Topology: topology, Engine: engine, Figures: Figures(t), Procedures: simtest.Procedures, Seed: seed, Costs: sim.DefaultCosts, Params: p, CheckCodec: true,
 		})
 		const rows, each = 96, 50
 		simtest.Fill(topology, rows, each, s.Store)

@@ -242,7 +242,7 @@ func Serializable(t *testing.T, engine *protocol.Engine, given map[string]string
 					}
 				}
 				s := sim.New(sim.Config{
-					Topology: topology, Engine: engine, Procedures: simtest.Traced, Seed: seed,
+					Topology: topology, Engine: engine, Figures: Figures(t), Procedures: simtest.Traced, Seed: seed,
 					Params: p, Costs: sim.DefaultCosts, CheckCodec: seed != 2, ClockOffsets: offsets,
 				})
 				r := newRecording(s, topology)
@@ -299,7 +299,7 @@ func cuts(t *testing.T, engine *protocol.Engine, p protocol.Params, makeTopology
 			topology := makeTopology()
 			disturb(topology, 0.05, 1000)
 			s := sim.New(sim.Config{
-				Topology: topology, Engine: engine, Procedures: simtest.Procedures, Seed: seed, Costs: sim.DefaultCosts, Params: p,
+				Topology: topology, Engine: engine, Figures: Figures(t), Procedures: simtest.Procedures, Seed: seed, Costs: sim.DefaultCosts, Params: p,
 			})
 			layout := engine.Layout(topology, p)
 			simtest.FillLayout(layout, suiteRows, suiteEach, s.Store)
@@ -336,7 +336,7 @@ func Reproducible(t *testing.T, engine *protocol.Engine, given map[string]string
 		disturb(topology, 0.05, 1000)
 		h := fnv.New64a()
 		s := sim.New(sim.Config{
-			Topology: topology, Engine: engine, Procedures: simtest.Procedures, Seed: seed,
+			Topology: topology, Engine: engine, Figures: Figures(t), Procedures: simtest.Procedures, Seed: seed,
 			Params: p, Costs: sim.DefaultCosts, ProbeEvery: 100 * time.Millisecond,
 			Trace: func(o sim.Observation) { fmt.Fprintln(h, o) },
 		})
@@ -440,7 +440,7 @@ func law(t *testing.T, engine *protocol.Engine, given map[string]string, load la
 				const each = 2000 // rows per home and partition
 				world := func() *sim.Sim {
 					s := sim.New(sim.Config{
-						Topology: topology, Engine: engine, Procedures: simtest.Procedures, Seed: 1, Params: p, Costs: sim.DefaultCosts,
+						Topology: topology, Engine: engine, Figures: Figures(t), Procedures: simtest.Procedures, Seed: 1, Params: p, Costs: sim.DefaultCosts,
 					})
 					rows := uint64(each * regions * topology.Partitions)
 					simtest.FillLayout(engine.Layout(topology, p), rows, 0, s.Store)
@@ -530,7 +530,7 @@ func Shapes(t *testing.T, engine *protocol.Engine, params []map[string]string) {
 			accepted(t, engine, p, all, func(t *testing.T, makeTopology func() *geo.Topology) {
 				topology := makeTopology()
 				s := sim.New(sim.Config{
-					Topology: topology, Engine: engine, Procedures: simtest.Procedures, Seed: 1, Costs: sim.DefaultCosts,
+					Topology: topology, Engine: engine, Figures: Figures(t), Procedures: simtest.Procedures, Seed: 1, Costs: sim.DefaultCosts,
 					Params: p, CheckCodec: true,
 				})
 				layout := engine.Layout(topology, p)
@@ -563,8 +563,8 @@ func Counter(s *sim.Sim, topology *geo.Topology, name string) (sum int64) {
 
 // CounterOf returns a counter of a node, 0 if it has none of that name.
 func CounterOf(s *sim.Sim, n geo.NodeID, name string) int64 {
-	counters := s.Counters(n)
-	if i := slices.IndexFunc(counters, func(c protocol.Counter) bool { return c.Name == name }); i >= 0 {
+	counters := s.Readings(n)
+	if i := slices.IndexFunc(counters, func(c protocol.Reading) bool { return c.Name == name }); i >= 0 {
 		return counters[i].Value
 	}
 	return 0

@@ -93,7 +93,7 @@ func newTraceEnv(t *testing.T, d *datadriven.TestData, engine *protocol.Engine, 
 	params := Params(t, engine, given)
 	mustAccept(t, engine, e.topology, params)
 	e.sim = sim.New(sim.Config{
-		Topology: e.topology, Engine: engine, Procedures: simtest.Procedures, Seed: 1, CheckCodec: true,
+		Topology: e.topology, Engine: engine, Figures: Figures(t), Procedures: simtest.Procedures, Seed: 1, CheckCodec: true,
 		Params: params,
 		Trace:  func(o sim.Observation) { e.line(o.String()) },
 	})
@@ -187,7 +187,7 @@ func (e *traceEnv) do(t *testing.T, d *datadriven.TestData) string {
 	case "counters":
 		var n int
 		d.ScanArgs(t, "node", &n)
-		for _, c := range e.sim.Counters(geo.NodeID(n)) {
+		for _, c := range e.sim.Readings(geo.NodeID(n)) {
 			if c.Value != 0 {
 				fmt.Fprintf(&e.out, "%s %d\n", c.Name, c.Value)
 			}

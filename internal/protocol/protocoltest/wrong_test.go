@@ -54,6 +54,16 @@ func TestWrongEngines(t *testing.T) {
 				protocoltest.Reproducible(t, refusing("spec.regions", func(*geo.Topology) bool { return true }), nil)
 			}, "does not take the topology of",
 		},
+		"a counter falls": {
+			func(t *testing.T) {
+				protocoltest.Cuts(t, reporting(func(batches int64) protocol.Reading { return protocol.Reading{Name: "batches", Value: batches % 7} }), nil, 1)
+			}, "counter batches of engine calvin fell from",
+		},
+		"a figure is not declared": {
+			func(t *testing.T) {
+				protocoltest.Groups(t, reporting(func(batches int64) protocol.Reading { return protocol.Reading{Name: "bunches", Value: batches} }), nil)
+			}, "reports bunches, which Engine.Figures does not declare",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if os.Getenv(wrongEngine) != "" {
@@ -111,6 +121,28 @@ type liar struct {
 func (l liar) Reply(o txn.Outcome) {
 	l.change(&o)
 	l.Env.Reply(o)
+}
+
+// reporting is an engine that reports something else than the number of its batches.
+func reporting(change func(batches int64) protocol.Reading) *protocol.Engine {
+	e := *calvin.Engine
+	e.New = func(c protocol.Config) protocol.Replica { return miscounting{calvin.Engine.New(c), change} }
+	return &e
+}
+
+type miscounting struct {
+	protocol.Replica
+	change func(int64) protocol.Reading
+}
+
+func (m miscounting) Readings(dst []protocol.Reading) []protocol.Reading {
+	dst = m.Replica.Readings(dst)
+	for i := range dst {
+		if dst[i].Name == "batches" {
+			dst[i] = m.change(dst[i].Value)
+		}
+	}
+	return dst
 }
 
 // oneInTen changes the outcome of one in ten transactions that were committed to that of one which has failed.

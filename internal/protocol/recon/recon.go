@@ -300,10 +300,10 @@ func (r *Reconnaissance) Flush() {
 	clear(r.out)
 }
 
-// Counters appends the reconnaissance's share of an engine's counters.
-func (r *Reconnaissance) Counters(dst []protocol.Counter) []protocol.Counter {
+// Readings appends the reconnaissance's share of an engine's readings: Figures declares them.
+func (r *Reconnaissance) Readings(dst []protocol.Reading) []protocol.Reading {
 	return append(dst,
-		protocol.Counter{Name: "reconnaissances", Value: r.found},
-		protocol.Counter{Name: "reconnaissances_stale", Value: r.stale},
+		protocol.Reading{Name: "reconnaissances", Value: r.found},
+		protocol.Reading{Name: "reconnaissances_stale", Value: r.stale},
 	)
 }

@@ -63,6 +63,7 @@ var Engine = &protocol.Engine{
 		"with Scalable Deferred Update Replication, DSN 2013",
 	Doc: "Executes transactions optimistically on snapshots, and certifies them in each partition's Raft group when they end; " +
 		"groups vote on those of several.",
+	Figures: figures,
 	Parameters: []protocol.Parameter{
 		{
 			Name: "delay", Default: "0s", Max: time.Minute,
@@ -439,8 +440,8 @@ func (r *Replica) Roles() []string {
 // Steps implements protocol.Worker: the filters' hits that certification has looked at.
 func (r *Replica) Steps() int64 { return r.steps }
 
-// Counters implements protocol.Replica.
-func (r *Replica) Counters(dst []protocol.Counter) []protocol.Counter {
+// Readings implements protocol.Replica.
+func (r *Replica) Readings(dst []protocol.Reading) []protocol.Reading {
 	c := &r.counters
 	pending := 0
 	for _, g := range r.groups {
@@ -449,24 +450,24 @@ func (r *Replica) Counters(dst []protocol.Counter) []protocol.Counter {
 		}
 	}
 	return append(dst,
-		protocol.Counter{Name: "transactions", Value: c.transactions},
-		protocol.Counter{Name: "locals", Value: c.locals},
-		protocol.Counter{Name: "globals", Value: c.globals},
-		protocol.Counter{Name: "read_only", Value: c.readOnly},
-		protocol.Counter{Name: "conflicts", Value: c.conflicts},
-		protocol.Counter{Name: "false_positives", Value: c.falsePositives},
-		protocol.Counter{Name: "too_old", Value: c.tooOld},
-		protocol.Counter{Name: "prevented", Value: c.prevented},
-		protocol.Counter{Name: "leap_tries", Value: c.leapTries},
-		protocol.Counter{Name: "leaps", Value: c.leaps},
-		protocol.Counter{Name: "waits_behind_globals", Value: c.waits},
-		protocol.Counter{Name: "votes", Value: c.votes},
-		protocol.Counter{Name: "recoveries", Value: c.recoveries},
-		protocol.Counter{Name: "log_entries", Value: c.entries},
-		protocol.Counter{Name: "ticks", Value: c.ticks},
-		protocol.Counter{Name: "terms", Value: c.terms},
-		protocol.Counter{Name: "restored", Value: c.restored},
-		protocol.Counter{Name: "leads", Value: int64(len(r.Leads()))},
-		protocol.Counter{Name: "pending", Value: int64(pending)},
+		protocol.Reading{Name: "transactions", Value: c.transactions},
+		protocol.Reading{Name: "locals", Value: c.locals},
+		protocol.Reading{Name: "globals", Value: c.globals},
+		protocol.Reading{Name: "read_only", Value: c.readOnly},
+		protocol.Reading{Name: "conflicts", Value: c.conflicts},
+		protocol.Reading{Name: "false_positives", Value: c.falsePositives},
+		protocol.Reading{Name: "too_old", Value: c.tooOld},
+		protocol.Reading{Name: "prevented", Value: c.prevented},
+		protocol.Reading{Name: "leap_tries", Value: c.leapTries},
+		protocol.Reading{Name: "leaps", Value: c.leaps},
+		protocol.Reading{Name: "waits_behind_globals", Value: c.waits},
+		protocol.Reading{Name: "votes", Value: c.votes},
+		protocol.Reading{Name: "recoveries", Value: c.recoveries},
+		protocol.Reading{Name: "log_entries", Value: c.entries},
+		protocol.Reading{Name: "ticks", Value: c.ticks},
+		protocol.Reading{Name: "terms", Value: c.terms},
+		protocol.Reading{Name: "restored", Value: c.restored},
+		protocol.Reading{Name: "leads", Value: int64(len(r.Leads()))},
+		protocol.Reading{Name: "pending", Value: int64(pending)},
 	)
 }

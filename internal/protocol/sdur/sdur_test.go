@@ -183,7 +183,7 @@ func TestTrimBesideIdleGroup(t *testing.T) {
 		e, replicas := recorded(options{})
 		topology := simtest.TwoRegions(1)
 		p := protocoltest.Params(t, e, map[string]string{"readOnly": readOnly})
-		s := sim.New(sim.Config{Topology: topology, Engine: e, Procedures: simtest.Procedures, Seed: 1, Params: p, Costs: sim.DefaultCosts})
+		s := sim.New(sim.Config{Topology: topology, Engine: e, Figures: protocoltest.Figures(t), Procedures: simtest.Procedures, Seed: 1, Params: p, Costs: sim.DefaultCosts})
 		simtest.FillLayout(topology.Placed(), 2, 10, s.Store)
 		c := &timed{stream: 1}
 		for i := range 60 {
@@ -243,7 +243,7 @@ func recorded(o options) (*protocol.Engine, *[]*Replica) {
 func idle(t *testing.T) []*Replica {
 	e, replicas := recorded(options{})
 	s := sim.New(sim.Config{
-		Topology: simtest.TwoRegions(1), Engine: e, Procedures: simtest.Procedures, Seed: 1, Params: protocoltest.Params(t, e, nil), Costs: sim.DefaultCosts,
+		Topology: simtest.TwoRegions(1), Engine: e, Figures: protocoltest.Figures(t), Procedures: simtest.Procedures, Seed: 1, Params: protocoltest.Params(t, e, nil), Costs: sim.DefaultCosts,
 	})
 	s.Run(time.Second)
 	return *replicas
@@ -278,7 +278,7 @@ func TestPreventedIsRefused(t *testing.T) {
 // one commits.
 func TestLastRowOfAScan(t *testing.T) {
 	topology := simtest.TwoRegions(1)
-	s := sim.New(sim.Config{Topology: topology, Engine: Engine, Procedures: simtest.Procedures, Seed: 1, Params: protocoltest.Params(t, Engine, nil), Costs: sim.DefaultCosts})
+	s := sim.New(sim.Config{Topology: topology, Engine: Engine, Figures: protocoltest.Figures(t), Procedures: simtest.Procedures, Seed: 1, Params: protocoltest.Params(t, Engine, nil), Costs: sim.DefaultCosts})
 	simtest.FillGroups(topology.Placed(), 1, 3, s.Store)
 	var clients []*timed
 	for r := range topology.Regions {
@@ -336,7 +336,7 @@ func TestCountersOfAbortions(t *testing.T) {
 	e, replicas := recorded(options{})
 	topology := simtest.ThreeRegions(1)
 	s := sim.New(sim.Config{
-		Topology: topology, Engine: e, Procedures: simtest.Procedures, Seed: 1, Costs: sim.DefaultCosts,
+		Topology: topology, Engine: e, Figures: protocoltest.Figures(t), Procedures: simtest.Procedures, Seed: 1, Costs: sim.DefaultCosts,
 		Params: protocoltest.Params(t, e, map[string]string{"history": "50", "filterBits": "64"}),
 	})
 	const rows = 2000
@@ -373,7 +373,7 @@ func TestBoundedMemory(t *testing.T) {
 	topology := simtest.ThreeRegions(2)
 	e, replicas := recorded(options{})
 	s := sim.New(sim.Config{
-		Topology: topology, Engine: e, Procedures: simtest.Procedures, Seed: 1, Params: protocoltest.Params(t, e, nil), Costs: sim.DefaultCosts,
+		Topology: topology, Engine: e, Figures: protocoltest.Figures(t), Procedures: simtest.Procedures, Seed: 1, Params: protocoltest.Params(t, e, nil), Costs: sim.DefaultCosts,
 	})
 	const rows = 5000
 	simtest.FillLayout(topology.Placed(), rows, 100, s.Store)
@@ -443,7 +443,7 @@ func TestLeapsKeepAnOrder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			topology := simtest.TwoRegions(1) // even rows belong to group 0, odd ones to group 1
 			s := sim.New(sim.Config{
-				Topology: topology, Engine: tc.engine, Procedures: simtest.Traced, Seed: 1,
+				Topology: topology, Engine: tc.engine, Figures: protocoltest.Figures(t), Procedures: simtest.Traced, Seed: 1,
 				Params: protocoltest.Params(t, tc.engine, map[string]string{"reorderThreshold": "3"}),
 			})
 			simtest.FillLayout(topology.Placed(), 4, 10, s.Store)
@@ -487,7 +487,7 @@ func TestLeapsKeepAnOrder(t *testing.T) {
 func TestLeapersThatWaitAreCounted(t *testing.T) {
 	topology := simtest.TwoRegions(1)
 	p := protocoltest.Params(t, Engine, map[string]string{"reorderThreshold": "2", "tick": "200ms"})
-	s := sim.New(sim.Config{Topology: topology, Engine: Engine, Procedures: simtest.Procedures, Seed: 1, Params: p, Costs: sim.DefaultCosts})
+	s := sim.New(sim.Config{Topology: topology, Engine: Engine, Figures: protocoltest.Figures(t), Procedures: simtest.Procedures, Seed: 1, Params: p, Costs: sim.DefaultCosts})
 	simtest.FillLayout(topology.Placed(), 20, 10, s.Store)
 	c := &timed{stream: 1, ops: []string{"a0+1 a1+1", "a2+1", "a4+1", "a6+1", "a8+1 a3+1", "a10+1"}}
 	for i := range c.ops {
@@ -512,7 +512,7 @@ func TestLeapersThatWaitAreCounted(t *testing.T) {
 func TestDelayBeyondRecovery(t *testing.T) {
 	topology := simtest.TwoRegions(1)
 	p := protocoltest.Params(t, Engine, map[string]string{"delay": "3s", "recovery": "100ms"})
-	s := sim.New(sim.Config{Topology: topology, Engine: Engine, Procedures: simtest.Procedures, Seed: 1, Params: p, Costs: sim.DefaultCosts})
+	s := sim.New(sim.Config{Topology: topology, Engine: Engine, Figures: protocoltest.Figures(t), Procedures: simtest.Procedures, Seed: 1, Params: p, Costs: sim.DefaultCosts})
 	simtest.FillLayout(topology.Placed(), 8, 10, s.Store)
 	c := &timed{stream: 1, ops: []string{"a0+1 a1+1"}, at: []time.Duration{time.Second}}
 	s.AddClient(0, func(env protocol.ClientEnv) protocol.Client {
@@ -535,7 +535,7 @@ func TestLawOfTheThreshold(t *testing.T) {
 		} {
 			t.Run(fmt.Sprintf("%s, %s times %s", name, given["reorderThreshold"], given["tick"]), func(t *testing.T) {
 				p := protocoltest.Params(t, Engine, given)
-				s := sim.New(sim.Config{Topology: topology, Engine: Engine, Procedures: simtest.Procedures, Seed: 1, Params: p, Costs: sim.DefaultCosts})
+				s := sim.New(sim.Config{Topology: topology, Engine: Engine, Figures: protocoltest.Figures(t), Procedures: simtest.Procedures, Seed: 1, Params: p, Costs: sim.DefaultCosts})
 				simtest.FillLayout(topology.Placed(), 8, 10, s.Store)
 				start := 3 * time.Second
 				c := &timed{stream: 1, ops: []string{"a0+1 a1+1"}, at: []time.Duration{start}}

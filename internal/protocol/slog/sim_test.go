@@ -54,7 +54,7 @@ func TestShapes(t *testing.T) {
 func TestOrdererLost(t *testing.T) {
 	topology := simtest.Topology(1, 3, [][]float64{{0, 20}, {20, 0}})
 	s := sim.New(sim.Config{
-		Topology: topology, Engine: slog.Engine, Procedures: simtest.Procedures, Seed: 1, Costs: sim.DefaultCosts,
+		Topology: topology, Engine: slog.Engine, Figures: protocoltest.Figures(t), Procedures: simtest.Procedures, Seed: 1, Costs: sim.DefaultCosts,
 		Params: protocoltest.Params(t, slog.Engine, nil),
 	})
 	simtest.Fill(topology, 100, 50, s.Store)
@@ -69,7 +69,7 @@ func TestOrdererLost(t *testing.T) {
 		t.Errorf("%d of %d transactions have no answer: %v", load.Open(), load.Sent(), load.Outcomes)
 	}
 	term := int64(0)
-	for _, c := range s.Counters(5) {
+	for _, c := range s.Readings(5) {
 		if c.Name == "orderer_term" {
 			term = c.Value
 		}
@@ -83,7 +83,7 @@ func TestOrdererLost(t *testing.T) {
 func TestLocalWithoutOthers(t *testing.T) {
 	topology := simtest.TwoRegions(2)
 	s := sim.New(sim.Config{
-		Topology: topology, Engine: slog.Engine, Procedures: simtest.Procedures, Seed: 1, Costs: sim.DefaultCosts,
+		Topology: topology, Engine: slog.Engine, Figures: protocoltest.Figures(t), Procedures: simtest.Procedures, Seed: 1, Costs: sim.DefaultCosts,
 		Params: protocoltest.Params(t, slog.Engine, nil),
 	})
 	simtest.Fill(topology, 100, 50, s.Store)

@@ -22,9 +22,10 @@ import (
 
 // Engine is SLOG.
 var Engine = &protocol.Engine{
-	Name:  "slog",
-	Paper: "Ren, Li, Abadi, SLOG: Serializable, Low-latency, Geo-replicated Transactions, VLDB 2019",
-	Doc:   "Orders each row's transactions in its home region, and multi-home transactions globally before that.",
+	Name:    "slog",
+	Paper:   "Ren, Li, Abadi, SLOG: Serializable, Low-latency, Geo-replicated Transactions, VLDB 2019",
+	Doc:     "Orders each row's transactions in its home region, and multi-home transactions globally before that.",
+	Figures: figures,
 	Parameters: []protocol.Parameter{
 		{
 			Name: "batch", Default: "5ms", Min: 0, Max: time.Second,
@@ -199,11 +200,11 @@ func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
 	r.Flush()
 }
 
-// Counters implements protocol.Replica.
-func (r *Replica) Counters(dst []protocol.Counter) []protocol.Counter {
-	return append(r.Node.Counters(dst),
-		protocol.Counter{Name: "orderer_position", Value: int64(r.orderer.Order.Position())},
-		protocol.Counter{Name: "orderer_term", Value: int64(r.orderer.Order.Term())},
+// Readings implements protocol.Replica.
+func (r *Replica) Readings(dst []protocol.Reading) []protocol.Reading {
+	return append(r.Node.Readings(dst),
+		protocol.Reading{Name: "orderer_position", Value: int64(r.orderer.Order.Position())},
+		protocol.Reading{Name: "orderer_term", Value: int64(r.orderer.Order.Term())},
 	)
 }
 

@@ -50,7 +50,7 @@ func isolated(t *testing.T, setBack time.Duration) (h *history.History, read int
 	topology := simtest.ThreeRegions(1)
 	procedures := simtest.Traced
 	s := sim.New(sim.Config{
-		Topology: topology, Engine: spanner.Engine, Procedures: procedures, Seed: 1, Params: protocoltest.Params(t, spanner.Engine, nil),
+		Topology: topology, Engine: spanner.Engine, Figures: protocoltest.Figures(t), Procedures: procedures, Seed: 1, Params: protocoltest.Params(t, spanner.Engine, nil),
 		Costs: sim.DefaultCosts,
 	})
 	const row = "0" // of the first region

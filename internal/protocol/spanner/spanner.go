@@ -51,6 +51,7 @@ var Engine = &protocol.Engine{
 	Paper: "Corbett et al., Spanner: Google's Globally-Distributed Database, OSDI 2012; Taft et al., CockroachDB, SIGMOD 2020",
 	Doc: "Keeps each shard in a Raft group whose leaseholder locks rows in two phases, and commits over several groups by a " +
 		"two-phase commit in one round.",
+	Figures: figures,
 	Parameters: []protocol.Parameter{
 		{
 			Name: "reads", Default: readsLeader, OneOf: []string{readsLeader, readsFollowerStale},
@@ -410,8 +411,8 @@ func (r *Replica) Roles() []string {
 	return []string{RoleCoordinator}
 }
 
-// Counters implements protocol.Replica.
-func (r *Replica) Counters(dst []protocol.Counter) []protocol.Counter {
+// Readings implements protocol.Replica.
+func (r *Replica) Readings(dst []protocol.Reading) []protocol.Reading {
 	c := &r.counters
 	records := 0
 	for _, g := range r.groups {
@@ -420,19 +421,19 @@ func (r *Replica) Counters(dst []protocol.Counter) []protocol.Counter {
 		}
 	}
 	return append(dst,
-		protocol.Counter{Name: "transactions", Value: c.transactions},
-		protocol.Counter{Name: "commits_one_group", Value: c.oneGroup},
-		protocol.Counter{Name: "commits_several_groups", Value: c.severalGroups},
-		protocol.Counter{Name: "read_only", Value: c.readOnly},
-		protocol.Counter{Name: "snapshot_reads", Value: c.snapshots},
-		protocol.Counter{Name: "wounds", Value: c.wounds},
-		protocol.Counter{Name: "restarts", Value: c.restarts},
-		protocol.Counter{Name: "recoveries", Value: c.recoveries},
-		protocol.Counter{Name: "lease_waits", Value: c.leaseWaits},
-		protocol.Counter{Name: "log_entries", Value: c.entries},
-		protocol.Counter{Name: "terms", Value: c.terms},
-		protocol.Counter{Name: "restored", Value: c.restored},
-		protocol.Counter{Name: "leases", Value: int64(len(r.Leads()))},
-		protocol.Counter{Name: "prepared", Value: int64(records)},
+		protocol.Reading{Name: "transactions", Value: c.transactions},
+		protocol.Reading{Name: "commits_one_group", Value: c.oneGroup},
+		protocol.Reading{Name: "commits_several_groups", Value: c.severalGroups},
+		protocol.Reading{Name: "read_only", Value: c.readOnly},
+		protocol.Reading{Name: "snapshot_reads", Value: c.snapshots},
+		protocol.Reading{Name: "wounds", Value: c.wounds},
+		protocol.Reading{Name: "restarts", Value: c.restarts},
+		protocol.Reading{Name: "recoveries", Value: c.recoveries},
+		protocol.Reading{Name: "lease_waits", Value: c.leaseWaits},
+		protocol.Reading{Name: "log_entries", Value: c.entries},
+		protocol.Reading{Name: "terms", Value: c.terms},
+		protocol.Reading{Name: "restored", Value: c.restored},
+		protocol.Reading{Name: "leases", Value: int64(len(r.Leads()))},
+		protocol.Reading{Name: "prepared", Value: int64(records)},
 	)
 }

@@ -79,7 +79,7 @@ func TestBoundedMemory(t *testing.T) {
 		return r
 	}
 	s := sim.New(sim.Config{
-		Topology: topology, Engine: &e, Procedures: simtest.Procedures, Seed: 1, Params: protocoltest.Params(t, &e, nil), Costs: sim.DefaultCosts,
+		Topology: topology, Engine: &e, Figures: protocoltest.Figures(t), Procedures: simtest.Procedures, Seed: 1, Params: protocoltest.Params(t, &e, nil), Costs: sim.DefaultCosts,
 	})
 	const rows = 5000
 	simtest.FillLayout(topology.Placed(), rows, 100, s.Store)

@@ -22,7 +22,7 @@ func TestCopies(t *testing.T) {
 		topology := simtest.ThreeRegions(1)
 		p := protocoltest.Params(t, sunstorm.Engine, map[string]string{"copies": copies})
 		s := sim.New(sim.Config{
-			Topology: topology, Engine: sunstorm.Engine, Params: p, Procedures: simtest.Procedures, Costs: sim.DefaultCosts,
+			Topology: topology, Engine: sunstorm.Engine, Params: p, Figures: protocoltest.Figures(t), Procedures: simtest.Procedures, Costs: sim.DefaultCosts,
 		})
 		simtest.Fill(topology, 30, 10, func(id geo.NodeID) store.Store { return s.Store(id) })
 		own := func(r *rand.Rand) string { return fmt.Sprintf("a%d+1", 3*r.IntN(10)) }

@@ -33,7 +33,7 @@ func TestLawOfReplicas(t *testing.T) {
 			t.Run(shape+", "+class, func(t *testing.T) {
 				const each = 2000 // rows per home
 				n := len(topology.Regions)
-				s := sim.New(sim.Config{Topology: topology, Engine: sunstorm.Engine, Procedures: simtest.Procedures, Seed: 1, Params: p, Costs: sim.DefaultCosts})
+				s := sim.New(sim.Config{Topology: topology, Engine: sunstorm.Engine, Figures: protocoltest.Figures(t), Procedures: simtest.Procedures, Seed: 1, Params: p, Costs: sim.DefaultCosts})
 				simtest.Fill(topology, uint64(each*n), 0, s.Store)
 				var loads []*simtest.Clients
 				for c := range n {

@@ -67,6 +67,7 @@ var Engine = &protocol.Engine{
 	Paper: "Nguyen et al., SunStorm: Geographically distributed transactions over Aurora-style systems",
 	Doc: "Executes transactions on the region's own rows and stale copies of the others; those that touch other regions' rows are validated there, " +
 		"and regions vote on them without a coordinator.",
+	Figures: figures,
 	Parameters: []protocol.Parameter{
 		{
 			Name: "votes", Default: votesDirect, OneOf: []string{votesDirect, votesAcknowledged},
@@ -362,10 +363,10 @@ func (r *Replica) Pending() int {
 	return n + r.lagging.Len() + r.replacement.waits() + r.recovery.pending()
 }
 
-// Counters implements protocol.Replica.
-func (r *Replica) Counters(dst []protocol.Counter) []protocol.Counter {
+// Readings implements protocol.Replica.
+func (r *Replica) Readings(dst []protocol.Reading) []protocol.Reading {
 	c := &r.counters
-	count := func(name string, value int64) { dst = append(dst, protocol.Counter{Name: name, Value: value}) }
+	count := func(name string, value int64) { dst = append(dst, protocol.Reading{Name: name, Value: value}) }
 	count("transactions", c.transactions)
 	count("forwarded", c.forwarded)
 	count("single_region", c.single)

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/geobench/geobench/internal/engines"
+	"github.com/geobench/geobench/internal/engines/enginestest"
+	"github.com/geobench/geobench/internal/metrics"
+	"github.com/geobench/geobench/internal/protocol"
+)
+
+// selector is a selection of an engine's figures in a query: of counters by event, or of gauges by figure.
+type selector struct {
+	kind protocol.Kind
+	text string
+	// names has what it selects; nil for all.
+	names []string
+}
+
+var (
+	selectors = regexp.MustCompile(`(` + metrics.EngineEvents.Name + `|` + metrics.EngineState.Name + `)\{([^}]*)\}`)
+	matcher   = regexp.MustCompile(`\b(event|figure)(=~|!~|!=|=)"([^"]*)"`)
+)
+
+// selectorsOf returns the selections of figures in a query. It fails where one is of other names than a list of them,
+// which this test could not judge.
+func selectorsOf(t *testing.T, expr string) (out []selector) {
+	t.Helper()
+	for _, m := range selectors.FindAllStringSubmatch(expr, -1) {
+		s := selector{kind: protocol.Counter, text: m[0]}
+		label := "event"
+		if m[1] == metrics.EngineState.Name {
+			s.kind, label = protocol.Gauge, "figure"
+		}
+		for _, by := range matcher.FindAllStringSubmatch(m[2], -1) {
+			if by[1] != label || by[2] != "=" && by[2] != "=~" {
+				t.Errorf("%s selects by %s%s; list the names of figures by %s=~", m[0], by[1], by[2], label)
+			}
+			s.names = append(s.names, strings.Split(by[3], "|")...)
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// has reports whether the selection has data on a database that reports these figures.
+func (s *selector) has(e *protocol.Engine, reported map[string]protocol.Reading) bool {
+	for name := range reported {
+		if f, ok := e.Figure(name); ok && f.Kind == s.kind && (s.names == nil || slices.Contains(s.names, name)) {
+			return true
+		}
+	}
+	return false
+}
+
+// Every name that a query asks for is a figure of that kind of an engine; and where an engine declares one of them, the
+// query returns data for a database of the engine that has run: every engine is played.
+func TestQueriesOfFiguresHaveData(t *testing.T) {
+	reported := map[string]map[string]protocol.Reading{}
+	for _, e := range engines.All() {
+		reported[e.Name] = enginestest.Figures(t, e)
+	}
+	queries, shown := 0, map[string]bool{}
+	for _, d := range all() {
+		for _, p := range d.Panels {
+			for _, target := range p.Targets {
+				for _, s := range selectorsOf(t, target.Expr) {
+					queries++
+					where := fmt.Sprintf("%s, %s: %s", d.Title, p.Title, s.text)
+					for _, problem := range s.judge(reported) {
+						t.Errorf("%s: %s", where, problem)
+					}
+					for _, name := range s.names {
+						shown[fmt.Sprint(s.kind, name)] = true
+					}
+				}
+			}
+		}
+	}
+	if least := len(protocol.Topics()) + 2; queries < least {
+		t.Errorf("%d queries of figures, fewer than %d", queries, least)
+	}
+	for _, e := range engines.All() {
+		for _, f := range e.Figures {
+			if !shown[fmt.Sprint(f.Kind, f.Name)] {
+				t.Errorf("no panel shows %s of %s by its name", f.Name, e.Name)
+			}
+		}
+	}
+}
+
+// judge returns what is wrong with a selection, given what the engines have reported.
+func (s *selector) judge(reported map[string]map[string]protocol.Reading) (problems []string) {
+	for _, name := range s.names {
+		if !slices.ContainsFunc(engines.All(), func(e *protocol.Engine) bool {
+			f, ok := e.Figure(name)
+			return ok && f.Kind == s.kind
+		}) {
+			problems = append(problems, fmt.Sprintf("no engine has a %v %s", s.kind, name))
+		}
+	}
+	for _, e := range engines.All() {
+		declared := slices.ContainsFunc(e.Figures, func(f protocol.Figure) bool {
+			return f.Kind == s.kind && (s.names == nil || slices.Contains(s.names, f.Name))
+		})
+		if got := s.has(e, reported[e.Name]); got != declared {
+			problems = append(problems, fmt.Sprintf("engine %s has such a figure: %v; the query has data: %v", e.Name, declared, got))
+		}
+	}
+	return problems
+}
+
+// The query that was wrong, and others of its kind, are found to be.
+func TestWrongQueriesAreFound(t *testing.T) {
+	reported := map[string]map[string]protocol.Reading{}
+	for _, e := range engines.All() {
+		reported[e.Name] = map[string]protocol.Reading{}
+		for _, f := range e.Figures {
+			reported[e.Name][f.Name] = protocol.Reading{Name: f.Name}
+		}
+	}
+	for expr, want := range map[string]string{
+		`rate(geobench_engine_events_total{namespace=~"$n",event=~"lock_waits|reexecutions"}[1m])`: "no engine has a counter reexecutions",
+		`rate(geobench_engine_events_total{event="pending"}[1m])`:                                  "no engine has a counter pending",
+		`max(geobench_engine_state{figure=~"batches"})`:                                            "no engine has a gauge batches",
+		`max(geobench_engine_state{figure=~"log_position|leases"})`:                                "",
+		`rate(geobench_engine_events_total{namespace=~"$n"}[1m])`:                                  "",
+	} {
+		s := selectorsOf(t, expr)
+		if len(s) != 1 {
+			t.Fatalf("%s: %d selections", expr, len(s))
+		}
+		if got := strings.Join(s[0].judge(reported), "\n"); got != want {
+			t.Errorf("%s: %q, want %q", expr, got, want)
+		}
+	}
+	delete(reported["sdur"], "pending")
+	s := selector{kind: protocol.Gauge, names: []string{"pending"}}
+	if got := s.judge(reported); len(got) != 1 || got[0] != "engine sdur has such a figure: true; the query has data: false" {
+		t.Errorf("a figure that is not reported: %q", got)
+	}
+}

@@ -1,0 +1,152 @@
+package protocol
+
+import "fmt"
+
+// Kind says what may be made of the values of a figure.
+type Kind uint8
+
+const (
+	// Counter is the kind of a figure that never falls while a replica lives, so that the difference of two readings is
+	// what happened between them. A replica that starts again, or a new incarnation, counts from 0.
+	Counter Kind = iota + 1
+	// Gauge is the kind of a figure that is a state at one time. It may fall, and readings of it are not subtracted
+	// from each other.
+	Gauge
+)
+
+// String returns the kind as Prometheus and the documentation name it.
+func (k Kind) String() string {
+	switch k {
+	case Counter:
+		return "counter"
+	case Gauge:
+		return "gauge"
+	default:
+		return fmt.Sprintf("kind %d", uint8(k))
+	}
+}
+
+// Topic is what a figure is about: each has a panel of the dashboard of engines, whose title it is.
+type Topic string
+
+// The topics, in the order of the dashboard.
+const (
+	AboutTransactions Topic = "Transactions by kind"
+	AboutBatches      Topic = "Batches and epochs"
+	AboutConflicts    Topic = "Waits and conflicts"
+	AboutLogs         Topic = "Logs and messages"
+	AboutRecovery     Topic = "Leaders, members and recovery"
+	AboutWork         Topic = "Work of the protocol"
+)
+
+// Topics returns all topics, in the order of the dashboard.
+func Topics() []Topic {
+	return []Topic{AboutTransactions, AboutBatches, AboutConflicts, AboutLogs, AboutRecovery, AboutWork}
+}
+
+// Units of gauges that are numbers themselves, and no numbers of things: their sum over nodes means nothing.
+const (
+	UnitPosition = "position" // in a log
+	UnitTerm     = "term"     // of a leader
+)
+
+// Figure declares one figure that the replicas of an engine report. Metrics, claims, dashboards, results and the
+// engine's page are made from the declaration. Where several engines have a figure of one name, Kind, Unit and Topic
+// are the same.
+type Figure struct {
+	// Name is snake_case, and unique within the engine.
+	Name string
+	Kind Kind
+	// Unit is the noun of what is counted, plural, such as transactions; or UnitPosition or UnitTerm.
+	Unit string
+	// Doc is a sentence or two for the engine's page.
+	Doc   string
+	Topic Topic
+}
+
+// Reading is the value of a figure now.
+type Reading struct {
+	Name  string
+	Value int64
+}
+
+// Figure returns the declaration of a figure.
+func (e *Engine) Figure(name string) (Figure, bool) {
+	for _, f := range e.Figures {
+		if f.Name == name {
+			return f, true
+		}
+	}
+	return Figure{}, false
+}
+
+// ByKind returns the readings of a replica as two maps by name. It omits readings that the engine does not declare,
+// since nobody knows whether they may be subtracted; tests of engines refuse these.
+func (e *Engine) ByKind(readings []Reading) (counters, gauges map[string]int64) {
+	counters, gauges = map[string]int64{}, map[string]int64{}
+	for _, r := range readings {
+		switch f, _ := e.Figure(r.Name); f.Kind {
+		case Counter:
+			counters[r.Name] = r.Value
+		case Gauge:
+			gauges[r.Name] = r.Value
+		}
+	}
+	return counters, gauges
+}
+
+// FigureWatch holds the readings of one replica, from its start on, against the declarations of its engine.
+type FigureWatch struct {
+	engine *Engine
+	// last are the latest readings, and kinds their kinds.
+	last  []Reading
+	kinds []Kind
+}
+
+// NewFigureWatch returns a watch of a replica that has not been read yet.
+func NewFigureWatch(e *Engine) *FigureWatch { return &FigureWatch{engine: e} }
+
+// Look takes the readings of the replica at a later time than the last. It returns an error if the engine does not
+// declare a reading, if the replica reports other figures than before, or the same in another order, or if a counter is
+// negative or has fallen.
+func (w *FigureWatch) Look(readings []Reading) error {
+	if w.kinds == nil {
+		if err := w.first(readings); err != nil {
+			return err
+		}
+	}
+	if len(readings) != len(w.last) {
+		return fmt.Errorf("a replica of engine %s reports %d figures, and reported %d before; it must report the same for as long as it lives",
+			w.engine.Name, len(readings), len(w.last))
+	}
+	for i, r := range readings {
+		was := &w.last[i]
+		switch {
+		case r.Name != was.Name:
+			return fmt.Errorf("figure %d of a replica of engine %s is %s, and was %s before; their order must stay", i+1, w.engine.Name, r.Name, was.Name)
+		case w.kinds[i] == Counter && r.Value < was.Value:
+			return fmt.Errorf("counter %s of engine %s fell from %d to %d; declare it as a gauge, or count what happened", r.Name, w.engine.Name, was.Value, r.Value)
+		}
+		was.Value = r.Value
+	}
+	return nil
+}
+
+// first notes which figures the replica reports. A counter starts from 0 or more.
+func (w *FigureWatch) first(readings []Reading) error {
+	kinds, last := make([]Kind, 0, len(readings)), make([]Reading, 0, len(readings))
+	seen := make(map[string]bool, len(readings))
+	for _, r := range readings {
+		f, declared := w.engine.Figure(r.Name)
+		switch {
+		case !declared:
+			return fmt.Errorf("engine %s reports %s, which Engine.Figures does not declare", w.engine.Name, r.Name)
+		case seen[r.Name]:
+			return fmt.Errorf("engine %s reports %s twice", w.engine.Name, r.Name)
+		}
+		seen[r.Name] = true
+		kinds, last = append(kinds, f.Kind), append(last, Reading{Name: r.Name})
+	}
+	w.kinds, w.last = kinds, last
+	return nil
+}
