@@ -643,8 +643,10 @@ type Tick struct {
 	// Repetition counts from 1; left out where there is only one.
 	Repetition int   `json:"repetition,omitempty"`
 	Second     int   `json:"second"`
-	Committed  int64 `json:"committed"`
-	Aborted    int64 `json:"aborted,omitempty"`
+	// Seconds is the length of the tick; left out of ticks of one second. Long results have longer ticks: see Document.Fit.
+	Seconds   int   `json:"seconds,omitempty"`
+	Committed int64 `json:"committed"`
+	Aborted   int64 `json:"aborted,omitempty"`
 	Failed     int64 `json:"failed,omitempty"`
 	// Attempts that ended in this second.
 	Attempts int64 `json:"attempts,omitempty"`

@@ -19,16 +19,17 @@ type Gap struct {
 
 const second = int64(1_000_000) // microseconds
 
-// fillGaps marks the seconds of the timeline that a gap touches.
-func (d *Document) fillGaps() {
+// fillGaps marks the ticks of the timeline that a gap touches, and those whose latencies are merged with theirs.
+func (d *Document) fillGaps(r *Report) {
+	cell := int64(max(1, r.Resolution.LatencySeconds)) * second
 	for i := range d.Timeline {
 		t := &d.Timeline[i]
-		from := int64(t.Second) * second
+		from := int64(t.Second) * second / cell * cell
 		t.Gap = slices.ContainsFunc(d.EmulationGaps, func(g Gap) bool {
-			return g.Repetition == max(1, t.Repetition) && g.FromMicroseconds < from+second && g.ToMicroseconds >= from
+			return g.Repetition == max(1, t.Repetition) && g.FromMicroseconds < from+cell && g.ToMicroseconds >= from
 		})
 		if t.Gap {
-			d.EmulationGapSeconds++
+			d.EmulationGapSeconds += int64(t.Length())
 		}
 	}
 }
@@ -49,7 +50,7 @@ func (d *Document) clear(r *Report, region string) *clearSeconds {
 		t := &d.Timeline[i]
 		gap[[2]int{max(1, t.Repetition), t.Second}] = t.Gap
 		if !t.Gap {
-			c.microseconds += min(second, r.DurationMicroseconds-int64(t.Second)*second)
+			c.microseconds += min(int64(t.Length())*second, r.DurationMicroseconds-int64(t.Second)*second)
 		}
 	}
 	for _, s := range r.Timeline {

@@ -26,7 +26,7 @@ func TestGapsAreLeftOut(t *testing.T) {
 	}
 	d := &Document{EmulationGaps: []Gap{{Repetition: 1, FromMicroseconds: 1_900_000, ToMicroseconds: 2_100_000}, {Repetition: 2, ToMicroseconds: 1}}}
 	d.fillTimeline([]string{"a", "b"}, r)
-	d.fillGaps()
+	d.fillGaps(r)
 	marks := ""
 	for _, tick := range d.Timeline {
 		marks += fmt.Sprintf(" %t", tick.Gap)
