@@ -1,9 +1,13 @@
 package result
 
 import (
+	"bytes"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/geobench/geobench/internal/pack"
@@ -73,15 +77,11 @@ func repetitive(repetitions, types int) *Report {
 
 // A report fits into a ConfigMap whatever its load generator has seen: the counts are exact, and what is coarser is named.
 func TestReportsFit(t *testing.T) {
-	hours := 6 * 3600
-	if testing.Short() {
-		hours = 2 * 3600
-	}
 	for name, c := range map[string]struct {
 		report *Report
 		apart  bool
 	}{
-		"six hours of 1,000/s with faults": {soak(hours, 1000, "us")[0], false},
+		"three hours of 1,000/s with faults": {soak(3*3600, 1000, "us")[0], false},
 		"a hundred repetitions":            {repetitive(100, 4), true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -115,6 +115,139 @@ func TestReportsFit(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// longDocument is the document of a run of so many seconds in three regions with a fault a tenth of the time.
+func longDocument(t *testing.T, seconds int) *Document {
+	t.Helper()
+	regions := []string{"us", "eu", "ap"}
+	var reports []*Report
+	for _, r := range soak(seconds, 1000, regions...) {
+		b, err := r.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, _, err = DecodeReport(b, 1<<30); err != nil {
+			t.Fatal(err)
+		}
+		reports = append(reports, r)
+	}
+	m, err := Merge(reports)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &Document{APIVersion: APIVersion, Kind: Kind, Name: "soak", Summary: Summary{Counts: Counts{Committed: m.Total.Committed}}}
+	for _, name := range regions {
+		d.Regions = append(d.Regions, Region{Name: name})
+	}
+	for i := range 10 {
+		at := int64(seconds/10*i+seconds/20) * second
+		from, to := at+1000, at+30*second
+		d.Faults = append(d.Faults, Fault{Name: string(rune('a' + i)), Kind: "podKill", AtMicroseconds: at, DurationMicroseconds: 30 * second,
+			FromMicroseconds: &from, InjectedMicroseconds: &from, RecoveringMicroseconds: &to, ToMicroseconds: &to})
+	}
+	d.fillTimeline(regions, m)
+	d.fillFaults(m)
+	return d
+}
+
+// The result of six hours at 1,000/s in three regions, with faults, fits into a ConfigMap: what the faults did is measured to a tenth of a
+// second, and their seconds stay.
+func TestLongResultFits(t *testing.T) {
+	const hours = 6 * 3600
+	d := longDocument(t, hours)
+	var whole bytes.Buffer
+	if err := d.Write(&whole); err != nil {
+		t.Fatal(err)
+	}
+	text, packed, err := d.Fit(900_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d bytes, or %d of %d that there were; %d packed", whole.Len(), len(text), whole.Len(), len(packed))
+	if len(packed) == 0 || len(packed) > pack.Room {
+		t.Errorf("%d bytes, and there is room for %d", len(packed), pack.Room)
+	}
+	if len(d.Timeline) != hours || len(d.Notes) != 1 {
+		t.Errorf("fitting changed the document: %d ticks, notes %q", len(d.Timeline), d.Notes)
+	}
+	got, err := Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log(got.Notes)
+	if !reflect.DeepEqual(got.Summary, d.Summary) || !reflect.DeepEqual(got.Faults, d.Faults) || !reflect.DeepEqual(got.Regions, d.Regions) {
+		t.Error("the summary, the faults or the regions are others than before")
+	}
+	for i := range got.Faults {
+		if got.Faults[i].Availability == nil || got.Regions[0].Faults[i].Availability == nil {
+			t.Errorf("what fault %s did was not measured", got.Faults[i].Name)
+		}
+	}
+	var committed, seconds int64
+	fine := 0
+	for i := range got.Timeline {
+		x := &got.Timeline[i]
+		committed, seconds = committed+x.Committed, seconds+int64(x.Length())
+		if x.Tenths != nil {
+			fine++
+		}
+	}
+	if committed != d.Summary.Committed || seconds != hours || fine < 10*(30+beforeFaults) {
+		t.Errorf("the timeline has %d of %d commits, %d of %d seconds, and %d seconds with tenths", committed, d.Summary.Committed, seconds, hours, fine)
+	}
+	if last := got.Notes[len(got.Notes)-1]; !strings.Contains(last, "did not fit into a ConfigMap of 1 MiB: ") {
+		t.Errorf("nothing says that it was shortened: %q", got.Notes)
+	}
+}
+
+// Every shortening keeps the sums of the timeline, and a document that has nothing left but its summary still fits.
+func TestShortenings(t *testing.T) {
+	d := longDocument(t, 1300)
+	for i, s := range shortenings {
+		c := *d
+		c.Timeline = slices.Clone(d.Timeline)
+		note := s.do(&c)
+		var committed, seconds int64
+		for j := range c.Timeline {
+			committed, seconds = committed+c.Timeline[j].Committed, seconds+int64(c.Timeline[j].Length())
+		}
+		if len(c.Timeline) > 0 && (committed != d.Summary.Committed || seconds != 1300) || note == "" {
+			t.Errorf("shortening %d (%s): %d commits in %d s", i, note, committed, seconds)
+		}
+	}
+	if d.Timeline[0].Tenths == nil || d.Timeline[0].Seconds != 0 || d.Timeline[0].Regions[0] > 1500 {
+		t.Error("a shortening changed the document that it was made of")
+	}
+}
+
+// A document that is large for another reason than its timeline, such as one with 32 regions, fits all the same.
+func TestWideResultFits(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 0))
+	d := &Document{APIVersion: APIVersion, Kind: Kind, Name: "wide", Timeline: []Tick{}, Summary: Summary{Counts: Counts{Committed: 1}}}
+	for i := range 32 * 8 * 4 {
+		h := NewHistogram()
+		for range 4000 {
+			_ = h.RecordValue(int64(20_000 * math.Exp(rng.NormFloat64())))
+		}
+		d.Histograms.Series = append(d.Histograms.Series, HistogramSeries{Type: fmt.Sprint(i % 8), Class: fmt.Sprint(i % 4), Region: fmt.Sprint(i / 32), Histogram: EncodeHistogram(h)})
+	}
+	text, packed, err := d.Fit(900_000)
+	if err != nil || len(packed) > pack.Room {
+		t.Fatalf("%d bytes packed: %v", len(packed), err)
+	}
+	got, err := Parse(text)
+	if err != nil || len(got.Histograms.Series) != len(d.Histograms.Series) || !strings.Contains(fmt.Sprint(got.Notes), "values of histograms are within 3.2%") {
+		t.Errorf("%d series, notes %q (%v)", len(got.Histograms.Series), got.Notes, err)
+	}
+	all := func(*HistogramSeries) bool { return true }
+	want, is := d.Latencies(all), got.Latencies(all)
+	for i, p := range []float64{50, 90, 99} {
+		a, b := want.Quantiles(50, 90, 99)[i].Least(), is.Quantiles(50, 90, 99)[i].Least()
+		if off := math.Abs(float64(a-b)) / float64(a); is.Samples() != want.Samples() || off > 0.032 {
+			t.Errorf("p%v is %d of %d, not %d of %d", p, b, is.Samples(), a, want.Samples())
+		}
 	}
 }
 
