@@ -106,9 +106,8 @@ func (s *scope) judge(ctx context.Context) (*result.Document, error) {
 		var memory int64
 		var budget *errand.Budget
 		if recorded(s.run) {
-			budget = s.Memory
-			if memory = s.historyFits(workers); s.moved() {
-				return nil, nil
+			if memory, f.Unrecorded = s.historyFits(workers); f.Unrecorded == nil {
+				budget = s.Memory
 			}
 		}
 		if err := s.gather(ctx, f); err != nil {
@@ -159,9 +158,13 @@ func (s *scope) document(ctx context.Context, f *judge.Facts, workers []workerSt
 	if err != nil {
 		return nil, notYet(reasonAuditFailed, "the rows could not be audited: %s", err)
 	}
-	if recorded(s.run) {
+	if recorded(s.run) && f.Unrecorded == nil {
 		defer debug.FreeOSMemory()
-		if f.History, err = s.history(ctx, workers); err != nil {
+		var lost *trouble
+		switch f.History, err = s.history(ctx, workers); {
+		case errors.As(err, &lost): // the figures do not depend on it
+			f.History, f.Unrecorded = nil, &result.Reason{Reason: lost.reason, Message: lost.message}
+		case err != nil:
 			return nil, err
 		}
 	}

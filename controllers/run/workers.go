@@ -46,7 +46,7 @@ func workerConfig(run *v1alpha1.BenchmarkRun, d *deploy.Database, region string)
 		Database: *d, Workload: workload, Load: load, Seed: uint64(run.Spec.Seed), Fine: len(run.Spec.Faults) > 0, Deadline: run.Status.StartTime.Add(runDeadline(run)).UTC().Truncate(time.Second),
 	}
 	if recorded(run) {
-		w.HistoryLimit = maxHistoryFile
+		w.HistoryLimit = deploy.MaxHistory
 	}
 	return w, nil
 }

@@ -24,7 +24,8 @@ var allowable = []string{
 var never = map[string]string{
 	result.ReasonCancelled:       "the run was ended before it had measured all",
 	result.ReasonEvidenceMissing: "it is not known what was measured",
-	result.ReasonHistoryLost:     "there is no result",
+	result.ReasonHistoryLost:     "what spec.verify asks for was not checked",
+	result.ReasonHistoryTooLarge: "what spec.verify asks for was not checked",
 	result.ReasonTestNotPassed:   "there is no result",
 	result.ReasonManifestEdited:  "another manifest was measured",
 	result.ReasonReportForged:    "the figures are somebody else's",

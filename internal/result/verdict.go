@@ -21,6 +21,7 @@ const (
 	ReasonNoTransactions     = "NoTransactions"
 	ReasonCancelled          = "Cancelled"
 	ReasonHistoryLost        = "HistoryLost"
+	ReasonHistoryTooLarge    = "HistoryTooLarge"
 	ReasonNotQuiet           = "NotQuiet"
 	ReasonNotAudited         = "NotAudited"
 	ReasonConnectionLost     = "ConnectionLost"
