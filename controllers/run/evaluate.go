@@ -347,11 +347,11 @@ func (s *scope) gather(ctx context.Context, f *judge.Facts) error {
 // before its links were there, and while Chaos Mesh made links anew for a fault, which takes them away for a moment.
 func (s *scope) gaps(tl *fault.Timeline) (out []result.Gap) {
 	schedule := load.PlanOf(s.run.Spec.Load, 0)
-	add := func(from, to time.Duration, cause string) { // from the start of the first warm-up
+	add := func(from, to time.Duration, cause, fault string) { // from the start of the first warm-up
 		for rep := 1; rep <= schedule.Repetitions; rep++ {
 			begin, end := schedule.Window(rep)
 			if from < end && to > begin {
-				out = append(out, result.Gap{Repetition: rep, FromMicroseconds: max(0, from-begin).Microseconds(), ToMicroseconds: (min(to, end) - begin).Microseconds(), Cause: cause})
+				out = append(out, result.Gap{Repetition: rep, FromMicroseconds: max(0, from-begin).Microseconds(), ToMicroseconds: (min(to, end) - begin).Microseconds(), Cause: cause, Fault: fault})
 			}
 		}
 	}
@@ -361,7 +361,7 @@ func (s *scope) gaps(tl *fault.Timeline) (out []result.Gap) {
 			to = g.To.Time
 		}
 		start := s.run.Status.WarmupStartTime.Time
-		add(g.From.Sub(start), to.Sub(start), "pod "+g.Pod+" ran before all of its links were there")
+		add(g.From.Sub(start), to.Sub(start), "pod "+g.Pod+" ran before all of its links were there", "")
 	}
 	if s.current.Emulation() != v1alpha1.EmulationChaosMesh {
 		return out
@@ -372,10 +372,10 @@ func (s *scope) gaps(tl *fault.Timeline) (out []result.Gap) {
 			continue
 		}
 		if l.Injecting != nil && l.Injected != nil {
-			add(measuring+*l.Injecting, measuring+*l.Injected, "links were made anew for fault "+l.Fault.Name)
+			add(measuring+*l.Injecting, measuring+*l.Injected, "links were made anew for fault "+l.Fault.Name, l.Fault.Name)
 		}
 		if l.Recovering != nil && l.Recovered != nil {
-			add(measuring+*l.Recovering, measuring+*l.Recovered, "links were made anew after fault "+l.Fault.Name)
+			add(measuring+*l.Recovering, measuring+*l.Recovered, "links were made anew after fault "+l.Fault.Name, l.Fault.Name)
 		}
 	}
 	return out

@@ -17,7 +17,7 @@ var allowable = []string{
 	result.ReasonFaultMistimed, result.ReasonLinkTooFast, result.ReasonLossDiffers, result.ReasonMeshChanged, result.ReasonNetworkEdited,
 	result.ReasonNetworkNotVerified, result.ReasonNodeRestarted, result.ReasonNodeStarved, result.ReasonNoTransactions, result.ReasonNotAudited,
 	result.ReasonNotQuiet, result.ReasonObjectiveUndecided, result.ReasonPodDiffers, result.ReasonSettingsChanged, result.ReasonShareMismatch,
-	result.ReasonStartMissed, result.ReasonTargetFailed, result.ReasonTooFewSamples, result.ReasonUndeclaredDisturbance, result.ReasonWorkerLost,
+	result.ReasonStartMissed, result.ReasonTargetFailed, result.ReasonTooFewSamples, result.ReasonTooManyGaps, result.ReasonUndeclaredDisturbance, result.ReasonWorkerLost,
 }
 
 // never are the others, and why no claim can count on such a result.
