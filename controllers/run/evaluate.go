@@ -420,8 +420,23 @@ func (s *scope) conclude(doc *result.Document) {
 	s.end(v1alpha1.StageCompleted, doc.Verdict, reason, message)
 }
 
-// fit shortens the texts of a status to what the API takes: it would refuse the whole status, again and again.
+// mostChecks is how many checks a status has.
+const mostChecks = 64
+
+// fit shortens a status to what the API takes: it would refuse the whole status, again and again. Failed checks stay.
 func fit(st *v1alpha1.BenchmarkRunStatus) {
+	if len(st.Checks) > mostChecks {
+		slices.SortStableFunc(st.Checks, func(a, b v1alpha1.CheckStatus) int {
+			switch {
+			case a.Passed == b.Passed:
+				return 0
+			case b.Passed:
+				return -1
+			}
+			return 1
+		})
+		st.Checks = st.Checks[:mostChecks]
+	}
 	for i := range st.Checks {
 		c := &st.Checks[i]
 		c.Name, c.Message = kube.Truncate(c.Name, 128), kube.Truncate(c.Message, 4096)

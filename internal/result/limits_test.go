@@ -82,7 +82,7 @@ func TestReportsFit(t *testing.T) {
 		apart  bool
 	}{
 		"three hours of 1,000/s with faults": {soak(3*3600, 1000, "us")[0], false},
-		"a hundred repetitions":            {repetitive(100, 4), true},
+		"a hundred repetitions":              {repetitive(100, 4), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, err := c.report.Encode()

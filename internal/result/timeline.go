@@ -28,7 +28,7 @@ func (d *Document) fillTimeline(regions []string, r *Report) {
 	var latency SecondHistogram
 	var failed int64
 	cell := max(1, r.Resolution.LatencySeconds) / length // in ticks
-	first := -1                                           // tick of the cell
+	first := -1                                          // tick of the cell
 	quantiles := func() {
 		if first < 0 {
 			return
