@@ -27,12 +27,13 @@ func TestCrowded(t *testing.T) {
 		change     func(*v1alpha1.GeoDatabase, *v1alpha1.BenchmarkRun)
 		want       string
 	}{
-		"120 nodes on two CPUs":    {two, 20, nil, "120 nodes of GeoDatabase d x 100m (spec.resources.requests.cpu) and 3 load generators x 100m (spec.load.resources.requests.cpu) ask for 12300m CPU, and the 1 machines of the cluster have 2 together"},
-		"six nodes":                {two, 1, nil, ""},
-		"two machines":             {append([]corev1.Node{machine("10300m", nil)}, two...), 20, nil, ""},
-		"a machine that is closed": {append([]corev1.Node{machine("64", func(n *corev1.Node) { n.Spec.Unschedulable = true })}, two...), 20, nil, "the 1 machines of the cluster have 2"},
-		"a cluster that may grow":  {append([]corev1.Node{machine("1", func(n *corev1.Node) { n.Labels = map[string]string{"karpenter.sh/nodepool": "p"} })}, two...), 20, nil, ""},
-		"a cluster without any":    {nil, 20, nil, ""},
+		"120 nodes on two CPUs":        {two, 20, nil, "120 nodes of GeoDatabase d x 100m (spec.resources.requests.cpu) and 3 load generators x 100m (spec.load.resources.requests.cpu) ask for 12300m CPU, and the 1 machines of the cluster have 2 together"},
+		"six nodes":                    {two, 1, nil, ""},
+		"two machines":                 {append([]corev1.Node{machine("10300m", nil)}, two...), 20, nil, ""},
+		"a machine that is closed":     {append([]corev1.Node{machine("64", func(n *corev1.Node) { n.Spec.Unschedulable = true })}, two...), 20, nil, "the 1 machines of the cluster have 2"},
+		"a cluster that may grow":      {append([]corev1.Node{machine("1", func(n *corev1.Node) { n.Labels = map[string]string{"karpenter.sh/nodepool": "p"} })}, two...), 20, nil, ""},
+		"a machine that does not tell": {append([]corev1.Node{{}}, two...), 20, nil, ""},
+		"a cluster without any":        {nil, 20, nil, ""},
 		"nodes that ask for more": {two, 1, func(db *v1alpha1.GeoDatabase, _ *v1alpha1.BenchmarkRun) {
 			db.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
 		}, "6 nodes of GeoDatabase d x 1 "},

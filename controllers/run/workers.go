@@ -181,7 +181,7 @@ func buildJob(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, region *v1al
 
 // createWorkers makes the workers of all regions.
 func (s *scope) createWorkers(ctx context.Context) error {
-	lifetime := s.run.Status.StartTime.Add(runDeadline(s.run)).Sub(s.Clock.Now())
+	lifetime := s.run.Status.StartTime.Add(podsLife(s.run)).Sub(s.Clock.Now())
 	authority, err := s.Credentials.Authority(ctx)
 	if err != nil {
 		return err
