@@ -155,8 +155,8 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// TestSizes: every workload knows how much it loads, and a node takes no less memory for it: a data set that is refused would not fit.
-func TestSizes(t *testing.T) {
+// TestDataSizes: every workload knows how much it loads, and a node takes no less memory for it: a data set that is refused would not fit.
+func TestDataSizes(t *testing.T) {
 	top := &geo.Topology{Regions: []string{"a", "b", "c"}, Partitions: 2, Replicas: 1}
 	for name, spec := range map[string]string{
 		"smallbank":    `{"smallbank": {"customers": 40000, "mix": {"balance": 100}}}`,
