@@ -399,7 +399,7 @@ func TestDeadlines(t *testing.T) {
 	}{
 		"the whole run": {run: func(r *runBuilder) { r.deadline(30 * time.Second) }, world: func(w *world) { w.rttOff = 50 * time.Millisecond },
 			reason: "DeadlineExceeded", message: "stage Emulate"},
-		"a deadline that would pass while it measures": {run: func(r *runBuilder) { r.deadline(12 * time.Second) }, world: func(w *world) { w.workersHang = ptr.To(deploy.StateRunning) },
+		"a deadline that would pass while it measures": {run: func(r *runBuilder) { r.deadline(16 * time.Second) }, world: func(w *world) { w.workersHang = ptr.To(deploy.StateRunning) },
 			reason: "DeadlineExceeded", message: "the last window would close"},
 		"a network that is never right": {world: func(w *world) { w.rttOff = 50 * time.Millisecond },
 			reason: "StageDeadlineExceeded", message: "declared 100ms, measured p50 150"},
