@@ -22,7 +22,7 @@ func TestPodsAreRestricted(t *testing.T) {
 	w.create(db.obj(), run.obj())
 	w.untilStage("r", v1alpha1.StageMeasure)
 	job := w.get(kube.WorkerName(w.getRun("r"), "us-west-2"), &batchv1.Job{}).(*batchv1.Job)
-	if left := *job.Spec.ActiveDeadlineSeconds; *job.Spec.BackoffLimit != 0 || job.Spec.Template.Spec.RestartPolicy != corev1.RestartPolicyNever || left < 3000 || left > 3600 {
+	if left := *job.Spec.ActiveDeadlineSeconds; *job.Spec.BackoffLimit != 0 || job.Spec.Template.Spec.RestartPolicy != corev1.RestartPolicyNever || left < 3600 || left > 5400 {
 		t.Errorf("the job may start workers again: %+v", job.Spec)
 	}
 	set := w.get(kube.RegionName(w.getDatabase("d"), "us-west-2"), &appsv1.StatefulSet{}).(*appsv1.StatefulSet)

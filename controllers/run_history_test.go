@@ -90,6 +90,9 @@ func TestHistoryIsChecked(t *testing.T) {
 			if st.Verdict != tt.verdict || st.Reason != tt.reason || !strings.Contains(st.Message, tt.message) {
 				t.Errorf("the run ended %s %s: %s", st.Verdict, st.Reason, st.Message)
 			}
+			if st.Stage != v1alpha1.StageCompleted || st.ReportRef == nil || st.Summary == nil || st.Summary.Committed == 0 {
+				t.Errorf("stage %s, summary %+v: the figures are lost", st.Stage, st.Summary)
+			}
 			if tt.verdict == v1alpha1.VerdictPassed {
 				names := fmt.Sprint(st.Checks)
 				for _, v := range []string{"{serializable true 3 committed transactions with 6 operations", "{strict-serializable true"} {

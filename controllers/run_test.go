@@ -399,6 +399,8 @@ func TestDeadlines(t *testing.T) {
 	}{
 		"the whole run": {run: func(r *runBuilder) { r.deadline(30 * time.Second) }, world: func(w *world) { w.rttOff = 50 * time.Millisecond },
 			reason: "DeadlineExceeded", message: "stage Emulate"},
+		"a deadline that would pass while it measures": {run: func(r *runBuilder) { r.deadline(16 * time.Second) }, world: func(w *world) { w.workersHang = ptr.To(deploy.StateRunning) },
+			reason: "DeadlineExceeded", message: "the last window would close"},
 		"a network that is never right": {world: func(w *world) { w.rttOff = 50 * time.Millisecond },
 			reason: "StageDeadlineExceeded", message: "declared 100ms, measured p50 150"},
 		"workers that never get ready": {world: func(w *world) { w.workersHang = ptr.To("") },
@@ -435,6 +437,21 @@ func TestDeadlines(t *testing.T) {
 				t.Errorf("left over: %v", left)
 			}
 		})
+	}
+}
+
+// A deadline that passes once everything is measured loses no figures: the stages that are left have deadlines of their own.
+func TestDeadlineAfterTheWork(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.pending = 1 // the database keeps the run in Evaluate
+	w.create(makeDatabase("d").obj(), makeRun("r").database("d").deadline(time.Minute).obj())
+	w.untilStage("r", v1alpha1.StageEvaluate)
+	w.clock.Step(time.Minute)
+	w.step()
+	w.pending = 0
+	if st := w.untilOver("r").Status; st.Stage != v1alpha1.StageCompleted || st.Verdict != v1alpha1.VerdictPassed || st.Summary == nil {
+		t.Errorf("the run ended %s %s %s: %s", st.Stage, st.Verdict, st.Reason, st.Message)
 	}
 }
 

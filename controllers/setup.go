@@ -55,6 +55,7 @@ func Reconcilers(mgr ctrl.Manager, o Options) (*database.Reconciler, *run.Reconc
 		o.Events = mgr.GetEventRecorder("geobench-operator")
 	}
 	abilities := check.Default(engineTable{})
+	abilities.History.MemoryBytes = run.HistoryMemory()
 	credentials := &authority.Keeper{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: o.Namespace, Clock: o.Clock}
 	if o.Pods == nil {
 		o.Pods = podclient.New(credentials)

@@ -90,7 +90,7 @@ var places = []struct {
 	abilities  func() check.Abilities
 }{
 	{"cluster", "a cluster", func() check.Abilities { return check.Default(nil) }},
-	{"run", "geobench run", func() check.Abilities { return check.Process(nil) }},
+	{"run", "geobench run", func() check.Abilities { return check.OnThisMachine(check.Process(nil)) }},
 	{"simulate", "geobench simulate", func() check.Abilities { return check.Simulator(nil) }},
 }
 

@@ -70,7 +70,7 @@ with the reason Cancelled, and the exit code is 130.`,
 		Example: "  geobench run -f experiments/quickstart.yaml\n  geobench run -f experiments/quickstart.yaml -o json > result.json\n" +
 			"  geobench run -f experiments/own-postgres.yaml    # your own PostgreSQL, with PGUSER and PGPASSWORD\n" +
 			"  geobench run -f experiments/own-mysql.yaml       # your own MySQL, MariaDB or Galera, with MYSQL_USER and MYSQL_PWD",
-	}, check.Process(nil), func(ctx context.Context, p *plan.Plan, report local.Report) (*result.Document, error) {
+	}, check.OnThisMachine(check.Process(nil)), func(ctx context.Context, p *plan.Plan, report local.Report) (*result.Document, error) {
 		if p.Database.Spec.External != nil {
 			return runExternal(ctx, address, secrets, p, report)
 		}

@@ -69,7 +69,7 @@ Exit codes: 0 every claim holds; 1 a claim differs or has no result, or a run fa
 			}
 			abilities := check.Simulator(nil)
 			if realTime {
-				abilities = check.Process(nil)
+				abilities = check.OnThisMachine(check.Process(nil))
 			}
 			bundle, err := loadManifests(cmd, abilities, files)
 			if err != nil {

@@ -233,25 +233,14 @@ func probe(path string, periodSeconds, failures int32) *corev1.Probe {
 	}
 }
 
-// OwnMemory is the memory limit of a node or a worker where the user names none, so that one that grows without bound
-// takes no others on its machine with it. A node refuses a data set that does not fit.
-const OwnMemory = "8Gi"
-
 // OwnResources are the resources of a program of Geobench, with what the user left out. A request beyond the default
 // limit of memory is the limit. CPU has none by default: it would throttle, which shows as latency.
 func OwnResources(r corev1.ResourceRequirements) corev1.ResourceRequirements {
 	out := WithDefaultRequests(r, "100m", "128Mi")
-	if _, ok := out.Limits[corev1.ResourceMemory]; ok {
-		return out
-	}
-	limit := resource.MustParse(OwnMemory)
-	if request := out.Requests.Memory(); request.Cmp(limit) > 0 {
-		limit = *request
-	}
 	if out.Limits == nil {
 		out.Limits = corev1.ResourceList{}
 	}
-	out.Limits[corev1.ResourceMemory] = limit
+	out.Limits[corev1.ResourceMemory] = deploy.MemoryLimit(&r)
 	return out
 }
 
@@ -265,7 +254,7 @@ func GoRuntime(r corev1.ResourceRequirements) []corev1.EnvVar {
 	}
 	env := []corev1.EnvVar{{Name: "GOMAXPROCS", Value: strconv.FormatInt(max(1, cpu.Value()), 10)}}
 	if memory := r.Limits.Memory(); !memory.IsZero() {
-		env = append(env, corev1.EnvVar{Name: "GOMEMLIMIT", Value: strconv.FormatInt(memory.Value()/10*9, 10)})
+		env = append(env, corev1.EnvVar{Name: "GOMEMLIMIT", Value: strconv.FormatInt(deploy.RuntimeMemory(memory.Value()), 10)})
 	}
 	return env
 }

@@ -57,9 +57,9 @@ func TestDefaultRequests(t *testing.T) {
 // has no limit.
 func TestOwnResources(t *testing.T) {
 	for name, tt := range map[string]struct{ resources, request, limit string }{
-		"by default":     {`{}`, "128Mi", OwnMemory},
-		"a CPU limit":    {`{limits: {cpu: "2"}}`, "128Mi", OwnMemory},
-		"a request":      {`{requests: {memory: 1Gi}}`, "1Gi", OwnMemory},
+		"by default":     {`{}`, "128Mi", deploy.OwnMemory},
+		"a CPU limit":    {`{limits: {cpu: "2"}}`, "128Mi", deploy.OwnMemory},
+		"a request":      {`{requests: {memory: 1Gi}}`, "1Gi", deploy.OwnMemory},
 		"a huge request": {`{requests: {memory: 32Gi}}`, "32Gi", "32Gi"},
 		"a limit":        {`{limits: {memory: 256Mi}}`, "256Mi", "256Mi"},
 	} {

@@ -55,5 +55,15 @@ func runDeadline(run *v1alpha1.BenchmarkRun) time.Duration {
 	return measuredTime(&run.Spec.Load) + v1alpha1.DeadlineMargin
 }
 
+// podsLife returns how long the pods of a run may live from its start: until its deadline, and then as long as it takes to collect what they have
+// measured.
+func podsLife(run *v1alpha1.BenchmarkRun) time.Duration {
+	life := runDeadline(run)
+	for _, s := range stages()[order(v1alpha1.StageRecover):] {
+		life += s.deadline(run)
+	}
+	return life
+}
+
 // measuredTime is how long the clients run: all warm-ups, measured windows and the pauses between them.
 func measuredTime(l *v1alpha1.Load) time.Duration { return load.PlanOf(*l, 0).LastWindow() }

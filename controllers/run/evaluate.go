@@ -106,9 +106,8 @@ func (s *scope) judge(ctx context.Context) (*result.Document, error) {
 		var memory int64
 		var budget *errand.Budget
 		if recorded(s.run) {
-			budget = s.Memory
-			if memory = s.historyFits(workers); s.moved() {
-				return nil, nil
+			if memory, f.Unrecorded = s.historyFits(workers); f.Unrecorded == nil {
+				budget = s.Memory
 			}
 		}
 		if err := s.gather(ctx, f); err != nil {
@@ -159,9 +158,13 @@ func (s *scope) document(ctx context.Context, f *judge.Facts, workers []workerSt
 	if err != nil {
 		return nil, notYet(reasonAuditFailed, "the rows could not be audited: %s", err)
 	}
-	if recorded(s.run) {
+	if recorded(s.run) && f.Unrecorded == nil {
 		defer debug.FreeOSMemory()
-		if f.History, err = s.history(ctx, workers); err != nil {
+		var lost *trouble
+		switch f.History, err = s.history(ctx, workers); {
+		case errors.As(err, &lost): // the figures do not depend on it
+			f.History, f.Unrecorded = nil, &result.Reason{Reason: lost.reason, Message: lost.message}
+		case err != nil:
 			return nil, err
 		}
 	}
@@ -344,11 +347,11 @@ func (s *scope) gather(ctx context.Context, f *judge.Facts) error {
 // before its links were there, and while Chaos Mesh made links anew for a fault, which takes them away for a moment.
 func (s *scope) gaps(tl *fault.Timeline) (out []result.Gap) {
 	schedule := load.PlanOf(s.run.Spec.Load, 0)
-	add := func(from, to time.Duration, cause string) { // from the start of the first warm-up
+	add := func(from, to time.Duration, cause, fault string) { // from the start of the first warm-up
 		for rep := 1; rep <= schedule.Repetitions; rep++ {
 			begin, end := schedule.Window(rep)
 			if from < end && to > begin {
-				out = append(out, result.Gap{Repetition: rep, FromMicroseconds: max(0, from-begin).Microseconds(), ToMicroseconds: (min(to, end) - begin).Microseconds(), Cause: cause})
+				out = append(out, result.Gap{Repetition: rep, FromMicroseconds: max(0, from-begin).Microseconds(), ToMicroseconds: (min(to, end) - begin).Microseconds(), Cause: cause, Fault: fault})
 			}
 		}
 	}
@@ -358,7 +361,7 @@ func (s *scope) gaps(tl *fault.Timeline) (out []result.Gap) {
 			to = g.To.Time
 		}
 		start := s.run.Status.WarmupStartTime.Time
-		add(g.From.Sub(start), to.Sub(start), "pod "+g.Pod+" ran before all of its links were there")
+		add(g.From.Sub(start), to.Sub(start), "pod "+g.Pod+" ran before all of its links were there", "")
 	}
 	if s.current.Emulation() != v1alpha1.EmulationChaosMesh {
 		return out
@@ -369,10 +372,10 @@ func (s *scope) gaps(tl *fault.Timeline) (out []result.Gap) {
 			continue
 		}
 		if l.Injecting != nil && l.Injected != nil {
-			add(measuring+*l.Injecting, measuring+*l.Injected, "links were made anew for fault "+l.Fault.Name)
+			add(measuring+*l.Injecting, measuring+*l.Injected, "links were made anew for fault "+l.Fault.Name, l.Fault.Name)
 		}
 		if l.Recovering != nil && l.Recovered != nil {
-			add(measuring+*l.Recovering, measuring+*l.Recovered, "links were made anew after fault "+l.Fault.Name)
+			add(measuring+*l.Recovering, measuring+*l.Recovered, "links were made anew after fault "+l.Fault.Name, l.Fault.Name)
 		}
 	}
 	return out
@@ -417,8 +420,23 @@ func (s *scope) conclude(doc *result.Document) {
 	s.end(v1alpha1.StageCompleted, doc.Verdict, reason, message)
 }
 
-// fit shortens the texts of a status to what the API takes: it would refuse the whole status, again and again.
+// mostChecks is how many checks a status has.
+const mostChecks = 64
+
+// fit shortens a status to what the API takes: it would refuse the whole status, again and again. Failed checks stay.
 func fit(st *v1alpha1.BenchmarkRunStatus) {
+	if len(st.Checks) > mostChecks {
+		slices.SortStableFunc(st.Checks, func(a, b v1alpha1.CheckStatus) int {
+			switch {
+			case a.Passed == b.Passed:
+				return 0
+			case b.Passed:
+				return -1
+			}
+			return 1
+		})
+		st.Checks = st.Checks[:mostChecks]
+	}
 	for i := range st.Checks {
 		c := &st.Checks[i]
 		c.Name, c.Message = kube.Truncate(c.Name, 128), kube.Truncate(c.Message, 4096)

@@ -18,6 +18,9 @@ func TestStatusFits(t *testing.T) {
 		Checks:     []v1alpha1.CheckStatus{{Name: long, Message: long}},
 		Objectives: []v1alpha1.ObjectiveStatus{{Name: long, Measured: "231ms, 1000000 s with gaps in the emulated network left out " + long}},
 	}
+	for i := range 99 {
+		st.Checks = append(st.Checks, v1alpha1.CheckStatus{Name: "passed", Passed: i < 98})
+	}
 	fit(&st)
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	text, err := os.ReadFile("../../config/crd/bases/geobench.dev_benchmarkruns.yaml")
@@ -28,6 +31,9 @@ func TestStatusFits(t *testing.T) {
 		t.Fatal(err)
 	}
 	status := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"]
+	if most := status.Properties["checks"].MaxItems; most == nil || int64(len(st.Checks)) != *most || st.Checks[0].Passed || st.Checks[1].Passed || !st.Checks[2].Passed {
+		t.Errorf("%d checks, and the API takes %v: failed ones come first", len(st.Checks), most)
+	}
 	limit := func(list, field string) int {
 		f := status.Properties[list].Items.Schema.Properties[field]
 		if f.MaxLength == nil {

@@ -24,14 +24,9 @@ import (
 func recorded(run *v1alpha1.BenchmarkRun) bool { return history.Needed(run.Spec.Verify) }
 
 const (
-	// maxHistoryFile is how many bytes a worker records: some three million transactions.
-	maxHistoryFile = 128 << 20
-	// historySlack is what the folder has room for beyond that: a kubelet evicts pods whose folder is too large.
+	// historySlack is what the folder has room for beyond deploy.MaxHistory: a kubelet evicts pods whose folder is too large.
 	historySlack = 16 << 20
 
-	// transactionMemory and operationMemory bound what checking takes, in bytes: the history and the graph over it.
-	transactionMemory = 220
-	operationMemory   = 80
 	// leastHistoryMemory and mostHistoryMemory bound what the operator spends on checking, in bytes, however little
 	// or much it has.
 	leastHistoryMemory = 32 << 20
@@ -59,7 +54,7 @@ func HistoryMemory() int64 {
 	return min(max(limit/2, leastHistoryMemory), mostHistoryMemory)
 }
 
-// history fetches what the workers have recorded. The run ends, Invalid, when some is lost.
+// history fetches what the workers have recorded. Its error is a *trouble if some is lost.
 func (s *scope) history(ctx context.Context, workers []workerState) (*history.History, error) {
 	h := &history.History{}
 	var clocks clockSpread
@@ -85,29 +80,29 @@ func (s *scope) history(ctx context.Context, workers []workerState) (*history.Hi
 	return h, nil
 }
 
-// historyFits ends the run when not all was recorded, or more than the operator can check. It returns the memory that
-// checking takes, in bytes.
-func (s *scope) historyFits(workers []workerState) int64 {
+// historyFits returns the memory that checking takes, in bytes, or the reason why nothing can be checked: not all was recorded, or more
+// than the operator has memory for.
+func (s *scope) historyFits(workers []workerState) (memory int64, problem *result.Reason) {
+	say := func(reason, format string, args ...any) (int64, *result.Reason) {
+		return 0, &result.Reason{Reason: reason, Message: fmt.Sprintf(format, args...)}
+	}
 	var transactions, operations int64
 	for i := range workers {
 		w := &workers[i]
 		var h deploy.History
 		if err := json.Unmarshal([]byte(w.report.Data[deploy.KeyHistory]), &h); err != nil {
-			s.fail(result.ReasonHistoryLost, "%s has not said what it recorded: %s", w.name(), err)
-			return 0
+			return say(result.ReasonHistoryLost, "%s has not said what it recorded: %s", w.name(), err)
 		}
 		if h.Full {
-			s.fail("HistoryTooLarge", "%s stopped recording after %d transactions, at %d MiB; %s", w.name(), h.Transactions, maxHistoryFile>>20, smaller)
-			return 0
+			return say(result.ReasonHistoryTooLarge, "%s stopped recording after %d transactions, at %d MiB; %s", w.name(), h.Transactions, deploy.MaxHistory>>20, smaller)
 		}
 		transactions, operations = transactions+h.Transactions, operations+h.Operations
 	}
-	needs, has := transactions*transactionMemory+operations*operationMemory, s.Memory.Size()
-	if needs > has {
-		s.fail("HistoryTooLarge", "checking %d transactions with %d operations takes about %d MiB, and the operator has %d MiB for it; %s, or give the operator more memory",
+	if needs, has := history.Memory(transactions, operations), s.Memory.Size(); needs > has {
+		return say(result.ReasonHistoryTooLarge, "checking %d transactions with %d operations takes about %d MiB, and the operator has %d MiB for it; %s, or give the operator more memory",
 			transactions, operations, needs>>20, has>>20, smaller)
 	}
-	return needs
+	return history.Memory(transactions, operations), nil
 }
 
 // smaller says what makes a history smaller.

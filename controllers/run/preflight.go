@@ -41,6 +41,9 @@ func (s *scope) preflight(ctx context.Context) error {
 	if problems := check.Run(s.run, s.db, s.Abilities); len(problems) > 0 { // as geobench validate
 		return s.refuse(kube.Refuse("InvalidSpec", "%s", problems))
 	}
+	if err := s.checkCapacity(ctx); err != nil {
+		return s.refuse(err)
+	}
 	if _, err := s.resultObject(ctx); err != nil {
 		return s.refuse(err)
 	}

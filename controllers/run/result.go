@@ -1,7 +1,6 @@
 package run
 
 import (
-	"bytes"
 	"context"
 	"errors"
 
@@ -16,7 +15,6 @@ import (
 	"github.com/geobench/geobench/controllers/results"
 	"github.com/geobench/geobench/internal/identity"
 	"github.com/geobench/geobench/internal/load"
-	"github.com/geobench/geobench/internal/pack"
 	"github.com/geobench/geobench/internal/result"
 )
 
@@ -27,24 +25,20 @@ func (s *scope) storeResult(ctx context.Context, doc *result.Document) error {
 		ObjectMeta: metav1.ObjectMeta{Name: kube.ResultName(s.run), Namespace: s.run.Namespace, Labels: kube.RunLabels(s.run, kube.RoleResult)},
 		Immutable:  ptr.To(true),
 	}
-	var text bytes.Buffer
-	if err := doc.Write(&text); err != nil {
+	text, packed, err := doc.Fit(results.PlainLimit)
+	if err != nil {
 		return err
 	}
-	if text.Len() <= results.PlainLimit {
-		cm.Data = map[string]string{results.Key: text.String()}
+	if packed == nil {
+		cm.Data = map[string]string{results.Key: string(text)}
 	} else {
-		b, err := pack.Text(text.Bytes())
-		if err != nil {
-			return err
-		}
-		cm.BinaryData = map[string][]byte{results.KeyGzip: b}
+		cm.BinaryData = map[string][]byte{results.KeyGzip: packed}
 	}
 	key, err := s.resultKey(ctx)
 	if err != nil {
 		return err
 	}
-	cm.Annotations = map[string]string{authority.AnnotationSeal: identity.Seal(key, text.Bytes())}
+	cm.Annotations = map[string]string{authority.AnnotationSeal: identity.Seal(key, text)}
 	old, err := s.resultObject(ctx)
 	if err != nil {
 		return err

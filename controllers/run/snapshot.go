@@ -99,6 +99,13 @@ func (s *scope) takeSnapshot(ctx context.Context, key string) (*snapshot, error)
 	if key != snapshotEnd { // which is for round trips alone
 		snap.Mesh, snap.Emulator = s.readMeters(ctx, gone)
 	}
+	packed, err := pack.JSON(snap)
+	if err != nil {
+		return nil, err
+	}
+	if len(packed) > result.SnapshotRoom {
+		result.MergeRoundTrips(snap.Nodes, &s.current.Database.Topology)
+	}
 	return snap, s.note(ctx, key, snap)
 }
 

@@ -90,7 +90,7 @@ func (s *scope) createSteward(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	config, job, err := buildSteward(s.run, s.db, region, w, s.Image, s.run.Status.StartTime.Add(runDeadline(s.run)).Sub(s.Clock.Now()))
+	config, job, err := buildSteward(s.run, s.db, region, w, s.Image, s.run.Status.StartTime.Add(podsLife(s.run)).Sub(s.Clock.Now()))
 	if err != nil {
 		return err
 	}

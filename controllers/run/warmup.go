@@ -154,9 +154,16 @@ func (s *scope) networkHolds() (bool, error) {
 	return false, nil
 }
 
-// setStart chooses the common start. It is written to the status before any worker is told.
+// setStart chooses the common start. It is written to the status before any worker is told. A run whose deadline would pass before everything is
+// measured ends now, not when most of the work is done.
 func (s *scope) setStart() {
 	start := metav1.NewMicroTime(s.Clock.Now().Add(faultstatus.StartLead).Truncate(time.Microsecond))
+	if takes, limit := start.Add(measuredTime(&s.run.Spec.Load)).Sub(s.run.Status.StartTime.Time), runDeadline(s.run); takes > limit {
+		s.fail("DeadlineExceeded", "the last window would close %s after the start of the run, which spec.deadline (%s) does not allow, since the stages before the load took %s; make spec.deadline at least %s",
+			v1alpha1.DurationOf(takes.Round(time.Second)), v1alpha1.DurationOf(limit), v1alpha1.DurationOf(start.Sub(s.run.Status.StartTime.Time).Round(time.Second)),
+			v1alpha1.DurationOf(takes.Round(time.Minute)+time.Minute))
+		return
+	}
 	measure := metav1.NewMicroTime(start.Add(s.run.Spec.Load.Warmup.Duration))
 	s.run.Status.WarmupStartTime, s.run.Status.MeasureStartTime = &start, &measure
 	s.condition(v1alpha1.ConditionMeasured, false, "WarmingUp", fmt.Sprintf("%d workers start at %s", len(s.workers), start.UTC().Format(time.TimeOnly)))

@@ -46,7 +46,7 @@ func workerConfig(run *v1alpha1.BenchmarkRun, d *deploy.Database, region string)
 		Database: *d, Workload: workload, Load: load, Seed: uint64(run.Spec.Seed), Fine: len(run.Spec.Faults) > 0, Deadline: run.Status.StartTime.Add(runDeadline(run)).UTC().Truncate(time.Second),
 	}
 	if recorded(run) {
-		w.HistoryLimit = maxHistoryFile
+		w.HistoryLimit = deploy.MaxHistory
 	}
 	return w, nil
 }
@@ -181,7 +181,7 @@ func buildJob(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, region *v1al
 
 // createWorkers makes the workers of all regions.
 func (s *scope) createWorkers(ctx context.Context) error {
-	lifetime := s.run.Status.StartTime.Add(runDeadline(s.run)).Sub(s.Clock.Now())
+	lifetime := s.run.Status.StartTime.Add(podsLife(s.run)).Sub(s.Clock.Now())
 	authority, err := s.Credentials.Authority(ctx)
 	if err != nil {
 		return err

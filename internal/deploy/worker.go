@@ -82,6 +82,9 @@ const (
 // ReportKeyFile is where a worker finds the key of HandIn.Seal.
 const ReportKeyFile = "/etc/geobench-report/key"
 
+// MaxHistory is how many bytes of history a worker records at most: some three million transactions.
+const MaxHistory = 128 << 20
+
 // HistoryFolder is where a worker keeps its history, and PathHistory where its HTTP server has the file.
 const (
 	HistoryFolder = "/var/lib/geobench"

@@ -309,8 +309,8 @@ func smooth(d *result.Document) (x, y []float64) {
 		if t.Repetition > 1 {
 			break
 		}
-		for k := range 10 {
-			n := 0.0
+		for k := range 10 * t.Length() {
+			n := float64(t.Committed) / float64(10*t.Length()) // of a long timeline, away from faults
 			if t.Tenths != nil {
 				n = float64(t.Tenths.Committed[k])
 			}

@@ -17,14 +17,15 @@ var allowable = []string{
 	result.ReasonFaultMistimed, result.ReasonLinkTooFast, result.ReasonLossDiffers, result.ReasonMeshChanged, result.ReasonNetworkEdited,
 	result.ReasonNetworkNotVerified, result.ReasonNodeRestarted, result.ReasonNodeStarved, result.ReasonNoTransactions, result.ReasonNotAudited,
 	result.ReasonNotQuiet, result.ReasonObjectiveUndecided, result.ReasonPodDiffers, result.ReasonSettingsChanged, result.ReasonShareMismatch,
-	result.ReasonStartMissed, result.ReasonTargetFailed, result.ReasonTooFewSamples, result.ReasonUndeclaredDisturbance, result.ReasonWorkerLost,
+	result.ReasonStartMissed, result.ReasonTargetFailed, result.ReasonTooFewSamples, result.ReasonTooManyGaps, result.ReasonUndeclaredDisturbance, result.ReasonWorkerLost,
 }
 
 // never are the others, and why no claim can count on such a result.
 var never = map[string]string{
 	result.ReasonCancelled:       "the run was ended before it had measured all",
 	result.ReasonEvidenceMissing: "it is not known what was measured",
-	result.ReasonHistoryLost:     "there is no result",
+	result.ReasonHistoryLost:     "what spec.verify asks for was not checked",
+	result.ReasonHistoryTooLarge: "what spec.verify asks for was not checked",
 	result.ReasonTestNotPassed:   "there is no result",
 	result.ReasonManifestEdited:  "another manifest was measured",
 	result.ReasonReportForged:    "the figures are somebody else's",

@@ -35,3 +35,9 @@ func Needed(verify []v1alpha1.Verification) bool {
 	}
 	return false
 }
+
+// LeastRecorded is the least number of bytes that a transaction takes in a file.
+const LeastRecorded = 16
+
+// Memory returns an upper bound of the bytes that checking a history takes: the history and the graph over it.
+func Memory(transactions, operations int64) int64 { return transactions*220 + operations*80 }

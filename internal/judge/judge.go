@@ -54,8 +54,10 @@ type Facts struct {
 	Elections int64
 	Audits    *audit.Audits
 	Unaudited error
-	// History is what clients saw, when a check needs it.
-	History *history.History
+	// History is what clients saw, when a check needs it. Unrecorded says why there is none although a check needs it: the run is then
+	// Invalid, and all that needs no history is in its document.
+	History    *history.History
+	Unrecorded *result.Reason
 
 	historyChecked bool
 	historyChecks  []workload.Check
@@ -75,6 +77,9 @@ func Document(f *Facts) (*result.Document, error) {
 	case f.Audits == nil:
 		in.Incidents = append(in.Incidents, result.Reason{Reason: result.ReasonNotQuiet, Message: fmt.Sprintf(
 			"the database was not quiet %v after the last answer, with %d unfinished transactions; its rows were not audited", QuietWithin, f.Unfinished)})
+	}
+	if f.Unrecorded != nil {
+		in.Incidents = append(in.Incidents, *f.Unrecorded)
 	}
 	in.Checks = f.checks()
 	f.locateEndpoints()
@@ -177,7 +182,7 @@ func (f *Facts) checks() (checks []workload.Check) {
 // was done before: the check needs no reports, takes much longer than all the rest, and its memory is better free
 // before the reports are read.
 func (f *Facts) CheckHistory() {
-	if f.historyChecked {
+	if f.historyChecked || f.Unrecorded != nil {
 		return
 	}
 	p := f.Plan

@@ -8,11 +8,8 @@ import (
 	"runtime/metrics"
 
 	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/deploy"
 )
-
-// fullPercent is how much of its memory a node may fill with the rows that it loads. The rest is for the versions,
-// locks and messages of a run, and for what the garbage collector has not collected yet.
-const fullPercent = 75
 
 // heap is how many bytes were live when the garbage was last collected, and how many bytes the Go runtime was told to
 // make do with (GOMEMLIMIT); 0 where it was told nothing.
@@ -29,7 +26,7 @@ func heap() (live, limit uint64) {
 // with its data. Before it does, the garbage is collected: the data set of before may have been live the last time.
 func (n *Node) checkMemory(rows int) error {
 	live, limit := n.cfg.Memory()
-	full := func() bool { return limit > 0 && live >= limit/100*fullPercent }
+	full := func() bool { return limit > 0 && live >= limit/100*deploy.FullPercent }
 	if !full() {
 		return nil
 	}
@@ -39,5 +36,5 @@ func (n *Node) checkMemory(rows int) error {
 	}
 	const mib = 1 << 20
 	return &admin.BadRequest{Err: fmt.Errorf("spec.workload: %d rows fill %d of the %d MiB that the node may use, and there are more; %d%% is allowed, since transactions need the rest: "+
-		"give the database's spec.resources.limits.memory more, or load fewer rows", rows, live/mib, limit/mib, fullPercent)}
+		"give the database's spec.resources.limits.memory more, or load fewer rows", rows, live/mib, limit/mib, deploy.FullPercent)}
 }

@@ -12,6 +12,10 @@ import (
 // Most is how many bytes a text may have: whoever writes a ConfigMap could make a thousand times of what it holds.
 const Most = 32 << 20
 
+// Room is how many bytes a packed text may have, so that a ConfigMap holds it along with a few small values: 1 MiB is the limit of the API
+// server for all values together.
+const Room = 1_000_000
+
 // Text gzips a text; it fails where Unpack would.
 func Text(text []byte) ([]byte, error) {
 	if len(text) > Most {

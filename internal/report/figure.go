@@ -325,7 +325,7 @@ type bin struct {
 
 // binned cuts the timeline of every repetition into bins, and says where repetitions begin.
 func binned(d *result.Document) (bins [][]bin, starts []float64) {
-	width := max(1, (len(d.Timeline)+maxBins-1)/maxBins)
+	width := binWidth(d)
 	var current []bin
 	offset, length := 0, 0
 	for i, t := range d.Timeline {
@@ -334,13 +334,13 @@ func binned(d *result.Document) (bins [][]bin, starts []float64) {
 			offset += length
 			starts = append(starts, float64(offset))
 		}
-		length = t.Second + 1
-		if t.Second%width == 0 {
+		length = t.Second + t.Length()
+		if n := len(current); n == 0 || t.Second/width != current[n-1].from/width {
 			current = append(current, bin{from: t.Second, committed: make([]int64, len(d.Regions))})
 		}
 		b := &current[len(current)-1]
-		b.seconds++
-		b.at = float64(offset+t.Second) + 1 - float64(b.seconds)/2
+		b.seconds += t.Length()
+		b.at = float64(offset+t.Second+t.Length()) - float64(b.seconds)/2
 		for k := range b.committed {
 			if k < len(t.Regions) {
 				b.committed[k] += t.Regions[k]
@@ -356,6 +356,17 @@ func binned(d *result.Document) (bins [][]bin, starts []float64) {
 	}
 	return bins, starts
 }
+
+// seconds returns how long the timeline is.
+func seconds(d *result.Document) (n int) {
+	for i := range d.Timeline {
+		n += d.Timeline[i].Length()
+	}
+	return n
+}
+
+// binWidth returns the length of bins in seconds, of which long ticks can take more.
+func binWidth(d *result.Document) int { return max(1, (seconds(d)+maxBins-1)/maxBins) }
 
 // larger returns the larger of two quantiles.
 func larger(a, b v1alpha1.Quantile) v1alpha1.Quantile {
@@ -439,9 +450,9 @@ func share(ppm int64) string { return fmt.Sprintf("%.2f", float64(ppm)/1e6) }
 
 func timeline(d *result.Document, f *Figure, c *chart.Lines) (bins [][]bin, end float64) {
 	bins, c.Divides = binned(d)
-	end = float64(len(d.Timeline))
+	end = float64(seconds(d))
 	f.Caption = "One point per second."
-	if n := (len(d.Timeline) + maxBins - 1) / maxBins; n > 1 {
+	if n := binWidth(d); n > 1 {
 		f.Caption = fmt.Sprintf("One point per %d seconds.", n)
 	}
 	if len(bins) > 1 {

@@ -148,7 +148,7 @@ func Build(in Inputs) (*Document, error) {
 		return nil, err
 	}
 	d.fillTimeline(in.Topology.Regions, r)
-	d.fillGaps()
+	d.fillGaps(r)
 	d.Objectives = evaluate(in.Objectives, d.measures(in.Objectives, a.objectives, r))
 	d.fillFaults(r)
 	d.fillNetwork(&in, r)
@@ -268,6 +268,12 @@ func aggregate(r *Report, load *v1alpha1.Load, regions []string, objectives []v1
 				return nil, err
 			}
 		}
+		if r.Resolution.Apart && s.Repetition > 0 { // it is of all types and classes
+			for _, f := range []*figures{&a.repetitions[s.Repetition-1], &a.byRegion[s.Repetition-1][region]} {
+				f.add(s, h, service)
+			}
+			continue
+		}
 		k := seriesKey{region: s.Region, typ: s.Type, class: s.Class}
 		t := index[k]
 		if t == nil {
@@ -276,7 +282,12 @@ func aggregate(r *Report, load *v1alpha1.Load, regions []string, objectives []v1
 			index[k] = t
 			a.transactions = append(a.transactions, t)
 		}
-		for _, f := range []*figures{&a.all, &a.repetitions[s.Repetition-1], &a.regions[region], &a.byRegion[s.Repetition-1][region], &t.figures} {
+		if s.Repetition > 0 {
+			for _, f := range []*figures{&a.repetitions[s.Repetition-1], &a.byRegion[s.Repetition-1][region]} {
+				f.add(s, h, service)
+			}
+		}
+		for _, f := range []*figures{&a.all, &a.regions[region], &t.figures} {
 			f.add(s, h, service)
 		}
 		if s.Outcome == Unfinished {
@@ -540,45 +551,6 @@ func (d *Document) fillRealised(shares []workload.Share, r *Report) error {
 		realised.Shares = append(realised.Shares, Share{s.Name, s.Of, c.Of, ppm(c.Hits, c.Of), s.ConfiguredPPM, s.Mean, s.TolerancePercent})
 	}
 	return nil
-}
-
-func (d *Document) fillTimeline(regions []string, r *Report) {
-	seconds := int((r.DurationMicroseconds + 999_999) / 1_000_000)
-	d.Timeline = make([]Tick, seconds*r.Repetitions)
-	for i := range d.Timeline {
-		t := &d.Timeline[i]
-		t.Second, t.Regions = i%seconds, make([]int64, len(regions))
-		if r.Repetitions > 1 {
-			t.Repetition = i/seconds + 1
-		}
-	}
-	// One second after the other, so that a single histogram does for any number of them.
-	sorted := slices.Clone(r.Timeline)
-	slices.SortStableFunc(sorted, func(a, b Second) int {
-		return cmp.Or(cmp.Compare(a.Repetition, b.Repetition), cmp.Compare(a.Second, b.Second))
-	})
-	var latency SecondHistogram
-	last := -1
-	for _, s := range sorted {
-		i := slices.Index(regions, s.Region)
-		if s.Second >= seconds || i < 0 {
-			continue // no window lasts longer, and the series have been checked for unknown regions
-		}
-		at := (s.Repetition-1)*seconds + s.Second
-		if at != last {
-			latency, last = SecondHistogram{}, at
-		}
-		t := &d.Timeline[at]
-		t.Committed += s.Committed
-		t.Aborted += s.Aborted
-		t.Failed += s.Failed
-		t.Attempts += s.Attempts
-		t.Offered += s.Offered
-		t.Regions[i] += s.Committed
-		t.Tenths = t.Tenths.plus(s.Tenths)
-		_ = latency.Add(s.Latency) // checked when the report was decoded
-		t.P50, t.P99 = latency.Percentile(50, t.Failed), latency.Percentile(99, t.Failed)
-	}
 }
 
 // uncounted lists the nodes whose counters do not cover all of the run: those that faults have ended, for good or for a while, and those that

@@ -664,11 +664,13 @@ type WorkerShare struct {
 // within 3.2%: failed transactions rank above committed ones.
 type Tick struct {
 	// Repetition counts from 1; left out where there is only one.
-	Repetition int   `json:"repetition,omitempty"`
-	Second     int   `json:"second"`
-	Committed  int64 `json:"committed"`
-	Aborted    int64 `json:"aborted,omitempty"`
-	Failed     int64 `json:"failed,omitempty"`
+	Repetition int `json:"repetition,omitempty"`
+	Second     int `json:"second"`
+	// Seconds is the length of the tick; left out of ticks of one second. Long results have longer ticks: see Document.Fit.
+	Seconds   int   `json:"seconds,omitempty"`
+	Committed int64 `json:"committed"`
+	Aborted   int64 `json:"aborted,omitempty"`
+	Failed    int64 `json:"failed,omitempty"`
 	// Attempts that ended in this second.
 	Attempts int64 `json:"attempts,omitempty"`
 	// Offered is the load of this second where spec.load has a curve: the transactions that were due, in an open loop, or the

@@ -65,7 +65,7 @@ var EvidenceItems = []EvidenceItem{
 	{"clocks", "every clock that figures depend on was within its bound",
 		[]string{ReasonClocksApart}, clocksWithin},
 	{"network", "every link between regions was measured, and was the declared one",
-		[]string{ReasonNetworkNotVerified, ReasonLinkTooFast, ReasonLossDiffers, ReasonMeshChanged, ReasonNetworkEdited}, linksMeasured},
+		[]string{ReasonNetworkNotVerified, ReasonLinkTooFast, ReasonLossDiffers, ReasonMeshChanged, ReasonNetworkEdited, ReasonTooManyGaps}, linksMeasured},
 	{"faults", "every fault of the manifest started and ended as planned, and nothing else was done",
 		[]string{ReasonFaultFailed, ReasonFaultMistimed, ReasonUndeclaredDisturbance}, faultsPlayed},
 	{"rows", "the rows at the end are those that were loaded and what committed",

@@ -133,7 +133,7 @@ func (d *Document) fillFaults(r *Report) {
 	for i := range d.Timeline {
 		t := &d.Timeline[i]
 		for _, f := range d.Faults {
-			from, to := int64(t.Second)*perSecond*tenth, int64(t.Second+1)*perSecond*tenth
+			from, to := int64(t.Second)*perSecond*tenth, int64(t.end())*perSecond*tenth
 			if f.FromMicroseconds != nil && *f.FromMicroseconds < to && (f.ToMicroseconds == nil || *f.ToMicroseconds >= from) {
 				t.Faults = append(t.Faults, f.Name)
 			}

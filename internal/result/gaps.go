@@ -1,6 +1,8 @@
 package result
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/geobench/geobench/api/v1alpha1"
@@ -15,22 +17,81 @@ type Gap struct {
 	ToMicroseconds   int64 `json:"toMicroseconds"`
 	// Cause says what was missing, and why.
 	Cause string `json:"cause"`
+	// Fault is the fault of the manifest for which links were made anew; empty for another cause.
+	Fault string `json:"fault,omitempty"`
 }
+
+// ReasonTooManyGaps says that too much of the measured time had gaps, so that what objectives are measured on is not the run.
+const ReasonTooManyGaps = "TooManyGaps"
+
+// The measured time that gaps may touch: a replaced pod takes a few seconds until its links are there, and Chaos Mesh a few for each fault
+// of a link.
+const (
+	gapSeconds        = 5  // whatever the length of the run
+	gapPercent        = 1  // of the measured time
+	gapPercentOfFault = 20 // of the measured time, with the gaps that faults of links need
+	gapPercentOfOne   = 50 // of one repetition
+)
 
 const second = int64(1_000_000) // microseconds
 
-// fillGaps marks the seconds of the timeline that a gap touches.
-func (d *Document) fillGaps() {
-	for i := range d.Timeline {
-		t := &d.Timeline[i]
-		from := int64(t.Second) * second
-		t.Gap = slices.ContainsFunc(d.EmulationGaps, func(g Gap) bool {
-			return g.Repetition == max(1, t.Repetition) && g.FromMicroseconds < from+second && g.ToMicroseconds >= from
+// gapOf returns a function that reports whether one of some gaps touches a tick, or a tick whose latencies are merged with its own.
+func (r *Report) gapOf(gaps []Gap) func(*Tick) bool {
+	cell := int64(max(1, r.Resolution.LatencySeconds)) * second
+	return func(t *Tick) bool {
+		from := int64(t.Second) * second / cell * cell
+		return slices.ContainsFunc(gaps, func(g Gap) bool {
+			return g.Repetition == max(1, t.Repetition) && g.FromMicroseconds < from+cell && g.ToMicroseconds >= from
 		})
-		if t.Gap {
-			d.EmulationGapSeconds++
+	}
+}
+
+// fillGaps marks the ticks of the timeline that a gap touches.
+func (d *Document) fillGaps(r *Report) {
+	touched := r.gapOf(d.EmulationGaps)
+	for i := range d.Timeline {
+		if t := &d.Timeline[i]; touched(t) {
+			t.Gap = true
+			d.EmulationGapSeconds += int64(t.Length())
 		}
 	}
+}
+
+// tooManyGaps: objectives omit the seconds of gaps, so that a network that is not there most of the time would show the rest alone.
+func tooManyGaps(d *Document, _ *Inputs, r *Report) []Reason {
+	unexplained := r.gapOf(slices.DeleteFunc(slices.Clone(d.EmulationGaps), func(g Gap) bool { return g.Fault != "" }))
+	var all, gaps, own int64
+	of, in := map[int]int64{}, map[int]int64{} // by repetition
+	for i := range d.Timeline {
+		t := &d.Timeline[i]
+		n := int64(t.Length())
+		all, of[t.Repetition] = all+n, of[t.Repetition]+n
+		if !t.Gap {
+			continue
+		}
+		gaps, in[t.Repetition] = gaps+n, in[t.Repetition]+n
+		if unexplained(t) {
+			own += n
+		}
+	}
+	say := func(format string, args ...any) []Reason {
+		first := d.EmulationGaps[0]
+		return []Reason{{ReasonTooManyGaps, fmt.Sprintf(format, args...) + fmt.Sprintf(" (the first from %s of repetition %d: %s)", moment(first.FromMicroseconds), first.Repetition, first.Cause)}}
+	}
+	for _, x := range []struct {
+		seconds, percent int64
+		which            string
+	}{{own, gapPercent, "that no fault of a link explains"}, {gaps, gapPercentOfFault, "altogether"}} {
+		if limit := max(gapSeconds, all*x.percent/100); x.seconds > limit {
+			return say("the emulated network had gaps in %d of %d measured seconds %s, and %d are allowed", x.seconds, all, x.which, limit)
+		}
+	}
+	for _, repetition := range slices.Sorted(maps.Keys(in)) {
+		if n := in[repetition]; n*100 > of[repetition]*gapPercentOfOne {
+			return say("the emulated network had gaps in %d of the %d seconds of repetition %d, and half of them are allowed", n, of[repetition], max(1, repetition))
+		}
+	}
+	return nil
 }
 
 // clearSeconds is what the seconds without gaps have of the transactions of a region, or of all when it is empty.
@@ -49,7 +110,7 @@ func (d *Document) clear(r *Report, region string) *clearSeconds {
 		t := &d.Timeline[i]
 		gap[[2]int{max(1, t.Repetition), t.Second}] = t.Gap
 		if !t.Gap {
-			c.microseconds += min(second, r.DurationMicroseconds-int64(t.Second)*second)
+			c.microseconds += min(int64(t.Length())*second, r.DurationMicroseconds-int64(t.Second)*second)
 		}
 	}
 	for _, s := range r.Timeline {

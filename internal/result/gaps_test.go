@@ -2,6 +2,7 @@ package result
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -26,7 +27,7 @@ func TestGapsAreLeftOut(t *testing.T) {
 	}
 	d := &Document{EmulationGaps: []Gap{{Repetition: 1, FromMicroseconds: 1_900_000, ToMicroseconds: 2_100_000}, {Repetition: 2, ToMicroseconds: 1}}}
 	d.fillTimeline([]string{"a", "b"}, r)
-	d.fillGaps()
+	d.fillGaps(r)
 	marks := ""
 	for _, tick := range d.Timeline {
 		marks += fmt.Sprintf(" %t", tick.Gap)
@@ -64,5 +65,40 @@ func TestGapsAreLeftOut(t *testing.T) {
 		if o.Value.Least() != want.value || o.Measured != want.says || !o.Holds {
 			t.Errorf("%s: %+v, want %+v", o.Name, o, want)
 		}
+	}
+}
+
+// Gaps are bounded: few seconds are omitted, more make the run Invalid, and faults of links, which Chaos Mesh cannot do without gaps, get
+// more.
+func TestTooManyGaps(t *testing.T) {
+	gap := func(repetition int, from, to float64, fault string) Gap {
+		return Gap{Repetition: repetition, FromMicroseconds: int64(from * 1e6), ToMicroseconds: int64(to * 1e6), Cause: "cause", Fault: fault}
+	}
+	for name, c := range map[string]struct {
+		seconds, repetitions int
+		gaps                 []Gap
+		want                 string
+	}{
+		"none":                           {60, 1, nil, ""},
+		"a replaced pod":                 {60, 1, []Gap{gap(1, 10.5, 14.5, "")}, ""},
+		"a pod without links":            {60, 1, []Gap{gap(1, 10.5, 15.5, "")}, "gaps in 6 of 60 measured seconds that no fault of a link explains, and 5 are allowed"},
+		"a percent of a long run":        {3000, 1, []Gap{gap(1, 10, 39.5, "")}, ""},
+		"more than that":                 {3000, 1, []Gap{gap(1, 10, 20, ""), gap(1, 1000, 1019.5, "")}, "gaps in 31 of 3000 measured seconds that no fault of a link explains, and 30 are allowed"},
+		"faults of links":                {60, 1, []Gap{gap(1, 10.5, 14.5, "a"), gap(1, 20.5, 24.5, "a")}, ""},
+		"many faults of links":           {60, 1, []Gap{gap(1, 10.5, 16.5, "a"), gap(1, 30.5, 36.5, "a")}, "gaps in 14 of 60 measured seconds altogether, and 12 are allowed"},
+		"a short run":                    {8, 1, []Gap{gap(1, 1.1, 2.9, "a"), gap(1, 4.1, 5.9, "a")}, ""},
+		"most of a short run":            {8, 1, []Gap{gap(1, 1.1, 5.9, "")}, "gaps in 5 of the 8 seconds of repetition 1, and half of them are allowed"},
+		"most of one of ten repetitions": {10, 10, []Gap{gap(3, 1.1, 6.9, "a")}, "gaps in 6 of the 10 seconds of repetition 3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &Report{DurationMicroseconds: int64(c.seconds) * second, Repetitions: c.repetitions}
+			d := &Document{EmulationGaps: c.gaps}
+			d.fillTimeline([]string{"a"}, r)
+			d.fillGaps(r)
+			got := fmt.Sprint(tooManyGaps(d, nil, r))
+			if c.want == "" && got != "[]" || !strings.Contains(got, c.want) {
+				t.Errorf("%s, want %q", got, c.want)
+			}
+		})
 	}
 }

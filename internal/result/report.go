@@ -53,6 +53,8 @@ type Report struct {
 	MisclassifiedExample string `json:"misclassifiedExample,omitempty"`
 	// Incidents are events that make the measurement doubtful.
 	Incidents []Incident `json:"incidents,omitempty"`
+	// Resolution is how finely Timeline and Series tell what they tell.
+	Resolution Resolution `json:"resolution,omitzero"`
 }
 
 // Incident is an event that makes a measurement doubtful, unless a fault explains it.
@@ -362,6 +364,33 @@ func (s *Series) key() seriesKey {
 	return seriesKey{s.Region, s.Type, s.Class, s.Outcome, s.Repetition}
 }
 
+// clone returns a series that can be merged into without changing s.
+func (s *Series) clone() Series {
+	c := *s
+	if s.Service != nil {
+		d := *s.Service
+		c.Service = &d
+	}
+	return c
+}
+
+// merge adds the transactions of o, which has the same key.
+func (s *Series) merge(o *Series) error {
+	s.Failures.Add(o.Failures)
+	s.Attempts.Count += o.Attempts.Count
+	s.Attempts.Add(o.Attempts.Failures)
+	if err := s.Latency.merge(&o.Latency); err != nil {
+		return err
+	}
+	if o.Service == nil {
+		return nil
+	}
+	if s.Service == nil {
+		s.Service = &Distribution{}
+	}
+	return s.Service.merge(o.Service)
+}
+
 type placeKey struct {
 	region             string
 	repetition, second int
@@ -413,6 +442,9 @@ func Merge(reports []*Report) (*Report, error) {
 		Arrival: first.Arrival, DurationMicroseconds: first.DurationMicroseconds, Repetitions: first.Repetitions,
 		Ledger: workload.Ledger{}, Shares: make([]workload.Count, len(first.Shares)),
 	}
+	for _, r := range reports {
+		m.Resolution = m.Resolution.coarser(r.Resolution)
+	}
 	builds := map[string]bool{}
 	workers := map[placeKey]int{}
 	windows := map[placeKey]int{}
@@ -424,6 +456,10 @@ func Merge(reports []*Report) (*Report, error) {
 			return nil, fmt.Errorf("report %d is of another run: %s %s %d x %d us, not %s %s %d x %d us", i,
 				r.Workload, r.Arrival, r.Repetitions, r.DurationMicroseconds,
 				m.Workload, m.Arrival, m.Repetitions, m.DurationMicroseconds)
+		}
+		r, err := r.at(m.Resolution)
+		if err != nil {
+			return nil, err
 		}
 		for _, build := range strings.Split(r.Build, buildSeparator) {
 			builds[build] = true
@@ -460,27 +496,11 @@ func Merge(reports []*Report) (*Report, error) {
 			j, ok := series[s.key()]
 			if !ok {
 				series[s.key()] = len(m.Series)
-				if s.Service != nil {
-					d := *s.Service
-					s.Service = &d
-				}
-				m.Series = append(m.Series, s)
+				m.Series = append(m.Series, s.clone())
 				continue
 			}
-			t := &m.Series[j]
-			t.Failures.Add(s.Failures)
-			t.Attempts.Count += s.Attempts.Count
-			t.Attempts.Add(s.Attempts.Failures)
-			if err := t.Latency.merge(&s.Latency); err != nil {
+			if err := m.Series[j].merge(&s); err != nil {
 				return nil, err
-			}
-			if s.Service != nil {
-				if t.Service == nil {
-					t.Service = &Distribution{}
-				}
-				if err := t.Service.merge(s.Service); err != nil {
-					return nil, err
-				}
 			}
 		}
 		for _, s := range r.Timeline {
@@ -536,9 +556,6 @@ func (r *Report) Cut(repetitions int, durationMicroseconds int64) {
 	r.Timeline = slices.DeleteFunc(r.Timeline, func(s Second) bool { return s.Repetition > repetitions })
 }
 
-// Encode writes the report as gzipped JSON, small enough for a ConfigMap.
-func (r *Report) Encode() ([]byte, error) { return pack.JSON(r) }
-
 // DecodeReport reads what Encode has written and checks that it can be merged. It returns how many values there are, of
 // which it reads at most so many: a value takes up to a hundred times the memory of its text, and the texts are
 // whoever's who has the key.
@@ -579,15 +596,25 @@ func (r *Report) validate() error {
 			return fmt.Errorf("windows[%d].repetition: %d is not between 1 and %d", i, w.Repetition, r.Repetitions)
 		}
 	}
+	if err := r.Resolution.valid(); err != nil {
+		return err
+	}
 	for i := range r.Series {
 		s := &r.Series[i]
+		single := r.Resolution.Apart && s.Type == "" && s.Class == ""
 		switch {
-		case s.Repetition < 1 || s.Repetition > r.Repetitions:
+		case r.Resolution.Apart && !single && s.Repetition == 0:
+		case r.Resolution.Apart != single, s.Repetition < 1 || s.Repetition > r.Repetitions:
 			return fmt.Errorf("series[%d].repetition: %d is not between 1 and %d", i, s.Repetition, r.Repetitions)
+		}
+		switch {
+		case single:
 		case !slices.Contains(r.Types, s.Type):
 			return fmt.Errorf("series[%d].type: %q is not one of %v", i, s.Type, r.Types)
 		case !slices.Contains(classes, s.Class):
 			return fmt.Errorf("series[%d].class: %q is not one of %v", i, s.Class, classes)
+		}
+		switch {
 		case !slices.Contains(outcomes, s.Outcome):
 			return fmt.Errorf("series[%d].outcome: %q is not one of %v", i, s.Outcome, outcomes)
 		case s.Outcome != Unfinished && s.Outcome != CarriedOver && s.Attempts.Count < s.Latency.Count:

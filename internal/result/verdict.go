@@ -21,6 +21,7 @@ const (
 	ReasonNoTransactions     = "NoTransactions"
 	ReasonCancelled          = "Cancelled"
 	ReasonHistoryLost        = "HistoryLost"
+	ReasonHistoryTooLarge    = "HistoryTooLarge"
 	ReasonNotQuiet           = "NotQuiet"
 	ReasonNotAudited         = "NotAudited"
 	ReasonConnectionLost     = "ConnectionLost"
@@ -129,6 +130,7 @@ var invalidChecks = []func(*Document, *Inputs, *Report) []Reason{
 	driverBound,        // the load generator was measured, not the database
 	clientsBusy,        // or its clients were
 	nodesStarved,       // or a lack of CPU
+	tooManyGaps,        // the network was not there for too long
 	lossDiffers,        // the network lost more or fewer packets
 	networkNotVerified, // the network was not the declared one
 	classMismatch,      // transactions count for classes that they are not of

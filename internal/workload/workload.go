@@ -38,6 +38,32 @@ type Workload interface {
 	Verify(copies []Copy, ledger Ledger) []Check
 }
 
+// Sized workloads know beforehand how much they load.
+type Sized interface {
+	// Size returns a lower bound of what is loaded, within a third of it.
+	Size() Size
+}
+
+// Size is the number of rows of a data set and the bytes of their keys and values. Each row counts once, however many nodes hold it.
+type Size struct {
+	// Field is the field of the workload's spec in proportion to which Rows and Bytes are, and Value its value.
+	Field string
+	Value int64
+
+	Rows, Bytes int64
+	// EverywhereRows and EverywhereBytes are those that every node holds, in addition to the others.
+	EverywhereRows, EverywhereBytes int64
+}
+
+// rowMemory is what a store takes for a row in addition to its key and value, in bytes, at least: where the row is and who wrote it.
+const rowMemory = 64
+
+// Memory returns a lower bound of the bytes that a node takes which holds a share of the rows: so many cells of all.
+func (s Size) Memory(cells, of int) int64 {
+	all := float64(s.Bytes) + float64(s.Rows)*rowMemory
+	return int64(all*float64(cells)/float64(max(1, of))) + s.EverywhereBytes + s.EverywhereRows*rowMemory
+}
+
 // Copy is a complete copy of the data.
 type Copy struct {
 	// Name tells it from the others: its region, for example.

@@ -58,6 +58,10 @@ type Abilities struct {
 	Faults []string
 	// Timeline is the most that a run may measure, all repetitions together; 0 is without limit.
 	Timeline time.Duration
+	// Machine is the one that runs all nodes; the zero value for nodes that have machines or containers of their own.
+	Machine Machine
+	// History bounds what is recorded and checked.
+	History HistoryLimits
 	// RealTime: what is not emulated is real, so that no fault can change the links of a database with emulation None.
 	RealTime bool
 	// Place names who runs the manifests, for messages: geobench run, for example. Empty is anybody.
@@ -82,7 +86,8 @@ func Default(engines EngineCatalog) Abilities {
 			v1alpha1.VerifyStrictSerializable, v1alpha1.VerifyConvergence,
 		},
 		Faults:   fault.ClusterKinds,
-		Timeline: 6 * time.Hour, // what fits into a report and a result, a ConfigMap of 1 MiB each
+		Timeline: 6 * time.Hour, // longer ones would be told in minutes: see result.Resolution
+		History:  HistoryLimits{FileBytes: deploy.MaxHistory},
 		Place:    "the operator",
 	}
 }
@@ -92,7 +97,7 @@ func Default(engines EngineCatalog) Abilities {
 func local(engines EngineCatalog, place string, faults []string) Abilities {
 	a := Default(engines)
 	a.Pods, a.Clients, a.Targets = false, nil, nil
-	a.Faults, a.Timeline, a.Place = faults, 0, place
+	a.Faults, a.Timeline, a.History, a.Place = faults, 0, HistoryLimits{}, place
 	return a
 }
 
@@ -170,6 +175,7 @@ func Database(db *v1alpha1.GeoDatabase, profile *v1alpha1.NetworkProfileSpec, a 
 		d.homes,
 		d.groups,
 		d.inlineProfile,
+		d.machine,
 	} {
 		rule(&ps)
 	}
@@ -741,6 +747,7 @@ func Run(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, a Abilities) Prob
 		r.objectives,
 		r.faults,
 		r.verify,
+		r.history,
 		r.functionalTests,
 	} {
 		rule(&ps)
@@ -821,9 +828,12 @@ func (r *benchmarkRun) workload(ps *Problems) {
 			return
 		}
 	}
-	if _, err := catalog.New(r.Spec.Workload, uint64(r.Spec.Seed), &shape); err != nil {
+	w, err := catalog.New(r.Spec.Workload, uint64(r.Spec.Seed), &shape)
+	if err != nil {
 		*ps = append(*ps, fromError(err))
+		return
 	}
+	r.memory(ps, w)
 }
 
 func (r *benchmarkRun) sunflower(ps *Problems, sb *v1alpha1.SmallBank) {

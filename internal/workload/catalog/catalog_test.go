@@ -4,13 +4,16 @@ import (
 	"encoding/json"
 	"os"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
+	"github.com/geobench/geobench/internal/workload"
 )
 
 func TestParse(t *testing.T) {
@@ -150,4 +153,66 @@ func TestNumbers(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestDataSizes: every workload knows how much it loads, and a node takes no less memory for it: a data set that is refused would not fit.
+func TestDataSizes(t *testing.T) {
+	top := &geo.Topology{Regions: []string{"a", "b", "c"}, Partitions: 2, Replicas: 1}
+	for name, spec := range map[string]string{
+		"smallbank":    `{"smallbank": {"customers": 40000, "mix": {"balance": 100}}}`,
+		"rmw":          `{"rmw": {"records": 100000, "recordsPerTransaction": 1, "valueBytes": 8}}`,
+		"large rmw":    `{"rmw": {"records": 10000, "recordsPerTransaction": 1, "valueBytes": 1000}}`,
+		"ycsb":         `{"ycsb": {"preset": "A", "records": 20000, "fieldCount": 10, "fieldBytes": 100, "operationsPerTransaction": 1}}`,
+		"scanned ycsb": `{"ycsb": {"preset": "E", "records": 100000, "fieldCount": 1, "fieldBytes": 8, "operationsPerTransaction": 1, "maxScanRecords": 10}}`,
+		"micro":        `{"micro": {"itemsPerPartition": 20000}}`,
+		"social":       `{"social": {"usersPerPartition": 5000, "mix": {"postPermille": 1000}, "producersPerUser": 10, "listLimit": 1000, "postBytes": 140, "postsPerUser": 1, "postsPerTimeline": 1}}`,
+		"tpcc":         `{"tpcc": {"warehousesPerPartition": 2, "districts": "Any", "warehouses": "Own", "rowsPercent": 10, "mix": {"newOrder": 50, "payment": 50}, "remote": {"newOrderPercent": 20}}}`,
+		"uneven tpcc":  `{"tpcc": {"warehousesPerPartition": 1, "districts": "Any", "warehouses": "Own", "rowsPercent": 17, "mix": {"newOrder": 50, "payment": 50}, "remote": {"multiHomePercent": 100, "newOrderPercent": 20}}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, err := Parse(json.RawMessage(spec), 1, top)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sized, ok := w.(workload.Sized)
+			if !ok {
+				t.Fatalf("%s does not know its size", w.Name())
+			}
+			var got workload.Size
+			s := store.NewHash()
+			before := heap()
+			for cell := range top.Placement().Cells() {
+				w.Rows(geo.Cell{Home: geo.Region(cell / top.Partitions), Partition: cell % top.Partitions}, func(k txn.Key, v []byte) {
+					got.Rows, got.Bytes = got.Rows+1, got.Bytes+int64(len(k)+len(v))
+					s.Load(k, v)
+				})
+			}
+			w.Everywhere(func(k txn.Key, v []byte) {
+				got.EverywhereRows, got.EverywhereBytes = got.EverywhereRows+1, got.EverywhereBytes+int64(len(k)+len(v))
+				s.Load(k, v)
+			})
+			took, size := heap()-before, sized.Size()
+			runtime.KeepAlive(s)
+			for _, x := range []struct{ is, says int64 }{{got.Rows, size.Rows}, {got.Bytes, size.Bytes}, {got.EverywhereRows, size.EverywhereRows}, {got.EverywhereBytes, size.EverywhereBytes}} {
+				if x.says > x.is || x.says < x.is*2/3 {
+					t.Errorf("it says %+v, and loads %+v", size, got)
+					break
+				}
+			}
+			if least := size.Memory(6, 6); least > took {
+				t.Errorf("it takes %d bytes, and says that it takes at least %d", took, least)
+			}
+			if half, all := size.Memory(3, 6), size.Memory(6, 6); half >= all || half < all/2 {
+				t.Errorf("%d bytes of half of the cells, %d of all", half, all)
+			}
+		})
+	}
+}
+
+// heap is what is reachable, in bytes.
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }

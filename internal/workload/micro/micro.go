@@ -84,6 +84,12 @@ func (w *Micro) Rows(c geo.Cell, put func(txn.Key, []byte)) {
 	}
 }
 
+// Size implements workload.Sized.
+func (w *Micro) Size() workload.Size {
+	n := w.spec.ItemsPerPartition * int64(w.topology.Placement().Cells())
+	return workload.Size{Field: "itemsPerPartition", Value: w.spec.ItemsPerPartition, Rows: n, Bytes: n * (keySize + itemSize)}
+}
+
 // Everywhere loads nothing: each row has a place.
 func (w *Micro) Everywhere(func(txn.Key, []byte)) {}
 

@@ -226,6 +226,11 @@ func (w *RMW) Rows(c geo.Cell, put func(txn.Key, []byte)) {
 	}
 }
 
+// Size implements workload.Sized.
+func (w *RMW) Size() workload.Size {
+	return workload.Size{Field: "records", Value: w.spec.Records, Rows: w.spec.Records, Bytes: w.spec.Records * (9 + int64(w.spec.ValueBytes))}
+}
+
 // Everywhere loads nothing: each row has a place.
 func (w *RMW) Everywhere(func(txn.Key, []byte)) {}
 

@@ -188,6 +188,11 @@ func (s *SmallBank) Rows(c geo.Cell, put func(txn.Key, []byte)) {
 	}
 }
 
+// Size implements workload.Sized: a name and two balances of each customer.
+func (s *SmallBank) Size() workload.Size {
+	return workload.Size{Field: "customers", Value: int64(s.spec.Customers), Rows: rowsPerCustomer * int64(s.spec.Customers), Bytes: 60 * int64(s.spec.Customers)}
+}
+
 // Everywhere loads nothing: each row has a place.
 func (s *SmallBank) Everywhere(func(txn.Key, []byte)) {}
 

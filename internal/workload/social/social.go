@@ -122,6 +122,12 @@ func (w *Social) Rows(c geo.Cell, put func(txn.Key, []byte)) {
 	}
 }
 
+// Size implements workload.Sized: three rows of each user, with those whom the user follows and a post.
+func (w *Social) Size() workload.Size {
+	users := int64(w.graph.users)
+	return workload.Size{Field: "usersPerPartition", Value: w.spec.UsersPerPartition, Rows: 3 * users, Bytes: users * (3*9 + 12*int64(w.spec.ProducersPerUser) + int64(w.spec.PostBytes))}
+}
+
 // Everywhere loads nothing: each row has a place.
 func (w *Social) Everywhere(func(txn.Key, []byte)) {}
 

@@ -31,6 +31,14 @@ func (t *TPCC) Rows(c geo.Cell, put func(txn.Key, []byte)) {
 	l.flush()
 }
 
+// Size implements workload.Sized: a warehouse of the specification has 558,900 rows and 69.8 MB, an item 70 bytes.
+func (t *TPCC) Size() workload.Size {
+	warehouses := int64(t.cells.ends[len(t.cells.ends)-1])
+	percent := int64(t.spec.RowsPercent)
+	return workload.Size{Field: "warehousesPerPartition", Value: int64(t.spec.WarehousesPerPartition), Rows: warehouses * percent * 5500, Bytes: warehouses * percent * 690_000,
+		EverywhereRows: percent * 1000, EverywhereBytes: percent * 65_000}
+}
+
 // Everywhere loads the items.
 func (t *TPCC) Everywhere(put func(txn.Key, []byte)) {
 	l := newLoader(t, put)

@@ -232,6 +232,11 @@ func (w *YCSB) Rows(c geo.Cell, put func(txn.Key, []byte)) {
 	}
 }
 
+// Size implements workload.Sized.
+func (w *YCSB) Size() workload.Size {
+	return workload.Size{Field: "records", Value: w.spec.Records, Rows: w.spec.Records, Bytes: w.spec.Records * (9 + int64(w.recordBytes()))}
+}
+
 // Everywhere loads nothing: every record lies in a cell.
 func (w *YCSB) Everywhere(func(txn.Key, []byte)) {}
 

@@ -1,0 +1,30 @@
+package deploy
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// OwnMemory is the memory limit of a node or a worker where the user names none, so that one that grows without bound
+// takes no others on its machine with it. A node refuses a data set that does not fit.
+const OwnMemory = "8Gi"
+
+// FullPercent is how much of its memory a node may fill with the rows that it loads. The rest is for the versions,
+// locks and messages of a run, and for what the garbage collector has not collected yet.
+const FullPercent = 75
+
+// MemoryLimit returns the memory limit of a program of Geobench with these resources: a request beyond OwnMemory is the limit.
+func MemoryLimit(r *corev1.ResourceRequirements) resource.Quantity {
+	if limit, ok := r.Limits[corev1.ResourceMemory]; ok {
+		return limit
+	}
+	limit := resource.MustParse(OwnMemory)
+	if request := r.Requests.Memory(); request.Cmp(limit) > 0 {
+		return *request
+	}
+	return limit
+}
+
+// RuntimeMemory returns what the Go runtime is told to make do with (GOMEMLIMIT) where a container may use limit bytes, in bytes: the
+// garbage collector works harder beyond 90% of the limit.
+func RuntimeMemory(limit int64) int64 { return limit / 10 * 9 }

@@ -1,0 +1,4 @@
+package check
+
+// MemoryOf is memoryOf for tests.
+var MemoryOf = memoryOf
