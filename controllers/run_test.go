@@ -399,8 +399,6 @@ func TestDeadlines(t *testing.T) {
 	}{
 		"the whole run": {run: func(r *runBuilder) { r.deadline(30 * time.Second) }, world: func(w *world) { w.rttOff = 50 * time.Millisecond },
 			reason: "DeadlineExceeded", message: "stage Emulate"},
-		"a deadline that would pass while it measures": {run: func(r *runBuilder) { r.deadline(16 * time.Second) }, world: func(w *world) { w.workersHang = ptr.To(deploy.StateRunning) },
-			reason: "DeadlineExceeded", message: "the last window would close"},
 		"a network that is never right": {world: func(w *world) { w.rttOff = 50 * time.Millisecond },
 			reason: "StageDeadlineExceeded", message: "declared 100ms, measured p50 150"},
 		"workers that never get ready": {world: func(w *world) { w.workersHang = ptr.To("") },
@@ -437,6 +435,17 @@ func TestDeadlines(t *testing.T) {
 				t.Errorf("left over: %v", left)
 			}
 		})
+	}
+}
+
+// A run whose deadline would pass while it measures ends before its load starts.
+func TestDeadlineBeforeTheWork(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(makeDatabase("d").obj(), makeRun("r").database("d").deadline(13*time.Second).obj()) // the load takes 12 s
+	st := w.untilOver("r").Status
+	if st.Reason != "DeadlineExceeded" || !strings.Contains(st.Message, "spec.deadline") || st.WarmupStartTime != nil {
+		t.Errorf("the run ended %s %s %s: %s; it started at %v", st.Stage, st.Verdict, st.Reason, st.Message, st.WarmupStartTime)
 	}
 }
 

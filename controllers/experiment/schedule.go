@@ -18,8 +18,8 @@ const maxAttempts = 3
 // manifest itself, such as NoTransactions, would only repeat itself.
 var outsideReasons = []string{
 	"NodeLost", "PodChanged", "DatabaseReplaced", "DatabaseDeleted", "DatabaseLost", "WorkerFailed", "WorkerObjectDeleted", result.ReasonStartMissed,
-	"ReportUnreadable", "HistoryLost", result.ReasonWorkerLost, result.ReasonNodeRestarted, result.ReasonDriverBound, result.ReasonNetworkNotVerified,
-	result.ReasonNetworkEdited, result.ReasonNodeStarved, reasonOther,
+	"ReportUnreadable", result.ReasonHistoryLost, result.ReasonWorkerLost, result.ReasonNodeRestarted, result.ReasonDriverBound, result.ReasonNetworkNotVerified,
+	result.ReasonNetworkEdited, result.ReasonNodeStarved, result.ReasonTooManyGaps, reasonOther,
 }
 
 // reasonOther is why a point is Invalid whose run has measured something else.
