@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/geobench/geobench/internal/admin"
@@ -135,7 +136,7 @@ func simulateWith(ctx context.Context, p *plan.Plan, report Report, attached fun
 		return nil, err
 	}
 	f.After, f.Unfinished = statuses(p, s), s.Pending()
-	if faults == nil {
+	if faults == nil && !limited(&p.Topology) { // a load that fills a link makes probes wait, and the network is the declared one all the same
 		f.RTTs = roundTrips(p, s)
 	}
 	for _, m := range machines {
@@ -150,6 +151,13 @@ func simulateWith(ctx context.Context, p *plan.Plan, report Report, attached fun
 	}
 	f.History = rec.whole()
 	return judge.Document(f)
+}
+
+// limited reports whether a link has a bandwidth.
+func limited(t *geo.Topology) bool {
+	return slices.ContainsFunc(t.Links, func(row []geo.Link) bool {
+		return slices.ContainsFunc(row, func(l geo.Link) bool { return l.BandwidthMbps > 0 })
+	})
 }
 
 // roundTrips are the round trips that were measured so far. Faults change them, so that those before the load are taken for

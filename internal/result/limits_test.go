@@ -259,7 +259,7 @@ func summed(t *testing.T, r *Report) *Document {
 		t.Fatal(err)
 	}
 	regions := []string{r.Workers[0].Region}
-	a, err := aggregate(m, regions, nil)
+	a, err := aggregate(m, &v1alpha1.Load{}, regions, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
