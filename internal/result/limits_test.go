@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/pack"
 	"github.com/geobench/geobench/internal/txn"
 )

@@ -223,10 +223,13 @@ const (
 	steadyFactor = 1.3
 	// steadySigmas is the number of standard deviations of a Poisson count that it, and the growth of a backlog, may be more.
 	steadySigmas = 3
+	// steadyGrowth is the share of the transactions that were due by which a backlog must grow: near saturation, bursts are larger than
+	// Poisson counts.
+	steadyGrowth = 0.03
 )
 
 // grows reports whether the region's backlog grew: more transactions were in flight when the windows closed than when they
-// opened, by more than 1% of those that were due and more than chance, and either more than Little's law gives at the mean
+// opened, by more than 3% of those that were due and more than chance, and either more than Little's law gives at the mean
 // latency of the committed ones, or after a warm-up that was long enough for a steady state. The product-limit estimate
 // does not hold then, since a transaction that is due later takes longer and is censored earlier. measured is the measured time,
 // warmup that before it, both in microseconds.
@@ -237,12 +240,13 @@ func (f *figures) grows(measured, warmup int64) bool {
 	}
 	// Transactions of earlier windows that ended in one are counted if they committed.
 	before := float64(f.carriedIn) * float64(f.Ended()) / float64(f.Committed)
-	if growth := unfinished - before; growth <= max(float64(f.Due)/100, steadySigmas*math.Sqrt(unfinished+before)) {
+	growth := unfinished - before
+	if growth <= max(steadyGrowth*float64(f.Due), steadySigmas*math.Sqrt(unfinished+before)) {
 		return false
 	}
 	mean := float64(f.latency.sum) / float64(f.Committed)
 	expected := float64(f.Due) / float64(measured) * mean
-	return unfinished > steadyFactor*expected+steadySigmas*math.Sqrt(expected) || float64(warmup) >= steadySigmas*mean
+	return unfinished > steadyFactor*expected+steadySigmas*math.Sqrt(expected) || float64(warmup) >= 3*mean
 }
 
 // backlog describes a backlog that grew.
