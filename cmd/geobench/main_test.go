@@ -233,7 +233,8 @@ func TestCompareExitCodes(t *testing.T) {
 	}{
 		"the same":            {[]string{ten, ten}, 0, "NoDifference: "},
 		"fewer":               {[]string{ten, one}, exit.Failed, "Regression: worse: throughput -"},
-		"more":                {[]string{one, ten}, 0, "Improvement: better: throughput +"},
+		"more":                {[]string{one, ten, "--threshold", "20"}, 0, "Improvement: better: throughput +"},
+		"a region is slower":  {[]string{one, ten}, exit.Failed, "worse: p99 of us-west-2 +"},
 		"one seed each":       {[]string{filepath.Join(ten, "0.json"), filepath.Join(one, "0.json")}, exit.Broken, "Undecided: "},
 		"more than it may be": {[]string{ten, one, "--threshold", "99"}, 0, "NoDifference: "},
 		"no probability":      {[]string{ten, one, "--alpha", "5"}, exit.Usage, "--alpha: 5 is not a probability"},

@@ -240,6 +240,14 @@ func warnings(as, bs []*Document) []string {
 	}
 	out = append(out, podsDiffer(a, bs[0])...)
 	out = append(out, settingsDiffer(a, bs[0])...)
+	differ("regions differ, and those of one side alone are not compared", func(d *Document) any {
+		var names []string
+		for i := range d.Regions {
+			names = append(names, d.Regions[i].Name)
+		}
+		slices.Sort(names)
+		return cmp.Or(strings.Join(names, ", "), "none")
+	})
 	differ("service meshes differ", func(d *Document) any { return mesh.Name(d.Mesh) })
 	differ("connections per region differ", func(d *Document) any { return d.target().ConnectionsPerRegion })
 	for _, d := range slices.Concat(as, bs) {
