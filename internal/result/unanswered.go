@@ -86,6 +86,7 @@ func unanswered(d *Document, in *Inputs, r *Report) (out []Reason) {
 		x := &d.Regions[i]
 		permitted := permittedPPM(in.Objectives, x.Name)
 		stall, dark := x.stalled(r)
+		quiet := x.silence(d, r)
 		if x.unsentShare() > unansweredLimitPPM && stall == "" {
 			continue // DriverBound
 		}
@@ -96,8 +97,8 @@ func unanswered(d *Document, in *Inputs, r *Report) (out []Reason) {
 		case dark > permitted:
 			out = append(out, Reason{ReasonUnanswered, fmt.Sprintf("%s; an objective on unknownPPM can allow that: it was %s of the time",
 				stall, percentPPM(dark))})
-		case x.silence(d, r).share > max(permitted, silenceLimitPPM) && !x.silence(d, r).declared:
-			out = append(out, Reason{ReasonUnanswered, x.silence(d, r).String() + "; an objective on unknownPPM can allow that"})
+		case quiet.share > max(permitted, silenceLimitPPM) && !quiet.declared:
+			out = append(out, Reason{ReasonUnanswered, quiet.String() + "; an objective on unknownPPM can allow that"})
 		case x.Growing && permitted < 1_000_000:
 			out = append(out, Reason{ReasonUnanswered, x.backlog() + "; percentiles are lower bounds"})
 		}
