@@ -91,7 +91,7 @@ func unanswered(d *Document, in *Inputs, r *Report) (out []Reason) {
 			continue // DriverBound
 		}
 		switch {
-		case x.unservedPPM() > permitted:
+		case x.unserved() > 1 && x.unservedPPM() > permitted: // one of a few dozen is no 1%
 			out = append(out, Reason{ReasonUnanswered, fmt.Sprintf("%s; more than %s need an objective on unknownPPM that allows them",
 				x.withoutAnswer(), percentPPM(permitted))})
 		case dark > permitted:
@@ -116,8 +116,11 @@ func (x *Region) unservedPPM() int64 {
 	if due == 0 {
 		return 0
 	}
-	return ratio(due, 1, x.Unknown+x.Refused+x.Hung+x.Unsent(), 1e6)
+	return ratio(due, 1, x.unserved(), 1e6)
 }
+
+// unserved returns the number of the region's transactions that the database did not serve.
+func (x *Region) unserved() int64 { return x.Unknown + x.Refused + x.Hung + x.Unsent() }
 
 // withoutAnswer says how many of the region's transactions had no answer, and what became of them.
 func (x *Region) withoutAnswer() string {
@@ -126,7 +129,7 @@ func (x *Region) withoutAnswer() string {
 		over = fmt.Sprintf(" (%d had been sent before it opened)", x.CarriedOver)
 	}
 	return fmt.Sprintf("%s: %d of %d transactions had no answer or were refused: %d unknown (%d of them timed out), %d refused, %d hung when the window closed%s, %d never sent",
-		x.Name, x.Unknown+x.Refused+x.Hung+x.Unsent(), x.all(&x.Counts), x.Unknown, x.Timeouts, x.Refused, x.Hung, over, x.Unsent())
+		x.Name, x.unserved(), x.all(&x.Counts), x.Unknown, x.Timeouts, x.Refused, x.Hung, over, x.Unsent())
 }
 
 // noteStalled notes the regions that stalled and whose objectives allow it.
