@@ -25,7 +25,7 @@ var kinds = map[string]struct {
 	"usual":              {"--checkpoints", explore.Config{Checkpoints: true}},
 	"hostile":            {"--hostile --checkpoints", explore.Config{Hostile: true, Checkpoints: true}},
 	"core":               {"--buggify --core", explore.Config{Buggify: true, Core: true}},
-	"slow":               {"--hostile --slow --core --buggify", explore.Config{Hostile: true, Slow: true, Core: true, Buggify: true}},
+	"slow":               {"--hostile --slow --buggify", explore.Config{Hostile: true, Slow: true, Buggify: true}},
 	"disk":               {"--disk --hostile", explore.Config{Disk: true, Hostile: true}},
 	"replace":            {"--replace --buggify", explore.Config{Replace: true, Buggify: true}},
 	"replace-hostile":    {"--replace --hostile --buggify", explore.Config{Replace: true, Hostile: true, Buggify: true}},
