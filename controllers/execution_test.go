@@ -108,7 +108,7 @@ func TestTestsOfAnEarlierExecutionAreNotTaken(t *testing.T) {
 	}
 }
 
-// snapshot returns the ConfigMap with what the operator noted of a run.
+// snapshot returns the ConfigMap with the operator's notes on a run.
 func snapshot(w *world, run *v1alpha1.BenchmarkRun) *corev1.ConfigMap {
 	return w.get(kube.SnapshotName(run), &corev1.ConfigMap{}).(*corev1.ConfigMap)
 }

@@ -48,7 +48,7 @@ func crowded(machines []corev1.Node, db *v1alpha1.GeoDatabase, run *v1alpha1.Ben
 		}
 		if !m.Spec.Unschedulable {
 			if m.Status.Allocatable.Cpu().IsZero() {
-				return "" // its kubelet has not said yet what it has
+				return "" // its kubelet has not reported its capacity yet
 			}
 			usable++
 			has.Add(*m.Status.Allocatable.Cpu())

@@ -423,7 +423,7 @@ func (s *scope) conclude(doc *result.Document) {
 // mostChecks is how many checks a status has.
 const mostChecks = 64
 
-// fit shortens a status to what the API takes: it would refuse the whole status, again and again. Failed checks stay.
+// fit shortens a status to the limits of the API, which would refuse the whole status at every retry. Failed checks stay.
 func fit(st *v1alpha1.BenchmarkRunStatus) {
 	if len(st.Checks) > mostChecks {
 		slices.SortStableFunc(st.Checks, func(a, b v1alpha1.CheckStatus) int {

@@ -24,7 +24,7 @@ import (
 func recorded(run *v1alpha1.BenchmarkRun) bool { return history.Needed(run.Spec.Verify) }
 
 const (
-	// historySlack is what the folder has room for beyond deploy.MaxHistory: a kubelet evicts pods whose folder is too large.
+	// historySlack is the size limit of the folder less deploy.MaxHistory: a kubelet evicts pods whose folder is too large.
 	historySlack = 16 << 20
 
 	// leastHistoryMemory and mostHistoryMemory bound what the operator spends on checking, in bytes, however little
@@ -54,7 +54,7 @@ func HistoryMemory() int64 {
 	return min(max(limit/2, leastHistoryMemory), mostHistoryMemory)
 }
 
-// history fetches what the workers have recorded. Its error is a *trouble if some is lost.
+// history fetches the records of the workers. Its error is a *trouble if some are lost.
 func (s *scope) history(ctx context.Context, workers []workerState) (*history.History, error) {
 	h := &history.History{}
 	var clocks clockSpread

@@ -154,7 +154,7 @@ func (s *scope) networkHolds() (bool, error) {
 	return false, nil
 }
 
-// setStart chooses the common start. It is written to the status before any worker is told. A run whose deadline would pass before everything is
+// setStart chooses the common start. It is written to the status before any worker receives it. A run whose deadline would pass before everything is
 // measured ends now, not when most of the work is done.
 func (s *scope) setStart() {
 	start := metav1.NewMicroTime(s.Clock.Now().Add(faultstatus.StartLead).Truncate(time.Microsecond))

@@ -17,7 +17,7 @@ import (
 type selector struct {
 	kind protocol.Kind
 	text string
-	// names has what it selects; nil for all.
+	// names lists the selected figures; nil selects all.
 	names []string
 }
 
@@ -93,7 +93,7 @@ func TestQueriesOfFiguresHaveData(t *testing.T) {
 	}
 }
 
-// judge returns what is wrong with a selection, given what the engines have reported.
+// judge returns the mistakes of a selection, given the readings of the engines.
 func (s *selector) judge(reported map[string]map[string]protocol.Reading) (problems []string) {
 	for _, name := range s.names {
 		if !slices.ContainsFunc(engines.All(), func(e *protocol.Engine) bool {

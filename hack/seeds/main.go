@@ -5,7 +5,7 @@
 //	seeds table                                                    prints docs/seeds.md
 //	seeds kinds                                                    prints the flags of each kind of scenarios
 //
-// A claim is of the code that decides the outcome: the engine, what it imports, the simulator and the explorer. When that code
+// A claim holds for the code that decides the outcome: the engine, its imports, the simulator and the explorer. When that code
 // changes, the claim is stale, and the table says so until the seeds are played again.
 package main
 
@@ -114,7 +114,7 @@ func choose(flag, list string, known []string) ([]string, error) {
 	return names, nil
 }
 
-// commit returns the commit of the tree, and refuses one whose Go code has changes: nobody could play its seeds again.
+// commit returns the commit of the tree. It refuses a tree with changed Go code, whose seeds could not be replayed.
 func commit(root string) (string, error) {
 	git := func(args ...string) (string, error) {
 		cmd := exec.Command("git", args...)
@@ -166,7 +166,7 @@ func (p *player) play(names, kinds []string, seeds uint64) error {
 	return p.conclude()
 }
 
-// owed plays seeds of the engines whose code is not that of their claims, a few of each kind at a time, until the time is over.
+// owed plays seeds of the engines whose code has changed since their claims, a few of each kind at a time, until the time is over.
 func (p *player) owed() error {
 	var owing []string
 	for _, name := range engines.Names() {

@@ -46,7 +46,7 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// An engine owes seeds for its own code, for what it shares and for the explorer, and not for other engines.
+// An engine owes seeds for its own code, for shared packages and for the explorer, and not for other engines.
 func TestDecisive(t *testing.T) {
 	packages := map[string]pkg{}
 	for path, imports := range map[string][]string{

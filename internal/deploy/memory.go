@@ -10,7 +10,7 @@ import (
 const OwnMemory = "8Gi"
 
 // FullPercent is how much of its memory a node may fill with the rows that it loads. The rest is for the versions,
-// locks and messages of a run, and for what the garbage collector has not collected yet.
+// locks and messages of a run, and for garbage that was not collected yet.
 const FullPercent = 75
 
 // MemoryLimit returns the memory limit of a program of Geobench with these resources: a request beyond OwnMemory is the limit.
@@ -25,6 +25,6 @@ func MemoryLimit(r *corev1.ResourceRequirements) resource.Quantity {
 	return limit
 }
 
-// RuntimeMemory returns what the Go runtime is told to make do with (GOMEMLIMIT) where a container may use limit bytes, in bytes: the
+// RuntimeMemory returns the memory limit of the Go runtime (GOMEMLIMIT) in a container that may use limit bytes, in bytes: the
 // garbage collector works harder beyond 90% of the limit.
 func RuntimeMemory(limit int64) int64 { return limit / 10 * 9 }

@@ -28,7 +28,7 @@ func FiguresAbout(topic protocol.Topic, kind protocol.Kind) (names []string) {
 // Lines of an engine's page that enclose the table of its figures.
 const (
 	figuresBegin = "<!-- Written by make generate from Engine.Figures. -->\n"
-	figuresEnd   = "<!-- The end of what is written by make generate. -->\n"
+	figuresEnd   = "<!-- End of the generated part. -->\n"
 )
 
 // FigureTable returns the table of an engine's figures, in Markdown.

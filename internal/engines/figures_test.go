@@ -39,7 +39,7 @@ func TestFiguresAreDeclared(t *testing.T) {
 	}
 }
 
-// Engines report what they declare and nothing else, and no counter falls.
+// Engines report the declared figures and nothing else, and no counter falls.
 func TestFiguresAreReported(t *testing.T) {
 	for _, e := range All() {
 		t.Run(e.Name, func(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"github.com/geobench/geobench/internal/result"
 )
 
-// view says what claims take latencies for of which only a lower bound is known. A claim has a result only if its answer is the same in all
-// views: what holds for some of the values that the latencies may have, and not for others, is not known.
+// view chooses the values that stand in for latencies with a known lower bound and no known value. A claim has a result only if
+// its answer is the same in all views: otherwise it holds for some possible latencies and not for others.
 type view int
 
 const (
@@ -32,7 +32,7 @@ var errBounded = errors.New("only lower bounds are known of latencies that it co
 // mostLatencies is larger than the number of bounds that an evaluation meets.
 const mostLatencies = 1 << 20
 
-// value returns what a view takes a bound for; n counts the bounds met before.
+// value returns the value that stands in for a bound; n is the number of bounds met before.
 func (v view) value(q v1alpha1.Quantile, n int) v1alpha1.Quantile {
 	us := max(q.Least(), 1)
 	switch v {
@@ -84,12 +84,12 @@ func (v view) typed(t *result.TypeFigures, n int) *result.TypeFigures {
 
 // seen returns a figure at a point as the view takes it, and counts it where only a bound is known.
 func (b *board) seen(p *Point, q query) (figure, error) {
-	known, err := b.results.figure(p, q.metric, q.scope, infinite, 0)
+	known, err := b.results.figure(p, q.metric, q.scope)
 	if err != nil || !math.IsInf(known.Median, 1) {
 		return known, err
 	}
-	f, err := b.results.figure(p, q.metric, q.scope, b.view, b.bounds)
-	if lower, wrong := b.results.figure(p, q.metric, q.scope, least, 0); wrong == nil && lower.Median != known.Median {
+	f, err := b.results.figureAs(p, q.metric, q.scope, b.view, b.bounds)
+	if lower, wrong := b.results.figureAs(p, q.metric, q.scope, least, 0); wrong == nil && lower.Median != known.Median {
 		b.bounds++
 	}
 	return f, err

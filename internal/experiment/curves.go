@@ -207,7 +207,7 @@ func (e *Experiment) lines(r *Results, m *metric, of scope, x int, at []float64)
 			byLabel[label] = i
 			lines, samples = append(lines, Line{Label: label, System: slices.Index(e.Systems, p.System)}), append(samples, nil)
 		}
-		if f, err := r.figure(p, m, of, infinite, 0); err == nil && !math.IsInf(f.Median, 0) {
+		if f, err := r.figure(p, m, of); err == nil && !math.IsInf(f.Median, 0) {
 			samples[i] = append(samples[i], sample{at[slices.Index(e.Parameters[x].Values, p.Values[x])], f})
 		}
 	}
@@ -246,7 +246,7 @@ func (e *Experiment) Reasons(r *Results) *Reasons {
 	for _, point := range e.Points {
 		p := ReasonsPoint{System: point.System, Label: point.swept()}
 		for _, reason := range out.Reasons {
-			f, err := r.figure(point, abortedFor(reason), scope{}, infinite, 0)
+			f, err := r.figure(point, abortedFor(reason), scope{})
 			if err != nil {
 				break
 			}

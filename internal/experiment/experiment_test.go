@@ -385,13 +385,9 @@ func TestClaimsOfNodes(t *testing.T) {
 	}
 	e := mustRead(t, replaced(t, "expression: \"min(tput('near')) > max(tput('far'))\"", "expression: \"max(ofNodes('rows', 'near', 2)) > 1.0\""))
 	r := invented(e, 1000)
-	for _, run := range e.Runs() {
-		d, err := r.Document(run)
-		if err != nil {
-			t.Fatal(err)
-		}
+	each(t, e, r, func(d *result.Document) {
 		d.Nodes = nil
-	}
+	})
 	if f := judge(t, e, r); f.Answer() != "no result" || !strings.Contains(f.Error, "rows of nodes of near clientsPerRegion=2: calvin tells nothing of its nodes") {
 		t.Errorf("a database that tells nothing: %+v", f)
 	}
@@ -413,6 +409,18 @@ func TestConfigurationsOfPointsDiffer(t *testing.T) {
 		if len(doubtful) != 1 || !strings.Contains(doubtful[0], "far clientsPerRegion=4: ConfigMap c, which pods of far mount, was another one than for far clientsPerRegion=2") {
 			t.Errorf("%s: in doubt are %q", where, doubtful)
 		}
+	}
+}
+
+// each changes the documents of all runs of an experiment.
+func each(t *testing.T, e *experiment.Experiment, r *experiment.Results, change func(*result.Document)) {
+	t.Helper()
+	for _, run := range e.Runs() {
+		d, err := r.Document(run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		change(d)
 	}
 }
 
@@ -439,13 +447,7 @@ func TestClaimsOfWhatNobodyCounted(t *testing.T) {
 		for i, change := range []func(*result.Document){restarted, program} {
 			e := mustRead(t, claimed(t, expression))
 			full := invented(e, 1000)
-			for _, run := range e.Runs() {
-				d, err := full.Document(run)
-				if err != nil {
-					t.Fatal(err)
-				}
-				change(d)
-			}
+			each(t, e, full, change)
 			for where, r := range map[string]*experiment.Results{"in this process": full, "by the operator": experimenttest.WithFiguresOnly(t, e, full)} {
 				answer := "no result"
 				if says[i] == "" {
@@ -464,15 +466,11 @@ func TestClaimsOfRecoveriesThatNobodySaw(t *testing.T) {
 	for _, expression := range []string{"recovery('near', 2) > 0.0", "recovery('near', 2) <= 1.0", "recoverySeconds('near', 2) > 5.0", "recoverySeconds('near', 2) < 5.0"} {
 		e := mustRead(t, withFault(t, claimed(t, expression)))
 		full := invented(e, 1000)
-		for _, run := range e.Runs() {
-			d, err := full.Document(run)
-			if err != nil {
-				t.Fatal(err)
-			}
+		each(t, e, full, func(d *result.Document) {
 			d.Faults = []result.Fault{
 				{Name: "cut", Availability: &result.Availability{TPPM: new(int64(900_000)), RecoverMicroseconds: new(int64(100_000))}}, {Name: "last", Availability: &result.Availability{}},
 			}
-		}
+		})
 		for where, r := range map[string]*experiment.Results{"in this process": full, "by the operator": experimenttest.WithFiguresOnly(t, e, full)} {
 			if f := judge(t, e, r); f.Answer() != "no result" || !strings.Contains(f.Error, "nobody knows when the throughput recovered from fault last") {
 				t.Errorf("%s: %s: %s (%s)", where, expression, f.Answer(), f.Error)
@@ -535,15 +533,11 @@ func TestClaimsOfFaultsAndCounters(t *testing.T) {
 	} {
 		e := mustRead(t, withFault(t, claimed(t, expression)))
 		full := invented(e, 1000)
-		for _, run := range e.Runs() {
-			d, err := full.Document(run)
-			if err != nil {
-				t.Fatal(err)
-			}
+		each(t, e, full, func(d *result.Document) {
 			d.Nodes[0].Gauges = map[string]int64{"log_position": 70, "log_term": -4}
 			d.Nodes[1].Gauges = map[string]int64{"log_position": 20, "log_term": -3}
 			d.Faults = []result.Fault{{Name: "cut", Availability: &result.Availability{RPPM: 250_000, TPPM: new(int64(333_333)), OutageMicroseconds: 500_000, RecoverMicroseconds: new(int64(2_000_000))}}}
-		}
+		})
 		for where, r := range map[string]*experiment.Results{"in this process": full, "by the operator": experimenttest.WithFiguresOnly(t, e, full)} {
 			if f := judge(t, e, r); f.Answer() != "holds" {
 				t.Errorf("%s: %s: %s (%s) measured %q", where, expression, f.Answer(), f.Error, f.Measured)
@@ -622,13 +616,9 @@ func TestFaultFiguresNeedAFault(t *testing.T) {
 			"figure " + figure + " of near clientsPerRegion=2: there is none of fault late": {{Name: "cut", Availability: &result.Availability{}}, {Name: "late"}},
 		} {
 			full := invented(e, 1000)
-			for _, run := range e.Runs() {
-				d, err := full.Document(run)
-				if err != nil {
-					t.Fatal(err)
-				}
+			each(t, e, full, func(d *result.Document) {
 				d.Faults = faults
-			}
+			})
 			for where, r := range map[string]*experiment.Results{"in this process": full, "by the operator": experimenttest.WithFiguresOnly(t, e, full)} {
 				if f := judge(t, e, r); f.Answer() != "no result" || f.ID != "c-1" || !strings.Contains(f.Error, want) {
 					t.Errorf("%s: %s of a run with faults %+v %s (%s), want %q", where, figure, faults, f.Answer(), f.Error, want)

@@ -11,7 +11,7 @@ import (
 )
 
 // allowable are the reasons of Invalid results, and of Failed ones whose answers were wrong or missing, that spec.allowInvalid can
-// name: the measurement may still show what a claim asks for.
+// name: the measurement may still answer a claim.
 var allowable = []string{
 	result.ReasonCheckFailed, result.ReasonUnanswered, result.ReasonClassMismatch, result.ReasonClocksApart, result.ReasonConnectionLost, result.ReasonDriverBound, result.ReasonFaultFailed,
 	result.ReasonFaultMistimed, result.ReasonLinkTooFast, result.ReasonLossDiffers, result.ReasonMeshChanged, result.ReasonNetworkEdited,

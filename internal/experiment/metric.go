@@ -469,8 +469,13 @@ func shareNamed(name, of string, configured bool) *metric {
 // scope says of which transactions a figure is: of all, of those of a region's clients, of a type, or of both.
 type scope struct{ typ, region string }
 
-// figure of a point, as a view takes it after so many bounds.
-func (r *Results) figure(p *Point, m *metric, of scope, as view, bounds int) (figure, error) {
+// figure returns the figure of a point; a latency of which only a lower bound is known is infinite.
+func (r *Results) figure(p *Point, m *metric, of scope) (figure, error) {
+	return r.figureAs(p, m, of, infinite, 0)
+}
+
+// figureAs returns the figure of a point in a view, after a number of bounds.
+func (r *Results) figureAs(p *Point, m *metric, of scope, as view, bounds int) (figure, error) {
 	if len(p.Runs) == 0 {
 		return figure{}, errors.New(p.missing)
 	}

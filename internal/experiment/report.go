@@ -250,7 +250,7 @@ func pointData(p *Point, types []string, r *Results) PointData {
 		d.Values = append(d.Values, v.String())
 	}
 	for i := range metrics {
-		f, err := r.figure(p, &metrics[i], scope{}, infinite, 0)
+		f, err := r.figure(p, &metrics[i], scope{})
 		if err != nil || math.IsInf(f.Median, 0) {
 			continue
 		}
@@ -268,7 +268,7 @@ func pointData(p *Point, types []string, r *Results) PointData {
 	for _, typ := range types {
 		figures := map[string]float64{}
 		for _, m := range reportedByType {
-			if f, err := r.figure(p, m, scope{typ: typ}, infinite, 0); err == nil && !math.IsInf(f.Median, 0) {
+			if f, err := r.figure(p, m, scope{typ: typ}); err == nil && !math.IsInf(f.Median, 0) {
 				figures[m.name] = f.Median
 			}
 		}

@@ -124,7 +124,7 @@ func (r *recorder) classified(class txn.Class) {
 }
 
 // unfinishedStatus stands for transactions that were due in the window and are under way when it closes, and carriedOverStatus
-// for those that were due before it and are, in the place of a txn.Status.
+// for transactions that were due before it and still are under way, in place of a txn.Status.
 const (
 	unfinishedStatus  = txn.Unknown + 1
 	carriedOverStatus = txn.Unknown + 2

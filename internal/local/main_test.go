@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// The tests of a package wait for the machine to calm down: go test builds and runs other packages beside it.
+// The tests of this package wait until the machine is less busy: go test builds and runs other packages at the same time.
 func TestMain(m *testing.M) {
 	verifyWithin = 10 * time.Minute
 	os.Exit(m.Run())

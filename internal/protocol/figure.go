@@ -26,7 +26,7 @@ func (k Kind) String() string {
 	}
 }
 
-// Topic is what a figure is about: each has a panel of the dashboard of engines, whose title it is.
+// Topic is the subject of a figure, and the title of a panel on the dashboard of engines.
 type Topic string
 
 // The topics, in the order of the dashboard.
@@ -57,12 +57,30 @@ type Figure struct {
 	// Name is snake_case, and unique within the engine.
 	Name string
 	Kind Kind
-	// Unit is the noun of what is counted, plural, such as transactions; or UnitPosition or UnitTerm.
+	// Unit is a plural noun for the counted things, such as transactions; or UnitPosition or UnitTerm.
 	Unit string
 	// Doc is a sentence or two for the engine's page.
 	Doc   string
 	Topic Topic
 }
+
+// Figures that several engines have.
+var (
+	// TransactionsTaken is the figure of engines whose nodes take the transactions of their own clients.
+	TransactionsTaken = Figure{
+		Name: "transactions", Kind: Counter, Unit: "transactions", Topic: AboutTransactions,
+		Doc: "Transactions taken from own clients.",
+	}
+	// TransactionsCoordinated is the figure of engines whose nodes coordinate transactions.
+	TransactionsCoordinated = Figure{
+		Name: "transactions", Kind: Counter, Unit: "transactions", Topic: AboutTransactions,
+		Doc: "Transactions taken as a coordinator.",
+	}
+	// LogEntries is the figure of engines that count the entries of their logs.
+	LogEntries = Figure{
+		Name: "log_entries", Kind: Counter, Unit: "entries", Topic: AboutLogs, Doc: "Entries added to a log.",
+	}
+)
 
 // Reading is the value of a figure now.
 type Reading struct {
@@ -81,7 +99,7 @@ func (e *Engine) Figure(name string) (Figure, bool) {
 }
 
 // ByKind returns the readings of a replica as two maps by name. It omits readings that the engine does not declare,
-// since nobody knows whether they may be subtracted; tests of engines refuse these.
+// since it is not known whether they may be subtracted; tests of engines refuse these.
 func (e *Engine) ByKind(readings []Reading) (counters, gauges map[string]int64) {
 	counters, gauges = map[string]int64{}, map[string]int64{}
 	for _, r := range readings {

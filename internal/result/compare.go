@@ -356,8 +356,8 @@ func (d *Document) disagreements() (out []string) {
 	return out
 }
 
-// latencyDisagreements are percentiles of a document that do not follow from its histograms, or that cannot be those of its
-// repetitions together. Histograms have no repetitions, and the types of transactions that were never sent are not known.
+// latencyDisagreements returns percentiles of a document that do not follow from its histograms, or that its repetitions cannot
+// have together. Histograms have no repetitions, and the types of transactions that were never sent are not known.
 func (d *Document) latencyDisagreements() (out []string) {
 	if d.Histograms.Estimator != Estimator || d.Summary.Unsent() > 0 {
 		return nil

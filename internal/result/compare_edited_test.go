@@ -7,7 +7,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// Percentiles follow from the histograms, and the verdict from the evidence: whoever edits either is noticed.
+// Percentiles follow from the histograms, and the verdict from the evidence: an edit of either is noticed.
 func TestEditedLatenciesAndVerdictsAreNoticed(t *testing.T) {
 	for name, edit := range map[string]func(*Document){
 		"p99 of all":                 func(d *Document) { d.Summary.LatencyMicroseconds.P99 = v1alpha1.Observed(1) },

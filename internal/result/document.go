@@ -321,7 +321,7 @@ type Unanswered struct {
 	CarriedOver int64 `json:"carriedOver,omitempty"`
 }
 
-// all returns the number of transactions that were due, with those that were carried over; c counts those that ended.
+// all returns the number of transactions that were due or carried over; c counts the ended ones.
 func (u *Unanswered) all(c *Counts) int64 {
 	return c.Ended() + u.Unfinished + u.Unsent() + u.CarriedOver
 }
@@ -619,8 +619,8 @@ type Node struct {
 	DataBytes       int64 `json:"dataBytes"`
 	Rows            int64 `json:"rows"`
 	Operations      int64 `json:"operations"`
-	// Counters are what the engine counted during the run, and Gauges the state that it showed at the end of the run: see protocol.Figure. Documents
-	// of earlier versions have gauges among the counters, less what they were before the run.
+	// Counters are the growth of the engine's counters during the run, and Gauges its gauges at the end of the run: see
+	// protocol.Figure. Documents of earlier versions have gauges among the counters, less their values before the run.
 	Counters map[string]int64 `json:"counters,omitempty"`
 	Gauges   map[string]int64 `json:"gauges,omitempty"`
 	// LateMicroseconds is the lateness of its process in the measured windows, less the CPU time that the process used, and

@@ -320,7 +320,7 @@ func (t *tenths) availability(f *Fault, from, limit, recoverLimit int, normal in
 	// width is the time, in tenths, over which a throughput is compared: a second, or as long as it takes until a time without any
 	// commit cannot be chance.
 	width := t.width(normal)
-	// below reports whether the time of that width that begins at i has less than a share of the normal throughput, by so many
+	// below reports whether the time of that width that begins at i has less than a share of the normal throughput, by a number of
 	// standard deviations of a Poisson count of it.
 	below := func(i int, share int64, sigmas float64) bool {
 		expected := float64(normal) / 1e6 * float64(width) / perSecond
@@ -390,7 +390,7 @@ func faultRows(d *Document) [][]string {
 	return rows
 }
 
-// RegionEffect is what a fault did to the clients of a region.
+// RegionEffect is the effect of a fault on the clients of a region.
 type RegionEffect struct {
 	Region string
 	*Availability

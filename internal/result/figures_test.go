@@ -280,7 +280,7 @@ func TestClocksApart(t *testing.T) {
 	}
 }
 
-// A counter is what was counted during the run; a gauge is a state, which is shown as it was at the end, whatever it was before.
+// A counter is shown with its growth during the run, and a gauge with its value at the end, whatever it was before.
 func TestGaugesAreNotSubtracted(t *testing.T) {
 	for name, c := range map[string]struct {
 		before, after, want int64

@@ -18,7 +18,7 @@ const (
 
 // shortening makes a document shorter. The summary, regions, transactions, faults, objectives, checks and evidence are in none.
 type shortening struct {
-	// of names what is shortened: a later shortening of the same replaces the note of an earlier one.
+	// of names the shortened part: a later shortening of the same part replaces the earlier note.
 	of string
 	// do shortens the document and says how.
 	do func(*Document) string
@@ -78,7 +78,7 @@ func (d *Document) Fit(plain int) (text, packed []byte, err error) {
 	}
 }
 
-// coarsen merges the ticks of each cell of so many seconds, and drops tenths of seconds: those near a fault stay as they are if
+// coarsen merges the ticks of each cell of the given number of seconds, and drops tenths of seconds. Ticks near a fault stay as they are if
 // keepFaults is set. Percentiles of merged ticks are the largest of their seconds.
 func (d *Document) coarsen(seconds int, keepFaults bool) string {
 	var out []Tick
@@ -149,7 +149,7 @@ func (t *Tick) merge(o *Tick) {
 	t.Gap = t.Gap || o.Gap
 }
 
-// roundHistograms rounds the values of all histograms as those of a timeline.
+// roundHistograms rounds the values of all histograms as in a timeline.
 func (d *Document) roundHistograms() string {
 	for i := range d.Histograms.Series {
 		s := &d.Histograms.Series[i]

@@ -15,7 +15,7 @@ import (
 	"github.com/geobench/geobench/internal/txn"
 )
 
-// soak returns the reports of a run of so many seconds with faults: one worker in each region, with so many transactions per
+// soak returns the reports of a run of the given length in seconds with faults: one worker in each region, with perSecond transactions per
 // second, whose latencies have four modes.
 func soak(seconds, perSecond int, regions ...string) []*Report {
 	var reports []*Report
@@ -47,7 +47,7 @@ func soak(seconds, perSecond int, regions ...string) []*Report {
 	return reports
 }
 
-// repetitive is a report of so many repetitions with so many types of transactions, of each class and outcome.
+// repetitive returns a report with the given numbers of repetitions and of types of transactions, of each class and outcome.
 func repetitive(repetitions, types int) *Report {
 	r := &Report{Kind: ReportKind, Version: ReportVersion, Workload: "w", Arrival: "Closed", DurationMicroseconds: second, Repetitions: repetitions,
 		Workers: []Worker{{Region: "us", Clients: 1}}}
@@ -76,7 +76,7 @@ func repetitive(repetitions, types int) *Report {
 	return r
 }
 
-// A report fits into a ConfigMap whatever its load generator has seen: the counts are exact, and what is coarser is named.
+// A report fits into a ConfigMap whatever its load generator has seen: the counts are exact, and the note names the coarser parts.
 func TestReportsFit(t *testing.T) {
 	for name, c := range map[string]struct {
 		report *Report
@@ -119,7 +119,7 @@ func TestReportsFit(t *testing.T) {
 	}
 }
 
-// longDocument is the document of a run of so many seconds in three regions with a fault a tenth of the time.
+// longDocument returns the document of a run of the given length in seconds in three regions, with a fault a tenth of the time.
 func longDocument(t *testing.T, seconds int) *Document {
 	t.Helper()
 	regions := []string{"us", "eu", "ap"}
@@ -153,7 +153,7 @@ func longDocument(t *testing.T, seconds int) *Document {
 	return d
 }
 
-// The result of six hours at 1,000/s in three regions, with faults, fits into a ConfigMap: what the faults did is measured to a tenth of a
+// The result of six hours at 1,000/s in three regions, with faults, fits into a ConfigMap: the effect of the faults is measured to a tenth of a
 // second, and their seconds stay.
 func TestLongResultFits(t *testing.T) {
 	const hours = 6 * 3600
@@ -270,7 +270,7 @@ func summed(t *testing.T, r *Report) *Document {
 	return d
 }
 
-// Reports of different resolutions merge at the coarser one, whichever comes first, and merging changes none of them.
+// Reports of different resolutions merge at the coarser one, in either order, and merging changes none of them.
 func TestResolutionsMerge(t *testing.T) {
 	for _, x := range resolutions[1:] {
 		reports := append(soak(130, 500, "us", "eu"), soak(130, 700, "us")...)

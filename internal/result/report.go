@@ -53,7 +53,7 @@ type Report struct {
 	MisclassifiedExample string `json:"misclassifiedExample,omitempty"`
 	// Incidents are events that make the measurement doubtful.
 	Incidents []Incident `json:"incidents,omitempty"`
-	// Resolution is how finely Timeline and Series tell what they tell.
+	// Resolution is the resolution of Timeline and Series.
 	Resolution Resolution `json:"resolution,omitzero"`
 }
 
@@ -348,8 +348,8 @@ func (t *Tenths) plus(o *Tenths) *Tenths {
 	return &sum
 }
 
-// Unfinished is the outcome of transactions that were due in a window and under way when it closed, and CarriedOver of those that
-// were due before it and under way when it closed: they took the whole window and more.
+// Unfinished is the outcome of transactions that were due in a window and under way when it closed, and CarriedOver of transactions that
+// were due before it and under way when it closed: they took longer than the whole window.
 const (
 	Unfinished  = "unfinished"
 	CarriedOver = "carriedOver"

@@ -10,11 +10,11 @@ import (
 	"github.com/geobench/geobench/internal/pack"
 )
 
-// Resolution is how finely a report tells its timeline and its histograms. The zero value is as finely as load generators
+// Resolution is the resolution of a report's timeline and histograms. The zero value is the one at which load generators
 // count. Counts over the windows, and so all figures of a summary but percentiles of single repetitions, are exact at any
 // resolution.
 type Resolution struct {
-	// LatencySeconds is the length of the cells of the timeline whose latencies are merged, and Seconds that of the cells whose
+	// LatencySeconds is the length of the cells of the timeline whose latencies are merged, and Seconds the length of the cells whose
 	// counts are merged; 0 is one second. Cells of a window begin at its start. Each length is a multiple of the shorter ones, and
 	// LatencySeconds of Seconds.
 	LatencySeconds int `json:"latencySeconds,omitzero"`
@@ -46,7 +46,7 @@ func (x Resolution) coarser(y Resolution) Resolution {
 	return r
 }
 
-// valid refuses lengths of cells that cannot be merged with those of other reports.
+// valid refuses lengths of cells that cannot be merged with the cells of other reports.
 func (x Resolution) valid() error {
 	for _, n := range []int{x.LatencySeconds, x.Seconds} {
 		if n != 0 && !slices.ContainsFunc(resolutions, func(r Resolution) bool { return n == r.LatencySeconds || n == r.Seconds }) {
@@ -108,7 +108,7 @@ func (r *Report) Encode() ([]byte, error) {
 	return nil, problem
 }
 
-// at returns the report at a resolution that is at least as coarse as its own. It shares with r what it does not change.
+// at returns the report at a resolution that is at least as coarse as its own. It shares the unchanged parts with r.
 func (r *Report) at(x Resolution) (*Report, error) {
 	if x == r.Resolution {
 		return r, nil
@@ -180,8 +180,8 @@ func cells(timeline []Second, x Resolution) ([]Second, error) {
 	return out, nil
 }
 
-// setApart makes of series of single repetitions, types and classes those of types and classes over all repetitions, whose Repetition is 0,
-// and those of single repetitions, whose Type and Class are empty.
+// setApart turns series of single repetitions, types and classes into series of types and classes over all repetitions, whose Repetition
+// is 0, and series of single repetitions, whose Type and Class are empty.
 func setApart(series []Series) ([]Series, error) {
 	var out []Series
 	index := map[seriesKey]int{}
@@ -206,7 +206,7 @@ func setApart(series []Series) ([]Series, error) {
 	return out, nil
 }
 
-// round rounds the latencies of the series to within 3.2%, without changing what it shares with others.
+// round rounds the latencies of the series to within 3.2%, without changing parts that it shares with others.
 func (s *Series) round() error {
 	for _, d := range []**Distribution{ref(&s.Latency), &s.Service} {
 		if *d == nil {

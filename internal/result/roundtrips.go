@@ -11,7 +11,7 @@ import (
 // SnapshotRoom is how many bytes the packed statuses of all nodes may have, three of which one ConfigMap holds, along with other notes of a run.
 const SnapshotRoom = pack.Room / 4
 
-// MergeRoundTrips leaves the round trips between two regions, which a document merges anyhow, at one node of the first region: those of
+// MergeRoundTrips leaves the round trips between two regions, which a document merges anyhow, at one node of the first region: the round trips of
 // many nodes are most of what their statuses take.
 func MergeRoundTrips(nodes []admin.Status, t *geo.Topology) {
 	type link struct {

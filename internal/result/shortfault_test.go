@@ -2,7 +2,7 @@ package result
 
 import "testing"
 
-// What commits during a fault of a tenth of a second says little. An outage of 50 s that follows it does not come by chance.
+// The commits during a fault of a tenth of a second say little. An outage of 50 s after it is no chance.
 func TestShortFaultWithALongOutage(t *testing.T) {
 	never := int64(0)
 	d := regional(map[string]*Availability{

@@ -109,8 +109,8 @@ func unanswered(d *Document, in *Inputs, r *Report) (out []Reason) {
 // percentPPM writes parts per million as a percentage.
 func percentPPM(ppm int64) string { return fmt.Sprintf("%.3g%%", float64(ppm)/1e4) }
 
-// unservedPPM is the share, of the region's transactions that were due, of those that the database did not serve: the
-// unanswered ones and those that a node refused.
+// unservedPPM is the share of the region's transactions that the database did not serve: unanswered and refused transactions, in
+// parts per million.
 func (x *Region) unservedPPM() int64 {
 	due := x.all(&x.Counts)
 	if due == 0 {
@@ -233,7 +233,7 @@ const (
 )
 
 // grows reports whether the region's backlog grew: more transactions were in flight when the windows closed than when they
-// opened, by more than 3% of those that were due and more than chance, and either more than Little's law gives at the mean
+// opened, by more than 3% of the transactions that were due and more than chance, and either more than Little's law gives at the mean
 // latency of the committed ones, or after a warm-up that was long enough for a steady state. The product-limit estimate
 // does not hold then, since a transaction that is due later takes longer and is censored earlier. measured is the measured time,
 // warmup that before it, both in microseconds.

@@ -2,7 +2,7 @@ package result
 
 import "testing"
 
-// regional is a document of one fault and what it did to each region.
+// regional returns a document with one fault and its effect on each region.
 func regional(of map[string]*Availability) *Document {
 	d := &Document{Faults: []Fault{{Name: "f"}}}
 	for _, name := range []string{"north", "south"} {

@@ -12,7 +12,7 @@ import (
 const figureEvents = 32
 
 // readFigures holds the readings of a node against the declarations of the engine. A dead node's replica is not read:
-// its last readings are those of a step that may not have ended.
+// its last readings are from a step that may not have ended.
 func (s *Sim) readFigures(n *node) {
 	if n.dead {
 		return

@@ -40,7 +40,7 @@ type Workload interface {
 
 // Sized workloads know beforehand how much they load.
 type Sized interface {
-	// Size returns a lower bound of what is loaded, within a third of it.
+	// Size returns a lower bound of the loaded rows, within a third of their true size.
 	Size() Size
 }
 
@@ -51,14 +51,14 @@ type Size struct {
 	Value int64
 
 	Rows, Bytes int64
-	// EverywhereRows and EverywhereBytes are those that every node holds, in addition to the others.
+	// EverywhereRows and EverywhereBytes are of the rows that every node holds, in addition to the others.
 	EverywhereRows, EverywhereBytes int64
 }
 
-// rowMemory is what a store takes for a row in addition to its key and value, in bytes, at least: where the row is and who wrote it.
+// rowMemory is the least memory of a row in a store in addition to its key and value, in bytes: its place and its writer.
 const rowMemory = 64
 
-// Memory returns a lower bound of the bytes that a node takes which holds a share of the rows: so many cells of all.
+// Memory returns a lower bound of the memory of a node, in bytes, that holds a share of the rows: a number of cells of all.
 func (s Size) Memory(cells, of int) int64 {
 	all := float64(s.Bytes) + float64(s.Rows)*rowMemory
 	return int64(all*float64(cells)/float64(max(1, of))) + s.EverywhereBytes + s.EverywhereRows*rowMemory

@@ -33,7 +33,7 @@ func OnThisMachine(a Abilities) Abilities {
 	return a
 }
 
-// memoryOf returns the memory of this machine, or of the container if that is less; 0 where neither file tells.
+// memoryOf returns the memory of this machine, or of the container if that is less; 0 if neither file has it.
 func memoryOf(meminfo, limit string) (bytes int64) {
 	text, _ := os.ReadFile(meminfo)
 	for line := range strings.Lines(string(text)) {
@@ -61,7 +61,7 @@ func (d *database) machine(ps *Problems) {
 	}
 }
 
-// memory: the rows that are loaded fit into the nodes that hold them. What a workload says of its size is a lower bound.
+// memory: the rows that are loaded fit into the nodes that hold them. The size that a workload reports is a lower bound.
 func (r *benchmarkRun) memory(ps *Problems, w workload.Workload) {
 	sized, ok := w.(workload.Sized)
 	if !ok || r.db.Spec.External != nil || r.db.Spec.RunsPrograms() {
@@ -106,14 +106,14 @@ func (r *benchmarkRun) memory(ps *Problems, w workload.Workload) {
 	}
 }
 
-// limitFor returns the memory limit of a container that may fill so many bytes with rows.
+// limitFor returns the memory limit of a container that may fill the given number of bytes with rows.
 func limitFor(bytes int64) string {
 	return fmt.Sprintf("%dGi", int64(math.Ceil(float64(bytes)/deploy.FullPercent*100/9*10/(1<<30))))
 }
 
 func gib(bytes int64) string { return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30)) }
 
-// history: what a check needs is not certain to exceed what workers record, or what the operator has memory to check. Only an open loop says
+// history: a check is not certain to exceed the record of a worker, or the memory of the operator. Only an open loop says
 // beforehand how many transactions there will be; without a curve, which lowers its rate.
 func (r *benchmarkRun) history(ps *Problems) {
 	l := &r.Spec.Load
@@ -142,6 +142,6 @@ func (r *benchmarkRun) history(ps *Problems) {
 
 // HistoryLimits bound the history of a run that spec.verify has checked. 0 is without limit.
 type HistoryLimits struct {
-	// FileBytes is what a worker records at most, MemoryBytes what checking may take.
+	// FileBytes limits the record of a worker, and MemoryBytes the memory of a check.
 	FileBytes, MemoryBytes int64
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/manifest/check"
 )
 
-// capacity are manifests with placeholders for what is too much.
+// capacity are manifests with placeholders for the excessive values.
 const capacity = `
 apiVersion: geobench.dev/v1alpha1
 kind: GeoDatabase

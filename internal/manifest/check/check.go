@@ -60,7 +60,7 @@ type Abilities struct {
 	Timeline time.Duration
 	// Machine is the one that runs all nodes; the zero value for nodes that have machines or containers of their own.
 	Machine Machine
-	// History bounds what is recorded and checked.
+	// History limits recorded and checked histories.
 	History HistoryLimits
 	// RealTime: what is not emulated is real, so that no fault can change the links of a database with emulation None.
 	RealTime bool
@@ -86,7 +86,7 @@ func Default(engines EngineCatalog) Abilities {
 			v1alpha1.VerifyStrictSerializable, v1alpha1.VerifyConvergence,
 		},
 		Faults:   fault.ClusterKinds,
-		Timeline: 6 * time.Hour, // longer ones would be told in minutes: see result.Resolution
+		Timeline: 6 * time.Hour, // longer ones would be reported in minutes: see result.Resolution
 		History:  HistoryLimits{FileBytes: deploy.MaxHistory},
 		Place:    "the operator",
 	}

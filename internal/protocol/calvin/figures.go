@@ -15,10 +15,7 @@ var figures = slices.Concat(
 			Name: "batches", Kind: protocol.Counter, Unit: "batches", Topic: protocol.AboutBatches,
 			Doc: "Batches closed as a sequencer.",
 		},
-		{
-			Name: "transactions", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutTransactions,
-			Doc: "Transactions taken from own clients.",
-		},
+		protocol.TransactionsTaken,
 	},
 	deterministic.Figures,
 	recon.Figures,

@@ -11,10 +11,7 @@ import (
 // figures declares what Readings reports.
 var figures = slices.Concat(
 	[]protocol.Figure{
-		{
-			Name: "transactions", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutTransactions,
-			Doc: "Transactions taken from own clients.",
-		},
+		protocol.TransactionsTaken,
 		{
 			Name: "fast_path", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutTransactions,
 			Doc: "Own transactions decided after one round trip.",

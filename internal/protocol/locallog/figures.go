@@ -8,17 +8,14 @@ import (
 	"github.com/geobench/geobench/internal/protocol/recon"
 )
 
-// Figures are the figures that a Node reports, those of its executor and its reconnaissance included.
+// Figures are the figures that a Node reports, including its executor's and its reconnaissance's.
 var Figures = slices.Concat(
 	[]protocol.Figure{
 		{
 			Name: "batches", Kind: protocol.Counter, Unit: "batches", Topic: protocol.AboutBatches,
 			Doc: "Batches closed as a sequencer.",
 		},
-		{
-			Name: "transactions", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutTransactions,
-			Doc: "Transactions taken from own clients.",
-		},
+		protocol.TransactionsTaken,
 		{
 			Name: "forwarded", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutTransactions,
 			Doc: "Transactions forwarded to another node.",

@@ -6,10 +6,7 @@ import (
 
 // figures declares what Readings reports.
 var figures = []protocol.Figure{
-	{
-		Name: "transactions", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutTransactions,
-		Doc: "Transactions taken from own clients.",
-	},
+	protocol.TransactionsTaken,
 	{
 		Name: "snapshot_reads", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutTransactions,
 		Doc: "Transactions taken that read a snapshot and write nothing.",

@@ -11,10 +11,7 @@ import (
 // figures declares what Readings reports.
 var figures = slices.Concat(
 	[]protocol.Figure{
-		{
-			Name: "transactions", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutTransactions,
-			Doc: "Transactions taken from own clients.",
-		},
+		protocol.TransactionsTaken,
 		{
 			Name: "snapshot_reads", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutTransactions,
 			Doc: "Transactions taken that read a snapshot or touch nothing.",

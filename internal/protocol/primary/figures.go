@@ -6,10 +6,7 @@ import (
 
 // figures declares what Readings reports.
 var figures = []protocol.Figure{
-	{
-		Name: "transactions", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutTransactions,
-		Doc: "Transactions taken as a coordinator.",
-	},
+	protocol.TransactionsCoordinated,
 	{
 		Name: "relayed", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutTransactions,
 		Doc: "Transactions relayed to the region's first node.",
@@ -54,10 +51,7 @@ var figures = []protocol.Figure{
 		Name: "requests_known", Kind: protocol.Counter, Unit: "messages", Topic: protocol.AboutLogs,
 		Doc: "Requests that the writer had received before.",
 	},
-	{
-		Name: "log_entries", Kind: protocol.Counter, Unit: "entries", Topic: protocol.AboutLogs,
-		Doc: "Entries added to a log.",
-	},
+	protocol.LogEntries,
 	{
 		Name: "entries_applied", Kind: protocol.Counter, Unit: "entries", Topic: protocol.AboutLogs,
 		Doc: "Entries of a log applied to the copy.",

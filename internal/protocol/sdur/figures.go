@@ -6,10 +6,7 @@ import (
 
 // figures declares what Readings reports.
 var figures = []protocol.Figure{
-	{
-		Name: "transactions", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutTransactions,
-		Doc: "Transactions taken as a coordinator.",
-	},
+	protocol.TransactionsCoordinated,
 	{
 		Name: "locals", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutTransactions,
 		Doc: "Transactions of one group submitted.",
@@ -55,10 +52,7 @@ var figures = []protocol.Figure{
 		Name: "recoveries", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutRecovery,
 		Doc: "Transactions for which a vote was demanded.",
 	},
-	{
-		Name: "log_entries", Kind: protocol.Counter, Unit: "entries", Topic: protocol.AboutLogs,
-		Doc: "Entries added to a log.",
-	},
+	protocol.LogEntries,
 	{
 		Name: "ticks", Kind: protocol.Counter, Unit: "entries", Topic: protocol.AboutLogs,
 		Doc: "Entries added to a log for the passing of time alone.",

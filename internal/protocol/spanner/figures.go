@@ -6,10 +6,7 @@ import (
 
 // figures declares what Readings reports.
 var figures = []protocol.Figure{
-	{
-		Name: "transactions", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutTransactions,
-		Doc: "Transactions taken as a coordinator.",
-	},
+	protocol.TransactionsCoordinated,
 	{
 		Name: "commits_one_group", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutTransactions,
 		Doc: "Transactions committed in one group.",
@@ -42,10 +39,7 @@ var figures = []protocol.Figure{
 		Name: "lease_waits", Kind: protocol.Counter, Unit: "requests", Topic: protocol.AboutConflicts,
 		Doc: "Requests that waited for the lease.",
 	},
-	{
-		Name: "log_entries", Kind: protocol.Counter, Unit: "entries", Topic: protocol.AboutLogs,
-		Doc: "Entries added to a log.",
-	},
+	protocol.LogEntries,
 	{
 		Name: "terms", Kind: protocol.Counter, Unit: "terms", Topic: protocol.AboutRecovery,
 		Doc: "Terms that the node started to lead.",

@@ -67,10 +67,7 @@ var figures = []protocol.Figure{
 		Doc: "Validations made for other regions.",
 	},
 	{Name: "votes", Kind: protocol.Counter, Unit: "messages", Topic: protocol.AboutLogs, Doc: "Votes sent."},
-	{
-		Name: "log_entries", Kind: protocol.Counter, Unit: "entries", Topic: protocol.AboutLogs,
-		Doc: "Entries added to a log.",
-	},
+	protocol.LogEntries,
 	{
 		Name: "entries_applied", Kind: protocol.Counter, Unit: "entries", Topic: protocol.AboutLogs,
 		Doc: "Entries of a log applied to the copy.",

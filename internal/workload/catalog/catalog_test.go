@@ -209,7 +209,7 @@ func TestDataSizes(t *testing.T) {
 	}
 }
 
-// heap is what is reachable, in bytes.
+// heap returns the reachable memory, in bytes.
 func heap() int64 {
 	var m runtime.MemStats
 	runtime.GC()
