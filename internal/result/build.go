@@ -117,7 +117,7 @@ func Build(in Inputs) (*Document, error) {
 		Target: in.Target, Workload: r.Workload, Version: version.String(),
 		Spec:      Spec{Workload: in.Workload, Load: in.Load, WorkloadHash: hash(in.Workload), LoadHash: hash(in.Load), TopologyHash: hash(in.Topology)},
 		Manifests: in.Manifests, Faults: in.Faults, Deviations: in.Deviations[:min(len(in.Deviations), maxDeviations)], FastLinks: in.FastLinks[:min(len(in.FastLinks), maxDeviations)], Checks: in.Checks, EmulationGaps: in.Gaps,
-		Histograms:   Histograms{Encoding: HistogramEncoding, Estimator: Estimator, Series: []HistogramSeries{}},
+		Histograms:   Histograms{Encoding: HistogramEncoding, Estimator: Estimator, Rounded: r.Resolution.Apart || r.Resolution.Rounded, Series: []HistogramSeries{}},
 		Transactions: []Transaction{}, Links: []Link{}, Nodes: []Node{}, Workers: []WorkerShare{},
 	}
 	if m := in.Manifests; m != nil && m.Database != nil && m.Database.Durability != v1alpha1.DurabilityNone {

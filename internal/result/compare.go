@@ -359,13 +359,21 @@ func (d *Document) disagreements() (out []string) {
 // latencyDisagreements returns percentiles of a document that do not follow from its histograms, or that its repetitions cannot
 // have together. Histograms have no repetitions, and the types of transactions that were never sent are not known.
 func (d *Document) latencyDisagreements() (out []string) {
-	if d.Histograms.Estimator != Estimator || d.Summary.Unsent() > 0 {
+	if d.Histograms.Estimator != Estimator || d.Summary.Unsent() > 0 || len(d.Histograms.Series) == 0 {
 		return nil
+	}
+	exact, within := int64(0), int64(10_000) // ppm
+	if d.Histograms.Rounded {
+		exact, within = 40_000, 40_000
+	}
+	near := func(a, b v1alpha1.Quantile, ppm int64) bool {
+		x, y := a.Least(), b.Least()
+		return a.IsBound() == b.IsBound() && max(x, y)-min(x, y) <= max(x, y)*ppm/1_000_000
 	}
 	differs := func(what string, l *Latency, of func(*HistogramSeries) bool) {
 		for _, c := range comparedLatencies[:4] {
 			is := c.of(l)
-			if from := d.Latencies(of).latency(); c.of(&from) != is {
+			if from := d.Latencies(of).latency(); !near(c.of(&from), is, exact) {
 				out = append(out, fmt.Sprintf("%s.latencyMicroseconds.%s is %s, and its histograms make %s", what, c.name, FormatQuantile(is), FormatQuantile(c.of(&from))))
 				return
 			}
@@ -387,7 +395,7 @@ func (d *Document) latencyDisagreements() (out []string) {
 			least, most, bounded = min(least, q.Least()), max(most, q.Least()), bounded || q.IsBound()
 		}
 		// The percentile of several samples together is between theirs, but for the buckets of histograms.
-		if is := c.of(&d.Summary.LatencyMicroseconds).Least(); !bounded && (is*101/100+1 < least || is > most*101/100+1) {
+		if is := c.of(&d.Summary.LatencyMicroseconds).Least(); !bounded && (is+is*within/1_000_000+1 < least || is > most+most*within/1_000_000+1) {
 			out = append(out, fmt.Sprintf("summary.latencyMicroseconds.%s is %s, and those of the repetitions are from %s to %s",
 				c.name, formatMicroseconds(is), formatMicroseconds(least), formatMicroseconds(most)))
 			break

@@ -32,3 +32,20 @@ func TestEditedLatenciesAndVerdictsAreNoticed(t *testing.T) {
 		}
 	}
 }
+
+// A result that was shortened until it fits into a ConfigMap was not edited.
+func TestShortenedResultsAreNotEdited(t *testing.T) {
+	d, err := Build(small())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if why := d.latencyDisagreements(); len(why) > 0 {
+		t.Fatalf("before: %q", why)
+	}
+	for _, s := range shortenings {
+		note := s.do(d)
+		if why := d.latencyDisagreements(); len(why) > 0 {
+			t.Errorf("%s: %q", note, why)
+		}
+	}
+}

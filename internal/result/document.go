@@ -707,8 +707,11 @@ type Histograms struct {
 	Encoding string `json:"encoding"`
 	// Estimator names how percentiles are estimated from them: see the constant. Empty in results of versions whose
 	// percentiles are of committed transactions alone.
-	Estimator string            `json:"estimator,omitempty"`
-	Series    []HistogramSeries `json:"series"`
+	Estimator string `json:"estimator,omitempty"`
+	// Rounded says that the values of the histograms, or the percentiles of single repetitions, are within 3.2% only, so that the
+	// result fits into a ConfigMap.
+	Rounded bool              `json:"rounded,omitempty"`
+	Series  []HistogramSeries `json:"series"`
 }
 
 // HistogramEncoding is the format of Histograms.

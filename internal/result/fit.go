@@ -151,6 +151,7 @@ func (t *Tick) merge(o *Tick) {
 
 // roundHistograms rounds the values of all histograms as in a timeline.
 func (d *Document) roundHistograms() string {
+	d.Histograms.Rounded = true
 	for i := range d.Histograms.Series {
 		s := &d.Histograms.Series[i]
 		for _, text := range []*string{&s.Histogram, &s.Unfinished} {
