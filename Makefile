@@ -52,8 +52,8 @@ soak: ## Explore SEEDS (default 10000) seeds per protocol in the simulator: faul
 
 .PHONY: seeds
 seeds: ## Explore 12 kinds of scenarios until SEEDS (default 1000) seeds of each are recorded in docs/seeds.md with the commit (ENGINE=coco,... KIND=hostile,... FOR=30m; a minute for 10 seeds of all)
-	go run ./hack/seeds play -seeds "$(or $(SEEDS),1000)" -engine "$(ENGINE)" -kind "$(KIND)" -for "$(or $(FOR),0)"
-	seeds=$$(go run ./hack/seeds table) && echo "$$seeds" > docs/seeds.md
+	code=0; go run ./hack/seeds play -seeds "$(or $(SEEDS),1000)" -engine "$(ENGINE)" -kind "$(KIND)" -for "$(or $(FOR),0)" || code=$$?; \
+	seeds=$$(go run ./hack/seeds table) && echo "$$seeds" > docs/seeds.md && exit $$code
 
 .PHONY: coverage
 coverage: ## Which statements of the protocols do scenarios alone execute? A table of packages, and what is never reached (SEEDS=200 of each of 12 kinds; ENGINE=janus,...)
