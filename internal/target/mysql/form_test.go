@@ -149,6 +149,8 @@ func TestFormsOnGalera(t *testing.T) {
 			p := targettest.Plan(t, "galera", spec, isolation.SnapshotIsolation)
 			to := database(t, nodes[0], p, name)
 			to.Endpoints[1].Address = nodes[1].Address
+			// The other node has the database once it has applied all that was committed before it was asked.
+			nodes[1].Query(t, mysqltest.Database, "set session wsrep_sync_wait = 15", "show databases")
 			o := formed(mysql.SnapshotIsolation)
 			o.Galera = true
 			d, err := local.On(t.Context(), p, open(t, p, to, o), nil)
