@@ -2,7 +2,6 @@ package result
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/geobench/geobench/internal/admin"
@@ -50,15 +49,11 @@ func sameProcess(in *Inputs, node string) bool {
 	return of(in.Before) == of(in.After)
 }
 
-// lossSigmas is the number of standard deviations of a binomial share by which measured loss may differ from declared loss, and
-// lossInFlight the number of packets of each probe that may be in flight when it is asked.
-const (
-	lossSigmas   = 3
-	lossInFlight = 2
-)
+// lossInFlight is the number of packets of each probe that may be in flight when it is asked.
+const lossInFlight = 2
 
-// lossDiffers compares the probes' packet loss with the loss that the network profile declares for both directions. netem, for
-// example, also drops packets when its queue of 1000 is full. Links that a declared fault changes are shown but not judged.
+// lossDiffers compares the probes' packet loss with the loss that the network profile declares for both directions, beyond chance.
+// netem, for example, also drops packets when its queue of 1000 is full. Links that a declared fault changes are shown but not judged.
 func lossDiffers(d *Document, in *Inputs, _ *Report) (out []Reason) {
 	if in.Simulated {
 		return nil
@@ -73,11 +68,13 @@ func lossDiffers(d *Document, in *Inputs, _ *Report) (out []Reason) {
 		}
 		passes := func(x, y geo.Region) float64 { return 1 - float64(t.Links[x][y].LossPPM)/1e6 }
 		p, n := 1-passes(a, b)*passes(b, a), float64(l.Probes)
-		slack := lossSigmas*math.Sqrt(n*p*(1-p)) + lossInFlight*float64(t.Partitions*t.Replicas*t.Partitions*t.Replicas) + 1
-		if off := float64(l.LostProbes) - n*p; math.Abs(off) > slack {
+		low, high := chanceRange(n, p, len(d.Links))
+		inFlight := lossInFlight*float64(t.Partitions*t.Replicas*t.Partitions*t.Replicas) + 1
+		low, high = max(0, low-inFlight), high+inFlight
+		if lost := float64(l.LostProbes); lost < low || lost > high {
 			out = append(out, Reason{ReasonLossDiffers, fmt.Sprintf(
-				"%s to %s and back: %d of %d packets of the probes were lost (%s), declared is %s, which is %.0f give or take %.0f: the queue of what emulates the network, or the network below it, %s",
-				l.From, l.To, l.LostProbes, l.Probes, formatPPM(ratio(l.Probes, 1, l.LostProbes, 1e6)), formatPPM(int64(p*1e6)), n*p, slack, map[bool]string{true: "drops packets", false: "does not lose what it was told to"}[off > 0])})
+				"%s to %s and back: %d of %d packets of the probes were lost (%s), declared is %s, which is %.0f, with chance %.0f to %.0f: the queue of what emulates the network, or the network below it, %s",
+				l.From, l.To, l.LostProbes, l.Probes, formatPPM(ratio(l.Probes, 1, l.LostProbes, 1e6)), formatPPM(int64(p*1e6)), n*p, low, high, map[bool]string{true: "drops packets", false: "does not lose what it was told to"}[lost > high])})
 		}
 	}
 	return out

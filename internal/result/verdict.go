@@ -379,12 +379,25 @@ func classMismatch(_ *Document, _ *Inputs, r *Report) []Reason {
 }
 
 func shareMismatch(d *Document, _ *Inputs, _ *Report) (out []Reason) {
-	for _, s := range d.Summary.Realised.Shares {
-		if off := max(s.RealisedPPM-s.ConfiguredPPM, s.ConfiguredPPM-s.RealisedPPM); s.Count > 0 && float64(off) > s.tolerance() {
+	shares := d.Summary.Realised.Shares
+	for i := range shares {
+		if s := &shares[i]; s.off(len(shares)) {
 			out = append(out, Reason{ReasonShareMismatch, s.mismatch()})
 		}
 	}
 	return out
+}
+
+// off reports whether the realised value misses the configured one by more than its tolerance and, if it is a share, by more than
+// chance: see chanceRange. The sampling error of a mean is not known.
+func (s *Share) off(comparisons int) bool {
+	if s.Count == 0 || math.Abs(float64(s.RealisedPPM-s.ConfiguredPPM)) <= s.tolerance() {
+		return false
+	}
+	n := float64(s.Count)
+	low, high := chanceRange(n, float64(s.ConfiguredPPM)/1e6, comparisons)
+	hits := math.Round(n * float64(s.RealisedPPM) / 1e6)
+	return s.Mean || hits < low || hits > high
 }
 
 // mismatch says by how much the realised value is off.
