@@ -135,6 +135,10 @@ type Series struct {
 	Half []float64
 	// Marks makes a dot of each point.
 	Marks bool
+	// LowerBound says of each point whether its value is only a lower bound: an open dot with an arrow upwards. Empty for none.
+	LowerBound []bool
+	// Open says that nothing is known of what follows the last point: an arrow leads on from there.
+	Open bool
 	// Class chooses colour and dashes: see Class.
 	Class int
 }
@@ -146,6 +150,12 @@ func Class(colour, nth int) int {
 	n := len(seriesColours)
 	return colour%n + (nth+colour/n*len(dashes)/2)*n
 }
+
+// isBound reports whether the value of a point is only a lower bound.
+func (l *Series) isBound(point int) bool { return point < len(l.LowerBound) && l.LowerBound[point] }
+
+// bounded reports whether the value of any point is only a lower bound.
+func bounded(l Series) bool { return slices.Contains(l.LowerBound, true) }
 
 func (l *Series) dash() int { return (l.Class + l.Class/len(seriesColours)) % len(dashes) }
 
@@ -195,25 +205,68 @@ func newDrawing(width float64, title, about string) *Drawing {
 // swatch is how long a line is in the legend: long enough to tell its dashes.
 const swatch = 34.0
 
-// legend lists the names of series in rows from y on, and returns where it ends.
-func (s *Drawing) legend(y float64, all []Series, line bool) float64 {
+// The names of arrows in legends.
+const (
+	boundName = "lower bound: the value is larger"
+	openName  = "not known beyond"
+)
+
+// arrowRoom is how much higher than a lower bound an axis reaches, so that its arrow has room.
+const arrowRoom = 1.1
+
+// arrowLength is how far an arrow reaches from the point of a lower bound.
+const arrowLength = 15.0
+
+// arrow draws an open dot at a place, and an arrow from there that leads upwards or to the right.
+func (s *Drawing) arrow(number int, at place, right bool) {
+	along := func(forward, aside float64) place {
+		if right {
+			return at.plus(forward, aside)
+		}
+		return at.plus(aside, -forward)
+	}
+	style := class("t", number)
+	s.circle(style, at.x, at.y, 3)
+	s.line(style, along(4, 0), along(arrowLength, 0))
+	s.line(style, along(arrowLength-5, -4), along(arrowLength, 0), along(arrowLength-5, 4))
+}
+
+// arrows are the entries of a legend for the arrows of a chart.
+func arrows(bound, open bool) (entries []Series) {
+	if bound {
+		entries = append(entries, Series{Name: boundName, Class: Grey, LowerBound: []bool{true}})
+	}
+	if open {
+		entries = append(entries, Series{Name: openName, Class: Grey, Open: true})
+	}
+	return entries
+}
+
+// legend lists the names of series in rows from y on, then its arrows, and returns where it ends.
+func (s *Drawing) legend(y float64, all, arrows []Series, line bool) float64 {
 	all = slices.DeleteFunc(slices.Clone(all), func(l Series) bool { return l.Name == "" })
-	if len(all) == 0 {
+	series := len(all)
+	if all = append(all, arrows...); len(all) == 0 {
 		return y
 	}
 	x := 8.0
-	for _, l := range all {
+	for i, l := range all {
 		name := clip(l.Name, int((s.width-swatch-24)/textWidth("x")))
 		w := swatch + 6 + textWidth(name) + 12
 		if x > 8 && x+w > s.width {
 			x, y = 8, y+18
 		}
-		if line {
+		switch {
+		case i >= series && (l.Open || !line):
+			s.arrow(l.Class, place{x + 8, y - 4}, true)
+		case i >= series:
+			s.arrow(l.Class, place{x + swatch/2, y + 2}, false)
+		case line:
 			s.dashed(class("s", l.Class), l.dash(), place{x, y - 4}, place{x + swatch, y - 4})
 			if l.Marks {
 				s.circle(class("f", l.Class), x+swatch/2, y-4, 3)
 			}
-		} else {
+		default:
 			s.rect(class("f", l.Class), x+swatch/2-6, y-10, x+swatch/2+6, y+1)
 		}
 		s.text("label", "start", x+swatch+6, y, name)
@@ -267,7 +320,7 @@ func (c *Lines) Draw() *Drawing {
 		s.text("strong", "start", 8, top, c.Title)
 		top += 24
 	}
-	top = s.legend(top, c.Series, true)
+	top = s.legend(top, c.Series, arrows(slices.ContainsFunc(c.Series, bounded), slices.ContainsFunc(c.Series, func(l Series) bool { return l.Open })), true)
 	left, right := 56.0, 14.0
 	plotTop := top + 8
 	if c.YLabel != "" {
@@ -287,6 +340,9 @@ func (c *Lines) Draw() *Drawing {
 				loY = min(loY, p.Y-h)
 			}
 			hiY = max(hiY, p.Y+h)
+			if l.isBound(i) && c.Top == 0 {
+				hiY = max(hiY, p.Y*arrowRoom)
+			}
 		}
 	}
 	for _, cell := range c.Cells {
@@ -382,8 +438,13 @@ func (c *Lines) Draw() *Drawing {
 			}
 		}
 		s.dashed(class("s", l.Class), l.dash(), places...)
-		if l.Marks || len(places) == 1 {
-			for _, p := range places {
+		for i, p := range places {
+			switch {
+			case l.isBound(i):
+				s.arrow(l.Class, p, false)
+			case l.Open && i == len(places)-1:
+				s.arrow(l.Class, p, true)
+			case l.Marks || len(places) == 1:
 				s.circle(class("f", l.Class), p.x, p.y, 3)
 			}
 		}
@@ -416,6 +477,8 @@ type Row struct {
 	Thin []float64
 	// Spans are times in which the row's state lasts, each from and to.
 	Spans [][2]float64
+	// LowerBound says that the largest value of the bar or box is only a lower bound: an arrow leads on from there.
+	LowerBound bool
 	// Head starts a group: it has a name and nothing else.
 	Head bool
 }
@@ -463,8 +526,8 @@ func (c *Rows) Draw() *Drawing {
 		s.text("strong", "start", 8, top, c.Title)
 		top += 24
 	}
-	if len(c.Legend) > 0 {
-		top = s.legend(top, c.Legend, false)
+	if bound := slices.ContainsFunc(c.Rows, func(r Row) bool { return r.LowerBound }); bound || len(c.Legend) > 0 {
+		top = s.legend(top, c.Legend, arrows(bound, false), false)
 	} else {
 		top -= 14
 	}
@@ -549,6 +612,9 @@ func (c *Rows) Draw() *Drawing {
 		}
 		for _, v := range r.Dots {
 			s.circle(fill, x.at(v), mid, 3)
+		}
+		if r.LowerBound {
+			s.arrow(r.Class, place{x.at(slices.Max(append(slices.Clone(r.Box), r.Bar))), mid}, true)
 		}
 		if r.Mark != nil {
 			s.line("mark", place{x.at(*r.Mark), mid - 8}, place{x.at(*r.Mark), mid + 8})

@@ -95,6 +95,19 @@ func (b *board) seen(p *Point, q query) (figure, error) {
 	return f, err
 }
 
+// atLeast returns the figure of a point for charts and documents. Where the figure is infinite because only a lower bound of it is
+// known, it returns the bound. The figure stays infinite where there is no bound: nothing ended, or what it waits for never happened.
+func (r *Results) atLeast(p *Point, m *metric, of scope) (f figure, bound bool, err error) {
+	if f, err = r.figure(p, m, of); err != nil || !math.IsInf(f.Median, 1) {
+		return f, false, err
+	}
+	lower, err := r.figureAs(p, m, of, least, 0)
+	if err != nil || math.IsInf(lower.Median, 0) {
+		return f, false, err
+	}
+	return figure{Median: lower.Median}, true, nil
+}
+
 // judged evaluates a claim in all views.
 func (b *board) judged(ctx context.Context, expression string) (holds bool, measured string, err error) {
 	answer := func(v view) (bool, string, error) {

@@ -37,6 +37,23 @@ type Axis struct {
 	Ordinal bool
 }
 
+// Words returns the values at places of the axis, as the manifest has them.
+func (a *Axis) Words(places []float64) (words []string) {
+	for _, at := range places {
+		word := FormatNumber(at)
+		if i := slices.Index(a.At, at); i >= 0 && i < len(a.Labels) {
+			word = a.Labels[i]
+		}
+		words = append(words, word)
+	}
+	return words
+}
+
+// InfiniteAt says in a legend at which values of a parameter a line has no point, since its figure is infinite there.
+func InfiniteAt(values []string) string {
+	return " (infinite at " + strings.Join(values, ", ") + ")"
+}
+
 // Line is a series of figures by growing X.
 type Line struct {
 	Label string
@@ -46,6 +63,10 @@ type Line struct {
 	X, Y []float64
 	// HalfWidth of the 95% confidence interval of each Y's mean; nil where nothing is known of any.
 	HalfWidth []float64
+	// LowerBound says of each Y whether it is only a lower bound; nil where none is.
+	LowerBound []bool
+	// Infinite are the places at which the figure is infinite and no bound is known: see Results.atLeast.
+	Infinite []float64
 }
 
 // Reasons are the aborted attempts of each point, by reason: all that a plot of stacked bars shows.
@@ -190,6 +211,7 @@ func (e *Experiment) lines(r *Results, m *metric, of scope, x int, at []float64)
 	type sample struct {
 		x float64
 		figure
+		bound bool
 	}
 	var lines []Line
 	var samples [][]sample // of each line
@@ -207,17 +229,28 @@ func (e *Experiment) lines(r *Results, m *metric, of scope, x int, at []float64)
 			byLabel[label] = i
 			lines, samples = append(lines, Line{Label: label, System: slices.Index(e.Systems, p.System)}), append(samples, nil)
 		}
-		if f, err := r.figure(p, m, of); err == nil && !math.IsInf(f.Median, 0) {
-			samples[i] = append(samples[i], sample{at[slices.Index(e.Parameters[x].Values, p.Values[x])], f})
+		f, bound, err := r.atLeast(p, m, of)
+		if err != nil {
+			continue
 		}
+		place := at[slices.Index(e.Parameters[x].Values, p.Values[x])]
+		if math.IsInf(f.Median, 0) {
+			lines[i].Infinite = append(lines[i].Infinite, place)
+			continue
+		}
+		samples[i] = append(samples[i], sample{place, f, bound})
 	}
 	for i := range lines {
 		l := &lines[i]
 		slices.SortStableFunc(samples[i], func(a, b sample) int { return cmp.Compare(a.x, b.x) })
+		slices.Sort(l.Infinite)
 		certain := true
 		for _, s := range samples[i] {
-			l.X, l.Y, l.HalfWidth = append(l.X, s.x), append(l.Y, s.Median), append(l.HalfWidth, s.HalfWidth)
+			l.X, l.Y, l.HalfWidth, l.LowerBound = append(l.X, s.x), append(l.Y, s.Median), append(l.HalfWidth, s.HalfWidth), append(l.LowerBound, s.bound)
 			certain = certain && s.HalfWidth == 0
+		}
+		if !slices.Contains(l.LowerBound, true) {
+			l.LowerBound = nil
 		}
 		if certain {
 			l.HalfWidth = nil

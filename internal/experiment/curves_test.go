@@ -87,6 +87,7 @@ func TestCurves(t *testing.T) {
 		// far has a throughput of 0, and no latency.
 		p50 := all[1]
 		want := []experiment.Line{line("near", 0, []float64{4}, []float64{0.02}), line("far", 1, nil, nil)}
+		want[1].Infinite = []float64{2, 4}
 		if d := cmp.Diff(want, p50.Lines); d != "" {
 			t.Errorf("the lines of %s (-want +got):\n%s", p50.Metric, d)
 		}

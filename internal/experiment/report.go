@@ -58,16 +58,22 @@ type PointsSummary struct {
 	Spec *v1alpha1.ExperimentSpec `json:"spec,omitempty"`
 }
 
-// PointData is a point: the medians of its repetitions, by the names that claims use. Figures that a point has not are
-// left out.
+// PointData is a point: the medians of its repetitions, by the names that claims use. A figure that a point has is in one of Median,
+// LowerBound and Infinite.
 type PointData struct {
 	System string             `json:"system"`
 	Values []string           `json:"values"`
 	Median map[string]float64 `json:"median"`
 	// HalfWidth of the 95% confidence interval of the mean; only with several repetitions.
 	HalfWidth map[string]float64 `json:"halfWidth,omitempty"`
-	// Types are figures of each type of transactions, where there are several: medians by the same names.
-	Types map[string]map[string]float64 `json:"types,omitempty"`
+	// LowerBound has the figures of which only a lower bound is known, since transactions had no answer.
+	LowerBound map[string]float64 `json:"lowerBound,omitempty"`
+	// Infinite lists the figures that are infinite: nothing ended, or what they wait for never happened.
+	Infinite []string `json:"infinite,omitempty"`
+	// Types are figures of each type of transactions, where there are several: medians by the same names. TypeLowerBounds are their
+	// LowerBound.
+	Types           map[string]map[string]float64 `json:"types,omitempty"`
+	TypeLowerBounds map[string]map[string]float64 `json:"typeLowerBounds,omitempty"`
 }
 
 // SearchData is a search and its probes, in their order.
@@ -250,44 +256,75 @@ func pointData(p *Point, types []string, r *Results) PointData {
 		d.Values = append(d.Values, v.String())
 	}
 	for i := range metrics {
-		f, err := r.figure(p, &metrics[i], scope{})
-		if err != nil || math.IsInf(f.Median, 0) {
+		f, bound, err := r.atLeast(p, &metrics[i], scope{})
+		switch {
+		case err != nil:
+			continue
+		case math.IsInf(f.Median, 0):
+			d.Infinite = append(d.Infinite, metrics[i].name)
+			continue
+		case bound:
+			put(&d.LowerBound, metrics[i].name, f.Median)
 			continue
 		}
 		d.Median[metrics[i].name] = f.Median
 		if len(p.Runs) > 1 {
-			if d.HalfWidth == nil {
-				d.HalfWidth = map[string]float64{}
-			}
-			d.HalfWidth[metrics[i].name] = f.HalfWidth
+			put(&d.HalfWidth, metrics[i].name, f.HalfWidth)
 		}
 	}
 	if len(types) < 2 {
 		return d
 	}
 	for _, typ := range types {
-		figures := map[string]float64{}
+		figures, bounds := map[string]float64{}, map[string]float64{}
 		for _, m := range reportedByType {
-			if f, err := r.figure(p, m, scope{typ: typ}); err == nil && !math.IsInf(f.Median, 0) {
+			f, bound, err := r.atLeast(p, m, scope{typ: typ})
+			switch {
+			case err != nil || math.IsInf(f.Median, 0):
+			case bound:
+				bounds[m.name] = f.Median
+			default:
 				figures[m.name] = f.Median
 			}
 		}
-		if figures["committed"] == 0 {
+		if figures["committed"] == 0 && len(bounds) == 0 {
 			continue
 		}
-		if d.Types == nil {
-			d.Types = map[string]map[string]float64{}
+		put(&d.Types, typ, figures)
+		if len(bounds) > 0 {
+			put(&d.TypeLowerBounds, typ, bounds)
 		}
-		d.Types[typ] = figures
 	}
 	return d
+}
+
+// put sets a value of a map, which it makes if there is none.
+func put[V any](to *map[string]V, name string, v V) {
+	if *to == nil {
+		*to = map[string]V{}
+	}
+	(*to)[name] = v
+}
+
+// Shown returns a figure of the point as tables show it: "> " before a lower bound, "infinite", or "-" where the point does not have it.
+func (d *PointData) Shown(name string) string {
+	if v, ok := d.Median[name]; ok {
+		return FormatNumber(v)
+	}
+	if v, ok := d.LowerBound[name]; ok {
+		return "> " + FormatNumber(v)
+	}
+	if slices.Contains(d.Infinite, name) {
+		return FormatNumber(math.Inf(1))
+	}
+	return "-"
 }
 
 // LeaveOutTypes leaves the figures by type out.
 func (out *Report) LeaveOutTypes() {
 	for _, e := range out.Experiments {
 		for i := range e.Points {
-			e.Points[i].Types = nil
+			e.Points[i].Types, e.Points[i].TypeLowerBounds = nil, nil
 		}
 	}
 }
@@ -448,7 +485,7 @@ func (out *Report) Table(w io.Writer) error {
 func (out *Report) Round(digits int) {
 	for _, e := range out.Experiments {
 		for _, p := range e.Points {
-			for _, figures := range append(slices.Collect(maps.Values(p.Types)), p.Median, p.HalfWidth) {
+			for _, figures := range slices.Concat(slices.Collect(maps.Values(p.Types)), slices.Collect(maps.Values(p.TypeLowerBounds)), []map[string]float64{p.Median, p.HalfWidth, p.LowerBound}) {
 				for name, v := range figures {
 					// What was formatted can be parsed.
 					figures[name], _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', digits, 64), 64)
@@ -475,11 +512,7 @@ func (out *Report) Figures(w io.Writer) error {
 		for _, p := range e.Points {
 			row := append([]string{p.System}, p.Values...)
 			for _, name := range names {
-				cell := "-"
-				if v, ok := p.Median[name]; ok {
-					cell = FormatNumber(v)
-				}
-				row = append(row, cell)
+				row = append(row, p.Shown(name))
 			}
 			fmt.Fprintln(t, strings.Join(row, "\t"))
 		}

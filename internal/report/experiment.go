@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -155,13 +156,14 @@ func sweepFigure(e *experiment.PointsSummary, m experiment.Metric, simulated boo
 			break
 		}
 	}
-	any, uncertain := false, false
-	for _, p := range e.Points {
-		v, ok := p.Median[m.Name]
+	any, uncertain, bounded := false, false, false
+	for i := range e.Points {
+		p := &e.Points[i]
+		v, bound, ok := valueOf(p, m.Name)
 		if !ok {
 			continue
 		}
-		any = any || v != 0
+		any, bounded = any || v != 0 && !math.IsInf(v, 1), bounded || bound
 		half := ""
 		if h, ok := p.HalfWidth[m.Name]; ok {
 			half = strconv.FormatFloat(h, 'g', 4, 64)
@@ -169,7 +171,7 @@ func sweepFigure(e *experiment.PointsSummary, m experiment.Metric, simulated boo
 		}
 		cells := []string{p.System}
 		cells = append(cells, p.Values...)
-		f.Rows = append(f.Rows, append(cells, strconv.FormatFloat(v, 'g', 6, 64), half))
+		f.Rows = append(f.Rows, append(cells, written(v, bound, 6), half))
 	}
 	if !any {
 		return nil
@@ -177,12 +179,22 @@ func sweepFigure(e *experiment.PointsSummary, m experiment.Metric, simulated boo
 	if uncertain {
 		f.Caption = "Medians of the repetitions; bars: 95% confidence interval of the mean."
 	}
+	if bounded {
+		f.note("Open dots with an arrow, and values after >, are lower bounds: transactions had no answer.")
+	}
 	if x < 0 {
 		c := &chart.Rows{Title: title, XLabel: m.Unit, About: "One bar per system."}
-		for i, p := range e.Points {
-			if v, ok := p.Median[m.Name]; ok {
-				c.Rows = append(c.Rows, chart.Row{Name: p.System, Class: i, Bar: v, Value: strconv.FormatFloat(v, 'g', 4, 64)})
+		for i := range e.Points {
+			p := &e.Points[i]
+			v, bound, ok := valueOf(p, m.Name)
+			if !ok {
+				continue
 			}
+			row := chart.Row{Name: p.System, Class: i, Bar: v, Value: written(v, bound, 4), LowerBound: bound}
+			if math.IsInf(v, 1) {
+				row.Bar = 0
+			}
+			c.Rows = append(c.Rows, row)
 		}
 		f.scene = c.Draw()
 		return f
@@ -192,8 +204,10 @@ func sweepFigure(e *experiment.PointsSummary, m experiment.Metric, simulated boo
 	at, words := places(values)
 	c.XTicks = words
 	index, lines := map[string]int{}, map[string]int{}
-	for _, p := range e.Points {
-		v, ok := p.Median[m.Name]
+	infinite := map[int][]string{} // by line
+	for k := range e.Points {
+		p := &e.Points[k]
+		v, bound, ok := valueOf(p, m.Name)
 		if !ok {
 			continue
 		}
@@ -210,12 +224,20 @@ func sweepFigure(e *experiment.PointsSummary, m experiment.Metric, simulated boo
 			c.Series = append(c.Series, chart.Series{Name: name, Class: chart.Class(slices.Index(e.Systems, p.System), lines[p.System]), Marks: true})
 			lines[p.System]++
 		}
+		if math.IsInf(v, 1) {
+			infinite[i] = append(infinite[i], p.Values[x])
+			continue
+		}
 		l := &c.Series[i]
+		l.LowerBound = append(l.LowerBound, bound)
 		l.Points = append(l.Points, chart.Point{X: at[p.Values[x]], Y: v})
 		l.Half = append(l.Half, p.HalfWidth[m.Name])
 	}
 	for i := range c.Series {
 		sortPoints(&c.Series[i])
+		if len(infinite[i]) > 0 {
+			c.Series[i].Name += experiment.InfiniteAt(infinite[i])
+		}
 	}
 	c.Scale()
 	c.About = fmt.Sprintf("%s of %s over %s; the table below has the numbers.", m.Title, experiment.Counted(len(c.Series), "line"), e.Parameters[x])
@@ -238,11 +260,33 @@ func sortPoints(l *chart.Series) {
 		}
 		return 0
 	})
-	points, half := make([]chart.Point, len(order)), make([]float64, len(order))
+	points, half, bound := make([]chart.Point, len(order)), make([]float64, len(order)), make([]bool, len(order))
 	for i, k := range order {
-		points[i], half[i] = l.Points[k], l.Half[k]
+		points[i], half[i], bound[i] = l.Points[k], l.Half[k], l.LowerBound[k]
 	}
-	l.Points, l.Half = points, half
+	l.Points, l.Half, l.LowerBound = points, half, bound
+}
+
+// valueOf returns a figure of a point, and whether it is only a lower bound; ok is false where the point does not have it.
+func valueOf(p *experiment.PointData, name string) (v float64, bound, ok bool) {
+	if v, ok = p.Median[name]; ok {
+		return v, false, true
+	}
+	if v, ok = p.LowerBound[name]; ok {
+		return v, true, true
+	}
+	return math.Inf(1), false, slices.Contains(p.Infinite, name)
+}
+
+// written writes a figure with some digits, after > if it is a lower bound.
+func written(v float64, bound bool, digits int) string {
+	switch {
+	case math.IsInf(v, 1):
+		return "infinite"
+	case bound:
+		return "> " + strconv.FormatFloat(v, 'g', digits, 64)
+	}
+	return strconv.FormatFloat(v, 'g', digits, 64)
 }
 
 // valuesOf a parameter, in the order of the points.

@@ -40,16 +40,19 @@ func (f *Figure) row(cells ...any) {
 // note adds a sentence to the caption, if there is one.
 func (f *Figure) note(sentence string) {
 	if sentence != "" {
-		f.Caption += " " + sentence
+		f.Caption = strings.TrimSpace(f.Caption + " " + sentence)
 	}
 }
 
 // ms writes microseconds in milliseconds.
 func ms(us int64) string { return fmt.Sprintf("%.3f", float64(us)/1000) }
 
-// quantileMS writes a quantile in milliseconds: 105.400, or > 140.000 for a lower bound.
+// quantileMS writes a quantile in milliseconds: 105.400, or > 140.000 for a lower bound; empty where there are no transactions.
 func quantileMS(q v1alpha1.Quantile) string {
-	if q.IsBound() {
+	switch {
+	case q == v1alpha1.Quantile{}:
+		return ""
+	case q.IsBound():
 		return "> " + ms(q.Least())
 	}
 	return ms(q.Least())
@@ -212,7 +215,7 @@ var quantiles = func() (q []float64) {
 
 func regionLatency(d *result.Document) *Figure {
 	f := &Figure{ID: "latency-cdf", Title: "Latency by region of the clients",
-		Caption: "Share of transactions that committed within a time, from when they were due. A curve that ends below 100% is of a region whose other transactions were not answered.",
+		Caption: "Share of transactions that committed within a time, from when they were due. A curve that ends in an arrow is of a region whose other transactions were not answered within the time at which it ends. Values after > are lower bounds.",
 		Header:  []string{"region", "p50 ms", "p90 ms", "p95 ms", "p99 ms", "max ms", "mean ms"}}
 	c := &chart.Lines{Title: f.Title, XLabel: "latency in ms (logarithmic)", YLabel: "% of transactions", LogX: true, Top: 100}
 	var about []string
@@ -223,20 +226,7 @@ func regionLatency(d *result.Document) *Figure {
 		if h.Samples() == 0 {
 			continue
 		}
-		line := chart.Series{Name: r.Name, Class: i}
-		for k, q := range h.Quantiles(quantiles...) {
-			v, ok := q.Value()
-			if !ok { // the curve ends below the share of the transactions that were not answered
-				break
-			}
-			p := chart.Point{X: float64(v) / 1000, Y: quantiles[k]}
-			if n := len(line.Points); n > 1 && line.Points[n-1].X == p.X && line.Points[n-2].X == p.X {
-				line.Points[n-1] = p
-				continue
-			}
-			line.Points = append(line.Points, p)
-		}
-		c.Series = append(c.Series, line)
+		c.Series = append(c.Series, distribution(r.Name, i, h))
 		about = append(about, fmt.Sprintf("%s: median %s ms, 99th percentile %s ms", r.Name, quantileMS(l.P50), quantileMS(l.P99)))
 	}
 	if len(c.Series) == 0 {
@@ -245,6 +235,30 @@ func regionLatency(d *result.Document) *Figure {
 	c.About = words(about...)
 	f.scene = c.Draw()
 	return f
+}
+
+// distribution draws the share of a region's transactions that committed within a time. The curve ends in an arrow at the longest time that
+// is known, below the share of the transactions that were not answered. Where a backlog grew, all values are lower bounds, and it starts there.
+func distribution(region string, number int, h *result.Latencies) chart.Series {
+	line := chart.Series{Name: region, Class: number}
+	for k, q := range h.Quantiles(quantiles...) {
+		p := chart.Point{X: float64(max(q.Least(), 1)) / 1000, Y: quantiles[k]}
+		n := len(line.Points)
+		if line.Open = q.IsBound(); line.Open {
+			p.Y = 0
+			if n > 0 {
+				p.Y = line.Points[n-1].Y
+			}
+			line.Points = append(line.Points, p)
+			return line
+		}
+		if n > 1 && line.Points[n-1].X == p.X && line.Points[n-2].X == p.X {
+			line.Points[n-1] = p
+			continue
+		}
+		line.Points = append(line.Points, p)
+	}
+	return line
 }
 
 // distinct lists values in the order in which they first appear.
@@ -282,7 +296,7 @@ func transactionLatency(d *result.Document) *Figure {
 				continue
 			}
 			v := h.Quantiles(1, 25, 50, 75, 99)
-			line := chart.Row{Name: r.Name, Class: i, Value: result.FormatQuantile(v[2])}
+			line := chart.Row{Name: r.Name, Class: i, Value: result.FormatQuantile(v[2]), LowerBound: v[4].IsBound()}
 			for _, x := range v {
 				line.Box = append(line.Box, max(float64(x.Least()), 1)/1000)
 			}
@@ -598,25 +612,33 @@ func timelineLatency(d *result.Document) *Figure {
 	if len(bins) == 0 {
 		return nil
 	}
-	lowest, highest := int64(math.MaxInt64), int64(0)
-	for k, repetition := range bins {
-		p50, p99 := chart.Series{Class: 0}, chart.Series{Class: 1}
-		if k == 0 {
-			p50.Name, p99.Name = "p50", "p99"
-		}
+	lowest, highest, none, bounded := int64(math.MaxInt64), int64(0), false, false
+	for _, repetition := range bins {
 		for _, b := range repetition {
 			f.row(fmt.Sprintf("%g", b.at), quantileMS(b.p50), quantileMS(b.p99))
-			if b.p99.Least() == 0 {
-				continue // nothing was committed
+			none, bounded = none || b.p99 == (v1alpha1.Quantile{}), bounded || b.p99.IsBound()
+			for _, q := range []v1alpha1.Quantile{b.p50, b.p99} {
+				if us := q.Least(); us > 0 {
+					lowest, highest = min(lowest, us), max(highest, us)
+				}
 			}
-			lowest, highest = min(lowest, b.p50.Least()), max(highest, b.p99.Least())
-			p50.Points = append(p50.Points, chart.Point{X: b.at, Y: float64(b.p50.Least()) / 1000})
-			p99.Points = append(p99.Points, chart.Point{X: b.at, Y: float64(b.p99.Least()) / 1000})
 		}
-		c.Series = append(c.Series, p50, p99)
 	}
 	if highest == 0 {
 		return nil
+	}
+	for k, repetition := range bins {
+		p50, p99 := overTime(repetition, lowest, 0, func(b *bin) v1alpha1.Quantile { return b.p50 }), overTime(repetition, lowest, 1, func(b *bin) v1alpha1.Quantile { return b.p99 })
+		if k == 0 {
+			p50[0].Name, p99[0].Name = "p50", "p99"
+		}
+		c.Series = append(c.Series, slices.Concat(p50, p99)...)
+	}
+	if none {
+		f.note("Lines have gaps where no transaction ended.")
+	}
+	if bounded {
+		f.note("Open dots with an arrow are lower bounds: more transactions had no answer than the percentile leaves out.")
 	}
 	c.LogY = highest/max(lowest, 1) >= 20
 	if c.LogY {
@@ -625,6 +647,28 @@ func timelineLatency(d *result.Document) *Figure {
 	c.About = fmt.Sprintf("p50 from %s ms on, p99 up to %s ms.", ms(lowest), ms(highest))
 	f.scene = c.Draw()
 	return f
+}
+
+// overTime draws a percentile over a repetition: one line, or several where there are gaps in which no transaction ended. A lower bound of 0,
+// of a time in which every transaction failed, is drawn at least, in microseconds.
+func overTime(repetition []bin, least int64, class int, of func(*bin) v1alpha1.Quantile) []chart.Series {
+	lines, gap := []chart.Series{{Class: class}}, false
+	for i := range repetition {
+		q := of(&repetition[i])
+		if q == (v1alpha1.Quantile{}) {
+			gap = true
+			continue
+		}
+		line := &lines[len(lines)-1]
+		if gap && len(line.Points) > 0 {
+			lines = append(lines, chart.Series{Class: class})
+			line = &lines[len(lines)-1]
+		}
+		gap = false
+		line.Points = append(line.Points, chart.Point{X: repetition[i].at, Y: float64(max(q.Least(), least)) / 1000})
+		line.LowerBound = append(line.LowerBound, q.IsBound())
+	}
+	return lines
 }
 
 func traffic(d *result.Document) *Figure {
@@ -755,9 +799,9 @@ func overview(docs []*result.Document) []*Figure {
 		tput.row(name, s.ThroughputPerSecond)
 		l := s.LatencyMicroseconds
 		lat.row(name, quantileMS(l.P50), quantileMS(l.P90), quantileMS(l.P99))
-		if s.Committed > 0 {
+		if l != (result.Latency{}) {
 			p50, p90, p99 := float64(max(l.P50.Least(), 1))/1000, float64(max(l.P90.Least(), 1))/1000, float64(max(l.P99.Least(), 1))/1000
-			b.Rows = append(b.Rows, chart.Row{Name: name, Class: i, Box: []float64{p50, p50, p50, p90, p99},
+			b.Rows = append(b.Rows, chart.Row{Name: name, Class: i, Box: []float64{p50, p50, p50, p90, p99}, LowerBound: l.P99.IsBound(),
 				Value: fmt.Sprintf("p50 %s, p99 %s", result.FormatQuantile(l.P50), result.FormatQuantile(l.P99))})
 		}
 	}

@@ -143,7 +143,7 @@ func avg(values []float64) (mean float64) {
 }
 
 func seriesOf(l *experiment.Line, class int) chart.Series {
-	s := chart.Series{Name: l.Label, Half: l.HalfWidth, Class: class}
+	s := chart.Series{Name: l.Label, Half: l.HalfWidth, LowerBound: l.LowerBound, Class: class}
 	for i := range l.X {
 		s.Points = append(s.Points, chart.Point{X: l.X[i], Y: l.Y[i]})
 	}
@@ -164,11 +164,14 @@ func curves(c *experiment.Curves) *chart.Lines {
 		l := &c.Lines[i]
 		nth := lines[l.System]
 		lines[l.System]++
-		if len(l.X) == 0 {
+		if len(l.X)+len(l.Infinite) == 0 {
 			continue
 		}
 		s := seriesOf(l, chart.Class(l.System, nth))
 		s.Marks = true
+		if len(l.Infinite) > 0 {
+			s.Name += experiment.InfiniteAt(c.Axis.Words(l.Infinite))
+		}
 		out.Series = append(out.Series, s)
 	}
 	out.Scale()
