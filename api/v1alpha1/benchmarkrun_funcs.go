@@ -214,3 +214,6 @@ func (s *BenchmarkRunSpec) Fixed() *BenchmarkRunSpec {
 	out.RunID, out.Cancel, out.Suspend, out.TTLSecondsAfterFinished = "", false, false, nil
 	return out
 }
+
+// MostPPM returns the largest share that chance explains, in parts per million.
+func (s *ServedRegion) MostPPM() int64 { return s.CommittedPPM + s.ChancePPM }

@@ -1580,6 +1580,10 @@ type RunSummary struct {
 	// OfferedPerSecond is the transactions that were due per second, sent or not; only in an open loop.
 	// +optional
 	OfferedPerSecond int64 `json:"offeredPerSecond,omitempty"`
+	// LeastServed is the region of which the smallest share of the transactions that were due committed; only in an open loop.
+	// A region that is served badly does not show in the throughput of all regions together.
+	// +optional
+	LeastServed *ServedRegion `json:"leastServed,omitempty"`
 	// ClientsBusy is true where the run is Invalid for no other reason than that all clients of a region were busy, so that
 	// arrivals of an open loop were never sent: the database serves less than the rate, or needs more clientsPerRegion for it.
 	// +optional
@@ -1602,6 +1606,21 @@ type RunSummary struct {
 	// MultiPartitionPPM is the share of multi-partition transactions among all, in parts per million.
 	// +optional
 	MultiPartitionPPM int64 `json:"multiPartitionPPM"`
+}
+
+// ServedRegion is the share of a region's transactions that committed.
+type ServedRegion struct {
+	// Name of the region.
+	// +kubebuilder:validation:MaxLength=24
+	// +required
+	Name string `json:"name"`
+	// CommittedPPM is the number of transactions that committed in the measured windows, in parts per million of those that were due in
+	// them. It can exceed 1000000: some were due earlier.
+	// +required
+	CommittedPPM int64 `json:"committedPPM"`
+	// ChancePPM is three standard deviations of CommittedPPM: transactions are in flight when windows open and close.
+	// +optional
+	ChancePPM int64 `json:"chancePPM,omitempty"`
 }
 
 // RunRegionStatus is what the clients of a region saw.

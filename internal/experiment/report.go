@@ -101,6 +101,9 @@ type ProbeData struct {
 	Why string `json:"why,omitempty"`
 	// ThroughputPerSecond is of all regions together.
 	ThroughputPerSecond int64 `json:"throughputPerSecond"`
+	// CommittedPPM is the throughput in parts per million of what was offered, and LeastServed the region that was served least.
+	CommittedPPM int64                  `json:"committedPPM,omitempty"`
+	LeastServed  *v1alpha1.ServedRegion `json:"leastServed,omitempty"`
 	// P50Microseconds and P99Microseconds are left out where nothing was committed.
 	P50Microseconds v1alpha1.Quantile `json:"p50Microseconds,omitzero"`
 	P99Microseconds v1alpha1.Quantile `json:"p99Microseconds,omitzero"`
@@ -214,7 +217,7 @@ func (d *SearchData) write(w io.Writer, experiment string) {
 }
 
 // ProbeColumns title the cells of a probe.
-var ProbeColumns = []string{"rate/s", "seed", "says", "txn/s", "p50", "p99", "why"}
+var ProbeColumns = []string{"rate/s", "seed", "says", "txn/s", "committed", "in the worst region", "p50", "p99", "why"}
 
 // Cells are the probe in words, for the columns of ProbeColumns.
 func (p *ProbeData) Cells() []string {
@@ -227,7 +230,14 @@ func (p *ProbeData) Cells() []string {
 		}
 		return FormatNumber(float64(q.Least())/1000) + " ms"
 	}
-	return []string{fmt.Sprint(p.RatePerSecond), fmt.Sprint(p.Seed), p.Says, fmt.Sprint(p.ThroughputPerSecond), ms(p.P50Microseconds), ms(p.P99Microseconds), p.Why}
+	committed, worst := "-", "-"
+	if p.CommittedPPM > 0 {
+		committed = percentOf(p.CommittedPPM)
+	}
+	if w := p.LeastServed; w != nil {
+		worst = percentOf(w.CommittedPPM) + " (" + w.Name + ")"
+	}
+	return []string{fmt.Sprint(p.RatePerSecond), fmt.Sprint(p.Seed), p.Says, fmt.Sprint(p.ThroughputPerSecond), committed, worst, ms(p.P50Microseconds), ms(p.P99Microseconds), p.Why}
 }
 
 func searchData(s *Search, r *Results) SearchData {
@@ -237,7 +247,7 @@ func searchData(s *Search, r *Results) SearchData {
 	}
 	for _, p := range s.Probes {
 		probe := ProbeData{RatePerSecond: p.Run.Run.Spec.Load.RatePerSecond, Seed: p.Run.Run.Spec.Seed, Says: p.Says(),
-			Why: p.Missed + p.Unusable, ThroughputPerSecond: p.ThroughputPerSecond}
+			Why: p.Missed + p.Unusable, ThroughputPerSecond: p.ThroughputPerSecond, CommittedPPM: p.CommittedPPM, LeastServed: p.LeastServed}
 		if doc, err := r.Document(p.Run); err == nil {
 			probe.P50Microseconds, probe.P99Microseconds = doc.Summary.LatencyMicroseconds.P50, doc.Summary.LatencyMicroseconds.P99
 		}

@@ -53,6 +53,10 @@ type Outcome struct {
 	// ThroughputPerSecond of all regions; Missed says what did not hold.
 	ThroughputPerSecond int64
 	Missed              string
+	// CommittedPPM is the throughput in parts per million of what was offered, of all regions together; 0 where that is not known.
+	CommittedPPM int64
+	// LeastServed is Ended.LeastServed.
+	LeastServed *v1alpha1.ServedRegion
 }
 
 // Says words what the probe says of its rate.
@@ -75,11 +79,14 @@ type Ended struct {
 	// that all clients of a region were busy.
 	Wrong, ClientsBusy                    bool
 	ThroughputPerSecond, OfferedPerSecond int64
+	// LeastServed is the region that was served least; nil where that is not known.
+	LeastServed *v1alpha1.ServedRegion
 }
 
 // endedBy is what a result document tells.
 func endedBy(d *result.Document) Ended {
-	e := Ended{Verdict: d.Verdict, ClientsBusy: d.ClientsBusy(), ThroughputPerSecond: d.Summary.ThroughputPerSecond, OfferedPerSecond: d.Summary.OfferedPerSecond}
+	e := Ended{Verdict: d.Verdict, ClientsBusy: d.ClientsBusy(), ThroughputPerSecond: d.Summary.ThroughputPerSecond, OfferedPerSecond: d.Summary.OfferedPerSecond,
+		LeastServed: d.LeastServed()}
 	if len(d.Reasons) > 0 {
 		e.Reason, e.Message = d.Reasons[0].Reason, d.Reasons[0].Message
 	}
@@ -90,7 +97,10 @@ func endedBy(d *result.Document) Ended {
 // outcome judges a probe. A database that commits nothing at all, or leaves all clients of a region busy, has missed its
 // rate; a measurement that is Invalid for another reason, or has wrong answers, decides nothing.
 func (p *prober) outcome(e Ended) Outcome {
-	o := Outcome{ThroughputPerSecond: e.ThroughputPerSecond}
+	o := Outcome{ThroughputPerSecond: e.ThroughputPerSecond, LeastServed: e.LeastServed}
+	if e.OfferedPerSecond > 0 {
+		o.CommittedPPM = e.ThroughputPerSecond * 1_000_000 / e.OfferedPerSecond
+	}
 	switch {
 	case e.ClientsBusy && !e.Wrong:
 		o.Missed = e.Message
@@ -102,6 +112,9 @@ func (p *prober) outcome(e Ended) Outcome {
 		o.Missed = e.Message
 	case 100*e.ThroughputPerSecond < int64(p.spec.CommittedPercent)*e.OfferedPerSecond:
 		o.Missed = fmt.Sprintf("of %d/s that are offered %d/s are committed, less than %d%%", e.OfferedPerSecond, e.ThroughputPerSecond, p.spec.CommittedPercent)
+	case e.LeastServed != nil && e.LeastServed.MostPPM() < int64(p.spec.CommittedPercent)*10_000:
+		o.Missed = fmt.Sprintf("of what is due in %s %s is committed, less than %d%%, even with %s more for chance; of all regions together it is %s", e.LeastServed.Name,
+			percentOf(e.LeastServed.CommittedPPM), p.spec.CommittedPercent, percentOf(e.LeastServed.ChancePPM), percentOf(o.CommittedPPM))
 	default:
 		o.Keeps = true
 	}
@@ -273,14 +286,22 @@ func (s *Search) end(reason v1alpha1.SearchReason, format string, args ...any) *
 	return s
 }
 
-// Said lists the probes by their rates in each region, and what each said.
+// Said lists the probes by their rates in each region, what each said, and the shares that committed, of the whole and in the region that was
+// served least.
 func (s *Search) Said() string {
 	var parts []string
 	for _, p := range s.Probes {
-		parts = append(parts, fmt.Sprintf("%d %s", p.Run.Run.Spec.Load.RatePerSecond, p.Says()))
+		part := fmt.Sprintf("%d %s", p.Run.Run.Spec.Load.RatePerSecond, p.Says())
+		if w := p.LeastServed; w != nil {
+			part += fmt.Sprintf(" (%s committed, %s in %s)", percentOf(p.CommittedPPM), percentOf(w.CommittedPPM), w.Name)
+		}
+		parts = append(parts, part)
 	}
 	return strings.Join(parts, ", ")
 }
+
+// percentOf writes parts per million as a percentage.
+func percentOf(ppm int64) string { return FormatNumber(float64(ppm)/1e4) + "%" }
 
 // share is the rate of a point, rounded to a whole one.
 func share(peak int64, percent int32) int64 {

@@ -150,6 +150,7 @@ func throughput(d *result.Document) *Figure {
 	if len(c.Rows) == 0 {
 		return nil
 	}
+	f.note(d.ServedText())
 	c.About = words(about...)
 	f.scene = c.Draw()
 	return f

@@ -57,6 +57,9 @@ func Table(w io.Writer, d *Document, wide bool) error {
 	if s := d.Summary.ServiceTimeMicroseconds; s != nil {
 		line(b, "service time, from when a transaction was sent: p50 %s, p90 %s, p99 %s", FormatQuantile(s.P50), FormatQuantile(s.P90), FormatQuantile(s.P99))
 	}
+	if text := d.ServedText(); text != "" {
+		line(b, "%s", text)
+	}
 	if r := d.Spec.Load.Retry; r != nil {
 		line(b, "")
 		line(b, "%s", r.Describe())

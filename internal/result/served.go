@@ -1,0 +1,47 @@
+package result
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+)
+
+// servedSigmas is the number of standard deviations by which the share of a region's transactions that commit may fall short by chance.
+const servedSigmas = 3
+
+// served returns the share of the region's transactions that committed. Transactions that were in flight when the windows opened
+// and closed make it uncertain: it counts those that were due earlier, and misses those that are not finished.
+func (x *Region) served() *v1alpha1.ServedRegion {
+	due := x.Ended() + x.Unfinished + x.Unsent()
+	if due == 0 {
+		return nil
+	}
+	chance := servedSigmas * math.Sqrt(float64(x.CarriedIn+x.Unfinished)) / float64(due)
+	return &v1alpha1.ServedRegion{Name: x.Name, CommittedPPM: ratio(due, 1, x.Committed+x.CarriedIn, 1e6), ChancePPM: int64(math.Ceil(chance * 1e6))}
+}
+
+// LeastServed returns the region of which the smallest share of the transactions that were due committed, chance allowed for;
+// nil in a closed loop, and for a result without transactions.
+func (d *Document) LeastServed() (least *v1alpha1.ServedRegion) {
+	if d.Summary.OfferedPerSecond == 0 {
+		return nil
+	}
+	for i := range d.Regions {
+		if s := d.Regions[i].served(); s != nil && (least == nil || s.MostPPM() < least.MostPPM()) {
+			least = s
+		}
+	}
+	return least
+}
+
+// ServedText says for a person what share of the transactions that were due committed, of all regions together and in the region that was
+// served least; empty in a closed loop.
+func (d *Document) ServedText() string {
+	least := d.LeastServed()
+	if least == nil {
+		return ""
+	}
+	s := &d.Summary
+	return fmt.Sprintf("of %d/s offered %d/s committed; served least: %s, %s", s.OfferedPerSecond, s.ThroughputPerSecond, least.Name, formatPPM(least.CommittedPPM))
+}
