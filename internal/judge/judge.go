@@ -140,6 +140,7 @@ func Cancelled(f *Facts, elapsed time.Duration) (*result.Document, error) {
 		}
 		r.Cut(max(1, complete), result.Microseconds(duration))
 	}
+	f.Execution.Cut(max(1, complete), duration)
 	in := f.inputs()
 	in.Incidents = append([]result.Reason{{Reason: result.ReasonCancelled, Message: message + "; the answers were not checked"}}, in.Incidents...)
 	return result.Build(in)

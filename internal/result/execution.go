@@ -24,6 +24,17 @@ type OpenWindow struct {
 	Closed     time.Time `json:"closed"`
 }
 
+// Cut keeps as many windows as were measured before the run was cancelled, each open for this long.
+func (e *Execution) Cut(repetitions int, duration time.Duration) {
+	if e == nil { // of a simulation
+		return
+	}
+	e.Windows = e.Windows[:min(repetitions, len(e.Windows))]
+	for i := range e.Windows {
+		e.Windows[i].Closed = e.Windows[i].Opened.Add(duration.Truncate(time.Microsecond))
+	}
+}
+
 // Same reports whether two executions are one: the same name, and the same times to the microsecond. nil is the same as nil alone.
 func (e *Execution) Same(other *Execution) bool {
 	if e == nil || other == nil {

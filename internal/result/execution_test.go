@@ -33,3 +33,20 @@ func TestExecutionSame(t *testing.T) {
 		t.Error("none is the same as one")
 	}
 }
+
+// A cancelled run has the windows that were measured, the first one as far as it came.
+func TestExecutionCut(t *testing.T) {
+	at := time.Date(2026, 11, 27, 17, 12, 54, 0, time.UTC)
+	for n, length := range map[int]time.Duration{1: 3*time.Second + 1, 2: 10 * time.Second} {
+		e := &Execution{}
+		for i := range 3 {
+			opened := at.Add(time.Duration(i) * time.Minute)
+			e.Windows = append(e.Windows, OpenWindow{i + 1, opened, opened.Add(10 * time.Second)})
+		}
+		e.Cut(n, length)
+		if last := e.Windows[len(e.Windows)-1]; len(e.Windows) != n || last.Repetition != n || last.Closed.Sub(last.Opened) != length.Truncate(time.Microsecond) {
+			t.Errorf("%d windows of %v: %+v", n, length, e.Windows)
+		}
+	}
+	(*Execution)(nil).Cut(1, time.Second)
+}
