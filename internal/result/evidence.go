@@ -7,6 +7,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/geo"
 )
 
 // Evidence is one thing that a run has to show before it passes. A run does not pass because nothing complains: each item
@@ -64,7 +65,7 @@ var EvidenceItems = []EvidenceItem{
 		[]string{ReasonDriverBound, ReasonNodeStarved}, cpuHad},
 	{"clocks", "every clock that figures depend on was within its bound",
 		[]string{ReasonClocksApart}, clocksWithin},
-	{"network", "every link between regions was measured, and was the declared one",
+	{"network", "every link between regions, and between the nodes of a region, was measured, and was the declared one",
 		[]string{ReasonNetworkNotVerified, ReasonLinkTooFast, ReasonLossDiffers, ReasonMeshChanged, ReasonNetworkEdited, ReasonTooManyGaps}, linksMeasured},
 	{"faults", "every fault of the manifest started and ended as planned, and nothing else was done",
 		[]string{ReasonFaultFailed, ReasonFaultMistimed, ReasonUndeclaredDisturbance}, faultsPlayed},
@@ -241,20 +242,40 @@ func linksMeasured(d *Document, in *Inputs, _ *Report) Evidence {
 	if in.Target != nil && len(in.Before) == 0 {
 		return foreign("the network between regions")
 	}
-	measured := 0
+	between, inside := 0, 0
 	for _, l := range d.Links {
-		switch {
-		case l.From == l.To:
-		case l.Samples == 0:
+		switch own := l.From == l.To; {
+		case l.Samples > 0 && own:
+			inside++
+		case l.Samples > 0:
+			between++
+		case !own:
 			return absent("the link from %s to %s was not measured", l.From, l.To)
-		default:
-			measured++
+		case in.Target == nil && nodesIn(in, l.From) > 1: // one node has no link to itself
+			return absent("the links between the %d nodes in %s were not measured", nodesIn(in, l.From), l.From)
 		}
 	}
-	if want := len(in.Topology.Regions) * (len(in.Topology.Regions) - 1); measured != want {
-		return absent("%d of %d links between regions were measured", measured, want)
+	regions := len(in.Topology.Regions)
+	if want := regions * (regions - 1); between != want {
+		return absent("%d of %d links between regions were measured", between, want)
 	}
-	return shown("probes of nodes", "%d links between regions within their tolerance", measured)
+	switch {
+	case regions > 1:
+		return shown("probes of nodes", "%d links between regions within their tolerance", between)
+	case inside > 0:
+		return shown("probes of nodes", "one region: the links between its nodes within their tolerance")
+	}
+	return shown("the topology", "one region with one node: there is no link to measure")
+}
+
+// nodesIn returns the number of nodes that were seen in a region before the load.
+func nodesIn(in *Inputs, region string) (n int) {
+	for i := range in.Before {
+		if id := in.Before[i].ID; id >= 0 && id < in.Topology.Nodes() && in.Topology.Regions[in.Topology.RegionOf(geo.NodeID(id))] == region {
+			n++
+		}
+	}
+	return n
 }
 
 func faultsPlayed(d *Document, in *Inputs, _ *Report) Evidence {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/admin"
 )
 
 // evident adds to inputs what an honest run shows, where a test has nothing to say of it.
@@ -79,7 +80,7 @@ func TestEvidence(t *testing.T) {
 		"nodes":     {func(in *Inputs) { in.Before = in.Before[1:] }, func(in *Inputs) { in.Pods = in.Pods[1:] }},
 		"cpu":       {func(in *Inputs) { in.Reports[0].Workers[0].Driver.LateMicroseconds = nil }, func(in *Inputs) { in.NodeFacts = in.NodeFacts[1:] }},
 		"clocks":    {func(in *Inputs) { in.Clocks = in.Clocks[1:] }},
-		"network":   {func(in *Inputs) { in.RTTs = in.RTTs[1:] }},
+		"network":   {func(in *Inputs) { in.RTTs = in.RTTs[1:] }, func(in *Inputs) { in.RTTs = in.RTTs[:len(in.RTTs)-1] }},
 		"faults":    {func(in *Inputs) { in.Manifests.Run.Faults = make([]v1alpha1.Fault, 1) }},
 		"rows":      {func(in *Inputs) { in.Checks = nil }},
 		"execution": {func(in *Inputs) { in.Execution = nil }, func(in *Inputs) { in.Execution.ID = "" }, func(in *Inputs) { in.Execution.Windows = nil }},
@@ -113,6 +114,32 @@ func TestEvidence(t *testing.T) {
 			if d.Verdict != v1alpha1.VerdictInvalid || d.Evidence[i].State == EvidenceShown || !named {
 				t.Errorf("%s, %d: %s, %+v, %+v", item.Name, n, d.Verdict, d.Evidence[i], d.Reasons)
 			}
+		}
+	}
+}
+
+// A database in one region has links between its nodes, or none at all: no link between regions shows nothing of them.
+func TestEvidenceOfOneRegion(t *testing.T) {
+	inside := []MeasuredRTT{{From: "a", To: "a", RTT: RTT{400, 500}, Samples: 50}}
+	for name, tc := range map[string]struct {
+		nodes  int
+		rtts   []MeasuredRTT
+		state  EvidenceState
+		figure string
+	}{
+		"several nodes":                {2, inside, EvidenceShown, "between its nodes"},
+		"several nodes, not measured":  {2, nil, EvidenceMissing, "the links between the 2 nodes in a were not measured"},
+		"one node":                     {1, nil, EvidenceShown, "no link to measure"},
+		"several nodes, of one region": {2, []MeasuredRTT{{From: "a", To: "a"}}, EvidenceMissing, "were not measured"},
+	} {
+		d := &Document{Links: []Link{{From: "a", To: "a"}}}
+		in := inputs(nil, []string{"a"})
+		in.Before = []admin.Status{{ID: 0}, {ID: 1}}[:tc.nodes]
+		for _, m := range tc.rtts {
+			d.Links[0].Samples = m.Samples
+		}
+		if e := linksMeasured(d, &in, nil); e.State != tc.state || !strings.Contains(e.Figure, tc.figure) {
+			t.Errorf("%s: %+v", name, e)
 		}
 	}
 }

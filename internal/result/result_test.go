@@ -258,6 +258,9 @@ func small() Inputs {
 	for _, l := range [][2]string{{"a", "b"}, {"b", "a"}} {
 		in.RTTs = append(in.RTTs, MeasuredRTT{From: l[0], To: l[1], RTT: RTT{100_300, 101_000}, Samples: 50})
 	}
+	for _, region := range in.Topology.Regions {
+		in.RTTs = append(in.RTTs, MeasuredRTT{From: region, To: region, RTT: RTT{400, 500}, Samples: 50})
+	}
 	return in
 }
 
