@@ -63,7 +63,7 @@ func TestInvariantsFindWhatIsWrong(t *testing.T) {
 		"a copy's rows":                    {two, (*geo.Topology).Full, func(a *Audits) { a.Nodes[1][1].Digest = 8 }, "convergence", ""},
 		"money in one copy":                {two, (*geo.Topology).Full, extra(1), "copies-agree convergence", "extra is 1 in a and 0 in b"},
 		"a node":                           {two, (*geo.Topology).Full, out(1), "", "(1 of 2 copies are left out: node a/1/0 is gone)"},
-		"all of a shard":                   {two, (*geo.Topology).Full, out(1, 3), "invariants", "no copy is complete"},
+		"all of a shard":                   {two, (*geo.Topology).Full, out(1, 3), "", ""},
 		"a region, another is wrong":       {three, (*geo.Topology).Full, both(out(0), extra(2)), "copies-agree convergence", "extra is 0 in b and 1 in c"},
 		"a replica is wrong":               {replicated(two), (*geo.Topology).Full, extra(1), "copies-agree convergence", "a (replica 0) and 1 in a (replica 1)"},
 		"led from each region":             {three, (*geo.Topology).Placed, func(*Audits) {}, "", "3 copies have equal sums"},
@@ -71,7 +71,7 @@ func TestInvariantsFindWhatIsWrong(t *testing.T) {
 		"spread":                           {spread, (*geo.Topology).Placed, func(*Audits) {}, "", "3 copies have equal sums"},
 		"a region of a spread database":    {spread, (*geo.Topology).Placed, out(1), "", "2 copies have equal sums (1 of 3 copies are left out: node b/0/0 is gone)"},
 		"rows at home only":                {two, (*geo.Topology).HomeOnly, func(*Audits) {}, "", "the only copy has no other to agree with"},
-		"a node of those":                  {two, (*geo.Topology).HomeOnly, out(2), "invariants", "no copy is complete"},
+		"a node of those":                  {two, (*geo.Topology).HomeOnly, out(2), "", ""},
 		"rows of every node untold on one": {two, (*geo.Topology).Full, func(a *Audits) { a.Nodes[2] = a.Nodes[2][1:] }, "everywhere", ""},
 		"rows of every node on one":        {two, (*geo.Topology).Full, func(a *Audits) { a.Nodes[2][0] = Shard{Shard: Everywhere} }, "everywhere convergence", ""},
 		"rows of every node on all": {two, (*geo.Topology).Full, func(a *Audits) {
@@ -98,12 +98,16 @@ func TestInvariantsFindWhatIsWrong(t *testing.T) {
 					t.Errorf("%s: passed %v: %s", c.Name, c.Passed, c.Message)
 				}
 			}
+			audited := !strings.HasPrefix(name, "all of") && name != "a node of those"
+			if why := audits.Unaudited(&layout, []v1alpha1.Verification{v1alpha1.VerifyInvariants}); audited != (why == "") {
+				t.Errorf("not audited: %q", why)
+			}
 			for _, name := range strings.Fields(tc.failed) {
 				if !slices.ContainsFunc(checks, func(c workload.Check) bool { return c.Name == name }) {
 					t.Errorf("there is no check %s", name)
 				}
 			}
-			if !strings.Contains(checks[0].Message, tc.says) {
+			if tc.says != "" && !strings.Contains(checks[0].Message, tc.says) {
 				t.Errorf("%s: %q says nothing of %q", checks[0].Name, checks[0].Message, tc.says)
 			}
 		})
@@ -194,6 +198,22 @@ func TestRowsWhereTheyDoNotBelong(t *testing.T) {
 		i := slices.IndexFunc(told, func(s Shard) bool { return s.Shard == stranger })
 		if i < 0 || told[i].Rows != 1 || told[i].Digest == 0 {
 			t.Errorf("node %d tells %+v, and nothing of its row of shard %d", n, told, stranger)
+		}
+	}
+}
+
+// Where every node is left out, there is no check that fails: nothing was audited, and that is said.
+func TestNothingIsLeftToAudit(t *testing.T) {
+	topology := geo.Topology{Regions: []string{"a", "b"}, Partitions: 1, Replicas: 1}
+	layout := topology.Full()
+	for _, verify := range []v1alpha1.Verification{v1alpha1.VerifyInvariants, v1alpha1.VerifyConvergence} {
+		audits := Audits{Nodes: make([][]Shard, 2), Out: []string{"is gone", "waits for it"}}
+		asked := []v1alpha1.Verification{verify}
+		if checks, why := Verify(&layout, agreeing{}, audits, nil, asked), audits.Unaudited(&layout, asked); len(checks) > 0 || !strings.Contains(why, "waits for it") {
+			t.Errorf("%s: checks %+v, not audited: %q", verify, checks, why)
+		}
+		if why := audits.Unaudited(&layout, nil); why != "" {
+			t.Errorf("nothing is asked for, and %q", why)
 		}
 	}
 }

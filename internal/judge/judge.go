@@ -78,6 +78,11 @@ func Document(f *Facts) (*result.Document, error) {
 		in.Incidents = append(in.Incidents, result.Reason{Reason: result.ReasonNotQuiet, Message: fmt.Sprintf(
 			"the database was not quiet %v after the last answer, with %d unfinished transactions; its rows were not audited", QuietWithin, f.Unfinished)})
 	}
+	if f.Audits != nil {
+		if why := f.Audits.Unaudited(&f.Layout, f.Plan.Run.Spec.Verify); why != "" {
+			in.Incidents = append(in.Incidents, result.Reason{Reason: result.ReasonNotAudited, Message: why})
+		}
+	}
 	if f.Unrecorded != nil {
 		in.Incidents = append(in.Incidents, *f.Unrecorded)
 	}
