@@ -699,6 +699,9 @@ type Objective struct {
 	Holds   bool  `json:"holds"`
 	// Undecided says why it is not known whether the objective holds; empty where it is known.
 	Undecided string `json:"undecided,omitempty"`
+
+	// FewSamples says that it is undecided since there are too few samples.
+	FewSamples bool `json:"-"`
 }
 
 // Histograms hold the full distributions of the latencies, repetitions merged.

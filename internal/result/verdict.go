@@ -85,7 +85,7 @@ func (d *Document) judge(in *Inputs, r *Report) {
 	for i := range d.Objectives {
 		switch o := &d.Objectives[i]; {
 		case o.Undecided != "":
-			invalid = append(invalid, o.undecided(in.Objectives[i].Metric))
+			invalid = append(invalid, o.undecided())
 		case !o.Holds:
 			failed = append(failed, Reason{ReasonObjectiveMissed, fmt.Sprintf("%s: measured %s", o.Name, o.Measured)})
 		}
@@ -107,9 +107,9 @@ func (d *Document) judge(in *Inputs, r *Report) {
 }
 
 // undecided says why it is not known whether the objective holds.
-func (o *Objective) undecided(m v1alpha1.Metric) Reason {
+func (o *Objective) undecided() Reason {
 	reason := ReasonObjectiveUndecided
-	if p, ok := percentiles[m]; ok && o.Samples < samplesNeeded(p) {
+	if o.FewSamples {
 		reason = ReasonTooFewSamples
 	}
 	return Reason{reason, fmt.Sprintf("%s: measured %s: %s", o.Name, o.Measured, o.Undecided)}
@@ -431,9 +431,11 @@ func (s *Share) tolerance() float64 {
 type measured struct {
 	value v1alpha1.Quantile
 	ok    bool
-	// samples is the number of transactions that a percentile is of.
-	samples int64
-	note    string
+	// samples is the number of transactions that say something of a percentile, transactions that of all, observed or not.
+	samples, transactions int64
+	// cause says why only a lower bound is known.
+	cause string
+	note  string
 }
 
 func measuredValue(v int64) measured { return measured{value: v1alpha1.Observed(v), ok: true} }
@@ -483,13 +485,12 @@ func (m *measured) judge(o v1alpha1.Objective) Objective {
 		return out
 	}
 	out.Value, out.Measured = m.value, formatMetric(o.Metric, m.value)+m.note
-	if p, ok := percentiles[o.Metric]; ok {
+	if _, ok := percentiles[o.Metric]; ok {
 		out.Samples = m.samples
 		out.Measured = fmt.Sprintf("%s of %d transactions%s", formatMetric(o.Metric, m.value), m.samples, m.note)
-		if needed := samplesNeeded(p); m.samples < needed {
-			out.Undecided = fmt.Sprintf("a %s needs %d transactions or more: let the run measure for longer", o.Metric, needed)
-		}
 	}
+	out.Undecided = m.tooFew(o.Metric)
+	out.FewSamples = out.Undecided != ""
 	out.Holds = true
 	if o.Max != nil {
 		limit, err := boundValue(o.Metric, *o.Max)
@@ -499,7 +500,7 @@ func (m *measured) judge(o v1alpha1.Objective) Objective {
 		case m.value.Least() > limit || m.value.IsBound() && m.value.Least() == limit:
 			out.Holds = false
 		case m.value.IsBound() && out.Undecided == "":
-			out.Undecided = "more transactions were not answered than the percentile leaves out, and none of them waited for as long as the limit: let requestTimeout be longer than the limit"
+			out.Undecided = "only a lower bound of the percentile is known, and it is below the limit; " + m.cause
 		}
 	}
 	if o.Min != nil {
@@ -509,7 +510,7 @@ func (m *measured) judge(o v1alpha1.Objective) Objective {
 			return Objective{Name: out.Name, Measured: err.Error()}
 		case m.value.Least() >= limit:
 		case m.value.IsBound() && out.Undecided == "":
-			out.Undecided = "only a lower bound of the percentile is known"
+			out.Undecided = "only a lower bound of the percentile is known, and it is below the least value asked for; " + m.cause
 		default:
 			out.Holds = false
 		}
@@ -544,7 +545,7 @@ func measure(m v1alpha1.Metric, f *figures, r *Report) measured {
 		out.value, out.ok = v1alpha1.Observed(unansweredPPM(&f.Counts, &u)), f.Ended()+u.Unfinished+u.Unsent() > 0
 	default:
 		out.value, out.ok = f.latency.quantiles(percentiles[m])[0], f.latency.samples() > 0
-		out.samples = f.latency.knownAt(out.value)
+		out.samples, out.transactions, out.cause = f.latency.knownAt(out.value), f.latency.samples(), f.boundCause()
 	}
 	return out
 }
