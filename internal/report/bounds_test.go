@@ -78,3 +78,41 @@ func TestSweepsMarkLowerBounds(t *testing.T) {
 		}
 	}
 }
+
+// What has no value has an empty cell, not 0: a region without transactions has no latency, alone or beside another result.
+func TestCellsWithoutValues(t *testing.T) {
+	silent := *document(t)
+	silent.Regions, silent.Repetitions = slices.Clone(silent.Regions), slices.Clone(silent.Repetitions)
+	last := len(silent.Regions) - 1
+	name := silent.Regions[last].Name
+	silent.Regions[last].LatencyMicroseconds = result.Latency{}
+	for i := range silent.Repetitions {
+		r := &silent.Repetitions[i]
+		r.Regions = slices.Clone(r.Regions)
+		for k := range r.Regions {
+			if r.Regions[k].Name == name {
+				r.Regions[k].LatencyMicroseconds = result.Latency{}
+			}
+		}
+	}
+	rows := figures("", &silent)["latency-cdf"].Rows
+	if row := rows[last]; row[0] != name || strings.Join(row[1:], "") != "" {
+		t.Errorf("latencies of a silent region: %q", row)
+	}
+	c := comparisons([]*result.Document{document(t)}, []*result.Document{&silent})[0]
+	found := 0
+	for _, row := range c.Figure.Rows {
+		if row[1] == name && strings.HasPrefix(row[0], "p") {
+			if found++; row[2] == "" || row[3] != "" {
+				t.Errorf("compared with a silent region: %q", row)
+			}
+		}
+	}
+	if found == 0 {
+		t.Errorf("no latency of %s is compared: %q", name, c.Figure.Rows)
+	}
+	var table strings.Builder
+	if err := c.Table(&table); err != nil || strings.Contains(table.String(), "> 0us") {
+		t.Errorf("%v: the table has a latency of > 0us:\n%s", err, table.String())
+	}
+}

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 
+	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/chart"
 	"github.com/geobench/geobench/internal/result"
 )
@@ -91,11 +92,19 @@ func changes(id string, c *result.Comparison) *Figure {
 			rows.Rows = append(rows.Rows, chart.Row{Name: region, Head: true})
 		}
 		rows.Rows = append(rows.Rows, line)
-		f.row(d.Name, in, d.Format(d.A), d.Format(d.B), change, low, high, p, d.Change)
+		f.row(d.Name, in, valueIn(d, d.A), valueIn(d, d.B), change, low, high, p, d.Change)
 	}
 	rows.About = fmt.Sprintf("%s: %s.", c.Verdict, c.Message)
 	f.scene = rows.Draw()
 	return f
+}
+
+// valueIn writes a value of a figure for a table; empty where there is none.
+func valueIn(d *result.Difference, q v1alpha1.Quantile) string {
+	if !d.Has(q) {
+		return ""
+	}
+	return d.Format(q)
 }
 
 // classOf is the colour of a change: red for worse, green for better, grey for the rest.

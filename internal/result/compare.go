@@ -460,7 +460,7 @@ func figuresOf(a, b []*Document) []sample {
 	var out []sample
 	latency := func(l *Latency, of func(*Latency) v1alpha1.Quantile) v1alpha1.Quantile {
 		if *l == (Latency{}) {
-			return v1alpha1.MoreThan(0) // there are no transactions
+			return noLatency
 		}
 		return of(l)
 	}
@@ -777,8 +777,17 @@ func (s *Difference) change() string {
 	return text
 }
 
+// noLatency is the latency where there are no transactions: nothing is known of it.
+var noLatency = v1alpha1.MoreThan(0)
+
+// Has reports whether there is a value, A or B, of the figure: there is no latency where there are no transactions.
+func (s *Difference) Has(q v1alpha1.Quantile) bool { return s.Unit != "us" || q != noLatency }
+
 // Format writes a value of the figure with its unit, and > before a lower bound.
 func (s *Difference) Format(q v1alpha1.Quantile) string {
+	if !s.Has(q) {
+		return "none"
+	}
 	if q.IsBound() {
 		return "> " + s.Format(v1alpha1.Observed(q.Least()))
 	}
