@@ -113,7 +113,11 @@ func Compare(a, b []*Document, o CompareOptions) *Comparison {
 	c.RepetitionsA, c.RepetitionsB = repetitions(a), repetitions(b)
 	samples := figuresOf(a, b)
 	c.judge(samples, o)
-	c.judgeRegions(samples, o)
+	differ := ofOneSide(a, b)
+	if differ != "" {
+		c.doubtWhole(differ, samples)
+	}
+	c.judgeRegions(samples, o, differ)
 	c.distrust(a, b, samples)
 	for i := range samples {
 		c.Figures = append(c.Figures, samples[i].Difference)
@@ -656,8 +660,8 @@ func (c *Comparison) judge(samples []sample, o CompareOptions) {
 
 // judgeRegions makes the comparison a regression if a region is worse, however much better the whole is: where a slow region commits less,
 // the percentiles of all regions improve. The throughputs and 99th percentiles of all regions are held against alpha as Holm says, apart from
-// the figures of the whole, which would need more repetitions otherwise, and no less strictly than these.
-func (c *Comparison) judgeRegions(samples []sample, o CompareOptions) {
+// the figures of the whole, which would need more repetitions otherwise, and no less strictly than these. differ names regions of one side.
+func (c *Comparison) judgeRegions(samples []sample, o CompareOptions, differ string) {
 	var judged []*sample
 	regions, whole := map[string]bool{}, 0
 	for i := range samples {
@@ -670,7 +674,7 @@ func (c *Comparison) judgeRegions(samples []sample, o CompareOptions) {
 		if s.Region == "" && s.Judged {
 			whole++
 		}
-		if s.Region != "" && len(regions) > 1 && (s.Name == "throughput" || s.Name == "p99") && s.p != nil {
+		if s.Region != "" && (len(regions) > 1 || differ != "") && (s.Name == "throughput" || s.Name == "p99") && s.p != nil {
 			judged = append(judged, s)
 		}
 	}
@@ -689,7 +693,7 @@ func (c *Comparison) judgeRegions(samples []sample, o CompareOptions) {
 		return
 	}
 	message := "worse: " + strings.Join(worse, ", ")
-	if c.Verdict == Regression || c.Verdict == Improvement {
+	if c.Verdict == Regression || c.Verdict == Improvement || differ != "" {
 		message = c.Message + "; " + message
 	}
 	c.Verdict, c.Message = Regression, message

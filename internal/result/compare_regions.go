@@ -1,0 +1,56 @@
+package result
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// ofOneSide names the regions that a result has and another has not, and which side has each; empty where all have the same. A document that
+// lists no regions says nothing of them.
+func ofOneSide(a, b []*Document) string {
+	has := func(docs []*Document) (counts map[string]int, all int) {
+		counts = map[string]int{}
+		for _, d := range docs {
+			if len(d.Regions) > 0 {
+				all++
+			}
+			for i := range d.Regions {
+				counts[d.Regions[i].Name]++
+			}
+		}
+		return counts, all
+	}
+	inA, allA := has(a)
+	inB, allB := has(b)
+	if allA == 0 || allB == 0 {
+		return ""
+	}
+	names := maps.Clone(inA)
+	maps.Copy(names, inB)
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		switch n, m := inA[name], inB[name]; {
+		case n == allA && m == allB:
+		case m == 0:
+			parts = append(parts, fmt.Sprintf("only A has region %s", name))
+		case n == 0:
+			parts = append(parts, fmt.Sprintf("only B has region %s", name))
+		default:
+			parts = append(parts, fmt.Sprintf("not every result has region %s", name))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// doubtWhole makes the figures of all regions, and with them the comparison, Undecided where the results have other regions, as differ
+// says: the whole is not the same thing then. Regions that both sides have are compared.
+func (c *Comparison) doubtWhole(differ string, samples []sample) {
+	for i := range samples {
+		if s := &samples[i]; s.Region == "" && s.Judged {
+			s.Change = Undecided
+		}
+	}
+	c.Verdict, c.Message = Undecided, differ+": the figures of all regions are not of the same thing; compare results of the same regions"
+}
