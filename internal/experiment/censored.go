@@ -12,7 +12,7 @@ import (
 	"github.com/geobench/geobench/internal/result"
 )
 
-// view chooses the values that stand in for latencies with a known lower bound and no known value. A claim has a result only if
+// view chooses the values that stand in for figures with a known lower bound and no known value: latencies, and the share of timeouts. A claim has a result only if
 // its answer is the same in all views: otherwise it holds for some possible latencies and not for others.
 type view int
 
@@ -27,7 +27,7 @@ const (
 var otherViews = []view{least, rising, sinking}
 
 // errBounded is the error of claims whose answer differs.
-var errBounded = errors.New("only lower bounds are known of latencies that it compares, since transactions had no answer, and the answer depends on by how much they are exceeded")
+var errBounded = errors.New("only lower bounds are known of figures that it compares, since transactions had no answer, and the answer depends on by how much they are exceeded")
 
 // mostLatencies is larger than the number of bounds that an evaluation meets.
 const mostLatencies = 1 << 20
@@ -56,6 +56,15 @@ func (v view) latencies(l result.Latency, n int) result.Latency {
 	return l
 }
 
+// hung returns how many of the transactions that hung when the windows closed the view takes for timed out: all, none, or, where several
+// figures are compared, all of every second figure.
+func (v view) hung(all int64, n int) int64 {
+	if v == infinite || v == rising && n%2 == 1 || v == sinking && n%2 == 0 {
+		return all
+	}
+	return 0
+}
+
 // document returns d as the view takes it; d itself is not changed.
 func (v view) document(d *result.Document, n int) *result.Document {
 	if v == infinite {
@@ -63,11 +72,11 @@ func (v view) document(d *result.Document, n int) *result.Document {
 	}
 	of := *d
 	s := &of.Summary
-	s.LatencyMicroseconds = v.latencies(s.LatencyMicroseconds, n)
+	s.LatencyMicroseconds, s.Hung = v.latencies(s.LatencyMicroseconds, n), v.hung(s.Hung, n)
 	of.Regions = slices.Clone(d.Regions)
 	for i := range of.Regions {
 		r := &of.Regions[i]
-		r.LatencyMicroseconds = v.latencies(r.LatencyMicroseconds, n)
+		r.LatencyMicroseconds, r.Hung = v.latencies(r.LatencyMicroseconds, n), v.hung(r.Hung, n)
 	}
 	return &of
 }
@@ -78,14 +87,14 @@ func (v view) typed(t *result.TypeFigures, n int) *result.TypeFigures {
 		return t
 	}
 	of := *t
-	of.LatencyMicroseconds = v.latencies(t.LatencyMicroseconds, n)
+	of.LatencyMicroseconds, of.Hung = v.latencies(t.LatencyMicroseconds, n), v.hung(t.Hung, n)
 	return &of
 }
 
 // seen returns a figure at a point as the view takes it, and counts it where only a bound is known.
 func (b *board) seen(p *Point, q query) (figure, error) {
 	known, err := b.results.figure(p, q.metric, q.scope)
-	if err != nil || !math.IsInf(known.Median, 1) {
+	if err != nil || !math.IsInf(known.Median, 1) && !q.metric.ranged() {
 		return known, err
 	}
 	f, err := b.results.figureAs(p, q.metric, q.scope, b.view, b.bounds)
@@ -98,11 +107,11 @@ func (b *board) seen(p *Point, q query) (figure, error) {
 // atLeast returns the figure of a point for charts and documents. Where the figure is infinite because only a lower bound of it is
 // known, it returns the bound. The figure stays infinite where there is no bound: nothing ended, or what it waits for never happened.
 func (r *Results) atLeast(p *Point, m *metric, of scope) (f figure, bound bool, err error) {
-	if f, err = r.figure(p, m, of); err != nil || !math.IsInf(f.Median, 1) {
+	if f, err = r.figure(p, m, of); err != nil || !math.IsInf(f.Median, 1) && !m.ranged() {
 		return f, false, err
 	}
 	lower, err := r.figureAs(p, m, of, least, 0)
-	if err != nil || math.IsInf(lower.Median, 0) {
+	if err != nil || lower.Median >= f.Median || math.IsInf(lower.Median, 0) {
 		return f, false, err
 	}
 	return figure{Median: lower.Median}, true, nil

@@ -1,9 +1,11 @@
 package experiment_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/experiment"
 	"github.com/geobench/geobench/internal/result"
 )
 
@@ -29,6 +31,53 @@ func TestClaimsOverLowerBounds(t *testing.T) {
 		})
 		if f := judge(t, e, full); f.Answer() != want {
 			t.Errorf("%s: %s (%s, measured %q), want %s", expression, f.Answer(), f.Error, f.Measured, want)
+		}
+	}
+}
+
+// Of 1,100 transactions that ended none timed out, and 100 hung when the window closed: between none and 100 of 1,200 have timed out.
+func TestClaimsOverHungTransactions(t *testing.T) {
+	for expression, want := range map[string]string{
+		"timeouts('near', 2) < 1.0":                                     "no result",
+		"timeouts('near', 2) > 1.0":                                     "no result",
+		"timeouts('near', 2) < 9.0":                                     "holds",
+		"timeouts('near', 2) > 9.0":                                     "differs",
+		"timeoutsIn('a', 'near', 2) < 1.0":                              "no result",
+		"timeoutsIn('b', 'near', 2) < 1.0":                              "holds",
+		"timeouts('near', 2) <= timeouts('near', 4)":                    "no result",
+		"timeouts('near', 2) >= timeouts('near', 4)":                    "no result",
+		"timeouts('near', 2) <= 9.0 && tput('near', 2) > 1.0":           "holds",
+		"max(timeouts('near')) < 1.0 && false || tput('near', 2) > 1.0": "holds",
+	} {
+		e := mustRead(t, claimed(t, expression))
+		full := invented(e, 1000)
+		each(t, e, full, func(d *result.Document) {
+			d.Summary.Hung, d.Regions[0].Hung = 100, 100
+		})
+		if f := judge(t, e, full); f.Answer() != want {
+			t.Errorf("%s: %s (%s, measured %q), want %s", expression, f.Answer(), f.Error, f.Measured, want)
+		}
+	}
+}
+
+// Reports show the share of timeouts as a lower bound where transactions hung, and infinite where none ended or hung.
+func TestHungTransactionsInReports(t *testing.T) {
+	e := mustRead(t, small)
+	r, n := invented(e, 1000), 0
+	each(t, e, r, func(d *result.Document) {
+		switch n++; n {
+		case 1:
+			d.Summary.Timeouts, d.Summary.Unknown, d.Summary.Hung = 10, 10, 100
+		case 2:
+			d.Summary.Timeouts, d.Summary.Unknown = 10, 10
+		case 3:
+			d.Summary.Counts = result.Counts{}
+		}
+	})
+	points := experiment.NewReport(context.Background(), []*experiment.Experiment{e}, r).Experiments[0].Points
+	for i, want := range []string{"> 0.9009", "0.9009", "infinite", "0"} {
+		if got := points[i].Shown("timeouts"); got != want {
+			t.Errorf("point %d shows %s, want %s", i, got, want)
 		}
 	}
 }

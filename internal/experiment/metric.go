@@ -134,6 +134,20 @@ func percent(c *result.Counts, n int64) float64 {
 	return float64(n) / float64(all) * 100
 }
 
+// timeouts is the name of the figure of transactions that timed out.
+const timeouts = "timeouts"
+
+// timedOut returns the largest share of transactions that may have timed out: those that did, and those that hung when the window closed,
+// whose clients would have given up on them later.
+func timedOut(c *result.Counts, hung int64) float64 {
+	of := *c
+	of.Unknown += hung
+	return percent(&of, c.Timeouts+hung)
+}
+
+// ranged reports whether the figure is known to be between two values only: in the view infinite it is the largest.
+func (m *metric) ranged() bool { return m.name == timeouts }
+
 // failedBy is the share of attempts that failed by a cause.
 func failedBy(name, title string, cause txn.Cause) metric {
 	return ofAttempts(name, title, "%", func(c *result.Counts) float64 { return percent(c, c.Causes[cause.String()]) })
@@ -271,7 +285,10 @@ var simpleMetrics = []metric{
 	failedBy("attemptConflicts", "attempts given up for the sake of others", txn.CauseConflict),
 	failedBy("attemptProcedureAborts", "attempts that the procedure itself gave up", txn.CauseProcedure),
 	failedBy("attemptNodeFailures", "attempts that a node refused or lost", txn.CauseNode),
-	ofTransactions("timeouts", "transactions without an answer in time", "%", func(c *result.Counts) float64 { return percent(c, c.Timeouts) }),
+	{timeouts, "transactions without an answer in time", "%",
+		func(d *result.Document) float64 { return timedOut(&d.Summary.Counts, d.Summary.Hung) },
+		func(r *result.Region) float64 { return timedOut(&r.Counts, r.Hung) },
+		func(t *result.TypeFigures) float64 { return timedOut(&t.Counts, t.Hung) }, false},
 	{"tpmC", "new orders of TPC-C", "committed/min",
 		func(d *result.Document) float64 {
 			if d.Summary.TpmC == nil {

@@ -17,6 +17,8 @@ type TypeFigures struct {
 	Seconds float64
 	// LatencyMicroseconds is of the committed transactions, from the merged histograms of all classes.
 	LatencyMicroseconds Latency
+	// Hung is that of Unanswered.
+	Hung int64
 }
 
 // typeKey tells the figures of a type apart.
@@ -64,7 +66,7 @@ func (d *Document) ByType() ([]TypeFigures, error) {
 		}
 	}
 	for i := range out {
-		out[i].LatencyMicroseconds = latencies[i].latency()
+		out[i].LatencyMicroseconds, out[i].Hung = latencies[i].latency(), latencies[i].hung()
 	}
 	return out, nil
 }
