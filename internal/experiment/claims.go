@@ -409,6 +409,8 @@ type query struct {
 	width bool
 	// figure is the kind of the engine's figure that the metric is, which the engine may not have; 0 if it is none.
 	figure protocol.Kind
+	// reason is that of the aborted attempts which the metric counts; nil if it counts none.
+	reason *string
 }
 
 // series is a figure at each point of a query.
@@ -435,6 +437,11 @@ func (b *board) series(q query) ([]float64, error) {
 	}
 	var out []float64
 	for _, p := range b.points(q.system, fixed) {
+		if q.reason != nil {
+			if err := p.aborts(*q.reason); err != nil {
+				return nil, err
+			}
+		}
 		if q.figure != 0 {
 			if err := p.declares(q.metric.name, q.figure); err != nil {
 				return nil, err

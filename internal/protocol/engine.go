@@ -28,6 +28,9 @@ type Engine struct {
 	Check func(Params) []*ParamError
 	// Figures are all that replicas report by Readings, whatever the parameters.
 	Figures []Figure
+	// Aborts are the reasons for which the engine aborts transactions, whatever the parameters: those of all outcomes Aborted that
+	// are not of procedures.
+	Aborts []string
 	// Roles that nodes may have: see RoleHolder.
 	Roles []string
 	// CheckTopology, if not nil, returns what is wrong with a topology that is right for other engines: too few replicas for

@@ -60,7 +60,8 @@ type Config struct {
 	Probes *probe.Hits
 	// Check asks replicas for their invariants after every step, and looks at their rows: see Broken. It changes nothing, and is slow.
 	Check bool
-	// Figures, if not nil, is notified of figures that are not as the engine declares them: see protocol.FigureWatch. It changes nothing.
+	// Figures, if not nil, is notified of figures, and reasons of aborts, that are not as the engine declares them: see
+	// protocol.FigureWatch. It changes nothing.
 	Figures func(error)
 	// Trace, if not nil, is told of everything that happens on a node. It is slow.
 	Trace func(Observation)
@@ -501,6 +502,9 @@ func (s *Sim) dispatch(i int32) {
 		c.client.Start()
 	case onOutcome:
 		it := s.take(i)
+		if s.c.Figures != nil {
+			s.readOutcome(&it.outcome)
+		}
 		s.clients[it.to].client.Complete(it.outcome)
 	case onClientTimer:
 		it := s.take(i)

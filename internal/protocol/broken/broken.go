@@ -125,7 +125,7 @@ var Snapshot = engine("snapshot", func(n *node, t *txn.Transaction) {
 	n.after(time.Duration(n.Env.Rand().IntN(2000))*time.Microsecond, func() {
 		for k, v := range versions {
 			if r, _ := n.rows.Get(k); r.Writer != v {
-				writes, o = nil, txn.Outcome{ID: t.ID, Status: txn.Aborted, Cause: txn.CauseConflict, Reason: "overtaken"}
+				writes, o = nil, txn.Outcome{ID: t.ID, Status: txn.Aborted, Cause: txn.CauseConflict, Reason: overtaken}
 			}
 		}
 		n.apply(writes, t.ID)
@@ -188,9 +188,12 @@ type node struct {
 	count   uint64
 }
 
+// overtaken is the reason for which Snapshot aborts transactions.
+const overtaken = "overtaken"
+
 // engine has no Decode: its messages hold functions and cannot travel.
 func engine(name string, submit func(*node, *txn.Transaction)) *protocol.Engine {
-	return &protocol.Engine{Name: name, New: func(c protocol.Config) protocol.Replica {
+	return &protocol.Engine{Name: name, Aborts: []string{overtaken}, New: func(c protocol.Config) protocol.Replica {
 		return &node{Config: c, rows: c.Store.(*store.Hash), submit: submit, pending: map[uint64]func(){}}
 	}}
 }

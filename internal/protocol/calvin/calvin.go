@@ -35,6 +35,7 @@ var Engine = &protocol.Engine{
 	Paper:   "Thomson et al., Calvin: Fast Distributed Transactions for Partitioned Database Systems, SIGMOD 2012",
 	Doc:     "Orders all transactions in one global log, then executes them deterministically in a full copy per region.",
 	Figures: figures,
+	Aborts:  deterministic.Aborts,
 	Parameters: []protocol.Parameter{
 		{
 			Name: "ordering", Default: orderingLeader, OneOf: []string{orderingLeader, orderingConsensus, orderingEpochs},

@@ -17,6 +17,7 @@ import (
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/batchlog"
+	"github.com/geobench/geobench/internal/protocol/deterministic"
 	"github.com/geobench/geobench/internal/protocol/locallog"
 	"github.com/geobench/geobench/internal/protocol/recon"
 	"github.com/geobench/geobench/internal/txn"
@@ -28,6 +29,7 @@ var Engine = &protocol.Engine{
 	Paper:   "Nguyen, Miller, Abadi, Detock: High Performance Multi-region Transactions at Scale, SIGMOD 2023",
 	Doc:     "Orders each row's transactions in its home region and resolves deadlocks between homes deterministically.",
 	Figures: figures,
+	Aborts:  deterministic.Aborts,
 	Parameters: []protocol.Parameter{
 		{
 			Name: "batch", Default: "5ms", Min: 0, Max: time.Second,

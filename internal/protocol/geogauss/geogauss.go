@@ -63,6 +63,7 @@ var Engine = &protocol.Engine{
 	Paper:   "Zhou et al., GeoGauss: Strongly Consistent and Light-Coordinated OLTP Database for Geo-Replicated SQL Database, SIGMOD 2023",
 	Doc:     "Executes transactions at once at any server, sends what they write to all, and merges it epoch by epoch by a rule that is the same everywhere.",
 	Figures: figures,
+	Aborts:  []string{ReasonLostRow, ReasonChangedRow, ReasonTooOld, ReasonLeftOut},
 	Parameters: []protocol.Parameter{
 		{
 			Name: "epoch", Default: "10ms", Min: time.Millisecond, Max: 10 * time.Second,

@@ -31,6 +31,7 @@ var Engine = &protocol.Engine{
 	Doc: "Agrees on each transaction's dependencies in one round trip to all replicas of its partitions, two when they " +
 		"differ, and executes the dependency graph in a full copy per region.",
 	Figures: figures,
+	Aborts:  deterministic.Aborts,
 	Parameters: []protocol.Parameter{
 		{
 			Name: "patience", Default: "500ms", Min: 10 * time.Millisecond, Max: time.Minute,

@@ -61,6 +61,7 @@ var Engine = &protocol.Engine{
 	Doc: "Writes transactions as functors to a majority of each partition, and evaluates them in the order of timestamps once all servers are " +
 		"known to be past them.",
 	Figures: figures,
+	Aborts:  deterministic.Aborts,
 	Parameters: []protocol.Parameter{
 		{
 			Name: "gossip", Default: "5ms", Min: time.Millisecond, Max: time.Second,

@@ -73,6 +73,7 @@ var Engine = &protocol.Engine{
 	Paper:   "Verbitski et al., Amazon Aurora, SIGMOD 2017; Nguyen et al., SunStorm, PVLDB 2025",
 	Doc:     "One region writes; the others have asynchronous copies to read from, and forward what writes statement by statement.",
 	Figures: figures,
+	Aborts:  []string{ReasonStaleRead, ReasonSessionLost},
 	Parameters: []protocol.Parameter{
 		{
 			Name: "primary", Default: "0", Integer: true, MaxInt: 63,

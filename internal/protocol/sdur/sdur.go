@@ -64,6 +64,7 @@ var Engine = &protocol.Engine{
 	Doc: "Executes transactions optimistically on snapshots, and certifies them in each partition's Raft group when they end; " +
 		"groups vote on those of several.",
 	Figures: figures,
+	Aborts:  []string{ReasonConflict, ReasonFalsePositive, ReasonTooOld, ReasonPrevented},
 	Parameters: []protocol.Parameter{
 		{
 			Name: "delay", Default: "0s", Max: time.Minute,

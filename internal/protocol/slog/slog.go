@@ -15,6 +15,7 @@ import (
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/batchlog"
+	"github.com/geobench/geobench/internal/protocol/deterministic"
 	"github.com/geobench/geobench/internal/protocol/locallog"
 	"github.com/geobench/geobench/internal/protocol/recon"
 	"github.com/geobench/geobench/internal/txn"
@@ -26,6 +27,7 @@ var Engine = &protocol.Engine{
 	Paper:   "Ren, Li, Abadi, SLOG: Serializable, Low-latency, Geo-replicated Transactions, VLDB 2019",
 	Doc:     "Orders each row's transactions in its home region, and multi-home transactions globally before that.",
 	Figures: figures,
+	Aborts:  deterministic.Aborts,
 	Parameters: []protocol.Parameter{
 		{
 			Name: "batch", Default: "5ms", Min: 0, Max: time.Second,

@@ -52,6 +52,7 @@ var Engine = &protocol.Engine{
 	Doc: "Keeps each shard in a Raft group whose leaseholder locks rows in two phases, and commits over several groups by a " +
 		"two-phase commit in one round.",
 	Figures: figures,
+	Aborts:  []string{ReasonWounded, ReasonTooOld},
 	Parameters: []protocol.Parameter{
 		{
 			Name: "reads", Default: readsLeader, OneOf: []string{readsLeader, readsFollowerStale},

@@ -34,6 +34,8 @@ type entry struct {
 	never func(spec *v1alpha1.Workload, transaction string) string
 	// transactions are those in SQL of the workload's own, nil where it has none.
 	transactions func() []*sqlform.Transaction
+	// aborts are the reasons for which its procedures abort.
+	aborts []txn.Abort
 }
 
 // table has the entry of each field of v1alpha1.Workload, in their order. The numbers of procedures are fixed for ever:
@@ -41,26 +43,27 @@ type entry struct {
 // social 80 to 82.
 var table = []entry{
 	of("smallbank", func(w *v1alpha1.Workload) *v1alpha1.SmallBank { return w.SmallBank },
-		smallbank.New, smallbank.TypesOf, smallbank.Never, smallbank.Procedures).in(smallbank.Transactions),
+		smallbank.New, smallbank.TypesOf, smallbank.Never, smallbank.Procedures, smallbank.Aborts).in(smallbank.Transactions),
 	of("rmw", func(w *v1alpha1.Workload) *v1alpha1.RMW { return w.RMW },
-		rmw.New, rmw.TypesOf, rmw.Never, rmw.Procedures),
+		rmw.New, rmw.TypesOf, rmw.Never, rmw.Procedures, rmw.Aborts),
 	of("ycsb", func(w *v1alpha1.Workload) *v1alpha1.YCSB { return w.YCSB },
-		ycsb.New, ycsb.TypesOf, ycsb.Never, ycsb.Procedures),
+		ycsb.New, ycsb.TypesOf, ycsb.Never, ycsb.Procedures, ycsb.Aborts),
 	of("tpcc", func(w *v1alpha1.Workload) *v1alpha1.TPCC { return w.TPCC },
-		tpcc.New, tpcc.TypesOf, tpcc.Never, tpcc.Procedures).in(tpcc.Transactions),
+		tpcc.New, tpcc.TypesOf, tpcc.Never, tpcc.Procedures, tpcc.Aborts).in(tpcc.Transactions),
 	of("micro", func(w *v1alpha1.Workload) *v1alpha1.Micro { return w.Micro },
-		micro.New, micro.TypesOf, micro.Never, micro.Procedures),
+		micro.New, micro.TypesOf, micro.Never, micro.Procedures, micro.Aborts),
 	of("social", func(w *v1alpha1.Workload) *v1alpha1.Social { return w.Social },
-		social.New, social.TypesOf, social.Never, social.Procedures),
+		social.New, social.TypesOf, social.Never, social.Procedures, social.Aborts),
 }
 
 // of returns the entry of the workload whose spec is field, from what its package has: New; the names of the
-// transaction types; why no transaction of a type runs, or nothing if some do; and the stored procedures.
+// transaction types; why no transaction of a type runs, or nothing if some do; and the stored procedures with the reasons for which they abort.
 func of[S any, W workload.Workload](name string, field func(*v1alpha1.Workload) *S, bind func(S, uint64, *geo.Topology) (W, error),
-	types func(*S) []string, never func(*S, string) string, procedures func() []*txn.Procedure) entry {
+	types func(*S) []string, never func(*S, string) string, procedures func() []*txn.Procedure, aborts []txn.Abort) entry {
 	return entry{
 		name:       name,
 		procedures: procedures,
+		aborts:     aborts,
 		set:        func(w *v1alpha1.Workload) bool { return field(w) != nil },
 		bind: func(w *v1alpha1.Workload, seed uint64, t *geo.Topology) (workload.Workload, error) {
 			return bind(*field(w), seed, t)
@@ -123,6 +126,18 @@ func WithSQL() (names []string) {
 		}
 	}
 	return names
+}
+
+// Aborts returns the reasons for which the procedures of the workload that is set abort.
+func Aborts(spec *v1alpha1.Workload) (reasons []string) {
+	e := find(spec)
+	if e == nil {
+		return nil
+	}
+	for _, a := range e.aborts {
+		reasons = append(reasons, string(a))
+	}
+	return reasons
 }
 
 // New makes the workload that spec, with its defaults filled in, asks for. Errors name the manifest's field.

@@ -73,3 +73,6 @@ var update = &txn.Procedure{
 		return read, nil
 	},
 }
+
+// Aborts are the reasons for which procedures abort.
+var Aborts = []txn.Abort{abortNoItem}

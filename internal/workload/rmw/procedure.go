@@ -198,3 +198,6 @@ func (a args) run(c txn.Ctx, keys txn.Key, choose func(first uint64) txn.Key) er
 	}
 	return nil
 }
+
+// Aborts are the reasons for which procedures abort.
+var Aborts = []txn.Abort{abortNoRecord}

@@ -132,3 +132,6 @@ func decodeAmount(b []byte) (int64, bool) {
 	}
 	return int64(binary.BigEndian.Uint64(b)), true
 }
+
+// Aborts are the reasons for which procedures abort.
+var Aborts = []txn.Abort{abortNoCustomer, abortNoAccount}

@@ -27,3 +27,6 @@ func getList(c txn.Ctx, k txn.Key) (list, error) {
 	}
 	return row, err
 }
+
+// Aborts are the reasons for which procedures abort.
+var Aborts = []txn.Abort{abortNoUser, abortBroken}

@@ -279,3 +279,6 @@ func keyName(k txn.Key) string {
 	}
 	return k.String()
 }
+
+// Aborts are the reasons for which procedures abort.
+var Aborts = []txn.Abort{abortUnusedItem, abortNoRow}

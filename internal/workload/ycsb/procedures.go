@@ -332,3 +332,6 @@ func (a args) run(c txn.Ctx, ordered bool) (result []byte, err error) {
 	}
 	return result, nil
 }
+
+// Aborts are the reasons for which procedures abort.
+var Aborts = []txn.Abort{abortNoRecord}

@@ -1,0 +1,27 @@
+package experiment
+
+import (
+	"slices"
+
+	"github.com/geobench/geobench/internal/engines"
+	"github.com/geobench/geobench/internal/txn"
+	"github.com/geobench/geobench/internal/workload/catalog"
+)
+
+// aborts returns an error if neither the engine of a point nor its workload aborts attempts for a reason: a wrong name would read 0. A
+// database that is no engine of Geobench's own gives reasons of its servers and drivers, which no list has.
+func (p *Point) aborts(reason string) error {
+	if p.manifests == nil || p.manifests.Database == nil || p.manifests.Run == nil {
+		return nil
+	}
+	e, ok := engines.Lookup(p.manifests.Database.Spec.Engine.Name)
+	if !ok {
+		return nil
+	}
+	known := slices.Concat(e.Aborts, catalog.Aborts(&p.manifests.Run.Spec.Workload), []string{txn.ReasonProcedure, txn.ReasonUndeclared})
+	if slices.Contains(known, reason) {
+		return nil
+	}
+	slices.Sort(known)
+	return lookupf("%s: engine %s and its workload abort no attempt for '%s'%s", p.Label, e.Name, reason, nearest(reason, known))
+}

@@ -1,0 +1,22 @@
+package experiment
+
+import (
+	"testing"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+)
+
+// Databases that are no engines of Geobench's own have reasons that no list has.
+func TestAbortReasonsOfOtherDatabases(t *testing.T) {
+	for name, known := range map[string]bool{"spanner": false, "postgres": true, "cockroachdb": true, "": true} {
+		db, run := &v1alpha1.GeoDatabase{}, &v1alpha1.BenchmarkRun{}
+		db.Spec.Engine.Name, run.Spec.Workload.SmallBank = name, &v1alpha1.SmallBank{}
+		p := &Point{Label: name, manifests: &Run{Database: db, Run: run}}
+		if err := p.aborts("error-40001"); (err == nil) != known {
+			t.Errorf("engine %q: %v", name, err)
+		}
+		if err := p.aborts("no-customer"); err != nil {
+			t.Errorf("engine %q: %v", name, err)
+		}
+	}
+}
