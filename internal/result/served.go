@@ -43,5 +43,5 @@ func (d *Document) ServedText() string {
 		return ""
 	}
 	s := &d.Summary
-	return fmt.Sprintf("of %d/s offered %d/s committed; served least: %s, %s", s.OfferedPerSecond, s.ThroughputPerSecond, least.Name, formatPPM(least.CommittedPPM))
+	return fmt.Sprintf("Of %d/s that were offered %d/s committed. The region that was served least is %s: %s of what was due committed.", s.OfferedPerSecond, s.ThroughputPerSecond, least.Name, formatPPM(least.CommittedPPM))
 }

@@ -27,7 +27,7 @@ func TestLeastServed(t *testing.T) {
 	if s := d.RunSummary().LeastServed; s == nil || s.Name != "b" {
 		t.Errorf("the status has %+v", s)
 	}
-	if text := d.ServedText(); !strings.Contains(text, "b, 60%") || !strings.Contains(text, "220/s") {
+	if text := d.ServedText(); !strings.Contains(text, "least is b: 60%") || !strings.Contains(text, "220/s") {
 		t.Errorf("text %q", text)
 	}
 }
