@@ -163,9 +163,8 @@ func (a *Audits) of(n geo.NodeID, shard int) *Shard {
 	return nil
 }
 
-// Unaudited says which of the checks that spec.verify asks for have nothing to look at: invariants where each copy lacks a node that is left
-// out, and convergence where every node is. It is empty where there are none. A node that a fault has killed proves nothing about the
-// answers of the database.
+// Unaudited returns why a check that spec.verify asks for has no rows to check, or an empty string. Invariants need a copy of which no
+// node is left out, and convergence needs a node. A node that a fault has killed proves nothing about the answers of the database.
 func (a *Audits) Unaudited(l *geo.Layout, verify []v1alpha1.Verification) string {
 	copies, _, missing := a.copies(l)
 	switch {
@@ -190,7 +189,7 @@ func (a *Audits) any() bool {
 }
 
 // Verify checks the data as spec.verify asks: its invariants, and that it has converged. Whoever asks for the invariants of a
-// replicated database gets both. A check that has nothing to look at is omitted: see Unaudited.
+// replicated database gets both. A check without rows is omitted: see Unaudited.
 func Verify(l *geo.Layout, w workload.Workload, a Audits, ledger workload.Ledger, verify []v1alpha1.Verification) (checks []workload.Check) {
 	wanted := slices.Contains(verify, v1alpha1.VerifyInvariants)
 	if wanted {

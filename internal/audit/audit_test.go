@@ -202,7 +202,7 @@ func TestRowsWhereTheyDoNotBelong(t *testing.T) {
 	}
 }
 
-// Where every node is left out, there is no check that fails: nothing was audited, and that is said.
+// Where every node is left out, no check fails: Unaudited returns why nothing was audited.
 func TestNothingIsLeftToAudit(t *testing.T) {
 	topology := geo.Topology{Regions: []string{"a", "b"}, Partitions: 1, Replicas: 1}
 	layout := topology.Full()

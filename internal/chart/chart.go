@@ -135,9 +135,9 @@ type Series struct {
 	Half []float64
 	// Marks makes a dot of each point.
 	Marks bool
-	// LowerBound says of each point whether its value is only a lower bound: an open dot with an arrow upwards. Empty for none.
+	// LowerBound marks the points whose value is only a lower bound: they have an open dot with an arrow upwards. Empty for none.
 	LowerBound []bool
-	// Open says that nothing is known of what follows the last point: an arrow leads on from there.
+	// Open says that the values after the last point are unknown: an arrow points right from there.
 	Open bool
 	// Class chooses colour and dashes: see Class.
 	Class int
@@ -211,7 +211,7 @@ const (
 	openName  = "not known beyond"
 )
 
-// arrowRoom is how much higher than a lower bound an axis reaches, so that its arrow has room.
+// arrowRoom is the factor by which an axis exceeds a lower bound, so that the arrow fits.
 const arrowRoom = 1.1
 
 // arrowLength is how far an arrow reaches from the point of a lower bound.
@@ -477,7 +477,7 @@ type Row struct {
 	Thin []float64
 	// Spans are times in which the row's state lasts, each from and to.
 	Spans [][2]float64
-	// LowerBound says that the largest value of the bar or box is only a lower bound: an arrow leads on from there.
+	// LowerBound says that the largest value of the bar or box is only a lower bound: an arrow points right from there.
 	LowerBound bool
 	// Head starts a group: it has a name and nothing else.
 	Head bool

@@ -8,8 +8,8 @@ import (
 	"github.com/geobench/geobench/internal/workload/catalog"
 )
 
-// aborts returns an error if neither the engine of a point nor its workload aborts attempts for a reason: a wrong name would read 0. A
-// database that is no engine of Geobench's own gives reasons of its servers and drivers, which no list has.
+// aborts returns an error if neither the engine of a point nor its workload aborts attempts for a reason: the share of a misspelt reason
+// would be 0. It accepts any reason for other databases, whose servers and drivers have reasons of their own.
 func (p *Point) aborts(reason string) error {
 	if p.manifests == nil || p.manifests.Database == nil || p.manifests.Run == nil {
 		return nil

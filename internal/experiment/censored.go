@@ -12,8 +12,8 @@ import (
 	"github.com/geobench/geobench/internal/result"
 )
 
-// view chooses the values that stand in for figures with a known lower bound and no known value: latencies, and the share of timeouts. A claim has a result only if
-// its answer is the same in all views: otherwise it holds for some possible latencies and not for others.
+// view chooses the values that stand in for figures with a known lower bound and no known value: latencies, and the share of timeouts.
+// A claim has a result only if its answer is the same in all views: otherwise it holds for some possible values and not for others.
 type view int
 
 const (
@@ -56,8 +56,8 @@ func (v view) latencies(l result.Latency, n int) result.Latency {
 	return l
 }
 
-// hung returns how many of the transactions that hung when the windows closed the view takes for timed out: all, none, or, where several
-// figures are compared, all of every second figure.
+// hung returns the number of transactions that hung when the windows closed and that the view counts as timed out. The views rising
+// and sinking count those of every second figure, so that a comparison of two figures meets both orders.
 func (v view) hung(all int64, n int) int64 {
 	if v == infinite || v == rising && n%2 == 1 || v == sinking && n%2 == 0 {
 		return all
@@ -105,7 +105,7 @@ func (b *board) seen(p *Point, q query) (figure, error) {
 }
 
 // atLeast returns the figure of a point for charts and documents. Where the figure is infinite because only a lower bound of it is
-// known, it returns the bound. The figure stays infinite where there is no bound: nothing ended, or what it waits for never happened.
+// known, it returns the bound. The figure stays infinite where there is no bound: no transaction ended, or the database never recovered.
 func (r *Results) atLeast(p *Point, m *metric, of scope) (f figure, bound bool, err error) {
 	if f, err = r.figure(p, m, of); err != nil || !math.IsInf(f.Median, 1) && !m.ranged() {
 		return f, false, err

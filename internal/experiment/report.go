@@ -68,7 +68,7 @@ type PointData struct {
 	HalfWidth map[string]float64 `json:"halfWidth,omitempty"`
 	// LowerBound has the figures of which only a lower bound is known, since transactions had no answer.
 	LowerBound map[string]float64 `json:"lowerBound,omitempty"`
-	// Infinite lists the figures that are infinite: nothing ended, or what they wait for never happened.
+	// Infinite lists the figures that are infinite: no transaction ended, or the database never recovered.
 	Infinite []string `json:"infinite,omitempty"`
 	// Types are figures of each type of transactions, where there are several: medians by the same names. TypeLowerBounds are their
 	// LowerBound.

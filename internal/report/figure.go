@@ -239,7 +239,7 @@ func regionLatency(d *result.Document) *Figure {
 }
 
 // distribution draws the share of a region's transactions that committed within a time. The curve ends in an arrow at the longest time that
-// is known, below the share of the transactions that were not answered. Where a backlog grew, all values are lower bounds, and it starts there.
+// is known, below the share of the transactions that were not answered. Where a backlog grew, all values are lower bounds, and the curve is this arrow alone.
 func distribution(region string, number int, h *result.Latencies) chart.Series {
 	line := chart.Series{Name: region, Class: number}
 	for k, q := range h.Quantiles(quantiles...) {
@@ -650,8 +650,8 @@ func timelineLatency(d *result.Document) *Figure {
 	return f
 }
 
-// overTime draws a percentile over a repetition: one line, or several where there are gaps in which no transaction ended. A lower bound of 0,
-// of a time in which every transaction failed, is drawn at least, in microseconds.
+// overTime draws a percentile over a repetition: one line, or several with gaps where no transaction ended. A second in which every
+// transaction failed has the lower bound 0, which is drawn at least (in microseconds): an axis can be logarithmic.
 func overTime(repetition []bin, least int64, class int, of func(*bin) v1alpha1.Quantile) []chart.Series {
 	lines, gap := []chart.Series{{Class: class}}, false
 	for i := range repetition {

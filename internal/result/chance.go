@@ -2,11 +2,11 @@ package result
 
 import "math"
 
-// falseAlarmRate bounds the probability that chance alone makes one check of a run, over all its shares or links, name any of them.
+// falseAlarmRate is the largest probability that a check of all shares, or of all links, of an honest run names any of them.
 const falseAlarmRate = 1e-6
 
-// chanceRange returns the range of the hits among n independent trials, each with probability p, that one of several comparisons
-// takes for chance: all comparisons together leave it with a probability of at most falseAlarmRate. The rate is divided by the number
+// chanceRange returns a range for the number of hits among n independent trials with probability p. With a probability of at most
+// falseAlarmRate any of several comparisons is outside of its range. The rate is divided by the number
 // of comparisons (Bonferroni) and of tails, and a tail is bounded by exp(-n D), where D is the relative entropy of the observed
 // share and p (H. Chernoff, "A Measure of Asymptotic Efficiency for Tests of a Hypothesis", 1952). Unlike a number of standard
 // deviations, the bound also holds where a hit is rare or n is small.

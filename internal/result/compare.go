@@ -781,10 +781,10 @@ func (s *Difference) change() string {
 	return text
 }
 
-// noLatency is the latency where there are no transactions: nothing is known of it.
+// noLatency is the latency of a figure without transactions.
 var noLatency = v1alpha1.MoreThan(0)
 
-// Has reports whether there is a value, A or B, of the figure: there is no latency where there are no transactions.
+// Has reports whether q, which is A or B, is a value of the figure. A region without transactions has no latency.
 func (s *Difference) Has(q v1alpha1.Quantile) bool { return s.Unit != "us" || q != noLatency }
 
 // Format writes a value of the figure with its unit, and > before a lower bound.

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// ofOneSide names the regions that a result has and another has not, and which side has each; empty where all have the same. A document that
-// lists no regions says nothing of them.
+// ofOneSide returns which regions some results have and others lack; empty where all have the same. Documents without a list of regions
+// are ignored.
 func ofOneSide(a, b []*Document) string {
 	has := func(docs []*Document) (counts map[string]int, all int) {
 		counts = map[string]int{}
@@ -44,13 +44,13 @@ func ofOneSide(a, b []*Document) string {
 	return strings.Join(parts, ", ")
 }
 
-// doubtWhole makes the figures of all regions, and with them the comparison, Undecided where the results have other regions, as differ
-// says: the whole is not the same thing then. Regions that both sides have are compared.
+// doubtWhole makes the figures over all regions, and the comparison, Undecided: differ says which regions only some results have. Figures
+// of regions that both sides have are still compared.
 func (c *Comparison) doubtWhole(differ string, samples []sample) {
 	for i := range samples {
 		if s := &samples[i]; s.Region == "" && s.Judged {
 			s.Change = Undecided
 		}
 	}
-	c.Verdict, c.Message = Undecided, differ+": the figures of all regions are not of the same thing; compare results of the same regions"
+	c.Verdict, c.Message = Undecided, differ+": figures over all regions cannot be compared; compare results of the same regions"
 }

@@ -24,7 +24,7 @@ type OpenWindow struct {
 	Closed     time.Time `json:"closed"`
 }
 
-// Cut keeps as many windows as were measured before the run was cancelled, each open for this long.
+// Cut keeps the windows that were measured before the run was cancelled, each of which was open for duration.
 func (e *Execution) Cut(repetitions int, duration time.Duration) {
 	if e == nil { // of a simulation
 		return

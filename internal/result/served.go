@@ -7,7 +7,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// servedSigmas is the number of standard deviations by which the share of a region's transactions that commit may fall short by chance.
+// servedSigmas is the number of standard deviations that ServedRegion.ChancePPM covers.
 const servedSigmas = 3
 
 // served returns the share of the region's transactions that committed. Transactions that were in flight when the windows opened

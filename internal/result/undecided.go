@@ -8,13 +8,13 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// unobserved is a number of transactions whose latency was not observed, what became of them, and what would let them be observed.
+// unobserved counts transactions whose latency was not observed, with their fate and the change that would make it observable.
 type unobserved struct {
 	n            int64
 	became, cure string
 }
 
-// boundCause says why only a lower bound of a percentile of these transactions is known, and what to change so that it is.
+// boundCause returns why only a lower bound of a percentile is known, and what to change.
 func (f *figures) boundCause() string {
 	if f.latency.growing {
 		return "the backlog grew, since the database served fewer transactions than arrived: lower spec.load.ratePerSecond, or let spec.load.warmup be longer if it was not warm"
@@ -29,14 +29,14 @@ func (f *figures) boundCause() string {
 	})
 }
 
-// boundCause is figures.boundCause where the network had gaps: it is not known what became of the transactions.
+// boundCause is figures.boundCause for seconds without gaps: the timeline does not say why transactions had no answer.
 func (c *clearSeconds) boundCause() string {
 	return whyBound([]unobserved{
 		{c.ended - c.committed - c.aborted + c.unanswered, "had no answer or were refused", "let spec.load.requestTimeout and spec.load.duration be longer than the limit"},
 	})
 }
 
-// whyBound lists what became of transactions, and how the largest number of them can be observed.
+// whyBound lists the fates of transactions, and the cure of the most frequent one.
 func whyBound(all []unobserved) string {
 	all = slices.DeleteFunc(all, func(u unobserved) bool { return u.n == 0 })
 	if len(all) == 0 {
@@ -50,11 +50,11 @@ func whyBound(all []unobserved) string {
 			most = u
 		}
 	}
-	return "of the transactions that it is of, " + strings.Join(parts, ", ") + ": " + most.cure
+	return "of the transactions " + strings.Join(parts, ", ") + ": " + most.cure
 }
 
-// tooFew says that a percentile has too few samples, or is empty. A lower bound has enough if there are enough transactions, observed
-// or not: more of them would not be observed either.
+// tooFew returns why a percentile has too few samples, or an empty string. For a lower bound, transactions that were not observed count
+// as well: a longer run would not observe them either.
 func (m *measured) tooFew(metric v1alpha1.Metric) string {
 	p, ok := percentiles[metric]
 	if !ok {

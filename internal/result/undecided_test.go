@@ -29,7 +29,7 @@ func TestUndecidedSaysWhy(t *testing.T) {
 			ReasonObjectiveUndecided},
 		"refused":    {of(func(f *figures) { f.Refused = 50; never(f, 50) }), "50 were refused: find out why", "requestTimeout", ReasonObjectiveUndecided},
 		"never sent": {of(func(f *figures) { f.Dropped = 50; never(f, 50) }), "50 were never sent, since all clients were busy: raise spec.load.clientsPerRegion", "timed out", ReasonObjectiveUndecided},
-		"backlog":    {of(func(f *figures) { f.latency.growing = true }), "the backlog grew", "of the transactions that it is of", ReasonObjectiveUndecided},
+		"backlog":    {of(func(f *figures) { f.latency.growing = true }), "the backlog grew", "of the transactions", ReasonObjectiveUndecided},
 		"in flight": {figures{latency: tallied(repeat(10_000, 60), repeat(50_000, 90), nil)}, "90 were in flight when a window closed: let spec.load.duration", "for longer",
 			ReasonObjectiveUndecided},
 		"few": {figures{latency: tallied(repeat(10_000, 60), nil, nil)}, "needs 100 transactions or more, and 60 say something of it", "lower bound", ReasonTooFewSamples},

@@ -7,7 +7,7 @@ import (
 	"github.com/geobench/geobench/internal/txn"
 )
 
-// An engine that aborts for a reason which it does not declare is told of; procedures abort for reasons of their own.
+// An engine that aborts for an undeclared reason is reported; procedures have reasons of their own.
 func TestUndeclaredAbortsAreTold(t *testing.T) {
 	for name, tc := range map[string]struct {
 		outcome txn.Outcome

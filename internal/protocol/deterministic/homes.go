@@ -37,8 +37,7 @@ const ReasonMoved = "moved"
 // its reconnaissance did not find. All copies find that, and none keeps its writes: its coordinator must look again.
 const ReasonStaleFootprint = "stale-footprint"
 
-// Aborts are the reasons for which engines abort whose transactions have footprints: those of dependent ones were stale each time that
-// they were looked for.
+// Aborts are the reasons for which engines with footprints abort transactions: each reconnaissance of a dependent transaction was stale.
 var Aborts = []string{ReasonStaleFootprint}
 
 // Moves knows how often rows have been moved, at the place that the node has come to in the logs.
