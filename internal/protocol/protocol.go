@@ -133,6 +133,19 @@ type Rejoiner interface {
 	Whole() bool
 }
 
+// Straggler is a replica that may lack what the others no longer keep, because it was cut off for too long. It stays so: it refuses its clients, its
+// rows are not those of the others, and its Pending never falls to 0, so that nobody compares them.
+type Straggler interface {
+	// Behind reports whether that has happened.
+	Behind() bool
+}
+
+// Behind reports whether a replica lacks what the others no longer keep.
+func Behind(r Replica) bool {
+	s, ok := r.(Straggler)
+	return ok && s.Behind()
+}
+
 // Worker is a replica that does more than its messages and the operations of its store show, such as a search in a graph.
 type Worker interface {
 	// Steps counts the elementary steps of that so far, each some memory that is not in the cache. Simulators charge them. Those of

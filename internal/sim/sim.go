@@ -366,12 +366,14 @@ type NodeStats struct {
 	// Pending is the replica's own figure.
 	Pending int
 	Dead    bool
+	// Behind says that the replica lacks what the others no longer keep.
+	Behind bool
 }
 
 // Node returns the load of a node.
 func (s *Sim) Node(id geo.NodeID) NodeStats {
 	n := s.nodes[id]
-	return NodeStats{n.busyFor, n.handled, n.store.Ops(), n.queued, n.replica.Pending(), n.dead}
+	return NodeStats{n.busyFor, n.handled, n.store.Ops(), n.queued, n.replica.Pending(), n.dead, !n.dead && protocol.Behind(n.replica)}
 }
 
 // Roles returns the roles that a node has now; nil for a dead one.

@@ -84,7 +84,7 @@ const (
 func (m *membership) init(r *Replica, t *geo.Topology, c protocol.Config) {
 	p := c.Params
 	timeout, longest := p.Duration("failureTimeout"), t.LongestRTT()
-	m.r, m.servers, m.keepBytes = r, make([]server, t.Nodes()), decisionBytes/int64(t.Partitions)
+	m.r, m.servers, m.keepBytes = r, make([]server, t.Nodes()), protocol.Shrunk[int64](c.Shrink, decisionBytes)/int64(t.Partitions)
 	m.pieceBytes = protocol.Shrunk(c.Shrink, pieceBytes)
 	m.silence, m.interval = silence(p, longest), timeout/4
 	m.copies = make([]replenished, len(t.Regions)*t.Replicas)
