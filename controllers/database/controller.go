@@ -394,7 +394,21 @@ func (s *scope) observe(ctx context.Context) error {
 	if s.nodes, err = ObserveNodes(ctx, s.Client, s.Pods, s.db, &s.current.Database); err != nil {
 		return err
 	}
+	s.explainMissing(ctx)
 	return s.findMesh(ctx)
+}
+
+// explainMissing says of the first node whose pod does not exist why the cluster makes none, where its events tell: the first problem is the one in
+// the status.
+func (s *scope) explainMissing(ctx context.Context) {
+	i := slices.IndexFunc(s.nodes, func(n Node) bool { return !n.Ready })
+	if i < 0 || s.nodes[i].Problem != noPod {
+		return
+	}
+	set := s.nodes[i].PodName[:max(0, strings.LastIndexByte(s.nodes[i].PodName, '-'))] // without its ordinal
+	if why := kube.NoPods(ctx, s.Live, "StatefulSet", s.db.Namespace, set); why != "" {
+		s.nodes[i].Problem = why
+	}
 }
 
 // noticeLoss makes the next incarnation once a node of the present one has lost its state.
