@@ -1,11 +1,11 @@
-// Command subjects checks commit subjects against rule 7 of docs/dev/style.md: at most 72 characters, the package first, the
-// imperative mood, no full stop at the end.
+// Command subjects checks commit subjects against the style guide (docs/dev/style.md, rule 7): at most 72 characters, the
+// package in front, the imperative, and no full stop.
 //
 //	subjects         checks the new commits of the repository in this folder
-//	subjects FILE    checks the message in a file, as git's hook commit-msg has it
+//	subjects FILE    checks the message in a file, for git's hook commit-msg
 //
-// New are the commits after the merge base with origin/main. Where there is no origin/main, or where it is HEAD itself as in
-// a fresh clone, the last 50 commits are checked. Merges have the subjects that git gives them.
+// New commits are the commits after the merge base with origin/main. Without origin/main, or where it is HEAD itself as
+// in a fresh clone, subjects checks the last 50 commits. Merges keep the subjects that git gives them.
 package main
 
 import (
@@ -133,11 +133,12 @@ func check(subject string) error {
 	if len(wrong) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%q: %s; write it like %q", subject, strings.Join(wrong, "; "), "spanner: keep locks of the predecessor apart")
+	return fmt.Errorf("%q: %s; write it like %q", subject, strings.Join(wrong, "; "),
+		"spanner: keep locks of the predecessor apart")
 }
 
-// notImperative returns why a word is no verb in the imperative, or "" where it may be one. Only endings and small words
-// are judged, so that no verb of the field is refused.
+// notImperative returns why a word is no verb in the imperative, or "" where it may be such a verb. It judges endings
+// and small words alone, so that it refuses no verb of the field.
 func notImperative(word string) string {
 	word = strings.TrimRight(word, ",:;")
 	switch {
@@ -160,11 +161,11 @@ var verbs = set(`bed bleed breed embed exceed feed heed need proceed seed shed s
 	bring cling fling ping ring sing sling spring sting string swing wring
 	alias bias canvas focus`)
 
-// small are frequent words that a sentence can begin with, and an imperative cannot.
-var small = set(`a an the this that these those no not all each every some any both few many most more less fewer several
-	it its they their we our i you your he she one two three nobody everybody somebody
-	and but or if so as at by for from in into of off on onto over to under up with without when where while why how what who
-	which whether after before because since until than then there here now only also again always never still
+// small are frequent words that can open a sentence, but not a sentence in the imperative.
+var small = set(`a an the this that these those no not all each every some any both few many most more less fewer
+	several it its they their we our i you your he she one two three nobody everybody somebody
+	and but or if so as at by for from in into of off on onto over to under up with without when where while why how
+	what who which whether after before because since until than then there here now only also again always never still
 	is are was were be been has have had can could may might must shall should will would does did
 	new old other another same own different better`)
 

@@ -60,7 +60,8 @@ func history(t *testing.T, subjects ...string) (dir string, git func(args ...str
 	dir = t.TempDir()
 	git = func(args ...string) {
 		t.Helper()
-		cmd := exec.CommandContext(t.Context(), "git", append([]string{"-c", "user.email=test@example.com", "-c", "user.name=Test"}, args...)...)
+		args = append([]string{"-c", "user.email=test@example.com", "-c", "user.name=Test"}, args...)
+		cmd := exec.CommandContext(t.Context(), "git", args...)
 		cmd.Dir = dir
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("git %v: %v\n%s", args, err, out)
@@ -93,7 +94,8 @@ func TestNewCommits(t *testing.T) {
 		t.Errorf("after origin/main: got %s, want one right subject", got)
 	}
 	git("commit", "-q", "--allow-empty", "-m", "wan: drops packets\n\nThe body. Has full stops.")
-	if got := run(t, dir); !strings.Contains(got, `"wan: drops packets": "drops" is no imperative`) || strings.Contains(got, "Old ways") {
+	got := run(t, dir)
+	if !strings.Contains(got, `"wan: drops packets": "drops" is no imperative`) || strings.Contains(got, "Old ways") {
 		t.Errorf("after a wrong commit: got %s, want its error alone", got)
 	}
 	git("update-ref", "refs/remotes/origin/main", "HEAD")

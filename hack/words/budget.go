@@ -22,7 +22,7 @@ type entry struct {
 	Digest string
 }
 
-// budget holds numbers of findings: allowed ones, or those that the tree has now.
+// budget holds numbers of findings, either allowed ones or the present ones.
 type budget map[slot]entry
 
 func (b budget) slots() []slot {
@@ -83,8 +83,8 @@ func (b budget) over(allowed budget) (problems []problem) {
 	return problems
 }
 
-// slack is how far a number may fall below its budget before the budget has to follow: far enough for a small change not
-// to touch the budget file, and not so far that new findings hide behind mended ones.
+// slack returns the largest difference between a budget and a lower number that check accepts. A small change need not
+// touch the budget file, and rewritten text makes no room for many new findings.
 func slack(allowed int) int { return max(5, allowed/100) }
 
 // under returns where the budget has to be lowered, or counted again.
@@ -98,8 +98,8 @@ func (b budget) under(allowed budget) (problems []problem) {
 		case now.Digest != then.Digest:
 			problems = append(problems, problem{s, "the rule has changed: run make words, which counts it again", 0})
 		case then.Number-now.Number > slack(then.Number):
-			problems = append(problems, problem{s, fmt.Sprintf("%d findings, far below the budget of %d: run make words, which lowers it",
-				now.Number, then.Number), 0})
+			problems = append(problems, problem{s, fmt.Sprintf("%d findings, far below the budget of %d: "+
+				"run make words, which lowers it", now.Number, then.Number), 0})
 		}
 	}
 	for _, s := range allowed.slots() {
@@ -124,7 +124,7 @@ func (b budget) raised(earlier []version) (problems []problem) {
 	return problems
 }
 
-const budgetHead = `# Findings of hack/words by rule and part of the tree. A number may only shrink: "make words" lowers it.
+const budgetHead = `# Findings of hack/words by rule and part of the tree. Numbers may only shrink: "make words" does that.
 # After a merge conflict take either side and run "make words". The last column is a digest of the rule.
 `
 
@@ -159,7 +159,8 @@ func parseBudget(text string) (budget, error) {
 		}
 		var s slot
 		var e entry
-		if _, err := fmt.Sscanf(line, "%s %s %d %s", &s.Rule, &s.Part, &e.Number, &e.Digest); err != nil || e.Number < 0 {
+		_, err := fmt.Sscanf(line, "%s %s %d %s", &s.Rule, &s.Part, &e.Number, &e.Digest)
+		if err != nil || e.Number < 0 {
 			return nil, fmt.Errorf("line %d: %q is not a rule, a part, a number and a digest; run make words", n, line)
 		}
 		if _, twice := b[s]; twice {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// text is the prose of a file as Vale gets it: paragraphs, and for each line the number of the file's line it comes from.
+// text is the prose of a file, as paragraphs, and for each line the number of the line in the file.
 type text struct {
 	Lines  []string
 	Source []int
@@ -19,23 +19,23 @@ func (t *text) add(line string, source int) {
 	t.Lines, t.Source = append(t.Lines, line), append(t.Source, source)
 }
 
-// end closes the present paragraph. A sentence of its own, "!", keeps Vale from joining paragraphs to one sentence, which
-// it does where one ends without a full stop or the next begins in lower case, as comments of unexported names do.
+// end closes the present paragraph with a sentence of its own, "!". Without it Vale joins two paragraphs to one
+// sentence where the first lacks a full stop, or where the second starts in lower case with an unexported name.
 func (t *text) end() {
 	if n := len(t.Lines); n > 0 && t.Lines[n-1] != "!" {
 		t.add("!", t.Source[n-1])
 	}
 }
 
-// title adds a heading, which passes for a question: "What is measured" is a good heading.
+// title adds a heading as a question, because headings such as `What is measured` are good.
 func (t *text) title(line string, source int) {
 	t.end()
 	t.add(line+"?", source)
 	t.end()
 }
 
-// chunkSize is the number of bytes after which a text is split: Vale's search for the line of a finding takes time in
-// proportion to the file.
+// chunkSize is the number of bytes after which a text is split. Vale's search for the line of a finding takes time in
+// proportion to the size of the file.
 const chunkSize = 4000
 
 // chunks splits the text between paragraphs, after a number of bytes each.
@@ -66,7 +66,7 @@ var (
 	separator = regexp.MustCompile(`^\s*\|[-:| ]+$`)
 )
 
-// hide replaces what is no prose by one word of the same length, so that a piece of code counts as a word.
+// hide replaces code by a word of the same length, so that a piece of code counts as one word.
 func hide(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' {
@@ -184,7 +184,7 @@ func goComments(name string, body []byte) text {
 
 // group is a comment of several lines while it is read.
 type group struct {
-	next  int  // the line on which the group goes on, 0 for none
+	next  int  // the line on which the group continues, 0 for none
 	list  bool // the present line is indented as part of a list item
 	ended bool // the rest is the expected output of an example
 }

@@ -58,14 +58,15 @@ func TestMarkdown(t *testing.T) {
 
 func TestGoComments(t *testing.T) {
 	for name, test := range map[string]struct{ body, want string }{
-		"doc":         {"// Package a is\n// one.\npackage a\n", "1,2 Package a is | one.\n"},
-		"paragraphs":  {"// a\n//\n// b\npackage a\n", "1 a\n3 b\n"},
-		"neighbours":  {"package a\n\n// a\n\n// b\nvar x int\n", "3 a\n5 b\n"},
-		"trailing":    {"package a\n\nvar (\n\tx int // a\n\ty int // b\n\t// c\n\tz int\n)\n", "4 a\n5 b\n6 c\n"},
-		"code":        {"// a\n//\n//\tx := what(is)\n//\n// b\npackage a\n", "1 a\n5 b\n"},
-		"lists":       {"// a:\n//   - b\n//     c\n//   - d\n//\n// e\npackage a\n", "1 a:\n2,3 b | c\n4 d\n6 e\n"},
-		"heading":     {"// # What it does\n//\n// a\npackage a\n", "1 What it does?\n3 a\n"},
-		"directives":  {"//go:build linux\n\n// +kubebuilder:object:root=true\n//+x\n//lint:ignore U1000 what\n//nolint\n// a\npackage a\n", "7 a\n"},
+		"doc":        {"// Package a is\n// one.\npackage a\n", "1,2 Package a is | one.\n"},
+		"paragraphs": {"// a\n//\n// b\npackage a\n", "1 a\n3 b\n"},
+		"neighbours": {"package a\n\n// a\n\n// b\nvar x int\n", "3 a\n5 b\n"},
+		"trailing":   {"package a\n\nvar (\n\tx int // a\n\ty int // b\n\t// c\n\tz int\n)\n", "4 a\n5 b\n6 c\n"},
+		"code":       {"// a\n//\n//\tx := what(is)\n//\n// b\npackage a\n", "1 a\n5 b\n"},
+		"lists":      {"// a:\n//   - b\n//     c\n//   - d\n//\n// e\npackage a\n", "1 a:\n2,3 b | c\n4 d\n6 e\n"},
+		"heading":    {"// # What it does\n//\n// a\npackage a\n", "1 What it does?\n3 a\n"},
+		"directives": {"//go:build linux\n\n// +kubebuilder:object:root=true\n//+x\n//lint:ignore U1000 what\n//nolint\n" +
+			"// a\npackage a\n", "7 a\n"},
 		"block":       {"/* a\n   b\n*/\npackage a\n", "1 a\n"},
 		"strings":     {"package a\n\nvar x = `\n// what is\n` + \"// b\"\n", ""},
 		"output":      {"package a\n\nfunc Example() {\n\t// Output:\n\t// what is\n}\n// a\n", "7 a\n"},
@@ -84,7 +85,9 @@ func TestGoComments(t *testing.T) {
 
 func TestChunks(t *testing.T) {
 	whole := markdown("a\nb\n\nccc\n\nd\n")
-	for size, want := range map[int]string{1: "[a b !] [ccc !] [d !]", 8: "[a b ! ccc !] [d !]", 100: "[a b ! ccc ! d !]"} {
+	for size, want := range map[int]string{
+		1: "[a b !] [ccc !] [d !]", 8: "[a b ! ccc !] [d !]", 100: "[a b ! ccc ! d !]",
+	} {
 		var got []string
 		n := 0
 		for _, c := range whole.chunks(size) {
@@ -105,12 +108,16 @@ func TestChunks(t *testing.T) {
 
 func TestLongLines(t *testing.T) {
 	wide := strings.Repeat("ä", 120)
-	body := wide + "\n\t" + wide + "\n// +kubebuilder:validation:XValidation:rule=" + wide + "\n\t//go:generate " + wide + "\n// " + wide + "\r\n"
+	body := wide + "\n\t" + wide + "\n// +kubebuilder:validation:XValidation:rule=" + wide +
+		"\n\t//go:generate " + wide + "\n// " + wide + "\r\n"
 	var got []string
 	for _, f := range longLines("a.go", body) {
 		got = append(got, f.String())
 	}
-	want := []string{"a.go:2: LineLength: 121 columns, 1 more than 120", "a.go:5: LineLength: 123 columns, 3 more than 120"}
+	want := []string{
+		"a.go:2: LineLength: 121 columns, 1 more than 120",
+		"a.go:5: LineLength: 123 columns, 3 more than 120",
+	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("long lines (-want +got):\n%s", d)
 	}

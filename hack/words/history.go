@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// repository asks git about the past. Without git, or where a clone lacks the past, it knows nothing, and the check then
+// repository asks git about the history. Without git it knows nothing, and in a shallow clone less. The check then
 // compares the tree with the budget alone.
 type repository struct{ dir string }
 
@@ -55,7 +55,8 @@ func (r repository) added(ctx context.Context, file string) since {
 	if commit == "" {
 		return since{}
 	}
-	diff, _ := r.git(ctx, "diff", "--no-color", "--no-ext-diff", "--no-renames", "--src-prefix=a/", "--dst-prefix=b/", "-U0", commit)
+	diff, _ := r.git(ctx, "diff", "--no-color", "--no-ext-diff", "--no-renames", "--src-prefix=a/", "--dst-prefix=b/",
+		"-U0", commit)
 	s := since{commit, addedLines(diff)}
 	untracked, _ := r.git(ctx, "ls-files", "--others", "--exclude-standard")
 	for name := range strings.Lines(untracked) {

@@ -4,9 +4,9 @@
 //	words lower                       lowers the budget to the present numbers (make words)
 //	words list [-rule R] [PATH...]    prints the findings in files and folders
 //
-// Vale finds words and long sentences by the rules in styles/Geobench. Vale gets plain text: words extracts the prose of
-// Markdown and the comments of Go files, without code, directives and generated files. One rule, LineLength, is counted
-// here: lines of Go files above 120 columns.
+// Vale finds words and long sentences by the rules in styles/Geobench. It reads plain text: words extracts the prose of
+// Markdown and the comments of Go files, without code, directives and generated files. The rule LineLength, for lines of
+// Go files above 120 columns, needs no Vale.
 //
 // The tree is older than its rules, so budget.txt holds a number for each rule and part. The numbers may only shrink.
 package main
@@ -106,7 +106,7 @@ func lower(ctx context.Context, root string, now budget, findings []finding) err
 	return now.write(file)
 }
 
-// list prints findings of one rule, or of all rules for "", that lie in one of the paths, or anywhere if there are none.
+// list prints the findings of one rule, or of all rules for "", in the given files and folders, or in all without any.
 func list(out io.Writer, findings []finding, rule string, paths []string) error {
 	for i, p := range paths {
 		paths[i] = filepath.ToSlash(filepath.Clean(p))

@@ -17,24 +17,30 @@ func TestRules(t *testing.T) {
 	long := strings.Repeat("word ", 24)
 	phrases := map[string][]string{
 		"WhatClause": {
-			"It sends what has come.", "What is owed is sent.", "it keeps what the replicas know", "This is what clients see.",
-			"It sends what\nis missing.", "Why? It is what it is.",
+			"It sends what has come.", "What is owed is sent.", "it keeps what the replicas know",
+			"This is what clients see.", "It sends what\nis missing.", "Why? It is what it is.",
 		},
-		"BareThose":      {"They are those of the leader.", "It is that of the leader.", "Those that wait are sent.", "those\nof the leader"},
-		"SentenceLength": {long + "and end.", "Short. And " + strings.ReplaceAll(long, "word word", "word\nword") + "end", "A `code` " + long},
+		"BareThose": {
+			"They are those of the leader.", "It is that of the leader.", "Those that wait are sent.", "those\nof the leader",
+		},
+		"SentenceLength": {
+			long + "and end.", "Short. And " + strings.ReplaceAll(long, "word word", "word\nword") + "end", "A `code` " + long,
+		},
 		"Words": {
-			"A node is told of it.", "The status tells it.", "Nobody waits.", "a node who waits", "It has come.", "It comes first.",
-			"Replies are owed.", "The entry behind the mark.", "Beside the leader.", "It begins anew.", "It is lost for good.",
-			"After so many entries.", "It goes on.", "The field is left out.", "As the paper has it.", "It lost its memory.",
-			"The law says so.", "a quiet database", "The least world.", "a source of chance", "Take chance from it.", "It comes back.",
-			"The node is there again.", "A broken engine.", "An engine with a mistake.", "The process ends.", "a node\nwho waits",
+			"A node is told of it.", "The status tells it.", "Nobody waits.", "a node who waits", "It has come.",
+			"It comes first.", "Replies are owed.", "The entry behind the mark.", "Beside the leader.", "It begins anew.",
+			"It is lost for good.", "After so many entries.", "It goes on.", "The field is left out.", "As the paper has it.",
+			"It lost its memory.", "The law says so.", "a quiet database", "The least world.", "a source of chance",
+			"Take chance from it.", "It comes back.", "The node is there again.", "A broken engine.", "The process ends.",
+			"An engine with a mistake.", "a node\nwho waits",
 		},
 		"": {
 			"What is it? What does a replica do?", "It knows what to do, and what kind of thing.", "It shows what happens.",
-			long + "end.", long + "end. And " + long, "Replicas that lag behind.", "The replica is behind.", "It runs behind a proxy.",
-			"It happens by chance, with a chance of 10%.", "The name begins with a letter.", "The real world.", "It comes from the log.",
-			"The node knows that, of course.", "so that of two one waits", "| what it is |\n|---|", "# What it measures", "`what is` it",
-			"```\nwhat is told\n```", "- " + long + "\n- " + long, "| a |\n|-|\n| " + long + "|\n|" + long + "|",
+			long + "end.", long + "end. And " + long, "Replicas that lag behind.", "The replica is behind.",
+			"It runs behind a proxy.", "It happens by chance, with a chance of 10%.", "The name begins with a letter.",
+			"The real world.", "It comes from the log.", "The node knows that, of course.", "so that of two one waits",
+			"| what it is |\n|---|", "# What it measures", "`what is` it", "```\nwhat is told\n```",
+			"- " + long + "\n- " + long, "| a |\n|-|\n| " + long + "|\n|" + long + "|",
 		},
 	}
 	rules, err := readRules("styles/" + style)

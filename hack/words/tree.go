@@ -43,6 +43,9 @@ func (f finding) String() string {
 	return fmt.Sprintf("%s:%d: %s: %s", f.File, f.Line, f.Rule, f.Message)
 }
 
+// skipped are folders without text of our own, as are folders with a dot in front.
+var skipped = []string{"testdata", "bin", "out"}
+
 // survey returns all findings of the tree, by file and line.
 func survey(ctx context.Context, root string, v vale) ([]finding, error) {
 	var found []finding
@@ -52,7 +55,7 @@ func survey(ctx context.Context, root string, v vale) ([]finding, error) {
 			return err
 		}
 		if d.IsDir() {
-			if path != root && (strings.HasPrefix(d.Name(), ".") || slices.Contains([]string{"testdata", "bin", "out"}, d.Name())) {
+			if path != root && (strings.HasPrefix(d.Name(), ".") || slices.Contains(skipped, d.Name())) {
 				return filepath.SkipDir
 			}
 			return nil
@@ -86,7 +89,8 @@ func survey(ctx context.Context, root string, v vale) ([]finding, error) {
 	}
 	found = append(found, prose...)
 	slices.SortFunc(found, func(a, b finding) int {
-		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Message, b.Message))
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Rule, b.Rule),
+			cmp.Compare(a.Message, b.Message))
 	})
 	return found, nil
 }
@@ -102,15 +106,16 @@ func partOf(name string) string {
 	return docs
 }
 
-// longLines returns the lines of a Go file above 120 columns. A tab is one column, as lll counts. Directives and markers
-// are exempt, because they cannot be wrapped.
+// longLines returns the lines of a Go file above 120 columns. A tab is one column, as in the linter lll. Directives and
+// markers are exempt, because they cannot be wrapped.
 func longLines(name, body string) (found []finding) {
 	n := 0
 	for line := range strings.Lines(body) {
 		n++
 		line = strings.TrimRight(line, "\r\n")
 		if length := utf8.RuneCountInString(line); length > columns && !directive(strings.TrimSpace(line)) {
-			found = append(found, finding{name, n, lineLength, code, fmt.Sprintf("%d columns, %d more than %d", length, length-columns, columns)})
+			message := fmt.Sprintf("%d columns, %d more than %d", length, length-columns, columns)
+			found = append(found, finding{name, n, lineLength, code, message})
 		}
 	}
 	return found

@@ -18,8 +18,8 @@ import (
 // style is the name of Geobench's own style, and of its folder below styles.
 const style = "Geobench"
 
-// extraction is the version of the prose that markdown and goComments extract. Raise it with a change of either that alters
-// counts: all rules are then counted again.
+// extraction is the version of markdown, goComments and longLines. Raise it when a change of these alters counts: make
+// words then counts all rules again.
 const extraction = 1
 
 // rules holds the digest of each rule's definition.
@@ -118,7 +118,7 @@ func parseAlerts(out []byte, chunks map[string]chunk) (found []finding, err erro
 	return found, nil
 }
 
-// run returns what a program prints. The program does not see variables of Vale in the environment, which name other styles.
+// run returns the output of a program. It removes Vale's variables from the environment, which can name other styles.
 func run(ctx context.Context, dir, program string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = dir

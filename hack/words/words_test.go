@@ -90,7 +90,7 @@ func (tr tree) commit() {
 	tr.git("commit", "-q", "-m", "test: change the tree")
 }
 
-// words runs a command and returns what it printed, or its error.
+// words runs a command and returns its output, or its error.
 func (tr tree) words(args ...string) string {
 	tr.t.Helper()
 	self, err := os.Executable()
@@ -129,7 +129,8 @@ func TestBudgetMayOnlyShrink(t *testing.T) {
 	tr.write("docs/new.md", "Bad is good.\nThis is bad.\n")
 	for _, sub := range []string{"check", "lower"} {
 		got := tr.words(sub)
-		tr.want(got, "Words in docs: 4 findings, 2 more than the budget of 2", "README.md:3: Words: write good", "docs/new.md:2: Words")
+		tr.want(got, "Words in docs: 4 findings, 2 more than the budget of 2", "README.md:3: Words: write good",
+			"docs/new.md:2: Words")
 		if strings.Contains(got, "README.md:5") {
 			t.Errorf("an old finding is shown as a new one:\n%s", got)
 		}
@@ -190,7 +191,8 @@ func TestCheckWithoutGit(t *testing.T) {
 	}
 	tr.want(tr.words("check"), "0 findings are within the budget of 0")
 	tr.write("README.md", "Bad is bad.\n")
-	tr.want(tr.words("check"), "Words in docs: 1 findings, 1 more than the budget of 0", "go run ./hack/words list -rule Words")
+	tr.want(tr.words("check"), "Words in docs: 1 findings, 1 more than the budget of 0",
+		"go run ./hack/words list -rule Words")
 }
 
 func TestList(t *testing.T) {
@@ -208,7 +210,8 @@ func TestList(t *testing.T) {
 		{[]string{"list"}, "README.md:1: Words: write good\na/a.go:3: LineLength: 130 columns, 10 more than 120\n" +
 			"docs/a.md:2: Words: write good\ndocs/ab.md:1: Words: write good\n4 findings\n"},
 		{[]string{"list", "docs/a.md"}, "docs/a.md:2: Words: write good\n1 findings\n"},
-		{[]string{"list", "./a/", "README.md"}, "README.md:1: Words: write good\na/a.go:3: LineLength: 130 columns, 10 more than 120\n2 findings\n"},
+		{[]string{"list", "./a/", "README.md"}, "README.md:1: Words: write good\n" +
+			"a/a.go:3: LineLength: 130 columns, 10 more than 120\n2 findings\n"},
 		{[]string{"list", "-rule", "LineLength", "."}, "a/a.go:3: LineLength: 130 columns, 10 more than 120\n1 findings\n"},
 		{[]string{"list", "-rule", "Wrods"}, "error: -rule Wrods: no such rule; there are LineLength, Words"},
 		{[]string{"check", "docs"}, "error: words check takes neither paths nor -rule: it counts the whole tree"},
@@ -279,7 +282,7 @@ func TestParseAlerts(t *testing.T) {
 	for name, test := range map[string]struct{ out, want string }{
 		"good":          {`{"0.txt": [{"Check": "Geobench.Words", "Message": "m", "Line": 1}]}`, "[docs/a.md:7: Words: m]"},
 		"none":          {`{}`, "[]"},
-		"beyond":        {`{"0.txt": [{"Check": "Geobench.Words", "Message": "m", "Line": 3}]}`, "Geobench.Words in line 3 of 0.txt"},
+		"beyond":        {`{"0.txt": [{"Check": "Geobench.Words", "Message": "m", "Line": 3}]}`, "line 3 of 0.txt"},
 		"another style": {`{"0.txt": [{"Check": "Vale.Terms", "Message": "m", "Line": 1}]}`, "Vale.Terms in line 1"},
 		"no JSON":       {`E201 invalid rule`, "E201 invalid rule"},
 	} {

@@ -1,6 +1,6 @@
-// Package sitter stands in for Tree-sitter in the build of Vale, whose grammars are 300 MB of C: with them, make lint
-// would need a C compiler. Vale reads Markdown and plain text here and never calls a parser, because hack/words extracts
-// the comments of Go files itself. Every method that Vale's code calls exists, and parsing fails.
+// Package sitter replaces Tree-sitter in the build of Vale. Its grammars are 300 MB of C, so make lint would need a C
+// compiler. Vale reads only plain text here, because hack/words extracts prose itself. So the functions that Vale calls
+// exist, and parsing fails.
 package sitter
 
 import (
