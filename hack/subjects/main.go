@@ -1,5 +1,5 @@
-// Command subjects checks commit subjects against the style guide (docs/dev/style.md, rule 7): at most 72 characters, the
-// package in front, the imperative, and no full stop.
+// Command subjects checks commit subjects against rule 7 of the style guide in docs/dev. A subject has at most 72
+// characters, the package in front, the imperative, and no full stop.
 //
 //	subjects         checks the new commits of the repository in this folder
 //	subjects FILE    checks the message in a file, for git's hook commit-msg

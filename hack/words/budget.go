@@ -124,7 +124,7 @@ func (b budget) raised(earlier []version) (problems []problem) {
 	return problems
 }
 
-const budgetHead = `# Findings of hack/words by rule and part of the tree. Numbers may only shrink: "make words" does that.
+const budgetHead = `# Findings of hack/words by rule and part of the tree. Numbers may only shrink, by "make words".
 # After a merge conflict take either side and run "make words". The last column is a digest of the rule.
 `
 
