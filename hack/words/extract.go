@@ -19,8 +19,8 @@ func (t *text) add(line string, source int) {
 	t.Lines, t.Source = append(t.Lines, line), append(t.Source, source)
 }
 
-// end closes the present paragraph with a sentence of its own, an exclamation mark. Without it Vale joins two paragraphs
-// where the first lacks a full stop, or where the second starts in lower case with an unexported name.
+// end closes the present paragraph with a sentence of its own, an exclamation mark. Without it Vale joins two
+// paragraphs where the first lacks a full stop, or where the second starts in lower case with an unexported name.
 func (t *text) end() {
 	if n := len(t.Lines); n > 0 && t.Lines[n-1] != "!" {
 		t.add("!", t.Source[n-1])
@@ -50,6 +50,14 @@ func (t *text) chunks(size int) []text {
 		}
 	}
 	return of
+}
+
+// paragraphEnd returns the last line, in the file, of the paragraph that has line i of the text.
+func (t *text) paragraphEnd(i int) int {
+	for i+1 < len(t.Lines) && t.Lines[i+1] != "!" {
+		i++
+	}
+	return t.Source[i]
 }
 
 var (

@@ -113,20 +113,41 @@ func explain(problems []problem, findings []finding, added since) {
 		if p.above == 0 {
 			continue
 		}
-		var newest []string
-		for _, f := range findings {
-			if f.Rule == p.Rule && f.Part == p.Part && added.lines[f.File][f.Line] {
-				newest = append(newest, "\n  "+f.String())
-			}
-		}
+		newest := added.newest(findings, p.slot)
 		if len(newest) == 0 {
 			problems[i].text += fmt.Sprintf("; no changed line is known, so see: go run ./%s list -rule %s", folder, p.Rule)
 			continue
 		}
 		problems[i].text += fmt.Sprintf(". Findings on lines that are newer than the budget (commit %.12s):", added.commit)
-		problems[i].text += strings.Join(newest[:min(len(newest), shown)], "")
+		for _, f := range newest[:min(len(newest), shown)] {
+			problems[i].text += "\n  " + f.String()
+		}
 		if len(newest) > shown {
 			problems[i].text += fmt.Sprintf("\n  and %d more: go run ./%s list -rule %s", len(newest)-shown, folder, p.Rule)
 		}
 	}
+}
+
+// newest returns the findings on lines that are newer than the commit. Without such findings, a change of a later line
+// has made a sentence too long. newest then returns the findings above such lines in the same paragraph.
+func (s since) newest(findings []finding, in slot) (exact []finding) {
+	var near []finding
+	for _, f := range findings {
+		if f.Rule != in.Rule || f.Part != in.Part {
+			continue
+		}
+		if s.lines[f.File][f.Line] {
+			exact = append(exact, f)
+		}
+		for line := f.Line; line <= f.end; line++ {
+			if s.lines[f.File][line] {
+				near = append(near, f)
+				break
+			}
+		}
+	}
+	if len(exact) > 0 {
+		return exact
+	}
+	return near
 }

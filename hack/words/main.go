@@ -5,8 +5,8 @@
 //	words list [-rule R] [PATH...]    prints the findings in files and folders
 //
 // Vale finds words and long sentences by the rules in styles/Geobench. It reads plain text: words extracts the prose of
-// Markdown and the comments of Go files, without code, directives and generated files. The rule LineLength, for lines of
-// Go files above 120 columns, needs no Vale.
+// Markdown and the comments of Go files, without code, directives and generated files. The rule LineLength needs no
+// Vale: it finds lines of Go files above 120 columns.
 //
 // The tree is older than its rules, so budget.txt holds a number for each rule and part. The numbers may only shrink.
 package main

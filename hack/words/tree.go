@@ -37,6 +37,8 @@ type finding struct {
 	File                string // relative to the repository, with slashes
 	Line                int
 	Rule, Part, Message string
+	// end is the last line of the paragraph, up to which a sentence or a phrase may reach.
+	end int
 }
 
 func (f finding) String() string {
@@ -115,7 +117,7 @@ func longLines(name, body string) (found []finding) {
 		line = strings.TrimRight(line, "\r\n")
 		if length := utf8.RuneCountInString(line); length > columns && !directive(strings.TrimSpace(line)) {
 			message := fmt.Sprintf("%d columns, %d more than %d", length, length-columns, columns)
-			found = append(found, finding{name, n, lineLength, code, message})
+			found = append(found, finding{name, n, lineLength, code, message, n})
 		}
 	}
 	return found

@@ -112,7 +112,8 @@ func parseAlerts(out []byte, chunks map[string]chunk) (found []finding, err erro
 			if !known || !ours || a.Line < 1 || a.Line > len(c.Source) {
 				return nil, fmt.Errorf("output of vale: %s in line %d of %s is unknown here: %s", a.Check, a.Line, file, a.Message)
 			}
-			found = append(found, finding{c.file, c.Source[a.Line-1], rule, partOf(c.file), a.Message})
+			line := c.Source[a.Line-1]
+			found = append(found, finding{c.file, line, rule, partOf(c.file), a.Message, c.paragraphEnd(a.Line - 1)})
 		}
 	}
 	return found, nil

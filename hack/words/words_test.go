@@ -161,6 +161,30 @@ func TestBudgetMayOnlyShrink(t *testing.T) {
 	tr.want(tr.words("check"), "3 findings are within the budget of 3")
 }
 
+func TestNewestFindings(t *testing.T) {
+	words := slot{"Words", docs}
+	found := []finding{
+		{"a.md", 3, "Words", docs, "old", 3}, {"a.md", 5, "Words", docs, "new", 9}, {"a.md", 7, "Words", comments, "", 9},
+		{"a.md", 7, "Other", docs, "", 9}, {"b.md", 7, "Words", docs, "old", 9},
+	}
+	for name, test := range map[string]struct {
+		lines map[int]bool
+		want  string
+	}{
+		"the line itself":     {map[int]bool{3: true, 6: true}, "[a.md:3: Words: old]"},
+		"end of the sentence": {map[int]bool{9: true}, "[a.md:5: Words: new]"},
+		"next paragraph":      {map[int]bool{4: true, 10: true}, "[]"},
+		"no history":          {nil, "[]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := since{"1234", map[string]map[int]bool{"a.md": test.lines}}
+			if got := fmt.Sprint(s.newest(found, words)); got != test.want {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
 func TestBudgetMustFollow(t *testing.T) {
 	tr := newTree(t)
 	tr.want(tr.words("check"), "error: ", "budget.txt")
