@@ -82,3 +82,32 @@ func TestRules(t *testing.T) {
 		}
 	}
 }
+
+// TestGlossary holds the table of docs/dev/glossary.md to its form: sorted terms, each with a meaning and a source.
+func TestGlossary(t *testing.T) {
+	body, err := os.ReadFile("../../docs/dev/glossary.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, found := strings.Cut(string(body), "|---|---|---|---|\n")
+	if !found {
+		t.Fatal("the glossary has no table of four columns")
+	}
+	last := ""
+	for row := range strings.Lines(table) {
+		cells := strings.Split(strings.TrimSpace(row), "|")
+		if len(cells) != 6 {
+			t.Errorf("%q has %d cells, want a term, a meaning, a source and the old word", row, len(cells)-2)
+			continue
+		}
+		term := strings.ToLower(strings.TrimSpace(cells[1]))
+		if term <= last {
+			t.Errorf("%q is not after %q in the alphabet", term, last)
+		}
+		last = term
+		meaning, source := strings.TrimSpace(cells[2]), strings.TrimSpace(cells[3])
+		if !strings.HasSuffix(meaning, ".") || source == "" {
+			t.Errorf("%s: want a meaning with a full stop, and a source", term)
+		}
+	}
+}
