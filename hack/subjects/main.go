@@ -6,6 +6,7 @@
 //
 // New commits are the commits after the merge base with origin/main. Without origin/main, or where it is HEAD itself as
 // in a fresh clone, subjects checks the last 50 commits. Merges keep the subjects that git gives them.
+// Commits before the one that added this program are not checked.
 package main
 
 import (
@@ -26,6 +27,8 @@ import (
 const (
 	longest = 72
 	recent  = 50
+	// self is this file. The commit that added it is the first one under the rule.
+	self = "hack/subjects/main.go"
 )
 
 func main() {
@@ -89,7 +92,11 @@ func newCommits(ctx context.Context, dir string) (commits []commit, from string,
 	if err == nil && base != head {
 		args, from = append(args, base+"..HEAD"), fmt.Sprintf("after %.12s", base)
 	} else {
-		args, from = append(args, "-n", fmt.Sprint(recent)), "at the end of the history"
+		args, from = append(args, "-n", fmt.Sprint(recent), "HEAD"), "at the end of the history"
+	}
+	// Older commits were written without the rule, and their subjects cannot be changed any more.
+	if first, err := git(ctx, dir, "log", "--diff-filter=A", "--format=%H", "-n", "1", "--", self); err == nil && first != "" {
+		args = append(args, "^"+first)
 	}
 	text, err := git(ctx, dir, args...)
 	if err != nil {

@@ -131,6 +131,23 @@ func TestMergesAreExempt(t *testing.T) {
 	}
 }
 
+// Subjects that were written before there was a rule stay as they are.
+func TestCommitsBeforeTheRule(t *testing.T) {
+	dir, git := history(t, "Old ways")
+	if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(self)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, self), []byte("package main\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	git("add", self)
+	git("commit", "-q", "-m", "ci: check subjects")
+	git("commit", "-q", "--allow-empty", "-m", "wan: drop packets")
+	if got := run(t, dir); !strings.HasPrefix(got, "1 commit subjects") {
+		t.Errorf("got %s, want one right subject", got)
+	}
+}
+
 func TestLastCommitsOnly(t *testing.T) {
 	subjects := []string{"Old ways"}
 	for i := range recent {
