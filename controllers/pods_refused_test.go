@@ -11,15 +11,20 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// A cluster that makes no pods, here since a LimitRange limits the CPU to less than they request, says so in events alone: the status repeats it.
+// The cluster creates no pods, because a LimitRange limits the CPU to less than they request. Only events have the
+// reason. The status repeats it.
 func TestPodsThatAreRefused(t *testing.T) {
-	limits := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Name: "defaults"}, Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
-		Type: corev1.LimitTypeContainer, Default: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("30m")}}}}}
+	cpu := func(n string) corev1.ResourceList {
+		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(n)}
+	}
+	limits := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Name: "defaults"}}
+	limits.Spec.Limits = []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, Default: cpu("30m")}}
 	const why = "the cluster makes no pod: "
 	const cause = `Invalid value: "100m": must be less than or equal to cpu limit of 30m`
 	says := func(conditions []metav1.Condition, kind string) bool {
 		for _, c := range conditions {
-			if c.Type == kind && c.Status == metav1.ConditionFalse && strings.Contains(c.Message, why) && strings.Contains(c.Message, cause) {
+			open := c.Type == kind && c.Status == metav1.ConditionFalse
+			if open && strings.Contains(c.Message, why) && strings.Contains(c.Message, cause) {
 				return true
 			}
 		}
@@ -37,8 +42,7 @@ func TestPodsThatAreRefused(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
 		db := makeDatabase("d").obj()
-		db.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"), corev1.ResourceMemory: resource.MustParse("32Mi")}
-		db.Spec.Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}
+		db.Spec.Resources.Requests, db.Spec.Resources.Limits = cpu("20m"), cpu("2")
 		w.create(limits.DeepCopy(), db, makeRun("r").database("d").obj())
 		w.until("the run says why it has no load generators", func() bool {
 			return says(w.getRun("r").Status.Conditions, v1alpha1.ConditionMeasured)

@@ -573,7 +573,7 @@ func (w *world) playSteps() {
 	}
 }
 
-// tellRefused makes the event of a controller whose pod the API server refuses, in the words of that controller.
+// tellRefused creates the event with which a controller reports that the API server refuses its pod.
 func (w *world) tellRefused(owner client.Object, pod string, err error) {
 	w.t.Helper()
 	message := "Error creating: " + err.Error()
@@ -581,14 +581,15 @@ func (w *world) tellRefused(owner client.Object, pod string, err error) {
 		message = fmt.Sprintf("create Pod %s in StatefulSet %s failed error: %v", pod, owner.GetName(), err)
 	}
 	now := metav1.NewTime(w.clock.Now())
+	about := corev1.ObjectReference{Kind: kube.KindOf(owner), Name: owner.GetName(), Namespace: w.namespace}
 	w.must(client.IgnoreAlreadyExists(w.client.Create(w.ctx, &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Name: owner.GetName() + ".refused", Namespace: w.namespace},
-		InvolvedObject: corev1.ObjectReference{Kind: kube.KindOf(owner), Name: owner.GetName(), Namespace: w.namespace, UID: owner.GetUID()},
-		Reason:         "FailedCreate", Type: corev1.EventTypeWarning, Message: message, FirstTimestamp: now, LastTimestamp: now,
+		InvolvedObject: about, Reason: "FailedCreate", Type: corev1.EventTypeWarning, Message: message,
+		FirstTimestamp: now, LastTimestamp: now,
 	})))
 }
 
-// ensurePod makes a pod unless it exists or the API server refuses it, and tells whether it did.
+// ensurePod creates a pod unless it exists or the API server refuses it. It reports whether it created the pod.
 func (w *world) ensurePod(owner client.Object, name string, template *corev1.PodTemplateSpec, annotations map[string]string) bool {
 	w.t.Helper()
 	existing := &corev1.Pod{}

@@ -398,14 +398,15 @@ func (s *scope) observe(ctx context.Context) error {
 	return s.findMesh(ctx)
 }
 
-// explainMissing says of the first node whose pod does not exist why the cluster makes none, where its events tell: the first problem is the one in
-// the status.
+// explainMissing adds the reason to the first node if its pod does not exist and events have a reason. The status shows
+// the first problem only.
 func (s *scope) explainMissing(ctx context.Context) {
 	i := slices.IndexFunc(s.nodes, func(n Node) bool { return !n.Ready })
 	if i < 0 || s.nodes[i].Problem != noPod {
 		return
 	}
-	set := s.nodes[i].PodName[:max(0, strings.LastIndexByte(s.nodes[i].PodName, '-'))] // without its ordinal
+	pod := s.nodes[i].PodName
+	set := pod[:max(0, strings.LastIndexByte(pod, '-'))] // without the ordinal
 	if why := kube.NoPods(ctx, s.Live, "StatefulSet", s.db.Namespace, set); why != "" {
 		s.nodes[i].Problem = why
 	}

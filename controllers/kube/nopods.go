@@ -12,12 +12,14 @@ import (
 
 // +kubebuilder:rbac:groups="",resources=events,verbs=list
 
-// NoPods returns why the cluster makes no pods for a StatefulSet or a Job: a quota, a LimitRange below a request, an admission that refuses them. Only
-// its events tell. The reason is empty if there is none, or if the operator may not read events.
+// NoPods returns why the cluster creates no pods for a StatefulSet or a Job. The reason can be a quota, a LimitRange
+// below a request, or an admission policy, and only events have it. It is empty if there is no such event, or if the
+// operator may not list events.
 func NoPods(ctx context.Context, live client.Reader, kind, namespace, name string) string {
 	events := &corev1.EventList{}
-	of := fields.Set{"involvedObject.kind": kind, "involvedObject.name": name, "reason": "FailedCreate"}
-	if err := live.List(ctx, events, client.InNamespace(namespace), client.MatchingFieldsSelector{Selector: of.AsSelector()}); err != nil {
+	of := fields.Set{"involvedObject.kind": kind, "involvedObject.name": name, "reason": "FailedCreate"}.AsSelector()
+	err := live.List(ctx, events, client.InNamespace(namespace), client.MatchingFieldsSelector{Selector: of})
+	if err != nil {
 		return ""
 	}
 	var latest *corev1.Event
@@ -38,7 +40,7 @@ func NoPods(ctx context.Context, live client.Reader, kind, namespace, name strin
 	return "the cluster makes no pod: " + Truncate(why, 512)
 }
 
-// lastOf returns when an event happened last.
+// lastOf returns the time of the last occurrence of an event.
 func lastOf(e *corev1.Event) time.Time {
 	if e.Series != nil {
 		return e.Series.LastObservedTime.Time

@@ -460,7 +460,7 @@ func (s *scope) inState(states ...string) int {
 	return n
 }
 
-// stuckWorker says why a worker's pod does not get to run, or is not made; nothing if it is not known.
+// stuckWorker returns why a worker's pod does not run or does not exist, or "" if the reason is unknown.
 func (s *scope) stuckWorker(ctx context.Context) (string, error) {
 	pods := &corev1.PodList{}
 	if err := s.Client.List(ctx, pods, client.InNamespace(s.run.Namespace), client.MatchingLabels{kube.LabelRun: s.run.Name, kube.LabelAttempt: kube.Attempt(s.run)}); err != nil {

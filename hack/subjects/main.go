@@ -95,7 +95,8 @@ func newCommits(ctx context.Context, dir string) (commits []commit, from string,
 		args, from = append(args, "-n", fmt.Sprint(recent), "HEAD"), "at the end of the history"
 	}
 	// Older commits were written without the rule, and their subjects cannot be changed any more.
-	if first, err := git(ctx, dir, "log", "--diff-filter=A", "--format=%H", "-n", "1", "--", self); err == nil && first != "" {
+	first, err := git(ctx, dir, "log", "--diff-filter=A", "--format=%H", "-n", "1", "--", self)
+	if err == nil && first != "" {
 		args = append(args, "^"+first)
 	}
 	text, err := git(ctx, dir, args...)

@@ -14,8 +14,8 @@ import (
 	"github.com/geobench/geobench/internal/sim/simtest"
 )
 
-// In these scenarios what was left answered too late: a leader of geogauss proposed a departure again for every report, over narrow links, and
-// Ocean Vista's bound did not count that servers which were suspected for nothing may be silent for longer.
+// In these scenarios the remaining regions answered too late: a leader of geogauss proposed a departure again for every
+// report, over narrow links. Ocean Vista's bound ignored that false suspicions double the patience.
 func TestLateAnswersOfTheCore(t *testing.T) {
 	for _, c := range []Config{{Engine: geogauss.Engine, Seed: 5}, {Engine: oceanvista.Engine, Seed: 4}} {
 		c.Hostile, c.Slow, c.Core, c.Buggify = true, true, true, true

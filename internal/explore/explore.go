@@ -114,7 +114,7 @@ type Result struct {
 	Written, Largest int
 	// Replaced counts the nodes that were lost and replaced.
 	Replaced int
-	// Stragglers counts the nodes that lack what the others no longer keep.
+	// Stragglers counts the nodes that lag permanently (protocol.Straggler).
 	Stragglers int
 	// Mended is the longest time from the coming of a new incarnation until all copies were there again, and counted.
 	Mended time.Duration
@@ -507,25 +507,25 @@ func (e *execution) watch(c Config) {
 // quiet reports whether all nodes that will live do, and have nothing pending.
 func (e *execution) quiet() bool { return e.away == 0 && e.played() && e.unfinished() == 0 }
 
-// unfinished sums up what is pending at the nodes that are not behind.
+// unfinished sums up the pending work of the nodes that do not lag permanently.
 func (e *execution) unfinished() int {
 	sum := e.sim.Pending()
 	for n := range geo.NodeID(e.topology.Nodes()) {
-		if e.behind(n) {
+		if e.lags(n) {
 			sum -= e.sim.Node(n).Pending
 		}
 	}
 	return sum
 }
 
-// behind reports whether a node lacks what the others no longer keep, in a scenario that shrinks how much they keep. With the usual amounts no
-// scenario lasts long enough for that, so there such a node is a failure: it never finishes.
-func (e *execution) behind(n geo.NodeID) bool { return e.wide.shrink > 0 && e.sim.Node(n).Behind }
+// lags reports whether a node lags permanently in a scenario with small amounts (wide.shrink). With the usual amounts
+// no scenario lasts long enough for that. There such a node is a failure, because it never finishes.
+func (e *execution) lags(n geo.NodeID) bool { return e.wide.shrink > 0 && e.sim.Node(n).Lags }
 
-// stragglers counts the nodes that are behind.
+// stragglers counts the nodes that lag permanently.
 func (e *execution) stragglers() (count int) {
 	for n := range geo.NodeID(e.topology.Nodes()) {
-		if e.behind(n) {
+		if e.lags(n) {
 			count++
 		}
 	}
@@ -556,8 +556,8 @@ func (e *execution) audits(of func(geo.NodeID) []audit.Shard) (a audit.Audits) {
 		switch {
 		case e.sim.Node(n).Dead:
 			a.Out[n] = "it is lost"
-		case e.behind(n):
-			a.Out[n] = "it lacks what the others no longer keep"
+		case e.lags(n):
+			a.Out[n] = "it lags permanently"
 		default:
 			held = of(n)
 		}
@@ -612,11 +612,11 @@ func (e *execution) judge(c Config, res *Result) {
 	}
 }
 
-// complete reports whether nothing is pending at the nodes that keep up, and every transaction is answered.
+// complete reports whether the nodes that keep up have nothing pending, and every transaction is answered.
 func (e *execution) complete() bool { return e.pending == 0 && e.open() == 0 }
 
-// judgeCompletion looks for what was not answered, or not as promised. Engines promise this for nodes and regions that are lost, not for nodes that
-// are behind: where amounts are so small that there are any, only what was answered and the copies of a complete database are judged.
+// judgeCompletion looks for missing and late answers. Engines promise answers after the loss of nodes and regions, but
+// not with nodes that lag permanently. With such nodes only histories are judged, and copies once all is complete.
 func (e *execution) judgeCompletion(c Config, res *Result) {
 	if e.pending > 0 {
 		res.problem(Unanswered, "completion: the nodes still have %d transactions pending", e.pending)
@@ -625,16 +625,18 @@ func (e *execution) judgeCompletion(c Config, res *Result) {
 	for r, cl := range e.clients {
 		doubtful += cl.outcomes[txn.Refused] + cl.outcomes[txn.Unknown]
 		if cl.open > 0 {
-			res.problem(Unanswered, "completion: %d transactions of the clients in %s have no answer %v after the last fault and the last transaction",
-				cl.open, e.topology.Regions[r], e.patience(c.Engine))
+			res.problem(Unanswered, "completion: %d transactions of the clients in %s have no answer %v after "+
+				"the last fault and the last transaction", cl.open, e.topology.Regions[r], e.patience(c.Engine))
 		}
 	}
 	if doubtful > 0 && !res.Lost && !res.Restarted && e.replaced == 0 && !e.loses(c.Engine) {
-		res.problem(Doubtful, "completion: %d transactions were refused or ended with an unknown outcome, although no node was lost", doubtful)
+		res.problem(Doubtful, "completion: %d transactions were refused or ended with an unknown outcome, "+
+			"although no node was lost", doubtful)
 	}
 	e.judgeCore(res)
 	if e.injector != nil && !e.injector.Over() {
-		res.problem(Unanswered, "completion: the timeline is not over %v after its last fault: %v", e.patience(c.Engine), e.injector.Err)
+		res.problem(Unanswered, "completion: the timeline is not over %v after its last fault: %v",
+			e.patience(c.Engine), e.injector.Err)
 	}
 }
 
@@ -646,7 +648,7 @@ func (e *execution) difference() string {
 		name = txn.Key.String
 	}
 	for n := range geo.NodeID(e.topology.Nodes()) {
-		if e.sim.Node(n).Dead || e.behind(n) {
+		if e.sim.Node(n).Dead || e.lags(n) {
 			continue
 		}
 		for _, shard := range e.layout.ShardsOf(n) {

@@ -63,7 +63,7 @@ type Summary struct {
 	Unread int `json:"unread,omitempty"`
 	// Replaced counts the nodes that were lost and replaced.
 	Replaced int `json:"replaced,omitempty"`
-	// Stragglers counts the nodes that lacked in the end what the others no longer keep.
+	// Stragglers counts the nodes that lagged permanently at the end.
 	Stragglers int `json:"stragglers,omitempty"`
 	// Written counts the checkpoints, and Largest is the size of the largest one of a replica, in bytes.
 	Written int `json:"written,omitempty"`
@@ -84,7 +84,7 @@ func (s *Summary) String() string {
 		disks += fmt.Sprintf(", %d nodes were lost and replaced, at most %v until all copies counted again", s.Replaced, s.Mended.Round(time.Millisecond))
 	}
 	if s.Stragglers > 0 {
-		disks += fmt.Sprintf(", %d nodes fell behind what the others keep", s.Stragglers)
+		disks += fmt.Sprintf(", %d nodes lag permanently", s.Stragglers)
 	}
 	if s.Written > 0 {
 		disks += fmt.Sprintf(", %d checkpoints of a replica, the largest of %d bytes", s.Written, s.Largest)

@@ -27,7 +27,7 @@ func TestWide(t *testing.T) {
 	}
 }
 
-// With small amounts a node may lack what the others no longer keep. It counts as lost: these scenarios would not end otherwise.
+// With small amounts a node can lag permanently. It counts as lost: otherwise these scenarios would not end.
 func TestStragglers(t *testing.T) {
 	for name, c := range map[string]Config{
 		"a member of the group lacks entries":           {Seed: 50, Hostile: true, Buggify: true},

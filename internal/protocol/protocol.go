@@ -133,17 +133,17 @@ type Rejoiner interface {
 	Whole() bool
 }
 
-// Straggler is a replica that may lack what the others no longer keep, because it was cut off for too long. It stays so: it refuses its clients, its
-// rows are not those of the others, and its Pending never falls to 0, so that nobody compares them.
+// Straggler is a replica that can lag permanently: a long cut made it miss messages that the other replicas
+// have discarded. It refuses its clients. Its Pending never falls to 0, so that drivers do not compare its rows.
 type Straggler interface {
-	// Behind reports whether that has happened.
-	Behind() bool
+	// Lags reports whether the replica lags permanently.
+	Lags() bool
 }
 
-// Behind reports whether a replica lacks what the others no longer keep.
-func Behind(r Replica) bool {
+// Lags reports whether a replica lags permanently.
+func Lags(r Replica) bool {
 	s, ok := r.(Straggler)
-	return ok && s.Behind()
+	return ok && s.Lags()
 }
 
 // Worker is a replica that does more than its messages and the operations of its store show, such as a search in a graph.

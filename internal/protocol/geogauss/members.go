@@ -297,8 +297,8 @@ func (m *members) propose() {
 	m.change(func() *Change { return m.departure(q.server, last) })
 }
 
-// change proposes a change, once in a view. Only the first change of a view counts, and the log of a leader keeps it until another one leads: a
-// departure may carry megabytes, which would go over the network again for every report that comes until it is agreed on.
+// change proposes a change, once in a view. Only the first change of a view takes effect, and the leader's log keeps it
+// until the next term. A departure may carry megabytes: without this rule every further report would send them again.
 func (m *members) change(of func() *Change) {
 	now := m.proposed
 	now.term, now.view = m.group.Term(), m.view

@@ -319,8 +319,8 @@ func (r *Replica) Pending() int {
 	return n
 }
 
-// Behind implements protocol.Straggler.
-func (r *Replica) Behind() bool { return r.epochs.behind }
+// Lags implements protocol.Straggler.
+func (r *Replica) Lags() bool { return r.epochs.behind }
 
 // Steps implements protocol.Worker. Those of conflict graphs and searches take 60 to 90 ns in BenchmarkEpoch, a third
 // of what simulators charge for one.

@@ -85,7 +85,8 @@ const (
 func (m *membership) init(r *Replica, t *geo.Topology, c protocol.Config) {
 	p := c.Params
 	timeout, longest := p.Duration("failureTimeout"), t.LongestRTT()
-	m.r, m.servers, m.keepBytes = r, make([]server, t.Nodes()), protocol.Shrunk[int64](c.Shrink, decisionBytes)/int64(t.Partitions)
+	m.r, m.servers = r, make([]server, t.Nodes())
+	m.keepBytes = protocol.Shrunk[int64](c.Shrink, decisionBytes) / int64(t.Partitions)
 	m.pieceBytes = protocol.Shrunk(c.Shrink, pieceBytes)
 	m.silence, m.interval = silence(p, longest), timeout/4
 	m.copies = make([]replenished, len(t.Regions)*t.Replicas)
@@ -108,8 +109,9 @@ func silence(p protocol.Params, longest time.Duration) time.Duration {
 	return p.Duration("failureTimeout") + longest + 2*p.Duration("gossip")
 }
 
-// survival is Engine.Survives: any minority of the regions. The group elects a leader, which closes the silent servers; a member that
-// campaigns in vain waits twice as long for the next time, and servers that were suspected for nothing before may be silent for longer.
+// survival is Engine.Survives: any minority of the regions. The group elects a leader, which closes the silent servers.
+// A member that loses an election waits twice as long for the next one. False suspicions double the silence that a
+// server is allowed.
 func survival(t *geo.Topology, p protocol.Params) protocol.Survival {
 	s := protocol.AnyRegions(t, true)
 	rtt := t.LongestRTT()
@@ -208,7 +210,7 @@ func (m *membership) silent(n geo.NodeID) bool {
 	return n != m.r.self && (m.r.env.Now()-m.r.watermarks.peers[n].heard > patience || m.r.env.Buggify(impatient))
 }
 
-// patienceAfter is for how long a server may be silent that was suspected for nothing so many times.
+// patienceAfter returns the time for which a server may be silent after a number of false suspicions.
 func patienceAfter(silence time.Duration, times int) time.Duration {
 	for ; times > 0 && silence < longestSilence; times-- {
 		silence *= 2
