@@ -12,9 +12,16 @@ TOOL       := go run -C hack/tools .
 VERSION := $(shell git describe --tags --always --dirty --abbrev=12 2>/dev/null || echo devel)
 LDFLAGS := -s -w -X github.com/geobench/geobench/internal/version.Version=$(VERSION)
 
+# EVERYDAY are the targets that make help prints first.
+EVERYDAY := demo build test lint generate e2e
 .PHONY: help
-help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+help: ## Show this list; ALL=1 shows the options of each target as well
+	@awk -v everyday="$(EVERYDAY)" -v all="$(ALL)" -F ':.*## ' ' \
+		function line(name) { what = text[name]; if (!all) sub(/( \(|: |; ).*/, "", what); printf "  %-18s %s\n", name, what } \
+		/^##@/ { groups[++n] = substr($$0, 5) } \
+		/^[a-z0-9-]+:.*## / { text[$$1] = $$2; if (n) of[n] = of[n] " " $$1 } \
+		END { print "Every day"; k = split(everyday, first, " "); for (i = 1; i <= k; i++) { line(first[i]); printed[first[i]] = 1 } \
+			for (g = 1; g <= n; g++) { print groups[g]; k = split(of[g], names, " "); for (i = 1; i <= k; i++) if (!(names[i] in printed)) line(names[i]) } }' $(MAKEFILE_LIST)
 
 ##@ Use it
 .PHONY: demo
@@ -37,7 +44,7 @@ install: bin/geobench ## Install geobench, the kubectl plugin, manual pages and 
 # Tests have small heaps: collected once they are five times what is live, the explorer takes a sixth less CPU.
 GENEROUS := GOGC=400
 .PHONY: test
-test: ## Run all tests but those of the chart (make lint) and the end-to-end ones (make e2e)
+test: ## Run all tests except the chart's (make lint) and the end-to-end tests (make e2e)
 	KUBEBUILDER_ASSETS="$$($(CLUSTERCMD) build envtest | tail -1)" $(GENEROUS) go test -tags full -parallel 4 -timeout 20m ./...
 	cd hack/cluster && go test ./...
 	cd hack/chaosmesh && go test ./...
@@ -46,12 +53,13 @@ test: ## Run all tests but those of the chart (make lint) and the end-to-end one
 race: ## Run the tests of concurrent packages with the race detector
 	KUBEBUILDER_ASSETS="$$($(CLUSTERCMD) build envtest | tail -1)" go test -race -timeout 30m ./internal/wire/... ./internal/node/... ./internal/target/... ./internal/load/... ./internal/local/... ./internal/meeting/... ./internal/explore/... ./controllers/...
 
+##@ Explore scenarios and mutants
 .PHONY: soak
-soak: ## Explore SEEDS (default 10000) seeds per protocol in the simulator: faults, hot rows, checked histories (HOSTILE=1: worlds that nobody would choose; SLOW=1: slow clients, long cuts; BUGGIFY=1: rare things on purpose; DISK=1: bad disks; REPLACE=1: lost nodes are replaced; RUNS=1: timelines, workloads and loads of runs; WIDE=1: whole ranges of parameters, retries, small amounts, second runs; CHECKPOINTS=1: nodes write their states and go on from there; CORE=1: what is left when regions are lost; INVARIANTS=1: replicas are asked after every step; SHARD=I/N: every N-th seed; STATE=FILE: go on from there)
+soak: ## Explore scenarios of each engine in the simulator: SEEDS (default 10000) seeds, faults, checked histories (HOSTILE=1: worlds that nobody would choose; SLOW=1: slow clients, long cuts; BUGGIFY=1: rare things on purpose; DISK=1: bad disks; REPLACE=1: lost nodes are replaced; RUNS=1: timelines, workloads and loads of runs; WIDE=1: whole ranges of parameters, retries, small amounts, second runs; CHECKPOINTS=1: nodes write their states and go on from there; CORE=1: what is left when regions are lost; INVARIANTS=1: replicas are asked after every step; SHARD=I/N: every N-th seed; STATE=FILE: go on from there)
 	go run ./cmd/geobench explore --shrink --seeds "$(or $(SEEDS),10000)" $(if $(ENGINE),--engine "$(ENGINE)") $(if $(HOSTILE),--hostile) $(if $(SLOW),--slow) $(if $(BUGGIFY),--buggify) $(if $(DISK),--disk) $(if $(REPLACE),--replace) $(if $(RUNS),--runs) $(if $(CHECKPOINTS),--checkpoints) $(if $(WIDE),--wide) $(if $(CORE),--core) $(if $(INVARIANTS),--invariants) $(if $(SHARD),--shard "$(SHARD)") $(if $(STATE),--state "$(STATE)")
 
 .PHONY: seeds
-seeds: ## Explore 12 kinds of scenarios until SEEDS (default 1000) seeds of each are recorded in docs/seeds.md with the commit (ENGINE=coco,... KIND=hostile,... FOR=30m; a minute for 10 seeds of all)
+seeds: ## Explore 12 kinds of scenarios and record them in docs/seeds.md with the commit: SEEDS (default 1000) of each (ENGINE=coco,... KIND=hostile,... FOR=30m; a minute for 10 seeds of all)
 	code=0; go run ./hack/seeds play -seeds "$(or $(SEEDS),1000)" -engine "$(ENGINE)" -kind "$(KIND)" -for "$(or $(FOR),0)" || code=$$?; \
 	seeds=$$(go run ./hack/seeds table) && echo "$$seeds" > docs/seeds.md && exit $$code
 
@@ -67,12 +75,13 @@ soak-suites: ## Play the suites of the protocols with every seed on every topolo
 mutants: ## Break the code in 550 places, one at a time, and hunt each mutant with tests and the explorer (AREA=janus; ONLY=expression; SHARD=I/N; goes on where it was stopped; about 80 minutes of one core)
 	go run ./hack/mutants $(if $(AREA),-area "$(AREA)") $(if $(ONLY),-only "$(ONLY)") $(if $(SHARD),-shard "$(SHARD)") $(if $(STATE),-state "$(STATE)")
 
+##@ Run for long
 .PHONY: soak-databases
-soak-databases: ## Something happens to a PostgreSQL, a MariaDB or an etcd in the middle of RUNS (default 100) runs in a row each: verdicts, answers, connections, descriptors (30 min)
+soak-databases: ## Inject failures into real databases during runs: PostgreSQL, MariaDB, etcd; RUNS (default 100) in a row each; verdicts, answers, connections (30 min)
 	GEOBENCH_FAILURES="$(or $(RUNS),100)" KUBEBUILDER_ASSETS="$$($(CLUSTERCMD) build envtest | tail -1)" go test -count 1 -timeout 60m -v -run 'FailsInTheMiddleOfARun' ./internal/external
 
 .PHONY: kill-nodes
-kill-nodes: ## Kill nodes of all engines that replace them in real time, RUNS (default 20) one after the other: each is replaced, nothing is lost (7 min)
+kill-nodes: ## Kill nodes in real time of all engines that replace them: RUNS (default 20) in a row, and no data is lost (7 min)
 	GEOBENCH_KILLS="$(or $(RUNS),20)" go test -count 1 -timeout 20m -v -run 'TestRunReplacements|TestWriterIsReplaced' ./internal/local
 
 .PHONY: journal-hour
@@ -80,13 +89,14 @@ journal-hour: ## A node with a journal takes 10,000 SmallBank transactions per s
 	GEOBENCH_HOUR="$(or $(ENGINE),slog)" go test -count 1 -timeout 60m -v -run 'TestJournalsStayShort' ./internal/node
 
 .PHONY: crowd
-crowd: ## Twenty runs measure at once; a thousand wait for one database beside two hundred that hang: lateness of faults, requests to the API server (7 min)
+crowd: ## Measure twenty runs at once; a thousand wait for one database beside two hundred that hang: lateness of faults, requests to the API server (7 min)
 	GEOBENCH_CROWD=1 KUBEBUILDER_ASSETS="$$($(CLUSTERCMD) build envtest | tail -1)" go test -count 1 -timeout 20m -v -run 'TestCrowd|TestTwentyRuns' ./controllers
 
 .PHONY: hostile
-hostile: bin/geobench ## The released operator in 512 MiB: what the editors of a namespace can send; twenty runs whose API server restarts: memory, requests (10 min)
+hostile: bin/geobench ## Send hostile manifests to the released operator in 512 MiB: memory, requests, twenty runs whose API server restarts (10 min)
 	GEOBENCH_OPERATOR="$(CURDIR)/bin/geobench" KUBEBUILDER_ASSETS="$$($(CLUSTERCMD) build envtest | tail -1)" go test -count 1 -timeout 30m -v -run 'TestHostileNamespace|TestHostileExperiments|TestTwentyRunsOfAProcess' ./controllers
 
+##@ Test on a real Kubernetes node
 .PHONY: e2e
 e2e: ## Run the end-to-end tests on the local node
 	hack/e2e.sh "$(IMAGE)"
@@ -131,10 +141,12 @@ e2e-loss: ## Play experiments/smallbank-cluster/packet-loss.yaml on the local no
 e2e-kills: ## Delete pods of databases of all engines that replace lost nodes, under load, on the local node (18 min); make e2e does so with five
 	GEOBENCH_E2E_KILLS=1 hack/e2e.sh "$(IMAGE)" -run 'TestLostNodesAreReplaced'
 
+##@ Fuzz
 .PHONY: fuzz
-fuzz: ## Fuzz each target for FUZZTIME (default 20s)
+fuzz: ## Run all fuzz targets: FUZZTIME each (default 20s)
 	hack/fuzz.sh "$(or $(FUZZTIME),20s)"
 
+##@ Measure
 .PHONY: bench-engine
 bench-engine: ## Throughput and CPU per transaction of every engine at 0 to 100% multi-home, and of the worker (4 minutes)
 	hack/bench-engine.sh
@@ -159,6 +171,7 @@ bench-go-tpc: ## TPC-C in SQL beside go-tpc on one PostgreSQL: client CPU and tp
 bench-wan: ## What the sidecar's delays are off, what TCP carries through it and what it costs, beside a bare network (root; 1 min)
 	go test -tags full -run '^$$' -bench '^BenchmarkWAN$$' -benchtime 1x ./internal/wan
 
+##@ Dashboards and monitoring
 .PHONY: check-dashboards
 check-dashboards: ## Hold the dashboards to the schema of Grafana's own SDK (Python with venv; installs it from PyPI)
 	python3 -m venv $(CACHE)/grafana-sdk
@@ -177,6 +190,7 @@ test-dashboards: bin/geobench ## Evaluate every query of the dashboards and rule
 test-monitoring: ## The chart's monitors and rules with a real Prometheus operator on the local node, and every query on its Prometheus
 	hack/test-monitoring.sh "$(IMAGE)"
 
+##@ GitOps and claims
 .PHONY: test-gitops
 test-gitops: ## A real Flux controller applies gitops/repository beside Geobench's controllers; Argo CD's own code judges objects (7 min, 10 more the first time)
 	hack/test-gitops.sh
@@ -187,8 +201,12 @@ verify: bin/geobench ## Simulate the paper's six scenarios, judge its claims, dr
 
 ##@ Keep it right
 .PHONY: lint
-lint: ## gofmt, go vet, staticcheck, API conventions of the CRDs, helm lint
+lint: ## gofmt, commit subjects, language, go vet, staticcheck, API conventions of the CRDs, helm lint
 	hack/lint.sh
+
+.PHONY: words
+words: ## Lower the budget of language findings (hack/words/budget.txt) to the present numbers, after text was rewritten
+	go run ./hack/words lower
 
 .PHONY: generate
 generate: ## Generate deepcopy functions, CRDs, RBAC, dashboards, the chart's copies of them, and reference docs

@@ -573,7 +573,23 @@ func (w *world) playSteps() {
 	}
 }
 
-// ensurePod makes a pod unless it exists, and tells whether it did.
+// tellRefused creates the event with which a controller reports that the API server refuses its pod.
+func (w *world) tellRefused(owner client.Object, pod string, err error) {
+	w.t.Helper()
+	message := "Error creating: " + err.Error()
+	if kube.KindOf(owner) == "StatefulSet" {
+		message = fmt.Sprintf("create Pod %s in StatefulSet %s failed error: %v", pod, owner.GetName(), err)
+	}
+	now := metav1.NewTime(w.clock.Now())
+	about := corev1.ObjectReference{Kind: kube.KindOf(owner), Name: owner.GetName(), Namespace: w.namespace}
+	w.must(client.IgnoreAlreadyExists(w.client.Create(w.ctx, &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Name: owner.GetName() + ".refused", Namespace: w.namespace},
+		InvolvedObject: about, Reason: "FailedCreate", Type: corev1.EventTypeWarning, Message: message,
+		FirstTimestamp: now, LastTimestamp: now,
+	})))
+}
+
+// ensurePod creates a pod unless it exists or the API server refuses it. It reports whether it created the pod.
 func (w *world) ensurePod(owner client.Object, name string, template *corev1.PodTemplateSpec, annotations map[string]string) bool {
 	w.t.Helper()
 	existing := &corev1.Pod{}
@@ -595,7 +611,12 @@ func (w *world) ensurePod(owner client.Object, name string, template *corev1.Pod
 	if w.mutate != nil {
 		w.mutate(pod)
 	}
-	w.must(w.client.Create(w.ctx, pod))
+	if err := w.client.Create(w.ctx, pod); apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
+		w.tellRefused(owner, name, err)
+		return false
+	} else if err != nil {
+		w.t.Fatal(err)
+	}
 	if len(pod.Spec.SchedulingGates) > 0 {
 		return true
 	}

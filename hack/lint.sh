@@ -4,6 +4,13 @@ source "$(dirname "$0")/lib.sh"
 say "gofmt"
 unformatted=$(git ls-files '*.go' | xargs gofmt -l)
 [[ -z $unformatted ]] || { echo "not gofmt-ed: $unformatted" >&2; exit 1; }
+say "commit subjects"
+go run ./hack/subjects
+say "words"
+GEOBENCH_VALE=$(tool install vale | tail -1)
+export GEOBENCH_VALE
+go test -run '^TestRules$' ./hack/words
+go run ./hack/words check
 say "go vet"
 go vet ./cmd/geobench
 go vet -tags full,e2e ./...

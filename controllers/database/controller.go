@@ -394,7 +394,22 @@ func (s *scope) observe(ctx context.Context) error {
 	if s.nodes, err = ObserveNodes(ctx, s.Client, s.Pods, s.db, &s.current.Database); err != nil {
 		return err
 	}
+	s.explainMissing(ctx)
 	return s.findMesh(ctx)
+}
+
+// explainMissing adds the reason to the first node if its pod does not exist and events have a reason. The status shows
+// the first problem only.
+func (s *scope) explainMissing(ctx context.Context) {
+	i := slices.IndexFunc(s.nodes, func(n Node) bool { return !n.Ready })
+	if i < 0 || s.nodes[i].Problem != noPod {
+		return
+	}
+	pod := s.nodes[i].PodName
+	set := pod[:max(0, strings.LastIndexByte(pod, '-'))] // without the ordinal
+	if why := kube.NoPods(ctx, s.Live, "StatefulSet", s.db.Namespace, set); why != "" {
+		s.nodes[i].Problem = why
+	}
 }
 
 // noticeLoss makes the next incarnation once a node of the present one has lost its state.

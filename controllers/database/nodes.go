@@ -106,10 +106,13 @@ func ObserveNodes(ctx context.Context, reader client.Reader, clients podclient.C
 	return states, group.Wait()
 }
 
+// noPod is the Problem of a node whose pod does not exist.
+const noPod = "the pod does not exist yet"
+
 func (s *Node) inspectPod(pod *corev1.Pod, incarnation string) {
 	switch {
 	case pod == nil:
-		s.Problem = "the pod does not exist yet"
+		s.Problem = noPod
 		return
 	case pod.Labels[kube.LabelIncarnation] != incarnation:
 		s.Problem = "the pod of an earlier incarnation is being replaced"

@@ -120,6 +120,9 @@ func (s *scope) steward(ctx context.Context) (*database.Node, error) {
 		if err := s.Live.Get(ctx, types.NamespacedName{Namespace: s.run.Namespace, Name: n.PodName}, &batchv1.Job{}); err != nil {
 			return nil, troubled("StewardLost", "Job %s, which loads and audits the database, is gone: %s", n.PodName, err)
 		}
+		if why := kube.NoPods(ctx, s.Live, "Job", s.run.Namespace, n.PodName); why != "" {
+			n.Problem = why
+		}
 		return n, nil
 	}
 	n.Pod = &pods.Items[0]

@@ -460,7 +460,7 @@ func (s *scope) inState(states ...string) int {
 	return n
 }
 
-// stuckWorker says why a worker's pod does not get to run, or nothing.
+// stuckWorker returns why a worker's pod does not run or does not exist, or "" if the reason is unknown.
 func (s *scope) stuckWorker(ctx context.Context) (string, error) {
 	pods := &corev1.PodList{}
 	if err := s.Client.List(ctx, pods, client.InNamespace(s.run.Namespace), client.MatchingLabels{kube.LabelRun: s.run.Name, kube.LabelAttempt: kube.Attempt(s.run)}); err != nil {
@@ -469,6 +469,15 @@ func (s *scope) stuckWorker(ctx context.Context) (string, error) {
 	for i := range pods.Items {
 		if problem := database.PodObstacle(&pods.Items[i]); problem != "" {
 			return fmt.Sprintf("pod %s: %s", pods.Items[i].Name, problem), nil
+		}
+	}
+	for _, region := range s.current.Database.Topology.Regions {
+		made := slices.ContainsFunc(pods.Items, func(pod corev1.Pod) bool { return pod.Labels[kube.LabelRegion] == region })
+		if !made {
+			job := kube.WorkerName(s.run, region)
+			if why := kube.NoPods(ctx, s.Live, "Job", s.run.Namespace, job); why != "" {
+				return fmt.Sprintf("Job %s: %s", job, why), nil
+			}
 		}
 	}
 	return "", nil

@@ -48,6 +48,7 @@ var tools = []tool{
 	{name: "prometheus-operator", program: "operator", versionVar: prometheusVersion},
 	{name: "promtool", module: "prometheus", tags: prometheusTags, versionVar: prometheusVersion},
 	{name: "staticcheck", readsGo: true},
+	{name: "vale", versionVar: "main.version"},
 }
 
 const (

@@ -9,8 +9,21 @@ import (
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/calvin"
+	"github.com/geobench/geobench/internal/protocol/geogauss"
+	"github.com/geobench/geobench/internal/protocol/oceanvista"
 	"github.com/geobench/geobench/internal/sim/simtest"
 )
+
+// In these scenarios the remaining regions answered too late: a leader of geogauss proposed a departure again for every
+// report, over narrow links. Ocean Vista's bound ignored that false suspicions double the patience.
+func TestLateAnswersOfTheCore(t *testing.T) {
+	for _, c := range []Config{{Engine: geogauss.Engine, Seed: 5}, {Engine: oceanvista.Engine, Seed: 4}} {
+		c.Hostile, c.Slow, c.Core, c.Buggify = true, true, true, true
+		if r := Run(c); !r.Passed() || !r.Cored {
+			t.Error(r)
+		}
+	}
+}
 
 // What is left of a database answers within its bound when regions are lost for good. A Calvin that waits for the acknowledgements
 // of all regions for half a minute passes in the same worlds where they have no second phase, and fails in those that lose a region

@@ -114,6 +114,8 @@ type Result struct {
 	Written, Largest int
 	// Replaced counts the nodes that were lost and replaced.
 	Replaced int
+	// Stragglers counts the nodes that lag permanently (protocol.Straggler).
+	Stragglers int
 	// Mended is the longest time from the coming of a new incarnation until all copies were there again, and counted.
 	Mended time.Duration
 	// Cored tells that there was a second phase, and Slowest is how long its slowest transaction took.
@@ -468,6 +470,10 @@ func (e *execution) run(c Config, res *Result) {
 			e.sim.Run(min(e.sim.Now()+look, calm))
 			continue
 		}
+		if e.stragglers() > 0 {
+			// Nothing is promised: see judgeCompletion.
+			patient = min(patient, calm+e.patience(c.Engine)/10)
+		}
 		if e.open() == 0 && e.quiet() && differed != e.sim.Events() {
 			if e.converged().Passed {
 				break
@@ -477,8 +483,8 @@ func (e *execution) run(c Config, res *Result) {
 		}
 		e.sim.Run(e.sim.Now() + look)
 	}
-	res.Virtual, res.Events, e.pending = e.sim.Now(), e.sim.Events(), e.sim.Pending()
-	if e.open() == 0 && e.pending == 0 && !res.Has(Bloated) {
+	res.Virtual, res.Events, e.pending = e.sim.Now(), e.sim.Events(), e.unfinished()
+	if e.complete() && !res.Has(Bloated) {
 		e.watch(c)
 	}
 }
@@ -499,7 +505,32 @@ func (e *execution) watch(c Config) {
 }
 
 // quiet reports whether all nodes that will live do, and have nothing pending.
-func (e *execution) quiet() bool { return e.away == 0 && e.played() && e.sim.Pending() == 0 }
+func (e *execution) quiet() bool { return e.away == 0 && e.played() && e.unfinished() == 0 }
+
+// unfinished sums up the pending work of the nodes that do not lag permanently.
+func (e *execution) unfinished() int {
+	sum := e.sim.Pending()
+	for n := range geo.NodeID(e.topology.Nodes()) {
+		if e.lags(n) {
+			sum -= e.sim.Node(n).Pending
+		}
+	}
+	return sum
+}
+
+// lags reports whether a node lags permanently in a scenario with small amounts (wide.shrink). With the usual amounts
+// no scenario lasts long enough for that. There such a node is a failure, because it never finishes.
+func (e *execution) lags(n geo.NodeID) bool { return e.wide.shrink > 0 && e.sim.Node(n).Lags }
+
+// stragglers counts the nodes that lag permanently.
+func (e *execution) stragglers() (count int) {
+	for n := range geo.NodeID(e.topology.Nodes()) {
+		if e.lags(n) {
+			count++
+		}
+	}
+	return count
+}
 
 // open counts the transactions that have no answer, and those of scripts that are not sent yet.
 func (e *execution) open() (n int) {
@@ -522,9 +553,12 @@ func (e *execution) audits(of func(geo.NodeID) []audit.Shard) (a audit.Audits) {
 	a.Out = make([]string, e.topology.Nodes())
 	for n := range geo.NodeID(e.topology.Nodes()) {
 		var held []audit.Shard
-		if e.sim.Node(n).Dead {
+		switch {
+		case e.sim.Node(n).Dead:
 			a.Out[n] = "it is lost"
-		} else {
+		case e.lags(n):
+			a.Out[n] = "it lags permanently"
+		default:
 			held = of(n)
 		}
 		a.Nodes = append(a.Nodes, held)
@@ -535,6 +569,7 @@ func (e *execution) audits(of func(geo.NodeID) []audit.Shard) (a audit.Audits) {
 // judge looks for problems in what has happened.
 func (e *execution) judge(c Config, res *Result) {
 	e.countReplaced()
+	res.Stragglers = e.stragglers()
 	if res.Has(Bloated) {
 		return
 	}
@@ -542,26 +577,17 @@ func (e *execution) judge(c Config, res *Result) {
 		res.problem(Endless, "completion: %d events have happened by %v, and no end is in sight", res.Events, res.Virtual)
 		return
 	}
-	if e.pending > 0 {
-		res.problem(Unanswered, "completion: the nodes still have %d transactions pending", e.pending)
-	}
-	if e.restless != "" {
-		res.problem(Restless, "pending: %s", e.restless)
-	}
-	var doubtful int
-	for r, cl := range e.clients {
+	for _, cl := range e.clients {
 		for _, n := range cl.sent {
 			res.Transactions += int(n)
 		}
 		res.Committed += cl.outcomes[txn.Committed]
-		doubtful += cl.outcomes[txn.Refused] + cl.outcomes[txn.Unknown]
-		if cl.open > 0 {
-			res.problem(Unanswered, "completion: %d transactions of the clients in %s have no answer %v after the last fault and the last transaction",
-				cl.open, e.topology.Regions[r], e.patience(c.Engine))
-		}
 	}
-	if doubtful > 0 && !res.Lost && !res.Restarted && e.replaced == 0 && !e.loses(c.Engine) {
-		res.problem(Doubtful, "completion: %d transactions were refused or ended with an unknown outcome, although no node was lost", doubtful)
+	if res.Stragglers == 0 {
+		e.judgeCompletion(c, res)
+	}
+	if e.restless != "" {
+		res.problem(Restless, "pending: %s", e.restless)
 	}
 	if err := e.taps.Finish(); err != nil {
 		res.problem(Unrecorded, "history: %v", err)
@@ -569,12 +595,8 @@ func (e *execution) judge(c Config, res *Result) {
 	if n, example := e.taps.Misclassified(); n > 0 {
 		res.problem(Misclassified, "class: %d committed transactions have a wrong Outcome.Class: %s", n, example)
 	}
-	if check := e.converged(); !check.Passed {
+	if check := e.converged(); !check.Passed && (res.Stragglers == 0 || e.complete()) {
 		res.problem(Diverged, "convergence: %s%s", check.Message, e.difference())
-	}
-	e.judgeCore(res)
-	if e.injector != nil && !e.injector.Over() {
-		res.problem(Unanswered, "completion: the timeline is not over %v after its last fault: %v", e.patience(c.Engine), e.injector.Err)
 	}
 	if e.loses(c.Engine) && c.Level == 0 {
 		return
@@ -590,6 +612,34 @@ func (e *execution) judge(c Config, res *Result) {
 	}
 }
 
+// complete reports whether the nodes that keep up have nothing pending, and every transaction is answered.
+func (e *execution) complete() bool { return e.pending == 0 && e.open() == 0 }
+
+// judgeCompletion looks for missing and late answers. Engines promise answers after the loss of nodes and regions, but
+// not with nodes that lag permanently. With such nodes only histories are judged, and copies once all is complete.
+func (e *execution) judgeCompletion(c Config, res *Result) {
+	if e.pending > 0 {
+		res.problem(Unanswered, "completion: the nodes still have %d transactions pending", e.pending)
+	}
+	doubtful := 0
+	for r, cl := range e.clients {
+		doubtful += cl.outcomes[txn.Refused] + cl.outcomes[txn.Unknown]
+		if cl.open > 0 {
+			res.problem(Unanswered, "completion: %d transactions of the clients in %s have no answer %v after "+
+				"the last fault and the last transaction", cl.open, e.topology.Regions[r], e.patience(c.Engine))
+		}
+	}
+	if doubtful > 0 && !res.Lost && !res.Restarted && e.replaced == 0 && !e.loses(c.Engine) {
+		res.problem(Doubtful, "completion: %d transactions were refused or ended with an unknown outcome, "+
+			"although no node was lost", doubtful)
+	}
+	e.judgeCore(res)
+	if e.injector != nil && !e.injector.Over() {
+		res.problem(Unanswered, "completion: the timeline is not over %v after its last fault: %v",
+			e.patience(c.Engine), e.injector.Err)
+	}
+}
+
 // difference shows the first rows that two copies disagree on.
 func (e *execution) difference() string {
 	first := map[int]geo.NodeID{}
@@ -598,7 +648,7 @@ func (e *execution) difference() string {
 		name = txn.Key.String
 	}
 	for n := range geo.NodeID(e.topology.Nodes()) {
-		if e.sim.Node(n).Dead {
+		if e.sim.Node(n).Dead || e.lags(n) {
 			continue
 		}
 		for _, shard := range e.layout.ShardsOf(n) {

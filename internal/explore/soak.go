@@ -63,6 +63,8 @@ type Summary struct {
 	Unread int `json:"unread,omitempty"`
 	// Replaced counts the nodes that were lost and replaced.
 	Replaced int `json:"replaced,omitempty"`
+	// Stragglers counts the nodes that lagged permanently at the end.
+	Stragglers int `json:"stragglers,omitempty"`
 	// Written counts the checkpoints, and Largest is the size of the largest one of a replica, in bytes.
 	Written int `json:"written,omitempty"`
 	Largest int `json:"largestBytes,omitempty"`
@@ -80,6 +82,9 @@ func (s *Summary) String() string {
 	}
 	if s.Replaced > 0 {
 		disks += fmt.Sprintf(", %d nodes were lost and replaced, at most %v until all copies counted again", s.Replaced, s.Mended.Round(time.Millisecond))
+	}
+	if s.Stragglers > 0 {
+		disks += fmt.Sprintf(", %d nodes lag permanently", s.Stragglers)
 	}
 	if s.Written > 0 {
 		disks += fmt.Sprintf(", %d checkpoints of a replica, the largest of %d bytes", s.Written, s.Largest)
@@ -146,6 +151,7 @@ func (s *Summary) add(r *Result) {
 	s.Committed += int64(r.Committed)
 	s.Virtual += r.Virtual
 	s.Replaced += r.Replaced
+	s.Stragglers += r.Stragglers
 	s.Written += r.Written
 	s.Largest = max(s.Largest, r.Largest)
 	s.Mended = max(s.Mended, r.Mended)

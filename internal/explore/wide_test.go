@@ -8,6 +8,7 @@ import (
 
 	"github.com/geobench/geobench/internal/engines"
 	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/oceanvista"
 )
 
 // Every engine keeps its promises with parameters from their whole ranges, clients that try again, small amounts and second runs.
@@ -21,6 +22,25 @@ func TestWide(t *testing.T) {
 			})
 			if t.Log(&sum); sum.Committed < 20 {
 				t.Errorf("little was explored: %v", &sum)
+			}
+		})
+	}
+}
+
+// With small amounts a node can lag permanently. It counts as lost: otherwise these scenarios would not end.
+func TestStragglers(t *testing.T) {
+	for name, c := range map[string]Config{
+		"a member of the group lacks entries":           {Seed: 50, Hostile: true, Buggify: true},
+		"a new incarnation has joined without knowing":  {Seed: 24, Replace: true, Buggify: true},
+		"the other partitions of its copy wait for it":  {Seed: 386, Hostile: true},
+		"the group gives up two that were cut off":      {Seed: 193, Hostile: true, Slow: true},
+		"the next run begins without it, and is longer": {Seed: 235, Replace: true, Buggify: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.Engine, c.Wide = oceanvista.Engine, true
+			r := Run(c)
+			if !r.Passed() || r.Stragglers == 0 {
+				t.Errorf("%d stragglers: %v", r.Stragglers, r)
 			}
 		})
 	}

@@ -56,8 +56,8 @@ func TestNoFigureImproves(t *testing.T) {
 	if n, err := strconv.Atoi(os.Getenv("GEOBENCH_METAMORPHIC")); err == nil {
 		seeds, percents = n, []time.Duration{2, 10, 50}
 		workloads["smallbank"] = "smallbank: {customers: 10000, multiHomePercent: 25}"
-		workloads["tpcc"] = "tpcc: {warehousesPerRegion: 2}"
-		workloads["ycsb"] = "ycsb: {records: 4000, fieldCount: 2, fieldBytes: 4}"
+		workloads["tpcc"] = "tpcc: {warehousesPerPartition: 2, rowsPercent: 10}"
+		workloads["ycsb"] = "ycsb: {preset: B, records: 4000, fieldCount: 2, fieldBytes: 4}"
 		workloads["micro"] = "micro: {}"
 		workloads["social"] = "social: {}"
 	}

@@ -133,6 +133,19 @@ type Rejoiner interface {
 	Whole() bool
 }
 
+// Straggler is a replica that can lag permanently: a long cut made it miss messages that the other replicas
+// have discarded. It refuses its clients. Its Pending never falls to 0, so that drivers do not compare its rows.
+type Straggler interface {
+	// Lags reports whether the replica lags permanently.
+	Lags() bool
+}
+
+// Lags reports whether a replica lags permanently.
+func Lags(r Replica) bool {
+	s, ok := r.(Straggler)
+	return ok && s.Lags()
+}
+
 // Worker is a replica that does more than its messages and the operations of its store show, such as a search in a graph.
 type Worker interface {
 	// Steps counts the elementary steps of that so far, each some memory that is not in the cache. Simulators charge them. Those of

@@ -367,12 +367,15 @@ type NodeStats struct {
 	// Pending is the replica's own figure.
 	Pending int
 	Dead    bool
+	// Lags says that the replica lags permanently (protocol.Straggler).
+	Lags bool
 }
 
 // Node returns the load of a node.
 func (s *Sim) Node(id geo.NodeID) NodeStats {
 	n := s.nodes[id]
-	return NodeStats{n.busyFor, n.handled, n.store.Ops(), n.queued, n.replica.Pending(), n.dead}
+	return NodeStats{Busy: n.busyFor, Handled: n.handled, Ops: n.store.Ops(), Queued: n.queued,
+		Pending: n.replica.Pending(), Dead: n.dead, Lags: !n.dead && protocol.Lags(n.replica)}
 }
 
 // Roles returns the roles that a node has now; nil for a dead one.

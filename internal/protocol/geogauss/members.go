@@ -32,6 +32,8 @@ type members struct {
 	redeclare bool
 
 	round round
+	// proposed is the term and the view in which this leader has proposed a change.
+	proposed struct{ term, view uint64 }
 
 	watching bool // a timer is set
 	// asked is the server to ask next for what is missing; missed and frontier are what the walk lacked at the last look.
@@ -204,7 +206,7 @@ func (m *members) suspect() {
 		m.r.env.Probe(serverSuspected)
 		m.begin(n)
 	case n != nobody:
-		m.group.Propose(m.departure(n, 0).append()) // it has left before, and its last epoch is known
+		m.change(func() *Change { return m.departure(n, 0) }) // it has left before, and its last epoch is known
 	case !m.current(m.r.self) && !m.r.replace.lacking:
 		m.r.env.Probe(leaderRejoins)
 		m.rejoin(m.r.self, &Rejoin{m.view})
@@ -292,7 +294,17 @@ func (m *members) propose() {
 		m.r.env.Send(holder, &Request{q.server, has})
 		return
 	}
-	m.group.Propose(m.departure(q.server, last).append())
+	m.change(func() *Change { return m.departure(q.server, last) })
+}
+
+// change proposes a change, once in a view. Only the first change of a view takes effect, and the leader's log keeps it
+// until the next term. A departure may carry megabytes: without this rule every further report would send them again.
+func (m *members) change(of func() *Change) {
+	now := m.proposed
+	now.term, now.view = m.group.Term(), m.view
+	if m.proposed != now && m.group.Propose(of().append()) {
+		m.proposed = now
+	}
 }
 
 // departure returns the change by which a server leaves, with the last of its epochs, and the incarnation that is in
@@ -321,7 +333,7 @@ func (m *members) departure(n geo.NodeID, last uint64) *Change {
 // rejoin takes a server's wish to be a member again.
 func (m *members) rejoin(from geo.NodeID, q *Rejoin) {
 	if m.leads() && q.View == m.view && !m.current(from) {
-		m.group.Propose((&Change{View: m.view, Server: from, Joins: true}).append())
+		m.change(func() *Change { return &Change{View: m.view, Server: from, Joins: true} })
 	}
 }
 

@@ -319,6 +319,9 @@ func (r *Replica) Pending() int {
 	return n
 }
 
+// Lags implements protocol.Straggler.
+func (r *Replica) Lags() bool { return r.epochs.behind }
+
 // Steps implements protocol.Worker. Those of conflict graphs and searches take 60 to 90 ns in BenchmarkEpoch, a third
 // of what simulators charge for one.
 func (r *Replica) Steps() int64 { return (r.epochs.conflicts.steps + r.epochs.solved.Steps) / 3 }

@@ -345,6 +345,9 @@ func (r *Replica) Pending() int {
 	return len(r.unanswered) + len(r.functors.invisible) + r.executor.Foreign() + r.membership.laggards() + r.replace.pending()
 }
 
+// Lags implements protocol.Straggler.
+func (r *Replica) Lags() bool { return r.behind }
+
 // Readings implements protocol.Replica.
 func (r *Replica) Readings(dst []protocol.Reading) []protocol.Reading {
 	m := &r.membership

@@ -2,6 +2,7 @@ package oceanvista
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
@@ -84,7 +85,8 @@ const (
 func (m *membership) init(r *Replica, t *geo.Topology, c protocol.Config) {
 	p := c.Params
 	timeout, longest := p.Duration("failureTimeout"), t.LongestRTT()
-	m.r, m.servers, m.keepBytes = r, make([]server, t.Nodes()), decisionBytes/int64(t.Partitions)
+	m.r, m.servers = r, make([]server, t.Nodes())
+	m.keepBytes = protocol.Shrunk[int64](c.Shrink, decisionBytes) / int64(t.Partitions)
 	m.pieceBytes = protocol.Shrunk(c.Shrink, pieceBytes)
 	m.silence, m.interval = silence(p, longest), timeout/4
 	m.copies = make([]replenished, len(t.Regions)*t.Replicas)
@@ -107,12 +109,13 @@ func silence(p protocol.Params, longest time.Duration) time.Duration {
 	return p.Duration("failureTimeout") + longest + 2*p.Duration("gossip")
 }
 
-// survival is Engine.Survives: any minority of the regions. The group elects a leader, which closes the silent servers; a member that
-// campaigns in vain waits twice as long for the next time.
+// survival is Engine.Survives: any minority of the regions. The group elects a leader, which closes the silent servers.
+// A member that loses an election waits twice as long for the next one. False suspicions double the silence that a
+// server is allowed.
 func survival(t *geo.Topology, p protocol.Params) protocol.Survival {
 	s := protocol.AnyRegions(t, true)
 	rtt := t.LongestRTT()
-	s.Settles = 8*(p.Duration("failureTimeout")+2*rtt) + 2*silence(p, rtt) + 10*rtt
+	s.Settles = 8*(p.Duration("failureTimeout")+2*rtt) + 2*patienceAfter(silence(p, rtt), math.MaxInt) + 10*rtt
 	s.Answers = protocol.InTime(rtt + p.Duration("gossip"))
 	return s
 }
@@ -203,13 +206,16 @@ func (m *membership) heard(n geo.NodeID) bool {
 // time that it was suspected for nothing, so that suspicions come to an end whatever the network (Chandra and Toueg,
 // Unreliable Failure Detectors for Reliable Distributed Systems, JACM 43(2), 1996, section 3).
 func (m *membership) silent(n geo.NodeID) bool {
-	patience := m.silence
-	for range m.servers[n].joins {
-		if patience < longestSilence {
-			patience *= 2
-		}
-	}
+	patience := patienceAfter(m.silence, m.servers[n].joins)
 	return n != m.r.self && (m.r.env.Now()-m.r.watermarks.peers[n].heard > patience || m.r.env.Buggify(impatient))
+}
+
+// patienceAfter returns the time for which a server may be silent after a number of false suspicions.
+func patienceAfter(silence time.Duration, times int) time.Duration {
+	for ; times > 0 && silence < longestSilence; times-- {
+		silence *= 2
+	}
+	return silence
 }
 
 // longestSilence ends the doubling.

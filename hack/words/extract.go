@@ -1,0 +1,234 @@
+package main
+
+import (
+	"bytes"
+	"go/scanner"
+	"go/token"
+	"regexp"
+	"strings"
+)
+
+// text is the prose of a file, as paragraphs, and for each line the number of the line in the file.
+type text struct {
+	Lines  []string
+	Source []int
+}
+
+// add appends a line to the present paragraph.
+func (t *text) add(line string, source int) {
+	t.Lines, t.Source = append(t.Lines, line), append(t.Source, source)
+}
+
+// end closes the present paragraph with a sentence of its own, an exclamation mark. Without it Vale joins two
+// paragraphs where the first lacks a full stop, or where the second starts in lower case with an unexported name.
+func (t *text) end() {
+	if n := len(t.Lines); n > 0 && t.Lines[n-1] != "!" {
+		t.add("!", t.Source[n-1])
+	}
+}
+
+// title adds a heading as a question, because headings such as `What is measured` are good.
+func (t *text) title(line string, source int) {
+	t.end()
+	t.add(line+"?", source)
+	t.end()
+}
+
+// chunkSize is the number of bytes after which a text is split. Vale's search for the line of a finding takes time in
+// proportion to the size of the file.
+const chunkSize = 4000
+
+// chunks splits the text between paragraphs, after a number of bytes each.
+func (t *text) chunks(size int) []text {
+	var of []text
+	begin, bytes := 0, 0
+	for i, line := range t.Lines {
+		bytes += len(line) + 1
+		if i == len(t.Lines)-1 || bytes >= size && line == "!" {
+			of = append(of, text{t.Lines[begin : i+1], t.Source[begin : i+1]})
+			begin, bytes = i+1, 0
+		}
+	}
+	return of
+}
+
+// paragraphEnd returns the last line, in the file, of the paragraph that has line i of the text.
+func (t *text) paragraphEnd(i int) int {
+	for i+1 < len(t.Lines) && t.Lines[i+1] != "!" {
+		i++
+	}
+	return t.Source[i]
+}
+
+var (
+	fence     = regexp.MustCompile("^\\s*(?:>\\s*)?(?:[-*+]\\s+|\\d+[.)]\\s+)?(```+|~~~+)")
+	remark    = regexp.MustCompile(`(?s)<!--.*?-->`)
+	codeSpan  = regexp.MustCompile("``[^\n]+?``|`[^`\n]+(?:\n[^`\n]+)?`")
+	image     = regexp.MustCompile(`!\[[^\]]*\]\([^)]*\)`)
+	target    = regexp.MustCompile(`\]\([^)\s]*(?:\s"[^"]*")?\)`)
+	tag       = regexp.MustCompile(`</?[a-zA-Z][^>\n]*>`)
+	emphasis  = regexp.MustCompile(`\*+|[\[\]]`)
+	heading   = regexp.MustCompile(`^#{1,6}\s+`)
+	listItem  = regexp.MustCompile(`^\s*(?:[-*+]|\d+[.)])\s+`)
+	rule      = regexp.MustCompile(`^\s*(?:-{3,}|={3,}|\*{3,})\s*$`)
+	separator = regexp.MustCompile(`^\s*\|[-:| ]+$`)
+)
+
+// hide replaces code by a word of the same length, so that a piece of code counts as one word.
+func hide(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' {
+			return r
+		}
+		return 'x'
+	}, s)
+}
+
+// blank removes a match and keeps its line breaks.
+func blank(s string) string { return strings.Repeat("\n", strings.Count(s, "\n")) }
+
+// markdown extracts the prose of Markdown. List items and the cells of tables are paragraphs of their own.
+func markdown(body string) text {
+	lines := strings.Split(body, "\n")
+	open := ""
+	for i, line := range lines {
+		m := fence.FindStringSubmatch(line)
+		if open == "" && m == nil {
+			continue
+		}
+		lines[i] = ""
+		if open == "" {
+			open = m[1]
+		} else if m != nil && strings.HasPrefix(m[1], open) {
+			open = ""
+		}
+	}
+	body = remark.ReplaceAllStringFunc(strings.Join(lines, "\n"), blank)
+	body = codeSpan.ReplaceAllStringFunc(body, hide)
+	body = image.ReplaceAllStringFunc(body, blank)
+	body = target.ReplaceAllStringFunc(body, blank)
+	body = tag.ReplaceAllStringFunc(body, blank)
+
+	var t text
+	table := false
+	for i, line := range strings.Split(body, "\n") {
+		n := i + 1
+		line = strings.TrimPrefix(strings.TrimSpace(line), "> ")
+		row := strings.HasPrefix(line, "|")
+		switch {
+		case line == "" || separator.MatchString(line) || rule.MatchString(line):
+			t.end()
+		case heading.MatchString(line):
+			t.title(emphasis.ReplaceAllString(heading.ReplaceAllString(line, ""), ""), n)
+		case row:
+			for cell := range strings.SplitSeq(strings.ReplaceAll(line, `\|`, " "), "|") {
+				cell = strings.TrimSpace(emphasis.ReplaceAllString(cell, ""))
+				if cell != "" && !table {
+					t.title(cell, n)
+				} else if cell != "" {
+					t.end()
+					t.add(cell, n)
+				}
+			}
+			t.end()
+		default:
+			if marker := listItem.FindString(line); marker != "" {
+				t.end()
+				line = line[len(marker):]
+			}
+			t.add(emphasis.ReplaceAllString(line, ""), n)
+		}
+		table = row
+	}
+	t.end()
+	return t
+}
+
+var (
+	generatedLine = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
+	directiveLine = regexp.MustCompile(`^//(?:\s?\+\w|[a-z]+:\S|nolint\b)`)
+	output        = regexp.MustCompile(`^(?:Unordered output|Output):`)
+)
+
+// generated reports whether a Go file says that a program wrote it.
+func generated(body []byte) bool { return generatedLine.Match(body[:min(len(body), 1000)]) }
+
+// directive reports whether a line of a Go file, without the space around it, is a comment for programs.
+func directive(line string) bool { return directiveLine.MatchString(line) }
+
+// goComments extracts the comments of a Go file.
+func goComments(name string, body []byte) text {
+	var t text
+	files := token.NewFileSet()
+	file := files.AddFile(name, -1, len(body))
+	var s scanner.Scanner
+	// Errors of syntax are the compiler's to report.
+	s.Init(file, body, func(token.Position, string) {}, scanner.ScanComments)
+	var g group
+	for {
+		pos, tok, literal := s.Scan()
+		if tok == token.EOF {
+			break
+		}
+		if tok != token.COMMENT {
+			continue
+		}
+		line := file.Line(pos)
+		begin := file.Offset(file.LineStart(line))
+		alone := len(bytes.TrimSpace(body[begin:file.Offset(pos)])) == 0
+		if !alone || line != g.next {
+			t.end()
+			g = group{}
+		}
+		g.add(&t, literal, line)
+		g.next = line + strings.Count(literal, "\n") + 1
+		if !alone {
+			g.next = 0
+		}
+	}
+	t.end()
+	return t
+}
+
+// group is a comment of several lines while it is read.
+type group struct {
+	next  int  // the line on which the group continues, 0 for none
+	list  bool // the present line is indented as part of a list item
+	ended bool // the rest is the expected output of an example
+}
+
+func (g *group) add(t *text, literal string, line int) {
+	if directive(literal) {
+		return
+	}
+	literal = strings.TrimPrefix(literal, "//")
+	if block, ok := strings.CutPrefix(literal, "/*"); ok {
+		literal = strings.TrimSuffix(block, "*/")
+	}
+	for i, l := range strings.Split(literal, "\n") {
+		g.line(t, strings.TrimPrefix(l, " "), line+i)
+	}
+}
+
+// line adds a line of a comment, by the rules of gofmt: indented lines are code unless they belong to a list.
+func (g *group) line(t *text, line string, source int) {
+	indented := line != strings.TrimLeft(line, " \t")
+	prose := codeSpan.ReplaceAllStringFunc(strings.TrimSpace(line), hide)
+	marker := listItem.FindString(prose)
+	g.ended = g.ended || output.MatchString(prose)
+	switch {
+	case g.ended || prose == "":
+		t.end()
+	case heading.MatchString(prose):
+		t.title(heading.ReplaceAllString(prose, ""), source)
+	case marker != "":
+		t.end()
+		g.list = true
+		t.add(prose[len(marker):], source)
+	case indented && !g.list:
+		t.end()
+	default:
+		g.list = g.list && indented
+		t.add(prose, source)
+	}
+}
