@@ -215,5 +215,5 @@ func (s *BenchmarkRunSpec) Fixed() *BenchmarkRunSpec {
 	return out
 }
 
-// MostPPM returns the largest share that chance explains, in parts per million.
+// MostPPM returns CommittedPPM and three standard deviations.
 func (s *ServedRegion) MostPPM() int64 { return s.CommittedPPM + s.ChancePPM }

@@ -1580,8 +1580,8 @@ type RunSummary struct {
 	// OfferedPerSecond is the transactions that were due per second, sent or not; only in an open loop.
 	// +optional
 	OfferedPerSecond int64 `json:"offeredPerSecond,omitempty"`
-	// LeastServed is the region of which the smallest share of the transactions that were due committed; only in an open loop.
-	// A region that is served badly does not show in the throughput of all regions together.
+	// LeastServed is the region of which the smallest share of the transactions that were due committed; only in an
+	// open loop. A region that is served badly does not show in the throughput of all regions together.
 	// +optional
 	LeastServed *ServedRegion `json:"leastServed,omitempty"`
 	// ClientsBusy is true where the run is Invalid for no other reason than that all clients of a region were busy, so that
@@ -1614,8 +1614,8 @@ type ServedRegion struct {
 	// +kubebuilder:validation:MaxLength=24
 	// +required
 	Name string `json:"name"`
-	// CommittedPPM is the number of transactions that committed in the measured windows, in parts per million of those that were due in
-	// them. It can exceed 1000000: some were due earlier.
+	// CommittedPPM is the number of transactions that committed in the measured windows, in parts per million of the
+	// transactions that were due. It can exceed 1000000, because some were due before the windows opened.
 	// +required
 	CommittedPPM int64 `json:"committedPPM"`
 	// ChancePPM is three standard deviations of CommittedPPM: transactions are in flight when windows open and close.

@@ -228,8 +228,8 @@ type RateSearch struct {
 	// +kubebuilder:validation:Maximum=100000000
 	// +required
 	MaxRatePerSecond int64 `json:"maxRatePerSecond"`
-	// CommittedPercent is the least throughput, in percent of what is offered; 0 asks for none. All regions together and, chance
-	// allowed for, each region must reach it.
+	// CommittedPercent is the least throughput, in percent of what is offered; 0 asks for none. All regions together
+	// must reach it, and so must each region, within three standard deviations.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=95

@@ -163,8 +163,9 @@ func (a *Audits) of(n geo.NodeID, shard int) *Shard {
 	return nil
 }
 
-// Unaudited returns why a check that spec.verify asks for has no rows to check, or an empty string. Invariants need a copy of which no
-// node is left out, and convergence needs a node. A node that a fault has killed proves nothing about the answers of the database.
+// Unaudited returns why a check that spec.verify asks for has no rows to check, or an empty string. Invariants need a
+// copy without an omitted node, and convergence needs a node. A node that a fault has killed proves nothing about
+// the answers of the database.
 func (a *Audits) Unaudited(l *geo.Layout, verify []v1alpha1.Verification) string {
 	copies, _, missing := a.copies(l)
 	switch {
@@ -178,7 +179,7 @@ func (a *Audits) Unaudited(l *geo.Layout, verify []v1alpha1.Verification) string
 	return ""
 }
 
-// any reports whether any node is not left out.
+// any reports whether any node was audited.
 func (a *Audits) any() bool {
 	for n := range a.Nodes {
 		if !a.LeftOut(geo.NodeID(n)) {

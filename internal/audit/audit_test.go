@@ -99,7 +99,8 @@ func TestInvariantsFindWhatIsWrong(t *testing.T) {
 				}
 			}
 			audited := !strings.HasPrefix(name, "all of") && name != "a node of those"
-			if why := audits.Unaudited(&layout, []v1alpha1.Verification{v1alpha1.VerifyInvariants}); audited != (why == "") {
+			if why := audits.Unaudited(&layout,
+				[]v1alpha1.Verification{v1alpha1.VerifyInvariants}); audited != (why == "") {
 				t.Errorf("not audited: %q", why)
 			}
 			for _, name := range strings.Fields(tc.failed) {
@@ -202,14 +203,15 @@ func TestRowsWhereTheyDoNotBelong(t *testing.T) {
 	}
 }
 
-// Where every node is left out, no check fails: Unaudited returns why nothing was audited.
+// Without any audited node, no check fails: Unaudited returns why nothing was audited.
 func TestNothingIsLeftToAudit(t *testing.T) {
 	topology := geo.Topology{Regions: []string{"a", "b"}, Partitions: 1, Replicas: 1}
 	layout := topology.Full()
 	for _, verify := range []v1alpha1.Verification{v1alpha1.VerifyInvariants, v1alpha1.VerifyConvergence} {
 		audits := Audits{Nodes: make([][]Shard, 2), Out: []string{"is gone", "waits for it"}}
 		asked := []v1alpha1.Verification{verify}
-		if checks, why := Verify(&layout, agreeing{}, audits, nil, asked), audits.Unaudited(&layout, asked); len(checks) > 0 || !strings.Contains(why, "waits for it") {
+		if checks, why := Verify(&layout, agreeing{}, audits, nil, asked), audits.Unaudited(&layout,
+			asked); len(checks) > 0 || !strings.Contains(why, "waits for it") {
 			t.Errorf("%s: checks %+v, not audited: %q", verify, checks, why)
 		}
 		if why := audits.Unaudited(&layout, nil); why != "" {

@@ -5,14 +5,16 @@ import (
 	"testing"
 )
 
-// TestLowerBounds: a point that is only a lower bound has an open dot with an arrow, and the legend says what that means.
+// TestLowerBounds: a point that is only a lower bound has an open dot with an arrow, which the legend explains.
 func TestLowerBounds(t *testing.T) {
 	lines := func(bound, open bool) string {
-		c := &Lines{Title: "t", Series: []Series{{Name: "p99", Points: []Point{{1, 3}, {2, 140}}, LowerBound: []bool{false, bound}, Open: open, Marks: true}}}
+		c := &Lines{Title: "t", Series: []Series{{Name: "p99", Points: []Point{{1, 3}, {2, 140}},
+			LowerBound: []bool{false, bound}, Open: open, Marks: true}}}
 		return c.Draw().SVG("x")
 	}
 	rows := func(bound bool) string {
-		c := &Rows{Title: "t", Rows: []Row{{Name: "a", Box: []float64{1, 2, 3, 4, 140}, LowerBound: bound}, {Name: "b", Bar: 3}}}
+		c := &Rows{Title: "t", Rows: []Row{{Name: "a", Box: []float64{1, 2, 3, 4, 140}, LowerBound: bound},
+			{Name: "b", Bar: 3}}}
 		return c.Draw().SVG("x")
 	}
 	for name, tc := range map[string]struct{ with, without, says string }{
@@ -24,7 +26,8 @@ func TestLowerBounds(t *testing.T) {
 		if !strings.Contains(tc.with, tc.says) || strings.Contains(tc.without, tc.says) {
 			t.Errorf("%s: the legend says %q in a chart without, or does not in one with", name, tc.says)
 		}
-		if with, without := strings.Count(tc.with, "c-t"), strings.Count(tc.without, "c-t"); with < without+6 { // dot, stem and head, here and in the legend
+		// dot, stem and head, here and in the legend
+		if with, without := strings.Count(tc.with, "c-t"), strings.Count(tc.without, "c-t"); with < without+6 {
 			t.Errorf("%s: %d strokes with the arrow, %d without", name, with, without)
 		}
 	}

@@ -135,7 +135,8 @@ type Series struct {
 	Half []float64
 	// Marks makes a dot of each point.
 	Marks bool
-	// LowerBound marks the points whose value is only a lower bound: they have an open dot with an arrow upwards. Empty for none.
+	// LowerBound marks the points whose value is only a lower bound: they have an open dot with an arrow upwards. Empty
+	// for none.
 	LowerBound []bool
 	// Open says that the values after the last point are unknown: an arrow points right from there.
 	Open bool
@@ -242,7 +243,7 @@ func arrows(bound, open bool) (entries []Series) {
 	return entries
 }
 
-// legend lists the names of series in rows from y on, then its arrows, and returns where it ends.
+// legend lists the names of series in rows from y on, then its arrows, and returns the y below them.
 func (s *Drawing) legend(y float64, all, arrows []Series, line bool) float64 {
 	all = slices.DeleteFunc(slices.Clone(all), func(l Series) bool { return l.Name == "" })
 	series := len(all)
@@ -320,7 +321,8 @@ func (c *Lines) Draw() *Drawing {
 		s.text("strong", "start", 8, top, c.Title)
 		top += 24
 	}
-	top = s.legend(top, c.Series, arrows(slices.ContainsFunc(c.Series, bounded), slices.ContainsFunc(c.Series, func(l Series) bool { return l.Open })), true)
+	top = s.legend(top, c.Series, arrows(slices.ContainsFunc(c.Series, bounded),
+		slices.ContainsFunc(c.Series, func(l Series) bool { return l.Open })), true)
 	left, right := 56.0, 14.0
 	plotTop := top + 8
 	if c.YLabel != "" {

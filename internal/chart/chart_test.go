@@ -70,7 +70,8 @@ func TestDrawings(t *testing.T) {
 	for name, c := range map[string]*Lines{
 		"busy": busy(),
 		"lower bounds": {Title: "lower bounds", About: "Lower bounds.", LogY: true, Series: []Series{
-			{Name: "one", Points: []Point{{1, 3}, {2, 140}}, LowerBound: []bool{false, true}, Marks: true}, {Name: "two", Points: []Point{{1, 3}, {2, 9}}, Open: true}}},
+			{Name: "one", Points: []Point{{1, 3}, {2, 140}}, LowerBound: []bool{false, true},
+				Marks: true}, {Name: "two", Points: []Point{{1, 3}, {2, 9}}, Open: true}}},
 		"nothing":                 {Title: "nothing", About: "Nothing."},
 		"a point":                 {Title: "a point", About: "A point.", Series: []Series{{Name: "one", Points: []Point{{7, 3}}}}},
 		"words":                   {Title: "words", About: "Words.", XTicks: map[float64]string{0: "leader", 1: "epochs"}, Series: []Series{{Points: []Point{{0, 1}, {1, 2}}}}},

@@ -8,8 +8,9 @@ import (
 	"github.com/geobench/geobench/internal/workload/catalog"
 )
 
-// aborts returns an error if neither the engine of a point nor its workload aborts attempts for a reason: the share of a misspelt reason
-// would be 0. It accepts any reason for other databases, whose servers and drivers have reasons of their own.
+// aborts returns an error if neither the engine of a point nor its workload aborts attempts for a reason. The share of
+// a misspelt reason would be 0. It accepts any reason for other databases, whose servers and drivers have reasons of
+// their own.
 func (p *Point) aborts(reason string) error {
 	if p.manifests == nil || p.manifests.Database == nil || p.manifests.Run == nil {
 		return nil
@@ -18,10 +19,12 @@ func (p *Point) aborts(reason string) error {
 	if !ok {
 		return nil
 	}
-	known := slices.Concat(e.Aborts, catalog.Aborts(&p.manifests.Run.Spec.Workload), []string{txn.ReasonProcedure, txn.ReasonUndeclared})
+	known := slices.Concat(e.Aborts, catalog.Aborts(&p.manifests.Run.Spec.Workload),
+		[]string{txn.ReasonProcedure, txn.ReasonUndeclared})
 	if slices.Contains(known, reason) {
 		return nil
 	}
 	slices.Sort(known)
-	return lookupf("%s: engine %s and its workload abort no attempt for '%s'%s", p.Label, e.Name, reason, nearest(reason, known))
+	return lookupf("%s: engine %s and its workload abort no attempt for '%s'%s", p.Label, e.Name, reason,
+		nearest(reason, known))
 }

@@ -15,9 +15,11 @@ func TestAbortReasonsAreChecked(t *testing.T) {
 			t.Errorf("%s: %v", reason, err)
 		}
 	}
-	for reason, says := range map[string]string{"wounded": "no-customer", "stale-footprints": "did you mean stale-footprint?", "": "stale-footprint", "unused-item": "no-account"} {
+	for reason, says := range map[string]string{"wounded": "no-customer",
+		"stale-footprints": "did you mean stale-footprint?", "": "stale-footprint", "unused-item": "no-account"} {
 		_, err := experimenttest.Read(ask(reason))
-		if err == nil || !strings.Contains(err.Error(), "abort no attempt for '"+reason+"'") || !strings.Contains(err.Error(), says) {
+		if err == nil || !strings.Contains(err.Error(), "abort no attempt for '"+reason+"'") ||
+			!strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v; want an error that lists %s", reason, err, says)
 		}
 	}

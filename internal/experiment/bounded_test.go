@@ -12,8 +12,7 @@ import (
 	"github.com/geobench/geobench/internal/result"
 )
 
-// half returns results of which every second run of a system has only a lower bound of each latency, and the runs of the other system
-// committed nothing at their last point.
+// half returns results of four runs. The second has only lower bounds of latencies, and the last committed nothing.
 func half(t *testing.T, e *experiment.Experiment) *experiment.Results {
 	t.Helper()
 	r, n := invented(e, 1000), 0
@@ -21,7 +20,8 @@ func half(t *testing.T, e *experiment.Experiment) *experiment.Results {
 		n++
 		switch bound := v1alpha1.MoreThan(140_000); n {
 		case 2:
-			d.Summary.LatencyMicroseconds = result.Latency{P50: bound, P90: bound, P95: bound, P99: bound, Mean: bound, Max: bound}
+			d.Summary.LatencyMicroseconds = result.Latency{P50: bound, P90: bound, P95: bound, P99: bound,
+				Mean: bound, Max: bound}
 		case 4:
 			d.Summary.Committed, d.Summary.LatencyMicroseconds = 0, result.Latency{}
 		}
@@ -36,10 +36,12 @@ func TestCurvesShowLowerBounds(t *testing.T) {
 			continue
 		}
 		near, far := c.Lines[0], c.Lines[1]
-		if !slices.Equal(near.Y, []float64{1, 140}) || !slices.Equal(near.LowerBound, []bool{false, true}) || near.Infinite != nil {
+		if !slices.Equal(near.Y, []float64{1, 140}) || !slices.Equal(near.LowerBound, []bool{false, true}) ||
+			near.Infinite != nil {
 			t.Errorf("near: %+v", near)
 		}
-		if !slices.Equal(far.Y, []float64{1}) || far.LowerBound != nil || !slices.Equal(c.Axis.Words(far.Infinite), []string{"4"}) {
+		if !slices.Equal(far.Y, []float64{1}) || far.LowerBound != nil ||
+			!slices.Equal(c.Axis.Words(far.Infinite), []string{"4"}) {
 			t.Errorf("far: %+v", far)
 		}
 		return
@@ -52,7 +54,8 @@ func TestReportsShowLowerBounds(t *testing.T) {
 	report := experiment.NewReport(context.Background(), []*experiment.Experiment{e}, half(t, e))
 	report.Round(5)
 	points := report.Experiments[0].Points
-	if p := points[1]; p.LowerBound["p99"] != 140 || p.Shown("p99") != "> 140" || p.Shown("tput") != "1000" || slices.Contains(p.Infinite, "p99") {
+	if p := points[1]; p.LowerBound["p99"] != 140 || p.Shown("p99") != "> 140" || p.Shown("tput") != "1000" ||
+		slices.Contains(p.Infinite, "p99") {
 		t.Errorf("the point whose latencies are lower bounds: %+v", p)
 	}
 	if _, ok := points[1].Median["p99"]; ok {
@@ -62,7 +65,8 @@ func TestReportsShowLowerBounds(t *testing.T) {
 		t.Errorf("the point that committed nothing: %+v", p)
 	}
 	var b strings.Builder
-	if err := report.Figures(&b); err != nil || !strings.Contains(b.String(), "> 140") || !strings.Contains(b.String(), "infinite") {
+	if err := report.Figures(&b); err != nil || !strings.Contains(b.String(), "> 140") ||
+		!strings.Contains(b.String(), "infinite") {
 		t.Errorf("%v: %s", err, b.String())
 	}
 	text, err := json.Marshal(report)

@@ -12,8 +12,8 @@ import (
 	"github.com/geobench/geobench/internal/result"
 )
 
-// view chooses the values that stand in for figures with a known lower bound and no known value: latencies, and the share of timeouts.
-// A claim has a result only if its answer is the same in all views: otherwise it holds for some possible values and not for others.
+// view chooses the values that stand in for figures with a known lower bound and no known value. A claim has a result only if its answer is the same in all views: otherwise it holds for some
+// possible values and not for others.
 type view int
 
 const (
@@ -27,7 +27,8 @@ const (
 var otherViews = []view{least, rising, sinking}
 
 // errBounded is the error of claims whose answer differs.
-var errBounded = errors.New("only lower bounds are known of figures that it compares, since transactions had no answer, and the answer depends on by how much they are exceeded")
+var errBounded = errors.New("only lower bounds are known of figures that it compares, since transactions had no " +
+	"answer, and the answer depends on by how much they are exceeded")
 
 // mostLatencies is larger than the number of bounds that an evaluation meets.
 const mostLatencies = 1 << 20
@@ -56,8 +57,8 @@ func (v view) latencies(l result.Latency, n int) result.Latency {
 	return l
 }
 
-// hung returns the number of transactions that hung when the windows closed and that the view counts as timed out. The views rising
-// and sinking count those of every second figure, so that a comparison of two figures meets both orders.
+// hung returns the number of transactions that hung when the windows closed and that the view counts as timed out. The
+// views rising and sinking count the transactions of every second figure, so that a comparison of two figures meets both orders.
 func (v view) hung(all int64, n int) int64 {
 	if v == infinite || v == rising && n%2 == 1 || v == sinking && n%2 == 0 {
 		return all
@@ -104,8 +105,9 @@ func (b *board) seen(p *Point, q query) (figure, error) {
 	return f, err
 }
 
-// atLeast returns the figure of a point for charts and documents. Where the figure is infinite because only a lower bound of it is
-// known, it returns the bound. The figure stays infinite where there is no bound: no transaction ended, or the database never recovered.
+// atLeast returns the figure of a point for charts and documents. Where the figure is infinite because only a lower
+// bound of it is known, it returns the bound. The figure stays infinite where there is no bound: no transaction ended,
+// or the database never recovered.
 func (r *Results) atLeast(p *Point, m *metric, of scope) (f figure, bound bool, err error) {
 	if f, err = r.figure(p, m, of); err != nil || !math.IsInf(f.Median, 1) && !m.ranged() {
 		return f, false, err

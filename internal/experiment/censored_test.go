@@ -35,7 +35,8 @@ func TestClaimsOverLowerBounds(t *testing.T) {
 	}
 }
 
-// Of 1,100 transactions that ended none timed out, and 100 hung when the window closed: between none and 100 of 1,200 have timed out.
+// None of 1,100 transactions timed out, and 100 hung when the window closed: between none and 100 of 1,200
+// have timed out.
 func TestClaimsOverHungTransactions(t *testing.T) {
 	for expression, want := range map[string]string{
 		"timeouts('near', 2) < 1.0":                                     "no result",

@@ -409,7 +409,7 @@ type query struct {
 	width bool
 	// figure is the kind of the engine's figure that the metric is, which the engine may not have; 0 if it is none.
 	figure protocol.Kind
-	// reason is that of the aborted attempts which the metric counts; nil if it counts none.
+	// reason is the reason of the aborted attempts that the metric counts; nil if it counts none.
 	reason *string
 }
 

@@ -246,7 +246,8 @@ func (e *Experiment) lines(r *Results, m *metric, of scope, x int, at []float64)
 		slices.Sort(l.Infinite)
 		certain := true
 		for _, s := range samples[i] {
-			l.X, l.Y, l.HalfWidth, l.LowerBound = append(l.X, s.x), append(l.Y, s.Median), append(l.HalfWidth, s.HalfWidth), append(l.LowerBound, s.bound)
+			l.X, l.Y, l.HalfWidth, l.LowerBound = append(l.X, s.x), append(l.Y, s.Median), append(l.HalfWidth,
+				s.HalfWidth), append(l.LowerBound, s.bound)
 			certain = certain && s.HalfWidth == 0
 		}
 		if !slices.Contains(l.LowerBound, true) {

@@ -515,9 +515,11 @@ func TestClaimsByType(t *testing.T) {
 // Attempts are aborted as often for one reason as documents say, whole ones and what the operator keeps of them.
 func TestClaimsOfAbortReasons(t *testing.T) {
 	e := mustRead(t, replaced(t, "expression: \"min(tput('near')) > max(tput('far'))\"",
-		"expression: \"[['stale-footprint', 100.0 / 7.0], ['no-customer', 200.0 / 7.0], ['no-account', 0.0]].all(r, math.abs(abortedFor(string(r[0]), 'near', 2) - double(r[1])) < 0.1)\""))
+		"expression: \"[['stale-footprint', 100.0 / 7.0], ['no-customer', 200.0 / 7.0], ['no-account', 0.0]].all(r, "+
+			"math.abs(abortedFor(string(r[0]), 'near', 2) - double(r[1])) < 0.1)\""))
 	full := experimenttest.WithTypes(t, e, invented(e, 1000, 2000))
-	each(t, e, full, func(d *result.Document) { // whose engine and workload abort for other reasons than the invented ones
+	// whose engine and workload abort for other reasons than the invented ones
+	each(t, e, full, func(d *result.Document) {
 		for i := range d.Transactions {
 			aborted := d.Transactions[i].Attempts.Aborted
 			aborted["stale-footprint"], aborted["no-customer"] = aborted["certification"], aborted["wounded"]

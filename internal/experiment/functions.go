@@ -132,7 +132,8 @@ func figureFunctions() []function {
 		return query{metric: gaugeNamed(str(args[0])), figure: protocol.Gauge, system: str(args[1]), at: optional(args, 2)}, nil
 	}, text, text)
 	aborted := askFor("abortedFor", func(args []ref.Val) (query, error) {
-		return query{metric: abortedFor(str(args[0])), reason: new(str(args[0])), system: str(args[1]), at: optional(args, 2)}, nil
+		return query{metric: abortedFor(str(args[0])), reason: new(str(args[0])), system: str(args[1]),
+			at: optional(args, 2)}, nil
 	}, text, text)
 	for _, name := range []string{"realised", "configured"} {
 		out = append(out, askFor(name, func(args []ref.Val) (query, error) {

@@ -137,8 +137,8 @@ func percent(c *result.Counts, n int64) float64 {
 // timeouts is the name of the figure of transactions that timed out.
 const timeouts = "timeouts"
 
-// timedOut returns the largest share of transactions that may have timed out: those that did, and those that hung when the window closed,
-// whose clients would have given up on them later.
+// timedOut returns the largest share of transactions that may have timed out. A transaction that hung when the window
+// closed may time out later.
 func timedOut(c *result.Counts, hung int64) float64 {
 	of := *c
 	of.Unknown += hung

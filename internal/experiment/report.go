@@ -58,8 +58,8 @@ type PointsSummary struct {
 	Spec *v1alpha1.ExperimentSpec `json:"spec,omitempty"`
 }
 
-// PointData is a point: the medians of its repetitions, by the names that claims use. A figure that a point has is in one of Median,
-// LowerBound and Infinite.
+// PointData is a point: the medians of its repetitions, by the names that claims use. A figure that a point has is in
+// one of Median, LowerBound and Infinite.
 type PointData struct {
 	System string             `json:"system"`
 	Values []string           `json:"values"`
@@ -70,8 +70,8 @@ type PointData struct {
 	LowerBound map[string]float64 `json:"lowerBound,omitempty"`
 	// Infinite lists the figures that are infinite: no transaction ended, or the database never recovered.
 	Infinite []string `json:"infinite,omitempty"`
-	// Types are figures of each type of transactions, where there are several: medians by the same names. TypeLowerBounds are their
-	// LowerBound.
+	// Types are figures of each type of transactions, where there are several: medians by the same names.
+	// TypeLowerBounds are their LowerBound.
 	Types           map[string]map[string]float64 `json:"types,omitempty"`
 	TypeLowerBounds map[string]map[string]float64 `json:"typeLowerBounds,omitempty"`
 }
@@ -101,7 +101,8 @@ type ProbeData struct {
 	Why string `json:"why,omitempty"`
 	// ThroughputPerSecond is of all regions together.
 	ThroughputPerSecond int64 `json:"throughputPerSecond"`
-	// CommittedPPM is the throughput in parts per million of what was offered, and LeastServed the region that was served least.
+	// CommittedPPM is the throughput in parts per million of the offered rate, and LeastServed the region that was
+	// served least.
 	CommittedPPM int64                  `json:"committedPPM,omitempty"`
 	LeastServed  *v1alpha1.ServedRegion `json:"leastServed,omitempty"`
 	// P50Microseconds and P99Microseconds are left out where nothing was committed.
@@ -237,7 +238,8 @@ func (p *ProbeData) Cells() []string {
 	if w := p.LeastServed; w != nil {
 		worst = percentOf(w.CommittedPPM) + " (" + w.Name + ")"
 	}
-	return []string{fmt.Sprint(p.RatePerSecond), fmt.Sprint(p.Seed), p.Says, fmt.Sprint(p.ThroughputPerSecond), committed, worst, ms(p.P50Microseconds), ms(p.P99Microseconds), p.Why}
+	return []string{fmt.Sprint(p.RatePerSecond), fmt.Sprint(p.Seed), p.Says, fmt.Sprint(p.ThroughputPerSecond),
+		committed, worst, ms(p.P50Microseconds), ms(p.P99Microseconds), p.Why}
 }
 
 func searchData(s *Search, r *Results) SearchData {
@@ -316,7 +318,8 @@ func put[V any](to *map[string]V, name string, v V) {
 	(*to)[name] = v
 }
 
-// Shown returns a figure of the point as tables show it: "> " before a lower bound, "infinite", or "-" where the point does not have it.
+// Shown returns a figure of the point as tables show it: "> " before a lower bound, "infinite", or "-" where the point
+// does not have it.
 func (d *PointData) Shown(name string) string {
 	if v, ok := d.Median[name]; ok {
 		return FormatNumber(v)
@@ -495,7 +498,9 @@ func (out *Report) Table(w io.Writer) error {
 func (out *Report) Round(digits int) {
 	for _, e := range out.Experiments {
 		for _, p := range e.Points {
-			for _, figures := range slices.Concat(slices.Collect(maps.Values(p.Types)), slices.Collect(maps.Values(p.TypeLowerBounds)), []map[string]float64{p.Median, p.HalfWidth, p.LowerBound}) {
+			for _, figures := range slices.Concat(slices.Collect(maps.Values(p.Types)),
+				slices.Collect(maps.Values(p.TypeLowerBounds)), []map[string]float64{p.Median, p.HalfWidth,
+					p.LowerBound}) {
 				for name, v := range figures {
 					// What was formatted can be parsed.
 					figures[name], _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', digits, 64), 64)

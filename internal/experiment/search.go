@@ -53,7 +53,8 @@ type Outcome struct {
 	// ThroughputPerSecond of all regions; Missed says what did not hold.
 	ThroughputPerSecond int64
 	Missed              string
-	// CommittedPPM is the throughput in parts per million of what was offered, of all regions together; 0 where that is not known.
+	// CommittedPPM is the throughput in parts per million of the offered rate, of all regions together; 0 where that is
+	// not known.
 	CommittedPPM int64
 	// LeastServed is Ended.LeastServed.
 	LeastServed *v1alpha1.ServedRegion
@@ -85,8 +86,9 @@ type Ended struct {
 
 // endedBy is what a result document tells.
 func endedBy(d *result.Document) Ended {
-	e := Ended{Verdict: d.Verdict, ClientsBusy: d.ClientsBusy(), ThroughputPerSecond: d.Summary.ThroughputPerSecond, OfferedPerSecond: d.Summary.OfferedPerSecond,
-		LeastServed: d.LeastServed()}
+	e := Ended{Verdict: d.Verdict, ClientsBusy: d.ClientsBusy(), ThroughputPerSecond: d.Summary.ThroughputPerSecond,
+		OfferedPerSecond: d.Summary.OfferedPerSecond,
+		LeastServed:      d.LeastServed()}
 	if len(d.Reasons) > 0 {
 		e.Reason, e.Message = d.Reasons[0].Reason, d.Reasons[0].Message
 	}
@@ -113,7 +115,8 @@ func (p *prober) outcome(e Ended) Outcome {
 	case 100*e.ThroughputPerSecond < int64(p.spec.CommittedPercent)*e.OfferedPerSecond:
 		o.Missed = fmt.Sprintf("of %d/s that are offered %d/s are committed, less than %d%%", e.OfferedPerSecond, e.ThroughputPerSecond, p.spec.CommittedPercent)
 	case e.LeastServed != nil && e.LeastServed.MostPPM() < int64(p.spec.CommittedPercent)*10_000:
-		o.Missed = fmt.Sprintf("of what is due in %s %s is committed, less than %d%%, even with %s more for chance; of all regions together it is %s", e.LeastServed.Name,
+		o.Missed = fmt.Sprintf("of what is due in %s %s is committed, less than %d%%, even with %s more for chance; "+
+			"of all regions together it is %s", e.LeastServed.Name,
 			percentOf(e.LeastServed.CommittedPPM), p.spec.CommittedPercent, percentOf(e.LeastServed.ChancePPM), percentOf(o.CommittedPPM))
 	default:
 		o.Keeps = true
@@ -286,14 +289,14 @@ func (s *Search) end(reason v1alpha1.SearchReason, format string, args ...any) *
 	return s
 }
 
-// Said lists the probes by their rates in each region, what each said, and the shares that committed, of the whole and in the region that was
-// served least.
+// Said lists the probes by their rates in each region, with their answers and the shares that committed.
 func (s *Search) Said() string {
 	var parts []string
 	for _, p := range s.Probes {
 		part := fmt.Sprintf("%d %s", p.Run.Run.Spec.Load.RatePerSecond, p.Says())
 		if w := p.LeastServed; w != nil {
-			part += fmt.Sprintf(" (%s committed, %s in %s)", percentOf(p.CommittedPPM), percentOf(w.CommittedPPM), w.Name)
+			part += fmt.Sprintf(" (%s committed, %s in %s)", percentOf(p.CommittedPPM), percentOf(w.CommittedPPM),
+				w.Name)
 		}
 		parts = append(parts, part)
 	}

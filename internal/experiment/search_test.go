@@ -75,14 +75,17 @@ func TestSearch(t *testing.T) {
 			return Ended{Verdict: v1alpha1.VerdictPassed, ThroughputPerSecond: min(2*rate, 7600), OfferedPerSecond: 2 * rate}
 		}, v1alpha1.SearchFound, 3893, 8},
 		"one region falls behind": {defaultSearch, func(rate, _ int64) Ended {
-			e := Ended{Verdict: v1alpha1.VerdictPassed, ThroughputPerSecond: 96 * rate, OfferedPerSecond: 100 * rate, LeastServed: &v1alpha1.ServedRegion{Name: "b", CommittedPPM: 990_000}}
+			e := Ended{Verdict: v1alpha1.VerdictPassed, ThroughputPerSecond: 96 * rate,
+				OfferedPerSecond: 100 * rate, LeastServed: &v1alpha1.ServedRegion{Name: "b", CommittedPPM: 990_000}}
 			if rate > 4000 {
 				e.LeastServed.CommittedPPM = 600_000
 			}
 			return e
 		}, v1alpha1.SearchFound, 3893, 8},
 		"one region falls behind by chance": {defaultSearch, func(rate, _ int64) Ended {
-			return Ended{Verdict: v1alpha1.VerdictPassed, ThroughputPerSecond: 96 * rate, OfferedPerSecond: 100 * rate, LeastServed: &v1alpha1.ServedRegion{Name: "b", CommittedPPM: 940_000, ChancePPM: 20_000}}
+			return Ended{Verdict: v1alpha1.VerdictPassed, ThroughputPerSecond: 96 * rate,
+				OfferedPerSecond: 100 * rate, LeastServed: &v1alpha1.ServedRegion{Name: "b", CommittedPPM: 940_000,
+					ChancePPM: 20_000}}
 		}, v1alpha1.SearchAllKeep, 16_000, 8},
 		"invalid": {defaultSearch, func(int64, int64) Ended {
 			return Ended{Verdict: v1alpha1.VerdictInvalid, Reason: "DriverBound", Message: "driver-bound"}
@@ -109,7 +112,8 @@ func TestSearch(t *testing.T) {
 // A probe that is missed because of a region names the region and both shares.
 func TestProbeNamesTheWorstRegion(t *testing.T) {
 	p := searchOf(defaultSearch, 1000).prober
-	o := p.outcome(Ended{Verdict: v1alpha1.VerdictPassed, ThroughputPerSecond: 970, OfferedPerSecond: 1000, LeastServed: &v1alpha1.ServedRegion{Name: "b", CommittedPPM: 801_000, ChancePPM: 4000}})
+	o := p.outcome(Ended{Verdict: v1alpha1.VerdictPassed, ThroughputPerSecond: 970, OfferedPerSecond: 1000,
+		LeastServed: &v1alpha1.ServedRegion{Name: "b", CommittedPPM: 801_000, ChancePPM: 4000}})
 	for _, want := range []string{"due in b", "80.1%", "97%", "less than 95%", "0.4%"} {
 		if o.Keeps || !strings.Contains(o.Missed, want) {
 			t.Errorf("keeps %v, misses %q, want %q", o.Keeps, o.Missed, want)

@@ -83,7 +83,8 @@ func TestCancelledRun(t *testing.T) {
 			t.Errorf("%s: %s", r.Reason, r.Message)
 		}
 	}
-	if e := d.Execution; e == nil || len(e.Windows) != 1 || e.Windows[0].Closed.Sub(e.Windows[0].Opened) >= time.Minute || !e.Windows[0].Closed.After(e.Windows[0].Opened) {
+	if e := d.Execution; e == nil || len(e.Windows) != 1 ||
+		e.Windows[0].Closed.Sub(e.Windows[0].Opened) >= time.Minute || !e.Windows[0].Closed.After(e.Windows[0].Opened) {
 		t.Errorf("its windows are %+v: the only one closed when the run was cancelled, not after an hour", e)
 	}
 	if d.Summary.Committed == 0 || len(d.Timeline) < 1 {

@@ -150,7 +150,8 @@ func TestSimulatedLoss(t *testing.T) {
 	}
 }
 
-// With one log in one region, its loss ends the database: the run says so, and that no rows could be audited. That is no proof of a wrong answer.
+// With one log in one region, its loss ends the database: the run says so, and that no rows could be audited. That is
+// no proof of a wrong answer.
 func TestSimulatedLossOfTheOnlyLog(t *testing.T) {
 	d := simulate(t, withFault("{name: calvin}", "podKill", "{target: {role: leader}}", 1))
 	f := d.Faults[0]
@@ -160,7 +161,8 @@ func TestSimulatedLossOfTheOnlyLog(t *testing.T) {
 	if !strings.Contains(f.Message, "transactions were never finished") {
 		t.Errorf("message %q", f.Message)
 	}
-	if d.Verdict != v1alpha1.VerdictInvalid || d.Reasons[0].Reason != result.ReasonNotAudited || !strings.Contains(d.Reasons[0].Message, "no copy is complete") {
+	if d.Verdict != v1alpha1.VerdictInvalid || d.Reasons[0].Reason != result.ReasonNotAudited ||
+		!strings.Contains(d.Reasons[0].Message, "no copy is complete") {
 		t.Errorf("%s %+v", d.Verdict, d.Reasons)
 	}
 }

@@ -28,8 +28,7 @@ type Engine struct {
 	Check func(Params) []*ParamError
 	// Figures are all that replicas report by Readings, whatever the parameters.
 	Figures []Figure
-	// Aborts are the reasons for which the engine aborts transactions, whatever the parameters: those of all outcomes Aborted that
-	// are not of procedures.
+	// Aborts are the reasons of all outcomes Aborted, whatever the parameters. Procedures have reasons of their own.
 	Aborts []string
 	// Roles that nodes may have: see RoleHolder.
 	Roles []string

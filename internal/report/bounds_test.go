@@ -9,8 +9,8 @@ import (
 	"github.com/geobench/geobench/internal/result"
 )
 
-// doubtful is a result in which a tenth of the transactions of the last region had no answer, in all seconds the p99 is only a lower
-// bound, and nothing ended in the second second.
+// doubtful is a result in which a tenth of the transactions of the last region had no answer, in all seconds the p99 is
+// only a lower bound, and nothing ended in the second second.
 func doubtful(t *testing.T) *result.Document {
 	d := *document(t)
 	d.Histograms.Series, d.Timeline = slices.Clone(d.Histograms.Series), slices.Clone(d.Timeline)
@@ -31,7 +31,8 @@ func doubtful(t *testing.T) *result.Document {
 // Lower bounds are marked in the charts of a result, and the captions say how.
 func TestChartsMarkLowerBounds(t *testing.T) {
 	honest, bounded := figures("", document(t)), figures("", doubtful(t))
-	for id, says := range map[string]string{"latency-cdf": "not known beyond", "latency-box": "lower bound", "timeline-latency": "lower bound"} {
+	for id, says := range map[string]string{"latency-cdf": "not known beyond", "latency-box": "lower bound",
+		"timeline-latency": "lower bound"} {
 		if svg := bounded[id].scene.SVG("x"); !strings.Contains(svg, says) {
 			t.Errorf("%s does not say %q", id, says)
 		}
@@ -40,7 +41,8 @@ func TestChartsMarkLowerBounds(t *testing.T) {
 		}
 	}
 	f := bounded["timeline-latency"]
-	if !strings.Contains(f.Caption, "gaps") || !strings.Contains(f.Caption, "lower bounds") || f.Rows[0][2] != "" || !strings.HasPrefix(f.Rows[1][2], "> ") {
+	if !strings.Contains(f.Caption, "gaps") || !strings.Contains(f.Caption, "lower bounds") || f.Rows[0][2] != "" ||
+		!strings.HasPrefix(f.Rows[1][2], "> ") {
 		t.Errorf("%q, rows %v", f.Caption, f.Rows)
 	}
 	over := overview([]*result.Document{document(t), doubtful(t)})[1]
@@ -52,9 +54,11 @@ func TestChartsMarkLowerBounds(t *testing.T) {
 // A line ends where no transaction ended, and a bound of 0 is drawn at the bottom of the chart.
 func TestSeriesOverTime(t *testing.T) {
 	us, bound := v1alpha1.Observed, v1alpha1.MoreThan
-	bins := []bin{{at: 1, p99: us(1000)}, {at: 2}, {at: 3, p99: bound(0)}, {at: 4, p99: bound(3000)}, {at: 5, p99: us(2000)}}
+	bins := []bin{{at: 1, p99: us(1000)}, {at: 2}, {at: 3, p99: bound(0)}, {at: 4, p99: bound(3000)},
+		{at: 5, p99: us(2000)}}
 	lines := overTime(bins, 500, 1, func(b *bin) v1alpha1.Quantile { return b.p99 })
-	if len(lines) != 2 || len(lines[0].Points) != 1 || len(lines[1].Points) != 3 || !slices.Equal(lines[1].LowerBound, []bool{true, true, false}) || lines[1].Points[0].Y != 0.5 {
+	if len(lines) != 2 || len(lines[0].Points) != 1 || len(lines[1].Points) != 3 ||
+		!slices.Equal(lines[1].LowerBound, []bool{true, true, false}) || lines[1].Points[0].Y != 0.5 {
 		t.Errorf("%+v", lines)
 	}
 }
@@ -70,7 +74,8 @@ func TestSweepsMarkLowerBounds(t *testing.T) {
 			continue
 		}
 		svg, column := f.scene.SVG("x"), len(f.Header)-2
-		if !strings.Contains(svg, "lower bound") || !strings.Contains(svg, "infinite at 0") || !strings.Contains(f.Caption, "lower bounds") {
+		if !strings.Contains(svg, "lower bound") || !strings.Contains(svg, "infinite at 0") ||
+			!strings.Contains(f.Caption, "lower bounds") {
 			t.Errorf("caption %q, chart %s", f.Caption, svg)
 		}
 		if len(f.Rows) != len(points) || f.Rows[0][column] != "> 140" || f.Rows[1][column] != "infinite" {
@@ -79,7 +84,7 @@ func TestSweepsMarkLowerBounds(t *testing.T) {
 	}
 }
 
-// What has no value has an empty cell, not 0: a region without transactions has no latency, alone or beside another result.
+// A figure without a value has an empty cell, not 0: a region without transactions has no latency.
 func TestCellsWithoutValues(t *testing.T) {
 	silent := *document(t)
 	silent.Regions, silent.Repetitions = slices.Clone(silent.Regions), slices.Clone(silent.Repetitions)

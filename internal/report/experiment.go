@@ -267,7 +267,8 @@ func sortPoints(l *chart.Series) {
 	l.Points, l.Half, l.LowerBound = points, half, bound
 }
 
-// valueOf returns a figure of a point, and whether it is only a lower bound; ok is false where the point does not have it.
+// valueOf returns a figure of a point, and whether it is only a lower bound; ok is false where the point does not have
+// it.
 func valueOf(p *experiment.PointData, name string) (v float64, bound, ok bool) {
 	if v, ok = p.Median[name]; ok {
 		return v, false, true

@@ -47,7 +47,8 @@ func (f *Figure) note(sentence string) {
 // ms writes microseconds in milliseconds.
 func ms(us int64) string { return fmt.Sprintf("%.3f", float64(us)/1000) }
 
-// quantileMS writes a quantile in milliseconds: 105.400, or > 140.000 for a lower bound; empty where there are no transactions.
+// quantileMS writes a quantile in milliseconds: 105.400, or > 140.000 for a lower bound; empty where there are no
+// transactions.
 func quantileMS(q v1alpha1.Quantile) string {
 	switch {
 	case q == v1alpha1.Quantile{}:
@@ -216,8 +217,10 @@ var quantiles = func() (q []float64) {
 
 func regionLatency(d *result.Document) *Figure {
 	f := &Figure{ID: "latency-cdf", Title: "Latency by region of the clients",
-		Caption: "Share of transactions that committed within a time, from when they were due. A curve that ends in an arrow is of a region whose other transactions were not answered within the time at which it ends. Values after > are lower bounds.",
-		Header:  []string{"region", "p50 ms", "p90 ms", "p95 ms", "p99 ms", "max ms", "mean ms"}}
+		Caption: "Share of transactions that committed within a time, from when they were due. A curve that ends in " +
+			"an arrow is of a region whose other transactions were not answered within the time at which it ends. " +
+			"Values after > are lower bounds.",
+		Header: []string{"region", "p50 ms", "p90 ms", "p95 ms", "p99 ms", "max ms", "mean ms"}}
 	c := &chart.Lines{Title: f.Title, XLabel: "latency in ms (logarithmic)", YLabel: "% of transactions", LogX: true, Top: 100}
 	var about []string
 	for i, r := range d.Regions {
@@ -238,8 +241,9 @@ func regionLatency(d *result.Document) *Figure {
 	return f
 }
 
-// distribution draws the share of a region's transactions that committed within a time. The curve ends in an arrow at the longest time that
-// is known, below the share of the transactions that were not answered. Where a backlog grew, all values are lower bounds, and the curve is this arrow alone.
+// distribution draws the share of a region's transactions that committed within a time. The curve ends in an arrow at
+// the longest time that is known, below the share of the transactions that were not answered. Where a backlog grew, all
+// values are lower bounds, and the curve is this arrow alone.
 func distribution(region string, number int, h *result.Latencies) chart.Series {
 	line := chart.Series{Name: region, Class: number}
 	for k, q := range h.Quantiles(quantiles...) {
@@ -629,7 +633,8 @@ func timelineLatency(d *result.Document) *Figure {
 		return nil
 	}
 	for k, repetition := range bins {
-		p50, p99 := overTime(repetition, lowest, 0, func(b *bin) v1alpha1.Quantile { return b.p50 }), overTime(repetition, lowest, 1, func(b *bin) v1alpha1.Quantile { return b.p99 })
+		p50, p99 := overTime(repetition, lowest, 0,
+			func(b *bin) v1alpha1.Quantile { return b.p50 }), overTime(repetition, lowest, 1, func(b *bin) v1alpha1.Quantile { return b.p99 })
 		if k == 0 {
 			p50[0].Name, p99[0].Name = "p50", "p99"
 		}
@@ -639,7 +644,8 @@ func timelineLatency(d *result.Document) *Figure {
 		f.note("Lines have gaps where no transaction ended.")
 	}
 	if bounded {
-		f.note("Open dots with an arrow are lower bounds: more transactions had no answer than the percentile leaves out.")
+		f.note("Open dots with an arrow are lower bounds: more transactions had no answer than the percentile " +
+			"leaves out.")
 	}
 	c.LogY = highest/max(lowest, 1) >= 20
 	if c.LogY {
@@ -650,8 +656,9 @@ func timelineLatency(d *result.Document) *Figure {
 	return f
 }
 
-// overTime draws a percentile over a repetition: one line, or several with gaps where no transaction ended. A second in which every
-// transaction failed has the lower bound 0, which is drawn at least (in microseconds): an axis can be logarithmic.
+// overTime draws a percentile over a repetition: one line, or several with gaps where no transaction ended. A second in
+// which every transaction failed has the lower bound 0, which is drawn at least (in microseconds): an axis can be
+// logarithmic.
 func overTime(repetition []bin, least int64, class int, of func(*bin) v1alpha1.Quantile) []chart.Series {
 	lines, gap := []chart.Series{{Class: class}}, false
 	for i := range repetition {
@@ -802,8 +809,9 @@ func overview(docs []*result.Document) []*Figure {
 		lat.row(name, quantileMS(l.P50), quantileMS(l.P90), quantileMS(l.P99))
 		if l != (result.Latency{}) {
 			p50, p90, p99 := float64(max(l.P50.Least(), 1))/1000, float64(max(l.P90.Least(), 1))/1000, float64(max(l.P99.Least(), 1))/1000
-			b.Rows = append(b.Rows, chart.Row{Name: name, Class: i, Box: []float64{p50, p50, p50, p90, p99}, LowerBound: l.P99.IsBound(),
-				Value: fmt.Sprintf("p50 %s, p99 %s", result.FormatQuantile(l.P50), result.FormatQuantile(l.P99))})
+			b.Rows = append(b.Rows, chart.Row{Name: name, Class: i, Box: []float64{p50, p50, p50, p90, p99},
+				LowerBound: l.P99.IsBound(),
+				Value:      fmt.Sprintf("p50 %s, p99 %s", result.FormatQuantile(l.P50), result.FormatQuantile(l.P99))})
 		}
 	}
 	a.About, b.About = "Bars of the throughput of each run.", "Median, 90th and 99th percentile of each run."

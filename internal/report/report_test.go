@@ -196,7 +196,9 @@ func TestPageHoldsWhatAReaderNeeds(t *testing.T) {
 		"Round-trip times, declared and measured", "Latency by transaction and region", "Throughput over time", "Bytes sent between regions",
 		"Cost of a million transactions", "Operations on keys per node", "Data per node", "Checks and objectives", "Repetitions", "networkPartition", "it never began", "gone for good: a/0/0", "What the faults did",
 		"peaks: how high they are", "<td>calvin</td><td>4711</td>", "<td>slog</td><td>-</td>", "slog, txn/s: it broke",
-		"Searches for the peak", "Found: 1200/s is kept", "<td>1260</td><td>2</td><td>misses</td><td>2500</td><td>-</td><td>-</td><td>-</td><td>123 ms</td><td>p99 is too long</td>",
+		"Searches for the peak", "Found: 1200/s is " +
+			"kept", "<td>1260</td><td>2</td><td>misses</td><td>2500</td><td>-</td><td>-</td><td>-</td><td>123 " +
+			"ms</td><td>p99 is too long</td>",
 		"calvin is faster", "skew: slog hot=99: Invalid", "run (2)", "All runs",
 	} {
 		if !strings.Contains(page, want) {

@@ -17,7 +17,7 @@ type TypeFigures struct {
 	Seconds float64
 	// LatencyMicroseconds is of the committed transactions, from the merged histograms of all classes.
 	LatencyMicroseconds Latency
-	// Hung is that of Unanswered.
+	// Hung is Unanswered.Hung of the type.
 	Hung int64
 }
 

@@ -2,14 +2,15 @@ package result
 
 import "math"
 
-// falseAlarmRate is the largest probability that a check of all shares, or of all links, of an honest run names any of them.
+// falseAlarmRate is the largest probability that a check of all shares, or of all links, of an honest run names any of
+// them.
 const falseAlarmRate = 1e-6
 
-// chanceRange returns a range for the number of hits among n independent trials with probability p. With a probability of at most
-// falseAlarmRate any of several comparisons is outside of its range. The rate is divided by the number
-// of comparisons (Bonferroni) and of tails, and a tail is bounded by exp(-n D), where D is the relative entropy of the observed
-// share and p (H. Chernoff, "A Measure of Asymptotic Efficiency for Tests of a Hypothesis", 1952). Unlike a number of standard
-// deviations, the bound also holds where a hit is rare or n is small.
+// chanceRange returns a range for the number of hits among n independent trials with probability p. With a probability
+// of at most falseAlarmRate any of several comparisons is outside of its range. The rate is divided by the number of
+// comparisons (Bonferroni) and of tails. A tail is bounded by exp(-n D), where D is the relative entropy of the
+// observed share and p (Chernoff 1952). Unlike a
+// number of standard deviations, the bound also holds where a hit is rare or n is small.
 func chanceRange(n, p float64, comparisons int) (low, high float64) {
 	limit := math.Log(2 * float64(max(1, comparisons)) / falseAlarmRate)
 	edge := func(outside float64) float64 {

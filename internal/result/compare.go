@@ -658,9 +658,10 @@ func (c *Comparison) judge(samples []sample, o CompareOptions) {
 	}
 }
 
-// judgeRegions makes the comparison a regression if a region is worse, however much better the whole is: where a slow region commits less,
-// the percentiles of all regions improve. The throughputs and 99th percentiles of all regions are held against alpha as Holm says, apart from
-// the figures of the whole, which would need more repetitions otherwise, and no less strictly than these. differ names regions of one side.
+// judgeRegions makes the comparison a regression if a region is worse, however much better the whole is: where a slow
+// region commits less, the percentiles of all regions improve. The throughputs and 99th percentiles of all regions are
+// held against alpha as Holm says, apart from the figures of the whole, which would need more repetitions otherwise,
+// and no less strictly than these. differ names regions of one side.
 func (c *Comparison) judgeRegions(samples []sample, o CompareOptions, differ string) {
 	var judged []*sample
 	regions, whole := map[string]bool{}, 0
@@ -674,7 +675,8 @@ func (c *Comparison) judgeRegions(samples []sample, o CompareOptions, differ str
 		if s.Region == "" && s.Judged {
 			whole++
 		}
-		if s.Region != "" && (len(regions) > 1 || differ != "") && (s.Name == "throughput" || s.Name == "p99") && s.p != nil {
+		if s.Region != "" && (len(regions) > 1 || differ != "") && (s.Name == "throughput" || s.Name == "p99") &&
+			s.p != nil {
 			judged = append(judged, s)
 		}
 	}

@@ -34,18 +34,20 @@ func TestDeadRegionIsNoImprovement(t *testing.T) {
 	}
 }
 
-// Results of other regions have no whole in common: its figures are Undecided, and the region is named. A region that both have is
-// compared.
+// Results of other regions have no whole in common: its figures are Undecided, and the region is named. A region that
+// both have is compared.
 func TestOtherRegionsAreUndecided(t *testing.T) {
 	l := func(us int64) Latency {
-		return Latency{P50: v1alpha1.Observed(us), P90: v1alpha1.Observed(us), P95: v1alpha1.Observed(us), P99: v1alpha1.Observed(us)}
+		return Latency{P50: v1alpha1.Observed(us), P90: v1alpha1.Observed(us), P95: v1alpha1.Observed(us),
+			P99: v1alpha1.Observed(us)}
 	}
 	document := func(us int64, regions ...string) *Document {
 		d := &Document{Name: "run", Verdict: v1alpha1.VerdictPassed}
 		for i := range 8 {
 			r := Repetition{Index: i + 1, ThroughputPerSecond: 1000 + int64(i), LatencyMicroseconds: l(us)}
 			for _, name := range regions {
-				r.Regions = append(r.Regions, RepetitionRegion{Name: name, ThroughputPerSecond: 500 + int64(i), LatencyMicroseconds: l(us)})
+				r.Regions = append(r.Regions, RepetitionRegion{Name: name, ThroughputPerSecond: 500 + int64(i),
+					LatencyMicroseconds: l(us)})
 			}
 			d.Repetitions = append(d.Repetitions, r)
 		}
@@ -60,13 +62,20 @@ func TestOtherRegionsAreUndecided(t *testing.T) {
 		verdict Change
 		says    string
 	}{
-		"the same":                {document(900, "north", "south"), document(500, "north", "south"), nil, Improvement, "better"},
-		"in another order":        {document(900, "north", "south"), document(500, "south", "north"), nil, Improvement, "better"},
-		"one is gone":             {document(900, "north", "south"), document(500, "north"), nil, Undecided, "only A has region south"},
-		"one is new":              {document(900, "north"), document(500, "north", "south"), nil, Undecided, "only B has region south"},
-		"none in common":          {document(900, "north"), document(900, "south"), nil, Undecided, "only A has region north, only B has region south"},
-		"another is worse":        {document(500, "north", "south"), document(900, "north"), nil, Regression, "p99 of north"},
-		"another of a few":        {document(900, "north", "south"), document(500, "north", "south"), document(500, "north"), Undecided, "not every result has region south"},
+		"the same": {document(900, "north", "south"), document(500, "north", "south"), nil,
+			Improvement, "better"},
+		"in another order": {document(900, "north", "south"), document(500, "south", "north"), nil,
+			Improvement, "better"},
+		"one is gone": {document(900, "north", "south"), document(500, "north"), nil, Undecided,
+			"only A has region south"},
+		"one is new": {document(900, "north"), document(500, "north", "south"), nil, Undecided,
+			"only B has region south"},
+		"none in common": {document(900, "north"), document(900, "south"), nil, Undecided,
+			"only A has region north, only B has region south"},
+		"another is worse": {document(500, "north", "south"), document(900, "north"), nil, Regression,
+			"p99 of north"},
+		"another of a few": {document(900, "north", "south"), document(500, "north", "south"),
+			document(500, "north"), Undecided, "not every result has region south"},
 		"one says none of itself": {document(900, "north"), document(500), nil, Improvement, "better"},
 	} {
 		b := []*Document{tc.b}

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// ofOneSide returns which regions some results have and others lack; empty where all have the same. Documents without a list of regions
-// are ignored.
+// ofOneSide returns which regions some results have and others lack; empty where all have the same. Documents without a
+// list of regions are ignored.
 func ofOneSide(a, b []*Document) string {
 	has := func(docs []*Document) (counts map[string]int, all int) {
 		counts = map[string]int{}
@@ -44,13 +44,14 @@ func ofOneSide(a, b []*Document) string {
 	return strings.Join(parts, ", ")
 }
 
-// doubtWhole makes the figures over all regions, and the comparison, Undecided: differ says which regions only some results have. Figures
-// of regions that both sides have are still compared.
+// doubtWhole makes the figures over all regions, and the comparison, Undecided: differ says which regions only some
+// results have. Figures of regions that both sides have are still compared.
 func (c *Comparison) doubtWhole(differ string, samples []sample) {
 	for i := range samples {
 		if s := &samples[i]; s.Region == "" && s.Judged {
 			s.Change = Undecided
 		}
 	}
-	c.Verdict, c.Message = Undecided, differ+": figures over all regions cannot be compared; compare results of the same regions"
+	c.Verdict, c.Message = Undecided, differ+": figures over all regions cannot be compared; compare results of the "+
+		"same regions"
 }

@@ -271,7 +271,8 @@ func linksMeasured(d *Document, in *Inputs, _ *Report) Evidence {
 // nodesIn returns the number of nodes that were seen in a region before the load.
 func nodesIn(in *Inputs, region string) (n int) {
 	for i := range in.Before {
-		if id := in.Before[i].ID; id >= 0 && id < in.Topology.Nodes() && in.Topology.Regions[in.Topology.RegionOf(geo.NodeID(id))] == region {
+		if id := in.Before[i].ID; id >= 0 && id < in.Topology.Nodes() &&
+			in.Topology.Regions[in.Topology.RegionOf(geo.NodeID(id))] == region {
 			n++
 		}
 	}

@@ -76,11 +76,12 @@ func TestEvidence(t *testing.T) {
 			func(in *Inputs) { in.Reports[0].Windows[0].MeasuredMicroseconds-- },
 			func(in *Inputs) { in.Reports[0].Windows = nil },
 		},
-		"load":      {func(in *Inputs) { in.Load.ClientsPerRegion = 11 }, func(in *Inputs) { in.Reports[0].Workers = nil }},
-		"nodes":     {func(in *Inputs) { in.Before = in.Before[1:] }, func(in *Inputs) { in.Pods = in.Pods[1:] }},
-		"cpu":       {func(in *Inputs) { in.Reports[0].Workers[0].Driver.LateMicroseconds = nil }, func(in *Inputs) { in.NodeFacts = in.NodeFacts[1:] }},
-		"clocks":    {func(in *Inputs) { in.Clocks = in.Clocks[1:] }},
-		"network":   {func(in *Inputs) { in.RTTs = in.RTTs[1:] }, func(in *Inputs) { in.RTTs = in.RTTs[:len(in.RTTs)-1] }},
+		"load":   {func(in *Inputs) { in.Load.ClientsPerRegion = 11 }, func(in *Inputs) { in.Reports[0].Workers = nil }},
+		"nodes":  {func(in *Inputs) { in.Before = in.Before[1:] }, func(in *Inputs) { in.Pods = in.Pods[1:] }},
+		"cpu":    {func(in *Inputs) { in.Reports[0].Workers[0].Driver.LateMicroseconds = nil }, func(in *Inputs) { in.NodeFacts = in.NodeFacts[1:] }},
+		"clocks": {func(in *Inputs) { in.Clocks = in.Clocks[1:] }},
+		"network": {func(in *Inputs) { in.RTTs = in.RTTs[1:] },
+			func(in *Inputs) { in.RTTs = in.RTTs[:len(in.RTTs)-1] }},
 		"faults":    {func(in *Inputs) { in.Manifests.Run.Faults = make([]v1alpha1.Fault, 1) }},
 		"rows":      {func(in *Inputs) { in.Checks = nil }},
 		"execution": {func(in *Inputs) { in.Execution = nil }, func(in *Inputs) { in.Execution.ID = "" }, func(in *Inputs) { in.Execution.Windows = nil }},
@@ -127,8 +128,9 @@ func TestEvidenceOfOneRegion(t *testing.T) {
 		state  EvidenceState
 		figure string
 	}{
-		"several nodes":                {2, inside, EvidenceShown, "between its nodes"},
-		"several nodes, not measured":  {2, nil, EvidenceMissing, "the links between the 2 nodes in a were not measured"},
+		"several nodes": {2, inside, EvidenceShown, "between its nodes"},
+		"several nodes, not measured": {2, nil, EvidenceMissing,
+			"the links between the 2 nodes in a were not measured"},
 		"one node":                     {1, nil, EvidenceShown, "no link to measure"},
 		"several nodes, of one region": {2, []MeasuredRTT{{From: "a", To: "a"}}, EvidenceMissing, "were not measured"},
 	} {

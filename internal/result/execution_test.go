@@ -34,7 +34,7 @@ func TestExecutionSame(t *testing.T) {
 	}
 }
 
-// A cancelled run has the windows that were measured, the first one as far as it came.
+// A cancelled run has the windows that were measured, the first one until it was cancelled.
 func TestExecutionCut(t *testing.T) {
 	at := time.Date(2026, 11, 27, 17, 12, 54, 0, time.UTC)
 	for n, length := range map[int]time.Duration{1: 3*time.Second + 1, 2: 10 * time.Second} {
@@ -44,7 +44,8 @@ func TestExecutionCut(t *testing.T) {
 			e.Windows = append(e.Windows, OpenWindow{i + 1, opened, opened.Add(10 * time.Second)})
 		}
 		e.Cut(n, length)
-		if last := e.Windows[len(e.Windows)-1]; len(e.Windows) != n || last.Repetition != n || last.Closed.Sub(last.Opened) != length.Truncate(time.Microsecond) {
+		if last := e.Windows[len(e.Windows)-1]; len(e.Windows) != n || last.Repetition != n ||
+			last.Closed.Sub(last.Opened) != length.Truncate(time.Microsecond) {
 			t.Errorf("%d windows of %v: %+v", n, length, e.Windows)
 		}
 	}

@@ -138,7 +138,8 @@ func (c *clearSeconds) measure(m v1alpha1.Metric) measured {
 		return measured{}
 	case isLatency:
 		samples := c.committed + failed + c.unanswered
-		return measured{value: c.latency.Percentile(p, failed+c.unanswered), ok: samples > 0, samples: samples, transactions: samples, cause: c.boundCause()}
+		return measured{value: c.latency.Percentile(p, failed+c.unanswered), ok: samples > 0, samples: samples,
+			transactions: samples, cause: c.boundCause()}
 	case m == v1alpha1.MetricThroughput:
 		return measuredValue(ratio(c.microseconds, 1, c.committed, 1e6))
 	case c.ended == 0:

@@ -52,8 +52,9 @@ func sameProcess(in *Inputs, node string) bool {
 // lossInFlight is the number of packets of each probe that may be in flight when it is asked.
 const lossInFlight = 2
 
-// lossDiffers compares the probes' packet loss with the loss that the network profile declares for both directions, beyond chance.
-// netem, for example, also drops packets when its queue of 1000 is full. Links that a declared fault changes are shown but not judged.
+// lossDiffers compares the probes' packet loss with the loss that the network profile declares for both directions.
+// netem, for example, also drops packets when its queue of 1000 is full. Links that a declared fault
+// changes are shown but not judged.
 func lossDiffers(d *Document, in *Inputs, _ *Report) (out []Reason) {
 	if in.Simulated {
 		return nil
@@ -73,8 +74,11 @@ func lossDiffers(d *Document, in *Inputs, _ *Report) (out []Reason) {
 		low, high = max(0, low-inFlight), high+inFlight
 		if lost := float64(l.LostProbes); lost < low || lost > high {
 			out = append(out, Reason{ReasonLossDiffers, fmt.Sprintf(
-				"%s to %s and back: %d of %d packets of the probes were lost (%s), declared is %s, which is %.0f, with chance %.0f to %.0f: the queue of what emulates the network, or the network below it, %s",
-				l.From, l.To, l.LostProbes, l.Probes, formatPPM(ratio(l.Probes, 1, l.LostProbes, 1e6)), formatPPM(int64(p*1e6)), n*p, low, high, map[bool]string{true: "drops packets", false: "does not lose what it was told to"}[lost > high])})
+				"%s to %s and back: %d of %d packets of the probes were lost (%s), declared is %s, which is %.0f, "+
+					"with chance %.0f to %.0f: the queue of what emulates the network, or the network below it, %s",
+				l.From, l.To, l.LostProbes, l.Probes, formatPPM(ratio(l.Probes, 1, l.LostProbes,
+					1e6)), formatPPM(int64(p*1e6)), n*p, low, high, map[bool]string{true: "drops " +
+					"packets", false: "does not lose what it was told to"}[lost > high])})
 		}
 	}
 	return out

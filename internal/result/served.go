@@ -10,19 +10,20 @@ import (
 // servedSigmas is the number of standard deviations that ServedRegion.ChancePPM covers.
 const servedSigmas = 3
 
-// served returns the share of the region's transactions that committed. Transactions that were in flight when the windows opened
-// and closed make it uncertain: it counts those that were due earlier, and misses those that are not finished.
+// served returns the share of the region's transactions that committed. It counts transactions that were in flight
+// when the windows opened, and not the ones in flight when they closed. Both numbers vary.
 func (x *Region) served() *v1alpha1.ServedRegion {
 	due := x.Ended() + x.Unfinished + x.Unsent()
 	if due == 0 {
 		return nil
 	}
 	chance := servedSigmas * math.Sqrt(float64(x.CarriedIn+x.Unfinished)) / float64(due)
-	return &v1alpha1.ServedRegion{Name: x.Name, CommittedPPM: ratio(due, 1, x.Committed+x.CarriedIn, 1e6), ChancePPM: int64(math.Ceil(chance * 1e6))}
+	return &v1alpha1.ServedRegion{Name: x.Name, CommittedPPM: ratio(due, 1, x.Committed+x.CarriedIn, 1e6),
+		ChancePPM: int64(math.Ceil(chance * 1e6))}
 }
 
-// LeastServed returns the region of which the smallest share of the transactions that were due committed, chance allowed for;
-// nil in a closed loop, and for a result without transactions.
+// LeastServed returns the region with the smallest ServedRegion.MostPPM; nil in a closed loop, and for a result without
+// transactions.
 func (d *Document) LeastServed() (least *v1alpha1.ServedRegion) {
 	if d.Summary.OfferedPerSecond == 0 {
 		return nil
@@ -35,13 +36,14 @@ func (d *Document) LeastServed() (least *v1alpha1.ServedRegion) {
 	return least
 }
 
-// ServedText says for a person what share of the transactions that were due committed, of all regions together and in the region that was
-// served least; empty in a closed loop.
+// ServedText describes the share that committed, of all regions together and of LeastServed. It is empty in a closed
+// loop.
 func (d *Document) ServedText() string {
 	least := d.LeastServed()
 	if least == nil {
 		return ""
 	}
 	s := &d.Summary
-	return fmt.Sprintf("Of %d/s that were offered %d/s committed. The region that was served least is %s: %s of what was due committed.", s.OfferedPerSecond, s.ThroughputPerSecond, least.Name, formatPPM(least.CommittedPPM))
+	return fmt.Sprintf("Of %d/s that were offered %d/s committed. The region that was served least is %s: %s of "+
+		"what was due committed.", s.OfferedPerSecond, s.ThroughputPerSecond, least.Name, formatPPM(least.CommittedPPM))
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/geobench/geobench/internal/workload"
 )
 
-// drawn returns a document with shares of requests that were drawn with the probabilities actual, n requests of each, and
-// configured as asked.
+// drawn returns a document with shares of requests that were drawn with the probabilities actual, n requests of each,
+// and configured as asked.
 func drawn(r *rand.Rand, n int64, asked, actual []float64) *Document {
 	d := &Document{}
 	for i, p := range actual {
@@ -19,7 +19,9 @@ func drawn(r *rand.Rand, n int64, asked, actual []float64) *Document {
 				hits++
 			}
 		}
-		d.Summary.Realised.Shares = append(d.Summary.Realised.Shares, Share{Name: s.Name, Of: s.Of, Count: n, RealisedPPM: ratio(n, 1, hits, 1e6), ConfiguredPPM: s.ConfiguredPPM})
+		d.Summary.Realised.Shares = append(d.Summary.Realised.Shares,
+			Share{Name: s.Name, Of: s.Of, Count: n, RealisedPPM: ratio(n, 1, hits, 1e6),
+				ConfiguredPPM: s.ConfiguredPPM})
 	}
 	return d
 }
@@ -46,7 +48,8 @@ func TestSharesThatAreOffAreNamed(t *testing.T) {
 		n             int64
 		asked, actual float64
 	}{
-		{30, 0, 0.95}, {30, 1, 0.3}, {100, 0.01, 0.25}, {100, 0.5, 0.05}, {1000, 0.2, 0.35}, {4000, 0.29, 0.22}, {20_000, 0.01, 0.03}, {100_000, 0.5, 0.52},
+		{30, 0, 0.95}, {30, 1, 0.3}, {100, 0.01, 0.25}, {100, 0.5, 0.05}, {1000, 0.2, 0.35}, {4000, 0.29,
+			0.22}, {20_000, 0.01, 0.03}, {100_000, 0.5, 0.52},
 		{100, 0, 0.3}, {1000, 1, 0.95},
 	} {
 		asked, actual := []float64{c.asked, 0.2, 0.5}, []float64{c.actual, 0.2, 0.5}

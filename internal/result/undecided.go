@@ -8,7 +8,8 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// unobserved counts transactions whose latency was not observed, with their fate and the change that would make it observable.
+// unobserved counts transactions whose latency was not observed, with their fate and the change that would make it
+// observable.
 type unobserved struct {
 	n            int64
 	became, cure string
@@ -17,22 +18,26 @@ type unobserved struct {
 // boundCause returns why only a lower bound of a percentile is known, and what to change.
 func (f *figures) boundCause() string {
 	if f.latency.growing {
-		return "the backlog grew, since the database served fewer transactions than arrived: lower spec.load.ratePerSecond, or let spec.load.warmup be longer if it was not warm"
+		return "the backlog grew, since the database served fewer transactions than arrived: lower " +
+			"spec.load.ratePerSecond, or let spec.load.warmup be longer if it was not warm"
 	}
 	late := min(f.Timeouts, f.Unknown)
 	return whyBound([]unobserved{
 		{late, "timed out", "let spec.load.requestTimeout be longer than the limit"},
 		{f.Unknown - late, "had an unknown outcome", "find out why (transactions[].unknown)"},
 		{f.Refused, "were refused", "find out why the database refuses them (transactions[].refused)"},
-		{f.Unsent(), "were never sent, since all clients were busy", "raise spec.load.clientsPerRegion or lower spec.load.ratePerSecond"},
-		{total(f.latency.waiting), "were in flight when a window closed", "let spec.load.duration be longer than the limit"},
+		{f.Unsent(), "were never sent, since all clients were busy",
+			"raise spec.load.clientsPerRegion or lower spec.load.ratePerSecond"},
+		{total(f.latency.waiting), "were in flight when a window closed",
+			"let spec.load.duration be longer than the limit"},
 	})
 }
 
 // boundCause is figures.boundCause for seconds without gaps: the timeline does not say why transactions had no answer.
 func (c *clearSeconds) boundCause() string {
 	return whyBound([]unobserved{
-		{c.ended - c.committed - c.aborted + c.unanswered, "had no answer or were refused", "let spec.load.requestTimeout and spec.load.duration be longer than the limit"},
+		{c.ended - c.committed - c.aborted + c.unanswered, "had no answer or were refused",
+			"let spec.load.requestTimeout and spec.load.duration be longer than the limit"},
 	})
 }
 
@@ -53,8 +58,8 @@ func whyBound(all []unobserved) string {
 	return "of the transactions " + strings.Join(parts, ", ") + ": " + most.cure
 }
 
-// tooFew returns why a percentile has too few samples, or an empty string. For a lower bound, transactions that were not observed count
-// as well: a longer run would not observe them either.
+// tooFew returns why a percentile has too few samples, or an empty string. For a lower bound, transactions that were
+// not observed count as well: a longer run would not observe them either.
 func (m *measured) tooFew(metric v1alpha1.Metric) string {
 	p, ok := percentiles[metric]
 	if !ok {
@@ -68,5 +73,6 @@ func (m *measured) tooFew(metric v1alpha1.Metric) string {
 	if samples >= needed {
 		return ""
 	}
-	return fmt.Sprintf("a %s needs %d transactions or more, and %d say something of it: let the run measure for longer", metric, needed, samples)
+	return fmt.Sprintf("a %s needs %d transactions or more, and %d say something of it: let the run measure for "+
+		"longer", metric, needed, samples)
 }

@@ -388,8 +388,8 @@ func shareMismatch(d *Document, _ *Inputs, _ *Report) (out []Reason) {
 	return out
 }
 
-// off reports whether the realised value misses the configured one by more than its tolerance and, if it is a share, by more than
-// chance: see chanceRange. The sampling error of a mean is not known.
+// off reports whether the realised value misses the configured one by more than its tolerance. A share must also be
+// outside of its chanceRange; the sampling error of a mean is not known.
 func (s *Share) off(comparisons int) bool {
 	if s.Count == 0 || math.Abs(float64(s.RealisedPPM-s.ConfiguredPPM)) <= s.tolerance() {
 		return false
@@ -431,7 +431,7 @@ func (s *Share) tolerance() float64 {
 type measured struct {
 	value v1alpha1.Quantile
 	ok    bool
-	// samples is the number of transactions that say something of a percentile, transactions that of all, observed or not.
+	// samples is the number of transactions that say something of a percentile, transactions the number of all.
 	samples, transactions int64
 	// cause says why only a lower bound is known.
 	cause string
@@ -510,7 +510,8 @@ func (m *measured) judge(o v1alpha1.Objective) Objective {
 			return Objective{Name: out.Name, Measured: err.Error()}
 		case m.value.Least() >= limit:
 		case m.value.IsBound() && out.Undecided == "":
-			out.Undecided = "only a lower bound of the percentile is known, and it is below the least value asked for; " + m.cause
+			out.Undecided = "only a lower bound of the percentile is known, and it is below the least value asked " +
+				"for; " + m.cause
 		default:
 			out.Holds = false
 		}

@@ -22,7 +22,8 @@ func TestUndeclaredAbortsAreTold(t *testing.T) {
 		"it is committed": {txn.Outcome{Status: txn.Committed}, false},
 	} {
 		told := false
-		s := &Sim{c: Config{Engine: &protocol.Engine{Name: "e", Aborts: []string{"wounded"}}, Figures: func(error) { told = true }}}
+		s := &Sim{c: Config{Engine: &protocol.Engine{Name: "e", Aborts: []string{"wounded"}},
+			Figures: func(error) { told = true }}}
 		if s.readOutcome(&tc.outcome); told != tc.told {
 			t.Errorf("%s: told %v, want %v", name, told, tc.told)
 		}

@@ -16,7 +16,8 @@ const figureEvents = 32
 // readOutcome holds an outcome against the reasons for which the engine declares that it aborts transactions.
 func (s *Sim) readOutcome(o *txn.Outcome) {
 	if o.Status == txn.Aborted && o.Cause != txn.CauseProcedure && !slices.Contains(s.c.Engine.Aborts, o.Reason) {
-		s.c.Figures(fmt.Errorf("at %v: engine %s aborts transaction %v for %q, which Engine.Aborts does not declare", s.now, s.c.Engine.Name, o.ID, o.Reason))
+		s.c.Figures(fmt.Errorf("at %v: engine %s aborts transaction %v for %q, which Engine.Aborts does not "+
+			"declare", s.now, s.c.Engine.Name, o.ID, o.Reason))
 	}
 }
 

@@ -70,7 +70,8 @@ var Engine = &protocol.Engine{
 	Paper:   "Lu, Yu, Cao and Madden, Epoch-based Commit and Replication in Distributed OLTP Databases, PVLDB 14(5), 2021",
 	Doc:     "Executes transactions optimistically at the primaries of their rows, and commits those of an epoch together, by one two-phase commit.",
 	Figures: figures,
-	Aborts:  []string{LockHeld.String(), WriteChanged.String(), ReadLocked.String(), ReadChanged.String(), ReasonEpochAborted},
+	Aborts: []string{LockHeld.String(), WriteChanged.String(), ReadLocked.String(), ReadChanged.String(),
+		ReasonEpochAborted},
 	Parameters: []protocol.Parameter{
 		{
 			Name: "epoch", Default: "10ms", Min: time.Millisecond, Max: 10 * time.Second,

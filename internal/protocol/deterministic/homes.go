@@ -37,7 +37,8 @@ const ReasonMoved = "moved"
 // its reconnaissance did not find. All copies find that, and none keeps its writes: its coordinator must look again.
 const ReasonStaleFootprint = "stale-footprint"
 
-// Aborts are the reasons for which engines with footprints abort transactions: each reconnaissance of a dependent transaction was stale.
+// Aborts are the reasons for which engines with footprints abort transactions: each reconnaissance of a dependent
+// transaction was stale.
 var Aborts = []string{ReasonStaleFootprint}
 
 // Moves knows how often rows have been moved, at the place that the node has come to in the logs.

@@ -68,7 +68,8 @@ var Engine = &protocol.Engine{
 	Doc: "Executes transactions on the region's own rows and stale copies of the others; those that touch other regions' rows are validated there, " +
 		"and regions vote on them without a coordinator.",
 	Figures: figures,
-	Aborts:  []string{ReasonOutdatedTuple, ReasonOutdatedIndexPage, ReasonSerialization, ReasonDeadlock, ReasonTooOld, ReasonWriterLost},
+	Aborts: []string{ReasonOutdatedTuple, ReasonOutdatedIndexPage, ReasonSerialization, ReasonDeadlock,
+		ReasonTooOld, ReasonWriterLost},
 	Parameters: []protocol.Parameter{
 		{
 			Name: "votes", Default: votesDirect, OneOf: []string{votesDirect, votesAcknowledged},

@@ -57,9 +57,11 @@ var table = []entry{
 }
 
 // of returns the entry of the workload whose spec is field, from what its package has: New; the names of the
-// transaction types; why no transaction of a type runs, or nothing if some do; and the stored procedures with the reasons for which they abort.
+// transaction types; why no transaction of a type runs, or nothing if some do; and the stored procedures with the
+// reasons for which they abort.
 func of[S any, W workload.Workload](name string, field func(*v1alpha1.Workload) *S, bind func(S, uint64, *geo.Topology) (W, error),
-	types func(*S) []string, never func(*S, string) string, procedures func() []*txn.Procedure, aborts []txn.Abort) entry {
+	types func(*S) []string, never func(*S,
+		string) string, procedures func() []*txn.Procedure, aborts []txn.Abort) entry {
 	return entry{
 		name:       name,
 		procedures: procedures,
