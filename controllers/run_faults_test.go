@@ -11,8 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -20,7 +18,6 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/results"
-	"github.com/geobench/geobench/internal/apiservertest"
 	"github.com/geobench/geobench/internal/emulation/chaosmesh"
 	"github.com/geobench/geobench/internal/fault"
 	"github.com/geobench/geobench/internal/result"
@@ -141,26 +138,6 @@ func TestBuiltInFaults(t *testing.T) {
 	if marks := doc.Timeline[3].Faults; !slices.Equal(marks, []string{"slow", "busy"}) || len(doc.Timeline[14].Faults) > 0 {
 		t.Errorf("second 3 is marked %v, second 14 %v", marks, doc.Timeline[14].Faults)
 	}
-}
-
-// chaosFaults need Chaos Mesh, all four kinds of its objects; but for slow, which nodes do.
-const chaosFaults = `
-- {name: busy, at: 1s, duration: 2s, cpuStress: {target: {regions: [us-west-2]}}}
-- {name: cut, at: 1s, duration: 2s, networkPartition: {from: {regions: [us-west-2]}}}
-- {name: skew, at: 1s, duration: 2s, clockSkew: {target: {}, offset: 1s}}
-- {name: full, at: 1s, duration: 2s, memoryStress: {target: {regions: [us-west-2]}, size: 16Mi}}
-- {name: slow, at: 4s, duration: 1s, networkDelay: {between: {}, delay: 30ms}}
-- {name: kill, at: 6s, podKill: {target: {regions: [ap-northeast-1]}}}
-`
-
-// left names what is left of Chaos Mesh's objects.
-func (w *world) chaosLeft() (out []string) {
-	for _, kind := range apiservertest.ChaosMeshKinds {
-		for _, o := range w.chaos(kind).Items {
-			out = append(out, kind+" "+o.GetName())
-		}
-	}
-	return out
 }
 
 // TestOperatorDiesAfterEveryWriteOfFaults plays all ways of injection with an operator that dies after each single write: what
@@ -500,34 +477,6 @@ func TestSidecarFaults(t *testing.T) {
 	w.untilReady("d")
 }
 
-// Chaos Mesh limits what goes to some pods by a queueing discipline that hangs below a prio. Where a kernel has none its object would be
-// refused there and spoil the pod for all later ones, so none is made.
-func TestBandwidthByChaosMeshAsksTheKernel(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct{ kernel, refused string }{
-		"without prio":  {`{"missing":{"prio":"no such file or directory"}}`, "the kernel of node n1 cannot limit what goes to some pods only: no queueing discipline prio: no such file or directory"},
-		"without netem": {`{"missing":{"netem":"no such file or directory"}}`, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			w.chaosMesh, w.kernel = true, test.kernel
-			w.create(makeDatabase("d").emulation(v1alpha1.EmulationNone).obj(), makeRun("r").database("d").duration(30*time.Second).faults(
-				"- {name: thin, at: 2s, duration: 4s, networkBandwidth: {between: {}, bandwidthMbps: 10}}").obj())
-			w.until("it is refused or goes on", func() bool {
-				return w.getRun("r").Status.Stage == v1alpha1.StageFailed || w.getRun("r").Status.Stage == v1alpha1.StageProvision
-			})
-			st := w.getRun("r").Status
-			if test.refused == "" && st.Stage == v1alpha1.StageFailed || test.refused != "" && (st.Reason != "FaultUnsupported" || !strings.Contains(st.Message, test.refused)) {
-				t.Errorf("%s: %s", st.Reason, st.Message)
-			}
-			if left := w.chaosLeft(); len(left) > 0 {
-				t.Errorf("objects were made: %v", left)
-			}
-		})
-	}
-}
-
 // deleteRun deletes a run and waits until it is gone with all that is its.
 func (w *world) deleteRun(name string) {
 	w.t.Helper()
@@ -581,106 +530,6 @@ func TestDeletionDuringFaults(t *testing.T) {
 	}
 	// What was forced may have stayed in the pods.
 	w.until("the database is made anew", func() bool { return w.getDatabase("d").Status.Incarnation != run.Status.DatabaseIncarnation })
-}
-
-// A fault that Chaos Mesh is slow to inject changes nothing about others: neither do they begin when it does, nor did they
-// not last because it does not yet.
-func TestEachFaultOfChaosMeshHasItsTimes(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.chaosMesh = true
-	w.create(makeDatabase("d").obj(), makeRun("r").database("d").by(v1alpha1.FaultInjectionChaosMesh).duration(10*time.Second).faults(`
-- {name: before, at: 1s, duration: 7s, memoryStress: {target: {regions: [us-west-2]}, size: 16Mi}}
-- {name: cut, at: 1s, duration: 7s, networkPartition: {from: {regions: [us-west-2]}}}
-- {name: slow, at: 3s, duration: 3s, clockSkew: {target: {regions: [us-west-2]}, offset: 1s}}
-- {name: beside, at: 3s, duration: 3s, memoryStress: {target: {regions: [ap-northeast-1]}, size: 16Mi}}
-`).obj())
-	start := func() time.Time { return w.getRun("r").Status.MeasureStartTime.Time }
-	w.chaosWaits = func(o *unstructured.Unstructured) bool {
-		return o.GetKind() == chaosmesh.TimeChaos && w.clock.Now().Before(start().Add(4*time.Second))
-	}
-	run := w.untilOver("r")
-	if run.Status.Verdict != v1alpha1.VerdictPassed {
-		t.Fatalf("the run ended %s %s: %s", run.Status.Verdict, run.Status.Reason, run.Status.Message)
-	}
-	for i, want := range []time.Duration{time.Second, time.Second, 4 * time.Second, 3 * time.Second} {
-		f := run.Status.Faults[i]
-		if late := f.InjectedTime.Sub(start()) - want; late < 0 || late >= time.Second || f.Message != "" {
-			t.Errorf("fault %s was injected %v after the start, want %v: %s", f.Name, f.InjectedTime.Sub(start()), want, f.Message)
-		}
-	}
-}
-
-// Chaos Mesh that is removed while its fault lasts takes the objects along, and nobody takes their effect out of the pods: the
-// run says so, ends as Invalid, and the pods are replaced.
-func TestChaosMeshIsRemovedDuringAFault(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.chaosMesh = true
-	removed := false
-	w.operatorClient = func() client.Client {
-		return interceptor.NewClient(w.client.(client.WithWatch), interceptor.Funcs{
-			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-				if gvk := list.GetObjectKind().GroupVersionKind(); removed && gvk.Group == chaosmesh.GroupVersion.Group {
-					return &meta.NoKindMatchError{GroupKind: gvk.GroupKind()}
-				}
-				return c.List(ctx, list, opts...)
-			},
-		})
-	}
-	w.restartOperator()
-	w.create(makeDatabase("d").obj(), makeRun("r").database("d").duration(8*time.Second).
-		faults("[{name: full, at: 1s, duration: 4s, memoryStress: {target: {regions: [us-west-2]}, size: 16Mi}}]").obj())
-	w.until("the fault lasts", func() bool { return faultIn(w.getRun("r"), fault.Active) })
-	removed = true
-	for _, o := range w.chaos(chaosmesh.StressChaos).Items {
-		o.SetFinalizers(nil)
-		w.must(w.client.Update(w.ctx, &o))
-		w.must(w.client.Delete(w.ctx, &o))
-	}
-	run := w.untilOver("r")
-	if run.Status.Verdict != v1alpha1.VerdictInvalid || run.Status.Reason != result.ReasonFaultFailed || !strings.Contains(run.Status.Message, "Chaos Mesh was removed while the fault lasted") {
-		t.Errorf("the run ended %s %s: %s", run.Status.Verdict, run.Status.Reason, run.Status.Message)
-	}
-	w.until("the database is made anew", func() bool { return w.getDatabase("d").Status.Incarnation != run.Status.DatabaseIncarnation })
-	if c := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionCleanupFailed); c != nil && c.Status == metav1.ConditionTrue {
-		t.Errorf("%+v", c)
-	}
-}
-
-// Where Chaos Mesh emulates the links, a fault is another set of its objects, and the time between the sets is a gap.
-func TestChaosMeshLinkFaults(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.kernel, w.chaosMesh = "{}", true
-	w.create(makeDatabase("d").emulation(v1alpha1.EmulationChaosMesh).obj(), makeRun("r").database("d").duration(8*time.Second).
-		faults("[{name: lossy, at: 1s, duration: 3s, networkLoss: {between: {from: [us-west-2], oneWay: true}, lossPPM: 20000, correlationPercent: 25}}]").obj())
-	rules := func() (out []string) {
-		for _, o := range w.networkChaos().Items {
-			latency, _, _ := unstructured.NestedString(o.Object, "spec", "delay", "latency")
-			loss, _, _ := unstructured.NestedMap(o.Object, "spec", "loss")
-			out = append(out, fmt.Sprintf("%s %s %v", o.GetLabels()[chaosmesh.LabelSource], latency, loss))
-		}
-		slices.Sort(out)
-		return out
-	}
-	w.until("the fault lasts", func() bool { return faultIn(w.getRun("r"), fault.Active) })
-	if got, want := rules(), []string{"ap-northeast-1 50000us map[]", "us-west-2 50000us map[correlation:25 loss:2]"}; !slices.Equal(got, want) {
-		t.Errorf("Chaos Mesh does %q, want %q", got, want)
-	}
-	run := w.untilOver("r")
-	if got, want := rules(), []string{"ap-northeast-1 50000us map[]", "us-west-2 50000us map[]"}; !slices.Equal(got, want) {
-		t.Errorf("Chaos Mesh does %q, want %q", got, want)
-	}
-	if run.Status.Verdict != v1alpha1.VerdictPassed {
-		t.Fatalf("the run ended %s %s: %s", run.Status.Verdict, run.Status.Reason, run.Status.Message)
-	}
-	doc := w.document("r")
-	injected(t, doc, "ChaosMesh")
-	if len(doc.EmulationGaps) != 2 || doc.EmulationGaps[0].FromMicroseconds != *doc.Faults[0].FromMicroseconds || doc.EmulationGaps[1].ToMicroseconds != *doc.Faults[0].ToMicroseconds ||
-		doc.EmulationGapSeconds < 2 || !doc.Timeline[1].Gap || doc.Timeline[7].Gap {
-		t.Errorf("gaps %+v, %d seconds", doc.EmulationGaps, doc.EmulationGapSeconds)
-	}
 }
 
 // What nobody here can inject is refused before the run, with the field and a way out.

@@ -49,9 +49,6 @@ import (
 	"github.com/geobench/geobench/internal/protocol/statetransfer"
 )
 
-// Kind is the message kind of all consensus traffic.
-const Kind = 240
-
 // Defaults of Config: a leader that has been silent for one to two seconds, five heartbeats or more, is replaced.
 const (
 	DefaultHeartbeat = 200 * time.Millisecond
@@ -672,47 +669,3 @@ func (g *Group) tooMuch() int64 {
 	}
 	return 0
 }
-
-// Message carries a raftpb.Message between members.
-type Message struct {
-	Body []byte
-	// Type is the Raft message's, for traces; it is part of Body.
-	Type raftpb.MessageType
-}
-
-// Kind implements protocol.Message.
-func (m *Message) Kind() uint8 { return Kind }
-
-// Size implements protocol.Message.
-func (m *Message) Size() int { return len(m.Body) }
-
-// AppendTo implements protocol.Message.
-func (m *Message) AppendTo(b []byte) []byte { return append(b, m.Body...) }
-
-// String names the Raft message.
-func (m *Message) String() string { return "raft " + m.Type.String() }
-
-// Decode reads a Message. It keeps body.
-func Decode(body []byte) (*Message, error) {
-	var msg raftpb.Message
-	if err := proto.Unmarshal(body, &msg); err != nil {
-		return nil, fmt.Errorf("raft message: %w", err)
-	}
-	return &Message{Body: body, Type: msg.GetType()}, nil
-}
-
-// quiet drops what Raft logs, except for what it panics with.
-type quiet struct{}
-
-func (quiet) Debug(...any)                   {}
-func (quiet) Debugf(string, ...any)          {}
-func (quiet) Info(...any)                    {}
-func (quiet) Infof(string, ...any)           {}
-func (quiet) Warning(...any)                 {}
-func (quiet) Warningf(string, ...any)        {}
-func (quiet) Error(...any)                   {}
-func (quiet) Errorf(string, ...any)          {}
-func (quiet) Fatal(v ...any)                 { panic(fmt.Sprint(v...)) }
-func (quiet) Fatalf(format string, v ...any) { panic(fmt.Sprintf(format, v...)) }
-func (quiet) Panic(v ...any)                 { panic(fmt.Sprint(v...)) }
-func (quiet) Panicf(format string, v ...any) { panic(fmt.Sprintf(format, v...)) }

@@ -1,0 +1,73 @@
+package database
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/engines"
+)
+
+// seenProcesses are the processes of the nodes of one incarnation.
+type seenProcesses struct {
+	mu          sync.Mutex
+	incarnation string
+	byPod       map[string]seenProcess
+}
+
+// seenProcess is the process of a node, and which incarnation of the node it was.
+type seenProcess struct {
+	name        string
+	incarnation uint32
+}
+
+// compare says which node lost its state, or nothing, and remembers what it saw.
+func (p *seenProcesses) compare(incarnation string, nodes []Node) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.incarnation != incarnation {
+		p.incarnation, p.byPod = incarnation, map[string]seenProcess{}
+	}
+	for i := range nodes {
+		n := &nodes[i]
+		if n.Lost != "" {
+			return fmt.Sprintf("node %s lost its state: %s", n.PodName, n.Lost)
+		}
+		if n.Status == nil {
+			continue
+		}
+		is := seenProcess{n.Status.Process, n.Status.NodeIncarnation}
+		if was := p.byPod[n.PodName]; was.name != "" && was.name != is.name && was.incarnation >= is.incarnation {
+			return fmt.Sprintf("node %s lost its state: its process was replaced (%s by %s)", n.PodName, was.name, is.name)
+		}
+		p.byPod[n.PodName] = is
+	}
+	return ""
+}
+
+// maxGroups is the most groups that the status shows.
+const maxGroups = 256
+
+// groups says who leads the groups of nodes that hold the same rows, if the engine has such groups.
+func (s *scope) groups() []v1alpha1.GroupStatus {
+	d := &s.current.Database
+	leaders, led := map[string]string{}, false
+	for i := range s.nodes {
+		if n := &s.nodes[i]; n.Status != nil {
+			led = led || n.Status.Leads != nil
+			for _, shard := range n.Status.Leads {
+				leaders[shard] = n.Status.Node
+			}
+		}
+	}
+	if !led {
+		return nil
+	}
+	layout := engines.Layout(d.Engine, d.Parameters, &d.Topology)
+	var groups []v1alpha1.GroupStatus
+	for shard := range min(layout.Shards(), maxGroups) {
+		name := layout.ShardName(shard)
+		groups = append(groups, v1alpha1.GroupStatus{Name: name, Leader: leaders[name], Members: int32(len(layout.Group(shard).Members))})
+	}
+	return groups
+}

@@ -1,0 +1,266 @@
+package controllers
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/controllers/podclient"
+	"github.com/geobench/geobench/controllers/run"
+	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/emulation"
+	"github.com/geobench/geobench/internal/history"
+	"github.com/geobench/geobench/internal/identity"
+	"github.com/geobench/geobench/internal/load"
+	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/txn"
+	"github.com/geobench/geobench/internal/workload"
+	"github.com/geobench/geobench/internal/workload/catalog"
+)
+
+// playWorkers plays the workers whose pods exist.
+func (w *world) playWorkers() {
+	w.t.Helper()
+	pods := &corev1.PodList{}
+	w.must(w.client.List(w.ctx, pods, client.InNamespace(w.namespace), client.MatchingLabels{kube.LabelRole: kube.RoleWorker}))
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil || isSteward(pod) || pod.Labels[kube.LabelInit] != "" {
+			continue
+		}
+		config := &corev1.ConfigMap{}
+		if w.client.Get(w.ctx, types.NamespacedName{Namespace: w.namespace, Name: pod.Spec.Volumes[0].ConfigMap.Name}, config) != nil {
+			continue
+		}
+		var dw deploy.Worker
+		w.must(json.Unmarshal([]byte(config.Data[run.WorkerKey]), &dw))
+		args := pod.Spec.Containers[0].Args
+		report := args[len(args)-1] + "-" + pod.Annotations[batchv1.JobCompletionIndexAnnotation]
+		w.playWorker(pod, &dw, identity.Digest([]byte(config.Data[run.WorkerKey])), report)
+	}
+}
+
+// reportKey is the file that a worker's pod has its key in.
+func (w *world) reportKey(pod *corev1.Pod) []byte {
+	w.t.Helper()
+	index := pod.Annotations[batchv1.JobCompletionIndexAnnotation]
+	for _, m := range pod.Spec.Containers[0].VolumeMounts {
+		if m.MountPath != deploy.ReportKeyFile {
+			continue
+		}
+		for _, v := range pod.Spec.Volumes {
+			if v.Name != m.Name {
+				continue
+			}
+			for _, item := range v.Secret.Items {
+				if item.Path == strings.ReplaceAll(m.SubPathExpr, "$(JOB_COMPLETION_INDEX)", index) {
+					return w.get(v.Secret.SecretName, &corev1.Secret{}).(*corev1.Secret).Data[item.Key]
+				}
+			}
+		}
+	}
+	w.t.Fatalf("pod %s has no key for its report", pod.Name)
+	return nil
+}
+
+func (w *world) playWorker(pod *corev1.Pod, dw *deploy.Worker, digest, report string) {
+	w.t.Helper()
+	cm := &corev1.ConfigMap{}
+	if w.client.Get(w.ctx, types.NamespacedName{Namespace: w.namespace, Name: report}, cm) != nil {
+		return
+	}
+	state := cm.Data[deploy.KeyState]
+	if w.workersHang != nil && state == *w.workersHang {
+		return
+	}
+	base := cm.DeepCopy()
+	if cm.Data == nil {
+		cm.Data = map[string]string{}
+	}
+	var spec v1alpha1.Load
+	w.must(json.Unmarshal(dw.Load, &spec))
+	switch state {
+	case "":
+		cm.Data[deploy.KeyState], cm.Data[deploy.KeyPod] = deploy.StateReady, pod.Name
+	case deploy.StateReady:
+		at := cm.Data[deploy.KeyStartAt]
+		if at == "" {
+			return
+		}
+		start, err := time.Parse(time.RFC3339Nano, at)
+		w.must(err)
+		if late := w.clock.Now().Sub(start); late > 0 {
+			w.t.Errorf("worker %s was told %s too late", pod.Name, late)
+		}
+		w.starts[dw.UID] = append(w.starts[dw.UID], at)
+		cm.Data[deploy.KeyState] = deploy.StateRunning
+	case deploy.StateRunning:
+		start, err := time.Parse(time.RFC3339Nano, cm.Data[deploy.KeyStartAt])
+		w.must(err)
+		if w.clock.Now().Before(start.Add(load.PlanOf(spec, 0).LastWindow())) {
+			return
+		}
+		index, err := strconv.Atoi(pod.Annotations[batchv1.JobCompletionIndexAnnotation])
+		w.must(err)
+		h := &deploy.HandIn{Run: dw.UID, Region: dw.Region, Index: index, Config: digest, StartAt: start.UTC().Format(time.RFC3339Nano)}
+		h.Report, err = w.report(dw, &spec, index).Encode()
+		w.must(err)
+		if dw.HistoryLimit > 0 {
+			h.History = w.recordHistory(pod, dw)
+			cm.Data[deploy.KeyHistory] = h.History
+		}
+		cm.Data[deploy.KeySeal], err = h.Seal(w.reportKey(pod))
+		w.must(err)
+		cm.Data[deploy.KeyState] = deploy.StateDone
+		cm.BinaryData = map[string][]byte{deploy.KeyReport: h.Report}
+	default:
+		return
+	}
+	w.must(w.client.Patch(w.ctx, cm, client.MergeFrom(base)))
+}
+
+// recordHistory keeps the history of a worker, and returns what the worker says of it.
+func (w *world) recordHistory(pod *corev1.Pod, dw *deploy.Worker) string {
+	w.t.Helper()
+	var file bytes.Buffer
+	h := deploy.History{Full: w.historyFull}
+	writer := history.NewWriter(&file, history.Header{Region: dw.Region})
+	if w.history != nil {
+		for _, x := range w.history(dw.Region) {
+			writer.Add(&x)
+			h.Transactions++
+			h.Operations += int64(len(x.Ops))
+		}
+	}
+	w.must(writer.Close())
+	h.Bytes = int64(file.Len())
+	w.histories[pod.Status.PodIP] = file.Bytes()
+	text, err := json.Marshal(h)
+	w.must(err)
+	return string(text)
+}
+
+// Sidecars implements podclient.Clients.
+func (w *world) Sidecars(types.UID) emulation.Sidecars { return w.sidecars }
+
+// Proxies implements podclient.Clients.
+func (w *world) Proxies() podclient.Proxies { return w }
+
+// Counters implements podclient.Proxies.
+func (w *world) Counters(_ context.Context, addr, path string, read func(io.Reader) error) error {
+	if w.counters == nil {
+		return fmt.Errorf("dial tcp %s: connection refused", addr)
+	}
+	text, err := w.counters(addr, path)
+	if err != nil {
+		return err
+	}
+	return read(strings.NewReader(text))
+}
+
+// History implements podclient.Nodes.
+func (w *world) History(_ context.Context, addr string) (io.ReadCloser, error) {
+	ip, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	file, ok := w.histories[ip]
+	if w.historyAway > 0 {
+		w.historyAway--
+		file = file[:len(file)/2]
+	}
+	if !ok {
+		return nil, fmt.Errorf("dial tcp %s: connection refused", addr)
+	}
+	return io.NopCloser(bytes.NewReader(file)), nil
+}
+
+// Clock implements podclient.Nodes.
+func (w *world) Clock(ctx context.Context, addr string) (podclient.Clock, error) {
+	if n, err := w.node(addr); err == nil {
+		return podclient.Clock{Ahead: n.ahead, Zero: n.zero, Within: time.Millisecond}, nil
+	}
+	pods := &corev1.PodList{}
+	if err := w.client.List(ctx, pods, client.InNamespace(w.namespace), client.MatchingLabels{kube.LabelRole: kube.RoleWorker}); err != nil {
+		return podclient.Clock{}, err
+	}
+	for i := range pods.Items {
+		if strings.HasPrefix(addr, pods.Items[i].Status.PodIP+":") {
+			return podclient.Clock{Ahead: -w.clockBehind[pods.Items[i].Labels[kube.LabelRegion]], Within: time.Millisecond}, nil
+		}
+	}
+	return podclient.Clock{}, fmt.Errorf("dial tcp %s: connection refused", addr)
+}
+
+// targetRTT is what a worker measures of a database that is not Geobench's own.
+func targetRTT(dw *deploy.Worker) int64 {
+	if dw.Database.Client == nil {
+		return 0
+	}
+	return 1234
+}
+
+// dealt is how many of a region's clients a worker of it plays.
+func dealt(spec *v1alpha1.Load, index int) int {
+	n, workers := int(spec.ClientsPerRegion), max(1, int(spec.WorkersPerRegion))
+	share := n / workers
+	if index < n%workers {
+		share++
+	}
+	return share
+}
+
+// report is what a worker hands in: transactions that only read, so that no ledger moves.
+func (w *world) report(dw *deploy.Worker, spec *v1alpha1.Load, index int) *result.Report {
+	wl, err := catalog.Parse(dw.Workload, dw.Seed, &dw.Database.Topology)
+	w.must(err)
+	r := &result.Report{
+		Kind: result.ReportKind, Version: result.ReportVersion, Workload: wl.Name(), Types: wl.Types(), Arrival: string(spec.Arrival),
+		DurationMicroseconds: spec.Duration.Microseconds(), Repetitions: int(spec.Repetitions),
+		Workers: []result.Worker{{Region: dw.Region, Index: index, Clients: dealt(spec, index), TargetRTTMicroseconds: targetRTT(dw),
+			Driver: &result.Driver{MeasuredMicroseconds: spec.Duration.Microseconds(), AllowanceMilliCPU: 1000, LateMicroseconds: &result.Lateness{}}}},
+		Ledger: workload.Ledger{}, Shares: make([]workload.Count, len(wl.Shares())),
+	}
+	h := result.NewHistogram()
+	committed := w.committed
+	if n, ok := w.committedOn[dw.Database.Engine]; ok {
+		committed = n
+	}
+	w.must(h.RecordValues(1500, committed))
+	var unknown int64
+	one := result.NewHistogram()
+	if slices.Contains(w.unknownIn, dw.Run) {
+		unknown = 1
+		w.must(one.RecordValue(1500))
+	}
+	for rep := range r.Repetitions {
+		r.Windows = append(r.Windows, result.Window{Region: dw.Region, Repetition: rep + 1, MeasuredMicroseconds: r.DurationMicroseconds,
+			Due: committed + unknown, Sent: committed + unknown, Classified: committed})
+		if unknown > 0 {
+			r.Series = append(r.Series, result.Series{
+				Region: dw.Region, Repetition: rep + 1, Type: r.Types[0], Class: txn.ClassOf(false, false).String(), Outcome: txn.Unknown.String(),
+				Attempts: result.SeriesAttempts{Count: unknown}, Latency: result.Distribution{Count: unknown, SumMicroseconds: 1500, MaxMicroseconds: 1500, Histogram: result.EncodeHistogram(one)},
+			})
+		}
+		r.Series = append(r.Series, result.Series{
+			Region: dw.Region, Repetition: rep + 1, Type: r.Types[0], Class: txn.ClassOf(false, false).String(), Outcome: txn.Committed.String(),
+			Attempts: result.SeriesAttempts{Count: committed},
+			Latency:  result.Distribution{Count: committed, SumMicroseconds: 1500 * committed, MaxMicroseconds: 1500, Histogram: result.EncodeHistogram(h)},
+		})
+	}
+	return r
+}
