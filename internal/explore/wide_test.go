@@ -59,13 +59,18 @@ func TestBloated(t *testing.T) {
 func TestWideThatFailed(t *testing.T) {
 	for _, tc := range []struct {
 		what, engine string
-		seed         uint64
+		c            Config
 	}{
-		{"an id came again before the resolver had heard that its first transaction had ended", "detock", 99},
+		{"an id came again before the resolver had heard that its first transaction had ended", "detock", Config{Seed: 99}},
+		{"gossip each millisecond and a timeout of minutes took more events than a scenario may have", "oceanvista",
+			Config{Seed: 1153, Hostile: true, Buggify: true}},
+		{"a second run sent ids whose first transactions had no answer yet", "oceanvista",
+			Config{Seed: 1652, Hostile: true, Buggify: true}},
 	} {
-		t.Run(fmt.Sprintf("%s %d", tc.engine, tc.seed), func(t *testing.T) {
-			e, _ := engines.Lookup(tc.engine)
-			if r := Run(Config{Engine: e, Seed: tc.seed, Wide: true}); !r.Passed() {
+		t.Run(fmt.Sprintf("%s %d", tc.engine, tc.c.Seed), func(t *testing.T) {
+			tc.c.Engine, _ = engines.Lookup(tc.engine)
+			tc.c.Wide = true
+			if r := Run(tc.c); !r.Passed() {
 				t.Errorf("%s:\n%v", tc.what, r)
 			}
 		})

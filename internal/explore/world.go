@@ -221,12 +221,38 @@ func (w *world) draw(c Config) (scale time.Duration, r *rand.Rand, err error) {
 			err = fmt.Errorf("that it may lose what it has answered")
 			continue
 		}
+		if c.Wide && idleEvents(c.Engine, w.topology, w.params) > maxEvents/4 {
+			err = fmt.Errorf("that its nodes exchange too many messages during the longest of its durations")
+			continue
+		}
 		if err = c.Engine.Accepts(w.topology, w.params); err == nil {
 			return scale, r, nil
 		}
 	}
 	return 0, nil, fmt.Errorf("engine %s takes none of the %d topologies and parameters that seed %d draws; of the last one it says %w",
 		c.Engine.Name, maxDraws, c.Seed, err)
+}
+
+// idleEvents estimates the events of an idle database during the longest of its durations: every node sends a message
+// to every other node each time that the shortest duration has passed. Recovery waits for a few of the longest.
+func idleEvents(e *protocol.Engine, t *geo.Topology, params protocol.Params) uint64 {
+	var longest, shortest time.Duration
+	for _, p := range e.Parameters {
+		if p.Integer || len(p.OneOf) > 0 {
+			continue
+		}
+		if d := params.Duration(p.Name); d > 0 {
+			longest = max(longest, d)
+			if shortest == 0 || d < shortest {
+				shortest = d
+			}
+		}
+	}
+	if shortest == 0 {
+		return 0
+	}
+	n := uint64(t.Nodes())
+	return uint64(longest/shortest) * n * (n - 1) * 2
 }
 
 // replaceableDraws is how often parameters are drawn again for a world of losses in which no node can be replaced.
@@ -236,7 +262,8 @@ const replaceableDraws = 16
 func (w *world) preferReplaceable(c Config) {
 	for n := uint64(1); n <= replaceableDraws && c.Engine.Replaces != nil && len(c.Engine.Replaces(w.topology, w.params)) == 0; n++ {
 		other := newParams(c, chance(c.Seed, chanceParams+(maxDraws+n)<<32))
-		if c.Engine.Accepts(w.topology, other) == nil && (c.Engine.Loses == nil || !c.Engine.Loses(other)) && len(c.Engine.Replaces(w.topology, other)) > 0 {
+		if idleEvents(c.Engine, w.topology, other) <= maxEvents/4 && c.Engine.Accepts(w.topology, other) == nil &&
+			(c.Engine.Loses == nil || !c.Engine.Loses(other)) && len(c.Engine.Replaces(w.topology, other)) > 0 {
 			w.params = other
 		}
 	}
