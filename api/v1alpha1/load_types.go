@@ -1,0 +1,205 @@
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Load is how many clients there are in each region, how their transactions arrive, and for how long.
+//
+// +kubebuilder:validation:XValidation:rule="self.duration > self.warmup",messageExpression="'duration %s is not longer than warmup (%s): measure for longer than the warm-up'.format([self.duration, self.warmup])",fieldPath=".duration"
+// +kubebuilder:validation:XValidation:rule="self.arrival == 'Closed' || self.ratePerSecond > 0",messageExpression="'ratePerSecond is 0, but arrival %s is an open loop: say how many transactions arrive per second in each region'.format([self.arrival])",fieldPath=".ratePerSecond"
+// +kubebuilder:validation:XValidation:rule="self.arrival != 'Closed' || self.ratePerSecond == 0",messageExpression="'ratePerSecond is %d, but arrival Closed has no rate: set arrival to Constant or Poisson, or leave ratePerSecond 0'.format([self.ratePerSecond])",fieldPath=".ratePerSecond"
+// +kubebuilder:validation:XValidation:rule="self.arrival == 'Closed' || self.thinkTime == duration('0s')",messageExpression="'thinkTime is %s, but arrival %s has no think time: set arrival to Closed, or leave thinkTime 0s'.format([self.thinkTime, self.arrival])",fieldPath=".thinkTime"
+// +kubebuilder:validation:XValidation:rule="!has(self.curve) || self.arrival != 'Closed' || !has(self.curve.stepsPercent) || self.curve.stepsPercent.exists(p, p * self.clientsPerRegion >= 50)",messageExpression="'stepsPercent of clientsPerRegion %d is less than half a client in every step, so that nothing would be sent: take more clients, or higher steps'.format([self.clientsPerRegion])",fieldPath=".curve.stepsPercent"
+// +kubebuilder:validation:XValidation:rule="self.workersPerRegion <= self.clientsPerRegion",messageExpression="'workersPerRegion %d is more than clientsPerRegion (%d): each worker needs a client'.format([self.workersPerRegion, self.clientsPerRegion])",fieldPath=".workersPerRegion"
+// +kubebuilder:validation:XValidation:rule="!has(self.retry) || self.retry.backoff < self.requestTimeout",messageExpression="'backoff %s is not shorter than requestTimeout (%s), which covers all attempts: there would be no time for a second one'.format([self.retry.backoff, self.requestTimeout])",fieldPath=".retry.backoff"
+type Load struct {
+	// ClientsPerRegion is the number of concurrent clients in each region; in an open loop, the largest number of
+	// transactions that are under way at once.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000
+	// +kubebuilder:default=100
+	// +optional
+	ClientsPerRegion int32 `json:"clientsPerRegion,omitempty"`
+	// WorkersPerRegion is the number of worker processes that share a region's clients.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=64
+	// +kubebuilder:default=1
+	// +optional
+	WorkersPerRegion int32 `json:"workersPerRegion,omitempty"`
+	// Coordinator is the node of its region that a client sends a transaction to: FirstKey (a node of the partition that holds the first
+	// key, as without it) or RoundRobin (each in turn, whatever the keys, as clients that know nothing of partitions). It is
+	// for Geobench's own engines; engines whose nodes must ask each other for homes (parameter masters) pay for the latter.
+	// +optional
+	Coordinator Coordinator `json:"coordinator,omitempty"`
+	// Arrival is Closed (a client sends its next transaction after the answer and its think time), Constant or Poisson
+	// (transactions arrive at ratePerSecond whatever the database does; latency counts from the intended start).
+	// +kubebuilder:default=Closed
+	// +optional
+	Arrival Arrival `json:"arrival,omitempty"`
+	// RatePerSecond is how many transactions arrive per second in each region, in an open loop.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100000000
+	// +kubebuilder:default=0
+	// +optional
+	RatePerSecond int64 `json:"ratePerSecond"`
+	// Curve makes the load change over the measured time of each repetition. Unset, it is the same all the time.
+	// +optional
+	Curve *LoadCurve `json:"curve,omitempty"`
+	// ThinkTime is the mean of what passes between an answer and the client's next transaction, in a closed loop: think times
+	// are exponentially distributed, as in TPC-C, and at most ten times the mean.
+	// +kubebuilder:validation:XValidation:rule="self >= duration('0s') && self <= duration('1h')",message="must be 0s to 1h"
+	// +kubebuilder:default="0s"
+	// +optional
+	ThinkTime Duration `json:"thinkTime"`
+	// RequestTimeout after which a transaction without an answer counts as timed out. It covers all attempts of a
+	// transaction and the pauses between them, from the first sending.
+	// +kubebuilder:validation:XValidation:rule="self > duration('0s') && self <= duration('1h')",message="must be longer than 0s and at most 1h, for example 30s"
+	// +kubebuilder:default="30s"
+	// +optional
+	RequestTimeout Duration `json:"requestTimeout,omitzero"`
+	// Retry says which transactions their clients try again, and how often. Unset, none: a transaction that was not
+	// committed is counted, and its client goes on with another one.
+	// +optional
+	Retry *Retry `json:"retry,omitempty"`
+	// Warmup runs the load without measuring, before each repetition.
+	// +kubebuilder:validation:XValidation:rule="self >= duration('0s') && self <= duration('168h')",message="must be 0s to 168h, for example 10s"
+	// +kubebuilder:default="10s"
+	// +optional
+	Warmup Duration `json:"warmup"`
+	// Duration of one measured repetition.
+	// +kubebuilder:validation:XValidation:rule="self <= duration('168h')",message="must be at most 168h, for example 30s"
+	// +kubebuilder:default="30s"
+	// +optional
+	Duration Duration `json:"duration,omitzero"`
+	// Repetitions of the warm-up and the measured period, on the same data.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	// +kubebuilder:default=1
+	// +optional
+	Repetitions int32 `json:"repetitions,omitempty"`
+	// Resources of one worker pod, whose clients share as many processors as the CPU limit (else the request), and one by default; its memory limit is 8Gi by default. A run whose worker uses over 80% of its CPU is Invalid.
+	// +optional
+	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
+}
+
+// LoadCurve says how much of the load there is at a time of the measured window: of ratePerSecond in an open loop, of
+// clientsPerRegion in a closed one. Every repetition follows it from the beginning, and warms up with the load that it begins with.
+//
+// +kubebuilder:validation:XValidation:rule="(self.shape == 'Steps') == has(self.stepsPercent)",messageExpression="self.shape == 'Steps' ? 'stepsPercent is missing, but shape is Steps: say how much of the load there is in each of the equal parts of the measured time, for example [100, 20, 60]' : 'stepsPercent is set, but shape %s has no steps: set shape to Steps, or leave stepsPercent out'.format([self.shape])",fieldPath=".stepsPercent"
+// +kubebuilder:validation:XValidation:rule="self.shape == 'Gaussian' || !has(self.peakAtPercent)",messageExpression="'peakAtPercent is %d, but shape %s has no peak: set shape to Gaussian, or leave peakAtPercent out'.format([self.peakAtPercent, self.shape])",fieldPath=".peakAtPercent"
+// +kubebuilder:validation:XValidation:rule="self.shape == 'Gaussian' || !has(self.deviationPercent)",messageExpression="'deviationPercent is %d, but shape %s has no deviation: set shape to Gaussian, or leave deviationPercent out'.format([self.deviationPercent, self.shape])",fieldPath=".deviationPercent"
+// +kubebuilder:validation:XValidation:rule="!has(self.stepsPercent) || self.stepsPercent.exists(p, p > 0)",message="stepsPercent has no step above 0, so that nothing would be sent: make one at least 1",fieldPath=".stepsPercent"
+type LoadCurve struct {
+	// Shape is Uniform (the same load all the time, as without a curve), Gaussian (it rises to its peak and falls again, as Dike's
+	// dynamic load) or Steps.
+	// +required
+	Shape LoadShape `json:"shape"`
+	// PeakAtPercent is when a Gaussian load is all of the load, in percent of the measured time; 50 if it is left out.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	PeakAtPercent *int32 `json:"peakAtPercent,omitempty"`
+	// DeviationPercent is the standard deviation of a Gaussian load, in percent of the measured time; 15 if it is left out.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	// +optional
+	DeviationPercent *int32 `json:"deviationPercent,omitempty"`
+	// StepsPercent is the load in each of the equal parts of the measured time, in percent of the whole load.
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=100
+	// +kubebuilder:validation:items:Minimum=0
+	// +kubebuilder:validation:items:Maximum=100
+	// +optional
+	StepsPercent []int32 `json:"stepsPercent,omitempty"`
+}
+
+// LoadShape is the shape of a LoadCurve.
+// +kubebuilder:validation:Enum=Uniform;Gaussian;Steps
+type LoadShape string
+
+const (
+	// LoadUniform is the same load all the time.
+	LoadUniform LoadShape = "Uniform"
+	// LoadGaussian rises and falls as the density of a normal distribution.
+	LoadGaussian LoadShape = "Gaussian"
+	// LoadSteps is another load in each of several equal parts of the measured time.
+	LoadSteps LoadShape = "Steps"
+)
+
+// Coordinator says which node of its region a client sends a transaction to.
+// +kubebuilder:validation:Enum=FirstKey;RoundRobin
+type Coordinator string
+
+const (
+	// CoordinatorFirstKey is a node of the partition that holds the transaction's first key.
+	CoordinatorFirstKey Coordinator = "FirstKey"
+	// CoordinatorRoundRobin is each node of the region in turn.
+	CoordinatorRoundRobin Coordinator = "RoundRobin"
+)
+
+// Arrival says how transactions arrive.
+// +kubebuilder:validation:Enum=Closed;Constant;Poisson
+type Arrival string
+
+const (
+	// ArrivalClosed is a closed loop: each client has one transaction under way.
+	ArrivalClosed Arrival = "Closed"
+	// ArrivalConstant is an open loop with equal gaps.
+	ArrivalConstant Arrival = "Constant"
+	// ArrivalPoisson is an open loop with exponentially distributed gaps.
+	ArrivalPoisson Arrival = "Poisson"
+)
+
+// Retry says which transactions their clients try again. Only those are that left no trace: what was aborted or
+// refused. An unknown outcome may have been committed and is never tried again, and neither is what the procedure
+// itself has aborted, since it would end alike. Each attempt is a transaction of its own to the database; latencies
+// count from when the first one was due.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.attempts) && self.attempts >= 1",messageExpression="!has(self.attempts) ? 'attempts is missing, and a retry needs a bound: say how often a transaction is sent at most, the first attempt included, for example 3' : 'attempts %d is no bound: make it 1 to 100, the first attempt included'.format([self.attempts])",fieldPath=".attempts"
+// +kubebuilder:validation:XValidation:rule="self.maxBackoff >= self.backoff",messageExpression="'maxBackoff %s is shorter than backoff (%s): make it at least that'.format([self.maxBackoff, self.backoff])",fieldPath=".maxBackoff"
+type Retry struct {
+	// Attempts is how often a transaction is sent at most, the first attempt included: 1 to 100, where 1 tries nothing
+	// again, for a sweep over attempts to begin with. It has no default.
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	Attempts int32 `json:"attempts,omitempty"`
+	// Backoff is the pause between the first answer and the second attempt. Each further pause is twice as long. An
+	// attempt that would begin after requestTimeout is not made.
+	// +kubebuilder:validation:XValidation:rule="self >= duration('0s') && self <= duration('1h')",message="must be 0s to 1h, for example 10ms"
+	// +kubebuilder:default="10ms"
+	// +optional
+	Backoff Duration `json:"backoff"`
+	// MaxBackoff bounds the pauses, before jitter.
+	// +kubebuilder:validation:XValidation:rule="self >= duration('0s') && self <= duration('1h')",message="must be 0s to 1h, for example 1s"
+	// +kubebuilder:default="1s"
+	// +optional
+	MaxBackoff Duration `json:"maxBackoff"`
+	// Jitter is how much longer or shorter a pause may be, at random, in percent: 50 is half to one and a half times as
+	// long.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +kubebuilder:default=50
+	// +optional
+	Jitter int32 `json:"jitter"`
+	// Causes of the outcomes that are tried again: Conflict (the concurrency control has aborted the transaction) and
+	// Node (a node has refused it or could not be reached).
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=2
+	// +kubebuilder:default={Conflict}
+	// +optional
+	Causes []RetryCause `json:"causes,omitempty"`
+}
+
+// RetryCause is why a transaction was not committed, where a second attempt may be.
+// +kubebuilder:validation:Enum=Conflict;Node
+type RetryCause string
+
+const (
+	// RetryConflict is the concurrency control, which has aborted the transaction for the sake of others.
+	RetryConflict RetryCause = "Conflict"
+	// RetryNode is a node that refused the transaction, being overloaded, not ready or out of reach.
+	RetryNode RetryCause = "Node"
+)

@@ -1,0 +1,83 @@
+package v1alpha1
+
+// Objective is a bound on a measured figure.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.min) || has(self.max)",message="min and max are both missing: an objective needs at least one bound"
+// +kubebuilder:validation:XValidation:rule="!has(self.max) || !self.metric.startsWith('latency') || (type(self.max) == string && size(self.max) <= 18 && duration(self.max) >= duration('0s'))",message="the bound of a latency is a duration, for example 250ms",fieldPath=".max"
+// +kubebuilder:validation:XValidation:rule="!has(self.min) || !self.metric.startsWith('latency') || (type(self.min) == string && size(self.min) <= 18 && duration(self.min) >= duration('0s'))",message="the bound of a latency is a duration, for example 1ms",fieldPath=".min"
+// +kubebuilder:validation:XValidation:rule="!has(self.max) || self.metric.startsWith('latency') || (type(self.max) == int && self.max >= 0 && self.max <= 2147483647)",messageExpression="'max is %s: the bound of %s must be a whole number from 0 to 2147483647, for example 1000'.format([self.max, self.metric])",fieldPath=".max"
+// +kubebuilder:validation:XValidation:rule="!has(self.min) || self.metric.startsWith('latency') || (type(self.min) == int && self.min >= 0 && self.min <= 2147483647)",messageExpression="'min is %s: the bound of %s must be a whole number from 0 to 2147483647, for example 1000'.format([self.min, self.metric])",fieldPath=".min"
+type Objective struct {
+	// Metric that is bounded: throughput (committed transactions per second), latencyP50 to latencyP99 (of the transactions
+	// that were due, but for aborted ones), abortPPM or unknownPPM (aborted, or without an answer, of all, in parts per
+	// million). A transaction that is tried again counts once, by how its last attempt ended.
+	// +required
+	Metric Metric `json:"metric"`
+	// Transaction restricts the metric to one type, for example balance; unset, it is over all.
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	Transaction string `json:"transaction,omitempty"`
+	// Region restricts the metric to clients of one region; unset, it is over all.
+	// +kubebuilder:validation:MaxLength=24
+	// +optional
+	Region string `json:"region,omitempty"`
+	// Min is the least value that holds: a duration for latencies, else an integer.
+	// +optional
+	Min *Bound `json:"min,omitempty"`
+	// Max is the greatest value that holds: a duration for latencies, else an integer.
+	// +optional
+	Max *Bound `json:"max,omitempty"`
+}
+
+// Metric is a measured figure that an objective can bound.
+// +kubebuilder:validation:Enum=throughput;latencyP50;latencyP90;latencyP95;latencyP99;abortPPM;unknownPPM
+type Metric string
+
+const (
+	// MetricThroughput is committed transactions per second.
+	MetricThroughput Metric = "throughput"
+	// MetricLatencyP50 is the median latency.
+	MetricLatencyP50 Metric = "latencyP50"
+	// MetricLatencyP90 is the 90th percentile of the latency.
+	MetricLatencyP90 Metric = "latencyP90"
+	// MetricLatencyP95 is the 95th percentile of the latency.
+	MetricLatencyP95 Metric = "latencyP95"
+	// MetricLatencyP99 is the 99th percentile of the latency.
+	MetricLatencyP99 Metric = "latencyP99"
+	// MetricAbortPPM is the share of aborted transactions, in parts per million. Aborted attempts that were tried again
+	// do not count.
+	MetricAbortPPM Metric = "abortPPM"
+	// MetricUnknownPPM is the share, of the transactions that were due, of those without an answer, in parts per million: the
+	// outcome is not known, as after requestTimeout, or they hung when the window closed (they had waited for more than a
+	// second and three times the 99th percentile), or they were never sent.
+	MetricUnknownPPM Metric = "unknownPPM"
+)
+
+// Verification is a check of the answers and the data.
+// +kubebuilder:validation:Enum=Invariants;ReadCommitted;SnapshotIsolation;SessionSnapshotIsolation;StrongSnapshotIsolation;Serializable;SessionSerializable;StrictSerializable;Convergence;Isolation
+type Verification string
+
+const (
+	// VerifyInvariants checks the workload's invariants at the end, for example the sum of all money.
+	VerifyInvariants Verification = "Invariants"
+	// VerifyReadCommitted checks that the recorded history holds no read of what was aborted or unfinished, and that
+	// information flows in no circle.
+	VerifyReadCommitted Verification = "ReadCommitted"
+	// VerifySnapshotIsolation checks that each transaction read from a snapshot, and that of transactions that ran at
+	// once and wrote the same row only one was committed. Snapshots may be old.
+	VerifySnapshotIsolation Verification = "SnapshotIsolation"
+	// VerifySessionSnapshotIsolation checks that snapshots also hold what the same client had seen and written before.
+	VerifySessionSnapshotIsolation Verification = "SessionSnapshotIsolation"
+	// VerifyStrongSnapshotIsolation checks that snapshots also hold what any client was told of before.
+	VerifyStrongSnapshotIsolation Verification = "StrongSnapshotIsolation"
+	// VerifySerializable checks that the recorded history has a serial order.
+	VerifySerializable Verification = "Serializable"
+	// VerifySessionSerializable checks that the serial order also agrees with the order of each client's transactions.
+	VerifySessionSerializable Verification = "SessionSerializable"
+	// VerifyStrictSerializable checks that the serial order also agrees with real time.
+	VerifyStrictSerializable Verification = "StrictSerializable"
+	// VerifyIsolation checks that the recorded history has the isolation level that the database's engine promises.
+	VerifyIsolation Verification = "Isolation"
+	// VerifyConvergence checks that all copies of the data are equal at the end.
+	VerifyConvergence Verification = "Convergence"
+)

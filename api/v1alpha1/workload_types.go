@@ -1,0 +1,463 @@
+package v1alpha1
+
+// Workload holds exactly one workload.
+//
+// +kubebuilder:validation:XValidation:rule="[has(self.smallbank), has(self.rmw), has(self.ycsb), has(self.tpcc), has(self.micro), has(self.social)].exists_one(x, x)",messageExpression="has(self.smallbank) || has(self.rmw) || has(self.ycsb) || has(self.tpcc) || has(self.micro) || has(self.social) ? 'more than one of smallbank, rmw, ycsb, tpcc, micro, social is set: keep exactly one workload' : 'no workload is set: set exactly one of smallbank, rmw, ycsb, tpcc, micro, social'"
+type Workload struct {
+	// SmallBank is the banking benchmark of Alomari et al. (2008), with transactions split into phases.
+	// +optional
+	SmallBank *SmallBank `json:"smallbank,omitempty"`
+	// RMW is the microbenchmark of Detock (Nguyen et al., 2023): transactions that read and write random records.
+	// +optional
+	RMW *RMW `json:"rmw,omitempty"`
+	// YCSB is the Yahoo! Cloud Serving Benchmark (Cooper et al., 2010): its core workloads A to F, free mixes, and transactions of
+	// several operations.
+	// +optional
+	YCSB *YCSB `json:"ycsb,omitempty"`
+	// TPCC is the order-entry workload of TPC Benchmark C, revision 5.11.
+	// +optional
+	TPCC *TPCC `json:"tpcc,omitempty"`
+	// Micro is the microbenchmark of SDUR (Sciascia and Pedone, 2012): transactions that read and update two small
+	// items, of one partition or of two.
+	// +optional
+	Micro *Micro `json:"micro,omitempty"`
+	// Social is the social network of SDUR: users post messages, follow each other and read their timelines.
+	// +optional
+	Social *Social `json:"social,omitempty"`
+}
+
+// SmallBank is the workload of "SmallBank on Detock".
+type SmallBank struct {
+	// Customers is the number of accounts, each with a checking and a savings balance.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100000000
+	// +kubebuilder:default=100000
+	// +optional
+	Customers int64 `json:"customers,omitempty"`
+	// Mix is the share of each transaction.
+	// +kubebuilder:default={balance: 40, writeCheck: 25, depositChecking: 15, transactSavings: 15, amalgamate: 5}
+	// +optional
+	Mix SmallBankMix `json:"mix,omitzero"`
+	// MultiHomePercent is the share of final phases that touch accounts with different home regions.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +kubebuilder:default=0
+	// +optional
+	MultiHomePercent int32 `json:"multiHomePercent"`
+	// MultiPartitionPercent is the share of final phases that touch accounts of different partitions.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +kubebuilder:default=0
+	// +optional
+	MultiPartitionPercent int32 `json:"multiPartitionPercent"`
+	// HotPercent is the skew of the choice of customers: 0 is uniform, 100 the most skewed.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +kubebuilder:default=0
+	// +optional
+	HotPercent int32 `json:"hotPercent"`
+	// HotSkew says what hotPercent skews. Share, and without it: so many draws are NURand's, the others uniform. Range: all are NURand's
+	// of TPC-C (clause 2.1.6), whose constant A is so much of the customers, as in the code of SmallBank on Detock.
+	// +optional
+	HotSkew SmallBankHotSkew `json:"hotSkew,omitempty"`
+	// Lookups says where the customers of multi-home transactions may live. Local, and without it: the names that are looked up are in the
+	// client's region. AnyHome: they are those of all regions, as in the code of SmallBank on Detock, so that their lookups may be remote.
+	// +optional
+	Lookups SmallBankLookups `json:"lookups,omitempty"`
+	// ForeignSingleHomePercent is the share of single-home final phases whose home is not the client's region but another one, each as
+	// often as the others.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	ForeignSingleHomePercent int32 `json:"foreignSingleHomePercent,omitempty"`
+	// DependentPercent is the share of transactions that are not split into phases: one transaction reads the customer's id by name and then
+	// works with the accounts of that id, which nobody can know before. Engines that must know a transaction's rows beforehand look for
+	// them first.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	DependentPercent int32 `json:"dependentPercent,omitempty"`
+	// PaddingBytes is by how much the arguments of each transaction, lookups included, and its result are longer than what they say, in
+	// bytes: what a system's messages carry besides, such as keys, values and marks of where a transaction has been. It travels wherever
+	// the arguments and the result do. Geobench's own engines alone can carry it.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=10000
+	// +optional
+	PaddingBytes int32 `json:"paddingBytes,omitempty"`
+	// MixPhases are mixes that follow each other in equal parts of the measured time, in the place of mix. Warm-ups have the
+	// first.
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +optional
+	MixPhases []SmallBankMix `json:"mixPhases,omitempty"`
+	// Sunflower moves the load from region to region: each entry is active for an equal share of the measured time.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	// +optional
+	Sunflower []SunflowerTarget `json:"sunflower,omitempty"`
+}
+
+// SmallBankHotSkew says what hotPercent skews.
+// +kubebuilder:validation:Enum=Share;Range
+type SmallBankHotSkew string
+
+const (
+	// SmallBankHotSkewShare is a share of skewed draws.
+	SmallBankHotSkewShare SmallBankHotSkew = "Share"
+	// SmallBankHotSkewRange is the range of NURand.
+	SmallBankHotSkewRange SmallBankHotSkew = "Range"
+)
+
+// SmallBankLookups says where names are looked up.
+// +kubebuilder:validation:Enum=Local;AnyHome
+type SmallBankLookups string
+
+const (
+	// SmallBankLookupsLocal looks up names of the client's region alone.
+	SmallBankLookupsLocal SmallBankLookups = "Local"
+	// SmallBankLookupsAnyHome looks up names of any region for multi-home transactions.
+	SmallBankLookupsAnyHome SmallBankLookups = "AnyHome"
+)
+
+// SmallBankMix is the share of each transaction in percent; the shares sum to 100.
+//
+// +kubebuilder:validation:XValidation:rule="self.balance + self.writeCheck + self.depositChecking + self.transactSavings + self.amalgamate == 100",messageExpression="'balance + writeCheck + depositChecking + transactSavings + amalgamate is %d: it must be 100 (percent)'.format([self.balance + self.writeCheck + self.depositChecking + self.transactSavings + self.amalgamate])"
+type SmallBankMix struct {
+	// Balance reads the sum of both balances.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +kubebuilder:default=0
+	// +optional
+	Balance int32 `json:"balance"`
+	// WriteCheck takes a check from the checking balance, with a penalty of 1 on overdraft.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +kubebuilder:default=0
+	// +optional
+	WriteCheck int32 `json:"writeCheck"`
+	// DepositChecking adds to the checking balance.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +kubebuilder:default=0
+	// +optional
+	DepositChecking int32 `json:"depositChecking"`
+	// TransactSavings adds to or takes from the savings balance.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +kubebuilder:default=0
+	// +optional
+	TransactSavings int32 `json:"transactSavings"`
+	// Amalgamate moves all money of one customer to the checking balance of another.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +kubebuilder:default=0
+	// +optional
+	Amalgamate int32 `json:"amalgamate"`
+}
+
+// SunflowerTarget is a region that draws load from the others for a while.
+type SunflowerTarget struct {
+	// Region that the clients turn to.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=24
+	// +required
+	Region string `json:"region"`
+	// HitPercent is the share of transactions, of every client, that go to that region's data.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +required
+	HitPercent int32 `json:"hitPercent"`
+}
+
+// HomeRanks is the order in which a region's clients take other regions for near.
+type HomeRanks struct {
+	// Region of the clients.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=24
+	// +required
+	Region string `json:"region"`
+	// Others are all other regions that rows call home, the nearest first.
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=31
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=24
+	// +required
+	Others []string `json:"others"`
+}
+
+// RMW reads and writes random records.
+//
+// +kubebuilder:validation:XValidation:rule="self.writesPerTransaction <= self.recordsPerTransaction",messageExpression="'writesPerTransaction %d is more than recordsPerTransaction (%d): a transaction can write at most the records that it touches'.format([self.writesPerTransaction, self.recordsPerTransaction])",fieldPath=".writesPerTransaction"
+// +kubebuilder:validation:XValidation:rule="self.hotRecordsPerTransaction <= self.recordsPerTransaction",messageExpression="'hotRecordsPerTransaction %d is more than recordsPerTransaction (%d)'.format([self.hotRecordsPerTransaction, self.recordsPerTransaction])",fieldPath=".hotRecordsPerTransaction"
+// +kubebuilder:validation:XValidation:rule="self.hotRecordsPerTransaction == 0 || self.hotRecords > 0",message="hotRecordsPerTransaction needs hotRecords greater than 0: it says how many records are hot",fieldPath=".hotRecords"
+type RMW struct {
+	// Records in the database.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000000
+	// +kubebuilder:default=100000
+	// +optional
+	Records int64 `json:"records,omitempty"`
+	// RecordsPerTransaction is how many distinct records a transaction touches.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	// +kubebuilder:default=10
+	// +optional
+	RecordsPerTransaction int32 `json:"recordsPerTransaction,omitempty"`
+	// WritesPerTransaction is how many of those are written; the others are only read.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	// +kubebuilder:default=10
+	// +optional
+	WritesPerTransaction int32 `json:"writesPerTransaction"`
+	// ValueBytes is the size of a record's value.
+	// +kubebuilder:validation:Minimum=8
+	// +kubebuilder:validation:Maximum=65536
+	// +kubebuilder:default=100
+	// +optional
+	ValueBytes int32 `json:"valueBytes,omitempty"`
+	// MultiHomePercent is the share of transactions that touch records with different home regions.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +kubebuilder:default=0
+	// +optional
+	MultiHomePercent int32 `json:"multiHomePercent"`
+	// HomesPerMultiHome is how many home regions a multi-home transaction touches.
+	// +kubebuilder:validation:Minimum=2
+	// +kubebuilder:validation:Maximum=32
+	// +kubebuilder:default=2
+	// +optional
+	HomesPerMultiHome int32 `json:"homesPerMultiHome,omitempty"`
+	// OtherHomesThetaPercent, if it is set, draws the homes beside the client's by how near they are: the k-th nearest region, by
+	// declared round trips, in proportion to 1 / k^theta. It is theta in hundredths: 100 is Zipf's law. Without it each is drawn as
+	// often as the others.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	// +optional
+	OtherHomesThetaPercent *int32 `json:"otherHomesThetaPercent,omitempty"`
+	// OtherHomesRanks are the orders by which otherHomesThetaPercent knows what is near, in the place of the declared round trips: one for
+	// each region that rows call home.
+	// +listType=map
+	// +listMapKey=region
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=32
+	// +optional
+	OtherHomesRanks []HomeRanks `json:"otherHomesRanks,omitempty"`
+	// MultiPartitionPercent is the share of transactions that touch records of different partitions.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +kubebuilder:default=0
+	// +optional
+	MultiPartitionPercent int32 `json:"multiPartitionPercent"`
+	// PartitionsPerMultiPartition is how many partitions a multi-partition transaction touches.
+	// +kubebuilder:validation:Minimum=2
+	// +kubebuilder:validation:Maximum=64
+	// +kubebuilder:default=2
+	// +optional
+	PartitionsPerMultiPartition int32 `json:"partitionsPerMultiPartition,omitempty"`
+	// HotRecords is the number of hot records of each partition and home; 0 is no hot records, all are chosen uniformly.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000000000
+	// +kubebuilder:default=0
+	// +optional
+	HotRecords int64 `json:"hotRecords"`
+	// HotRecordsPerTransaction is how many of a transaction's records are hot ones.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	// +kubebuilder:default=0
+	// +optional
+	HotRecordsPerTransaction int32 `json:"hotRecordsPerTransaction"`
+	// ForeignSingleHomePercent is the share of single-home transactions whose home is not the client's region but another one, each as
+	// often as the others.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	ForeignSingleHomePercent int32 `json:"foreignSingleHomePercent,omitempty"`
+	// DependentPercent is the share of transactions whose last record depends on what they read in the first one: it is one of two records, of the
+	// same home and partition. Engines that must know a transaction's rows beforehand look for them first.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	DependentPercent int32 `json:"dependentPercent,omitempty"`
+	// Types are types of transactions, each with a share of its own, that differ from the parameters above in what they say. Without
+	// them there is one, called rmw.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +optional
+	Types []RMWType `json:"types,omitempty"`
+	// MixPhases are mixes of the types that follow each other in equal parts of the measured time, in the place of the types'
+	// percent. Warm-ups have the first.
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +optional
+	MixPhases []RMWMix `json:"mixPhases,omitempty"`
+}
+
+// RMWMix is the share of each type.
+type RMWMix struct {
+	// Percents are the shares of the types, in their order; they sum to 100.
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:Minimum=0
+	// +kubebuilder:validation:items:Maximum=100
+	// +required
+	Percents []int32 `json:"percents"`
+}
+
+// RMWType is a type of transactions. What it leaves out is as in the workload's own parameters.
+type RMWType struct {
+	// Name of the type, as results have it.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=24
+	// +kubebuilder:validation:Pattern=`^[a-z][A-Za-z0-9]*$`
+	// +required
+	Name string `json:"name"`
+	// Percent of the transactions that are of the type; those of all types sum to 100. Not used with mixPhases.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	Percent int32 `json:"percent,omitempty"`
+	// RecordsPerTransaction is how many distinct records a transaction touches.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	// +optional
+	RecordsPerTransaction *int32 `json:"recordsPerTransaction,omitempty"`
+	// WritesPerTransaction is how many of those are written.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	// +optional
+	WritesPerTransaction *int32 `json:"writesPerTransaction,omitempty"`
+	// HotRecords is the number of hot records of each partition and home.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000000000
+	// +optional
+	HotRecords *int64 `json:"hotRecords,omitempty"`
+	// HotRecordsPerTransaction is how many of a transaction's records are hot ones.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	// +optional
+	HotRecordsPerTransaction *int32 `json:"hotRecordsPerTransaction,omitempty"`
+	// MultiHomePercent is the share of the type's transactions that touch records with different home regions.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	MultiHomePercent *int32 `json:"multiHomePercent,omitempty"`
+	// MultiPartitionPercent is the share of the type's transactions that touch records of different partitions.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	MultiPartitionPercent *int32 `json:"multiPartitionPercent,omitempty"`
+	// ForeignSingleHomePercent is the share of the type's single-home transactions whose home is not the client's region.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	ForeignSingleHomePercent *int32 `json:"foreignSingleHomePercent,omitempty"`
+	// DependentPercent is the share of the type's transactions whose last record depends on what they read in the first one.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	DependentPercent *int32 `json:"dependentPercent,omitempty"`
+}
+
+// Micro reads and updates two items of 4 bytes in each transaction. A partition is that of one region, as the groups of
+// servers of the paper are: a database of two regions with two partitions each has four.
+type Micro struct {
+	// ItemsPerPartition is the number of items of each partition of each region.
+	// +kubebuilder:validation:Minimum=2
+	// +kubebuilder:validation:Maximum=1000000000
+	// +kubebuilder:default=1000000
+	// +optional
+	ItemsPerPartition int64 `json:"itemsPerPartition,omitempty"`
+	// GlobalPercent is the share of transactions that update an item of a partition of their client's region and one of
+	// any other partition. The rest update two items of one partition of the region.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +kubebuilder:default=0
+	// +optional
+	GlobalPercent int32 `json:"globalPercent"`
+}
+
+// Social is a network of users, each with a list of its consumers (those who follow it), one of its producers (those
+// whom it follows) and its newest posts.
+//
+// +kubebuilder:validation:XValidation:rule="self.producersPerUser <= self.listLimit",messageExpression="'producersPerUser %d is more than listLimit (%d), the most that a list can hold'.format([self.producersPerUser, self.listLimit])",fieldPath=".producersPerUser"
+// +kubebuilder:validation:XValidation:rule="self.producersPerUser < self.usersPerPartition",messageExpression="'producersPerUser %d is not less than usersPerPartition (%d): a user follows others, each once'.format([self.producersPerUser, self.usersPerPartition])",fieldPath=".producersPerUser"
+type Social struct {
+	// UsersPerPartition is the number of users of each partition of each region.
+	// +kubebuilder:validation:Minimum=2
+	// +kubebuilder:validation:Maximum=100000000
+	// +kubebuilder:default=100000
+	// +optional
+	UsersPerPartition int64 `json:"usersPerPartition,omitempty"`
+	// Mix is the share of each transaction.
+	// +kubebuilder:default={timelinePermille: 850, postPermille: 75, followPermille: 75}
+	// +optional
+	Mix SocialMix `json:"mix,omitzero"`
+	// GlobalFollowPercent is the share of follows whose two users are in different partitions, and of those that are
+	// loaded.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +kubebuilder:default=50
+	// +optional
+	GlobalFollowPercent int32 `json:"globalFollowPercent"`
+	// ProducersPerUser is how many others each user follows at the beginning, and by how many it is followed.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	// +kubebuilder:default=10
+	// +optional
+	ProducersPerUser int32 `json:"producersPerUser,omitempty"`
+	// ListLimit is the most users that a list of producers or of consumers can hold. A follow that finds a list full
+	// leaves both as they are.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	// +kubebuilder:default=1000
+	// +optional
+	ListLimit int32 `json:"listLimit,omitempty"`
+	// PostBytes is the size of a message.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=4096
+	// +kubebuilder:default=140
+	// +optional
+	PostBytes int32 `json:"postBytes,omitempty"`
+	// PostsPerUser is how many posts of each user are kept: the newest.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	// +kubebuilder:default=10
+	// +optional
+	PostsPerUser int32 `json:"postsPerUser,omitempty"`
+	// PostsPerTimeline is how many posts a timeline shows: the newest of all producers.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	// +kubebuilder:default=20
+	// +optional
+	PostsPerTimeline int32 `json:"postsPerTimeline,omitempty"`
+}
+
+// SocialMix is the share of each transaction, per mille; the shares sum to 1000.
+//
+// +kubebuilder:validation:XValidation:rule="self.timelinePermille + self.postPermille + self.followPermille == 1000",messageExpression="'timelinePermille + postPermille + followPermille is %d: it must be 1000 (per mille)'.format([self.timelinePermille + self.postPermille + self.followPermille])"
+type SocialMix struct {
+	// TimelinePermille is the share of timelines: the newest posts of all whom a user follows.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	// +kubebuilder:default=0
+	// +optional
+	TimelinePermille int32 `json:"timelinePermille"`
+	// PostPermille is the share of posts.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	// +kubebuilder:default=0
+	// +optional
+	PostPermille int32 `json:"postPermille"`
+	// FollowPermille is the share of follows.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	// +kubebuilder:default=0
+	// +optional
+	FollowPermille int32 `json:"followPermille"`
+}

@@ -1,0 +1,137 @@
+package controllers
+
+import (
+	"context"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/kube"
+)
+
+// collectGarbage deletes pods whose owner is gone, as far as tests need it.
+func (w *world) collectGarbage() {
+	w.t.Helper()
+	pods := &corev1.PodList{}
+	w.must(w.client.List(w.ctx, pods, client.InNamespace(w.namespace)))
+	for i := range pods.Items {
+		owner := metav1.GetControllerOf(&pods.Items[i])
+		if owner.Kind == "GeoDatabase" {
+			continue
+		}
+		var obj client.Object = &appsv1.StatefulSet{}
+		if owner.Kind == "Job" {
+			obj = &batchv1.Job{}
+		}
+		err := w.client.Get(w.ctx, types.NamespacedName{Namespace: w.namespace, Name: owner.Name}, obj)
+		if apierrors.IsNotFound(err) || err == nil && obj.GetUID() != owner.UID {
+			w.must(client.IgnoreNotFound(w.client.Delete(w.ctx, &pods.Items[i], client.GracePeriodSeconds(0))))
+		}
+	}
+}
+
+// dieAfterEveryWrite lets the operator die after each single write to the API server, until it is started again.
+func (w *world) dieAfterEveryWrite() {
+	real := w.client.(client.WithWatch)
+	w.dead = true // the one that lives until now
+	w.operatorClient = func() client.Client {
+		dead := false
+		w.dead = false
+		live := func(err error) error {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if err == nil {
+				w.deaths++
+				dead, w.dead = true, true
+			}
+			return err
+		}
+		check := func() error {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if dead {
+				return errKilled
+			}
+			return nil
+		}
+		return interceptor.NewClient(real, interceptor.Funcs{
+			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+				if err := check(); err != nil {
+					return err
+				}
+				return c.Get(ctx, key, obj, opts...)
+			},
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+				if err := check(); err != nil {
+					return err
+				}
+				return c.List(ctx, list, opts...)
+			},
+			Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+				if err := check(); err != nil {
+					return err
+				}
+				err := c.Create(ctx, obj, opts...)
+				if slices.Contains(opts, client.CreateOption(client.DryRunAll)) {
+					return err // nothing is written
+				}
+				return live(err)
+			},
+			Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+				if err := check(); err != nil {
+					return err
+				}
+				return live(c.Patch(ctx, obj, patch, opts...))
+			},
+			Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
+				if err := check(); err != nil {
+					return err
+				}
+				return live(c.Delete(ctx, obj, opts...))
+			},
+			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+				if err := check(); err != nil {
+					return err
+				}
+				return live(c.SubResource(sub).Patch(ctx, obj, patch, opts...))
+			},
+		})
+	}
+}
+
+// leftovers lists what carries a run's label.
+func (w *world) leftovers(run string) []string {
+	w.t.Helper()
+	var out []string
+	for _, obj := range w.labelled(run) {
+		out = append(out, kube.KindOf(obj)+" "+obj.GetName())
+	}
+	return out
+}
+
+// labelled are the objects that carry a run's label, of all kinds that runs make.
+func (w *world) labelled(run string) (out []client.Object) {
+	w.t.Helper()
+	for _, list := range []client.ObjectList{
+		&batchv1.JobList{}, &corev1.PodList{}, &rbacv1.RoleBindingList{}, &rbacv1.RoleList{}, &corev1.ServiceAccountList{},
+		&corev1.ConfigMapList{}, &corev1.SecretList{}, &v1alpha1.BenchmarkRunList{},
+	} {
+		w.must(w.client.List(w.ctx, list, client.InNamespace(w.namespace), client.MatchingLabels{kube.LabelRun: run}))
+		w.must(meta.EachListItem(list, func(obj runtime.Object) error {
+			out = append(out, obj.(client.Object))
+			return nil
+		}))
+	}
+	return out
+}
