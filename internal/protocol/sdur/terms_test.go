@@ -110,6 +110,7 @@ func TestReadsOfStates(t *testing.T) {
 	}{
 		"the newest":                {Read{View: Newest}, false, true, false},
 		"without rows":              {Read{View: Newest}, true, false, false},
+		"without rows, of a time":   {Read{View: Cut, Snapshot: Snapshot{At: 7}}, true, false, false},
 		"a state that it has":       {Read{View: Same, Snapshot: Snapshot{Count: 3, At: 7}}, false, true, false},
 		"a state that is to come":   {Read{View: Same, Snapshot: Snapshot{Count: 4, At: 7}}, false, false, false},
 		"a time that is closed":     {Read{View: Cut, Snapshot: Snapshot{At: 7}}, false, true, false},
@@ -119,7 +120,9 @@ func TestReadsOfStates(t *testing.T) {
 	} {
 		r, l := heard(t)
 		g := r.groups[0]
-		g.completed, g.oldest, g.empty = 3, 5, tc.empty
+		if g.oldest, g.empty = 5, tc.empty; !g.empty {
+			g.completed = 3
+		}
 		answers := g.answerRead(&waitingRead{1, &tc.m})
 		if answers != tc.answers || answers && l.sent[0].(*Rows).TooOld != tc.tooOld {
 			t.Errorf("%s: answered %t, %v; want %t, too old %t", name, answers, l.sent, tc.answers, tc.tooOld)

@@ -5,9 +5,11 @@ import (
 
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/protocoltest"
 	"github.com/geobench/geobench/internal/protocol/raftgroup"
 	"github.com/geobench/geobench/internal/protocol/task"
 	"github.com/geobench/geobench/internal/sim/simtest"
+	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -97,6 +99,38 @@ func TestRowsOfAnEarlierRound(t *testing.T) {
 		c.snapshotRows(&SnapshotRows{Group: 1, Number: x.number, Round: round, Found: []raftgroup.Found{{{Value: make([]byte, 8)}}}})
 		if (p.open == nothing) != want {
 			t.Errorf("rows of round %d in round 2: %d is open", round, p.open)
+		}
+	}
+}
+
+// newFollower returns an incarnation of a node of three regions, whose group has no leader yet.
+func newFollower(t *testing.T, incarnation uint32) *client {
+	c := &client{lone: &lone{}}
+	c.Replica = newReplica(protocol.Config{
+		Self: 0, Incarnation: incarnation, Topology: simtest.ThreeRegions(1), Params: protocoltest.Params(t, Engine, nil),
+		Procedures: simtest.Procedures, Store: store.NewVersioned(), Env: c,
+	}, options{})
+	return c
+}
+
+// Without a lease a leaseholder neither reads nor says that locks are held: another one may have given them to others.
+func TestUnleased(t *testing.T) {
+	for name, op := range map[string]protocol.Message{"a read": &Read{}, "a validation": &Ask{Request: Validate}} {
+		c := newFollower(t, 0)
+		g := c.groups[0]
+		g.proceed(&holder{op: op})
+		if len(c.asked) > 0 || len(g.unleased) != 1 {
+			t.Errorf("%s is answered by %v, and %d wait for a lease", name, c.asked, len(g.unleased))
+		}
+	}
+}
+
+// A new incarnation answers no reads of the past before it has the rows of its group.
+func TestSnapshotsBeforeJoining(t *testing.T) {
+	for incarnation, want := range map[uint32]bool{0: true, 1: false} {
+		c := newFollower(t, incarnation)
+		if got := c.groups[0].answerSnapshot(&snapshotRead{1, &SnapshotRead{Group: 0, Number: 1, Round: 1}}); got != want {
+			t.Errorf("incarnation %d answers %t: %v", incarnation, got, c.asked)
 		}
 	}
 }
