@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/geobench/geobench/internal/codec"
+	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/statetransfer"
 )
@@ -142,5 +143,44 @@ func TestRowsOfAnotherView(t *testing.T) {
 	r.Replaced(2, 2)
 	if r.Replaced(2, 1); r.incarnations[2] != 2 {
 		t.Errorf("the last incarnation is %d, want 2", r.incarnations[2])
+	}
+}
+
+// The leader of the group coordinates once it knows all views, which it does when it has applied an entry of its term; in each term anew; and
+// no more when it leads no more.
+func TestWhenALeaderCoordinates(t *testing.T) {
+	var nodes []*Replica
+	var worlds []*world
+	for n := range geo.NodeID(3) {
+		r, w := alone(t, n)
+		nodes, worlds = append(nodes, r), append(worlds, w)
+	}
+	for _, r := range nodes {
+		r.Start()
+	}
+	c := &nodes[0].coordination
+	for delivered := 0; c.stage == idle; delivered++ {
+		if delivered > 100 {
+			t.Fatal("nobody coordinates")
+		}
+		for from, w := range worlds {
+			sent := w.sent
+			w.sent = nil
+			for _, s := range sent {
+				nodes[s.to].Receive(geo.NodeID(from), s.m)
+				if c.stage != idle && !c.group.Current() {
+					t.Fatal("it coordinates before it knows what was agreed on")
+				}
+			}
+		}
+	}
+	c.term--
+	if c.advance(); c.term != c.group.Term() || c.ballot>>roundBits != c.term || c.stage != collecting {
+		t.Errorf("in term %d it goes on in ballot %d of term %d", c.group.Term(), c.ballot, c.term)
+	}
+	deposed, _ := alone(t, 0)
+	deposed.coordination.stage = executing
+	if deposed.coordination.advance(); deposed.coordination.stage != idle {
+		t.Error("it coordinates and does not lead")
 	}
 }

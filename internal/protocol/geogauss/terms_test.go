@@ -119,3 +119,20 @@ func TestWhatCountsInAView(t *testing.T) {
 		}
 	}
 }
+
+// A new incarnation knows from a state in which epochs there are write sets, declares what it has, and passes on nothing in the place of
+// epochs that are forgotten and may have counted.
+func TestWhatAStateSays(t *testing.T) {
+	from, _ := donor(t, nil)
+	from.epochs.wanted = 20
+	r, env := newIncarnation(t, nil)
+	r.departs(2, 12, 1)
+	r.replace.state, r.members.redeclare = from.replace.snapshot(), false
+	if r.replace.restore(); r.replace.lacking || r.epochs.wanted != 20 || !r.members.redeclare {
+		t.Errorf("lacking %t, it wants epoch %d, and declares what it has: %t", r.replace.lacking, r.epochs.wanted, r.members.redeclare)
+	}
+	env.sent = nil
+	if r.epochs.requested(0, &Request{Server: 1, After: 3}); len(env.sent) > 0 {
+		t.Errorf("asked for what comes after epoch 3, and with a state of epoch 10, it sends %v", env.sent)
+	}
+}
