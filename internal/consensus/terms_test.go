@@ -2,13 +2,16 @@ package consensus
 
 import (
 	"encoding/binary"
+	"math/rand/v2"
 	"testing"
 	"time"
 
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/geobench/geobench/internal/buggify"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/statetransfer"
 )
 
@@ -154,6 +157,50 @@ func TestAnswersToPieces(t *testing.T) {
 		// Of 8 bytes under way eight times as many may be, so a limit of one byte tells whether they were acknowledged.
 		if acknowledged := tr.Ready(1); acknowledged != tc.want {
 			t.Errorf("an answer %s: acknowledged %t, want %t", name, acknowledged, tc.want)
+		}
+	}
+}
+
+// mute is a world in which nothing happens, for a member that has timers.
+type mute struct{ sender }
+
+func (*mute) After(time.Duration, protocol.Timer) {}
+func (*mute) Rand() *rand.Rand                    { return rand.New(rand.NewPCG(1, 1)) }
+func (*mute) Buggify(*buggify.Point) bool         { return false }
+
+// A leader changes the members once it has committed an entry of its term: before that it may not know of a change that an earlier one has
+// made, and two majorities might not meet.
+func TestMembersChangedByTheCurrent(t *testing.T) {
+	g := New(Config{Members: []geo.NodeID{0, 1, 2}, Env: &mute{}, Apply: func([]byte) {}, Lead: func(geo.NodeID, uint64) {}})
+	g.Start()
+	term := g.node.BasicStatus().GetTerm() + 1
+	g.hear(t, 1, message(raftpb.MsgPreVoteResp, term))
+	g.hear(t, 1, message(raftpb.MsgVoteResp, term))
+	last := g.Last()
+	g.Replaced(2, 1)
+	if !g.Leading() || g.Current() || g.Last() != last {
+		t.Fatalf("leading %t, current %t: it has proposed %d entries more", g.Leading(), g.Current(), g.Last()-last)
+	}
+	m := message(raftpb.MsgAppResp, term)
+	m.Index = new(last)
+	if g.hear(t, 1, m); !g.Current() || g.Last() != last+1 {
+		t.Errorf("current %t: it has proposed %d entries more, want 1", g.Current(), g.Last()-last)
+	}
+}
+
+// Of two incarnations of a member the later one counts, whichever is heard of last, and nothing is sent to the other.
+func TestLatestIncarnation(t *testing.T) {
+	env := &mute{}
+	g := New(Config{Members: []geo.NodeID{0, 1, 2}, Env: env, Lead: func(geo.NodeID, uint64) {}})
+	g.Replaced(1, 2)
+	if g.Replaced(1, 1); g.incarnations[1] != 2 {
+		t.Errorf("the last incarnation is %d, want 2", g.incarnations[1])
+	}
+	for incarnation, want := range map[uint32]int{1: 0, 2: 1} {
+		m := message(raftpb.MsgApp, 1)
+		m.From, m.To, env.n = new(g.self), new(raftID(1, incarnation)), 0
+		if g.send([]*raftpb.Message{m}); env.n != want {
+			t.Errorf("%d messages are sent to incarnation %d, want %d", env.n, incarnation, want)
 		}
 	}
 }

@@ -118,7 +118,7 @@ func TestUnleased(t *testing.T) {
 	for name, op := range map[string]protocol.Message{"a read": &Read{}, "a validation": &Ask{Request: Validate}} {
 		c := newFollower(t, 0)
 		g := c.groups[0]
-		g.proceed(&holder{op: op})
+		g.proceed(&holder{name: raftgroup.Name{Coordinator: 1, Number: 1}, op: op})
 		if len(c.asked) > 0 || len(g.unleased) != 1 {
 			t.Errorf("%s is answered by %v, and %d wait for a lease", name, c.asked, len(g.unleased))
 		}
