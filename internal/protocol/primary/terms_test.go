@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/sim/simtest"
 )
 
 // Messages of a term are taken in that term, by a node that has its rows. Those of later terms wait, those of earlier ones are dropped.
@@ -63,5 +64,29 @@ func TestWhoseWordCounts(t *testing.T) {
 		if n.log.collect(from, &Append{First: 1, Entries: []Entry{entry(1)}}); len(n.log.outbox) != want {
 			t.Errorf("of what node %d has sent, %d entries are to be shipped, want %d", from, len(n.log.outbox), want)
 		}
+	}
+}
+
+// What the storage acknowledges counts in its term. A new incarnation of the writer takes the longest log of the latest term, and writes in
+// the term after that.
+func TestTermsOfTheStorage(t *testing.T) {
+	w := newNode(t, 0, 0, 3, nil)
+	w.log.term = 1
+	w.Submit(simtest.Txn(1, "a1+1"))
+	if w.Receive(1, &Ack{Term: 0, Last: 1}); len(w.Replies) > 0 {
+		t.Error("what was acknowledged in term 0 counts in term 1")
+	}
+	if w.Receive(1, &Ack{Term: 1, Last: 1}); len(w.Replies) != 1 {
+		t.Error("what was acknowledged in term 1 does not count in it")
+	}
+	w = newNode(t, 0, 1, 4, nil)
+	for n, s := range map[geo.NodeID]*Standing{1: {Term: 1, Applied: 9, Last: 9}, 2: {Term: 2, Applied: 5, Last: 6}, 3: {Term: 2, Applied: 5, Last: 5}} {
+		w.Receive(n, s)
+	}
+	if got := w.catchUp.longest(); got != 2 {
+		t.Errorf("the longest log of the latest term is that of node %d, want 2", got)
+	}
+	if w.Receive(2, piece(1, &Copy{Term: 2, Last: 5})); w.log.term != 3 {
+		t.Errorf("it writes in term %d behind a log of term 2, want 3", w.log.term)
 	}
 }
