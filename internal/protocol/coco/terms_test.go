@@ -65,7 +65,7 @@ func TestWhatANodeHeeds(t *testing.T) {
 func TestOutside(t *testing.T) {
 	r, _ := alone(t, 2)
 	r.Receive(0, everybody())
-	r.Receive(0, &Done{2})
+	r.Receive(1, &Done{2})
 	r.Receive(0, &Done{3})
 	if r.doneBy != 1 {
 		t.Errorf("%d have ended epoch 3, want 1", r.doneBy)
