@@ -62,6 +62,18 @@ func TestReportsOfAnEpoch(t *testing.T) {
 	}
 }
 
+// A piece of a report is put behind those of the same epoch alone.
+func TestReportsOfTwoEpochs(t *testing.T) {
+	for epoch, want := range map[uint64]bool{0: false, 1: true} {
+		r, _ := node(t, 0, 0, 1, nil)
+		s := &r.membership.servers[1]
+		s.epoch, s.reports[2] = 1, &Report{Server: 1, Epoch: epoch, More: true}
+		if r.membership.reported(2, &Report{Server: 1, Epoch: 1, Piece: 1}); s.reports[2].of(1) != want {
+			t.Errorf("behind a piece of epoch %d the second piece of epoch 1 makes a whole report: %t", epoch, !want)
+		}
+	}
+}
+
 // A node reports to each leader, and each proposes a decision: what the one before was told, or has proposed, may be lost.
 func TestEachLeaderIsTold(t *testing.T) {
 	r, w := node(t, 0, 0, 1, nil)
