@@ -79,6 +79,18 @@ func TestScansMeetTheEpoch(t *testing.T) {
 	}
 }
 
+// A scan with a limit meets as many rows as there are, whatever the epoch has deleted of the first.
+func TestScansMeetTheirLimit(t *testing.T) {
+	e := ofThree()
+	e.write(run{1, 1}, 7, 3, []txn.WriteEntry{{Key: grouped(2), Deleted: true}, {Key: grouped(4), Deleted: true}})
+	for limit, want := range map[int]int{1: 1, 2: 1} {
+		found, _ := e.read([]txn.Range{{From: grouped(0), To: grouped(9), Limit: limit}})
+		if len(found[0]) != want || found[0][0].Value[0] != 6 {
+			t.Errorf("of a row that is left a scan with limit %d meets %v", limit, found[0])
+		}
+	}
+}
+
 // A row is written behind all scans that have looked where it is, whatever was noted of others before.
 func TestScansAreNoted(t *testing.T) {
 	type scan struct {
