@@ -104,3 +104,17 @@ func TestOrderedOfAnIncarnation(t *testing.T) {
 		}
 	}
 }
+
+// A new incarnation has nothing more to get of what was sent to its predecessor, and says so, or the row would never be stable: what is open
+// of it came with the states.
+func TestReceivedByThePredecessor(t *testing.T) {
+	a, b := newScripted(t, 3, 1, 0), newScripted(t, 3, 1, 1)
+	s := newIncarnation(t, 3, 1, 2, 1)
+	s.rejoin(7, a, b)
+	s.pass(tickEvery)
+	for n := range 2 {
+		if row := &s.r.rows[n]; row.received != 7 || row.done != 7 {
+			t.Errorf("of node %d it has got instances up to %d and done up to %d, want 7", n, row.received, row.done)
+		}
+	}
+}
