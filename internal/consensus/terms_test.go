@@ -92,8 +92,8 @@ func TestDeafToStrangers(t *testing.T) {
 		env := &sender{}
 		g := New(Config{Members: []geo.NodeID{0, 1, 2}, Env: env, Lead: func(geo.NodeID, uint64) {}})
 		g.incarnations[1] = tc.incarnation
-		if g.hear(t, tc.from, message(raftpb.MsgVote, 7)); (env.n > 0) != tc.want {
-			t.Errorf("%s asks for a vote, and %d messages are sent", name, env.n)
+		if g.hear(t, tc.from, message(raftpb.MsgVote, 7)); (env.n > 0) != tc.want || (g.node.BasicStatus().GetTerm() == 7) != tc.want {
+			t.Errorf("%s asks for a vote in term 7: %d messages are sent in term %d", name, env.n, g.node.BasicStatus().GetTerm())
 		}
 	}
 }
