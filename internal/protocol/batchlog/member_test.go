@@ -60,3 +60,12 @@ func TestPlacesInOrder(t *testing.T) {
 		t.Errorf("places have %v, want %v", m.recent, want)
 	}
 }
+
+// The last leader of a log is that of the latest term, whoever speaks last.
+func TestLatestLeader(t *testing.T) {
+	l := &Log{}
+	l.follow(2, 5)
+	if l.follow(1, 4); l.leader != 2 || l.term != 5 {
+		t.Errorf("after the late news of term 4 node %d leads in term %d, want node 2 in term 5", l.leader, l.term)
+	}
+}

@@ -145,6 +145,28 @@ func TestPreparedReadsAreLocked(t *testing.T) {
 	}
 }
 
+// The next leaseholder knows what a prepared transaction has scanned, too: who writes into that waits.
+func TestPreparedScansAreLocked(t *testing.T) {
+	l := newLone(t)
+	l.read(1, false, txn.Range{From: simtest.GroupKey(0, 0), To: simtest.GroupKey(0, 9)})
+	l.prepare(1, 1, simtest.Key(2))
+	l.hears(t, "rows for 1, prepared 1")
+	l.groups[0].Step(true)
+	l.commit(2, simtest.GroupKey(0, 9))
+	l.hears(t, "committed 2")
+	l.commit(3, simtest.GroupKey(0, 8))
+	l.hears(t, "contended 1")
+}
+
+// A scan that has found fewer rows than it may has looked at all of its range.
+func TestLimitedScansOfFewRows(t *testing.T) {
+	l := newLone(t)
+	l.read(1, false, txn.Range{From: simtest.GroupKey(0, 0), To: simtest.GroupKey(0, 99), Limit: 9})
+	l.hears(t, "rows for 1")
+	l.commit(2, simtest.GroupKey(0, 50))
+	l.hears(t, "")
+}
+
 // A scan that has found as many rows as it may keeps its lock on the last of them, whichever way it goes, and none on those behind.
 func TestLimitedScansKeepTheirLastRow(t *testing.T) {
 	all := txn.Range{From: simtest.GroupKey(0, 0), To: simtest.GroupKey(0, 99), Limit: 2}

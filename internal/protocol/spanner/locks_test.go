@@ -86,6 +86,9 @@ func TestLocks(t *testing.T) {
 		"a range waits for writers":                 {"aX.3 bS1-5 cS3-9 a.", "ready a, ready b, ready c"},
 		"ranges meet":                               {"aX1-3 bS2-4 cS3-5 a.", "ready a, ready c, ready b"},
 		"a row in a range that one has":             {"aS1-5 aS.3 bX.3 aX.3 a.", "ready a, ready a, ready a, ready b"},
+		"a longer range than one has":               {"aS1-3 bX.4 aS1-5", "ready a, ready b, wounded b, ready a"},
+		"an earlier range than one has":             {"aS3-5 bX.2 aS1-5", "ready a, ready b, wounded b, ready a"},
+		"a stronger lock on a row of a range":       {"aS1-5 bS1-5 aX.3", "ready a, ready b, wounded b, ready a"},
 		"who waits for one row lets others pass by": {"aX.1 bX.1 cX.2", "ready a, ready c"},
 	} {
 		t.Run(name, func(t *testing.T) {
