@@ -83,6 +83,7 @@ var operatorUses = map[string]string{
 	"list configmaps":                                  "cleanUp SetupWithManager",
 	"list dnschaos.chaos-mesh.org":                     "list",
 	"list endpointslices.discovery.k8s.io":             "ledElsewhere",
+	"list events":                                      "NoPods",
 	"list experiments.geobench.dev":                    "SetupWithManager",
 	"list geodatabases.geobench.dev":                   "SetupWithManager",
 	"list httpchaos.chaos-mesh.org":                    "list",
