@@ -76,7 +76,7 @@ func TestTable(t *testing.T) {
 	rule := `// +kubebuilder:validation:XValidation:rule="[` + strings.Join(has, ", ") + `].exists_one(x, x)",messageExpression="` +
 		strings.Join(has, " || ") + " ? 'more than one of " + list + " is set: keep exactly one workload' : " +
 		"'no workload is set: set exactly one of " + list + "'\"\ntype Workload struct {\n"
-	source, err := os.ReadFile("../../../api/v1alpha1/benchmarkrun_types.go")
+	source, err := os.ReadFile("../../../api/v1alpha1/workload_types.go")
 	if err != nil {
 		t.Fatal(err)
 	}
