@@ -31,7 +31,7 @@ func NoPods(ctx context.Context, live client.Reader, kind, namespace, name strin
 	if latest == nil {
 		return ""
 	}
-	_, why, found := strings.Cut(latest.Message, "rror creating: ") // of a Job's
+	_, why, found := strings.Cut(latest.Message, "Error creating: ") // of a Job's
 	if !found {
 		if _, why, found = strings.Cut(latest.Message, " failed error: "); !found { // of a StatefulSet's
 			why = latest.Message

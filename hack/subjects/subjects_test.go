@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/geobench/geobench/hack/gittest"
 )
 
 func TestCheck(t *testing.T) {
@@ -51,28 +53,10 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// ownGit hides the user's configuration of git, and the repository of a hook that runs the tests.
-func ownGit(t *testing.T) {
-	t.Helper()
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("there is no git")
-	}
-	for _, variable := range os.Environ() {
-		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "GIT_") {
-			t.Setenv(name, "") // restores the variable at the end of the test
-			if err := os.Unsetenv(name); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	t.Setenv("GIT_CONFIG_GLOBAL", os.DevNull)
-	t.Setenv("GIT_CONFIG_NOSYSTEM", "1")
-}
-
 // history is a repository with an empty commit for each subject.
 func history(t *testing.T, subjects ...string) (dir string, git func(args ...string)) {
 	t.Helper()
-	ownGit(t)
+	gittest.Isolate(t)
 	dir = t.TempDir()
 	git = func(args ...string) {
 		t.Helper()

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/geobench/geobench/hack/gittest"
 )
 
 // TestMain lets the test binary stand in for Vale: every line with the word "bad" is a finding of the rule Words.
@@ -51,7 +53,7 @@ type tree struct {
 
 func newTree(t *testing.T) tree {
 	t.Helper()
-	ownGit(t)
+	gittest.Isolate(t)
 	t.Setenv("WORDS_TEST_VALE", "1")
 	tr := tree{t, t.TempDir()}
 	tr.git("init", "-q", "-b", "main")
@@ -60,24 +62,6 @@ func newTree(t *testing.T) tree {
 	tr.write("hack/words/styles/Geobench/Words.yml", "extends: existence\n")
 	tr.write("hack/words/vale.ini", "StylesPath = styles\n")
 	return tr
-}
-
-// ownGit hides the user's configuration of git, and the repository of a hook that runs the tests.
-func ownGit(t *testing.T) {
-	t.Helper()
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("there is no git")
-	}
-	for _, variable := range os.Environ() {
-		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "GIT_") {
-			t.Setenv(name, "") // restores the variable at the end of the test
-			if err := os.Unsetenv(name); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	t.Setenv("GIT_CONFIG_GLOBAL", os.DevNull)
-	t.Setenv("GIT_CONFIG_NOSYSTEM", "1")
 }
 
 func (tr tree) write(name, body string) {

@@ -29,7 +29,7 @@ func (g *Group) hear(t *testing.T, from geo.NodeID, m *raftpb.Message) {
 	g.Receive(from, &Message{Body: body})
 }
 
-// A lease, and a heartbeat that a majority has acknowledged after a mark, are those of a leader: a deposed one has neither.
+// Only a leader has a lease and acknowledged heartbeats. A deposed leader has neither.
 func TestLeaseOfTheDeposed(t *testing.T) {
 	for name, tc := range map[string]struct {
 		leading             bool
@@ -78,7 +78,7 @@ func TestAcknowledgedInAnotherTerm(t *testing.T) {
 	}
 }
 
-// Messages count as those of the member that they name if its node has sent them, and it is not one that was lost.
+// A member accepts a message only from the node of the sender that it names, and not from a lost incarnation.
 func TestDeafToStrangers(t *testing.T) {
 	for name, tc := range map[string]struct {
 		from        geo.NodeID
@@ -98,7 +98,7 @@ func TestDeafToStrangers(t *testing.T) {
 	}
 }
 
-// pieces returns those of a snapshot of 16 bytes, two.
+// pieces returns the two pieces of a snapshot of 16 bytes.
 func pieces(from geo.NodeID, term, index uint64) (all [2]*raftpb.Message) {
 	o := statetransfer.NewOutgoing([]byte("what was applied"), 0)
 	for i := range all {
@@ -112,8 +112,7 @@ func pieces(from geo.NodeID, term, index uint64) (all [2]*raftpb.Message) {
 	return all
 }
 
-// Pieces of one snapshot come together: of one leader, in one term, of one index. Those of an earlier term than the member's come from a
-// leader that was deposed.
+// The pieces of a snapshot have one leader, term and index. Pieces of an earlier term are from a deposed leader.
 func TestPiecesOfOneSnapshot(t *testing.T) {
 	for name, tc := range map[string]struct {
 		first, second *raftpb.Message
@@ -134,7 +133,7 @@ func TestPiecesOfOneSnapshot(t *testing.T) {
 	}
 }
 
-// What a member says of a piece counts for the snapshot that it names.
+// An acknowledgement of a piece counts for the snapshot that it names.
 func TestAnswersToPieces(t *testing.T) {
 	for name, tc := range map[string]struct {
 		from        geo.NodeID
@@ -154,22 +153,22 @@ func TestAnswersToPieces(t *testing.T) {
 		m := message(raftpb.MsgSnapStatus, tc.term)
 		m.From, m.Index, m.Context = new(raftID(tc.from, 0)), new(tc.index), binary.LittleEndian.AppendUint64(nil, 8)
 		g.arrived(m)
-		// Of 8 bytes under way eight times as many may be, so a limit of one byte tells whether they were acknowledged.
+		// Eight times the limit may be in flight, so with a limit of one byte, 8 bytes show acknowledgements.
 		if acknowledged := tr.Ready(1); acknowledged != tc.want {
 			t.Errorf("an answer %s: acknowledged %t, want %t", name, acknowledged, tc.want)
 		}
 	}
 }
 
-// mute is a world in which nothing happens, for a member that has timers.
+// mute is an environment that ignores all calls, for a member with timers.
 type mute struct{ sender }
 
 func (*mute) After(time.Duration, protocol.Timer) {}
 func (*mute) Rand() *rand.Rand                    { return rand.New(rand.NewPCG(1, 1)) }
 func (*mute) Buggify(*buggify.Point) bool         { return false }
 
-// A leader changes the members once it has committed an entry of its term: before that it may not know of a change that an earlier one has
-// made, and two majorities might not meet.
+// A leader changes the members once it has committed an entry of its term. Before that it may not know a change of an
+// earlier leader, and two majorities might not intersect.
 func TestMembersChangedByTheCurrent(t *testing.T) {
 	g := New(Config{Members: []geo.NodeID{0, 1, 2}, Env: &mute{}, Apply: func([]byte) {}, Lead: func(geo.NodeID, uint64) {}})
 	g.Start()
@@ -188,7 +187,7 @@ func TestMembersChangedByTheCurrent(t *testing.T) {
 	}
 }
 
-// Of two incarnations of a member the later one counts, whichever is heard of last, and nothing is sent to the other.
+// The later of two incarnations of a member counts, in any order of messages. The earlier one receives nothing.
 func TestLatestIncarnation(t *testing.T) {
 	env := &mute{}
 	g := New(Config{Members: []geo.NodeID{0, 1, 2}, Env: env, Lead: func(geo.NodeID, uint64) {}})

@@ -48,7 +48,7 @@ func TestFigureWatch(t *testing.T) {
 	}
 }
 
-// Declarations tell counters from gauges; an undeclared reading is neither.
+// Declarations distinguish counters from gauges. An undeclared reading is neither.
 func TestByKind(t *testing.T) {
 	counters, gauges := figureEngine.ByKind([]Reading{{"done", 5}, {"open", 2}, {"other", 7}})
 	if !maps.Equal(counters, map[string]int64{"done": 5}) || !maps.Equal(gauges, map[string]int64{"open": 2}) {

@@ -11,7 +11,7 @@ import (
 	"github.com/geobench/geobench/internal/protocol"
 )
 
-// still is a world in which nothing happens.
+// still is an environment that ignores all calls.
 type still struct{ protocol.Env }
 
 func (still) Now() time.Duration                { return 0 }
@@ -30,7 +30,7 @@ func placed(sequencer geo.NodeID, number uint64) Ordered {
 	return Ordered{BatchID{sequencer, number}, Set(0).With(0)}
 }
 
-// A member that takes a snapshot gives the same positions from there on as those that have applied every entry, and tells those from before it alike.
+// After a snapshot a member assigns the same positions as a member that has applied every entry.
 func TestSnapshotRestoresThePosition(t *testing.T) {
 	a, b := newStill(), newStill()
 	a.apply(entry(placed(0, 1), placed(1, 1)))
@@ -48,8 +48,8 @@ func TestSnapshotRestoresThePosition(t *testing.T) {
 	}
 }
 
-// Batches of a sequencer get their places in the order of their numbers, each once: what overtakes one that is lost waits until it is asked
-// for again.
+// Batches of a sequencer get positions in the order of their numbers, each once. A batch that overtakes a lost batch
+// waits for it.
 func TestPlacesInOrder(t *testing.T) {
 	m := newStill()
 	m.apply(entry(placed(0, 2)))
@@ -61,7 +61,7 @@ func TestPlacesInOrder(t *testing.T) {
 	}
 }
 
-// The last leader of a log is that of the latest term, whoever speaks last.
+// The leader of the latest term is the current leader, in any order of messages.
 func TestLatestLeader(t *testing.T) {
 	l := &Log{}
 	l.follow(2, 5)

@@ -12,7 +12,7 @@ import (
 
 func grouped(n int) txn.Key { return simtest.GroupKey(1, uint8(n)) }
 
-// ofThree returns the rows of an epoch that begins with the rows 2, 4 and 6 of a group.
+// ofThree returns the rows of an epoch that starts with the rows 2, 4 and 6 of a group.
 func ofThree() *rows {
 	e := newRows(store.NewHash(), true, none)
 	for _, n := range []int{2, 4, 6} {
@@ -21,7 +21,7 @@ func ofThree() *rows {
 	return &e
 }
 
-// A scan holds as long as its range has the same rows, in the versions that it has met.
+// A scan is valid while its range has the same rows in the same versions.
 func TestScansAreValidated(t *testing.T) {
 	for name, tc := range map[string]struct {
 		write []txn.WriteEntry
@@ -48,7 +48,7 @@ func TestScansAreValidated(t *testing.T) {
 	}
 }
 
-// A scan meets each row once: what the epoch has written of it, or else what is committed.
+// A scan returns each row once: the version of the epoch, or else the committed version.
 func TestScansMeetTheEpoch(t *testing.T) {
 	e := ofThree()
 	e.write(run{1, 1}, 7, 3, []txn.WriteEntry{{Key: grouped(2), Deleted: true}, {Key: grouped(4), Value: []byte{14}}, {Key: grouped(5), Value: []byte{15}}})
@@ -79,7 +79,7 @@ func TestScansMeetTheEpoch(t *testing.T) {
 	}
 }
 
-// A scan with a limit meets as many rows as there are, whatever the epoch has deleted of the first.
+// A scan with a limit skips rows that the epoch has deleted and continues after them.
 func TestScansMeetTheirLimit(t *testing.T) {
 	e := ofThree()
 	e.write(run{1, 1}, 7, 3, []txn.WriteEntry{{Key: grouped(2), Deleted: true}, {Key: grouped(4), Deleted: true}})
@@ -91,7 +91,7 @@ func TestScansMeetTheirLimit(t *testing.T) {
 	}
 }
 
-// A row is written behind all scans that have looked where it is, whatever was noted of others before.
+// A write gets a later timestamp than every scan that covers its row, in any order of the scans.
 func TestScansAreNoted(t *testing.T) {
 	type scan struct {
 		from, to int
@@ -120,7 +120,7 @@ func TestScansAreNoted(t *testing.T) {
 	}
 }
 
-// What a scan has met is validated in the versions that it had, also where the transaction writes some of it.
+// The rows of a scan are validated in their scanned versions, including rows that the transaction writes.
 func TestScannedAndWritten(t *testing.T) {
 	for _, ops := range []string{"l1.0-6", "l1.0-6 p1.4=1"} {
 		r, w := alone(t, 0)

@@ -11,14 +11,14 @@ import (
 
 const ballot = 1 << roundBits // of everybody
 
-// without is everybody but node 2, in a later ballot.
+// without is a view of all nodes except node 2, in a later ballot.
 func without() *View {
 	v := everybody()
 	v.Ballot, v.Members = ballot+10, v.Members[:2]
 	return v
 }
 
-// A node heeds the coordinator of the highest ballot that it has heard of, in the epochs of the view that it is in.
+// A node follows the coordinator of the highest known ballot, in the epochs of its own view.
 func TestWhatANodeHeeds(t *testing.T) {
 	for name, tc := range map[string]struct {
 		before []protocol.Message
@@ -61,7 +61,7 @@ func TestWhatANodeHeeds(t *testing.T) {
 	}
 }
 
-// A node that is outside of the view begins none of its epochs, and takes no messages of the one that it has given up.
+// A node outside of the view starts no epoch of it, and accepts no messages of its abandoned epoch.
 func TestOutside(t *testing.T) {
 	r, _ := alone(t, 2)
 	r.Receive(0, everybody())
@@ -121,8 +121,8 @@ func TestWhatACoordinatorTakes(t *testing.T) {
 	}
 }
 
-// A new incarnation takes the rows of the view that it joins in, and a primary the word that these have arrived. The latest incarnation of a
-// node is its last.
+// A new incarnation accepts the rows of the view in which it joins, and a primary the acknowledgement of them. The
+// latest incarnation of a node wins.
 func TestRowsOfAnotherView(t *testing.T) {
 	for epoch, want := range map[uint64]int{3: 3, 5: 2} {
 		r, _ := aloneAs(t, 2, 1)
@@ -146,8 +146,8 @@ func TestRowsOfAnotherView(t *testing.T) {
 	}
 }
 
-// The leader of the group coordinates once it knows all views, which it does when it has applied an entry of its term; in each term anew; and
-// no more when it leads no more.
+// The leader of the group coordinates once it has applied an entry of its term and so knows all views. It does so again
+// in each term, and stops when it is deposed.
 func TestWhenALeaderCoordinates(t *testing.T) {
 	var nodes []*Replica
 	var worlds []*world

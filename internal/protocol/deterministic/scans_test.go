@@ -8,7 +8,7 @@ import (
 	"github.com/geobench/geobench/internal/txn"
 )
 
-// A transaction that scans what its footprint does not name, or writes a row of a group that it does not, commits nothing.
+// A transaction commits nothing if it scans a range or writes a row outside of its footprint.
 func TestUndeclaredUsesOfGroups(t *testing.T) {
 	for found, want := range map[bool]string{true: "t0.1 refused ", false: "t0.1 aborted "} {
 		s := newScene(false, false)
@@ -28,7 +28,7 @@ func TestUndeclaredUsesOfGroups(t *testing.T) {
 	}
 }
 
-// What another partition has read of several ranges comes in the order of the footprint.
+// Another partition's reads of several ranges arrive in the order of the footprint.
 func TestRangesOfAnotherPartition(t *testing.T) {
 	s := newScene(false, false)
 	s.x.Run(Place{Position: 1}, simtest.Txn(1, "r0 l1.0-9 l3.0-9"), 0)

@@ -20,7 +20,7 @@ func newLeader(t *testing.T) (r *Replica, agreed *int) {
 	return r, agreed
 }
 
-// What is asked, reported, wished and agreed on belongs to a view, and means nothing in another one.
+// Inquiries, reports, rejoin requests and changes belong to a view. In another view they have no effect.
 func TestMessagesOfAnotherView(t *testing.T) {
 	for view, want := range map[uint64]int{1: 0, 2: 1} {
 		r, env := newServer(t)
@@ -51,7 +51,8 @@ func TestMessagesOfAnotherView(t *testing.T) {
 	}
 }
 
-// A leader proposes one change in a view, and another one when another view begins, or when it leads again and the one before may be lost.
+// A leader proposes one change in a view. It proposes another one in the next view, or in a new term, since the earlier
+// proposal may be lost.
 func TestOneChangeInAView(t *testing.T) {
 	r, agreed := newLeader(t)
 	r.departs(1, 5, 0)
@@ -71,8 +72,8 @@ func TestOneChangeInAView(t *testing.T) {
 	}
 }
 
-// Of two incarnations of a server the later one is in its place, whichever is heard of or agreed on last. A new one asks for a state when
-// that is agreed on.
+// The later of two incarnations of a server replaces the earlier one, in any order of messages. A new incarnation
+// requests a state once the change is committed.
 func TestLatestIncarnation(t *testing.T) {
 	r, _ := newServer(t)
 	r.Replaced(2, 2)
@@ -92,8 +93,8 @@ func TestLatestIncarnation(t *testing.T) {
 	}
 }
 
-// A server's epochs count from the view in which it joins up to the last one of its tenure; in a view whose leader it has told of some, it
-// goes on with no later ones. What it has declared complete is that of its latest view.
+// The epochs of a server count from the view in which it joins to the last epoch of its tenure. After it has reported to
+// the leader of a view, it counts no later epochs there. Its declarations are of its latest view.
 func TestWhatCountsInAView(t *testing.T) {
 	s := &server{tenures: []tenure{{2, 10}, {4, 20}}, limited: true, limit: 6}
 	for _, tc := range []struct {
@@ -120,8 +121,8 @@ func TestWhatCountsInAView(t *testing.T) {
 	}
 }
 
-// A new incarnation knows from a state in which epochs there are write sets, declares what it has, and passes on nothing in the place of
-// epochs that are forgotten and may have counted.
+// A state tells a new incarnation which epochs have write sets. It declares the epochs that it has. It passes on nothing
+// in place of forgotten epochs, because they may have counted.
 func TestWhatAStateSays(t *testing.T) {
 	from, _ := donor(t, nil)
 	from.epochs.wanted = 20

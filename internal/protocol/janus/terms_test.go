@@ -8,8 +8,8 @@ import (
 	"github.com/geobench/geobench/internal/txn"
 )
 
-// An answer counts at the stage, and for the ballot, that it is an answer to. Of five replicas node 0 has an instance of its own, and waits
-// for the others.
+// An answer counts for the stage and the ballot of its request. Node 0 of five replicas coordinates an instance and
+// waits for the others.
 func TestAnswersOfAnotherBallot(t *testing.T) {
 	id, own := instance(0, 1), ballot(4, 0)
 	preAccepted := &PreAcceptOK{Seq: 1}
@@ -54,7 +54,7 @@ func TestAnswersOfAnotherBallot(t *testing.T) {
 	}
 }
 
-// Who hears that a replica has promised a higher ballot, or promises one itself, leaves the instance to that.
+// A replica abandons its recovery of an instance after it learns of a higher promised ballot, or promises one itself.
 func TestLeftToAHigherBallot(t *testing.T) {
 	id, own, higher := instance(0, 1), ballot(4, 0), ballot(4, 3)
 	for name, hear := range map[string]func(*Replica){
@@ -74,7 +74,7 @@ func TestLeftToAHigherBallot(t *testing.T) {
 	}
 }
 
-// What nodes say of a lost one's instances is of one incarnation: the instances of the next are others.
+// Reports about the instances of a lost node are of one incarnation. The next incarnation has other instances.
 func TestOrderedOfAnIncarnation(t *testing.T) {
 	for number, want := range map[uint64]int{1: 1, 2: 0} {
 		s := newScripted(t, 3, 1, 0)
@@ -105,8 +105,8 @@ func TestOrderedOfAnIncarnation(t *testing.T) {
 	}
 }
 
-// A new incarnation has nothing more to get of what was sent to its predecessor, and says so, or the row would never be stable: what is open
-// of it came with the states.
+// A new incarnation reports messages to its predecessor as received, because the states included their open instances.
+// Otherwise the row would never become stable.
 func TestReceivedByThePredecessor(t *testing.T) {
 	a, b := newScripted(t, 3, 1, 0), newScripted(t, 3, 1, 1)
 	s := newIncarnation(t, 3, 1, 2, 1)

@@ -11,7 +11,7 @@ import (
 	"github.com/geobench/geobench/internal/txn"
 )
 
-// Who has scanned a range and all who write in it, its first row included, are neighbors of each other.
+// A transaction that scanned a range is a neighbor of every transaction that writes in it, the first row included.
 func TestNeighborsOfScans(t *testing.T) {
 	key := func(n uint8) txn.Key { return simtest.GroupKey(0, n) }
 	scans := &Record{Reads: optimistic.Reads{Ranges: []optimistic.Range{{From: key(2), To: key(9)}}}}
@@ -45,7 +45,8 @@ func TestNeighborsOfScans(t *testing.T) {
 	}
 }
 
-// A transaction that has met an uncommitted row in a scan comes after its writer, and meets none of one that will be executed again.
+// A transaction that scanned an uncommitted row follows the writer. It does not see rows of a transaction that will be
+// executed again.
 func TestScansOfUncommittedRows(t *testing.T) {
 	for doom, want := range map[bool]int{false: 1, true: 0} {
 		r, _ := alone(t, 0, nil)
@@ -62,8 +63,8 @@ func TestScansOfUncommittedRows(t *testing.T) {
 	}
 }
 
-// A new incarnation without rows gives none. It takes the batches of its predecessor that others pass on, and knows its own. Of two
-// incarnations the later one counts, whichever is heard of last.
+// A new incarnation without rows sends none. It accepts batches of its predecessor from others, and knows its own. The
+// later of two incarnations counts, in any order of messages.
 func TestRowsOfTheLacking(t *testing.T) {
 	r, w := reborn(t, 1, nil)
 	w.sent = nil

@@ -8,8 +8,8 @@ import (
 	"github.com/geobench/geobench/internal/geo"
 )
 
-// What a suspected server sends is taken no more, even in its present epoch: this node has reported what it has of it. What one sends that
-// is in a later view waits, and what one sends whose new incarnation has joined must come from that.
+// A node drops messages of a suspected server, even of the current epoch, because it has reported its functors. Messages
+// of a later view wait. After a new incarnation has joined, its messages alone count.
 func TestWhoIsTaken(t *testing.T) {
 	for name, tc := range map[string]struct {
 		prepare func(*Replica)
@@ -33,7 +33,7 @@ func TestWhoIsTaken(t *testing.T) {
 	}
 }
 
-// Reports count for the epoch that they are about, if it is not decided, and when all of their pieces have come.
+// A report counts for its own epoch if that is undecided, once all pieces of the report have arrived.
 func TestReportsOfAnEpoch(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reports []Report
@@ -62,7 +62,7 @@ func TestReportsOfAnEpoch(t *testing.T) {
 	}
 }
 
-// A piece of a report is put behind those of the same epoch alone.
+// A piece of a report is appended only to pieces of the same epoch.
 func TestReportsOfTwoEpochs(t *testing.T) {
 	for epoch, want := range map[uint64]bool{0: false, 1: true} {
 		r, _ := node(t, 0, 0, 1, nil)
@@ -74,7 +74,7 @@ func TestReportsOfTwoEpochs(t *testing.T) {
 	}
 }
 
-// A node reports to each leader, and each proposes a decision: what the one before was told, or has proposed, may be lost.
+// A node reports to each new leader, and each leader proposes a decision, because its predecessor's may be lost.
 func TestEachLeaderIsTold(t *testing.T) {
 	r, w := node(t, 0, 0, 1, nil)
 	m, proposed := &r.membership, 0
@@ -97,8 +97,7 @@ func TestEachLeaderIsTold(t *testing.T) {
 	}
 }
 
-// What was proposed about a server counts in the epoch and for the incarnation that it was proposed for. A server joins by the word of one
-// that is active.
+// A proposal about a server counts for its own epoch and incarnation. The sponsor of a join must be active.
 func TestEntriesOfAnEpoch(t *testing.T) {
 	r, _ := node(t, 0, 0, 1, nil)
 	m := &r.membership

@@ -10,8 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/txn"
 )
 
-// A scan notes the uncommitted rows that it has met, those that are deleted too, as reads by their keys, whose writers must commit; and
-// the committed ones as those of its range.
+// A scan records uncommitted rows, deleted rows included, as point reads, whose writers must commit. It records
+// committed rows as rows of its range.
 func TestScanNotesUncommittedRows(t *testing.T) {
 	s := store.NewHash()
 	for _, n := range []uint8{2, 4, 6} {

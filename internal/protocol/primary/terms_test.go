@@ -7,7 +7,7 @@ import (
 	"github.com/geobench/geobench/internal/sim/simtest"
 )
 
-// Messages of a term are taken in that term, by a node that has its rows. Those of later terms wait, those of earlier ones are dropped.
+// A node with its rows accepts messages of its own term. Messages of later terms wait, and earlier ones are dropped.
 func TestMessagesOfATerm(t *testing.T) {
 	for name, tc := range map[string]struct {
 		term       uint64
@@ -29,7 +29,7 @@ func TestMessagesOfATerm(t *testing.T) {
 	}
 }
 
-// A node adopts the writer of the latest term that it hears of. The first writer fails over, and the next one does not.
+// A node adopts the writer of the latest known term. The first writer fails over, and the next writer does not.
 func TestLatestTerm(t *testing.T) {
 	n := newNode(t, 1, 0, 3, nil)
 	n.Receive(0, &Takeover{Term: 2, Writer: 0, Recovered: true})
@@ -45,8 +45,8 @@ func TestLatestTerm(t *testing.T) {
 	}
 }
 
-// A node that has the rows of the log takes no copy. What a lost node of the storage has told of its log is not its successor's. A shipper
-// ships what the term's writer has sent.
+// A node with the rows of the log accepts no copy. The reported log of a lost storage node is not its successor's. A
+// shipper ships the entries of the term's writer.
 func TestWhoseWordCounts(t *testing.T) {
 	n := newNode(t, 1, 0, 3, nil)
 	if n.Receive(0, piece(0, &Copy{Last: 6})); n.log.applied != 0 {
@@ -67,8 +67,8 @@ func TestWhoseWordCounts(t *testing.T) {
 	}
 }
 
-// What the storage acknowledges counts in its term. A new incarnation of the writer takes the longest log of the latest term, and writes in
-// the term after that.
+// An acknowledgement of the storage counts in its own term. A new incarnation of the writer takes the longest log of
+// the latest term, and writes in the next term.
 func TestTermsOfTheStorage(t *testing.T) {
 	w := newNode(t, 0, 0, 3, nil)
 	w.log.term = 1

@@ -13,7 +13,7 @@ import (
 	"github.com/geobench/geobench/internal/txn"
 )
 
-// quiet is a world in which nothing happens.
+// quiet is an environment that ignores all calls.
 type quiet struct{}
 
 func (quiet) Now() time.Duration                  { return 0 }
@@ -25,7 +25,7 @@ func (quiet) Rand() *rand.Rand                    { return rand.New(rand.NewPCG(
 func (quiet) Probe(*probe.Probe)                  {}
 func (quiet) Buggify(*buggify.Point) bool         { return false }
 
-// served is a machine that keeps the requests that it serves, and how often it was told that it leads, and leads no more.
+// served is a state machine that records the requests that it serves, and counts changes of its leadership.
 type served struct {
 	requests    []protocol.Message
 	began, left int
@@ -66,7 +66,7 @@ func TestRequestsOfATerm(t *testing.T) {
 	}
 }
 
-// A member that led in another term than the present one, or leads no more, has been deposed.
+// A member is deposed if it led in an earlier term or does not lead.
 func TestDeposed(t *testing.T) {
 	for name, tc := range map[string]struct {
 		members []geo.NodeID

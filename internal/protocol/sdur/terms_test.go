@@ -13,7 +13,7 @@ import (
 	"github.com/geobench/geobench/internal/txn"
 )
 
-// listener is the world of a replica, and keeps what it sends to others.
+// listener is the environment of a replica. It records the sent messages.
 type listener struct {
 	protocol.Env
 	sent []protocol.Message
@@ -21,7 +21,7 @@ type listener struct {
 
 func (l *listener) Send(_ geo.NodeID, m protocol.Message) { l.sent = append(l.sent, m) }
 
-// heard returns a replica that has done nothing, and what it sends from now on.
+// heard returns a new replica and the recorder of its messages.
 func heard(t *testing.T) (*Replica, *listener) {
 	r := idle(t)[0]
 	l := &listener{Env: r.env}
@@ -34,7 +34,8 @@ func groupRange(group uint64, from, to uint8) txn.Range {
 	return txn.Range{From: simtest.GroupKey(group, from), To: simtest.GroupKey(group, to)}
 }
 
-// What a transaction has scanned must not be written by concurrent ones, nor, if it is global, must what it writes be scanned by them.
+// A concurrent transaction must not write into a scanned range. If the transaction is global, concurrent transactions
+// must not have scanned its writes either.
 func TestCertificationOfScans(t *testing.T) {
 	writes := func(keys ...txn.Key) (all []txn.WriteEntry) {
 		for _, k := range keys {
@@ -71,7 +72,7 @@ func TestCertificationOfScans(t *testing.T) {
 	}
 }
 
-// A scan is certified as far as it has looked: to the last row that it has met if there are as many as its limit allows, and to its end.
+// A scan is certified up to its last row if it reached its limit, and otherwise up to the end of its range.
 func TestScansAsFarAsTheyLooked(t *testing.T) {
 	met := []task.Row{{Key: simtest.GroupKey(0, 3)}, {Key: simtest.GroupKey(0, 5)}}
 	behind := func(k txn.Key) txn.Key { return k + "\x00" }
@@ -130,8 +131,8 @@ func TestReadsOfStates(t *testing.T) {
 	}
 }
 
-// The last leader of a group is that of the latest term, whoever speaks last. Rows count in the round in which they are asked for, and a
-// node does not ask itself before it has them.
+// The leader of the latest term is the current leader, in any order of messages. Rows count in the round of their
+// request. A node without rows does not read from itself.
 func TestCoordinatorsView(t *testing.T) {
 	r, _ := heard(t)
 	r.follow(1, &raftgroup.Lead{Group: 1, Term: 9})

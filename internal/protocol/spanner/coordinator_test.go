@@ -13,7 +13,7 @@ import (
 	"github.com/geobench/geobench/internal/txn"
 )
 
-// client is the world of a coordinator. It keeps what is asked of the leaseholders, and counts the answers to clients.
+// client is the environment of a coordinator. It records requests to leaseholders and counts answers to clients.
 type client struct {
 	*lone
 	asked   []protocol.Message
@@ -23,8 +23,8 @@ type client struct {
 func (c *client) Send(_ geo.NodeID, m protocol.Message) { c.asked = append(c.asked, m) }
 func (c *client) Reply(txn.Outcome)                     { c.answers++ }
 
-// newClient returns a coordinator with a transaction that waits for something in group 1, whose leaseholder it has asked in a term. It
-// knows of that of term 6.
+// newClient returns a coordinator with a transaction that waits for group 1. It has sent a request to the leaseholder of
+// a term, and knows the leaseholder of term 6.
 func newClient(t *testing.T, phase phase, open pending, sent uint64) (*client, *transaction, *part) {
 	c := &client{lone: newLone(t)}
 	c.env, c.node.Env = c, c
@@ -36,8 +36,8 @@ func newClient(t *testing.T, phase phase, open pending, sent uint64) (*client, *
 	return c, x, p
 }
 
-// What a leaseholder has read and validated counts in the term in which it was asked last, and so does its refusal: the next one may see
-// it otherwise, and has been asked. Of a transaction that is decided nothing is said any more.
+// Reads, validations and refusals of a leaseholder count in the term of the last request. The next leaseholder has its
+// own request, and may answer differently. A decided transaction accepts no answers.
 func TestAnswersOfAnotherTerm(t *testing.T) {
 	rows := []raftgroup.Found{{{Value: make([]byte, 8)}}}
 	for term, want := range map[uint64]bool{5: false, 6: true} {
@@ -67,8 +67,8 @@ func TestAnswersOfAnotherTerm(t *testing.T) {
 	}
 }
 
-// The last leaseholder is that of the latest term, whoever speaks last. What is open is asked of it, but no locks of an earlier one's are
-// validated, nor is cancelled there what was asked of an earlier one.
+// The leaseholder of the latest term is the current one, in any order of messages. It receives the open requests. It
+// neither validates locks of an earlier leaseholder nor cancels requests to it.
 func TestNewsOfALeaseholder(t *testing.T) {
 	c, _, _ := newClient(t, committing, toPrepare, 6)
 	c.follow(0, &raftgroup.Lead{Group: 1, Term: 5})
@@ -91,7 +91,7 @@ func TestNewsOfALeaseholder(t *testing.T) {
 	}
 }
 
-// Rows of the past count in the round in which they are asked for.
+// Rows of a snapshot read count in the round of their request.
 func TestRowsOfAnEarlierRound(t *testing.T) {
 	for round, want := range map[uint64]bool{1: false, 2: true} {
 		c, x, p := newClient(t, reading, toRead, 0)
@@ -113,7 +113,7 @@ func newFollower(t *testing.T, incarnation uint32) *client {
 	return c
 }
 
-// Without a lease a leaseholder neither reads nor says that locks are held: another one may have given them to others.
+// Without a lease a leaseholder neither reads nor confirms locks: another leaseholder may have granted them.
 func TestUnleased(t *testing.T) {
 	for name, op := range map[string]protocol.Message{"a read": &Read{}, "a validation": &Ask{Request: Validate}} {
 		c := newFollower(t, 0)

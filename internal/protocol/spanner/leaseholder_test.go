@@ -145,7 +145,7 @@ func TestPreparedReadsAreLocked(t *testing.T) {
 	}
 }
 
-// The next leaseholder knows what a prepared transaction has scanned, too: who writes into that waits.
+// The next leaseholder also knows the scanned ranges of a prepared transaction. Writes into these wait.
 func TestPreparedScansAreLocked(t *testing.T) {
 	l := newLone(t)
 	l.read(1, false, txn.Range{From: simtest.GroupKey(0, 0), To: simtest.GroupKey(0, 9)})
@@ -158,7 +158,7 @@ func TestPreparedScansAreLocked(t *testing.T) {
 	l.hears(t, "contended 1")
 }
 
-// A scan that has found fewer rows than it may has looked at all of its range.
+// A scan that returns fewer rows than its limit covers its whole range.
 func TestLimitedScansOfFewRows(t *testing.T) {
 	l := newLone(t)
 	l.read(1, false, txn.Range{From: simtest.GroupKey(0, 0), To: simtest.GroupKey(0, 99), Limit: 9})

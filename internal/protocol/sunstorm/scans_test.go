@@ -22,7 +22,7 @@ func scanned(from, to uint8, rows ...uint8) Part {
 
 func writing(n uint8) Part { return Part{Writes: []txn.WriteEntry{{Key: inGroup(n)}}} }
 
-// What is prepared must neither write what another transaction has scanned, nor have scanned what that writes, as long as it is prepared.
+// A prepared transaction conflicts with a write into its scanned range, and with a scan of its writes.
 func TestRulesOfScans(t *testing.T) {
 	for name, tc := range map[string]struct {
 		prepared, x Part
@@ -52,7 +52,7 @@ func TestRulesOfScans(t *testing.T) {
 	}
 }
 
-// A scan is outdated when the page where it begins has changed, or that of a row that it has met.
+// A scan is stale if its first page has changed, or the page of any returned row.
 func TestPagesOfScans(t *testing.T) {
 	for changed, want := range map[uint8]bool{2: true, 4: false, 5: true, 9: false} {
 		r, _ := newNodeOf(t, simtest.TwoRegions(1), 0, 0, map[string]string{"keysPerPage": "1"})
@@ -65,7 +65,7 @@ func TestPagesOfScans(t *testing.T) {
 	}
 }
 
-// A scan has looked at its whole range, unless it has met as many rows as its limit allows.
+// A scan covers its whole range unless it reached its limit.
 func TestSeenByAScan(t *testing.T) {
 	for limit, want := range map[int]txn.Key{0: inGroup(9), 2: inGroup(5) + "\x00", 3: inGroup(9)} {
 		read := &task.Read{Range: txn.Range{From: inGroup(2), To: inGroup(9), Limit: limit}, Rows: []task.Row{{Key: inGroup(3)}, {Key: inGroup(5)}}}
