@@ -39,6 +39,7 @@ import (
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/fault"
 	"github.com/geobench/geobench/internal/identity"
+	"github.com/geobench/geobench/internal/ports"
 )
 
 // operatorVariable names the environment variable with the released binary, for the tests that start it (make hostile).
@@ -294,14 +295,14 @@ func (l *loopback) start(ctx context.Context, pod *corev1.Pod) error {
 	if !ok {
 		return nil
 	}
-	played := net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(deploy.AdminPort))
+	played := net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(ports.Admin))
 	pod.Status.PodIP = l.prefix + rest
 	pod.Status.PodIPs[0].IP = pod.Status.PodIP
 	folder, err := l.folder(ctx, pod.Labels[kube.LabelDatabase])
 	if err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(deploy.AdminPort)))
+	listener, err := net.Listen("tcp", net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(ports.Admin)))
 	if err != nil {
 		return err
 	}
@@ -365,7 +366,7 @@ func (w *world) workerHandler(pod *corev1.Pod) *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+admin.PathClock, admin.ServeClock)
 	mux.HandleFunc("GET "+deploy.PathHistory, func(out http.ResponseWriter, r *http.Request) {
-		file, err := w.History(r.Context(), net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(deploy.AdminPort)))
+		file, err := w.History(r.Context(), net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(ports.Admin)))
 		if err != nil {
 			http.Error(out, err.Error(), http.StatusServiceUnavailable)
 			return

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/internal/deploy/servers"
 	"github.com/geobench/geobench/internal/exit"
 	"github.com/geobench/geobench/internal/experiment"
 	"github.com/geobench/geobench/internal/external"
@@ -21,6 +20,7 @@ import (
 	"github.com/geobench/geobench/internal/manifest"
 	"github.com/geobench/geobench/internal/manifest/check"
 	"github.com/geobench/geobench/internal/plan"
+	"github.com/geobench/geobench/internal/servers"
 )
 
 // addFiles adds the flag for manifests.

@@ -19,6 +19,7 @@ import (
 	"github.com/geobench/geobench/internal/manifest"
 	"github.com/geobench/geobench/internal/node"
 	"github.com/geobench/geobench/internal/ping"
+	"github.com/geobench/geobench/internal/ports"
 	"github.com/geobench/geobench/internal/workload/catalog"
 )
 
@@ -102,7 +103,7 @@ func (f *podFlags) find() (*deploy.Database, geo.NodeID, error) {
 
 // probe starts a prober of the pod, and answers those of the others, in a group that ends with ctx.
 func (f *podFlags) probe(ctx context.Context, group *errgroup.Group, db *deploy.Database, id geo.NodeID, log *slog.Logger) (*ping.Prober, error) {
-	echo := net.JoinHostPort(f.bind, strconv.Itoa(ping.Port))
+	echo := net.JoinHostPort(f.bind, strconv.Itoa(ports.Probe))
 	sink, err := net.Listen("tcp", echo)
 	if err != nil {
 		return nil, err

@@ -17,6 +17,7 @@ import (
 	"github.com/geobench/geobench/internal/identity"
 	"github.com/geobench/geobench/internal/metrics"
 	"github.com/geobench/geobench/internal/ping"
+	"github.com/geobench/geobench/internal/ports"
 )
 
 func newProbeCommand() *cobra.Command {
@@ -73,7 +74,7 @@ func newPingCommand() *cobra.Command {
 			if count < 1 || interval <= 0 {
 				return usageError("--count and --interval: %d and %s must be positive", count, interval)
 			}
-			addr := net.JoinHostPort(args[0], strconv.Itoa(ping.Port))
+			addr := net.JoinHostPort(args[0], strconv.Itoa(ports.Probe))
 			if stream > 0 {
 				rate, err := ping.Stream(cmd.Context(), addr, stream)
 				if err != nil {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/collect"
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/external"
 	"github.com/geobench/geobench/internal/identity"
@@ -236,7 +237,7 @@ func newPlayer(w *deploy.Worker, index int, rec *recording) (*load.Worker, *prom
 	if w.Database.Client != nil {
 		shards = 1 // each would open all of the worker's connections
 	}
-	live := metrics.NewWorker(metrics.WorkerLabels{Run: w.Run, Database: w.Database.Name, Region: w.Region, Index: index}, wl.Types())
+	live := collect.NewWorker(collect.WorkerLabels{Run: w.Run, Database: w.Database.Name, Region: w.Region, Index: index}, wl.Types())
 	player, err := load.NewWorker(load.WorkerConfig{
 		Workload: wl, Topology: &w.Database.Topology, Region: w.Database.Topology.Index(w.Region),
 		Index: index, Workers: w.Workers, Load: *l, Seed: w.Seed, Observer: live, Trace: rec.trace(), Fine: w.Fine, Shards: shards,
@@ -246,7 +247,7 @@ func newPlayer(w *deploy.Worker, index int, rec *recording) (*load.Worker, *prom
 	}
 	live.Watch(player.Progress)
 	registry := metrics.NewRegistry()
-	registry.MustRegister(live, metrics.NewDriver(w.Run, w.Database.Name, fmt.Sprintf("%s/%d", w.Region, index),
+	registry.MustRegister(live, collect.NewDriver(w.Run, w.Database.Name, fmt.Sprintf("%s/%d", w.Region, index),
 		late.CPUTime, load.CPUAllowance("/sys/fs/cgroup", runtime.GOMAXPROCS(0))))
 	return player, registry, nil
 }

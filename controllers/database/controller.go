@@ -40,12 +40,12 @@ import (
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/deploy/mesh"
 	"github.com/geobench/geobench/internal/deploy/netpol"
-	"github.com/geobench/geobench/internal/deploy/servers"
 	"github.com/geobench/geobench/internal/emulation"
 	"github.com/geobench/geobench/internal/fault"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/health"
 	"github.com/geobench/geobench/internal/manifest/check"
+	"github.com/geobench/geobench/internal/servers"
 )
 
 // Reconciler deploys databases.

@@ -15,13 +15,13 @@ import (
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/deploy/mesh"
-	"github.com/geobench/geobench/internal/wan"
+	"github.com/geobench/geobench/internal/ports"
 )
 
 // Meshed puts a pod into the mesh that spec.network.mesh names, or keeps it out. The operator, Prometheus and kubelet need not be in it: they
 // call the administration, which has TLS of its own, and metrics, which tell no secret.
 func Meshed(db *v1alpha1.GeoDatabase, pod *metav1.ObjectMeta) {
-	labels, annotations := mesh.Wanted(db.Spec.Network.Mesh, MetricsPort, wan.StatusPort, AdminPort, wan.AdminPort)
+	labels, annotations := mesh.Wanted(db.Spec.Network.Mesh, ports.Metrics, ports.WANStatus, ports.Admin, ports.WANAdmin)
 	for k, v := range labels {
 		pod.Labels = kube.WithLabel(pod.Labels, k, v)
 	}
@@ -43,18 +43,18 @@ func MeshNodes(db *v1alpha1.GeoDatabase) *mesh.Nodes {
 			}
 		}
 	}
-	ports := []v1alpha1.PodPort{}
+	open := []v1alpha1.PodPort{}
 	if db.Spec.Pods != nil {
-		ports = append(ports, db.Spec.Pods.Ports...)
+		open = append(open, db.Spec.Pods.Ports...)
 	}
 	for i := range db.Spec.Roles {
-		ports = append(ports, db.Spec.Roles[i].Ports...)
+		open = append(open, db.Spec.Roles[i].Ports...)
 	}
-	for _, p := range ports {
+	for _, p := range open {
 		n.Ports = append(n.Ports, p.Port)
 	}
-	if len(ports) == 0 {
-		n.Ports = []int32{peerPort}
+	if len(open) == 0 {
+		n.Ports = []int32{ports.Peer}
 	}
 	return n
 }
@@ -69,7 +69,7 @@ func FindMesh(ctx context.Context, live client.Reader, db *v1alpha1.GeoDatabase,
 	if is.Mode == v1alpha1.MeshNone {
 		return &is, problem, nil
 	}
-	port := int32(peerPort)
+	port := int32(ports.Peer)
 	switch {
 	case len(db.Spec.Roles) > 0:
 		port = db.Spec.Roles[0].Ports[0].Port

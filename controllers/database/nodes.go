@@ -22,6 +22,7 @@ import (
 	"github.com/geobench/geobench/internal/deploy/mesh"
 	"github.com/geobench/geobench/internal/engines"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/ports"
 )
 
 // Node is what is known of one node of an incarnation.
@@ -156,7 +157,7 @@ func (s *Node) inspectPod(pod *corev1.Pod, incarnation string) {
 		}
 		return
 	}
-	s.Address = net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(AdminPort))
+	s.Address = net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(ports.Admin))
 }
 
 func (s *Node) inspectStatus(status *admin.Status, err error, incarnation string) {

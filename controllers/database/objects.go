@@ -14,7 +14,7 @@ import (
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/identity"
-	"github.com/geobench/geobench/internal/ping"
+	"github.com/geobench/geobench/internal/ports"
 )
 
 const (
@@ -31,15 +31,15 @@ const (
 // before they are ready: being ready means to have found each other.
 func buildService(db *v1alpha1.GeoDatabase, region string, role *v1alpha1.Role) *corev1.Service {
 	labels := ofRole(kube.WithLabel(kube.DatabaseLabels(db, kube.RoleNode), kube.LabelRegion, region), role)
-	ports := []corev1.ServicePort{
-		{Name: "geobench", Port: peerPort, TargetPort: intstr.FromInt32(peerPort), Protocol: corev1.ProtocolTCP, AppProtocol: ptr.To("tcp")},
+	open := []corev1.ServicePort{
+		{Name: "geobench", Port: ports.Peer, TargetPort: intstr.FromInt32(ports.Peer), Protocol: corev1.ProtocolTCP, AppProtocol: ptr.To("tcp")},
 	}
 	if program := programOf(db, role); program != nil {
-		ports = podServicePorts(program)
+		open = podServicePorts(program)
 	}
 	if m := db.Spec.Network.Mesh; m == v1alpha1.MeshSidecar || m == v1alpha1.MeshAmbient {
 		// A mesh encrypts connections to the ports of Services, and STRICT lets no others through: probes that it is to carry have one.
-		ports = append(ports, corev1.ServicePort{Name: "probe", Port: ping.Port, TargetPort: intstr.FromInt32(ping.Port), Protocol: corev1.ProtocolTCP, AppProtocol: ptr.To("tcp")})
+		open = append(open, corev1.ServicePort{Name: "probe", Port: ports.Probe, TargetPort: intstr.FromInt32(ports.Probe), Protocol: corev1.ProtocolTCP, AppProtocol: ptr.To("tcp")})
 	}
 	return &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: setName(db, region, role), Namespace: db.Namespace, Labels: labels},
@@ -47,8 +47,8 @@ func buildService(db *v1alpha1.GeoDatabase, region string, role *v1alpha1.Role) 
 			ClusterIP:                corev1.ClusterIPNone,
 			PublishNotReadyAddresses: true,
 			Selector:                 nodeSelector(db, region, role),
-			Ports: append(ports,
-				corev1.ServicePort{Name: "admin", Port: AdminPort, TargetPort: intstr.FromInt32(AdminPort), Protocol: corev1.ProtocolTCP, AppProtocol: ptr.To("https")}),
+			Ports: append(open,
+				corev1.ServicePort{Name: "admin", Port: ports.Admin, TargetPort: intstr.FromInt32(ports.Admin), Protocol: corev1.ProtocolTCP, AppProtocol: ptr.To("https")}),
 		},
 	}
 }
@@ -121,7 +121,7 @@ func buildStatefulSet(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, role *v
 		Labels: kube.WithLabel(labels, kube.LabelIncarnation, incarnation),
 		Annotations: map[string]string{
 			AnnotationScrape:     "true",
-			AnnotationScrapePort: strconv.Itoa(MetricsPort),
+			AnnotationScrapePort: strconv.Itoa(ports.Metrics),
 		},
 	}
 	Meshed(db, &pod)
@@ -148,7 +148,7 @@ func nodePodSpec(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, incarnation,
 		Image:     image,
 		Args:      []string{"node", "--config", ConfigFolder + "/" + TopologyKey, "--region", region.Name},
 		Env:       append(GoRuntime(resources), FromField("POD_NAME", "metadata.name")),
-		Ports:     append([]corev1.ContainerPort{{Name: "geobench", ContainerPort: peerPort, Protocol: corev1.ProtocolTCP}}, OwnPorts()...),
+		Ports:     append([]corev1.ContainerPort{{Name: "geobench", ContainerPort: ports.Peer, Protocol: corev1.ProtocolTCP}}, OwnPorts()...),
 		Resources: resources,
 		// A node that is killed loses its data, so it is given a minute in which to turn its event loop.
 		LivenessProbe:  probe("/healthz", 10, 6),
@@ -180,8 +180,8 @@ func journalLimit(db *v1alpha1.GeoDatabase) *resource.Quantity {
 // OwnPorts are those that every container of Geobench's has: what monitoring scrapes by name, and the operator's.
 func OwnPorts() []corev1.ContainerPort {
 	return []corev1.ContainerPort{
-		{Name: "metrics", ContainerPort: MetricsPort, Protocol: corev1.ProtocolTCP},
-		{Name: "admin", ContainerPort: AdminPort, Protocol: corev1.ProtocolTCP},
+		{Name: "metrics", ContainerPort: ports.Metrics, Protocol: corev1.ProtocolTCP},
+		{Name: "admin", ContainerPort: ports.Admin, Protocol: corev1.ProtocolTCP},
 	}
 }
 

@@ -14,19 +14,12 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/internal/deploy"
-	"github.com/geobench/geobench/internal/deploy/servers"
 	"github.com/geobench/geobench/internal/health"
 	"github.com/geobench/geobench/internal/manifest/check"
 	"github.com/geobench/geobench/internal/plan"
+	"github.com/geobench/geobench/internal/ports"
 	"github.com/geobench/geobench/internal/presets"
-)
-
-const (
-	// peerPort is where nodes listen for peers and clients, AdminPort for the operator, and MetricsPort for everybody: probes and
-	// Prometheus.
-	peerPort    = 7000
-	MetricsPort = 7001
-	AdminPort   = 7004
+	"github.com/geobench/geobench/internal/servers"
 )
 
 // Plan is what a GeoDatabase's spec asks for.
@@ -197,7 +190,7 @@ func nodeAddresses(db *v1alpha1.GeoDatabase) []deploy.Node {
 	for _, region := range db.Spec.RegionNames() {
 		pods := deploy.PodsIn(db, region)
 		for _, pod := range pods {
-			port := peerPort
+			port := ports.Peer
 			switch {
 			case pod.Role != nil:
 				port = int(pod.Role.Ports[0].Port)
@@ -206,7 +199,7 @@ func nodeAddresses(db *v1alpha1.GeoDatabase) []deploy.Node {
 			}
 			nodes = append(nodes, deploy.Node{
 				Address: net.JoinHostPort(pod.Host, strconv.Itoa(port)),
-				Admin:   net.JoinHostPort(pod.Host, strconv.Itoa(AdminPort)),
+				Admin:   net.JoinHostPort(pod.Host, strconv.Itoa(ports.Admin)),
 			})
 		}
 		nodes = append(nodes, make([]deploy.Node, most-len(pods))...)

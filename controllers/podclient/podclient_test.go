@@ -22,11 +22,11 @@ import (
 	"github.com/geobench/geobench/controllers/authority"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/internal/admin"
-	"github.com/geobench/geobench/internal/audit"
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/identity"
 	"github.com/geobench/geobench/internal/identity/identitytest"
+	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/workload"
 )
 
@@ -188,7 +188,7 @@ func TestLargestAnswersAreRead(t *testing.T) {
 			sums[workload.FindingName("12", "by-number", 163_830_000+w, i)] = math.MinInt64
 		}
 	}
-	largest := &admin.Audit{Shards: []audit.Shard{{Sums: sums}}}
+	largest := &admin.Audit{Shards: []store.ShardSums{{Sums: sums}}}
 
 	credentials, folder := unitCredentials(t, "uid")
 	var answer any

@@ -12,10 +12,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/controllers/database"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/podclient"
 	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/ports"
 	"github.com/geobench/geobench/internal/result"
 )
 
@@ -130,7 +130,7 @@ func (s *scope) workerAddress(ctx context.Context, w *workerState) (addr, machin
 		pod.Labels[kube.LabelRun] != s.run.Name || pod.Labels[kube.LabelAttempt] != kube.Attempt(s.run) {
 		return "", "", &podEndedError{w.name()}
 	}
-	return net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(database.AdminPort)), pod.Spec.NodeName, nil
+	return net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(ports.Admin)), pod.Spec.NodeName, nil
 }
 
 // podEndedError says that a worker's pod is not there to be asked any more.

@@ -27,6 +27,7 @@ import (
 	"github.com/geobench/geobench/internal/plan"
 	"github.com/geobench/geobench/internal/result"
 	"github.com/geobench/geobench/internal/rtt"
+	"github.com/geobench/geobench/internal/store"
 	targets "github.com/geobench/geobench/internal/target/catalog"
 )
 
@@ -463,8 +464,8 @@ func repetitions(run *v1alpha1.BenchmarkRun, doc *result.Document) []v1alpha1.Re
 }
 
 // audit asks every node that is not left out for the sums over its rows, in the order of geo.NodeID.
-func (s *scope) audit(ctx context.Context, leftOut func(geo.NodeID) bool) ([][]audit.Shard, error) {
-	audits := make([][]audit.Shard, len(s.nodes))
+func (s *scope) audit(ctx context.Context, leftOut func(geo.NodeID) bool) ([][]store.ShardSums, error) {
+	audits := make([][]store.ShardSums, len(s.nodes))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(podclient.AtOnce)
 	for i := range s.nodes {

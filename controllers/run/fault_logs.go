@@ -18,6 +18,7 @@ import (
 	"github.com/geobench/geobench/internal/fault"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/load"
+	"github.com/geobench/geobench/internal/ports"
 	"github.com/geobench/geobench/internal/wan"
 )
 
@@ -103,7 +104,7 @@ func (in *clusterInjector) readSidecars(ctx context.Context) error {
 			if len(p.IPs) == 0 {
 				return fmt.Errorf("the log of the sidecar of pod %s: the pod has no address", p.Name)
 			}
-			log, ahead, within, err := in.Pods.Sidecars(in.db.UID).Log(asking, net.JoinHostPort(p.IPs[0], strconv.Itoa(wan.AdminPort)))
+			log, ahead, within, err := in.Pods.Sidecars(in.db.UID).Log(asking, net.JoinHostPort(p.IPs[0], strconv.Itoa(ports.WANAdmin)))
 			if err != nil {
 				return fmt.Errorf("the log of the sidecar of pod %s: %w", p.Name, err)
 			}

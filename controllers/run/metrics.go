@@ -17,6 +17,7 @@ import (
 	"github.com/geobench/geobench/controllers/database"
 	"github.com/geobench/geobench/controllers/faultstatus"
 	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/internal/collect"
 	"github.com/geobench/geobench/internal/metrics"
 	"github.com/geobench/geobench/internal/plan"
 )
@@ -130,17 +131,17 @@ func collectRuns(ctx context.Context, put metrics.Put, reader client.Reader, now
 		if st.Stage == "" || st.CompletionTime != nil && now.Sub(st.CompletionTime.Time) > shownAfterEnd {
 			continue
 		}
-		o := metrics.Object{Namespace: run.Namespace, Run: run.Name, Database: run.Spec.DatabaseRef.Name}
+		o := collect.Object{Namespace: run.Namespace, Run: run.Name, Database: run.Spec.DatabaseRef.Name}
 		var deadline time.Time
 		if st.StageStartTime != nil && !kube.Over(run) && st.Stage != v1alpha1.StagePreflight && !waitsForOthers(run) {
 			deadline = st.StageStartTime.Add(stageOf(run).deadline(run))
 		}
-		metrics.PutStage(put, o, st.Stage, deadline)
-		metrics.PutObjectives(put, o, run.Spec.Objectives)
+		collect.PutStage(put, o, st.Stage, deadline)
+		collect.PutObjectives(put, o, run.Spec.Objectives)
 		for i := range run.Spec.Faults {
 			f := &run.Spec.Faults[i]
 			l := faultstatus.LifeOf(run, f.Name)
-			metrics.PutFault(put, o, f, !kube.Over(run) && l.Touches())
+			collect.PutFault(put, o, f, !kube.Over(run) && l.Touches())
 		}
 		db := byName[types.NamespacedName{Namespace: run.Namespace, Name: o.Database}]
 		if db == nil {
@@ -151,7 +152,7 @@ func collectRuns(ctx context.Context, put metrics.Put, reader client.Reader, now
 			for i := range db.Spec.Regions {
 				regions = append(regions, db.Spec.Regions[i].Name)
 			}
-			metrics.PutPrices(put, o, regions, plan.Prices(profile.Spec.Prices))
+			collect.PutPrices(put, o, regions, plan.Prices(profile.Spec.Prices))
 		}
 	}
 	for k, n := range counts {

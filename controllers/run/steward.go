@@ -19,10 +19,11 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/database"
 	"github.com/geobench/geobench/controllers/kube"
-	"github.com/geobench/geobench/internal/audit"
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/ports"
 	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/store"
 )
 
 // A database of pods with a client has a steward for each run: a Job of one pod, in the region that the clients connect to, which loads and
@@ -47,7 +48,7 @@ func buildSteward(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, region *
 		Image:     image,
 		Args:      []string{"steward", "--config", database.ConfigFolder + "/" + WorkerKey},
 		Env:       append(database.GoRuntime(resources), database.FromField("POD_NAME", "metadata.name")),
-		Ports:     []corev1.ContainerPort{{Name: "admin", ContainerPort: database.AdminPort, Protocol: corev1.ProtocolTCP}},
+		Ports:     []corev1.ContainerPort{{Name: "admin", ContainerPort: ports.Admin, Protocol: corev1.ProtocolTCP}},
 		Resources: resources,
 	}))
 	pod.RestartPolicy = corev1.RestartPolicyNever
@@ -137,7 +138,7 @@ func (s *scope) steward(ctx context.Context) (*database.Node, error) {
 		}
 		return n, nil
 	}
-	n.Address = net.JoinHostPort(n.Pod.Status.PodIP, strconv.Itoa(database.AdminPort))
+	n.Address = net.JoinHostPort(n.Pod.Status.PodIP, strconv.Itoa(ports.Admin))
 	status, err := s.Pods.Nodes(s.db.UID).Status(ctx, n.Address)
 	if err != nil {
 		n.Problem = "it does not answer: " + err.Error()
@@ -148,7 +149,7 @@ func (s *scope) steward(ctx context.Context) (*database.Node, error) {
 }
 
 // stewardAudit asks the steward for the sums of all rows, and what the servers are by then: it holds them as the only node of the layout.
-func (s *scope) stewardAudit(ctx context.Context) ([][]audit.Shard, []result.Server, error) {
+func (s *scope) stewardAudit(ctx context.Context) ([][]store.ShardSums, []result.Server, error) {
 	n, err := s.steward(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -166,7 +167,7 @@ func (s *scope) stewardAudit(ctx context.Context) ([][]audit.Shard, []result.Ser
 			return nil, nil, fmt.Errorf("steward %s: its servers: %w", n.PodName, err)
 		}
 	}
-	return [][]audit.Shard{a.Shards}, servers, nil
+	return [][]store.ShardSums{a.Shards}, servers, nil
 }
 
 // target is what the result says of a database that is not Geobench's own; nil for one that is. How far its endpoints are from the steward

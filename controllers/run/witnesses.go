@@ -23,8 +23,8 @@ import (
 	"github.com/geobench/geobench/internal/deploy/mesh"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/ping"
+	"github.com/geobench/geobench/internal/ports"
 	"github.com/geobench/geobench/internal/result"
-	"github.com/geobench/geobench/internal/wan"
 )
 
 // meters are those of a witness of the bytes that nodes send each other, at one time.
@@ -159,7 +159,7 @@ func (s *scope) readZtunnels(ctx context.Context) *meters {
 
 func (s *scope) readEmulators(ctx context.Context, gone []geo.NodeID) *meters {
 	return s.ofNodes("emulator", gone, func(region string, pod *corev1.Pod) (result.Meter, error) {
-		status, err := s.Pods.Sidecars(s.db.UID).Status(ctx, address(pod.Status.PodIP, wan.AdminPort))
+		status, err := s.Pods.Sidecars(s.db.UID).Status(ctx, address(pod.Status.PodIP, ports.WANAdmin))
 		if err != nil {
 			return result.Meter{}, err
 		}

@@ -25,6 +25,7 @@ import (
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/identity"
+	"github.com/geobench/geobench/internal/ports"
 	"github.com/geobench/geobench/internal/result"
 )
 
@@ -159,7 +160,7 @@ func buildJob(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, region *v1al
 		Labels: meta.Labels,
 		Annotations: map[string]string{
 			database.AnnotationScrape:     "true",
-			database.AnnotationScrapePort: strconv.Itoa(database.MetricsPort),
+			database.AnnotationScrapePort: strconv.Itoa(ports.Metrics),
 			// Evicting a worker to make room spoils the run.
 			"cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
 		},

@@ -22,9 +22,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/geobench/geobench/internal/audit"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/late"
+	"github.com/geobench/geobench/internal/store"
 )
 
 // Status is what a node knows of itself. Counters only grow during an incarnation.
@@ -146,7 +146,7 @@ type LoadResponse struct {
 
 // Audit is what invariants need of the node's rows, by shard.
 type Audit struct {
-	Shards []audit.Shard `json:"shards"`
+	Shards []store.ShardSums `json:"shards"`
 	// Servers is a list of result.Server, of a database that is not geobench's own: what its servers are after the audit.
 	Servers json.RawMessage `json:"servers,omitempty"`
 }

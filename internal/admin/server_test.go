@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/geobench/geobench/internal/audit"
-
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/geobench/geobench/internal/store"
 )
 
 // fakeNode answers with err, or with what it was asked.
@@ -38,7 +38,7 @@ func (n fakeNode) Log() *Log {
 	return &Log{Process: "p", Entries: []LogEntry{{From: 5, Disturbance: Disturbance{SlowPercent: 7}}}}
 }
 func (n fakeNode) Audit(context.Context) (*Audit, error) {
-	return &Audit{Shards: []audit.Shard{{Digest: 1 << 63}}}, n.err
+	return &Audit{Shards: []store.ShardSums{{Digest: 1 << 63}}}, n.err
 }
 func (n fakeNode) Healthy() error { return n.err }
 func (n fakeNode) Ready() error   { return n.err }

@@ -15,20 +15,6 @@ import (
 	"github.com/geobench/geobench/internal/workload"
 )
 
-// Shard sums up the rows of a shard that one node holds. Copies of a shard must agree on all of it.
-type Shard struct {
-	// Shard is its number in the layout, Everywhere for the rows that every node holds.
-	Shard int `json:"shard"`
-	// Sums are the workload's, by name.
-	Sums map[string]int64 `json:"sums,omitempty"`
-	// Digest is of all rows; in a traced run with their versions.
-	Digest uint64 `json:"digest,string"`
-	Rows   int64  `json:"rows"`
-}
-
-// Everywhere is the number that stands for the rows that belong to no shard.
-const Everywhere = -1
-
 // All returns all rows of a store.
 func All(s store.Store) workload.Rows { return &rows{s: s} }
 
@@ -81,10 +67,10 @@ func (r *rows) Scan(g txn.Range, f func(txn.Key, []byte) bool) {
 }
 
 // Of sums up what node n holds. traced says that rows carry versions.
-func Of(n geo.NodeID, l *geo.Layout, s store.Store, w workload.Workload, traced bool) []Shard {
+func Of(n geo.NodeID, l *geo.Layout, s store.Store, w workload.Workload, traced bool) []store.ShardSums {
 	shards := Digests(n, l, s, traced)
 	for i := range shards {
-		if shards[i].Shard != Everywhere {
+		if shards[i].Shard != store.Everywhere {
 			shards[i].Sums = w.Audit(&rows{s, l, shards[i].Shard, traced})
 		}
 	}
@@ -92,16 +78,16 @@ func Of(n geo.NodeID, l *geo.Layout, s store.Store, w workload.Workload, traced 
 }
 
 // Digests is Of without a workload's sums.
-func Digests(n geo.NodeID, l *geo.Layout, s store.Store, traced bool) []Shard {
+func Digests(n geo.NodeID, l *geo.Layout, s store.Store, traced bool) []store.ShardSums {
 	held := l.ShardsOf(n)
-	at := map[int]int{Everywhere: 0}
-	shards := []Shard{{Shard: Everywhere}}
+	at := map[int]int{store.Everywhere: 0}
+	shards := []store.ShardSums{{Shard: store.Everywhere}}
 	for _, shard := range held {
 		at[shard] = len(shards)
-		shards = append(shards, Shard{Shard: shard})
+		shards = append(shards, store.ShardSums{Shard: shard})
 	}
 	s.Each(func(k txn.Key, rec store.Record) {
-		shard := Everywhere
+		shard := store.Everywhere
 		if !k.Everywhere() {
 			shard = l.Shard(k)
 		}
@@ -109,7 +95,7 @@ func Digests(n geo.NodeID, l *geo.Layout, s store.Store, traced bool) []Shard {
 		if !ok {
 			i = len(shards) // rows that do not belong here: no other copy will agree
 			at[shard] = i
-			shards = append(shards, Shard{Shard: shard})
+			shards = append(shards, store.ShardSums{Shard: shard})
 		}
 		sum := &shards[i]
 		sum.Digest += store.DigestRow(k, rec.Value)
@@ -126,7 +112,7 @@ func Digests(n geo.NodeID, l *geo.Layout, s store.Store, traced bool) []Shard {
 // Audits are those of a database.
 type Audits struct {
 	// Nodes holds what each node holds, by geo.NodeID.
-	Nodes [][]Shard
+	Nodes [][]store.ShardSums
 	// Out says for each node why it is left out, empty when it is not; nil for none.
 	Out []string
 }
@@ -154,7 +140,7 @@ func (a *Audits) out(n geo.NodeID) string {
 }
 
 // of returns node n's part of a shard, or nil.
-func (a *Audits) of(n geo.NodeID, shard int) *Shard {
+func (a *Audits) of(n geo.NodeID, shard int) *store.ShardSums {
 	for i := range a.Nodes[n] {
 		if s := &a.Nodes[n][i]; s.Shard == shard {
 			return s
@@ -327,7 +313,7 @@ func (a *Audits) everywhere(l *geo.Layout, w workload.Workload) string {
 	for i := range a.Nodes {
 		n := geo.NodeID(i)
 		held := int64(0)
-		if s := a.of(n, Everywhere); s != nil {
+		if s := a.of(n, store.Everywhere); s != nil {
 			held = s.Rows
 		}
 		if held != loaded && !a.LeftOut(n) {
@@ -340,8 +326,8 @@ func (a *Audits) everywhere(l *geo.Layout, w workload.Workload) string {
 // Converged checks that all copies of a shard hold the same rows.
 func Converged(l *geo.Layout, a Audits) workload.Check {
 	var copies []history.Copy
-	everywhere := slices.ContainsFunc(a.Nodes, func(shards []Shard) bool {
-		return slices.ContainsFunc(shards, func(s Shard) bool { return s.Shard == Everywhere && s.Rows > 0 })
+	everywhere := slices.ContainsFunc(a.Nodes, func(shards []store.ShardSums) bool {
+		return slices.ContainsFunc(shards, func(s store.ShardSums) bool { return s.Shard == store.Everywhere && s.Rows > 0 })
 	})
 	for i, shards := range a.Nodes {
 		n := geo.NodeID(i)
@@ -349,11 +335,11 @@ func Converged(l *geo.Layout, a Audits) workload.Check {
 			continue
 		}
 		for _, s := range shards {
-			if s.Shard == Everywhere && !everywhere {
+			if s.Shard == store.Everywhere && !everywhere {
 				continue
 			}
 			name := l.Topology.NodeName(n)
-			if s.Shard != Everywhere && len(shards) > 2 { // beside what is everywhere
+			if s.Shard != store.Everywhere && len(shards) > 2 { // beside what is everywhere
 				name += " for " + l.ShardName(s.Shard)
 			}
 			copies = append(copies, history.Copy{Name: name, Partition: s.Shard, Digest: s.Digest, Rows: s.Rows, Sums: s.Sums})

@@ -73,10 +73,10 @@ func TestInvariantsFindWhatIsWrong(t *testing.T) {
 		"rows at home only":                {two, (*geo.Topology).HomeOnly, func(*Audits) {}, "", "the only copy has no other to agree with"},
 		"a node of those":                  {two, (*geo.Topology).HomeOnly, out(2), "", ""},
 		"rows of every node untold on one": {two, (*geo.Topology).Full, func(a *Audits) { a.Nodes[2] = a.Nodes[2][1:] }, "everywhere", ""},
-		"rows of every node on one":        {two, (*geo.Topology).Full, func(a *Audits) { a.Nodes[2][0] = Shard{Shard: Everywhere} }, "everywhere convergence", ""},
+		"rows of every node on one":        {two, (*geo.Topology).Full, func(a *Audits) { a.Nodes[2][0] = store.ShardSums{Shard: store.Everywhere} }, "everywhere convergence", ""},
 		"rows of every node on all": {two, (*geo.Topology).Full, func(a *Audits) {
 			for n := range a.Nodes {
-				a.Nodes[n][0] = Shard{Shard: Everywhere}
+				a.Nodes[n][0] = store.ShardSums{Shard: store.Everywhere}
 			}
 		}, "everywhere", ""},
 	}
@@ -85,9 +85,9 @@ func TestInvariantsFindWhatIsWrong(t *testing.T) {
 			layout := tc.layout(&tc.topology)
 			var audits Audits
 			for n := range geo.NodeID(tc.topology.Nodes()) {
-				held := []Shard{{Shard: Everywhere, Rows: 2}}
+				held := []store.ShardSums{{Shard: store.Everywhere, Rows: 2}}
 				for _, shard := range layout.ShardsOf(n) {
-					held = append(held, Shard{Shard: shard, Sums: map[string]int64{}, Digest: 7})
+					held = append(held, store.ShardSums{Shard: shard, Sums: map[string]int64{}, Digest: 7})
 				}
 				audits.Nodes = append(audits.Nodes, held)
 			}
@@ -136,7 +136,7 @@ func TestVerifyChecksWhatIsAsked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			audits := Audits{}
 			for range topology.Nodes() {
-				audits.Nodes = append(audits.Nodes, []Shard{{Shard: Everywhere, Rows: 2}}) // as agreeing has them
+				audits.Nodes = append(audits.Nodes, []store.ShardSums{{Shard: store.Everywhere, Rows: 2}}) // as agreeing has them
 			}
 			var names []string
 			for _, c := range Verify(&tc.layout, agreeing{}, audits, nil, tc.verify) {
@@ -156,9 +156,9 @@ func TestComplete(t *testing.T) {
 	l := topology.Full()
 	all := func() (a Audits) {
 		for n := range geo.NodeID(topology.Nodes()) {
-			held := []Shard{{Shard: Everywhere}}
+			held := []store.ShardSums{{Shard: store.Everywhere}}
 			for _, shard := range l.ShardsOf(n) {
-				held = append(held, Shard{Shard: shard})
+				held = append(held, store.ShardSums{Shard: shard})
 			}
 			a.Nodes = append(a.Nodes, held)
 		}
@@ -196,7 +196,7 @@ func TestRowsWhereTheyDoNotBelong(t *testing.T) {
 	for n := range geo.NodeID(2) {
 		told := Digests(n, &l, rows, false)
 		stranger := l.ShardsOf(1 - n)[0]
-		i := slices.IndexFunc(told, func(s Shard) bool { return s.Shard == stranger })
+		i := slices.IndexFunc(told, func(s store.ShardSums) bool { return s.Shard == stranger })
 		if i < 0 || told[i].Rows != 1 || told[i].Digest == 0 {
 			t.Errorf("node %d tells %+v, and nothing of its row of shard %d", n, told, stranger)
 		}
@@ -208,7 +208,7 @@ func TestNothingIsLeftToAudit(t *testing.T) {
 	topology := geo.Topology{Regions: []string{"a", "b"}, Partitions: 1, Replicas: 1}
 	layout := topology.Full()
 	for _, verify := range []v1alpha1.Verification{v1alpha1.VerifyInvariants, v1alpha1.VerifyConvergence} {
-		audits := Audits{Nodes: make([][]Shard, 2), Out: []string{"is gone", "waits for it"}}
+		audits := Audits{Nodes: make([][]store.ShardSums, 2), Out: []string{"is gone", "waits for it"}}
 		asked := []v1alpha1.Verification{verify}
 		if checks, why := Verify(&layout, agreeing{}, audits, nil, asked), audits.Unaudited(&layout,
 			asked); len(checks) > 0 || !strings.Contains(why, "waits for it") {

@@ -26,6 +26,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/ping"
+	"github.com/geobench/geobench/internal/ports"
 	"github.com/geobench/geobench/internal/result"
 	"github.com/geobench/geobench/internal/wan"
 )
@@ -433,7 +434,7 @@ func TestPartitionCutsAndHeals(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.eventually(t, within(t, 2*time.Minute), "the sidecar of "+to+" follows", func() (bool, error) {
-			generation, err := metric(pod, wan.StatusPort, "geobench_wan_config_generation")
+			generation, err := metric(pod, ports.WANStatus, "geobench_wan_config_generation")
 			return err == nil && int64(generation) == config.Generation, err
 		})
 	}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/identity"
+	"github.com/geobench/geobench/internal/ports"
 	"github.com/geobench/geobench/internal/wan"
 )
 
@@ -135,7 +136,7 @@ func (s *Sidecar) Prepare(n *Network, region string, pod *corev1.PodSpec) {
 	}
 	probe := func(path string, period, failures int32) *corev1.Probe {
 		return &corev1.Probe{
-			ProbeHandler:     corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromInt32(wan.StatusPort), Scheme: corev1.URISchemeHTTP}},
+			ProbeHandler:     corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromInt32(ports.WANStatus), Scheme: corev1.URISchemeHTTP}},
 			PeriodSeconds:    period,
 			TimeoutSeconds:   5,
 			FailureThreshold: failures,
@@ -156,8 +157,8 @@ func (s *Sidecar) Prepare(n *Network, region string, pod *corev1.PodSpec) {
 		}},
 		// The name is what monitoring scrapes by.
 		Ports: []corev1.ContainerPort{
-			{Name: SidecarPort, ContainerPort: wan.StatusPort, Protocol: corev1.ProtocolTCP},
-			{Name: SidecarAdminPort, ContainerPort: wan.AdminPort, Protocol: corev1.ProtocolTCP},
+			{Name: SidecarPort, ContainerPort: ports.WANStatus, Protocol: corev1.ProtocolTCP},
+			{Name: SidecarAdminPort, ContainerPort: ports.WANAdmin, Protocol: corev1.ProtocolTCP},
 		},
 		SecurityContext: SidecarSecurity(),
 		StartupProbe:    probe("/readyz", 1, 60),
@@ -396,7 +397,7 @@ func (s *Sidecar) problem(ctx context.Context, p Pod, want int64) string {
 	if !p.Running || len(p.IPs) == 0 {
 		return "it does not run"
 	}
-	st, err := s.Sidecars.Status(ctx, hostPort(p.IPs[0], wan.AdminPort))
+	st, err := s.Sidecars.Status(ctx, hostPort(p.IPs[0], ports.WANAdmin))
 	switch {
 	case err != nil:
 		return "its sidecar does not answer: " + err.Error()

@@ -19,6 +19,7 @@ import (
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/sim"
 	"github.com/geobench/geobench/internal/sim/simtest"
+	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 	"github.com/geobench/geobench/internal/workload"
 )
@@ -545,14 +546,14 @@ func (e *execution) open() (n int) {
 
 // converged checks that the living nodes' copies are equal.
 func (e *execution) converged() workload.Check {
-	return audit.Converged(&e.layout, e.audits(func(n geo.NodeID) []audit.Shard { return audit.Digests(n, &e.layout, e.sim.Store(n), true) }))
+	return audit.Converged(&e.layout, e.audits(func(n geo.NodeID) []store.ShardSums { return audit.Digests(n, &e.layout, e.sim.Store(n), true) }))
 }
 
 // audits sums up what the living nodes have. The others are left out.
-func (e *execution) audits(of func(geo.NodeID) []audit.Shard) (a audit.Audits) {
+func (e *execution) audits(of func(geo.NodeID) []store.ShardSums) (a audit.Audits) {
 	a.Out = make([]string, e.topology.Nodes())
 	for n := range geo.NodeID(e.topology.Nodes()) {
-		var held []audit.Shard
+		var held []store.ShardSums
 		switch {
 		case e.sim.Node(n).Dead:
 			a.Out[n] = "it is lost"

@@ -9,6 +9,7 @@ import (
 	"github.com/geobench/geobench/internal/audit"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/isolation"
+	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/workload"
 	"github.com/geobench/geobench/internal/workload/catalog"
 )
@@ -118,7 +119,7 @@ func (e *execution) judgeRun(res *Result, promised isolation.Level) {
 	if e.load.run == nil || e.calls != nil || !isolation.Implies(promised, isolation.Serializable) {
 		return
 	}
-	a, ledger := e.audits(func(n geo.NodeID) []audit.Shard { return audit.Of(n, &e.layout, e.sim.Store(n), e.load.run, true) }), workload.Ledger{}
+	a, ledger := e.audits(func(n geo.NodeID) []store.ShardSums { return audit.Of(n, &e.layout, e.sim.Store(n), e.load.run, true) }), workload.Ledger{}
 	for _, c := range e.clients {
 		ledger.Merge(c.generator.Ledger())
 	}

@@ -21,6 +21,7 @@ import (
 	loads "github.com/geobench/geobench/internal/load"
 	"github.com/geobench/geobench/internal/result"
 	"github.com/geobench/geobench/internal/steward"
+	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/target"
 	"github.com/geobench/geobench/internal/target/etcd/etcdtest"
 	"github.com/geobench/geobench/internal/target/mysql/mysqltest"
@@ -155,7 +156,7 @@ func stewardAndWorkers(t *testing.T, d *deploy.Database, folder string) {
 		t.Fatal(err)
 	}
 	layout := d.Topology.Whole(0)
-	checks := audit.Verify(&layout, w, audit.Audits{Nodes: [][]audit.Shard{a.Shards}}, result.MergeLedgers(reports), []v1alpha1.Verification{v1alpha1.VerifyInvariants})
+	checks := audit.Verify(&layout, w, audit.Audits{Nodes: [][]store.ShardSums{a.Shards}}, result.MergeLedgers(reports), []v1alpha1.Verification{v1alpha1.VerifyInvariants})
 	if len(checks) == 0 {
 		t.Error("nothing was checked")
 	}

@@ -51,9 +51,9 @@ func (s *serial) Activity(context.Context) (target.Activity, error) {
 
 func (s *serial) Layout() geo.Layout { return s.topology.Whole(0) }
 
-func (s *serial) Audit(context.Context, func(geo.NodeID) bool) ([][]audit.Shard, error) {
+func (s *serial) Audit(context.Context, func(geo.NodeID) bool) ([][]store.ShardSums, error) {
 	layout := s.Layout()
-	return [][]audit.Shard{audit.Of(0, &layout, s.rows, s.data.Workload, s.data.Traced)}, nil
+	return [][]store.ShardSums{audit.Of(0, &layout, s.rows, s.data.Workload, s.data.Traced)}, nil
 }
 
 func (s *serial) Status(context.Context) ([]admin.Status, error) { return nil, nil }

@@ -9,9 +9,9 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/admin"
-	"github.com/geobench/geobench/internal/audit"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/isolation"
+	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/target"
 )
 
@@ -30,7 +30,7 @@ func (d distant) Clients(r geo.Region) target.Target {
 }
 func (distant) Activity(context.Context) (target.Activity, error) { return target.Activity{}, nil }
 func (d distant) Layout() geo.Layout                              { return d.topology.Whole(0) }
-func (distant) Audit(context.Context, func(geo.NodeID) bool) ([][]audit.Shard, error) {
+func (distant) Audit(context.Context, func(geo.NodeID) bool) ([][]store.ShardSums, error) {
 	return nil, nil
 }
 func (distant) Status(context.Context) ([]admin.Status, error) { return nil, nil }

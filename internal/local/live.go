@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/collect"
 	"github.com/geobench/geobench/internal/fault"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/late"
@@ -30,11 +31,11 @@ func newLive(p *plan.Plan, registry prometheus.Registerer) *live {
 	if registry == nil {
 		return l
 	}
-	o := metrics.Object{Run: p.Run.Name, Database: p.Database.Name}
+	o := collect.Object{Run: p.Run.Name, Database: p.Database.Name}
 	registry.MustRegister(
 		metrics.NewCollector(metrics.RunMetrics(), func(put metrics.Put) {
 			if stage := l.stage.Load(); stage != nil {
-				metrics.PutStage(put, o, (*stage)(), time.Time{})
+				collect.PutStage(put, o, (*stage)(), time.Time{})
 			}
 			var active map[string]bool
 			if now := l.active.Load(); now != nil {
@@ -42,12 +43,12 @@ func newLive(p *plan.Plan, registry prometheus.Registerer) *live {
 			}
 			for i := range p.Run.Spec.Faults {
 				f := &p.Run.Spec.Faults[i]
-				metrics.PutFault(put, o, f, active[f.Name])
+				collect.PutFault(put, o, f, active[f.Name])
 			}
-			metrics.PutObjectives(put, o, p.Run.Spec.Objectives)
-			metrics.PutPrices(put, o, p.Topology.Regions, plan.Prices(p.Profile.Prices))
+			collect.PutObjectives(put, o, p.Run.Spec.Objectives)
+			collect.PutPrices(put, o, p.Topology.Regions, plan.Prices(p.Profile.Prices))
 		}),
-		metrics.NewDriver(o.Run, o.Database, "process", late.CPUTime, load.CPUAllowance("/sys/fs/cgroup", runtime.GOMAXPROCS(0))),
+		collect.NewDriver(o.Run, o.Database, "process", late.CPUTime, load.CPUAllowance("/sys/fs/cgroup", runtime.GOMAXPROCS(0))),
 	)
 	return l
 }
@@ -94,11 +95,11 @@ func (l *live) nodes(nodes *node.Local) {
 }
 
 // observe makes a worker tell what it does.
-func (l *live) observe(c *load.WorkerConfig) *metrics.Worker {
+func (l *live) observe(c *load.WorkerConfig) *collect.Worker {
 	if l.registry == nil {
 		return nil
 	}
-	w := metrics.NewWorker(metrics.WorkerLabels{
+	w := collect.NewWorker(collect.WorkerLabels{
 		Run: l.plan.Run.Name, Database: l.plan.Database.Name, Region: l.plan.Topology.Regions[c.Region], Index: c.Index,
 	}, c.Workload.Types())
 	l.registry.MustRegister(w)
@@ -106,7 +107,7 @@ func (l *live) observe(c *load.WorkerConfig) *metrics.Worker {
 	return w
 }
 
-func (l *live) watch(m *metrics.Worker, w *load.Worker) {
+func (l *live) watch(m *collect.Worker, w *load.Worker) {
 	if m != nil {
 		m.Watch(w.Progress)
 	}

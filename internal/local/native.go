@@ -4,11 +4,11 @@ import (
 	"context"
 
 	"github.com/geobench/geobench/internal/admin"
-	"github.com/geobench/geobench/internal/audit"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/load"
 	"github.com/geobench/geobench/internal/node"
 	"github.com/geobench/geobench/internal/plan"
+	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/target"
 )
 
@@ -44,7 +44,7 @@ func (n native) Activity(ctx context.Context) (a target.Activity, err error) {
 func (n native) Layout() geo.Layout { return n.p.Engine.Layout(&n.p.Topology, n.p.Params) }
 
 // Audit implements target.Database.
-func (n native) Audit(ctx context.Context, leftOut func(geo.NodeID) bool) ([][]audit.Shard, error) {
+func (n native) Audit(ctx context.Context, leftOut func(geo.NodeID) bool) ([][]store.ShardSums, error) {
 	return n.nodes.Audit(ctx, leftOut)
 }
 

@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/internal/audit"
 	"github.com/geobench/geobench/internal/fault"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/judge"
 	"github.com/geobench/geobench/internal/plan"
+	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/target"
 )
 
@@ -32,7 +32,7 @@ func (s *stirring) Activity(context.Context) (target.Activity, error) {
 	return a, nil
 }
 
-func (s *stirring) Audit(_ context.Context, leftOut func(geo.NodeID) bool) ([][]audit.Shard, error) {
+func (s *stirring) Audit(_ context.Context, leftOut func(geo.NodeID) bool) ([][]store.ShardSums, error) {
 	s.audited = s.asked
 	for n := range geo.NodeID(3) {
 		if leftOut(n) {

@@ -3,7 +3,6 @@ package metrics
 import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
 )
@@ -252,12 +251,10 @@ func PutMeshRTT(put Put, to string, below, through *hdrhistogram.Histogram) {
 	}
 }
 
-// percentiles are those that objectives can bound.
-var percentiles = map[v1alpha1.Metric]string{
-	v1alpha1.MetricLatencyP50: "p50", v1alpha1.MetricLatencyP90: "p90", v1alpha1.MetricLatencyP95: "p95", v1alpha1.MetricLatencyP99: "p99",
-}
-
 // NodeMetrics are the metrics that a database node serves.
 func NodeMetrics() []*Definition {
 	return append(nodes.Metrics[:len(nodes.Metrics):len(nodes.Metrics)], network.Metrics...)
 }
+
+// RunMetrics are the metrics of group Runs.
+func RunMetrics() []*Definition { return append([]*Definition(nil), runs.Metrics...) }

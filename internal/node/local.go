@@ -18,13 +18,13 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/geobench/geobench/internal/admin"
-	"github.com/geobench/geobench/internal/audit"
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/identity"
 	"github.com/geobench/geobench/internal/journal"
 	"github.com/geobench/geobench/internal/metrics"
 	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 	"github.com/geobench/geobench/internal/workload"
 )
@@ -289,8 +289,8 @@ func (l *Local) Stopped(id geo.NodeID) bool {
 }
 
 // Audit audits every node, by geo.NodeID, but those that skip names, whose audits are empty. It fails with admin.ErrBusy while transactions are pending anywhere.
-func (l *Local) Audit(ctx context.Context, skip func(geo.NodeID) bool) ([][]audit.Shard, error) {
-	return each(ctx, l, func(n *Node, ctx context.Context) ([]audit.Shard, error) {
+func (l *Local) Audit(ctx context.Context, skip func(geo.NodeID) bool) ([][]store.ShardSums, error) {
+	return each(ctx, l, func(n *Node, ctx context.Context) ([]store.ShardSums, error) {
 		if skip != nil && skip(n.cfg.ID) {
 			return nil, nil
 		}

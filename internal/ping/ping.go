@@ -33,9 +33,6 @@ import (
 	"github.com/geobench/geobench/internal/metrics"
 )
 
-// Port is where probers answer, UDP and TCP.
-const Port = 7002
-
 const (
 	// interval between two packets to the same peer.
 	interval = 200 * time.Millisecond

@@ -42,9 +42,9 @@ func (d *database) Activity(context.Context) (target.Activity, error) {
 	return target.Activity{Pending: d.pending}, d.hangs
 }
 func (d *database) Layout() geo.Layout { return topology.Whole(0) }
-func (d *database) Audit(context.Context, func(geo.NodeID) bool) ([][]audit.Shard, error) {
+func (d *database) Audit(context.Context, func(geo.NodeID) bool) ([][]store.ShardSums, error) {
 	layout := d.Layout()
-	return [][]audit.Shard{audit.Of(0, &layout, d.rows, d.data.Workload, false)}, nil
+	return [][]store.ShardSums{audit.Of(0, &layout, d.rows, d.data.Workload, false)}, nil
 }
 func (d *database) Status(context.Context) ([]admin.Status, error) { return nil, nil }
 func (d *database) Describe() result.Target                        { return result.Target{Server: "Example 1.0"} }
@@ -83,7 +83,7 @@ func TestSteward(t *testing.T) {
 		t.Fatal(err)
 	}
 	layout := topology.Whole(0)
-	if err := (&audit.Audits{Nodes: [][]audit.Shard{a.Shards}}).Complete(&layout); err != nil {
+	if err := (&audit.Audits{Nodes: [][]store.ShardSums{a.Shards}}).Complete(&layout); err != nil {
 		t.Error(err)
 	}
 	db.hangs = errors.New("no answer")

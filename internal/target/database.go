@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 
 	"github.com/geobench/geobench/internal/admin"
-	"github.com/geobench/geobench/internal/audit"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/workload"
 )
 
@@ -25,7 +25,7 @@ type Database interface {
 	Layout() geo.Layout
 	// Audit sums up the rows of the loaded workload, by node, for those nodes that are not left out (nil: all); nobody may use
 	// them meanwhile. Entries may end after the last node that the layout names.
-	Audit(ctx context.Context, leftOut func(geo.NodeID) bool) ([][]audit.Shard, error)
+	Audit(ctx context.Context, leftOut func(geo.NodeID) bool) ([][]store.ShardSums, error)
 	// Status returns the figures of the nodes, by geo.NodeID; none where the database does not tell.
 	Status(ctx context.Context) ([]admin.Status, error)
 }

@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/admin"
-	"github.com/geobench/geobench/internal/audit"
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/target"
 	"github.com/geobench/geobench/internal/txn"
 	"github.com/geobench/geobench/internal/workload/catalog"
@@ -89,7 +89,7 @@ func TestEndToEnd(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	var audits [][]audit.Shard
+	var audits [][]store.ShardSums
 	for {
 		if audits, err = local.Audit(ctx, nil); !errors.Is(err, admin.ErrBusy) {
 			break

@@ -92,17 +92,17 @@ func (o *optimistic) Activity(context.Context) (target.Activity, error) {
 func (o *optimistic) Layout() geo.Layout { return o.p.Topology.Whole(0) }
 
 // Audit implements target.Database.
-func (o *optimistic) Audit(context.Context, func(geo.NodeID) bool) ([][]audit.Shard, error) {
+func (o *optimistic) Audit(context.Context, func(geo.NodeID) bool) ([][]store.ShardSums, error) {
 	switch o.mistake {
 	case "audit-empty":
 		return nil, nil
 	case "audit-nothing":
-		return [][]audit.Shard{nil}, nil
+		return [][]store.ShardSums{nil}, nil
 	case "audit-fails":
 		return nil, errMissing
 	}
 	l := o.Layout()
-	return [][]audit.Shard{audit.Of(0, &l, o.rows, o.data.Workload, o.data.Traced)}, nil
+	return [][]store.ShardSums{audit.Of(0, &l, o.rows, o.data.Workload, o.data.Traced)}, nil
 }
 
 // Status implements target.Database.

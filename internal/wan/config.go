@@ -22,12 +22,8 @@ import (
 const (
 	// ConfigPath is where a sidecar looks for its configuration.
 	ConfigPath = "/etc/geobench/wan/config.json"
-	// StatusPort is the port of DefaultListen.
-	StatusPort = 7003
-	// DefaultListen is the address of the HTTP endpoint for everybody.
+	// DefaultListen is the address of the HTTP endpoint for everybody, with port ports.WANStatus.
 	DefaultListen = ":7003"
-	// AdminPort is where the operator asks.
-	AdminPort = 7005
 	// DefaultQueueBytes bounds what all links of a pod hold together.
 	DefaultQueueBytes = 128 << 20
 )
@@ -71,7 +67,7 @@ type Config struct {
 	// Listen is the address of the HTTP endpoint for everybody, DefaultListen by default. A change needs a restart.
 	Listen string `json:"listen,omitempty"`
 	// ExemptPorts are left alone: TCP and UDP packets from or to one of these ports pass without emulation. The port of
-	// Listen and AdminPort are exempt always.
+	// Listen and ports.WANAdmin are exempt always.
 	ExemptPorts []int `json:"exemptPorts,omitempty"`
 	// QueueBytes bounds what all links hold together; packets beyond it are dropped. DefaultQueueBytes by default. A
 	// link needs its rate times its delay.

@@ -43,7 +43,7 @@
 //
 // # What it answers
 //
-// At AdminPort, to the operator alone, which mutual TLS sees to (Options.Credentials), or to the pod itself:
+// At ports.WANAdmin, to the operator alone, which mutual TLS sees to (Options.Credentials), or to the pod itself:
 //
 //	GET /status   Status: the configuration in force, and what came over each link
 //	GET /log      Log: what was in force when

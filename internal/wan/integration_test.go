@@ -18,6 +18,7 @@ import (
 	"github.com/google/nftables"
 
 	"github.com/geobench/geobench/internal/identity/identitytest"
+	"github.com/geobench/geobench/internal/ports"
 )
 
 // oneWay is a configuration with one link from a peer.
@@ -124,7 +125,7 @@ func TestChangesLetNothingPass(t *testing.T) {
 			r := newRules()
 			for range 150 {
 				spans := spansOf([]match{{netip.PrefixFrom(netip.MustParseAddr(a.address), 32), "other"}}, true)
-				if err := r.install(&ruleset{queues: map[string]uint16{"other": firstQueue}, spans4: spans, exempt: []int{AdminPort, StatusPort}}); err != nil {
+				if err := r.install(&ruleset{queues: map[string]uint16{"other": firstQueue}, spans4: spans, exempt: []int{ports.WANAdmin, ports.WANStatus}}); err != nil {
 					return err
 				}
 			}

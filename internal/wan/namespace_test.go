@@ -25,6 +25,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/geobench/geobench/internal/identity"
+	"github.com/geobench/geobench/internal/ports"
 )
 
 // helperVariable makes the test binary a sidecar (its value is the configuration's file) or, if "cleanup", a cleaner.
@@ -214,9 +215,9 @@ func (p *process) end(signal os.Signal) {
 
 // get asks the sidecar, from within the pod.
 func (n *namespace) get(path string) (string, error) {
-	port := StatusPort
+	port := ports.WANStatus
 	if path == "/status" || path == "/log" {
-		port = AdminPort
+		port = ports.WANAdmin
 	}
 	return n.ask(fmt.Sprintf("http://127.0.0.1:%d%s", port, path), nil)
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/geobench/geobench/internal/identity"
 	"github.com/geobench/geobench/internal/late"
 	table "github.com/geobench/geobench/internal/metrics"
+	"github.com/geobench/geobench/internal/ports"
 )
 
 const (
@@ -290,7 +291,7 @@ func (s *sidecar) enforce(ctx context.Context, c *Config, addresses map[string][
 		queues: queues, spans4: spansOf(matches, true), spans6: spansOf(matches, false),
 		exempt: c.ExemptPorts, bypass: c.FailPolicy == FailOpen,
 	}
-	set.exempt = append(slices.Clone(set.exempt), AdminPort)
+	set.exempt = append(slices.Clone(set.exempt), ports.WANAdmin)
 	if _, port, err := net.SplitHostPort(c.Listen); err == nil {
 		if n, err := net.LookupPort("tcp", port); err == nil {
 			set.exempt = append(set.exempt, n)
@@ -475,7 +476,7 @@ func (s *sidecar) serve(address string) (stop func(), err error) {
 	if s.Credentials != "" {
 		asks = ""
 	}
-	private, err := net.Listen("tcp", net.JoinHostPort(asks, strconv.Itoa(AdminPort)))
+	private, err := net.Listen("tcp", net.JoinHostPort(asks, strconv.Itoa(ports.WANAdmin)))
 	if err != nil {
 		return nil, errors.Join(err, public.Close())
 	}

@@ -18,10 +18,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/deploy/mesh"
-	"github.com/geobench/geobench/internal/ping"
-	"github.com/geobench/geobench/internal/wan"
+	"github.com/geobench/geobench/internal/ports"
 )
 
 const (
@@ -94,11 +92,11 @@ func nodes(db *Database, c *Cluster) *networkingv1.NetworkPolicy {
 	spec := &p.Spec
 	if len(db.Programs) == 0 {
 		spec.PolicyTypes = append(spec.PolicyTypes, networkingv1.PolicyTypeEgress)
-		spec.Ingress = append(spec.Ingress, ingress(tcp(deploy.PeerPort), peers, clients))
-		spec.Egress = append(spec.Egress, dns(), egress(tcp(deploy.PeerPort), peers))
+		spec.Ingress = append(spec.Ingress, ingress(tcp(ports.Peer), peers, clients))
+		spec.Egress = append(spec.Egress, dns(), egress(tcp(ports.Peer), peers))
 		if db.Mesh == v1alpha1.MeshSidecar || db.Mesh == v1alpha1.MeshAmbient {
 			// Nodes probe each other below the mesh and through it.
-			probes := slices.Concat(tcp(ping.Port), span(corev1.ProtocolUDP, ping.Port, ping.Port))
+			probes := slices.Concat(tcp(ports.Probe), span(corev1.ProtocolUDP, ports.Probe, ports.Probe))
 			spec.Ingress, spec.Egress = append(spec.Ingress, ingress(probes, peers)), append(spec.Egress, egress(probes, peers))
 		}
 	} else {
@@ -106,7 +104,7 @@ func nodes(db *Database, c *Cluster) *networkingv1.NetworkPolicy {
 		// knows. The probes beside programs send packets to each other.
 		spec.Ingress = append(spec.Ingress,
 			ingress(slices.Concat(span(corev1.ProtocolTCP, 1, firstOwnPort-1), span(corev1.ProtocolTCP, lastOwnPort+1, 65535),
-				span(corev1.ProtocolUDP, 1, 65535), tcp(ping.Port)), peers),
+				span(corev1.ProtocolUDP, 1, 65535), tcp(ports.Probe)), peers),
 			ingress(tcp(db.Programs...), clients))
 	}
 	if db.Mesh == v1alpha1.MeshAmbient {
@@ -134,7 +132,7 @@ func workers(db *Database, c *Cluster) *networkingv1.NetworkPolicy {
 		return p
 	}
 	p.Spec.PolicyTypes = append(p.Spec.PolicyTypes, networkingv1.PolicyTypeEgress)
-	database := []networkingv1.NetworkPolicyEgressRule{egress(tcp(deploy.PeerPort), pods(db.Nodes))}
+	database := []networkingv1.NetworkPolicyEgressRule{egress(tcp(ports.Peer), pods(db.Nodes))}
 	switch {
 	case db.Elsewhere:
 		database = nil
@@ -179,7 +177,7 @@ func policy(db *Database, suffix string, selected map[string]string) *networking
 
 // administration is for the operator: of nodes and workers, and of the sidecars beside them.
 func administration(c *Cluster) networkingv1.NetworkPolicyIngressRule {
-	return ingress(tcp(deploy.AdminPort, wan.AdminPort), operator(c))
+	return ingress(tcp(ports.Admin, ports.WANAdmin), operator(c))
 }
 
 // operator are the operator's pods.
@@ -192,7 +190,7 @@ func operator(c *Cluster) networkingv1.NetworkPolicyPeer {
 
 // metrics are on ports that change nothing.
 func metrics(c *Cluster) networkingv1.NetworkPolicyIngressRule {
-	return ingress(tcp(deploy.MetricsPort, wan.StatusPort), c.MetricsFrom...)
+	return ingress(tcp(ports.Metrics, ports.WANStatus), c.MetricsFrom...)
 }
 
 // dns is any server on the port of name servers: they bear other labels in each cluster, and some have addresses of the machine.

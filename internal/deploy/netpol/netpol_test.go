@@ -14,7 +14,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/deploy/mesh"
-	"github.com/geobench/geobench/internal/ping"
+	"github.com/geobench/geobench/internal/ports"
 )
 
 // An endpoint is one side of a connection: a pod, or an address outside of the cluster where it has no namespace.
@@ -133,8 +133,8 @@ var everybody = map[string]endpoint{
 	"the Internet":         {"", nil, "192.0.2.1"},
 }
 
-// ports are all that somebody may want to reach.
-var ports = func() (out []port) {
+// everyPort lists all that somebody may want to reach.
+var everyPort = func() (out []port) {
 	for _, n := range []int32{22, 53, 443, 5432, 6443, 7000, 7001, 7002, 7003, 7004, 7005, 26257} {
 		out = append(out, port{n, corev1.ProtocolTCP}, port{n, corev1.ProtocolUDP})
 	}
@@ -144,12 +144,12 @@ var ports = func() (out []port) {
 // reach lists the ports of one side that another one reaches; those without a protocol are TCP's.
 func reach(policies []*networkingv1.NetworkPolicy, from, to string) string {
 	var open []string
-	for _, p := range ports {
+	for _, p := range everyPort {
 		if connects(policies, everybody[from], everybody[to], p) {
 			open = append(open, strings.TrimSuffix(p.String(), "/TCP"))
 		}
 	}
-	if len(open) == len(ports) {
+	if len(open) == len(everyPort) {
 		return "all"
 	}
 	return strings.Join(open, " ")
@@ -321,9 +321,9 @@ func TestReachInAMesh(t *testing.T) {
 			got = append(got, "from workers to nodes")
 		}
 		probed := func(from string) bool {
-			return reaches(from, "node of a", ping.Port) || connects(policies, everybody[from], everybody["node of a"], port{ping.Port, corev1.ProtocolUDP})
+			return reaches(from, "node of a", ports.Probe) || connects(policies, everybody[from], everybody["node of a"], port{ports.Probe, corev1.ProtocolUDP})
 		}
-		if reaches("another node of a", "node of a", ping.Port) && connects(policies, everybody["another node of a"], everybody["node of a"], port{ping.Port, corev1.ProtocolUDP}) {
+		if reaches("another node of a", "node of a", ports.Probe) && connects(policies, everybody["another node of a"], everybody["node of a"], port{ports.Probe, corev1.ProtocolUDP}) {
 			got = append(got, "probes of nodes reach each other")
 		}
 		for _, from := range []string{"node of b", "worker on a", "stranger"} {

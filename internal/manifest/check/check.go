@@ -17,10 +17,10 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/deploy"
-	"github.com/geobench/geobench/internal/deploy/servers"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/plan"
 	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/servers"
 	targets "github.com/geobench/geobench/internal/target/catalog"
 )
 

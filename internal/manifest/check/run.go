@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/internal/deploy/servers"
 	"github.com/geobench/geobench/internal/functional"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/load"
+	"github.com/geobench/geobench/internal/servers"
 	targets "github.com/geobench/geobench/internal/target/catalog"
 	"github.com/geobench/geobench/internal/target/sqltarget"
 	"github.com/geobench/geobench/internal/workload/catalog"

@@ -402,7 +402,7 @@ func (d *database[C]) CatchUp(ctx context.Context) error {
 }
 
 // Audit implements target.Database: one statement reads all rows, in a snapshot.
-func (d *database[C]) Audit(ctx context.Context, _ func(geo.NodeID) bool) ([][]audit.Shard, error) {
+func (d *database[C]) Audit(ctx context.Context, _ func(geo.NodeID) bool) ([][]store.ShardSums, error) {
 	if d.options.Form == FormSQL {
 		return d.auditForm(ctx)
 	}
@@ -428,7 +428,7 @@ func (d *database[C]) Audit(ctx context.Context, _ func(geo.NodeID) bool) ([][]a
 		return nil, causeOf(ctx, err)
 	}
 	layout := d.Layout()
-	return [][]audit.Shard{audit.Of(0, &layout, rows, d.data.Workload, d.data.Traced)}, nil
+	return [][]store.ShardSums{audit.Of(0, &layout, rows, d.data.Workload, d.data.Traced)}, nil
 }
 
 // calm asks the first endpoint, a few times where the answer is a conflict: a database that orders transactions by time may refuse one that reads

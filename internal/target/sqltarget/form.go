@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/geobench/geobench/internal/audit"
+	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/target"
 	"github.com/geobench/geobench/internal/txn"
 	"github.com/geobench/geobench/internal/workload"
@@ -153,7 +153,7 @@ func (d *database[C]) copyInto(ctx context.Context, form *sqlform.Form, data tar
 }
 
 // auditForm has the database add up its tables, as one copy that is not told apart.
-func (d *database[C]) auditForm(ctx context.Context) ([][]audit.Shard, error) {
+func (d *database[C]) auditForm(ctx context.Context) ([][]store.ShardSums, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	form, err := d.formOf(d.data.Workload)
@@ -170,5 +170,5 @@ func (d *database[C]) auditForm(ctx context.Context) ([][]audit.Shard, error) {
 	if err != nil {
 		return nil, err
 	}
-	return [][]audit.Shard{{{Shard: audit.Everywhere, Rows: sums.Everywhere}, {Sums: sums.Sums, Rows: sums.Rows}}}, nil
+	return [][]store.ShardSums{{{Shard: store.Everywhere, Rows: sums.Everywhere}, {Sums: sums.Sums, Rows: sums.Rows}}}, nil
 }

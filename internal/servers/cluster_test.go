@@ -318,7 +318,7 @@ func five(db *v1alpha1.GeoDatabase) *v1alpha1.GeoDatabase {
 
 // Everything that a load generator has to know is said of each database that nobody has run, and in docs/databases.md, too.
 func TestFactsAreInTheDocs(t *testing.T) {
-	text, err := os.ReadFile("../../../docs/databases.md")
+	text, err := os.ReadFile("../../docs/databases.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package metrics
+package collect
 
 import (
 	"math"
@@ -11,6 +11,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/geobench/geobench/internal/metrics"
 )
 
 // A latency histogram counts each observation with three additions: the general one of client_golang takes longer than
@@ -53,7 +55,7 @@ type histogram struct {
 }
 
 func newHistogram() *histogram {
-	n := len(latencyBuckets) + 1
+	n := len(metrics.Latency.Buckets) + 1
 	return &histogram{classic: make([]atomic.Int64, n), exemplars: make([]atomic.Pointer[dto.Exemplar], n), created: time.Now()}
 }
 
@@ -62,7 +64,7 @@ func (h *histogram) observe(latency time.Duration) int {
 	v := latency.Seconds()
 	h.native[nativeBucket(v)-lowest].Add(1)
 	h.sum.Add(int64(latency))
-	i := sort.SearchFloat64s(latencyBuckets, v)
+	i := sort.SearchFloat64s(metrics.Latency.Buckets, v)
 	h.classic[i].Add(1)
 	return i
 }
@@ -108,7 +110,7 @@ func (l *latencies) Write(out *dto.Metric) error {
 		return err
 	}
 	below := int64(0)
-	for i, bound := range latencyBuckets {
+	for i, bound := range metrics.Latency.Buckets {
 		// The buckets are read one after the other while others count on: none may exceed the count.
 		below = min(below+l.h.classic[i].Load(), l.n)
 		out.Histogram.Bucket = append(out.Histogram.Bucket, &dto.Bucket{

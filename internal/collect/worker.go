@@ -1,4 +1,4 @@
-package metrics
+package collect
 
 import (
 	"strconv"
@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/geobench/geobench/internal/load"
+	"github.com/geobench/geobench/internal/metrics"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -26,7 +27,7 @@ type Worker struct {
 	aborted, refused, unknown  *prometheus.CounterVec
 	committedDesc, latencyDesc *prometheus.Desc
 	attemptsDesc               *prometheus.Desc
-	progress                   *Collector
+	progress                   *metrics.Collector
 	cells                      []atomic.Pointer[cell] // by type and class
 	mu                         sync.Mutex             // for making cells and reasons
 	reasons                    map[string]bool
@@ -61,22 +62,22 @@ func NewWorker(l WorkerLabels, types []string) *Worker {
 	fixed := []string{l.Run, l.Database, l.Region, strconv.Itoa(l.Index)}
 	w := &Worker{
 		types:         types,
-		timedOut:      TimedOut.CounterVec(fixed...),
-		committedDesc: Committed.Desc(fixed...), attemptsDesc: Attempts.Desc(fixed...), latencyDesc: Latency.Desc(fixed...),
-		aborted: Aborted.CounterVec(fixed...), refused: Refused.CounterVec(fixed...), unknown: Unknown.CounterVec(fixed...),
+		timedOut:      metrics.TimedOut.CounterVec(fixed...),
+		committedDesc: metrics.Committed.Desc(fixed...), attemptsDesc: metrics.Attempts.Desc(fixed...), latencyDesc: metrics.Latency.Desc(fixed...),
+		aborted: metrics.Aborted.CounterVec(fixed...), refused: metrics.Refused.CounterVec(fixed...), unknown: metrics.Unknown.CounterVec(fixed...),
 		cells:     make([]atomic.Pointer[cell], len(types)*int(txn.NumClasses)),
 		reasons:   map[string]bool{},
 		otherwise: map[outcome]prometheus.Counter{},
 	}
-	w.progress = NewCollector([]*Definition{Dropped, InFlight, Repetition, Measuring}, func(put Put) {
+	w.progress = metrics.NewCollector([]*metrics.Definition{metrics.Dropped, metrics.InFlight, metrics.Repetition, metrics.Measuring}, func(put metrics.Put) {
 		var p load.Progress
 		if f := w.source.Load(); f != nil {
 			p = (*f)()
 		}
-		put(Dropped, float64(p.Dropped))
-		put(InFlight, float64(p.Underway))
-		put(Repetition, float64(p.Repetition))
-		put(Measuring, flag(p.Stage == load.Measure))
+		put(metrics.Dropped, float64(p.Dropped))
+		put(metrics.InFlight, float64(p.Underway))
+		put(metrics.Repetition, float64(p.Repetition))
+		put(metrics.Measuring, flag(p.Stage == load.Measure))
 	}, fixed...)
 	return w
 }
@@ -209,9 +210,9 @@ func (w *Worker) other(i int, o *txn.Outcome) prometheus.Counter {
 
 // NewDriver makes the metrics of the process that generates load; driver is REGION/NUMBER, or process.
 func NewDriver(run, database, driver string, cpu func() time.Duration, allowanceMilliCPU int64) prometheus.Collector {
-	return NewCollector([]*Definition{DriverCPU, DriverAllowance}, func(put Put) {
-		put(DriverCPU, cpu().Seconds())
-		put(DriverAllowance, float64(allowanceMilliCPU)/1000)
+	return metrics.NewCollector([]*metrics.Definition{metrics.DriverCPU, metrics.DriverAllowance}, func(put metrics.Put) {
+		put(metrics.DriverCPU, cpu().Seconds())
+		put(metrics.DriverAllowance, float64(allowanceMilliCPU)/1000)
 	}, run, database, driver)
 }
 

@@ -1,4 +1,4 @@
-package metrics
+package collect
 
 import (
 	"strconv"
@@ -6,11 +6,9 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/metrics"
 	"github.com/geobench/geobench/internal/result"
 )
-
-// RunMetrics are the metrics of group Runs.
-func RunMetrics() []*Definition { return append([]*Definition(nil), runs.Metrics...) }
 
 // Object names a run in metrics.
 type Object struct{ Namespace, Run, Database string }
@@ -20,20 +18,20 @@ func (o Object) labels(more ...string) []string {
 }
 
 // PutStage hands out the stage of a run; deadline may be zero.
-func PutStage(put Put, o Object, stage v1alpha1.Stage, deadline time.Time) {
-	put(RunStage, 1, o.labels(string(stage))...)
+func PutStage(put metrics.Put, o Object, stage v1alpha1.Stage, deadline time.Time) {
+	put(metrics.RunStage, 1, o.labels(string(stage))...)
 	if !deadline.IsZero() {
-		put(RunDeadline, float64(deadline.UnixMilli())/1000, o.labels(string(stage))...)
+		put(metrics.RunDeadline, float64(deadline.UnixMilli())/1000, o.labels(string(stage))...)
 	}
 }
 
 // PutFault hands out whether a fault of a run's timeline may have an effect.
-func PutFault(put Put, o Object, f *v1alpha1.Fault, active bool) {
-	put(FaultActive, flag(active), o.labels(f.Name, strings.Join(f.Kinds(), " "))...)
+func PutFault(put metrics.Put, o Object, f *v1alpha1.Fault, active bool) {
+	put(metrics.FaultActive, flag(active), o.labels(f.Name, strings.Join(f.Kinds(), " "))...)
 }
 
 // PutObjectives hands out the limits of a run's objectives. Where two bound the same figure, the first counts.
-func PutObjectives(put Put, o Object, objectives []v1alpha1.Objective) {
+func PutObjectives(put metrics.Put, o Object, objectives []v1alpha1.Objective) {
 	type series struct {
 		metric                     v1alpha1.Metric
 		region, transaction, bound string
@@ -65,13 +63,13 @@ func PutObjectives(put Put, o Object, objectives []v1alpha1.Objective) {
 		seen[s] = true
 		switch {
 		case isLatency:
-			put(RunLatencyLimit, v, o.labels(p, of.Region, of.Transaction, bound)...)
+			put(metrics.RunLatencyLimit, v, o.labels(p, of.Region, of.Transaction, bound)...)
 		case of.Metric == v1alpha1.MetricThroughput:
-			put(RunThroughputLimit, v, o.labels(of.Region, of.Transaction, bound)...)
+			put(metrics.RunThroughputLimit, v, o.labels(of.Region, of.Transaction, bound)...)
 		case of.Metric == v1alpha1.MetricAbortPPM:
-			put(RunAbortLimit, v/1e6, o.labels(of.Region, of.Transaction, bound)...)
+			put(metrics.RunAbortLimit, v/1e6, o.labels(of.Region, of.Transaction, bound)...)
 		case of.Metric == v1alpha1.MetricUnknownPPM:
-			put(RunUnknownLimit, v/1e6, o.labels(of.Region, of.Transaction, bound)...)
+			put(metrics.RunUnknownLimit, v/1e6, o.labels(of.Region, of.Transaction, bound)...)
 		}
 	}
 	for i := range objectives {
@@ -81,16 +79,21 @@ func PutObjectives(put Put, o Object, objectives []v1alpha1.Objective) {
 }
 
 // PutPrices hands out the price table of a run's cost model; nil is the default one.
-func PutPrices(put Put, o Object, regions []string, p *result.Prices) {
+func PutPrices(put metrics.Put, o Object, regions []string, p *result.Prices) {
 	if p == nil {
 		p = result.DefaultPrices()
 	}
-	put(NodePrice, float64(p.InstanceMicrosPerHour[p.Instance])/1e6, o.labels(p.Currency)...)
+	put(metrics.NodePrice, float64(p.InstanceMicrosPerHour[p.Instance])/1e6, o.labels(p.Currency)...)
 	for _, from := range regions {
 		for _, to := range regions {
 			if from != to {
-				put(TransferPrice, float64(p.Transfer(from, to))/1e6, o.labels(from, to, p.Currency)...)
+				put(metrics.TransferPrice, float64(p.Transfer(from, to))/1e6, o.labels(from, to, p.Currency)...)
 			}
 		}
 	}
+}
+
+// percentiles are those that objectives can bound.
+var percentiles = map[v1alpha1.Metric]string{
+	v1alpha1.MetricLatencyP50: "p50", v1alpha1.MetricLatencyP90: "p90", v1alpha1.MetricLatencyP95: "p95", v1alpha1.MetricLatencyP99: "p99",
 }
