@@ -9,7 +9,7 @@ RUN go mod download
 COPY . .
 ARG VERSION=dev
 # The repository itself stays outside of the build, so VERSION is all that says which commit this is.
-RUN CGO_ENABLED=0 go build -tags full -trimpath -buildvcs=false -ldflags "-s -w -X github.com/geobench/geobench/internal/version.Version=${VERSION}" \
+RUN CGO_ENABLED=0 go build -tags full -trimpath -buildvcs=false -ldflags "-s -w -X github.com/geobench/geobench/internal/base/version.Version=${VERSION}" \
     -o /geobench ./cmd/geobench
 
 FROM scratch

@@ -10,7 +10,7 @@ CLUSTERCMD := go run -C hack/cluster .
 TOOL       := go run -C hack/tools .
 # As many digits of the commit in every clone, whatever else it holds.
 VERSION := $(shell git describe --tags --always --dirty --abbrev=12 2>/dev/null || echo devel)
-LDFLAGS := -s -w -X github.com/geobench/geobench/internal/version.Version=$(VERSION)
+LDFLAGS := -s -w -X github.com/geobench/geobench/internal/base/version.Version=$(VERSION)
 
 # EVERYDAY are the targets that make help prints first.
 EVERYDAY := demo build test lint generate e2e
@@ -51,7 +51,7 @@ test: ## Run all tests except the chart's (make lint) and the end-to-end tests (
 
 .PHONY: race
 race: ## Run the tests of concurrent packages with the race detector
-	KUBEBUILDER_ASSETS="$$($(CLUSTERCMD) build envtest | tail -1)" go test -race -timeout 30m ./internal/wire/... ./internal/node/... ./internal/target/... ./internal/load/... ./internal/local/... ./internal/meeting/... ./internal/explore/... ./controllers/...
+	KUBEBUILDER_ASSETS="$$($(CLUSTERCMD) build envtest | tail -1)" go test -race -timeout 30m ./internal/net/wire/... ./internal/run/node/... ./internal/bench/target/... ./internal/bench/load/... ./internal/run/local/... ./internal/ops/meeting/... ./internal/run/explore/... ./controllers/...
 
 ##@ Explore scenarios and mutants
 .PHONY: soak
@@ -69,7 +69,7 @@ coverage: ## Which statements of the protocols do scenarios alone execute? A tab
 
 .PHONY: soak-suites
 soak-suites: ## Play the suites of the protocols with every seed on every topology, and for three times as long
-	GEOBENCH_SUITES=thorough $(GENEROUS) go test -count 1 -timeout 60m ./internal/protocol/...
+	GEOBENCH_SUITES=thorough $(GENEROUS) go test -count 1 -timeout 60m ./internal/engine/...
 
 .PHONY: mutants
 mutants: ## Break the code in 874 places, one at a time, and hunt each mutant with tests and the explorer (AREA=janus; ONLY=expression; SHARD=I/N; goes on where it was stopped; about 80 minutes of one core)
@@ -78,15 +78,15 @@ mutants: ## Break the code in 874 places, one at a time, and hunt each mutant wi
 ##@ Run for long
 .PHONY: soak-databases
 soak-databases: ## Inject failures into real databases during runs: PostgreSQL, MariaDB, etcd; RUNS (default 100) in a row each; verdicts, answers, connections (30 min)
-	GEOBENCH_FAILURES="$(or $(RUNS),100)" KUBEBUILDER_ASSETS="$$($(CLUSTERCMD) build envtest | tail -1)" go test -count 1 -timeout 60m -v -run 'FailsInTheMiddleOfARun' ./internal/external
+	GEOBENCH_FAILURES="$(or $(RUNS),100)" KUBEBUILDER_ASSETS="$$($(CLUSTERCMD) build envtest | tail -1)" go test -count 1 -timeout 60m -v -run 'FailsInTheMiddleOfARun' ./internal/run/external
 
 .PHONY: kill-nodes
 kill-nodes: ## Kill nodes in real time of all engines that replace them: RUNS (default 20) in a row, and no data is lost (7 min)
-	GEOBENCH_KILLS="$(or $(RUNS),20)" go test -count 1 -timeout 20m -v -run 'TestRunReplacements|TestWriterIsReplaced' ./internal/local
+	GEOBENCH_KILLS="$(or $(RUNS),20)" go test -count 1 -timeout 20m -v -run 'TestRunReplacements|TestWriterIsReplaced' ./internal/run/local
 
 .PHONY: journal-hour
 journal-hour: ## A node with a journal takes 10,000 SmallBank transactions per second for an hour of virtual time: its files, how often the journal is cut short, how long it stands still (ENGINE, default slog; 15 min)
-	GEOBENCH_HOUR="$(or $(ENGINE),slog)" go test -count 1 -timeout 60m -v -run 'TestJournalsStayShort' ./internal/node
+	GEOBENCH_HOUR="$(or $(ENGINE),slog)" go test -count 1 -timeout 60m -v -run 'TestJournalsStayShort' ./internal/run/node
 
 .PHONY: crowd
 crowd: ## Measure twenty runs at once; a thousand wait for one database beside two hundred that hang: lateness of faults, requests to the API server (7 min)
@@ -131,7 +131,7 @@ e2e-baseline: ## Play experiments/smallbank-cluster on the local node and compar
 
 .PHONY: test-oceanbase
 test-oceanbase: ## Hold the clients of OceanBase to the contract on seekdb, the vendor's server of the same kernel (Python with pip; installs 54 MB from PyPI; 1 min)
-	GEOBENCH_SEEKDB="$$(hack/seekdb.sh | tail -1)" go test -count 1 -run 'OceanBase' ./internal/target/mysql
+	GEOBENCH_SEEKDB="$$(hack/seekdb.sh | tail -1)" go test -count 1 -run 'OceanBase' ./internal/bench/target/mysql
 
 .PHONY: e2e-loss
 e2e-loss: ## Play experiments/smallbank-cluster/packet-loss.yaml on the local node, 1% of packets lost by sidecars, beside the simulator (8 min)
@@ -157,19 +157,19 @@ bench-pairs: ## What a transaction costs the engines in the simulator beside ano
 
 .PHONY: bench-postgres
 bench-postgres: ## Client CPU per transaction beside pgbench on the same PostgreSQL, in alternating pairs: in the same messages, and beside its own script (Debian's postgresql; 4 min)
-	go test -run '^$$' -bench '^BenchmarkClientCPU$$' -benchtime 1x ./internal/target/postgres
+	go test -run '^$$' -bench '^BenchmarkClientCPU$$' -benchtime 1x ./internal/bench/target/postgres
 
 .PHONY: bench-forms
 bench-forms: ## TPC-C as procedures and as SQL, on one PostgreSQL and one MariaDB: client CPU and throughput side by side (Debian's postgresql and mariadb-server-core; 7 min)
-	go test -p 1 -run '^$$' -bench '^BenchmarkForms$$' -benchtime 1x -v ./internal/target/postgres ./internal/target/mysql
+	go test -p 1 -run '^$$' -bench '^BenchmarkForms$$' -benchtime 1x -v ./internal/bench/target/postgres ./internal/bench/target/mysql
 
 .PHONY: bench-go-tpc
 bench-go-tpc: ## TPC-C in SQL beside go-tpc on one PostgreSQL: client CPU and tpmC in alternating pairs; TERMINALS=1: with keying and think times, at the same time (Debian's postgresql; 4 min, 10 min)
-	GEOBENCH_GO_TPC="$$($(TOOL) install go-tpc | tail -1)" go test -run '^$$' -bench '^BenchmarkGoTPC$(if $(TERMINALS),Terminals,)$$' -benchtime 1x -timeout 30m -v ./internal/target/postgres
+	GEOBENCH_GO_TPC="$$($(TOOL) install go-tpc | tail -1)" go test -run '^$$' -bench '^BenchmarkGoTPC$(if $(TERMINALS),Terminals,)$$' -benchtime 1x -timeout 30m -v ./internal/bench/target/postgres
 
 .PHONY: bench-wan
 bench-wan: ## What the sidecar's delays are off, what TCP carries through it and what it costs, beside a bare network (root; 1 min)
-	go test -tags full -run '^$$' -bench '^BenchmarkWAN$$' -benchtime 1x ./internal/wan
+	go test -tags full -run '^$$' -bench '^BenchmarkWAN$$' -benchtime 1x ./internal/net/wan
 
 ##@ Dashboards and monitoring
 .PHONY: check-dashboards
@@ -180,7 +180,7 @@ check-dashboards: ## Hold the dashboards to the schema of Grafana's own SDK (Pyt
 
 .PHONY: bench-metrics
 bench-metrics: ## What live metrics that are scraped every second take away from the throughput (2 min)
-	go test -run '^$$' -bench '^BenchmarkMetrics$$' -benchtime 1x -v ./internal/local
+	go test -run '^$$' -bench '^BenchmarkMetrics$$' -benchtime 1x -v ./internal/run/local
 
 .PHONY: test-dashboards
 test-dashboards: bin/geobench ## Evaluate every query of the dashboards and rules on a real Prometheus that scrapes a real run

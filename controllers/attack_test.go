@@ -19,10 +19,10 @@ import (
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/results"
 	"github.com/geobench/geobench/controllers/run"
-	"github.com/geobench/geobench/internal/deploy"
-	"github.com/geobench/geobench/internal/fault"
-	"github.com/geobench/geobench/internal/pack"
-	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/base/pack"
+	"github.com/geobench/geobench/internal/bench/fault"
+	"github.com/geobench/geobench/internal/bench/result"
+	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
 // What whoever may write objects of the namespace, but reads none of its Secrets, can do to a run. docs/security.md has the table.

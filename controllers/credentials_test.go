@@ -27,9 +27,9 @@ import (
 	"github.com/geobench/geobench/controllers/database"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/podclient"
-	"github.com/geobench/geobench/internal/health"
-	"github.com/geobench/geobench/internal/identity"
-	"github.com/geobench/geobench/internal/identity/identitytest"
+	"github.com/geobench/geobench/internal/ops/health"
+	"github.com/geobench/geobench/internal/ops/identity"
+	"github.com/geobench/geobench/internal/ops/identity/identitytest"
 )
 
 func (w *world) secret(name string) *corev1.Secret {

@@ -27,9 +27,9 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/podclient"
-	"github.com/geobench/geobench/internal/admin"
-	"github.com/geobench/geobench/internal/emulation"
-	"github.com/geobench/geobench/internal/fault"
+	"github.com/geobench/geobench/internal/bench/fault"
+	"github.com/geobench/geobench/internal/net/emulation"
+	"github.com/geobench/geobench/internal/ops/admin"
 )
 
 // TestFaultsGoOnWhileOthersLoad: runs whose data takes for ever hold up no other's faults, and let go of their nodes

@@ -18,7 +18,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/database"
 	"github.com/geobench/geobench/controllers/kube"
-	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
 func TestDatabaseIsDeployed(t *testing.T) {

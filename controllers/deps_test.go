@@ -20,7 +20,7 @@ func TestDeps(t *testing.T) {
 	}
 	imported := strings.Fields(string(out))
 	const module = "github.com/geobench/geobench/"
-	wanted := []string{module + "controllers", module + "internal/experiment"}
+	wanted := []string{module + "controllers", module + "internal/run/experiment"}
 	for name := range mayUse {
 		if name != "controllers" {
 			wanted = append(wanted, module+"controllers/"+name)
@@ -33,8 +33,8 @@ func TestDeps(t *testing.T) {
 	}
 	for _, path := range imported {
 		for _, unwanted := range []string{
-			module + "internal/sim", module + "internal/local", module + "internal/node",
-			module + "internal/experiment/play", module + "internal/experiment/plot", "github.com/geobench/geobench/internal/chart",
+			module + "internal/engine/sim", module + "internal/run/local", module + "internal/run/node",
+			module + "internal/run/experiment/play", module + "internal/run/experiment/plot", "github.com/geobench/geobench/internal/base/chart",
 		} {
 			if path == unwanted || strings.HasPrefix(path, unwanted+"/") {
 				t.Errorf("controllers depend on %s", path)

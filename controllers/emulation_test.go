@@ -26,12 +26,12 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
-	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/apiservertest"
-	"github.com/geobench/geobench/internal/emulation"
-	"github.com/geobench/geobench/internal/emulation/chaosmesh"
-	"github.com/geobench/geobench/internal/late"
-	"github.com/geobench/geobench/internal/wan"
+	"github.com/geobench/geobench/internal/base/late"
+	"github.com/geobench/geobench/internal/net/emulation"
+	"github.com/geobench/geobench/internal/net/emulation/chaosmesh"
+	"github.com/geobench/geobench/internal/net/wan"
+	"github.com/geobench/geobench/internal/ops/admin"
 )
 
 // fakeSidecars play the sidecars: each runs the configuration that its pod's volume shows, unless behind says how many

@@ -14,7 +14,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
-	"github.com/geobench/geobench/internal/health"
+	"github.com/geobench/geobench/internal/ops/health"
 )
 
 func TestExperimentSuspends(t *testing.T) {

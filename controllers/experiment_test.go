@@ -22,8 +22,8 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/results"
-	"github.com/geobench/geobench/internal/deploy"
-	"github.com/geobench/geobench/internal/health"
+	"github.com/geobench/geobench/internal/ops/deploy"
+	"github.com/geobench/geobench/internal/ops/health"
 )
 
 // experimentBuilder makes Experiments for tests: calvin and slog with 10 and 20 clients per region.

@@ -27,8 +27,8 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/results"
-	"github.com/geobench/geobench/internal/health"
-	"github.com/geobench/geobench/internal/health/healthtest"
+	"github.com/geobench/geobench/internal/ops/health"
+	"github.com/geobench/geobench/internal/ops/health/healthtest"
 )
 
 var updateObjects = flag.Bool("update", false, "write the objects that gitops/ is tested with")

@@ -29,11 +29,11 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/results"
-	"github.com/geobench/geobench/internal/deploy"
-	"github.com/geobench/geobench/internal/history"
-	"github.com/geobench/geobench/internal/pack"
-	"github.com/geobench/geobench/internal/result"
-	"github.com/geobench/geobench/internal/txn"
+	"github.com/geobench/geobench/internal/base/pack"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/bench/history"
+	"github.com/geobench/geobench/internal/bench/result"
+	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
 // TestHostileNamespace: with the memory that the chart gives it, the released operator survives what the editors of a

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/internal/late"
+	"github.com/geobench/geobench/internal/base/late"
 )
 
 // standsStill is the record of a process that is on time in a window of ten seconds, but stands still for some time of it. Times

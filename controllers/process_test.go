@@ -35,11 +35,11 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
-	"github.com/geobench/geobench/internal/admin"
-	"github.com/geobench/geobench/internal/deploy"
-	"github.com/geobench/geobench/internal/fault"
-	"github.com/geobench/geobench/internal/identity"
-	"github.com/geobench/geobench/internal/ports"
+	"github.com/geobench/geobench/internal/base/ports"
+	"github.com/geobench/geobench/internal/bench/fault"
+	"github.com/geobench/geobench/internal/ops/admin"
+	"github.com/geobench/geobench/internal/ops/deploy"
+	"github.com/geobench/geobench/internal/ops/identity"
 )
 
 // operatorVariable names the environment variable with the released binary, for the tests that start it (make hostile).

@@ -18,7 +18,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
-	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/base/geo"
 )
 
 // untilServing steps until the database is ready in all respects.

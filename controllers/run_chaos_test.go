@@ -16,9 +16,9 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/apiservertest"
-	"github.com/geobench/geobench/internal/emulation/chaosmesh"
-	"github.com/geobench/geobench/internal/fault"
-	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/bench/fault"
+	"github.com/geobench/geobench/internal/bench/result"
+	"github.com/geobench/geobench/internal/net/emulation/chaosmesh"
 )
 
 // chaosFaults need Chaos Mesh, all four kinds of its objects; but for slow, which nodes do.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/errand"
-	"github.com/geobench/geobench/internal/history"
-	"github.com/geobench/geobench/internal/txn"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/bench/history"
 )
 
 // update is a transaction that reads the version that another wrote of row k and replaces it.

@@ -22,8 +22,8 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/results"
-	"github.com/geobench/geobench/internal/deploy"
-	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/bench/result"
+	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
 // activeStages are all stages from which a run goes on.

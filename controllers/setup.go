@@ -15,10 +15,10 @@ import (
 	"github.com/geobench/geobench/controllers/experiment"
 	"github.com/geobench/geobench/controllers/podclient"
 	"github.com/geobench/geobench/controllers/run"
-	"github.com/geobench/geobench/internal/deploy/netpol"
-	"github.com/geobench/geobench/internal/engines"
-	"github.com/geobench/geobench/internal/manifest/check"
-	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/bench/manifest/check"
+	"github.com/geobench/geobench/internal/engine/engines"
+	"github.com/geobench/geobench/internal/engine/protocol"
+	"github.com/geobench/geobench/internal/ops/deploy/netpol"
 )
 
 // Options are what the controllers need besides a manager.

@@ -34,12 +34,12 @@ import (
 	"github.com/geobench/geobench/controllers/experiment"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/run"
-	"github.com/geobench/geobench/internal/deploy/mesh"
-	"github.com/geobench/geobench/internal/deploy/netpol"
-	"github.com/geobench/geobench/internal/history"
-	"github.com/geobench/geobench/internal/manifest/check"
-	"github.com/geobench/geobench/internal/result"
-	"github.com/geobench/geobench/internal/wan"
+	"github.com/geobench/geobench/internal/bench/history"
+	"github.com/geobench/geobench/internal/bench/manifest/check"
+	"github.com/geobench/geobench/internal/bench/result"
+	"github.com/geobench/geobench/internal/net/wan"
+	"github.com/geobench/geobench/internal/ops/deploy/mesh"
+	"github.com/geobench/geobench/internal/ops/deploy/netpol"
 )
 
 const testImage = "localhost/geobench:test"

@@ -18,10 +18,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
-	"github.com/geobench/geobench/internal/experiment"
-	"github.com/geobench/geobench/internal/health/healthtest"
-	"github.com/geobench/geobench/internal/manifest"
-	"github.com/geobench/geobench/internal/manifest/check"
+	"github.com/geobench/geobench/internal/bench/manifest"
+	"github.com/geobench/geobench/internal/bench/manifest/check"
+	"github.com/geobench/geobench/internal/ops/health/healthtest"
+	"github.com/geobench/geobench/internal/run/experiment"
 )
 
 var update = flag.Bool("update", false, "write Argo CD's health_test.yaml, actions' expected objects and argocd-cm.yaml")
@@ -515,11 +515,11 @@ func TestProgramHasNoEvaluators(t *testing.T) {
 		t.Fatalf("go list: %v", err)
 	}
 	imported := strings.Fields(string(out))
-	if !slices.Contains(imported, "github.com/geobench/geobench/internal/health") {
-		t.Errorf("go list names %d packages, and not internal/health: the list is not what this test takes it for", len(imported))
+	if !slices.Contains(imported, "github.com/geobench/geobench/internal/ops/health") {
+		t.Errorf("go list names %d packages, and not internal/ops/health: the list is not what this test takes it for", len(imported))
 	}
 	for _, path := range imported {
-		for _, unwanted := range []string{"github.com/fluxcd/", "github.com/yuin/gopher-lua", "github.com/tidwall/gjson", "sigs.k8s.io/kustomize/", "github.com/geobench/geobench/internal/health/healthtest"} {
+		for _, unwanted := range []string{"github.com/fluxcd/", "github.com/yuin/gopher-lua", "github.com/tidwall/gjson", "sigs.k8s.io/kustomize/", "github.com/geobench/geobench/internal/ops/health/healthtest"} {
 			if strings.HasPrefix(path, unwanted) {
 				t.Errorf("the program depends on %s", path)
 			}

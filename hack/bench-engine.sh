@@ -10,4 +10,4 @@ bench hack/bench/engine.yaml
 say "contention: 4 regions with their delays, 100 hot records, half of the transactions multi-home"
 bench hack/bench/contention.yaml
 say "worker alone, against a target that commits at once: SmallBank, shards = 1 and 2"
-go test -run '^$' -bench BenchmarkWorker -benchtime 2s ./internal/load
+go test -run '^$' -bench BenchmarkWorker -benchtime 2s ./internal/bench/load

@@ -14,20 +14,25 @@ work=$(mktemp -d)
 trap 'git worktree remove --force "$work/base" 2>/dev/null; rm -rf "$work"' EXIT
 git worktree add --quiet --detach "$work/base" "$base"
 engines=("$@")
-((${#engines[@]})) || mapfile -t engines < <(grep -rl 'func BenchmarkCPU(b \*testing.B) {' internal/protocol --include='*_test.go' | xargs -n1 dirname | xargs -n1 basename | sort -u)
-for file in internal/protocol/protocoltest/bench.go $(grep -rl 'protocoltest.BenchmarkCPU(b' internal/protocol --include='*_test.go'); do
-  cp "$file" "$work/base/$file"
-done
+((${#engines[@]})) || mapfile -t engines < <(grep -rl 'func BenchmarkCPU(b \*testing.B) {' internal/engine/protocol --include='*_test.go' | xargs -n1 dirname | xargs -n1 basename | sort -u)
+# Commits before the floors have the engines elsewhere, and their benchmarks import packages by their old names: those stay as they are.
+before=internal/engine/protocol
+[[ -d $work/base/$before ]] || before=internal/protocol
+if [[ $before = internal/engine/protocol ]]; then
+  for file in internal/engine/protocol/protocoltest/bench.go $(grep -rl 'protocoltest.BenchmarkCPU(b' internal/engine/protocol --include='*_test.go'); do
+    cp "$file" "$work/base/$file"
+  done
+fi
 
 say "$(git describe --always --dirty) beside $(git describe --always "$base"), $pairs pairs, $transactions transactions per point; load $(cut -d' ' -f1-3 /proc/loadavg)"
 printf '%-11s %-6s %10s %10s %8s %16s %16s\n' engine point 'us before' 'us now' ratio 'B before/now' 'allocs before/now'
 for engine in "${engines[@]}"; do
-  go test -c -o "$work/now.test" "./internal/protocol/$engine"
-  go test -C "$work/base" -c -o "$work/before.test" "./internal/protocol/$engine"
+  go test -c -o "$work/now.test" "./internal/engine/protocol/$engine"
+  go test -C "$work/base" -c -o "$work/before.test" "./$before/$engine"
   : >"$work/figures"
   for ((pair = 1; pair <= pairs; pair++)); do
     for side in $( ((pair % 2)) && echo before now || echo now before); do
-      (cd "$root/internal/protocol/$engine" && "$work/$side.test" -test.run '^$' -test.bench '^BenchmarkCPU$/^MH(0|50)$' -test.benchtime "${transactions}x") |
+      (cd "$root/internal/engine/protocol/$engine" && "$work/$side.test" -test.run '^$' -test.bench '^BenchmarkCPU$/^MH(0|50)$' -test.benchtime "${transactions}x") |
         awk -v side="$side" -v pair="$pair" '/^Benchmark/ {
           split($1, name, "/"); sub(/-[0-9]+$/, "", name[2])
           for (i = 2; i < NF; i++) { if ($(i + 1) == "cpu-ns/txn/copy") cpu = $i; if ($(i + 1) == "B/op") bytes = $i; if ($(i + 1) == "allocs/op") allocs = $i }

@@ -11,7 +11,7 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 mkdir "$dir/counts"
 # Without the main package nothing writes the counts.
-go build -cover -covermode=set -coverpkg=./internal/protocol/...,./internal/consensus,./cmd/geobench -o "$dir/geobench" ./cmd/geobench
+go build -cover -covermode=set -coverpkg=./internal/engine/protocol/...,./internal/engine/blocks/...,./internal/engine/consensus,./cmd/geobench -o "$dir/geobench" ./cmd/geobench
 
 failed=0
 while read -r kind; do

@@ -6,8 +6,8 @@ gen=$(tool install controller-gen | tail -1)
 "$gen" object paths=./api/...
 "$gen" crd paths=./api/... output:crd:artifacts:config=config/crd/bases
 "$gen" rbac:roleName=manager-role paths=./controllers/... output:rbac:artifacts:config=config/rbac
-go run ./internal/metrics/document > docs/metrics.md
-go run ./internal/engines/document docs/protocols
+go run ./internal/ops/metrics/document > docs/metrics.md
+go run ./internal/engine/engines/document docs/protocols
 go run ./hack/dashboards dashboards
 seeds=$(go run ./hack/seeds table) && echo "$seeds" > docs/seeds.md
 tool sync-chart

@@ -13,7 +13,7 @@ KUBEBUILDER_ASSETS=$(cluster build envtest | tail -1)
 GEOBENCH_ISTIO_MODULE=$(go -C hack/tools/pins/istio mod download -json istio.io/istio | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')
 export KUBEBUILDER_ASSETS GEOBENCH_ISTIO_MODULE GEOBENCH_ISTIOD=${programs[0]} GEOBENCH_PILOT_AGENT=${programs[1]} GEOBENCH_HELM=${programs[2]} \
   GEOBENCH_ENVOY=$folder/root/usr/local/bin/envoy
-go test -c -o "$folder/mesh.test" ./internal/deploy/mesh
+go test -c -o "$folder/mesh.test" ./internal/ops/deploy/mesh
 # The API server wants a default route, from which it takes its own address; 10.0.0.43 is that of istiod's Service in the test, under the name
 # that its certificate has.
 echo '10.0.0.43 istiod.istio-system.svc' | cat /etc/hosts - >"$folder/hosts"
@@ -25,5 +25,5 @@ unshare --net --mount sh -euc 'mount --bind "$1" /etc/hosts
   ip address add 10.0.0.43/32 dev machine
   ip link set machine up
   ip route add default via 192.0.2.2
-  cd internal/deploy/mesh
+  cd internal/ops/deploy/mesh
   exec "$0" -test.run TestIstiod -test.v -test.timeout 10m' "$folder/mesh.test" "$folder/hosts"

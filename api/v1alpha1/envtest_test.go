@@ -21,9 +21,9 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/apiservertest"
-	"github.com/geobench/geobench/internal/manifest"
-	"github.com/geobench/geobench/internal/manifest/wrong"
-	"github.com/geobench/geobench/internal/presets"
+	"github.com/geobench/geobench/internal/bench/manifest"
+	"github.com/geobench/geobench/internal/bench/manifest/wrong"
+	"github.com/geobench/geobench/internal/ops/presets"
 )
 
 // TestAPIServer runs everything that needs a real API server, on one.

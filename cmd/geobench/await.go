@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/internal/await"
+	"github.com/geobench/geobench/internal/ops/await"
 )
 
 func newAwaitCommand() *cobra.Command {

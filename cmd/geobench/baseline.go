@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/geobench/geobench/internal/exit"
-	"github.com/geobench/geobench/internal/plan"
-	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/base/exit"
+	"github.com/geobench/geobench/internal/bench/plan"
+	"github.com/geobench/geobench/internal/bench/result"
 )
 
 // baselineSet is what runs are compared with when they are over.

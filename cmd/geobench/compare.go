@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/geobench/geobench/internal/exit"
-	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/base/exit"
+	"github.com/geobench/geobench/internal/bench/result"
 )
 
 func newCompareCommand() *cobra.Command {

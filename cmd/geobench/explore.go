@@ -9,14 +9,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/geobench/geobench/internal/engines"
-	"github.com/geobench/geobench/internal/exit"
-	"github.com/geobench/geobench/internal/explore"
-	"github.com/geobench/geobench/internal/isolation"
-	"github.com/geobench/geobench/internal/protocol"
-	"github.com/geobench/geobench/internal/protocol/broken"
-	"github.com/geobench/geobench/internal/result"
-	"github.com/geobench/geobench/internal/version"
+	"github.com/geobench/geobench/internal/base/exit"
+	"github.com/geobench/geobench/internal/base/isolation"
+	"github.com/geobench/geobench/internal/base/version"
+	"github.com/geobench/geobench/internal/bench/result"
+	"github.com/geobench/geobench/internal/engine/engines"
+	"github.com/geobench/geobench/internal/engine/protocol"
+	"github.com/geobench/geobench/internal/engine/protocol/broken"
+	"github.com/geobench/geobench/internal/run/explore"
 )
 
 const (

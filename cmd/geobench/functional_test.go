@@ -12,11 +12,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/internal/exit"
-	"github.com/geobench/geobench/internal/local"
-	"github.com/geobench/geobench/internal/manifest/check"
-	"github.com/geobench/geobench/internal/plan"
-	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/base/exit"
+	"github.com/geobench/geobench/internal/bench/manifest/check"
+	"github.com/geobench/geobench/internal/bench/plan"
+	"github.com/geobench/geobench/internal/bench/result"
+	"github.com/geobench/geobench/internal/run/local"
 )
 
 // The results of functional tests are printed and kept whatever becomes of the run after them, and what is said of the run is said of no

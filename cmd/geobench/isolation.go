@@ -10,14 +10,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/internal/engines"
-	"github.com/geobench/geobench/internal/exit"
-	"github.com/geobench/geobench/internal/external"
-	"github.com/geobench/geobench/internal/geo"
-	"github.com/geobench/geobench/internal/hermitage"
-	"github.com/geobench/geobench/internal/manifest/check"
-	"github.com/geobench/geobench/internal/plan"
-	"github.com/geobench/geobench/internal/presets"
+	"github.com/geobench/geobench/internal/base/exit"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/bench/hermitage"
+	"github.com/geobench/geobench/internal/bench/manifest/check"
+	"github.com/geobench/geobench/internal/bench/plan"
+	"github.com/geobench/geobench/internal/engine/engines"
+	"github.com/geobench/geobench/internal/ops/presets"
+	"github.com/geobench/geobench/internal/run/external"
 )
 
 // The network that engines are played on without a manifest.

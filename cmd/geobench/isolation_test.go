@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/geobench/geobench/internal/exit"
-	"github.com/geobench/geobench/internal/hermitage"
-	"github.com/geobench/geobench/internal/target/postgres/postgrestest"
+	"github.com/geobench/geobench/internal/base/exit"
+	"github.com/geobench/geobench/internal/bench/hermitage"
+	"github.com/geobench/geobench/internal/bench/target/postgres/postgrestest"
 )
 
 func runIsolation(t *testing.T, args ...string) (code int, out, errs string) {

@@ -25,13 +25,13 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/results"
-	"github.com/geobench/geobench/internal/deploy"
-	"github.com/geobench/geobench/internal/exit"
-	"github.com/geobench/geobench/internal/fault"
-	"github.com/geobench/geobench/internal/health"
-	"github.com/geobench/geobench/internal/load"
-	"github.com/geobench/geobench/internal/manifest/check"
-	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/base/exit"
+	"github.com/geobench/geobench/internal/bench/fault"
+	"github.com/geobench/geobench/internal/bench/load"
+	"github.com/geobench/geobench/internal/bench/manifest/check"
+	"github.com/geobench/geobench/internal/bench/result"
+	"github.com/geobench/geobench/internal/ops/deploy"
+	"github.com/geobench/geobench/internal/ops/health"
 )
 
 // clusterFlags say which cluster and namespace, as kubectl's flags do.

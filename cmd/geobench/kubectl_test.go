@@ -18,10 +18,10 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/results"
-	"github.com/geobench/geobench/internal/deploy"
-	"github.com/geobench/geobench/internal/exit"
-	"github.com/geobench/geobench/internal/load"
-	"github.com/geobench/geobench/internal/manifest/wrong"
+	"github.com/geobench/geobench/internal/base/exit"
+	"github.com/geobench/geobench/internal/bench/load"
+	"github.com/geobench/geobench/internal/bench/manifest/wrong"
+	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
 // TestOnACluster talks to an API server's stand-in: a run under way, one that passed and has a result, and a database.

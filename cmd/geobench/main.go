@@ -16,9 +16,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/geobench/geobench/internal/exit"
-	"github.com/geobench/geobench/internal/manifest/check"
-	"github.com/geobench/geobench/internal/version"
+	"github.com/geobench/geobench/internal/base/exit"
+	"github.com/geobench/geobench/internal/base/version"
+	"github.com/geobench/geobench/internal/bench/manifest/check"
 )
 
 // codedError carries an exit code of package exit. Its message has been printed already when quiet is set.

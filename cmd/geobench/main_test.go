@@ -11,10 +11,10 @@ import (
 	"testing"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/internal/exit"
-	"github.com/geobench/geobench/internal/geo"
-	"github.com/geobench/geobench/internal/manifest/wrong"
-	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/base/exit"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/bench/manifest/wrong"
+	"github.com/geobench/geobench/internal/bench/result"
 )
 
 // geobench runs the command line and returns its exit code and what it printed.

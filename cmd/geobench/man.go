@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 
-	"github.com/geobench/geobench/internal/version"
+	"github.com/geobench/geobench/internal/base/version"
 )
 
 func newManCommand() *cobra.Command {

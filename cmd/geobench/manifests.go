@@ -13,14 +13,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/internal/exit"
-	"github.com/geobench/geobench/internal/experiment"
-	"github.com/geobench/geobench/internal/external"
-	"github.com/geobench/geobench/internal/fault"
-	"github.com/geobench/geobench/internal/manifest"
-	"github.com/geobench/geobench/internal/manifest/check"
-	"github.com/geobench/geobench/internal/plan"
-	"github.com/geobench/geobench/internal/servers"
+	"github.com/geobench/geobench/internal/base/exit"
+	"github.com/geobench/geobench/internal/bench/fault"
+	"github.com/geobench/geobench/internal/bench/manifest"
+	"github.com/geobench/geobench/internal/bench/manifest/check"
+	"github.com/geobench/geobench/internal/bench/plan"
+	"github.com/geobench/geobench/internal/bench/servers"
+	"github.com/geobench/geobench/internal/run/experiment"
+	"github.com/geobench/geobench/internal/run/external"
 )
 
 // addFiles adds the flag for manifests.

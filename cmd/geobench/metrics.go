@@ -4,10 +4,10 @@ import (
 	"context"
 	"time"
 
-	"github.com/geobench/geobench/internal/local"
-	"github.com/geobench/geobench/internal/metrics"
-	"github.com/geobench/geobench/internal/plan"
-	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/bench/plan"
+	"github.com/geobench/geobench/internal/bench/result"
+	"github.com/geobench/geobench/internal/ops/metrics"
+	"github.com/geobench/geobench/internal/run/local"
 )
 
 // lingerAtMost is how long a process whose metrics are scraped waits, when its work is done, for the scrape that takes

@@ -12,15 +12,15 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/geobench/geobench/internal/deploy"
-	"github.com/geobench/geobench/internal/engines"
-	"github.com/geobench/geobench/internal/geo"
-	"github.com/geobench/geobench/internal/identity"
-	"github.com/geobench/geobench/internal/manifest"
-	"github.com/geobench/geobench/internal/node"
-	"github.com/geobench/geobench/internal/ping"
-	"github.com/geobench/geobench/internal/ports"
-	"github.com/geobench/geobench/internal/workload/catalog"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/ports"
+	"github.com/geobench/geobench/internal/bench/manifest"
+	"github.com/geobench/geobench/internal/bench/workload/catalog"
+	"github.com/geobench/geobench/internal/engine/engines"
+	"github.com/geobench/geobench/internal/net/ping"
+	"github.com/geobench/geobench/internal/ops/deploy"
+	"github.com/geobench/geobench/internal/ops/identity"
+	"github.com/geobench/geobench/internal/run/node"
 )
 
 func newNodeCommand() *cobra.Command {

@@ -31,8 +31,8 @@ import (
 	"github.com/geobench/geobench/controllers/authority"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/run"
-	"github.com/geobench/geobench/internal/deploy/netpol"
-	"github.com/geobench/geobench/internal/version"
+	"github.com/geobench/geobench/internal/base/version"
+	"github.com/geobench/geobench/internal/ops/deploy/netpol"
 )
 
 // podNamespaceFile is where a pod finds the name of its namespace.

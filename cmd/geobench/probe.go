@@ -12,12 +12,12 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/geobench/geobench/internal/admin"
-	"github.com/geobench/geobench/internal/emulation/kernel"
-	"github.com/geobench/geobench/internal/identity"
-	"github.com/geobench/geobench/internal/metrics"
-	"github.com/geobench/geobench/internal/ping"
-	"github.com/geobench/geobench/internal/ports"
+	"github.com/geobench/geobench/internal/base/ports"
+	"github.com/geobench/geobench/internal/net/emulation/kernel"
+	"github.com/geobench/geobench/internal/net/ping"
+	"github.com/geobench/geobench/internal/ops/admin"
+	"github.com/geobench/geobench/internal/ops/identity"
+	"github.com/geobench/geobench/internal/ops/metrics"
 )
 
 func newProbeCommand() *cobra.Command {

@@ -11,10 +11,10 @@ import (
 	"path/filepath"
 	"sync"
 
-	"github.com/geobench/geobench/internal/deploy"
-	"github.com/geobench/geobench/internal/history"
-	"github.com/geobench/geobench/internal/load"
-	"github.com/geobench/geobench/internal/workload/catalog"
+	"github.com/geobench/geobench/internal/bench/history"
+	"github.com/geobench/geobench/internal/bench/load"
+	"github.com/geobench/geobench/internal/bench/workload/catalog"
+	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
 // recording is a worker's history: a file that grows up to a limit while clients run, and that is served when it is closed.

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/geobench/geobench/internal/deploy"
-	"github.com/geobench/geobench/internal/history"
-	"github.com/geobench/geobench/internal/isolation"
-	"github.com/geobench/geobench/internal/txn"
+	"github.com/geobench/geobench/internal/base/isolation"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/bench/history"
+	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
 func TestRecording(t *testing.T) {

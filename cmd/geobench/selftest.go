@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/internal/exit"
+	"github.com/geobench/geobench/internal/base/exit"
 )
 
 // selftestInterval is the time between two tries of a check.

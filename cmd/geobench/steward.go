@@ -11,11 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/geobench/geobench/internal/admin"
-	"github.com/geobench/geobench/internal/deploy"
-	"github.com/geobench/geobench/internal/external"
-	"github.com/geobench/geobench/internal/identity"
-	"github.com/geobench/geobench/internal/steward"
+	"github.com/geobench/geobench/internal/bench/steward"
+	"github.com/geobench/geobench/internal/ops/admin"
+	"github.com/geobench/geobench/internal/ops/deploy"
+	"github.com/geobench/geobench/internal/ops/identity"
+	"github.com/geobench/geobench/internal/run/external"
 )
 
 func newStewardCommand() *cobra.Command {

@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/geobench/geobench/internal/report"
-	"github.com/geobench/geobench/internal/result"
-	"github.com/geobench/geobench/internal/workload"
+	"github.com/geobench/geobench/internal/bench/result"
+	"github.com/geobench/geobench/internal/bench/workload"
+	"github.com/geobench/geobench/internal/run/report"
 )
 
 func newTraceCommand() *cobra.Command {

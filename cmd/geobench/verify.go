@@ -13,13 +13,13 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
-	"github.com/geobench/geobench/internal/exit"
-	"github.com/geobench/geobench/internal/experiment"
-	"github.com/geobench/geobench/internal/experiment/play"
-	"github.com/geobench/geobench/internal/experiment/plot"
-	"github.com/geobench/geobench/internal/manifest"
-	"github.com/geobench/geobench/internal/manifest/check"
-	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/base/exit"
+	"github.com/geobench/geobench/internal/bench/manifest"
+	"github.com/geobench/geobench/internal/bench/manifest/check"
+	"github.com/geobench/geobench/internal/bench/result"
+	"github.com/geobench/geobench/internal/run/experiment"
+	"github.com/geobench/geobench/internal/run/experiment/play"
+	"github.com/geobench/geobench/internal/run/experiment/plot"
 )
 
 // expand expands all experiments of a bundle. Whatever is wrong with them is a usage error that lists it all.

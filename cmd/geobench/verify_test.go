@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/geobench/geobench/internal/exit"
-	"github.com/geobench/geobench/internal/experiment"
+	"github.com/geobench/geobench/internal/base/exit"
+	"github.com/geobench/geobench/internal/run/experiment"
 )
 
 // sweep is an experiment of two points that simulates in a moment; CLAIM is replaced.

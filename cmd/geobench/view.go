@@ -10,11 +10,11 @@ import (
 	"golang.org/x/term"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/internal/experiment"
-	"github.com/geobench/geobench/internal/experiment/play"
-	"github.com/geobench/geobench/internal/load"
-	"github.com/geobench/geobench/internal/local"
-	"github.com/geobench/geobench/internal/plan"
+	"github.com/geobench/geobench/internal/bench/load"
+	"github.com/geobench/geobench/internal/bench/plan"
+	"github.com/geobench/geobench/internal/run/experiment"
+	"github.com/geobench/geobench/internal/run/experiment/play"
+	"github.com/geobench/geobench/internal/run/local"
 )
 
 // screen shows a few lines that change: written over on a terminal, else as one plain line now and then.

@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/internal/experiment"
-	"github.com/geobench/geobench/internal/experiment/play"
-	"github.com/geobench/geobench/internal/geo"
-	"github.com/geobench/geobench/internal/load"
-	"github.com/geobench/geobench/internal/local"
-	"github.com/geobench/geobench/internal/plan"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/bench/load"
+	"github.com/geobench/geobench/internal/bench/plan"
+	"github.com/geobench/geobench/internal/run/experiment"
+	"github.com/geobench/geobench/internal/run/experiment/play"
+	"github.com/geobench/geobench/internal/run/local"
 )
 
 func viewedPlan() *plan.Plan {

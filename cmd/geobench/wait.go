@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/internal/exit"
-	"github.com/geobench/geobench/internal/health"
+	"github.com/geobench/geobench/internal/base/exit"
+	"github.com/geobench/geobench/internal/ops/health"
 )
 
 // waitFormats are those of wait's result.

@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/internal/exit"
-	"github.com/geobench/geobench/internal/health"
+	"github.com/geobench/geobench/internal/base/exit"
+	"github.com/geobench/geobench/internal/ops/health"
 )
 
 // waitedRun is a run as the operator leaves it: with the conditions that follow from the rest of its status.

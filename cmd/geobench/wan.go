@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/geobench/geobench/internal/identity"
-	"github.com/geobench/geobench/internal/wan"
+	"github.com/geobench/geobench/internal/net/wan"
+	"github.com/geobench/geobench/internal/ops/identity"
 )
 
 func newWANCommand() *cobra.Command {

@@ -30,7 +30,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/apiservertest"
-	"github.com/geobench/geobench/internal/deploy/netpol"
+	"github.com/geobench/geobench/internal/ops/deploy/netpol"
 )
 
 const (

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/geobench/geobench/controllers/kube"
-	"github.com/geobench/geobench/internal/identity"
+	"github.com/geobench/geobench/internal/ops/identity"
 )
 
 // SecretName names the Secret, in the operator's own namespace, that all credentials come from. When it is gone, an

@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/geobench/geobench/internal/emulation/chaosmesh"
+	"github.com/geobench/geobench/internal/net/emulation/chaosmesh"
 )
 
 // The operator may look at all kinds of Chaos Mesh that do something to pods.

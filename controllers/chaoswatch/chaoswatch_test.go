@@ -12,7 +12,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
-	"github.com/geobench/geobench/internal/emulation/chaosmesh"
+	"github.com/geobench/geobench/internal/net/emulation/chaosmesh"
 )
 
 // record is one of an object's status: phase, then when it was injected and recovered, in seconds of the test, -1 for never.

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/internal/identity"
+	"github.com/geobench/geobench/internal/ops/identity"
 )
 
 // Mounted is a ConfigMap of somebody's that the pods of a database mount: programs read their configuration from it.

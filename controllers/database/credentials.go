@@ -15,7 +15,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/authority"
 	"github.com/geobench/geobench/controllers/kube"
-	"github.com/geobench/geobench/internal/identity"
+	"github.com/geobench/geobench/internal/ops/identity"
 )
 
 // giveAccount makes the ServiceAccount of the database's pods, before these. It is looked for again while nodes are not ready: without it no pod is made.

@@ -14,9 +14,9 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
-	"github.com/geobench/geobench/internal/deploy"
-	"github.com/geobench/geobench/internal/emulation/chaosmesh"
-	"github.com/geobench/geobench/internal/emulation/kernel"
+	"github.com/geobench/geobench/internal/net/emulation/chaosmesh"
+	"github.com/geobench/geobench/internal/net/emulation/kernel"
+	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
 // asked is the reason of a backend that the user named.

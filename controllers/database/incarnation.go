@@ -15,8 +15,8 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/authority"
 	"github.com/geobench/geobench/controllers/kube"
-	"github.com/geobench/geobench/internal/deploy"
-	"github.com/geobench/geobench/internal/identity"
+	"github.com/geobench/geobench/internal/ops/deploy"
+	"github.com/geobench/geobench/internal/ops/identity"
 )
 
 // TopologyKey is the key of a topology ConfigMap, and the file that nodes read: a deploy.Database as JSON.

@@ -17,8 +17,8 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
-	"github.com/geobench/geobench/internal/deploy"
-	"github.com/geobench/geobench/internal/health"
+	"github.com/geobench/geobench/internal/ops/deploy"
+	"github.com/geobench/geobench/internal/ops/health"
 )
 
 const (

@@ -9,7 +9,7 @@ import (
 	"github.com/geobench/geobench/controllers/faultstatus"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/podclient"
-	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/ops/admin"
 )
 
 // join tells processes that wait for it that they are the first ones in their nodes' places. Those that follow others which a fault has

@@ -21,9 +21,9 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
-	"github.com/geobench/geobench/internal/deploy"
-	"github.com/geobench/geobench/internal/emulation"
-	"github.com/geobench/geobench/internal/emulation/kernel"
+	"github.com/geobench/geobench/internal/net/emulation"
+	"github.com/geobench/geobench/internal/net/emulation/kernel"
+	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
 const (

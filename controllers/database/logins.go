@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/geobench/geobench/controllers/kube"
-	"github.com/geobench/geobench/internal/servers"
+	"github.com/geobench/geobench/internal/bench/servers"
 )
 
 // giveLogins makes the Secrets that the servers of a rendered database are made with, each with a password of chance. One that is there is

@@ -13,9 +13,9 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
-	"github.com/geobench/geobench/internal/deploy"
-	"github.com/geobench/geobench/internal/deploy/mesh"
-	"github.com/geobench/geobench/internal/ports"
+	"github.com/geobench/geobench/internal/base/ports"
+	"github.com/geobench/geobench/internal/ops/deploy"
+	"github.com/geobench/geobench/internal/ops/deploy/mesh"
 )
 
 // Meshed puts a pod into the mesh that spec.network.mesh names, or keeps it out. The operator, Prometheus and kubelet need not be in it: they

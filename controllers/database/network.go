@@ -5,10 +5,10 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
-	"github.com/geobench/geobench/internal/admin"
-	"github.com/geobench/geobench/internal/deploy"
-	"github.com/geobench/geobench/internal/geo"
-	"github.com/geobench/geobench/internal/rtt"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/net/rtt"
+	"github.com/geobench/geobench/internal/ops/admin"
+	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
 // Measure merges the round trips that the nodes which answered have measured.

@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/internal/deploy"
-	"github.com/geobench/geobench/internal/rtt"
+	"github.com/geobench/geobench/internal/net/rtt"
+	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
 func TestNothingInjectedIsExplained(t *testing.T) {

@@ -17,12 +17,12 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/podclient"
-	"github.com/geobench/geobench/internal/admin"
-	"github.com/geobench/geobench/internal/deploy"
-	"github.com/geobench/geobench/internal/deploy/mesh"
-	"github.com/geobench/geobench/internal/engines"
-	"github.com/geobench/geobench/internal/geo"
-	"github.com/geobench/geobench/internal/ports"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/ports"
+	"github.com/geobench/geobench/internal/engine/engines"
+	"github.com/geobench/geobench/internal/ops/admin"
+	"github.com/geobench/geobench/internal/ops/deploy"
+	"github.com/geobench/geobench/internal/ops/deploy/mesh"
 )
 
 // Node is what is known of one node of an incarnation.

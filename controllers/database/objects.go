@@ -12,9 +12,9 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
-	"github.com/geobench/geobench/internal/deploy"
-	"github.com/geobench/geobench/internal/identity"
-	"github.com/geobench/geobench/internal/ports"
+	"github.com/geobench/geobench/internal/base/ports"
+	"github.com/geobench/geobench/internal/ops/deploy"
+	"github.com/geobench/geobench/internal/ops/identity"
 )
 
 const (

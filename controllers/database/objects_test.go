@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
 // What programs take of the machine follows from the manifest, not from the machine.

@@ -13,13 +13,13 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
-	"github.com/geobench/geobench/internal/deploy"
-	"github.com/geobench/geobench/internal/health"
-	"github.com/geobench/geobench/internal/manifest/check"
-	"github.com/geobench/geobench/internal/plan"
-	"github.com/geobench/geobench/internal/ports"
-	"github.com/geobench/geobench/internal/presets"
-	"github.com/geobench/geobench/internal/servers"
+	"github.com/geobench/geobench/internal/base/ports"
+	"github.com/geobench/geobench/internal/bench/manifest/check"
+	"github.com/geobench/geobench/internal/bench/plan"
+	"github.com/geobench/geobench/internal/bench/servers"
+	"github.com/geobench/geobench/internal/ops/deploy"
+	"github.com/geobench/geobench/internal/ops/health"
+	"github.com/geobench/geobench/internal/ops/presets"
 )
 
 // Plan is what a GeoDatabase's spec asks for.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
-	"github.com/geobench/geobench/internal/deploy/netpol"
+	"github.com/geobench/geobench/internal/ops/deploy/netpol"
 )
 
 // admit makes the NetworkPolicies of the database, before its pods: who reaches its nodes and the workers of its

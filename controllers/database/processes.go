@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/internal/engines"
+	"github.com/geobench/geobench/internal/engine/engines"
 )
 
 // seenProcesses are the processes of the nodes of one incarnation.

@@ -16,7 +16,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/errand"
 	"github.com/geobench/geobench/controllers/kube"
-	"github.com/geobench/geobench/internal/version"
+	"github.com/geobench/geobench/internal/base/version"
 )
 
 // mostChecks is how many operators may end while they work on a spec: with the first one others were worked on, too.

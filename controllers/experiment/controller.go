@@ -23,8 +23,8 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/errand"
 	"github.com/geobench/geobench/controllers/kube"
-	"github.com/geobench/geobench/internal/health"
-	"github.com/geobench/geobench/internal/manifest/check"
+	"github.com/geobench/geobench/internal/bench/manifest/check"
+	"github.com/geobench/geobench/internal/ops/health"
 )
 
 // Reconciler plays experiments: it makes the databases and runs of their points, one after the other, and judges

@@ -1,4 +1,4 @@
-// Package experiment plays Experiments: internal/experiment expands one, as geobench verify does (expand.go); a
+// Package experiment plays Experiments: internal/run/experiment expands one, as geobench verify does (expand.go); a
 // schedule that knows nothing but what there is says which databases and runs to make and to remove (schedule.go,
 // points.go); once all runs have ended, the claims are judged over their results (judge.go).
 package experiment

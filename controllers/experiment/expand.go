@@ -17,10 +17,10 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/errand"
 	"github.com/geobench/geobench/controllers/kube"
-	"github.com/geobench/geobench/internal/experiment"
-	"github.com/geobench/geobench/internal/health"
-	"github.com/geobench/geobench/internal/manifest"
-	"github.com/geobench/geobench/internal/manifest/check"
+	"github.com/geobench/geobench/internal/bench/manifest"
+	"github.com/geobench/geobench/internal/bench/manifest/check"
+	"github.com/geobench/geobench/internal/ops/health"
+	"github.com/geobench/geobench/internal/run/experiment"
 )
 
 // expansions caches expanded experiments: thousands of points take seconds to validate. An entry can always be recomputed.

@@ -21,9 +21,9 @@ import (
 	"github.com/geobench/geobench/controllers/errand"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/results"
-	"github.com/geobench/geobench/internal/experiment"
-	"github.com/geobench/geobench/internal/pack"
-	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/base/pack"
+	"github.com/geobench/geobench/internal/bench/result"
+	"github.com/geobench/geobench/internal/run/experiment"
 )
 
 // reportDigits is how many digits the figures of a report have: all that a measurement is worth, and what lets the

@@ -7,8 +7,8 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
-	"github.com/geobench/geobench/internal/experiment"
-	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/bench/result"
+	"github.com/geobench/geobench/internal/run/experiment"
 )
 
 // maxAttempts bounds how often a run is tried that is Invalid for a reason outside of the database.

@@ -16,7 +16,7 @@ import (
 	"github.com/geobench/geobench/controllers/errand"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/results"
-	"github.com/geobench/geobench/internal/experiment"
+	"github.com/geobench/geobench/internal/run/experiment"
 )
 
 // A situation is written as one word per database: its points, in the order of the sweep, as . (no run), * (under way),

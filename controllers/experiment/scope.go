@@ -13,8 +13,8 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
-	"github.com/geobench/geobench/internal/experiment"
-	"github.com/geobench/geobench/internal/health"
+	"github.com/geobench/geobench/internal/ops/health"
+	"github.com/geobench/geobench/internal/run/experiment"
 )
 
 // scope is one reconciliation of an Experiment. experiment is changed in memory; its status is written at the end.

@@ -6,8 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/internal/fault"
-	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/bench/fault"
 )
 
 // ShutdownGates stand in the template of a region's pods: they keep a pod that takes the place of one which was shut

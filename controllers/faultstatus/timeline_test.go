@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/internal/fault"
-	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/bench/fault"
 )
 
 // What the status says of faults is all that an operator has which comes after another one: nothing is lost on the way

@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/geobench/geobench/internal/deploy"
-	"github.com/geobench/geobench/internal/deploy/mesh"
+	"github.com/geobench/geobench/internal/ops/deploy"
+	"github.com/geobench/geobench/internal/ops/deploy/mesh"
 )
 
 // resync finds what a missed watch event hid.

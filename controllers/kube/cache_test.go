@@ -14,7 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
 // What the cache keeps of objects does not grow with what others write into them.

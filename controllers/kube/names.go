@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/internal/deploy"
-	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
 // maxWorkerName leaves room for what an indexed Job appends to its name: the index and five random characters.

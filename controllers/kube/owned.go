@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/geobench/geobench/internal/emulation"
+	"github.com/geobench/geobench/internal/net/emulation"
 )
 
 // OwnedBy is the API server as a backend of the emulation sees it, an emulation.Cluster: what the backend makes belongs

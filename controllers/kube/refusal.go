@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/geobench/geobench/internal/health"
+	"github.com/geobench/geobench/internal/ops/health"
 )
 
 // Refusal is a spec that cannot be carried out. It is shown in the status and waits for the user.

@@ -21,13 +21,13 @@ import (
 
 	"github.com/geobench/geobench/controllers/authority"
 	"github.com/geobench/geobench/controllers/kube"
-	"github.com/geobench/geobench/internal/admin"
-	"github.com/geobench/geobench/internal/deploy"
-	"github.com/geobench/geobench/internal/geo"
-	"github.com/geobench/geobench/internal/identity"
-	"github.com/geobench/geobench/internal/identity/identitytest"
-	"github.com/geobench/geobench/internal/store"
-	"github.com/geobench/geobench/internal/workload"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/store"
+	"github.com/geobench/geobench/internal/bench/workload"
+	"github.com/geobench/geobench/internal/ops/admin"
+	"github.com/geobench/geobench/internal/ops/deploy"
+	"github.com/geobench/geobench/internal/ops/identity"
+	"github.com/geobench/geobench/internal/ops/identity/identitytest"
 )
 
 func TestHTTPWorkerClient(t *testing.T) {

@@ -11,9 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/internal/identity"
-	"github.com/geobench/geobench/internal/pack"
-	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/base/pack"
+	"github.com/geobench/geobench/internal/bench/result"
+	"github.com/geobench/geobench/internal/ops/identity"
 )
 
 // bomb is some 30 kB that unpack into as much as is read back at all, or one byte more.

@@ -14,7 +14,7 @@ import (
 	"github.com/geobench/geobench/controllers/errand"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/results"
-	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/bench/result"
 )
 
 // compareWithBaseline sets status.baseline and the condition NotRegressed, for a run that has a baseline; false while

@@ -14,9 +14,9 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/podclient"
-	"github.com/geobench/geobench/internal/deploy"
-	"github.com/geobench/geobench/internal/ports"
-	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/base/ports"
+	"github.com/geobench/geobench/internal/bench/result"
+	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
 // The clocks of the workers, as notes of a run: from before the start and from the end of the last window.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
-	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
 // collect waits until every worker has handed in a report that can be read.

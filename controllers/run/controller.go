@@ -34,10 +34,10 @@ import (
 	"github.com/geobench/geobench/controllers/errand"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/podclient"
-	"github.com/geobench/geobench/internal/deploy"
-	"github.com/geobench/geobench/internal/health"
-	"github.com/geobench/geobench/internal/manifest/check"
-	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/bench/manifest/check"
+	"github.com/geobench/geobench/internal/bench/result"
+	"github.com/geobench/geobench/internal/ops/deploy"
+	"github.com/geobench/geobench/internal/ops/health"
 )
 
 // Reconciler leads runs through their stages.

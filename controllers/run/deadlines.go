@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/internal/health"
-	"github.com/geobench/geobench/internal/load"
+	"github.com/geobench/geobench/internal/bench/load"
+	"github.com/geobench/geobench/internal/ops/health"
 )
 
 // The deadlines and intervals of runs, besides those of their stages.

@@ -7,7 +7,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/database"
 	"github.com/geobench/geobench/controllers/kube"
-	"github.com/geobench/geobench/internal/emulation"
+	"github.com/geobench/geobench/internal/net/emulation"
 )
 
 // emulate waits until the network between the regions is the declared one. It measures afresh: the database's

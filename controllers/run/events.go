@@ -6,7 +6,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
-	"github.com/geobench/geobench/internal/fault"
+	"github.com/geobench/geobench/internal/bench/fault"
 )
 
 // eventStage tells that a run goes on from its present stage to another, and for what reason.

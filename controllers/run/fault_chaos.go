@@ -15,10 +15,10 @@ import (
 	"github.com/geobench/geobench/controllers/database"
 	"github.com/geobench/geobench/controllers/faultstatus"
 	"github.com/geobench/geobench/controllers/kube"
-	"github.com/geobench/geobench/internal/emulation"
-	"github.com/geobench/geobench/internal/emulation/chaosmesh"
-	"github.com/geobench/geobench/internal/emulation/kernel"
-	"github.com/geobench/geobench/internal/fault"
+	"github.com/geobench/geobench/internal/bench/fault"
+	"github.com/geobench/geobench/internal/net/emulation"
+	"github.com/geobench/geobench/internal/net/emulation/chaosmesh"
+	"github.com/geobench/geobench/internal/net/emulation/kernel"
 )
 
 // chaosKinds are the kinds of objects that runs make.

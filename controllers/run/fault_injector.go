@@ -21,13 +21,13 @@ import (
 	"github.com/geobench/geobench/controllers/errand"
 	"github.com/geobench/geobench/controllers/faultstatus"
 	"github.com/geobench/geobench/controllers/podclient"
-	"github.com/geobench/geobench/internal/admin"
-	"github.com/geobench/geobench/internal/deploy"
-	"github.com/geobench/geobench/internal/emulation"
-	"github.com/geobench/geobench/internal/emulation/chaosmesh"
-	"github.com/geobench/geobench/internal/fault"
-	"github.com/geobench/geobench/internal/geo"
-	"github.com/geobench/geobench/internal/wan"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/bench/fault"
+	"github.com/geobench/geobench/internal/net/emulation"
+	"github.com/geobench/geobench/internal/net/emulation/chaosmesh"
+	"github.com/geobench/geobench/internal/net/wan"
+	"github.com/geobench/geobench/internal/ops/admin"
+	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
 // injectorOf chooses who injects a fault. Faults of links are merged into what emulates the links; without emulation there

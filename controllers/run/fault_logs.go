@@ -13,13 +13,13 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/faultstatus"
 	"github.com/geobench/geobench/controllers/podclient"
-	"github.com/geobench/geobench/internal/admin"
-	"github.com/geobench/geobench/internal/emulation"
-	"github.com/geobench/geobench/internal/fault"
-	"github.com/geobench/geobench/internal/geo"
-	"github.com/geobench/geobench/internal/load"
-	"github.com/geobench/geobench/internal/ports"
-	"github.com/geobench/geobench/internal/wan"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/ports"
+	"github.com/geobench/geobench/internal/bench/fault"
+	"github.com/geobench/geobench/internal/bench/load"
+	"github.com/geobench/geobench/internal/net/emulation"
+	"github.com/geobench/geobench/internal/net/wan"
+	"github.com/geobench/geobench/internal/ops/admin"
 )
 
 // nodeLog is what a node has done, and what the operator's clock makes of it.

@@ -10,9 +10,9 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/podclient"
-	"github.com/geobench/geobench/internal/admin"
-	"github.com/geobench/geobench/internal/engines"
-	"github.com/geobench/geobench/internal/fault"
+	"github.com/geobench/geobench/internal/bench/fault"
+	"github.com/geobench/geobench/internal/engine/engines"
+	"github.com/geobench/geobench/internal/ops/admin"
 )
 
 // database is the run's, as faults see it; nil where it is not one of Geobench's own engines.

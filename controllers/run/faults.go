@@ -16,11 +16,11 @@ import (
 	"github.com/geobench/geobench/controllers/database"
 	"github.com/geobench/geobench/controllers/faultstatus"
 	"github.com/geobench/geobench/controllers/kube"
-	"github.com/geobench/geobench/internal/admin"
-	"github.com/geobench/geobench/internal/emulation"
-	"github.com/geobench/geobench/internal/emulation/chaosmesh"
-	"github.com/geobench/geobench/internal/fault"
-	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/bench/fault"
+	"github.com/geobench/geobench/internal/net/emulation"
+	"github.com/geobench/geobench/internal/net/emulation/chaosmesh"
+	"github.com/geobench/geobench/internal/ops/admin"
 )
 
 // playFaults takes the next step of each fault that is due; over is true when there is none left. Each change of state is in

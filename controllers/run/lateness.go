@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/geobench/geobench/internal/fault"
-	"github.com/geobench/geobench/internal/geo"
-	"github.com/geobench/geobench/internal/late"
-	"github.com/geobench/geobench/internal/load"
-	"github.com/geobench/geobench/internal/result"
-	"github.com/geobench/geobench/internal/wan"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/late"
+	"github.com/geobench/geobench/internal/bench/fault"
+	"github.com/geobench/geobench/internal/bench/load"
+	"github.com/geobench/geobench/internal/bench/result"
+	"github.com/geobench/geobench/internal/net/wan"
 )
 
 // sidecarLate is the lateness record of a sidecar. zero is the time at which its clock was 0, relative to the start of measuring.

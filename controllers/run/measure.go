@@ -9,7 +9,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
-	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
 // measureEnd is when the last measured window closes.

@@ -7,7 +7,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/chaoswatch"
 	"github.com/geobench/geobench/controllers/kube"
-	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/bench/result"
 )
 
 // meddled ends the run when Chaos Mesh has done something to its pods, from the first warm-up to the end of the last window, that is neither

@@ -17,9 +17,9 @@ import (
 	"github.com/geobench/geobench/controllers/database"
 	"github.com/geobench/geobench/controllers/faultstatus"
 	"github.com/geobench/geobench/controllers/kube"
-	"github.com/geobench/geobench/internal/collect"
-	"github.com/geobench/geobench/internal/metrics"
-	"github.com/geobench/geobench/internal/plan"
+	"github.com/geobench/geobench/internal/bench/collect"
+	"github.com/geobench/geobench/internal/bench/plan"
+	"github.com/geobench/geobench/internal/ops/metrics"
 )
 
 var (

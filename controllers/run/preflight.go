@@ -11,7 +11,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/database"
 	"github.com/geobench/geobench/controllers/kube"
-	"github.com/geobench/geobench/internal/manifest/check"
+	"github.com/geobench/geobench/internal/bench/manifest/check"
 )
 
 // preflight finds out whether the run is possible, waits for its turn and takes the database.

@@ -18,8 +18,8 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/database"
 	"github.com/geobench/geobench/controllers/kube"
-	"github.com/geobench/geobench/internal/health"
-	"github.com/geobench/geobench/internal/manifest/check"
+	"github.com/geobench/geobench/internal/bench/manifest/check"
+	"github.com/geobench/geobench/internal/ops/health"
 )
 
 // Runs take turns on a database, in the order of their creation, then of their names. Thousands may wait, so that

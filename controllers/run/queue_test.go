@@ -13,7 +13,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
-	"github.com/geobench/geobench/internal/health"
+	"github.com/geobench/geobench/internal/ops/health"
 )
 
 // Of the runs that wait for a database only the first is woken up, and only once nobody uses it; those that do not wait for their turn

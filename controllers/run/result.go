@@ -13,9 +13,9 @@ import (
 	"github.com/geobench/geobench/controllers/authority"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/results"
-	"github.com/geobench/geobench/internal/identity"
-	"github.com/geobench/geobench/internal/load"
-	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/bench/load"
+	"github.com/geobench/geobench/internal/bench/result"
+	"github.com/geobench/geobench/internal/ops/identity"
 )
 
 // storeResult keeps the document in the run's result ConfigMap, in place of the one of an earlier attempt. It cannot be changed, and

@@ -15,8 +15,8 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/database"
 	"github.com/geobench/geobench/controllers/kube"
-	"github.com/geobench/geobench/internal/geo"
-	"github.com/geobench/geobench/internal/health"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/ops/health"
 )
 
 // scope is one reconciliation of a BenchmarkRun. run is changed in memory; its status is written at the end.

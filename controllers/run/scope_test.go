@@ -8,7 +8,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/internal/health"
+	"github.com/geobench/geobench/internal/ops/health"
 )
 
 // A run that waited for others, for its database or for its turn in a stage, is not ended for it, in whatever way it stops waiting.

@@ -15,11 +15,11 @@ import (
 	"github.com/geobench/geobench/controllers/authority"
 	"github.com/geobench/geobench/controllers/database"
 	"github.com/geobench/geobench/controllers/kube"
-	"github.com/geobench/geobench/internal/admin"
-	"github.com/geobench/geobench/internal/geo"
-	"github.com/geobench/geobench/internal/identity"
-	"github.com/geobench/geobench/internal/pack"
-	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/pack"
+	"github.com/geobench/geobench/internal/bench/result"
+	"github.com/geobench/geobench/internal/ops/admin"
+	"github.com/geobench/geobench/internal/ops/identity"
 )
 
 // The snapshots of a run, as keys of one ConfigMap, each as gzipped JSON, with a seal beside it: what others write there is not

@@ -7,7 +7,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/faultstatus"
-	"github.com/geobench/geobench/internal/fault"
+	"github.com/geobench/geobench/internal/bench/fault"
 )
 
 // stage is one from which a run goes on.

@@ -19,11 +19,11 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/database"
 	"github.com/geobench/geobench/controllers/kube"
-	"github.com/geobench/geobench/internal/deploy"
-	"github.com/geobench/geobench/internal/geo"
-	"github.com/geobench/geobench/internal/ports"
-	"github.com/geobench/geobench/internal/result"
-	"github.com/geobench/geobench/internal/store"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/ports"
+	"github.com/geobench/geobench/internal/base/store"
+	"github.com/geobench/geobench/internal/bench/result"
+	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
 // A database of pods with a client has a steward for each run: a Job of one pod, in the region that the clients connect to, which loads and

@@ -16,9 +16,9 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/database"
 	"github.com/geobench/geobench/controllers/kube"
-	"github.com/geobench/geobench/internal/functional"
-	"github.com/geobench/geobench/internal/identity"
-	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/bench/functional"
+	"github.com/geobench/geobench/internal/bench/result"
+	"github.com/geobench/geobench/internal/ops/identity"
 )
 
 // A run with spec.functionalTests begins once all of them have passed. Each is a BenchmarkRun that the run owns and that goes through all

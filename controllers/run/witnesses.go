@@ -20,11 +20,11 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/database"
 	"github.com/geobench/geobench/controllers/podclient"
-	"github.com/geobench/geobench/internal/deploy/mesh"
-	"github.com/geobench/geobench/internal/geo"
-	"github.com/geobench/geobench/internal/ping"
-	"github.com/geobench/geobench/internal/ports"
-	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/ports"
+	"github.com/geobench/geobench/internal/bench/result"
+	"github.com/geobench/geobench/internal/net/ping"
+	"github.com/geobench/geobench/internal/ops/deploy/mesh"
 )
 
 // meters are those of a witness of the bytes that nodes send each other, at one time.

@@ -23,10 +23,10 @@ import (
 	"github.com/geobench/geobench/controllers/database"
 	"github.com/geobench/geobench/controllers/faultstatus"
 	"github.com/geobench/geobench/controllers/kube"
-	"github.com/geobench/geobench/internal/deploy"
-	"github.com/geobench/geobench/internal/identity"
-	"github.com/geobench/geobench/internal/ports"
-	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/base/ports"
+	"github.com/geobench/geobench/internal/bench/result"
+	"github.com/geobench/geobench/internal/ops/deploy"
+	"github.com/geobench/geobench/internal/ops/identity"
 )
 
 // WorkerKey is the key of a region's worker ConfigMap, and the file that workers read: a deploy.Worker as JSON.

@@ -15,12 +15,12 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/geobench/geobench/internal/experiment"
-	"github.com/geobench/geobench/internal/local"
-	"github.com/geobench/geobench/internal/manifest"
-	"github.com/geobench/geobench/internal/manifest/check"
-	"github.com/geobench/geobench/internal/plan"
-	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/bench/manifest"
+	"github.com/geobench/geobench/internal/bench/manifest/check"
+	"github.com/geobench/geobench/internal/bench/plan"
+	"github.com/geobench/geobench/internal/bench/result"
+	"github.com/geobench/geobench/internal/run/experiment"
+	"github.com/geobench/geobench/internal/run/local"
 )
 
 func main() {

@@ -21,9 +21,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
 
-	"github.com/geobench/geobench/internal/emulation"
-	chaos "github.com/geobench/geobench/internal/emulation/chaosmesh"
-	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/net/emulation"
+	chaos "github.com/geobench/geobench/internal/net/emulation/chaosmesh"
 )
 
 // objects is one of each that Geobench makes.

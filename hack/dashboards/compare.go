@@ -1,6 +1,6 @@
 package main
 
-import "github.com/geobench/geobench/internal/metrics"
+import "github.com/geobench/geobench/internal/ops/metrics"
 
 // compareDashboard puts several runs, or several databases, side by side.
 func compareDashboard() *Dashboard {

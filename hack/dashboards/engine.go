@@ -4,9 +4,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/geobench/geobench/internal/engines"
-	"github.com/geobench/geobench/internal/metrics"
-	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/engine/engines"
+	"github.com/geobench/geobench/internal/engine/protocol"
+	"github.com/geobench/geobench/internal/ops/metrics"
 )
 
 // engineDashboard looks inside the nodes of a database.

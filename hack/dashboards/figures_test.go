@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/geobench/geobench/internal/engines"
-	"github.com/geobench/geobench/internal/engines/enginestest"
-	"github.com/geobench/geobench/internal/metrics"
-	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/engine/engines"
+	"github.com/geobench/geobench/internal/engine/engines/enginestest"
+	"github.com/geobench/geobench/internal/engine/protocol"
+	"github.com/geobench/geobench/internal/ops/metrics"
 )
 
 // selector is a selection of an engine's figures in a query: of counters by event, or of gauges by figure.

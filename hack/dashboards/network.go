@@ -1,6 +1,6 @@
 package main
 
-import "github.com/geobench/geobench/internal/metrics"
+import "github.com/geobench/geobench/internal/ops/metrics"
 
 // recorded is a series of links of dashboards/rules.yaml.
 func recorded(rule string) string { return rule + "{" + ofDatabase + "}" }

@@ -1,6 +1,6 @@
 package main
 
-import "github.com/geobench/geobench/internal/metrics"
+import "github.com/geobench/geobench/internal/ops/metrics"
 
 // operatorDashboard is for those who keep the operator running.
 func operatorDashboard() *Dashboard {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/geobench/geobench/internal/metrics"
+	"github.com/geobench/geobench/internal/ops/metrics"
 )
 
 // The choices at the top of the dashboards, as selectors.

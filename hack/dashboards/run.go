@@ -1,6 +1,6 @@
 package main
 
-import "github.com/geobench/geobench/internal/metrics"
+import "github.com/geobench/geobench/internal/ops/metrics"
 
 // latencyObjective is the limit of the run as a whole or of one region.
 func latencyObjective(percentile, more string) string {

@@ -36,7 +36,7 @@ func (m *Mutant) ID() string { return m.Area + "/" + m.Name }
 
 // Hunt is something that may kill a mutant: the tests of a package, or worlds of the explorer.
 type Hunt struct {
-	// Package is that of the tests, ./internal/wire, and Run a regular expression that chooses some; empty for all.
+	// Package is that of the tests, ./internal/net/wire, and Run a regular expression that chooses some; empty for all.
 	Package, Run string
 	// Engine is explored, with this many Seeds in worlds of these kinds (hostile, slow, core, replace, buggify, checkpoints, wide); empty for tests.
 	Engine string

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/geobench/geobench/internal/engines"
+	"github.com/geobench/geobench/internal/engine/engines"
 )
 
 const root = "../.."

@@ -16,7 +16,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/bench/result"
 )
 
 // Result is what became of a mutant.
@@ -60,7 +60,7 @@ func fingerprint(root string, m *Mutant) (f Fingerprint, err error) {
 		if h.Engine == "" {
 			code, tests = append(code, path.Clean(h.Package)), append(tests, path.Clean(h.Package))
 		} else {
-			code = append(code, "internal/explore")
+			code = append(code, "internal/run/explore")
 		}
 	}
 	f.Mutant = sum(listed...)
@@ -77,7 +77,7 @@ func fingerprint(root string, m *Mutant) (f Fingerprint, err error) {
 func soundness(root string, h Hunt) (string, error) {
 	file := path.Join(path.Clean(h.Package), "any")
 	if h.Engine != "" {
-		file = "internal/protocol/" + h.Engine + "/any"
+		file = "internal/engine/protocol/" + h.Engine + "/any"
 	}
 	f, err := fingerprint(root, &Mutant{File: file, Hunts: []Hunt{h}})
 	return f.Code + f.Tests, err

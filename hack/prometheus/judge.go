@@ -10,7 +10,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
 // empty lists, by place, the queries that cannot return data and why. A name is DASHBOARD / PANEL / REFID, without what is

@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/geobench/geobench/internal/chart"
+	"github.com/geobench/geobench/internal/base/chart"
 )
 
 // drawing is a panel and the answers to its queries.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/geobench/geobench/internal/chart/charttest"
+	"github.com/geobench/geobench/internal/base/chart/charttest"
 )
 
 // A page has a chart of each panel that has one, with all that its queries have returned.

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/geobench/geobench/internal/explore"
-	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/bench/result"
+	"github.com/geobench/geobench/internal/run/explore"
 )
 
 // kinds are the scenarios that claims are about, by name.

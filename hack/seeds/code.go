@@ -17,13 +17,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/geobench/geobench/internal/engines"
+	"github.com/geobench/geobench/internal/engine/engines"
 )
 
 const (
 	module   = "github.com/geobench/geobench/"
-	explorer = module + "internal/explore"
-	protocol = module + "internal/protocol/"
+	explorer = module + "internal/run/explore"
+	protocol = module + "internal/engine/protocol/"
 )
 
 // pkg is a package as go list prints it.

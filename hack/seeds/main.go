@@ -23,8 +23,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/geobench/geobench/internal/engines"
-	"github.com/geobench/geobench/internal/explore"
+	"github.com/geobench/geobench/internal/engine/engines"
+	"github.com/geobench/geobench/internal/run/explore"
 )
 
 // slice is the number of seeds after which a claim is written, so that an interrupted command loses little.

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/geobench/geobench/internal/engines"
-	"github.com/geobench/geobench/internal/explore"
+	"github.com/geobench/geobench/internal/engine/engines"
+	"github.com/geobench/geobench/internal/run/explore"
 )
 
 // The digest of a package changes with its code, and not with its comments or their place.
@@ -50,14 +50,14 @@ func TestDigest(t *testing.T) {
 func TestDecisive(t *testing.T) {
 	packages := map[string]pkg{}
 	for path, imports := range map[string][]string{
-		explorer: {protocol + "coco", protocol + "slog", module + "internal/sim"}, module + "internal/sim": nil,
-		protocol + "coco": {module + "internal/store"}, protocol + "slog": {protocol + "calvin"}, protocol + "calvin": nil, module + "internal/store": nil,
+		explorer: {protocol + "coco", protocol + "slog", module + "internal/engine/sim"}, module + "internal/engine/sim": nil,
+		protocol + "coco": {module + "internal/base/store"}, protocol + "slog": {protocol + "calvin"}, protocol + "calvin": nil, module + "internal/base/store": nil,
 	} {
 		packages[path] = pkg{ImportPath: path, Imports: append(imports, "fmt")}
 	}
 	for engine, want := range map[string][]string{
-		"coco": {explorer, protocol + "coco", module + "internal/sim", module + "internal/store"},
-		"slog": {explorer, protocol + "calvin", protocol + "slog", module + "internal/sim"},
+		"coco": {explorer, protocol + "coco", module + "internal/engine/sim", module + "internal/base/store"},
+		"slog": {explorer, protocol + "calvin", protocol + "slog", module + "internal/engine/sim"},
 	} {
 		slices.Sort(want)
 		if got := decisive(packages, engine, []string{"coco", "slog", "calvin"}); !slices.Equal(got, want) {

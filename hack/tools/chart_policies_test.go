@@ -197,7 +197,7 @@ func TestTenants(t *testing.T) {
 	}
 }
 
-// TestMeshPolicies says what Istio holds a database to. The names of workers and the ports are those that controllers and internal/deploy give them.
+// TestMeshPolicies says what Istio holds a database to. The names of workers and the ports are those that controllers and internal/ops/deploy give them.
 func TestMeshPolicies(t *testing.T) {
 	c := newChart(t)
 	got := map[string]string{}

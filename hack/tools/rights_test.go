@@ -161,7 +161,7 @@ func TestOperatorUses(t *testing.T) {
 	}
 	functions := map[string]bool{}
 	function := regexp.MustCompile(`(?m)^func (?:\([^)]*\) )?(\w+)`)
-	for _, folder := range []string{"controllers", "cmd/geobench", "internal/emulation"} {
+	for _, folder := range []string{"controllers", "cmd/geobench", "internal/net/emulation"} {
 		err := filepath.WalkDir(filepath.Join(root, filepath.FromSlash(folder)), func(file string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
 				return err

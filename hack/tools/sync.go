@@ -18,7 +18,7 @@ const (
 	rbacSource    = "config/rbac/role.yaml"
 	policySource  = "config/admission/policies.yaml"
 	tenantSource  = "config/admission/tenants.yaml"
-	presetSources = "internal/presets"
+	presetSources = "internal/ops/presets"
 	chartDir      = "charts/geobench"
 	crdCopies     = chartDir + "/templates/crds"
 	rbacCopy      = chartDir + "/templates/operator/_rules.tpl"

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/geobench/geobench/config/crd"
-	"github.com/geobench/geobench/internal/emulation/chaosmesh"
+	"github.com/geobench/geobench/internal/net/emulation/chaosmesh"
 )
 
 // Missing is why a test that needs the API server is skipped where Start returns none.

@@ -21,9 +21,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/internal/emulation/chaosmesh"
-	"github.com/geobench/geobench/internal/emulation/kernel"
-	"github.com/geobench/geobench/internal/fault"
+	"github.com/geobench/geobench/internal/bench/fault"
+	"github.com/geobench/geobench/internal/net/emulation/chaosmesh"
+	"github.com/geobench/geobench/internal/net/emulation/kernel"
 )
 
 // needsChaosMesh skips where Chaos Mesh is not installed.

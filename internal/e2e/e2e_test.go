@@ -23,10 +23,10 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
-	"github.com/geobench/geobench/internal/engines"
-	"github.com/geobench/geobench/internal/manifest"
-	"github.com/geobench/geobench/internal/manifest/wrong"
-	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/bench/manifest"
+	"github.com/geobench/geobench/internal/bench/manifest/wrong"
+	"github.com/geobench/geobench/internal/bench/result"
+	"github.com/geobench/geobench/internal/engine/engines"
 )
 
 // database is a GeoDatabase that is named after its engine.

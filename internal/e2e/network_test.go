@@ -25,10 +25,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/internal/ping"
-	"github.com/geobench/geobench/internal/ports"
-	"github.com/geobench/geobench/internal/result"
-	"github.com/geobench/geobench/internal/wan"
+	"github.com/geobench/geobench/internal/base/ports"
+	"github.com/geobench/geobench/internal/bench/result"
+	"github.com/geobench/geobench/internal/net/ping"
+	"github.com/geobench/geobench/internal/net/wan"
 )
 
 // exec runs a command in a container and returns what it prints.

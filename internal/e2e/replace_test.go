@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/internal/fault"
+	"github.com/geobench/geobench/internal/bench/fault"
 )
 
 // replacers are engines that replace lost nodes, where a region has one node; those of primary and sunstorm have two.

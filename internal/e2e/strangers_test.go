@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/geobench/geobench/internal/identity/identitytest"
-	"github.com/geobench/geobench/internal/wire"
+	"github.com/geobench/geobench/internal/net/wire"
+	"github.com/geobench/geobench/internal/ops/identity/identitytest"
 )
 
 // TestStrangers is somebody who reaches the pods of a database and has nothing but their addresses: he is told nothing, changes

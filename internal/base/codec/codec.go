@@ -1,0 +1,566 @@
+// Package codec is the alphabet of everything that travels between processes: unsigned varints, length-prefixed bytes,
+// and the transactions and outcomes made of them. It is a leaf, so that protocols and drivers can share it. Appending
+// never fails and every append has a size function that is exact; reading survives any input, and what it returns may
+// alias the input, whose owner does not reuse it.
+package codec
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+	"unsafe"
+
+	"github.com/geobench/geobench/internal/base/txn"
+)
+
+// AppendUvarint appends v in 1 to 10 bytes, 7 bits each.
+func AppendUvarint(b []byte, v uint64) []byte {
+	for v >= 0x80 {
+		b = append(b, byte(v)|0x80)
+		v >>= 7
+	}
+	return append(b, byte(v))
+}
+
+// SizeUvarint is the number of bytes that AppendUvarint adds.
+func SizeUvarint(v uint64) int { return (bits.Len64(v|1) + 6) / 7 }
+
+// AppendUint64 appends v in 8 bytes, little-endian: for hashes and other numbers that are rarely small.
+func AppendUint64(b []byte, v uint64) []byte { return binary.LittleEndian.AppendUint64(b, v) }
+
+// AppendBytes appends the length of v and v.
+func AppendBytes(b, v []byte) []byte { return append(AppendUvarint(b, uint64(len(v))), v...) }
+
+// SizeBytes is the number of bytes that AppendBytes adds.
+func SizeBytes(v []byte) int { return SizeUvarint(uint64(len(v))) + len(v) }
+
+// AppendString appends the length of s and s.
+func AppendString(b []byte, s string) []byte { return append(AppendUvarint(b, uint64(len(s))), s...) }
+
+// SizeString is the number of bytes that AppendString adds.
+func SizeString(s string) int { return SizeUvarint(uint64(len(s))) + len(s) }
+
+const counterBits = 40 // of a transaction id; the rest is its stream
+
+// AppendID appends a transaction id as its two parts, each of which is small.
+func AppendID(b []byte, id txn.ID) []byte {
+	b = AppendUvarint(b, uint64(id.Stream()))
+	return AppendUvarint(b, uint64(id)&(1<<counterBits-1))
+}
+
+// SizeID is the number of bytes that AppendID adds.
+func SizeID(id txn.ID) int {
+	return SizeUvarint(uint64(id.Stream())) + SizeUvarint(uint64(id)&(1<<counterBits-1))
+}
+
+// What a transaction brings beside its id, procedure and arguments: a byte of these follows an odd number of the procedure.
+const (
+	withAttempt = 1 << iota
+	withFootprint
+)
+
+func extras(t *txn.Transaction) (e uint8) {
+	if t.Attempt > 0 {
+		e |= withAttempt
+	}
+	if t.Found {
+		e |= withFootprint
+	}
+	return e
+}
+
+// AppendTransaction appends id, procedure and arguments, the attempt unless it is the first, and the footprint if it was
+// found. One that was declared follows from procedure and arguments and does not travel.
+func AppendTransaction(b []byte, t *txn.Transaction) []byte {
+	b = AppendID(b, t.ID)
+	e := extras(t)
+	if e == 0 {
+		b = AppendUvarint(b, uint64(t.Proc)<<1)
+		return AppendBytes(b, t.Args)
+	}
+	b = append(AppendUvarint(b, uint64(t.Proc)<<1|1), e)
+	if e&withAttempt != 0 {
+		b = append(b, t.Attempt)
+	}
+	if e&withFootprint != 0 {
+		b = AppendRanges(AppendAccesses(b, t.Accesses), t.Ranges)
+	}
+	return AppendBytes(b, t.Args)
+}
+
+// SizeTransaction is the number of bytes that AppendTransaction adds.
+func SizeTransaction(t *txn.Transaction) int {
+	n := SizeID(t.ID) + SizeUvarint(uint64(t.Proc)<<1) + SizeBytes(t.Args)
+	e := extras(t)
+	if e == 0 {
+		return n
+	}
+	n++
+	if e&withAttempt != 0 {
+		n++
+	}
+	if e&withFootprint != 0 {
+		n += SizeAccesses(t.Accesses) + SizeRanges(t.Ranges)
+	}
+	return n
+}
+
+// AppendAccesses appends the number of accesses, and the mode and key of each.
+func AppendAccesses(b []byte, accesses []txn.Access) []byte {
+	b = AppendUvarint(b, uint64(len(accesses)))
+	for i := range accesses {
+		b = AppendString(append(b, byte(accesses[i].Mode)), string(accesses[i].Key))
+	}
+	return b
+}
+
+// SizeAccesses is the number of bytes that AppendAccesses adds.
+func SizeAccesses(accesses []txn.Access) int {
+	n := SizeUvarint(uint64(len(accesses)))
+	for i := range accesses {
+		n += 1 + SizeString(string(accesses[i].Key))
+	}
+	return n
+}
+
+// What a range is beside its begin.
+const (
+	rangeTo = 1 << iota
+	rangeReverse
+	rangeLimit
+)
+
+// AppendRange appends a range.
+func AppendRange(b []byte, r *txn.Range) []byte {
+	var head uint8
+	if !r.Point() {
+		head |= rangeTo
+	}
+	if r.Reverse {
+		head |= rangeReverse
+	}
+	if r.Limit > 0 {
+		head |= rangeLimit
+	}
+	b = AppendString(append(b, head), string(r.From))
+	if head&rangeTo != 0 {
+		b = AppendString(b, string(r.To))
+	}
+	if head&rangeLimit != 0 {
+		b = AppendUvarint(b, uint64(r.Limit))
+	}
+	return b
+}
+
+// SizeRange is the number of bytes that AppendRange adds.
+func SizeRange(r *txn.Range) int {
+	n := 1 + SizeString(string(r.From))
+	if !r.Point() {
+		n += SizeString(string(r.To))
+	}
+	if r.Limit > 0 {
+		n += SizeUvarint(uint64(r.Limit))
+	}
+	return n
+}
+
+// MinRange is the least number of bytes of a range: see Reader.Count.
+const MinRange = 2
+
+// AppendRanges appends the number of ranges and the ranges.
+func AppendRanges(b []byte, ranges []txn.Range) []byte {
+	b = AppendUvarint(b, uint64(len(ranges)))
+	for i := range ranges {
+		b = AppendRange(b, &ranges[i])
+	}
+	return b
+}
+
+// SizeRanges is the number of bytes that AppendRanges adds.
+func SizeRanges(ranges []txn.Range) int {
+	n := SizeUvarint(uint64(len(ranges)))
+	for i := range ranges {
+		n += SizeRange(&ranges[i])
+	}
+	return n
+}
+
+// MinTransaction is the least number of bytes of a transaction: see Reader.Count.
+const MinTransaction = 4
+
+// AppendRows appends the number of rows, and the key and value of each.
+func AppendRows(b []byte, rows []txn.Row) []byte {
+	b = AppendUvarint(b, uint64(len(rows)))
+	for i := range rows {
+		b = AppendBytes(AppendString(b, string(rows[i].Key)), rows[i].Value)
+	}
+	return b
+}
+
+// SizeRows is the number of bytes that AppendRows adds.
+func SizeRows(rows []txn.Row) int {
+	n := SizeUvarint(uint64(len(rows)))
+	for i := range rows {
+		n += SizeString(string(rows[i].Key)) + SizeBytes(rows[i].Value)
+	}
+	return n
+}
+
+// The bits of the byte that holds an outcome's status, cause and class.
+const (
+	statusBits = 3
+	causeBits  = 3
+)
+
+// AppendWrites appends what a transaction writes: a number, and for each row its key, 0 for one that is deleted or the size of
+// its value plus 1, and the value.
+func AppendWrites(b []byte, writes []txn.WriteEntry) []byte {
+	b = AppendUvarint(b, uint64(len(writes)))
+	for i := range writes {
+		w := &writes[i]
+		b = AppendString(b, string(w.Key))
+		if w.Deleted {
+			b = append(b, 0)
+		} else {
+			b = append(AppendUvarint(b, uint64(len(w.Value))+1), w.Value...)
+		}
+	}
+	return b
+}
+
+// SizeWrites is how many bytes AppendWrites appends.
+func SizeWrites(writes []txn.WriteEntry) int {
+	n := SizeUvarint(uint64(len(writes)))
+	for i := range writes {
+		w := &writes[i]
+		n += SizeString(string(w.Key))
+		if w.Deleted {
+			n++
+		} else {
+			n += SizeUvarint(uint64(len(w.Value))+1) + len(w.Value)
+		}
+	}
+	return n
+}
+
+// Flags packs two answers to yes or no into a byte.
+func Flags(a, b bool) (f uint8) {
+	if a {
+		f = 1
+	}
+	if b {
+		f |= 2
+	}
+	return f
+}
+
+// AppendOutcome appends o.
+func AppendOutcome(b []byte, o *txn.Outcome) []byte {
+	b = AppendID(b, o.ID)
+	b = append(b, byte(o.Status)|byte(o.Cause)<<statusBits|byte(o.Class)<<(statusBits+causeBits))
+	b = AppendString(b, o.Reason)
+	return AppendBytes(b, o.Result)
+}
+
+// SizeOutcome is the number of bytes that AppendOutcome adds.
+func SizeOutcome(o *txn.Outcome) int {
+	return SizeID(o.ID) + 1 + SizeString(o.Reason) + SizeBytes(o.Result)
+}
+
+// MinOutcome is the least number of bytes of an outcome: see Reader.Count.
+const MinOutcome = 5
+
+// Reader takes a body apart. The first error sticks: after it every method returns a zero value, so that a decoder
+// checks once, at its end, with Done.
+type Reader struct {
+	b    []byte
+	size int
+	err  error
+}
+
+// NewReader returns a reader of b. What it returns aliases b, which must not be changed or reused.
+func NewReader(b []byte) Reader { return Reader{b: b, size: len(b)} }
+
+var (
+	errShort    = errors.New("the body ends early")
+	errOverflow = errors.New("a varint is longer than 64 bits, or longer than it need be")
+)
+
+func (r *Reader) fail(err error) {
+	if r.err == nil {
+		r.err = fmt.Errorf("at byte %d of %d: %w", r.size-len(r.b), r.size, err)
+	}
+	r.b = nil
+}
+
+// Fail makes the reader fail with err, for a decoder's own checks.
+func (r *Reader) Fail(err error) { r.fail(err) }
+
+// Err returns the first error.
+func (r *Reader) Err() error { return r.err }
+
+// Len returns the number of bytes not yet read.
+func (r *Reader) Len() int { return len(r.b) }
+
+// Done returns the first error, or one that says how much was left over.
+func (r *Reader) Done() error {
+	if r.err == nil && len(r.b) > 0 {
+		r.fail(fmt.Errorf("%d bytes are left over", len(r.b)))
+	}
+	return r.err
+}
+
+// Uint8 reads a byte.
+func (r *Reader) Uint8() uint8 {
+	if len(r.b) == 0 {
+		r.fail(errShort)
+		return 0
+	}
+	v := r.b[0]
+	r.b = r.b[1:]
+	return v
+}
+
+// Flags reads what codec.Flags packed.
+func (r *Reader) Flags() (a, b bool) {
+	f := r.Uint8()
+	if f > 3 {
+		r.fail(fmt.Errorf("%#x has more than two flags", f))
+	}
+	return f&1 != 0, f&2 != 0
+}
+
+// Flag reads what codec.Flags packed of a single answer.
+func (r *Reader) Flag() bool {
+	a, b := r.Flags()
+	if b {
+		r.fail(errors.New("there are two flags instead of one"))
+	}
+	return a
+}
+
+// Uint64 reads 8 bytes, little-endian.
+func (r *Reader) Uint64() uint64 {
+	if len(r.b) < 8 {
+		r.fail(errShort)
+		return 0
+	}
+	v := binary.LittleEndian.Uint64(r.b)
+	r.b = r.b[8:]
+	return v
+}
+
+// Uvarint reads what AppendUvarint wrote, and nothing else: a padded varint is refused, so that every value has one
+// encoding.
+func (r *Reader) Uvarint() uint64 {
+	if len(r.b) > 0 && r.b[0] < 0x80 {
+		v := r.b[0]
+		r.b = r.b[1:]
+		return uint64(v)
+	}
+	var v uint64
+	for i, c := range r.b {
+		if i == 9 && c > 1 {
+			break
+		}
+		v |= uint64(c&0x7f) << (7 * i)
+		if c < 0x80 {
+			if c == 0 {
+				break
+			}
+			r.b = r.b[i+1:]
+			return v
+		}
+		if i == 9 {
+			break
+		}
+	}
+	if len(r.b) >= 10 || (len(r.b) > 0 && r.b[len(r.b)-1] < 0x80) {
+		r.fail(errOverflow)
+	} else {
+		r.fail(errShort)
+	}
+	return 0
+}
+
+// UvarintMax reads a number that is at most limit.
+func (r *Reader) UvarintMax(limit uint64) uint64 {
+	v := r.Uvarint()
+	if v > limit {
+		r.fail(fmt.Errorf("%d is more than %d", v, limit))
+		return 0
+	}
+	return v
+}
+
+// Count reads the number of elements that follow, each of at least size bytes. It refuses a number that the rest of
+// the body cannot hold, so that a decoder may allocate that many.
+func (r *Reader) Count(size int) int {
+	n := r.Uvarint()
+	if n > uint64(len(r.b)/max(size, 1)) {
+		r.fail(fmt.Errorf("%d elements of at least %d bytes do not fit into %d bytes", n, size, len(r.b)))
+		return 0
+	}
+	return int(n)
+}
+
+// Bytes reads what AppendBytes wrote. It returns nil for no bytes.
+func (r *Reader) Bytes() []byte { return r.Take(r.Uvarint()) }
+
+// Take reads n bytes. It returns nil for none.
+func (r *Reader) Take(n uint64) []byte {
+	if n > uint64(len(r.b)) {
+		r.fail(errShort)
+		return nil
+	}
+	if n == 0 {
+		return nil
+	}
+	v := r.b[:n:n]
+	r.b = r.b[n:]
+	return v
+}
+
+// String reads what AppendString wrote. The string aliases the body: a few short ones keep all of it in memory.
+func (r *Reader) String() string {
+	b := r.Bytes()
+	return unsafe.String(unsafe.SliceData(b), len(b))
+}
+
+// ID reads what AppendID wrote.
+func (r *Reader) ID() txn.ID {
+	stream := r.UvarintMax(1<<(64-counterBits) - 1)
+	n := r.UvarintMax(1<<counterBits - 1)
+	return txn.MakeID(uint32(stream), n)
+}
+
+// Transaction reads what AppendTransaction wrote into t. Unless the footprint came along, it is emptied;
+// txn.Registry.Prepare fills it in, and checks it.
+func (r *Reader) Transaction(t *txn.Transaction) {
+	t.ID = r.ID()
+	head := r.UvarintMax(1<<17 - 1)
+	t.Proc, t.Attempt, t.Found = txn.ProcID(head>>1), 0, false
+	t.Accesses = t.Accesses[:0]
+	t.Ranges = t.Ranges[:0]
+	if head&1 != 0 {
+		e := r.Uint8()
+		if e == 0 || e&^(withAttempt|withFootprint) != 0 {
+			r.fail(fmt.Errorf("%d does not say what comes with a transaction", e))
+		}
+		if e&withAttempt != 0 {
+			if t.Attempt = r.Uint8(); t.Attempt == 0 && r.err == nil {
+				r.fail(errors.New("the first attempt is said to be another one"))
+			}
+		}
+		if e&withFootprint != 0 {
+			t.Found = true
+			t.Footprint = txn.Footprint{Accesses: r.Accesses(t.Accesses), Ranges: r.Ranges(), Exact: true}
+		}
+	}
+	t.Args = r.Bytes()
+}
+
+// Accesses appends what AppendAccesses wrote to dst. Their modes and keys are valid.
+func (r *Reader) Accesses(dst []txn.Access) []txn.Access {
+	n := r.Count(2)
+	if cap(dst)-len(dst) < n {
+		dst = append(make([]txn.Access, 0, len(dst)+n), dst...)
+	}
+	for range n {
+		a := txn.Access{Mode: txn.Mode(r.Uint8()), Key: txn.Key(r.String())}
+		if r.err == nil && (a.Mode == 0 || a.Mode&^txn.ReadWrite != 0 || !a.Key.Valid()) {
+			r.fail(fmt.Errorf("%v is not a valid access", a.Key))
+		}
+		dst = append(dst, a)
+	}
+	return dst
+}
+
+// Ranges reads what AppendRanges wrote. They are valid.
+func (r *Reader) Ranges() []txn.Range {
+	n := r.Count(MinRange)
+	if n == 0 {
+		return nil
+	}
+	ranges := make([]txn.Range, n)
+	for i := range ranges {
+		ranges[i] = r.Range()
+	}
+	return ranges
+}
+
+// Range reads what AppendRange wrote. It is valid.
+func (r *Reader) Range() txn.Range {
+	head := r.Uint8()
+	g := txn.Range{From: txn.Key(r.String()), Reverse: head&rangeReverse != 0}
+	if head&rangeTo != 0 {
+		g.To = txn.Key(r.String())
+	}
+	if head&rangeLimit != 0 {
+		g.Limit = int(r.UvarintMax(1<<31 - 1))
+	}
+	if r.err == nil && (head&^(rangeTo|rangeReverse|rangeLimit) != 0 || g.Point() != (head&rangeTo == 0) ||
+		(g.Limit > 0) != (head&rangeLimit != 0) || !g.Valid()) {
+		r.fail(fmt.Errorf("%v is not a valid range", &g))
+	}
+	if r.err != nil {
+		return txn.Range{}
+	}
+	return g
+}
+
+// Rows reads what AppendRows wrote. Their keys are valid.
+func (r *Reader) Rows() []txn.Row {
+	n := r.Count(2)
+	if n == 0 {
+		return nil
+	}
+	rows := make([]txn.Row, n)
+	for i := range rows {
+		rows[i] = txn.Row{Key: r.Key(), Value: r.Bytes()}
+	}
+	return rows
+}
+
+// Writes reads what AppendWrites wrote.
+func (r *Reader) Writes() []txn.WriteEntry {
+	n := r.Count(3)
+	if n == 0 {
+		return nil
+	}
+	writes := make([]txn.WriteEntry, n)
+	for i := range writes {
+		w := &writes[i]
+		w.Key = r.Key()
+		if size := r.Uvarint(); size > 0 {
+			w.Value = r.Take(size - 1)
+		} else {
+			w.Deleted = true
+		}
+	}
+	return writes
+}
+
+// Key reads the key of a row, which AppendString wrote.
+func (r *Reader) Key() txn.Key {
+	k := txn.Key(r.String())
+	if r.err == nil && !k.Valid() {
+		r.fail(fmt.Errorf("%v is no key of a row", k))
+	}
+	return k
+}
+
+// Outcome reads what AppendOutcome wrote into o.
+func (r *Reader) Outcome(o *txn.Outcome) {
+	o.ID = r.ID()
+	head := r.Uint8()
+	o.Status = txn.Status(head & (1<<statusBits - 1))
+	o.Cause = txn.Cause(head >> statusBits & (1<<causeBits - 1))
+	o.Class = txn.Class(head >> (statusBits + causeBits))
+	if r.err == nil && (o.Status < txn.Committed || o.Status > txn.Unknown || o.Cause >= txn.NumCauses) {
+		r.fail(fmt.Errorf("%#x does not hold the status of an outcome", head))
+	}
+	o.Reason = r.String()
+	o.Result = r.Bytes()
+}

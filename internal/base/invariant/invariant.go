@@ -1,0 +1,168 @@
+// Package invariant lets replicas check themselves while they are explored, so that a mistake names itself at once, where and
+// when it happens, and not later as a history that nobody can explain.
+//
+// What a replica's code believes is an invariant, registered like a probe:
+//
+//	var oneLeader = invariant.New("consensus.one-leader", "a term has one leader")
+//
+// A replica that can be checked is a protocol.Checked. A driver that checks, the simulator of an exploration, asks it after every step:
+//
+//	func (g *Group) Check(c *invariant.Checker) { c.Agree(oneLeader, g.term, g.leader) }
+//
+// The checker remembers what it was told before and by others. A replica does nothing for that by itself: where nobody asks, in a
+// node's process, in measured simulations, there is nothing that could cost anything.
+package invariant
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/geo"
+)
+
+// Invariant is something that always holds.
+type Invariant struct {
+	// Name is the part that it belongs to and what holds there, such as "consensus.one-leader". Doc says it in a line.
+	Name, Doc string
+}
+
+var (
+	registry  []*Invariant
+	wellNamed = regexp.MustCompile(`^[a-z]+\.[a-z0-9]+(-[a-z0-9]+)*$`)
+)
+
+// New registers an invariant. It is called where a package's variables are made, and panics when the name is taken or is none.
+func New(name, doc string) *Invariant {
+	if !wellNamed.MatchString(name) || doc == "" || strings.ContainsAny(doc, "\n|") {
+		panic(fmt.Sprintf("invariant: %q (%q) should be named like consensus.one-leader and described in a line without a bar", name, doc))
+	}
+	if slices.ContainsFunc(registry, func(i *Invariant) bool { return i.Name == name }) {
+		panic(fmt.Sprintf("invariant: there are two of the name %q", name))
+	}
+	i := &Invariant{name, doc}
+	registry = append(registry, i)
+	return i
+}
+
+// All returns the invariants of all packages of the program, by name.
+func All() []*Invariant {
+	all := slices.Clone(registry)
+	slices.SortFunc(all, func(a, b *Invariant) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+// Broken tells of an invariant that does not hold.
+type Broken struct {
+	*Invariant
+	// Engine and Node are whose it is, and At is when, in virtual time.
+	Engine, Node string
+	At           time.Duration
+	// Values are what it is about.
+	Values string
+}
+
+// String is one line.
+func (b *Broken) String() string {
+	return fmt.Sprintf("%s of %s at %v breaks %s (%s): %s", b.Node, b.Engine, b.At, b.Name, b.Doc, b.Values)
+}
+
+// Checker remembers what replicas have said. It is for one goroutine.
+type Checker struct {
+	topology *geo.Topology
+	engine   string
+	node     geo.NodeID
+	at       time.Duration
+	grown    map[place]uint64
+	facts    map[subject]fact
+	broken   *Broken
+}
+
+// subject is what an invariant is about: a term of a group, an entry of a log.
+type subject struct {
+	i   *Invariant
+	key any
+}
+
+type place struct {
+	subject
+	node geo.NodeID
+}
+
+// fact is what was said of a subject first.
+type fact struct {
+	value  any
+	node   geo.NodeID
+	shared bool // by another node, too
+}
+
+// NewChecker returns one that knows nothing yet.
+func NewChecker(engine string, t *geo.Topology) *Checker {
+	return &Checker{topology: t, engine: engine, grown: map[place]uint64{}, facts: map[subject]fact{}}
+}
+
+// At says which node is asked from now on, and when.
+func (c *Checker) At(n geo.NodeID, at time.Duration) { c.node, c.at = n, at }
+
+// Broken returns the first invariant that did not hold; nil if all did.
+func (c *Checker) Broken() *Broken { return c.broken }
+
+// Forget forgets what a node alone has said: it starts again, and may have lost what nobody was told of.
+func (c *Checker) Forget(n geo.NodeID) {
+	for p := range c.grown {
+		if p.node == n {
+			delete(c.grown, p)
+		}
+	}
+	for s, f := range c.facts {
+		if f.node == n && !f.shared {
+			delete(c.facts, s)
+		}
+	}
+}
+
+// That says that an invariant holds now, or with which values it does not.
+func (c *Checker) That(i *Invariant, holds bool, format string, values ...any) {
+	if !holds && c.broken == nil {
+		c.broken = &Broken{Invariant: i, Engine: c.engine, Node: c.topology.NodeName(c.node), At: c.at, Values: fmt.Sprintf(format, values...)}
+	}
+}
+
+// Grows says that the value of a subject, on this node, is never less than before. Keys are comparable.
+func (c *Checker) Grows(i *Invariant, key any, value uint64) {
+	p := place{subject{i, key}, c.node}
+	before := c.grown[p]
+	c.That(i, value >= before, "%v was %d and is %d", key, before, value)
+	c.grown[p] = value
+}
+
+// Agree says that all nodes know the same value of a subject, at any time. Keys and values are comparable.
+func (c *Checker) Agree(i *Invariant, key, value any) {
+	s := subject{i, key}
+	f, known := c.facts[s]
+	switch {
+	case !known:
+		f = fact{value: value, node: c.node}
+	case f.value != value:
+		c.That(i, false, "%v is %v here, and was %v on %s", key, value, f.value, c.topology.NodeName(f.node))
+		return
+	case f.shared || f.node == c.node:
+		return
+	default:
+		f.shared = true
+	}
+	c.facts[s] = f
+}
+
+// Hash makes one value of several, to be agreed on.
+func Hash[T ~uint64](values ...T) uint64 {
+	h := uint64(14695981039346656037)
+	for _, v := range values {
+		h = (h ^ uint64(v)) * 1099511628211
+		h ^= h >> 32
+	}
+	return h
+}

@@ -1,0 +1,46 @@
+package late
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// CPUTime returns the user and system time that this process has used.
+func CPUTime() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// Cgroups is where the kernel mounts cgroups.
+const Cgroups = "/sys/fs/cgroup"
+
+// Throttled returns the number of CPU quota periods of this process's cgroup, and the number in which the kernel throttled it.
+// Both are 0 without a quota. root is the mount point of cgroups, version 2 or 1.
+func Throttled(root string) (periods, throttled int64) {
+	for _, dir := range []string{".", "cpu", "cpu,cpuacct"} {
+		b, err := os.ReadFile(filepath.Join(root, dir, "cpu.stat"))
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(b)) {
+			name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+			n, err := strconv.ParseInt(value, 10, 64)
+			switch {
+			case err != nil || n < 0:
+			case name == "nr_periods":
+				periods = n
+			case name == "nr_throttled":
+				throttled = n
+			}
+		}
+		return periods, throttled
+	}
+	return 0, 0
+}

@@ -1,0 +1,33 @@
+package late
+
+import (
+	"runtime"
+	"runtime/metrics"
+	"testing"
+)
+
+// ru_maxrss is counted in bytes by macOS and in kilobytes by Linux.
+func TestUnitOfPeakMemory(t *testing.T) {
+	for goos, want := range map[string]int64{"linux": 1024, "freebsd": 1024, "openbsd": 1024, "darwin": 1, "ios": 1} {
+		if got := maxrssBytes(goos); got != want {
+			t.Errorf("%s: a unit of %d bytes, want %d", goos, got, want)
+		}
+	}
+}
+
+// The peak lies between the memory that the test has written and the memory that the runtime has mapped. A unit that is 1024 times
+// too small or too large breaks one of the bounds on every system. The upper bound leaves room for the race detector's shadow memory.
+func TestPeakMemory(t *testing.T) {
+	const touched, program = 64 << 20, 1 << 30
+	block := make([]byte, touched)
+	for i := range block {
+		block[i] = byte(i)
+	}
+	sample := []metrics.Sample{{Name: "/memory/classes/total:bytes"}}
+	metrics.Read(sample)
+	mapped := int64(sample[0].Value.Uint64())
+	if got := PeakMemory(); got < touched || got > 16*mapped+program {
+		t.Errorf("%d bytes, of which %d were written to; the runtime has mapped %d", got, touched, mapped)
+	}
+	runtime.KeepAlive(block)
+}

@@ -1,0 +1,280 @@
+package store
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/tidwall/btree"
+
+	"github.com/geobench/geobench/internal/base/txn"
+)
+
+// Hash keeps one version of each row.
+//
+// Rows are found by an index and kept in chunks: an integer key is two touches of memory away from its row. Deterministic
+// engines spend most of their time here. The rows of a group, which have an order, are a tree beside the table.
+type Hash struct {
+	index  index // of the rows that are not in groups
+	rows   [][]row
+	shared []bool // chunks of rows that a Frozen has, too
+	groups map[txn.Key]*group
+	free   uint32 // list of unused rows, linked by Writer; 0: none
+	used   uint32 // rows handed out so far, the free ones included
+	count  int    // of rows, those in groups included
+	bytes  int64
+	ops    uint64
+	seen   byte // what Warm has read
+}
+
+// group holds the rows of a group in the order of their keys.
+type group = btree.Map[txn.Key, Record]
+
+// row is kept in chunks that never move. Rows count from 1.
+type row struct {
+	key    txn.Key
+	value  []byte
+	writer txn.ID
+}
+
+const chunkBits = 10
+
+// NewHash returns an empty store.
+func NewHash() *Hash { return &Hash{index: newIndex(0)} }
+
+func (s *Hash) row(n uint32) *row { return &s.rows[(n-1)>>chunkBits][(n-1)&(1<<chunkBits-1)] }
+
+// own is row for one that is about to be changed: its chunk is nobody else's afterwards.
+func (s *Hash) own(n uint32) *row {
+	if c := int(n-1) >> chunkBits; c < len(s.shared) && s.shared[c] {
+		s.rows[c], s.shared[c] = slices.Clone(s.rows[c]), false
+	}
+	return s.row(n)
+}
+
+// key implements rows.
+func (s *Hash) key(n uint32) txn.Key { return s.row(n).key }
+
+// find returns the row under k, or nil.
+func (s *Hash) find(k txn.Key) *row {
+	n, _ := s.index.find(k, s)
+	if n == 0 {
+		return nil
+	}
+	return s.row(n)
+}
+
+// Get implements Reader.
+func (s *Hash) Get(k txn.Key) (Record, bool) {
+	s.ops++
+	if k.Ordered() {
+		if g := s.groups[k.Unit()]; g != nil {
+			return g.Get(k)
+		}
+		return Record{}, false
+	}
+	r := s.find(k)
+	if r == nil {
+		return Record{}, false
+	}
+	return Record{Value: r.value, Writer: r.writer}, true
+}
+
+// Value returns the value of the row under k: Get without the rest of the Record, which is too large for registers.
+func (s *Hash) Value(k txn.Key) (value []byte, found bool) {
+	if k.Ordered() {
+		r, found := s.Get(k)
+		return r.Value, found
+	}
+	s.ops++
+	r := s.find(k)
+	if r == nil {
+		return nil, false
+	}
+	return r.value, true
+}
+
+// Scan implements Reader.
+func (s *Hash) Scan(r txn.Range, f func(txn.Key, Record) bool) {
+	if r.Point() {
+		if rec, found := s.Get(r.From); found {
+			f(r.From, rec)
+		}
+		return
+	}
+	s.ops++
+	g := s.groups[r.From.Unit()]
+	if g == nil {
+		return
+	}
+	left := r.Limit
+	take := func(k txn.Key, rec Record) bool {
+		s.ops++
+		left--
+		return f(k, rec) && left != 0
+	}
+	if r.Reverse {
+		g.Descend(r.To, func(k txn.Key, rec Record) bool {
+			return k == r.To || k >= r.From && take(k, rec)
+		})
+		return
+	}
+	g.Ascend(r.From, func(k txn.Key, rec Record) bool { return k < r.To && take(k, rec) })
+}
+
+// Warm brings the rows that a transaction is about to use, the first 16 of them, into the processor's caches. A row is
+// several dependent reads away from its key; side by side, those of many rows wait for memory together instead of one
+// after the other. It is no operation that Ops counts. Rows of groups are in no slot and are left as they are.
+func (s *Hash) Warm(keys []txn.Access) {
+	const most = 16
+	keys = keys[:min(most, len(keys))]
+	var rows [most]*row
+	n := 0
+	for i := range keys {
+		if r := s.find(keys[i].Key); r != nil {
+			rows[n] = r
+			n++
+		}
+	}
+	for _, r := range rows[:n] {
+		if len(r.value) > 0 {
+			s.seen ^= r.value[0]
+		}
+	}
+}
+
+// Load implements Store.
+func (s *Hash) Load(k txn.Key, value []byte) { s.Put(k, value, 0) }
+
+// Put writes the row under k for a transaction. The store owns value from then on; of k it keeps a copy.
+func (s *Hash) Put(k txn.Key, value []byte, writer txn.ID) {
+	s.ops++
+	if k.Ordered() {
+		s.putOrdered(k, Record{Value: value, Writer: writer})
+		return
+	}
+	n, at := s.index.find(k, s)
+	if n != 0 {
+		r := s.own(n)
+		s.bytes += int64(len(value) - len(r.value))
+		r.value, r.writer = value, writer
+		return
+	}
+	if n = s.free; n != 0 {
+		s.free = uint32(s.row(n).writer)
+	} else {
+		s.used++
+		n = s.used
+		if int(n-1)>>chunkBits == len(s.rows) {
+			s.rows = append(s.rows, make([]row, 1<<chunkBits))
+		}
+	}
+	*s.own(n) = row{txn.Key(strings.Clone(string(k))), value, writer}
+	s.index.add(k, n, at)
+	s.count++
+	s.bytes += int64(len(k) + len(value))
+}
+
+func (s *Hash) putOrdered(k txn.Key, r Record) {
+	g := s.groups[k.Unit()]
+	if g == nil {
+		if s.groups == nil {
+			s.groups = map[txn.Key]*group{}
+		}
+		g = &group{}
+		s.groups[txn.Key(strings.Clone(string(k.Unit())))] = g
+	}
+	// A tree keeps the key of the row that it has, so only a new one needs a copy. New rows mostly come last: Load is a
+	// Set that tries that first.
+	if last, _, any := g.Max(); any && k <= last {
+		if old, found := g.Get(k); found {
+			s.bytes += int64(len(r.Value) - len(old.Value))
+			g.Set(k, r)
+			return
+		}
+	}
+	g.Load(txn.Key(strings.Clone(string(k))), r)
+	s.count++
+	s.bytes += int64(len(k) + len(r.Value))
+}
+
+func (s *Hash) deleteOrdered(k txn.Key) {
+	g := s.groups[k.Unit()]
+	if g == nil {
+		return
+	}
+	r, found := g.Delete(k)
+	if !found {
+		return
+	}
+	s.count--
+	s.bytes -= int64(len(k) + len(r.Value))
+	if g.Len() == 0 {
+		delete(s.groups, k.Unit())
+	}
+}
+
+// Delete removes the row under k.
+func (s *Hash) Delete(k txn.Key) {
+	s.ops++
+	if k.Ordered() {
+		s.deleteOrdered(k)
+		return
+	}
+	n, at := s.index.find(k, s)
+	if n == 0 {
+		return
+	}
+	r := s.own(n)
+	s.bytes -= int64(len(r.value) + len(r.key))
+	s.count--
+	*r = row{writer: txn.ID(s.free)}
+	s.free = n
+	s.index.remove(at)
+}
+
+// Reset implements Store.
+func (s *Hash) Reset(rows int) {
+	*s = Hash{ops: s.ops, index: newIndex(rows)}
+}
+
+// Replace puts rows in the place of all that are there, but for those that every node holds. It keeps copies of their values.
+func (s *Hash) Replace(rows []Row) {
+	var everywhere []Row
+	s.Each(func(k txn.Key, r Record) {
+		if k.Everywhere() {
+			everywhere = append(everywhere, Row{k, r})
+		}
+	})
+	s.Reset(len(rows) + len(everywhere))
+	for _, r := range everywhere {
+		s.Put(r.Key, r.Value, r.Writer)
+	}
+	for _, r := range rows {
+		s.Put(r.Key, slices.Clone(r.Value), r.Writer)
+	}
+}
+
+// Len implements Store.
+func (s *Hash) Len() int { return s.count }
+
+// Bytes implements Store.
+func (s *Hash) Bytes() int64 { return s.bytes }
+
+// Ops implements Store.
+func (s *Hash) Ops() uint64 { return s.ops }
+
+// Each implements Store.
+func (s *Hash) Each(f func(txn.Key, Record)) {
+	for n := range s.used {
+		// A row that is in use has a key; keys are never empty.
+		if r := s.row(n + 1); r.key != "" {
+			f(r.key, Record{Value: r.value, Writer: r.writer})
+		}
+	}
+	for _, g := range s.groups {
+		g.Scan(func(k txn.Key, r Record) bool {
+			f(k, r)
+			return true
+		})
+	}
+}

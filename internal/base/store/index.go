@@ -1,0 +1,125 @@
+package store
+
+import (
+	"math/bits"
+
+	"github.com/geobench/geobench/internal/base/txn"
+)
+
+// index finds the numbers of rows by their keys. It is a hash table with linear probing over small slots without pointers:
+// finding a row by an integer key touches one slot, where a Go map of strings also touches a control word and the key's
+// bytes, and the garbage collector has nothing to do in the slots.
+type index struct {
+	slots []slot // a power of two, at most three quarters full
+	shift uint   // 64 - log2(len(slots))
+	count int
+}
+
+// slot is an entry of the index. For a key of exactly table and shard number, id is the shard number and tag the table, so
+// that they tell keys apart; for others tag is otherKey and id a hash.
+type slot struct {
+	id  uint64
+	tag uint32
+	row uint32 // 0: empty
+}
+
+const (
+	otherKey = 1 << 8
+	minSlots = 16
+)
+
+// newIndex returns an index with room for as many rows.
+func newIndex(rows int) index {
+	slots := minSlots
+	for 3*slots < 4*rows {
+		slots *= 2
+	}
+	return emptyIndex(slots)
+}
+
+func emptyIndex(slots int) index {
+	return index{slots: make([]slot, slots), shift: uint(64 - bits.TrailingZeros(uint(slots)))}
+}
+
+// identify returns what a slot says about k.
+func identify(k txn.Key) (id uint64, tag uint32) {
+	if table, shard, ok := k.Plain(); ok {
+		return shard, uint32(table)
+	}
+	h := uint64(14695981039346656037)
+	for i := 0; i < len(k); i++ {
+		h = (h ^ uint64(k[i])) * 1099511628211
+	}
+	return h, otherKey
+}
+
+// home returns the slot where the search for an entry begins.
+func (x *index) home(id uint64, tag uint32) int {
+	h := (id ^ uint64(tag)<<56) * 0x9e3779b97f4a7c15
+	h ^= h >> 32
+	h *= 0xbf58476d1ce4e5b9
+	return int(h >> x.shift)
+}
+
+// rows tell the keys of rows by their numbers.
+type rows interface{ key(row uint32) txn.Key }
+
+// find returns the number of the row under k, or 0, and the place of its slot, or of the empty one where it would go.
+func (x *index) find(k txn.Key, of rows) (row uint32, at int) {
+	id, tag := identify(k)
+	mask := len(x.slots) - 1
+	for i := x.home(id, tag); ; i = (i + 1) & mask {
+		sl := &x.slots[i]
+		if sl.row == 0 {
+			return 0, i
+		}
+		if sl.id == id && sl.tag == tag && (tag != otherKey || of.key(sl.row) == k) {
+			return sl.row, i
+		}
+	}
+}
+
+// add enters a row under a key that is not in the index. It is at the place that find has told.
+func (x *index) add(k txn.Key, row uint32, at int) {
+	id, tag := identify(k)
+	x.slots[at] = slot{id, tag, row}
+	if x.count++; 4*(x.count+1) > 3*len(x.slots) {
+		x.grow()
+	}
+}
+
+func (x *index) grow() {
+	old, count := x.slots, x.count
+	*x = emptyIndex(2 * len(old))
+	x.count = count
+	for _, sl := range old {
+		if sl.row != 0 {
+			x.slots[x.gap(sl)] = sl
+		}
+	}
+}
+
+// gap returns the place where an entry goes that is not in the index.
+func (x *index) gap(sl slot) int {
+	mask := len(x.slots) - 1
+	i := x.home(sl.id, sl.tag)
+	for x.slots[i].row != 0 {
+		i = (i + 1) & mask
+	}
+	return i
+}
+
+// remove takes out the entry at a place. Entries behind the gap move up as long as that brings them no further than where
+// their search begins.
+func (x *index) remove(at int) {
+	x.count--
+	mask := len(x.slots) - 1
+	for i := (at + 1) & mask; x.slots[i].row != 0; i = (i + 1) & mask {
+		home := x.home(x.slots[i].id, x.slots[i].tag)
+		if (i-home)&mask >= (i-at)&mask {
+			x.slots[at] = x.slots[i]
+			at = i
+		}
+	}
+	x.slots[at] = slot{}
+}

@@ -1,0 +1,93 @@
+// Package store keeps a node's rows in memory. A store belongs to one state machine and is used by one goroutine at a time,
+// so it has no locks. Hash keeps one version of each row, for engines that execute transactions in an order that is
+// fixed beforehand; Versioned keeps those that somebody may still read.
+package store
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/geobench/geobench/internal/base/txn"
+)
+
+// Record is a version of a row.
+type Record struct {
+	Value []byte
+	// Version is the version's place in the engine's order of commits; 0 where the engine does not number them.
+	Version uint64
+	// Writer is the transaction that wrote it, 0 if it was loaded.
+	Writer txn.ID
+}
+
+// Reader is a state of the rows. Values must not be changed.
+type Reader interface {
+	// Get returns the row under k.
+	Get(k txn.Key) (Record, bool)
+	// Scan calls f for the rows of a range, in its order, until f returns false. f must not change the store.
+	Scan(r txn.Range, f func(txn.Key, Record) bool)
+}
+
+// Store is a node's rows as drivers see them: they fill it before the first transaction, and look at it when the database is
+// quiet. An engine makes its own kind (protocol.Engine.NewStore) and knows more of it.
+type Store interface {
+	// Reader reads the newest versions.
+	Reader
+	// Load writes the first version of a row. The store owns value from then on; of k it keeps a copy.
+	Load(k txn.Key, value []byte)
+	// Reset drops all rows and makes room for as many.
+	Reset(rows int)
+	// Each calls f for the newest version of every row, in no particular order: f's result must not depend on it. f must not
+	// change the store.
+	Each(f func(txn.Key, Record))
+	// Len is the number of rows.
+	Len() int
+	// Bytes is the size of their keys and newest values.
+	Bytes() int64
+	// Freeze returns what the store holds now. It takes some nanoseconds per thousand rows.
+	Freeze() Frozen
+	// Thaw puts a part of what another store of the same kind held into this one, which was empty before the first part.
+	Thaw(part []byte) error
+	// Ops counts the rows that were looked for, met by a scan or written since the start: simulators charge CPU time for them.
+	Ops() uint64
+}
+
+// Row is a version of a row, with its key.
+type Row struct {
+	Key txn.Key
+	Record
+}
+
+// Placed returns the newest versions of the rows that have a place, which are all but those that every node holds, in the order of keys: what
+// a node sends to one that takes another's place.
+func Placed(s Store) (rows []Row) {
+	s.Each(func(k txn.Key, r Record) {
+		if !k.Everywhere() {
+			rows = append(rows, Row{k, r})
+		}
+	})
+	slices.SortFunc(rows, func(a, b Row) int { return strings.Compare(string(a.Key), string(b.Key)) })
+	return rows
+}
+
+// Digest is a hash of all rows and values that does not depend on their order, equal for copies with equal contents. Versions
+// and writers are left out. It is stable across processes.
+func Digest(s Store) uint64 {
+	var sum uint64
+	s.Each(func(k txn.Key, r Record) { sum += DigestRow(k, r.Value) })
+	return sum
+}
+
+// DigestRow is what a row adds to the digest of its store.
+func DigestRow(k txn.Key, value []byte) uint64 {
+	h := uint64(14695981039346656037)
+	for i := 0; i < len(k); i++ {
+		h = (h ^ uint64(k[i])) * 1099511628211
+	}
+	h = (h ^ 0xff) * 1099511628211
+	for _, c := range value {
+		h = (h ^ uint64(c)) * 1099511628211
+	}
+	h ^= h >> 29
+	h *= 0xbf58476d1ce4e5b9
+	return h ^ h>>32
+}

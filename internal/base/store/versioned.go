@@ -1,0 +1,393 @@
+package store
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/btree"
+
+	"github.com/geobench/geobench/internal/base/fifo"
+	"github.com/geobench/geobench/internal/base/txn"
+)
+
+// Versioned keeps the versions of rows that somebody may still read. The versions of a row are written in their order;
+// rows are independent of each other. Those with ordered keys are found by a tree, in the order of their keys, and the
+// others, which nobody scans, by an index: that takes a third of the time. Rows and their older versions lie in chunks and
+// name each other by number, so that an update allocates nothing once the store has been at work for a while.
+type Versioned struct {
+	ordered btree.Map[txn.Key, uint32]
+	index   index // of the rows whose keys are not ordered
+	rows    slab[versions]
+	older   slab[past]
+	count   int
+	bytes   int64
+	ops     uint64
+	// trimmed is the version that Trim was last told of.
+	trimmed uint64
+	// newest says that nobody reads versions before the last one.
+	newest bool
+	// replaced are the versions that took the place of others, in the order in which they were written.
+	replaced fifo.Queue[replacement]
+	seen     byte // what Warm has read
+}
+
+// versions are those of a row: the last one, and those before it that somebody may still read.
+type versions struct {
+	key   txn.Key // empty: no row is here
+	last  version
+	older uint32 // the number of the one before the last, 0: none
+}
+
+type version struct {
+	Record
+	deleted bool
+}
+
+// past is a version that has been replaced, and the number of the one that it replaced; 0: none that is kept.
+type past struct {
+	version
+	before uint32
+}
+
+// replacement says that a row has versions older than this one. The row may have been forgotten since, and another one taken
+// its place.
+type replacement struct {
+	row     uint32
+	version uint64
+}
+
+// slab keeps values in chunks that never move. They are numbered from 1, and numbers that were given back are used again.
+type slab[T any] struct {
+	chunks [][]T
+	shared []bool // chunks that a Frozen has, too
+	free   []uint32
+	used   uint32
+}
+
+const slabBits = 7 // small: simulations of many small stores pay for a chunk each
+
+func (s *slab[T]) at(n uint32) *T { return &s.chunks[(n-1)>>slabBits][(n-1)&(1<<slabBits-1)] }
+
+// own is at for a value that is about to be changed: its chunk is nobody else's afterwards.
+func (s *slab[T]) own(n uint32) *T {
+	if c := int(n-1) >> slabBits; c < len(s.shared) && s.shared[c] {
+		s.chunks[c], s.shared[c] = slices.Clone(s.chunks[c]), false
+	}
+	return s.at(n)
+}
+
+func (s *slab[T]) add(v T) (n uint32) {
+	if last := len(s.free) - 1; last >= 0 {
+		n, s.free = s.free[last], s.free[:last]
+	} else {
+		s.used++
+		n = s.used
+		if int(n-1)>>slabBits == len(s.chunks) {
+			s.chunks = append(s.chunks, make([]T, 1<<slabBits))
+		}
+	}
+	*s.own(n) = v
+	return n
+}
+
+func (s *slab[T]) remove(n uint32) {
+	var zero T
+	*s.own(n) = zero
+	s.free = append(s.free, n)
+}
+
+// NewVersioned returns an empty store.
+func NewVersioned() *Versioned { return &Versioned{index: newIndex(0)} }
+
+// NewNewest returns an empty store that keeps the last version of each row alone. Newest tells of deletions, too, until they
+// are trimmed.
+func NewNewest() *Versioned {
+	s := NewVersioned()
+	s.newest = true
+	return s
+}
+
+// key implements rows.
+func (s *Versioned) key(n uint32) txn.Key { return s.rows.at(n).key }
+
+// find returns the number of the row under k, or 0, and its place if the index has it.
+func (s *Versioned) find(k txn.Key) (n uint32, at int) {
+	if k.Ordered() {
+		n, _ = s.ordered.Get(k)
+		return n, 0
+	}
+	return s.index.find(k, s)
+}
+
+// at returns the last of a row's versions up to v, or nil.
+func (s *Versioned) at(l *versions, v uint64) *version {
+	if l.last.Version <= v {
+		return &l.last
+	}
+	for n := l.older; n != 0; {
+		p := s.older.at(n)
+		if p.Version <= v {
+			return &p.version
+		}
+		n = p.before
+	}
+	return nil
+}
+
+// Warm brings n rows, the first 16 of them, into the processor's caches: side by side they wait for memory together instead of
+// one after the other. It is no operation that Ops counts. Rows with ordered keys are left as they are.
+func (s *Versioned) Warm(n int, key func(i int) txn.Key) {
+	const most = 16
+	var rows [most]*versions
+	found := 0
+	for i := range min(n, most) {
+		if k := key(i); !k.Ordered() {
+			if n, _ := s.index.find(k, s); n != 0 {
+				rows[found] = s.rows.at(n)
+				found++
+			}
+		}
+	}
+	for _, l := range rows[:found] {
+		if v := l.last.Value; len(v) > 0 {
+			s.seen ^= v[0]
+		}
+	}
+}
+
+// Newest is the largest version. Who reads at it reads the newest versions, and a store that is trimmed to it keeps no
+// others, Reset or not.
+const Newest uint64 = 1<<64 - 1
+
+// Get implements Reader.
+func (s *Versioned) Get(k txn.Key) (Record, bool) { return s.get(k, Newest) }
+
+// Scan implements Reader.
+func (s *Versioned) Scan(r txn.Range, f func(txn.Key, Record) bool) { s.scan(r, Newest, f) }
+
+// At returns the rows as they were at version v: each in its last version up to v. Versions before the one that Trim was last
+// told of may be missing.
+func (s *Versioned) At(v uint64) Reader { return snapshot{s, v} }
+
+type snapshot struct {
+	s *Versioned
+	v uint64
+}
+
+func (r snapshot) Get(k txn.Key) (Record, bool) { return r.s.get(k, r.v) }
+
+func (r snapshot) Scan(g txn.Range, f func(txn.Key, Record) bool) { r.s.scan(g, r.v, f) }
+
+func (s *Versioned) get(k txn.Key, v uint64) (Record, bool) {
+	s.ops++
+	n, _ := s.find(k)
+	if n == 0 {
+		return Record{}, false
+	}
+	if r := s.at(s.rows.at(n), v); r != nil && !r.deleted {
+		return r.Record, true
+	}
+	return Record{}, false
+}
+
+func (s *Versioned) scan(r txn.Range, v uint64, f func(txn.Key, Record) bool) {
+	if r.Point() {
+		if rec, found := s.get(r.From, v); found {
+			f(r.From, rec)
+		}
+		return
+	}
+	s.ops++
+	left := r.Limit
+	take := func(k txn.Key, n uint32) bool {
+		s.ops++
+		rec := s.at(s.rows.at(n), v)
+		if rec == nil || rec.deleted {
+			return true
+		}
+		left--
+		return f(k, rec.Record) && left != 0
+	}
+	if r.Reverse {
+		s.ordered.Descend(r.To, func(k txn.Key, n uint32) bool {
+			return k == r.To || k >= r.From && take(k, n)
+		})
+		return
+	}
+	s.ordered.Ascend(r.From, func(k txn.Key, n uint32) bool { return k < r.To && take(k, n) })
+}
+
+// Newest returns the version of the row's last change, that of its deletion included; 0 if it was never changed.
+func (s *Versioned) Newest(k txn.Key) uint64 {
+	s.ops++
+	if n, _ := s.find(k); n != 0 {
+		return s.rows.at(n).last.Version
+	}
+	return 0
+}
+
+// Load implements Store.
+func (s *Versioned) Load(k txn.Key, value []byte) { s.write(k, version{Record: Record{Value: value}}) }
+
+// Put writes a version of the row under k, which must not be older than the last one. The store owns value from then on; of k
+// it keeps a copy.
+func (s *Versioned) Put(k txn.Key, r Record) { s.write(k, version{Record: r}) }
+
+// Delete writes a version that says that there is no row.
+func (s *Versioned) Delete(k txn.Key, v uint64, writer txn.ID) {
+	s.write(k, version{Record{Version: v, Writer: writer}, true})
+}
+
+// Install makes what a transaction writes the newest versions of their rows.
+func (s *Versioned) Install(writes []txn.WriteEntry, version uint64, writer txn.ID) {
+	s.Warm(len(writes), func(i int) txn.Key { return writes[i].Key })
+	for i := range writes {
+		if w := &writes[i]; w.Deleted {
+			s.Delete(w.Key, version, writer)
+		} else {
+			s.Put(w.Key, Record{Value: w.Value, Version: version, Writer: writer})
+		}
+	}
+}
+
+func (s *Versioned) write(k txn.Key, v version) {
+	s.ops++
+	n, at := s.find(k)
+	if n == 0 {
+		if v.deleted && v.Version <= s.trimmed {
+			return
+		}
+		own := txn.Key(strings.Clone(string(k)))
+		n = s.rows.add(versions{key: own, last: v})
+		if k.Ordered() {
+			s.ordered.Set(own, n)
+		} else {
+			s.index.add(own, n, at)
+		}
+		if v.deleted {
+			s.replaced.Push(replacement{n, v.Version})
+			return
+		}
+		s.count++
+		s.bytes += int64(len(k) + len(v.Value))
+		return
+	}
+	l := s.rows.own(n)
+	last := &l.last
+	if v.Version < last.Version {
+		panic(fmt.Sprintf("store: version %d of %v comes after version %d", v.Version, k, last.Version))
+	}
+	if !last.deleted {
+		s.count--
+		s.bytes -= int64(len(k) + len(last.Value))
+	}
+	if !v.deleted {
+		s.count++
+		s.bytes += int64(len(k) + len(v.Value))
+	}
+	if v.Version <= s.trimmed { // nobody reads what was before
+		l.last = v
+		if s.cut(&l.older); v.deleted {
+			s.drop(n)
+		}
+		return
+	}
+	if v.Version > last.Version && !s.newest {
+		l.older = s.older.add(past{*last, l.older})
+	}
+	l.last = v
+	if l.older != 0 || v.deleted {
+		s.replaced.Push(replacement{n, v.Version})
+	}
+}
+
+// drop forgets a row, which has no older versions.
+func (s *Versioned) drop(n uint32) {
+	if k := s.rows.at(n).key; k.Ordered() {
+		s.ordered.Delete(k)
+	} else {
+		_, at := s.index.find(k, s)
+		s.index.remove(at)
+	}
+	s.rows.remove(n)
+}
+
+// cut forgets a version that was replaced and those before it.
+func (s *Versioned) cut(first *uint32) {
+	for n := *first; n != 0; {
+		before := s.older.at(n).before
+		s.older.remove(n)
+		n = before
+	}
+	*first = 0
+}
+
+// Trim forgets the versions that nobody sees who reads at version v or later, those that are written afterwards
+// included.
+func (s *Versioned) Trim(v uint64) {
+	s.trimmed = max(s.trimmed, v)
+	for s.replaced.Len() > 0 && s.replaced.Front().version <= v {
+		n := s.replaced.Front().row
+		s.replaced.Pop()
+		l := s.rows.at(n)
+		switch {
+		case l.key == "": // it was forgotten
+		case l.last.Version > v:
+			for n := l.older; n != 0; {
+				p := s.older.at(n)
+				if p.Version <= v { // the last that is seen
+					p = s.older.own(n)
+					s.cut(&p.before)
+				}
+				n = p.before
+			}
+		default:
+			l = s.rows.own(n)
+			if s.cut(&l.older); l.last.deleted {
+				s.drop(n)
+			}
+		}
+	}
+}
+
+// Reset implements Store. What Trim was told of is forgotten, unless it is Newest.
+func (s *Versioned) Reset(rows int) {
+	trimmed := s.trimmed
+	*s = Versioned{index: newIndex(rows), ops: s.ops, newest: s.newest}
+	if trimmed == Newest {
+		s.trimmed = Newest
+	}
+}
+
+// Each implements Store.
+func (s *Versioned) Each(f func(txn.Key, Record)) {
+	s.each(func(l *versions) {
+		if r := &l.last; !r.deleted {
+			f(l.key, r.Record)
+		}
+	})
+}
+
+// EachChange calls f for the last change of every row, deletions that are not trimmed included, in no particular order:
+// f's result must not depend on it. f must not change the store.
+func (s *Versioned) EachChange(f func(k txn.Key, r Record, deleted bool)) {
+	s.each(func(l *versions) { f(l.key, l.last.Record, l.last.deleted) })
+}
+
+func (s *Versioned) each(f func(*versions)) {
+	for n := range s.rows.used {
+		if l := s.rows.at(n + 1); l.key != "" {
+			f(l)
+		}
+	}
+}
+
+// Len implements Store.
+func (s *Versioned) Len() int { return s.count }
+
+// Bytes implements Store.
+func (s *Versioned) Bytes() int64 { return s.bytes }
+
+// Ops implements Store.
+func (s *Versioned) Ops() uint64 { return s.ops }

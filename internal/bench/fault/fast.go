@@ -1,0 +1,73 @@
+package fault
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/ops/admin"
+)
+
+// FastLink is a time in which a node found a link too fast to be the declared one.
+type FastLink struct {
+	// Node that measured, and Far, the region or the one node that was too near.
+	Node, Far string
+	Interval
+	Median, Declared time.Duration
+}
+
+// FastLinks are the times within windows in which a node found links too fast that no fault of the timeline changed. zero is when its
+// monotonic clock showed 0, counted from the start of measuring, and within how far that may be off.
+func (t *Timeline) FastLinks(n geo.NodeID, log *admin.Log, zero, within time.Duration, windows []Interval) (out []FastLink) {
+	topology := t.Plan.Topology
+	from := topology.RegionOf(n)
+	for _, f := range log.Fast {
+		to := topology.Index(f.To)
+		if to < 0 {
+			continue
+		}
+		changed := t.changed(from, to, within)
+		for _, w := range windows {
+			rest := []Interval{{max(f.From+zero, w.From), min(f.Until+zero, w.To)}}
+			if rest[0].From >= rest[0].To {
+				continue
+			}
+			for _, c := range changed {
+				rest = without(rest, c)
+			}
+			for _, r := range rest {
+				out = append(out, FastLink{topology.NodeName(n), cmp.Or(f.Node, f.To), r, f.Median, topology.RTT(from, to)})
+			}
+		}
+	}
+	return out
+}
+
+// changed is when faults change the links between two regions: while they begin, last and end, and within their tolerances of it. Chaos
+// Mesh makes all links of a pod anew for it, and has none for a moment.
+func (t *Timeline) changed(a, b geo.Region, within time.Duration) (out []Interval) {
+	for _, l := range t.Lives {
+		between := l.Fault.Between()
+		if between == nil {
+			continue
+		}
+		touches := l.Injector == string(v1alpha1.InjectorChaosMesh) || slices.ContainsFunc(Links(between, t.Plan.Topology), func(x Link) bool {
+			return x.From == a && x.To == b || x.From == b && x.To == a
+		})
+		if !touches {
+			continue
+		}
+		slack := l.Tolerance() + within
+		i := Interval{l.Fault.At - slack, Forever}
+		if l.Injecting != nil {
+			i.From = min(i.From, *l.Injecting-slack)
+		}
+		if l.Recovered != nil {
+			i.To = max(l.end(), *l.Recovered) + slack
+		}
+		out = append(out, i)
+	}
+	return out
+}

@@ -1,0 +1,141 @@
+// Package simulated plays a timeline of faults in a simulation: it is the fault.Injector of virtual time, for measured runs and for those who
+// explore what protocols do.
+package simulated
+
+import (
+	"context"
+	"reflect"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/bench/fault"
+	"github.com/geobench/geobench/internal/engine/sim"
+)
+
+const (
+	// poll is how often, in virtual time, a step of a fault's life that is not done is tried again.
+	poll = time.Millisecond
+	// Patience is after how long a fault is given up.
+	Patience = 10 * time.Second
+)
+
+// Injector plays a timeline: see Start.
+type Injector struct {
+	// Timeline is what it plays, and how far that has come.
+	Timeline *fault.Timeline
+	// Err is why it cannot go on; nil while it can.
+	Err error
+
+	s       *sim.Sim
+	d       *fault.Database
+	t       *geo.Topology
+	durable bool
+	start   time.Duration
+	offsets []time.Duration // of the clocks of nodes that no fault sets
+	links   [][]geo.Link    // as they are
+	cut     map[[2]geo.NodeID]bool
+}
+
+// Start plays a plan's faults in a simulation, whose nodes have logs if fault.Database.LogsSimulated says so. Their times count from start, a
+// virtual time. offsets are those of sim.Config.ClockOffsets.
+func Start(s *sim.Sim, d *fault.Database, p *fault.Plan, start time.Duration, offsets []time.Duration) *Injector {
+	in := &Injector{
+		Timeline: fault.NewTimeline(p, poll, Patience), s: s, d: d, t: d.Topology, durable: d.LogsSimulated(p),
+		start: start, offsets: offsets, links: d.Topology.Links, cut: map[[2]geo.NodeID]bool{},
+	}
+	s.At(start, in.step)
+	return in
+}
+
+// Over reports whether every fault is done, or nothing more will come of it.
+func (in *Injector) Over() bool { return in.Err != nil || in.Timeline.Over() }
+
+// step takes the steps that are due and asks to be called again for the next.
+func (in *Injector) step() {
+	next, err := in.Timeline.Step(context.Background(), in.s.Now()-in.start, in, false)
+	if err != nil {
+		in.Err = err
+		return
+	}
+	if next != fault.Forever {
+		in.s.At(in.start+next, in.step)
+	}
+}
+
+// Roles implements fault.Injector.
+func (in *Injector) Roles(context.Context) (fault.Roles, error) {
+	return func(n geo.NodeID) ([]string, error) { return in.s.Roles(n), nil }, nil
+}
+
+// Setup implements fault.Injector.
+func (in *Injector) Setup(_ context.Context, l *fault.Life) error {
+	l.Replaced = !in.durable && in.d.Replaces(l.Fault)
+	l.Lasting = l.Fault.Kills() && !in.d.LogSimulated(l.Fault) && !l.Replaced
+	return in.d.Bears(l)
+}
+
+// Inject implements fault.Injector.
+func (in *Injector) Inject(_ context.Context, _ *fault.Life, c *fault.Conditions) error {
+	in.apply(c)
+	return nil
+}
+
+// Propagated implements fault.Injector: virtual networks change at once.
+func (in *Injector) Propagated(context.Context, *fault.Life, *fault.Conditions) (bool, error) {
+	return true, nil
+}
+
+// Recover implements fault.Injector.
+func (in *Injector) Recover(_ context.Context, _ *fault.Life, c *fault.Conditions) error {
+	in.apply(c)
+	return nil
+}
+
+// Recovered implements fault.Injector. New incarnations have recovered when nothing lacks a copy any more.
+func (in *Injector) Recovered(_ context.Context, l *fault.Life, _ *fault.Conditions) (bool, error) {
+	return !l.Replaced || in.s.Whole(), nil
+}
+
+// Cleanup implements fault.Injector.
+func (in *Injector) Cleanup(context.Context, *fault.Life) error { return nil }
+
+// apply brings the simulation to the conditions.
+func (in *Injector) apply(c *fault.Conditions) {
+	if !reflect.DeepEqual(c.Links, in.links) {
+		in.links = c.Links
+		in.s.SetLinks(c.Links)
+	}
+	if c.Cuts() || len(in.cut) > 0 {
+		for i := range in.t.Nodes() {
+			for j := range in.t.Nodes() {
+				pair := [2]geo.NodeID{geo.NodeID(i), geo.NodeID(j)}
+				if cut := i != j && c.Cut(pair[0], pair[1]); cut != in.cut[pair] {
+					in.s.CutNodes(pair[0], pair[1], cut)
+					if cut {
+						in.cut[pair] = true
+					} else {
+						delete(in.cut, pair)
+					}
+				}
+			}
+		}
+	}
+	for i, n := range c.Nodes {
+		id := geo.NodeID(i)
+		in.s.Slow(id, 100+n.SlowPercent)
+		in.s.HoldOutput(id, n.Hold, n.HoldPercent)
+		offset := n.ClockOffset
+		if in.offsets != nil {
+			offset += in.offsets[i]
+		}
+		in.s.SetClock(id, offset)
+		switch dead := in.s.Node(id).Dead; {
+		case n.Down && !dead:
+			in.s.Crash(id)
+		case !n.Down && dead && in.durable:
+			in.s.Restart(id)
+		case !n.Down && dead:
+			in.s.Replace(id)
+		}
+	}
+}

@@ -1,0 +1,420 @@
+package fault
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/ops/admin"
+)
+
+// Planned is what is to be in force from a time on, until the next.
+type Planned[S any] struct {
+	At    time.Duration
+	State S
+	// Edges are the faults that begin or end at that time.
+	Edges []*Life
+}
+
+// Span is what was in force for a time.
+type Span[S any] struct {
+	From, To time.Duration
+	State    S
+}
+
+// Interval is a time, from From up to To.
+type Interval struct{ From, To time.Duration }
+
+// Forever is the end of all time.
+const Forever = time.Duration(math.MaxInt64)
+
+// Track is what somebody who keeps a log, a node or a sidecar, was to do, and what it has done. All times count from the start of
+// measuring, by the clock that began it.
+type Track[S any] struct {
+	// Name of the node or the pod.
+	Name string
+	// Idle is what is in force while no fault is, and in Done between the spans.
+	Idle S
+	// Plan and Done are in the order of their times.
+	Plan []Planned[S]
+	Done []Span[S]
+	// Away is when there was nobody to do anything, as planned, or when the log says nothing because of that: see
+	// Timeline.Away and StartedAnew.
+	Away []Interval
+	// Begin is that of the timeline: what was done before it belongs to another run.
+	Begin time.Duration
+	// Within is how far the times of Done may be off.
+	Within time.Duration
+	Same   func(a, b S) bool
+	// What says in words how a state differs from Idle.
+	What func(S) string
+}
+
+// plan works out what is to be in force when, from what each set of active faults makes of it.
+func plan[S any](lives []*Life, idle S, same func(a, b S) bool, state func(active []*Life) S) (out []Planned[S]) {
+	var at []time.Duration
+	for _, l := range lives {
+		at = append(at, l.Fault.At, l.end())
+	}
+	slices.Sort(at)
+	before := idle
+	var edges []*Life
+	for _, p := range slices.Compact(at) {
+		var active []*Life
+		for _, l := range lives {
+			if l.Fault.At <= p && p < l.end() {
+				active = append(active, l)
+			}
+			if l.Fault.At == p || l.end() == p {
+				edges = append(edges, l)
+			}
+		}
+		// A change that makes no difference here is none.
+		if s := state(active); !same(s, before) {
+			out = append(out, Planned[S]{p, s, edges})
+			before = s
+		}
+		edges = nil
+	}
+	return out
+}
+
+// armed are those of the faults of which is says so whose targets are known, and who were not given up before they began.
+func (t *Timeline) armed(is func(*Life) bool) (out []*Life) {
+	for _, l := range t.Lives {
+		if l.Planned() && l.Fault.Duration > 0 && is(l) {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// Planned is true from when it is known whom the fault hits, unless it is given up before it begins.
+func (l *Life) Planned() bool {
+	switch l.State {
+	case Waiting:
+		return false
+	case Setup:
+		return l.Injector != ""
+	case Cleanup, Done:
+		return l.Injecting != nil
+	}
+	return true
+}
+
+// end is when the fault is to end: earlier than planned once it was given up.
+func (l *Life) end() time.Duration {
+	if l.Problem != "" && l.Recovering != nil {
+		return min(l.Fault.End(), max(l.Fault.At, *l.Recovering))
+	}
+	return l.Fault.End()
+}
+
+// PlanOf is what those of the faults do of which is says so, over the time of the run: what each set of them makes of something.
+func PlanOf[S any](t *Timeline, idle S, same func(a, b S) bool, is func(*Life) bool, state func(*Conditions) S) []Planned[S] {
+	return plan(t.armed(is), idle, same, func(active []*Life) S { return state(t.Plan.conditions(active, false)) })
+}
+
+// PacketsPlanOf is PlanOf where links lose single packets.
+func PacketsPlanOf[S any](t *Timeline, idle S, same func(a, b S) bool, is func(*Life) bool, state func(*Conditions) S) []Planned[S] {
+	return plan(t.armed(is), idle, same, func(active []*Life) S { return state(t.Plan.conditions(active, true)) })
+}
+
+// NodePlan is what a node is to do to itself when, those left out that are lost.
+func (t *Timeline) NodePlan(n geo.NodeID, is func(*Life) bool) []Planned[*admin.Disturbance] {
+	return PlanOf(t, &admin.Disturbance{}, (*admin.Disturbance).Same, is, func(c *Conditions) *admin.Disturbance { return c.Disturbance(n, t.Plan.Topology, nil) })
+}
+
+// Agenda is that plan as the node is told it, and when others depart. zero is when its monotonic clock showed 0,
+// counted from the start of measuring.
+func Agenda(p []Planned[*admin.Disturbance], zero time.Duration, departures []Departure, self geo.NodeID) *admin.Agenda {
+	departures = slices.DeleteFunc(slices.Clone(departures), func(d Departure) bool { return d.Node == self })
+	a := &admin.Agenda{}
+	var now admin.Disturbance
+	for len(p)+len(departures) > 0 {
+		at := Forever
+		if len(p) > 0 {
+			at = p[0].At
+		}
+		if len(departures) > 0 {
+			at = min(at, departures[0].At)
+		}
+		gone := now.Lost
+		if len(p) > 0 && p[0].At == at {
+			now, p = *p[0].State, p[1:]
+		}
+		for ; len(departures) > 0 && departures[0].At == at; departures = departures[1:] {
+			gone = append(slices.Clone(gone), int(departures[0].Node))
+		}
+		slices.Sort(gone)
+		now.Lost = slices.Compact(gone)
+		// A time before the clock began is at once.
+		a.Steps = append(a.Steps, admin.Step{At: max(at-zero, time.Duration(len(a.Steps))), Disturbance: now})
+	}
+	return a
+}
+
+// NodeTrack holds the log of a node against its plan. zero is as for Agenda, within how far it may be off.
+func (t *Timeline) NodeTrack(n geo.NodeID, log *admin.Log, zero, within time.Duration, is func(*Life) bool) *Track[*admin.Disturbance] {
+	tr := &Track[*admin.Disturbance]{
+		Name: t.Plan.Topology.NodeName(n), Idle: &admin.Disturbance{}, Begin: t.Begin, Within: within, Same: (*admin.Disturbance).Same,
+		What: func(d *admin.Disturbance) string { return What(d, t.Plan.Topology, n) },
+		Plan: t.NodePlan(n, is), Away: t.Away(n),
+	}
+	for _, e := range log.Entries {
+		d := e.Disturbance
+		d.Lost = nil // see Losses
+		s := Span[*admin.Disturbance]{e.From + zero, Forever, &d}
+		if e.To != nil {
+			s.To = *e.To + zero
+		}
+		tr.Add(s)
+	}
+	return tr
+}
+
+// Away is when a node did not run, as planned: from its kill until it was back, each with the tolerance of the fault.
+func (t *Timeline) Away(n geo.NodeID) (out []Interval) {
+	for _, l := range t.Lives {
+		if l.Fault.Kills() && l.Injecting != nil && slices.Contains(l.Targets.From, n) {
+			away := Interval{*l.Injecting - l.Tolerance(), Forever}
+			if l.Recovered != nil {
+				away.To = *l.Recovered + l.Tolerance()
+			}
+			out = append(out, away)
+		}
+	}
+	return out
+}
+
+// StartedAnew notes that the log begins at a time, because whoever keeps it started then. If it was away at that time, as
+// planned, the log of before went with it, and the track holds it to nothing until then; else planned is false.
+func (tr *Track[S]) StartedAnew(at time.Duration) (planned bool) {
+	if planned = tr.away(at); planned {
+		tr.Away = append(tr.Away, Interval{-Forever, at})
+	}
+	return planned
+}
+
+// Add appends a span to what was done, as one with the last where the state goes on.
+func (tr *Track[S]) Add(s Span[S]) {
+	if tr.Same(s.State, tr.Idle) {
+		return
+	}
+	if n := len(tr.Done); n > 0 && tr.Done[n-1].To == s.From && tr.Same(tr.Done[n-1].State, s.State) {
+		tr.Done[n-1].To = s.To
+		return
+	}
+	tr.Done = append(tr.Done, s)
+}
+
+// whole is Done with what was in force between the spans, over all time.
+func (tr *Track[S]) whole() (out []Span[S]) {
+	at := -Forever
+	for _, s := range tr.Done {
+		if s.From > at {
+			out = append(out, Span[S]{at, s.From, tr.Idle})
+		}
+		out = append(out, s)
+		at = s.To
+	}
+	if at < Forever {
+		out = append(out, Span[S]{at, Forever, tr.Idle})
+	}
+	return out
+}
+
+// Edges are the true times, nearest to the planned ones, at which a fault began and ended here; nil is never. touched is false when
+// the fault makes no difference here at that edge.
+func (tr *Track[S]) Edges(l *Life) (begin, end *time.Duration, beginTouched, endTouched bool) {
+	find := func(at time.Duration) (*time.Duration, bool) {
+		i := slices.IndexFunc(tr.Plan, func(p Planned[S]) bool { return p.At == at && slices.Contains(p.Edges, l) })
+		if i < 0 {
+			return nil, false
+		}
+		return tr.edge(i), true
+	}
+	begin, beginTouched = find(l.Fault.At)
+	end, endTouched = find(l.end())
+	return begin, end, beginTouched, endTouched
+}
+
+// edge is the true time, nearest to the planned one, at which the i-th state of the plan came into force; nil is never.
+// It lies between the edge before and the edge after, or within the tolerance where that goes further. A time that is
+// nearer to another edge with the same state belongs to that one.
+func (tr *Track[S]) edge(i int) (nearest *time.Duration) {
+	p := &tr.Plan[i]
+	slack := tr.slack(p.Edges)
+	from, to := tr.Begin, Forever
+	if i > 0 {
+		from = min(tr.Plan[i-1].At, p.At-slack)
+	}
+	if i+1 < len(tr.Plan) {
+		to = max(tr.Plan[i+1].At, p.At+slack)
+	}
+	for _, s := range tr.whole()[1:] {
+		distance := func(p *Planned[S]) time.Duration { return (s.From - p.At).Abs() }
+		if !tr.Same(s.State, p.State) || s.From < from || s.From > to || nearest != nil && distance(p) >= (*nearest-p.At).Abs() {
+			continue
+		}
+		if !slices.ContainsFunc(tr.Plan, func(o Planned[S]) bool { return tr.Same(o.State, p.State) && distance(&o) < distance(p) }) {
+			nearest = &s.From
+		}
+	}
+	return nearest
+}
+
+// Deviation is a time in which something else was in force than planned.
+type Deviation struct {
+	// Name of the node or the pod, and What was in force.
+	Name, What string
+	From, To   time.Duration
+	// Life is the fault that was late, or lasted too long, where it is that; nil where nobody had declared what was in force.
+	Life *Life
+}
+
+// Windows are the measured windows of a run's repetitions, which window returns by number, from 1 on. They count from the beginning of
+// the first one.
+func Windows(repetitions int, window func(rep int) (from, to time.Duration)) (all []Interval) {
+	first, _ := window(1)
+	for rep := range repetitions {
+		from, to := window(rep + 1)
+		all = append(all, Interval{From: from - first, To: to - first})
+	}
+	return all
+}
+
+// Deviations are the times within windows when what was in force was not what the plan has, beyond the tolerances of its faults.
+func (tr *Track[S]) Deviations(windows []Interval) (out []Deviation) {
+	// The plan as spans that overlap by the tolerances of their edges.
+	type allowed struct {
+		Span[S]
+		begins, ends []*Life
+	}
+	var plan []allowed
+	state, from, begins := tr.Idle, -Forever, []*Life(nil)
+	for _, p := range tr.Plan {
+		slack := tr.slack(p.Edges)
+		plan = append(plan, allowed{Span[S]{from, p.At + slack, state}, begins, p.Edges})
+		state, from, begins = p.State, p.At-slack, p.Edges
+	}
+	plan = append(plan, allowed{Span[S]{from, Forever, state}, begins, nil})
+
+	for _, done := range tr.whole() {
+		for _, w := range windows {
+			rest := []Interval{{max(done.From, w.From), min(done.To, w.To)}}
+			if rest[0].From >= rest[0].To {
+				continue
+			}
+			for _, a := range tr.Away {
+				rest = without(rest, a)
+			}
+			for _, a := range plan {
+				if tr.Same(a.State, done.State) {
+					rest = without(rest, Interval{a.From, a.To})
+				}
+			}
+			for _, r := range rest {
+				d := Deviation{Name: tr.Name, What: tr.What(done.State), From: r.From, To: r.To}
+				for _, a := range plan {
+					// What is in force when it may be, and before or after that too, is early or late.
+					if !tr.Same(a.State, done.State) || done.From >= a.To || done.To <= a.From {
+						continue
+					}
+					if r.From >= a.To && len(a.ends) > 0 {
+						d.Life = a.ends[0]
+					} else if r.To <= a.From && len(a.begins) > 0 {
+						d.Life = a.begins[0]
+					}
+				}
+				out = append(out, d)
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Deviation) int { return cmp.Compare(a.From, b.From) })
+	return out
+}
+
+func (tr *Track[S]) slack(edges []*Life) (d time.Duration) {
+	for _, l := range edges {
+		d = max(d, l.Tolerance())
+	}
+	return d + tr.Within
+}
+
+// without takes an interval away from others.
+func without(rest []Interval, a Interval) (out []Interval) {
+	for _, r := range rest {
+		for _, part := range []Interval{{r.From, min(r.To, a.From)}, {max(r.From, a.To), r.To}} {
+			if part.From < part.To {
+				out = append(out, part)
+			}
+		}
+	}
+	return out
+}
+
+// Losses are nodes that a node was told to hold for lost without a fault that has taken them, as deviations.
+func (t *Timeline) Losses(n geo.NodeID, log *admin.Log, zero time.Duration) (out []Deviation) {
+	seen := map[int]bool{}
+	for _, e := range log.Entries {
+		for _, id := range e.Disturbance.Lost {
+			taken := slices.ContainsFunc(t.Lives, func(l *Life) bool {
+				return l.Lasting && l.Fault.Kills() && l.Injecting != nil && slices.Contains(l.Targets.From, geo.NodeID(id)) && e.From+zero >= l.Fault.At-l.Tolerance()
+			})
+			if !taken && !seen[id] {
+				seen[id] = true
+				out = append(out, Deviation{Name: t.Plan.Topology.NodeName(n), What: "node " + t.Plan.Topology.NodeName(geo.NodeID(id)) + " given up",
+					From: e.From + zero, To: Forever})
+			}
+		}
+	}
+	return out
+}
+
+// away tells whether there was nobody to do anything at a time.
+func (tr *Track[S]) away(at time.Duration) bool {
+	return slices.ContainsFunc(tr.Away, func(a Interval) bool { return a.From <= at && at < a.To })
+}
+
+// Observe sets the true times of a fault from what those have done who inject it by themselves: it begins with the first of them, is
+// injected with the last, and the other way round at its end. It tells whether it has begun, and ended, everywhere.
+func Observe[S any](l *Life, tracks []*Track[S]) (begun, ended bool) {
+	begun, ended = true, true
+	var begins, ends []time.Duration
+	for _, tr := range tracks {
+		begin, end, beginTouched, endTouched := tr.Edges(l)
+		if beginTouched && !tr.away(l.Fault.At) {
+			if begin == nil {
+				begun = false
+			} else {
+				begins = append(begins, *begin)
+			}
+		}
+		if endTouched && !tr.away(l.end()) {
+			if end == nil {
+				ended = false
+			} else {
+				ends = append(ends, *end)
+			}
+		}
+	}
+	if begun {
+		l.Injecting, l.Injected = bounds(begins, l.Fault.At)
+	}
+	if ended = begun && ended; ended {
+		l.Recovering, l.Recovered = bounds(ends, l.end())
+	}
+	return begun, ended
+}
+
+// bounds are the first and the last of some times; of none, the planned one.
+func bounds(times []time.Duration, planned time.Duration) (first, last *time.Duration) {
+	if len(times) == 0 {
+		times = []time.Duration{planned}
+	}
+	a, b := slices.Min(times), slices.Max(times)
+	return &a, &b
+}

@@ -1,0 +1,193 @@
+package history
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/txn"
+)
+
+// Txn is what a client knows of one transaction.
+type Txn struct {
+	ID txn.ID
+	// Client is the process that sent it, numbered within its region. A process waits for an answer before it sends again,
+	// unless it gives up on it.
+	Client uint32
+	// Invoked is when it was sent, Answered when its answer came, on one clock for the whole history. Answered means
+	// nothing when the outcome is unknown.
+	Invoked, Answered time.Duration
+	// Status is the outcome. A refused transaction counts as aborted.
+	Status txn.Status
+	// Ops are what it did, in order: those of a committed transaction, all of them. Of others they may be missing.
+	Ops []Op
+}
+
+// History is what the clients of all regions recorded, in memory: 40 bytes per transaction, 16 per operation, and each
+// key once.
+type History struct {
+	// ClockError bounds how far the clocks of two clients are apart: a transaction counts as answered before another was
+	// sent only when its answer came longer before than this.
+	ClockError time.Duration
+	// KeyName prints a key in explanations; nil for txn.Key.String.
+	KeyName func(txn.Key) string
+
+	regions []string
+	txns    []row
+	ops     []op
+	keys    []txn.Key
+	keyIDs  map[txn.Key]uint32
+	// bounds are the ends of scans' ranges, each once: rows or not.
+	bounds   []txn.Key
+	boundIDs map[txn.Key]uint32
+}
+
+type row struct {
+	id                txn.ID
+	invoked, answered time.Duration
+	ops               uint32 // of the first; the next row's is the end
+	client            uint32
+	region            uint16
+	status            txn.Status
+}
+
+// op is an Op with its key's number. Of a scan, key and version are the numbers of its range's ends.
+type op struct {
+	version txn.ID
+	key     uint32
+	nth     uint8
+	flags   uint8 // opWrite, opScan, opKnown, opGone
+}
+
+func (o *op) read() bool  { return o.flags&(opWrite|opScan) == 0 }
+func (o *op) write() bool { return o.flags&opWrite != 0 }
+func (o *op) scan() bool  { return o.flags&opScan != 0 }
+func (o *op) known() bool { return o.flags&opKnown != 0 }
+func (o *op) gone() bool  { return o.flags&opGone != 0 }
+
+// The most that a history in memory can hold: operations are numbered with 32 bits.
+const maxOps = 1<<32 - 2
+
+// Len returns the number of transactions.
+func (h *History) Len() int { return len(h.txns) }
+
+// Ops returns the number of operations.
+func (h *History) Ops() int { return len(h.ops) }
+
+// Region returns the number of the region called name, for Add.
+func (h *History) Region(name string) int {
+	for i, r := range h.regions {
+		if r == name {
+			return i
+		}
+	}
+	h.regions = append(h.regions, name)
+	return len(h.regions) - 1
+}
+
+// Add appends a transaction of a client in a region: see Region. It keeps no reference to t.
+func (h *History) Add(region int, t *Txn) {
+	if len(h.ops)+len(t.Ops) > maxOps {
+		panic("history: too many operations for one history")
+	}
+	h.txns = append(h.txns, row{
+		id: t.ID, invoked: t.Invoked, answered: t.Answered, ops: uint32(len(h.ops)), client: t.Client,
+		region: uint16(region), status: t.Status,
+	})
+	for i := range t.Ops {
+		o := &t.Ops[i]
+		var flags uint8
+		if o.Kind == Scan {
+			flags = opScan
+			if o.Gone {
+				flags |= opGone
+			}
+			h.ops = append(h.ops, op{version: txn.ID(h.bound(o.To)), key: h.bound(o.Key), flags: flags})
+			continue
+		}
+		if o.Kind == Write {
+			flags |= opWrite
+		}
+		if o.Known {
+			flags |= opKnown
+		}
+		if o.Gone {
+			flags |= opGone
+		}
+		h.ops = append(h.ops, op{version: o.Version, key: h.intern(o.Key), nth: o.Nth, flags: flags})
+	}
+}
+
+func (h *History) intern(k txn.Key) uint32 { return intern(k, &h.keys, &h.keyIDs) }
+
+func (h *History) bound(k txn.Key) uint32 { return intern(k, &h.bounds, &h.boundIDs) }
+
+// intern returns the number of k among keys, to which it is added.
+func intern(k txn.Key, keys *[]txn.Key, ids *map[txn.Key]uint32) uint32 {
+	if n, ok := (*ids)[k]; ok {
+		return n
+	}
+	if *ids == nil {
+		*ids = map[txn.Key]uint32{}
+	}
+	// The key may be part of a larger buffer.
+	k = txn.Key(strings.Clone(string(k)))
+	n := uint32(len(*keys))
+	*keys = append(*keys, k)
+	(*ids)[k] = n
+	return n
+}
+
+// opsOf returns the operations of transaction i.
+func (h *History) opsOf(i uint32) []op {
+	to := uint32(len(h.ops))
+	if int(i+1) < len(h.txns) {
+		to = h.txns[i+1].ops
+	}
+	return h.ops[h.txns[i].ops:to]
+}
+
+// Size is how much a history file holds, as its writer says.
+type Size struct{ Transactions, Operations int64 }
+
+// keyBytes bounds the keys of a file, in bytes per operation.
+const keyBytes = 64
+
+// ReadFile appends a history file: see Writer. It fails once the file has more than it is said to hold, or keys that
+// are longer than any workload's, so that whoever sends it decides on no more memory than he has said. The region's
+// clock error counts if it is the largest so far.
+func (h *History) ReadFile(from io.Reader, most Size) error {
+	r, err := NewReader(from)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	region := h.Region(r.Header().Region)
+	h.ClockError = max(h.ClockError, r.Header().ClockError)
+	var t Txn
+	var read Size
+	var keys int64
+	for {
+		switch err := r.Next(&t); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("history of region %s: %w", r.Header().Region, err)
+		}
+		read.Transactions++
+		read.Operations += int64(len(t.Ops))
+		for i := range t.Ops {
+			keys += int64(len(t.Ops[i].Key) + len(t.Ops[i].To))
+		}
+		if read.Transactions > most.Transactions || read.Operations > most.Operations {
+			return fmt.Errorf("history of region %s: it has more than the %d transactions and %d operations that its writer has counted",
+				r.Header().Region, most.Transactions, most.Operations)
+		}
+		if keys > most.Operations*keyBytes {
+			return fmt.Errorf("history of region %s: its keys have more than %d bytes per operation", r.Header().Region, keyBytes)
+		}
+		h.Add(region, &t)
+	}
+}

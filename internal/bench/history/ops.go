@@ -1,0 +1,207 @@
+package history
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/geobench/geobench/internal/base/codec"
+	"github.com/geobench/geobench/internal/base/txn"
+)
+
+// Kind says what an operation does.
+type Kind uint8
+
+// The kinds of operations.
+const (
+	Read Kind = iota
+	Write
+	// Scan looks at all rows of a range.
+	Scan
+)
+
+// Initial is the version of a row that no recorded transaction has written: it was loaded, or it never existed.
+const Initial txn.ID = 0
+
+// Op is what a transaction did to a row, or to the rows of a range.
+//
+// A scan comes behind the reads of the rows that it met, deleted ones included: its transaction has met those rows of
+// the range that it reads or writes in an operation before the scan, and no others. A row that it has not met was not
+// there for it, in the row's initial version. A scan that ended early, for example because it had found as many rows as
+// it needed, says so by its range.
+type Op struct {
+	// Key of the row, or the least key of a scan's range.
+	Key txn.Key
+	// To is the end of a scan's range: the least key above Key that is no part of it.
+	To txn.Key
+	// Version is the id of the transaction that wrote the version which was read or overwritten. The version that a
+	// write makes is named by its own transaction. Of a scan it means nothing, nor do Known and Nth.
+	Version txn.ID
+	Kind    Kind
+	// Known says that Version is. An engine may not know what a blind write overwrites, or who deleted a missing row.
+	Known bool
+	// Nth counts, from 1, the writes of the row by one transaction: for a read which of them Version's transaction
+	// had made, for a write how many its own transaction made. 0: not known, taken as the last.
+	Nth uint8
+	// Gone says that the row was not there (read) or was deleted (write); of a scan that it does not meet rows which are
+	// deleted, so that a row that it has not met may have been there before, too.
+	Gone bool
+}
+
+// The head byte of an encoded operation. Reads followed by a write of what was read are the common case, so the
+// write says only that key and version are those of the operation before it.
+const (
+	opWrite       = 1 << iota
+	opKnown       // the version follows, unless it is the same
+	opGone        //
+	opFirst       // Nth is 1
+	opNth         // Nth follows
+	opSameKey     // as the operation before
+	opSameVersion // as the operation before
+	opScan        // To follows the key, and nothing else
+)
+
+// minOp is the least number of bytes of an operation.
+const minOp = 1
+
+// AppendOps appends the number of operations and the operations, about 12 bytes for a read of a row with an integer
+// key, 1 for a write of what was read just before, and 20 for a scan between integer keys.
+func AppendOps(b []byte, ops []Op) []byte {
+	b = codec.AppendUvarint(b, uint64(len(ops)))
+	var last Op
+	for i := range ops {
+		o := &ops[i]
+		at := len(b)
+		head := byte(o.Kind) & opWrite
+		b = append(b, 0)
+		if i > 0 && o.Key == last.Key {
+			head |= opSameKey
+		} else {
+			b = codec.AppendString(b, string(o.Key))
+		}
+		if o.Gone {
+			head |= opGone
+		}
+		if o.Kind == Scan {
+			b = codec.AppendString(b, string(o.To))
+			b[at], last = head|opScan, Op{Key: o.Key}
+			continue
+		}
+		if o.Known {
+			head |= opKnown
+			if i > 0 && last.Known && o.Version == last.Version {
+				head |= opSameVersion
+			} else {
+				b = codec.AppendID(b, o.Version)
+			}
+		}
+		switch o.Nth {
+		case 0:
+		case 1:
+			head |= opFirst
+		default:
+			head |= opNth
+			b = append(b, o.Nth)
+		}
+		b[at] = head
+		last = *o
+	}
+	return b
+}
+
+var errHead = errors.New("an operation's head byte contradicts itself")
+
+// DecodeOps reads what AppendOps wrote and returns what follows it. Keys alias b.
+func DecodeOps(b []byte) (ops []Op, rest []byte, err error) {
+	r := codec.NewReader(b)
+	ops = readOps(&r, nil)
+	if err := r.Err(); err != nil {
+		return nil, nil, fmt.Errorf("operations: %w", err)
+	}
+	return ops, b[len(b)-r.Len():], nil
+}
+
+// readOps appends to dst what AppendOps wrote.
+func readOps(r *codec.Reader, dst []Op) []Op {
+	n := r.Count(minOp)
+	if free := cap(dst) - len(dst); free < n {
+		// An operation takes a byte on the wire and 48 in memory: trust the count only so far.
+		grown := make([]Op, len(dst), len(dst)+min(n, 1024))
+		copy(grown, dst)
+		dst = grown
+	}
+	var last Op
+	for i := range n {
+		head := r.Uint8()
+		if head&opScan != 0 && head&^(opScan|opGone|opSameKey) != 0 || head&opFirst != 0 && head&opNth != 0 ||
+			head&opSameVersion != 0 && (head&opKnown == 0 || !last.Known) || i == 0 && head&(opSameKey|opSameVersion) != 0 {
+			r.Fail(errHead)
+		}
+		o := Op{Kind: Kind(head & opWrite), Known: head&opKnown != 0, Gone: head&opGone != 0}
+		if head&opSameKey != 0 {
+			o.Key = last.Key
+		} else if o.Key = txn.Key(r.String()); r.Err() == nil && !o.Key.Valid() {
+			r.Fail(fmt.Errorf("%v", o.Key))
+		}
+		if head&opScan != 0 {
+			o.Kind, o.To = Scan, txn.Key(r.String())
+			if r.Err() == nil && o.To <= o.Key {
+				r.Fail(fmt.Errorf("the range of a scan from %v to %x has no rows", o.Key, string(o.To)))
+			}
+		}
+		switch {
+		case head&opSameVersion != 0:
+			o.Version = last.Version
+		case o.Known:
+			o.Version = r.ID()
+		}
+		switch {
+		case head&opFirst != 0:
+			o.Nth = 1
+		case head&opNth != 0:
+			if o.Nth = r.Uint8(); r.Err() == nil && o.Nth < 2 {
+				r.Fail(errHead)
+			}
+		}
+		if r.Err() != nil {
+			return dst
+		}
+		dst = append(dst, o)
+		last = o
+	}
+	return dst
+}
+
+// traceLength is the size of the length that ends a trace.
+const traceLength = 4
+
+// AppendTrace appends to a procedure's result what it did, so that the result stays in front where it was.
+func AppendTrace(result []byte, ops []Op) []byte {
+	from := len(result)
+	result = AppendOps(result, ops)
+	return binary.LittleEndian.AppendUint32(result, uint32(len(result)-from))
+}
+
+// SplitTrace undoes AppendTrace. The result is nil when it is empty, as procedures return it. Both alias traced.
+func SplitTrace(traced []byte) (result []byte, ops []Op, err error) {
+	if len(traced) < traceLength {
+		return nil, nil, fmt.Errorf("trace: %d bytes are too few for its length", len(traced))
+	}
+	body := traced[:len(traced)-traceLength]
+	n := binary.LittleEndian.Uint32(traced[len(body):])
+	if uint64(n) > uint64(len(body)) {
+		return nil, nil, fmt.Errorf("trace: it has %d bytes, but says %d", len(body), n)
+	}
+	at := len(body) - int(n)
+	ops, rest, err := DecodeOps(body[at:])
+	if err == nil && len(rest) > 0 {
+		err = fmt.Errorf("%d bytes are left over", len(rest))
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("trace: %w", err)
+	}
+	if at > 0 {
+		result = body[:at:at]
+	}
+	return result, ops, nil
+}

@@ -1,0 +1,149 @@
+package history
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/codec"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// TapConfig is what a Tap is made of.
+type TapConfig struct {
+	// Placement says where rows lie: see Tap.Misclassified.
+	Placement geo.Placement
+	// Procedures holds the traced form of every procedure that the client calls: see TraceAll.
+	Procedures *txn.Registry
+	// Client returns the process that sent a transaction, by its id: see Txn.Client.
+	Client func(txn.ID) uint32
+	// Record takes each transaction when its fate is known. It must not keep t or its operations. Writer.Add fits.
+	Record func(t *Txn)
+	// Clock is read when an answer arrives; nil is ClientEnv.Now. A driver whose Now lags behind must give another, since
+	// an answer that seems earlier than it was makes an order that was not.
+	Clock func() time.Duration
+}
+
+// Tap stands between a protocol.Client and its world: it calls traced procedures instead of those that the client asks
+// for, and records what comes of them. The client notices nothing. Attach makes one.
+type Tap struct {
+	protocol.ClientEnv
+	c     TapConfig
+	inner protocol.Client
+	open  map[txn.ID]call // transactions under way
+	err   error
+
+	misclassified int64
+	example       string // the first of them, for a person
+}
+
+// call is a transaction under way.
+type call struct {
+	sent time.Duration
+	t    *txn.Transaction
+}
+
+// NewTap returns a tap in front of env. The client that is made with it as its world is given to Attach.
+func NewTap(env protocol.ClientEnv, c TapConfig) *Tap {
+	if c.Clock == nil {
+		c.Clock = env.Now
+	}
+	return &Tap{ClientEnv: env, c: c, open: map[txn.ID]call{}}
+}
+
+// Attach names the client behind the tap, and returns the client that the driver must drive in its place.
+func (t *Tap) Attach(client protocol.Client) protocol.Client {
+	t.inner = client
+	return (*tapped)(t)
+}
+
+// Submit implements protocol.ClientEnv.
+func (t *Tap) Submit(x *txn.Transaction) {
+	args := make([]byte, 0, codec.SizeID(x.ID)+len(x.Args))
+	args = append(codec.AppendID(args, x.ID), x.Args...)
+	traced := &txn.Transaction{ID: x.ID, Proc: x.Proc + Traced, Attempt: x.Attempt, Home: x.Home, Args: args}
+	if err := t.c.Procedures.Prepare(traced); err != nil {
+		panic(fmt.Sprintf("history: %v", err)) // the client's own call was valid
+	}
+	t.open[x.ID] = call{t.Now(), traced}
+	t.ClientEnv.Submit(traced)
+}
+
+// complete records an outcome and returns it as the client expects it.
+func (t *Tap) complete(o txn.Outcome) txn.Outcome {
+	c, ok := t.open[o.ID]
+	if !ok {
+		return o
+	}
+	delete(t.open, o.ID)
+	x := Txn{ID: o.ID, Client: t.c.Client(o.ID), Invoked: c.sent, Answered: max(c.sent, t.c.Clock()), Status: o.Status}
+	if o.Status == txn.Committed {
+		result, ops, err := SplitTrace(o.Result)
+		if err != nil && t.err == nil {
+			t.err = fmt.Errorf("transaction %v: %w", o.ID, err)
+		}
+		o.Result, x.Ops = result, ops
+		if err == nil && !c.t.Exact {
+			t.classify(&c.t.Footprint, ops, &o)
+		}
+	}
+	t.c.Record(&x)
+	return o
+}
+
+// classify compares the class of a transaction, whose footprint was a hint, with those of the rows that it has used and of these
+// together with those that the hint names: engines may fetch the latter beforehand, and have reached as far then.
+func (t *Tap) classify(hint *txn.Footprint, ops []Op, o *txn.Outcome) {
+	var all []txn.Access
+	for i := range ops {
+		if k := ops[i].Key; !k.Everywhere() {
+			all = append(all, txn.Access{Key: k})
+		}
+	}
+	least := t.c.Placement.Class(all)
+	most := t.c.Placement.Class(append(all, hint.Accesses...))
+	if o.Class&least == least && o.Class&^most == 0 {
+		return
+	}
+	if t.misclassified == 0 {
+		t.example = fmt.Sprintf("transaction %v was answered with class %v; the rows that it has used make it %v", o.ID, o.Class, least)
+		if most != least {
+			t.example += fmt.Sprintf(", with those that its hint names %v", most)
+		}
+	}
+	t.misclassified++
+}
+
+// Misclassified counts the committed transactions whose class, where their footprint was not exact, the database has told wrongly
+// (txn.Outcome.Class). The example says of the first what was wrong.
+func (t *Tap) Misclassified() (n int64, example string) { return t.misclassified, t.example }
+
+// Finish records the transactions that were never answered, as unknown. It returns the first error: an answer that
+// held no trace, after which the history is worthless.
+func (t *Tap) Finish() error {
+	ids := make([]txn.ID, 0, len(t.open))
+	for id := range t.open {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	for _, id := range ids {
+		sent := t.open[id].sent
+		t.c.Record(&Txn{ID: id, Client: t.c.Client(id), Invoked: sent, Answered: sent, Status: txn.Unknown})
+	}
+	clear(t.open)
+	return t.err
+}
+
+// tapped is the driver's side of a Tap.
+type tapped Tap
+
+// Start implements protocol.Client.
+func (t *tapped) Start() { t.inner.Start() }
+
+// Complete implements protocol.Client.
+func (t *tapped) Complete(o txn.Outcome) { t.inner.Complete((*Tap)(t).complete(o)) }
+
+// Fire implements protocol.Client.
+func (t *tapped) Fire(timer protocol.Timer) { t.inner.Fire(timer) }

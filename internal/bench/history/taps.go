@@ -1,0 +1,55 @@
+package history
+
+import (
+	"errors"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// Taps record in one history what all clients of a world know.
+type Taps struct {
+	// Placement and Procedures are as in TapConfig.
+	Placement  geo.Placement
+	Procedures *txn.Registry
+	History    History
+
+	taps []*Tap
+}
+
+// Client returns what makes the client of a region that newClient makes, tapped. process is TapConfig.Client.
+func (x *Taps) Client(region string, process func(txn.ID) uint32, newClient func(protocol.ClientEnv) protocol.Client) func(protocol.ClientEnv) protocol.Client {
+	n := x.History.Region(region)
+	return func(env protocol.ClientEnv) protocol.Client {
+		tap := NewTap(env, TapConfig{
+			Placement: x.Placement, Procedures: x.Procedures, Client: process, Record: func(t *Txn) { x.History.Add(n, t) },
+		})
+		x.taps = append(x.taps, tap)
+		return tap.Attach(newClient(tap))
+	}
+}
+
+// Len is the number of clients.
+func (x *Taps) Len() int { return len(x.taps) }
+
+// Finish ends the history: see Tap.Finish.
+func (x *Taps) Finish() error {
+	var errs []error
+	for _, tap := range x.taps {
+		errs = append(errs, tap.Finish())
+	}
+	return errors.Join(errs...)
+}
+
+// Misclassified is the sum of Tap.Misclassified, with the first example.
+func (x *Taps) Misclassified() (n int64, example string) {
+	for _, tap := range x.taps {
+		m, first := tap.Misclassified()
+		if n == 0 {
+			example = first
+		}
+		n += m
+	}
+	return n, example
+}

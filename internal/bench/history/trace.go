@@ -1,0 +1,263 @@
+package history
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"slices"
+	"unsafe"
+
+	"github.com/geobench/geobench/internal/base/codec"
+	"github.com/geobench/geobench/internal/base/txn"
+)
+
+// Traced is what Trace adds to a procedure's number.
+const Traced txn.ProcID = 1 << 12
+
+// A traced procedure keeps a row's version behind its value, so that it travels wherever the value does, through any
+// engine, replication and remote reads included:
+//
+//	value | nth write, 1 byte | kind, 1 byte | writer, 8 bytes little-endian | checksum of key, value and these, 4 bytes
+//
+// A value without a valid stamp is the initial version. The checksum also catches a value that an engine has put under
+// the wrong key. Traced procedures leave a stamp where they delete a row, so that the version of a missing row is known.
+const (
+	stampSize  = 14
+	stampValue = 1
+	stampGone  = 2
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func stampSum(k txn.Key, stamped []byte) uint32 {
+	// A conversion to bytes would allocate; nobody changes these.
+	sum := crc32.Update(0, castagnoli, unsafe.Slice(unsafe.StringData(string(k)), len(k)))
+	return crc32.Update(sum, castagnoli, stamped)
+}
+
+func appendStamp(k txn.Key, value []byte, writer txn.ID, nth, kind uint8) []byte {
+	b := make([]byte, 0, len(value)+stampSize)
+	b = append(append(b, value...), nth, kind)
+	b = binary.LittleEndian.AppendUint64(b, uint64(writer))
+	return binary.LittleEndian.AppendUint32(b, stampSum(k, b))
+}
+
+// splitStamp takes a stored value apart. One without a stamp is returned as it is, as the initial version.
+func splitStamp(k txn.Key, stored []byte) (value []byte, writer txn.ID, nth uint8, gone bool) {
+	n := len(stored) - stampSize
+	if n < 0 {
+		return stored, Initial, 0, false
+	}
+	body := stored[:len(stored)-4]
+	if kind := stored[n+1]; kind != stampValue && kind != stampGone || binary.LittleEndian.Uint32(stored[len(body):]) != stampSum(k, body) {
+		return stored, Initial, 0, false
+	}
+	return stored[:n:n], txn.ID(binary.LittleEndian.Uint64(stored[n+2:])), stored[n], stored[n+1] == stampGone
+}
+
+// stamps is a Ctx that keeps versions inside values.
+type stamps struct {
+	txn.Ctx
+	id  txn.ID
+	rec *Recorder
+	// deletes are the tables in which there may be deleted rows.
+	deletes txn.Tables
+
+	// What the last Get found, since the recorder asks for its version next.
+	key    txn.Key
+	writer txn.ID
+	nth    uint8
+}
+
+func (s *stamps) Get(k txn.Key) ([]byte, error) {
+	stored, err := s.Ctx.Get(k)
+	if err != nil {
+		s.key, s.writer, s.nth = k, Initial, 0
+		return nil, err
+	}
+	value, gone := s.split(k, stored)
+	if gone {
+		return nil, txn.ErrNotFound
+	}
+	return value, nil
+}
+
+// split takes a stored value apart and notes its version.
+func (s *stamps) split(k txn.Key, stored []byte) (value []byte, gone bool) {
+	s.key = k
+	value, s.writer, s.nth, gone = splitStamp(k, stored)
+	return value, gone
+}
+
+// moreRows is how many rows beyond a scan's limit are asked for at first, since some may be deleted.
+const moreRows = 16
+
+// Scan takes no notice of the deleted rows among those that it meets, but the recorder does.
+func (s *stamps) Scan(r txn.Range, f func(txn.Key, []byte) bool) error {
+	left, limit := r.Limit, r.Limit
+	if limit > 0 && s.deletes.Has(r.From.Table()) {
+		limit += moreRows
+	}
+	for {
+		part, met, more := r, 0, true
+		part.Limit = limit
+		var last txn.Key
+		err := s.Ctx.Scan(part, func(k txn.Key, stored []byte) bool {
+			met, last = met+1, k
+			value, gone := s.split(k, stored)
+			if gone {
+				s.rec.read(k, true)
+				return true
+			}
+			left--
+			more = f(k, value) && left != 0
+			return more
+		})
+		if err != nil || !more || limit == 0 || met < limit {
+			return err
+		}
+		if r.Reverse {
+			r.To = last
+		} else {
+			r.From = last + "\x00"
+		}
+		if r.From >= r.To {
+			return nil
+		}
+		limit *= 2
+	}
+}
+
+func (s *stamps) Put(k txn.Key, value []byte) { s.put(k, value, stampValue) }
+
+func (s *stamps) Delete(k txn.Key) { s.put(k, nil, stampGone) }
+
+func (s *stamps) put(k txn.Key, value []byte, kind uint8) {
+	s.key = ""
+	s.Ctx.Put(k, appendStamp(k, value, s.id, s.rec.nth(k), kind))
+}
+
+// lookup knows the version of the row that was read last.
+func (s *stamps) lookup(k txn.Key) (txn.ID, uint8, bool) {
+	if s.key != k {
+		return Initial, 0, false
+	}
+	return s.writer, s.nth, true
+}
+
+// tracing records on top of stamps. To know what it overwrites, a write first reads: as far as the database can see, the
+// transaction reads the row, so that is what it is held to. Rows of groups are written without that: they are mostly new, and
+// a transaction need not name those that it writes.
+type tracing struct {
+	Recorder
+	stamps  stamps
+	deletes txn.Tables // that the procedure may delete rows of
+	err     error
+	room    [8]Op
+}
+
+func (t *tracing) Put(k txn.Key, value []byte) {
+	t.readFirst(k)
+	t.Recorder.Put(k, value)
+}
+
+func (t *tracing) Delete(k txn.Key) {
+	if !t.deletes.Has(k.Table()) {
+		t.err = fmt.Errorf("row %v was deleted, and Deletes of the procedure does not have its table %d", k, k.Table())
+	}
+	t.readFirst(k)
+	t.Recorder.Delete(k)
+}
+
+// readFirst keeps its error: the procedure does not know of the read, and may have nothing that follows.
+func (t *tracing) readFirst(k txn.Key) {
+	if k.Ordered() || t.find(Read, k) != nil || t.find(Write, k) != nil {
+		return
+	}
+	if _, err := t.Get(k); err != nil && err != txn.ErrNotFound && t.err == nil {
+		t.err = err
+	}
+}
+
+var errTracedArgs = errors.New("the arguments of a traced call do not start with a transaction's id")
+
+// tracedArgs splits the arguments of a traced call: the transaction's id, which versions need, and the procedure's own.
+func tracedArgs(args []byte) (txn.ID, []byte, error) {
+	r := codec.NewReader(args)
+	id := r.ID()
+	if r.Err() != nil || id == Initial {
+		return 0, nil, errTracedArgs
+	}
+	return id, args[len(args)-r.Len():], nil
+}
+
+// Trace returns the traced form of a procedure. Its number is p's plus Traced, its arguments are the transaction's id (as
+// codec.AppendID writes it) and p's, its result ends with what it did: see SplitTrace. A row without a group that p only
+// writes it also reads, to know what it overwrites. Rows of the tables in deleted may be gone, of which stamps are left that do
+// not count, so that scans of these lose their limits in the footprint. A database that runs traced procedures must run no others that write, until it is loaded again.
+func Trace(p *txn.Procedure, deleted txn.Tables) *txn.Procedure {
+	if p.ID >= Traced {
+		panic(fmt.Sprintf("history: procedure %s has number %d, which is not below %d", p.Name, p.ID, Traced))
+	}
+	return &txn.Procedure{
+		ID:       p.ID + Traced,
+		Name:     p.Name + "-traced",
+		ReadOnly: p.ReadOnly,
+		Deletes:  p.Deletes,
+		Declare: func(args []byte, f *txn.Footprint) error {
+			_, args, err := tracedArgs(args)
+			if err == nil {
+				err = p.Declare(args, f)
+			}
+			for i := range f.Accesses {
+				if a := &f.Accesses[i]; !a.Key.Ordered() {
+					a.Mode |= txn.Read
+				}
+			}
+			for i := range f.Ranges {
+				if r := &f.Ranges[i]; deleted.Has(r.From.Table()) {
+					r.Limit, r.Reverse = 0, false
+				}
+			}
+			return err
+		},
+		Run: func(c txn.Ctx, args []byte) ([]byte, error) {
+			id, args, err := tracedArgs(args)
+			if err != nil {
+				return nil, err
+			}
+			t := &tracing{stamps: stamps{Ctx: c, id: id, deletes: deleted}, deletes: p.Deletes}
+			t.ops, t.stamps.rec = t.room[:0], &t.Recorder
+			t.Reset(&t.stamps, t.stamps.lookup)
+			result, err := p.Run(t, args)
+			if err == nil {
+				err = t.err
+			}
+			if err != nil {
+				return result, err
+			}
+			return AppendTrace(slices.Grow(result, 16+12*len(t.ops)), t.ops), nil
+		},
+	}
+}
+
+// TraceAll returns procs, which are all that a workload has, and the traced form of each.
+func TraceAll(procs ...*txn.Procedure) []*txn.Procedure {
+	var deleted txn.Tables
+	for _, p := range procs {
+		deleted |= p.Deletes
+	}
+	out := procs[:len(procs):len(procs)]
+	for _, p := range procs {
+		out = append(out, Trace(p, deleted))
+	}
+	return out
+}
+
+// Plain returns a row as untraced procedures would have left it, for a workload's audit: its value without the stamp. It
+// returns false for a row that was deleted.
+func Plain(k txn.Key, stored []byte) (value []byte, there bool) {
+	value, _, _, gone := splitStamp(k, stored)
+	return value, !gone
+}

@@ -1,0 +1,108 @@
+package load
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/late"
+	"github.com/geobench/geobench/internal/bench/result"
+)
+
+// MeasureDriver adds up the CPU time that this process uses in the windows of s, how often its quota stops it there, and how late it is.
+func MeasureDriver(ctx context.Context, s Schedule, epoch time.Time) *result.Driver {
+	d := &result.Driver{AllowanceMilliCPU: CPUAllowance(late.Cgroups, runtime.GOMAXPROCS(0))}
+	started := time.Now()
+	offset := started.Sub(epoch)
+	now := func() time.Duration { return offset + time.Since(started) }
+	alarm := time.NewTimer(time.Hour)
+	defer alarm.Stop()
+	until := func(at time.Duration) bool {
+		alarm.Reset(at - now())
+		select {
+		case <-alarm.C:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+	for rep := 1; rep <= s.Repetitions; rep++ {
+		from, to := s.Window(rep)
+		if !until(from) {
+			break
+		}
+		before, begun := usageNow(), time.Now()
+		by, complete := lateness(from, to, now, until)
+		addWindow(d, before, usageNow(), time.Since(begun), by)
+		if !complete {
+			break
+		}
+	}
+	d.PeakMemoryBytes = late.PeakMemory()
+	return d
+}
+
+// usage is what this process has used since it began, and the periods of its cgroup's quota.
+type usage struct {
+	cpu                time.Duration
+	periods, throttled int64
+}
+
+func usageNow() usage {
+	u := usage{cpu: late.CPUTime()}
+	u.periods, u.throttled = late.Throttled(late.Cgroups)
+	return u
+}
+
+// addWindow adds what was used in a window that took so long, and how late the process was in it.
+func addWindow(d *result.Driver, before, after usage, took time.Duration, by result.Lateness) {
+	w := result.Driver{CPUMicroseconds: (after.cpu - before.cpu).Microseconds(), MeasuredMicroseconds: took.Microseconds(), AllowanceMilliCPU: d.AllowanceMilliCPU}
+	d.CPUMicroseconds += w.CPUMicroseconds
+	d.MeasuredMicroseconds += w.MeasuredMicroseconds
+	d.BusiestPPM = max(d.BusiestPPM, w.SharePPM())
+	d.Periods += after.periods - before.periods
+	d.ThrottledPeriods += after.throttled - before.throttled
+	if d.LateMicroseconds == nil {
+		d.LateMicroseconds = &result.Lateness{}
+	}
+	if !ignoreLateness {
+		d.LateMicroseconds.Worst(by)
+	}
+}
+
+// CPUAllowance is how much CPU this process may use, in thousandths of a core: its threads or its cgroup's quota,
+// whichever is less. root is where cgroups are mounted, version 2 or 1.
+func CPUAllowance(root string, threads int) int64 {
+	allowance := int64(threads) * 1000
+	quota, period := int64(-1), int64(0)
+	if b, err := os.ReadFile(filepath.Join(root, "cpu.max")); err == nil {
+		if f := strings.Fields(string(b)); len(f) == 2 {
+			quota, period = number(f[0]), number(f[1]) // "max" is no number: -1
+		}
+	} else {
+		for _, dir := range []string{"cpu", "cpu,cpuacct"} {
+			q, err1 := os.ReadFile(filepath.Join(root, dir, "cpu.cfs_quota_us"))
+			p, err2 := os.ReadFile(filepath.Join(root, dir, "cpu.cfs_period_us"))
+			if err1 == nil && err2 == nil {
+				quota, period = number(string(q)), number(string(p))
+				break
+			}
+		}
+	}
+	if quota > 0 && period > 0 {
+		allowance = min(allowance, quota*1000/period)
+	}
+	return allowance
+}
+
+func number(s string) int64 {
+	n, err := strconv.ParseInt(strings.TrimSpace(s), 10, 64)
+	if err != nil {
+		return -1
+	}
+	return n
+}

@@ -1,0 +1,191 @@
+package load
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/bench/workload"
+)
+
+// Curve says how much of the load there is at a time of a repetition. It is constant over each of many equal slices of the
+// measured window, so that its integral has an exact inverse.
+type Curve struct {
+	duration, warmup time.Duration
+	levels           []float64 // of each slice: 0 .. 1
+	// before[i] is the integral over the warm-up and the slices before slice i, in seconds of the whole load; the last is
+	// over all of them.
+	before []float64
+	parts  int
+}
+
+const (
+	// gaussianSlices: Dike's Gaussian is one over thousandths of the run time.
+	gaussianSlices = 1000
+	// evenParts is the number of parts of the measured time in which the realised load is held to a curve without steps.
+	evenParts = 10
+)
+
+// NewCurve returns the curve of a run's spec.load, nil where it has none.
+func NewCurve(l *v1alpha1.Load) *Curve {
+	if l.Curve == nil {
+		return nil
+	}
+	c := &Curve{duration: l.Duration.Duration, warmup: l.Warmup.Duration, parts: evenParts}
+	switch l.Curve.Shape {
+	case v1alpha1.LoadSteps:
+		for _, p := range l.Curve.StepsPercent {
+			c.levels = append(c.levels, float64(p)/100)
+		}
+		c.parts = len(c.levels)
+	case v1alpha1.LoadGaussian:
+		c.levels = make([]float64, gaussianSlices)
+		peak, deviation := l.Curve.Gaussian()
+		for i := range c.levels {
+			x := ((float64(i)+0.5)/gaussianSlices - peak) / deviation
+			c.levels[i] = math.Exp(-x * x / 2)
+		}
+	default:
+		c.levels = slices.Repeat([]float64{1}, evenParts)
+	}
+	sum := c.warmup.Seconds() * c.levels[0]
+	for _, level := range c.levels {
+		c.before = append(c.before, sum)
+		sum += level * c.slice()
+	}
+	c.before = append(c.before, sum)
+	return c
+}
+
+// slice is the length of a slice in seconds.
+func (c *Curve) slice() float64 { return c.duration.Seconds() / float64(len(c.levels)) }
+
+// at is the slice of a time since the window opened: the first one before that, the last one after its end.
+func (c *Curve) at(elapsed time.Duration) int {
+	return place(elapsed, c.duration, len(c.levels))
+}
+
+// place tells in which of n equal parts of a duration a time lies.
+func place(elapsed, duration time.Duration, n int) int {
+	return min(max(0, int(float64(elapsed)/float64(duration)*float64(n))), n-1)
+}
+
+// Mean is the mean level between two times since the window opened; what lies outside the window does not count.
+func (c *Curve) Mean(from, to time.Duration) float64 {
+	to = min(to, c.duration)
+	if to <= from {
+		return 0
+	}
+	return (c.until(to) - c.until(from)) / (to - from).Seconds()
+}
+
+// until is the integral of the curve over the warm-up and so much of the window, in seconds of the whole load.
+func (c *Curve) until(elapsed time.Duration) float64 {
+	i := c.at(elapsed)
+	return c.before[i] + c.levels[i]*(elapsed.Seconds()-float64(i)*c.slice())
+}
+
+// when is the time since the warm-up began at which the integral of the curve reaches work, in seconds of the whole load; ok is
+// false where it does not before the window closes.
+func (c *Curve) when(work float64) (at time.Duration, ok bool) {
+	if first := c.before[0]; work < first {
+		return time.Duration(work / first * float64(c.warmup)), true
+	}
+	last := len(c.levels)
+	if work >= c.before[last] {
+		return 0, false
+	}
+	// The last slice that begins with at most so much: those without load are skipped.
+	low, high := 0, last
+	for high-low > 1 {
+		if middle := (low + high) / 2; c.before[middle] <= work {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	seconds := float64(low)*c.slice() + (work-c.before[low])/c.levels[low]
+	return c.warmup + time.Duration(seconds*float64(time.Second)), true
+}
+
+// clients is how many of a region's clients take part in a slice.
+func (c *Curve) clients(slice, all int) int { return int(c.levels[slice]*float64(all) + 0.5) }
+
+// start is the time since the window opened at which a slice begins.
+func (c *Curve) start(slice int) time.Duration {
+	return time.Duration(math.Ceil(float64(slice) * float64(c.duration) / float64(len(c.levels))))
+}
+
+// Shares is what a run's load adds to the shares of its workload: of each part of the measured time, the share of the
+// transactions that are due in it, or of the time of the clients that take part. There are none without a curve.
+func Shares(l *v1alpha1.Load) (out []workload.Share) {
+	c := NewCurve(l)
+	if c == nil {
+		return nil
+	}
+	of := "arrivals"
+	if l.Arrival == v1alpha1.ArrivalClosed {
+		of = "client-milliseconds"
+	}
+	parts, total := make([]float64, c.parts), 0.0
+	for i, level := range c.levels {
+		if l.Arrival == v1alpha1.ArrivalClosed {
+			level = float64(c.clients(i, int(l.ClientsPerRegion)))
+		}
+		parts[i*c.parts/len(c.levels)] += level
+		total += level
+	}
+	for i, p := range parts {
+		out = append(out, workload.Share{Name: fmt.Sprintf("in part %d", i+1), Of: of, ConfiguredPPM: int64(p/total*1e6 + 0.5)})
+	}
+	return out
+}
+
+// volume counts how much load a machine made in the windows that are over, and in the one that is open.
+type volume struct {
+	parts   []int64 // by part of the measured time: arrivals or client-milliseconds
+	seconds []int64 // the same by second of the open window
+}
+
+// newWindow forgets the seconds of the last window.
+func (v *volume) newWindow(c *Curve) {
+	if v.parts == nil {
+		v.parts = make([]int64, c.parts)
+	}
+	v.seconds = make([]int64, int((c.duration+time.Second-1)/time.Second))
+}
+
+// add counts n at a time since the window opened, which is in it.
+func (v *volume) add(c *Curve, elapsed time.Duration, n int64) {
+	v.parts[place(elapsed, c.duration, c.parts)] += n
+	v.seconds[elapsed/time.Second] += n
+}
+
+// take counts the time of so many clients, from and to in milliseconds since the window opened.
+func (v *volume) take(c *Curve, clients, from, to int64) {
+	if clients == 0 {
+		return
+	}
+	for ms := from; ms < to; {
+		// Up to the next second or part, whichever is first.
+		part := place(time.Duration(ms)*time.Millisecond, c.duration, c.parts)
+		next := min(to, (ms/1000+1)*1000, max(ms+1, int64(float64(part+1)*float64(c.duration.Milliseconds())/float64(c.parts))))
+		v.add(c, time.Duration(ms)*time.Millisecond, clients*(next-ms))
+		ms = next
+	}
+}
+
+// counts are those of Shares.
+func (v *volume) counts(c *Curve) []workload.Count {
+	out, total := make([]workload.Count, c.parts), int64(0)
+	for i, n := range v.parts {
+		out[i].Hits = n
+		total += n
+	}
+	for i := range out {
+		out[i].Of = total
+	}
+	return out
+}

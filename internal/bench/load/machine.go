@@ -1,0 +1,620 @@
+// Package load plays the clients of a run. A Machine holds many clients and is a deterministic state machine
+// (protocol.Client), so the simulator drives it in virtual time and Drive drives it in real time, against any
+// target, by the same code. There is no goroutine per client: a client is a few dozen bytes.
+//
+// Closed loop: a client sends its next transaction after the answer to the last one and its think time. Open loop
+// (constant gaps or Poisson): transactions are due at instants that do not depend on the database. Latency counts from
+// the instant at which a transaction was due, so that a stalled database cannot hide its stall by keeping the clients
+// from asking (coordinated omission; G. Tene, "How NOT to Measure Latency", 2013); service time counts from when it was sent.
+//
+// A transaction may be tried again when an attempt left no trace (spec.load.retry). Each attempt is a transaction of
+// its own to the database, with an id of its own, but one to its client: it counts once, by the outcome of the last
+// attempt, its latencies from the first one's beginning, and its patience covers all attempts and the pauses between
+// them. An attempt that would begin after that, or after the window, is not made.
+//
+// A curve (spec.load.curve) makes the load change over the window: the rate of an open loop, or the number of clients of a closed
+// one, of whom those that it takes away go when they have their answer. Every generator reckons it from the schedule.
+//
+// What is measured. A repetition's window is [from, to). A transaction is recorded when it was due in the window and
+// ended in it. One that was due earlier is never recorded; if it commits in the window it is counted as carried in, so
+// that throughput, (committed + carried in) / window, is unbiased. One that has not ended when the window closes is
+// recorded as unfinished, with the time that it has waited, and one that was never sent is counted: package result takes
+// both into account in its percentiles. Attempts count in the window in which they end, whenever their transactions were due; one that
+// is tried again counts when the next one is sent.
+package load
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/base/version"
+	"github.com/geobench/geobench/internal/bench/history"
+	"github.com/geobench/geobench/internal/bench/result"
+	"github.com/geobench/geobench/internal/bench/workload"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// Config is what a Machine is made of.
+type Config struct {
+	Workload workload.Workload
+	// Region of the clients and its name in reports; Worker counts the region's workers from 0.
+	Region     geo.Region
+	RegionName string
+	Worker     int
+	// Home is that whose rows the clients take for their own.
+	Home geo.Region
+	// Clients is their number; in an open loop, the most transactions that are under way at once.
+	Clients int
+	// Stream is unique among the machines of a run: it makes transaction ids and randomness its own.
+	Stream uint32
+	Seed   uint64
+	// Arrival is Closed, Constant or Poisson.
+	Arrival v1alpha1.Arrival
+	// RatePerSecond is the rate of the whole region, of which this machine is generator Share (from 0) of Shares.
+	RatePerSecond int64
+	Share, Shares int
+	// Curve makes the load change over the window; nil for none. ClientsPerRegion is the number of clients whose load it is
+	// in a closed loop: client i of this machine is number i x Shares + Share of them.
+	Curve            *Curve
+	ClientsPerRegion int
+	// ThinkTime is the mean of what passes between an answer and the client's next transaction in a closed loop.
+	ThinkTime time.Duration
+	// Retry says which transactions are tried again; nil for none.
+	Retry *v1alpha1.Retry
+	// FirstClient numbers the machine's clients among those of their region, which are RegionClients in all workers and
+	// shards.
+	FirstClient, RegionClients int
+	// Trace records a history; nil for none. Placement says where rows lie, for the classes of its transactions.
+	Trace     *Trace
+	Placement geo.Placement
+	// Observer is told of every transaction that ends; nil for none.
+	Observer Observer
+	// Queue bounds the transactions of an open loop that are due and wait for a free client; 0 is DefaultQueue.
+	Queue    int
+	Schedule Schedule
+	// Fine splits the seconds of the timeline into tenths.
+	Fine bool
+}
+
+// Trace tells a machine to record the history of its transactions, from the first warm-up to the last answer, by calling
+// traced procedures instead of those of its workload: see package history.
+type Trace struct {
+	// Procedures holds the traced forms: catalog.Procedures.
+	Procedures *txn.Registry
+	// Record takes each transaction when its fate is known; it must not keep t or its operations. The shards of a worker
+	// call it at the same time.
+	Record func(t *history.Txn)
+}
+
+// Observer sees transactions end while a run goes on: it is what live metrics are made from.
+type Observer interface {
+	// Ended is called when a client has the outcome of a transaction, warm-up included, or has given up on it. Latency
+	// counts from when the transaction was due, now from the start of the machine's world. The shards of a worker call it
+	// at the same time, and wait for it; o belongs to the caller.
+	Ended(typ uint8, class txn.Class, o *txn.Outcome, latency, now time.Duration)
+	// Retried is called when a client tries a transaction again whose last attempt ended with o.
+	Retried(typ uint8, class txn.Class, o *txn.Outcome)
+}
+
+// DefaultQueue is the default of Config.Queue.
+const DefaultQueue = 10_000
+
+// The meanings of timers. Arg is the repetition that a ramp or an arrival belongs to.
+const (
+	timerSchedule uint8 = iota + 1
+	timerRamp
+	timerArrival
+	timerTimeout
+	timerClient  // Arg is the client
+	timerAttempt // Arg is the id of the last attempt, or of the first one where it is still to be sent
+	timerCurve   // Arg is the repetition
+)
+
+// client states.
+const (
+	idle   uint8 = iota
+	keying       // until a timer of its own fires: its transaction is made, but not due
+	underway
+	backingOff // until a timer of its own fires: its transaction is under way, but no attempt is
+	resting    // until a timer of its own fires
+)
+
+const none = -1
+
+// client is what the machine knows of one client.
+type client struct {
+	id         txn.ID        // of the last attempt
+	due, sent  time.Duration // of the transaction under way: of its first attempt
+	count      uint32        // attempts so far, of all transactions
+	prev, next int32         // in the list of transactions under way, by age
+	state      uint8
+	typ        uint8
+	traits     traits
+	refusals   uint8 // in a row
+}
+
+const (
+	classBits = traits(txn.NumClasses - 1)
+	// inexact: its footprint is a hint, and so is its class.
+	inexact = traits(txn.NumClasses)
+)
+
+// held is what the machine keeps of a client's transaction where transactions are tried again, or take keying and think
+// times.
+type held struct {
+	t     *txn.Transaction // the last attempt
+	last  *txn.Outcome     // of the last attempt, while the client backs off
+	think time.Duration    // after the answer
+}
+
+// slot is a transaction with room for the accesses of most.
+type slot struct {
+	t        txn.Transaction
+	accesses [3]txn.Access
+}
+
+// Machine is one shard of a load generator: a protocol.Client that plays many clients.
+type Machine struct {
+	cfg       Config
+	env       protocol.ClientEnv
+	tap       *history.Tap // nil when no history is recorded
+	generator workload.Generator
+	rng       *rand.Rand
+	retry     retry
+	clients   []client
+	held      []held // by client; nil while nothing has to be held
+	slots     []slot
+	oldest    int32 // of the transactions under way
+	newest    int32
+	underway  int
+	// answered is when the database last committed or aborted a transaction, or, where none was in flight then, when the next one was
+	// sent. A timeout or a refusal is no answer.
+	answered time.Duration
+	// quiet says that none has been sent since.
+	quiet     bool
+	outcome   txn.Outcome   // the one that is being handled: each would go to the heap of its own
+	timeoutAt time.Duration // when the timeout timer fires, 0: it is not set
+	idle      []int32       // clients without a transaction, in an open loop
+	queue     ring
+
+	stage      Stage
+	repetition int
+	begun      int           // the last repetition that has sent transactions
+	from, to   time.Duration // the repetition's window
+	change     time.Duration // when the stage ends
+	ramped     int           // clients that this repetition has started
+	due        time.Duration // the next arrival
+	arrivals   uint64
+	poisson    float64 // the next arrival's distance from the repetition's begin, in nanoseconds of the whole load
+	active     int     // clients that take part in a closed loop: the first ones
+	slice      int     // of the curve
+	counted    int64   // milliseconds of the window whose clients are in volume
+	volume     volume
+
+	recorder *recorder
+	report   *result.Report
+	progress progress
+}
+
+// progress is read by other goroutines.
+type progress struct {
+	_          [64]byte // keeps the machines' counters on cache lines of their own
+	stage      atomic.Int32
+	repetition atomic.Int32
+	committed  atomic.Int64
+	aborted    atomic.Int64
+	failed     atomic.Int64
+	retried    atomic.Int64
+	dropped    atomic.Int64
+	underway   atomic.Int64
+	latency    atomic.Int64 // nanoseconds, of the committed ones
+	_          [64]byte
+}
+
+// New makes a machine. Errors name the manifest's field.
+func New(cfg Config) (*Machine, error) {
+	s := cfg.Schedule
+	switch {
+	case cfg.Clients < 1:
+		return nil, fmt.Errorf("spec.load.clientsPerRegion: %d is not at least 1 for each worker", cfg.Clients)
+	case cfg.Clients > 1<<24:
+		return nil, fmt.Errorf("spec.load.clientsPerRegion: %d for one worker is more than %d; add workers", cfg.Clients, 1<<24)
+	case s.Repetitions < 1:
+		return nil, fmt.Errorf("spec.load.repetitions: %d is not at least 1", s.Repetitions)
+	case s.Warmup < 0 || s.Duration <= 0:
+		return nil, fmt.Errorf("spec.load: warmup %v must be 0s or more, duration %v longer than 0s", s.Warmup, s.Duration)
+	case s.Timeout <= 0:
+		return nil, fmt.Errorf("spec.load.requestTimeout: %v is not longer than 0s", s.Timeout)
+	case cfg.ThinkTime < 0:
+		return nil, fmt.Errorf("spec.load.thinkTime: %v is negative", cfg.ThinkTime)
+	case cfg.Stream >= 1<<24:
+		return nil, fmt.Errorf("stream %d has more than 24 bits", cfg.Stream)
+	}
+	switch cfg.Arrival {
+	case v1alpha1.ArrivalClosed:
+	case v1alpha1.ArrivalConstant, v1alpha1.ArrivalPoisson:
+		if cfg.RatePerSecond < 1 {
+			return nil, fmt.Errorf("spec.load.ratePerSecond: %d is not at least 1, which arrival %s needs", cfg.RatePerSecond, cfg.Arrival)
+		}
+		if cfg.Shares < 1 || cfg.Share < 0 || cfg.Share >= cfg.Shares {
+			return nil, fmt.Errorf("share %d of %d of the region's rate", cfg.Share, cfg.Shares)
+		}
+	default:
+		return nil, fmt.Errorf("spec.load.arrival: %q is not one of Closed, Constant, Poisson", cfg.Arrival)
+	}
+	if cfg.Curve != nil && (cfg.Shares < 1 || cfg.Share < 0 || cfg.Share >= cfg.Shares) {
+		return nil, fmt.Errorf("share %d of %d of the region's load", cfg.Share, cfg.Shares)
+	}
+	if cfg.Queue == 0 {
+		cfg.Queue = DefaultQueue
+	}
+	retry, err := newRetry(cfg.Retry)
+	if err != nil {
+		return nil, err
+	}
+	m := &Machine{
+		cfg:   cfg,
+		retry: retry,
+		generator: cfg.Workload.NewGenerator(workload.GeneratorConfig{
+			Region: cfg.Home, Clients: cfg.Clients, FirstClient: cfg.FirstClient, RegionClients: cfg.RegionClients,
+			Stream: cfg.Stream, Measured: s.Duration,
+		}),
+		rng:     rand.New(rand.NewPCG(cfg.Seed^0x6c6f6164, uint64(cfg.Stream))),
+		clients: make([]client, cfg.Clients), active: cfg.Clients,
+		oldest: none, newest: none, quiet: true,
+		report: &result.Report{
+			Kind: result.ReportKind, Version: result.ReportVersion, Build: version.String(),
+			Workload: cfg.Workload.Name(), Types: cfg.Workload.Types(), Arrival: string(cfg.Arrival),
+			DurationMicroseconds: s.Duration.Microseconds(), Repetitions: s.Repetitions,
+			Workers: []result.Worker{{Region: cfg.RegionName, Index: cfg.Worker, Clients: cfg.Clients}},
+		},
+	}
+	if cfg.Retry != nil {
+		m.held = make([]held, cfg.Clients)
+	}
+	if m.open() {
+		m.idle = make([]int32, cfg.Clients)
+		for i := range m.idle {
+			m.idle[i] = int32(cfg.Clients - 1 - i)
+		}
+	}
+	return m, nil
+}
+
+// Attach gives the machine its world. It must be called before Start, which, as all that follows, is to be called of the
+// client that it returns: the machine, or the tap that records its history.
+func (m *Machine) Attach(env protocol.ClientEnv) protocol.Client { return m.attach(env, env.Now) }
+
+// attach is Attach in a world whose Now may lag behind: clock does not.
+func (m *Machine) attach(env protocol.ClientEnv, clock func() time.Duration) protocol.Client {
+	m.env = env
+	if m.cfg.Trace == nil {
+		return m
+	}
+	m.tap = history.NewTap(env, history.TapConfig{
+		Placement: m.cfg.Placement, Procedures: m.cfg.Trace.Procedures, Record: m.cfg.Trace.Record, Clock: clock,
+		Client: func(id txn.ID) uint32 { return uint32(m.cfg.FirstClient) + uint32(m.clientOf(id)) },
+	})
+	m.env = m.tap
+	return m.tap.Attach(m)
+}
+
+// EndTrace ends the history, if there is one: transactions without an answer are recorded as unknown. A history that is
+// worthless is an incident of the report, which counts those that the database has classified wrongly.
+func (m *Machine) EndTrace() {
+	if m.tap == nil {
+		return
+	}
+	if err := m.tap.Finish(); err != nil {
+		m.report.Incidents = append(m.report.Incidents, result.Incident{Reason: result.Reason{Reason: result.ReasonHistoryLost,
+			Message: fmt.Sprintf("the history of a load generator in %s is incomplete: %v", m.cfg.RegionName, err)}})
+	}
+	m.report.Misclassified, m.report.MisclassifiedExample = m.tap.Misclassified()
+}
+
+// clientOf returns the client that sent one of the machine's transactions: see nextID.
+func (m *Machine) clientOf(id txn.ID) int32 {
+	return int32((uint64(id)&(1<<40-1) - 1) % uint64(len(m.clients)))
+}
+
+// Schedule returns the machine's plan.
+func (m *Machine) Schedule() Schedule { return m.cfg.Schedule }
+
+// startTolerance is the part of a window that clients may miss of its beginning.
+const startTolerance = 0.01
+
+// opened is told when the clients take part in a window. What they have missed of its beginning is in no figure.
+func (m *Machine) opened(at time.Duration) {
+	if late := at - m.from; !ignoreLateness && float64(late) > startTolerance*float64(m.to-m.from) {
+		m.report.Incidents = append(m.report.Incidents, result.Incident{Reason: result.Reason{Reason: result.ReasonStartMissed,
+			Message: fmt.Sprintf("clients in %s took part in window %d only from %v after its beginning: their process was stopped, or waited for the CPU",
+				m.cfg.RegionName, m.repetition, late.Round(time.Millisecond))}})
+	}
+}
+
+func (m *Machine) open() bool { return m.cfg.Arrival != v1alpha1.ArrivalClosed }
+
+// running reports whether transactions may be sent.
+func (m *Machine) running() bool { return m.stage == Warmup || m.stage == Measure }
+
+// Start arms the machine for the start of its schedule.
+func (m *Machine) Start() {
+	m.change = m.cfg.Schedule.Start
+	now := m.env.Now()
+	m.advance(now)
+	if m.stage == Waiting {
+		m.wake(now)
+	}
+}
+
+// wake asks for a timer at the next change of stage.
+func (m *Machine) wake(now time.Duration) {
+	m.env.After(max(0, m.change-now), protocol.Timer{Kind: timerSchedule})
+}
+
+// nextID returns the id of the next attempt of c, which is client i.
+func (m *Machine) nextID(i int32, c *client) txn.ID {
+	n := uint64(c.count)*uint64(len(m.clients)) + uint64(i) + 1
+	c.count++
+	return txn.MakeID(m.cfg.Stream, n)
+}
+
+// begin sends client i's next transaction, which is due at due: the one that it has keyed in, or else a new one, unless
+// that has to be keyed in first.
+func (m *Machine) begin(i int32, due, now time.Duration) {
+	c := &m.clients[i]
+	var t *txn.Transaction
+	if c.state == keying {
+		t = m.held[i].t
+	} else {
+		if len(m.slots) == 0 {
+			// Transactions are made by the dozen: an allocation each would be the largest cost of sending one. They fill
+			// the room that the allocator rounds up to, an eighth more than 16 of them need.
+			m.slots = slices.Grow([]slot(nil), min(16, len(m.clients)))
+			m.slots = m.slots[:cap(m.slots)]
+		}
+		s := &m.slots[0]
+		m.slots = m.slots[1:]
+		t = &s.t
+		t.Accesses = s.accesses[:0]
+		t.ID, t.Home = m.nextID(i, c), uint16(m.cfg.Region)
+		r := m.generator.Next(int(i), now-m.from, t)
+		c.id, c.typ, c.traits = t.ID, r.Type, traitsOf(r.Class, t.Exact)
+		if m.held != nil || r.Keying|r.Think != 0 {
+			if m.hold(i, t, r.Keying, r.Think); c.state == keying {
+				return
+			}
+		}
+	}
+	c.due, c.sent, c.state = due, now, underway
+	if m.recorder != nil && due >= m.from {
+		m.recorder.window.Sent++
+		if !m.open() { // in an open loop, it was counted when it arrived
+			m.recorder.window.Due++
+		}
+		if c.traits&inexact == 0 {
+			m.recorder.classified(txn.Class(c.traits & classBits))
+		}
+	}
+	m.link(i)
+	m.underway++
+	if m.quiet {
+		m.answered, m.quiet = now, false
+	}
+	if m.timeoutAt == 0 {
+		m.timeoutAt = now + m.cfg.Schedule.Timeout
+		m.env.After(m.cfg.Schedule.Timeout, protocol.Timer{Kind: timerTimeout})
+	}
+	m.env.Submit(t)
+}
+
+// Complete takes the outcome of an attempt. When its client has given up on it, only the ledger learns: that was the
+// one attempt of its transaction without an outcome, since there is never more than one under way.
+func (m *Machine) Complete(o txn.Outcome) {
+	now := m.env.Now()
+	m.advance(now)
+	if o.ID.Stream() != m.cfg.Stream {
+		return
+	}
+	i := m.clientOf(o.ID)
+	if c := &m.clients[i]; c.state != underway || c.id != o.ID {
+		m.report.Late++
+		m.generator.Late(o)
+		return
+	}
+	m.outcome = o
+	if m.retry.attempts == 0 || !m.backOff(i, &m.outcome, now) {
+		m.end(i, &m.outcome, now)
+	}
+}
+
+// Timeout is the reason of transactions whose client gave up on them.
+const Timeout = "timeout"
+
+// end finishes client i's transaction and moves the client on. No outcome stops a client for good.
+func (m *Machine) end(i int32, o *txn.Outcome, now time.Duration) {
+	c := &m.clients[i]
+	m.unlink(i)
+	m.underway--
+	if o.Status == txn.Committed || o.Status == txn.Aborted {
+		m.heard(now)
+	}
+	c.state = idle
+	m.progress.underway.Store(int64(m.underway))
+	switch o.Status {
+	case txn.Committed:
+		m.report.Total.Committed++
+		m.progress.committed.Store(m.report.Total.Committed)
+		m.progress.latency.Add(int64(now - c.due)) // an atomic add costs a few ns, and only one goroutine writes
+	case txn.Aborted:
+		m.report.Total.Aborted++
+		m.progress.aborted.Store(m.report.Total.Aborted)
+	default:
+		m.report.Total.Failed++
+		m.progress.failed.Store(m.report.Total.Failed)
+	}
+	class := c.traits.classAfter(o)
+	if m.recorder != nil && now < m.to {
+		if c.due >= m.from {
+			m.recorder.ended(c.typ, class, o, now-c.due, now-c.sent, now)
+			if m.retry.attempts > 0 {
+				m.recorder.committedAfter(o, m.held[i].t.Attempt)
+			}
+			if c.traits.learns(o) {
+				m.recorder.classified(class)
+			}
+		} else {
+			m.recorder.carriedIn(c.typ, class, o, now)
+		}
+	}
+	if m.cfg.Observer != nil {
+		m.cfg.Observer.Ended(c.typ, class, o, now-c.due, now)
+	}
+	m.generator.Done(int(i), *o)
+
+	rest := m.think()
+	if m.held != nil {
+		rest += m.held[i].think
+		m.held[i] = held{}
+	}
+	if o.Status == txn.Refused || o.Status == txn.Unknown && o.Reason != Timeout {
+		rest = max(rest, refusalBackoff.pause(c.refusals, m.rng))
+		c.refusals = min(c.refusals+1, 30)
+	} else {
+		c.refusals = 0
+	}
+	switch {
+	case m.open():
+		// The rate of arrivals is the backoff of an open loop.
+		if due, ok := m.queue.pop(); ok {
+			m.begin(i, due, now)
+		} else {
+			m.idle = append(m.idle, i)
+		}
+	case !m.running() || int(i) >= m.active:
+	case rest > 0:
+		m.rest(i, rest)
+	default:
+		m.begin(i, now, now)
+	}
+}
+
+// heard notes an answer of the database, and the silence before it.
+func (m *Machine) heard(now time.Duration) {
+	if m.recorder != nil {
+		m.silence(min(now, m.to))
+	}
+	m.answered, m.quiet = now, m.underway == 0
+}
+
+// silence returns the time in the window in which the database has not answered, up to an instant, and keeps the longest.
+func (m *Machine) silence(at time.Duration) time.Duration {
+	since := max(m.from, min(m.answered, at))
+	if w := &m.recorder.window; result.Microseconds(at-since) > w.LongestSilenceMicroseconds {
+		w.LongestSilenceMicroseconds, w.SilenceAtMicroseconds = result.Microseconds(at-since), result.Microseconds(since-m.from)
+	}
+	return at - since
+}
+
+// maxThink bounds a think time, in multiples of the mean.
+const maxThink = 10
+
+// think draws a client's think time: exponentially distributed, at most ten times the mean (TPC-C, clause 5.2.5.4).
+// Constant think times would keep clients in step for ever, and with them the phases of their transactions.
+func (m *Machine) think() time.Duration {
+	if m.cfg.ThinkTime == 0 {
+		return 0
+	}
+	return time.Duration(min(m.rng.ExpFloat64(), maxThink) * float64(m.cfg.ThinkTime))
+}
+
+// rest sends client i on after d.
+func (m *Machine) rest(i int32, d time.Duration) {
+	m.clients[i].state = resting
+	m.env.After(d, protocol.Timer{Kind: timerClient, Arg: uint64(i)})
+}
+
+// Fire takes a timer.
+func (m *Machine) Fire(t protocol.Timer) {
+	now := m.env.Now()
+	m.advance(now)
+	switch t.Kind {
+	case timerRamp:
+		if m.running() && t.Arg == uint64(m.repetition) {
+			m.ramp(now)
+		}
+	case timerArrival:
+		if m.running() && t.Arg == uint64(m.repetition) {
+			m.arrive(now)
+			m.awaitArrival(now)
+		}
+	case timerClient:
+		m.clients[t.Arg].state = idle
+		if m.running() && int(t.Arg) < m.active {
+			m.begin(int32(t.Arg), now, now)
+		}
+	case timerCurve:
+		if m.stage == Measure && t.Arg == uint64(m.repetition) {
+			m.follow(now)
+		}
+	case timerAttempt:
+		m.attempt(txn.ID(t.Arg), now)
+	case timerTimeout:
+		m.expire(now)
+	}
+}
+
+// Stop ends the schedule before its time, and closes the window that is open: its counts are right, but it is shorter than the
+// schedule says.
+func (m *Machine) Stop() {
+	if m.recorder != nil {
+		m.closeWindow(m.env.Now())
+	}
+	m.stage = Done
+	m.progress.stage.Store(int32(Done))
+}
+
+// Finished reports that the schedule is over and no transaction is under way.
+func (m *Machine) Finished() bool { return m.stage == Done && m.underway == 0 }
+
+// Underway is the number of transactions without an outcome.
+func (m *Machine) Underway() int { return m.underway }
+
+// Report returns what the machine measured in the repetitions that are over, and the ledger and the shares so far. The
+// caller must not change it.
+func (m *Machine) Report() *result.Report {
+	m.report.Ledger, m.report.Shares = m.generator.Ledger(), m.generator.Realised()
+	if c := m.cfg.Curve; c != nil {
+		m.report.Shares = slices.Concat(m.report.Shares, m.volume.counts(c))
+	}
+	return m.report
+}
+
+// Progress is a running total of one or more machines, for those who watch a run.
+type Progress struct {
+	Stage      Stage
+	Repetition int
+	// Committed, Aborted and Failed (refused or unknown) count all transactions so far, warm-up included; Retried
+	// counts their attempts beside the first ones.
+	Committed, Aborted, Failed, Retried int64
+	// Dropped arrivals of an open loop, and transactions under way.
+	Dropped, Underway int64
+	// Latency is the sum over all committed transactions.
+	Latency time.Duration
+}
+
+// Progress may be called from any goroutine.
+func (m *Machine) Progress() Progress {
+	p := &m.progress
+	return Progress{
+		Stage: Stage(p.stage.Load()), Repetition: int(p.repetition.Load()),
+		Committed: p.committed.Load(), Aborted: p.aborted.Load(), Failed: p.failed.Load(), Retried: p.retried.Load(),
+		Dropped: p.dropped.Load(), Underway: p.underway.Load(), Latency: time.Duration(p.latency.Load()),
+	}
+}

@@ -1,0 +1,440 @@
+// Package check holds the rules about manifests that need more than one object, or knowledge of what this build can do:
+// whether a region is in the profile, whether the engine has such a parameter, whether the workload fits the shape of the
+// database. They are pure functions on typed, defaulted objects, shared by `geobench validate` and the operator's Preflight, so that
+// both refuse the same manifests with the same words. Rules about one object alone are in the CRDs.
+//
+// Each rule is one function of a chain, and adds a Problem that names the field, its value and what would be right.
+package check
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/bench/plan"
+	"github.com/geobench/geobench/internal/bench/servers"
+	targets "github.com/geobench/geobench/internal/bench/target/catalog"
+	"github.com/geobench/geobench/internal/engine/protocol"
+	"github.com/geobench/geobench/internal/ops/deploy"
+)
+
+// Profile checks a network profile by itself.
+func Profile(p *v1alpha1.NetworkProfile) Problems {
+	ps := profileSpec("spec", &p.Spec)
+	return ps.about("NetworkProfile", p.Name)
+}
+
+func profileSpec(path string, s *v1alpha1.NetworkProfileSpec) Problems {
+	var ps Problems
+	if s.Prices == nil {
+		return nil
+	}
+	regions := s.Regions()
+	for i, t := range s.Prices.Transfer {
+		for _, end := range []struct{ field, region string }{{"from", t.From}, {"to", t.To}} {
+			if end.region == v1alpha1.AnyRegion || slices.Contains(regions, end.region) {
+				continue
+			}
+			ps.add(fmt.Sprintf("%s.prices.transfer[%d].%s", path, i, end.field), end.region,
+				"region %s is in no link%s; the profile's regions are %s", end.region, didYouMean(end.region, regions), list(regions))
+		}
+	}
+	return ps
+}
+
+// Database checks a database against its network profile (spec.network.profile, or the one that profileRef names).
+func Database(db *v1alpha1.GeoDatabase, profile *v1alpha1.NetworkProfileSpec, a Abilities) Problems {
+	db, ps := rendered(db, profile, a)
+	if len(ps) > 0 {
+		return ps.about("GeoDatabase", db.Name)
+	}
+	d := database{db, profile, a}
+	for _, rule := range []func(*Problems){
+		d.external,
+		d.pods,
+		d.roles,
+		d.initSteps,
+		d.programs,
+		d.names,
+		d.engine,
+		d.emulation,
+		d.regions,
+		d.homes,
+		d.groups,
+		d.inlineProfile,
+		d.machine,
+	} {
+		rule(&ps)
+	}
+	return ps.about("GeoDatabase", db.Name)
+}
+
+// rendered is the database with the pods that its engine's name stands for, where there are containers.
+func rendered(db *v1alpha1.GeoDatabase, profile *v1alpha1.NetworkProfileSpec, a Abilities) (*v1alpha1.GeoDatabase, Problems) {
+	var ps Problems
+	if !a.Pods || !servers.Renders(db) {
+		return db, nil
+	}
+	db = db.DeepCopy()
+	for _, p := range servers.Render(db, servers.Longest(db, profile)) {
+		hint := ""
+		if len(p.Known) > 0 {
+			const path = "spec.engine.parameters."
+			hint = didYouMean(strings.TrimPrefix(p.Field, path), p.Known)
+		}
+		ps.add(p.Field, p.Value, "%s%s", p.Message, hint)
+	}
+	return db, ps
+}
+
+type database struct {
+	*v1alpha1.GeoDatabase
+	profile *v1alpha1.NetworkProfileSpec
+	Abilities
+}
+
+// external: a database that already runs is of a kind that can be reached, each region has an endpoint, and nothing is asked of it
+// that is said of nodes which geobench deploys.
+func (d *database) external(ps *Problems) {
+	x := d.Spec.External
+	switch {
+	case x == nil:
+		return
+	case d.Targets == nil:
+		ps.add("spec.external", "", "a database that runs already cannot be simulated: use geobench run or a cluster, or remove external to deploy one of the engines %s",
+			list(d.Engines.Names()))
+		return
+	}
+	const real = "external is there already, and nobody changes it: leave %s out"
+	if n := d.Spec.Network; n.Profile != nil || n.ProfileRef != nil {
+		ps.add("spec.network", "", "the links to a database that is there already are real, and nobody delays them: leave network out")
+	}
+	if n := d.Spec.ReplicasPerPartition; n > 1 {
+		ps.add("spec.replicasPerPartition", strconv.Itoa(int(n)), real, "replicasPerPartition")
+	}
+	for _, f := range []struct {
+		field string
+		set   bool
+	}{
+		{"homes", len(d.Spec.Homes) > 0},
+		{"groups", len(d.Spec.Groups) > 0},
+		{"durability", d.Spec.Durability == v1alpha1.DurabilityJournal},
+		{"resources", len(d.Spec.Resources.Limits)+len(d.Spec.Resources.Requests) > 0},
+	} {
+		if f.set {
+			ps.add("spec."+f.field, "", real, f.field)
+		}
+	}
+	regions := d.Spec.RegionNames()
+	for i, e := range x.Endpoints {
+		path := fmt.Sprintf("spec.external.endpoints[%d]", i)
+		if !slices.Contains(regions, e.Region) {
+			ps.add(path+".region", e.Region, "region %s is not in spec.regions%s; they are %s", e.Region, didYouMean(e.Region, regions), list(regions))
+		}
+		host, port, err := net.SplitHostPort(e.Address)
+		if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || n == 0 {
+			ps.add(path+".address", e.Address, "%s is not host:port, with a port from 1 to 65535 and an IPv6 address in brackets", e.Address)
+		} else if d.Pods && ownHost(host) {
+			ps.add(path+".address", e.Address, "%s", OwnMessage(host))
+		}
+	}
+	for i, r := range regions {
+		if !slices.ContainsFunc(x.Endpoints, func(e v1alpha1.ExternalEndpoint) bool { return e.Region == r }) {
+			ps.add(fmt.Sprintf("spec.regions[%d].name", i), r, "region %s has no endpoint that its clients could connect to: add {region: %s, address: host:port} to spec.external.endpoints", r, r)
+		}
+	}
+}
+
+// ownHost tells whether a host is another one for everybody who asks, or none. What a name resolves to is found out by who connects.
+func ownHost(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	if err != nil {
+		host = strings.ToLower(strings.TrimSuffix(host, "."))
+		return host == "localhost" || strings.HasSuffix(host, ".localhost")
+	}
+	return OwnAddress(ip)
+}
+
+var (
+	// metadata are where clouds tell a machine who it is, beside link-local addresses.
+	metadata = []netip.Addr{netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("100.100.100.200")}
+	// translated are IPv4 addresses in IPv6 (RFC 6052).
+	translated = netip.MustParsePrefix("64:ff9b::/96")
+)
+
+// OwnAddress tells whether an address leads whoever connects to it to itself, or to the metadata of a cloud.
+func OwnAddress(ip netip.Addr) bool {
+	if ip = ip.Unmap().WithZone(""); translated.Contains(ip) {
+		b := ip.As16()
+		ip = netip.AddrFrom4([4]byte(b[12:]))
+	}
+	return ip.IsLoopback() || ip.IsUnspecified() || ip.IsMulticast() || ip.IsLinkLocalUnicast() || slices.Contains(metadata, ip)
+}
+
+// OwnMessage says what is wrong with a host that leads to an OwnAddress.
+func OwnMessage(host string) string {
+	return host + " leads a worker to its own pod or machine, or to a cloud's metadata: name the database by an address that pods of the cluster reach"
+}
+
+// catalog is where the engine's name is looked up.
+func (d *database) catalog() EngineCatalog {
+	switch {
+	case d.Spec.External != nil:
+		return d.Targets
+	case d.talked():
+		return d.Clients
+	}
+	return d.Engines
+}
+
+// talked: it is a program that clients can talk to.
+func (d *database) talked() bool { return d.Spec.Talked() }
+
+// names: no two of the objects that are named after regions and roles have the same name.
+func (d *database) names(ps *Problems) {
+	if i := slices.Index(d.Spec.RegionNames(), deploy.Steward); i >= 0 {
+		ps.add(fmt.Sprintf("spec.regions[%d].name", i), deploy.Steward,
+			"the workers of a region with this name would be called like the Job that loads and audits the database for their run: rename the region")
+	}
+	if d.Spec.External != nil {
+		return
+	}
+	taken := map[string]string{}
+	for i, region := range d.Spec.RegionNames() {
+		take := func(name, who string) {
+			if other, ok := taken[name]; ok {
+				ps.add(fmt.Sprintf("spec.regions[%d].name", i), region, "the Service of %s would be called %s, as that of %s: rename one of the regions", who, name, other)
+			}
+			taken[name] = who
+		}
+		take(deploy.GeneratorsName(d.GeoDatabase.Name, region), "the load generators of region "+region)
+		last := ""
+		for _, pod := range deploy.PodsIn(d.GeoDatabase, region) {
+			if who := "region " + region; pod.Set != last {
+				if pod.Role != nil {
+					who = "role " + pod.Role.Name + " in " + who
+				}
+				take(pod.Set, who)
+			}
+			last = pod.Set
+		}
+	}
+}
+
+// engine: its name and each of its parameters are known, and the values allowed.
+func (d *database) engine(ps *Problems) {
+	engines := d.catalog()
+	if d.Spec.RunsPrograms() && !d.talked() || engines == nil {
+		return
+	}
+	name := d.Spec.Engine.Name
+	e, ok := engines.Lookup(name)
+	if !ok {
+		names := engines.Names()
+		switch _, own := d.Engines.Lookup(name); {
+		case d.Spec.External != nil && own:
+			ps.add("spec.engine.name", name, "engine %s is geobench's own, and runs nowhere already: leave external out to deploy it; databases that can be external are %s", name, list(names))
+		case d.talked() && d.Spec.Pods == nil:
+			ps.add("spec.engine.name", name, "no client of %s is built in%s; databases whose roles[].client can have a secretRef are %s: without it the database is deployed, and not measured", name, didYouMean(name, names), list(names))
+		case d.talked():
+			ps.add("spec.engine.name", name, "no client of %s is built in%s; programs that can have spec.pods.client are %s", name, didYouMean(name, names), list(names))
+		case d.Spec.External != nil:
+			ps.add("spec.engine.name", name, "no client of %s is built in%s; databases that can be external are %s", name, didYouMean(name, names), list(names))
+		case !d.Pods && deployedOnly(name):
+			ps.add("spec.engine.name", name, "%s needs a cluster to run in: apply the manifest to one, or use one of the engines %s", name, list(names))
+		default:
+			ps.add("spec.engine.name", name, "engine %s is not known%s; known engines are %s%s", name, didYouMean(name, names), list(names), d.wantsExternal(name))
+		}
+		return
+	}
+	known := make([]string, len(e.Parameters))
+	for i, p := range e.Parameters {
+		known[i] = p.Name
+	}
+	_, errs := e.Resolve(d.Spec.Engine.Parameters)
+	for _, err := range errs {
+		hint := ""
+		if !slices.Contains(known, err.Name) {
+			hint = didYouMean(err.Name, known)
+		}
+		ps.add("spec.engine.parameters."+err.Name, d.Spec.Engine.Parameters[err.Name], "%s%s", err.Message, hint)
+	}
+}
+
+// deployedOnly tells whether clusters deploy a database by its name, and nobody measures one that runs elsewhere.
+func deployedOnly(name string) bool {
+	_, elsewhere := targets.Elsewhere{}.Lookup(name)
+	return !elsewhere && slices.Contains(servers.Names(), name)
+}
+
+// wantsExternal says what is missing where the engine is a database of others.
+func (d *database) wantsExternal(name string) string {
+	if d.Targets == nil {
+		return ""
+	}
+	if _, ok := d.Targets.Lookup(name); !ok {
+		return ""
+	}
+	return fmt.Sprintf("; a %s that runs already is reached by spec.external", name)
+}
+
+// emulation: the backend works here, and what only our own connections can do is asked of them.
+func (d *database) emulation(ps *Problems) {
+	if e := d.Spec.Network.Emulation; e != "" && !slices.Contains(d.Emulations, e) {
+		ps.add("spec.network.emulation", string(e), "emulation %s is not available; choose one of %s", e, list(d.Emulations))
+	}
+	c, modelled := d.Spec.Network.Congestion, []v1alpha1.Emulation{"", v1alpha1.EmulationAuto, v1alpha1.EmulationBuiltIn}
+	if c == "" || !d.Spec.RunsPrograms() && slices.Contains(modelled, d.Spec.Network.Emulation) {
+		return
+	}
+	why := "emulation " + string(d.Spec.Network.Emulation)
+	if d.Spec.RunsPrograms() {
+		why = d.programsFrom()
+	}
+	ps.add("spec.network.congestion", string(c), "with %s connections have the congestion control of their kernel: leave congestion out, or let emulation BuiltIn delay one of Geobench's own engines", why)
+}
+
+// regions: each is in the profile, and so is the link between each two.
+func (d *database) regions(ps *Problems) {
+	if d.profile == nil || d.Spec.External != nil {
+		return
+	}
+	known := d.profile.Regions()
+	from, links := "the inline profile", "spec.network.profile.links"
+	if ref := d.Spec.Network.ProfileRef; ref != nil {
+		from, links = "NetworkProfile "+ref.Name, "spec.network.profileRef.name"
+	}
+	var names []string
+	for i, r := range d.Spec.Regions {
+		if slices.Contains(known, r.Name) || len(d.Spec.Regions) == 1 {
+			names = append(names, r.Name)
+			continue
+		}
+		ps.add(fmt.Sprintf("spec.regions[%d].name", i), r.Name, "region %s is in no link of %s%s; its regions are %s",
+			r.Name, from, didYouMean(r.Name, known), list(known))
+	}
+	for i, a := range names {
+		for _, b := range names[i+1:] {
+			if _, ok := d.profile.Link(a, b); !ok {
+				value := ""
+				if ref := d.Spec.Network.ProfileRef; ref != nil {
+					value = ref.Name
+				}
+				ps.add(links, value, "%s has no link between %s and %s; add {from: %s, to: %s, rtt: ...} to its links", from, a, b, a, b)
+			}
+		}
+	}
+}
+
+// homes: they are the first regions, so that the number of a region is that of its home.
+func (d *database) homes(ps *Problems) {
+	if d.Spec.RunsPrograms() && len(d.Spec.Homes) > 0 {
+		ps.add("spec.homes", "", "a program in pods of its own places its rows itself; leave homes out")
+		return
+	}
+	names := d.Spec.RegionNames()
+	for i, home := range d.Spec.Homes {
+		field := fmt.Sprintf("spec.homes[%d]", i)
+		switch at := slices.Index(names, home); {
+		case at < 0:
+			ps.add(field, home, "region %s is not one of spec.regions%s; they are %s", home, didYouMean(home, names), list(names))
+		case at >= len(d.Spec.Homes):
+			ps.add(field, home, "the %d homes must be the first of spec.regions, which begin with %s: list regions without rows of their own behind them",
+				len(d.Spec.Homes), list(names[:len(d.Spec.Homes)]))
+		}
+	}
+}
+
+// groups: homes, partitions and replicas are there, no partition is placed twice, and the engine can take the layout.
+func (d *database) groups(ps *Problems) {
+	if d.Spec.RunsPrograms() && len(d.Spec.Groups) > 0 {
+		ps.add("spec.groups", "", "a program in pods of its own places its rows itself; leave the groups out")
+		return
+	}
+	before, names := len(*ps), d.Spec.RegionNames()
+	region := func(field, name string) {
+		if !slices.Contains(names, name) {
+			ps.add(field, name, "region %s is not one of spec.regions%s; they are %s", name, didYouMean(name, names), list(names))
+		}
+	}
+	placed := map[string]int{}
+	for i, g := range d.Spec.Groups {
+		path := fmt.Sprintf("spec.groups[%d].", i)
+		region(path+"home", g.Home)
+		if homes := d.Spec.Homes; len(homes) > 0 && slices.Contains(names, g.Home) && !slices.Contains(homes, g.Home) {
+			ps.add(path+"home", g.Home, "no row calls %s home: spec.homes are %s", g.Home, list(homes))
+		}
+		for j, r := range g.Replicas {
+			region(fmt.Sprintf("%sreplicas[%d].region", path, j), r.Region)
+			if r.Count > d.Spec.ReplicasPerPartition {
+				ps.add(fmt.Sprintf("%sreplicas[%d].count", path, j), strconv.Itoa(int(r.Count)),
+					"a partition has %d replicas in a region: make spec.replicasPerPartition %d, or the count %d", d.Spec.ReplicasPerPartition, r.Count, d.Spec.ReplicasPerPartition)
+			}
+		}
+		if !slices.ContainsFunc(g.Replicas, func(r v1alpha1.GroupReplicas) bool { return r.Region == g.LeaderRegion() }) {
+			ps.add(path+"leader", g.Leader, "the region has no replica of the group: add it to replicas, or choose one that is there")
+		}
+		for _, c := range plan.Groups(&v1alpha1.GeoDatabaseSpec{Regions: d.Spec.Regions, PartitionsPerRegion: d.Spec.PartitionsPerRegion, Groups: []v1alpha1.ReplicaGroup{g}}) {
+			if c.Partition >= int(d.Spec.PartitionsPerRegion) {
+				ps.add(path+"partitions", strconv.Itoa(c.Partition), "there is no partition %d: spec.partitionsPerRegion is %d, and partitions count from 0", c.Partition, d.Spec.PartitionsPerRegion)
+			}
+			cell := fmt.Sprintf("%s/%d", g.Home, c.Partition)
+			if other, twice := placed[cell]; twice {
+				ps.add(path+"partitions", strconv.Itoa(c.Partition), "partition %d of %s is in spec.groups[%d] too; name it once", c.Partition, g.Home, other)
+			}
+			placed[cell] = i
+		}
+	}
+	e, ok := d.Engines.Lookup(d.Spec.Engine.Name)
+	if !ok || len(*ps) > before || d.Spec.RunsPrograms() {
+		return
+	}
+	params, errs := e.Resolve(d.Spec.Engine.Parameters)
+	if len(errs) > 0 {
+		return
+	}
+	shape := geo.Topology{Regions: names, Homes: len(d.Spec.Homes), Partitions: int(d.Spec.PartitionsPerRegion), Replicas: int(d.Spec.ReplicasPerPartition), Groups: plan.Groups(&d.Spec)}
+	var refused *protocol.TopologyError
+	if err := e.Accepts(&shape, params); errors.As(err, &refused) {
+		ps.add(refused.Field, refused.Value, "%s", refused.Message)
+	}
+}
+
+// inlineProfile: it obeys the rules of a NetworkProfile.
+func (d *database) inlineProfile(ps *Problems) {
+	if d.Spec.Network.Profile != nil {
+		*ps = append(*ps, profileSpec("spec.network.profile", d.Spec.Network.Profile)...)
+	}
+}
+
+// about fills in the object.
+func (ps Problems) about(kind, name string) Problems {
+	for i := range ps {
+		ps[i].Object = kind + " " + name
+	}
+	return ps
+}
+
+// As extracts the problems from an error, if they are what it is.
+func As(err error) (Problems, bool) {
+	var ps Problems
+	ok := errors.As(err, &ps)
+	return ps, ok
+}
+
+func list[T ~string](names []T) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	s := make([]string, len(names))
+	for i, n := range names {
+		s[i] = string(n)
+	}
+	return strings.Join(s, ", ")
+}

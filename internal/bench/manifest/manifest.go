@@ -1,0 +1,450 @@
+// Package manifest reads manifests without a cluster and treats them as the API server would: it compiles the OpenAPI
+// schemas and CEL rules of the very CRDs that a cluster installs (config/crd), refuses unknown fields, fills in defaults,
+// and validates. On top of that it resolves references between the objects and runs the rules of package check, which the
+// operator's Preflight runs too. What validates here is accepted there, and the other way round.
+package manifest
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/yaml"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/bench/manifest/check"
+	"github.com/geobench/geobench/internal/ops/presets"
+)
+
+// Problem is one thing that is wrong; Problems are all of them, as an error.
+type (
+	Problem  = check.Problem
+	Problems = check.Problems
+)
+
+// Document is one object as it was written.
+type Document struct {
+	// Source is "file:line" of its first line.
+	Source string
+	// Object is the JSON value.
+	Object map[string]any
+}
+
+func (d *Document) text(key string) string { s, _ := d.Object[key].(string); return s }
+
+func (d *Document) name() string {
+	m, _ := d.Object["metadata"].(map[string]any)
+	s, _ := m["name"].(string)
+	return s
+}
+
+// Bundle is a set of objects that belong together: typed, defaulted, each valid by itself. The maps are keyed by name.
+type Bundle struct {
+	Profiles  map[string]*v1alpha1.NetworkProfile
+	Databases map[string]*v1alpha1.GeoDatabase
+	// Runs in the order in which they were written.
+	Runs []*v1alpha1.BenchmarkRun
+	// Experiments in the order in which they were written. Package experiment expands them into points and checks each.
+	Experiments []*v1alpha1.Experiment
+	// Place is where the objects come from, for messages; empty stands for "the files".
+	Place string
+	// Ignored lists objects of other API groups, for example "v1 Namespace demo", which only a cluster has use for.
+	Ignored []string
+
+	sources map[string]string // by "Kind name"
+}
+
+// maxBytes bounds what is read: far above any manifest, far below what hurts.
+const maxBytes = 16 << 20
+
+// Read reads files, folders (their *.yaml, *.yml and *.json files, not recursively) and standard input ("-"), and returns
+// the documents in order. YAML files may hold several documents; a List stands for its items.
+func Read(stdin io.Reader, paths ...string) ([]Document, error) {
+	var docs []Document
+	var ps Problems
+	for _, path := range paths {
+		files := []string{path}
+		if path != "-" {
+			info, err := os.Stat(path)
+			if err != nil {
+				return nil, readError(path, err)
+			}
+			if info.IsDir() {
+				if files, err = manifestsIn(path); err != nil {
+					return nil, readError(path, err)
+				}
+			}
+		}
+		for _, file := range files {
+			data, err := readFile(stdin, file)
+			if err != nil {
+				return nil, readError(file, err)
+			}
+			d, problems := Split(file, data)
+			docs, ps = append(docs, d...), append(ps, problems...)
+		}
+	}
+	return docs, ps.Err()
+}
+
+// readError is an error about a file, with the file named once.
+func readError(path string, err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		err = pe.Err
+	}
+	return Problems{{Source: path, Field: "(file)", Message: err.Error() + ": name a manifest file, a folder of them, or - for standard input"}}
+}
+
+func readFile(stdin io.Reader, file string) ([]byte, error) {
+	r := stdin
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		r = f
+	} else if stdin == nil {
+		return nil, errors.New("there is no standard input")
+	}
+	data, err := io.ReadAll(io.LimitReader(r, maxBytes+1))
+	if err == nil && len(data) > maxBytes {
+		err = fmt.Errorf("larger than %d MiB", maxBytes>>20)
+	}
+	return data, err
+}
+
+func manifestsIn(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var files []string
+	for _, e := range entries {
+		switch filepath.Ext(e.Name()) {
+		case ".yaml", ".yml", ".json":
+			if !e.IsDir() {
+				files = append(files, filepath.Join(dir, e.Name()))
+			}
+		}
+	}
+	if len(files) == 0 {
+		return nil, errors.New("no *.yaml, *.yml or *.json file in it")
+	}
+	return files, nil
+}
+
+// Split parses the documents of one file. source names it in problems.
+func Split(source string, data []byte) ([]Document, Problems) {
+	var docs []Document
+	var ps Problems
+	for _, part := range splitYAML(data) {
+		at := fmt.Sprintf("%s:%d", source, part.line)
+		asJSON, err := yaml.YAMLToJSONStrict(part.text)
+		if err != nil {
+			ps = append(ps, Problem{Source: at, Field: "(document)", Message: "is no valid YAML: " + strings.TrimPrefix(err.Error(), "yaml: ")})
+			continue
+		}
+		if bytes.Equal(bytes.TrimSpace(asJSON), []byte("null")) {
+			continue // comments only
+		}
+		var value any
+		if err := utiljson.Unmarshal(asJSON, &value); err != nil {
+			ps = append(ps, Problem{Source: at, Field: "(document)", Message: "cannot be read: " + err.Error()})
+			continue
+		}
+		object, ok := value.(map[string]any)
+		if !ok {
+			ps = append(ps, Problem{Source: at, Field: "(document)", Message: "is no object: a manifest has apiVersion, kind, metadata and spec"})
+			continue
+		}
+		d := Document{Source: at, Object: object}
+		if items, ok := object["items"].([]any); ok && d.text("apiVersion") == "v1" && d.text("kind") == "List" {
+			for i, item := range items {
+				o, ok := item.(map[string]any)
+				if !ok {
+					ps = append(ps, Problem{Source: at, Field: fmt.Sprintf("items[%d]", i), Message: "is no object"})
+					continue
+				}
+				docs = append(docs, Document{Source: at, Object: o})
+			}
+			continue
+		}
+		docs = append(docs, d)
+	}
+	return docs, ps
+}
+
+type yamlPart struct {
+	line int // of its first line that is not empty, from 1
+	text []byte
+}
+
+// splitYAML cuts a stream at its document markers. Markers inside block scalars are indented, so a line that begins with
+// "---" is always one.
+func splitYAML(data []byte) []yamlPart {
+	var parts []yamlPart
+	cur := yamlPart{line: 1}
+	flush := func() {
+		if len(bytes.TrimSpace(cur.text)) > 0 {
+			parts = append(parts, cur)
+		}
+	}
+	line := 0
+	for l := range bytes.Lines(data) {
+		line++
+		if rest, ok := bytes.CutPrefix(l, []byte("---")); ok && (len(rest) == 0 || bytes.ContainsAny(rest[:1], " \t\r\n")) {
+			flush()
+			cur = yamlPart{line: line + 1}
+			if t := bytes.TrimSpace(rest); len(t) > 0 && t[0] != '#' {
+				cur = yamlPart{line: line, text: append(slices.Clone(t), '\n')}
+			}
+			continue
+		}
+		if len(bytes.TrimSpace(l)) == 0 && len(cur.text) == 0 {
+			cur.line = line + 1
+			continue
+		}
+		cur.text = append(cur.text, l...)
+	}
+	flush()
+	return parts
+}
+
+// Default fills in the defaults of an object as the API server does, and refuses what the API server would refuse. The
+// document's object is changed in place.
+func Default(d Document) Problems {
+	all, err := schemas()
+	if err != nil {
+		return Problems{{Source: d.Source, Field: "(schema)", Message: err.Error()}}
+	}
+	s, ok := all[d.text("kind")]
+	if !ok || d.text("apiVersion") != v1alpha1.GroupVersion.String() {
+		return kindProblem(d, all)
+	}
+	ps := s.admit(d.Object)
+	for i := range ps {
+		ps[i].Source, ps[i].Object = d.Source, strings.TrimSpace(s.kind+" "+d.name())
+	}
+	ps.Sort()
+	return ps
+}
+
+// kindProblem says why a document is none of our kinds; nothing when it belongs to another API group altogether.
+func kindProblem(d Document, all map[string]*kindSchema) Problems {
+	kinds := slices.Sorted(maps.Keys(all))
+	apiVersion, kind := d.text("apiVersion"), d.text("kind")
+	p := Problem{Source: d.Source, Object: strings.TrimSpace(kind + " " + d.name())}
+	group, _, _ := strings.Cut(apiVersion, "/")
+	_, ours := all[kind]
+	switch {
+	case apiVersion == "":
+		p.Field, p.Message = "apiVersion", "is required: write "+v1alpha1.GroupVersion.String()
+	case kind == "":
+		p.Field, p.Message = "kind", "is required: one of "+strings.Join(kinds, ", ")
+	case ours:
+		p.Field, p.Value, p.Message = "apiVersion", apiVersion, fmt.Sprintf("%s is not known for kind %s: write %s", apiVersion, kind, v1alpha1.GroupVersion)
+	case group == v1alpha1.GroupVersion.Group:
+		p.Field, p.Value, p.Message = "kind", kind, fmt.Sprintf("%s is not one of %s", kind, strings.Join(kinds, ", "))
+		if n, ok := check.Nearest(kind, kinds); ok {
+			p.Message += fmt.Sprintf(" (did you mean %s?)", n)
+		}
+	default:
+		return nil
+	}
+	return Problems{p}
+}
+
+// Build turns documents into a bundle. Each object is defaulted and validated by itself; references are not followed yet.
+// All problems are returned at once, and the bundle holds what is valid.
+func Build(docs []Document) (*Bundle, Problems) {
+	b := &Bundle{
+		Profiles:  map[string]*v1alpha1.NetworkProfile{},
+		Databases: map[string]*v1alpha1.GeoDatabase{},
+		sources:   map[string]string{},
+	}
+	var ps Problems
+	for _, d := range docs {
+		if problems := Default(d); len(problems) > 0 {
+			ps = append(ps, problems...)
+			continue
+		}
+		if d.text("apiVersion") != v1alpha1.GroupVersion.String() {
+			b.Ignored = append(b.Ignored, strings.TrimSpace(d.text("apiVersion")+" "+d.text("kind")+" "+d.name()))
+			continue
+		}
+		id := d.text("kind") + " " + d.name()
+		if first, ok := b.sources[id]; ok {
+			ps = append(ps, Problem{Source: d.Source, Object: id, Field: "metadata.name", Value: d.name(),
+				Message: fmt.Sprintf("%s is used twice: %s has the same kind and name", d.name(), first)})
+			continue
+		}
+		b.sources[id] = d.Source
+		if err := b.add(d); err != nil {
+			ps = append(ps, Problem{Source: d.Source, Object: id, Field: "spec", Message: err.Error()})
+		}
+	}
+	return b, ps
+}
+
+func (b *Bundle) add(d Document) error {
+	data, err := json.Marshal(d.Object)
+	if err != nil {
+		return err
+	}
+	switch d.text("kind") {
+	case "NetworkProfile":
+		o := &v1alpha1.NetworkProfile{}
+		b.Profiles[d.name()] = o
+		return json.Unmarshal(data, o)
+	case "GeoDatabase":
+		o := &v1alpha1.GeoDatabase{}
+		b.Databases[d.name()] = o
+		return json.Unmarshal(data, o)
+	case "BenchmarkRun":
+		o := &v1alpha1.BenchmarkRun{}
+		b.Runs = append(b.Runs, o)
+		return json.Unmarshal(data, o)
+	case "Experiment":
+		o := &v1alpha1.Experiment{}
+		b.Experiments = append(b.Experiments, o)
+		return json.Unmarshal(data, o)
+	}
+	return fmt.Errorf("kind %s is in no bundle", d.text("kind"))
+}
+
+// Source is the "file:line" where an object begins; empty when it came from no file.
+func (b *Bundle) Source(kind, name string) string { return b.sources[kind+" "+name] }
+
+// Load reads, defaults and validates everything: each object by its CRD, then references and the rules of package check.
+// The error, if any, is Problems.
+func Load(stdin io.Reader, a check.Abilities, paths ...string) (*Bundle, error) {
+	docs, err := Read(stdin, paths...)
+	var ps Problems
+	if err != nil {
+		var ok bool
+		if ps, ok = check.As(err); !ok {
+			return nil, err
+		}
+	}
+	b, problems := Build(docs)
+	ps = append(ps, problems...)
+	broken := map[string]bool{}
+	for _, p := range ps {
+		broken[p.Object] = true
+	}
+	ps = append(ps, b.check(a, broken)...)
+	if len(ps) == 0 && len(b.Profiles)+len(b.Databases)+len(b.Runs)+len(b.Experiments) == 0 {
+		ps = append(ps, Problem{Source: strings.Join(paths, ", "), Field: "(files)",
+			Message: "no NetworkProfile, GeoDatabase, BenchmarkRun or Experiment of " + v1alpha1.GroupVersion.String() + " is in them"})
+	}
+	return b, ps.Err()
+}
+
+// Check follows references and runs the rules of package check on all objects.
+func (b *Bundle) Check(a check.Abilities) Problems { return b.check(a, nil) }
+
+// check leaves out problems that only follow from objects that are broken by themselves ("Kind name").
+func (b *Bundle) check(a check.Abilities, broken map[string]bool) Problems {
+	var ps Problems
+	for _, name := range slices.Sorted(maps.Keys(b.Profiles)) {
+		ps = append(ps, check.Profile(b.Profiles[name])...)
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.Databases)) {
+		db := b.Databases[name]
+		if ref := db.Spec.Network.ProfileRef; ref != nil && broken["NetworkProfile "+ref.Name] {
+			continue
+		}
+		profile, p := b.profile(db)
+		if p != nil {
+			ps = append(ps, *p)
+		}
+		ps = append(ps, check.Database(db, profile, a)...)
+	}
+	for _, run := range b.Runs {
+		if broken["GeoDatabase "+run.Spec.DatabaseRef.Name] {
+			continue
+		}
+		db, p := b.database(run)
+		if p != nil {
+			ps = append(ps, *p)
+			continue
+		}
+		ps = append(ps, check.Run(run, db, a)...)
+	}
+	for i := range ps {
+		ps[i].Source = b.sources[ps[i].Object]
+	}
+	return ps
+}
+
+// Resolve returns the database of a run and the database's network profile: inline, from the bundle, or built in.
+func (b *Bundle) Resolve(run *v1alpha1.BenchmarkRun) (*v1alpha1.GeoDatabase, *v1alpha1.NetworkProfileSpec, error) {
+	db, p := b.database(run)
+	if p != nil {
+		return nil, nil, Problems{*p}
+	}
+	profile, p := b.profile(db)
+	if p != nil {
+		return nil, nil, Problems{*p}
+	}
+	return db, profile, nil
+}
+
+func (b *Bundle) database(run *v1alpha1.BenchmarkRun) (*v1alpha1.GeoDatabase, *Problem) {
+	name := run.Spec.DatabaseRef.Name
+	if db, ok := b.Databases[name]; ok {
+		return db, nil
+	}
+	return nil, b.missing("BenchmarkRun "+run.Name, "spec.databaseRef.name", "GeoDatabase", name, slices.Sorted(maps.Keys(b.Databases)), nil)
+}
+
+func (b *Bundle) profile(db *v1alpha1.GeoDatabase) (*v1alpha1.NetworkProfileSpec, *Problem) {
+	n := &db.Spec.Network
+	if n.Profile != nil {
+		return n.Profile, nil
+	}
+	if n.ProfileRef == nil && db.Spec.External != nil {
+		return &v1alpha1.NetworkProfileSpec{}, nil
+	}
+	if n.ProfileRef == nil {
+		return nil, &Problem{Object: "GeoDatabase " + db.Name, Field: "spec.network", Message: "neither profile nor profileRef is set"}
+	}
+	if p, ok := b.Profiles[n.ProfileRef.Name]; ok {
+		return &p.Spec, nil
+	}
+	if p, ok := presets.Lookup(n.ProfileRef.Name); ok {
+		return &p.Spec, nil
+	}
+	return nil, b.missing("GeoDatabase "+db.Name, "spec.network.profileRef.name", "NetworkProfile", n.ProfileRef.Name,
+		slices.Sorted(maps.Keys(b.Profiles)), presets.Names())
+}
+
+func (b *Bundle) place() string { return cmp.Or(b.Place, "the files") }
+
+// missing says that a reference leads nowhere, and where it could lead.
+func (b *Bundle) missing(object, path, kind, name string, have, builtIn []string) *Problem {
+	p := &Problem{Object: object, Field: path, Value: name, NotFound: true}
+	p.Message = fmt.Sprintf("there is no %s %s in %s", kind, name, b.place())
+	if n, ok := check.Nearest(name, append(slices.Clone(have), builtIn...)); ok {
+		p.Message += fmt.Sprintf(" (did you mean %s?)", n)
+	}
+	if len(have) > 0 {
+		p.Message += "; they have " + strings.Join(have, ", ")
+	}
+	if len(builtIn) > 0 {
+		p.Message += "; built in are " + strings.Join(builtIn, ", ")
+	}
+	return p
+}

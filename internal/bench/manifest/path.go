@@ -1,0 +1,204 @@
+package manifest
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+
+	"github.com/geobench/geobench/internal/bench/manifest/check"
+)
+
+// PathError says that a path names no field that one value can be put into.
+type PathError struct{ Message string }
+
+func (e *PathError) Error() string { return e.Message }
+
+func pathError(format string, args ...any) error { return &PathError{fmt.Sprintf(format, args...)} }
+
+// Set puts a number or a string into the field of an object that path names, as spec.load.clientsPerRegion or
+// spec.links[0].rtt. Objects on the way are made where they are missing, elements of lists must be there. Where the
+// schema of the kind wants a string, a number is written as one; where it wants a number or a truth value, a string
+// that is one is read. Any other error than that the path is wrong is left to validation.
+func Set(kind string, object map[string]any, path string, value any) error {
+	all, err := schemas()
+	if err != nil {
+		return err
+	}
+	s, ok := all[kind]
+	if !ok {
+		return fmt.Errorf("kind %s is none of %s", kind, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
+	}
+	steps, err := pathSteps(path)
+	if err != nil {
+		return err
+	}
+	c := &cursor{kind: s, at: s.structural, root: object, value: object, path: path}
+	for i, st := range steps {
+		if err := c.enter(st, i == len(steps)-1, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pathStep is the name of a field, or the index of an element.
+type pathStep struct {
+	name  string
+	index int // -1 for a name
+}
+
+func pathSteps(path string) ([]pathStep, error) {
+	var steps []pathStep
+	for part := range strings.SplitSeq(path, ".") {
+		name, rest, indexed := strings.Cut(part, "[")
+		if name == "" {
+			return nil, pathError("%s has an empty name between its dots", path)
+		}
+		steps = append(steps, pathStep{name, -1})
+		for indexed {
+			var digits string
+			var closed bool
+			if digits, rest, closed = strings.Cut(rest, "]"); !closed {
+				return nil, pathError("%s has a [ without its ]: elements of lists are written as links[0]", path)
+			}
+			n, err := strconv.Atoi(digits)
+			if err != nil || n < 0 {
+				return nil, pathError("%s has the index %q: elements of lists are counted from 0, as links[0]", path, digits)
+			}
+			steps = append(steps, pathStep{"", n})
+			if rest != "" && rest[0] != '[' {
+				return nil, pathError("%s has %q after an index: continue with a dot", path, rest)
+			}
+			rest, indexed = strings.CutPrefix(rest, "[")
+		}
+	}
+	return steps, nil
+}
+
+// cursor walks down a schema and an object of it at once.
+type cursor struct {
+	kind  *kindSchema
+	root  map[string]any
+	at    *schema.Structural
+	value any // map[string]any or []any
+	done  string
+	path  string
+}
+
+func (c *cursor) enter(st pathStep, last bool, leaf any) error {
+	next, err := c.child(st)
+	if err != nil {
+		return err
+	}
+	if last {
+		if leaf, err = c.leaf(next, leaf); err != nil {
+			return err
+		}
+	}
+	switch v := c.value.(type) {
+	case map[string]any:
+		if last {
+			v[st.name] = leaf
+			break
+		}
+		if v[st.name] == nil {
+			if next.Items != nil {
+				return pathError("%s: the template has no %s: write the list there, and sweep its elements", c.path, c.join(st))
+			}
+			v[st.name] = map[string]any{}
+		}
+		c.value = v[st.name]
+	case []any:
+		if st.index >= len(v) {
+			return pathError("%s: the template's %s has %d elements, counted from 0", c.path, c.done, len(v))
+		}
+		if last {
+			v[st.index] = leaf
+			break
+		}
+		c.value = v[st.index]
+	default:
+		return pathError("%s: %s holds a single value and has no fields", c.path, c.done)
+	}
+	c.at, c.done = next, c.join(st)
+	return nil
+}
+
+func (c *cursor) join(st pathStep) string {
+	switch {
+	case st.index >= 0:
+		return fmt.Sprintf("%s[%d]", c.done, st.index)
+	case c.done == "":
+		return st.name
+	}
+	return c.done + "." + st.name
+}
+
+// child is the schema of a field or an element.
+func (c *cursor) child(st pathStep) (*schema.Structural, error) {
+	if st.index >= 0 {
+		if c.at.Items == nil {
+			return nil, pathError("%s: %s is no list", c.path, c.done)
+		}
+		return c.at.Items, nil
+	}
+	if c.at.Items != nil {
+		return nil, pathError("%s: %s is a list: name one of its elements, as %s[0].%s", c.path, c.done, c.done, st.name)
+	}
+	if next, ok := c.at.Properties[st.name]; ok {
+		return &next, nil
+	}
+	if c.at.AdditionalProperties != nil && c.at.AdditionalProperties.Structural != nil {
+		return c.at.AdditionalProperties.Structural, nil
+	}
+	known := slices.Sorted(maps.Keys(c.at.Properties))
+	where := c.done
+	if len(known) == 0 {
+		return nil, pathError("%s: %s holds a single value and has no fields", c.path, where)
+	}
+	m := fmt.Sprintf("%s: %s has no field %s", c.path, where, st.name)
+	if n, ok := check.Nearest(st.name, known); ok {
+		m += fmt.Sprintf("; did you mean %s?", n)
+	} else if elsewhere := find(c.kind.structural, st.name, "", c.root); elsewhere != "" {
+		m += fmt.Sprintf("; did you mean %s?", elsewhere)
+	}
+	return nil, &PathError{fmt.Sprintf("%s (the fields of %s are %s)", m, where, strings.Join(known, ", "))}
+}
+
+// leaf turns a value into what the schema wants, where that is obvious.
+func (c *cursor) leaf(s *schema.Structural, v any) (any, error) {
+	switch {
+	case s.Items != nil || s.Type == "array":
+		return nil, pathError("%s is a list: name one of its elements, as %s[0]", c.path, c.path)
+	case s.XIntOrString:
+		return v, nil
+	case s.Type == "object":
+		m := c.path + " is an object: name one of its fields"
+		if known := slices.Sorted(maps.Keys(s.Properties)); len(known) > 0 {
+			m += ", which are " + strings.Join(known, ", ")
+		}
+		return nil, &PathError{m}
+	}
+	text, isText := v.(string)
+	number, isNumber := v.(int64)
+	switch {
+	case s.Type == "string" && isNumber:
+		// A duration without a unit stays a number, so that it is refused as one.
+		if s.ValueValidation == nil || s.ValueValidation.Format != "duration" {
+			return strconv.FormatInt(number, 10), nil
+		}
+	case s.Type == "integer" && isText:
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+			return n, nil
+		}
+	case s.Type == "boolean" && isText:
+		if b, err := strconv.ParseBool(text); err == nil {
+			return b, nil
+		}
+	}
+	return v, nil
+}

@@ -1,0 +1,107 @@
+// Package plan turns manifests into what drivers run: a topology, an engine with its parameters, a workload and a load.
+// The operator, geobench run and geobench simulate all plan here, so that the same manifest means the same everywhere.
+package plan
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/ops/deploy"
+)
+
+// MissingLinkError says that a profile does not tell the round-trip time between two regions.
+type MissingLinkError struct{ From, To string }
+
+func (e *MissingLinkError) Error() string {
+	return fmt.Sprintf("the network profile has no link between %s and %s; add one with its rtt", e.From, e.To)
+}
+
+// Topology lays a database out over a profile. A link's round-trip time is split in halves, one injected on each side;
+// where the reverse pair is listed too, each direction takes half of its own. Jitter is the standard deviation
+// of the round trip, so each direction gets its square root of a half.
+func Topology(db *v1alpha1.GeoDatabaseSpec, profile *v1alpha1.NetworkProfileSpec) (geo.Topology, error) {
+	t := geo.Topology{Homes: len(db.Homes), Partitions: int(db.PartitionsPerRegion), Replicas: int(db.ReplicasPerPartition)}
+	declared := make(map[[2]string]geo.Link, len(profile.Links))
+	for _, l := range profile.Links {
+		declared[[2]string{l.From, l.To}] = oneWay(l.RTT.Duration, l.Jitter.Duration, int64(l.LossPPM), int64(l.BandwidthMbps))
+	}
+	Places(&t, db)
+	intra := oneWay(profile.IntraRegion.RTT.Duration, profile.IntraRegion.Jitter.Duration, 0, 0)
+	for _, r := range db.Regions {
+		t.Regions = append(t.Regions, r.Name)
+	}
+	for _, a := range t.Regions {
+		var row []geo.Link
+		for _, b := range t.Regions {
+			l, ok := declared[[2]string{a, b}]
+			if !ok {
+				l, ok = declared[[2]string{b, a}]
+			}
+			if !ok && a == b {
+				l, ok = intra, true
+			}
+			if !ok && db.External == nil { // links to what runs elsewhere are not declared
+				return t, &MissingLinkError{a, b}
+			}
+			if c := db.Network.Congestion; c != v1alpha1.CongestionOpen {
+				l.Congestion = geo.Congestion(c)
+			}
+			row = append(row, l)
+		}
+		t.Links = append(t.Links, row)
+	}
+	t.Groups = Groups(db)
+	return t, t.Validate()
+}
+
+// Places gives a topology the places of the pods of a database with roles: each region has as many as the one with most,
+// some of them absent. It does nothing for one without roles.
+func Places(t *geo.Topology, spec *v1alpha1.GeoDatabaseSpec) {
+	if len(spec.Roles) == 0 {
+		return
+	}
+	db := &v1alpha1.GeoDatabase{Spec: *spec}
+	t.Replicas = deploy.MostPods(db)
+	for r, region := range spec.RegionNames() {
+		for i := len(deploy.PodsIn(db, region)); i < t.Replicas; i++ {
+			t.Absent = append(t.Absent, geo.NodeID(r*t.Replicas+i))
+		}
+	}
+}
+
+// Groups turns spec.groups, which have been checked, into groups of cells.
+func Groups(db *v1alpha1.GeoDatabaseSpec) (groups []geo.CellGroup) {
+	names := geo.Topology{Regions: db.RegionNames()}
+	for _, g := range db.Groups {
+		replicas := make([]int, len(names.Regions))
+		for _, r := range g.Replicas {
+			if i := names.Index(r.Region); i >= 0 {
+				replicas[i] = int(r.Count)
+			}
+		}
+		home := names.Index(g.Home)
+		leader := names.Index(g.LeaderRegion())
+		partitions := g.Partitions
+		if len(partitions) == 0 {
+			for p := range db.PartitionsPerRegion {
+				partitions = append(partitions, p)
+			}
+		}
+		for _, p := range partitions {
+			groups = append(groups, geo.CellGroup{Cell: geo.Cell{Home: home, Partition: int(p)}, Replicas: replicas, Leader: leader})
+		}
+	}
+	return groups
+}
+
+func oneWay(rtt, jitter time.Duration, lossPPM, mbps int64) geo.Link {
+	return geo.Link{
+		Delay:         rtt / 2,
+		Jitter:        time.Duration(float64(jitter) / math.Sqrt2),
+		LossPPM:       lossPPM,
+		BandwidthMbps: mbps,
+	}
+}

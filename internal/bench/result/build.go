@@ -1,0 +1,630 @@
+package result
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/version"
+	"github.com/geobench/geobench/internal/bench/workload"
+	"github.com/geobench/geobench/internal/ops/admin"
+)
+
+// Inputs is all that a document is made of. Nothing else goes into one: no clock, no environment.
+type Inputs struct {
+	Name       string
+	Database   string
+	Engine     string
+	Parameters map[string]string
+	Seed       int64
+	Topology   *geo.Topology
+	// Manifests go into the document as they are.
+	Manifests *Manifests
+	// Workload and Load are the run's specs with their defaults filled in.
+	Workload v1alpha1.Workload
+	Load     v1alpha1.Load
+	// Shares that the workload should have: workload.Workload.Shares.
+	Shares []workload.Share
+	// TpmCType is the transaction type whose commits per minute are tpmC: catalog.TpmCType. Empty for a workload without it.
+	TpmCType   string
+	Prices     *Prices // nil: DefaultPrices
+	Objectives []v1alpha1.Objective
+
+	Measured
+	Faults     []Fault
+	Deviations []Deviation
+	FastLinks  []FastLink
+	Checks     []workload.Check
+}
+
+// Measured is what was seen of a run where it went on.
+type Measured struct {
+	Simulated bool
+	// Execution says which execution of the run this is, and when it measured; nil for simulated documents.
+	Execution *Execution
+	// Machine is left out of simulated documents.
+	Machine *Machine
+	// Emulation says who made the links what they are: Simulated, or a v1alpha1.Emulation.
+	Emulation string
+	// Mesh is the service mesh of nodes and workers; nil where nobody looked for one.
+	Mesh *v1alpha1.MeshStatus
+	// Reports of all workers.
+	Reports []*Report
+	// Driver tells how busy the load generators were where they could not measure it themselves; DriverName says whose
+	// CPU time that is, for example a process that runs nodes too.
+	Driver     *Driver
+	DriverName string
+	// Before and After are the nodes' figures before the first warm-up and after the last answer, one per node. Their
+	// difference is set against all transactions in between.
+	Before, After []admin.Status
+	// SharedProcess tells that one process ran all nodes and load generators: its CPU time and memory, which every
+	// status repeats, are nobody's own.
+	SharedProcess bool
+	// RTTs replaces the measured round trips of Before and After where nodes don't measure.
+	RTTs []MeasuredRTT
+	// Readings are what others than the nodes have counted of the nodes' bytes, at the times of Before and After.
+	Readings []Readings
+	// Target describes a database that is not geobench's own; nil for nodes of geobench. Unless it was deployed, so that Before and After are
+	// what probes beside it say, nobody has declared or measures the network
+	// between its regions, so links are left out, and nobody counts its bytes and its cost.
+	Target *Target
+	// Gaps are when the emulated network was not as it should be.
+	Gaps []Gap
+	// Clocks are those of load generators on other machines, each as often as it was measured.
+	Clocks []Clock
+	// Pods are what Kubernetes has made of the pods of the database and of the load generators, on a cluster.
+	Pods []Pods
+	// NodeFacts holds measurements of nodes other than their counters.
+	NodeFacts []NodeFacts
+	// ClockBound is the clock difference between two nodes beyond which the engine's answers may be wrong; 0 if no answer depends
+	// on clocks.
+	ClockBound time.Duration
+	// Incidents are those that the reports do not tell.
+	Incidents []Reason
+}
+
+// MeasuredRTT is a measured link.
+type MeasuredRTT struct {
+	From, To string
+	RTT
+	Samples int64
+}
+
+// Build makes the document of a run, with its verdict. It fails when the reports can't be of one run.
+func Build(in Inputs) (*Document, error) {
+	r, err := Merge(in.Reports)
+	if err != nil {
+		return nil, err
+	}
+	if in.Prices == nil {
+		in.Prices = DefaultPrices()
+	}
+	d := &Document{
+		APIVersion: APIVersion, Kind: Kind, Name: in.Name, Simulated: in.Simulated, Seed: in.Seed,
+		Engine: in.Engine, Parameters: in.Parameters, Database: in.Database, Emulation: in.Emulation, Mesh: in.Mesh,
+		Homes: in.Topology.Homes, PartitionsPerRegion: in.Topology.Partitions, ReplicasPerPartition: in.Topology.Replicas,
+		Target: in.Target, Workload: r.Workload, Version: version.String(),
+		Spec:      Spec{Workload: in.Workload, Load: in.Load, WorkloadHash: hash(in.Workload), LoadHash: hash(in.Load), TopologyHash: hash(in.Topology)},
+		Manifests: in.Manifests, Faults: in.Faults, Deviations: in.Deviations[:min(len(in.Deviations), maxDeviations)], FastLinks: in.FastLinks[:min(len(in.FastLinks), maxDeviations)], Checks: in.Checks, EmulationGaps: in.Gaps,
+		Histograms:   Histograms{Encoding: HistogramEncoding, Estimator: Estimator, Rounded: r.Resolution.Apart || r.Resolution.Rounded, Series: []HistogramSeries{}},
+		Transactions: []Transaction{}, Links: []Link{}, Nodes: []Node{}, Workers: []WorkerShare{},
+	}
+	if m := in.Manifests; m != nil && m.Database != nil && m.Database.Durability != v1alpha1.DurabilityNone {
+		d.Durability = m.Database.Durability
+	}
+	// An empty list is [] in JSON, not null.
+	if d.Faults == nil {
+		d.Faults = []Fault{}
+	}
+	if d.Checks == nil {
+		d.Checks = []workload.Check{}
+	}
+	if !in.Simulated {
+		d.Machine, d.Execution, d.Pods = in.Machine, in.Execution, in.Pods
+	}
+	if r.Build != d.Version {
+		d.WorkerVersion = r.Build
+	}
+	a, err := aggregate(r, &in.Load, in.Topology.Regions, in.Objectives)
+	if err != nil {
+		return nil, err
+	}
+	a.fill(d, r)
+	if in.TpmCType != "" {
+		d.fillTpmC(r, &in)
+	}
+	if err := d.fillRealised(in.Shares, r); err != nil {
+		return nil, err
+	}
+	d.fillTimeline(in.Topology.Regions, r)
+	d.fillGaps(r)
+	d.Objectives = evaluate(in.Objectives, d.measures(in.Objectives, a.objectives, r))
+	d.fillFaults(r)
+	d.fillNetwork(&in, r)
+	d.fillNodes(&in)
+	d.fillLoss(&in)
+	for _, w := range r.Workers {
+		s := WorkerShare{Region: w.Region, Index: w.Index, Clients: w.Clients, NodeRTTMicroseconds: w.NodeRTTMicroseconds}
+		if w.Driver != nil && !in.Simulated {
+			share := w.Driver.SharePPM()
+			s.CPUSharePPM, s.AllowanceMilliCPU, s.PeakMemoryBytes = &share, w.Driver.AllowanceMilliCPU, w.Driver.PeakMemoryBytes
+		}
+		if driver := cmp.Or(w.Driver, in.Driver); driver != nil && !in.Simulated {
+			s.LateMicroseconds = driver.LateMicroseconds
+		}
+		if c := clockOf(in.Clocks, w.Region, w.Index); c != nil {
+			s.ClockAheadMicroseconds, s.ClockWithinMicroseconds = &c.AheadMicroseconds, &c.WithinMicroseconds
+		}
+		d.Workers = append(d.Workers, s)
+	}
+	d.noteLate(&in)
+	d.noteStalled(&in, r)
+	d.noteFarWorkers(&in)
+	d.noteServers()
+	d.judge(&in, r)
+	return d, nil
+}
+
+func hash(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("result: %T has no JSON form: %v", v, err))
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:6])
+}
+
+// figures adds up series.
+type figures struct {
+	Counts
+	Unanswered
+	attempts         Attempts
+	carriedIn        int64
+	latency, service tally
+}
+
+// add counts a series; h and service are its decoded histograms.
+func (f *figures) add(s *Series, h, service *hdrhistogram.Histogram) {
+	f.Counts.add(s.Outcome, s.Latency.Count, &s.Failures)
+	f.attempts.Counts.add(s.Outcome, s.Attempts.Count, &s.Attempts.Failures)
+	f.latency.add(s.Outcome, &s.Latency, h)
+	if s.Service != nil {
+		f.service.add(s.Outcome, s.Service, service)
+	}
+}
+
+// addWindow counts what a window tells beside its series.
+func (f *figures) addWindow(w *Window) {
+	f.carriedIn += w.CarriedIn
+	f.Unanswered.addWindow(w)
+	f.latency.addNever(w.Dropped+w.Backlog, w.UnsentMicroseconds)
+	f.attempts.Retried += w.Retried
+	f.attempts.CommittedAfter = addEach(f.attempts.CommittedAfter, w.CommittedAfter)
+}
+
+// attemptsOver returns the attempts of windows of so many microseconds together.
+func (f *figures) attemptsOver(microseconds int64) Attempts {
+	a := f.attempts
+	a.PerSecond, a.AbortPPM = ratio(microseconds, 1, a.Ended(), 1e6), a.abortPPM()
+	return a
+}
+
+// timeoutReason is load.Timeout, which this package cannot import.
+const timeoutReason = "timeout"
+
+type aggregates struct {
+	all          figures
+	repetitions  []figures
+	regions      []figures
+	byRegion     [][]figures // by repetition, then region
+	names        []string    // of the regions
+	transactions []*transactionFigures
+	objectives   []figures
+}
+
+type transactionFigures struct {
+	typ, class, region string
+	figures            figures
+	outcomes, attempts Outcomes
+}
+
+// aggregate adds everything up in one pass over the histograms, since decoding them is the expensive part.
+func aggregate(r *Report, load *v1alpha1.Load, regions []string, objectives []v1alpha1.Objective) (*aggregates, error) {
+	a := &aggregates{
+		repetitions: make([]figures, r.Repetitions),
+		regions:     make([]figures, len(regions)),
+		names:       regions,
+		byRegion:    make([][]figures, r.Repetitions),
+		objectives:  make([]figures, len(objectives)),
+	}
+	for i := range a.byRegion {
+		a.byRegion[i] = make([]figures, len(regions))
+	}
+	index := map[seriesKey]*transactionFigures{}
+	for i := range r.Series {
+		s := &r.Series[i]
+		region := slices.Index(regions, s.Region)
+		if region < 0 {
+			return nil, fmt.Errorf("worker report: region %q is not one of %v", s.Region, regions)
+		}
+		h, err := DecodeHistogram(s.Latency.Histogram)
+		if err != nil {
+			return nil, err
+		}
+		var service *hdrhistogram.Histogram
+		if s.Service != nil {
+			if service, err = DecodeHistogram(s.Service.Histogram); err != nil {
+				return nil, err
+			}
+		}
+		if r.Resolution.Apart && s.Repetition > 0 { // it is of all types and classes
+			for _, f := range []*figures{&a.repetitions[s.Repetition-1], &a.byRegion[s.Repetition-1][region]} {
+				f.add(s, h, service)
+			}
+			continue
+		}
+		k := seriesKey{region: s.Region, typ: s.Type, class: s.Class}
+		t := index[k]
+		if t == nil {
+			t = &transactionFigures{typ: s.Type, class: s.Class, region: s.Region,
+				outcomes: Outcomes{Aborted: map[string]int64{}}, attempts: Outcomes{Aborted: map[string]int64{}}}
+			index[k] = t
+			a.transactions = append(a.transactions, t)
+		}
+		if s.Repetition > 0 {
+			for _, f := range []*figures{&a.repetitions[s.Repetition-1], &a.byRegion[s.Repetition-1][region]} {
+				f.add(s, h, service)
+			}
+		}
+		for _, f := range []*figures{&a.all, &a.regions[region], &t.figures} {
+			f.add(s, h, service)
+		}
+		if s.Outcome == Unfinished {
+			t.figures.Unfinished += s.Latency.Count
+		}
+		t.outcomes.add(s.Outcome, s.Latency.Count, &s.Failures)
+		t.attempts.add(s.Outcome, s.Attempts.Count, &s.Attempts.Failures)
+		for i, o := range objectives {
+			if (o.Transaction == "" || o.Transaction == s.Type) && (o.Region == "" || o.Region == s.Region) {
+				a.objectives[i].add(s, h, service)
+				switch {
+				case o.Transaction == "": // its windows have them
+				case s.Outcome == Unfinished:
+					a.objectives[i].Unfinished += s.Latency.Count
+				case s.Outcome == CarriedOver:
+					a.objectives[i].CarriedOver += s.Latency.Count
+				}
+			}
+		}
+	}
+	for i := range r.Windows {
+		w := &r.Windows[i]
+		region := slices.Index(regions, w.Region)
+		if region < 0 {
+			return nil, fmt.Errorf("worker report: region %q is not one of %v", w.Region, regions)
+		}
+		for _, f := range []*figures{&a.all, &a.repetitions[w.Repetition-1], &a.regions[region], &a.byRegion[w.Repetition-1][region]} {
+			f.addWindow(w)
+		}
+		for i, o := range objectives {
+			// Transactions carried in are not told apart by type.
+			if o.Transaction == "" && (o.Region == "" || o.Region == w.Region) {
+				a.objectives[i].addWindow(w)
+			}
+		}
+	}
+	a.spreadUnsent(r.Windows, objectives)
+	a.markGrowing(r, load, objectives)
+	types := map[string]int{}
+	for i, t := range r.Types {
+		types[t] = i
+	}
+	slices.SortFunc(a.transactions, func(x, y *transactionFigures) int {
+		if x.typ != y.typ {
+			return types[x.typ] - types[y.typ]
+		}
+		if x.class != y.class {
+			return slices.Index(classes, x.class) - slices.Index(classes, y.class)
+		}
+		return slices.Index(regions, x.region) - slices.Index(regions, y.region)
+	})
+	return a, nil
+}
+
+// markGrowing marks what includes a region whose backlog grew. The load of a curve grows by itself, and the clients of a
+// closed loop bound their backlog.
+func (a *aggregates) markGrowing(r *Report, load *v1alpha1.Load, objectives []v1alpha1.Objective) {
+	if load.Arrival != v1alpha1.ArrivalConstant && load.Arrival != v1alpha1.ArrivalPoisson || load.Curve != nil {
+		return
+	}
+	for i := range a.regions {
+		if !a.regions[i].grows(r.DurationMicroseconds*int64(r.Repetitions), Microseconds(load.Warmup.Duration)) {
+			continue
+		}
+		a.all.latency.growing, a.regions[i].latency.growing = true, true
+		for j := range a.repetitions {
+			a.repetitions[j].latency.growing, a.byRegion[j][i].latency.growing = true, true
+		}
+		for _, t := range a.transactions {
+			t.figures.latency.growing = t.figures.latency.growing || t.region == a.names[i]
+		}
+		for j, o := range objectives {
+			if o.Region == "" || o.Region == a.names[i] {
+				a.objectives[j].latency.growing = true
+			}
+		}
+	}
+}
+
+// spreadUnsent spreads the region's transactions that were never sent over types, classes and objectives of one type. Their types
+// are unknown, so that each type gets unsent transactions in proportion to its sent ones.
+func (a *aggregates) spreadUnsent(windows []Window, objectives []v1alpha1.Objective) {
+	for i := range a.regions {
+		unsent := a.regions[i].Unsent()
+		if unsent == 0 {
+			continue
+		}
+		sent, longest := max(1, a.regions[i].Ended()+a.regions[i].Unfinished), int64(0)
+		for _, w := range windows {
+			if w.Region == a.names[i] {
+				longest = max(longest, w.UnsentMicroseconds)
+			}
+		}
+		share := func(of int64) int64 { return ratio(sent, 1, of, unsent) }
+		of := map[string]int64{} // by type
+		for _, t := range a.transactions {
+			if t.region == a.names[i] {
+				n := t.figures.Ended() + t.figures.Unfinished
+				of[t.typ] += n
+				t.figures.latency.addNever(share(n), longest)
+			}
+		}
+		for j, o := range objectives {
+			if o.Transaction != "" && (o.Region == "" || o.Region == a.names[i]) {
+				a.objectives[j].latency.addNever(share(of[o.Transaction]), longest)
+				a.objectives[j].Backlog += share(of[o.Transaction])
+			}
+		}
+	}
+}
+
+// perSecond is the throughput over windows microseconds.
+func (f *figures) perSecond(microseconds int64) int64 {
+	return ratio(microseconds, 1, f.Committed+f.carriedIn, 1e6)
+}
+
+func (a *aggregates) fill(d *Document, r *Report) {
+	measured := r.DurationMicroseconds * int64(r.Repetitions)
+	s := &d.Summary
+	s.Counts, s.CarriedIn, s.AbortPPM = a.all.Counts, a.all.carriedIn, a.all.abortPPM()
+	s.ThroughputPerSecond = a.all.perSecond(measured)
+	s.Attempts = a.all.attemptsOver(measured)
+	s.LatencyMicroseconds, s.ServiceTimeMicroseconds = a.all.latency.latency(), a.all.service.optional()
+	s.Late = r.Late
+	s.Unanswered = a.all.Unanswered
+	for i := range a.regions {
+		s.Hung += a.regions[i].latency.hung()
+	}
+	for _, w := range r.Windows {
+		s.Discarded += w.Discarded
+	}
+	if a := d.Spec.Load.Arrival; a == v1alpha1.ArrivalConstant || a == v1alpha1.ArrivalPoisson {
+		s.OfferedPerSecond = ratio(measured, 1, s.Ended()+s.Unfinished+s.Unsent(), 1e6)
+	}
+	for i := range a.repetitions {
+		f := &a.repetitions[i]
+		repetition := Repetition{
+			Index: i + 1, Counts: f.Counts, CarriedIn: f.carriedIn, AbortPPM: f.abortPPM(), Attempts: f.attemptsOver(r.DurationMicroseconds),
+			ThroughputPerSecond: f.perSecond(r.DurationMicroseconds), LatencyMicroseconds: f.latency.latency(),
+		}
+		if r.Repetitions > 1 {
+			for j := range a.byRegion[i] {
+				f := &a.byRegion[i][j]
+				repetition.Regions = append(repetition.Regions, RepetitionRegion{
+					Name: a.names[j], AbortPPM: f.abortPPM(),
+					ThroughputPerSecond: f.perSecond(r.DurationMicroseconds), LatencyMicroseconds: f.latency.latency(),
+				})
+			}
+		}
+		d.Repetitions = append(d.Repetitions, repetition)
+	}
+	if len(d.Repetitions) > 1 {
+		d.Median = medianOf(d.Repetitions)
+	}
+	for i := range a.regions {
+		f := &a.regions[i]
+		region := Region{
+			Name: a.names[i], Counts: f.Counts, CarriedIn: f.carriedIn, AbortPPM: f.abortPPM(), Attempts: f.attemptsOver(measured),
+			ThroughputPerSecond: f.perSecond(measured), LatencyMicroseconds: f.latency.latency(),
+			ServiceTimeMicroseconds: f.service.optional(), Unanswered: f.Unanswered, Growing: f.latency.growing,
+		}
+		region.Hung = f.latency.hung()
+		d.Regions = append(d.Regions, region)
+	}
+	for _, t := range a.transactions {
+		d.Transactions = append(d.Transactions, Transaction{
+			Type: t.typ, Class: t.class, Region: t.region, Outcomes: t.outcomes, Attempts: t.attempts,
+			LatencyMicroseconds: t.figures.latency.latency(), ServiceTimeMicroseconds: t.figures.service.optional(),
+		})
+		if l := &t.figures.latency; l.samples() > 0 {
+			d.Histograms.Series = append(d.Histograms.Series, HistogramSeries{
+				Type: t.typ, Class: t.class, Region: t.region, Histogram: EncodeHistogram(l.histogram),
+				SumMicroseconds: l.sum, MaxMicroseconds: l.max,
+				Unfinished: EncodeHistogram(l.waiting), Never: l.never, NeverMicroseconds: l.neverSum, LongestMicroseconds: l.longest, Growing: l.growing,
+			})
+		}
+	}
+}
+
+// medianOf takes the median of each figure; of an even number, the lower of the two in the middle, which was measured.
+func medianOf(reps []Repetition) *Repetition {
+	median := func(f func(*Repetition) int64) int64 {
+		var v []int64
+		for i := range reps {
+			v = append(v, f(&reps[i]))
+		}
+		slices.Sort(v)
+		return v[(len(v)-1)/2]
+	}
+	var latencies []Latency
+	for i := range reps {
+		latencies = append(latencies, reps[i].LatencyMicroseconds)
+	}
+	counts := func(of func(*Repetition) *Counts) Counts {
+		return Counts{
+			Committed: median(func(r *Repetition) int64 { return of(r).Committed }),
+			Aborted:   median(func(r *Repetition) int64 { return of(r).Aborted }),
+			Refused:   median(func(r *Repetition) int64 { return of(r).Refused }),
+			Unknown:   median(func(r *Repetition) int64 { return of(r).Unknown }),
+			Timeouts:  median(func(r *Repetition) int64 { return of(r).Timeouts }),
+		}
+	}
+	return &Repetition{
+		Counts: counts(func(r *Repetition) *Counts { return &r.Counts }),
+		Attempts: Attempts{
+			Counts:    counts(func(r *Repetition) *Counts { return &r.Attempts.Counts }),
+			Retried:   median(func(r *Repetition) int64 { return r.Attempts.Retried }),
+			PerSecond: median(func(r *Repetition) int64 { return r.Attempts.PerSecond }),
+			AbortPPM:  median(func(r *Repetition) int64 { return r.Attempts.AbortPPM }),
+		},
+		CarriedIn:           median(func(r *Repetition) int64 { return r.CarriedIn }),
+		ThroughputPerSecond: median(func(r *Repetition) int64 { return r.ThroughputPerSecond }),
+		AbortPPM:            median(func(r *Repetition) int64 { return r.AbortPPM }),
+		LatencyMicroseconds: medianLatency(latencies),
+	}
+}
+
+// cpuPerTransaction is the CPU time, in microseconds, that nodes and load generators used for each of the transactions
+// that committed while it was counted.
+func (d *Document) cpuPerTransaction(r *Report, transactions int64) int64 {
+	if d.Process != nil {
+		return ratio(transactions, 1, d.Process.CPUMilliseconds, 1000)
+	}
+	var nodes, workers int64
+	for _, n := range d.Nodes {
+		nodes += n.CPUMilliseconds
+	}
+	for _, w := range r.Workers {
+		if w.Driver != nil {
+			workers += w.Driver.CPUMicroseconds
+		}
+	}
+	perTransaction := ratio(transactions, 1, nodes, 1000)
+	if ended := d.Summary.Committed + d.Summary.CarriedIn; ended > 0 {
+		perTransaction += ratio(ended, 1, workers)
+	}
+	return perTransaction
+}
+
+func (d *Document) fillRealised(shares []workload.Share, r *Report) error {
+	if len(shares) != len(r.Shares) {
+		return fmt.Errorf("worker report: it counts %d shares of the mix, workload %s has %d", len(r.Shares), r.Workload, len(shares))
+	}
+	var w Window
+	for i := range r.Windows {
+		w.add(&r.Windows[i])
+	}
+	ppm := func(n, of int64) int64 {
+		if of == 0 {
+			return 0
+		}
+		return ratio(of, 1, n, 1e6)
+	}
+	realised := &d.Summary.Realised
+	*realised = Realised{
+		AllMultiHomePPM: ppm(w.MultiHome, w.Classified), AllMultiPartitionPPM: ppm(w.MultiPartition, w.Classified), All: w.Classified,
+		Shares: []Share{},
+	}
+	for i, s := range shares {
+		c := r.Shares[i]
+		realised.Shares = append(realised.Shares, Share{s.Name, s.Of, c.Of, ppm(c.Hits, c.Of), s.ConfiguredPPM, s.Mean, s.TolerancePercent})
+	}
+	return nil
+}
+
+// uncounted lists the nodes whose counters do not cover all of the run: those that faults have ended, for good or for a while, and those that
+// do not answer any more or are other processes. A simulator counts by itself.
+func uncounted(in *Inputs) (out []string) {
+	if in.Simulated || in.Target != nil {
+		return nil
+	}
+	ended := map[string]bool{}
+	for i := range in.Faults {
+		for _, n := range slices.Concat(in.Faults[i].Lost, in.Faults[i].Restarted) {
+			ended[n] = true
+		}
+	}
+	after := map[string]*admin.Status{}
+	for i := range in.After {
+		after[in.After[i].Node] = &in.After[i]
+	}
+	for i := range in.Before {
+		b := &in.Before[i]
+		if a := after[b.Node]; ended[b.Node] || a == nil || a.Process != b.Process || wentBack(b, a) {
+			out = append(out, b.Node)
+		}
+	}
+	return out
+}
+
+// wentBack reports whether one of a node's counters is less than before: a node that continues from a journal is the process that it was. Gauges may
+// fall and prove nothing.
+func wentBack(before, after *admin.Status) bool {
+	less := func(a, b geo.Traffic) bool {
+		return a.Bytes < b.Bytes || a.Messages < b.Messages || a.Segments < b.Segments
+	}
+	for _, b := range before.Links {
+		for _, a := range after.Links {
+			if a.To == b.To && less(a.Traffic, b.Traffic) {
+				return true
+			}
+		}
+	}
+	for name, b := range before.Counters { // a declared counter falls only where a replica has started again: protocol.Counter
+		if a, reported := after.Counters[name]; reported && a < b {
+			return true
+		}
+	}
+	return after.CPUSeconds < before.CPUSeconds || after.Operations < before.Operations || less(after.Requests, before.Requests) || less(after.Answers, before.Answers)
+}
+
+// countedFrom is what the counters of a node that says s are to be reckoned from, where it has said b before. A process
+// that went on from a journal has gone through all its messages again, and has counted them, but not what clients sent to
+// the process before it. One that was stopped says nothing of links any more.
+func countedFrom(b, s *admin.Status, restarted bool) *admin.Status {
+	if b == nil || b.Process != s.Process || restarted && len(s.Links) == 0 {
+		return &admin.Status{}
+	}
+	if !restarted {
+		return b
+	}
+	out := *b
+	out.CPUSeconds, out.Requests, out.Answers = 0, geo.Traffic{}, geo.Traffic{}
+	out.Links = slices.Clone(b.Links)
+	for i := range out.Links {
+		out.Links[i].Segments = 0
+	}
+	return &out
+}
+
+func subtract(after, before map[string]int64) map[string]int64 {
+	if after == nil {
+		return nil
+	}
+	out := maps.Clone(after)
+	for name, v := range before {
+		if _, ok := out[name]; ok {
+			out[name] -= v
+		}
+	}
+	return out
+}

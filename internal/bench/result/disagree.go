@@ -1,0 +1,261 @@
+package result
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/ops/deploy/mesh"
+)
+
+// warnings names what differs between the results, beside their figures.
+func warnings(as, bs []*Document) []string {
+	out := []string{}
+	a := as[0]
+	differ := func(what string, of func(*Document) any) {
+		for _, d := range slices.Concat(as[1:], bs) {
+			if x, y := of(a), of(d); x != y {
+				out = append(out, fmt.Sprintf("%s: %v and %v", what, x, y))
+				return
+			}
+		}
+	}
+	differ("engines differ", func(d *Document) any { return d.Engine })
+	differ("engine parameters differ", func(d *Document) any {
+		var all []string
+		for _, name := range slices.Sorted(maps.Keys(d.Parameters)) {
+			all = append(all, name+" "+d.Parameters[name])
+		}
+		return cmp.Or(strings.Join(all, ", "), "none")
+	})
+	if len(as)+len(bs) == 2 { // several results of one run have seeds of their own
+		differ("seeds differ", func(d *Document) any { return d.Seed })
+	}
+	differ("workloads differ", func(d *Document) any { return d.Workload })
+	differ("workload parameters differ (spec.workloadHash)", func(d *Document) any { return d.Spec.WorkloadHash })
+	differ("load differs (spec.loadHash)", func(d *Document) any { return d.Spec.LoadHash })
+	differ("topology or network differs (spec.topologyHash)", func(d *Document) any { return d.Spec.TopologyHash })
+	if !slices.ContainsFunc(slices.Concat(as, bs), func(d *Document) bool { return d.Simulated }) {
+		differ("emulations of the network differ", func(d *Document) any { return d.Emulation })
+	}
+	out = append(out, podsDiffer(a, bs[0])...)
+	out = append(out, settingsDiffer(a, bs[0])...)
+	differ("regions differ, and those of one side alone are not compared", func(d *Document) any {
+		var names []string
+		for i := range d.Regions {
+			names = append(names, d.Regions[i].Name)
+		}
+		slices.Sort(names)
+		return cmp.Or(strings.Join(names, ", "), "none")
+	})
+	differ("service meshes differ", func(d *Document) any { return mesh.Name(d.Mesh) })
+	differ("connections per region differ", func(d *Document) any { return d.target().ConnectionsPerRegion })
+	for _, d := range slices.Concat(as, bs) {
+		if why := d.LeastFigures(); why != "" {
+			out = append(out, fmt.Sprintf("bytes and cost are not compared: %s: %s", d.Name, why))
+		}
+	}
+	differ("servers differ", func(d *Document) any { return cmp.Or(d.target().Server, "none") })
+	differ("isolation levels differ", func(d *Document) any { return cmp.Or(d.target().Isolation, "none") })
+	differ("ConfigMaps that pods mount differ", func(d *Document) any {
+		var all []string
+		if d.Manifests != nil {
+			for _, name := range slices.Sorted(maps.Keys(d.Manifests.ConfigMaps)) {
+				all = append(all, name+" "+d.Manifests.ConfigMaps[name])
+			}
+		}
+		return cmp.Or(strings.Join(all, ", "), "none")
+	})
+	out = append(out, manifestsDiffer(slices.Concat(as, bs))...)
+	differ("prices differ", func(d *Document) any {
+		c := &d.Summary.Cost
+		return fmt.Sprintf("%s in %s, %s %s", c.Instance, c.Currency, c.PriceSource, c.PriceDate)
+	})
+	for _, d := range slices.Concat(as, bs) {
+		for _, note := range d.Notes {
+			out = append(out, fmt.Sprintf("%s: %s", d.Name, note))
+		}
+	}
+	differ("durability differs", func(d *Document) any { return cmp.Or(d.Durability, v1alpha1.DurabilityNone) })
+	differ("only one is simulated", func(d *Document) any { return d.Simulated })
+	differ("versions differ", func(d *Document) any { return d.Version })
+	differ("versions of workers differ", func(d *Document) any { return cmp.Or(d.WorkerVersion, "the version of the result") })
+	differ("machines differ", func(d *Document) any {
+		if d.Machine == nil {
+			return "none"
+		}
+		return fmt.Sprintf("%s/%s, %d CPUs, %s", d.Machine.OS, d.Machine.Arch, d.Machine.CPUs, d.Machine.Go)
+	})
+	for _, d := range slices.Concat(as, bs) {
+		for _, why := range d.disagreements() {
+			out = append(out, fmt.Sprintf("%s was edited, or is of another version: %s", title(d), why))
+		}
+		if d.Verdict != "Passed" {
+			out = append(out, fmt.Sprintf("%s is %s", title(d), d.Verdict))
+		}
+	}
+	return out
+}
+
+// disagreements are figures of a document that do not follow from its counts, and a verdict that does not from what it lists. One that was
+// cancelled does not say for how long it has measured.
+func (d *Document) disagreements() (out []string) {
+	window := Microseconds(d.Spec.Load.Duration.Duration)
+	if d.Verdict == v1alpha1.VerdictPassed {
+		for _, o := range d.Objectives {
+			if !o.Holds {
+				out = append(out, fmt.Sprintf("the verdict is Passed, and objective %s does not hold", o.Name))
+			}
+		}
+		for _, c := range d.Checks {
+			if !c.Passed {
+				out = append(out, fmt.Sprintf("the verdict is Passed, and check %s has failed", c.Name))
+			}
+		}
+		for _, r := range d.Reasons {
+			out = append(out, "the verdict is Passed, and there is a reason, "+r.Reason)
+		}
+	}
+	for _, e := range d.Evidence {
+		if d.Verdict == v1alpha1.VerdictPassed && (e.State == EvidenceMissing || e.State == EvidenceContradicted) {
+			out = append(out, fmt.Sprintf("the verdict is Passed, and evidence[%s] is %s", e.Name, e.State))
+		}
+	}
+	out = append(out, d.latencyDisagreements()...)
+	if window <= 0 || slices.ContainsFunc(d.Reasons, func(r Reason) bool { return r.Reason == ReasonCancelled }) {
+		return out
+	}
+	measured := window * int64(len(d.Repetitions))
+	follows := func(what string, is, from int64) {
+		if is-from > 1 || from-is > 1 {
+			out = append(out, fmt.Sprintf("%s is %d, and its counts make %d", what, is, from))
+		}
+	}
+	throughput := func(over int64, c *Counts, carriedIn int64) int64 {
+		if over == 0 {
+			return 0
+		}
+		return ratio(over, 1, c.Committed+carriedIn, 1e6)
+	}
+	s := &d.Summary
+	follows("summary.throughputPerSecond", s.ThroughputPerSecond, throughput(measured, &s.Counts, s.CarriedIn))
+	follows("summary.abortPPM", s.AbortPPM, s.abortPPM())
+	inRegions := int64(0)
+	for i := range d.Regions {
+		r := &d.Regions[i]
+		inRegions += r.Committed
+		follows(fmt.Sprintf("regions[%s].throughputPerSecond", r.Name), r.ThroughputPerSecond, throughput(measured, &r.Counts, r.CarriedIn))
+	}
+	for i := range d.Repetitions {
+		r := &d.Repetitions[i]
+		follows(fmt.Sprintf("repetitions[%d].throughputPerSecond", r.Index), r.ThroughputPerSecond, throughput(window, &r.Counts, r.CarriedIn))
+	}
+	if len(d.Regions) > 0 && inRegions != s.Committed {
+		out = append(out, fmt.Sprintf("summary.committed is %d, and its regions have %d", s.Committed, inRegions))
+	}
+	return out
+}
+
+// latencyDisagreements returns percentiles of a document that do not follow from its histograms, or that its repetitions cannot
+// have together. Histograms have no repetitions, and the types of transactions that were never sent are not known.
+func (d *Document) latencyDisagreements() (out []string) {
+	if d.Histograms.Estimator != Estimator || d.Summary.Unsent() > 0 || len(d.Histograms.Series) == 0 {
+		return nil
+	}
+	exact, within := int64(0), int64(10_000) // ppm
+	if d.Histograms.Rounded {
+		exact, within = 40_000, 40_000
+	}
+	near := func(a, b v1alpha1.Quantile, ppm int64) bool {
+		x, y := a.Least(), b.Least()
+		return a.IsBound() == b.IsBound() && max(x, y)-min(x, y) <= max(x, y)*ppm/1_000_000
+	}
+	differs := func(what string, l *Latency, of func(*HistogramSeries) bool) {
+		for _, c := range comparedLatencies[:4] {
+			is := c.of(l)
+			if from := d.Latencies(of).latency(); !near(c.of(&from), is, exact) {
+				out = append(out, fmt.Sprintf("%s.latencyMicroseconds.%s is %s, and its histograms make %s", what, c.name, FormatQuantile(is), FormatQuantile(c.of(&from))))
+				return
+			}
+		}
+	}
+	differs("summary", &d.Summary.LatencyMicroseconds, func(*HistogramSeries) bool { return true })
+	for i := range d.Regions {
+		r := &d.Regions[i]
+		differs(fmt.Sprintf("regions[%s]", r.Name), &r.LatencyMicroseconds, func(s *HistogramSeries) bool { return s.Region == r.Name })
+	}
+	for _, c := range comparedLatencies[:4] {
+		if len(d.Repetitions) == 0 {
+			break
+		}
+		least, most := c.of(&d.Repetitions[0].LatencyMicroseconds).Least(), int64(0)
+		bounded := c.of(&d.Summary.LatencyMicroseconds).IsBound()
+		for i := range d.Repetitions {
+			q := c.of(&d.Repetitions[i].LatencyMicroseconds)
+			least, most, bounded = min(least, q.Least()), max(most, q.Least()), bounded || q.IsBound()
+		}
+		// The percentile of several samples together is between theirs, but for the buckets of histograms.
+		if is := c.of(&d.Summary.LatencyMicroseconds).Least(); !bounded && (is+is*within/1_000_000+1 < least || is > most+most*within/1_000_000+1) {
+			out = append(out, fmt.Sprintf("summary.latencyMicroseconds.%s is %s, and those of the repetitions are from %s to %s",
+				c.name, formatMicroseconds(is), formatMicroseconds(least), formatMicroseconds(most)))
+			break
+		}
+	}
+	return out
+}
+
+// target is that of the document, or one that tells nothing.
+func (d *Document) target() *Target {
+	if d.Target == nil {
+		return &Target{}
+	}
+	return d.Target
+}
+
+// manifestsDiffer names the fields of the manifests that are not the same, beside those that other warnings are about.
+func manifestsDiffer(documents []*Document) (out []string) {
+	of := func(what string, manifest func(*Manifests) any, fields func(name string) bool) {
+		var first map[string]json.RawMessage
+		differ := map[string]bool{}
+		for _, d := range documents {
+			if d.Manifests == nil {
+				continue
+			}
+			text, err := json.Marshal(manifest(d.Manifests))
+			var here map[string]json.RawMessage
+			if err != nil || json.Unmarshal(text, &here) != nil || here == nil {
+				continue
+			}
+			if first == nil {
+				first = here
+			}
+			for _, name := range slices.Concat(slices.Collect(maps.Keys(first)), slices.Collect(maps.Keys(here))) {
+				if fields(name) && !bytes.Equal(first[name], here[name]) {
+					differ[name] = true
+				}
+			}
+		}
+		if len(differ) > 0 {
+			out = append(out, fmt.Sprintf("the manifests of the %s differ in %s", what, strings.Join(slices.Sorted(maps.Keys(differ)), ", ")))
+		}
+	}
+	of("runs", func(m *Manifests) any { return m.Run }, func(name string) bool {
+		return slices.Contains([]string{"faults", "faultInjection", "verify"}, name)
+	})
+	sameTopology := !slices.ContainsFunc(documents, func(d *Document) bool { return d.Spec.TopologyHash != documents[0].Spec.TopologyHash })
+	of("databases", func(m *Manifests) any { return m.Database }, func(name string) bool {
+		switch name {
+		case "engine", "durability", "network":
+			return false
+		case "regions", "homes", "partitionsPerRegion", "replicasPerPartition", "groups":
+			return sameTopology
+		}
+		return true
+	})
+	return out
+}

@@ -1,0 +1,382 @@
+package result
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/base/txn"
+)
+
+// Estimator names how the percentiles of a document are made from its transactions: see Latency. Documents of versions
+// that computed them over committed transactions alone have no name.
+const Estimator = "product-limit"
+
+// Latency holds percentiles, maximum and mean of the time from when a transaction was due until it committed, in
+// microseconds, over all transactions that were due in the measured windows but aborted ones. Percentiles are accurate to
+// three digits.
+//
+// Only a part of these times is observed. A transaction that was refused, whose outcome is unknown, that was never sent,
+// or that took longer than a histogram holds ranks above all that committed: leaving it out would make a database look
+// faster the less it answers. A transaction in flight when its window closed is right-censored at its waiting time, and the percentiles
+// are product-limit estimates (E. L. Kaplan and P. Meier, "Nonparametric Estimation from Incomplete Observations", 1958), so
+// that young transactions at the end of a window distort nothing. A percentile that falls among unobserved transactions is a
+// lower bound: the longest time that any transaction took or waited. The estimate needs transactions whose latency does not
+// depend on when they were due: where the backlog of an open loop grew, all percentiles are lower bounds, for which a
+// transaction in flight counts with its waiting time.
+type Latency struct {
+	P50 v1alpha1.Quantile `json:"p50"`
+	P90 v1alpha1.Quantile `json:"p90"`
+	P95 v1alpha1.Quantile `json:"p95"`
+	P99 v1alpha1.Quantile `json:"p99"`
+	// Max is a lower bound where a transaction that was not observed ranks above the largest observed one.
+	Max v1alpha1.Quantile `json:"max"`
+	// Mean is the mean of committed transactions, and a lower bound where Max is.
+	Mean v1alpha1.Quantile `json:"mean"`
+}
+
+// tally adds up the latencies of transactions, observed or not.
+type tally struct {
+	// count, sum and max are of the committed transactions; histogram has those that it can hold.
+	count, sum, max int64
+	histogram       *hdrhistogram.Histogram
+	// waiting holds the waiting times of the transactions in flight at the end of their windows.
+	waiting *hdrhistogram.Histogram
+	// never counts the transactions that rank above all others, and neverSum is the time that they have waited.
+	never, neverSum int64
+	// longest is the longest wait of a transaction that was not observed.
+	longest int64
+	// growing says that the transactions are of a backlog that grew: see figures.grows. The product-limit estimate does not
+	// hold, and every percentile is a lower bound.
+	growing bool
+}
+
+// add adds the transactions of one outcome; h is the decoded histogram of d. Aborted transactions have no latency.
+func (t *tally) add(outcome string, d *Distribution, h *hdrhistogram.Histogram) {
+	if d.Count == 0 {
+		return
+	}
+	switch outcome {
+	case txn.Committed.String():
+		t.count += d.Count
+		t.sum += d.SumMicroseconds
+		t.max = max(t.max, d.MaxMicroseconds)
+		merge(&t.histogram, h)
+		t.never += d.Clipped
+		if d.Clipped > 0 {
+			t.longest = max(t.longest, HistogramHighest)
+		}
+	case Unfinished, CarriedOver:
+		merge(&t.waiting, h)
+		t.never += d.Clipped
+		t.longest = max(t.longest, d.MaxMicroseconds)
+	case txn.Refused.String(), txn.Unknown.String():
+		t.never += d.Count
+		t.neverSum += d.SumMicroseconds
+		t.longest = max(t.longest, d.MaxMicroseconds)
+	}
+}
+
+// addNever adds n transactions that were never sent and waited for at most longest microseconds.
+func (t *tally) addNever(n, longest int64) {
+	t.never += n
+	t.longest = max(t.longest, longest)
+}
+
+// merge adds the transactions of o.
+func (t *tally) merge(o *tally) {
+	t.count += o.count
+	t.sum += o.sum
+	t.max = max(t.max, o.max)
+	t.never += o.never
+	t.neverSum += o.neverSum
+	t.longest = max(t.longest, o.longest)
+	t.growing = t.growing || o.growing
+	merge(&t.histogram, o.histogram)
+	merge(&t.waiting, o.waiting)
+}
+
+// decode reads the latencies of a series.
+func (d *Document) decode(s *HistogramSeries) (t tally, err error) {
+	for _, x := range []struct {
+		to   **hdrhistogram.Histogram
+		text string
+	}{{&t.histogram, s.Histogram}, {&t.waiting, s.Unfinished}} {
+		h, err := DecodeHistogram(x.text)
+		if err != nil {
+			return tally{}, fmt.Errorf("result %s: type %s, class %s, region %s: %w", d.Name, s.Type, s.Class, s.Region, err)
+		}
+		merge(x.to, h)
+	}
+	t.count, t.sum, t.max = total(t.histogram), s.SumMicroseconds, s.MaxMicroseconds
+	if t.histogram != nil && t.max == 0 { // of a version that did not write it
+		t.max = t.histogram.Max()
+	}
+	t.never, t.neverSum, t.longest, t.growing = s.Never, s.NeverMicroseconds, s.LongestMicroseconds, s.Growing
+	return t, nil
+}
+
+// Latencies are the latencies of some of the transactions of a document.
+type Latencies struct{ tally }
+
+// Latencies adds up the series that of selects. Unreadable series are omitted.
+func (d *Document) Latencies(of func(*HistogramSeries) bool) *Latencies {
+	l := &Latencies{}
+	for i := range d.Histograms.Series {
+		s := &d.Histograms.Series[i]
+		if !of(s) {
+			continue
+		}
+		if t, err := d.decode(s); err == nil {
+			l.merge(&t)
+		}
+	}
+	return l
+}
+
+// Samples returns how many transactions there are, observed or not.
+func (l *Latencies) Samples() int64 { return l.samples() }
+
+// Quantiles returns the latencies below which percents, in ascending order, of the transactions lie.
+func (l *Latencies) Quantiles(percents ...float64) []v1alpha1.Quantile {
+	return l.quantiles(percents...)
+}
+
+// mayHideCensored reports whether the percentiles may omit unanswered transactions, as in results of versions without an
+// Estimator.
+func (d *Document) mayHideCensored() bool {
+	s := &d.Summary
+	return d.Histograms.Estimator == "" && s.Refused+s.Unknown+s.Unfinished+s.Unsent() > 0
+}
+
+// censoredNote is the note of documents that may.
+const censoredNote = "this result is of a version whose percentiles are those of committed transactions alone: transactions that were refused, unanswered or never sent are missing from them"
+
+func merge(to **hdrhistogram.Histogram, h *hdrhistogram.Histogram) {
+	if h == nil || h.TotalCount() == 0 {
+		return
+	}
+	if *to == nil {
+		*to = NewHistogram()
+	}
+	(*to).Merge(h)
+}
+
+// samples returns the number of transactions that the percentiles are of, observed or not.
+func (t *tally) samples() int64 { return t.observed() + total(t.waiting) + t.never }
+
+// observed returns the number of transactions whose latency is known.
+func (t *tally) observed() int64 { return total(t.histogram) }
+
+// sumOf returns the sum of a histogram, in microseconds.
+func sumOf(h *hdrhistogram.Histogram) (sum int64) {
+	for _, b := range bars(h) {
+		sum += b.us * b.n
+	}
+	return sum
+}
+
+func total(h *hdrhistogram.Histogram) int64 {
+	if h == nil {
+		return 0
+	}
+	return h.TotalCount()
+}
+
+// latency returns the percentiles; zeros where there are no transactions.
+func (t *tally) latency() Latency {
+	if t.samples() == 0 {
+		return Latency{}
+	}
+	p := t.quantiles(50, 90, 95, 99)
+	l := Latency{P50: p[0], P90: p[1], P95: p[2], P99: p[3], Max: v1alpha1.Observed(t.max)}
+	mean := int64(0)
+	if t.count > 0 {
+		mean = ratio(t.count, 1, t.sum)
+	}
+	l.Mean = v1alpha1.Observed(mean)
+	if t.growing {
+		mean = ratio(t.count+t.never+total(t.waiting), 1, t.sum+t.neverSum+sumOf(t.waiting))
+		l.Max, l.Mean = v1alpha1.MoreThan(t.horizon()), v1alpha1.MoreThan(mean)
+		return l
+	}
+	if t.never > 0 || t.longest > t.max {
+		if n := t.count + t.never; n > 0 {
+			mean = max(mean, ratio(n, 1, t.sum+t.neverSum))
+		}
+		l.Max, l.Mean = v1alpha1.MoreThan(t.horizon()), v1alpha1.MoreThan(mean)
+	}
+	return l
+}
+
+// cells returns percentiles of l as cells of a table: "-" where there are no transactions.
+func (l *Latency) cells(of ...v1alpha1.Quantile) (out []string) {
+	for _, q := range of {
+		if *l == (Latency{}) {
+			out = append(out, "-")
+			continue
+		}
+		out = append(out, FormatQuantile(q))
+	}
+	return out
+}
+
+func (t *tally) optional() *Latency {
+	if t.samples() == 0 {
+		return nil
+	}
+	l := t.latency()
+	return &l
+}
+
+// horizon is the longest time that any transaction has taken or waited: nothing is known of later ones.
+func (t *tally) horizon() int64 { return max(t.max, t.longest) }
+
+// bar is a bucket of a histogram: n transactions of at most us microseconds.
+type bar struct{ us, n int64 }
+
+func bars(h *hdrhistogram.Histogram) (out []bar) {
+	if h == nil {
+		return nil
+	}
+	for _, b := range h.Distribution() {
+		if b.Count > 0 {
+			out = append(out, bar{b.To, b.Count})
+		}
+	}
+	return out
+}
+
+// rank is the number of transactions, of n, that take at most the p-th percentile: the nearest, and at least one, as in
+// HdrHistogram.
+func rank(p float64, n int64) float64 { return max(1, math.Floor(float64(p/100*float64(n))+0.5)) }
+
+// quantiles returns the product-limit estimates of percentiles, which must ascend.
+func (t *tally) quantiles(percents ...float64) []v1alpha1.Quantile {
+	if t.growing {
+		return t.leastQuantiles(percents)
+	}
+	out := make([]v1alpha1.Quantile, 0, len(percents))
+	n := t.samples()
+	for us, share := range t.survival() {
+		// The share is a product of rounded factors: a thousandth of a transaction is no transaction.
+		for len(out) < len(percents) && float64(n)*(1-share) >= rank(percents[len(out)], n)-1e-3 {
+			// A percentile is the upper end of its bucket, which may lie above the largest value seen.
+			out = append(out, v1alpha1.Observed(min(us, t.max)))
+		}
+		if len(out) == len(percents) {
+			return out
+		}
+	}
+	for len(out) < len(percents) {
+		out = append(out, v1alpha1.MoreThan(t.horizon()))
+	}
+	return out
+}
+
+// leastQuantiles returns lower bounds of percentiles: a transaction in flight takes at least as long as it has waited.
+func (t *tally) leastQuantiles(percents []float64) (out []v1alpha1.Quantile) {
+	var all *hdrhistogram.Histogram
+	merge(&all, t.histogram)
+	merge(&all, t.waiting)
+	known, n := bars(all), int64(0)
+	for _, p := range percents {
+		for len(known) > 0 && float64(n+known[0].n) < rank(p, t.samples()) {
+			n += known[0].n
+			known = known[1:]
+		}
+		if len(known) == 0 {
+			out = append(out, v1alpha1.MoreThan(t.horizon()))
+			continue
+		}
+		out = append(out, v1alpha1.MoreThan(min(known[0].us, t.horizon())))
+	}
+	return out
+}
+
+// survival yields each observed latency, in ascending order, with the estimated share of transactions that take longer:
+// the product over all latencies so far of the share, of the transactions still at risk, that is not observed there.
+// Transactions that never commit stay at risk at all times. One that was under way is at risk until the time that it had
+// waited, and of an observation in the same bucket, too.
+func (t *tally) survival() func(yield func(us int64, share float64) bool) {
+	return func(yield func(int64, float64) bool) {
+		waiting := bars(t.waiting)
+		atRisk, share := t.samples(), 1.0
+		for _, b := range bars(t.histogram) {
+			for len(waiting) > 0 && waiting[0].us < b.us {
+				atRisk -= waiting[0].n
+				waiting = waiting[1:]
+			}
+			share *= float64(atRisk-b.n) / float64(atRisk)
+			atRisk -= b.n
+			if !yield(b.us, share) {
+				return
+			}
+		}
+	}
+}
+
+// waitingLonger returns how many of the transactions under way had waited for more than us microseconds.
+func (t *tally) waitingLonger(us int64) (n int64) {
+	for _, b := range bars(t.waiting) {
+		if b.us > us {
+			n += b.n
+		}
+	}
+	return n
+}
+
+// medianLatency takes the median of each figure; of an even number, the lower of the two in the middle.
+func medianLatency(all []Latency) Latency {
+	median := func(of func(*Latency) v1alpha1.Quantile) v1alpha1.Quantile {
+		var v []v1alpha1.Quantile
+		for i := range all {
+			v = append(v, of(&all[i]))
+		}
+		slices.SortFunc(v, v1alpha1.Quantile.Compare)
+		return v[(len(v)-1)/2]
+	}
+	return Latency{
+		P50:  median(func(l *Latency) v1alpha1.Quantile { return l.P50 }),
+		P90:  median(func(l *Latency) v1alpha1.Quantile { return l.P90 }),
+		P95:  median(func(l *Latency) v1alpha1.Quantile { return l.P95 }),
+		P99:  median(func(l *Latency) v1alpha1.Quantile { return l.P99 }),
+		Max:  median(func(l *Latency) v1alpha1.Quantile { return l.Max }),
+		Mean: median(func(l *Latency) v1alpha1.Quantile { return l.Mean }),
+	}
+}
+
+// FormatQuantile writes a quantile for a person: 105.4ms, or > 140.0ms for a lower bound.
+func FormatQuantile(q v1alpha1.Quantile) string {
+	if q.IsBound() {
+		return "> " + formatMicroseconds(q.Least())
+	}
+	return formatMicroseconds(q.Least())
+}
+
+const (
+	// hungFloor is the shortest wait, in microseconds, of a transaction that hangs.
+	hungFloor = 1_000_000
+	// hungFactor is how many times longer than the 99th percentile it is. A single 99th percentile is often exceeded: the
+	// transactions under way at an instant are mostly long ones.
+	hungFactor = 3
+)
+
+// knownAt returns the number of transactions that say something of a percentile with this estimate: all but those in flight
+// that had waited for less.
+func (t *tally) knownAt(q v1alpha1.Quantile) int64 {
+	return t.observed() + t.never + t.waitingLonger(q.Least())
+}
+
+// hung returns the number of transactions in flight that had waited for more than a second and more than three times the
+// 99th percentile of the committed ones.
+func (t *tally) hung() int64 {
+	p99 := int64(0)
+	if t.observed() > 0 {
+		p99 = t.histogram.ValueAtPercentile(99)
+	}
+	return t.waitingLonger(max(hungFloor, hungFactor*p99))
+}

@@ -1,0 +1,105 @@
+package result
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/bench/fault"
+	"github.com/geobench/geobench/internal/ops/admin"
+)
+
+// ReasonLossDiffers says that while it was measured, a link lost another share of its packets than declared.
+const ReasonLossDiffers = "LossDiffers"
+
+// fillLoss adds to the links how many packets of probes were lost. Of both statuses of a probe the difference counts.
+func (d *Document) fillLoss(in *Inputs) {
+	count := func(statuses []admin.Status, sign int64) {
+		for i := range statuses {
+			s := &statuses[i]
+			if s.ID < 0 || s.ID >= in.Topology.Nodes() || !sameProcess(in, s.Node) {
+				continue
+			}
+			from := in.Topology.Regions[in.Topology.RegionOf(geo.NodeID(s.ID))]
+			for _, l := range s.Links {
+				if at := slices.IndexFunc(d.Links, func(x Link) bool { return x.From == from && x.To == l.To }); at >= 0 {
+					d.Links[at].Probes += sign * l.Probes
+					d.Links[at].LostProbes += sign * (l.Probes - l.Answered)
+				}
+			}
+		}
+	}
+	count(in.After, 1)
+	count(in.Before, -1)
+	for i := range d.Links {
+		d.Links[i].LostProbes = max(0, d.Links[i].LostProbes) // replies to packets sent before the run arrive during it
+	}
+}
+
+// sameProcess reports whether a node was the same process before and after the run.
+func sameProcess(in *Inputs, node string) bool {
+	of := func(statuses []admin.Status) string {
+		for i := range statuses {
+			if statuses[i].Node == node {
+				return statuses[i].Process
+			}
+		}
+		return ""
+	}
+	return of(in.Before) == of(in.After)
+}
+
+// lossInFlight is the number of packets of each probe that may be in flight when it is asked.
+const lossInFlight = 2
+
+// lossDiffers compares the probes' packet loss with the loss that the network profile declares for both directions.
+// netem, for example, also drops packets when its queue of 1000 is full. Links that a declared fault
+// changes are shown but not judged.
+func lossDiffers(d *Document, in *Inputs, _ *Report) (out []Reason) {
+	if in.Simulated {
+		return nil
+	}
+	t := in.Topology
+	changed := changedLinks(in)
+	for i := range d.Links {
+		l := &d.Links[i]
+		a, b := t.Index(l.From), t.Index(l.To)
+		if l.Probes == 0 || a < 0 || b < 0 || changed(a, b) {
+			continue
+		}
+		passes := func(x, y geo.Region) float64 { return 1 - float64(t.Links[x][y].LossPPM)/1e6 }
+		p, n := 1-passes(a, b)*passes(b, a), float64(l.Probes)
+		low, high := chanceRange(n, p, len(d.Links))
+		inFlight := lossInFlight*float64(t.Partitions*t.Replicas*t.Partitions*t.Replicas) + 1
+		low, high = max(0, low-inFlight), high+inFlight
+		if lost := float64(l.LostProbes); lost < low || lost > high {
+			out = append(out, Reason{ReasonLossDiffers, fmt.Sprintf(
+				"%s to %s and back: %d of %d packets of the probes were lost (%s), declared is %s, which is %.0f, "+
+					"with chance %.0f to %.0f: the queue of what emulates the network, or the network below it, %s",
+				l.From, l.To, l.LostProbes, l.Probes, formatPPM(ratio(l.Probes, 1, l.LostProbes,
+					1e6)), formatPPM(int64(p*1e6)), n*p, low, high, map[bool]string{true: "drops " +
+					"packets", false: "does not lose what it was told to"}[lost > high])})
+		}
+	}
+	return out
+}
+
+// changedLinks returns a function that reports whether a declared fault may have changed a link or stopped one of its ends.
+func changedLinks(in *Inputs) func(a, b geo.Region) bool {
+	if in.Manifests == nil || in.Manifests.Run == nil {
+		return func(geo.Region, geo.Region) bool { return false }
+	}
+	var pairs []fault.Link
+	all := false
+	for _, f := range fault.NewPlan(in.Manifests.Run.Faults, in.Topology, 0).Faults {
+		switch between := f.Between(); {
+		case between != nil:
+			pairs = append(pairs, fault.Links(between, in.Topology)...)
+		case f.Kills() || f.Kind == fault.NetworkPartition:
+			all = true
+		}
+	}
+	return func(a, b geo.Region) bool {
+		return all || slices.ContainsFunc(pairs, func(l fault.Link) bool { return l == fault.Link{From: a, To: b} || l == fault.Link{From: b, To: a} })
+	}
+}

@@ -1,0 +1,656 @@
+package result
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/geobench/geobench/internal/base/pack"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/bench/workload"
+)
+
+// ReportKind and ReportVersion mark the reports that this version writes and reads.
+const (
+	ReportKind    = "WorkerReport"
+	ReportVersion = 2
+)
+
+// Report is what load generators hand in: one shard's, one worker's or, merged, a whole run's. It holds sums and
+// histograms only, so that merging loses nothing and does not depend on the order.
+type Report struct {
+	Kind    string `json:"kind"`
+	Version int    `json:"version"`
+	// Build is the version of the worker; of several that are not the same, all versions: "v1, v2".
+	Build string `json:"build,omitempty"`
+	// Workload and its transaction types.
+	Workload string   `json:"workload"`
+	Types    []string `json:"types"`
+	// Arrival is Closed, Constant or Poisson.
+	Arrival string `json:"arrival"`
+	// DurationMicroseconds is the length of each repetition's window.
+	DurationMicroseconds int64 `json:"durationMicroseconds"`
+	Repetitions          int   `json:"repetitions"`
+
+	Workers  []Worker        `json:"workers"`
+	Windows  []Window        `json:"windows"`
+	Series   []Series        `json:"series"`
+	Timeline []Second        `json:"timeline"`
+	Ledger   workload.Ledger `json:"ledger"`
+	// Shares counts what workload.Workload.Shares lists, over all windows.
+	Shares []workload.Count `json:"shares,omitempty"`
+	// Total counts all transactions that ended, warm-ups and drains included; Late the outcomes that came after their
+	// client had given up.
+	Total Total `json:"total"`
+	Late  int64 `json:"late,omitempty"`
+	// Misclassified counts the committed transactions of a recorded history whose class the database has told wrongly, over all
+	// windows, warm-ups included. The example says of one what was wrong.
+	Misclassified        int64  `json:"misclassified,omitempty"`
+	MisclassifiedExample string `json:"misclassifiedExample,omitempty"`
+	// Incidents are events that make the measurement doubtful.
+	Incidents []Incident `json:"incidents,omitempty"`
+	// Resolution is the resolution of Timeline and Series.
+	Resolution Resolution `json:"resolution,omitzero"`
+}
+
+// Incident is an event that makes a measurement doubtful, unless a fault explains it.
+type Incident struct {
+	Reason
+	// Node whose connection it is about; empty for another.
+	Node string `json:"node,omitempty"`
+}
+
+// Total counts transactions by how they ended.
+type Total struct {
+	Committed int64 `json:"committed"`
+	Aborted   int64 `json:"aborted"`
+	// Failed were refused, or their outcome is unknown.
+	Failed int64 `json:"failed"`
+}
+
+// Worker is one load generator.
+type Worker struct {
+	Region string `json:"region"`
+	// Index counts the workers of a region from 0.
+	Index   int `json:"index"`
+	Clients int `json:"clients"`
+	// TargetRTTMicroseconds is how far what its clients talk to was before the run; 0 where nodes measure that.
+	TargetRTTMicroseconds int64 `json:"targetRTTMicroseconds,omitempty"`
+	// NodeRTTMicroseconds is how far its clients are from the node of their region that is furthest from them, without emulated delays;
+	// 0 where it is not known.
+	NodeRTTMicroseconds int64 `json:"nodeRTTMicroseconds,omitempty"`
+	// Driver says how busy the worker was while measuring; nil when somebody else measured it.
+	Driver *Driver `json:"driver,omitempty"`
+}
+
+// Driver is the CPU time that a load generator used during the measured windows, and what it was allowed.
+type Driver struct {
+	CPUMicroseconds      int64 `json:"cpuMicroseconds"`
+	MeasuredMicroseconds int64 `json:"measuredMicroseconds"`
+	// AllowanceMilliCPU is the CPU limit in thousandths of a core.
+	AllowanceMilliCPU int64 `json:"allowanceMilliCPU"`
+	PeakMemoryBytes   int64 `json:"peakMemoryBytes,omitempty"`
+	// BusiestPPM is the used share of the allowance in the window where it was largest, in parts per million.
+	BusiestPPM int64 `json:"busiestPPM,omitempty"`
+	// Periods are those of the kernel's CPU quota (100 ms each, unless it is told otherwise) within the windows in which the worker ran, and
+	// ThrottledPeriods those of them in which it had used the quota up and was stopped. Both are 0 without a quota.
+	Periods          int64 `json:"periods,omitempty"`
+	ThrottledPeriods int64 `json:"throttledPeriods,omitempty"`
+	// LateMicroseconds says how late the process was for what was due, of each figure that of the window where it was largest; nil in
+	// reports of versions that did not measure it.
+	LateMicroseconds *Lateness `json:"lateMicroseconds,omitempty"`
+}
+
+// Lateness is how late a process was woken up that asked for it all the time (every 5 ms), in microseconds: what everything in it waited
+// for the CPU, be it that the machine had none left, a quota, or other work of its own. Transactions were sent, and answers seen, as late.
+type Lateness struct {
+	P50 int64 `json:"p50"`
+	P99 int64 `json:"p99"`
+	Max int64 `json:"max"`
+}
+
+// Worst takes over what is larger in another window's.
+func (l *Lateness) Worst(other Lateness) {
+	l.P50, l.P99, l.Max = max(l.P50, other.P50), max(l.P99, other.P99), max(l.Max, other.Max)
+}
+
+// ThrottledPPM is the share of the quota's periods in which the load generator was stopped, in parts per million.
+func (d *Driver) ThrottledPPM() int64 {
+	if d.Periods <= 0 {
+		return 0
+	}
+	return int64(float64(d.ThrottledPeriods) / float64(d.Periods) * 1e6)
+}
+
+// SharePPM is the used share of the allowance, in parts per million.
+func (d *Driver) SharePPM() int64 {
+	allowed := d.MeasuredMicroseconds * d.AllowanceMilliCPU / 1000
+	if allowed <= 0 {
+		return 0
+	}
+	return int64(float64(d.CPUMicroseconds) / float64(allowed) * 1e6)
+}
+
+// Window sums up one repetition's window of one region: what was sent in it, and how it went on.
+type Window struct {
+	Region string `json:"region"`
+	// Repetition counts from 1.
+	Repetition int `json:"repetition"`
+	// Due transactions were due in the window, counted when they became due. Each of them is Sent, Dropped or in the
+	// Backlog; a sent one has ended in the window, so that a series has it, or is Unfinished. Reports of versions that did
+	// not count it have 0.
+	Due int64 `json:"due,omitempty"`
+	// MeasuredMicroseconds is how long the window was open: shorter than DurationMicroseconds of the report where it was
+	// closed before its time.
+	MeasuredMicroseconds int64 `json:"measuredMicroseconds,omitempty"`
+	// Sent transactions were due in the window. Unfinished ones of them were still under way when it closed.
+	Sent       int64 `json:"sent"`
+	Unfinished int64 `json:"unfinished"`
+	// Clients took part when the window closed, and BusyClients of them had a transaction under way. SilentMicroseconds is
+	// the time from the last answer to any of them to the end of the window. Only committed and aborted transactions were answered.
+	Clients            int64 `json:"clients,omitempty"`
+	BusyClients        int64 `json:"busyClients,omitempty"`
+	SilentMicroseconds int64 `json:"silentMicroseconds,omitempty"`
+	// LongestSilenceMicroseconds is the longest time in the window in which transactions were in flight and none was answered, and
+	// SilenceAtMicroseconds is when in the window it started.
+	LongestSilenceMicroseconds int64 `json:"longestSilenceMicroseconds,omitempty"`
+	SilenceAtMicroseconds      int64 `json:"silenceAtMicroseconds,omitempty"`
+	// UnsentMicroseconds is how long the first transaction of the backlog had waited when the window closed.
+	UnsentMicroseconds int64 `json:"unsentMicroseconds,omitempty"`
+	// CarriedIn transactions were due before the window and committed inside it: they count for the throughput and for
+	// nothing else.
+	CarriedIn int64 `json:"carriedIn"`
+	// CarriedOver transactions were due before the window and under way when it closed. They are not Due in the window.
+	CarriedOver int64 `json:"carriedOver,omitempty"`
+	// Dropped transactions were due in the window of an open loop, but the queue was full. Backlog ones were still
+	// in the queue when it closed. Discarded ones were in the queue when the warm-up ended.
+	Dropped   int64 `json:"dropped,omitempty"`
+	Backlog   int64 `json:"backlog,omitempty"`
+	Discarded int64 `json:"discarded,omitempty"`
+	// Retried attempts were sent in the window and were not the first of their transactions. CommittedAfter counts the
+	// recorded transactions that were committed, by the number of their attempts from 1; empty where none is tried
+	// again.
+	Retried        int64   `json:"retried,omitempty"`
+	CommittedAfter []int64 `json:"committedAfter,omitempty"`
+	// The transactions sent whose class is known, and how far they reach. Where a footprint was a hint,
+	// the class is known when the database has committed or aborted the transaction in the window.
+	Classified     int64 `json:"classified"`
+	MultiHome      int64 `json:"multiHome"`
+	MultiPartition int64 `json:"multiPartition"`
+}
+
+// add adds the window of other clients of the region: the region has been silent for as long as all of them have.
+func (w *Window) add(o *Window) {
+	w.MeasuredMicroseconds = min(w.MeasuredMicroseconds, o.MeasuredMicroseconds)
+	w.Due += o.Due
+	w.Sent += o.Sent
+	w.Clients += o.Clients
+	w.BusyClients += o.BusyClients
+	w.SilentMicroseconds = min(w.SilentMicroseconds, o.SilentMicroseconds)
+	end := min(w.SilenceAtMicroseconds+w.LongestSilenceMicroseconds, o.SilenceAtMicroseconds+o.LongestSilenceMicroseconds)
+	w.SilenceAtMicroseconds = max(w.SilenceAtMicroseconds, o.SilenceAtMicroseconds)
+	w.LongestSilenceMicroseconds = max(0, end-w.SilenceAtMicroseconds)
+	w.UnsentMicroseconds = max(w.UnsentMicroseconds, o.UnsentMicroseconds)
+	w.Unfinished += o.Unfinished
+	w.CarriedIn += o.CarriedIn
+	w.CarriedOver += o.CarriedOver
+	w.Dropped += o.Dropped
+	w.Backlog += o.Backlog
+	w.Discarded += o.Discarded
+	w.Retried += o.Retried
+	w.CommittedAfter = addEach(w.CommittedAfter, o.CommittedAfter)
+	w.Classified += o.Classified
+	w.MultiHome += o.MultiHome
+	w.MultiPartition += o.MultiPartition
+}
+
+// addEach adds up two lists, entry by entry. It changes neither.
+func addEach(a, b []int64) []int64 {
+	if len(a) < len(b) {
+		a, b = b, a
+	}
+	sum := slices.Clone(a)
+	for i, n := range b {
+		sum[i] += n
+	}
+	return sum
+}
+
+// Failures say why transactions or attempts were not committed: by reason, and by cause (procedure, conflict, node,
+// client; none where the database does not tell).
+type Failures struct {
+	Reasons map[string]int64 `json:"reasons,omitempty"`
+	Causes  map[string]int64 `json:"causes,omitempty"`
+}
+
+// Add adds the failures of o to those of f.
+func (f *Failures) Add(o Failures) {
+	f.Reasons = addNamed(f.Reasons, o.Reasons)
+	f.Causes = addNamed(f.Causes, o.Causes)
+}
+
+// addNamed adds up counts by name. It changes neither.
+func addNamed(a, b map[string]int64) map[string]int64 {
+	if len(b) == 0 {
+		return a
+	}
+	sum := maps.Clone(b)
+	for name, n := range a {
+		sum[name] += n
+	}
+	return sum
+}
+
+// Series holds the transactions of one region, repetition, type, class and outcome that were due and ended in the window.
+type Series struct {
+	Region     string `json:"region"`
+	Repetition int    `json:"repetition"`
+	Type       string `json:"type"`
+	Class      string `json:"class"`
+	// Outcome is committed, aborted, refused or unknown: that of the last attempt. Failures tell the latter three
+	// apart. It is Unfinished for transactions that were still under way when the window closed, whose latency is the time
+	// that they had waited by then.
+	Outcome string `json:"outcome"`
+	Failures
+	// Attempts are those of this type, class and outcome that ended in the window, whenever their transactions were
+	// due.
+	Attempts SeriesAttempts `json:"attempts"`
+	// Latency counts from when the transaction was due. Service counts from when it was sent; nil in a closed loop,
+	// where both are the same.
+	Latency Distribution  `json:"latency"`
+	Service *Distribution `json:"service,omitempty"`
+}
+
+// SeriesAttempts are attempts with one outcome.
+type SeriesAttempts struct {
+	Count int64 `json:"count"`
+	Failures
+}
+
+// Distribution holds latencies in microseconds: exact count, sum and maximum, and a histogram.
+type Distribution struct {
+	Count           int64  `json:"count"`
+	SumMicroseconds int64  `json:"sumMicroseconds"`
+	MaxMicroseconds int64  `json:"maxMicroseconds"`
+	Histogram       string `json:"histogram,omitempty"`
+	// Clipped latencies were longer than a histogram holds: Count and SumMicroseconds have them, Histogram does not.
+	Clipped int64 `json:"clipped,omitempty"`
+}
+
+func (d *Distribution) merge(o *Distribution) error {
+	d.Count += o.Count
+	d.SumMicroseconds += o.SumMicroseconds
+	d.MaxMicroseconds = max(d.MaxMicroseconds, o.MaxMicroseconds)
+	d.Clipped += o.Clipped
+	if o.Histogram == "" || d.Histogram == "" {
+		d.Histogram += o.Histogram
+		return nil
+	}
+	a, err := DecodeHistogram(d.Histogram)
+	if err != nil {
+		return err
+	}
+	b, err := DecodeHistogram(o.Histogram)
+	if err != nil {
+		return err
+	}
+	if dropped := a.Merge(b); dropped > 0 {
+		return fmt.Errorf("merging histograms would lose %d values", dropped)
+	}
+	d.Histogram = EncodeHistogram(a)
+	return nil
+}
+
+// Second is one second of a window.
+type Second struct {
+	Region     string `json:"region"`
+	Repetition int    `json:"repetition"`
+	// Second counts from 0, from the window's start.
+	Second int `json:"second"`
+	// Committed (those carried in included), Aborted and Failed (refused or unknown) transactions that ended in this
+	// second.
+	Committed int64 `json:"committed"`
+	Aborted   int64 `json:"aborted,omitempty"`
+	Failed    int64 `json:"failed,omitempty"`
+	// Attempts that ended in this second, whenever their transactions were due.
+	Attempts int64 `json:"attempts,omitempty"`
+	// Offered is the load of this second where spec.load has a curve: the transactions that were due, in an open loop, or the
+	// time of the clients that took part, in milliseconds.
+	Offered int64 `json:"offered,omitempty"`
+	// Latency is a SecondHistogram of the committed ones.
+	Latency []byte `json:"latency,omitempty"`
+	// Tenths split the counts; nil where nobody asked for them.
+	Tenths *Tenths `json:"tenths,omitempty"`
+}
+
+// Tenths are the counts of a second in each of its tenths.
+type Tenths struct {
+	Committed [10]int64 `json:"committed"`
+	Aborted   [10]int64 `json:"aborted,omitzero"`
+	Failed    [10]int64 `json:"failed,omitzero"`
+}
+
+// plus returns the sum; either may be nil.
+func (t *Tenths) plus(o *Tenths) *Tenths {
+	if t == nil || o == nil {
+		return cmp.Or(t, o)
+	}
+	sum := *t
+	for i := range o.Committed {
+		sum.Committed[i] += o.Committed[i]
+		sum.Aborted[i] += o.Aborted[i]
+		sum.Failed[i] += o.Failed[i]
+	}
+	return &sum
+}
+
+// Unfinished is the outcome of transactions that were due in a window and under way when it closed, and CarriedOver of transactions that
+// were due before it and under way when it closed: they took longer than the whole window.
+const (
+	Unfinished  = "unfinished"
+	CarriedOver = "carriedOver"
+)
+
+type seriesKey struct {
+	region, typ, class, outcome string
+	repetition                  int
+}
+
+func (s *Series) key() seriesKey {
+	return seriesKey{s.Region, s.Type, s.Class, s.Outcome, s.Repetition}
+}
+
+// clone returns a series that can be merged into without changing s.
+func (s *Series) clone() Series {
+	c := *s
+	if s.Service != nil {
+		d := *s.Service
+		c.Service = &d
+	}
+	return c
+}
+
+// merge adds the transactions of o, which has the same key.
+func (s *Series) merge(o *Series) error {
+	s.Failures.Add(o.Failures)
+	s.Attempts.Count += o.Attempts.Count
+	s.Attempts.Add(o.Attempts.Failures)
+	if err := s.Latency.merge(&o.Latency); err != nil {
+		return err
+	}
+	if o.Service == nil {
+		return nil
+	}
+	if s.Service == nil {
+		s.Service = &Distribution{}
+	}
+	return s.Service.merge(o.Service)
+}
+
+type placeKey struct {
+	region             string
+	repetition, second int
+}
+
+// sort puts everything into an order that does not depend on who reported first.
+func (r *Report) sort() {
+	types := make(map[string]int, len(r.Types))
+	for i, t := range r.Types {
+		types[t] = i
+	}
+	slices.SortFunc(r.Workers, func(a, b Worker) int {
+		return cmp.Or(cmp.Compare(a.Region, b.Region), cmp.Compare(a.Index, b.Index))
+	})
+	slices.SortFunc(r.Windows, func(a, b Window) int {
+		return cmp.Or(cmp.Compare(a.Region, b.Region), cmp.Compare(a.Repetition, b.Repetition))
+	})
+	slices.SortFunc(r.Series, func(a, b Series) int {
+		return cmp.Or(cmp.Compare(a.Region, b.Region), cmp.Compare(a.Repetition, b.Repetition),
+			cmp.Compare(types[a.Type], types[b.Type]), cmp.Compare(a.Class, b.Class), cmp.Compare(a.Outcome, b.Outcome))
+	})
+	slices.SortFunc(r.Timeline, func(a, b Second) int {
+		return cmp.Or(cmp.Compare(a.Region, b.Region), cmp.Compare(a.Repetition, b.Repetition), cmp.Compare(a.Second, b.Second))
+	})
+	slices.SortFunc(r.Incidents, func(a, b Incident) int { return cmp.Compare(a.Message, b.Message) })
+}
+
+// buildSeparator is between the versions of merged reports.
+const buildSeparator = ", "
+
+// MergeLedgers adds up the ledgers of all load generators.
+func MergeLedgers(reports []*Report) workload.Ledger {
+	ledger := workload.Ledger{}
+	for _, r := range reports {
+		ledger.Merge(r.Ledger)
+	}
+	return ledger
+}
+
+// Merge merges reports of the same run without loss: counts add up, histograms add up bucket by bucket. It does not
+// change its arguments, and fails when they are of different runs, or two of them tell how busy the same worker was.
+func Merge(reports []*Report) (*Report, error) {
+	if len(reports) == 0 {
+		return nil, fmt.Errorf("there is no report to merge")
+	}
+	first := reports[0]
+	m := &Report{
+		Kind: ReportKind, Version: ReportVersion, Workload: first.Workload, Types: first.Types,
+		Arrival: first.Arrival, DurationMicroseconds: first.DurationMicroseconds, Repetitions: first.Repetitions,
+		Ledger: workload.Ledger{}, Shares: make([]workload.Count, len(first.Shares)),
+	}
+	for _, r := range reports {
+		m.Resolution = m.Resolution.coarser(r.Resolution)
+	}
+	builds := map[string]bool{}
+	workers := map[placeKey]int{}
+	windows := map[placeKey]int{}
+	series := map[seriesKey]int{}
+	seconds := map[placeKey]int{}
+	for i, r := range reports {
+		if r.Workload != m.Workload || !slices.Equal(r.Types, m.Types) || len(r.Shares) != len(m.Shares) || r.Arrival != m.Arrival ||
+			r.DurationMicroseconds != m.DurationMicroseconds || r.Repetitions != m.Repetitions {
+			return nil, fmt.Errorf("report %d is of another run: %s %s %d x %d us, not %s %s %d x %d us", i,
+				r.Workload, r.Arrival, r.Repetitions, r.DurationMicroseconds,
+				m.Workload, m.Arrival, m.Repetitions, m.DurationMicroseconds)
+		}
+		r, err := r.at(m.Resolution)
+		if err != nil {
+			return nil, err
+		}
+		for _, build := range strings.Split(r.Build, buildSeparator) {
+			builds[build] = true
+		}
+		for _, w := range r.Workers {
+			k := placeKey{region: w.Region, repetition: w.Index}
+			j, ok := workers[k]
+			if !ok {
+				j = len(m.Workers)
+				workers[k] = j
+				m.Workers = append(m.Workers, Worker{Region: w.Region, Index: w.Index})
+			}
+			m.Workers[j].Clients += w.Clients
+			m.Workers[j].NodeRTTMicroseconds = max(m.Workers[j].NodeRTTMicroseconds, w.NodeRTTMicroseconds)
+			if w.Driver != nil {
+				if m.Workers[j].Driver != nil {
+					return nil, fmt.Errorf("report %d is a second one of worker %d in %s", i, w.Index, w.Region)
+				}
+				d := *w.Driver
+				m.Workers[j].Driver = &d
+			}
+		}
+		for _, w := range r.Windows {
+			k := placeKey{region: w.Region, repetition: w.Repetition}
+			j, ok := windows[k]
+			if !ok {
+				windows[k] = len(m.Windows)
+				m.Windows = append(m.Windows, w)
+				continue
+			}
+			m.Windows[j].add(&w)
+		}
+		for _, s := range r.Series {
+			j, ok := series[s.key()]
+			if !ok {
+				series[s.key()] = len(m.Series)
+				m.Series = append(m.Series, s.clone())
+				continue
+			}
+			if err := m.Series[j].merge(&s); err != nil {
+				return nil, err
+			}
+		}
+		for _, s := range r.Timeline {
+			k := placeKey{s.Region, s.Repetition, s.Second}
+			j, ok := seconds[k]
+			if !ok {
+				seconds[k] = len(m.Timeline)
+				m.Timeline = append(m.Timeline, s)
+				continue
+			}
+			t := &m.Timeline[j]
+			t.Committed += s.Committed
+			t.Aborted += s.Aborted
+			t.Failed += s.Failed
+			t.Attempts += s.Attempts
+			t.Offered += s.Offered
+			t.Tenths = t.Tenths.plus(s.Tenths)
+			var h SecondHistogram
+			if err := h.Add(t.Latency); err != nil {
+				return nil, err
+			}
+			if err := h.Add(s.Latency); err != nil {
+				return nil, err
+			}
+			t.Latency = h.AppendTo(nil)
+		}
+		m.Ledger.Merge(r.Ledger)
+		for i, c := range r.Shares {
+			m.Shares[i].Hits += c.Hits
+			m.Shares[i].Of += c.Of
+		}
+		m.Late += r.Late
+		m.Total.Committed += r.Total.Committed
+		m.Total.Aborted += r.Total.Aborted
+		m.Total.Failed += r.Total.Failed
+		m.Misclassified += r.Misclassified
+		if e := r.MisclassifiedExample; e != "" && (m.MisclassifiedExample == "" || e < m.MisclassifiedExample) {
+			m.MisclassifiedExample = e // whoever reports first
+		}
+		m.Incidents = append(m.Incidents, r.Incidents...)
+	}
+	m.Build = strings.Join(slices.Sorted(maps.Keys(builds)), buildSeparator)
+	m.sort()
+	return m, nil
+}
+
+// Cut makes the report one of a shorter run: of the first repetitions, whose windows were so long. What belongs to later ones is
+// dropped.
+func (r *Report) Cut(repetitions int, durationMicroseconds int64) {
+	r.Repetitions, r.DurationMicroseconds = repetitions, durationMicroseconds
+	r.Windows = slices.DeleteFunc(r.Windows, func(w Window) bool { return w.Repetition > repetitions })
+	r.Series = slices.DeleteFunc(r.Series, func(s Series) bool { return s.Repetition > repetitions })
+	r.Timeline = slices.DeleteFunc(r.Timeline, func(s Second) bool { return s.Repetition > repetitions })
+}
+
+// DecodeReport reads what Encode has written and checks that it can be merged. It returns how many values there are, of
+// which it reads at most so many: a value takes up to a hundred times the memory of its text, and the texts are
+// whoever's who has the key.
+func DecodeReport(b []byte, most int) (r *Report, values int, err error) {
+	text, err := pack.Unpack(b)
+	if err != nil {
+		return nil, 0, fmt.Errorf("worker report: %w", err)
+	}
+	if values = bytes.Count(text, []byte{','}); values > most {
+		return nil, values, fmt.Errorf("worker report: it has %d values, more than the %d that are read", values, most)
+	}
+	r, err = ParseReport(text)
+	return r, values, err
+}
+
+// ParseReport reads a report from JSON and checks that it can be merged.
+func ParseReport(text []byte) (*Report, error) {
+	r := &Report{}
+	if err := json.Unmarshal(text, r); err != nil {
+		return nil, fmt.Errorf("worker report: %w", err)
+	}
+	if err := r.validate(); err != nil {
+		return nil, fmt.Errorf("worker report: %w", err)
+	}
+	return r, nil
+}
+
+func (r *Report) validate() error {
+	if r.Kind != ReportKind || r.Version != ReportVersion {
+		return fmt.Errorf("it is a %q of version %d, not a %s of version %d: run workers and operator of the same version",
+			r.Kind, r.Version, ReportKind, ReportVersion)
+	}
+	if r.DurationMicroseconds <= 0 || r.Repetitions < 1 {
+		return fmt.Errorf("%d repetitions of %d us are no measurement", r.Repetitions, r.DurationMicroseconds)
+	}
+	for i, w := range r.Windows {
+		if w.Repetition < 1 || w.Repetition > r.Repetitions {
+			return fmt.Errorf("windows[%d].repetition: %d is not between 1 and %d", i, w.Repetition, r.Repetitions)
+		}
+	}
+	if err := r.Resolution.valid(); err != nil {
+		return err
+	}
+	for i := range r.Series {
+		s := &r.Series[i]
+		single := r.Resolution.Apart && s.Type == "" && s.Class == ""
+		switch {
+		case r.Resolution.Apart && !single && s.Repetition == 0:
+		case r.Resolution.Apart != single, s.Repetition < 1 || s.Repetition > r.Repetitions:
+			return fmt.Errorf("series[%d].repetition: %d is not between 1 and %d", i, s.Repetition, r.Repetitions)
+		}
+		switch {
+		case single:
+		case !slices.Contains(r.Types, s.Type):
+			return fmt.Errorf("series[%d].type: %q is not one of %v", i, s.Type, r.Types)
+		case !slices.Contains(classes, s.Class):
+			return fmt.Errorf("series[%d].class: %q is not one of %v", i, s.Class, classes)
+		}
+		switch {
+		case !slices.Contains(outcomes, s.Outcome):
+			return fmt.Errorf("series[%d].outcome: %q is not one of %v", i, s.Outcome, outcomes)
+		case s.Outcome != Unfinished && s.Outcome != CarriedOver && s.Attempts.Count < s.Latency.Count:
+			return fmt.Errorf("series[%d].attempts: %d attempts are fewer than their %d transactions", i, s.Attempts.Count, s.Latency.Count)
+		}
+		for _, d := range []*Distribution{&s.Latency, s.Service} {
+			if d == nil {
+				continue
+			}
+			h, err := DecodeHistogram(d.Histogram)
+			if err != nil {
+				return fmt.Errorf("series[%d]: %w", i, err)
+			}
+			if h.TotalCount()+d.Clipped != d.Count || d.Clipped < 0 || d.SumMicroseconds < 0 || d.MaxMicroseconds < 0 {
+				return fmt.Errorf("series[%d]: the histogram holds %d values, not %d", i, h.TotalCount(), d.Count-d.Clipped)
+			}
+		}
+	}
+	for i, s := range r.Timeline {
+		if s.Repetition < 1 || s.Repetition > r.Repetitions || s.Second < 0 {
+			return fmt.Errorf("timeline[%d]: repetition %d, second %d is out of range", i, s.Repetition, s.Second)
+		}
+		var h SecondHistogram
+		if err := h.Add(s.Latency); err != nil {
+			return fmt.Errorf("timeline[%d]: %w", i, err)
+		}
+	}
+	return nil
+}
+
+var (
+	classes = func() (c []string) {
+		for k := range txn.NumClasses {
+			c = append(c, k.String())
+		}
+		return c
+	}()
+	outcomes = []string{txn.Committed.String(), txn.Aborted.String(), txn.Refused.String(), txn.Unknown.String(), Unfinished, CarriedOver}
+)

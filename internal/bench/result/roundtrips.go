@@ -1,0 +1,51 @@
+package result
+
+import (
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/pack"
+	"github.com/geobench/geobench/internal/ops/admin"
+)
+
+// SnapshotRoom is how many bytes the packed statuses of all nodes may have, three of which one ConfigMap holds, along with other notes of a run.
+const SnapshotRoom = pack.Room / 4
+
+// MergeRoundTrips leaves the round trips between two regions, which a document merges anyhow, at one node of the first region: the round trips of
+// many nodes are most of what their statuses take.
+func MergeRoundTrips(nodes []admin.Status, t *geo.Topology) {
+	type link struct {
+		from geo.Region
+		to   string
+	}
+	first := map[link]*admin.LinkStatus{}
+	for i := range nodes {
+		s := &nodes[i]
+		if s.ID < 0 || s.ID >= t.Nodes() {
+			continue
+		}
+		for j := range s.Links {
+			l := &s.Links[j]
+			k := link{t.RegionOf(geo.NodeID(s.ID)), l.To}
+			f := first[k]
+			if f == nil {
+				first[k] = l
+				continue
+			}
+			moveRTT(&f.RTT, &l.RTT)
+			if l.Mesh != nil && f.Mesh != nil {
+				moveRTT(&f.Mesh.Below, &l.Mesh.Below)
+				moveRTT(&f.Mesh.Through, &l.Mesh.Through)
+			}
+		}
+	}
+}
+
+// moveRTT adds an encoded histogram of round trips to another one and leaves nothing of it. Unreadable ones count as not measured.
+func moveRTT(to, from *string) {
+	if h := mergeRTT(mergeRTT(nil, *to), *from); h != nil {
+		if b, err := h.Encode(hdrhistogram.V2CompressedEncodingCookieBase); err == nil {
+			*to, *from = string(b), ""
+		}
+	}
+}

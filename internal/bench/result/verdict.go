@@ -1,0 +1,611 @@
+package result
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/ops/admin"
+)
+
+// Reasons of a verdict.
+const (
+	ReasonNoTransactions     = "NoTransactions"
+	ReasonCancelled          = "Cancelled"
+	ReasonHistoryLost        = "HistoryLost"
+	ReasonHistoryTooLarge    = "HistoryTooLarge"
+	ReasonNotQuiet           = "NotQuiet"
+	ReasonNotAudited         = "NotAudited"
+	ReasonConnectionLost     = "ConnectionLost"
+	ReasonTargetFailed       = "TargetFailed"
+	ReasonWorkloadBroken     = "WorkloadBroken"
+	ReasonDriverBound        = "DriverBound"
+	ReasonShareMismatch      = "ShareMismatch"
+	ReasonClassMismatch      = "ClassMismatch"
+	ReasonNetworkNotVerified = "NetworkNotVerified"
+	ReasonNodeRestarted      = "NodeRestarted"
+	ReasonWorkerLost         = "WorkerLost"
+	ReasonStartMissed        = "StartMissed"
+	ReasonFaultFailed        = "FaultFailed"
+	ReasonFaultMistimed      = "FaultMistimed"
+	ReasonClocksApart        = "ClocksApart"
+	ReasonObjectiveMissed    = "ObjectiveMissed"
+	// ReasonUnanswered: more of a region's transactions had no answer than a run without an objective on that bears.
+	ReasonUnanswered = "Unanswered"
+	// ReasonTooFewSamples: an objective is on a percentile of too few transactions.
+	ReasonTooFewSamples = "TooFewSamples"
+	// ReasonObjectiveUndecided: it is not known whether an objective holds.
+	ReasonObjectiveUndecided = "ObjectiveUndecided"
+	ReasonCheckFailed        = "CheckFailed"
+	// ReasonTestNotPassed is that of a run that was not begun, since a functional test before it has not passed.
+	ReasonTestNotPassed = "FunctionalTestNotPassed"
+)
+
+// Reasons of runs that somebody has meddled with.
+const (
+	// ReasonUndeclaredDisturbance: something was done to a node or a link that no fault of the manifest declares.
+	ReasonUndeclaredDisturbance = "UndeclaredDisturbance"
+	// ReasonMeshChanged: a proxy of the service mesh ended, or the mesh at the end is not the one of the beginning.
+	ReasonMeshChanged = "MeshChanged"
+	// ReasonLinkTooFast: a link was faster than declared for a while, and no fault of the manifest changes it then.
+	ReasonLinkTooFast = "LinkTooFast"
+	// ReasonReportForged: what a worker handed in is not its own, or it went by something else than it was told.
+	ReasonReportForged = "ReportForged"
+	// ReasonResultForged: a result was there that nobody has measured.
+	ReasonResultForged = "ResultForged"
+	// ReasonSnapshotForged: what the operator noted of the run is not what it has written.
+	ReasonSnapshotForged = "SnapshotForged"
+	// ReasonNetworkEdited: somebody wrote to what decides where connections of the run's pods lead.
+	ReasonNetworkEdited = "NetworkEdited"
+	// ReasonManifestEdited: the database became another than the one that the run was let in for.
+	ReasonManifestEdited = "ManifestEdited"
+)
+
+// judge sets the verdict. A measurement that cannot be trusted is Invalid whatever it says; one that can is Failed when a
+// check failed or an objective is missed. A failed check leads the reasons even of an Invalid run: lost money or a cycle
+// proves that the database is wrong under any load.
+func (d *Document) judge(in *Inputs, r *Report) {
+	var wrong, invalid, failed []Reason
+	for _, c := range d.Checks {
+		if !c.Passed {
+			wrong = append(wrong, Reason{ReasonCheckFailed, c.Name + ": " + c.Message})
+		}
+	}
+	for _, c := range invalidChecks {
+		invalid = append(invalid, c(d, in, r)...)
+	}
+	for i := range d.Objectives {
+		switch o := &d.Objectives[i]; {
+		case o.Undecided != "":
+			invalid = append(invalid, o.undecided())
+		case !o.Holds:
+			failed = append(failed, Reason{ReasonObjectiveMissed, fmt.Sprintf("%s: measured %s", o.Name, o.Measured)})
+		}
+	}
+	failed = append(failed, unanswered(d, in, r)...)
+	d.Reasons = slices.Concat(wrong, invalid, failed)
+	if missing := d.fillEvidence(in, r); !slices.ContainsFunc(d.Reasons, func(x Reason) bool { return x.Reason == ReasonCancelled }) {
+		invalid = append(invalid, missing...)
+		d.Reasons = slices.Concat(wrong, invalid, failed)
+	}
+	switch {
+	case len(invalid) > 0:
+		d.Verdict = v1alpha1.VerdictInvalid
+	case len(wrong)+len(failed) > 0:
+		d.Verdict = v1alpha1.VerdictFailed
+	default:
+		d.Verdict = v1alpha1.VerdictPassed
+	}
+}
+
+// undecided says why it is not known whether the objective holds.
+func (o *Objective) undecided() Reason {
+	reason := ReasonObjectiveUndecided
+	if o.FewSamples {
+		reason = ReasonTooFewSamples
+	}
+	return Reason{reason, fmt.Sprintf("%s: measured %s: %s", o.Name, o.Measured, o.Undecided)}
+}
+
+// invalidChecks say what makes a measurement worthless, in the order of weight.
+var invalidChecks = []func(*Document, *Inputs, *Report) []Reason{
+	incidents,          // something broke
+	settingsChanged,    // the database became another one
+	nodeClocksApart,    // nodes did not go by the same time
+	clocksApart,        // clients did not measure at the same time
+	faultsFailed,       // a fault was not what the manifest says
+	faultsMistimed,     // or not when
+	undeclared,         // something was done that it does not say
+	linksTooFast,       // the network was a faster one for a while
+	workloadBroken,     // procedures did not do what they were written for
+	noTransactions,     // nothing was measured
+	driverBound,        // the load generator was measured, not the database
+	clientsBusy,        // or its clients were
+	nodesStarved,       // or a lack of CPU
+	tooManyGaps,        // the network was not there for too long
+	lossDiffers,        // the network lost more or fewer packets
+	networkNotVerified, // the network was not the declared one
+	classMismatch,      // transactions count for classes that they are not of
+	shareMismatch,      // the transactions were not the configured ones
+}
+
+func incidents(_ *Document, in *Inputs, r *Report) []Reason {
+	// By faults, as planned: gone for good, for a while, and followed by another process.
+	lost, away, replaced := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for _, f := range in.Faults {
+		for _, n := range f.Replaced {
+			replaced[n] = true
+		}
+		for _, n := range f.Lost {
+			lost[n] = true
+		}
+		for _, n := range f.Restarted {
+			away[n] = true
+		}
+	}
+	out := slices.Clone(in.Incidents)
+	for _, i := range r.Incidents {
+		planned := lost[i.Node] || away[i.Node] && i.Reason.Reason == ReasonConnectionLost || replaced[i.Node] && i.Reason.Reason == ReasonNodeRestarted
+		if !planned {
+			out = append(out, i.Reason)
+		}
+	}
+	after := map[string]*admin.Status{}
+	for i := range in.After {
+		after[in.After[i].Node] = &in.After[i]
+		if in.After[i].Broken && !lost[in.After[i].Node] {
+			out = append(out, Reason{ReasonNodeRestarted, in.After[i].Node + " has lost its state: " + in.After[i].Reason})
+		}
+	}
+	for _, b := range in.Before {
+		switch a := after[b.Node]; {
+		case lost[b.Node]:
+		case a == nil:
+			out = append(out, Reason{ReasonNodeRestarted, b.Node + " did not answer after the run"})
+		case a.Process != b.Process && !replaced[b.Node] || a.Incarnation != b.Incarnation:
+			out = append(out, Reason{ReasonNodeRestarted, b.Node + " was started again during the run"})
+		case !in.Simulated && in.Target == nil && !away[b.Node] && !replaced[b.Node] && wentBack(&b, a):
+			out = append(out, Reason{ReasonNodeRestarted, b.Node + " was started again during the run: its counters began anew"})
+		}
+	}
+	return out
+}
+
+// mistakes are reasons of attempts that failed because a procedure is wrong, and what each says.
+var mistakes = []struct{ reason, says string }{
+	{txn.ReasonInvalid, "nodes do not know such transactions"},
+	{txn.ReasonUndeclared, "they touched rows that their footprints, said to be exact, do not name"},
+	{txn.ReasonProcedure, "their procedures failed other than by txn.Abort, or were given rows that they cannot read"},
+}
+
+// Mistake reports whether a reason of an attempt makes a run Invalid, however rare it is.
+func Mistake(reason string) bool {
+	for _, m := range mistakes {
+		if m.reason == reason {
+			return true
+		}
+	}
+	return false
+}
+
+// workloadBroken: what a wrong procedure has aborted would count as cheap work of the database.
+func workloadBroken(d *Document, _ *Inputs, _ *Report) (out []Reason) {
+	for _, m := range mistakes {
+		all, types := int64(0), map[string]bool{}
+		for i := range d.Transactions {
+			x := &d.Transactions[i]
+			if n := x.Attempts.Aborted[m.reason] + x.Attempts.Refused[m.reason]; n > 0 {
+				all += n
+				types[x.Type] = true
+			}
+		}
+		if all > 0 {
+			out = append(out, Reason{ReasonWorkloadBroken, fmt.Sprintf("%d attempts of %s ended with %s: %s", all,
+				strings.Join(slices.Sorted(maps.Keys(types)), ", "), m.reason, m.says)})
+		}
+	}
+	return out
+}
+
+func noTransactions(d *Document, _ *Inputs, r *Report) []Reason {
+	if d.Summary.Committed > 0 {
+		return nil
+	}
+	s := &d.Summary
+	return []Reason{{ReasonNoTransactions, fmt.Sprintf(
+		"no transaction was committed in %d windows of %v; %d were aborted, %d refused, %d unknown, %d still under way at the end",
+		r.Repetitions, time.Duration(r.DurationMicroseconds)*time.Microsecond, s.Aborted, s.Refused, s.Unknown, s.Unfinished)}}
+}
+
+// driverLimitPPM is the share of its CPU allowance above which a load generator may have been the bottleneck.
+const driverLimitPPM = 800_000
+
+// throttledLimitPPM is the share of the periods of its CPU quota in which a load generator may be stopped: each makes those transactions
+// wait that are under way, up to 100 ms. A worker in bursts is stopped while its average is low.
+const throttledLimitPPM = 50_000
+
+func driverBound(d *Document, in *Inputs, r *Report) (out []Reason) {
+	say := func(who string, d *Driver) {
+		if p := max(d.SharePPM(), d.BusiestPPM); p > driverLimitPPM {
+			out = append(out, Reason{ReasonDriverBound, fmt.Sprintf(
+				"driver-bound: %s used %d%% of its CPU allowance (%d milli-CPU) while measuring, over %d%%; give it more CPU or workersPerRegion",
+				who, p/10_000, d.AllowanceMilliCPU, driverLimitPPM/10_000)})
+		} else if p := d.ThrottledPPM(); p > throttledLimitPPM {
+			out = append(out, Reason{ReasonDriverBound, fmt.Sprintf(
+				"driver-bound: %s had used up its CPU quota (%d milli-CPU) in %d of %d periods while measuring and was stopped until the next, more than %d%% of them; give it more CPU or workersPerRegion",
+				who, d.AllowanceMilliCPU, d.ThrottledPeriods, d.Periods, throttledLimitPPM/10_000)})
+		}
+	}
+	if in.Simulated {
+		return nil
+	}
+	for _, w := range r.Workers {
+		if w.Driver != nil {
+			say(fmt.Sprintf("worker %d in %s", w.Index, w.Region), w.Driver)
+		}
+	}
+	if in.Driver != nil {
+		say(cmp.Or(in.DriverName, "the load generator"), in.Driver)
+	}
+	return append(out, driverLate(d, in)...)
+}
+
+// How late a load generator may be for what was due, in parts of the latencies that it has measured: the median as much as a round trip of
+// the network may be off, the 99th percentile until it is more the load generator's than the database's. A millisecond more is nothing to
+// any scheduler, nor, once in a hundred times, are five.
+const (
+	lateMedianPercent, lateTailPercent = 5, 50
+
+	lateFloor, lateTailFloor = 1000, 5000 // microseconds
+)
+
+// driverLate compares how late load generators were with the latencies that they have measured.
+func driverLate(d *Document, in *Inputs) []Reason {
+	for i := range d.Workers {
+		w := &d.Workers[i]
+		late, latency := d.lateness(w)
+		if late == nil {
+			continue
+		}
+		if x := late.beyond(latency, lateTailPercent, lateTailFloor); x != nil {
+			return []Reason{{ReasonDriverBound, fmt.Sprintf(
+				"driver-bound: %s waited for the CPU: it was %s late for what was due (%s percentile of the window where it was largest), over the %s that a %s percentile of %s in %s bears; keep other work off its machine, or give it more CPU",
+				in.driverOf(w), formatMicroseconds(x.late), x.percentile, formatMicroseconds(x.limit), x.percentile, formatMicroseconds(x.latency), w.Region)}}
+		}
+	}
+	return nil
+}
+
+// noteLate notes load generators whose lateness is in the tail of the latencies without making the run Invalid.
+func (d *Document) noteLate(in *Inputs) {
+	for i := range d.Workers {
+		w := &d.Workers[i]
+		if late, latency := d.lateness(w); late != nil && late.P99 > lateLimit(latency.P99, lateMedianPercent, lateFloor) && late.P99 <= lateLimit(latency.P99, lateTailPercent, lateTailFloor) {
+			d.Notes = append(d.Notes, fmt.Sprintf("%s was late for what was due by %s in the 99th percentile: by as much the 99th percentile of latencies in %s, %s, may be more than the database's",
+				in.driverOf(w), formatMicroseconds(late.P99), w.Region, formatMicroseconds(latency.P99)))
+		}
+	}
+}
+
+// driverOf says in words which process a worker is, or is in.
+func (in *Inputs) driverOf(w *WorkerShare) string {
+	if in.Driver != nil {
+		return cmp.Or(in.DriverName, "the load generator")
+	}
+	return fmt.Sprintf("worker %d in %s", w.Index, w.Region)
+}
+
+// lateness is how late a worker was, and the latencies that it has measured; nil where either is not known.
+func (d *Document) lateness(w *WorkerShare) (*Lateness, committedLatency) {
+	for i := range d.Regions {
+		if r := &d.Regions[i]; r.Name == w.Region && r.Committed > 0 {
+			return w.LateMicroseconds, d.committedLatency(r.Name)
+		}
+	}
+	return nil, committedLatency{}
+}
+
+// committedLatency holds percentiles of committed transactions, in microseconds, against which lateness is judged. A percentile
+// of Latency may be a lower bound as long as a stall, and would excuse the lateness that caused the stall.
+type committedLatency struct{ P50, P99 int64 }
+
+// committedLatency returns the percentiles of a region's clients, or of all clients if region is empty.
+func (d *Document) committedLatency(region string) committedLatency {
+	l := d.Latencies(func(s *HistogramSeries) bool { return region == "" || s.Region == region })
+	if l.observed() == 0 {
+		return committedLatency{}
+	}
+	at := func(p float64) int64 { return min(l.histogram.ValueAtPercentile(p), l.max) }
+	return committedLatency{at(50), at(99)}
+}
+
+// tooLate is a lateness that is more than latencies bear.
+type tooLate struct {
+	percentile           string
+	late, latency, limit int64 // microseconds
+}
+
+// beyond holds the median and the 99th percentile against latencies; nil where neither is too large.
+func (l *Lateness) beyond(of committedLatency, tailPercent, tailFloor int64) *tooLate {
+	median := &tooLate{"50th", l.P50, of.P50, lateLimit(of.P50, lateMedianPercent, lateFloor)}
+	tail := &tooLate{"99th", l.P99, of.P99, lateLimit(of.P99, tailPercent, tailFloor)}
+	switch {
+	case median.late > median.limit:
+		return median
+	case tail.late > tail.limit:
+		return tail
+	}
+	return nil
+}
+
+// lateLimit is how late a process may be where a latency is so long, in microseconds.
+func lateLimit(latency, percent, floor int64) int64 { return latency*percent/100 + floor }
+
+func networkNotVerified(d *Document, in *Inputs, _ *Report) (out []Reason) {
+	for _, l := range d.Links {
+		if l.From == l.To && l.Samples == 0 {
+			continue // one node alone has nobody to measure
+		}
+		off := l.MeasuredRTTMicroseconds.P50 - l.DeclaredRTTMicroseconds
+		switch {
+		case l.Samples == 0 && in.Simulated:
+		case l.Samples == 0:
+			out = append(out, Reason{ReasonNetworkNotVerified, fmt.Sprintf("%s to %s: the round trip was not measured", l.From, l.To)})
+		case max(off, -off) > l.ToleranceMicroseconds:
+			out = append(out, Reason{ReasonNetworkNotVerified, fmt.Sprintf("%s to %s: the median round trip is %s, declared %s; they may differ by %s (5%% + 1ms and the sampling error of %d round trips)",
+				l.From, l.To, formatMicroseconds(l.MeasuredRTTMicroseconds.P50), formatMicroseconds(l.DeclaredRTTMicroseconds),
+				formatMicroseconds(l.ToleranceMicroseconds), l.Samples)})
+		}
+	}
+	return out
+}
+
+// classMismatch: the shares of multi-home and multi-partition transactions are counted by what the database tells.
+func classMismatch(_ *Document, _ *Inputs, r *Report) []Reason {
+	if r.Misclassified == 0 {
+		return nil
+	}
+	return []Reason{{ReasonClassMismatch, fmt.Sprintf(
+		"the database told the wrong class of %d committed transactions whose footprints are hints, so that the shares of multi-home and multi-partition ones are wrong: %s",
+		r.Misclassified, r.MisclassifiedExample)}}
+}
+
+func shareMismatch(d *Document, _ *Inputs, _ *Report) (out []Reason) {
+	shares := d.Summary.Realised.Shares
+	for i := range shares {
+		if s := &shares[i]; s.off(len(shares)) {
+			out = append(out, Reason{ReasonShareMismatch, s.mismatch()})
+		}
+	}
+	return out
+}
+
+// off reports whether the realised value misses the configured one by more than its tolerance. A share must also be
+// outside of its chanceRange; the sampling error of a mean is not known.
+func (s *Share) off(comparisons int) bool {
+	if s.Count == 0 || math.Abs(float64(s.RealisedPPM-s.ConfiguredPPM)) <= s.tolerance() {
+		return false
+	}
+	n := float64(s.Count)
+	low, high := chanceRange(n, float64(s.ConfiguredPPM)/1e6, comparisons)
+	hits := math.Round(n * float64(s.RealisedPPM) / 1e6)
+	return s.Mean || hits < low || hits > high
+}
+
+// mismatch says by how much the realised value is off.
+func (s *Share) mismatch() string {
+	allowed := "1 point"
+	if s.TolerancePercent > 0 {
+		allowed = fmt.Sprintf("%d%% of that", s.TolerancePercent)
+	}
+	if s.Mean {
+		return fmt.Sprintf("%s: %s on average over %d %s, %s were asked for; the difference is more than %s",
+			s.Name, s.text(s.RealisedPPM), s.Count, s.Of, s.text(s.ConfiguredPPM), allowed)
+	}
+	return fmt.Sprintf("%s: %s of %d %s are, %s were asked for; the difference is more than %s beyond sampling error",
+		s.Name, s.text(s.RealisedPPM), s.Count, s.Of, s.text(s.ConfiguredPPM), allowed)
+}
+
+// tolerance is what TolerancePercent says, or one point, and three standard deviations of a binomial share, in parts per
+// million; the sampling error of a mean is not known.
+func (s *Share) tolerance() float64 {
+	p, allowed := float64(s.ConfiguredPPM)/1e6, 10_000.
+	if s.TolerancePercent > 0 {
+		allowed = float64(s.ConfiguredPPM) * float64(s.TolerancePercent) / 100
+	}
+	if s.Mean {
+		return allowed
+	}
+	return allowed + 3e6*math.Sqrt(p*(1-p)/float64(s.Count))
+}
+
+// measured is the value of an objective's metric; ok is false when there is nothing to measure it on.
+type measured struct {
+	value v1alpha1.Quantile
+	ok    bool
+	// samples is the number of transactions that say something of a percentile, transactions the number of all.
+	samples, transactions int64
+	// cause says why only a lower bound is known.
+	cause string
+	note  string
+}
+
+func measuredValue(v int64) measured { return measured{value: v1alpha1.Observed(v), ok: true} }
+
+// percentiles are the metrics that are percentiles of the latency.
+var percentiles = map[v1alpha1.Metric]float64{
+	v1alpha1.MetricLatencyP50: 50, v1alpha1.MetricLatencyP90: 90, v1alpha1.MetricLatencyP95: 95, v1alpha1.MetricLatencyP99: 99,
+}
+
+// samplesNeeded returns how many transactions the p-th percentile needs, so that it is not simply the largest of them.
+func samplesNeeded(p float64) int64 { return int64(math.Round(100 / (100 - p))) }
+
+// measures measures the objectives; f[i] adds up what objectives[i] is about. Where the network had gaps, they are of the
+// seconds without, but for objectives of one kind of transaction: the timeline does not tell transactions apart.
+func (d *Document) measures(objectives []v1alpha1.Objective, f []figures, r *Report) []measured {
+	out := make([]measured, len(objectives))
+	for i, o := range objectives {
+		switch {
+		case d.EmulationGapSeconds == 0:
+			out[i] = measure(o.Metric, &f[i], r)
+		case o.Transaction != "" || o.Metric == v1alpha1.MetricUnknownPPM: // the timeline does not have it
+			out[i] = measure(o.Metric, &f[i], r)
+			out[i].note = fmt.Sprintf(", %d s with gaps in the emulated network included", d.EmulationGapSeconds)
+		default:
+			out[i] = d.clear(r, o.Region).measure(o.Metric)
+			out[i].note = fmt.Sprintf(", %d s with gaps in the emulated network omitted", d.EmulationGapSeconds)
+		}
+	}
+	return out
+}
+
+// evaluate judges the objectives by what was measured of each.
+func evaluate(objectives []v1alpha1.Objective, of []measured) []Objective {
+	out := []Objective{}
+	for i, o := range objectives {
+		out = append(out, of[i].judge(o))
+	}
+	return out
+}
+
+// judge compares the measurement with an objective. A lower bound misses a limit that it reaches and is undecided below the limit,
+// as is a percentile of too few transactions.
+func (m *measured) judge(o v1alpha1.Objective) Objective {
+	out := Objective{Name: ObjectiveName(o)}
+	if !m.ok {
+		out.Measured = "no transactions" + m.note
+		return out
+	}
+	out.Value, out.Measured = m.value, formatMetric(o.Metric, m.value)+m.note
+	if _, ok := percentiles[o.Metric]; ok {
+		out.Samples = m.samples
+		out.Measured = fmt.Sprintf("%s of %d transactions%s", formatMetric(o.Metric, m.value), m.samples, m.note)
+	}
+	out.Undecided = m.tooFew(o.Metric)
+	out.FewSamples = out.Undecided != ""
+	out.Holds = true
+	if o.Max != nil {
+		limit, err := boundValue(o.Metric, *o.Max)
+		switch {
+		case err != nil:
+			return Objective{Name: out.Name, Measured: err.Error()}
+		case m.value.Least() > limit || m.value.IsBound() && m.value.Least() == limit:
+			out.Holds = false
+		case m.value.IsBound() && out.Undecided == "":
+			out.Undecided = "only a lower bound of the percentile is known, and it is below the limit; " + m.cause
+		}
+	}
+	if o.Min != nil {
+		limit, err := boundValue(o.Metric, *o.Min)
+		switch {
+		case err != nil:
+			return Objective{Name: out.Name, Measured: err.Error()}
+		case m.value.Least() >= limit:
+		case m.value.IsBound() && out.Undecided == "":
+			out.Undecided = "only a lower bound of the percentile is known, and it is below the least value asked " +
+				"for; " + m.cause
+		default:
+			out.Holds = false
+		}
+	}
+	if !out.Holds && m.value.IsBound() {
+		out.Undecided = "" // however few there are: it is missed
+	}
+	out.Holds = out.Holds && out.Undecided == ""
+	return out
+}
+
+// Objectives judges objectives over a merged report.
+func Objectives(r *Report, load *v1alpha1.Load, regions []string, objectives []v1alpha1.Objective) ([]Objective, error) {
+	a, err := aggregate(r, load, regions, objectives)
+	if err != nil {
+		return nil, err
+	}
+	return evaluate(objectives, new(Document).measures(objectives, a.objectives, r)), nil
+}
+
+// measure measures the metric.
+func measure(m v1alpha1.Metric, f *figures, r *Report) measured {
+	out := measured{ok: f.Ended() > 0}
+	switch m {
+	case v1alpha1.MetricThroughput:
+		return measuredValue(f.perSecond(r.DurationMicroseconds * int64(r.Repetitions)))
+	case v1alpha1.MetricAbortPPM:
+		out.value = v1alpha1.Observed(f.abortPPM())
+	case v1alpha1.MetricUnknownPPM:
+		u := f.Unanswered
+		u.Hung = f.latency.hung()
+		out.value, out.ok = v1alpha1.Observed(unansweredPPM(&f.Counts, &u)), f.Ended()+u.Unfinished+u.Unsent() > 0
+	default:
+		out.value, out.ok = f.latency.quantiles(percentiles[m])[0], f.latency.samples() > 0
+		out.samples, out.transactions, out.cause = f.latency.knownAt(out.value), f.latency.samples(), f.boundCause()
+	}
+	return out
+}
+
+// boundValue is a bound in the metric's unit.
+func boundValue(m v1alpha1.Metric, b v1alpha1.Bound) (int64, error) {
+	if !m.IsLatency() {
+		if b.Type != intstr.Int {
+			return 0, fmt.Errorf("the bound %q is not an integer", b.StrVal)
+		}
+		return int64(b.IntVal), nil
+	}
+	d, err := time.ParseDuration(b.StrVal)
+	if b.Type != intstr.String || err != nil {
+		return 0, fmt.Errorf("the bound %q is not a duration such as 250ms", b.String())
+	}
+	return d.Microseconds(), nil
+}
+
+// ObjectiveName writes an objective as latencyP99(balance, us-west-2) <= 250ms.
+func ObjectiveName(o v1alpha1.Objective) string {
+	name := string(o.Metric)
+	switch {
+	case o.Transaction != "" && o.Region != "":
+		name += "(" + o.Transaction + ", " + o.Region + ")"
+	case o.Transaction != "" || o.Region != "":
+		name += "(" + o.Transaction + o.Region + ")"
+	}
+	switch {
+	case o.Min != nil && o.Max != nil:
+		return fmt.Sprintf("%s <= %s <= %s", o.Min.String(), name, o.Max.String())
+	case o.Min != nil:
+		return fmt.Sprintf("%s >= %s", name, o.Min.String())
+	case o.Max != nil:
+		return fmt.Sprintf("%s <= %s", name, o.Max.String())
+	}
+	return name
+}
+
+func formatMetric(m v1alpha1.Metric, v v1alpha1.Quantile) string {
+	switch {
+	case m.IsLatency():
+		return FormatQuantile(v)
+	case m == v1alpha1.MetricThroughput:
+		return fmt.Sprintf("%d/s", v.Least())
+	}
+	return fmt.Sprintf("%d ppm", v.Least())
+}
+
+// formatMicroseconds writes 412us, 231.4ms or 12.50s.
+func formatMicroseconds(us int64) string {
+	switch {
+	case us < 1000:
+		return fmt.Sprintf("%dus", us)
+	case us < 10_000_000:
+		return fmt.Sprintf("%.1fms", float64(us)/1e3)
+	}
+	return fmt.Sprintf("%.2fs", float64(us)/1e6)
+}
+
+// formatPPM writes parts per million as a percentage: 25.1%.
+func formatPPM(ppm int64) string { return fmt.Sprintf("%.4g%%", float64(ppm)/1e4) }

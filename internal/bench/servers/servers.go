@@ -1,0 +1,327 @@
+// Package servers renders a database that people run, named by spec.engine alone, into what spec.pods says of any program: image, command,
+// environment, ports, volumes, and how clients reach it. Everything behind it knows pods only. It is pure: the same spec gives the same
+// pods, byte for byte, and the passwords are in a Secret that the operator makes and that pods name.
+package servers
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	targets "github.com/geobench/geobench/internal/bench/target/catalog"
+	"github.com/geobench/geobench/internal/ops/deploy"
+)
+
+// The keys of the Secrets: those of every Secret of clients.
+const (
+	KeyUsername = "username"
+	KeyPassword = "password"
+)
+
+// Problem is a parameter that cannot be rendered.
+type Problem struct {
+	// Field is the path in the GeoDatabase, Value what it holds.
+	Field, Value string
+	// Message says what is wrong and what would be right.
+	Message string
+	// Known are the names that the last part of Field could have had, where it is none of them.
+	Known []string
+}
+
+// login is a user that a server is made with.
+type login struct {
+	secret, user string
+}
+
+// server is one kind of database.
+type server struct {
+	// product is what people call it, and settings are those of its parameters, in full, that are handed to the servers as they are, with
+	// the form of their values. The others are the renderer's, or would make of it another database.
+	product  string
+	settings map[string]*regexp.Regexp
+	// image is the default, and user the number that it runs as there.
+	image string
+	user  int64
+	// logins are its users, the clients' first; without any, its pods have no clients.
+	logins []login
+	// shared: its servers share the rows out themselves, and not every one has all.
+	shared bool
+	// own takes a parameter that is neither a setting nor one of all kinds, and tells whether it did; what nobody takes is the clients'.
+	own func(r *reading, name, value string) bool
+	// pods are the rest of what was read: image, user, and what all servers have in common are filled in. A database of several kinds of
+	// servers has roles and steps in their place.
+	pods  func(*reading) *v1alpha1.Pods
+	roles func(*reading) ([]v1alpha1.Role, []v1alpha1.InitStep)
+	// images: its kinds of servers have images of their own, and none is that of all.
+	images bool
+	// facts are those of a database that nobody has run yet; nil for one that was.
+	facts *Facts
+}
+
+var kinds = map[string]server{"postgres": postgres, "galera": galera, "etcd": etcd, "cockroachdb": cockroachdb.server(),
+	"yugabytedb": yugabytedb.server(), "tidb": tidb.server(), "citus": citus.server(), "oceanbase": oceanbase.server()}
+
+// reading is a database's parameters, told apart.
+type reading struct {
+	*v1alpha1.GeoDatabase
+	kind     server
+	regions  []string
+	image    string
+	user     int64
+	settings map[string]string
+	words    map[string]string // the kind's own, as it took them
+	clients  map[string]string
+	// longest is the longest round trip between two of its regions; 0 where that is not known.
+	longest  time.Duration
+	problems []Problem
+}
+
+func (r *reading) bad(name, value, format string, args ...any) {
+	r.problems = append(r.problems, Problem{Field: "spec.engine.parameters." + name, Value: value, Message: fmt.Sprintf(format, args...)})
+}
+
+// word takes a parameter that is one of some words.
+func (r *reading) word(name, value string, words []string) {
+	if !slices.Contains(words, value) {
+		r.bad(name, value, "%q is not one of %s", value, strings.Join(words, ", "))
+		return
+	}
+	r.words[name] = value
+}
+
+// servers is how many there are.
+func (r *reading) servers() int { return len(r.regions) * r.perRegion() }
+
+func (r *reading) perRegion() int { return int(max(r.Spec.NodesPerRegion(), 1)) }
+
+// hosts are those of all servers, in the order of regions and numbers.
+func (r *reading) hosts() (hosts []string) {
+	for _, region := range r.regions {
+		for i := range r.perRegion() {
+			hosts = append(hosts, deploy.Host(r.Name, region, r.Namespace, i))
+		}
+	}
+	return hosts
+}
+
+// secret is the name of the Secret of one of the kind's users.
+func (r *reading) secret(i int) string { return secretName(r.GeoDatabase, r.kind.logins[i]) }
+
+// password is a variable of the environment that holds one user's.
+func (r *reading) password(variable string, i int) v1alpha1.PodEnv {
+	return v1alpha1.PodEnv{Name: variable, SecretKeyRef: &v1alpha1.SecretKeyReference{Name: r.secret(i), Key: KeyPassword}}
+}
+
+// field is what says more of such a database than parameters can.
+func (r *reading) field() string {
+	if r.kind.roles != nil {
+		return "spec.roles"
+	}
+	return "spec.pods"
+}
+
+func (r *reading) parameter(name, value string) {
+	rule, isSetting := r.kind.settings[name]
+	family, setting, _ := strings.Cut(name, ".")
+	switch {
+	case isSetting && !rule.MatchString(value):
+		r.bad(name, value, "%q is not %s", value, form(rule))
+	case isSetting:
+		r.settings[name] = value
+	case slices.ContainsFunc(slices.Collect(maps.Keys(r.kind.settings)), func(known string) bool { return strings.HasPrefix(known, family+".") }):
+		r.problems = append(r.problems, Problem{Field: "spec.engine.parameters." + name, Value: value, Known: slices.Sorted(maps.Keys(r.kind.settings)),
+			Message: fmt.Sprintf("%s is no setting of %s that can be set here; use %s for a server of another make", setting, r.kind.product, r.field())})
+	case name == "image" && !r.kind.images:
+		if !isImage(value) {
+			r.bad(name, value, "%q is not REGISTRY/NAME:TAG", value)
+			return
+		}
+		r.image = value
+	case name == "user":
+		n, err := strconv.ParseInt(value, 10, 32)
+		if err != nil || n < 1 {
+			r.bad(name, value, "%q is not the number of a user of the image, from 1 on: root runs no server", value)
+			return
+		}
+		r.user = n
+	case name == "tls" && value != "disable":
+		r.bad(name, value, "a server that the operator makes has no certificate: set tls to disable or leave it out; spec.pods can bring a server that has one")
+	case !r.kind.own(r, name, value):
+		r.clients[name] = value
+	}
+}
+
+// unknown is a parameter of a vendor's database that is neither its own nor one of its clients'; it tells whether it is that.
+func (r *reading) unknown(name, value string, own []string) bool {
+	var known []string
+	if e, ok := (targets.Targets{}).Lookup(r.Spec.Engine.Name); ok {
+		for _, p := range e.Parameters {
+			known = append(known, p.Name)
+		}
+	}
+	if slices.Contains(known, name) {
+		return false
+	}
+	known = slices.Sorted(slices.Values(append(known, own...)))
+	r.problems = append(r.problems, Problem{Field: "spec.engine.parameters." + name, Value: value, Known: known,
+		Message: name + " is no parameter of " + r.kind.product + " and its clients: leave it out; they have " + strings.Join(known, ", ")})
+	return true
+}
+
+// isImage tells whether a text can be the reference of an image.
+func isImage(text string) bool {
+	u, err := url.Parse("docker://" + text)
+	return err == nil && u.Path != "" && !strings.ContainsAny(text, " \t\n")
+}
+
+func read(db *v1alpha1.GeoDatabase, kind server) *reading {
+	r := &reading{
+		GeoDatabase: db, kind: kind, regions: db.Spec.RegionNames(), image: kind.image, user: kind.user,
+		settings: map[string]string{}, words: map[string]string{}, clients: map[string]string{}, problems: nodes(db, kind),
+	}
+	if len(kind.logins) > 0 {
+		r.clients["tls"] = "disable"
+	}
+	for _, name := range slices.Sorted(maps.Keys(db.Spec.Engine.Parameters)) {
+		r.parameter(name, db.Spec.Engine.Parameters[name])
+	}
+	return r
+}
+
+// Names of the databases that can be rendered, sorted.
+func Names() []string { return slices.Sorted(maps.Keys(kinds)) }
+
+// Renders tells whether the pods of a database are to be rendered: it is of a kind that Names has, and neither pods, roles nor external say what runs, or where.
+func Renders(db *v1alpha1.GeoDatabase) bool {
+	_, ok := kinds[db.Spec.Engine.Name]
+	return ok && !db.Spec.RunsPrograms() && db.Spec.External == nil
+}
+
+// Longest is the longest round trip between two of a database's regions; 0 where the profile is not known or has none.
+func Longest(db *v1alpha1.GeoDatabase, profile *v1alpha1.NetworkProfileSpec) (longest time.Duration) {
+	if profile == nil {
+		return 0
+	}
+	names := db.Spec.RegionNames()
+	for i, a := range names {
+		for _, b := range names[i+1:] {
+			if l, ok := profile.Link(a, b); ok {
+				longest = max(longest, l.RTT.Duration)
+			}
+		}
+	}
+	return longest
+}
+
+// Render writes the pods, or the roles, of a database into its spec, and leaves there the parameters of its clients. longest is the longest round
+// trip between its regions (Longest), by which some databases are told how long to wait for each other. It changes nothing where there are
+// problems, or nothing to render.
+func Render(db *v1alpha1.GeoDatabase, longest time.Duration) []Problem {
+	if !Renders(db) {
+		return nil
+	}
+	r := read(db, kinds[db.Spec.Engine.Name])
+	r.longest = longest
+	var pods *v1alpha1.Pods
+	var roles []v1alpha1.Role
+	var steps []v1alpha1.InitStep
+	if r.kind.roles != nil {
+		roles, steps = r.kind.roles(r)
+	} else {
+		pods = r.kind.pods(r)
+	}
+	if len(r.problems) > 0 {
+		slices.SortStableFunc(r.problems, func(a, b Problem) int { return cmp.Compare(a.Field, b.Field) })
+		return r.problems
+	}
+	if roles != nil {
+		db.Spec.Roles, db.Spec.Init, db.Spec.Engine.Parameters = roles, steps, r.clients
+		return nil
+	}
+	pods.Image, pods.User = r.image, &r.user
+	pods.Volumes = []v1alpha1.PodVolume{{Name: "data", MountPath: "/data", SizeLimit: ptr.To(resource.MustParse("8Gi"))}}
+	pods.TerminationGracePeriodSeconds = ptr.To[int32](10)
+	if len(r.kind.logins) > 0 {
+		pods.Client.SecretRef = v1alpha1.LocalReference{Name: r.secret(0)}
+	}
+	db.Spec.Pods, db.Spec.Engine.Parameters = pods, r.clients
+	return nil
+}
+
+// Secrets are the names of the Secrets that the pods of a database log in by, and the user of each. The first is the clients'.
+func Secrets(db *v1alpha1.GeoDatabase) map[string]string {
+	out := map[string]string{}
+	for _, l := range kinds[db.Spec.Engine.Name].logins {
+		out[secretName(db, l)] = l.user
+	}
+	return out
+}
+
+func secretName(db *v1alpha1.GeoDatabase, l login) string {
+	return db.Name + "-" + db.Spec.Engine.Name + "-" + l.secret
+}
+
+// nodes lists problems of a shape that no such database has.
+func nodes(db *v1alpha1.GeoDatabase, kind server) []Problem {
+	if n := db.Spec.PartitionsPerRegion; n > 1 {
+		message := fmt.Sprintf("every server of %s has all rows: leave partitionsPerRegion out, or 1", db.Spec.Engine.Name)
+		switch {
+		case kind.roles != nil:
+			message = fmt.Sprintf("the servers of %s share the rows out themselves: leave partitionsPerRegion out, or 1", db.Spec.Engine.Name)
+		case kind.shared:
+			message = fmt.Sprintf("the servers of %s share the rows out themselves: leave partitionsPerRegion out, or 1, and say by replicasPerPartition how many servers a region has", db.Spec.Engine.Name)
+		}
+		return []Problem{{Field: "spec.partitionsPerRegion", Value: fmt.Sprint(n), Message: message}}
+	}
+	return nil
+}
+
+// The forms of settings.
+var (
+	boolean  = regexp.MustCompile(`^(on|off)$`)
+	integer  = regexp.MustCompile(`^[0-9]+$`)
+	number   = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?$`)
+	size     = regexp.MustCompile(`^[0-9]+(B|kB|MB|GB)$`)
+	duration = regexp.MustCompile(`^(0|-1|[0-9]+(us|ms|s|min|h|d))$`)
+)
+
+// form says what a value has to be, for people.
+func form(r *regexp.Regexp) string {
+	switch r {
+	case boolean:
+		return "on or off"
+	case integer:
+		return "a whole number, 0 or more"
+	case number:
+		return "a number like 0.9"
+	case size:
+		return "a size with its unit, B, kB, MB or GB, like 256MB"
+	case duration:
+		return "a duration with its unit, us, ms, s, min, h or d, like 30s"
+	case shortSize:
+		return "a size with its unit, K, M or G, like 256M"
+	case period:
+		return "a period of ISO 8601 in seconds, like PT5S"
+	case goDuration:
+		return "a duration with its unit, ms, s, m or h, like 100ms"
+	case binarySize:
+		return "a size above 0 with its unit, MiB or GiB, like 128MiB"
+	case someInteger:
+		return "a whole number above 0"
+	case yugabyteBool:
+		return "true or false"
+	case someDuration:
+		return "a duration above 0 with its unit, ms or s, like 250ms"
+	}
+	return "of the form " + r.String()
+}

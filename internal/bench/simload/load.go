@@ -1,0 +1,175 @@
+package simload
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// Load describes the clients of a region. Each submits a transaction, waits for its outcome, and thinks. It retries a transaction that
+// lost a conflict, at most maxAttempts times. The pause before a retry is at most firstPause at first and doubles up to longestPause.
+type Load struct {
+	Clients int
+	// Think is the mean of the time between an outcome and the next transaction, drawn uniformly from 0 to twice it.
+	Think time.Duration
+	// Next makes the operations of a transaction.
+	Next func(r *rand.Rand) string
+	// Stream tells the loads of a region apart, from 0.
+	Stream uint32
+	// From and Until bound the recorded latencies. Clients submit nothing after Until, unless the region has committed fewer than
+	// Least transactions: an engine that aborts on conflicts commits few of them while other clients run.
+	From, Until time.Duration
+	Least       int
+}
+
+const (
+	maxAttempts  = 32
+	firstPause   = 10 * time.Millisecond
+	longestPause = time.Second
+)
+
+// Clients is a running load.
+type Clients struct {
+	Load
+	// Latencies of the transactions committed or aborted between From and Until, all attempts together.
+	Latencies []time.Duration
+	// Outcomes counts transactions by status, Reasons attempts by reason.
+	Outcomes map[txn.Status]int
+	Reasons  map[string]int
+
+	env    protocol.ClientEnv
+	rng    *rand.Rand
+	stream uint32
+	ids    uint64
+	sent   int
+	open   map[txn.ID]call
+	again  map[int]call // retries that wait for their pause, by client
+}
+
+// call is a transaction under way.
+type call struct {
+	client  int
+	at      time.Duration // when it was sent first
+	ops     string
+	attempt uint8
+}
+
+// The meanings of timers; Arg is the client.
+const (
+	timerThought uint8 = iota
+	timerAgain
+)
+
+// World accepts clients: a simulation, or a recorder around one.
+type World interface {
+	AddClient(region geo.Region, newClient func(protocol.ClientEnv) protocol.Client)
+}
+
+// Add adds the load to a region of the simulation.
+func Add(s World, region geo.Region, seed uint64, l Load) *Clients {
+	c := &Clients{
+		Load:     l,
+		Outcomes: map[txn.Status]int{},
+		Reasons:  map[string]int{},
+		rng:      rand.New(rand.NewPCG(seed, uint64(region)+1000+uint64(l.Stream)<<32)),
+		stream:   uint32(region) + 1 + l.Stream<<8,
+		open:     map[txn.ID]call{},
+		again:    map[int]call{},
+	}
+	s.AddClient(region, func(env protocol.ClientEnv) protocol.Client {
+		c.env = env
+		return c
+	})
+	return c
+}
+
+// Start implements protocol.Client. Clients start spread over the think time, or over 10 ms.
+func (c *Clients) Start() {
+	for i := range c.Clients {
+		c.env.After(time.Duration(c.rng.Int64N(int64(max(2*c.Think, 10*time.Millisecond)))), protocol.Timer{Arg: uint64(i)})
+	}
+}
+
+// Fire implements protocol.Client: a client has thought, or has paused before another attempt.
+func (c *Clients) Fire(t protocol.Timer) {
+	client := int(t.Arg)
+	if t.Kind == timerAgain {
+		call := c.again[client]
+		delete(c.again, client)
+		call.attempt++
+		c.submit(call)
+		return
+	}
+	now := c.env.Now()
+	if now >= c.Until && c.Outcomes[txn.Committed]+c.Open() >= c.Least {
+		return
+	}
+	c.sent++
+	c.submit(call{client: client, at: now, ops: c.Next(c.rng)})
+}
+
+func (c *Clients) submit(call call) {
+	c.ids++
+	id := txn.MakeID(c.stream, c.ids)
+	c.open[id] = call
+	t := Txn(id, call.ops)
+	t.Attempt = call.attempt
+	c.env.Submit(t)
+}
+
+// ClientOf returns the number of the client that sent a transaction which is under way.
+func (c *Clients) ClientOf(id txn.ID) uint32 { return uint32(c.open[id].client) }
+
+// Complete implements protocol.Client.
+func (c *Clients) Complete(o txn.Outcome) {
+	call, ok := c.open[o.ID]
+	if !ok {
+		panic(fmt.Sprintf("simload: transaction %v is answered, but it is not under way", o.ID))
+	}
+	delete(c.open, o.ID)
+	if o.Reason != "" {
+		c.Reasons[o.Reason]++
+	}
+	if o.Status == txn.Aborted && o.Cause == txn.CauseConflict && call.attempt+1 < maxAttempts {
+		c.again[call.client] = call
+		longest := min(firstPause<<call.attempt, longestPause)
+		c.env.After(time.Duration(c.rng.Int64N(int64(longest))), protocol.Timer{Kind: timerAgain, Arg: uint64(call.client)})
+		return
+	}
+	c.Outcomes[o.Status]++
+	now := c.env.Now()
+	if call.at >= c.From && now < c.Until && o.Status <= txn.Aborted {
+		c.Latencies = append(c.Latencies, now-call.at)
+	}
+	t := protocol.Timer{Arg: uint64(call.client)}
+	if c.Think == 0 && o.Status <= txn.Aborted {
+		c.Fire(t)
+		return
+	}
+	pause := c.Think
+	if o.Status > txn.Aborted {
+		pause = max(pause, 10*time.Millisecond)
+	}
+	c.env.After(time.Duration(c.rng.Int64N(int64(2*pause))), t)
+}
+
+// Sent returns the number of transactions submitted, Open those without an outcome.
+func (c *Clients) Sent() int { return c.sent }
+
+// Open returns the number of transactions without an outcome.
+func (c *Clients) Open() int { return len(c.open) + len(c.again) }
+
+// Percentile returns the p-th percentile of the latencies, p from 0 to 100.
+func (c *Clients) Percentile(p int) time.Duration {
+	if len(c.Latencies) == 0 {
+		return 0
+	}
+	sorted := slices.Clone(c.Latencies)
+	slices.Sort(sorted)
+	return sorted[min(len(sorted)-1, len(sorted)*p/100)]
+}

@@ -1,0 +1,41 @@
+package simload
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/store"
+	"github.com/geobench/geobench/internal/engine/sim"
+)
+
+// still is how long the rows of a quiet database are watched: longer than any timer that holds writes back.
+const still = time.Second
+
+// Restless watches the rows of a database without pending transactions or messages in flight. It returns an error text if the rows of
+// a running node change, or "".
+func Restless(s *sim.Sim, t *geo.Topology) string {
+	digests := func() []uint64 {
+		all := make([]uint64, t.Nodes())
+		for n := range all {
+			if id := geo.NodeID(n); !s.Node(id).Dead {
+				all[n] = store.Digest(s.Store(id))
+			}
+		}
+		return all
+	}
+	before := digests()
+	s.Run(s.Now() + still)
+	var restless []string
+	for n, d := range digests() {
+		if d != before[n] {
+			restless = append(restless, t.NodeName(geo.NodeID(n)))
+		}
+	}
+	if restless == nil {
+		return ""
+	}
+	return fmt.Sprintf("rows of %s changed when no node had anything pending, every transaction was answered and every message handled that had been sent: "+
+		"Pending must count what is still to be written", strings.Join(restless, ", "))
+}

@@ -1,0 +1,212 @@
+// Package catalog is the table of the databases of others that geobench can be a client of. To add one, write its package below
+// internal/bench/target and list it here; package external opens it.
+package catalog
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/bench/target"
+	"github.com/geobench/geobench/internal/bench/target/etcd"
+	"github.com/geobench/geobench/internal/bench/target/mysql"
+	"github.com/geobench/geobench/internal/bench/target/postgres"
+	"github.com/geobench/geobench/internal/bench/target/sqltarget"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// Targets are the databases, by what a manifest may say of them. They are deployed by nobody, and have no replicas.
+type Targets struct{}
+
+// entry is a database: what a manifest may say of it, how it is opened, and what in the environment names user and password where there is
+// no Secret.
+type entry struct {
+	engine         *protocol.Engine
+	user, password string
+	open           func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string) (sqltarget.Database, error)
+	// needsDatabase: a server has several databases and none of its own accord; noDatabase: it has only one, without a name.
+	needsDatabase, noDatabase bool
+	// deployed: only the operator's own are clients' to measure, since what keeps runs apart is that a GeoDatabase has one at a time.
+	deployed bool
+	names    Names
+	join     func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string, region geo.Region, connections int) (target.Target, time.Duration, error)
+}
+
+// all are the databases, sorted by name.
+var all = []entry{
+	ofProduct(postgres.Citus), ofProduct(postgres.CockroachDB),
+	{engine: etcd.Engine, user: etcd.UserVariable, password: etcd.PasswordVariable, noDatabase: true,
+		names: Names{Levels: "reads", Place: "prefix", Drop: "dropPrefix"},
+		open: func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string) (sqltarget.Database, error) {
+			return etcd.Open(ctx, t, s, etcd.OptionsOf(p), session)
+		},
+		join: func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string, region geo.Region, connections int) (target.Target, time.Duration, error) {
+			o := etcd.OptionsOf(p)
+			o.Connections = connections
+			return etcd.Join(ctx, t, s, o, session, region)
+		}},
+	ofMySQL(mysql.Galera, func(o *mysql.Options) { o.Galera = true }),
+	ofMySQL(mysql.Engine, func(*mysql.Options) {}),
+	ofMySQLProduct(mysql.OceanBase),
+	ofPostgres(postgres.Engine, nil, Names{Levels: sqltarget.IsolationParameter, Place: "schema", Drop: "dropSchema", Writes: postgres.WritesParameter, Waits: postgres.WritesEach, Form: sqltarget.FormParameter}),
+	ofMySQLProduct(mysql.TiDB),
+	ofProduct(postgres.YugabyteDB),
+}
+
+// ofMySQLProduct is a database that speaks MySQL's protocol, and that the operator deploys.
+func ofMySQLProduct(product *mysql.Product) entry {
+	e := ofMySQL(product.Engine, func(o *mysql.Options) { o.Product = product })
+	e.deployed = true
+	return e
+}
+
+// ofProduct is a database that speaks PostgreSQL's protocol, and that the operator deploys.
+func ofProduct(product *postgres.Product) entry {
+	e := ofPostgres(product.Engine, product, Names{Levels: sqltarget.IsolationParameter, Place: "schema", Drop: "dropSchema"})
+	e.deployed = true
+	return e
+}
+
+func ofPostgres(engine *protocol.Engine, product *postgres.Product, names Names) entry {
+	options := func(p protocol.Params) postgres.Options {
+		o := postgres.OptionsOf(p)
+		o.Product = product
+		return o
+	}
+	return entry{
+		engine: engine, user: postgres.UserVariable, password: postgres.PasswordVariable, names: names,
+		open: func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string) (sqltarget.Database, error) {
+			return postgres.Open(ctx, t, s, options(p), session)
+		},
+		join: func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string, region geo.Region, connections int) (target.Target, time.Duration, error) {
+			o := options(p)
+			o.Connections = connections
+			return postgres.Join(ctx, t, s, o, session, region)
+		},
+	}
+}
+
+func ofMySQL(engine *protocol.Engine, are func(*mysql.Options)) entry {
+	options := func(p protocol.Params) mysql.Options {
+		o := mysql.OptionsOf(p)
+		are(&o)
+		return o
+	}
+	return entry{
+		engine: engine, user: mysql.UserVariable, password: mysql.PasswordVariable, needsDatabase: true,
+		names: Names{Levels: sqltarget.IsolationParameter, Place: "table", Drop: "dropTable", Form: sqltarget.FormParameter},
+		open: func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string) (sqltarget.Database, error) {
+			return mysql.Open(ctx, t, s, options(p), session)
+		},
+		join: func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string, region geo.Region, connections int) (target.Target, time.Duration, error) {
+			o := options(p)
+			o.Connections = connections
+			return mysql.Join(ctx, t, s, o, session, region)
+		},
+	}
+}
+
+// Names returns the databases' names, sorted.
+func (Targets) Names() []string {
+	var names []string
+	for _, e := range all {
+		names = append(names, e.engine.Name)
+	}
+	return names
+}
+
+// Elsewhere are those of Targets that may run already, named by spec.external.
+type Elsewhere struct{}
+
+// Names returns the databases' names, sorted.
+func (Elsewhere) Names() []string {
+	return slices.DeleteFunc(Targets{}.Names(), func(name string) bool { e, _ := lookup(name); return e.deployed })
+}
+
+// Lookup returns the database called name.
+func (Elsewhere) Lookup(name string) (*protocol.Engine, bool) {
+	e, ok := lookup(name)
+	if e.deployed {
+		return nil, false
+	}
+	return e.engine, ok
+}
+
+// Databases tells whether clients of the server called name must say which of its databases they use, and whether they may.
+func Databases(name string) (must, may bool) {
+	e, _ := lookup(name)
+	return e.needsDatabase, !e.noDatabase
+}
+
+// Names are the names of a database's parameters.
+type Names struct {
+	// Levels is the parameter by which the database promises one level or another.
+	Levels string
+	// Place is the parameter that says what Geobench has for itself there, and Drop whether that is dropped in the end.
+	Place, Drop string
+	// Writes is the parameter that says whether each write waits for its answer, and Waits the value with which it does; empty where it always
+	// does, or never.
+	Writes, Waits string
+	// Form is the parameter that says whether transactions are procedures or SQL of their workload's own; empty where there is no choice.
+	Form string
+}
+
+// NamesOf returns the names of the parameters of the database called name.
+func NamesOf(name string) Names {
+	e, _ := lookup(name)
+	return e.names
+}
+
+// Connections is how many connections the clients of a region have to a database with these parameters, one transaction each.
+func Connections(p protocol.Params) int { return int(p.Int(sqltarget.ConnectionsParameter)) }
+
+// WantsSQL tells whether transactions are SQL of their workload's own on the database called name, with these parameters.
+func WantsSQL(name string, p protocol.Params) bool {
+	form := NamesOf(name).Form
+	return form != "" && p.Word(form) == sqltarget.FormSQL
+}
+
+// Lookup returns the database called name.
+func (Targets) Lookup(name string) (*protocol.Engine, bool) {
+	e, ok := lookup(name)
+	return e.engine, ok
+}
+
+func lookup(name string) (entry, bool) {
+	i := slices.IndexFunc(all, func(e entry) bool { return e.engine.Name == name })
+	if i < 0 {
+		return entry{}, false
+	}
+	return all[i], true
+}
+
+// Environment returns the variables that name user and password for the database called name.
+func (Targets) Environment(name string) (user, password string) {
+	e, _ := lookup(name)
+	return e.user, e.password
+}
+
+// Open opens the database called name with parameters that have been checked, for the run called session: sqltarget.Open.
+func (Targets) Open(ctx context.Context, name string, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string) (sqltarget.Database, error) {
+	e, ok := lookup(name)
+	if !ok {
+		return nil, unknown(name)
+	}
+	return e.open(ctx, t, s, p, session)
+}
+
+// Join joins the clients of a region to the database called name, which another process has opened for the run called session, over so many
+// connections: sqltarget.Join.
+func (Targets) Join(ctx context.Context, name string, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string, region geo.Region, connections int) (target.Target, time.Duration, error) {
+	e, ok := lookup(name)
+	if !ok {
+		return nil, 0, unknown(name)
+	}
+	return e.join(ctx, t, s, p, session, region, connections)
+}
+
+func unknown(name string) error {
+	return fmt.Errorf("engine: %q is not one of %v", name, Targets{}.Names())
+}

@@ -1,0 +1,108 @@
+// Package etcd is a target.Database over etcd 3.4 or later, reached with its own client: procedures run on a snapshot, which is a revision of
+// the cluster, and commit by one Txn that writes if all that they have read is still the newest (Kung and Robinson, On Optimistic
+// Methods for Concurrency Control, TODS 1981; etcd documentation, KV API guarantees). It deploys nothing, and it writes below a prefix of
+// its own alone.
+//
+// What was read of a row is compared by its mod revision, which is 0 of a row that is not there. What was read by a scan is compared as a
+// range: no row in it may be newer than the snapshot. A row that was deleted since is not there to be compared, so a deletion also writes a mark
+// of the group that the row belonged to, which the scans of that group compare as well.
+//
+// A transaction that writes nothing ends with its last read: all its reads are of one revision. With linearizable reads that is the newest
+// one when the transaction begins, and histories are strictly serializable. With serializable reads, as etcd calls those that a member answers
+// from what it has, it may be an old one: histories are serializable.
+package etcd
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/isolation"
+	"github.com/geobench/geobench/internal/bench/target/sqltarget"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// Names of the parameters of Engine.
+const (
+	readsParameter       = "reads"
+	interactiveParameter = "interactive"
+	maxTxnOpsParameter   = "maxTxnOps"
+	leaderParameter      = "leader"
+	prefixParameter      = "prefix"
+	dropPrefixParameter  = "dropPrefix"
+)
+
+// The values of the parameter reads, as etcd calls them.
+const (
+	Linearizable = "Linearizable"
+	Serializable = "Serializable"
+)
+
+// DefaultMaxTxnOps is the server's own default of --max-txn-ops, and maxRequestBytes that of --max-request-bytes.
+const (
+	DefaultMaxTxnOps = 128
+	maxRequestBytes  = 3 << 19
+)
+
+// prefixes are the names that the parameter prefix may have, the default first: none is the beginning of another with its slash.
+var prefixes = []string{"geobench", "geobench_a", "geobench_b", "geobench_c"}
+
+// Engine says what a manifest may ask of etcd.
+var Engine = &protocol.Engine{
+	Name: "etcd",
+	Doc:  "etcd, reached with its Go client; transactions read at a revision, and commit by one Txn if what they read is still the newest",
+	Parameters: []protocol.Parameter{
+		{Name: readsParameter, Default: Linearizable, OneOf: []string{Linearizable, Serializable},
+			Doc: "reads of the newest revision, or of what the endpoint's member has; the latter are stale where it lags, but no transaction that writes commits on them"},
+		{Name: interactiveParameter, Default: "false", OneOf: []string{"false", "true"},
+			Doc: "whether rows are read one after the other; otherwise those that a transaction is known to read are fetched with the first of them, in one request"},
+		{Name: maxTxnOpsParameter, Default: "128", Integer: true, MinInt: 16, MaxInt: 1 << 16,
+			Doc: "the servers' --max-txn-ops: how many comparisons or operations one request may have"},
+		{Name: leaderParameter, Default: "-1", Integer: true, MinInt: -1, MaxInt: 63,
+			Doc: "number of the region, from 0, whose endpoint's member is made the leader before the run, which decides latencies; -1 leaves the one that was elected"},
+		sqltarget.Connections,
+		sqltarget.TLS,
+		{Name: prefixParameter, Default: prefixes[0], OneOf: prefixes,
+			Doc: "all keys begin with it and a slash; several let runs share a cluster"},
+		{Name: dropPrefixParameter, Default: "false", OneOf: []string{"false", "true"},
+			Doc: "whether the keys are deleted after the run"},
+	},
+	Isolation: func(p protocol.Params) isolation.Level { return promises(p.Word(readsParameter)) },
+	CheckTopology: func(t *geo.Topology, p protocol.Params) *protocol.TopologyError {
+		if n := p.Int(leaderParameter); n >= int64(len(t.Regions)) {
+			return &protocol.TopologyError{Field: "spec.engine.parameters." + leaderParameter, Value: strconv.FormatInt(n, 10), Message: fmt.Sprintf("there are %d regions, numbered from 0: %s", len(t.Regions), strings.Join(t.Regions, ", "))}
+		}
+		return nil
+	},
+}
+
+// promises is what histories have with these reads.
+func promises(reads string) isolation.Level {
+	if reads == Serializable {
+		return isolation.Serializable
+	}
+	return isolation.StrictSerializable
+}
+
+// Options are how a database is used, beside where it is. Isolation is the value of the parameter reads.
+type Options struct {
+	sqltarget.Options
+	// Interactive reads rows one after the other.
+	Interactive bool
+	// MaxTxnOps is the servers' limit of comparisons and operations of a request.
+	MaxTxnOps int
+	// Leader is the number of the endpoint whose member is to lead; negative for any.
+	Leader int
+}
+
+// OptionsOf reads the parameters of Engine, which have been checked.
+func OptionsOf(p protocol.Params) Options {
+	return Options{
+		Options: sqltarget.Options{
+			Isolation: p.Word(readsParameter), Connections: int(p.Int(sqltarget.ConnectionsParameter)), TLS: p.Word(sqltarget.TLSParameter),
+			Place: p.Word(prefixParameter), Drop: p.Word(dropPrefixParameter) == "true",
+		},
+		Interactive: p.Word(interactiveParameter) == "true", MaxTxnOps: int(p.Int(maxTxnOpsParameter)), Leader: int(p.Int(leaderParameter)),
+	}
+}

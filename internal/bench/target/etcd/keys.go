@@ -1,0 +1,71 @@
+package etcd
+
+import (
+	"strings"
+	"sync"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/bench/target/sqltarget"
+)
+
+// keys are the names of what a run has in etcd.
+type keys struct {
+	// all is the beginning of every key; mark says whose they are, lock who uses them, and barrier is written by who waits for what others
+	// have sent.
+	all, mark, lock, barrier string
+	// rows is the beginning of the key of every row, and deletions that of the mark of each group that a row was deleted from.
+	rows, deletions string
+}
+
+func keysOf(prefix string) keys {
+	all := prefix + "/"
+	return keys{all: all, mark: all + "made", lock: all + "lock", barrier: all + "barrier", rows: all + "rows/", deletions: all + "deleted/"}
+}
+
+func (k *keys) row(row txn.Key) string { return k.rows + string(row) }
+
+func (k *keys) key(name []byte) txn.Key { return txn.Key(strings.TrimPrefix(string(name), k.rows)) }
+
+func (k *keys) deleted(group txn.Key) string { return k.deletions + string(group) }
+
+// shared are the clients that connections share, one for each endpoint, as long as there are any.
+type shared struct {
+	mu      sync.Mutex
+	clients map[sqltarget.Endpoint]*used
+}
+
+type used struct {
+	client *clientv3.Client
+	by     int
+}
+
+// take returns the client of an endpoint, for one connection more.
+func (s *shared) take(e sqltarget.Endpoint, open func() (*clientv3.Client, error)) (*clientv3.Client, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	u := s.clients[e]
+	if u == nil {
+		client, err := open()
+		if err != nil {
+			return nil, err
+		}
+		u = &used{client: client}
+		s.clients[e] = u
+	}
+	u.by++
+	return u.client, nil
+}
+
+// give ends the use of a connection.
+func (s *shared) give(e sqltarget.Endpoint) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	u := s.clients[e]
+	if u.by--; u.by > 0 {
+		return nil
+	}
+	delete(s.clients, e)
+	return u.client.Close()
+}

@@ -1,0 +1,116 @@
+package etcd
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/geobench/geobench/internal/bench/result"
+	"github.com/geobench/geobench/internal/bench/target/sqltarget"
+)
+
+// mostAnswer bounds the size of a member's answer, in bytes.
+const mostAnswer = 4 << 20
+
+// State implements target.Stated: members report their flags and start time at their client URLs. The flags decide which failures a
+// commit survives (unsafe-no-fsync) and the heartbeat interval. A member that serves metrics elsewhere (listen-metrics-urls), or
+// requires credentials that Geobench lacks, reports nothing.
+func (l *led) State(ctx context.Context) (out []result.Server, err error) {
+	seen := map[uint64]bool{}
+	for i, e := range l.endpoints {
+		asking, cancel := context.WithTimeout(ctx, sqltarget.ConnectWithin)
+		st, err := l.clients[i].Status(asking, e.Address)
+		cancel()
+		if err != nil {
+			return nil, fmt.Errorf("the settings of %s: %w", e.Address, err)
+		}
+		if seen[st.Header.MemberId] {
+			continue
+		}
+		seen[st.Header.MemberId] = true
+		s := result.Server{Address: e.Address, Settings: map[string]result.Setting{"version": {Value: st.Version}}}
+		l.flags(ctx, e, &s)
+		l.started(ctx, e, &s)
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// get fetches a path of a member over HTTP; nil if the member does not serve it.
+func (l *led) get(ctx context.Context, e sqltarget.Endpoint, path string) []byte {
+	ctx, cancel := context.WithTimeout(ctx, sqltarget.ConnectWithin)
+	defer cancel()
+	scheme, config := "http", l.tls[e]
+	if config != nil {
+		scheme = "https"
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+e.Address+path, nil)
+	if err != nil {
+		return nil
+	}
+	asking := &http.Client{
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport:     &http.Transport{TLSClientConfig: config.Clone(), DisableKeepAlives: true},
+	}
+	resp, err := asking.Do(req)
+	if err != nil {
+		return nil
+	}
+	defer resp.Body.Close() //nolint:errcheck // it was read
+	b, err := io.ReadAll(io.LimitReader(resp.Body, mostAnswer))
+	if err != nil || resp.StatusCode != http.StatusOK {
+		return nil
+	}
+	return b
+}
+
+// flags adds the flags of a member from expvar, except flags that identify machines and clusters.
+func (l *led) flags(ctx context.Context, e sqltarget.Endpoint, s *result.Server) {
+	var vars struct {
+		CommandLine []string `json:"cmdline"`
+	}
+	if json.Unmarshal(l.get(ctx, e, "/debug/vars"), &vars) != nil {
+		return
+	}
+	for i := 1; i < len(vars.CommandLine); i++ {
+		name, isFlag := strings.CutPrefix(strings.TrimPrefix(vars.CommandLine[i], "-"), "-")
+		if !isFlag {
+			continue
+		}
+		name, value, given := strings.Cut(name, "=")
+		if next := i + 1; !given && next < len(vars.CommandLine) && !strings.HasPrefix(vars.CommandLine[next], "-") {
+			value, given = vars.CommandLine[next], true
+		}
+		if !given {
+			value = "true"
+		}
+		if strings.Contains(name, "url") || strings.Contains(name, "token") || strings.HasPrefix(name, "initial-") || strings.HasSuffix(name, "-file") && name != "config-file" {
+			continue
+		}
+		s.Settings[name] = result.Setting{Value: value, Source: "command line"}
+	}
+}
+
+// started adds when the process of a member started, to the second, and its quota.
+func (l *led) started(ctx context.Context, e sqltarget.Endpoint, s *result.Server) {
+	for line := range strings.Lines(string(l.get(ctx, e, "/metrics"))) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		v, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			continue
+		}
+		switch name {
+		case "process_start_time_seconds":
+			at := time.Unix(int64(math.Round(v)), 0).UTC()
+			s.Started = &at
+		case "etcd_server_quota_backend_bytes":
+			s.Settings["quota-backend-bytes in force"] = result.Setting{Value: strconv.FormatInt(int64(v), 10)}
+		}
+	}
+}

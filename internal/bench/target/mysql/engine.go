@@ -1,0 +1,140 @@
+// Package mysql is a target.Database over MySQL, MariaDB and Galera, reached with go-sql-driver/mysql: procedures run statement by statement
+// on a table of keys and values of InnoDB, in transactions of one isolation level, or transactions are SQL of their workload's own on tables of
+// their own (package sqlform). It deploys nothing, and it writes in tables that it has made alone.
+//
+// What the levels promise is what InnoDB does, not what their names say elsewhere. REPEATABLE READ reads from a snapshot and writes the newest
+// version whatever the snapshot held, so two transactions that read a row and write it may lose one of the two writes: of the levels of
+// package isolation it has read committed. With innodb_snapshot_isolation, which MariaDB has since 10.6.18 and 10.11.8, such a write fails,
+// which is snapshot isolation. SERIALIZABLE locks what is read.
+package mysql
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/geobench/geobench/internal/base/isolation"
+	"github.com/geobench/geobench/internal/bench/target/sqltarget"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// Names of the parameters of Engine.
+const (
+	tableParameter     = "table"
+	dropTableParameter = "dropTable"
+	syncWaitParameter  = "syncWait"
+)
+
+// The values of the parameter isolation.
+const (
+	ReadCommitted     = "ReadCommitted"
+	RepeatableRead    = "RepeatableRead"
+	SnapshotIsolation = "SnapshotIsolation"
+	Serializable      = "Serializable"
+)
+
+// level is an isolation level: what it is called in SQL, whether a write over a version that the snapshot lacks fails, and what it promises
+// of histories.
+type level struct {
+	sql      string
+	strict   bool
+	promises isolation.Level
+}
+
+// name is what a result calls the level.
+func (l level) name() string {
+	if l.strict {
+		return l.sql + ", innodb_snapshot_isolation"
+	}
+	return l.sql
+}
+
+var levels = map[string]level{
+	ReadCommitted:     {"read committed", false, isolation.ReadCommitted},
+	RepeatableRead:    {"repeatable read", false, isolation.ReadCommitted},
+	SnapshotIsolation: {"repeatable read", true, isolation.SnapshotIsolation},
+	Serializable:      {"serializable", false, isolation.Serializable},
+}
+
+// tables are the names that the parameter table may have, the default first: they need no quotes, and are nobody's by accident.
+var tables = []string{"geobench_rows", "geobench_rows_a", "geobench_rows_b", "geobench_rows_c"}
+
+// Engine says what a manifest may ask of MySQL.
+var Engine = &protocol.Engine{
+	Name: "mysql",
+	Doc:  "MySQL, MariaDB or Galera, reached with go-sql-driver; its transactions are interactive, a statement after the other",
+	Parameters: parameters(protocol.Parameter{
+		Name: sqltarget.IsolationParameter, Default: Serializable, OneOf: []string{ReadCommitted, RepeatableRead, SnapshotIsolation, Serializable},
+		Doc: "isolation level of all transactions; InnoDB's RepeatableRead loses updates, and SnapshotIsolation is the same with MariaDB's innodb_snapshot_isolation",
+	}),
+	Isolation: promises,
+}
+
+// Galera is the same for several nodes that take writes, where SERIALIZABLE is of one node and promises nothing.
+var Galera = &protocol.Engine{
+	Name: "galera",
+	Doc:  "MariaDB with Galera, a writer in every region, reached with go-sql-driver; its transactions are interactive, a statement after the other",
+	Parameters: parameters(protocol.Parameter{
+		Name: sqltarget.IsolationParameter, Default: SnapshotIsolation, OneOf: []string{ReadCommitted, RepeatableRead, SnapshotIsolation},
+		Doc: "isolation level of all transactions; RepeatableRead loses updates, and SnapshotIsolation is the same with innodb_snapshot_isolation; SERIALIZABLE locks on one node only",
+	}),
+	Isolation: promises,
+}
+
+func parameters(isolation protocol.Parameter) []protocol.Parameter {
+	return []protocol.Parameter{
+		isolation,
+		sqltarget.Connections,
+		sqltarget.TLS,
+		sqltarget.Begin,
+		sqltarget.Form,
+		sqltarget.ForeignKeys,
+		{Name: syncWaitParameter, Default: "false", OneOf: []string{"false", "true"},
+			Doc: "whether statements on Galera wait until the node has applied what was committed before on any other (wsrep_sync_wait = 7)"},
+		{Name: tableParameter, Default: tables[0], OneOf: tables,
+			Doc: "table of the rows, made where it is not there; several let runs of procedures share a database"},
+		{Name: dropTableParameter, Default: "false", OneOf: []string{"false", "true"},
+			Doc: "whether the table, and those of form SQL, are dropped after the run"},
+	}
+}
+
+func promises(p protocol.Params) isolation.Level {
+	return levels[p.Word(sqltarget.IsolationParameter)].promises
+}
+
+// Options are how a database is used, beside where it is.
+type Options struct {
+	sqltarget.Options
+	// SyncWait lets statements on Galera wait for what other nodes have committed.
+	SyncWait bool
+	// Galera refuses servers that are no nodes of Galera.
+	Galera bool
+	// Product is what the servers are, and all others are refused; nil for MySQL, MariaDB and Galera.
+	Product *Product
+}
+
+// OptionsOf reads the parameters of Engine, which have been checked.
+func OptionsOf(p protocol.Params) Options {
+	return Options{
+		Options: sqltarget.Options{
+			Isolation: p.Word(sqltarget.IsolationParameter), Connections: int(p.Int(sqltarget.ConnectionsParameter)), TLS: p.Word(sqltarget.TLSParameter),
+			Form: p.Word(sqltarget.FormParameter), ForeignKeys: p.Word(sqltarget.ForeignKeysParameter) == "true",
+			BeginAlone: p.Word(sqltarget.BeginParameter) == sqltarget.BeginAlone,
+			Place:      p.Word(tableParameter), Drop: p.Word(dropTableParameter) == "true",
+		},
+		SyncWait: p.Word(syncWaitParameter) == "true",
+	}
+}
+
+func levelOf(o *Options) (level, error) {
+	known := levels
+	if o.Product != nil {
+		known = o.Product.levels
+	}
+	l, ok := known[o.Isolation]
+	if !ok {
+		return l, fmt.Errorf("isolation: %q is not one of %s", o.Isolation, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+	}
+	return l, nil
+}

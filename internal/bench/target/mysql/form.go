@@ -1,0 +1,434 @@
+package mysql
+
+import (
+	"bytes"
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/bench/target"
+	"github.com/geobench/geobench/internal/bench/target/sqltarget"
+	"github.com/geobench/geobench/internal/bench/workload/catalog"
+	"github.com/geobench/geobench/internal/bench/workload/sqlform"
+)
+
+// transactions are those of all workloads that have a form.
+var transactions = catalog.Transactions()
+
+// formSettings are those of sessions that work on the tables of a form, whatever the server's are: strings are in single quotes and know the
+// backslash, || puts them together, what does not fit into a column is an error, and keys are taken where there are any, since SERIALIZABLE
+// would lock a small table that is read as a whole.
+var formSettings = []string{
+	"set sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,ERROR_FOR_DIVISION_BY_ZERO,PIPES_AS_CONCAT'",
+	"set max_seeks_for_key = 1",
+}
+
+func (c *conn) set(ctx context.Context, settings ...string) error {
+	for _, sql := range settings {
+		if err := c.exec(ctx, sql); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// formConnection is a connection on which transactions are SQL. Statements that may go together are one message of several statements: the
+// protocol has no other way to send one before the last one is answered, and prepared ones go alone.
+type formConnection struct {
+	*connection
+	known map[preparation]*template
+	call  sqlform.Call
+	form  formStatement
+	// What is queued, and the values of a row, used again.
+	text   []byte
+	rows   []func(values [][]byte) bool
+	arena  []byte
+	values [][]byte
+}
+
+// preparation is a statement as runs of one kind use it.
+type preparation struct {
+	*sqlform.Statement
+	recorded bool
+}
+
+// Begin implements target.Connection.
+func (c *formConnection) Begin(ctx context.Context, t *txn.Transaction) (target.Statement, error) {
+	if _, err := c.connection.Begin(ctx, t); err != nil {
+		return nil, err
+	}
+	c.text, c.rows = c.text[:0], c.rows[:0]
+	c.form = formStatement{statement: &c.tx, on: c, recorded: sqlform.Recorded(t)}
+	return &c.form, nil
+}
+
+// learn takes the statements of a transaction apart that comes for the first time.
+func (c *formConnection) learn(x *sqlform.Transaction, recorded bool) (err error) {
+	for _, s := range x.Statements {
+		p := preparation{s, recorded}
+		if c.known[p] != nil {
+			continue
+		}
+		if c.known[p], err = newTemplate(s.MySQLText(recorded), c.said); err != nil {
+			return fmt.Errorf("statement %s: %w", s.Name, err)
+		}
+	}
+	return nil
+}
+
+// formStatement implements target.Caller, and sqlform.Connection.
+type formStatement struct {
+	*statement
+	on       *formConnection
+	recorded bool
+}
+
+// Call implements target.Caller. What is queued in the end is sent before COMMIT, which has a round trip of its own: whoever is not answered
+// then knows that it is the commit whose end is unknown.
+func (s *formStatement) Call(t *txn.Transaction, use func(txn.Key)) ([]byte, error) {
+	x := transactions.Lookup(sqlform.Number(t))
+	if x == nil {
+		return nil, fmt.Errorf("procedure %d has no SQL: %w", t.Proc, txn.ErrProcedure)
+	}
+	if err := s.on.learn(x, s.recorded); err != nil {
+		return nil, err
+	}
+	result, err := s.on.call.Run(x, t, s, use)
+	if err == nil {
+		err = s.on.call.Send()
+	}
+	return result, err
+}
+
+// Queue implements sqlform.Connection.
+func (s *formStatement) Queue(q *sqlform.Statement, args []sqlform.Arg, row func(values [][]byte) bool) {
+	c := s.on
+	if len(c.text) > 0 {
+		c.text = append(c.text, "; "...)
+	}
+	var results int
+	c.text, results = c.known[preparation{q, s.recorded}].append(c.text, args)
+	for range results {
+		c.rows = append(c.rows, row)
+	}
+}
+
+// Send implements sqlform.Connection.
+func (s *formStatement) Send() error {
+	c := s.on
+	if len(c.text) == 0 {
+		return nil
+	}
+	s.began = true
+	rows, err := c.Conn.(driver.QueryerContext).QueryContext(s.ctx, string(c.text), nil)
+	if err == nil {
+		err = errors.Join(c.readAll(rows), rows.Close())
+	}
+	c.text, c.rows = c.text[:0], c.rows[:0]
+	return err
+}
+
+// readAll gives the rows of each result to who has asked for them.
+func (c *formConnection) readAll(rows driver.Rows) error {
+	results := rows.(driver.RowsNextResultSet)
+	// Statements that return nothing have no result.
+	if len(rows.Columns()) == 0 {
+		if len(c.rows) > 0 {
+			return fmt.Errorf("the server has answered %d queries without rows", len(c.rows))
+		}
+		return nil
+	}
+	for i := 0; ; i++ {
+		if i == len(c.rows) {
+			return fmt.Errorf("the server has returned more than the %d results that were asked for", len(c.rows))
+		}
+		if err := c.readRows(rows, c.rows[i]); err != nil {
+			return err
+		}
+		switch err := results.NextResultSet(); {
+		case errors.Is(err, io.EOF) && i+1 < len(c.rows):
+			return fmt.Errorf("the server has returned %d results, and not the %d that were asked for", i+1, len(c.rows))
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// readRows reads a result. What row no longer wants is passed over.
+func (c *formConnection) readRows(rows driver.Rows, row func(values [][]byte) bool) error {
+	columns := len(rows.Columns())
+	taken := make([]driver.Value, columns)
+	for {
+		switch err := rows.Next(taken); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		case row == nil:
+			continue
+		}
+		c.arena, c.values = c.arena[:0], c.values[:0]
+		for _, v := range taken {
+			from := len(c.arena)
+			switch v := v.(type) {
+			case nil:
+				c.values = append(c.values, nil)
+				continue
+			case []byte:
+				c.values = append(c.values, v)
+				continue
+			case int64:
+				c.arena = strconv.AppendInt(c.arena, v, 10)
+			case uint64:
+				c.arena = strconv.AppendUint(c.arena, v, 10)
+			default:
+				c.arena = fmt.Append(c.arena, v)
+			}
+			c.values = append(c.values, c.arena[from:len(c.arena):len(c.arena)])
+		}
+		if !row(c.values) {
+			row = nil
+		}
+	}
+}
+
+// lockTables takes the lock of the tables of forms for this connection: their names are those of their specifications, so that they belong to
+// one run of a database, whichever table it has named.
+func (d *dialect) lockTables(ctx context.Context, c *conn) error {
+	locked, err := c.row(ctx, "select get_lock(concat('geobench.form.', md5(database())), 2)")
+	if err == nil && locked[0] != "1" {
+		err = sqltarget.Wrong(sqltarget.DatabaseField, d.server.Database, "another run with %s: %s uses the tables of this database now, which have the names of their specification: wait for it, or name another database",
+			sqltarget.FormParameter, sqltarget.FormSQL)
+	}
+	return err
+}
+
+// quoted is a name in the backquotes of MySQL.
+func quoted(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
+
+// literal writes a text as SQL, unless sql_mode has NO_BACKSLASH_ESCAPES, which the driver's sessions have not.
+func literal(text string) string {
+	return "'" + strings.NewReplacer("'", "''", `\`, `\\`).Replace(text) + "'"
+}
+
+// madeTables lists the tables of the database that Geobench has made for a form.
+func (d *dialect) madeTables(ctx context.Context, c *conn) (names []string, err error) {
+	err = c.query(ctx, "select table_name from information_schema.tables where table_schema = database() and table_type = 'BASE TABLE' and table_comment like '"+
+		sqltarget.Mark+"%' order by table_name", func(values []driver.Value) {
+		if name := string(bytesOf(values[0])); !slices.Contains(tables, name) {
+			names = append(names, name)
+		}
+	})
+	return names, err
+}
+
+// dropTables drops the tables of a form that an earlier load has made. What others have made that refers to them keeps them.
+func (d *dialect) dropTables(ctx context.Context, c *conn) error {
+	names, err := d.madeTables(ctx, c)
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	literals := make([]string, len(names))
+	for i, name := range names {
+		literals[i] = literal(name)
+	}
+	list := strings.Join(literals, ", ")
+	var others []string
+	err = c.query(ctx, "select distinct concat(table_schema, '.', table_name) from information_schema.key_column_usage where referenced_table_schema = database() and referenced_table_name in ("+list+
+		") and not (table_schema = database() and table_name in ("+list+")) order by 1", func(values []driver.Value) {
+		others = append(others, string(bytesOf(values[0])))
+	})
+	if err != nil {
+		return err
+	}
+	if len(others) > 0 {
+		return sqltarget.Wrong(sqltarget.DatabaseField, d.server.Database, "the tables that Geobench has made there cannot be dropped, since the tables %s refer to them: drop these, or name another database", strings.Join(others, ", "))
+	}
+	for i, name := range names {
+		names[i] = quoted(name)
+	}
+	// They refer to each other, and nothing else refers to them.
+	if err := c.exec(ctx, "set foreign_key_checks = 0"); err != nil {
+		return err
+	}
+	return errors.Join(c.exec(ctx, "drop table "+strings.Join(names, ", ")), c.exec(ctx, "set foreign_key_checks = 1"))
+}
+
+// columnTypes are those of MySQL in the place of PostgreSQL's: its timestamp ends in 2038, and knows no fractions unless told to.
+var columnTypes = strings.NewReplacer(" timestamp", " datetime(6)", ` collate "C"`, "")
+
+// MakeTables implements sqltarget.Former. Rows lie in the order of the primary key, which is therefore there from the beginning: made later,
+// it would have the server write all rows again. Texts sort by their bytes.
+func (d *dialect) MakeTables(ctx context.Context, c *conn, f *sqlform.Form, recorded bool, mark string) error {
+	for i := range f.Tables {
+		t := &f.Tables[i]
+		there, err := c.row(ctx, "select count(*) from information_schema.tables where table_schema = database() and table_name = '"+t.Name+"'")
+		if err != nil {
+			return err
+		}
+		if there[0] != "0" {
+			return sqltarget.Wrong(sqltarget.DatabaseField, d.server.Database, "the table %s there is not Geobench's, which would make one of this name: name another database", t.Name)
+		}
+		var columns []string
+		for _, column := range t.Columns {
+			columns = append(columns, columnTypes.Replace(column))
+		}
+		if recorded {
+			columns = append(append(columns, sqlform.Versions...), t.Recorded...)
+		}
+		if t.Key != "" {
+			columns = append(columns, "primary key ("+t.Key+")")
+		}
+		err = c.exec(ctx, fmt.Sprintf("create table %s (%s) engine = InnoDB default character set latin1 collate latin1_bin comment = '%s'", t.Name, strings.Join(columns, ", "), mark))
+		if err != nil {
+			return fmt.Errorf("table %s: %w", t.Name, err)
+		}
+	}
+	return nil
+}
+
+// CopyInto implements sqltarget.Former: one insert for each chunk.
+func (d *dialect) CopyInto(ctx context.Context, e sqltarget.Endpoint, f *sqlform.Form, chunks <-chan sqltarget.Chunk) error {
+	c, err := d.dial(ctx, e)
+	if err != nil {
+		return err
+	}
+	defer c.Close() //nolint:errcheck // the rows are there, or the error is the insert's
+	if err := c.set(ctx, formSettings...); err != nil {
+		return err
+	}
+	var sql []byte
+	for chunk := range chunks {
+		t := &f.Tables[chunk.Table]
+		sql = fmt.Appendf(sql[:0], "insert%s into %s (%s) values ", d.said, t.Name, t.ColumnNames())
+		sql = appendValues(sql, chunk.Rows)
+		if err := c.exec(ctx, string(sql)); err != nil {
+			return fmt.Errorf("table %s: %w", t.Name, err)
+		}
+	}
+	return nil
+}
+
+// appendValues appends rows in the text format of COPY as VALUES has them. Both escape by the same backslashes, and the server makes numbers of
+// the texts of columns of numbers, exactly.
+func appendValues(b, rows []byte) []byte {
+	separator := "("
+	for len(rows) > 0 {
+		end := bytes.IndexAny(rows, "\t\n")
+		b = append(b, separator...)
+		if field := rows[:end]; string(field) == `\N` {
+			b = append(b, "null"...)
+		} else {
+			b = append(b, '\'')
+			for {
+				at := bytes.IndexByte(field, '\'')
+				if at < 0 {
+					break
+				}
+				b = append(append(b, field[:at]...), `\'`...)
+				field = field[at+1:]
+			}
+			b = append(append(b, field...), '\'')
+		}
+		if separator = ","; rows[end] == '\n' {
+			b = append(b, ')')
+			separator = ",("
+		}
+		rows = rows[end+1:]
+	}
+	return b
+}
+
+// Finish implements sqltarget.Former: the primary key is there.
+func (d *dialect) Finish(ctx context.Context, c *conn, t *sqlform.Table) error {
+	var add []string
+	if t.Unique != "" {
+		add = append(add, "add unique ("+t.Unique+")")
+	}
+	for _, columns := range t.Indexes {
+		add = append(add, "add index ("+columns+")")
+	}
+	return alter(ctx, c, t, add)
+}
+
+// alter alters a table once, since each time may write all of its rows again.
+func alter(ctx context.Context, c *conn, t *sqlform.Table, changes []string) error {
+	if len(changes) == 0 {
+		return nil
+	}
+	if err := c.exec(ctx, "alter table "+t.Name+" "+strings.Join(changes, ", ")); err != nil {
+		return fmt.Errorf("table %s: %w", t.Name, err)
+	}
+	return nil
+}
+
+// Refer implements sqltarget.Former. The server makes the indexes that foreign keys need and the specification does not have.
+func (d *dialect) Refer(ctx context.Context, c *conn, f *sqlform.Form) error {
+	for i := range f.Tables {
+		t := &f.Tables[i]
+		var add []string
+		for _, r := range t.References {
+			add = append(add, fmt.Sprintf("add foreign key (%s) references %s", r.Columns, r.Of))
+		}
+		if err := alter(ctx, c, t, add); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Refine implements sqltarget.Former, as Settle does.
+func (d *dialect) Refine(ctx context.Context, c *conn, f *sqlform.Form) error {
+	var names []string
+	for i := range f.Tables {
+		names = append(names, f.Tables[i].Name)
+	}
+	return c.query(ctx, "analyze local table "+strings.Join(names, ", "), func([]driver.Value) {})
+}
+
+// Snapshot implements sqltarget.Former. The session is at REPEATABLE READ, and a node of Galera has applied all rows before it begins.
+func (d *dialect) Snapshot(ctx context.Context, c *conn, f func(q sqlform.Query) error) error {
+	if err := c.set(ctx, append(slices.Clone(formSettings), "start transaction with consistent snapshot, read only")...); err != nil {
+		return err
+	}
+	// Its rows are read as those of clients are.
+	reader := formConnection{connection: &connection{conn: c}}
+	err := f(func(sql string, row func(r *sqlform.Row) error) error {
+		rows, err := c.Conn.(driver.QueryerContext).QueryContext(ctx, sql, nil)
+		if err != nil {
+			return err
+		}
+		var wrong error
+		err = reader.readRows(rows, func(values [][]byte) bool {
+			r := sqlform.NewRow(values)
+			wrong = row(&r)
+			return wrong == nil
+		})
+		return errors.Join(err, wrong, rows.Close())
+	})
+	if err != nil {
+		_ = c.exec(ctx, "rollback")
+		return err
+	}
+	return c.exec(ctx, "commit")
+}
+
+// clientConfig is how clients connect, whose statements go together where transactions are SQL.
+func (d *dialect) clientConfig(e sqltarget.Endpoint) *mysql.Config {
+	c := d.configs[e]
+	if d.options.Form == sqltarget.FormSQL {
+		c = c.Clone()
+		c.MultiStatements = true
+	}
+	return c
+}

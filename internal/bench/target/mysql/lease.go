@@ -1,0 +1,149 @@
+package mysql
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/geobench/geobench/internal/bench/target/sqltarget"
+)
+
+// get_lock locks only on the Galera node that is asked: two databases that list the nodes of a cluster in different order would both
+// hold the lock and use one table at once. All nodes replicate the database, so the lock is a row of a table there, a lease: if two
+// holders commit the row at the same time, certification aborts one of them. A lease expires if its holder stops renewing it.
+const (
+	leases = "geobench_leases"
+	// leaseLife is the time after which a lease expires unless it is renewed, and leaseEvery the interval of renewals.
+	leaseLife  = 30 * time.Second
+	leaseEvery = 5 * time.Second
+)
+
+// lease is the lease that a run holds in a Galera cluster.
+type lease struct {
+	places []string
+	stop   context.CancelFunc
+	ended  sync.WaitGroup
+}
+
+// leaseOn takes leases on places, for a run that said names, and keeps them until Unlock; false says that another run has one.
+func (d *dialect) leaseOn(ctx context.Context, c *conn, places ...string) (bool, error) {
+	err := c.exec(ctx, "create table if not exists "+leases+" (place varchar(80) primary key, holder varchar(80) not null, ends datetime(6) not null) engine = InnoDB comment = 'which run of Geobench uses which table'")
+	if err != nil {
+		return false, err
+	}
+	for _, place := range places {
+		took, err := d.take(ctx, c, place)
+		if err != nil || !took {
+			return false, errors.Join(err, d.giveBack(ctx, c, places))
+		}
+	}
+	keeping, stop := context.WithCancel(context.WithoutCancel(ctx))
+	d.lease = &lease{places: places, stop: stop}
+	d.lease.ended.Go(func() { d.keep(keeping, places) })
+	return true, nil
+}
+
+// holder names this run in a lease.
+func (d *dialect) holder() string { return strings.Trim(d.said, " /*") }
+
+// take takes a lease on a place, unless another run has it. A conflict with another one that takes it is tried again: it has it then.
+func (d *dialect) take(ctx context.Context, c *conn, place string) (bool, error) {
+	const times = 3
+	var err error
+	for range times {
+		var took bool
+		if took, err = d.tryTake(ctx, c, place); err == nil {
+			return took, nil
+		}
+		var answer *mysql.MySQLError
+		if !errors.As(err, &answer) || !slices.Contains([]uint16{deadlock, lockWaitTimeout}, answer.Number) {
+			break
+		}
+		_ = c.exec(ctx, "rollback") // what the server has not rolled back itself
+	}
+	return false, err
+}
+
+func (d *dialect) tryTake(ctx context.Context, c *conn, place string) (bool, error) {
+	if err := c.exec(ctx, "begin"); err != nil {
+		return false, err
+	}
+	held := false
+	err := c.query(ctx, fmt.Sprintf("select holder <> '%s' and ends > utc_timestamp(6) from %s where place = '%s' for update", d.holder(), leases, place), func(values []driver.Value) {
+		held = text(values[0]) != "0"
+	})
+	if err != nil || held {
+		return false, errors.Join(err, c.exec(ctx, "rollback"))
+	}
+	err = c.exec(ctx, fmt.Sprintf("replace into %s values ('%s', '%s', %s)", leases, place, d.holder(), until))
+	if err != nil {
+		return false, errors.Join(err, c.exec(ctx, "rollback"))
+	}
+	err = c.exec(ctx, "commit")
+	return err == nil, err
+}
+
+// until is when a lease ends that was just heard of.
+var until = fmt.Sprintf("utc_timestamp(6) + interval %d second", int(leaseLife/time.Second))
+
+// keep renews the lease through any endpoint that answers.
+func (d *dialect) keep(ctx context.Context, places []string) {
+	tick := time.NewTicker(leaseEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		for _, e := range d.server.Endpoints {
+			if d.at(ctx, e, func(c *conn) error {
+				return c.exec(ctx, fmt.Sprintf("update %s set ends = %s where holder = '%s' and place in ('%s')", leases, until, d.holder(), strings.Join(places, "', '")))
+			}) == nil {
+				break
+			}
+		}
+	}
+}
+
+// at does something on a connection of its own.
+func (d *dialect) at(ctx context.Context, e sqltarget.Endpoint, do func(*conn) error) error {
+	ctx, cancel := context.WithTimeout(ctx, sqltarget.ConnectWithin)
+	defer cancel()
+	c, err := dial(ctx, d.configs[e])
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(c), c.Close())
+}
+
+// giveBack ends leases that this run holds.
+func (d *dialect) giveBack(ctx context.Context, c *conn, places []string) error {
+	return c.exec(ctx, fmt.Sprintf("delete from %s where holder = '%s' and place in ('%s')", leases, d.holder(), strings.Join(places, "', '")))
+}
+
+// Unlock implements sqltarget.Unlocker. A lease that cannot be released through any endpoint expires.
+func (d *dialect) Unlock() error {
+	l := d.lease
+	if l == nil {
+		return nil
+	}
+	d.lease = nil
+	l.stop()
+	l.ended.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), sqltarget.Silence)
+	defer cancel()
+	for _, e := range d.server.Endpoints {
+		if d.at(ctx, e, func(c *conn) error { return d.giveBack(ctx, c, l.places) }) == nil {
+			break
+		}
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+package postgres
+
+import (
+	"errors"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/bench/target"
+)
+
+// Errors of the server by their SQLSTATE: PostgreSQL documentation, appendix A.
+const (
+	serializationFailure = "40001"
+	deadlockDetected     = "40P01"
+	completionUnknown    = "40003"
+	lockNotAvailable     = "55P03"
+	readOnlyTransaction  = "25006"
+	queryCanceled        = "57014"
+	tooManyConnections   = "53300"
+	invalidPassword      = "28P01"
+	invalidAuthorization = "28000"
+	noSuchDatabase       = "3D000"
+	noPrivilege          = "42501"
+	notPossibleNow       = "55000" // object_not_in_prerequisite_state
+	dependentObjects     = "2BP01"
+	undefinedFunction    = "42883"
+)
+
+// errNotCommitted is what a COMMIT comes to that the server answers by ROLLBACK.
+var errNotCommitted = errors.New("the server rolled the transaction back at COMMIT")
+
+// Classify says what an error of PostgreSQL means. Conflicts are serialization failures, deadlocks and locks that were not to be had in
+// lock_timeout. An error of the server, as against a fatal one, has undone the transaction for certain, even at COMMIT; of one whose
+// connection was lost nobody knows how it ended.
+func Classify(err error) target.Failure {
+	if errors.Is(err, errNotCommitted) {
+		return target.Failure{Cause: txn.CauseNode, Reason: "rolled-back", RolledBack: true}
+	}
+	var answer *pgconn.PgError
+	if !errors.As(err, &answer) {
+		return target.Failure{Cause: txn.CauseNode, Reason: "connection-lost", Broken: true, RolledBack: pgconn.SafeToRetry(err)}
+	}
+	f := target.Failure{Cause: txn.CauseNode, RolledBack: answer.SeverityUnlocalized == "ERROR"}
+	f.Broken = !f.RolledBack
+	switch answer.Code {
+	case serializationFailure:
+		f.Cause, f.Reason = txn.CauseConflict, "serialization-failure"
+	case deadlockDetected:
+		f.Cause, f.Reason = txn.CauseConflict, "deadlock"
+	case lockNotAvailable:
+		f.Cause, f.Reason = txn.CauseConflict, "lock-timeout"
+	case completionUnknown:
+		f.Reason, f.RolledBack, f.Broken = "completion-unknown", false, true
+	case readOnlyTransaction:
+		f.Reason = "read-only"
+	case queryCanceled:
+		f.Reason = "canceled"
+	default:
+		f.Reason = classReason(answer.Code)
+	}
+	return f
+}
+
+// classReason names the class of an SQLSTATE.
+func classReason(code string) string {
+	if len(code) < 2 {
+		return "error"
+	}
+	switch code[:2] {
+	case "08":
+		return "connection-lost"
+	case "23":
+		return "constraint"
+	case "53":
+		return "out-of-resources"
+	case "57":
+		return "shutdown"
+	case "58", "XX":
+		return "server-error"
+	}
+	return "sqlstate-" + code[:2]
+}

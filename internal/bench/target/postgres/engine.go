@@ -1,0 +1,99 @@
+// Package postgres is a target.Database over PostgreSQL, reached with pgx v5: procedures run statement by statement on a table of keys
+// and values, or a workload's own SQL on its own tables (package sqlform), in transactions of one isolation level. It deploys nothing, and it writes in a schema of its own alone.
+//
+// What the levels promise is what PostgreSQL makes of their names: REPEATABLE READ is snapshot isolation, and SERIALIZABLE is
+// serializable snapshot isolation (Ports and Grittner, Serializable Snapshot Isolation in PostgreSQL, VLDB 2012).
+package postgres
+
+import (
+	"fmt"
+
+	"github.com/geobench/geobench/internal/base/isolation"
+	"github.com/geobench/geobench/internal/bench/target/sqltarget"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// Names of the parameters of Engine.
+const (
+	schemaParameter     = "schema"
+	dropSchemaParameter = "dropSchema"
+	// WritesParameter is the name of the parameter that says when writes are sent.
+	WritesParameter = "writes"
+)
+
+// The values of the parameter writes.
+const (
+	WritesEach     = "Each"
+	WritesTogether = "Together"
+)
+
+// The values of the parameter isolation.
+const (
+	ReadCommitted  = "ReadCommitted"
+	RepeatableRead = "RepeatableRead"
+	Serializable   = "Serializable"
+)
+
+// level is an isolation level: what it is called in SQL, and what it promises of histories.
+type level struct {
+	sql      string
+	promises isolation.Level
+}
+
+var levels = map[string]level{
+	ReadCommitted:  {"read committed", isolation.ReadCommitted},
+	RepeatableRead: {"repeatable read", isolation.SnapshotIsolation},
+	Serializable:   {"serializable", isolation.Serializable},
+}
+
+// schemas are the names that the parameter schema may have, the default first: they need no quotes, and are nobody's by accident.
+var schemas = []string{"geobench", "geobench_a", "geobench_b", "geobench_c"}
+
+// Engine says what a manifest may ask of PostgreSQL. It has no replicas: nobody deploys it.
+var Engine = &protocol.Engine{
+	Name: "postgres",
+	Doc:  "PostgreSQL that runs already, reached with pgx; its transactions are interactive, a statement after the other",
+	Parameters: []protocol.Parameter{
+		{Name: sqltarget.IsolationParameter, Default: Serializable, OneOf: []string{ReadCommitted, RepeatableRead, Serializable},
+			Doc: "isolation level of all transactions; PostgreSQL's RepeatableRead is snapshot isolation"},
+		sqltarget.Connections,
+		sqltarget.TLS,
+		{Name: WritesParameter, Default: WritesEach, OneOf: []string{WritesEach, WritesTogether},
+			Doc: "when writes are sent: each when the procedure comes to it, which waits for the answer; or together, with the next read or COMMIT in one round trip, as an application does that pipelines its statements"},
+		sqltarget.Begin,
+		sqltarget.Form,
+		sqltarget.ForeignKeys,
+		{Name: schemaParameter, Default: schemas[0], OneOf: schemas,
+			Doc: "schema of the tables, made where it is not there; several let runs share a server"},
+		{Name: dropSchemaParameter, Default: "false", OneOf: []string{"false", "true"},
+			Doc: "whether the tables, and the schema if it is empty then, are dropped after the run"},
+	},
+	Isolation: func(p protocol.Params) isolation.Level { return levels[p.Word(sqltarget.IsolationParameter)].promises },
+}
+
+// Options are what clients may choose.
+type Options struct {
+	sqltarget.Options
+	// Together has writes wait for the next read, or COMMIT, and go with it in one round trip.
+	Together bool
+	// Product is what the servers are, where they only speak PostgreSQL's protocol; nil for PostgreSQL.
+	Product *Product
+}
+
+// OptionsOf reads the parameters of Engine, which have been checked.
+func OptionsOf(p protocol.Params) Options {
+	return Options{Together: p.Word(WritesParameter) == WritesTogether, Options: sqltarget.Options{
+		Isolation: p.Word(sqltarget.IsolationParameter), Connections: int(p.Int(sqltarget.ConnectionsParameter)), TLS: p.Word(sqltarget.TLSParameter),
+		Form: p.Word(sqltarget.FormParameter), ForeignKeys: p.Word(sqltarget.ForeignKeysParameter) == "true",
+		BeginAlone: p.Word(sqltarget.BeginParameter) == sqltarget.BeginAlone,
+		Place:      p.Word(schemaParameter), Drop: p.Word(dropSchemaParameter) == "true", Homes: p.Word(sqltarget.PlacementParameter) == sqltarget.PlacementHomes,
+	}}
+}
+
+func levelOf(name string) (level, error) {
+	l, ok := levels[name]
+	if !ok {
+		return l, fmt.Errorf("isolation: %q is not one of %s, %s, %s", name, ReadCommitted, RepeatableRead, Serializable)
+	}
+	return l, nil
+}

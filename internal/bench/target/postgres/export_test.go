@@ -1,0 +1,35 @@
+package postgres
+
+import (
+	"strings"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/bench/workload/sqlform"
+)
+
+// Play has transactions of forms be these, in place of those of the workloads, until restore is called.
+func Play(all ...*sqlform.Transaction) (restore func()) {
+	before := transactions
+	transactions = sqlform.NewTransactions(all...)
+	return func() { transactions = before }
+}
+
+// Placed is a product like CockroachDB for a PostgreSQL, where the column that names a row's region places nothing.
+func Placed() *Product {
+	p := *CockroachDB
+	p.look, p.speaks = "select version(), ''", func(version string) bool { return strings.HasPrefix(version, "PostgreSQL") }
+	p.working, p.copyIn, p.limits, p.levels = ownSessions, nil, true, levels
+	p.placement = &placement{column: "public.region_of_a_row", regions: func(_ string, regions []string) []string {
+		return []string{"drop type if exists public.region_of_a_row", "create type public.region_of_a_row as enum ('" + strings.Join(regions, "', '") + "')"}
+	}}
+	return &p
+}
+
+// PlacedStatements are what CockroachDB is told of a database's regions, and what makes the table.
+func PlacedStatements(t *geo.Topology) []string {
+	d := &dialect{product: CockroachDB, homes: newHomes(t, CockroachDB.placement), table: "geobench.rows"}
+	return append(CockroachDB.placement.regions("defaultdb", t.Regions), d.createTable())
+}
+
+// HomeNumber is homeNumber.
+var HomeNumber = homeNumber

@@ -1,0 +1,68 @@
+package postgres
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/txn"
+)
+
+// placement is how a product keeps rows in the regions of their homes: a column of the table, made of the key, names the region.
+type placement struct {
+	// regions are statements that tell a database of its regions, the first of which is where all else is.
+	regions func(database string, regions []string) []string
+	// column is the type of the column, whose values are the names of regions, and locality the end of the statement that makes the table.
+	column, locality string
+}
+
+// cockroachRegions make a database one of several regions. A database of three or more gets over the loss of one, as one that knows none does
+// where its servers are in three; with fewer, it does not, and neither does that.
+func cockroachRegions(database string, regions []string) []string {
+	alter := `alter database "` + database + `" `
+	sql := []string{alter + `set primary region "` + regions[0] + `"`}
+	for _, r := range regions[1:] {
+		sql = append(sql, alter+`add region if not exists "`+r+`"`)
+	}
+	const survivors = 3
+	if len(regions) >= survivors {
+		sql = append(sql, alter+"survive region failure")
+	}
+	return sql
+}
+
+// homes says in SQL in which region a row is: that of geo.Placement.Home, as far as the bytes of its key tell. Rows that are placed by the hash of
+// a text (names of customers), and those that are everywhere, are in the first region. Nothing but latency depends on it.
+type homes struct {
+	regions []string
+	// homes is how many of the regions, from the first on, rows call home.
+	homes  int
+	column string
+}
+
+func newHomes(t *geo.Topology, p *placement) *homes {
+	return &homes{regions: t.Regions, homes: t.Placement().Regions, column: p.column}
+}
+
+// of is the region of the row with a key, which is an expression of SQL of type bytea.
+func (h *homes) of(key string) string {
+	var b strings.Builder
+	b.WriteString("case " + homeNumber(key, h.homes))
+	for i, region := range h.regions[:h.homes] {
+		fmt.Fprintf(&b, " when %d then '%s'::%s", i, region, h.column)
+	}
+	b.WriteString(" end")
+	return b.String()
+}
+
+// homeNumber is the number of the home of the row with a key, one of so many: the shard number, eight bytes behind the first, modulo their number.
+func homeNumber(key string, homes int) string {
+	const number = 8
+	var sum []string
+	factor := 1 % homes
+	for i := number; i > 0; i-- {
+		sum = append(sum, fmt.Sprintf("get_byte(%s, %d) * %d", key, i, factor))
+		factor = factor * 256 % homes
+	}
+	return fmt.Sprintf("case when octet_length(%[1]s) <= %[2]d then 0 when get_byte(%[1]s, 0) & %[3]d <> 0 then 0 else (%[4]s) %% %[5]d end", key, number, txn.Unplaced, strings.Join(sum, " + "), homes)
+}

@@ -1,0 +1,462 @@
+// Package script plays transactions on a database statement by statement in an order that is given, each session over a connection of
+// its own, and tells what each of them saw. What a database lets happen in that order is seen every time, after Hermitage (M. Kleppmann
+// 2014).
+//
+// A statement may have to wait for another transaction, whose next statement comes later. That it waits is the database's own word, not a
+// guess of its time: then the script goes on with the other sessions, and the rest of its transaction follows once it is answered.
+// The clock of a script counts statements, a millisecond each, so that of two transactions one was answered before the other was sent exactly
+// where the script has had it so.
+package script
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/bench/history"
+	"github.com/geobench/geobench/internal/bench/target"
+)
+
+// Database is what a script asks of a database beside its clients.
+type Database interface {
+	// Waits reports whether the database says that a statement of a client of a region, which is under way, waits for another transaction.
+	Waits(ctx context.Context, region geo.Region, client target.Connection) (bool, error)
+	// CatchUp returns once the clients of every region are shown all that was committed before.
+	CatchUp(ctx context.Context) error
+}
+
+// Session is a client: its connection and what the errors there mean.
+type Session struct {
+	Connection target.Connection
+	Region     geo.Region
+	Classify   func(err error) target.Failure
+}
+
+// Transaction is one of a script.
+type Transaction struct {
+	ID txn.ID
+	// Session is the one that sends it, once its earlier transactions are answered, by number.
+	Session int
+	// After are earlier transactions of any session whose answers it waits for, by number.
+	After []int
+	// Run is what it does: each call of the Ctx is a statement. It is rolled back where Run returns an error, and else committed, which
+	// is a statement as well. It must not wait for anybody.
+	Run func(c txn.Ctx) error
+}
+
+// Step is the number of the transaction whose next statement is sent, or CatchUp. What comes of a transaction that the database has
+// aborted is left out.
+type Step int
+
+// CatchUp is a step that lets the clients of every region be shown what was committed.
+const CatchUp Step = -1
+
+// Steps reads steps from words: the number of a transaction, or = for CatchUp.
+func Steps(text string) (steps []Step, err error) {
+	for word := range strings.FieldsSeq(text) {
+		n, err := strconv.ParseUint(word, 10, 16)
+		switch {
+		case word == "=":
+			steps = append(steps, CatchUp)
+		case err != nil:
+			return nil, fmt.Errorf("step %q is neither the number of a transaction nor =", word)
+		default:
+			steps = append(steps, Step(n))
+		}
+	}
+	return steps, nil
+}
+
+// Played is what came of a transaction. What is missing of a history.Txn in it is up to the caller.
+type Played struct {
+	Invoked, Answered time.Duration
+	// Status is Committed, or Aborted.
+	Status txn.Status
+	// Cause of Aborted is CauseConflict, or CauseProcedure where Run has failed.
+	Cause txn.Cause
+	// Ops of a committed one are what it read and wrote. What a write replaced is known where the transaction has read the row.
+	Ops []history.Op
+	// Waited says that the database let a statement wait for another transaction.
+	Waited bool
+}
+
+const (
+	// soon is how long a statement has before the database is asked whether it waits, and again is the time between two questions.
+	soon  = 20 * time.Millisecond
+	again = 5 * time.Millisecond
+	// Patience is how long a statement may take that does not wait for anybody, and how long all may wait for each other. It is longer
+	// than the 50 s after which InnoDB gives up waiting for a lock.
+	Patience = 70 * time.Second
+	// rollbackWithin bounds a rollback.
+	rollbackWithin = 5 * time.Second
+)
+
+// Play plays transactions in the order of the steps, of which each has as many as it has statements, and one for its end. It fails where
+// a transaction fails for another reason than a conflict, since nobody knows then what it has done; the connections are
+// of no more use after that.
+func Play(ctx context.Context, db Database, sessions []Session, txns []Transaction, steps []Step) ([]Played, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	p := &player{db: db, events: make(chan event), steps: slices.Clone(steps)}
+	for i := range txns {
+		t := &txns[i]
+		p.runs = append(p.runs, &run{n: i, t: t, s: &sessions[t.Session], p: p, step: make(chan struct{}), seen: map[txn.Key]version{}, nth: map[txn.Key]uint8{}})
+	}
+	err := p.play(ctx)
+	// Those that are not answered end with their context.
+	cancel()
+	for _, r := range p.runs {
+		if r.state == flying || r.state == waiting || r.state == paused {
+			close(r.step)
+		}
+	}
+	for _, r := range p.runs {
+		for r.state != unsent && r.state != answered {
+			e := <-p.events
+			p.runs[e.txn].state = e.state
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	var played []Played
+	for _, r := range p.runs {
+		played = append(played, r.played)
+	}
+	return played, nil
+}
+
+// state is how far a transaction has come.
+type state int
+
+const (
+	unsent  state = iota
+	paused        // its next statement is not sent yet
+	flying        // a statement is under way
+	waiting       // and the database says that it waits
+	answered
+)
+
+// event says that a statement is done.
+type event struct {
+	txn   int
+	state state // paused or answered
+	err   error // with which the script fails
+}
+
+type player struct {
+	db     Database
+	runs   []*run
+	steps  []Step
+	events chan event
+	clock  time.Duration
+}
+
+func (p *player) tick() time.Duration {
+	p.clock += time.Millisecond
+	return p.clock
+}
+
+func (p *player) play(ctx context.Context) error {
+	for len(p.steps) > 0 {
+		i := slices.IndexFunc(p.steps, p.possible)
+		if i < 0 {
+			if !p.waits() {
+				return fmt.Errorf("step %d waits for a transaction that has no steps left", p.steps[0])
+			}
+			// All that are left wait for those that wait: the database ends that, as it finds deadlocks.
+			if err := p.take(ctx, Patience); err != nil {
+				return err
+			}
+		} else {
+			step := p.steps[i]
+			p.steps = slices.Delete(p.steps, i, i+1)
+			if step == CatchUp {
+				if err := p.db.CatchUp(ctx); err != nil {
+					return err
+				}
+				continue
+			}
+			p.send(ctx, p.runs[step])
+		}
+		if err := p.settle(ctx); err != nil {
+			return err
+		}
+	}
+	for p.waits() {
+		if err := p.take(ctx, Patience); err != nil {
+			return err
+		}
+	}
+	for _, r := range p.runs {
+		if r.state != answered {
+			return fmt.Errorf("the steps end before transaction %d does", r.n)
+		}
+	}
+	return nil
+}
+
+// waits reports whether a statement is under way that waits for another transaction.
+func (p *player) waits() bool {
+	return slices.ContainsFunc(p.runs, func(r *run) bool { return r.state == waiting })
+}
+
+// possible reports whether a step can be taken: what the transaction waits for is answered, and none of its statements is under way.
+func (p *player) possible(s Step) bool {
+	if s == CatchUp {
+		return true
+	}
+	r := p.runs[s]
+	if r.state == unsent {
+		for i, before := range p.runs[:r.n] {
+			if before.state != answered && (before.t.Session == r.t.Session || slices.Contains(r.t.After, i)) {
+				return false
+			}
+		}
+		return true
+	}
+	return r.state == paused
+}
+
+// send sends the next statement of a transaction.
+func (p *player) send(ctx context.Context, r *run) {
+	now := p.tick()
+	if r.state == unsent {
+		r.played.Invoked = now
+		go r.run(ctx)
+	}
+	r.state = flying
+	r.step <- struct{}{}
+}
+
+// settle returns once every statement under way waits, as the database says, or is done.
+func (p *player) settle(ctx context.Context) error {
+	begin, first := time.Now(), soon
+	for slices.ContainsFunc(p.runs, func(r *run) bool { return r.state == flying }) {
+		switch err := p.take(ctx, first); {
+		case err == nil:
+			first = soon
+			continue
+		case !errors.Is(err, errNothing):
+			return err
+		}
+		first = again
+		for _, r := range p.runs {
+			if r.state != flying {
+				continue
+			}
+			waits, err := p.db.Waits(ctx, r.s.Region, r.s.Connection)
+			if err != nil {
+				return err
+			}
+			if waits {
+				r.state, r.played.Waited = waiting, true
+			} else if time.Since(begin) > Patience {
+				return fmt.Errorf("a statement is not answered within %v, and the database does not say that it waits for another transaction", Patience)
+			}
+		}
+	}
+	return nil
+}
+
+var errNothing = errors.New("no statement that waits for another transaction is answered, and the database does not end that")
+
+// take takes the next event, if there is one in time.
+func (p *player) take(ctx context.Context, within time.Duration) error {
+	timer := time.NewTimer(within)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return errNothing
+	case e := <-p.events:
+		r := p.runs[e.txn]
+		r.state = e.state
+		now := p.tick()
+		if e.err != nil {
+			return e.err
+		}
+		if e.state != answered {
+			return nil
+		}
+		r.played.Answered = now
+		p.steps = slices.DeleteFunc(p.steps, func(s Step) bool { return s == Step(e.txn) })
+		// Whoever waited for it may go on now.
+		for _, other := range p.runs {
+			if other.state == waiting {
+				other.state = flying
+			}
+		}
+		return nil
+	}
+}
+
+// version is the version of a row.
+type version struct {
+	writer txn.ID
+	nth    uint8
+}
+
+// run is a transaction that is played, in a goroutine of its own.
+type run struct {
+	n    int
+	t    *Transaction
+	s    *Session
+	p    *player
+	step chan struct{}
+	// What the player alone uses until it is answered.
+	state  state
+	played Played
+
+	statement target.Statement
+	recorder  history.Recorder
+	seen      map[txn.Key]version
+	nth       map[txn.Key]uint8
+	err       error // the database's first one
+}
+
+func (r *run) run(ctx context.Context) {
+	r.recorder.Reset(&access{r, ctx}, func(k txn.Key) (txn.ID, uint8, bool) {
+		v, ok := r.seen[k]
+		return v.writer, v.nth, ok
+	})
+	wrong := r.t.Run(&r.recorder)
+	if r.err == nil {
+		r.next(ctx)
+	}
+	failed := r.err
+	if failed == nil && wrong == nil && r.statement != nil {
+		failed = r.statement.Commit(ctx)
+	}
+	e := event{txn: r.n, state: answered}
+	switch {
+	case failed == nil && wrong == nil:
+		r.played.Status, r.played.Ops = txn.Committed, r.recorder.Ops()
+		r.p.events <- e
+		return
+	case failed == nil:
+		r.played.Cause = txn.CauseProcedure
+	default:
+		f := r.s.Classify(failed)
+		if r.played.Cause = f.Cause; f.Cause != txn.CauseConflict {
+			e.err = fmt.Errorf("a transaction failed, and not for a conflict (%s): %w", f.Reason, failed)
+		}
+	}
+	r.played.Status = txn.Aborted
+	if r.statement != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackWithin)
+		defer cancel()
+		if err := r.statement.Rollback(ctx); err != nil && e.err == nil {
+			e.err = fmt.Errorf("a transaction could not be rolled back: %w", err)
+		}
+	}
+	r.p.events <- e
+}
+
+// next waits for the step of the next statement. There is none once the player has gone.
+func (r *run) next(ctx context.Context) {
+	if _, ok := <-r.step; !ok {
+		r.err = ctx.Err()
+	}
+}
+
+// access is the database as the recorder of a transaction sees it: each call waits for its step.
+type access struct {
+	*run
+	ctx context.Context
+}
+
+// do sends a statement when its turn has come. One that fails is the last, and its answer that of the transaction.
+func (r *access) do(statement func(target.Statement) error) error {
+	if r.err != nil {
+		return r.err
+	}
+	if r.next(r.ctx); r.err != nil {
+		return r.err
+	}
+	if r.statement == nil {
+		if r.statement, r.err = r.s.Connection.Begin(r.ctx, &txn.Transaction{ID: r.t.ID}); r.err != nil {
+			return r.err
+		}
+	}
+	err := statement(r.statement)
+	if err != nil && err != txn.ErrNotFound {
+		r.err = err
+		return err
+	}
+	r.p.events <- event{txn: r.n, state: paused}
+	return err
+}
+
+// Get implements txn.Ctx.
+func (r *access) Get(k txn.Key) (value []byte, err error) {
+	err = r.do(func(s target.Statement) error {
+		stored, err := s.Get(k)
+		value = r.see(k, stored)
+		return err
+	})
+	return value, err
+}
+
+// GetAll implements txn.Ctx.
+func (r *access) GetAll(keys []txn.Key) (values [][]byte, err error) {
+	err = r.do(func(s target.Statement) error {
+		values, err = s.GetAll(keys)
+		for i, stored := range values {
+			values[i] = r.see(keys[i], stored)
+		}
+		return err
+	})
+	return values, err
+}
+
+// Scan implements txn.Ctx.
+func (r *access) Scan(g txn.Range, f func(k txn.Key, value []byte) bool) error {
+	return r.do(func(s target.Statement) error {
+		return s.Scan(g, func(k txn.Key, stored []byte) bool { return f(k, r.see(k, stored)) })
+	})
+}
+
+// Put implements txn.Ctx.
+func (r *access) Put(k txn.Key, value []byte) {
+	_ = r.do(func(s target.Statement) error {
+		r.nth[k]++
+		return s.Put(k, Stamp(value, r.t.ID, r.nth[k]))
+	})
+}
+
+// Delete implements txn.Ctx. A row that is not there has no version that a reader could tell.
+func (r *access) Delete(k txn.Key) { _ = r.do(func(s target.Statement) error { return s.Delete(k) }) }
+
+// see notes the version of a row that was read, and returns its value.
+func (r *run) see(k txn.Key, stored []byte) []byte {
+	value, writer, nth := Stamped(stored)
+	r.seen[k] = version{writer, nth}
+	return value
+}
+
+// stampBytes are the bytes behind a value: the number of the transaction's writes of the row so far, and its ID.
+const stampBytes = 1 + 8
+
+// Stamp returns the value of a row with the version that it is. That a loaded row has is history.Initial.
+func Stamp(value []byte, writer txn.ID, nth uint8) []byte {
+	b := append(make([]byte, 0, len(value)+stampBytes), value...)
+	return binary.BigEndian.AppendUint64(append(b, nth), uint64(writer))
+}
+
+// Stamped takes apart what Stamp returns; nil is a row that is not there, which counts as loaded.
+func Stamped(stored []byte) (value []byte, writer txn.ID, nth uint8) {
+	n := len(stored) - stampBytes
+	if n < 0 {
+		return nil, history.Initial, 0
+	}
+	return stored[:n:n], txn.ID(binary.BigEndian.Uint64(stored[n+1:])), stored[n]
+}

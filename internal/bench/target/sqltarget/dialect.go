@@ -1,0 +1,105 @@
+package sqltarget
+
+import (
+	"context"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/bench/target"
+	"github.com/geobench/geobench/internal/bench/workload/sqlform"
+)
+
+// Conn is a connection for questions beside the clients', used by one goroutine.
+type Conn interface {
+	Ping(ctx context.Context) error
+	// Broken reports whether the connection is of no more use.
+	Broken() bool
+	// Close ends it, and does not wait for a server that hangs.
+	Close() error
+}
+
+// Mark is the text in the database that says who has made a table and who used it last: no table without one is touched.
+const Mark = "made by geobench for "
+
+// Made says what a run has made: a place of its own, and a table in it.
+type Made struct {
+	Place, Table bool
+}
+
+// Dialect is what one database has of its own. C is its connection. Its methods are called by one goroutine at a time, but for Connect,
+// Copy, CatchUp and Classify.
+type Dialect[C Conn] interface {
+	// Name of the kind of server, and SQL's name of the isolation level.
+	Name() string
+	IsolationName() string
+	// Messages is result.Target.Messages.
+	Messages() string
+	// PlaceParameter is the parameter whose value Options.Place is, and PlaceWord what the database calls such a thing: schema, table.
+	PlaceParameter() string
+	PlaceWord() string
+	// Dial opens a connection for questions, with all the server's rights to tell the newest.
+	Dial(ctx context.Context, e Endpoint) (C, error)
+	// Explain says which field of a manifest an error of Dial is about.
+	Explain(ctx context.Context, e Endpoint, err error) error
+	// Connect opens a connection of a client.
+	Connect(ctx context.Context, e Endpoint) (target.Connection, error)
+	Classify(err error) target.Failure
+	// Look sees what an endpoint leads to, and returns name and version of the server, and what tells it from others that endpoints may
+	// lead to. It refuses one that cannot be used by a *target.FieldError.
+	Look(ctx context.Context, c C, e Endpoint) (version, server string, err error)
+	// Left is how many connections the server has left for others than this run.
+	Left(ctx context.Context, c C) (int, error)
+	// Lock takes the lock of the place for this connection; false says that another run has it.
+	Lock(ctx context.Context, c C) (bool, error)
+	// Make makes place and table where they are not there, and marks the table by a text that begins with Mark. It refuses a table that
+	// has no mark.
+	Make(ctx context.Context, c C, mark string) (Made, error)
+	// Marked returns the mark of the table; empty where there is none.
+	Marked(ctx context.Context, c C) (string, error)
+	// Drop drops the table, and where place is set the place, if nobody else has something there.
+	Drop(ctx context.Context, c C, place bool) error
+	// Working is how many sessions of this run, of whichever process, have work under way at the server that the connection leads to.
+	Working(ctx context.Context, c C) (int, error)
+	// Empty removes all rows, and Settle ends a load: statistics, and whatever makes the rows seen everywhere.
+	Empty(ctx context.Context, c C) error
+	Settle(ctx context.Context, c C) error
+	// AppendRow appends a row as Copy takes it, and Copy loads chunks of them until there are no more.
+	AppendRow(b []byte, k txn.Key, value []byte) []byte
+	Copy(ctx context.Context, e Endpoint, chunks <-chan []byte) error
+	// Waits reports whether the server that c leads to says that a client's statement, which is under way there, waits for another
+	// transaction.
+	Waits(ctx context.Context, c C, client target.Connection) (bool, error)
+	// CatchUp returns once the server that c leads to shows its clients all that was committed before, on whichever server.
+	CatchUp(ctx context.Context, c C) error
+	// Rows reads all rows in one snapshot. The bytes are valid until f returns.
+	Rows(ctx context.Context, c C, f func(k, value []byte)) error
+}
+
+// Former is a Dialect that knows Options.Form: FormSQL. Its connections begin statements that are target.Caller then. Its methods are called by
+// one goroutine at a time, but for CopyInto and Finish.
+type Former[C Conn] interface {
+	Dialect[C]
+	// MakeTables makes the tables of a form, without keys, and marks each as Make does its own. It refuses where others have made one of that
+	// name. recorded says that rows have versions (sqlform.Versions). Empty drops the tables, and so does Drop.
+	MakeTables(ctx context.Context, c C, f *sqlform.Form, recorded bool, mark string) error
+	// CopyInto loads chunks of rows until there are no more.
+	CopyInto(ctx context.Context, e Endpoint, f *sqlform.Form, chunks <-chan Chunk) error
+	// Finish makes the keys and indexes of a table, and Refer the foreign keys of all, which it holds all rows to. Refine ends the load.
+	Finish(ctx context.Context, c C, t *sqlform.Table) error
+	Refer(ctx context.Context, c C, f *sqlform.Form) error
+	Refine(ctx context.Context, c C, f *sqlform.Form) error
+	// Snapshot calls f with queries that all see the same snapshot.
+	Snapshot(ctx context.Context, c C, f func(q sqlform.Query) error) error
+}
+
+// Chunk is some rows of a table of a form, the n-th, as COPY takes them in its text format.
+type Chunk struct {
+	Table int
+	Rows  []byte
+}
+
+// Fitter is a Dialect that does not take every data set and every transaction. What does not fit is refused by a *target.FieldError before
+// anything is loaded.
+type Fitter interface {
+	Fits(t *geo.Topology, data target.Dataset) error
+}

@@ -1,0 +1,21 @@
+package target
+
+import (
+	"context"
+
+	"github.com/geobench/geobench/internal/bench/result"
+)
+
+// Stated is a Database that reports the state of its servers: settings that decide durability and plans, start times, and other
+// active sessions. It is asked before the clients connect and after the audit.
+type Stated interface {
+	State(ctx context.Context) ([]result.Server, error)
+}
+
+// StateOf returns the state of a database's servers, or nil if the database does not report it.
+func StateOf(ctx context.Context, db Database) ([]result.Server, error) {
+	if s, ok := db.(Stated); ok {
+		return s.State(ctx)
+	}
+	return nil, nil
+}

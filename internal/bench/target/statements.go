@@ -1,0 +1,401 @@
+package target
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/bench/result"
+)
+
+// rollbackWithin bounds a rollback; Statement.Rollback tells it.
+const rollbackWithin = 5 * time.Second
+
+// Statements is a target that runs stored procedures statement by statement on a database that has none of them, as an
+// interactive client does: over a number of connections, each of which runs one transaction at a time.
+type Statements struct {
+	// Procedures are those that clients call: catalog.Procedures.
+	Procedures *txn.Registry
+	// Placement tells the classes of transactions.
+	Placement geo.Placement
+	// Connections is the number of them for each Open, at least 1: transactions that come while all are busy wait. The clients of a
+	// region open one session.
+	Connections int
+	// Connect opens a connection, and another one in the place of one that broke.
+	Connect func(ctx context.Context) (Connection, error)
+	// Classify says what an error of the database means.
+	Classify func(err error) Failure
+	// Pending counts the transactions that run: what Database.Activity is asked for. nil counts nothing.
+	Pending *atomic.Int64
+
+	mu        sync.Mutex
+	incidents []result.Incident // one of each kind
+	lost      bool              // a connection could not be opened again
+	causeless bool              // Classify has told no cause of a failure
+}
+
+// note notes an incident, the first of its kind.
+func (s *Statements) note(seen *bool, format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !*seen {
+		*seen = true
+		s.incidents = append(s.incidents, result.Incident{Reason: result.Reason{Reason: result.ReasonTargetFailed, Message: fmt.Sprintf(format, args...)}})
+	}
+}
+
+// Connection runs one transaction after the other.
+type Connection interface {
+	// Begin starts a transaction. Its context is the session's, which ends when that is closed: it is the one for all
+	// statements of the transaction, and outlives the client's patience.
+	Begin(ctx context.Context, t *txn.Transaction) (Statement, error)
+	Close() error
+}
+
+// Statement is a transaction under way, as a txn.Ctx is one: each call is a statement, and one that fails is the last but for
+// Rollback. GetAll returns values that are not nil for rows that are there, however empty.
+type Statement interface {
+	// Get returns the row's value, or txn.ErrNotFound itself.
+	Get(k txn.Key) (value []byte, err error)
+	// GetAll returns the values of several rows, in the order of their keys and nil for those that are not there. Keys may
+	// repeat; there is at least one.
+	GetAll(keys []txn.Key) (values [][]byte, err error)
+	// Scan calls f for the rows of a range, in its order, until f returns false. The range has passed CheckScan.
+	Scan(r txn.Range, f func(k txn.Key, value []byte) bool) error
+	Put(k txn.Key, value []byte) error
+	// Delete removes a row; it need not be there.
+	Delete(k txn.Key) error
+	// Commit ends the transaction. When it fails and Classify calls that neither a conflict nor rolled back, nobody knows how it
+	// ended.
+	Commit(ctx context.Context) error
+	// Rollback undoes it. It is called once Commit or a statement has failed, too. Its context lives for 5 s, even when the
+	// session has ended meanwhile: a driver that looks at its context first would otherwise send nothing, and the connection
+	// would keep the transaction and its locks. When it fails, the connection is closed: return nil where the database says
+	// that there is nothing left to roll back.
+	Rollback(ctx context.Context) error
+}
+
+// Caller is a Statement of a database that runs transactions by statements of their workload's own, in place of what their procedures do row by
+// row: package sqlform.
+type Caller interface {
+	Statement
+	// Call runs t but for Commit, and returns what its procedure would. use is told of each row that decides the class of t. The error is a
+	// txn.Abort where the transaction gives up by its own decision, and txn.ErrProcedure where it cannot read an answer; any other is the
+	// database's, and Classify says what it means.
+	Call(t *txn.Transaction, use func(txn.Key)) (result []byte, err error)
+}
+
+// Failure is what an error of a database means.
+type Failure struct {
+	// Cause is txn.CauseConflict when another try may succeed (a serialization failure, a deadlock), else txn.CauseNode. Any other makes
+	// the run Invalid: conflicts would be counted as something else.
+	Cause txn.Cause
+	// Reason is a label of bounded cardinality: serialization-failure, deadlock, connection-lost.
+	Reason string
+	// RolledBack says that the transaction has left no trace for certain, even where Commit failed: no space on the disk, a
+	// constraint. It is refused then, not unknown.
+	RolledBack bool
+	// Broken says that the connection is of no more use.
+	Broken bool
+}
+
+// PoolSize implements Pool.
+func (s *Statements) PoolSize() int { return s.Connections }
+
+// Open implements Target. It fails when a connection cannot be opened.
+func (s *Statements) Open(ctx context.Context, sink Sink) (Session, error) {
+	if s.Connections < 1 {
+		return nil, fmt.Errorf("connections: %d is not at least 1", s.Connections)
+	}
+	session := &statements{s: s, sink: sink}
+	session.wake = sync.NewCond(&session.mu)
+	session.ctx, session.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	var open []Connection
+	for range s.Connections {
+		c, err := s.Connect(ctx)
+		if err != nil {
+			for _, c := range open {
+				_ = c.Close()
+			}
+			session.cancel()
+			return nil, fmt.Errorf("connection %d of %d: %w", len(open)+1, s.Connections, err)
+		}
+		open = append(open, c)
+	}
+	for _, c := range open {
+		session.wg.Add(1)
+		go session.serve(c)
+	}
+	return session, nil
+}
+
+// Incidents implements Target. A connection that breaks shows in the outcomes alone; one that cannot be opened again, of a database that
+// may be gone, is an incident.
+func (s *Statements) Incidents() []result.Incident {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.incidents)
+}
+
+// Close implements Target.
+func (s *Statements) Close() error { return nil }
+
+// statements is a session: a queue of transactions, and goroutines with a connection each that take from it.
+type statements struct {
+	s      *Statements
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+	sinkMu sync.Mutex // one batch at a time
+	sink   Sink
+	batch  []*txn.Transaction // submitted, not flushed
+
+	mu     sync.Mutex
+	wake   *sync.Cond
+	queue  []*txn.Transaction
+	closed bool
+}
+
+// Submit implements Session.
+func (s *statements) Submit(t *txn.Transaction) { s.batch = append(s.batch, t) }
+
+// Flush implements Session.
+func (s *statements) Flush() {
+	if len(s.batch) == 0 {
+		return
+	}
+	s.mu.Lock()
+	s.queue = append(s.queue, s.batch...)
+	s.mu.Unlock()
+	for range s.batch { // one connection each: the others would wake up for nothing
+		s.wake.Signal()
+	}
+	clear(s.batch)
+	s.batch = s.batch[:0]
+}
+
+// Close implements Session. It waits for the transactions that run, whose context ends; what has not begun is refused.
+func (s *statements) Close() error {
+	s.Flush()
+	s.cancel()
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.wake.Broadcast()
+	s.wg.Wait()
+	return nil
+}
+
+// next takes a transaction from the queue; nil when the session has ended and the queue is empty.
+func (s *statements) next() *txn.Transaction {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.queue) == 0 {
+		if s.closed {
+			return nil
+		}
+		s.wake.Wait()
+	}
+	t := s.queue[0]
+	s.queue[0] = nil
+	s.queue = s.queue[1:]
+	return t
+}
+
+// serve runs transactions on a connection, and on others in its place when it breaks.
+func (s *statements) serve(c Connection) {
+	defer s.wg.Done()
+	for t := s.next(); t != nil; t = s.next() {
+		o, broken := s.run(c, t)
+		s.sinkMu.Lock()
+		s.sink([]txn.Outcome{o})
+		s.sinkMu.Unlock()
+		if broken && c != nil {
+			_ = c.Close()
+			c = nil
+		}
+		if c == nil && s.ctx.Err() == nil {
+			next, err := s.s.Connect(s.ctx)
+			switch {
+			case err == nil:
+				c = next
+			case s.ctx.Err() == nil: // the next transaction is refused, and it is tried again
+				s.s.note(&s.s.lost, "a connection broke, and another one cannot be opened: %v", err)
+			}
+		}
+	}
+	if c != nil {
+		_ = c.Close()
+	}
+}
+
+// rollback undoes a transaction, whether or not the session goes on.
+func (s *statements) rollback(st Statement) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), rollbackWithin)
+	defer cancel()
+	return st.Rollback(ctx)
+}
+
+// run runs one transaction and reports whether its connection is broken.
+func (s *statements) run(c Connection, t *txn.Transaction) (o txn.Outcome, broken bool) {
+	o = txn.Outcome{ID: t.ID, Status: txn.Refused, Cause: txn.CauseNode, Reason: ReasonNotConnected}
+	if s.ctx.Err() != nil {
+		o.Cause, o.Reason = txn.CauseClient, ReasonSessionClosed
+		return o, false
+	}
+	procedure := s.s.Procedures.Lookup(t.Proc)
+	if procedure == nil {
+		o.Cause, o.Reason = txn.CauseProcedure, txn.ReasonInvalid
+		return o, false
+	}
+	if c == nil {
+		return o, true
+	}
+	failed := func(err error, unknown bool) (txn.Outcome, bool) {
+		f := s.s.Classify(err)
+		if s.ctx.Err() == nil && f.Cause != txn.CauseConflict && f.Cause != txn.CauseNode {
+			s.s.note(&s.s.causeless, "Classify gives %q the cause %v: a failure is a conflict or the node's", err, f.Cause)
+			f.Cause = txn.CauseNode
+		}
+		o.Cause, o.Reason = f.Cause, f.Reason
+		switch {
+		case f.Cause == txn.CauseConflict:
+			o.Status = txn.Aborted
+		case unknown && !f.RolledBack:
+			o.Status = txn.Unknown
+		}
+		if s.ctx.Err() != nil {
+			o.Cause, o.Reason = txn.CauseClient, ReasonSessionClosed
+		}
+		return o, f.Broken
+	}
+	if s.s.Pending != nil {
+		s.s.Pending.Add(1)
+		defer s.s.Pending.Add(-1)
+	}
+	st, err := c.Begin(s.ctx, t)
+	if err != nil {
+		return failed(err, false)
+	}
+	seen := &witness{st: st, placement: s.s.Placement}
+	var result []byte
+	if caller, ok := st.(Caller); ok {
+		result, err = seen.call(caller, t)
+	} else {
+		result, err = procedure.Run(seen, t.Args)
+	}
+	o.Class = txn.ClassOf(seen.multiHome, seen.multiPartition)
+	switch {
+	case seen.err != nil:
+		rollback := s.rollback(st)
+		o, broken = failed(seen.err, false)
+		return o, broken || rollback != nil
+	case err != nil:
+		rollback := s.rollback(st)
+		class := o.Class
+		o = txn.AbortOutcome(t.ID, err)
+		o.Class = class
+		return o, rollback != nil
+	}
+	if err := st.Commit(s.ctx); err != nil {
+		rollback := s.rollback(st)
+		o, broken = failed(err, true)
+		return o, broken || rollback != nil
+	}
+	return txn.Outcome{ID: t.ID, Status: txn.Committed, Class: o.Class, Result: result}, false
+}
+
+// witness is the procedure's view of a transaction. It notes how far the procedure reaches, and the database's first error,
+// which is what every later statement returns and how the transaction ends, whatever the procedure makes of it.
+type witness struct {
+	st                        Statement
+	placement                 geo.Placement
+	used                      bool
+	first                     geo.Cell
+	multiHome, multiPartition bool
+	err                       error
+}
+
+func (w *witness) use(k txn.Key) {
+	if k.Everywhere() {
+		return
+	}
+	c := w.placement.Cell(k)
+	if !w.used {
+		w.used, w.first = true, c
+	}
+	w.multiHome = w.multiHome || c.Home != w.first.Home
+	w.multiPartition = w.multiPartition || c.Partition != w.first.Partition
+}
+
+// call has the database run a transaction.
+func (w *witness) call(c Caller, t *txn.Transaction) ([]byte, error) {
+	result, err := c.Call(t, w.use)
+	if abort := txn.Abort(""); err != nil && !errors.As(err, &abort) && !errors.Is(err, txn.ErrProcedure) {
+		w.err = err
+	}
+	return result, err
+}
+
+func (w *witness) note(err error) error {
+	if err != nil && err != txn.ErrNotFound {
+		w.err = err
+	}
+	return err
+}
+
+// Get implements txn.Ctx.
+func (w *witness) Get(k txn.Key) ([]byte, error) {
+	if w.err != nil {
+		return nil, w.err
+	}
+	w.use(k)
+	v, err := w.st.Get(k)
+	return v, w.note(err)
+}
+
+// GetAll implements txn.Ctx.
+func (w *witness) GetAll(keys []txn.Key) ([][]byte, error) {
+	if w.err != nil || len(keys) == 0 {
+		return nil, w.err
+	}
+	for _, k := range keys {
+		w.use(k)
+	}
+	v, err := w.st.GetAll(keys)
+	return v, w.note(err)
+}
+
+// Scan implements txn.Ctx.
+func (w *witness) Scan(r txn.Range, f func(txn.Key, []byte) bool) error {
+	if w.err != nil {
+		return w.err
+	}
+	if err := r.CheckScan(); err != nil {
+		return err
+	}
+	w.use(r.From)
+	return w.note(w.st.Scan(r, f))
+}
+
+// Put implements txn.Ctx.
+func (w *witness) Put(k txn.Key, value []byte) {
+	if w.err == nil {
+		w.use(k)
+		_ = w.note(w.st.Put(k, value))
+	}
+}
+
+// Delete implements txn.Ctx.
+func (w *witness) Delete(k txn.Key) {
+	if w.err == nil {
+		w.use(k)
+		_ = w.note(w.st.Delete(k))
+	}
+}

@@ -1,0 +1,131 @@
+// Package targettest holds databases to the contract of target.Database: whatever speaks it is loaded, played on by the
+// clients of two regions, audited, and its history is checked.
+package targettest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/isolation"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/bench/load"
+	"github.com/geobench/geobench/internal/bench/manifest"
+	"github.com/geobench/geobench/internal/bench/plan"
+	"github.com/geobench/geobench/internal/bench/result"
+	"github.com/geobench/geobench/internal/bench/target"
+	"github.com/geobench/geobench/internal/run/local"
+)
+
+// Runs of tests are not judged by how busy the machine is.
+func init() { load.IgnoreLateness() }
+
+// Within bounds each run of Conform.
+const Within = 2 * time.Minute
+
+// Topology is two regions.
+func Topology() geo.Topology {
+	return geo.Topology{Regions: []string{"east", "west"}, Partitions: 1, Replicas: 1}
+}
+
+const traced = "[Invariants, Isolation]"
+
+// workloads are what Conform runs, as in spec.workload, and how they are verified. TPC-C is the only one that deletes rows, and
+// does so only where no history is recorded: it runs both ways.
+var workloads = map[string]struct{ spec, verify string }{
+	"tpcc":      {`{tpcc: {rowsPercent: 2}}`, "[Invariants]"},
+	"recorded":  {`{tpcc: {rowsPercent: 2}}`, traced},
+	"smallbank": {`{smallbank: {customers: 200, multiHomePercent: 30, hotPercent: 50}}`, traced},
+	"rmw":       {`{rmw: {records: 100, recordsPerTransaction: 4, writesPerTransaction: 2, valueBytes: 64, multiHomePercent: 30}}`, traced},
+	"ycsb": {`{ycsb: {records: 200, fieldCount: 2, fieldBytes: 8, operationsPerTransaction: 3, multiHomePercent: 30, ` +
+		`mix: {read: 30, update: 20, readModifyWrite: 15, insert: 15, scan: 20}}}`, traced},
+}
+
+// Conform holds a database that is reached by target.Statements to Statements and Workloads. open makes the database, and closes
+// what it opens when its test ends.
+func Conform(t *testing.T, engine string, promises isolation.Level, open func(*testing.T, *plan.Plan) target.Database) {
+	if promises == 0 {
+		t.Fatalf("promises: level 0 is none, and every history has it; the least that can be checked is %v", isolation.ReadCommitted)
+	}
+	t.Run("statements", func(t *testing.T) {
+		p := Plan(t, engine, workloads["smallbank"].spec, promises)
+		if err := Statements(t.Context(), p, open(t, p)); err != nil {
+			t.Error(err)
+		}
+	})
+	Workloads(t, engine, promises, open)
+}
+
+// Workloads runs each workload on a database that open makes, and fails unless every run is valid, the data is what the clients
+// know to have been committed, and histories have the level that the database promises. It is what can be asked of a database with
+// a target.Target of its own, which takes whole transactions.
+func Workloads(t *testing.T, engine string, promises isolation.Level, open func(*testing.T, *plan.Plan) target.Database) {
+	for name, w := range workloads {
+		t.Run(name, func(t *testing.T) {
+			p := verified(t, engine, w.spec, w.verify, promises)
+			ctx, cancel := context.WithTimeout(t.Context(), Within)
+			defer cancel()
+			d, err := local.On(ctx, p, open(t, p), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			Judge(t, d)
+		})
+	}
+}
+
+// Plan plans a run of 20 clients in each of two regions for a second, whose invariants and history are verified: spec is a
+// manifest's spec.workload.
+func Plan(t *testing.T, engine, spec string, promises isolation.Level) *plan.Plan {
+	t.Helper()
+	return verified(t, engine, spec, traced, promises)
+}
+
+func verified(t *testing.T, engine, spec, verify string, promises isolation.Level) *plan.Plan {
+	t.Helper()
+	text := fmt.Sprintf(`apiVersion: geobench.dev/v1alpha1
+kind: BenchmarkRun
+metadata: {name: conform}
+spec:
+  databaseRef: {name: %s}
+  workload: %s
+  load: {clientsPerRegion: 20, thinkTime: 5ms, warmup: 200ms, duration: 1s}
+  verify: %s
+`, engine, spec, verify)
+	documents, problems := manifest.Split("conform", []byte(text))
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	bundle, problems := manifest.Build(documents)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	p, err := local.PlanOn(bundle.Runs[0], engine, promises, Topology())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// Judge fails unless a run passed with work done and no transaction was lost to the database's own failures, which nobody
+// provokes here. It logs the checks and how many transactions ended otherwise than committed, and why.
+func Judge(t *testing.T, d *result.Document) {
+	t.Helper()
+	if d.Verdict != v1alpha1.VerdictPassed || d.Summary.Committed < 10 {
+		t.Errorf("verdict %s %v, %d committed", d.Verdict, d.Reasons, d.Summary.Committed)
+	}
+	if n := d.Summary.Causes[txn.CauseNode.String()]; n > 0 {
+		t.Errorf("%d transactions failed for the sake of the database (cause %v), which nothing has happened to", n, txn.CauseNode)
+	}
+	for _, x := range d.Transactions {
+		if len(x.Aborted)+len(x.Refused)+len(x.Unknown) > 0 {
+			t.Logf("%s %s %s: %d committed, aborted %v, refused %v, unknown %v", x.Region, x.Type, x.Class, x.Committed, x.Aborted, x.Refused, x.Unknown)
+		}
+	}
+	for _, c := range d.Checks {
+		t.Logf("%s: passed %v: %s", c.Name, c.Passed, c.Message)
+	}
+}

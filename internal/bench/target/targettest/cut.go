@@ -1,0 +1,59 @@
+package targettest
+
+import (
+	"bytes"
+	"context"
+	"testing"
+
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/bench/plan"
+	"github.com/geobench/geobench/internal/bench/target"
+)
+
+// CutAtCommit cuts the connection of a client in the middle of a commit: before the database has it, and when it has been served, so that the
+// answer alone is lost. Either way the outcome is unknown to the client, and the session goes on over another connection, which tells what has
+// become of the transaction. arm makes the next commit be cut. The connections of db are one for each region.
+func CutAtCommit(t *testing.T, p *plan.Plan, db target.Database, arm func(served bool)) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), Within)
+	defer cancel()
+	s := db.Clients(0).(*target.Statements)
+	defer s.Close() //nolint:errcheck // it holds nothing that matters here
+	c, err := (&statements{p: p, db: db, s: s}).loaded(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := c.session.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	for i, served := range []bool{false, true, true, false} {
+		value, k := []byte{'v', byte('0' + i)}, txn.IntKey(table, uint64(1+i))
+		arm(served)
+		o, err := c.transact(ctx, func(c txn.Ctx) error { c.Put(k, bytes.Clone(value)); return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o.Status != txn.Unknown || o.Cause != txn.CauseNode || o.Reason != "connection-lost" {
+			t.Errorf("a commit whose connection is cut (served: %v) ended as %v, cause %v, reason %q, not unknown", served, o.Status, o.Cause, o.Reason)
+		}
+		var found []byte
+		err = c.commit(ctx, func(c txn.Ctx) (err error) {
+			found, err = c.Get(k)
+			if err == txn.ErrNotFound {
+				err = nil
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatalf("after a connection was cut: %v", err)
+		}
+		if there := bytes.Equal(found, value); there != served {
+			t.Errorf("a commit that was cut (served: %v) has left %q", served, found)
+		}
+	}
+	if n := len(s.Incidents()); n > 0 {
+		t.Errorf("%d incidents, though the database could be connected to", n)
+	}
+}

@@ -1,0 +1,203 @@
+package rmw
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/geobench/geobench/internal/base/txn"
+)
+
+// Numbers of the procedures. They travel, so they never change.
+const (
+	procRMW       txn.ProcID = 16
+	procDependent txn.ProcID = 17
+)
+
+const table txn.Table = 0
+
+// abortNoRecord does not happen in a database that was loaded and works.
+const abortNoRecord = txn.Abort("no-record")
+
+// counterSize is the part of a value that counts the writes of its record, big-endian; the rest is payload.
+const counterSize = 8
+
+// maxRecords is the most that a transaction may name.
+const maxRecords = 1000
+
+// keySize is the length of txn.IntKey.
+const keySize = 9
+
+// Procedures are the stored procedures.
+func Procedures() []*txn.Procedure { return []*txn.Procedure{readModifyWrite, dependent} }
+
+// The arguments:
+//
+//	records, writes, payload size   2 bytes each, big-endian
+//	ids                             8 bytes for each record, big-endian; the first `writes` of them are written
+//	payloads                        one for each write
+const headSize = 6
+
+type args []byte
+
+func (a args) records() int     { return int(binary.BigEndian.Uint16(a)) }
+func (a args) writes() int      { return int(binary.BigEndian.Uint16(a[2:])) }
+func (a args) payloadSize() int { return int(binary.BigEndian.Uint16(a[4:])) }
+func (a args) payload(i int) []byte {
+	n := a.payloadSize()
+	from := headSize + 8*a.records() + i*n
+	return a[from : from+n]
+}
+
+func argsSize(records, writes, payload int) int { return headSize + 8*records + writes*payload }
+
+func (a args) check() error {
+	if len(a) < headSize {
+		return fmt.Errorf("the arguments have %d bytes, not at least %d", len(a), headSize)
+	}
+	if a.writes() > a.records() {
+		return fmt.Errorf("%d of %d records are written", a.writes(), a.records())
+	}
+	if a.records() == 0 || a.records() > maxRecords {
+		return fmt.Errorf("%d records are named, not 1 to %d", a.records(), maxRecords)
+	}
+	if err := txn.CheckLen(a, argsSize(a.records(), a.writes(), a.payloadSize())); err != nil {
+		return err
+	}
+	if id, ok := a.duplicate(); ok {
+		return fmt.Errorf("record %d is named twice", id)
+	}
+	return nil
+}
+
+// duplicate returns an id that occurs twice.
+func (a args) duplicate() (uint64, bool) {
+	ids := a[headSize : headSize+8*a.records()]
+	if a.records() > 32 {
+		seen := make(map[uint64]struct{}, a.records())
+		for i := 0; i < len(ids); i += 8 {
+			seen[binary.BigEndian.Uint64(ids[i:])] = struct{}{}
+			if len(seen) != i/8+1 {
+				return binary.BigEndian.Uint64(ids[i:]), true
+			}
+		}
+		return 0, false
+	}
+	for i := 8; i < len(ids); i += 8 {
+		id := binary.BigEndian.Uint64(ids[i:])
+		for j := 0; j < i; j += 8 {
+			if binary.BigEndian.Uint64(ids[j:]) == id {
+				return id, true
+			}
+		}
+	}
+	return 0, false
+}
+
+// keys returns all keys in one string, keySize bytes each, since this runs for every transaction on every node.
+func (a args) keys() txn.Key {
+	n := a.records()
+	var room [16 * keySize]byte
+	b := room[:0]
+	for i := range n {
+		b = append(b, byte(table))
+		b = append(b, a[headSize+8*i:headSize+8*i+8]...)
+	}
+	return txn.Key(b)
+}
+
+// readModifyWrite reads all records. Of those to write it increments the counter and replaces the payload.
+var readModifyWrite = &txn.Procedure{
+	ID:   procRMW,
+	Name: "rmw",
+	Declare: func(b []byte, f *txn.Footprint) error {
+		a := args(b)
+		if err := a.check(); err != nil {
+			return err
+		}
+		n := a.records()
+		f.Accesses, f.Exact = slices.Grow(f.Accesses, n), true
+		keys := a.keys()
+		for i := range n {
+			f.Accesses = append(f.Accesses, txn.Access{Key: keys[i*keySize : (i+1)*keySize], Mode: a.mode(i)})
+		}
+		return nil
+	},
+	Run: func(c txn.Ctx, b []byte) ([]byte, error) { return nil, args(b).run(c, args(b).keys(), nil) },
+}
+
+// dependent is readModifyWrite of one record less than its arguments name, and two at least: the last one is one of the last two that they
+// name, which one, the counter of the first says, even or odd. Nobody knows before that has been read.
+var dependent = &txn.Procedure{
+	ID:   procDependent,
+	Name: "dependent",
+	Declare: func(b []byte, f *txn.Footprint) error {
+		a := args(b)
+		if err := a.check(); err != nil {
+			return err
+		}
+		n := a.records() - 1
+		if n < 2 || a.writes() > n {
+			return fmt.Errorf("%d records of which %d are written cannot have one that depends on another", n, a.writes())
+		}
+		f.Accesses = slices.Grow(f.Accesses, n-1)
+		keys := a.keys()
+		for i := range n - 1 {
+			f.Accesses = append(f.Accesses, txn.Access{Key: keys[i*keySize : (i+1)*keySize], Mode: a.mode(i)})
+		}
+		return nil
+	},
+	Run: func(c txn.Ctx, b []byte) ([]byte, error) {
+		a := args(b)
+		keys := a.keys()
+		last := (a.records() - 1) * keySize
+		return nil, a.run(c, keys[:last], func(first uint64) txn.Key {
+			from := last - keySize*int(1-first%2)
+			return keys[from : from+keySize]
+		})
+	},
+}
+
+// mode is how the i-th record is used.
+func (a args) mode(i int) txn.Mode {
+	if i < a.writes() {
+		return txn.ReadWrite
+	}
+	return txn.Read
+}
+
+// run reads the records of keys, and writes those that are to be written. choose, if not nil, replaces the last key by the one that the
+// counter of the first record says.
+func (a args) run(c txn.Ctx, keys txn.Key, choose func(first uint64) txn.Key) error {
+	n, writes, payload := len(keys)/keySize, a.writes(), a.payloadSize()
+	// The new values share one piece of memory: at most a few times what is live stays, for one allocation
+	// instead of one per write.
+	size := counterSize + payload
+	values := make([]byte, writes*size)
+	first := uint64(0)
+	for i := range n {
+		k := keys[i*keySize : (i+1)*keySize]
+		if i == n-1 && choose != nil {
+			k = choose(first)
+		}
+		old, err := txn.GetRow(c, k, counterSize, abortNoRecord)
+		if err != nil {
+			return err
+		}
+		counter := binary.BigEndian.Uint64(old)
+		if i == 0 {
+			first = counter
+		}
+		if i >= writes {
+			continue
+		}
+		v := values[i*size : (i+1)*size : (i+1)*size]
+		binary.BigEndian.PutUint64(v, counter+1)
+		copy(v[counterSize:], a.payload(i))
+		c.Put(k, v)
+	}
+	return nil
+}
+
+// Aborts are the reasons for which procedures abort.
+var Aborts = []txn.Abort{abortNoRecord}

@@ -1,0 +1,155 @@
+package smallbank
+
+import (
+	"fmt"
+	"math/bits"
+	"math/rand/v2"
+	"strconv"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/txn"
+)
+
+// nameSize is the length of a padded name.
+const nameSize = 24
+
+// appendName appends the padded name of customer id: "Client17" and spaces.
+func appendName(b []byte, id uint64) []byte {
+	n := len(b)
+	b = append(b, "Client"...)
+	b = strconv.AppendUint(b, id, 10)
+	for len(b) < n+nameSize {
+		b = append(b, ' ')
+	}
+	return b
+}
+
+func nameKey(id uint64) txn.Key {
+	var b [nameSize]byte
+	return txn.StringKey(tableAccount, string(appendName(b[:0], id)))
+}
+
+// customers finds customers by where their data lives. A customer's name and id are placed by different hashes, so the
+// two have different homes in general; a transaction that a client runs without leaving its region needs a customer
+// whose name and id both call that region home.
+type customers struct {
+	placement geo.Placement
+	// cells[cellIndex] lists ids in ascending order, where partition is the id's.
+	cells [][]uint32
+	// home[homeIndex] is the union of its cells, in ascending order.
+	home [][]uint32
+}
+
+// homeIndex is the place in customers.home of a name's home and an id's, cellIndex that in customers.cells.
+func homeIndex(p geo.Placement, name, id geo.Region) int { return int(name)*p.Regions + int(id) }
+
+func cellIndex(p geo.Placement, name geo.Region, id geo.Cell) int {
+	return homeIndex(p, name, id.Home)*p.Partitions + id.Partition
+}
+
+func (c *customers) cell(name, id geo.Region, partition int) []uint32 {
+	return c.cells[cellIndex(c.placement, name, geo.Cell{Home: id, Partition: partition})]
+}
+
+func (c *customers) all(name, id geo.Region) []uint32 {
+	return c.home[homeIndex(c.placement, name, id)]
+}
+
+func newCustomers(n uint64, p geo.Placement) *customers {
+	c := &customers{placement: p}
+	c.cells = make([][]uint32, p.Regions*p.Regions*p.Partitions)
+	c.home = make([][]uint32, p.Regions*p.Regions)
+	for id := range n {
+		own, _ := p.Locate(id)
+		name := p.Home(nameKey(id))
+		home, cell := homeIndex(p, name, own.Home), cellIndex(p, name, own)
+		c.home[home] = append(c.home[home], uint32(id))
+		c.cells[cell] = append(c.cells[cell], uint32(id))
+	}
+	return c
+}
+
+// namesByCell lists the customers by the cells that hold their names' rows, in ascending order. A name's place is the hash of
+// the name, so all names have to be looked at, whoever needs some.
+func namesByCell(n uint64, p geo.Placement) map[geo.Cell][]uint32 {
+	cells := map[geo.Cell][]uint32{}
+	for id := range n {
+		c := p.Cell(nameKey(id))
+		cells[c] = append(cells[c], uint32(id))
+	}
+	return cells
+}
+
+// need is the number of customers that a cell must have for the mix: two where Amalgamate stays inside it, and one where it does not and
+// its second customer's name must be local.
+func need(name, id geo.Region, amalgamate, localNames bool) int {
+	switch {
+	case name == id && amalgamate:
+		return 2
+	case name == id:
+		return 1
+	case amalgamate && localNames:
+		return 1
+	}
+	return 0
+}
+
+// checkCustomers returns an error, with the number of customers that would do, when a combination of homes and partition
+// that the parameters need has too few.
+func checkCustomers(n uint64, p geo.Placement, amalgamate, localNames bool) error {
+	missing := 0
+	short := make([]int, p.Regions*p.Regions*p.Partitions)
+	for name := range geo.Region(p.Regions) {
+		for id := range geo.Region(p.Regions) {
+			for partition := range p.Partitions {
+				i := cellIndex(p, name, geo.Cell{Home: id, Partition: partition})
+				short[i] = need(name, id, amalgamate, localNames)
+				missing += short[i]
+			}
+		}
+	}
+	least := uint64(0)
+	for ; missing > 0; least++ {
+		own, _ := p.Locate(least)
+		i := cellIndex(p, p.Home(nameKey(least)), own)
+		if short[i] > 0 {
+			short[i]--
+			missing--
+		}
+	}
+	if n < least {
+		return fmt.Errorf("spec.workload.smallbank.customers: %d customers leave a combination of regions and partitions without one; "+
+			"%d regions with %d partitions each need at least %d", n, p.Regions, p.Partitions, least)
+	}
+	return nil
+}
+
+// skew draws places in lists: with probability hot percent by NURand, else uniformly; or, with ranged, always by NURand, whose A is
+// hot percent of the list.
+type skew struct {
+	hot    int32
+	ranged bool
+	seed   uint64
+}
+
+// draw returns a number below n, which is at least 1. NURand is TPC-C's (clause 2.1.6),
+//
+//	(((random(0, A) | random(0, n-1)) + C) mod n
+//
+// with C, at most A, from the seed, and A the largest 2^k - 1 that is at most n/8, or hot percent of n.
+func (s skew) draw(rng *rand.Rand, n uint64) uint64 {
+	x := rng.Uint64N(n)
+	if s.hot == 0 {
+		return x
+	}
+	if s.ranged {
+		a := uint64(s.hot) * n / 100
+		return ((rng.Uint64N(a+1) | x) + s.seed%(a+1)) % n
+	}
+	if rng.Int32N(100) >= s.hot {
+		return x
+	}
+	a := uint64(1)<<(bits.Len64(n/8+1)-1) - 1
+	c := s.seed & a
+	return ((rng.Uint64()&a | x) + c) % n
+}

@@ -1,0 +1,319 @@
+package smallbank
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"time"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/bench/workload"
+)
+
+// Amounts are whole numbers, uniform over these ranges. The papers leave them open.
+const (
+	maxCheck    = 100 // writeCheck: 1 .. 100
+	maxDeposit  = 100 // depositChecking: 1 .. 100
+	maxTransact = 100 // transactSavings: -100 .. 100 without 0
+)
+
+// client is what a client does now: the transaction that it has planned, and how far it is. There may be 100,000.
+type client struct {
+	id1, id2  uint32 // the customers
+	amount    int32
+	kind      uint8 // the final phase's type, 0: nothing is planned
+	phase     uint8 // helper phases that are done
+	final     bool  // the final phase is under way
+	dependent bool  // one transaction does it all
+}
+
+// phases is the number of helper phases of each type.
+var phases = [numTypes]uint8{typeBalance: 1, typeWriteCheck: 1, typeDepositChecking: 1, typeTransactSavings: 1, typeAmalgamate: 2}
+
+type generator struct {
+	s       *SmallBank
+	region  geo.Region
+	period  time.Duration // for which each entry of the sunflower is active
+	rng     *rand.Rand
+	index   *customers
+	skew    skew
+	place   geo.Placement
+	mixes   *workload.Mixes // of types, from typeBalance on
+	clients []client
+
+	counts             [2]workload.Count // of SmallBank.Shares, as are the next
+	foreign, dependent workload.Count
+	mixed              []workload.Count
+	total              workload.Interval // of finished transactions
+	wrong              int64             // lookups
+	unknown            map[txn.ID]client
+	procs              [numTypes]*txn.Procedure
+	wholes             [numTypes]*txn.Procedure // dependent transactions
+	slab               workload.Slab
+	padding            []byte // of arguments
+}
+
+// NewGenerator makes the transactions of the clients of one load generator.
+func (s *SmallBank) NewGenerator(c workload.GeneratorConfig) workload.Generator {
+	g := &generator{
+		s:       s,
+		region:  c.Region,
+		rng:     rand.New(rand.NewPCG(s.seed, uint64(c.Stream))),
+		index:   s.index(),
+		skew:    skew{s.spec.HotPercent, s.spec.HotSkew == v1alpha1.SmallBankHotSkewRange, s.seed},
+		place:   s.topology.Placement(),
+		mixes:   workload.NewMixes(c.Measured, s.mixes...),
+		mixed:   make([]workload.Count, len(s.mixes)*(numTypes-typeBalance)),
+		clients: make([]client, c.Clients),
+		padding: make([]byte, s.spec.PaddingBytes),
+		unknown: map[txn.ID]client{},
+		procs: [numTypes]*txn.Procedure{typeLookup: lookup, typeBalance: balance, typeWriteCheck: writeCheck,
+			typeDepositChecking: depositChecking, typeTransactSavings: transactSavings, typeAmalgamate: amalgamate},
+		wholes: [numTypes]*txn.Procedure{typeBalance: balanceByName, typeWriteCheck: writeCheckByName,
+			typeDepositChecking: depositCheckingByName, typeTransactSavings: transactSavingsByName, typeAmalgamate: amalgamateByName},
+	}
+	if n := len(s.targets); n > 0 {
+		g.period = max(1, c.Measured/time.Duration(n))
+	}
+	return g
+}
+
+// Next plans a transaction when none is under way, and makes its next phase.
+func (g *generator) Next(i int, elapsed time.Duration, t *txn.Transaction) workload.Request {
+	c := &g.clients[i]
+	if c.kind == 0 {
+		g.plan(c, g.target(elapsed), elapsed)
+	}
+	c.final = c.dependent || c.phase == phases[c.kind]
+	r := workload.Request{Type: c.kind}
+	procs := &g.procs
+	var args []byte
+	switch {
+	case c.dependent:
+		procs, args = &g.wholes, g.dependentArgs(c)
+	case !c.final:
+		id := c.id1
+		if c.phase == 1 {
+			id = c.id2
+		}
+		r.Type = typeLookup
+		args = appendName(g.args(nameSize), uint64(id))
+	case c.kind == typeBalance || c.kind == typeAmalgamate:
+		args = appendArgs(g.args(twoIDs), uint64(c.id1), uint64(c.id2))
+	default:
+		b := appendArgs(g.args(twoIDsAndAmount), uint64(c.id1), uint64(c.id2))
+		args = binary.BigEndian.AppendUint64(b, uint64(int64(c.amount)))
+	}
+	procs[r.Type].Call(t, append(args, g.padding...))
+	r.Class = g.place.Class(t.Accesses)
+	if c.final && elapsed >= 0 {
+		first, _ := g.place.Locate(uint64(c.id1))
+		class := r.Class
+		if c.dependent { // of the accounts, which the footprint lacks
+			second, _ := g.place.Locate(uint64(c.id2))
+			class = txn.ClassOf(first.Home != second.Home, first.Partition != second.Partition)
+		}
+		workload.CountLocality(g.counts[:], class)
+		workload.CountForeign(&g.foreign, class, first.Home, g.region)
+		g.dependent.Add(c.dependent)
+	}
+	return r
+}
+
+// dependentArgs are the arguments of a transaction that is not split into phases: see byName.
+func (g *generator) dependentArgs(c *client) []byte {
+	b := appendName(g.args(2*nameSize+twoIDsAndAmount), uint64(c.id1))
+	switch {
+	case c.kind == typeAmalgamate:
+		return appendName(b, uint64(c.id2))
+	case c.id2 == c.id1:
+		b = binary.BigEndian.AppendUint64(b, sameID)
+	default:
+		b = binary.BigEndian.AppendUint64(b, uint64(c.id2))
+	}
+	if c.kind != typeBalance {
+		b = binary.BigEndian.AppendUint64(b, uint64(int64(c.amount)))
+	}
+	return b
+}
+
+// args returns room for n bytes of arguments and their padding, which procedures keep no reference to.
+func (g *generator) args(n int) []byte {
+	n += len(g.padding)
+	return g.slab.Room(n, max(1024, 4*n))
+}
+
+// unpadded is the result of a procedure without its padding.
+func (g *generator) unpadded(result []byte) []byte {
+	return result[:max(0, len(result)-len(g.padding))]
+}
+
+// target is the region whose data a single-home transaction that begins now works on.
+func (g *generator) target(elapsed time.Duration) geo.Region {
+	targets := g.s.targets
+	if len(targets) == 0 {
+		return g.region
+	}
+	t := targets[max(0, min(int(elapsed/g.period), len(targets)-1))]
+	if g.rng.Int32N(100) < t.hitPercent {
+		return t.region
+	}
+	return g.region
+}
+
+// plan draws a transaction on the data of the region home. Chance is drawn for what is asked for alone, so that workloads without it stay what they were.
+func (g *generator) plan(c *client, home geo.Region, elapsed time.Duration) {
+	rng := g.rng
+	kind := typeBalance + g.mixes.Draw(rng, elapsed, g.mixed)
+	multiHome := rng.Int32N(100) < g.s.spec.MultiHomePercent
+	multiPartition := rng.Int32N(100) < g.s.spec.MultiPartitionPercent
+	dependent := g.s.spec.DependentPercent > 0 && rng.Int32N(100) < g.s.spec.DependentPercent
+	if foreign := g.s.spec.ForeignSingleHomePercent; !multiHome && foreign > 0 && rng.Int32N(100) < foreign {
+		home = workload.Other(rng, home, g.place.Regions)
+	}
+	anywhere := multiHome && !dependent && g.s.spec.Lookups == v1alpha1.SmallBankLookupsAnyHome
+	var first uint32
+	if anywhere {
+		first = uint32(g.skew.draw(rng, uint64(g.s.spec.Customers)))
+	} else {
+		locals := g.index.all(home, home)
+		first = locals[g.skew.draw(rng, uint64(len(locals)))]
+	}
+	*c = client{id1: first, id2: first, kind: uint8(kind), dependent: dependent}
+
+	second, _ := g.place.Locate(uint64(first)) // the cell of the second customer
+	if multiHome {
+		second.Home = workload.Other(rng, second.Home, g.place.Regions)
+	}
+	if multiPartition {
+		second.Partition = workload.Other(rng, second.Partition, g.place.Partitions)
+	}
+	switch {
+	case kind == typeAmalgamate && !anywhere:
+		// The second customer is looked up too, so its name must be local.
+		cell := g.index.cell(home, second.Home, second.Partition)
+		for c.id2 = first; c.id2 == first; {
+			c.id2 = cell[g.skew.draw(rng, uint64(len(cell)))]
+		}
+	case multiHome || multiPartition:
+		n := g.place.ShardNumbersBelow(uint64(g.s.spec.Customers), second)
+		c.id2 = uint32(g.place.ShardNumber(second, g.skew.draw(rng, n)))
+	}
+	switch kind {
+	case typeWriteCheck:
+		c.amount = 1 + rng.Int32N(maxCheck)
+	case typeDepositChecking:
+		c.amount = 1 + rng.Int32N(maxDeposit)
+	case typeTransactSavings:
+		c.amount = 1 + rng.Int32N(maxTransact)
+		if rng.Uint32()&1 == 0 {
+			c.amount = -c.amount
+		}
+	}
+}
+
+// effect bounds what the transaction under way does to the sum of all balances.
+func (c *client) effect() workload.Interval {
+	a := int64(c.amount)
+	switch {
+	case !c.final:
+		return workload.Interval{}
+	case c.kind == typeDepositChecking, c.kind == typeTransactSavings:
+		return workload.Interval{Low: min(a, 0), High: max(a, 0)}
+	case c.kind == typeWriteCheck:
+		return workload.Interval{Low: -a - overdraftPenalty}
+	}
+	return workload.Interval{}
+}
+
+// committed returns what the transaction did to the sum of all balances, given that it was committed.
+func (c *client) committed(result []byte) workload.Interval {
+	a := int64(c.amount)
+	switch c.kind {
+	case typeDepositChecking, typeTransactSavings:
+		return workload.Interval{Low: a, High: a}
+	case typeWriteCheck:
+		if d, ok := decodeAmount(result); ok && (d == -a || d == -a-overdraftPenalty) {
+			return workload.Interval{Low: d, High: d}
+		}
+		return workload.Interval{Low: -a - overdraftPenalty, High: -a}
+	}
+	return workload.Interval{}
+}
+
+func (g *generator) add(i workload.Interval) {
+	g.total.Low += i.Low
+	g.total.High += i.High
+}
+
+// Done moves the client on: to the next phase, or to a new transaction.
+func (g *generator) Done(i int, o txn.Outcome) {
+	c := &g.clients[i]
+	if o.Status != txn.Committed {
+		if e := c.effect(); o.Status == txn.Unknown && e != (workload.Interval{}) {
+			g.add(e)
+			if len(g.unknown) < workload.MaxUnknown {
+				g.unknown[o.ID] = *c
+			}
+		}
+		*c = client{}
+		return
+	}
+	if c.final {
+		g.add(c.committed(g.unpadded(o.Result)))
+		*c = client{}
+		return
+	}
+	// The final phase is sent to the id that the database returned (SmallBank on Detock, listing 1).
+	want := c.id1
+	if c.phase == 1 {
+		want = c.id2
+	}
+	if id, ok := decodeAmount(g.unpadded(o.Result)); !ok || id != int64(want) {
+		g.wrong++
+		*c = client{}
+		return
+	}
+	c.phase++
+}
+
+// Late narrows the ledger by the truth about a transaction that was unknown.
+func (g *generator) Late(o txn.Outcome) {
+	c, ok := g.unknown[o.ID]
+	if !ok || o.Status == txn.Unknown {
+		return
+	}
+	delete(g.unknown, o.ID)
+	e := c.effect()
+	g.add(workload.Interval{Low: -e.Low, High: -e.High})
+	if o.Status == txn.Committed {
+		g.add(c.committed(g.unpadded(o.Result)))
+	}
+}
+
+// Ledger sums up the effect on the total balance, and the lookups that went wrong.
+func (g *generator) Ledger() workload.Ledger {
+	t := g.total
+	for i := range g.clients {
+		e := g.clients[i].effect()
+		t.Low += e.Low
+		t.High += e.High
+	}
+	return workload.Ledger{ledgerTotal: t, ledgerWrongLookups: {Low: g.wrong, High: g.wrong}}
+}
+
+// Realised counts what SmallBank.Shares lists.
+func (g *generator) Realised() []workload.Count {
+	out := g.counts[:2:2]
+	if g.s.spec.ForeignSingleHomePercent > 0 {
+		out = append(out, g.foreign)
+	}
+	if g.s.spec.DependentPercent > 0 {
+		out = append(out, g.dependent)
+	}
+	if len(g.s.mixes) > 1 {
+		out = append(out, g.mixed...)
+	}
+	return out
+}

@@ -1,0 +1,26 @@
+package smallbank
+
+import "github.com/geobench/geobench/internal/base/txn"
+
+// overdraftPenalty is what a check costs on top when both accounts together don't cover it.
+const overdraftPenalty = 1
+
+// writeCheck takes a check from checking(id1): amount, or amount + 1 when checking(id1) + savings(id2) < amount. It
+// returns the change of the balance, which only the database knows.
+var writeCheck = padded(twoIDsAndAmount, &txn.Procedure{
+	ID:      procWriteCheck,
+	Name:    "writeCheck",
+	Declare: declarePair(twoIDsAndAmount, txn.ReadWrite, txn.Read),
+	Run: func(c txn.Ctx, args []byte) ([]byte, error) {
+		key, _, checking, savings, err := readPair(c, args)
+		if err != nil {
+			return nil, err
+		}
+		delta := -argAmount(args)
+		if checking+savings < argAmount(args) {
+			delta -= overdraftPenalty
+		}
+		c.Put(key, encodeAmount(checking+delta))
+		return encodeAmount(delta), nil
+	},
+})

@@ -1,0 +1,209 @@
+// Package social is the social network of SDUR (Sciascia and Pedone, "Geo-Replicated Storage with Scalable Deferred
+// Update Replication", section VI.A): users post messages, follow each other, and read their timelines, the newest
+// posts of those whom they follow. Of each user there are three rows: a list of its consumers, who follow it, a list of
+// its producers, whom it follows, and its posts. A follow updates a list of either user, which may live in different
+// partitions (global) or in one (local).
+//
+// The paper's partition is a group of servers that hold the same rows, which is a cell here: a partition number of a
+// home region. docs/workloads.md says why lists are rows, and why they are bounded.
+package social
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/bench/workload"
+)
+
+// The transaction types, in the order of Types.
+const (
+	typeTimeline = iota
+	typePost
+	typeLocalFollow
+	typeGlobalFollow
+)
+
+var typeNames = []string{"timeline", "post", "localFollow", "globalFollow"}
+
+// Names in ledgers and audits. ledgerWrongTimelines are those that showed what nobody has posted.
+const (
+	ledgerPosts          = "social-posts"
+	ledgerFollows        = "social-follows"
+	ledgerWrongTimelines = "social-wrong-timelines"
+	auditPosts           = "posts"
+	auditProducers       = "producers"
+	auditConsumers       = "consumers"
+	auditRows            = "rows"
+	// ruleEdges is that of the findings about users who are in a list of one side alone.
+	ruleEdges = "edges"
+)
+
+// rowsPerUser are its consumers, its producers and its posts.
+const rowsPerUser = 3
+
+// Social is the workload bound to a topology. It implements workload.Workload.
+type Social struct {
+	spec     v1alpha1.Social
+	seed     uint64
+	topology *geo.Topology
+	graph    graph
+}
+
+// New binds the workload to a topology. Errors name the manifest's field and what would be right.
+func New(spec v1alpha1.Social, seed uint64, t *geo.Topology) (*Social, error) {
+	const field = "spec.workload.social."
+	if err := workload.CheckMixOf(1000, field+"mix", spec.Mix.TimelinePermille, spec.Mix.PostPermille, spec.Mix.FollowPermille); err != nil {
+		return nil, err
+	}
+	if err := workload.CheckGlobal(field+"globalFollowPercent", spec.GlobalFollowPercent, t); err != nil {
+		return nil, err
+	}
+	for _, f := range []struct {
+		name               string
+		value, least, most int64
+	}{
+		{"usersPerPartition", spec.UsersPerPartition, 2, 100_000_000},
+		{"listLimit", int64(spec.ListLimit), 1, maxList},
+		{"producersPerUser", int64(spec.ProducersPerUser), 1, min(int64(spec.ListLimit), spec.UsersPerPartition-1)},
+		{"postBytes", int64(spec.PostBytes), 1, maxPostBytes},
+		{"postsPerUser", int64(spec.PostsPerUser), 1, maxPosts},
+		{"postsPerTimeline", int64(spec.PostsPerTimeline), 1, maxPosts},
+	} {
+		if f.value < f.least || f.value > f.most {
+			return nil, fmt.Errorf("%s%s: %d is not between %d and %d", field, f.name, f.value, f.least, f.most)
+		}
+	}
+	return &Social{spec, seed, t, newGraph(&spec, seed, t)}, nil
+}
+
+// Name is social.
+func (w *Social) Name() string { return "social" }
+
+// Types are those of TypesOf.
+func (w *Social) Types() []string { return typeNames }
+
+// TypesOf returns the names of the transaction types.
+func TypesOf(*v1alpha1.Social) []string { return typeNames }
+
+// Never says why no transaction of a type runs, or nothing if some do.
+func Never(spec *v1alpha1.Social, transaction string) string {
+	kind := slices.Index(typeNames, transaction)
+	follows := kind == typeLocalFollow || kind == typeGlobalFollow
+	switch {
+	case kind == typeTimeline && spec.Mix.TimelinePermille == 0, kind == typePost && spec.Mix.PostPermille == 0, follows && spec.Mix.FollowPermille == 0:
+		return "its share in spec.workload.social.mix is 0"
+	case kind == typeLocalFollow && spec.GlobalFollowPercent == 100, kind == typeGlobalFollow && spec.GlobalFollowPercent == 0:
+		return fmt.Sprintf("spec.workload.social.globalFollowPercent is %d", spec.GlobalFollowPercent)
+	}
+	return ""
+}
+
+// Shares are those of the mix, and that of global follows.
+func (w *Social) Shares() []workload.Share {
+	permille := func(name string, share int32) workload.Share {
+		return workload.Share{Name: name, Of: "transactions", ConfiguredPPM: int64(share) * 1000}
+	}
+	return []workload.Share{permille("timeline", w.spec.Mix.TimelinePermille), permille("post", w.spec.Mix.PostPermille),
+		permille("follow", w.spec.Mix.FollowPermille), workload.Percent("global", "follows", w.spec.GlobalFollowPercent)}
+}
+
+// Rows loads one cell: users with their consumers and producers, and a post each.
+func (w *Social) Rows(c geo.Cell, put func(txn.Key, []byte)) {
+	p := w.topology.Placement()
+	for n := range uint64(w.spec.UsersPerPartition) {
+		user := p.ShardNumber(c, n)
+		put(txn.IntKey(tableConsumers, user), w.graph.list(user, w.graph.consumer))
+		put(txn.IntKey(tableProducers, user), w.graph.list(user, w.graph.producer))
+		post := appendMessage(nil, user, loadedAt, int(w.spec.PostBytes))
+		put(txn.IntKey(tablePosts, user), posts(nil).with(loadedAt, post, 1))
+	}
+}
+
+// Size implements workload.Sized: three rows of each user, with those whom the user follows and a post.
+func (w *Social) Size() workload.Size {
+	users := int64(w.graph.users)
+	return workload.Size{Field: "usersPerPartition", Value: w.spec.UsersPerPartition, Rows: 3 * users, Bytes: users * (3*9 + 12*int64(w.spec.ProducersPerUser) + int64(w.spec.PostBytes))}
+}
+
+// Everywhere loads nothing: each row has a place.
+func (w *Social) Everywhere(func(txn.Key, []byte)) {}
+
+// KeyName names a row by what it holds and its user: producers(17).
+func (w *Social) KeyName(k txn.Key) string {
+	if _, _, plain := k.Plain(); !plain || int(k.Table()) >= len(tableNames) {
+		return k.String()
+	}
+	return fmt.Sprintf("%s(%d)", tableNames[k.Table()], k.Shard())
+}
+
+// Audit counts the rows of users, less those of nobody and those that count something else than what they hold; sums up
+// the posts and, of each side, the follows that lists have counted; and balances who is in whose lists.
+func (w *Social) Audit(rows workload.Rows) map[string]int64 {
+	var n, posted int64
+	var follows [2]int64 // by table: consumers and producers
+	var edges workload.Imbalance
+	rows.Each(func(k txn.Key, value []byte) {
+		user, table := k.Shard(), k.Table()
+		l, p := list(value), posts(value)
+		switch {
+		case user >= w.graph.users, table == tablePosts && !p.whole(user, int(w.spec.PostBytes), int(w.spec.PostsPerUser)),
+			table != tablePosts && !l.whole(int(w.spec.ProducersPerUser)):
+			n--
+			return
+		case table == tablePosts:
+			posted += int64(p.count())
+		default:
+			follows[table] += int64(l.follows())
+			for i := range l.users() {
+				if table == tableProducers {
+					edges.Add(w.graph.edge(user, l.user(i)), 1)
+				} else {
+					edges.Add(w.graph.edge(l.user(i), user), -1)
+				}
+			}
+		}
+		n++
+	})
+	sums := map[string]int64{auditRows: n, auditPosts: posted, auditConsumers: follows[tableConsumers], auditProducers: follows[tableProducers]}
+	edges.Each(func(what string, value int64) {
+		if value != 0 {
+			sums[workload.FindingName(ruleEdges, what)] = value
+		}
+	})
+	return sums
+}
+
+// Verify checks, in every copy, that posts and both sides' lists have counted what clients know to be committed, so
+// that none was lost, made by half, made twice or invented; and that who follows whom is the same in the lists of both.
+func (w *Social) Verify(copies []workload.Copy, ledger workload.Ledger) []workload.Check {
+	says := func(f workload.Finding) (where, what string) {
+		off := f.Values[""]
+		if edge, alone := f.OffAlone(); alone && (off == 1 || off == -1) {
+			follower, followed := edge/w.graph.users, edge%w.graph.users
+			where = fmt.Sprintf("user %d follows %d", follower, followed)
+			if off == 1 {
+				return where, fmt.Sprintf("producers(%d) says so, consumers(%d) does not", follower, followed)
+			}
+			return where, fmt.Sprintf("consumers(%d) says so, producers(%d) does not", followed, follower)
+		}
+		return "who follows whom", fmt.Sprintf("lists of producers and of consumers differ, by %+d in number", off)
+	}
+	checks := []workload.Check{
+		workload.WithinLedger("social-posts", auditPosts, int64(w.graph.users), copies, ledger[ledgerPosts]),
+		workload.WithinLedger("social-producers", auditProducers, 0, copies, ledger[ledgerFollows]),
+		workload.WithinLedger("social-consumers", auditConsumers, 0, copies, ledger[ledgerFollows]),
+		workload.NoFindings("social-edges", ruleEdges, copies, says, "each user is among the consumers of its producers and the producers of its consumers"),
+		workload.CopiesAgree(copies),
+	}
+	if rows := workload.WithinLedger("social-rows", auditRows, rowsPerUser*int64(w.graph.users), copies, workload.Interval{}); !rows.Passed {
+		checks = append(checks, rows)
+	}
+	if wrong := ledger[ledgerWrongTimelines].High; wrong > 0 {
+		checks = append(checks, workload.Check{Name: "social-timelines",
+			Message: fmt.Sprintf("%d timelines lacked posts, had them in another order than the newest first, or showed what nobody has posted", wrong)})
+	}
+	return checks
+}

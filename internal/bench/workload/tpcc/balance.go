@@ -1,0 +1,180 @@
+package tpcc
+
+import (
+	"fmt"
+
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/bench/workload"
+)
+
+// Dike's dUpdateBalance and dSelectBalance (figure 13) test whether a database has global deadlocks and global snapshots:
+// the first adds to the balances of all warehouses of a group, in any order; the second reads them, and they must be
+// equal.
+//
+// In Dike the balance is W_YTD, with which consistency conditions 1 and 8 would no longer hold; here it is a table of its own. Dike
+// tests deadlocks with updates of five warehouses that are in no group, whose sum nothing can be held to; here those are
+// the updates of groups.
+
+// balanceStep is what updateBalance adds, in cents.
+const balanceStep = 10_00
+
+// updateBalance has no result.
+var updateBalance = &txn.Procedure{
+	ID:      procUpdateBalance,
+	Name:    "updateBalance",
+	Declare: declareBalances(txn.ReadWrite),
+	Run: func(c txn.Ctx, args []byte) ([]byte, error) {
+		a := balanceArgs(args)
+		for i := range a.warehouses() {
+			v, err := get(c, a.key(i), balanceSize)
+			if err != nil {
+				return nil, err
+			}
+			c.Put(a.key(i), be.AppendUint64(make([]byte, 0, balanceSize), be.Uint64(v)+balanceStep))
+		}
+		return nil, nil
+	},
+}
+
+// selectBalance has as its result whether balances differ, 1: it commits all the same, since only what a committed
+// transaction saw is held to its isolation.
+var selectBalance = &txn.Procedure{
+	ID:   procSelectBalance,
+	Name: "selectBalance", ReadOnly: true,
+	Declare: declareBalances(txn.Read),
+	Run: func(c txn.Ctx, args []byte) ([]byte, error) {
+		a := balanceArgs(args)
+		var first uint64
+		differ := byte(0)
+		for i := range a.warehouses() {
+			v, err := get(c, a.key(i), balanceSize)
+			if err != nil {
+				return nil, err
+			}
+			if i == 0 {
+				first = be.Uint64(v)
+			} else if be.Uint64(v) != first {
+				differ = 1
+			}
+		}
+		return []byte{differ}, nil
+	},
+}
+
+func declareBalances(m txn.Mode) func([]byte, *txn.Footprint) error {
+	return func(args []byte, f *txn.Footprint) error {
+		a := balanceArgs(args)
+		if err := a.check(); err != nil {
+			return err
+		}
+		f.Exact = true
+		for i := range a.warehouses() {
+			f.Accesses = append(f.Accesses, txn.Access{Key: a.key(i), Mode: m})
+		}
+		return nil
+	}
+}
+
+// balanceArgs: W_ID 4 of each warehouse.
+type balanceArgs []byte
+
+// balanceSize is that of a row, which is the balance alone.
+const balanceSize = 8
+
+func (a balanceArgs) warehouses() int        { return len(a) / 4 }
+func (a balanceArgs) warehouse(i int) uint32 { return be.Uint32(a[4*i:]) }
+func (a balanceArgs) key(i int) txn.Key      { return txn.Key(appendBalanceKey(nil, a.warehouse(i))) }
+
+func (a balanceArgs) check() error {
+	n := a.warehouses()
+	if n < 2 || n > maxOrderLines || len(a) != 4*n {
+		return fmt.Errorf("the arguments have %d bytes, not 4 for each of 2 to %d warehouses", len(a), maxOrderLines)
+	}
+	for i := range n {
+		if a.warehouse(i) == 0 {
+			return fmt.Errorf("a warehouse is 0; they count from 1")
+		}
+		for j := range i {
+			if a.warehouse(j) == a.warehouse(i) {
+				return fmt.Errorf("warehouse %d is named twice", a.warehouse(i))
+			}
+		}
+	}
+	return nil
+}
+
+// balances draws a group, and the order of its warehouses.
+func (g *generator) balances(x *terminal) []byte {
+	size := int(g.t.dike.BalanceGroup)
+	groups := g.t.warehouses() / size
+	group := int(g.balance.Draw(g.rng, uint64(groups))) - 1
+	x.amount = int32(size)
+	b := g.room(4 * maxOrderLines)
+	for _, i := range g.rng.Perm(size) {
+		b = be.AppendUint32(b, g.t.nthOfAll(group+i*groups))
+	}
+	return b
+}
+
+// balanceGroup returns the group that a warehouse is in, and its place there; group is as many as there are for one that is in
+// none. As in Dike, the warehouses of a group are as far from each other as can be, and so in several partitions.
+func (t *TPCC) balanceGroup(w uint32) (group, place, groups int) {
+	groups = t.warehouses() / int(t.dike.BalanceGroup)
+	i := t.placeOf(w)
+	if i >= groups*int(t.dike.BalanceGroup) {
+		return groups, 0, groups
+	}
+	return i % groups, i / groups, groups
+}
+
+// The sums of an audit about balances, and the names of ledgers and checks.
+const (
+	totalBalances    = "balances"        // how many there are
+	totalBalance     = "balance"         // in cents
+	totalDifferences = "balances-differ" // not 0 where balances of a group differ
+	ledgerBalances   = "tpcc-balances"   // what updateBalance has added
+	ledgerUnequal    = "tpcc-snapshot"   // committed selectBalance that saw balances which differ
+	checkEqual       = "tpcc-balances-agree"
+)
+
+// auditBalance adds a row of the table of balances. The rows of a group lie in several shards, so that they are compared by a
+// sum, in which each row has a random weight and those of a group sum to 0.
+func (t *TPCC) auditBalance(sums map[string]int64, w uint32, balance int64) {
+	sums[totalBalances]++
+	sums[totalBalance] += balance
+	group, place, groups := t.balanceGroup(w)
+	if group == groups {
+		return
+	}
+	weight := func(i int) int64 {
+		r := randomOf(t.seed, uint8(tableBalance), uint32(i), uint64(group))
+		return int64(r.next())
+	}
+	if place > 0 {
+		sums[totalDifferences] -= weight(place) * balance
+		return
+	}
+	for i := 1; i < int(t.dike.BalanceGroup); i++ {
+		sums[totalDifferences] += weight(i) * balance
+	}
+}
+
+// verifyBalances checks what Dike's transactions promise.
+func (t *TPCC) verifyBalances(copies []workload.Copy, ledger workload.Ledger) []workload.Check {
+	var differ []string
+	for _, c := range copies {
+		if c.Sums[totalDifferences] != 0 || c.Sums[totalBalances] != int64(t.warehouses()) {
+			differ = append(differ, fmt.Sprintf("%s has %d balances, not all of which are equal to the others of their group", c.Name, c.Sums[totalBalances]))
+		}
+	}
+	unequal := ""
+	if n := ledger[ledgerUnequal].High; n > 0 {
+		unequal = fmt.Sprintf("%d committed selectBalance saw balances of a group that differ: the database has no global snapshot", n)
+	}
+	return []workload.Check{
+		workload.Judge(checkEqual, copies, workload.FirstOf(differ),
+			fmt.Sprintf("%d balances are equal to the others of their group in %d of %d copies", t.warehouses(), len(copies), len(copies))),
+		workload.WithinLedger(ledgerBalances, totalBalance, 0, copies, ledger[ledgerBalances]),
+		workload.Judge(ledgerUnequal, copies, unequal, "no committed selectBalance saw balances of a group that differ"),
+	}
+}

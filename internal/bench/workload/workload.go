@@ -1,0 +1,316 @@
+// Package workload is the contract of a workload: the data set it starts from, the transactions it sends, and what must
+// be true of the data afterwards. Workloads are deterministic: everything random comes from the seed.
+package workload
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/txn"
+)
+
+// Workload is one workload with its parameters and seed, bound to a topology.
+type Workload interface {
+	// Name as in a manifest: smallbank, rmw, ...
+	Name() string
+	// Types lists the names of the transaction types, as results show them; Request.Type indexes it.
+	Types() []string
+	// Shares lists what the manifest says about the mix of requests, in a fixed order: the realised shares must match.
+	Shares() []Share
+	// Rows calls put for the rows of one cell, in a fixed order. A row depends on the seed and its key alone, so that
+	// cells can be loaded apart and copies agree. It takes time in proportion to the cell.
+	Rows(c geo.Cell, put func(k txn.Key, value []byte))
+	// Everywhere calls put for the rows that every node holds (txn.Key.Everywhere), in a fixed order.
+	Everywhere(put func(k txn.Key, value []byte))
+	// KeyName names a row for a person, each by a name of its own: checking(17). It also gets the keys of groups
+	// (txn.Key.Unit), which are rows to engines, and keys that no row of the workload can have, such as the end of a
+	// range: k.String() names those.
+	KeyName(k txn.Key) string
+	// Audit sums up the rows of a shard, one cell or several, for Verify. The sums of a copy's shards are added up, by
+	// name. What is wrong with one row may have a sum of its own, left out where nothing is, whose name says which
+	// row.
+	Audit(rows Rows) map[string]int64
+	// NewGenerator makes the transactions of the clients of one load generator.
+	NewGenerator(c GeneratorConfig) Generator
+	// Verify judges a run by the complete copies of the data, and by the merged ledgers
+	// of all generators.
+	Verify(copies []Copy, ledger Ledger) []Check
+}
+
+// Sized workloads know beforehand how much they load.
+type Sized interface {
+	// Size returns a lower bound of the loaded rows, within a third of their true size.
+	Size() Size
+}
+
+// Size is the number of rows of a data set and the bytes of their keys and values. Each row counts once, however many nodes hold it.
+type Size struct {
+	// Field is the field of the workload's spec in proportion to which Rows and Bytes are, and Value its value.
+	Field string
+	Value int64
+
+	Rows, Bytes int64
+	// EverywhereRows and EverywhereBytes are of the rows that every node holds, in addition to the others.
+	EverywhereRows, EverywhereBytes int64
+}
+
+// rowMemory is the least memory of a row in a store in addition to its key and value, in bytes: its place and its writer.
+const rowMemory = 64
+
+// Memory returns a lower bound of the memory of a node, in bytes, that holds a share of the rows: a number of cells of all.
+func (s Size) Memory(cells, of int) int64 {
+	all := float64(s.Bytes) + float64(s.Rows)*rowMemory
+	return int64(all*float64(cells)/float64(max(1, of))) + s.EverywhereBytes + s.EverywhereRows*rowMemory
+}
+
+// Copy is a complete copy of the data.
+type Copy struct {
+	// Name tells it from the others: its region, for example.
+	Name string
+	// Sums are those of Audit over all its shards.
+	Sums map[string]int64
+}
+
+// Rows are those of a quiet shard, for Audit. Values must not be changed.
+type Rows interface {
+	// Each calls f for every row, in no particular order: f's result must not depend on it.
+	Each(f func(k txn.Key, value []byte))
+	// Scan calls f for the rows of a range, in its order, until f returns false.
+	Scan(r txn.Range, f func(k txn.Key, value []byte) bool)
+}
+
+// Fill calls put for the rows that node n holds. Its errors are those of FillCell and FillEverywhere.
+func Fill(w Workload, l *geo.Layout, n geo.NodeID, put func(k txn.Key, value []byte)) error {
+	for _, shard := range l.ShardsOf(n) {
+		for _, c := range l.Cells(shard) {
+			if err := FillCell(w, l.Topology, c, put); err != nil {
+				return err
+			}
+		}
+	}
+	return FillEverywhere(w, put)
+}
+
+// FillCell calls put for the rows of one cell. It fails when Rows puts one that lies elsewhere: in a loaded database
+// nobody would look for it there.
+func FillCell(w Workload, t *geo.Topology, c geo.Cell, put func(k txn.Key, value []byte)) error {
+	var err error
+	place := t.Placement()
+	name := func(c geo.Cell) string { return fmt.Sprintf("%s/%d", t.Regions[c.Home], c.Partition) }
+	w.Rows(c, func(k txn.Key, value []byte) {
+		switch {
+		case err != nil:
+		case k.Everywhere():
+			err = fmt.Errorf("workload %s: Rows(%s) put %s, which is everywhere: leave it to Everywhere", w.Name(), name(c), w.KeyName(k))
+		case place.Cell(k) != c:
+			err = fmt.Errorf("workload %s: Rows(%s) put a row of %s: %s", w.Name(), name(c), name(place.Cell(k)), w.KeyName(k))
+		default:
+			put(k, value)
+		}
+	})
+	return err
+}
+
+// FillEverywhere calls put for the rows that every node holds. It fails when Everywhere puts one that has a place.
+func FillEverywhere(w Workload, put func(k txn.Key, value []byte)) error {
+	var err error
+	w.Everywhere(func(k txn.Key, value []byte) {
+		switch {
+		case err != nil:
+		case !k.Everywhere():
+			err = fmt.Errorf("workload %s: Everywhere put %s, which has a place: leave it to Rows, or make its key with txn.EverywhereKey",
+				w.Name(), w.KeyName(k))
+		default:
+			put(k, value)
+		}
+	})
+	return err
+}
+
+// GeneratorConfig tells a generator whose transactions to make.
+type GeneratorConfig struct {
+	// Region is the home of the clients: geo.Topology.HomeOf of where they are.
+	Region geo.Region
+	// Clients is their number; they are called 0 .. Clients-1. FirstClient is how many clients of this home other
+	// generators have before them, and RegionClients how many all generators of this home have. What must be done once,
+	// such as work on a row that was loaded, is dealt out by FirstClient + client, which is below RegionClients: how many
+	// generators there are depends on the CPUs, and must not be seen in figures.
+	Clients, FirstClient, RegionClients int
+	// Stream is unique among the generators of a run: the source of its randomness, and part of the numbers of the rows
+	// that it inserts.
+	Stream uint32
+	// Measured is the length of the measured time, for parameters that change over it.
+	Measured time.Duration
+}
+
+// Request describes a transaction to those who record it.
+type Request struct {
+	// Type indexes Workload.Types.
+	Type uint8
+	// Class is where its keys live, computed from its accesses. Where its footprint is not exact, the outcome's class
+	// counts instead.
+	Class txn.Class
+	// Keying is how long a client of a closed loop takes to enter the transaction before it is due and sent (TPC-C,
+	// clause 5.2.5.7), Think how long it takes after the answer, beside the load's own think time. A transaction that
+	// is being keyed in when the load pauses is never sent: Done is told that it was refused.
+	Keying, Think time.Duration
+}
+
+// Generator makes transactions for many clients. A client has at most one transaction under way.
+type Generator interface {
+	// Next fills t with the client's next transaction: procedure, arguments and footprint (txn.Procedure.Call). The
+	// caller has set t.ID and may have given t.Accesses room. Memory is fresh, since t is immutable once submitted.
+	// elapsed is the time since measuring began, negative before.
+	Next(client int, elapsed time.Duration, t *txn.Transaction) Request
+	// Done feeds back the outcome of the client's transaction: of its last attempt, whose id it has, since the earlier
+	// ones left no trace. After anything but Committed the client starts over with a new transaction.
+	Done(client int, o txn.Outcome)
+	// Late takes the true outcome of a transaction that Done was told to be Unknown, because the client's patience
+	// ended first. It narrows the ledger and nothing else.
+	Late(o txn.Outcome)
+	// Ledger returns what Verify needs of all transactions so far. Those under way count as unknown.
+	Ledger() Ledger
+	// Realised counts what Workload.Shares lists, in its order, in the requests of the measured windows: those with
+	// elapsed 0 or more. The locality of a transaction whose footprint is not exact is known when Done is told its
+	// class. The caller must not change it.
+	Realised() []Count
+}
+
+// MaxUnknown bounds the unknown outcomes that a Generator remembers: the late truth about more does not narrow the ledger.
+const MaxUnknown = 1 << 20
+
+// Share is a share of requests, or of something in them, that a manifest configures.
+type Share struct {
+	// Name says which ones, and Of the plural of what they are a share of: multi-home of final phases.
+	Name, Of string
+	// ConfiguredPPM is the configured share in parts per million. Of a mean it is the configured mean, in millionths.
+	ConfiguredPPM int64
+	// Mean says that it is no share but a mean, of something that Count.Hits adds up over Count.Of: its name says what, in
+	// the plural.
+	Mean bool
+	// TolerancePercent is by how much the realised value may miss the configured one, in percent of that; sampling error
+	// comes on top of a share's. 0 is one point, of a share alone.
+	TolerancePercent int32
+}
+
+// Percent returns a share that is configured in percent.
+func Percent(name, of string, percent int32) Share {
+	return Share{Name: name, Of: of, ConfiguredPPM: int64(percent) * 10_000}
+}
+
+// MeanOf returns a mean, which the realised one may miss by so many percent.
+func MeanOf(name, of string, configured, tolerancePercent int32) Share {
+	return Share{Name: name, Of: of, ConfiguredPPM: int64(configured) * 1_000_000, Mean: true, TolerancePercent: tolerancePercent}
+}
+
+// Count counts what a Share is about. Of a mean, Hits is the sum.
+type Count struct {
+	Hits int64 `json:"hits"`
+	Of   int64 `json:"of"`
+}
+
+// Add counts one more of Share.Of.
+func (c *Count) Add(hit bool) {
+	c.Of++
+	if hit {
+		c.Hits++
+	}
+}
+
+// LocalityShares is the part of Shares of a workload whose manifest says how many of some requests are multi-home and
+// how many are multi-partition; CountLocality is its part of Realised.
+func LocalityShares(of string, multiHomePercent, multiPartitionPercent int32) []Share {
+	return []Share{Percent("multi-home", of, multiHomePercent), Percent("multi-partition", of, multiPartitionPercent)}
+}
+
+// CountLocality counts a request of this class among those that LocalityShares is about.
+func CountLocality(counts []Count, c txn.Class) {
+	counts[0].Add(c.MultiHome())
+	counts[1].Add(c.MultiPartition())
+}
+
+// ForeignShare is the part of Shares of a workload whose manifest says how many single-home transactions have another home than their
+// client's region: nothing where it says none. CountForeign is its part of Realised.
+func ForeignShare(of string, percent int32) []Share {
+	if percent == 0 {
+		return nil
+	}
+	return []Share{Percent("foreign", "single-home "+of, percent)}
+}
+
+// CountForeign counts a request of a client in region, of this class and whose first row calls home home, among those that ForeignShare is
+// about: the single-home ones.
+func CountForeign(count *Count, c txn.Class, home, region geo.Region) {
+	if !c.MultiHome() {
+		count.Add(home != region)
+	}
+}
+
+// DependentShare is the part of Shares of a workload whose manifest says how many transactions use rows that depend on what they read:
+// nothing where it says none.
+func DependentShare(of string, percent int32) []Share {
+	if percent == 0 {
+		return nil
+	}
+	return []Share{Percent("dependent", of, percent)}
+}
+
+// Ledger sums up the effects of transactions as their clients know them. Low and High differ where outcomes are
+// unknown.
+type Ledger map[string]Interval
+
+// Interval bounds a sum, inclusive.
+type Interval struct {
+	Low  int64 `json:"low"`
+	High int64 `json:"high"`
+}
+
+// Merge adds other to l.
+func (l Ledger) Merge(other Ledger) {
+	for name, o := range other {
+		i := l[name]
+		l[name] = Interval{i.Low + o.Low, i.High + o.High}
+	}
+}
+
+// Check is a verdict on the data.
+type Check struct {
+	Name   string `json:"name"`
+	Passed bool   `json:"passed"`
+	// Message says where what is wrong, with both figures; of a check that passed, what was compared, with the
+	// figures, and in how many copies.
+	Message string `json:"message,omitempty"`
+	// Cycle shows what is wrong with a history; nil for other checks, and those that passed.
+	Cycle *Cycle `json:"cycle,omitempty"`
+}
+
+// Cycle is some transactions of which no order explains what they saw.
+type Cycle struct {
+	// Transactions by the names that the check's message gives them: T1, T2, and so on.
+	Transactions []CycleTransaction `json:"transactions"`
+	// Dependencies say why each comes before the next.
+	Dependencies []CycleDependency `json:"dependencies"`
+}
+
+// CycleTransaction is a transaction of a Cycle, as its client knows it.
+type CycleTransaction struct {
+	Name   string `json:"name"`
+	ID     string `json:"id"`
+	Region string `json:"region"`
+	// Client is numbered within its region.
+	Client uint32 `json:"client"`
+	// Sent and Answered are on the one clock of the history; Answered is 0 when the outcome is unknown.
+	Sent     time.Duration `json:"sentNanoseconds"`
+	Answered time.Duration `json:"answeredNanoseconds,omitempty"`
+	Outcome  string        `json:"outcome"`
+}
+
+// CycleDependency says why a transaction comes before another.
+type CycleDependency struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+	// Kind is ww, wr, rw, predicate-rw, process or realtime, and Text says it in words.
+	Kind string `json:"kind"`
+	Text string `json:"text"`
+}

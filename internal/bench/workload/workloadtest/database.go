@@ -1,0 +1,434 @@
+// Package workloadtest holds workloads to their contract: a database of one copy runs procedures one after the other, and
+// fails when they break a rule of package txn; Rows, Shares, Ledger, Streams and Invariants test on it what is the same
+// for all workloads.
+package workloadtest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/geobench/geobench/internal/base/codec"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/store"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/bench/audit"
+	"github.com/geobench/geobench/internal/bench/history"
+	"github.com/geobench/geobench/internal/bench/workload"
+)
+
+// Database is one copy of all rows.
+type Database struct {
+	*store.Hash
+	t           testing.TB
+	procedures  *txn.Registry
+	traced      bool
+	played      uint64             // transactions of Play
+	topology    *geo.Topology      // of what was loaded
+	made        [64]made           // the last ones that generators have made
+	workload    workload.Workload  // of what was loaded
+	failed      map[string]int     // mistakes of each kind
+	interrupted map[txn.ProcID]int // transactions that were run with failing reads, too
+	untouched   map[string]int     // accesses of exact footprints that runs did not make, by kind: see Case.Untouched
+}
+
+// New returns an empty database that fails t when a procedure breaks a rule of package txn: it touches what its exact
+// footprint does not name, names a row without a group twice, writes although it is ReadOnly, deletes from a table
+// that is not among its Deletes, does not do the same twice on the same rows, changes a value that is not its own, uses
+// the Ctx while it scans, or does not return the error of a read that fails, at once.
+func New(t testing.TB, procedures ...*txn.Procedure) *Database {
+	return &Database{Hash: store.NewHash(), t: t, procedures: txn.NewRegistry(procedures...),
+		failed: map[string]int{}, interrupted: map[txn.ProcID]int{}, untouched: map[string]int{}}
+}
+
+// NewTraced is New, but Run calls the traced forms of the procedures: see history.Trace.
+func NewTraced(t testing.TB, procedures ...*txn.Procedure) *Database {
+	d := New(t, history.TraceAll(procedures...)...)
+	d.traced = true
+	return d
+}
+
+// Load loads all rows of a workload. It fails the test when a row is loaded twice, or into a cell that it does not lie
+// in.
+func (d *Database) Load(w workload.Workload, t *geo.Topology) *Database {
+	d.t.Helper()
+	d.topology, d.workload = t, w
+	put := func(k txn.Key, value []byte) {
+		if _, found := d.Get(k); found {
+			d.fail("workload "+w.Name(), "%s is loaded twice", w.KeyName(k))
+		}
+		d.Hash.Load(k, value)
+	}
+	for home := range geo.Region(len(t.Regions)) {
+		for p := range t.Partitions {
+			if err := workload.FillCell(w, t, geo.Cell{Home: home, Partition: p}, put); err != nil {
+				d.t.Fatal(err)
+			}
+		}
+	}
+	if err := workload.FillEverywhere(w, put); err != nil {
+		d.t.Fatal(err)
+	}
+	return d
+}
+
+// Rows are those of the database, for workload.Workload.Audit.
+func (d *Database) Rows() workload.Rows {
+	if d.traced {
+		return audit.Traced(d.Hash)
+	}
+	return audit.All(d.Hash)
+}
+
+// Run runs a transaction to its end and applies its writes. The result is the procedure's own, traced or not. Where
+// the footprint is not exact, the outcome has the class of what was touched, once a workload is loaded.
+func (d *Database) Run(t *txn.Transaction) txn.Outcome {
+	d.t.Helper()
+	if !d.traced {
+		return d.run(t)
+	}
+	o := d.run(&txn.Transaction{ID: t.ID, Proc: t.Proc + history.Traced, Args: append(codec.AppendID(nil, t.ID), t.Args...)})
+	if o.Status == txn.Committed {
+		var err error
+		if o.Result, _, err = history.SplitTrace(o.Result); err != nil {
+			d.t.Errorf("%v: %v", t.ID, err)
+		}
+	}
+	return o
+}
+
+func (d *Database) run(t *txn.Transaction) txn.Outcome {
+	d.t.Helper()
+	writes, o := d.execute(t)
+	d.Apply(t.ID, writes)
+	return o
+}
+
+// execute runs a transaction and returns what it would write, if it commits. It runs it twice, since databases do so,
+// too.
+func (d *Database) execute(t *txn.Transaction) ([]txn.WriteEntry, txn.Outcome) {
+	d.t.Helper()
+	if err := d.procedures.Prepare(t); err != nil {
+		d.t.Fatal(err)
+	}
+	p := d.procedures.Lookup(t.Proc)
+	if k, ok := twice(t.Accesses); ok {
+		d.fail(p.Name, "the footprint names %v twice: add a row without a group once, with all that is done to it", d.name(k))
+	}
+	writes, result, c, err := d.attempt(p, t)
+	c.untouched(func(what string, table txn.Table) { d.untouched[fmt.Sprintf("%s: %s of t%d", p.Name, what, table)]++ })
+	var class txn.Class
+	if !t.Exact && d.topology != nil {
+		class = d.topology.Placement().Class(c.touched)
+	}
+	again, other, _, otherErr := d.attempt(p, t)
+	switch {
+	case fmt.Sprint(err) != fmt.Sprint(otherErr):
+		d.fail(p.Name, "the procedure ends with the error %v, and with %v the second time, though it read the same rows", err, otherErr)
+	case !bytes.Equal(result, other):
+		d.fail(p.Name, "the procedure returns %x, and %x the second time, though it read the same rows", result, other)
+	case len(writes) != len(again):
+		d.fail(p.Name, "the procedure writes %d rows, and %d the second time, though it read the same rows", len(writes), len(again))
+	}
+	for i := range min(len(writes), len(again)) {
+		if a, b := writes[i], again[i]; a.Key != b.Key || a.Deleted != b.Deleted || !bytes.Equal(a.Value, b.Value) {
+			d.fail(p.Name, "the procedure writes %x to %v, and %x to %v the second time, though it read the same rows", a.Value, d.name(a.Key), b.Value, d.name(b.Key))
+			break
+		}
+	}
+	// A traced Put reads its row, which it cannot say has failed.
+	if !c.failed && !d.traced && d.interrupted[p.ID] < interruptions {
+		d.interrupted[p.ID]++
+		for i := range c.read {
+			d.interrupt(p, t, i, len(c.read))
+		}
+	}
+	if err != nil {
+		var abort txn.Abort
+		if !errors.As(err, &abort) {
+			d.fail(p.Name, "%v", err)
+		}
+		o := txn.AbortOutcome(t.ID, err)
+		o.Class = class
+		return nil, o
+	}
+	return writes, txn.Outcome{ID: t.ID, Status: txn.Committed, Class: class, Result: result}
+}
+
+// fail reports a mistake of a procedure, or of the workload. It reports the first of each kind, which is the format, and
+// in the end how many there were.
+func (d *Database) fail(who, format string, args ...any) {
+	d.t.Helper()
+	kind := who + ": " + format
+	if d.failed[kind]++; d.failed[kind] > 1 {
+		return
+	}
+	d.t.Errorf("%s: "+format, append([]any{who}, args...)...)
+	d.t.Cleanup(func() {
+		if n := d.failed[kind]; n > 1 {
+			d.t.Logf("%s: %d mistakes are like this one: "+format, append([]any{who, n}, args...)...)
+		}
+	})
+}
+
+// name returns the workload's name of a key, if one is loaded.
+func (d *Database) name(k txn.Key) string {
+	if d.workload == nil {
+		return k.String()
+	}
+	return d.workload.KeyName(k)
+}
+
+func (d *Database) rangeName(r *txn.Range) string {
+	return d.name(r.From) + strings.TrimPrefix(r.String(), r.From.String())
+}
+
+// interruptions is how many transactions of each procedure are run with failing reads, too.
+const interruptions = 20
+
+// interrupt runs a transaction whose i-th read of n fails.
+func (d *Database) interrupt(p *txn.Procedure, t *txn.Transaction, i, n int) {
+	d.t.Helper()
+	c := interrupted{View: store.View{Rows: d.Hash}, left: i}
+	err := func() (err error) {
+		defer func() {
+			if cause := recover(); cause != nil {
+				err = fmt.Errorf("panic: %v", cause)
+			}
+		}()
+		_, err = p.Run(&c, t.Args)
+		return err
+	}()
+	switch {
+	case err != errInterrupted:
+		d.fail(p.Name, "the procedure returns the error %v where its read %d of %d has failed: return the error of the database as it is", err, i+1, n)
+	case c.left < -1:
+		d.fail(p.Name, "the procedure reads on where its read %d of %d has failed: return the error of the database at once", i+1, n)
+	}
+}
+
+var errInterrupted = errors.New("the database has failed")
+
+// interrupted is a view whose reads fail once left of them were made.
+type interrupted struct {
+	store.View
+	left int
+}
+
+func (c *interrupted) fails() bool {
+	c.left--
+	return c.left < 0
+}
+
+// Get implements txn.Ctx.
+func (c *interrupted) Get(k txn.Key) ([]byte, error) {
+	if c.fails() {
+		return nil, errInterrupted
+	}
+	return c.View.Get(k)
+}
+
+// GetAll implements txn.Ctx.
+func (c *interrupted) GetAll(keys []txn.Key) ([][]byte, error) { return txn.GetEach(c, keys) }
+
+// Scan implements txn.Ctx.
+func (c *interrupted) Scan(r txn.Range, f func(txn.Key, []byte) bool) error {
+	if c.fails() {
+		return errInterrupted
+	}
+	return c.View.Scan(r, f)
+}
+
+// twice returns a key that occurs twice.
+func twice(accesses []txn.Access) (txn.Key, bool) {
+	seen := make(map[txn.Key]bool, len(accesses))
+	for i := range accesses {
+		if k := accesses[i].Key; seen[k] {
+			return k, true
+		}
+		seen[accesses[i].Key] = true
+	}
+	return "", false
+}
+
+// attempt runs a procedure once. c knows what it touches.
+func (d *Database) attempt(p *txn.Procedure, t *txn.Transaction) (writes []txn.WriteEntry, result []byte, c *checked, err error) {
+	d.t.Helper()
+	c = &checked{d: d, View: store.View{Rows: d.Hash}, f: &t.Footprint, p: p}
+	args := bytes.Clone(t.Args)
+	result, err = p.Run(c, t.Args)
+	c.unchanged()
+	if !bytes.Equal(args, t.Args) {
+		c.fail("the procedure changes its arguments, which nodes share: copy them first")
+	}
+	return c.Writes.Entries(), result, c, err
+}
+
+// Apply makes writes and returns those that take them back.
+func (d *Database) Apply(id txn.ID, writes []txn.WriteEntry) (undo []txn.WriteEntry) {
+	for _, w := range writes {
+		r, found := d.Get(w.Key)
+		undo = append(undo, txn.WriteEntry{Key: w.Key, Value: bytes.Clone(r.Value), Deleted: !found})
+		if w.Deleted {
+			d.Delete(w.Key)
+		} else {
+			d.Put(w.Key, w.Value, id)
+		}
+	}
+	return undo
+}
+
+// checked is a view that notes the first rule of txn.Ctx, txn.Footprint and txn.Procedure that a procedure breaks.
+type checked struct {
+	store.View
+	d        *Database
+	p        *txn.Procedure
+	f        *txn.Footprint
+	scanning bool
+	lent     []lent
+	touched  []txn.Access // if the footprint is not exact
+	read     []txn.Range
+	written  []txn.Key // units
+	failed   bool
+}
+
+// lent is a value that the procedure must not change.
+type lent struct {
+	what   string
+	key    txn.Key
+	value  []byte // with the spare room behind it
+	before uint64 // its hash
+}
+
+// spare is the room behind a value that nobody may write into, as append does.
+const spare = 8
+
+// lend returns a copy of a value, so that a change does no harm to other tests, and remembers it.
+func (c *checked) lend(what string, k txn.Key, value []byte) []byte {
+	if value == nil {
+		return nil
+	}
+	room := make([]byte, len(value)+spare)
+	copy(room, value)
+	c.keep(what, k, room)
+	return room[:len(value)]
+}
+
+// keep remembers a value that must not change.
+func (c *checked) keep(what string, k txn.Key, value []byte) {
+	c.lent = append(c.lent, lent{what, k, value, maphash.Bytes(hashSeed, value)})
+}
+
+var hashSeed = maphash.MakeSeed()
+
+// unchanged checks what was lent.
+func (c *checked) unchanged() {
+	for _, l := range c.lent {
+		if maphash.Bytes(hashSeed, l.value) != l.before {
+			c.fail("the procedure changes the value of %v that it %s, or what lies behind it in memory: copy it first", c.d.name(l.key), l.what)
+		}
+	}
+}
+
+func (c *checked) fail(format string, args ...any) {
+	c.d.t.Helper()
+	if !c.failed {
+		c.d.fail(c.p.Name, format, args...)
+	}
+	c.failed = true
+}
+
+// check checks one use of the Ctx, for a row or a range.
+func (c *checked) check(what string, named bool, r txn.Range) {
+	c.d.t.Helper()
+	if !c.f.Exact && !r.From.Everywhere() {
+		c.touched = append(c.touched, txn.Access{Key: r.From.Unit()})
+	}
+	if c.f.Exact && !named {
+		c.fail("the procedure "+what+" %s, which its footprint does not name although it is said to be exact: "+
+			"add it in Declare, or leave Exact false", c.d.rangeName(&r))
+	}
+	if c.scanning {
+		c.fail("the procedure "+what+" %s from the function that it gave to Scan: use the Ctx after the scan", c.d.rangeName(&r))
+	}
+}
+
+// untouched calls f for what an exact footprint names, and the procedure has not done.
+func (c *checked) untouched(f func(what string, table txn.Table)) {
+	if !c.f.Exact {
+		return
+	}
+	reads := func(declared *txn.Range) bool {
+		return slices.ContainsFunc(c.read, func(r txn.Range) bool { return declared.Covers(&r) || r.Covers(declared) })
+	}
+	for _, a := range c.f.Accesses {
+		row := txn.Point(a.Key)
+		if a.Mode&txn.Read != 0 && !a.Key.Ordered() && !reads(&row) {
+			f("read", a.Key.Table())
+		}
+		if a.Mode&txn.Write != 0 && !slices.Contains(c.written, a.Key) {
+			f("write", a.Key.Table())
+		}
+	}
+	for i := range c.f.Ranges {
+		switch r := &c.f.Ranges[i]; {
+		case reads(r):
+		case r.Point():
+			f("read", r.From.Table())
+		default:
+			f("scan", r.From.Table())
+		}
+	}
+}
+
+// checkWrite checks a Put or a Delete.
+func (c *checked) checkWrite(what string, k txn.Key) {
+	if c.p.ReadOnly {
+		c.fail("the procedure "+what+" %s, although it is said to be ReadOnly", c.d.name(k))
+	}
+	c.check(what, c.f.Writes(k), txn.Point(k))
+	if unit := k.Unit(); len(c.written) == 0 || c.written[len(c.written)-1] != unit {
+		c.written = append(c.written, unit)
+	}
+}
+
+// Get implements txn.Ctx.
+func (c *checked) Get(k txn.Key) ([]byte, error) {
+	r := txn.Point(k)
+	c.check("reads", c.f.Reads(&r), r)
+	c.read = append(c.read, r)
+	value, err := c.View.Get(k)
+	return c.lend("got", k, value), err
+}
+
+// GetAll implements txn.Ctx.
+func (c *checked) GetAll(keys []txn.Key) ([][]byte, error) { return txn.GetEach(c, keys) }
+
+// Scan implements txn.Ctx.
+func (c *checked) Scan(r txn.Range, f func(txn.Key, []byte) bool) error {
+	c.check("scans", c.f.Reads(&r), r)
+	c.read = append(c.read, r)
+	c.scanning = true
+	defer func() { c.scanning = false }()
+	return c.View.Scan(r, func(k txn.Key, value []byte) bool { return f(k, c.lend("scanned", k, value)) })
+}
+
+// Put implements txn.Ctx. The value belongs to the database from then on.
+func (c *checked) Put(k txn.Key, value []byte) {
+	c.checkWrite("writes", k)
+	c.keep("has put", k, value)
+	c.View.Put(k, value)
+}
+
+// Delete implements txn.Ctx.
+func (c *checked) Delete(k txn.Key) {
+	c.checkWrite("deletes", k)
+	if !c.p.Deletes.Has(k.Table()) {
+		c.fail("the procedure deletes %s, and table %d is not among its Deletes", c.d.name(k), k.Table())
+	}
+	c.View.Delete(k)
+}

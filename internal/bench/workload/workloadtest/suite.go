@@ -1,0 +1,562 @@
+package workloadtest
+
+import (
+	"bytes"
+	"hash/maphash"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/store"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/bench/workload"
+)
+
+// Case is a workload with what it runs on.
+type Case struct {
+	Topology   *geo.Topology
+	Procedures []*txn.Procedure
+	// New makes the workload with a seed, each time another copy of it.
+	New func(seed uint64) workload.Workload
+	// Untouched says why an exact footprint may name what its transaction then leaves alone, which costs engines locks and
+	// round trips: "newOrder: read of t4" stands for rows of table 4 that the procedure newOrder does not read, write and
+	// scan for the others.
+	Untouched map[string]string
+	// SameRows says why the rows that are loaded do not depend on the seed.
+	SameRows string
+	// SameTransactions says why most transactions do not depend on the seed or on the stream.
+	SameTransactions string
+	// AnyHome says why single-home transactions may be on the data of another region than their client's.
+	AnyHome string
+}
+
+// The seeds of the suite's workloads, the second for those that should be different.
+const (
+	suiteSeed = 7
+	otherSeed = 8
+)
+
+// Bind returns the case of the workload that make, a package's New, makes of a spec.
+func Bind[S any, W workload.Workload](t testing.TB, make func(S, uint64, *geo.Topology) (W, error), spec S, top *geo.Topology,
+	procedures []*txn.Procedure) *Case {
+	return &Case{Topology: top, Procedures: procedures, New: func(seed uint64) workload.Workload {
+		t.Helper()
+		w, err := make(spec, seed, top)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}}
+}
+
+// Rows tests that cells can be loaded apart, in any order, and have the rows that they have when all are loaded at
+// once; that each row is loaded once, and into the cell that it lies in; that KeyName has a name for each row, and none
+// for two, and takes groups, too; and that rows depend on the seed, but for Case.SameRows.
+func Rows(t testing.TB, c *Case) {
+	t.Helper()
+	w := c.New(suiteSeed)
+	once := New(t, c.Procedures...).Load(w, c.Topology)
+	apart := store.NewHash()
+	for home := len(c.Topology.Regions) - 1; home >= 0; home-- {
+		for partition := c.Topology.Partitions - 1; partition >= 0; partition-- {
+			if err := workload.FillCell(c.New(suiteSeed), c.Topology, geo.Cell{Home: geo.Region(home), Partition: partition}, apart.Load); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := workload.FillEverywhere(c.New(suiteSeed), apart.Load); err != nil {
+		t.Fatal(err)
+	}
+	if once.Len() != apart.Len() {
+		t.Errorf("workload %s: %d rows are loaded at once, %d cell by cell", w.Name(), once.Len(), apart.Len())
+	}
+	different := 0
+	once.Each(func(k txn.Key, r store.Record) {
+		if other, found := apart.Get(k); !found || !bytes.Equal(other.Value, r.Value) {
+			if different++; different == 1 {
+				t.Errorf("workload %s: %s is %x when all cells are loaded at once, and %x when its cell is loaded alone: a row must depend on "+
+					"the seed and its key alone", w.Name(), w.KeyName(k), r.Value, other.Value)
+			}
+		}
+	})
+	checkNames(t, w, once.Hash)
+	seeded := false
+	if err := workload.FillCell(c.New(otherSeed), c.Topology, geo.Cell{}, func(k txn.Key, value []byte) {
+		r, found := once.Get(k)
+		seeded = seeded || !found || !bytes.Equal(r.Value, value)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	switch {
+	case !seeded && c.SameRows == "":
+		t.Errorf("workload %s: another seed loads the same rows: draw them by the seed, or say in Case.SameRows why not", w.Name())
+	case seeded && c.SameRows != "":
+		t.Errorf("workload %s: another seed loads other rows, though Case.SameRows says that it does not", w.Name())
+	}
+}
+
+// checkNames tests KeyName on all rows and their groups. It reports the first mistake.
+func checkNames(t testing.TB, w workload.Workload, h *store.Hash) {
+	t.Helper()
+	names := make(map[uint64]struct{}, h.Len()) // hashes, since there may be a million
+	var key txn.Key
+	defer func() {
+		if p := recover(); p != nil {
+			t.Errorf("workload %s: KeyName(%v) panics: %v", w.Name(), key, p)
+		}
+	}()
+	failed := false
+	fail := func(format string, args ...any) {
+		if !failed {
+			t.Errorf("workload "+w.Name()+": "+format, args...)
+		}
+		failed = true
+	}
+	h.Each(func(k txn.Key, _ store.Record) {
+		key = k
+		name := w.KeyName(key)
+		hash := maphash.String(hashSeed, name)
+		if _, taken := names[hash]; name == "" {
+			fail("KeyName has no name for %v", key)
+		} else if taken {
+			fail("KeyName calls %v and another row %q", key, name)
+		}
+		names[hash] = struct{}{}
+		if key = k.Unit(); key != k && w.KeyName(key) == "" {
+			fail("KeyName has no name for the group %v", key)
+		}
+	})
+}
+
+// Play runs n transactions of a generator's clients, one after the other. see, unless it is nil, is shown each before
+// it runs. It fails the test when the generator changes a transaction that it has made before.
+func (d *Database) Play(g workload.Generator, clients, n int, elapsed time.Duration, see func(*txn.Transaction, workload.Request)) {
+	d.t.Helper()
+	for i := range n {
+		tx, r := d.next(g, i%clients, elapsed)
+		if see != nil {
+			see(tx, r)
+		}
+		g.Done(i%clients, d.Run(tx))
+	}
+	d.checkMade()
+}
+
+// checkMade checks the last transactions that generators have made: next checks those before.
+func (d *Database) checkMade() {
+	d.t.Helper()
+	for i := range d.made {
+		d.unchanged(&d.made[i])
+	}
+}
+
+// next returns a client's next transaction.
+func (d *Database) next(g workload.Generator, client int, elapsed time.Duration) (*txn.Transaction, workload.Request) {
+	d.t.Helper()
+	d.played++
+	tx := &txn.Transaction{ID: txn.MakeID(1, d.played)}
+	r := g.Next(client, elapsed, tx)
+	last := &d.made[d.played%uint64(len(d.made))]
+	d.unchanged(last)
+	*last = made{*tx, bytes.Clone(tx.Args), slices.Clone(tx.Accesses), slices.Clone(tx.Ranges)}
+	return tx, r
+}
+
+// made is a transaction in the memory that its generator has given it, and what that held then.
+type made struct {
+	tx       txn.Transaction
+	args     []byte
+	accesses []txn.Access
+	ranges   []txn.Range
+}
+
+// unchanged checks that a transaction is as it was made: databases have it for as long as they want.
+func (d *Database) unchanged(m *made) {
+	d.t.Helper()
+	what := ""
+	switch {
+	case !bytes.Equal(m.tx.Args, m.args):
+		what = "arguments"
+	case !slices.Equal(m.tx.Accesses, m.accesses) || !slices.Equal(m.tx.Ranges, m.ranges):
+		what = "footprint"
+	}
+	if what != "" {
+		d.fail(d.procedures.Lookup(m.tx.Proc).Name, "the generator has changed the %s of an earlier transaction: use memory once, since databases keep it", what)
+	}
+	*m = made{}
+}
+
+// Shares plays n transactions of the clients of each region, and tests that the realised shares are the configured
+// ones but for what chance does to so many, and that the warm-up is not counted; that a stream's transactions depend on
+// the seed and the stream alone, and most of them on both but for Case.SameTransactions; that requests have a type and
+// the class of their accesses, that single-home ones are on the data of their client's region but for Case.AnyHome, and
+// that exact footprints name nothing that is left alone but for Case.Untouched; and that the checks pass in the end.
+//
+// see, unless it is nil, is shown each transaction that is not of the warm-up before it runs, with the region of its
+// client and what the generator says of it: for what only this workload promises, such as how often a type reads a hot
+// row. It fails the test itself.
+func Shares(t testing.TB, c *Case, n int, see func(geo.Region, *txn.Transaction, workload.Request)) {
+	t.Helper()
+	const clients = 10
+	w, place := c.New(suiteSeed), c.Topology.Placement()
+	d := New(t, c.Procedures...).Load(w, c.Topology)
+	abroad := false
+	ledger, counts := workload.Ledger{}, make([]workload.Count, len(w.Shares()))
+	for region := range geo.Region(len(c.Topology.Regions)) {
+		config := workload.GeneratorConfig{Region: region, Clients: clients, RegionClients: clients, Stream: uint32(region), Measured: time.Hour}
+		g := w.NewGenerator(config)
+		if counted := len(g.Realised()); counted != len(counts) {
+			t.Fatalf("workload %s: Realised counts %d shares of the mix, Shares has %d", w.Name(), counted, len(counts))
+		}
+		d.Play(g, clients, n/20, -time.Second, nil)
+		for i, count := range g.Realised() {
+			if count != (workload.Count{}) {
+				t.Errorf("workload %s: the warm-up counts for the share %s: Realised is about requests with elapsed 0 or more", w.Name(), w.Shares()[i].Name)
+			}
+		}
+		strays, home := 0, region
+		d.Play(g, clients, n, 0, func(tx *txn.Transaction, r workload.Request) {
+			if int(r.Type) >= len(w.Types()) {
+				t.Fatalf("workload %s: a request has type %d of %d", w.Name(), r.Type, len(w.Types()))
+			}
+			if want := place.Class(tx.Accesses); tx.Exact && r.Class != want {
+				t.Fatalf("workload %s: a request of type %s has class %v, its accesses have %v", w.Name(), w.Types()[r.Type], r.Class, want)
+			}
+			if len(tx.Accesses) > 0 && !place.Class(tx.Accesses).MultiHome() && place.Home(tx.Accesses[0].Key) != region {
+				strays++
+				home = place.Home(tx.Accesses[0].Key)
+			}
+			if see != nil {
+				see(region, tx, r)
+			}
+		})
+		if abroad = abroad || strays > 0; strays > 0 && c.AnyHome == "" {
+			t.Errorf("workload %s: clients of %s work on the data of %s in %d of %d transactions that are single-home: take GeneratorConfig.Region, "+
+				"or say in Case.AnyHome why not", w.Name(), c.Topology.Regions[region], c.Topology.Regions[home], strays, n)
+		}
+		for i, count := range g.Realised() {
+			counts[i].Hits += count.Hits
+			counts[i].Of += count.Of
+		}
+		ledger.Merge(g.Ledger())
+	}
+	checkChance(t, c, workload.GeneratorConfig{Region: geo.Region(len(c.Topology.Regions) - 1), Clients: clients, RegionClients: clients, Measured: time.Hour})
+	if len(counts) > 0 && !slices.ContainsFunc(counts, func(c workload.Count) bool { return c.Of > 0 }) {
+		t.Errorf("workload %s: Realised counts nothing", w.Name())
+	}
+	Near(t, w.Shares(), counts)
+	if !abroad && c.AnyHome != "" {
+		t.Errorf("workload %s: all single-home transactions are on the data of their client's region, though Case.AnyHome says that they are not", w.Name())
+	}
+	for _, kind := range slices.Sorted(maps.Keys(d.untouched)) {
+		if c.Untouched[kind] == "" {
+			t.Errorf("workload %s: %s is declared by exact footprints, and was not done %d times: do not declare it, or say in Case.Untouched why it must be",
+				w.Name(), kind, d.untouched[kind])
+		}
+	}
+	for kind := range c.Untouched {
+		if d.untouched[kind] == 0 {
+			t.Errorf("workload %s: %s is always done, though it is said not to be", w.Name(), kind)
+		}
+	}
+	if failed := d.Verify(w, ledger); len(failed) > 0 {
+		t.Errorf("workload %s: %v", w.Name(), failed)
+	}
+}
+
+// checkChance tests what the transactions of a generator depend on.
+func checkChance(t testing.TB, c *Case, config workload.GeneratorConfig) {
+	t.Helper()
+	w := c.New(suiteSeed)
+	first := begin(w, config)
+	if !slices.EqualFunc(first, begin(c.New(suiteSeed), config), bytes.Equal) {
+		t.Errorf("workload %s: a stream makes other transactions the second time", w.Name())
+	}
+	seed := begin(c.New(otherSeed), config)
+	config.Stream += 1000
+	same := false
+	for what, other := range map[string][][]byte{"stream": begin(w, config), "seed": seed} {
+		n := alike(first, other)
+		if n <= len(first)/2 {
+			continue
+		}
+		if same = true; c.SameTransactions == "" {
+			t.Errorf("workload %s: another %s makes %d of the first %d transactions alike: draw all chance from both, or say in Case.SameTransactions why not",
+				w.Name(), what, n, len(first))
+		}
+	}
+	if !same && c.SameTransactions != "" {
+		t.Errorf("workload %s: other seeds and streams make other transactions, though Case.SameTransactions says that they do not", w.Name())
+	}
+}
+
+// alike counts the places at which two sequences are the same.
+func alike(a, b [][]byte) (n int) {
+	for i := range a {
+		if bytes.Equal(a[i], b[i]) {
+			n++
+		}
+	}
+	return n
+}
+
+// begin returns the arguments of a generator's first transactions, of which none is committed.
+func begin(w workload.Workload, c workload.GeneratorConfig) (first [][]byte) {
+	g := w.NewGenerator(c)
+	for i := range 100 {
+		tx := &txn.Transaction{ID: txn.MakeID(1, uint64(i+1))}
+		g.Next(i%c.Clients, 0, tx)
+		g.Done(i%c.Clients, txn.Outcome{ID: tx.ID, Status: txn.Aborted, Cause: txn.CauseConflict})
+		first = append(first, slices.Concat([]byte{byte(tx.Proc)}, tx.Args))
+	}
+	return first
+}
+
+// Near fails the test for each share that its count misses by more than four standard deviations of chance, or by more
+// than a hundredth of a percent where there is no chance; and for each mean that its count misses by more than its
+// tolerance.
+func Near(t testing.TB, shares []workload.Share, counts []workload.Count) {
+	t.Helper()
+	if len(shares) != len(counts) {
+		t.Fatalf("there are %d shares and %d counts", len(shares), len(counts))
+	}
+	for i, s := range shares {
+		p, n := float64(s.ConfiguredPPM)/1e6, float64(counts[i].Of)
+		if n == 0 {
+			continue
+		}
+		allowed := float64(s.TolerancePercent) / 100 * p
+		if !s.Mean {
+			allowed = chance(p, n) + 1e-4
+		}
+		if got := float64(counts[i].Hits) / n; math.Abs(got-p) > allowed {
+			t.Errorf("%s: %d of %d %s are %.4f, configured is %.4f", s.Name, counts[i].Hits, counts[i].Of, s.Of, got, p)
+		}
+	}
+}
+
+// NearShare fails the test when hits of n miss the share p by more than four standard deviations of chance, or when n
+// is 0.
+func NearShare(t testing.TB, what string, hits, n int, p float64) {
+	t.Helper()
+	const rounding = 1e-9
+	if got := float64(hits) / float64(n); n == 0 || math.Abs(got-p) > chance(p, float64(n))+rounding {
+		t.Errorf("%s: %d of %d are %.4f, want %.4f", what, hits, n, got, p)
+	}
+}
+
+// chance returns four standard deviations of the share that n draws of probability p have.
+func chance(p, n float64) float64 { return 4 * math.Sqrt(p*(1-p)/n) }
+
+// Verify returns the checks of a workload that fail on what the database holds, as "name: message".
+func (d *Database) Verify(w workload.Workload, ledger workload.Ledger) []string {
+	return failures(w, ledger, w.Audit(d.Rows()))
+}
+
+// Copies are called a, b, c and so on.
+func Copies(sums ...map[string]int64) (copies []workload.Copy) {
+	for i := range sums {
+		copies = append(copies, workload.Copy{Name: string(rune('a' + i)), Sums: sums[i]})
+	}
+	return copies
+}
+
+func failures(w workload.Workload, ledger workload.Ledger, sums ...map[string]int64) (failed []string) {
+	for _, c := range w.Verify(Copies(sums...), ledger) {
+		if !c.Passed {
+			failed = append(failed, c.Name+": "+c.Message)
+		}
+	}
+	return failed
+}
+
+// The mistakes of a database that a ledger should notice, in one transaction.
+const (
+	lost     = "lost"     // committed, but not applied
+	torn     = "torn"     // committed, but for one of its writes
+	doubled  = "doubled"  // applied twice
+	invented = "invented" // applied, but not committed
+)
+
+// Ledger plays n transactions with every kind of outcome, late ones too, and tests that the checks pass, and that the
+// ledger is exact once the truth about all transactions is known. Then it plants mistakes, one after the other, into a
+// transaction of each type that writes, whether the client hears of its outcome in time or late, and tests that a
+// check fails for each, but for those of blind, such as "amalgamate lost": what a workload cannot notice.
+func Ledger(t testing.TB, c *Case, n int, blind ...string) {
+	t.Helper()
+	const clients = 3
+	w := c.New(suiteSeed)
+	l := &ledgerTest{t: t, w: w, d: New(t, c.Procedures...).Load(w, c.Topology), writes: make([]bool, len(w.Types()))}
+	initial := w.Audit(l.d.Rows())
+	l.g = w.NewGenerator(workload.GeneratorConfig{Clients: clients, RegionClients: clients, Stream: 1, Measured: time.Hour})
+	var truth []txn.Outcome // about those that a client gave up on
+	for i := range n {
+		client := i % clients
+		tx, r := l.d.next(l.g, client, 0)
+		writes, o := l.d.execute(tx)
+		l.writes[r.Type] = l.writes[r.Type] || len(writes) > 0
+		told := o
+		switch i % 11 {
+		case 3:
+			writes, told = nil, txn.Outcome{ID: tx.ID, Status: txn.Refused, Cause: txn.CauseNode}
+		case 5:
+			writes, told = nil, txn.Outcome{ID: tx.ID, Status: txn.Aborted, Cause: txn.CauseConflict, Reason: "deadlock"}
+		case 7:
+			truth = append(truth, o)
+			told = unknown(tx)
+		case 9:
+			truth = append(truth, txn.Outcome{ID: tx.ID, Status: txn.Aborted, Cause: txn.CauseConflict})
+			writes, told = nil, unknown(tx)
+		}
+		l.d.Apply(tx.ID, writes)
+		l.g.Done(client, told)
+	}
+	l.pass("while outcomes are unknown")
+	if exact(l.g.Ledger()) {
+		t.Errorf("workload %s: the ledger %v bounds nothing from two sides, though outcomes are unknown", w.Name(), l.g.Ledger())
+	}
+	for _, o := range truth {
+		l.g.Late(o)
+		l.g.Late(o) // The second time it must not count.
+	}
+	l.pass("once late outcomes are known")
+	if !exact(l.g.Ledger()) {
+		t.Errorf("workload %s: the ledger %v is not exact, though all outcomes are known", w.Name(), l.g.Ledger())
+	}
+
+	if len(failures(w, l.g.Ledger(), w.Audit(l.d.Rows()), initial)) == 0 {
+		t.Errorf("workload %s: a second copy that was never written passes", w.Name())
+	}
+	if len(failures(w, l.g.Ledger())) == 0 {
+		t.Errorf("workload %s: a run without any copy passes", w.Name())
+	}
+	known := map[string]bool{}
+	for kind, name := range w.Types() {
+		for _, how := range []string{lost, torn, doubled, invented} {
+			if l.writes[kind] {
+				known[name+" "+how] = true
+				for _, late := range []bool{false, true} {
+					l.plant(uint8(kind), how, late, slices.Contains(blind, name+" "+how))
+				}
+			}
+		}
+	}
+	for _, b := range blind {
+		if !known[b] {
+			t.Errorf("workload %s: %s cannot happen", w.Name(), b)
+		}
+	}
+	l.pass("after all mistakes are mended")
+	l.d.checkMade()
+}
+
+func unknown(tx *txn.Transaction) txn.Outcome {
+	return txn.Outcome{ID: tx.ID, Status: txn.Unknown, Cause: txn.CauseClient, Reason: "timeout"}
+}
+
+func exact(l workload.Ledger) bool {
+	for _, i := range l {
+		if i.Low != i.High {
+			return false
+		}
+	}
+	return true
+}
+
+// ledgerTest is a generator, and the database that its clients' transactions run on.
+type ledgerTest struct {
+	t      testing.TB
+	w      workload.Workload
+	d      *Database
+	g      workload.Generator
+	writes []bool // by type
+}
+
+func (l *ledgerTest) pass(when string) {
+	l.t.Helper()
+	if failed := l.d.Verify(l.w, l.g.Ledger()); len(failed) > 0 {
+		l.t.Errorf("workload %s: %s: %v", l.w.Name(), when, failed)
+	}
+}
+
+// plant makes a mistake in the next transaction of a type that changes rows, and mends it after the checks.
+func (l *ledgerTest) plant(kind uint8, how string, late, blind bool) {
+	l.t.Helper()
+	what := l.w.Types()[kind] + " " + how
+	if late {
+		what += ", with a late outcome"
+	}
+	tx, writes, o := l.find(kind)
+	if tx == nil {
+		l.t.Errorf("workload %s: no transaction of type %s writes", l.w.Name(), l.w.Types()[kind])
+		return
+	}
+	var mend []txn.WriteEntry
+	told := o
+	switch how {
+	case lost:
+		mend = writes
+	case torn:
+		i := slices.IndexFunc(writes, l.changes)
+		mend = writes[i : i+1]
+		l.d.Apply(tx.ID, slices.Delete(slices.Clone(writes), i, i+1))
+	case doubled:
+		l.d.Apply(tx.ID, writes)
+		again, _ := l.d.execute(tx)
+		mend = l.d.Apply(tx.ID, again)
+	case invented:
+		mend = l.d.Apply(tx.ID, writes)
+		told = txn.Outcome{ID: tx.ID, Status: txn.Aborted, Cause: txn.CauseConflict}
+	}
+	if late {
+		l.g.Done(0, unknown(tx))
+	}
+	if how == lost || how == invented {
+		l.pass(what + ", before its client knows")
+	}
+	if late {
+		l.g.Late(told)
+	} else {
+		l.g.Done(0, told)
+	}
+	failed := l.d.Verify(l.w, l.g.Ledger())
+	switch {
+	case blind && len(failed) > 0:
+		l.t.Errorf("workload %s: %s is noticed, though it is said not to be: %v", l.w.Name(), what, failed)
+	case !blind && len(failed) == 0:
+		l.t.Errorf("workload %s: %s is not noticed: no check fails; if none can, give Ledger %q and say why", l.w.Name(), what,
+			l.w.Types()[kind]+" "+how)
+	}
+	for _, f := range failed {
+		if strings.HasSuffix(f, ": ") {
+			l.t.Errorf("workload %s: %s: the check %sdoes not say what is wrong", l.w.Name(), what, f)
+		}
+	}
+	l.d.Apply(tx.ID, mend)
+}
+
+// changes reports whether a write changes its row.
+func (l *ledgerTest) changes(w txn.WriteEntry) bool {
+	r, found := l.d.Get(w.Key)
+	return w.Deleted == found || found && !bytes.Equal(w.Value, r.Value)
+}
+
+// find plays until the first client has a transaction of a type under way that changes rows, and returns it with its
+// writes.
+func (l *ledgerTest) find(kind uint8) (*txn.Transaction, []txn.WriteEntry, txn.Outcome) {
+	l.t.Helper()
+	for range 10_000 {
+		tx, r := l.d.next(l.g, 0, 0)
+		writes, o := l.d.execute(tx)
+		if r.Type == kind && slices.ContainsFunc(writes, l.changes) {
+			return tx, writes, o
+		}
+		l.d.Apply(tx.ID, writes)
+		l.g.Done(0, o)
+	}
+	return nil, nil, txn.Outcome{}
+}

@@ -1,0 +1,86 @@
+package ycsb
+
+import (
+	"math/rand/v2"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/bench/workload"
+)
+
+// position names a record by where it is: the number that it has in its cell, and the stream that inserted it, plus 1,
+// or 0.
+type position struct {
+	cell   geo.Cell
+	n      uint64
+	stream uint32
+}
+
+// pool is the records that a generator chooses among: those of a cell, or all of the database. Their ranks begin with
+// those that are loaded; behind them come those that the generator has inserted, once it knows that they are there.
+type pool struct {
+	w        *YCSB
+	rng      *rand.Rand
+	cell     geo.Cell // of the records, unless they are all
+	loaded   uint64
+	inserted []position
+	stride   uint64 // has no divisor in common with loaded
+	zipf     *workload.Zipf
+}
+
+// newPool returns the pool of a cell, or that of all records.
+func newPool(w *YCSB, rng *rand.Rand, c geo.Cell) *pool {
+	p := &pool{w: w, rng: rng, cell: c, loaded: w.loaded(c), zipf: workload.NewZipf(float64(w.spec.ThetaPercent) / 100)}
+	if w.anywhere() {
+		p.loaded = uint64(w.spec.Records)
+	}
+	for p.stride = max(1, p.loaded*61/100); workload.GCD(p.stride, p.loaded) != 1; p.stride++ {
+	}
+	return p
+}
+
+// choose draws a record by the workload's distribution. hot asks for one of the hot records of a home, where it has some.
+func (p *pool) choose(hot bool) position {
+	known := p.loaded + uint64(len(p.inserted))
+	switch p.w.distribution {
+	case v1alpha1.YCSBUniform:
+		return p.at(p.rng.Uint64N(known))
+	case v1alpha1.YCSBHotspot:
+		first := max(1, p.loaded*uint64(p.w.spec.HotRecordsPercent)/100)
+		if first == known || p.rng.Int32N(100) < p.w.spec.HotOperationsPercent {
+			return p.at(p.scatter(p.rng.Uint64N(first)))
+		}
+		return p.at(p.scatter(first + p.rng.Uint64N(known-first)))
+	case v1alpha1.YCSBOneHotPerHome:
+		first := uint64(*p.w.spec.HotRecords)
+		if hot {
+			return p.at(p.rng.Uint64N(first))
+		}
+		return p.at(first + p.rng.Uint64N(known-first))
+	}
+	rank := p.zipf.Draw(p.rng, known) - 1
+	if p.w.distribution == v1alpha1.YCSBLatest {
+		return p.at(known - 1 - rank)
+	}
+	return p.at(p.scatter(rank))
+}
+
+// scatter keeps popular records that have an order from being neighbours.
+func (p *pool) scatter(rank uint64) uint64 {
+	if !p.w.ordered || rank >= p.loaded {
+		return rank
+	}
+	return rank * p.stride % p.loaded
+}
+
+// at returns a record by its number in the pool.
+func (p *pool) at(i uint64) position {
+	switch {
+	case i >= p.loaded:
+		return p.inserted[i-p.loaded]
+	case p.w.anywhere():
+		c, n := p.w.placement.Locate(i)
+		return position{c, n, 0}
+	}
+	return position{p.cell, i, 0}
+}

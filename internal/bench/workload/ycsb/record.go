@@ -1,0 +1,95 @@
+package ycsb
+
+import (
+	"encoding/binary"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/txn"
+)
+
+const table txn.Table = 0
+
+// The records of a cell are numbered in their order: those that are loaded from 0, and after them those that are
+// inserted, where each stream of clients has numbers of its own. place is the number of a record in its group, from 0
+// to groupSize-1.
+//
+//	point   integer key: the n-th shard number of the cell | stream + 1, 4 bytes, if inserted
+//	ordered ordered key: the (n / groupSize)-th shard number of the cell | no group name | place | stream + 1, 4 bytes, if inserted
+const groupSize = 64
+
+// Sizes of keys; those of inserted records have streamSize bytes more.
+const (
+	pointSize   = 9
+	orderedSize = 11
+	streamSize  = 4
+)
+
+// ref names a record.
+type ref struct {
+	shard  uint64
+	place  uint8  // in its group; 0 for a point
+	stream uint32 // that inserted it, plus 1; 0 if it was loaded
+}
+
+// refOf returns the n-th record of a cell, which stream-1 inserted, or which was loaded if stream is 0.
+func refOf(p geo.Placement, ordered bool, c geo.Cell, n uint64, stream uint32) ref {
+	if !ordered {
+		return ref{p.ShardNumber(c, n), 0, stream}
+	}
+	return ref{p.ShardNumber(c, n/groupSize), uint8(n % groupSize), stream}
+}
+
+// appendKey appends the bytes of the record's key.
+func (r ref) appendKey(b []byte, ordered bool) []byte {
+	if ordered {
+		b = append(txn.AppendGroupKey(b, table, r.shard), r.place)
+	} else {
+		b = txn.AppendIntKey(b, table, r.shard)
+	}
+	if r.stream > 0 {
+		b = binary.BigEndian.AppendUint32(b, r.stream)
+	}
+	return b
+}
+
+// parseKey returns the record that has a key.
+func parseKey(k txn.Key) (r ref, ok bool) {
+	if len(k) < pointSize || !k.Valid() || k.Table() != table {
+		return ref{}, false
+	}
+	var rest txn.Key
+	_, _, point := k[:pointSize].Plain()
+	switch {
+	case point:
+		rest = k[pointSize:]
+	case k.Ordered() && len(k) >= orderedSize && len(k.Unit()) == orderedSize-1:
+		r.place = k[orderedSize-1]
+		rest = k[orderedSize:]
+	default:
+		return ref{}, false
+	}
+	r.shard = k.Shard()
+	switch len(rest) {
+	case 0:
+		return r, true
+	case streamSize:
+		r.stream = binary.BigEndian.Uint32([]byte(rest))
+		return r, r.stream > 0
+	}
+	return ref{}, false
+}
+
+// A record is a header and its fields:
+//
+//	8 bytes   how often the record was written by those who had read it, since it was last written blindly
+//	8 bytes   the id of the transaction that wrote it last, as its client numbers it; 0 if it was loaded
+const headerSize = 16
+
+func counter(record []byte) uint64 { return binary.BigEndian.Uint64(record) }
+func writer(record []byte) uint64  { return binary.BigEndian.Uint64(record[8:]) }
+
+// putHeader sets the header.
+func putHeader(record []byte, counter, writer uint64) {
+	binary.BigEndian.PutUint64(record, counter)
+	binary.BigEndian.PutUint64(record[8:], writer)
+}

@@ -1,0 +1,235 @@
+package batchlog
+
+import (
+	"time"
+
+	"github.com/geobench/geobench/internal/base/codec"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/engine/consensus"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+const (
+	// announceEvery bounds the rate of announcements: each goes to the whole audience. A request that comes sooner after
+	// the last announcement waits for others to share one with.
+	announceEvery = time.Millisecond
+	// keptPositions is how many of the last positions a member keeps for nodes that missed some when a leader failed.
+	keptPositions = 1 << 17
+)
+
+// member is a member of the replicated log that puts batches in order. Its entries hold only the names of batches:
+// the data travels from the sequencers straight to the readers.
+//
+// Entries of the consensus group are lists of batches. Those of one sequencer count from 1 without a gap, in the order
+// of its requests. An entry out of this order is either a repetition, or overtook a request that a deposed leader
+// lost and that will be repeated; every member drops it, so that all count the same positions. An entry without readers makes
+// batches void, and numbers go on behind it.
+type member struct {
+	l     *Log
+	group *consensus.Group
+
+	// requests wait for the next proposal.
+	requests []Ordered
+	waiting  bool          // an order timer is set
+	last     time.Duration // when the last proposal was made
+	proposed bool
+
+	next []uint64 // per sequencer: the number of its next batch; those of streams follow
+	// taking[n] is how much of stream n this leader has asked to be taken.
+	taking []uint64
+	// count is the number of positions given; recent holds the last of them.
+	count  uint64
+	recent []Ordered
+
+	proofs // where batches need any
+}
+
+func newMember(l *Log) *member {
+	m := &member{l: l, next: make([]uint64, l.c.Nodes+l.c.Streams), taking: make([]uint64, l.c.Streams), proofs: newProofs(l)}
+	for i := range m.next {
+		m.next[i] = 1
+	}
+	m.group = consensus.New(consensus.Config{
+		Self:        l.c.Self,
+		Incarnation: l.c.Incarnation,
+		Members:     l.c.Members,
+		Preferred:   l.c.Members[0],
+		Env:         l.c.Env,
+		TimerKind:   l.c.GroupTimer,
+		Apply:       m.apply,
+		Lead:        m.lead,
+		Snapshot:    m.snapshot,
+		Restore:     m.restore,
+	})
+	return m
+}
+
+// request takes a sequencer's requests. Only the leader can do something about them.
+func (m *member) request(from geo.NodeID, requests []Request) {
+	if !m.group.Leading() {
+		m.l.c.Env.Probe(misaddressed)
+		return
+	}
+	for _, q := range requests {
+		if q.Readers == 0 {
+			continue // it is corrupt
+		}
+		if o := (Ordered{BatchID{from, q.Number}, q.Readers}); m.l.holder == nil {
+			m.requests = append(m.requests, o)
+		} else {
+			m.unproven[from].Push(o)
+		}
+	}
+	if m.l.holder != nil {
+		m.prove(from)
+		return
+	}
+	m.propose()
+}
+
+// propose makes a proposal of what has been requested, at once or with what comes soon.
+func (m *member) propose() {
+	if m.waiting {
+		return
+	}
+	wait := m.last + announceEvery - m.l.c.Env.Now()
+	if !m.proposed {
+		wait = 0
+	}
+	if m.l.c.Env.Buggify(orderHeldBack) {
+		wait = 20 * announceEvery
+	}
+	if wait > 0 {
+		m.waiting = true
+		m.l.c.Env.Probe(heldBack)
+		m.l.c.Env.After(wait, protocol.Timer{Kind: m.l.c.OrderTimer})
+		return
+	}
+	m.flush()
+}
+
+// void takes a request to make batches void, as the leader.
+func (m *member) void(batches []BatchID) {
+	if !m.group.Leading() {
+		return
+	}
+	for _, b := range batches {
+		if int(b.Sequencer) < m.l.c.Nodes { // or it is corrupt
+			m.requests = append(m.requests, Ordered{Batch: b})
+		}
+	}
+	m.propose()
+}
+
+// flush proposes what has been requested.
+func (m *member) flush() {
+	m.waiting = false
+	if len(m.requests) == 0 {
+		return
+	}
+	m.last, m.proposed = m.l.c.Env.Now(), true
+	entry := appendEntries(make([]byte, 0, sizeEntries(m.requests)), m.requests)
+	m.requests = m.requests[:0]
+	// A proposal that is refused or lost is asked for again when the next leader speaks.
+	m.group.Propose(entry)
+}
+
+// apply gives positions to the batches of a committed entry and announces them.
+func (m *member) apply(entry []byte) {
+	r := codec.NewReader(entry)
+	first := m.count
+	var accepted []Ordered
+	for _, o := range readEntries(&r) {
+		s := m.l.slot(o.Batch.Sequencer)
+		_, stream := o.Stream()
+		if s >= 0 && (m.next[s] == o.Batch.Number || (stream || o.Void()) && m.next[s] < o.Batch.Number) {
+			m.next[s] = o.Batch.Number + 1
+			m.count++
+			accepted = append(accepted, o)
+		}
+	}
+	if len(accepted) == 0 {
+		m.l.c.Env.Probe(repeated)
+		return
+	}
+	m.recent = append(m.recent, accepted...)
+	if len(m.recent) > 2*keptPositions {
+		m.recent = append([]Ordered(nil), m.recent[len(m.recent)-keptPositions:]...)
+	}
+	if m.group.Leading() {
+		m.announce(first, accepted)
+		m.proveBehind(accepted)
+	}
+}
+
+// lead learns of a new leader. If that is this member, everybody else must know.
+func (m *member) lead(leader geo.NodeID, term uint64) {
+	m.forget()
+	clear(m.taking)
+	if leader != m.l.c.Self {
+		if len(m.requests) > 0 {
+			m.l.c.Env.Probe(deposed)
+		}
+		m.requests = m.requests[:0]
+		return
+	}
+	m.unlearn()
+	if len(m.l.c.Members) > 1 { // else everybody knows
+		m.l.c.Env.Probe(newLeader)
+		m.announce(m.count, nil)
+		m.l.follow(leader, term)
+	}
+	if m.l.c.Led != nil {
+		m.l.c.Led()
+	}
+}
+
+func (m *member) announce(first uint64, entries []Ordered) {
+	p := &Positions{Log: m.l.c.Log, Term: m.group.Term(), First: first, Entries: entries}
+	for _, n := range m.l.c.Audience {
+		if n != m.l.c.Self {
+			m.l.c.Env.Send(n, p)
+		}
+	}
+	m.l.ordered(m.l.c.Self, p.Term, first, entries)
+}
+
+// fetch tells a node the positions that it missed.
+func (m *member) fetch(from geo.NodeID, first uint64) {
+	if first == joins {
+		if m.group.Leading() {
+			m.started(from)
+		}
+		return
+	}
+	oldest := m.count - uint64(len(m.recent))
+	if first < oldest || first > m.count || !m.group.Leading() {
+		return
+	}
+	m.l.c.Env.Probe(fetched)
+	entries := append([]Ordered(nil), m.recent[first-oldest:]...)
+	p := &Positions{Log: m.l.c.Log, Term: m.group.Term(), First: first, Entries: entries}
+	if from == m.l.c.Self {
+		m.l.ordered(from, p.Term, first, entries)
+		return
+	}
+	m.l.c.Env.Send(from, p)
+}
+
+// snapshot is what a member must know to give the same positions as the others, and to tell those that others missed.
+func (m *member) snapshot() []byte {
+	b := codec.AppendUvarint(nil, m.count)
+	for _, n := range m.next {
+		b = codec.AppendUvarint(b, n)
+	}
+	return appendEntries(b, m.recent)
+}
+
+func (m *member) restore(data []byte) {
+	r := codec.NewReader(data)
+	m.count = r.Uvarint()
+	for i := range m.next {
+		m.next[i] = r.Uvarint()
+	}
+	m.recent = readEntries(&r)
+}

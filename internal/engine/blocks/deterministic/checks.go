@@ -1,0 +1,149 @@
+package deterministic
+
+import (
+	"slices"
+
+	"github.com/geobench/geobench/internal/base/invariant"
+	"github.com/geobench/geobench/internal/base/txn"
+)
+
+var (
+	oneWriter    = invariant.New("deterministic.one-writer", "a row's lock is held by one writer or by readers")
+	firstGranted = invariant.New("deterministic.first-granted", "who comes first in a row's queue holds its lock, and those that hold it come first")
+	executedUp   = invariant.New("deterministic.executed-grows", "what an executor has executed never goes back")
+)
+
+// Check says what holds of the locks. Of several rows the least is told of.
+func (x *Executor) Check(c *invariant.Checker) {
+	c.Grows(executedUp, "transactions", uint64(x.Executed))
+	var least txn.Key
+	var broken *invariant.Invariant
+	for key, l := range x.locks.locks {
+		if i := l.broken(); i != nil && (broken == nil || key < least) {
+			least, broken = key, i
+		}
+	}
+	if broken != nil {
+		c.That(broken, false, "%v", least)
+	}
+}
+
+// broken returns the invariant that does not hold of a queue; nil if all do.
+func (l *lock) broken() *invariant.Invariant {
+	if l.head == nil || !l.head.granted {
+		return firstGranted
+	}
+	writers, holders := 0, 0
+	before := true
+	for q := l.head; q != nil; q = q.next {
+		if q.granted && !before {
+			return firstGranted
+		}
+		if before = q.granted; q.granted {
+			holders++
+			if q.write {
+				writers++
+			}
+		}
+	}
+	if writers > 0 && holders > 1 {
+		return oneWriter
+	}
+	return nil
+}
+
+// CheckOrder says by an engine's invariant that the requests for each row are in the order of places: for engines with one order. Reads
+// without a place come in between.
+func (x *Executor) CheckOrder(c *invariant.Checker, i *invariant.Invariant) {
+	for _, key := range x.lockedKeys() {
+		var last Place
+		for q := x.locks.locks[key].head; q != nil; q = q.next {
+			if at := q.owner.at; at != (Place{}) {
+				c.That(i, last == Place{} || last.Less(at), "%v was asked for by %v before %v", key, last, at)
+				last = at
+			}
+		}
+	}
+}
+
+// CheckPairs says by an engine's invariant that two transactions that come in parts, and follow each other in the queue of any row of any
+// copy, are in the same order wherever they do.
+func (x *Executor) CheckPairs(c *invariant.Checker, i *invariant.Invariant) {
+	for _, key := range x.lockedKeys() {
+		var last *execution
+		for q := x.locks.locks[key].head; q != nil; q = q.next {
+			if !q.owner.parted {
+				continue
+			}
+			if last != nil {
+				pair := [2]Place{last.at, q.owner.at}
+				if pair[1].Less(pair[0]) {
+					pair[0], pair[1] = pair[1], pair[0]
+				}
+				c.Agree(i, pair, last.at)
+			}
+			last = q.owner
+		}
+	}
+}
+
+// CheckCircles says by an engine's invariant that no transactions wait for each other's locks in a circle.
+func (x *Executor) CheckCircles(c *invariant.Checker, i *invariant.Invariant) {
+	// Those who wait for nobody are taken away, then those who have waited for these alone, and so on.
+	waits, behind := map[*execution]int{}, map[*execution][]*execution{}
+	var free []*execution
+	for _, l := range x.locks.locks {
+		for q := l.head; q != nil; q = q.next {
+			if _, known := waits[q.owner]; !known {
+				waits[q.owner] = 0
+			}
+			waitsFor := func(p *request) {
+				waits[q.owner]++
+				behind[p.owner] = append(behind[p.owner], q.owner)
+			}
+			switch {
+			case q.granted:
+			case !q.write:
+				waitsFor(q.writer)
+			default: // for all up to the writer ahead of it
+				for p := q.prev; p != nil; p = p.prev {
+					if waitsFor(p); p.write {
+						break
+					}
+				}
+			}
+		}
+	}
+	for e, n := range waits {
+		if n == 0 {
+			free = append(free, e)
+		}
+	}
+	for len(free) > 0 {
+		e := free[len(free)-1]
+		free = free[:len(free)-1]
+		delete(waits, e)
+		for _, b := range behind[e] {
+			if waits[b]--; waits[b] == 0 {
+				free = append(free, b)
+			}
+		}
+	}
+	var left []Place
+	for e := range waits {
+		left = append(left, e.at)
+	}
+	if len(left) > 0 {
+		slices.SortFunc(left, Place.Compare)
+		c.That(i, false, "%d transactions wait in a circle or behind one, the first of them %v", len(left), left[0])
+	}
+}
+
+// lockedKeys are the rows that anybody holds or wants, in their order.
+func (x *Executor) lockedKeys() (keys []txn.Key) {
+	for key := range x.locks.locks {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}

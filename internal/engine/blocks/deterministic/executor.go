@@ -1,0 +1,364 @@
+// Package deterministic executes transactions that were put in order beforehand, as Calvin's schedulers do (Thomson et
+// al., SIGMOD 2012, section 3.4): locks are requested in that order and granted in the order of the requests, the
+// partitions of a copy exchange what they have read, and each runs the procedure and applies its own part of the
+// writes. So equal orders give equal copies without a vote.
+//
+// A copy is one full set of partitions. An Executor is one partition of one copy. The keys of a transaction may be ordered
+// by several logs, one for each home region; then it comes in parts, one from each log, and runs when all its parts at
+// this partition have arrived and have their locks (Ren et al., SLOG, VLDB 2019, section 3.2). If the logs do not agree on
+// the order of transactions, lock queues can deadlock; the queues can then be looked at and changed (graph.go).
+package deterministic
+
+import (
+	"slices"
+
+	"github.com/geobench/geobench/internal/base/fifo"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/store"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// Config describes an executor.
+type Config struct {
+	Self geo.NodeID
+	// Layout says who holds what. The partitions of a copy, as this package speaks of them, are its shards; each node holds one.
+	Layout     geo.Layout
+	Procedures *txn.Registry
+	Store      *store.Hash
+	Env        protocol.Env
+	// Answer takes the outcome of a transaction whose client waits at this node.
+	Answer func(o txn.Outcome)
+	// KeepLocks is for engines that order transactions in more than one log. A participant keeps its locks until it knows
+	// that all the others of the copy have theirs, so all tell all others when they do, along with their reads.
+	//
+	// Transactions that several logs order have their turn at different times in different partitions, and so have those
+	// behind them. If one let go of its locks where its turn comes first, a transaction behind it there could be answered
+	// while it still waits elsewhere, behind one that has no place in some log yet. One that is called after that answer
+	// could come ahead of that one, and so of both: serializable, but not strictly. That goes for single-home
+	// transactions as well as for others.
+	KeepLocks bool
+	// Reorderable is for engines whose lock queues may be changed (Reorder). They must keep locks, too: only when all
+	// participants have theirs is it certain that no cycle goes through the transaction.
+	Reorderable bool
+	// Keeper, if not nil, remembers what this node has read for others of its copy, for those of them that lose what they knew.
+	Keeper Keeper
+	// Moves is for engines whose rows move from one home to another; nil if they don't.
+	Moves Moves
+}
+
+// Executor is one partition of a copy.
+type Executor struct {
+	c          Config
+	partition  int
+	partitions int
+	placement  geo.Placement
+	// copy[q] is the node that holds partition q in this copy.
+	copy []geo.NodeID
+
+	locks lockTable
+	// running are the transactions that wait for parts, locks or reads of other participants, and those that reads have
+	// arrived for before their own turn.
+	running map[Place]*execution
+	// untold are those that have become complete since Graph was called last, over the places of those that it has named and
+	// that have ended since; if they are Reorderable.
+	untold []arrival
+	over   []Place
+	places []Place // room for the next Vertex.After
+	// ready have all their locks, in the order in which they got them.
+	ready  fifo.Queue[*execution]
+	inline execution // for transactions that run at once
+	free   *execution
+
+	// outReads and outAnswers gather what the current step has for other nodes of the copy, by partition or node.
+	outReads   []*Reads
+	outAnswers map[geo.NodeID]*Answers
+	readsTo    []int
+	answersTo  []geo.NodeID
+
+	parted, foreign int    // Parted, Foreign
+	passes          uint32 // of Reorder over the queues
+	steps           int64  // Steps
+	floor           uint64 // Reset
+	Stats
+}
+
+// Stats counts what an executor has done.
+type Stats struct {
+	// Executed transactions, thereof MultiPartition, MultiHome (those that came in parts) and Aborts.
+	Executed, MultiPartition, MultiHome, Aborts int64
+	// LockWaits are transactions that could not get all their locks at once, RemoteReads those for which reads were
+	// sent, times their receivers.
+	LockWaits, RemoteReads int64
+	// Stale counts the times that a transaction was not run since a row had moved, StaleFootprints those in which one touched
+	// rows that its reconnaissance had not found.
+	Stale, StaleFootprints int64
+	// Finished are the transactions of other nodes' clients that are over here.
+	Finished int64
+}
+
+// Readings appends the executor's share of an engine's readings: Figures declares them.
+func (s *Stats) Readings(dst []protocol.Reading) []protocol.Reading {
+	return append(dst,
+		protocol.Reading{Name: "executed", Value: s.Executed},
+		protocol.Reading{Name: "multi_partition", Value: s.MultiPartition},
+		protocol.Reading{Name: "aborts", Value: s.Aborts},
+		protocol.Reading{Name: "lock_waits", Value: s.LockWaits},
+		protocol.Reading{Name: "remote_reads", Value: s.RemoteReads},
+		protocol.Reading{Name: "stale_footprints", Value: s.StaleFootprints},
+	)
+}
+
+// New returns an executor.
+func New(c Config) *Executor {
+	shards := c.Layout.Shards()
+	x := &Executor{
+		c:          c,
+		partition:  c.Layout.ShardOf(c.Self),
+		partitions: shards,
+		placement:  c.Layout.Topology.Placement(),
+		copy:       make([]geo.NodeID, shards),
+		locks:      newLockTable(),
+		running:    map[Place]*execution{},
+		outReads:   make([]*Reads, shards),
+		outAnswers: map[geo.NodeID]*Answers{},
+	}
+	for q := range x.copy {
+		x.copy[q] = c.Layout.Node(c.Layout.CopyOf(c.Self), q)
+	}
+	return x
+}
+
+// Foreign is the number of transactions of other nodes' clients that have come, at least in part, and are not finished.
+func (x *Executor) Foreign() int { return x.foreign }
+
+// Parted is the number of transactions that have come in parts and are not finished.
+func (x *Executor) Parted() int { return x.parted }
+
+// Run runs t, whose client waits at coordinator, or queues it for its locks. All its keys here are ordered now.
+func (x *Executor) Run(at Place, t *txn.Transaction, coordinator geo.NodeID) {
+	x.RunAt(at, t, coordinator, nil)
+}
+
+// RunAt is Run for a transaction that was sent to these homes.
+func (x *Executor) RunAt(at Place, t *txn.Transaction, coordinator geo.NodeID, homes Homes) {
+	e := &x.inline
+	e.at = at
+	e.begin(x, t, coordinator)
+	if !e.multi && !x.conflicts(e) && x.current(t, homes) {
+		e.execute()
+		e.finish()
+		return
+	}
+	e = x.enlist(at, e)
+	for i := range t.Accesses {
+		if e.slots[i].local {
+			_, count := homes.Of(x.placement, t.Accesses, i)
+			x.request(e, &t.Accesses[i], count)
+		}
+	}
+	x.completed(e)
+	if e.waitLocks > 0 {
+		x.LockWaits++
+		return
+	}
+	e.locked()
+	x.drain()
+}
+
+// Part takes one of the parts of t, which was sent to these homes: its keys here whose home is home are ordered now. With lockOnly, t holds its id and
+// those keys and nothing else, and another part has the whole transaction.
+func (x *Executor) Part(at Place, t *txn.Transaction, lockOnly bool, coordinator geo.NodeID, home geo.Region, homes Homes) {
+	e := x.running[at]
+	if e == nil {
+		e = x.alloc()
+		x.running[at] = e
+	}
+	if e.parts == 0 {
+		e.x, e.at, e.listed, e.parted, e.coordinator = x, at, true, true, coordinator
+		x.parted++
+		if coordinator != x.c.Self {
+			x.foreign++
+		}
+	}
+	e.parts++
+	if !lockOnly && e.t == nil {
+		early, waitLocks := e.early, e.waitLocks
+		e.begin(x, t, coordinator)
+		e.waitLocks, e.early = waitLocks, nil
+		e.needed = e.homes(homes)
+		e.take(early)
+	}
+	waited := e.waitLocks > 0
+	for i := range t.Accesses {
+		if h, count := homes.Of(x.placement, t.Accesses, i); h == home && x.local(t.Accesses[i].Key) {
+			x.request(e, &t.Accesses[i], count)
+		}
+	}
+	x.completed(e)
+	if e.waitLocks > 0 {
+		if !waited {
+			x.LockWaits++
+		}
+		return
+	}
+	if e.complete() {
+		e.locked()
+		x.drain()
+	}
+}
+
+// conflicts reports whether anybody holds or wants one of the locks of e, a transaction without remote parts.
+func (x *Executor) conflicts(e *execution) bool {
+	if x.locks.empty() {
+		return false
+	}
+	for i := range e.t.Accesses {
+		if x.locks.locked(e.t.Accesses[i].Key) {
+			return true
+		}
+	}
+	return false
+}
+
+// enlist turns the execution that begin has prepared into one that can wait. Reads may have arrived for it before.
+func (x *Executor) enlist(at Place, prepared *execution) *execution {
+	var e *execution
+	listed := prepared.multi || x.c.Reorderable
+	if listed {
+		e = x.running[at]
+	}
+	if e == nil {
+		e = x.alloc()
+	}
+	if listed {
+		x.running[at] = e
+	}
+	early, told, slots, groups := e.early, e.told, e.slots, e.groups
+	*e = *prepared
+	e.at, e.early, e.told, e.listed, e.groups = at, nil, told, listed, groups
+	e.slots = append(slots[:0], prepared.slots...)
+	prepared.t = nil
+	e.take(early)
+	if e.coordinator != x.c.Self {
+		x.foreign++
+	}
+	return e
+}
+
+func (x *Executor) alloc() *execution {
+	e := x.free
+	if e == nil {
+		return &execution{}
+	}
+	x.free, e.next = e.next, nil
+	return e
+}
+
+// drain runs the executions that have become ready.
+func (x *Executor) drain() {
+	for x.ready.Len() > 0 {
+		e := x.ready.Front()
+		x.ready.Pop()
+		e.queued = false
+		// A change of the queues may have taken a lock away again.
+		if e.waitLocks == 0 && !e.holding {
+			e.locked()
+		}
+	}
+}
+
+// granted counts a lock that an execution has been waiting for.
+func (x *Executor) granted(e *execution) {
+	e.waitLocks--
+	if e.waitLocks == 0 && e.complete() && !e.queued {
+		e.queued = true
+		x.ready.Push(e)
+	}
+}
+
+// Reads takes what another participant of this copy has read.
+func (x *Executor) Reads(from geo.NodeID, m *Reads) {
+	partition := x.c.Layout.ShardOf(from)
+	at := 0
+	for i := range m.Reads {
+		q := &m.Reads[i]
+		r := reads{partition, m.Values[at : at+q.Values], q.Reordered, q.Stale}
+		at += q.Values
+		if q.Position < x.floor {
+			continue // of a transaction that will never be run here
+		}
+		if x.c.Keeper != nil && x.c.Keeper.Over(q.Place) {
+			x.c.Env.Probe(readsAgain)
+			continue
+		}
+		e := x.running[q.Place]
+		if e == nil {
+			e = x.alloc()
+			x.running[q.Place] = e
+		}
+		if x.c.Keeper != nil && e.knows(partition) {
+			x.c.Env.Probe(readsAgain)
+			continue
+		}
+		if e.t == nil || r.reordered != e.reordered {
+			// Reads from before a change of the queues are stale after it, and those from after it wait for it.
+			if e.t == nil || r.reordered {
+				e.early = append(e.early, r)
+			}
+			continue
+		}
+		e.assign(r)
+		if e.holding && e.waitReads == 0 {
+			e.end()
+		}
+	}
+	x.drain()
+}
+
+// sendReads adds the values to the message for partition q of this copy.
+func (x *Executor) sendReads(q int, e *execution, values []Value) {
+	values = x.addReads(q, Read{e.at, len(values), e.reordered, e.stale}, values)
+	x.RemoteReads++
+	if x.c.Keeper != nil {
+		x.c.Keeper.Served(e.at, q, values)
+	}
+}
+
+// addReads adds values to the message for partition q of this copy, and returns those in it.
+func (x *Executor) addReads(q int, of Read, values []Value) []Value {
+	m := x.outReads[q]
+	if m == nil {
+		m = &Reads{}
+		x.outReads[q] = m
+		x.readsTo = append(x.readsTo, q)
+	}
+	m.Reads = append(m.Reads, of)
+	m.Values = append(m.Values, values...)
+	return slices.Clip(m.Values[len(m.Values)-len(values):])
+}
+
+// sendAnswer adds the outcome to the message for the coordinator.
+func (x *Executor) sendAnswer(to geo.NodeID, o txn.Outcome) {
+	m := x.outAnswers[to]
+	if m == nil {
+		m = &Answers{}
+		x.outAnswers[to] = m
+		x.answersTo = append(x.answersTo, to)
+	}
+	m.Outcomes = append(m.Outcomes, o)
+}
+
+// Flush sends what the step has gathered, one message per node. An engine calls it at the end of each step.
+func (x *Executor) Flush() {
+	for _, q := range x.readsTo {
+		x.c.Env.Send(x.copy[q], x.outReads[q])
+		x.outReads[q] = nil
+	}
+	x.readsTo = x.readsTo[:0]
+	for _, n := range x.answersTo {
+		x.c.Env.Send(n, x.outAnswers[n])
+		delete(x.outAnswers, n)
+	}
+	x.answersTo = x.answersTo[:0]
+}

@@ -1,0 +1,200 @@
+package deterministic
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/buggify"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/probe"
+	"github.com/geobench/geobench/internal/base/store"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/bench/simload"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// scene is the executor of partition 0 of the first of two regions with two partitions each, and what it says. Rows 0 and
+// 2 are its own; 0 calls the first region home, 2 the second, as do 1 and 3 in the other partition.
+type scene struct {
+	x   *Executor
+	out []string
+}
+
+func newScene(keepLocks, reorderable bool) *scene {
+	s := &scene{}
+	st := store.NewHash()
+	for _, row := range []uint64{0, 2} {
+		st.Put(simload.Key(row), binary.BigEndian.AppendUint64(nil, 10), 0)
+	}
+	s.x = New(Config{
+		Self: 0, Layout: simload.TwoRegions(2).Full(), Procedures: simload.Procedures, Store: st, Env: s,
+		KeepLocks: keepLocks, Reorderable: reorderable,
+		Answer: func(o txn.Outcome) { s.out = append(s.out, fmt.Sprintf("t%v %v %s", o.ID, o.Status, o.Result)) },
+	})
+	return s
+}
+
+func (s *scene) Now() time.Duration                    { return 0 }
+func (s *scene) Send(_ geo.NodeID, m protocol.Message) { s.out = append(s.out, fmt.Sprint(m)) }
+func (s *scene) After(time.Duration, protocol.Timer)   {}
+func (s *scene) Beside(func() int64, protocol.Timer)   {}
+func (s *scene) Reply(txn.Outcome)                     {}
+func (*scene) Probe(*probe.Probe)                      {}
+func (*scene) Buggify(*buggify.Point) bool             { return false }
+func (s *scene) Rand() *rand.Rand                      { return nil }
+
+// said returns what was said since the last time.
+func (s *scene) said() string {
+	s.x.Flush()
+	out := strings.Join(s.out, "; ")
+	s.out = nil
+	return out
+}
+
+func (s *scene) expect(t *testing.T, step, want string) {
+	t.Helper()
+	if got := s.said(); got != want {
+		t.Errorf("%s: %q, want %q", step, got, want)
+	}
+}
+
+// hear makes the other partition say what it has read for a transaction.
+func (s *scene) hear(id txn.ID, value uint64, reordered bool) {
+	s.x.Reads(1, &Reads{
+		Reads:  []Read{{PlaceOf(id, 0), 1, reordered, false}},
+		Values: []Value{{Bytes: binary.BigEndian.AppendUint64(nil, value), Found: true}},
+	})
+}
+
+// A deadlock through two partitions: here transaction 2 is first, there transaction 1. Reads from before the decision are
+// void, whether they come before or after it, and those from after it count, even if they come early.
+func TestReorderVoidsReads(t *testing.T) {
+	for name, early := range map[string]bool{"new reads come in time": false, "new reads come early": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(true, true)
+			t1, t2 := simload.Txn(1, "a0+1 a3+1"), simload.Txn(2, "a0+1 a3+1")
+			s.x.Part(PlaceOf(2, 0), t2, false, 0, 0, nil)
+			s.expect(t, "2 has its lock here", "reads: 0.2=000000000000000a")
+			s.x.Part(PlaceOf(1, 0), t1, false, 0, 0, nil)
+			s.expect(t, "1 waits for 2", "")
+			if early {
+				s.hear(1, 99, false)
+				s.hear(1, 20, true)
+				s.expect(t, "from the past, and from the future", "")
+			}
+			s.x.Reorder([]Place{PlaceOf(1, 0), PlaceOf(2, 0)})
+			if early {
+				s.expect(t, "1 has all", "t0.1 committed 0=11 3=21; reads: 0.1=reordered 000000000000000a 0.2=reordered 000000000000000b")
+			} else {
+				s.expect(t, "1 has its lock instead", "reads: 0.1=reordered 000000000000000a")
+				s.hear(1, 99, false)
+				s.expect(t, "from the past", "")
+				s.hear(1, 20, true)
+				s.expect(t, "1 has all", "t0.1 committed 0=11 3=21; reads: 0.2=reordered 000000000000000b")
+			}
+			s.hear(2, 21, true)
+			s.expect(t, "2 has all", "t0.2 committed 0=12 3=22")
+			if v, _ := s.x.Graph(); len(v) > 0 || s.x.Waiting() || s.x.Parted() != 0 || !s.x.locks.empty() || len(s.x.running) > 0 {
+				t.Error("something is left over")
+			}
+		})
+	}
+}
+
+// A transaction runs when the parts of all homes that have keys here have their locks, in whatever order they come and
+// whichever of them brings the transaction.
+func TestParts(t *testing.T) {
+	whole := simload.Txn(7, "a0+1 a2+1")
+	locks := func(row uint64) *txn.Transaction {
+		return &txn.Transaction{ID: 7, Footprint: txn.Footprint{Accesses: []txn.Access{{Key: simload.Key(row), Mode: txn.ReadWrite}}}}
+	}
+	const done = "t0.7 committed 0=11 2=11"
+	for name, tc := range map[string]struct {
+		first, second         *txn.Transaction
+		firstHome, secondHome geo.Region
+	}{
+		"whole, then whole":         {whole, whole, 0, 1},
+		"whole, then locks":         {whole, locks(2), 0, 1},
+		"locks, then whole":         {locks(2), whole, 1, 0},
+		"whole of the second home":  {locks(0), whole, 0, 1},
+		"second home's comes first": {whole, locks(0), 1, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(true, false)
+			s.x.Part(PlaceOf(7, 0), tc.first, tc.first != whole, 0, tc.firstHome, nil)
+			s.expect(t, "one part", "")
+			// The row of the other part is still free, that of the first is not.
+			held := []string{"a0+5", "a2+5"}[tc.firstHome]
+			s.x.Run(PlaceOf(8, 0), simload.Txn(8, held), 0)
+			s.expect(t, "behind the part", "")
+			if s.x.LockWaits != 1 || s.x.Parted() != 1 {
+				t.Errorf("%d wait for locks, %d are in parts", s.x.LockWaits, s.x.Parted())
+			}
+			s.x.Part(PlaceOf(7, 0), tc.second, tc.second != whole, 0, tc.secondHome, nil)
+			s.expect(t, "both parts", done+"; t0.8 committed "+[]string{"0=16", "2=16"}[tc.firstHome])
+			if s.x.Parted() != 0 || !s.x.locks.empty() {
+				t.Error("something is left over")
+			}
+		})
+	}
+}
+
+// Here the transaction only reads or only writes, and the other partition writes. With one log it lets go of its locks as
+// soon as it has told its reads; with several it keeps them until the other partition has its lock, too, whether or not
+// it is multi-home itself: there it may wait for one that is.
+func TestKeepLocks(t *testing.T) {
+	behind := simload.Txn(8, "a0+1")
+	t.Run("one log", func(t *testing.T) {
+		s := newScene(false, false)
+		s.x.Run(PlaceOf(7, 0), simload.Txn(7, "r0 a1+1"), 1)
+		s.x.Run(PlaceOf(8, 0), behind, 0)
+		s.expect(t, "it has let go", "t0.8 committed 0=11; reads: 0.7=000000000000000a")
+	})
+	for name, tc := range map[string]struct {
+		ops   string
+		parts bool
+	}{
+		"single-home, reader here":              {"r0 a1+1", false},
+		"multi-home, reader here":               {"r0 a3+1", true},
+		"multi-home, writers that read nothing": {"w0=10 w3=1", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(true, false)
+			if tc.parts {
+				s.x.Part(PlaceOf(7, 0), simload.Txn(7, tc.ops), false, 1, 0, nil)
+			} else {
+				s.x.Run(PlaceOf(7, 0), simload.Txn(7, tc.ops), 1)
+			}
+			s.x.Run(PlaceOf(8, 0), behind, 0)
+			if got := s.said(); !strings.HasPrefix(got, "reads: 0.7=") {
+				t.Errorf("it has its lock here: %q", got)
+			}
+			s.x.Reads(1, &Reads{Reads: []Read{{Place: PlaceOf(7, 0)}}})
+			s.expect(t, "the other partition has its lock", "t0.8 committed 0=11")
+			if s.x.Parted() != 0 || !s.x.locks.empty() || len(s.x.running) > 0 {
+				t.Error("something is left over")
+			}
+		})
+	}
+}
+
+// A transaction that writes a row which its footprint does not name writes nothing, although its procedure hears of no error: it has no lock on
+// that row. If its footprint was found by a reconnaissance, another one may find the row.
+func TestUndeclaredWrites(t *testing.T) {
+	for found, want := range map[bool]string{true: "t0.1 refused ", false: "t0.1 aborted "} {
+		s := newScene(false, false)
+		u := simload.Txn(1, "w0=3 w2=3")
+		u.Accesses, u.Found = u.Accesses[:1], found
+		s.x.Run(Place{Position: 1}, u, 0)
+		s.expect(t, "writes rows 0 and 2, and names 0", want)
+		for _, row := range []uint64{0, 2} {
+			if r, _ := s.x.c.Store.Get(simload.Key(row)); r.Writer != 0 {
+				t.Errorf("found %v: row %d is written", found, row)
+			}
+		}
+	}
+}

@@ -1,0 +1,127 @@
+package deterministic
+
+import (
+	"slices"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/engine/checkpoint"
+)
+
+// Moved says where one of a transaction's rows was, as far as its coordinator knew: it has been moved to another home Count
+// times (Ren 2019, section 4.3, calls that the row's counter), the last time to Home.
+type Moved struct {
+	Access uint32
+	Home   geo.Region
+	Count  uint64
+}
+
+// Homes are those of a transaction's rows that have been moved. The others are where they were at first.
+type Homes []Moved
+
+// Of returns the home of access i and how often the row has been moved.
+func (h Homes) Of(p geo.Placement, accesses []txn.Access, i int) (home geo.Region, count uint64) {
+	for j := range h {
+		if int(h[j].Access) == i {
+			return h[j].Home, h[j].Count
+		}
+	}
+	return p.Home(accesses[i].Key), 0
+}
+
+// ReasonMoved is the reason of an outcome Refused by which an Executor says that the transaction was sent to a home that one
+// of its rows has left. All copies find that, and none runs it: its coordinator must send it again.
+const ReasonMoved = "moved"
+
+// ReasonStaleFootprint is the reason of an outcome Refused by which an Executor says that a transaction has touched rows which
+// its reconnaissance did not find. All copies find that, and none keeps its writes: its coordinator must look again.
+const ReasonStaleFootprint = "stale-footprint"
+
+// Aborts are the reasons for which engines with footprints abort transactions: each reconnaissance of a dependent
+// transaction was stale.
+var Aborts = []string{ReasonStaleFootprint}
+
+// Moves knows how often rows have been moved, at the place that the node has come to in the logs.
+type Moves interface {
+	Count(k txn.Key) uint64
+	// Later calls l.Come once the row has been moved count times, in the order of the calls. Executor.Resume follows.
+	Later(k txn.Key, count uint64, l Late)
+}
+
+// Late is what waits for a row to come. Its type is registered with package checkpoint.
+type Late interface{ Come() }
+
+var _ = checkpoint.Register[*lateRequest]()
+
+// lateRequest is a request for a lock that came before its row did.
+type lateRequest struct {
+	x     *Executor
+	e     *execution
+	key   txn.Key
+	mode  txn.Mode
+	count uint64
+}
+
+// request requests a lock for e, whose coordinator believed that the row had been moved count times. If it has been moved
+// since, e is stale and gets no lock; if the log that moves it is behind here, the request waits for that.
+func (x *Executor) request(e *execution, a *txn.Access, count uint64) {
+	key, mode := a.Key, a.Mode
+	if x.c.Moves != nil {
+		now := x.c.Moves.Count(key)
+		if count < now {
+			e.left(key)
+			return
+		}
+		if count > now {
+			e.waitLocks++
+			e.deferred++
+			x.c.Moves.Later(key, count, &lateRequest{x, e, key, mode, count})
+			return
+		}
+	}
+	if !x.locks.acquire(e, key, mode&txn.Write != 0) {
+		e.waitLocks++
+	}
+}
+
+// Come implements Late.
+func (l *lateRequest) Come() {
+	x, e := l.x, l.e
+	e.deferred--
+	x.completed(e)
+	if l.count < x.c.Moves.Count(l.key) {
+		e.left(l.key)
+	} else if !x.locks.acquire(e, l.key, l.mode&txn.Write != 0) {
+		return
+	}
+	x.granted(e)
+}
+
+// Resume runs what Moves has made possible.
+func (x *Executor) Resume() { x.drain() }
+
+// current reports whether no row of t has been moved since, or will have been by a log that is behind.
+func (x *Executor) current(t *txn.Transaction, homes Homes) bool {
+	if x.c.Moves == nil {
+		return true
+	}
+	for i := range t.Accesses {
+		if _, count := homes.Of(x.placement, t.Accesses, i); x.local(t.Accesses[i].Key) && count != x.c.Moves.Count(t.Accesses[i].Key) {
+			return false
+		}
+	}
+	return true
+}
+
+func (x *Executor) local(k txn.Key) bool {
+	return x.partitions == 1 || x.c.Layout.Shard(k) == x.partition
+}
+
+// left notes that a row is no longer where e was sent: e has no lock for it and will not run.
+func (e *execution) left(k txn.Key) {
+	e.stale = true
+	e.unlocked = append(e.unlocked, k)
+}
+
+// requested reports whether e has asked for the lock of one of its rows.
+func (e *execution) requested(k txn.Key) bool { return !slices.Contains(e.unlocked, k) }

@@ -1,0 +1,118 @@
+package deterministic
+
+import "github.com/geobench/geobench/internal/base/txn"
+
+// lockTable is the deterministic lock manager (Thomson 2012, section 3.4): transactions request all their local locks
+// at once and in the order of the log, and locks are granted in the order of the requests. Hence no deadlock (unless several
+// logs that disagree order the requests), and the same order of conflicting transactions in every copy.
+type lockTable struct {
+	locks    map[txn.Key]*lock
+	free     *lock
+	freeReqs *request
+}
+
+// lock is a key's queue of requests: those that hold it come first, either one writer or any number of readers.
+type lock struct {
+	head, tail *request
+	next       *lock  // in the free list
+	pass       uint32 // of Executor that has seen it last
+}
+
+type request struct {
+	owner      *execution
+	write      bool
+	granted    bool
+	prev, next *request // in the queue
+	writer     *request // right ahead of a reader that is not granted, with nothing but readers in between
+	sibling    *request // another one of the same owner
+}
+
+func newLockTable() lockTable { return lockTable{locks: map[txn.Key]*lock{}} }
+
+// locked reports whether a transaction that wants key now would have to wait or could make others wait.
+func (t *lockTable) locked(key txn.Key) bool {
+	_, ok := t.locks[key]
+	return ok
+}
+
+// empty reports whether nobody holds or wants a lock.
+func (t *lockTable) empty() bool { return len(t.locks) == 0 }
+
+// acquire queues owner for key and reports whether it has the lock already.
+func (t *lockTable) acquire(owner *execution, key txn.Key, write bool) bool {
+	l := t.locks[key]
+	if l == nil {
+		if l = t.free; l != nil {
+			t.free, l.next = l.next, nil
+		} else {
+			l = &lock{}
+		}
+		t.locks[key] = l
+	}
+	q := t.freeReqs
+	if q != nil {
+		t.freeReqs = q.next
+	} else {
+		q = &request{}
+	}
+	*q = request{owner: owner, write: write, sibling: owner.requests}
+	owner.requests = q
+	if l.head == nil {
+		l.head, l.tail, q.granted = q, q, true
+		return true
+	}
+	// A reader joins when everybody before it is a reader that holds the lock.
+	q.granted = !write && l.tail.granted && !l.tail.write
+	if !write && !q.granted {
+		q.writer = l.tail.nearestWriter()
+	}
+	q.prev = l.tail
+	l.tail.next, l.tail = q, q
+	return q.granted
+}
+
+// nearestWriter returns q if it writes, else the writer that it waits for.
+func (q *request) nearestWriter() *request {
+	if q.write {
+		return q
+	}
+	return q.writer
+}
+
+// release takes owner out of key's queue and calls granted for each request that this lets in, in their order.
+func (t *lockTable) release(owner *execution, key txn.Key, granted func(*execution)) {
+	l := t.locks[key]
+	q := l.head
+	for q.owner != owner {
+		q = q.next
+	}
+	if q.prev == nil {
+		l.head = q.next
+	} else {
+		q.prev.next = q.next
+	}
+	if q.next == nil {
+		l.tail = q.prev
+	} else {
+		q.next.prev = q.prev
+	}
+	*q = request{next: t.freeReqs}
+	t.freeReqs = q
+	if l.head == nil {
+		delete(t.locks, key)
+		l.next, t.free = t.free, l
+		return
+	}
+	for q := l.head; q != nil; q = q.next {
+		if q.write && q != l.head {
+			return
+		}
+		if !q.granted {
+			q.granted = true
+			granted(q.owner)
+		}
+		if q.write {
+			return
+		}
+	}
+}

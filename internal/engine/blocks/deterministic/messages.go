@@ -1,0 +1,376 @@
+package deterministic
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+
+	"github.com/geobench/geobench/internal/base/codec"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/engine/blocks/batchlog"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// Message kinds, shared by all engines that use the package.
+const (
+	KindReads = batchlog.KindVoid + 1 + iota
+	KindAnswers
+)
+
+// KindPassed is that of a message of Resets.
+const KindPassed = 249
+
+// Place names a transaction to all its participants: Calvin's is the position of its batch in the log and the index
+// there, engines with several logs take the two halves of its id.
+type Place struct{ Position, Index uint64 }
+
+// PlaceOf is the place of a transaction that is named by its id and by how often it was sent again. Places are in the order of
+// ids, those of a second attempt behind all of the first.
+func PlaceOf(id txn.ID, attempt uint64) Place {
+	return Place{attempt<<24 | uint64(id.Stream()), uint64(id) & (1<<40 - 1)}
+}
+
+// Less orders places.
+func (p Place) Less(q Place) bool {
+	return p.Position < q.Position || p.Position == q.Position && p.Index < q.Index
+}
+
+// Compare is for sorting places.
+func (p Place) Compare(q Place) int {
+	return cmp.Or(cmp.Compare(p.Position, q.Position), cmp.Compare(p.Index, q.Index))
+}
+
+func (p Place) String() string { return fmt.Sprintf("%d.%d", p.Position, p.Index) }
+
+// Size is the number of bytes of a place in a message.
+func (p Place) Size() int { return codec.SizeUvarint(p.Position) + codec.SizeUvarint(p.Index) }
+
+// AppendTo appends a place to a message.
+func (p Place) AppendTo(b []byte) []byte {
+	return codec.AppendUvarint(codec.AppendUvarint(b, p.Position), p.Index)
+}
+
+// ReadPlace reads what AppendTo wrote.
+func ReadPlace(r *codec.Reader) Place { return Place{r.Uvarint(), r.Uvarint()} }
+
+// Value is what a participant read under one key, or in a range.
+type Value struct {
+	Bytes []byte
+	Found bool
+	Range bool
+	rows  rows
+}
+
+// rows are those of a range, in its order.
+type rows []txn.Row
+
+// Read names a transaction and how many of the message's values are its own.
+type Read struct {
+	Place
+	Values int
+	// Reordered says that the values were read after the transaction's turn had been changed: see Executor.Reorder.
+	Reordered bool
+	// Stale says that the sender's rows have left the home that the transaction was sent to.
+	Stale bool
+}
+
+// Reads carries local reads from a participant to another one of the same copy: for each transaction the values of the
+// keys that it reads in the sender's partition, in the order of its read set.
+type Reads struct {
+	Reads  []Read
+	Values []Value
+}
+
+// Kind implements protocol.Message.
+func (m *Reads) Kind() uint8 { return KindReads }
+
+func (r *Read) shape() uint64 {
+	n := uint64(r.Values) << 2
+	if r.Reordered {
+		n |= 1
+	}
+	if r.Stale {
+		n |= 2
+	}
+	return n
+}
+
+// Size implements protocol.Message.
+func (m *Reads) Size() int {
+	n := codec.SizeUvarint(uint64(len(m.Reads))) + codec.SizeUvarint(uint64(len(m.Values)))
+	for i := range m.Reads {
+		n += m.Reads[i].Place.Size() + codec.SizeUvarint(m.Reads[i].shape())
+	}
+	for i := range m.Values {
+		v := &m.Values[i]
+		n++
+		if v.Found {
+			n += codec.SizeBytes(v.Bytes)
+		} else if v.Range {
+			n += codec.SizeRows(v.rows)
+		}
+	}
+	return n
+}
+
+// The kinds of values.
+const (
+	valueNone = iota
+	valueRow
+	valueRange
+)
+
+// AppendTo implements protocol.Message. A value says whether there is no row, one, or the rows of a range.
+func (m *Reads) AppendTo(b []byte) []byte {
+	b = codec.AppendUvarint(b, uint64(len(m.Reads)))
+	for i := range m.Reads {
+		b = m.Reads[i].Place.AppendTo(b)
+		b = codec.AppendUvarint(b, m.Reads[i].shape())
+	}
+	b = codec.AppendUvarint(b, uint64(len(m.Values)))
+	for i := range m.Values {
+		b = m.Values[i].appendTo(b)
+	}
+	return b
+}
+
+func (v *Value) appendTo(b []byte) []byte {
+	switch {
+	case v.Found:
+		return codec.AppendBytes(append(b, valueRow), v.Bytes)
+	case v.Range:
+		return codec.AppendRows(append(b, valueRange), v.rows)
+	default:
+		return append(b, valueNone)
+	}
+}
+
+func (m *Reads) String() string {
+	s := "reads:"
+	at := 0
+	for _, r := range m.Reads {
+		s += fmt.Sprintf(" %v=", r.Place)
+		if r.Reordered {
+			s += "reordered "
+		}
+		if r.Stale {
+			s += "stale "
+		}
+		for i, v := range m.Values[at : at+r.Values] {
+			if i > 0 {
+				s += ","
+			}
+			if v.Found {
+				s += fmt.Sprintf("%x", v.Bytes)
+			} else if v.Range {
+				s += fmt.Sprintf("[%d rows]", len(v.rows))
+			} else {
+				s += "none"
+			}
+		}
+		at += r.Values
+	}
+	return s
+}
+
+// maxValues bounds the values of a transaction that a decoder takes.
+const maxValues = 1 << 24
+
+func decodeReads(body []byte) (*Reads, error) {
+	r := codec.NewReader(body)
+	m := &Reads{}
+	total := uint64(0)
+	if n := r.Count(3); n > 0 {
+		m.Reads = make([]Read, n)
+		for i := range m.Reads {
+			at := ReadPlace(&r)
+			shape := r.UvarintMax(4*maxValues + 3)
+			m.Reads[i] = Read{at, int(shape >> 2), shape&1 != 0, shape&2 != 0}
+			total += shape >> 2
+		}
+	}
+	n := r.Count(1)
+	if r.Err() == nil && uint64(n) != total {
+		r.Fail(fmt.Errorf("%d values for transactions that read %d", n, total))
+		n = 0
+	}
+	if n > 0 {
+		m.Values = make([]Value, n)
+		for i := range m.Values {
+			m.Values[i] = readValue(&r)
+		}
+	}
+	return m, r.Done()
+}
+
+func readValue(r *codec.Reader) Value {
+	switch found := r.Uint8(); found {
+	case valueNone:
+		return Value{}
+	case valueRow:
+		return Value{Bytes: r.Bytes(), Found: true}
+	case valueRange:
+		return Value{Range: true, rows: r.Rows()}
+	default:
+		r.Fail(fmt.Errorf("%d says neither that there is a value nor that there is none", found))
+		return Value{}
+	}
+}
+
+// Answers carries outcomes to the node that its clients wait at, which takes no part in executing the transactions.
+type Answers struct{ Outcomes []txn.Outcome }
+
+// Kind implements protocol.Message.
+func (m *Answers) Kind() uint8 { return KindAnswers }
+
+// Size implements protocol.Message.
+func (m *Answers) Size() int {
+	n := codec.SizeUvarint(uint64(len(m.Outcomes)))
+	for i := range m.Outcomes {
+		n += codec.SizeOutcome(&m.Outcomes[i])
+	}
+	return n
+}
+
+// AppendTo implements protocol.Message.
+func (m *Answers) AppendTo(b []byte) []byte {
+	b = codec.AppendUvarint(b, uint64(len(m.Outcomes)))
+	for i := range m.Outcomes {
+		b = codec.AppendOutcome(b, &m.Outcomes[i])
+	}
+	return b
+}
+
+func (m *Answers) String() string {
+	s := "answers:"
+	for _, o := range m.Outcomes {
+		s += fmt.Sprintf(" t%v %v", o.ID, o.Status)
+	}
+	return s
+}
+
+func decodeAnswers(body []byte) (*Answers, error) {
+	r := codec.NewReader(body)
+	m := &Answers{}
+	if n := r.Count(codec.MinOutcome); n > 0 {
+		m.Outcomes = make([]txn.Outcome, n)
+		for i := range m.Outcomes {
+			r.Outcome(&m.Outcomes[i])
+		}
+	}
+	return m, r.Done()
+}
+
+// Passed tells whose marks the sender has passed: see Resets.
+type Passed struct{ Marks []PassedMark }
+
+// PassedMark is that of an incarnation of a node.
+type PassedMark struct {
+	Node        geo.NodeID
+	Incarnation uint32
+}
+
+// Kind implements protocol.Message.
+func (m *Passed) Kind() uint8 { return KindPassed }
+
+// Size implements protocol.Message.
+func (m *Passed) Size() int {
+	n := codec.SizeUvarint(uint64(len(m.Marks)))
+	for _, p := range m.Marks {
+		n += codec.SizeUvarint(uint64(p.Node)) + codec.SizeUvarint(uint64(p.Incarnation))
+	}
+	return n
+}
+
+// AppendTo implements protocol.Message.
+func (m *Passed) AppendTo(b []byte) []byte {
+	b = codec.AppendUvarint(b, uint64(len(m.Marks)))
+	for _, p := range m.Marks {
+		b = codec.AppendUvarint(codec.AppendUvarint(b, uint64(p.Node)), uint64(p.Incarnation))
+	}
+	return b
+}
+
+func (m *Passed) String() string {
+	s := "passed the marks of"
+	for _, p := range m.Marks {
+		s += fmt.Sprintf(" node %d, incarnation %d", p.Node, p.Incarnation)
+	}
+	return s
+}
+
+func decodePassed(body []byte) (*Passed, error) {
+	r := codec.NewReader(body)
+	m := &Passed{}
+	if n := r.Count(2); n > 0 {
+		m.Marks = make([]PassedMark, n)
+	}
+	for i := range m.Marks {
+		m.Marks[i] = PassedMark{geo.NodeID(r.UvarintMax(1<<16 - 1)), uint32(r.UvarintMax(math.MaxUint32))}
+	}
+	return m, r.Done()
+}
+
+// Decode reads the package's messages. It says whether kind is one of them.
+func Decode(kind uint8, body []byte) (m protocol.Message, known bool, err error) {
+	switch kind {
+	case KindReads:
+		m, err = decodeReads(body)
+	case KindAnswers:
+		m, err = decodeAnswers(body)
+	case KindPassed:
+		m, err = decodePassed(body)
+	default:
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, true, err
+	}
+	return m, true, nil
+}
+
+// Room decodes many transactions with few allocations: one holds them all, and a few hold their accesses.
+type Room struct {
+	procs    *txn.Registry
+	txns     []txn.Transaction
+	accesses []txn.Access
+}
+
+// NewRoom returns room for n transactions of these procedures.
+func NewRoom(procs *txn.Registry, n int) Room {
+	return Room{procs: procs, txns: make([]txn.Transaction, n)}
+}
+
+// Next returns the place of the next transaction.
+func (m *Room) Next() *txn.Transaction {
+	t := &m.txns[0]
+	m.txns = m.txns[1:]
+	return t
+}
+
+// Transaction reads and prepares one.
+func (m *Room) Transaction(r *codec.Reader) (*txn.Transaction, error) {
+	left := len(m.txns)
+	t := m.Next()
+	r.Transaction(t)
+	if r.Err() != nil {
+		return nil, r.Err()
+	}
+	if t.Found {
+		return t, m.procs.Prepare(t)
+	}
+	if cap(m.accesses)-len(m.accesses) < 16 {
+		m.accesses = make([]txn.Access, 0, max(16, min(16*left, 512)))
+	}
+	t.Accesses = m.accesses[len(m.accesses):len(m.accesses):cap(m.accesses)]
+	if err := m.procs.Prepare(t); err != nil {
+		return nil, err
+	}
+	// What Prepare has put into the room is taken; had it run out, the accesses would lie elsewhere.
+	if used := len(m.accesses) + len(t.Accesses); used <= cap(m.accesses) {
+		m.accesses = m.accesses[:used]
+	}
+	t.Accesses = t.Accesses[:len(t.Accesses):len(t.Accesses)]
+	return t, nil
+}

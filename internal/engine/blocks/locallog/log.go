@@ -1,0 +1,273 @@
+package locallog
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/fifo"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/engine/blocks/batchlog"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// LogConfig describes a log of entries as one node sees it.
+type LogConfig struct {
+	// Number of the log. A region's local log has the region's.
+	Number uint64
+	// Members keep the order of the batches.
+	Members []geo.NodeID
+	// Interval is how long a sequencer collects a batch, from its first entry on.
+	Interval time.Duration
+	// Timers is the first of three timer kinds that belong to the log.
+	Timers uint8
+	// Audience are the nodes that are told positions: all readers and sequencers. Nil for all nodes.
+	Audience []geo.NodeID
+	// Readers are the nodes of each group of readers. An entry goes to some groups.
+	Readers [][]geo.NodeID
+	// Groups appends the groups that an entry goes to, each at least once.
+	Groups func(e *Entry, groups []int) []int
+	// Shape, if not nil, makes of an entry what a group gets.
+	Shape func(e Entry, group int) Entry
+	// Group is this node's, if it is a reader; Read takes its entries in the order of the log. Nil for no reader.
+	Group int
+	Read  func(e *Entry)
+
+	// Replicated says that the log has its place among several that share this node's timers, and that its batches become void, and come again,
+	// when their sequencers are cut off or lost: see replicated.go. The others are for those.
+	Replicated bool
+	// Copies is batchlog.Config's, Streams, Take, Led, Mark and Marks are those of the order.
+	Copies, Streams int
+	Mark            func(n geo.NodeID, incarnation uint32) bool
+	Marks           func() bool
+	Take            func(stream int, upto uint64) bool
+	Led             func()
+	// Known, if not nil, is called when more of the order is known, and HasRead when more of it has been read.
+	Known, HasRead func()
+	// Sent, if not nil, is told the entries of a batch when it leaves, and that they are in none, unsent, when that is void.
+	Sent func(batch uint64, entries []Entry)
+	// Unfetched is batchlog.ReaderConfig's.
+	Unfetched bool
+}
+
+// Log is a node's view of a log: it is a sequencer of it, a reader, or both.
+type Log struct {
+	c    LogConfig
+	self geo.NodeID
+	env  protocol.Env
+	// Order is the order of the log's batches.
+	Order *batchlog.Log
+
+	// batch is being collected; number is its.
+	batch  []Entry
+	number uint64
+
+	// reader is nil where the node reads none of the log.
+	reader *batchlog.Reader[*Batch]
+	// sent are the batches of a replicated log whose place is not known, ascending.
+	sent fifo.Queue[sentBatch]
+
+	batches int64
+
+	timed  []Entry // room for sortTimed
+	seen   []int   // per group: the last entry of the batch that went there, plus one
+	groups []int
+	parts  [][]Entry
+}
+
+// NewLog returns a node's view of a log.
+func NewLog(n protocol.Config, c LogConfig) *Log {
+	l := &Log{
+		c: c, self: n.Self, env: n.Env, number: batchlog.FirstBatch(n.Incarnation),
+		seen:  make([]int, len(c.Readers)),
+		parts: make([][]Entry, len(c.Readers)),
+	}
+	if c.Replicated {
+		l.env = sharedEnv{n.Env, c.Number}
+	}
+	audience := c.Audience
+	for i := 0; c.Audience == nil && i < n.Topology.Nodes(); i++ {
+		audience = append(audience, geo.NodeID(i))
+	}
+	bc := batchlog.Config{
+		Log: c.Number, Self: n.Self, Nodes: n.Topology.Nodes(), Members: c.Members, Audience: audience, Env: l.env,
+		OrderTimer: c.Timers + 1, GroupTimer: c.Timers + 2, Advance: l.advance,
+	}
+	if c.Replicated {
+		bc.Settled, bc.Streams, bc.Led = l.settled, c.Streams, c.Led
+		bc.Copies, bc.Readers, bc.Region, bc.ProofTimer = c.Copies, c.Readers, n.Topology.RegionOf, c.Timers+5
+		bc.Incarnation, bc.JoinTimer, bc.Marks = n.Incarnation, c.Timers+6, c.Marks
+		bc.Kept = func(position uint64) { l.reader.Kept(position) }
+	}
+	l.Order = batchlog.New(bc)
+	if c.Read != nil {
+		l.reader = batchlog.NewReader(batchlog.ReaderConfig[*Batch]{
+			Log: l.Order, Group: c.Group, Read: l.read, Foreign: func(_ geo.NodeID, m *Batch) int { return l.foreign(m) },
+			Watch: c.Replicated, WatchTimer: c.Timers + 3, FetchTimer: c.Timers + 4, Take: c.Take, Mark: c.Mark, Unfetched: c.Unfetched,
+			Copy: func(to, sequencer geo.NodeID, m *Batch) { l.env.Send(to, &Copy{sequencer, m}) },
+		})
+	}
+	return l
+}
+
+// Add puts an entry into the batch that this node collects for the log. The first one of a batch starts its timer.
+func (l *Log) Add(e Entry) {
+	l.batch = append(l.batch, e)
+	if l.c.Interval == 0 || l.env.Buggify(closesEarly) {
+		l.close()
+	} else if len(l.batch) == 1 {
+		l.env.After(l.c.Interval, protocol.Timer{Kind: l.c.Timers, Arg: l.number})
+	}
+}
+
+// Fire takes one of the log's timers.
+func (l *Log) Fire(t protocol.Timer) {
+	switch t.Kind {
+	case l.c.Timers:
+		if t.Arg == l.number && len(l.batch) > 0 {
+			l.close()
+		}
+	case l.c.Timers + 3, l.c.Timers + 4:
+		l.reader.Fire(t)
+	default:
+		l.Order.Fire(t)
+	}
+}
+
+// close sends each group of readers its part of the batch, and asks for the batch's place in the log.
+func (l *Log) close() {
+	l.batches++
+	if l.sortTimed() {
+		l.env.Probe(lateSorted)
+	}
+	var touched batchlog.Set
+	clear(l.seen)
+	for i := range l.batch {
+		e := &l.batch[i]
+		l.groups = l.c.Groups(e, l.groups[:0])
+		for _, g := range l.groups {
+			if l.seen[g] == i+1 {
+				continue
+			}
+			l.seen[g] = i + 1
+			touched = touched.With(g)
+			part := *e
+			if l.c.Shape != nil {
+				part = l.c.Shape(part, g)
+			}
+			if l.parts[g] == nil {
+				l.parts[g] = make([]Entry, 0, len(l.batch)-i)
+			}
+			l.parts[g] = append(l.parts[g], part)
+		}
+	}
+	number := l.number
+	l.number++
+	if l.c.Replicated {
+		l.sent.Push(sentBatch{number, l.batch})
+		if l.c.Sent != nil {
+			l.c.Sent(number, l.batch)
+		}
+		l.batch = nil
+	} else {
+		clear(l.batch)
+		l.batch = l.batch[:0]
+	}
+	for g, nodes := range l.c.Readers {
+		if !touched.Has(g) {
+			continue
+		}
+		m := newBatch(l.c.Number, number, l.parts[g])
+		l.parts[g] = nil // the message keeps it: others may still be reading
+		for _, n := range nodes {
+			if n == l.self {
+				l.reader.Arrive(m)
+			} else {
+				l.env.Send(n, m)
+			}
+		}
+	}
+	l.Order.Ask(batchlog.Request{Number: number, Readers: touched})
+}
+
+// sortTimed puts the entries of the batch that have a time in its order, and in the order of their ids at the same time.
+// The others keep their places. It reports whether any has got another one.
+func (l *Log) sortTimed() (moved bool) {
+	before := func(a, b Entry) int {
+		return cmp.Or(cmp.Compare(a.notBefore, b.notBefore), cmp.Compare(a.Txn.ID, b.Txn.ID))
+	}
+	l.timed = l.timed[:0]
+	for i := range l.batch {
+		if l.batch[i].notBefore > 0 {
+			l.timed = append(l.timed, l.batch[i])
+		}
+	}
+	if slices.IsSortedFunc(l.timed, before) { // as when none was late
+		clear(l.timed)
+		return false
+	}
+	slices.SortFunc(l.timed, before)
+	k := 0
+	for i := range l.batch {
+		if l.batch[i].notBefore > 0 {
+			l.batch[i] = l.timed[k]
+			k++
+		}
+	}
+	clear(l.timed)
+	return true
+}
+
+// Receive takes a batch of a sequencer.
+func (l *Log) Receive(from geo.NodeID, m *Batch) {
+	if l.reader != nil {
+		l.reader.Receive(from, m)
+		l.hasRead()
+	}
+}
+
+// foreign counts the entries whose clients wait at other nodes.
+func (l *Log) foreign(m *Batch) (n int) {
+	for i := range m.Entries {
+		if m.Entries[i].Coordinator != l.self {
+			n++
+		}
+	}
+	return n
+}
+
+// advance reads the batches whose turn has come and whose entries have arrived.
+func (l *Log) advance() {
+	if l.c.Known != nil {
+		l.c.Known()
+	}
+	if l.reader != nil {
+		l.reader.Advance()
+		l.hasRead()
+		return
+	}
+	for _, known := l.Order.Next(); known; _, known = l.Order.Next() {
+		l.Order.Pass()
+	}
+}
+
+func (l *Log) hasRead() {
+	if l.c.HasRead != nil {
+		l.c.HasRead()
+	}
+}
+
+// read takes a batch at its place.
+func (l *Log) read(_ batchlog.Ordered, m *Batch) {
+	for i := range m.Entries {
+		l.c.Read(&m.Entries[i])
+	}
+}
+
+// pending counts the entries that have arrived and not been read, of other nodes' clients.
+func (l *Log) pending() int {
+	if l.reader == nil {
+		return 0
+	}
+	return l.reader.Pending()
+}

@@ -1,0 +1,356 @@
+package locallog
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/codec"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/engine/blocks/deterministic"
+	"github.com/geobench/geobench/internal/engine/blocks/recon"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// A coordinator must know the homes of a transaction's rows before it can route it. In the papers' systems that is an index
+// over the partitions of a region (Ren 2019, the Lookup Master; in Detock's code the masters that a Forwarder looks up): a node
+// has the homes of its own partition's rows, and asks the other partitions of its region for the rest. It collects its
+// questions to a node for a while, as it does transactions to be forwarded. So a transaction costs a round trip inside the region
+// and that while, before anything else, unless the node that its client has chosen holds all its keys: it is here
+// where the choice of a coordinator costs.
+//
+// Whatever a node answers it has read in the logs (remaster.go), so that a coordinator may count on it as on what it has read itself.
+
+// Values of the parameter masters.
+const (
+	mastersEverywhere = "everywhere"
+	mastersPartition  = "partition"
+)
+
+// MastersParameter is the parameter masters of engines that embed a Node.
+var MastersParameter = protocol.Parameter{
+	Name: "masters", Default: mastersEverywhere, OneOf: []string{mastersEverywhere, mastersPartition},
+	Doc: "Where the homes of rows are known: to every node, or to the nodes of a row's partition, as in the papers' systems. Who coordinates " +
+		"a transaction then asks the other partitions of its region, and collects what it asks a node for as long as `forward` says.",
+}
+
+// AsksMasters reports whether the parameter masters has nodes ask each other for homes.
+func AsksMasters(p protocol.Params) bool { return p.Word(MastersParameter.Name) == mastersPartition }
+
+// LookupLaw is what a transaction takes longer, with the parameter masters: partition, that has one home and the keys of one partition,
+// if the node of the client's region c that coordinates it is of another partition: the questions' batch and the way there
+// and back, and one hop more for the answer, which the coordinator does not find itself.
+func LookupLaw(t *geo.Topology, p protocol.Params, c geo.Region) time.Duration {
+	return p.Duration("forward") + t.RTT(c, c) + t.Links[c][c].Delay
+}
+
+// Message kinds. Those between them and KindForward are package recon's.
+const (
+	KindAsk = recon.KindSeen + 1 + iota
+	KindTold
+)
+
+// lookups are a node's questions for homes.
+type lookups struct {
+	n *Node
+	// outbox[m] are the questions being collected for node m, waiting the transactions that wait for answers.
+	outbox  map[geo.NodeID][]Question
+	waiting map[txn.ID]*lookup
+	// looked counts the transactions that had to wait, a second attempt again.
+	looked int64
+}
+
+// lookup is a transaction that waits for the homes of its rows.
+type lookup struct {
+	t       *txn.Transaction
+	attempt uint64
+	// left is how many partitions have not answered yet, asked[q] what partition q was asked and has not answered.
+	left  int
+	asked [][]txn.Key
+	// homes are by access.
+	homes []residence
+}
+
+func newLookups(n *Node) *lookups {
+	return &lookups{n: n, outbox: map[geo.NodeID][]Question{}, waiting: map[txn.ID]*lookup{}}
+}
+
+// begin asks for the homes of a transaction's rows. It reports false, and asks for nothing, if the node has all of them.
+func (l *lookups) begin(t *txn.Transaction, attempt uint64) bool {
+	n := l.n
+	own := n.Topology.PartitionOf(n.Self)
+	asked := make([][]txn.Key, n.Topology.Partitions)
+	left := 0
+	for i := range t.Accesses {
+		k := t.Accesses[i].Key
+		q := n.Placement.Partition(k)
+		if q == own {
+			continue
+		}
+		if asked[q] == nil {
+			left++
+		}
+		asked[q] = append(asked[q], k)
+	}
+	if left == 0 {
+		return false
+	}
+	n.Env.Probe(mastersAsked)
+	l.looked++
+	w := &lookup{t: t, attempt: attempt, left: left, asked: asked, homes: make([]residence, len(t.Accesses))}
+	for i := range t.Accesses {
+		if k := t.Accesses[i].Key; n.Placement.Partition(k) == own {
+			w.homes[i] = n.residenceOf(k)
+		}
+	}
+	l.waiting[t.ID] = w
+	for q, keys := range asked {
+		if len(keys) > 0 {
+			l.ask(n.Topology.Node(n.Region, q, n.Topology.ReplicaOf(n.Self)), Question{t.ID, attempt, keys})
+		}
+	}
+	return true
+}
+
+func (l *lookups) ask(to geo.NodeID, q Question) {
+	l.outbox[to] = append(l.outbox[to], q)
+	if l.n.c.Forward == 0 {
+		l.send(to)
+	} else if len(l.outbox[to]) == 1 {
+		l.n.Env.After(l.n.c.Forward, protocol.Timer{Kind: mastersTimer, Arg: uint64(to)})
+	}
+}
+
+func (l *lookups) send(to geo.NodeID) {
+	if questions := l.outbox[to]; len(questions) > 0 {
+		delete(l.outbox, to)
+		l.n.Env.Send(to, &Ask{questions})
+	}
+}
+
+// askAgain asks a new incarnation what its predecessor has not answered.
+func (l *lookups) askAgain(to geo.NodeID) {
+	n := l.n
+	if n.Topology.RegionOf(to) != n.Region || n.Topology.ReplicaOf(to) != n.Topology.ReplicaOf(n.Self) {
+		return
+	}
+	delete(l.outbox, to)
+	q := n.Topology.PartitionOf(to)
+	for _, id := range slices.Sorted(maps.Keys(l.waiting)) {
+		if w := l.waiting[id]; len(w.asked[q]) > 0 {
+			n.Env.Probe(mastersAskedAgain)
+			l.ask(to, Question{id, w.attempt, w.asked[q]})
+		}
+	}
+}
+
+// tell answers the questions of another node.
+func (n *Node) tell(to geo.NodeID, m *Ask) {
+	told := &Told{}
+	for _, q := range m.Questions {
+		a := Answer{ID: q.ID, Attempt: q.Attempt}
+		for _, k := range q.Keys {
+			r := n.residenceOf(k)
+			a.Masters = append(a.Masters, Master{r.home, r.count})
+		}
+		told.Answers = append(told.Answers, a)
+	}
+	n.Env.Send(to, told)
+}
+
+// residenceOf is where a row is, as far as this node knows.
+func (n *Node) residenceOf(k txn.Key) residence {
+	if n.remasterer != nil {
+		if r, ok := n.remasterer.known[k]; ok {
+			return r
+		}
+	}
+	return residence{home: n.Placement.Home(k)}
+}
+
+// told takes another node's answers. A transaction goes on when it has all of them.
+func (l *lookups) told(from geo.NodeID, m *Told) {
+	n := l.n
+	q := n.Topology.PartitionOf(from)
+	for _, a := range m.Answers {
+		w := l.waiting[a.ID]
+		if w == nil || w.attempt != a.Attempt {
+			continue // it is corrupt
+		}
+		w.asked[q] = nil
+		masters := a.Masters
+		for i := range w.t.Accesses {
+			k := w.t.Accesses[i].Key
+			if n.Placement.Partition(k) != q || len(masters) == 0 {
+				continue
+			}
+			w.homes[i] = residence{masters[0].Home, masters[0].Count}
+			// The node may have read less than this one.
+			if own := n.residenceOf(k); own.count > w.homes[i].count {
+				n.Env.Probe(mastersBehind)
+				w.homes[i] = own
+			}
+			masters = masters[1:]
+		}
+		if w.left--; w.left > 0 {
+			n.Env.Probe(mastersOfSeveral)
+			continue
+		}
+		delete(l.waiting, a.ID)
+		var homes deterministic.Homes
+		for i, r := range w.homes {
+			if r.count > 0 {
+				homes = append(homes, deterministic.Moved{Access: uint32(i), Home: r.home, Count: r.count})
+			}
+		}
+		n.dispatch(w.t, w.attempt, homes)
+	}
+}
+
+// Ask asks a node for the homes of rows of its partition.
+type Ask struct{ Questions []Question }
+
+// Question is what one attempt of a transaction asks a node for.
+type Question struct {
+	ID      txn.ID
+	Attempt uint64
+	Keys    []txn.Key
+}
+
+// Kind implements protocol.Message.
+func (m *Ask) Kind() uint8 { return KindAsk }
+
+// Size implements protocol.Message.
+func (m *Ask) Size() int { return sizeList(m.Questions, (*Question).size) }
+
+func (q *Question) size() int {
+	return sizeAttempt(q.ID, q.Attempt) + sizeList(q.Keys, func(k *txn.Key) int { return codec.SizeString(string(*k)) })
+}
+
+// AppendTo implements protocol.Message.
+func (m *Ask) AppendTo(b []byte) []byte { return appendList(b, m.Questions, (*Question).appendTo) }
+
+func (q *Question) appendTo(b []byte) []byte {
+	b = appendAttempt(b, q.ID, q.Attempt)
+	return appendList(b, q.Keys, func(k *txn.Key, b []byte) []byte { return codec.AppendString(b, string(*k)) })
+}
+
+func (m *Ask) String() string {
+	s := "ask for homes:"
+	for _, q := range m.Questions {
+		s += fmt.Sprintf(" t%v (%d)", q.ID, len(q.Keys))
+	}
+	return s
+}
+
+func decodeAsk(body []byte) (*Ask, error) {
+	r := codec.NewReader(body)
+	m := &Ask{Questions: readList(&r, 4, func(r *codec.Reader) (q Question) {
+		q.ID, q.Attempt = readAttempt(r)
+		q.Keys = readList(r, 1, (*codec.Reader).Key)
+		return q
+	})}
+	return m, r.Done()
+}
+
+// Told answers an Ask.
+type Told struct{ Answers []Answer }
+
+// Answer tells an attempt of a transaction where the rows that its Question named are, in the same order.
+type Answer struct {
+	ID      txn.ID
+	Attempt uint64
+	Masters []Master
+}
+
+// Master is the home of a row, and how often it has been moved.
+type Master struct {
+	Home  geo.Region
+	Count uint64
+}
+
+// Kind implements protocol.Message.
+func (m *Told) Kind() uint8 { return KindTold }
+
+// Size implements protocol.Message.
+func (m *Told) Size() int { return sizeList(m.Answers, (*Answer).size) }
+
+func (a *Answer) size() int {
+	return sizeAttempt(a.ID, a.Attempt) +
+		sizeList(a.Masters, func(h *Master) int { return codec.SizeUvarint(uint64(h.Home)) + codec.SizeUvarint(h.Count) })
+}
+
+// AppendTo implements protocol.Message.
+func (m *Told) AppendTo(b []byte) []byte { return appendList(b, m.Answers, (*Answer).appendTo) }
+
+func (a *Answer) appendTo(b []byte) []byte {
+	b = appendAttempt(b, a.ID, a.Attempt)
+	return appendList(b, a.Masters, func(h *Master, b []byte) []byte {
+		return codec.AppendUvarint(codec.AppendUvarint(b, uint64(h.Home)), h.Count)
+	})
+}
+
+func (m *Told) String() string {
+	s := "homes:"
+	for _, a := range m.Answers {
+		s += fmt.Sprintf(" t%v", a.ID)
+		for _, h := range slices.Compact(slices.Clone(a.Masters)) {
+			s += fmt.Sprintf(" %d", h.Home)
+			if h.Count > 0 {
+				s += fmt.Sprintf(" by move %d", h.Count)
+			}
+		}
+	}
+	return s
+}
+
+func decodeTold(body []byte) (*Told, error) {
+	r := codec.NewReader(body)
+	m := &Told{Answers: readList(&r, 4, func(r *codec.Reader) (a Answer) {
+		a.ID, a.Attempt = readAttempt(r)
+		a.Masters = readList(r, 2, func(r *codec.Reader) Master {
+			return Master{Home: geo.Region(r.UvarintMax(1<<16 - 1)), Count: r.Uvarint()}
+		})
+		return a
+	})}
+	return m, r.Done()
+}
+
+// Lists travel with their length before them, attempts of transactions as an id and a number.
+
+func sizeList[T any](list []T, size func(*T) int) int {
+	n := codec.SizeUvarint(uint64(len(list)))
+	for i := range list {
+		n += size(&list[i])
+	}
+	return n
+}
+
+func appendList[T any](b []byte, list []T, appendTo func(x *T, b []byte) []byte) []byte {
+	b = codec.AppendUvarint(b, uint64(len(list)))
+	for i := range list {
+		b = appendTo(&list[i], b)
+	}
+	return b
+}
+
+// readList reads a list of elements of at least so many bytes each; nil for none.
+func readList[T any](r *codec.Reader, least int, read func(r *codec.Reader) T) (list []T) {
+	if n := r.Count(least); n > 0 {
+		list = make([]T, n)
+	}
+	for i := range list {
+		list[i] = read(r)
+	}
+	return list
+}
+
+func sizeAttempt(id txn.ID, attempt uint64) int { return codec.SizeID(id) + codec.SizeUvarint(attempt) }
+
+func appendAttempt(b []byte, id txn.ID, attempt uint64) []byte {
+	return codec.AppendUvarint(codec.AppendID(b, id), attempt)
+}
+
+func readAttempt(r *codec.Reader) (txn.ID, uint64) { return r.ID(), r.UvarintMax(1<<32 - 1) }

@@ -1,0 +1,501 @@
+package locallog
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/codec"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/engine/blocks/batchlog"
+	"github.com/geobench/geobench/internal/engine/blocks/deterministic"
+	"github.com/geobench/geobench/internal/engine/blocks/recon"
+	"github.com/geobench/geobench/internal/engine/blocks/statetransfer"
+	"github.com/geobench/geobench/internal/engine/consensus"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// Message kinds, shared by all engines that use the package.
+const (
+	KindCopy = batchlog.KindSent + 1 + iota
+	KindOfLog
+	KindReadsSince
+	KindBatch
+	KindForward
+)
+
+// Entry is one entry of a log: a transaction, or the part of a multi-home transaction that the log's region puts in order.
+type Entry struct {
+	Txn *txn.Transaction
+	// Coordinator is the node that the client waits at.
+	Coordinator geo.NodeID
+	// Part says that the transaction has other homes, whose logs hold parts of it, too.
+	Part bool
+	// LockOnly says that Txn is nothing but an id and the accesses of this part; another part brings the rest.
+	LockOnly bool
+	Placing
+
+	// notBefore is Forwarded.NotBefore of a part while its batch is being collected. It does not travel.
+	notBefore time.Duration
+}
+
+// Placing is where a transaction was sent, if rows of it have moved, or a row's move.
+type Placing struct {
+	// Attempt counts the times that the transaction was sent again.
+	Attempt uint64
+	// Remaster says that this is not a transaction: its one row moves to the region To.
+	Remaster bool
+	To       geo.Region
+	// Homes are the rows that have moved before, as the coordinator knew.
+	Homes deterministic.Homes
+}
+
+// still reports whether nothing has moved.
+func (p *Placing) still() bool { return p.Attempt == 0 && !p.Remaster && len(p.Homes) == 0 }
+
+// to is 0 for a transaction and one more than the region to which a row moves.
+func (p *Placing) to() uint64 {
+	if p.Remaster {
+		return uint64(p.To) + 1
+	}
+	return 0
+}
+
+func (p *Placing) size() int {
+	if p.still() {
+		return 0
+	}
+	n := codec.SizeUvarint(p.Attempt) + codec.SizeUvarint(p.to()) + codec.SizeUvarint(uint64(len(p.Homes)))
+	for _, h := range p.Homes {
+		n += codec.SizeUvarint(uint64(h.Access)) + codec.SizeUvarint(uint64(h.Home)) + codec.SizeUvarint(h.Count)
+	}
+	return n
+}
+
+func (p *Placing) appendTo(b []byte) []byte {
+	if p.still() {
+		return b
+	}
+	b = codec.AppendUvarint(b, p.Attempt)
+	b = codec.AppendUvarint(b, p.to())
+	b = codec.AppendUvarint(b, uint64(len(p.Homes)))
+	for _, h := range p.Homes {
+		b = codec.AppendUvarint(b, uint64(h.Access))
+		b = codec.AppendUvarint(b, uint64(h.Home))
+		b = codec.AppendUvarint(b, h.Count)
+	}
+	return b
+}
+
+func readPlacing(r *codec.Reader) (p Placing) {
+	p.Attempt = r.UvarintMax(1<<32 - 1)
+	if to := r.UvarintMax(1 << 16); to > 0 {
+		p.Remaster, p.To = true, geo.Region(to-1)
+	}
+	if n := r.Count(3); n > 0 {
+		p.Homes = make(deterministic.Homes, n)
+	}
+	for i := range p.Homes {
+		p.Homes[i] = deterministic.Moved{Access: uint32(r.UvarintMax(1<<32 - 1)), Home: geo.Region(r.UvarintMax(1<<16 - 1)), Count: r.Uvarint()}
+		if r.Err() == nil && p.Homes[i].Count == 0 {
+			r.Fail(errors.New("a row that has moved 0 times"))
+		}
+	}
+	if r.Err() == nil && p.still() {
+		r.Fail(errors.New("a placing that says nothing"))
+	}
+	return p
+}
+
+func (p *Placing) String() string {
+	s := ""
+	if p.Remaster {
+		s += fmt.Sprintf("(moves to region %d)", p.To)
+	}
+	if p.Attempt > 0 {
+		s += fmt.Sprintf("(attempt %d)", p.Attempt+1)
+	}
+	for _, h := range p.Homes {
+		s += fmt.Sprintf("(key %d in region %d by move %d)", h.Access, h.Home, h.Count)
+	}
+	return s
+}
+
+const (
+	flagPart = 1 << iota
+	flagLockOnly
+	flagPlacing
+)
+
+func (e *Entry) flags() (f uint8) {
+	if e.Part {
+		f |= flagPart
+	}
+	if e.LockOnly {
+		f |= flagLockOnly
+	}
+	if !e.still() {
+		f |= flagPlacing
+	}
+	return f
+}
+
+func (e *Entry) size() int {
+	n := 1 + codec.SizeUvarint(uint64(e.Coordinator)) + e.Placing.size()
+	if !e.LockOnly {
+		return n + codec.SizeTransaction(e.Txn)
+	}
+	return n + sizeLocks(e.Txn)
+}
+
+// sizeLocks, appendLocks and readLocks are the encoding of a transaction that is nothing but an id and accesses.
+func sizeLocks(t *txn.Transaction) int { return codec.SizeID(t.ID) + codec.SizeAccesses(t.Accesses) }
+
+func (e *Entry) appendTo(b []byte) []byte {
+	b = e.Placing.appendTo(codec.AppendUvarint(append(b, e.flags()), uint64(e.Coordinator)))
+	if !e.LockOnly {
+		return codec.AppendTransaction(b, e.Txn)
+	}
+	return appendLocks(b, e.Txn)
+}
+
+func appendLocks(b []byte, t *txn.Transaction) []byte {
+	return codec.AppendAccesses(codec.AppendID(b, t.ID), t.Accesses)
+}
+
+// minEntry is the least number of bytes of an entry, one that only locks.
+const minEntry = 5
+
+func readEntry(r *codec.Reader, room *deterministic.Room) (e Entry, err error) {
+	flags := r.Uint8()
+	e.Part, e.LockOnly = flags&flagPart != 0, flags&flagLockOnly != 0
+	e.Coordinator = geo.NodeID(r.UvarintMax(1<<16 - 1))
+	if flags&flagPlacing != 0 {
+		e.Placing = readPlacing(r)
+	}
+	if flags > flagPart|flagLockOnly|flagPlacing || e.Remaster && !e.LockOnly || e.LockOnly && !e.Part && !e.Remaster {
+		r.Fail(fmt.Errorf("%d is not the kind of an entry", flags))
+	}
+	if !e.LockOnly {
+		e.Txn, err = room.Transaction(r)
+	} else {
+		e.Txn, err = readLocks(r, room)
+	}
+	if err == nil && e.Remaster && len(e.Txn.Accesses) != 1 {
+		err = fmt.Errorf("%d rows move at once", len(e.Txn.Accesses))
+		r.Fail(err)
+	}
+	return e, err
+}
+
+func readLocks(r *codec.Reader, room *deterministic.Room) (*txn.Transaction, error) {
+	t := room.Next()
+	t.ID = r.ID()
+	t.Accesses = r.Accesses(nil)
+	return t, r.Err()
+}
+
+// Batch carries, from a sequencer to a reader of a log, the entries of a batch that concern the reader.
+type Batch struct {
+	Log     uint64
+	Number  uint64
+	Entries []Entry
+	size    int
+}
+
+func newBatch(log, number uint64, entries []Entry) *Batch {
+	m := &Batch{Log: log, Number: number, Entries: entries}
+	m.size = codec.SizeUvarint(log) + codec.SizeUvarint(number) + codec.SizeUvarint(uint64(len(entries)))
+	for i := range entries {
+		m.size += entries[i].size()
+	}
+	return m
+}
+
+// BatchNumber implements batchlog.Data.
+func (m *Batch) BatchNumber() uint64 { return m.Number }
+
+// Kind implements protocol.Message.
+func (m *Batch) Kind() uint8 { return KindBatch }
+
+// Size implements protocol.Message.
+func (m *Batch) Size() int { return m.size }
+
+// AppendTo implements protocol.Message.
+func (m *Batch) AppendTo(b []byte) []byte {
+	b = codec.AppendUvarint(b, m.Log)
+	b = codec.AppendUvarint(b, m.Number)
+	b = codec.AppendUvarint(b, uint64(len(m.Entries)))
+	for i := range m.Entries {
+		b = m.Entries[i].appendTo(b)
+	}
+	return b
+}
+
+func (m *Batch) String() string {
+	s := fmt.Sprintf("batch %d for log %d:", m.Number, m.Log)
+	for _, e := range m.Entries {
+		s += fmt.Sprintf(" t%v", e.Txn.ID)
+		switch {
+		case e.Remaster:
+		case e.LockOnly:
+			s += "(locks)"
+		case e.Part:
+			s += "(part)"
+		}
+		s += e.Placing.String()
+	}
+	return s
+}
+
+func decodeBatch(body []byte, procs *txn.Registry) (*Batch, error) {
+	r := codec.NewReader(body)
+	m := &Batch{Log: r.Uvarint(), Number: r.Uvarint(), size: len(body)}
+	n := r.Count(minEntry)
+	if n > 0 {
+		m.Entries = make([]Entry, n)
+	}
+	room := deterministic.NewRoom(procs, n)
+	for i := range m.Entries {
+		var err error
+		if m.Entries[i], err = readEntry(&r, &room); err != nil {
+			return nil, err
+		}
+	}
+	return m, r.Done()
+}
+
+// Copy carries a batch that has a place in its log from one reader to another one of the same entries, who lacks it.
+type Copy struct {
+	Sequencer geo.NodeID
+	*Batch
+}
+
+// Kind implements protocol.Message.
+func (m *Copy) Kind() uint8 { return KindCopy }
+
+// Size implements protocol.Message.
+func (m *Copy) Size() int { return codec.SizeUvarint(uint64(m.Sequencer)) + m.Batch.Size() }
+
+// AppendTo implements protocol.Message.
+func (m *Copy) AppendTo(b []byte) []byte {
+	return m.Batch.AppendTo(codec.AppendUvarint(b, uint64(m.Sequencer)))
+}
+
+func (m *Copy) String() string { return fmt.Sprintf("of node %d: %v", m.Sequencer, m.Batch) }
+
+func decodeCopy(body []byte, procs *txn.Registry) (*Copy, error) {
+	r := codec.NewReader(body)
+	sequencer := geo.NodeID(r.UvarintMax(1<<16 - 1))
+	if r.Err() != nil {
+		return nil, r.Err()
+	}
+	m, err := decodeBatch(body[codec.SizeUvarint(uint64(sequencer)):], procs)
+	if err != nil {
+		return nil, err
+	}
+	return &Copy{sequencer, m}, nil
+}
+
+// OfLog carries a message between the members of the group of a log, of which a node may be a member of several.
+type OfLog struct {
+	Log uint64
+	*consensus.Message
+}
+
+// Kind implements protocol.Message.
+func (m *OfLog) Kind() uint8 { return KindOfLog }
+
+// Size implements protocol.Message.
+func (m *OfLog) Size() int { return codec.SizeUvarint(m.Log) + m.Message.Size() }
+
+// AppendTo implements protocol.Message.
+func (m *OfLog) AppendTo(b []byte) []byte {
+	return m.Message.AppendTo(codec.AppendUvarint(b, m.Log))
+}
+
+func (m *OfLog) String() string { return fmt.Sprintf("%v of log %d", m.Message, m.Log) }
+
+func decodeOfLog(body []byte) (*OfLog, error) {
+	r := codec.NewReader(body)
+	log := r.Uvarint()
+	if r.Err() != nil {
+		return nil, r.Err()
+	}
+	m, err := consensus.Decode(body[codec.SizeUvarint(log):])
+	if err != nil {
+		return nil, err
+	}
+	return &OfLog{log, m}, nil
+}
+
+// ReadsSince are the reads of a node whose copy has begun anew at the cut at place Since-1.
+type ReadsSince struct {
+	Since uint64
+	*deterministic.Reads
+}
+
+// Kind implements protocol.Message.
+func (m *ReadsSince) Kind() uint8 { return KindReadsSince }
+
+// Size implements protocol.Message.
+func (m *ReadsSince) Size() int { return codec.SizeUvarint(m.Since) + m.Reads.Size() }
+
+// AppendTo implements protocol.Message.
+func (m *ReadsSince) AppendTo(b []byte) []byte {
+	return m.Reads.AppendTo(codec.AppendUvarint(b, m.Since))
+}
+
+func (m *ReadsSince) String() string { return fmt.Sprintf("%v since place %d", m.Reads, m.Since) }
+
+func decodeReadsSince(body []byte) (*ReadsSince, error) {
+	r := codec.NewReader(body)
+	since := r.Uvarint()
+	if r.Err() != nil {
+		return nil, r.Err()
+	}
+	m, _, err := deterministic.Decode(deterministic.KindReads, body[codec.SizeUvarint(since):])
+	if err != nil {
+		return nil, err
+	}
+	return &ReadsSince{since, m.(*deterministic.Reads)}, nil
+}
+
+// Forwarded is a transaction on its way to a home of its.
+type Forwarded struct {
+	Txn *txn.Transaction
+	// Part says that it has other homes, too.
+	Part bool
+	// NotBefore is the time, by the receiver's clock, at which it goes into the log; 0 for at once.
+	NotBefore time.Duration
+	Placing
+}
+
+// Forward carries transactions from the node that their clients wait at to one of their homes.
+type Forward struct{ Txns []Forwarded }
+
+// Kind implements protocol.Message.
+func (m *Forward) Kind() uint8 { return KindForward }
+
+func (f *Forwarded) head() uint64 {
+	h := uint64(f.NotBefore) << 2
+	if f.Part {
+		h |= 1
+	}
+	if !f.still() {
+		h |= 2
+	}
+	return h
+}
+
+// Size implements protocol.Message.
+func (m *Forward) Size() int {
+	n := codec.SizeUvarint(uint64(len(m.Txns)))
+	for i := range m.Txns {
+		f := &m.Txns[i]
+		n += codec.SizeUvarint(f.head()) + f.Placing.size()
+		if f.Remaster {
+			n += sizeLocks(f.Txn)
+		} else {
+			n += codec.SizeTransaction(f.Txn)
+		}
+	}
+	return n
+}
+
+// AppendTo implements protocol.Message.
+func (m *Forward) AppendTo(b []byte) []byte {
+	b = codec.AppendUvarint(b, uint64(len(m.Txns)))
+	for i := range m.Txns {
+		f := &m.Txns[i]
+		b = f.Placing.appendTo(codec.AppendUvarint(b, f.head()))
+		if f.Remaster {
+			b = appendLocks(b, f.Txn)
+		} else {
+			b = codec.AppendTransaction(b, f.Txn)
+		}
+	}
+	return b
+}
+
+func (m *Forward) String() string {
+	s := "forward:"
+	for _, f := range m.Txns {
+		s += fmt.Sprintf(" t%v", f.Txn.ID)
+		if f.Part && !f.Remaster {
+			s += "(part)"
+		}
+		s += f.Placing.String()
+		if f.NotBefore > 0 {
+			s += fmt.Sprintf(" not before %.3fms", float64(f.NotBefore)/1e6)
+		}
+	}
+	return s
+}
+
+func decodeForward(body []byte, procs *txn.Registry) (*Forward, error) {
+	r := codec.NewReader(body)
+	m := &Forward{}
+	n := r.Count(1 + codec.MinTransaction)
+	if n > 0 {
+		m.Txns = make([]Forwarded, n)
+	}
+	room := deterministic.NewRoom(procs, n)
+	for i := range m.Txns {
+		head := r.Uvarint()
+		f := Forwarded{Part: head&1 != 0, NotBefore: time.Duration(head >> 2)}
+		if head&2 != 0 {
+			f.Placing = readPlacing(&r)
+		}
+		var err error
+		if f.Remaster {
+			f.Txn, err = readLocks(&r, &room)
+		} else {
+			f.Txn, err = room.Transaction(&r)
+		}
+		if err == nil && f.Remaster && (len(f.Txn.Accesses) != 1 || !f.Part) {
+			err = fmt.Errorf("the move of %d rows is malformed", len(f.Txn.Accesses))
+		}
+		if err != nil {
+			return nil, err
+		}
+		m.Txns[i] = f
+	}
+	return m, r.Done()
+}
+
+// Decode reads the messages of this package and of those that it is made of. It says whether kind is one of them.
+func Decode(kind uint8, body []byte, procs *txn.Registry) (m protocol.Message, known bool, err error) {
+	switch kind {
+	case KindBatch:
+		m, err = decodeBatch(body, procs)
+	case KindForward:
+		m, err = decodeForward(body, procs)
+	case KindCopy:
+		m, err = decodeCopy(body, procs)
+	case KindOfLog:
+		m, err = decodeOfLog(body)
+	case KindReadsSince:
+		m, err = decodeReadsSince(body)
+	case KindAsk:
+		m, err = decodeAsk(body)
+	case KindTold:
+		m, err = decodeTold(body)
+	default:
+		if m, known, err = batchlog.Decode(kind, body); known {
+			return m, known, err
+		}
+		if m, known, err = statetransfer.Decode(kind, body); known {
+			return m, known, err
+		}
+		if m, known, err = recon.Decode(kind, body); known {
+			return m, known, err
+		}
+		return deterministic.Decode(kind, body)
+	}
+	if err != nil {
+		return nil, true, err
+	}
+	return m, true, nil
+}

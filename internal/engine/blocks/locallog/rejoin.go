@@ -1,0 +1,461 @@
+package locallog
+
+import (
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/geobench/geobench/internal/base/codec"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/engine/blocks/batchlog"
+	"github.com/geobench/geobench/internal/engine/blocks/deterministic"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// New incarnations, with replicated logs whose batches wait for copies. What partitions of a copy owe each other is lost with a node, so its whole copy
+// begins anew with the rows of another one (deterministic.Resets). With one log that is done at a place in it. Here it takes a place in every log,
+// such that no transaction has parts before and behind it: a clean cut, which the logs make by themselves.
+//
+//   - A new incarnation has its mark (package batchlog) put into every home log first, and then into every multi-home order. The nth marks of all orders
+//     belong together, whosever they are.
+//   - A home log comes to the cut where it first takes any order beyond that order's mark. There, ahead of that, it takes all orders up to theirs. That
+//     is the same place for all who read the log.
+//
+// So what multi-home transactions are before the cut are those that the orders have before the marks, in all home logs alike. Nothing before the cut waits
+// for anything behind it: neither in the queue of a row, which has one home's requests in the order of its log, nor for a row to come, since whoever counts
+// on a move is behind both of its parts. All nodes stop at the cut until all logs have come to it, the donors until all is over that they
+// have begun, and the copy that begins anew until it has rows.
+//
+// Transactions are named by their ids, so that nobody sees from what others have read for one on which side of a cut it is. Who tells that says since
+// which cut its copy has the rows that it reads.
+
+// rejoining is a node's part in that.
+type rejoining struct {
+	n      *Node
+	resets *deterministic.Resets
+
+	// since is the place of the cut at which this node's copy began anew last, plus one; 0 for never. early is what has come of those who have
+	// done so later.
+	since uint64
+	early []earlyMessage
+
+	// passing[x] says that order x may pass the mark at which it stands, settled that of the marks of this cut those of some nodes ask for nothing more
+	// here.
+	passing []bool
+	settled []geo.NodeID
+	// stood is where this node's logs stood at the last cut that it came to, last the place of that.
+	stood []uint64
+	last  uint64
+
+	// open are this node's clients' transactions that are in a batch for a log.
+	open map[txn.ID]openIn
+	// lacking says that this is a new incarnation without rows, marking that its marks in home logs have been read, and held that it has not begun its
+	// work: transactions and questions wait for the homes of rows.
+	lacking   bool
+	marking   bool
+	held      bool
+	submitted []*txn.Transaction
+	asks      []heldAsk
+}
+
+type earlyMessage struct {
+	from geo.NodeID
+	m    protocol.Message
+}
+
+type heldAsk struct {
+	from geo.NodeID
+	m    *Ask
+}
+
+// openIn is the batch that a transaction is in.
+type openIn struct{ log, batch uint64 }
+
+// unsent is the batch of those whose batch was void, and that are being collected for another one.
+const unsent = math.MaxUint64
+
+// Replaces is an engine's Replaces: all nodes, where every log has members enough to go on without one, and no batch with a place is lost with a
+// node.
+func Replaces(t *geo.Topology, p protocol.Params) (nodes []geo.NodeID) {
+	if !Replicated(p) || batchlog.Copies(p) < 2 || p.Word(HomeLogsParameter.Name) == logsLocal && t.Partitions*t.Replicas < 3 {
+		return nil
+	}
+	for n := range geo.NodeID(t.Nodes()) {
+		nodes = append(nodes, n)
+	}
+	return nodes
+}
+
+func newRejoining(n *Node) *rejoining {
+	j := &rejoining{n: n, passing: make([]bool, len(n.orders)), open: map[txn.ID]openIn{}, lacking: n.c.Incarnation > 0, held: n.c.Incarnation > 0}
+	j.resets = deterministic.NewResets(deterministic.ResetConfig{
+		Config: n.c.Config, Layout: n.layout, Executor: n.Executor, PieceTimer: pieceTimer, AgainTimer: againTimer,
+		Passed: j.passed, Append: j.append, Ready: j.ready, Begin: j.begin, Forget: j.forget,
+		Advance: func() {}, // every step ends with a look at the cut
+	})
+	if j.held {
+		n.recon.Pause()
+	}
+	return j
+}
+
+// passed returns the last incarnation of a node whose marks have been read in all logs, and, of this one, all that went to its predecessor.
+func (j *rejoining) passed(m geo.NodeID) uint32 {
+	least := uint32(math.MaxUint32)
+	for _, l := range j.n.Logs {
+		if m == j.n.c.Self && !l.reader.CaughtUp() {
+			return 0
+		}
+		least = min(least, protocol.IncarnationOf(l.reader.Done(m)))
+	}
+	return least
+}
+
+// atMark reports whether the reader of a log stands at a mark, and whose that is.
+func (l *Log) atMark() (m geo.NodeID, incarnation uint32, ok bool) {
+	o, known := l.Order.Next()
+	if !known {
+		return 0, 0, false
+	}
+	return o.Mark()
+}
+
+// mayMark reports whether the marks of this incarnation may be put into the orders: those in all home logs have been read.
+func (j *rejoining) mayMark() bool {
+	for h := range j.n.Topology.Regions {
+		if l := j.n.Logs[h]; !l.Order.Entered() {
+			if m, incarnation, ok := l.atMark(); !ok || m != j.n.Self || incarnation != j.n.c.Incarnation {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// homeMark takes a mark in a home log. A new incarnation reads no further until it has rows.
+func (j *rejoining) homeMark(m geo.NodeID, _ uint32) bool {
+	return m != j.n.Self || !j.lacking
+}
+
+// orderMark takes a mark in an order.
+func (j *rejoining) orderMark(x int) bool {
+	passing := j.passing[x]
+	j.passing[x] = false
+	return passing
+}
+
+// place names the cut at which all orders stand, if they do: later ones have higher places.
+func (j *rejoining) place() (place uint64, ok bool) {
+	for _, o := range j.n.orders {
+		if m, _, ok := o.log.atMark(); !ok || j.lacking && m != j.n.Self {
+			return 0, false
+		}
+		place += o.log.Order.Position()
+	}
+	return place, true
+}
+
+// homesStand reports whether all home logs have come to the cut at which all orders stand.
+func (j *rejoining) homesStand() bool {
+	for h := range j.n.Topology.Regions {
+		o, known := j.n.Logs[h].Order.Next()
+		if !known {
+			return false
+		}
+		x, ok := o.Stream()
+		if !ok || x >= len(j.n.orders) || o.Batch.Number <= j.n.orders[x].log.Order.Position() {
+			return false
+		}
+	}
+	return true
+}
+
+// cut does at a cut what is due there, and reports whether this node has come to another place in its logs.
+func (j *rejoining) cut() (moved bool) {
+	n := j.n
+	place, ok := j.place()
+	if !ok {
+		return false
+	}
+	if !j.lacking {
+		if !j.homesStand() {
+			return false
+		}
+		for h := range n.Topology.Regions {
+			for x, o := range n.orders {
+				n.takeUpTo(geo.Region(h), x, o.log.Order.Position())
+			}
+		}
+		j.last, j.stood = place, j.stood[:0]
+		for _, l := range n.Logs {
+			j.stood = append(j.stood, l.Order.Position())
+		}
+	}
+	for x, o := range n.orders {
+		m, incarnation, _ := o.log.atMark()
+		if slices.Contains(j.settled, m) {
+			continue
+		}
+		if x > 0 {
+			n.Env.Probe(marksCross)
+		}
+		if !j.resets.Mark(m, incarnation, place) {
+			now, _ := j.place()
+			if moved = now != place; moved {
+				j.settled = j.settled[:0]
+			}
+			return moved
+		}
+		j.settled = append(j.settled, m)
+	}
+	j.settled = j.settled[:0]
+	for x := range n.orders {
+		j.passing[x] = true
+	}
+	for _, o := range n.orders {
+		o.log.reader.Advance()
+	}
+	n.advanceHomes()
+	return true
+}
+
+// flush ends a step.
+func (j *rejoining) flush() {
+	if j.lacking && !j.marking && j.mayMark() {
+		j.marking = true
+		for _, o := range j.n.orders {
+			o.log.Order.Enter()
+		}
+	}
+	for j.cut() {
+	}
+	if j.held && !j.resets.Lacking() {
+		j.resume()
+	}
+	j.resets.Flush()
+}
+
+// resume begins the work of a new incarnation, which has rows.
+func (j *rejoining) resume() {
+	j.held = false
+	submitted, asks := j.submitted, j.asks
+	j.submitted, j.asks = nil, nil
+	j.n.recon.Resume()
+	for _, t := range submitted {
+		j.n.submit(t)
+	}
+	for _, a := range asks {
+		j.n.tell(a.from, a.m)
+	}
+}
+
+// append appends what a donor knows at a cut besides its rows.
+func (j *rejoining) append(b []byte) []byte {
+	n := j.n
+	for _, l := range n.Logs {
+		b = codec.AppendUvarint(b, l.Order.Position())
+	}
+	for _, l := range n.Logs {
+		for s := range geo.NodeID(n.Topology.Nodes()) {
+			b = codec.AppendUvarint(b, l.reader.Done(s))
+		}
+	}
+	if n.remasterer != nil {
+		b = appendResidences(appendResidences(b, n.remasterer.rows), n.remasterer.known)
+	}
+	return b
+}
+
+// ready reports whether this node knows its logs up to a cut, and none of them beyond that.
+func (j *rejoining) ready(_ uint64, r codec.Reader) bool {
+	for _, l := range j.n.Logs {
+		if position := r.Uvarint(); l.Order.Position() > position || l.Order.Known() <= position {
+			return false
+		}
+	}
+	return true
+}
+
+// begin goes to a cut, with what a donor knew there.
+func (j *rejoining) begin(_ uint64, r *codec.Reader) {
+	n := j.n
+	j.lacking = false
+	positions := make([]uint64, len(n.Logs))
+	for i := range positions {
+		positions[i] = r.Uvarint()
+	}
+	done := make([]uint64, n.Topology.Nodes())
+	for i, l := range n.Logs {
+		for s := range done {
+			done[s] = r.Uvarint()
+		}
+		l.reader.SkipTo(positions[i], done)
+	}
+	for _, o := range n.orders {
+		o.first, o.entries, o.foreign = o.first+len(o.entries), nil, 0
+		for h := range o.taken {
+			o.taken[h], o.upto[h] = o.first, o.log.Order.Position()
+		}
+	}
+	if m := n.remasterer; m != nil {
+		m.rows, m.known = readResidences(r), readResidences(r)
+		m.halves, m.later = map[txn.ID]half{}, map[txn.Key][]laterRequest{}
+	}
+}
+
+// forget gives up what is before the cut at place, where all logs stand.
+func (j *rejoining) forget(place uint64) {
+	n := j.n
+	j.since = place + 1
+	var lost []txn.ID
+	for id, in := range j.open {
+		if in.batch <= n.Logs[in.log].reader.Done(n.Self) {
+			lost = append(lost, id)
+		}
+	}
+	slices.Sort(lost)
+	for _, id := range lost {
+		n.Env.Probe(outcomeForgotten)
+		delete(j.open, id)
+		delete(n.attempts, id)
+		n.recon.Forget(id)
+		n.reply(txn.Outcome{ID: id, Status: txn.Unknown, Cause: txn.CauseNode, Reason: deterministic.ReasonReset})
+	}
+	if n.c.Reset != nil {
+		n.c.Reset()
+	}
+	early := j.early
+	j.early = nil
+	for _, e := range early {
+		n.c.Again(e.from, e.m)
+	}
+}
+
+// Since names the cut since which this node's copy has its rows, in what the nodes of a copy tell each other of what they execute; 0 for none.
+func (n *Node) Since() uint64 {
+	if n.rejoin == nil {
+		return 0
+	}
+	return n.rejoin.since
+}
+
+// Timely reports whether what another node of the copy tells is of the same cut as this node's rows. What is of a later one comes again when
+// this node has come to that (Config.Again).
+func (n *Node) Timely(from geo.NodeID, since uint64, m protocol.Message) bool {
+	j := n.rejoin
+	switch {
+	case j == nil:
+		return since == 0 // or it is corrupt
+	case since > j.since:
+		n.Env.Probe(toldAhead)
+		j.early = append(j.early, earlyMessage{from, m})
+		return false
+	case since < j.since || j.lacking && since == 0:
+		n.Env.Probe(toldBehind)
+		return false
+	}
+	return true
+}
+
+// sent notes the batch that transactions of this node's clients are in.
+func (j *rejoining) sent(log, batch uint64, entries []Entry) {
+	for i := range entries {
+		if e := &entries[i]; !e.Remaster && e.Coordinator == j.n.Self {
+			j.open[e.Txn.ID] = openIn{log, batch}
+		}
+	}
+}
+
+// closed notes that a transaction has an outcome. It reports false if that has come too late.
+func (j *rejoining) closed(id txn.ID) bool {
+	_, open := j.open[id]
+	delete(j.open, id)
+	return open
+}
+
+// resetEnv is the world of the executor of a node whose copy may begin anew.
+type resetEnv struct {
+	protocol.Env
+	n *Node
+}
+
+// Send implements protocol.Env.
+func (e *resetEnv) Send(to geo.NodeID, m protocol.Message) {
+	if r, ok := m.(*deterministic.Reads); ok && e.n.rejoin.since > 0 {
+		m = &ReadsSince{e.n.rejoin.since, r}
+	}
+	e.Env.Send(to, m)
+}
+
+// sendAgain sends a new incarnation its part of the batches of this node that have no place: its predecessor may have had them.
+func (l *Log) sendAgain(to geo.NodeID) {
+	g := slices.IndexFunc(l.c.Readers, func(nodes []geo.NodeID) bool { return slices.Contains(nodes, to) })
+	l.sent.Each(func(b sentBatch) {
+		var part []Entry
+		touched := false
+		for i := range b.entries {
+			e := b.entries[i]
+			l.groups = l.c.Groups(&e, l.groups[:0])
+			if !slices.Contains(l.groups, g) {
+				continue
+			}
+			touched = true
+			if l.c.Shape != nil {
+				e = l.c.Shape(e, g)
+			}
+			part = append(part, e)
+		}
+		if touched {
+			l.env.Probe(batchSentAgain)
+			l.env.Send(to, newBatch(l.c.Number, b.number, part))
+		}
+	})
+}
+
+// Replaced implements protocol.Rejoiner.
+func (n *Node) Replaced(m geo.NodeID, incarnation uint32) {
+	if n.rejoin == nil {
+		return
+	}
+	for _, l := range n.Logs {
+		l.Order.Replaced(m, incarnation)
+		l.sendAgain(m)
+	}
+	n.rejoin.resets.Replaced(m, incarnation)
+	n.rejoin.asks = slices.DeleteFunc(n.rejoin.asks, func(a heldAsk) bool { return a.from == m })
+	n.recon.Replaced(m)
+	if n.lookups != nil {
+		n.lookups.askAgain(m)
+	}
+}
+
+// Whole implements protocol.Rejoiner.
+func (n *Node) Whole() bool {
+	if n.rejoin == nil {
+		return true
+	}
+	for _, l := range n.Logs {
+		if !l.Order.Whole() {
+			return false
+		}
+	}
+	return n.rejoin.resets.Whole()
+}
+
+func appendResidences(b []byte, rows map[txn.Key]residence) []byte {
+	b = codec.AppendUvarint(b, uint64(len(rows)))
+	for _, k := range slices.Sorted(maps.Keys(rows)) {
+		b = codec.AppendUvarint(codec.AppendUvarint(codec.AppendString(b, string(k)), uint64(rows[k].home)), rows[k].count)
+	}
+	return b
+}
+
+func readResidences(r *codec.Reader) map[txn.Key]residence {
+	rows := map[txn.Key]residence{}
+	for range r.Count(3) {
+		k := r.Key()
+		rows[k] = residence{geo.Region(r.UvarintMax(1<<16 - 1)), r.Uvarint()}
+	}
+	return rows
+}

@@ -1,0 +1,184 @@
+package optimistic
+
+import (
+	"fmt"
+
+	"github.com/geobench/geobench/internal/base/codec"
+	"github.com/geobench/geobench/internal/base/store"
+	"github.com/geobench/geobench/internal/base/txn"
+)
+
+// Point is a row that was read, or found missing.
+type Point struct {
+	Key txn.Key
+	// Writer is the transaction that wrote what was read, 0 where the row was loaded or never there.
+	Writer txn.ID
+	// Back is 0 for a committed version. Otherwise the version was not committed, and its writer is the transaction
+	// that came so many before the reader's at its node.
+	Back uint64
+	// Absent says that the row was not there.
+	Absent bool
+}
+
+// Range is what was committed in a range of a group that was scanned: all rows from From up to, but not including, To.
+// It ends where the procedure has stopped to look, so that rows behind that may change.
+type Range struct {
+	From, To txn.Key
+	Rows     []Version
+}
+
+// Version names a version of a row.
+type Version struct {
+	Key    txn.Key
+	Writer txn.ID
+}
+
+// Contains reports whether a row lies in the range.
+func (r *Range) Contains(k txn.Key) bool { return r.From <= k && k < r.To }
+
+// Reads is a transaction's read set. A row may occur several times.
+type Reads struct {
+	Points []Point
+	Ranges []Range
+}
+
+// Hold reports whether what was read of committed rows is what they are: nobody has changed them, and no row has come
+// into a range.
+func (r *Reads) Hold(rows store.Reader) bool {
+	for i := range r.Points {
+		if p := &r.Points[i]; p.Back == 0 && !p.holds(rows) {
+			return false
+		}
+	}
+	for i := range r.Ranges {
+		if !r.Ranges[i].holds(rows, true) {
+			return false
+		}
+	}
+	return true
+}
+
+// Overtaken reports whether they will never Hold again: a version that is gone does not come back, where a row that has
+// come may go.
+func (r *Reads) Overtaken(rows store.Reader) bool {
+	for i := range r.Points {
+		if p := &r.Points[i]; p.Back == 0 && !p.Absent && !p.holds(rows) {
+			return true
+		}
+	}
+	for i := range r.Ranges {
+		if !r.Ranges[i].holds(rows, false) {
+			return true
+		}
+	}
+	return false
+}
+
+// Len is the number of rows whose versions were noted.
+func (r *Reads) Len() int {
+	n := len(r.Points)
+	for i := range r.Ranges {
+		n += len(r.Ranges[i].Rows)
+	}
+	return n
+}
+
+func (p *Point) holds(rows store.Reader) bool {
+	rec, found := rows.Get(p.Key)
+	return found != p.Absent && rec.Writer == p.Writer
+}
+
+// holds compares the rows of the range with those that were there; further ones count as a difference with all.
+func (r *Range) holds(rows store.Reader, all bool) bool {
+	left, same := r.Rows, true
+	rows.Scan(txn.Range{From: r.From, To: r.To}, func(k txn.Key, rec store.Record) bool {
+		if len(left) > 0 && left[0].Key == k {
+			same = left[0].Writer == rec.Writer
+			left = left[1:]
+			return same
+		}
+		same = !all && (len(left) == 0 || k < left[0].Key) // else one of those that were there is gone
+		return same
+	})
+	return same && len(left) == 0
+}
+
+// Size is the number of bytes that AppendTo adds.
+func (r *Reads) Size() int {
+	n := codec.SizeUvarint(uint64(len(r.Points))) + codec.SizeUvarint(uint64(len(r.Ranges)))
+	for i := range r.Points {
+		p := &r.Points[i]
+		n += codec.SizeString(string(p.Key)) + codec.SizeUvarint(p.head()) + codec.SizeID(p.Writer)
+	}
+	for i := range r.Ranges {
+		g := &r.Ranges[i]
+		n += codec.SizeString(string(g.From)) + codec.SizeString(string(g.To)) + codec.SizeUvarint(uint64(len(g.Rows)))
+		for j := range g.Rows {
+			n += codec.SizeString(string(g.Rows[j].Key)) + codec.SizeID(g.Rows[j].Writer)
+		}
+	}
+	return n
+}
+
+// head is the part of a point that follows its key.
+func (p *Point) head() uint64 {
+	if p.Absent {
+		return p.Back<<1 | 1
+	}
+	return p.Back << 1
+}
+
+// AppendTo appends the read set to b.
+func (r *Reads) AppendTo(b []byte) []byte {
+	b = codec.AppendUvarint(b, uint64(len(r.Points)))
+	for i := range r.Points {
+		p := &r.Points[i]
+		b = codec.AppendID(codec.AppendUvarint(codec.AppendString(b, string(p.Key)), p.head()), p.Writer)
+	}
+	b = codec.AppendUvarint(b, uint64(len(r.Ranges)))
+	for i := range r.Ranges {
+		g := &r.Ranges[i]
+		b = codec.AppendString(codec.AppendString(b, string(g.From)), string(g.To))
+		b = codec.AppendUvarint(b, uint64(len(g.Rows)))
+		for j := range g.Rows {
+			b = codec.AppendID(codec.AppendString(b, string(g.Rows[j].Key)), g.Rows[j].Writer)
+		}
+	}
+	return b
+}
+
+// maxBack bounds Point.Back, so that it shares a number with Point.Absent.
+const maxBack = 1<<48 - 1
+
+// ReadReads reads what Reads.AppendTo wrote. Keys and ranges are valid, and alias the reader's body.
+func ReadReads(r *codec.Reader) Reads {
+	var reads Reads
+	if n := r.Count(5); n > 0 {
+		reads.Points = make([]Point, n)
+		for i := range reads.Points {
+			p := &reads.Points[i]
+			p.Key = r.Key()
+			head := r.UvarintMax(maxBack<<1 | 1)
+			p.Back, p.Absent = head>>1, head&1 != 0
+			p.Writer = r.ID()
+		}
+	}
+	if n := r.Count(3); n > 0 {
+		reads.Ranges = make([]Range, n)
+		for i := range reads.Ranges {
+			g := &reads.Ranges[i]
+			g.From, g.To = txn.Key(r.String()), txn.Key(r.String())
+			whole := txn.Range{From: g.From, To: g.To}
+			if r.Err() == nil && (whole.Point() || !whole.Valid()) {
+				r.Fail(fmt.Errorf("%v is not a range that was scanned", &whole))
+			}
+			if rows := r.Count(3); rows > 0 {
+				g.Rows = make([]Version, rows)
+				for j := range g.Rows {
+					g.Rows[j] = Version{r.Key(), r.ID()}
+				}
+			}
+		}
+	}
+	return reads
+}

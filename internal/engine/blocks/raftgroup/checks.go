@@ -1,0 +1,22 @@
+package raftgroup
+
+import (
+	"fmt"
+
+	"github.com/geobench/geobench/internal/base/invariant"
+)
+
+var oneServing = invariant.New("raftgroup.one-serving", "one member of a group serves in a term")
+
+type termOf struct {
+	Shard int
+	Term  uint64
+}
+
+// Check says what holds of a member of a group on this node.
+func (m *Member) Check(c *invariant.Checker) {
+	m.Raft.Check(c, fmt.Sprintf("the group of shard %d", m.Shard))
+	if m.Serving {
+		c.Agree(oneServing, termOf{m.Shard, m.Term}, m.node.Self)
+	}
+}

@@ -1,0 +1,101 @@
+package raftgroup
+
+import (
+	"slices"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// Distance is the round trip between two nodes.
+func Distance(t *geo.Topology, a, b geo.NodeID) time.Duration {
+	if a == b {
+		return 0
+	}
+	return t.RTT(t.RegionOf(a), t.RegionOf(b))
+}
+
+// Quorum is the round trip from a group's leader to the nearest majority.
+func Quorum(t *geo.Topology, g *geo.Group) time.Duration {
+	var all []time.Duration
+	for _, m := range g.Members {
+		all = append(all, Distance(t, g.Leader, m))
+	}
+	slices.Sort(all)
+	return all[len(all)/2]
+}
+
+// Nearest returns the members of each group, the nearest to a node first.
+func Nearest(t *geo.Topology, l *geo.Layout, to geo.NodeID) (members [][]geo.NodeID) {
+	for shard := range l.Shards() {
+		m := slices.Clone(l.Group(shard).Members)
+		slices.SortStableFunc(m, func(a, b geo.NodeID) int { return int(Distance(t, to, a) - Distance(t, to, b)) })
+		members = append(members, m)
+	}
+	return members
+}
+
+// Replaces returns the nodes that can be lost and come back as new incarnations: those all of whose groups keep a majority without them.
+func Replaces(t *geo.Topology, layout geo.Layout) (nodes []geo.NodeID) {
+	needed := make([]bool, t.Nodes())
+	for shard := range layout.Shards() {
+		if group := layout.Group(shard).Members; len(group) < 3 {
+			for _, n := range group {
+				needed[n] = true
+			}
+		}
+	}
+	for n, yes := range needed {
+		if !yes {
+			nodes = append(nodes, geo.NodeID(n))
+		}
+	}
+	return nodes
+}
+
+// Settles is how long after the loss of regions groups may take until what is left works as if they had never been: for leaders, some of
+// which are elected in vain at first and wait twice as long for the next time, and for what lost coordinators have left to be settled.
+func Settles(election, recovery, rtt time.Duration) time.Duration {
+	return 8*(election+rtt) + 2*(recovery+rtt) + 10*rtt
+}
+
+// Survives returns the regions without which every group of the layout has a majority, and how many of them may be lost
+// together.
+func Survives(t *geo.Topology, layout geo.Layout) protocol.Survival {
+	s := protocol.Survival{Most: len(t.Regions), InFlight: true}
+	members := make([][]int, layout.Shards()) // by group and region
+	spare := make([]int, layout.Shards())     // by group: those beyond a majority
+	for shard := range members {
+		members[shard] = make([]int, len(t.Regions))
+		group := layout.Group(shard).Members
+		for _, m := range group {
+			members[shard][t.RegionOf(m)]++
+		}
+		spare[shard] = (len(group) - 1) / 2
+	}
+	for region := range t.Regions {
+		alone := true
+		for shard := range members {
+			alone = alone && members[shard][region] <= spare[shard]
+		}
+		if alone {
+			s.Regions = append(s.Regions, geo.Region(region))
+		}
+	}
+	for shard := range members {
+		var counts []int
+		for _, region := range s.Regions {
+			counts = append(counts, members[shard][region])
+		}
+		slices.Sort(counts)
+		slices.Reverse(counts)
+		most, sum := 0, 0
+		for most < len(counts) && sum+counts[most] <= spare[shard] {
+			sum += counts[most]
+			most++
+		}
+		s.Most = min(s.Most, most)
+	}
+	return s
+}

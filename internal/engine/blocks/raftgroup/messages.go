@@ -1,0 +1,277 @@
+package raftgroup
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/geobench/geobench/internal/base/codec"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/store"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/engine/blocks/task"
+	"github.com/geobench/geobench/internal/engine/consensus"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// Message kinds.
+const (
+	KindRaft = 245 + iota
+	KindLead
+)
+
+const (
+	// MaxShard and MaxNode bound the numbers of shards and nodes in messages.
+	MaxShard = 1<<31 - 1
+	MaxNode  = 1<<16 - 1
+)
+
+// Raft carries a message of a group's consensus.
+type Raft struct {
+	Group int
+	*consensus.Message
+}
+
+// Kind implements protocol.Message.
+func (m *Raft) Kind() uint8 { return KindRaft }
+
+// Size implements protocol.Message.
+func (m *Raft) Size() int { return codec.SizeUvarint(uint64(m.Group)) + m.Message.Size() }
+
+// AppendTo implements protocol.Message.
+func (m *Raft) AppendTo(b []byte) []byte {
+	return m.Message.AppendTo(codec.AppendUvarint(b, uint64(m.Group)))
+}
+
+func (m *Raft) String() string { return fmt.Sprintf("group %d %v", m.Group, m.Message) }
+
+// Lead tells every node that the sender leads a group from a term on.
+type Lead struct {
+	Group int
+	Term  uint64
+}
+
+// Kind implements protocol.Message.
+func (m *Lead) Kind() uint8 { return KindLead }
+
+// Size implements protocol.Message.
+func (m *Lead) Size() int { return codec.SizeUvarint(uint64(m.Group)) + codec.SizeUvarint(m.Term) }
+
+// AppendTo implements protocol.Message.
+func (m *Lead) AppendTo(b []byte) []byte {
+	return codec.AppendUvarint(codec.AppendUvarint(b, uint64(m.Group)), m.Term)
+}
+
+func (m *Lead) String() string { return fmt.Sprintf("leads group %d in term %d", m.Group, m.Term) }
+
+// Decode reads a message of this package. known says whether kind is one of its.
+func Decode(kind uint8, body []byte) (m protocol.Message, known bool, err error) {
+	r := codec.NewReader(body)
+	switch kind {
+	case KindRaft:
+		group := int(r.UvarintMax(MaxShard))
+		if r.Err() != nil {
+			return nil, true, r.Err()
+		}
+		inner, err := consensus.Decode(body[len(body)-r.Len():])
+		if err != nil {
+			return nil, true, err
+		}
+		return &Raft{group, inner}, true, nil
+	case KindLead:
+		m = &Lead{int(r.UvarintMax(MaxShard)), r.Uvarint()}
+	default:
+		return nil, false, nil
+	}
+	if err := r.Done(); err != nil {
+		return nil, true, err
+	}
+	return m, true, nil
+}
+
+// Name tells the transactions of a database apart: the node that coordinates it, and its number there, from 1. One that
+// starts over has a new one.
+type Name struct {
+	Coordinator geo.NodeID
+	Number      uint64
+}
+
+func (n Name) String() string { return fmt.Sprintf("%d/%d", n.Coordinator, n.Number) }
+
+// Compare orders names by coordinator and number.
+func (n Name) Compare(o Name) int {
+	if n.Coordinator != o.Coordinator {
+		return int(n.Coordinator) - int(o.Coordinator)
+	}
+	switch {
+	case n.Number < o.Number:
+		return -1
+	case n.Number > o.Number:
+		return 1
+	}
+	return 0
+}
+
+// Size is the number of bytes that AppendTo adds.
+func (n Name) Size() int {
+	return codec.SizeUvarint(uint64(n.Coordinator)) + codec.SizeUvarint(n.Number)
+}
+
+// AppendTo appends the name.
+func (n Name) AppendTo(b []byte) []byte {
+	return codec.AppendUvarint(codec.AppendUvarint(b, uint64(n.Coordinator)), n.Number)
+}
+
+// ReadName reads a name.
+func ReadName(r *codec.Reader) Name { return Name{geo.NodeID(r.UvarintMax(MaxNode)), r.Uvarint()} }
+
+// SizeShards is the number of bytes that AppendShards adds.
+func SizeShards(shards []int) int {
+	n := codec.SizeUvarint(uint64(len(shards)))
+	for _, s := range shards {
+		n += codec.SizeUvarint(uint64(s))
+	}
+	return n
+}
+
+// AppendShards appends the numbers of shards.
+func AppendShards(b []byte, shards []int) []byte {
+	b = codec.AppendUvarint(b, uint64(len(shards)))
+	for _, s := range shards {
+		b = codec.AppendUvarint(b, uint64(s))
+	}
+	return b
+}
+
+// ReadShards reads the numbers of shards.
+func ReadShards(r *codec.Reader) []int {
+	n := r.Count(1)
+	if n == 0 {
+		return nil
+	}
+	shards := make([]int, n)
+	for i := range shards {
+		shards[i] = int(r.UvarintMax(MaxShard))
+	}
+	return shards
+}
+
+// Found are the rows of a range, in its order. A row whose range is the row alone has no key.
+type Found []txn.Row
+
+// Find returns the rows of n ranges as they were at a version, single ones in one piece of memory.
+func Find(s *store.Versioned, at uint64, n int, of func(i int) *txn.Range) []Found {
+	s.Warm(n, func(i int) txn.Key { return of(i).From })
+	rows, found := s.At(at), make([]Found, n)
+	room := make(Found, 0, n)
+	for i := range found {
+		r := of(i)
+		if r.Point() {
+			if rec, there := rows.Get(r.From); there {
+				room = append(room, txn.Row{Value: rec.Value})
+				found[i] = room[len(room)-1 : len(room) : len(room)]
+			}
+			continue
+		}
+		rows.Scan(*r, func(k txn.Key, rec store.Record) bool {
+			found[i] = append(found[i], txn.Row{Key: k, Value: rec.Value})
+			return true
+		})
+	}
+	return found
+}
+
+// Supply gives a task the rows that were found of what it needs.
+func Supply(t *task.Task, needs []task.Need, found []Found) {
+	n := 0
+	for _, f := range found {
+		n += len(f)
+	}
+	rows := make([]task.Row, 0, n) // of all ranges
+	for i, f := range found {
+		first, r := len(rows), needs[i].Range
+		for _, w := range f {
+			if w.Key == "" {
+				w.Key = r.From
+			}
+			rows = append(rows, task.Row{Key: w.Key, Record: store.Record{Value: w.Value}})
+		}
+		t.Supply(task.Read{Range: r, Rows: rows[first:len(rows):len(rows)]})
+	}
+}
+
+// SizeFound is the number of bytes that AppendFound adds.
+func SizeFound(found []Found) int {
+	n := codec.SizeUvarint(uint64(len(found)))
+	for _, f := range found {
+		n += codec.SizeRows(f)
+	}
+	return n
+}
+
+// AppendFound appends the rows of several ranges.
+func AppendFound(b []byte, found []Found) []byte {
+	b = codec.AppendUvarint(b, uint64(len(found)))
+	for _, f := range found {
+		b = codec.AppendRows(b, f)
+	}
+	return b
+}
+
+// ReadFound reads the rows of several ranges. They keep the body.
+func ReadFound(r *codec.Reader) []Found {
+	n := r.Count(1)
+	if n == 0 {
+		return nil
+	}
+	found := make([]Found, n)
+	for i := range found {
+		rows := r.Count(2)
+		if rows == 0 {
+			continue
+		}
+		found[i] = make(Found, rows)
+		for j := range found[i] {
+			w := &found[i][j]
+			w.Key, w.Value = txn.Key(r.String()), r.Bytes()
+			if r.Err() == nil && w.Key != "" && !w.Key.Valid() {
+				r.Fail(fmt.Errorf("a row under %v", w.Key))
+			}
+		}
+	}
+	return found
+}
+
+// FoundString shows the rows of several ranges in a trace.
+func FoundString(found []Found) string {
+	var b strings.Builder
+	for i, f := range found {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteByte('[')
+		for j, w := range f {
+			if j > 0 {
+				b.WriteByte(' ')
+			}
+			if w.Key != "" {
+				fmt.Fprintf(&b, "%v=", w.Key)
+			}
+			fmt.Fprintf(&b, "%x", w.Value)
+		}
+		b.WriteByte(']')
+	}
+	return b.String()
+}
+
+// WritesString shows what a transaction writes in a trace.
+func WritesString(writes []txn.WriteEntry) string {
+	var b strings.Builder
+	for i := range writes {
+		if w := &writes[i]; w.Deleted {
+			fmt.Fprintf(&b, " %v deleted", w.Key)
+		} else {
+			fmt.Fprintf(&b, " %v=%x", w.Key, w.Value)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,411 @@
+// Package checkpoint writes what a replica is made of, and reads it into a new one, which goes on as the first would have: so a node
+// need not keep its inputs since the beginning.
+//
+// A replica is a graph of Go values in memory. Two kinds are told apart by a fresh replica, one that Engine.New has just made of the
+// same Config. Whatever hangs on it by fields, elements and pointers is there again wherever New is called: these objects, the
+// wired ones, are filled in place, so that what New has made of them and cannot be written, such as a callback, stays valid. Everything
+// else is data: it is written with the identities of its objects, and is made anew.
+//
+// What belongs to a replica's world, such as its topology, is named by its place in World. Data holds no functions, channels or locks,
+// and no pointers into the middle of something else; a value in an interface is of a registered type, a message, or one of the world.
+// Append says which field breaks that. A field with the tag `checkpoint:"-"` is not written: it holds nothing that outlives a step of its
+// replica. A type that is not made of data, since it comes from elsewhere, writes and reads itself: see Saver.
+package checkpoint
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"unsafe"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/geobench/geobench/internal/base/codec"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// World is what replicas refer to and do not own.
+type World struct {
+	// Objects are pointers, and other values that can be compared: the same ones, in the same order, whenever a replica is written or read.
+	Objects []any
+	// Decode reads a message, as Engine.Decode does.
+	Decode func(kind uint8, body []byte) (protocol.Message, error)
+	// Strict has Append look for pointers into the middle of something else, too: that takes some times as long.
+	Strict bool
+}
+
+// Saver is a type that writes and reads itself. LoadState is called on a wired object, or on a new one where it is data.
+type Saver interface {
+	SaveState(b []byte) ([]byte, error)
+	LoadState(r *codec.Reader) error
+}
+
+var (
+	saverType   = reflect.TypeFor[Saver]()
+	errorType   = reflect.TypeFor[error]()
+	protoType   = reflect.TypeFor[proto.Message]()
+	messageType = reflect.TypeFor[protocol.Message]()
+
+	registered = map[string]reflect.Type{}
+)
+
+// Register lets interfaces of replicas hold values of a type. It is called where a package's variables are made.
+func Register[T any]() struct{} {
+	t := reflect.TypeFor[T]()
+	registered[t.String()] = t
+	return struct{}{}
+}
+
+// id numbers an object, from 1.
+type id = uint64
+
+// object is one that pointers refer to: those of one address and different types are different ones.
+type object struct {
+	at   unsafe.Pointer
+	elem reflect.Type
+}
+
+// written is an object whose contents are to be written. fresh is its counterpart, nil for data.
+type written struct {
+	object
+	fresh unsafe.Pointer
+}
+
+type saver struct {
+	b       []byte
+	world   map[any]int
+	ids     map[object]id
+	objects []written
+	err     error
+	path    []string // of what is being written, for errors
+	// spans are what was written, if pointers into it are looked for.
+	spans  []span
+	strict bool
+}
+
+// span is the memory of an object, or of the elements of a slice.
+type span struct {
+	from, to uintptr
+	of       reflect.Type
+	// fresh is where its counterpart in the fresh replica is, which reading fills in place; 0 for what reading makes anew.
+	fresh uintptr
+	// slice is where the slice itself is, whose elements these are; 0 for an object. It may be written twice, as a part of an object that
+	// reading fills in place, and of another one that is a part of that.
+	slice uintptr
+	// plain says that it is the memory of a slice whose elements hold no pointers.
+	plain bool
+}
+
+// loaded is an object whose contents are to be read.
+type loaded struct {
+	object
+	wired bool
+}
+
+type loader struct {
+	r       codec.Reader
+	w       *World
+	objects []loaded
+	err     error
+}
+
+// Append appends the state of a replica, or of another thing that pointers lead to. fresh is another one, made of the same
+// Config, that has seen nothing; it may be used again.
+func Append(b []byte, w *World, replica, fresh any) ([]byte, error) {
+	s := &saver{b: b, strict: w.Strict, world: map[any]int{}, ids: map[object]id{}}
+	for i, o := range w.Objects {
+		s.world[o] = i
+	}
+	live, made := reflect.ValueOf(replica), reflect.ValueOf(fresh)
+	if live.Kind() != reflect.Pointer || live.Type() != made.Type() {
+		return nil, fmt.Errorf("checkpoint: two pointers to one type are asked for, not %T and %T", replica, fresh)
+	}
+	s.b = codec.AppendUint64(s.b, layoutOf(live.Type()))
+	wire := &wiring{s: s, seen: map[object]bool{}}
+	wire.pointer(live.Type().Elem(), live.UnsafePointer(), made.UnsafePointer())
+	wire.follow()
+	s.bits(wire.bits)
+	for i := 0; i < len(s.objects) && s.err == nil; i++ {
+		o := s.objects[i]
+		s.path = append(s.path[:0], o.elem.String())
+		s.covers(o.at, o.elem, 1, span{fresh: uintptr(o.fresh)})
+		planOf(o.elem).save(s, o.at, o.fresh)
+	}
+	s.overlap()
+	if s.err != nil {
+		return nil, fmt.Errorf("checkpoint: %w", s.err)
+	}
+	return s.b, nil
+}
+
+// Read reads what Append has written into a replica that was made of the same Config and has seen nothing. After an error the
+// replica is useless. The replica may keep references into b.
+func Read(b []byte, w *World, fresh any) error {
+	l := &loader{r: codec.NewReader(b), w: w}
+	made := reflect.ValueOf(fresh)
+	if layout := l.r.Uint64(); layout != layoutOf(made.Type()) {
+		return fmt.Errorf("checkpoint: it was written by a program whose %v is made of other fields: only the version of Geobench that has written it can read it", made.Type())
+	}
+	wire := &wiring{l: l, bits: l.bits(), seen: map[object]bool{}}
+	wire.pointer(made.Type().Elem(), nil, made.UnsafePointer())
+	wire.follow()
+	if wire.lacks || len(wire.bits) != wire.used {
+		return errors.New("checkpoint: it is of a replica that is wired in another way")
+	}
+	for i := 0; i < len(l.objects) && l.err == nil && l.r.Err() == nil; i++ {
+		o := l.objects[i]
+		planOf(o.elem).load(l, o.at, o.wired)
+	}
+	if err := errors.Join(l.err, l.r.Done()); err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	return nil
+}
+
+func (s *saver) fail(format string, args ...any) {
+	if s.err == nil {
+		at := ""
+		for _, p := range s.path {
+			at += p
+		}
+		s.err = fmt.Errorf("%s: %s", at, fmt.Sprintf(format, args...))
+	}
+}
+
+func (l *loader) fail(format string, args ...any) {
+	if l.err == nil {
+		l.err = fmt.Errorf(format, args...)
+	}
+}
+
+// covers notes the memory of n values of a type, which an object or a slice has. The other fields of the span are given.
+func (s *saver) covers(at unsafe.Pointer, t reflect.Type, n int, p span) {
+	if size := t.Size() * uintptr(n); s.strict && size > 0 {
+		p.from, p.to, p.of = uintptr(at), uintptr(at)+size, t
+		s.spans = append(s.spans, p)
+	}
+}
+
+// overlap fails where an object is a part of something else: it would be written twice, and a pointer to it would lead to a copy of its own
+// after reading. Slices of plain data may share memory, as long as no pointer leads there.
+func (s *saver) overlap() {
+	slices.SortFunc(s.spans, func(a, b span) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(b.to, a.to)) })
+	var widest, widestOther span // of all, and of those that are not plain
+	for _, p := range s.spans {
+		in := widest
+		if p.plain {
+			in = widestOther
+		}
+		if p.from < in.to && !p.within(in) {
+			s.path = nil
+			inner, outer := p, in
+			if p.plain && p.from == in.from && p.to == in.to { // a slice of one element, and a pointer to that
+				inner, outer = in, p
+			}
+			s.fail("a pointer to a %v is into the middle of %s", inner.of, outer.what())
+		}
+		if p.to > widest.to {
+			widest = p
+		}
+		if !p.plain && p.to > widestOther.to {
+			widestOther = p
+		}
+	}
+}
+
+// within reports whether both are the elements of one slice, or reading fills both in place, and one has the same place within the other as
+// its counterpart has.
+func (p span) within(outer span) bool {
+	return p.slice != 0 && p.slice == outer.slice || p.fresh != 0 && outer.fresh != 0 && p.from-outer.from == p.fresh-outer.fresh
+}
+
+func (p span) what() string {
+	if p.plain {
+		return fmt.Sprintf("a slice of %v", p.of)
+	}
+	return fmt.Sprintf("a %v", p.of)
+}
+
+func (s *saver) uvarint(v uint64) { s.b = codec.AppendUvarint(s.b, v) }
+
+// bits writes a list of bits.
+func (s *saver) bits(bits []bool) {
+	s.uvarint(uint64(len(bits)))
+	var b byte
+	for i, set := range bits {
+		if set {
+			b |= 1 << (i % 8)
+		}
+		if i%8 == 7 || i == len(bits)-1 {
+			s.b, b = append(s.b, b), 0
+		}
+	}
+}
+
+func (l *loader) bits() []bool {
+	n := l.r.UvarintMax(uint64(8 * l.r.Len()))
+	packed := l.r.Take((n + 7) / 8)
+	if l.r.Err() != nil {
+		return nil
+	}
+	bits := make([]bool, n)
+	for i := range bits {
+		bits[i] = packed[i/8]&(1<<(i%8)) != 0
+	}
+	return bits
+}
+
+// wiring walks through the objects that hang on a fresh replica. With a saver it finds their counterparts, and notes in bits which
+// have one; with a loader bits tell.
+type wiring struct {
+	s    *saver
+	l    *loader
+	bits []bool
+	used int
+	// lacks says that there were fewer bits than objects.
+	lacks bool
+	seen  map[object]bool // fresh objects
+	next  []written
+}
+
+// pointer takes a pointer to a fresh object, and what its counterpart points to.
+func (w *wiring) pointer(elem reflect.Type, live, fresh unsafe.Pointer) {
+	if fresh == nil || w.world(elem, fresh) || w.seen[object{fresh, elem}] {
+		return
+	}
+	w.seen[object{fresh, elem}] = true
+	if w.l != nil {
+		if w.used == len(w.bits) {
+			w.lacks = true
+			return
+		}
+		w.used++
+		if w.bits[w.used-1] {
+			w.l.objects = append(w.l.objects, loaded{object{fresh, elem}, true})
+			w.next = append(w.next, written{object{nil, elem}, fresh})
+		}
+		return
+	}
+	there := live != nil && w.s.ids[object{live, elem}] == 0
+	w.bits = append(w.bits, there)
+	if there {
+		w.s.objects = append(w.s.objects, written{object{live, elem}, fresh})
+		w.s.ids[object{live, elem}] = id(len(w.s.objects))
+		w.next = append(w.next, written{object{live, elem}, fresh})
+	}
+}
+
+// world reports whether a pointer is to an object of the world.
+func (w *wiring) world(elem reflect.Type, at unsafe.Pointer) bool {
+	p := reflect.NewAt(elem, at).Interface()
+	if w.s != nil {
+		_, is := w.s.world[p]
+		return is
+	}
+	return slices.Contains(w.l.w.Objects, any(p))
+}
+
+// follow walks through what was found, and what that leads to.
+func (w *wiring) follow() {
+	for i := 0; i < len(w.next); i++ {
+		n := w.next[i]
+		w.walk(n.elem, n.at, n.fresh)
+	}
+}
+
+// walk takes a fresh value of a type and its counterpart, nil for none.
+func (w *wiring) walk(t reflect.Type, live, fresh unsafe.Pointer) {
+	if !planOf(t).wires {
+		return
+	}
+	at := func(offset uintptr) (unsafe.Pointer, unsafe.Pointer) {
+		if live == nil {
+			return nil, unsafe.Add(fresh, offset)
+		}
+		return unsafe.Add(live, offset), unsafe.Add(fresh, offset)
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		var target unsafe.Pointer
+		if live != nil {
+			target = *(*unsafe.Pointer)(live)
+		}
+		w.pointer(t.Elem(), target, *(*unsafe.Pointer)(fresh))
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if f := t.Field(i); f.Tag.Get("checkpoint") != "-" {
+				a, b := at(f.Offset)
+				w.walk(f.Type, a, b)
+			}
+		}
+	case reflect.Array:
+		for i := range t.Len() {
+			a, b := at(uintptr(i) * t.Elem().Size())
+			w.walk(t.Elem(), a, b)
+		}
+	case reflect.Slice:
+		made := reflect.NewAt(t, fresh).Elem()
+		var have reflect.Value
+		if live != nil {
+			have = reflect.NewAt(t, live).Elem()
+		}
+		for i := range made.Len() {
+			var a unsafe.Pointer
+			if live != nil && i < have.Len() {
+				a = have.Index(i).Addr().UnsafePointer()
+			}
+			w.walk(t.Elem(), a, made.Index(i).Addr().UnsafePointer())
+		}
+	case reflect.Map:
+		if t.Elem().Kind() != reflect.Pointer {
+			return // values of maps have no place of their own
+		}
+		made := reflect.NewAt(t, fresh).Elem()
+		for _, k := range sortedKeys(made) {
+			var a unsafe.Pointer
+			if live != nil {
+				if v := reflect.NewAt(t, live).Elem().MapIndex(k); v.IsValid() {
+					a = v.UnsafePointer()
+				}
+			}
+			w.pointer(t.Elem().Elem(), a, made.MapIndex(k).UnsafePointer())
+		}
+	case reflect.Interface:
+		made := reflect.NewAt(t, fresh).Elem().Elem()
+		if made.Kind() != reflect.Pointer {
+			return
+		}
+		var a unsafe.Pointer
+		if live != nil {
+			if have := reflect.NewAt(t, live).Elem().Elem(); have.IsValid() && have.Type() == made.Type() {
+				a = have.UnsafePointer()
+			}
+		}
+		w.pointer(made.Type().Elem(), a, made.UnsafePointer())
+	}
+}
+
+// sortedKeys returns the keys of a map in an order that depends on nothing but themselves.
+func sortedKeys(m reflect.Value) []reflect.Value {
+	keys := m.MapKeys()
+	if len(keys) < 2 {
+		return keys
+	}
+	encoded := make(map[string]reflect.Value, len(keys))
+	p := planOf(m.Type().Key())
+	for _, k := range keys {
+		s := &saver{}
+		at := reflect.New(k.Type())
+		at.Elem().Set(k)
+		p.save(s, at.UnsafePointer(), nil)
+		encoded[string(s.b)] = k
+	}
+	keys = keys[:0]
+	for _, name := range slices.Sorted(maps.Keys(encoded)) {
+		keys = append(keys, encoded[name])
+	}
+	return keys
+}

@@ -1,0 +1,562 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+	"unsafe"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/geobench/geobench/internal/base/codec"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// plan says how values of a type are written and read.
+type plan struct {
+	// wires says that pointers, functions or interfaces may hang on a value.
+	wires bool
+	// empty says that a value takes no bytes.
+	empty bool
+	// save writes a value. fresh is its counterpart in a fresh replica, nil for data.
+	save func(s *saver, at, fresh unsafe.Pointer)
+	// load reads a value, over the one that is there: one of a fresh replica if wired, a zero value otherwise.
+	load func(l *loader, at unsafe.Pointer, wired bool)
+}
+
+var (
+	plans   = map[reflect.Type]*plan{}
+	plansMu sync.Mutex
+)
+
+// planOf returns the plan of a type.
+func planOf(t reflect.Type) *plan {
+	plansMu.Lock()
+	defer plansMu.Unlock()
+	return find(t)
+}
+
+// find is planOf with the lock held.
+func find(t reflect.Type) *plan {
+	if p := plans[t]; p != nil {
+		return p
+	}
+	p := &plan{wires: true} // a type may lead to itself
+	plans[t] = p
+	*p = p.make(t)
+	return p
+}
+
+// make makes the plan of a type.
+func (p *plan) make(t reflect.Type) plan {
+	if t.Kind() != reflect.Interface && t.Kind() != reflect.Pointer {
+		switch of := reflect.PointerTo(t); {
+		case of.Implements(saverType):
+			return ownPlan(t)
+		case of.Implements(protoType):
+			return protoPlan(t)
+		}
+	}
+	switch t.Kind() {
+	case reflect.Bool, reflect.Int8, reflect.Uint8:
+		return plan{
+			save: func(s *saver, at, _ unsafe.Pointer) { s.b = append(s.b, *(*byte)(at)) },
+			load: func(l *loader, at unsafe.Pointer, _ bool) { *(*byte)(at) = l.r.Uint8() },
+		}
+	case reflect.Int, reflect.Int16, reflect.Int32, reflect.Int64:
+		return plan{
+			save: func(s *saver, at, _ unsafe.Pointer) {
+				v := reflect.NewAt(t, at).Elem().Int()
+				s.uvarint(uint64(v)<<1 ^ uint64(v>>63))
+			},
+			load: func(l *loader, at unsafe.Pointer, _ bool) {
+				v := l.r.Uvarint()
+				reflect.NewAt(t, at).Elem().SetInt(int64(v>>1) ^ -int64(v&1))
+			},
+		}
+	case reflect.Uint, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
+		return plan{
+			save: func(s *saver, at, _ unsafe.Pointer) { s.uvarint(reflect.NewAt(t, at).Elem().Uint()) },
+			load: func(l *loader, at unsafe.Pointer, _ bool) { reflect.NewAt(t, at).Elem().SetUint(l.r.Uvarint()) },
+		}
+	case reflect.Float64:
+		return plan{
+			save: func(s *saver, at, _ unsafe.Pointer) { s.b = codec.AppendUint64(s.b, *(*uint64)(at)) },
+			load: func(l *loader, at unsafe.Pointer, _ bool) { *(*uint64)(at) = l.r.Uint64() },
+		}
+	case reflect.String:
+		return plan{
+			save: func(s *saver, at, _ unsafe.Pointer) { s.b = codec.AppendString(s.b, *(*string)(at)) },
+			load: func(l *loader, at unsafe.Pointer, _ bool) { *(*string)(at) = string(l.r.Bytes()) },
+		}
+	case reflect.Struct:
+		return structPlan(t)
+	case reflect.Array:
+		return arrayPlan(t)
+	case reflect.Slice:
+		return slicePlan(t)
+	case reflect.Map:
+		return mapPlan(t)
+	case reflect.Pointer:
+		return pointerPlan(t)
+	case reflect.Interface:
+		return interfacePlan(t)
+	case reflect.Func:
+		return plan{
+			wires: true,
+			empty: true,
+			save: func(s *saver, at, fresh unsafe.Pointer) {
+				has := *(*unsafe.Pointer)(at) != nil
+				if fresh == nil && has || fresh != nil && has != (*(*unsafe.Pointer)(fresh) != nil) {
+					s.fail("it holds a function")
+				}
+			},
+			load: func(*loader, unsafe.Pointer, bool) {},
+		}
+	}
+	return plan{
+		wires: true,
+		save:  func(s *saver, _, _ unsafe.Pointer) { s.fail("a %v cannot be written", t) },
+		load:  func(l *loader, _ unsafe.Pointer, _ bool) { l.fail("a %v cannot be read", t) },
+	}
+}
+
+// ownPlan is that of a type that writes and reads itself.
+func ownPlan(t reflect.Type) plan {
+	return plan{
+		save: func(s *saver, at, _ unsafe.Pointer) {
+			b, err := reflect.NewAt(t, at).Interface().(Saver).SaveState(nil)
+			if err != nil {
+				s.fail("%v", err)
+			}
+			s.b = codec.AppendBytes(s.b, b)
+		},
+		load: func(l *loader, at unsafe.Pointer, _ bool) {
+			r := codec.NewReader(l.r.Bytes())
+			err := reflect.NewAt(t, at).Interface().(Saver).LoadState(&r)
+			if err == nil {
+				err = r.Done()
+			}
+			if err != nil {
+				l.fail("%v: %w", t, err)
+			}
+		},
+	}
+}
+
+// protoPlan is that of protocol buffers, which are more than their fields.
+func protoPlan(t reflect.Type) plan {
+	return plan{
+		save: func(s *saver, at, _ unsafe.Pointer) {
+			b, err := proto.MarshalOptions{Deterministic: true}.Marshal(reflect.NewAt(t, at).Interface().(proto.Message))
+			if err != nil {
+				s.fail("%v", err)
+			}
+			s.b = codec.AppendBytes(s.b, b)
+		},
+		load: func(l *loader, at unsafe.Pointer, _ bool) {
+			if err := proto.Unmarshal(l.r.Bytes(), reflect.NewAt(t, at).Interface().(proto.Message)); err != nil {
+				l.fail("%v: %w", t, err)
+			}
+		},
+	}
+}
+
+func structPlan(t reflect.Type) plan {
+	type field struct {
+		offset uintptr
+		name   string
+		*plan
+	}
+	var fields []field
+	p := plan{empty: true}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if f.Tag.Get("checkpoint") == "-" {
+			continue
+		}
+		fields = append(fields, field{f.Offset, "." + f.Name, find(f.Type)})
+		last := fields[len(fields)-1]
+		p.wires, p.empty = p.wires || last.wires, p.empty && last.empty
+	}
+	p.save = func(s *saver, at, fresh unsafe.Pointer) {
+		for i := range fields {
+			f := &fields[i]
+			s.path = append(s.path, f.name)
+			made := fresh
+			if made != nil {
+				made = unsafe.Add(fresh, f.offset)
+			}
+			f.save(s, unsafe.Add(at, f.offset), made)
+			s.path = s.path[:len(s.path)-1]
+		}
+	}
+	p.load = func(l *loader, at unsafe.Pointer, wired bool) {
+		for i := range fields {
+			fields[i].load(l, unsafe.Add(at, fields[i].offset), wired)
+		}
+	}
+	return p
+}
+
+func arrayPlan(t reflect.Type) plan {
+	elem, size := find(t.Elem()), t.Elem().Size()
+	return plan{
+		wires: elem.wires,
+		empty: elem.empty || t.Len() == 0,
+		save: func(s *saver, at, fresh unsafe.Pointer) {
+			for i := range uintptr(t.Len()) {
+				made := fresh
+				if made != nil {
+					made = unsafe.Add(fresh, i*size)
+				}
+				elem.save(s, unsafe.Add(at, i*size), made)
+			}
+		},
+		load: func(l *loader, at unsafe.Pointer, wired bool) {
+			for i := range uintptr(t.Len()) {
+				elem.load(l, unsafe.Add(at, i*size), wired)
+			}
+		},
+	}
+}
+
+// slicePlan writes what a slice shows, and no spare capacity. nil is not the same as empty.
+func slicePlan(t reflect.Type) plan {
+	if t.Elem().Kind() == reflect.Uint8 {
+		return plan{
+			save: func(s *saver, at, _ unsafe.Pointer) {
+				v := *(*[]byte)(at)
+				s.uvarint(present(v == nil, len(v)))
+				s.covers(unsafe.Pointer(unsafe.SliceData(v)), t.Elem(), len(v), span{slice: uintptr(at), plain: true})
+				s.b = append(s.b, v...)
+			},
+			load: func(l *loader, at unsafe.Pointer, _ bool) {
+				n, is := l.count(false)
+				*(*[]byte)(at) = nil
+				if is {
+					*(*[]byte)(at) = append([]byte{}, l.r.Take(uint64(n))...)
+				}
+			},
+		}
+	}
+	elem, size := find(t.Elem()), t.Elem().Size()
+	return plan{
+		wires: elem.wires,
+		save: func(s *saver, at, fresh unsafe.Pointer) {
+			v := reflect.NewAt(t, at).Elem()
+			s.uvarint(present(v.IsNil(), v.Len()))
+			made := 0
+			var of unsafe.Pointer
+			if fresh != nil {
+				f := reflect.NewAt(t, fresh).Elem()
+				made, of = f.Len(), f.UnsafePointer()
+			}
+			data := v.UnsafePointer()
+			memory := span{slice: uintptr(at), plain: !elem.wires}
+			if elem.wires && v.Len() <= made {
+				memory.fresh = uintptr(of)
+			}
+			s.covers(data, t.Elem(), v.Len(), memory)
+			for i := range v.Len() {
+				var counterpart unsafe.Pointer
+				if i < made {
+					counterpart = unsafe.Add(of, uintptr(i)*size)
+				}
+				elem.save(s, unsafe.Add(data, uintptr(i)*size), counterpart)
+			}
+		},
+		load: func(l *loader, at unsafe.Pointer, wired bool) {
+			v := reflect.NewAt(t, at).Elem()
+			n, is := l.count(elem.empty)
+			switch made := v.Len(); {
+			case !is:
+				v.SetZero()
+				return
+			case wired && elem.wires && n <= made && !v.IsNil():
+				v.SetLen(n)
+			case wired && elem.wires:
+				longer := reflect.MakeSlice(t, n, n)
+				reflect.Copy(longer, v)
+				v.Set(longer)
+			default:
+				v.Set(reflect.MakeSlice(t, n, n))
+			}
+			data := v.UnsafePointer()
+			for i := 0; i < n && l.r.Err() == nil && l.err == nil; i++ {
+				elem.load(l, unsafe.Add(data, uintptr(i)*size), wired)
+			}
+		},
+	}
+}
+
+// present is how many elements something has, where nil is none.
+func present(none bool, n int) uint64 {
+	if none {
+		return 0
+	}
+	return uint64(n) + 1
+}
+
+// maxEmpty bounds what is made for elements that take no bytes.
+const maxEmpty = 1 << 20
+
+// count reads what present has made, of elements that take no bytes or one at least.
+func (l *loader) count(empty bool) (n int, is bool) {
+	most := uint64(l.r.Len())
+	if empty {
+		most = maxEmpty
+	}
+	v := l.r.UvarintMax(most + 1)
+	if v == 0 || l.r.Err() != nil {
+		return 0, false
+	}
+	return int(v - 1), true
+}
+
+// mapPlan writes entries in the order of what their keys are written as.
+func mapPlan(t reflect.Type) plan {
+	key, elem := find(t.Key()), find(t.Elem())
+	return plan{
+		wires: elem.wires,
+		save: func(s *saver, at, _ unsafe.Pointer) {
+			m := reflect.NewAt(t, at).Elem()
+			s.uvarint(present(m.IsNil(), m.Len()))
+			v := reflect.New(t.Elem())
+			k := reflect.New(t.Key())
+			for _, name := range sortedKeys(m) {
+				k.Elem().Set(name)
+				key.save(s, k.UnsafePointer(), nil)
+				v.Elem().Set(m.MapIndex(name))
+				elem.save(s, v.UnsafePointer(), nil)
+			}
+		},
+		load: func(l *loader, at unsafe.Pointer, _ bool) {
+			m := reflect.NewAt(t, at).Elem()
+			n, is := l.count(key.empty && elem.empty)
+			switch {
+			case !is:
+				m.SetZero()
+				return
+			case m.IsNil():
+				m.Set(reflect.MakeMapWithSize(t, n))
+			default:
+				m.Clear()
+			}
+			for i := 0; i < n && l.r.Err() == nil && l.err == nil; i++ {
+				k, v := reflect.New(t.Key()), reflect.New(t.Elem())
+				key.load(l, k.UnsafePointer(), false)
+				elem.load(l, v.UnsafePointer(), false)
+				m.SetMapIndex(k.Elem(), v.Elem())
+			}
+		},
+	}
+}
+
+// A reference is 0 for nil, and otherwise twice the number of an object, or twice the place of one of the world and one.
+const (
+	noObject   = 0
+	worldBit   = 1
+	firstWorld = 1
+)
+
+// ref writes a reference to an object.
+func (s *saver) ref(elem reflect.Type, at unsafe.Pointer) {
+	if at == nil {
+		s.uvarint(noObject)
+		return
+	}
+	if i, is := s.world[reflect.NewAt(elem, at).Interface()]; is {
+		s.uvarint(uint64(i+firstWorld)<<1 | worldBit)
+		return
+	}
+	o := object{at, elem}
+	n := s.ids[o]
+	if n == 0 {
+		s.objects = append(s.objects, written{o, nil})
+		n = id(len(s.objects))
+		s.ids[o] = n
+	}
+	s.uvarint(n << 1)
+}
+
+// ref reads a reference to an object of a type, which it makes if it is a new one.
+func (l *loader) ref(elem reflect.Type) unsafe.Pointer {
+	v := l.r.Uvarint()
+	if v == noObject || l.r.Err() != nil || l.err != nil {
+		return nil
+	}
+	if v&worldBit != 0 {
+		i := v>>1 - firstWorld
+		if i < uint64(len(l.w.Objects)) {
+			if o := reflect.ValueOf(l.w.Objects[i]); o.Kind() == reflect.Pointer && o.Type().Elem() == elem {
+				return o.UnsafePointer()
+			}
+		}
+		l.fail("the world has no %v in place %d", elem, i)
+		return nil
+	}
+	n := v >> 1
+	switch have := id(len(l.objects)); {
+	case n == have+1:
+		at := reflect.New(elem).UnsafePointer()
+		l.objects = append(l.objects, loaded{object{at, elem}, false})
+		return at
+	case n > have:
+		l.fail("object %d comes before object %d", n, have+1)
+		return nil
+	}
+	o := l.objects[n-1]
+	if o.elem != elem {
+		l.fail("object %d is a %v, not a %v", n, o.elem, elem)
+		return nil
+	}
+	return o.at
+}
+
+func pointerPlan(t reflect.Type) plan {
+	return plan{
+		wires: true,
+		save:  func(s *saver, at, _ unsafe.Pointer) { s.ref(t.Elem(), *(*unsafe.Pointer)(at)) },
+		load:  func(l *loader, at unsafe.Pointer, _ bool) { *(*unsafe.Pointer)(at) = l.ref(t.Elem()) },
+	}
+}
+
+// What an interface holds.
+const (
+	holdsNothing = iota
+	holdsWorld   // place
+	holdsMessage // kind | body
+	holdsPointer // type | reference
+	holdsValue   // type | value
+	holdsWired   // reference to an object that a fresh replica has there
+	holdsError   // text: an error of which only that is known
+	holdsSame    // the value that a fresh replica has there
+)
+
+func interfacePlan(t reflect.Type) plan {
+	return plan{
+		wires: true,
+		save: func(s *saver, at, fresh unsafe.Pointer) {
+			v := reflect.NewAt(t, at).Elem().Elem()
+			if !v.IsValid() {
+				s.b = append(s.b, holdsNothing)
+				return
+			}
+			if v.Comparable() {
+				if i, is := s.world[v.Interface()]; is {
+					s.b = append(s.b, holdsWorld)
+					s.uvarint(uint64(i))
+					return
+				}
+			}
+			name := v.Type().String()
+			if fresh != nil {
+				switch made := reflect.NewAt(t, fresh).Elem().Elem(); {
+				case !made.IsValid() || made.Type() != v.Type():
+				case v.Kind() == reflect.Pointer:
+					s.b = append(s.b, holdsWired)
+					s.ref(v.Type().Elem(), v.UnsafePointer())
+					return
+				case v.Comparable() && v.Equal(made):
+					s.b = append(s.b, holdsSame)
+					return
+				}
+			}
+			switch {
+			case registered[name] == v.Type() && v.Kind() == reflect.Pointer:
+				s.b = codec.AppendString(append(s.b, holdsPointer), name)
+				s.ref(v.Type().Elem(), v.UnsafePointer())
+			case registered[name] == v.Type():
+				s.b = codec.AppendString(append(s.b, holdsValue), name)
+				held := reflect.New(v.Type())
+				held.Elem().Set(v)
+				planOf(v.Type()).save(s, held.UnsafePointer(), nil)
+			case v.Type().Implements(messageType):
+				m := v.Interface().(protocol.Message)
+				s.b = append(s.b, holdsMessage, m.Kind())
+				s.b = codec.AppendBytes(s.b, m.AppendTo(nil))
+			case t == errorType && !wraps(v.Interface().(error)):
+				s.b = codec.AppendString(append(s.b, holdsError), v.Interface().(error).Error())
+			default:
+				s.fail("it holds a %v, which is not registered", v.Type())
+			}
+		},
+		load: func(l *loader, at unsafe.Pointer, _ bool) {
+			if err := l.hold(reflect.NewAt(t, at).Elem()); err != nil {
+				l.fail("%v: %w", t, err)
+			}
+		},
+	}
+}
+
+// wraps reports whether an error has others in it.
+func wraps(err error) bool {
+	switch err.(type) {
+	case interface{ Unwrap() error }, interface{ Unwrap() []error }:
+		return true
+	}
+	return false
+}
+
+// hold reads what an interface holds.
+func (l *loader) hold(v reflect.Value) error {
+	switch what := l.r.Uint8(); what {
+	case holdsNothing:
+		v.SetZero()
+	case holdsWorld:
+		i := l.r.Uvarint()
+		if i >= uint64(len(l.w.Objects)) || !reflect.TypeOf(l.w.Objects[i]).AssignableTo(v.Type()) {
+			return fmt.Errorf("the world has nothing of it in place %d", i)
+		}
+		v.Set(reflect.ValueOf(l.w.Objects[i]))
+	case holdsMessage:
+		kind, body := l.r.Uint8(), l.r.Bytes()
+		if l.r.Err() != nil {
+			return nil
+		}
+		m, err := l.w.Decode(kind, append([]byte(nil), body...))
+		if err != nil {
+			return fmt.Errorf("a message of kind %d: %w", kind, err)
+		}
+		if !reflect.TypeOf(m).AssignableTo(v.Type()) {
+			return fmt.Errorf("a message of kind %d is a %T", kind, m)
+		}
+		v.Set(reflect.ValueOf(m))
+	case holdsPointer, holdsValue:
+		name := string(l.r.Bytes())
+		t := registered[name]
+		if t == nil || !t.AssignableTo(v.Type()) || (t.Kind() == reflect.Pointer) != (what == holdsPointer) {
+			return fmt.Errorf("a %q cannot be in it", name)
+		}
+		held := reflect.New(t)
+		if what == holdsPointer {
+			*(*unsafe.Pointer)(held.UnsafePointer()) = l.ref(t.Elem())
+		} else {
+			planOf(t).load(l, held.UnsafePointer(), false)
+		}
+		v.Set(held.Elem())
+	case holdsWired:
+		made := v.Elem()
+		if made.Kind() != reflect.Pointer {
+			return fmt.Errorf("a fresh replica has none in it")
+		}
+		held := reflect.New(made.Type())
+		*(*unsafe.Pointer)(held.UnsafePointer()) = l.ref(made.Type().Elem())
+		v.Set(held.Elem())
+	case holdsSame:
+		if v.IsNil() {
+			return errors.New("a fresh replica has none in it")
+		}
+	case holdsError:
+		text := string(l.r.Bytes())
+		if v.Type() != errorType {
+			return errors.New("it is no error")
+		}
+		v.Set(reflect.ValueOf(errors.New(text)))
+	default:
+		return fmt.Errorf("it holds something of kind %d", what)
+	}
+	return nil
+}

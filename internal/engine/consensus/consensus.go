@@ -1,0 +1,671 @@
+// Package consensus replicates a log inside protocol machines: Raft (Ongaro and Ousterhout, 2014) by go.etcd.io/raft,
+// driven so that a machine stays what package protocol asks for, deterministic and without I/O.
+//
+// A Group is one member's share of the log. Its owner hands it the messages of kind Kind and the timers of its kind, and
+// gets committed entries, in order and once each, through Config.Apply. Two things differ from plain RawNode use.
+//
+// Time. Raft draws its election timeouts from crypto/rand and counts ticks. Here the group owns elections: timeouts come
+// from Env.Rand, a member that has heard nothing from a leader for that long calls Campaign, and only the leader ticks,
+// once per heartbeat. A member that has a live leader ignores pre-votes, as Raft's leader stickiness asks (thesis,
+// section 4.2.3).
+//
+// Timeouts that are shorter than two round trips elect nobody, and what a round trip is nobody knows beforehand: a link that
+// has lost packets may hold back everything for some hundred milliseconds. So a member's timeout doubles whenever it
+// campaigns again without having heard of a leader in between, up to some seconds, and is halved again while the leader's
+// signs of life come in time (Dwork, Lynch and Stockmeyer 1988, section 4, find the unknown bound like that).
+//
+// Storage. The log lives in memory and is cut behind the applied entries. A member that has fallen too far behind gets
+// the owner's snapshot: what Apply made of the entries so far. It is made when it is needed, and not before, and goes in
+// pieces, so that heartbeats and entries find their way between them: see snapshots.go.
+//
+// Members. A node whose process and memory are lost has forgotten its votes and what it has acknowledged, so what takes its
+// place is never taken for it: its next incarnation is another member, with another number in Raft. The leader takes the old one
+// out, and the new one in: see members.go.
+//
+// Leases. With Config.Lease a leader knows for a while that it is the only one (thesis, section 6.4.1): since it sent a
+// heartbeat that a majority, itself included, has acknowledged. Whoever acknowledges one grants no vote, not even a
+// pre-vote, before Config.Election has passed, so that the next leader comes after that; a leader that grants a vote
+// itself leads no more. Both count on their own clocks, from the heartbeat's sending and its arrival. So a lease
+// that is shorter than Election by some time holds as long as the two clocks' durations differ by less than that,
+// whatever time they show. Where leases cannot be renewed in time, since links stall for longer than they last, a leader
+// can still know that it led at an instant: a majority acknowledges a heartbeat that it sent later (the thesis's read
+// index). That takes no clock, and a round trip.
+package consensus
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+	"go.etcd.io/raft/v3/tracker"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/engine/blocks/statetransfer"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// Defaults of Config: a leader that has been silent for one to two seconds, five heartbeats or more, is replaced.
+const (
+	DefaultHeartbeat = 200 * time.Millisecond
+	DefaultElection  = time.Second
+	DefaultKeep      = 10_000
+)
+
+// enoughElection is the silence beyond which timeouts do not grow. Connections that have lost a packet twice in a row speak
+// again after 0.6 s.
+const enoughElection = 2 * time.Second
+
+// Config describes a member.
+type Config struct {
+	Self geo.NodeID
+	// Incarnation of Self: 0 for the first. A later one starts with nothing, and votes once the leader has taken it in.
+	Incarnation uint32
+	// Members of the group, the same list everywhere. Self is among them.
+	Members []geo.NodeID
+	// Preferred is the member that campaigns at Start, so that a new group has its leader where the protocol wants it.
+	Preferred geo.NodeID
+	Env       protocol.Env
+	// TimerKind is the kind of the group's timers: the owner's Fire hands those to Group.Fire.
+	TimerKind uint8
+	// Heartbeat is the interval of the leader's heartbeats; 0 means DefaultHeartbeat.
+	Heartbeat time.Duration
+	// Election is the shortest silence of a leader after which a member campaigns; the longest is twice that. It should
+	// exceed Heartbeat plus two round trips: while it does not, elections fail until timeouts have grown, see the package's
+	// comment. 0 means DefaultElection.
+	Election time.Duration
+	// Lease is how long after its sending a heartbeat that a majority has acknowledged keeps other members from being
+	// elected, by the leader's clock: Election less what clocks may differ by meanwhile. 0 means that there are no
+	// leases. All members have the same.
+	Lease time.Duration
+	// Keep is the number of applied entries kept for members that lag; 0 means DefaultKeep.
+	Keep int
+	// KeepBytes bounds the bytes of what is kept, as far as that leaves one entry; 0 means no bound.
+	KeepBytes int
+	// Apply takes the committed entries in the order of the log.
+	Apply func(data []byte)
+	// Lead tells that leader leads from term on, as far as this member knows.
+	Lead func(leader geo.NodeID, term uint64)
+	// Snapshot returns the owner's state: what Apply has made of all entries so far.
+	Snapshot func() []byte
+	// Restore replaces the owner's state by a snapshot.
+	Restore func(data []byte)
+	// ChunkBytes bounds a piece of a snapshot, of which one is sent every ChunkEvery; 0 means those of package
+	// statetransfer.
+	ChunkBytes int
+	ChunkEvery time.Duration
+	// Lossy says that a snapshot does not bring all that the entries did: its owner gives something up with it.
+	Lossy bool
+
+	// reused has a new incarnation take itself for the old one, which is wrong: a test shows what comes of it.
+	reused bool
+}
+
+// Group is one member of a replicated log.
+type Group struct {
+	c         Config
+	node      *raft.RawNode `checkpoint:"-"` // nil in a group of one, which needs no agreement
+	written   written       // node, in checkpoints
+	storage   *storage
+	leader    geo.NodeID
+	hasLeader bool
+	leading   bool
+	term      uint64
+	applied   uint64
+	newest    uint64        // the term of the last applied entry
+	compacted uint64        // applied when the storage was cut last
+	uncut     int           // bytes applied since then
+	heard     time.Duration // when the leader was last heard of
+	gap       time.Duration // the longest silence of the leader that was broken since the election timer was set
+	promised  bool          // a leader has been heard of, so that heard keeps this member from voting
+	fruitless bool          // this member has campaigned and heard of no leader since
+	doublings uint          // of election timeouts
+	beating   bool          // a heartbeat timer is set
+	draining  bool
+	applying  bool
+	queue     [][]byte // committed, not yet applied
+	// acknowledged are, by member, the times at which this leader sent the last heartbeats that came back.
+	acknowledged map[uint64]time.Duration
+	leased       time.Duration // until then this leader is the only one
+	// beaten is the latest time of all heartbeats sent by this member, confirmed that of those of this term which a majority
+	// has acknowledged.
+	beaten, confirmed time.Duration
+	membership
+	snapshots
+}
+
+// storage is Raft's view of the log.
+type storage struct {
+	*raft.MemoryStorage
+	g *Group
+}
+
+// Snapshot implements raft.Storage.
+func (s *storage) Snapshot() (*raftpb.Snapshot, error) {
+	g := s.g
+	if g.applying || len(g.queue) > 0 {
+		return nil, raft.ErrSnapshotTemporarilyUnavailable // the owner's state is that of no index
+	}
+	term, err := s.Term(g.applied)
+	if err != nil {
+		return nil, err
+	}
+	return &raftpb.Snapshot{Data: g.c.Snapshot(), Metadata: &raftpb.SnapshotMetadata{
+		Index: new(g.applied), Term: new(term), ConfState: g.conf,
+	}}, nil
+}
+
+// Timers, in Timer.Arg.
+const (
+	electionTimer = iota
+	heartbeatTimer
+	chunkTimer
+)
+
+// New returns a member. It panics when the configuration is inconsistent, which is a programmer's mistake.
+func New(c Config) *Group {
+	if !slices.Contains(c.Members, c.Self) || !slices.Contains(c.Members, c.Preferred) {
+		panic(fmt.Sprintf("consensus: self %d and preferred %d must be among the members %v", c.Self, c.Preferred, c.Members))
+	}
+	if c.Heartbeat == 0 {
+		c.Heartbeat = DefaultHeartbeat
+	}
+	if c.Election == 0 {
+		c.Election = DefaultElection
+	}
+	if c.Keep == 0 {
+		c.Keep = DefaultKeep
+	}
+	if c.ChunkBytes == 0 {
+		c.ChunkBytes = statetransfer.PieceBytes
+	}
+	if c.ChunkEvery == 0 {
+		c.ChunkEvery = statetransfer.Every
+	}
+	if c.reused {
+		c.Incarnation = 0
+	}
+	g := &Group{c: c, beaten: never, confirmed: never}
+	g.written.g = g
+	if len(c.Members) == 1 {
+		if c.Incarnation > 0 {
+			panic(fmt.Sprintf("consensus: nobody has a copy of what member %d has lost", c.Self))
+		}
+		return g
+	}
+	g.storage = &storage{raft.NewMemoryStorage(), g}
+	g.acknowledged = map[uint64]time.Duration{}
+	g.membership = newMembership(&c)
+	if c.Incarnation == 0 {
+		g.found()
+	}
+	g.node = newNode(g.self, g.storage, g.applied)
+	return g
+}
+
+// newNode makes Raft's part of a member.
+func newNode(self uint64, s raft.Storage, applied uint64) *raft.RawNode {
+	n, err := raft.NewRawNode(&raft.Config{
+		ID:                        self,
+		ElectionTick:              1 << 30, // never: the group owns elections
+		HeartbeatTick:             1,
+		Storage:                   s,
+		Applied:                   applied,
+		MaxSizePerMsg:             1 << 20,
+		MaxInflightMsgs:           1 << 12,
+		PreVote:                   true,
+		DisableProposalForwarding: true,
+		Logger:                    quiet{},
+	})
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
+// found begins a group at index 1 with its members known, as if a first entry had added them.
+func (g *Group) found() {
+	g.conf = &raftpb.ConfState{}
+	for _, m := range g.c.Members {
+		g.conf.Voters = append(g.conf.Voters, raftID(m, 0))
+	}
+	err := g.storage.ApplySnapshot(&raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{
+		Index: new(uint64(1)), Term: new(uint64(1)), ConfState: g.conf,
+	}})
+	if err != nil {
+		panic(err)
+	}
+	if err := g.storage.SetHardState(&raftpb.HardState{Term: new(uint64(1)), Vote: new(uint64(0)), Commit: new(uint64(1))}); err != nil {
+		panic(err)
+	}
+	g.applied, g.compacted, g.newest = 1, 1, 1
+}
+
+// Start begins the member's work. The preferred member campaigns at once.
+func (g *Group) Start() {
+	if g.node == nil {
+		g.lead(g.c.Self, 1)
+		return
+	}
+	g.heard = g.c.Env.Now()
+	if g.c.Self == g.c.Preferred && g.votes() {
+		g.campaign()
+		g.drain()
+	}
+	g.awaitLeader(g.electionTimeout())
+}
+
+// Leader returns the leader that this member knows of.
+func (g *Group) Leader() (leader geo.NodeID, known bool) { return g.leader, g.hasLeader }
+
+// Leading reports whether this member leads, as far as it knows.
+func (g *Group) Leading() bool { return g.leading }
+
+// Term returns the term of the last leader that this member knows of.
+func (g *Group) Term() uint64 { return g.term }
+
+// Current reports whether this member leads and has applied an entry of its own term, and with that all that was
+// committed before it.
+func (g *Group) Current() bool { return g.leading && (g.node == nil || g.newest == g.term) }
+
+// Leased reports whether this member leads and no other does: see Config.Lease.
+func (g *Group) Leased() bool { return g.leading && (g.node == nil || g.c.Env.Now() < g.leased) }
+
+// Mark returns a mark of this instant, for LedSince.
+func (g *Group) Mark() time.Duration { return g.beaten }
+
+// LedSince reports whether this leader knows that at some instant after a mark nobody of a later term had committed
+// anything: a majority has acknowledged a heartbeat that was sent after the mark. It holds whatever clocks show, and does
+// not say that this member still leads. Config.Lease must be set.
+func (g *Group) LedSince(mark time.Duration) bool {
+	return g.leading && (g.node == nil || g.confirmed > mark)
+}
+
+// Last returns the index of the last entry that this member has.
+func (g *Group) Last() uint64 {
+	if g.node == nil {
+		return 0
+	}
+	last, err := g.storage.LastIndex()
+	if err != nil {
+		panic(err)
+	}
+	return last
+}
+
+// Awaits reports whether this member has entries that may be committed later, and whose data counts.
+func (g *Group) Awaits(counts func(data []byte) bool) bool {
+	if g.node == nil || g.Last() <= g.applied {
+		return false
+	}
+	entries, err := g.storage.Entries(g.applied+1, g.Last()+1, math.MaxUint64)
+	if err != nil {
+		panic(err)
+	}
+	return slices.ContainsFunc(entries, func(e *raftpb.Entry) bool { return e.GetType() == raftpb.EntryNormal && counts(e.GetData()) })
+}
+
+// Reached reports whether those members that count have all entries up to an index, as far as this leader knows.
+func (g *Group) Reached(index uint64, counts func(geo.NodeID) bool) bool {
+	reached := true
+	if g.node != nil {
+		g.node.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {
+			reached = reached && (p.Match >= index || !counts(nodeOf(id)))
+		})
+	}
+	return reached
+}
+
+// Propose asks for data to be appended to the log. Only the leader can: elsewhere it returns false and data is
+// dropped. A true answer is no promise: a leader that is deposed may lose the entry.
+func (g *Group) Propose(data []byte) bool {
+	if g.node == nil {
+		g.queue = append(g.queue, data)
+		g.apply()
+		return true
+	}
+	if !g.leading || g.node.Propose(data) != nil {
+		return false
+	}
+	g.drain()
+	return true
+}
+
+// Receive takes a message from another member.
+func (g *Group) Receive(from geo.NodeID, m *Message) {
+	if g.node == nil || !slices.Contains(g.c.Members, from) {
+		return
+	}
+	var msg raftpb.Message
+	if err := proto.Unmarshal(m.Body, &msg); err != nil || !g.between(from, &msg) {
+		return
+	}
+	now := g.c.Env.Now()
+	switch msg.GetType() {
+	case raftpb.MsgApp, raftpb.MsgHeartbeat, raftpb.MsgSnap:
+		if msg.GetTerm() >= g.term {
+			g.gap = max(g.gap, now-g.heard)
+			g.heard, g.promised, g.fruitless = now, true, false
+		} else {
+			g.c.Env.Probe(oldLeader)
+		}
+		if msg.GetType() == raftpb.MsgSnap && !g.assemble(&msg) {
+			return
+		}
+	case raftpb.MsgSnapStatus:
+		g.arrived(&msg)
+		g.drain()
+		return
+	case raftpb.MsgPreVote:
+		if g.leading || (g.hasLeader && now-g.heard < g.c.Election) || g.bound(now) {
+			g.c.Env.Probe(preVoteIgnored)
+			return
+		}
+	case raftpb.MsgVote:
+		if g.bound(now) {
+			g.c.Env.Probe(voteWithheld)
+			return
+		}
+	case raftpb.MsgAppResp:
+		// Logs begin at index 1, so index 0 acknowledges nothing: it answers a leader of an earlier term, who is to learn of
+		// this one. Who leads in this one would take it for an acknowledgement of an empty log, which needs a snapshot.
+		if msg.GetIndex() == 0 && !msg.GetReject() && msg.GetTerm() <= g.node.BasicStatus().GetTerm() {
+			g.c.Env.Probe(oldTermAnswered)
+			return
+		}
+	case raftpb.MsgHeartbeatResp:
+		if g.c.Lease > 0 {
+			g.renew(&msg)
+			msg.Context = nil // Raft would take it for a read's
+		}
+	}
+	// Stale and unexpected messages come back as errors and mean nothing.
+	_ = g.node.Step(&msg)
+	g.drain()
+	g.mend()
+}
+
+// bound reports whether this member has acknowledged a heartbeat so lately that it must not vote. A leader may: it
+// knows then that it leads no more.
+func (g *Group) bound(now time.Duration) bool {
+	return g.c.Lease > 0 && g.promised && !g.leading && now-g.heard < g.c.Election
+}
+
+// renew takes the acknowledgement of a heartbeat. Those count that vote.
+func (g *Group) renew(m *raftpb.Message) {
+	voters, from := g.conf.GetVoters(), m.GetFrom()
+	if !g.leading || m.GetTerm() != g.term || len(m.GetContext()) != 8 || !slices.Contains(voters, from) || len(voters) < 2 {
+		return
+	}
+	sent := time.Duration(binary.LittleEndian.Uint64(m.GetContext()))
+	if sent <= g.acknowledgedBy(from) {
+		g.c.Env.Probe(ackRepeated)
+		return
+	}
+	g.acknowledged[from] = sent
+	// With itself and as many others as make a majority: the times of the others, latest first.
+	others := make([]time.Duration, 0, len(voters)-1)
+	for _, id := range voters {
+		if id != g.self {
+			others = append(others, g.acknowledgedBy(id))
+		}
+	}
+	slices.Sort(others)
+	if base := others[len(others)-len(voters)/2]; base > never {
+		g.leased = max(g.leased, base+g.c.Lease)
+		g.confirmed = max(g.confirmed, base)
+	}
+}
+
+func (g *Group) acknowledgedBy(id uint64) time.Duration {
+	if sent, ok := g.acknowledged[id]; ok {
+		return sent
+	}
+	return never
+}
+
+// never is before all times.
+const never = time.Duration(math.MinInt64)
+
+// Fire takes one of the group's timers.
+func (g *Group) Fire(t protocol.Timer) {
+	switch t.Arg {
+	case heartbeatTimer:
+		g.beating = false
+		if g.leading {
+			if !g.c.Env.Buggify(heartbeatLeftOut) {
+				g.node.Tick()
+			}
+			g.beat()
+		}
+	case electionTimer:
+		silence := g.c.Env.Now() - g.heard
+		switch {
+		case g.leading, !g.votes():
+			g.shorten()
+			g.awaitLeader(g.electionTimeout())
+		case silence < g.silence():
+			g.shorten()
+			g.awaitLeader(g.electionTimeout() - silence)
+		default:
+			if g.fruitless && g.silence() < enoughElection {
+				g.c.Env.Probe(timeoutDoubled)
+				g.doublings++
+			}
+			timeout := g.electionTimeout()
+			g.c.Env.Probe(campaign)
+			g.fruitless = true
+			g.campaign()
+			g.awaitLeader(timeout)
+		}
+	case chunkTimer:
+		g.sendChunks()
+	}
+	g.drain()
+	g.mend()
+}
+
+func (g *Group) campaign() {
+	// It fails while a change of members is committed and not applied, which drain leaves to nobody.
+	_ = g.node.Campaign()
+}
+
+// silence is the shortest silence of a leader after which this member campaigns now.
+func (g *Group) silence() time.Duration { return g.c.Election << g.doublings }
+
+// shorten halves the timeout where one half as long would have been long enough lately, with a quarter to spare.
+func (g *Group) shorten() {
+	if g.doublings > 0 && g.gap+g.gap/4 < g.silence()/2 {
+		g.c.Env.Probe(timeoutHalved)
+		g.doublings--
+	}
+	g.gap = 0
+}
+
+func (g *Group) electionTimeout() time.Duration {
+	return (g.c.Election + time.Duration(g.c.Env.Rand().Int64N(int64(g.c.Election)))) << g.doublings
+}
+
+func (g *Group) awaitLeader(d time.Duration) {
+	g.c.Env.After(d, protocol.Timer{Kind: g.c.TimerKind, Arg: electionTimer})
+}
+
+func (g *Group) beat() {
+	if !g.beating {
+		g.beating = true
+		g.c.Env.After(g.c.Heartbeat, protocol.Timer{Kind: g.c.TimerKind, Arg: heartbeatTimer})
+	}
+}
+
+// drain does what Raft has made ready: store, send, apply.
+func (g *Group) drain() {
+	if g.node == nil || g.draining {
+		return // the callback that came here is inside a drain, which goes on
+	}
+	g.draining = true
+	for g.node.HasReady() {
+		rd := g.node.Ready()
+		if !raft.IsEmptySnap(rd.Snapshot) {
+			if err := g.storage.ApplySnapshot(rd.Snapshot); err != nil {
+				panic(err)
+			}
+			g.applied, g.newest = rd.Snapshot.GetMetadata().GetIndex(), rd.Snapshot.GetMetadata().GetTerm()
+			g.compacted, g.uncut = g.applied, 0
+			g.queue = g.queue[:0]
+			g.conf, g.mended = rd.Snapshot.GetMetadata().GetConfState(), false
+			g.c.Restore(rd.Snapshot.GetData())
+		}
+		if err := g.storage.Append(rd.Entries); err != nil {
+			panic(err)
+		}
+		if !raft.IsEmptyHardState(rd.HardState) {
+			if err := g.storage.SetHardState(rd.HardState); err != nil {
+				panic(err)
+			}
+		}
+		finished, failed := g.send(rd.Messages)
+		for _, e := range rd.CommittedEntries {
+			g.applied, g.newest = e.GetIndex(), e.GetTerm()
+			g.uncut += len(e.GetData())
+			switch {
+			case e.GetType() != raftpb.EntryNormal:
+				g.change(e)
+			case len(e.GetData()) > 0:
+				g.queue = append(g.queue, e.GetData())
+			}
+		}
+		g.node.Advance(rd)
+		for _, to := range finished {
+			g.node.ReportSnapshot(to, raft.SnapshotFinish)
+		}
+		for _, to := range failed {
+			g.node.ReportSnapshot(to, raft.SnapshotFailure)
+		}
+		// A new leader is told before what it commits, so that the owner knows in which role it applies.
+		if st := g.node.BasicStatus(); st.Lead != raft.None {
+			g.lead(nodeOf(st.Lead), st.HardState.GetTerm())
+		} else {
+			if g.hasLeader {
+				g.c.Env.Probe(leaderless)
+			}
+			g.hasLeader, g.leading = false, false
+		}
+		g.apply()
+		g.compact()
+	}
+	g.draining = false
+}
+
+// send sends Raft's messages. It returns whom a snapshot was sent, as far as Raft needs to know: in one piece, or not at all.
+func (g *Group) send(msgs []*raftpb.Message) (finished, failed []uint64) {
+	for _, m := range msgs {
+		snapshot := m.GetType() == raftpb.MsgSnap
+		switch {
+		case !g.knows(m.GetTo()):
+			if snapshot {
+				failed = append(failed, m.GetTo())
+			}
+			continue
+		case snapshot && len(m.GetSnapshot().GetData()) > g.pieceBytes():
+			g.transfer(m)
+			continue
+		case snapshot:
+			finished = append(finished, m.GetTo())
+		case m.GetType() == raftpb.MsgHeartbeat && g.c.Lease > 0:
+			now := g.c.Env.Now()
+			g.beaten = max(g.beaten, now)
+			m.Context = binary.LittleEndian.AppendUint64(nil, uint64(now))
+		}
+		g.put(m)
+	}
+	return finished, failed
+}
+
+// put sends a message.
+func (g *Group) put(m *raftpb.Message) {
+	body, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(nil, m)
+	if err != nil {
+		panic(err)
+	}
+	g.c.Env.Send(nodeOf(m.GetTo()), &Message{Body: body, Type: m.GetType()})
+}
+
+func (g *Group) apply() {
+	for len(g.queue) > 0 {
+		q := g.queue
+		g.queue = nil
+		g.applying = true
+		for _, data := range q {
+			g.c.Apply(data)
+		}
+		g.applying = false
+		if g.queue == nil {
+			g.queue = q[:0]
+		}
+	}
+}
+
+func (g *Group) lead(leader geo.NodeID, term uint64) {
+	if g.hasLeader && g.leader == leader && g.term == term {
+		return
+	}
+	if g.term > 0 && leader != g.leader {
+		g.c.Env.Probe(newLeader)
+	}
+	g.leader, g.hasLeader, g.term = leader, true, term
+	g.leading = leader == g.c.Self
+	g.heard, g.fruitless = g.c.Env.Now(), false
+	g.changing, g.rounds, g.transfers = 0, nil, nil
+	if g.leading && g.node != nil {
+		clear(g.acknowledged)
+		g.leased, g.confirmed = never, never
+		if g.c.Lease > 0 {
+			g.node.Tick() // the first lease shall not wait for the timer
+		}
+		g.beat()
+	}
+	g.c.Lead(leader, term)
+}
+
+// compact cuts the log once a tenth of what is kept has been applied anew.
+func (g *Group) compact() {
+	keep := int64(g.c.Keep)
+	switch {
+	case g.applied > g.compacted && !g.c.Lossy && g.c.Env.Buggify(cutShort):
+		keep = 0
+	case g.applied-g.compacted < uint64(max(1, g.c.Keep/10)) && (g.c.KeepBytes == 0 || g.uncut < g.c.KeepBytes/10):
+		return
+	}
+	g.compacted, g.uncut = g.applied, 0
+	cut := int64(g.applied) - keep
+	if g.c.KeepBytes > 0 {
+		cut = max(cut, g.tooMuch())
+	}
+	if cut = min(cut, g.wanted()); cut > 1 {
+		// ErrCompacted only says that there is nothing to cut.
+		_ = g.storage.Compact(uint64(cut))
+	}
+}
+
+// tooMuch returns the index up to which entries exceed KeepBytes.
+func (g *Group) tooMuch() int64 {
+	first, err := g.storage.FirstIndex()
+	if err != nil || first > g.applied {
+		return 0
+	}
+	entries, err := g.storage.Entries(first, g.applied+1, math.MaxUint64)
+	if err != nil {
+		panic(err)
+	}
+	left := g.c.KeepBytes
+	for i := len(entries) - 1; i >= 0; i-- {
+		if left -= len(entries[i].GetData()); left < 0 && i < len(entries)-1 {
+			return int64(entries[i].GetIndex())
+		}
+	}
+	return 0
+}

@@ -1,0 +1,179 @@
+package consensus
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"math"
+	"slices"
+
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+	"go.etcd.io/raft/v3/tracker"
+
+	"github.com/geobench/geobench/internal/engine/blocks/statetransfer"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// A snapshot that is larger than Config.ChunkBytes is sent in pieces, as package statetransfer does: each is a message as Raft has it, with a
+// piece of the data, and a Context that says which. The member takes the snapshot when all are there and their digest is right.
+// Meanwhile the log is not cut behind it: who has got the snapshot would need another one. Raft sends another when one was given up
+// and the member speaks again.
+
+// headerBytes is the size of a piece's Context: its place, the size of the whole, and the digest of that.
+const headerBytes = 16 + sha256.Size
+
+// snapshots are those under way.
+type snapshots struct {
+	// transfers are those that this leader sends, one for each member at most.
+	transfers []*transfer
+	chunking  bool // a timer is set
+	// assembly is the one that this member gets.
+	assembly assembly
+}
+
+// transfer is a snapshot on its way to a member.
+type transfer struct {
+	to uint64
+	m  *raftpb.Message
+	statetransfer.Outgoing
+}
+
+func (t *transfer) index() uint64 { return t.m.GetSnapshot().GetMetadata().GetIndex() }
+
+// assembly is what a member has got of a snapshot.
+type assembly struct {
+	from, term, index uint64
+	statetransfer.Incoming
+}
+
+// transfer begins to send a snapshot in pieces.
+func (g *Group) transfer(m *raftpb.Message) {
+	to := m.GetTo()
+	g.transfers = slices.DeleteFunc(g.transfers, func(t *transfer) bool { return t.to == to })
+	t := &transfer{to, m, statetransfer.NewOutgoing(m.GetSnapshot().GetData(), g.c.Env.Now())}
+	g.transfers = append(g.transfers, t)
+	g.sendChunk(t)
+	g.chunkLater()
+}
+
+func (g *Group) chunkLater() {
+	if !g.chunking {
+		g.chunking = true
+		g.c.Env.After(g.c.ChunkEvery, protocol.Timer{Kind: g.c.TimerKind, Arg: chunkTimer})
+	}
+}
+
+// sendChunks sends the next piece of each snapshot.
+func (g *Group) sendChunks() {
+	g.chunking = false
+	for _, t := range slices.Clone(g.transfers) {
+		switch {
+		case t.Done():
+			continue
+		case t.Silent(g.c.Env.Now()):
+			g.abandon(t)
+			continue
+		case t.Ready(g.c.ChunkBytes):
+			g.sendChunk(t)
+		}
+		g.chunkLater()
+	}
+}
+
+func (g *Group) sendChunk(t *transfer) {
+	p := t.Next(g.pieceBytes())
+	header := binary.LittleEndian.AppendUint64(make([]byte, 0, headerBytes), p.At)
+	header = binary.LittleEndian.AppendUint64(header, p.Size)
+	g.put(&raftpb.Message{
+		Type: raftpb.MsgSnap.Enum(), From: t.m.From, To: t.m.To, Term: t.m.Term, Context: append(header, p.Digest[:]...),
+		Snapshot: &raftpb.Snapshot{Data: p.Data, Metadata: t.m.GetSnapshot().GetMetadata()},
+	})
+}
+
+// pieceBytes is the size of a piece.
+func (g *Group) pieceBytes() int {
+	if g.c.Env.Buggify(smallPieces) {
+		return min(16, g.c.ChunkBytes)
+	}
+	return g.c.ChunkBytes
+}
+
+// abandon gives up sending a snapshot.
+func (g *Group) abandon(t *transfer) {
+	g.transfers = slices.DeleteFunc(g.transfers, func(o *transfer) bool { return o == t })
+	g.node.ReportSnapshot(t.to, raft.SnapshotFailure)
+}
+
+// assemble takes a snapshot or a piece of one. It reports whether m is a whole one now.
+func (g *Group) assemble(m *raftpb.Message) bool {
+	if len(m.GetContext()) == 0 {
+		return true
+	}
+	if len(m.GetContext()) != headerBytes || m.GetTerm() < g.node.BasicStatus().GetTerm() {
+		return false
+	}
+	p := statetransfer.Part{
+		At: binary.LittleEndian.Uint64(m.GetContext()), Size: binary.LittleEndian.Uint64(m.GetContext()[8:]),
+		Digest: [sha256.Size]byte(m.GetContext()[16:]), Data: m.GetSnapshot().GetData(),
+	}
+	a, index := &g.assembly, m.GetSnapshot().GetMetadata().GetIndex()
+	if p.At == 0 {
+		*a = assembly{from: m.GetFrom(), term: m.GetTerm(), index: index}
+	}
+	if a.from != m.GetFrom() || a.term != m.GetTerm() || a.index != index {
+		return false // of one that was given up
+	}
+	verdict := a.Add(p)
+	if verdict == statetransfer.Ignored {
+		return false
+	}
+	answer := &raftpb.Message{
+		Type: raftpb.MsgSnapStatus.Enum(), From: new(g.self), To: m.From, Term: m.Term, Index: new(index),
+		Context: binary.LittleEndian.AppendUint64(nil, a.Got()),
+	}
+	if verdict == statetransfer.Damaged {
+		answer.Reject = new(true)
+	}
+	g.put(answer)
+	if verdict != statetransfer.Whole {
+		return false
+	}
+	m.Context, m.Snapshot.Data = nil, a.Take()
+	return true
+}
+
+// arrived takes the answer to a piece.
+func (g *Group) arrived(m *raftpb.Message) {
+	i := slices.IndexFunc(g.transfers, func(t *transfer) bool {
+		return t.to == m.GetFrom() && t.m.GetTerm() == m.GetTerm() && t.index() == m.GetIndex()
+	})
+	if i < 0 || len(m.GetContext()) != 8 || g.transfers[i].Done() {
+		return
+	}
+	t := g.transfers[i]
+	if m.GetReject() || !t.Acknowledged(binary.LittleEndian.Uint64(m.GetContext()), g.c.Env.Now()) {
+		g.abandon(t)
+		return
+	}
+	if t.Done() {
+		g.node.ReportSnapshot(t.to, raft.SnapshotFinish)
+	}
+}
+
+// wanted is the index behind which the log must not be cut: that of the snapshots which members are about to get.
+func (g *Group) wanted() int64 {
+	if len(g.transfers) == 0 {
+		return math.MaxInt64
+	}
+	match := map[uint64]uint64{}
+	g.node.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) { match[id] = p.Match })
+	least := int64(math.MaxInt64)
+	g.transfers = slices.DeleteFunc(g.transfers, func(t *transfer) bool {
+		if t.Done() && match[t.to] >= t.index() {
+			return true
+		}
+		least = min(least, int64(t.index()))
+		return false
+	})
+	return least
+}

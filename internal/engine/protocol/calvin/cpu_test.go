@@ -1,0 +1,15 @@
+package calvin_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/geobench/geobench/internal/engine/protocol/calvin"
+	"github.com/geobench/geobench/internal/engine/protocol/protocoltest"
+)
+
+func BenchmarkCPU(b *testing.B) {
+	for _, mh := range []int{0, 50, 100} {
+		b.Run(fmt.Sprintf("MH%d", mh), func(b *testing.B) { protocoltest.BenchmarkCPU(b, calvin.Engine, nil, mh, 0) })
+	}
+}

@@ -1,0 +1,44 @@
+package calvin
+
+import (
+	"slices"
+
+	"github.com/geobench/geobench/internal/engine/blocks/deterministic"
+	"github.com/geobench/geobench/internal/engine/blocks/recon"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// figures declares what Readings reports.
+var figures = slices.Concat(
+	[]protocol.Figure{
+		{
+			Name: "batches", Kind: protocol.Counter, Unit: "batches", Topic: protocol.AboutBatches,
+			Doc: "Batches closed as a sequencer.",
+		},
+		protocol.TransactionsTaken,
+	},
+	deterministic.Figures,
+	recon.Figures,
+	[]protocol.Figure{
+		{
+			Name: "log_position", Kind: protocol.Gauge, Unit: protocol.UnitPosition, Topic: protocol.AboutLogs,
+			Doc: "Position that the node's log has reached.",
+		},
+		{
+			Name: "log_term", Kind: protocol.Gauge, Unit: protocol.UnitTerm, Topic: protocol.AboutRecovery,
+			Doc: "Term of the log's leader.",
+		},
+		{
+			Name: "log_fetches", Kind: protocol.Counter, Unit: "requests", Topic: protocol.AboutLogs,
+			Doc: "Times that the node asked for positions of the log that it missed.",
+		},
+		{
+			Name: "epoch_jumps", Kind: protocol.Counter, Unit: "epochs", Topic: protocol.AboutBatches,
+			Doc: "Epochs that a sequencer closed early because another node had closed a later one.",
+		},
+		{
+			Name: "void_batches", Kind: protocol.Counter, Unit: "batches", Topic: protocol.AboutBatches,
+			Doc: "Batches that got a place in the log without their data and were skipped, for each scheduler that held a part.",
+		},
+	},
+)

@@ -1,0 +1,164 @@
+package calvin
+
+import (
+	"fmt"
+
+	"github.com/geobench/geobench/internal/base/codec"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/engine/blocks/batchlog"
+	"github.com/geobench/geobench/internal/engine/blocks/deterministic"
+	"github.com/geobench/geobench/internal/engine/blocks/recon"
+	"github.com/geobench/geobench/internal/engine/blocks/statetransfer"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// Message kinds that are calvin's own.
+const (
+	kindSubBatch = 1 + iota
+	kindCopy
+)
+
+// SubBatch carries, from a sequencer to a scheduler, the transactions of a batch that touch the scheduler's partition.
+// With ordering epochs, Batch is the epoch, and the message says that the sequencer has closed all epochs up to it.
+type SubBatch struct {
+	Batch uint64
+	// Indexes are the transactions' places in the whole batch, ascending: with the batch's position in the log they
+	// name a transaction to all its participants.
+	Indexes []uint32
+	Txns    []*txn.Transaction
+	size    int
+}
+
+func newSubBatch(batch uint64, indexes []uint32, txns []*txn.Transaction) *SubBatch {
+	m := &SubBatch{Batch: batch, Indexes: indexes, Txns: txns}
+	m.size = codec.SizeUvarint(batch) + codec.SizeUvarint(uint64(len(txns)))
+	next := uint32(0)
+	for i, t := range txns {
+		m.size += codec.SizeUvarint(uint64(indexes[i]-next)) + codec.SizeTransaction(t)
+		next = indexes[i] + 1
+	}
+	return m
+}
+
+// BatchNumber implements batchlog.Data.
+func (m *SubBatch) BatchNumber() uint64 { return m.Batch }
+
+// Kind implements protocol.Message.
+func (m *SubBatch) Kind() uint8 { return kindSubBatch }
+
+// Size implements protocol.Message.
+func (m *SubBatch) Size() int { return m.size }
+
+// AppendTo implements protocol.Message.
+func (m *SubBatch) AppendTo(b []byte) []byte {
+	b = codec.AppendUvarint(b, m.Batch)
+	b = codec.AppendUvarint(b, uint64(len(m.Txns)))
+	next := uint32(0)
+	for i, t := range m.Txns {
+		b = codec.AppendUvarint(b, uint64(m.Indexes[i]-next))
+		b = codec.AppendTransaction(b, t)
+		next = m.Indexes[i] + 1
+	}
+	return b
+}
+
+func (m *SubBatch) String() string {
+	s := fmt.Sprintf("sub-batch %d:", m.Batch)
+	for i, t := range m.Txns {
+		s += fmt.Sprintf(" %d=t%v", m.Indexes[i], t.ID)
+	}
+	return s
+}
+
+// maxBatch bounds the transactions of a batch that a decoder takes.
+const maxBatch = 1 << 24
+
+func decodeSubBatch(body []byte, procs *txn.Registry) (*SubBatch, error) {
+	r := codec.NewReader(body)
+	m := &SubBatch{Batch: r.Uvarint(), size: len(body)}
+	n := r.Count(1 + codec.MinTransaction)
+	if n > 0 {
+		m.Indexes = make([]uint32, n)
+		m.Txns = make([]*txn.Transaction, n)
+	}
+	room := deterministic.NewRoom(procs, n)
+	next := uint64(0)
+	for i := range n {
+		next += r.UvarintMax(maxBatch)
+		m.Indexes[i] = uint32(next)
+		next++
+		t, err := room.Transaction(&r)
+		if err != nil {
+			return nil, err
+		}
+		if next > maxBatch {
+			return nil, fmt.Errorf("a batch of %d transactions is longer than %d", next, maxBatch)
+		}
+		m.Txns[i] = t
+	}
+	return m, r.Done()
+}
+
+// Copy carries a sub-batch that has a place in the log from one scheduler of a partition to another, who lacks it.
+type Copy struct {
+	Sequencer geo.NodeID
+	*SubBatch
+}
+
+// Kind implements protocol.Message.
+func (m *Copy) Kind() uint8 { return kindCopy }
+
+// Size implements protocol.Message.
+func (m *Copy) Size() int { return codec.SizeUvarint(uint64(m.Sequencer)) + m.SubBatch.Size() }
+
+// AppendTo implements protocol.Message.
+func (m *Copy) AppendTo(b []byte) []byte {
+	return m.SubBatch.AppendTo(codec.AppendUvarint(b, uint64(m.Sequencer)))
+}
+
+func (m *Copy) String() string { return fmt.Sprintf("of node %d: %v", m.Sequencer, m.SubBatch) }
+
+func decodeCopy(body []byte, procs *txn.Registry) (*Copy, error) {
+	r := codec.NewReader(body)
+	sequencer := geo.NodeID(r.UvarintMax(1<<16 - 1))
+	if r.Err() != nil {
+		return nil, r.Err()
+	}
+	m, err := decodeSubBatch(body[codec.SizeUvarint(uint64(sequencer)):], procs)
+	if err != nil {
+		return nil, err
+	}
+	return &Copy{sequencer, m}, nil
+}
+
+// decode is Engine.Decode.
+func decode(kind uint8, body []byte, procs *txn.Registry) (protocol.Message, error) {
+	switch kind {
+	case kindSubBatch:
+		m, err := decodeSubBatch(body, procs)
+		if err != nil {
+			return nil, err
+		}
+		return m, nil
+	case kindCopy:
+		m, err := decodeCopy(body, procs)
+		if err != nil {
+			return nil, err
+		}
+		return m, nil
+	}
+	if m, known, err := batchlog.Decode(kind, body); known {
+		return m, err
+	}
+	if m, known, err := recon.Decode(kind, body); known {
+		return m, err
+	}
+	if m, known, err := deterministic.Decode(kind, body); known {
+		return m, err
+	}
+	if m, known, err := statetransfer.Decode(kind, body); known {
+		return m, err
+	}
+	return nil, fmt.Errorf("message kind %d is not one of calvin's", kind)
+}

@@ -1,0 +1,192 @@
+package calvin
+
+import (
+	"slices"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/fifo"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/engine/blocks/batchlog"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// sequencer collects its clients' transactions into batches and hands each batch's data to the schedulers of every copy
+// (Thomson 2012, section 3.2).
+type sequencer struct {
+	r        *Replica
+	interval time.Duration
+
+	batch  []*txn.Transaction // being collected
+	number uint64             // of the batch being collected
+	// sent are the batches whose place is not known, ascending: see batchlog.
+	sent fifo.Queue[sentBatch]
+	free [][]*txn.Transaction
+
+	// entering says that this is a new incarnation that may not ask for places yet.
+	entering bool
+	// remember says that nodes may be replaced: flight then has the batches of the transactions that have left and are not answered.
+	remember bool
+	flight   map[txn.ID]uint64
+
+	unanswered            int
+	batches, transactions int64
+
+	seen    []int // per partition: the last transaction of the batch that touched it, plus one
+	indexes [][]uint32
+	parts   [][]*txn.Transaction
+}
+
+// sentBatch is a batch that has left.
+type sentBatch struct {
+	number uint64
+	txns   []*txn.Transaction
+}
+
+func (s *sequencer) init(r *Replica, interval time.Duration, incarnation uint32) {
+	s.r, s.interval, s.number, s.entering = r, interval, batchlog.FirstBatch(incarnation), incarnation > 0
+	s.flight = map[txn.ID]uint64{}
+	s.seen = make([]int, r.partitions)
+	s.indexes = make([][]uint32, r.partitions)
+	s.parts = make([][]*txn.Transaction, r.partitions)
+}
+
+// submit takes a transaction. One that cannot name its rows is looked at first.
+func (s *sequencer) submit(t *txn.Transaction) {
+	s.unanswered++
+	s.transactions++
+	if t.Exact {
+		s.order(t)
+	} else {
+		s.r.env.Probe(footprintUnknown)
+		s.r.recon.Begin(t)
+	}
+}
+
+// order puts a transaction into the batch. The first one of a batch starts its timer.
+func (s *sequencer) order(t *txn.Transaction) {
+	s.batch = append(s.batch, t)
+	if s.r.epochs != nil || s.entering {
+		return // the clock closes the batch, or the end of entering
+	}
+	if s.interval == 0 || s.r.env.Buggify(closesEarly) {
+		s.r.env.Probe(unbatched)
+		s.close()
+	} else if len(s.batch) == 1 {
+		s.r.env.After(s.interval, protocol.Timer{Kind: batchTimer, Arg: s.number})
+	}
+}
+
+// expire closes the batch whose time is up.
+func (s *sequencer) expire(number uint64) {
+	if number == s.number && len(s.batch) > 0 && !s.entering {
+		s.close()
+	}
+}
+
+// close sends the batch's data to the schedulers and asks for its place in the log.
+func (s *sequencer) close() {
+	number := s.number
+	s.number++
+	touched := s.distribute(number, false)
+	s.sent.Push(sentBatch{number, s.batch})
+	if s.remember {
+		for _, t := range s.batch {
+			s.flight[t.ID] = number
+		}
+	}
+	if s.sent.Len() > 1 {
+		s.r.env.Probe(batchesUnderway)
+	}
+	s.batch = nil
+	if n := len(s.free); n > 0 {
+		s.batch, s.free = s.free[n-1], s.free[:n-1]
+	}
+	s.r.log.Ask(batchlog.Request{Number: number, Readers: touched})
+}
+
+// settled learns that a batch has its place in the log, or that it is void because this node was cut off for long: then its
+// transactions go into the batch that is being collected.
+func (s *sequencer) settled(number uint64, void bool) {
+	b := s.sent.Front()
+	s.sent.Pop()
+	if void {
+		s.r.env.Probe(batchAgain)
+		if len(s.batch) == 0 {
+			s.r.env.After(s.interval, protocol.Timer{Kind: batchTimer, Arg: s.number})
+		}
+		s.batch = append(s.batch, b.txns...)
+		if s.remember {
+			for _, t := range b.txns {
+				delete(s.flight, t.ID)
+			}
+		}
+	}
+	clear(b.txns)
+	s.free = append(s.free, b.txns[:0])
+}
+
+// distribute splits the batch by partition and sends each part to all nodes that hold the partition, in every copy.
+// Partitions that nobody touches get nothing, or an empty part when everybody waits for one.
+func (s *sequencer) distribute(batch uint64, everybody bool) batchlog.Set {
+	s.batches++
+	var touched batchlog.Set
+	if s.r.partitions == 1 {
+		s.indexes[0] = make([]uint32, len(s.batch))
+		for i := range s.indexes[0] {
+			s.indexes[0][i] = uint32(i)
+		}
+		s.parts[0] = slices.Clone(s.batch)
+		touched = touched.With(0)
+	} else {
+		clear(s.seen)
+		for i, t := range s.batch {
+			for _, a := range t.Accesses {
+				if q := s.r.placement.Partition(a.Key); s.seen[q] != i+1 {
+					s.seen[q] = i + 1
+					s.indexes[q] = append(s.indexes[q], uint32(i))
+					s.parts[q] = append(s.parts[q], t)
+					touched = touched.With(q)
+				}
+			}
+		}
+	}
+	for q := range s.r.partitions {
+		if !everybody && !touched.Has(q) {
+			s.r.env.Probe(partitionLeftOut)
+			continue
+		}
+		m := newSubBatch(batch, s.indexes[q], s.parts[q])
+		// The message keeps the slices: others may still be reading them.
+		s.indexes[q], s.parts[q] = nil, nil
+		for _, n := range s.r.holders[q] {
+			s.r.env.Send(n, m)
+		}
+		if q == s.r.partition && (len(m.Txns) > 0 || !everybody) {
+			if s.r.epochs != nil {
+				s.r.epochs.arrive(s.r.self, m)
+			} else {
+				s.r.scheduler.reader.Arrive(m)
+			}
+		}
+	}
+	return touched
+}
+
+// answer takes the outcome of a transaction.
+func (s *sequencer) answer(o txn.Outcome) {
+	if s.remember {
+		if _, ok := s.flight[o.ID]; !ok {
+			return // it was answered as unknown
+		}
+		delete(s.flight, o.ID)
+	}
+	if s.r.recon.Outcome(&o) {
+		s.reply(o)
+	}
+}
+
+// reply tells a client its transaction's outcome.
+func (s *sequencer) reply(o txn.Outcome) {
+	s.unanswered--
+	s.r.env.Reply(o)
+}

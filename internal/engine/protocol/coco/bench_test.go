@@ -1,0 +1,18 @@
+package coco_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/geobench/geobench/internal/engine/protocol/coco"
+	"github.com/geobench/geobench/internal/engine/protocol/protocoltest"
+)
+
+func BenchmarkCPU(b *testing.B) {
+	for _, mh := range []int{0, 50, 100} {
+		b.Run(fmt.Sprintf("MH%d", mh), func(b *testing.B) { protocoltest.BenchmarkCPU(b, coco.Engine, nil, mh, 0) })
+	}
+	// The clients of the benchmark try again without a pause, which a database that gives up without waiting answers by
+	// giving up again.
+	b.Run("MH50Hot100", func(b *testing.B) { protocoltest.BenchmarkCPU(b, coco.Engine, measured, 50, 100) })
+}

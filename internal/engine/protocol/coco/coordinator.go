@@ -1,0 +1,399 @@
+package coco
+
+import (
+	"slices"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/codec"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/engine/consensus"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// stage is what a coordinator is doing.
+type stage uint8
+
+const (
+	// idle: this node is not the coordinator.
+	idle stage = iota
+	// collecting: it asks all nodes for their states.
+	collecting
+	// proposing: the group of the regions agrees on a view.
+	proposing
+	// executing: an epoch runs, and has not been stopped.
+	executing
+	// voting: an epoch was stopped, and waits for the votes of the members.
+	voting
+)
+
+// roundBits are those of a ballot that count the rounds of a coordinator in its term.
+const roundBits = 20
+
+// maxVain bounds how often the timeout is doubled.
+const maxVain = 6
+
+// maxAborted is how many aborted epochs views remember, for nodes that were cut off.
+const maxAborted = 1000
+
+// coordinator drives the two-phase commit of epochs. It is the leader of a Raft group with one member in each region.
+type coordinator struct {
+	r        *Replica
+	group    *consensus.Group // nil on nodes that are not members
+	interval time.Duration    // the parameter epoch
+	timeout  time.Duration    // the silence after which a node is left out of the view
+	faults   int              // the parameter f
+
+	// latest is the last view that the group has agreed on.
+	latest *View
+	stage  stage
+	// term is that of this node as the coordinator; ballot is the running round's.
+	term, ballot uint64
+	states       []*State // by node, of those that have answered in the ballot
+	epoch        uint64
+	votes        []bool
+	voted        int
+	heard        []time.Duration
+	// awake is when this node last took a message or looked for silent nodes.
+	awake time.Duration
+	// vain counts the rounds since this node has heard that an epoch was committed, whoever was the coordinator.
+	vain int
+	// joining are the nodes that are outside of the view and know it.
+	joining []bool
+	// ready are the new incarnations that join in the view and have said that they have their rows.
+	ready []bool
+	terms int64
+}
+
+func (c *coordinator) init(r *Replica, p protocol.Params) {
+	t := r.topology
+	heartbeat := p.Duration("heartbeat")
+	c.r, c.interval, c.faults = r, p.Duration("epoch"), faults(t, p)
+	c.timeout = silentAfter(p, t.LongestRTT())
+	c.latest = r.view
+	n := t.Nodes()
+	c.states, c.votes, c.heard = make([]*State, n), make([]bool, n), make([]time.Duration, n)
+	c.joining, c.ready = make([]bool, n), make([]bool, n)
+	members := coordinators(t)
+	if !slices.Contains(members, r.self) {
+		return
+	}
+	c.group = consensus.New(consensus.Config{
+		Self: r.self, Incarnation: r.incarnation(), Members: members, Preferred: members[0], Env: r.env, TimerKind: groupTimer, Heartbeat: heartbeat,
+		Election: electionAfter(p, t.LongestRTT()), Apply: c.apply, Lead: func(geo.NodeID, uint64) { c.terms++ },
+		Snapshot: func() []byte { return c.latest.AppendTo(nil) }, Restore: c.restore,
+	})
+}
+
+// coordinators are the nodes that may lead the database: one in each region.
+func coordinators(t *geo.Topology) (nodes []geo.NodeID) {
+	for region := range t.Regions {
+		nodes = append(nodes, t.Node(geo.Region(region), 0, 0))
+	}
+	return nodes
+}
+
+// electionAfter is after how long a silent coordinator is given up, silentAfter after how long another node is.
+func electionAfter(p protocol.Params, longest time.Duration) time.Duration {
+	return p.Duration("heartbeat")*3/2 + 2*longest
+}
+
+func silentAfter(p protocol.Params, longest time.Duration) time.Duration {
+	return p.Duration("heartbeat")*3 + 2*longest
+}
+
+// advance follows the group: a new leader becomes the coordinator once it knows all views.
+func (c *coordinator) advance() {
+	if c.group == nil {
+		return
+	}
+	if c.stage != idle && (!c.group.Leading() || c.group.Term() != c.term) {
+		c.stage = idle
+		c.r.env.Probe(coordinatorDeposed)
+	}
+	if c.stage == idle && c.group.Current() && c.group.Term() != c.term {
+		c.term = c.group.Term()
+		c.ballot = c.term << roundBits
+		for n := range c.heard {
+			c.heard[n] = c.r.env.Now()
+		}
+		c.collect()
+		c.r.env.After(c.timeout/3, protocol.Timer{Kind: watchTimer, Arg: c.term})
+	}
+}
+
+// hear notes that a node lives.
+func (c *coordinator) hear(n geo.NodeID) {
+	c.wake()
+	c.heard[n] = c.r.env.Now()
+}
+
+// wake takes note that this node goes on. A coordinator looks for silent nodes three times in the timeout; if it has
+// done nothing for two of these, nobody else was silent: this node stood still, or its clock has jumped.
+func (c *coordinator) wake() {
+	now := c.r.env.Now()
+	if now-c.awake > 2*(c.timeout/3) {
+		for n := range c.heard {
+			c.heard[n] = now
+		}
+	}
+	c.awake = now
+}
+
+// silent reports whether a node has not been heard of for long. What is long doubles with each round after the first in
+// which no epoch was committed: where packets that are lost delay others by more than the timeout, none ever would be.
+func (c *coordinator) silent(n geo.NodeID) bool {
+	return n != c.r.self && c.r.env.Now()-c.heard[n] >= c.timeout<<min(max(0, c.vain-1), maxVain)
+}
+
+// collect begins a ballot: all nodes are asked for their states. Those that were heard of since watch last looked have
+// the whole timeout to answer.
+func (c *coordinator) collect() {
+	now := c.r.env.Now()
+	for n := range c.heard {
+		if now-c.heard[n] < c.timeout/3 {
+			c.heard[n] = now
+		}
+	}
+	c.ballot++
+	c.vain++
+	c.r.env.Probe(statesCollected)
+	c.stage = collecting
+	clear(c.states)
+	clear(c.joining)
+	for n := range geo.NodeID(len(c.states)) {
+		c.r.send(n, &Collect{c.ballot})
+	}
+}
+
+// state takes a node's answer to Collect.
+func (c *coordinator) state(from geo.NodeID, m *State) {
+	if c.stage == collecting && m.Ballot == c.ballot {
+		c.states[from] = m
+		c.form()
+	}
+}
+
+// form proposes a view of those who have answered, if there is one.
+func (c *coordinator) form() {
+	if v := c.next(); v != nil {
+		c.propose(v)
+	}
+}
+
+// next is a view of those who have answered, once none of the members of the last one has to be waited for. An
+// epoch that all of them have voted for is committed, since the earlier coordinator may have said so. One that any of
+// them has not voted for is aborted: it was not committed, and never will be. Who lacks rows as of then joins. A new
+// incarnation has not voted as the member that its predecessor was, and has no rows.
+func (c *coordinator) next() *View {
+	v := &View{Ballot: c.ballot}
+	first := true
+	for n := range geo.NodeID(len(c.states)) {
+		s, member := c.states[n], c.latest.has(n)
+		if s == nil {
+			if member && !c.silent(n) {
+				c.r.env.Probe(memberAwaited)
+				return nil
+			}
+			continue
+		}
+		v.Members = append(v.Members, n)
+		if member && c.lost(n) {
+			c.r.env.Probe(voteNotCounted)
+			member = false
+		}
+		voted := s.Epoch
+		if voted < c.latest.First {
+			voted = c.latest.Committed // it has voted for none of the view's epochs
+		}
+		if member && (first || voted < v.Committed) {
+			v.Committed, first = voted, false
+		}
+	}
+	for _, n := range v.Members {
+		if s := c.states[n]; s.Base == 0 || s.Epoch != v.Committed && s.Base != v.Committed {
+			c.r.env.Probe(stateLacking)
+			v.Joining = append(v.Joining, n)
+		}
+	}
+	if first || !c.covers(v) {
+		return nil
+	}
+	return v
+}
+
+// covers reports whether a view has a member with the rows of each shard, and members that hold it in f+1 regions.
+// Those who join have its rows before an epoch is committed, if they are of these f+1, so that one is left after f regions are lost.
+func (c *coordinator) covers(v *View) bool {
+	if !c.covered(v, true) {
+		c.r.env.Probe(notCovered)
+		return false
+	}
+	return true
+}
+
+// covered is what covers reports, with those who join or without them.
+func (c *coordinator) covered(v *View, joining bool) bool {
+	t, l := c.r.topology, &c.r.layout
+	regions := make([]bool, len(t.Regions))
+	for shard := range l.Shards() {
+		clear(regions)
+		held, complete := 0, false
+		for _, m := range l.Group(shard).Members {
+			if !v.has(m) || v.joins(m) && !joining {
+				continue
+			}
+			complete = complete || !v.joins(m)
+			if region := t.RegionOf(m); !regions[region] {
+				regions[region] = true
+				held++
+			}
+		}
+		if held < c.faults+1 || !complete {
+			return false
+		}
+	}
+	return true
+}
+
+// propose asks the group to agree on a view. Its first epoch is one that nobody can have begun.
+func (c *coordinator) propose(v *View) {
+	v.Incarnations = c.r.incarnationsOf(v.Members)
+	v.First = max(v.Committed+1, c.latest.First) + 1
+	v.Aborted = append(slices.Clone(c.latest.Aborted), v.First-1)
+	if n := len(v.Aborted); n > maxAborted {
+		v.Aborted = v.Aborted[n-maxAborted:]
+	}
+	c.stage = proposing
+	c.group.Propose(v.AppendTo(nil))
+}
+
+// apply takes a view that the group has agreed on.
+func (c *coordinator) apply(entry []byte) {
+	r := codec.NewReader(entry)
+	v := readView(&r)
+	if r.Done() != nil {
+		return
+	}
+	c.latest = v
+	if c.stage != proposing || v.Ballot != c.ballot {
+		c.r.env.Probe(viewOfAnother)
+		return
+	}
+	for n := range geo.NodeID(len(c.states)) {
+		c.r.send(n, v)
+	}
+	clear(c.ready)
+	c.begin(v.First)
+	if slices.ContainsFunc(v.Members, c.lost) {
+		c.collect()
+	}
+}
+
+// restore takes the last view from a snapshot.
+func (c *coordinator) restore(snapshot []byte) {
+	r := codec.NewReader(snapshot)
+	if v := readView(&r); r.Done() == nil {
+		c.latest = v
+	}
+}
+
+// begin runs an epoch, of which the members are being told.
+func (c *coordinator) begin(epoch uint64) {
+	c.stage, c.epoch, c.voted = executing, epoch, 0
+	clear(c.votes)
+	c.r.env.After(c.interval, protocol.Timer{Kind: epochTimer, Arg: epoch})
+}
+
+// expire stops an epoch.
+func (c *coordinator) expire(epoch uint64) {
+	if c.stage != executing || c.epoch != epoch {
+		return
+	}
+	c.stage = voting
+	m := &Stop{Turn{c.ballot, epoch}}
+	for _, n := range c.latest.Members {
+		c.r.send(n, m)
+	}
+}
+
+// vote takes a member's vote to commit an epoch.
+func (c *coordinator) vote(from geo.NodeID, m *Vote) {
+	if c.stage != voting || m.Turn != (Turn{c.ballot, c.epoch}) || c.votes[from] {
+		return
+	}
+	c.votes[from] = true
+	c.voted++
+	if c.voted == len(c.latest.Members) || c.r.mistake == ownRegion && c.ownRegionVoted() {
+		c.decide()
+	}
+}
+
+// decide commits an epoch that all members have voted for, and begins the next one: with another view if nodes join,
+// or if those who did have their rows now, so that they may be primaries. Nobody else joins while one of them waits for rows.
+func (c *coordinator) decide() {
+	c.vain = 0
+	change := slices.Contains(c.joining, true) || len(c.latest.Joining) > 0
+	if change && !slices.ContainsFunc(c.latest.Joining, c.lacksRows) {
+		c.ballot++
+		v := &View{Ballot: c.ballot, Committed: c.epoch}
+		c.r.env.Probe(viewWithJoiners)
+		for n := range geo.NodeID(len(c.states)) {
+			if c.joining[n] {
+				v.Joining = append(v.Joining, n)
+			}
+			if c.joining[n] || c.latest.has(n) {
+				v.Members = append(v.Members, n)
+			}
+		}
+		clear(c.joining)
+		c.propose(v)
+		return
+	}
+	m := &Start{Turn{c.ballot, c.epoch + 1}}
+	for _, n := range c.latest.Members {
+		c.r.send(n, m)
+	}
+	c.begin(c.epoch + 1)
+}
+
+// ownRegionVoted reports whether the members in this node's region have voted: a mistake.
+func (c *coordinator) ownRegionVoted() bool {
+	t := c.r.topology
+	return !slices.ContainsFunc(c.latest.Members, func(n geo.NodeID) bool {
+		return t.RegionOf(n) == t.RegionOf(c.r.self) && !c.votes[n]
+	})
+}
+
+// alive takes a node's heartbeat. One that knows that it is outside of the view joins with the next.
+func (c *coordinator) alive(from geo.NodeID, m *Alive) {
+	if (c.stage == executing || c.stage == voting) && m.Ballot == c.ballot && !c.latest.has(from) {
+		c.joining[from] = true
+		c.r.env.Probe(nodeReturns)
+	}
+}
+
+// watch looks for members that are silent. A new view without them aborts the epoch, if one of them has not voted.
+func (c *coordinator) watch(term uint64) {
+	if c.stage == idle || c.term != term {
+		return
+	}
+	c.wake()
+	c.r.env.After(c.timeout/3, protocol.Timer{Kind: watchTimer, Arg: term})
+	switch {
+	case c.stage == collecting:
+		c.form()
+	case c.stage != proposing && (slices.ContainsFunc(c.latest.Members, c.silent) || c.r.env.Buggify(impatient)):
+		c.r.env.Probe(memberSilent)
+		c.collect()
+	}
+}
+
+// awaits reports whether a node that lives is outside of the view.
+func (c *coordinator) awaits() bool {
+	for n := range geo.NodeID(len(c.heard)) {
+		if c.stage != idle && !c.silent(n) && !c.latest.has(n) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,380 @@
+package coco
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/geobench/geobench/internal/base/codec"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/engine/blocks/raftgroup"
+)
+
+// Done tells a node that the sender has executed all its transactions of an epoch, and that all their writes that are
+// the node's have been sent.
+type Done struct{ Epoch uint64 }
+
+func (m *Done) epoch() uint64 { return m.Epoch }
+
+// Kind implements protocol.Message.
+func (m *Done) Kind() uint8 { return kindDone }
+
+// Size implements protocol.Message.
+func (m *Done) Size() int { return codec.SizeUvarint(m.Epoch) }
+
+// AppendTo implements protocol.Message.
+func (m *Done) AppendTo(b []byte) []byte { return codec.AppendUvarint(b, m.Epoch) }
+
+func (m *Done) String() string { return fmt.Sprintf("has executed epoch %d", m.Epoch) }
+
+// SnapshotRow is a committed row.
+type SnapshotRow struct {
+	Key    txn.Key
+	Writer txn.ID
+	Value  []byte
+}
+
+func (w *SnapshotRow) size() int {
+	return codec.SizeString(string(w.Key)) + codec.SizeID(w.Writer) + codec.SizeBytes(w.Value)
+}
+
+// Snapshot brings a node that joins in an epoch rows of a shard as of the epoch's beginning. A shard may take several,
+// since the size of a message is bounded.
+type Snapshot struct {
+	Epoch uint64
+	Shard int
+	// Last says that no other rows of the shard follow.
+	Last bool
+	Rows []SnapshotRow
+}
+
+func (m *Snapshot) epoch() uint64 { return m.Epoch }
+
+// Kind implements protocol.Message.
+func (m *Snapshot) Kind() uint8 { return kindSnapshot }
+
+// Size implements protocol.Message.
+func (m *Snapshot) Size() int {
+	n := codec.SizeUvarint(m.Epoch) + codec.SizeUvarint(uint64(m.Shard)) + 1 + codec.SizeUvarint(uint64(len(m.Rows)))
+	for i := range m.Rows {
+		n += m.Rows[i].size()
+	}
+	return n
+}
+
+// AppendTo implements protocol.Message.
+func (m *Snapshot) AppendTo(b []byte) []byte {
+	b = append(codec.AppendUvarint(codec.AppendUvarint(b, m.Epoch), uint64(m.Shard)), codec.Flags(m.Last, false))
+	return appendSnapshotRows(b, m.Rows)
+}
+
+func appendSnapshotRows(b []byte, rows []SnapshotRow) []byte {
+	b = codec.AppendUvarint(b, uint64(len(rows)))
+	for i := range rows {
+		b = codec.AppendID(codec.AppendString(b, string(rows[i].Key)), rows[i].Writer)
+		b = codec.AppendBytes(b, rows[i].Value)
+	}
+	return b
+}
+
+func (m *Snapshot) String() string {
+	s := fmt.Sprintf("snapshot of shard %d before epoch %d: %d rows", m.Shard, m.Epoch, len(m.Rows))
+	if !m.Last {
+		s += ", and more follow"
+	}
+	return s
+}
+
+// Turn is what the coordinator and the members of a view say about an epoch.
+type Turn struct{ Ballot, Epoch uint64 }
+
+func (t Turn) size() int { return codec.SizeUvarint(t.Ballot) + codec.SizeUvarint(t.Epoch) }
+
+func (t Turn) appendTo(b []byte) []byte {
+	return codec.AppendUvarint(codec.AppendUvarint(b, t.Ballot), t.Epoch)
+}
+
+func readTurn(r *codec.Reader) Turn { return Turn{r.UvarintMax(maxEpoch), r.UvarintMax(maxEpoch)} }
+
+// Start begins an epoch, and says that the one before is committed.
+type Start struct{ Turn }
+
+// Kind implements protocol.Message.
+func (m *Start) Kind() uint8 { return kindStart }
+
+// Size implements protocol.Message.
+func (m *Start) Size() int { return m.size() }
+
+// AppendTo implements protocol.Message.
+func (m *Start) AppendTo(b []byte) []byte { return m.appendTo(b) }
+
+func (m *Start) String() string { return fmt.Sprintf("start epoch %d", m.Epoch) }
+
+// Stop ends an epoch: no further transaction begins in it.
+type Stop struct{ Turn }
+
+// Kind implements protocol.Message.
+func (m *Stop) Kind() uint8 { return kindStop }
+
+// Size implements protocol.Message.
+func (m *Stop) Size() int { return m.size() }
+
+// AppendTo implements protocol.Message.
+func (m *Stop) AppendTo(b []byte) []byte { return m.appendTo(b) }
+
+func (m *Stop) String() string { return fmt.Sprintf("stop epoch %d", m.Epoch) }
+
+// Vote tells the coordinator that the sender has all writes of an epoch that are to be here, and that all nodes have
+// executed theirs.
+type Vote struct{ Turn }
+
+// Kind implements protocol.Message.
+func (m *Vote) Kind() uint8 { return kindVote }
+
+// Size implements protocol.Message.
+func (m *Vote) Size() int { return m.size() }
+
+// AppendTo implements protocol.Message.
+func (m *Vote) AppendTo(b []byte) []byte { return m.appendTo(b) }
+
+func (m *Vote) String() string { return fmt.Sprintf("votes to commit epoch %d", m.Epoch) }
+
+// Collect asks a node for its state, on behalf of a coordinator with a new ballot. Whoever answers takes no part in
+// earlier ballots any more.
+type Collect struct{ Ballot uint64 }
+
+// Kind implements protocol.Message.
+func (m *Collect) Kind() uint8 { return kindCollect }
+
+// Size implements protocol.Message.
+func (m *Collect) Size() int { return codec.SizeUvarint(m.Ballot) }
+
+// AppendTo implements protocol.Message.
+func (m *Collect) AppendTo(b []byte) []byte { return codec.AppendUvarint(b, m.Ballot) }
+
+func (m *Collect) String() string { return fmt.Sprintf("collect states in ballot %d", m.Ballot) }
+
+// State answers Collect: the last epoch that the sender has voted to commit, all of whose writes it has.
+type State struct {
+	Turn
+	// Base is the epoch whose end the sender's store shows; 0 if it shows none.
+	Base uint64
+}
+
+// Kind implements protocol.Message.
+func (m *State) Kind() uint8 { return kindState }
+
+// Size implements protocol.Message.
+func (m *State) Size() int { return m.size() + codec.SizeUvarint(m.Base) }
+
+// AppendTo implements protocol.Message.
+func (m *State) AppendTo(b []byte) []byte { return codec.AppendUvarint(m.appendTo(b), m.Base) }
+
+func (m *State) String() string {
+	return fmt.Sprintf("has voted for epoch %d, has the rows of epoch %d", m.Epoch, m.Base)
+}
+
+// View says who takes part in epochs from one on. Views are what the Raft group of the regions agrees on.
+type View struct {
+	Ballot uint64
+	// Committed is the last epoch that is committed of those before, First the view's first one. In between are epochs
+	// that were aborted: who was not asked may have begun the last of them.
+	Committed, First uint64
+	// Members take part, ascending. Those of them that join get the rows first.
+	Members, Joining []geo.NodeID
+	// Incarnations are those of the members, in their order; nil where all are the first.
+	Incarnations []uint32
+	// Aborted are the epochs that views have aborted, ascending: as many of the last ones as are remembered.
+	Aborted []uint64
+}
+
+// has reports whether a node is a member, and joins whether it is one that joins.
+func (v *View) has(n geo.NodeID) bool { return slices.Contains(v.Members, n) }
+
+func (v *View) joins(n geo.NodeID) bool { return slices.Contains(v.Joining, n) }
+
+// incarnation returns that of a node which takes part.
+func (v *View) incarnation(n geo.NodeID) uint32 {
+	if v.Incarnations == nil {
+		return 0
+	}
+	if i := slices.Index(v.Members, n); i >= 0 {
+		return v.Incarnations[i]
+	}
+	return 0
+}
+
+// Kind implements protocol.Message.
+func (v *View) Kind() uint8 { return kindView }
+
+// Size implements protocol.Message.
+func (v *View) Size() int {
+	n := codec.SizeUvarint(v.Ballot) + codec.SizeUvarint(v.Committed) + codec.SizeUvarint(v.First) + v.sizeMembers() + sizeNodes(v.Joining) +
+		codec.SizeUvarint(uint64(len(v.Aborted)))
+	for _, e := range v.Aborted {
+		n += codec.SizeUvarint(e)
+	}
+	return n
+}
+
+// AppendTo implements protocol.Message.
+func (v *View) AppendTo(b []byte) []byte {
+	b = codec.AppendUvarint(codec.AppendUvarint(codec.AppendUvarint(b, v.Ballot), v.Committed), v.First)
+	b = appendNodes(v.appendMembers(b), v.Joining)
+	b = codec.AppendUvarint(b, uint64(len(v.Aborted)))
+	for _, e := range v.Aborted {
+		b = codec.AppendUvarint(b, e)
+	}
+	return b
+}
+
+func (v *View) String() string {
+	s := fmt.Sprintf("view %d of %v: epoch %d is committed, %d begins", v.Ballot, v.Members, v.Committed, v.First)
+	if len(v.Joining) > 0 {
+		s += fmt.Sprintf(", %v join", v.Joining)
+	}
+	if v.Incarnations != nil {
+		s += fmt.Sprintf(", of incarnations %v", v.Incarnations)
+	}
+	return s
+}
+
+// members are the numbers of the members in messages: those of nodes, with the incarnation in the bits above.
+func (v *View) members(f func(uint64)) {
+	for i, n := range v.Members {
+		m := uint64(n)
+		if v.Incarnations != nil {
+			m |= uint64(v.Incarnations[i]) << incarnationShift
+		}
+		f(m)
+	}
+}
+
+func (v *View) sizeMembers() int {
+	n := codec.SizeUvarint(uint64(len(v.Members)))
+	v.members(func(m uint64) { n += codec.SizeUvarint(m) })
+	return n
+}
+
+func (v *View) appendMembers(b []byte) []byte {
+	b = codec.AppendUvarint(b, uint64(len(v.Members)))
+	v.members(func(m uint64) { b = codec.AppendUvarint(b, m) })
+	return b
+}
+
+func (v *View) readMembers(r *codec.Reader) {
+	n := r.Count(1)
+	if n == 0 {
+		return
+	}
+	v.Members = make([]geo.NodeID, n)
+	incarnations, later := make([]uint32, n), false
+	for i := range v.Members {
+		m := r.UvarintMax(maxMember)
+		v.Members[i], incarnations[i] = geo.NodeID(m&raftgroup.MaxNode), uint32(m>>incarnationShift)
+		later = later || incarnations[i] > 0
+	}
+	if later {
+		v.Incarnations = incarnations
+	}
+}
+
+func readView(r *codec.Reader) *View {
+	v := &View{Ballot: r.UvarintMax(maxEpoch), Committed: r.UvarintMax(maxEpoch), First: r.UvarintMax(maxEpoch)}
+	v.readMembers(r)
+	v.Joining = readNodes(r)
+	if n := r.Count(1); n > 0 {
+		v.Aborted = make([]uint64, n)
+		for i := range v.Aborted {
+			v.Aborted[i] = r.UvarintMax(maxEpoch)
+		}
+	}
+	return v
+}
+
+func sizeNodes(nodes []geo.NodeID) int {
+	n := codec.SizeUvarint(uint64(len(nodes)))
+	for _, m := range nodes {
+		n += codec.SizeUvarint(uint64(m))
+	}
+	return n
+}
+
+func appendNodes(b []byte, nodes []geo.NodeID) []byte {
+	b = codec.AppendUvarint(b, uint64(len(nodes)))
+	for _, m := range nodes {
+		b = codec.AppendUvarint(b, uint64(m))
+	}
+	return b
+}
+
+func readNodes(r *codec.Reader) []geo.NodeID {
+	n := r.Count(1)
+	if n == 0 {
+		return nil
+	}
+	nodes := make([]geo.NodeID, n)
+	for i := range nodes {
+		nodes[i] = geo.NodeID(r.UvarintMax(raftgroup.MaxNode))
+	}
+	return nodes
+}
+
+// Alive is a node's heartbeat for the coordinator: the last ballot that it knows of.
+type Alive struct{ Ballot uint64 }
+
+// Kind implements protocol.Message.
+func (m *Alive) Kind() uint8 { return kindAlive }
+
+// Size implements protocol.Message.
+func (m *Alive) Size() int { return codec.SizeUvarint(m.Ballot) }
+
+// AppendTo implements protocol.Message.
+func (m *Alive) AppendTo(b []byte) []byte { return codec.AppendUvarint(b, m.Ballot) }
+
+func (m *Alive) String() string { return fmt.Sprintf("is alive in ballot %d", m.Ballot) }
+
+// Ready tells the coordinator that a new incarnation, which joins in the view of a ballot, has the rows of its shards now.
+type Ready struct{ Ballot uint64 }
+
+// Kind implements protocol.Message.
+func (m *Ready) Kind() uint8 { return kindReady }
+
+// Size implements protocol.Message.
+func (m *Ready) Size() int { return codec.SizeUvarint(m.Ballot) }
+
+// AppendTo implements protocol.Message.
+func (m *Ready) AppendTo(b []byte) []byte { return codec.AppendUvarint(b, m.Ballot) }
+
+func (m *Ready) String() string { return fmt.Sprintf("has its rows in ballot %d", m.Ballot) }
+
+// Missed tells the coordinator that another view is needed: in that of the ballot, the sender has sent to a new incarnation what
+// went to its predecessor and is lost, since it did not know of the new one.
+type Missed struct{ Ballot uint64 }
+
+// Kind implements protocol.Message.
+func (m *Missed) Kind() uint8 { return kindMissed }
+
+// Size implements protocol.Message.
+func (m *Missed) Size() int { return codec.SizeUvarint(m.Ballot) }
+
+// AppendTo implements protocol.Message.
+func (m *Missed) AppendTo(b []byte) []byte { return codec.AppendUvarint(b, m.Ballot) }
+
+func (m *Missed) String() string {
+	return fmt.Sprintf("has sent to a predecessor in ballot %d", m.Ballot)
+}
+
+func readSnapshot(r *codec.Reader) *Snapshot {
+	return &Snapshot{Epoch: r.UvarintMax(maxEpoch), Shard: int(r.UvarintMax(raftgroup.MaxShard)), Last: r.Flag(), Rows: readSnapshotRows(r)}
+}
+
+func readSnapshotRows(r *codec.Reader) (rows []SnapshotRow) {
+	if n := r.Count(4); n > 0 {
+		rows = make([]SnapshotRow, n)
+		for i := range rows {
+			rows[i] = SnapshotRow{r.Key(), r.ID(), r.Bytes()}
+		}
+	}
+	return rows
+}

@@ -1,0 +1,320 @@
+package coco
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// snapshotBytes is how many bytes of rows a Snapshot has: far less than the size of a message that links take.
+const snapshotBytes = 8 << 20
+
+// phase is how far a node has come in the running epoch.
+type phase uint8
+
+const (
+	// outside: the node is not a member of the view that it knows.
+	outside phase = iota
+	// running: transactions begin.
+	running
+	// draining: those that run go on, and no other one begins.
+	draining
+	// drained: all have ended here, and the others know.
+	drained
+)
+
+// epochs is a node's part in them.
+type epochs struct {
+	// ballot is the last one that this node has heard of: it heeds no earlier one. coordinator is whose it is.
+	ballot      uint64
+	coordinator geo.NodeID
+	// view is the last one that this node knows. Its epochs run as long as ballot is the view's.
+	view *View
+	// primaries are the nodes that execute reads and locks, by shard.
+	primaries []geo.NodeID
+	// holds says, by node and shard, who holds which rows.
+	holds [][]bool
+
+	epoch uint64
+	phase phase
+	// began is when the running epoch did, and lasted is how long the one before it took, once it was committed.
+	began, lasted time.Duration
+	// done are the members, by node, that have executed their transactions of the epoch, and counts them.
+	done   []bool
+	doneBy int
+	// awaiting are the shards of which a node that joins lacks rows, and whether it lacks all of them.
+	awaiting map[int]bool
+	voted    uint64     // the last epoch that this node has voted for
+	base     uint64     // the epoch whose end the store shows; 0 if it shows none
+	aborted  uint64     // the last epoch that was aborted here
+	held     []envelope // messages of later epochs
+}
+
+// envelope is a message with its sender.
+type envelope struct {
+	from geo.NodeID
+	m    epochal
+}
+
+// epochal is a message that belongs to an epoch.
+type epochal interface {
+	protocol.Message
+	epoch() uint64
+}
+
+func sortedKeys[V any](m map[uint64]V) []uint64 { return slices.Sorted(maps.Keys(m)) }
+
+// receive takes a message of an epoch. One of an epoch that has not begun here waits; one of an epoch that is over
+// comes from a node whose epoch was aborted.
+func (r *Replica) receive(from geo.NodeID, m epochal) {
+	switch {
+	case m.epoch() > r.epoch:
+		r.env.Probe(messageHeld)
+		r.held = append(r.held, envelope{from, m})
+	case m.epoch() == r.epoch && r.phase != outside:
+		r.deliver(from, m)
+	}
+}
+
+func (r *Replica) deliver(from geo.NodeID, m epochal) {
+	switch m := m.(type) {
+	case *Read:
+		found, versions := r.rows.read(m.Ranges)
+		r.send(from, &Rows{m.Attempt, found, versions})
+	case *Rows:
+		r.supply(from, m)
+	case *Lock:
+		verdict, least := r.rows.lock(run{from, m.Run}, m.Keys)
+		r.send(from, &Locked{m.Attempt, verdict, least})
+	case *Locked:
+		r.lockAnswered(from, m)
+	case *Validate:
+		r.send(from, &Validated{m.Attempt, r.rows.validate(run{from, m.Run}, m.At, m.Points, m.Ranges)})
+	case *Validated:
+		r.validationAnswered(from, m)
+	case *Write:
+		r.counters.writes++
+		r.rows.write(run{from, m.Run}, m.Writer, m.At, m.Writes)
+	case *Unlock:
+		r.rows.unlock(run{from, m.Run})
+	case *Done:
+		if !r.done[from] {
+			r.done[from] = true
+			r.doneBy++
+		}
+	case *Snapshot:
+		r.join(m)
+	}
+}
+
+// current reports whether the coordinator's word about an epoch counts: of the view's ballot, and no later one is
+// heard of.
+func (r *Replica) current(t Turn) bool {
+	return r.phase != outside && t.Ballot == r.ballot && t.Ballot == r.view.Ballot
+}
+
+// start commits the running epoch, for which this node has voted, and begins the next one.
+func (r *Replica) start(m *Start) {
+	if !r.current(m.Turn) || m.Epoch != r.epoch+1 {
+		return
+	}
+	r.conclude()
+	r.coordination.vain = 0
+	r.lasted = r.env.Now() - r.began
+	r.run(m.Epoch)
+}
+
+// conclude commits the running epoch, for which this node has voted.
+func (r *Replica) conclude() {
+	r.rows.commit()
+	if len(r.awaiting) == 0 {
+		r.base = r.epoch
+	}
+	r.counters.epochs++
+	r.answer()
+}
+
+// run begins an epoch.
+func (r *Replica) run(epoch uint64) {
+	r.epoch, r.phase, r.doneBy, r.began = epoch, running, 0, r.env.Now()
+	clear(r.done)
+	held := r.held
+	r.held = nil
+	for _, e := range held {
+		r.receive(e.from, e.m)
+	}
+	for r.txns.waiting.Len() > 0 {
+		t := r.txns.waiting.Front()
+		r.txns.waiting.Pop()
+		r.begin(t)
+	}
+}
+
+// stop lets no further transaction begin in the epoch.
+func (r *Replica) stop(m *Stop) {
+	if r.current(m.Turn) && m.Epoch == r.epoch && r.phase == running {
+		r.phase = draining
+	}
+}
+
+// drain tells the others when the epoch's transactions have ended here, and the coordinator when they have everywhere:
+// since links keep the order of messages, all writes that are to be here have come by then.
+func (r *Replica) drain() {
+	if r.phase == draining && len(r.txns.running) == 0 && !r.missed {
+		r.phase = drained
+		done := &Done{r.epoch}
+		for _, n := range r.view.Members {
+			r.send(n, done)
+		}
+	}
+	if r.phase != drained || r.voted == r.epoch || r.ballot != r.view.Ballot {
+		return
+	}
+	if (len(r.awaiting) == 0 || r.late) && (r.doneBy == len(r.view.Members) || r.mistake == undrained) {
+		r.voted = r.epoch
+		r.send(r.epochs.coordinator, &Vote{Turn{r.ballot, r.epoch}})
+	}
+}
+
+// collect takes part in a new ballot, and in no earlier one any more.
+func (r *Replica) collect(from geo.NodeID, m *Collect) {
+	if m.Ballot < r.ballot {
+		r.env.Probe(collectOutbid)
+		return
+	}
+	r.ballot, r.epochs.coordinator = m.Ballot, from
+	r.send(from, &State{Turn{m.Ballot, r.voted}, r.base})
+}
+
+// enter takes a view that was agreed on: the running epoch ends as it says.
+func (r *Replica) enter(from geo.NodeID, v *View) {
+	if v.Ballot < r.ballot || v.Ballot == r.view.Ballot {
+		return
+	}
+	r.ballot, r.epochs.coordinator = v.Ballot, from
+	member, joins := v.has(r.self) && v.incarnation(r.self) == r.incarnation(), v.joins(r.self)
+	if r.phase != outside {
+		r.env.Probe(settled)
+		r.settle(v)
+	}
+	r.view = v
+	clear(r.awaiting)
+	r.cancelTransfers()
+	if !member {
+		if r.phase != outside {
+			r.counters.exclusions++
+			r.env.Probe(excluded)
+		}
+		r.phase = outside
+		return
+	}
+	r.counters.views++
+	for shard := range r.primaries {
+		r.primaries[shard] = r.choose(shard)
+		if joins && r.holds[r.self][shard] {
+			r.awaiting[shard] = true
+		}
+	}
+	switch {
+	case !joins:
+		r.bring()
+	case r.incarnation() > 0:
+		r.base = 0
+		r.awaitTransfers()
+	default:
+		r.base = 0
+	}
+	r.run(v.First)
+}
+
+// settle ends the running epoch as a view says. A node that has not voted for it, and was left out, may lack writes of
+// it.
+func (r *Replica) settle(v *View) {
+	_, aborted := slices.BinarySearch(v.Aborted, r.epoch)
+	switch {
+	case r.epoch == v.Committed && r.voted == r.epoch:
+		r.conclude()
+	case r.epoch > v.Committed || aborted:
+		r.aborted = r.epoch
+		r.counters.abortedEpochs++
+		r.env.Probe(epochAborted)
+		if r.mistake == forgottenCopy && r.self != 0 {
+			r.rows.commit()
+		}
+		r.abandon(txn.Aborted, txn.CauseConflict, ReasonEpochAborted)
+	case len(v.Aborted) == maxAborted && r.epoch < v.Aborted[0]:
+		r.abandon(txn.Unknown, txn.CauseNode, ReasonForgotten)
+	case r.voted == r.epoch:
+		r.conclude()
+	default:
+		r.answer()
+	}
+	r.rows.forget()
+}
+
+// join takes rows of a shard; the first ones replace those that the node has. Once it has the last ones of all its
+// shards, the node has what others have.
+func (r *Replica) join(m *Snapshot) {
+	first, awaited := r.awaiting[m.Shard]
+	if !awaited {
+		return
+	}
+	if first {
+		r.rows.drop(&r.layout, m.Shard)
+	}
+	r.rows.restore(m.Rows)
+	r.awaiting[m.Shard] = false
+	if m.Last {
+		delete(r.awaiting, m.Shard)
+	}
+	r.complete()
+}
+
+// complete takes note that a node which joins has all its rows, if it does.
+func (r *Replica) complete() {
+	if len(r.awaiting) > 0 {
+		return
+	}
+	if r.base = r.view.Committed; r.epoch > r.view.First {
+		r.base = r.epoch - 1
+	}
+	r.env.Probe(joined)
+}
+
+// choose returns the primary of a shard in the view: the first of those that hold it and have its rows.
+func (r *Replica) choose(shard int) geo.NodeID {
+	for _, n := range r.layout.Group(shard).Members {
+		if r.view.has(n) && !r.view.joins(n) {
+			return n
+		}
+	}
+	return r.layout.Group(shard).Leader // no coordinator proposes such a view
+}
+
+// bring sends those who join the rows of the shards whose primary this node is.
+func (r *Replica) bring() {
+	for shard, primary := range r.primaries {
+		if primary != r.self {
+			continue
+		}
+		var pieces [][]SnapshotRow
+		for _, n := range r.view.Joining {
+			if !r.holds[n][shard] || r.view.incarnation(n) > 0 {
+				continue
+			}
+			if pieces == nil {
+				pieces = r.rows.snapshot(&r.layout, shard, r.snapshotBytes)
+			}
+			r.counters.snapshots++
+			r.env.Probe(rowsSent)
+			for i, rows := range pieces {
+				r.send(n, &Snapshot{r.view.First, shard, i == len(pieces)-1, rows})
+			}
+		}
+	}
+	r.beginTransfers()
+}

@@ -1,0 +1,280 @@
+package coco
+
+import (
+	"slices"
+
+	"github.com/geobench/geobench/internal/base/codec"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/engine/blocks/raftgroup"
+	"github.com/geobench/geobench/internal/engine/blocks/statetransfer"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// A node that has lost its process and memory comes back as a new incarnation, another member of views. Its predecessor may have voted
+// for an epoch, of which the new one knows nothing: nobody asks it for votes of a view that it is not in. A coordinator that hears of it
+// ends the epoch with a view in which it joins. No two incarnations have an epoch in common, since a view begins with one that nobody can
+// have begun, so that attempts and messages of the one are never taken for the other's.
+//
+// Primaries send it their rows in pieces (package statetransfer). Where enough others have the rows of each shard, epochs do not
+// wait for that: it votes for those whose writes it has, and rows that come later do not overwrite these. It is a primary once it has
+// all rows.
+
+// replacement is what a node knows of lost nodes, and the rows on their way to new incarnations.
+type replacement struct {
+	// incarnations are those of all nodes, as far as this one knows.
+	incarnations []uint32
+	// missed says that messages of the running epoch to a member were lost with its predecessor, so that this node does not say that it
+	// has sent all of the epoch.
+	missed bool
+	// late says that this node votes although it waits for rows.
+	late bool
+	// sender sends rows, outgoing are those that members have not got yet, by node.
+	sender   *statetransfer.Sender
+	outgoing map[geo.NodeID]*transfer
+	// receivers take rows, by sender; early are those of views that this node has not heard of.
+	receivers map[geo.NodeID]*statetransfer.Receiver
+	early     []transfer
+}
+
+// transfer are the rows that a member needs from one primary at the beginning of an epoch.
+type transfer struct {
+	epoch uint64
+	data  []byte
+}
+
+func newReplacement(c *protocol.Config) replacement {
+	known := make([]uint32, c.Topology.Nodes())
+	known[c.Self] = c.Incarnation
+	return replacement{
+		incarnations: known, sender: statetransfer.NewSender(c.Env, transferTimer),
+		outgoing: map[geo.NodeID]*transfer{}, receivers: map[geo.NodeID]*statetransfer.Receiver{},
+	}
+}
+
+// replaces is Engine.Replaces: the nodes whose rows f+1 other regions hold, and without which the group of the regions has a majority.
+func replaces(t *geo.Topology, p protocol.Params) (nodes []geo.NodeID) {
+	l, f, leaders := place(t, p), faults(t, p), coordinators(t)
+	for n := range geo.NodeID(t.Nodes()) {
+		spare := len(leaders) > 2 || !slices.Contains(leaders, n)
+		for _, shard := range l.ShardsOf(n) {
+			elsewhere := map[geo.Region]bool{}
+			for _, m := range l.Group(shard).Members {
+				if m != n {
+					elsewhere[t.RegionOf(m)] = true
+				}
+			}
+			spare = spare && len(elsewhere) > f
+		}
+		if spare {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
+// incarnation is that of this node.
+func (r *Replica) incarnation() uint32 { return r.incarnations[r.self] }
+
+// incarnationsOf returns those of members of a view, nil where all are the first.
+func (r *Replica) incarnationsOf(members []geo.NodeID) (all []uint32) {
+	for i, n := range members {
+		if known := r.incarnations[n]; known > 0 {
+			if all == nil {
+				all = make([]uint32, len(members))
+			}
+			all[i] = known
+		}
+	}
+	return all
+}
+
+// Replaced implements protocol.Rejoiner.
+func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
+	if incarnation <= r.incarnations[n] {
+		return
+	}
+	r.incarnations[n] = incarnation
+	delete(r.receivers, n)
+	r.cancel(n)
+	r.coordination.hear(n)
+	if r.phase != outside && r.view.has(n) && r.view.incarnation(n) == incarnation {
+		r.env.Probe(sentToPredecessor)
+		r.missed = true
+		r.send(r.epochs.coordinator, &Missed{r.view.Ballot})
+	}
+	r.coordination.replaced(n, incarnation)
+	r.finish()
+}
+
+// Whole implements protocol.Rejoiner: all nodes are in the view, with their rows, and all vote in the group of the regions.
+func (r *Replica) Whole() bool {
+	return r.phase != outside && len(r.awaiting) == 0 && r.full(r.view) && r.coordination.whole()
+}
+
+// full reports whether all nodes take part in a view, and nobody joins.
+func (r *Replica) full(v *View) bool {
+	return len(v.Members) == r.topology.Nodes() && len(v.Joining) == 0 && slices.Equal(v.Incarnations, r.incarnationsOf(v.Members))
+}
+
+// whole reports whether the group has all its members, and no view of fewer nodes is agreed on or may be.
+func (c *coordinator) whole() bool {
+	if c.group == nil {
+		return true
+	}
+	if c.group.Leading() && c.stage != executing && c.stage != voting {
+		return false
+	}
+	return c.group.Whole() && c.r.full(c.latest) && !c.group.Awaits(func(entry []byte) bool { return len(entry) > 0 })
+}
+
+// lost reports whether a member of the last view has lost its memory since.
+func (c *coordinator) lost(n geo.NodeID) bool { return c.latest.incarnation(n) != c.r.incarnations[n] }
+
+// replaced takes note of a new incarnation. A view that has its predecessor as a member ends; otherwise it is told of the view, and
+// joins with the next.
+func (c *coordinator) replaced(n geo.NodeID, incarnation uint32) {
+	if c.group != nil {
+		c.group.Replaced(n, incarnation)
+		c.advance()
+	}
+	c.states[n], c.joining[n] = nil, false
+	switch {
+	case c.stage == collecting:
+		c.r.send(n, &Collect{c.ballot})
+	case c.stage != executing && c.stage != voting:
+	case c.latest.has(n):
+		c.collect()
+	default:
+		c.r.send(n, c.latest)
+	}
+}
+
+// takeReady takes a new incarnation's word that it has its rows.
+func (c *coordinator) takeReady(from geo.NodeID, m *Ready) {
+	if (c.stage == executing || c.stage == voting) && m.Ballot == c.ballot {
+		c.ready[from] = true
+	}
+}
+
+// missed takes a member's word that its messages to another one are lost: the epoch cannot end.
+func (c *coordinator) missed(m *Missed) {
+	if (c.stage == executing || c.stage == voting) && m.Ballot == c.ballot {
+		c.collect()
+	}
+}
+
+// late reports whether a node that joins in a view votes before it has its rows: a new incarnation does where the other members would do
+// without it.
+func (c *coordinator) late(v *View, n geo.NodeID) bool {
+	return v.joins(n) && v.incarnation(n) > 0 && c.covered(v, false)
+}
+
+// lacksRows reports whether a node joins in the last view, and waits for rows although it votes.
+func (c *coordinator) lacksRows(n geo.NodeID) bool { return !c.ready[n] && c.late(c.latest, n) }
+
+// beginTransfers begins to send new incarnations that join the rows of the shards whose primary this node is.
+func (r *Replica) beginTransfers() {
+	rows := map[int][]byte{}
+	for _, n := range r.view.Joining {
+		if r.view.incarnation(n) == 0 {
+			continue
+		}
+		var data []byte
+		for shard, primary := range r.primaries {
+			if primary != r.self || !r.holds[n][shard] {
+				continue
+			}
+			if rows[shard] == nil {
+				rows[shard] = appendSnapshotRows(codec.AppendUvarint(nil, uint64(shard)), r.rows.committed(&r.layout, shard))
+			}
+			data = append(data, rows[shard]...)
+			r.counters.snapshots++
+		}
+		if len(data) > 0 {
+			r.env.Probe(rowsSent)
+			r.outgoing[n] = &transfer{r.view.First, data}
+			r.sender.Send(n, r.view.First, data)
+		}
+	}
+}
+
+// cancelTransfers ends those of the last view.
+func (r *Replica) cancelTransfers() {
+	for n := range r.outgoing {
+		r.cancel(n)
+	}
+	r.missed, r.late, r.rows.newer = false, false, nil
+}
+
+func (r *Replica) cancel(to geo.NodeID) {
+	r.sender.Cancel(to)
+	delete(r.outgoing, to)
+}
+
+// transferAgain begins a transfer anew that was given up, now that its receiver is heard.
+func (r *Replica) transferAgain(to geo.NodeID) {
+	if o := r.outgoing[to]; o != nil && !r.sender.Busy(to) {
+		r.sender.Send(to, o.epoch, o.data)
+	}
+}
+
+// acknowledged takes the answer to a piece.
+func (r *Replica) acknowledged(from geo.NodeID, m *statetransfer.Ack) {
+	r.sender.Receive(from, m)
+	if o := r.outgoing[from]; o != nil && m.ID == o.epoch && m.Got == uint64(len(o.data)) && !m.Damaged {
+		delete(r.outgoing, from)
+	}
+}
+
+// awaitTransfers forgets the rows that this node has, since primaries send it all of the committed ones.
+func (r *Replica) awaitTransfers() {
+	for shard := range r.primaries {
+		if r.holds[r.self][shard] {
+			r.rows.drop(&r.layout, shard)
+		}
+	}
+	r.rows.newer = map[txn.Key]bool{}
+	r.late = r.coordination.late(r.view, r.self)
+	early := r.early
+	r.early = nil
+	for _, x := range early {
+		r.take(x)
+	}
+}
+
+// receivePiece takes a piece of rows.
+func (r *Replica) receivePiece(from geo.NodeID, m *statetransfer.Piece) {
+	if r.receivers[from] == nil {
+		r.receivers[from] = &statetransfer.Receiver{}
+	}
+	if id, data, whole := r.receivers[from].Receive(r.env, from, m); whole {
+		r.take(transfer{id, data})
+	}
+}
+
+// take takes the rows that a primary has sent, or keeps them until this node hears of their view.
+func (r *Replica) take(x transfer) {
+	if x.epoch > r.view.First {
+		r.early = append(r.early, x)
+		return
+	}
+	if x.epoch < r.view.First || len(r.awaiting) == 0 {
+		return
+	}
+	for b := codec.NewReader(x.data); b.Len() > 0; {
+		shard := int(b.UvarintMax(raftgroup.MaxShard))
+		rows := readSnapshotRows(&b)
+		if b.Err() != nil {
+			return
+		}
+		if _, awaited := r.awaiting[shard]; awaited {
+			r.rows.restore(slices.DeleteFunc(rows, func(w SnapshotRow) bool { return r.rows.newer[w.Key] }))
+			delete(r.awaiting, shard)
+		}
+	}
+	if r.complete(); len(r.awaiting) == 0 {
+		r.rows.newer = nil
+		r.send(r.epochs.coordinator, &Ready{r.view.Ballot})
+	}
+}

@@ -1,0 +1,381 @@
+package coco
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/tidwall/btree"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/store"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/engine/blocks/raftgroup"
+)
+
+// run tells the attempts at transactions apart: the node that executes one, and its number there, from 1.
+type run struct {
+	node   geo.NodeID
+	number uint64
+}
+
+// row is what the running epoch knows of a row.
+type row struct {
+	txn.WriteEntry
+	writer txn.ID
+	// wts is the time of the transaction that has written the row in this epoch, 0 for none. It tells versions apart.
+	wts uint64
+	// rts is the time up to which the version is known to have been read; later writes come after it.
+	rts uint64
+	// locked is the run that will write the row; its number is 0 for none.
+	locked run
+}
+
+// scanned is a range that was read, up to a time.
+type scanned struct {
+	txn.Range
+	rts uint64
+}
+
+// rows are the rows of a node: those of the last committed epoch in the store, and above them what the running epoch
+// has written, read and locked. Times begin anew with each epoch, since all of an epoch comes after all of the one
+// before it. To roll an epoch back is to forget what lies above the store.
+type rows struct {
+	store *store.Hash
+	// logical says that reads are validated by the logical clock: the parameter concurrency.
+	logical bool
+	mistake mistake
+
+	plain   map[txn.Key]*row
+	ordered btree.Map[txn.Key, *row]
+	order   []*row // all of them, in the order in which they came
+	scans   map[txn.Key][]scanned
+	locks   map[run][]*row
+	// newer are the keys that epochs have written since a new incarnation waits for the rows of before; nil if it does not.
+	newer map[txn.Key]bool
+}
+
+func newRows(s *store.Hash, logical bool, m mistake) rows {
+	return rows{store: s, logical: logical, mistake: m, plain: map[txn.Key]*row{}, scans: map[txn.Key][]scanned{}, locks: map[run][]*row{}}
+}
+
+// find returns what the epoch knows of a row, or nil.
+func (e *rows) find(k txn.Key) *row {
+	if k.Ordered() {
+		w, _ := e.ordered.Get(k)
+		return w
+	}
+	return e.plain[k]
+}
+
+// touch returns what the epoch knows of a row, and makes it where that is nothing.
+func (e *rows) touch(k txn.Key) *row {
+	w := e.find(k)
+	if w != nil {
+		return w
+	}
+	k = txn.Key(strings.Clone(string(k))) // which may be a part of a message
+	w = &row{WriteEntry: txn.WriteEntry{Key: k}}
+	if k.Ordered() {
+		e.ordered.Set(k, w)
+	} else {
+		e.plain[k] = w
+	}
+	e.order = append(e.order, w)
+	return w
+}
+
+// Get implements store.Reader. The version is the row's time in this epoch.
+func (e *rows) Get(k txn.Key) (store.Record, bool) {
+	if w := e.find(k); w != nil && w.wts > 0 {
+		return store.Record{Value: w.Value, Version: w.wts, Writer: w.writer}, !w.Deleted
+	}
+	return e.store.Get(k)
+}
+
+// found is a row of a scan.
+type found struct {
+	key txn.Key
+	store.Record
+}
+
+// Scan implements store.Reader.
+func (e *rows) Scan(r txn.Range, f func(txn.Key, store.Record) bool) {
+	var above []*row
+	e.ordered.Ascend(r.From, func(k txn.Key, w *row) bool {
+		if k < r.To && w.wts > 0 {
+			above = append(above, w)
+		}
+		return k < r.To
+	})
+	if len(above) == 0 {
+		e.store.Scan(r, f)
+		return
+	}
+	base := r
+	if base.Limit > 0 {
+		base.Limit += len(above) // as many may be hidden
+	}
+	var all []found
+	e.store.Scan(base, func(k txn.Key, rec store.Record) bool {
+		if w := e.find(k); w == nil || w.wts == 0 {
+			all = append(all, found{k, rec})
+		}
+		return true
+	})
+	for _, w := range above {
+		if !w.Deleted {
+			all = append(all, found{w.Key, store.Record{Value: w.Value, Version: w.wts, Writer: w.writer}})
+		}
+	}
+	slices.SortFunc(all, func(a, b found) int { return strings.Compare(string(a.key), string(b.key)) })
+	if r.Reverse {
+		slices.Reverse(all)
+	}
+	if r.Limit > 0 && len(all) > r.Limit {
+		all = all[:r.Limit]
+	}
+	for i := range all {
+		if !f(all[i].key, all[i].Record) {
+			return
+		}
+	}
+}
+
+// read returns the rows of ranges, and their versions: that of a single row whether it is there or not.
+func (e *rows) read(ranges []txn.Range) (rows []raftgroup.Found, versions []uint64) {
+	rows = make([]raftgroup.Found, len(ranges))
+	versions = make([]uint64, 0, len(ranges))
+	single := make(raftgroup.Found, 0, len(ranges))
+	for i := range ranges {
+		r := &ranges[i]
+		if r.Point() {
+			rec, there := e.Get(r.From)
+			versions = append(versions, rec.Version)
+			if there {
+				single = append(single, txn.Row{Value: rec.Value})
+				rows[i] = single[len(single)-1 : len(single) : len(single)]
+			}
+			continue
+		}
+		e.Scan(*r, func(k txn.Key, rec store.Record) bool {
+			rows[i] = append(rows[i], txn.Row{Key: k, Value: rec.Value})
+			versions = append(versions, rec.Version)
+			return true
+		})
+	}
+	return rows, versions
+}
+
+// readUntil returns the time up to which a row was read, by itself or in a scan.
+func (e *rows) readUntil(w *row) uint64 {
+	rts := max(w.rts, w.wts)
+	if w.Key.Ordered() {
+		for i := range e.scans[w.Key.Unit()] {
+			if s := &e.scans[w.Key.Unit()][i]; s.Contains(w.Key) {
+				rts = max(rts, s.rts)
+			}
+		}
+	}
+	return rts
+}
+
+// lock locks rows for a run, without waiting: all of them, or none. It returns the first time at which the run may
+// write them.
+func (e *rows) lock(x run, keys []Expected) (verdict Verdict, least uint64) {
+	least = 1
+	for i := range keys {
+		k := &keys[i]
+		w := e.touch(k.Key)
+		switch {
+		case w.locked.number != 0 && w.locked != x:
+			verdict = LockHeld
+		case k.Known && w.wts != k.Version && e.mistake != unchecked:
+			verdict = WriteChanged
+		default:
+			if w.locked != x {
+				w.locked = x
+				e.locks[x] = append(e.locks[x], w)
+			}
+			least = max(least, e.readUntil(w)+1)
+			continue
+		}
+		e.unlock(x)
+		return verdict, 0
+	}
+	return Valid, least
+}
+
+// unlock releases all that a run has locked.
+func (e *rows) unlock(x run) {
+	for _, w := range e.locks[x] {
+		w.locked = run{}
+	}
+	delete(e.locks, x)
+}
+
+// validate reports whether what a run has read holds at a time: no row has another version, and nobody will write one
+// up to that time. With the physical clock nobody may be about to write one at all.
+func (e *rows) validate(x run, at uint64, points []Expected, ranges []ExpectedRange) Verdict {
+	for i := range points {
+		p := &points[i]
+		w := e.find(p.Key)
+		switch {
+		case w == nil && p.Version == 0:
+		case w == nil || w.wts != p.Version:
+			return ReadChanged
+		case e.blocked(x, w, at):
+			return ReadLocked
+		}
+	}
+	for i := range ranges {
+		if v := e.validateRange(x, at, &ranges[i]); v != Valid {
+			return v
+		}
+	}
+	if !e.logical || e.mistake == unextended {
+		return Valid
+	}
+	for i := range points {
+		if w := e.touch(points[i].Key); at > w.rts {
+			w.rts = at
+		}
+	}
+	for i := range ranges {
+		e.extend(ranges[i].seen(), at)
+	}
+	return Valid
+}
+
+// blocked reports whether another run may write a row up to a time.
+func (e *rows) blocked(x run, w *row, at uint64) bool {
+	if e.mistake == unextended {
+		return false
+	}
+	return w.locked.number != 0 && w.locked != x && (!e.logical || e.readUntil(w) < at)
+}
+
+// validateRange does for a range what validate does for a row: the same rows are in it.
+func (e *rows) validateRange(x run, at uint64, r *ExpectedRange) Verdict {
+	same, left := true, r.Rows
+	if e.mistake == rowsOnly {
+		for i := range left {
+			if rec, there := e.Get(left[i].Key); !there || rec.Version != left[i].Version {
+				return ReadChanged
+			}
+		}
+		return Valid
+	}
+	e.Scan(r.Range, func(k txn.Key, rec store.Record) bool {
+		same = len(left) > 0 && left[0].Key == k && left[0].Version == rec.Version
+		if same {
+			left = left[1:]
+		}
+		return same
+	})
+	if !same || len(left) > 0 {
+		return ReadChanged
+	}
+	seen, verdict := r.seen(), Valid
+	e.ordered.Ascend(seen.From, func(k txn.Key, w *row) bool {
+		if k < seen.To && e.blocked(x, w, at) {
+			verdict = ReadLocked
+		}
+		return k < seen.To && verdict == Valid
+	})
+	return verdict
+}
+
+// extend notes that a range was read up to a time.
+func (e *rows) extend(r txn.Range, at uint64) {
+	unit := r.From.Unit()
+	all := e.scans[unit]
+	for i := range all {
+		if all[i].From <= r.From && r.To <= all[i].To && (all[i].rts >= at || all[i].Range == r) {
+			all[i].rts = max(all[i].rts, at)
+			return
+		}
+	}
+	e.scans[txn.Key(strings.Clone(string(unit)))] = append(all, scanned{r, at})
+}
+
+// write takes the writes of a run that was committed at a time, and unlocks what it has locked here. Writes of one
+// row come from several nodes and may arrive in any order.
+func (e *rows) write(x run, writer txn.ID, at uint64, writes []txn.WriteEntry) {
+	for i := range writes {
+		w := e.touch(writes[i].Key)
+		if at > w.wts || e.mistake == arrival {
+			w.Value, w.Deleted, w.writer, w.wts = writes[i].Value, writes[i].Deleted, writer, at
+		}
+	}
+	e.unlock(x)
+}
+
+// dirty reports whether the epoch has written anything here.
+func (e *rows) dirty() bool {
+	return slices.ContainsFunc(e.order, func(w *row) bool { return w.wts > 0 })
+}
+
+// commit writes what the epoch has written into the store.
+func (e *rows) commit() {
+	for _, w := range e.order {
+		if w.wts > 0 && e.newer != nil {
+			e.newer[w.Key] = true
+		}
+		switch {
+		case w.wts == 0:
+		case w.Deleted:
+			e.store.Delete(w.Key)
+		default:
+			e.store.Put(w.Key, slices.Clone(w.Value), w.writer)
+		}
+	}
+	e.forget()
+}
+
+// forget forgets the epoch.
+func (e *rows) forget() {
+	clear(e.plain)
+	e.ordered.Clear()
+	clear(e.order)
+	e.order = e.order[:0]
+	clear(e.scans)
+	clear(e.locks)
+}
+
+// snapshot returns the committed rows of a shard, in the order of their keys, in pieces of at most limit bytes or of a
+// single row: one piece at least.
+func (e *rows) snapshot(l *geo.Layout, shard, limit int) [][]SnapshotRow {
+	pieces, bytes := [][]SnapshotRow{nil}, 0
+	for _, w := range e.committed(l, shard) {
+		last := len(pieces) - 1
+		if bytes += w.size(); bytes > limit && len(pieces[last]) > 0 {
+			pieces, bytes = append(pieces, nil), w.size()
+			last++
+		}
+		pieces[last] = append(pieces[last], w)
+	}
+	return pieces
+}
+
+// committed returns the committed rows of a shard, in the order of their keys.
+func (e *rows) committed(l *geo.Layout, shard int) (all []SnapshotRow) {
+	for _, k := range raftgroup.Keys(e.store, l, shard) {
+		rec, _ := e.store.Get(k)
+		all = append(all, SnapshotRow{k, rec.Writer, rec.Value})
+	}
+	return all
+}
+
+// drop deletes the committed rows of a shard.
+func (e *rows) drop(l *geo.Layout, shard int) {
+	for _, k := range raftgroup.Keys(e.store, l, shard) {
+		e.store.Delete(k)
+	}
+}
+
+// restore takes committed rows of a snapshot.
+func (e *rows) restore(all []SnapshotRow) {
+	for i := range all {
+		e.store.Put(all[i].Key, slices.Clone(all[i].Value), all[i].Writer)
+	}
+}

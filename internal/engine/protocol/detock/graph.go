@@ -1,0 +1,323 @@
+package detock
+
+import (
+	"slices"
+
+	"github.com/geobench/geobench/internal/engine/blocks/deterministic"
+)
+
+// graph is the waits-for graph of a whole copy. It grows and shrinks with what its partitions tell, and a search looks at
+// what has changed since the last one: graphs may hold as many transactions as there are clients.
+//
+// A transaction is told when all its partitions have told of it; then those that it waits for are known for good. It is
+// settled when it can be in no deadlock that is still to be found: all that it waits for is settled or has ended, or it
+// belongs to a deadlock that has been found. What is settled never changes that, and nobody looks at it again.
+//
+// Everybody else who is told watches one of those that it waits for, until that one is settled; then the next. Who has
+// none left is settled, too. Following from one to the one that it watches ends at one that is not told, or goes round in a
+// circle. Those in a circle wait for each other: they become one group, which waits for what its members wait for outside of
+// it. A group that has nothing left to wait for is a strongly connected component to which nothing can be added. (Purdom and
+// Moore's algorithm, with path contraction, made incremental.)
+type graph struct {
+	numbers map[deterministic.Place]int32
+	table   []transaction
+	free    []int32
+	edges   []edge
+	unused  int32 // first of the free edges
+
+	work    []int32 // told, perhaps without anybody to watch
+	changed []int32 // watch somebody else now
+	path    []int32
+	walks   uint64 // walks so far
+	found   [][]deterministic.Place
+
+	// steps counts what all this took: transactions and places taken, edges looked at, steps of walks.
+	steps int64
+}
+
+const none = -1
+
+// transaction is a vertex, and stands for its group if it leads one.
+type transaction struct {
+	at                    deterministic.Place
+	participants, reports int32
+	settled, over         bool   // over: it has ended
+	refs                  int32  // edges that lead here
+	leader                int32  // of the group, perhaps by way of others; itself
+	more, last            int32  // the group's next member and, at the leader, its last one
+	ahead, lastAhead      int32  // edges to those that it waits for; all of a group's are the leader's
+	inside                int32  // edges between members
+	watch                 int32  // the edge to the one that is watched
+	watchers              int32  // edges of those that watch this one, or did
+	walk                  uint64 // that has come by last
+}
+
+// edge says that from waits for to.
+type edge struct {
+	from, to    int32
+	next        int32 // in a list of the one that waits
+	nextWatcher int32 // in the list of to
+}
+
+func (g *graph) init() { g.numbers, g.unused = map[deterministic.Place]int32{}, none }
+
+// reset forgets everything but the steps.
+func (g *graph) reset() {
+	*g = graph{steps: g.steps}
+	g.init()
+}
+
+// add takes what a partition has told.
+func (g *graph) add(vertices []deterministic.Vertex, over []deterministic.Place) {
+	g.steps += int64(len(vertices) + len(over))
+	for i := range vertices {
+		v := &vertices[i]
+		n := g.number(v.Place)
+		t := &g.table[n]
+		if t.settled || t.told() {
+			continue // it has ended elsewhere, or the message is corrupt
+		}
+		t.participants = int32(v.Participants)
+		t.reports++
+		g.steps += int64(len(v.After))
+		for _, a := range v.After {
+			g.connect(n, g.number(a))
+		}
+		if g.table[n].told() {
+			g.work = append(g.work, n)
+		}
+	}
+	for _, at := range over {
+		n, known := g.numbers[at]
+		if !known {
+			continue
+		}
+		t := &g.table[n]
+		t.over = true
+		switch {
+		case t.settled:
+			g.release(n)
+		case t.leader == n && t.more == none:
+			g.settle(n) // it has all its locks everywhere, or this partition would have kept its own
+		}
+	}
+}
+
+func (t *transaction) told() bool { return t.reports > 0 && t.reports == t.participants }
+
+// number returns the number of a transaction, a new one if need be.
+func (g *graph) number(at deterministic.Place) int32 {
+	n, known := g.numbers[at]
+	if known {
+		return n
+	}
+	if k := len(g.free); k > 0 {
+		n, g.free = g.free[k-1], g.free[:k-1]
+	} else {
+		n = int32(len(g.table))
+		g.table = append(g.table, transaction{})
+	}
+	g.table[n] = transaction{
+		at: at, leader: n, more: none, last: n, ahead: none, lastAhead: none, inside: none, watch: none, watchers: none,
+	}
+	g.numbers[at] = n
+	return n
+}
+
+// connect notes that n waits for a.
+func (g *graph) connect(n, a int32) {
+	e := g.unused
+	if e == none {
+		e = int32(len(g.edges))
+		g.edges = append(g.edges, edge{})
+	} else {
+		g.unused = g.edges[e].next
+	}
+	t := &g.table[n]
+	g.edges[e] = edge{from: n, to: a, next: t.ahead, nextWatcher: none}
+	if t.ahead = e; t.lastAhead == none {
+		t.lastAhead = e
+	}
+	g.table[a].refs++
+}
+
+// cut takes away an edge that is in no list.
+func (g *graph) cut(e int32) {
+	to := g.edges[e].to
+	g.edges[e] = edge{next: g.unused}
+	g.unused = e
+	g.table[to].refs--
+	g.release(to)
+}
+
+// release forgets a transaction that has ended if nobody refers to it.
+func (g *graph) release(n int32) {
+	if t := &g.table[n]; t.settled && t.over && t.refs == 0 {
+		delete(g.numbers, t.at)
+		g.free = append(g.free, n)
+		t.over = false
+	}
+}
+
+// leader returns the leader of the group of n.
+func (g *graph) leader(n int32) int32 {
+	for g.table[n].leader != n {
+		up := g.table[g.table[n].leader].leader
+		g.table[n].leader = up
+		n = up
+	}
+	return n
+}
+
+// deadlocks returns the strongly connected components of more than one transaction that have become known since the last
+// call, each in the order of its members' places.
+func (g *graph) deadlocks() [][]deterministic.Place {
+	g.found = nil
+	g.advanceAll()
+	start := g.walks
+	for len(g.changed) > 0 {
+		n := g.leader(g.changed[len(g.changed)-1])
+		g.changed = g.changed[:len(g.changed)-1]
+		if g.table[n].watch != none && g.follow(n, start) {
+			g.advanceAll()
+			start = g.walks // somebody may watch somebody else now, far from where walks have begun
+		}
+	}
+	return g.found
+}
+
+// advanceAll finds somebody to watch for everybody who has nobody.
+func (g *graph) advanceAll() {
+	for len(g.work) > 0 {
+		n := g.leader(g.work[len(g.work)-1])
+		g.work = g.work[:len(g.work)-1]
+		if t := &g.table[n]; !t.settled && t.told() && t.watch == none {
+			g.advance(n)
+		}
+	}
+}
+
+// advance finds somebody to watch for n, or settles it.
+func (g *graph) advance(n int32) {
+	t := &g.table[n]
+	for t.ahead != none {
+		g.steps++
+		e := t.ahead
+		to := g.edges[e].to
+		switch {
+		case g.table[to].settled:
+			t.ahead = g.edges[e].next
+			g.cut(e)
+		case g.leader(to) == n:
+			t.ahead = g.edges[e].next
+			g.edges[e].next, t.inside = t.inside, e
+		default:
+			t.watch = e
+			g.edges[e].nextWatcher, g.table[to].watchers = g.table[to].watchers, e
+			g.changed = append(g.changed, n)
+			return
+		}
+	}
+	t.lastAhead = none
+	if t.more != none {
+		var deadlock []deterministic.Place
+		for m := n; m != none; m = g.table[m].more {
+			deadlock = append(deadlock, g.table[m].at)
+		}
+		slices.SortFunc(deadlock, func(a, b deterministic.Place) int {
+			if a.Less(b) {
+				return -1
+			}
+			return 1
+		})
+		g.found = append(g.found, deadlock)
+	}
+	g.settle(n)
+}
+
+// settle settles n, or all of the group that it leads, and lets those who watch one of these watch somebody else.
+func (g *graph) settle(n int32) {
+	for m := n; m != none; m = g.table[m].more {
+		g.table[m].settled = true
+	}
+	for m := n; m != none; m = g.table[m].more {
+		t := &g.table[m]
+		for e := t.watchers; e != none; {
+			next := g.edges[e].nextWatcher
+			if from := g.edges[e].from; from == none {
+				g.cut(e)
+			} else if w := g.leader(from); !g.table[w].settled && g.table[w].watch == e {
+				g.table[w].watch = none
+				g.work = append(g.work, w)
+			}
+			e = next
+		}
+		t.watchers = none
+	}
+	watch := g.table[n].watch
+	for m := n; m != none; {
+		t := &g.table[m]
+		for _, list := range [...]int32{t.ahead, t.inside} {
+			for e := list; e != none; {
+				next := g.edges[e].next
+				if e == watch {
+					g.edges[e].from = none // the one that it leads to still lists it
+				} else {
+					g.cut(e)
+				}
+				e = next
+			}
+		}
+		t.ahead, t.lastAhead, t.inside, t.watch = none, none, none, none
+		m = t.more
+	}
+	for m := n; m != none; {
+		more := g.table[m].more
+		g.release(m)
+		m = more
+	}
+}
+
+// follow goes from n to the one that it watches, and so on, to one that is not told or that a walk since start has passed.
+// Only who is told watches anybody. It makes groups of the circles that it meets, and ends with true when one of these is a deadlock.
+func (g *graph) follow(n int32, start uint64) bool {
+	g.walks++
+	g.path = g.path[:0]
+	for {
+		g.steps++
+		t := &g.table[n]
+		if t.walk == g.walks {
+			for {
+				m := g.path[len(g.path)-1]
+				g.path = g.path[:len(g.path)-1]
+				if m == n {
+					break
+				}
+				g.join(n, m)
+			}
+			t.watch = none
+			if g.advance(n); t.settled {
+				return true
+			}
+		} else if t.watch == none || t.walk > start {
+			return false
+		}
+		t.walk = g.walks
+		g.path = append(g.path, n)
+		n = g.leader(g.edges[t.watch].to)
+	}
+}
+
+// join puts m's group into n's.
+func (g *graph) join(n, m int32) {
+	t, u := &g.table[n], &g.table[m]
+	u.leader, u.watch = n, none
+	g.table[t.last].more, t.last = m, u.last
+	if u.ahead != none {
+		g.edges[u.lastAhead].next = t.ahead
+		if t.ahead == none {
+			t.lastAhead = u.lastAhead
+		}
+		t.ahead, u.ahead, u.lastAhead = u.ahead, none, none
+	}
+}

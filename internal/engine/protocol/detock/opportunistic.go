@@ -1,0 +1,195 @@
+package detock
+
+import (
+	"time"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/engine/blocks/locallog"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// Opportunistic ordering (Nguyen 2023, section 4.4): a multi-home transaction carries the time at which it should have
+// reached all its homes, and each home holds it until then. As long as all transactions arrive in time, all logs hold
+// them in the order of these times, and there is no deadlock. One that comes late, since a latency has grown or clocks
+// drift, costs nothing but a deadlock, which is resolved.
+
+const (
+	// timestampBuffer is added to the largest latency: it takes up jitter and the forwarder's batch.
+	timestampBuffer = 2 * time.Millisecond
+	// probeEvery is the interval of a node's probes, window the number of them that are averaged.
+	probeEvery = 200 * time.Millisecond
+	window     = 10
+)
+
+// latencies are the one-way latencies from this node to the first nodes of the other regions: the difference of the
+// clocks there, on arrival, and here, when the probe was sent. A clock that is ahead makes a latency longer by just
+// what it makes the time come sooner at which that home inserts.
+type latencies struct {
+	r       *Replica
+	samples [][]time.Duration // by region, the last ones
+	next    []int             // by region, the sample to be replaced next
+}
+
+func (l *latencies) init(r *Replica) {
+	l.r = r
+	l.samples = make([][]time.Duration, len(r.Topology.Regions))
+	l.next = make([]int, len(r.Topology.Regions))
+}
+
+// probe asks all regions, and again after the interval.
+func (l *latencies) probe() {
+	r := l.r
+	if len(l.samples) == 1 {
+		return
+	}
+	m := &Probe{Sent: r.Env.Now()}
+	for region := range l.samples {
+		if region := geo.Region(region); region != r.Region {
+			r.Env.Send(locallog.First(r.Topology, region), m)
+		}
+	}
+	r.Env.After(probeEvery, protocol.Timer{Kind: probeTimer})
+}
+
+// measured takes the answer to a probe.
+func (l *latencies) measured(region geo.Region, oneWay time.Duration) {
+	if oneWay < 0 {
+		l.r.Env.Probe(negativeLatency)
+	}
+	if len(l.samples[region]) < window {
+		l.samples[region] = append(l.samples[region], oneWay)
+		return
+	}
+	l.r.Env.Probe(windowFull)
+	l.samples[region][l.next[region]] = oneWay
+	l.next[region] = (l.next[region] + 1) % window
+}
+
+// average is 0 for a region not heard of.
+func (l *latencies) average(region geo.Region) time.Duration {
+	var sum time.Duration
+	for _, d := range l.samples[region] {
+		sum += d
+	}
+	return sum / time.Duration(max(1, len(l.samples[region])))
+}
+
+// largest is the largest average latency to these regions.
+func (l *latencies) largest(regions []geo.Region) (d time.Duration) {
+	for i, region := range regions {
+		if a := l.average(region); i == 0 || a > d {
+			d = a
+		}
+	}
+	return d
+}
+
+// inserter holds the region's parts of multi-home transactions until their time, and then puts them into the local log.
+// It works at the region's first node only.
+type inserter struct {
+	r *Replica
+	// held are the parts whose time has not come, a heap by time and, at the same time, by id: the same order everywhere.
+	held []heldPart
+	// armed is the time of the earliest timer that is set, if waiting.
+	armed   time.Duration
+	waiting bool
+	late    int64
+}
+
+type heldPart struct {
+	locallog.Forwarded
+	coordinator geo.NodeID
+}
+
+func (p *heldPart) less(q *heldPart) bool {
+	return p.NotBefore < q.NotBefore || p.NotBefore == q.NotBefore && p.Txn.ID < q.Txn.ID
+}
+
+// arrive takes a part.
+func (s *inserter) arrive(coordinator geo.NodeID, f locallog.Forwarded) {
+	now := s.r.Env.Now()
+	if f.NotBefore <= now {
+		if f.NotBefore == 0 {
+			s.r.Env.Probe(unorderedPart)
+		}
+		if f.NotBefore > 0 && f.NotBefore < now {
+			s.late++
+			s.r.Env.Probe(partLate)
+		}
+		s.r.AddPart(f.Txn, coordinator, f.Placing, f.NotBefore)
+		return
+	}
+	s.r.Env.Probe(partHeld)
+	s.push(heldPart{f, coordinator})
+	s.arm()
+}
+
+// push puts a part into the heap.
+func (s *inserter) push(p heldPart) {
+	s.held = append(s.held, p)
+	i := len(s.held) - 1
+	for i > 0 && p.less(&s.held[(i-1)/2]) {
+		s.held[i] = s.held[(i-1)/2]
+		i = (i - 1) / 2
+	}
+	s.held[i] = p
+}
+
+// pop takes the first part out of the heap. There must be one.
+func (s *inserter) pop() heldPart {
+	first, n := s.held[0], len(s.held)-1
+	p := s.held[n]
+	s.held[n] = heldPart{}
+	s.held = s.held[:n]
+	if n == 0 {
+		return first
+	}
+	i := 0
+	for {
+		child := 2*i + 1
+		if child >= n {
+			break
+		}
+		if child+1 < n && s.held[child+1].less(&s.held[child]) {
+			child++
+		}
+		if !s.held[child].less(&p) {
+			break
+		}
+		s.held[i] = s.held[child]
+		i = child
+	}
+	s.held[i] = p
+	return first
+}
+
+// arm sets a timer for the first part.
+func (s *inserter) arm() {
+	if len(s.held) == 0 {
+		return
+	}
+	if at := s.held[0].NotBefore; !s.waiting || at < s.armed {
+		if s.waiting {
+			s.r.Env.Probe(earlierTimer)
+		}
+		s.waiting, s.armed = true, at
+		s.r.Env.After(at-s.r.Env.Now(), protocol.Timer{Kind: insertTimer, Arg: uint64(at)})
+	}
+}
+
+// expire puts the parts whose time has come into the log, after the timer that was set for armed. Where the clock was set back
+// meanwhile, the timer comes before its time by the clock, and another one is set.
+func (s *inserter) expire(armed time.Duration) {
+	now := s.r.Env.Now()
+	if len(s.held) == 0 || s.held[0].NotBefore > now {
+		s.r.Env.Probe(timerEarly)
+	}
+	for len(s.held) > 0 && s.held[0].NotBefore <= now {
+		p := s.pop()
+		s.r.AddPart(p.Txn, p.coordinator, p.Placing, p.NotBefore)
+	}
+	if s.waiting && (s.armed == armed || s.armed <= now) {
+		s.waiting = false
+	}
+	s.arm()
+}

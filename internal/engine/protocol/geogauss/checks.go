@@ -1,0 +1,44 @@
+package geogauss
+
+import (
+	"fmt"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/invariant"
+)
+
+var (
+	epochsGrow = invariant.New("geogauss.epochs-grow", "what a server has merged, and has complete in a view, never goes back, and nothing is merged that is not complete")
+	sameMerges = invariant.New("geogauss.same-merges", "servers that have merged the epochs up to one have merged as many with write sets")
+	viewGrows  = invariant.New("geogauss.view-grows", "the view that a server knows never goes back")
+	boundary   = invariant.New("geogauss.same-boundary", "servers that know of a new incarnation agree on the last epoch of those before it that counts")
+)
+
+// frontierIn is the frontier in a view: in the next one it may wait for changes that this server does not know yet.
+type frontierIn uint64
+
+func (v frontierIn) String() string { return fmt.Sprintf("the frontier in view %d", uint64(v)) }
+
+// successor is a new incarnation of a server.
+type successor struct {
+	server      geo.NodeID
+	incarnation uint32
+}
+
+// Check implements protocol.Checked.
+func (r *Replica) Check(c *invariant.Checker) {
+	e := &r.epochs
+	c.Grows(epochsGrow, frontierIn(r.members.view), e.frontier)
+	c.Grows(epochsGrow, "the last epoch merged", e.base)
+	c.That(epochsGrow, e.base <= e.frontier, "epoch %d is merged, and %d is complete", e.base, e.frontier)
+	c.Agree(sameMerges, e.base, r.merge.number)
+	c.Grows(viewGrows, "the view", r.members.view)
+	for n := range e.servers {
+		if s := &e.servers[n]; s.settled > 0 {
+			c.Agree(boundary, successor{geo.NodeID(n), s.settled}, s.boundary)
+		}
+	}
+	if r.members.group != nil {
+		r.members.group.Check(c, "the group of servers")
+	}
+}

@@ -1,0 +1,298 @@
+// Package geogauss is a multi-leader database that merges epochs: GeoGauss (W. Zhou et al., GeoGauss: Strongly
+// Consistent and Light-Coordinated OLTP Database for Geo-Replicated SQL Database, Proc. ACM Manag. Data 1(1), SIGMOD
+// 2023). Every server holds all rows, takes transactions, and executes them at once on the snapshot that it has. What
+// they have written travels to all servers, and a rule that all of them apply alike says which of the write sets of an
+// epoch are committed. No order is agreed on, and nobody votes.
+//
+// Execution (local.go). A transaction reads the server's last snapshot: the rows after all the epochs that are merged
+// there. When it asks to be committed, its write set is sent to all servers at once, in the epoch that the server's
+// clock shows. At the end of the epoch follows a marker with the number of write sets. What only reads is answered
+// from the snapshot.
+//
+// Completeness (epochs.go). An epoch is complete where all write sets of all members are. It may be merged then, or, as
+// the parameter acks says, when a majority of the servers has it, too. Epochs are merged strictly in their order.
+//
+// Merge (merge.go). Of the write sets of an epoch that write the same row, the one with the latest snapshot wins, which
+// is that of the shortest transaction; among these the one with the lowest sequence number, and then that of the lowest
+// server. Whoever loses a row is aborted as a whole. Under snapshot isolation a write set is also aborted if a row of
+// it was changed behind its snapshot, by an earlier epoch: the first committer wins.
+//
+// Membership (members.go). A server that is silent stops all epochs, until the others agree, by Raft, on the last of
+// its epochs that counts. It may join again when it is back.
+//
+// Lost servers (replace.go). A new incarnation of a server that has lost what it knew gets the rows, and the epochs
+// that are not merged, from another server, and joins like one that was away.
+//
+// Clocks. Epochs are numbered by physical clocks. A clock that is late makes all others wait, and one that is early
+// waits for the others; none makes a wrong answer.
+//
+// Rest. A database in which nobody writes ends no epochs. Who is sent a write set ends its epochs then, up to that one
+// at least, and goes on for a while.
+//
+// Partitions. The paper's server is one unit with all rows. Here every node is such a server, and those of a region,
+// whatever their partition, take the transactions that begin with their rows.
+package geogauss
+
+import (
+	"math"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/isolation"
+	"github.com/geobench/geobench/internal/base/store"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/engine/blocks/optimistic"
+	"github.com/geobench/geobench/internal/engine/blocks/statetransfer"
+	"github.com/geobench/geobench/internal/engine/consensus"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// Values of parameters.
+const (
+	acksMajority = "Majority"
+	acksNone     = "None"
+	acksAll      = "All"
+
+	snapshotIsolation = "SnapshotIsolation"
+	readCommitted     = "ReadCommitted"
+)
+
+// Engine is GeoGauss.
+var Engine = &protocol.Engine{
+	Name:    "geogauss",
+	Paper:   "Zhou et al., GeoGauss: Strongly Consistent and Light-Coordinated OLTP Database for Geo-Replicated SQL Database, SIGMOD 2023",
+	Doc:     "Executes transactions at once at any server, sends what they write to all, and merges it epoch by epoch by a rule that is the same everywhere.",
+	Figures: figures,
+	Aborts:  []string{ReasonLostRow, ReasonChangedRow, ReasonTooOld, ReasonLeftOut},
+	Parameters: []protocol.Parameter{
+		{
+			Name: "epoch", Default: "10ms", Min: time.Millisecond, Max: 10 * time.Second,
+			Doc: "The length of an epoch, by the servers' clocks.",
+		},
+		{
+			Name: "acks", Default: acksMajority, OneOf: []string{acksMajority, acksNone, acksAll},
+			Doc: "When an epoch is merged whose write sets are all there: once a majority of the servers has them, too, so that the others " +
+				"can go on without those that are lost; at once, as the authors' code is shipped, so that a lost server stops the " +
+				"database; or once all servers have them.",
+		},
+		{
+			Name: "isolation", Default: snapshotIsolation, OneOf: []string{snapshotIsolation, readCommitted},
+			Doc: "Whether a transaction is aborted when a row that it writes was changed behind its snapshot, or, as the authors' code is " +
+				"shipped, only when another one of its epoch wins the row.",
+		},
+		{
+			Name: "heartbeat", Default: "400ms", Min: 10 * time.Millisecond, Max: 10 * time.Second,
+			Doc: "The heartbeat of the leader of the membership. Another one is elected after one and a half to three of silence, and some " +
+				"round trips; a server that holds up an epoch for the shortest of these times and is silent leaves.",
+		},
+	},
+	Roles:     []string{RoleLeader},
+	NewStore:  func() store.Store { return store.NewNewest() },
+	Survives:  survives,
+	Replaces:  replaces,
+	Isolation: promises,
+	Place:     func(t *geo.Topology, _ protocol.Params) geo.Layout { return t.WholeEverywhere() },
+	New:       func(c protocol.Config) protocol.Replica { return newReplica(c, none) },
+	Decode:    decode,
+	Law:       law,
+}
+
+// RoleLeader is the role of the server that decides who is a member, as the leader of a Raft group.
+const RoleLeader = "leader"
+
+// promises is Engine.Isolation. A snapshot is the end of some epoch, and what only reads may see an older one at one
+// server than at another, so no order in time is promised.
+func promises(p protocol.Params) isolation.Level {
+	if p.Word("isolation") == readCommitted {
+		return isolation.ReadCommitted
+	}
+	return isolation.SnapshotIsolation
+}
+
+// survives is Engine.Survives: any minority of the regions. Without acknowledgements a lost server's epochs are waited
+// for, for ever. A database at rest finds a leader when one is lost, and notices of other servers that they are lost
+// when somebody writes: they leave one after the other, each when it has been silent for long enough, after two looks,
+// an inquiry, a request for what the leader lacks, and the change; meanwhile everybody waits.
+func survives(t *geo.Topology, p protocol.Params) protocol.Survival {
+	if p.Word("acks") == acksNone {
+		return protocol.Survival{}
+	}
+	s := protocol.AnyRegions(t, true)
+	rtt := t.LongestRTT()
+	lost := time.Duration(s.Most * t.Partitions * t.Replicas)
+	s.Settles = 8*electionAfter(p, rtt) + 10*rtt
+	s.Answers = protocol.InTime(rtt+p.Duration("epoch")) + lost*(silentAfter(p, rtt)+2*(rtt+fetchAfter)+3*rtt)
+	return s
+}
+
+// replaces is Engine.Replaces: any node, if the others are a majority, which says what of the lost one counts.
+func replaces(t *geo.Topology, p protocol.Params) (all []geo.NodeID) {
+	if p.Word("acks") == acksNone || t.Nodes() < 3 {
+		return nil
+	}
+	for n := range geo.NodeID(t.Nodes()) {
+		all = append(all, n)
+	}
+	return all
+}
+
+// Timer kinds.
+const (
+	epochTimer = iota + 1
+	groupTimer
+	watchTimer
+	stateTimer
+)
+
+// Replica is one server.
+type Replica struct {
+	self      geo.NodeID
+	nodes     int
+	env       protocol.Env
+	procs     *txn.Registry
+	store     *store.Versioned
+	placement geo.Placement
+	longest   time.Duration // round trip
+	wrong     mistake
+	shrink    uint8 // protocol.Config.Shrink
+
+	execution optimistic.Execution
+	local     local
+	epochs    epochs
+	merge     merge
+	members   members
+	replace   replacement
+}
+
+func newReplica(c protocol.Config, m mistake) *Replica {
+	t := c.Topology
+	r := &Replica{
+		self: c.Self, nodes: t.Nodes(), env: c.Env, procs: c.Procedures, store: c.Store.(*store.Versioned),
+		placement: t.Placement(), longest: t.LongestRTT(), wrong: m, shrink: c.Shrink,
+	}
+	r.execution = optimistic.Execution{Committed: r.store}
+	r.local.init(r, c.Params)
+	r.epochs.init(r, c.Params)
+	r.merge.init(r, c.Params)
+	r.members.init(r, c.Params, c.Incarnation)
+	r.replace.init(r, c.Incarnation)
+	return r
+}
+
+// others calls f for all nodes but this one.
+func (r *Replica) others(f func(geo.NodeID)) { protocol.Others(r.nodes, r.self, f) }
+
+// Start implements protocol.Replica.
+func (r *Replica) Start() { r.members.start() }
+
+// Submit implements protocol.Replica.
+func (r *Replica) Submit(t *txn.Transaction) {
+	r.local.submit(t)
+	r.settle()
+}
+
+// Receive implements protocol.Replica.
+func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
+	switch m := m.(type) {
+	case *WriteSet:
+		r.epochs.receive(from, m)
+	case *End:
+		r.epochs.end(from, m)
+	case *Completion:
+		r.epochs.completed(from, m.View, m.Epoch)
+	case *Request:
+		r.epochs.requested(from, m)
+	case *Closed:
+		r.epochs.put(m)
+	case *Inquiry:
+		r.members.inquired(from, m)
+	case *Report:
+		r.members.reported(from, m)
+	case *Rejoin:
+		r.members.rejoin(from, m)
+	case *StateRequest:
+		r.replace.requested(from, m)
+	case *statetransfer.Piece:
+		r.replace.receive(from, m)
+	case *statetransfer.Ack:
+		r.replace.sender.Receive(from, m)
+	case *consensus.Message:
+		r.members.group.Receive(from, m)
+	}
+	r.settle()
+}
+
+// Fire implements protocol.Replica.
+func (r *Replica) Fire(t protocol.Timer) {
+	switch t.Kind {
+	case epochTimer:
+		r.local.tick()
+	case groupTimer:
+		r.members.group.Fire(t)
+	case watchTimer:
+		r.members.look()
+	case stateTimer:
+		r.replace.sender.Fire()
+	}
+	r.settle()
+}
+
+// settle does what the step has made possible.
+func (r *Replica) settle() {
+	r.replace.restore()
+	if r.replace.lacking {
+		r.members.watch()
+		return
+	}
+	r.local.release()
+	r.local.wake()
+	r.epochs.walk()
+	r.merge.advance()
+	r.members.watch()
+}
+
+// Roles implements protocol.RoleHolder.
+func (r *Replica) Roles() []string {
+	if r.members.leads() {
+		return []string{RoleLeader}
+	}
+	return nil
+}
+
+// Pending implements protocol.Replica: own transactions without an answer, epochs that anybody has write sets in and
+// that are not merged here, and what is open about the membership.
+func (r *Replica) Pending() int {
+	n := r.local.open.Len() + r.local.held.Len()
+	if r.epochs.busy() {
+		n++
+	}
+	if r.members.unsettled() {
+		n++
+	}
+	return n
+}
+
+// Readings implements protocol.Replica.
+func (r *Replica) Readings(dst []protocol.Reading) []protocol.Reading {
+	count := func(name string, value int64) { dst = append(dst, protocol.Reading{Name: name, Value: value}) }
+	count("transactions", r.local.transactions)
+	count("snapshot_reads", r.local.snapshotReads)
+	count("epochs_ended", r.local.epochs)
+	count("epochs_merged", int64(r.merge.number))
+	count("write_sets", r.merge.sets)
+	count("committed", r.merge.committed)
+	count("aborts_row_lost", r.merge.verdicts[lostRow])
+	count("aborts_row_changed", r.merge.verdicts[changedRow])
+	count("aborts_snapshot_too_old", r.merge.verdicts[tooOld])
+	count("aborts_left_out", r.local.leftOut)
+	count("rows_applied", r.merge.applied)
+	count("epoch_requests", r.members.requests)
+	count("epochs_passed_on", r.epochs.passedOn)
+	count("servers_left", r.members.left)
+	count("servers_joined", r.members.joined)
+	count("leader_terms", r.members.terms)
+	return dst
+}
+
+// forever is the last epoch of a member.
+const forever = math.MaxUint64

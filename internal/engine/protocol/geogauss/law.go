@@ -1,0 +1,53 @@
+package geogauss
+
+import (
+	"slices"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// law is Engine.Law, the same for all transactions: the client's hop, half an epoch until its end, and the way of the
+// write sets from the server that is furthest away. With acknowledgements it is the time until a majority of the
+// servers, or all, have the write sets and have told so. It is the mean over the region's servers.
+func law(t *geo.Topology, p protocol.Params, c geo.Region, _ []geo.Region) time.Duration {
+	each := t.Partitions * t.Replicas
+	var sum time.Duration
+	for i := range each {
+		n := t.Node(c, 0, 0) + geo.NodeID(i)
+		sum += merged(t, p.Word("acks"), n)
+	}
+	return t.RTT(c, c) + p.Duration("epoch")/2 + sum/time.Duration(each)
+}
+
+// merged is how long after its end an epoch is merged at a server.
+func merged(t *geo.Topology, acks string, n geo.NodeID) time.Duration {
+	own := complete(t, n)
+	if acks == acksNone {
+		return own
+	}
+	var told []time.Duration // the servers that have told this one
+	for m := range geo.NodeID(t.Nodes()) {
+		if m == n {
+			told = append(told, own)
+		} else {
+			told = append(told, complete(t, m)+t.Link(m, n).Delay)
+		}
+	}
+	slices.Sort(told)
+	if acks == acksAll {
+		return told[len(told)-1]
+	}
+	return max(own, told[len(told)/2])
+}
+
+// complete is how long after its end an epoch is complete at a server.
+func complete(t *geo.Topology, n geo.NodeID) (d time.Duration) {
+	for m := range geo.NodeID(t.Nodes()) {
+		if m != n {
+			d = max(d, t.Link(m, n).Delay)
+		}
+	}
+	return d
+}

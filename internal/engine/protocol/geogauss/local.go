@@ -1,0 +1,177 @@
+package geogauss
+
+import (
+	"slices"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/fifo"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// local executes the transactions of the server's clients on its last snapshot, and ends the server's epochs.
+type local struct {
+	r      *Replica
+	length time.Duration // of epochs
+
+	ended    uint64      // the last own epoch whose end the others were told of
+	epoch    uint64      // of sets
+	sets     []*WriteSet // of the running epoch
+	sequence uint64      // of the last write set
+	// open are the transactions whose write sets were sent and are not merged, in their order.
+	open fifo.Queue[transaction]
+	// held are those that came while the server's write sets do not count.
+	held fifo.Queue[*txn.Transaction]
+
+	ticking bool          // a timer is set
+	active  time.Duration // when somebody was last known to have something to merge
+
+	transactions, snapshotReads, epochs, leftOut int64
+}
+
+// transaction is one whose client waits for its epoch to be merged.
+type transaction struct {
+	set     *WriteSet
+	outcome txn.Outcome // if it commits
+}
+
+// rest is how long servers go on to end epochs when nobody has anything to merge, so that the next write set need not
+// wait until they have heard of it.
+const rest = time.Second
+
+// ReasonLeftOut is the reason of transactions whose server has left in the view of the others, and was not a member
+// again when their epoch was merged.
+const ReasonLeftOut = "server-left-out"
+
+func (l *local) init(r *Replica, p protocol.Params) {
+	l.r, l.length, l.active = r, p.Duration("epoch"), -rest
+}
+
+// running returns the number of the epoch that the clock shows, from 1. At a new incarnation the clock may be behind
+// the last epoch of its predecessor that counts.
+func (l *local) running() uint64 {
+	return max(uint64(max(0, l.r.env.Now())/l.length)+1, l.ended+1)
+}
+
+// submit takes a client's transaction.
+func (l *local) submit(t *txn.Transaction) {
+	l.transactions++
+	switch {
+	case l.r.replace.lacking:
+		l.r.env.Probe(askedWithoutRows)
+		l.held.Push(t)
+	case l.r.procs.ReadsOnly(t):
+		l.snapshotReads++
+		l.r.env.Reply(l.r.execution.Outcome(l.r.procs, t, l.r.placement))
+	case l.held.Len() > 0 || !l.r.members.counts(l.r.self):
+		l.r.env.Probe(transactionHeld)
+		l.held.Push(t)
+	default:
+		l.execute(t)
+	}
+}
+
+// read answers what only reads of the transactions that are held.
+func (l *local) read() {
+	var others fifo.Queue[*txn.Transaction]
+	l.held.Each(func(t *txn.Transaction) {
+		if l.r.procs.ReadsOnly(t) {
+			l.snapshotReads++
+			l.r.env.Reply(l.r.execution.Outcome(l.r.procs, t, l.r.placement))
+		} else {
+			others.Push(t)
+		}
+	})
+	l.held = others
+}
+
+// release executes the transactions that were held, once the server is a member again.
+func (l *local) release() {
+	for l.held.Len() > 0 && l.r.members.counts(l.r.self) {
+		l.r.env.Probe(transactionReleased)
+		t := l.held.Front()
+		l.held.Pop()
+		l.execute(t)
+	}
+}
+
+// execute executes a transaction on the last snapshot and sends what it has written. One that writes nothing, its
+// procedure's own aborts included, is answered at once: all that it says is that of a snapshot.
+func (l *local) execute(t *txn.Transaction) {
+	o := l.r.execution.Outcome(l.r.procs, t, l.r.placement)
+	writes := l.r.execution.Writes()
+	if o.Status != txn.Committed || len(writes) == 0 {
+		l.r.env.Reply(o)
+		return
+	}
+	running := l.running()
+	l.end(running - 1)
+	l.sequence = max(l.sequence+1, uint64(max(0, l.r.env.Now())/time.Microsecond))
+	set := &WriteSet{Epoch: running, ID: t.ID, Start: l.r.merge.number, Sequence: l.sequence, Writes: slices.Clone(writes)}
+	l.epoch, l.sets = running, append(l.sets, set)
+	l.open.Push(transaction{set, o})
+	l.r.others(func(n geo.NodeID) { l.r.env.Send(n, set) })
+	l.r.epochs.want(running)
+}
+
+// end ends the server's epochs up to one: those with write sets by themselves, the others together.
+func (l *local) end(epoch uint64) {
+	if len(l.sets) > 0 && l.epoch <= epoch {
+		l.close(l.epoch)
+	}
+	if l.ended < epoch {
+		l.close(epoch)
+	}
+}
+
+func (l *local) close(epoch uint64) {
+	c := &Closed{Server: l.r.self, Epoch: epoch, After: l.ended, View: l.r.members.view, Sets: l.sets}
+	l.ended, l.sets = epoch, nil
+	l.epochs++
+	e := &l.r.epochs
+	m := &End{
+		Epoch: epoch, After: c.After, Count: uint64(len(c.Sets)), View: c.View, Complete: e.frontier, Wanted: e.wanted, Busy: l.waits(),
+	}
+	l.r.others(func(n geo.NodeID) { l.r.env.Send(n, m) })
+	e.put(c)
+}
+
+// waits reports whether something waits for epochs to end: write sets to be merged, or transactions that are held until the server counts
+// again, which it does behind epochs that all others end.
+func (l *local) waits() bool { return l.held.Len() > 0 || l.r.epochs.busy() }
+
+// awake reports whether the server ends epochs: somebody has something to merge, or has had so a while ago.
+func (l *local) awake() bool {
+	return l.waits() || l.r.nodes > 1 && l.r.env.Now() < l.active+rest
+}
+
+// wake sets the timer for the end of the running epoch, while there are write sets to be merged and for a while after
+// that. Those before are over at once, since others may wait for them.
+func (l *local) wake() {
+	now := l.r.env.Now()
+	if l.ticking || !l.awake() {
+		return
+	}
+	l.ticking = true
+	l.end(l.running() - 1)
+	l.r.env.After(l.length-max(0, now)%l.length, protocol.Timer{Kind: epochTimer})
+}
+
+// tick ends the epochs that are over.
+func (l *local) tick() {
+	l.ticking = false
+	l.end(l.running() - 1)
+}
+
+// settle answers the oldest open transactions whose epochs are merged up to one: whoever is still open then was not
+// among the write sets that count.
+func (l *local) settle(epoch uint64) {
+	for l.open.Len() > 0 && l.open.Front().set.Epoch <= epoch {
+		id := l.open.Front().set.ID
+		l.open.Pop()
+		l.leftOut++
+		l.r.env.Probe(leftOut)
+		l.r.env.Reply(txn.Outcome{ID: id, Status: txn.Aborted, Cause: txn.CauseConflict, Reason: ReasonLeftOut})
+	}
+}

@@ -1,0 +1,408 @@
+package geogauss
+
+import (
+	"slices"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/codec"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/engine/consensus"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// members agree, by Raft, on whose write sets count. Changes are numbered: a view is the state after so many of them.
+//
+// A server that is silent leaves with the last of its epochs that a majority of the servers has counted. The leader
+// asks a majority, and whoever answers counts no later ones in this view. Since an epoch is merged when a majority has
+// declared it complete in one view, one of those has answered: whatever was merged counts. A change that is proposed in
+// one view and comes when another one has begun means nothing.
+//
+// A server that is back asks to join again. It counts behind the epochs at whose end all that count then know of that,
+// so that nobody has merged a later one without it.
+type members struct {
+	r *Replica
+	// silence is the time after which a server that holds up an epoch leaves: longer than one that lives takes to end two.
+	silence time.Duration
+	group   *consensus.Group
+	view    uint64
+	// changes are those that count, for snapshots, with the epochs that are not merged here. laden says that there are some.
+	changes []*Change
+	laden   bool
+	// redeclare says that a view has begun: what was declared complete before does not count.
+	redeclare bool
+
+	round round
+	// proposed is the term and the view in which this leader has proposed a change.
+	proposed struct{ term, view uint64 }
+
+	watching bool // a timer is set
+	// asked is the server to ask next for what is missing; missed and frontier are what the walk lacked at the last look.
+	asked, missed geo.NodeID
+	frontier      uint64
+
+	requests, left, joined, terms int64
+}
+
+// tenure is the time for which a server is a member: from a view on, up to an epoch.
+type tenure struct{ from, last uint64 }
+
+// round is the leader's attempt to find the last epoch of a silent server.
+type round struct {
+	server  geo.NodeID // or nobody
+	reports []uint64
+	have    []bool
+}
+
+// fetchAfter is how much longer than the longest round trip a server waits for an epoch before it asks another one for
+// it.
+const fetchAfter = 10 * time.Millisecond
+
+// maxCarried bounds the write sets that a change carries, in bytes, so that it fits into a frame of the network, beside
+// others in a snapshot.
+const maxCarried = 16 << 20
+
+// electionAfter is how long a leader is silent at least when another one is elected.
+func electionAfter(p protocol.Params, rtt time.Duration) time.Duration {
+	return p.Duration("heartbeat")*3/2 + 2*rtt
+}
+
+// silentAfter is how long a server holds up an epoch and is silent when it leaves.
+func silentAfter(p protocol.Params, rtt time.Duration) time.Duration {
+	return electionAfter(p, rtt) + 2*p.Duration("epoch")
+}
+
+func (m *members) init(r *Replica, p protocol.Params, incarnation uint32) {
+	election := electionAfter(p, r.longest)
+	m.r, m.silence = r, silentAfter(p, r.longest)
+	m.round.server, m.missed = nobody, nobody
+	if r.epochs.acks == acksNone {
+		return
+	}
+	all := make([]geo.NodeID, r.nodes)
+	for n := range all {
+		all[n] = geo.NodeID(n)
+	}
+	m.group = consensus.New(consensus.Config{
+		Self: r.self, Incarnation: incarnation, Members: all, Preferred: 0, Env: r.env, TimerKind: groupTimer, Heartbeat: p.Duration("heartbeat"), Election: election,
+		Apply: m.apply, Lead: m.lead, Snapshot: m.snapshot, Restore: m.restore,
+	})
+}
+
+func (m *members) start() {
+	if m.group != nil {
+		m.group.Start()
+	}
+}
+
+// leads reports whether this server is the leader, as far as it knows.
+func (m *members) leads() bool { return m.group != nil && m.group.Leading() }
+
+func (m *members) lead(geo.NodeID, uint64) {
+	m.terms++
+	m.round = round{server: nobody}
+}
+
+// counts reports whether a server's write sets count in the next epoch.
+func (m *members) counts(n geo.NodeID) bool { return m.r.epochs.counts(n, m.r.epochs.frontier+1) }
+
+// current reports whether a server is a member, as far as it is known.
+func (m *members) current(n geo.NodeID) bool { return m.r.epochs.servers[n].current() }
+
+// unsettled reports whether something is open about the membership.
+func (m *members) unsettled() bool {
+	return m.group != nil && (m.limiting() != nobody || !m.current(m.r.self) || m.r.replace.lacking || m.r.replace.unsettled() != nobody)
+}
+
+// limiting returns a server whose epochs must not count behind some limit, or nobody.
+func (m *members) limiting() geo.NodeID {
+	for n := range m.r.epochs.servers {
+		if m.r.epochs.servers[n].limited {
+			return geo.NodeID(n)
+		}
+	}
+	return nobody
+}
+
+// watch sets the timer after which it is looked for what holds up the epochs.
+func (m *members) watch() {
+	if !m.watching && m.r.nodes > 1 && (m.r.local.awake() || m.unsettled()) {
+		m.watching = true
+		m.r.env.After(m.r.longest+fetchAfter, protocol.Timer{Kind: watchTimer})
+	}
+}
+
+// look asks another server for an epoch that has been missing since the last look, and sees to the membership.
+func (m *members) look() {
+	m.watching = false
+	e := &m.r.epochs
+	if m.r.replace.lacking {
+		m.r.replace.ask()
+	} else if e.awaited != nobody && e.awaited == m.missed && e.frontier == m.frontier {
+		m.requests++
+		m.r.env.Probe(epochsMissed)
+		m.r.env.Send(m.next(), &Request{e.awaited, e.has(e.awaited)})
+	}
+	m.missed, m.frontier = e.awaited, e.frontier
+	if m.group == nil {
+		return
+	}
+	if m.leads() {
+		m.suspect()
+		return
+	}
+	leader, known := m.group.Leader()
+	if !known {
+		return
+	}
+	if n := m.limiting(); n != nobody {
+		m.r.env.Probe(reportedAgain)
+		m.r.env.Send(leader, &Report{m.view, n, e.servers[n].limit})
+	}
+	if !m.current(m.r.self) && !m.r.replace.lacking {
+		m.r.env.Probe(rejoinAsked)
+		m.r.env.Send(leader, &Rejoin{m.view})
+	}
+}
+
+// next returns the server to ask next. It is not the server whose epochs are missing, which has sent them all, unless there is no other, or
+// what that server has sent may not have arrived here:
+//   - It was sent to this server's predecessor: write sets that were sent before an incarnation came are lost with the one before. If all others
+//     that had the epoch are lost, too, the server itself is the only one to have it.
+//   - It was sent by a new incarnation, and came before the change that says which of its predecessor's epochs count, so that it was not taken.
+func (m *members) next() geo.NodeID {
+	servers, n := m.r.epochs.servers, geo.NodeID(m.r.nodes)
+	for range n {
+		m.asked = (m.asked + 1) % n
+		if m.asked == m.r.self {
+			continue
+		}
+		if m.asked != m.r.epochs.awaited || servers[m.asked].settled > 0 || servers[m.r.self].incarnation > 0 {
+			return m.asked
+		}
+	}
+	return m.r.epochs.awaited
+}
+
+// suspect begins a round for a server that holds up an epoch and has been silent for long enough, for one in whose
+// place a new incarnation is, or for one whose round an earlier leader has not ended, which may be this server; or it
+// asks once more in the round that has begun.
+func (m *members) suspect() {
+	e := &m.r.epochs
+	if m.round.server != nobody {
+		m.inquire()
+		m.propose()
+		return
+	}
+	n := m.limiting()
+	if n == nobody {
+		n = m.r.replace.unsettled()
+	}
+	if n == nobody && e.awaited != nobody && e.awaited != m.r.self && m.current(e.awaited) &&
+		(m.r.env.Now()-max(e.since, e.servers[e.awaited].since) >= m.silence || m.r.env.Buggify(impatient)) {
+		n = e.awaited
+	}
+	switch {
+	case n != nobody && m.current(n):
+		m.r.env.Probe(serverSuspected)
+		m.begin(n)
+	case n != nobody:
+		m.change(func() *Change { return m.departure(n, 0) }) // it has left before, and its last epoch is known
+	case !m.current(m.r.self) && !m.r.replace.lacking:
+		m.r.env.Probe(leaderRejoins)
+		m.rejoin(m.r.self, &Rejoin{m.view})
+	}
+}
+
+// begin begins a round.
+func (m *members) begin(n geo.NodeID) {
+	m.round = round{server: n, reports: make([]uint64, m.r.nodes), have: make([]bool, m.r.nodes)}
+	m.inquire()
+	if !m.r.replace.lacking {
+		m.report(m.r.self, m.limitTo(n))
+	}
+	m.propose()
+}
+
+func (m *members) inquire() {
+	q := &Inquiry{m.view, m.round.server}
+	m.r.others(func(n geo.NodeID) {
+		if !m.round.have[n] {
+			m.r.env.Send(n, q)
+		}
+	})
+}
+
+// limitTo counts no epochs of a server in this view behind those that are here now, and returns the last of these.
+func (m *members) limitTo(n geo.NodeID) uint64 {
+	s := &m.r.epochs.servers[n]
+	if !s.limited {
+		m.r.env.Probe(limited)
+		s.limited, s.limit = true, s.ended
+	}
+	return s.limit
+}
+
+// inquired answers the leader.
+func (m *members) inquired(from geo.NodeID, q *Inquiry) {
+	if q.View != m.view || int(q.Server) >= m.r.nodes || m.group == nil {
+		m.r.env.Probe(inquiryOfAnotherView)
+		return // it will ask again when both are in the same view
+	}
+	if m.r.replace.lacking {
+		m.r.env.Probe(inquiryWithoutState)
+		return // what its predecessor has declared it does not know
+	}
+	m.r.env.Send(from, &Report{m.view, q.Server, m.limitTo(q.Server)})
+}
+
+// reported takes a report, for the round that has begun or one that an earlier leader has not ended.
+func (m *members) reported(from geo.NodeID, p *Report) {
+	if p.View != m.view || int(p.Server) >= m.r.nodes || !m.leads() || !m.current(p.Server) {
+		return
+	}
+	if m.round.server == nobody {
+		m.r.env.Probe(roundInherited)
+		m.begin(p.Server)
+	}
+	if p.Server == m.round.server {
+		m.report(from, p.Last)
+		m.propose()
+	}
+}
+
+func (m *members) report(n geo.NodeID, last uint64) {
+	m.round.have[n], m.round.reports[n] = true, last
+}
+
+// propose proposes that the silent server leaves, once a majority has reported and the leader has the epochs that
+// count. One that has no state yet leaves them to those who have reported: whoever lacks them asks for them.
+func (m *members) propose() {
+	q, have, last, holder := &m.round, 0, uint64(0), m.r.self
+	for n := range q.have {
+		if !q.have[n] {
+			continue
+		}
+		if have++; q.reports[n] > last {
+			last, holder = q.reports[n], geo.NodeID(n)
+		}
+	}
+	if have <= m.r.nodes/2 {
+		return
+	}
+	if has := m.r.epochs.has(q.server); has < last && !m.r.replace.lacking {
+		m.r.env.Probe(leaderLacksEpochs)
+		m.r.env.Send(holder, &Request{q.server, has})
+		return
+	}
+	m.change(func() *Change { return m.departure(q.server, last) })
+}
+
+// change proposes a change, once in a view. Only the first change of a view takes effect, and the leader's log keeps it
+// until the next term. A departure may carry megabytes: without this rule every further report would send them again.
+func (m *members) change(of func() *Change) {
+	now := m.proposed
+	now.term, now.view = m.group.Term(), m.view
+	if m.proposed != now && m.group.Propose(of().append()) {
+		m.proposed = now
+	}
+}
+
+// departure returns the change by which a server leaves, with the last of its epochs, and the incarnation that is in
+// its place, if that is another one.
+func (m *members) departure(n geo.NodeID, last uint64) *Change {
+	c := &Change{View: m.view, Server: n, Last: last}
+	if s := &m.r.epochs.servers[n]; s.incarnation > s.settled {
+		c.Incarnation = s.incarnation
+	}
+	if m.r.replace.lacking {
+		return c
+	}
+	carried := 0
+	for _, epoch := range m.r.epochs.servers[n].log {
+		if epoch.Epoch <= m.r.epochs.base || epoch.Epoch > last {
+			continue
+		}
+		if carried += epoch.Size(); carried > protocol.Shrunk(m.r.shrink, maxCarried) {
+			break // who lacks the rest asks for it
+		}
+		c.Epochs = append(c.Epochs, epoch)
+	}
+	return c
+}
+
+// rejoin takes a server's wish to be a member again.
+func (m *members) rejoin(from geo.NodeID, q *Rejoin) {
+	if m.leads() && q.View == m.view && !m.current(from) {
+		m.change(func() *Change { return &Change{View: m.view, Server: from, Joins: true} })
+	}
+}
+
+// apply takes a change that was agreed on.
+func (m *members) apply(entry []byte) {
+	r := codec.NewReader(entry)
+	c := readChange(&r)
+	if r.Done() != nil || c.View != m.view || int(c.Server) >= m.r.nodes {
+		return
+	}
+	m.view++
+	m.redeclare = true
+	m.round = round{server: nobody}
+	e := &m.r.epochs
+	s := &e.servers[c.Server]
+	if c.Joins {
+		m.joined++
+		m.r.env.Probe(joined)
+		s.tenures = append(s.tenures, tenure{m.view, forever})
+	} else {
+		if s.current() {
+			m.left++
+			m.r.env.Probe(left)
+			last := c.Last
+			if m.r.wrong == ownLast && s.limited {
+				last = s.limit
+			}
+			s.tenures[len(s.tenures)-1].last = last
+		}
+		if c.Incarnation > s.settled {
+			m.r.replace.settle(c.Server, c.Incarnation)
+		}
+		for _, epoch := range c.Epochs {
+			e.put(epoch)
+		}
+	}
+	m.changes, m.laden = append(m.changes, c), true
+	m.forget()
+	for n := range e.servers {
+		e.servers[n].limited = false
+	}
+	e.rewind()
+}
+
+// forget forgets the epochs of changes that are merged here. Servers that have not merged them have them or ask for them.
+func (m *members) forget() {
+	if !m.laden {
+		return
+	}
+	m.laden = false
+	for _, c := range m.changes {
+		c.Epochs = slices.DeleteFunc(c.Epochs, func(epoch *Closed) bool { return epoch.Epoch <= m.r.epochs.base })
+		m.laden = m.laden || len(c.Epochs) > 0
+	}
+}
+
+// snapshot returns all changes.
+func (m *members) snapshot() []byte {
+	b := codec.AppendUvarint(nil, uint64(len(m.changes)))
+	for _, c := range m.changes {
+		b = codec.AppendBytes(b, c.append())
+	}
+	return b
+}
+
+// restore makes the changes of a snapshot that are missing here.
+func (m *members) restore(data []byte) {
+	r := codec.NewReader(data)
+	for range r.Count(1) {
+		m.apply(r.Bytes())
+	}
+}

@@ -1,0 +1,71 @@
+package geogauss
+
+import (
+	"testing"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/codec"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/engine/consensus"
+)
+
+// A snapshot has the write sets of a server that has left while they are not merged, and all changes for ever. Who restores
+// it is in the same view, with the same tenures.
+func TestSnapshotOfChanges(t *testing.T) {
+	r, _ := newServer(t)
+	sets := bulk(1 << 20)
+	r.members.apply((&Change{Server: 1, Last: 2, Epochs: []*Closed{{Server: 1, Epoch: 1, Sets: sets}, {Server: 1, Epoch: 2, After: 1, Sets: sets}}}).append())
+	r.members.apply((&Change{View: 1, Server: 1, Joins: true}).append())
+	for base, sets := range []int{2, 1, 0} {
+		r.epochs.base = uint64(base)
+		r.members.forget()
+		snapshot := r.members.snapshot()
+		if size := len(snapshot); size < sets<<20 || size > sets<<20+1000 {
+			t.Errorf("with epochs up to %d merged, a snapshot has %d bytes, want those of %d write sets", base, size, sets)
+		}
+		other, _ := newServer(t)
+		other.members.restore(snapshot)
+		s := &other.epochs.servers[1]
+		if other.members.view != 2 || len(s.tenures) != 2 || s.tenures[0].last != 2 || !s.current() {
+			t.Errorf("with epochs up to %d merged, it brings view %d with %v", base, other.members.view, s.tenures)
+		}
+	}
+}
+
+// A change that carries more than fits into a message carries the first epochs, without a gap.
+func TestChangesFitIntoMessages(t *testing.T) {
+	r, _ := newServer(t)
+	s := &r.epochs.servers[1]
+	for epoch := uint64(1); epoch <= 4; epoch++ {
+		r.epochs.put(&Closed{Server: 1, Epoch: epoch, After: epoch - 1, Sets: bulk(maxCarried / 3)})
+	}
+	entry := r.members.departure(1, s.ended).append()
+	reader := codec.NewReader(entry)
+	c := readChange(&reader)
+	if reader.Done() != nil || len(entry) > maxCarried+1000 || len(c.Epochs) != 2 || c.Last != 4 || c.Epochs[0].Epoch != 1 {
+		t.Errorf("a change of %d bytes carries %d epochs", len(entry), len(c.Epochs))
+	}
+}
+
+// A leader that lacks epochs of a server that has left asks for them. It neither asks who has how many, since which of them
+// count is known and no other server could leave meanwhile, nor has the server leave once more: what was declared complete
+// would not count in the view after that.
+func TestLeftServerIsNotSuspected(t *testing.T) {
+	for name, left := range map[string]bool{"a member": false, "one that has left": true} {
+		t.Run(name, func(t *testing.T) {
+			r, env := newServer(t)
+			proposed := 0
+			r.members.group = consensus.New(consensus.Config{
+				Self: r.self, Members: []geo.NodeID{r.self}, Env: env, TimerKind: groupTimer, Heartbeat: time.Second, Election: time.Second,
+				Apply: func([]byte) { proposed++ },
+			})
+			if left {
+				r.members.apply((&Change{Server: 1, Last: 50}).append())
+			}
+			r.epochs.awaited, env.now = 1, time.Minute
+			if r.members.suspect(); (r.members.round.server == 1) == left || proposed > 0 {
+				t.Errorf("the round is for server %d, and %d changes are proposed", r.members.round.server, proposed)
+			}
+		})
+	}
+}

@@ -1,0 +1,224 @@
+package geogauss
+
+import (
+	"slices"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/store"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// merge merges epochs, one after the other, every server alike.
+type merge struct {
+	r        *Replica
+	snapshot bool // the parameter isolation
+	// number counts the epochs with write sets that are merged: it names the last snapshot, and is the version of the
+	// rows that the last of them has written.
+	number uint64
+	// kept is keptSnapshots, or less in scenarios that shrink it.
+	kept uint64
+
+	// What follows is of the epoch that is being merged.
+	candidates []candidate
+	winners    map[txn.Key]int32 // by row, the candidate that has it
+	owned      []txn.WriteEntry
+
+	sets, committed, applied int64
+	verdicts                 [numVerdicts]int64 // of own transactions
+}
+
+// candidate is a write set of the epoch that is being merged.
+type candidate struct {
+	set     *WriteSet
+	server  geo.NodeID
+	verdict verdict
+}
+
+// verdict is what the merge finds of a write set.
+type verdict uint8
+
+const (
+	wins verdict = iota
+	// lostRow: another write set of the epoch has won a row.
+	lostRow
+	// changedRow: an earlier epoch behind the snapshot has changed a row.
+	changedRow
+	// tooOld: so many epochs are behind the snapshot that it is not known which rows they have changed.
+	tooOld
+	numVerdicts
+)
+
+// Reasons of outcomes, beside a procedure's own.
+const (
+	ReasonLostRow    = "row-lost"
+	ReasonChangedRow = "row-changed"
+	ReasonTooOld     = "snapshot-too-old"
+)
+
+func (v verdict) reason() string {
+	return [...]string{"", ReasonLostRow, ReasonChangedRow, ReasonTooOld}[v]
+}
+
+// keptSnapshots is how many epochs with write sets may be merged behind a transaction's snapshot before its own: for
+// so many it is known which rows they have deleted. What a row held before its last change nobody reads. With epochs of
+// 10 ms it takes 20 s at least.
+const keptSnapshots = 2000
+
+func (m *merge) init(r *Replica, p protocol.Params) {
+	m.r, m.kept, m.snapshot = r, protocol.Shrunk[uint64](r.shrink, keptSnapshots), p.Word("isolation") == snapshotIsolation
+	m.winners = map[txn.Key]int32{}
+	if !m.snapshot {
+		r.store.Trim(store.Newest)
+	}
+}
+
+// advance merges the epochs that are complete and acknowledged, in their order.
+func (m *merge) advance() {
+	e := &m.r.epochs
+	for len(e.ready) > 0 && e.acknowledged(&e.ready[0]) {
+		g := e.ready[0]
+		e.ready = e.ready[1:]
+		m.r.local.settle(g.end - 1)
+		if len(g.sets) > 0 {
+			m.merge(&g)
+			e.filled = g.end
+		}
+		m.r.local.settle(g.end)
+		for n := range e.servers {
+			if s := &e.servers[n]; s.counts(e.baseView, e.base+1) {
+				s.counted = g.end
+			}
+		}
+		e.base, e.baseView = g.end, g.view
+		e.collect()
+		m.r.members.forget()
+	}
+}
+
+// merge merges an epoch.
+func (m *merge) merge(g *segment) {
+	m.gather(g)
+	m.number++
+	m.validate()
+	m.mark()
+	m.apply()
+	m.answer()
+	if m.snapshot && m.number > m.kept {
+		m.r.store.Trim(m.number - m.kept)
+	}
+}
+
+// gather lists the write sets of the epoch, by server and in the order of their sequence numbers.
+func (m *merge) gather(g *segment) {
+	clear(m.candidates)
+	m.candidates = m.candidates[:0]
+	for _, c := range g.sets {
+		for _, s := range c.Sets {
+			m.candidates = append(m.candidates, candidate{set: s, server: c.Server})
+		}
+	}
+	m.sets += int64(len(m.candidates))
+}
+
+// validate finds the write sets that lose against earlier epochs: the first committer wins. They win no rows.
+func (m *merge) validate() {
+	if !m.snapshot {
+		return
+	}
+	for i := range m.candidates {
+		c := &m.candidates[i]
+		switch {
+		case c.set.Start+m.kept < m.number:
+			c.verdict = tooOld
+		case m.r.wrong != overwrites && slices.ContainsFunc(c.set.Writes, func(w txn.WriteEntry) bool { return m.r.store.Newest(w.Key) > c.set.Start }):
+			c.verdict = changedRow
+			m.r.env.Probe(rowChanged)
+		}
+	}
+}
+
+// mark gives every row to the write set that wins it. A write set that has lost one row keeps the others that it has
+// won, although it is aborted: the paper gives those that it has beaten no second chance, and every order in which
+// servers look at the write sets comes to the same result.
+func (m *merge) mark() {
+	if len(m.candidates) < 2 {
+		return
+	}
+	clear(m.winners)
+	for i := range m.candidates {
+		c := &m.candidates[i]
+		if c.verdict != wins {
+			continue
+		}
+		for _, w := range c.set.Writes {
+			other, taken := m.winners[w.Key]
+			if taken && !m.beats(c, &m.candidates[other]) {
+				c.verdict = lostRow
+				m.r.env.Probe(rowLost)
+				continue
+			}
+			if taken {
+				m.candidates[other].verdict = lostRow
+				m.r.env.Probe(rowTaken)
+			}
+			m.winners[w.Key] = int32(i)
+		}
+	}
+}
+
+// beats reports whether a candidate has the later snapshot, or the lower sequence number, or the lower server.
+func (m *merge) beats(a, b *candidate) bool {
+	if m.r.wrong == arrivalOrder {
+		return m.r.epochs.arrivals[a.set] < m.r.epochs.arrivals[b.set]
+	}
+	switch {
+	case a.set.Start != b.set.Start:
+		return a.set.Start > b.set.Start
+	case a.set.Sequence != b.set.Sequence:
+		return a.set.Sequence < b.set.Sequence
+	}
+	return a.server < b.server
+}
+
+// apply writes what the winners have written, with values of their own: the write sets belong to others, too.
+func (m *merge) apply() {
+	for i := range m.candidates {
+		c := &m.candidates[i]
+		if c.verdict != wins && !(m.r.wrong == partialAbort && c.verdict == lostRow) {
+			continue
+		}
+		m.owned = append(m.owned[:0], c.set.Writes...)
+		if m.r.wrong == partialAbort {
+			m.owned = slices.DeleteFunc(m.owned, func(w txn.WriteEntry) bool {
+				winner, marked := m.winners[w.Key]
+				return marked && len(m.candidates) > 1 && winner != int32(i)
+			})
+		}
+		txn.Own(m.owned)
+		m.applied += int64(len(m.owned))
+		m.r.store.Install(m.owned, m.number, c.set.ID)
+		clear(m.owned)
+	}
+}
+
+// answer answers the server's own transactions.
+func (m *merge) answer() {
+	open := &m.r.local.open
+	for i := range m.candidates {
+		c := &m.candidates[i]
+		if c.verdict == wins {
+			m.committed++
+		}
+		if c.server != m.r.self || c.set.Epoch <= m.r.epochs.servers[m.r.self].boundary {
+			continue // it is another server's, or that of an incarnation before this one
+		}
+		o := open.Front().outcome
+		open.Pop()
+		m.verdicts[c.verdict]++
+		if c.verdict != wins && !(m.r.wrong == partialAbort && c.verdict == lostRow) {
+			o = txn.Outcome{ID: o.ID, Status: txn.Aborted, Cause: txn.CauseConflict, Reason: c.verdict.reason()}
+		}
+		m.r.env.Reply(o)
+	}
+}

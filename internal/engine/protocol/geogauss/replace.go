@@ -1,0 +1,361 @@
+package geogauss
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/codec"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/store"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/engine/blocks/statetransfer"
+)
+
+// replacement is what a server does when one has lost what it knew, and a new incarnation is in its place.
+//
+// The lost server has declared epochs complete, and has reported which ones of others it had. The new incarnation knows
+// nothing of that, so it declares and reports nothing before the group has agreed that it is in the server's place: by
+// the change by which the lost server leaves, or by one of its own if that had left before. What was declared in an
+// earlier view does not count in a later one, and the lost server was dead when the change was proposed, so from that
+// view on what comes from the server is all the new incarnation's. The last epoch that counts is found by the reports
+// of the others, as of any silent server; what a majority had declared complete, the lost one among them, one of those
+// who report has.
+//
+// Then it asks a server for its state: the rows as of the last epoch that is merged there, and the epochs that are there
+// behind that. What is sent to it meanwhile it keeps. It goes on where the state ends, ends its epochs behind
+// the last one of the lost server that counts, and asks to join.
+type replacement struct {
+	r *Replica
+	// lacking says that this server is a new incarnation and has no state yet.
+	lacking  bool
+	receiver statetransfer.Receiver
+	got      uint64 // bytes, at the last look
+	asked    time.Duration
+	patience time.Duration // until another server is asked
+	state    []byte        // what has come, until its view is known here
+	donor    geo.NodeID    // which has sent it
+
+	sender *statetransfer.Sender
+	sent   int64
+
+	// view is that of the last change that has put a new incarnation in a server's place, and merged the last epoch
+	// with write sets that was merged here before: lost servers may be among those who had acknowledged it.
+	view, merged uint64
+}
+
+func (p *replacement) init(r *Replica, incarnation uint32) {
+	p.r, p.lacking, p.patience = r, incarnation > 0, r.members.silence
+	p.sender = statetransfer.NewSender(r.env, stateTimer)
+	r.epochs.servers[r.self].incarnation = incarnation
+}
+
+// Replaced implements protocol.Rejoiner.
+func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
+	e := &r.epochs
+	s := &e.servers[n]
+	if r.members.group == nil || incarnation <= s.incarnation {
+		return
+	}
+	s.incarnation, s.open = incarnation, nil
+	s.completed, s.completedView = 0, 0
+	for i := range e.servers {
+		if passedOn := e.servers[i].passedOn; passedOn != nil {
+			passedOn[n] = 0
+		}
+	}
+	if r.replace.lacking {
+		e.drop(s)
+	}
+	r.replace.sender.Cancel(n)
+	r.members.group.Replaced(n, incarnation)
+	r.members.forgetReport(n)
+	r.local.active = r.env.Now() // the end of the next epoch tells the new incarnation what there is
+	r.settle()
+}
+
+// Whole implements protocol.Rejoiner.
+func (r *Replica) Whole() bool {
+	m := &r.members
+	if m.group == nil {
+		return true
+	}
+	if r.replace.lacking || !m.group.Whole() || m.limiting() != nobody || r.replace.unsettled() != nobody {
+		return false
+	}
+	for n := range r.epochs.servers {
+		s := &r.epochs.servers[n]
+		if !s.current() || r.epochs.has(geo.NodeID(n)) < s.boundary || !r.replace.spread(geo.NodeID(n)) {
+			return false
+		}
+	}
+	return true
+}
+
+// spread reports whether a server is known to have what was merged here when a lost one may have been among those who
+// had acknowledged it.
+func (p *replacement) spread(n geo.NodeID) bool {
+	s := &p.r.epochs.servers[n]
+	return n == p.r.self || s.completedView >= p.view && s.completed >= p.merged
+}
+
+// unsettled returns a server in whose place a new incarnation is, and the group has not agreed on that yet, or nobody.
+func (p *replacement) unsettled() geo.NodeID {
+	for n := range p.r.epochs.servers {
+		if s := &p.r.epochs.servers[n]; s.incarnation > s.settled {
+			return geo.NodeID(n)
+		}
+	}
+	return nobody
+}
+
+// settle notes that the group has agreed on a server's new incarnation, as of the present view. Of those before it no
+// epoch counts any more that is behind the last one of the server's tenures.
+func (p *replacement) settle(n geo.NodeID, incarnation uint32) {
+	s := &p.r.epochs.servers[n]
+	s.settled, s.from, s.boundary = incarnation, p.r.members.view, 0
+	for _, t := range s.tenures {
+		s.boundary = max(s.boundary, t.last)
+	}
+	p.view, p.merged = s.from, p.r.epochs.filled
+	p.r.epochs.cut(s)
+	for i, last := range s.passedOn {
+		s.passedOn[i] = min(last, s.boundary)
+	}
+}
+
+// predecessors reports whether an epoch is one of a lost server's that does not count. It was dead when its leave was
+// proposed, so it knew of no later view.
+func (s *server) predecessors(c *Closed) bool { return c.Epoch > s.boundary && c.View < s.from }
+
+// cut forgets the epochs of lost incarnations that do not count, and what was taken for their continuation.
+func (e *epochs) cut(s *server) {
+	if i := slices.IndexFunc(s.log, s.predecessors); i >= 0 {
+		e.r.env.Probe(predecessorsForgot)
+		for _, c := range s.log[i:] {
+			e.kept -= keptSize(c)
+		}
+		clear(s.log[i:])
+		s.log = s.log[:i]
+	}
+	if last := len(s.log) - 1; last >= 0 {
+		s.ended = s.log[last].Epoch
+	} else {
+		s.ended = min(s.ended, s.boundary)
+	}
+}
+
+// drop forgets a server's epochs.
+func (e *epochs) drop(s *server) {
+	for _, c := range s.log {
+		e.kept -= keptSize(c)
+	}
+	s.log = nil
+}
+
+// anchor makes room for an epoch that comes before there is a state, behind those that have come, or without them where
+// it does not follow.
+func (e *epochs) anchor(s *server, c *Closed) {
+	if len(s.log) == 0 || c.After != s.ended || e.kept > keepBytes {
+		e.drop(s)
+		s.ended = c.After
+	}
+}
+
+// forgetReport forgets what a lost server has reported: it cannot pass on any more what it had.
+func (m *members) forgetReport(n geo.NodeID) {
+	if q := &m.round; q.server != nobody && q.have[n] {
+		q.have[n], q.reports[n] = false, 0
+	}
+}
+
+// ask asks a server for its state, once the group has agreed on this incarnation, and another one when nothing has come
+// for a while: first the leader, who had the epochs of the lost one that count, then the other members in turn.
+func (p *replacement) ask() {
+	e := &p.r.epochs
+	self := &e.servers[p.r.self]
+	now := p.r.env.Now()
+	if self.settled < self.incarnation || p.state != nil {
+		return
+	}
+	if got := p.receiver.Got(); got != p.got {
+		p.got, p.asked = got, now
+		return
+	}
+	donor, known := p.r.members.group.Leader()
+	if p.asked > 0 {
+		if now-p.asked < p.patience && !p.r.env.Buggify(asksAnother) {
+			return
+		}
+		p.patience, known = min(2*p.patience, statetransfer.Patience), false
+	}
+	p.asked = now
+	for left := p.r.nodes; left > 0 && (!known || donor == p.r.self || !p.r.members.current(donor)); left-- {
+		donor, known = p.r.members.next(), true // one that is no member may have nothing either
+	}
+	p.r.env.Send(donor, &StateRequest{p.r.members.view})
+}
+
+// requested sends this server's state to a new incarnation, if it knows all changes of the membership that the other
+// one knows, and what of the lost server counts.
+func (p *replacement) requested(from geo.NodeID, q *StateRequest) {
+	s := &p.r.epochs.servers[from]
+	if p.lacking || p.r.members.group == nil || q.View > p.r.members.view || s.settled < s.incarnation ||
+		s.ended > s.boundary || p.r.epochs.has(from) < s.boundary {
+		p.r.env.Probe(stateRefused)
+		return
+	}
+	if !p.sender.Busy(from) {
+		p.sent++
+		p.sender.Send(from, uint64(p.sent), p.snapshot())
+	}
+}
+
+// snapshot returns this server's state, but for the changes of the membership.
+func (p *replacement) snapshot() []byte {
+	e := &p.r.epochs
+	b := []byte(nil)
+	for _, v := range []uint64{p.r.members.view, e.base, e.baseView, e.wanted, e.filled, p.r.merge.number} {
+		b = codec.AppendUvarint(b, v)
+	}
+	for n := range e.servers {
+		s := &e.servers[n]
+		behind := s.log[s.merged(e.base):]
+		b = codec.AppendUvarint(codec.AppendUvarint(b, s.ended), uint64(len(behind)))
+		for _, c := range behind {
+			b = c.AppendTo(b)
+		}
+	}
+	return appendRows(b, p.r.store)
+}
+
+// merged returns how many of a server's epochs that are kept are not behind one.
+func (s *server) merged(base uint64) int {
+	n, _ := slices.BinarySearchFunc(s.log, base+1, func(c *Closed, epoch uint64) int { return cmp.Compare(c.Epoch, epoch) })
+	return n
+}
+
+// change is the last change of a row.
+type change struct {
+	key     txn.Key
+	record  store.Record
+	deleted bool
+}
+
+// appendRows appends the last changes of all rows, but for those that are on every node and never change: first those
+// rows that are there, by their keys, then those that are deleted, in the order in which that was.
+func appendRows(b []byte, s *store.Versioned) []byte {
+	var rows []change
+	s.EachChange(func(k txn.Key, r store.Record, deleted bool) {
+		if !k.Everywhere() {
+			rows = append(rows, change{k, r, deleted})
+		}
+	})
+	slices.SortFunc(rows, func(a, b change) int {
+		switch {
+		case a.deleted && b.deleted:
+			return cmp.Or(cmp.Compare(a.record.Version, b.record.Version), cmp.Compare(a.key, b.key))
+		case a.deleted:
+			return 1
+		case b.deleted:
+			return -1
+		}
+		return cmp.Compare(a.key, b.key)
+	})
+	b = codec.AppendUvarint(b, uint64(len(rows)))
+	for _, r := range rows {
+		b = codec.AppendUvarint(codec.AppendString(b, string(r.key)), r.record.Version)
+		b = append(codec.AppendID(b, r.record.Writer), codec.Flags(r.deleted, false))
+		if !r.deleted {
+			b = codec.AppendBytes(b, r.record.Value)
+		}
+	}
+	return b
+}
+
+func readRows(r *codec.Reader) []change {
+	rows := make([]change, 0, r.Count(5))
+	for range cap(rows) {
+		c := change{key: r.Key(), record: store.Record{Version: r.Uvarint(), Writer: r.ID()}}
+		if c.deleted = r.Flag(); !c.deleted {
+			c.record.Value = slices.Clone(r.Bytes())
+		}
+		rows = append(rows, c)
+	}
+	return rows
+}
+
+// receive takes a piece of a state.
+func (p *replacement) receive(from geo.NodeID, m *statetransfer.Piece) {
+	if !p.lacking || p.state != nil {
+		return
+	}
+	if _, data, whole := p.receiver.Receive(p.r.env, from, m); whole {
+		p.state, p.donor = data, from
+	}
+}
+
+// restore takes the state that has come, once this server knows the view that it is of. Then it is one that was away.
+func (p *replacement) restore() {
+	if p.state == nil {
+		return
+	}
+	e, l := &p.r.epochs, &p.r.local
+	in := codec.NewReader(p.state)
+	view := in.UvarintMax(maxNumber)
+	if view > p.r.members.view {
+		p.r.env.Probe(stateOfAnotherView)
+		return
+	}
+	p.state = nil
+	base, baseView, wanted, filled, number := in.Uvarint(), in.Uvarint(), in.Uvarint(), in.Uvarint(), in.Uvarint()
+	type log struct {
+		ended  uint64
+		behind []*Closed
+	}
+	logs := make([]log, p.r.nodes)
+	for n := range logs {
+		logs[n].ended = in.Uvarint()
+		for range in.Count(5) {
+			logs[n].behind = append(logs[n].behind, readClosed(&in))
+		}
+	}
+	rows := readRows(&in)
+	if in.Done() != nil {
+		return // whatever sends that is no server
+	}
+	p.lacking = false
+	for _, c := range rows {
+		if c.deleted {
+			p.r.store.Delete(c.key, c.record.Version, c.record.Writer)
+		} else {
+			p.r.store.Put(c.key, c.record)
+		}
+	}
+	p.r.merge.number = number
+	e.base, e.baseView, e.filled, e.kept = base, baseView, filled, 0
+	e.wanted = max(e.wanted, wanted)
+	for n := range e.servers {
+		s := &e.servers[n]
+		since := s.log
+		s.log, s.ended, s.counted = logs[n].behind, logs[n].ended, base
+		for _, c := range s.log {
+			e.kept += keptSize(c)
+		}
+		if s.from > view {
+			e.cut(s)
+		}
+		for _, c := range since {
+			e.put(c)
+		}
+		if last := len(since) - 1; last >= 0 && since[last].Epoch > s.ended {
+			p.r.env.Probe(gapBehindState)
+			p.r.env.Send(p.donor, &Request{geo.NodeID(n), e.has(geo.NodeID(n))})
+		}
+	}
+	e.rewind()
+	p.r.members.forget()
+	p.r.members.redeclare = true
+	l.ended = e.servers[p.r.self].boundary
+	l.read()
+}

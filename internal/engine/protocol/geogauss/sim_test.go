@@ -1,0 +1,56 @@
+package geogauss_test
+
+import (
+	"testing"
+
+	"github.com/geobench/geobench/internal/engine/protocol/geogauss"
+	"github.com/geobench/geobench/internal/engine/protocol/protocoltest"
+)
+
+var (
+	// shipped is what the authors' code does: no acknowledgements, and read committed.
+	shipped = map[string]string{"acks": "None", "isolation": "ReadCommitted"}
+	none    = map[string]string{"acks": "None"}
+	all     = map[string]string{"acks": "All", "epoch": "3ms"}
+)
+
+// Whatever the shape and the network, the copies stay equal, no money is made or lost, readers see all of a transaction
+// or nothing, and every transaction is answered once: the simulator panics on a second answer.
+func TestSnapshotIsolation(t *testing.T) {
+	t.Run("majority", func(t *testing.T) { protocoltest.Serializable(t, geogauss.Engine, nil, 3) })
+	t.Run("none", func(t *testing.T) { protocoltest.Serializable(t, geogauss.Engine, none, 2) })
+	t.Run("all", func(t *testing.T) { protocoltest.Serializable(t, geogauss.Engine, all, 2) })
+}
+
+// Links between regions break and come back at random.
+func TestCuts(t *testing.T) {
+	t.Run("majority", func(t *testing.T) { protocoltest.Cuts(t, geogauss.Engine, nil, 12) })
+	t.Run("none", func(t *testing.T) { protocoltest.Cuts(t, geogauss.Engine, none, 4) })
+	t.Run("all", func(t *testing.T) { protocoltest.Cuts(t, geogauss.Engine, all, 4) })
+}
+
+// Two runs with the same seed are the same, line by line.
+func TestReproducible(t *testing.T) {
+	protocoltest.Reproducible(t, geogauss.Engine, nil)
+	protocoltest.Reproducible(t, geogauss.Engine, shipped)
+}
+
+// The median latency of every class and region is the law's, within 5%, on an unloaded system.
+func TestLaw(t *testing.T) {
+	t.Run("majority", func(t *testing.T) { protocoltest.Law(t, geogauss.Engine, nil) })
+	t.Run("none", func(t *testing.T) { protocoltest.Law(t, geogauss.Engine, none) })
+	t.Run("all", func(t *testing.T) { protocoltest.Law(t, geogauss.Engine, all) })
+}
+
+// Edges of the parameters and of the topology.
+func TestShapes(t *testing.T) {
+	protocoltest.Shapes(t, geogauss.Engine, []map[string]string{
+		nil, none, all, {"epoch": "1ms", "heartbeat": "50ms"},
+	})
+}
+
+// Rows of groups are inserted, deleted and scanned, and rows are used whose keys depend on what is read.
+func TestGroups(t *testing.T) {
+	t.Run("majority", func(t *testing.T) { protocoltest.Groups(t, geogauss.Engine, nil) })
+	t.Run("none", func(t *testing.T) { protocoltest.Groups(t, geogauss.Engine, none) })
+}

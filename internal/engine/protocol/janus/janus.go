@@ -1,0 +1,360 @@
+// Package janus is a database that orders and commits a transaction in one wide-area round trip: Janus (Mu et al., OSDI
+// 2016). Every replica of every partition that a transaction touches answers the coordinator with the transactions that
+// it has seen before and that conflict with it, its dependencies. When all answer alike, that is the order and the
+// transaction commits (fast path); otherwise the union of the answers is written to a majority of each partition first.
+// The committed dependencies form a graph, the same everywhere; each replica runs it in topological order, and the
+// members of a strongly connected component in the order of their names. Nothing aborts.
+//
+// A copy is one full set of partitions: a region has as many as a partition has replicas. The replicas of a partition
+// are the nodes that hold it, in every copy. Every node coordinates its clients' transactions (coordinator.go), keeps
+// the conflicts of its keys (conflicts.go) and its part of the graph (graph.go), hands what has its turn to the
+// executor (package deterministic), finishes what a coordinator that died has left (recovery.go), passes on decisions
+// that it has not told to all (antientropy.go), forgets what all have put in order (garbage.go), and takes new incarnations of lost nodes
+// in (rejoin.go).
+package janus
+
+import (
+	"time"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/store"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/engine/blocks/deterministic"
+	"github.com/geobench/geobench/internal/engine/blocks/recon"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// Engine is Janus.
+var Engine = &protocol.Engine{
+	Name:  "janus",
+	Paper: "Mu et al., Consolidating Concurrency Control and Consensus for Commits under Conflicts, OSDI 2016",
+	Doc: "Agrees on each transaction's dependencies in one round trip to all replicas of its partitions, two when they " +
+		"differ, and executes the dependency graph in a full copy per region.",
+	Figures: figures,
+	Aborts:  deterministic.Aborts,
+	Parameters: []protocol.Parameter{
+		{
+			Name: "patience", Default: "500ms", Min: 10 * time.Millisecond, Max: time.Minute,
+			Doc: "How long beyond the longest round trip a coordinator waits for all replicas before it goes on with a " +
+				"majority.",
+		},
+		{
+			Name: "recovery", Default: "2s", Min: 100 * time.Millisecond, Max: 10 * time.Minute,
+			Doc: "How long a coordinator may be silent before the replicas finish its transactions.",
+		},
+		recon.Parameter,
+	},
+	Roles:    []string{RoleCoordinator},
+	Survives: survives,
+	Replaces: replaces,
+	New:      func(c protocol.Config) protocol.Replica { return newReplica(c) },
+	Decode:   decode,
+	Law:      law,
+}
+
+// survives is Engine.Survives: any minority of the regions. What they have left is finished by whoever comes first, one rank after the
+// other; from then on each transaction waits for the lost once, and for those before it that do.
+func survives(t *geo.Topology, p protocol.Params) protocol.Survival {
+	s := protocol.AnyRegions(t, true)
+	rtt := t.LongestRTT()
+	patience := p.Duration("patience") + rtt + tickEvery
+	s.Settles = 2*(p.Duration("recovery")+stagger(len(t.Regions)*t.Replicas, rtt)+patience) + 10*rtt
+	s.Answers = protocol.InTime(rtt) + 4*patience
+	return s
+}
+
+// Timer kinds: tickTimer drives everything that waits for time, patience, recovery and garbage, but for reconnaissance and states on
+// their way to new incarnations.
+const (
+	tickTimer = iota + 1
+	reconTimer
+	transferTimer
+)
+
+// tickEvery is the resolution of these.
+const tickEvery = 100 * time.Millisecond
+
+// RoleCoordinator is every node's role: each coordinates the transactions of its clients.
+const RoleCoordinator = "coordinator"
+
+// Roles implements protocol.RoleHolder.
+func (r *Replica) Roles() []string { return []string{RoleCoordinator} }
+
+// Replica is one node of the database.
+type Replica struct {
+	self        geo.NodeID
+	incarnation uint32
+	topology    *geo.Topology
+	procedures  *txn.Registry
+	store       *store.Hash
+	env         protocol.Env
+	nodes       int
+
+	partition  int
+	partitions int
+	placement  geo.Placement
+	// group[q] are the replicas of partition q, in the order of copies; majority is the size of one (n/2 + 1).
+	group    [][]geo.NodeID
+	majority int
+	// copy[q] is the node that holds partition q in this node's own copy.
+	copy []geo.NodeID
+
+	// records are the transactions that this node knows of and has not forgotten.
+	records map[Instance]*record
+	rows    []row // by coordinator
+	next    uint64
+
+	conflicts   conflicts
+	coordinator coordinator
+	recovery    recovery
+	graph       graph
+	executor    *deterministic.Executor
+	recon       *recon.Reconnaissance
+	garbage     garbage
+	antiEntropy antiEntropy
+	rejoin      rejoin
+
+	ticking  bool
+	touched  []int // partitions of the transaction at hand
+	counters counters
+}
+
+type counters struct {
+	transactions, fast, slow, inquiries, recoveries, noops, restarts int64
+	components, largest, dependencies                                int64
+}
+
+func newReplica(c protocol.Config) *Replica {
+	t := c.Topology
+	r := &Replica{
+		self:        c.Self,
+		incarnation: c.Incarnation,
+		topology:    t,
+		procedures:  c.Procedures,
+		store:       c.Store.(*store.Hash),
+		env:         c.Env,
+		nodes:       t.Nodes(),
+		partition:   t.PartitionOf(c.Self),
+		partitions:  t.Partitions,
+		placement:   t.Placement(),
+		group:       make([][]geo.NodeID, t.Partitions),
+		majority:    len(t.Regions)*t.Replicas/2 + 1,
+		copy:        make([]geo.NodeID, t.Partitions),
+		records:     map[Instance]*record{},
+		rows:        make([]row, t.Nodes()),
+		next:        protocol.NumbersBefore(c.Incarnation) + 1,
+	}
+	for q := range t.Partitions {
+		r.copy[q] = t.Node(t.RegionOf(c.Self), q, t.ReplicaOf(c.Self))
+		for region := range t.Regions {
+			for k := range t.Replicas {
+				r.group[q] = append(r.group[q], t.Node(geo.Region(region), q, k))
+			}
+		}
+	}
+	var longest time.Duration
+	for a := range t.Regions {
+		for b := range t.Regions {
+			longest = max(longest, t.RTT(geo.Region(a), geo.Region(b)))
+		}
+	}
+	r.conflicts.keys = map[txn.Key]*history{}
+	r.rejoin.init(r)
+	r.coordinator.init(r, c.Params.Duration("patience")+longest)
+	r.recovery.init(r, c.Params.Duration("recovery"), longest)
+	r.graph.r = r
+	r.executor = deterministic.New(deterministic.Config{
+		Self: c.Self, Layout: t.Full(), Procedures: c.Procedures, Store: r.store, Env: c.Env, Answer: r.coordinator.answer,
+		Keeper: r,
+	})
+	r.recon = recon.New(recon.Config{Config: c, Layout: t.Full(), Order: r.coordinator.preAccept, Answer: r.coordinator.reply, Timer: reconTimer})
+	r.garbage.init(r)
+	r.antiEntropy.init(r, r.recovery.timeout, longest)
+	return r
+}
+
+// Start implements protocol.Replica.
+func (r *Replica) Start() {
+	now := r.env.Now()
+	for n := range r.recovery.heard {
+		r.recovery.heard[n] = now
+	}
+}
+
+// Submit implements protocol.Replica.
+func (r *Replica) Submit(t *txn.Transaction) {
+	if !r.rejoin.joined {
+		r.rejoin.submitted = append(r.rejoin.submitted, t)
+		return
+	}
+	r.counters.transactions++
+	r.coordinator.open[t.ID] = struct{}{}
+	if t.Exact {
+		r.coordinator.preAccept(t)
+	} else {
+		r.recon.Begin(t)
+	}
+	r.finishStep()
+}
+
+// Receive implements protocol.Replica.
+func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
+	r.recovery.hear(from)
+	if r.rejoin.receive(from, m) {
+		r.finishStep()
+		return
+	}
+	r.recovery.suspect[from] = false
+	r.handle(from, m)
+	r.finishStep()
+}
+
+// handle takes a message of a peer's, once this node has joined.
+func (r *Replica) handle(from geo.NodeID, m protocol.Message) {
+	switch m := m.(type) {
+	case *PreAccept:
+		r.receivePreAccept(from, m)
+	case *PreAcceptOK:
+		r.coordinator.preAccepted(from, m)
+	case *Accept:
+		r.receiveAccept(from, m)
+	case *AcceptOK:
+		r.coordinator.accepted(from, m)
+	case *Commit:
+		r.receiveCommit(m)
+	case *Prepare:
+		r.recovery.prepare(from, m)
+	case *Promise:
+		r.recovery.promised(from, m)
+	case *Inquire:
+		r.graph.inquired(from, m)
+	case *Ancestors:
+		r.graph.ancestors(from, m)
+	case *deterministic.Reads:
+		r.executor.Reads(from, m)
+	case *deterministic.Answers:
+		for _, o := range m.Outcomes {
+			r.coordinator.answer(o)
+		}
+	case *Progress:
+		r.garbage.progress(from, m)
+	case *RowQuery:
+		r.antiEntropy.queried(from, m)
+	case *RowReport:
+		r.antiEntropy.reported(from, m)
+	default:
+		r.recon.Receive(from, m)
+	}
+}
+
+// Fire implements protocol.Replica.
+func (r *Replica) Fire(t protocol.Timer) {
+	switch t.Kind {
+	case reconTimer:
+		r.recon.Fire()
+		r.finishStep()
+		return
+	case transferTimer:
+		r.rejoin.sender.Fire()
+		return
+	}
+	r.ticking = false
+	r.rejoin.tick()
+	if !r.rejoin.joined {
+		r.tickLater()
+		return
+	}
+	r.coordinator.tick()
+	r.recovery.tick()
+	r.graph.run()
+	news := r.garbage.tick()
+	r.antiEntropy.tick()
+	r.executor.Flush()
+	r.graph.flush()
+	if news || len(r.records) > 0 || r.rejoin.busy() > 0 {
+		r.tickLater()
+	}
+}
+
+// finishStep runs what the step has made possible and sends what has gathered.
+func (r *Replica) finishStep() {
+	r.graph.run()
+	r.executor.Flush()
+	r.graph.flush()
+	r.recon.Flush()
+	r.tickLater()
+}
+
+func (r *Replica) tickLater() {
+	if !r.ticking {
+		r.ticking = true
+		r.env.After(tickEvery, protocol.Timer{Kind: tickTimer})
+	}
+}
+
+// Pending implements protocol.Replica: the transactions of own clients without an answer, those known without a place
+// in the order, those of others' clients that are not executed here, and the rows with decisions that other replicas
+// may lack.
+func (r *Replica) Pending() int {
+	return len(r.coordinator.open) + r.rejoin.busy() + r.graph.open + r.executor.Foreign() + r.antiEntropy.unsettled
+}
+
+// Readings implements protocol.Replica.
+func (r *Replica) Readings(dst []protocol.Reading) []protocol.Reading {
+	c := &r.counters
+	dst = append(dst,
+		protocol.Reading{Name: "transactions", Value: c.transactions},
+		protocol.Reading{Name: "fast_path", Value: c.fast},
+		protocol.Reading{Name: "slow_path", Value: c.slow},
+		protocol.Reading{Name: "dependencies", Value: c.dependencies},
+		protocol.Reading{Name: "inquiries", Value: c.inquiries},
+		protocol.Reading{Name: "recoveries", Value: c.recoveries},
+		protocol.Reading{Name: "noops", Value: c.noops},
+		protocol.Reading{Name: "restarts", Value: c.restarts},
+		protocol.Reading{Name: "scc_count", Value: c.components},
+		protocol.Reading{Name: "scc_max", Value: c.largest},
+		protocol.Reading{Name: "records", Value: int64(len(r.records))},
+		protocol.Reading{Name: "keys", Value: int64(len(r.conflicts.keys))},
+	)
+	return r.recon.Readings(r.executor.Readings(dst))
+}
+
+// touches reports whether t accesses partition q.
+func (r *Replica) touches(t *txn.Transaction, q int) bool {
+	if r.partitions == 1 {
+		return true
+	}
+	for i := range t.Accesses {
+		if r.placement.Partition(t.Accesses[i].Key) == q {
+			return true
+		}
+	}
+	return false
+}
+
+// partitionsOf returns the partitions that t accesses, in the order of its keys. The slice is valid until the next call.
+func (r *Replica) partitionsOf(t *txn.Transaction) []int {
+	r.touched = r.touched[:0]
+next:
+	for i := range t.Accesses {
+		p := r.placement.Partition(t.Accesses[i].Key)
+		for _, q := range r.touched {
+			if q == p {
+				continue next
+			}
+		}
+		r.touched = append(r.touched, p)
+	}
+	return r.touched
+}
+
+// law is Engine.Law, the same for all classes: the client's hop and one round trip to the farthest region.
+func law(t *geo.Topology, _ protocol.Params, c geo.Region, _ []geo.Region) time.Duration {
+	var farthest time.Duration
+	for r := range t.Regions {
+		if geo.Region(r) != c || t.Replicas > 1 {
+			farthest = max(farthest, t.RTT(c, geo.Region(r)))
+		}
+	}
+	return t.RTT(c, c) + farthest
+}

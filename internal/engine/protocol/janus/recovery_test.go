@@ -1,0 +1,201 @@
+package janus
+
+import (
+	"testing"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/bench/simload"
+)
+
+// Who has promised a ballot accepts nothing of a lower one, promises no lower one, and keeps what it had.
+func TestAcceptorKeepsItsPromise(t *testing.T) {
+	id := instance(0, 1)
+	s := newScripted(t, 3, 1, 2)
+	s.hear(0, preAccept(id, "a1+1"))
+	s.sends("to 0: pre-accept ok 1: after {}")
+	s.hear(1, &Prepare{id, ballot(2, 1)})
+	s.sends("to 1: promise, ballot 2 of 1, has pre-accepted 0/1: after {}")
+
+	s.hear(0, &Accept{Proposal{ID: id, Deps: deps(instance(0, 9))}, 0})
+	s.sends("to 0: accept refused 0/1, ballot 2 of 1")
+	s.hear(0, &Prepare{id, ballot(1, 0)})
+	s.sends("to 0: promise refused 0/1, ballot 2 of 1")
+	s.hear(0, &Accept{Proposal{ID: id, Noop: true}, ballot(1, 0)})
+	s.sends("to 0: accept refused 0/1, ballot 2 of 1")
+
+	s.hear(1, &Prepare{id, ballot(3, 1)})
+	s.sends("to 1: promise, ballot 3 of 1, has pre-accepted 0/1: after {}")
+	s.hear(1, &Accept{Proposal{ID: id, Deps: deps(instance(1, 5))}, ballot(3, 1)})
+	s.sends("to 1: accept ok 0/1, ballot 3 of 1")
+	s.hear(0, &Accept{Proposal{ID: id, Deps: deps(instance(0, 9))}, ballot(2, 0)})
+	s.sends("to 0: accept refused 0/1, ballot 3 of 1")
+	s.hear(0, &Prepare{id, ballot(4, 0)})
+	s.sends("to 0: promise, ballot 4 of 0, has accepted 0/1: after {1/5}")
+}
+
+// Who takes an instance over proposes what was accepted with the highest ballot, in whatever order it hears of it: what
+// had the lower one was not decided, what had the higher one may have been.
+func TestHighestBallotIsProposed(t *testing.T) {
+	id := instance(4, 1)
+	lower := &Promise{
+		Proposal: Proposal{ID: id, Deps: deps(instance(1, 7))}, Ballot: ballot(4, 0), Promised: ballot(4, 0),
+		Accepted: ballot(1, 1), Phase: Accepted,
+	}
+	higher := &Promise{
+		Proposal: Proposal{ID: id, Deps: deps(instance(2, 8))}, Ballot: ballot(4, 0), Promised: ballot(4, 0),
+		Accepted: ballot(2, 2), Phase: Accepted,
+	}
+	for name, promises := range map[string][]*Promise{
+		"the higher first": {higher, lower},
+		"the lower first":  {lower, higher},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScripted(t, 5, 1, 0)
+			s.hear(4, preAccept(id, "a1+1"))
+			s.hear(3, &Prepare{id, ballot(3, 3)})
+			s.sends("to 4: pre-accept ok 1: after {}", "to 3: promise, ballot 3 of 3, has pre-accepted 4/1: after {}")
+			s.pass(2 * time.Second)
+			const prepare = "prepare 4/1, ballot 4 of 0"
+			s.sends("to 1: "+prepare, "to 2: "+prepare, "to 3: "+prepare, "to 4: "+prepare)
+			s.hear(1, promises[0])
+			s.sends()
+			s.hear(2, promises[1])
+			const accept = "accept 4/1: after {2/8}, ballot 4 of 0"
+			s.sends("to 1: "+accept, "to 2: "+accept, "to 3: "+accept, "to 4: "+accept)
+		})
+	}
+}
+
+// A no-op stands for all that came before it in its coordinator's row, wherever it was seen, although nothing of that
+// conflicts with it: others may depend on it alone. Who has not seen it says what it has of the row.
+func TestNoopDependsOnItsRow(t *testing.T) {
+	first, second, third := instance(0, 1), instance(0, 2), instance(0, 3)
+
+	s := newScripted(t, 3, 1, 2)
+	s.hear(0, preAccept(first, "a1+1"))
+	s.hear(0, preAccept(second, "a2+1"))
+	s.sends("to 0: pre-accept ok 1: after {}", "to 0: pre-accept ok 2: after {}")
+	s.hear(1, &Prepare{third, ballot(1, 1)})
+	s.sends("to 1: promise, ballot 1 of 1, has not seen 0/3: after {0/1 0/2}")
+
+	s = newScripted(t, 3, 1, 1)
+	s.hear(2, preAccept(instance(2, 1), "a3+1"))
+	s.hear(0, preAccept(first, "a1+1"))
+	s.hear(0, preAccept(second, "a2+1"))
+	s.hear(0, preAccept(third, "a3+1"))
+	for _, id := range []Instance{instance(2, 1), first, second} {
+		s.hear(id.Node(), &Commit{Proposal{ID: id}})
+	}
+	s.sent = nil
+	s.pass(2 * time.Second)
+	s.sends("to 0: prepare 0/3, ballot 1 of 1", "to 2: prepare 0/3, ballot 1 of 1", "to 0: query rows of [2]", "to 2: query rows of [0]")
+	s.hear(2, &Promise{
+		Proposal: Proposal{ID: third, Deps: deps(first, second)}, Ballot: ballot(1, 1), Promised: ballot(1, 1),
+	})
+	const accept = "accept 0/3: no-op after {0/1 0/2 2/1}, ballot 1 of 1"
+	s.sends("to 0: "+accept, "to 2: "+accept)
+}
+
+// Who has promised without having seen an instance pre-accepts nothing of the row up to there any more: the no-op that
+// may come of it would not cover that.
+func TestRowIsClosed(t *testing.T) {
+	s := newScripted(t, 3, 1, 2)
+	s.hear(1, &Prepare{instance(0, 3), ballot(1, 1)})
+	s.sends("to 1: promise, ballot 1 of 1, has not seen 0/3: after {}")
+	for seq, row := range []string{"a1+1", "a2+1", "a3+1", "a4+1"} {
+		s.hear(0, preAccept(instance(0, uint64(seq)+1), row))
+	}
+	s.sends("to 0: pre-accept refused 1", "to 0: pre-accept refused 2", "to 0: pre-accept refused 3", "to 0: pre-accept ok 4: after {}")
+	s.hear(1, &Prepare{instance(0, 1), ballot(1, 1)})
+	s.sends("to 1: promise, ballot 1 of 1, has not seen 0/1: after {}")
+}
+
+// Who has heard of a ballot from somebody that refused its own has promised nothing yet: when that ballot's Prepare
+// comes, it says what it knows. To say nothing would be taken for "has not seen", and what was decided could be
+// replaced by a no-op.
+func TestHeardOfBallotIsNotPromised(t *testing.T) {
+	id := instance(0, 1)
+	s := newScripted(t, 5, 1, 2)
+	s.hear(0, preAccept(id, "a1+1"))
+	s.hear(0, &Accept{Proposal{ID: id, Deps: deps(instance(1, 7))}, 0})
+	s.sent = nil
+	s.pass(2 * time.Second)
+	const prepare = "prepare 0/1, ballot 1 of 2"
+	s.sends("to 0: "+prepare, "to 1: "+prepare, "to 3: "+prepare, "to 4: "+prepare)
+	s.hear(4, &Promise{Proposal: Proposal{ID: id}, Ballot: ballot(1, 2), Promised: ballot(1, 3)})
+	s.hear(3, &Prepare{id, ballot(1, 3)})
+	s.sends("to 3: promise, ballot 1 of 3, has accepted 0/1: after {1/7}")
+	s.hear(2, &Accept{Proposal{ID: id, Noop: true}, ballot(1, 2)})
+	s.sends("to 2: accept refused 0/1, ballot 1 of 3")
+}
+
+// Who has ordered and forgotten an instance, and comes across it again, does not vote on it as if it had never seen it.
+func TestForgottenIsNotUnseen(t *testing.T) {
+	old, later := instance(3, 1), instance(3, 2)
+	s := newScripted(t, 2, 2, 0)
+	s.hear(3, preAccept(old, "a0+1 a1+1"))
+	s.hear(3, &Commit{Proposal{ID: old}})
+	s.hear(3, &Progress{Stable: 1, Forget: 1})
+	s.pass(tickEvery)
+	s.hear(3, preAccept(later, "a0+1 a1+1"))
+	s.hear(3, &Commit{Proposal{ID: later, Deps: []Dep{{ID: old, Partition: 1}}}})
+	s.sends("to 3: pre-accept ok 1: after {}", "to 1: reads: 3.1=none", "to 3: pre-accept ok 2: after {}", "to 1: inquire [3/1]")
+	s.hear(1, &Commit{Proposal{ID: old, Deps: []Dep{{ID: instance(1, 1), Partition: 1}}, T: preAccept(old, "a0+1 a1+1").T}})
+	s.sends() // it asks for nothing that came before the old one
+	if n := s.r.graph.open; n != 0 {
+		t.Errorf("%d instances are open", n)
+	}
+	s.hear(2, &Prepare{old, ballot(1, 2)})
+	s.sends("to 2: ancestors: 3/1 after {}")
+	s.hear(2, &Accept{Proposal{ID: old, Noop: true}, ballot(1, 2)})
+	s.sends("to 2: ancestors: 3/1 after {}")
+}
+
+// Nobody takes over what he knows from another's Prepare alone, until something here depends on it.
+func TestPreparedByAnotherIsLeftToHim(t *testing.T) {
+	id := instance(0, 1)
+	s := newScripted(t, 3, 1, 2)
+	s.hear(1, &Prepare{id, ballot(1, 1)})
+	s.sends("to 1: promise, ballot 1 of 1, has not seen 0/1: after {}")
+	s.pass(10 * time.Second)
+	s.sends()
+	s.hear(1, preAccept(instance(1, 1), "a1+1"))
+	s.hear(1, &Commit{Proposal{ID: instance(1, 1), Deps: deps(id)}})
+	s.sends("to 1: pre-accept ok 1: after {}")
+	s.pass(10 * time.Second)
+	const prepare = "prepare 0/1, ballot 2 of 2"
+	s.sends("to 0: "+prepare, "to 1: "+prepare, "to 0: query rows of [1]")
+}
+
+// A coordinator whose instance somebody has taken over, and whose only other answer is still to come, finds out what was decided when
+// its patience is over: who has taken it over may be gone, with the answer.
+func TestRefusedAndUnanswered(t *testing.T) {
+	s := newScripted(t, 3, 1, 0)
+	s.r.Submit(simload.Txn(txn.MakeID(1, 1), "a1+1"))
+	s.sends("to 1: pre-accept 1=t1.1", "to 2: pre-accept 1=t1.1")
+	s.hear(1, &PreAcceptOK{Seq: 1, Refused: true})
+	s.sends()
+	s.pass(200 * time.Millisecond)
+	const prepare = "prepare 0/1, ballot 1 of 0"
+	s.sends("to 1: "+prepare, "to 2: "+prepare)
+}
+
+// Who proposes, and hears from a replica that it has promised a higher ballot, leaves the instance to that one's owner: the answer is no
+// acceptance, and a majority without it may have been reached by the other.
+func TestRefusalIsNoAcceptance(t *testing.T) {
+	id := instance(4, 1)
+	s := newScripted(t, 5, 1, 0)
+	s.hear(4, preAccept(id, "a1+1"))
+	s.sends("to 4: pre-accept ok 1: after {}")
+	s.pass(2 * time.Second)
+	s.sent = nil
+	fresh := &Promise{Proposal: Proposal{ID: id}, Ballot: ballot(1, 0), Promised: ballot(1, 0), Phase: PreAccepted}
+	s.hear(1, fresh)
+	s.hear(2, fresh)
+	const accept = "accept 4/1: after {}, ballot 1 of 0"
+	s.sends("to 1: "+accept, "to 2: "+accept, "to 3: "+accept, "to 4: "+accept)
+	s.hear(1, &AcceptOK{ID: id, Ballot: ballot(1, 0), Promised: ballot(1, 3)})
+	s.hear(2, &AcceptOK{ID: id, Ballot: ballot(1, 0), Promised: ballot(1, 0)})
+	s.sends()
+}

@@ -1,0 +1,34 @@
+package oceanvista
+
+import "github.com/geobench/geobench/internal/engine/protocol"
+
+// mistake is what is wrong with a database that is wrong on purpose.
+type mistake uint8
+
+const (
+	none mistake = iota
+	lateWrites
+	visibleBeforeStable
+	arrivalOrder
+	forgottenFunctors
+	lateSPhase
+)
+
+// These are the database with mistakes that are easily made. They are in no table of engines, and there to test those
+// who should notice (package broken).
+var (
+	// LateWrites promises what its clock will show an interval later, and issues timestamps below that.
+	LateWrites = mistaken("oceanvista-late-writes", lateWrites)
+	// VisibleBeforeStable lets the watermark pass functors that are not on a majority of their replicas.
+	VisibleBeforeStable = mistaken("oceanvista-visible-before-stable", visibleBeforeStable)
+	// EvaluatedOnArrival evaluates visible functors in the order in which they have arrived.
+	EvaluatedOnArrival = mistaken("oceanvista-evaluated-on-arrival", arrivalOrder)
+	// ForgottenFunctors decides about a lost server that none of its unfinished functors was written.
+	ForgottenFunctors = mistaken("oceanvista-forgotten-functors", forgottenFunctors)
+	// LateSPhase stores the functors of a server about which it was decided what was written.
+	LateSPhase = mistaken("oceanvista-late-s-phase", lateSPhase)
+)
+
+func mistaken(name string, m mistake) *protocol.Engine {
+	return Engine.Variant(name, func(c protocol.Config) protocol.Replica { return newReplica(c, m) })
+}

@@ -1,0 +1,63 @@
+package oceanvista
+
+import (
+	"slices"
+
+	"github.com/geobench/geobench/internal/engine/blocks/deterministic"
+	"github.com/geobench/geobench/internal/engine/blocks/recon"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// figures declares what Readings reports.
+var figures = slices.Concat(
+	[]protocol.Figure{
+		protocol.TransactionsTaken,
+		{
+			Name: "snapshot_reads", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutTransactions,
+			Doc: "Transactions taken that read a snapshot or touch nothing.",
+		},
+		{
+			Name: "functors_issued", Kind: protocol.Counter, Unit: "functors", Topic: protocol.AboutLogs,
+			Doc: "Functors issued.",
+		},
+		{
+			Name: "functors_issued_again", Kind: protocol.Counter, Unit: "functors", Topic: protocol.AboutLogs,
+			Doc: "Functors issued again.",
+		},
+		{
+			Name: "functors_stored", Kind: protocol.Counter, Unit: "functors", Topic: protocol.AboutLogs,
+			Doc: "Functors stored as a replica.",
+		},
+		{
+			Name: "functors_kept", Kind: protocol.Gauge, Unit: "functors", Topic: protocol.AboutLogs,
+			Doc: "Functors kept for replicas that may not have them.",
+		},
+		{Name: "gossip", Kind: protocol.Counter, Unit: "messages", Topic: protocol.AboutLogs, Doc: "Watermarks sent."},
+		{
+			Name: "gossip_held_back", Kind: protocol.Counter, Unit: "messages", Topic: protocol.AboutLogs,
+			Doc: "Watermarks not sent because too much was under way.",
+		},
+		{
+			Name: "suspected", Kind: protocol.Counter, Unit: "servers", Topic: protocol.AboutRecovery,
+			Doc: "Servers suspected, as the node has seen it.",
+		},
+		{
+			Name: "functors_survived", Kind: protocol.Counter, Unit: "functors", Topic: protocol.AboutRecovery,
+			Doc: "Functors of lost servers that a decision kept.",
+		},
+		{
+			Name: "functors_never_written", Kind: protocol.Counter, Unit: "functors", Topic: protocol.AboutRecovery,
+			Doc: "Functors of lost servers that a decision dropped.",
+		},
+		{
+			Name: "joined", Kind: protocol.Counter, Unit: "servers", Topic: protocol.AboutRecovery,
+			Doc: "Servers that joined, as the node has seen it.",
+		},
+		{
+			Name: "leader_terms", Kind: protocol.Counter, Unit: "terms", Topic: protocol.AboutRecovery,
+			Doc: "Terms of leaders of the membership.",
+		},
+	},
+	deterministic.Figures,
+	recon.Figures,
+)

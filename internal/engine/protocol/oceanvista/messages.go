@@ -1,0 +1,455 @@
+package oceanvista
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/geobench/geobench/internal/base/codec"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/engine/blocks/deterministic"
+	"github.com/geobench/geobench/internal/engine/blocks/recon"
+	"github.com/geobench/geobench/internal/engine/blocks/statetransfer"
+	"github.com/geobench/geobench/internal/engine/consensus"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// Message kinds. Shared blocks have some of their own.
+const (
+	kindWrite = iota + 1
+	kindStored
+	kindGossip
+	kindReport
+	kindJoinRequest
+	kindProposal
+	kindStateRequest
+)
+
+// timestampSize is the number of bytes of a timestamp in a message.
+const timestampSize = 8
+
+func (f *Functor) size() int { return timestampSize + codec.SizeTransaction(f.T) }
+
+func (f *Functor) appendTo(b []byte) []byte {
+	return codec.AppendTransaction(codec.AppendUint64(b, uint64(f.Timestamp)), f.T)
+}
+
+func readTimestamp(r *codec.Reader) Timestamp { return Timestamp(r.Uint64()) }
+
+func sizeFunctors(functors []Functor) int {
+	n := codec.SizeUvarint(uint64(len(functors)))
+	for i := range functors {
+		n += functors[i].size()
+	}
+	return n
+}
+
+func appendFunctors(b []byte, functors []Functor) []byte {
+	b = codec.AppendUvarint(b, uint64(len(functors)))
+	for i := range functors {
+		b = functors[i].appendTo(b)
+	}
+	return b
+}
+
+// inPieces calls f for functors in pieces of at most so many bytes, or one functor, in their order. There is one piece at least.
+func inPieces(functors []Functor, most int, f func(piece []Functor, more bool)) {
+	for {
+		n, size := 0, 0
+		for n < len(functors) && (n == 0 || size+functors[n].size() <= most) {
+			size += functors[n].size()
+			n++
+		}
+		f(functors[:n:n], n < len(functors))
+		if functors = functors[n:]; len(functors) == 0 {
+			return
+		}
+	}
+}
+
+func readFunctors(r *codec.Reader, procs *txn.Registry) ([]Functor, error) {
+	n := r.Count(timestampSize + codec.MinTransaction)
+	if n == 0 {
+		return nil, r.Err()
+	}
+	functors, room := make([]Functor, n), deterministic.NewRoom(procs, n)
+	for i := range functors {
+		at := readTimestamp(r)
+		t, err := room.Transaction(r)
+		if err != nil {
+			return nil, err
+		}
+		functors[i] = Functor{at, t}
+	}
+	return functors, nil
+}
+
+func stringFunctors(functors []Functor) string {
+	var b strings.Builder
+	for i := range functors {
+		fmt.Fprintf(&b, " t%v@%v", functors[i].T.ID, functors[i].Timestamp)
+	}
+	return b.String()
+}
+
+// Write asks a replica to store a functor (S-phase).
+type Write struct {
+	// View is the sender's, Epoch the one that it is active in.
+	View, Epoch uint64
+	Functor
+}
+
+// Kind implements protocol.Message.
+func (m *Write) Kind() uint8 { return kindWrite }
+
+// Size implements protocol.Message.
+func (m *Write) Size() int {
+	return codec.SizeUvarint(m.View) + codec.SizeUvarint(m.Epoch) + m.size()
+}
+
+// AppendTo implements protocol.Message.
+func (m *Write) AppendTo(b []byte) []byte {
+	return m.appendTo(codec.AppendUvarint(codec.AppendUvarint(b, m.View), m.Epoch))
+}
+
+func (m *Write) String() string { return "write" + stringFunctors([]Functor{m.Functor}) }
+
+// Stored says that the sender has stored the receiver's functors up to a timestamp, as far as they touch its partition.
+type Stored struct{ Timestamp Timestamp }
+
+// Kind implements protocol.Message.
+func (m *Stored) Kind() uint8 { return kindStored }
+
+// Size implements protocol.Message.
+func (m *Stored) Size() int { return timestampSize }
+
+// AppendTo implements protocol.Message.
+func (m *Stored) AppendTo(b []byte) []byte { return codec.AppendUint64(b, uint64(m.Timestamp)) }
+
+func (m *Stored) String() string { return fmt.Sprintf("has stored %v", m.Timestamp) }
+
+// Gossip tells a server's watermarks.
+type Gossip struct {
+	// View is the sender's, Epoch the one that it is active in.
+	View, Epoch uint64
+	// Watermark: its functors up to there are stable, and it issues no others. Replicated: all replicas have them.
+	Watermark, Replicated Timestamp
+	// Number counts the sender's gossip to the receiver, from 1; Received is the last that it has got from the
+	// receiver.
+	Number, Received uint64
+}
+
+// Kind implements protocol.Message.
+func (m *Gossip) Kind() uint8 { return kindGossip }
+
+// Size implements protocol.Message.
+func (m *Gossip) Size() int {
+	return codec.SizeUvarint(m.View) + codec.SizeUvarint(m.Epoch) + 2*timestampSize + codec.SizeUvarint(m.Number) + codec.SizeUvarint(m.Received)
+}
+
+// AppendTo implements protocol.Message.
+func (m *Gossip) AppendTo(b []byte) []byte {
+	b = codec.AppendUvarint(codec.AppendUvarint(b, m.View), m.Epoch)
+	b = codec.AppendUint64(codec.AppendUint64(b, uint64(m.Watermark)), uint64(m.Replicated))
+	return codec.AppendUvarint(codec.AppendUvarint(b, m.Number), m.Received)
+}
+
+func (m *Gossip) String() string {
+	return fmt.Sprintf("watermark %v, replicated %v", m.Watermark, m.Replicated)
+}
+
+// viewOf returns the view of a message that has one.
+func viewOf(m protocol.Message) uint64 {
+	switch m := m.(type) {
+	case *Write:
+		return m.View
+	case *Gossip:
+		return m.View
+	}
+	return 0
+}
+
+// Report says what the sender holds of a suspected server.
+type Report struct {
+	Server geo.NodeID
+	Epoch  uint64
+	// Piece counts the pieces of the report, from 0. More come.
+	Piece uint64
+	More  bool
+	// Replicated is the server's second watermark as far as the sender knows, Functors what it holds beyond, in the
+	// order of timestamps.
+	Replicated Timestamp
+	Functors   []Functor
+}
+
+// Kind implements protocol.Message.
+func (m *Report) Kind() uint8 { return kindReport }
+
+// Size implements protocol.Message.
+func (m *Report) Size() int {
+	return codec.SizeUvarint(uint64(m.Server)) + codec.SizeUvarint(m.Epoch) + codec.SizeUvarint(m.Piece) + 1 + timestampSize + sizeFunctors(m.Functors)
+}
+
+// AppendTo implements protocol.Message.
+func (m *Report) AppendTo(b []byte) []byte {
+	b = codec.AppendUvarint(codec.AppendUvarint(codec.AppendUvarint(b, uint64(m.Server)), m.Epoch), m.Piece)
+	b = append(b, codec.Flags(m.More, false))
+	return appendFunctors(codec.AppendUint64(b, uint64(m.Replicated)), m.Functors)
+}
+
+func (m *Report) String() string {
+	return fmt.Sprintf("report on %d: replicated %v,%s", m.Server, m.Replicated, stringFunctors(m.Functors))
+}
+
+// JoinRequest asks an active server to let the sender join, which was closed.
+type JoinRequest struct{ Epoch uint64 }
+
+// Kind implements protocol.Message.
+func (m *JoinRequest) Kind() uint8 { return kindJoinRequest }
+
+// Size implements protocol.Message.
+func (m *JoinRequest) Size() int { return codec.SizeUvarint(m.Epoch) }
+
+// AppendTo implements protocol.Message.
+func (m *JoinRequest) AppendTo(b []byte) []byte { return codec.AppendUvarint(b, m.Epoch) }
+
+func (m *JoinRequest) String() string { return fmt.Sprintf("asks to join in epoch %d", m.Epoch) }
+
+// Proposal asks the leader to propose an entry to the group.
+type Proposal struct{ Entry []byte }
+
+// Kind implements protocol.Message.
+func (m *Proposal) Kind() uint8 { return kindProposal }
+
+// Size implements protocol.Message.
+func (m *Proposal) Size() int { return codec.SizeBytes(m.Entry) }
+
+// AppendTo implements protocol.Message.
+func (m *Proposal) AppendTo(b []byte) []byte { return codec.AppendBytes(b, m.Entry) }
+
+func (m *Proposal) String() string {
+	if len(m.Entry) == 0 {
+		return "proposes nothing"
+	}
+	return "proposes " + map[uint8]string{
+		entrySuspicion: "a suspicion", entryDecision: "a decision", entryJoin: "a join", entryAbandonment: "an abandonment",
+		entryLoss: "a loss", entryMark: "a mark", entryReplenishment: "a replenishment",
+	}[m.Entry[0]]
+}
+
+// StateRequest asks a donor for the rows as of the mark of a view.
+type StateRequest struct{ ID uint64 }
+
+// Kind implements protocol.Message.
+func (m *StateRequest) Kind() uint8 { return kindStateRequest }
+
+// Size implements protocol.Message.
+func (m *StateRequest) Size() int { return codec.SizeUvarint(m.ID) }
+
+// AppendTo implements protocol.Message.
+func (m *StateRequest) AppendTo(b []byte) []byte { return codec.AppendUvarint(b, m.ID) }
+
+func (m *StateRequest) String() string {
+	return fmt.Sprintf("asks for the rows as of the mark of view %d", m.ID)
+}
+
+// entry is one of the group's log.
+type entry interface {
+	// append appends the entry to b.
+	append(b []byte) []byte
+	// apply changes what is agreed on. It reports whether it has.
+	apply(m *membership) bool
+}
+
+// The kinds of entries.
+const (
+	entrySuspicion = iota + 1
+	entryDecision
+	entryJoin
+	entryAbandonment
+	entryLoss
+	entryMark
+	entryReplenishment
+)
+
+// suspicion closes the replicas to a server.
+type suspicion struct {
+	server geo.NodeID
+	epoch  uint64
+}
+
+// decision says what was written of a suspected server's unfinished functors. It may come in pieces, of which the last one
+// takes effect; the first one ends those of an earlier leader that has not come to its last.
+type decision struct {
+	server geo.NodeID
+	epoch  uint64
+	// piece counts the pieces, from 0. More come.
+	piece uint64
+	more  bool
+	// replicated: all replicas have the server's functors up to there.
+	replicated Timestamp
+	survivors  []Functor // beyond, in the order of timestamps
+}
+
+// join makes a closed server active again, whose timestamps are above what its sponsor, active in an epoch, has
+// promised. That of a new incarnation is its mark.
+type join struct {
+	server       geo.NodeID
+	epoch        uint64
+	sponsor      geo.NodeID
+	sponsorEpoch uint64
+	above        Timestamp
+	incarnation  uint32 // 0: the one that was closed
+}
+
+// loss says that a new incarnation is in a server's place.
+type loss struct {
+	server      geo.NodeID
+	incarnation uint32
+}
+
+// replenishment says that a node has the rows as of the mark of a view, and all functors that others may count on it for.
+type replenishment struct {
+	server geo.NodeID
+	id     uint64
+}
+
+// abandonment gives up a closed server.
+type abandonment struct {
+	server geo.NodeID
+	epoch  uint64
+}
+
+func appendHead(b []byte, kind uint8, server geo.NodeID, epoch uint64) []byte {
+	return codec.AppendUvarint(codec.AppendUvarint(append(b, kind), uint64(server)), epoch)
+}
+
+func (e *suspicion) append(b []byte) []byte {
+	return appendHead(b, entrySuspicion, e.server, e.epoch)
+}
+
+func (e *decision) append(b []byte) []byte {
+	b = append(codec.AppendUvarint(appendHead(b, entryDecision, e.server, e.epoch), e.piece), codec.Flags(e.more, false))
+	return appendFunctors(codec.AppendUint64(b, uint64(e.replicated)), e.survivors)
+}
+
+func (e *join) append(b []byte) []byte {
+	kind := uint8(entryJoin)
+	if e.incarnation > 0 {
+		kind = entryMark
+	}
+	b = appendHead(b, kind, e.server, e.epoch)
+	b = codec.AppendUint64(codec.AppendUvarint(codec.AppendUvarint(b, uint64(e.sponsor)), e.sponsorEpoch), uint64(e.above))
+	if e.incarnation > 0 {
+		b = codec.AppendUvarint(b, uint64(e.incarnation))
+	}
+	return b
+}
+
+func (e *loss) append(b []byte) []byte {
+	return appendHead(b, entryLoss, e.server, uint64(e.incarnation))
+}
+
+func (e *replenishment) append(b []byte) []byte {
+	return appendHead(b, entryReplenishment, e.server, e.id)
+}
+
+func (e *abandonment) append(b []byte) []byte {
+	return appendHead(b, entryAbandonment, e.server, e.epoch)
+}
+
+func readNode(r *codec.Reader) geo.NodeID { return geo.NodeID(r.UvarintMax(maxNode)) }
+
+func readIncarnation(r *codec.Reader) uint32 { return uint32(r.UvarintMax(math.MaxUint32)) }
+
+func readEntry(data []byte, procs *txn.Registry) (e entry, err error) {
+	r := codec.NewReader(data)
+	kind, server, epoch := r.Uint8(), readNode(&r), r.Uvarint()
+	switch kind {
+	case entrySuspicion:
+		e = &suspicion{server, epoch}
+	case entryDecision:
+		d := &decision{server: server, epoch: epoch, piece: r.Uvarint(), more: r.Flag(), replicated: readTimestamp(&r)}
+		if d.survivors, err = readFunctors(&r, procs); err != nil {
+			return nil, err
+		}
+		e = d
+	case entryJoin:
+		e = &join{server, epoch, readNode(&r), r.Uvarint(), readTimestamp(&r), 0}
+	case entryMark:
+		e = &join{server, epoch, readNode(&r), r.Uvarint(), readTimestamp(&r), readIncarnation(&r)}
+	case entryLoss:
+		if epoch > math.MaxUint32 {
+			r.Fail(fmt.Errorf("%d is no incarnation", epoch))
+		}
+		e = &loss{server, uint32(epoch)}
+	case entryReplenishment:
+		e = &replenishment{server, epoch}
+	case entryAbandonment:
+		e = &abandonment{server, epoch}
+	default:
+		r.Fail(fmt.Errorf("%d is no kind of entry", kind))
+	}
+	if err := r.Done(); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// decode is Engine.Decode.
+func decode(kind uint8, body []byte, procs *txn.Registry) (protocol.Message, error) {
+	r := codec.NewReader(body)
+	var m protocol.Message
+	var err error
+	switch kind {
+	case kindWrite:
+		w := &Write{View: r.Uvarint(), Epoch: r.Uvarint()}
+		w.Timestamp = readTimestamp(&r)
+		room := deterministic.NewRoom(procs, 1)
+		w.T, err = room.Transaction(&r)
+		m = w
+	case kindStored:
+		m = &Stored{readTimestamp(&r)}
+	case kindGossip:
+		m = &Gossip{r.Uvarint(), r.Uvarint(), readTimestamp(&r), readTimestamp(&r), r.Uvarint(), r.Uvarint()}
+	case kindReport:
+		rep := &Report{Server: readNode(&r), Epoch: r.Uvarint(), Piece: r.Uvarint(), More: r.Flag(), Replicated: readTimestamp(&r)}
+		rep.Functors, err = readFunctors(&r, procs)
+		m = rep
+	case kindJoinRequest:
+		m = &JoinRequest{r.Uvarint()}
+	case kindProposal:
+		p := &Proposal{r.Bytes()}
+		if r.Err() == nil {
+			_, err = readEntry(p.Entry, procs)
+		}
+		m = p
+	case kindStateRequest:
+		m = &StateRequest{r.Uvarint()}
+	case consensus.Kind:
+		c, err := consensus.Decode(body)
+		if err != nil {
+			return nil, err
+		}
+		return c, nil
+	default:
+		if m, known, err := deterministic.Decode(kind, body); known {
+			return m, err
+		}
+		if m, known, err := recon.Decode(kind, body); known {
+			return m, err
+		}
+		if m, known, err := statetransfer.Decode(kind, body); known {
+			return m, err
+		}
+		return nil, fmt.Errorf("message kind %d is not one of oceanvista's", kind)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := r.Done(); err != nil {
+		return nil, err
+	}
+	return m, nil
+}

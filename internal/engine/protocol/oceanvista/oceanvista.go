@@ -1,0 +1,369 @@
+// Package oceanvista is a multi-leader database whose transactions are visible once everybody is known to be past them:
+// Ocean Vista (Fan and Golab, Ocean Vista: Gossip-Based Visibility Control for Speedy Geo-Distributed Transactions,
+// PVLDB 12(11), 2019). Every region holds all rows, in partitions. A transaction is a functor: a procedure, its
+// arguments and its read and write sets. Nobody locks, validates or aborts for the sake of others.
+//
+// S-phase (sphase.go, the paper's write-only phase). The server that a client speaks to gives its transaction a
+// timestamp and writes it to all replicas of every partition that it touches; a majority of each makes it stable.
+//
+// Visibility (watermarks.go). A server's watermark is what lies below its lowest timestamp that is not stable yet, or,
+// when it has none, its clock: a promise to issue none that is lower. Servers tell each other at intervals. The lowest
+// watermark of all is the visibility watermark: below it, every functor is known and stable.
+//
+// E-phase (ephase.go). Every replica evaluates the functors that have become visible, in the order of their timestamps.
+// The partitions of a copy exchange what they have read (package deterministic), so that all copies become equal
+// without a vote, and the server that the client waits at answers.
+//
+// Completeness. Links keep the order of messages, so whoever hears a server's watermark has got all its functors up to
+// there. What a lost server has not sent to everybody comes with the decision about it.
+//
+// Clocks. A server that has heard of a higher watermark promises that one, as a hybrid logical clock does, and issues
+// no timestamp below it. So a clock that is behind delays transactions by the time that gossip takes, whatever it
+// shows, and one that is ahead takes the others along.
+//
+// Lost servers (takeover.go). Without its watermark the world would stop. A Raft group of all servers agrees that the
+// server is suspected; from then on no replica takes its writes. Majorities of all partitions report what they hold of
+// it, and the group agrees on which of that survives: what a report from every partition that it touches holds, which
+// includes all that is stable. The rest was never written. A server that was suspected but lives issues the rest again
+// once it has joined anew, under a timestamp above all that is visible by then.
+//
+// Strict serializability. Transactions take effect in the order of timestamps. A transaction that is answered is
+// visible where its client waits, so every server that was active there has promised timestamps above its own, and one
+// that was not has to join before it issues any, above all that was visible: see join. One that was called later has a
+// higher timestamp. That holds whatever clocks show.
+package oceanvista
+
+import (
+	"slices"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/isolation"
+	"github.com/geobench/geobench/internal/base/store"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/engine/blocks/deterministic"
+	"github.com/geobench/geobench/internal/engine/blocks/recon"
+	"github.com/geobench/geobench/internal/engine/blocks/statetransfer"
+	"github.com/geobench/geobench/internal/engine/consensus"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// Values of the parameter reads.
+const (
+	readsStrict   = "Strict"
+	readsSnapshot = "Snapshot"
+)
+
+// Engine is Ocean Vista.
+var Engine = &protocol.Engine{
+	Name:  "oceanvista",
+	Paper: "Fan and Golab, Ocean Vista: Gossip-Based Visibility Control for Speedy Geo-Distributed Transactions, PVLDB 12(11), 2019",
+	Doc: "Writes transactions as functors to a majority of each partition, and evaluates them in the order of timestamps once all servers are " +
+		"known to be past them.",
+	Figures: figures,
+	Aborts:  deterministic.Aborts,
+	Parameters: []protocol.Parameter{
+		{
+			Name: "gossip", Default: "5ms", Min: time.Millisecond, Max: time.Second,
+			Doc: "The interval at which servers tell each other their watermarks.",
+		},
+		{
+			Name: "failureTimeout", Default: "2s", Min: 100 * time.Millisecond, Max: 10 * time.Minute,
+			Doc: "How long beyond the longest round trip a server may be silent before the others decide about its unfinished transactions and go on without it.",
+		},
+		{
+			Name: "reads", Default: readsStrict, OneOf: []string{readsStrict, readsSnapshot},
+			Doc: "Transactions that write nothing and touch one partition, the server's own, are ordered like others, or read at once what is visible there.",
+		},
+		recon.Parameter,
+	},
+	Roles:     []string{RoleLeader},
+	Survives:  survival,
+	Replaces:  replaces,
+	Isolation: promises,
+	New:       func(c protocol.Config) protocol.Replica { return newReplica(c, none) },
+	Decode:    decode,
+	Law:       law,
+}
+
+// promises is Engine.Isolation. What is visible at a server is a prefix of the order of timestamps, which may be older
+// than what another server has answered from.
+func promises(p protocol.Params) isolation.Level {
+	if p.Word("reads") == readsSnapshot {
+		return isolation.Serializable
+	}
+	return isolation.StrictSerializable
+}
+
+// RoleLeader is the role of the server that leads the group which decides about lost servers.
+const RoleLeader = "leader"
+
+// Timer kinds.
+const (
+	gossipTimer = iota + 1
+	failureTimer
+	groupTimer
+	reconTimer
+	stateTimer
+)
+
+// Replica is one node: a server to its clients, and a replica of one partition.
+type Replica struct {
+	self     geo.NodeID
+	topology *geo.Topology
+	env      protocol.Env
+
+	partition, partitions int
+	placement             geo.Placement
+	// group[q] are the replicas of partition q; majority is the size of one.
+	group    [][]geo.NodeID
+	majority int
+	wrong    mistake
+
+	writes     writes
+	watermarks watermarks
+	functors   functors
+	membership membership
+	replace    replacement
+	executor   *deterministic.Executor
+	recon      *recon.Reconnaissance
+
+	snapshots bool // the parameter reads
+	procs     *txn.Registry
+	// unanswered are the transactions of own clients; true when others may have them.
+	unanswered map[txn.ID]bool
+	// behind says that this server was given up while it was away: it lacks what the others have forgotten.
+	behind bool
+
+	transactions, snapshotReads int64
+}
+
+func newReplica(c protocol.Config, m mistake) *Replica {
+	t, layout := c.Topology, c.Topology.Full()
+	r := &Replica{
+		self: c.Self, topology: t, env: c.Env, partition: t.PartitionOf(c.Self), partitions: t.Partitions, placement: t.Placement(),
+		group: make([][]geo.NodeID, t.Partitions), majority: len(t.Regions)*t.Replicas/2 + 1, wrong: m,
+		snapshots: c.Params.Word("reads") == readsSnapshot, procs: c.Procedures, unanswered: map[txn.ID]bool{},
+	}
+	for q := range r.group {
+		r.group[q] = layout.Group(q).Members
+	}
+	r.executor = deterministic.New(deterministic.Config{
+		Self: c.Self, Layout: layout, Procedures: c.Procedures, Store: c.Store.(*store.Hash), Env: c.Env, Answer: r.answer,
+	})
+	r.recon = recon.New(recon.Config{Config: c, Layout: layout, Order: r.order, Answer: r.reply, Timer: reconTimer})
+	r.writes.init(r, t.Nodes())
+	r.watermarks.init(r, t, c.Params)
+	r.functors.init(r, t.Nodes())
+	r.membership.init(r, t, c)
+	r.replace.init(r, c)
+	return r
+}
+
+// Start implements protocol.Replica.
+func (r *Replica) Start() {
+	r.watermarks.start()
+	r.membership.start()
+}
+
+// ReasonBehind is the reason for which a server refuses transactions that was given up while it was away.
+const ReasonBehind = "too-far-behind"
+
+// Submit implements protocol.Replica.
+func (r *Replica) Submit(t *txn.Transaction) {
+	r.transactions++
+	if r.behind {
+		r.env.Reply(txn.Outcome{ID: t.ID, Status: txn.Refused, Cause: txn.CauseNode, Reason: ReasonBehind})
+		return
+	}
+	r.unanswered[t.ID] = false
+	if t.Exact {
+		r.order(t)
+	} else {
+		r.recon.Begin(t)
+	}
+	r.finishStep()
+}
+
+// order takes a transaction whose footprint is known.
+func (r *Replica) order(t *txn.Transaction) {
+	switch {
+	case r.behind: // its client was answered
+	case len(t.Accesses) == 0, r.snapshots && r.procs.ReadsOnly(t) && r.local(t):
+		if r.replace.lacking {
+			r.env.Probe(readBeforeRows)
+			r.replace.held = append(r.replace.held, t)
+			return
+		}
+		// Nothing that is evaluated later comes before it: it waits for the locks of all that is visible.
+		r.snapshotReads++
+		r.executor.Run(deterministic.Place{}, t, r.self)
+	default:
+		r.writes.issue(t)
+	}
+}
+
+// local reports whether t touches this node's partition alone.
+func (r *Replica) local(t *txn.Transaction) bool {
+	return !slices.ContainsFunc(t.Accesses, func(a txn.Access) bool { return r.placement.Partition(a.Key) != r.partition })
+}
+
+// answer takes the outcome of a transaction of an own client.
+func (r *Replica) answer(o txn.Outcome) {
+	if _, open := r.unanswered[o.ID]; open && r.recon.Outcome(&o) {
+		r.reply(o)
+	}
+}
+
+// reply answers a client.
+func (r *Replica) reply(o txn.Outcome) {
+	delete(r.unanswered, o.ID)
+	r.env.Reply(o)
+}
+
+// Receive implements protocol.Replica.
+func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
+	r.watermarks.hear(from)
+	switch m := m.(type) {
+	case *Write:
+		r.inView(from, m, m.View)
+	case *Gossip:
+		r.watermarks.count(from, m)
+		r.inView(from, m, m.View)
+	case *Stored:
+		r.writes.stored(from, m.Timestamp)
+	case *Report:
+		r.membership.reported(from, m)
+	case *JoinRequest:
+		r.membership.requested(from, m)
+	case *Proposal:
+		r.membership.propose(m.Entry)
+	case *consensus.Message:
+		r.membership.group.Receive(from, m)
+	case *StateRequest:
+		r.replace.requested(from, m.ID)
+	case *statetransfer.Piece:
+		r.replace.receive(from, m)
+	case *statetransfer.Ack:
+		r.replace.sender.Receive(from, m)
+	case *deterministic.Reads:
+		r.executor.Reads(from, m)
+	case *deterministic.Answers:
+		for _, o := range m.Outcomes {
+			r.answer(o)
+		}
+	default:
+		r.recon.Receive(from, m)
+	}
+	r.finishStep()
+}
+
+// inView takes a message whose meaning depends on the sender's view of who is active, once this node has come that far.
+// Of gossip that nothing was written in between only the last is held: it says all that the others do.
+func (r *Replica) inView(from geo.NodeID, m protocol.Message, view uint64) {
+	p := &r.watermarks.peers[from]
+	if last := len(p.held) - 1; view > r.membership.view || last >= 0 {
+		if last >= 0 && m.Kind() == kindGossip && p.held[last].Kind() == kindGossip {
+			p.held[last] = m
+		} else {
+			p.held = append(p.held, m)
+		}
+		return
+	}
+	r.take(from, m)
+}
+
+// take handles a message of a sender whose view is not ahead of this node's, if it is of a time from which on this node has all that the
+// sender has for it, and of the incarnation that has joined.
+func (r *Replica) take(from geo.NodeID, m protocol.Message) {
+	if p := &r.replace; viewOf(m) < p.since || p.known[from] != r.membership.servers[from].marked {
+		r.env.Probe(beforeMark)
+		return
+	}
+	switch m := m.(type) {
+	case *Write:
+		r.functors.receive(from, m)
+	case *Gossip:
+		r.watermarks.receive(from, m)
+	}
+}
+
+// caughtUp takes the messages that have waited for this node's view.
+func (r *Replica) caughtUp() {
+	for n := range r.watermarks.peers {
+		p := &r.watermarks.peers[n]
+		done := 0
+		for done < len(p.held) && viewOf(p.held[done]) <= r.membership.view {
+			r.take(geo.NodeID(n), p.held[done])
+			done++
+		}
+		if p.held = p.held[done:]; len(p.held) == 0 {
+			p.held = nil
+		}
+	}
+}
+
+// Fire implements protocol.Replica.
+func (r *Replica) Fire(t protocol.Timer) {
+	switch t.Kind {
+	case gossipTimer:
+		r.watermarks.tick()
+	case failureTimer:
+		r.membership.tick()
+	case groupTimer:
+		r.membership.group.Fire(t)
+	case reconTimer:
+		r.recon.Fire()
+	case stateTimer:
+		r.replace.sender.Fire()
+	}
+	r.finishStep()
+}
+
+// finishStep evaluates what the step has made visible, and sends what has gathered.
+func (r *Replica) finishStep() {
+	r.functors.evaluate(r.watermarks.advance())
+	r.executor.Flush()
+	r.recon.Flush()
+}
+
+// Roles implements protocol.RoleHolder.
+func (r *Replica) Roles() []string {
+	if r.membership.group.Leading() {
+		return []string{RoleLeader}
+	}
+	return nil
+}
+
+// Pending implements protocol.Replica: own clients' transactions without an answer, functors that are not visible or
+// not evaluated, and servers that live and do not know of all decisions yet. A server that was given up is never quiet:
+// its rows are not those of the others.
+func (r *Replica) Pending() int {
+	if r.behind {
+		return 1
+	}
+	return len(r.unanswered) + len(r.functors.invisible) + r.executor.Foreign() + r.membership.laggards() + r.replace.pending()
+}
+
+// Lags implements protocol.Straggler.
+func (r *Replica) Lags() bool { return r.behind }
+
+// Readings implements protocol.Replica.
+func (r *Replica) Readings(dst []protocol.Reading) []protocol.Reading {
+	m := &r.membership
+	count := func(name string, value int64) { dst = append(dst, protocol.Reading{Name: name, Value: value}) }
+	count("transactions", r.transactions)
+	count("snapshot_reads", r.snapshotReads)
+	count("functors_issued", r.writes.issued)
+	count("functors_issued_again", r.writes.again)
+	count("functors_stored", r.functors.received)
+	count("functors_kept", int64(r.functors.kept))
+	count("gossip", r.watermarks.gossips)
+	count("gossip_held_back", r.watermarks.heldBack)
+	count("suspected", m.suspected)
+	count("functors_survived", m.survived)
+	count("functors_never_written", m.neverWritten)
+	count("joined", m.joined)
+	count("leader_terms", m.terms)
+	return r.recon.Readings(r.executor.Readings(dst))
+}

@@ -1,0 +1,523 @@
+package oceanvista
+
+import (
+	"cmp"
+	"container/heap"
+	"slices"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/codec"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/store"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/engine/blocks/deterministic"
+	"github.com/geobench/geobench/internal/engine/blocks/statetransfer"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// replacement is what a node does when one has lost what it knew, and a new incarnation is in its place.
+//
+// The loss is agreed on in the Raft group, which closes the lost server as a silent one, but at once. The new incarnation is another
+// member of the group, and asks for a sponsor once its predecessor is closed. The join is its mark: what is visible anywhere by
+// then is not above the timestamp above which it joins, so all nodes come to that timestamp later, in the same order of all functors.
+//
+// The server. It has promised nothing that its predecessor had, so from the mark on its watermark is that timestamp for everybody, and it issues
+// others above that and above all that was decided of its predecessor.
+//
+// The replica. Its predecessor had stored functors that others count on it for. From the mark on nobody counts what that one had stored, and each
+// active server sends the new one all functors that are not known to be everywhere: no server takes one for that before it is visible, so all that the
+// new incarnation will evaluate are among them, or belong to a server that was closed meanwhile, or come with the decision about it. Until it
+// has those of a server it reports nothing about that one, as if it were still silent: the others are a majority.
+//
+// The rows. Partitions of a copy tell each other once what they have read, and nobody keeps that, so the whole copy of the new incarnation
+// begins anew. Each of its nodes forgets what it was about to evaluate up to the mark, and cannot tell its clients what became of that. Another
+// copy is the donor. Its nodes evaluate all up to the mark and nothing beyond, send their rows as they are then, and go on.
+//
+// Nobody else may be lost before all nodes of the copy have rows, and the new incarnation has all functors that it may be asked for: see Whole.
+type replacement struct {
+	r    *Replica
+	rows *store.Hash
+	// known are the incarnations of all nodes as this one was told.
+	known []uint32
+	// since is the view from which on what others say counts: that of this node's mark, 0 at a first incarnation.
+	since uint64
+	// joining is when this node has asked last to join, and patience how long an answer takes.
+	joining, patience time.Duration
+	// has says of which servers this node has all functors that are not known to be everywhere.
+	has []bool
+
+	// lacking says that this node has no rows for its mark yet, or no mark. held are transactions that read at once, and wait for them.
+	lacking  bool
+	held     []*txn.Transaction
+	receiver statetransfer.Receiver
+	got      uint64 // bytes, at the last look
+	came     []byte // rows that are not in use yet
+	proposed uint64 // the mark for which this node has said that it is replenished
+
+	// The rest is of a donor: where it has to stop, and, by copy, what it was asked for and what it has for it.
+	stops  []stop
+	asked  []uint64
+	given  []given
+	sender *statetransfer.Sender
+}
+
+// unmarkedView is the view of a mark that has not come.
+const unmarkedView = ^uint64(0)
+
+// replenished is what is agreed on about a copy that begins anew.
+type replenished struct {
+	// id is the view of its last mark, 0 for none, and above where it begins.
+	id    uint64
+	above Timestamp
+	donor int // copy
+	// lacking says which partitions have no rows yet, or lack functors.
+	lacking []bool
+}
+
+func (c *replenished) append(b []byte) []byte {
+	b = codec.AppendUint64(codec.AppendUvarint(b, c.id), uint64(c.above))
+	b = codec.AppendUvarint(b, uint64(c.donor))
+	for _, l := range c.lacking {
+		b = append(b, codec.Flags(l, false))
+	}
+	return b
+}
+
+func (c *replenished) read(r *codec.Reader) {
+	c.id, c.above, c.donor = r.Uvarint(), readTimestamp(r), int(r.UvarintMax(maxNode))
+	for q := range c.lacking {
+		c.lacking[q] = r.Flag()
+	}
+}
+
+// stop is where a donor stops for a copy.
+type stop struct {
+	copy  int
+	id    uint64
+	above Timestamp
+	// decided are the functors beyond that were decided on before: those of which no server will speak any more.
+	decided []Functor
+}
+
+// given are rows as of a mark.
+type given struct {
+	id   uint64
+	data []byte
+}
+
+func (p *replacement) init(r *Replica, c protocol.Config) {
+	t := c.Topology
+	p.r, p.rows = r, c.Store.(*store.Hash)
+	p.known, p.has = make([]uint32, t.Nodes()), make([]bool, t.Nodes())
+	p.known[r.self] = c.Incarnation
+	p.patience = 3*t.LongestRTT() + c.Params.Duration("gossip")
+	copies := len(t.Regions) * t.Replicas
+	p.asked, p.given = make([]uint64, copies), make([]given, copies)
+	p.sender = statetransfer.NewSender(r.env, stateTimer)
+	if c.Incarnation > 0 {
+		p.since, p.lacking = unmarkedView, true
+		r.recon.Pause()
+	}
+}
+
+// replaces is Engine.Replaces: all nodes, where two others have the rows of each and the others are a majority of all.
+func replaces(t *geo.Topology, _ protocol.Params) (nodes []geo.NodeID) {
+	if len(t.Regions)*t.Replicas < 3 {
+		return nil
+	}
+	for n := range geo.NodeID(t.Nodes()) {
+		nodes = append(nodes, n)
+	}
+	return nodes
+}
+
+func (r *Replica) copyOf(n geo.NodeID) int {
+	return int(r.topology.RegionOf(n))*r.topology.Replicas + r.topology.ReplicaOf(n)
+}
+
+// nodeOf is the node of this one's partition in a copy.
+func (r *Replica) nodeOf(number int) geo.NodeID {
+	return r.topology.Node(geo.Region(number/r.topology.Replicas), r.partition, number%r.topology.Replicas)
+}
+
+// unmarked reports whether this is a new incarnation that has not joined yet.
+func (p *replacement) unmarked() bool { return p.since == unmarkedView }
+
+// linked reports whether the incarnation of a server that has joined is the one that this node speaks with.
+func (p *replacement) linked(n geo.NodeID) bool {
+	return p.known[n] == p.r.membership.servers[n].marked
+}
+
+// complete reports whether this node has all functors of a server that are not known to be everywhere.
+func (p *replacement) complete(n geo.NodeID) bool { return p.since == 0 || p.has[n] }
+
+func (p *replacement) pending() int {
+	if p.lacking {
+		return 1
+	}
+	return 0
+}
+
+// Replaced implements protocol.Rejoiner.
+func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
+	p := &r.replace
+	if n == r.self || incarnation <= p.known[n] {
+		return
+	}
+	p.known[n] = incarnation
+	old := &r.watermarks.peers[n]
+	*old = peer{watermark: old.watermark, window: old.window}
+	r.watermarks.hear(n)
+	p.sender.Cancel(n)
+	r.recon.Replaced(n)
+	r.membership.group.Replaced(n, incarnation)
+	if p.linked(n) {
+		r.writes.resend(n)
+	}
+	p.install()
+	p.proposeLosses()
+	r.finishStep()
+}
+
+// Whole implements protocol.Rejoiner.
+func (r *Replica) Whole() bool {
+	m := &r.membership
+	if r.replace.lacking || r.behind || !m.group.Whole() {
+		return false
+	}
+	for n := range m.servers {
+		if !m.active(geo.NodeID(n)) || !m.counted(geo.NodeID(n)) || !r.replace.linked(geo.NodeID(n)) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(m.copies, func(c replenished) bool { return slices.Contains(c.lacking, true) })
+}
+
+// askToJoin asks another sponsor when one has not answered: a new incarnation has nothing else to do, and others wait for it.
+func (p *replacement) askToJoin() {
+	if p.unmarked() && p.r.env.Now()-p.joining >= p.patience {
+		p.r.membership.join()
+	}
+}
+
+// proposeLosses has the group agree on what this node was told, if it leads.
+func (p *replacement) proposeLosses() {
+	m := &p.r.membership
+	for n, incarnation := range p.known {
+		if m.group.Leading() && incarnation > m.servers[n].incarnation {
+			m.propose((&loss{geo.NodeID(n), incarnation}).append(nil))
+		}
+	}
+}
+
+// apply closes the lost server's door, if that was open. One that was given up begins anew.
+func (e *loss) apply(m *membership) bool {
+	if int(e.server) >= len(m.servers) || e.incarnation <= m.servers[e.server].incarnation {
+		return false
+	}
+	s := &m.servers[e.server]
+	switch s.status {
+	case active:
+		if !m.suspect(e.server) {
+			m.r.env.Probe(lossWaits)
+			return false
+		}
+	case abandoned:
+		m.become(s, closed)
+	default:
+		m.become(s, s.status)
+	}
+	s.incarnation = e.incarnation
+	m.recount()
+	return true
+}
+
+// mark lets a new incarnation join.
+func (m *membership) mark(e *join) {
+	r := m.r
+	s, c := &m.servers[e.server], &m.copies[r.copyOf(e.server)]
+	s.marked = e.incarnation
+	r.env.Probe(newIncarnationJoined)
+	m.joined++
+	c.id, c.above, c.donor = m.view, max(c.above, e.above), m.donor(r.copyOf(e.server))
+	for q := range c.lacking {
+		c.lacking[q] = true
+	}
+	r.watermarks.peers[e.server].watermark = e.above
+	r.writes.has[e.server] = 0
+	r.replace.marked(e.server, r.copyOf(e.server))
+	m.recount()
+	if e.server == r.self {
+		r.writes.resume(e.above)
+	} else if r.replace.linked(e.server) {
+		r.writes.resend(e.server)
+	}
+}
+
+// donor returns the copy that gives its rows to another one: in the next other region, the one of the same number there, unless others that
+// are active have all rows and it has not. Where regions may be lost together, it is in another one.
+func (m *membership) donor(to int) int {
+	t := m.r.topology
+	var others []int
+	for i := 1; i <= len(t.Regions); i++ {
+		region := (to/t.Replicas + i) % len(t.Regions)
+		for k := range t.Replicas {
+			c := region*t.Replicas + (to+k)%t.Replicas
+			if c != to && (i < len(t.Regions) || len(t.Regions) < 3) {
+				others = append(others, c)
+			}
+		}
+	}
+	for _, all := range []bool{true, false} {
+		for _, c := range others {
+			fit := true
+			for q := range t.Partitions {
+				n := t.Node(geo.Region(c/t.Replicas), q, c%t.Replicas)
+				fit = fit && m.counted(n) && !m.copies[c].lacking[q] && (m.active(n) || !all)
+			}
+			if fit {
+				return c
+			}
+		}
+	}
+	return others[0]
+}
+
+// marked takes the mark of a server's new incarnation, as of the present view.
+func (p *replacement) marked(n geo.NodeID, number int) {
+	r, c := p.r, &p.r.membership.copies[number]
+	if n == r.self {
+		p.since = r.membership.view
+		p.has[r.self] = true
+		r.writes.last = max(r.writes.last, r.membership.servers[n].last)
+	}
+	own := r.copyOf(r.self)
+	if own == number {
+		p.reset(c.above)
+	}
+	p.stops = slices.DeleteFunc(p.stops, func(s stop) bool { return s.copy == number })
+	p.given[number] = given{}
+	p.sender.Cancel(r.nodeOf(number))
+	if own == c.donor {
+		p.stops = append(p.stops, stop{number, c.id, c.above, r.functors.decidedBeyond(c.above)})
+	}
+}
+
+// reset has this node begin anew at a timestamp, with the rows of the donor.
+func (p *replacement) reset(above Timestamp) {
+	r := p.r
+	r.env.Probe(copyReset)
+	p.lacking, p.got, p.came = true, 0, nil
+	p.stops = slices.DeleteFunc(p.stops, func(s stop) bool { return s.above < above })
+	r.functors.floor = above
+	r.functors.invisible = slices.DeleteFunc(r.functors.invisible, func(f stored) bool { return f.Timestamp <= above })
+	heap.Init(&r.functors.invisible)
+	r.executor.Reset(uint64(above) + 1)
+	r.writes.last = max(r.writes.last, above) // what it issues from now on it evaluates itself
+
+	known := map[txn.ID]bool{}
+	for _, t := range slices.Concat(r.writes.waiting, p.held) {
+		known[t.ID] = true
+	}
+	r.writes.unreplicated.Each(func(own write) { known[own.T.ID] = known[own.T.ID] || own.Timestamp > above })
+	var ids []txn.ID
+	for id := range r.unanswered {
+		if !known[id] && !r.recon.Looks(id) {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	for _, id := range ids {
+		r.env.Probe(outcomeForgotten)
+		r.answer(txn.Outcome{ID: id, Status: txn.Unknown, Cause: txn.CauseNode, Reason: deterministic.ReasonReset})
+	}
+	p.ask()
+}
+
+// ask asks the donor for rows.
+func (p *replacement) ask() {
+	c := &p.r.membership.copies[p.r.copyOf(p.r.self)]
+	p.r.env.Send(p.r.nodeOf(c.donor), &StateRequest{c.id})
+}
+
+// tick does again what may have been lost.
+func (p *replacement) tick() {
+	p.proposeLosses()
+	if p.lacking && p.came == nil && !p.unmarked() && !p.r.behind {
+		if got := p.receiver.Got(); got == p.got {
+			p.ask()
+		} else {
+			p.got = got
+		}
+	}
+	p.proposed = 0
+	p.replenish()
+}
+
+// upTo is how far functors may be evaluated, if they are visible up to a timestamp.
+func (p *replacement) upTo(visible Timestamp) Timestamp {
+	for i := range p.stops {
+		visible = min(visible, p.stops[i].above)
+	}
+	return visible
+}
+
+// passes takes this node's rows where it has to stop, once all up to there is over. It reports whether it goes on.
+func (p *replacement) passes(visible Timestamp) bool {
+	if len(p.stops) == 0 {
+		return false
+	}
+	at := p.upTo(^Timestamp(0))
+	if visible < at {
+		return false
+	}
+	if !p.r.executor.Idle() {
+		p.r.env.Probe(donorDrains)
+		return false
+	}
+	p.stops = slices.DeleteFunc(p.stops, func(s stop) bool {
+		if s.above > at {
+			return false
+		}
+		p.given[s.copy] = given{s.id, appendFunctors(statetransfer.AppendRows(nil, store.Placed(p.rows)), s.decided)}
+		if p.asked[s.copy] == s.id {
+			p.requested(p.r.nodeOf(s.copy), s.id)
+		}
+		return true
+	})
+	return true
+}
+
+// requested sends rows as of a mark, or will when this node has come to it.
+func (p *replacement) requested(from geo.NodeID, id uint64) {
+	number := p.r.copyOf(from)
+	p.asked[number] = id
+	if g := &p.given[number]; g.id == id && id > 0 && p.r.nodeOf(number) == from && !p.sender.Busy(from) {
+		p.sender.Send(from, id, g.data)
+	}
+}
+
+// receive takes a piece of the rows.
+func (p *replacement) receive(from geo.NodeID, m *statetransfer.Piece) {
+	id, data, whole := p.receiver.Receive(p.r.env, from, m)
+	switch {
+	case !whole:
+	case !p.lacking || id != p.r.membership.copies[p.r.copyOf(p.r.self)].id:
+		p.r.env.Probe(rowsOutdated)
+	default:
+		p.came = data
+		p.install()
+	}
+}
+
+// install goes on with the rows that have come, once this node speaks with all of its copy: what it read would be lost on its way to the
+// predecessor of one.
+func (p *replacement) install() {
+	r := p.r
+	if p.came == nil {
+		return
+	}
+	for q := range r.topology.Partitions {
+		if !p.linked(r.topology.Node(r.topology.RegionOf(r.self), q, r.topology.ReplicaOf(r.self))) {
+			r.env.Probe(rowsWait)
+			return
+		}
+	}
+	in := codec.NewReader(p.came)
+	p.came = nil
+	rows := statetransfer.ReadRows(&in)
+	decided, err := readFunctors(&in, r.procs)
+	if err != nil || in.Done() != nil || r.behind {
+		return // whatever sends that is no donor
+	}
+	p.rows.Replace(rows)
+	p.lacking = false
+	have := map[Timestamp]bool{}
+	for i := range r.functors.invisible {
+		have[r.functors.invisible[i].Timestamp] = true
+	}
+	for _, f := range decided {
+		if !have[f.Timestamp] && f.Timestamp > r.functors.floor {
+			r.env.Probe(functorGiven)
+			heap.Push(&r.functors.invisible, stored{f, r.functors.received})
+		}
+	}
+	r.recon.Resume()
+	held := p.held
+	p.held = nil
+	for _, t := range held {
+		r.order(t)
+	}
+	p.replenish()
+}
+
+// begins notes that a server begins anew: what others have of its functors from then on, nobody had for this node's predecessor.
+func (p *replacement) begins(n geo.NodeID) {
+	p.has[n] = p.has[n] || !p.unmarked()
+}
+
+// completes notes that all has come of a server that was sent before its watermark.
+func (p *replacement) completes(n geo.NodeID) {
+	if !p.complete(n) {
+		p.has[n] = true
+		p.replenish()
+	}
+}
+
+// replenish says that this node has rows, and all functors of the active servers that are not known to be everywhere, once.
+func (p *replacement) replenish() {
+	r, m := p.r, &p.r.membership
+	c := &m.copies[r.copyOf(r.self)]
+	if p.lacking || r.behind || !c.lacking[r.partition] || p.proposed == c.id {
+		return
+	}
+	for n := range m.servers {
+		if m.active(geo.NodeID(n)) && !p.complete(geo.NodeID(n)) {
+			r.env.Probe(functorsToCome)
+			return
+		}
+	}
+	p.proposed = c.id
+	m.propose((&replenishment{r.self, c.id}).append(nil))
+}
+
+func (e *replenishment) apply(m *membership) bool {
+	if int(e.server) >= len(m.servers) {
+		return false
+	}
+	number := m.r.copyOf(e.server)
+	c := &m.copies[number]
+	if c.id != e.id {
+		return false
+	}
+	c.lacking[m.r.topology.PartitionOf(e.server)] = false
+	if m.r.nodeOf(number) == e.server {
+		m.r.replace.given[number] = given{}
+	}
+	return true
+}
+
+// resend sends a new incarnation all functors of this server that are not known to be everywhere.
+func (w *writes) resend(n geo.NodeID) {
+	r := w.r
+	if !r.membership.active(r.self) || r.replace.unmarked() {
+		return
+	}
+	w.unreplicated.Each(func(own write) {
+		if slices.Contains(own.partitions, r.topology.PartitionOf(n)) {
+			r.env.Probe(functorResent)
+			r.env.Send(n, &Write{View: r.membership.view, Epoch: r.membership.servers[r.self].epoch, Functor: own.Functor})
+		}
+	})
+}
+
+// decidedBeyond returns the functors beyond a timestamp that are not visible yet, and are no server's present ones: it was closed since.
+func (s *functors) decidedBeyond(above Timestamp) (decided []Functor) {
+	for i := range s.invisible {
+		if f := s.invisible[i].Functor; f.Timestamp > above && f.Timestamp <= s.r.membership.servers[f.Server()].last {
+			decided = append(decided, f)
+		}
+	}
+	slices.SortFunc(decided, func(a, b Functor) int { return cmp.Compare(a.Timestamp, b.Timestamp) })
+	return decided
+}

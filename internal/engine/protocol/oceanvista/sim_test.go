@@ -1,0 +1,150 @@
+package oceanvista_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/bench/simload"
+	"github.com/geobench/geobench/internal/engine/protocol/oceanvista"
+	"github.com/geobench/geobench/internal/engine/protocol/protocoltest"
+	"github.com/geobench/geobench/internal/engine/sim"
+)
+
+var (
+	// snapshot answers local reads at once.
+	snapshot = map[string]string{"reads": "Snapshot"}
+	// hasty servers are suspected for nothing when links are cut.
+	hasty = map[string]string{"failureTimeout": "100ms", "gossip": "20ms"}
+)
+
+// Whatever the shape and the network, the copies stay equal, no money is made or lost, readers see all of a transaction
+// or nothing, and every transaction is answered once: the simulator panics on a second answer.
+func TestSerializable(t *testing.T) {
+	t.Run("strict", func(t *testing.T) { protocoltest.Serializable(t, oceanvista.Engine, nil, 3) })
+	t.Run("snapshot", func(t *testing.T) { protocoltest.Serializable(t, oceanvista.Engine, snapshot, 2) })
+}
+
+// Links between regions break and come back at random.
+func TestCuts(t *testing.T) {
+	t.Run("patient", func(t *testing.T) { protocoltest.Cuts(t, oceanvista.Engine, nil, 6) })
+	t.Run("hasty", func(t *testing.T) { protocoltest.Cuts(t, oceanvista.Engine, hasty, 12) })
+}
+
+// Two runs with the same seed are the same, line by line.
+func TestReproducible(t *testing.T) {
+	protocoltest.Reproducible(t, oceanvista.Engine, nil)
+	protocoltest.Reproducible(t, oceanvista.Engine, hasty)
+}
+
+// The median latency of every class and region is the law's, within 5%, on an idle system: an S-phase
+// anywhere holds the watermark.
+func TestLaw(t *testing.T) {
+	t.Run("5ms", func(t *testing.T) { protocoltest.IdleLaw(t, oceanvista.Engine, nil) })
+	t.Run("20ms", func(t *testing.T) { protocoltest.IdleLaw(t, oceanvista.Engine, map[string]string{"gossip": "20ms"}) })
+}
+
+// Edges of the parameters and of the topology.
+func TestShapes(t *testing.T) {
+	protocoltest.Shapes(t, oceanvista.Engine, []map[string]string{
+		nil, snapshot, hasty, {"gossip": "1ms"}, {"gossip": "1s", "failureTimeout": "1m", "reconnaissances": "1"},
+	})
+}
+
+// Rows of groups are inserted, deleted and scanned, and rows are used whose keys depend on what is read.
+func TestGroups(t *testing.T) {
+	t.Run("strict", func(t *testing.T) { protocoltest.Groups(t, oceanvista.Engine, nil) })
+	t.Run("snapshot", func(t *testing.T) { protocoltest.Groups(t, oceanvista.Engine, snapshot) })
+}
+
+// Clocks jump to and fro, by up to an hour. The order of transactions does not suffer, nor do they wait for long:
+// servers that are behind promise what they hear of.
+func TestClocksJump(t *testing.T) {
+	const rows, each, until = 40, 50, 10 * time.Second
+	for seed := range uint64(4) {
+		topology := simload.ThreeRegions(2)
+		s := sim.New(sim.Config{
+			Topology: topology, Engine: oceanvista.Engine, Figures: protocoltest.Figures(t), Procedures: simload.Procedures, Seed: seed, Costs: sim.DefaultCosts,
+			Params: protocoltest.Params(t, oceanvista.Engine, hasty),
+		})
+		simload.FillLayout(topology.Full(), rows, each, s.Store)
+		var loads []*simload.Clients
+		var audits []*protocoltest.Auditor
+		for r := range topology.Regions {
+			loads = append(loads, simload.Add(s, geo.Region(r), seed, simload.Load{Clients: 10, Next: protocoltest.Transfers(rows), Until: until}))
+			audits = append(audits, protocoltest.AddAuditor(t, s, geo.Region(r), rows, rows*each, until))
+		}
+		r := rand.New(rand.NewPCG(seed, 7))
+		for range 12 {
+			n, by := geo.NodeID(r.IntN(topology.Nodes())), time.Hour>>r.IntN(22)
+			if r.IntN(2) == 0 {
+				by = -by
+			}
+			s.At(time.Duration(r.Int64N(int64(until))), func() { s.SetClock(n, by) })
+		}
+		s.Run(until + 10*time.Second)
+		sum := int64(rows * each)
+		for region, a := range audits {
+			sum += int64(a.Seen)
+			if a.Seen < 40 {
+				t.Errorf("seed %d, region %d: %d audits in %v", seed, region, a.Seen, until)
+			}
+			if n := loads[region].Open(); n > 0 {
+				t.Errorf("seed %d, region %d: %d transactions have no answer", seed, region, n)
+			}
+		}
+		protocoltest.CheckCopies(t, s, topology.Full(), sum)
+	}
+}
+
+// Under load every server has S-phases under way. Its watermark lags behind its clock by the time that a majority
+// takes, then comes the gossip: the later of the own majority and the slowest of the others decides.
+func TestLoadedLaw(t *testing.T) {
+	topology := simload.EightRegions(1)
+	const gossip = 5 * time.Millisecond
+	s := sim.New(sim.Config{
+		Topology: topology, Engine: oceanvista.Engine, Figures: protocoltest.Figures(t), Procedures: simload.Procedures, Seed: 1, Costs: sim.DefaultCosts,
+		Params: protocoltest.Params(t, oceanvista.Engine, nil),
+	})
+	const rows = 100_000
+	simload.FillLayout(topology.Full(), rows, 0, s.Store)
+	var loads []*simload.Clients
+	for r := range topology.Regions {
+		loads = append(loads, simload.Add(s, geo.Region(r), 1, simload.Load{
+			Clients: 300, Think: 300 * time.Millisecond, From: 2 * time.Second, Until: 4 * time.Second,
+			Next: func(r *rand.Rand) string { return fmt.Sprintf("a%d+1", r.IntN(rows)) },
+		}))
+	}
+	s.Run(5 * time.Second)
+	for c, l := range loads {
+		want := time.Duration(0)
+		for x := range topology.Regions {
+			stable := quorum(topology, geo.Region(x))
+			if x != c {
+				stable += gossip/2 + topology.Links[x][c].Delay
+			}
+			want = max(want, stable)
+		}
+		want += topology.RTT(geo.Region(c), geo.Region(c))
+		got := l.Percentile(50)
+		t.Logf("region %d: idle %v, loaded law %v, measured %v", c, oceanvista.Engine.Law(topology, protocoltest.Params(t, oceanvista.Engine, nil), geo.Region(c), nil), want, got)
+		if off := float64(got)/float64(want) - 1; off > 0.05 || off < -0.05 {
+			t.Errorf("region %d: median %v, law %v: %+.1f%%", c, got, want, 100*off)
+		}
+	}
+}
+
+// quorum is the round trip of a region to the nearest majority of all, itself included.
+func quorum(topology *geo.Topology, from geo.Region) time.Duration {
+	var round []time.Duration
+	for r := range topology.Regions {
+		if geo.Region(r) != from {
+			round = append(round, topology.RTT(from, geo.Region(r)))
+		}
+	}
+	slices.Sort(round)
+	return round[len(topology.Regions)/2-1]
+}

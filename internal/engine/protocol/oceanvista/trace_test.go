@@ -1,0 +1,15 @@
+package oceanvista_test
+
+import (
+	"testing"
+
+	"github.com/geobench/geobench/internal/engine/protocol/oceanvista"
+	"github.com/geobench/geobench/internal/engine/protocol/protocoltest"
+)
+
+// The scripts in testdata show what nodes say to each other; "go test -run TestTrace -rewrite" writes what they do now.
+func TestTrace(t *testing.T) {
+	protocoltest.Traces(t, oceanvista.Engine, map[uint8]string{
+		1: "the interval ends", 2: "looks after servers", 3: "raft timer", 4: "looks for footprints again", 5: "sends rows",
+	})
+}

@@ -1,0 +1,129 @@
+package oceanvista
+
+import (
+	"time"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// watermarks are what the servers have told each other of their S-phases.
+type watermarks struct {
+	r        *Replica
+	interval time.Duration // the parameter gossip
+	peers    []peer        // by node
+	// visible is the visibility watermark as this node knows it: it has all functors up to there, and they are stable.
+	visible Timestamp
+	// highest is the highest watermark that it has heard of.
+	highest Timestamp
+
+	gossips, heldBack int64
+}
+
+// peer is another server.
+type peer struct {
+	watermark Timestamp
+	// view is the last that it was heard of in, and held what it has sent since in views that this node has not come
+	// to.
+	view  uint64
+	held  []protocol.Message
+	heard time.Duration // when it was last heard of
+
+	// sent counts the gossip to it, arrived what of that it says has arrived, received what has come from it, and
+	// acknowledged what of that it has been told of. No more than window are under way, so that links that are slow or
+	// cut do not fill, unless there is something to acknowledge: two servers that have both sent as much as they may
+	// would wait for each other.
+	sent, arrived, received, acknowledged, window uint64
+}
+
+func (w *watermarks) init(r *Replica, t *geo.Topology, p protocol.Params) {
+	w.r, w.interval = r, p.Duration("gossip")
+	w.peers = make([]peer, t.Nodes())
+	for n := range w.peers {
+		rtt := t.RTT(t.RegionOf(r.self), t.RegionOf(geo.NodeID(n)))
+		w.peers[n].window = 4 + 2*uint64(rtt/w.interval)
+	}
+}
+
+func (w *watermarks) start() {
+	for n := range w.peers {
+		w.peers[n].heard = w.r.env.Now()
+	}
+	w.tickLater()
+}
+
+// tickLater sets the timer for the next interval. Intervals follow each other by the clock.
+func (w *watermarks) tickLater() {
+	if len(w.peers) > 1 {
+		w.r.env.After(w.interval-max(0, w.r.env.Now())%w.interval, protocol.Timer{Kind: gossipTimer})
+	}
+}
+
+func (w *watermarks) hear(n geo.NodeID) { w.peers[n].heard = w.r.env.Now() }
+
+// tick tells the others this server's watermarks, except those that were given up.
+func (w *watermarks) tick() {
+	for n := range w.peers {
+		if p := &w.peers[n]; geo.NodeID(n) != w.r.self && w.r.membership.servers[n].status != abandoned {
+			if p.sent-p.arrived >= p.window && p.received == p.acknowledged {
+				w.heldBack++
+				w.r.env.Probe(gossipHeldBack)
+				continue
+			}
+			if !w.r.env.Buggify(gossipLeftOut) {
+				w.tell(geo.NodeID(n))
+			}
+		}
+	}
+	w.r.replace.askToJoin()
+	w.tickLater()
+}
+
+func (w *watermarks) tell(n geo.NodeID) {
+	p := &w.peers[n]
+	p.sent++
+	p.acknowledged = p.received
+	w.gossips++
+	w.r.env.Send(n, &Gossip{
+		View: w.r.membership.view, Epoch: w.r.membership.servers[w.r.self].epoch,
+		Watermark: w.r.writes.watermark(), Replicated: w.r.writes.replicated, Number: p.sent, Received: p.received,
+	})
+}
+
+// count notes which gossip has arrived.
+func (w *watermarks) count(from geo.NodeID, m *Gossip) {
+	p := &w.peers[from]
+	p.received, p.arrived, p.view = max(p.received, m.Number), max(p.arrived, min(m.Received, p.sent)), max(p.view, m.View)
+}
+
+// receive takes another server's watermarks, unless they are from before it was suspected.
+func (w *watermarks) receive(from geo.NodeID, m *Gossip) {
+	s := &w.r.membership.servers[from]
+	if s.status != active || s.epoch != m.Epoch {
+		w.r.env.Probe(gossipOfSuspect)
+		return
+	}
+	p := &w.peers[from]
+	p.watermark = max(p.watermark, m.Watermark)
+	w.highest = max(w.highest, m.Watermark)
+	w.r.functors.collect(from, m.Replicated)
+	w.r.replace.completes(from)
+}
+
+// advance returns the visibility watermark: the lowest of those of all servers that are not closed.
+func (w *watermarks) advance() Timestamp {
+	lowest, any := ^Timestamp(0), false
+	for n := range w.peers {
+		if w.r.membership.servers[n].counts() && geo.NodeID(n) != w.r.self {
+			lowest, any = min(lowest, w.peers[n].watermark), true
+		}
+	}
+	if s := &w.r.membership.servers[w.r.self]; s.counts() {
+		lowest, any = min(lowest, w.r.writes.watermark()), true
+	}
+	if any && lowest > w.visible {
+		w.visible = lowest
+		w.r.writes.replicate()
+	}
+	return w.visible
+}

@@ -1,0 +1,16 @@
+package primary_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/geobench/geobench/internal/engine/protocol/primary"
+	"github.com/geobench/geobench/internal/engine/protocol/protocoltest"
+)
+
+func BenchmarkCPU(b *testing.B) {
+	for _, mh := range []int{0, 50, 100} {
+		b.Run(fmt.Sprintf("MH%d", mh), func(b *testing.B) { protocoltest.BenchmarkCPU(b, primary.Engine, nil, mh, 0) })
+	}
+	b.Run("MH50Hot100", func(b *testing.B) { protocoltest.BenchmarkCPU(b, primary.Engine, nil, 50, 100) })
+}

@@ -1,0 +1,55 @@
+package primary
+
+import (
+	"github.com/geobench/geobench/internal/base/codec"
+	"github.com/geobench/geobench/internal/base/store"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/engine/blocks/raftgroup"
+	"github.com/geobench/geobench/internal/engine/blocks/statetransfer"
+)
+
+// Copy is what the log has made up to an entry: rows, and transactions that have ended.
+type Copy struct {
+	// Last is the entry, and Committed the last one that the sender knew to be committed.
+	Term, Last, Committed uint64
+
+	Rows    []store.Row // in the order of keys
+	Endings raftgroup.Endings[txn.Outcome]
+	// Tail are the entries behind it, which may not be committed.
+	Tail []Entry
+}
+
+func (m *Copy) appendTo(b []byte) []byte {
+	b = codec.AppendUvarint(codec.AppendUvarint(codec.AppendUvarint(b, m.Term), m.Last), m.Committed)
+	b = statetransfer.AppendRows(b, m.Rows)
+	b = m.Endings.AppendTo(b, func(b []byte, o txn.Outcome) []byte { return codec.AppendOutcome(b, &o) })
+	b = codec.AppendUvarint(b, uint64(len(m.Tail)))
+	for i := range m.Tail {
+		b = m.Tail[i].appendTo(b)
+	}
+	return b
+}
+
+// readCopy reads a copy, and refuses one that nobody can restore.
+func readCopy(data []byte) (*Copy, error) {
+	r := codec.NewReader(data)
+	m := &Copy{Term: r.UvarintMax(maxNumber), Last: r.UvarintMax(maxNumber), Committed: r.UvarintMax(maxNumber), Rows: statetransfer.ReadRows(&r)}
+	m.Endings = raftgroup.ReadEndings(&r, func(r *codec.Reader) (o txn.Outcome) {
+		r.Outcome(&o)
+		return o
+	})
+	for range r.Count(minEntry) {
+		m.Tail = append(m.Tail, readEntry(&r))
+	}
+	return m, r.Done()
+}
+
+// restoreRows makes a store's rows those of a copy.
+func restoreRows(s *store.Hash, rows []store.Row) {
+	for _, row := range store.Placed(s) {
+		s.Delete(row.Key)
+	}
+	for i := range rows {
+		s.Put(rows[i].Key, rows[i].Value, rows[i].Writer)
+	}
+}

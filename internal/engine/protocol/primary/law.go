@@ -1,0 +1,48 @@
+package primary
+
+import (
+	"time"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// law is Engine.Law, of a transaction that reads and writes a row of each home, before any failover: the client's hop, a
+// round trip to the writer for each statement, and one inside the writer's region to store the log. It is the mean over
+// the nodes of the client's region.
+func law(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) time.Duration {
+	writer := geo.Region(p.Int("primary"))
+	each := t.Partitions * t.Replicas
+	hop := t.RTT(c, c) * time.Duration(each-1) / time.Duration(each) // to the region's instance, from the others
+	d := t.RTT(c, c)
+	if each > 1 {
+		d += t.RTT(writer, writer)
+	}
+	if c == writer {
+		return d + hop
+	}
+	reads, rows := p.Word("reads"), len(homes)
+	if reads == readsSession || p.Word("readers") == readersInstance {
+		d += hop
+	}
+	if p.Word("forward") == forwardProcedures {
+		return d + t.RTT(c, writer)
+	}
+	return d + time.Duration(trips(p, rows))*t.RTT(c, writer)
+}
+
+// lightRows is how many rows a transaction of a light load reads, and writes, at most.
+const lightRows = 16
+
+// trips is how many round trips to the writer a transaction has that reads and writes so many rows.
+func trips(p protocol.Params, rows int) int {
+	n := rows + int(p.Int("overhead"))
+	if p.Word("reads") == readsGlobal {
+		asked := 1
+		if p.Word("barrier") == barrierStatement {
+			asked = 2 * rows
+		}
+		n += asked * int(p.Int("barrierRoundTrips"))
+	}
+	return n
+}

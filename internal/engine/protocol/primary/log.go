@@ -1,0 +1,136 @@
+package primary
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/engine/blocks/raftgroup"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// log is a node's copy of the rows, and how far it has come in the log that makes them.
+type log struct {
+	r *Replica
+	// term counts the writers, from 0; writer is the term's.
+	term   uint64
+	writer geo.NodeID
+	// applied is the last entry that the rows have. The writer applies entries as it makes them.
+	applied uint64
+	// last names that entry's transaction, if it came by the log.
+	last raftgroup.Name
+	// committed is the last entry that the node was told of as committed, unless it writes: a copy for the storage may have more.
+	committed uint64
+	// tail are the entries behind, at nodes of the writer's region, which are told later that they are committed.
+	tail []Entry
+	// outbox is what this node is still to ship to the other regions, behind the entry posted: see Replica.shipper.
+	outbox []Entry
+	posted uint64
+	// endings are the transactions in the log, so that the next writer knows them.
+	endings raftgroup.Endings[txn.Outcome]
+
+	entries int64
+}
+
+func (l *log) init(r *Replica) {
+	l.r, l.endings = r, raftgroup.Endings[txn.Outcome]{}
+	l.writer = instance(r.topology, geo.Region(r.params.Int("primary")))
+}
+
+// receive takes entries from the writer. Links keep their order, so each is the next one, unless the node's copy was
+// restored from a later state.
+func (l *log) receive(from geo.NodeID, m *Append) {
+	l.collect(from, m)
+	l.r.passOn(from, m)
+	last := l.applied + uint64(len(l.tail))
+	switch {
+	case m.First > last+1:
+		panic(fmt.Sprintf("primary: entries from %d on have come, and the last one was %d", m.First, last))
+	case m.First+uint64(len(m.Entries)) > last+1:
+		l.tail = append(l.tail, m.Entries[last+1-m.First:]...)
+		last = l.applied + uint64(len(l.tail))
+	}
+	if l.r.topology.RegionOf(l.writer) == l.r.region && len(m.Entries) > 0 {
+		l.r.env.Send(from, &Ack{Term: l.term, Last: last})
+	}
+	l.committed = max(l.committed, m.Committed)
+	l.r.catchUp.flush()
+	if m.Committed <= l.applied {
+		return
+	}
+	n := min(m.Committed-l.applied, uint64(len(l.tail)))
+	committed := l.tail[:n]
+	if l.r.wrong == outOfOrder {
+		committed = slices.Clone(committed)
+		slices.Reverse(committed)
+	}
+	for i := range committed {
+		l.apply(&committed[i])
+	}
+	l.tail = l.tail[n:]
+	l.r.failover.arm()
+	if l.r.offloads {
+		// The reads that have waited for the entries are the node's own work: a step of its own is charged for them.
+		if len(l.r.coordinator.waiting) > 0 {
+			l.r.env.After(0, protocol.Timer{Kind: progressTimer})
+		}
+		return
+	}
+	l.r.coordinator.progress()
+}
+
+// collect keeps what the writer sends until it says that it is to be shipped: up to what it tells to be committed without
+// sending more. A term's entries all come here, in their order, whatever the rows were restored from.
+func (l *log) collect(from geo.NodeID, m *Append) {
+	if from != l.writer || l.r.shipper(from) != l.r.self {
+		return
+	}
+	if last := l.posted + uint64(len(l.outbox)); m.First+uint64(len(m.Entries)) > last+1 {
+		l.outbox = append(l.outbox, m.Entries[last+1-m.First:]...)
+	}
+	if len(m.Entries) == 0 && m.Committed > l.posted {
+		n := m.Committed - l.posted
+		l.ship(l.posted+1, l.outbox[:n:n])
+		l.outbox, l.posted = l.outbox[n:], m.Committed
+	}
+}
+
+// ship sends committed entries to the other regions.
+func (l *log) ship(first uint64, entries []Entry) {
+	l.r.distribute(&Append{Term: l.term, First: first, Committed: first + uint64(len(entries)) - 1, Entries: entries})
+}
+
+// apply makes an entry's changes.
+func (l *log) apply(e *Entry) {
+	l.applied++
+	l.last = e.Name
+	l.entries++
+	for _, w := range e.Writes {
+		if w.Deleted {
+			l.r.store.Delete(w.Key)
+		} else {
+			l.r.store.Put(w.Key, w.Value, e.Outcome.ID)
+		}
+	}
+	l.endings.Finish(e.Name, e.Outcome)
+	l.endings.Forget(e.Name.Coordinator, e.Oldest, func(raftgroup.Name) {})
+}
+
+// leave ends a term. Where the next one's log is the same, what the node has of it up to where the term begins is committed; the writer
+// goes on with the entries behind, which are returned, and all others are sent them again.
+func (l *log) leave(m *Takeover) (tail []Entry) {
+	tail = l.tail
+	l.tail, l.outbox, l.posted = nil, nil, m.Base
+	if !m.Recovered {
+		l.committed = m.Base
+		return nil
+	}
+	if m.Term == l.term+1 {
+		for ; l.applied < m.Base && len(tail) > 0; tail = tail[1:] {
+			l.apply(&tail[0])
+		}
+	}
+	l.committed = max(l.committed, m.Base)
+	return tail
+}

@@ -1,0 +1,417 @@
+// Package primary is a database with a single writer, such as Amazon Aurora's global database (A. Verbitski et al.,
+// Amazon Aurora: Design Considerations for High Throughput Cloud-Native Relational Databases, SIGMOD 2017), as C. Nguyen
+// et al. describe and measure it (SunStorm: Geographically distributed transactions over Aurora-style systems, PVLDB
+// 18(13), 2025, sections 2 and 7).
+//
+// The writer (writer.go) is one node of the primary region. It orders all transactions that write, and puts what they have
+// written into a log. A transaction is committed once a majority of the nodes of the writer's region, its storage, has
+// its entry. Then the log is shipped to all other nodes, by the writer or from the storage, each of which holds all rows
+// and applies the entries in their order (log.go): at any time a copy is a state that the database was in.
+//
+// Coordinators (coordinator.go). What only reads is answered from the copy in the client's region, once that is as fresh
+// as the parameter reads asks for. What writes reads there too, and is forwarded statement by statement: each write is a
+// round trip to the writer, and so are beginning and committing. The writer commits a transaction if everything that it
+// has read is as it was, so transactions that write are strictly serializable whatever they have read from. In the
+// writer's region, clients speak to the writer, and transactions are sent there whole.
+//
+// Connections. Each request has a place among those of its transaction, and each transaction a number of its
+// coordinator's. A coordinator that waits too long for an answer connects again and sends its request again; the writer
+// knows what it has done already.
+//
+// Failover (failover.go). The writer moves to the next region when the operator says so: with nothing lost, or at once.
+//
+// Lost nodes (replace.go). A new incarnation gets a copy of the rows from the node that sends it the log; that of the writer takes the log from
+// its storage.
+//
+// Partitions. Aurora has none: one instance writes, and one in each region reads. Here all nodes hold all rows; those of
+// the writer's region are the storage that a commit waits for, and those of other regions are reader instances, or one
+// is (parameter readers).
+package primary
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/isolation"
+	"github.com/geobench/geobench/internal/base/store"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/engine/blocks/optimistic"
+	"github.com/geobench/geobench/internal/engine/blocks/statetransfer"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// Values of parameters.
+const (
+	readsEventual = "Eventual"
+	readsSession  = "Session"
+	readsGlobal   = "Global"
+
+	barrierTransaction = "Transaction"
+	barrierStatement   = "Statement"
+
+	readersAll      = "All"
+	readersInstance = "Instance"
+
+	shippedByWriter  = "Writer"
+	shippedByStorage = "Storage"
+
+	copiesInstance = "Instance"
+	copiesStorage  = "Storage"
+
+	forwardStatements = "Statements"
+	forwardProcedures = "Procedures"
+
+	failoverNone      = "None"
+	failoverManaged   = "Managed"
+	failoverUnplanned = "Unplanned"
+)
+
+// Engine is the single primary.
+var Engine = &protocol.Engine{
+	Name:    "primary",
+	Paper:   "Verbitski et al., Amazon Aurora, SIGMOD 2017; Nguyen et al., SunStorm, PVLDB 2025",
+	Doc:     "One region writes; the others have asynchronous copies to read from, and forward what writes statement by statement.",
+	Figures: figures,
+	Aborts:  []string{ReasonStaleRead, ReasonSessionLost},
+	Parameters: []protocol.Parameter{
+		{
+			Name: "primary", Default: "0", Integer: true, MaxInt: 63,
+			Doc: "The region of the writer: its place in spec.regions, from 0.",
+		},
+		{
+			Name: "reads", Default: readsGlobal, OneOf: []string{readsEventual, readsSession, readsGlobal},
+			Doc: "How fresh a copy is when a transaction reads from it: as it is; with everything that clients of its region were told of; or " +
+				"with everything that any client was told of, which the writer is asked for.",
+		},
+		{
+			Name: "barrier", Default: barrierTransaction, OneOf: []string{barrierTransaction, barrierStatement},
+			Doc: "With reads: Global, what the writer is asked before: each transaction, as the paper says, or each statement, as " +
+				"its measurements show.",
+		},
+		{
+			Name: "barrierRoundTrips", Default: "1", Integer: true, MinInt: 1, MaxInt: 8,
+			Doc: "With reads: Global, the round trips of each time that the writer is asked; 2 and 3 with barrier: Statement are the paper's measurements.",
+		},
+		{
+			Name: "forward", Default: forwardStatements, OneOf: []string{forwardStatements, forwardProcedures},
+			Doc: "How transactions that write reach the writer from other regions: statement by statement, or whole as stored procedures that " +
+				"the writer executes.",
+		},
+		{
+			Name: "overhead", Default: "2", Integer: true, MinInt: 1, MaxInt: 8,
+			Doc: "The round trips of a transaction that is forwarded statement by statement, beside one for each row that it writes: 2, to " +
+				"begin and to commit, as measured of Aurora; 1 if the first statement begins it.",
+		},
+		{
+			Name: "shipping", Default: "1ms", Min: 0, Max: 10 * time.Second,
+			Doc: "How long the writer collects what is committed before it is shipped to the other regions.",
+		},
+		{
+			Name: "reconnect", Default: "1s", Min: 50 * time.Millisecond, Max: 10 * time.Minute,
+			Doc: "How long a coordinator waits for an answer, beyond the longest round trip, before it connects again and sends its request again.",
+		},
+		{
+			Name: "failover", Default: failoverNone, OneOf: []string{failoverNone, failoverManaged, failoverUnplanned},
+			Doc: "Whether the operator moves the writer to the next region: never; as a managed failover, once that has the whole log, so that " +
+				"nothing is lost; or as an unplanned one, at once, which loses what was committed and is not there yet.",
+		},
+		{
+			Name: "failoverAt", Default: "1s", Min: time.Millisecond, Max: 24 * time.Hour,
+			Doc: "When the operator does that, after the first transaction that has written.",
+		},
+		{
+			Name: "readers", Default: readersAll, OneOf: []string{readersAll, readersInstance},
+			Doc: "Which nodes of a region that does not write have clients: all of them; or the first one alone, its instance, to which " +
+				"the others send their transactions, as an Aurora database has one instance in a region, and storage.",
+		},
+		{
+			Name: "shippedBy", Default: shippedByWriter, OneOf: []string{shippedByWriter, shippedByStorage},
+			Doc: "Who sends the log to the other regions: the writer; or the storage, as an Aurora global database does, so that the writer's " +
+				"work does not grow with their number: the region's second node sends it to the first of each region, which passes it on. " +
+				"Where a region has one node it is the writer.",
+		},
+		{
+			Name: "copies", Default: copiesInstance, OneOf: []string{copiesInstance, copiesStorage},
+			Doc: "Whose CPU ships the log between regions, unless the writer does (parameter shippedBy), and applies it there: the nodes', which " +
+				"answer clients; or storage servers' beside them, which the simulator does not model. Processes do it themselves either way.",
+		},
+	},
+	Roles:         []string{RoleWriter},
+	CheckTopology: checkTopology,
+	Place:         func(t *geo.Topology, _ protocol.Params) geo.Layout { return t.WholeEverywhere() },
+	Isolation:     promises,
+	Loses:         func(p protocol.Params) bool { return p.Word("failover") == failoverUnplanned },
+	Survives:      survives,
+	Replaces:      replaces,
+	New:           func(c protocol.Config) protocol.Replica { return newReplica(c, none) },
+	Decode:        decode,
+	Law:           law,
+}
+
+// RoleWriter is the role of the node that writes.
+const RoleWriter = "writer"
+
+func checkTopology(t *geo.Topology, p protocol.Params) *protocol.TopologyError {
+	regions := len(t.Regions)
+	if n := p.Int("primary"); n >= int64(regions) {
+		return &protocol.TopologyError{Field: "spec.regions", Value: fmt.Sprintf("%d regions", regions),
+			Message: fmt.Sprintf("engine parameter primary is %d, and must be the number of one of them, from 0 to %d", n, regions-1)}
+	}
+	if f := p.Word("failover"); f != failoverNone && regions < 2 {
+		return &protocol.TopologyError{Field: "spec.regions", Value: "1 region",
+			Message: fmt.Sprintf("engine parameter failover is %s, which needs a second region; add one, or set it to %s", f, failoverNone)}
+	}
+	return nil
+}
+
+// promises is Engine.Isolation. Every copy is a prefix of one serial history, so what only reads is serializable
+// however old it is.
+func promises(p protocol.Params) isolation.Level {
+	switch p.Word("reads") {
+	case readsEventual:
+		return isolation.Serializable
+	case readsSession:
+		return isolation.SessionSerializable
+	}
+	return isolation.StrictSerializable
+}
+
+// survives is Engine.Survives: any number of the regions that never write. What the writer's region has committed may
+// be nowhere else.
+func survives(t *geo.Topology, p protocol.Params) protocol.Survival {
+	s := protocol.Survival{InFlight: true}
+	for r := range geo.Region(len(t.Regions)) {
+		writes := r == geo.Region(p.Int("primary")) || r == successor(t, p) && p.Word("failover") != failoverNone
+		if !writes {
+			s.Regions = append(s.Regions, r)
+		}
+	}
+	s.Most = len(s.Regions)
+	// Nobody waits for those that are lost: what they have not been sent, others are. The writer may move meanwhile.
+	s.Settles = 10 * t.LongestRTT()
+	s.Answers = protocol.InTime(t.LongestRTT()+p.Duration("shipping")) + time.Duration(trips(p, lightRows))*t.LongestRTT()
+	return s
+}
+
+// successor is the region that the writer moves to.
+func successor(t *geo.Topology, p protocol.Params) geo.Region {
+	return geo.Region((int(p.Int("primary")) + 1) % len(t.Regions))
+}
+
+// instance is the node of a region that writes, if the region does, and that has the region's sessions and readers if a
+// single node has them.
+func instance(t *geo.Topology, r geo.Region) geo.NodeID { return t.Node(r, 0, 0) }
+
+// shipper is the node that ships the log of a writer.
+func (r *Replica) shipper(writer geo.NodeID) geo.NodeID {
+	if t := r.topology; r.params.Word("shippedBy") == shippedByStorage && t.Partitions*t.Replicas > 1 {
+		return writer + 1 // the writer is the first node of its region
+	}
+	return writer
+}
+
+// distribute sends all nodes of the other regions a message, as their shipper. That of the storage sends it to a node of
+// each region, which passes it on.
+func (r *Replica) distribute(m protocol.Message) {
+	once := r.shipper(r.log.writer) != r.log.writer
+	for _, n := range r.writer.remote {
+		if !once || n == instance(r.topology, r.topology.RegionOf(n)) {
+			r.env.Send(n, m)
+		}
+	}
+}
+
+// passOn sends the other nodes of the region what its instance has from the shipper of another one.
+func (r *Replica) passOn(from geo.NodeID, m protocol.Message) {
+	if r.topology.RegionOf(from) != r.region && r.shipper(r.log.writer) == from && from != r.log.writer {
+		for _, n := range r.writer.storage {
+			r.env.Send(n, m)
+		}
+	}
+}
+
+// Offloads implements protocol.Offloader: the storage of an Aurora global database ships the log to other regions and
+// applies it there. What the writer sends, and what is stored in its own region before it answers, is charged.
+func (r *Replica) Offloads(peer geo.NodeID, m protocol.Message) bool {
+	_, log := m.(*Append)
+	if !log || !r.offloads || r.writes() {
+		return false
+	}
+	return r.topology.RegionOf(peer) != r.region || r.topology.RegionOf(r.log.writer) != r.region
+}
+
+// Timer kinds.
+const (
+	shipTimer = iota + 1
+	reconnectTimer
+	failoverTimer
+	progressTimer
+	askTimer
+	pieceTimer
+)
+
+// Replica is one node.
+type Replica struct {
+	self     geo.NodeID
+	region   geo.Region
+	topology *geo.Topology
+	params   protocol.Params
+	env      protocol.Env
+	procs    *txn.Registry
+	store    *store.Hash
+	wrong    mistake
+	// offloads says that storage servers apply the log; see Offloads.
+	offloads bool
+
+	execution   optimistic.Execution
+	log         log
+	writer      writer
+	coordinator coordinator
+	failover    failover
+	catchUp     catchUp
+}
+
+func newReplica(c protocol.Config, m mistake) *Replica {
+	t := c.Topology
+	r := &Replica{
+		self: c.Self, region: t.RegionOf(c.Self), topology: t, params: c.Params, env: c.Env, procs: c.Procedures,
+		store: c.Store.(*store.Hash), wrong: m,
+		offloads: c.Params.Word("copies") == copiesStorage,
+	}
+	r.execution = optimistic.Execution{Committed: r.store}
+	r.log.init(r)
+	r.writer.init(r)
+	r.coordinator.init(r, c.Incarnation)
+	r.failover.init(r)
+	r.catchUp.init(r, c.Incarnation)
+	return r
+}
+
+// Start implements protocol.Replica.
+func (r *Replica) Start() { r.catchUp.start() }
+
+// Submit implements protocol.Replica.
+func (r *Replica) Submit(t *txn.Transaction) {
+	r.coordinator.transactions++
+	r.coordinator.take(t, nil)
+}
+
+// Receive implements protocol.Replica.
+func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
+	switch m := m.(type) {
+	case *Relay:
+		r.coordinator.relayed(from, m)
+	case *Call:
+		r.failover.atTerm(from, m, m.Term, func() { r.writer.call(from, m) })
+	case *Request:
+		r.failover.atTerm(from, m, m.Term, func() { r.writer.request(from, m) })
+	case *Commit:
+		r.failover.atTerm(from, m, m.Term, func() { r.writer.commit(from, m) })
+	case *Reply:
+		if m.Term == r.log.term {
+			r.coordinator.replied(m)
+		}
+	case *Answer:
+		// The answer to what was relayed knows no terms.
+		if m.Relayed || m.Term == r.log.term {
+			r.coordinator.answered(m)
+		}
+	case *Append:
+		r.failover.atTerm(from, m, m.Term, func() { r.log.receive(from, m) })
+	case *Ack:
+		if m.Term == r.log.term {
+			r.writer.acknowledged(from, m.Last)
+		}
+	case *Takeover:
+		r.failover.told(from, m)
+	case *Behind:
+		if news := r.failover.news; m.Term < r.log.term {
+			if news.Planned && from == news.Writer { // which has not begun: the rows are those that it is to begin with
+				r.catchUp.behind(from, m)
+				return
+			}
+			r.env.Send(from, news)
+			return
+		}
+		r.failover.atTerm(from, m, m.Term, func() { r.catchUp.behind(from, m) })
+	case *Ahead:
+		// A copy that the node waits for may be of the time before.
+		if r.catchUp.lacks && m.Term == r.log.term {
+			r.catchUp.ahead(m)
+			return
+		}
+		r.failover.atTerm(from, m, m.Term, func() { r.catchUp.ahead(m) })
+	case *Survey:
+		r.catchUp.survey(from, m)
+	case *Standing:
+		r.catchUp.surveyed(from, m)
+	case *statetransfer.Piece:
+		r.catchUp.piece(from, m)
+	case *statetransfer.Ack:
+		r.catchUp.outgoing.Receive(from, m)
+	}
+}
+
+// Fire implements protocol.Replica.
+func (r *Replica) Fire(t protocol.Timer) {
+	switch t.Kind {
+	case shipTimer:
+		r.writer.shipping = false
+		r.writer.ship()
+	case reconnectTimer:
+		r.coordinator.reconnect()
+	case failoverTimer:
+		r.failover.begin()
+	case progressTimer:
+		r.coordinator.progress()
+	case askTimer:
+		r.catchUp.again()
+	case pieceTimer:
+		r.catchUp.outgoing.Fire()
+	}
+}
+
+// writes reports whether the node is the writer.
+func (r *Replica) writes() bool { return r.log.writer == r.self }
+
+// others calls f for all nodes but this one.
+func (r *Replica) others(f func(geo.NodeID)) { protocol.Others(r.topology.Nodes(), r.self, f) }
+
+// Roles implements protocol.RoleHolder.
+func (r *Replica) Roles() []string {
+	if r.writes() {
+		return []string{RoleWriter}
+	}
+	return nil
+}
+
+// Pending implements protocol.Replica: own transactions without an answer, and what is to be shipped, or to be applied
+// once the rest has come.
+func (r *Replica) Pending() int {
+	return len(r.coordinator.open) + r.writer.pending() + r.failover.pending() + len(r.log.outbox)
+}
+
+// Readings implements protocol.Replica.
+func (r *Replica) Readings(dst []protocol.Reading) []protocol.Reading {
+	count := func(name string, value int64) { dst = append(dst, protocol.Reading{Name: name, Value: value}) }
+	c, w := &r.coordinator, &r.writer
+	count("transactions", c.transactions)
+	count("relayed", c.relayedAway)
+	count("local_reads", c.localReads)
+	count("log_waits", c.logWaits)
+	count("barriers", c.barriers)
+	count("statements_forwarded", c.statements)
+	count("transactions_forwarded", c.forwarded)
+	count("requests_resent", c.resent)
+	count("commits", w.commits)
+	count("aborts_stale_read", w.staleReads)
+	count("aborts_session_lost", w.lostSessions)
+	count("requests_known", w.known)
+	count("log_entries", w.entries)
+	count("entries_applied", r.log.entries)
+	count("failovers", r.failover.failovers)
+	count("lost_transactions", r.failover.lost)
+	count("copies_restored", r.failover.restored)
+	return dst
+}

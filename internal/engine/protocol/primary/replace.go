@@ -1,0 +1,349 @@
+package primary
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/store"
+	"github.com/geobench/geobench/internal/engine/blocks/raftgroup"
+	"github.com/geobench/geobench/internal/engine/blocks/statetransfer"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// catchUp gives a node whose rows are not those of the log a copy of another node's: a new incarnation of a lost node, and one that an
+// unplanned failover finds elsewhere.
+//
+// Copies come along the way of the log, from the node that sends the log here (feeder): what that sends later follows the copy. A node that
+// has come to an entry by a copy passes nothing on of what is before, and tells those that it feeds, who ask it for a copy in turn (Ahead). Other
+// regions get copies of what is committed alone, since they are read. Nodes of the storage get all that the writer has, and acknowledge it then.
+//
+// A new incarnation of the writer asks all of its storage how far the log is (Survey), and takes the longest: whatever is committed is there,
+// since one node is lost at a time. It begins another term, in which that log's last entries come first, as entries that are not
+// committed; nobody takes its answers for its predecessor's, or the other way round.
+type catchUp struct {
+	r *Replica
+	// lacks says that the rows are not those of the log, and joins that not all of what is behind them was sent here, or passed on.
+	lacks, joins bool
+	asks         uint64
+	// needs is the entry behind which the node is sent the log.
+	needs    uint64
+	ticking  bool // a timer is set
+	incoming statetransfer.Receiver
+	outgoing *statetransfer.Sender
+	// served is, by node, what it has asked for last. waiting are copies of what is not committed yet.
+	served  map[geo.NodeID]uint64
+	waiting []waitingCopy
+	// standings are those of the storage, at a new incarnation of the writer that does not have the log; nil at others.
+	standings map[geo.NodeID]*Standing
+}
+
+// askEvery is how often a node asks again for what has not come.
+const askEvery = time.Second
+
+// waitingCopy is a copy for a node that has asked for it, and the entry that it waits for.
+type waitingCopy struct {
+	to   geo.NodeID
+	ask  uint64
+	last uint64
+	data []byte
+}
+
+func (c *catchUp) init(r *Replica, incarnation uint32) {
+	c.r, c.served = r, map[geo.NodeID]uint64{}
+	c.outgoing = statetransfer.NewSender(r.env, pieceTimer)
+	c.lacks, c.joins = incarnation > 0, incarnation > 0
+	if c.lacks && r.writes() {
+		c.standings = map[geo.NodeID]*Standing{}
+	}
+}
+
+// start has a new incarnation ask for what it lacks.
+func (c *catchUp) start() {
+	switch {
+	case c.standings != nil:
+		for _, n := range c.r.writer.storage {
+			c.r.env.Send(n, &Survey{})
+		}
+	case c.lacks:
+		c.ask()
+	}
+}
+
+// feeder is the node that sends the log to another one.
+func (r *Replica) feeder(to geo.NodeID) geo.NodeID {
+	writer, region := r.log.writer, r.topology.RegionOf(to)
+	switch {
+	case r.topology.RegionOf(writer) == region || r.shipper(writer) == writer:
+		return writer
+	case to != instance(r.topology, region):
+		return instance(r.topology, region)
+	}
+	return r.shipper(writer)
+}
+
+// stores reports whether the node is one of the writer's storage.
+func (r *Replica) stores() bool { return !r.writes() && r.topology.RegionOf(r.log.writer) == r.region }
+
+// ask asks for a copy. What was asked for before is of no use any more.
+func (c *catchUp) ask() {
+	c.lacks = true
+	c.asks++
+	c.request()
+}
+
+// request sends what is asked for, again if nothing has come for a while: a transfer whose receiver is not heard is given up.
+func (c *catchUp) request() {
+	m := &Behind{Term: c.r.log.term, Ask: c.asks}
+	to := c.r.feeder(c.r.self)
+	if c.r.failover.taking != nil {
+		to = c.r.log.writer
+	}
+	if c.standings != nil {
+		if !c.surveyedAll() {
+			return
+		}
+		to = c.longest()
+		m.Term = c.standings[to].Term
+	}
+	c.r.env.Send(to, m)
+	if !c.ticking {
+		c.ticking = true
+		c.r.env.After(askEvery, protocol.Timer{Kind: askTimer})
+	}
+}
+
+// again asks again for what has not come.
+func (c *catchUp) again() {
+	c.ticking = false
+	if c.lacks {
+		c.request()
+	}
+}
+
+// survey tells a new incarnation of the writer how far the log is here. A node that lacks rows has no log.
+func (c *catchUp) survey(from geo.NodeID, m *Survey) {
+	l := &c.r.log
+	if c.lacks {
+		c.r.failover.hold(from, m)
+		return
+	}
+	c.r.env.Send(from, &Standing{Term: l.term, Applied: l.applied, Last: l.applied + uint64(len(l.tail))})
+}
+
+// surveyed takes a node's standing. When all of the storage has told its own, the writer takes the longest log.
+func (c *catchUp) surveyed(from geo.NodeID, m *Standing) {
+	if c.standings == nil {
+		return
+	}
+	c.standings[from] = m
+	if c.surveyedAll() {
+		c.ask()
+	}
+}
+
+func (c *catchUp) surveyedAll() bool { return len(c.standings) == len(c.r.writer.storage) }
+
+// longest is the node of the storage with the longest log of the latest term, and the most of it applied.
+func (c *catchUp) longest() geo.NodeID {
+	return slices.MaxFunc(c.r.writer.storage, func(a, b geo.NodeID) int {
+		x, y := c.standings[a], c.standings[b]
+		return cmp.Or(cmp.Compare(x.Term, y.Term), cmp.Compare(x.Last, y.Last), cmp.Compare(x.Applied, y.Applied))
+	})
+}
+
+// behind sends a node a copy, unless that is under way.
+func (c *catchUp) behind(to geo.NodeID, m *Behind) {
+	waits := slices.ContainsFunc(c.waiting, func(w waitingCopy) bool { return w.to == to })
+	if c.served[to] == m.Ask && (waits || c.outgoing.Busy(to)) {
+		return
+	}
+	c.cancel(to)
+	c.served[to] = m.Ask
+	l := &c.r.log
+	copied := &Copy{Term: l.term, Last: l.applied, Committed: c.committed(), Rows: store.Placed(c.r.store), Endings: l.endings}
+	if to == l.writer {
+		copied.Tail = l.tail
+	}
+	c.waiting = append(c.waiting, waitingCopy{to, m.Ask, l.applied, copied.appendTo(nil)})
+	if c.flush(); len(c.waiting) > 0 {
+		c.r.env.Probe(copyAwaits)
+	}
+}
+
+// cancel gives up what a node has asked for.
+func (c *catchUp) cancel(to geo.NodeID) {
+	c.outgoing.Cancel(to)
+	c.waiting = slices.DeleteFunc(c.waiting, func(w waitingCopy) bool { return w.to == to })
+}
+
+// committed is the last entry that the node knows to be committed.
+func (c *catchUp) committed() uint64 {
+	if c.r.writes() {
+		return c.r.writer.committed
+	}
+	return c.r.log.committed
+}
+
+// flush sends the copies that have waited until what they have is committed.
+func (c *catchUp) flush() {
+	c.waiting = slices.DeleteFunc(c.waiting, func(w waitingCopy) bool {
+		send := w.last <= c.committed() || c.r.topology.RegionOf(w.to) == c.r.topology.RegionOf(c.r.log.writer)
+		if send {
+			c.outgoing.Send(w.to, w.ask, w.data)
+		}
+		return send
+	})
+}
+
+// piece takes a piece of what was asked for last.
+func (c *catchUp) piece(from geo.NodeID, m *statetransfer.Piece) {
+	if !c.lacks || m.ID != c.asks {
+		return
+	}
+	_, data, whole := c.incoming.Receive(c.r.env, from, m)
+	if !whole {
+		return
+	}
+	if copied, err := readCopy(data); err == nil {
+		c.restore(copied)
+	}
+}
+
+// restore makes the node's rows those of a copy.
+func (c *catchUp) restore(m *Copy) {
+	l, f := &c.r.log, &c.r.failover
+	if m.Last < c.needs {
+		c.ask()
+		return
+	}
+	c.lacks = false
+	f.restored++
+	restoreRows(c.r.store, m.Rows)
+	l.endings, l.applied, l.last, l.tail = m.Endings, m.Last, raftgroup.Name{}, m.Tail
+	if c.standings != nil {
+		c.standings, c.joins = nil, false
+		l.term = m.Term
+		c.r.env.Probe(logRecovered)
+		f.announce(&Takeover{Term: m.Term + 1, Writer: c.r.self, Base: m.Last, Recovered: true})
+		return
+	}
+	if next := f.taking; next != nil {
+		f.taking = nil
+		f.adopt(next)
+		return
+	}
+	if c.r.stores() {
+		l.committed = max(l.committed, m.Committed)
+		c.r.env.Send(l.writer, &Ack{Term: l.term, Last: l.applied})
+	} else {
+		l.committed = m.Last // it has waited for that
+	}
+	if c.joins {
+		c.joins = false
+		l.outbox, l.posted = nil, l.applied
+		c.passAhead()
+	}
+	f.release()
+	c.flush()
+	c.r.coordinator.progress()
+}
+
+// passAhead tells those that get the log from here where they are sent it from.
+func (c *catchUp) passAhead() {
+	l := &c.r.log
+	c.r.others(func(n geo.NodeID) {
+		if c.r.feeder(n) != c.r.self {
+			return
+		}
+		if news := c.r.failover.news; news != nil {
+			c.r.env.Send(n, news)
+		}
+		c.r.env.Send(n, &Ahead{Term: l.term, Last: c.passed(n)})
+	})
+}
+
+// passed is the last entry that a node which this one feeds was sent, or a predecessor of that node's.
+func (c *catchUp) passed(to geo.NodeID) uint64 {
+	l, w := &c.r.log, &c.r.writer
+	switch {
+	case c.r.writes() && c.r.topology.RegionOf(to) == c.r.region:
+		return w.sent
+	case c.r.writes():
+		return w.shipped
+	case c.r.topology.RegionOf(to) == c.r.region:
+		return l.applied
+	}
+	return l.posted
+}
+
+// ahead takes the word of the node that feeds this one behind which entry it does. A copy that is under way may be an older one of the
+// sender's.
+func (c *catchUp) ahead(m *Ahead) {
+	l := &c.r.log
+	c.needs = max(c.needs, m.Last)
+	switch {
+	case c.lacks:
+		c.joins = true
+	case l.applied+uint64(len(l.tail)) < m.Last:
+		c.r.env.Probe(fedByCopy)
+		c.joins = true
+		c.ask()
+	}
+}
+
+// Replaced implements protocol.Rejoiner.
+func (r *Replica) Replaced(n geo.NodeID, _ uint32) {
+	c := &r.catchUp
+	c.cancel(n)
+	delete(c.served, n)
+	switch {
+	case c.standings != nil:
+		delete(c.standings, n)
+		if slices.Contains(r.writer.storage, n) {
+			r.env.Send(n, &Survey{})
+		}
+	case c.lacks && r.feeder(r.self) == n:
+		c.request()
+	}
+	if news := r.failover.news; news != nil { // it may have been announced to the one before
+		r.env.Send(n, news)
+	}
+	if f := &r.failover; f.left && n == r.writer.shipper { // which has had the news to pass on
+		for _, other := range r.writer.remote {
+			r.env.Send(other, f.news)
+		}
+	}
+	switch {
+	case r.feeder(n) != r.self:
+	case c.lacks:
+		c.joins = true
+	default:
+		r.env.Send(n, &Ahead{Term: r.log.term, Last: c.passed(n)})
+	}
+	r.writer.replaced(n)
+	r.coordinator.replaced(n)
+}
+
+// Whole implements protocol.Rejoiner.
+func (r *Replica) Whole() bool {
+	return !r.catchUp.lacks && !(r.writes() && slices.Contains(r.writer.lacking, true))
+}
+
+// replaces is Engine.Replaces: all nodes but those that write and have the log alone, in their region or since they are about to hand it over, or to
+// take it.
+func replaces(t *geo.Topology, p protocol.Params) (nodes []geo.NodeID) {
+	if p.Word("failover") == failoverUnplanned {
+		return nil
+	}
+	writer := instance(t, geo.Region(p.Int("primary")))
+	for n := range geo.NodeID(t.Nodes()) {
+		alone := t.Partitions*t.Replicas == 1 || p.Word("failover") == failoverManaged
+		if n == writer && alone || n == instance(t, successor(t, p)) && p.Word("failover") == failoverManaged {
+			continue
+		}
+		nodes = append(nodes, n)
+	}
+	return nodes
+}

@@ -1,0 +1,106 @@
+package primary_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/bench/simload"
+	"github.com/geobench/geobench/internal/engine/protocol/primary"
+	"github.com/geobench/geobench/internal/engine/protocol/protocoltest"
+	"github.com/geobench/geobench/internal/engine/sim"
+)
+
+var (
+	eventual   = map[string]string{"reads": "Eventual", "primary": "1", "overhead": "1"}
+	session    = map[string]string{"reads": "Session"}
+	procedures = map[string]string{"reads": "Session", "forward": "Procedures"}
+	// measured is Aurora with reads: Global, as the paper measures it.
+	measured = map[string]string{"barrier": "Statement", "barrierRoundTrips": "2"}
+	managed  = map[string]string{"failover": "Managed", "failoverAt": "500ms"}
+	// instances are what an Aurora database has: one in each region, and the other nodes are its storage.
+	instances = map[string]string{"reads": "Eventual", "readers": "Instance", "shippedBy": "Storage"}
+)
+
+// each runs a test for sets of parameters.
+func each(t *testing.T, sets map[string]map[string]string, test func(t *testing.T, given map[string]string)) {
+	for name, given := range sets {
+		t.Run(name, func(t *testing.T) { test(t, given) })
+	}
+}
+
+// Whatever the shape and the network, the copies stay equal, no money is made or lost, readers see all of a transaction
+// or nothing, and every transaction is answered once: the simulator panics on a second answer.
+func TestSerializable(t *testing.T) {
+	each(t, map[string]map[string]string{"global": nil, "procedures": procedures}, func(t *testing.T, given map[string]string) {
+		protocoltest.Serializable(t, primary.Engine, given, 1)
+	})
+}
+
+// Links between regions break and come back at random.
+func TestCuts(t *testing.T) {
+	each(t, map[string]map[string]string{"procedures": procedures, "managed": managed}, func(t *testing.T, given map[string]string) {
+		protocoltest.Cuts(t, primary.Engine, given, 1)
+	})
+}
+
+// Two runs with the same seed are the same, line by line.
+func TestReproducible(t *testing.T) {
+	each(t, map[string]map[string]string{"procedures": procedures, "managed": managed}, func(t *testing.T, given map[string]string) {
+		protocoltest.Reproducible(t, primary.Engine, given)
+	})
+}
+
+// The median latency of every class and region is the law's, within 5%, on an unloaded system.
+func TestLaw(t *testing.T) {
+	for name, given := range map[string]map[string]string{
+		"global": nil, "eventual": {"reads": "Eventual"}, "session": session, "procedures": procedures, "measured": measured,
+		"first statement begins": {"reads": "Eventual", "overhead": "1"},
+		"another primary":        {"primary": "1"},
+	} {
+		t.Run(name, func(t *testing.T) { protocoltest.LoneNodeLaw(t, primary.Engine, given) })
+	}
+}
+
+// Of three nodes in each region, one is the writer, or has the region's sessions. The law is the mean over them.
+func TestLawOfStorage(t *testing.T) {
+	for name, given := range map[string]map[string]string{"global": nil, "session": session, "procedures": procedures, "instances": instances} {
+		t.Run(name, func(t *testing.T) {
+			topology := simload.Topology(1, 3, [][]float64{{0, 5, 10}, {5, 0, 7}, {10, 7, 0}})
+			p := protocoltest.Params(t, primary.Engine, given)
+			s := sim.New(sim.Config{Topology: topology, Engine: primary.Engine, Figures: protocoltest.Figures(t), Procedures: simload.Procedures, Seed: 1, Params: p, Costs: sim.DefaultCosts})
+			simload.FillLayout(primary.Engine.Layout(topology, p), 9000, 0, s.Store)
+			var loads []*simload.Clients
+			for c := range topology.Regions {
+				loads = append(loads, simload.Add(s, geo.Region(c), 1, simload.Load{
+					Clients: 3, Think: 50 * time.Millisecond, From: 3 * time.Second, Until: 20 * time.Second,
+					Next: func(r *rand.Rand) string { return fmt.Sprintf("a%d+1", r.IntN(9000)) },
+				}))
+			}
+			s.Run(22 * time.Second)
+			for c, l := range loads {
+				law := primary.Engine.Law(topology, p, geo.Region(c), []geo.Region{0})
+				got := (l.Percentile(17) + 2*l.Percentile(67)) / 3 // the middles of the first third, and of the others
+				if off := 100 * (float64(got)/float64(law) - 1); off > 5 || off < -5 {
+					t.Errorf("region %d: mean %v, law %v: %+.1f%%", c, got, law, off)
+				}
+			}
+		})
+	}
+}
+
+// Edges of the parameters and of the topology.
+func TestShapes(t *testing.T) {
+	protocoltest.Shapes(t, primary.Engine, []map[string]string{
+		nil, {"reads": "Eventual"}, session, procedures, measured, instances, {"shipping": "0s", "reconnect": "50ms", "overhead": "1"},
+	})
+}
+
+// Rows of groups are inserted, deleted and scanned, and rows are used whose keys depend on what is read.
+func TestGroups(t *testing.T) {
+	each(t, map[string]map[string]string{"global": nil, "eventual": eventual, "session": session, "managed": managed}, func(t *testing.T, given map[string]string) {
+		protocoltest.Groups(t, primary.Engine, given)
+	})
+}

@@ -1,0 +1,370 @@
+package primary
+
+import (
+	"slices"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/fifo"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/engine/blocks/raftgroup"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// writer executes and commits transactions, and makes the log.
+type writer struct {
+	r       *Replica
+	every   time.Duration // how long entries are collected for the other regions
+	shipper geo.NodeID    // who sends entries to the other regions while this node writes
+	storage []geo.NodeID  // the other nodes of the region
+	remote  []geo.NodeID  // those of the other regions
+
+	// entries (shipped, applied] are here. Those up to sent were sent to the storage, and those up to committed are there.
+	log                      []Entry
+	shipped, committed, sent uint64
+	told                     uint64            // what the storage knows to be committed
+	acks                     []uint64          // by node of the storage
+	lacking                  []bool            // by node of the storage: a new incarnation, or it has not spoken in a term that was recovered
+	recovered                uint64            // the end of the log that the term began with
+	waiting                  fifo.Queue[await] // in the order of their entries
+	shipping                 bool              // a timer is set
+
+	sessions sessions
+
+	entries, commits, staleReads, lostSessions, known int64
+}
+
+// await is a transaction that is answered once an entry is committed.
+type await struct {
+	entry   uint64
+	name    raftgroup.Name
+	outcome txn.Outcome
+}
+
+// Reasons of transactions that were not committed.
+const (
+	// ReasonStaleRead: something that the transaction has read has changed before it was committed.
+	ReasonStaleRead = "stale-read"
+	// ReasonSessionLost: the writer moved while the transaction was forwarded, and the new one knows nothing of it.
+	ReasonSessionLost = "session-lost"
+	// ReasonInstanceLost: the node to which the transaction was sent in its region has lost what it knew, and it may be committed or not.
+	ReasonInstanceLost = "instance-lost"
+)
+
+func (w *writer) init(r *Replica) {
+	w.r, w.every, w.sessions = r, r.params.Duration("shipping"), sessions{}
+	r.others(func(n geo.NodeID) {
+		if r.topology.RegionOf(n) == r.region {
+			w.storage = append(w.storage, n)
+		} else {
+			w.remote = append(w.remote, n)
+		}
+	})
+	w.acks, w.lacking = make([]uint64, len(w.storage)), make([]bool, len(w.storage))
+	w.shipper = r.shipper(r.self)
+}
+
+// begin makes the node the writer, behind the log that it has. A new incarnation sends the storage the last entries of the log that it has
+// found there: those may not be committed. What its nodes have acknowledged to the one before counts no more.
+func (w *writer) begin(m *Takeover, tail []Entry) {
+	at := w.r.log.applied
+	w.log, w.shipped, w.committed, w.sent, w.told = nil, at, at, at, at
+	for i := range w.acks {
+		w.acks[i], w.lacking[i] = at, m.Recovered
+		if m.Recovered {
+			w.acks[i] = 0
+		}
+	}
+	for i := range tail {
+		w.log = append(w.log, tail[i])
+		w.r.log.apply(&tail[i])
+	}
+	w.recovered = w.r.log.applied
+	w.pump()
+}
+
+// replaced takes the news that another node has lost what it had.
+func (w *writer) replaced(n geo.NodeID) {
+	if i := slices.Index(w.storage, n); i >= 0 {
+		w.acks[i], w.lacking[i] = 0, true
+	}
+}
+
+// end makes it a copy again. Nobody waits for what is lost.
+func (w *writer) end() {
+	w.log, w.waiting, w.sessions = nil, fifo.Queue[await]{}, sessions{}
+	w.shipped, w.committed, w.sent, w.told = 0, 0, 0, 0
+}
+
+// pending is what a driver has to wait for.
+func (w *writer) pending() int { return len(w.log) + int(w.committed-w.told) + w.waiting.Len() }
+
+// serves reports whether the node takes requests. Those that it does not are sent again to the next writer.
+func (w *writer) serves() bool { return w.r.writes() && !w.r.failover.leaving && !w.r.catchUp.lacks }
+
+// session returns the session of a transaction, which the first request makes. It returns nil where the request needs
+// nothing more: it was answered, or is no longer waited for, or its session was on another connection.
+func (w *writer) session(n raftgroup.Name, oldest uint64, first bool) *session {
+	w.sessions.forget(n.Coordinator, oldest)
+	s := w.sessions.find(n)
+	if s != nil {
+		if s.answer != nil && w.r.wrong != appliedTwice {
+			w.r.env.Probe(answerRepeated)
+			w.known++
+			w.send(n.Coordinator, s.answer)
+			return nil
+		}
+		return s
+	}
+	if o, over, forgotten := w.r.log.endings.Look(n); over || forgotten {
+		w.known++
+		if over { // by an earlier writer
+			w.r.env.Probe(answeredBefore)
+			w.sessions.open(n).executed = true // sent once more, it finds this session
+			w.await(n, o)
+		}
+		return nil
+	}
+	s = w.sessions.open(n)
+	if !first {
+		w.lostSessions++
+		w.r.env.Probe(sessionLost)
+		w.answer(n, txn.Outcome{Status: txn.Aborted, Cause: txn.CauseConflict, Reason: ReasonSessionLost}, 0)
+		return nil
+	}
+	return s
+}
+
+// call executes a transaction.
+func (w *writer) call(from geo.NodeID, m *Call) {
+	if !w.serves() {
+		return
+	}
+	n := raftgroup.Name{Coordinator: from, Number: m.Number}
+	s := w.session(n, m.Oldest, true)
+	if s == nil || s.executed && w.r.wrong != appliedTwice {
+		return
+	}
+	s.executed = true
+	o := w.r.execution.Outcome(w.r.procs, m.Transaction, w.r.topology.Placement())
+	if writes := w.r.execution.Writes(); o.Status == txn.Committed && len(writes) > 0 {
+		w.append(Entry{Name: n, Oldest: m.Oldest, Outcome: o, Writes: slices.Clone(writes)})
+	}
+	w.await(n, o) // what it has read may not be committed
+	w.pump()
+}
+
+// request takes a statement, or says how far the log has come.
+func (w *writer) request(from geo.NodeID, m *Request) {
+	if !w.serves() {
+		return
+	}
+	if m.Barrier {
+		w.ship()
+	} else {
+		s := w.session(raftgroup.Name{Coordinator: from, Number: m.Number}, m.Oldest, m.First)
+		if s == nil {
+			return
+		}
+		if m.Step > s.step {
+			s.step = m.Step
+			s.writes = append(s.writes, m.Writes...)
+		} else {
+			w.known++
+		}
+	}
+	w.send(from, &Reply{Term: w.r.log.term, Number: m.Number, Step: m.Step, Committed: max(w.committed, w.recovered)})
+}
+
+// commit commits a transaction whose statements are here, if what it has read is as it was.
+func (w *writer) commit(from geo.NodeID, m *Commit) {
+	if !w.serves() {
+		return
+	}
+	n := raftgroup.Name{Coordinator: from, Number: m.Number}
+	s := w.session(n, m.Oldest, false)
+	if s == nil || s.executed && w.r.wrong != appliedTwice {
+		return
+	}
+	again := s.executed
+	s.executed = true
+	if !again && !m.Reads.Hold(w.r.store) && w.r.wrong != unvalidated {
+		w.staleReads++
+		w.r.env.Probe(staleRead)
+		w.ship() // so that the next attempt finds what has changed
+		w.answer(n, txn.Outcome{ID: m.ID, Status: txn.Aborted, Cause: txn.CauseConflict, Reason: ReasonStaleRead}, 0)
+		return
+	}
+	o := txn.Outcome{ID: m.ID, Status: txn.Committed}
+	w.append(Entry{Name: n, Oldest: m.Oldest, Outcome: o, Writes: s.writes})
+	w.await(n, o)
+	w.pump()
+}
+
+// append appends an entry to the log and applies it: transactions that come later are ordered behind it.
+func (w *writer) append(e Entry) {
+	w.entries++
+	w.commits++
+	w.log = append(w.log, e)
+	w.r.log.apply(&e)
+	w.r.failover.arm()
+}
+
+// await answers a transaction once the log, as it is now, is committed.
+func (w *writer) await(n raftgroup.Name, o txn.Outcome) {
+	if w.r.log.applied <= w.committed {
+		w.answer(n, o, w.r.log.applied)
+		return
+	}
+	w.r.env.Probe(commitAwaited)
+	w.waiting.Push(await{w.r.log.applied, n, o})
+}
+
+// pump sends the storage what it lacks, unless it has not acknowledged what was sent before: the entries that gather
+// meanwhile go together.
+func (w *writer) pump() {
+	last := w.r.log.applied
+	if !w.r.writes() {
+		return
+	}
+	if len(w.storage) == 0 {
+		w.sent = last
+		w.advance(last)
+		return
+	}
+	if w.sent > w.committed || w.sent == last {
+		return
+	}
+	m := &Append{Term: w.r.log.term, First: w.sent + 1, Committed: w.committed, Entries: w.between(w.sent, last)}
+	w.sent, w.told = last, w.committed
+	for _, n := range w.storage {
+		w.r.env.Send(n, m)
+	}
+}
+
+// between returns the entries behind one up to another. They are never changed.
+func (w *writer) between(after, last uint64) []Entry {
+	return w.log[after-w.shipped : last-w.shipped : last-w.shipped]
+}
+
+// acknowledged notes what a node of the storage has.
+func (w *writer) acknowledged(from geo.NodeID, last uint64) {
+	i := slices.Index(w.storage, from)
+	if i < 0 || !w.r.writes() {
+		return
+	}
+	w.lacking[i] = false
+	w.acks[i] = max(w.acks[i], min(last, w.sent)) // a copy that was restored may be ahead of what was sent
+	acks := slices.Clone(w.acks)
+	slices.Sort(acks)
+	// The writer and as many others as make a majority with it.
+	w.advance(acks[len(acks)-(len(acks)+1)/2])
+	w.pump()
+}
+
+// advance notes that the log is committed up to an entry.
+func (w *writer) advance(to uint64) {
+	if to <= w.committed {
+		return
+	}
+	w.committed = to
+	w.r.catchUp.flush()
+	for w.waiting.Len() > 0 && w.waiting.Front().entry <= to {
+		a := w.waiting.Front()
+		w.waiting.Pop()
+		w.answer(a.name, a.outcome, a.entry)
+	}
+	if len(w.remote) == 0 && len(w.storage) == 0 {
+		w.ship()
+		return
+	}
+	if !w.shipping {
+		w.shipping = true
+		w.r.env.After(w.every, protocol.Timer{Kind: shipTimer})
+	}
+	w.r.failover.advance()
+}
+
+// ship sends what is committed to the other regions, or has the storage do so, and tells the storage.
+func (w *writer) ship() {
+	if !w.r.writes() {
+		return
+	}
+	tell := w.committed > w.told
+	if w.committed > w.shipped {
+		if w.shipper == w.r.self {
+			w.r.log.ship(w.shipped+1, w.between(w.shipped, w.committed))
+		} else {
+			w.r.env.Probe(shippedByStorageMet)
+			tell = true
+		}
+		w.log = w.log[w.committed-w.shipped:]
+		w.shipped = w.committed
+	}
+	if tell {
+		m := &Append{Term: w.r.log.term, First: w.sent + 1, Committed: w.committed}
+		for _, n := range w.storage {
+			w.r.env.Send(n, m)
+		}
+		w.told = w.committed
+	}
+}
+
+// answer answers a transaction, whose session remembers that.
+func (w *writer) answer(n raftgroup.Name, o txn.Outcome, entry uint64) {
+	m := &Answer{Term: w.r.log.term, Number: n.Number, Entry: entry, Outcome: o}
+	if s := w.sessions.find(n); s != nil {
+		s.answer, s.writes = m, nil
+	}
+	w.send(n.Coordinator, m)
+}
+
+// send sends something to a coordinator, which may be the same node.
+func (w *writer) send(to geo.NodeID, m protocol.Message) {
+	if to == w.r.self {
+		w.r.Receive(to, m)
+		return
+	}
+	w.r.env.Send(to, m)
+}
+
+// session is what a node knows of a transaction that another one has sent to it.
+type session struct {
+	step     uint64 // of the last statement
+	writes   []txn.WriteEntry
+	executed bool
+	answer   *Answer // nil until there is one
+}
+
+// sessions are those of a coordinator, by node, until it no longer waits for their answers.
+type sessions map[geo.NodeID]*peer
+
+type peer struct {
+	numbers fifo.Queue[uint64]
+	open    map[uint64]*session
+}
+
+func (s sessions) find(n raftgroup.Name) *session {
+	if p := s[n.Coordinator]; p != nil {
+		return p.open[n.Number]
+	}
+	return nil
+}
+
+func (s sessions) open(n raftgroup.Name) *session {
+	p := s[n.Coordinator]
+	if p == nil {
+		p = &peer{open: map[uint64]*session{}}
+		s[n.Coordinator] = p
+	}
+	p.numbers.Push(n.Number)
+	p.open[n.Number] = &session{}
+	return p.open[n.Number]
+}
+
+// forget forgets those of a coordinator below a number. They are in about the order of their numbers.
+func (s sessions) forget(c geo.NodeID, oldest uint64) {
+	for p := s[c]; p != nil && p.numbers.Len() > 0 && p.numbers.Front() < oldest; p.numbers.Pop() {
+		delete(p.open, p.numbers.Front())
+	}
+}

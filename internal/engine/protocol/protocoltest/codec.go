@@ -1,0 +1,72 @@
+package protocoltest
+
+import (
+	"bytes"
+	"reflect"
+	"testing"
+
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// Decode reads a message of some of the kinds, as packages that share messages offer it: known says whether kind is one.
+type Decode func(kind uint8, body []byte) (m protocol.Message, known bool, err error)
+
+// All is the Decode of an engine, which knows all kinds.
+func All(decode func(uint8, []byte, *txn.Registry) (protocol.Message, error), procedures *txn.Registry) Decode {
+	return func(kind uint8, body []byte) (protocol.Message, bool, error) {
+		m, err := decode(kind, body, procedures)
+		return m, true, err
+	}
+}
+
+// Codec encodes and decodes each message, and decodes what is left when its end is cut off, which must fail.
+func Codec(t *testing.T, messages map[string]protocol.Message, decode Decode) {
+	for name, m := range messages {
+		t.Run(name, func(t *testing.T) {
+			body := m.AppendTo([]byte("front"))
+			if !bytes.HasPrefix(body, []byte("front")) {
+				t.Fatal("AppendTo must append")
+			}
+			body = body[5:]
+			if len(body) != m.Size() {
+				t.Errorf("Size is %d, the body has %d bytes", m.Size(), len(body))
+			}
+			got, known, err := decode(m.Kind(), body)
+			if err != nil || !known {
+				t.Fatal(known, err)
+			}
+			if !reflect.DeepEqual(got, m) {
+				t.Errorf("got %+v, want %+v", got, m)
+			}
+			for n := range body {
+				if cut, _, err := decode(m.Kind(), body[:n:n]); err == nil {
+					t.Fatalf("the first %d of %d bytes are taken for %v", n, len(body), cut)
+				}
+			}
+		})
+	}
+	if m, known, err := decode(255, nil); known && err == nil {
+		t.Errorf("takes an unknown message for %v", m)
+	}
+}
+
+// FuzzCodec decodes anything, and encodes it again as it was.
+func FuzzCodec(f *testing.F, messages map[string]protocol.Message, decode Decode) {
+	for _, m := range messages {
+		f.Add(m.Kind(), m.AppendTo(nil))
+	}
+	f.Fuzz(func(t *testing.T, kind uint8, body []byte) {
+		m, known, err := decode(kind, body)
+		if err != nil || !known {
+			return
+		}
+		again := m.AppendTo(nil)
+		if len(again) != m.Size() || m.Kind() != kind {
+			t.Fatalf("%T has size %d and kind %d, want %d and %d", m, m.Size(), m.Kind(), len(again), kind)
+		}
+		if !bytes.Equal(again, body) {
+			t.Fatalf("%x comes back as %x", body, again)
+		}
+	})
+}

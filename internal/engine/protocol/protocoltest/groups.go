@@ -1,0 +1,108 @@
+package protocoltest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/bench/simload"
+	"github.com/geobench/geobench/internal/engine/blocks/recon"
+	"github.com/geobench/geobench/internal/engine/protocol"
+	"github.com/geobench/geobench/internal/engine/sim"
+)
+
+// The groups of Groups, and the rows that each begins with.
+const (
+	groupsOf  = 4
+	groupRows = 20
+	// appended groups are empty at first.
+	appended = 2
+	// Rows from suiteRows up to sumEnd keep their sum.
+	sumEnd = suiteRows + 4
+	sum    = (sumEnd - suiteRows) * suiteEach
+)
+
+// Groups inserts rows into groups, takes the first and the last of them out, and scans groups, beside transactions whose rows
+// depend on what they read. In the end the copies are equal, everything was answered, and the history has the level that the engine
+// promises. Some insert behind the last row of a group, so that a scan which is held to no more than the rows that it met shows.
+// Others abort by themselves when they see that rows have another sum than at all times, whether they say which rows or not: no
+// such outcome may reach a client, even if its transaction would not have been committed, since a procedure's own decision rests on what it read.
+func Groups(t *testing.T, engine *protocol.Engine, given map[string]string) {
+	params := Params(t, engine, given)
+	accepted(t, engine, params, []shape{
+		{"2x3", func() *geo.Topology { return simload.TwoRegions(3) }},
+		{"3x1", func() *geo.Topology { return simload.ThreeRegions(1) }},
+		{"2x2x2", func() *geo.Topology { return simload.Topology(2, 2, [][]float64{{0, 20}, {20, 0}}) }},
+	}, func(t *testing.T, makeTopology func() *geo.Topology) {
+		topology := makeTopology()
+		s := sim.New(sim.Config{
+			Topology: topology, Engine: engine, Figures: Figures(t), Procedures: simload.Traced, Seed: 1, Params: params, Costs: sim.DefaultCosts, CheckCodec: true,
+		})
+		recorded := newRecording(s, topology)
+		layout := engine.Layout(topology, params)
+		simload.FillLayout(layout, sumEnd, suiteEach, s.Store)
+		simload.FillGroups(layout, groupsOf, groupRows, s.Store)
+		var loads []*simload.Clients
+		until := loadTime(engine, topology, params, 1500*time.Millisecond)
+		for r := range topology.Regions {
+			loads = append(loads, addLoad(recorded, geo.Region(r), 1, simload.Load{Clients: 10, Next: nextGroups, Until: until}))
+		}
+		s.Run(until)
+		quiesce(s, loads, nil)
+		answered(t, loads)
+		committed := 0
+		for r, l := range loads {
+			if l.Reasons[txn.ReasonUndeclared] > 0 || l.Reasons[txn.ReasonProcedure] > 0 {
+				t.Errorf("region %d: %v", r, l.Reasons)
+			}
+			if n := l.Reasons[simload.ReasonSum]; n > 0 {
+				t.Errorf("region %d: %d procedures aborted, and their clients were told, because they saw another sum of rows than there is at any time: "+
+					"what they read was not checked before their aborts were answered", r, n)
+			}
+			committed += l.Outcomes[txn.Committed]
+		}
+		still(t, s, topology)
+		CheckEqual(t, s, layout)
+		recorded.check(t, engine.Promises(params))
+		looked, stale := Counter(s, topology, "reconnaissances"), Counter(s, topology, "reconnaissances_stale")
+		if params[recon.Parameter.Name] != "" && (looked == 0 || stale == 0) {
+			t.Errorf("%d reconnaissances, %d of them stale: both should occur", looked, stale)
+		}
+		t.Logf("%d committed, %d reconnaissances, %d stale", committed, looked, stale)
+	})
+}
+
+func nextGroups(r *rand.Rand) string {
+	a, b := r.IntN(groupsOf), r.IntN(groupsOf)
+	switch r.IntN(12) {
+	case 0:
+		return fmt.Sprintf("l%d.0-%d l%d.3-9", a, groupRows, b)
+	case 1:
+		return fmt.Sprintf("o%d p%d.%d=1", a, b, r.IntN(groupRows))
+	case 2:
+		return fmt.Sprintf("t%d a%d+1", a, r.IntN(suiteRows))
+	case 3:
+		return fmt.Sprintf("g%d.%d+1 g%d.%d-1", a, r.IntN(groupRows), b, r.IntN(groupRows))
+	case 4:
+		return fmt.Sprintf("q%d.%d p%d.%d=7", a, r.IntN(groupRows), b, r.IntN(groupRows))
+	case 5:
+		return fmt.Sprintf("j%d+1", r.IntN(suiteRows))
+	case 6:
+		return fmt.Sprintf("j%d+1 l%d.0-%d", r.IntN(suiteRows), a, groupRows)
+	case 7:
+		return fmt.Sprintf("e%d+%d", groupsOf+r.IntN(appended), 1+r.IntN(3))
+	case 8:
+		from := r.IntN(sumEnd - suiteRows)
+		to := (from + 1 + r.IntN(sumEnd-suiteRows-1)) % (sumEnd - suiteRows)
+		return fmt.Sprintf("a%d-1 a%d+1", suiteRows+from, suiteRows+to)
+	case 9:
+		return fmt.Sprintf("c%d-%d=%d", suiteRows, sumEnd, sum)
+	case 10:
+		return fmt.Sprintf("C%d-%d=%d", suiteRows, sumEnd, sum)
+	default:
+		return fmt.Sprintf("a%d+1 a%d-1", r.IntN(4), 4+r.IntN(4))
+	}
+}

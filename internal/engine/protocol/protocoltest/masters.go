@@ -1,0 +1,68 @@
+package protocoltest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/bench/simload"
+	"github.com/geobench/geobench/internal/engine/protocol"
+	"github.com/geobench/geobench/internal/engine/sim"
+)
+
+// askMasters has nodes ask each other for the homes of rows.
+var askMasters = map[string]string{"masters": "partition"}
+
+// Masters holds an engine whose nodes ask the partitions of their region for the homes of rows to everything that holds without: with
+// rows that move, and with rows that don't.
+func Masters(t *testing.T, engine *protocol.Engine) {
+	t.Run("rows stay", func(t *testing.T) { Serializable(t, engine, askMasters, 2) })
+	t.Run("rows move", func(t *testing.T) { Remastering(t, engine, askMasters) })
+}
+
+// MastersLaw measures what the choice of a coordinator costs: nothing where it is the node that holds the key, and
+// lookup, locallog.LookupLaw, for the half of the transactions that go to the other of two partitions by turns.
+func MastersLaw(t *testing.T, engine *protocol.Engine, lookup func(*geo.Topology, protocol.Params, geo.Region) time.Duration) {
+	topology := simload.TwoRegions(2)
+	p := Params(t, engine, askMasters)
+	mustAccept(t, engine, topology, p)
+	run := func(c geo.Coordinators, next func(r *rand.Rand) string) (l *simload.Clients, lookups int64) {
+		s := sim.New(sim.Config{
+			Topology: topology, Engine: engine, Figures: Figures(t), Procedures: simload.Procedures, Seed: 1, Params: p, Costs: sim.DefaultCosts, Coordinators: c,
+		})
+		simload.Fill(topology, 4000, 0, s.Store)
+		l = simload.Add(s, 1, 1, simload.Load{Clients: 3, Think: 50 * time.Millisecond, From: time.Second, Until: 20 * time.Second, Next: next})
+		s.Run(22 * time.Second)
+		return l, Counter(s, topology, "master_lookups")
+	}
+	// Rows 2 and 3 of each four call region b home; the second of them lies in partition 1.
+	single := func(r *rand.Rand) string { return fmt.Sprintf("a%d+1", 4*r.IntN(1000)+2+r.IntN(2)) }
+	both := func(r *rand.Rand) string {
+		n := 4*r.IntN(1000) + 2
+		return fmt.Sprintf("a%d+1 a%d+1", n, n+1)
+	}
+	law := engine.Law(topology, p, 1, []geo.Region{1})
+	near := func(what string, got, want time.Duration) {
+		if off := 100 * (float64(got)/float64(want) - 1); off > 5 || off < -5 {
+			t.Errorf("%s: %v, the law says %v (%+.1f%%)", what, got, want, off)
+		}
+		t.Logf("%s: %v, the law says %v", what, got, want)
+	}
+	l, lookups := run(geo.FirstKey, single)
+	near("by the first key", l.Percentile(50), law)
+	if lookups > 0 {
+		t.Errorf("%d lookups, though all coordinators have the key", lookups)
+	}
+	l, lookups = run(geo.RoundRobin, single)
+	near("by turns, who has the key", l.Percentile(25), law)
+	near("by turns, who has not", l.Percentile(75), law+lookup(topology, p, 1))
+	if share := float64(lookups) / float64(l.Sent()); share < 0.47 || share > 0.53 {
+		t.Errorf("%d lookups of %d transactions, want half", lookups, l.Sent())
+	}
+	l, lookups = run(geo.FirstKey, both)
+	if lookups != int64(l.Sent()) {
+		t.Errorf("%d lookups of %d transactions in two partitions, want all", lookups, l.Sent())
+	}
+}

@@ -1,0 +1,227 @@
+// Package protocoltest tests protocols in the simulator: traces that can be read beside the paper, transactions that
+// move money between a few hot rows, and checks that copies are equal and that readers saw a consistent database.
+package protocoltest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/store"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/bench/audit"
+	"github.com/geobench/geobench/internal/bench/history"
+	"github.com/geobench/geobench/internal/bench/simload"
+	"github.com/geobench/geobench/internal/engine/protocol"
+	"github.com/geobench/geobench/internal/engine/sim"
+)
+
+// Params resolves an engine's parameters.
+func Params(t testing.TB, engine *protocol.Engine, given map[string]string) protocol.Params {
+	t.Helper()
+	p, errs := engine.Resolve(given)
+	if len(errs) > 0 {
+		t.Fatal(errs[0])
+	}
+	return p
+}
+
+// Transfers move money between a few hot rows, read some, and now and then abort or fail. They keep the sum of all rows.
+func Transfers(rows int) func(*rand.Rand) string {
+	return func(r *rand.Rand) string {
+		row := func() int {
+			if r.IntN(2) == 0 {
+				return r.IntN(8)
+			}
+			return r.IntN(rows)
+		}
+		var used []int
+		fresh := func() int {
+		again:
+			n := row()
+			for _, u := range used {
+				if u == n {
+					goto again
+				}
+			}
+			used = append(used, n)
+			return n
+		}
+		amount := 1 + r.IntN(30)
+		switch r.IntN(10) {
+		case 0:
+			return fmt.Sprintf("r%d r%d r%d", fresh(), fresh(), fresh())
+		case 1:
+			return fmt.Sprintf("r%d", fresh())
+		case 2:
+			return fmt.Sprintf("x%d a%d+1", fresh(), fresh())
+		case 3:
+			return fmt.Sprintf("r%d s%d-%d a%d+%d", fresh(), fresh(), amount, fresh(), amount)
+		case 4:
+			return fmt.Sprintf("s%d-%d a%d+%d a%d+%d r%d", fresh(), 2*amount, fresh(), amount, fresh(), amount, fresh())
+		default:
+			return fmt.Sprintf("s%d-%d a%d+%d", fresh(), amount, fresh(), amount)
+		}
+	}
+}
+
+// CheckCopies fails unless the living nodes hold the same rows of each shard, nothing else, and the shards together
+// hold the sum.
+func CheckCopies(t *testing.T, s *sim.Sim, layout geo.Layout, sum int64) {
+	t.Helper()
+	type shard struct {
+		node   geo.NodeID
+		digest uint64
+		sum    int64
+	}
+	seen := map[int]shard{}
+	for n := range geo.NodeID(layout.Topology.Nodes()) {
+		if s.Node(n).Dead {
+			continue
+		}
+		name := layout.Topology.NodeName(n)
+		held := map[int]shard{}
+		for _, i := range layout.ShardsOf(n) {
+			held[i] = shard{node: n}
+		}
+		s.Store(n).Each(func(k txn.Key, r store.Record) {
+			i := layout.Shard(k)
+			h, mine := held[i]
+			if !mine {
+				t.Errorf("node %s holds row %v of %s", name, k, layout.ShardName(i))
+			}
+			h.digest += store.DigestRow(k, r.Value)
+			if value, there := history.Plain(k, r.Value); there {
+				h.sum += simload.Value(store.Record{Value: value})
+			}
+			held[i] = h
+		})
+		for _, i := range layout.ShardsOf(n) {
+			if first, ok := seen[i]; !ok {
+				seen[i] = held[i]
+			} else if first.digest != held[i].digest {
+				t.Errorf("node %s holds other rows of %s than node %s", name, layout.ShardName(i), layout.Topology.NodeName(first.node))
+			}
+		}
+	}
+	var got int64
+	for _, h := range seen {
+		got += h.sum
+	}
+	if got != sum || len(seen) != layout.Shards() {
+		t.Errorf("%d of %d shards hold %d, want %d", len(seen), layout.Shards(), got, sum)
+	}
+}
+
+// CheckEqual fails unless the copies of each shard are equal.
+func CheckEqual(t *testing.T, s *sim.Sim, l geo.Layout) {
+	t.Helper()
+	var a audit.Audits
+	for n := range geo.NodeID(l.Topology.Nodes()) {
+		a.Nodes = append(a.Nodes, audit.Digests(n, &l, s.Store(n), false))
+	}
+	if c := audit.Converged(&l, a); !c.Passed {
+		t.Error(c.Message)
+	}
+}
+
+// Auditor is a client that reads all rows, again and again, in one transaction: Transfers keep their sum, so whoever
+// sees another one has seen half of a transaction. It also adds 1 to a row of its own next to them each time and checks
+// that the row grows by one between two answers: what has been answered is never lost or repeated. An audit that is
+// given up for the sake of other transactions is sent again.
+type Auditor struct {
+	// Seen counts the audits that were answered, Sent all of them, and Reasons the attempts at one that ended in another.
+	Sent, Seen int
+	Reasons    map[string]int
+
+	t      *testing.T
+	env    protocol.ClientEnv
+	stream uint32
+	sent   uint64
+	tries  uint8 // of the same audit
+	open   bool  // an audit is under way or to be sent again
+	ops    string
+	rows   int
+	sum    int64
+	until  time.Duration
+}
+
+// eagerAudits is how many audits follow each other as fast as can be, as eager transactions do: one reads as many rows as a score of transfers.
+const eagerAudits = 150
+
+// AddAuditor adds an auditor of rows 0 to rows-1, whose sum is sum, to a region. Row rows plus the region's number is
+// its own. Audits follow each other until a time. One that has begun then goes on until it is committed, and so does the auditor until it has
+// seen leastAudits: who gives up what others are in the way of commits no audit before they are done.
+func AddAuditor(t *testing.T, s simload.World, region geo.Region, rows int, sum int64, until time.Duration) *Auditor {
+	a := &Auditor{t: t, Reasons: map[string]int{}, stream: uint32(region) + 1000, rows: rows, sum: sum, until: until}
+	var ops strings.Builder
+	for i := range rows {
+		fmt.Fprintf(&ops, "r%d ", i)
+	}
+	fmt.Fprintf(&ops, "a%d+1", rows+int(region))
+	a.ops = ops.String()
+	s.AddClient(region, func(env protocol.ClientEnv) protocol.Client {
+		a.env = env
+		return a
+	})
+	return a
+}
+
+// Start implements protocol.Client.
+func (a *Auditor) Start() { a.Fire(protocol.Timer{}) }
+
+// Fire implements protocol.Client.
+func (a *Auditor) Fire(protocol.Timer) {
+	if a.open = a.env.Now() < a.until || a.tries > 0 || a.Seen < leastAudits; a.open {
+		if a.tries == 0 {
+			a.Sent++
+		}
+		a.sent++
+		audit := simload.Txn(txn.MakeID(a.stream, a.sent), a.ops)
+		audit.Attempt = a.tries
+		a.env.Submit(audit)
+	}
+}
+
+// Complete implements protocol.Client.
+func (a *Auditor) Complete(o txn.Outcome) {
+	if o.Status == txn.Aborted && o.Cause == txn.CauseConflict {
+		a.tries++
+		a.Reasons[o.Reason]++
+		a.env.After(time.Millisecond, protocol.Timer{})
+		return
+	}
+	a.Seen++
+	a.tries = 0
+	var sum int64
+	words := strings.Fields(string(o.Result))
+	if o.Status != txn.Committed || len(words) != a.rows+1 {
+		a.t.Errorf("audit %v: %v %s %s", o.ID, o.Status, o.Reason, o.Result)
+		a.open = false
+		return
+	}
+	for i, word := range words {
+		_, value, _ := strings.Cut(word, "=")
+		n, err := strconv.ParseInt(value, 10, 64)
+		if err != nil {
+			a.t.Errorf("audit %v: %v", o.ID, err)
+		}
+		if i < a.rows {
+			sum += n
+		} else if n != int64(a.Seen) {
+			a.t.Errorf("audit %v: its own row is %d, want %d", o.ID, n, a.Seen)
+		}
+	}
+	if sum != a.sum {
+		a.t.Errorf("audit %v saw a sum of %d, want %d: %s", o.ID, sum, a.sum, o.Result)
+	}
+	think := time.Millisecond
+	if a.Seen >= eagerAudits {
+		think = restful(a.until)
+	}
+	a.env.After(think, protocol.Timer{})
+}

@@ -1,0 +1,571 @@
+package protocoltest
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/bench/simload"
+	"github.com/geobench/geobench/internal/engine/protocol"
+	"github.com/geobench/geobench/internal/engine/sim"
+)
+
+const (
+	suiteRows = 40
+	suiteEach = 50
+
+	// skewRows are the rows of skews, from firstSkewRow on. They are not loaded, and stay 0.
+	firstSkewRow, skewRows = 1000, 4
+
+	// leastAudits is how many audits must be committed in each region, and leastCommits how many others.
+	leastAudits, leastCommits = 2, 10
+)
+
+// disturb gives the links of a topology jitter and loss.
+func disturb(t *geo.Topology, jitter float64, lossPPM int64) {
+	for _, row := range t.Links {
+		for c := range row {
+			row[c].Jitter, row[c].LossPPM = time.Duration(jitter*float64(row[c].Delay)), lossPPM
+		}
+	}
+}
+
+// shape is a topology with a name, made anew for each world.
+type shape struct {
+	name     string
+	topology func() *geo.Topology
+}
+
+// refusal returns why the engine does not take a topology; nil where it does. It fails where the reason names no field of a manifest.
+func refusal(t testing.TB, engine *protocol.Engine, topology *geo.Topology, p protocol.Params) error {
+	t.Helper()
+	err := engine.Accepts(topology, p)
+	var refused *protocol.TopologyError
+	if errors.As(err, &refused) && !strings.HasPrefix(refused.Field, "spec.") {
+		t.Errorf("engine %s refuses a topology by %q (%v); Field must be as in a manifest, such as spec.replicasPerPartition", engine.Name, refused.Field, err)
+	}
+	return err
+}
+
+// accepted runs a test on each of the shapes that the engine takes with these parameters. It fails where it takes none, since
+// nothing was tested then.
+func accepted(t *testing.T, engine *protocol.Engine, p protocol.Params, shapes []shape, test func(t *testing.T, topology func() *geo.Topology)) {
+	t.Helper()
+	numbered(t, engine, p, shapes, func(t *testing.T, _ int, topology func() *geo.Topology) { test(t, topology) })
+}
+
+// numbered is accepted for tests that want the number of the shape among those that are taken, from 0.
+func numbered(t *testing.T, engine *protocol.Engine, p protocol.Params, shapes []shape, test func(t *testing.T, n int, topology func() *geo.Topology)) {
+	t.Helper()
+	taken := 0
+	for _, s := range shapes {
+		err, n := refusal(t, engine, s.topology(), p), taken
+		if err == nil {
+			taken++
+		}
+		t.Run(s.name, func(t *testing.T) {
+			if err != nil {
+				t.Skipf("engine %s does not take this topology: %v", engine.Name, err)
+			}
+			test(t, n, s.topology)
+		})
+	}
+	if taken == 0 {
+		t.Errorf("engine %s takes none of the %d topologies of %s", engine.Name, len(shapes), t.Name())
+	}
+}
+
+// mustAccept fails where the engine does not take the one topology of a test.
+func mustAccept(t testing.TB, engine *protocol.Engine, topology *geo.Topology, p protocol.Params) {
+	t.Helper()
+	if err := refusal(t, engine, topology, p); err != nil {
+		t.Fatalf("engine %s does not take the topology of %s: %v", engine.Name, t.Name(), err)
+	}
+}
+
+// loadTime is how long clients send transactions: time for a score, one after the other, of those that take longest, or for three times as many
+// in thorough suites. Where these hold locks for all that time, hot rows let few pass.
+func loadTime(engine *protocol.Engine, t *geo.Topology, p protocol.Params, least time.Duration) time.Duration {
+	turns := time.Duration(20)
+	if thorough {
+		turns = 60
+	}
+	return max(least, turns*slices.Max(lawsOfAll(engine, t, p)))
+}
+
+// eager is how many transactions of a region follow each other as fast as can be. Where a region's take a thousandth of what those of
+// another one take, they would be hundreds of thousands before these have done some tens, and show nothing that the first thousands do not.
+const eager = 1500
+
+// addLoad adds the load to a region, whose clients pause once it has sent the eager transactions, so that some go on until its end.
+func addLoad(s simload.World, region geo.Region, seed uint64, l simload.Load) *simload.Clients {
+	var c *simload.Clients
+	sent, next := 0, l.Next
+	l.Next = func(r *rand.Rand) string {
+		if sent++; sent == eager {
+			c.Think = max(c.Think, restful(l.Until))
+		}
+		return next(r)
+	}
+	c = simload.Add(s, region, seed, l)
+	return c
+}
+
+// restful is how long a client pauses that sends no more than 300 transactions in a time.
+func restful(t time.Duration) time.Duration { return t / 300 }
+
+// lawsOfAll returns, by region of the client, the law of transactions with rows of all homes.
+func lawsOfAll(engine *protocol.Engine, t *geo.Topology, p protocol.Params) (laws []time.Duration) {
+	var homes []geo.Region
+	for home := range t.Placement().Regions {
+		homes = append(homes, geo.Region(home))
+	}
+	for r := range t.Regions {
+		laws = append(laws, engine.Law(t, p, geo.Region(r), homes))
+	}
+	return laws
+}
+
+// quiesce lets time pass until all transactions were answered and nothing is pending, for two minutes at most.
+func quiesce(s *sim.Sim, loads []*simload.Clients, audits []*Auditor) {
+	quiet := func() bool {
+		return s.Pending() == 0 && !slices.ContainsFunc(audits, func(a *Auditor) bool { return a.open }) &&
+			!slices.ContainsFunc(loads, func(l *simload.Clients) bool { return l.Open() > 0 })
+	}
+	for until := s.Now() + 2*time.Minute; s.Now() < until && !quiet(); {
+		s.Run(s.Now() + time.Second)
+	}
+}
+
+// still fails unless the database is quiet, and its rows stay as they are from then on: what is to be written later is pending
+// somewhere, or under way.
+func still(t *testing.T, s *sim.Sim, topology *geo.Topology) {
+	t.Helper()
+	if n := s.Pending(); n > 0 {
+		t.Errorf("%d transactions are pending on a quiet system", n)
+		return
+	}
+	until := s.Now() + 2*time.Minute
+	for sent := s.Now() + 1; s.Underway(sent); {
+		if s.Now() > until {
+			t.Error("messages are under way two minutes after the last answer")
+			return
+		}
+		s.Run(s.Now() + 10*time.Millisecond)
+	}
+	if wrong := simload.Restless(s, topology); wrong != "" {
+		t.Error(wrong)
+	}
+}
+
+// allAnswered fails unless all transactions were answered.
+func allAnswered(t *testing.T, loads []*simload.Clients) {
+	t.Helper()
+	for r, l := range loads {
+		if l.Open() > 0 {
+			t.Errorf("region %d: %d of %d transactions have no answer: %v", r, l.Open(), l.Sent(), l.Outcomes)
+		}
+	}
+}
+
+// answered fails unless all transactions were answered, and in every region enough of them committed to show something.
+func answered(t *testing.T, loads []*simload.Clients) {
+	t.Helper()
+	allAnswered(t, loads)
+	for r, l := range loads {
+		if n := l.Outcomes[txn.Committed]; n < leastCommits {
+			t.Errorf("region %d: %d of %d transactions committed, which are too few to show anything: make it %d; %v %v", r, n, l.Sent(), leastCommits, l.Outcomes, l.Reasons)
+		}
+	}
+}
+
+// finished fails unless all transactions were answered and the copies are equal and complete.
+func finished(t *testing.T, s *sim.Sim, layout geo.Layout, loads []*simload.Clients, audits []*Auditor) {
+	t.Helper()
+	sum := int64(suiteRows * suiteEach)
+	for region, a := range audits {
+		sum += int64(a.Seen)
+		if a.Seen < leastAudits {
+			t.Errorf("region %d: %d of %d audits committed, want %d; reasons %v", region, a.Seen, a.Sent, leastAudits, a.Reasons)
+		}
+	}
+	answered(t, loads)
+	still(t, s, layout.Topology)
+	CheckCopies(t, s, layout, sum)
+}
+
+// skews read rows that others are about to write, alone or beside a row that they write: where what was read does not hold until the
+// decision, or was not the latest, the history shows it. They add nothing to the rows.
+func skews(r *rand.Rand) string {
+	a := r.IntN(skewRows)
+	b := (a + 1 + r.IntN(skewRows-1)) % skewRows
+	switch r.IntN(4) {
+	case 0:
+		return fmt.Sprintf("r%d", firstSkewRow+a)
+	case 1:
+		return fmt.Sprintf("a%d+0 a%d+0", firstSkewRow+a, firstSkewRow+b)
+	default:
+		return fmt.Sprintf("r%d a%d+0", firstSkewRow+a, firstSkewRow+b)
+	}
+}
+
+// Serializable runs transfers and audits on hot rows, for seeds 0 to seeds-1, of which each topology has one in turn unless suites are
+// thorough, on several topologies with jitter and loss, and beside them transactions on other rows of which each reads what another is
+// about to write. The history of all has the level that the engine promises.
+func Serializable(t *testing.T, engine *protocol.Engine, given map[string]string, seeds uint64) {
+	p := Params(t, engine, given)
+	numbered(t, engine, p, []shape{
+		{"2x1", func() *geo.Topology { return simload.TwoRegions(1) }},
+		{"2x3", func() *geo.Topology { return simload.TwoRegions(3) }},
+		{"3x2", func() *geo.Topology { return simload.ThreeRegions(2) }},
+		{"2x2x2", func() *geo.Topology { return simload.Topology(2, 2, [][]float64{{0, 20}, {20, 0}}) }},
+		{"1x4", func() *geo.Topology { return simload.Topology(4, 1, [][]float64{{0}}) }},
+		{"8x1", func() *geo.Topology { return simload.EightRegions(1) }},
+	}, func(t *testing.T, n int, makeTopology func() *geo.Topology) {
+		for _, seed := range seedsOf(n, seeds) {
+			t.Run(fmt.Sprint(seed), func(t *testing.T) {
+				topology := makeTopology()
+				disturb(topology, 0.1*float64(seed), int64(seed)*2000)
+				offsets := make([]time.Duration, topology.Nodes())
+				if seed > 1 { // clocks that disagree by up to 50 ms
+					r := rand.New(rand.NewPCG(seed, 5))
+					for i := range offsets {
+						offsets[i] = time.Duration(r.IntN(50_000)) * time.Microsecond
+					}
+				}
+				s := sim.New(sim.Config{
+					Topology: topology, Engine: engine, Figures: Figures(t), Procedures: simload.Traced, Seed: seed,
+					Params: p, Costs: sim.DefaultCosts, CheckCodec: seed != 2, ClockOffsets: offsets,
+				})
+				r := newRecording(s, topology)
+				layout := engine.Layout(topology, p)
+				simload.FillLayout(layout, suiteRows, suiteEach, s.Store)
+				var loads, skewed []*simload.Clients
+				var audits []*Auditor
+				until := loadTime(engine, topology, p, 2*time.Second)
+				clients := min(15, 45/len(topology.Regions)) // more than 45 are in each other's way, and take long to commit anything
+				for region := range topology.Regions {
+					loads = append(loads, addLoad(r, geo.Region(region), seed, simload.Load{Clients: clients, Next: Transfers(suiteRows), Until: until, Least: leastCommits}))
+					skewed = append(skewed, simload.Add(r, geo.Region(region), seed, simload.Load{
+						Clients: 4, Think: 10 * time.Millisecond, Next: skews, Stream: 1, Until: until,
+					}))
+					audits = append(audits, AddAuditor(t, r, geo.Region(region), suiteRows, suiteRows*suiteEach, until))
+				}
+				s.Run(until)
+				quiesce(s, append(skewed, loads...), audits)
+				reasons := map[string]int{}
+				for _, l := range loads {
+					for reason, n := range l.Reasons {
+						reasons[reason] += n
+					}
+				}
+				if reasons["funds"] == 0 || reasons["procedure-error"] == 0 {
+					t.Errorf("reasons %v: not all kinds occur", reasons)
+				}
+				finished(t, s, layout, loads, audits)
+				allAnswered(t, skewed)
+				r.check(t, engine.Promises(p))
+			})
+		}
+	})
+}
+
+// Cuts breaks links between regions at random, and heals them, for seeds 0 to seeds-1, or the first six of them unless suites are thorough.
+func Cuts(t *testing.T, engine *protocol.Engine, given map[string]string, seeds uint64) {
+	p := Params(t, engine, given)
+	accepted(t, engine, p, []shape{
+		{"3x1", func() *geo.Topology { return simload.ThreeRegions(1) }},
+		{"3x2", func() *geo.Topology { return simload.ThreeRegions(2) }},
+	}, func(t *testing.T, makeTopology func() *geo.Topology) {
+		cuts(t, engine, p, makeTopology, seeds)
+	})
+}
+
+// cuts plays every second of the seeds 0 to seeds-1, by the number of partitions.
+func cuts(t *testing.T, engine *protocol.Engine, p protocol.Params, makeTopology func() *geo.Topology, seeds uint64) {
+	if !thorough {
+		seeds = min(seeds, usualCuts)
+	}
+	for seed := uint64(makeTopology().Partitions - 1); seed < seeds; seed += 2 {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			topology := makeTopology()
+			disturb(topology, 0.05, 1000)
+			s := sim.New(sim.Config{
+				Topology: topology, Engine: engine, Figures: Figures(t), Procedures: simload.Procedures, Seed: seed, Costs: sim.DefaultCosts, Params: p,
+			})
+			layout := engine.Layout(topology, p)
+			simload.FillLayout(layout, suiteRows, suiteEach, s.Store)
+			var loads []*simload.Clients
+			var audits []*Auditor
+			until := loadTime(engine, topology, p, 10*time.Second)
+			for r := range topology.Regions {
+				loads = append(loads, addLoad(s, geo.Region(r), seed, simload.Load{Clients: 10, Next: Transfers(suiteRows), Until: until, Least: leastCommits}))
+				audits = append(audits, AddAuditor(t, s, geo.Region(r), suiteRows, suiteRows*suiteEach, until))
+			}
+			r := rand.New(rand.NewPCG(seed, 99))
+			for range 6 {
+				a := geo.Region(r.IntN(3))
+				b := (a + 1 + geo.Region(r.IntN(2))) % 3
+				from := time.Duration(r.Int64N(int64(8 * time.Second)))
+				s.At(from, func() { s.Cut(a, b) })
+				s.At(from+time.Duration(r.Int64N(int64(3*time.Second))), func() { s.Heal(a, b) })
+			}
+			s.At(12*time.Second, func() { s.Heal(0, 1); s.Heal(0, 2); s.Heal(1, 2) })
+			s.Run(max(until, 12*time.Second))
+			quiesce(s, loads, audits)
+			finished(t, s, layout, loads, audits)
+		})
+	}
+}
+
+// Reproducible runs twice with one seed and compares all that happens, and once with another, which shows soon that it is another.
+func Reproducible(t *testing.T, engine *protocol.Engine, given map[string]string) {
+	p := Params(t, engine, given)
+	mustAccept(t, engine, simload.ThreeRegions(2), p)
+	const soon = 250 * time.Millisecond
+	run := func(seed uint64, until time.Duration) (first, all uint64) {
+		topology := simload.ThreeRegions(2)
+		disturb(topology, 0.05, 1000)
+		h := fnv.New64a()
+		s := sim.New(sim.Config{
+			Topology: topology, Engine: engine, Figures: Figures(t), Procedures: simload.Procedures, Seed: seed,
+			Params: p, Costs: sim.DefaultCosts, ProbeEvery: 100 * time.Millisecond,
+			Trace: func(o sim.Observation) { fmt.Fprintln(h, o) },
+		})
+		simload.FillLayout(engine.Layout(topology, p), 100, 50, s.Store)
+		for r := range topology.Regions {
+			simload.Add(s, geo.Region(r), seed, simload.Load{Clients: 20, Next: Transfers(100), Until: 2 * time.Second})
+		}
+		s.At(time.Second, func() { s.Cut(0, 1) })
+		s.At(1500*time.Millisecond, func() { s.Heal(0, 1) })
+		s.Run(soon)
+		first = h.Sum64()
+		s.Run(until)
+		return first, h.Sum64()
+	}
+	first, all := run(1, 5*time.Second)
+	if _, again := run(1, 5*time.Second); all != again {
+		t.Errorf("two runs with one seed differ: %x, %x", all, again)
+	}
+	if other, _ := run(2, soon); first == other {
+		t.Error("the seed changes nothing")
+	}
+}
+
+// Law compares the median latency with the engine's law, for clients in every region of three topologies whose
+// transactions call home their own region, another one, or both their own and another one, or two others.
+func Law(t *testing.T, engine *protocol.Engine, given map[string]string) {
+	law(t, engine, given, lawLoad{clients: 3, think: 50 * time.Millisecond, until: 20 * time.Second})
+}
+
+// SparseLaw is Law for engines in which transactions wait for others that they share no rows with, so that no more than
+// a few may be under way at a time: one client in each region pauses after each transaction.
+func SparseLaw(t *testing.T, engine *protocol.Engine, given map[string]string) {
+	law(t, engine, given, lawLoad{clients: 1, think: 2 * time.Second, until: 20 * time.Second})
+}
+
+// LoneLaw is Law for engines in which a transaction delays all others, and has a latency that depends on when it comes:
+// there is one client in the whole database, which pauses after each transaction, long enough for the median to be
+// certain.
+func LoneLaw(t *testing.T, engine *protocol.Engine, given map[string]string) {
+	law(t, engine, given, lawLoad{clients: 1, think: time.Second, until: 16 * time.Minute, alone: true})
+}
+
+// IdleLaw is LoneLaw for engines whose latency is the same whenever a transaction comes.
+func IdleLaw(t *testing.T, engine *protocol.Engine, given map[string]string) {
+	law(t, engine, given, lawLoad{clients: 1, think: 50 * time.Millisecond, until: 20 * time.Second, alone: true})
+}
+
+// LoneNodeLaw is Law with one node in each region, for engines in which the nodes of a region differ: their law is the mean over
+// these, and no median.
+func LoneNodeLaw(t *testing.T, engine *protocol.Engine, given map[string]string) {
+	law(t, engine, given, lawLoad{clients: 3, think: 50 * time.Millisecond, until: 20 * time.Second, oneNode: true})
+}
+
+// lawLoad says how many clients each region has, or one region alone at a time, how long they pause, and when they end. Regions may have
+// one node.
+type lawLoad struct {
+	clients      int
+	think, until time.Duration
+	alone        bool
+	oneNode      bool
+}
+
+func law(t *testing.T, engine *protocol.Engine, given map[string]string, load lawLoad) {
+	partitions := 2
+	if load.oneNode {
+		partitions = 1
+	}
+	shapes := []shape{
+		{"2 regions", func() *geo.Topology { return simload.TwoRegions(partitions) }},
+		{"3 regions", func() *geo.Topology { return simload.ThreeRegions(partitions) }},
+		{"8 regions", func() *geo.Topology { return simload.EightRegions(1) }},
+	}
+	if engine.TakesGroups {
+		shapes = append(shapes,
+			shape{"3 regions, led elsewhere", func() *geo.Topology { return led(simload.ThreeRegions(2), 1, 3) }},
+			shape{"8 regions, led elsewhere by 3", func() *geo.Topology { return led(simload.EightRegions(1), 5, 3) }})
+	}
+	type home func(c, n int) int
+	own := func(c, _ int) int { return c }
+	next := func(c, n int) int { return (c + 1) % n }
+	last := func(c, n int) int { return (c + n - 1) % n }
+	classes := []struct {
+		name  string
+		homes []home
+	}{
+		{"SH at home", []home{own}},
+		{"SH elsewhere", []home{last}},
+		{"MH with own", []home{own, next}},
+		{"MH of others", []home{next, last}},
+	}
+	var table strings.Builder
+	p := Params(t, engine, given)
+	accepted(t, engine, p, shapes, func(t *testing.T, makeTopology func() *geo.Topology) {
+		for _, class := range classes {
+			topology := makeTopology()
+			regions := len(topology.Regions)
+			if regions == 2 && class.name == "MH of others" {
+				continue
+			}
+			t.Run(class.name, func(t *testing.T) {
+				const each = 2000 // rows per home and partition
+				world := func() *sim.Sim {
+					s := sim.New(sim.Config{
+						Topology: topology, Engine: engine, Figures: Figures(t), Procedures: simload.Procedures, Seed: 1, Params: p, Costs: sim.DefaultCosts,
+					})
+					rows := uint64(each * regions * topology.Partitions)
+					simload.FillLayout(engine.Layout(topology, p), rows, 0, s.Store)
+					return s
+				}
+				s := world()
+				var loads []*simload.Clients
+				for c := range regions {
+					loads = append(loads, simload.Add(s, geo.Region(c), 1, simload.Load{
+						Clients: load.clients, Think: load.think, From: 3 * time.Second, Until: load.until,
+						Next: func(r *rand.Rand) string {
+							partition := r.IntN(topology.Partitions)
+							var ops []string
+							for _, h := range class.homes {
+								row := (r.IntN(each)*regions+h(c, regions))*topology.Partitions + partition
+								ops = append(ops, fmt.Sprintf("a%d+1", row))
+							}
+							return strings.Join(ops, " ")
+						},
+					}))
+					if load.alone {
+						s.Run(load.until + 2*time.Second)
+						s = world()
+					}
+				}
+				if !load.alone {
+					s.Run(load.until + 2*time.Second)
+				}
+				for c, l := range loads {
+					var homes []geo.Region
+					for _, h := range class.homes {
+						homes = append(homes, geo.Region(h(c, regions)))
+					}
+					law := engine.Law(topology, p, geo.Region(c), homes)
+					got := l.Percentile(50)
+					off := 100 * (float64(got)/float64(law) - 1)
+					fmt.Fprintf(&table, "%-10s %-13s %-2s homes %v law %8.2fms measured %8.2fms %+5.1f%%\n", path.Base(path.Dir(t.Name())), class.name,
+						topology.Regions[c], homes, float64(law)/1e6, float64(got)/1e6, off)
+					if off > 5 || off < -5 {
+						t.Errorf("region %s: median %v, law %v: %+.1f%%", topology.Regions[c], got, law, off)
+					}
+				}
+			})
+		}
+	})
+	t.Logf("\n%s", &table)
+}
+
+// led places the group of every cell in as many regions, beginning with the one that comes so many after its home,
+// which leads. It returns t.
+func led(t *geo.Topology, after, regions int) *geo.Topology {
+	for r := range t.Regions {
+		for p := range t.Partitions {
+			g := geo.CellGroup{Cell: geo.Cell{Home: geo.Region(r), Partition: p}, Replicas: make([]int, len(t.Regions))}
+			g.Leader = geo.Region((r + after) % len(t.Regions))
+			for i := range regions {
+				g.Replicas[(int(g.Leader)+i)%len(t.Regions)] = t.Replicas
+			}
+			t.Groups = append(t.Groups, g)
+		}
+	}
+	return t
+}
+
+// Shapes runs transfers and audits on edges of the topology, with each of the sets of parameters.
+func Shapes(t *testing.T, engine *protocol.Engine, params []map[string]string) {
+	shapes := []shape{
+		{"one node", func() *geo.Topology { return simload.Topology(1, 1, [][]float64{{0}}) }},
+		{"one region", func() *geo.Topology { return simload.Topology(3, 1, [][]float64{{0}}) }},
+		{"three copies in each of two places", func() *geo.Topology { return simload.Topology(2, 3, [][]float64{{0, 10}, {10, 0}}) }},
+		{"delays that differ by direction", func() *geo.Topology { return simload.Topology(2, 1, [][]float64{{0, 5, 80}, {60, 0, 10}, {3, 70, 0}}) }},
+	}
+	if engine.TakesGroups {
+		shapes = append(shapes, shape{"a region that no row calls home", func() *geo.Topology {
+			t := simload.ThreeRegions(1)
+			t.Homes = 2
+			return t
+		}})
+	}
+	for i, given := range params {
+		all := shapes
+		if i == 0 { // slow, and about the sets only
+			all = append(all, shape{"more partitions than a set tells", func() *geo.Topology { return simload.TwoRegions(70) }})
+		}
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			p := Params(t, engine, given)
+			accepted(t, engine, p, all, func(t *testing.T, makeTopology func() *geo.Topology) {
+				topology := makeTopology()
+				s := sim.New(sim.Config{
+					Topology: topology, Engine: engine, Figures: Figures(t), Procedures: simload.Procedures, Seed: 1, Costs: sim.DefaultCosts,
+					Params: p, CheckCodec: true,
+				})
+				layout := engine.Layout(topology, p)
+				simload.FillLayout(layout, suiteRows, suiteEach, s.Store)
+				var loads []*simload.Clients
+				var audits []*Auditor
+				until := loadTime(engine, topology, p, 2*time.Second)
+				if topology.Partitions > 64 { // nodes that do little are most of the work there
+					until /= 15
+				}
+				for r := range topology.Regions {
+					loads = append(loads, addLoad(s, geo.Region(r), 1, simload.Load{Clients: 10, Next: Transfers(suiteRows), Until: until, Least: leastCommits}))
+					audits = append(audits, AddAuditor(t, s, geo.Region(r), suiteRows, suiteRows*suiteEach, until))
+				}
+				s.Run(until)
+				quiesce(s, loads, audits)
+				finished(t, s, layout, loads, audits)
+			})
+		})
+	}
+}
+
+// Counter sums up a counter over all nodes.
+func Counter(s *sim.Sim, topology *geo.Topology, name string) (sum int64) {
+	for n := range topology.Nodes() {
+		sum += CounterOf(s, geo.NodeID(n), name)
+	}
+	return sum
+}
+
+// CounterOf returns a counter of a node, 0 if it has none of that name.
+func CounterOf(s *sim.Sim, n geo.NodeID, name string) int64 {
+	counters := s.Readings(n)
+	if i := slices.IndexFunc(counters, func(c protocol.Reading) bool { return c.Name == name }); i >= 0 {
+		return counters[i].Value
+	}
+	return 0
+}

@@ -1,0 +1,16 @@
+package sdur_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/geobench/geobench/internal/engine/protocol/protocoltest"
+	"github.com/geobench/geobench/internal/engine/protocol/sdur"
+)
+
+func BenchmarkCPU(b *testing.B) {
+	for _, mh := range []int{0, 50, 100} {
+		b.Run(fmt.Sprintf("MH%d", mh), func(b *testing.B) { protocoltest.BenchmarkCPU(b, sdur.Engine, nil, mh, 0) })
+	}
+	b.Run("MH50Hot100", func(b *testing.B) { protocoltest.BenchmarkCPU(b, sdur.Engine, nil, 50, 100) })
+}

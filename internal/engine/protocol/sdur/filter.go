@@ -1,0 +1,104 @@
+package sdur
+
+import (
+	"math/bits"
+
+	"github.com/geobench/geobench/internal/base/store"
+	"github.com/geobench/geobench/internal/base/txn"
+)
+
+// probes is the number of bits that a Bloom filter sets for a hash.
+const probes = 7
+
+// hashOf is the hash by which certification knows a row.
+func hashOf(k txn.Key) uint64 { return store.DigestRow(k, nil) }
+
+// markOf is the hash that stands for the scans and the writes of a group of rows with ordered keys.
+func markOf(group txn.Key) uint64 { return ^hashOf(group.Unit()) }
+
+// bit returns the place of a hash's i-th bit in a filter of a size.
+func bit(h uint64, i uint32, size int) uint32 {
+	return uint32(uint64(uint32(h)+i*(uint32(h>>32)|1)) * uint64(size) >> 32)
+}
+
+// bloom is the Bloom filter of one set. A nil one is that of a set nobody has asked for yet.
+type bloom []uint64
+
+func newBloom(size int) bloom { return make(bloom, (size+63)/64) }
+
+func (b bloom) add(h uint64, size int) {
+	for i := range uint32(probes) {
+		at := bit(h, i, size)
+		b[at/64] |= 1 << (at % 64)
+	}
+}
+
+func (b bloom) has(h uint64, size int) bool {
+	for i := range uint32(probes) {
+		if at := bit(h, i, size); b[at/64]>>(at%64)&1 == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// filters are the Bloom filters of the last transactions that have completed, numbered from 1. The same bit of 64
+// filters in a row stands in one word, so that 64 filters are asked at once.
+type filters struct {
+	size   int        // bits of a filter
+	blocks [][]uint64 // by number modulo 64 times their count, each of size words
+	last   uint64
+}
+
+func newFilters(size, kept int) filters {
+	return filters{size: size, blocks: make([][]uint64, (kept+63)/64+1)}
+}
+
+// begin makes room for the filter of transaction n, the next one.
+func (f *filters) begin(n uint64) {
+	at := n / 64 % uint64(len(f.blocks))
+	switch {
+	case f.blocks[at] == nil:
+		f.blocks[at] = make([]uint64, f.size)
+	case n/64 != f.last/64:
+		clear(f.blocks[at])
+	}
+	f.last = n
+}
+
+// add adds a hash to the filter of transaction n.
+func (f *filters) add(n, h uint64) {
+	block := f.blocks[n/64%uint64(len(f.blocks))]
+	for i := range uint32(probes) {
+		block[bit(h, i, f.size)] |= 1 << (n % 64)
+	}
+}
+
+// remove takes a hash out of the filter of transaction n, all of whose hashes are taken out.
+func (f *filters) remove(n, h uint64) {
+	block := f.blocks[n/64%uint64(len(f.blocks))]
+	for i := range uint32(probes) {
+		block[bit(h, i, f.size)] &^= 1 << (n % 64)
+	}
+}
+
+// grow makes room for the filters of 64 more transactions beside those that there are.
+func (f *filters) grow() { f.blocks = append(f.blocks, make([]uint64, f.size)) }
+
+// next returns the first transaction from n to last whose filter has the hash; 0 for none.
+func (f *filters) next(h, n, last uint64) uint64 {
+	for ; n <= last; n = n/64*64 + 64 {
+		word := ^uint64(0) << (n % 64)
+		if last/64 == n/64 {
+			word &= ^uint64(0) >> (63 - last%64)
+		}
+		block := f.blocks[n/64%uint64(len(f.blocks))]
+		for i := uint32(0); i < probes && word != 0; i++ {
+			word &= block[bit(h, i, f.size)]
+		}
+		if word != 0 {
+			return n/64*64 + uint64(bits.TrailingZeros64(word))
+		}
+	}
+	return 0
+}

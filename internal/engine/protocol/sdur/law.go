@@ -1,0 +1,82 @@
+package sdur
+
+import (
+	"time"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/engine/blocks/raftgroup"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// survives is Engine.Survives: any regions without which every group has a majority. Groups elect leaders, and settle what lost
+// coordinators have left; from then on a transaction reads, is delivered by majorities, votes and is told the end of, and waits behind
+// others for as long; beside that it may ask one of the lost first, and wait behind another one that does.
+func survives(t *geo.Topology, p protocol.Params) protocol.Survival {
+	s, rtt := raftgroup.Survives(t, t.Placed()), t.LongestRTT()
+	s.Settles = raftgroup.Settles(p.Duration("election"), p.Duration("recovery"), rtt)
+	s.Answers = protocol.InTime(4*rtt+p.Duration("delay")+time.Duration(p.Int("reorderThreshold"))*p.Duration("tick")) + 2*(patience+rtt)
+	return s
+}
+
+// law is Engine.Law, for a transaction that reads what it writes: the client's hop, a round trip to the farthest of
+// the nearest members of its groups to read, and termination. With one group this is the way to its leader and back,
+// and that one's round trip to a majority. With several, the leader that is nearest to the coordinator has to deliver
+// the transaction and the threshold's ticks behind it, and to hear the votes of all others, before it answers. Where
+// leaders depend on the partition, or coordinator and leader may be the same node, it is the mean.
+func law(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) time.Duration {
+	if len(homes) == 0 {
+		homes = []geo.Region{c}
+	}
+	layout := t.Placed()
+	var sum time.Duration
+	for partition := range t.Partitions {
+		for replica := range t.Replicas {
+			node := t.Node(c, partition, replica)
+			members := raftgroup.Nearest(t, &layout, node)
+			var groups []int
+			var read time.Duration
+			for _, home := range homes {
+				shard := int(home)*t.Partitions + partition
+				groups = append(groups, shard)
+				read = max(read, raftgroup.Distance(t, node, members[shard][0]))
+			}
+			sum += read + termination(t, p, &layout, node, groups)
+		}
+	}
+	return t.RTT(c, c) + sum/time.Duration(t.Partitions*t.Replicas)
+}
+
+// termination is the time from a coordinator's submission of a transaction to the answer.
+func termination(t *geo.Topology, p protocol.Params, l *geo.Layout, node geo.NodeID, groups []int) time.Duration {
+	leader := func(group int) geo.NodeID { return l.Group(group).Leader }
+	anchor := groups[0]
+	for _, g := range groups {
+		near, nearest := raftgroup.Distance(t, node, leader(g)), raftgroup.Distance(t, node, leader(anchor))
+		if near < nearest || near == nearest && g < anchor {
+			anchor = g
+		}
+	}
+	var decided time.Duration
+	for _, g := range groups {
+		d := way(t, node, leader(g)) + raftgroup.Quorum(t, l.Group(g))
+		if len(groups) == 1 {
+			return d + way(t, leader(g), node)
+		}
+		if g == anchor {
+			d += p.Duration("delay")
+			if ticks := time.Duration(p.Int("reorderThreshold")); ticks > 0 {
+				decided = max(decided, d+ticks*p.Duration("tick")+raftgroup.Quorum(t, l.Group(g)))
+			}
+		}
+		decided = max(decided, d+way(t, leader(g), leader(anchor)))
+	}
+	return decided + way(t, leader(anchor), node)
+}
+
+// way is the time from one node to another.
+func way(t *geo.Topology, a, b geo.NodeID) time.Duration {
+	if a == b {
+		return 0
+	}
+	return t.Link(a, b).Delay
+}

@@ -1,0 +1,377 @@
+package sdur
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/geobench/geobench/internal/base/codec"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/engine/blocks/raftgroup"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// Message kinds.
+const (
+	kindRead = iota + 1
+	kindRows
+	kindSubmit
+	kindVote
+	kindAnswer
+)
+
+// Snapshot is a state of a group: what its first transactions have left behind.
+type Snapshot struct {
+	// Count is the number of those that had completed: the paper's snapshot counter.
+	Count uint64
+	// At is the largest of their timestamps.
+	At uint64
+}
+
+func (s *Snapshot) size() int { return codec.SizeUvarint(s.Count) + codec.SizeUvarint(s.At) }
+
+func (s *Snapshot) appendTo(b []byte) []byte {
+	return codec.AppendUvarint(codec.AppendUvarint(b, s.Count), s.At)
+}
+
+func readSnapshot(r *codec.Reader) Snapshot { return Snapshot{r.Uvarint(), r.Uvarint()} }
+
+// View says which state of a group a transaction reads.
+type View uint8
+
+// The views.
+const (
+	// Newest is the newest state that the member has, which the transaction keeps to from then on.
+	Newest View = iota + 1
+	// Same is the state at Snapshot.At, the one of an earlier read. It may also hold transactions that have completed
+	// since, with smaller timestamps than one before them. Certification takes these for concurrent, so that who has
+	// read what they write is aborted, which is needless if that was not read before they completed.
+	Same
+	// Cut is the state at a time, Snapshot.At, that is the same in all groups.
+	Cut
+)
+
+// Read asks any member of a group for rows.
+type Read struct {
+	Group int
+	// Number is the transaction's at its coordinator, Round that of its reads, from 1.
+	Number, Round uint64
+	View          View
+	Snapshot      Snapshot
+	Ranges        []txn.Range
+}
+
+// Kind implements protocol.Message.
+func (m *Read) Kind() uint8 { return kindRead }
+
+// Size implements protocol.Message.
+func (m *Read) Size() int {
+	return codec.SizeUvarint(uint64(m.Group)) + codec.SizeUvarint(m.Number) + codec.SizeUvarint(m.Round) + 1 + m.Snapshot.size() +
+		codec.SizeRanges(m.Ranges)
+}
+
+// AppendTo implements protocol.Message.
+func (m *Read) AppendTo(b []byte) []byte {
+	b = codec.AppendUvarint(codec.AppendUvarint(b, uint64(m.Group)), m.Number)
+	b = append(codec.AppendUvarint(b, m.Round), byte(m.View))
+	return codec.AppendRanges(m.Snapshot.appendTo(b), m.Ranges)
+}
+
+func (m *Read) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "read %d in %d", m.Number, m.Group)
+	switch m.View {
+	case Same:
+		fmt.Fprintf(&b, " as of %d", m.Snapshot.Count)
+	case Cut:
+		fmt.Fprintf(&b, " at time %d", m.Snapshot.At)
+	}
+	b.WriteByte(':')
+	for i := range m.Ranges {
+		fmt.Fprintf(&b, " %v", &m.Ranges[i])
+	}
+	return b.String()
+}
+
+// Rows answers Read.
+type Rows struct {
+	Group         int
+	Number, Round uint64
+	Snapshot      Snapshot
+	// TooOld says that the rows of that state are not kept any more.
+	TooOld bool
+	Found  []raftgroup.Found
+}
+
+// Kind implements protocol.Message.
+func (m *Rows) Kind() uint8 { return kindRows }
+
+// Size implements protocol.Message.
+func (m *Rows) Size() int {
+	return codec.SizeUvarint(uint64(m.Group)) + codec.SizeUvarint(m.Number) + codec.SizeUvarint(m.Round) + 1 + m.Snapshot.size() +
+		raftgroup.SizeFound(m.Found)
+}
+
+// AppendTo implements protocol.Message.
+func (m *Rows) AppendTo(b []byte) []byte {
+	b = codec.AppendUvarint(codec.AppendUvarint(b, uint64(m.Group)), m.Number)
+	b = append(codec.AppendUvarint(b, m.Round), codec.Flags(m.TooOld, false))
+	return raftgroup.AppendFound(m.Snapshot.appendTo(b), m.Found)
+}
+
+func (m *Rows) String() string {
+	if m.TooOld {
+		return fmt.Sprintf("rows of %d for %d: too old", m.Group, m.Number)
+	}
+	return fmt.Sprintf("rows of %d for %d as of %d: %s", m.Group, m.Number, m.Snapshot.Count, raftgroup.FoundString(m.Found))
+}
+
+// Update is a transaction's part in a group: what its coordinator submits, and what the group's log delivers.
+type Update struct {
+	ID txn.ID
+	// Done is the least number of the coordinator's transactions that have not ended: see raftgroup.Endings.
+	Done uint64
+	// Snapshot is what the transaction has read of the group.
+	Snapshot Snapshot
+	// Participants are all groups of a global transaction, ascending; a local one has none.
+	Participants []int
+	// Floor is the largest timestamp in any group's snapshot, and Anchor the group that tells the coordinator as soon
+	// as the transaction has completed. Only global transactions have them.
+	Floor  uint64
+	Anchor int
+	// Reads are the hashes of the rows that were read, Ranges what was scanned.
+	Reads  []uint64
+	Ranges []txn.Range
+	Writes []txn.WriteEntry
+}
+
+func (u *Update) size() int {
+	n := codec.SizeID(u.ID) + codec.SizeUvarint(u.Done) + u.Snapshot.size() + raftgroup.SizeShards(u.Participants)
+	if len(u.Participants) > 0 {
+		n += codec.SizeUvarint(u.Floor) + codec.SizeUvarint(uint64(u.Anchor))
+	}
+	return n + codec.SizeUvarint(uint64(len(u.Reads))) + 8*len(u.Reads) + codec.SizeRanges(u.Ranges) + codec.SizeWrites(u.Writes)
+}
+
+func (u *Update) appendTo(b []byte) []byte {
+	b = u.Snapshot.appendTo(codec.AppendUvarint(codec.AppendID(b, u.ID), u.Done))
+	b = raftgroup.AppendShards(b, u.Participants)
+	if len(u.Participants) > 0 {
+		b = codec.AppendUvarint(codec.AppendUvarint(b, u.Floor), uint64(u.Anchor))
+	}
+	b = codec.AppendUvarint(b, uint64(len(u.Reads)))
+	for _, h := range u.Reads {
+		b = codec.AppendUint64(b, h)
+	}
+	return codec.AppendWrites(codec.AppendRanges(b, u.Ranges), u.Writes)
+}
+
+func readUpdate(r *codec.Reader) Update {
+	u := Update{ID: r.ID(), Done: r.Uvarint(), Snapshot: readSnapshot(r), Participants: raftgroup.ReadShards(r)}
+	if len(u.Participants) > 0 {
+		u.Floor, u.Anchor = r.Uvarint(), int(r.UvarintMax(raftgroup.MaxShard))
+	}
+	if n := r.Count(8); n > 0 {
+		u.Reads = make([]uint64, n)
+		for i := range u.Reads {
+			u.Reads[i] = r.Uint64()
+		}
+	}
+	u.Ranges, u.Writes = r.Ranges(), r.Writes()
+	return u
+}
+
+func (u *Update) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "t%v read as of %d", u.ID, u.Snapshot.Count)
+	if len(u.Participants) > 0 {
+		fmt.Fprintf(&b, ", groups %v", u.Participants)
+	}
+	for i := range u.Ranges {
+		fmt.Fprintf(&b, " scanned %v", &u.Ranges[i])
+	}
+	fmt.Fprintf(&b, ":%s", raftgroup.WritesString(u.Writes))
+	return b.String()
+}
+
+// Submit asks the leader of a group to broadcast a transaction there: to put it into the group's log.
+type Submit struct {
+	Group int
+	// Term is the leader's.
+	Term   uint64
+	Number uint64
+	// Again says that the same was asked of the leader of an earlier term.
+	Again bool
+	Update
+}
+
+// Kind implements protocol.Message.
+func (m *Submit) Kind() uint8 { return kindSubmit }
+
+// Size implements protocol.Message.
+func (m *Submit) Size() int {
+	return codec.SizeUvarint(uint64(m.Group)) + codec.SizeUvarint(m.Term) + codec.SizeUvarint(m.Number) + 1 + m.size()
+}
+
+// AppendTo implements protocol.Message.
+func (m *Submit) AppendTo(b []byte) []byte {
+	b = codec.AppendUvarint(codec.AppendUvarint(b, uint64(m.Group)), m.Term)
+	return m.appendTo(append(codec.AppendUvarint(b, m.Number), codec.Flags(m.Again, false)))
+}
+
+func (m *Submit) String() string {
+	return fmt.Sprintf("submit %d to %d: %v", m.Number, m.Group, &m.Update)
+}
+
+// Vote tells the leader of a group how another group votes on a global transaction, or asks it for its own vote.
+type Vote struct {
+	// Group is whom the message is for, Term its leader's, About the group that votes.
+	Group int
+	Term  uint64
+	About int
+	Of    raftgroup.Name
+	// Verdict is the vote; 0: the sender has none.
+	Verdict Verdict
+	// Final says that Verdict and Timestamp are how the transaction ended.
+	Final bool
+	// Timestamp of a vote to commit is the earliest that the transaction may have.
+	Timestamp uint64
+	// Request asks for Group's vote.
+	Request Request
+}
+
+// Request is what the sender of a vote wants in return.
+type Request uint8
+
+// The requests.
+const (
+	// Nothing is wanted.
+	Nothing Request = iota
+	// Ask wants the vote once there is one.
+	Ask
+	// Demand wants a vote: to abort, if the transaction has not been delivered.
+	Demand
+)
+
+// Kind implements protocol.Message.
+func (m *Vote) Kind() uint8 { return kindVote }
+
+// Size implements protocol.Message.
+func (m *Vote) Size() int {
+	return codec.SizeUvarint(uint64(m.Group)) + codec.SizeUvarint(m.Term) + codec.SizeUvarint(uint64(m.About)) + m.Of.Size() + 3 +
+		codec.SizeUvarint(m.Timestamp)
+}
+
+// AppendTo implements protocol.Message.
+func (m *Vote) AppendTo(b []byte) []byte {
+	b = codec.AppendUvarint(codec.AppendUvarint(b, uint64(m.Group)), m.Term)
+	b = m.Of.AppendTo(codec.AppendUvarint(b, uint64(m.About)))
+	b = append(b, byte(m.Verdict), codec.Flags(m.Final, false), byte(m.Request))
+	return codec.AppendUvarint(b, m.Timestamp)
+}
+
+func (m *Vote) String() string {
+	s := fmt.Sprintf("%d on %v for %d:", m.About, m.Of, m.Group)
+	switch {
+	case m.Final:
+		s += fmt.Sprintf(" ended with %v", m.Verdict)
+	case m.Verdict == Commit:
+		s += fmt.Sprintf(" votes to commit, from %d on", m.Timestamp)
+	case m.Verdict != 0:
+		s += fmt.Sprintf(" votes to abort: %v", m.Verdict)
+	}
+	switch m.Request {
+	case Ask:
+		s += " asks for the vote"
+	case Demand:
+		s += " demands a vote"
+	}
+	return s
+}
+
+func readVote(r *codec.Reader) *Vote {
+	m := &Vote{Group: int(r.UvarintMax(raftgroup.MaxShard)), Term: r.Uvarint(), About: int(r.UvarintMax(raftgroup.MaxShard)), Of: raftgroup.ReadName(r)}
+	m.Verdict = readVerdict(r, 0)
+	m.Final = r.Flag()
+	m.Request = Request(r.Uint8())
+	if r.Err() == nil && m.Request > Demand {
+		r.Fail(fmt.Errorf("%d is not a request", m.Request))
+	}
+	m.Timestamp = r.Uvarint()
+	return m
+}
+
+// Answer tells a coordinator what has become of its transaction in a group.
+type Answer struct {
+	Group   int
+	Number  uint64
+	Verdict Verdict
+	// Final says that the group has nothing more to do with the transaction.
+	Final bool
+}
+
+// Kind implements protocol.Message.
+func (m *Answer) Kind() uint8 { return kindAnswer }
+
+// Size implements protocol.Message.
+func (m *Answer) Size() int {
+	return codec.SizeUvarint(uint64(m.Group)) + codec.SizeUvarint(m.Number) + 2
+}
+
+// AppendTo implements protocol.Message.
+func (m *Answer) AppendTo(b []byte) []byte {
+	b = codec.AppendUvarint(codec.AppendUvarint(b, uint64(m.Group)), m.Number)
+	return append(b, byte(m.Verdict), codec.Flags(m.Final, false))
+}
+
+func (m *Answer) String() string {
+	s := fmt.Sprintf("%d in %d: %v", m.Number, m.Group, m.Verdict)
+	if !m.Final {
+		s += ", not in the log yet"
+	}
+	return s
+}
+
+func readVerdict(r *codec.Reader, least Verdict) Verdict {
+	v := Verdict(r.Uint8())
+	if r.Err() == nil && (v < least || v > Prevented) {
+		r.Fail(fmt.Errorf("%d is not a verdict", uint8(v)))
+		return 0
+	}
+	return v
+}
+
+// decode is Engine.Decode.
+func decode(kind uint8, body []byte, _ *txn.Registry) (protocol.Message, error) {
+	if m, known, err := raftgroup.Decode(kind, body); known {
+		return m, err
+	}
+	r := codec.NewReader(body)
+	var m protocol.Message
+	switch kind {
+	case kindRead:
+		q := &Read{Group: int(r.UvarintMax(raftgroup.MaxShard)), Number: r.Uvarint(), Round: r.Uvarint(), View: View(r.Uint8())}
+		if r.Err() == nil && (q.View < Newest || q.View > Cut) {
+			r.Fail(fmt.Errorf("%d is not a view", uint8(q.View)))
+		}
+		q.Snapshot, q.Ranges = readSnapshot(&r), r.Ranges()
+		m = q
+	case kindRows:
+		a := &Rows{Group: int(r.UvarintMax(raftgroup.MaxShard)), Number: r.Uvarint(), Round: r.Uvarint(), TooOld: r.Flag()}
+		a.Snapshot, a.Found = readSnapshot(&r), raftgroup.ReadFound(&r)
+		m = a
+	case kindSubmit:
+		s := &Submit{Group: int(r.UvarintMax(raftgroup.MaxShard)), Term: r.Uvarint(), Number: r.Uvarint(), Again: r.Flag()}
+		s.Update = readUpdate(&r)
+		m = s
+	case kindVote:
+		m = readVote(&r)
+	case kindAnswer:
+		m = &Answer{int(r.UvarintMax(raftgroup.MaxShard)), r.Uvarint(), readVerdict(&r, Commit), r.Flag()}
+	default:
+		return nil, fmt.Errorf("message kind %d is not one of sdur's", kind)
+	}
+	if err := r.Done(); err != nil {
+		return nil, err
+	}
+	return m, nil
+}

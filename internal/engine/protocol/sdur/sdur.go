@@ -1,0 +1,474 @@
+// Package sdur is a database that executes transactions where their clients are, on snapshots and without locks, and
+// certifies them when they end: scalable deferred update replication (Sciascia, Pedone and Junqueira, DSN 2012) with
+// the delays and the reordering that make it fit for wide-area networks (Sciascia and Pedone, DSN 2013).
+//
+// A partition of the paper is a shard, a cell of the layout. Its servers are a Raft group, whose log is the paper's
+// atomic broadcast in the partition (package raftgroup). Where the servers are is up to the layout: with most of them
+// in one region, a different one for each partition, it is WAN 1; with one in each region it is WAN 2.
+//
+// A transaction runs as a task.Task at its coordinator (coordinator.go). It reads each group as of one snapshot, that
+// of the nearest member at the first read, and keeps its writes (reads.go). Then its part in each group is submitted
+// to that one's leader, which puts it into the log: rows that were read by their hashes, scans as ranges, writes as
+// they are. A transaction of one group is local, others are global.
+//
+// What the log delivers is certified (certify.go): a transaction passes unless one that was delivered before it, and
+// is not in its snapshot, has written what it has read. Groups may deliver global transactions in different orders,
+// so that what these write must not meet what the others have read or written, either. Sets are compared by Bloom
+// filters of the last transactions (filter.go). For scans, the filters tell who writes in the scanned group of rows
+// at all, and the keys that those write, which are kept beside the filters, whether one lies in the range: a row that
+// was inserted there conflicts like one that was changed.
+//
+// A transaction that has passed is pending until all before it have completed, and a global one until all its groups
+// have voted (votes.go). Leaders vote to each other, and put the end into their logs. It is certain before that,
+// since votes follow from logs, so that a leader answers and goes on at once. A group whose votes from another one do
+// not come demands them: who has not delivered the transaction then votes by its log to abort it.
+//
+// With a threshold, a global transaction completes when so many others have been delivered behind it, at the
+// earliest. Until then all members know that it is pending, so that a local one can leap over it: to the leftmost
+// place from which it meets none of those that it leaps over. That it has read nothing which these write, be they
+// before it or behind, has been certified: otherwise the circle of TestLeapsKeepAnOrder could close.
+//
+// Transactions that write nothing need no certification if they read a state of the whole database. A snapshot of
+// each group does not make one: two groups may complete two global transactions in different orders, and two readers,
+// each in one group, would see that. So transactions have timestamps which order them as conflicts do: a global one
+// has the latest of its groups' votes, a local one a later one than all that have completed before it. A reader reads
+// at a time that is closed: up to which everything has completed here. All readers see the same order then, and for
+// the sake of that see a little less than has been answered.
+package sdur
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/isolation"
+	"github.com/geobench/geobench/internal/base/store"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/engine/blocks/raftgroup"
+	"github.com/geobench/geobench/internal/engine/consensus"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// Values of parameter readOnly.
+const (
+	readOnlySnapshot  = "snapshot"
+	readOnlyCertified = "certified"
+)
+
+// Engine is the database.
+var Engine = &protocol.Engine{
+	Name: "sdur",
+	Paper: "Sciascia, Pedone and Junqueira, Scalable Deferred Update Replication, DSN 2012; Sciascia and Pedone, Geo-Replicated Storage " +
+		"with Scalable Deferred Update Replication, DSN 2013",
+	Doc: "Executes transactions optimistically on snapshots, and certifies them in each partition's Raft group when they end; " +
+		"groups vote on those of several.",
+	Figures: figures,
+	Aborts:  []string{ReasonConflict, ReasonFalsePositive, ReasonTooOld, ReasonPrevented},
+	Parameters: []protocol.Parameter{
+		{
+			Name: "delay", Default: "0s", Max: time.Minute,
+			Doc: "How long the submission of a transaction of several groups to the nearest of them is put off, so that the votes of " +
+				"the others are not waited for there.",
+		},
+		{
+			Name: "reorderThreshold", Default: "0", Integer: true, MaxInt: 1 << 20,
+			Doc: "How many deliveries a transaction of several groups stays pending for at least in each of them, so that those of one " +
+				"group may leap over it; 0 reorders nothing.",
+		},
+		{
+			Name: "tick", Default: "10ms", Min: time.Millisecond, Max: closeEvery,
+			Doc: "How long a group delivers nothing before its leader delivers a tick, while a transaction waits for reorderThreshold.",
+		},
+		{
+			Name: "readOnly", Default: readOnlySnapshot, OneOf: []string{readOnlySnapshot, readOnlyCertified},
+			Doc: "How transactions end that write nothing: snapshot, at once, on a state of the whole database that may be old; certified, " +
+				"like the others.",
+		},
+		{
+			Name: "history", Default: "4096", Integer: true, MinInt: 1, MaxInt: 1 << 20,
+			Doc: "The number of transactions of each group whose Bloom filters are kept. One whose snapshot is older is aborted.",
+		},
+		{
+			Name: "filterBits", Default: "1024", Integer: true, MinInt: 64, MaxInt: 1 << 20,
+			Doc: "The size of the Bloom filters of a transaction's read set and write set.",
+		},
+		{
+			Name: "interactive", Default: "false", OneOf: []string{"false", "true"},
+			Doc: "Whether rows are asked for one after the other as the procedure comes to them, as for a client that sends " +
+				"statements, and not side by side as far as they are known beforehand.",
+		},
+		{
+			Name: "election", Default: "1s", Min: 50 * time.Millisecond, Max: time.Minute,
+			Doc: "How long beyond the longest round trip a leader may be silent before its group elects another.",
+		},
+		{
+			Name: "recovery", Default: "2s", Min: 100 * time.Millisecond, Max: 10 * time.Minute,
+			Doc: "How long beyond delay and the longest round trip a group waits for the votes of others before it demands them: who " +
+				"has not delivered the transaction then votes to abort it.",
+		},
+	},
+	Check:         check,
+	CheckTopology: checkTopology,
+	Roles:         []string{RoleCoordinator, RoleLeader},
+	Place:         func(t *geo.Topology, _ protocol.Params) geo.Layout { return t.Placed() },
+	TakesGroups:   true,
+	NewStore:      func() store.Store { return store.NewVersioned() },
+	Isolation: func(p protocol.Params) isolation.Level {
+		if p.Word("readOnly") == readOnlyCertified {
+			return isolation.StrictSerializable
+		}
+		return isolation.Serializable
+	},
+	Survives: survives,
+	Replaces: func(t *geo.Topology, _ protocol.Params) []geo.NodeID { return raftgroup.Replaces(t, t.Placed()) },
+	New:      func(c protocol.Config) protocol.Replica { return newReplica(c, options{}) },
+	Decode:   decode,
+	Law:      law,
+}
+
+const (
+	// maxFilterBits bounds the Bloom filters that each member of a group keeps of read sets, and of write sets: to
+	// 128 MiB of each.
+	maxFilterBits = 1 << 30
+	// maxNodeBits bounds those of all groups that a node is a member of: to 512 MiB of each kind, an eighth of the memory
+	// that a node has by default.
+	maxNodeBits = 1 << 32
+	// maxWait bounds the time for which a transaction stays pending in an idle group.
+	maxWait = time.Minute
+)
+
+// check is Engine.Check: filters must fit into memory, and transactions must end.
+func check(p protocol.Params) (errs []*protocol.ParamError) {
+	if history, bits := p.Int("history"), p.Int("filterBits"); history*bits > maxFilterBits {
+		errs = append(errs, &protocol.ParamError{Name: "filterBits", Message: fmt.Sprintf(
+			`"%d" is too much with history %d, since each group keeps that many filters of each kind: make it at most %d, or history at most %d`,
+			bits, history, maxFilterBits/history, maxFilterBits/bits)})
+	}
+	if threshold, tick := p.Int("reorderThreshold"), p.Duration("tick"); time.Duration(threshold)*tick > maxWait {
+		errs = append(errs, &protocol.ParamError{Name: "reorderThreshold", Message: fmt.Sprintf(
+			`"%d" is too much with tick %v, since a transaction would wait for more than %v in an idle group: make it at most %d`,
+			threshold, tick, maxWait, maxWait/tick)})
+	}
+	return errs
+}
+
+// checkTopology is Engine.CheckTopology: the filters of all groups of a node must fit into its memory. Every group has a
+// majority, that of its own members, of which geo.Topology.Validate asks for one at least: its leader.
+func checkTopology(t *geo.Topology, p protocol.Params) *protocol.TopologyError {
+	layout, groups := t.Placed(), make([]int64, t.Nodes())
+	for s := range layout.Shards() {
+		for _, n := range layout.Group(s).Members {
+			groups[n]++
+		}
+	}
+	most, history, bits := slices.Max(groups), p.Int("history"), p.Int("filterBits")
+	if most*history*bits <= maxNodeBits {
+		return nil
+	}
+	return &protocol.TopologyError{Field: "spec.engine.parameters.filterBits", Value: fmt.Sprint(bits), Message: fmt.Sprintf(
+		"node %s is a member of %d groups, each of which keeps %d such filters of each kind: make it at most %d, or history at most %d, or "+
+			"place fewer partitions on a node with homes and groups", t.NodeName(geo.NodeID(slices.Index(groups, most))), most, history, maxNodeBits/(most*history), maxNodeBits/(most*bits))}
+}
+
+// The roles of nodes: each coordinates the transactions of its clients, and some lead groups.
+const (
+	RoleCoordinator = "coordinator"
+	RoleLeader      = "leader"
+)
+
+// Timer kinds. The argument of the first three says which group they belong to, that of delayTimer which transaction.
+const (
+	groupTimer = iota + 1
+	proposeTimer
+	paceTimer
+	delayTimer
+	closeTimer
+	tickTimer
+)
+
+const (
+	// tickEvery is the resolution of what waits for time other than that.
+	tickEvery = 100 * time.Millisecond
+	// patience is how long beyond the longest round trip an answer may take whose sender has nothing to wait for.
+	patience = 500 * time.Millisecond
+)
+
+// options are what no manifest can say.
+type options struct {
+	mistake mistake
+	// keep bounds the entries of a log that are kept: see consensus.Config.
+	keep int
+}
+
+// Replica is one node of the database.
+type Replica struct {
+	options
+	self       geo.NodeID
+	topology   *geo.Topology
+	env        protocol.Env
+	procedures *txn.Registry
+	store      *store.Versioned
+	layout     geo.Layout
+	placement  geo.Placement
+	clock      raftgroup.Clock
+
+	interactive, cuts           bool
+	delay, tick, election       time.Duration
+	recovery, patience, longest time.Duration
+	threshold                   uint64
+	kept, filterBits            int
+	// trimmed is the time that the store was trimmed to.
+	trimmed uint64
+
+	node raftgroup.Node
+	// groups are those that this node is a member of, by shard; nil elsewhere.
+	groups []*group
+	// members are those of each group, the nearest first.
+	members [][]geo.NodeID
+	// heard is when each node was heard of last.
+	heard []time.Duration
+	coordinator
+	ticking bool
+
+	steps    int64
+	counters counters
+}
+
+type counters struct {
+	transactions, locals, globals, readOnly            int64
+	conflicts, falsePositives, tooOld, prevented       int64
+	leapTries, leaps, waits                            int64
+	votes, recoveries, entries, ticks, terms, restored int64
+}
+
+func newReplica(c protocol.Config, o options) *Replica {
+	t, p := c.Topology, c.Params
+	longest := t.LongestRTT()
+	r := &Replica{
+		options:     o,
+		self:        c.Self,
+		topology:    t,
+		env:         c.Env,
+		procedures:  c.Procedures,
+		store:       c.Store.(*store.Versioned),
+		layout:      t.Placed(),
+		placement:   t.Placement(),
+		interactive: p.Word("interactive") == "true",
+		cuts:        p.Word("readOnly") == readOnlySnapshot,
+		delay:       p.Duration("delay"),
+		tick:        p.Duration("tick"),
+		election:    p.Duration("election") + longest,
+		recovery:    p.Duration("recovery") + p.Duration("delay") + longest,
+		patience:    patience + longest,
+		longest:     longest,
+		threshold:   uint64(p.Int("reorderThreshold")),
+		kept:        int(p.Int("history")),
+		filterBits:  int(p.Int("filterBits")),
+		heard:       make([]time.Duration, t.Nodes()),
+	}
+	shards := r.layout.Shards()
+	r.coordinator = coordinator{
+		leaders: make([]tenure, shards), suspect: make([]bool, t.Nodes()), open: map[uint64]*transaction{},
+		next: raftgroup.First(c.Incarnation), done: raftgroup.First(c.Incarnation),
+	}
+	r.node.Config = raftgroup.Config{
+		Self: r.self, Incarnation: c.Incarnation, Nodes: t.Nodes(), Layout: &r.layout, Env: r.env, RaftTimer: groupTimer, ProposeTimer: proposeTimer,
+		Heartbeat: min(consensus.DefaultHeartbeat, p.Duration("election")/4), Election: r.election, Keep: r.keep, Handle: r.handle, Shrink: c.Shrink,
+	}
+	r.groups = make([]*group, shards)
+	for _, shard := range r.layout.ShardsOf(c.Self) {
+		r.groups[shard] = newGroup(r, shard)
+	}
+	r.members = raftgroup.Nearest(t, &r.layout, r.self)
+	return r
+}
+
+// Start implements protocol.Replica.
+func (r *Replica) Start() {
+	for n := range r.heard {
+		r.heard[n] = r.env.Now()
+	}
+	for _, g := range r.groups {
+		if g != nil {
+			g.Start()
+		}
+	}
+	r.env.After(closeEvery, protocol.Timer{Kind: closeTimer})
+	r.node.Finish()
+}
+
+// Receive implements protocol.Replica.
+func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
+	r.heard[from], r.suspect[from] = r.env.Now(), false
+	r.handle(from, m)
+	r.node.Finish()
+}
+
+// Replaced implements protocol.Rejoiner. What the lost node has coordinated is settled as that of a silent one: groups demand each
+// other's votes.
+func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
+	r.heard[n], r.suspect[n] = r.env.Now(), false
+	r.node.Replaced(n, incarnation)
+	r.node.Finish()
+}
+
+// Whole implements protocol.Rejoiner.
+func (r *Replica) Whole() bool { return r.node.Whole() }
+
+// handle takes a message of another node or of this one.
+func (r *Replica) handle(from geo.NodeID, m protocol.Message) {
+	switch m := m.(type) {
+	case *raftgroup.Raft:
+		if g := r.group(m.Group); g != nil {
+			g.Receive(from, m)
+		}
+	case *raftgroup.Lead:
+		r.follow(from, m)
+	case *Read:
+		if g := r.group(m.Group); g != nil {
+			g.read(from, m)
+		}
+	case *Rows:
+		r.rows(m)
+	case *Submit:
+		if g := r.group(m.Group); g != nil {
+			g.Admit(from, m.Term, m)
+		}
+	case *Vote:
+		if g := r.group(m.Group); g != nil {
+			g.Admit(from, m.Term, m)
+		}
+	case *Answer:
+		r.answer(m)
+	}
+}
+
+// group returns this node's member of a group, or nil.
+func (r *Replica) group(shard int) *group {
+	if shard >= len(r.groups) {
+		return nil
+	}
+	return r.groups[shard]
+}
+
+// send sends a message, to this node at the end of the step.
+func (r *Replica) send(to geo.NodeID, m protocol.Message) { r.node.Send(to, m) }
+
+// Fire implements protocol.Replica.
+func (r *Replica) Fire(t protocol.Timer) {
+	switch t.Kind {
+	case groupTimer, proposeTimer:
+		r.groups[r.node.ShardOf(t)].Fire(t)
+	case paceTimer:
+		r.groups[t.Arg].paced()
+	case delayTimer:
+		r.release(t.Arg)
+	case closeTimer:
+		for _, g := range r.groups {
+			if g != nil && r.env.Now()-g.Proposed >= closeEvery {
+				g.deliverTick()
+			}
+		}
+		r.env.After(closeEvery, t)
+	case tickTimer:
+		r.lookAround()
+	}
+	r.node.Finish()
+}
+
+// tickLater makes sure that there will be a tick of what waits for somebody who may be lost.
+func (r *Replica) tickLater() {
+	if !r.ticking {
+		r.ticking = true
+		r.env.After(tickEvery, protocol.Timer{Kind: tickTimer})
+	}
+}
+
+// lookAround looks after what waits for somebody who may be lost.
+func (r *Replica) lookAround() {
+	r.ticking = false
+	for n := r.done; n < r.next; n++ {
+		if x := r.open[n]; x != nil && x.phase == reading {
+			r.retryReads(x)
+		}
+	}
+	for _, g := range r.groups {
+		if g != nil && g.Leads() {
+			g.recover()
+		}
+	}
+	if r.Pending() > 0 {
+		r.tickLater()
+	}
+}
+
+// Pending implements protocol.Replica: the transactions of own clients that have not ended everywhere, those of others
+// that have something here, and the groups that have something to propose or to serve, whose log has not reached all
+// members that live, or may commit what it has, or that this node, a new incarnation, has not joined.
+func (r *Replica) Pending() int {
+	n := len(r.open)
+	for _, g := range r.groups {
+		if g == nil {
+			continue
+		}
+		n += len(g.reads) + len(g.pending) + len(g.globals) + len(g.demands)
+		if g.empty || !g.Idle() || g.Serving && !g.spread() || g.Raft.Awaits(hasCommands) {
+			n++
+		}
+	}
+	return n
+}
+
+// Leads implements protocol.ShardLeader.
+func (r *Replica) Leads() (shards []int) {
+	for shard, g := range r.groups {
+		if g != nil && g.Serving {
+			shards = append(shards, shard)
+		}
+	}
+	return shards
+}
+
+// Roles implements protocol.RoleHolder.
+func (r *Replica) Roles() []string {
+	if len(r.Leads()) > 0 {
+		return []string{RoleCoordinator, RoleLeader}
+	}
+	return []string{RoleCoordinator}
+}
+
+// Steps implements protocol.Worker: the filters' hits that certification has looked at.
+func (r *Replica) Steps() int64 { return r.steps }
+
+// Readings implements protocol.Replica.
+func (r *Replica) Readings(dst []protocol.Reading) []protocol.Reading {
+	c := &r.counters
+	pending := 0
+	for _, g := range r.groups {
+		if g != nil {
+			pending += len(g.pending)
+		}
+	}
+	return append(dst,
+		protocol.Reading{Name: "transactions", Value: c.transactions},
+		protocol.Reading{Name: "locals", Value: c.locals},
+		protocol.Reading{Name: "globals", Value: c.globals},
+		protocol.Reading{Name: "read_only", Value: c.readOnly},
+		protocol.Reading{Name: "conflicts", Value: c.conflicts},
+		protocol.Reading{Name: "false_positives", Value: c.falsePositives},
+		protocol.Reading{Name: "too_old", Value: c.tooOld},
+		protocol.Reading{Name: "prevented", Value: c.prevented},
+		protocol.Reading{Name: "leap_tries", Value: c.leapTries},
+		protocol.Reading{Name: "leaps", Value: c.leaps},
+		protocol.Reading{Name: "waits_behind_globals", Value: c.waits},
+		protocol.Reading{Name: "votes", Value: c.votes},
+		protocol.Reading{Name: "recoveries", Value: c.recoveries},
+		protocol.Reading{Name: "log_entries", Value: c.entries},
+		protocol.Reading{Name: "ticks", Value: c.ticks},
+		protocol.Reading{Name: "terms", Value: c.terms},
+		protocol.Reading{Name: "restored", Value: c.restored},
+		protocol.Reading{Name: "leads", Value: int64(len(r.Leads()))},
+		protocol.Reading{Name: "pending", Value: int64(pending)},
+	)
+}

@@ -1,0 +1,163 @@
+package sdur
+
+import (
+	"github.com/geobench/geobench/internal/base/codec"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/engine/blocks/raftgroup"
+)
+
+// state is what a group's log makes of its entries beside rows. It is alike at all members that have applied as many,
+// but for the ends of global transactions that a leader knows before the log does.
+type state struct {
+	// deliveries is the paper's delivery counter, DC: of transactions and ticks.
+	deliveries uint64
+	// completed is the paper's snapshot counter, SC: of the transactions that have passed and completed, those included
+	// that other groups have aborted.
+	completed uint64
+	// last is the largest timestamp of those that were committed.
+	last uint64
+	// horizon is the time of the last entry: what is delivered later has a larger timestamp.
+	horizon uint64
+	// pending are the transactions that have passed and not completed, in the order in which they will: the paper's
+	// pending list, PL. The first of them is global.
+	pending []*delivery
+	// globals are the global ones that have passed, and have not completed or whose end the log does not say.
+	globals    map[raftgroup.Name]*delivery
+	history    window
+	unfinished unfinished
+	// ended are the transactions that have completed or were rejected.
+	ended raftgroup.Endings[ending]
+	// prevented are those of them that were rejected before they were delivered.
+	prevented map[raftgroup.Name]bool
+}
+
+func newState(r *Replica) state {
+	return state{
+		globals: map[raftgroup.Name]*delivery{}, history: newWindow(r.kept, r.filterBits), unfinished: newUnfinished(r.filterBits),
+		ended: raftgroup.Endings[ending]{}, prevented: map[raftgroup.Name]bool{},
+	}
+}
+
+// forget forgets a coordinator's transactions below a number.
+func (g *group) forget(c geo.NodeID, done uint64) {
+	g.ended.Forget(c, done, func(n raftgroup.Name) {
+		if len(g.prevented) > 0 {
+			delete(g.prevented, n)
+		}
+		if len(g.early) > 0 {
+			delete(g.early, n)
+		}
+	})
+}
+
+// closed returns a time up to which all has completed here that is committed with such a timestamp.
+func (g *group) closed() uint64 {
+	t := g.horizon
+	for _, x := range g.pending {
+		t = min(t, x.earliest-1)
+	}
+	return t
+}
+
+// Snapshot implements raftgroup.Machine: the state and the rows of the group's shard, for a member that has fallen
+// behind. Only the newest versions are in it.
+func (g *group) Snapshot() []byte {
+	b := codec.AppendUvarint(codec.AppendUvarint(nil, g.deliveries), g.completed)
+	b = codec.AppendUvarint(codec.AppendUvarint(b, g.last), g.horizon)
+	var decided []*delivery // that have completed
+	for _, x := range g.globalsInOrder() {
+		if x.completed > 0 {
+			decided = append(decided, x)
+		}
+	}
+	b = codec.AppendUvarint(b, uint64(len(decided)))
+	for _, x := range decided {
+		b = codec.AppendUvarint(raftgroup.AppendShards(x.name.AppendTo(b), x.Participants), uint64(x.Anchor))
+		b = codec.AppendUvarint(appendEnding(b, ending{x.verdict, x.timestamp}), x.completed)
+	}
+	b = codec.AppendUvarint(b, uint64(len(g.pending)))
+	for _, x := range g.pending {
+		b = codec.AppendUvarint(codec.AppendUvarint(x.name.AppendTo(b), x.number), x.earliest)
+		b = append(b, codec.Flags(x.decided, x.logged))
+		if x.decided {
+			b = appendEnding(b, ending{x.verdict, x.timestamp})
+		}
+		b = x.Update.appendTo(b)
+	}
+	first := g.completed - min(g.completed, uint64(g.history.kept))
+	for n := first + 1; n <= g.completed; n++ {
+		b = g.history.at(n).appendTo(b)
+	}
+	b = g.ended.AppendTo(b, appendEnding)
+	return g.AppendRows(raftgroup.AppendNames(b, g.prevented), g.r.store)
+}
+
+// Restore implements raftgroup.Machine: it replaces the state and the rows by those of a snapshot.
+func (g *group) Restore(data []byte) {
+	r := codec.NewReader(data)
+	g.state = newState(g.r)
+	g.deliveries, g.completed, g.last, g.horizon = r.Uvarint(), r.Uvarint(), r.Uvarint(), r.Uvarint()
+	g.r.clock.See(max(g.last, g.horizon))
+	for range r.Count(7) {
+		x := &delivery{name: raftgroup.ReadName(&r), decided: true}
+		x.Participants, x.Anchor = raftgroup.ReadShards(&r), int(r.UvarintMax(raftgroup.MaxShard))
+		e := readEnding(&r)
+		x.verdict, x.timestamp, x.completed = e.verdict, e.timestamp, r.Uvarint()
+		g.globals[x.name] = x
+	}
+	for range r.Count(8) {
+		x := &delivery{name: raftgroup.ReadName(&r), number: r.Uvarint(), earliest: r.Uvarint()}
+		if x.decided, x.logged = r.Flags(); x.decided {
+			e := readEnding(&r)
+			x.verdict, x.timestamp = e.verdict, e.timestamp
+		}
+		x.Update = readUpdate(&r)
+		x.footprint = footprintOf(&x.Update)
+		g.pending = append(g.pending, x)
+		g.unfinished.add(x)
+		if x.global() {
+			g.globals[x.name] = x
+		}
+	}
+	for n := g.completed - min(g.completed, uint64(g.history.kept)) + 1; n <= g.completed && r.Err() == nil; n++ {
+		g.history.add(n, readFootprint(&r))
+	}
+	g.ended = raftgroup.ReadEndings(&r, readEnding)
+	g.prevented = raftgroup.ReadNames(&r)
+	g.RestoreRows(&r, g.r.store)
+	if err := r.Done(); err != nil {
+		panic("sdur: a snapshot is malformed: " + err.Error())
+	}
+	g.r.counters.restored++
+	g.empty = false
+	g.oldest = g.last // versions before are missing
+	g.wakeReads()
+}
+
+func (f *footprint) appendTo(b []byte) []byte {
+	for _, set := range [][]uint64{f.reads, f.writes} {
+		b = codec.AppendUvarint(b, uint64(len(set)))
+		for _, h := range set {
+			b = codec.AppendUint64(b, h)
+		}
+	}
+	b = codec.AppendUvarint(codec.AppendRanges(b, f.ranges), uint64(len(f.ordered)))
+	for _, k := range f.ordered {
+		b = codec.AppendString(b, string(k))
+	}
+	return b
+}
+
+func readFootprint(r *codec.Reader) (f footprint) {
+	for _, set := range []*[]uint64{&f.reads, &f.writes} {
+		for range r.Count(8) {
+			*set = append(*set, r.Uint64())
+		}
+	}
+	f.ranges = r.Ranges()
+	for range r.Count(1) {
+		f.ordered = append(f.ordered, txn.Key(r.String()))
+	}
+	return f
+}

@@ -1,0 +1,148 @@
+package slog_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/bench/simload"
+	"github.com/geobench/geobench/internal/engine/blocks/locallog"
+	"github.com/geobench/geobench/internal/engine/protocol/protocoltest"
+	"github.com/geobench/geobench/internal/engine/protocol/slog"
+	"github.com/geobench/geobench/internal/engine/sim"
+)
+
+// Whatever the shape and the network, the copies stay equal, no money is made or lost, readers see all of a transaction
+// or nothing, and every transaction is answered once: the simulator panics on a second answer.
+func TestSerializable(t *testing.T) {
+	protocoltest.Serializable(t, slog.Engine, nil, 4)
+}
+
+// Links between regions break and come back at random.
+func TestCuts(t *testing.T) {
+	protocoltest.Cuts(t, slog.Engine, nil, 6)
+}
+
+// Rows of groups are inserted, deleted and scanned, and rows are used whose keys depend on what is read.
+func TestGroups(t *testing.T) {
+	protocoltest.Groups(t, slog.Engine, nil)
+}
+
+// Two runs with the same seed are the same, line by line.
+func TestReproducible(t *testing.T) {
+	protocoltest.Reproducible(t, slog.Engine, nil)
+}
+
+// The median latency of every class and region is the law's, within 5%, on an unloaded system.
+func TestLaw(t *testing.T) {
+	protocoltest.Law(t, slog.Engine, nil)
+}
+
+// Edges of the parameters and of the topology.
+func TestShapes(t *testing.T) {
+	protocoltest.Shapes(t, slog.Engine, []map[string]string{
+		nil,
+		{"batch": "0s", "forward": "0s", "multiHomeBatch": "0s"},
+		{"batch": "200ms", "forward": "50ms", "multiHomeBatch": "100ms"},
+	})
+}
+
+// The global order survives its leader, if it has three members, as far as the nodes that are left need not wait for the
+// lost one's data.
+func TestOrdererLost(t *testing.T) {
+	topology := simload.Topology(1, 3, [][]float64{{0, 20}, {20, 0}})
+	s := sim.New(sim.Config{
+		Topology: topology, Engine: slog.Engine, Figures: protocoltest.Figures(t), Procedures: simload.Procedures, Seed: 1, Costs: sim.DefaultCosts,
+		Params: protocoltest.Params(t, slog.Engine, nil),
+	})
+	simload.Fill(topology, 100, 50, s.Store)
+	load := simload.Add(s, 1, 1, simload.Load{
+		Clients: 20, Until: 6 * time.Second,
+		// Rows that call region b home: those of region a stand still with its first node.
+		Next: func(r *rand.Rand) string { return fmt.Sprintf("a%d+1", 1+2*r.IntN(50)) },
+	})
+	s.At(time.Second, func() { s.Crash(0) })
+	s.Run(10 * time.Second)
+	if load.Open() > 0 || load.Outcomes[txn.Committed] < 1000 {
+		t.Errorf("%d of %d transactions have no answer: %v", load.Open(), load.Sent(), load.Outcomes)
+	}
+	term := int64(0)
+	for _, c := range s.Readings(5) {
+		if c.Name == "orderer_term" {
+			term = c.Value
+		}
+	}
+	if term < 2 {
+		t.Errorf("the orderer's term is %d: nobody has followed its first leader", term)
+	}
+}
+
+// A local transaction does not wait for other regions, even if they can't be reached.
+func TestLocalWithoutOthers(t *testing.T) {
+	topology := simload.TwoRegions(2)
+	s := sim.New(sim.Config{
+		Topology: topology, Engine: slog.Engine, Figures: protocoltest.Figures(t), Procedures: simload.Procedures, Seed: 1, Costs: sim.DefaultCosts,
+		Params: protocoltest.Params(t, slog.Engine, nil),
+	})
+	simload.Fill(topology, 100, 50, s.Store)
+	load := simload.Add(s, 1, 1, simload.Load{
+		Clients: 5, Until: 2 * time.Second,
+		Next: func(r *rand.Rand) string { n := 4*r.IntN(25) + 2; return fmt.Sprintf("a%d+1 a%d-1", n, n+1) },
+	})
+	s.At(0, func() { s.Cut(0, 1) })
+	s.At(4*time.Second, func() { s.Heal(0, 1) })
+	s.Run(3 * time.Second)
+	if load.Open() > 0 || load.Outcomes[txn.Committed] < 500 {
+		t.Errorf("%d of %d transactions have no answer: %v", load.Open(), load.Sent(), load.Outcomes)
+	}
+	s.Run(10 * time.Second)
+	protocoltest.CheckCopies(t, s, topology.Full(), 100*50)
+}
+
+// Rows move to where they are used, and everything holds as before.
+func TestRemastering(t *testing.T) {
+	protocoltest.Remastering(t, slog.Engine, nil)
+}
+
+// A row that is used from one other region only is at home there before long.
+func TestRemasteringPays(t *testing.T) {
+	protocoltest.RemasteringPays(t, slog.Engine)
+}
+
+// Rows are kept at home only: everything holds as before, and latencies are those of the law.
+func TestHomeOnly(t *testing.T) {
+	protocoltest.HomeOnly(t, slog.Engine, nil)
+}
+
+func TestHomeOnlyLaw(t *testing.T) {
+	protocoltest.Law(t, slog.Engine, map[string]string{"replication": "homeOnly"})
+}
+
+// Rows that are nowhere but at home don't move.
+func TestHomeOnlyDoesNotRemaster(t *testing.T) {
+	_, errs := slog.Engine.Resolve(map[string]string{"replication": "homeOnly", "remaster": "3"})
+	if len(errs) != 1 || errs[0].Name != "remaster" {
+		t.Errorf("homeOnly with remaster 3: %v", errs)
+	}
+}
+
+// Who only reads, or has no key where it is called, does not wait for a home elsewhere to answer.
+func TestHomeOnlyAnswers(t *testing.T) {
+	protocoltest.HomeOnlyAnswers(t, slog.Engine)
+}
+
+// Nodes ask for the homes of rows that other partitions have: everything holds as before.
+func TestMasters(t *testing.T) {
+	protocoltest.Masters(t, slog.Engine)
+}
+
+func TestMastersLaw(t *testing.T) {
+	protocoltest.MastersLaw(t, slog.Engine, locallog.LookupLaw)
+}
+
+// Home logs that consensus groups keep, in their region or in several.
+func TestReplicatedLogs(t *testing.T)        { protocoltest.ReplicatedLogs(t, slog.Engine) }
+func TestReplicatedLogsLaw(t *testing.T)     { protocoltest.ReplicatedLogsLaw(t, slog.Engine) }
+func TestReplicatedLogsSurvive(t *testing.T) { protocoltest.ReplicatedLogsSurvive(t, slog.Engine) }

@@ -1,0 +1,250 @@
+// Package slog is SLOG (Ren, Li, Abadi: SLOG: Serializable, Low-latency, Geo-replicated Transactions, VLDB 2019). Every row
+// has a home region, and a transaction whose rows have one home commits there, in the order of that region's local log,
+// without waiting for other regions. Only multi-home transactions need a global order: they get it from a log in the
+// first region, and then each of their homes puts a lock-only part into its local log, in that order. A region runs a
+// multi-home transaction when its parts from all homes have their locks; since all local logs hold the parts in the
+// same order, lock queues cannot deadlock.
+//
+// Local logs, forwarding and execution are package locallog's; what is added here is the multi-home orderer.
+package slog
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/engine/blocks/batchlog"
+	"github.com/geobench/geobench/internal/engine/blocks/deterministic"
+	"github.com/geobench/geobench/internal/engine/blocks/locallog"
+	"github.com/geobench/geobench/internal/engine/blocks/recon"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// Engine is SLOG.
+var Engine = &protocol.Engine{
+	Name:    "slog",
+	Paper:   "Ren, Li, Abadi, SLOG: Serializable, Low-latency, Geo-replicated Transactions, VLDB 2019",
+	Doc:     "Orders each row's transactions in its home region, and multi-home transactions globally before that.",
+	Figures: figures,
+	Aborts:  deterministic.Aborts,
+	Parameters: []protocol.Parameter{
+		{
+			Name: "batch", Default: "5ms", Min: 0, Max: time.Second,
+			Doc: "How long a sequencer collects a batch for its region's local log, from its first transaction on.",
+		},
+		{
+			Name: "forward", Default: "1ms", Min: 0, Max: time.Second,
+			Doc: "How long a node collects transactions for another region before it forwards them.",
+		},
+		{
+			Name: "multiHomeBatch", Default: "5ms", Min: 0, Max: time.Second,
+			Doc: "How long a node collects multi-home transactions for the global order, from the first one on.",
+		},
+		{
+			Name: "remaster", Default: "0", Integer: true, MinInt: 0, MaxInt: 1000,
+			Doc: "How many transactions in a row from one other region move a row's home there; 0 for homes that don't move.",
+		},
+		{
+			Name: "replication", Default: locallog.Full, OneOf: []string{locallog.Full, locallog.HomeOnly},
+			Doc: "Whether every region keeps a copy of all rows, or each row is kept in its home region only.",
+		},
+		recon.Parameter,
+		locallog.MastersParameter,
+		locallog.HomeLogsParameter,
+		batchlog.CopiesParameter,
+	},
+	Check:         locallog.Check,
+	CheckTopology: locallog.CheckTopology,
+	Place:         locallog.Place,
+	Roles:         []string{locallog.RoleLeader, RoleOrderer},
+	Survives: func(t *geo.Topology, p protocol.Params) protocol.Survival {
+		return locallog.Survives(t, p, p.Duration("multiHomeBatch")+p.Duration("batch"))
+	},
+	Replaces: locallog.Replaces,
+	New:      func(c protocol.Config) protocol.Replica { return newReplica(c, mistakes{}) },
+	Decode:   decode,
+	Law:      law,
+}
+
+// mistakes are made on purpose, by other engines than this one: see broken.go.
+type mistakes struct{ mergeOnArrival, takesWhatIsHere, silentLeader bool }
+
+// RoleOrderer is the role of the node that leads the order of multi-home transactions.
+const RoleOrderer = "orderer"
+
+// Roles implements protocol.RoleHolder.
+func (r *Replica) Roles() []string {
+	roles := r.Node.Roles()
+	if r.orderer.Order.Leading() {
+		roles = append(roles, RoleOrderer)
+	}
+	return roles
+}
+
+// Replica is one node.
+type Replica struct {
+	*locallog.Node
+	// orderer is the node's view of the multi-home orderer's log: every node is a sequencer of it, and the first node
+	// of each region reads the transactions that call the region home. With replicated home logs all nodes read it: see package locallog.
+	orderer    *locallog.Log
+	replicated bool
+}
+
+const ordererTimers = locallog.EngineTimers
+
+func newReplica(c protocol.Config, wrong mistakes) *Replica {
+	r := &Replica{}
+	r.Node = locallog.New(locallog.Config{
+		Config: c, Batch: c.Params.Duration("batch"), Forward: c.Params.Duration("forward"), LockOnly: true,
+		MergeOnArrival: wrong.mergeOnArrival, TakesWhatIsHere: wrong.takesWhatIsHere, SilentLeader: wrong.silentLeader,
+		Remaster:   c.Params.Int("remaster"),
+		HomeOnly:   locallog.KeepsHomeOnly(c.Params),
+		AskMasters: locallog.AsksMasters(c.Params),
+		MultiHome:  r.multiHome,
+		Rejoins:    len(locallog.Replaces(c.Topology, c.Params)) > 0,
+		Again:      func(from geo.NodeID, m protocol.Message) { r.Node.Receive(from, m) },
+		Orders:     []geo.Region{0}, OrderBatch: c.Params.Duration("multiHomeBatch"),
+	})
+	if r.replicated = locallog.Replicated(c.Params); r.replicated {
+		r.orderer = r.Logs[len(r.Logs)-1]
+		return r
+	}
+	lc := locallog.LogConfig{
+		Number: uint64(len(r.Logs)), Members: ordererMembers(c.Topology), Interval: c.Params.Duration("multiHomeBatch"),
+		Timers: ordererTimers, Groups: r.involved, Group: int(r.Region),
+	}
+	for home := range c.Topology.Regions {
+		lc.Readers = append(lc.Readers, []geo.NodeID{locallog.First(c.Topology, geo.Region(home))})
+	}
+	if c.Self == locallog.First(c.Topology, r.Region) {
+		lc.Read = r.addLockOnly
+	}
+	r.orderer = locallog.NewLog(c, lc)
+	r.Logs = append(r.Logs, r.orderer)
+	return r
+}
+
+// multiHome gives a transaction of several homes, or a remastering, to the orderer.
+func (r *Replica) multiHome(e locallog.Entry) {
+	switch {
+	case e.Remaster:
+		r.Env.Probe(remastering)
+	case e.Attempt > 0:
+		r.Env.Probe(multiHomeAgain)
+	default:
+		r.Env.Probe(multiHome)
+	}
+	if r.replicated {
+		r.AddToOrder(0, e)
+	} else {
+		r.orderer.Add(e)
+	}
+}
+
+// ordererMembers returns the nodes that keep the global order, the first leader first: nodes of the first region, three
+// if it has as many, else one, since two would survive no more failures than one.
+func ordererMembers(t *geo.Topology) []geo.NodeID {
+	if t.Partitions*t.Replicas < 3 {
+		return []geo.NodeID{0}
+	}
+	return []geo.NodeID{0, 1, 2}
+}
+
+// involved appends the homes of a multi-home transaction, or of a remastering.
+func (r *Replica) involved(e *locallog.Entry, homes []int) []int {
+	if e.Remaster {
+		return append(homes, int(r.HomeOf(e, 0)), int(e.To))
+	}
+	for i := range e.Txn.Accesses {
+		homes = append(homes, int(r.HomeOf(e, i)))
+	}
+	return homes
+}
+
+// addLockOnly puts the region's part of a multi-home transaction into the local log.
+func (r *Replica) addLockOnly(e *locallog.Entry) {
+	if r.Topology.RegionOf(e.Coordinator) != r.Region {
+		r.Env.Probe(partOfElsewhere)
+	}
+	if len(r.Homes(e, nil)) > 2 {
+		r.Env.Probe(threeHomes)
+	}
+	r.AddPart(e.Txn, e.Coordinator, e.Placing, 0)
+}
+
+// Submit implements protocol.Replica.
+func (r *Replica) Submit(t *txn.Transaction) {
+	r.Node.Submit(t)
+	r.Flush()
+}
+
+// Receive implements protocol.Replica.
+func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
+	r.Node.Receive(from, m)
+	r.Flush()
+}
+
+// Fire implements protocol.Replica.
+func (r *Replica) Fire(t protocol.Timer) {
+	if t.Kind >= ordererTimers && !r.replicated {
+		r.Env.Probe(ordererBatch)
+		r.orderer.Fire(t)
+	} else {
+		r.Node.Fire(t)
+	}
+	r.Flush()
+}
+
+// Replaced implements protocol.Rejoiner.
+func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
+	r.Node.Replaced(n, incarnation)
+	r.Flush()
+}
+
+// Readings implements protocol.Replica.
+func (r *Replica) Readings(dst []protocol.Reading) []protocol.Reading {
+	return append(r.Node.Readings(dst),
+		protocol.Reading{Name: "orderer_position", Value: int64(r.orderer.Order.Position())},
+		protocol.Reading{Name: "orderer_term", Value: int64(r.orderer.Order.Term())},
+	)
+}
+
+// decode is Engine.Decode.
+func decode(kind uint8, body []byte, procs *txn.Registry) (protocol.Message, error) {
+	if m, known, err := locallog.Decode(kind, body, procs); known {
+		return m, err
+	}
+	return nil, fmt.Errorf("message kind %d is not one of slog's", kind)
+}
+
+// law is Engine.Law. All transactions begin with the client's hop to its node and back. A single-home one is forwarded,
+// if its home is elsewhere, waits for a batch of the home's local log, and comes back in it. A multi-home one waits for
+// the orderer's batch, gets its position in the first region, from where it reaches its homes, each of which puts its
+// part into a batch of its local log; the slowest of these logs decides. With replicated home logs these take it from the orderer's, without a
+// batch and with a majority.
+func law(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) time.Duration {
+	d := t.RTT(c, c)
+	if len(homes) <= 1 {
+		return d + locallog.SingleHomeLaw(t, p, c, homes)
+	}
+	if locallog.Replicated(p) {
+		return d + p.Duration("multiHomeBatch") + locallog.PlaceLaw(t, p, c, 0) + locallog.TakenLaw(t, p, 0, c, homes)
+	}
+	members := ordererMembers(t)
+	o := t.RegionOf(members[0])
+	// The data goes to the homes directly, the request for a position to the orderer.
+	toOrderer := locallog.ToFirst(t, c, o)
+	if len(members) > 1 {
+		toOrderer += t.RTT(o, o) // to a majority
+	}
+	inserted := func(r geo.Region) time.Duration {
+		var fromOrderer time.Duration
+		if r != o {
+			fromOrderer = t.Links[o][r].Delay
+		}
+		return max(toOrderer+fromOrderer, locallog.ToFirst(t, c, r))
+	}
+	slowest := locallog.ReturnLaw(t, locallog.KeepsHomeOnly(p), c, homes, inserted)
+	return d + p.Duration("multiHomeBatch") + slowest + p.Duration("batch")
+}

@@ -1,0 +1,137 @@
+package spanner
+
+import (
+	"github.com/geobench/geobench/internal/base/codec"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/engine/blocks/raftgroup"
+)
+
+// group is this node's member of a Raft group, which keeps one shard.
+type group struct {
+	*raftgroup.Member
+	r *Replica
+
+	state
+	// oldest is the time before which rows are not known, since a snapshot has come in place of the log.
+	oldest uint64
+	// snapshots are the reads of a time that is not closed yet.
+	snapshots []*snapshotRead
+
+	leaseholder
+}
+
+func newGroup(r *Replica, shard int) *group {
+	g := &group{r: r, state: newState()}
+	g.Member = r.node.NewMember(shard, g)
+	g.init()
+	return g
+}
+
+// current reports whether what this leaseholder has is the newest: there is no other leaseholder, or was none at some
+// instant since a transaction had all its locks.
+func (g *group) current(h *holder) bool {
+	return g.Raft.Leased() || h.unleased && g.Raft.LedSince(h.mark) || g.r.mistake == staleLease
+}
+
+// Entry implements raftgroup.Machine: the timestamp that the entry closes, and commands.
+func (g *group) Entry(batch []byte) []byte {
+	if len(batch) == 0 && !g.r.closing {
+		return nil
+	}
+	var closing uint64
+	if g.r.closing {
+		closing = g.close()
+	}
+	g.r.counters.entries++
+	entry := make([]byte, 0, codec.SizeUvarint(closing)+len(batch))
+	return append(codec.AppendUvarint(entry, closing), batch...)
+}
+
+// hasCommands reports whether an entry is more than a closed timestamp. Raft's own entries are empty.
+func hasCommands(entry []byte) bool {
+	r := codec.NewReader(entry)
+	r.Uvarint()
+	return r.Len() > 0
+}
+
+// spread reports whether the members that live have all that the log holds.
+func (g *group) spread() bool {
+	return g.Spread(func(n geo.NodeID) bool { return g.r.env.Now()-g.r.peers[n].heard < g.r.election })
+}
+
+// Apply implements raftgroup.Machine.
+func (g *group) Apply(entry []byte) {
+	r := codec.NewReader(entry)
+	closing := r.Uvarint()
+	for r.Len() > 0 && r.Err() == nil {
+		switch kind := r.Uint8(); kind {
+		case commandCommit:
+			g.applyCommit(readEffect(&r, kind))
+		case commandPrepare:
+			g.applyPrepare(readEffect(&r, kind))
+		case commandResolve:
+			g.applyResolve(readResolution(&r))
+		case commandPrevent:
+			g.applyPrevent(raftgroup.ReadName(&r))
+		default:
+			panic("spanner: an entry of the log holds an unknown command")
+		}
+	}
+	if err := r.Done(); err != nil {
+		panic("spanner: an entry of the log is malformed: " + err.Error())
+	}
+	if closing > g.closed {
+		g.closed = closing
+		g.saw(closing)
+	}
+	g.wakeSnapshots()
+}
+
+// saw notes a timestamp of the log.
+func (g *group) saw(t uint64) {
+	g.latest = max(g.latest, t)
+	g.r.clock.See(t)
+}
+
+func (g *group) applyCommit(e *effect) {
+	g.forget(e.name.Coordinator, e.done)
+	g.write(e, e.timestamp)
+	g.ended.Finish(e.name, Outcome{true, e.timestamp})
+	g.commitApplied(e)
+}
+
+func (g *group) applyPrepare(e *effect) {
+	g.forget(e.name.Coordinator, e.done)
+	g.saw(e.timestamp)
+	if !g.prevented[e.name] {
+		g.prepared[e.name] = e
+	}
+	g.prepareApplied(e)
+}
+
+func (g *group) applyResolve(v resolution) {
+	g.forget(v.name.Coordinator, v.done)
+	if e := g.prepared[v.name]; e != nil {
+		delete(g.prepared, v.name)
+		if v.Committed {
+			g.write(e, v.Timestamp)
+		}
+		g.ended.Finish(v.name, v.Outcome)
+	}
+	g.resolveApplied(v.name)
+}
+
+func (g *group) applyPrevent(n raftgroup.Name) {
+	if f, _ := g.look(n); f == unknown {
+		g.prevented[n] = true
+		g.ended.Finish(n, Outcome{})
+	}
+	g.preventApplied(n)
+}
+
+// write makes a transaction's writes.
+func (g *group) write(e *effect, timestamp uint64) {
+	g.saw(timestamp)
+	g.r.store.Install(e.writes, timestamp, e.id)
+	g.r.trim()
+}

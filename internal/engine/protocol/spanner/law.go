@@ -1,0 +1,44 @@
+package spanner
+
+import (
+	"time"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/engine/blocks/raftgroup"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// survives is Engine.Survives: any regions without which every group has a majority. Groups elect leaseholders, and end what lost
+// coordinators have left; from then on a transaction locks and prepares, each with a round trip to leaseholders and from there to majorities, and
+// waits for the locks of others for as long; beside that it may ask one of the lost first, and wait for another one that does.
+func survives(t *geo.Topology, p protocol.Params) protocol.Survival {
+	s, rtt := raftgroup.Survives(t, t.Placed()), t.LongestRTT()
+	s.Settles = raftgroup.Settles(p.Duration("election"), p.Duration("recovery"), rtt)
+	s.Answers = protocol.InTime(6*rtt) + 2*(patience+rtt)
+	return s
+}
+
+// law is Engine.Law, for a transaction that reads what it writes: the client's hop, a round trip to the farthest
+// leaseholder of its homes to read, and one to the farthest to commit, which takes that one's round trip to a majority
+// of its group. Where leaseholders depend on the partition, or coordinator and leaseholder may be the same node, it is
+// the mean.
+func law(t *geo.Topology, _ protocol.Params, c geo.Region, homes []geo.Region) time.Duration {
+	if len(homes) == 0 {
+		homes = []geo.Region{c}
+	}
+	layout := t.Placed()
+	var sum time.Duration
+	for partition := range t.Partitions {
+		for replica := range t.Replicas {
+			var read, commit time.Duration
+			for _, home := range homes {
+				g := layout.Group(int(home)*t.Partitions + partition)
+				d := raftgroup.Distance(t, t.Node(c, partition, replica), g.Leader)
+				read = max(read, d)
+				commit = max(commit, d+raftgroup.Quorum(t, g))
+			}
+			sum += read + commit
+		}
+	}
+	return t.RTT(c, c) + sum/time.Duration(t.Partitions*t.Replicas)
+}

@@ -1,0 +1,572 @@
+package spanner
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/geobench/geobench/internal/base/codec"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/engine/blocks/raftgroup"
+	"github.com/geobench/geobench/internal/engine/blocks/task"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// Message kinds.
+const (
+	kindRead = iota + 1
+	kindRows
+	kindCommit
+	kindPrepare
+	kindResolve
+	kindAsk
+	kindAnswer
+	kindQuery
+	kindStatus
+	kindPing
+	kindSnapshotRead
+	kindSnapshotRows
+)
+
+// Header begins what a transaction's coordinator and a leaseholder say to each other.
+type Header struct {
+	Group int
+	// Term is the leaseholder's.
+	Term uint64
+	// Number is the transaction's at its coordinator: see Name.
+	Number uint64
+	// Clock is the sender's.
+	Clock uint64
+}
+
+func (h *Header) size() int {
+	return codec.SizeUvarint(uint64(h.Group)) + codec.SizeUvarint(h.Term) + codec.SizeUvarint(h.Number) + codec.SizeUvarint(h.Clock)
+}
+
+func (h *Header) appendTo(b []byte) []byte {
+	b = codec.AppendUvarint(codec.AppendUvarint(b, uint64(h.Group)), h.Term)
+	return codec.AppendUvarint(codec.AppendUvarint(b, h.Number), h.Clock)
+}
+
+func readHeader(r *codec.Reader) Header {
+	return Header{Group: int(r.UvarintMax(raftgroup.MaxShard)), Term: r.Uvarint(), Number: r.Uvarint(), Clock: r.Uvarint()}
+}
+
+// Age says which of two transactions is older. Who was tried more often is older, then who has begun earlier.
+type Age struct {
+	Attempt uint8
+	// Start is the coordinator's time when the transaction came.
+	Start uint64
+	ID    txn.ID
+}
+
+// olderThan reports whether a transaction of age a may wound one of age b.
+func (a *Age) olderThan(b *Age) bool {
+	switch {
+	case a.Attempt != b.Attempt:
+		return a.Attempt > b.Attempt
+	case a.Start != b.Start:
+		return a.Start < b.Start
+	}
+	return a.ID < b.ID
+}
+
+func (a *Age) size() int { return 1 + codec.SizeUvarint(a.Start) + codec.SizeID(a.ID) }
+
+func (a *Age) appendTo(b []byte) []byte {
+	return codec.AppendID(codec.AppendUvarint(append(b, a.Attempt), a.Start), a.ID)
+}
+
+func readAge(r *codec.Reader) Age { return Age{r.Uint8(), r.Uvarint(), r.ID()} }
+
+// Read asks a leaseholder to lock rows and to say what they hold.
+type Read struct {
+	Header
+	Age Age
+	// Again says that the transaction has locks here.
+	Again bool
+	// Last says that the transaction does nothing else anywhere, so that its locks may go with the answer.
+	Last  bool
+	Wants []task.Need
+}
+
+// Kind implements protocol.Message.
+func (m *Read) Kind() uint8 { return kindRead }
+
+// Size implements protocol.Message.
+func (m *Read) Size() int {
+	n := m.Header.size() + m.Age.size() + 1 + codec.SizeUvarint(uint64(len(m.Wants)))
+	for i := range m.Wants {
+		n += 1 + codec.SizeRange(&m.Wants[i].Range)
+	}
+	return n
+}
+
+// AppendTo implements protocol.Message.
+func (m *Read) AppendTo(b []byte) []byte {
+	b = m.Age.appendTo(m.Header.appendTo(b))
+	b = append(b, codec.Flags(m.Again, m.Last))
+	b = codec.AppendUvarint(b, uint64(len(m.Wants)))
+	for i := range m.Wants {
+		b = codec.AppendRange(append(b, byte(m.Wants[i].Mode)), &m.Wants[i].Range)
+	}
+	return b
+}
+
+func (m *Read) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "read %d=t%v in %d:", m.Number, m.Age.ID, m.Group)
+	for i := range m.Wants {
+		fmt.Fprintf(&b, " %s %v", lockName(m.Wants[i].Mode == txn.ReadWrite), &m.Wants[i].Range)
+	}
+	if m.Last {
+		b.WriteString(", that is all")
+	}
+	return b.String()
+}
+
+func lockName(exclusive bool) string {
+	if exclusive {
+		return "exclusive"
+	}
+	return "shared"
+}
+
+func readRead(r *codec.Reader) *Read {
+	m := &Read{Header: readHeader(r), Age: readAge(r)}
+	m.Again, m.Last = r.Flags()
+	if n := r.Count(1 + codec.MinRange); n > 0 {
+		m.Wants = make([]task.Need, n)
+	}
+	for i := range m.Wants {
+		w := &m.Wants[i]
+		w.Mode = txn.Mode(r.Uint8())
+		w.Range = r.Range()
+		if r.Err() == nil && w.Mode != txn.Read && w.Mode != txn.ReadWrite {
+			r.Fail(fmt.Errorf("rows cannot be read with mode %d", w.Mode))
+		}
+	}
+	return m
+}
+
+// Rows answers Read with what was found, in the order of the wants.
+type Rows struct {
+	Header
+	Found []raftgroup.Found
+}
+
+// Kind implements protocol.Message.
+func (m *Rows) Kind() uint8 { return kindRows }
+
+// Size implements protocol.Message.
+func (m *Rows) Size() int { return m.Header.size() + raftgroup.SizeFound(m.Found) }
+
+// AppendTo implements protocol.Message.
+func (m *Rows) AppendTo(b []byte) []byte { return raftgroup.AppendFound(m.Header.appendTo(b), m.Found) }
+
+func (m *Rows) String() string {
+	return fmt.Sprintf("rows of %d for %d: %s", m.Group, m.Number, raftgroup.FoundString(m.Found))
+}
+
+// Effects are what a transaction asks a group to commit or to prepare.
+type Effects struct {
+	Header
+	Age Age
+	// Held is the term in which the transaction has locks here; 0: it has none.
+	Held uint64
+	// Again says that the same was asked of the leaseholder of an earlier term.
+	Again bool
+	// Done is the least number of the coordinator's transactions that have not ended: see ended.
+	Done   uint64
+	Writes []txn.WriteEntry
+}
+
+func (e *Effects) size() int {
+	return e.Header.size() + e.Age.size() + codec.SizeUvarint(e.Held) + 1 + codec.SizeUvarint(e.Done) + codec.SizeWrites(e.Writes)
+}
+
+func (e *Effects) appendTo(b []byte) []byte {
+	b = e.Age.appendTo(e.Header.appendTo(b))
+	b = append(codec.AppendUvarint(b, e.Held), codec.Flags(e.Again, false))
+	return codec.AppendWrites(codec.AppendUvarint(b, e.Done), e.Writes)
+}
+
+func readEffects(r *codec.Reader) Effects {
+	return Effects{Header: readHeader(r), Age: readAge(r), Held: r.Uvarint(), Again: r.Flag(), Done: r.Uvarint(), Writes: r.Writes()}
+}
+
+func (e *Effects) string(verb string) string {
+	return fmt.Sprintf("%s %d=t%v in %d:%s", verb, e.Number, e.Age.ID, e.Group, raftgroup.WritesString(e.Writes))
+}
+
+// Commit asks the only group of a transaction to commit it.
+type Commit struct{ Effects }
+
+// Kind implements protocol.Message.
+func (m *Commit) Kind() uint8 { return kindCommit }
+
+// Size implements protocol.Message.
+func (m *Commit) Size() int { return m.size() }
+
+// AppendTo implements protocol.Message.
+func (m *Commit) AppendTo(b []byte) []byte { return m.appendTo(b) }
+
+func (m *Commit) String() string { return m.string("commit") }
+
+// Prepare asks one of a transaction's groups to prepare it: to promise that it will commit it, should all the others
+// promise so, too.
+type Prepare struct {
+	Effects
+	// Anchor is the group that keeps the transaction's record, which names all groups.
+	Anchor int
+	// Participants are all groups, at the anchor alone.
+	Participants []int
+}
+
+// Kind implements protocol.Message.
+func (m *Prepare) Kind() uint8 { return kindPrepare }
+
+// Size implements protocol.Message.
+func (m *Prepare) Size() int {
+	return m.size() + codec.SizeUvarint(uint64(m.Anchor)) + raftgroup.SizeShards(m.Participants)
+}
+
+// AppendTo implements protocol.Message.
+func (m *Prepare) AppendTo(b []byte) []byte {
+	return raftgroup.AppendShards(codec.AppendUvarint(m.appendTo(b), uint64(m.Anchor)), m.Participants)
+}
+
+func (m *Prepare) String() string {
+	s := m.string("prepare")
+	if len(m.Participants) > 0 {
+		s += fmt.Sprintf(", record of groups %v", m.Participants)
+	}
+	return s
+}
+
+// Resolve tells a group that has prepared a transaction, or may have, how it ended.
+type Resolve struct {
+	Header
+	// Of is the transaction's coordinator, since others may have found out.
+	Of   geo.NodeID
+	Done uint64
+	Outcome
+}
+
+// Outcome is how a transaction ended that was prepared.
+type Outcome struct {
+	Committed bool
+	// Timestamp is that of a committed transaction's writes.
+	Timestamp uint64
+}
+
+func (o Outcome) String() string {
+	if o.Committed {
+		return fmt.Sprintf("committed at %d", o.Timestamp)
+	}
+	return "aborted"
+}
+
+func (o *Outcome) size() int { return 1 + codec.SizeUvarint(o.Timestamp) }
+
+func (o *Outcome) appendTo(b []byte) []byte {
+	return codec.AppendUvarint(append(b, codec.Flags(o.Committed, false)), o.Timestamp)
+}
+
+func readOutcome(r *codec.Reader) Outcome {
+	return Outcome{r.Flag(), r.Uvarint()}
+}
+
+// Kind implements protocol.Message.
+func (m *Resolve) Kind() uint8 { return kindResolve }
+
+// Size implements protocol.Message.
+func (m *Resolve) Size() int {
+	return m.Header.size() + codec.SizeUvarint(uint64(m.Of)) + codec.SizeUvarint(m.Done) + m.Outcome.size()
+}
+
+// AppendTo implements protocol.Message.
+func (m *Resolve) AppendTo(b []byte) []byte {
+	b = codec.AppendUvarint(m.Header.appendTo(b), uint64(m.Of))
+	return m.Outcome.appendTo(codec.AppendUvarint(b, m.Done))
+}
+
+func (m *Resolve) String() string {
+	return fmt.Sprintf("resolve %v in %d: %v", raftgroup.Name{Coordinator: m.Of, Number: m.Number}, m.Group, m.Outcome)
+}
+
+// Request is what a coordinator asks a leaseholder for without saying more.
+type Request uint8
+
+// The requests.
+const (
+	// Release gives up the locks of a transaction that has not asked this group to commit or prepare.
+	Release Request = iota + 1
+	// Validate asks whether the transaction still has its locks, and gives them up.
+	Validate
+	// Cancel gives up a transaction that waits for locks to be prepared.
+	Cancel
+)
+
+func (q Request) String() string {
+	return [...]string{"", "release", "validate", "cancel"}[q]
+}
+
+// Ask carries a Request.
+type Ask struct {
+	Header
+	Request
+}
+
+// Kind implements protocol.Message.
+func (m *Ask) Kind() uint8 { return kindAsk }
+
+// Size implements protocol.Message.
+func (m *Ask) Size() int { return m.Header.size() + 1 }
+
+// AppendTo implements protocol.Message.
+func (m *Ask) AppendTo(b []byte) []byte { return append(m.Header.appendTo(b), byte(m.Request)) }
+
+func (m *Ask) String() string { return fmt.Sprintf("%v %d in %d", m.Request, m.Number, m.Group) }
+
+// Reply is what a leaseholder tells a coordinator of a transaction.
+type Reply uint8
+
+// The replies.
+const (
+	// Validated: it had all its locks.
+	Validated Reply = iota + 1
+	// Committed: the log says so.
+	Committed
+	// Prepared: the log says so.
+	Prepared
+	// Resolved: the log says how it ended, or the group never prepared it.
+	Resolved
+	// Contended: an older transaction waits for it, which is prepared.
+	Contended
+	// Wounded: it has no locks and will not be prepared, for the sake of an older one.
+	Wounded
+	// Lost: it has no locks and will not be prepared, since the group had another leaseholder when it got them, or was
+	// told that its coordinator is lost.
+	Lost
+)
+
+func (p Reply) String() string {
+	return [...]string{"", "validated", "committed", "prepared", "resolved", "contended", "wounded", "lost"}[p]
+}
+
+// Answer carries a Reply.
+type Answer struct {
+	Header
+	Reply
+	// Timestamp is that of the prepared transaction.
+	Timestamp uint64
+}
+
+// Kind implements protocol.Message.
+func (m *Answer) Kind() uint8 { return kindAnswer }
+
+// Size implements protocol.Message.
+func (m *Answer) Size() int { return m.Header.size() + 1 + codec.SizeUvarint(m.Timestamp) }
+
+// AppendTo implements protocol.Message.
+func (m *Answer) AppendTo(b []byte) []byte {
+	return codec.AppendUvarint(append(m.Header.appendTo(b), byte(m.Reply)), m.Timestamp)
+}
+
+func (m *Answer) String() string {
+	s := fmt.Sprintf("%v %d in %d", m.Reply, m.Number, m.Group)
+	if m.Timestamp > 0 {
+		s += fmt.Sprintf(" at %d", m.Timestamp)
+	}
+	return s
+}
+
+// Query asks a group, on behalf of another one, what has become of a transaction. Unless the group has prepared it, it
+// never will from then on.
+type Query struct {
+	Group int
+	Term  uint64
+	Of    raftgroup.Name
+	// For is the group that asks, led by the sender.
+	For int
+}
+
+// Kind implements protocol.Message.
+func (m *Query) Kind() uint8 { return kindQuery }
+
+// Size implements protocol.Message.
+func (m *Query) Size() int {
+	return codec.SizeUvarint(uint64(m.Group)) + codec.SizeUvarint(m.Term) + m.Of.Size() + codec.SizeUvarint(uint64(m.For))
+}
+
+// AppendTo implements protocol.Message.
+func (m *Query) AppendTo(b []byte) []byte {
+	b = codec.AppendUvarint(codec.AppendUvarint(b, uint64(m.Group)), m.Term)
+	return codec.AppendUvarint(m.Of.AppendTo(b), uint64(m.For))
+}
+
+func (m *Query) String() string { return fmt.Sprintf("query %v in %d for %d", m.Of, m.Group, m.For) }
+
+// Status answers a Query.
+type Status struct {
+	// Group is the one that has asked, About the one that answers.
+	Group, About int
+	Of           raftgroup.Name
+	// Ended says that Outcome is how the transaction ended; else the group has prepared it at Outcome.Timestamp.
+	Ended bool
+	Outcome
+}
+
+// Kind implements protocol.Message.
+func (m *Status) Kind() uint8 { return kindStatus }
+
+// Size implements protocol.Message.
+func (m *Status) Size() int {
+	return codec.SizeUvarint(uint64(m.Group)) + codec.SizeUvarint(uint64(m.About)) + m.Of.Size() + 1 + m.Outcome.size()
+}
+
+// AppendTo implements protocol.Message.
+func (m *Status) AppendTo(b []byte) []byte {
+	b = codec.AppendUvarint(codec.AppendUvarint(b, uint64(m.Group)), uint64(m.About))
+	return m.Outcome.appendTo(append(m.Of.AppendTo(b), codec.Flags(m.Ended, false)))
+}
+
+func (m *Status) String() string {
+	state := fmt.Sprintf("prepared at %d", m.Timestamp)
+	if m.Ended {
+		state = m.Outcome.String()
+	}
+	return fmt.Sprintf("status of %v in %d for %d: %s", m.Of, m.About, m.Group, state)
+}
+
+// Ping asks a node that has been silent whether it lives, or says so.
+type Ping struct{ Answer bool }
+
+// Kind implements protocol.Message.
+func (m *Ping) Kind() uint8 { return kindPing }
+
+// Size implements protocol.Message.
+func (m *Ping) Size() int { return 1 }
+
+// AppendTo implements protocol.Message.
+func (m *Ping) AppendTo(b []byte) []byte { return append(b, codec.Flags(m.Answer, false)) }
+
+func (m *Ping) String() string {
+	if m.Answer {
+		return "alive"
+	}
+	return "alive?"
+}
+
+// SnapshotRead asks any member of a group for rows as they were at a time.
+type SnapshotRead struct {
+	Group int
+	// Number is the transaction's at its coordinator, Round that of its reads, from 1.
+	Number, Round uint64
+	At            uint64
+	Ranges        []txn.Range
+}
+
+// Kind implements protocol.Message.
+func (m *SnapshotRead) Kind() uint8 { return kindSnapshotRead }
+
+// Size implements protocol.Message.
+func (m *SnapshotRead) Size() int {
+	return codec.SizeUvarint(uint64(m.Group)) + codec.SizeUvarint(m.Number) + codec.SizeUvarint(m.Round) + codec.SizeUvarint(m.At) +
+		codec.SizeRanges(m.Ranges)
+}
+
+// AppendTo implements protocol.Message.
+func (m *SnapshotRead) AppendTo(b []byte) []byte {
+	b = codec.AppendUvarint(codec.AppendUvarint(b, uint64(m.Group)), m.Number)
+	return codec.AppendRanges(codec.AppendUvarint(codec.AppendUvarint(b, m.Round), m.At), m.Ranges)
+}
+
+func (m *SnapshotRead) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "snapshot read %d in %d at %d:", m.Number, m.Group, m.At)
+	for i := range m.Ranges {
+		fmt.Fprintf(&b, " %v", &m.Ranges[i])
+	}
+	return b.String()
+}
+
+// SnapshotRows answers SnapshotRead.
+type SnapshotRows struct {
+	Group         int
+	Number, Round uint64
+	// TooOld says that the rows of that time are not kept any more.
+	TooOld bool
+	Found  []raftgroup.Found
+}
+
+// Kind implements protocol.Message.
+func (m *SnapshotRows) Kind() uint8 { return kindSnapshotRows }
+
+// Size implements protocol.Message.
+func (m *SnapshotRows) Size() int {
+	return codec.SizeUvarint(uint64(m.Group)) + codec.SizeUvarint(m.Number) + codec.SizeUvarint(m.Round) + 1 + raftgroup.SizeFound(m.Found)
+}
+
+// AppendTo implements protocol.Message.
+func (m *SnapshotRows) AppendTo(b []byte) []byte {
+	b = codec.AppendUvarint(codec.AppendUvarint(b, uint64(m.Group)), m.Number)
+	return raftgroup.AppendFound(append(codec.AppendUvarint(b, m.Round), codec.Flags(m.TooOld, false)), m.Found)
+}
+
+func (m *SnapshotRows) String() string {
+	if m.TooOld {
+		return fmt.Sprintf("snapshot of %d for %d: too old", m.Group, m.Number)
+	}
+	return fmt.Sprintf("snapshot rows of %d for %d: %s", m.Group, m.Number, raftgroup.FoundString(m.Found))
+}
+
+// decode is Engine.Decode.
+func decode(kind uint8, body []byte, _ *txn.Registry) (protocol.Message, error) {
+	if m, known, err := raftgroup.Decode(kind, body); known {
+		return m, err
+	}
+	r := codec.NewReader(body)
+	var m protocol.Message
+	switch kind {
+	case kindRead:
+		m = readRead(&r)
+	case kindRows:
+		m = &Rows{readHeader(&r), raftgroup.ReadFound(&r)}
+	case kindCommit:
+		m = &Commit{readEffects(&r)}
+	case kindPrepare:
+		m = &Prepare{readEffects(&r), int(r.UvarintMax(raftgroup.MaxShard)), raftgroup.ReadShards(&r)}
+	case kindResolve:
+		m = &Resolve{readHeader(&r), geo.NodeID(r.UvarintMax(raftgroup.MaxNode)), r.Uvarint(), readOutcome(&r)}
+	case kindAsk:
+		q := &Ask{readHeader(&r), Request(r.Uint8())}
+		if r.Err() == nil && (q.Request < Release || q.Request > Cancel) {
+			r.Fail(fmt.Errorf("%d is not a request", uint8(q.Request)))
+		}
+		m = q
+	case kindAnswer:
+		a := &Answer{readHeader(&r), Reply(r.Uint8()), r.Uvarint()}
+		if r.Err() == nil && (a.Reply < Validated || a.Reply > Lost) {
+			r.Fail(fmt.Errorf("%d is not a reply", uint8(a.Reply)))
+		}
+		m = a
+	case kindQuery:
+		m = &Query{int(r.UvarintMax(raftgroup.MaxShard)), r.Uvarint(), raftgroup.ReadName(&r), int(r.UvarintMax(raftgroup.MaxShard))}
+	case kindStatus:
+		m = &Status{int(r.UvarintMax(raftgroup.MaxShard)), int(r.UvarintMax(raftgroup.MaxShard)), raftgroup.ReadName(&r), r.Flag(), readOutcome(&r)}
+	case kindPing:
+		m = &Ping{r.Flag()}
+	case kindSnapshotRead:
+		m = &SnapshotRead{int(r.UvarintMax(raftgroup.MaxShard)), r.Uvarint(), r.Uvarint(), r.Uvarint(), r.Ranges()}
+	case kindSnapshotRows:
+		m = &SnapshotRows{int(r.UvarintMax(raftgroup.MaxShard)), r.Uvarint(), r.Uvarint(), r.Flag(), raftgroup.ReadFound(&r)}
+	default:
+		return nil, fmt.Errorf("message kind %d is not one of spanner's", kind)
+	}
+	if err := r.Done(); err != nil {
+		return nil, err
+	}
+	return m, nil
+}

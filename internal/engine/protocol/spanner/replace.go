@@ -1,0 +1,36 @@
+package spanner
+
+import (
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/engine/blocks/raftgroup"
+)
+
+// Replaced implements protocol.Rejoiner.
+func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
+	r.hear(n)
+	r.incarnations[n] = incarnation
+	r.node.Replaced(n, incarnation)
+	r.tickLater()
+	r.node.Finish()
+}
+
+// Whole implements protocol.Rejoiner.
+func (r *Replica) Whole() bool { return r.node.Whole() }
+
+// sweepReplaced does for the transactions of earlier incarnations what sweep does for those of silent coordinators: the node speaks
+// again, and will never speak of them.
+func (g *group) sweepReplaced() {
+	if !g.Leads() {
+		return
+	}
+	met := make([]bool, g.r.nodes)
+	for n := range g.holders {
+		met[n.Coordinator] = met[n.Coordinator] || n.Number < raftgroup.First(g.r.incarnations[n.Coordinator])
+	}
+	for c, stale := range met {
+		if stale {
+			g.r.env.Probe(predecessorsLocks)
+			g.abandon(geo.NodeID(c), raftgroup.First(g.r.incarnations[c]))
+		}
+	}
+}

@@ -1,0 +1,51 @@
+package spanner_test
+
+import (
+	"testing"
+
+	"github.com/geobench/geobench/internal/engine/protocol/protocoltest"
+	"github.com/geobench/geobench/internal/engine/protocol/spanner"
+)
+
+var (
+	// interactive asks for one row after the other.
+	interactive = map[string]string{"interactive": "true"}
+	// stale reads snapshots. Those that the suites look at are so young that they must be waited for.
+	stale = map[string]string{"reads": "followerStale", "staleness": "1ms"}
+)
+
+// Whatever the shape and the network, the copies stay equal, no money is made or lost, readers see all of a transaction
+// or nothing, and every transaction is answered once: the simulator panics on a second answer.
+func TestSerializable(t *testing.T) {
+	t.Run("hinted", func(t *testing.T) { protocoltest.Serializable(t, spanner.Engine, nil, 3) })
+	t.Run("interactive", func(t *testing.T) { protocoltest.Serializable(t, spanner.Engine, interactive, 2) })
+	t.Run("stale", func(t *testing.T) { protocoltest.Serializable(t, spanner.Engine, stale, 2) })
+}
+
+// Links between regions break and come back at random.
+func TestCuts(t *testing.T) {
+	t.Run("hinted", func(t *testing.T) { protocoltest.Cuts(t, spanner.Engine, nil, 12) })
+	t.Run("stale", func(t *testing.T) { protocoltest.Cuts(t, spanner.Engine, stale, 4) })
+}
+
+// Two runs with the same seed are the same, line by line.
+func TestReproducible(t *testing.T) {
+	protocoltest.Reproducible(t, spanner.Engine, nil)
+	protocoltest.Reproducible(t, spanner.Engine, stale)
+}
+
+// The median latency of every class and region is the law's, within 5%, on an unloaded system, with leaseholders at
+// home and elsewhere.
+func TestLaw(t *testing.T) { protocoltest.Law(t, spanner.Engine, nil) }
+
+// Edges of the parameters and of the topology.
+func TestShapes(t *testing.T) {
+	protocoltest.Shapes(t, spanner.Engine, []map[string]string{nil, interactive, stale, {"election": "50ms", "clockBound": "1ms", "recovery": "100ms"}})
+}
+
+// Rows of groups are inserted, deleted and scanned, and rows are used whose keys depend on what is read.
+func TestGroups(t *testing.T) {
+	t.Run("hinted", func(t *testing.T) { protocoltest.Groups(t, spanner.Engine, nil) })
+	t.Run("interactive", func(t *testing.T) { protocoltest.Groups(t, spanner.Engine, interactive) })
+	t.Run("stale", func(t *testing.T) { protocoltest.Groups(t, spanner.Engine, stale) })
+}

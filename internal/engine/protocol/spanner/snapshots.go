@@ -1,0 +1,110 @@
+package spanner
+
+import (
+	"time"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/engine/blocks/raftgroup"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+const (
+	// closeEvery is how often a leaseholder closes a timestamp.
+	closeEvery = 200 * time.Millisecond
+	// keptBehind is how much longer than staleness old versions of rows are kept.
+	keptBehind = 10 * time.Second
+)
+
+// snapshotRead is a SnapshotRead with its sender.
+type snapshotRead struct {
+	from geo.NodeID
+	*SnapshotRead
+}
+
+// readSnapshot asks a member of a group for rows of the past: the nearest, or the next one if that has not answered.
+func (r *Replica) readSnapshot(x *transaction, p *part) {
+	m := &SnapshotRead{Group: p.group, Number: x.number, Round: x.round, At: x.at, Ranges: make([]txn.Range, len(p.needs))}
+	for i := range p.needs {
+		m.Ranges[i] = p.needs[i].Range
+	}
+	members := r.members[p.group]
+	p.at = r.env.Now()
+	r.send(members[p.try%len(members)], m)
+}
+
+// retrySnapshots asks other members for rows that have not come.
+func (r *Replica) retrySnapshots(x *transaction) {
+	for _, p := range x.parts {
+		if p.open == toRead && r.env.Now()-p.at >= r.patience {
+			p.try++
+			r.env.Probe(snapshotRetried)
+			r.readSnapshot(x, p)
+		}
+	}
+}
+
+// snapshotRead takes a request for rows of the past. They are certain once the time is closed.
+func (g *group) snapshotRead(from geo.NodeID, m *SnapshotRead) {
+	if q := (&snapshotRead{from, m}); !g.answerSnapshot(q) {
+		g.snapshots = append(g.snapshots, q)
+		g.r.tickLater()
+	}
+}
+
+// answerSnapshot answers unless it is too early.
+func (g *group) answerSnapshot(q *snapshotRead) bool {
+	a := &SnapshotRows{Group: g.Shard, Number: q.Number, Round: q.Round}
+	switch {
+	case !g.Raft.Joined(): // a new incarnation has no rows
+		g.r.env.Probe(readBeforeJoining)
+		return false
+	case q.At < max(g.oldest, g.r.trimmed):
+		a.TooOld = true
+		g.r.env.Probe(snapshotTooOld)
+	case q.At > g.closed && g.r.mistake != earlySnapshot:
+		g.r.env.Probe(snapshotEarly)
+		return false
+	default:
+		a.Found = raftgroup.Find(g.r.store, q.At, len(q.Ranges), func(i int) *txn.Range { return &q.Ranges[i] })
+	}
+	g.r.send(q.from, a)
+	return true
+}
+
+// wakeSnapshots answers those who have waited for a time to be closed.
+func (g *group) wakeSnapshots() {
+	kept := g.snapshots[:0]
+	for _, q := range g.snapshots {
+		if !g.answerSnapshot(q) {
+			kept = append(kept, q)
+		}
+	}
+	clear(g.snapshots[len(kept):])
+	g.snapshots = kept
+}
+
+// snapshotRows takes rows of the past.
+func (r *Replica) snapshotRows(m *SnapshotRows) {
+	x := r.open[m.Number]
+	if x == nil || !x.snapshot || x.round != m.Round {
+		return
+	}
+	p := x.find(m.Group)
+	switch {
+	case p == nil || p.open != toRead:
+	case m.TooOld:
+		r.reply(x, txn.Outcome{ID: x.t.ID, Status: txn.Aborted, Cause: txn.CauseConflict, Reason: ReasonTooOld})
+		r.end(x)
+	default:
+		r.supply(x, p, m.Found)
+	}
+}
+
+// trim forgets versions of rows that nobody reads any more.
+func (r *Replica) trim() {
+	if behind := uint64(r.staleness + protocol.Shrunk(r.node.Shrink, keptBehind)); r.closing && r.clock.Last() > r.trimmed+behind {
+		r.trimmed = r.clock.Last() - behind
+		r.store.Trim(r.trimmed)
+	}
+}

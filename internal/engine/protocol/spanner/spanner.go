@@ -1,0 +1,440 @@
+// Package spanner is a database that keeps each shard in a Raft group and commits over several groups in one round:
+// Spanner (Corbett et al., OSDI 2012) with the parallel commits, closed timestamps and follower reads of CockroachDB
+// (Taft et al., SIGMOD 2020).
+//
+// A shard is a cell of the layout, rows of one home and partition. Its group's Raft leader is its leaseholder: it alone
+// locks and reads the rows, as long as its lease holds (package consensus). A node is a member of several groups
+// (group.go), and coordinates its clients' transactions (coordinator.go).
+//
+// A transaction runs as a task.Task at its coordinator. It asks leaseholders for locks and rows, which they keep in
+// memory (leaseholder.go, locks.go): shared locks for what is only read, exclusive ones for what is written, on ranges
+// as on rows. With one group, an entry in that group's log commits it. With several, each group prepares: it puts the
+// writes, called intents, and all locks into its log (command.go, state.go). When all have, the transaction is
+// committed, and the coordinator answers before it tells anybody. So whoever finds a prepared transaction without its
+// coordinator can find out how it ended (recovery.go): it asks the anchor, one of the groups, whose entry lists the
+// others; and a group that has not prepared must never do so any more before it says no.
+//
+// Timestamps are those of a hybrid logical clock (clock.go), which orders transactions as their locks did. Leaseholders
+// close timestamps up to which nothing is written any more, so that any member can answer reads of the past
+// (snapshots.go). Clocks matter for leases and for how old a snapshot is, and for nothing else: there is no commit
+// wait, because locks order what is strictly serializable.
+//
+// No circle of transactions that wait for each other lasts. Of two that are growing, the older one takes the locks of
+// the younger, and only the younger one waits (wound-wait); the same goes for places in the queue. So in a circle
+// somebody waits for a prepared transaction that is younger. That one waits nowhere for locks but where it is not
+// prepared yet, and its coordinator, which is told, cancels it there; the group refuses, and the transaction aborts.
+// What waits for a log, a lease or a coordinator waits for an election or for recovery.
+package spanner
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/isolation"
+	"github.com/geobench/geobench/internal/base/store"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/engine/blocks/raftgroup"
+	"github.com/geobench/geobench/internal/engine/consensus"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// Values of parameter reads.
+const (
+	readsLeader        = "leader"
+	readsFollowerStale = "followerStale"
+)
+
+// Engine is the database.
+var Engine = &protocol.Engine{
+	Name:  "spanner",
+	Paper: "Corbett et al., Spanner: Google's Globally-Distributed Database, OSDI 2012; Taft et al., CockroachDB, SIGMOD 2020",
+	Doc: "Keeps each shard in a Raft group whose leaseholder locks rows in two phases, and commits over several groups by a " +
+		"two-phase commit in one round.",
+	Figures: figures,
+	Aborts:  []string{ReasonWounded, ReasonTooOld},
+	Parameters: []protocol.Parameter{
+		{
+			Name: "reads", Default: readsLeader, OneOf: []string{readsLeader, readsFollowerStale},
+			Doc: "Where transactions read that write nothing: leader, at leaseholders with locks; followerStale, without locks " +
+				"at the nearest members, from a snapshot that is as old as staleness says.",
+		},
+		{
+			Name: "staleness", Default: "1s", Min: time.Millisecond, Max: 10 * time.Minute,
+			Doc: "How old a snapshot is that followerStale reads.",
+		},
+		{
+			Name: "interactive", Default: "false", OneOf: []string{"false", "true"},
+			Doc: "Whether rows are asked for one after the other as the procedure comes to them, as for a client that sends " +
+				"statements, and not side by side as far as they are known beforehand.",
+		},
+		{
+			Name: "election", Default: "1s", Min: 50 * time.Millisecond, Max: time.Minute,
+			Doc: "How long beyond the longest round trip a leaseholder may be silent before its group elects another.",
+		},
+		{
+			Name: "clockBound", Default: defaultClockBound, Min: time.Millisecond, Max: time.Minute,
+			Doc: "By how much the durations that two clocks measure may differ within an election timeout, jumps included. " +
+				"Clocks that differ by more make answers wrong.",
+		},
+		{
+			Name: "recovery", Default: "2s", Min: 100 * time.Millisecond, Max: 10 * time.Minute,
+			Doc: "How long a coordinator may be silent before others end its transactions.",
+		},
+	},
+	Check:       check,
+	Roles:       []string{RoleCoordinator, RoleLeaseholder},
+	Place:       func(t *geo.Topology, _ protocol.Params) geo.Layout { return t.Placed() },
+	TakesGroups: true,
+	NewStore:    func() store.Store { return store.NewVersioned() },
+	Isolation: func(p protocol.Params) isolation.Level {
+		if p.Word("reads") == readsFollowerStale {
+			return isolation.Serializable
+		}
+		return isolation.StrictSerializable
+	},
+	Survives:   survives,
+	ClockBound: func(p protocol.Params) time.Duration { return p.Duration("clockBound") },
+	Replaces:   func(t *geo.Topology, _ protocol.Params) []geo.NodeID { return raftgroup.Replaces(t, t.Placed()) },
+	New:        func(c protocol.Config) protocol.Replica { return newReplica(c, options{}) },
+	Decode:     decode,
+	Law:        law,
+}
+
+// defaultClockBound is the default of clockBound.
+const defaultClockBound = "250ms"
+
+// check is Engine.Check: a lease must have a quarter of an election timeout to be renewed in.
+func check(p protocol.Params) []*protocol.ParamError {
+	bound, election := p.Duration("clockBound"), p.Duration("election")
+	if bound <= election*3/4 {
+		return nil
+	}
+	e := &protocol.ParamError{Name: "clockBound", Message: fmt.Sprintf(
+		"%v leaves too little of a lease; it must be at most three quarters of election, which is %v", bound, election)}
+	if p["clockBound"] == defaultClockBound {
+		e = &protocol.ParamError{Name: "election", Message: fmt.Sprintf(
+			"%v is too short; clockBound, which is %v, must be at most three quarters of it", election, bound)}
+	}
+	return []*protocol.ParamError{e}
+}
+
+// The roles of nodes: each coordinates the transactions of its clients, and those that lead a group hold its lease.
+const (
+	RoleCoordinator = "coordinator"
+	RoleLeaseholder = "leaseholder"
+)
+
+// Timer kinds. The argument of the first two says which group they belong to.
+const (
+	groupTimer = iota + 1
+	proposeTimer
+	closeTimer
+	tickTimer
+)
+
+const (
+	// tickEvery is the resolution of what waits for time other than that.
+	tickEvery = 100 * time.Millisecond
+	// patience is how long beyond the longest round trip an answer may take whose sender has nothing to wait for.
+	patience = 500 * time.Millisecond
+)
+
+// options are what no manifest can say.
+type options struct {
+	mistake mistake
+	// keep bounds the entries of a log that are kept: see consensus.Config.
+	keep int
+}
+
+// Replica is one node of the database.
+type Replica struct {
+	options
+	self       geo.NodeID
+	topology   *geo.Topology
+	env        protocol.Env
+	procedures *txn.Registry
+	store      *store.Versioned
+	layout     geo.Layout
+	placement  geo.Placement
+	nodes      int
+	clock      raftgroup.Clock
+
+	interactive, closing                       bool
+	staleness, election, heartbeat, clockBound time.Duration
+	recovery, patience                         time.Duration
+	// trimmed is the time before which old versions of rows may be missing.
+	trimmed uint64
+
+	// groups are those that this node is a member of, by shard; nil elsewhere.
+	groups []*group
+	// members are those of each group, the nearest first.
+	members [][]geo.NodeID
+	peers   []liveness
+	// incarnations are those of all nodes, as far as this one has been told.
+	incarnations []uint32
+	coordinator
+
+	node    raftgroup.Node
+	ticking bool
+
+	counters counters
+}
+
+type counters struct {
+	transactions, oneGroup, severalGroups, readOnly, snapshots int64
+	wounds, restarts, recoveries, leaseWaits, terms, entries   int64
+	restored                                                   int64
+}
+
+func newReplica(c protocol.Config, o options) *Replica {
+	t, p := c.Topology, c.Params
+	longest := t.LongestRTT()
+	election, bound := p.Duration("election"), p.Duration("clockBound")
+	r := &Replica{
+		options:     o,
+		self:        c.Self,
+		topology:    t,
+		env:         c.Env,
+		procedures:  c.Procedures,
+		store:       c.Store.(*store.Versioned),
+		layout:      t.Placed(),
+		placement:   t.Placement(),
+		nodes:       t.Nodes(),
+		interactive: p.Word("interactive") == "true",
+		closing:     p.Word("reads") == readsFollowerStale,
+		staleness:   p.Duration("staleness"),
+		election:    election + longest,
+		// A lease outlasts a few heartbeats that come late.
+		heartbeat:  min(consensus.DefaultHeartbeat, (election-bound)/3),
+		clockBound: bound,
+		recovery:   p.Duration("recovery"),
+		patience:   patience + longest,
+		peers:      make([]liveness, t.Nodes()),
+
+		incarnations: make([]uint32, t.Nodes()),
+	}
+	r.incarnations[r.self] = c.Incarnation
+	if !r.closing {
+		r.store.Trim(store.Newest) // nobody reads the past
+	}
+	shards := r.layout.Shards()
+	r.coordinator = coordinator{leaseholders: make([]tenure, shards), open: map[uint64]*transaction{},
+		next: raftgroup.First(c.Incarnation), done: raftgroup.First(c.Incarnation)}
+	r.node.Config = raftgroup.Config{
+		Self: r.self, Incarnation: c.Incarnation, Nodes: r.nodes, Layout: &r.layout, Env: r.env, RaftTimer: groupTimer, ProposeTimer: proposeTimer,
+		Heartbeat: r.heartbeat, Election: r.election, Lease: r.election - r.clockBound, Keep: r.keep, Handle: r.handle, Shrink: c.Shrink,
+	}
+	r.groups = make([]*group, shards)
+	for _, shard := range r.layout.ShardsOf(c.Self) {
+		r.groups[shard] = newGroup(r, shard)
+	}
+	r.members = raftgroup.Nearest(t, &r.layout, r.self)
+	return r
+}
+
+// now is the node's clock.
+func (r *Replica) now() uint64 { return r.clock.Now(r.env.Now()) }
+
+// Start implements protocol.Replica.
+func (r *Replica) Start() {
+	for n := range r.peers {
+		r.hear(geo.NodeID(n))
+	}
+	for _, g := range r.groups {
+		if g != nil {
+			g.Start()
+		}
+	}
+	if r.closing {
+		r.env.After(closeEvery, protocol.Timer{Kind: closeTimer})
+	}
+	r.node.Finish()
+}
+
+// Receive implements protocol.Replica.
+func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
+	r.hear(from)
+	r.handle(from, m)
+	r.node.Finish()
+}
+
+// handle takes a message of another node or of this one.
+func (r *Replica) handle(from geo.NodeID, m protocol.Message) {
+	switch m := m.(type) {
+	case *raftgroup.Raft:
+		if g := r.group(m.Group); g != nil {
+			g.Receive(from, m)
+		}
+	case *raftgroup.Lead:
+		r.follow(from, m)
+	case *Read:
+		r.admit(from, &m.Header, m)
+	case *Commit:
+		r.admit(from, &m.Header, m)
+	case *Prepare:
+		r.admit(from, &m.Header, m)
+	case *Resolve:
+		r.admit(from, &m.Header, m)
+	case *Ask:
+		r.admit(from, &m.Header, m)
+	case *Query:
+		r.admit(from, &Header{Group: m.Group, Term: m.Term}, m)
+	case *Rows:
+		r.clock.See(m.Clock)
+		r.rows(m)
+	case *Answer:
+		r.clock.See(m.Clock)
+		r.answer(m)
+	case *Status:
+		if g := r.group(m.Group); g != nil {
+			g.status(m)
+		}
+	case *SnapshotRead:
+		if g := r.group(m.Group); g != nil {
+			g.snapshotRead(from, m)
+		}
+	case *SnapshotRows:
+		r.snapshotRows(m)
+	case *Ping:
+		if !m.Answer {
+			r.send(from, &Ping{Answer: true})
+		}
+	}
+}
+
+// admit hands a request for a leaseholder to its group.
+func (r *Replica) admit(from geo.NodeID, h *Header, m protocol.Message) {
+	r.clock.See(h.Clock)
+	if g := r.group(h.Group); g != nil {
+		g.Admit(from, h.Term, m)
+		r.tickLater()
+	}
+}
+
+// group returns this node's member of a group, or nil.
+func (r *Replica) group(shard int) *group {
+	if shard >= len(r.groups) {
+		return nil
+	}
+	return r.groups[shard]
+}
+
+// send sends a message, to this node at the end of the step.
+func (r *Replica) send(to geo.NodeID, m protocol.Message) { r.node.Send(to, m) }
+
+// Fire implements protocol.Replica.
+func (r *Replica) Fire(t protocol.Timer) {
+	switch t.Kind {
+	case groupTimer, proposeTimer:
+		r.groups[r.node.ShardOf(t)].Fire(t)
+	case closeTimer:
+		for _, g := range r.groups {
+			if g != nil && r.env.Now()-g.Proposed >= closeEvery {
+				g.Propose()
+			}
+		}
+		r.env.After(closeEvery, t)
+	case tickTimer:
+		r.tick()
+	}
+	r.node.Finish()
+}
+
+// tickLater makes sure that there will be a tick.
+func (r *Replica) tickLater() {
+	if !r.ticking {
+		r.ticking = true
+		r.env.After(tickEvery, protocol.Timer{Kind: tickTimer})
+	}
+}
+
+// tick looks after what waits for somebody who may be lost.
+func (r *Replica) tick() {
+	r.ticking = false
+	for n := r.done; n < r.next; n++ {
+		if x := r.open[n]; x != nil && x.snapshot {
+			r.retrySnapshots(x)
+		}
+	}
+	for _, g := range r.groups {
+		if g == nil {
+			continue
+		}
+		g.sweep()
+		g.sweepReplaced()
+		g.wakeSnapshots()
+	}
+	if r.Pending() > 0 {
+		r.tickLater()
+	}
+}
+
+// Pending implements protocol.Replica: the transactions of own clients that have not ended everywhere, those of others
+// that have something here, and the groups whose log has not reached all members that live, or may commit what it has.
+func (r *Replica) Pending() int {
+	n := len(r.open)
+	for _, g := range r.groups {
+		if g == nil {
+			continue
+		}
+		n += len(g.snapshots)
+		if !g.Raft.Joined() {
+			n++
+		}
+		if g.Serving {
+			n += len(g.holders)
+		} else {
+			n += len(g.prepared)
+		}
+		if g.Serving && !g.spread() || g.Raft.Awaits(hasCommands) {
+			n++
+		}
+	}
+	return n
+}
+
+// Leads implements protocol.ShardLeader.
+func (r *Replica) Leads() (shards []int) {
+	for shard, g := range r.groups {
+		if g != nil && g.Serving {
+			shards = append(shards, shard)
+		}
+	}
+	return shards
+}
+
+// Roles implements protocol.RoleHolder.
+func (r *Replica) Roles() []string {
+	if len(r.Leads()) > 0 {
+		return []string{RoleCoordinator, RoleLeaseholder}
+	}
+	return []string{RoleCoordinator}
+}
+
+// Readings implements protocol.Replica.
+func (r *Replica) Readings(dst []protocol.Reading) []protocol.Reading {
+	c := &r.counters
+	records := 0
+	for _, g := range r.groups {
+		if g != nil {
+			records += len(g.prepared)
+		}
+	}
+	return append(dst,
+		protocol.Reading{Name: "transactions", Value: c.transactions},
+		protocol.Reading{Name: "commits_one_group", Value: c.oneGroup},
+		protocol.Reading{Name: "commits_several_groups", Value: c.severalGroups},
+		protocol.Reading{Name: "read_only", Value: c.readOnly},
+		protocol.Reading{Name: "snapshot_reads", Value: c.snapshots},
+		protocol.Reading{Name: "wounds", Value: c.wounds},
+		protocol.Reading{Name: "restarts", Value: c.restarts},
+		protocol.Reading{Name: "recoveries", Value: c.recoveries},
+		protocol.Reading{Name: "lease_waits", Value: c.leaseWaits},
+		protocol.Reading{Name: "log_entries", Value: c.entries},
+		protocol.Reading{Name: "terms", Value: c.terms},
+		protocol.Reading{Name: "restored", Value: c.restored},
+		protocol.Reading{Name: "leases", Value: int64(len(r.Leads()))},
+		protocol.Reading{Name: "prepared", Value: int64(records)},
+	)
+}

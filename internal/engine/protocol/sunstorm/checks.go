@@ -1,0 +1,46 @@
+package sunstorm
+
+import (
+	"fmt"
+
+	"github.com/geobench/geobench/internal/base/invariant"
+)
+
+var (
+	logOrder     = invariant.New("sunstorm.log-order", "an entry is shipped when it is durable, and durable when it was sent")
+	logGrows     = invariant.New("sunstorm.log-grows", "a log's last, sent, durable and shipped entries never go back")
+	copyGrows    = invariant.New("sunstorm.copy-grows", "what a copy has applied of another region's log never goes back, and has come")
+	rowsOfOpen   = invariant.New("sunstorm.rows-of-open", "who holds rows has not ended")
+	sameLog      = invariant.New("sunstorm.same-log", "copies that have applied as much of a log have the same entry there")
+	samePrepared = invariant.New("sunstorm.same-prepared", "copies that have applied as much of a log know as many prepared transactions")
+)
+
+// Check implements protocol.Checked.
+func (r *Replica) Check(c *invariant.Checker) {
+	w := &r.wal
+	c.Grows(logGrows, "last", w.last)
+	c.Grows(logGrows, "sent", w.sent)
+	c.Grows(logGrows, "durable", w.durable)
+	c.Grows(logGrows, "shipped", w.shipped)
+	c.That(logOrder, w.shipped <= w.durable && w.durable <= w.last && w.sent <= w.last, "%d shipped, %d durable, %d sent, %d last", w.shipped, w.durable, w.sent, w.last)
+	for home := range r.copies {
+		k := &r.copies[home]
+		c.Grows(copyGrows, fmt.Sprintf("region %d", home), k.applied)
+		if k.applied > 0 {
+			if k.newest > 0 {
+				c.Agree(sameLog, place{home, r.partition, k.applied}, k.newest)
+			}
+			c.Agree(samePrepared, place{home, r.partition, k.applied}, len(k.tentative))
+		}
+		c.That(copyGrows, k.applied < max(1, k.next), "of region %d's log %d is applied, and %d is to come next", home, k.applied, k.next)
+	}
+	for _, p := range r.writer.prepared {
+		c.That(rowsOfOpen, r.writer.open[p.id] == p, "%v is prepared and has ended", p.id)
+	}
+}
+
+// place is one in the log of a home's writer of a partition.
+type place struct {
+	Home, Partition int
+	LSN             uint64
+}

@@ -1,0 +1,41 @@
+package sunstorm
+
+import (
+	"slices"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// law is Engine.Law: the client's hop, and that to the writer from a storage copy, which is as often where the client is as
+// a partition has replicas. A single-region transaction is committed when its entry is durable. One of several regions is
+// prepared at home first, if it has rows there, then at the furthest of the others, and committed at home when that
+// one's vote has come.
+func law(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) time.Duration {
+	var quorum time.Duration
+	if t.Replicas > 1 {
+		quorum = t.RTT(c, c)
+	}
+	forwarded := t.RTT(c, c) * time.Duration(t.Replicas-1) / time.Duration(t.Replicas)
+	latency := t.RTT(c, c) + forwarded
+	local := len(homes) == 0 || slices.Contains(homes, c)
+	if local {
+		latency += quorum
+	}
+	var furthest time.Duration
+	for _, h := range homes {
+		if h == c {
+			continue
+		}
+		prepare := t.RTT(c, h)
+		if t.Replicas > 1 {
+			prepare += t.RTT(h, h)
+		}
+		furthest = max(furthest, prepare)
+	}
+	if local && furthest > 0 {
+		latency += quorum
+	}
+	return latency + furthest
+}

@@ -1,0 +1,105 @@
+package sunstorm
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/geobench/geobench/internal/base/codec"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/txn"
+)
+
+// Name tells a multi-region transaction from others of its id, since ids come again with the next run of a database: the node that has initiated it, and
+// that node's generation, which begins when it initiates an id that it has initiated in the one before. Generations count from 1; the zero Name is
+// that of all transactions where nodes are not replaced.
+type Name struct {
+	Initiator  geo.NodeID
+	Generation uint64
+}
+
+// firstGeneration is that of an incarnation, which does not know its predecessor's.
+func firstGeneration(incarnation uint32) uint64 { return uint64(incarnation)<<20 + 1 }
+
+// names are a set of transactions, one bit for each, since ids follow each other. Of each initiator it has those of two generations: between two runs
+// all transactions have ended, so nobody asks for those of an earlier one.
+type names struct{ of []generations }
+
+// generations are the last one of an initiator and the one before.
+type generations struct{ last, before generation }
+
+// generation has 64 ids in a word.
+type generation struct {
+	number uint64
+	words  map[txn.ID]uint64
+}
+
+func (g *generations) at(number uint64) *generation {
+	switch {
+	case number == 0:
+	case g.last.number == number:
+		return &g.last
+	case g.before.number == number:
+		return &g.before
+	}
+	return nil
+}
+
+func (s *names) add(id txn.ID, n Name) { s.set(id/64, n, 1<<(id%64)) }
+
+// set adds those of a word.
+func (s *names) set(at txn.ID, n Name, word uint64) {
+	for len(s.of) <= int(n.Initiator) {
+		s.of = append(s.of, generations{})
+	}
+	g := &s.of[n.Initiator]
+	switch {
+	case n.Generation > g.last.number:
+		g.last, g.before = generation{n.Generation, map[txn.ID]uint64{}}, g.last
+	case n.Generation < g.last.number && n.Generation > g.before.number:
+		g.before = generation{n.Generation, map[txn.ID]uint64{}}
+	}
+	if in := g.at(n.Generation); in != nil {
+		in.words[at] |= word
+	}
+}
+
+func (s *names) has(id txn.ID, n Name) bool {
+	if int(n.Initiator) >= len(s.of) {
+		return false
+	}
+	in := s.of[n.Initiator].at(n.Generation)
+	return in != nil && in.words[id/64]&(1<<(id%64)) != 0
+}
+
+// words is how many words have ids.
+func (s *names) words() (n int) {
+	for i := range s.of {
+		n += len(s.of[i].last.words) + len(s.of[i].before.words)
+	}
+	return n
+}
+
+func (s *names) appendTo(b []byte) []byte {
+	b = codec.AppendUvarint(b, uint64(s.words()))
+	for initiator := range s.of {
+		for _, g := range []*generation{&s.of[initiator].before, &s.of[initiator].last} {
+			for _, at := range slices.Sorted(maps.Keys(g.words)) {
+				b = appendName(b, Name{geo.NodeID(initiator), g.number})
+				b = codec.AppendUint64(codec.AppendUvarint(b, uint64(at)), g.words[at])
+			}
+		}
+	}
+	return b
+}
+
+// readNames reads what appendTo has written, of initiators below nodes.
+func readNames(r *codec.Reader, nodes int) (s names) {
+	for range r.Count(11) {
+		n := readName(r, uint64(nodes-1))
+		at, word := txn.ID(r.Uvarint()), r.Uint64()
+		if r.Err() == nil {
+			s.set(at, n, word)
+		}
+	}
+	return s
+}

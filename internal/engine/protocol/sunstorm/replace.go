@@ -1,0 +1,354 @@
+package sunstorm
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/codec"
+	"github.com/geobench/geobench/internal/base/fifo"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/store"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/engine/blocks/statetransfer"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// replacement gives a node what the log of each writer of its partition has made, by a copy from that writer: rows, and what is prepared. The
+// log follows on the same link. A new incarnation needs all of that. A node that is not new needs it of a writer that is, and which
+// says where its log ends (Recovered), if the predecessor's last entries have not come.
+//
+// A storage copy of the writer's own region counts for the majority once it says that it has the copy; what its predecessor said counts no more. Other
+// regions get no copy of entries that are not durable: they would be ahead of a new writer's log.
+type replacement struct {
+	r *Replica
+	// incoming are, by home, the copies that the node waits for.
+	incoming []*incoming
+	// unsure are, by home, the writers that were replaced and have not said where their logs end.
+	unsure   []bool
+	ticking  bool // a timer is set
+	outgoing *statetransfer.Sender
+	// waiting are copies of entries that are not durable.
+	waiting []waitingCopy
+	// lacking are, at a writer, the nodes that have not said that they have its log, up to needed, since one of the two was replaced.
+	lacking []bool
+	needed  uint64
+	// reading are transactions that this node executes, and reads those of others, that want rows which have not come.
+	reading []*transaction
+	reads   []heldMessage
+}
+
+// incoming is a copy that is on its way.
+type incoming struct {
+	statetransfer.Receiver
+	held []*Log // what has come of the log behind it
+	// confirm says that the writer, a new one, asks for word that the copy is there.
+	confirm bool
+}
+
+// waitingCopy is a copy for a node of another region, and the last entry that it has.
+type waitingCopy struct {
+	to   geo.NodeID
+	last uint64
+	data []byte
+}
+
+// askEvery is how often a node asks again for what has not come.
+const askEvery = time.Second
+
+func (p *replacement) init(r *Replica, incarnation uint32) {
+	p.r, p.incoming, p.unsure = r, make([]*incoming, len(r.topology.Regions)), make([]bool, len(r.topology.Regions))
+	p.lacking = make([]bool, r.topology.Nodes())
+	p.outgoing = statetransfer.NewSender(r.env, pieceTimer)
+	for home := range p.incoming {
+		if incarnation > 0 {
+			p.incoming[home] = &incoming{}
+		}
+	}
+}
+
+// ask asks for what has not come. A transfer whose receiver is not heard is given up.
+func (p *replacement) ask() {
+	p.ticking = false
+	for home, in := range p.incoming {
+		if in != nil {
+			p.request(geo.Region(home))
+		}
+	}
+}
+
+// request asks for a copy of a home's rows: its writer, or, for a new incarnation of that one, its storage copies.
+func (p *replacement) request(home geo.Region) {
+	if writer := p.r.topology.Node(home, p.r.partition, 0); writer == p.r.self {
+		p.r.recovery.ask()
+	} else {
+		p.r.env.Send(writer, &Lost{})
+	}
+	if !p.ticking {
+		p.ticking = true
+		p.r.env.After(askEvery, protocol.Timer{Kind: askTimer})
+	}
+}
+
+// survey tells a new incarnation of the region's writer how far the log is here.
+func (p *replacement) survey(from geo.NodeID) {
+	if p.incoming[p.r.region] == nil {
+		p.r.env.Send(from, &Persisted{p.r.copies[p.r.region].applied})
+	}
+}
+
+// lost sends a node a copy, unless one is under way.
+func (p *replacement) lost(to geo.NodeID) {
+	if p.outgoing.Busy(to) || slices.ContainsFunc(p.waiting, func(w waitingCopy) bool { return w.to == to }) {
+		return
+	}
+	near := p.r.topology.RegionOf(to) == p.r.region
+	c := p.r.copied(near)
+	if data := c.appendTo(nil); near {
+		p.outgoing.Send(to, 1, data)
+	} else {
+		p.waiting = append(p.waiting, waitingCopy{to, c.Last, data})
+	}
+}
+
+// flush sends the copies whose entries are durable.
+func (p *replacement) flush() {
+	p.waiting = slices.DeleteFunc(p.waiting, func(w waitingCopy) bool {
+		if w.last > p.r.wal.durable {
+			return false
+		}
+		p.outgoing.Send(w.to, 1, w.data)
+		return true
+	})
+	if len(p.waiting) > 0 {
+		p.r.env.Probe(copyWaits)
+	}
+}
+
+// cancel gives up what a node has asked for.
+func (p *replacement) cancel(to geo.NodeID) {
+	p.outgoing.Cancel(to)
+	p.waiting = slices.DeleteFunc(p.waiting, func(w waitingCopy) bool { return w.to == to })
+}
+
+// holds keeps a part of a log whose rows have not come.
+func (p *replacement) holds(home geo.Region, m *Log) bool {
+	in := p.incoming[home]
+	if in == nil {
+		return false
+	}
+	p.r.env.Probe(logBeforeRows)
+	in.held = append(in.held, m)
+	return true
+}
+
+// recovered takes the word of a new incarnation of a writer where its log ends. What its predecessor has sent of it has come, or is lost.
+func (p *replacement) recovered(from geo.NodeID, lsn uint64) {
+	home := p.r.topology.RegionOf(from)
+	p.unsure[home] = false
+	switch has := p.r.copies[home].next - 1; {
+	case p.incoming[home] != nil:
+		p.incoming[home].confirm = true
+	case has == lsn:
+		p.r.env.Send(from, &Persisted{lsn})
+	case has > lsn:
+		panic("sunstorm: a copy has more of a log than its writer")
+	default:
+		p.r.env.Probe(logLost)
+		p.incoming[home] = &incoming{confirm: true}
+		p.request(home)
+	}
+}
+
+// piece takes a piece of a copy.
+func (p *replacement) piece(from geo.NodeID, m *statetransfer.Piece) {
+	home := p.r.topology.RegionOf(from)
+	in := p.incoming[home]
+	if in == nil {
+		return
+	}
+	_, data, whole := in.Receive(p.r.env, from, m)
+	if !whole {
+		return
+	}
+	copied, err := readCopy(data, p.r.topology.Nodes())
+	if err != nil {
+		return
+	}
+	p.incoming[home] = nil
+	if home == p.r.region && p.r.writes() {
+		p.r.recovery.restore(copied)
+		return
+	}
+	p.r.restore(home, copied)
+	if home == p.r.region || in.confirm {
+		p.r.env.Send(from, &Persisted{copied.Last})
+	}
+	for _, l := range in.held {
+		p.r.apply(from, l)
+	}
+	p.readOn()
+}
+
+// wants reports whether rows of ranges have not come, which are of this node's partition.
+func (p *replacement) wants(ranges []txn.Range) bool {
+	return p.waits() > 0 && slices.ContainsFunc(ranges, func(g txn.Range) bool { return p.incoming[p.r.placement.Home(g.From)] != nil })
+}
+
+// readOn goes on with what has waited for rows: transactions from their start.
+func (p *replacement) readOn() {
+	reading, reads := p.reading, p.reads
+	p.reading, p.reads = nil, nil
+	for _, x := range reading {
+		p.r.execute(x)
+	}
+	for _, h := range reads {
+		p.r.receive(h.from, h.m)
+	}
+}
+
+// waits is how many copies have not come.
+func (p *replacement) waits() (n int) {
+	for _, in := range p.incoming {
+		if in != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// Replaced implements protocol.Rejoiner.
+func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
+	p, home := &r.replacement, r.topology.RegionOf(n)
+	p.cancel(n)
+	partition, near, writer := r.topology.PartitionOf(n) == r.partition, home == r.region, r.topology.ReplicaOf(n) == 0
+	switch {
+	case !writer && partition && near && r.writes():
+		r.wal.replaced(n)
+		p.lacking[n] = true
+	case writer && partition && p.incoming[home] == nil: // one that still waits for rows has started after it
+		p.unsure[home] = true
+		if near {
+			r.disown()
+		}
+	case writer && near && r.writes():
+		r.readAgain(n)
+	}
+	if partition && p.incoming[home] != nil && (writer || near && r.writes()) { // what it was asked for was for the one before
+		p.request(home)
+	}
+	if r.writes() && writer {
+		r.settlement.replaced(n, incarnation)
+	}
+	r.finishStep()
+}
+
+// Whole implements protocol.Rejoiner.
+func (r *Replica) Whole() bool {
+	p := &r.replacement
+	return p.waits() == 0 && !slices.Contains(p.unsure, true) && !slices.Contains(p.lacking, true) && r.recovery == nil && r.settlement.whole()
+}
+
+// replaces is Engine.Replaces: all nodes, where each cell has several.
+func replaces(t *geo.Topology, _ protocol.Params) (nodes []geo.NodeID) {
+	if t.Replicas < 2 {
+		return nil
+	}
+	for n := range geo.NodeID(t.Nodes()) {
+		nodes = append(nodes, n)
+	}
+	return nodes
+}
+
+// rowsCopy is what a writer's log has made up to an entry.
+type rowsCopy struct {
+	Last uint64
+	Rows []store.Row // in the order of keys
+	// Prepared are the transactions that are prepared, as entries of the log.
+	Prepared []Entry
+	// Committed are the multi-region ones that were committed, in copies for nodes of the writer's region.
+	Committed names
+}
+
+func (c *rowsCopy) appendTo(b []byte) []byte {
+	b = statetransfer.AppendRows(codec.AppendUvarint(b, c.Last), c.Rows)
+	return c.Committed.appendTo(appendEntries(b, c.Prepared))
+}
+
+func readCopy(data []byte, nodes int) (*rowsCopy, error) {
+	r := codec.NewReader(data)
+	c := &rowsCopy{Last: r.Uvarint(), Rows: statetransfer.ReadRows(&r), Prepared: readEntries(&r), Committed: readNames(&r, nodes)}
+	return c, r.Done()
+}
+
+// copied returns what the log of the region's writer has made, for a node that is near, in the region, or not.
+func (r *Replica) copied(near bool) *rowsCopy {
+	c := &rowsCopy{Last: r.wal.last, Rows: r.rowsOf(r.region)}
+	for i := range c.Rows {
+		c.Rows[i].Version = 0 // every node numbers versions by itself
+	}
+	if near {
+		c.Committed = r.settlement.committed
+	}
+	if !r.writes() {
+		own := &r.copies[r.region]
+		c.Last = own.applied
+		for _, id := range slices.Sorted(maps.Keys(own.tentative)) {
+			c.Prepared = append(c.Prepared, own.tentative[id])
+		}
+	}
+	for _, p := range r.writer.prepared {
+		c.Prepared = append(c.Prepared, Entry{Prepared, p.id, p.part.Writes, p.name})
+	}
+	return c
+}
+
+// rowsOf returns the rows of a home, in the order of keys.
+func (r *Replica) rowsOf(home geo.Region) []store.Row {
+	return slices.DeleteFunc(store.Placed(r.store), func(x store.Row) bool { return r.placement.Home(x.Key) != home })
+}
+
+// restore makes a home's rows those of a copy.
+func (r *Replica) restore(home geo.Region, m *rowsCopy) {
+	r.version++
+	old := r.rowsOf(home)
+	for i := range m.Rows {
+		w := &m.Rows[i]
+		for len(old) > 0 && old[0].Key < w.Key {
+			r.store.Delete(old[0].Key, r.version, 0)
+			old = old[1:]
+		}
+		if len(old) > 0 && old[0].Key == w.Key {
+			same := old[0].Writer == w.Writer && bytes.Equal(old[0].Value, w.Value)
+			if old = old[1:]; same {
+				continue
+			}
+		}
+		r.store.Put(w.Key, store.Record{Value: w.Value, Version: r.version, Writer: w.Writer})
+	}
+	for i := range old {
+		r.store.Delete(old[i].Key, r.version, 0)
+	}
+	c := &r.copies[home]
+	c.next, c.applied, c.tentative, c.newest = m.Last+1, m.Last, map[txn.ID]Entry{}, 0
+	for i := range m.Prepared {
+		r.env.Probe(preparedCopied)
+		c.tentative[m.Prepared[i].ID] = m.Prepared[i]
+	}
+	if home == r.region {
+		r.settlement.committed = m.Committed
+	}
+	r.forgetLagging(home)
+}
+
+// forgetLagging drops the parts of a home's log that are received and not applied, since a copy of the rows includes them.
+func (r *Replica) forgetLagging(home geo.Region) {
+	var others fifo.Queue[lag]
+	r.lagging.Each(func(l lag) {
+		if l.home != home {
+			others.Push(l)
+		}
+	})
+	r.lagging = others
+}

@@ -1,0 +1,248 @@
+package sunstorm
+
+import (
+	"slices"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// EntryKind says what an entry of the log is about.
+type EntryKind uint8
+
+// The kinds of entries.
+const (
+	// Committed: a single-region transaction has committed these writes.
+	Committed EntryKind = iota + 1
+	// Prepared: a multi-region one is prepared, and these writes are tentative.
+	Prepared
+	// CommitPrepared and AbortPrepared end one that is prepared.
+	CommitPrepared
+	AbortPrepared
+)
+
+// Entry is an entry of a writer's log. Its log sequence number is its place there, from 1.
+type Entry struct {
+	Kind   EntryKind
+	ID     txn.ID
+	Writes []txn.WriteEntry
+	// Name is that of one that is prepared, where nodes are replaced.
+	Name Name
+}
+
+// wal is a writer's log: what its storage copies have not confirmed, and what was not shipped to other regions.
+type wal struct {
+	r *Replica
+	// last is the log sequence number of the last entry. Entries up to sent went to the storage copies, those up to durable
+	// are on a majority, and those up to shipped went to the other regions.
+	last, sent, durable, shipped uint64
+	// entries are those after shipped.
+	entries []Entry
+	// acked is how far each storage copy has the log.
+	acked []uint64
+	// waiting are actions for when an entry is durable, in the order of the log.
+	waiting []action
+}
+
+// action is what is done once the log is durable up to lsn.
+type action struct {
+	lsn uint64
+	deed
+}
+
+// deed is something that waits for the log.
+type deed interface{ do(w *writer) }
+
+func (l *wal) init(r *Replica) {
+	l.r, l.acked = r, make([]uint64, r.topology.Replicas-1)
+}
+
+// append appends an entry.
+func (l *wal) append(e Entry) {
+	l.r.counters.entries++
+	l.last++
+	l.entries = append(l.entries, e)
+}
+
+// whenDurable does something once all that was appended is durable.
+func (l *wal) whenDurable(d deed) { l.waiting = append(l.waiting, action{l.last, d}) }
+
+// flush sends new entries to the storage copies, does what has waited for entries to be durable, and ships these.
+func (l *wal) flush() {
+	if !l.r.recovery.hasLog() {
+		return
+	}
+	for {
+		if l.sent < l.last {
+			first := l.sent + 1
+			m := &Log{First: first, Entries: slices.Clone(l.entries[first-l.shipped-1:])}
+			for k := range l.acked {
+				l.r.env.Send(l.r.topology.Node(l.r.region, l.r.partition, k+1), m)
+			}
+			l.sent = l.last
+		}
+		l.advance()
+		if len(l.waiting) == 0 || l.waiting[0].lsn > l.durable {
+			break
+		}
+		next := l.waiting[0]
+		l.waiting = l.waiting[1:]
+		next.do(&l.r.writer)
+	}
+	l.ship()
+	l.r.replacement.flush()
+}
+
+// advance finds out what is durable: what the writer and as many storage copies have as make a majority.
+func (l *wal) advance() {
+	needed := (len(l.acked) + 1) / 2
+	if needed == 0 {
+		l.durable = l.sent
+		return
+	}
+	sorted := slices.Clone(l.acked)
+	slices.Sort(sorted)
+	l.durable = max(l.durable, sorted[len(sorted)-needed])
+}
+
+// replaced takes the news that a storage copy has lost what it had.
+func (l *wal) replaced(n geo.NodeID) { l.acked[l.r.topology.ReplicaOf(n)-1] = 0 }
+
+// persisted hears how far a copy has the log: a storage copy, or one of another region whose writer has been replaced.
+func (l *wal) persisted(from geo.NodeID, lsn uint64) {
+	if lsn >= l.r.replacement.needed {
+		l.r.replacement.lacking[from] = false
+	}
+	if l.r.topology.RegionOf(from) == l.r.region {
+		l.acked[l.r.topology.ReplicaOf(from)-1] = lsn
+	}
+}
+
+// majority reports whether the writer and as many storage copies as make a majority have the log up to an entry.
+func (l *wal) majority(lsn uint64) bool {
+	has := 1
+	for _, acked := range l.acked {
+		if acked >= lsn {
+			has++
+		}
+	}
+	return has > (len(l.acked)+1)/2
+}
+
+// ship sends what is durable to the other regions.
+func (l *wal) ship() {
+	n := l.durable - l.shipped
+	if n == 0 {
+		return
+	}
+	t := l.r.topology
+	m := &Log{First: l.shipped + 1, Entries: slices.Clone(l.entries[:n])}
+	for region := range t.Regions {
+		if geo.Region(region) == l.r.region {
+			continue
+		}
+		for k := range t.Replicas {
+			l.r.env.Send(t.Node(geo.Region(region), l.r.partition, k), m)
+		}
+	}
+	l.entries = slices.Delete(l.entries, 0, int(n))
+	l.shipped = l.durable
+}
+
+// copyOf is a copy of the rows of another writer.
+type copyOf struct {
+	// next is the log sequence number of the entry that is to come next, and applied that of the last one that the rows have.
+	next, applied uint64
+	// tentative are the entries of transactions that are prepared.
+	tentative map[txn.ID]Entry
+	// newest is the transaction of the entry applied; 0 where a copy had it.
+	newest txn.ID
+}
+
+// apply applies a part of another writer's log, which comes in order. A new incarnation has some of it by a copy.
+func (r *Replica) apply(from geo.NodeID, m *Log) {
+	home := r.topology.RegionOf(from)
+	if r.replacement.holds(home, m) {
+		return
+	}
+	c := &r.copies[home]
+	if m.First > c.next {
+		panic("sunstorm: a part of a log is missing")
+	}
+	entries := m.Entries[min(c.next-m.First, uint64(len(m.Entries))):]
+	c.next += uint64(len(entries))
+	if near := home == r.region; near || r.lag == 0 {
+		r.applyAll(home, entries)
+		if near {
+			r.env.Send(from, &Persisted{c.next - 1})
+		}
+		return
+	}
+	if r.lagging.Len() == 0 {
+		r.env.After(r.lag, protocol.Timer{Kind: lagTimer})
+	}
+	r.lagging.Push(lag{r.env.Now() + r.lag, home, entries})
+}
+
+// lag is a part of the log of a home's writer that the copy has not applied yet. It names the home, and holds no pointer into
+// Replica.copies: a checkpoint would save what that points to as a copy of its own, which nothing reads.
+type lag struct {
+	due     time.Duration
+	home    geo.Region
+	entries []Entry
+}
+
+// catchUp applies what is due.
+func (r *Replica) catchUp() {
+	for now := r.env.Now(); r.lagging.Len() > 0; r.lagging.Pop() {
+		l := r.lagging.Front()
+		if l.due > now {
+			r.env.After(l.due-now, protocol.Timer{Kind: lagTimer})
+			return
+		}
+		r.applyAll(l.home, l.entries)
+	}
+}
+
+func (r *Replica) applyAll(home geo.Region, entries []Entry) {
+	c := &r.copies[home]
+	for i := range entries {
+		if r.wrong == outOfOrder {
+			r.late = append(r.late, lateEntry{home, entries[i]})
+			r.env.After(time.Duration(r.env.Rand().IntN(10_000))*time.Microsecond, protocol.Timer{Kind: lateTimer, Arg: uint64(len(r.late) - 1)})
+			continue
+		}
+		r.applyEntry(c, &entries[i])
+	}
+	if n := len(entries); n > 0 {
+		c.applied += uint64(n)
+		c.newest = entries[n-1].ID
+	}
+}
+
+func (r *Replica) applyEntry(c *copyOf, e *Entry) {
+	r.counters.applied++
+	switch e.Kind {
+	case Committed:
+		r.install(e.Writes, e.ID)
+	case Prepared:
+		c.tentative[e.ID] = *e
+	case CommitPrepared:
+		p := c.tentative[e.ID]
+		r.install(p.Writes, e.ID)
+		if c == &r.copies[r.region] {
+			r.settlement.remember(e.ID, p.Name)
+		}
+		delete(c.tentative, e.ID)
+	case AbortPrepared:
+		delete(c.tentative, e.ID)
+	}
+}
+
+// install makes a transaction's writes the newest versions of their rows.
+func (r *Replica) install(writes []txn.WriteEntry, id txn.ID) {
+	r.version++
+	r.store.Install(writes, r.version, id)
+}

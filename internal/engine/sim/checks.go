@@ -1,0 +1,135 @@
+package sim
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/invariant"
+	"github.com/geobench/geobench/internal/base/store"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// What holds of the rows of every engine.
+var (
+	oneValue   = invariant.New("store.one-value", "a version of a row is the same in every copy")
+	notAborted = invariant.New("store.not-aborted", "no copy has a row of a transaction that was answered as aborted")
+	neverBack  = invariant.New("store.never-back", "a row does not return to a version that it had before")
+)
+
+// checks are what the simulation knows of the invariants of its nodes.
+type checks struct {
+	*invariant.Checker
+	aborted map[txn.ID]bool
+	wrote   []map[txn.ID]bool         // by node
+	rows    []map[txn.Key]*checkedRow // by node
+}
+
+type checkedRow struct {
+	writer   txn.ID
+	digest   uint64
+	replaced map[txn.ID]bool
+}
+
+// version names a version of a row.
+type version struct {
+	key    txn.Key
+	writer txn.ID
+}
+
+func newChecks(c *Config) *checks {
+	k := &checks{Checker: invariant.NewChecker(c.Engine.Name, c.Topology), aborted: map[txn.ID]bool{}}
+	for range c.Topology.Nodes() {
+		k.wrote = append(k.wrote, map[txn.ID]bool{})
+		k.rows = append(k.rows, map[txn.Key]*checkedRow{})
+	}
+	return k
+}
+
+// Broken returns the first invariant that did not hold, with Config.Check; nil if all did.
+func (s *Sim) Broken() *invariant.Broken {
+	if s.checks == nil {
+		return nil
+	}
+	return s.checks.Broken()
+}
+
+// check asks a node that has taken a step. Its rows are looked at where it has touched any.
+func (k *checks) check(n *node, touched bool) {
+	if k.Broken() != nil {
+		return
+	}
+	k.At(geo.NodeID(n.id), n.s.now)
+	if touched {
+		k.checkRows(n)
+	}
+	if c, ok := n.replica.(protocol.Checked); ok {
+		c.Check(k.Checker)
+	}
+}
+
+// checkRows looks at the rows that are not as they were. The least key of them is told of.
+func (k *checks) checkRows(n *node) {
+	rows := k.rows[n.id]
+	type row struct {
+		key    txn.Key
+		writer txn.ID
+		digest uint64
+	}
+	var changed []row
+	n.store.Each(func(key txn.Key, r store.Record) {
+		now := row{key, r.Writer, store.DigestRow(key, r.Value)}
+		if old := rows[key]; old == nil || old.writer != now.writer || old.digest != now.digest {
+			changed = append(changed, now)
+		}
+	})
+	slices.SortFunc(changed, func(a, b row) int { return cmp.Compare(a.key, b.key) })
+	for _, r := range changed {
+		key, old := r.key, rows[r.key]
+		if old == nil {
+			old = &checkedRow{replaced: map[txn.ID]bool{}}
+			rows[key] = old
+		} else if old.writer != r.writer {
+			old.replaced[old.writer] = true
+		}
+		old.writer, old.digest = r.writer, r.digest
+		if r.writer == 0 {
+			continue
+		}
+		k.wrote[n.id][r.writer] = true
+		k.That(notAborted, !k.aborted[r.writer], "%v has the version of %v", key, r.writer)
+		k.That(neverBack, !old.replaced[r.writer], "%v has the version of %v again", key, r.writer)
+		k.Agree(oneValue, version{key, r.writer}, r.digest)
+	}
+}
+
+// answered notes an outcome that leaves a node.
+func (k *checks) answered(n *node, o *txn.Outcome) {
+	if o.Status != txn.Aborted || k.Broken() != nil {
+		return
+	}
+	k.At(geo.NodeID(n.id), n.s.now)
+	k.aborted[o.ID] = true
+	wrote := slices.ContainsFunc(k.wrote, func(w map[txn.ID]bool) bool { return w[o.ID] })
+	k.That(notAborted, !wrote, "%v is answered as aborted (%s), and a copy has its version of a row", o.ID, o.Reason)
+}
+
+// crashed forgets what a node has written, since its disk may lose that. What it still has when it starts again is looked at then.
+func (k *checks) crashed(n *node) { k.wrote[n.id] = map[txn.ID]bool{} }
+
+// restarted forgets what a node may have lost, and looks at what it has.
+func (k *checks) restarted(n *node) {
+	k.Forget(geo.NodeID(n.id))
+	k.rows[n.id] = map[txn.Key]*checkedRow{}
+	if k.Broken() == nil {
+		k.At(geo.NodeID(n.id), n.s.now)
+		k.checkRows(n)
+	}
+}
+
+// Checked reports whether a node's replica can be checked.
+func (s *Sim) Checked(id geo.NodeID) bool {
+	_, ok := s.nodes[id].replica.(protocol.Checked)
+	return ok
+}

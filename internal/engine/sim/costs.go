@@ -1,0 +1,49 @@
+package sim
+
+import "time"
+
+// Costs is the time that a node's CPU, one core, takes.
+type Costs struct {
+	// Message is charged for everything that the node handles (a message, a transaction, a timer) and for every message
+	// and answer that it sends.
+	Message time.Duration
+	// Kilobyte is charged per 1000 bytes received and sent.
+	Kilobyte time.Duration
+	// Key is charged per operation on the store.
+	Key time.Duration
+	// Step is charged per step of a protocol.Worker.
+	Step time.Duration
+}
+
+// DefaultCosts are those of a node of this repository. Bytes and keys are what BenchmarkCosts prints,
+//
+//	go test ./internal/engine/protocol/calvin -run NONE -bench Costs -benchtime 1000000x
+//
+// on an idle machine, where a key operation includes its share of the transaction around it: decoding, locks, procedure,
+// answer, garbage collection. A message by itself costs the protocol 0.3 us there; the rest is its share of frames,
+// wake-ups and system calls in the real-time driver, which sends many messages at once when it is busy. Steps are what
+//
+//	go test ./internal/engine/protocol/detock -run NONE -bench Resolver
+//
+// prints.
+var DefaultCosts = Costs{
+	Message:  1500 * time.Nanosecond,
+	Kilobyte: 500 * time.Nanosecond,
+	Key:      200 * time.Nanosecond,
+	Step:     200 * time.Nanosecond,
+}
+
+// On returns the costs on a CPU of milliCPU thousandths of a core: a node is one server, so a core and more are all the
+// same, and less takes longer in proportion. Nothing said (0) is a core.
+func (c Costs) On(milliCPU int64) Costs {
+	if milliCPU <= 0 || milliCPU >= 1000 {
+		return c
+	}
+	slower := func(d time.Duration) time.Duration { return d * 1000 / time.Duration(milliCPU) }
+	return Costs{Message: slower(c.Message), Kilobyte: slower(c.Kilobyte), Key: slower(c.Key), Step: slower(c.Step)}
+}
+
+// of returns the time that so many messages in and out, bytes, key operations and steps of a protocol.Worker take.
+func (c Costs) of(messages, bytes int, keys, steps int64) time.Duration {
+	return time.Duration(messages)*c.Message + time.Duration(bytes)*c.Kilobyte/1000 + time.Duration(keys)*c.Key + time.Duration(steps)*c.Step
+}

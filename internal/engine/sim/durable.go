@@ -1,0 +1,309 @@
+package sim
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/fifo"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/store"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// Durability. With Config.Durable every node keeps a log of its inputs: an input is in the log before what the replica
+// makes of it leaves. A replica is a deterministic state machine, so the log is all that there is to keep. A node that
+// starts again begins with the rows that it had at first, takes all inputs of its log once more, at the times by its
+// clock at which they came, and is where it was; what it sends and answers on the way is not sent again.
+//
+// What a node has sent or answered follows from inputs that are synced. The last inputs of a log may not be: those whose outputs have not
+// left when the node crashes, since the CPU worked on them, or what follows from them was held (HoldOutput). A crash keeps them unless
+// LoseTail takes them: then they are as if they had never come, and senders send them again.
+//
+// Links go on where they were. Both ends know how many messages have reached the receiver's log; the sender keeps the
+// others, and sends them again once the two have spoken. A sender that has started again has them from its replay.
+
+// input is an entry of a node's log.
+type input struct {
+	kind  uint8
+	from  int32
+	at    time.Duration // by the node's clock
+	now   time.Duration // by the simulation's
+	msg   protocol.Message
+	t     *txn.Transaction
+	timer protocol.Timer
+}
+
+// again is a message of the log that the log does not have any more.
+func (in *input) again() unloggedMessage {
+	return unloggedMessage{in.msg, int32(FrameBytes + in.msg.Size()), in.now}
+}
+
+// durable is what a node keeps over a crash, and what it needs to start again.
+type durable struct {
+	initial []initialRow
+	// written is the last checkpoint, nil for none; log are the inputs since.
+	written *written
+	log     []input
+	// synced is how many inputs of the log are known to be synced, and leaving are those whose outputs leave later, in the order of
+	// time.
+	synced  int
+	leaving fifo.Queue[departure]
+	// orphans are the transactions whose clients have been told that the node was lost.
+	orphans map[txn.ID]bool
+
+	replaying bool
+	clock     time.Duration // of the input that is replayed, by the node's clock
+	moment    time.Duration // the same by the simulation's
+	armed     []armedTimer  // set in the replay and not fired in it
+}
+
+// departure is when the outputs of a step leave, and how many inputs are synced by then.
+type departure struct {
+	at     time.Duration
+	synced int
+}
+
+type initialRow struct {
+	key   txn.Key
+	value []byte
+}
+
+type armedTimer struct {
+	due   time.Duration
+	timer protocol.Timer
+}
+
+// delivery is what a durable path keeps: it outlives the connections that it has had.
+type delivery struct {
+	// unlogged are the messages that are not in the receiver's log, in order.
+	unlogged fifo.Queue[unloggedMessage]
+	// logged counts those that are; sent counts all, in a replay those so far.
+	logged, sent uint64
+	// connection numbers the connections; what an earlier one still carries is lost. down says that there is none.
+	connection uint32
+	down       bool
+}
+
+type unloggedMessage struct {
+	msg  protocol.Message
+	size int32
+	sent time.Duration
+}
+
+// record puts an input into the node's log, before the replica sees it.
+func (n *node) record(it *item) {
+	switch it.kind {
+	case onStart:
+		n.store.Each(func(k txn.Key, r store.Record) { n.initial = append(n.initial, initialRow{k, r.Value}) })
+	case onMessage:
+		p := n.s.path(it.from, n.id)
+		p.unlogged.Pop()
+		p.logged++
+	}
+	n.log = append(n.log, input{it.kind, it.from, n.Now(), n.s.now, it.msg, it.t, it.timer})
+}
+
+// departs notes that the outputs of the last step leave at a time, before which its input and all earlier ones are synced.
+func (n *node) departs(at time.Duration) {
+	n.departed()
+	if at <= n.s.now {
+		n.synced = max(n.synced, n.logged)
+	} else {
+		n.leaving.Push(departure{at, n.logged})
+	}
+}
+
+// departed takes note of the outputs that have left by now.
+func (n *node) departed() {
+	for n.leaving.Len() > 0 && n.leaving.Front().at <= n.s.now {
+		n.synced = max(n.synced, n.leaving.Front().synced)
+		n.leaving.Pop()
+	}
+}
+
+// LoseTail lets a node that has crashed find less in its log than it had written: of the inputs that were not synced, the first
+// keep, in percent, are left. It returns how many are lost.
+func (s *Sim) LoseTail(id geo.NodeID, keep int) (lost int) {
+	n := s.nodes[id]
+	if !n.dead || !s.c.Durable {
+		panic("sim: only a node that has crashed, and has a log, loses the end of it")
+	}
+	n.departs(s.now) // what left earlier; no step is at work any more
+	first := n.synced
+	if n.written == nil {
+		first = max(first, 1) // a node that has started has synced that
+	}
+	unsynced := max(0, len(n.log)-first)
+	lost = unsynced - unsynced*keep/100
+	for i := len(n.log) - 1; i >= len(n.log)-lost; i-- {
+		switch in := &n.log[i]; in.kind {
+		case onMessage: // it is not acknowledged
+			p := s.path(in.from, n.id)
+			p.unlogged.PushFront(in.again())
+			p.logged--
+		case onSubmit:
+			delete(n.orphans, in.t.ID)
+		}
+	}
+	clear(n.log[len(n.log)-lost:])
+	n.log = n.log[:len(n.log)-lost]
+	return lost
+}
+
+// Restart starts a crashed node again from its log; Config.Durable must be set. Replaying the log takes the CPU's time.
+// A link to another living node works again after a round trip.
+func (s *Sim) Restart(id geo.NodeID) {
+	n := s.nodes[id]
+	if !s.c.Durable {
+		panic("sim: a node without a log cannot start again: Config.Durable is not set")
+	}
+	if !n.dead {
+		return
+	}
+	if s.c.Trace != nil {
+		n.trace(Observation{Kind: StartsAgain, Inputs: len(n.log)})
+	}
+	n.dead, n.busy = false, false
+	n.life++
+	n.held = fifo.Queue[time.Duration]{}
+	n.synced, n.leaving = len(n.log), fifo.Queue[departure]{}
+	ops := n.store.Ops()
+	n.replay()
+	if s.checks != nil {
+		s.checks.restarted(n)
+	}
+	for _, a := range n.armed {
+		s.push(max(s.now, a.due), item{kind: onTimer, to: n.id, timer: a.timer, life: n.life})
+	}
+	n.armed = nil
+	if len(n.log) == 0 && n.written == nil {
+		s.after(0, item{kind: onStart, to: n.id, life: n.life})
+	} else if cost := s.c.Costs.of(len(n.log), 0, int64(n.store.Ops()-ops), n.steps()); cost > 0 {
+		n.busy = true
+		n.busyFor += cost
+		s.after(cost, item{kind: onIdle, to: n.id, life: n.life})
+	}
+	for _, p := range s.all {
+		if p.from != n.id && p.to != n.id {
+			continue
+		}
+		for _, h := range p.held {
+			s.release(h.item)
+		}
+		p.held = nil
+		p.connection++
+		p.down = true
+		s.after(s.c.Topology.RTT(s.c.Topology.RegionOf(geo.NodeID(p.from)), s.c.Topology.RegionOf(geo.NodeID(p.to))),
+			item{kind: onConnect, from: p.from, to: p.to, life: p.connection})
+	}
+}
+
+// connect sends what the receiver does not have in its log over the new connection of a path.
+func (s *Sim) connect(it item) {
+	p := s.path(it.from, it.to)
+	if it.life != p.connection || s.nodes[p.from].dead || s.nodes[p.to].dead {
+		return
+	}
+	p.down = false
+	p.unlogged.Each(func(m unloggedMessage) { s.carry(p, m) })
+}
+
+// sendDurably sends a message, now or when there is a connection.
+func (n *node) sendDurably(o *output) {
+	p := n.s.path(n.id, o.to)
+	m := unloggedMessage{o.msg, o.size, n.s.now}
+	p.sent++
+	p.unlogged.Push(m)
+	if !p.down {
+		n.s.carry(p, m)
+	}
+}
+
+// carry puts a message on its way over a path's connection.
+func (s *Sim) carry(p *path, m unloggedMessage) {
+	s.transmit(p.from, p.to, s.keep(item{kind: onMessage, from: p.from, to: p.to, size: m.size, msg: m.msg, sent: m.sent, life: p.connection}), int(m.size))
+}
+
+// replay makes the replica anew and brings it to where its log ends.
+func (n *node) replay() {
+	s := n.s
+	before := map[*path]fifo.Queue[unloggedMessage]{}
+	for _, p := range s.all {
+		if p.from == n.id {
+			before[p] = p.unlogged
+			p.unlogged, p.sent = fifo.Queue[unloggedMessage]{}, 0
+		}
+	}
+	if n.clock = n.Now(); len(n.log) > 0 {
+		n.clock = n.log[0].at
+	}
+	n.replaying = true
+	if n.written != nil {
+		n.resume()
+	} else {
+		n.seed(*rand.NewPCG(s.c.Seed, uint64(n.id)+1))
+		n.buggify = s.c.Buggify.Node(geo.NodeID(n.id))
+		n.store.Reset(len(n.initial))
+		for _, r := range n.initial {
+			n.store.Load(r.key, r.value)
+		}
+		n.makeReplica()
+	}
+	for i := range n.log {
+		in := &n.log[i]
+		n.clock, n.moment = in.at, in.now
+		if in.kind == onTimer {
+			n.disarm(in.timer)
+		}
+		n.feed(in.kind, in.from, in.msg, in.t, in.timer)
+	}
+	n.replaying = false
+	for _, p := range s.all { // in their order, so that the first difference found is always the same
+		if old, ok := before[p]; ok {
+			n.compare(p, old)
+		}
+	}
+}
+
+// compare fails when the replay has not sent what was sent before.
+func (n *node) compare(p *path, old fifo.Queue[unloggedMessage]) {
+	differs := p.unlogged.Len() < old.Len() || p.sent < p.logged
+	if n.s.c.CheckCodec && !differs {
+		var again []protocol.Message
+		p.unlogged.Each(func(m unloggedMessage) { again = append(again, m.msg) })
+		old.Each(func(m unloggedMessage) {
+			differs = differs || m.msg.Kind() != again[0].Kind() || !bytes.Equal(m.msg.AppendTo(nil), again[0].AppendTo(nil))
+			again = again[1:]
+		})
+	}
+	if differs {
+		t := n.s.c.Topology
+		panic(fmt.Sprintf("sim: the replay of node %s sends node %s other messages than the node did: its replica is not deterministic",
+			t.NodeName(geo.NodeID(n.id)), t.NodeName(geo.NodeID(p.to))))
+	}
+}
+
+// resend is Send in a replay: only what the receiver does not have is kept.
+func (n *node) resend(to geo.NodeID, m protocol.Message) {
+	p := n.s.path(n.id, int32(to))
+	if p.sent++; p.sent > p.logged {
+		p.unlogged.Push(unloggedMessage{m, int32(FrameBytes + m.Size()), n.moment})
+	}
+}
+
+// disarm takes out the timer that an entry of the log says has fired: of equal ones the first that was due.
+func (n *node) disarm(t protocol.Timer) {
+	first := -1
+	for i, a := range n.armed {
+		if a.timer == t && (first < 0 || a.due < n.armed[first].due) {
+			first = i
+		}
+	}
+	if first < 0 {
+		panic(fmt.Sprintf("sim: the replay of node %d has not set timer %d/%d, which fired: its replica is not deterministic", n.id, t.Kind, t.Arg))
+	}
+	n.armed = append(n.armed[:first], n.armed[first+1:]...)
+}

@@ -1,0 +1,417 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/buggify"
+	"github.com/geobench/geobench/internal/base/codec"
+	"github.com/geobench/geobench/internal/base/fifo"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/probe"
+	"github.com/geobench/geobench/internal/base/store"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// timerLate is what every protocol must bear: a timer says when it is early enough, and not when it is too late.
+var timerLate = buggify.New("sim.timer-late", "A timer fires after twice its time")
+
+// core is a node's CPU: it serves one item at a time.
+type core struct {
+	busy       bool
+	head, tail int32 // of the items that wait for it, linked by next
+	queued     int
+	out        []output // what its current step sends when it is over
+	logged     int      // inputs in the node's log when its current step began, with that of the step
+}
+
+// idleCore has nothing to do.
+var idleCore = core{head: -1, tail: -1}
+
+// take takes an item out of the queue, which is not empty.
+func (c *core) take(s *Sim) int32 {
+	i := c.head
+	c.head = s.items[i].next
+	c.queued--
+	return i
+}
+
+// wait puts an item into the queue.
+func (c *core) wait(s *Sim, i int32) {
+	s.items[i].next = -1
+	if c.head < 0 {
+		c.head = i
+	} else {
+		s.items[c.tail].next = i
+	}
+	c.tail = i
+	c.queued++
+}
+
+// drop empties the queue.
+func (c *core) drop(s *Sim) {
+	for c.head >= 0 {
+		s.release(c.take(s))
+	}
+	*c = idleCore
+}
+
+// node is a replica with a CPU, and the replica's Env.
+type node struct {
+	core
+	s       *Sim
+	id      int32
+	replica protocol.Replica
+	worker  protocol.Worker // the replica, if it is one
+	offload protocol.Offloader
+	figures *protocol.FigureWatch // of the replica; nil until it is read
+	store   store.Store
+	rng     *rand.Rand
+	chance  *rand.PCG // of rng
+	buggify *buggify.Node
+	offset  time.Duration // of its clock
+	least   time.Duration // that its clock shows, since it was set back
+
+	slow      int64         // percent that the CPU takes longer
+	hold      time.Duration // of a share of its steps' outputs
+	holdShare int64
+	released  time.Duration // when the last output that was held leaves
+	// held is when the steps of this life ended whose outputs have not left, perhaps at this instant.
+	held fifo.Queue[time.Duration]
+
+	// incarnation is that of this process, and known are those of the others that it has links with, by node; nil for the first.
+	incarnation uint32
+	known       []uint32
+
+	dead     bool
+	life     uint32 // counts the times that the node has started again
+	outBytes int    // of the outputs of the step that is served that the CPU is charged for
+	free     int    // outputs that it is not charged for
+	// beside is when the core beside the node's own has done all that was asked of it.
+	beside time.Duration
+
+	waiting map[txn.ID]int32 // the client of each transaction submitted and not answered
+	busyFor time.Duration
+	handled int64
+	durable
+}
+
+// config is what the node's replica is made of.
+func (n *node) config() protocol.Config {
+	c := &n.s.c
+	return protocol.Config{
+		Self: geo.NodeID(n.id), Incarnation: n.incarnation, Topology: c.Topology, Params: c.Params, Procedures: c.Procedures, Store: n.store, Env: n, Shrink: c.Shrink,
+	}
+}
+
+func (n *node) makeReplica() { n.use(n.s.c.Engine.New(n.config())) }
+
+// use makes a replica the node's.
+func (n *node) use(r protocol.Replica) {
+	n.replica, n.figures = r, nil // a replica that starts again counts from 0
+	n.worker, _ = n.replica.(protocol.Worker)
+	n.offload, _ = n.replica.(protocol.Offloader)
+}
+
+// steps returns the steps that the replica has taken so far.
+func (n *node) steps() int64 {
+	if n.worker == nil {
+		return 0
+	}
+	return n.worker.Steps()
+}
+
+// output is a message to another node, or a transaction's outcome.
+type output struct {
+	to      int32
+	size    int32
+	life    uint32           // of the receiver that is meant: its incarnation
+	msg     protocol.Message // nil: an outcome
+	outcome txn.Outcome
+}
+
+// arrive takes an item that has reached the node.
+func (n *node) arrive(i int32) {
+	switch {
+	case n.dead || n.stale(&n.s.items[i]):
+		n.s.release(i)
+	case n.busy:
+		n.wait(n.s, i)
+	default:
+		n.serve(i)
+		if !n.busy {
+			n.next()
+		}
+	}
+}
+
+// stale reports whether an item belongs to an earlier life of the node or to a connection that has ended.
+func (n *node) stale(it *item) bool {
+	switch {
+	case it.kind == onReplaced:
+		return n.knows(it.from) >= it.life
+	case it.kind != onMessage:
+		return it.life != n.life
+	case n.s.c.Durable:
+		return it.life != n.s.path(it.from, n.id).connection
+	}
+	return it.life != n.incarnation
+}
+
+// next serves the queue until the CPU is busy or there is nothing left.
+func (n *node) next() {
+	for !n.busy && n.head >= 0 {
+		i := n.take(n.s)
+		if n.stale(&n.s.items[i]) { // the sender has started again meanwhile, and sends it once more
+			n.s.release(i)
+			continue
+		}
+		n.serve(i)
+	}
+}
+
+// idle ends a step: its outputs leave.
+func (n *node) idle() {
+	if n.dead {
+		return
+	}
+	n.busy = false
+	n.leave()
+	n.next()
+}
+
+// serve runs a step of the replica and charges its time.
+func (n *node) serve(i int32) {
+	s := n.s
+	it := s.take(i)
+	n.handled++
+	ops, steps := n.store.Ops(), n.steps()
+	if s.c.Trace != nil {
+		n.traceInput(&it)
+	}
+	if s.c.Durable {
+		n.record(&it)
+		n.logged = len(n.log)
+	}
+	if it.kind == onReplaced {
+		n.meet(it.from, it.life)
+	}
+	n.feed(it.kind, it.from, it.msg, it.t, it.timer)
+	if s.checks != nil {
+		s.checks.check(n, n.store.Ops() != ops)
+	}
+	messages, bytes, keys, steps := len(n.out)-n.free, n.outBytes, int64(n.store.Ops()-ops), n.steps()-steps
+	if it.kind == onMessage && n.offloads(it.from, it.msg) {
+		keys, steps = 0, 0
+	} else {
+		messages, bytes = messages+1, bytes+int(it.size)
+	}
+	cost := s.c.Costs.of(messages, bytes, keys, steps)
+	n.outBytes, n.free = 0, 0
+	cost = n.slowed(cost)
+	n.busyFor += cost
+	if cost == 0 {
+		n.leave()
+		return
+	}
+	n.busy = true
+	s.after(cost, item{kind: onIdle, to: n.id, life: n.life})
+}
+
+// slowed returns how long the CPU takes for what costs so much.
+func (n *node) slowed(cost time.Duration) time.Duration {
+	return cost + cost*time.Duration(n.slow)/100
+}
+
+// offloads reports whether another server than the node's CPU handles a message from or to a peer.
+func (n *node) offloads(peer int32, m protocol.Message) bool {
+	return n.offload != nil && n.offload.Offloads(geo.NodeID(peer), m)
+}
+
+// feed hands an input to the replica.
+func (n *node) feed(kind uint8, from int32, m protocol.Message, t *txn.Transaction, timer protocol.Timer) {
+	switch kind {
+	case onStart:
+		n.replica.Start()
+	case onMessage:
+		n.replica.Receive(geo.NodeID(from), m)
+	case onSubmit:
+		n.replica.Submit(t)
+	case onTimer:
+		n.replica.Fire(timer)
+	case onReplaced:
+		n.replica.(protocol.Rejoiner).Replaced(geo.NodeID(from), n.knows(from))
+	}
+}
+
+// leave sends what the step has put out, or holds it.
+func (n *node) leave() {
+	if n.hold > 0 && n.s.rng.Int64N(100) < n.holdShare {
+		n.released = max(n.released, n.s.now+n.hold)
+	}
+	if n.s.c.Durable {
+		n.departs(n.released)
+	}
+	if n.released <= n.s.now && n.held.Len() == 0 {
+		n.send(n.out)
+		clear(n.out)
+		n.out = n.out[:0]
+		return
+	}
+	if len(n.out) > 0 {
+		out, life := slices.Clone(n.out), n.life
+		n.held.Push(n.s.now)
+		n.s.push(max(n.released, n.s.now), item{kind: onControl, control: func() {
+			if n.life == life { // or the replay of the log has sent it
+				n.held.Pop()
+				n.send(out)
+			}
+		}})
+		clear(n.out)
+		n.out = n.out[:0]
+	}
+}
+
+// send puts outputs on their way.
+func (n *node) send(out []output) {
+	if n.dead {
+		return
+	}
+	s := n.s
+	t := s.c.Topology
+	region := t.RegionOf(geo.NodeID(n.id))
+	for k := range out {
+		o := &out[k]
+		if s.c.Trace != nil {
+			n.traceOutput(o)
+		}
+		if o.msg != nil {
+			s.traffic[region][t.RegionOf(geo.NodeID(o.to))].AddFrame(int(o.size), 1)
+			if s.c.Durable {
+				n.sendDurably(o)
+				continue
+			}
+			s.transmit(n.id, o.to, s.keep(item{kind: onMessage, from: n.id, to: o.to, size: o.size, msg: o.msg, sent: s.now, life: o.life}), int(o.size))
+			continue
+		}
+		if s.checks != nil {
+			s.checks.answered(n, &o.outcome)
+		}
+		client, ok := n.waiting[o.outcome.ID]
+		if !ok && n.orphans[o.outcome.ID] {
+			delete(n.orphans, o.outcome.ID)
+			continue
+		}
+		if !ok {
+			panic(fmt.Sprintf("sim: node %d answers transaction %v, which no client waits for", n.id, o.outcome.ID))
+		}
+		delete(n.waiting, o.outcome.ID)
+		s.answers[region].AddFrame(int(o.size), 1)
+		at, _ := s.clients[client].links[int(n.id)%s.perSite].back.Send(s.now, int(o.size), s.rng)
+		s.push(at, item{kind: onOutcome, to: client, outcome: o.outcome})
+	}
+}
+
+// Now implements protocol.Env.
+func (n *node) Now() time.Duration {
+	if n.replaying {
+		return n.clock
+	}
+	return max(n.s.now+n.offset, n.least)
+}
+
+// seed makes a source the node's.
+func (n *node) seed(source rand.PCG) {
+	n.chance = &source
+	n.rng = rand.New(n.chance)
+}
+
+// Rand implements protocol.Env.
+func (n *node) Rand() *rand.Rand { return n.rng }
+
+// Send implements protocol.Env.
+func (n *node) Send(to geo.NodeID, m protocol.Message) {
+	if int32(to) == n.id {
+		panic(fmt.Sprintf("sim: node %d sends a message to itself", n.id))
+	}
+	if n.replaying {
+		n.resend(to, m)
+		return
+	}
+	if n.s.c.CheckCodec {
+		m = n.s.checkCodec(m)
+	}
+	size := FrameBytes + m.Size()
+	if n.offloads(int32(to), m) {
+		n.free++
+	} else {
+		n.outBytes += size
+	}
+	n.out = append(n.out, output{to: int32(to), size: int32(size), life: n.knows(int32(to)), msg: m})
+}
+
+// After implements protocol.Env.
+func (n *node) After(d time.Duration, t protocol.Timer) {
+	if n.buggify != nil && n.Buggify(timerLate) {
+		d *= 2
+	}
+	if n.replaying {
+		n.armed = append(n.armed, armedTimer{n.moment + max(0, d), t})
+		return
+	}
+	n.s.after(d, item{kind: onTimer, to: n.id, timer: t, life: n.life})
+}
+
+// Beside implements protocol.Env. The work is done at once, and over when the core would have done it.
+func (n *node) Beside(work func() int64, t protocol.Timer) {
+	cost := n.slowed(n.s.c.Costs.of(0, 0, 0, work()))
+	now := n.s.now
+	if n.replaying {
+		now = n.moment
+	}
+	n.beside = max(n.beside, now) + cost
+	if n.replaying {
+		n.armed = append(n.armed, armedTimer{n.beside, t})
+		return
+	}
+	n.busyFor += cost
+	n.s.push(n.beside, item{kind: onTimer, to: n.id, timer: t, life: n.life})
+}
+
+// Probe implements protocol.Env.
+func (n *node) Probe(p *probe.Probe) {
+	if n.s.c.Probes == nil || n.replaying {
+		return
+	}
+	n.s.c.Probes.Hit(p)
+	if n.s.c.Trace != nil {
+		n.trace(Observation{Kind: Hits, Probe: p})
+	}
+}
+
+// Buggify implements protocol.Env.
+func (n *node) Buggify(p *buggify.Point) bool {
+	now := n.s.now
+	if n.replaying {
+		now = n.moment
+	}
+	if !n.buggify.Fires(p, now) {
+		return false
+	}
+	n.Probe(p.Probe)
+	return true
+}
+
+// Reply implements protocol.Env.
+func (n *node) Reply(o txn.Outcome) {
+	if n.replaying {
+		delete(n.orphans, o.ID)
+		return
+	}
+	size := FrameBytes + codec.SizeOutcome(&o)
+	n.outBytes += size
+	n.out = append(n.out, output{size: int32(size), outcome: o})
+}

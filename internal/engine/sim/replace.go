@@ -1,0 +1,92 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/fifo"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/store"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// Replacement. A node without a log whose process is lost can be replaced by another one, where the engine can take that in. Links
+// are with incarnations: the first frame of a new one tells a peer of it, behind all that the old one has sent, and opens the link
+// back. What the peer sends before that is meant for the old one, and lost.
+
+// helloBytes is the size of the frame that tells of a new incarnation.
+const helloBytes = 32
+
+// Replace puts a new incarnation in the place of a node that has crashed: an empty process, which gets from the others what it
+// needs. Config.Durable must not be set, and the engine's replicas must be protocol.Rejoiners.
+func (s *Sim) Replace(id geo.NodeID) {
+	n := s.nodes[id]
+	if _, ok := n.replica.(protocol.Rejoiner); !ok || s.c.Durable {
+		panic("sim: only a node without a log whose engine takes new incarnations in can be replaced")
+	}
+	if !n.dead {
+		return
+	}
+	n.dead = false
+	n.life++
+	n.incarnation++
+	n.held, n.released = fifo.Queue[time.Duration]{}, s.now
+	n.seed(*rand.NewPCG(s.c.Seed, uint64(n.incarnation)<<32|uint64(n.id)+1))
+	everywhere := rowsEverywhere(n.store)
+	n.store.Reset(len(everywhere))
+	for _, r := range everywhere {
+		n.store.Load(r.key, r.value)
+	}
+	if s.c.Trace != nil {
+		n.trace(Observation{Kind: IsReplaced, Incarnation: n.incarnation})
+	}
+	n.makeReplica()
+	if s.checks != nil {
+		s.checks.restarted(n)
+	}
+	n.known = nil
+	s.after(0, item{kind: onStart, to: n.id, life: n.life})
+	for _, p := range s.nodes {
+		if p == n {
+			continue
+		}
+		if p.incarnation > 0 {
+			s.after(0, item{kind: onReplaced, from: p.id, to: n.id, life: p.incarnation, sent: s.now})
+		}
+		s.transmit(n.id, p.id, s.keep(item{kind: onReplaced, from: n.id, to: p.id, size: helloBytes, life: n.incarnation, sent: s.now}), helloBytes)
+	}
+}
+
+// Whole reports whether every living node says that all that it has copies of has as many of them as at first, new incarnations
+// included. The engine's replicas must be protocol.Rejoiners.
+func (s *Sim) Whole() bool {
+	return !slices.ContainsFunc(s.nodes, func(n *node) bool { return !n.dead && !n.replica.(protocol.Rejoiner).Whole() })
+}
+
+// rowsEverywhere returns the rows that every node has and nobody writes, whoever fills a store.
+func rowsEverywhere(s store.Store) (rows []initialRow) {
+	s.Each(func(k txn.Key, r store.Record) {
+		if k.Everywhere() {
+			rows = append(rows, initialRow{k, r.Value})
+		}
+	})
+	return rows
+}
+
+// knows returns the incarnation of another node that this one's link is with.
+func (n *node) knows(peer int32) uint32 {
+	if n.known == nil {
+		return 0
+	}
+	return n.known[peer]
+}
+
+// meet makes the link to another node one with its new incarnation.
+func (n *node) meet(peer int32, incarnation uint32) {
+	if n.known == nil {
+		n.known = make([]uint32, len(n.s.nodes))
+	}
+	n.known[peer] = incarnation
+}

@@ -1,0 +1,673 @@
+// Package sim runs a database in virtual time: the same replicas that run as real nodes, on a simulated network and with
+// a simulated CPU each, as a discrete-event simulation. Minutes of a database take seconds, and the same seed gives the
+// same events, byte for byte.
+//
+// Network. Every pair of nodes has a connection in each direction, a geo.Path over the link of their regions; so has
+// every client machine with the nodes of its region. Messages are handed over by pointer, their Size counts on the wire.
+//
+// CPU. A node is a single server with a queue in front. Whatever reaches it, a message, a transaction or a timer, waits
+// for its turn; then the replica's method runs at once, and its time is charged after: Costs. What the replica
+// sends leaves when that time is over.
+package sim
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/buggify"
+	"github.com/geobench/geobench/internal/base/codec"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/probe"
+	"github.com/geobench/geobench/internal/base/store"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// FrameBytes is what a frame adds to the message that it carries alone: see package wire.
+const FrameBytes = 16
+
+// probeBytes is the size of a probe's frame, there and back.
+const probeBytes = 32
+
+// Config describes a simulation.
+type Config struct {
+	Topology   *geo.Topology
+	Engine     *protocol.Engine
+	Params     protocol.Params // from Engine.Resolve
+	Procedures *txn.Registry
+	Seed       uint64
+	// Coordinators is whom clients send their transactions to.
+	Coordinators geo.Coordinators
+	// Costs of a node's CPU. The zero value is a CPU that takes no time; see DefaultCosts.
+	Costs Costs
+	// ClockOffsets is what each node's clock is ahead of the simulation's, by NodeID; empty for perfect clocks.
+	ClockOffsets []time.Duration
+	// ProbeEvery is the interval at which the round trip between regions is measured; 0 for never.
+	ProbeEvery time.Duration
+	// Durable gives every node a log of its inputs, so that it can start again after a crash: see Restart. Stores must be
+	// filled before the first Run.
+	Durable bool
+	// Shrink is protocol.Config.Shrink.
+	Shrink uint8
+	// CheckCodec encodes and decodes every message on its way, and panics when its Size is wrong or it is refused.
+	CheckCodec bool
+	// Buggify, if not nil, says when replicas do what is rare.
+	Buggify *buggify.Plan
+	// Probes, if not nil, counts the probes that replicas hit.
+	Probes *probe.Hits
+	// Check asks replicas for their invariants after every step, and looks at their rows: see Broken. It changes nothing, and is slow.
+	Check bool
+	// Figures, if not nil, is notified of figures, and reasons of aborts, that are not as the engine declares them: see
+	// protocol.FigureWatch. It changes nothing.
+	Figures func(error)
+	// Trace, if not nil, is told of everything that happens on a node. It is slow.
+	Trace func(Observation)
+}
+
+// Sim is a simulation.
+type Sim struct {
+	c       Config
+	now     time.Duration
+	events  eventHeap
+	items   []item
+	free    int32 // list of unused items, linked by next
+	rng     *rand.Rand
+	nodes   []*node
+	clients []*client
+
+	paths    [][]*path         // by sender and receiver, made when first used
+	all      []*path           // in the order of making
+	links    [][]geo.Link      // by region, as they are now
+	cut      [][]bool          // by region
+	cutNodes map[[2]int32]bool // by sender and receiver
+	perSite  int               // nodes per region
+	traffic  [][]geo.Traffic
+	requests []geo.Traffic // by region, of its clients
+	answers  []geo.Traffic // by region, to its clients
+	probes   int
+	samples  [][][]time.Duration // by region and region
+	handled  uint64
+	instant  instant
+	checks   *checks            // nil: nothing is checked
+	readings []protocol.Reading // of the node that was read last; its memory is used again
+}
+
+// path is one direction of a connection with the frames that wait for a cut to heal.
+type path struct {
+	*geo.Path
+	from, to int32 // nodes
+	held     []heldFrame
+	delivery // with Config.Durable
+}
+
+type heldFrame struct {
+	item int32
+	size int32
+}
+
+// New returns a simulation of the database described, with empty stores, at time 0: nothing has run yet.
+func New(c Config) *Sim {
+	t := c.Topology
+	regions := len(t.Regions)
+	s := &Sim{
+		c:        c,
+		free:     -1,
+		rng:      rand.New(rand.NewPCG(c.Seed, 0)),
+		perSite:  t.Partitions * t.Replicas,
+		requests: make([]geo.Traffic, regions),
+		answers:  make([]geo.Traffic, regions),
+		paths:    make([][]*path, t.Nodes()),
+		links:    t.Links,
+		cutNodes: map[[2]int32]bool{},
+	}
+	for range regions {
+		s.cut = append(s.cut, make([]bool, regions))
+		s.traffic = append(s.traffic, make([]geo.Traffic, regions))
+		s.samples = append(s.samples, make([][]time.Duration, regions))
+	}
+	for id := range t.Nodes() {
+		n := &node{
+			s:       s,
+			id:      int32(id),
+			store:   c.Engine.MakeStore(),
+			buggify: c.Buggify.Node(geo.NodeID(id)),
+			waiting: map[txn.ID]int32{},
+			least:   math.MinInt64,
+			durable: durable{orphans: map[txn.ID]bool{}},
+			core:    idleCore,
+		}
+		n.seed(*rand.NewPCG(c.Seed, uint64(id)+1))
+		if len(c.ClockOffsets) > 0 {
+			n.offset = c.ClockOffsets[id]
+		}
+		n.makeReplica()
+		s.nodes = append(s.nodes, n)
+		s.after(0, item{kind: onStart, to: n.id})
+	}
+	if c.ProbeEvery > 0 {
+		s.after(0, item{kind: onProbe})
+	}
+	if c.Check {
+		s.checks = newChecks(&c)
+	}
+	return s
+}
+
+// AddClient adds a client machine in a region. It starts as soon as the simulation runs on.
+func (s *Sim) AddClient(region geo.Region, make func(protocol.ClientEnv) protocol.Client) {
+	c := &client{s: s, id: int32(len(s.clients)), region: region, links: newClientLinks(s, region)}
+	c.client = make(c)
+	s.clients = append(s.clients, c)
+	s.after(0, item{kind: onClientStart, to: c.id})
+}
+
+// Now returns the virtual time.
+func (s *Sim) Now() time.Duration { return s.now }
+
+// Store returns a node's data, to be filled before the first transaction or read when all is quiet.
+func (s *Sim) Store(n geo.NodeID) store.Store { return s.nodes[n].store }
+
+// At calls f at a virtual time that has not passed, before what else happens then and has not been asked for yet.
+func (s *Sim) At(t time.Duration, f func()) {
+	s.push(max(t, s.now), item{kind: onControl, control: f})
+}
+
+// Run lets virtual time pass until t. It panics with a *Standstill when time does not pass.
+func (s *Sim) Run(t time.Duration) {
+	for len(s.events.events) > 0 && s.events.events[0].at <= t {
+		e := s.events.pop()
+		s.instant.count(&e, s)
+		s.now = e.at
+		s.handled++
+		s.dispatch(e.item)
+		if s.c.Figures != nil && s.handled%figureEvents == 0 {
+			s.readFigures(s.nodes[s.handled/figureEvents%uint64(len(s.nodes))])
+		}
+	}
+	s.now = max(s.now, t)
+	if s.c.Figures != nil {
+		for _, n := range s.nodes {
+			s.readFigures(n)
+		}
+	}
+}
+
+// Cut breaks the connections between the nodes of two regions, in both directions. Messages wait for Heal.
+func (s *Sim) Cut(a, b geo.Region) { s.setCut(a, b, true) }
+
+// Heal mends what Cut broke. Connections speak again at their next retransmission.
+func (s *Sim) Heal(a, b geo.Region) { s.setCut(a, b, false) }
+
+func (s *Sim) setCut(a, b geo.Region, cut bool) {
+	s.cut[a][b], s.cut[b][a] = cut, cut
+	t := s.c.Topology
+	for _, p := range s.all {
+		from, to := t.RegionOf(geo.NodeID(p.from)), t.RegionOf(geo.NodeID(p.to))
+		if from == a && to == b || from == b && to == a {
+			s.recut(p)
+		}
+	}
+}
+
+// CutNodes breaks the connection from one node to another, in that direction alone, or mends it. It stays broken for as
+// long as either CutNodes or Cut asks for it.
+func (s *Sim) CutNodes(from, to geo.NodeID, cut bool) {
+	k := [2]int32{int32(from), int32(to)}
+	if cut {
+		s.cutNodes[k] = true
+	} else {
+		delete(s.cutNodes, k)
+	}
+	if s.paths[from] != nil && s.paths[from][to] != nil {
+		s.recut(s.paths[from][to])
+	}
+}
+
+// isCut reports whether the connection from one node to another shall be broken.
+func (s *Sim) isCut(from, to int32) bool {
+	t := s.c.Topology
+	return s.cut[t.RegionOf(geo.NodeID(from))][t.RegionOf(geo.NodeID(to))] || s.cutNodes[[2]int32{from, to}]
+}
+
+func (s *Sim) recut(p *path) {
+	if s.isCut(p.from, p.to) {
+		p.Cut()
+	} else {
+		s.push(p.Heal(s.now), item{kind: onResume, from: p.from, to: p.to})
+	}
+}
+
+// SetLinks changes the links between regions for what is sent from now on: see geo.Path.Change. Replicas are not told:
+// their topology stays the declared one. Clients' connections keep theirs.
+func (s *Sim) SetLinks(links [][]geo.Link) {
+	s.links = links
+	for _, p := range s.all {
+		p.Change(*s.link(p.from, p.to), *s.link(p.to, p.from))
+	}
+}
+
+func (s *Sim) link(from, to int32) *geo.Link {
+	t := s.c.Topology
+	return &s.links[t.RegionOf(geo.NodeID(from))][t.RegionOf(geo.NodeID(to))]
+}
+
+// Slow makes all that a node's CPU does take percent of its time; 100 is normal.
+func (s *Sim) Slow(id geo.NodeID, percent int64) { s.nodes[id].slow = percent - 100 }
+
+// HoldOutput makes a share of a node's steps, in percent, wait for d before what they send leaves, as for a log that is
+// written in groups: what later steps send waits behind them, but the CPU does not.
+func (s *Sim) HoldOutput(id geo.NodeID, d time.Duration, percent int64) {
+	s.nodes[id].hold, s.nodes[id].holdShare = d, percent
+}
+
+// SetClock sets what a node's clock is ahead of the simulation's. A clock never goes back: one that is set back stands
+// still until the simulation has caught up.
+func (s *Sim) SetClock(id geo.NodeID, offset time.Duration) {
+	n := s.nodes[id]
+	n.least = n.Now()
+	n.offset = offset
+}
+
+// NodeNow returns what a node's clock shows.
+func (s *Sim) NodeNow(id geo.NodeID) time.Duration { return s.nodes[id].Now() }
+
+// Crash stops a node, for good unless Restart starts it again. Messages to it are lost, and those of its own that a cut
+// holds back; clients that wait for it get Unknown, and later ones Refused.
+func (s *Sim) Crash(id geo.NodeID) {
+	n := s.nodes[id]
+	if n.dead {
+		return
+	}
+	n.dead = true
+	if s.checks != nil {
+		s.checks.crashed(n)
+	}
+	n.drop(s)
+	n.outBytes, n.free, n.beside = 0, 0, 0
+	for _, p := range s.all {
+		if p.to == n.id {
+			p.down = s.c.Durable
+		}
+		if p.from == n.id {
+			for _, h := range p.held {
+				s.release(h.item)
+			}
+			p.held = nil
+		}
+	}
+	ids := make([]txn.ID, 0, len(n.waiting))
+	for id := range n.waiting {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	hop := s.c.Topology.Link(id, id).Delay
+	for _, id := range ids {
+		s.after(hop, item{kind: onOutcome, to: n.waiting[id], outcome: txn.Outcome{ID: id, Status: txn.Unknown, Cause: txn.CauseNode, Reason: "node-lost"}})
+		if s.c.Durable {
+			n.orphans[id] = true
+		}
+	}
+	clear(n.waiting)
+}
+
+// Pending sums up the replicas' pending transactions; 0 when all living nodes are quiet.
+func (s *Sim) Pending() int {
+	sum := 0
+	for _, n := range s.nodes {
+		if !n.dead {
+			sum += n.replica.Pending()
+		}
+	}
+	return sum
+}
+
+// Operations counts what all nodes have done to rows so far.
+func (s *Sim) Operations() (n uint64) {
+	for id := range s.nodes {
+		n += s.Node(geo.NodeID(id)).Ops
+	}
+	return n
+}
+
+// Underway reports whether a message between living nodes that was sent before t has not been handled yet.
+func (s *Sim) Underway(t time.Duration) bool {
+	for i := range s.items {
+		if it := &s.items[i]; (it.kind == onMessage || it.kind == onReplaced) && it.sent < t {
+			return true
+		}
+	}
+	for _, n := range s.nodes { // what a step sends is sent when the step is over, however long it is held
+		if !n.dead && n.held.Len() > 0 && n.held.Front() < t {
+			return true
+		}
+	}
+	for _, p := range s.all { // a node that has started again is not connected at once
+		if p.down && p.unlogged.Len() > 0 && p.unlogged.Front().sent < t && !s.nodes[p.from].dead && !s.nodes[p.to].dead {
+			return true
+		}
+	}
+	return false
+}
+
+// Events returns the number of events so far.
+func (s *Sim) Events() uint64 { return s.handled }
+
+// NodeStats is the load of a node so far.
+type NodeStats struct {
+	// Busy is the time that the CPU worked, and the core beside it (protocol.Env.Beside).
+	Busy time.Duration
+	// Handled counts messages, transactions and timers; Ops the key operations of its store.
+	Handled int64
+	Ops     uint64
+	// Queued is the number of things that wait for the CPU now.
+	Queued int
+	// Pending is the replica's own figure.
+	Pending int
+	Dead    bool
+	// Lags says that the replica lags permanently (protocol.Straggler).
+	Lags bool
+}
+
+// Node returns the load of a node.
+func (s *Sim) Node(id geo.NodeID) NodeStats {
+	n := s.nodes[id]
+	return NodeStats{Busy: n.busyFor, Handled: n.handled, Ops: n.store.Ops(), Queued: n.queued,
+		Pending: n.replica.Pending(), Dead: n.dead, Lags: !n.dead && protocol.Lags(n.replica)}
+}
+
+// Roles returns the roles that a node has now; nil for a dead one.
+func (s *Sim) Roles(id geo.NodeID) []string {
+	if s.nodes[id].dead {
+		return nil
+	}
+	return protocol.RolesOf(s.nodes[id].replica)
+}
+
+// Readings returns the readings of a node's replica.
+func (s *Sim) Readings(id geo.NodeID) []protocol.Reading { return s.nodes[id].replica.Readings(nil) }
+
+// Traffic returns what the nodes of one region have sent to the nodes of another, or of the same. Probes and clients do
+// not count.
+func (s *Sim) Traffic(from, to geo.Region) geo.Traffic { return s.traffic[from][to] }
+
+// ClientTraffic returns what the clients of a region have sent, and what was sent to them.
+func (s *Sim) ClientTraffic(r geo.Region) (requests, answers geo.Traffic) {
+	return s.requests[r], s.answers[r]
+}
+
+// RTT is a measured round trip. Times are 0 when there is no sample.
+type RTT struct {
+	Samples  int
+	P50, P99 time.Duration
+}
+
+// RTT returns the round trip from a to b as the probes have measured it so far. Inside a region it needs two nodes.
+func (s *Sim) RTT(a, b geo.Region) RTT {
+	sorted := slices.Clone(s.samples[a][b])
+	slices.Sort(sorted)
+	n := len(sorted)
+	if n == 0 {
+		return RTT{}
+	}
+	return RTT{n, sorted[n/2], sorted[min(n-1, n*99/100)]}
+}
+
+// ResetRTT forgets the round trips measured so far.
+func (s *Sim) ResetRTT() {
+	for _, row := range s.samples {
+		for i := range row {
+			row[i] = row[i][:0]
+		}
+	}
+}
+
+// The kinds of events.
+const (
+	onStart uint8 = iota + 1
+	onMessage
+	onSubmit
+	onTimer
+	onIdle
+	onClientStart
+	onOutcome
+	onClientTimer
+	onProbe
+	onPing
+	onPong
+	onResume
+	onConnect
+	onControl
+	onReplaced
+)
+
+// item is what an event is about. Items are reused and linked by index, so that events cost no allocation.
+type item struct {
+	kind    uint8
+	to      int32 // node or client
+	from    int32
+	size    int32
+	next    int32  // in a node's queue or the free list
+	life    uint32 // of the node, or of a message's connection, that the item belongs to; without logs, a message's receiver's incarnation
+	msg     protocol.Message
+	t       *txn.Transaction
+	timer   protocol.Timer
+	sent    time.Duration
+	outcome txn.Outcome
+	control func()
+}
+
+func (s *Sim) after(d time.Duration, it item) { s.push(s.now+max(0, d), it) }
+
+func (s *Sim) push(at time.Duration, it item) {
+	s.events.push(at, s.keep(it))
+}
+
+func (s *Sim) keep(it item) int32 {
+	i := s.free
+	if i < 0 {
+		s.items = append(s.items, it)
+		return int32(len(s.items) - 1)
+	}
+	s.free = s.items[i].next
+	s.items[i] = it
+	return i
+}
+
+func (s *Sim) release(i int32) {
+	s.items[i] = item{next: s.free}
+	s.free = i
+}
+
+// take returns an item and frees its place.
+func (s *Sim) take(i int32) item {
+	it := s.items[i]
+	s.release(i)
+	return it
+}
+
+func (s *Sim) dispatch(i int32) {
+	it := &s.items[i]
+	switch it.kind {
+	case onStart, onMessage, onSubmit, onTimer, onReplaced:
+		s.nodes[it.to].arrive(i)
+	case onIdle:
+		n, life := s.nodes[it.to], it.life
+		s.release(i)
+		if life == n.life {
+			n.idle()
+		}
+	case onClientStart:
+		c := s.clients[it.to]
+		s.release(i)
+		c.client.Start()
+	case onOutcome:
+		it := s.take(i)
+		if s.c.Figures != nil {
+			s.readOutcome(&it.outcome)
+		}
+		s.clients[it.to].client.Complete(it.outcome)
+	case onClientTimer:
+		it := s.take(i)
+		s.clients[it.to].client.Fire(it.timer)
+	case onProbe:
+		s.release(i)
+		s.probe()
+	case onPing:
+		it := s.take(i)
+		if !s.nodes[it.to].dead && !s.nodes[it.from].dead {
+			s.datagram(item{kind: onPong, from: it.to, to: it.from, sent: it.sent})
+		}
+	case onPong:
+		it := s.take(i)
+		t := s.c.Topology
+		a, b := t.RegionOf(geo.NodeID(it.to)), t.RegionOf(geo.NodeID(it.from))
+		s.samples[a][b] = append(s.samples[a][b], s.now-it.sent)
+	case onResume:
+		it := s.take(i)
+		p := s.path(it.from, it.to)
+		if p.Silent(s.now) {
+			return // cut again; its heal brings another event
+		}
+		held := p.held
+		p.held = nil
+		for _, h := range held {
+			s.transmit(p.from, p.to, h.item, int(h.size))
+		}
+	case onConnect:
+		s.connect(s.take(i))
+	case onControl:
+		it := s.take(i)
+		it.control()
+	}
+}
+
+// path returns the connection from one node to another.
+func (s *Sim) path(from, to int32) *path {
+	if s.paths[from] == nil {
+		s.paths[from] = make([]*path, len(s.nodes))
+	}
+	p := s.paths[from][to]
+	if p == nil {
+		p = &path{Path: geo.NewPath(*s.link(from, to), *s.link(to, from)), from: from, to: to}
+		if s.isCut(from, to) {
+			p.Cut()
+		}
+		p.down = s.c.Durable && (s.nodes[from].dead || s.nodes[to].dead)
+		s.paths[from][to] = p
+		s.all = append(s.all, p)
+	}
+	return p
+}
+
+// transmit puts an item on its way between nodes.
+func (s *Sim) transmit(from, to, i int32, size int) {
+	p := s.path(from, to)
+	if len(p.held) > 0 {
+		// The path may speak again at this very instant, but what is held goes first.
+		p.held = append(p.held, heldFrame{i, int32(size)})
+		return
+	}
+	at, ok := p.Send(s.now, size, s.rng)
+	if !ok {
+		p.held = append(p.held, heldFrame{i, int32(size)})
+		if !p.Silent(s.now) { // its queue is full
+			at, _ := p.Ready(s.now)
+			s.push(at, item{kind: onResume, from: from, to: to})
+		}
+		return
+	}
+	s.events.push(at, i)
+}
+
+// datagram puts a probe on its way between nodes, beside their connection. It may get lost.
+func (s *Sim) datagram(it item) {
+	if at, ok := s.path(it.from, it.to).Datagram(s.now, probeBytes, s.rng); ok {
+		s.push(at, it)
+	}
+}
+
+// probe sends a ping over every pair of regions. The nodes of a region take turns.
+func (s *Sim) probe() {
+	regions := len(s.c.Topology.Regions)
+	for a := range regions {
+		for b := range regions {
+			from := int32(a*s.perSite + s.probes%s.perSite)
+			to := int32(b*s.perSite + s.probes%s.perSite)
+			if a == b {
+				if s.perSite == 1 {
+					continue
+				}
+				to = int32(b*s.perSite + (s.probes+1)%s.perSite)
+			}
+			if !s.nodes[from].dead && !s.nodes[to].dead {
+				s.datagram(item{kind: onPing, from: from, to: to, sent: s.now})
+			}
+		}
+	}
+	s.probes++
+	s.after(s.c.ProbeEvery, item{kind: onProbe})
+}
+
+// checkCodec returns m as it would arrive over a wire.
+func (s *Sim) checkCodec(m protocol.Message) protocol.Message {
+	body := m.AppendTo(nil)
+	if len(body) != m.Size() {
+		panic(fmt.Sprintf("sim: %T says that its size is %d, but it is %d", m, m.Size(), len(body)))
+	}
+	out, err := s.c.Engine.Decode(m.Kind(), body, s.c.Procedures)
+	if err != nil {
+		panic(fmt.Sprintf("sim: %T is refused by Decode: %v", m, err))
+	}
+	return out
+}
+
+// client is a client machine: it takes no time to think, and has a connection with every node of its region.
+type client struct {
+	s      *Sim
+	id     int32
+	region geo.Region
+	client protocol.Client
+	links  []clientLink
+}
+
+type clientLink struct{ there, back *geo.Path }
+
+func newClientLinks(s *Sim, region geo.Region) []clientLink {
+	l := s.c.Topology.Links[region][region]
+	links := make([]clientLink, s.perSite)
+	for i := range links {
+		links[i] = clientLink{geo.NewPath(l, l), geo.NewPath(l, l)}
+	}
+	return links
+}
+
+// Now implements protocol.ClientEnv.
+func (c *client) Now() time.Duration { return c.s.now }
+
+// After implements protocol.ClientEnv.
+func (c *client) After(d time.Duration, t protocol.Timer) {
+	c.s.after(d, item{kind: onClientTimer, to: c.id, timer: t})
+}
+
+// Submit implements protocol.ClientEnv.
+func (c *client) Submit(t *txn.Transaction) {
+	s := c.s
+	id := s.c.Topology.Coordinator(c.region, t, s.c.Coordinators)
+	n := s.nodes[id]
+	if n.dead {
+		rtt := s.c.Topology.RTT(c.region, c.region)
+		s.after(rtt, item{kind: onOutcome, to: c.id, outcome: txn.Outcome{ID: t.ID, Status: txn.Refused, Cause: txn.CauseNode, Reason: "no-connection"}})
+		return
+	}
+	if _, twice := n.waiting[t.ID]; twice {
+		panic(fmt.Sprintf("sim: transaction %v was submitted twice", t.ID))
+	}
+	n.waiting[t.ID] = c.id
+	size := FrameBytes + codec.SizeTransaction(t)
+	s.requests[c.region].AddFrame(size, 1)
+	at, _ := c.links[int(id)%s.perSite].there.Send(s.now, size, s.rng)
+	s.push(at, item{kind: onSubmit, to: n.id, from: c.id, size: int32(size), t: t, life: n.life})
+}

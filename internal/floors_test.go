@@ -1,0 +1,155 @@
+// Package internal_test keeps the direction of imports between the floors of this folder.
+package internal_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/geobench/geobench/"
+
+// floors are ordered from the bottom to the top. A package may import packages of its own floor and of lower floors.
+var floors = []string{"base", "engine", "ops", "net", "bench", "run", "top"}
+
+// maxPackages is how many packages a folder may hold: more read as a list.
+const maxPackages = 20
+
+// floorOf returns the floor of a package. The API types and the generated CRDs hold data alone and belong to the bottom.
+func floorOf(pkg string) string {
+	rest, inside := strings.CutPrefix(pkg, "internal/")
+	first, _, _ := strings.Cut(rest, "/")
+	switch {
+	case inside && slices.Contains(floors, first):
+		return first
+	case strings.HasPrefix(pkg, "api/"), pkg == "config/crd":
+		return "base"
+	}
+	return "top"
+}
+
+// isTestSupport reports whether a package is made for tests alone. Such a package sits beside its users and may import every floor.
+func isTestSupport(pkg string) bool { return strings.HasSuffix(pkg, "test") }
+
+// upward returns the imports that point from a floor to a higher one, and those of test support by product code.
+func upward(imports map[string][]string) (out []string) {
+	for _, from := range slices.Sorted(maps.Keys(imports)) {
+		if isTestSupport(from) {
+			continue
+		}
+		for _, to := range imports[from] {
+			if low, high := floorOf(from), floorOf(to); slices.Index(floors, low) < slices.Index(floors, high) {
+				out = append(out, fmt.Sprintf("%s (%s) imports %s (%s)", from, low, to, high))
+			} else if isTestSupport(to) {
+				out = append(out, fmt.Sprintf("%s imports %s, which is for tests", from, to))
+			}
+		}
+	}
+	return out
+}
+
+// TestFloors draws the graph of floors as go list prints it.
+func TestFloors(t *testing.T) {
+	imports := list(t)
+	for _, wrong := range upward(imports) {
+		t.Error(wrong)
+	}
+	packages, arrows := map[string]int{}, map[string]int{}
+	folders := map[string]int{}
+	for pkg, all := range imports {
+		packages[floorOf(pkg)]++
+		folders[path.Dir(pkg)]++
+		for _, to := range all {
+			arrows[floorOf(pkg)+" -> "+floorOf(to)]++
+		}
+	}
+	for _, floor := range slices.Backward(floors) {
+		t.Logf("%-7s %3d packages", floor, packages[floor])
+	}
+	for _, arrow := range slices.Sorted(maps.Keys(arrows)) {
+		t.Logf("%-17s %3d imports", arrow, arrows[arrow])
+	}
+	for folder, n := range folders {
+		if n > maxPackages && strings.HasPrefix(folder, "internal") {
+			t.Errorf("%s holds %d packages, more than %d: group them", folder, n, maxPackages)
+		}
+	}
+}
+
+func TestUpwardImportsAreFound(t *testing.T) {
+	for name, tc := range map[string]struct {
+		from, to string
+		wrong    bool
+	}{
+		"down":                        {"internal/run/local", "internal/base/txn", false},
+		"within a floor":              {"internal/engine/protocol/coco", "internal/engine/sim", false},
+		"the API":                     {"internal/ops/deploy", "api/v1alpha1", false},
+		"a command":                   {"cmd/geobench", "controllers", false},
+		"test support may look up":    {"internal/engine/protocol/protocoltest", "internal/bench/history", false},
+		"an engine imports a checker": {"internal/engine/protocol/coco", "internal/bench/history", true},
+		"a network imports a run":     {"internal/net/wire", "internal/run/node", true},
+		"a run imports the operator":  {"internal/run/local", "controllers/kube", true},
+		"the API imports a floor":     {"api/v1alpha1", "internal/ops/deploy", true},
+		"product code for tests":      {"internal/run/local", "internal/bench/workload/workloadtest", true},
+	} {
+		if got := upward(map[string][]string{tc.from: {tc.to}}); (len(got) > 0) != tc.wrong {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// watch reads all folders of the module. The test cache then runs this test again when a file changes: it knows the folders that a
+// test has read, but not the files that go list reads.
+func watch(t *testing.T) {
+	t.Helper()
+	for _, top := range []string{"../api", "../cmd", "../config", "../controllers", "../hack", "."} {
+		if err := filepath.WalkDir(top, func(string, fs.DirEntry, error) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// list returns the packages of the module that each of its packages imports, tests left out.
+func list(t *testing.T) map[string][]string {
+	t.Helper()
+	watch(t)
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-tags", "full,e2e", "-json=ImportPath,GoFiles,Imports", "./...")
+	cmd.Dir = ".."
+	cmd.Env = append(cmd.Environ(), "GOPROXY=off", "GOTOOLCHAIN=local")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	imports := map[string][]string{}
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p struct {
+			ImportPath       string
+			GoFiles, Imports []string
+		}
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			return imports
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if len(p.GoFiles) == 0 {
+			continue
+		}
+		from := strings.TrimPrefix(p.ImportPath, module)
+		imports[from] = []string{}
+		for _, to := range p.Imports {
+			if to, ours := strings.CutPrefix(to, module); ours {
+				imports[from] = append(imports[from], to)
+			}
+		}
+	}
+}

@@ -1,0 +1,194 @@
+package chaosmesh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/net/emulation"
+)
+
+// MaxLinks is how many different links can leave a region: the kernel's prio qdisc has 16 bands, of which Chaos Mesh
+// needs 3 for everything else.
+const MaxLinks = 13
+
+// LabelSource is the label, on a NetworkChaos, of the region that sends.
+const LabelSource = "geobench.dev/source-region"
+
+// Patience is how long an object may take to go away before it is forced to, and again before its finalizers are taken.
+const Patience = 30 * time.Second
+
+// Backend emulates a network by one NetworkChaos per region and distinct link that leaves it.
+type Backend struct {
+	Cluster emulation.Cluster
+	// Labels are put on every object, and find them again.
+	Labels map[string]string
+	// PodLabels and RegionLabel find the pods of the network.
+	PodLabels   map[string]string
+	RegionLabel string
+	// Ceiling is that of every object: see Meta.
+	Ceiling time.Duration
+	Now     func() time.Time
+}
+
+// Name is ChaosMesh.
+func (b *Backend) Name() v1alpha1.Emulation { return v1alpha1.EmulationChaosMesh }
+
+// group is the regions that the same link leads to.
+type group struct {
+	link emulation.Link
+	to   []string
+}
+
+// groups merges the links that leave a region.
+func groups(n *emulation.Network, from int) []group {
+	var out []group
+	for to, l := range n.Links[from] {
+		if l.Plain() || to == from && len(n.PodsIn(n.Regions[to])) < 2 {
+			continue
+		}
+		i := slices.IndexFunc(out, func(g group) bool { return g.link == l })
+		if i < 0 {
+			out = append(out, group{link: l})
+			i = len(out) - 1
+		}
+		out[i].to = append(out[i].to, n.Regions[to])
+	}
+	return out
+}
+
+// Check refuses a region with more different links than Chaos Mesh can tell apart.
+func (b *Backend) Check(n *emulation.Network) error {
+	for from, region := range n.Regions {
+		different := map[emulation.Link]bool{}
+		for _, l := range n.Links[from] {
+			if !l.Plain() {
+				different[l] = true
+			}
+		}
+		if len(different) > MaxLinks {
+			return fmt.Errorf("spec.network: %d different links leave region %s, and Chaos Mesh can tell at most %d apart; give some of them the same rtt, jitter, lossPPM and bandwidthMbps, or choose emulation Sidecar",
+				len(different), region, MaxLinks)
+		}
+	}
+	return nil
+}
+
+// Prepare changes nothing: Chaos Mesh finds pods by their labels.
+func (b *Backend) Prepare(*emulation.Network, string, *corev1.PodSpec) {}
+
+// Objects are what should be there. Their names stand for all that they say and for the pods that they hit: Chaos Mesh
+// chooses pods once, when an object is made, so that other pods are another object.
+func (b *Backend) Objects(n *emulation.Network) []*unstructured.Unstructured {
+	var out []*unstructured.Unstructured
+	pods := func(regions ...string) Pods {
+		return Pods{Namespace: n.Namespace, Labels: b.PodLabels, RegionLabel: b.RegionLabel, Regions: regions}
+	}
+	for from, region := range n.Regions {
+		for _, g := range groups(n, from) {
+			var hit []string
+			for _, r := range append([]string{region}, g.to...) {
+				for _, p := range n.PodsIn(r) {
+					hit = append(hit, p.UID)
+				}
+			}
+			m := Meta{
+				Namespace: n.Namespace,
+				Name:      ObjectName(n.UID, region, strings.Join(g.to, ","), fmt.Sprintf("%+v", g.link), strings.Join(hit, ",")),
+				Labels:    b.labels(region), Ceiling: b.Ceiling,
+			}
+			if g.link == (emulation.Link{Link: geo.Link{BandwidthMbps: g.link.BandwidthMbps}}) {
+				out = append(out, Bandwidth(m, pods(region), pods(g.to...), g.link.BandwidthMbps))
+				continue
+			}
+			out = append(out, Delay(m, pods(region), pods(g.to...), g.link))
+		}
+	}
+	for i, c := range n.Cuts {
+		// Both directions in one object take Chaos Mesh half the time. Those of two faults begin and end by themselves: an
+		// object that took the place of another would leave a gap.
+		from, to := sorted(c.From), sorted(c.To)
+		back := slices.IndexFunc(n.Cuts, func(o emulation.Cut) bool {
+			return o.By != "" && o.By == c.By && slices.Equal(sorted(o.From), to) && slices.Equal(sorted(o.To), from)
+		})
+		if back >= 0 && back < i {
+			continue
+		}
+		what := "cut"
+		if back > i {
+			what = "cut both"
+		}
+		m := Meta{
+			Namespace: n.Namespace,
+			Name:      ObjectName(n.UID, what, strings.Join(from, ","), strings.Join(to, ",")),
+			Labels:    b.labels("cut"), Ceiling: b.Ceiling,
+		}
+		out = append(out, Partition(m, Pods{Namespace: n.Namespace, Named: c.From}, Pods{Namespace: n.Namespace, Named: c.To}, back < 0))
+	}
+	return out
+}
+
+func (b *Backend) labels(source string) map[string]string {
+	l := maps.Clone(b.Labels)
+	if l == nil {
+		l = map[string]string{}
+	}
+	l[LabelSource] = source
+	return l
+}
+
+// set is all objects of this network.
+func (b *Backend) set() *Set {
+	return &Set{Cluster: b.Cluster, Kinds: []string{NetworkChaos}, Labels: b.Labels, Now: b.Now}
+}
+
+func source(o *unstructured.Unstructured) string { return o.GetLabels()[LabelSource] }
+
+// Ensure deletes what should not be there, waits until it is gone, and makes what is missing. It makes nothing before all
+// pods run: an empty choice is never made again.
+func (b *Backend) Ensure(ctx context.Context, n *emulation.Network) error {
+	hold := slices.ContainsFunc(n.Pods, func(p emulation.Pod) bool { return !p.Running })
+	err := b.set().Ensure(ctx, n.Namespace, b.Objects(n), source, hold)
+	if errors.Is(err, ErrNotInstalled) {
+		return nil // Observe says so
+	}
+	return err
+}
+
+// Observe says whether every object is there and injected into every pod that it chose.
+func (b *Backend) Observe(ctx context.Context, n *emulation.Network) (emulation.State, error) {
+	objects := b.Objects(n)
+	flaws, err := b.set().Flaws(ctx, n.Namespace, objects)
+	if errors.Is(err, ErrNotInstalled) {
+		return emulation.State{Reason: "ChaosMeshMissing", Message: err.Error()}, nil
+	}
+	if err != nil {
+		return emulation.State{}, err
+	}
+	state := emulation.State{Injected: true, Reason: string(v1alpha1.EmulationChaosMesh), Missing: map[string]bool{},
+		Message: fmt.Sprintf("%d NetworkChaos objects are injected into all of their pods", len(objects))}
+	for _, f := range flaws {
+		if state.Injected {
+			state.Injected, state.Reason = false, "ChaosNotInjected"
+			state.Message = fmt.Sprintf("NetworkChaos %s, for what region %s sends: %s", f.Object.GetName(), source(f.Object), f.Problem)
+		}
+		for _, p := range n.PodsIn(source(f.Object)) {
+			state.Missing[p.UID] = true
+		}
+	}
+	return state, nil
+}
+
+// Release deletes every object of the network, forcing those that do not go.
+func (b *Backend) Release(ctx context.Context, n *emulation.Network) (bool, error) {
+	return b.set().Release(ctx, n.Namespace)
+}

@@ -1,0 +1,435 @@
+package emulation
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/base/ports"
+	"github.com/geobench/geobench/internal/net/wan"
+	"github.com/geobench/geobench/internal/ops/identity"
+)
+
+const (
+	// SidecarName is the name of the sidecar's container and of its volume.
+	SidecarName = "geobench-wan"
+	// SidecarPort is the name of the sidecar's port, which has its metrics; SidecarAdminPort that of the operator's.
+	SidecarPort      = "wan"
+	SidecarAdminPort = "wan-admin"
+	// sidecarCredentials is the volume with those of the sidecar alone.
+	sidecarCredentials = SidecarName + "-credentials"
+	// sidecarFolder is where the sidecar finds its configuration.
+	sidecarFolder = "/etc/geobench/wan"
+	// annotationGeneration, on the ConfigMap, counts its changes; on a pod, its change makes kubelet refresh the file at once.
+	annotationGeneration = "geobench.dev/network-generation"
+	// commonKey is the file of pods that have none of their own: load generators.
+	commonKey = "config.json"
+)
+
+// Sidecars asks sidecars.
+type Sidecars interface {
+	// Status of the sidecar at host:port.
+	Status(ctx context.Context, addr string) (*wan.Status, error)
+	// Log of the sidecar, and by how much its clock is ahead, give or take within.
+	Log(ctx context.Context, addr string) (log *wan.Log, ahead, within time.Duration, err error)
+}
+
+// Sidecar is the backend that runs geobench wan beside the program of each pod, in the pod's network namespace. It needs
+// no more of the cluster than the capability NET_ADMIN for that container, and nothing of the kernel's netem.
+//
+// A ConfigMap per region says what lies between the others and its pods: a sidecar holds up what its pod receives. The others are named by their host names, which
+// sidecars look up every second: pods may come and go without a new configuration. Faults are phases of it, which the sidecars keep by
+// themselves.
+type Sidecar struct {
+	Cluster  Cluster
+	Sidecars Sidecars
+	// Image holds geobench.
+	Image string
+	// Credentials are what the sidecars know the operator by: a volume of the pod's namespace. Its name does not matter.
+	Credentials corev1.Volume
+	// ConfigName names the ConfigMap of a region.
+	ConfigName func(n *Network, region string) string
+	// Hosts names the hosts of the nodes of a region, by pod, and the host that stands for its load generators. A pod that is reached by a
+	// Service of its own has that as another host: who asks there is answered from the Service's address, and not from the pod's.
+	Hosts func(n *Network, region string) (nodes map[string][]string, generators string)
+	// Labels of the ConfigMap.
+	Labels func(n *Network) map[string]string
+}
+
+// Name is Sidecar.
+func (s *Sidecar) Name() v1alpha1.Emulation { return v1alpha1.EmulationSidecar }
+
+// Check refuses a network whose files do not fit into a ConfigMap per region, or that has more peers than a sidecar
+// knows.
+func (s *Sidecar) Check(n *Network) error {
+	peers := 0
+	for _, region := range n.Regions {
+		nodes, _ := s.Hosts(n, region)
+		for _, hosts := range nodes {
+			peers += len(hosts)
+		}
+		peers++ // the load generators
+	}
+	if peers > wan.MaxPeers {
+		return fmt.Errorf("spec.partitionsPerRegion: %d nodes, and the load generators of %d regions, are more than the %d peers that a sidecar knows; take fewer nodes, or another emulation",
+			peers-len(n.Regions), len(n.Regions), wan.MaxPeers)
+	}
+	for _, region := range n.Regions {
+		files, err := s.configs(n, region, math.MaxInt64)
+		if err != nil {
+			return err
+		}
+		var sizes []int
+		for _, file := range files {
+			sizes = append(sizes, len(file))
+		}
+		slices.Sort(sizes)
+		size, fit := 0, 0 // counted from the longest one on, so that they fit whichever they are
+		for _, bytes := range slices.Backward(sizes) {
+			if size += bytes; size <= corev1.MaxSecretSize { // which is a ConfigMap's, too
+				fit++
+			}
+		}
+		if size > corev1.MaxSecretSize {
+			return fmt.Errorf("spec.partitionsPerRegion: what the sidecars of the %d nodes of region %s are told has %d bytes, and a ConfigMap holds %d: %d nodes per region would fit; take fewer, or fewer faults of links, or another emulation",
+				len(files)-1, region, size, corev1.MaxSecretSize, max(fit-1, 0))
+		}
+	}
+	return nil
+}
+
+// SidecarSecurity is what the container may do: change the network of its pod, which takes root in the container, and
+// nothing else.
+func SidecarSecurity() *corev1.SecurityContext {
+	return &corev1.SecurityContext{
+		RunAsUser:                ptr.To[int64](0),
+		RunAsGroup:               ptr.To[int64](0),
+		RunAsNonRoot:             ptr.To(false),
+		AllowPrivilegeEscalation: ptr.To(false),
+		ReadOnlyRootFilesystem:   ptr.To(true),
+		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}, Add: []corev1.Capability{"NET_ADMIN"}},
+		SeccompProfile:           &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+	}
+}
+
+// Prepare adds the sidecar: an init container that keeps running, so that the network is there before the program
+// starts, and until after it has ended.
+func (s *Sidecar) Prepare(n *Network, region string, pod *corev1.PodSpec) {
+	file := commonKey
+	if pod.RestartPolicy != corev1.RestartPolicyNever { // a node, which has a file of its own
+		file = "$(POD_NAME).json"
+	}
+	probe := func(path string, period, failures int32) *corev1.Probe {
+		return &corev1.Probe{
+			ProbeHandler:     corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromInt32(ports.WANStatus), Scheme: corev1.URISchemeHTTP}},
+			PeriodSeconds:    period,
+			TimeoutSeconds:   5,
+			FailureThreshold: failures,
+			SuccessThreshold: 1,
+		}
+	}
+	pod.InitContainers = append([]corev1.Container{{
+		Name:            SidecarName,
+		Image:           s.Image,
+		ImagePullPolicy: corev1.PullIfNotPresent,
+		Args:            []string{"wan", "--config", sidecarFolder + "/" + file, "--credentials", identity.DefaultFolder},
+		RestartPolicy:   ptr.To(corev1.ContainerRestartPolicyAlways),
+		Env: []corev1.EnvVar{
+			{Name: "POD_NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.name"}}},
+		},
+		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+			corev1.ResourceCPU: resourceOf("50m"), corev1.ResourceMemory: resourceOf("64Mi"),
+		}},
+		// The name is what monitoring scrapes by.
+		Ports: []corev1.ContainerPort{
+			{Name: SidecarPort, ContainerPort: ports.WANStatus, Protocol: corev1.ProtocolTCP},
+			{Name: SidecarAdminPort, ContainerPort: ports.WANAdmin, Protocol: corev1.ProtocolTCP},
+		},
+		SecurityContext: SidecarSecurity(),
+		StartupProbe:    probe("/readyz", 1, 60),
+		LivenessProbe:   probe("/healthz", 10, 6),
+		VolumeMounts: []corev1.VolumeMount{
+			{Name: SidecarName, MountPath: sidecarFolder, ReadOnly: true},
+			{Name: sidecarCredentials, MountPath: identity.DefaultFolder, ReadOnly: true},
+		},
+	}}, pod.InitContainers...)
+	credentials := s.Credentials
+	credentials.Name = sidecarCredentials
+	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: SidecarName, VolumeSource: corev1.VolumeSource{
+		ConfigMap: &corev1.ConfigMapVolumeSource{
+			LocalObjectReference: corev1.LocalObjectReference{Name: s.ConfigName(n, region)},
+			DefaultMode:          ptr.To[int32](0o444),
+		},
+	}}, credentials)
+}
+
+// configs are the files of a region's pods.
+func (s *Sidecar) configs(n *Network, region string, generation int64) (map[string]string, error) {
+	own := slices.Index(n.Regions, region)
+	c := &wan.Config{Generation: generation, Region: region, Seed: 1}
+	var all []wan.Peer
+	pods := map[string]string{} // by their hosts
+	for from, name := range n.Regions {
+		c.Links = append(c.Links, link(name, n.Links[from][own]))
+		hosts, generators := s.Hosts(n, name)
+		for _, pod := range slices.SortedFunc(maps.Keys(hosts), inOrder) {
+			for _, host := range hosts[pod] {
+				all = append(all, wan.Peer{Host: host, Region: name})
+				pods[host] = pod
+			}
+		}
+		all = append(all, wan.Peer{Host: generators, Region: name})
+	}
+	for i := range n.Phases {
+		phase := wan.Phase{From: n.Phases[i].From.UTC()}
+		for from, name := range n.Regions {
+			if l := n.Phases[i].Links[from][own]; l != n.Links[from][own] {
+				phase.Links = append(phase.Links, link(name, l))
+			}
+		}
+		c.Phases = append(c.Phases, phase)
+	}
+	files := map[string]string{}
+	nodes, _ := s.Hosts(n, region)
+	for _, pod := range append(slices.Sorted(maps.Keys(nodes)), "") {
+		c.Peers = slices.DeleteFunc(slices.Clone(all), func(peer wan.Peer) bool { return slices.Contains(nodes[pod], peer.Host) })
+		for i := range n.Phases {
+			c.Phases[i].Cut = nil
+			lost := n.Phases[i].lost(pod)
+			for _, peer := range c.Peers {
+				if len(lost) > 0 && lost[pods[peer.Host]] {
+					c.Phases[i].Cut = append(c.Phases[i].Cut, peer.Host)
+				}
+			}
+		}
+		b, err := json.MarshalIndent(c, "", " ")
+		if err != nil {
+			return nil, err
+		}
+		key := commonKey
+		if pod != "" {
+			key = pod + ".json"
+		}
+		files[key] = string(b)
+	}
+	return files, nil
+}
+
+// lost are the pods of which nothing reaches a pod.
+func (p *Phase) lost(to string) map[string]bool {
+	var pods map[string]bool
+	for _, c := range p.Cuts {
+		if !slices.Contains(c.To, to) {
+			continue
+		}
+		if pods == nil {
+			pods = map[string]bool{}
+		}
+		for _, from := range c.From {
+			pods[from] = true
+		}
+	}
+	return pods
+}
+
+// inOrder sorts names that end in numbers by these.
+func inOrder(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) }
+
+// Config is what the sidecar of a pod is told: of a node, or of a load generator, whose pods of a region have one in common.
+func (s *Sidecar) Config(n *Network, region, pod string) (*wan.Config, error) {
+	files, err := s.configs(n, region, 0)
+	if err != nil {
+		return nil, err
+	}
+	file, ok := files[pod+".json"]
+	if !ok {
+		file = files[commonKey]
+	}
+	return wan.ParseConfig([]byte(file))
+}
+
+func link(from string, l Link) wan.Link {
+	return wan.Link{
+		From: from, DelayMicros: l.Delay.Microseconds(), JitterMicros: l.Jitter.Microseconds(), LossPPM: l.LossPPM,
+		LossCorrelationPPM: min(int64(l.LossCorrelationPercent)*10_000, 999_999), RateBitsPerSecond: l.BandwidthMbps * 1_000_000, Cut: l.Cut,
+	}
+}
+
+// Ensure writes the ConfigMaps, and after a change has kubelet bring the files up to date.
+func (s *Sidecar) Ensure(ctx context.Context, n *Network) error {
+	for _, region := range n.Regions {
+		generation, err := s.ensureConfig(ctx, n, region)
+		if err != nil {
+			return err
+		}
+		for _, p := range n.PodsIn(region) {
+			if generation == 1 || p.Generation >= generation || !p.Running {
+				continue
+			}
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: n.Namespace, Name: p.Name}}
+			patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, annotationGeneration, strconv.FormatInt(generation, 10))
+			if err := s.Cluster.Patch(ctx, pod, []byte(patch)); err != nil && !apierrors.IsNotFound(err) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// ensureConfig writes the ConfigMap of a region and returns its generation.
+func (s *Sidecar) ensureConfig(ctx context.Context, n *Network, region string) (int64, error) {
+	generation := int64(1)
+	old := &corev1.ConfigMap{}
+	err := s.Cluster.Get(ctx, n.Namespace, s.ConfigName(n, region), old)
+	switch {
+	case err == nil:
+		generation = GenerationOf(old)
+	case !apierrors.IsNotFound(err):
+		return 0, err
+	}
+	files, err := s.configs(n, region, generation)
+	if err != nil {
+		return 0, err
+	}
+	if maps.Equal(files, old.Data) {
+		return generation, nil
+	}
+	if old.Name != "" {
+		generation++
+		if files, err = s.configs(n, region, generation); err != nil {
+			return 0, err
+		}
+	}
+	return generation, s.Cluster.Ensure(ctx, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: s.ConfigName(n, region), Namespace: n.Namespace, Labels: s.Labels(n),
+			Annotations: map[string]string{annotationGeneration: strconv.FormatInt(generation, 10)},
+		},
+		Data: files,
+	})
+}
+
+// GenerationOf reads the generation of a network from the annotations of a ConfigMap or a pod; 0 when there is none.
+func GenerationOf(o metav1.Object) int64 {
+	g, _ := strconv.ParseInt(o.GetAnnotations()[annotationGeneration], 10, 64)
+	return g
+}
+
+// Observe asks every sidecar which configuration is in force.
+func (s *Sidecar) Observe(ctx context.Context, n *Network) (State, error) {
+	want := map[string]int64{}
+	for _, region := range n.Regions {
+		cm := &corev1.ConfigMap{}
+		if err := s.Cluster.Get(ctx, n.Namespace, s.ConfigName(n, region), cm); err != nil {
+			if apierrors.IsNotFound(err) {
+				return State{Reason: "NotConfigured", Message: fmt.Sprintf("ConfigMap %s does not exist yet", s.ConfigName(n, region))}, nil
+			}
+			return State{}, err
+		}
+		want[region] = GenerationOf(cm)
+		files, err := s.configs(n, region, want[region])
+		if err != nil {
+			return State{}, err
+		}
+		if file := different(cm.Data, files); file != "" {
+			return State{Reason: "NotConfigured", Message: fmt.Sprintf("ConfigMap %s: file %s is not what the links of the profile and the faults of the run make of generation %d; "+
+				"the operator writes it anew, and nobody else should write it", cm.Name, file, want[region]), Missing: missing(n, region)}, nil
+		}
+	}
+	problems := make([]string, len(n.Pods))
+	var group sync.WaitGroup
+	for i, p := range n.Pods {
+		group.Go(func() { problems[i] = s.problem(ctx, p, want[p.Region]) })
+	}
+	group.Wait()
+	state := State{Injected: true, Reason: string(v1alpha1.EmulationSidecar), Message: fmt.Sprintf("the sidecars of all %d pods delay what they send as the profile declares", len(n.Pods))}
+	for i, p := range n.Pods {
+		if problems[i] == "" {
+			continue
+		}
+		if state.Injected {
+			state = State{Reason: "SidecarNotReady", Message: fmt.Sprintf("pod %s: %s", p.Name, problems[i]), Missing: map[string]bool{}}
+		}
+		state.Missing[p.UID] = true
+	}
+	return state, nil
+}
+
+// different names the first file, by name, that is not as wanted: another, missing or too many; empty is none.
+func different(have, want map[string]string) string {
+	all := maps.Clone(want)
+	maps.Copy(all, have)
+	for _, file := range slices.Sorted(maps.Keys(all)) {
+		got, ok := have[file]
+		if text, wanted := want[file]; got != text || ok != wanted {
+			return file
+		}
+	}
+	return ""
+}
+
+// missing are all pods of a region.
+func missing(n *Network, region string) map[string]bool {
+	out := map[string]bool{}
+	for _, p := range n.PodsIn(region) {
+		out[p.UID] = true
+	}
+	return out
+}
+
+// problem says why a pod's sidecar does not do what it should; empty when it does.
+func (s *Sidecar) problem(ctx context.Context, p Pod, want int64) string {
+	if !p.Running || len(p.IPs) == 0 {
+		return "it does not run"
+	}
+	st, err := s.Sidecars.Status(ctx, hostPort(p.IPs[0], ports.WANAdmin))
+	switch {
+	case err != nil:
+		return "its sidecar does not answer: " + err.Error()
+	case st.ConfigError != "":
+		return "its sidecar refuses its configuration: " + st.ConfigError
+	case !st.Ready:
+		return "its sidecar is not ready: " + st.Reason
+	case st.Generation < want:
+		return fmt.Sprintf("its sidecar has generation %d of its configuration, of %d", st.Generation, want)
+	}
+	return ""
+}
+
+// Release deletes the ConfigMaps. The sidecars go with their pods, and what they did to the network goes with the pods'
+// network namespaces.
+func (s *Sidecar) Release(ctx context.Context, n *Network) (bool, error) {
+	done := true
+	for _, region := range n.Regions {
+		cm := &corev1.ConfigMap{}
+		err := s.Cluster.Get(ctx, n.Namespace, s.ConfigName(n, region), cm)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return false, err
+		}
+		done = false
+		if cm.DeletionTimestamp == nil {
+			if err := s.Cluster.Delete(ctx, cm); err != nil && !apierrors.IsNotFound(err) {
+				return false, err
+			}
+		}
+	}
+	return done, nil
+}

@@ -1,0 +1,142 @@
+package ping
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/ops/admin"
+	"github.com/geobench/geobench/internal/ops/metrics"
+)
+
+// patience is how long a connection may leave a packet without an answer before it is given up: partitions leave connections that never answer again.
+const patience = 5 * time.Second
+
+// connect measures round trips to a peer over one connection after the other, until ctx ends.
+func (p *Prober) connect(ctx context.Context, to *peer) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		to.mu.Lock()
+		addr := to.addr
+		to.mu.Unlock()
+		if addr == nil {
+			continue
+		}
+		if err := p.exchange(ctx, to, addr.String(), tick.C); err != nil && ctx.Err() == nil {
+			p.log.Debug("connection to a peer's probe", "host", to.host, "error", err)
+		}
+	}
+}
+
+// exchange sends a packet at each tick over a new connection, and records how long the peer's answers take, until one fails or the peer has another
+// address. The first answer does not count: proxies make their own connections, and agree on keys, when they first have something to send.
+func (p *Prober) exchange(ctx context.Context, to *peer, addr string, tick <-chan time.Time) error {
+	conn, err := (&net.Dialer{Timeout: patience}).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer stop()
+	region := p.db.Topology.RegionOf(to.id)
+	b := make([]byte, 0, packetSize)
+	for seq := uint64(0); ; seq++ {
+		sent := time.Since(p.start)
+		if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+			return err
+		}
+		b = packet{request, p.token, seq, uint64(sent)}.append(b[:0])
+		if _, err := conn.Write(b); err != nil {
+			return err
+		}
+		if _, err := io.ReadFull(conn, b); err != nil {
+			return err
+		}
+		at := time.Since(p.start)
+		if m, ok := parse(b); !ok || m.kind != reply || m.token != p.token || m.seq != seq {
+			return errors.New("what came back is not the answer to what was sent")
+		}
+		if seq > 0 {
+			p.mu.Lock()
+			p.through[region].record(int64(at/time.Second), at-sent)
+			p.mu.Unlock()
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick:
+		}
+		to.mu.Lock()
+		moved := to.addr == nil || to.addr.String() != addr
+		to.mu.Unlock()
+		if moved {
+			return nil
+		}
+	}
+}
+
+// sendBack answers the packet in b and those that follow it, until the connection ends.
+func sendBack(conn net.Conn, b []byte) {
+	for {
+		m, ok := parse(b)
+		if !ok || m.kind != request {
+			return
+		}
+		m.kind = reply
+		if _, err := conn.Write(m.append(b[:0])); err != nil {
+			return
+		}
+		if _, err := io.ReadFull(conn, b); err != nil {
+			return
+		}
+	}
+}
+
+// ThroughMesh is how many bytes a prober sends another one at most over connections in so much time: its own packets, and its answers.
+func ThroughMesh(d time.Duration) int64 { return int64(2*packetSize) * (int64(d/interval) + 1) }
+
+// MeshRTT is what was measured below a mesh and through it on the way to a region; nil where no mesh is, and for a region with no other pod.
+func (p *Prober) MeshRTT(to geo.Region) (*admin.MeshRTT, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.meshRTT(to, int64(time.Since(p.start)/time.Second))
+}
+
+func (p *Prober) meshRTT(to geo.Region, second int64) (*admin.MeshRTT, error) {
+	if !p.db.Meshed {
+		return nil, nil
+	}
+	below, through := p.links[to].merged(second), p.through[to].merged(second)
+	if below == nil && through == nil {
+		return nil, nil
+	}
+	m := &admin.MeshRTT{}
+	var err error
+	if m.Below, err = admin.EncodeRTT(below); err != nil {
+		return nil, err
+	}
+	m.Through, err = admin.EncodeRTT(through)
+	return m, err
+}
+
+// PutMesh hands out what was measured below a mesh and through it.
+func (p *Prober) PutMesh(put metrics.Put) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.putMesh(put, int64(time.Since(p.start)/time.Second))
+}
+
+func (p *Prober) putMesh(put metrics.Put, second int64) {
+	for r := range p.through {
+		metrics.PutMeshRTT(put, p.db.Topology.Regions[r], p.links[r].merged(second), p.through[r].merged(second))
+	}
+}

@@ -1,0 +1,543 @@
+// Package ping measures round trips between the pods of a database that knows nothing of Geobench. A pod's prober sends
+// small UDP packets to the probers of all other pods, which send them back, and tells what it measured over the
+// administration protocol (package admin), as the nodes of native engines do. It needs no privileges, and its packets
+// go the way of every other packet of the pod: through whatever emulates the network.
+//
+// Where a service mesh carries the pods' connections, packets go below it, since it carries no UDP. Then the prober also measures round trips over TCP
+// connections, which go through it as those of programs do: what these take longer is what the mesh adds to a link.
+//
+// The same port answers two questions of people and tests: how many packets get lost (Measure), and how much gets through
+// (Stream).
+package ping
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/ops/admin"
+	"github.com/geobench/geobench/internal/ops/deploy"
+	"github.com/geobench/geobench/internal/ops/metrics"
+)
+
+const (
+	// interval between two packets to the same peer.
+	interval = 200 * time.Millisecond
+	// slots of a second each make the window that round trips are told of.
+	slots = 10
+	// resolveEvery is how often names are looked up: a replaced pod has another address.
+	resolveEvery = time.Second
+	// longest round trip that is believed.
+	longest = time.Minute
+)
+
+// A packet is a word that says what it is, the sender's token, a number, and when it was sent, in nanoseconds since the
+// sender started.
+const (
+	request    = 0x67656f62656e6368 // "geobench"
+	reply      = 0x686374656e62656f
+	packetSize = 32
+)
+
+type packet struct{ kind, token, seq, sent uint64 }
+
+func (p packet) append(b []byte) []byte {
+	for _, v := range []uint64{p.kind, p.token, p.seq, p.sent} {
+		b = binary.BigEndian.AppendUint64(b, v)
+	}
+	return b
+}
+
+func parse(b []byte) (packet, bool) {
+	if len(b) < packetSize {
+		return packet{}, false
+	}
+	word := func(i int) uint64 { return binary.BigEndian.Uint64(b[8*i:]) }
+	p := packet{word(0), word(1), word(2), word(3)}
+	return p, p.kind == request || p.kind == reply
+}
+
+// Prober measures, answers and tells.
+type Prober struct {
+	db      *deploy.Database
+	self    geo.NodeID
+	conn    net.PacketConn
+	lookup  func(ctx context.Context, host string) ([]netip.Addr, error)
+	log     *slog.Logger
+	process string
+	token   uint64
+	start   time.Time
+	began   time.Time
+	peers   []*peer
+
+	mu      sync.Mutex
+	links   []window // by region
+	through []window // by region, over TCP; nil where no mesh is
+}
+
+// peer is another pod.
+type peer struct {
+	id   geo.NodeID
+	host string
+
+	mu   sync.Mutex
+	addr net.Addr
+	// reached: it has answered once.
+	reached bool
+	sent    int64
+	// short and long count the latest round trips in a row that were shorter than declared, or not; first is when the
+	// latter began, and complete is that instant once they are believed.
+	short, long     int
+	first, complete time.Time
+}
+
+// window holds the round trips of the last seconds, in microseconds.
+type window struct {
+	second [slots]int64
+	rtts   [slots]*hdrhistogram.Histogram
+	bytes  int64
+	count  int64
+	// answered are the packets, of count, whose answers came.
+	answered int64
+}
+
+// New makes the prober of node self. conn is where it listens, with UDP, on the port that all probers have; Run closes it.
+func New(db *deploy.Database, self geo.NodeID, conn net.PacketConn, log *slog.Logger) (*Prober, error) {
+	p := &Prober{db: db, self: self, conn: conn, log: log, start: time.Now(), began: time.Now(), links: make([]window, len(db.Topology.Regions))}
+	if db.Meshed {
+		p.through = make([]window, len(db.Topology.Regions))
+	}
+	p.lookup = func(ctx context.Context, host string) ([]netip.Addr, error) {
+		return net.DefaultResolver.LookupNetIP(ctx, "ip4", host)
+	}
+	var b [16]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		return nil, err
+	}
+	p.process, p.token = hex.EncodeToString(b[:8]), binary.BigEndian.Uint64(b[8:])
+	for i := range db.Nodes {
+		if geo.NodeID(i) == self || db.Nodes[i].Admin == "" { // itself, or none, in a region with fewer pods than another
+			continue
+		}
+		host, _, err := net.SplitHostPort(db.Nodes[i].Admin)
+		if err != nil {
+			return nil, fmt.Errorf("nodes[%d].admin: %w", i, err)
+		}
+		p.peers = append(p.peers, &peer{id: geo.NodeID(i), host: host})
+	}
+	return p, nil
+}
+
+// Run measures and answers until ctx ends.
+func (p *Prober) Run(ctx context.Context) error {
+	var group sync.WaitGroup
+	defer group.Wait()
+	stop := context.AfterFunc(ctx, func() { _ = p.conn.Close() })
+	defer stop()
+	for i, to := range p.peers {
+		group.Go(func() { p.resolve(ctx, to) })
+		group.Go(func() { p.probe(ctx, to, interval*time.Duration(i)/time.Duration(len(p.peers))) })
+		if p.db.Meshed {
+			group.Go(func() { p.connect(ctx, to) })
+		}
+	}
+	b := make([]byte, 2048)
+	for {
+		n, from, err := p.conn.ReadFrom(b)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if errors.Is(err, net.ErrClosed) {
+			return err
+		}
+		if err != nil {
+			continue // what an earlier packet came to, for example that nobody listened
+		}
+		at := time.Since(p.start)
+		m, ok := parse(b[:n])
+		switch {
+		case !ok:
+		case m.kind == request:
+			m.kind = reply
+			_, _ = p.conn.WriteTo(m.append(make([]byte, 0, packetSize)), from)
+		case m.token == p.token:
+			p.record(from, at-time.Duration(m.sent))
+		}
+	}
+}
+
+// resolve keeps a peer's address.
+func (p *Prober) resolve(ctx context.Context, to *peer) {
+	tick := time.NewTicker(resolveEvery)
+	defer tick.Stop()
+	port := uint16(p.conn.LocalAddr().(*net.UDPAddr).Port)
+	for {
+		addrs, err := p.lookup(ctx, to.host)
+		to.mu.Lock()
+		switch {
+		case err == nil && len(addrs) > 0:
+			to.addr = net.UDPAddrFromAddrPort(netip.AddrPortFrom(addrs[0], port))
+		case err != nil && ctx.Err() == nil:
+			p.log.Debug("peer is not known", "host", to.host, "error", err)
+		}
+		to.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func (p *Prober) probe(ctx context.Context, to *peer, phase time.Duration) {
+	first := time.NewTimer(phase)
+	defer first.Stop()
+	select {
+	case <-ctx.Done():
+		return
+	case <-first.C:
+	}
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	region := p.db.Topology.RegionOf(to.id)
+	for {
+		to.mu.Lock()
+		addr := to.addr
+		to.sent++
+		seq := to.sent
+		to.mu.Unlock()
+		if addr != nil {
+			m := packet{request, p.token, uint64(seq), uint64(time.Since(p.start))}
+			if _, err := p.conn.WriteTo(m.append(make([]byte, 0, packetSize)), addr); err == nil {
+				p.mu.Lock()
+				p.links[region].bytes += packetSize
+				p.links[region].count++
+				p.mu.Unlock()
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// record takes note of a round trip to the pod at addr.
+func (p *Prober) record(addr net.Addr, rtt time.Duration) {
+	if rtt < 0 || rtt > longest {
+		return
+	}
+	for _, to := range p.peers {
+		to.mu.Lock()
+		known := to.addr != nil && to.addr.String() == addr.String()
+		if known {
+			to.reached = true
+			t := &p.db.Topology
+			to.judge(time.Now(), rtt, t.LeastRTT(t.RegionOf(p.self), t.RegionOf(to.id)))
+		}
+		to.mu.Unlock()
+		if known {
+			p.mu.Lock()
+			w := &p.links[p.db.Topology.RegionOf(to.id)]
+			w.record(int64(time.Since(p.start)/time.Second), rtt)
+			w.answered++
+			p.mu.Unlock()
+			return
+		}
+	}
+}
+
+// believed is how many round trips in a row tell what a link is: one may have been under way when the link changed, or
+// late because the machine was busy.
+const believed = 3
+
+// judge takes note of whether a round trip, which ended at now, is as long as it should be.
+func (to *peer) judge(now time.Time, rtt, least time.Duration) {
+	if rtt < least {
+		to.long = 0
+		if to.short++; to.short >= believed {
+			to.complete = time.Time{}
+		}
+		return
+	}
+	to.short = 0
+	if to.long++; to.long == 1 {
+		to.first = now
+	}
+	if to.long >= believed && to.complete.IsZero() {
+		to.complete = to.first
+	}
+}
+
+// linksComplete is since when every link is as long as it should be; nil when one is not.
+func (p *Prober) linksComplete() *time.Time {
+	latest := p.began
+	for _, to := range p.peers {
+		to.mu.Lock()
+		complete := to.complete
+		to.mu.Unlock()
+		if complete.IsZero() {
+			return nil
+		}
+		if complete.After(latest) {
+			latest = complete
+		}
+	}
+	latest = latest.Round(0).UTC()
+	return &latest
+}
+
+func newHistogram() *hdrhistogram.Histogram {
+	return hdrhistogram.New(1, int64(longest/time.Microsecond), 3)
+}
+
+func (w *window) record(second int64, rtt time.Duration) {
+	i := second % slots
+	switch {
+	case w.rtts[i] == nil:
+		w.rtts[i] = newHistogram()
+	case w.second[i] != second:
+		w.rtts[i].Reset()
+	}
+	w.second[i] = second
+	_ = w.rtts[i].RecordValue(max(1, rtt.Microseconds()))
+}
+
+// merged is the window that ends in second; nil without round trips.
+func (w *window) merged(second int64) *hdrhistogram.Histogram {
+	var all *hdrhistogram.Histogram
+	for i, h := range w.rtts {
+		if h == nil || w.second[i] <= second-slots {
+			continue
+		}
+		if all == nil {
+			all = newHistogram()
+		}
+		all.Merge(h)
+	}
+	return all
+}
+
+// Status says what was measured. A prober is ready when every peer has answered.
+func (p *Prober) Status(context.Context) (*admin.Status, error) {
+	t := &p.db.Topology
+	s := &admin.Status{Node: t.NodeName(p.self), ID: int(p.self), Incarnation: p.db.Incarnation, Process: p.process, Ready: true}
+	if err := p.Ready(); err != nil {
+		s.Ready, s.Reason = false, err.Error()
+	}
+	s.LinksComplete = p.linksComplete()
+	second := int64(time.Since(p.start) / time.Second)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for r, name := range t.Regions {
+		l := admin.LinkStatus{To: name, Traffic: geo.Traffic{Bytes: p.links[r].bytes, Messages: p.links[r].count}, Probes: p.links[r].count, Answered: p.links[r].answered}
+		var err error
+		if l.RTT, err = admin.EncodeRTT(p.links[r].merged(second)); err != nil {
+			return nil, err
+		}
+		if l.Mesh, err = p.meshRTT(geo.Region(r), second); err != nil {
+			return nil, err
+		}
+		if l.Mesh != nil { // the link is what transactions use
+			l.RTT = l.Mesh.Through
+		}
+		s.Links = append(s.Links, l)
+	}
+	return s, nil
+}
+
+// Metrics shows to Prometheus what was measured, as the nodes of native engines do.
+func (p *Prober) Metrics() prometheus.Collector {
+	t := &p.db.Topology
+	self := t.RegionOf(p.self)
+	return metrics.NewCollector([]*metrics.Definition{metrics.NodeReady, metrics.DeclaredRTT, metrics.RTTTolerance, metrics.RTTSamples, metrics.MedianRTT, metrics.TailRTT, metrics.BelowMeshRTT, metrics.ThroughMeshRTT}, func(put metrics.Put) {
+		ready := 0.0
+		if p.Ready() == nil {
+			ready = 1
+		}
+		put(metrics.NodeReady, ready)
+		second := int64(time.Since(p.start) / time.Second)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for r := range t.Regions {
+			shown := &p.links[r]
+			if p.db.Meshed {
+				shown = &p.through[r]
+			}
+			metrics.PutRTT(put, t, self, geo.Region(r), shown.merged(second))
+		}
+		p.putMesh(put, second)
+	}, p.db.Name, p.db.Engine, t.Regions[self], t.NodeName(p.self))
+}
+
+// Load fails: the data is the database's own business.
+func (p *Prober) Load(context.Context, *admin.LoadRequest) (*admin.LoadResponse, error) {
+	return nil, &admin.BadRequest{Err: errors.New("this is a prober: data is loaded through the database's own protocol")}
+}
+
+// Audit fails: the data is the database's own business.
+func (p *Prober) Audit(context.Context) (*admin.Audit, error) {
+	return nil, &admin.BadRequest{Err: errors.New("this is a prober: data is audited through the database's own protocol")}
+}
+
+// Healthy says that the process lives.
+func (p *Prober) Healthy() error { return nil }
+
+// Ready names a peer that has not answered yet.
+func (p *Prober) Ready() error {
+	for _, to := range p.peers {
+		to.mu.Lock()
+		reached, addr := to.reached, to.addr
+		to.mu.Unlock()
+		switch {
+		case addr == nil:
+			return fmt.Errorf("the name %s is not known yet", to.host)
+		case !reached:
+			return fmt.Errorf("%s has not answered yet", p.db.Topology.NodeName(to.id))
+		}
+	}
+	return nil
+}
+
+// Sink sends back the packets of a connection that begins with one, and reads and forgets what other connections bring, until ctx ends: the other end
+// of probers and of Stream.
+func Sink(ctx context.Context, l net.Listener) error {
+	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
+	defer stop()
+	for {
+		c, err := l.Accept()
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		go func() {
+			defer c.Close()
+			stop := context.AfterFunc(ctx, func() { _ = c.Close() })
+			defer stop()
+			b := make([]byte, 1<<16)
+			first, err := io.ReadFull(c, b[:packetSize])
+			if m, ok := parse(b[:first]); ok && m.kind == request {
+				sendBack(c, b[:packetSize])
+				return
+			}
+			var total [8]byte
+			if err != nil { // it has finished already
+				binary.BigEndian.PutUint64(total[:], uint64(first))
+				_, _ = c.Write(total[:])
+				return
+			}
+			for n := uint64(first); ; {
+				k, err := c.Read(b)
+				n += uint64(k)
+				if err != nil {
+					// The other end has finished writing and wants to know how much arrived.
+					binary.BigEndian.PutUint64(total[:], n)
+					_, _ = c.Write(total[:])
+					return
+				}
+			}
+		}()
+	}
+}
+
+// Figures sum up a measurement.
+type Figures struct {
+	Sent     int64 `json:"sent"`
+	Received int64 `json:"received"`
+	// LossPPM is the share of packets without an answer: lost on either way.
+	LossPPM int64 `json:"lossPPM"`
+	// RTTMicroseconds has the percentiles of the round trips.
+	RTTMicroseconds map[string]int64 `json:"rttMicroseconds"`
+}
+
+// Measure sends count packets to a prober, one each interval, waits for the last answers, and sums up.
+func Measure(ctx context.Context, addr string, count int, each, wait time.Duration) (*Figures, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "udp", addr)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	start := time.Now()
+	h := newHistogram()
+	seen := make([]bool, count)
+	received := int64(0)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		b := make([]byte, 2048)
+		for {
+			n, err := conn.Read(b)
+			if errors.Is(err, net.ErrClosed) || errors.Is(err, context.DeadlineExceeded) {
+				return
+			}
+			var timeout net.Error
+			if errors.As(err, &timeout) && timeout.Timeout() {
+				return
+			}
+			at := time.Since(start)
+			if m, ok := parse(b[:n]); err == nil && ok && m.kind == reply && m.seq < uint64(count) && !seen[m.seq] {
+				seen[m.seq] = true
+				received++
+				_ = h.RecordValue(max(1, (at - time.Duration(m.sent)).Microseconds()))
+			}
+		}
+	}()
+	tick := time.NewTicker(each)
+	defer tick.Stop()
+	for i := range count {
+		m := packet{request, 0, uint64(i), uint64(time.Since(start))}
+		_, _ = conn.Write(m.append(make([]byte, 0, packetSize)))
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-tick.C:
+		}
+	}
+	_ = conn.SetReadDeadline(time.Now().Add(wait))
+	<-done
+	f := &Figures{Sent: int64(count), Received: received, LossPPM: (int64(count) - received) * 1_000_000 / int64(count)}
+	f.RTTMicroseconds = map[string]int64{"p50": h.ValueAtPercentile(50), "p90": h.ValueAtPercentile(90), "p99": h.ValueAtPercentile(99), "max": h.Max()}
+	return f, nil
+}
+
+// Stream sends as fast as TCP takes it, for a while, and returns the bits per second that arrived.
+func Stream(ctx context.Context, addr string, lasting time.Duration) (int64, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer stop()
+	start := time.Now()
+	b := make([]byte, 1<<16)
+	for time.Since(start) < lasting {
+		if _, err := conn.Write(b); err != nil {
+			return 0, err
+		}
+	}
+	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+		return 0, err
+	}
+	var total [8]byte
+	if _, err := io.ReadFull(conn, total[:]); err != nil {
+		return 0, err
+	}
+	return int64(float64(binary.BigEndian.Uint64(total[:])) * 8 / time.Since(start).Seconds()), nil
+}

@@ -1,0 +1,155 @@
+// Package rtt judges a network: it merges the round trips that nodes measured and holds their medians against what the
+// profile declares. The operator and geobench run judge alike.
+package rtt
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/ops/admin"
+)
+
+// MinSamples is how many round trips a link needs before its median is believed.
+const MinSamples = 10
+
+// Link is the round trip from one region to another as declared and as its nodes see it.
+type Link struct {
+	From, To string
+	// Declared, P50 and P99 are round trips; P50 and P99 are 0 without samples.
+	Declared, P50, P99 time.Duration
+	Samples            int64
+	// Tolerance is how far P50 may be from Declared: see geo.Topology.RTTTolerance.
+	Tolerance time.Duration
+	// Mesh is what a service mesh adds to the link; nil without one, and while too little is measured to tell.
+	Mesh *v1alpha1.MeshLink
+}
+
+// MeshLink is what a mesh adds to a link, from the round trips below it and through it, in microseconds: nil where either are fewer than MinSamples.
+func MeshLink(below, through *hdrhistogram.Histogram) *v1alpha1.MeshLink {
+	if below == nil || through == nil {
+		return nil
+	}
+	samples := min(below.TotalCount(), through.TotalCount())
+	if samples < MinSamples {
+		return nil
+	}
+	b, t := below.ValueAtPercentile(50), through.ValueAtPercentile(50)
+	return &v1alpha1.MeshLink{BelowRTTMicroseconds: b, ThroughRTTMicroseconds: t, AddedRTTMicroseconds: t - b, Samples: samples}
+}
+
+// Measure merges what the nodes of each region measured, for each pair of regions, in the order of the topology. A region
+// with one node has no link to itself: alone tells which those are; nil is all or none, as the topology says.
+func Measure(t *geo.Topology, nodes []admin.Status, alone func(geo.Region) bool) ([]Link, error) {
+	if alone == nil {
+		alone = func(geo.Region) bool { return t.Partitions*t.Replicas == 1 }
+	}
+	n := len(t.Regions)
+	merged, below, through := make([]*hdrhistogram.Histogram, n*n), make([]*hdrhistogram.Histogram, n*n), make([]*hdrhistogram.Histogram, n*n)
+	merge := func(into []*hdrhistogram.Histogram, at int, h *hdrhistogram.Histogram) {
+		switch {
+		case h == nil:
+		case into[at] == nil:
+			into[at] = h
+		default:
+			into[at].Merge(h)
+		}
+	}
+	for i := range nodes {
+		s := &nodes[i]
+		if s.ID < 0 || s.ID >= t.Nodes() {
+			return nil, fmt.Errorf("node %s: number %d is not one of the database's %d", s.Node, s.ID, t.Nodes())
+		}
+		from := int(t.RegionOf(geo.NodeID(s.ID)))
+		for j := range s.Links {
+			l := &s.Links[j]
+			to := int(t.Index(l.To))
+			if to < 0 {
+				continue
+			}
+			h, err := l.Histogram()
+			if err != nil {
+				return nil, fmt.Errorf("node %s: round trips to %s: %w", s.Node, l.To, err)
+			}
+			merge(merged, from*n+to, h)
+			b, over, err := l.MeshHistograms()
+			if err != nil {
+				return nil, fmt.Errorf("node %s: %w", s.Node, err)
+			}
+			merge(below, from*n+to, b)
+			merge(through, from*n+to, over)
+		}
+	}
+	var links []Link
+	for a, from := range t.Regions {
+		for b, to := range t.Regions {
+			if a == b && alone(geo.Region(a)) {
+				continue
+			}
+			l := Link{From: from, To: to, Declared: t.RTT(geo.Region(a), geo.Region(b)), Mesh: MeshLink(below[a*n+b], through[a*n+b])}
+			if h := merged[a*n+b]; h != nil {
+				l.Samples = h.TotalCount()
+				l.P50 = time.Duration(h.ValueAtPercentile(50)) * time.Microsecond
+				l.P99 = time.Duration(h.ValueAtPercentile(99)) * time.Microsecond
+			}
+			l.Tolerance = t.RTTTolerance(geo.Region(a), geo.Region(b), l.Samples)
+			links = append(links, l)
+		}
+	}
+	return links, nil
+}
+
+// Off is how far the measured median is from the declared round trip.
+func (l *Link) Off() time.Duration { return (l.P50 - l.Declared).Abs() }
+
+// Verified reports whether the link is as declared.
+func (l *Link) Verified() bool { return l.Samples >= MinSamples && l.Off() <= l.Tolerance }
+
+// The reasons of a verdict.
+const (
+	NoLinks        = "NoLinks"
+	Measuring      = "Measuring"
+	OutOfTolerance = "OutOfTolerance"
+	Verified       = "Verified"
+)
+
+// Verdict says whether all links are as declared: a CamelCase reason, and a sentence about the worst link.
+type Verdict struct {
+	Verified        bool
+	Reason, Message string
+}
+
+// Judge judges the links.
+func Judge(links []Link) Verdict {
+	if len(links) == 0 {
+		return Verdict{true, NoLinks, "the database has one node: there is no link to measure"}
+	}
+	var worst *Link
+	for i := range links {
+		l := &links[i]
+		if l.Samples < MinSamples {
+			return Verdict{false, Measuring, fmt.Sprintf("link %s -> %s has %d round trips measured, of at least %d", l.From, l.To, l.Samples, MinSamples)}
+		}
+		// The worst link is the one that uses most of its tolerance.
+		if worst == nil || l.Off()*worst.Tolerance > worst.Off()*l.Tolerance {
+			worst = l
+		}
+	}
+	figures := fmt.Sprintf("link %s -> %s: declared %s, measured p50 %s", worst.From, worst.To, worst.Declared, Round(worst.P50))
+	if !worst.Verified() {
+		return Verdict{false, OutOfTolerance, fmt.Sprintf("%s, which is %s off; at most %s is allowed (5%% + 1ms and the sampling error of %d round trips)",
+			figures, Round(worst.Off()), Round(worst.Tolerance), worst.Samples)}
+	}
+	return Verdict{true, Verified, fmt.Sprintf("all %d links are within the tolerance of the profile (5%% + 1ms and the sampling error); worst is %s", len(links), figures)}
+}
+
+// Round rounds a round trip for people.
+func Round(d time.Duration) time.Duration {
+	if d < 10*time.Millisecond {
+		return d.Round(10 * time.Microsecond)
+	}
+	return d.Round(100 * time.Microsecond)
+}

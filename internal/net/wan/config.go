@@ -1,0 +1,541 @@
+package wan
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/hostlist"
+	"github.com/geobench/geobench/internal/base/late"
+)
+
+// Defaults of fields that are left out, and where things listen.
+const (
+	// ConfigPath is where a sidecar looks for its configuration.
+	ConfigPath = "/etc/geobench/wan/config.json"
+	// DefaultListen is the address of the HTTP endpoint for everybody, with port ports.WANStatus.
+	DefaultListen = ":7003"
+	// DefaultQueueBytes bounds what all links of a pod hold together.
+	DefaultQueueBytes = 128 << 20
+)
+
+// FailPolicy says what becomes of packets from peers while no sidecar process handles them, after a crash or during a restart
+// of its container.
+type FailPolicy string
+
+const (
+	// FailOpen lets them pass without emulation.
+	FailOpen FailPolicy = "Open"
+	// FailClosed drops them.
+	FailClosed FailPolicy = "Closed"
+)
+
+// Distribution is how the deviations of the delay from its mean are spread.
+type Distribution string
+
+const (
+	// Wander is the jitter of the BuiltIn emulation (see geo.Path): the deviation runs in straight lines between uniform
+	// draws, slowly enough that no packet overtakes another and that the mean and the median stay.
+	Wander Distribution = "Wander"
+	// Uniform draws a deviation per packet; packets overtake each other.
+	Uniform Distribution = "Uniform"
+	// Normal draws a deviation per packet; packets overtake each other.
+	Normal Distribution = "Normal"
+	// Pareto draws a deviation per packet with a long tail of late packets (shape 3); packets overtake each other.
+	Pareto Distribution = "Pareto"
+)
+
+// Config is the network of one pod.
+type Config struct {
+	// Generation is echoed in Status and metrics, so that the writer sees what is in force.
+	Generation int64 `json:"generation"`
+	// Region is the pod's own.
+	Region string `json:"region"`
+	// Seed starts the sidecar's source of chance, together with the pod's name and the link.
+	Seed uint64 `json:"seed"`
+	// FailPolicy is Open by default.
+	FailPolicy FailPolicy `json:"failPolicy,omitempty"`
+	// Listen is the address of the HTTP endpoint for everybody, DefaultListen by default. A change needs a restart.
+	Listen string `json:"listen,omitempty"`
+	// ExemptPorts are left alone: TCP and UDP packets from or to one of these ports pass without emulation. The port of
+	// Listen and ports.WANAdmin are exempt always.
+	ExemptPorts []int `json:"exemptPorts,omitempty"`
+	// QueueBytes bounds what all links hold together; packets beyond it are dropped. DefaultQueueBytes by default. A
+	// link needs its rate times its delay.
+	QueueBytes int64 `json:"queueBytes,omitempty"`
+	// Peers are the pods of all regions. Addresses must be distinct; the most specific prefix counts.
+	Peers Peers `json:"peers"`
+	// Links are what lies between its peers and this pod. Packets from peers without a link are left alone.
+	Links []Link `json:"links"`
+	// Phases change the network at set times, in the order of these. The sidecar keeps them by itself: whoever has written the file
+	// may be away.
+	Phases []Phase `json:"phases,omitempty"`
+}
+
+// Phase is what the network is from a time on, until the next phase.
+type Phase struct {
+	// From is by the clock of the machine.
+	From time.Time `json:"from"`
+	// Links take the place of those of the same name; the others are as the configuration has them.
+	Links []Link `json:"links,omitempty"`
+	// Cut are peers, by their host or address, from which everything is lost.
+	Cut hostlist.Names `json:"cut,omitempty"`
+}
+
+// cutLink is the link of the peers that a phase cuts off. No region has a dot in its name.
+const cutLink = "cut.peers"
+
+// At is the network at a time, without phases, and when it changes next; the zero time is never.
+func (c *Config) At(now time.Time) (*Config, time.Time) {
+	out, next := *c, time.Time{}
+	out.Phases = nil
+	for i := range c.Phases {
+		p := &c.Phases[i]
+		if p.From.After(now) {
+			next = p.From
+			break
+		}
+		out.Links, out.Peers = slices.Clone(c.Links), slices.Clone(c.Peers)
+		for j := range out.Links {
+			if at := slices.IndexFunc(p.Links, func(l Link) bool { return l.From == out.Links[j].From }); at >= 0 {
+				out.Links[j] = p.Links[at]
+			}
+		}
+		if len(p.Cut) == 0 {
+			continue
+		}
+		out.Links = append(out.Links, Link{From: cutLink, JitterDistribution: Wander, Cut: true})
+		for j := range out.Peers {
+			if q := &out.Peers[j]; slices.Contains(p.Cut, q.Host+q.Address) {
+				q.Link = cutLink
+			}
+		}
+	}
+	return &out, next
+}
+
+// Same tells whether two configurations are one network, whatever their generations.
+func (c *Config) Same(o *Config) bool {
+	return c.Region == o.Region && c.Seed == o.Seed && c.FailPolicy == o.FailPolicy && c.Listen == o.Listen && c.QueueBytes == o.QueueBytes &&
+		slices.Equal(c.ExemptPorts, o.ExemptPorts) && slices.Equal(c.Peers, o.Peers) && slices.Equal(c.Links, o.Links)
+}
+
+// Differs says in words how the network differs from another.
+func (c *Config) Differs(from *Config) string {
+	var parts []string
+	cut := 0
+	for i := range c.Peers {
+		if c.Peers[i].Link == cutLink {
+			cut++
+		}
+	}
+	if cut > 0 {
+		parts = append(parts, fmt.Sprintf("cut off from %d peers", cut))
+	}
+	for _, l := range c.Links {
+		at := slices.IndexFunc(from.Links, func(o Link) bool { return o.From == l.From })
+		if l.From == cutLink || at >= 0 && from.Links[at] == l {
+			continue
+		}
+		parts = append(parts, fmt.Sprintf("link %s -> %s %s", l.From, c.Region, l.text()))
+	}
+	for _, l := range from.Links {
+		if l.From != cutLink && !slices.ContainsFunc(c.Links, func(o Link) bool { return o.From == l.From }) {
+			parts = append(parts, fmt.Sprintf("no link %s -> %s", l.From, c.Region))
+		}
+	}
+	switch {
+	case len(parts) > 0:
+		return strings.Join(parts, ", ")
+	case c.Same(from):
+		return "as declared"
+	}
+	return "other peers, ports or limits"
+}
+
+func (l *Link) text() string {
+	if l.Cut {
+		return "cut"
+	}
+	text := fmt.Sprintf("delay %s", time.Duration(l.DelayMicros)*time.Microsecond)
+	if l.JitterMicros != 0 {
+		text += fmt.Sprintf(" +- %s", time.Duration(l.JitterMicros)*time.Microsecond)
+	}
+	if l.LossPPM != 0 {
+		text += fmt.Sprintf(", loss %d ppm", l.LossPPM)
+	}
+	if l.RateBitsPerSecond != 0 {
+		text += fmt.Sprintf(", %d bit/s", l.RateBitsPerSecond)
+	}
+	return text
+}
+
+// Peer is where packets come from that a link holds up: one address, one prefix, or all addresses of one name.
+type Peer struct {
+	// Address is an IP address or a prefix (10.2.0.0/16).
+	Address string `json:"address,omitempty"`
+	// Host is a name, in place of Address; it stands for all addresses that it resolves to, looked up every second.
+	Host string `json:"host,omitempty"`
+	// Region of the peer.
+	Region string `json:"region"`
+	// Link is the link that leads from it to this pod, its region by default.
+	Link string `json:"link,omitempty"`
+}
+
+func (p *Peer) names() []*string { return []*string{&p.Host} }
+
+// Peers are the peers of a pod. In JSON, those of a region whose hosts count up are one entry (package hostlist): the
+// files of a region's pods share a ConfigMap, which holds 1 MiB.
+type Peers []Peer
+
+// MarshalJSON folds.
+func (p Peers) MarshalJSON() ([]byte, error) {
+	return json.Marshal(hostlist.Fold([]Peer(p), (*Peer).names))
+}
+
+// UnmarshalJSON unfolds. Unknown fields are errors.
+func (p *Peers) UnmarshalJSON(b []byte) error {
+	var folded []Peer
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&folded); err != nil {
+		return err
+	}
+	peers, err := hostlist.Unfold(folded, (*Peer).names)
+	if err != nil {
+		return fmt.Errorf("peers: %w", err)
+	}
+	*p = peers
+	return nil
+}
+
+// Link is one direction, from some of the peers to the pod. Shares are in parts per million.
+type Link struct {
+	// From is a region, or a name that peers' Link fields use.
+	From string `json:"from"`
+	// DelayMicros is the mean one-way delay: half the round trip where the peers' sidecars add the other half.
+	DelayMicros int64 `json:"delayMicros,omitempty"`
+	// JitterMicros is the standard deviation of the one-way delay. It is cut where a delay would fall below 0.
+	JitterMicros int64 `json:"jitterMicros,omitempty"`
+	// JitterDistribution is Wander by default.
+	JitterDistribution Distribution `json:"jitterDistribution,omitempty"`
+	// JitterCorrelationPPM is the correlation of the deviations of successive packets; not for Wander.
+	JitterCorrelationPPM int64 `json:"jitterCorrelationPPM,omitempty"`
+	// LossPPM is the share of packets lost, counted in packets of the network even where the kernel hands over many at once.
+	LossPPM int64 `json:"lossPPM,omitempty"`
+	// LossCorrelationPPM is the correlation of the fates of successive packets: losses come in bursts, their share stays.
+	LossCorrelationPPM int64 `json:"lossCorrelationPPM,omitempty"`
+	// RateBitsPerSecond is what each peer address sends at most, headers from IP upwards included; 0 is unlimited.
+	RateBitsPerSecond int64 `json:"rateBitsPerSecond,omitempty"`
+	// RateQueueBytes is the room in front of the rate limit, per peer address; packets beyond it are dropped. By default
+	// what the rate carries in 200 ms, at least 128 KiB.
+	RateQueueBytes int64 `json:"rateQueueBytes,omitempty"`
+	// ReorderPPM is the share of packets held up for ReorderMicros longer, so that later packets overtake them.
+	ReorderPPM int64 `json:"reorderPPM,omitempty"`
+	// ReorderMicros is by default 1000, one millisecond.
+	ReorderMicros int64 `json:"reorderMicros,omitempty"`
+	// Cut drops everything.
+	Cut bool `json:"cut,omitempty"`
+}
+
+// Status is what GET /status answers.
+type Status struct {
+	// Pod is the pod's name and Region its region.
+	Pod    string `json:"pod"`
+	Region string `json:"region"`
+	// Process is a name made up by this process when it started.
+	Process string `json:"process"`
+	// Generation is that of the configuration in force.
+	Generation int64 `json:"generation"`
+	// Ready: the rules are in place. Reason says in words why not.
+	Ready  bool   `json:"ready"`
+	Reason string `json:"reason,omitempty"`
+	// ConfigError says why the file, as it is now, is not in force; empty if it is.
+	ConfigError string `json:"configError,omitempty"`
+	// Peers is the number of peer addresses and prefixes that packets are held up for.
+	Peers int `json:"peers"`
+	// Links are what came over each link, in the order of the configuration. Counters only grow during a process.
+	Links []LinkStatus `json:"links"`
+	// Unresolved are hosts that have no address now.
+	Unresolved []string `json:"unresolved,omitempty"`
+}
+
+// Log is which networks were in force since the sidecar started, whoever has written them: what GET /log answers. Times are by the
+// clock of the machine.
+type Log struct {
+	Process string `json:"process"`
+	// Now is when it answers, Since when it started.
+	Now   time.Time `json:"now"`
+	Since time.Time `json:"since"`
+	// Entries are in the order of their times, each in force until the next one.
+	Entries []LogEntry `json:"entries,omitempty"`
+	// ForgottenUntil is the time before which the log says nothing, since there were more entries than it keeps. It is left out while
+	// it keeps all of them.
+	ForgottenUntil time.Time `json:"forgottenUntil,omitzero"`
+	// Late is how late the sidecar was for what was due, second by second, by a clock that shows Monotonic at Now.
+	Late      *late.Record  `json:"late,omitempty"`
+	Monotonic time.Duration `json:"monotonicNanoseconds,omitempty"`
+}
+
+// LogEntry is a network that came into force.
+type LogEntry struct {
+	From   time.Time `json:"from"`
+	Config Config    `json:"config"`
+}
+
+// MaxLog is how many entries a log keeps: the last ones, since a sidecar lives for many runs.
+const MaxLog = 200
+
+// Change notes that a network is in force from now on.
+func (l *Log) Change(now time.Time, c *Config) {
+	n := len(l.Entries)
+	if n > 0 && l.Entries[n-1].Config.Same(c) {
+		return
+	}
+	if n == MaxLog {
+		l.Entries = slices.Delete(l.Entries, 0, 1)
+		l.ForgottenUntil = l.Entries[0].From
+	}
+	l.Entries = append(l.Entries, LogEntry{now, *c})
+}
+
+// LinkStatus counts what came over a link. Packets are those of the network, also where the kernel hands over many at once.
+type LinkStatus struct {
+	From string `json:"from"`
+	// Packets and Bytes that came, with headers from IP upwards.
+	Packets int64 `json:"packets"`
+	Bytes   int64 `json:"bytes"`
+	// Dropped packets by cause.
+	Dropped map[Cause]int64 `json:"dropped,omitempty"`
+	// QueuedPackets and QueuedBytes are being held now. What the kernel hands over at once counts as one packet here.
+	QueuedPackets int64 `json:"queuedPackets"`
+	QueuedBytes   int64 `json:"queuedBytes"`
+
+	queue int // the kernel's number
+}
+
+// MaxPeers is how many peers a pod has at most.
+const MaxPeers = 4096
+
+const (
+	million = 1_000_000
+	// maxDelay bounds every time in a Config.
+	maxDelay  = 60 * time.Second
+	maxLinks  = 1024
+	maxPhases = 256
+)
+
+var namePattern = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?$`)
+
+// SetDefaults fills in what was left out.
+func (c *Config) SetDefaults() {
+	if c.FailPolicy == "" {
+		c.FailPolicy = FailOpen
+	}
+	if c.Listen == "" {
+		c.Listen = DefaultListen
+	}
+	if c.QueueBytes == 0 {
+		c.QueueBytes = DefaultQueueBytes
+	}
+	for i := range c.Peers {
+		if p := &c.Peers[i]; p.Link == "" {
+			p.Link = p.Region
+		}
+	}
+	setLinkDefaults(c.Links)
+	for i := range c.Phases {
+		setLinkDefaults(c.Phases[i].Links)
+	}
+}
+
+func setLinkDefaults(links []Link) {
+	for i := range links {
+		l := &links[i]
+		if l.JitterDistribution == "" {
+			l.JitterDistribution = Wander
+		}
+		if l.ReorderPPM > 0 && l.ReorderMicros == 0 {
+			l.ReorderMicros = 1000
+		}
+		if l.RateBitsPerSecond > 0 && l.RateQueueBytes == 0 {
+			l.RateQueueBytes = max(l.RateBitsPerSecond/8/5, 128<<10)
+		}
+	}
+}
+
+// Validate returns everything that is wrong, joined. Defaults must have been set.
+func (c *Config) Validate() error {
+	var errs []error
+	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	name := func(field, value string) {
+		if !namePattern.MatchString(value) {
+			wrong("%s: %q is not a name: 1 to 63 of a-z, 0-9, - and ., beginning and ending with a letter or a digit", field, value)
+		}
+	}
+	within := func(field string, value, low, high int64) {
+		if value < low || value > high {
+			wrong("%s: %d is not %d to %d", field, value, low, high)
+		}
+	}
+
+	name("region", c.Region)
+	if c.FailPolicy != FailOpen && c.FailPolicy != FailClosed {
+		wrong("failPolicy: %q is not %s or %s", c.FailPolicy, FailOpen, FailClosed)
+	}
+	if _, port, err := net.SplitHostPort(c.Listen); err != nil {
+		wrong("listen: %q is not HOST:PORT, for example %s", c.Listen, DefaultListen)
+	} else if _, err := net.LookupPort("tcp", port); err != nil {
+		wrong("listen: %q has no port number, for example %s", c.Listen, DefaultListen)
+	}
+	for i, p := range c.ExemptPorts {
+		within(fmt.Sprintf("exemptPorts[%d]", i), int64(p), 1, 65535)
+	}
+	within("queueBytes", c.QueueBytes, 1<<16, 1<<36)
+
+	if len(c.Links) > maxLinks {
+		wrong("links: %d are more than %d", len(c.Links), maxLinks)
+	}
+	checkLink := func(l *Link, at func(field string) string) {
+		within(at("delayMicros"), l.DelayMicros, 0, maxDelay.Microseconds())
+		within(at("jitterMicros"), l.JitterMicros, 0, maxDelay.Microseconds())
+		switch l.JitterDistribution {
+		case Wander:
+			if l.JitterCorrelationPPM != 0 {
+				wrong("%s: %d is not for %s, whose deviations are correlated by themselves; leave it out", at("jitterCorrelationPPM"), l.JitterCorrelationPPM, Wander)
+			}
+		case Uniform, Normal, Pareto:
+			within(at("jitterCorrelationPPM"), l.JitterCorrelationPPM, 0, million-1)
+		default:
+			wrong("%s: %q is not %s, %s, %s or %s", at("jitterDistribution"), l.JitterDistribution, Wander, Uniform, Normal, Pareto)
+		}
+		within(at("lossPPM"), l.LossPPM, 0, million)
+		within(at("lossCorrelationPPM"), l.LossCorrelationPPM, 0, million-1)
+		within(at("reorderPPM"), l.ReorderPPM, 0, million)
+		within(at("reorderMicros"), l.ReorderMicros, 0, maxDelay.Microseconds())
+		if l.RateBitsPerSecond != 0 {
+			within(at("rateBitsPerSecond"), l.RateBitsPerSecond, 8_000, 1e12)
+			within(at("rateQueueBytes"), l.RateQueueBytes, 2000, 1<<36)
+		}
+	}
+	links := map[string]int{}
+	for i := range c.Links {
+		l := &c.Links[i]
+		at := func(field string) string { return fmt.Sprintf("links[%d].%s", i, field) }
+		name(at("from"), l.From)
+		if first, ok := links[l.From]; ok {
+			wrong("%s: %q is links[%d] too", at("from"), l.From, first)
+		}
+		links[l.From] = i
+		checkLink(l, at)
+	}
+
+	if len(c.Peers) > MaxPeers {
+		wrong("peers: %d are more than %d", len(c.Peers), MaxPeers)
+	}
+	seen := map[string]int{}
+	for i := range c.Peers {
+		p := &c.Peers[i]
+		at := func(field string) string { return fmt.Sprintf("peers[%d].%s", i, field) }
+		name(at("region"), p.Region)
+		name(at("link"), p.Link)
+		if (p.Address == "") == (p.Host == "") {
+			wrong("peers[%d]: needs either an address or a host, has %q and %q", i, p.Address, p.Host)
+			continue
+		}
+		key := p.Host
+		if p.Address != "" {
+			prefix, err := p.Prefix()
+			if err != nil {
+				wrong("%s: %w", at("address"), err)
+				continue
+			}
+			key = prefix.String()
+		}
+		if first, ok := seen[key]; ok {
+			wrong("peers[%d]: %s is peers[%d] too", i, key, first)
+		}
+		seen[key] = i
+	}
+	if len(c.Phases) > maxPhases {
+		wrong("phases: %d are more than %d", len(c.Phases), maxPhases)
+	}
+	for i := range c.Phases {
+		p := &c.Phases[i]
+		if p.From.IsZero() || i > 0 && !p.From.After(c.Phases[i-1].From) {
+			wrong("phases[%d].from: %s is not after the phase before", i, p.From.Format(time.RFC3339Nano))
+		}
+		for j := range p.Links {
+			at := func(field string) string { return fmt.Sprintf("phases[%d].links[%d].%s", i, j, field) }
+			if _, ok := links[p.Links[j].From]; !ok {
+				wrong("%s: there is no link %q to change", at("from"), p.Links[j].From)
+			}
+			checkLink(&p.Links[j], at)
+		}
+		for j, peer := range p.Cut {
+			if !slices.ContainsFunc(c.Peers, func(q Peer) bool { return q.Host+q.Address == peer }) {
+				wrong("phases[%d].cut[%d]: %q is neither the host nor the address of a peer", i, j, peer)
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Prefix returns the peer's address as a prefix, a single address being the longest one.
+func (p *Peer) Prefix() (netip.Prefix, error) {
+	if a, err := netip.ParseAddr(p.Address); err == nil {
+		if a.Zone() != "" {
+			return netip.Prefix{}, fmt.Errorf("%q has a zone: leave out %q", p.Address, "%"+a.Zone())
+		}
+		a = a.Unmap()
+		return netip.PrefixFrom(a, a.BitLen()), nil
+	}
+	prefix, err := netip.ParsePrefix(p.Address)
+	if err != nil {
+		return netip.Prefix{}, fmt.Errorf("%q is neither an IP address nor a prefix like 10.2.0.0/16", p.Address)
+	}
+	if prefix != prefix.Masked() {
+		return netip.Prefix{}, fmt.Errorf("%q has bits beyond its length: %s would be right", p.Address, prefix.Masked())
+	}
+	return prefix, nil
+}
+
+// ParseConfig reads JSON, sets defaults and validates. Unknown fields are errors.
+func ParseConfig(b []byte) (*Config, error) {
+	c := &Config{}
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(c); err != nil {
+		return nil, err
+	}
+	if err := d.Decode(&struct{}{}); !errors.Is(err, io.EOF) {
+		return nil, errors.New("there is more than one JSON value")
+	}
+	c.SetDefaults()
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// ReadConfig parses the file at path.
+func ReadConfig(path string) (*Config, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	c, err := ParseConfig(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return c, nil
+}

@@ -1,0 +1,158 @@
+package wan
+
+import (
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+	"net/netip"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/geo"
+)
+
+// Cause is why a packet was dropped.
+type Cause string
+
+const (
+	// Kept means that it was not.
+	Kept Cause = ""
+	// LostCause is chance: LossPPM.
+	LostCause Cause = "loss"
+	// RateCause is a full queue in front of a link's rate.
+	RateCause Cause = "rate"
+	// CutCause is a link that is cut.
+	CutCause Cause = "cut"
+	// QueueCause is a full sidecar (QueueBytes), or one that the kernel found too slow.
+	QueueCause Cause = "queue"
+	// KernelCause is the kernel itself, while a packet was held: its interface went away, or another program took a chain from
+	// a hook of this network namespace.
+	KernelCause Cause = "kernel"
+)
+
+// causes are all reasons of drops.
+var causes = []Cause{LostCause, RateCause, CutCause, QueueCause, KernelCause}
+
+// path is what lies between one peer address and the pod: a Link with the state that belongs to this address. It reads no
+// clock and does no I/O; the same seed and the same packets give the same fates.
+type path struct {
+	link *Link
+	rng  *rand.Rand
+
+	wander geo.Wander
+	// gauss is the last deviation of a correlated distribution, as a standard normal variable.
+	gauss float64
+	// lost: the packet before was lost.
+	lost bool
+	// free is when the last packet has passed the rate limit.
+	free time.Duration
+	// last is when the last packet that keeps the order arrives, latest when the last packet came.
+	last, latest time.Duration
+}
+
+// newPath returns the path over l from the peer at addr to the pod of that name.
+func newPath(l *Link, seed uint64, pod string, addr netip.Addr) *path {
+	h := fnv.New64a()
+	for _, s := range []string{pod, l.From, addr.String()} {
+		_, _ = h.Write([]byte(s))
+		_, _ = h.Write([]byte{0})
+	}
+	p := &path{rng: rand.New(rand.NewPCG(seed, h.Sum64()))}
+	p.set(l)
+	return p
+}
+
+// set makes l the path's link from now on. Packets on their way arrive as they would have; later ones may overtake them.
+func (p *path) set(l *Link) {
+	p.link, p.last = l, 0
+	p.wander = geo.Wander{}
+	if l.JitterDistribution == Wander {
+		p.wander = geo.NewWander(micros(l.DelayMicros), micros(l.JitterMicros))
+	}
+	if l.RateBitsPerSecond == 0 {
+		p.free = 0
+	}
+}
+
+// packet says when a packet of so many bytes, counted from the IP header, arrives that reaches the link now, or why it
+// never does. now counts from any fixed instant; where it goes back, as the clocks of two processors may, it is taken to
+// stand still.
+func (p *path) packet(now time.Duration, bytes int) (time.Duration, Cause) {
+	l := p.link
+	now = max(now, p.latest)
+	p.latest = now
+	if l.Cut {
+		return 0, CutCause
+	}
+	if l.LossPPM > 0 && p.loses() {
+		return 0, LostCause
+	}
+	depart := now
+	if l.RateBitsPerSecond > 0 {
+		free := max(now, p.free)
+		perSecond := float64(l.RateBitsPerSecond) / 8
+		if (free-now).Seconds()*perSecond+float64(bytes) > float64(max(l.RateQueueBytes, int64(bytes))) {
+			return 0, RateCause
+		}
+		depart = free + time.Duration(float64(bytes)/perSecond*1e9)
+		p.free = depart
+	}
+	arrive := depart + micros(l.DelayMicros)
+	if l.JitterDistribution == Wander {
+		arrive = max(arrive+p.wander.At(depart, p.rng), p.last)
+		if l.ReorderPPM == 0 || p.rng.Int64N(million) >= l.ReorderPPM {
+			p.last = arrive
+			return arrive, Kept
+		}
+		return arrive + micros(l.ReorderMicros), Kept
+	}
+	if l.JitterMicros > 0 {
+		arrive += p.deviation()
+	}
+	if l.ReorderPPM > 0 && p.rng.Int64N(million) < l.ReorderPPM {
+		arrive += micros(l.ReorderMicros)
+	}
+	return max(arrive, depart), Kept
+}
+
+// loses draws from a chain of two states (Gilbert, "Capacity of a burst-noise channel", 1960): with the share p of lost
+// packets and the correlation r of neighbours, a packet is lost with probability p + r (1 - p) after a lost one and
+// p (1 - r) otherwise.
+func (p *path) loses() bool {
+	share := float64(p.link.LossPPM) / million
+	r := float64(p.link.LossCorrelationPPM) / million
+	chance := share * (1 - r)
+	if p.lost {
+		chance += r
+	}
+	p.lost = p.rng.Float64() < chance
+	return p.lost
+}
+
+// deviation draws how much a packet is later than the mean. Neighbours are correlated through a first-order
+// autoregressive normal variable, which is then given the distribution asked for.
+func (p *path) deviation() time.Duration {
+	sigma := float64(micros(p.link.JitterMicros))
+	r := float64(p.link.JitterCorrelationPPM) / million
+	p.gauss = r*p.gauss + math.Sqrt(1-r*r)*p.rng.NormFloat64()
+	if p.link.JitterDistribution == Normal {
+		return time.Duration(sigma * p.gauss)
+	}
+	u := 0.5 * math.Erfc(-p.gauss/math.Sqrt2) // uniform in (0, 1)
+	if p.link.JitterDistribution == Uniform {
+		return time.Duration(sigma * math.Sqrt(3) * (2*u - 1))
+	}
+	// Pareto with shape 3 and scale m has the mean 3/2 m and the standard deviation sqrt(3)/2 m.
+	m := sigma * 2 / math.Sqrt(3)
+	return time.Duration(m/math.Cbrt(max(1-u, 1e-12)) - 1.5*m)
+}
+
+// exact tells that packets must come one by one: the kernel hands over up to 64 KiB of a TCP connection at once, which
+// must not be lost, paced or moved as one.
+func (l *Link) exact() bool {
+	return l.LossPPM > 0 || l.ReorderPPM > 0 || l.RateBitsPerSecond > 0 && l.RateBitsPerSecond <= exactRate
+}
+
+// exactRate is the rate from which 64 KiB pass in a quarter of a millisecond or less, so that they may pass at once.
+const exactRate = 2_000_000_000
+
+func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }

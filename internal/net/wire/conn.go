@@ -1,0 +1,179 @@
+package wire
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/codec"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/txn"
+)
+
+// Conn joins a client and a node: transactions one way, outcomes the other. Its sending methods belong to one
+// goroutine.
+type Conn struct {
+	conn    net.Conn
+	fr      *frameReader
+	s       sender
+	out     outbox
+	accepts uint8 // type of the frames received
+	process string
+	run     string // that the client has proved to belong to
+
+	sending, receiving *traffic
+	closing            sync.Once
+}
+
+func newConn(conn net.Conn, fr *frameReader, path *geo.Path, sends, accepts uint8, sending, receiving *traffic) *Conn {
+	c := &Conn{conn: conn, fr: fr, accepts: accepts, sending: sending, receiving: receiving}
+	c.s = sender{wake: make(chan struct{}, 1), path: path}
+	if path != nil {
+		c.s.rng = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
+	}
+	c.out = outbox{s: &c.s, typ: sends, head: headBytes, sent: sending}
+	return c
+}
+
+func (c *Conn) start() {
+	c.fr.limit = MaxFrame
+	_ = c.s.attach(c.conn, 0, func(error) { _ = c.conn.Close() }) // only resumable senders fail
+}
+
+// Dial connects to the node at address as a client. h tells which node is meant; key is that of the clients of h.Run (nil: the node asks
+// for none); path emulates the way there (nil: none). The error is a *Refusal when the node refused.
+func Dial(ctx context.Context, address string, h Hello, key []byte, path *geo.Path) (*Conn, error) {
+	d := net.Dialer{Timeout: handshake}
+	conn, err := d.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	h.Role = Client
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	fr := newFrameReader(conn)
+	w, err := greet(conn, fr, &h, key)
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	c := newConn(conn, fr, path, frameSubmit, frameOutcomes, &traffic{}, &traffic{})
+	c.process = w.process
+	c.start()
+	return c, nil
+}
+
+// Run returns the run that a client belongs to, which it has proved where the node has keys.
+func (c *Conn) Run() string { return c.run }
+
+// Process returns the process that a dialled node is.
+func (c *Conn) Process() string { return c.process }
+
+// RoundTrip returns the shortest round trip that the kernel has seen of the connection, without delays that this process emulates;
+// 0 if it is unknown.
+func (c *Conn) RoundTrip() time.Duration { return minRTT(c.conn) }
+
+// Serve receives until the connection ends, and says why it did.
+func (c *Conn) Serve(r Receiver) error {
+	defer r.Turn()
+	for {
+		typ, body, err := c.fr.next()
+		if err != nil {
+			return err
+		}
+		if typ != c.accepts {
+			return fmt.Errorf("a frame of type %d came where %d was due", typ, c.accepts)
+		}
+		c.fr.keep()
+		c.receiving.frame(headBytes + len(body))
+		if err := r.Receive(body); err != nil {
+			return err
+		}
+		if !c.fr.buffered() {
+			r.Turn()
+		}
+	}
+}
+
+// SendTransaction queues t until Flush. It returns false when t is too large for a frame.
+func (c *Conn) SendTransaction(t *txn.Transaction) bool {
+	if len(t.Args) > MaxFrame-scratchSize {
+		return false
+	}
+	c.out.buf = codec.AppendTransaction(c.out.open(), t)
+	c.sent()
+	return true
+}
+
+// SendOutcome queues o until Flush. It reports whether the connection was clean, so that the caller can note what to
+// flush. A result too large for a frame is left out, and the outcome says Unknown.
+func (c *Conn) SendOutcome(o *txn.Outcome) (first bool) {
+	if len(o.Result)+len(o.Reason) > MaxFrame-scratchSize {
+		o = &txn.Outcome{ID: o.ID, Status: txn.Unknown, Cause: txn.CauseNode, Reason: "result-too-large"}
+	}
+	first = len(c.out.buf) == 0
+	c.out.buf = codec.AppendOutcome(c.out.open(), o)
+	c.sent()
+	return first
+}
+
+func (c *Conn) sent() {
+	c.sending.messages.Add(1)
+	if len(c.out.buf) >= sealBytes {
+		c.out.overflow()
+	}
+}
+
+// Flush hands over what was sent. It never blocks.
+func (c *Conn) Flush() { c.out.flush() }
+
+// Received counts so many messages among what came: a Conn itself sees frames.
+func (c *Conn) Received(messages int) { c.receiving.messages.Add(int64(messages)) }
+
+// Close ends the connection and waits for its writer. What was sent may be lost.
+func (c *Conn) Close() {
+	c.closing.Do(func() {
+		_ = c.conn.Close()
+		c.s.detach()
+	})
+}
+
+// ReadTransactions calls f for each transaction of a client's payload. The transactions share memory: they have room
+// for accesses keys each.
+func ReadTransactions(payload []byte, accesses int, f func(*txn.Transaction)) error {
+	r := codec.NewReader(payload)
+	var slab []txn.Transaction
+	var sets []txn.Access
+	for r.Len() > 0 && r.Err() == nil {
+		if len(slab) == 0 {
+			n := min(max(1, r.Len()/64), 64)
+			slab, sets = make([]txn.Transaction, n), make([]txn.Access, n*accesses)
+		}
+		t := &slab[0]
+		slab = slab[1:]
+		t.Accesses, sets = sets[:0:accesses], sets[accesses:]
+		if r.Transaction(t); r.Err() == nil {
+			f(t)
+		}
+	}
+	return r.Done()
+}
+
+// ReadOutcomes appends the outcomes of a node's payload to dst.
+func ReadOutcomes(payload []byte, dst []txn.Outcome) ([]txn.Outcome, error) {
+	r := codec.NewReader(payload)
+	for r.Len() > 0 {
+		var o txn.Outcome
+		r.Outcome(&o)
+		if r.Err() != nil {
+			break
+		}
+		dst = append(dst, o)
+	}
+	return dst, r.Done()
+}

@@ -1,0 +1,528 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/geobench/geobench/internal/base/geo"
+)
+
+// Config says who a node is and who wants to know what arrives.
+type Config struct {
+	// Database and Incarnation as in deploy.Database; Process names this process, NodeIncarnation as in Hello.
+	Database, Incarnation, Process string
+	NodeIncarnation                uint32
+	Self                           geo.NodeID
+	Topology                       *geo.Topology
+	// Addresses are the nodes' host:port, by geo.NodeID.
+	Addresses []string
+	// Emulate delays what is sent as Topology.Links says.
+	Emulate bool
+	// Seed of the emulation's chance.
+	Seed uint64
+	// BufferLimit bounds the bytes that a link holds for a peer that does not acknowledge them; more are held, but the
+	// endpoint is congested. 0: 64 MB.
+	BufferLimit int
+	// Durable tells that the node keeps a log of what it receives: nothing leaves before Link.Flush and Conn.Flush, however
+	// much it is, and a peer's frames are acknowledged once Link.Logged says so.
+	Durable bool
+	// Keys authenticate connections; nil: whoever knows the database and its incarnation may connect.
+	Keys *Keys
+	// Receiver makes the receiver of a peer's messages.
+	Receiver func(from geo.NodeID) Receiver
+	// Client is asked for the receiver of a new client's transactions. ClientGone is called once it receives no more.
+	Client     func(c *Conn) Receiver
+	ClientGone func(c *Conn)
+	// Replaceable are the nodes whose places later incarnations may take; where another one does, the database has lost state.
+	Replaceable []geo.NodeID
+	// Replaced is told that a later incarnation is in a peer's place, before anything that it sends is received and after all that
+	// was received of the earlier one. What is sent is lost until Link.Open says that it is meant for that one.
+	Replaced func(peer geo.NodeID, incarnation uint32)
+	// Broken is told, once, that the database has lost state and why.
+	Broken func(reason string)
+}
+
+// Endpoint is a node's end of all its links and client connections.
+type Endpoint struct {
+	cfg   Config
+	links []*Link // by geo.NodeID; nil for the node itself
+	// peers are the nodes of each region, this one left out.
+	peers [][]*Link
+
+	ctx      context.Context
+	cancel   context.CancelFunc
+	wg       sync.WaitGroup
+	listener net.Listener
+
+	reached   atomic.Int32 // links that have had a connection
+	congested atomic.Int32 // links that hold too much
+	stalls    atomic.Int64
+	broken    atomic.Pointer[string]
+
+	toClients, fromClients traffic
+
+	mu    sync.Mutex
+	conns map[net.Conn]struct{} // accepted, for Close
+
+	rtts []samples // by region
+}
+
+// rttWindow is how far back round trips are told.
+const rttWindow = 10 * time.Second
+
+// samples are a region's latest round trips.
+type samples struct {
+	mu   sync.Mutex
+	ring [256]struct{ at, rtt time.Duration }
+	n    int
+	// watch looks at all of them, and each Link's at its own.
+	watch watch
+}
+
+// New returns a node's endpoint. It does nothing before Start.
+func New(cfg Config) *Endpoint {
+	if cfg.BufferLimit == 0 {
+		cfg.BufferLimit = 64 << 20
+	}
+	t := cfg.Topology
+	e := &Endpoint{
+		cfg:   cfg,
+		links: make([]*Link, t.Nodes()),
+		peers: make([][]*Link, len(t.Regions)),
+		conns: map[net.Conn]struct{}{},
+		rtts:  make([]samples, len(t.Regions)),
+	}
+	for r := range e.rtts {
+		e.rtts[r].watch.least = t.LeastRTT(t.RegionOf(cfg.Self), geo.Region(r))
+	}
+	e.ctx, e.cancel = context.WithCancel(context.Background())
+	for i := range e.links {
+		id := geo.NodeID(i)
+		if id == cfg.Self {
+			continue
+		}
+		l := &Link{e: e, peer: id, receiver: cfg.Receiver(id), problem: "not reached yet"}
+		l.s = sender{
+			wake:       make(chan struct{}, 1),
+			resumable:  true,
+			limit:      cfg.BufferLimit,
+			congestion: e.congestion,
+			recv:       l.acknowledgement,
+		}
+		if cfg.Emulate {
+			l.s.path = geo.NewPath(*t.Link(cfg.Self, id), *t.Link(id, cfg.Self))
+			l.s.rng = rand.New(rand.NewPCG(cfg.Seed, 1<<32|uint64(cfg.Self)<<16|uint64(id)))
+		}
+		l.out = outbox{s: &l.s, typ: frameData, head: dataBytes, hold: cfg.Durable, sent: &l.sent}
+		e.links[i] = l
+		l.watch.least = e.rtts[t.RegionOf(id)].watch.least
+		e.peers[t.RegionOf(id)] = append(e.peers[t.RegionOf(id)], l)
+	}
+	return e
+}
+
+// Start accepts connections from l and dials the nodes with lower ids.
+func (e *Endpoint) Start(l net.Listener) {
+	e.listener = l
+	e.wg.Add(2)
+	go e.accept()
+	go e.probe()
+	for _, l := range e.links {
+		if l != nil && l.peer < e.cfg.Self {
+			e.wg.Add(1)
+			go e.dial(l)
+		}
+	}
+}
+
+// Close ends all connections and waits for all goroutines. What was sent may be lost.
+func (e *Endpoint) Close() {
+	e.cancel()
+	if e.listener != nil {
+		_ = e.listener.Close()
+	}
+	e.mu.Lock()
+	for c := range e.conns {
+		_ = c.Close()
+	}
+	e.mu.Unlock()
+	e.wg.Wait()
+}
+
+// Link returns the link to a peer.
+func (e *Endpoint) Link(to geo.NodeID) *Link { return e.links[to] }
+
+// Ready reports whether every peer has been reached and none has lost its state; why says why not.
+func (e *Endpoint) Ready() (ok bool, why string) {
+	if b := e.broken.Load(); b != nil {
+		return false, *b
+	}
+	if e.Complete() {
+		return true, ""
+	}
+	var missing []string
+	for _, l := range e.links {
+		if l == nil {
+			continue
+		}
+		l.mu.Lock()
+		if !l.reached {
+			missing = append(missing, e.cfg.Topology.NodeName(l.peer)+" ("+l.problem+")")
+		}
+		l.mu.Unlock()
+	}
+	if len(missing) == 0 {
+		return true, ""
+	}
+	return false, fmt.Sprintf("%d of %d peers not reached: %s", len(missing), len(e.links)-1, strings.Join(missing[:min(3, len(missing))], ", "))
+}
+
+// Complete reports whether every peer has been reached.
+func (e *Endpoint) Complete() bool { return int(e.reached.Load()) == len(e.links)-1 }
+
+// Congested reports whether a peer has left more than Config.BufferLimit unacknowledged.
+func (e *Endpoint) Congested() bool { return e.congested.Load() > 0 }
+
+// Stalls counts how often a link became congested.
+func (e *Endpoint) Stalls() int64 { return e.stalls.Load() }
+
+// Connected counts the peers that are connected now.
+func (e *Endpoint) Connected() int {
+	n := 0
+	for _, l := range e.links {
+		if l != nil && l.connected() {
+			n++
+		}
+	}
+	return n
+}
+
+// Sent returns what was sent to the nodes of region r: frames with probes, without retransmissions, and
+// messages with probes and acknowledgements.
+func (e *Endpoint) Sent(r geo.Region) (t geo.Traffic) {
+	for _, l := range e.peers[r] {
+		t.Add(l.sent.load())
+	}
+	return t
+}
+
+// ClientTraffic returns what clients have sent, transactions, and what was sent to them, outcomes.
+func (e *Endpoint) ClientTraffic() (requests, answers geo.Traffic) {
+	return e.fromClients.load(), e.toClients.load()
+}
+
+// RoundTrips returns the round trips to region r of the last 10 s, in microseconds; nil when the region has no other
+// node.
+func (e *Endpoint) RoundTrips(r geo.Region) *hdrhistogram.Histogram {
+	if len(e.peers[r]) == 0 {
+		return nil
+	}
+	h := hdrhistogram.New(1, int64(time.Minute/time.Microsecond), 3)
+	s := &e.rtts[r]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	oldest := Now() - rttWindow
+	for i := range min(s.n, len(s.ring)) {
+		if s.ring[i].at >= oldest {
+			_ = h.RecordValue(min(max(s.ring[i].rtt.Microseconds(), 1), h.HighestTrackableValue()))
+		}
+	}
+	return h
+}
+
+func (e *Endpoint) roundTrip(peer geo.NodeID, nanoseconds int64) {
+	if nanoseconds < 0 {
+		return // not our stamp
+	}
+	s := &e.rtts[e.cfg.Topology.RegionOf(peer)]
+	now, rtt := Now(), time.Duration(nanoseconds)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ring[s.n%len(s.ring)] = struct{ at, rtt time.Duration }{now, rtt}
+	s.n++
+	if len(e.peers[e.cfg.Topology.RegionOf(peer)]) > 1 {
+		s.watch.add(now, rtt)
+	}
+	e.links[peer].watch.add(now, rtt)
+}
+
+// Fast returns when links were too fast since Start: of each region those to all of its nodes together, where it has several, and then
+// those to each.
+func (e *Endpoint) Fast() (out []Fast) {
+	for r := range e.rtts {
+		s := &e.rtts[r]
+		add := func(w *watch, peer geo.NodeID, single bool) {
+			for _, f := range w.spans {
+				f.Region, f.Peer, f.Single = geo.Region(r), peer, single
+				out = append(out, f)
+			}
+		}
+		s.mu.Lock()
+		add(&s.watch, 0, false)
+		for _, l := range e.peers[r] {
+			add(&l.watch, l.peer, true)
+		}
+		s.mu.Unlock()
+	}
+	return out
+}
+
+func (e *Endpoint) congestion(on bool) {
+	if on {
+		e.congested.Add(1)
+		e.stalls.Add(1)
+	} else {
+		e.congested.Add(-1)
+	}
+}
+
+// fail says that the database is broken.
+func (e *Endpoint) fail(reason string) {
+	if e.broken.CompareAndSwap(nil, &reason) {
+		e.cfg.Broken(reason)
+	}
+}
+
+// probe measures a round trip to every region all the time, to one node after the other, and gives up connections that
+// have fallen silent.
+func (e *Endpoint) probe() {
+	defer e.wg.Done()
+	// Nodes take turns, so that the probes of many nodes in one process don't meet.
+	phase := probeEvery * time.Duration(e.cfg.Self) / time.Duration(len(e.links))
+	select {
+	case <-time.After(phase):
+	case <-e.ctx.Done():
+		return
+	}
+	tick := time.NewTicker(probeEvery)
+	defer tick.Stop()
+	for n := 0; ; n++ {
+		for _, peers := range e.peers {
+			if len(peers) == 0 {
+				continue
+			}
+			if l := peers[n%len(peers)]; l.connected() {
+				l.control(framePing, uint64(Now()))
+				if Now()-time.Duration(l.heard.Load()) > silence {
+					l.mu.Lock()
+					if l.current != nil {
+						_ = l.current.conn.Close()
+					}
+					l.mu.Unlock()
+				}
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-e.ctx.Done():
+			return
+		}
+	}
+}
+
+// dial keeps a connection to a peer with a lower id.
+func (e *Endpoint) dial(l *Link) {
+	defer e.wg.Done()
+	const first, last = 10 * time.Millisecond, time.Second
+	backoff := first
+	for e.ctx.Err() == nil && !l.given.Load() {
+		connected, err := e.dialOnce(l)
+		var refusal *Refusal
+		if errors.As(err, &refusal) && (refusal.Code == LostState || refusal.Code == Superseded) && !l.given.Load() {
+			e.fail(refusal.Reason)
+			return
+		}
+		if connected {
+			backoff = first
+		}
+		select {
+		case <-time.After(backoff/2 + rand.N(backoff)):
+		case <-e.ctx.Done():
+			return
+		}
+		backoff = min(2*backoff, last)
+	}
+}
+
+// dialOnce dials a peer and serves the connection; it returns when that has ended.
+func (e *Endpoint) dialOnce(l *Link) (connected bool, err error) {
+	d := net.Dialer{Timeout: handshake}
+	conn, err := d.DialContext(e.ctx, "tcp", e.cfg.Addresses[l.peer])
+	if err != nil {
+		l.mu.Lock()
+		l.problem = err.Error()
+		l.mu.Unlock()
+		return false, err
+	}
+	if !e.track(conn) {
+		return false, e.ctx.Err()
+	}
+	defer e.untrack(conn)
+	s := l.begin(conn)
+	defer func() { l.end(s, err) }()
+	fr := newFrameReader(conn)
+	var key []byte
+	if e.cfg.Keys != nil {
+		if key, err = e.cfg.Keys.Peer(); err != nil {
+			return false, err
+		}
+	}
+	h := e.hello(Peer)
+	h.To, h.Received = l.peer, l.resume()
+	l.mu.Lock()
+	h.Expect, h.ExpectIncarnation = l.process, l.incarnation
+	l.mu.Unlock()
+	w, err := greet(conn, fr, &h, key)
+	if err != nil {
+		return false, err
+	}
+	if r := l.know(&w); r != nil {
+		if r.Code == Superseded { // whoever answers there is to go, not this node
+			return false, errors.New(r.Reason)
+		}
+		return false, r
+	}
+	return true, l.run(s, fr, w.process, w.received)
+}
+
+func (e *Endpoint) hello(role Role) Hello {
+	return Hello{Database: e.cfg.Database, Incarnation: e.cfg.Incarnation, Process: e.cfg.Process, NodeIncarnation: e.cfg.NodeIncarnation,
+		Role: role, From: e.cfg.Self}
+}
+
+// track remembers a connection for Close; false: it is too late, and the connection is closed.
+func (e *Endpoint) track(conn net.Conn) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ctx.Err() != nil {
+		_ = conn.Close()
+		return false
+	}
+	e.conns[conn] = struct{}{}
+	return true
+}
+
+func (e *Endpoint) untrack(conn net.Conn) {
+	_ = conn.Close()
+	e.mu.Lock()
+	delete(e.conns, conn)
+	e.mu.Unlock()
+}
+
+func (e *Endpoint) accept() {
+	defer e.wg.Done()
+	for {
+		conn, err := e.listener.Accept()
+		if err != nil {
+			if e.ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
+				return
+			}
+			select { // out of descriptors, most likely
+			case <-time.After(10 * time.Millisecond):
+			case <-e.ctx.Done():
+			}
+			continue
+		}
+		if !e.track(conn) {
+			return
+		}
+		e.wg.Add(1)
+		go func() {
+			defer e.wg.Done()
+			defer e.untrack(conn)
+			e.serve(conn)
+		}()
+	}
+}
+
+// serve takes an accepted connection to its end.
+func (e *Endpoint) serve(conn net.Conn) {
+	fr := newFrameReader(conn)
+	h, err := receiveHello(conn, fr, e.cfg.Keys)
+	if err != nil {
+		code := WrongAddress
+		if stranger := (*strangerError)(nil); errors.As(err, &stranger) {
+			code = Unproven
+		}
+		if e.cfg.Keys != nil {
+			e.cfg.Keys.Stranger(conn.RemoteAddr(), err)
+			err = errStranger // who has proved nothing is told nothing
+		}
+		_ = writeFrame(conn, frameRefusal, &Refusal{code, err.Error()})
+		return
+	}
+	if r := e.judge(h); r != nil {
+		_ = writeFrame(conn, frameRefusal, r)
+		return
+	}
+	if h.Role == Client {
+		c := newConn(conn, fr, e.clientPath(), frameOutcomes, frameSubmit, &e.toClients, &e.fromClients)
+		c.out.hold, c.run = e.cfg.Durable, h.Run
+		receiver := e.cfg.Client(c)
+		if writeFrame(conn, frameWelcome, &welcome{process: e.cfg.Process, incarnation: e.cfg.NodeIncarnation}) == nil {
+			c.start()
+			_ = c.Serve(receiver)
+		}
+		c.Close()
+		e.cfg.ClientGone(c)
+		return
+	}
+	l := e.links[h.From]
+	s, r := l.admit(conn, h)
+	if r != nil {
+		_ = writeFrame(conn, frameRefusal, r)
+		if r.Code == LostState && !l.given.Load() {
+			e.fail(r.Reason)
+		}
+		return
+	}
+	if h.ExpectIncarnation != e.cfg.NodeIncarnation {
+		h.Received = 0 // of an earlier incarnation of this node
+	}
+	if err = writeFrame(conn, frameWelcome, &welcome{e.cfg.Process, e.cfg.NodeIncarnation, l.resume()}); err == nil {
+		err = l.run(s, fr, h.Process, h.Received)
+	}
+	l.end(s, err)
+}
+
+var errStranger = errors.New("who connects here must have a key of this database")
+
+// judge returns why a greeting is refused, nil when it is welcome.
+func (e *Endpoint) judge(h *Hello) *Refusal {
+	t := e.cfg.Topology
+	wrong := func(format string, args ...any) *Refusal {
+		return &Refusal{WrongAddress, fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case h.Database != e.cfg.Database:
+		return wrong("this is database %q, not %q", e.cfg.Database, h.Database)
+	case h.Incarnation != e.cfg.Incarnation:
+		return wrong("this is incarnation %q of database %q, not %q", e.cfg.Incarnation, e.cfg.Database, h.Incarnation)
+	case h.To != e.cfg.Self:
+		return wrong("this is node %d (%s), not %d", e.cfg.Self, t.NodeName(e.cfg.Self), h.To)
+	case h.Role == Client:
+		return nil
+	case int(h.From) >= t.Nodes() || h.From <= e.cfg.Self:
+		return wrong("node %d does not dial node %d; nodes %d to %d do", h.From, e.cfg.Self, e.cfg.Self+1, t.Nodes()-1)
+	}
+	return nil
+}
+
+// clientPath emulates the way from this node to a client in its region; nil: not emulated.
+func (e *Endpoint) clientPath() *geo.Path {
+	if !e.cfg.Emulate {
+		return nil
+	}
+	r := e.cfg.Topology.RegionOf(e.cfg.Self)
+	link := e.cfg.Topology.Links[r][r]
+	return geo.NewPath(link, link)
+}

@@ -1,0 +1,344 @@
+package wire
+
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/codec"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/ops/identity"
+)
+
+const (
+	magic   = 0x6863_6e65_626f_6567 // "geobench"
+	version = 3
+)
+
+// Where nodes have keys, both sides prove that they have the right one before either says anything of its database (a challenge and its
+// response, HMAC-SHA256):
+//
+//	dials                                accepts
+//	Hello, with a nonce        ------>
+//	                           <------   challenge: a nonce, and the MAC of the greeting and both nonces
+//	proof: another MAC of them ------>
+//	                           <------   welcome or Refusal
+//
+// What follows is as it always was, in the clear: see docs/security.md.
+const nonceSize = 32
+
+// MaxNodeIncarnation bounds the incarnations of a node: each has 2^40 numbers for its transactions (raftgroup.First).
+const MaxNodeIncarnation = 1<<23 - 1
+
+// What the two MACs of a handshake are of, so that none can be sent back.
+const (
+	macAccepts = "geobench/wire/accepts"
+	macDials   = "geobench/wire/dials"
+)
+
+// Keys are what a node's connections are authenticated with. The keys are asked for at each connection.
+type Keys struct {
+	// Peer returns the key of the nodes of the database.
+	Peer func() ([]byte, error)
+	// Client returns the key of a run's clients; an error says why none of them may connect.
+	Client func(run string) ([]byte, error)
+	// Stranger is told of each connection that was refused because it did not prove anything, and where it came from.
+	Stranger func(from net.Addr, reason error)
+}
+
+// Role says what a connection is for.
+type Role uint8
+
+// The roles.
+const (
+	Peer   Role = 1
+	Client Role = 2
+)
+
+// Hello is the first frame of a connection, from the side that dials.
+type Hello struct {
+	// Database and Incarnation of the dialling process, and of the node that it looks for.
+	Database, Incarnation string
+	// Process is a name that the dialling process made up when it started.
+	Process string
+	// NodeIncarnation counts the processes in the dialling node's place that have lost what they knew: see protocol.Config.
+	NodeIncarnation uint32
+	Role            Role
+	// From is the dialling node; a client leaves it 0. To is the node looked for.
+	From, To geo.NodeID
+	// Expect is the process that a peer talked to before, empty at first, and ExpectIncarnation the node's latest incarnation that
+	// it knows.
+	Expect            string
+	ExpectIncarnation uint32
+	// Received is the number of the last data frame that a peer has received.
+	Received uint32
+	// Run is the run that a client belongs to: its key is that run's.
+	Run string
+	// nonce is the dialling side's; it is made when the greeting is sent.
+	nonce string
+}
+
+// Refusal is why a node does not accept a connection.
+type Refusal struct {
+	Code   RefusalCode
+	Reason string
+}
+
+// RefusalCode groups refusals by what is to be done.
+type RefusalCode uint8
+
+const (
+	// WrongAddress: the address leads to something else. It may be on its way out: try again.
+	WrongAddress RefusalCode = 1
+	// LostState: one of the two processes is not the one that the other knew.
+	LostState RefusalCode = 2
+	// Unproven: the dialling side has not proved that it may connect.
+	Unproven RefusalCode = 3
+	// Superseded: a later incarnation has taken the place of the dialling side, which must not speak for its node any more.
+	Superseded RefusalCode = 4
+)
+
+func (e *Refusal) Error() string { return "refused: " + e.Reason }
+
+func (h *Hello) appendTo(b []byte) []byte {
+	b = codec.AppendUint64(b, magic)
+	b = codec.AppendUvarint(b, version)
+	b = append(b, byte(h.Role))
+	b = codec.AppendString(b, h.Database)
+	b = codec.AppendString(b, h.Incarnation)
+	b = codec.AppendString(b, h.Process)
+	b = codec.AppendUvarint(b, uint64(h.From))
+	b = codec.AppendUvarint(b, uint64(h.To))
+	b = codec.AppendString(b, h.Expect)
+	b = codec.AppendUvarint(b, uint64(h.Received))
+	b = codec.AppendUvarint(codec.AppendUvarint(b, uint64(h.NodeIncarnation)), uint64(h.ExpectIncarnation))
+	return codec.AppendString(codec.AppendString(b, h.Run), h.nonce)
+}
+
+func (h *Hello) decode(b []byte) error {
+	r := codec.NewReader(b)
+	if m := r.Uint64(); r.Err() == nil && m != magic {
+		return fmt.Errorf("%#x is not geobench's greeting %#x", m, uint64(magic))
+	}
+	if v := r.Uvarint(); r.Err() == nil && v != version {
+		return fmt.Errorf("protocol version %d; this node speaks %d", v, version)
+	}
+	h.Role = Role(r.Uint8())
+	h.Database, h.Incarnation, h.Process = r.String(), r.String(), r.String()
+	h.From, h.To = geo.NodeID(r.UvarintMax(1<<16-1)), geo.NodeID(r.UvarintMax(1<<16-1))
+	h.Expect = r.String()
+	h.Received = uint32(r.UvarintMax(1<<32 - 1))
+	h.NodeIncarnation, h.ExpectIncarnation = uint32(r.UvarintMax(MaxNodeIncarnation)), uint32(r.UvarintMax(MaxNodeIncarnation))
+	h.Run, h.nonce = r.String(), r.String()
+	if err := r.Done(); err != nil {
+		return fmt.Errorf("greeting: %w", err)
+	}
+	if h.Role != Peer && h.Role != Client {
+		return fmt.Errorf("role %d is neither peer (%d) nor client (%d)", h.Role, Peer, Client)
+	}
+	return nil
+}
+
+// welcome is the answer to a Hello.
+type welcome struct {
+	process     string
+	incarnation uint32 // of the accepting node
+	received    uint32
+}
+
+func (w *welcome) appendTo(b []byte) []byte {
+	return codec.AppendUvarint(codec.AppendUvarint(codec.AppendString(b, w.process), uint64(w.incarnation)), uint64(w.received))
+}
+
+func (w *welcome) decode(b []byte) error {
+	r := codec.NewReader(b)
+	w.process, w.incarnation, w.received = r.String(), uint32(r.UvarintMax(MaxNodeIncarnation)), uint32(r.UvarintMax(1<<32-1))
+	return r.Done()
+}
+
+// challenge is what the accepting side answers where there are keys.
+type challenge struct{ nonce, proof string }
+
+func (c *challenge) appendTo(b []byte) []byte {
+	return codec.AppendString(codec.AppendString(b, c.nonce), c.proof)
+}
+
+func (c *challenge) decode(b []byte) error {
+	r := codec.NewReader(b)
+	c.nonce, c.proof = r.String(), r.String()
+	return r.Done()
+}
+
+// proof is what the dialling side answers to a challenge.
+type proof struct{ mac string }
+
+func (p *proof) appendTo(b []byte) []byte { return codec.AppendString(b, p.mac) }
+
+func (p *proof) decode(b []byte) error {
+	r := codec.NewReader(b)
+	p.mac = r.String()
+	return r.Done()
+}
+
+// mac is that of one side of a handshake.
+func mac(key []byte, side string, hello []byte, nonce string) string {
+	return string(identity.MAC(key, []byte(side), hello, []byte(nonce)))
+}
+
+func sameMAC(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
+
+func newNonce() string {
+	b := make([]byte, nonceSize)
+	_, _ = rand.Read(b) // it never fails
+	return string(b)
+}
+
+func (e *Refusal) appendTo(b []byte) []byte {
+	return codec.AppendString(append(b, byte(e.Code)), e.Reason)
+}
+
+func (e *Refusal) decode(b []byte) error {
+	r := codec.NewReader(b)
+	e.Code, e.Reason = RefusalCode(r.Uint8()), r.String()
+	return r.Done()
+}
+
+type appender interface{ appendTo(b []byte) []byte }
+
+// writeFrame writes one frame of a handshake.
+func writeFrame(conn net.Conn, typ uint8, body appender) error {
+	b := body.appendTo(append(make([]byte, lengthBytes, 256), typ))
+	seal(b)
+	_, err := conn.Write(b)
+	return err
+}
+
+// greet sends h and returns the answer; the error is a *Refusal when there was one. With a key, what comes from a side that has not
+// proved that it has the same one is not believed.
+func greet(conn net.Conn, fr *frameReader, h *Hello, key []byte) (welcome, error) {
+	var w welcome
+	if err := conn.SetDeadline(time.Now().Add(handshake)); err != nil {
+		return w, err
+	}
+	h.nonce = newNonce()
+	if err := writeFrame(conn, frameHello, h); err != nil {
+		return w, err
+	}
+	typ, body, err := fr.next()
+	if err != nil {
+		return w, fmt.Errorf("no answer to the greeting: %w", err)
+	}
+	fr.keep() // strings alias it
+	if key != nil {
+		if err := respond(conn, typ, body, h, key); err != nil {
+			return w, err
+		}
+		if typ, body, err = fr.next(); err != nil {
+			return w, fmt.Errorf("no answer to the proof: %w", err)
+		}
+		fr.keep()
+	}
+	switch typ {
+	case frameWelcome:
+		err = w.decode(body)
+	case frameRefusal:
+		refusal := &Refusal{}
+		if err = refusal.decode(body); err == nil {
+			err = refusal
+		}
+	default:
+		err = fmt.Errorf("a frame of type %d is no answer to a greeting", typ)
+	}
+	if err != nil {
+		return w, err
+	}
+	return w, conn.SetDeadline(time.Time{})
+}
+
+// respond answers a challenge.
+func respond(conn net.Conn, typ uint8, body []byte, h *Hello, key []byte) error {
+	switch typ {
+	case frameChallenge:
+	case frameRefusal:
+		r := &Refusal{}
+		if err := r.decode(body); err != nil {
+			return err
+		}
+		return fmt.Errorf("refused by one that has not proved who it is: %s", r.Reason)
+	default:
+		return fmt.Errorf("a frame of type %d came where a challenge was due: who answers has no key", typ)
+	}
+	var c challenge
+	if err := c.decode(body); err != nil {
+		return err
+	}
+	hello := h.appendTo(nil)
+	if len(c.nonce) != nonceSize || !sameMAC(c.proof, mac(key, macAccepts, hello, c.nonce)) {
+		return errors.New("who answers has another key")
+	}
+	return writeFrame(conn, frameProof, &proof{mac(key, macDials, hello, c.nonce)})
+}
+
+// receiveHello reads the greeting of an accepted connection. With keys, the dialling side has proved that it has the right one when the
+// error is nil; a *strangerError says that it has not.
+func receiveHello(conn net.Conn, fr *frameReader, keys *Keys) (*Hello, error) {
+	if err := conn.SetDeadline(time.Now().Add(handshake)); err != nil {
+		return nil, err
+	}
+	typ, body, err := fr.next()
+	if err != nil {
+		return nil, err
+	}
+	fr.keep()
+	if typ != frameHello {
+		return nil, fmt.Errorf("a frame of type %d is no greeting", typ)
+	}
+	h := &Hello{}
+	if err := h.decode(body); err != nil {
+		return nil, err
+	}
+	if keys != nil {
+		if err := challengeWith(conn, fr, h, body, keys); err != nil {
+			return nil, err
+		}
+	}
+	return h, conn.SetDeadline(time.Time{})
+}
+
+// strangerError says why a connection is not believed to be from who it says.
+type strangerError struct{ error }
+
+// challengeWith has the dialling side prove that it has the key of the nodes, or of its run.
+func challengeWith(conn net.Conn, fr *frameReader, h *Hello, hello []byte, keys *Keys) error {
+	var key []byte
+	var err error
+	if h.Role == Peer {
+		key, err = keys.Peer()
+	} else {
+		key, err = keys.Client(h.Run)
+	}
+	if err != nil {
+		return &strangerError{err}
+	}
+	if len(h.nonce) != nonceSize {
+		return &strangerError{fmt.Errorf("a nonce of %d bytes, not %d", len(h.nonce), nonceSize)}
+	}
+	c := &challenge{nonce: newNonce()}
+	c.proof = mac(key, macAccepts, hello, c.nonce)
+	if err := writeFrame(conn, frameChallenge, c); err != nil {
+		return err
+	}
+	typ, body, err := fr.next()
+	if err != nil {
+		return &strangerError{fmt.Errorf("no answer to the challenge: %w", err)}
+	}
+	fr.keep()
+	var p proof
+	if typ != frameProof || p.decode(body) != nil || !sameMAC(p.mac, mac(key, macDials, hello, c.nonce)) {
+		return &strangerError{errors.New("the answer to the challenge is wrong")}
+	}
+	return nil
+}

@@ -1,0 +1,400 @@
+package wire
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/geobench/geobench/internal/base/codec"
+	"github.com/geobench/geobench/internal/base/geo"
+)
+
+// Message is what a Link carries: protocol.Message.
+type Message interface {
+	Kind() uint8
+	Size() int
+	AppendTo(b []byte) []byte
+}
+
+// Receiver takes what arrives on one link or connection. Its methods are called by one goroutine at a time.
+type Receiver interface {
+	// Receive takes the payload of a data frame: for peers see ReadMessages, for clients ReadTransactions and
+	// ReadOutcomes. The memory is the receiver's. An error ends the connection; a peer's is fatal to the database.
+	Receive(payload []byte) error
+	// Turn is called when all that has arrived was received, before waiting for more. It may block, which in the end
+	// slows the sender down.
+	Turn()
+}
+
+// Link joins this node to another one. Send and Flush belong to one goroutine.
+type Link struct {
+	e        *Endpoint
+	peer     geo.NodeID
+	out      outbox
+	s        sender
+	receiver Receiver
+
+	received  atomic.Uint32 // number of the last data frame received over the present connection, or before it
+	delivered uint32        // of the last one that the receiver has got: it belongs to whoever reads
+	logged    atomic.Uint32 // of the last one that is in the node's log, where there is one: see Config.Durable
+
+	sent  traffic
+	heard atomic.Int64 // Now when something arrived last
+	given atomic.Bool  // up: see GiveUp
+	watch watch        // of this link's round trips; the lock of its region's samples guards it
+
+	mu      sync.Mutex
+	current *session
+	reached bool
+	process string // of the peer, once it was reached
+	problem string // why there is no connection
+	// incarnation of the peer: the latest one that was heard of.
+	incarnation uint32
+}
+
+// session is the time of one TCP connection below a link.
+type session struct {
+	conn net.Conn
+	done chan struct{} // closed once nothing touches the link any more
+}
+
+// Send queues m until Flush. It reports whether the link was clean, so that the caller can note what to flush.
+func (l *Link) Send(m Message) (first bool) {
+	n := 1 + m.Size()
+	if n > MaxFrame-scratchSize {
+		l.e.fail(fmt.Sprintf("a message of kind %d has %d bytes; a frame holds %d", m.Kind(), n, MaxFrame-scratchSize))
+		return false
+	}
+	first = len(l.out.buf) == 0
+	b := codec.AppendUvarint(l.out.open(), uint64(n))
+	l.out.buf = m.AppendTo(append(b, m.Kind()))
+	l.sent.messages.Add(1)
+	if len(l.out.buf) >= sealBytes {
+		l.out.overflow()
+	}
+	return first
+}
+
+// Flush hands over what was sent. It never blocks.
+func (l *Link) Flush() { l.out.flush() }
+
+// Logged tells that all data frames from the peer up to number seq are in the node's log: the peer may forget them. See
+// Config.Durable.
+func (l *Link) Logged(seq uint32) { l.logged.Store(seq) }
+
+// Acknowledged is the number of the last data frame that the peer has in its log, or has received where it keeps none.
+func (l *Link) Acknowledged() uint32 { return l.s.acknowledged() }
+
+// Replaying begins a replay of all that this node ever sent, before the endpoint's Start: up to number acknowledged, the
+// peer has it.
+func (l *Link) Replaying(acknowledged uint32) { l.s.replaying(acknowledged) }
+
+// Outstanding is what a link has sent and the peer may lack: the data frames behind number Acknowledged, up to Last.
+type Outstanding struct {
+	Acknowledged, Last uint32
+	Frames             [][]byte
+}
+
+// Outstanding returns a copy of it. Everything that was sent must be flushed.
+func (l *Link) Outstanding() Outstanding {
+	o := l.s.outstanding()
+	o.Last = l.out.seq
+	return o
+}
+
+// Sent begins a replay where the link had sent so much; Replaying comes before it.
+func (l *Link) Sent(o *Outstanding) {
+	for i, frame := range o.Frames {
+		c := newChunk(len(frame))
+		c.buf = append(c.buf, frame...)
+		c.typ, c.seq = frameData, o.Acknowledged+1+uint32(i)
+		l.s.add(c)
+	}
+	l.out.seq = o.Last
+	l.s.sent(o.Last)
+}
+
+// Replayed ends the replay. logged is the number of the last data frame from the peer that is in the node's log as a whole.
+func (l *Link) Replayed(logged uint32) {
+	l.delivered = logged
+	l.logged.Store(logged)
+	l.received.Store(logged)
+	l.s.replayed()
+}
+
+// resume returns the number of the frame after which the peer goes on over a new connection. Those that were received but
+// are not in the log come once more.
+func (l *Link) resume() uint32 {
+	if l.e.cfg.Durable {
+		l.received.Store(l.logged.Load())
+	}
+	return l.received.Load()
+}
+
+// acknowledgement is the number of the last data frame that the peer may forget.
+func (l *Link) acknowledgement() uint32 {
+	if l.e.cfg.Durable {
+		return l.logged.Load()
+	}
+	return l.received.Load()
+}
+
+// Open tells that what is sent from now on is meant for an incarnation of the peer, and that what was sent before is lost unless it has
+// arrived: see Config.Replaced. Like Send it belongs to the goroutine that sends.
+func (l *Link) Open(incarnation uint32) {
+	l.out.reset()
+	l.s.open(incarnation)
+}
+
+// Disturb makes link the emulated link to the peer from now on, and back the one that acknowledgements take; cut breaks
+// it: what is sent waits until it is mended. A link that is not emulated stays as it is.
+func (l *Link) Disturb(link, back geo.Link, cut bool) { l.s.disturb(link, back, cut) }
+
+// GiveUp tells that the peer's process is gone for good, with its state: what is sent to it is lost, and neither that nor its
+// coming back as another process, which is refused, breaks the database.
+func (l *Link) GiveUp() {
+	if l.given.Swap(true) {
+		return
+	}
+	l.s.giveUp()
+	l.mu.Lock()
+	if l.current != nil {
+		_ = l.current.conn.Close()
+	}
+	l.problem = "given up"
+	l.mu.Unlock()
+	l.reach()
+}
+
+// reach notes that nobody waits to reach the peer any more: it was reached, or is gone.
+func (l *Link) reach() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.reached {
+		l.reached = true
+		l.e.reached.Add(1)
+	}
+}
+
+// control queues a frame that is lost with the connection.
+func (l *Link) control(typ uint8, stamp uint64) {
+	c := newChunk(headBytes + 12)
+	c.typ = typ
+	c.buf = append(c.buf, 0, 0, 0, 0, typ, 0, 0, 0, 0)
+	if typ != frameAck {
+		c.buf = binary.LittleEndian.AppendUint64(c.buf, stamp)
+	}
+	seal(c.buf)
+	l.sent.frame(len(c.buf))
+	l.sent.messages.Add(1)
+	l.s.add(c)
+}
+
+// connected reports whether there is a connection.
+func (l *Link) connected() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.current != nil && l.problem == ""
+}
+
+// begin replaces the connection below the link by conn. When it returns, nothing is received from the old one.
+func (l *Link) begin(conn net.Conn) *session {
+	l.mu.Lock()
+	s, old := l.put(conn)
+	l.mu.Unlock()
+	old.stop()
+	return s
+}
+
+// put makes conn the connection below the link, with the lock held. The caller stops the old one.
+func (l *Link) put(conn net.Conn) (s, old *session) {
+	s, old = &session{conn, make(chan struct{})}, l.current
+	l.current = s
+	return s, old
+}
+
+// stop ends a session's connection and waits until nothing is received from it; nil is none.
+func (s *session) stop() {
+	if s != nil {
+		_ = s.conn.Close()
+		<-s.done
+	}
+}
+
+// admit is begin for a peer that dials, unless its greeting is refused: nobody else is heard or let in between.
+func (l *Link) admit(conn net.Conn, h *Hello) (*session, *Refusal) {
+	l.mu.Lock()
+	r := l.judge(h.Process, h.NodeIncarnation)
+	if r == nil {
+		r = l.judgeExpected(h)
+	}
+	if r != nil {
+		l.mu.Unlock()
+		return nil, r
+	}
+	renewed := l.adopt(h.NodeIncarnation)
+	s, old := l.put(conn)
+	l.mu.Unlock()
+	old.stop()
+	if renewed {
+		l.renew(h.NodeIncarnation)
+	}
+	return s, nil
+}
+
+// know judges the process that was dialled, and takes it for the peer.
+func (l *Link) know(w *welcome) *Refusal {
+	l.mu.Lock()
+	r := l.judge(w.process, w.incarnation)
+	renewed := r == nil && l.adopt(w.incarnation)
+	l.mu.Unlock()
+	if renewed {
+		l.renew(w.incarnation)
+	}
+	return r
+}
+
+// adopt notes the peer's incarnation, with the lock held: none before it is heard from now on. It reports whether that is a later one.
+func (l *Link) adopt(incarnation uint32) (renewed bool) {
+	if incarnation > l.incarnation {
+		l.incarnation, l.process, renewed = incarnation, "", true
+	}
+	return renewed
+}
+
+// renew begins the link anew with a later incarnation of the peer, which has neither sent nor received anything over it. Nothing
+// touches the old connection any more.
+func (l *Link) renew(incarnation uint32) {
+	l.delivered = 0
+	l.logged.Store(0)
+	l.received.Store(0)
+	l.s.renew(incarnation)
+	l.e.cfg.Replaced(l.peer, incarnation)
+}
+
+// end is begin's counterpart.
+func (l *Link) end(s *session, problem error) {
+	_ = s.conn.Close()
+	l.s.detach()
+	l.mu.Lock()
+	if l.current == s {
+		l.current = nil
+	}
+	if problem != nil {
+		l.problem = problem.Error()
+	}
+	l.mu.Unlock()
+	close(s.done)
+}
+
+// judge compares a peer's process with the one known before, with the lock held.
+func (l *Link) judge(process string, incarnation uint32) *Refusal {
+	name := l.e.cfg.Topology.NodeName(l.peer)
+	switch {
+	case l.given.Load():
+		return &Refusal{LostState, fmt.Sprintf("node %s was given up: it has lost its state", name)}
+	case incarnation < l.incarnation:
+		return &Refusal{Superseded, fmt.Sprintf("node %s is incarnation %d now: process %s, incarnation %d, must not speak for it any more",
+			name, l.incarnation, process, incarnation)}
+	case incarnation > l.incarnation && !slices.Contains(l.e.cfg.Replaceable, l.peer):
+		return &Refusal{LostState, fmt.Sprintf("node %s is incarnation %d now, process %s, and cannot be replaced: it has lost its state", name, incarnation, process)}
+	case incarnation == l.incarnation && l.process != "" && l.process != process:
+		return &Refusal{LostState, fmt.Sprintf("node %s was process %s and is %s now: it has lost its state", name, l.process, process)}
+	}
+	return nil
+}
+
+// judgeExpected compares what a peer knows of this node with what it is.
+func (l *Link) judgeExpected(h *Hello) *Refusal {
+	c := &l.e.cfg
+	name := c.Topology.NodeName(c.Self)
+	switch {
+	case h.ExpectIncarnation > c.NodeIncarnation:
+		why := fmt.Sprintf("node %s is incarnation %d by now: process %s, incarnation %d, must not speak for it any more", name, h.ExpectIncarnation, c.Process, c.NodeIncarnation)
+		l.e.fail(why)
+		return &Refusal{WrongAddress, why}
+	case h.ExpectIncarnation == c.NodeIncarnation && h.Expect != "" && h.Expect != c.Process:
+		return &Refusal{LostState, fmt.Sprintf("node %s is known as process %s, but it is %s: it has lost its state", name, h.Expect, c.Process)}
+	}
+	return nil
+}
+
+// run receives from a connection whose sides have greeted each other, until it ends.
+func (l *Link) run(s *session, fr *frameReader, process string, received uint32) error {
+	var writeErr atomic.Pointer[error]
+	err := l.s.attach(s.conn, received, func(err error) {
+		writeErr.Store(&err)
+		_ = s.conn.Close()
+	})
+	if err != nil {
+		if !l.given.Load() {
+			l.e.fail(fmt.Sprintf("node %s: %v", l.e.cfg.Topology.NodeName(l.peer), err))
+		}
+		return err
+	}
+	l.mu.Lock()
+	if l.current == s { // or a later incarnation may be here
+		l.process, l.problem = process, ""
+	}
+	l.mu.Unlock()
+	l.reach()
+	l.heard.Store(int64(Now()))
+	fr.limit = MaxFrame
+	if err = l.read(fr); writeErr.Load() != nil {
+		err = *writeErr.Load()
+	}
+	return err
+}
+
+func (l *Link) read(fr *frameReader) error {
+	defer l.receiver.Turn()
+	sinceAck := 0
+	for {
+		typ, body, err := fr.next()
+		if err != nil {
+			return err
+		}
+		if len(body) < 4 {
+			return fmt.Errorf("a frame of type %d has %d bytes, fewer than its header", typ, len(body))
+		}
+		ack := binary.LittleEndian.Uint32(body)
+		body = body[4:]
+		switch {
+		case typ == frameData && len(body) >= 4:
+			seq, next := binary.LittleEndian.Uint32(body), l.received.Load()+1
+			if seq != next {
+				return fmt.Errorf("frame %d came where %d was due", seq, next)
+			}
+			if int32(seq-l.delivered) > 0 {
+				fr.keep()
+				if err := l.receiver.Receive(body[4:]); err != nil {
+					l.e.fail(fmt.Sprintf("node %s sent what can't be read: %v", l.e.cfg.Topology.NodeName(l.peer), err))
+					return err
+				}
+				l.delivered = seq
+			}
+			l.received.Store(seq)
+			sinceAck += len(body)
+		case typ == frameAck:
+		case typ == framePing && len(body) == 8:
+			l.control(framePong, binary.LittleEndian.Uint64(body))
+			sinceAck = 0
+		case typ == framePong && len(body) == 8:
+			l.e.roundTrip(l.peer, int64(Now())-int64(binary.LittleEndian.Uint64(body)))
+		default:
+			return fmt.Errorf("a frame of type %d and %d bytes is not for peers", typ, len(body))
+		}
+		if sinceAck >= ackEvery {
+			l.control(frameAck, 0)
+			sinceAck = 0
+		}
+		if !fr.buffered() {
+			l.s.ack(ack)
+			l.heard.Store(int64(Now()))
+			l.receiver.Turn()
+		}
+	}
+}

@@ -1,0 +1,530 @@
+package wire
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/geo"
+)
+
+// ring is a first-in, first-out queue.
+type ring struct {
+	c    []*chunk
+	head int
+}
+
+func (r *ring) len() int { return len(r.c) - r.head }
+
+func (r *ring) front() *chunk { return r.c[r.head] }
+
+func (r *ring) push(c *chunk) { r.c = append(r.c, c) }
+
+func (r *ring) pop() *chunk {
+	c := r.c[r.head]
+	r.c[r.head] = nil
+	r.head++
+	if r.head == len(r.c) {
+		r.c, r.head = r.c[:0], 0
+	} else if r.head >= 64 && 2*r.head >= len(r.c) {
+		n := copy(r.c, r.c[r.head:])
+		clear(r.c[n:])
+		r.c, r.head = r.c[:n], 0
+	}
+	return c
+}
+
+// sender is one direction of a connection: a queue, which is also the delay line of an emulated link, and a goroutine
+// per TCP connection that writes all that is due at once.
+type sender struct {
+	mu    sync.Mutex
+	path  *geo.Path // nil: not emulated
+	rng   *rand.Rand
+	queue ring // not written yet, by due time
+	// probes are pings and pongs not written yet, by due time: they travel beside the connection (geo.Path.Datagram). None is
+	// queued without a path.
+	probes ring
+	// blocked counts the frames at the queue's end that the path refuses; it takes them from resume on.
+	blocked int
+	resume  time.Duration
+	given   bool // up: whatever is added is lost
+	// peer is the incarnation at the other end, meant the one that added data frames are meant for: where they differ, frames are lost.
+	peer, meant uint32
+	// unacked are the data frames that were written and not acknowledged, when resumable.
+	unacked   ring
+	resumable bool
+	last      uint32 // number of the last data frame queued
+	acked     uint32 // of the last one that was acknowledged
+	again     uint32 // of the last one that a replay has made again: the peer may have it
+	held      int    // bytes of data frames in queue and unacked
+	limit     int    // of held, above which the sender is congested; 0: none
+	congested bool
+	// congestion is told when congested changes, with the lock held.
+	congestion func(bool)
+	recv       func() uint32 // number of the last data frame received, to acknowledge
+
+	conn    net.Conn // nil: nothing is written
+	stopped bool     // tells the writer to end
+	idle    bool     // the writer waits for a frame, not for a time
+	writing bool
+	retired []*chunk // acknowledged while the writer may still hold them
+	wake    chan struct{}
+	done    chan struct{} // closed by the writer
+}
+
+// add queues c.
+func (s *sender) add(c *chunk) {
+	s.mu.Lock()
+	s.addLocked(c)
+	s.mu.Unlock()
+}
+
+func (s *sender) addLocked(c *chunk) {
+	if s.given || c.typ == frameData && s.peer != s.meant || s.conn == nil && (c.typ != frameData || !s.resumable) {
+		c.recycle()
+		return
+	}
+	if c.typ == frameData {
+		s.last = c.seq
+		if s.resumable && int32(c.seq-s.acked) <= 0 {
+			c.recycle() // in a replay
+			return
+		}
+		s.hold(len(c.buf))
+	}
+	switch {
+	case s.path != nil && (c.typ == framePing || c.typ == framePong):
+		due, ok := s.path.Datagram(Now(), len(c.buf), s.rng)
+		if !ok {
+			c.recycle()
+			return
+		}
+		c.due = due
+		s.probes.push(c)
+		s.notify() // what the writer waits for may come later
+	case s.conn != nil:
+		s.depart(c)
+		s.queue.push(c)
+	default:
+		s.queue.push(c)
+	}
+	if s.idle {
+		s.idle = false
+		s.notify()
+	}
+}
+
+// hold adds n bytes to those held and notes when there are too many.
+func (s *sender) hold(n int) {
+	s.held += n
+	if over := s.held > s.limit; s.limit > 0 && over != s.congested {
+		s.congested = over
+		s.congestion(over)
+	}
+}
+
+// depart says when c, which comes last, is written.
+func (s *sender) depart(c *chunk) {
+	if s.path == nil {
+		return
+	}
+	if s.blocked == 0 && s.send(c, Now()) {
+		return
+	}
+	c.due = never
+	s.blocked++
+}
+
+// send asks the path when c is written; false when it refuses.
+func (s *sender) send(c *chunk, now time.Duration) bool {
+	due, ok := s.path.Send(now, len(c.buf), s.rng)
+	if ok {
+		c.due = due
+		return true
+	}
+	if s.resume, ok = s.path.Ready(now); !ok {
+		s.resume = never
+	}
+	return false
+}
+
+// unblock offers the path again what it has refused.
+func (s *sender) unblock(now time.Duration) {
+	if s.blocked == 0 || now < s.resume {
+		return
+	}
+	for i := len(s.queue.c) - s.blocked; s.blocked > 0 && s.send(s.queue.c[i], now); i++ {
+		s.blocked--
+	}
+}
+
+// disturb changes the path: see Link.Disturb.
+func (s *sender) disturb(link, back geo.Link, cut bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.path == nil {
+		return
+	}
+	s.path.Change(link, back)
+	if now := Now(); cut {
+		s.path.Cut()
+		s.resume = never
+	} else {
+		s.path.Heal(now)
+		s.resume, _ = s.path.Ready(now)
+	}
+	s.notify()
+}
+
+// giveUp drops all frames, now and from now on.
+func (s *sender) giveUp() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.given = true
+	s.drop()
+}
+
+// drop drops all frames, with the lock held.
+func (s *sender) drop() {
+	s.hold(-s.held)
+	s.queue, s.probes, s.unacked, s.blocked = ring{}, ring{}, ring{}, 0
+}
+
+// renew drops all frames, which were meant for an earlier incarnation of the peer, and those that are added until it is open for this
+// one. There is no connection.
+func (s *sender) renew(incarnation uint32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drop()
+	s.peer, s.last, s.acked, s.again = incarnation, 0, 0, 0
+}
+
+// open tells that the frames which are added from now on are meant for an incarnation of the peer.
+func (s *sender) open(incarnation uint32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.meant = incarnation
+}
+
+// acknowledged is the number of the last data frame that was acknowledged.
+func (s *sender) acknowledged() uint32 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.acked
+}
+
+// replaying tells that the frames up to number seq, which are about to be added again, are the peer's already.
+func (s *sender) replaying(seq uint32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.acked = seq
+}
+
+// outstanding returns the data frames that were not acknowledged.
+func (s *sender) outstanding() Outstanding {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := Outstanding{Acknowledged: s.acked}
+	for _, r := range []*ring{&s.unacked, &s.queue} {
+		for _, c := range r.c[r.head:] {
+			if c.typ == frameData {
+				o.Frames = append(o.Frames, slices.Clone(c.buf))
+			}
+		}
+	}
+	return o
+}
+
+// sent tells the number of the last data frame that was ever queued.
+func (s *sender) sent(last uint32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last = last
+}
+
+// replayed tells that what was added up to here is not new to the peer, or may not be.
+func (s *sender) replayed() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.again = s.last
+}
+
+func (s *sender) notify() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// ack drops the data frames up to number seq.
+func (s *sender) ack(seq uint32) {
+	s.mu.Lock()
+	if int32(seq-s.acked) > 0 {
+		s.acked = seq
+	}
+	for s.unacked.len() > 0 && int32(s.unacked.front().seq-seq) <= 0 {
+		c := s.unacked.pop()
+		s.hold(-len(c.buf))
+		if s.writing {
+			s.retired = append(s.retired, c)
+		} else {
+			c.recycle()
+		}
+	}
+	s.mu.Unlock()
+}
+
+// attach starts writing to conn, from the first data frame after number seq. It fails when the peer misses frames that
+// it had acknowledged, or knows some that were never sent.
+func (s *sender) attach(conn net.Conn, seq uint32, failed func(error)) error {
+	s.ack(seq)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old := s.queue
+	for old.len() > 0 && old.front().typ == frameData && int32(old.front().seq-seq) <= 0 && int32(old.front().seq-s.again) <= 0 {
+		c := old.pop()
+		s.hold(-len(c.buf))
+		c.recycle()
+	}
+	first := s.last + 1 // of the data frames held
+	if s.unacked.len() > 0 {
+		first = s.unacked.front().seq
+	} else if i := slices.IndexFunc(old.c[old.head:], func(c *chunk) bool { return c.typ == frameData }); i >= 0 {
+		first = old.c[old.head+i].seq
+	}
+	if s.resumable && seq+1 != first {
+		return fmt.Errorf("the peer has received up to frame %d, and frame %d is the next to send", seq, first)
+	}
+	s.queue, s.probes = ring{}, ring{}
+	s.conn, s.stopped, s.idle, s.blocked = conn, false, false, 0
+	for s.unacked.len() > 0 {
+		c := s.unacked.pop()
+		s.depart(c)
+		s.queue.push(c)
+	}
+	for old.len() > 0 {
+		c := old.pop()
+		if c.typ != frameData && s.resumable {
+			c.recycle()
+			continue
+		}
+		s.depart(c)
+		s.queue.push(c)
+	}
+	s.done = make(chan struct{})
+	go s.write(conn, failed)
+	return nil
+}
+
+// detach stops the writer and waits for it. The caller has closed the connection.
+func (s *sender) detach() {
+	s.mu.Lock()
+	if s.conn == nil {
+		s.mu.Unlock()
+		return
+	}
+	s.stopped = true
+	done := s.done
+	s.notify()
+	s.mu.Unlock()
+	<-done
+	s.mu.Lock()
+	s.conn, s.idle, s.blocked = nil, false, 0
+	s.mu.Unlock()
+}
+
+// write is the writer's goroutine.
+func (s *sender) write(conn net.Conn, failed func(error)) {
+	defer close(s.done)
+	var alarm *Alarm
+	if s.path != nil {
+		alarm = NewAlarm(s.wake)
+		defer alarm.Close()
+	}
+	var batch []*chunk
+	vectors := make([][]byte, 0, maxVectors)
+	s.mu.Lock()
+	for {
+		s.writing = false
+		for i, c := range batch {
+			if c.typ != frameData || !s.resumable {
+				c.recycle()
+			}
+			batch[i] = nil
+		}
+		for i, c := range s.retired {
+			c.recycle()
+			s.retired[i] = nil
+		}
+		batch, s.retired = batch[:0], s.retired[:0]
+		if batch = s.take(batch, alarm); batch == nil {
+			s.mu.Unlock()
+			return
+		}
+		s.writing = true
+		var recv uint32
+		if s.recv != nil {
+			recv = s.recv()
+		}
+		vectors = vectors[:0]
+		for _, c := range batch {
+			if s.resumable {
+				binary.LittleEndian.PutUint32(c.buf[ackAt:], recv)
+			}
+			vectors = append(vectors, c.buf)
+		}
+		s.mu.Unlock()
+		var err error
+		if len(vectors) == 1 {
+			_, err = conn.Write(vectors[0])
+		} else {
+			b := net.Buffers(vectors)
+			_, err = b.WriteTo(conn)
+		}
+		if err != nil {
+			// Chunks that the reader's side acknowledges from now on are no longer ours.
+			s.mu.Lock()
+			s.writing = false
+			s.mu.Unlock()
+			failed(err)
+			return
+		}
+		s.mu.Lock()
+	}
+}
+
+// take waits until frames are due and moves them into batch; nil when the writer shall end. It is called and returns
+// with the lock held.
+func (s *sender) take(batch []*chunk, alarm *Alarm) []*chunk {
+	for {
+		if s.stopped {
+			return nil
+		}
+		var now time.Duration
+		if s.path != nil {
+			now = Now()
+			s.unblock(now)
+			now += Slack
+		}
+		for s.probes.len() > 0 && s.probes.front().due <= now && len(batch) < maxVectors {
+			batch = append(batch, s.probes.pop())
+		}
+		for size := 0; s.queue.len() > 0 && size < maxWrite && len(batch) < maxVectors; {
+			if s.queue.front().due > now {
+				break
+			}
+			c := s.queue.pop()
+			size += len(c.buf)
+			batch = append(batch, c)
+			if c.typ == frameData && s.resumable {
+				s.unacked.push(c)
+			} else if c.typ == frameData {
+				s.hold(-len(c.buf))
+			}
+		}
+		if len(batch) > 0 {
+			return batch
+		}
+		s.idle = s.queue.len() == 0 && s.probes.len() == 0
+		if !s.idle {
+			at := never
+			if s.queue.len() > 0 {
+				at = s.queue.front().due
+			}
+			if s.blocked > 0 {
+				at = min(at, s.resume)
+			}
+			if s.probes.len() > 0 {
+				at = min(at, s.probes.front().due)
+			}
+			alarm.Set(at)
+		}
+		s.mu.Unlock()
+		<-s.wake
+		s.mu.Lock()
+	}
+}
+
+// outbox gathers one goroutine's messages into data frames.
+type outbox struct {
+	s    *sender
+	typ  uint8
+	head int // bytes of a frame's header
+	buf  []byte
+	seq  uint32 // of the last data frame
+	// sent counts the frames that are queued.
+	sent *traffic
+	// hold keeps full frames here until flush.
+	hold bool
+	full []*chunk
+}
+
+// open returns the frame being filled.
+func (o *outbox) open() []byte {
+	if len(o.buf) == 0 {
+		if o.buf == nil {
+			o.buf = make([]byte, 0, scratchSize)
+		}
+		o.buf = o.buf[:o.head]
+		o.buf[headBytes-1] = o.typ
+	}
+	return o.buf
+}
+
+// overflow takes the frame being filled, which has grown enough.
+func (o *outbox) overflow() {
+	if !o.hold {
+		o.flush()
+		return
+	}
+	o.full = append(o.full, o.cut())
+}
+
+// flush queues all that was filled.
+func (o *outbox) flush() {
+	for i, c := range o.full {
+		o.queue(c)
+		o.full[i] = nil
+	}
+	o.full = o.full[:0]
+	if len(o.buf) > 0 {
+		o.queue(o.cut())
+	}
+}
+
+// reset forgets what was filled, and begins to number anew.
+func (o *outbox) reset() {
+	o.buf, o.full, o.seq = o.buf[:0], nil, 0
+}
+
+// queue counts a frame before it is somebody else's.
+func (o *outbox) queue(c *chunk) {
+	o.sent.frame(len(c.buf))
+	o.s.add(c)
+}
+
+// cut ends the frame being filled and returns it.
+func (o *outbox) cut() *chunk {
+	n := len(o.buf)
+	seal(o.buf)
+	o.seq++
+	if o.head == dataBytes {
+		binary.LittleEndian.PutUint32(o.buf[seqAt:], o.seq)
+	}
+	c := newChunk(n)
+	if n <= chunkSizes[len(chunkSizes)-2] {
+		c.buf = append(c.buf, o.buf...)
+		o.buf = o.buf[:0]
+	} else {
+		c.buf, o.buf = o.buf, c.buf[:0] // not worth a copy
+		if cap(o.buf) > 4*scratchSize {
+			o.buf = nil
+		}
+	}
+	c.typ, c.seq = frameData, o.seq
+	return c
+}

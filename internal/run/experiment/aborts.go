@@ -1,0 +1,30 @@
+package experiment
+
+import (
+	"slices"
+
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/bench/workload/catalog"
+	"github.com/geobench/geobench/internal/engine/engines"
+)
+
+// aborts returns an error if neither the engine of a point nor its workload aborts attempts for a reason. The share of
+// a misspelt reason would be 0. It accepts any reason for other databases, whose servers and drivers have reasons of
+// their own.
+func (p *Point) aborts(reason string) error {
+	if p.manifests == nil || p.manifests.Database == nil || p.manifests.Run == nil {
+		return nil
+	}
+	e, ok := engines.Lookup(p.manifests.Database.Spec.Engine.Name)
+	if !ok {
+		return nil
+	}
+	known := slices.Concat(e.Aborts, catalog.Aborts(&p.manifests.Run.Spec.Workload),
+		[]string{txn.ReasonProcedure, txn.ReasonUndeclared})
+	if slices.Contains(known, reason) {
+		return nil
+	}
+	slices.Sort(known)
+	return lookupf("%s: engine %s and its workload abort no attempt for '%s'%s", p.Label, e.Name, reason,
+		nearest(reason, known))
+}

@@ -1,0 +1,84 @@
+package experiment_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/bench/result"
+	"github.com/geobench/geobench/internal/run/experiment"
+)
+
+// All that is known of a p99 is that it is longer than 140 ms. What holds for some such values and not for others has no
+// result; what holds for all of them does.
+func TestClaimsOverLowerBounds(t *testing.T) {
+	for expression, want := range map[string]string{
+		"p99('near', 2) > 100.0":                          "holds",
+		"p99('near', 2) < 100.0":                          "differs",
+		"p99('near', 2) > 3600000.0":                      "no result",
+		"ratio(p50('near', 2), p99('near', 2)) < 0.00001": "no result",
+		"p99('near', 2) == p99('near', 4)":                "no result",
+		"falls(p99('near'))":                              "no result",
+		"grows(p99('near'))":                              "no result",
+		"!grows(ratio(p99('near'), p99('near')))":         "no result",
+		"ratio(p99('near', 2), p99('near', 4)) != 1.0":    "no result",
+		"max(ci('p99', 'near')) < 1.0":                    "no result",
+	} {
+		e := mustRead(t, claimed(t, expression))
+		full := invented(e, 1000)
+		each(t, e, full, func(d *result.Document) {
+			d.Summary.LatencyMicroseconds.P99 = v1alpha1.MoreThan(140_000)
+		})
+		if f := judge(t, e, full); f.Answer() != want {
+			t.Errorf("%s: %s (%s, measured %q), want %s", expression, f.Answer(), f.Error, f.Measured, want)
+		}
+	}
+}
+
+// None of 1,100 transactions timed out, and 100 hung when the window closed: between none and 100 of 1,200
+// have timed out.
+func TestClaimsOverHungTransactions(t *testing.T) {
+	for expression, want := range map[string]string{
+		"timeouts('near', 2) < 1.0":                                     "no result",
+		"timeouts('near', 2) > 1.0":                                     "no result",
+		"timeouts('near', 2) < 9.0":                                     "holds",
+		"timeouts('near', 2) > 9.0":                                     "differs",
+		"timeoutsIn('a', 'near', 2) < 1.0":                              "no result",
+		"timeoutsIn('b', 'near', 2) < 1.0":                              "holds",
+		"timeouts('near', 2) <= timeouts('near', 4)":                    "no result",
+		"timeouts('near', 2) >= timeouts('near', 4)":                    "no result",
+		"timeouts('near', 2) <= 9.0 && tput('near', 2) > 1.0":           "holds",
+		"max(timeouts('near')) < 1.0 && false || tput('near', 2) > 1.0": "holds",
+	} {
+		e := mustRead(t, claimed(t, expression))
+		full := invented(e, 1000)
+		each(t, e, full, func(d *result.Document) {
+			d.Summary.Hung, d.Regions[0].Hung = 100, 100
+		})
+		if f := judge(t, e, full); f.Answer() != want {
+			t.Errorf("%s: %s (%s, measured %q), want %s", expression, f.Answer(), f.Error, f.Measured, want)
+		}
+	}
+}
+
+// Reports show the share of timeouts as a lower bound where transactions hung, and infinite where none ended or hung.
+func TestHungTransactionsInReports(t *testing.T) {
+	e := mustRead(t, small)
+	r, n := invented(e, 1000), 0
+	each(t, e, r, func(d *result.Document) {
+		switch n++; n {
+		case 1:
+			d.Summary.Timeouts, d.Summary.Unknown, d.Summary.Hung = 10, 10, 100
+		case 2:
+			d.Summary.Timeouts, d.Summary.Unknown = 10, 10
+		case 3:
+			d.Summary.Counts = result.Counts{}
+		}
+	})
+	points := experiment.NewReport(context.Background(), []*experiment.Experiment{e}, r).Experiments[0].Points
+	for i, want := range []string{"> 0.9009", "0.9009", "infinite", "0"} {
+		if got := points[i].Shown("timeouts"); got != want {
+			t.Errorf("point %d shows %s, want %s", i, got, want)
+		}
+	}
+}

@@ -1,0 +1,696 @@
+// Package experiment turns an Experiment into runs and runs into answers: it expands databases x swept values x
+// repetitions into points, each of them a pair of manifests that is validated like any hand-written one; takes medians
+// over the repetitions of their results; evaluates the experiment's claims over them; and says what is to be drawn.
+// Whoever plays the points adds their documents to Results: package play in this process, the operator on a cluster.
+// Package plot draws. docs/experiments.md is the description for users.
+package experiment
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/bench/manifest"
+	"github.com/geobench/geobench/internal/bench/manifest/check"
+	"github.com/geobench/geobench/internal/bench/result"
+	"github.com/geobench/geobench/internal/bench/workload/catalog"
+)
+
+// MaxPoints bounds databases x swept values x repetitions of one experiment.
+const MaxPoints = 10_000
+
+// Experiment is an expanded Experiment whose points have all been validated and whose claims compile.
+type Experiment struct {
+	Name string
+	// Systems are the names of the databases, in the order of the manifest.
+	Systems []string
+	// Parameters that are swept, in the order of the manifest.
+	Parameters []Parameter
+	// Points by system, then by the values of the parameters, the last parameter fastest.
+	Points []*Point
+	// Searches in the order of their points; there are none without spec.search.
+	Searches []*Search
+	// Claims in the order of the manifest.
+	Claims []v1alpha1.Claim
+	// MostRuns is how many runs there can be: those of searches, which are made one after the other, too.
+	MostRuns int
+
+	source string
+	object *v1alpha1.Experiment
+}
+
+// Parameter is a swept field.
+type Parameter struct {
+	// Path as the manifest has it, and Name, by which claims and plots call it: the path's last name, or the whole path
+	// where two parameters end alike.
+	Path, Name string
+	Values     []v1alpha1.SweepValue
+	// with are fields that change in step, which neither claims nor plots name.
+	with []v1alpha1.SweepCompanion
+}
+
+// change is a field that a parameter changes.
+type change struct {
+	field  string // of the Experiment that says so
+	path   string
+	values []v1alpha1.SweepValue
+}
+
+// changes lists what the i-th parameter of an experiment changes, itself first.
+func (p *Parameter) changes(i int) []change {
+	field := fmt.Sprintf("spec.sweep[%d]", i)
+	list := []change{{field, p.Path, p.Values}}
+	for k, w := range p.with {
+		list = append(list, change{fmt.Sprintf("%s.with[%d]", field, k), w.Path, w.Values})
+	}
+	return list
+}
+
+// set gives the field of a database or of a run its n-th value.
+func (c *change) set(database, run map[string]any, n int) error {
+	kind, object, path := "BenchmarkRun", run, c.path
+	if rest, ok := strings.CutPrefix(c.path, "database."); ok {
+		kind, object, path = "GeoDatabase", database, rest
+	}
+	var value any = c.values[n].StrVal
+	if c.values[n].Type == intstr.Int {
+		value = int64(c.values[n].IntVal)
+	}
+	return manifest.Set(kind, object, path, value)
+}
+
+// Point is one database at one combination of values.
+type Point struct {
+	System string
+	// Values of Experiment.Parameters, in their order.
+	Values []v1alpha1.SweepValue
+	// Label is "system name=value ...", for people.
+	Label string
+	// Runs are the repetitions. There are none as long as a search has not found the rate.
+	Runs []*Run
+
+	// manifests are those of a run of the point.
+	manifests *Run
+	// prober makes the runs, at a rate that is a share, in percent, of the peak that the search of peak finds: prober's
+	// own, but for points that share another one's peak. missing says why there are no runs.
+	prober  *prober
+	peak    *prober
+	share   int32
+	missing string
+}
+
+// Run is one repetition of a point: everything that a plan needs.
+type Run struct {
+	Run      *v1alpha1.BenchmarkRun
+	Database *v1alpha1.GeoDatabase
+	Profile  *v1alpha1.NetworkProfileSpec
+	// Label is the point's, with the repetition where there are several.
+	Label string
+	// DatabaseHash is the SHA-256 of the database and its network in hexadecimal digits: runs with the same one can share a
+	// database.
+	DatabaseHash string
+	// MeasuredDigest is result.Manifests.MeasuredDigest of the run: what a run in a cluster must have measured to count as this one.
+	MeasuredDigest string
+	hash           string
+}
+
+// Hash is the SHA-256 in hexadecimal digits of the spec of the run and of the name, spec and network of its database:
+// runs with the same one are equal, whatever they are called.
+func (r *Run) Hash() string { return r.hash }
+
+// New expands an experiment of a bundle, validates every point, compiles every claim and tries it. The error, if any, is
+// manifest.Problems, which names fields of the Experiment, or the error of a context that ends during the expansion.
+func New(ctx context.Context, b *manifest.Bundle, object *v1alpha1.Experiment, a check.Abilities) (*Experiment, error) {
+	e := &Experiment{Name: object.Name, Claims: object.Spec.Claims, source: b.Source("Experiment", object.Name), object: object}
+	a.Targets = nil // points are played on databases of their own, which nobody else uses
+	x := &expansion{Experiment: e, bundle: b, abilities: a, taken: map[string]bool{}}
+	for _, step := range []func(context.Context){x.allowed, x.systems, x.parameters, x.size, x.expand, x.names, x.claims, x.tables} {
+		step(ctx)
+		if err := ctx.Err(); err != nil {
+			return nil, context.Cause(ctx)
+		}
+		if len(x.problems) > 0 {
+			return nil, x.problems
+		}
+	}
+	return e.With(NewResults("")), nil
+}
+
+// expansion is an experiment while it is expanded; a step that finds a problem ends it.
+type expansion struct {
+	*Experiment
+	bundle    *manifest.Bundle
+	abilities check.Abilities
+	databases []template
+	problems  manifest.Problems
+	// shared has a run for the whole SHA-256 of each database and its network: others on an equal one have the same.
+	// There may be thousands of points, and databases take most of their memory.
+	shared sync.Map
+	// rates caches the candidate rates of searches, by the least rate.
+	rates sync.Map
+	// steps bounds the steps of the claims so far.
+	steps uint64
+	// taken are the names of runs. Searches name theirs when they make them.
+	naming sync.Mutex
+	taken  map[string]bool
+}
+
+// template is a database before its parameters are set.
+type template struct {
+	name string
+	// field of the Experiment that holds it.
+	field string
+	text  []byte // JSON of the whole GeoDatabase
+}
+
+// ended reports whether the expansion was cancelled.
+func (x *expansion) ended(ctx context.Context) bool { return ctx.Err() != nil }
+
+func (x *expansion) problem(field, value, format string, args ...any) {
+	x.report(manifest.Problem{Field: field, Value: value, Message: fmt.Sprintf(format, args...)})
+}
+
+// mostProblems is the number of problems of an experiment that are reported.
+const mostProblems = 200
+
+// report notes a problem of the experiment, once.
+func (x *expansion) report(p manifest.Problem) {
+	p.Source, p.Object = x.source, "Experiment "+x.Name
+	if len(x.problems) >= mostProblems {
+		return
+	}
+	for _, q := range x.problems {
+		if q.Field == p.Field && q.Message == p.Message {
+			return
+		}
+	}
+	x.problems = append(x.problems, p)
+}
+
+// systems lists the databases, those of the manifest first.
+func (x *expansion) systems(_ context.Context) {
+	add := func(field, name string, spec *v1alpha1.GeoDatabaseSpec) {
+		text, err := document("GeoDatabase", name, spec)
+		if err != nil {
+			x.problem(field, "", "%v", err)
+			return
+		}
+		x.Systems = append(x.Systems, name)
+		x.databases = append(x.databases, template{name, field, text})
+	}
+	for i := range x.object.Spec.Databases {
+		d := &x.object.Spec.Databases[i]
+		add(fmt.Sprintf("spec.databases[%d].template", i), d.Name, &d.Template.Spec)
+	}
+	for i, ref := range x.object.Spec.DatabaseRefs {
+		field := fmt.Sprintf("spec.databaseRefs[%d]", i)
+		db, ok := x.bundle.Databases[ref.Name]
+		if !ok {
+			x.report(manifest.Problem{Field: field + ".name", Value: ref.Name, NotFound: true,
+				Message: fmt.Sprintf("there is no GeoDatabase %s in %s%s", ref.Name, cmp.Or(x.bundle.Place, "the files"), nearest(ref.Name, keys(x.bundle.Databases)))})
+			continue
+		}
+		add(field, ref.Name, &db.Spec)
+	}
+}
+
+// parameters names what is swept and finds values that are listed twice.
+func (x *expansion) parameters(_ context.Context) {
+	last := map[string]int{}
+	for _, s := range x.object.Spec.Sweep {
+		last[lastName(s.Path)]++
+	}
+	if search := x.object.Spec.Search; search != nil {
+		var swept []string
+		for _, s := range x.object.Spec.Sweep {
+			swept = append(swept, s.Path)
+		}
+		for i, path := range search.SharedBy {
+			if !slices.Contains(swept, path) {
+				x.problem(fmt.Sprintf("spec.search.sharedBy[%d]", i), path, "%s is not swept%s", path, nearest(path, swept))
+			}
+		}
+	}
+	fields := map[string]string{}
+	for i, s := range x.object.Spec.Sweep {
+		fields[s.Path] = fmt.Sprintf("spec.sweep[%d]", i)
+	}
+	for i, s := range x.object.Spec.Sweep {
+		p := Parameter{Path: s.Path, Name: lastName(s.Path), Values: s.Values, with: s.With}
+		for k, w := range s.With {
+			field := fmt.Sprintf("spec.sweep[%d].with[%d]", i, k)
+			if other, twice := fields[w.Path]; twice {
+				x.problem(field+".path", w.Path, "%s already changes at %s: a field can have one value at a point", w.Path, other)
+			}
+			fields[w.Path] = field
+		}
+		if last[p.Name] > 1 {
+			p.Name = p.Path
+		}
+		seen := map[v1alpha1.SweepValue]bool{}
+		for j, v := range s.Values {
+			if seen[v] {
+				x.problem(fmt.Sprintf("spec.sweep[%d].values[%d]", i, j), v.String(), "%s is listed twice: each value is one point of the sweep", v.String())
+			}
+			seen[v] = true
+		}
+		x.Parameters = append(x.Parameters, p)
+	}
+}
+
+func lastName(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }
+
+// expand makes the points and validates each.
+func (x *expansion) expand(ctx context.Context) {
+	run, err := document("BenchmarkRun", x.Name, x.object.Spec.Run.Spec)
+	if err != nil {
+		x.problem("spec.run", "", "%v", err)
+		return
+	}
+	type made struct {
+		points   []*Point
+		database int
+		indices  []int
+		problems manifest.Problems
+		pathErr  error
+		field    string // of the sweep that has a wrong path, when pathErr is set
+	}
+	var all []*made
+	for d := range x.databases {
+		indices := make([]int, len(x.Parameters))
+		for done := false; !done; {
+			all = append(all, &made{database: d, indices: slices.Clone(indices)})
+			done = true
+			for i := len(indices) - 1; i >= 0; i-- {
+				if indices[i]++; indices[i] < len(x.Parameters[i].Values) {
+					done = false
+					break
+				}
+				indices[i] = 0
+			}
+		}
+	}
+	make1 := func(m *made) {
+		if x.ended(ctx) {
+			return
+		}
+		m.points, m.problems, m.field, m.pathErr = x.point(run, m.database, m.indices)
+	}
+	// The first point of each database finds wrong paths and templates, and is shown alone: the others would repeat it.
+	for i, m := range all {
+		if i > 0 && m.database == all[i-1].database {
+			continue
+		}
+		make1(m)
+		if m.pathErr != nil {
+			x.problem(m.field+".path", "", "%v", m.pathErr)
+		}
+	}
+	if len(x.problems) > 0 || x.ended(ctx) {
+		return
+	}
+	var g errgroup.Group
+	g.SetLimit(max(1, runtime.GOMAXPROCS(0)/2)) // an operator has more to do
+	for _, m := range all {
+		if m.points == nil && m.problems == nil {
+			g.Go(func() error { make1(m); return nil })
+		}
+	}
+	_ = g.Wait() // no task fails
+	if x.ended(ctx) {
+		return
+	}
+	for _, m := range all {
+		if m.pathErr != nil {
+			x.problem(m.field+".path", "", "%v", m.pathErr)
+		}
+		for _, p := range m.problems {
+			x.blame(p, m.database, m.indices)
+		}
+		x.Points = append(x.Points, m.points...)
+	}
+	if x.object.Spec.Search != nil && len(x.problems) == 0 {
+		x.searches()
+	}
+}
+
+// searches lists those of the points, and makes the share of the peak a parameter. Points that differ in shared
+// parameters alone have one search, that of the first of them, where all of these have their first values.
+func (x *expansion) searches() {
+	shared := x.object.Spec.Search.SharedBy
+	first := map[string]*prober{}
+	for _, p := range x.Points {
+		key := p.System
+		for i, parameter := range x.Parameters {
+			if !slices.Contains(shared, parameter.Path) {
+				key += fmt.Sprintf(" %q", p.Values[i].String())
+			}
+		}
+		if first[key] == nil {
+			first[key] = p.prober
+			x.Searches = append(x.Searches, &Search{System: p.System, Values: p.Values[:len(x.Parameters)], Label: p.prober.label, prober: p.prober})
+		}
+		p.peak = first[key]
+	}
+	share := Parameter{Path: SharePath, Name: ShareName}
+	for _, percent := range x.object.Spec.Search.PeakPercents {
+		share.Values = append(share.Values, intstr.FromInt32(percent))
+	}
+	x.Parameters = append(x.Parameters, share)
+}
+
+// blame words a problem of a point as one of the experiment: of the swept value, or of the template.
+func (x *expansion) blame(p manifest.Problem, database int, indices []int) {
+	inDatabase := strings.HasPrefix(p.Object, "GeoDatabase ")
+	prefix, template := "", "spec.run."
+	if inDatabase {
+		prefix, template = "database.", x.databases[database].field+"."
+	}
+	for i, s := range x.Parameters {
+		for _, c := range s.changes(i) {
+			if c.path != prefix+p.Field {
+				continue
+			}
+			text := p.Message
+			if v := c.values[indices[i]].String(); !strings.Contains(text, v) {
+				text = v + " " + text
+			}
+			p.Field, p.Value, p.Message = fmt.Sprintf("%s.values[%d]", c.field, indices[i]), "", c.path+": "+text
+			x.report(p)
+			return
+		}
+	}
+	p.Field = template + p.Field
+	if len(indices) > 0 {
+		// One point shows it; whether others have the same problem for another reason is told when this one is gone.
+		for _, q := range x.problems {
+			if q.Field == p.Field {
+				return
+			}
+		}
+		p.Message += fmt.Sprintf(" (at %s)", x.label(database, indices))
+	}
+	x.report(p)
+}
+
+func (x *expansion) label(database int, indices []int) string {
+	parts := []string{x.databases[database].name}
+	for i, p := range x.Parameters {
+		parts = append(parts, p.Name+"="+p.Values[indices[i]].String())
+	}
+	return strings.Join(parts, " ")
+}
+
+// point makes and validates a point or, with a search, those of one peak. A wrong path comes with the field that has
+// it.
+func (x *expansion) point(run []byte, database int, indices []int) ([]*Point, manifest.Problems, string, error) {
+	t := x.databases[database]
+	point := &Point{System: t.name, Label: x.label(database, indices)}
+	db, r, err := decode(t.text, run)
+	if err != nil {
+		return nil, manifest.Problems{{Object: "BenchmarkRun " + x.Name, Field: "spec", Message: err.Error()}}, "", nil
+	}
+	for i, p := range x.Parameters {
+		point.Values = append(point.Values, p.Values[indices[i]])
+		for _, c := range p.changes(i) {
+			if err := c.set(db, r, indices[i]); err != nil {
+				return nil, nil, c.field, err
+			}
+		}
+	}
+	spec := r["spec"].(map[string]any)
+	spec["databaseRef"] = map[string]any{"name": t.name}
+	first, _ := spec["seed"].(int64)
+	if x.object.Spec.Search != nil {
+		points, problems := x.searched(point, db, r, first)
+		return points, problems, "", nil
+	}
+	for k := range x.object.Spec.Repetitions {
+		spec["seed"] = first + int64(k)
+		made := &Run{Label: point.Label}
+		if x.object.Spec.Repetitions > 1 {
+			made.Label += fmt.Sprintf(" (repetition %d of %d)", k+1, x.object.Spec.Repetitions)
+		}
+		if problems := x.validate(made, db, r, k == 0); len(problems) > 0 {
+			return nil, problems, "", nil
+		}
+		point.Runs = append(point.Runs, made)
+	}
+	point.manifests = point.Runs[0]
+	return []*Point{point}, nil, "", nil
+}
+
+// searched makes the points of a search: shares of the peak that it will find. The manifests are valid at the least
+// rate and at the greatest, and so between them.
+func (x *expansion) searched(point *Point, db, run map[string]any, seed int64) ([]*Point, manifest.Problems) {
+	search := x.object.Spec.Search
+	spec := run["spec"].(map[string]any)
+	load := spec["load"].(map[string]any)
+	least, _ := load["ratePerSecond"].(int64)
+	make1 := func(rate, seed int64, full bool) (*Run, manifest.Problems) {
+		load["ratePerSecond"], spec["seed"] = rate, seed
+		made := &Run{Label: point.Label}
+		return made, x.validate(made, db, run, full)
+	}
+	if _, problems := make1(search.MaxRatePerSecond, seed, false); len(problems) > 0 {
+		return nil, problems
+	}
+	checked, problems := make1(least, seed, true)
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	p := &prober{label: point.Label, spec: search, seed: seed, made: map[[2]int64]*Run{},
+		rates: x.ratesFrom(least)}
+	p.create = func(rate, seed int64) (*Run, error) {
+		made, problems := make1(rate, seed, false)
+		if len(problems) > 0 {
+			return nil, problems
+		}
+		x.name(made)
+		return made, nil
+	}
+	var points []*Point
+	for _, percent := range search.PeakPercents {
+		points = append(points, &Point{System: point.System, Values: append(slices.Clone(point.Values), intstr.FromInt32(percent)),
+			Label:     fmt.Sprintf("%s %s=%d", point.Label, ShareName, percent),
+			manifests: checked, prober: p, share: percent})
+	}
+	return points, nil
+}
+
+// validate reads the two manifests of a run as `geobench validate` would. full also follows references and plans the
+// workload, which takes milliseconds; repetitions differ in their seeds alone, so the first one stands for all.
+func (x *expansion) validate(made *Run, db, run map[string]any, full bool) manifest.Problems {
+	var docs []manifest.Document
+	for _, o := range []map[string]any{db, run} {
+		docs = append(docs, manifest.Document{Object: copyObject(o)})
+	}
+	bundle, problems := manifest.Build(docs)
+	if len(problems) > 0 {
+		return problems
+	}
+	bundle.Profiles, bundle.Place = x.bundle.Profiles, x.bundle.Place
+	made.Run, made.Database = bundle.Runs[0], bundle.Databases[db["metadata"].(map[string]any)["name"].(string)]
+	if full {
+		for _, p := range bundle.Check(x.abilities) {
+			// Profiles are checked where they were read.
+			if !strings.HasPrefix(p.Object, "NetworkProfile ") {
+				problems = append(problems, p)
+			}
+		}
+		if len(problems) > 0 {
+			return problems
+		}
+	}
+	var err error
+	if _, made.Profile, err = bundle.Resolve(made.Run); err != nil {
+		problems, _ := check.As(err)
+		return problems
+	}
+	text, err := json.Marshal([]any{made.Run.Spec, made.Database.Name, made.Database.Spec, made.Profile})
+	if err != nil {
+		return manifest.Problems{{Object: "BenchmarkRun " + x.Name, Field: "spec", Message: err.Error()}}
+	}
+	sum := sha256.Sum256(text)
+	made.hash = hex.EncodeToString(sum[:])
+	made.Run.Name = x.runName(made.hash)
+	if made.MeasuredDigest, err = (&result.Manifests{Run: &made.Run.Spec, Database: &made.Database.Spec, Network: made.Profile}).MeasuredDigest(); err != nil {
+		return manifest.Problems{{Object: "BenchmarkRun " + x.Name, Field: "spec", Message: err.Error()}}
+	}
+	if text, err = json.Marshal([]any{made.Database.Name, made.Database.Spec, made.Profile}); err != nil {
+		return manifest.Problems{{Object: "GeoDatabase " + made.Database.Name, Field: "spec", Message: err.Error()}}
+	}
+	sum = sha256.Sum256(text)
+	made.DatabaseHash = hex.EncodeToString(sum[:])
+	if same, ok := x.shared.LoadOrStore(sum, made); ok {
+		made.Database, made.Profile = same.(*Run).Database, same.(*Run).Profile
+	}
+	return nil
+}
+
+const (
+	// maxRunName is how long the name of a BenchmarkRun may be.
+	maxRunName = 32
+	// searchDigits are the digits of the names of a search's runs.
+	searchDigits = 12
+)
+
+// runName names a run after its experiment and all that it is. Searches make their runs as outcomes arrive: were two
+// of them given the same name, the first to come would keep it, and an operator that starts again could take each
+// for the other. Their names have twelve digits, so that this is as good as impossible; the experiment's name is cut
+// to make room, and is therefore part of the hash.
+func (x *expansion) runName(hash string) string {
+	if x.object.Spec.Search == nil {
+		return x.Name + "-" + hash[:8]
+	}
+	sum := sha256.Sum256([]byte(x.Name + " " + hash))
+	room := maxRunName - searchDigits - 1
+	return x.Name[:min(len(x.Name), room)] + "-" + hex.EncodeToString(sum[:])[:searchDigits]
+}
+
+// names gives each run a name of its own.
+func (x *expansion) names(_ context.Context) {
+	for _, run := range x.Runs() {
+		x.name(run)
+	}
+}
+
+// name gives another name to a run whose name is taken: eight digits are few where there are thousands of runs.
+// Those of searches have another one's name only where they are equal, and then it does not matter which is which.
+func (x *expansion) name(run *Run) {
+	x.naming.Lock()
+	defer x.naming.Unlock()
+	for hash := run.hash; x.taken[run.Run.Name]; {
+		sum := sha256.Sum256([]byte(hash))
+		hash = hex.EncodeToString(sum[:])
+		run.Run.Name = x.runName(hash)
+	}
+	x.taken[run.Run.Name] = true
+}
+
+// document is a manifest as JSON.
+func document(kind, name string, spec any) ([]byte, error) {
+	return json.Marshal(map[string]any{
+		"apiVersion": v1alpha1.GroupVersion.String(), "kind": kind, "metadata": map[string]any{"name": name}, "spec": spec,
+	})
+}
+
+func decode(texts ...[]byte) (db, run map[string]any, err error) {
+	return db, run, errors.Join(utiljson.Unmarshal(texts[0], &db), utiljson.Unmarshal(texts[1], &run))
+}
+
+// copyObject copies a JSON object, since validation fills in defaults.
+func copyObject(v map[string]any) map[string]any { return copyJSON(v).(map[string]any) }
+
+func copyJSON(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for k, e := range v {
+			out[k] = copyJSON(e)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, e := range v {
+			out[i] = copyJSON(e)
+		}
+		return out
+	}
+	return v
+}
+
+func keys[V any](m map[string]V) []string {
+	var out []string
+	for k := range m {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// nearest is "; did you mean X? (known are ...)".
+func nearest(word string, known []string) string {
+	m := ""
+	if len(word) > longestWord {
+		word = word[:longestWord]
+	}
+	if n, ok := check.Nearest(word, known); ok {
+		m = fmt.Sprintf("; did you mean %s?", n)
+	}
+	if len(known) > 0 {
+		m += fmt.Sprintf(" (there is %s)", listed(known))
+	}
+	return m
+}
+
+const (
+	// longestWord is how long a word may be for which a similar one is looked for.
+	longestWord = 253
+	// mostListed is how many names a message lists.
+	mostListed = 50
+)
+
+// listed are names with commas, as many as a message lists.
+func listed(names []string) string {
+	if len(names) <= mostListed {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:mostListed], ", "), len(names)-mostListed)
+}
+
+// Runs of all points, in order; with searches those that are known so far, which begin with the probes.
+func (e *Experiment) Runs() []*Run {
+	var runs []*Run
+	known := map[*Run]bool{}
+	add := func(run *Run) {
+		// The run at the peak is one of the probes.
+		if !known[run] {
+			known[run] = true
+			runs = append(runs, run)
+		}
+	}
+	for _, s := range e.Searches {
+		for _, p := range s.Probes {
+			add(p.Run)
+		}
+		if s.Next != nil {
+			add(s.Next)
+		}
+	}
+	for _, p := range e.Points {
+		for _, run := range p.Runs {
+			add(run)
+		}
+	}
+	return runs
+}
+
+// types are those of the transactions of the workloads of systems, or of all systems where none is named.
+func (e *Experiment) types(systems ...string) []string {
+	var types []string
+	for _, p := range e.Points {
+		if len(systems) > 0 && !slices.Contains(systems, p.System) {
+			continue
+		}
+		for _, t := range catalog.TypesOf(p.manifests.Run.Spec.Workload) {
+			if !slices.Contains(types, t) {
+				types = append(types, t)
+			}
+		}
+	}
+	return types
+}

@@ -1,0 +1,543 @@
+package experiment
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/mathext"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/bench/result"
+)
+
+// metric is a figure of a result, as claims and curves see it.
+type metric struct {
+	name string
+	// unit and title label an axis.
+	title, unit string
+	// of the whole run; infinite for what is reckoned per transaction, or takes until one ends, when none was committed.
+	of func(*result.Document) float64
+	// in is the figure of one region's clients, typed that of one type of transactions; nil where there is none.
+	in    func(*result.Region) float64
+	typed func(*result.TypeFigures) float64
+	// ofFaults says that the figure is one of faults: a run without any has none.
+	ofFaults bool
+}
+
+// milliseconds is a percentile as claims and curves see it: infinite where it falls among transactions that were not
+// answered, since they rank above all that committed.
+func milliseconds(q v1alpha1.Quantile) float64 {
+	us, ok := q.Value()
+	if !ok {
+		return math.Inf(1)
+	}
+	return float64(us) / 1000
+}
+
+func latency(name, title string, of func(*result.Latency) v1alpha1.Quantile) metric {
+	milliseconds := func(l *result.Latency, committed int64) float64 {
+		if committed == 0 && of(l) == (v1alpha1.Quantile{}) {
+			return math.Inf(1)
+		}
+		return milliseconds(of(l))
+	}
+	return metric{name, title, "ms",
+		func(d *result.Document) float64 {
+			return milliseconds(&d.Summary.LatencyMicroseconds, d.Summary.Committed)
+		},
+		func(r *result.Region) float64 { return milliseconds(&r.LatencyMicroseconds, r.Committed) },
+		func(t *result.TypeFigures) float64 { return milliseconds(&t.LatencyMicroseconds, t.Committed) }, false}
+}
+
+// ofRegions is the mean of a percentile of each region's clients, however many they are. It says more than the pooled
+// percentile where regions differ: that of the region that commits the most. Infinite where the clients of a region committed nothing.
+func ofRegions(name, title string, of func(*result.Latency) v1alpha1.Quantile) metric {
+	return metric{name: name, title: title, unit: "ms", of: func(d *result.Document) float64 {
+		if len(d.Regions) == 0 {
+			return math.Inf(1)
+		}
+		sum := 0.
+		for i := range d.Regions {
+			r := &d.Regions[i]
+			if r.Committed == 0 && of(&r.LatencyMicroseconds) == (v1alpha1.Quantile{}) {
+				return math.Inf(1)
+			}
+			sum += milliseconds(of(&r.LatencyMicroseconds))
+		}
+		return sum / float64(len(d.Regions))
+	}}
+}
+
+// ofTransactions is a figure of the counts of transactions, which all, those of a region and those of a type have
+// alike.
+func ofTransactions(name, title, unit string, of func(*result.Counts) float64) metric {
+	return metric{name, title, unit,
+		func(d *result.Document) float64 { return of(&d.Summary.Counts) },
+		func(r *result.Region) float64 { return of(&r.Counts) },
+		func(t *result.TypeFigures) float64 { return of(&t.Counts) }, false}
+}
+
+// ofAttempts is a figure of the counts of attempts.
+func ofAttempts(name, title, unit string, of func(*result.Counts) float64) metric {
+	return metric{name, title, unit,
+		func(d *result.Document) float64 { return of(&d.Summary.Attempts.Counts) },
+		func(r *result.Region) float64 { return of(&r.Attempts.Counts) },
+		func(t *result.TypeFigures) float64 { return of(&t.Attempts) }, false}
+}
+
+// perSecond is 0 where nothing was measured.
+func perSecond(n int64, seconds float64) float64 {
+	if seconds == 0 {
+		return 0
+	}
+	return float64(n) / seconds
+}
+
+// counted tells whether somebody has counted all that the nodes of a database sent and used.
+func counted(d *result.Document) bool { return len(d.Nodes) > 0 && len(d.Uncounted) == 0 }
+
+// perTransaction is infinite where nothing was committed, and no number where nobody has counted what all nodes did.
+func perTransaction(of func(*result.Summary) float64) func(*result.Document) float64 {
+	return func(d *result.Document) float64 {
+		switch {
+		case d.Summary.Committed == 0:
+			return math.Inf(1)
+		case !counted(d):
+			return math.NaN()
+		}
+		return of(&d.Summary)
+	}
+}
+
+// onWire is no number where nobody counts what clients and nodes send, and infinite where nothing was committed.
+func onWire(of func(*result.Summary, *result.Wire) float64) func(*result.Document) float64 {
+	return func(d *result.Document) float64 {
+		switch {
+		case d.Summary.Committed == 0:
+			return math.Inf(1)
+		case d.Summary.Wire == nil || !counted(d):
+			return math.NaN()
+		}
+		return of(&d.Summary, d.Summary.Wire)
+	}
+}
+
+// percent of all transactions or attempts that ended; infinite where none did, so that no share of nothing is small.
+func percent(c *result.Counts, n int64) float64 {
+	all := c.Ended()
+	if all == 0 {
+		return math.Inf(1)
+	}
+	return float64(n) / float64(all) * 100
+}
+
+// timeouts is the name of the figure of transactions that timed out.
+const timeouts = "timeouts"
+
+// timedOut returns the largest share of transactions that may have timed out. A transaction that hung when the window
+// closed may time out later.
+func timedOut(c *result.Counts, hung int64) float64 {
+	of := *c
+	of.Unknown += hung
+	return percent(&of, c.Timeouts+hung)
+}
+
+// ranged reports whether the figure is known to be between two values only: in the view infinite it is the largest.
+func (m *metric) ranged() bool { return m.name == timeouts }
+
+// failedBy is the share of attempts that failed by a cause.
+func failedBy(name, title string, cause txn.Cause) metric {
+	return ofAttempts(name, title, "%", func(c *result.Counts) float64 { return percent(c, c.Causes[cause.String()]) })
+}
+
+// ofFaults returns a figure of the availability of all clients during the worst fault of a run, as chosen by pick: see measuredFaults.
+func ofFaults(name, title, unit string, pick func(a, b float64) float64, of func(*result.Availability) float64) metric {
+	return metric{name: name, title: title, unit: unit, ofFaults: true,
+		of: func(d *result.Document) float64 {
+			w := of(d.Faults[0].Availability)
+			for _, f := range d.Faults[1:] {
+				w = pick(w, of(f.Availability))
+			}
+			return w
+		},
+		in: func(r *result.Region) float64 {
+			w := math.NaN()
+			for _, f := range r.Faults {
+				switch {
+				case f.Availability == nil:
+				case math.IsNaN(w):
+					w = of(f.Availability)
+				default:
+					w = pick(w, of(f.Availability))
+				}
+			}
+			return w
+		}}
+}
+
+// ofWorstRegion returns two figures of the worst fault of a run: one for the whole or the region that it hit hardest, and one
+// named ...OfAll for the throughput of all regions together. A region whose figure is chance, for which counts is false, is omitted.
+func ofWorstRegion(name, title, unit string, pick func(a, b float64) float64, counts func(*result.Availability) bool, of func(*result.Availability) float64) []metric {
+	all := ofFaults(name+"OfAll", title+", of all regions together", unit, pick, of)
+	worst := ofFaults(name, title+", where it is worst", unit, pick, of)
+	worst.of = func(d *result.Document) float64 {
+		w := all.of(d)
+		for i := range d.Regions {
+			for _, f := range d.Regions[i].Faults {
+				if a := f.Availability; a != nil && counts(a) {
+					w = pick(w, of(a))
+				}
+			}
+		}
+		return w
+	}
+	all.in = nil
+	return []metric{worst, all}
+}
+
+// measuredFaults returns an error unless a run has faults, and the figures of all of them.
+func measuredFaults(m *metric, label string, d *result.Document) error {
+	if len(d.Faults) == 0 {
+		return withoutFaults(m, label)
+	}
+	for _, f := range d.Faults {
+		if f.Availability == nil {
+			return fmt.Errorf("figure %s of %s: there is none of fault %s: let it begin 1s or more after measuring does and before that ends, while transactions commit and the load does not change (spec.load.curve, mixPhases)",
+				m.name, label, f.Name)
+		}
+	}
+	return nil
+}
+
+// withoutFaults is the error of a figure that only runs with faults have.
+func withoutFaults(m *metric, label string) error {
+	return lookupf("figure %s is of faults, and %s has none: add spec.faults to the run, or leave the point out of the claim", m.name, label)
+}
+
+// orNever is an instant in seconds, infinite for never.
+func orNever(us *int64) float64 {
+	if us == nil {
+		return math.Inf(1)
+	}
+	return float64(*us) / 1e6
+}
+
+// metrics lists what claims can ask for.
+var metrics = slices.Concat(simpleMetrics, slices.Concat(faultMetrics...))
+
+func throughputDiffers(a *result.Availability) bool { return !a.WithinChance }
+
+// recoveryKnown: the test of a recovery is its own.
+func recoveryKnown(a *result.Availability) bool { return a.TPPM != nil || !a.WithinChance }
+
+// faultMetrics are figures of faults that the worst region decides.
+var faultMetrics = [][]metric{
+	ofWorstRegion("resilience", "resilience R of the throughput to the worst fault", "1 is no effect", math.Min, throughputDiffers,
+		func(a *result.Availability) float64 { return float64(a.RPPM) / 1e6 }),
+	ofWorstRegion("recovery", "recovery T from the worst fault, 1 / (seconds + 1)", "1 is at once", math.Min, recoveryKnown,
+		func(a *result.Availability) float64 {
+			if a.TPPM == nil {
+				return math.NaN()
+			}
+			return float64(*a.TPPM) / 1e6
+		}),
+	ofWorstRegion("recoverySeconds", "time from a fault's end to 95% of the throughput", "s", math.Max, recoveryKnown,
+		func(a *result.Availability) float64 {
+			if a.TPPM == nil {
+				return math.NaN()
+			}
+			return orNever(a.RecoverMicroseconds)
+		}),
+	ofWorstRegion("detectSeconds", "time until clients see a fault", "s", math.Max, throughputDiffers,
+		func(a *result.Availability) float64 { return orNever(a.DetectMicroseconds) }),
+	ofWorstRegion("outageSeconds", "longest time without a commit after a fault", "s", math.Max, (*result.Availability).OutIsNoChance,
+		func(a *result.Availability) float64 { return float64(a.OutageMicroseconds) / 1e6 }),
+}
+
+var simpleMetrics = []metric{
+	{"tput", "throughput", "committed transactions/s",
+		func(d *result.Document) float64 { return float64(d.Summary.ThroughputPerSecond) },
+		func(r *result.Region) float64 { return float64(r.ThroughputPerSecond) },
+		func(t *result.TypeFigures) float64 { return perSecond(t.Committed, t.Seconds) }, false},
+	ofTransactions("committed", "committed transactions", "transactions", func(c *result.Counts) float64 { return float64(c.Committed) }),
+	{"offered", "offered load", "transactions/s",
+		func(d *result.Document) float64 {
+			return float64(d.Summary.OfferedPerSecond)
+		}, nil, nil, false},
+	{"attempts", "attempts", "attempts/s",
+		func(d *result.Document) float64 { return float64(d.Summary.Attempts.PerSecond) },
+		func(r *result.Region) float64 { return float64(r.Attempts.PerSecond) },
+		func(t *result.TypeFigures) float64 { return perSecond(t.Attempts.Ended(), t.Seconds) }, false},
+	latency("p50", "median latency", func(l *result.Latency) v1alpha1.Quantile { return l.P50 }),
+	latency("p90", "90th percentile of latency", func(l *result.Latency) v1alpha1.Quantile { return l.P90 }),
+	latency("p95", "95th percentile of latency", func(l *result.Latency) v1alpha1.Quantile { return l.P95 }),
+	latency("p99", "99th percentile of latency", func(l *result.Latency) v1alpha1.Quantile { return l.P99 }),
+	latency("mean", "mean latency", func(l *result.Latency) v1alpha1.Quantile { return l.Mean }),
+	ofRegions("p50OfRegions", "median latency, mean of the regions'", func(l *result.Latency) v1alpha1.Quantile { return l.P50 }),
+	ofRegions("p90OfRegions", "90th percentile of latency, mean of the regions'", func(l *result.Latency) v1alpha1.Quantile { return l.P90 }),
+	ofRegions("p95OfRegions", "95th percentile of latency, mean of the regions'", func(l *result.Latency) v1alpha1.Quantile { return l.P95 }),
+	ofRegions("p99OfRegions", "99th percentile of latency, mean of the regions'", func(l *result.Latency) v1alpha1.Quantile { return l.P99 }),
+	ofTransactions("aborts", "aborted transactions", "%", func(c *result.Counts) float64 { return percent(c, c.Aborted) }),
+	ofAttempts("attemptAborts", "aborted attempts", "%", func(c *result.Counts) float64 { return percent(c, c.Aborted) }),
+	failedBy("attemptConflicts", "attempts given up for the sake of others", txn.CauseConflict),
+	failedBy("attemptProcedureAborts", "attempts that the procedure itself gave up", txn.CauseProcedure),
+	failedBy("attemptNodeFailures", "attempts that a node refused or lost", txn.CauseNode),
+	{timeouts, "transactions without an answer in time", "%",
+		func(d *result.Document) float64 { return timedOut(&d.Summary.Counts, d.Summary.Hung) },
+		func(r *result.Region) float64 { return timedOut(&r.Counts, r.Hung) },
+		func(t *result.TypeFigures) float64 { return timedOut(&t.Counts, t.Hung) }, false},
+	{"tpmC", "new orders of TPC-C", "committed/min",
+		func(d *result.Document) float64 {
+			if d.Summary.TpmC == nil {
+				return 0
+			}
+			return float64(*d.Summary.TpmC)
+		}, nil, nil, false},
+	{"bytes", "bytes between nodes", "bytes/transaction",
+		perTransaction(func(s *result.Summary) float64 { return float64(s.BytesPerTransaction) }), nil, nil, false},
+	{"wanBytes", "bytes between regions", "bytes/transaction",
+		perTransaction(func(s *result.Summary) float64 { return float64(s.CrossRegionBytesPerTransaction) }), nil, nil, false},
+	{"wireBytes", "bytes on the wire, with headers and clients", "bytes/transaction",
+		onWire(func(_ *result.Summary, w *result.Wire) float64 { return float64(w.BytesPerTransaction) }), nil, nil, false},
+	{"sentBytes", "bytes that nodes send, with headers", "bytes/transaction",
+		onWire(func(_ *result.Summary, w *result.Wire) float64 { return float64(w.SentBytesPerTransaction) }), nil, nil, false},
+	{"sentPerMinute", "bytes that nodes send in a minute, with headers", "MB/min",
+		onWire(func(s *result.Summary, w *result.Wire) float64 {
+			return float64(w.SentBytesPerTransaction) * float64(s.ThroughputPerSecond) * 60 / 1e6
+		}), nil, nil, false},
+	{"sentCostPerHour", "cost of an hour at this throughput, all that nodes send charged", "per hour",
+		onWire(func(_ *result.Summary, w *result.Wire) float64 { return float64(w.CostPerHour) / 1e6 }), nil, nil, false},
+	{"cost", "cost", "per million transactions",
+		perTransaction(func(s *result.Summary) float64 { return float64(s.Cost.PerMillionTransactions) / 1e6 }), nil, nil, false},
+	{"costPerHour", "cost of an hour at this throughput", "per hour",
+		perTransaction(func(s *result.Summary) float64 {
+			return float64(s.Cost.PerMillionTransactions) / 1e6 * float64(s.ThroughputPerSecond) * 3600 / 1e6
+		}), nil, nil, false},
+	{"cpu", "CPU time of nodes", "us/transaction",
+		perTransaction(func(s *result.Summary) float64 { return float64(s.CPUMicrosecondsPerTransaction) }), nil, nil, false},
+	ofFaults("faultTput", "throughput during the worst fault", "committed transactions/s", math.Min,
+		func(a *result.Availability) float64 { return float64(a.FaultPerSecond) }),
+	ofFaults("mendingTput", "throughput from a fault's end until what it took is there again", "committed transactions/s", math.Min,
+		func(a *result.Availability) float64 {
+			if a.MendingPerSecond == nil {
+				return math.NaN()
+			}
+			return float64(*a.MendingPerSecond)
+		}),
+	{name: "fullStrengthSeconds", title: "time from a fault until nothing is left of it, and what it took is there again", unit: "s", ofFaults: true,
+		of: func(d *result.Document) (longest float64) {
+			for _, f := range d.Faults {
+				longest = max(longest, orNever(f.ToMicroseconds)-orNever(f.FromMicroseconds))
+			}
+			return longest
+		}},
+	{"multiHome", "multi-home transactions", "% of all",
+		func(d *result.Document) float64 { return float64(d.Summary.Realised.AllMultiHomePPM) / 1e4 }, nil, nil, false},
+	{"multiPartition", "multi-partition transactions", "% of all",
+		func(d *result.Document) float64 { return float64(d.Summary.Realised.AllMultiPartitionPPM) / 1e4 }, nil, nil, false},
+}
+
+// Metric is a figure that claims can ask for.
+type Metric struct {
+	// Name as claims have it, and the words for a chart and its axis.
+	Name, Title, Unit string
+}
+
+// Metrics lists the figures of PointData, in a fixed order.
+func Metrics() []Metric {
+	var out []Metric
+	for _, m := range metrics {
+		out = append(out, Metric{m.name, m.title, m.unit})
+	}
+	return out
+}
+
+func metricNames() []string {
+	var names []string
+	for _, m := range metrics {
+		names = append(names, m.name)
+	}
+	return names
+}
+
+// typedNames are those of the figures that are told by type of transaction.
+func typedNames() []string {
+	var names []string
+	for i := range metrics {
+		if metrics[i].typed != nil {
+			names = append(names, metrics[i].name)
+		}
+	}
+	return names
+}
+
+func metricNamed(name string) (*metric, error) {
+	for i := range metrics {
+		if metrics[i].name == name {
+			return &metrics[i], nil
+		}
+	}
+	return nil, fmt.Errorf("there is no figure %s%s", name, nearest(name, metricNames()))
+}
+
+// metricsNamed returns metrics that there are.
+func metricsNamed(names ...string) (all []*metric) {
+	for _, name := range names {
+		m, err := metricNamed(name)
+		if err != nil {
+			panic(err)
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+// figure is a point's figure over its repetitions.
+type figure struct {
+	// Median of the repetitions.
+	Median float64
+	// HalfWidth of the 95% confidence interval of the mean (Student's t); 0 with one repetition, and where a repetition's
+	// figure is infinite.
+	HalfWidth float64
+}
+
+// summarise takes the median and the confidence interval of repetitions.
+func summarise(values []float64) figure {
+	sorted := slices.Sorted(slices.Values(values))
+	n := len(sorted)
+	f := figure{Median: (sorted[(n-1)/2] + sorted[n/2]) / 2}
+	if n == 1 || math.IsInf(sorted[n-1], 1) {
+		return f
+	}
+	mean, squares := 0.0, 0.0
+	for _, v := range sorted {
+		mean += v / float64(n)
+	}
+	for _, v := range sorted {
+		squares += (v - mean) * (v - mean)
+	}
+	t := studentT(float64(n - 1))
+	f.HalfWidth = t * math.Sqrt(squares/float64(n-1)/float64(n))
+	return f
+}
+
+// studentT is the 97.5% quantile of Student's t distribution with nu degrees of freedom, from the inverse of its
+// distribution function, the regularised incomplete beta function.
+func studentT(nu float64) float64 {
+	x := mathext.InvRegIncBeta(nu/2, 0.5, 0.05)
+	return math.Sqrt(nu * (1 - x) / x)
+}
+
+// noFigure says why a document does not have a figure.
+func noFigure(m *metric, p *Point, d *result.Document) error {
+	if m.ofFaults {
+		for _, f := range d.Faults {
+			if f.Availability.TPPM == nil {
+				return fmt.Errorf("figure %s of %s: nobody knows when the throughput recovered from fault %s: let it end 1s or more before measuring does, and before the next one begins",
+					m.name, p.Label, f.Name)
+			}
+		}
+	}
+	_, err := metricNamed(m.name) // shares of the mix are not among them
+	switch why := d.LeastFigures(); {
+	case err == nil && why != "":
+		return fmt.Errorf("figure %s of %s: %s", m.name, p.Label, why)
+	case err == nil && len(d.Nodes) == 0:
+		return fmt.Errorf("figure %s of %s: %s does not tell what its nodes send and use; engines of Geobench's own do", m.name, p.Label, d.Engine)
+	}
+	return fmt.Errorf("figure %s: the results of %s have none; summary.realised.shares and summary.wire list those there are", m.name, p.Label)
+}
+
+// abortedFor is the share of attempts that were aborted for a reason: 0 where none was.
+func abortedFor(reason string) *metric {
+	return &metric{name: "abortedFor", title: "attempts aborted for " + reason, unit: "%", of: func(d *result.Document) float64 {
+		return percent(&d.Summary.Attempts.Counts, d.AbortedAttempts()[reason])
+	}}
+}
+
+// shareNamed is a share or a mean of the mix, as the results tell it or as the manifest asks for it: percent, or the mean itself.
+// It is no number where the workload counts no such share.
+func shareNamed(name, of string, configured bool) *metric {
+	title := "realised "
+	if configured {
+		title = "configured "
+	}
+	return &metric{name: title + name + " of " + of, title: title + name + " of " + of, unit: "% or mean", of: func(d *result.Document) float64 {
+		for _, s := range d.Summary.Realised.Shares {
+			if s.Name != name || s.Of != of {
+				continue
+			}
+			v := s.RealisedPPM
+			if configured {
+				v = s.ConfiguredPPM
+			}
+			if s.Mean {
+				return float64(v) / 1e6
+			}
+			return float64(v) / 1e4
+		}
+		return math.NaN()
+	}}
+}
+
+// scope says of which transactions a figure is: of all, of those of a region's clients, of a type, or of both.
+type scope struct{ typ, region string }
+
+// figure returns the figure of a point; a latency of which only a lower bound is known is infinite.
+func (r *Results) figure(p *Point, m *metric, of scope) (figure, error) {
+	return r.figureAs(p, m, of, infinite, 0)
+}
+
+// figureAs returns the figure of a point in a view, after a number of bounds.
+func (r *Results) figureAs(p *Point, m *metric, of scope, as view, bounds int) (figure, error) {
+	if len(p.Runs) == 0 {
+		return figure{}, errors.New(p.missing)
+	}
+	var values []float64
+	for _, run := range p.Runs {
+		v, err := r.value(p, run, m, of, as, bounds)
+		if err != nil {
+			return figure{}, err
+		}
+		values = append(values, v)
+	}
+	return summarise(values), nil
+}
+
+// value is a figure of one run of a point.
+func (r *Results) value(p *Point, run *Run, m *metric, of scope, as view, bounds int) (float64, error) {
+	d, err := r.Document(run)
+	if err == nil && m.ofFaults {
+		err = measuredFaults(m, p.Label, d)
+	}
+	if err != nil {
+		return 0, err
+	}
+	d = as.document(d, bounds)
+	if of == (scope{}) {
+		v := m.of(d)
+		if math.IsNaN(v) {
+			return 0, noFigure(m, p, d)
+		}
+		return v, nil
+	}
+	i := slices.IndexFunc(d.Regions, func(x result.Region) bool { return x.Name == of.region })
+	if of.region != "" && i < 0 {
+		return 0, fmt.Errorf("%s has no region %s", p.Label, of.region)
+	}
+	if of.typ == "" {
+		v := m.in(&d.Regions[i])
+		if math.IsNaN(v) {
+			return 0, fmt.Errorf("figure %s of %s: the clients of %s committed nothing before a fault, so that there is nothing to compare with", m.name, p.Label, of.region)
+		}
+		return v, nil
+	}
+	t, err := r.ofType(run, of.typ, of.region)
+	if err != nil {
+		return 0, err
+	}
+	return m.typed(as.typed(t, bounds)), nil
+}

@@ -1,0 +1,182 @@
+package experiment
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+
+	"github.com/geobench/geobench/internal/bench/result"
+)
+
+// nodeFigure is a figure of each node of a database. Schedulability is told by box plots of two of them (Qu et al., Dike, 4.4): how even
+// data and work are over the nodes.
+type nodeFigure struct {
+	name, title, unit string
+	of                func(*result.Node) int64
+	// counted: it is what a node has done during the run, not what it has at the end.
+	counted bool
+}
+
+var nodeFigures = []nodeFigure{
+	{"operations", "operations on keys per node", "operations during the run", func(n *result.Node) int64 { return n.Operations }, true},
+	{"dataBytes", "data per node", "bytes", func(n *result.Node) int64 { return n.DataBytes }, false},
+	{"rows", "rows per node", "rows", func(n *result.Node) int64 { return n.Rows }, false},
+}
+
+func nodeFigureNamed(name string) (*nodeFigure, error) {
+	var names []string
+	for i := range nodeFigures {
+		if nodeFigures[i].name == name {
+			return &nodeFigures[i], nil
+		}
+		names = append(names, nodeFigures[i].name)
+	}
+	return nil, lookupf("nodes have no figure %s%s", name, nearest(name, names))
+}
+
+// ofNodes is a figure of each node at a point, in the order of nodes: the medians of the repetitions.
+func (r *Results) ofNodes(p *Point, f *nodeFigure) ([]float64, error) {
+	if len(p.Runs) == 0 {
+		return nil, errors.New(p.missing)
+	}
+	var values [][]float64 // by node
+	for _, run := range p.Runs {
+		d, err := r.Document(run)
+		if err != nil {
+			return nil, err
+		}
+		if len(d.Nodes) == 0 {
+			return nil, fmt.Errorf("%s of nodes of %s: %s tells nothing of its nodes; engines of Geobench's own do", f.name, p.Label, d.Engine)
+		}
+		if why := d.LeastFigures(); f.counted && why != "" {
+			return nil, fmt.Errorf("%s of nodes of %s: %s", f.name, p.Label, why)
+		}
+		if values == nil {
+			values = make([][]float64, len(d.Nodes))
+		}
+		if len(d.Nodes) != len(values) {
+			return nil, fmt.Errorf("%s of nodes of %s: its repetitions have %d and %d nodes", f.name, p.Label, len(values), len(d.Nodes))
+		}
+		for i := range d.Nodes {
+			values[i] = append(values[i], float64(f.of(&d.Nodes[i])))
+		}
+	}
+	out := make([]float64, len(values))
+	for i := range values {
+		out[i] = summarise(values[i]).Median
+	}
+	return out, nil
+}
+
+// nodes answers a claim that asks for a figure of each node at the only point of a query.
+func (b *board) nodes(name, system string, at any) ([]float64, error) {
+	f, err := nodeFigureNamed(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.system(system); err != nil {
+		return nil, err
+	}
+	fixed, err := b.where(at)
+	if err != nil {
+		return nil, err
+	}
+	points := b.points(system, fixed)
+	if len(points) != 1 {
+		return nil, lookupf("%s of nodes of %s%s: fix all of %s", name, system, b.notOne(at, len(points)), b.swept())
+	}
+	if b.results == nil {
+		db := &points[0].manifests.Database.Spec
+		return slices.Repeat([]float64{1}, len(db.Regions)*int(db.PartitionsPerRegion)*int(db.ReplicasPerPartition)), nil
+	}
+	if err := b.sound(points[0]); err != nil {
+		return nil, err
+	}
+	return b.results.ofNodes(points[0], f)
+}
+
+// nodeFunctions ask for figures of nodes.
+func nodeFunctions() []function {
+	of := function{name: ofNodesName, overloads: []overload{
+		{ofNodesName + "_only", []*cel.Type{text, text}, numberList, func(b *board, args []ref.Val) (any, error) {
+			return b.nodes(str(args[0]), str(args[1]), nil)
+		}},
+		{ofNodesName + "_at", []*cel.Type{text, text, cel.DynType}, numberList, func(b *board, args []ref.Val) (any, error) {
+			return b.nodes(str(args[0]), str(args[1]), optional(args, 2))
+		}},
+	}}
+	of.check = checkLiterals(of.overloads)
+	return []function{of}
+}
+
+const ofNodesName = "ofNodes"
+
+// Nodes are the nodes' figures at each point: all that box plots show.
+type Nodes struct {
+	// Figure is the name by which claims ask for it. Title and Unit are as those of Curves.
+	Figure, Title, Unit string
+	Points              []NodesPoint
+}
+
+// NodesPoint is a point of Nodes.
+type NodesPoint struct {
+	// System is the point's, and Label its swept values.
+	System, Label string
+	// Values in the order of nodes: medians of the repetitions.
+	Values []float64
+}
+
+// Nodes are those figures of nodes that claims ask for. Points that could not run, and those whose database tells nothing of its nodes, are
+// left out.
+func (e *Experiment) Nodes(r *Results) (out []Nodes) {
+	asked := e.askedOfNodes()
+	for i := range nodeFigures {
+		f := &nodeFigures[i]
+		if !asked[f.name] {
+			continue
+		}
+		n := Nodes{Figure: f.name, Title: e.title(f.title, r), Unit: f.unit}
+		for _, p := range e.Points {
+			if values, err := r.ofNodes(p, f); err == nil {
+				n.Points = append(n.Points, NodesPoint{System: p.System, Label: p.swept(), Values: values})
+			}
+		}
+		if len(n.Points) > 0 {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// askedOfNodes are the names of the figures of nodes that are written in the claims.
+func (e *Experiment) askedOfNodes() map[string]bool {
+	b, asked := &board{Experiment: e}, map[string]bool{}
+	for i := range e.Claims {
+		for _, expression := range []string{e.Claims[i].Expression, e.Claims[i].Measured} {
+			if !strings.Contains(expression, ofNodesName) {
+				continue
+			}
+			compiled, err := b.compile(expression)
+			if err != nil {
+				continue // The claim itself tells.
+			}
+			ast.PreOrderVisit(compiled.NativeRep().Expr(), ast.NewExprVisitor(func(x ast.Expr) {
+				if x.Kind() != ast.CallKind || x.AsCall().FunctionName() != ofNodesName {
+					return
+				}
+				if name, ok := literal(x.AsCall().Args()[0]); ok {
+					if s, ok := name.(types.String); ok {
+						asked[string(s)] = true
+					}
+				}
+			}))
+		}
+	}
+	return asked
+}

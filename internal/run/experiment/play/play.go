@@ -1,0 +1,236 @@
+// Package play plays the runs of experiments in this process, in virtual or in real time. It keeps one result document
+// per run on disk, so that an interrupted experiment goes on where it was.
+package play
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/geobench/geobench/internal/base/version"
+	"github.com/geobench/geobench/internal/bench/plan"
+	"github.com/geobench/geobench/internal/bench/result"
+	"github.com/geobench/geobench/internal/run/experiment"
+	"github.com/geobench/geobench/internal/run/local"
+)
+
+// Options say how to play.
+type Options struct {
+	// RealTime plays each run in real time, one after the other; otherwise runs are simulated.
+	RealTime bool
+	// Parallel is the number of simulations at the same time; 0 is one per CPU. It changes no result.
+	Parallel int
+	// Folder keeps one result document per run, called KEY.json. A run whose document is there is not played again.
+	Folder string
+	// Report, if set, is called when a run begins and when it ends, and often meanwhile, from one goroutine at a time.
+	Report func(Progress)
+}
+
+// Progress is how far all experiments are.
+type Progress struct {
+	// Total runs, with searches those that are known so far; Done ones have ended, of which Kept had a result on disk
+	// already and Failed could not run.
+	Total, Done, Kept, Failed int
+	// Label of the run that this is about, and what happened to it.
+	Label string
+	Event Event
+	// Share of the work that is done, 0 to 1, runs under way included and kept results left out.
+	Share float64
+	// Playing are the runs under way, in the order in which they began.
+	Playing []Playing
+}
+
+// Event is what happened to a run.
+type Event int
+
+// The events, in their order.
+const (
+	Began Event = iota
+	Moved
+	Ended
+)
+
+// Playing is how far a run is.
+type Playing struct {
+	Run *experiment.Run
+	At  local.Progress
+}
+
+// Play plays all runs of the experiments that have no result in the folder yet, those of searches one after the other
+// and of several searches at once: Experiment.With has them then. A run that cannot be played is an outcome of its own;
+// the error is for what stops everything: the folder, or the context. What has ended by then is kept.
+func Play(ctx context.Context, experiments []*experiment.Experiment, o Options) (*experiment.Results, error) {
+	if err := os.MkdirAll(o.Folder, 0o755); err != nil {
+		return nil, fmt.Errorf("the folder of results: %w", err)
+	}
+	build, err := version.Build()
+	if err != nil {
+		return nil, err
+	}
+	p := &player{Options: o, build: build, results: experiment.NewResults("")}
+	p.results.Simulated = !o.RealTime
+	for {
+		// Searches know their next probes once the last ones have ended.
+		var runs []*experiment.Run
+		for _, e := range experiments {
+			for _, run := range e.With(p.results).Runs() {
+				if !p.results.Has(run) {
+					runs = append(runs, run)
+				}
+			}
+		}
+		if len(runs) == 0 {
+			return p.results, nil
+		}
+		if err := p.all(ctx, runs); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// all plays runs at once, as far as Parallel goes.
+func (p *player) all(ctx context.Context, runs []*experiment.Run) error {
+	p.progress.Total += len(runs)
+	for _, run := range runs {
+		p.work += weight(run)
+	}
+	// Long runs first, so that no core waits for the other at the end.
+	slices.SortStableFunc(runs, func(a, b *experiment.Run) int { return cmp.Compare(weight(b), weight(a)) })
+
+	g, playing := errgroup.WithContext(ctx)
+	parallel := cmp.Or(p.Parallel, runtime.GOMAXPROCS(0))
+	if p.RealTime {
+		parallel = 1
+	}
+	g.SetLimit(max(1, parallel))
+	for _, run := range runs {
+		g.Go(func() error { return p.one(playing, run) })
+	}
+	return g.Wait()
+}
+
+// weight grows with the work of simulating a run.
+func weight(r *experiment.Run) int64 {
+	l := &r.Run.Spec.Load
+	return int64(l.ClientsPerRegion) * (l.Warmup.Milliseconds() + l.Duration.Milliseconds())
+}
+
+type player struct {
+	Options
+	build string
+
+	mu       sync.Mutex
+	progress Progress
+	playing  []Playing
+	// work that there is to do, and that has been done, in the unit of weight.
+	work, done int64
+	results    *experiment.Results
+}
+
+// one plays a run, unless its result is there.
+func (p *player) one(ctx context.Context, run *experiment.Run) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	file := filepath.Join(p.Folder, p.key(run)+".json")
+	if d, err := result.Read(file); err == nil && d.Name == run.Run.Name {
+		p.tell(run, d, nil, true)
+		return nil
+	}
+	p.begin(run)
+	d, err := p.play(ctx, run)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err == nil {
+		if err := result.WriteFile(file, d.Write); err != nil {
+			return fmt.Errorf("the folder of results: %w", err)
+		}
+	} else {
+		err = fmt.Errorf("%s could not run: %w", run.Label, err)
+	}
+	p.tell(run, d, err, false)
+	return nil
+}
+
+func (p *player) play(ctx context.Context, run *experiment.Run) (*result.Document, error) {
+	planned, err := plan.New(run.Run, run.Database, run.Profile)
+	if err != nil {
+		return nil, err
+	}
+	report := func(at local.Progress) { p.move(run, at) }
+	if p.RealTime {
+		return local.Run(ctx, planned, report)
+	}
+	return local.Simulate(ctx, planned, report)
+}
+
+func (p *player) begin(run *experiment.Run) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.playing = append(p.playing, Playing{Run: run})
+	p.report(run, Began)
+}
+
+func (p *player) move(run *experiment.Run, at local.Progress) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range p.playing {
+		if p.playing[i].Run == run {
+			p.playing[i].At = at
+		}
+	}
+	p.report(run, Moved)
+}
+
+// report tells the progress, with the mutex held.
+func (p *player) report(run *experiment.Run, event Event) {
+	if p.Report == nil {
+		return
+	}
+	p.progress.Label, p.progress.Event, p.progress.Playing = run.Label, event, slices.Clone(p.playing)
+	done := float64(p.done)
+	for _, r := range p.playing {
+		if r.At.Total > 0 {
+			done += float64(weight(r.Run)) * min(1, float64(r.At.Elapsed)/float64(r.At.Total))
+		}
+	}
+	p.progress.Share = 1
+	if p.work > 0 {
+		p.progress.Share = done / float64(p.work)
+	}
+	p.Report(p.progress)
+}
+
+func (p *player) tell(run *experiment.Run, d *result.Document, err error, kept bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.results.Add(run, d, err)
+	p.playing = slices.DeleteFunc(p.playing, func(r Playing) bool { return r.Run == run })
+	p.progress.Done++
+	if kept {
+		p.progress.Kept++
+		p.work -= weight(run)
+	} else {
+		p.done += weight(run)
+	}
+	if err != nil {
+		p.progress.Failed++
+	}
+	p.report(run, Ended)
+}
+
+// key names a run's result: the same manifests, build and driver have the same one.
+func (p *player) key(run *experiment.Run) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %t %s", run.Run.Name, p.build, p.RealTime, run.Hash()))
+	return hex.EncodeToString(sum[:16])
+}

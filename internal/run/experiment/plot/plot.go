@@ -1,0 +1,191 @@
+// Package plot draws what an experiment says is to be drawn, its curves and its timeline, as SVG and PNG. It knows no
+// metric and no claim.
+package plot
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+
+	"github.com/geobench/geobench/internal/base/chart"
+	"github.com/geobench/geobench/internal/bench/result"
+	"github.com/geobench/geobench/internal/run/experiment"
+)
+
+// A plot stands alone, in a paper or on a slide: it is wider and higher than the charts of a report.
+const (
+	width  = 600
+	height = 280
+)
+
+// Draw writes plots of an experiment's curves into a folder, one per figure: EXPERIMENT-METRIC.svg and .png, and
+// EXPERIMENT-METRIC-TYPE for those of one type of transactions, EXPERIMENT-METRIC-in-REGION for those of a region's clients; where attempts were aborted, of the reasons:
+// EXPERIMENT-reasons; where claims ask for figures of nodes, box plots of each: EXPERIMENT-nodes-FIGURE; and where runs have faults, of the throughput over time: EXPERIMENT-timeline. An experiment that sweeps nothing and has no faults has no curves and no timeline. It returns the files.
+// The same results give the same bytes.
+func Draw(e *experiment.Experiment, r *experiment.Results, folder string) ([]string, error) {
+	var files []string
+	save := func(name string, drawing *chart.Drawing) error {
+		id := e.Name + "-" + name
+		picture, err := drawing.PNG()
+		if err != nil {
+			return fmt.Errorf("plot %s: %w", id, err)
+		}
+		for extension, content := range map[string][]byte{".svg": []byte(drawing.File(id)), ".png": picture} {
+			file := filepath.Join(folder, id+extension)
+			write := func(w io.Writer) error {
+				_, err := w.Write(content)
+				return err
+			}
+			if err := result.WriteFile(file, write); err != nil {
+				return err
+			}
+			files = append(files, file)
+		}
+		return nil
+	}
+	if t := e.Timeline(r); t != nil {
+		if err := save("timeline", alone(timeline(t))); err != nil {
+			return nil, err
+		}
+	}
+	if a := e.Reasons(r); a != nil {
+		if err := save("reasons", reasons(a)); err != nil {
+			return nil, err
+		}
+	}
+	of := e.Nodes(r)
+	for i := range of {
+		if err := save("nodes-"+of[i].Figure, boxes(&of[i])); err != nil {
+			return nil, err
+		}
+	}
+	all := e.Curves(r)
+	for i := range all {
+		name := all[i].Metric
+		if all[i].Type != "" {
+			name += "-" + all[i].Type
+		}
+		if all[i].Region != "" {
+			name += "-in-" + all[i].Region
+		}
+		if err := save(name, alone(curves(&all[i]))); err != nil {
+			return nil, err
+		}
+	}
+	slices.Sort(files)
+	return files, nil
+}
+
+// alone draws a chart as a picture that stands alone.
+func alone(c *chart.Lines) *chart.Drawing {
+	c.Heading, c.Width, c.Height = true, width, height
+	return c.Draw()
+}
+
+// leastShown is the share of attempts in percent that a bar stands for at least: less would be 0.00%.
+const leastShown = 0.005
+
+// reasons are bars, one for each point, whose parts have a colour for each reason. Points at which next to nothing was aborted
+// have no bar: how many they are stands beside their system.
+func reasons(a *experiment.Reasons) *chart.Drawing {
+	out := &chart.Rows{Title: a.Title, About: a.Unit + " that were aborted, by reason, at each point.", XLabel: a.Unit, Heading: true, Width: width}
+	for i, reason := range a.Reasons {
+		out.Legend = append(out.Legend, chart.Series{Name: reason, Class: i})
+	}
+	for from := 0; from < len(a.Points); {
+		system, to := a.Points[from].System, from
+		var bars []chart.Row
+		for ; to < len(a.Points) && a.Points[to].System == system; to++ {
+			p := a.Points[to]
+			all := 0.0
+			for _, percent := range p.Percent {
+				all += percent
+			}
+			if all >= leastShown {
+				bars = append(bars, chart.Row{Name: p.Label, Stack: p.Percent, Value: fmt.Sprintf("%.2f%%", all)})
+			}
+		}
+		head := system
+		if without := to - from - len(bars); without > 0 {
+			head += fmt.Sprintf(": %d of %d points without a bar, below %v%%", without, to-from, leastShown)
+		}
+		out.Rows = append(append(out.Rows, chart.Row{Head: true, Name: head}), bars...)
+		from = to
+	}
+	return out.Draw()
+}
+
+// boxes are box plots over the nodes of each point, with a dot for each node.
+func boxes(n *experiment.Nodes) *chart.Drawing {
+	out := &chart.Rows{Title: n.Title, About: fmt.Sprintf("Box plots of %s over the nodes of each point: least, quartiles and most.", n.Unit), XLabel: n.Unit, Heading: true, Width: width}
+	colours := map[string]int{}
+	for i, p := range n.Points {
+		if i == 0 || n.Points[i-1].System != p.System {
+			colours[p.System] = len(colours)
+			out.Rows = append(out.Rows, chart.Row{Head: true, Name: p.System})
+		}
+		box := result.Quartiles(p.Values)
+		row := chart.Row{Name: p.Label, Class: colours[p.System], Dots: p.Values, Box: box}
+		if mean := avg(p.Values); mean > 0 {
+			row.Value = fmt.Sprintf("most / mean %.2f", box[4]/mean)
+		}
+		out.Rows = append(out.Rows, row)
+	}
+	return out.Draw()
+}
+
+func avg(values []float64) (mean float64) {
+	for _, v := range values {
+		mean += v / float64(len(values))
+	}
+	return mean
+}
+
+func seriesOf(l *experiment.Line, class int) chart.Series {
+	s := chart.Series{Name: l.Label, Half: l.HalfWidth, LowerBound: l.LowerBound, Class: class}
+	for i := range l.X {
+		s.Points = append(s.Points, chart.Point{X: l.X[i], Y: l.Y[i]})
+	}
+	return s
+}
+
+// curves have a colour for each system. The lines of one system differ in their dashes.
+func curves(c *experiment.Curves) *chart.Lines {
+	out := &chart.Lines{Title: c.Title, About: fmt.Sprintf("%s over %s.", c.Unit, c.Axis.Parameter), XLabel: c.Axis.Parameter, YLabel: c.Unit}
+	if c.Axis.Labels != nil {
+		out.XTicks = map[float64]string{}
+		for i, label := range c.Axis.Labels {
+			out.XTicks[c.Axis.At[i]] = label
+		}
+	}
+	lines := map[int]int{} // by system
+	for i := range c.Lines {
+		l := &c.Lines[i]
+		nth := lines[l.System]
+		lines[l.System]++
+		if len(l.X)+len(l.Infinite) == 0 {
+			continue
+		}
+		s := seriesOf(l, chart.Class(l.System, nth))
+		s.Marks = true
+		if len(l.Infinite) > 0 {
+			s.Name += experiment.InfiniteAt(c.Axis.Words(l.Infinite))
+		}
+		out.Series = append(out.Series, s)
+	}
+	out.Scale()
+	return out
+}
+
+// timeline has a colour for each line, and the faults as bands.
+func timeline(t *experiment.Timeline) *chart.Lines {
+	out := &chart.Lines{Title: t.Title, About: fmt.Sprintf("%s over %s.", t.Unit, t.Axis), XLabel: t.Axis, YLabel: t.Unit}
+	for i := range t.Lines {
+		out.Series = append(out.Series, seriesOf(&t.Lines[i], i))
+	}
+	for _, f := range t.Faults {
+		out.Bands = append(out.Bands, chart.Band{From: f.From, To: f.To, Name: f.Name})
+	}
+	return out
+}

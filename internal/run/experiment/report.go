@@ -1,0 +1,574 @@
+package experiment
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/base/version"
+	"github.com/geobench/geobench/internal/bench/result"
+)
+
+// Kind marks a document of Report.
+const Kind = "ExperimentReport"
+
+// Report is what experiments have shown: the claims, and the figures of every point. The same results give the same
+// bytes.
+type Report struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Simulated  bool   `json:"simulated"`
+	// Version is the build that judged, Machine where runs that are not simulated were played.
+	Version string          `json:"version,omitempty"`
+	Machine *result.Machine `json:"machine,omitempty"`
+	// Place is where it was measured, when not in the process that made the report.
+	Place string `json:"place,omitempty"`
+	// Claims of all experiments, in order.
+	Claims []Finding `json:"claims"`
+	// Wrong lists runs that could not run, or whose answers were wrong.
+	Wrong []string `json:"wrong"`
+	// Doubtful lists runs whose verdict is not Passed for another reason, for example that nothing was committed.
+	Doubtful []string `json:"doubtful"`
+	// Invalid lists the doubtful runs that are Invalid for a reason that spec.allowInvalid does not name: no claim uses them.
+	Invalid     []string        `json:"invalid,omitempty"`
+	Experiments []PointsSummary `json:"experiments"`
+}
+
+// PointsSummary is an experiment's sweep and the figures at its points.
+type PointsSummary struct {
+	Name       string      `json:"name"`
+	Systems    []string    `json:"systems"`
+	Parameters []string    `json:"parameters"`
+	Points     []PointData `json:"points"`
+	// Searches are those of the rates of points, in the order of these.
+	Searches []SearchData `json:"searches,omitempty"`
+	Tables   []TableData  `json:"tables,omitempty"`
+	// Spec is the manifest's, with defaults filled in.
+	Spec *v1alpha1.ExperimentSpec `json:"spec,omitempty"`
+}
+
+// PointData is a point: the medians of its repetitions, by the names that claims use. A figure that a point has is in
+// one of Median, LowerBound and Infinite.
+type PointData struct {
+	System string             `json:"system"`
+	Values []string           `json:"values"`
+	Median map[string]float64 `json:"median"`
+	// HalfWidth of the 95% confidence interval of the mean; only with several repetitions.
+	HalfWidth map[string]float64 `json:"halfWidth,omitempty"`
+	// LowerBound has the figures of which only a lower bound is known, since transactions had no answer.
+	LowerBound map[string]float64 `json:"lowerBound,omitempty"`
+	// Infinite lists the figures that are infinite: no transaction ended, or the database never recovered.
+	Infinite []string `json:"infinite,omitempty"`
+	// Types are figures of each type of transactions, where there are several: medians by the same names.
+	// TypeLowerBounds are their LowerBound.
+	Types           map[string]map[string]float64 `json:"types,omitempty"`
+	TypeLowerBounds map[string]map[string]float64 `json:"typeLowerBounds,omitempty"`
+}
+
+// SearchData is a search and its probes, in their order.
+type SearchData struct {
+	// Label is the database and the swept values.
+	Label  string                `json:"label"`
+	System string                `json:"system"`
+	Values []string              `json:"values"`
+	Reason v1alpha1.SearchReason `json:"reason"`
+	// Message says what the search has found.
+	Message string `json:"message"`
+	// PeakRatePerSecond is in each region; it is left out where there is no peak.
+	PeakRatePerSecond int64       `json:"peakRatePerSecond,omitempty"`
+	Probes            []ProbeData `json:"probes"`
+}
+
+// ProbeData is a probe.
+type ProbeData struct {
+	// RatePerSecond is in each region.
+	RatePerSecond int64 `json:"ratePerSecond"`
+	Seed          int64 `json:"seed"`
+	// Says is what the probe says of its rate: that it keeps or misses what is asked, or nothing.
+	Says string `json:"says"`
+	// Why says what the rate misses, or why the probe says nothing of it.
+	Why string `json:"why,omitempty"`
+	// ThroughputPerSecond is of all regions together.
+	ThroughputPerSecond int64 `json:"throughputPerSecond"`
+	// CommittedPPM is the throughput in parts per million of the offered rate, and LeastServed the region that was
+	// served least.
+	CommittedPPM int64                  `json:"committedPPM,omitempty"`
+	LeastServed  *v1alpha1.ServedRegion `json:"leastServed,omitempty"`
+	// P50Microseconds and P99Microseconds are left out where nothing was committed.
+	P50Microseconds v1alpha1.Quantile `json:"p50Microseconds,omitzero"`
+	P99Microseconds v1alpha1.Quantile `json:"p99Microseconds,omitzero"`
+}
+
+// NewReport judges all claims and gathers the figures. It is of no use when the context ends meanwhile.
+func NewReport(ctx context.Context, experiments []*Experiment, r *Results) *Report {
+	out := &Report{
+		APIVersion: v1alpha1.GroupVersion.String(), Kind: Kind, Simulated: r.Simulated, Version: version.String(), Place: r.Place,
+		Claims: []Finding{}, Wrong: []string{}, Doubtful: []string{},
+	}
+	if !r.Simulated && r.Place == "" {
+		out.Machine = result.ThisMachine()
+	}
+	for _, e := range experiments {
+		out.Claims = append(out.Claims, e.Judge(ctx, r)...)
+		s := PointsSummary{Name: e.Name, Systems: e.Systems, Parameters: []string{}, Points: []PointData{}}
+		if e.object != nil {
+			s.Spec = &e.object.Spec
+		}
+		for _, p := range e.Parameters {
+			s.Parameters = append(s.Parameters, p.Name)
+		}
+		for _, search := range e.Searches {
+			s.Searches = append(s.Searches, searchData(search, r))
+			if search.Reason != v1alpha1.SearchFound {
+				out.Doubtful = append(out.Doubtful, fmt.Sprintf("%s: %s: the search ended with %s: %s", e.Name, search.Label, search.Reason, search.Message))
+			}
+			for _, p := range search.Probes {
+				if p.Unusable != "" {
+					out.look(e, p.Run, r)
+				}
+			}
+		}
+		types := e.typesRun(r)
+		for _, p := range e.Points {
+			s.Points = append(s.Points, pointData(p, types, r))
+			for _, run := range p.Runs {
+				out.look(e, run, r)
+			}
+		}
+		out.lookAtConfigurations(e, r)
+		s.Tables = e.Tables(ctx, r)
+		out.Experiments = append(out.Experiments, s)
+	}
+	return out
+}
+
+// look files a run that is not as it should be.
+func (out *Report) look(e *Experiment, run *Run, r *Results) {
+	d, err := r.Document(run)
+	switch {
+	case err != nil:
+		out.Wrong = append(out.Wrong, e.Name+": "+err.Error())
+	case d.Verdict != v1alpha1.VerdictPassed:
+		text := fmt.Sprintf("%s: %s: %s", e.Name, run.Label, d.Verdict)
+		if len(d.Reasons) > 0 {
+			text += ": " + d.Reasons[0].Reason + ": " + d.Reasons[0].Message
+		}
+		reasons, refused := e.invalid(d)
+		if len(reasons) > 0 && refused == nil {
+			text += "; it counts, since spec.allowInvalid names " + strings.Join(reasons, ", ")
+		}
+		if refused != nil {
+			out.Invalid = append(out.Invalid, text)
+		}
+		if slices.ContainsFunc(d.Reasons, func(x result.Reason) bool { return x.Reason == result.ReasonCheckFailed }) {
+			out.Wrong = append(out.Wrong, text)
+		} else {
+			out.Doubtful = append(out.Doubtful, text)
+		}
+	}
+}
+
+// lookAtConfigurations files runs whose database had mounted another configuration than in the first run of its system.
+func (out *Report) lookAtConfigurations(e *Experiment, r *Results) {
+	first := map[string]*Run{}
+	for _, p := range e.Points {
+		for _, run := range p.Runs {
+			d, err := r.Document(run)
+			if err != nil || d.Manifests == nil {
+				continue
+			}
+			if first[p.System] == nil {
+				first[p.System] = run
+				continue
+			}
+			was, err := r.Document(first[p.System])
+			if err != nil {
+				continue
+			}
+			for _, name := range slices.Sorted(maps.Keys(d.Manifests.ConfigMaps)) {
+				if digest, ok := was.Manifests.ConfigMaps[name]; ok && digest != d.Manifests.ConfigMaps[name] {
+					out.Doubtful = append(out.Doubtful, fmt.Sprintf("%s: %s: ConfigMap %s, which pods of %s mount, was another one than for %s",
+						e.Name, run.Label, name, p.System, first[p.System].Label))
+				}
+			}
+		}
+	}
+}
+
+// write writes the search for a person: what it found, and its probes.
+func (d *SearchData) write(w io.Writer, experiment string) {
+	fmt.Fprintf(w, "\nsearch %s: %s: %s: %s\n", experiment, d.Label, d.Reason, d.Message)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "  PROBE\t"+strings.ToUpper(strings.Join(ProbeColumns, "\t")))
+	for i := range d.Probes {
+		fmt.Fprintf(t, "  %d\t%s\n", i+1, strings.Join(d.Probes[i].Cells(), "\t"))
+	}
+	t.Flush() //nolint:errcheck // into memory
+}
+
+// ProbeColumns title the cells of a probe.
+var ProbeColumns = []string{"rate/s", "seed", "says", "txn/s", "committed", "in the worst region", "p50", "p99", "why"}
+
+// Cells are the probe in words, for the columns of ProbeColumns.
+func (p *ProbeData) Cells() []string {
+	ms := func(q v1alpha1.Quantile) string {
+		switch {
+		case q == v1alpha1.Quantile{}:
+			return "-"
+		case q.IsBound():
+			return "> " + FormatNumber(float64(q.Least())/1000) + " ms"
+		}
+		return FormatNumber(float64(q.Least())/1000) + " ms"
+	}
+	committed, worst := "-", "-"
+	if p.CommittedPPM > 0 {
+		committed = percentOf(p.CommittedPPM)
+	}
+	if w := p.LeastServed; w != nil {
+		worst = percentOf(w.CommittedPPM) + " (" + w.Name + ")"
+	}
+	return []string{fmt.Sprint(p.RatePerSecond), fmt.Sprint(p.Seed), p.Says, fmt.Sprint(p.ThroughputPerSecond),
+		committed, worst, ms(p.P50Microseconds), ms(p.P99Microseconds), p.Why}
+}
+
+func searchData(s *Search, r *Results) SearchData {
+	d := SearchData{Label: s.Label, System: s.System, Values: []string{}, Reason: s.Reason, Message: s.Message, PeakRatePerSecond: s.PeakRatePerSecond, Probes: []ProbeData{}}
+	for _, v := range s.Values {
+		d.Values = append(d.Values, v.String())
+	}
+	for _, p := range s.Probes {
+		probe := ProbeData{RatePerSecond: p.Run.Run.Spec.Load.RatePerSecond, Seed: p.Run.Run.Spec.Seed, Says: p.Says(),
+			Why: p.Missed + p.Unusable, ThroughputPerSecond: p.ThroughputPerSecond, CommittedPPM: p.CommittedPPM, LeastServed: p.LeastServed}
+		if doc, err := r.Document(p.Run); err == nil {
+			probe.P50Microseconds, probe.P99Microseconds = doc.Summary.LatencyMicroseconds.P50, doc.Summary.LatencyMicroseconds.P99
+		}
+		d.Probes = append(d.Probes, probe)
+	}
+	return d
+}
+
+// reportedByType are the figures of PointData.Types.
+var reportedByType = metricsNamed("tput", "committed", "p50", "mean", "p99", "aborts")
+
+// pointData are a point's figures, and those of each of these types of transactions where there are several.
+func pointData(p *Point, types []string, r *Results) PointData {
+	d := PointData{System: p.System, Values: []string{}, Median: map[string]float64{}}
+	for _, v := range p.Values {
+		d.Values = append(d.Values, v.String())
+	}
+	for i := range metrics {
+		f, bound, err := r.atLeast(p, &metrics[i], scope{})
+		switch {
+		case err != nil:
+			continue
+		case math.IsInf(f.Median, 0):
+			d.Infinite = append(d.Infinite, metrics[i].name)
+			continue
+		case bound:
+			put(&d.LowerBound, metrics[i].name, f.Median)
+			continue
+		}
+		d.Median[metrics[i].name] = f.Median
+		if len(p.Runs) > 1 {
+			put(&d.HalfWidth, metrics[i].name, f.HalfWidth)
+		}
+	}
+	if len(types) < 2 {
+		return d
+	}
+	for _, typ := range types {
+		figures, bounds := map[string]float64{}, map[string]float64{}
+		for _, m := range reportedByType {
+			f, bound, err := r.atLeast(p, m, scope{typ: typ})
+			switch {
+			case err != nil || math.IsInf(f.Median, 0):
+			case bound:
+				bounds[m.name] = f.Median
+			default:
+				figures[m.name] = f.Median
+			}
+		}
+		if figures["committed"] == 0 && len(bounds) == 0 {
+			continue
+		}
+		put(&d.Types, typ, figures)
+		if len(bounds) > 0 {
+			put(&d.TypeLowerBounds, typ, bounds)
+		}
+	}
+	return d
+}
+
+// put sets a value of a map, which it makes if there is none.
+func put[V any](to *map[string]V, name string, v V) {
+	if *to == nil {
+		*to = map[string]V{}
+	}
+	(*to)[name] = v
+}
+
+// Shown returns a figure of the point as tables show it: "> " before a lower bound, "infinite", or "-" where the point
+// does not have it.
+func (d *PointData) Shown(name string) string {
+	if v, ok := d.Median[name]; ok {
+		return FormatNumber(v)
+	}
+	if v, ok := d.LowerBound[name]; ok {
+		return "> " + FormatNumber(v)
+	}
+	if slices.Contains(d.Infinite, name) {
+		return FormatNumber(math.Inf(1))
+	}
+	return "-"
+}
+
+// LeaveOutTypes leaves the figures by type out.
+func (out *Report) LeaveOutTypes() {
+	for _, e := range out.Experiments {
+		for i := range e.Points {
+			e.Points[i].Types, e.Points[i].TypeLowerBounds = nil, nil
+		}
+	}
+}
+
+// ReadReport reads what result.WriteJSON has written of a Report.
+func ReadReport(path string) (*Report, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	out := &Report{}
+	if err := json.Unmarshal(b, out); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if out.APIVersion != v1alpha1.GroupVersion.String() || out.Kind != Kind {
+		return nil, fmt.Errorf("%s: it is a %q of %q, not an %s of %s; `geobench verify --out DIR` writes one",
+			path, out.Kind, out.APIVersion, Kind, v1alpha1.GroupVersion)
+	}
+	return out, nil
+}
+
+// Err is nil when every claim holds, every run could run, none is Invalid without being allowed to, and no answer was wrong.
+func (out *Report) Err() error {
+	var parts []string
+	var differ, unknown int
+	for i := range out.Claims {
+		switch out.Claims[i].Answer() {
+		case "differs":
+			differ++
+		case "no result":
+			unknown++
+		}
+	}
+	if differ > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %d claims differ", differ, len(out.Claims)))
+	}
+	if unknown > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %d claims have no result", unknown, len(out.Claims)))
+	}
+	if len(out.Wrong) > 0 {
+		parts = append(parts, fmt.Sprintf("%d runs failed", len(out.Wrong)))
+	}
+	if len(out.Invalid) > 0 {
+		parts = append(parts, fmt.Sprintf("%d runs are Invalid", len(out.Invalid)))
+	}
+	if n := len(out.NoPeak()); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d searches found no peak", n))
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(parts, ", "))
+}
+
+// NoPeak lists the searches that have found no rate which keeps what is asked, and why.
+func (out *Report) NoPeak() (all []string) {
+	for _, e := range out.Experiments {
+		for i := range e.Searches {
+			if s := &e.Searches[i]; s.PeakRatePerSecond == 0 {
+				all = append(all, fmt.Sprintf("%s: %s: %s: %s", e.Name, s.Label, s.Reason, s.Message))
+			}
+		}
+	}
+	return all
+}
+
+// columns of the table of claims: title and width.
+var columns = []struct {
+	title string
+	width int
+}{{"CLAIM", 8}, {"SOURCE", 18}, {"SAYS", 36}, {"MEASURED", 44}, {"HOLDS", 9}}
+
+// Table writes the claims for a person. Long texts go on below.
+func (out *Report) Table(w io.Writer) error {
+	b := &strings.Builder{}
+	row := func(cells ...string) {
+		wrapped := make([][]string, len(cells))
+		lines := 0
+		for i, c := range cells {
+			wrapped[i] = wrap(c, columns[i].width)
+			lines = max(lines, len(wrapped[i]))
+		}
+		for n := range lines {
+			var l strings.Builder
+			for i, c := range wrapped {
+				text := ""
+				if n < len(c) {
+					text = c[n]
+				}
+				fmt.Fprintf(&l, "%-*s  ", columns[i].width, text)
+			}
+			b.WriteString(strings.TrimRight(l.String(), " ") + "\n")
+		}
+	}
+	how := "in real time, " + cmp.Or(out.Place, "on this machine")
+	if out.Simulated {
+		how = "SIMULATED"
+	}
+	points := 0
+	for _, e := range out.Experiments {
+		points += len(e.Points)
+	}
+	fmt.Fprintf(b, "%s; %s; %s\n\n", Counted(len(out.Experiments), "experiment"), Counted(points, "point"), how)
+	if len(out.Claims) > 0 {
+		var titles []string
+		for _, c := range columns {
+			titles = append(titles, c.title)
+		}
+		row(titles...)
+		for i := range out.Claims {
+			f := &out.Claims[i]
+			text := f.Measured
+			if f.Error != "" {
+				text = f.Error
+			}
+			if len(f.Invalid) > 0 {
+				text += "; " + countsInvalid(f.Invalid)
+			}
+			row(f.ID, f.Source, f.Says, text, f.Answer())
+		}
+		holds := 0
+		for i := range out.Claims {
+			if out.Claims[i].Holds {
+				holds++
+			}
+		}
+		fmt.Fprintf(b, "\n%d of %s hold\n", holds, Counted(len(out.Claims), "claim"))
+	}
+	list := func(title string, items []string) {
+		if len(items) == 0 {
+			return
+		}
+		fmt.Fprintf(b, "\n%s\n", title)
+		const most = 20
+		for i, item := range items {
+			if i == most {
+				fmt.Fprintf(b, "  and %d more\n", len(items)-most)
+				break
+			}
+			fmt.Fprintf(b, "  %s\n", item)
+		}
+	}
+	for _, e := range out.Experiments {
+		for i := range e.Tables {
+			e.Tables[i].write(b, e.Name)
+		}
+		for i := range e.Searches {
+			e.Searches[i].write(b, e.Name)
+		}
+	}
+	list("runs that failed:", out.Wrong)
+	list("runs in doubt:", out.Doubtful)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// Round leaves figures no more than so many digits.
+func (out *Report) Round(digits int) {
+	for _, e := range out.Experiments {
+		for _, p := range e.Points {
+			for _, figures := range slices.Concat(slices.Collect(maps.Values(p.Types)),
+				slices.Collect(maps.Values(p.TypeLowerBounds)), []map[string]float64{p.Median, p.HalfWidth,
+					p.LowerBound}) {
+				for name, v := range figures {
+					// What was formatted can be parsed.
+					figures[name], _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', digits, 64), 64)
+				}
+			}
+		}
+	}
+}
+
+// shown are the figures of Figures, in this order.
+var shown = metricsNamed("tput", "p50", "p90", "p99", "aborts", "bytes", "wanBytes", "cpu")
+
+// Figures writes a table of every point's most asked-for figures, as medians over the repetitions.
+func (out *Report) Figures(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	var names, units []string
+	for _, m := range shown {
+		names = append(names, m.name)
+		units = append(units, m.name+" in "+m.unit)
+	}
+	for _, e := range out.Experiments {
+		titles := append(append([]string{e.Name}, e.Parameters...), names...)
+		fmt.Fprintln(t, strings.Join(titles, "\t"))
+		for _, p := range e.Points {
+			row := append([]string{p.System}, p.Values...)
+			for _, name := range names {
+				row = append(row, p.Shown(name))
+			}
+			fmt.Fprintln(t, strings.Join(row, "\t"))
+		}
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w, strings.Join(units, "; "))
+	return err
+}
+
+// Counted is a number with its noun: 1 point, 2 points.
+func Counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// wrap breaks a text into lines of at most width columns; a longer word is cut.
+func wrap(text string, width int) []string {
+	lines := []string{""}
+	for _, word := range strings.Fields(text) {
+		runes := []rune(word)
+		for len(runes) > width {
+			if lines[len(lines)-1] != "" {
+				lines = append(lines, "")
+			}
+			lines[len(lines)-1] = string(runes[:width])
+			lines, runes = append(lines, ""), runes[width:]
+		}
+		word = string(runes)
+		last := &lines[len(lines)-1]
+		switch {
+		case *last == "":
+			*last = word
+		case len([]rune(*last))+1+len(runes) <= width:
+			*last += " " + word
+		default:
+			lines = append(lines, word)
+		}
+	}
+	return lines
+}

@@ -1,0 +1,242 @@
+package experiment
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/types/ref"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/bench/plan"
+)
+
+// TableData is a table of an experiment with what its cells came to.
+type TableData struct {
+	Name  string `json:"name"`
+	Title string `json:"title,omitempty"`
+	// Columns are the titles, behind that of the systems.
+	Columns []string   `json:"columns"`
+	Rows    []TableRow `json:"rows"`
+	// Missing says why cells are empty.
+	Missing []string `json:"missing,omitempty"`
+	// Notes say which columns count on Invalid results.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// TableRow is a system's; a cell without an answer is empty.
+type TableRow struct {
+	System string   `json:"system"`
+	Cells  []string `json:"cells"`
+}
+
+// column is a column's expression, compiled.
+type column struct {
+	*board
+	compiled *cel.Ast
+	program  cel.Program
+}
+
+func (b *board) column(text string) (*column, error) {
+	compiled, err := b.compile(text)
+	if err != nil {
+		return nil, err
+	}
+	program, err := b.env.Program(compiled, b.options()...)
+	if err != nil {
+		return nil, err
+	}
+	return &column{b, compiled, program}, nil
+}
+
+// cell is the value for a system.
+func (c *column) cell(ctx context.Context, system string) (ref.Val, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	c.unsound = nil
+	value, _, err := c.program.ContextEval(ctx, map[string]any{"systems": c.Systems, "system": system})
+	return value, cmp.Or(c.unsound, err)
+}
+
+// tables refuses tables whose columns do not compile, exceed the limits, or name something that the experiment lacks.
+func (x *expansion) tables(ctx context.Context) {
+	b := dryBoard(x.Experiment)
+	b.rows = true
+	steps := uint64(0)
+	for i, t := range x.object.Spec.Tables {
+		for k, c := range t.Columns {
+			if x.ended(ctx) {
+				return
+			}
+			field := fmt.Sprintf("spec.tables[%d].columns[%d].value", i, k)
+			err := x.tryColumn(ctx, b, c.Value, &steps)
+			if err != nil {
+				x.problem(field, "", "table %s, column %q: %s", t.Name, c.Title, cut(err.Error()))
+			}
+			if steps > mostStepsTogether {
+				return
+			}
+		}
+	}
+}
+
+// tryColumn compiles a column, adds up what its rows can take, and tries it for each system.
+func (x *expansion) tryColumn(ctx context.Context, b *board, text string, steps *uint64) error {
+	b.wrong = nil
+	c, err := b.column(text)
+	if err != nil {
+		return err
+	}
+	if *steps += b.steps * uint64(len(x.Systems)); *steps > mostStepsTogether {
+		return fmt.Errorf("this column and those before it may need %d steps in all rows; the limit for all tables together is %d: move some to another Experiment",
+			*steps, mostStepsTogether)
+	}
+	if err := b.checkLiterals(c.compiled); err != nil {
+		return err
+	}
+	for _, system := range x.Systems {
+		_, err := c.cell(ctx, system)
+		switch {
+		case b.wrong != nil:
+			return b.wrong
+		case err != nil && strings.Contains(err.Error(), "index out of bounds"):
+			return err
+		}
+	}
+	return nil
+}
+
+// Tables evaluates all tables over the results. Cells that are left when the context ends are empty.
+func (e *Experiment) Tables(ctx context.Context, r *Results) (out []TableData) {
+	if e.object == nil {
+		return nil
+	}
+	b := &board{Experiment: e, results: r, rows: true}
+	for i := range e.object.Spec.Tables {
+		out = append(out, b.table(ctx, &e.object.Spec.Tables[i]))
+	}
+	return out
+}
+
+func (b *board) table(ctx context.Context, t *v1alpha1.Table) TableData {
+	d := TableData{Name: t.Name, Title: t.Title, Columns: []string{}}
+	for _, system := range b.Systems {
+		d.Rows = append(d.Rows, TableRow{System: system})
+	}
+	for _, c := range t.Columns {
+		d.Columns = append(d.Columns, c.Title)
+		b.counted = nil
+		expression, err := b.column(c.Value)
+		for i := range d.Rows {
+			row, text, why := &d.Rows[i], "", err
+			if why == nil {
+				var value ref.Val
+				if value, why = expression.cell(ctx, row.System); why == nil {
+					text = cut(show(value))
+				}
+			}
+			if why != nil {
+				d.Missing = append(d.Missing, cut(fmt.Sprintf("%s, %s: %v", row.System, c.Title, why)))
+			}
+			row.Cells = append(row.Cells, text)
+		}
+		if len(b.counted) > 0 {
+			d.Notes = append(d.Notes, fmt.Sprintf("%s: %s", c.Title, countsInvalid(b.counted)))
+		}
+	}
+	return d
+}
+
+// plan is that of a run of a system.
+func (b *board) plan(system string) (*plan.Plan, error) {
+	if p := b.plans[system]; p != nil {
+		return p, nil
+	}
+	points := b.points(system, make([]string, len(b.Parameters)))
+	if len(points) == 0 {
+		return nil, b.system(system)
+	}
+	m := points[0].manifests
+	p, err := plan.New(m.Run, m.Database, m.Profile)
+	if err != nil {
+		return nil, lookupf("%s: %v", system, err)
+	}
+	if b.plans == nil {
+		b.plans = map[string]*plan.Plan{}
+	}
+	b.plans[system] = p
+	return p, nil
+}
+
+// Lines are the titles and the rows; an empty cell is a dash.
+func (d *TableData) Lines() [][]string {
+	out := [][]string{append([]string{"system"}, d.Columns...)}
+	for _, row := range d.Rows {
+		line := []string{row.System}
+		for _, cell := range row.Cells {
+			if cell == "" {
+				cell = "-"
+			}
+			line = append(line, cell)
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+// write writes the table for a person.
+func (d *TableData) write(w io.Writer, experiment string) {
+	fmt.Fprintf(w, "\ntable %s: %s\n", experiment, d.Heading())
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, line := range d.Lines() {
+		fmt.Fprintln(t, "  "+strings.Join(line, "\t"))
+	}
+	t.Flush() //nolint:errcheck // into memory
+	for _, why := range slices.Concat(d.Missing, d.Notes) {
+		fmt.Fprintf(w, "  %s\n", why)
+	}
+}
+
+// Heading is the table's name and title.
+func (d *TableData) Heading() string {
+	if d.Title == "" {
+		return d.Name
+	}
+	return d.Name + ": " + d.Title
+}
+
+// Markdown is the table as a page has it.
+func (d *TableData) Markdown(simulated bool) string {
+	b := &strings.Builder{}
+	if d.Title != "" {
+		fmt.Fprintf(b, "%s", d.Title)
+		if simulated {
+			b.WriteString(" (simulated)")
+		}
+		b.WriteString("\n\n")
+	} else if simulated {
+		b.WriteString("Simulated.\n\n")
+	}
+	for i, line := range d.Lines() {
+		for k, cell := range line {
+			line[k] = strings.NewReplacer("|", "\\|", "\n", " ").Replace(cell)
+		}
+		fmt.Fprintf(b, "| %s |\n", strings.Join(line, " | "))
+		if i == 0 {
+			b.WriteString("|" + strings.Repeat("---|", len(line)) + "\n")
+		}
+	}
+	for i, why := range slices.Concat(d.Missing, d.Notes) {
+		if i == 0 {
+			b.WriteString("\n")
+		}
+		fmt.Fprintf(b, "- %s\n", why)
+	}
+	return b.String()
+}

@@ -1,0 +1,31 @@
+package explore
+
+import (
+	"time"
+
+	"github.com/geobench/geobench/internal/base/geo"
+)
+
+// checkpointRetry is how long a node that is in the middle of something is left alone.
+const checkpointRetry = 100 * time.Microsecond
+
+// writeCheckpoints has every node write its state up to ten times, while transactions are sent and a little longer.
+func (e *execution) writeCheckpoints() {
+	r := chance(e.world.seed, chanceCheckpoints)
+	for n := range geo.NodeID(e.world.topology.Nodes()) {
+		for range 1 + r.IntN(10) {
+			at, swap := upTo(r, e.world.load.until+time.Second), r.IntN(2) == 0
+			e.sim.At(at, func() { e.writeCheckpoint(n, swap, 100) })
+		}
+	}
+}
+
+// writeCheckpoint has a node write its state as soon as it can, or after a few attempts not at all.
+func (e *execution) writeCheckpoint(n geo.NodeID, swap bool, attempts int) {
+	if size := e.sim.Checkpoint(n, swap); size > 0 {
+		e.written++
+		e.largest = max(e.largest, size)
+	} else if attempts > 1 {
+		e.sim.At(e.sim.Now()+checkpointRetry, func() { e.writeCheckpoint(n, swap, attempts-1) })
+	}
+}

@@ -1,0 +1,113 @@
+package explore
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/bench/simload"
+	"github.com/geobench/geobench/internal/engine/engines"
+	"github.com/geobench/geobench/internal/engine/protocol"
+	"github.com/geobench/geobench/internal/engine/protocol/calvin"
+	"github.com/geobench/geobench/internal/engine/protocol/geogauss"
+	"github.com/geobench/geobench/internal/engine/protocol/oceanvista"
+)
+
+// In these scenarios the remaining regions answered too late: a leader of geogauss proposed a departure again for every
+// report, over narrow links. Ocean Vista's bound ignored that false suspicions double the patience.
+func TestLateAnswersOfTheCore(t *testing.T) {
+	for _, c := range []Config{{Engine: geogauss.Engine, Seed: 5}, {Engine: oceanvista.Engine, Seed: 4}} {
+		c.Hostile, c.Slow, c.Core, c.Buggify = true, true, true, true
+		if r := Run(c); !r.Passed() || !r.Cored {
+			t.Error(r)
+		}
+	}
+}
+
+// What is left of a database answers within its bound when regions are lost for good. A Calvin that waits for the acknowledgements
+// of all regions for half a minute passes in the same worlds where they have no second phase, and fails in those that lose a region
+// in it.
+func TestCoreAnswersInTime(t *testing.T) {
+	cored, late := 0, 0
+	for seed := range uint64(30) {
+		right := Run(Config{Engine: calvin.Engine, Seed: 1 + seed, Core: true})
+		if !right.Passed() {
+			t.Error(right)
+		}
+		if old := Run(Config{Engine: calvin.AcknowledgedEverywhere, Seed: 1 + seed}); !old.Passed() {
+			t.Errorf("without a second phase it should pass: %v", old)
+		}
+		if !right.Cored {
+			continue
+		}
+		cored++
+		if right.Slowest == 0 {
+			t.Errorf("seed %d: nothing was sent in the second phase", right.Seed)
+		}
+		wrong := Run(Config{Engine: calvin.AcknowledgedEverywhere, Seed: 1 + seed, Core: true})
+		if wrong.Passed() {
+			continue
+		}
+		late++
+		if p := wrong.Problems; len(p) == 0 || p[0].Failure != Late {
+			t.Errorf("seed %d: it fails for something else: %v", wrong.Seed, wrong)
+		}
+	}
+	if cored < 5 || late != cored {
+		t.Errorf("%d of %d worlds with a second phase show the mistake", late, cored)
+	}
+}
+
+// The protocols that promise answers in time are held to what they promise: with a bound that none of them can keep, each is late.
+func TestPromisesAreKept(t *testing.T) {
+	var promise []string
+	for _, e := range engines.All() {
+		params, errs := e.Resolve(nil)
+		if len(errs) > 0 {
+			t.Fatal(errs)
+		}
+		if e.Survival(simload.ThreeRegions(1), params).Answers == 0 {
+			continue
+		}
+		promise = append(promise, e.Name)
+		hasty, late := *e, false
+		hasty.Survives = func(t *geo.Topology, p protocol.Params) protocol.Survival {
+			s := e.Survives(t, p)
+			s.Answers = time.Microsecond
+			return s
+		}
+		for seed := uint64(1); seed <= 20 && !late; seed++ {
+			r := Run(Config{Engine: &hasty, Seed: seed, Core: true})
+			late = slices.ContainsFunc(r.Problems, func(p Problem) bool { return p.Failure == Late })
+		}
+		if !late {
+			t.Errorf("%s is not held to its bound", e.Name)
+		}
+	}
+	if want := []string{"calvin", "coco", "geogauss", "janus", "minerva", "oceanvista", "primary", "sdur", "spanner"}; !slices.Equal(promise, want) {
+		t.Errorf("%v promise answers in time, want %v", promise, want)
+	}
+}
+
+// Databases whose protocols promise nothing in time answer everything in the end; the others do in time. All keep their promises, and have
+// equal copies.
+func TestCoresGoOn(t *testing.T) {
+	for _, e := range engines.All() {
+		t.Run(e.Name, func(t *testing.T) {
+			const seeds = 20
+			cored := 0
+			Soak(t.Context(), Config{Engine: e, Core: true}, Seeds{First: 1, Count: seeds}, func(r *Result) {
+				if !r.Passed() {
+					t.Error(r)
+				}
+				if r.Cored {
+					cored++
+				}
+			})
+			if losing := losesSome(t, Config{Engine: e}, 100); losing != (cored > 0) {
+				t.Errorf("%d worlds have a second phase, and the database survives a loss: %v", cored, losing)
+			}
+		})
+	}
+}

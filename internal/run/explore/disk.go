@@ -1,0 +1,84 @@
+package explore
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// disks are what those of a world do: how long a sync takes, which holds back what a node sends and answers meanwhile, and the share of
+// syncs that take so long, in percent; the others take no time.
+type disks struct {
+	sync  time.Duration
+	share int64
+}
+
+// makeDisks gives every node a log wherever that is possible, on a disk that takes time to sync and, when its node crashes, may lose
+// what it had not synced, all or some of it. That is all that a machine that ends, a torn record, a full disk and a sync that fails
+// do to a node. In a third of the worlds of databases that survive that, the log of a node cannot be read when it starts again: what
+// has been told of it cannot be known any more, so it stays away for good, and its region with it.
+func (w *world) makeDisks(e *protocol.Engine, r *rand.Rand) {
+	survival := e.Survival(w.topology, w.params)
+	lost := w.lost()
+	if len(lost) > 0 && !survival.InFlight {
+		return
+	}
+	w.disks = disks{100 * time.Microsecond << r.IntN(6), 75}
+	if slow := chance(w.seed, chanceSyncs); slow.IntN(2) > 0 { // longer than some timeouts, and all alike
+		w.disks = disks{w.disks.sync << slow.IntN(5), 100}
+	}
+	if !w.durable {
+		w.durable = true
+		w.drawCrashes(r)
+	}
+	for i := range w.faults {
+		if f := &w.faults[i]; f.kind == crash {
+			f.loses = []int{0, 100, 1 + r.IntN(99)}[r.IntN(3)]
+		}
+	}
+	may := slices.DeleteFunc(slices.Clone(survival.Regions), func(a geo.Region) bool { return slices.Contains(lost, a) })
+	if r.IntN(3) > 0 || !survival.InFlight || survival.Most <= len(lost) || len(may) == 0 {
+		return
+	}
+	w.lose(may[r.IntN(len(may))], r)
+	w.sortFaults()
+}
+
+// lose lets the first node of a region that starts again find a log that cannot be read. One crashes if none does.
+func (w *world) lose(gone geo.Region, r *rand.Rand) {
+	t := w.topology
+	i := slices.IndexFunc(w.faults, func(f fault) bool { return f.kind == restart && t.RegionOf(f.node) == gone })
+	if i < 0 {
+		at := upTo(r, w.load.until)
+		n := t.Node(gone, r.IntN(t.Partitions), r.IntN(t.Replicas))
+		w.faults = append(w.faults, fault{at: at, kind: crash, node: n, loses: 100}, fault{at: at + upTo(r, time.Second), kind: restart, node: n})
+		i = len(w.faults) - 1
+	}
+	w.faults[i].kind, w.faults[i].a = unreadable, gone
+	at := w.faults[i].at
+	w.faults = slices.DeleteFunc(w.faults, func(f fault) bool {
+		return (f.kind == crash || f.kind == restart) && f.at >= at && t.RegionOf(f.node) == gone
+	})
+}
+
+func (d disks) describe(b *strings.Builder) {
+	if d.sync > 0 {
+		fmt.Fprintf(b, "%d%% of syncs take %v\n", d.share, d.sync)
+	}
+}
+
+// crash ends a node, and with its machine what it had not synced.
+func (e *execution) crash(f fault) {
+	if e.sim.Node(f.node).Dead {
+		return
+	}
+	e.sim.Crash(f.node)
+	if f.loses > 0 {
+		e.torn += e.sim.LoseTail(f.node, 100-f.loses)
+	}
+}

@@ -1,0 +1,273 @@
+package explore
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/spacetime"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/engine/sim"
+)
+
+// maxDrawn bounds the messages of a page. What a protocol does for minutes, when everything is over, is not what was wrong.
+const maxDrawn = 700
+
+// maxSeen bounds what is kept of an execution in order to draw it.
+const maxSeen = 200_000
+
+// WritePage writes a page that shows the least world's execution as a space-time diagram.
+func (l *Least) WritePage(to io.Writer) error {
+	var seen []sim.Observation
+	c := l.config
+	c.observe = func(o sim.Observation) {
+		if o.Kind != sim.Starts && o.Kind != sim.Fires && len(seen) < maxSeen {
+			seen = append(seen, o)
+		}
+	}
+	res, e := l.execution.world.clone().run(c)
+	d := e.diagram(seen)
+	d.Title = fmt.Sprintf("%s, seed %d: the least failing world", l.Engine, l.Seed)
+	var network strings.Builder
+	e.describe(&network)
+	e.core.describe(&network, e.topology)
+	d.Facts = []string{
+		strings.ReplaceAll(strings.TrimSpace(network.String()), "\n", "; ") + "; " + e.load.what(),
+		fmt.Sprintf("Of %d worlds that were tried this is the least in which the same goes wrong as in that of the seed. It has %s.", l.Runs, l.compared()),
+		"Again: " + l.command() + " --shrink",
+	}
+	if note := l.note(); note != "" {
+		d.Facts = append(d.Facts, note)
+	}
+	for _, p := range res.Problems {
+		d.Problems = append(d.Problems, strings.TrimSpace(p.Text))
+	}
+	return d.Write(to)
+}
+
+// diagram draws an execution, of which everything was seen.
+func (e *execution) diagram(seen []sim.Observation) *spacetime.Diagram {
+	t := e.topology
+	d := &spacetime.Diagram{Simulated: true}
+	clients, nodes := map[geo.Region]int{}, map[geo.NodeID]int{}
+	lane := func(name string, node bool) int {
+		d.Lanes = append(d.Lanes, spacetime.Lane{Name: name, Node: node})
+		return len(d.Lanes) - 1
+	}
+	faults := -1
+	if len(e.faults)+len(e.core.faults)+len(e.timeline) > 0 {
+		faults = lane("faults", false)
+	}
+	for r, name := range t.Regions {
+		if slices.ContainsFunc(e.submitted, func(c call) bool { return c.region == geo.Region(r) }) {
+			clients[geo.Region(r)] = lane("clients of "+name, false)
+		}
+		for n := range geo.NodeID(t.Nodes()) {
+			if t.RegionOf(n) == geo.Region(r) {
+				nodes[n] = lane(t.NodeName(n), true)
+			}
+		}
+	}
+	end := e.drawMessages(d, nodes, seen)
+	for _, f := range slices.Concat(e.faults, e.core.faults) {
+		end = max(end, f.at)
+	}
+	for i := range e.timeline {
+		end = max(end, e.timeline[i].At.Duration)
+	}
+	bars := map[txn.ID]int{}
+	for _, c := range e.submitted {
+		bars[c.id] = len(d.Bars)
+		d.Bars = append(d.Bars, e.bar(&c, clients[c.region], max(end, c.at)))
+	}
+	e.drawClients(d, nodes, seen, bars)
+	if faults >= 0 {
+		e.drawFaults(d, faults, nodes, end)
+	}
+	if v := e.verdict; v != nil {
+		for _, step := range v.Cycle {
+			from, ok := bars[step.From]
+			to, known := bars[step.To]
+			if ok && known && from != to {
+				d.Edges = append(d.Edges, spacetime.Edge{From: from, To: to, Label: step.Dependency.String(), Text: step.Text})
+			}
+		}
+	}
+	end = max(end, e.lastAnswer())
+	for _, h := range e.schedule() {
+		if h.at > end { // the minutes after it are not drawn
+			h.at, h.text = end, fmt.Sprintf("%s by %.3f ms", h.text, float64(h.at)/1e6)
+		}
+		d.Story = append(d.Story, spacetime.Moment{At: h.at, Text: h.text})
+	}
+	return d
+}
+
+// lastAnswer returns when the last transaction was answered.
+func (e *execution) lastAnswer() (at time.Duration) {
+	for _, a := range e.answers {
+		at = max(at, a.at)
+	}
+	return at
+}
+
+// bar is that of a transaction. One without an answer lasts to the end of what is drawn.
+func (e *execution) bar(c *call, lane int, end time.Duration) spacetime.Bar {
+	what := e.load.describe(c)
+	b := spacetime.Bar{
+		Lane: lane, From: c.at, To: end, Open: true, Kind: spacetime.Doubtful,
+		Label: c.id.String() + " " + shorten(what), Text: fmt.Sprintf("%v: %s: no answer", c.id, what),
+	}
+	if a, ok := e.answers[c.id]; ok {
+		b.To, b.Open, b.Text = a.at, false, fmt.Sprintf("%v: %s: %v after %v", c.id, what, a.status, a.at-c.at)
+		switch a.status {
+		case txn.Committed:
+			b.Kind = spacetime.Committed
+		case txn.Aborted:
+			b.Kind = spacetime.Aborted
+		}
+	}
+	return b
+}
+
+func shorten(label string) string {
+	const most = 26
+	if r := []rune(label); len(r) > most {
+		return string(r[:most-1]) + "…"
+	}
+	return label
+}
+
+// drawMessages draws what nodes have sent each other, and the probes that they have hit. It returns when the last of it is over.
+func (e *execution) drawMessages(d *spacetime.Diagram, nodes map[geo.NodeID]int, seen []sim.Observation) (end time.Duration) {
+	type sending struct {
+		from, to geo.NodeID
+		at       time.Duration
+	}
+	received := map[sending]int{}
+	for _, o := range seen {
+		if o.Kind == sim.Receives {
+			received[sending{o.Peer, o.Node, o.Sent}]++
+		}
+	}
+	for _, o := range seen {
+		m := spacetime.Message{From: nodes[o.Peer], To: nodes[o.Node], Sent: o.Sent, Received: o.At}
+		switch o.Kind {
+		case sim.Hits:
+			if len(d.Messages) < maxDrawn {
+				d.Points = append(d.Points, spacetime.Point{Lane: nodes[o.Node], At: o.At, Text: "probe " + o.Probe.Name})
+			}
+			continue
+		case sim.Receives:
+		case sim.Sends:
+			way := sending{o.Node, o.Peer, o.At}
+			if received[way] > 0 {
+				received[way]--
+				continue
+			}
+			m = spacetime.Message{From: nodes[o.Node], To: nodes[o.Peer], Sent: o.At, Received: o.At + e.topology.Link(o.Node, o.Peer).Delay/3, Lost: true}
+		default:
+			continue
+		}
+		if len(d.Messages) >= maxDrawn {
+			d.Hidden++
+			continue
+		}
+		m.Text = fmt.Sprintf("%s to %s: %v", d.Lanes[m.From].Name, d.Lanes[m.To].Name, o.Message)
+		if m.Lost {
+			m.Text += " (not received)"
+		}
+		end = max(end, m.Received)
+		d.Messages = append(d.Messages, m)
+	}
+	return end
+}
+
+// drawClients draws how transactions come to nodes and answers to clients.
+func (e *execution) drawClients(d *spacetime.Diagram, nodes map[geo.NodeID]int, seen []sim.Observation, bars map[txn.ID]int) {
+	for _, o := range seen {
+		switch o.Kind {
+		case sim.IsSubmitted:
+			i := bars[o.Transaction.ID]
+			d.Messages = append(d.Messages, spacetime.Message{From: i, FromBar: true, To: nodes[o.Node], Sent: d.Bars[i].From, Received: o.At, Text: d.Bars[i].Text})
+		case sim.Replies:
+			a, ok := e.answers[o.Outcome.ID]
+			if i := bars[o.Outcome.ID]; ok && a.at >= o.At {
+				d.Messages = append(d.Messages, spacetime.Message{From: nodes[o.Node], To: i, ToBar: true, Sent: o.At, Received: a.at, Text: d.Bars[i].Text})
+			}
+		}
+	}
+}
+
+// drawFaults draws the faults above everything, and on the lines of nodes that are down.
+func (e *execution) drawFaults(d *spacetime.Diagram, lane int, nodes map[geo.NodeID]int, end time.Duration) {
+	t := e.topology
+	down := func(n geo.NodeID, from, to time.Duration, open bool, what string) {
+		d.Bars = append(d.Bars, spacetime.Bar{Lane: nodes[n], From: from, To: to, Open: open, Kind: spacetime.Fault, Text: t.NodeName(n) + " is " + what})
+	}
+	bar := func(f fault, to time.Duration, open bool) {
+		label := f.describe(t)
+		text := fmt.Sprintf("%v: %s", f.at, label)
+		if to > f.at && !open {
+			text += fmt.Sprintf(" until %v", to)
+		}
+		d.Bars = append(d.Bars, spacetime.Bar{Lane: lane, From: f.at, To: to, Open: open, Kind: spacetime.Fault, Label: label, Text: text})
+	}
+	for i := range e.timeline {
+		f := &e.timeline[i]
+		label, open, to := describeFault(f), f.PodKill != nil && f.PodKill.Lasting, min(end, ends(f))
+		if open {
+			to = end
+		}
+		d.Bars = append(d.Bars, spacetime.Bar{
+			Lane: lane, From: f.At.Duration, To: max(f.At.Duration, to), Open: open, Kind: spacetime.Fault, Label: label, Text: fmt.Sprintf("%v: %s", f.At, label),
+		})
+	}
+	for _, pair := range e.pairs() {
+		f, to := e.faults[pair[0]], e.faults[pair[len(pair)-1]].at
+		if f.kind == cut {
+			to = e.healed(f)
+		}
+		open := f.kind.loss() || f.kind == crash && len(pair) == 1
+		if open {
+			to = max(end, f.at)
+		}
+		bar(f, to, open)
+		switch {
+		case f.kind == crash:
+			down(f.node, f.at, to, open, "down")
+		case f.kind == vanish:
+			for n := range geo.NodeID(t.Nodes()) {
+				if n == f.node && !f.region || f.region && t.RegionOf(n) == f.a {
+					down(n, f.at, f.at+f.by, false, "lost, and is replaced")
+				}
+			}
+		}
+	}
+	for _, f := range slices.Concat(e.faults, e.core.faults) {
+		if !f.kind.loss() {
+			continue
+		}
+		if slices.Contains(e.core.faults, f) {
+			bar(f, max(end, f.at), true)
+		}
+		for n := range geo.NodeID(t.Nodes()) {
+			if t.RegionOf(n) == f.a {
+				down(n, f.at, max(end, f.at), true, "lost for good")
+			}
+		}
+	}
+}
+
+// healed returns when a cut ends: with the first heal of the link, also if that belongs to another cut.
+func (e *execution) healed(f fault) time.Duration {
+	for _, g := range e.faults {
+		if g.kind == heal && g.at >= f.at && (g.a == f.a && g.b == f.b || g.a == f.b && g.b == f.a) {
+			return g.at
+		}
+	}
+	return f.at
+}

@@ -1,0 +1,67 @@
+package explore
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+
+	"github.com/geobench/geobench/internal/bench/result"
+)
+
+// Progress is how far an exploration has come, kept in a file so that another process can go on with it.
+type Progress struct {
+	// Build is the program that explores: seeds that two builds have run say nothing about either.
+	Build string `json:"build"`
+	// Worlds says what the worlds are like, and Seeds which there are for each engine.
+	Worlds string `json:"worlds"`
+	Seeds  Seeds  `json:"seeds"`
+	// Done sums up, for each engine, the first of these seeds.
+	Done []*Summary `json:"done"`
+
+	path string
+}
+
+// OpenProgress reads the progress of an exploration from a file, if there is one. The error says what the file is of, when it is not
+// of this exploration.
+func OpenProgress(path, build, worlds string, seeds Seeds) (*Progress, error) {
+	p := &Progress{Build: build, Worlds: worlds, Seeds: seeds, path: path}
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return p, p.Save()
+	}
+	if err != nil {
+		return nil, err
+	}
+	var old Progress
+	if err := json.Unmarshal(text, &old); err != nil {
+		return nil, fmt.Errorf("%s is not the progress of an exploration: %w", path, err)
+	}
+	for _, differs := range []struct{ what, is, want string }{
+		{"build is", old.Build, build}, {"worlds are", old.Worlds, worlds}, {"seeds are", old.Seeds.String(), seeds.String()},
+	} {
+		if differs.is != differs.want {
+			return nil, fmt.Errorf("%s is of another exploration: its %s %q, not %q; name another file, or delete this one", path, differs.what, differs.is, differs.want)
+		}
+	}
+	p.Done = old.Done
+	return p, nil
+}
+
+// Of returns the summary of the seeds of an engine that were run.
+func (p *Progress) Of(engine string) *Summary {
+	if i := slices.IndexFunc(p.Done, func(s *Summary) bool { return s.Engine == engine }); i >= 0 {
+		return p.Done[i]
+	}
+	s := &Summary{Engine: engine, Seeds: Seeds{First: p.Seeds.First, Step: p.Seeds.Step}}
+	p.Done = append(p.Done, s)
+	return s
+}
+
+// Add notes that the next seed of an engine was run.
+func (p *Progress) Add(r *Result) { p.Of(r.Engine).add(r) }
+
+// Save writes the file, whole or not at all.
+func (p *Progress) Save() error { return result.WriteJSON(p.path, p) }

@@ -1,0 +1,296 @@
+package explore
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/base/geo"
+	faults "github.com/geobench/geobench/internal/bench/fault"
+	"github.com/geobench/geobench/internal/bench/fault/simulated"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+const (
+	// maxTimeline bounds the faults of a timeline beside those that end processes, of which there are maxShutdowns at most.
+	maxTimeline, maxShutdowns = 6, 3
+	// maxSkew is how far a fault sets a clock where no answer depends on clocks.
+	maxSkew = 500 * time.Millisecond
+	// mostLossPPM is what a link loses at most, unless it loses everything. With half of the packets lost some worlds do not end in time.
+	mostLossPPM = 300_000
+)
+
+// makeTimeline puts a timeline of faults, such as spec.faults of a BenchmarkRun has, in the place of the world's own. They are of every
+// kind that a simulation can play, aim at whatever a manifest can aim at, and overlap.
+func (w *world) makeTimeline(c Config, r *rand.Rand, long bool) {
+	d := drawer{w, r, long}
+	kinds := []string{faults.CPUStress, faults.MemoryStress, faults.DiskReadLoad, faults.DiskWriteLoad, faults.IODelay, faults.ClockSkew}
+	if len(w.topology.Regions) > 1 {
+		// As often as all others together.
+		kinds = append(kinds, faults.NetworkDelay, faults.NetworkLoss, faults.NetworkBandwidth, faults.NetworkPartition, faults.NetworkPartition, faults.NetworkPartition)
+	}
+	db, survival := w.database(c.Engine), c.Engine.Survival(w.topology, w.params)
+	switch ends := r.IntN(4); {
+	case ends == 0:
+		for range 1 + r.IntN(maxShutdowns) {
+			d.add(d.shutdown())
+		}
+	case ends == 1 && len(survival.Regions) > 0:
+		kill := &v1alpha1.PodKillFault{Target: v1alpha1.NodeTarget{
+			Regions: []string{w.topology.Regions[survival.Regions[r.IntN(len(survival.Regions))]]},
+		}}
+		kill.Lasting = r.IntN(2) == 0 || !c.Engine.ReplacesAll(w.topology, w.params)
+		d.add(v1alpha1.Fault{PodKill: kill})
+	case ends == 2 && c.Engine.ReplacesAll(w.topology, w.params):
+		one := int32(1)
+		d.add(v1alpha1.Fault{ContainerKill: &v1alpha1.ContainerKillFault{Target: v1alpha1.NodeTarget{Count: &one}}})
+	}
+	if len(w.killed()) > 0 && !survival.InFlight {
+		kinds = slices.DeleteFunc(kinds, func(k string) bool { return k == faults.NetworkPartition })
+	}
+	skew := maxSkew
+	if c.Engine.ClockBound != nil {
+		skew = c.Engine.ClockBound(w.params) / 2 / maxTimeline // all of them may hit one node
+	}
+	for range 1 + r.IntN(maxTimeline) {
+		d.add(d.fault(kinds[r.IntN(len(kinds))], skew, c.Engine.Roles))
+	}
+	plan := faults.NewPlan(w.timeline, w.topology, w.seed)
+	w.durable = db.LogsSimulated(plan)
+	w.settle()
+}
+
+// drawer draws the faults of a timeline.
+type drawer struct {
+	w    *world
+	r    *rand.Rand
+	long bool
+}
+
+// add gives a fault its name and its time.
+func (d *drawer) add(f v1alpha1.Fault) {
+	f.Name = fmt.Sprintf("fault-%d", len(d.w.timeline)+1)
+	f.At = v1alpha1.DurationOf(upTo(d.r, d.w.load.until))
+	length := 10 * time.Millisecond << d.r.IntN(7)
+	if d.long {
+		length *= 16
+	}
+	length += upTo(d.r, length)
+	f.Duration = &v1alpha1.Duration{Duration: length}
+	if f.PodKill != nil || f.ContainerKill != nil {
+		f.Duration = nil
+	}
+	d.w.timeline = append(d.w.timeline, f)
+}
+
+// shutdown ends nodes for a while, as their machines or their disks do.
+func (d *drawer) shutdown() v1alpha1.Fault {
+	target := d.target(nil)
+	if d.r.IntN(2) == 0 {
+		return v1alpha1.Fault{NodeShutdown: &v1alpha1.NodeShutdownFault{Target: target}}
+	}
+	return v1alpha1.Fault{IOError: &v1alpha1.IOErrorFault{Target: target, Errno: 5, Percent: 100}}
+}
+
+func (d *drawer) fault(kind string, skew time.Duration, roles []string) (f v1alpha1.Fault) {
+	r := d.r
+	switch kind {
+	case faults.NetworkDelay:
+		delay := time.Millisecond << r.IntN(8)
+		f.NetworkDelay = &v1alpha1.NetworkDelayFault{Between: d.pair(), Delay: v1alpha1.DurationOf(delay), Jitter: v1alpha1.DurationOf(upTo(r, delay/2))}
+	case faults.NetworkLoss:
+		loss := int32(1 + r.IntN(mostLossPPM))
+		if r.IntN(8) == 0 && len(d.w.killed()) == 0 {
+			loss = 1e6
+		}
+		f.NetworkLoss = &v1alpha1.NetworkLossFault{Between: d.pair(), LossPPM: loss, CorrelationPercent: []int32{0, 0, 25, 50}[r.IntN(4)]}
+	case faults.NetworkBandwidth:
+		f.NetworkBandwidth = &v1alpha1.NetworkBandwidthFault{Between: d.pair(), BandwidthMbps: int32(1 + r.IntN(100))}
+	case faults.NetworkPartition:
+		p := &v1alpha1.NetworkPartitionFault{From: d.side(roles), OneWay: r.IntN(2) == 0}
+		if others := d.others(p.From.Regions); r.IntN(2) == 0 && len(others) > 0 {
+			p.To = &v1alpha1.NodeTarget{Regions: others[:1+r.IntN(len(others))]}
+		}
+		f.NetworkPartition = p
+	case faults.CPUStress:
+		f.CPUStress = &v1alpha1.CPUStressFault{Target: d.target(roles), Workers: int32(1 + r.IntN(4)), LoadPercent: int32(10 + r.IntN(91))}
+	case faults.MemoryStress:
+		f.MemoryStress = &v1alpha1.MemoryStressFault{Target: d.target(roles), Size: resource.MustParse("64Mi")}
+	case faults.DiskReadLoad:
+		f.DiskReadLoad = &v1alpha1.DiskReadLoadFault{Target: d.target(roles), MegabytesPerSecond: int32(r.IntN(500))}
+	case faults.DiskWriteLoad:
+		f.DiskWriteLoad = &v1alpha1.DiskWriteLoadFault{Target: d.target(roles), MegabytesPerSecond: int32(r.IntN(500))}
+	case faults.IODelay:
+		f.IODelay = &v1alpha1.IODelayFault{Target: d.target(roles), Delay: v1alpha1.DurationOf(time.Millisecond << r.IntN(7)), Percent: int32(1 + r.IntN(100))}
+	case faults.ClockSkew:
+		f.ClockSkew = &v1alpha1.ClockSkewFault{Target: d.target(roles), Offset: v1alpha1.DurationOf(upTo(r, 2*skew) - skew)}
+	}
+	return f
+}
+
+// pair are the links from one region, to another one or to all others, in both directions or in one.
+func (d *drawer) pair() v1alpha1.RegionPair {
+	from := d.region()
+	p := v1alpha1.RegionPair{From: from, OneWay: d.r.IntN(2) == 0}
+	if others := d.others(from); d.r.IntN(2) == 0 {
+		p.To = others[:1]
+	}
+	return p
+}
+
+// side is one of a partition's: those of a region, or less.
+func (d *drawer) side(roles []string) v1alpha1.NodeTarget {
+	t := d.target(roles)
+	t.Regions = d.region()
+	return t
+}
+
+// target are nodes of the database: a region's or all, of some partition or of all, all of them or some, and those that have a role.
+func (d *drawer) target(roles []string) (t v1alpha1.NodeTarget) {
+	r := d.r
+	if r.IntN(2) == 0 {
+		t.Regions = d.region()
+	}
+	if r.IntN(4) == 0 {
+		t.Partitions = []int32{int32(r.IntN(d.w.topology.Partitions))}
+	}
+	if len(roles) > 0 && r.IntN(4) == 0 {
+		t.Role = roles[r.IntN(len(roles))]
+	}
+	switch percent := int32(1 + r.IntN(100)); r.IntN(4) {
+	case 0:
+		one := int32(1)
+		t.Count = &one
+	case 1:
+		t.Percent = &percent
+	}
+	return t
+}
+
+func (d *drawer) region() []string {
+	names := d.w.topology.Regions
+	i := d.r.IntN(len(names))
+	return names[i : i+1 : i+1]
+}
+
+// others are the regions but some, in an order of chance.
+func (d *drawer) others(but []string) []string {
+	left := slices.DeleteFunc(slices.Clone(d.w.topology.Regions), func(name string) bool { return slices.Contains(but, name) })
+	d.r.Shuffle(len(left), func(i, j int) { left[i], left[j] = left[j], left[i] })
+	return left
+}
+
+// database is the world's as faults see it. Its nodes have no journals: what has a disk has a log.
+func (w *world) database(e *protocol.Engine) *faults.Database {
+	return &faults.Database{Engine: e, Params: w.params, Topology: w.topology}
+}
+
+// play has the faults of the timeline happen, by what does so in simulated runs.
+func (e *execution) play(c Config) {
+	if len(e.timeline) > 0 {
+		e.injector = simulated.Start(e.sim, e.database(c.Engine), faults.NewPlan(e.timeline, e.topology, e.seed), 0, e.offsets)
+	}
+}
+
+// played reports whether all faults of the timeline are over, new incarnations in their places too.
+func (e *execution) played() bool { return e.injector == nil || e.injector.Over() }
+
+// ends is when a fault is to be over.
+func ends(f *v1alpha1.Fault) time.Duration {
+	if f.Duration == nil {
+		return f.At.Duration
+	}
+	return f.At.Duration + f.Duration.Duration
+}
+
+// killed are the regions whose nodes the timeline ends for good.
+func (w *world) killed() (regions []geo.Region) {
+	for i := range w.timeline {
+		if k := w.timeline[i].PodKill; k != nil && k.Lasting {
+			for _, name := range k.Target.Regions {
+				regions = append(regions, geo.Region(slices.Index(w.topology.Regions, name)))
+			}
+		}
+	}
+	return regions
+}
+
+// timelineLegal is what legal is, as far as the timeline goes.
+func (w *world) timelineLegal(e *protocol.Engine) bool {
+	db, plan := w.database(e), faults.NewPlan(w.timeline, w.topology, w.seed)
+	w.durable = w.durable || db.LogsSimulated(plan)
+	inFlight := e.Survival(w.topology, w.params).InFlight
+	for _, f := range plan.Faults {
+		targets, err := plan.Resolve(f, nil)
+		switch {
+		case err != nil:
+			return false
+		case f.Kind == faults.NetworkPartition && len(w.killed()) > 0 && !inFlight:
+			return false
+		case f.Followed() && !f.ForGood() && e.Bears(w.topology, w.params, targets.From) != nil:
+			return false
+		}
+	}
+	return true
+}
+
+// keepTimeline leaves out the faults that aim at regions or partitions which are not there any more.
+func (w *world) keepTimeline() {
+	t := w.topology
+	gone := func(names []string) bool {
+		return slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(t.Regions, name) })
+	}
+	missing := func(n *v1alpha1.NodeTarget) bool {
+		return n != nil && (gone(n.Regions) || slices.ContainsFunc(n.Partitions, func(p int32) bool { return int(p) >= t.Partitions }))
+	}
+	w.timeline = slices.DeleteFunc(w.timeline, func(spec v1alpha1.Fault) bool {
+		f := faults.NewPlan([]v1alpha1.Fault{spec}, t, 0).Faults[0]
+		between := f.Between()
+		return missing(f.Target()) || between != nil && (gone(between.From) || gone(between.To)) ||
+			spec.NetworkPartition != nil && missing(spec.NetworkPartition.To)
+	})
+}
+
+// describeFault says it as a manifest does, but for name and time.
+func describeFault(f *v1alpha1.Fault) string {
+	text, err := json.Marshal(f)
+	var fields map[string]json.RawMessage
+	if err == nil {
+		err = json.Unmarshal(text, &fields)
+	}
+	if err != nil {
+		return err.Error() // no fault that was drawn has one
+	}
+	for _, field := range []string{"name", "at", "duration"} {
+		delete(fields, field)
+	}
+	what := ""
+	for _, kind := range slices.Sorted(maps.Keys(fields)) {
+		what += fmt.Sprintf("%s %s", kind, fields[kind])
+	}
+	if f.Duration != nil {
+		return fmt.Sprintf("%s for %v", what, f.Duration.Duration)
+	}
+	return what
+}
+
+// countReplaced notes the nodes that the timeline has ended and new incarnations have replaced, which come at once.
+func (e *execution) countReplaced() {
+	if e.injector == nil {
+		return
+	}
+	for _, l := range e.injector.Timeline.Lives {
+		if l.Replaced && l.Injecting != nil {
+			e.replaced += len(l.Targets.From)
+			if l.Recovered != nil {
+				e.mended = max(e.mended, *l.Recovered-*l.Injecting)
+			}
+		}
+	}
+}

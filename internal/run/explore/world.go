@@ -1,0 +1,619 @@
+package explore
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/base/buggify"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/engine/blocks/locallog"
+	"github.com/geobench/geobench/internal/engine/protocol"
+	"github.com/geobench/geobench/internal/engine/sim"
+)
+
+// world is what a seed makes.
+type world struct {
+	seed     uint64 // of what happens by chance in it
+	topology *geo.Topology
+	params   protocol.Params
+	// coordinators is whom clients send their transactions to.
+	coordinators geo.Coordinators
+	offsets      []time.Duration // of clocks, by node
+	costs        sim.Costs
+	codec        bool // messages are encoded and decoded
+	durable      bool // nodes keep logs, so that those that crash can start again
+	faults       []fault
+	calm         time.Duration // when the last fault is over
+	load         load
+	// calls are the transactions that clients send, in the order of time; nil where clients draw them.
+	calls []call
+	core  core
+	// rare says when replicas do what is rare; nil for never.
+	rare  *buggify.Plan
+	disks disks
+	// timeline are the faults of a world like a run's.
+	timeline []v1alpha1.Fault
+	// wide holds the additional draws if isWide is set: the scenario is one of Config.Wide.
+	wide   wide
+	isWide bool
+}
+
+// fault is something that happens to the network or to a region.
+type fault struct {
+	at   time.Duration
+	kind faultKind
+	a, b geo.Region    // b only for cuts and heals
+	node geo.NodeID    // for crashes, restarts, jumps, and logs that cannot be read
+	by   time.Duration // for jumps, and how long after a node's loss its next incarnation comes
+	// region says that all nodes of region a lose their memory.
+	region bool
+	// loses is how much of what a crashed node had not synced is lost, in percent.
+	loses int
+}
+
+type faultKind uint8
+
+const (
+	cut faultKind = iota
+	heal
+	lose
+	crash
+	restart
+	jump       // of a clock
+	vanish     // of a node's process and memory, or of all of a region's, which new incarnations replace
+	unreadable // the log of a node that starts again: its region is lost
+)
+
+// loss reports whether a region is lost for good.
+func (k faultKind) loss() bool { return k == lose || k == unreadable }
+
+func (f fault) describe(t *geo.Topology) string {
+	switch f.kind {
+	case cut:
+		return fmt.Sprintf("cut %s-%s", t.Regions[f.a], t.Regions[f.b])
+	case heal:
+		return fmt.Sprintf("heal %s-%s", t.Regions[f.a], t.Regions[f.b])
+	case crash:
+		if f.loses > 0 {
+			return fmt.Sprintf("crash %s, %d%% of what it has not synced is lost", t.NodeName(f.node), f.loses)
+		}
+		return "crash " + t.NodeName(f.node)
+	case restart:
+		return "restart " + t.NodeName(f.node)
+	case vanish:
+		if f.region {
+			return fmt.Sprintf("the nodes of region %s lose their processes and memory, new incarnations take their places after %v", t.Regions[f.a], f.by)
+		}
+		return fmt.Sprintf("%s loses its process and memory, a new incarnation takes its place after %v", t.NodeName(f.node), f.by)
+	case unreadable:
+		return fmt.Sprintf("%s cannot read its log, lose region %s", t.NodeName(f.node), t.Regions[f.a])
+	case jump:
+		return fmt.Sprintf("the clock of %s jumps by %v", t.NodeName(f.node), f.by)
+	default:
+		return "lose region " + t.Regions[f.a]
+	}
+}
+
+// Sources of chance of a world. What does not depend on the engine is the same for all engines.
+const (
+	chanceTopology = iota + 1
+	chanceParams
+	chanceFaults
+	chanceLoad
+	chanceClients     // and one for each region
+	chanceCrashes     = 100
+	chanceLength      = 101
+	chanceGroups      = 102
+	chancePlaces      = 103
+	chanceClocks      = 104
+	chanceAppends     = 105
+	chanceCore        = 110
+	chanceShakes      = 111
+	chanceTurns       = 112
+	chanceDisks       = 113
+	chanceSyncs       = 114
+	chanceLosses      = 115
+	chanceTimeline    = 116
+	chanceRuns        = 117
+	chanceCheckpoints = 118
+	chanceNextLosses  = 119
+	chanceLags        = 120
+	chanceWide        = 121
+	chanceHomes       = 109 // 106 to 108 would change worlds of seeds that once failed
+)
+
+func chance(seed uint64, of uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, of)) }
+
+const (
+	// maxNodes bounds the nodes of a world, so that protocols in which everybody speaks to everybody stay fast.
+	maxNodes = 12
+	// maxRegions and maxHostileRegions bound its regions: of five, two can be lost where a minority can.
+	maxRegions, maxHostileRegions = 4, 5
+	// maxCuts and maxHostileCuts bound the cuts of single links.
+	maxCuts, maxHostileCuts = 4, 12
+)
+
+// newWorld makes the world of a seed. It fails where the engine takes none of the topologies and parameters that are drawn.
+func newWorld(c Config) (*world, error) {
+	w := &world{seed: c.Seed, isWide: c.Wide}
+	scale, r, err := w.draw(c)
+	if err != nil {
+		return nil, err
+	}
+	if c.Replace {
+		w.preferReplaceable(c)
+	}
+	// The choice costs where nodes ask for masters. Elsewhere the worlds of seeds that once failed stay what they were.
+	if w.params[locallog.MastersParameter.Name] != "" && chance(c.Seed, chanceTurns).IntN(2) == 0 && locallog.AsksMasters(w.params) {
+		w.coordinators = geo.RoundRobin
+	}
+	w.costs = []sim.Costs{{}, sim.DefaultCosts, times(sim.DefaultCosts, 10)}[r.IntN(3)]
+	w.codec = r.IntN(4) == 0 && c.Engine.Decode != nil
+	skew := []time.Duration{0, time.Millisecond, 100 * time.Millisecond}[r.IntN(3)]
+	for range w.topology.Nodes() {
+		w.offsets = append(w.offsets, upTo(r, skew))
+	}
+	w.load = newLoad(chance(c.Seed, chanceLoad), scale)
+	if c.Slow {
+		w.load.readers = true
+		w.load.until *= slowness
+		w.load.think = w.load.until / maxSent
+	}
+	w.load.groups = !w.load.bank && chance(c.Seed, chanceGroups).IntN(2) == 0
+	w.load.appends = w.load.groups && chance(c.Seed, chanceAppends).IntN(2) == 0
+	if c.Wide {
+		w.makeWide(chance(c.Seed, chanceWide))
+	}
+	long := chance(c.Seed, chanceLength).IntN(8) == 0 || c.Slow
+	if c.Runs {
+		if err := w.makeRunLoad(chance(c.Seed, chanceRuns)); err != nil {
+			return nil, err
+		}
+		w.makeTimeline(c, chance(c.Seed, chanceTimeline), long)
+	} else {
+		w.makeFaults(c, chance(c.Seed, chanceFaults), long)
+		w.makeCrashes(c.Engine, chance(c.Seed, chanceCrashes))
+		w.makeJumps(c.Engine, chance(c.Seed, chanceClocks))
+	}
+	if c.Disk {
+		w.makeDisks(c.Engine, chance(c.Seed, chanceDisks))
+	}
+	if c.Replace {
+		w.makeLosses(c.Engine, chance(c.Seed, chanceLosses))
+	}
+	if c.Buggify {
+		w.rare = buggify.NewPlan(c.Seed, max(w.calm, w.load.until))
+	}
+	if c.Core {
+		w.makeCore(c.Engine, chance(c.Seed, chanceCore))
+	}
+	return w, nil
+}
+
+// loses reports whether the database may lose acknowledged transactions by design, as primary does with failover: Unplanned. Its
+// history is not judged then; everything else is.
+func (w *world) loses(e *protocol.Engine) bool { return e.Loses != nil && e.Loses(w.params) }
+
+// maxDraws bounds the topologies and parameters that are drawn for a world.
+const maxDraws = 1000
+
+// draw draws the topology and the parameters again until the engine takes them. The first draw is the same for all engines. It
+// returns the scale of the topology's delays, and the chance that the rest of the world goes on with.
+func (w *world) draw(c Config) (scale time.Duration, r *rand.Rand, err error) {
+	for n := range uint64(maxDraws) {
+		again := n << 32 // beyond all sources of chance
+		r = chance(c.Seed, chanceTopology+again)
+		scale = []time.Duration{time.Millisecond, 10 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond}[r.IntN(4)]
+		w.topology = newTopology(c, r, scale)
+		if c.Engine.TakesGroups {
+			w.topology.Homes = newHomes(w.topology, chance(c.Seed, chanceHomes+again))
+			w.topology.Groups = newGroups(w.topology, chance(c.Seed, chancePlaces+again))
+		}
+		w.params = newParams(c, chance(c.Seed, chanceParams+again))
+		w.drawLags(c, chance(c.Seed, chanceLags+again))
+		if w.loses(c.Engine) && !c.Wide {
+			err = fmt.Errorf("that it may lose what it has answered")
+			continue
+		}
+		if c.Wide && idleEvents(c.Engine, w.topology, w.params) > maxEvents/4 {
+			err = fmt.Errorf("that its nodes exchange too many messages during the longest of its durations")
+			continue
+		}
+		if err = c.Engine.Accepts(w.topology, w.params); err == nil {
+			return scale, r, nil
+		}
+	}
+	return 0, nil, fmt.Errorf("engine %s takes none of the %d topologies and parameters that seed %d draws; of the last one it says %w",
+		c.Engine.Name, maxDraws, c.Seed, err)
+}
+
+// idleEvents estimates the events of an idle database during the longest of its durations: every node sends a message
+// to every other node each time that the shortest duration has passed. Recovery waits for a few of the longest.
+func idleEvents(e *protocol.Engine, t *geo.Topology, params protocol.Params) uint64 {
+	var longest, shortest time.Duration
+	for _, p := range e.Parameters {
+		if p.Integer || len(p.OneOf) > 0 {
+			continue
+		}
+		if d := params.Duration(p.Name); d > 0 {
+			longest = max(longest, d)
+			if shortest == 0 || d < shortest {
+				shortest = d
+			}
+		}
+	}
+	if shortest == 0 {
+		return 0
+	}
+	n := uint64(t.Nodes())
+	return uint64(longest/shortest) * n * (n - 1) * 2
+}
+
+// replaceableDraws is how often parameters are drawn again for a world of losses in which no node can be replaced.
+const replaceableDraws = 16
+
+// preferReplaceable draws other parameters for a world of losses in which the engine replaces no node, until it replaces any.
+func (w *world) preferReplaceable(c Config) {
+	for n := uint64(1); n <= replaceableDraws && c.Engine.Replaces != nil && len(c.Engine.Replaces(w.topology, w.params)) == 0; n++ {
+		other := newParams(c, chance(c.Seed, chanceParams+(maxDraws+n)<<32))
+		if idleEvents(c.Engine, w.topology, other) <= maxEvents/4 && c.Engine.Accepts(w.topology, other) == nil &&
+			(c.Engine.Loses == nil || !c.Engine.Loses(other)) && len(c.Engine.Replaces(w.topology, other)) > 0 {
+			w.params = other
+		}
+	}
+}
+
+// upTo draws from 0 to d, both inclusive.
+func upTo(r *rand.Rand, d time.Duration) time.Duration { return time.Duration(r.Int64N(int64(d) + 1)) }
+
+func times(c sim.Costs, n time.Duration) sim.Costs {
+	return sim.Costs{Message: n * c.Message, Kilobyte: n * c.Kilobyte, Key: n * c.Key, Step: n * c.Step}
+}
+
+func newTopology(c Config, r *rand.Rand, scale time.Duration) *geo.Topology {
+	t := &geo.Topology{Partitions: 1 + r.IntN(3), Replicas: []int{1, 1, 1, 1, 2, 3}[r.IntN(6)]}
+	most := maxRegions
+	if c.Hostile {
+		most = maxHostileRegions
+	}
+	regions := 1 + r.IntN(most)
+	if c.OnePartition {
+		t.Partitions, t.Replicas = 1, 1
+	}
+	if regions*t.Partitions*t.Replicas > maxNodes {
+		t.Replicas = 1
+	}
+	t.Partitions = min(t.Partitions, maxNodes/regions)
+	jitter, loss, asymmetric := r.IntN(2) == 0, r.IntN(2) == 0, r.IntN(4) == 0
+	var mbps int64
+	if r.IntN(5) == 0 {
+		mbps = 1 + r.Int64N(1000)
+	}
+	for a := range regions {
+		t.Regions = append(t.Regions, string(rune('a'+a)))
+		t.Links = append(t.Links, make([]geo.Link, regions))
+	}
+	for a := range regions {
+		for b := range a + 1 {
+			d := scale/10 + upTo(r, scale-scale/10)
+			if a == b {
+				d = 50*time.Microsecond + upTo(r, 450*time.Microsecond)
+			}
+			there := geo.Link{Delay: d, BandwidthMbps: mbps}
+			if jitter {
+				there.Jitter = upTo(r, d/2)
+			}
+			if loss {
+				there.LossPPM = r.Int64N(20_000)
+			}
+			back := there
+			if asymmetric && a != b {
+				back.Delay = scale/10 + upTo(r, scale-scale/10)
+			}
+			t.Links[a][b], t.Links[b][a] = there, back
+		}
+	}
+	return t
+}
+
+// newHomes lets rows call the first regions home, and not all of them, in a quarter of the worlds that have several; 0 stands for
+// all. It draws from a chance of its own, so that the other worlds are what they were.
+func newHomes(t *geo.Topology, r *rand.Rand) int {
+	if regions := len(t.Regions); regions > 1 && r.IntN(4) == 0 {
+		return 1 + r.IntN(regions-1)
+	}
+	return 0
+}
+
+// newGroups places half of the cells in half of the worlds: with any leader and any number of members anywhere.
+func newGroups(t *geo.Topology, r *rand.Rand) (groups []geo.CellGroup) {
+	if r.IntN(2) == 0 {
+		return nil
+	}
+	for cell := range len(t.Regions) * t.Partitions {
+		if r.IntN(2) == 0 {
+			continue
+		}
+		g := geo.CellGroup{
+			Cell:   geo.Cell{Home: geo.Region(cell / t.Partitions), Partition: cell % t.Partitions},
+			Leader: geo.Region(r.IntN(len(t.Regions))),
+		}
+		for range t.Regions {
+			g.Replicas = append(g.Replicas, r.IntN(t.Replicas+1))
+		}
+		g.Replicas[g.Leader] = max(1, g.Replicas[g.Leader])
+		if int(g.Home) < t.Placement().Regions {
+			groups = append(groups, g)
+		}
+	}
+	return groups
+}
+
+// newParams draws values that a user might choose: words at random, numbers and times near the default. In a hostile
+// world times are drawn from all that the engine declares: see hostile.
+func newParams(c Config, r *rand.Rand) protocol.Params {
+	e := c.Engine
+	given := map[string]string{}
+	for _, p := range e.Parameters {
+		switch {
+		case c.Wide:
+			given[p.Name] = wideParam(p, r)
+		case len(p.OneOf) > 0:
+			given[p.Name] = p.OneOf[r.IntN(len(p.OneOf))]
+		case p.Integer:
+			if r.IntN(2) == 0 {
+				given[p.Name] = fmt.Sprint(p.MinInt + r.Int64N(min(p.MaxInt-p.MinInt, 16)+1))
+			}
+		case c.Hostile:
+			given[p.Name] = hostile(p, r).String()
+		default:
+			d, _ := time.ParseDuration(p.Default) // engines are tested to have valid defaults
+			given[p.Name] = min(p.Max, max(p.Min, []time.Duration{d / 2, d, d, 4 * d}[r.IntN(4)])).String()
+		}
+	}
+	params, errs := e.Resolve(given)
+	for len(errs) > 0 && given[errs[0].Name] != "" { // values that don't go together
+		for _, err := range errs {
+			delete(given, err.Name)
+		}
+		params, errs = e.Resolve(given)
+	}
+	if len(errs) > 0 {
+		panic(fmt.Sprintf("explore: the values drawn for engine %s are refused: %v", e.Name, errs[0]))
+	}
+	return params
+}
+
+// drawLags gives durations that are 0 unless somebody sets them, such as a lag or a delay, another value in half of the scenarios: one whose
+// logarithm is uniform. Such parameters switch code on. The random numbers are a stream of their own, so that scenarios without such a
+// parameter, and scenarios in which it stays 0, do not change.
+func (w *world) drawLags(c Config, r *rand.Rand) {
+	if c.Broken || c.Wide {
+		return // faulty variants are caught by known scenarios, and wide scenarios draw lags already
+	}
+	for _, p := range c.Engine.Parameters {
+		d, err := time.ParseDuration(p.Default)
+		if p.Integer || len(p.OneOf) > 0 || err != nil || d != 0 || p.Min != 0 {
+			continue
+		}
+		if value := logUniform(r, leastLag, min(p.Max, mostLag)); r.IntN(2) == 0 {
+			given := maps.Clone(w.params)
+			given[p.Name] = value.String()
+			if params, errs := c.Engine.Resolve(given); len(errs) == 0 {
+				w.params = params
+			}
+		}
+	}
+}
+
+// leastLag and mostLag bound the lags that are drawn. A longer one alone lets everything take longer.
+const leastLag, mostLag = 100 * time.Microsecond, 4 * time.Second
+
+// logUniform draws a duration between two, both positive, whose logarithm is uniform.
+func logUniform(r *rand.Rand, least, most time.Duration) time.Duration {
+	return least + time.Duration(float64(least)*(math.Pow(float64(most)/float64(least), r.Float64())-1))
+}
+
+// hostile draws a duration parameter: one of eight times the least that the engine allows, otherwise anything from
+// there up to four times the default, whose logarithm is uniform. Of parameters that may be 0, a thousandth of the
+// default is taken for the least of the latter.
+func hostile(p protocol.Parameter, r *rand.Rand) time.Duration {
+	d, _ := time.ParseDuration(p.Default)
+	least, most := max(p.Min, d/1000), min(p.Max, 4*d)
+	if r.IntN(8) == 0 || least == 0 || most <= least {
+		return p.Min
+	}
+	return logUniform(r, least, most)
+}
+
+// makeFaults draws the schedule of faults. All cuts are healed in the end; long ones last up to 20 s.
+func (w *world) makeFaults(c Config, r *rand.Rand, long bool) {
+	t, until := w.topology, w.load.until
+	regions := len(t.Regions)
+	if regions < 2 {
+		return
+	}
+	manyCuts := maxCuts
+	if c.Hostile {
+		manyCuts = maxHostileCuts
+	}
+	cuts, isolate, loses := r.IntN(manyCuts+1), r.IntN(4) == 0, r.IntN(3) == 0
+	choice := r.Uint64()
+	survival := c.Engine.Survival(t, w.params)
+	if may, most := survival.Regions, survival.Most; loses && len(may) > 0 {
+		first := int(choice % uint64(len(may)))
+		w.faults = append(w.faults, fault{at: upTo(r, until), kind: lose, a: may[first]})
+		if c.Hostile && most > 1 && r.IntN(2) == 0 {
+			second := (first + 1 + r.IntN(len(may)-1)) % len(may)
+			w.faults = append(w.faults, fault{at: upTo(r, until), kind: lose, a: may[second]})
+		}
+	}
+	lost := w.lost()
+	breakLink := func(a, b geo.Region, from, to time.Duration) {
+		// A node that is lost while a link of its is down takes with it what it had sent there.
+		if (slices.Contains(lost, a) || slices.Contains(lost, b)) && !survival.InFlight {
+			return
+		}
+		w.faults = append(w.faults, fault{at: from, kind: cut, a: a, b: b}, fault{at: to, kind: heal, a: a, b: b})
+		w.calm = max(w.calm, to)
+	}
+	window := func() (from, to time.Duration) {
+		from = upTo(r, until)
+		// Short cuts are as interesting as long ones: the length's logarithm is uniform.
+		length := 10 * time.Millisecond << r.IntN(7)
+		if long {
+			length *= 16
+		}
+		return from, from + length + upTo(r, length)
+	}
+	for range cuts {
+		a := r.IntN(regions)
+		b := (a + 1 + r.IntN(regions-1)) % regions
+		from, to := window()
+		breakLink(geo.Region(min(a, b)), geo.Region(max(a, b)), from, to)
+	}
+	if isolate {
+		a := r.IntN(regions)
+		from, to := window()
+		for b := range regions {
+			if b != a {
+				breakLink(geo.Region(a), geo.Region(b), from, to)
+			}
+		}
+	}
+	w.sortFaults()
+}
+
+// makeCrashes lets nodes crash and start again, one or all of a region at the same time, in a third of the worlds. The
+// nodes of a region that is lost don't. What a lost node has sent to one that was down at the time is gone, as if a cut had
+// held it back: see makeFaults.
+func (w *world) makeCrashes(e *protocol.Engine, r *rand.Rand) {
+	lost := w.lost()
+	w.durable = r.IntN(3) == 0 && (len(lost) == 0 || e.Survival(w.topology, w.params).InFlight)
+	if w.durable {
+		w.drawCrashes(r)
+	}
+}
+
+func (w *world) drawCrashes(r *rand.Rand) {
+	t, until, lost := w.topology, w.load.until, w.lost()
+	free := make([]time.Duration, t.Nodes()) // when the node may crash
+	for range 1 + r.IntN(5) {
+		n, together := geo.NodeID(r.IntN(t.Nodes())), r.IntN(4) == 0
+		at, down := upTo(r, until), 10*time.Millisecond<<r.IntN(8)
+		down += upTo(r, down)
+		for m := range geo.NodeID(t.Nodes()) {
+			if m != n && !(together && t.RegionOf(m) == t.RegionOf(n)) || slices.Contains(lost, t.RegionOf(m)) {
+				continue
+			}
+			from := max(at, free[m])
+			free[m] = from + down
+			w.faults = append(w.faults, fault{at: from, kind: crash, node: m}, fault{at: free[m], kind: restart, node: m})
+		}
+	}
+	w.sortFaults()
+}
+
+// makeJumps lets every clock jump once, by no more than the engine bears, in half of the worlds of those that depend on
+// clocks.
+func (w *world) makeJumps(e *protocol.Engine, r *rand.Rand) {
+	if e.ClockBound == nil || r.IntN(2) == 0 {
+		return
+	}
+	half := e.ClockBound(w.params) / 2 // two clocks may jump apart
+	for n := range geo.NodeID(w.topology.Nodes()) {
+		w.faults = append(w.faults, fault{at: upTo(r, w.load.until), kind: jump, node: n, by: upTo(r, 2*half) - half})
+	}
+	w.sortFaults()
+}
+
+func (w *world) sortFaults() {
+	slices.SortStableFunc(w.faults, func(x, y fault) int { return int(x.at - y.at) })
+	for _, f := range w.faults {
+		w.calm = max(w.calm, f.at)
+		if f.kind == vanish {
+			w.calm = max(w.calm, f.at+f.by)
+		}
+	}
+	for i := range w.timeline {
+		w.calm = max(w.calm, ends(&w.timeline[i]))
+	}
+}
+
+// lost returns the regions that are lost.
+func (w *world) lost() (regions []geo.Region) {
+	for _, f := range w.faults {
+		if f.kind.loss() {
+			regions = append(regions, f.a)
+		}
+	}
+	return append(regions, w.killed()...)
+}
+
+// String describes the world in a few lines.
+func (w *world) String() string {
+	var b strings.Builder
+	w.describe(&b)
+	if w.calls == nil {
+		fmt.Fprintf(&b, "%v until %v\n", &w.load, w.load.until)
+	} else {
+		fmt.Fprintf(&b, "%d calls of %s\n", len(w.calls), w.load.what())
+	}
+	for _, f := range w.faults {
+		fmt.Fprintf(&b, "%v: %s\n", f.at, f.describe(w.topology))
+	}
+	for i := range w.timeline {
+		fmt.Fprintf(&b, "%v: %s\n", w.timeline[i].At.Duration, describeFault(&w.timeline[i]))
+	}
+	w.core.describe(&b, w.topology)
+	return b.String()
+}
+
+// describe tells of the nodes and of the network.
+func (w *world) describe(b *strings.Builder) {
+	t := w.topology
+	fmt.Fprintf(b, "%d regions x %d partitions x %d replicas", len(t.Regions), t.Partitions, t.Replicas)
+	for _, name := range slices.Sorted(maps.Keys(w.params)) {
+		fmt.Fprintf(b, ", %s %s", name, w.params[name])
+	}
+	if w.coordinators == geo.RoundRobin {
+		b.WriteString(", coordinators by turns")
+	}
+	b.WriteByte('\n')
+	for x := range t.Regions {
+		for y := range x + 1 {
+			l := t.Links[x][y]
+			fmt.Fprintf(b, "link %s-%s: %v", t.Regions[x], t.Regions[y], l.Delay)
+			if back := t.Links[y][x].Delay; back != l.Delay {
+				fmt.Fprintf(b, " and back %v", back)
+			}
+			if l.Jitter > 0 {
+				fmt.Fprintf(b, ", jitter %v", l.Jitter)
+			}
+			if l.LossPPM > 0 {
+				fmt.Fprintf(b, ", loss %d ppm", l.LossPPM)
+			}
+			if l.BandwidthMbps > 0 {
+				fmt.Fprintf(b, ", %d Mbit/s", l.BandwidthMbps)
+			}
+			b.WriteByte('\n')
+		}
+	}
+	if t.Homes > 0 {
+		fmt.Fprintf(b, "rows call the first %d regions home\n", t.Homes)
+	}
+	for _, g := range t.Groups {
+		fmt.Fprintf(b, "partition %d of %s: members by region %v, led from %s\n", g.Partition, t.Regions[g.Home], g.Replicas, t.Regions[g.Leader])
+	}
+	w.disks.describe(b)
+	w.wide.describe(b)
+	if slices.Max(w.offsets) > 0 {
+		fmt.Fprintf(b, "clocks ahead by %v\n", w.offsets)
+	}
+}

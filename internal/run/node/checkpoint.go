@@ -1,0 +1,248 @@
+package node
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/journal"
+	"github.com/geobench/geobench/internal/base/store"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/engine/checkpoint"
+	"github.com/geobench/geobench/internal/engine/timers"
+	"github.com/geobench/geobench/internal/net/wire"
+	"github.com/geobench/geobench/internal/ops/admin"
+)
+
+// A log grows with what its node gets. Once it is long, the node writes its state, a checkpoint, into the next generation of the journal,
+// and goes on there: package journal says how the old one is left. The loop takes a copy of what changes, the replica's state and the
+// rows' places, between two turns; a goroutine compresses and writes it, while turns go on and are kept for the next generation, too.
+
+// leastCut is by how many bytes a log grows at least before it is cut short, unless Config.CutJournal says otherwise.
+const leastCut = 32 << 20
+
+const (
+	// partBytes is how many bytes of rows go into a record, before they are compressed.
+	partBytes = 256 << 10
+	// partsPerSync bounds what is kept in memory of a checkpoint, and how often the disk is kept waiting.
+	partsPerSync = 16
+)
+
+// state is a node's, but for its rows.
+type state struct {
+	// Elapsed and Clock are those of the last turn, as timers count and as the node's clock shows.
+	Elapsed, Clock time.Duration
+	// Chance is the state of its source.
+	Chance []byte
+	Timers timers.Queue
+	// Request is the JSON of the admin.LoadRequest that the rows began with, empty for none.
+	Request []byte
+	Loaded  admin.LoadResponse
+	// Pending are the transactions of clients that were not answered.
+	Pending []txn.ID
+	// Links are those with the nodes, by geo.NodeID.
+	Links   []linkState
+	Replica []byte
+}
+
+// linkState is what a node knows of a link.
+type linkState struct {
+	// Frame is the last one of the peer's that is in the log as a whole, and Partial how many messages of the next one are.
+	Frame   uint32
+	Partial int
+	Out     wire.Outstanding
+}
+
+// cutting is a checkpoint on its way to the next generation of the journal.
+type cutting struct {
+	next    *journal.Next
+	written bool // all but the last turns
+	began   time.Duration
+	paused  time.Duration // of the loop
+	rows    int64         // bytes, compressed
+	state   int           // bytes
+}
+
+// close lets go of the log. What is written of a checkpoint is given up.
+func (l *nodeLog) close() {
+	l.writing.Wait()
+	_ = l.journal.Close() // what counts is synced
+}
+
+func (n *Node) checkpointWorld() *checkpoint.World {
+	c := n.replicaConfig()
+	return checkpoint.NewWorld(n.cfg.Engine, &c)
+}
+
+// state returns what the node knows between two turns.
+func (l *loop) state() (*state, error) {
+	n := l.n
+	s := &state{Elapsed: l.at, Clock: l.clock, Timers: l.timers, Loaded: l.loaded, Links: make([]linkState, n.topology.Nodes())}
+	var err error
+	if s.Replica, err = checkpoint.Append(nil, n.checkpointWorld(), l.replica, n.cfg.Engine.New(n.replicaConfig())); err != nil {
+		return nil, err
+	}
+	if s.Chance, err = l.chance.MarshalBinary(); err != nil {
+		return nil, err
+	}
+	if l.request != nil {
+		if s.Request, err = json.Marshal(l.request); err != nil {
+			return nil, err
+		}
+	}
+	for id := range l.pending {
+		s.Pending = append(s.Pending, id)
+	}
+	slices.Sort(s.Pending)
+	for i := range s.Links {
+		if link := n.endpoint.Link(geo.NodeID(i)); link != nil {
+			s.Links[i] = linkState{l.log.whole[i], l.log.partial[i], link.Outstanding()}
+		}
+	}
+	return s, nil
+}
+
+// cut begins to cut the log short if it has become long, or ends it.
+func (l *loop) cut() error {
+	log := l.log
+	switch c := log.cutting; {
+	case c == nil:
+		if log.journal.Bytes() < log.cutAt || l.beside.pieces.Len() > 0 {
+			return nil
+		}
+		if err := l.beginCut(); err != nil {
+			l.notCut(err)
+		}
+	case c.written:
+		was := log.journal.Bytes()
+		if err := log.journal.Switch(c.next); err != nil {
+			l.notCut(err)
+			return log.journal.Failed()
+		}
+		log.cutting = nil
+		l.cutLater()
+		l.n.cfg.Log.Info("the log is cut short", "bytes", log.journal.Bytes(), "before", was, "rows", c.rows, "state", c.state,
+			"paused", c.paused.Round(10*time.Microsecond), "took", (l.elapsedNow() - c.began).Round(time.Millisecond))
+	}
+	return nil
+}
+
+// cutLater has the log cut short when it is that much longer than now.
+func (l *loop) cutLater() { l.cutFrom(l.log.journal.Bytes()) }
+
+// cutFrom says how long the log may become whose turns begin at so many bytes.
+func (l *loop) cutFrom(head int64) {
+	grows := l.n.cfg.CutJournal
+	if grows == 0 {
+		grows = max(leastCut, l.store.Bytes()/2)
+	}
+	l.log.cutAt = head + grows
+}
+
+// notCut says that the log is not cut short, and goes on with a longer one for a while.
+func (l *loop) notCut(err error) {
+	l.n.cfg.Log.Error("the log is not cut short", "error", err)
+	l.log.cutting = nil
+	l.cutLater()
+}
+
+// beginCut takes a checkpoint, and has it written.
+func (l *loop) beginCut() error {
+	n, log, began := l.n, l.log, l.elapsedNow()
+	s, err := l.state()
+	if err != nil {
+		return err
+	}
+	b, err := checkpoint.Append([]byte{recordState}, &checkpoint.World{}, s, &state{})
+	if err != nil {
+		return err
+	}
+	next, err := log.journal.Next()
+	if err != nil {
+		return err
+	}
+	rows := l.store.Freeze()
+	c := &cutting{next: next, began: began, paused: l.elapsedNow() - began, state: len(b)}
+	log.cutting = c
+	log.writing.Go(func() {
+		err := c.write(log.identity, b, rows, n.done)
+		n.box.post(func() {
+			if err != nil {
+				next.Discard()
+				l.notCut(err)
+				return
+			}
+			c.written = true
+		})
+	})
+	return nil
+}
+
+// write writes the checkpoint, and then the turns since. It gives up when the node ends.
+func (c *cutting) write(identity, state []byte, rows store.Frozen, done <-chan struct{}) error {
+	packer, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		return err
+	}
+	for _, r := range [][]byte{identity, state} {
+		if err := c.next.Append(r); err != nil {
+			return err
+		}
+	}
+	var part, record []byte
+	for n, more := 1, true; more; n++ {
+		select {
+		case <-done:
+			return errStopped
+		default:
+		}
+		part, more = rows.Append(part[:0], partBytes)
+		record = packer.EncodeAll(part, append(record[:0], recordRows))
+		c.rows += int64(len(record))
+		if err := c.next.Append(record); err != nil {
+			return err
+		}
+		if n%partsPerSync == 0 {
+			if err := c.next.Sync(); err != nil {
+				return err
+			}
+		}
+	}
+	if err := c.next.Append([]byte{recordComplete}); err != nil {
+		return err
+	}
+	return c.next.CatchUp()
+}
+
+// resume brings the node to where a checkpoint was: all but its rows.
+func (l *loop) resume(s *state) error {
+	n := l.n
+	l.at, l.clock, l.timers, l.loaded = s.Elapsed, s.Clock, s.Timers, s.Loaded
+	if err := l.chance.UnmarshalBinary(s.Chance); err != nil {
+		return err
+	}
+	if len(s.Request) > 0 {
+		req := &admin.LoadRequest{}
+		if err := json.Unmarshal(s.Request, req); err != nil {
+			return err
+		}
+		w, err := n.cfg.ParseWorkload(req.Workload, req.Seed, n.topology)
+		if err != nil {
+			return err
+		}
+		l.holds(req, w)
+	}
+	for _, id := range s.Pending {
+		l.pending[id] = nil // nobody waits for it
+	}
+	for i := range s.Links {
+		if link := n.endpoint.Link(geo.NodeID(i)); link != nil {
+			l.log.whole[i], l.log.partial[i] = s.Links[i].Frame, s.Links[i].Partial
+			link.Sent(&s.Links[i].Out)
+		}
+	}
+	return checkpoint.Read(s.Replica, n.checkpointWorld(), l.replica)
+}

@@ -1,0 +1,279 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/net/wire"
+	"github.com/geobench/geobench/internal/ops/admin"
+)
+
+// disturbances are what faults do to a node and have done to it. Agendas are carried out by the node itself: whoever gave one may
+// be away.
+type disturbances struct {
+	mu     sync.Mutex
+	agenda admin.Agenda
+	now    admin.Disturbance
+	log    admin.Log
+	alarm  *time.Timer // for the next step; nil: there is none
+	ended  bool
+	// file keeps agenda and log, where the node outlives its process; empty: it does not.
+	file string
+}
+
+// keptDisturbances is what the file of a node with a journal holds.
+type keptDisturbances struct {
+	Incarnation string       `json:"incarnation"`
+	Agenda      admin.Agenda `json:"agenda"`
+	Log         admin.Log    `json:"log"`
+}
+
+// beginDisturbances starts the log, or goes on with that of the process before.
+func (n *Node) beginDisturbances(folder string) error {
+	d := &n.disturbing
+	d.log = admin.Log{Process: n.process, Since: admin.Monotonic()}
+	if folder == "" {
+		return nil
+	}
+	d.file = filepath.Join(folder, "disturbances.json")
+	b, err := os.ReadFile(d.file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var kept keptDisturbances
+	if err := json.Unmarshal(b, &kept); err != nil {
+		return fmt.Errorf("%s: %w", d.file, err)
+	}
+	if kept.Incarnation != n.cfg.Database.Incarnation {
+		return nil
+	}
+	// Whatever was going on ended with the process, at the latest now.
+	d.agenda, d.log = kept.Agenda, kept.Log
+	d.log.Change(admin.Monotonic(), nil)
+	return nil
+}
+
+// keep writes down what a process that starts again goes on from. A process that is killed loses nothing of it.
+func (n *Node) keep() {
+	d := &n.disturbing
+	if d.file == "" {
+		return
+	}
+	b, err := json.Marshal(keptDisturbances{n.cfg.Database.Incarnation, d.agenda, d.log})
+	if err == nil {
+		err = os.WriteFile(d.file+".new", b, 0o600)
+	}
+	if err == nil {
+		err = os.Rename(d.file+".new", d.file)
+	}
+	if err != nil {
+		n.cfg.Log.Error("the disturbances are not kept", "error", err)
+	}
+}
+
+// Disturb implements admin.Disturbable. What is due is done when it returns.
+func (n *Node) Disturb(_ context.Context, a *admin.Agenda) error {
+	if err := n.checkAgenda(a); err != nil {
+		return &admin.BadRequest{Err: err}
+	}
+	d := &n.disturbing
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.agenda = *a
+	n.follow()
+	n.keep()
+	return nil
+}
+
+func (n *Node) checkAgenda(a *admin.Agenda) error {
+	if a.Process != "" && a.Process != n.process {
+		return fmt.Errorf("process: this is process %s, not %s", n.process, a.Process)
+	}
+	for i := range a.Steps {
+		if i > 0 && a.Steps[i].At <= a.Steps[i-1].At {
+			return fmt.Errorf("steps[%d].atNanoseconds: %d is not after the step before", i, a.Steps[i].At)
+		}
+		if err := n.checkDisturbance(&a.Steps[i].Disturbance); err != nil {
+			return fmt.Errorf("steps[%d].%w", i, err)
+		}
+	}
+	return nil
+}
+
+func (n *Node) checkDisturbance(d *admin.Disturbance) error {
+	t := n.topology
+	for i, l := range d.Links {
+		if t.Index(l.To) < 0 {
+			return fmt.Errorf("links[%d].to: %q is not one of %v", i, l.To, t.Regions)
+		}
+	}
+	for field, nodes := range map[string][]int{"cut": d.Cut, "lost": d.Lost} {
+		for i, id := range nodes {
+			if id < 0 || id >= t.Nodes() {
+				return fmt.Errorf("%s[%d]: node %d is not one of 0 to %d", field, i, id, t.Nodes()-1)
+			}
+		}
+	}
+	if d.SlowPercent < 0 {
+		return fmt.Errorf("slowPercent: %d is negative", d.SlowPercent)
+	}
+	return nil
+}
+
+// Log implements admin.Disturbable.
+func (n *Node) Log() *admin.Log {
+	d := &n.disturbing
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out := d.log
+	out.Entries = slices.Clone(out.Entries)
+	if n.late != nil {
+		out.Late = n.late.Record()
+	}
+	shift := admin.Monotonic() - wire.Now()
+	for _, f := range n.endpoint.Fast() {
+		link := admin.FastLink{To: n.topology.Regions[f.Region], From: f.From + shift, Until: f.To + shift, Median: f.Median}
+		if f.Single {
+			link.Node = n.topology.NodeName(f.Peer)
+		}
+		out.Fast = append(out.Fast, link)
+	}
+	return &out
+}
+
+// disturbed returns what is done to the node now, nil for nothing, and how many steps of its agenda are still to come.
+func (n *Node) disturbed() (*admin.Disturbance, int) {
+	d := &n.disturbing
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	ahead := d.agenda.Ahead(admin.Monotonic())
+	if d.now.Same(nil) {
+		return nil, ahead
+	}
+	now := d.now
+	return &now, ahead
+}
+
+// resumeDisturbances carries on with the agenda of the process before.
+func (n *Node) resumeDisturbances() {
+	d := &n.disturbing
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n.follow()
+}
+
+// endDisturbances lets the agenda be.
+func (n *Node) endDisturbances() {
+	d := &n.disturbing
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ended = true
+	if d.alarm != nil {
+		d.alarm.Stop()
+	}
+}
+
+// follow does what the agenda says for now, and sees to it that the next step is taken in time.
+func (n *Node) follow() {
+	d := &n.disturbing
+	if d.alarm != nil {
+		d.alarm.Stop()
+		d.alarm = nil
+	}
+	if d.ended {
+		return
+	}
+	want, next, ok := d.agenda.At(admin.Monotonic())
+	if !want.Same(&d.now) {
+		n.disturb(want)
+		d.now = *want
+		d.log.Change(admin.Monotonic(), want)
+	}
+	if ok {
+		d.alarm = time.AfterFunc(next-admin.Monotonic(), func() {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			n.follow()
+			n.keep()
+		})
+	}
+}
+
+// disturb brings the node to d. Nodes that were lost stay so.
+func (n *Node) disturb(d *admin.Disturbance) {
+	t := n.topology
+	links := make([]*admin.DisturbedLink, len(t.Regions))
+	for i := range d.Links {
+		links[t.Index(d.Links[i].To)] = &d.Links[i]
+	}
+	for i := range t.Nodes() {
+		id := geo.NodeID(i)
+		if id == n.cfg.ID {
+			continue
+		}
+		if slices.Contains(d.Lost, i) {
+			n.endpoint.Link(id).GiveUp()
+		}
+		link, back := *t.Link(n.cfg.ID, id), *t.Link(id, n.cfg.ID)
+		if l := links[t.RegionOf(id)]; l != nil {
+			link, back = l.Link, l.Back
+		}
+		n.endpoint.Link(id).Disturb(link, back, slices.Contains(d.Cut, i))
+	}
+	n.loop.offset.Store(int64(d.ClockOffset))
+	n.loop.slow.Store(d.SlowPercent)
+	select {
+	case n.loop.pace <- struct{}{}:
+	default:
+	}
+}
+
+// slowest is the least that a node which is slowed down pauses at once: shorter pauses would be longer than asked for.
+const slowest = 2 * time.Millisecond
+
+// beginSlowly and endSlowly enclose the work of a node that is slowed down: it pauses for as long as it would have waited
+// for the CPU.
+func (l *loop) beginSlowly() (began time.Duration, percent int64) {
+	if percent = l.slow.Load(); percent == 0 {
+		l.debt = 0
+		return 0, 0
+	}
+	return wire.Now(), percent
+}
+
+func (l *loop) endSlowly(began time.Duration, percent int64) {
+	if percent == 0 {
+		return
+	}
+	l.debt += (wire.Now() - began) * time.Duration(percent) / 100
+	if l.debt < slowest {
+		return
+	}
+	from := wire.Now()
+	rest := time.NewTimer(l.debt)
+	defer rest.Stop()
+	for {
+		select {
+		case <-rest.C:
+			l.debt -= wire.Now() - from
+			return
+		case <-l.pace: // an end is not kept waiting by what it ends
+			if l.slow.Load() != percent {
+				l.debt = 0
+				return
+			}
+		}
+	}
+}

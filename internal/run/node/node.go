@@ -1,0 +1,544 @@
+// Package node runs a protocol's replica in real time: an event loop that owns the replica and its data, fed by a
+// mailbox of messages, transactions and timers, with TCP around it (package wire) and an administration server beside
+// it (package admin). One process holds one node in a cluster, and all of them for geobench run: see StartLocal.
+package node
+
+import (
+	"cmp"
+	"context"
+	crand "crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/journal"
+	"github.com/geobench/geobench/internal/base/late"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/bench/audit"
+	"github.com/geobench/geobench/internal/bench/workload"
+	"github.com/geobench/geobench/internal/engine/protocol"
+	"github.com/geobench/geobench/internal/net/ping"
+	"github.com/geobench/geobench/internal/net/wire"
+	"github.com/geobench/geobench/internal/ops/admin"
+	"github.com/geobench/geobench/internal/ops/deploy"
+	"github.com/geobench/geobench/internal/ops/identity"
+)
+
+// Config is what a node is made of.
+type Config struct {
+	Database *deploy.Database
+	ID       geo.NodeID
+	// Incarnation counts the processes in the node's place that have lost what they knew: see protocol.Config. One that is not the
+	// first gets its rows from the others, but for those that are everywhere, which are of Loaded: what the nodes were loaded with
+	// last, nil for nothing yet.
+	Incarnation uint32
+	Loaded      *admin.LoadRequest
+	// Listener takes peers and clients, Admin the operator, which needs Credentials, and Public whoever asks for metrics and health;
+	// without the latter two nobody can ask. The node closes them.
+	Listener, Admin, Public net.Listener
+	Engine                  *protocol.Engine
+	Procedures              *txn.Registry
+	// ParseWorkload makes a workload from a BenchmarkRun's spec.workload: catalog.Parse.
+	ParseWorkload func(spec json.RawMessage, seed uint64, t *geo.Topology) (workload.Workload, error)
+	// MaxInFlight bounds the unfinished transactions of this node's clients; more are refused. 0: 262,144.
+	MaxInFlight int
+	// Journal is the folder of the node's log of its inputs, from which a process that starts again goes on; empty: none is
+	// kept, and what is in memory is lost with the process.
+	Journal string
+	// CutJournal is by how many bytes the log grows before it is cut short; 0 for half of the data's size, 32 MiB at least.
+	CutJournal int64
+	// Disk is what the log is on; nil for the operating system's.
+	Disk journal.Disk
+	// Prober measures the links below a service mesh and through it; nil where none carries the node's connections. Whoever made it runs it.
+	Prober *ping.Prober
+	// Credentials are what the node proves itself with, and lets in others by; empty: everybody is let in, which is for nodes that
+	// are all in one process.
+	Credentials identity.Folder
+	// Memory is how many bytes of the heap are live, and how many the process may use, 0 for any number; nil asks the Go
+	// runtime.
+	Memory func() (live, limit uint64)
+	// Log may be nil.
+	Log *slog.Logger
+
+	// process is the node's, and strangers count those who were turned away, where both were there before the node: see Lobby.
+	process   string
+	strangers *identity.Strangers
+}
+
+// Node is one node of a database. It implements admin.Node.
+type Node struct {
+	cfg      Config
+	topology *geo.Topology
+	layout   geo.Layout
+	params   protocol.Params
+	process  string
+	endpoint *wire.Endpoint
+	box      mailbox
+	loop     loop
+	done     chan struct{}   // closed when the loop has ended
+	ended    error           // why the loop ended by itself
+	peers    []*peerReceiver // by geo.NodeID
+	gate     sync.Mutex      // one load or audit at a time
+	late     *late.Recorder  // nil where the process is not the node's own
+
+	broken atomic.Pointer[string]
+	// run is whose clients may connect: see admin.LoadRequest.
+	run        atomic.Pointer[string]
+	strangers  *identity.Strangers
+	disturbing disturbances
+	// asked is when Healthy asked the loop for a sign of life, 0 once it gave one.
+	asked    atomic.Int64
+	turns    atomic.Int64
+	statuses [txn.Unknown + 1]atomic.Int64 // outcomes by status
+}
+
+// New returns a node that does nothing before Run.
+func New(cfg Config) (*Node, error) {
+	params, replaceable, err := cfg.check()
+	if err != nil {
+		return nil, err
+	}
+	t := &cfg.Database.Topology
+	if cfg.MaxInFlight == 0 {
+		cfg.MaxInFlight = 1 << 18
+	}
+	if cfg.Memory == nil {
+		cfg.Memory = heap
+	}
+	if cfg.Disk == nil {
+		cfg.Disk = journal.OS{}
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	ownProcess := cfg.Admin != nil || cfg.process != "" // that of a lobby serves administration itself
+	cfg.Log = cfg.Log.With("node", t.NodeName(cfg.ID))
+	if cfg.process == "" {
+		cfg.process, cfg.strangers = newProcess(), &identity.Strangers{Log: cfg.Log}
+	}
+	n := &Node{cfg: cfg, topology: t, layout: cfg.Engine.Layout(t, params), process: cfg.process, done: make(chan struct{}),
+		peers: make([]*peerReceiver, t.Nodes()), strangers: cfg.strangers}
+	if cfg.Journal != "" {
+		if err := n.openLog(cfg.Journal); err != nil {
+			return nil, err
+		}
+	}
+	if err := n.beginDisturbances(cfg.Journal); err != nil {
+		n.discard()
+		return nil, err
+	}
+	n.box.init()
+	if ownProcess {
+		n.late = late.NewRecorder(admin.Monotonic, late.CPUTime)
+	}
+	addresses := make([]string, t.Nodes())
+	for i, a := range cfg.Database.Nodes {
+		addresses[i] = a.Address
+	}
+	var keys *wire.Keys
+	if cfg.Credentials != "" {
+		keys = n.keys()
+	}
+	n.endpoint = wire.New(wire.Config{
+		Keys:        keys,
+		Database:    cfg.Database.Name,
+		Incarnation: cfg.Database.Incarnation,
+		Process:     n.process,
+		Self:        cfg.ID,
+		Topology:    t,
+		Addresses:   addresses,
+		Emulate:     cfg.Database.Emulate,
+		Seed:        cfg.Database.Seed,
+		Durable:     cfg.Journal != "",
+
+		NodeIncarnation: cfg.Incarnation,
+		Replaceable:     replaceable,
+		Replaced: func(peer geo.NodeID, incarnation uint32) {
+			n.cfg.Log.Info("a peer was replaced", "peer", t.NodeName(peer), "incarnation", incarnation)
+			n.box.put([]item{{from: peer, replaced: incarnation}})
+		},
+		Receiver: func(from geo.NodeID) wire.Receiver {
+			n.peers[from] = &peerReceiver{n: n, from: from}
+			return n.peers[from]
+		},
+		Client: func(c *wire.Conn) wire.Receiver {
+			return &clientReceiver{n: n, client: &client{conn: c}}
+		},
+		ClientGone: func(*wire.Conn) {},
+		Broken:     n.breakDown,
+	})
+	l := &n.loop
+	l.n, l.epoch, l.least, l.pace = n, time.Since(cfg.Database.Epoch)-wire.Now(), math.MinInt64, make(chan struct{}, 1)
+	l.chance = rand.NewPCG(cfg.Database.Seed, cfg.stream())
+	l.rng, l.store, l.pending = rand.New(l.chance), cfg.Engine.MakeStore(), map[txn.ID]*client{}
+	if err := n.rejoin(); err != nil {
+		n.discard()
+		return nil, err
+	}
+	n.params = params
+	n.loop.replica = cfg.Engine.New(n.replicaConfig())
+	return n, nil
+}
+
+// replicaConfig is what the node's replica is made of.
+func (n *Node) replicaConfig() protocol.Config {
+	return protocol.Config{
+		Self:        n.cfg.ID,
+		Incarnation: n.cfg.Incarnation,
+		Topology:    n.topology,
+		Params:      n.params,
+		Procedures:  n.cfg.Procedures,
+		Store:       n.loop.store,
+		Env:         &n.loop,
+	}
+}
+
+// newProcess makes up the name of a process.
+func newProcess() string { return crand.Text()[:12] }
+
+// check returns the engine's parameters, and the nodes whose places new incarnations may take. Those with journals go on from them.
+func (c *Config) check() (p protocol.Params, replaceable []geo.NodeID, err error) {
+	if err := c.Database.Validate(); err != nil {
+		return p, nil, err
+	}
+	p, errs := c.Engine.Resolve(c.Database.Parameters)
+	if len(errs) > 0 {
+		return p, nil, fmt.Errorf("parameters.%w", errs[0])
+	}
+	t := &c.Database.Topology
+	if c.Journal == "" {
+		replaceable = c.Engine.Replaceable(t, p)
+	}
+	switch {
+	case int(c.ID) >= t.Nodes():
+		err = fmt.Errorf("node %d: the database has nodes 0 to %d", c.ID, t.Nodes()-1)
+	case c.Admin != nil && c.Credentials == "":
+		err = errors.New("an administration server without credentials would answer everybody")
+	case c.Incarnation > wire.MaxNodeIncarnation:
+		err = fmt.Errorf("incarnation: %d is more than %d", c.Incarnation, wire.MaxNodeIncarnation)
+	case c.Incarnation > 0 && !slices.Contains(replaceable, c.ID):
+		err = fmt.Errorf("incarnation: %d: node %s has no later incarnations than 0: it has a journal, or engine %s does not replace it",
+			c.Incarnation, t.NodeName(c.ID), c.Engine.Name)
+	}
+	return p, replaceable, err
+}
+
+// stream is that of the node's chance.
+func (c *Config) stream() uint64 { return uint64(c.Incarnation)<<32 | uint64(c.ID) }
+
+// rejoin gives a node that takes another one's place the rows that it gets from nobody else.
+func (n *Node) rejoin() error {
+	req := n.cfg.Loaded
+	if n.cfg.Incarnation == 0 || req == nil {
+		return nil
+	}
+	w, err := n.cfg.ParseWorkload(req.Workload, req.Seed, n.topology)
+	if err != nil {
+		return fmt.Errorf("what the nodes were loaded with: %w", err)
+	}
+	everywhere := func(put func(txn.Key, []byte)) error { return workload.FillEverywhere(w, put) }
+	return n.loop.fill(req, w, everywhere, n.checkMemory)
+}
+
+// Run runs the node until ctx ends or one of its servers fails. It leaves no goroutine behind.
+func (n *Node) Run(ctx context.Context) error {
+	serving, stopServers := context.WithCancel(context.WithoutCancel(ctx))
+	servers, serving := errgroup.WithContext(serving)
+	defer func() {
+		stopServers()
+		_ = servers.Wait()
+	}()
+	n.cfg.serve(serving, servers, n, n.public(), n.strangers)
+	defer n.loop.beside.working.Wait()
+	if n.loop.log != nil {
+		defer n.loop.log.close()
+	}
+	if err := n.loop.begin(); err != nil {
+		_ = n.cfg.Listener.Close()
+		n.ended = fmt.Errorf("the log: %w", err)
+		close(n.done)
+		return n.ended
+	}
+	go n.loop.run()
+	n.endpoint.Start(n.cfg.Listener)
+	n.resumeDisturbances()
+	if n.late != nil {
+		servers.Go(func() error {
+			n.late.Run(serving)
+			return nil
+		})
+	}
+	n.cfg.Log.Info("started", "process", n.process, "address", n.cfg.Listener.Addr().String(), "engine", n.cfg.Engine.Name)
+	var err error
+	select {
+	case <-ctx.Done():
+	case <-serving.Done():
+		err = servers.Wait()
+	case <-n.done:
+		err = n.ended
+	}
+	n.endDisturbances()
+	n.box.close()
+	n.endpoint.Close()
+	<-n.done
+	n.cfg.Log.Info("stopped")
+	return err
+}
+
+// discard ends a node that has not been run.
+func (n *Node) discard() {
+	if n.loop.log != nil {
+		_ = n.loop.log.journal.Close()
+	}
+}
+
+// serve starts the servers that there are: what is asked of administration goes to n.
+func (c *Config) serve(ctx context.Context, group *errgroup.Group, n admin.Node, public http.Handler, strangers *identity.Strangers) {
+	start := func(what string, l net.Listener, h http.Handler) {
+		group.Go(func() error {
+			if err := admin.Serve(ctx, l, h); err != nil {
+				return fmt.Errorf("%s server: %w", what, err)
+			}
+			return nil
+		})
+	}
+	if l := c.Admin; l != nil {
+		start("administration", c.Credentials.Listener(l, strangers.Turned), admin.NewHandler(n))
+	}
+	if l := c.Public; l != nil {
+		start("metrics", l, public)
+	}
+}
+
+// breakDown notes that the database has lost state and answers all clients.
+func (n *Node) breakDown(reason string) {
+	n.broken.Store(&reason)
+	n.cfg.Log.Error("broken", "reason", reason)
+	n.box.post(n.loop.abandon)
+}
+
+// Process is the name that this node made up when it started.
+func (n *Node) Process() string { return n.process }
+
+// Ready returns why the node does not take transactions, nil when it does.
+func (n *Node) Ready() error {
+	if ok, why := n.endpoint.Ready(); !ok {
+		return errors.New(why)
+	}
+	return nil
+}
+
+const (
+	// stuck is how long the loop may take to give a sign of life.
+	stuck = 30 * time.Second
+	// rowsPerSign is how many rows are a sign of life while a data set is loaded, which may take minutes: some hundredths of a second.
+	rowsPerSign = 1 << 16
+)
+
+// Healthy asks the loop for a sign of life, and returns an error when it owes one for 30 s.
+func (n *Node) Healthy() error {
+	now := int64(wire.Now())
+	if !n.asked.CompareAndSwap(0, now) {
+		if asked := n.asked.Load(); asked != 0 && now-asked > int64(stuck) {
+			return fmt.Errorf("the event loop has not turned for %v", time.Duration(now-asked).Round(time.Second))
+		}
+		return nil
+	}
+	n.box.post(func() {})
+	return nil
+}
+
+var errStopped = errors.New("the node has stopped")
+
+// call runs f on the loop, and waits until what it has done is in the log, where there is one: the caller may tell of it.
+func (n *Node) call(ctx context.Context, f func()) error {
+	done := make(chan struct{})
+	n.box.post(func() {
+		f()
+		n.loop.callers = append(n.loop.callers, done)
+	})
+	select {
+	case <-done:
+		return nil
+	case <-n.done:
+		return cmp.Or(n.ended, errStopped)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Status implements admin.Node.
+func (n *Node) Status(ctx context.Context) (*admin.Status, error) {
+	s := &admin.Status{
+		Node:        n.topology.NodeName(n.cfg.ID),
+		ID:          int(n.cfg.ID),
+		Incarnation: n.cfg.Database.Incarnation,
+		Process:     n.process,
+		CPUSeconds:  late.CPUTime().Seconds(),
+	}
+	s.NodeIncarnation = n.cfg.Incarnation
+	s.MemoryBytes, s.PeakMemoryBytes = memory()
+	if n.late != nil {
+		s.QuotaPeriods, s.ThrottledPeriods = late.Throttled(late.Cgroups)
+	}
+	err := n.call(ctx, func() {
+		l := &n.loop
+		s.Dataset = l.dataset
+		s.Pending = l.unfinished()
+		s.Rows, s.DataBytes, s.Operations = int64(l.store.Len()), l.store.Bytes(), int64(l.store.Ops())
+		s.Counters, s.Gauges = n.cfg.Engine.ByKind(l.replica.Readings(nil))
+		s.Roles = protocol.RolesOf(l.replica)
+		s.Leads = protocol.LeadsOf(l.replica, &n.layout)
+		if r, ok := l.replica.(protocol.Rejoiner); ok {
+			s.Mending = !r.Whole()
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.Ready, s.Reason = n.endpoint.Ready()
+	s.Requests, s.Answers = n.endpoint.ClientTraffic()
+	s.Broken = n.broken.Load() != nil
+	s.Disturbance, s.Ahead = n.disturbed()
+	for r, name := range n.topology.Regions {
+		l := admin.LinkStatus{To: name}
+		l.Traffic = n.endpoint.Sent(geo.Region(r))
+		if l.RTT, err = admin.EncodeRTT(n.endpoint.RoundTrips(geo.Region(r))); err != nil {
+			return nil, err
+		}
+		if n.cfg.Prober != nil {
+			if l.Mesh, err = n.cfg.Prober.MeshRTT(geo.Region(r)); err != nil {
+				return nil, err
+			}
+		}
+		s.Links = append(s.Links, l)
+	}
+	return s, nil
+}
+
+// Load implements admin.Node.
+func (n *Node) Load(ctx context.Context, req *admin.LoadRequest) (*admin.LoadResponse, error) {
+	if req.Dataset == "" {
+		return nil, &admin.BadRequest{Err: errors.New("dataset: it is empty; give the data set a name")}
+	}
+	w, err := n.cfg.ParseWorkload(req.Workload, req.Seed, n.topology)
+	if err != nil {
+		return nil, &admin.BadRequest{Err: err}
+	}
+	n.gate.Lock()
+	defer n.gate.Unlock()
+	var resp *admin.LoadResponse
+	callErr := n.call(ctx, func() {
+		l := &n.loop
+		if l.dataset == req.Dataset {
+			resp = &l.loaded
+			return
+		}
+		if p := l.unfinished(); p > 0 {
+			err = fmt.Errorf("%w: %d transactions are pending", admin.ErrBusy, p)
+			return
+		}
+		logged := *req
+		if err = l.fill(req, w, l.rows(w), n.checkMemory); err == nil {
+			resp = &l.loaded
+		} else {
+			logged = admin.LoadRequest{}
+		}
+		if l.log != nil {
+			b, marshalErr := json.Marshal(&logged)
+			if err = errors.Join(err, marshalErr); marshalErr == nil {
+				l.log.load(b)
+			}
+		}
+	})
+	if callErr != nil {
+		return nil, callErr
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := *resp
+	n.cfg.Log.Info("loaded", "dataset", req.Dataset, "rows", out.Rows, "bytes", out.Bytes)
+	return &out, nil
+}
+
+// empty leaves the node without a data set, without rows and without a run.
+func (l *loop) empty(rows int) {
+	l.store.Reset(rows)
+	l.dataset, l.workload, l.request = "", nil, nil
+	l.n.run.Store(nil)
+}
+
+// rows are those of a workload that the node holds.
+func (l *loop) rows(w workload.Workload) func(put func(txn.Key, []byte)) error {
+	return func(put func(txn.Key, []byte)) error { return workload.Fill(w, &l.n.layout, l.n.cfg.ID, put) }
+}
+
+// fill replaces the rows by some of a data set, unless check refuses it after some of them. After an error the node is
+// empty.
+func (l *loop) fill(req *admin.LoadRequest, w workload.Workload, rows func(put func(txn.Key, []byte)) error, check func(rows int) error) error {
+	l.empty(l.store.Len())
+	n, full := 0, error(nil)
+	put := func(k txn.Key, value []byte) {
+		if n++; n%rowsPerSign == 0 && full == nil {
+			l.n.asked.Store(0)
+			full = check(n)
+		}
+		if full == nil {
+			l.store.Load(k, value)
+		}
+	}
+	if err := cmp.Or(rows(put), full); err != nil {
+		l.empty(0)
+		return err
+	}
+	l.chance.Seed(req.Seed, l.n.cfg.stream()) // what happens from now on follows from the run's seed
+	l.holds(req, w)
+	l.loaded = admin.LoadResponse{Rows: int64(l.store.Len()), Bytes: l.store.Bytes()}
+	return nil
+}
+
+// holds notes what the rows began with.
+func (l *loop) holds(req *admin.LoadRequest, w workload.Workload) {
+	l.request, l.dataset, l.workload, l.traced = req, req.Dataset, w, req.Traced
+	l.n.run.Store(&req.Run)
+}
+
+// Audit implements admin.Node.
+func (n *Node) Audit(ctx context.Context) (*admin.Audit, error) {
+	n.gate.Lock()
+	defer n.gate.Unlock()
+	a := &admin.Audit{}
+	var err error
+	callErr := n.call(ctx, func() {
+		l := &n.loop
+		if l.workload == nil {
+			err = fmt.Errorf("%w: nothing was loaded yet", admin.ErrBusy)
+			return
+		}
+		if p := l.unfinished(); p > 0 {
+			err = fmt.Errorf("%w: %d transactions are pending", admin.ErrBusy, p)
+			return
+		}
+		a.Shards = audit.Of(n.cfg.ID, &n.layout, l.store, l.workload, l.traced)
+	})
+	if callErr != nil {
+		return nil, callErr
+	}
+	if err != nil {
+		return nil, err
+	}
+	return a, nil
+}

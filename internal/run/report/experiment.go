@@ -1,0 +1,330 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/geobench/geobench/internal/base/chart"
+	"github.com/geobench/geobench/internal/run/experiment"
+)
+
+// Claim is what somebody said, and what was measured.
+type Claim struct {
+	ID, Source, Says, Measured, Answer string
+}
+
+// Sweep is one experiment of an experiment report.
+type Sweep struct {
+	ID, Name string
+	Summary  string
+	Facts    []fact
+	// Manifest of the experiment; empty where the report has none.
+	Manifest string
+	// Tables of the experiment.
+	Tables []Table
+	// Searches for the rates of points.
+	Searches []Search
+	// Claims of the experiment, and its figures with the claims that are about them.
+	Claims  []Claim
+	Figures []*Figure
+}
+
+// Table is a table of an experiment.
+type Table struct {
+	Heading string
+	Columns []string
+	Rows    [][]string
+	// Missing says why cells are empty.
+	Missing []string
+}
+
+// Search is what the search for a peak has found, and its probes as a table.
+type Search struct {
+	Label, Found string
+	Columns      []string
+	Probes       [][]string
+}
+
+// sweeps turns an experiment report into figures: each metric over the first parameter that has several values.
+func sweeps(r *experiment.Report) []Sweep {
+	var out []Sweep
+	for i := range r.Experiments {
+		e := &r.Experiments[i]
+		s := Sweep{ID: "experiment-" + slug(e.Name), Name: e.Name}
+		var findings []*experiment.Finding
+		holds := 0
+		for k := range r.Claims {
+			if f := &r.Claims[k]; f.Experiment == e.Name {
+				findings = append(findings, f)
+				s.Claims = append(s.Claims, claimOf(f))
+				if f.Holds {
+					holds++
+				}
+			}
+		}
+		how := "in real time"
+		if r.Simulated {
+			how = "simulated"
+		}
+		s.Summary = fmt.Sprintf("%s; %s; %s; %d of %s hold.", experiment.Counted(len(e.Systems), "system"), experiment.Counted(len(e.Points), "point"), how, holds, experiment.Counted(len(findings), "claim"))
+		if r.Version != "" {
+			s.Facts = append(s.Facts, fact{"Version", r.Version})
+		}
+		switch m := r.Machine; {
+		case r.Simulated:
+			s.Facts = append(s.Facts, fact{"Machine", noMachine})
+		case m != nil:
+			s.Facts = append(s.Facts, fact{"Machine", machine(m)})
+		}
+		if e.Spec != nil {
+			s.Facts = append(s.Facts, fact{"Seed", fmt.Sprintf("%d, and one more for each further repetition", e.Spec.Run.Spec.Seed)})
+			if text, err := yaml.Marshal(e.Spec); err == nil {
+				s.Manifest = string(text)
+			}
+		}
+		for k := range e.Tables {
+			d := &e.Tables[k]
+			lines := d.Lines()
+			s.Tables = append(s.Tables, Table{Heading: d.Heading(), Columns: lines[0], Rows: lines[1:], Missing: d.Missing})
+		}
+		for k := range e.Searches {
+			d := &e.Searches[k]
+			search := Search{Label: d.Label, Found: fmt.Sprintf("%s: %s", d.Reason, d.Message), Columns: experiment.ProbeColumns}
+			for i := range d.Probes {
+				search.Probes = append(search.Probes, d.Probes[i].Cells())
+			}
+			s.Searches = append(s.Searches, search)
+		}
+		for _, m := range experiment.Metrics() {
+			f := sweepFigure(e, m, r.Simulated)
+			if f == nil {
+				continue
+			}
+			for _, finding := range findings {
+				if about(finding.Expression, m.Name) {
+					f.Claims = append(f.Claims, claimOf(finding))
+				}
+			}
+			s.Figures = append(s.Figures, f)
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func claimOf(f *experiment.Finding) Claim {
+	measured := f.Measured
+	if f.Error != "" {
+		measured = f.Error
+	}
+	return Claim{f.ID, f.Source, f.Says, measured, f.Answer()}
+}
+
+// about tells whether an expression asks for a metric: tput(...), tputIn(...) or series('tput', ...).
+func about(expression, metric string) bool {
+	q := regexp.QuoteMeta(metric)
+	return regexp.MustCompile(`\b` + q + `(In)?\s*\(|['"]` + q + `['"]`).MatchString(expression)
+}
+
+var notInSlug = regexp.MustCompile(`[^a-z0-9]+`)
+
+// slug makes a file name and an anchor of a name.
+func slug(name string) string {
+	return strings.Trim(notInSlug.ReplaceAllString(strings.ToLower(name), "-"), "-")
+}
+
+// sweepFigure draws a metric of an experiment; nil where no point has it, or where it is 0 everywhere.
+func sweepFigure(e *experiment.PointsSummary, m experiment.Metric, simulated bool) *Figure {
+	f := &Figure{ID: slug(e.Name + "-" + m.Name), Title: e.Name + ": " + m.Title}
+	f.Header = append([]string{"system"}, e.Parameters...)
+	f.Header = append(f.Header, m.Unit, "± (95%)")
+	title := f.Title
+	if simulated {
+		title += " (simulated)"
+	}
+	x := -1
+	for i := range e.Parameters {
+		if len(valuesOf(e, i)) > 1 {
+			x = i
+			break
+		}
+	}
+	any, uncertain, bounded := false, false, false
+	for i := range e.Points {
+		p := &e.Points[i]
+		v, bound, ok := valueOf(p, m.Name)
+		if !ok {
+			continue
+		}
+		any, bounded = any || v != 0 && !math.IsInf(v, 1), bounded || bound
+		half := ""
+		if h, ok := p.HalfWidth[m.Name]; ok {
+			half = strconv.FormatFloat(h, 'g', 4, 64)
+			uncertain = uncertain || h > 0
+		}
+		cells := []string{p.System}
+		cells = append(cells, p.Values...)
+		f.Rows = append(f.Rows, append(cells, written(v, bound, 6), half))
+	}
+	if !any {
+		return nil
+	}
+	if uncertain {
+		f.Caption = "Medians of the repetitions; bars: 95% confidence interval of the mean."
+	}
+	if bounded {
+		f.note("Open dots with an arrow, and values after >, are lower bounds: transactions had no answer.")
+	}
+	if x < 0 {
+		c := &chart.Rows{Title: title, XLabel: m.Unit, About: "One bar per system."}
+		for i := range e.Points {
+			p := &e.Points[i]
+			v, bound, ok := valueOf(p, m.Name)
+			if !ok {
+				continue
+			}
+			row := chart.Row{Name: p.System, Class: i, Bar: v, Value: written(v, bound, 4), LowerBound: bound}
+			if math.IsInf(v, 1) {
+				row.Bar = 0
+			}
+			c.Rows = append(c.Rows, row)
+		}
+		f.scene = c.Draw()
+		return f
+	}
+	c := &chart.Lines{Title: title, XLabel: e.Parameters[x], YLabel: m.Unit}
+	values := valuesOf(e, x)
+	at, words := places(values)
+	c.XTicks = words
+	index, lines := map[string]int{}, map[string]int{}
+	infinite := map[int][]string{} // by line
+	for k := range e.Points {
+		p := &e.Points[k]
+		v, bound, ok := valueOf(p, m.Name)
+		if !ok {
+			continue
+		}
+		name := p.System
+		for i, parameter := range e.Parameters {
+			if i != x && len(valuesOf(e, i)) > 1 {
+				name += ", " + parameter + " " + p.Values[i]
+			}
+		}
+		i, ok := index[name]
+		if !ok {
+			i = len(c.Series)
+			index[name] = i
+			c.Series = append(c.Series, chart.Series{Name: name, Class: chart.Class(slices.Index(e.Systems, p.System), lines[p.System]), Marks: true})
+			lines[p.System]++
+		}
+		if math.IsInf(v, 1) {
+			infinite[i] = append(infinite[i], p.Values[x])
+			continue
+		}
+		l := &c.Series[i]
+		l.LowerBound = append(l.LowerBound, bound)
+		l.Points = append(l.Points, chart.Point{X: at[p.Values[x]], Y: v})
+		l.Half = append(l.Half, p.HalfWidth[m.Name])
+	}
+	for i := range c.Series {
+		sortPoints(&c.Series[i])
+		if len(infinite[i]) > 0 {
+			c.Series[i].Name += experiment.InfiniteAt(infinite[i])
+		}
+	}
+	c.Scale()
+	c.About = fmt.Sprintf("%s of %s over %s; the table below has the numbers.", m.Title, experiment.Counted(len(c.Series), "line"), e.Parameters[x])
+	f.scene = c.Draw()
+	return f
+}
+
+// sortPoints orders a line from left to right.
+func sortPoints(l *chart.Series) {
+	order := make([]int, len(l.Points))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		switch {
+		case l.Points[a].X < l.Points[b].X:
+			return -1
+		case l.Points[a].X > l.Points[b].X:
+			return 1
+		}
+		return 0
+	})
+	points, half, bound := make([]chart.Point, len(order)), make([]float64, len(order)), make([]bool, len(order))
+	for i, k := range order {
+		points[i], half[i], bound[i] = l.Points[k], l.Half[k], l.LowerBound[k]
+	}
+	l.Points, l.Half, l.LowerBound = points, half, bound
+}
+
+// valueOf returns a figure of a point, and whether it is only a lower bound; ok is false where the point does not have
+// it.
+func valueOf(p *experiment.PointData, name string) (v float64, bound, ok bool) {
+	if v, ok = p.Median[name]; ok {
+		return v, false, true
+	}
+	if v, ok = p.LowerBound[name]; ok {
+		return v, true, true
+	}
+	return math.Inf(1), false, slices.Contains(p.Infinite, name)
+}
+
+// written writes a figure with some digits, after > if it is a lower bound.
+func written(v float64, bound bool, digits int) string {
+	switch {
+	case math.IsInf(v, 1):
+		return "infinite"
+	case bound:
+		return "> " + strconv.FormatFloat(v, 'g', digits, 64)
+	}
+	return strconv.FormatFloat(v, 'g', digits, 64)
+}
+
+// valuesOf a parameter, in the order of the points.
+func valuesOf(e *experiment.PointsSummary, i int) []string {
+	return distinct(e.Points, func(p experiment.PointData) string { return p.Values[i] })
+}
+
+// places puts the values of a parameter on an axis: numbers and durations where they belong, words side by side. The words
+// of the axis are nil where numbers speak for themselves.
+func places(values []string) (map[string]float64, map[float64]string) {
+	at := map[string]float64{}
+	for _, v := range values {
+		n, err := strconv.ParseFloat(v, 64)
+		if err != nil {
+			at = map[string]float64{}
+			break
+		}
+		at[v] = n
+	}
+	if len(at) > 0 {
+		return at, nil
+	}
+	words := map[float64]string{}
+	for _, v := range values {
+		d, err := time.ParseDuration(v)
+		if err != nil {
+			at, words = map[string]float64{}, map[float64]string{}
+			break
+		}
+		at[v] = d.Seconds()
+		words[d.Seconds()] = v
+	}
+	if len(at) > 0 {
+		return at, words
+	}
+	for i, v := range values {
+		at[v], words[float64(i)] = float64(i), v
+	}
+	return at, words
+}
