@@ -51,7 +51,7 @@ test: ## Run all tests except the chart's (make lint) and the end-to-end tests (
 
 .PHONY: race
 race: ## Run the tests of concurrent packages with the race detector
-	KUBEBUILDER_ASSETS="$$($(CLUSTERCMD) build envtest | tail -1)" go test -race -timeout 30m ./internal/net/wire/... ./internal/run/node/... ./internal/bench/target/... ./internal/bench/load/... ./internal/run/local/... ./internal/ops/meeting/... ./internal/run/explore/... ./controllers/...
+	KUBEBUILDER_ASSETS="$$($(CLUSTERCMD) build envtest | tail -1)" go test -race -timeout 30m ./internal/net/wire/... ./internal/run/node/... ./internal/bench/target/... ./internal/bench/load/... ./internal/run/inprocess/... ./internal/ops/workersync/... ./internal/run/explore/... ./controllers/...
 
 ##@ Explore scenarios and mutants
 .PHONY: soak
@@ -78,11 +78,11 @@ mutants: ## Break the code in 874 places, one at a time, and hunt each mutant wi
 ##@ Run for long
 .PHONY: soak-databases
 soak-databases: ## Inject failures into real databases during runs: PostgreSQL, MariaDB, etcd; RUNS (default 100) in a row each; verdicts, answers, connections (30 min)
-	GEOBENCH_FAILURES="$(or $(RUNS),100)" KUBEBUILDER_ASSETS="$$($(CLUSTERCMD) build envtest | tail -1)" go test -count 1 -timeout 60m -v -run 'FailsInTheMiddleOfARun' ./internal/run/external
+	GEOBENCH_FAILURES="$(or $(RUNS),100)" KUBEBUILDER_ASSETS="$$($(CLUSTERCMD) build envtest | tail -1)" go test -count 1 -timeout 60m -v -run 'FailsInTheMiddleOfARun' ./internal/run/attach
 
 .PHONY: kill-nodes
 kill-nodes: ## Kill nodes in real time of all engines that replace them: RUNS (default 20) in a row, and no data is lost (7 min)
-	GEOBENCH_KILLS="$(or $(RUNS),20)" go test -count 1 -timeout 20m -v -run 'TestRunReplacements|TestWriterIsReplaced' ./internal/run/local
+	GEOBENCH_KILLS="$(or $(RUNS),20)" go test -count 1 -timeout 20m -v -run 'TestRunReplacements|TestWriterIsReplaced' ./internal/run/inprocess
 
 .PHONY: journal-hour
 journal-hour: ## A node with a journal takes 10,000 SmallBank transactions per second for an hour of virtual time: its files, how often the journal is cut short, how long it stands still (ENGINE, default slog; 15 min)
@@ -180,7 +180,7 @@ check-dashboards: ## Hold the dashboards to the schema of Grafana's own SDK (Pyt
 
 .PHONY: bench-metrics
 bench-metrics: ## What live metrics that are scraped every second take away from the throughput (2 min)
-	go test -run '^$$' -bench '^BenchmarkMetrics$$' -benchtime 1x -v ./internal/run/local
+	go test -run '^$$' -bench '^BenchmarkMetrics$$' -benchtime 1x -v ./internal/run/inprocess
 
 .PHONY: test-dashboards
 test-dashboards: bin/geobench ## Evaluate every query of the dashboards and rules on a real Prometheus that scrapes a real run

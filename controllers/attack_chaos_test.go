@@ -16,7 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/controllers/chaoswatch"
+	"github.com/geobench/geobench/controllers/chaosaudit"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/internal/base/geo"
 	"github.com/geobench/geobench/internal/bench/fault"
@@ -46,8 +46,8 @@ func onTime(t *testing.T, f *result.Fault, tolerance time.Duration) {
 	}
 }
 
-// Nodes and sidecars keep the time of their faults by themselves: whatever keeps the operator busy, or the API server away, they begin
-// and end when they should.
+// Nodes and sidecars keep the time of their faults by themselves: whatever keeps the operator busy, or the API server
+// away, they begin and end when they should.
 func TestFaultsKeepTheirTimeWithoutTheOperator(t *testing.T) {
 	const cut = "[{name: cut, at: 15s, duration: 10s, networkPartition: {from: {regions: [us-west-2]}}}]"
 	for name, tt := range map[string]struct {
@@ -142,7 +142,8 @@ func TestFaultMistimed(t *testing.T) {
 	}
 }
 
-// What is done to nodes and links in a window that the manifest does not say makes the run Invalid, however short it is.
+// What is done to nodes and links in a window that the manifest does not say makes the run Invalid, however short it
+// is.
 func TestUndeclaredDisturbances(t *testing.T) {
 	faster := geo.Link{Delay: time.Millisecond}
 	disturb := func(d admin.Disturbance, for_ time.Duration) func(w *world) {
@@ -325,8 +326,8 @@ func TestSidecarsOfPodsThatAreShutDown(t *testing.T) {
 	}
 }
 
-// Chaos Mesh does to the pods of a run what anybody who may make its objects asks for, from whichever namespace, and they may be gone again
-// when somebody looks.
+// Chaos Mesh does to the pods of a run what anybody who may make its objects asks for, from whichever namespace, and
+// they may be gone again when somebody looks.
 func TestStrangersChaos(t *testing.T) {
 	stranger := func(w *world, kind string, pods ...string) *unstructured.Unstructured {
 		var of []any
@@ -390,7 +391,7 @@ func TestStrangersChaos(t *testing.T) {
 				seen := func(over bool) {
 					t.Helper()
 					w.must(wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-						all := w.chaosLog.Between([]string{pod}, w.clock.Now().Add(-time.Hour), w.clock.Now().Add(time.Hour), func(*chaoswatch.Effect) bool { return false })
+						all := w.chaosLog.Between([]string{pod}, w.clock.Now().Add(-time.Hour), w.clock.Now().Add(time.Hour), func(*chaosaudit.Effect) bool { return false })
 						return len(all) > 0 && all[0].To.IsZero() != over, nil
 					}))
 				}

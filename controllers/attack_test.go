@@ -19,13 +19,14 @@ import (
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/results"
 	"github.com/geobench/geobench/controllers/run"
-	"github.com/geobench/geobench/internal/base/pack"
+	"github.com/geobench/geobench/internal/base/compress"
 	"github.com/geobench/geobench/internal/bench/fault"
 	"github.com/geobench/geobench/internal/bench/result"
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// What whoever may write objects of the namespace, but reads none of its Secrets, can do to a run. docs/security.md has the table.
+// What whoever may write objects of the namespace, but reads none of its Secrets, can do to a run. docs/security.md has
+// the table.
 
 // invalid fails the test unless the run is Invalid for the reason, and its message says what.
 func invalid(t *testing.T, run *v1alpha1.BenchmarkRun, reason string, says ...string) {
@@ -95,7 +96,8 @@ func TestResultMadeBeforehandIsNotRead(t *testing.T) {
 	}
 }
 
-// A ConfigMap of the result's name that is nobody's, or another's, is not overwritten, and the run says so before it begins.
+// A ConfigMap of the result's name that is nobody's, or another's, is not overwritten, and the run says so before it
+// begins.
 func TestResultOfAnotherIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -209,11 +211,11 @@ func TestSnapshotsAreSealed(t *testing.T) {
 		"changed": func(w *world, cm *corev1.ConfigMap) {
 			const snapshotBefore = "before.json.gz"
 			var s map[string]any
-			w.must(pack.UnpackJSON(cm.BinaryData[snapshotBefore], &s))
+			w.must(compress.UnpackJSON(cm.BinaryData[snapshotBefore], &s))
 			for _, node := range s["nodes"].([]any) {
 				node.(map[string]any)["cpuSeconds"] = -1000
 			}
-			b, err := pack.JSON(s)
+			b, err := compress.JSON(s)
 			w.must(err)
 			cm.BinaryData[snapshotBefore] = b
 			w.must(w.client.Update(w.ctx, cm))
@@ -288,8 +290,8 @@ func TestProfileIsEditedDuringARun(t *testing.T) {
 	}
 }
 
-// The database's nodes are made anew with an edited profile before the run is tied to them: it would measure another network
-// than the one that it was let in for.
+// The database's nodes are made anew with an edited profile before the run is tied to them: it would measure another
+// network than the one that it was let in for.
 func TestProfileIsEditedWhenARunBegins(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -322,10 +324,10 @@ func TestManifestsAreSealed(t *testing.T) {
 		t.Error("the snapshot can be changed")
 	}
 	m := &result.Manifests{}
-	w.must(pack.UnpackJSON(cm.BinaryData["manifests.json.gz"], m))
+	w.must(compress.UnpackJSON(cm.BinaryData["manifests.json.gz"], m))
 	w.must(w.client.Delete(w.ctx, cm))
 	m.Database.Engine.Name = "slog"
-	b, err := pack.JSON(m)
+	b, err := compress.JSON(m)
 	w.must(err)
 	cm.ResourceVersion, cm.UID, cm.BinaryData = "", "", map[string][]byte{"manifests.json.gz": b}
 	w.must(w.client.Create(w.ctx, cm))
@@ -375,8 +377,9 @@ func TestProbeOfAnotherIsRefused(t *testing.T) {
 	}
 }
 
-// Where the connections of a run's pods lead is decided by Services, NetworkPolicies and EndpointSlices, which others may write: what they
-// write while a run goes on is noticed, even where the operator puts it right, or waits with that until the run is over.
+// Where the connections of a run's pods lead is decided by Services, NetworkPolicies and EndpointSlices, which others
+// may write: what they write while a run goes on is noticed, even where the operator puts it right, or waits with that
+// until the run is over.
 func TestWaysAreEdited(t *testing.T) {
 	policy := func(selects map[string]string) *networkingv1.NetworkPolicy {
 		return &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}, Spec: networkingv1.NetworkPolicySpec{PodSelector: metav1.LabelSelector{MatchLabels: selects}}}
@@ -450,7 +453,8 @@ func TestWaysOfKilledPods(t *testing.T) {
 	passed(t, w.untilOver("r"))
 }
 
-// The policies of a database stay those of the nodes that run while a change of its ports waits for a run: connections of the run would be cut.
+// The policies of a database stay those of the nodes that run while a change of its ports waits for a run: connections
+// of the run would be cut.
 func TestPoliciesWaitWithTheChange(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -470,7 +474,8 @@ func TestPoliciesWaitWithTheChange(t *testing.T) {
 	})
 }
 
-// A tag that has moved between the times at which the machines of a database pulled it is not the same program in all regions.
+// A tag that has moved between the times at which the machines of a database pulled it is not the same program in all
+// regions.
 func TestTagHasMoved(t *testing.T) {
 	const a, b = "sha256:aaaa", "sha256:bbbb"
 	for name, tt := range map[string]struct {

@@ -23,9 +23,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/controllers/authority"
 	"github.com/geobench/geobench/controllers/database"
 	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/controllers/operatorca"
 	"github.com/geobench/geobench/controllers/podclient"
 	"github.com/geobench/geobench/internal/ops/health"
 	"github.com/geobench/geobench/internal/ops/identity"
@@ -60,8 +60,8 @@ func (w *world) folder(pod *corev1.Pod, c *corev1.Container, path string) map[st
 	return out
 }
 
-// Each pod has what it needs to prove itself and no more: nodes one key for each other and one for clients, workers the key of their
-// run, and nobody what the operator has.
+// Each pod has what it needs to prove itself and no more: nodes one key for each other and one for clients, workers the
+// key of their run, and nobody what the operator has.
 func TestCredentialsOfPods(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -109,7 +109,7 @@ func TestCredentialsOfPods(t *testing.T) {
 			t.Error("a pod of one database passes for one of another")
 		}
 	}
-	own := w.secret(authority.SecretName).Data
+	own := w.secret(operatorca.SecretName).Data
 	for _, files := range []map[string][]byte{ofNode, ofWorker} {
 		for file, b := range files {
 			for key, secret := range own {
@@ -123,7 +123,7 @@ func TestCredentialsOfPods(t *testing.T) {
 	w.must(w.client.List(w.ctx, pods, client.InNamespace(w.namespace)))
 	for i := range pods.Items {
 		for _, v := range pods.Items[i].Spec.Volumes {
-			if v.Secret != nil && v.Secret.SecretName == authority.SecretName {
+			if v.Secret != nil && v.Secret.SecretName == operatorca.SecretName {
 				t.Errorf("pod %s mounts the operator's Secret", pods.Items[i].Name)
 			}
 		}
@@ -133,7 +133,8 @@ func TestCredentialsOfPods(t *testing.T) {
 	}
 }
 
-// What anybody may ask of a pod is on ports that change nothing; kubelet and Prometheus go there. The operator has ports of its own.
+// What anybody may ask of a pod is on ports that change nothing; kubelet and Prometheus go there. The operator has
+// ports of its own.
 func TestPortsOfPods(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -183,7 +184,7 @@ func TestCredentialsAreRenewed(t *testing.T) {
 	for range 40 {
 		w.clock.Step(10 * 24 * time.Hour)
 		w.step()
-		if now := w.secret("d-credentials").Data; !identity.Current(now[identity.FileCert], w.secret(authority.SecretName).Data["signers.crt"], name, w.clock.Now()) {
+		if now := w.secret("d-credentials").Data; !identity.Current(now[identity.FileCert], w.secret(operatorca.SecretName).Data["signers.crt"], name, w.clock.Now()) {
 			t.Fatalf("after %s the certificate is not good for long any more", w.clock.Since(first.CreationTimestamp.Time))
 		}
 		operator, err := w.credentials.TLS(w.ctx, db.UID)
@@ -219,24 +220,24 @@ func TestCredentialsOfSomebodyElse(t *testing.T) {
 	w.untilReady("d")
 }
 
-// The operator's own Secret that is deleted comes back as it was, as long as an operator lives that has it; and all databases follow
-// another one.
+// The operator's own Secret that is deleted comes back as it was, as long as an operator lives that has it; and all
+// databases follow another one.
 func TestAuthorityIsLost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.create(makeDatabase("d").obj())
 	w.untilReady("d")
-	first := w.secret(authority.SecretName)
+	first := w.secret(operatorca.SecretName)
 	lose := func() {
-		w.must(w.client.Delete(w.ctx, w.secret(authority.SecretName)))
+		w.must(w.client.Delete(w.ctx, w.secret(operatorca.SecretName)))
 	}
 	lose()
-	w.clock.Step(authority.Fresh)
+	w.clock.Step(operatorca.Fresh)
 	w.until("it is back", func() bool {
-		err := w.client.Get(w.ctx, types.NamespacedName{Namespace: w.namespace, Name: authority.SecretName}, &corev1.Secret{})
+		err := w.client.Get(w.ctx, types.NamespacedName{Namespace: w.namespace, Name: operatorca.SecretName}, &corev1.Secret{})
 		return err == nil || !apierrors.IsNotFound(err)
 	})
-	if !bytes.Equal(w.secret(authority.SecretName).Data["secret"], first.Data["secret"]) {
+	if !bytes.Equal(w.secret(operatorca.SecretName).Data["secret"], first.Data["secret"]) {
 		t.Error("the operator has forgotten what it knew")
 	}
 	lose()
@@ -244,15 +245,16 @@ func TestAuthorityIsLost(t *testing.T) {
 	incarnation := w.getDatabase("d").Status.Incarnation
 	w.until("the database was made anew", func() bool { return w.getDatabase("d").Status.Incarnation != incarnation })
 	w.untilReady("d")
-	if bytes.Equal(w.secret(authority.SecretName).Data["secret"], first.Data["secret"]) {
+	if bytes.Equal(w.secret(operatorca.SecretName).Data["secret"], first.Data["secret"]) {
 		t.Error("there is no other authority")
 	}
-	if now := w.secret("d-credentials").Data; !bytes.Equal(now[identity.FileSigners], w.secret(authority.SecretName).Data["signers.crt"]) {
+	if now := w.secret("d-credentials").Data; !bytes.Equal(now[identity.FileSigners], w.secret(operatorca.SecretName).Data["signers.crt"]) {
 		t.Error("the database still has the old credentials")
 	}
 }
 
-// The pods of a database are a ServiceAccount of its own, which hands out no token, and pulls images as the namespace does.
+// The pods of a database are a ServiceAccount of its own, which hands out no token, and pulls images as the namespace
+// does.
 func TestNodesHaveAnAccount(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -33,7 +33,7 @@ func TestDeps(t *testing.T) {
 	}
 	for _, path := range imported {
 		for _, unwanted := range []string{
-			module + "internal/engine/sim", module + "internal/run/local", module + "internal/run/node",
+			module + "internal/engine/sim", module + "internal/run/inprocess", module + "internal/run/node",
 			module + "internal/run/experiment/play", module + "internal/run/experiment/plot", "github.com/geobench/geobench/internal/base/chart",
 		} {
 			if path == unwanted || strings.HasPrefix(path, unwanted+"/") {

@@ -7,7 +7,7 @@
 // be behind; only a run that waits for its turn goes by the cache), makes a scope around it and calls small steps that
 // change the object in memory; one patch with an optimistic lock writes the status at the end. What a step does to the
 // outside is named after the object, so that doing it twice is the same as doing it once, and is recorded in the status
-// before it is done where doing it twice would be wrong. What takes long is an errand (package errand), which may be
+// before it is done where doing it twice would be wrong. What takes long is an job (package job), which may be
 // done twice too. An operator that is killed at any point goes on where the API server says: what it remembers besides
 // only spares it questions.
 //

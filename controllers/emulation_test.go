@@ -547,8 +547,8 @@ func TestSidecarsAreForbidden(t *testing.T) {
 	}
 }
 
-// A namespace whose quota is used up takes no pod at all: that says nothing of sidecars, so a database waits, and Auto does not settle for
-// an undelayed network.
+// A namespace whose quota is used up takes no pod at all: that says nothing of sidecars, so a database waits, and Auto
+// does not settle for an undelayed network.
 func TestQuotaIsUsedUp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -45,8 +45,8 @@ func (w *world) putBack(cm *corev1.ConfigMap) {
 	w.must(w.client.Create(w.ctx, cm))
 }
 
-// A run that returns to an earlier runID, as Flux does when it takes a patch back, is another execution: what is left of the
-// earlier one is not its result.
+// A run that returns to an earlier runID, as Flux does when it takes a patch back, is another execution: what is left
+// of the earlier one is not its result.
 func TestEarlierRunIDIsAnotherExecution(t *testing.T) {
 	for name, again := range map[string]func(w *world){
 		"the execution between them is cancelled": func(w *world) {
@@ -119,7 +119,8 @@ func putBackSnapshot(w *world, run *v1alpha1.BenchmarkRun, kept *corev1.ConfigMa
 	w.putBack(kept)
 }
 
-// A user who may write ConfigMaps keeps those of a good execution and puts them back in a later one with the same runID.
+// A user who may write ConfigMaps keeps those of a good execution and puts them back in a later one with the same
+// runID.
 func TestConfigMapsOfAnEarlierExecutionAreRefused(t *testing.T) {
 	for name, tt := range map[string]struct {
 		kept   func(w *world, run *v1alpha1.BenchmarkRun) *corev1.ConfigMap // while the first execution judges

@@ -48,8 +48,8 @@ func TestExperimentSuspends(t *testing.T) {
 	w.ranOnce()
 }
 
-// TestExperimentChanges: a value that is added is the only one that runs, a claim is judged at once, and what was taken out
-// and comes back is not measured again.
+// TestExperimentChanges: a value that is added is the only one that runs, a claim is judged at once, and what was taken
+// out and comes back is not measured again.
 func TestExperimentChanges(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -129,8 +129,8 @@ func TestExperimentNamesThatAreTaken(t *testing.T) {
 	}
 }
 
-// A run that has a point's name and plays something else does not count as the point, whoever it calls its owner: the point is played in its
-// place, and what does not say that it is the operator's is left alone.
+// A run that has a point's name and plays something else does not count as the point, whoever it calls its owner: the
+// point is played in its place, and what does not say that it is the operator's is left alone.
 func TestForgedPointDoesNotCount(t *testing.T) {
 	for name, c := range map[string]struct {
 		labelled bool
@@ -182,8 +182,8 @@ func TestForgedPointDoesNotCount(t *testing.T) {
 	}
 }
 
-// A point counts on the database of its experiment alone: one that somebody has edited is brought back, and what was measured on it meanwhile is
-// measured again.
+// A point counts on the database of its experiment alone: one that somebody has edited is brought back, and what was
+// measured on it meanwhile is measured again.
 func TestPointOnAnEditedDatabase(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -395,8 +395,8 @@ func TestExperimentWithoutOtherAttempts(t *testing.T) {
 	w.ranOnce()
 }
 
-// TestExperimentOverInvalidRuns: what makes a run Invalid leaves claims over it without a result, and the experiment has failed, unless
-// the experiment allows the reason, which is told with the claim.
+// TestExperimentOverInvalidRuns: what makes a run Invalid leaves claims over it without a result, and the experiment
+// has failed, unless the experiment allows the reason, which is told with the claim.
 func TestExperimentOverInvalidRuns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -464,7 +464,8 @@ func TestExperimentOnDatabasesThatAreThere(t *testing.T) {
 	}
 }
 
-// TestExperimentIsRefused: what the API server cannot know is told in the status, with the field and what would be right.
+// TestExperimentIsRefused: what the API server cannot know is told in the status, with the field and what would be
+// right.
 func TestExperimentIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -523,8 +524,8 @@ func TestExperimentIsRefused(t *testing.T) {
 	}
 }
 
-// An operator that ended while it worked on a spec leaves a mark. The next one does that work alone, and when it ends as well nobody tries
-// again, until the spec changes: one experiment cannot keep the operator from everything else.
+// An operator that ended while it worked on a spec leaves a mark. The next one does that work alone, and when it ends
+// as well nobody tries again, until the spec changes: one experiment cannot keep the operator from everything else.
 func TestExperimentThatEndedOperators(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

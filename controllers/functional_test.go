@@ -56,8 +56,8 @@ func (w *world) takers(last string) (out []string) {
 	return out
 }
 
-// Functional tests are runs of their own, which come right before the run that asks for them, whoever waits; its result names them. That is
-// so for Geobench's own engines, for programs and for databases that run elsewhere.
+// Functional tests are runs of their own, which come right before the run that asks for them, whoever waits; its result
+// names them. That is so for Geobench's own engines, for programs and for databases that run elsewhere.
 func TestFunctionalTestsComeBeforeTheRun(t *testing.T) {
 	for name, db := range map[string]*v1alpha1.GeoDatabase{
 		"native":    makeDatabase("d").partitions(2).obj(),
@@ -143,7 +143,8 @@ func TestFunctionalTestsAreShownAsSuch(t *testing.T) {
 	}
 }
 
-// A run of which a test has not passed is not begun, and says so as geobench run does. All tests are played all the same.
+// A run of which a test has not passed is not begun, and says so as geobench run does. All tests are played all the
+// same.
 func TestFunctionalTestDoesNotPass(t *testing.T) {
 	for name, tc := range map[string]struct {
 		world   func(*world)
@@ -389,8 +390,8 @@ func TestNameOfATestIsTaken(t *testing.T) {
 	}
 }
 
-// A run that plays something else than a functional test does not pass for it, whoever calls himself its owner: the test is played in its
-// place, and one that does not say that it is the operator's is left alone.
+// A run that plays something else than a functional test does not pass for it, whoever calls himself its owner: the
+// test is played in its place, and one that does not say that it is the operator's is left alone.
 func TestForgedTestDoesNotCount(t *testing.T) {
 	for name, labelled := range map[string]bool{"labelled": true, "plain": false} {
 		t.Run(name, func(t *testing.T) {

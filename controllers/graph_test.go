@@ -14,11 +14,11 @@ import (
 // mayUse are all ways in which packages of controllers may use each other: code of the one on the left may call the
 // ones on the right.
 var mayUse = map[string][]string{
-	"controllers": {"authority", "chaoswatch", "database", "errand", "experiment", "podclient", "run"},
-	"run":         {"authority", "chaoswatch", "database", "errand", "faultstatus", "kube", "podclient", "results"},
+	"controllers": {"authority", "chaoswatch", "database", "job", "experiment", "podclient", "run"},
+	"run":         {"authority", "chaoswatch", "database", "job", "faultstatus", "kube", "podclient", "results"},
 	"database":    {"authority", "faultstatus", "kube", "podclient"},
-	"experiment":  {"errand", "kube", "results"},
-	"errand":      {},
+	"experiment":  {"job", "kube", "results"},
+	"job":         {},
 	"chaoswatch":  {},
 	"faultstatus": {"kube"},
 	"podclient":   {"authority"},

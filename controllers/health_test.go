@@ -127,8 +127,8 @@ func (w *world) patchSpec(obj client.Object, change func()) {
 	w.must(w.client.Patch(w.ctx, obj, client.MergeFrom(base)))
 }
 
-// TestRecordedObjects plays every state in which a GitOps tool can find an object: every stage and verdict of runs, those that wait, are
-// held, refused and deleted, and databases and experiments from their beginning to their end.
+// TestRecordedObjects plays every state in which a GitOps tool can find an object: every stage and verdict of runs,
+// those that wait, are held, refused and deleted, and databases and experiments from their beginning to their end.
 func TestRecordedObjects(t *testing.T) {
 	t.Parallel()
 	r := &recorder{newWorld(t), map[string]*unstructured.Unstructured{}}
@@ -280,7 +280,8 @@ func TestRecordedObjects(t *testing.T) {
 	}
 }
 
-// forgetForeground takes the garbage collector's part: it lets go of what is deleted in the foreground once nothing of it is left.
+// forgetForeground takes the garbage collector's part: it lets go of what is deleted in the foreground once nothing of
+// it is left.
 func forgetForeground(w *world, obj client.Object) bool {
 	if controllerutil.ContainsFinalizer(obj, metav1.FinalizerDeleteDependents) && !controllerutil.ContainsFinalizer(obj, kube.Finalizer) {
 		w.patchSpec(obj, func() { controllerutil.RemoveFinalizer(obj, metav1.FinalizerDeleteDependents) })
@@ -288,8 +289,8 @@ func forgetForeground(w *world, obj client.Object) bool {
 	return false
 }
 
-// In a watched run nobody is told that it is ready before its verdict, at no version of the object; and the version with the verdict says so
-// itself. The same holds for the attempt after it.
+// In a watched run nobody is told that it is ready before its verdict, at no version of the object; and the version
+// with the verdict says so itself. The same holds for the attempt after it.
 func TestNothingIsReadyBeforeItsVerdict(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -349,7 +350,8 @@ func TestNothingIsReadyBeforeItsVerdict(t *testing.T) {
 	t.Logf("%d versions, %d with a verdict", versions, verdicts)
 }
 
-// A run that is suspended takes no database, lets others go first, and begins when it may; one that has its database goes on.
+// A run that is suspended takes no database, lets others go first, and begins when it may; one that has its database
+// goes on.
 func TestSuspendedRuns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -426,7 +428,8 @@ func TestSuspendedWithItsDatabaseTaken(t *testing.T) {
 	}
 }
 
-// A run goes when the time of its verdict is over, to the second, and its result stays; a run of the same name takes its place.
+// A run goes when the time of its verdict is over, to the second, and its result stays; a run of the same name takes
+// its place.
 func TestTimeToLive(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -488,8 +491,8 @@ func TestTimeToLive(t *testing.T) {
 	w.until("the run that failed is gone at once", func() bool { return len(w.runs()) == 0 && isGone("missed") })
 }
 
-// The tools' own labels and annotations, by which they tell what is theirs, stay on what they applied: children that had them would be
-// pruned, or counted as drift.
+// The tools' own labels and annotations, by which they tell what is theirs, stay on what they applied: children that
+// had them would be pruned, or counted as drift.
 func TestChildrenHaveNoLabelsOfGitOpsTools(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

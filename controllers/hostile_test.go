@@ -29,7 +29,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/results"
-	"github.com/geobench/geobench/internal/base/pack"
+	"github.com/geobench/geobench/internal/base/compress"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/bench/history"
 	"github.com/geobench/geobench/internal/bench/result"
@@ -228,7 +228,7 @@ func (e *enemy) forge(cm *corev1.ConfigMap) {
 	var report bytes.Buffer
 	_, err := filled{fmt.Sprintf(`{"kind":%q,"version":%d,"durationMicroseconds":1,"repetitions":1,"windows":[`, result.ReportKind, result.ReportVersion), `{}`, `]}`}.WriteTo(&report)
 	e.must(err)
-	packed, err := pack.Text(report.Bytes())
+	packed, err := compress.Text(report.Bytes())
 	e.must(err)
 	var sealed struct{ Config, StartAt string }
 	e.must(json.Unmarshal([]byte(cm.Data[deploy.KeySeal]), &sealed))

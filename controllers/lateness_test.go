@@ -11,8 +11,8 @@ import (
 	"github.com/geobench/geobench/internal/base/late"
 )
 
-// standsStill is the record of a process that is on time in a window of ten seconds, but stands still for some time of it. Times
-// count from the start of measuring, and zero is what the clock of the process showed then.
+// standsStill is the record of a process that is on time in a window of ten seconds, but stands still for some time of
+// it. Times count from the start of measuring, and zero is what the clock of the process showed then.
 func standsStill(zero, from, still time.Duration) *late.Record {
 	start := zero - 5*time.Second
 	r := late.NewRecorder(func() time.Duration { return start }, func() time.Duration { return 0 })
@@ -27,8 +27,8 @@ func standsStill(zero, from, still time.Duration) *late.Record {
 	return r.Record()
 }
 
-// A node or a sidecar that stands still while it is measured makes the run Invalid, unless a fault of the manifest does it, and for
-// as long as that does.
+// A node or a sidecar that stands still while it is measured makes the run Invalid, unless a fault of the manifest does
+// it, and for as long as that does.
 func TestNodesStandStill(t *testing.T) {
 	const busy = "[{name: busy, at: 3s, duration: 4s, cpuStress: {target: {regions: [ap-northeast-1]}}}]"
 	for name, tt := range map[string]struct {

@@ -21,8 +21,8 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/config/admission"
-	"github.com/geobench/geobench/controllers/authority"
 	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/controllers/operatorca"
 )
 
 // TestManagerWithItsOwnRights runs the controllers as the operator does: behind a manager with its small caches and
@@ -80,7 +80,8 @@ func TestManagerWithItsOwnRights(t *testing.T) {
 	}
 }
 
-// In its own namespace the operator makes, reads and renews the Secret that all credentials come from, and reads no other.
+// In its own namespace the operator makes, reads and renews the Secret that all credentials come from, and reads no
+// other.
 func TestAuthorityWithItsOwnRights(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -100,13 +101,13 @@ func TestAuthorityWithItsOwnRights(t *testing.T) {
 		what string
 		at   time.Time
 	}{{"made", now}, {"read", now}, {"renewed", now.Add(3 * 365 * 24 * time.Hour)}} {
-		c := &authority.Keeper{Client: operator, Live: operator, Namespace: w.namespace, Clock: clocktesting.NewFakePassiveClock(step.at)}
+		c := &operatorca.Keeper{Client: operator, Live: operator, Namespace: w.namespace, Clock: clocktesting.NewFakePassiveClock(step.at)}
 		before := &corev1.Secret{}
-		w.must(client.IgnoreNotFound(w.client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: authority.SecretName}, before)))
+		w.must(client.IgnoreNotFound(w.client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: operatorca.SecretName}, before)))
 		if _, err := c.Authority(w.ctx); err != nil {
 			t.Fatalf("%s: %v", step.what, err)
 		}
-		if changed := w.secret(authority.SecretName).ResourceVersion != before.ResourceVersion; changed != (step.what != "read") {
+		if changed := w.secret(operatorca.SecretName).ResourceVersion != before.ResourceVersion; changed != (step.what != "read") {
 			t.Errorf("%s: the Secret was written: %t", step.what, changed)
 		}
 	}
@@ -131,7 +132,8 @@ func (w *world) roles() (everywhere *rbacv1.ClusterRole, own *rbacv1.Role) {
 	return everywhere, own
 }
 
-// holdBack puts the admission policies into force that keep the operator from what its roles would let it do, and waits until they are.
+// holdBack puts the admission policies into force that keep the operator from what its roles would let it do, and waits
+// until they are.
 func (w *world) holdBack(operator client.Client) {
 	w.t.Helper()
 	policies, bindings, err := admission.Policies()

@@ -92,7 +92,8 @@ func TestRunInAMesh(t *testing.T) {
 		t.Errorf("%s %v: in %+v, and the database in %+v", doc.Verdict, doc.Reasons, doc.Mesh, w.getDatabase("d").Status.Mesh)
 	}
 
-	// Pods are told to measure what the mesh adds to a link, on a port that it carries, and the result and the status say it.
+	// Pods are told to measure what the mesh adds to a link, on a port that it carries, and the result and the status say
+	// it.
 	carried := slices.ContainsFunc(w.get("d-us-west-2", &corev1.Service{}).(*corev1.Service).Spec.Ports, func(p corev1.ServicePort) bool {
 		return p.Port == 7002 && p.AppProtocol != nil && *p.AppProtocol == "tcp"
 	})
@@ -112,8 +113,8 @@ func TestRunInAMesh(t *testing.T) {
 	}
 }
 
-// istioCounters are what Istio's proxy in a node's pod would count of its connections to the nodes of all regions, each of which has carried so many bytes
-// there and as many back.
+// istioCounters are what Istio's proxy in a node's pod would count of its connections to the nodes of all regions, each
+// of which has carried so many bytes there and as many back.
 func istioCounters(namespace, database, from string, regions []string, carried int64) string {
 	text := &strings.Builder{}
 	for _, to := range regions {
@@ -125,7 +126,8 @@ func istioCounters(namespace, database, from string, regions []string, carried i
 	return text.String()
 }
 
-// The result has the bytes between nodes as the nodes count them and as the proxies in their pods do, and says where these disagree.
+// The result has the bytes between nodes as the nodes count them and as the proxies in their pods do, and says where
+// these disagree.
 func TestBytesThroughAMesh(t *testing.T) {
 	t.Parallel()
 	regions := []string{"us-west-2", "ap-northeast-1"}

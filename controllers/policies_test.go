@@ -18,8 +18,8 @@ import (
 	"github.com/geobench/geobench/controllers/kube"
 )
 
-// A database has the policies of its nodes and of its workers before any pod, they select those and no others, and they are put right
-// again when somebody opens them.
+// A database has the policies of its nodes and of its workers before any pod, they select those and no others, and they
+// are put right again when somebody opens them.
 func TestDatabasesHavePolicies(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -68,8 +68,9 @@ func TestDatabasesHavePolicies(t *testing.T) {
 	}
 }
 
-// TestDatabasesElsewhereOpenNothing: a tenant who may make databases that run elsewhere cannot open what an administrator has closed. Workers are
-// let out to addresses of the networks that the administrator has named, and to these alone.
+// TestDatabasesElsewhereOpenNothing: a tenant who may make databases that run elsewhere cannot open what an
+// administrator has closed. Workers are let out to addresses of the networks that the administrator has named, and to
+// these alone.
 func TestDatabasesElsewhereOpenNothing(t *testing.T) {
 	t.Parallel()
 	leads := map[string]string{"db.us.example.com": "192.0.2.7", "db.asia.example.com": "192.0.2.8", "10.0.0.1": "10.0.0.1"}

@@ -162,7 +162,8 @@ func (b *lockedBuffer) tail(n int) string {
 }
 
 // holdToLimit kills an operator that takes more memory than its container may, as the kernel would. It notes the peak
-// while the process lives: what the kernel tells of one that has ended begins with the memory of the one that forked it.
+// while the process lives: what the kernel tells of one that has ended begins with the memory of the one that forked
+// it.
 func (o *operatorProcess) holdToLimit(stopping chan struct{}) {
 	for tick := time.NewTicker(50 * time.Millisecond); ; {
 		select {

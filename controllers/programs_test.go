@@ -58,8 +58,8 @@ func (w *world) rewrite(change func(cm *corev1.ConfigMap)) {
 	w.must(w.client.Update(w.ctx, cm))
 }
 
-// A configuration that is edited while no run goes on is read by all pods, made anew, before the next run measures; the result tells which one
-// that was.
+// A configuration that is edited while no run goes on is read by all pods, made anew, before the next run measures; the
+// result tells which one that was.
 func TestConfigurationIsEditedBeforeARun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -83,8 +83,8 @@ func TestConfigurationIsEditedBeforeARun(t *testing.T) {
 	}
 }
 
-// A configuration that is edited while a run goes on makes it Invalid: the files in the pods change, and nobody knows who reads them. One that
-// is only written to does not.
+// A configuration that is edited while a run goes on makes it Invalid: the files in the pods change, and nobody knows
+// who reads them. One that is only written to does not.
 func TestConfigurationIsEditedDuringARun(t *testing.T) {
 	for name, tt := range map[string]struct {
 		attack func(w *world)

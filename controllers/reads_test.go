@@ -20,8 +20,8 @@ import (
 // nothing but this process writes there: no controller of Kubernetes runs.
 type readMemory struct {
 	mu sync.Mutex
-	// writes of each collection, as in "t-1/pods", and of each object, as in "t-1/pods/a"; those outside namespaces, under "", count for all
-	// collections. wholes are those of a collection that name no object and make none.
+	// writes of each collection, as in "t-1/pods", and of each object, as in "t-1/pods/a"; those outside namespaces, under
+	// "", count for all collections. wholes are those of a collection that name no object and make none.
 	writes, wholes map[string]int
 	// unsure are collections with a write that may take effect later: nobody knows how it ended.
 	unsure  map[string]bool
@@ -39,14 +39,15 @@ type readAnswer struct {
 	body     []byte
 }
 
-// writesBefore counts the writes that can have changed what is read: those outside namespaces, those of the collection, and those of the
-// object or of all objects at once.
+// writesBefore counts the writes that can have changed what is read: those outside namespaces, those of the collection,
+// and those of the object or of all objects at once.
 type writesBefore struct {
 	everywhere, here, object int
 	unsure                   bool
 }
 
-// same tells whether what was read before is what would be read now. Other objects of the collection do not matter to one that was there.
+// same tells whether what was read before is what would be read now. Other objects of the collection do not matter to
+// one that was there.
 func (b writesBefore) same(now writesBefore, there bool) bool {
 	return !now.unsure && b.everywhere == now.everywhere && b.object == now.object && (there || b.here == now.here)
 }
@@ -66,8 +67,9 @@ func (m *readMemory) before(in, name string) writesBefore {
 	return b
 }
 
-// collection returns which objects a request reads or writes, "" for those outside namespaces, and the name of the one that it is about, ""
-// if it names none. An object written as a member of one API group may be read as one of another, so the group is no part of it.
+// collection returns which objects a request reads or writes, "" for those outside namespaces, and the name of the one
+// that it is about, "" if it names none. An object written as a member of one API group may be read as one of another,
+// so the group is no part of it.
 func collection(r *http.Request) (in, name string) {
 	_, inNamespace, _ := strings.Cut(r.URL.Path, "/namespaces/")
 	namespace, rest, _ := strings.Cut(inNamespace, "/")

@@ -20,9 +20,9 @@ import (
 	"github.com/geobench/geobench/controllers/kube"
 )
 
-// rememberingClient answers from a readMemory what it has decoded already: an object, and a namespace's objects of a kind, of which it picks
-// those with the labels that are asked for. Of the worlds' processor time, decoding the same answers and asking for the same objects by
-// other labels were a third.
+// rememberingClient answers from a readMemory what it has decoded already: an object, and a namespace's objects of a
+// kind, of which it picks those with the labels that are asked for. Of the worlds' processor time, decoding the same
+// answers and asking for the same objects by other labels were a third.
 type rememberingClient struct {
 	client.WithWatch
 	reads *readMemory

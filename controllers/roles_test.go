@@ -57,8 +57,8 @@ func variable(env []corev1.EnvVar, name string) string {
 	return "none"
 }
 
-// A database of several roles has a StatefulSet and a Service for each of them in each of its regions, all in the emulated network; its steps
-// are carried out one after the other, and then it serves.
+// A database of several roles has a StatefulSet and a Service for each of them in each of its regions, all in the
+// emulated network; its steps are carried out one after the other, and then it serves.
 func TestRoles(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -142,8 +142,8 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// Each pod of a role with servicePerPod has a Service of its own, whose address outlives it: programs and steps know it by that, and sidecars
-// know both. Auto takes no Chaos Mesh then. The Services go when they are no longer asked for.
+// Each pod of a role with servicePerPod has a Service of its own, whose address outlives it: programs and steps know it
+// by that, and sidecars know both. Auto takes no Chaos Mesh then. The Services go when they are no longer asked for.
 func TestServicePerPod(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -181,7 +181,8 @@ func TestServicePerPod(t *testing.T) {
 	if got := variable(w.steps()["begin"].Spec.Template.Spec.Containers[0].Env, "GEOBENCH_HOSTS_DATA"); got != hosts {
 		t.Errorf("steps know the hosts %q, want %q", got, hosts)
 	}
-	// Packets come from the pod, and answers of the Service from its address. Clients and probes connect to the pod itself.
+	// Packets come from the pod, and answers of the Service from its address. Clients and probes connect to the pod
+	// itself.
 	network := w.get(kube.NetworkName(db, "us-west-2"), &corev1.ConfigMap{}).(*corev1.ConfigMap)
 	if file := network.Data["d-us-west-2-meta-0.json"]; !strings.Contains(file, own+".d-ap-northeast-1-data."+w.namespace+".svc") || !strings.Contains(file, `"`+own+"."+w.namespace+".svc") {
 		t.Errorf("a sidecar is told %s", file)
@@ -197,8 +198,9 @@ func TestServicePerPod(t *testing.T) {
 	w.get("d-ap-northeast-1-data", &corev1.Service{})
 }
 
-// A database of roles is loaded, measured, faulted, audited and judged as any other, where one of them says how to talk to it: the clients of a
-// region connect to their own first pod of that role, at the port that it names, and faults hit pods that are there alone.
+// A database of roles is loaded, measured, faulted, audited and judged as any other, where one of them says how to talk
+// to it: the clients of a region connect to their own first pod of that role, at the port that it names, and faults hit
+// pods that are there alone.
 func TestRunOnRoles(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -249,8 +251,8 @@ func TestRunOnRoles(t *testing.T) {
 	w.until("nothing is left but the result", func() bool { return slices.Equal(w.leftovers("r"), []string{"ConfigMap r-result"}) })
 }
 
-// A step that fails is tried again, and names itself in the condition with what it said, without passwords; past its time the database is stalled, until somebody
-// deletes the Job or changes the spec.
+// A step that fails is tried again, and names itself in the condition with what it said, without passwords; past its
+// time the database is stalled, until somebody deletes the Job or changes the spec.
 func TestStepFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -282,7 +284,8 @@ func TestStepFails(t *testing.T) {
 	}
 }
 
-// A database that is deleted while a step runs leaves nothing behind: all that was made for it is its own, and nothing is made any more.
+// A database that is deleted while a step runs leaves nothing behind: all that was made for it is its own, and nothing
+// is made any more.
 func TestDeletedWhileAStepRuns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -330,7 +333,8 @@ func TestDeletedWhileAStepRuns(t *testing.T) {
 	}
 }
 
-// Steps are carried out again when nothing is left of what they were carried out on: in the next incarnation, and never twice in one.
+// Steps are carried out again when nothing is left of what they were carried out on: in the next incarnation, and never
+// twice in one.
 func TestStepsOfTheNextIncarnation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

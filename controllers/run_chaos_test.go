@@ -41,8 +41,8 @@ func (w *world) chaosLeft() (out []string) {
 	return out
 }
 
-// Chaos Mesh limits what goes to some pods by a queueing discipline that hangs below a prio. Where a kernel has none its object would be
-// refused there and spoil the pod for all later ones, so none is made.
+// Chaos Mesh limits what goes to some pods by a queueing discipline that hangs below a prio. Where a kernel has none
+// its object would be refused there and spoil the pod for all later ones, so none is made.
 func TestBandwidthByChaosMeshAsksTheKernel(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ kernel, refused string }{
@@ -69,8 +69,8 @@ func TestBandwidthByChaosMeshAsksTheKernel(t *testing.T) {
 	}
 }
 
-// A fault that Chaos Mesh is slow to inject changes nothing about others: neither do they begin when it does, nor did they
-// not last because it does not yet.
+// A fault that Chaos Mesh is slow to inject changes nothing about others: neither do they begin when it does, nor did
+// they not last because it does not yet.
 func TestEachFaultOfChaosMeshHasItsTimes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -97,8 +97,8 @@ func TestEachFaultOfChaosMeshHasItsTimes(t *testing.T) {
 	}
 }
 
-// Chaos Mesh that is removed while its fault lasts takes the objects along, and nobody takes their effect out of the pods: the
-// run says so, ends as Invalid, and the pods are replaced.
+// Chaos Mesh that is removed while its fault lasts takes the objects along, and nobody takes their effect out of the
+// pods: the run says so, ends as Invalid, and the pods are replaced.
 func TestChaosMeshIsRemovedDuringAFault(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -140,8 +140,8 @@ func TestBuiltInFaults(t *testing.T) {
 	}
 }
 
-// TestOperatorDiesAfterEveryWriteOfFaults plays all ways of injection with an operator that dies after each single write: what
-// Chaos Mesh does, what nodes do, and a kill.
+// TestOperatorDiesAfterEveryWriteOfFaults plays all ways of injection with an operator that dies after each single
+// write: what Chaos Mesh does, what nodes do, and a kill.
 func TestOperatorDiesAfterEveryWriteOfFaults(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -228,8 +228,8 @@ func TestPodKill(t *testing.T) {
 	injected(t, w.document("r"), "Kubernetes")
 }
 
-// A node that is shut down stays down: the pod that takes its place is not started before the run is over. Then the database
-// is made anew.
+// A node that is shut down stays down: the pod that takes its place is not started before the run is over. Then the
+// database is made anew.
 func TestNodeShutdown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -292,9 +292,9 @@ func replaceable() *v1alpha1.GeoDatabase {
 	return b.obj()
 }
 
-// A node whose pod, or container, is killed comes back as a new incarnation where the engine replaces lost nodes: the process that comes in its
-// place is told so, once and by the run, whenever the operator dies; the fault is over when nothing lacks a copy any more, all copies are audited, and
-// the database goes on.
+// A node whose pod, or container, is killed comes back as a new incarnation where the engine replaces lost nodes: the
+// process that comes in its place is told so, once and by the run, whenever the operator dies; the fault is over when
+// nothing lacks a copy any more, all copies are audited, and the database goes on.
 func TestLostNodesAreReplaced(t *testing.T) {
 	t.Parallel()
 	for name, kill := range map[string]string{"Kubernetes": "podKill", "ChaosMesh": "containerKill"} {
@@ -345,7 +345,8 @@ func TestLostNodesAreReplaced(t *testing.T) {
 	}
 }
 
-// What no fault has ended is not replaced: the run is Invalid, and the database is made anew. So it is where more is lost while a node is replaced.
+// What no fault has ended is not replaced: the run is Invalid, and the database is made anew. So it is where more is
+// lost while a node is replaced.
 func TestUnplannedLossesAreNotReplaced(t *testing.T) {
 	t.Parallel()
 	lost := func(w *world, region string) {
@@ -386,8 +387,8 @@ func TestUnplannedLossesAreNotReplaced(t *testing.T) {
 	}
 }
 
-// A fault that takes more at once than the database bears is refused before anything is deployed where the manifest names its targets, and
-// hits nobody where a role does.
+// A fault that takes more at once than the database bears is refused before anything is deployed where the manifest
+// names its targets, and hits nobody where a role does.
 func TestMoreThanTheDatabaseBears(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -443,7 +444,8 @@ func (w *world) sidecarDelay(region, from string) (micros int64, cut bool) {
 	return micros, cut
 }
 
-// Behind sidecars a fault of links is another configuration; and whatever happens to the run, the declared one comes back.
+// Behind sidecars a fault of links is another configuration; and whatever happens to the run, the declared one comes
+// back.
 func TestSidecarFaults(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/controllers/errand"
+	"github.com/geobench/geobench/controllers/background"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/bench/history"
 )
@@ -64,7 +64,7 @@ func TestHistoryIsChecked(t *testing.T) {
 			}
 		}, v1alpha1.VerdictFailed, "CheckFailed", "realtime"},
 		"more than the operator has memory for": {both, func(w *world) {
-			w.history, w.run.Memory = inTurn, errand.NewBudget(3*220)
+			w.history, w.run.Memory = inTurn, background.NewBudget(3*220)
 		}, v1alpha1.VerdictInvalid, "HistoryTooLarge", "checking 3 transactions with 6 operations"},
 		"more than a worker may record": {both, func(w *world) {
 			w.history, w.historyFull = inTurn, true

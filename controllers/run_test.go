@@ -115,8 +115,8 @@ func (w *world) startedOnce() {
 	}
 }
 
-// TestOperatorDiesAfterEveryWrite lets the operator die after each single write to the API server, wherever it is, and go
-// on with an empty memory.
+// TestOperatorDiesAfterEveryWrite lets the operator die after each single write to the API server, wherever it is, and
+// go on with an empty memory.
 func TestOperatorDiesAfterEveryWrite(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -326,7 +326,8 @@ func TestOperatorAwayWhileWorkersWait(t *testing.T) {
 	w.ranOnce()
 }
 
-// TestStartWaitsForTheNetwork: workers that start keep the machine busy, and round trips that were right a minute ago are not.
+// TestStartWaitsForTheNetwork: workers that start keep the machine busy, and round trips that were right a minute ago
+// are not.
 func TestStartWaitsForTheNetwork(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -449,7 +450,8 @@ func TestDeadlineBeforeTheWork(t *testing.T) {
 	}
 }
 
-// A deadline that passes once everything is measured loses no figures: the stages that are left have deadlines of their own.
+// A deadline that passes once everything is measured loses no figures: the stages that are left have deadlines of their
+// own.
 func TestDeadlineAfterTheWork(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -15,8 +15,8 @@ import (
 	"github.com/geobench/geobench/controllers/kube"
 )
 
-// A vendor's database of several kinds of servers is named by its engine alone, begun by its steps, told of the longest round trip, and said to be
-// untested. The API server keeps what the user wrote.
+// A vendor's database of several kinds of servers is named by its engine alone, begun by its steps, told of the longest
+// round trip, and said to be untested. The API server keeps what the user wrote.
 func TestRenderedRoles(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -68,8 +68,8 @@ func TestRenderedRoles(t *testing.T) {
 	})
 }
 
-// A PostgreSQL that is named by the engine alone is deployed with passwords of chance, in Secrets that go with it, and measured as one in pods of
-// the user's. The API server keeps what the user wrote.
+// A PostgreSQL that is named by the engine alone is deployed with passwords of chance, in Secrets that go with it, and
+// measured as one in pods of the user's. The API server keeps what the user wrote.
 func TestRunOnARenderedServer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

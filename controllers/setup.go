@@ -8,11 +8,11 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/geobench/geobench/controllers/authority"
-	"github.com/geobench/geobench/controllers/chaoswatch"
+	"github.com/geobench/geobench/controllers/background"
+	"github.com/geobench/geobench/controllers/chaosaudit"
 	"github.com/geobench/geobench/controllers/database"
-	"github.com/geobench/geobench/controllers/errand"
 	"github.com/geobench/geobench/controllers/experiment"
+	"github.com/geobench/geobench/controllers/operatorca"
 	"github.com/geobench/geobench/controllers/podclient"
 	"github.com/geobench/geobench/controllers/run"
 	"github.com/geobench/geobench/internal/bench/manifest/check"
@@ -45,8 +45,8 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
-	runs.Chaos = &chaoswatch.Log{Client: watching, Namespace: o.Watched, Clock: o.Clock, Wait: run.Wait}
-	return errors.Join(mgr.Add(runs.Chaos), mgr.Add(runs.Errands), mgr.Add(experiments.Errands), databases.SetupWithManager(mgr), runs.SetupWithManager(mgr), experiments.SetupWithManager(mgr))
+	runs.Chaos = &chaosaudit.Log{Client: watching, Namespace: o.Watched, Clock: o.Clock, Wait: run.Wait}
+	return errors.Join(mgr.Add(runs.Chaos), mgr.Add(runs.Jobs), mgr.Add(experiments.Jobs), databases.SetupWithManager(mgr), runs.SetupWithManager(mgr), experiments.SetupWithManager(mgr))
 }
 
 // Reconcilers makes all controllers without registering them.
@@ -56,7 +56,7 @@ func Reconcilers(mgr ctrl.Manager, o Options) (*database.Reconciler, *run.Reconc
 	}
 	abilities := check.Default(engineTable{})
 	abilities.History.MemoryBytes = run.HistoryMemory()
-	credentials := &authority.Keeper{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: o.Namespace, Clock: o.Clock}
+	credentials := &operatorca.Keeper{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: o.Namespace, Clock: o.Clock}
 	if o.Pods == nil {
 		o.Pods = podclient.New(credentials)
 	}
@@ -66,9 +66,9 @@ func Reconcilers(mgr ctrl.Manager, o Options) (*database.Reconciler, *run.Reconc
 			Around: o.Around, Image: o.Image, Events: o.Events, Clock: o.Clock,
 		}, &run.Reconciler{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Pods: o.Pods, Choose: choice.Choose, Credentials: credentials, Abilities: abilities,
-			Unfit: choice.ChaosUnfit, Errands: errand.NewRunner(), Loads: errand.NewBudget(run.LoadsAtOnce), Memory: errand.NewBudget(run.HistoryMemory()), Image: o.Image, Events: o.Events, Clock: o.Clock, Wait: run.Wait,
+			Unfit: choice.ChaosUnfit, Jobs: background.NewRunner(), Loads: background.NewBudget(run.LoadsAtOnce), Memory: background.NewBudget(run.HistoryMemory()), Image: o.Image, Events: o.Events, Clock: o.Clock, Wait: run.Wait,
 		}, &experiment.Reconciler{
-			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Abilities: abilities, Errands: errand.NewRunner(), Judgements: experiment.NewJudgements(),
+			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Abilities: abilities, Jobs: background.NewRunner(), Judgements: experiment.NewJudgements(),
 			Checks: experiment.NewChecks(), SlowChecks: experiment.NewSlowChecks(),
 			Events: o.Events, Clock: o.Clock,
 		}

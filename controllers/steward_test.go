@@ -21,8 +21,9 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// A database that knows nothing of Geobench is loaded by a steward, measured by workers that have its Secret, audited by the steward, and
-// judged as any other. The result says what it is, and shows the links that the probes have measured.
+// A database that knows nothing of Geobench is loaded by a steward, measured by workers that have its Secret, audited
+// by the steward, and judged as any other. The result says what it is, and shows the links that the probes have
+// measured.
 func TestRunOnAProgram(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -79,8 +80,8 @@ func TestRunOnAProgram(t *testing.T) {
 	w.until("nothing is left but the result", func() bool { return slices.Equal(w.leftovers("r"), []string{"ConfigMap r-result"}) })
 }
 
-// A database that runs elsewhere is ready as soon as its spec is possible, with nothing deployed. A run on it has a steward, and workers that
-// connect to the endpoint of their region; the network is what it is.
+// A database that runs elsewhere is ready as soon as its spec is possible, with nothing deployed. A run on it has a
+// steward, and workers that connect to the endpoint of their region; the network is what it is.
 func TestRunOnADatabaseElsewhere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -120,7 +121,8 @@ func TestRunOnADatabaseElsewhere(t *testing.T) {
 	w.until("nothing is left but the result", func() bool { return slices.Equal(w.leftovers("r"), []string{"ConfigMap r-result"}) })
 }
 
-// A run on a database elsewhere that is cancelled or deleted leaves neither steward nor workers, and the next one has the database.
+// A run on a database elsewhere that is cancelled or deleted leaves neither steward nor workers, and the next one has
+// the database.
 func TestRunOnADatabaseElsewhereEndsEarly(t *testing.T) {
 	cancelled := func(w *world, run *v1alpha1.BenchmarkRun) {
 		base := run.DeepCopy()

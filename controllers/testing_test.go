@@ -151,8 +151,8 @@ func (b *databaseBuilder) elsewhere() *databaseBuilder {
 	return b
 }
 
-// roles makes the database one of two kinds of servers: one in the first region that all others wait for, and two in each region, with two
-// steps.
+// roles makes the database one of two kinds of servers: one in the first region that all others wait for, and two in
+// each region, with two steps.
 func (b *databaseBuilder) roles() *databaseBuilder {
 	b.Spec.Engine = v1alpha1.Engine{Name: "store"}
 	program := func(port int32) v1alpha1.Program {

@@ -45,8 +45,8 @@ type fakeNode struct {
 	traced   bool
 	workload []byte
 	broken   bool
-	// waiting: it has not been told which incarnation of its node it is. Told, it gets its data from its peers and is mending until
-	// Status was asked as often.
+	// waiting: it has not been told which incarnation of its node it is. Told, it gets its data from its peers and is
+	// mending until Status was asked as often.
 	waiting     bool
 	incarnation uint32
 	mending     int
@@ -58,7 +58,8 @@ type fakeNode struct {
 	periods, throttled int64
 	// ahead is by how much its clock is ahead of the operator's.
 	ahead time.Duration
-	// zero is when its monotonic clock showed 0. agenda is what it was told, taken how many of the steps it has taken, told when.
+	// zero is when its monotonic clock showed 0. agenda is what it was told, taken how many of the steps it has taken,
+	// told when.
 	zero   time.Time
 	agenda admin.Agenda
 	taken  int
@@ -185,7 +186,7 @@ func (w *world) Status(_ context.Context, addr string) (*admin.Status, error) {
 		return &admin.Status{Node: s.Node, ID: s.ID, Incarnation: s.Incarnation, Process: s.Process, Waiting: true, Reason: "it waits"}, nil
 	}
 	w.mu.Lock()
-	if s.NodeIncarnation, s.Mending = n.incarnation, n.mending > 0; s.Mending {
+	if s.NodeIncarnation, s.Recovering = n.incarnation, n.mending > 0; s.Recovering {
 		n.mending--
 	}
 	w.mu.Unlock()

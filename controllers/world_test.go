@@ -27,12 +27,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/controllers/authority"
-	"github.com/geobench/geobench/controllers/chaoswatch"
+	"github.com/geobench/geobench/controllers/background"
+	"github.com/geobench/geobench/controllers/chaosaudit"
 	"github.com/geobench/geobench/controllers/database"
-	"github.com/geobench/geobench/controllers/errand"
 	"github.com/geobench/geobench/controllers/experiment"
 	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/controllers/operatorca"
 	"github.com/geobench/geobench/controllers/run"
 	"github.com/geobench/geobench/internal/bench/history"
 	"github.com/geobench/geobench/internal/bench/manifest/check"
@@ -59,9 +59,9 @@ type world struct {
 	database       *database.Reconciler
 	run            *run.Reconciler
 	experiment     *experiment.Reconciler
-	credentials    *authority.Keeper
+	credentials    *operatorca.Keeper
 	// chaosLog is empty unless a test starts it.
-	chaosLog *chaoswatch.Log
+	chaosLog *chaosaudit.Log
 	// experimentsWait has experiments not looked at, as if the operator were busy with others.
 	experimentsWait bool
 
@@ -69,7 +69,8 @@ type world struct {
 	// nodes by their pod's IP.
 	nodes          map[string]*fakeNode
 	everybodyLeads bool
-	// ended are processes of nodes in whose pods others are now, joins what processes were told: their nodes and incarnations.
+	// ended are processes of nodes in whose pods others are now, joins what processes were told: their nodes and
+	// incarnations.
 	ended []*fakeNode
 	joins []string
 	// again is when the controllers want to look again.
@@ -101,15 +102,16 @@ type world struct {
 	noAudit error
 	// loads counts the data sets that nodes really loaded.
 	loads int
-	// hangs are the databases, by name, whose nodes do not end loading; givenUp counts the loads of theirs that were cancelled.
+	// hangs are the databases, by name, whose nodes do not end loading; givenUp counts the loads of theirs that were
+	// cancelled.
 	hangs   map[string]bool
 	givenUp int
 	// tooMuch is why nodes refuse their data; empty when they take it.
 	tooMuch string
-	// waits are the instants that errands wait for.
+	// waits are the instants that jobs wait for.
 	waits map[<-chan time.Time]time.Time
-	// stepEnds says how steps of spec.init end, by their names: "" with success, running not at all, failing with an error that they say and
-	// are tried again for, late with that for good.
+	// stepEnds says how steps of spec.init end, by their names: "" with success, running not at all, failing with an error
+	// that they say and are tried again for, late with that for good.
 	stepEnds map[string]stepEnd
 	// mesh is the version of an Istio that puts its proxy into each new pod that has not said no; empty for none.
 	mesh string
@@ -179,17 +181,17 @@ func (w *world) restartOperator() {
 	if w.run != nil { // whatever it was about to do, it does not any more
 		ended, end := context.WithCancel(w.ctx)
 		end()
-		w.must(w.run.Errands.Start(ended))
+		w.must(w.run.Jobs.Start(ended))
 	}
 	abilities := check.Default(engineTable{})
 	c := w.operatorClient()
 	choice := database.NewEmulationChoice(c, c, testImage, w.clock)
-	w.credentials = &authority.Keeper{Client: c, Live: c, Namespace: w.namespace, Clock: w.clock}
+	w.credentials = &operatorca.Keeper{Client: c, Live: c, Namespace: w.namespace, Clock: w.clock}
 	w.database = &database.Reconciler{Client: c, Live: c, Pods: w, Choose: choice.Choose, Credentials: w.credentials, Abilities: abilities, Around: around, Image: testImage, Events: w.recorder, Clock: w.clock}
-	w.chaosLog = &chaoswatch.Log{Client: w.client.(client.WithWatch), Namespace: w.namespace, Clock: w.clock, Wait: run.Wait}
-	w.run = &run.Reconciler{Client: c, Live: c, Pods: w, Chaos: w.chaosLog, Choose: choice.Choose, Credentials: w.credentials, Unfit: choice.ChaosUnfit, Abilities: abilities, Errands: errand.NewRunner(), Loads: errand.NewBudget(run.LoadsAtOnce), Memory: errand.NewBudget(1 << 20), Image: testImage, Events: w.recorder, Clock: w.clock,
+	w.chaosLog = &chaosaudit.Log{Client: w.client.(client.WithWatch), Namespace: w.namespace, Clock: w.clock, Wait: run.Wait}
+	w.run = &run.Reconciler{Client: c, Live: c, Pods: w, Chaos: w.chaosLog, Choose: choice.Choose, Credentials: w.credentials, Unfit: choice.ChaosUnfit, Abilities: abilities, Jobs: background.NewRunner(), Loads: background.NewBudget(run.LoadsAtOnce), Memory: background.NewBudget(1 << 20), Image: testImage, Events: w.recorder, Clock: w.clock,
 		Wait: w.wait}
-	w.experiment = &experiment.Reconciler{Client: c, Live: c, Abilities: abilities, Errands: errand.NewRunner(), Judgements: experiment.NewJudgements(), Checks: experiment.NewChecks(), SlowChecks: experiment.NewSlowChecks(), Events: w.recorder, Clock: w.clock}
+	w.experiment = &experiment.Reconciler{Client: c, Live: c, Abilities: abilities, Jobs: background.NewRunner(), Judgements: experiment.NewJudgements(), Checks: experiment.NewChecks(), SlowChecks: experiment.NewSlowChecks(), Events: w.recorder, Clock: w.clock}
 }
 
 // revive starts the operator again, with an empty memory, if it has died.
@@ -242,7 +244,7 @@ func (w *world) step() {
 	w.settle()
 }
 
-// wait is how errands wait for an instant.
+// wait is how jobs wait for an instant.
 func (w *world) wait(ctx context.Context, d time.Duration) error {
 	until, passed := w.clock.Now().Add(d), w.clock.After(d)
 	w.mu.Lock()
@@ -284,13 +286,13 @@ func (w *world) reconcileAll() {
 	w.settle()
 }
 
-// hearExperiments reconciles an experiment again that an errand has news for.
+// hearExperiments reconciles an experiment again that an job has news for.
 func (w *world) hearExperiments(e *v1alpha1.Experiment) {
 	w.t.Helper()
 	for {
-		w.experiment.Errands.Wait()
+		w.experiment.Jobs.Wait()
 		select {
-		case <-w.experiment.Errands.News:
+		case <-w.experiment.Jobs.News:
 			w.reconcile(w.experiment, e)
 		default:
 			return
@@ -298,9 +300,9 @@ func (w *world) hearExperiments(e *v1alpha1.Experiment) {
 	}
 }
 
-// settle waits until no errand is under way but those that load into databases that hang.
+// settle waits until no job is under way but those that load into databases that hang.
 func (w *world) settle() {
-	idle := func() int { // errands that wait for what does not happen now
+	idle := func() int { // jobs that wait for what does not happen now
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		n := len(w.hangs)
@@ -311,10 +313,10 @@ func (w *world) settle() {
 		}
 		return n
 	}
-	for w.run.Errands.Underway() > idle() {
+	for w.run.Jobs.Underway() > idle() {
 		goruntime.Gosched()
 	}
-	w.experiment.Errands.Wait()
+	w.experiment.Jobs.Wait()
 }
 
 // errKilled is what the operator's client answers once a test has killed the operator.

@@ -91,16 +91,16 @@ func TestUpwardImportsAreFound(t *testing.T) {
 		from, to string
 		wrong    bool
 	}{
-		"down":                        {"internal/run/local", "internal/base/txn", false},
+		"down":                        {"internal/run/inprocess", "internal/base/txn", false},
 		"within a floor":              {"internal/engine/protocol/coco", "internal/engine/sim", false},
 		"the API":                     {"internal/ops/deploy", "api/v1alpha1", false},
 		"a command":                   {"cmd/geobench", "controllers", false},
 		"test support may look up":    {"internal/engine/protocol/protocoltest", "internal/bench/history", false},
 		"an engine imports a checker": {"internal/engine/protocol/coco", "internal/bench/history", true},
 		"a network imports a run":     {"internal/net/wire", "internal/run/node", true},
-		"a run imports the operator":  {"internal/run/local", "controllers/kube", true},
+		"a run imports the operator":  {"internal/run/inprocess", "controllers/kube", true},
 		"the API imports a floor":     {"api/v1alpha1", "internal/ops/deploy", true},
-		"product code for tests":      {"internal/run/local", "internal/bench/workload/workloadtest", true},
+		"product code for tests":      {"internal/run/inprocess", "internal/bench/workload/workloadtest", true},
 	} {
 		if got := upward(map[string][]string{tc.from: {tc.to}}); (len(got) > 0) != tc.wrong {
 			t.Errorf("%s: %v", name, got)

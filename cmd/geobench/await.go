@@ -6,11 +6,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/internal/ops/await"
+	"github.com/geobench/geobench/internal/ops/waitport"
 )
 
 func newAwaitCommand() *cobra.Command {
-	var o await.Options
+	var o waitport.Options
 	var need string
 	cmd := &cobra.Command{
 		Use:   "await --hosts HOST,... --port NUMBER",
@@ -23,7 +23,7 @@ not give up.`,
 				return usageError("--hosts and --port: %d hosts and port %d; name at least one host, and a port from 1 to 65535", len(o.Hosts), o.Port)
 			}
 			o.Need, o.Log = v1alpha1.RoleHosts(need), slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
-			return await.Run(cmd.Context(), o)
+			return waitport.Run(cmd.Context(), o)
 		},
 	}
 	cmd.Flags().StringSliceVar(&o.Hosts, "hosts", nil, "hosts, with commas between")

@@ -16,7 +16,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/manifest/check"
 	"github.com/geobench/geobench/internal/bench/plan"
 	"github.com/geobench/geobench/internal/bench/result"
-	"github.com/geobench/geobench/internal/run/local"
+	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
 // The results of functional tests are printed and kept whatever becomes of the run after them, and what is said of the run is said of no
@@ -52,7 +52,7 @@ func TestFunctionalTestsOfTheCommandLine(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
 			cmd := newPlanCommand(&cobra.Command{Use: "play", SilenceErrors: true, SilenceUsage: true}, check.Simulator(nil),
-				func(_ context.Context, p *plan.Plan, _ local.Report) (*result.Document, error) {
+				func(_ context.Context, p *plan.Plan, _ inprocess.Report) (*result.Document, error) {
 					d := &result.Document{Name: p.Run.Name, Verdict: v1alpha1.VerdictPassed}
 					switch tc.ends[p.Run.Name] {
 					case "fails":

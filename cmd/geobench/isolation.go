@@ -12,12 +12,12 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/base/exit"
 	"github.com/geobench/geobench/internal/base/geo"
-	"github.com/geobench/geobench/internal/bench/hermitage"
+	"github.com/geobench/geobench/internal/bench/anomalies"
 	"github.com/geobench/geobench/internal/bench/manifest/check"
 	"github.com/geobench/geobench/internal/bench/plan"
 	"github.com/geobench/geobench/internal/engine/engines"
 	"github.com/geobench/geobench/internal/ops/presets"
-	"github.com/geobench/geobench/internal/run/external"
+	"github.com/geobench/geobench/internal/run/attach"
 )
 
 // The network that engines are played on without a manifest.
@@ -38,7 +38,7 @@ const allWord = "all"
 // isolationDatabase is a database with its name: one of the simulator, or one that runs already.
 type isolationDatabase struct {
 	name string
-	*hermitage.Database
+	*anomalies.Database
 	external *v1alpha1.GeoDatabase
 }
 
@@ -73,8 +73,8 @@ Exit codes: 0 every database keeps its promise; 1 one does not; 2 wrong input; 3
 		Args: onlyFlags,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
-			case !slices.Contains(hermitage.Formats, f.format):
-				return usageError("--output: %q is not one of %s", f.format, strings.Join(hermitage.Formats, ", "))
+			case !slices.Contains(anomalies.Formats, f.format):
+				return usageError("--output: %q is not one of %s", f.format, strings.Join(anomalies.Formats, ", "))
 			case cmd.Flags().Changed("plays") && (f.plays < 1 || f.plays > maxPlays):
 				return usageError("--plays: %d is not from 1 to %d", f.plays, maxPlays)
 			}
@@ -104,22 +104,22 @@ Exit codes: 0 every database keeps its promise; 1 one does not; 2 wrong input; 3
 	cmd.Flags().Uint64Var(&f.seed, "seed", 1, "the `seed` of every chance in the simulator")
 	cmd.Flags().IntVar(&f.plays, "plays", 0, fmt.Sprintf("how `often` each case is played (default %d in the simulator, %d on a database with spec.external)", simulatedPlays, livePlays))
 	cmd.Flags().StringVar(&f.secrets, "secrets", "", "`folder` in which NAME/username, NAME/password and NAME/ca.crt are the keys of the Secret NAME of spec.external.secretRef")
-	cmd.Flags().StringVarP(&f.format, "output", "o", "table", "`format` on standard output: "+strings.Join(hermitage.Formats, ", "))
+	cmd.Flags().StringVarP(&f.format, "output", "o", "table", "`format` on standard output: "+strings.Join(anomalies.Formats, ", "))
 	_ = cmd.MarkFlagDirname("secrets")
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(hermitage.Formats, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(anomalies.Formats, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("engine", cobra.FixedCompletions(append(engines.Names(), allWord), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
 // playIsolation plays databases one after the other.
-func playIsolation(cmd *cobra.Command, f *isolationFlags, databases []isolationDatabase) (*hermitage.Report, error) {
-	report := &hermitage.Report{Seed: f.seed}
+func playIsolation(cmd *cobra.Command, f *isolationFlags, databases []isolationDatabase) (*anomalies.Report, error) {
+	report := &anomalies.Report{Seed: f.seed}
 	for _, named := range databases {
 		if named.external != nil {
 			parameter, picked, levels := levelsOf(named.external, f.levels)
 			for _, level := range levels {
 				fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s %s\n", named.name, parameter, level)
-				r, err := external.PlayIsolation(cmd.Context(), named.external, f.secrets, level, picked, cmp.Or(f.plays, livePlays))
+				r, err := attach.PlayIsolation(cmd.Context(), named.external, f.secrets, level, picked, cmp.Or(f.plays, livePlays))
 				if problems, ok := check.As(err); ok {
 					return nil, &codedError{code: exit.Usage, err: problems}
 				}
@@ -130,8 +130,8 @@ func playIsolation(cmd *cobra.Command, f *isolationFlags, databases []isolationD
 			}
 			continue
 		}
-		for _, d := range hermitage.Levels(named.Database) {
-			r, err := hermitage.PlayAll(cmd.Context(), named.name, d, cmp.Or(f.plays, simulatedPlays), f.seed)
+		for _, d := range anomalies.Levels(named.Database) {
+			r, err := anomalies.PlayAll(cmd.Context(), named.name, d, cmp.Or(f.plays, simulatedPlays), f.seed)
 			if err != nil {
 				return nil, err
 			}
@@ -143,10 +143,10 @@ func playIsolation(cmd *cobra.Command, f *isolationFlags, databases []isolationD
 
 // levelsOf are the levels of a database that runs already which are played, as values of its parameter, and whether somebody has picked them.
 func levelsOf(db *v1alpha1.GeoDatabase, given []string) (parameter string, picked bool, levels []string) {
-	parameter, picked, levels = external.Levels(db)
+	parameter, picked, levels = attach.Levels(db)
 	switch {
 	case slices.Equal(given, []string{allWord}):
-		return parameter, false, external.AllLevels(db.Spec.Engine.Name)
+		return parameter, false, attach.AllLevels(db.Spec.Engine.Name)
 	case len(given) > 0:
 		return parameter, true, given
 	}
@@ -165,7 +165,7 @@ func checkLevels(databases []isolationDatabase, levels []string) error {
 		if d.external == nil {
 			continue
 		}
-		known := external.AllLevels(d.external.Spec.Engine.Name)
+		known := attach.AllLevels(d.external.Spec.Engine.Name)
 		for _, l := range levels {
 			if !slices.Contains(known, l) {
 				return usageError("--levels: %q is not one of %s, which GeoDatabase %s has (engine %s)", l, strings.Join(append(known, allWord), ", "), d.name, d.external.Spec.Engine.Name)
@@ -216,7 +216,7 @@ func isolationDatabases(cmd *cobra.Command, files, names []string) ([]isolationD
 			if err := e.Accepts(&t, params); err != nil {
 				return nil, usageError("GeoDatabase %s: %w", name, err)
 			}
-			out = append(out, isolationDatabase{name: name, Database: &hermitage.Database{Engine: e, Params: params, Topology: &t}})
+			out = append(out, isolationDatabase{name: name, Database: &anomalies.Database{Engine: e, Params: params, Topology: &t}})
 		}
 		if len(out) == 0 {
 			return nil, usageError("%s: there is no GeoDatabase, so there is nothing to play on", strings.Join(files, ", "))
@@ -237,7 +237,7 @@ func isolationDatabases(cmd *cobra.Command, files, names []string) ([]isolationD
 		if !ok {
 			return nil, usageError("--engine: %q is not one of %s", name, strings.Join(append(engines.Names(), allWord), ", "))
 		}
-		d, err := hermitage.Default(e, topology)
+		d, err := anomalies.Default(e, topology)
 		if err != nil {
 			return nil, err
 		}

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/geobench/geobench/internal/base/exit"
-	"github.com/geobench/geobench/internal/bench/hermitage"
+	"github.com/geobench/geobench/internal/bench/anomalies"
 	"github.com/geobench/geobench/internal/bench/target/postgres/postgrestest"
 )
 
@@ -27,11 +27,11 @@ func runIsolation(t *testing.T, args ...string) (code int, out, errs string) {
 
 func TestIsolation(t *testing.T) {
 	code, out, errs := runIsolation(t, "-f", "../../experiments/quickstart.yaml", "--plays", "2", "-o", "json")
-	var r hermitage.Report
+	var r anomalies.Report
 	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 {
 		t.Fatal(code, err, errs)
 	}
-	if len(r.Databases) != 1 || r.Databases[0].Database != "calvin" || len(r.Databases[0].Cases) != len(hermitage.Cases()) || !r.Databases[0].Simulated || r.Databases[0].Plays != 2 ||
+	if len(r.Databases) != 1 || r.Databases[0].Database != "calvin" || len(r.Databases[0].Cases) != len(anomalies.Cases()) || !r.Databases[0].Simulated || r.Databases[0].Plays != 2 ||
 		r.Databases[0].Network.LinksMs["us-west-2 to ap-northeast-1"] == 0 {
 		t.Errorf("%+v", r)
 	}

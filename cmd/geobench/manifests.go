@@ -19,8 +19,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/manifest/check"
 	"github.com/geobench/geobench/internal/bench/plan"
 	"github.com/geobench/geobench/internal/bench/servers"
+	"github.com/geobench/geobench/internal/run/attach"
 	"github.com/geobench/geobench/internal/run/experiment"
-	"github.com/geobench/geobench/internal/run/external"
 )
 
 // addFiles adds the flag for manifests.
@@ -74,7 +74,7 @@ func loadPlans(cmd *cobra.Command, abilities check.Abilities, files []string) ([
 // planRun plans a run, on a database that runs already or on one that is made for it.
 func planRun(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, profile *v1alpha1.NetworkProfileSpec) (*plan.Plan, error) {
 	if db.Spec.External != nil {
-		return external.Plan(run, db)
+		return attach.Plan(run, db)
 	}
 	if servers.Renders(db) {
 		// The manifest has been checked: what its name stands for is what clients talk to.

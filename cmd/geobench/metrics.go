@@ -7,7 +7,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/plan"
 	"github.com/geobench/geobench/internal/bench/result"
 	"github.com/geobench/geobench/internal/ops/metrics"
-	"github.com/geobench/geobench/internal/run/local"
+	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
 // lingerAtMost is how long a process whose metrics are scraped waits, when its work is done, for the scrape that takes
@@ -15,9 +15,9 @@ import (
 const lingerAtMost = 10 * time.Second
 
 // runObserved runs a plan and serves its metrics meanwhile; an empty address serves none.
-func runObserved(ctx context.Context, address string, p *plan.Plan, report local.Report) (*result.Document, error) {
+func runObserved(ctx context.Context, address string, p *plan.Plan, report inprocess.Report) (*result.Document, error) {
 	if address == "" {
-		return local.Run(ctx, p, report)
+		return inprocess.Run(ctx, p, report)
 	}
 	registry := metrics.NewRegistry()
 	server, err := metrics.Serve(address, registry)
@@ -25,7 +25,7 @@ func runObserved(ctx context.Context, address string, p *plan.Plan, report local
 		return nil, usageError("--metrics-address: %w", err)
 	}
 	defer server.Close() //nolint:errcheck // the figures are in the result
-	return local.Observed(ctx, p, report, local.Observer{
+	return inprocess.Observed(ctx, p, report, inprocess.Observer{
 		Registry: registry,
 		Last:     func(ctx context.Context) { linger(ctx, server) },
 	})

@@ -28,8 +28,8 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/geobench/geobench/controllers"
-	"github.com/geobench/geobench/controllers/authority"
 	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/controllers/operatorca"
 	"github.com/geobench/geobench/controllers/run"
 	"github.com/geobench/geobench/internal/base/version"
 	"github.com/geobench/geobench/internal/ops/deploy/netpol"
@@ -93,7 +93,7 @@ func (o *operatorOptions) run(cmd *cobra.Command) error {
 	if o.ownNamespace == "" {
 		b, err := os.ReadFile(podNamespaceFile)
 		if err != nil {
-			return usageError("--credentials-namespace: outside of a pod it must be given: the namespace that is to hold Secret %s", authority.SecretName)
+			return usageError("--credentials-namespace: outside of a pod it must be given: the namespace that is to hold Secret %s", operatorca.SecretName)
 		}
 		o.ownNamespace = strings.TrimSpace(string(b))
 	}

@@ -49,7 +49,7 @@ in follows from POD_NAME.`,
 			}
 			registry := metrics.NewRegistry()
 			registry.MustRegister(p.Metrics())
-			strangers := &identity.Strangers{Log: log}
+			strangers := &identity.Unauthenticated{Log: log}
 			group.Go(func() error {
 				return admin.Serve(ctx, identity.Folder(pod.credentials).Listener(server, strangers.Turned), admin.NewHandler(p))
 			})

@@ -14,13 +14,13 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/base/exit"
-	"github.com/geobench/geobench/internal/bench/functional"
+	"github.com/geobench/geobench/internal/bench/acceptance"
 	"github.com/geobench/geobench/internal/bench/manifest/check"
 	"github.com/geobench/geobench/internal/bench/plan"
 	"github.com/geobench/geobench/internal/bench/result"
+	"github.com/geobench/geobench/internal/run/attach"
 	"github.com/geobench/geobench/internal/run/experiment"
-	"github.com/geobench/geobench/internal/run/external"
-	"github.com/geobench/geobench/internal/run/local"
+	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
 // output are the flags of commands that print results.
@@ -54,7 +54,7 @@ func newSimulateCommand() *cobra.Command {
 		Long: `Simulate runs every BenchmarkRun of the manifests in virtual time: the real protocol code over a simulated network and CPU.
 The same manifests, seed and version give the same result, byte for byte. Results are marked as simulated.`,
 		Example: "  geobench simulate -f experiments/quickstart.yaml\n  geobench simulate -f experiments/quickstart.yaml -o json | sha256sum",
-	}, check.Simulator(nil), local.Simulate)
+	}, check.Simulator(nil), inprocess.Simulate)
 }
 
 func newRunCommand() *cobra.Command {
@@ -70,7 +70,7 @@ with the reason Cancelled, and the exit code is 130.`,
 		Example: "  geobench run -f experiments/quickstart.yaml\n  geobench run -f experiments/quickstart.yaml -o json > result.json\n" +
 			"  geobench run -f experiments/own-postgres.yaml    # your own PostgreSQL, with PGUSER and PGPASSWORD\n" +
 			"  geobench run -f experiments/own-mysql.yaml       # your own MySQL, MariaDB or Galera, with MYSQL_USER and MYSQL_PWD",
-	}, check.OnThisMachine(check.Process(nil)), func(ctx context.Context, p *plan.Plan, report local.Report) (*result.Document, error) {
+	}, check.OnThisMachine(check.Process(nil)), func(ctx context.Context, p *plan.Plan, report inprocess.Report) (*result.Document, error) {
 		if p.Database.Spec.External != nil {
 			return runExternal(ctx, address, secrets, p, report)
 		}
@@ -83,18 +83,18 @@ with the reason Cancelled, and the exit code is 130.`,
 }
 
 // runExternal runs a plan on a database that runs already. What is wrong with where it is said to be is a usage error.
-func runExternal(ctx context.Context, address, secrets string, p *plan.Plan, report local.Report) (*result.Document, error) {
+func runExternal(ctx context.Context, address, secrets string, p *plan.Plan, report inprocess.Report) (*result.Document, error) {
 	if address != "" {
 		return nil, usageError("--metrics-address: there are no live metrics of a database that runs already (GeoDatabase %s): leave the flag out", p.Database.Name)
 	}
-	d, err := external.Play(ctx, p, secrets, report)
+	d, err := attach.Play(ctx, p, secrets, report)
 	if problems, ok := check.As(err); ok {
 		err = &codedError{code: exit.Usage, err: problems}
 	}
 	return d, err
 }
 
-func newPlanCommand(cmd *cobra.Command, abilities check.Abilities, play func(context.Context, *plan.Plan, local.Report) (*result.Document, error)) *cobra.Command {
+func newPlanCommand(cmd *cobra.Command, abilities check.Abilities, play func(context.Context, *plan.Plan, inprocess.Report) (*result.Document, error)) *cobra.Command {
 	var files []string
 	var out output
 	var save, baseline string
@@ -127,7 +127,7 @@ func newPlanCommand(cmd *cobra.Command, abilities check.Abilities, play func(con
 		var unfit []string
 		for i, p := range plans {
 			var last *result.Document // of what was played last, if it has any
-			all, err := local.Tested(p, func(one *plan.Plan) (_ *result.Document, err error) {
+			all, err := inprocess.Tested(p, func(one *plan.Plan) (_ *result.Document, err error) {
 				view := newView(cmd.ErrOrStderr(), one, i, len(plans), out.quiet)
 				defer view.end()
 				last, err = play(cmd.Context(), one, view.show)
@@ -141,7 +141,7 @@ func newPlanCommand(cmd *cobra.Command, abilities check.Abilities, play func(con
 					}
 				}
 			}
-			if notPassed := (*functional.NotPassedError)(nil); errors.As(err, &notPassed) {
+			if notPassed := (*acceptance.NotPassedError)(nil); errors.As(err, &notPassed) {
 				unfit = append(unfit, err.Error())
 			} else if err != nil {
 				err = fmt.Errorf("BenchmarkRun %s: %w", p.Run.Name, err)

@@ -11,11 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/geobench/geobench/internal/bench/steward"
+	"github.com/geobench/geobench/internal/bench/dataagent"
 	"github.com/geobench/geobench/internal/ops/admin"
 	"github.com/geobench/geobench/internal/ops/deploy"
 	"github.com/geobench/geobench/internal/ops/identity"
-	"github.com/geobench/geobench/internal/run/external"
+	"github.com/geobench/geobench/internal/run/attach"
 )
 
 func newStewardCommand() *cobra.Command {
@@ -34,10 +34,10 @@ still under way, and audits the rows at the end. User and password are files of 
 			if w.Database.Client == nil {
 				return usageError("%s: database.client is not set: nodes of engine %s load their data themselves", config, w.Database.Engine)
 			}
-			s := &steward.Steward{
+			s := &dataagent.Agent{
 				Topology: &w.Database.Topology, Process: "steward-" + rand.Text()[:12],
-				Open: func(ctx context.Context) (steward.Database, error) {
-					return external.Open(ctx, &w.Database, deploy.SecretFolder, w.Application())
+				Open: func(ctx context.Context) (dataagent.Database, error) {
+					return attach.Open(ctx, &w.Database, deploy.SecretFolder, w.Application())
 				},
 			}
 			defer func() { err = errors.Join(err, s.Close()) }()
@@ -45,7 +45,7 @@ still under way, and audits the rows at the end. User and password are files of 
 			if err != nil {
 				return err
 			}
-			strangers := &identity.Strangers{Log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))}
+			strangers := &identity.Unauthenticated{Log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))}
 			return admin.Serve(cmd.Context(), identity.Folder(folder).Listener(l, strangers.Turned), admin.NewHandler(s))
 		},
 	}

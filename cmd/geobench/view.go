@@ -14,7 +14,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/plan"
 	"github.com/geobench/geobench/internal/run/experiment"
 	"github.com/geobench/geobench/internal/run/experiment/play"
-	"github.com/geobench/geobench/internal/run/local"
+	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
 // screen shows a few lines that change: written over on a terminal, else as one plain line now and then.
@@ -111,7 +111,7 @@ func newView(w io.Writer, p *plan.Plan, i, of int, quiet bool) *view {
 }
 
 // show takes the progress; it may be called often.
-func (v *view) show(p local.Progress) {
+func (v *view) show(p inprocess.Progress) {
 	now := time.Now()
 	v.note(p, now)
 	if v.due(now, p.Stage) {
@@ -135,14 +135,14 @@ type follower struct {
 }
 
 // note sees every progress, so that the beginning of the load is not missed.
-func (f *follower) note(p local.Progress, now time.Time) {
+func (f *follower) note(p inprocess.Progress, now time.Time) {
 	if f.began.IsZero() && p.Elapsed > 0 {
 		f.began = now
 	}
 }
 
 // lines for people; bars are for terminals.
-func (f *follower) lines(p local.Progress, now time.Time, bars bool) []string {
+func (f *follower) lines(p inprocess.Progress, now time.Time, bars bool) []string {
 	lines := []string{f.head(p, now, bars)}
 	for i, r := range p.Regions {
 		var b load.Progress
@@ -195,7 +195,7 @@ func eta(began, now time.Time, done float64) string {
 }
 
 // head says what happens and how long it goes on.
-func (f *follower) head(p local.Progress, now time.Time, bars bool) string {
+func (f *follower) head(p inprocess.Progress, now time.Time, bars bool) string {
 	text := fmt.Sprintf("%s: %s", f.name, p.Stage)
 	if p.Total <= 0 {
 		return text

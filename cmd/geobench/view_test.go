@@ -12,7 +12,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/plan"
 	"github.com/geobench/geobench/internal/run/experiment"
 	"github.com/geobench/geobench/internal/run/experiment/play"
-	"github.com/geobench/geobench/internal/run/local"
+	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
 func viewedPlan() *plan.Plan {
@@ -25,16 +25,16 @@ func viewedPlan() *plan.Plan {
 }
 
 // progressAt is a load of 100 transactions per second of 20 ms in each region.
-func progressAt(stage string, elapsed time.Duration) local.Progress {
+func progressAt(stage string, elapsed time.Duration) inprocess.Progress {
 	n := int64(elapsed / (10 * time.Millisecond))
 	r := load.Progress{Committed: n, Latency: time.Duration(n) * 20 * time.Millisecond}
-	return local.Progress{Stage: stage, Elapsed: elapsed, Total: 35 * time.Second, Regions: []load.Progress{r, r}}
+	return inprocess.Progress{Stage: stage, Elapsed: elapsed, Total: 35 * time.Second, Regions: []load.Progress{r, r}}
 }
 
 func TestViewElsewhereIsPlain(t *testing.T) {
 	var out bytes.Buffer
 	v := newView(&out, viewedPlan(), 0, 1, false)
-	v.show(local.Progress{Stage: "starting 4 nodes"})
+	v.show(inprocess.Progress{Stage: "starting 4 nodes"})
 	v.show(progressAt("warmup", 2*time.Second))
 	v.show(progressAt("warmup", 3*time.Second)) // too soon for another line
 	p := progressAt("measure", 10*time.Second)

@@ -30,9 +30,9 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 	"github.com/geobench/geobench/internal/ops/deploy"
 	"github.com/geobench/geobench/internal/ops/identity"
-	"github.com/geobench/geobench/internal/ops/meeting"
 	"github.com/geobench/geobench/internal/ops/metrics"
-	"github.com/geobench/geobench/internal/run/external"
+	"github.com/geobench/geobench/internal/ops/workersync"
+	"github.com/geobench/geobench/internal/run/attach"
 )
 
 const (
@@ -86,7 +86,7 @@ INDEX being its job's completion index: there it says that it is ready, reads th
 // workerAddresses are where a worker listens.
 type workerAddresses struct{ metrics, admin string }
 
-func meetingPlace(name string) (*meeting.Place, error) {
+func meetingPlace(name string) (*workersync.Place, error) {
 	config, err := rest.InClusterConfig()
 	if err != nil {
 		return nil, fmt.Errorf("a worker runs in a pod: %w", err)
@@ -99,11 +99,11 @@ func meetingPlace(name string) (*meeting.Place, error) {
 	if namespace == "" {
 		return nil, usageError("POD_NAMESPACE is not set")
 	}
-	return &meeting.Place{ConfigMaps: clients.CoreV1().ConfigMaps(namespace), Name: name, Poll: meetingPoll}, nil
+	return &workersync.Place{ConfigMaps: clients.CoreV1().ConfigMaps(namespace), Name: name, Poll: meetingPoll}, nil
 }
 
 // work takes part in one run.
-func work(ctx context.Context, w *deploy.Worker, index int, place *meeting.Place, credentials identity.Folder, addresses workerAddresses) error {
+func work(ctx context.Context, w *deploy.Worker, index int, place *workersync.Place, credentials identity.Folder, addresses workerAddresses) error {
 	key, err := os.ReadFile(deploy.ReportKeyFile)
 	if err != nil {
 		return fmt.Errorf("the key of this worker's report: %w", err)
@@ -211,7 +211,7 @@ func clientOf(ctx context.Context, w *deploy.Worker, index int) (target.Target, 
 		}
 		return target.NewNative(&w.Database, region, load.Coordinators(l)), 0, nil
 	}
-	return external.Join(ctx, &w.Database, deploy.SecretFolder, w.Application(), region, index, w.Workers)
+	return attach.Join(ctx, &w.Database, deploy.SecretFolder, w.Application(), region, index, w.Workers)
 }
 
 // loadOf reads the run's spec.load.
@@ -253,7 +253,7 @@ func newPlayer(w *deploy.Worker, index int, rec *recording) (*load.Worker, *prom
 }
 
 // tellProgress tells the operator how far the worker is until ctx ends. Nobody depends on it, so failures are passed over.
-func tellProgress(ctx context.Context, place *meeting.Place, player *load.Worker) {
+func tellProgress(ctx context.Context, place *workersync.Place, player *load.Worker) {
 	tick := time.NewTicker(progressEvery)
 	defer tick.Stop()
 	var before load.Progress
@@ -293,7 +293,7 @@ func serveOperator(ctx context.Context, address string, credentials identity.Fol
 	if rec != nil {
 		mux.Handle("GET "+deploy.PathHistory, rec)
 	}
-	strangers := &identity.Strangers{Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
+	strangers := &identity.Unauthenticated{Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
 	go admin.Serve(ctx, credentials.Listener(l, strangers.Turned), mux) //nolint:errcheck // the operator tells of a worker that does not answer
 	return nil
 }

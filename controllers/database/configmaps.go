@@ -23,8 +23,8 @@ type Mounted struct {
 	Version string `json:"version,omitempty"`
 }
 
-// FindMounted reads the ConfigMaps that pods mount, in the order of their names, from the API server itself: the cache has only what the
-// operator makes.
+// FindMounted reads the ConfigMaps that pods mount, in the order of their names, from the API server itself: the cache
+// has only what the operator makes.
 func FindMounted(ctx context.Context, live client.Reader, db *v1alpha1.GeoDatabase) ([]Mounted, error) {
 	var out []Mounted
 	for _, name := range mountedNames(&db.Spec) {

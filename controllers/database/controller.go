@@ -33,9 +33,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/controllers/authority"
 	"github.com/geobench/geobench/controllers/faultstatus"
 	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/controllers/operatorca"
 	"github.com/geobench/geobench/controllers/podclient"
 	"github.com/geobench/geobench/internal/base/geo"
 	"github.com/geobench/geobench/internal/bench/fault"
@@ -57,7 +57,7 @@ type Reconciler struct {
 	// Choose picks the backend that emulates a database's network.
 	Choose Chooser
 	// Credentials give pods theirs.
-	Credentials *authority.Keeper
+	Credentials *operatorca.Keeper
 	// Abilities say what the checks may let through.
 	Abilities check.Abilities
 	// Around is what is around databases, for their NetworkPolicies; nil when they have none.
@@ -300,7 +300,7 @@ func (s *scope) nextIncarnation(ctx context.Context, losses int, cause string) e
 	if err := s.Live.Get(ctx, client.ObjectKeyFromObject(cm), kept); err != nil {
 		return err
 	}
-	if !authority.IsSealed(key, kept) {
+	if !operatorca.IsSealed(key, kept) {
 		err := s.Client.Delete(ctx, kept, client.Preconditions{UID: &kept.UID})
 		return errors.Join(fmt.Errorf("ConfigMap %s was made by somebody else: it is deleted", kept.Name), client.IgnoreNotFound(err))
 	}

@@ -13,12 +13,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/controllers/authority"
 	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/controllers/operatorca"
 	"github.com/geobench/geobench/internal/ops/identity"
 )
 
-// giveAccount makes the ServiceAccount of the database's pods, before these. It is looked for again while nodes are not ready: without it no pod is made.
+// giveAccount makes the ServiceAccount of the database's pods, before these. It is looked for again while nodes are not
+// ready: without it no pod is made.
 func (s *scope) giveAccount(ctx context.Context) error {
 	if _, seen := s.accounts.Load(s.db.UID); s.db.Spec.External != nil || seen && s.isTrue(v1alpha1.ConditionNodesReady) {
 		return nil
@@ -31,11 +32,11 @@ func (s *scope) giveAccount(ctx context.Context) error {
 	return nil
 }
 
-// giveCredentials keeps the Secret that the pods of the database mount. It is looked at now and then: certificates are renewed long
-// before they end, and pods find the new ones where the old ones were.
+// giveCredentials keeps the Secret that the pods of the database mount. It is looked at now and then: certificates are
+// renewed long before they end, and pods find the new ones where the old ones were.
 func (s *scope) giveCredentials(ctx context.Context) error {
 	now := s.Clock.Now()
-	if looked, ok := s.credentialsLooked.Load(s.db.UID); ok && now.Sub(looked.(time.Time)) < authority.Fresh && s.isTrue(v1alpha1.ConditionNodesReady) {
+	if looked, ok := s.credentialsLooked.Load(s.db.UID); ok && now.Sub(looked.(time.Time)) < operatorca.Fresh && s.isTrue(v1alpha1.ConditionNodesReady) {
 		return nil
 	}
 	a, err := s.Credentials.Authority(ctx)
@@ -55,8 +56,8 @@ func (s *scope) giveCredentials(ctx context.Context) error {
 	if secret.Data == nil {
 		secret.Data = map[string][]byte{}
 	}
-	secret.Data[identity.FilePeer] = a.Key(authority.KeyPeer, string(s.db.UID))
-	secret.Data[identity.FileClients] = a.Key(authority.KeyClients, string(s.db.UID))
+	secret.Data[identity.FilePeer] = a.Key(operatorca.KeyPeer, string(s.db.UID))
+	secret.Data[identity.FileClients] = a.Key(operatorca.KeyClients, string(s.db.UID))
 	secret.Data[identity.FileSigners] = a.Signers()
 	name := identity.ServerName(string(s.db.UID))
 	if !identity.Current(secret.Data[identity.FileCert], a.Signers(), name, now) {

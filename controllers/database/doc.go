@@ -7,7 +7,8 @@
 //
 // A plan says what a spec asks for (plan.go), builders turn it into objects (objects.go, programs.go), a backend that
 // is chosen per database emulates the network (emulation_choice.go, emulation.go), and nodes are asked what they see of
-// it (nodes.go, network.go) and in which mesh they are (mesh.go). Package run uses the same functions to find the nodes and the network that it measures.
+// it (nodes.go, network.go) and in which mesh they are (mesh.go). Package run uses the same functions to find the nodes
+// and the network that it measures.
 package database
 
 // +kubebuilder:rbac:groups=geobench.dev,resources=geodatabases,verbs=get;list;watch;patch

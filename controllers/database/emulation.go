@@ -159,8 +159,8 @@ func (s *scope) release(ctx context.Context) error {
 // maxGaps is how many gaps the status keeps.
 const maxGaps = 32
 
-// recordGaps notes when pods ran without all of their links: a program's pod that was replaced begins while the others do
-// not know it yet. When its links were there, its probe knows.
+// recordGaps notes when pods ran without all of their links: a program's pod that was replaced begins while the others
+// do not know it yet. When its links were there, its probe knows.
 func (s *scope) recordGaps() {
 	if !s.db.Spec.RunsPrograms() || s.current.Emulation() == v1alpha1.EmulationNone {
 		return

@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/controllers/authority"
 	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/controllers/operatorca"
 	"github.com/geobench/geobench/internal/ops/deploy"
 	"github.com/geobench/geobench/internal/ops/identity"
 )
@@ -35,11 +35,11 @@ const (
 	annotationEmulationReason = "geobench.dev/emulation-reason"
 )
 
-// Incarnation is one life of a database: the nodes that read the same topology ConfigMap. The ConfigMap is immutable and
-// its name is the database's with the incarnation's, so a pod can never read another incarnation's topology.
+// Incarnation is one life of a database: the nodes that read the same topology ConfigMap. The ConfigMap is immutable
+// and its name is the database's with the incarnation's, so a pod can never read another incarnation's topology.
 type Incarnation struct {
-	// sequence counts the database's incarnations from 1; the one with the highest is the present one. highest is that of all
-	// ConfigMaps, whoever has made them.
+	// sequence counts the database's incarnations from 1; the one with the highest is the present one. highest is that of
+	// all ConfigMaps, whoever has made them.
 	sequence, highest int
 	// Hash is that of the plan.
 	Hash   string
@@ -52,7 +52,8 @@ type Incarnation struct {
 	Why     string
 	// Database is what its nodes are told.
 	Database deploy.Database
-	// Foreign: its ConfigMap is not what this operator has made, or one of before there were seals. It says nothing of the nodes.
+	// Foreign: its ConfigMap is not what this operator has made, or one of before there were seals. It says nothing of the
+	// nodes.
 	Foreign bool
 }
 
@@ -75,10 +76,10 @@ func incarnationID(db *v1alpha1.GeoDatabase, sequence int) string {
 	return fmt.Sprintf("%s-%d", deploy.ShortHash(string(db.UID))[:5], sequence)
 }
 
-// FindIncarnations returns the present incarnation of db, or nil, and the ConfigMaps of earlier ones. It must ask the API
-// server itself: an old answer would bring back an old incarnation. One that somebody else has made is the present one only where
-// there is no other.
-func FindIncarnations(ctx context.Context, reader client.Reader, credentials *authority.Keeper, db *v1alpha1.GeoDatabase) (*Incarnation, []corev1.ConfigMap, error) {
+// FindIncarnations returns the present incarnation of db, or nil, and the ConfigMaps of earlier ones. It must ask the
+// API server itself: an old answer would bring back an old incarnation. One that somebody else has made is the present
+// one only where there is no other.
+func FindIncarnations(ctx context.Context, reader client.Reader, credentials *operatorca.Keeper, db *v1alpha1.GeoDatabase) (*Incarnation, []corev1.ConfigMap, error) {
 	key, err := topologyKey(ctx, credentials, db)
 	if err != nil {
 		return nil, nil, err
@@ -98,7 +99,7 @@ func FindIncarnations(ctx context.Context, reader client.Reader, credentials *au
 			continue
 		}
 		inc, err := readIncarnation(cm)
-		foreign := !authority.IsSealed(key, cm)
+		foreign := !operatorca.IsSealed(key, cm)
 		if err != nil && !foreign {
 			return nil, nil, err
 		}
@@ -119,12 +120,12 @@ func FindIncarnations(ctx context.Context, reader client.Reader, credentials *au
 	return latest, old, nil
 }
 
-func topologyKey(ctx context.Context, credentials *authority.Keeper, db *v1alpha1.GeoDatabase) ([]byte, error) {
+func topologyKey(ctx context.Context, credentials *operatorca.Keeper, db *v1alpha1.GeoDatabase) ([]byte, error) {
 	a, err := credentials.Authority(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return a.Key(authority.KeyTopology, string(db.UID)), nil
+	return a.Key(operatorca.KeyTopology, string(db.UID)), nil
 }
 
 func readIncarnation(cm *corev1.ConfigMap) (*Incarnation, error) {
@@ -195,7 +196,7 @@ func buildTopology(db *v1alpha1.GeoDatabase, i *Incarnation, key []byte) (*corev
 		Immutable: ptr.To(true),
 		Data:      map[string]string{TopologyKey: string(b)},
 	}
-	cm.Annotations[authority.AnnotationSeal] = identity.Seal(key, authority.SealedParts(cm)...)
+	cm.Annotations[operatorca.AnnotationSeal] = identity.Seal(key, operatorca.SealedParts(cm)...)
 	return cm, nil
 }
 

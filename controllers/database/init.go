@@ -30,8 +30,8 @@ const (
 	lastWords = 512
 )
 
-// initialize carries out the steps of spec.init, one after the other, each by a Job of the present incarnation. A step begins once all pods
-// of its role run.
+// initialize carries out the steps of spec.init, one after the other, each by a Job of the present incarnation. A step
+// begins once all pods of its role run.
 func (s *scope) initialize(ctx context.Context) error {
 	if !s.upToDate() || len(s.db.Spec.Init) == 0 && s.conditionOf(v1alpha1.ConditionInitialized) == nil {
 		return nil
@@ -132,7 +132,8 @@ func (s *scope) podHashes(role string) (hashes []string) {
 	return hashes
 }
 
-// buildStep makes the Job of a step. Its pod is among the workers of its region: for the network, and for who may talk to the database.
+// buildStep makes the Job of a step. Its pod is among the workers of its region: for the network, and for who may talk
+// to the database.
 func (s *scope) buildStep(step *v1alpha1.InitStep) *batchv1.Job {
 	db := s.db
 	region := &db.Spec.Regions[0]
@@ -217,8 +218,8 @@ func (s *scope) lastWords(ctx context.Context, job *batchv1.Job) (string, error)
 	return "", nil
 }
 
-// masked is what a step has said without the values of Secrets that its role's environment has: who may read conditions need not be one who
-// may read these.
+// masked is what a step has said without the values of Secrets that its role's environment has: who may read conditions
+// need not be one who may read these.
 func (s *scope) masked(ctx context.Context, step, said string) (string, error) {
 	i := slices.IndexFunc(s.db.Spec.Init, func(x v1alpha1.InitStep) bool { return x.Name == step })
 	if i < 0 || said == "" {
@@ -240,7 +241,8 @@ func (s *scope) masked(ctx context.Context, step, said string) (string, error) {
 	return said, nil
 }
 
-// lostInit says which role has no pod left of those that a step was carried out on, or nothing: what the step has made is gone with them.
+// lostInit says which role has no pod left of those that a step was carried out on, or nothing: what the step has made
+// is gone with them.
 func (s *scope) lostInit() string {
 	for _, step := range s.db.Spec.Init {
 		job := s.steps[step.Name]

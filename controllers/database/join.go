@@ -12,9 +12,9 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// join tells processes that wait for it that they are the first ones in their nodes' places. Those that follow others which a fault has
-// ended, as planned, are told by the run. One that follows another unnoticed is found out by its peers, which have heard of that: they say
-// that the database has lost state.
+// join tells processes that wait for it that they are the first ones in their nodes' places. Those that follow others
+// which a fault has ended, as planned, are told by the run. One that follows another unnoticed is found out by its
+// peers, which have heard of that: they say that the database has lost state.
 func (s *scope) join(ctx context.Context) error {
 	var waiting []*Node
 	for i := range s.nodes {

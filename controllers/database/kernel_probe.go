@@ -56,8 +56,8 @@ type PendingError struct{ Message string }
 
 func (e *PendingError) Error() string { return e.Message }
 
-// lacks says which of the queueing disciplines that Chaos Mesh needs the nodes lack that db's pods may run on; empty when all have
-// them. It fails with a *PendingError until every node has answered.
+// lacks says which of the queueing disciplines that Chaos Mesh needs the nodes lack that db's pods may run on; empty
+// when all have them. It fails with a *PendingError until every node has answered.
 func (k *kernelProbes) lacks(ctx context.Context, db *v1alpha1.GeoDatabase, qdiscs []string) (string, error) {
 	nodes, err := k.nodes(ctx, db)
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy/mesh"
 )
 
-// Meshed puts a pod into the mesh that spec.network.mesh names, or keeps it out. The operator, Prometheus and kubelet need not be in it: they
-// call the administration, which has TLS of its own, and metrics, which tell no secret.
+// Meshed puts a pod into the mesh that spec.network.mesh names, or keeps it out. The operator, Prometheus and kubelet
+// need not be in it: they call the administration, which has TLS of its own, and metrics, which tell no secret.
 func Meshed(db *v1alpha1.GeoDatabase, pod *metav1.ObjectMeta) {
 	labels, annotations := mesh.Wanted(db.Spec.Network.Mesh, ports.Metrics, ports.WANStatus, ports.Admin, ports.WANAdmin)
 	for k, v := range labels {
@@ -59,8 +59,8 @@ func MeshNodes(db *v1alpha1.GeoDatabase) *mesh.Nodes {
 	return n
 }
 
-// FindMesh finds out in which mesh pods are, and what it asks of connections to the nodes. The problem says why they are not all in the one that they
-// should be in.
+// FindMesh finds out in which mesh pods are, and what it asks of connections to the nodes. The problem says why they
+// are not all in the one that they should be in.
 func FindMesh(ctx context.Context, live client.Reader, db *v1alpha1.GeoDatabase, pods []*corev1.Pod) (found *v1alpha1.MeshStatus, problem string, err error) {
 	if len(pods) == 0 {
 		return nil, "", nil
@@ -83,7 +83,8 @@ func FindMesh(ctx context.Context, live client.Reader, db *v1alpha1.GeoDatabase,
 // peerAuthentications is the kind of lists of what a mesh asks of connections.
 var peerAuthentications = schema.GroupVersionKind{Group: "security.istio.io", Version: "v1", Kind: "PeerAuthenticationList"}
 
-// mutualTLS is what PeerAuthentications ask of connections to a port of a pod. An operator that may not see those of the mesh does not know.
+// mutualTLS is what PeerAuthentications ask of connections to a port of a pod. An operator that may not see those of
+// the mesh does not know.
 func mutualTLS(ctx context.Context, live client.Reader, namespace string, labels map[string]string, port int32) (v1alpha1.MutualTLS, error) {
 	var policies []mesh.PeerAuthentication
 	for _, in := range []string{namespace, mesh.RootNamespace} {
@@ -117,8 +118,9 @@ func peerAuthentication(o *unstructured.Unstructured) mesh.PeerAuthentication {
 	return p
 }
 
-// findMesh notes in which mesh the pods of the database are, and leaves that while a run uses them: it finds changes by itself, and policies
-// stay as they are. Pods that are in another one than they should be are not ready: what they measure would be another database.
+// findMesh notes in which mesh the pods of the database are, and leaves that while a run uses them: it finds changes by
+// itself, and policies stay as they are. Pods that are in another one than they should be are not ready: what they
+// measure would be another database.
 func (s *scope) findMesh(ctx context.Context) error {
 	var pods []*corev1.Pod
 	for i := range s.nodes {

@@ -51,8 +51,9 @@ type Node struct {
 	Lost string
 	// Shape is that of the pod.
 	Shape Shape
-	// Restarts counts how often its containers were started again, but for a mesh's, and Ended says how the last one ended. A program is then
-	// another process, beside the same probe, and a node with a journal goes on as the process that it was.
+	// Restarts counts how often its containers were started again, but for a mesh's, and Ended says how the last one
+	// ended. A program is then another process, beside the same probe, and a node with a journal goes on as the process
+	// that it was.
 	Restarts int32
 	Ended    string
 	// EndedAt is when the last one ended, to the second; zero where Kubernetes does not tell.
@@ -182,8 +183,9 @@ func (s *Node) inspectStatus(status *admin.Status, err error, incarnation string
 	s.Ready = status.Ready && !status.Broken && s.Lost == ""
 }
 
-// inspectProgram judges the pod of a program that knows nothing of Geobench: it is ready when Kubernetes says so and its
-// probe has reached the others. Its state is its own business: a pod that was replaced has lost nothing that is known.
+// inspectProgram judges the pod of a program that knows nothing of Geobench: it is ready when Kubernetes says so and
+// its probe has reached the others. Its state is its own business: a pod that was replaced has lost nothing that is
+// known.
 func (s *Node) inspectProgram() {
 	s.Lost = ""
 	if s.Pod.DeletionTimestamp != nil || s.Status == nil {
@@ -211,7 +213,8 @@ func gate(pod *corev1.Pod) string {
 	return ""
 }
 
-// PodObstacle says why a pod does not get to run, or nothing: no Kubernetes node takes it, or its image cannot be pulled.
+// PodObstacle says why a pod does not get to run, or nothing: no Kubernetes node takes it, or its image cannot be
+// pulled.
 func PodObstacle(pod *corev1.Pod) string {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {

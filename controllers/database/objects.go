@@ -27,8 +27,8 @@ const (
 	AnnotationScrapePort = "prometheus.io/port"
 )
 
-// buildService makes the headless Service that gives the pods of a region, or of a role there, their names. Nodes must find each other
-// before they are ready: being ready means to have found each other.
+// buildService makes the headless Service that gives the pods of a region, or of a role there, their names. Nodes must
+// find each other before they are ready: being ready means to have found each other.
 func buildService(db *v1alpha1.GeoDatabase, region string, role *v1alpha1.Role) *corev1.Service {
 	labels := ofRole(kube.WithLabel(kube.DatabaseLabels(db, kube.RoleNode), kube.LabelRegion, region), role)
 	open := []corev1.ServicePort{
@@ -38,7 +38,8 @@ func buildService(db *v1alpha1.GeoDatabase, region string, role *v1alpha1.Role) 
 		open = podServicePorts(program)
 	}
 	if m := db.Spec.Network.Mesh; m == v1alpha1.MeshSidecar || m == v1alpha1.MeshAmbient {
-		// A mesh encrypts connections to the ports of Services, and STRICT lets no others through: probes that it is to carry have one.
+		// A mesh encrypts connections to the ports of Services, and STRICT lets no others through: probes that it is to carry
+		// have one.
 		open = append(open, corev1.ServicePort{Name: "probe", Port: ports.Probe, TargetPort: intstr.FromInt32(ports.Probe), Protocol: corev1.ProtocolTCP, AppProtocol: ptr.To("tcp")})
 	}
 	return &corev1.Service{
@@ -53,8 +54,8 @@ func buildService(db *v1alpha1.GeoDatabase, region string, role *v1alpha1.Role) 
 	}
 }
 
-// buildPodService makes the Service of a pod's own, whose address stays when the pod is made anew. What the pod sends from there on its own is
-// from its own address, and its answers are from this one.
+// buildPodService makes the Service of a pod's own, whose address stays when the pod is made anew. What the pod sends
+// from there on its own is from its own address, and its answers are from this one.
 func buildPodService(db *v1alpha1.GeoDatabase, pod *deploy.Pod) *corev1.Service {
 	labels := ofRole(kube.WithLabel(kube.DatabaseLabels(db, kube.RoleNode), kube.LabelRegion, pod.Region), pod.Role)
 	selector := kube.WithLabel(nodeSelector(db, pod.Region, pod.Role), kube.LabelManagedBy, kube.ManagedBy)
@@ -101,11 +102,11 @@ func rolesIn(db *v1alpha1.GeoDatabase, region int) []*v1alpha1.Role {
 	return roles
 }
 
-// buildStatefulSet makes the nodes of a region, or the pods of a role there: without roles the pod with ordinal o is replica o mod R of
-// partition o div R.
+// buildStatefulSet makes the nodes of a region, or the pods of a role there: without roles the pod with ordinal o is
+// replica o mod R of partition o div R.
 //
-// Its pods are replaced by the operator alone (OnDelete), all at once: a rolling update would wait for a node of the new
-// incarnation to become ready, which it cannot among nodes of the old one.
+// Its pods are replaced by the operator alone (OnDelete), all at once: a rolling update would wait for a node of the
+// new incarnation to become ready, which it cannot among nodes of the old one.
 func buildStatefulSet(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, role *v1alpha1.Role, incarnation, image string) *appsv1.StatefulSet {
 	labels := ofRole(kube.WithLabel(kube.DatabaseLabels(db, kube.RoleNode), kube.LabelRegion, region.Name), role)
 	spec := nodePodSpec(db, region, incarnation, image)
@@ -165,8 +166,8 @@ func nodePodSpec(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, incarnation,
 	return spec
 }
 
-// mostJournal is how much a journal may hold where spec.resources says nothing of it: a database that fills its machine's disk takes others
-// with it.
+// mostJournal is how much a journal may hold where spec.resources says nothing of it: a database that fills its
+// machine's disk takes others with it.
 const mostJournal = "10Gi"
 
 // journalLimit is up to what size a node's journal may grow: its limit of ephemeral storage.
@@ -195,8 +196,8 @@ func OwnContainer(c corev1.Container) corev1.Container {
 	return c
 }
 
-// RegionPod is a pod in a region of the database: where it may run, what it may not do, its configuration, a ConfigMap, and its
-// credentials.
+// RegionPod is a pod in a region of the database: where it may run, what it may not do, its configuration, a ConfigMap,
+// and its credentials.
 func RegionPod(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, config string, credentials corev1.Volume, main corev1.Container) corev1.PodSpec {
 	return corev1.PodSpec{
 		AutomountServiceAccountToken:  ptr.To(false),
@@ -244,9 +245,10 @@ func OwnResources(r corev1.ResourceRequirements) corev1.ResourceRequirements {
 	return out
 }
 
-// GoRuntime tells a program of Geobench how many processors and how much memory are its own, so that it does not depend on the
-// machine: as many processors as the CPU that the user gave it, rounded up, and one by default. With more, the nodes that share a machine
-// take more CPU for the same work. Its garbage collector works harder at 90% of the memory limit.
+// GoRuntime tells a program of Geobench how many processors and how much memory are its own, so that it does not depend
+// on the machine: as many processors as the CPU that the user gave it, rounded up, and one by default. With more, the
+// nodes that share a machine take more CPU for the same work. Its garbage collector works harder at 90% of the memory
+// limit.
 func GoRuntime(r corev1.ResourceRequirements) []corev1.EnvVar {
 	cpu := r.Limits.Cpu()
 	if cpu.IsZero() {

@@ -92,7 +92,8 @@ func TestJournalLimit(t *testing.T) {
 	}
 }
 
-// The pod that asks a kernel has a name that the API server takes, for a node of a long name and where nodes cannot be listed.
+// The pod that asks a kernel has a name that the API server takes, for a node of a long name and where nodes cannot be
+// listed.
 func TestProbesHaveNames(t *testing.T) {
 	for _, node := range []string{anyNode, "n1", "ip-10-0-0-1.ap-northeast-1.compute.internal." + strings.Repeat("x", 80)} {
 		pod := (&kernelProbes{}).pod(&v1alpha1.GeoDatabase{ObjectMeta: metav1.ObjectMeta{Name: "d"}}, node)

@@ -40,8 +40,8 @@ type Plan struct {
 // Chooser picks the backend that emulates a database's network, never Auto, and says in a sentence why that one.
 type Chooser func(ctx context.Context, db *v1alpha1.GeoDatabase) (v1alpha1.Emulation, string, error)
 
-// NewPlan works out what to deploy for db from image; live reads the ConfigMaps that its pods mount. An error of type *kube.Refusal is the
-// user's to mend.
+// NewPlan works out what to deploy for db from image; live reads the ConfigMaps that its pods mount. An error of type
+// *kube.Refusal is the user's to mend.
 func NewPlan(ctx context.Context, reader, live client.Reader, abilities check.Abilities, choose Chooser, db *v1alpha1.GeoDatabase, image string) (*Plan, error) {
 	profile, err := ResolveProfile(ctx, reader, db)
 	if err != nil {
@@ -106,8 +106,8 @@ func NewPlan(ctx context.Context, reader, live client.Reader, abilities check.Ab
 	return p, nil
 }
 
-// Profile is the network of a database, and the name of the NetworkProfile that it is from; empty for one that is inline
-// or built in.
+// Profile is the network of a database, and the name of the NetworkProfile that it is from; empty for one that is
+// inline or built in.
 type Profile struct {
 	Spec *v1alpha1.NetworkProfileSpec
 	Name string
@@ -141,8 +141,8 @@ func ResolveProfile(ctx context.Context, reader client.Reader, db *v1alpha1.GeoD
 		db.Namespace, name, strings.Join(presets.Names(), ", "))
 }
 
-// Render writes what a database's engine stands for into its spec, and tells whether it did: where its name is all that is said of a database
-// that people run, and its profile and parameters are as they should be.
+// Render writes what a database's engine stands for into its spec, and tells whether it did: where its name is all that
+// is said of a database that people run, and its profile and parameters are as they should be.
 func Render(ctx context.Context, reader client.Reader, db *v1alpha1.GeoDatabase) (bool, error) {
 	if !servers.Renders(db) {
 		return false, nil
@@ -157,7 +157,8 @@ func Render(ctx context.Context, reader client.Reader, db *v1alpha1.GeoDatabase)
 	return len(servers.Render(db, servers.Longest(db, profile.Spec))) == 0, nil
 }
 
-// resolveParameters returns the engine's parameters, complete; a program of the user's own has those of its clients, or none.
+// resolveParameters returns the engine's parameters, complete; a program of the user's own has those of its clients, or
+// none.
 func resolveParameters(abilities check.Abilities, db *v1alpha1.GeoDatabase) (map[string]string, error) {
 	engines := abilities.Engines
 	switch {

@@ -26,7 +26,8 @@ const (
 	probeContainer   = "geobench-probe"
 )
 
-// programOf is what the pods of a role run, or those of a database without roles; nil for nodes of Geobench's own engines.
+// programOf is what the pods of a role run, or those of a database without roles; nil for nodes of Geobench's own
+// engines.
 func programOf(db *v1alpha1.GeoDatabase, role *v1alpha1.Role) *v1alpha1.Program {
 	switch {
 	case role != nil:
@@ -37,7 +38,8 @@ func programOf(db *v1alpha1.GeoDatabase, role *v1alpha1.Role) *v1alpha1.Program 
 	return nil
 }
 
-// podServicePorts are the ports of a program. A mesh that guessed what they speak would wait for the client to speak first, and some servers do.
+// podServicePorts are the ports of a program. A mesh that guessed what they speak would wait for the client to speak
+// first, and some servers do.
 func podServicePorts(p *v1alpha1.Program) []corev1.ServicePort {
 	var out []corev1.ServicePort
 	for _, port := range p.Ports {
@@ -185,8 +187,8 @@ func programReady(p *v1alpha1.Program) *corev1.Probe {
 	return probe
 }
 
-// probeSidecar measures round trips to the other pods, and tells the operator. It starts when the network is there: after
-// the emulation's sidecar.
+// probeSidecar measures round trips to the other pods, and tells the operator. It starts when the network is there:
+// after the emulation's sidecar.
 func probeSidecar(region, image string) corev1.Container {
 	c := OwnContainer(corev1.Container{
 		Name:          probeContainer,

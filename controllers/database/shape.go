@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Shape is what Kubernetes says of a pod that can be changed while it runs: by container what it may use, as JSON, and those that somebody
-// has put in to look around (kubectl debug), with nothing.
+// Shape is what Kubernetes says of a pod that can be changed while it runs: by container what it may use, as JSON, and
+// those that somebody has put in to look around (kubectl debug), with nothing.
 type Shape map[string]string
 
 // shapeOf leaves out containers of which nothing is told, because they do not run.

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/controllers/errand"
+	"github.com/geobench/geobench/controllers/background"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/internal/base/version"
 )
@@ -25,12 +25,12 @@ const mostChecks = 2
 // thisOperator identifies this process in status.checks.
 var thisOperator = string(uuid.NewUUID())
 
-// carefully starts an errand for work whose cost the author of an experiment controls: expanding the spec and judging
-// its claims. The cost is bounded. If a bound is wrong and the operator exits, its successor must not repeat that
-// forever, so status.checks records the work before it starts. An operator that finds another operator's record does the
-// work with no other such work in progress, or refuses it if that failed before. Work that has succeeded once with the
-// same inputs is safe and needs no record.
-func (s *scope) carefully(key errand.Key, budget *errand.Budget, kind v1alpha1.ExperimentWork, of string, work func(context.Context) (any, error)) error {
+// carefully starts an job for work whose cost the author of an experiment controls: expanding the spec and judging its
+// claims. The cost is bounded. If a bound is wrong and the operator exits, its successor must not repeat that forever,
+// so status.checks records the work before it starts. An operator that finds another operator's record does the work
+// with no other such work in progress, or refuses it if that failed before. Work that has succeeded once with the same
+// inputs is safe and needs no record.
+func (s *scope) carefully(key background.Key, budget *background.Budget, kind v1alpha1.ExperimentWork, of string, work func(context.Context) (any, error)) error {
 	sum := sha256.Sum256([]byte(of + version.String()))
 	mark := v1alpha1.ExperimentCheck{Work: kind, Of: hex.EncodeToString(sum[:8]), Attempts: 1, Operator: thisOperator}
 	marked := false
@@ -49,7 +49,7 @@ func (s *scope) carefully(key errand.Key, budget *errand.Budget, kind v1alpha1.E
 		share = budget.Size()
 	}
 	object, to := s.experiment.DeepCopy(), s.Client
-	errand.Go(s.Errands, key, budget, share, func(ctx context.Context) (any, error) {
+	background.Go(s.Jobs, key, budget, share, func(ctx context.Context) (any, error) {
 		if !marked {
 			if err := setCheck(ctx, to, object, mark); err != nil {
 				return nil, err

@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/controllers/errand"
+	"github.com/geobench/geobench/controllers/background"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/internal/bench/manifest/check"
 	"github.com/geobench/geobench/internal/ops/health"
@@ -35,12 +35,12 @@ type Reconciler struct {
 	Live client.Reader
 	// Abilities say what the checks may let through.
 	Abilities check.Abilities
-	// Errands are what takes longer than a reconciliation; Judgements are how many experiments are judged at once.
-	Errands    *errand.Runner
-	Judgements *errand.Budget
-	// Checks and SlowChecks are how many experiments are expanded at once: first each for quickCheck, and those that are not done by
-	// then once more.
-	Checks, SlowChecks *errand.Budget
+	// Jobs are what takes longer than a reconciliation; Judgements are how many experiments are judged at once.
+	Jobs       *background.Runner
+	Judgements *background.Budget
+	// Checks and SlowChecks are how many experiments are expanded at once: first each for quickCheck, and those that are
+	// not done by then once more.
+	Checks, SlowChecks *background.Budget
 	Events             events.EventRecorder
 	Clock              clock.PassiveClock
 
@@ -70,27 +70,27 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&v1alpha1.GeoDatabase{}, ofExperiment, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1alpha1.GeoDatabase{}, all, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1alpha1.NetworkProfile{}, all, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		WatchesRawSource(source.Channel(r.Errands.News, &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(source.Channel(r.Jobs.News, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 2}).
 		Complete(r)
 }
 
 // NewJudgements returns the budget of judging: two experiments at the same time, one of each namespace.
-func NewJudgements() *errand.Budget { return errand.NewSharedBudget(2, 1) }
+func NewJudgements() *background.Budget { return background.NewSharedBudget(2, 1) }
 
 // NewChecks returns the budget of the first, short expansions: two at the same time, one of each namespace.
-func NewChecks() *errand.Budget { return errand.NewSharedBudget(2, 1) }
+func NewChecks() *background.Budget { return background.NewSharedBudget(2, 1) }
 
 // NewSlowChecks returns the budget of the others: one at a time.
-func NewSlowChecks() *errand.Budget { return errand.NewBudget(1) }
+func NewSlowChecks() *background.Budget { return background.NewBudget(1) }
 
-// errandPhase is of what part of an experiment's life errands can be.
-func errandPhase(e *v1alpha1.Experiment) string { return fmt.Sprintf("%s/%d", e.UID, e.Generation) }
+// jobPhase is of what part of an experiment's life jobs can be.
+func jobPhase(e *v1alpha1.Experiment) string { return fmt.Sprintf("%s/%d", e.UID, e.Generation) }
 
 // forget drops what is remembered of an experiment that has no more to do.
 func (r *Reconciler) forget(experiment types.NamespacedName) {
 	r.expansions.forget(experiment)
-	r.Errands.Forget(experiment)
+	r.Jobs.Forget(experiment)
 }
 
 // Reconcile leads one experiment a step further.
@@ -102,7 +102,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	r.Errands.Retain(req.NamespacedName, errandPhase(object))
+	r.Jobs.Retain(req.NamespacedName, jobPhase(object))
 	ended := kube.Finished(object)
 	if object.DeletionTimestamp != nil || ended {
 		r.forget(req.NamespacedName)

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/controllers/errand"
+	"github.com/geobench/geobench/controllers/background"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/internal/bench/manifest"
 	"github.com/geobench/geobench/internal/bench/manifest/check"
@@ -23,8 +23,8 @@ import (
 	"github.com/geobench/geobench/internal/run/experiment"
 )
 
-// expansions caches expanded experiments: thousands of points take seconds to validate. An entry can always be recomputed.
-// The least recently used entries are evicted, since tenants decide how large experiments are.
+// expansions caches expanded experiments: thousands of points take seconds to validate. An entry can always be
+// recomputed. The least recently used entries are evicted, since tenants decide how large experiments are.
 type expansions struct {
 	mu   sync.Mutex
 	kept map[types.NamespacedName]*expansion
@@ -86,8 +86,8 @@ func (x *expansions) forget(name types.NamespacedName) {
 	delete(x.kept, name)
 }
 
-// Time limits of an expansion. Most take a few hundredths of a second. An expansion that exceeds quickCheck is repeated in the slow
-// queue, one at a time, so that quick ones need not wait for it.
+// Time limits of an expansion. Most take a few hundredths of a second. An expansion that exceeds quickCheck is repeated
+// in the slow queue, one at a time, so that quick ones need not wait for it.
 const (
 	quickCheck = 5 * time.Second
 	slowCheck  = 2 * time.Minute
@@ -98,8 +98,8 @@ const (
 // errLate is why an expansion ends that takes too long.
 var errLate = errors.New("the expansion takes too long")
 
-// errUnderway ends a reconciliation that waits for an errand.
-var errUnderway = errors.New("an errand is under way")
+// errUnderway ends a reconciliation that waits for an job.
+var errUnderway = errors.New("an job is under way")
 
 // expand turns the spec into points. It is refused, with all that is wrong, as geobench validate would.
 func (s *scope) expand(ctx context.Context) error {
@@ -133,27 +133,27 @@ func (s *scope) expand(ctx context.Context) error {
 	return nil
 }
 
-// expansion is what the spec expands to, once an errand has done it.
+// expansion is what the spec expands to, once an job has done it.
 func (s *scope) expansion(bundle *manifest.Bundle, of string) (*expansion, error) {
 	name := client.ObjectKeyFromObject(s.experiment)
 	if x, ok := s.expansions.get(name, of); ok {
 		return x, nil
 	}
-	key := errand.Key{Object: name, Phase: errandPhase(s.experiment), Name: "expand"}
-	x, state, err := errand.Outcome[*expansion](s.Errands, key)
+	key := background.Key{Object: name, Phase: jobPhase(s.experiment), Name: "expand"}
+	x, state, err := background.Outcome[*expansion](s.Jobs, key)
 	if err != nil {
 		return nil, err
 	}
 	slowly := experiment.Runs(&s.experiment.Spec) > quickRuns
-	if state == errand.Done {
-		s.Errands.Drop(key)
+	if state == background.Done {
+		s.Jobs.Drop(key)
 		if x.of == of && !x.late {
 			s.expansions.put(name, x)
 			return x, nil
 		}
-		slowly, state = slowly || x.of == of, errand.None
+		slowly, state = slowly || x.of == of, background.None
 	}
-	if state == errand.None {
+	if state == background.None {
 		budget, limit := s.Checks, quickCheck
 		if slowly {
 			budget, limit = s.SlowChecks, slowCheck

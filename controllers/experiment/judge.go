@@ -18,10 +18,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/controllers/errand"
+	"github.com/geobench/geobench/controllers/background"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/results"
-	"github.com/geobench/geobench/internal/base/pack"
+	"github.com/geobench/geobench/internal/base/compress"
 	"github.com/geobench/geobench/internal/bench/result"
 	"github.com/geobench/geobench/internal/run/experiment"
 )
@@ -39,14 +39,14 @@ func (s *scope) judge(ctx context.Context) error {
 	if !s.schedule.done() {
 		return nil
 	}
-	judging := errand.Key{Object: client.ObjectKeyFromObject(s.experiment), Phase: errandPhase(s.experiment), Name: "judge"}
-	report, state, err := errand.Outcome[*experiment.Report](s.Errands, judging)
+	judging := background.Key{Object: client.ObjectKeyFromObject(s.experiment), Phase: jobPhase(s.experiment), Name: "judge"}
+	report, state, err := background.Outcome[*experiment.Report](s.Jobs, judging)
 	if err != nil {
 		return err
 	}
-	if state != errand.Done {
-		if state == errand.None {
-			err = s.carefully(judging, s.Judgements, v1alpha1.WorkJudge, errandPhase(s.experiment), func(ctx context.Context) (any, error) { return s.report(ctx) })
+	if state != background.Done {
+		if state == background.None {
+			err = s.carefully(judging, s.Judgements, v1alpha1.WorkJudge, jobPhase(s.experiment), func(ctx context.Context) (any, error) { return s.report(ctx) })
 		}
 		s.again = kube.PollRun
 		return err
@@ -62,7 +62,7 @@ func (s *scope) judge(ctx context.Context) error {
 // judgeLimit bounds the judging: reading thousands of results takes a minute.
 const judgeLimit = 10 * time.Minute
 
-// report judges the claims over all results. It is an errand: the scope is not touched any more by then, and it
+// report judges the claims over all results. It is an job: the scope is not touched any more by then, and it
 // changes nothing of it.
 func (s *scope) report(ctx context.Context) (*experiment.Report, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, judgeLimit,
@@ -171,7 +171,7 @@ func reportConfigMap(report *experiment.Report) (*corev1.ConfigMap, error) {
 	if len(document) <= results.PlainLimit/2 {
 		cm.Data[results.ReportKey] = string(document)
 	} else {
-		packed, err := pack.Text(document)
+		packed, err := compress.Text(document)
 		if err != nil {
 			return nil, err
 		}
@@ -180,7 +180,7 @@ func reportConfigMap(report *experiment.Report) (*corev1.ConfigMap, error) {
 			if document, err = json.Marshal(report); err != nil {
 				return nil, err
 			}
-			if packed, err = pack.Text(document); err != nil {
+			if packed, err = compress.Text(document); err != nil {
 				return nil, err
 			}
 		}

@@ -23,8 +23,8 @@ const (
 )
 
 // pointDatabaseName names a database that an experiment makes: after its template, and a hash of all that it is. Eight
-// digits are few where there are thousands of databases, so there are other names, by their numbers from 0 on, where the
-// one before is another database's.
+// digits are few where there are thousands of databases, so there are other names, by their numbers from 0 on, where
+// the one before is another database's.
 func pointDatabaseName(e *v1alpha1.Experiment, run *experiment.Run, number int) string {
 	name := run.Database.Name
 	if room := maxDatabaseName - hashLength - 1; len(name) > room {
@@ -37,8 +37,8 @@ func pointDatabaseName(e *v1alpha1.Experiment, run *experiment.Run, number int) 
 	return name + "-" + deploy.ShortHash(parts...)
 }
 
-// restore brings databases that somebody has edited back to what they are in the experiment. Runs that have begun go on with what they
-// began with, and do not count if that was something else.
+// restore brings databases that somebody has edited back to what they are in the experiment. Runs that have begun go on
+// with what they began with, and do not count if that was something else.
 func (s *scope) restore(ctx context.Context) error {
 	for _, d := range s.schedule.databases {
 		want := &d.points[0].Database.Spec
@@ -64,7 +64,8 @@ func (s *scope) restore(ctx context.Context) error {
 	return nil
 }
 
-// sweepUp removes runs that the spec has no more or that pretend to be of it, and databases that no point needs any more.
+// sweepUp removes runs that the spec has no more or that pretend to be of it, and databases that no point needs any
+// more.
 func (s *scope) sweepUp(ctx context.Context) error {
 	runs := s.schedule.strayRuns
 	for _, p := range s.schedule.all() {
@@ -131,7 +132,8 @@ func (s *scope) begin(ctx context.Context, p *point) error {
 	return s.tryAgain(ctx, p)
 }
 
-// create makes a database or a run of a point. Where the cluster would make something else of it, that is refused before anything is made.
+// create makes a database or a run of a point. Where the cluster would make something else of it, that is refused
+// before anything is made.
 func (s *scope) create(ctx context.Context, obj client.Object) error {
 	tried := obj.DeepCopyObject().(client.Object)
 	err := s.Client.Create(ctx, tried, client.DryRunAll)
@@ -160,8 +162,8 @@ func specOf(obj client.Object) any {
 	return &obj.(*v1alpha1.BenchmarkRun).Spec
 }
 
-// tryAgain gives the run the runID of its next attempt. The lock on the resource version makes sure that it is the end of the
-// present attempt that was seen.
+// tryAgain gives the run the runID of its next attempt. The lock on the resource version makes sure that it is the end
+// of the present attempt that was seen.
 func (s *scope) tryAgain(ctx context.Context, p *point) error {
 	base := p.object
 	p.object = base.DeepCopy()

@@ -14,8 +14,8 @@ import (
 // maxAttempts bounds how often a run is tried that is Invalid for a reason outside of the database.
 const maxAttempts = 3
 
-// outsideReasons are those: something died or was too busy, so that another attempt may well pass. What follows from the
-// manifest itself, such as NoTransactions, would only repeat itself.
+// outsideReasons are those: something died or was too busy, so that another attempt may well pass. What follows from
+// the manifest itself, such as NoTransactions, would only repeat itself.
 var outsideReasons = []string{
 	"NodeLost", "PodChanged", "DatabaseReplaced", "DatabaseDeleted", "DatabaseLost", "WorkerFailed", "WorkerObjectDeleted", result.ReasonStartMissed,
 	"ReportUnreadable", result.ReasonHistoryLost, result.ReasonWorkerLost, result.ReasonNodeRestarted, result.ReasonDriverBound, result.ReasonNetworkNotVerified,
@@ -49,8 +49,8 @@ type point struct {
 	forged *v1alpha1.BenchmarkRun
 }
 
-// clientsBusy reports whether the run was Invalid since its clients could not send what the manifest asks for, which would
-// only repeat itself.
+// clientsBusy reports whether the run was Invalid since its clients could not send what the manifest asks for, which
+// would only repeat itself.
 func (p *point) clientsBusy() bool {
 	s := p.object.Status.Summary
 	return s != nil && s.ClientsBusy
@@ -78,7 +78,8 @@ func (p *point) failed() bool {
 		slices.ContainsFunc(st.Checks, func(c v1alpha1.CheckStatus) bool { return !c.Passed })
 }
 
-// plays tells whether the object has the spec of the point, whatever its database is called: somebody else may have made it.
+// plays tells whether the object has the spec of the point, whatever its database is called: somebody else may have
+// made it.
 func (p *point) plays() bool {
 	if p.object.Status.MeasuredDigest == p.MeasuredDigest {
 		return true // its spec cannot have changed since
@@ -88,8 +89,9 @@ func (p *point) plays() bool {
 	return equality.Semantic.DeepEqual(is, want)
 }
 
-// isOther tells whether the run began with other manifests than those of its point, and so measures something else: somebody has changed
-// its database, or it is on another one. Runs that were let in by an operator of before do not say it.
+// isOther tells whether the run began with other manifests than those of its point, and so measures something else:
+// somebody has changed its database, or it is on another one. Runs that were let in by an operator of before do not say
+// it.
 func (p *point) isOther() bool {
 	measured := p.object.Status.MeasuredDigest
 	return measured != "" && measured != p.MeasuredDigest
@@ -233,8 +235,8 @@ func (s *schedule) unneeded() []*v1alpha1.GeoDatabase {
 	return out
 }
 
-// due lists the points that begin now: the next one of each database that is there and idle, then those of further databases,
-// as many as concurrency has room for.
+// due lists the points that begin now: the next one of each database that is there and idle, then those of further
+// databases, as many as concurrency has room for.
 func (s *schedule) due() []*point {
 	if s.suspended {
 		return nil

@@ -13,15 +13,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/controllers/errand"
+	"github.com/geobench/geobench/controllers/background"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/results"
 	"github.com/geobench/geobench/internal/run/experiment"
 )
 
 // A situation is written as one word per database: its points, in the order of the sweep, as . (no run), * (under way),
-// ! (Invalid, to be tried again), + (passed), x (failed for good); with ( ) around it where the database exists, and [ ] where
-// it is on its way out.
+// ! (Invalid, to be tried again), + (passed), x (failed for good); with ( ) around it where the database exists, and [
+// ] where it is on its way out.
 func situation(concurrency int, suspended bool, databases ...string) *schedule {
 	s := &schedule{concurrency: concurrency, suspended: suspended, points: map[string]*point{}}
 	for i, text := range databases {
@@ -194,10 +194,11 @@ func TestTheLargestReportFits(t *testing.T) {
 	}
 }
 
-// What is kept of an experiment, which may be large, goes when it is deleted, and does not count for another of its name.
+// What is kept of an experiment, which may be large, goes when it is deleted, and does not count for another of its
+// name.
 func TestExpansionsAreForgotten(t *testing.T) {
 	name := types.NamespacedName{Namespace: "test", Name: "e"}
-	r := &Reconciler{Live: fake.NewClientBuilder().WithScheme(kube.Scheme()).Build(), Errands: errand.NewRunner()}
+	r := &Reconciler{Live: fake.NewClientBuilder().WithScheme(kube.Scheme()).Build(), Jobs: background.NewRunner()}
 	r.expansions.put(name, &expansion{of: "first"})
 	if _, ok := r.expansions.get(name, "second"); ok {
 		t.Error("what was kept of an experiment counts for another one")

@@ -58,8 +58,8 @@ func (s *scope) refused(r *kube.Refusal) {
 	}
 }
 
-// observe finds the runs and databases that were made for the experiment. What has the name of one and was not stays as it is: to make
-// what should be there is refused then.
+// observe finds the runs and databases that were made for the experiment. What has the name of one and was not stays as
+// it is: to make what should be there is refused then.
 func (s *scope) observe(ctx context.Context) error {
 	runs, databases := &v1alpha1.BenchmarkRunList{}, &v1alpha1.GeoDatabaseList{}
 	mine := []client.ListOption{client.InNamespace(s.experiment.Namespace), client.MatchingLabels{kube.LabelExperiment: s.experiment.Name}}

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/controllers/errand"
+	"github.com/geobench/geobench/controllers/background"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/results"
 	"github.com/geobench/geobench/internal/bench/manifest"
@@ -53,9 +53,9 @@ spec:
 // searchWorld is a cluster in which runs end as soon as they are made, and whose operator dies after each
 // reconciliation.
 type searchWorld struct {
-	t       *testing.T
-	client  client.WithWatch
-	errands *errand.Runner
+	t      *testing.T
+	client client.WithWatch
+	jobs   *background.Runner
 	// ends says how a run ends.
 	ends func(*v1alpha1.BenchmarkRun) v1alpha1.BenchmarkRunStatus
 	// played are the runs in the order in which they were made.
@@ -71,20 +71,20 @@ func newSearchWorld(t *testing.T, text string, ends func(*v1alpha1.BenchmarkRun)
 	e := b.Experiments[0]
 	e.Generation, e.Namespace, e.UID = 1, "test", "1"
 	c := fake.NewClientBuilder().WithScheme(kube.Scheme()).WithStatusSubresource(&v1alpha1.Experiment{}, &v1alpha1.BenchmarkRun{}).WithObjects(e).Build()
-	return &searchWorld{t: t, client: c, errands: errand.NewRunner(), ends: ends}
+	return &searchWorld{t: t, client: c, jobs: background.NewRunner(), ends: ends}
 }
 
 // step reconciles once, and ends the runs that were made.
 func (w *searchWorld) step() *v1alpha1.Experiment {
 	w.t.Helper()
-	r := &Reconciler{Client: w.client, Live: w.client, Abilities: check.Default(nil), Errands: w.errands, Judgements: errand.NewBudget(1),
+	r := &Reconciler{Client: w.client, Live: w.client, Abilities: check.Default(nil), Jobs: w.jobs, Judgements: background.NewBudget(1),
 		Events: events.NewFakeRecorder(1000), Clock: testclock.NewFakePassiveClock(time.Unix(0, 0))}
 	name := types.NamespacedName{Namespace: "test", Name: "peak"}
 	for range 2 { // the first one has the spec expanded
 		if _, err := r.Reconcile(w.t.Context(), reconcile.Request{NamespacedName: name}); err != nil {
 			w.t.Fatal(err)
 		}
-		w.errands.Wait()
+		w.jobs.Wait()
 	}
 	runs := &v1alpha1.BenchmarkRunList{}
 	w.must(w.client.List(w.t.Context(), runs))

@@ -21,7 +21,8 @@ func ByItself(l *fault.Life) bool {
 	return l.Injector == string(v1alpha1.InjectorBuiltIn) || l.Injector == string(v1alpha1.InjectorSidecar)
 }
 
-// Disturb merges faults into the network of a database: for sidecars as phases, for others as they are now. timeline may be nil.
+// Disturb merges faults into the network of a database: for sidecars as phases, for others as they are now. timeline
+// may be nil.
 func Disturb(n *emulation.Network, timeline *fault.Timeline, db *v1alpha1.GeoDatabase, emulated v1alpha1.Emulation) {
 	if timeline == nil {
 		return

@@ -27,8 +27,8 @@ func (e *NameTakenError) Error() string {
 // NameTaken is the error for an object that has the name of obj and another owner.
 func NameTaken(obj client.Object) error { return &NameTakenError{KindOf(obj), obj.GetName()} }
 
-// MadeFor tells whether an object is what the operator has made for owner: whoever may write objects can call anything the owner of his,
-// and what does not bear the operator's label it may neither change nor delete.
+// MadeFor tells whether an object is what the operator has made for owner: whoever may write objects can call anything
+// the owner of his, and what does not bear the operator's label it may neither change nor delete.
 func MadeFor(obj, owner client.Object) bool {
 	return metav1.IsControlledBy(obj, owner) && obj.GetLabels()[LabelManagedBy] == ManagedBy
 }
@@ -53,8 +53,8 @@ func EnsureCreated(ctx context.Context, c client.Client, live client.Reader, own
 	return nil
 }
 
-// Ensure makes an object under owner, or patches it to what is desired. Fields that the desired object leaves out are the
-// API server's.
+// Ensure makes an object under owner, or patches it to what is desired. Fields that the desired object leaves out are
+// the API server's.
 func Ensure(ctx context.Context, c client.Client, live client.Reader, owner, desired client.Object) error {
 	existing := desired.DeepCopyObject().(client.Object)
 	err := c.Get(ctx, client.ObjectKeyFromObject(desired), existing)

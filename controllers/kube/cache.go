@@ -108,7 +108,8 @@ func stripJob(obj any) (any, error) {
 // longestState is more than any state of a worker, in bytes.
 const longestState = 64
 
-// stripConfigMap keeps a worker's state, which wakes its run up. Everything else is read from the API server when needed.
+// stripConfigMap keeps a worker's state, which wakes its run up. Everything else is read from the API server when
+// needed.
 func stripConfigMap(obj any) (any, error) {
 	if cm, ok := obj.(*corev1.ConfigMap); ok {
 		state := cm.Data[deploy.KeyState]

@@ -12,7 +12,8 @@ const (
 	LabelRegion = "geobench.dev/region"
 	// LabelRole is one of the Role constants.
 	LabelRole = "geobench.dev/role"
-	// LabelServer is the role of spec.roles that a pod of a database has, and LabelInit the step of spec.init that a Job carries out.
+	// LabelServer is the role of spec.roles that a pod of a database has, and LabelInit the step of spec.init that a Job
+	// carries out.
 	LabelServer = "geobench.dev/server"
 	LabelInit   = "geobench.dev/init"
 	// LabelRun is the BenchmarkRun's name.

@@ -39,8 +39,8 @@ func TopologyName(db *v1alpha1.GeoDatabase, incarnation string) string {
 	return deploy.JoinName(253, db.Name, "topology", incarnation)
 }
 
-// NodesAccountName names the ServiceAccount of a database's nodes, and of the steps of spec.init. Whoever writes policies by it finds it by the
-// database's name alone.
+// NodesAccountName names the ServiceAccount of a database's nodes, and of the steps of spec.init. Whoever writes
+// policies by it finds it by the database's name alone.
 func NodesAccountName(db *v1alpha1.GeoDatabase) string { return db.Name + "-nodes" }
 
 // NetworkName names the ConfigMap that tells the sidecars of a region.
@@ -61,8 +61,8 @@ func InitName(db *v1alpha1.GeoDatabase, incarnation, step string) string {
 // NewExecution makes up the name of an execution of a run: see v1alpha1.BenchmarkRunStatus.Execution.
 func NewExecution() string { return strings.ToLower(rand.Text()[:16]) }
 
-// Attempt identifies one execution of a run in names, labels and seals. A run that returns to an earlier spec.runID is another
-// attempt, so that neither what is left of the earlier one nor what a user puts back is taken for its own.
+// Attempt identifies one execution of a run in names, labels and seals. A run that returns to an earlier spec.runID is
+// another attempt, so that neither what is left of the earlier one nor what a user puts back is taken for its own.
 func Attempt(run *v1alpha1.BenchmarkRun) string {
 	of := []string{string(run.UID), run.Status.RunID}
 	if run.Status.Execution != "" { // a run that an earlier version of the operator started has none
@@ -76,7 +76,8 @@ func WorkerName(run *v1alpha1.BenchmarkRun, region string) string {
 	return deploy.JoinName(maxWorkerName, run.Name, region, Attempt(run))
 }
 
-// StewardName names the Job that loads and audits a database for a run, its ServiceAccount, and the ConfigMap that it reads.
+// StewardName names the Job that loads and audits a database for a run, its ServiceAccount, and the ConfigMap that it
+// reads.
 func StewardName(run *v1alpha1.BenchmarkRun) string {
 	return deploy.JoinName(maxWorkerName, run.Name, deploy.Steward, Attempt(run))
 }

@@ -16,7 +16,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/geobench/geobench/controllers/authority"
+	"github.com/geobench/geobench/controllers/operatorca"
 	"github.com/geobench/geobench/internal/net/emulation"
 	"github.com/geobench/geobench/internal/net/wan"
 	"github.com/geobench/geobench/internal/ops/admin"
@@ -33,7 +33,8 @@ const (
 // AtOnce is how many pods are asked at once.
 const AtOnce = 32
 
-// Nodes asks the nodes of a database, and the workers of a run. Addresses are host:port of a node's administration server.
+// Nodes asks the nodes of a database, and the workers of a run. Addresses are host:port of a node's administration
+// server.
 type Nodes interface {
 	Status(ctx context.Context, addr string) (*admin.Status, error)
 	Load(ctx context.Context, addr string, req *admin.LoadRequest) (*admin.LoadResponse, error)
@@ -102,7 +103,7 @@ var decoding sync.Mutex
 
 // podClients ask over mutual TLS.
 type podClients struct {
-	credentials *authority.Keeper
+	credentials *operatorca.Keeper
 
 	mu      sync.Mutex
 	clients map[types.UID]*podClient
@@ -115,7 +116,7 @@ type podClient struct {
 }
 
 // New returns the clients that prove themselves with what credentials keep.
-func New(credentials *authority.Keeper) Clients {
+func New(credentials *operatorca.Keeper) Clients {
 	return &podClients{credentials: credentials, clients: map[types.UID]*podClient{}}
 }
 
@@ -276,8 +277,8 @@ func (c *httpNodes) History(ctx context.Context, addr string) (io.ReadCloser, er
 // clockProbes is how often a clock is asked: the quickest answer tells the most.
 const clockProbes = 8
 
-// Clock asks a clock as F. Cristian proposed (Probabilistic clock synchronization, 1989): what it shows was true at some time
-// between the question and the answer.
+// Clock asks a clock as F. Cristian proposed (Probabilistic clock synchronization, 1989): what it shows was true at
+// some time between the question and the answer.
 func (c *httpNodes) Clock(ctx context.Context, addr string) (Clock, error) {
 	ctx, cancel := context.WithTimeout(ctx, NodeTimeout)
 	defer cancel()

@@ -19,8 +19,8 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	"github.com/geobench/geobench/controllers/authority"
 	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/controllers/operatorca"
 	"github.com/geobench/geobench/internal/base/geo"
 	"github.com/geobench/geobench/internal/base/store"
 	"github.com/geobench/geobench/internal/bench/workload"
@@ -211,10 +211,10 @@ func TestLargestAnswersAreRead(t *testing.T) {
 }
 
 // unitCredentials are an operator's, and what the pods of one of its databases find.
-func unitCredentials(t *testing.T, database types.UID) (*authority.Keeper, identity.Folder) {
+func unitCredentials(t *testing.T, database types.UID) (*operatorca.Keeper, identity.Folder) {
 	t.Helper()
 	c := fake.NewClientBuilder().WithScheme(kube.Scheme()).Build()
-	credentials := &authority.Keeper{Client: c, Live: c, Namespace: "geobench-system", Clock: clock.RealClock{}}
+	credentials := &operatorca.Keeper{Client: c, Live: c, Namespace: "geobench-system", Clock: clock.RealClock{}}
 	a, err := credentials.Authority(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -232,7 +232,8 @@ func unitCredentials(t *testing.T, database types.UID) (*authority.Keeper, ident
 	return credentials, identity.Folder(folder)
 }
 
-// The counters of a mesh's proxies are read as far as whoever reads them likes, from whoever answers there and nobody else, and not without end.
+// The counters of a mesh's proxies are read as far as whoever reads them likes, from whoever answers there and nobody
+// else, and not without end.
 func TestProxies(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {

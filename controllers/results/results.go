@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/internal/base/pack"
+	"github.com/geobench/geobench/internal/base/compress"
 	"github.com/geobench/geobench/internal/bench/result"
 	"github.com/geobench/geobench/internal/ops/identity"
 )
@@ -27,7 +27,7 @@ func Text(cm *corev1.ConfigMap) ([]byte, error) {
 	text := []byte(cm.Data[Key])
 	if packed := cm.BinaryData[KeyGzip]; packed != nil {
 		var err error
-		if text, err = pack.Unpack(packed); err != nil {
+		if text, err = compress.Unpack(packed); err != nil {
 			return nil, fmt.Errorf("config map %s: %s: %w", cm.Name, KeyGzip, err)
 		}
 	}
@@ -47,14 +47,14 @@ func digest(cm *corev1.ConfigMap) (string, error) {
 		return identity.Digest([]byte(cm.Data[Key])), nil
 	}
 	d := identity.NewDigester()
-	if _, err := pack.UnpackTo(d, packed); err != nil {
+	if _, err := compress.UnpackTo(d, packed); err != nil {
 		return "", fmt.Errorf("none: %s: %w", KeyGzip, err)
 	}
 	return d.Digest(), nil
 }
 
-// Read reads the document that a run has left from its result ConfigMap. It fails with ErrOther when the run's status has
-// another digest.
+// Read reads the document that a run has left from its result ConfigMap. It fails with ErrOther when the run's status
+// has another digest.
 func Read(run *v1alpha1.BenchmarkRun, cm *corev1.ConfigMap) (*result.Document, error) {
 	if want := run.Status.ReportDigest; want != "" { // runs of before had none
 		if got, err := digest(cm); err != nil || got != want {
@@ -72,8 +72,8 @@ func Read(run *v1alpha1.BenchmarkRun, cm *corev1.ConfigMap) (*result.Document, e
 	return doc, nil
 }
 
-// The keys of a report ConfigMap: the claims and figures as JSON, or gzipped where that would not fit, and as tables for
-// people, as long as there is room.
+// The keys of a report ConfigMap: the claims and figures as JSON, or gzipped where that would not fit, and as tables
+// for people, as long as there is room.
 const (
 	ReportKey     = "report.json"
 	ReportKeyGzip = "report.json.gz"

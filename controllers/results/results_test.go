@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/internal/base/pack"
+	"github.com/geobench/geobench/internal/base/compress"
 	"github.com/geobench/geobench/internal/bench/result"
 	"github.com/geobench/geobench/internal/ops/identity"
 )
@@ -21,7 +21,7 @@ func bomb(t *testing.T, more int) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
-	if _, err := z.Write(make([]byte, pack.Most+more)); err != nil {
+	if _, err := z.Write(make([]byte, compress.MaxUnpacked+more)); err != nil {
 		t.Fatal(err)
 	}
 	if err := z.Close(); err != nil {
@@ -33,7 +33,7 @@ func bomb(t *testing.T, more int) []byte {
 // A result is read when its digest is the one that its run has left; another one takes no memory, whatever it is.
 func TestRead(t *testing.T) {
 	text := []byte(`{"apiVersion":"` + result.APIVersion + `","kind":"` + result.Kind + `","name":"r"}`)
-	packed, err := pack.Text(text)
+	packed, err := compress.Text(text)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/controllers/errand"
+	"github.com/geobench/geobench/controllers/background"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/results"
 	"github.com/geobench/geobench/internal/bench/result"
@@ -23,15 +23,15 @@ func (s *scope) compareWithBaseline(doc *result.Document) (bool, error) {
 	if s.run.Spec.BaselineRef == nil {
 		return true, nil
 	}
-	comparing := s.errand("baseline")
-	b, state, err := errand.Outcome[*v1alpha1.BaselineStatus](s.Errands, comparing)
+	comparing := s.job("baseline")
+	b, state, err := background.Outcome[*v1alpha1.BaselineStatus](s.Jobs, comparing)
 	if err != nil {
 		return false, err
 	}
-	if state != errand.Done {
-		if state == errand.None {
+	if state != background.Done {
+		if state == background.None {
 			aside := s.aside()
-			errand.Go(s.Errands, comparing, s.Memory, s.Memory.Size(), func(ctx context.Context) (*v1alpha1.BaselineStatus, error) { return aside.compared(ctx, doc) })
+			background.Go(s.Jobs, comparing, s.Memory, s.Memory.Size(), func(ctx context.Context) (*v1alpha1.BaselineStatus, error) { return aside.compared(ctx, doc) })
 		}
 		s.underway(state, v1alpha1.ConditionNotRegressed, metav1.ConditionUnknown, "Comparing", "the result is compared with that of "+s.run.Spec.BaselineRef.Name)
 		return false, nil

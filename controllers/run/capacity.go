@@ -13,14 +13,15 @@ import (
 	"github.com/geobench/geobench/controllers/kube"
 )
 
-// growing are labels of machines in groups that an autoscaler may make larger: what such a cluster has now is not all that it can have.
+// growing are labels of machines in groups that an autoscaler may make larger: what such a cluster has now is not all
+// that it can have.
 var growing = []string{
 	"karpenter.sh/nodepool", "eks.amazonaws.com/nodegroup", "alpha.eksctl.io/nodegroup-name", "cloud.google.com/gke-nodepool", "kubernetes.azure.com/agentpool",
 	"doks.digitalocean.com/node-pool", "cluster.x-k8s.io/deployment-name",
 }
 
-// checkCapacity refuses a run whose pods ask for more CPU than all machines of the cluster have, so that some of them would never start.
-// Where the operator may not list machines, nothing is refused.
+// checkCapacity refuses a run whose pods ask for more CPU than all machines of the cluster have, so that some of them
+// would never start. Where the operator may not list machines, nothing is refused.
 func (s *scope) checkCapacity(ctx context.Context) error {
 	machines := &corev1.NodeList{}
 	if err := s.Live.List(ctx, machines); err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/geobench/geobench/controllers/kube"
 )
 
-// cleanUp deletes what belongs to the run and tells whether all of it is gone. The result is kept unless everything must
-// go. Whatever carries the run's label and is owned by it is found, so nothing depends on how far the run came.
+// cleanUp deletes what belongs to the run and tells whether all of it is gone. The result is kept unless everything
+// must go. Whatever carries the run's label and is owned by it is found, so nothing depends on how far the run came.
 func (s *scope) cleanUp(ctx context.Context, everything bool) (bool, error) {
 	if clean, err := s.endFaults(ctx); err != nil || !clean {
 		s.again = kube.PollFast
@@ -62,7 +62,8 @@ func (s *scope) cleanUp(ctx context.Context, everything bool) (bool, error) {
 	return false, nil
 }
 
-// deleteCredentials deletes the Secret of the attempt, by its name: the operator may not list Secrets. It returns what is left.
+// deleteCredentials deletes the Secret of the attempt, by its name: the operator may not list Secrets. It returns what
+// is left.
 func (s *scope) deleteCredentials(ctx context.Context) (string, error) {
 	secret := &corev1.Secret{}
 	err := s.Live.Get(ctx, client.ObjectKey{Namespace: s.run.Namespace, Name: kube.RunCredentialsName(s.run)}, secret)

@@ -25,8 +25,9 @@ const (
 	clocksEnd    = "clocks-end.json.gz"
 )
 
-// noteClocks measures the clocks of all workers, unless that was done before, and notes them. Workers start by their own clocks at an
-// instant of the operator's. The run ends when one is too far from it; the error says what could not be asked.
+// noteClocks measures the clocks of all workers, unless that was done before, and notes them. Workers start by their
+// own clocks at an instant of the operator's. The run ends when one is too far from it; the error says what could not
+// be asked.
 func (s *scope) noteClocks(ctx context.Context, key string) error {
 	var clocks []result.Clock
 	if found, err := s.noted(ctx, key, &clocks); found || err != nil {
@@ -65,8 +66,8 @@ const (
 	nodeClocksEnd    = "clocks-nodes-end.json.gz"
 )
 
-// noteNodeClocks measures the clocks of all nodes that no fault acts on, unless that was done before, and notes them. The error says
-// which could not be asked.
+// noteNodeClocks measures the clocks of all nodes that no fault acts on, unless that was done before, and notes them.
+// The error says which could not be asked.
 func (s *scope) noteNodeClocks(ctx context.Context, key string) error {
 	var clocks map[string]result.NodeClock
 	if found, err := s.noted(ctx, key, &clocks); found || err != nil {

@@ -28,11 +28,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/controllers/authority"
-	"github.com/geobench/geobench/controllers/chaoswatch"
+	"github.com/geobench/geobench/controllers/background"
+	"github.com/geobench/geobench/controllers/chaosaudit"
 	"github.com/geobench/geobench/controllers/database"
-	"github.com/geobench/geobench/controllers/errand"
 	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/controllers/operatorca"
 	"github.com/geobench/geobench/controllers/podclient"
 	"github.com/geobench/geobench/internal/bench/manifest/check"
 	"github.com/geobench/geobench/internal/bench/result"
@@ -51,15 +51,15 @@ type Reconciler struct {
 	// Unfit says why Chaos Mesh cannot inject objects of a kind, empty when it can.
 	Unfit func(ctx context.Context, db *v1alpha1.GeoDatabase, kind string, qdiscs []string) (string, error)
 	// Chaos is what Chaos Mesh has done to pods, whoever has asked for it.
-	Chaos *chaoswatch.Log
+	Chaos *chaosaudit.Log
 	// Credentials give pods theirs.
-	Credentials *authority.Keeper
+	Credentials *operatorca.Keeper
 	// Abilities say what the checks may let through.
 	Abilities check.Abilities
-	// Errands are what takes longer than a reconciliation. Loads are how many runs load their data at once, and
+	// Jobs are what takes longer than a reconciliation. Loads are how many runs load their data at once, and
 	// Memory is what the histories and baselines that are checked at the same time share, in bytes.
-	Errands       *errand.Runner
-	Loads, Memory *errand.Budget
+	Jobs          *background.Runner
+	Loads, Memory *background.Budget
 	// Image of workers, and of the nodes of the databases that runs are checked against.
 	Image  string
 	Events events.EventRecorder
@@ -115,7 +115,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&v1alpha1.GeoDatabase{}, byDatabase).
 		Watches(&v1alpha1.BenchmarkRun{}, next, builder.WithPredicates(leavesQueue{})).
 		Watches(&v1alpha1.BenchmarkRun{}, ofTested, builder.WithPredicates(kube.RunSettles{})).
-		WatchesRawSource(source.Channel(r.Errands.News, &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(source.Channel(r.Jobs.News, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: runsAtOnce,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](5*time.Millisecond, failureDelay),
@@ -140,12 +140,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	run := &v1alpha1.BenchmarkRun{}
 	if err := r.Live.Get(ctx, req.NamespacedName, run); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.Errands.Forget(req.NamespacedName)
+			r.Jobs.Forget(req.NamespacedName)
 			r.memory.Delete(req.NamespacedName)
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	r.Errands.Retain(req.NamespacedName, errandPhase(run))
+	r.Jobs.Retain(req.NamespacedName, jobPhase(run))
 	s := &scope{Reconciler: r, run: run, before: run.DeepCopy()}
 	s.remember()
 	err := s.reconcile(ctx)

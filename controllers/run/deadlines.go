@@ -34,7 +34,8 @@ const (
 	collectGrace = 2 * time.Minute
 	// measureGrace is added to the workers' schedule before they are held for stuck.
 	measureGrace = 30 * time.Second
-	// recoverDeadline bounds the time from the last measured second until nothing is left of faults and every node serves again.
+	// recoverDeadline bounds the time from the last measured second until nothing is left of faults and every node serves
+	// again.
 	recoverDeadline = 2 * time.Minute
 	// faultLease is how long after its end Chaos Mesh undoes a fault by itself.
 	faultLease = 60 * time.Second
@@ -55,8 +56,8 @@ func runDeadline(run *v1alpha1.BenchmarkRun) time.Duration {
 	return measuredTime(&run.Spec.Load) + v1alpha1.DeadlineMargin
 }
 
-// podsLife returns how long the pods of a run may live from its start: until its deadline, and then as long as it takes to collect what they have
-// measured.
+// podsLife returns how long the pods of a run may live from its start: until its deadline, and then as long as it takes
+// to collect what they have measured.
 func podsLife(run *v1alpha1.BenchmarkRun) time.Duration {
 	life := runDeadline(run)
 	for _, s := range stages()[order(v1alpha1.StageRecover):] {

@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/background"
 	"github.com/geobench/geobench/controllers/database"
-	"github.com/geobench/geobench/controllers/errand"
 	"github.com/geobench/geobench/controllers/faultstatus"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/podclient"
@@ -76,10 +76,10 @@ func (s *scope) noteQuiet(doc *result.Document) {
 }
 
 // judge makes the result document; nil while there is something to wait for. Audits, the history and its check are an
-// errand.
+// job.
 func (s *scope) judge(ctx context.Context) (*result.Document, error) {
-	judging := s.errand("judge")
-	doc, state, err := errand.Outcome[*result.Document](s.Errands, judging)
+	judging := s.job("judge")
+	doc, state, err := background.Outcome[*result.Document](s.Jobs, judging)
 	var later *notYetError
 	switch {
 	case errors.As(err, &later):
@@ -88,12 +88,12 @@ func (s *scope) judge(ctx context.Context) (*result.Document, error) {
 		return nil, nil
 	case err != nil:
 		return nil, err
-	case state == errand.Done:
+	case state == background.Done:
 		if lost, err := s.lostSince(ctx); lost || err != nil {
 			return nil, err
 		}
 		return doc, nil
-	case state == errand.None:
+	case state == background.None:
 		s.again = kube.PollFast
 		f := &judge.Facts{}
 		if quiet, err := s.awaitQuiet(ctx, f); !quiet {
@@ -105,7 +105,7 @@ func (s *scope) judge(ctx context.Context) (*result.Document, error) {
 		}
 		// What needs no memory waits for nobody's history.
 		var memory int64
-		var budget *errand.Budget
+		var budget *background.Budget
 		if recorded(s.run) {
 			if memory, f.Unrecorded = s.historyFits(workers); f.Unrecorded == nil {
 				budget = s.Memory
@@ -115,7 +115,7 @@ func (s *scope) judge(ctx context.Context) (*result.Document, error) {
 			return nil, err
 		}
 		aside := s.aside()
-		errand.Go(s.Errands, judging, budget, memory, func(ctx context.Context) (*result.Document, error) { return aside.document(ctx, f, workers) })
+		background.Go(s.Jobs, judging, budget, memory, func(ctx context.Context) (*result.Document, error) { return aside.document(ctx, f, workers) })
 	}
 	s.underway(state, v1alpha1.ConditionDatabaseQuiet, metav1.ConditionFalse, "Judging", "all transactions have ended; nodes are audited, and what was recorded is checked")
 	return nil, nil
@@ -424,7 +424,8 @@ func (s *scope) conclude(doc *result.Document) {
 // mostChecks is how many checks a status has.
 const mostChecks = 64
 
-// fit shortens a status to the limits of the API, which would refuse the whole status at every retry. Failed checks stay.
+// fit shortens a status to the limits of the API, which would refuse the whole status at every retry. Failed checks
+// stay.
 func fit(st *v1alpha1.BenchmarkRunStatus) {
 	if len(st.Checks) > mostChecks {
 		slices.SortStableFunc(st.Checks, func(a, b v1alpha1.CheckStatus) int {

@@ -11,8 +11,9 @@ import (
 	"github.com/geobench/geobench/controllers/kube"
 )
 
-// expire deletes a run that has given everything back once spec.ttlSecondsAfterFinished is over for its verdict. Its result stays: the
-// operator lets go of it first, so that the garbage collector does not take it with the run. Its functional tests go with it, and leave theirs.
+// expire deletes a run that has given everything back once spec.ttlSecondsAfterFinished is over for its verdict. Its
+// result stays: the operator lets go of it first, so that the garbage collector does not take it with the run. Its
+// functional tests go with it, and leave theirs.
 func (s *scope) expire(ctx context.Context) error {
 	st := &s.run.Status
 	keep, ok := s.run.Spec.TTLSecondsAfterFinished.Of(st.Verdict)

@@ -42,8 +42,8 @@ func (s *scope) chaosSet() *chaosmesh.Set {
 	return &chaosmesh.Set{Cluster: &kube.OwnedBy{Client: s.Client, Live: s.Live, Owner: s.run}, Kinds: chaosKinds, Labels: kube.RunLabels(s.run, kube.RoleFault), Now: s.Clock.Now, Abandon: s.replacePods}
 }
 
-// replacePods deletes pods that are older than before. What a fault put into their network namespaces and processes goes with
-// them.
+// replacePods deletes pods that are older than before. What a fault put into their network namespaces and processes
+// goes with them.
 func (s *scope) replacePods(ctx context.Context, namespace string, names []string, before time.Time) error {
 	for _, name := range names {
 		pod := &corev1.Pod{}
@@ -61,8 +61,8 @@ func (s *scope) replacePods(ctx context.Context, namespace string, names []strin
 	return nil
 }
 
-// replaceNodes deletes the nodes of the run's incarnation, where nobody knows any more which of them were hit: the database
-// is made anew.
+// replaceNodes deletes the nodes of the run's incarnation, where nobody knows any more which of them were hit: the
+// database is made anew.
 func (s *scope) replaceNodes(ctx context.Context) error {
 	pods := &corev1.PodList{}
 	if err := s.Live.List(ctx, pods, client.InNamespace(s.run.Namespace), client.MatchingLabels{
@@ -130,8 +130,8 @@ func (in *clusterInjector) bare(ctx context.Context, is func(*fault.Life) bool) 
 	return n, nil
 }
 
-// object is what injects a fault of nodes while it is wanted; nil otherwise. One that kills is wanted until it has, one that
-// keeps nodes down until the run is over: their data is gone.
+// object is what injects a fault of nodes while it is wanted; nil otherwise. One that kills is wanted until it has, one
+// that keeps nodes down until the run is over: their data is gone.
 func (in *clusterInjector) object(l *fault.Life) *unstructured.Unstructured {
 	f := l.Fault
 	lasts := l.State == fault.Inject && in.now() >= f.At || l.State == fault.WaitPropagated || l.State == fault.Active && f.Duration > 0 ||

@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/background"
 	"github.com/geobench/geobench/controllers/database"
-	"github.com/geobench/geobench/controllers/errand"
 	"github.com/geobench/geobench/controllers/faultstatus"
 	"github.com/geobench/geobench/controllers/podclient"
 	"github.com/geobench/geobench/internal/base/geo"
@@ -30,8 +30,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// injectorOf chooses who injects a fault. Faults of links are merged into what emulates the links; without emulation there
-// is only Chaos Mesh.
+// injectorOf chooses who injects a fault. Faults of links are merged into what emulates the links; without emulation
+// there is only Chaos Mesh.
 func injectorOf(f *fault.Fault, emulated v1alpha1.Emulation, how v1alpha1.FaultInjection) v1alpha1.Injector {
 	chaos := how == v1alpha1.FaultInjectionChaosMesh
 	switch {
@@ -51,8 +51,8 @@ func injectorOf(f *fault.Fault, emulated v1alpha1.Emulation, how v1alpha1.FaultI
 	return v1alpha1.InjectorBuiltIn
 }
 
-// clusterInjector injects the faults of a run: its fault.Injector. Nodes and sidecars are told beforehand what to do when; what the
-// operator does itself, it brings to what all faults together shall do whenever it is called.
+// clusterInjector injects the faults of a run: its fault.Injector. Nodes and sidecars are told beforehand what to do
+// when; what the operator does itself, it brings to what all faults together shall do whenever it is called.
 type clusterInjector struct {
 	*scope
 	timeline *fault.Timeline
@@ -97,8 +97,8 @@ func (in *clusterInjector) Roles(context.Context) (fault.Roles, error) {
 // errNotWritten says that what a fault is about is not in the run's status yet.
 var errNotWritten = errors.New("its targets are being written down")
 
-// Setup implements fault.Injector: it chooses who injects the fault, notes which processes a kill is to end, and tells those who
-// inject it by themselves. They are told once the status has it: the database's reconciliation goes by that.
+// Setup implements fault.Injector: it chooses who injects the fault, notes which processes a kill is to end, and tells
+// those who inject it by themselves. They are told once the status has it: the database's reconciliation goes by that.
 func (in *clusterInjector) Setup(ctx context.Context, l *fault.Life) error {
 	l.Injector = string(injectorOf(l.Fault, in.current.Emulation(), in.run.Spec.FaultInjection))
 	if !l.Fault.Kills() {
@@ -123,7 +123,7 @@ func (in *clusterInjector) Setup(ctx context.Context, l *fault.Life) error {
 	}
 	if d := in.database(); d != nil {
 		l.Replaced = d.Replaces(l.Fault)
-		if err := d.Bears(l); err != nil {
+		if err := d.CanLose(l); err != nil {
 			return err
 		}
 	}
@@ -177,8 +177,8 @@ func (in *clusterInjector) closeGates(ctx context.Context, l *fault.Life) error 
 	return nil
 }
 
-// comesBack tells whether the targets of a kill go on from their journals. A journal lives as long as its pod; without one,
-// a node keeps its data in memory.
+// comesBack tells whether the targets of a kill go on from their journals. A journal lives as long as its pod; without
+// one, a node keeps its data in memory.
 func comesBack(db *v1alpha1.GeoDatabase, l *fault.Life) bool {
 	return db.Spec.Durability == v1alpha1.DurabilityJournal &&
 		(l.Fault.Kind == fault.ContainerKill || l.Fault.Kind == fault.NodeShutdown && l.Injector == string(v1alpha1.InjectorChaosMesh))
@@ -223,21 +223,21 @@ func (in *clusterInjector) Inject(ctx context.Context, l *fault.Life, _ *fault.C
 // errBeforeItsTime says that a fault is in the operator's hands, and that its time has not come.
 var errBeforeItsTime = errors.New("its time has not come")
 
-// errKillsInTime says that pods are deleted by an errand, which wakes the run up.
+// errKillsInTime says that pods are deleted by an job, which wakes the run up.
 var errKillsInTime = errors.New("its pods are being deleted")
 
-// kill deletes the pods that a fault kills at its time, in an errand: neither does a reconciliation wait for an
+// kill deletes the pods that a fault kills at its time, in an job: neither does a reconciliation wait for an
 // instant, nor an instant for a reconciliation. It returns when they were deleted, counted from the start of measuring.
 func (in *clusterInjector) kill(l *fault.Life) (at time.Duration, err error) {
-	key := in.errand("kill " + l.Fault.Name)
-	at, state, err := errand.Outcome[time.Duration](in.Errands, key)
+	key := in.job("kill " + l.Fault.Name)
+	at, state, err := background.Outcome[time.Duration](in.Jobs, key)
 	switch state {
-	case errand.Done:
+	case background.Done:
 		return at, err
-	case errand.None:
+	case background.None:
 		pods, start, due := in.marked(l), in.timeline.Start, in.timeline.Start.Add(l.Fault.At)
 		r := in.Reconciler
-		errand.Go(r.Errands, key, nil, 0, func(ctx context.Context) (time.Duration, error) {
+		background.Go(r.Jobs, key, nil, 0, func(ctx context.Context) (time.Duration, error) {
 			if wait := due.Sub(r.Clock.Now()); wait > 0 {
 				if err := r.Wait(ctx, wait); err != nil {
 					return 0, err
@@ -271,8 +271,8 @@ func deletePods(ctx context.Context, c client.Client, pods []*corev1.Pod) error 
 	return group.Wait()
 }
 
-// Propagated implements fault.Injector: what nodes, sidecars, Chaos Mesh and Kubernetes say of themselves counts. The logs of those who
-// inject a fault by themselves have its true time.
+// Propagated implements fault.Injector: what nodes, sidecars, Chaos Mesh and Kubernetes say of themselves counts. The
+// logs of those who inject a fault by themselves have its true time.
 func (in *clusterInjector) Propagated(ctx context.Context, l *fault.Life, _ *fault.Conditions) (bool, error) {
 	if faultstatus.ByItself(l) {
 		begun, _, err := in.observe(ctx, l)
@@ -289,8 +289,8 @@ func (in *clusterInjector) Propagated(ctx context.Context, l *fault.Life, _ *fau
 	return true, nil
 }
 
-// lives tells whether the process that was marked still runs. Kubernetes may say that a pod is gone before it says so of
-// its process.
+// lives tells whether the process that was marked still runs. Kubernetes may say that a pod is gone before it says so
+// of its process.
 func (in *clusterInjector) lives(was string, n *database.Node, by string) bool {
 	uid, _, _ := strings.Cut(was, "/")
 	switch {
@@ -310,8 +310,8 @@ func (in *clusterInjector) Recover(ctx context.Context, l *fault.Life, _ *fault.
 	return in.orWithoutChaos(l, in.apply(ctx))
 }
 
-// Recovered implements fault.Injector: a node that was started again has replayed its journal, found its peers, and does
-// what it was told before; where a new incarnation took its place, nothing lacks a copy any more.
+// Recovered implements fault.Injector: a node that was started again has replayed its journal, found its peers, and
+// does what it was told before; where a new incarnation took its place, nothing lacks a copy any more.
 func (in *clusterInjector) Recovered(ctx context.Context, l *fault.Life, _ *fault.Conditions) (bool, error) {
 	if faultstatus.ByItself(l) {
 		begun, ended, err := in.observe(ctx, l)
@@ -345,8 +345,8 @@ func (in *clusterInjector) Recovered(ctx context.Context, l *fault.Life, _ *faul
 	return ok, err
 }
 
-// Cleanup implements fault.Injector: an object that has killed has no more to do, and a fault that was given up before it began is told
-// of no more.
+// Cleanup implements fault.Injector: an object that has killed has no more to do, and a fault that was given up before
+// it began is told of no more.
 func (in *clusterInjector) Cleanup(ctx context.Context, l *fault.Life) error {
 	if (faultstatus.ByItself(l) || l.Lasting) && l.Injecting == nil {
 		return in.apply(ctx)
@@ -369,8 +369,8 @@ func (in *clusterInjector) Cleanup(ctx context.Context, l *fault.Life) error {
 	return nil
 }
 
-// orWithoutChaos notes that Chaos Mesh went while the fault lasted: then there is nothing to take away any more, and nobody
-// who could tell whether its effect is.
+// orWithoutChaos notes that Chaos Mesh went while the fault lasted: then there is nothing to take away any more, and
+// nobody who could tell whether its effect is.
 func (in *clusterInjector) orWithoutChaos(l *fault.Life, err error) error {
 	if l.Injector != string(v1alpha1.InjectorChaosMesh) || !errors.Is(err, chaosmesh.ErrNotInstalled) {
 		return err
@@ -381,7 +381,8 @@ func (in *clusterInjector) orWithoutChaos(l *fault.Life, err error) error {
 	return nil
 }
 
-// lease is until faultLease after the last fault that has begun shall be over: Chaos Mesh ends it when no operator does.
+// lease is until faultLease after the last fault that has begun shall be over: Chaos Mesh ends it when no operator
+// does.
 func (in *clusterInjector) lease() time.Duration {
 	d := faultLease
 	for _, l := range in.timeline.Lives {
@@ -429,7 +430,8 @@ func (in *clusterInjector) applyNodes(ctx context.Context) error {
 }
 
 // tell gives some nodes their agendas, each by its own clock. Those that stay know from a kill's time on whom they have
-// lost, also when the operator is away. Programs find out by themselves, and the probes beside them can be told nothing.
+// lost, also when the operator is away. Programs find out by themselves, and the probes beside them can be told
+// nothing.
 func (in *clusterInjector) tell(ctx context.Context, nodes []geo.NodeID) error {
 	if in.db.Spec.RunsPrograms() {
 		return nil

@@ -30,8 +30,8 @@ type nodeLog struct {
 	zero, within time.Duration
 }
 
-// readLogs asks all nodes that are not lost for their logs, once in a reconciliation. Programs that are not Geobench's are told nothing, and
-// the probes beside them keep no log.
+// readLogs asks all nodes that are not lost for their logs, once in a reconciliation. Programs that are not Geobench's
+// are told nothing, and the probes beside them keep no log.
 func (in *clusterInjector) readLogs(ctx context.Context) error {
 	if in.nodeTracks != nil || in.current.Database.Client != nil {
 		return nil
@@ -158,8 +158,8 @@ func sidecarTrack(pod string, config *wan.Config, log *wan.Log, plan []fault.Pla
 	return tr
 }
 
-// deviations are what was done to nodes and links in the measured windows that the plan does not have, and when links were too fast.
-// The faults of the timeline get their true times.
+// deviations are what was done to nodes and links in the measured windows that the plan does not have, and when links
+// were too fast. The faults of the timeline get their true times.
 func (in *clusterInjector) deviations(ctx context.Context) ([]fault.Deviation, []fault.FastLink, error) {
 	if err := in.readLogs(ctx); err != nil {
 		return nil, nil, err

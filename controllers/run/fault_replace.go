@@ -25,9 +25,10 @@ func (in *clusterInjector) database() *fault.Database {
 	return &fault.Database{Engine: e, Params: params, Topology: &d.Topology, Journals: in.db.Spec.Durability == v1alpha1.DurabilityJournal}
 }
 
-// replace tells the processes that have come in the places of a kill's targets, and wait for it, that they are the incarnations after those
-// that were killed. An operator that is killed between telling one and noting anything tells it the same again. A second process in the
-// same place would be told the number of the first: its peers find that out, and say that the database has lost state.
+// replace tells the processes that have come in the places of a kill's targets, and wait for it, that they are the
+// incarnations after those that were killed. An operator that is killed between telling one and noting anything tells
+// it the same again. A second process in the same place would be told the number of the first: its peers find that out,
+// and say that the database has lost state.
 func (in *clusterInjector) replace(ctx context.Context, l *fault.Life) error {
 	loaded, err := loadRequest(in.run)
 	if err != nil {
@@ -67,7 +68,7 @@ func (in *clusterInjector) mending() string {
 		switch n := in.node(id); {
 		case n.Status == nil:
 			return fmt.Sprintf("node %s: %s", n.PodName, n.Problem)
-		case n.Status.Mending:
+		case n.Status.Recovering:
 			return fmt.Sprintf("node %s has copies of something that lacks one", n.PodName)
 		}
 	}

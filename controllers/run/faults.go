@@ -23,8 +23,9 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// playFaults takes the next step of each fault that is due; over is true when there is none left. Each change of state is in
-// the status before anything is done in the new one, so that an operator that is killed leaves its successor what it needs.
+// playFaults takes the next step of each fault that is due; over is true when there is none left. Each change of state
+// is in the status before anything is done in the new one, so that an operator that is killed leaves its successor what
+// it needs.
 func (s *scope) playFaults(ctx context.Context) (over bool, err error) {
 	in := s.injector()
 	if in == nil {
@@ -90,8 +91,8 @@ func (s *scope) actedOn(id geo.NodeID) bool {
 	return slices.ContainsFunc(tl.Hits(id), func(i fault.Interval) bool { return i.From <= now && now <= i.To })
 }
 
-// explained reports whether a fault of the run explains the last exit of a container of the node: the fault acted on the node at
-// that time. After the fault has ended, it explains nothing.
+// explained reports whether a fault of the run explains the last exit of a container of the node: the fault acted on
+// the node at that time. After the fault has ended, it explains nothing.
 func (s *scope) explained(n *database.Node) bool {
 	if n.EndedAt.IsZero() {
 		return s.actedOn(n.ID)
@@ -105,8 +106,8 @@ func (s *scope) explained(n *database.Node) bool {
 	return slices.ContainsFunc(tl.Hits(n.ID), func(i fault.Interval) bool { return i.From <= to && from <= i.To })
 }
 
-// endFaults takes away what faults still do when a run is over or being deleted; it tells whether nothing is left. It looks at
-// what there is rather than at where the faults were, and asks of the database only what it still has.
+// endFaults takes away what faults still do when a run is over or being deleted; it tells whether nothing is left. It
+// looks at what there is rather than at where the faults were, and asks of the database only what it still has.
 func (s *scope) endFaults(ctx context.Context) (bool, error) {
 	if len(s.run.Status.Faults) == 0 {
 		return true, nil
@@ -163,8 +164,8 @@ func (s *scope) unrecovered() bool {
 	})
 }
 
-// endDisturbances brings the nodes and the network of the database back to what was declared. A node that does not answer
-// heals itself at the end of its agenda; a pod that does not run has no network to mend.
+// endDisturbances brings the nodes and the network of the database back to what was declared. A node that does not
+// answer heals itself at the end of its agenda; a pod that does not run has no network to mend.
 func (s *scope) endDisturbances(ctx context.Context) (bool, error) {
 	db := &v1alpha1.GeoDatabase{}
 	err := s.Live.Get(ctx, types.NamespacedName{Namespace: s.run.Namespace, Name: s.run.Spec.DatabaseRef.Name}, db)

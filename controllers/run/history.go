@@ -24,7 +24,8 @@ import (
 func recorded(run *v1alpha1.BenchmarkRun) bool { return history.Needed(run.Spec.Verify) }
 
 const (
-	// historySlack is the size limit of the folder less deploy.MaxHistory: a kubelet evicts pods whose folder is too large.
+	// historySlack is the size limit of the folder less deploy.MaxHistory: a kubelet evicts pods whose folder is too
+	// large.
 	historySlack = 16 << 20
 
 	// leastHistoryMemory and mostHistoryMemory bound what the operator spends on checking, in bytes, however little
@@ -80,8 +81,8 @@ func (s *scope) history(ctx context.Context, workers []workerState) (*history.Hi
 	return h, nil
 }
 
-// historyFits returns the memory that checking takes, in bytes, or the reason why nothing can be checked: not all was recorded, or more
-// than the operator has memory for.
+// historyFits returns the memory that checking takes, in bytes, or the reason why nothing can be checked: not all was
+// recorded, or more than the operator has memory for.
 func (s *scope) historyFits(workers []workerState) (memory int64, problem *result.Reason) {
 	say := func(reason, format string, args ...any) (int64, *result.Reason) {
 		return 0, &result.Reason{Reason: reason, Message: fmt.Sprintf(format, args...)}

@@ -12,8 +12,8 @@ import (
 	"github.com/geobench/geobench/controllers/kube"
 )
 
-// differentImages says which two pods of the run have different images for what their manifests call the same: a tag has moved between the
-// times at which their machines have pulled it. Empty where there are none.
+// differentImages says which two pods of the run have different images for what their manifests call the same: a tag
+// has moved between the times at which their machines have pulled it. Empty where there are none.
 func (s *scope) differentImages(ctx context.Context) (string, error) {
 	pods := &corev1.PodList{}
 	if err := s.Client.List(ctx, pods, client.InNamespace(s.run.Namespace), client.MatchingLabels{kube.LabelDatabase: s.db.Name, kube.LabelManagedBy: kube.ManagedBy}); err != nil {
@@ -47,8 +47,8 @@ func (s *scope) differentImages(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// imageOf is what a container runtime says of an image: where it was pulled from, and the digest there; an image that was imported has no
-// repository, and the digest is another. Nothing where it is neither.
+// imageOf is what a container runtime says of an image: where it was pulled from, and the digest there; an image that
+// was imported has no repository, and the digest is another. Nothing where it is neither.
 func imageOf(id string) (repository, digest string) {
 	repository, digest, pulled := strings.Cut(id, "@")
 	if !pulled {

@@ -13,7 +13,8 @@ import (
 	"github.com/geobench/geobench/internal/net/wan"
 )
 
-// sidecarLate is the lateness record of a sidecar. zero is the time at which its clock was 0, relative to the start of measuring.
+// sidecarLate is the lateness record of a sidecar. zero is the time at which its clock was 0, relative to the start of
+// measuring.
 type sidecarLate struct {
 	record *late.Record
 	zero   time.Duration
@@ -62,8 +63,8 @@ func (in *clusterInjector) nodeFacts(ctx context.Context) ([]result.NodeFacts, e
 	return out, nil
 }
 
-// lateness returns the lateness of a process of a node's pod in the measured windows, excluding the time in which a declared fault
-// stopped it or competed with it for the CPU; nil if the record does not cover them.
+// lateness returns the lateness of a process of a node's pod in the measured windows, excluding the time in which a
+// declared fault stopped it or competed with it for the CPU; nil if the record does not cover them.
 func (in *clusterInjector) lateness(id geo.NodeID, record *late.Record, zero time.Duration) (*result.Lateness, error) {
 	if record == nil {
 		return nil, nil

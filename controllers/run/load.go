@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/background"
 	"github.com/geobench/geobench/controllers/database"
-	"github.com/geobench/geobench/controllers/errand"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/podclient"
 	"github.com/geobench/geobench/internal/ops/admin"
@@ -28,8 +28,8 @@ func loadRequest(run *v1alpha1.BenchmarkRun) (*admin.LoadRequest, error) {
 	return &admin.LoadRequest{Dataset: datasetName(run, workload), Workload: workload, Seed: uint64(run.Spec.Seed), Run: kube.Attempt(run), Traced: recorded(run)}, nil
 }
 
-// datasetName names the data set of one execution of a run: a node that has it need not load it again. The transactions of an
-// earlier execution have changed the rows that it loaded.
+// datasetName names the data set of one execution of a run: a node that has it need not load it again. The transactions
+// of an earlier execution have changed the rows that it loaded.
 func datasetName(run *v1alpha1.BenchmarkRun, workload []byte) string {
 	return fmt.Sprintf("%s-%s", run.UID, deploy.ShortHash(kube.Attempt(run), string(workload), fmt.Sprint(run.Spec.Seed)))
 }
@@ -37,8 +37,8 @@ func datasetName(run *v1alpha1.BenchmarkRun, workload []byte) string {
 // load puts the data set into every node. Nodes that have it already answer at once, so an operator that was killed in
 // the middle asks them all again.
 func (s *scope) load(ctx context.Context) error {
-	loading := s.errand("load")
-	loaded, state, err := errand.Outcome[*admin.LoadResponse](s.Errands, loading)
+	loading := s.job("load")
+	loaded, state, err := background.Outcome[*admin.LoadResponse](s.Jobs, loading)
 	var refused *admin.BadRequest
 	switch {
 	case errors.As(err, &refused):
@@ -50,7 +50,7 @@ func (s *scope) load(ctx context.Context) error {
 		s.condition(v1alpha1.ConditionDataLoaded, false, "LoadFailed", err.Error())
 		s.again = kube.PollFast
 		return nil
-	case state == errand.Done:
+	case state == background.Done:
 		if s.stewarded() {
 			if err := s.note(ctx, noteTarget, loaded.Target); err != nil {
 				return err
@@ -63,7 +63,7 @@ func (s *scope) load(ctx context.Context) error {
 			fmt.Sprintf("%d rows, %d bytes in %d nodes", loaded.Rows, loaded.Bytes, s.current.Database.Topology.Nodes()))
 		s.enter(v1alpha1.StageWarmup)
 		return nil
-	case state == errand.None:
+	case state == background.None:
 		nodes, err := s.loaders(ctx)
 		if err != nil {
 			return err
@@ -80,7 +80,7 @@ func (s *scope) load(ctx context.Context) error {
 			return err
 		}
 		clients := s.Pods.Nodes(s.db.UID)
-		errand.Go(s.Errands, loading, s.Loads, 1, func(ctx context.Context) (*admin.LoadResponse, error) { return loadNodes(ctx, clients, nodes, req) })
+		background.Go(s.Jobs, loading, s.Loads, 1, func(ctx context.Context) (*admin.LoadResponse, error) { return loadNodes(ctx, clients, nodes, req) })
 	}
 	loads := fmt.Sprintf("%d nodes load their data", s.current.Database.Topology.Nodes())
 	if s.stewarded() {
@@ -105,7 +105,8 @@ func (s *scope) loaders(ctx context.Context) ([]database.Node, error) {
 	return []database.Node{*n}, nil
 }
 
-// loadNodes has all nodes load a data set, and returns what they hold together. A steward is the only one, and says what the database is.
+// loadNodes has all nodes load a data set, and returns what they hold together. A steward is the only one, and says
+// what the database is.
 func loadNodes(ctx context.Context, clients podclient.Nodes, nodes []database.Node, req *admin.LoadRequest) (*admin.LoadResponse, error) {
 	var rows, bytes atomic.Int64
 	targets := make([]json.RawMessage, len(nodes))

@@ -17,7 +17,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/database"
 	"github.com/geobench/geobench/controllers/kube"
-	"github.com/geobench/geobench/internal/base/pack"
+	"github.com/geobench/geobench/internal/base/compress"
 	"github.com/geobench/geobench/internal/bench/result"
 	"github.com/geobench/geobench/internal/ops/identity"
 )
@@ -25,14 +25,14 @@ import (
 // manifestsKey is the key of the ConfigMap that keeps the manifests of a run.
 const manifestsKey = "manifests.json.gz"
 
-// manifests are those that a run was let in with. The result shows them, and prices and judgements go by them, whatever the objects
-// say by then.
+// manifests are those that a run was let in with. The result shows them, and prices and judgements go by them, whatever
+// the objects say by then.
 type manifests struct {
 	result.Manifests
 	// Hash is that of the database's plan: nodes with another one are another database.
 	Hash string `json:"hash"`
-	// DatabaseGeneration is that of the GeoDatabase, ProfileName the NetworkProfile that the network is from: empty for one that is
-	// inline or built in.
+	// DatabaseGeneration is that of the GeoDatabase, ProfileName the NetworkProfile that the network is from: empty for
+	// one that is inline or built in.
 	DatabaseGeneration int64  `json:"databaseGeneration"`
 	ProfileName        string `json:"profileName,omitempty"`
 	// Mounted are the ConfigMaps that the database's pods mount.
@@ -47,8 +47,9 @@ func takeManifests(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, plan *d
 	}
 }
 
-// keepManifests keeps the manifests in a ConfigMap that cannot be changed, and their digest in the status, where only the operator
-// writes. The digest comes first: what is found later under the name counts only if it agrees. done is false until both are there.
+// keepManifests keeps the manifests in a ConfigMap that cannot be changed, and their digest in the status, where only
+// the operator writes. The digest comes first: what is found later under the name counts only if it agrees. done is
+// false until both are there.
 func (s *scope) keepManifests(ctx context.Context, m *manifests) (done bool, err error) {
 	text, err := json.Marshal(m)
 	if err != nil {
@@ -62,7 +63,7 @@ func (s *scope) keepManifests(ctx context.Context, m *manifests) (done bool, err
 		st.ManifestsDigest, st.MeasuredDigest = digest, measured
 		return false, nil
 	}
-	packed, err := pack.Text(text)
+	packed, err := compress.Text(text)
 	if err != nil {
 		return false, err
 	}
@@ -85,7 +86,7 @@ func (s *scope) keepManifests(ctx context.Context, m *manifests) (done bool, err
 }
 
 func (s *scope) parseManifests(cm *corev1.ConfigMap) (*manifests, error) {
-	text, err := pack.Unpack(cm.BinaryData[manifestsKey])
+	text, err := compress.Unpack(cm.BinaryData[manifestsKey])
 	if err != nil || identity.Digest(text) != s.run.Status.ManifestsDigest {
 		return nil, troubled(result.ReasonSnapshotForged, "ConfigMap %s is not what the operator has written: its digest is not that of status.manifestsDigest", cm.Name)
 	}
@@ -106,7 +107,8 @@ func (s *scope) readManifests(ctx context.Context) (*manifests, error) {
 	return s.parseManifests(cm)
 }
 
-// edited names the objects that are not what they were when the run began, and of these the ConfigMaps that say something else now.
+// edited names the objects that are not what they were when the run began, and of these the ConfigMaps that say
+// something else now.
 func (s *scope) edited(ctx context.Context, m *manifests) (out, configMaps []string, err error) {
 	if s.db.Generation != m.DatabaseGeneration {
 		out = append(out, fmt.Sprintf("GeoDatabase %s (generation %d, was %d)", s.db.Name, s.db.Generation, m.DatabaseGeneration))
@@ -133,8 +135,8 @@ func (s *scope) edited(ctx context.Context, m *manifests) (out, configMaps []str
 	return out, configMaps, nil
 }
 
-// rewritten names the ConfigMaps of the database's pods that say something else than when the run began, and those that were written and
-// say the same.
+// rewritten names the ConfigMaps of the database's pods that say something else than when the run began, and those that
+// were written and say the same.
 func (s *scope) rewritten(ctx context.Context, m *manifests) (changed, written []string, err error) {
 	now, err := database.FindMounted(ctx, s.Live, &v1alpha1.GeoDatabase{ObjectMeta: s.db.ObjectMeta, Spec: *m.Database})
 	if err != nil {
@@ -151,8 +153,9 @@ func (s *scope) rewritten(ctx context.Context, m *manifests) (changed, written [
 	return changed, written, nil
 }
 
-// noteEdits says what was edited while the run went on: the nodes are those of the manifests that it began with. It returns trouble when a
-// ConfigMap that pods mount has changed: its files have, in all pods, and nobody knows which program has read them anew.
+// noteEdits says what was edited while the run went on: the nodes are those of the manifests that it began with. It
+// returns trouble when a ConfigMap that pods mount has changed: its files have, in all pods, and nobody knows which
+// program has read them anew.
 func (s *scope) noteEdits(ctx context.Context, m *manifests) error {
 	edited, configMaps, err := s.edited(ctx, m)
 	if err != nil {

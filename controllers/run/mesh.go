@@ -47,7 +47,8 @@ func (s *scope) meshPods(ctx context.Context) (pods []*corev1.Pod, err error) {
 	return pods, err
 }
 
-// enterMesh notes the mesh in which nodes and workers are before anything is measured. It reports false while they are not in the same one.
+// enterMesh notes the mesh in which nodes and workers are before anything is measured. It reports false while they are
+// not in the same one.
 func (s *scope) enterMesh(ctx context.Context) (bool, error) {
 	pods, err := s.meshPods(ctx)
 	if err != nil {
@@ -100,7 +101,8 @@ func (s *scope) beganInMesh(ctx context.Context) (*meshNote, error) {
 	return n, nil
 }
 
-// proxyLost ends the run when a proxy of its mesh has ended: what was under way broke off, and no fault of the manifest says so.
+// proxyLost ends the run when a proxy of its mesh has ended: what was under way broke off, and no fault of the manifest
+// says so.
 func (s *scope) proxyLost(ctx context.Context) error {
 	began, err := s.beganInMesh(ctx)
 	if err != nil || len(began.Proxies) == 0 {

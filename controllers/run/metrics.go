@@ -75,7 +75,8 @@ func observeStages(before, after *v1alpha1.BenchmarkRun) {
 const (
 	// collectTimeout bounds what a scrape may ask the cache for.
 	collectTimeout = 5 * time.Second
-	// shownAfterEnd is how long a run that ended is shown by name, so that dashboards see its end and old runs cost nothing.
+	// shownAfterEnd is how long a run that ended is shown by name, so that dashboards see its end and old runs cost
+	// nothing.
 	shownAfterEnd = 15 * time.Minute
 )
 

@@ -24,9 +24,9 @@ import (
 // notePods is the key of what Kubernetes has made of the run's pods, as a note: []result.Pods.
 const notePods = "pods.json.gz"
 
-// holdPods compares all pods of the database and of the load generators with their templates. LimitRanges, default classes and
-// mutating webhooks change pods at admission, which no manifest declares: the run ends at the first difference. The pods'
-// effective specs are noted.
+// holdPods compares all pods of the database and of the load generators with their templates. LimitRanges, default
+// classes and mutating webhooks change pods at admission, which no manifest declares: the run ends at the first
+// difference. The pods' effective specs are noted.
 func (s *scope) holdPods(ctx context.Context) error {
 	pods, err := s.podsOfRun(ctx)
 	if err != nil {
@@ -68,8 +68,8 @@ func (s *scope) notedPods(ctx context.Context) (pods []result.Pods, err error) {
 	return pods, err
 }
 
-// podsOfRun lists the pods of the database's incarnation and of the run's attempt by their names, from the API server itself: the cache
-// has no specs.
+// podsOfRun lists the pods of the database's incarnation and of the run's attempt by their names, from the API server
+// itself: the cache has no specs.
 func (s *scope) podsOfRun(ctx context.Context) ([]corev1.Pod, error) {
 	list := &corev1.PodList{}
 	if err := s.Live.List(ctx, list, client.InNamespace(s.run.Namespace), client.MatchingLabels{kube.LabelDatabase: s.db.Name, kube.LabelManagedBy: kube.ManagedBy}); err != nil {
@@ -120,8 +120,8 @@ func (s *scope) templateOf(ctx context.Context, pod *corev1.Pod, known map[types
 	return spec, nil
 }
 
-// podDiffers returns the first difference between a pod and its template that can affect figures, with the field, the actual and
-// the wanted value; empty if there is none.
+// podDiffers returns the first difference between a pod and its template that can affect figures, with the field, the
+// actual and the wanted value; empty if there is none.
 func podDiffers(pod *corev1.Pod, template *corev1.PodSpec) string {
 	differs := func(field, got, wanted string) string {
 		if got == wanted {

@@ -85,8 +85,8 @@ func (s *scope) queue(ahead []string) {
 	s.again = kube.PollQueue
 }
 
-// ahead names the runs that use the database or have waited for it longer: who uses it, then in their order. The run's own
-// functional tests are not among them: they are a part of its turn.
+// ahead names the runs that use the database or have waited for it longer: who uses it, then in their order. The run's
+// own functional tests are not among them: they are a part of its turn.
 func (s *scope) ahead(ctx context.Context, reader client.Reader) ([]string, error) {
 	active := s.db.Status.ActiveRun
 	if active == s.run.Name {
@@ -112,8 +112,8 @@ func (s *scope) ahead(ctx context.Context, reader client.Reader) ([]string, erro
 	return out, nil
 }
 
-// contenders are the runs on a database that are neither over nor held, in the order of their turns. A functional test has its turn
-// right before the run that it is a test of.
+// contenders are the runs on a database that are neither over nor held, in the order of their turns. A functional test
+// has its turn right before the run that it is a test of.
 func contenders(ctx context.Context, reader client.Reader, db *v1alpha1.GeoDatabase) ([]*v1alpha1.BenchmarkRun, error) {
 	list := &v1alpha1.BenchmarkRunList{}
 	if err := reader.List(ctx, list, client.InNamespace(db.Namespace), client.UnsafeDisableDeepCopy); err != nil { // nothing is changed of them
@@ -144,7 +144,8 @@ func contenders(ctx context.Context, reader client.Reader, db *v1alpha1.GeoDatab
 	return out, nil
 }
 
-// turnOf is the run in whose turn a run goes: its own, or the one that it is a functional test of. Who only says so waits as any other.
+// turnOf is the run in whose turn a run goes: its own, or the one that it is a functional test of. Who only says so
+// waits as any other.
 func turnOf(run *v1alpha1.BenchmarkRun, all []v1alpha1.BenchmarkRun) *v1alpha1.BenchmarkRun {
 	if owner := tested(run); owner != nil {
 		for i := range all {

@@ -16,8 +16,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/health"
 )
 
-// Of the runs that wait for a database only the first is woken up, and only once nobody uses it; those that do not wait for their turn
-// always are.
+// Of the runs that wait for a database only the first is woken up, and only once nobody uses it; those that do not wait
+// for their turn always are.
 func TestWhoIsWokenUp(t *testing.T) {
 	created := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	run := func(name string, stage v1alpha1.Stage, reason string) *v1alpha1.BenchmarkRun {
@@ -74,8 +74,8 @@ func TestQueueSaysWhoIsAhead(t *testing.T) {
 	}
 }
 
-// Who calls himself a functional test has the turn of the run that he is a test of, and nobody else's: not that of a run that is over, or
-// has no such test.
+// Who calls himself a functional test has the turn of the run that he is a test of, and nobody else's: not that of a
+// run that is over, or has no such test.
 func TestTurnsOfTests(t *testing.T) {
 	created := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	run := func(name string, owner *v1alpha1.BenchmarkRun) *v1alpha1.BenchmarkRun {

@@ -10,16 +10,16 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/geobench/geobench/controllers/authority"
 	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/controllers/operatorca"
 	"github.com/geobench/geobench/controllers/results"
 	"github.com/geobench/geobench/internal/bench/load"
 	"github.com/geobench/geobench/internal/bench/result"
 	"github.com/geobench/geobench/internal/ops/identity"
 )
 
-// storeResult keeps the document in the run's result ConfigMap, in place of the one of an earlier attempt. It cannot be changed, and
-// its seal says that the operator has made it.
+// storeResult keeps the document in the run's result ConfigMap, in place of the one of an earlier attempt. It cannot be
+// changed, and its seal says that the operator has made it.
 func (s *scope) storeResult(ctx context.Context, doc *result.Document) error {
 	cm := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: kube.ResultName(s.run), Namespace: s.run.Namespace, Labels: kube.RunLabels(s.run, kube.RoleResult)},
@@ -38,7 +38,7 @@ func (s *scope) storeResult(ctx context.Context, doc *result.Document) error {
 	if err != nil {
 		return err
 	}
-	cm.Annotations = map[string]string{authority.AnnotationSeal: identity.Seal(key, text)}
+	cm.Annotations = map[string]string{operatorca.AnnotationSeal: identity.Seal(key, text)}
 	old, err := s.resultObject(ctx)
 	if err != nil {
 		return err
@@ -56,11 +56,11 @@ func (s *scope) resultKey(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.Key(authority.KeyResult, string(s.run.UID), kube.Attempt(s.run)), nil
+	return a.Key(operatorca.KeyResult, string(s.run.UID), kube.Attempt(s.run)), nil
 }
 
-// resultObject returns the ConfigMap that has the name of the run's result; nil when there is none. One that is neither the run's nor
-// left by an expired run of its name is a *kube.NameTakenError.
+// resultObject returns the ConfigMap that has the name of the run's result; nil when there is none. One that is neither
+// the run's nor left by an expired run of its name is a *kube.NameTakenError.
 func (s *scope) resultObject(ctx context.Context) (*corev1.ConfigMap, error) {
 	cm := &corev1.ConfigMap{}
 	if err := s.Live.Get(ctx, types.NamespacedName{Namespace: s.run.Namespace, Name: kube.ResultName(s.run)}, cm); err != nil {
@@ -72,8 +72,8 @@ func (s *scope) resultObject(ctx context.Context) (*corev1.ConfigMap, error) {
 	return cm, nil
 }
 
-// storedResult returns the document that this attempt has stored, and its digest, or nil. One that the operator has not stored ends
-// the run.
+// storedResult returns the document that this attempt has stored, and its digest, or nil. One that the operator has not
+// stored ends the run.
 func (s *scope) storedResult(ctx context.Context) (*result.Document, string, error) {
 	forged := troubled(result.ReasonResultForged, "ConfigMap %s was made by somebody else: delete it, and run again", kube.ResultName(s.run))
 	cm, err := s.resultObject(ctx)
@@ -88,7 +88,7 @@ func (s *scope) storedResult(ctx context.Context) (*result.Document, string, err
 		return nil, "", err
 	}
 	text, err := results.Text(cm)
-	if err != nil || !identity.Sealed(cm.Annotations[authority.AnnotationSeal], key, text) {
+	if err != nil || !identity.Sealed(cm.Annotations[operatorca.AnnotationSeal], key, text) {
 		return nil, "", forged
 	}
 	doc, err := result.Parse(text)
@@ -98,8 +98,8 @@ func (s *scope) storedResult(ctx context.Context) (*result.Document, string, err
 	return doc, identity.Digest(text), err
 }
 
-// execution returns the execution that a result of this run must name, or nil for a run that an earlier version of the operator
-// started, whose results name none.
+// execution returns the execution that a result of this run must name, or nil for a run that an earlier version of the
+// operator started, whose results name none.
 func (s *scope) execution() *result.Execution {
 	st := &s.run.Status
 	if st.Execution == "" || st.WarmupStartTime == nil {

@@ -42,7 +42,8 @@ type scope struct {
 	events []kube.Event
 }
 
-// node is the node of a number. Nodes are in their order, and where regions have different numbers of them some places are absent.
+// node is the node of a number. Nodes are in their order, and where regions have different numbers of them some places
+// are absent.
 func (s *scope) node(id geo.NodeID) *database.Node {
 	if int(id) < len(s.nodes) && s.nodes[id].ID == id {
 		return &s.nodes[id]
@@ -86,8 +87,8 @@ func (s *scope) end(stage v1alpha1.Stage, verdict v1alpha1.Verdict, reason, mess
 	s.events = append(s.events, eventCompleted(s.run, message))
 }
 
-// fail ends the run without a result. The verdict is Invalid, whatever the cause: Failed says that a sound measurement missed an
-// objective or a check, and this run has no measurement.
+// fail ends the run without a result. The verdict is Invalid, whatever the cause: Failed says that a sound measurement
+// missed an objective or a check, and this run has no measurement.
 func (s *scope) fail(reason, format string, args ...any) {
 	s.end(v1alpha1.StageFailed, v1alpha1.VerdictInvalid, reason, fmt.Sprintf(format, args...))
 }
@@ -154,7 +155,8 @@ func (s *scope) checkDeadlines() {
 	if st.Stage == v1alpha1.StagePreflight {
 		return // its waiting is bounded by preflight itself: waiting for one's turn is not part of the run
 	}
-	// Once everything is measured, the deadlines of the stages that are left bound the rest: no figures are lost for a few minutes.
+	// Once everything is measured, the deadlines of the stages that are left bound the rest: no figures are lost for a few
+	// minutes.
 	if limit := runDeadline(s.run); now.Sub(st.StartTime.Time) > limit && !s.atLeast(v1alpha1.StageRecover) {
 		s.fail("DeadlineExceeded", "the run took longer than spec.deadline (%s); it was in stage %s%s",
 			v1alpha1.DurationOf(limit), st.Stage, s.waitingFor())

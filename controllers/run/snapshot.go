@@ -12,18 +12,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/geobench/geobench/controllers/authority"
 	"github.com/geobench/geobench/controllers/database"
 	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/controllers/operatorca"
+	"github.com/geobench/geobench/internal/base/compress"
 	"github.com/geobench/geobench/internal/base/geo"
-	"github.com/geobench/geobench/internal/base/pack"
 	"github.com/geobench/geobench/internal/bench/result"
 	"github.com/geobench/geobench/internal/ops/admin"
 	"github.com/geobench/geobench/internal/ops/identity"
 )
 
-// The snapshots of a run, as keys of one ConfigMap, each as gzipped JSON, with a seal beside it: what others write there is not
-// read. Each is taken once and kept, so that an operator that is killed loses nothing.
+// The snapshots of a run, as keys of one ConfigMap, each as gzipped JSON, with a seal beside it: what others write
+// there is not read. Each is taken once and kept, so that an operator that is killed loses nothing.
 const (
 	// snapshotBefore is taken before the workers are told when to start: from then on no process may change.
 	snapshotBefore = "before.json.gz"
@@ -44,7 +44,8 @@ type snapshot struct {
 	Pods map[string]podNote `json:"pods,omitempty"`
 	// Ways are what decides where connections of pods lead, in the snapshot from before the start: see scope.ways.
 	Ways map[string]string `json:"ways,omitempty"`
-	// Mesh and Emulator are what proxies and sidecars have counted at that time, where a service mesh carries what nodes say to each other.
+	// Mesh and Emulator are what proxies and sidecars have counted at that time, where a service mesh carries what nodes
+	// say to each other.
 	Mesh     *meters `json:"mesh,omitempty"`
 	Emulator *meters `json:"emulator,omitempty"`
 }
@@ -55,7 +56,8 @@ type podNote struct {
 	Shape    database.Shape `json:"shape,omitempty"`
 }
 
-// process is the one that a node had, and which incarnation of the node it was; empty for a node that is not in the snapshot.
+// process is the one that a node had, and which incarnation of the node it was; empty for a node that is not in the
+// snapshot.
 func (s *snapshot) process(id geo.NodeID) (name string, incarnation uint32) {
 	if i := slices.IndexFunc(s.Nodes, func(n admin.Status) bool { return n.ID == int(id) }); i >= 0 {
 		return s.Nodes[i].Process, s.Nodes[i].NodeIncarnation
@@ -63,8 +65,8 @@ func (s *snapshot) process(id geo.NodeID) (name string, incarnation uint32) {
 	return "", 0
 }
 
-// follows tells whether a node is another process than it was, which is not a new incarnation of it: only faults that are planned are
-// followed by those.
+// follows tells whether a node is another process than it was, which is not a new incarnation of it: only faults that
+// are planned are followed by those.
 func (s *snapshot) follows(n *database.Node) (was string, other bool) {
 	was, incarnation := s.process(n.ID)
 	return was, was != n.Status.Process && n.Status.NodeIncarnation <= incarnation
@@ -99,7 +101,7 @@ func (s *scope) takeSnapshot(ctx context.Context, key string) (*snapshot, error)
 	if key != snapshotEnd { // which is for round trips alone
 		snap.Mesh, snap.Emulator = s.readMeters(ctx, gone)
 	}
-	packed, err := pack.JSON(snap)
+	packed, err := compress.JSON(snap)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +113,7 @@ func (s *scope) takeSnapshot(ctx context.Context, key string) (*snapshot, error)
 
 // note keeps a document under a key of the run's snapshots.
 func (s *scope) note(ctx context.Context, key string, document any) error {
-	b, err := pack.JSON(document)
+	b, err := compress.JSON(document)
 	if err != nil {
 		return err
 	}
@@ -149,7 +151,7 @@ func (s *scope) noted(ctx context.Context, key string, into any) (bool, error) {
 	if !identity.Sealed(cm.Data[key+sealSuffix], seal, []byte(key), b) {
 		return false, troubled(result.ReasonSnapshotForged, "%s of ConfigMap %s is not what the operator has written", key, cm.Name)
 	}
-	if err := pack.UnpackJSON(b, into); err != nil {
+	if err := compress.UnpackJSON(b, into); err != nil {
 		return false, fmt.Errorf("config map %s: %s: %w", cm.Name, key, err)
 	}
 	return true, nil
@@ -161,7 +163,7 @@ func (s *scope) noteKey(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.Key(authority.KeyNotes, string(s.run.UID), kube.Attempt(s.run)), nil
+	return a.Key(operatorca.KeyNotes, string(s.run.UID), kube.Attempt(s.run)), nil
 }
 
 // startSnapshot returns the snapshot from before the start; nil while no start was chosen.

@@ -16,14 +16,15 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/database"
 	"github.com/geobench/geobench/controllers/kube"
-	"github.com/geobench/geobench/internal/bench/functional"
+	"github.com/geobench/geobench/internal/bench/acceptance"
 	"github.com/geobench/geobench/internal/bench/result"
 	"github.com/geobench/geobench/internal/ops/identity"
 )
 
-// A run with spec.functionalTests begins once all of them have passed. Each is a BenchmarkRun that the run owns and that goes through all
-// stages as any other does, so that deadlines, stewards, restarts of the operator and results are those of every run. They are made one
-// after the other when the turn of the run has come, and their turn is before it: nobody gets in between.
+// A run with spec.functionalTests begins once all of them have passed. Each is a BenchmarkRun that the run owns and
+// that goes through all stages as any other does, so that deadlines, stewards, restarts of the operator and results are
+// those of every run. They are made one after the other when the turn of the run has come, and their turn is before it:
+// nobody gets in between.
 
 const (
 	// reasonTesting is the reason of Accepted while functional tests are played. It is no part of the run's time.
@@ -40,24 +41,25 @@ func tested(run metav1.Object) *metav1.OwnerReference {
 	return metav1.GetControllerOf(run)
 }
 
-// testOf tells whether a run is the operator's, as a functional test of run: what has not its labels it may neither change nor delete.
+// testOf tells whether a run is the operator's, as a functional test of run: what has not its labels it may neither
+// change nor delete.
 func testOf(test, run *v1alpha1.BenchmarkRun) bool {
 	return kube.MadeFor(test, run) && tested(test) != nil
 }
 
 // testNames are the names of a run's functional tests.
 func testNames(run *v1alpha1.BenchmarkRun) (out []string) {
-	for _, test := range functional.Runs(run) {
+	for _, test := range acceptance.Runs(run) {
 		out = append(out, test.Name)
 	}
 	return out
 }
 
-// playTests has the functional tests of the run played, and returns what its result says of them once all have passed; false until then.
-// Those that have ended count as long as the database is what they were played on.
+// playTests has the functional tests of the run played, and returns what its result says of them once all have passed;
+// false until then. Those that have ended count as long as the database is what they were played on.
 func (s *scope) playTests(ctx context.Context, plan *database.Plan) ([]result.FunctionalTest, bool, error) {
-	var outcomes []functional.Outcome
-	for i, want := range functional.Runs(s.run) {
+	var outcomes []acceptance.Outcome
+	for i, want := range acceptance.Runs(s.run) {
 		name := s.run.Spec.FunctionalTests[i]
 		test, err := s.ensureTest(ctx, name, want)
 		if test == nil || err != nil {
@@ -78,14 +80,14 @@ func (s *scope) playTests(ctx context.Context, plan *database.Plan) ([]result.Fu
 			}
 			return nil, false, err
 		}
-		o := functional.Outcome{Test: name, Run: test.Name, Verdict: test.Status.Verdict, Why: test.Status.Message}
+		o := acceptance.Outcome{Test: name, Run: test.Name, Verdict: test.Status.Verdict, Why: test.Status.Message}
 		if test.Status.Summary != nil {
 			o.Committed = test.Status.Summary.Committed
 		}
 		outcomes = append(outcomes, o)
 	}
-	passed, err := functional.Passed(s.run.Name, outcomes)
-	if unfit := (*functional.NotPassedError)(nil); errors.As(err, &unfit) {
+	passed, err := acceptance.Passed(s.run.Name, outcomes)
+	if unfit := (*acceptance.NotPassedError)(nil); errors.As(err, &unfit) {
 		s.condition(v1alpha1.ConditionAccepted, false, result.ReasonTestNotPassed, err.Error())
 		s.fail(result.ReasonTestNotPassed, "%s", err)
 		return nil, false, nil
@@ -99,8 +101,8 @@ func (s *scope) testing(format string, args ...any) {
 	s.again = kube.PollRun
 }
 
-// playedOn tells whether a functional test that is over was played on a database as it is now: it was let in with manifests that are the
-// present ones. One that was not let in is about no other database.
+// playedOn tells whether a functional test that is over was played on a database as it is now: it was let in with
+// manifests that are the present ones. One that was not let in is about no other database.
 func playedOn(test *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, plan *database.Plan) (bool, error) {
 	if test.Status.ManifestsDigest == "" {
 		return true, nil
@@ -109,8 +111,8 @@ func playedOn(test *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, plan *datab
 	return identity.Digest(text) == test.Status.ManifestsDigest && test.Status.DatabaseUID == string(db.UID), err
 }
 
-// plays tells whether a run plays the functional test that want does: somebody else may have made it, or an earlier version of the
-// operator. What may change of a spec is not compared.
+// plays tells whether a run plays the functional test that want does: somebody else may have made it, or an earlier
+// version of the operator. What may change of a spec is not compared.
 func plays(test, want *v1alpha1.BenchmarkRun) bool {
 	return equality.Semantic.DeepEqual(test.Spec.Fixed(), want.Spec.Fixed())
 }
@@ -179,8 +181,8 @@ func (s *scope) ownTest(ctx context.Context, name string) (*v1alpha1.BenchmarkRu
 	return test, nil
 }
 
-// endTests sees to it that no functional test of the run goes on: each is cancelled, or held as the run is, and deleted where everything
-// must go. It returns what is left.
+// endTests sees to it that no functional test of the run goes on: each is cancelled, or held as the run is, and deleted
+// where everything must go. It returns what is left.
 func (s *scope) endTests(ctx context.Context, everything bool) (left string, err error) {
 	for _, name := range testNames(s.run) {
 		test, err := s.ownTest(ctx, name)

@@ -18,7 +18,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// warmup makes the workers, waits until all have connected their clients, agrees on a start, tells them, and waits for measuring to begin.
+// warmup makes the workers, waits until all have connected their clients, agrees on a start, tells them, and waits for
+// measuring to begin.
 //
 //	Jobs made -> WorkersCreated written -> all ready -> nodes' processes noted -> start time written to the status
 //	-> start time written to each worker's ConfigMap, once -> measuring begins
@@ -125,8 +126,8 @@ func (s *scope) noteProcesses(ctx context.Context) (bool, error) {
 	if err := s.holdPods(ctx); err != nil {
 		return false, err
 	}
-	// The snapshot's round trips are the ones that the result shows and is judged by. Starting the workers may have kept the
-	// machine busy since the stage Emulate: the network must have come to rest.
+	// The snapshot's round trips are the ones that the result shows and is judged by. Starting the workers may have kept
+	// the machine busy since the stage Emulate: the network must have come to rest.
 	if ok, err := s.networkHolds(); !ok {
 		return false, err
 	}
@@ -154,8 +155,8 @@ func (s *scope) networkHolds() (bool, error) {
 	return false, nil
 }
 
-// setStart chooses the common start. It is written to the status before any worker receives it. A run whose deadline would pass before everything is
-// measured ends now, not when most of the work is done.
+// setStart chooses the common start. It is written to the status before any worker receives it. A run whose deadline
+// would pass before everything is measured ends now, not when most of the work is done.
 func (s *scope) setStart() {
 	start := metav1.NewMicroTime(s.Clock.Now().Add(faultstatus.StartLead).Truncate(time.Microsecond))
 	if takes, limit := start.Add(measuredTime(&s.run.Spec.Load)).Sub(s.run.Status.StartTime.Time), runDeadline(s.run); takes > limit {
@@ -175,8 +176,8 @@ func startAt(run *v1alpha1.BenchmarkRun) string {
 	return run.Status.WarmupStartTime.UTC().Format(time.RFC3339Nano)
 }
 
-// tellStart writes the start to every worker that has not been told. Each is told once: the lock on the resource version
-// lets a write pass only where the key was empty. When an operator was away for so long that there is no time
+// tellStart writes the start to every worker that has not been told. Each is told once: the lock on the resource
+// version lets a write pass only where the key was empty. When an operator was away for so long that there is no time
 // left, a start that nobody knows is chosen anew; one that only some workers know spoils the run.
 func (s *scope) tellStart(ctx context.Context) (bool, error) {
 	start := s.run.Status.WarmupStartTime

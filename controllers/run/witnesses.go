@@ -36,8 +36,8 @@ type meters struct {
 	Late bool `json:"late,omitempty"`
 }
 
-// readMeters reads what the service mesh that carries what nodes say to each other has counted, and the sidecars that emulate the network. Both are nil
-// where there is no mesh. A witness that does not answer is no failure of the run.
+// readMeters reads what the service mesh that carries what nodes say to each other has counted, and the sidecars that
+// emulate the network. Both are nil where there is no mesh. A witness that does not answer is no failure of the run.
 func (s *scope) readMeters(ctx context.Context, gone []geo.NodeID) (ofMesh, ofEmulator *meters) {
 	pods := make([]*corev1.Pod, 0, len(s.nodes))
 	for i := range s.nodes {
@@ -62,8 +62,8 @@ func (s *scope) readMeters(ctx context.Context, gone []geo.NodeID) (ofMesh, ofEm
 	return ofMesh, ofEmulator
 }
 
-// ofNodes asks for a meter of each node's pod, and for no more once one cannot be read: what the others show says nothing then. What a fault has taken
-// counts nothing any more.
+// ofNodes asks for a meter of each node's pod, and for no more once one cannot be read: what the others show says
+// nothing then. What a fault has taken counts nothing any more.
 func (s *scope) ofNodes(who string, gone []geo.NodeID, read func(region string, pod *corev1.Pod) (result.Meter, error)) *meters {
 	out := &meters{Meters: make([]result.Meter, len(s.nodes))}
 	unread := make([]error, len(s.nodes))

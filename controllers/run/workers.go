@@ -19,10 +19,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/controllers/authority"
 	"github.com/geobench/geobench/controllers/database"
 	"github.com/geobench/geobench/controllers/faultstatus"
 	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/controllers/operatorca"
 	"github.com/geobench/geobench/internal/base/ports"
 	"github.com/geobench/geobench/internal/bench/result"
 	"github.com/geobench/geobench/internal/ops/deploy"
@@ -32,7 +32,8 @@ import (
 // WorkerKey is the key of a region's worker ConfigMap, and the file that workers read: a deploy.Worker as JSON.
 const WorkerKey = "worker.json"
 
-// workerConfig is what the workers of a region are told. It is the same at any time of an attempt, from stage Warmup on.
+// workerConfig is what the workers of a region are told. It is the same at any time of an attempt, from stage Warmup
+// on.
 func workerConfig(run *v1alpha1.BenchmarkRun, d *deploy.Database, region string) (*deploy.Worker, error) {
 	workload, err := json.Marshal(run.Spec.Workload)
 	if err != nil {
@@ -101,7 +102,7 @@ func reportKeyName(region string, index int) string {
 
 // reportKey seals what a worker hands in: see deploy.HandIn.
 func reportKey(a *identity.Authority, run *v1alpha1.BenchmarkRun, region string, index int) []byte {
-	return a.Key(authority.KeyReport, string(run.UID), kube.Attempt(run), region, strconv.Itoa(index))
+	return a.Key(operatorca.KeyReport, string(run.UID), kube.Attempt(run), region, strconv.Itoa(index))
 }
 
 // buildRunCredentials makes the Secret with the credentials of a run's workers.
@@ -109,7 +110,7 @@ func buildRunCredentials(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, a
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: kube.RunCredentialsName(run), Namespace: run.Namespace, Labels: kube.RunLabels(run, kube.RoleCredentials)},
 		Data: map[string][]byte{
-			identity.FileClient: identity.ClientKey(a.Key(authority.KeyClients, string(db.UID)), kube.Attempt(run)),
+			identity.FileClient: identity.ClientKey(a.Key(operatorca.KeyClients, string(db.UID)), kube.Attempt(run)),
 		},
 	}
 	for _, region := range regions {
@@ -120,7 +121,8 @@ func buildRunCredentials(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, a
 	return secret
 }
 
-// addReportKey gives each worker of a region the key of its own report, and no other's: it is mounted by the pod's index in its Job.
+// addReportKey gives each worker of a region the key of its own report, and no other's: it is mounted by the pod's
+// index in its Job.
 func addReportKey(pod *corev1.PodSpec, run *v1alpha1.BenchmarkRun, region string, workers int) {
 	var keys []corev1.KeyToPath
 	for i := range workers {
@@ -367,7 +369,8 @@ func (s *scope) checkHealth(ctx context.Context) error {
 	return nil
 }
 
-// nodeLost ends the run when a node has lost its state, its process is not the one that the run began with, or its pod was changed since.
+// nodeLost ends the run when a node has lost its state, its process is not the one that the run began with, or its pod
+// was changed since.
 func (s *scope) nodeLost(n *database.Node, before *snapshot) {
 	var was podNote
 	var process string
@@ -408,8 +411,8 @@ func mostReportValues(run *v1alpha1.BenchmarkRun, workers int) int {
 	return others + workers*int(l.Repetitions)*seconds*each
 }
 
-// readReports reads what all workers have handed in. A report that its worker has not written, or that it has written by another
-// configuration or start than it was given, ends the run.
+// readReports reads what all workers have handed in. A report that its worker has not written, or that it has written
+// by another configuration or start than it was given, ends the run.
 func (s *scope) readReports(ctx context.Context, workers []workerState) ([]*result.Report, error) {
 	authority, err := s.Credentials.Authority(ctx)
 	if err != nil {

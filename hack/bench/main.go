@@ -20,7 +20,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/plan"
 	"github.com/geobench/geobench/internal/bench/result"
 	"github.com/geobench/geobench/internal/run/experiment"
-	"github.com/geobench/geobench/internal/run/local"
+	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
 func main() {
@@ -81,7 +81,7 @@ func play(ctx context.Context, r *experiment.Run, profiles string) (*result.Docu
 		return nil, err
 	}
 	if profiles == "" {
-		return local.Run(ctx, p, nil)
+		return inprocess.Run(ctx, p, nil)
 	}
 	if err := os.MkdirAll(profiles, 0o755); err != nil {
 		return nil, err
@@ -95,5 +95,5 @@ func play(ctx context.Context, r *experiment.Run, profiles string) (*result.Docu
 		return nil, err
 	}
 	defer pprof.StopCPUProfile()
-	return local.Run(ctx, p, nil)
+	return inprocess.Run(ctx, p, nil)
 }

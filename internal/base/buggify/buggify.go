@@ -1,6 +1,7 @@
-// Package buggify has protocols do on purpose what they may do and rarely do, for those who explore them, as FoundationDB's
-// macro of that name does (Zhou et al., FoundationDB: A Distributed Unbundled Transactional Key Value Store, SIGMOD 2021,
-// section 4): suspect a peer that is merely slow, hold back a batch, take the slow path although the fast one is open.
+// Package buggify has protocols do on purpose what they may do and rarely do, for those who explore them, as
+// FoundationDB's macro of that name does (Zhou et al., FoundationDB: A Distributed Unbundled Transactional Key Value
+// Store, SIGMOD 2021, section 4): suspect a peer that is merely slow, hold back a batch, take the slow path although
+// the fast one is open.
 //
 // A replica asks its world at a point of its package:
 //
@@ -8,8 +9,9 @@
 //
 //	if silentForLong || r.env.Buggify(impatient) {
 //
-// The simulator answers as a Plan says; a node in a process always answers no. Whatever the answer, what the replica does then must
-// be right: a point may make it slow, wasteful or abort transactions, and must never be the reason for a wrong answer.
+// The simulator answers as a Plan says; a node in a process always answers no. Whatever the answer, what the replica
+// does then must be right: a point may make it slow, wasteful or abort transactions, and must never be the reason for a
+// wrong answer.
 package buggify
 
 import (
@@ -19,18 +21,19 @@ import (
 	"strings"
 	"time"
 
+	"github.com/geobench/geobench/internal/base/coverage"
 	"github.com/geobench/geobench/internal/base/geo"
-	"github.com/geobench/geobench/internal/base/probe"
 )
 
-// Point is a place where a replica may be told to do what is rare. Its probe counts how often it was.
-type Point struct{ *probe.Probe }
+// Point is a place where a replica may be told to do what is rare. Its mark counts how often it was.
+type Point struct{ *coverage.Mark }
 
 var points []*Point
 
-// New registers a point, and a probe of its name. It is called where a package's variables are made, and panics as probe.New does.
+// New registers a point, and a mark of its name. It is called where a package's variables are made, and panics as
+// coverage.New does.
 func New(name, doc string) *Point {
-	p := &Point{probe.New(name, doc)}
+	p := &Point{coverage.New(name, doc)}
 	points = append(points, p)
 	return p
 }
@@ -49,13 +52,13 @@ func All() []*Point {
 	return all
 }
 
-// Is reports whether a probe is that of a point.
-func Is(p *probe.Probe) bool {
-	return slices.ContainsFunc(points, func(q *Point) bool { return q.Probe == p })
+// Is reports whether a mark is that of a point.
+func Is(p *coverage.Mark) bool {
+	return slices.ContainsFunc(points, func(q *Point) bool { return q.Mark == p })
 }
 
-// Plan says which points are switched on in a world, and how often they fire. Both are those of the seed and of the point's name, so
-// that new points change nothing about the others.
+// Plan says which points are switched on in a world, and how often they fire. Both are those of the seed and of the
+// point's name, so that new points change nothing about the others.
 type Plan struct {
 	seed  uint64
 	until time.Duration
@@ -69,15 +72,15 @@ var rates = [...]int{2, 10, 50}
 
 // Rate is how often a point fires when it is asked, in percent. Half of the points never do.
 func (p *Plan) Rate(q *Point) int {
-	r := rand.New(p.chance(q, 0))
+	r := rand.New(p.source(q, 0))
 	if r.IntN(2) == 0 {
 		return 0
 	}
 	return rates[r.IntN(len(rates))]
 }
 
-// chance is a source for a point; stream 0 says whether it is on, and how often it fires.
-func (p *Plan) chance(q *Point, stream uint64) *rand.PCG {
+// source is a source for a point; stream 0 says whether it is on, and how often it fires.
+func (p *Plan) source(q *Point, stream uint64) *rand.PCG {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(q.Name)) // which never fails
 	return rand.NewPCG(p.seed^h.Sum64(), stream)
@@ -123,7 +126,7 @@ func (n *Node) Fires(q *Point, now time.Duration) bool {
 	}
 	d := n.dices[q]
 	if d == nil {
-		d = &dice{n.plan.Rate(q), n.plan.chance(q, uint64(n.id)+1)}
+		d = &dice{n.plan.Rate(q), n.plan.source(q, uint64(n.id)+1)}
 		n.dices[q] = d
 	}
 	return d.percent > 0 && rand.New(d.source).IntN(100) < d.percent

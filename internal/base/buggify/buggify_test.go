@@ -60,8 +60,8 @@ func TestNodesAnswerAlikeAgain(t *testing.T) {
 	if (*Plan)(nil).Node(1).Fires(q, 0) {
 		t.Error("without a plan nothing is rare")
 	}
-	if !Is(q.Probe) {
-		t.Error("a point's probe is not known for one")
+	if !Is(q.Mark) {
+		t.Error("a point's mark is not known for one")
 	}
 }
 

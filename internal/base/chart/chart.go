@@ -145,8 +145,8 @@ type Series struct {
 }
 
 // Class is a colour, of eight, for the lines of one thing, of which this is the nth, from 0. They differ in their
-// dashes, as do lines of different colours that are the nth of theirs. Things beyond the eighth have colours again, with
-// other dashes.
+// dashes, as do lines of different colours that are the nth of theirs. Things beyond the eighth have colours again,
+// with other dashes.
 func Class(colour, nth int) int {
 	n := len(seriesColours)
 	return colour%n + (nth+colour/n*len(dashes)/2)*n

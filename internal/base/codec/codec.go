@@ -54,7 +54,8 @@ func SizeID(id txn.ID) int {
 	return SizeUvarint(uint64(id.Stream())) + SizeUvarint(uint64(id)&(1<<counterBits-1))
 }
 
-// What a transaction brings beside its id, procedure and arguments: a byte of these follows an odd number of the procedure.
+// What a transaction brings beside its id, procedure and arguments: a byte of these follows an odd number of the
+// procedure.
 const (
 	withAttempt = 1 << iota
 	withFootprint
@@ -70,8 +71,8 @@ func extras(t *txn.Transaction) (e uint8) {
 	return e
 }
 
-// AppendTransaction appends id, procedure and arguments, the attempt unless it is the first, and the footprint if it was
-// found. One that was declared follows from procedure and arguments and does not travel.
+// AppendTransaction appends id, procedure and arguments, the attempt unless it is the first, and the footprint if it
+// was found. One that was declared follows from procedure and arguments and does not travel.
 func AppendTransaction(b []byte, t *txn.Transaction) []byte {
 	b = AppendID(b, t.ID)
 	e := extras(t)
@@ -213,8 +214,8 @@ const (
 	causeBits  = 3
 )
 
-// AppendWrites appends what a transaction writes: a number, and for each row its key, 0 for one that is deleted or the size of
-// its value plus 1, and the value.
+// AppendWrites appends what a transaction writes: a number, and for each row its key, 0 for one that is deleted or the
+// size of its value plus 1, and the value.
 func AppendWrites(b []byte, writes []txn.WriteEntry) []byte {
 	b = AppendUvarint(b, uint64(len(writes)))
 	for i := range writes {

@@ -32,16 +32,17 @@ const (
 	// tick is that of Linux's clock as distributions have it: a jiffy of 250 Hz.
 	tick = 4 * time.Millisecond
 
-	// The constants of RFC 9438, section 5: the window grows by cubicC segments per cubed second, a loss leaves cubicBeta of it, and
-	// cubicAlpha segments per round trip are what Reno would be as fast with.
+	// The constants of RFC 9438, section 5: the window grows by cubicC segments per cubed second, a loss leaves cubicBeta
+	// of it, and cubicAlpha segments per round trip are what Reno would be as fast with.
 	cubicC     = 0.4
 	cubicBeta  = 0.7
 	cubicAlpha = 3 * (1 - cubicBeta) / (1 + cubicBeta)
 )
 
-// window is the sender of a TCP connection as Linux has it: slow start, Reno or CUBIC, losses told by the time at which segments that were
-// sent later are acknowledged (RACK, RFC 8985), a probe for a lost tail, and timeouts that double. It works ahead: what becomes of a
-// segment is known once it is sent, so those that follow are taken to come as those before did, and frames that wait for the window are given the time at which it opens.
+// window is the sender of a TCP connection as Linux has it: slow start, Reno or CUBIC, losses told by the time at which
+// segments that were sent later are acknowledged (RACK, RFC 8985), a probe for a lost tail, and timeouts that double.
+// It works ahead: what becomes of a segment is known once it is sent, so those that follow are taken to come as those
+// before did, and frames that wait for the window are given the time at which it opens.
 type window struct {
 	congestion Congestion
 	size       float64 // segments
@@ -72,7 +73,8 @@ type window struct {
 		room   int
 		leaves time.Duration
 	}
-	// free is when the last segment has left the link, and queue when each entered it and left: of those that may not have yet.
+	// free is when the last segment has left the link, and queue when each entered it and left: of those that may not have
+	// yet.
 	free  time.Duration
 	queue []passage
 }
@@ -199,11 +201,12 @@ func (w *window) forget(now time.Duration) {
 	}
 }
 
-// repair returns when a lost segment arrives after all, which entered the link at enters and would have taken trip. following of its frame
-// come behind it.
+// repair returns when a lost segment arrives after all, which entered the link at enters and would have taken trip.
+// following of its frame come behind it.
 func (w *window) repair(p *Path, enters, trip time.Duration, following int, rng *rand.Rand) time.Duration {
 	rtt := trip + p.back
-	// How many segments come behind it within a round trip, and how far apart: the next ones are as dense as those before were.
+	// How many segments come behind it within a round trip, and how far apart: the next ones are as dense as those before
+	// were.
 	behind, gap := min(following, int(w.size)-1), time.Duration(0)
 	if behind < dupAcks && w.most[0] > behind {
 		behind, gap = w.most[0], rtt/time.Duration(w.most[0])
@@ -247,8 +250,8 @@ func (w *window) repair(p *Path, enters, trip time.Duration, following int, rng 
 	return at + trip
 }
 
-// overtaking is how long a segment may be overtaken by those that were sent after it before it is taken for lost, and the least time that a timer
-// waits.
+// overtaking is how long a segment may be overtaken by those that were sent after it before it is taken for lost, and
+// the least time that a timer waits.
 func overtaking(rtt time.Duration) time.Duration { return rtt/4 + probeSlack }
 
 // told reports whether the acknowledgement of a segment that was sent after a lost retransmission tells of it.
@@ -301,8 +304,9 @@ func (w *window) grow(p *Path, at time.Duration) {
 	w.size = min(w.size, float64(MaxWindowBytes/SegmentBytes))
 }
 
-// cubic is what an acknowledged segment adds to the window. Linux looks at its curve once the window has grown by a segment, or more than a
-// tick after it last did; so where losses come faster than ticks, as on a short round trip, the window stays where they have brought it.
+// cubic is what an acknowledged segment adds to the window. Linux looks at its curve once the window has grown by a
+// segment, or more than a tick after it last did; so where losses come faster than ticks, as on a short round trip, the
+// window stays where they have brought it.
 func (w *window) cubic(p *Path, at time.Duration) float64 {
 	begins := w.epoch < 0
 	if begins {

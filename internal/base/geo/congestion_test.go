@@ -16,8 +16,8 @@ func rate(l Link, bytes int) float64 {
 	return float64(bytes) * 8 / p.arrival.Seconds() / 1e6
 }
 
-// TestRateUnderLoss: as published for Reno (Mathis et al. 1997: sqrt(3/2) / sqrt(loss) segments per round trip), and as Linux 6.18 did with packets
-// that a sidecar delayed and lost (BenchmarkTCPUnderLoss).
+// TestRateUnderLoss: as published for Reno (Mathis et al. 1997: sqrt(3/2) / sqrt(loss) segments per round trip), and as
+// Linux 6.18 did with packets that a sidecar delayed and lost (BenchmarkTCPUnderLoss).
 func TestRateUnderLoss(t *testing.T) {
 	const us = time.Microsecond
 	for _, tc := range []struct {
@@ -46,7 +46,8 @@ func TestRateUnderLoss(t *testing.T) {
 	}
 }
 
-// TestSlowStart: ten segments in the first round trip, twice as many in each that follows, and from the beginning again after a long pause.
+// TestSlowStart: ten segments in the first round trip, twice as many in each that follows, and from the beginning again
+// after a long pause.
 func TestSlowStart(t *testing.T) {
 	l := Link{Delay: 50 * ms, Congestion: CongestionCubic}
 	p, r := NewPath(l, l), rng(1)

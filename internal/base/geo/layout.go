@@ -13,8 +13,8 @@ type Cell struct {
 	Partition int    `json:"partition"`
 }
 
-// Layout says which nodes hold which rows. The rows are split into shards, and each shard is held by a group of nodes; rows
-// that are everywhere (txn.Key.Everywhere) belong to no shard. Four kinds of layouts exist:
+// Layout says which nodes hold which rows. The rows are split into shards, and each shard is held by a group of nodes;
+// rows that are everywhere (txn.Key.Everywhere) belong to no shard. Four kinds of layouts exist:
 //
 //   - Full: a shard is a partition, whatever the homes of its rows, and every region holds all shards, each as often as a
 //     partition has replicas.
@@ -68,8 +68,8 @@ func (t *Topology) Full() Layout {
 	return l
 }
 
-// HomeOnly returns the layout with rows in their home regions only. With one replica per partition it has one copy of each row: every
-// cell has a group of one member.
+// HomeOnly returns the layout with rows in their home regions only. With one replica per partition it has one copy of
+// each row: every cell has a group of one member.
 func (t *Topology) HomeOnly() Layout {
 	l := Layout{Topology: t, ByHome: true, placement: t.Placement()}
 	for r := range l.placement.Regions {
@@ -190,7 +190,8 @@ func (l *Layout) Holds(n NodeID, k txn.Key) bool {
 	return k.Everywhere() || l.member(l.Shard(k), n) >= 0
 }
 
-// Copies returns the number of copies: a group with more members than the smallest holds further ones of its shard alone.
+// Copies returns the number of copies: a group with more members than the smallest holds further ones of its shard
+// alone.
 func (l *Layout) Copies() int {
 	n := len(l.groups[0].Members)
 	for i := range l.groups {

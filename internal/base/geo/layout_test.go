@@ -9,7 +9,8 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// Every copy holds every row at one node, which is where Site says; with home-only replication that is in the row's home.
+// Every copy holds every row at one node, which is where Site says; with home-only replication that is in the row's
+// home.
 func TestLayout(t *testing.T) {
 	top := &Topology{Regions: []string{"a", "b", "c"}, Partitions: 2, Replicas: 2}
 	for _, homeOnly := range []bool{false, true} {
@@ -59,7 +60,8 @@ func TestOneCopy(t *testing.T) {
 	}
 }
 
-// Groups lie where the topology says, the leader's region first; cells without one lie in every region and are led from home.
+// Groups lie where the topology says, the leader's region first; cells without one lie in every region and are led from
+// home.
 func TestPlaced(t *testing.T) {
 	top := &Topology{Regions: []string{"a", "b", "c"}, Partitions: 2, Replicas: 2, Links: make([][]Link, 3)}
 	for i := range top.Links {

@@ -29,12 +29,12 @@ const dupAcks = 3
 //
 // Order. Frames arrive in the order in which they were sent, always.
 //
-// Delay and jitter. A frame arrives Link.Delay after it left, plus a deviation that wanders: it is drawn anew, uniformly
-// and with mean 0, every max(10 ms, 5 Jitter), and runs in a straight line in between. Over time its standard deviation
-// is Link.Jitter and it stays within 2.13 Jitter, so the mean and the median delay are the declared ones. Since it never
-// falls faster than time passes, jitter alone makes no frame wait for the one before it; independent deviations per
-// frame would, and would push the mean of a busy connection up. Jitter beyond Delay / 2.13 is cut to that: no frame
-// arrives before it was sent.
+// Delay and jitter. A frame arrives Link.Delay after it left, plus a deviation that wanders: it is drawn anew,
+// uniformly and with mean 0, every max(10 ms, 5 Jitter), and runs in a straight line in between. Over time its standard
+// deviation is Link.Jitter and it stays within 2.13 Jitter, so the mean and the median delay are the declared ones.
+// Since it never falls faster than time passes, jitter alone makes no frame wait for the one before it; independent
+// deviations per frame would, and would push the mean of a busy connection up. Jitter beyond Delay / 2.13 is cut to
+// that: no frame arrives before it was sent.
 //
 // Bandwidth. Frames leave one after the other, each taking (bytes + HeaderBytes per segment) x 8 / BandwidthMbps
 // microseconds. The queue in front of the link is unbounded.
@@ -42,16 +42,17 @@ const dupAcks = 3
 // Loss. Every segment is lost with probability LossPPM / 10^6, and so is every retransmission. When three later
 // segments follow, the loss is noticed one round trip after the segment left (fast retransmit, RFC 5681); those of the
 // same frame count, and as many as this connection carried during the last round trip, since a busy connection stays
-// busy. When fewer follow, the next one tells of it (RACK, RFC 8985), which is taken to come as long after it as it came
-// after the last. Otherwise, and whenever a retransmission is lost, it is repeated after a timeout that starts at
+// busy. When fewer follow, the next one tells of it (RACK, RFC 8985), which is taken to come as long after it as it
+// came after the last. Otherwise, and whenever a retransmission is lost, it is repeated after a timeout that starts at
 // max(MinRTO, RTT + 4 RTTVAR) and doubles each time (RFC 6298). All that was sent later waits: head-of-line blocking.
-// Slow start and congestion control are left out where Link.Congestion is CongestionOpen: a long-lived connection's window is taken to
-// be open. Otherwise all this is as window has it: a loss closes the window, and the rate falls with it.
+// Slow start and congestion control are left out where Link.Congestion is CongestionOpen: a long-lived connection's
+// window is taken to be open. Otherwise all this is as window has it: a loss closes the window, and the rate falls with
+// it.
 //
 // Datagrams. What measures the link must not measure the connection: on a busy connection every lost segment holds up
-// hundreds of frames, and the median of round trips would tell of retransmissions. So probes go beside the connection as
-// single packets (Datagram): they queue for the bandwidth and take the delay like any segment, wait for no other, and one
-// that is lost stays lost.
+// hundreds of frames, and the median of round trips would tell of retransmissions. So probes go beside the connection
+// as single packets (Datagram): they queue for the bandwidth and take the delay like any segment, wait for no other,
+// and one that is lost stays lost.
 //
 // Cuts. While a path is cut, Send refuses frames; the driver holds them. After Heal the connection speaks again at its
 // next retransmission, whose timeouts have doubled since the first frame was refused.
@@ -123,8 +124,8 @@ func (p *Path) Change(link, back Link) {
 func (p *Path) Link() Link { return p.link }
 
 // Send puts a frame of size bytes on its way and returns when it arrives. now counts from any fixed instant and never
-// goes back. When the path is cut, was healed and is still silent, or has a full queue, ok is false: the driver keeps the
-// frame, in order, and sends it again once the path is Ready.
+// goes back. When the path is cut, was healed and is still silent, or has a full queue, ok is false: the driver keeps
+// the frame, in order, and sends it again once the path is Ready.
 func (p *Path) Send(now time.Duration, size int, rng *rand.Rand) (arrival time.Duration, ok bool) {
 	if p.Silent(now) {
 		if p.refused < 0 {
@@ -154,8 +155,8 @@ func (p *Path) Send(now time.Duration, size int, rng *rand.Rand) (arrival time.D
 	return arrival, true
 }
 
-// Datagram is Send for a packet of size bytes, at most a segment, beside the connection. Datagrams arrive in order. One that
-// is lost, on the way or to a cut, is lost for good: ok is false.
+// Datagram is Send for a packet of size bytes, at most a segment, beside the connection. Datagrams arrive in order. One
+// that is lost, on the way or to a cut, is lost for good: ok is false.
 func (p *Path) Datagram(now time.Duration, size int, rng *rand.Rand) (arrival time.Duration, ok bool) {
 	if p.Silent(now) || p.link.LossPPM > 0 && rng.Int64N(1e6) < p.link.LossPPM {
 		return 0, false

@@ -154,7 +154,8 @@ func TestPathJitterNeverPrecedesTheSender(t *testing.T) {
 	}
 }
 
-// Losses delay 1 frame in 100 by the retransmission timeout when the connection is idle, by a round trip when busy, and until the next frame tells of them between these.
+// Losses delay 1 frame in 100 by the retransmission timeout when the connection is idle, by a round trip when busy, and
+// until the next frame tells of them between these.
 func TestPathLoss(t *testing.T) {
 	tests := map[string]struct {
 		delay, every time.Duration

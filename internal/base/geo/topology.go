@@ -43,11 +43,11 @@ type Topology struct {
 	Replicas int `json:"replicasPerPartition"`
 	// Links[a][b] is the link from region a to region b; Links[a][a] joins nodes and clients inside a region.
 	Links [][]Link `json:"links"`
-	// Groups say which nodes hold the rows of which cells, for engines that leave the choice. Each cell occurs at most once;
-	// those that are not named are placed by the engine.
+	// Groups say which nodes hold the rows of which cells, for engines that leave the choice. Each cell occurs at most
+	// once; those that are not named are placed by the engine.
 	Groups []CellGroup `json:"groups,omitempty"`
-	// Absent are places without a node, in their order, where regions do not have equally many: those of a database of several kinds of servers
-	// (GeoDatabase's spec.roles).
+	// Absent are places without a node, in their order, where regions do not have equally many: those of a database of
+	// several kinds of servers (GeoDatabase's spec.roles).
 	Absent []NodeID `json:"absent,omitempty"`
 }
 
@@ -91,8 +91,8 @@ func (t *Topology) Link(a, b NodeID) *Link { return &t.Links[t.RegionOf(a)][t.Re
 // RTT returns the declared round trip between two regions.
 func (t *Topology) RTT(a, b Region) time.Duration { return t.Links[a][b].Delay + t.Links[b][a].Delay }
 
-// LeastRTT is what the median of some round trips between two regions cannot be below while the links are as declared: 5% and 1 ms less
-// than declared, and what jitter may take off. It is negative where the regions are too near to tell.
+// LeastRTT is what the median of some round trips between two regions cannot be below while the links are as declared:
+// 5% and 1 ms less than declared, and what jitter may take off. It is negative where the regions are too near to tell.
 func (t *Topology) LeastRTT(a, b Region) time.Duration {
 	return t.RTT(a, b)*95/100 - time.Millisecond - 3*(t.Links[a][b].Jitter+t.Links[b][a].Jitter)
 }
@@ -212,7 +212,8 @@ func (p Placement) ShardNumber(c Cell, n uint64) uint64 {
 	return (n*uint64(p.Regions)+uint64(c.Home))*uint64(p.Partitions) + uint64(c.Partition)
 }
 
-// Locate returns the cell that a shard number is placed in, and which of the cell's numbers it is: the inverse of ShardNumber.
+// Locate returns the cell that a shard number is placed in, and which of the cell's numbers it is: the inverse of
+// ShardNumber.
 func (p Placement) Locate(shard uint64) (c Cell, n uint64) {
 	regions, partitions := uint64(p.Regions), uint64(p.Partitions)
 	return Cell{Region(shard / partitions % regions), int(shard % partitions)}, shard / partitions / regions
@@ -241,8 +242,8 @@ func (p Placement) Class(accesses []txn.Access) txn.Class {
 type Coordinators uint8
 
 const (
-	// FirstKey is the partition that holds the first key of the transaction's footprint, so that no hop inside the region is
-	// wasted; replicas take turns by transaction id, and so do partitions when nothing is known of the keys.
+	// FirstKey is the partition that holds the first key of the transaction's footprint, so that no hop inside the region
+	// is wasted; replicas take turns by transaction id, and so do partitions when nothing is known of the keys.
 	FirstKey Coordinators = iota
 	// RoundRobin is any partition and replica by turns, whatever the keys, as clients that know nothing of partitions
 	// choose.

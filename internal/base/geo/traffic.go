@@ -29,6 +29,6 @@ func (t *Traffic) Sub(before Traffic) {
 	t.Add(Traffic{-before.Bytes, -before.Messages, -before.Segments})
 }
 
-// WireBytes is what a network card counts: the frames' bytes, and Ethernet's, IP's and TCP's headers of each segment. Segments that
-// carry nothing but acknowledgements, and retransmissions, are left out.
+// WireBytes is what a network card counts: the frames' bytes, and Ethernet's, IP's and TCP's headers of each segment.
+// Segments that carry nothing but acknowledgements, and retransmissions, are left out.
 func (t Traffic) WireBytes() int64 { return t.Bytes + HeaderBytes*t.Segments }

@@ -1,16 +1,17 @@
-// Package invariant lets replicas check themselves while they are explored, so that a mistake names itself at once, where and
-// when it happens, and not later as a history that nobody can explain.
+// Package invariant lets replicas check themselves while they are explored, so that a mistake names itself at once,
+// where and when it happens, and not later as a history that nobody can explain.
 //
 // What a replica's code believes is an invariant, registered like a probe:
 //
 //	var oneLeader = invariant.New("consensus.one-leader", "a term has one leader")
 //
-// A replica that can be checked is a protocol.Checked. A driver that checks, the simulator of an exploration, asks it after every step:
+// A replica that can be checked is a protocol.Checked. A driver that checks, the simulator of an exploration, asks it
+// after every step:
 //
 //	func (g *Group) Check(c *invariant.Checker) { c.Agree(oneLeader, g.term, g.leader) }
 //
-// The checker remembers what it was told before and by others. A replica does nothing for that by itself: where nobody asks, in a
-// node's process, in measured simulations, there is nothing that could cost anything.
+// The checker remembers what it was told before and by others. A replica does nothing for that by itself: where nobody
+// asks, in a node's process, in measured simulations, there is nothing that could cost anything.
 package invariant
 
 import (
@@ -35,7 +36,8 @@ var (
 	wellNamed = regexp.MustCompile(`^[a-z]+\.[a-z0-9]+(-[a-z0-9]+)*$`)
 )
 
-// New registers an invariant. It is called where a package's variables are made, and panics when the name is taken or is none.
+// New registers an invariant. It is called where a package's variables are made, and panics when the name is taken or
+// is none.
 func New(name, doc string) *Invariant {
 	if !wellNamed.MatchString(name) || doc == "" || strings.ContainsAny(doc, "\n|") {
 		panic(fmt.Sprintf("invariant: %q (%q) should be named like consensus.one-leader and described in a line without a bar", name, doc))

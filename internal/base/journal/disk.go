@@ -10,16 +10,16 @@ import (
 
 // Disk is where journals are. Tests have one that fails: package journaltest.
 type Disk interface {
-	// Open opens a file for reading and writing, and makes it if need be, with its folder; its name is on the disk then, and every other
-	// name of the folder is there or gone as it is in the kernel's memory.
+	// Open opens a file for reading and writing, and makes it if need be, with its folder; its name is on the disk then,
+	// and every other name of the folder is there or gone as it is in the kernel's memory.
 	Open(path string) (File, error)
-	// OpenExisting opens a file for reading and writing. It fails with fs.ErrNotExist where there is none, makes nothing, and says nothing
-	// about names on the disk.
+	// OpenExisting opens a file for reading and writing. It fails with fs.ErrNotExist where there is none, makes nothing,
+	// and says nothing about names on the disk.
 	OpenExisting(path string) (File, error)
 	// List returns the names of the files in a folder, in order, without folders; none where there is no folder.
 	List(folder string) ([]string, error)
-	// Remove deletes a file; its name is gone from the disk when it returns nil. One that is not there is no error. After an
-	// error the name may be gone or not, and one that is gone may be there again when the machine has ended.
+	// Remove deletes a file; its name is gone from the disk when it returns nil. One that is not there is no error. After
+	// an error the name may be gone or not, and one that is gone may be there again when the machine has ended.
 	Remove(path string) error
 }
 
@@ -32,8 +32,8 @@ type File interface {
 	Size() (int64, error)
 	// Truncate cuts the file off.
 	Truncate(size int64) error
-	// Sync returns when what was written is on the disk. After an error nobody knows what is, and a later call that succeeds
-	// says nothing about it: a kernel takes what it could not write for written.
+	// Sync returns when what was written is on the disk. After an error nobody knows what is, and a later call that
+	// succeeds says nothing about it: a kernel takes what it could not write for written.
 	Sync() error
 	// Lock keeps other processes from opening the journal until this one closes it or ends. It fails with ErrLocked.
 	Lock() error
@@ -83,7 +83,8 @@ func (OS) List(folder string) ([]string, error) {
 	return names, err
 }
 
-// Remove implements Disk. A name that is gone already may be so in the kernel's memory alone: its folder is synced all the same.
+// Remove implements Disk. A name that is gone already may be so in the kernel's memory alone: its folder is synced all
+// the same.
 func (OS) Remove(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -19,11 +19,12 @@ const (
 	mark = file + ".synced"
 )
 
-// script is what a node writes: records by the syncs that they come with. Their lengths are such that headers, records and writes begin and
-// end in all places of a sector.
+// script is what a node writes: records by the syncs that they come with. Their lengths are such that headers, records
+// and writes begin and end in all places of a sector.
 var script = [][]string{{"one"}, {"two", strings.Repeat("longer ", 9)}, {"x"}, {"four", "five", "six"}}
 
-// play opens the journal and appends what it lacks of the script, sync by sync. It returns how many syncs have returned.
+// play opens the journal and appends what it lacks of the script, sync by sync. It returns how many syncs have
+// returned.
 func play(d *journaltest.Disk) (synced int, err error) {
 	j, err := journal.Open(d, "folder", "a.journal")
 	if err != nil {
@@ -95,7 +96,8 @@ func refused(t *testing.T, what string, err error) {
 	}
 }
 
-// written is a disk with the whole script on it, and the mark and the size of the journal after each sync, from none on.
+// written is a disk with the whole script on it, and the mark and the size of the journal after each sync, from none
+// on.
 func written(t *testing.T) (d *journaltest.Disk, marks [][]byte, sizes []int) {
 	t.Helper()
 	d = &journaltest.Disk{}
@@ -120,8 +122,8 @@ func written(t *testing.T) (d *journaltest.Disk, marks [][]byte, sizes []int) {
 	return d, marks, sizes
 }
 
-// damages are all ways in which one bit differs, or the file ends early, or an end of it is zeros, or more is behind it. from is the first
-// byte that is not as it was.
+// damages are all ways in which one bit differs, or the file ends early, or an end of it is zeros, or more is behind
+// it. from is the first byte that is not as it was.
 func damages(b []byte, each func(what string, from int, damaged []byte)) {
 	for i := range b {
 		for bit := range 8 {
@@ -179,8 +181,8 @@ func TestEveryByteOfAPromisedJournal(t *testing.T) {
 	}
 }
 
-// When the machine ends, the mark may be an old one. Then damage in the last write may be a write that was never whole, and is cut
-// off; damage before it is refused, whichever mark is left.
+// When the machine ends, the mark may be an old one. Then damage in the last write may be a write that was never whole,
+// and is cut off; damage before it is refused, whichever mark is left.
 func TestEveryByteBehindAnOldMark(t *testing.T) {
 	good, marks, sizes := written(t)
 	whole := good.Contents(file)
@@ -221,7 +223,8 @@ func TestEveryByteBehindAnOldMark(t *testing.T) {
 // errGone is what a machine says that is no more.
 var errGone = errors.New("the machine is gone")
 
-// endsAt lets the machine end with its n-th operation. What is written at once is whole in the kernel's memory up to some sector.
+// endsAt lets the machine end with its n-th operation. What is written at once is whole in the kernel's memory up to
+// some sector.
 func endsAt(n int) func(journaltest.Op) (int, error) {
 	return func(op journaltest.Op) (int, error) {
 		if n--; n <= 0 {
@@ -231,8 +234,8 @@ func endsAt(n int) func(journaltest.Op) (int, error) {
 	}
 }
 
-// Whenever the machine ends, in the middle of opening the journal too, and whatever sectors it has written by then, an honest disk's
-// journal opens, with all that was promised.
+// Whenever the machine ends, in the middle of opening the journal too, and whatever sectors it has written by then, an
+// honest disk's journal opens, with all that was promised.
 func TestMachineEnds(t *testing.T) {
 	worlds := 0
 	for seed := range uint64(60) {
@@ -265,8 +268,8 @@ func TestMachineEnds(t *testing.T) {
 	t.Logf("%d ends", worlds)
 }
 
-// A sync that has failed is never tried again, and what a later process finds in the kernel's memory is written once more: the next machine
-// finds it, too, if anybody was told of it.
+// A sync that has failed is never tried again, and what a later process finds in the kernel's memory is written once
+// more: the next machine finds it, too, if anybody was told of it.
 func TestFailingSync(t *testing.T) {
 	for n := 1; n <= len(script)+2; n++ {
 		d := &journaltest.Disk{Fail: journaltest.Nth(journaltest.Sync, file, n, 0, syscall.EIO)}
@@ -371,7 +374,8 @@ func TestShortWrite(t *testing.T) {
 	}
 }
 
-// Whatever cannot be read when the journal is opened or gone through, it is refused; what can be read later is as it was.
+// Whatever cannot be read when the journal is opened or gone through, it is refused; what can be read later is as it
+// was.
 func TestReadErrors(t *testing.T) {
 	good, marks, _ := written(t)
 	for n := 1; ; n++ {
@@ -418,7 +422,8 @@ func TestBytesChangeAfterOpening(t *testing.T) {
 	refused(t, "another byte", err)
 }
 
-// Whatever a file holds, opening it ends, and what was accepted once is accepted again, with the same records and with more behind them.
+// Whatever a file holds, opening it ends, and what was accepted once is accepted again, with the same records and with
+// more behind them.
 func FuzzOpen(f *testing.F) {
 	d := &journaltest.Disk{}
 	if _, err := play(d); err != nil {

@@ -1,18 +1,19 @@
 // Package journal keeps a file of records that outlives its process: a node's log of its inputs (the log sink of the
 // real-time driver).
 //
-// A record is promised once Sync has returned: others may have been told what follows from it. What a crash leaves behind the
-// last promised record, half of a write that nobody was told of, is cut off when the journal is opened again. A journal
-// that lacks a promised record, or has it otherwise than it was written, is refused with an *Error: whoever went on from what is
-// left would contradict what was said before.
+// A record is promised once Sync has returned: others may have been told what follows from it. What a crash leaves
+// behind the last promised record, half of a write that nobody was told of, is cut off when the journal is opened
+// again. A journal that lacks a promised record, or has it otherwise than it was written, is refused with an *Error:
+// whoever went on from what is left would contradict what was said before.
 //
-// To tell the two apart (Alagappan et al., Protocol-Aware Recovery for Consensus-Based Storage, FAST 2018), every record says
-// where the write that it belongs to began: whatever was before that was on the disk when the write was made. And a file of its
-// own, the mark, says up to where Sync has returned. The mark is not synced, so it survives the end of the process, and that of the
-// machine but for the last seconds of it; until the next record is written, the last write of a machine that has crashed may pass for
-// one that nobody was told of.
+// To tell the two apart (Alagappan et al., Protocol-Aware Recovery for Consensus-Based Storage, FAST 2018), every
+// record says where the write that it belongs to began: whatever was before that was on the disk when the write was
+// made. And a file of its own, the mark, says up to where Sync has returned. The mark is not synced, so it survives the
+// end of the process, and that of the machine but for the last seconds of it; until the next record is written, the
+// last write of a machine that has crashed may pass for one that nobody was told of.
 //
-// A Log is a journal that can be cut short: it goes on in a file that begins with what its owner needs of the records before.
+// A Log is a journal that can be cut short: it goes on in a file that begins with what its owner needs of the records
+// before.
 package journal
 
 import (
@@ -26,9 +27,10 @@ import (
 	"strings"
 )
 
-// A file is its magic and then records, all numbers little-endian: length of the payload, 4 bytes | CRC-32C of the payload, 4 bytes |
-// bytes since the write began that the record is part of, 4 bytes | CRC-32C of the record's place in the file, as 8 bytes, and of
-// what is before, 4 bytes | payload. The mark is the bytes of the journal that are promised, 8 bytes | CRC-32C of these, 4 bytes.
+// A file is its magic and then records, all numbers little-endian: length of the payload, 4 bytes | CRC-32C of the
+// payload, 4 bytes | bytes since the write began that the record is part of, 4 bytes | CRC-32C of the record's place in
+// the file, as 8 bytes, and of what is before, 4 bytes | payload. The mark is the bytes of the journal that are
+// promised, 8 bytes | CRC-32C of these, 4 bytes.
 const (
 	magic       = "geobench journal 2\n"
 	headerBytes = 16
@@ -87,8 +89,8 @@ type Journal struct {
 	added   int64  // records in pending
 	failed  error  // of Sync: nobody knows any more what is on the disk
 	marked  [markBytes]byte
-	// promised is up to where it was promised if its mark says less, in bytes. found, if not nil, is told every record that is whole when
-	// the journal is opened.
+	// promised is up to where it was promised if its mark says less, in bytes. found, if not nil, is told every record
+	// that is whole when the journal is opened.
 	promised int64
 	found    func(payload []byte)
 }
@@ -200,7 +202,8 @@ func (j *Journal) writeMark(promised int64) error {
 	return write(j.mark, j.marked[:], 0)
 }
 
-// readMagic checks the first bytes, or writes them where they are missing: the journal is new, or its process died as it made it.
+// readMagic checks the first bytes, or writes them where they are missing: the journal is new, or its process died as
+// it made it.
 func (j *Journal) readMagic(size, promised int64) error {
 	head := make([]byte, min(size, int64(len(magic))))
 	if n, err := j.f.ReadAt(head, 0); n < len(head) {
@@ -233,8 +236,8 @@ func (j *Journal) judge(bad *Error, size, promised int64) error {
 	return bad
 }
 
-// later returns the place of a record which shows that the one at an offset, which is wrong, was on the disk: the write that it is
-// part of began behind that. It returns -1 when there is none.
+// later returns the place of a record which shows that the one at an offset, which is wrong, was on the disk: the write
+// that it is part of began behind that. It returns -1 when there is none.
 func (j *Journal) later(offset, size int64) int64 {
 	step := min(1<<16, size-offset)
 	b := make([]byte, step+headerBytes)
@@ -250,8 +253,8 @@ func (j *Journal) later(offset, size int64) int64 {
 	return -1
 }
 
-// settle makes what was found the journal. What is behind the mark may be in the kernel's memory alone, which takes it for written after a
-// sync that has failed: it is written once more, so that the sync here says something about it.
+// settle makes what was found the journal. What is behind the mark may be in the kernel's memory alone, which takes it
+// for written after a sync that has failed: it is written once more, so that the sync here says something about it.
 func (j *Journal) settle(size, promised int64) error {
 	const step = 1 << 20
 	b := make([]byte, min(step, max(0, j.size-promised)))
@@ -293,8 +296,8 @@ func (j *Journal) Records() int64 { return j.records }
 // Bytes is the size of the journal's file, in bytes.
 func (j *Journal) Bytes() int64 { return j.size }
 
-// Each calls f for every record, in order. The payload's memory is f's only until it returns. An error of f ends it, with its place
-// in the file. A record that is not what Open has found is an *Error.
+// Each calls f for every record, in order. The payload's memory is f's only until it returns. An error of f ends it,
+// with its place in the file. A record that is not what Open has found is an *Error.
 func (j *Journal) Each(f func(payload []byte) error) error {
 	var failed error
 	at := int64(len(magic))
@@ -349,8 +352,8 @@ func decode(b []byte, at int64) (h header, ok bool) {
 	return h, h.length > 0 && h.length <= MaxRecord && h.began >= int64(len(magic))
 }
 
-// read calls f for every whole record in the first size bytes, and returns what is wrong with the next one: an Error without an Err
-// and a Cure where it is not what was written.
+// read calls f for every whole record in the first size bytes, and returns what is wrong with the next one: an Error
+// without an Err and a Cure where it is not what was written.
 func (j *Journal) read(size int64, f func([]byte) error) *Error {
 	at := int64(len(magic))
 	r := bufio.NewReaderSize(io.NewSectionReader(j.f, at, size-at), int(min(1<<20, size-at)))
@@ -402,8 +405,8 @@ func (j *Journal) Append(payload []byte) error {
 	return nil
 }
 
-// Sync writes what was added and returns when it is on the disk, and the mark says so. After an error nobody knows what is: every
-// further Sync returns the same one, and the journal can only be closed and opened again.
+// Sync writes what was added and returns when it is on the disk, and the mark says so. After an error nobody knows what
+// is: every further Sync returns the same one, and the journal can only be closed and opened again.
 func (j *Journal) Sync() error {
 	if j.failed != nil || len(j.pending) == 0 {
 		return j.failed

@@ -78,7 +78,8 @@ func TestRecordsOutliveTheProcess(t *testing.T) {
 	}
 }
 
-// What a crash has left behind the last whole record is cut off, however little it is: no part of a record and no header stays in the file.
+// What a crash has left behind the last whole record is cut off, however little it is: no part of a record and no
+// header stays in the file.
 func TestTornTailIsCutOff(t *testing.T) {
 	for _, torn := range []int{1, headerBytes - 1, headerBytes, headerBytes + 1, 100} {
 		folder := t.TempDir()

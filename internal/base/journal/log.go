@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// A log's own records have ownRecord as the first byte of their payload, a kind, and the number of a generation, 8 bytes. continued has
-// more: the bytes and the records that the file of that generation had then, 8 bytes each.
+// A log's own records have ownRecord as the first byte of their payload, a kind, and the number of a generation, 8
+// bytes. continued has more: the bytes and the records that the file of that generation had then, 8 bytes each.
 const (
 	ownRecord     = 0
 	kindContinued = 1 // the last record of its file: the log goes on in the next generation
@@ -26,14 +26,15 @@ const (
 const cureGeneration = "put the file back as it was, or delete all generations of the journal, each together with the file of the same name and " + markSuffix +
 	" (a pod: delete the pod), which loses the node's state, so that the database is made anew"
 
-// Log is a journal that can be cut short. It is in generations, each a Journal in a file of its own: FOLDER/NAME.journal is generation 0,
-// FOLDER/NAME.1.journal generation 1, and so on. One generation is the log, the present one; a Next is the one that will take its place, and
-// begins with what its owner needs to do without the records before it.
+// Log is a journal that can be cut short. It is in generations, each a Journal in a file of its own:
+// FOLDER/NAME.journal is generation 0, FOLDER/NAME.1.journal generation 1, and so on. One generation is the log, the
+// present one; a Next is the one that will take its place, and begins with what its owner needs to do without the
+// records before it.
 //
-// The present generation counts until its last record, on the disk, says that it is continued in the next one, which is whole on the disk by
-// then: the record has its size. The next generation then gets a record that it has been opened, and is the log as soon as nothing is left
-// of the one before it. So the lowest generation that is there always counts, and what lies above it is there for a switch to be finished
-// or was left by one that never took place.
+// The present generation counts until its last record, on the disk, says that it is continued in the next one, which is
+// whole on the disk by then: the record has its size. The next generation then gets a record that it has been opened,
+// and is the log as soon as nothing is left of the one before it. So the lowest generation that is there always counts,
+// and what lies above it is there for a switch to be finished or was left by one that never took place.
 //
 // A Log belongs to one goroutine. Its Next may be another's.
 type Log struct {
@@ -46,9 +47,10 @@ type Log struct {
 	failed       error // of Switch: nobody knows any more which generation counts
 }
 
-// OpenLog opens the log of that name in a folder, or makes it there. It finishes a switch that was begun, and removes what is left of a
-// generation that was never switched to. It fails with ErrLocked while another process has the log open, and with an *Error when one of the
-// files that count is damaged, cannot be read or is missing. A name does not end in a point and a number.
+// OpenLog opens the log of that name in a folder, or makes it there. It finishes a switch that was begun, and removes
+// what is left of a generation that was never switched to. It fails with ErrLocked while another process has the log
+// open, and with an *Error when one of the files that count is damaged, cannot be read or is missing. A name does not
+// end in a point and a number.
 func OpenLog(d Disk, folder, name string) (*Log, error) {
 	if f, ok := parse(fileName(name, 0)); !ok || f != (fileOf{name: name}) || filepath.Base(name) != name {
 		return nil, fmt.Errorf("journal %s: %q cannot be told from a generation of another journal; a name does not end in a point and a number", folder, name)
@@ -148,8 +150,9 @@ func (l *Log) open() error {
 	return l.removeLeftovers()
 }
 
-// lockLowest opens the file of the lowest generation, so that no other process has it or gets it. Whoever holds that lock and sees that the
-// generation is still the lowest is alone: another process may have switched, and removed the file, before.
+// lockLowest opens the file of the lowest generation, so that no other process has it or gets it. Whoever holds that
+// lock and sees that the generation is still the lowest is alone: another process may have switched, and removed the
+// file, before.
 func (l *Log) lockLowest(create bool) (File, error) {
 	open := l.d.OpenExisting
 	if create {
@@ -176,8 +179,9 @@ func (l *Log) lockLowest(create bool) (File, error) {
 	return f, nil
 }
 
-// take makes the file of the present generation its journal, which was promised up to some place whatever its mark says. A name that an earlier process
-// has made or removed in the kernel's memory alone is so on the disk then: opening the mark syncs the folder.
+// take makes the file of the present generation its journal, which was promised up to some place whatever its mark
+// says. A name that an earlier process has made or removed in the kernel's memory alone is so on the disk then: opening
+// the mark syncs the folder.
 func (l *Log) take(f File, promised int64) (*scan, error) {
 	s := &scan{file: l.path(l.generation), generation: l.generation, at: int64(len(magic))}
 	j, err := take(l.d, &Journal{f: f, name: s.file, promised: promised, found: s.record})
@@ -230,8 +234,8 @@ func (l *Log) finish(old *scan) (*scan, error) {
 	return found, remove(l.d, old.file)
 }
 
-// remove deletes a generation. Its journal goes first: the mark of one that is gone is harmless where the next one was opened, and a journal
-// without its mark is refused.
+// remove deletes a generation. Its journal goes first: the mark of one that is gone is harmless where the next one was
+// opened, and a journal without its mark is refused.
 func remove(d Disk, path string) error {
 	for _, file := range []string{path, path + markSuffix} {
 		if err := d.Remove(file); err != nil {
@@ -241,8 +245,8 @@ func remove(d Disk, path string) error {
 	return nil
 }
 
-// removeLeftovers removes what is neither the present generation nor of use: generations that were never switched to, and marks of those
-// that are gone.
+// removeLeftovers removes what is neither the present generation nor of use: generations that were never switched to,
+// and marks of those that are gone.
 func (l *Log) removeLeftovers() error {
 	journals, marks, err := l.list()
 	if err != nil {
@@ -270,7 +274,8 @@ func (l *Log) removeLeftovers() error {
 	return nil
 }
 
-// wasOpened tells whether a file above the present generation says, before anything in it that is not whole, that it has been opened as the log.
+// wasOpened tells whether a file above the present generation says, before anything in it that is not whole, that it
+// has been opened as the log.
 func (l *Log) wasOpened(generation int) (bool, error) {
 	path := l.path(generation)
 	f, err := l.d.OpenExisting(path)
@@ -357,8 +362,8 @@ func check(path string, payload []byte) error {
 	return nil
 }
 
-// Append adds a record to the present generation, and keeps a copy for the next one while there is one; Sync writes it. It must not be
-// empty nor begin with a zero byte. The payload stays the caller's.
+// Append adds a record to the present generation, and keeps a copy for the next one while there is one; Sync writes it.
+// It must not be empty nor begin with a zero byte. The payload stays the caller's.
 func (l *Log) Append(payload []byte) error {
 	if l.failed != nil {
 		return l.failed
@@ -375,7 +380,8 @@ func (l *Log) Append(payload []byte) error {
 	return nil
 }
 
-// Sync writes what was added and returns when it is on the disk. After an error it returns the same one for good, as Journal's.
+// Sync writes what was added and returns when it is on the disk. After an error it returns the same one for good, as
+// Journal's.
 func (l *Log) Sync() error {
 	if l.failed != nil {
 		return l.failed
@@ -418,7 +424,8 @@ func (l *Log) Close() error {
 	return l.j.Close()
 }
 
-// RemoveOthers deletes the logs of a folder, all generations of them with their marks, but for the one of that name: those of what is no more.
+// RemoveOthers deletes the logs of a folder, all generations of them with their marks, but for the one of that name:
+// those of what is no more.
 func RemoveOthers(d Disk, folder, name string) error {
 	files, err := d.List(folder)
 	if err != nil {

@@ -16,12 +16,12 @@ import (
 	"github.com/geobench/geobench/internal/base/journal/journaltest"
 )
 
-// story is what the owner of a log knows by and by, by the syncs that it comes with. A record of the log is one of these words behind a
-// plus, or all words before it behind an equals sign: a checkpoint.
+// story is what the owner of a log knows by and by, by the syncs that it comes with. A record of the log is one of
+// these words behind a plus, or all words before it behind an equals sign: a checkpoint.
 var story = [][]string{{"a"}, {"bb", "c"}, {"dddd"}, {"e", "f"}, {"g"}, {"hh"}}
 
-// begins are the syncs before which a checkpoint is begun; the switch comes after the sync behind. Those that are true sync and catch up
-// before. Before the sync atOnce the log goes on in a checkpoint that nothing follows.
+// begins are the syncs before which a checkpoint is begun; the switch comes after the sync behind. Those that are true
+// sync and catch up before. Before the sync atOnce the log goes on in a checkpoint that nothing follows.
 var begins = map[int]bool{1: true, 3: false}
 
 const atOnce = 5
@@ -49,8 +49,8 @@ func words(l *journal.Log) (words []string, err error) {
 	return words, err
 }
 
-// live opens the log and goes on with the story to its end, cutting the log short on the way; a next generation that fails is
-// tried again at the next occasion. It returns how many words were promised.
+// live opens the log and goes on with the story to its end, cutting the log short on the way; a next generation that
+// fails is tried again at the next occasion. It returns how many words were promised.
 func live(d journal.Disk) (promised int, err error) {
 	l, err := journal.OpenLog(d, "folder", "a")
 	if err != nil {
@@ -143,8 +143,8 @@ func refusedLog(t *testing.T, what string, err error) {
 	}
 }
 
-// Whenever the machine or the process ends, in the middle of switches, of opening the log and of finishing a switch too, the log opens with all
-// that was promised, and goes on.
+// Whenever the machine or the process ends, in the middle of switches, of opening the log and of finishing a switch
+// too, the log opens with all that was promised, and goes on.
 func TestMachineEndsInALog(t *testing.T) {
 	worlds := 0
 	for seed := range uint64(60) {
@@ -249,7 +249,8 @@ func stages(t *testing.T) (all []stage) {
 	}
 }
 
-// Whatever the process was at when it ended: a file that is damaged anywhere or lost makes the log refused, or does not matter.
+// Whatever the process was at when it ended: a file that is damaged anywhere or lost makes the log refused, or does not
+// matter.
 func TestEveryByteOfALog(t *testing.T) {
 	n, refusals, both := 0, 0, 0
 	for i, s := range stages(t) {
@@ -283,9 +284,9 @@ func TestEveryByteOfALog(t *testing.T) {
 	}
 }
 
-// The same after the machine has ended, with marks that are old. What was promised in the file of the present generation may then be cut off
-// unseen down to its mark, as in a Journal without generations, but never what was there when it was switched to; and damage in any
-// other file loses nothing.
+// The same after the machine has ended, with marks that are old. What was promised in the file of the present
+// generation may then be cut off unseen down to its mark, as in a Journal without generations, but never what was there
+// when it was switched to; and damage in any other file loses nothing.
 func TestEveryByteOfALogBehindOldMarks(t *testing.T) {
 	type version struct {
 		mark     []byte
@@ -383,7 +384,8 @@ func TestLostGenerations(t *testing.T) {
 	}
 }
 
-// A whole file in the place of the next generation is not taken for the one that the log is continued in, unless it is as long.
+// A whole file in the place of the next generation is not taken for the one that the log is continued in, unless it is
+// as long.
 func TestAnotherNextGeneration(t *testing.T) {
 	const second = "folder/a.1.journal"
 	continued := 0
@@ -412,7 +414,8 @@ func TestAnotherNextGeneration(t *testing.T) {
 	}
 }
 
-// Damage that lets a file look as if the log had never gone on in the next one is told, since the next one says that it was opened.
+// Damage that lets a file look as if the log had never gone on in the next one is told, since the next one says that it
+// was opened.
 func TestOpenedBehindWhatIsNotContinued(t *testing.T) {
 	all := stages(t)
 	for i, s := range all {
@@ -450,8 +453,8 @@ func failing(fail func(journaltest.Op) (int, error)) (d *journaltest.Disk, faile
 	}}, failed
 }
 
-// A disk that is full at any byte of any write of the next generation costs the checkpoint and nothing else, unless the log was about to go on
-// there: then the next process does.
+// A disk that is full at any byte of any write of the next generation costs the checkpoint and nothing else, unless the
+// log was about to go on there: then the next process does.
 func TestFullDiskOfTheNextGeneration(t *testing.T) {
 	fatal, survived := 0, 0
 	for _, name := range []string{"folder/a.1.journal", "folder/a.1.journal.synced", "folder/a.2.journal"} {
@@ -494,8 +497,8 @@ func TestFullDiskOfTheNextGeneration(t *testing.T) {
 	}
 }
 
-// Whatever operation of the disk fails once: the log goes on, or is broken and says so for good. The next process finds all that was
-// promised, and so does the next machine.
+// Whatever operation of the disk fails once: the log goes on, or is broken and says so for good. The next process finds
+// all that was promised, and so does the next machine.
 func TestOperationsOfALogFail(t *testing.T) {
 	for _, kind := range kinds {
 		goesOn, ends := 0, 0
@@ -534,8 +537,8 @@ func TestOperationsOfALogFail(t *testing.T) {
 	}
 }
 
-// Whatever operation fails once while a log is opened, at any stage: it is refused, or does not matter. The process after it, and the machine
-// after that one, find all that was promised.
+// Whatever operation fails once while a log is opened, at any stage: it is refused, or does not matter. The process
+// after it, and the machine after that one, find all that was promised.
 func TestOperationsOfOpeningALogFail(t *testing.T) {
 	opened, refusals := 0, 0
 	for i, s := range stages(t) {

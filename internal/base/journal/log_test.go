@@ -51,8 +51,8 @@ func records(t *testing.T, l *journal.Log) (out []string) {
 	return out
 }
 
-// A log that is cut short begins with its checkpoint, has what came after it was begun, and goes on, in this process and in the next one; what
-// was before takes no room any more.
+// A log that is cut short begins with its checkpoint, has what came after it was begun, and goes on, in this process
+// and in the next one; what was before takes no room any more.
 func TestALogIsCutShort(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "deep", "down")
 	l := openLog(t, journal.OS{}, folder)
@@ -185,7 +185,8 @@ func TestCatchUp(t *testing.T) {
 	}
 }
 
-// The checkpoint is written beside the log's owner, who never waits for it; some are discarded meanwhile, and some meet a full disk.
+// The checkpoint is written beside the log's owner, who never waits for it; some are discarded meanwhile, and some meet
+// a full disk.
 func TestNextBesideTheLog(t *testing.T) {
 	d := &journaltest.Disk{}
 	l := openLog(t, d, "folder")
@@ -321,7 +322,8 @@ func TestLeftoversOfADiscardedGeneration(t *testing.T) {
 	}
 }
 
-// A file of another generation is not taken for the one whose name it has, and neither are records that a log does not write there.
+// A file of another generation is not taken for the one whose name it has, and neither are records that a log does not
+// write there.
 func TestRecordsThatDoNotBelongThere(t *testing.T) {
 	own := func(kind, generation byte, more ...byte) []byte {
 		return append([]byte{0, kind, generation, 0, 0, 0, 0, 0, 0, 0}, more...)
@@ -386,8 +388,8 @@ func (d *late) OpenExisting(path string) (journal.File, error) {
 	return d.Disk.OpenExisting(path)
 }
 
-// A process that opens a log while another one goes on in the next generation, and perhaps ends, neither takes the old file for the log nor
-// makes a new one.
+// A process that opens a log while another one goes on in the next generation, and perhaps ends, neither takes the old
+// file for the log nor makes a new one.
 func TestTwoProcessesAndASwitch(t *testing.T) {
 	for _, ends := range []bool{false, true} {
 		for _, listed := range []bool{false, true} {

@@ -20,8 +20,8 @@ var (
 	errSwitched  = errors.New("the next generation is the log now")
 )
 
-// Next is the generation that will take the present one's place. An error of any of its methods has given it up: what is written of it is
-// removed, the present generation goes on alone, and another Next may be begun.
+// Next is the generation that will take the present one's place. An error of any of its methods has given it up: what
+// is written of it is removed, the present generation goes on alone, and another Next may be begun.
 type Next struct {
 	d            Disk
 	folder, name string // of its journal
@@ -37,9 +37,9 @@ type Next struct {
 	over  error // why nothing is kept any more
 }
 
-// Next begins the next generation beside the present one. There is one at a time. From now on Append keeps a copy of each payload
-// for it in memory; whatever was appended before, synced or not, is to follow from what the Next's Append is given. Its files are made by the
-// first of its own methods that is called.
+// Next begins the next generation beside the present one. There is one at a time. From now on Append keeps a copy of
+// each payload for it in memory; whatever was appended before, synced or not, is to follow from what the Next's Append
+// is given. Its files are made by the first of its own methods that is called.
 func (l *Log) Next() (*Next, error) {
 	if err := l.Failed(); err != nil {
 		return nil, err
@@ -85,8 +85,8 @@ func (n *Next) Behind() int64 {
 	return n.bytes
 }
 
-// Append adds a record that comes before all that was appended to the log since the Next was begun. It comes before CatchUp. Sync writes it;
-// what was added since the last Sync is in memory. The payload is as the log's.
+// Append adds a record that comes before all that was appended to the log since the Next was begun. It comes before
+// CatchUp. Sync writes it; what was added since the last Sync is in memory. The payload is as the log's.
 func (n *Next) Append(payload []byte) error {
 	n.writing.Lock()
 	defer n.writing.Unlock()
@@ -113,8 +113,9 @@ func (n *Next) Sync() error {
 	return n.giveUp(n.j.Sync())
 }
 
-// CatchUp writes and syncs what the log has been given since the Next was begun, until less than 256 KiB of it are left: Switch writes these
-// while the log's owner waits. It does not return while payloads come faster than the disk takes them, unless the Next is discarded.
+// CatchUp writes and syncs what the log has been given since the Next was begun, until less than 256 KiB of it are
+// left: Switch writes these while the log's owner waits. It does not return while payloads come faster than the disk
+// takes them, unless the Next is discarded.
 func (n *Next) CatchUp() error {
 	n.writing.Lock()
 	defer n.writing.Unlock()
@@ -190,7 +191,8 @@ func (n *Next) giveUp(err error) error {
 	return err
 }
 
-// remove deletes the files. What stays because the disk fails is removed before the files of another Next are made, and when the log is opened.
+// remove deletes the files. What stays because the disk fails is removed before the files of another Next are made, and
+// when the log is opened.
 func (n *Next) remove() {
 	_ = remove(n.d, n.path())
 	if n.j != nil {
@@ -198,8 +200,8 @@ func (n *Next) remove() {
 	}
 }
 
-// Discard gives the generation up: its files are removed, and the present generation goes on alone. It waits for a write that is under way.
-// It does nothing where the generation was given up before or has become the log.
+// Discard gives the generation up: its files are removed, and the present generation goes on alone. It waits for a
+// write that is under way. It does nothing where the generation was given up before or has become the log.
 func (n *Next) Discard() {
 	already := n.end(errDiscarded)
 	n.writing.Lock()
@@ -209,9 +211,10 @@ func (n *Next) Discard() {
 	}
 }
 
-// Switch writes what the next generation lacks, and goes on in it: the log is that generation then, and the files of the one before it are
-// removed. Everything that was appended must be synced. It waits for CatchUp. After an error the next generation is given up; the
-// present one goes on unless Failed says otherwise: which generation counts is known then only to who opens the log anew.
+// Switch writes what the next generation lacks, and goes on in it: the log is that generation then, and the files of
+// the one before it are removed. Everything that was appended must be synced. It waits for CatchUp. After an error the
+// next generation is given up; the present one goes on unless Failed says otherwise: which generation counts is known
+// then only to who opens the log anew.
 func (l *Log) Switch(n *Next) error {
 	if err := l.Failed(); err != nil {
 		return err

@@ -34,7 +34,8 @@ func bucketOf(d time.Duration) int {
 	return min(buckets-1, 1+int(3*math.Log2(float64(d)/float64(floor))))
 }
 
-// upper is the largest lateness of a bucket, but for the last, which holds all larger ones. Latenesses below floor count as none.
+// upper is the largest lateness of a bucket, but for the last, which holds all larger ones. Latenesses below floor
+// count as none.
 func upper(bucket int) time.Duration {
 	if bucket == 0 {
 		return 0
@@ -75,8 +76,8 @@ func (r *Recorder) Run(ctx context.Context) {
 	}
 }
 
-// Woke notes a wake-up that was due at due and happened at at, and the CPU time that the process used since the previous one.
-// A late wake-up also stands for the beats that it missed.
+// Woke notes a wake-up that was due at due and happened at at, and the CPU time that the process used since the
+// previous one. A late wake-up also stands for the beats that it missed.
 func (r *Recorder) Woke(due, at, used time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -150,8 +151,8 @@ type Lateness struct {
 	P50, P99, Max time.Duration
 }
 
-// In returns the lateness in the seconds that lie mostly within one of the spans, except the seconds that a span of except
-// touches. A nil Record has no seconds.
+// In returns the lateness in the seconds that lie mostly within one of the spans, except the seconds that a span of
+// except touches. A nil Record has no seconds.
 func (r *Record) In(spans, except []Span) (Lateness, error) {
 	var out Lateness
 	if r == nil {

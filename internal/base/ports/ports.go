@@ -1,5 +1,5 @@
-// Package ports lists the TCP and UDP ports on which Geobench's own programs listen. One table, since network policies, service meshes
-// and sidecars must each know which port belongs to whom.
+// Package ports lists the TCP and UDP ports on which Geobench's own programs listen. One table, since network policies,
+// service meshes and sidecars must each know which port belongs to whom.
 package ports
 
 const (

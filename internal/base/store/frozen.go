@@ -7,14 +7,15 @@ import (
 	"strings"
 
 	"github.com/geobench/geobench/internal/base/codec"
-	"github.com/geobench/geobench/internal/base/fifo"
+	"github.com/geobench/geobench/internal/base/queue"
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// Frozen is what a store held when it was frozen, with what somebody may still read of earlier versions. The store may be changed while
-// another goroutine uses it: of rows that it changes it takes a copy first, a chunk at a time.
+// Frozen is what a store held when it was frozen, with what somebody may still read of earlier versions. The store may
+// be changed while another goroutine uses it: of rows that it changes it takes a copy first, a chunk at a time.
 type Frozen interface {
-	// Append appends the next part to b, which grows by limit bytes and one row at most, and reports whether there is more.
+	// Append appends the next part to b, which grows by limit bytes and one row at most, and reports whether there is
+	// more.
 	Append(b []byte, limit int) (part []byte, more bool)
 }
 
@@ -124,7 +125,7 @@ func thaw(part []byte, entry func(kind uint8, r *codec.Reader)) error {
 type frozenVersions struct {
 	rows         slab[versions]
 	older        slab[past]
-	replaced     fifo.Queue[replacement]
+	replaced     queue.Queue[replacement]
 	ops, trimmed uint64
 
 	next   uint32 // row

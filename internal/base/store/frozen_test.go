@@ -12,7 +12,8 @@ import (
 // operation changes a store in one of the ways that engines do.
 type operation func(Store)
 
-// operations returns some on few rows and groups. With versions they are written, deleted and trimmed in the order of these, from first on.
+// operations returns some on few rows and groups. With versions they are written, deleted and trimmed in the order of
+// these, from first on.
 func operations(r *rand.Rand, n int, first uint64) (ops []operation) {
 	for i := range n {
 		k := txn.IntKey(1, uint64(r.IntN(3000)))

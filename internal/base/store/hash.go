@@ -11,8 +11,9 @@ import (
 
 // Hash keeps one version of each row.
 //
-// Rows are found by an index and kept in chunks: an integer key is two touches of memory away from its row. Deterministic
-// engines spend most of their time here. The rows of a group, which have an order, are a tree beside the table.
+// Rows are found by an index and kept in chunks: an integer key is two touches of memory away from its row.
+// Deterministic engines spend most of their time here. The rows of a group, which have an order, are a tree beside the
+// table.
 type Hash struct {
 	index  index // of the rows that are not in groups
 	rows   [][]row
@@ -237,7 +238,8 @@ func (s *Hash) Reset(rows int) {
 	*s = Hash{ops: s.ops, index: newIndex(rows)}
 }
 
-// Replace puts rows in the place of all that are there, but for those that every node holds. It keeps copies of their values.
+// Replace puts rows in the place of all that are there, but for those that every node holds. It keeps copies of their
+// values.
 func (s *Hash) Replace(rows []Row) {
 	var everywhere []Row
 	s.Each(func(k txn.Key, r Record) {

@@ -6,17 +6,17 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// index finds the numbers of rows by their keys. It is a hash table with linear probing over small slots without pointers:
-// finding a row by an integer key touches one slot, where a Go map of strings also touches a control word and the key's
-// bytes, and the garbage collector has nothing to do in the slots.
+// index finds the numbers of rows by their keys. It is a hash table with linear probing over small slots without
+// pointers: finding a row by an integer key touches one slot, where a Go map of strings also touches a control word and
+// the key's bytes, and the garbage collector has nothing to do in the slots.
 type index struct {
 	slots []slot // a power of two, at most three quarters full
 	shift uint   // 64 - log2(len(slots))
 	count int
 }
 
-// slot is an entry of the index. For a key of exactly table and shard number, id is the shard number and tag the table, so
-// that they tell keys apart; for others tag is otherKey and id a hash.
+// slot is an entry of the index. For a key of exactly table and shard number, id is the shard number and tag the table,
+// so that they tell keys apart; for others tag is otherKey and id a hash.
 type slot struct {
 	id  uint64
 	tag uint32
@@ -109,8 +109,8 @@ func (x *index) gap(sl slot) int {
 	return i
 }
 
-// remove takes out the entry at a place. Entries behind the gap move up as long as that brings them no further than where
-// their search begins.
+// remove takes out the entry at a place. Entries behind the gap move up as long as that brings them no further than
+// where their search begins.
 func (x *index) remove(at int) {
 	x.count--
 	mask := len(x.slots) - 1

@@ -1,6 +1,6 @@
-// Package store keeps a node's rows in memory. A store belongs to one state machine and is used by one goroutine at a time,
-// so it has no locks. Hash keeps one version of each row, for engines that execute transactions in an order that is
-// fixed beforehand; Versioned keeps those that somebody may still read.
+// Package store keeps a node's rows in memory. A store belongs to one state machine and is used by one goroutine at a
+// time, so it has no locks. Hash keeps one version of each row, for engines that execute transactions in an order that
+// is fixed beforehand; Versioned keeps those that somebody may still read.
 package store
 
 import (
@@ -27,8 +27,8 @@ type Reader interface {
 	Scan(r txn.Range, f func(txn.Key, Record) bool)
 }
 
-// Store is a node's rows as drivers see them: they fill it before the first transaction, and look at it when the database is
-// quiet. An engine makes its own kind (protocol.Engine.NewStore) and knows more of it.
+// Store is a node's rows as drivers see them: they fill it before the first transaction, and look at it when the
+// database is quiet. An engine makes its own kind (protocol.Engine.NewStore) and knows more of it.
 type Store interface {
 	// Reader reads the newest versions.
 	Reader
@@ -36,8 +36,8 @@ type Store interface {
 	Load(k txn.Key, value []byte)
 	// Reset drops all rows and makes room for as many.
 	Reset(rows int)
-	// Each calls f for the newest version of every row, in no particular order: f's result must not depend on it. f must not
-	// change the store.
+	// Each calls f for the newest version of every row, in no particular order: f's result must not depend on it. f must
+	// not change the store.
 	Each(f func(txn.Key, Record))
 	// Len is the number of rows.
 	Len() int
@@ -47,7 +47,8 @@ type Store interface {
 	Freeze() Frozen
 	// Thaw puts a part of what another store of the same kind held into this one, which was empty before the first part.
 	Thaw(part []byte) error
-	// Ops counts the rows that were looked for, met by a scan or written since the start: simulators charge CPU time for them.
+	// Ops counts the rows that were looked for, met by a scan or written since the start: simulators charge CPU time for
+	// them.
 	Ops() uint64
 }
 
@@ -57,8 +58,8 @@ type Row struct {
 	Record
 }
 
-// Placed returns the newest versions of the rows that have a place, which are all but those that every node holds, in the order of keys: what
-// a node sends to one that takes another's place.
+// Placed returns the newest versions of the rows that have a place, which are all but those that every node holds, in
+// the order of keys: what a node sends to one that takes another's place.
 func Placed(s Store) (rows []Row) {
 	s.Each(func(k txn.Key, r Record) {
 		if !k.Everywhere() {
@@ -69,8 +70,8 @@ func Placed(s Store) (rows []Row) {
 	return rows
 }
 
-// Digest is a hash of all rows and values that does not depend on their order, equal for copies with equal contents. Versions
-// and writers are left out. It is stable across processes.
+// Digest is a hash of all rows and values that does not depend on their order, equal for copies with equal contents.
+// Versions and writers are left out. It is stable across processes.
 func Digest(s Store) uint64 {
 	var sum uint64
 	s.Each(func(k txn.Key, r Record) { sum += DigestRow(k, r.Value) })

@@ -141,8 +141,8 @@ func randomRange(r *rand.Rand) txn.Range {
 	return g
 }
 
-// A million random operations on the versioned store and on the model: writes, deletions, reads and scans at versions that were
-// not trimmed, and trimming.
+// A million random operations on the versioned store and on the model: writes, deletions, reads and scans at versions
+// that were not trimmed, and trimming.
 func TestVersionedIsAModel(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	s, m := NewVersioned(), model{}
@@ -276,8 +276,8 @@ func TestResetForgetsTrim(t *testing.T) {
 	}
 }
 
-// A store of newest versions keeps no others, tells of deletions until they are trimmed, and stays what it is when it is
-// reset.
+// A store of newest versions keeps no others, tells of deletions until they are trimmed, and stays what it is when it
+// is reset.
 func TestNewest(t *testing.T) {
 	s, hot, gone := NewNewest(), txn.IntKey(0, 1), ordered(1, 2)
 	for range 2 {

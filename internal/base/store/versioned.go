@@ -7,14 +7,14 @@ import (
 
 	"github.com/tidwall/btree"
 
-	"github.com/geobench/geobench/internal/base/fifo"
+	"github.com/geobench/geobench/internal/base/queue"
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
 // Versioned keeps the versions of rows that somebody may still read. The versions of a row are written in their order;
 // rows are independent of each other. Those with ordered keys are found by a tree, in the order of their keys, and the
-// others, which nobody scans, by an index: that takes a third of the time. Rows and their older versions lie in chunks and
-// name each other by number, so that an update allocates nothing once the store has been at work for a while.
+// others, which nobody scans, by an index: that takes a third of the time. Rows and their older versions lie in chunks
+// and name each other by number, so that an update allocates nothing once the store has been at work for a while.
 type Versioned struct {
 	ordered btree.Map[txn.Key, uint32]
 	index   index // of the rows whose keys are not ordered
@@ -28,7 +28,7 @@ type Versioned struct {
 	// newest says that nobody reads versions before the last one.
 	newest bool
 	// replaced are the versions that took the place of others, in the order in which they were written.
-	replaced fifo.Queue[replacement]
+	replaced queue.Queue[replacement]
 	seen     byte // what Warm has read
 }
 
@@ -50,14 +50,15 @@ type past struct {
 	before uint32
 }
 
-// replacement says that a row has versions older than this one. The row may have been forgotten since, and another one taken
-// its place.
+// replacement says that a row has versions older than this one. The row may have been forgotten since, and another one
+// taken its place.
 type replacement struct {
 	row     uint32
 	version uint64
 }
 
-// slab keeps values in chunks that never move. They are numbered from 1, and numbers that were given back are used again.
+// slab keeps values in chunks that never move. They are numbered from 1, and numbers that were given back are used
+// again.
 type slab[T any] struct {
 	chunks [][]T
 	shared []bool // chunks that a Frozen has, too
@@ -100,8 +101,8 @@ func (s *slab[T]) remove(n uint32) {
 // NewVersioned returns an empty store.
 func NewVersioned() *Versioned { return &Versioned{index: newIndex(0)} }
 
-// NewNewest returns an empty store that keeps the last version of each row alone. Newest tells of deletions, too, until they
-// are trimmed.
+// NewNewest returns an empty store that keeps the last version of each row alone. Newest tells of deletions, too, until
+// they are trimmed.
 func NewNewest() *Versioned {
 	s := NewVersioned()
 	s.newest = true
@@ -135,8 +136,8 @@ func (s *Versioned) at(l *versions, v uint64) *version {
 	return nil
 }
 
-// Warm brings n rows, the first 16 of them, into the processor's caches: side by side they wait for memory together instead of
-// one after the other. It is no operation that Ops counts. Rows with ordered keys are left as they are.
+// Warm brings n rows, the first 16 of them, into the processor's caches: side by side they wait for memory together
+// instead of one after the other. It is no operation that Ops counts. Rows with ordered keys are left as they are.
 func (s *Versioned) Warm(n int, key func(i int) txn.Key) {
 	const most = 16
 	var rows [most]*versions
@@ -166,8 +167,8 @@ func (s *Versioned) Get(k txn.Key) (Record, bool) { return s.get(k, Newest) }
 // Scan implements Reader.
 func (s *Versioned) Scan(r txn.Range, f func(txn.Key, Record) bool) { s.scan(r, Newest, f) }
 
-// At returns the rows as they were at version v: each in its last version up to v. Versions before the one that Trim was last
-// told of may be missing.
+// At returns the rows as they were at version v: each in its last version up to v. Versions before the one that Trim
+// was last told of may be missing.
 func (s *Versioned) At(v uint64) Reader { return snapshot{s, v} }
 
 type snapshot struct {
@@ -230,8 +231,8 @@ func (s *Versioned) Newest(k txn.Key) uint64 {
 // Load implements Store.
 func (s *Versioned) Load(k txn.Key, value []byte) { s.write(k, version{Record: Record{Value: value}}) }
 
-// Put writes a version of the row under k, which must not be older than the last one. The store owns value from then on; of k
-// it keeps a copy.
+// Put writes a version of the row under k, which must not be older than the last one. The store owns value from then
+// on; of k it keeps a copy.
 func (s *Versioned) Put(k txn.Key, r Record) { s.write(k, version{Record: r}) }
 
 // Delete writes a version that says that there is no row.

@@ -2,8 +2,8 @@ package store
 
 import "github.com/geobench/geobench/internal/base/txn"
 
-// View is a procedure's view of a state of the rows all of which are here: it implements txn.Ctx. What the procedure writes
-// waits in Writes.
+// View is a procedure's view of a state of the rows all of which are here: it implements txn.Ctx. What the procedure
+// writes waits in Writes.
 type View struct {
 	Rows   Reader
 	Writes txn.WriteSet

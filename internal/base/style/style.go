@@ -1,4 +1,5 @@
-// Package style is how the pages that Geobench writes look: one style sheet, light and dark, without anything from elsewhere.
+// Package style is how the pages that Geobench writes look: one style sheet, light and dark, without anything from
+// elsewhere.
 package style
 
 import _ "embed"

@@ -19,8 +19,8 @@ type Access struct {
 	Mode Mode
 }
 
-// Range names rows of one group, in the order of their keys: those from From up to, but not including, To. With To empty it
-// is the row From alone, which may then belong to no group.
+// Range names rows of one group, in the order of their keys: those from From up to, but not including, To. With To
+// empty it is the row From alone, which may then belong to no group.
 type Range struct {
 	From, To Key
 	// Reverse takes the rows from the last one on.
@@ -100,8 +100,8 @@ func (r *Range) String() string {
 type Footprint struct {
 	// Accesses are the rows and groups, each once. Engines place, order and lock a transaction by them.
 	Accesses []Access
-	// Ranges are the rows that are read in groups whose access says Read, for those who have to fetch or send them. What is
-	// written in a group need not be named.
+	// Ranges are the rows that are read in groups whose access says Read, for those who have to fetch or send them. What
+	// is written in a group need not be named.
 	Ranges []Range
 	// Exact says that the transaction touches nothing else. Otherwise the footprint is a hint, good enough to send the
 	// transaction where most of its rows are and to fetch them in advance.

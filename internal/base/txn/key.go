@@ -114,7 +114,8 @@ func (k Key) Everywhere() bool { return len(k) > 0 && k[0]&everywhereKey != 0 }
 // Marked reports whether the row is Ordered or Everywhere.
 func (k Key) Marked() bool { return len(k) > 0 && k[0]&(orderedKey|everywhereKey) != 0 }
 
-// Unit returns what engines lock and order when the row is used: the key of its group if it has one, else the row itself.
+// Unit returns what engines lock and order when the row is used: the key of its group if it has one, else the row
+// itself.
 func (k Key) Unit() Key {
 	if k.Ordered() {
 		return k[:10+int(k[9])]
@@ -147,7 +148,8 @@ func (k Key) Shard() uint64 {
 	return 0
 }
 
-// Plain returns the table and the shard number of a key that consists of nothing else: it has no marks and no further columns.
+// Plain returns the table and the shard number of a key that consists of nothing else: it has no marks and no further
+// columns.
 func (k Key) Plain() (table Table, shard uint64, ok bool) {
 	if len(k) != 9 || k[0] > byte(MaxTable) {
 		return 0, 0, false

@@ -32,8 +32,8 @@ type Transaction struct {
 	Proc ProcID
 	// Attempt counts the client's earlier tries of the same call, each of which had an ID of its own and left no trace.
 	Attempt uint8
-	// Found says that the Footprint was found by a reconnaissance: it travels with the transaction. Otherwise it is a function
-	// of Proc and Args, filled in by Registry.Prepare and never sent.
+	// Found says that the Footprint was found by a reconnaissance: it travels with the transaction. Otherwise it is a
+	// function of Proc and Args, filled in by Registry.Prepare and never sent.
 	Found bool
 	// Home is the number of the region whose clients sent it, a hint: it does not travel, since clients speak to nodes of
 	// their own region.
@@ -85,8 +85,8 @@ const (
 	CauseNode
 	// CauseClient: the client gave up, by its patience or because its session ended.
 	CauseClient
-	// CauseMoved: the transaction was sent to where its rows are not any more. Like CauseStale it is what nodes say to each other:
-	// whoever coordinates the transaction sends it again, and clients never see it.
+	// CauseMoved: the transaction was sent to where its rows are not any more. Like CauseStale it is what nodes say to
+	// each other: whoever coordinates the transaction sends it again, and clients never see it.
 	CauseMoved
 	// CauseStale: the transaction was sent with a footprint that does not hold any more.
 	CauseStale
@@ -121,19 +121,19 @@ type Outcome struct {
 const (
 	// ReasonProcedure: the procedure failed other than by its own decision.
 	ReasonProcedure = "procedure-error"
-	// ReasonUndeclared: the procedure touched a row that its footprint, said to be exact, does not name. That is a mistake of the
-	// workload, and what it measures means nothing.
+	// ReasonUndeclared: the procedure touched a row that its footprint, said to be exact, does not name. That is a mistake
+	// of the workload, and what it measures means nothing.
 	ReasonUndeclared = "undeclared-access"
 	// ReasonInvalid: a node refuses the transaction, whose procedure is not registered or whose footprint cannot be.
 	ReasonInvalid = "invalid-transaction"
 )
 
-// ErrUndeclared is what a procedure gets from a Ctx, or comes to in the end, that touches a row which its footprint, said to be
-// exact, does not name.
+// ErrUndeclared is what a procedure gets from a Ctx, or comes to in the end, that touches a row which its footprint,
+// said to be exact, does not name.
 var ErrUndeclared = errors.New("the footprint, said to be exact, does not name the row")
 
-// ErrProcedure is what a transaction of package sqlform comes to that cannot read what the database has answered: its outcome is
-// ReasonProcedure, and not an error of the database.
+// ErrProcedure is what a transaction of package sqlform comes to that cannot read what the database has answered: its
+// outcome is ReasonProcedure, and not an error of the database.
 var ErrProcedure = errors.New("the answer is not one that the transaction can read")
 
 // ErrNotFound says that there is no such row. Get returns this very value.
@@ -142,8 +142,9 @@ var ErrNotFound = errors.New("there is no such row")
 // Ctx is a running procedure's view of the database: the rows as its transaction sees them, its own writes included.
 // Values that Get and Scan return must not be changed; values given to Put belong to the database from then on.
 //
-// Any error other than ErrNotFound ends the transaction: the row is not here yet, or the database has failed. The procedure
-// returns it as it is, at once. Put and Delete return nothing: where one fails, all that follows fails with its error.
+// Any error other than ErrNotFound ends the transaction: the row is not here yet, or the database has failed. The
+// procedure returns it as it is, at once. Put and Delete return nothing: where one fails, all that follows fails with
+// its error.
 type Ctx interface {
 	// Get returns the row's value, or ErrNotFound.
 	Get(k Key) (value []byte, err error)
@@ -172,8 +173,8 @@ func GetEach(c Ctx, keys []Key) ([][]byte, error) {
 	return values, nil
 }
 
-// GetRow returns the value of a row, at least minSize bytes. The error is missing where there is no such row or its value is
-// shorter, and otherwise what Get returns.
+// GetRow returns the value of a row, at least minSize bytes. The error is missing where there is no such row or its
+// value is shorter, and otherwise what Get returns.
 func GetRow(c Ctx, k Key, minSize int, missing Abort) ([]byte, error) {
 	v, err := c.Get(k)
 	if err == ErrNotFound || err == nil && len(v) < minSize {
@@ -191,8 +192,8 @@ type Row struct {
 // KeyValue returns the key and the value.
 func (r *Row) KeyValue() (Key, []byte) { return r.Key, r.Value }
 
-// ScanRows calls f for those of rows that are in r, in r's order, until f returns false or r's limit is reached. The rows are those of a
-// range that covers r, in the order of keys or in the reverse one; keyValue takes one apart.
+// ScanRows calls f for those of rows that are in r, in r's order, until f returns false or r's limit is reached. The
+// rows are those of a range that covers r, in the order of keys or in the reverse one; keyValue takes one apart.
 func ScanRows[R any](rows []R, keyValue func(*R) (Key, []byte), r Range, f func(Key, []byte) bool) {
 	next, end, step := 0, len(rows), 1
 	if len(rows) > 1 {
@@ -213,8 +214,8 @@ func ScanRows[R any](rows []R, keyValue func(*R) (Key, []byte), r Range, f func(
 	}
 }
 
-// Procedure is a stored procedure: a deterministic function of its arguments and of what it reads. A database may run it
-// several times for one transaction, the first few with some of the rows missing.
+// Procedure is a stored procedure: a deterministic function of its arguments and of what it reads. A database may run
+// it several times for one transaction, the first few with some of the rows missing.
 type Procedure struct {
 	ID   ProcID
 	Name string
@@ -225,8 +226,9 @@ type Procedure struct {
 	Run func(c Ctx, args []byte) (result []byte, err error)
 	// ReadOnly promises that Run never writes, and Declare names no Write: engines may answer it from a snapshot.
 	ReadOnly bool
-	// Deletes are the tables that Run may delete rows of. Runs that record a history abort a procedure that deletes others, since
-	// they leave a mark in place of a deleted row, and scan as far as a plain run does only where there are no marks.
+	// Deletes are the tables that Run may delete rows of. Runs that record a history abort a procedure that deletes
+	// others, since they leave a mark in place of a deleted row, and scan as far as a plain run does only where there are
+	// no marks.
 	Deletes Tables
 }
 

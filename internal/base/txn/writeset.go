@@ -97,8 +97,8 @@ func (w *WriteSet) Widen(r Range) Range {
 	return r
 }
 
-// Scan calls f for the rows of r, which is no point, as the transaction sees them: with its own writes over the database's rows, for
-// which base calls its f.
+// Scan calls f for the rows of r, which is no point, as the transaction sees them: with its own writes over the
+// database's rows, for which base calls its f.
 func (w *WriteSet) Scan(r Range, base func(r Range, f func(Key, []byte) bool) error, f func(Key, []byte) bool) error {
 	if len(w.entries) == 0 {
 		return base(r, f)

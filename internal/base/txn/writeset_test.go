@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// What a transaction sees of a range is what it would see had its writes been made in the database: in both directions, with every
-// limit, and although it is told no more of the database than the widened range.
+// What a transaction sees of a range is what it would see had its writes been made in the database: in both directions,
+// with every limit, and although it is told no more of the database than the widened range.
 func TestWriteSetScan(t *testing.T) {
 	group := OrderedKey(1, 7, []byte{1}, nil)
 	key := func(i int) Key { return group + Key(byte(i)) }

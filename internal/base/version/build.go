@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// Build tells builds apart: by String, and where that does not say all (uncommitted changes, no version), by the program's own bytes,
-// too. What is kept of one build is not taken for another's.
+// Build tells builds apart: by String, and where that does not say all (uncommitted changes, no version), by the
+// program's own bytes, too. What is kept of one build is not taken for another's.
 var Build = sync.OnceValues(func() (string, error) {
 	v := String()
 	if v != "devel" && !strings.Contains(v, "dirty") {

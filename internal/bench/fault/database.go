@@ -26,12 +26,12 @@ func (d *Database) Restarts(f *Fault) bool {
 	return d.Journals && (f.Kind == NodeShutdown || f.Kind == ContainerKill)
 }
 
-// Bears notes, and returns, why the database cannot take in empty processes in all places of a fault's targets at once; nil when it can.
-func (d *Database) Bears(l *Life) error {
+// CanLose notes, and returns, why the database cannot take in empty processes in all places of a fault's targets at once; nil when it can.
+func (d *Database) CanLose(l *Life) error {
 	if !l.Replaced {
 		return nil
 	}
-	err := d.Engine.Bears(d.Topology, d.Params, l.Targets.From)
+	err := d.Engine.CanLose(d.Topology, d.Params, l.Targets.From)
 	if err != nil {
 		l.Problem = err.Error()
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/base/geo"
-	"github.com/geobench/geobench/internal/bench/functional"
+	"github.com/geobench/geobench/internal/bench/acceptance"
 	targets "github.com/geobench/geobench/internal/bench/target/catalog"
 	"github.com/geobench/geobench/internal/bench/workload"
 	"github.com/geobench/geobench/internal/bench/workload/catalog"
@@ -32,7 +32,7 @@ type Plan struct {
 
 // PlanTests plans the functional tests of the run with what plans any run on its database.
 func (p *Plan) PlanTests(plan func(*v1alpha1.BenchmarkRun) (*Plan, error)) error {
-	for i, run := range functional.Runs(p.Run) {
+	for i, run := range acceptance.Runs(p.Run) {
 		t, err := plan(run)
 		if err != nil {
 			return fmt.Errorf("spec.functionalTests[%d]: %s: %w", i, p.Run.Spec.FunctionalTests[i], err)

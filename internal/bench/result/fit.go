@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/geobench/geobench/internal/base/pack"
+	"github.com/geobench/geobench/internal/base/compress"
 )
 
 // beforeFaults and afterFaults are the seconds before the start and after the end of a fault in which a timeline stays fine while the
@@ -46,7 +46,7 @@ var shortenings = []shortening{
 	}},
 }
 
-// Fit returns the document as text if that has at most plain bytes, or else the text and the same gzipped, with at most pack.Room
+// Fit returns the document as text if that has at most plain bytes, or else the text and the same gzipped, with at most compress.MaxPacked
 // bytes. A document that does not fit is shortened, its timeline first and away from faults first, and notes how. d stays as it is.
 func (d *Document) Fit(plain int) (text, packed []byte, err error) {
 	c := *d
@@ -61,7 +61,7 @@ func (d *Document) Fit(plain int) (text, packed []byte, err error) {
 		if b.Len() <= plain {
 			return b.Bytes(), nil, nil
 		}
-		if packed, err := pack.Text(b.Bytes()); err == nil && len(packed) <= pack.Room {
+		if packed, err := compress.Text(b.Bytes()); err == nil && len(packed) <= compress.MaxPacked {
 			return b.Bytes(), packed, nil
 		}
 		if step == len(shortenings) {

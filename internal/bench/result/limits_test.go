@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/internal/base/pack"
+	"github.com/geobench/geobench/internal/base/compress"
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
@@ -90,8 +90,8 @@ func TestReportsFit(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(b) > pack.Room {
-				t.Errorf("%d bytes, and there is room for %d", len(b), pack.Room)
+			if len(b) > compress.MaxPacked {
+				t.Errorf("%d bytes, and there is room for %d", len(b), compress.MaxPacked)
 			}
 			r, _, err := DecodeReport(b, 1<<30)
 			if err != nil {
@@ -167,8 +167,8 @@ func TestLongResultFits(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("%d bytes, or %d of %d that there were; %d packed", whole.Len(), len(text), whole.Len(), len(packed))
-	if len(packed) == 0 || len(packed) > pack.Room {
-		t.Errorf("%d bytes, and there is room for %d", len(packed), pack.Room)
+	if len(packed) == 0 || len(packed) > compress.MaxPacked {
+		t.Errorf("%d bytes, and there is room for %d", len(packed), compress.MaxPacked)
 	}
 	if len(d.Timeline) != hours || len(d.Notes) != 1 {
 		t.Errorf("fitting changed the document: %d ticks, notes %q", len(d.Timeline), d.Notes)
@@ -235,7 +235,7 @@ func TestWideResultFits(t *testing.T) {
 		d.Histograms.Series = append(d.Histograms.Series, HistogramSeries{Type: fmt.Sprint(i % 8), Class: fmt.Sprint(i % 4), Region: fmt.Sprint(i / 32), Histogram: EncodeHistogram(h)})
 	}
 	text, packed, err := d.Fit(900_000)
-	if err != nil || len(packed) > pack.Room {
+	if err != nil || len(packed) > compress.MaxPacked {
 		t.Fatalf("%d bytes packed: %v", len(packed), err)
 	}
 	got, err := Parse(text)

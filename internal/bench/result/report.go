@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/geobench/geobench/internal/base/pack"
+	"github.com/geobench/geobench/internal/base/compress"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/bench/workload"
 )
@@ -560,7 +560,7 @@ func (r *Report) Cut(repetitions int, durationMicroseconds int64) {
 // which it reads at most so many: a value takes up to a hundred times the memory of its text, and the texts are
 // whoever's who has the key.
 func DecodeReport(b []byte, most int) (r *Report, values int, err error) {
-	text, err := pack.Unpack(b)
+	text, err := compress.Unpack(b)
 	if err != nil {
 		return nil, 0, fmt.Errorf("worker report: %w", err)
 	}

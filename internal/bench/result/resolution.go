@@ -7,7 +7,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"github.com/geobench/geobench/internal/base/pack"
+	"github.com/geobench/geobench/internal/base/compress"
 )
 
 // Resolution is the resolution of a report's timeline and histograms. The zero value is the one at which load generators
@@ -95,13 +95,13 @@ func (r *Report) Encode() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		b, err := pack.JSON(c)
-		if err == nil && len(b) <= pack.Room {
+		b, err := compress.JSON(c)
+		if err == nil && len(b) <= compress.MaxPacked {
 			return b, nil
 		}
 		if err == nil {
 			err = fmt.Errorf("worker report: it has %d bytes at the coarsest resolution, and a ConfigMap has room for %d: "+
-				"choose fewer transaction types in spec.workload, or fewer spec.load.repetitions", len(b), pack.Room)
+				"choose fewer transaction types in spec.workload, or fewer spec.load.repetitions", len(b), compress.MaxPacked)
 		}
 		problem = err
 	}

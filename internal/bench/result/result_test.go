@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/base/compress"
 	"github.com/geobench/geobench/internal/base/geo"
-	"github.com/geobench/geobench/internal/base/pack"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/bench/workload"
 	"github.com/geobench/geobench/internal/ops/admin"
@@ -171,7 +171,7 @@ func TestSizes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	packed, err := pack.JSON(d)
+	packed, err := compress.JSON(d)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func TestSizes(t *testing.T) {
 	if len(packed) > 700_000 {
 		t.Errorf("the document has %d bytes, which is not well under a ConfigMap's 900 kB", len(packed))
 	}
-	text, err := pack.Unpack(packed)
+	text, err := compress.Unpack(packed)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,13 +3,13 @@ package result
 import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/geobench/geobench/internal/base/compress"
 	"github.com/geobench/geobench/internal/base/geo"
-	"github.com/geobench/geobench/internal/base/pack"
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
 // SnapshotRoom is how many bytes the packed statuses of all nodes may have, three of which one ConfigMap holds, along with other notes of a run.
-const SnapshotRoom = pack.Room / 4
+const SnapshotRoom = compress.MaxPacked / 4
 
 // MergeRoundTrips leaves the round trips between two regions, which a document merges anyhow, at one node of the first region: the round trips of
 // many nodes are most of what their statuses take.

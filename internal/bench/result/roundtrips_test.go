@@ -9,8 +9,8 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/geobench/geobench/internal/base/compress"
 	"github.com/geobench/geobench/internal/base/geo"
-	"github.com/geobench/geobench/internal/base/pack"
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
@@ -57,11 +57,11 @@ func TestStatusesOfManyNodesFit(t *testing.T) {
 	}
 	whole, merged := statuses(), statuses()
 	MergeRoundTrips(merged, top)
-	before, err := pack.JSON(whole)
+	before, err := compress.JSON(whole)
 	if err != nil {
 		t.Fatal(err)
 	}
-	after, err := pack.JSON(merged)
+	after, err := compress.JSON(merged)
 	if err != nil {
 		t.Fatal(err)
 	}

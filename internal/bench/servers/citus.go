@@ -15,7 +15,7 @@ var citus = cluster{
 		Product: "Citus", Protocol: "PostgreSQL", Port: 5432, User: "postgres",
 		Isolation: []string{"ReadCommitted (the others hold on each server alone)"},
 		Retry:     []string{"40001", "40P01"}, Ambiguous: []string{"08006", "57P01"},
-		Survives:  "no loss of a server's files: each row has one copy",
+		Tolerates: "no loss of a server's files: each row has one copy",
 		Placement: "create_distributed_table and create_reference_table; citus_move_shard_placement gives a shard its region",
 		Licence:   "AGPL 3.0",
 	},

@@ -328,7 +328,7 @@ func TestFactsAreInTheDocs(t *testing.T) {
 		if f == nil {
 			t.Fatalf("%s has no facts", engine)
 		}
-		says := append([]string{f.Product, f.Protocol, fmt.Sprint(f.Port), f.Licence, f.Survives, f.Placement, f.User}, f.Isolation...)
+		says := append([]string{f.Product, f.Protocol, fmt.Sprint(f.Port), f.Licence, f.Tolerates, f.Placement, f.User}, f.Isolation...)
 		if f.Unmeasured != "" {
 			says = append(says, f.Unmeasured)
 		}

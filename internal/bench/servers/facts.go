@@ -19,8 +19,8 @@ type Facts struct {
 	// Retry are the errors after which a transaction was rolled back and may be tried again; after Ambiguous ones nobody knows whether it was
 	// committed.
 	Retry, Ambiguous []string
-	// Survives says which losses it gets over, as it is deployed here.
-	Survives string
+	// Tolerates says which losses it gets over, as it is deployed here.
+	Tolerates string
 	// Placement says how rows get a home.
 	Placement string
 	// Licence in a few words.

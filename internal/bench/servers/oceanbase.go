@@ -19,7 +19,7 @@ var oceanbase = cluster{
 		Product: "OceanBase", Protocol: "MySQL", Port: 2881, User: "bench@bench, of the tenant bench, made as the cluster begins; root has no password",
 		Isolation: []string{"SnapshotIsolation (REPEATABLE READ; what it calls SERIALIZABLE is the same)", "ReadCommitted"},
 		Retry:     []string{"6235", "6002", "6224", "1213", "1205"}, Ambiguous: []string{"4012", "6225"},
-		Survives:  "one region of three, two of five; an observer whose pod is deleted comes back at its address without its files, and the others go on without it",
+		Tolerates: "one region of three, two of five; an observer whose pod is deleted comes back at its address without its files, and the others go on without it",
 		Placement: "LOCALITY and PRIMARY_ZONE of a tenant; tables and rows have no region of their own",
 		Licence:   "Mulan PubL 2.0",
 	},

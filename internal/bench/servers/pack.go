@@ -75,7 +75,7 @@ var cockroachdb = pack{
 		Product: "CockroachDB", Protocol: "PostgreSQL", Port: 26257, User: "root, without a password",
 		Isolation: []string{"Serializable", "ReadCommitted"},
 		Retry:     []string{"40001"}, Ambiguous: []string{"40003"},
-		Survives:  "one region of three; a server whose pod is deleted joins as a new one",
+		Tolerates: "one region of three; a server whose pod is deleted joins as a new one",
 		Placement: "ALTER DATABASE SET PRIMARY REGION, SURVIVE REGION FAILURE; tables REGIONAL BY ROW, REGIONAL BY TABLE, GLOBAL",
 		Licence:   "CockroachDB's own: throttled to five transactions at a time after seven days without a key",
 	},

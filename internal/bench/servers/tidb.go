@@ -18,7 +18,7 @@ var tidb = cluster{
 		Product: "TiDB", Protocol: "MySQL", Port: 4000, User: "bench, made as the cluster begins; root has no password",
 		Isolation: []string{"SnapshotIsolation (REPEATABLE READ of optimistic transactions)", "RepeatableRead (of pessimistic ones, which lose updates)", "ReadCommitted"},
 		Retry:     []string{"8002", "8005", "8022", "8028", "9007", "1213", "1205"}, Ambiguous: []string{"8501"},
-		Survives:  "one region of three copies, two of five; neither a pd nor a tikv whose pod is deleted comes back, since the cluster knows it with its files",
+		Tolerates: "one region of three copies, two of five; neither a pd nor a tikv whose pod is deleted comes back, since the cluster knows it with its files",
 		Placement: "placement policies: PRIMARY_REGION, REGIONS, FOLLOWERS",
 		Licence:   "Apache 2.0",
 	},

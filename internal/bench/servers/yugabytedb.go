@@ -17,7 +17,7 @@ var yugabytedb = cluster{
 		Product: "YugabyteDB", Protocol: "PostgreSQL", Port: 5433, User: "yugabyte",
 		Isolation: []string{"RepeatableRead (which is Snapshot)", "Serializable", "ReadCommitted (the same as Snapshot unless yb_enable_read_committed_isolation is on)"},
 		Retry:     []string{"40001", "40P01"}, Ambiguous: []string{"08006", "57P01"},
-		Survives:  "one region of three copies, two of five; a tserver whose pod is deleted comes back empty and is filled again, a master does not come back",
+		Tolerates: "one region of three copies, two of five; a tserver whose pod is deleted comes back empty and is filled again, a master does not come back",
 		Placement: "tablespaces with replica_placement and leader_preference",
 		Licence:   "Apache 2.0, but for the management plane",
 	},

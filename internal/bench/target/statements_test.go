@@ -25,7 +25,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload"
 	"github.com/geobench/geobench/internal/bench/workload/catalog"
 	"github.com/geobench/geobench/internal/ops/admin"
-	"github.com/geobench/geobench/internal/run/local"
+	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
 // optimistic is a database of one copy with interactive transactions: each reads from a snapshot, and commits if nobody has
@@ -316,7 +316,7 @@ func TestStatements(t *testing.T) {
 // One that does not look for conflicts loses updates, and the run shows it.
 func TestStatementsThatLoseUpdates(t *testing.T) {
 	p := targettest.Plan(t, "blind", `{rmw: {records: 40, recordsPerTransaction: 4, writesPerTransaction: 2, valueBytes: 64}}`, isolation.ReadCommitted)
-	d, err := local.On(t.Context(), p, &optimistic{p: p, mistake: "blind"}, nil)
+	d, err := inprocess.On(t.Context(), p, &optimistic{p: p, mistake: "blind"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -332,7 +332,7 @@ func TestStatementsThatLoseUpdates(t *testing.T) {
 // A target that calls conflicts something else would show fewer aborts, and faster transactions. Its run is Invalid.
 func TestFailuresHaveACause(t *testing.T) {
 	p := targettest.Plan(t, "optimistic", `{rmw: {records: 40, recordsPerTransaction: 4, writesPerTransaction: 2, valueBytes: 64}}`, isolation.StrictSerializable)
-	d, err := local.On(t.Context(), p, &optimistic{p: p, mistake: "cause"}, nil)
+	d, err := inprocess.On(t.Context(), p, &optimistic{p: p, mistake: "cause"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -352,7 +352,7 @@ func TestFiguresOutliveTheAudit(t *testing.T) {
 	} {
 		t.Run(mistake, func(t *testing.T) {
 			p := targettest.Plan(t, "optimistic", `{smallbank: {customers: 200}}`, isolation.StrictSerializable)
-			d, err := local.On(t.Context(), p, &optimistic{p: p, mistake: mistake}, nil)
+			d, err := inprocess.On(t.Context(), p, &optimistic{p: p, mistake: mistake}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -366,7 +366,7 @@ func TestFiguresOutliveTheAudit(t *testing.T) {
 // A document says that it is of a target, what that promises, and how many transactions at once it was measured with.
 func TestADocumentTellsOfItsTarget(t *testing.T) {
 	p := targettest.Plan(t, "optimistic", `{smallbank: {customers: 200}}`, isolation.StrictSerializable)
-	d, err := local.On(t.Context(), p, &optimistic{p: p}, nil)
+	d, err := inprocess.On(t.Context(), p, &optimistic{p: p}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -378,12 +378,12 @@ func TestADocumentTellsOfItsTarget(t *testing.T) {
 // Where nothing is promised, there is nothing to check it against: every history has level 0.
 func TestPromisesThatCannotBeChecked(t *testing.T) {
 	run := targettest.Plan(t, "optimistic", `{smallbank: {customers: 200}}`, isolation.StrictSerializable).Run
-	_, err := local.PlanOn(run, "optimistic", 0, targettest.Topology())
+	_, err := inprocess.PlanOn(run, "optimistic", 0, targettest.Topology())
 	if problems, ok := check.As(err); !ok || len(problems) != 1 || problems[0].Field != "spec.verify[1]" || !strings.Contains(problems[0].Message, "name the level, for example Serializable") {
 		t.Errorf("%v", err)
 	}
 	for _, name := range []string{"", "calvin"} {
-		if _, err := local.PlanOn(run, name, isolation.StrictSerializable, targettest.Topology()); err == nil || !strings.Contains(err.Error(), "give it the database's own name") {
+		if _, err := inprocess.PlanOn(run, name, isolation.StrictSerializable, targettest.Topology()); err == nil || !strings.Contains(err.Error(), "give it the database's own name") {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
@@ -396,7 +396,7 @@ func TestFaultsOnATargetAreRefused(t *testing.T) {
 		Name: "kill", At: v1alpha1.Duration{Duration: 200 * time.Millisecond},
 		PodKill: &v1alpha1.PodKillFault{Target: v1alpha1.NodeTarget{Regions: []string{"east"}}},
 	}}
-	planned, err := local.PlanOn(p.Run, "optimistic", isolation.StrictSerializable, targettest.Topology())
+	planned, err := inprocess.PlanOn(p.Run, "optimistic", isolation.StrictSerializable, targettest.Topology())
 	problems, ok := check.As(err)
 	if !ok || len(problems) != 1 || planned != nil {
 		t.Fatalf("plan %v, error %v", planned, err)
@@ -415,7 +415,7 @@ func TestOneCopyConvergesWhenAsked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := targettest.Plan(t, "optimistic", `{smallbank: {customers: 200}}`, isolation.StrictSerializable)
 			p.Run.Spec.Verify = verify
-			d, err := local.On(t.Context(), p, &optimistic{p: p}, nil)
+			d, err := inprocess.On(t.Context(), p, &optimistic{p: p}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

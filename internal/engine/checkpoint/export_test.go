@@ -5,7 +5,7 @@ import "reflect"
 // Plain reports whether values of a type hold no pointers.
 func Plain(t reflect.Type) bool { return !planOf(t).wires }
 
-// Whole reports whether values of a type are written by their methods, and not by their fields.
+// FullyReplicated reports whether values of a type are written by their methods, and not by their fields.
 func Whole(t reflect.Type) bool {
 	of := reflect.PointerTo(t)
 	return of.Implements(saverType) || of.Implements(protoType)

@@ -351,7 +351,7 @@ func (g *Group) Receive(from geo.NodeID, m *Message) {
 			g.gap = max(g.gap, now-g.heard)
 			g.heard, g.promised, g.fruitless = now, true, false
 		} else {
-			g.c.Env.Probe(oldLeader)
+			g.c.Env.Mark(oldLeader)
 		}
 		if msg.GetType() == raftpb.MsgSnap && !g.assemble(&msg) {
 			return
@@ -362,19 +362,19 @@ func (g *Group) Receive(from geo.NodeID, m *Message) {
 		return
 	case raftpb.MsgPreVote:
 		if g.leading || (g.hasLeader && now-g.heard < g.c.Election) || g.bound(now) {
-			g.c.Env.Probe(preVoteIgnored)
+			g.c.Env.Mark(preVoteIgnored)
 			return
 		}
 	case raftpb.MsgVote:
 		if g.bound(now) {
-			g.c.Env.Probe(voteWithheld)
+			g.c.Env.Mark(voteWithheld)
 			return
 		}
 	case raftpb.MsgAppResp:
 		// Logs begin at index 1, so index 0 acknowledges nothing: it answers a leader of an earlier term, who is to learn of
 		// this one. Who leads in this one would take it for an acknowledgement of an empty log, which needs a snapshot.
 		if msg.GetIndex() == 0 && !msg.GetReject() && msg.GetTerm() <= g.node.BasicStatus().GetTerm() {
-			g.c.Env.Probe(oldTermAnswered)
+			g.c.Env.Mark(oldTermAnswered)
 			return
 		}
 	case raftpb.MsgHeartbeatResp:
@@ -403,7 +403,7 @@ func (g *Group) renew(m *raftpb.Message) {
 	}
 	sent := time.Duration(binary.LittleEndian.Uint64(m.GetContext()))
 	if sent <= g.acknowledgedBy(from) {
-		g.c.Env.Probe(ackRepeated)
+		g.c.Env.Mark(ackRepeated)
 		return
 	}
 	g.acknowledged[from] = sent
@@ -453,11 +453,11 @@ func (g *Group) Fire(t protocol.Timer) {
 			g.awaitLeader(g.electionTimeout() - silence)
 		default:
 			if g.fruitless && g.silence() < enoughElection {
-				g.c.Env.Probe(timeoutDoubled)
+				g.c.Env.Mark(timeoutDoubled)
 				g.doublings++
 			}
 			timeout := g.electionTimeout()
-			g.c.Env.Probe(campaign)
+			g.c.Env.Mark(campaign)
 			g.fruitless = true
 			g.campaign()
 			g.awaitLeader(timeout)
@@ -480,7 +480,7 @@ func (g *Group) silence() time.Duration { return g.c.Election << g.doublings }
 // shorten halves the timeout where one half as long would have been long enough lately, with a quarter to spare.
 func (g *Group) shorten() {
 	if g.doublings > 0 && g.gap+g.gap/4 < g.silence()/2 {
-		g.c.Env.Probe(timeoutHalved)
+		g.c.Env.Mark(timeoutHalved)
 		g.doublings--
 	}
 	g.gap = 0
@@ -550,7 +550,7 @@ func (g *Group) drain() {
 			g.lead(nodeOf(st.Lead), st.HardState.GetTerm())
 		} else {
 			if g.hasLeader {
-				g.c.Env.Probe(leaderless)
+				g.c.Env.Mark(leaderless)
 			}
 			g.hasLeader, g.leading = false, false
 		}
@@ -614,7 +614,7 @@ func (g *Group) lead(leader geo.NodeID, term uint64) {
 		return
 	}
 	if g.term > 0 && leader != g.leader {
-		g.c.Env.Probe(newLeader)
+		g.c.Env.Mark(newLeader)
 	}
 	g.leader, g.hasLeader, g.term = leader, true, term
 	g.leading = leader == g.c.Self

@@ -33,7 +33,7 @@ func (m *member) Receive(from geo.NodeID, msg protocol.Message) {
 }
 func (m *member) Fire(t protocol.Timer)                            { m.group.Fire(t) }
 func (m *member) Replaced(n geo.NodeID, incarnation uint32)        { m.group.Replaced(n, incarnation) }
-func (m *member) Whole() bool                                      { return m.group.Whole() }
+func (m *member) FullyReplicated() bool                            { return m.group.FullyReplicated() }
 func (m *member) Pending() int                                     { return 0 }
 func (m *member) Readings(d []protocol.Reading) []protocol.Reading { return d }
 

@@ -83,8 +83,8 @@ func (g *Group) Replaced(n geo.NodeID, incarnation uint32) {
 // Joined reports whether this member has the group's state: one that is not the first incarnation gets it from the others.
 func (g *Group) Joined() bool { return g.node == nil || g.conf != nil }
 
-// Whole reports whether the group has all its members, as far as this one knows, and all of them vote.
-func (g *Group) Whole() bool {
+// FullyReplicated reports whether the group has all its members, as far as this one knows, and all of them vote.
+func (g *Group) FullyReplicated() bool {
 	if g.node == nil {
 		return true
 	}
@@ -103,7 +103,7 @@ func (g *Group) Whole() bool {
 // mend proposes what the group needs next to be whole again, if this member leads it.
 func (g *Group) mend() {
 	for g.node != nil && !g.mended && g.Current() && g.applied >= g.changing {
-		if g.mended = g.Whole(); g.mended {
+		if g.mended = g.FullyReplicated(); g.mended {
 			return
 		}
 		c := g.next()
@@ -179,12 +179,12 @@ func (g *Group) change(e *raftpb.Entry) {
 	g.conf, g.mended = g.node.ApplyConfChange(&c), false
 	switch c.GetType() {
 	case raftpb.ConfChangeRemoveNode:
-		g.c.Env.Probe(takenOut)
+		g.c.Env.Mark(takenOut)
 		delete(g.acknowledged, c.GetNodeId())
 		g.transfers = slices.DeleteFunc(g.transfers, func(t *transfer) bool { return t.to == c.GetNodeId() })
 	case raftpb.ConfChangeAddLearnerNode:
-		g.c.Env.Probe(takenIn)
+		g.c.Env.Mark(takenIn)
 	case raftpb.ConfChangeAddNode:
-		g.c.Env.Probe(promoted)
+		g.c.Env.Mark(promoted)
 	}
 }

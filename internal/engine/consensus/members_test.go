@@ -21,7 +21,7 @@ func (c *cluster) whole(within time.Duration) bool {
 	for until := c.Now() + within; c.Now() < until; c.wait(10 * time.Millisecond) {
 		whole := true
 		for i, m := range c.members {
-			whole = whole && !c.Node(geo.NodeID(i)).Dead && m.Whole()
+			whole = whole && !c.Node(geo.NodeID(i)).Dead && m.FullyReplicated()
 		}
 		if whole {
 			return true

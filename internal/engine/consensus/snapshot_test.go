@@ -9,8 +9,8 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/geobench/geobench/internal/base/coverage"
 	"github.com/geobench/geobench/internal/base/geo"
-	"github.com/geobench/geobench/internal/base/probe"
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
@@ -22,7 +22,7 @@ type still struct {
 
 func (s *still) Now() time.Duration              { return s.now }
 func (*still) Send(geo.NodeID, protocol.Message) {}
-func (*still) Probe(*probe.Probe)                {}
+func (*still) Mark(*coverage.Mark)               {}
 
 // What a leader of an earlier term says is no sign of life of the one that leads: it would keep this member from voting and campaigning.
 func TestOldLeaderIsNotHeard(t *testing.T) {

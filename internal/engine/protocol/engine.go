@@ -48,10 +48,10 @@ type Engine struct {
 	// Loses, if not nil, says that a database with these parameters may lose what it has answered, by design: no level holds of
 	// all its histories. Checks of a history find what it has lost, and explorers draw other parameters.
 	Loses func(Params) bool
-	// Survives, if not nil, says which losses the database goes on after; nil for none.
-	Survives func(*geo.Topology, Params) Survival
+	// Tolerates, if not nil, says which losses the database goes on after; nil for none.
+	Tolerates func(*geo.Topology, Params) Tolerance
 	// Replaces, if not nil, says which nodes may lose their processes and memory and come back as new incarnations, one of
-	// them, or those of one region that Survives names, at a time: see Rejoiner, which the engine's replicas are then. nil for none.
+	// them, or those of one region that Tolerates names, at a time: see Rejoiner, which the engine's replicas are then. nil for none.
 	Replaces func(*geo.Topology, Params) []geo.NodeID
 	// ClockBound, if not nil, is by how much the durations that two nodes' clocks measure may differ, jumps included,
 	// before answers may be wrong; nil when no answer depends on clocks.
@@ -82,8 +82,8 @@ func (e *Engine) Reparametrized(change func(p *Parameter)) *Engine {
 	return e
 }
 
-// Survival is what a database may lose for good without losing anything that was answered: the rest goes on.
-type Survival struct {
+// Tolerance is what a database may lose for good without losing anything that was answered: the rest goes on.
+type Tolerance struct {
 	// Regions may be lost with all their nodes, Most of them together.
 	Regions []geo.Region
 	Most    int
@@ -101,7 +101,7 @@ type Survival struct {
 func InTime(step time.Duration) time.Duration { return 10*step + time.Second }
 
 // Describe says it in words, for example "1 of 3 regions".
-func (s Survival) Describe(t *geo.Topology) string {
+func (s Tolerance) Describe(t *geo.Topology) string {
 	if s.Most == 0 || len(s.Regions) == 0 {
 		return "no region"
 	}
@@ -123,8 +123,8 @@ func (s Survival) Describe(t *geo.Topology) string {
 }
 
 // AnyRegions is the survival of any regions, if the others are a majority.
-func AnyRegions(t *geo.Topology, inFlight bool) Survival {
-	s := Survival{Most: (len(t.Regions) - 1) / 2, InFlight: inFlight}
+func AnyRegions(t *geo.Topology, inFlight bool) Tolerance {
+	s := Tolerance{Most: (len(t.Regions) - 1) / 2, InFlight: inFlight}
 	if len(t.Regions) > 2 {
 		for r := range t.Regions {
 			s.Regions = append(s.Regions, geo.Region(r))
@@ -141,12 +141,12 @@ func (e *Engine) Promises(p Params) isolation.Level {
 	return e.Isolation(p)
 }
 
-// Survival returns what a database of this engine survives.
-func (e *Engine) Survival(t *geo.Topology, p Params) Survival {
-	if e.Survives == nil {
-		return Survival{}
+// Tolerance returns what a database of this engine survives.
+func (e *Engine) Tolerance(t *geo.Topology, p Params) Tolerance {
+	if e.Tolerates == nil {
+		return Tolerance{}
 	}
-	return e.Survives(t, p)
+	return e.Tolerates(t, p)
 }
 
 // Replaceable returns the nodes whose places new incarnations can take, ascending.
@@ -162,10 +162,10 @@ func (e *Engine) ReplacesAll(t *geo.Topology, p Params) bool {
 	return len(e.Replaceable(t, p)) == t.Nodes()
 }
 
-// Bears returns why the database cannot lose the processes and memory of these nodes together, and take new incarnations of all of them
+// CanLose returns why the database cannot lose the processes and memory of these nodes together, and take new incarnations of all of them
 // in; nil when it can.
-func (e *Engine) Bears(t *geo.Topology, p Params, lost []geo.NodeID) error {
-	may, survival := e.Replaceable(t, p), e.Survival(t, p)
+func (e *Engine) CanLose(t *geo.Topology, p Params, lost []geo.NodeID) error {
+	may, survival := e.Replaceable(t, p), e.Tolerance(t, p)
 	names, regions := make([]string, len(lost)), []geo.Region(nil)
 	for i, n := range lost {
 		names[i] = t.NodeName(n)

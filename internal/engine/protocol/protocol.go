@@ -1,6 +1,6 @@
 // Package protocol is the contract between a database protocol and the world that runs it.
 //
-// A protocol is a deterministic state machine, a Replica, one per node. It never blocks, starts no goroutine (Env.Beside does), reads no
+// A protocol is a deterministic state machine, a Replica, one per node. It never blocks, starts no goroutine (Env.Offload does), reads no
 // clock, opens no socket and lets nobody see the order of a Go map. All that it knows reaches it through Start, Submit,
 // Receive and Fire; all that it does goes through its Env. A driver calls these methods one at a time. Three drivers
 // exist: package sim runs all replicas in virtual time; package node runs one or all of them in real time over TCP.
@@ -27,9 +27,9 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/base/buggify"
+	"github.com/geobench/geobench/internal/base/coverage"
 	"github.com/geobench/geobench/internal/base/geo"
 	"github.com/geobench/geobench/internal/base/invariant"
-	"github.com/geobench/geobench/internal/base/probe"
 	"github.com/geobench/geobench/internal/base/store"
 	"github.com/geobench/geobench/internal/base/txn"
 )
@@ -72,10 +72,10 @@ type Replica interface {
 	Readings(dst []Reading) []Reading
 }
 
-// Offloader is a replica whose node has a server beside it that does some of its work, as a storage server does for a compute
+// RemoteWork is a replica whose node has a server beside it that does some of its work, as a storage server does for a compute
 // node. A driver that models what a node's CPU does, the simulator, charges it for none of that. One that runs the node
 // in a process does all of the work there.
-type Offloader interface {
+type RemoteWork interface {
 	// Offloads reports whether the other server sends m to the peer, or takes it from there and does what it asks for.
 	Offloads(peer geo.NodeID, m Message) bool
 }
@@ -129,8 +129,8 @@ type Rejoiner interface {
 	// nothing. What is sent to the node from now on reaches that one; what was sent before, and has not arrived, is lost. A new
 	// incarnation is told of all others that are not the first, right after Start.
 	Replaced(n geo.NodeID, incarnation uint32)
-	// Whole reports whether all that this node has copies of has as many of them as at first, as far as it knows.
-	Whole() bool
+	// FullyReplicated reports whether all that this node has copies of has as many of them as at first, as far as it knows.
+	FullyReplicated() bool
 }
 
 // Straggler is a replica that can lag permanently: a long cut made it miss messages that the other replicas
@@ -149,7 +149,7 @@ func Lags(r Replica) bool {
 // Worker is a replica that does more than its messages and the operations of its store show, such as a search in a graph.
 type Worker interface {
 	// Steps counts the elementary steps of that so far, each some memory that is not in the cache. Simulators charge them. Those of
-	// Env.Beside are not among them.
+	// Env.Offload are not among them.
 	Steps() int64
 }
 
@@ -168,16 +168,16 @@ type Env interface {
 	Send(to geo.NodeID, m Message)
 	// After asks for Fire(t) once d has passed.
 	After(d time.Duration, t Timer)
-	// Beside has work done on a core of its own, at the same time as the replica's, and asks for Fire(t) once it is over. What a node asks
+	// Offload has work done on a core of its own, at the same time as the replica's, and asks for Fire(t) once it is over. What a node asks
 	// for is done one after the other. Until Fire(t) what the work changes is its own, and nobody changes what it reads; it is
 	// deterministic, calls nothing of Env, and returns how many elementary steps it took (see Worker).
-	Beside(work func() (steps int64), t Timer)
+	Offload(work func() (steps int64), t Timer)
 	// Reply answers a transaction submitted to this node. The outcome is the driver's from then on.
 	Reply(o txn.Outcome)
 	// Rand is the node's own source of chance, from the manifest's seed.
 	Rand() *rand.Rand
-	// Probe marks that something rare has happened, for those who explore the protocol. It changes nothing.
-	Probe(p *probe.Probe)
+	// Mark notes that something rare has happened, for those who explore the protocol. It changes nothing.
+	Mark(p *coverage.Mark)
 	// Buggify reports whether the replica is to do the rare thing that a point names: see package buggify.
 	Buggify(p *buggify.Point) bool
 }

@@ -27,7 +27,7 @@ type thought struct {
 
 func (k *thinker) Start() {
 	for i, steps := range []int64{30, 20} {
-		k.c.Env.Beside(func() int64 { return steps }, protocol.Timer{Kind: 1, Arg: uint64(i + 1)})
+		k.c.Env.Offload(func() int64 { return steps }, protocol.Timer{Kind: 1, Arg: uint64(i + 1)})
 	}
 	k.c.Env.After(10*time.Millisecond, protocol.Timer{})
 }

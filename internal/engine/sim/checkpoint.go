@@ -18,7 +18,7 @@ import (
 type written struct {
 	replica []byte
 	rows    [][]byte
-	chance  rand.PCG
+	pcg     rand.PCG
 	buggify *buggify.Node
 	beside  time.Duration
 	armed   []armedTimer
@@ -53,7 +53,7 @@ func (s *Sim) Checkpoint(id geo.NodeID, swap bool) (size int) {
 	if n.dead || n.busy || len(n.out) > 0 || n.held.Len() > 0 || s.c.Durable && !n.synchronous() {
 		return 0
 	}
-	w := &written{replica: n.write(n.replica), chance: *n.chance, buggify: n.buggify.Clone(), beside: n.beside}
+	w := &written{replica: n.write(n.replica), pcg: *n.pcg, buggify: n.buggify.Clone(), beside: n.beside}
 	frozen := n.store.Freeze()
 	for more := true; more; {
 		var part []byte
@@ -141,7 +141,7 @@ func (n *node) timers() (armed []armedTimer) {
 // resume brings a node that starts again to where its checkpoint was.
 func (n *node) resume() {
 	w := n.written
-	n.seed(w.chance)
+	n.seed(w.pcg)
 	n.buggify = w.buggify.Clone()
 	n.beside = w.beside
 	n.armed = slices.Clone(w.armed)

@@ -6,8 +6,8 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/geobench/geobench/internal/base/fifo"
 	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/queue"
 	"github.com/geobench/geobench/internal/base/store"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/engine/protocol"
@@ -50,7 +50,7 @@ type durable struct {
 	// synced is how many inputs of the log are known to be synced, and leaving are those whose outputs leave later, in the order of
 	// time.
 	synced  int
-	leaving fifo.Queue[departure]
+	leaving queue.Queue[departure]
 	// orphans are the transactions whose clients have been told that the node was lost.
 	orphans map[txn.ID]bool
 
@@ -79,7 +79,7 @@ type armedTimer struct {
 // delivery is what a durable path keeps: it outlives the connections that it has had.
 type delivery struct {
 	// unlogged are the messages that are not in the receiver's log, in order.
-	unlogged fifo.Queue[unloggedMessage]
+	unlogged queue.Queue[unloggedMessage]
 	// logged counts those that are; sent counts all, in a replay those so far.
 	logged, sent uint64
 	// connection numbers the connections; what an earlier one still carries is lost. down says that there is none.
@@ -168,8 +168,8 @@ func (s *Sim) Restart(id geo.NodeID) {
 	}
 	n.dead, n.busy = false, false
 	n.life++
-	n.held = fifo.Queue[time.Duration]{}
-	n.synced, n.leaving = len(n.log), fifo.Queue[departure]{}
+	n.held = queue.Queue[time.Duration]{}
+	n.synced, n.leaving = len(n.log), queue.Queue[departure]{}
 	ops := n.store.Ops()
 	n.replay()
 	if s.checks != nil {
@@ -230,11 +230,11 @@ func (s *Sim) carry(p *path, m unloggedMessage) {
 // replay makes the replica anew and brings it to where its log ends.
 func (n *node) replay() {
 	s := n.s
-	before := map[*path]fifo.Queue[unloggedMessage]{}
+	before := map[*path]queue.Queue[unloggedMessage]{}
 	for _, p := range s.all {
 		if p.from == n.id {
 			before[p] = p.unlogged
-			p.unlogged, p.sent = fifo.Queue[unloggedMessage]{}, 0
+			p.unlogged, p.sent = queue.Queue[unloggedMessage]{}, 0
 		}
 	}
 	if n.clock = n.Now(); len(n.log) > 0 {
@@ -269,7 +269,7 @@ func (n *node) replay() {
 }
 
 // compare fails when the replay has not sent what was sent before.
-func (n *node) compare(p *path, old fifo.Queue[unloggedMessage]) {
+func (n *node) compare(p *path, old queue.Queue[unloggedMessage]) {
 	differs := p.unlogged.Len() < old.Len() || p.sent < p.logged
 	if n.s.c.CheckCodec && !differs {
 		var again []protocol.Message

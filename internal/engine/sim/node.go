@@ -8,9 +8,9 @@ import (
 
 	"github.com/geobench/geobench/internal/base/buggify"
 	"github.com/geobench/geobench/internal/base/codec"
-	"github.com/geobench/geobench/internal/base/fifo"
+	"github.com/geobench/geobench/internal/base/coverage"
 	"github.com/geobench/geobench/internal/base/geo"
-	"github.com/geobench/geobench/internal/base/probe"
+	"github.com/geobench/geobench/internal/base/queue"
 	"github.com/geobench/geobench/internal/base/store"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/engine/protocol"
@@ -66,11 +66,11 @@ type node struct {
 	id      int32
 	replica protocol.Replica
 	worker  protocol.Worker // the replica, if it is one
-	offload protocol.Offloader
+	offload protocol.RemoteWork
 	figures *protocol.FigureWatch // of the replica; nil until it is read
 	store   store.Store
 	rng     *rand.Rand
-	chance  *rand.PCG // of rng
+	pcg     *rand.PCG // of rng
 	buggify *buggify.Node
 	offset  time.Duration // of its clock
 	least   time.Duration // that its clock shows, since it was set back
@@ -80,7 +80,7 @@ type node struct {
 	holdShare int64
 	released  time.Duration // when the last output that was held leaves
 	// held is when the steps of this life ended whose outputs have not left, perhaps at this instant.
-	held fifo.Queue[time.Duration]
+	held queue.Queue[time.Duration]
 
 	// incarnation is that of this process, and known are those of the others that it has links with, by node; nil for the first.
 	incarnation uint32
@@ -113,7 +113,7 @@ func (n *node) makeReplica() { n.use(n.s.c.Engine.New(n.config())) }
 func (n *node) use(r protocol.Replica) {
 	n.replica, n.figures = r, nil // a replica that starts again counts from 0
 	n.worker, _ = n.replica.(protocol.Worker)
-	n.offload, _ = n.replica.(protocol.Offloader)
+	n.offload, _ = n.replica.(protocol.RemoteWork)
 }
 
 // steps returns the steps that the replica has taken so far.
@@ -325,8 +325,8 @@ func (n *node) Now() time.Duration {
 
 // seed makes a source the node's.
 func (n *node) seed(source rand.PCG) {
-	n.chance = &source
-	n.rng = rand.New(n.chance)
+	n.pcg = &source
+	n.rng = rand.New(n.pcg)
 }
 
 // Rand implements protocol.Env.
@@ -365,8 +365,8 @@ func (n *node) After(d time.Duration, t protocol.Timer) {
 	n.s.after(d, item{kind: onTimer, to: n.id, timer: t, life: n.life})
 }
 
-// Beside implements protocol.Env. The work is done at once, and over when the core would have done it.
-func (n *node) Beside(work func() int64, t protocol.Timer) {
+// Offload implements protocol.Env. The work is done at once, and over when the core would have done it.
+func (n *node) Offload(work func() int64, t protocol.Timer) {
 	cost := n.slowed(n.s.c.Costs.of(0, 0, 0, work()))
 	now := n.s.now
 	if n.replaying {
@@ -381,14 +381,14 @@ func (n *node) Beside(work func() int64, t protocol.Timer) {
 	n.s.push(n.beside, item{kind: onTimer, to: n.id, timer: t, life: n.life})
 }
 
-// Probe implements protocol.Env.
-func (n *node) Probe(p *probe.Probe) {
-	if n.s.c.Probes == nil || n.replaying {
+// Mark implements protocol.Env.
+func (n *node) Mark(p *coverage.Mark) {
+	if n.s.c.Marks == nil || n.replaying {
 		return
 	}
-	n.s.c.Probes.Hit(p)
+	n.s.c.Marks.Hit(p)
 	if n.s.c.Trace != nil {
-		n.trace(Observation{Kind: Hits, Probe: p})
+		n.trace(Observation{Kind: Hits, Mark: p})
 	}
 }
 
@@ -401,7 +401,7 @@ func (n *node) Buggify(p *buggify.Point) bool {
 	if !n.buggify.Fires(p, now) {
 		return false
 	}
-	n.Probe(p.Probe)
+	n.Mark(p.Mark)
 	return true
 }
 

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/geobench/geobench/internal/base/coverage"
 	"github.com/geobench/geobench/internal/base/geo"
-	"github.com/geobench/geobench/internal/base/probe"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
@@ -19,11 +19,11 @@ type Observation struct {
 	Peer    geo.NodeID
 	Sent    time.Duration
 	Message protocol.Message
-	// Transaction is submitted, Outcome is replied, Timer fires, Probe is hit, each for its kind.
+	// Transaction is submitted, Outcome is replied, Timer fires, Mark is hit, each for its kind.
 	Transaction *txn.Transaction
 	Outcome     txn.Outcome
 	Timer       protocol.Timer
-	Probe       *probe.Probe
+	Mark        *coverage.Mark
 	// Inputs is the length of the log that a node starts again from.
 	Inputs int
 	// Incarnation is that of a node that is replaced, or of the peer that one is told of.
@@ -73,7 +73,7 @@ func (o Observation) what() string {
 	case IsTold:
 		return fmt.Sprintf("is told of incarnation %d of %s", o.Incarnation, o.topology.NodeName(o.Peer))
 	case Hits:
-		return "probe " + o.Probe.Name
+		return "mark " + o.Mark.Name
 	}
 	text := fmt.Sprintf("reply t%v %v", o.Outcome.ID, o.Outcome.Status)
 	if o.Outcome.Reason != "" {

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/geobench/geobench/internal/base/fifo"
 	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/queue"
 	"github.com/geobench/geobench/internal/base/store"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/engine/protocol"
@@ -32,7 +32,7 @@ func (s *Sim) Replace(id geo.NodeID) {
 	n.dead = false
 	n.life++
 	n.incarnation++
-	n.held, n.released = fifo.Queue[time.Duration]{}, s.now
+	n.held, n.released = queue.Queue[time.Duration]{}, s.now
 	n.seed(*rand.NewPCG(s.c.Seed, uint64(n.incarnation)<<32|uint64(n.id)+1))
 	everywhere := rowsEverywhere(n.store)
 	n.store.Reset(len(everywhere))
@@ -59,10 +59,10 @@ func (s *Sim) Replace(id geo.NodeID) {
 	}
 }
 
-// Whole reports whether every living node says that all that it has copies of has as many of them as at first, new incarnations
+// FullyReplicated reports whether every living node says that all that it has copies of has as many of them as at first, new incarnations
 // included. The engine's replicas must be protocol.Rejoiners.
-func (s *Sim) Whole() bool {
-	return !slices.ContainsFunc(s.nodes, func(n *node) bool { return !n.dead && !n.replica.(protocol.Rejoiner).Whole() })
+func (s *Sim) FullyReplicated() bool {
+	return !slices.ContainsFunc(s.nodes, func(n *node) bool { return !n.dead && !n.replica.(protocol.Rejoiner).FullyReplicated() })
 }
 
 // rowsEverywhere returns the rows that every node has and nobody writes, whoever fills a store.

@@ -43,7 +43,7 @@ func (c *caller) Fire(t protocol.Timer) {
 }
 func (c *caller) Pending() int                                     { return 0 }
 func (c *caller) Readings(d []protocol.Reading) []protocol.Reading { return d }
-func (c *caller) Whole() bool                                      { return true }
+func (c *caller) FullyReplicated() bool                            { return true }
 func (c *caller) Replaced(n geo.NodeID, incarnation uint32)        { c.others[n] = incarnation }
 
 // A link is one with an incarnation: nobody gets what was meant for its predecessor, nor anything of one whose successor it has heard

@@ -19,8 +19,8 @@ import (
 
 	"github.com/geobench/geobench/internal/base/buggify"
 	"github.com/geobench/geobench/internal/base/codec"
+	"github.com/geobench/geobench/internal/base/coverage"
 	"github.com/geobench/geobench/internal/base/geo"
-	"github.com/geobench/geobench/internal/base/probe"
 	"github.com/geobench/geobench/internal/base/store"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/engine/protocol"
@@ -56,8 +56,8 @@ type Config struct {
 	CheckCodec bool
 	// Buggify, if not nil, says when replicas do what is rare.
 	Buggify *buggify.Plan
-	// Probes, if not nil, counts the probes that replicas hit.
-	Probes *probe.Hits
+	// Marks, if not nil, counts the coverage marks that replicas hit.
+	Marks *coverage.Hits
 	// Check asks replicas for their invariants after every step, and looks at their rows: see Broken. It changes nothing, and is slow.
 	Check bool
 	// Figures, if not nil, is notified of figures, and reasons of aborts, that are not as the engine declares them: see
@@ -357,7 +357,7 @@ func (s *Sim) Events() uint64 { return s.handled }
 
 // NodeStats is the load of a node so far.
 type NodeStats struct {
-	// Busy is the time that the CPU worked, and the core beside it (protocol.Env.Beside).
+	// Busy is the time that the CPU worked, and the core beside it (protocol.Env.Offload).
 	Busy time.Duration
 	// Handled counts messages, transactions and timers; Ops the key operations of its store.
 	Handled int64

@@ -62,8 +62,8 @@ type Network struct {
 	Pods []Pod
 	// Cuts separate pods, besides the links that are cut.
 	Cuts []Cut
-	// Phases change the network at set times. Only backends whose pods keep the time by themselves follow them; for the others Links
-	// and Cuts are as they should be now.
+	// Phases change the network at set times. Only backends whose pods keep the time by themselves follow them; for the
+	// others Links and Cuts are as they should be now.
 	Phases []Phase
 }
 

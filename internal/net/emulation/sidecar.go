@@ -35,7 +35,8 @@ const (
 	sidecarCredentials = SidecarName + "-credentials"
 	// sidecarFolder is where the sidecar finds its configuration.
 	sidecarFolder = "/etc/geobench/wan"
-	// annotationGeneration, on the ConfigMap, counts its changes; on a pod, its change makes kubelet refresh the file at once.
+	// annotationGeneration, on the ConfigMap, counts its changes; on a pod, its change makes kubelet refresh the file at
+	// once.
 	annotationGeneration = "geobench.dev/network-generation"
 	// commonKey is the file of pods that have none of their own: load generators.
 	commonKey = "config.json"
@@ -49,12 +50,12 @@ type Sidecars interface {
 	Log(ctx context.Context, addr string) (log *wan.Log, ahead, within time.Duration, err error)
 }
 
-// Sidecar is the backend that runs geobench wan beside the program of each pod, in the pod's network namespace. It needs
-// no more of the cluster than the capability NET_ADMIN for that container, and nothing of the kernel's netem.
+// Sidecar is the backend that runs geobench wan beside the program of each pod, in the pod's network namespace. It
+// needs no more of the cluster than the capability NET_ADMIN for that container, and nothing of the kernel's netem.
 //
-// A ConfigMap per region says what lies between the others and its pods: a sidecar holds up what its pod receives. The others are named by their host names, which
-// sidecars look up every second: pods may come and go without a new configuration. Faults are phases of it, which the sidecars keep by
-// themselves.
+// A ConfigMap per region says what lies between the others and its pods: a sidecar holds up what its pod receives. The
+// others are named by their host names, which sidecars look up every second: pods may come and go without a new
+// configuration. Faults are phases of it, which the sidecars keep by themselves.
 type Sidecar struct {
 	Cluster  Cluster
 	Sidecars Sidecars
@@ -64,8 +65,9 @@ type Sidecar struct {
 	Credentials corev1.Volume
 	// ConfigName names the ConfigMap of a region.
 	ConfigName func(n *Network, region string) string
-	// Hosts names the hosts of the nodes of a region, by pod, and the host that stands for its load generators. A pod that is reached by a
-	// Service of its own has that as another host: who asks there is answered from the Service's address, and not from the pod's.
+	// Hosts names the hosts of the nodes of a region, by pod, and the host that stands for its load generators. A pod that
+	// is reached by a Service of its own has that as another host: who asks there is answered from the Service's address,
+	// and not from the pod's.
 	Hosts func(n *Network, region string) (nodes map[string][]string, generators string)
 	// Labels of the ConfigMap.
 	Labels func(n *Network) map[string]string
@@ -250,7 +252,8 @@ func (p *Phase) lost(to string) map[string]bool {
 // inOrder sorts names that end in numbers by these.
 func inOrder(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) }
 
-// Config is what the sidecar of a pod is told: of a node, or of a load generator, whose pods of a region have one in common.
+// Config is what the sidecar of a pod is told: of a node, or of a load generator, whose pods of a region have one in
+// common.
 func (s *Sidecar) Config(n *Network, region, pod string) (*wan.Config, error) {
 	files, err := s.configs(n, region, 0)
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/metrics"
 )
 
-// patience is how long a connection may leave a packet without an answer before it is given up: partitions leave connections that never answer again.
+// patience is how long a connection may leave a packet without an answer before it is given up: partitions leave
+// connections that never answer again.
 const patience = 5 * time.Second
 
 // connect measures round trips to a peer over one connection after the other, until ctx ends.
@@ -37,8 +38,9 @@ func (p *Prober) connect(ctx context.Context, to *peer) {
 	}
 }
 
-// exchange sends a packet at each tick over a new connection, and records how long the peer's answers take, until one fails or the peer has another
-// address. The first answer does not count: proxies make their own connections, and agree on keys, when they first have something to send.
+// exchange sends a packet at each tick over a new connection, and records how long the peer's answers take, until one
+// fails or the peer has another address. The first answer does not count: proxies make their own connections, and agree
+// on keys, when they first have something to send.
 func (p *Prober) exchange(ctx context.Context, to *peer, addr string, tick <-chan time.Time) error {
 	conn, err := (&net.Dialer{Timeout: patience}).DialContext(ctx, "tcp", addr)
 	if err != nil {
@@ -101,10 +103,12 @@ func sendBack(conn net.Conn, b []byte) {
 	}
 }
 
-// ThroughMesh is how many bytes a prober sends another one at most over connections in so much time: its own packets, and its answers.
+// ThroughMesh is how many bytes a prober sends another one at most over connections in so much time: its own packets,
+// and its answers.
 func ThroughMesh(d time.Duration) int64 { return int64(2*packetSize) * (int64(d/interval) + 1) }
 
-// MeshRTT is what was measured below a mesh and through it on the way to a region; nil where no mesh is, and for a region with no other pod.
+// MeshRTT is what was measured below a mesh and through it on the way to a region; nil where no mesh is, and for a
+// region with no other pod.
 func (p *Prober) MeshRTT(to geo.Region) (*admin.MeshRTT, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

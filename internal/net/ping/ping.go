@@ -3,11 +3,12 @@
 // administration protocol (package admin), as the nodes of native engines do. It needs no privileges, and its packets
 // go the way of every other packet of the pod: through whatever emulates the network.
 //
-// Where a service mesh carries the pods' connections, packets go below it, since it carries no UDP. Then the prober also measures round trips over TCP
-// connections, which go through it as those of programs do: what these take longer is what the mesh adds to a link.
+// Where a service mesh carries the pods' connections, packets go below it, since it carries no UDP. Then the prober
+// also measures round trips over TCP connections, which go through it as those of programs do: what these take longer
+// is what the mesh adds to a link.
 //
-// The same port answers two questions of people and tests: how many packets get lost (Measure), and how much gets through
-// (Stream).
+// The same port answers two questions of people and tests: how many packets get lost (Measure), and how much gets
+// through (Stream).
 package ping
 
 import (
@@ -114,7 +115,8 @@ type window struct {
 	answered int64
 }
 
-// New makes the prober of node self. conn is where it listens, with UDP, on the port that all probers have; Run closes it.
+// New makes the prober of node self. conn is where it listens, with UDP, on the port that all probers have; Run closes
+// it.
 func New(db *deploy.Database, self geo.NodeID, conn net.PacketConn, log *slog.Logger) (*Prober, error) {
 	p := &Prober{db: db, self: self, conn: conn, log: log, start: time.Now(), began: time.Now(), links: make([]window, len(db.Topology.Regions))}
 	if db.Meshed {
@@ -413,8 +415,8 @@ func (p *Prober) Ready() error {
 	return nil
 }
 
-// Sink sends back the packets of a connection that begins with one, and reads and forgets what other connections bring, until ctx ends: the other end
-// of probers and of Stream.
+// Sink sends back the packets of a connection that begins with one, and reads and forgets what other connections bring,
+// until ctx ends: the other end of probers and of Stream.
 func Sink(ctx context.Context, l net.Listener) error {
 	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
 	defer stop()

@@ -28,7 +28,8 @@ type Link struct {
 	Mesh *v1alpha1.MeshLink
 }
 
-// MeshLink is what a mesh adds to a link, from the round trips below it and through it, in microseconds: nil where either are fewer than MinSamples.
+// MeshLink is what a mesh adds to a link, from the round trips below it and through it, in microseconds: nil where
+// either are fewer than MinSamples.
 func MeshLink(below, through *hdrhistogram.Histogram) *v1alpha1.MeshLink {
 	if below == nil || through == nil {
 		return nil
@@ -41,8 +42,8 @@ func MeshLink(below, through *hdrhistogram.Histogram) *v1alpha1.MeshLink {
 	return &v1alpha1.MeshLink{BelowRTTMicroseconds: b, ThroughRTTMicroseconds: t, AddedRTTMicroseconds: t - b, Samples: samples}
 }
 
-// Measure merges what the nodes of each region measured, for each pair of regions, in the order of the topology. A region
-// with one node has no link to itself: alone tells which those are; nil is all or none, as the topology says.
+// Measure merges what the nodes of each region measured, for each pair of regions, in the order of the topology. A
+// region with one node has no link to itself: alone tells which those are; nil is all or none, as the topology says.
 func Measure(t *geo.Topology, nodes []admin.Status, alone func(geo.Region) bool) ([]Link, error) {
 	if alone == nil {
 		alone = func(geo.Region) bool { return t.Partitions*t.Replicas == 1 }

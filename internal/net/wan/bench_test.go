@@ -35,9 +35,9 @@ func cpu(tb testing.TB, pid int) time.Duration {
 	return time.Duration(ticks) * clockTick
 }
 
-// BenchmarkWAN puts a bare pair of namespaces beside one with a sidecar on each side: how far round trips are from twice
-// the delay, halved, for what one direction is off; what TCP carries; and how much of a processor the receiver's sidecar
-// takes meanwhile. Errors are above the bare network's own round trip only if that is subtracted: it is shown.
+// BenchmarkWAN puts a bare pair of namespaces beside one with a sidecar on each side: how far round trips are from
+// twice the delay, halved, for what one direction is off; what TCP carries; and how much of a processor the receiver's
+// sidecar takes meanwhile. Errors are above the bare network's own round trip only if that is subtracted: it is shown.
 func BenchmarkWAN(b *testing.B) {
 	for _, bench := range []struct {
 		name    string

@@ -28,8 +28,8 @@ const (
 	DefaultQueueBytes = 128 << 20
 )
 
-// FailPolicy says what becomes of packets from peers while no sidecar process handles them, after a crash or during a restart
-// of its container.
+// FailPolicy says what becomes of packets from peers while no sidecar process handles them, after a crash or during a
+// restart of its container.
 type FailPolicy string
 
 const (
@@ -76,8 +76,8 @@ type Config struct {
 	Peers Peers `json:"peers"`
 	// Links are what lies between its peers and this pod. Packets from peers without a link are left alone.
 	Links []Link `json:"links"`
-	// Phases change the network at set times, in the order of these. The sidecar keeps them by itself: whoever has written the file
-	// may be away.
+	// Phases change the network at set times, in the order of these. The sidecar keeps them by itself: whoever has written
+	// the file may be away.
 	Phases []Phase `json:"phases,omitempty"`
 }
 
@@ -230,7 +230,8 @@ type Link struct {
 	JitterDistribution Distribution `json:"jitterDistribution,omitempty"`
 	// JitterCorrelationPPM is the correlation of the deviations of successive packets; not for Wander.
 	JitterCorrelationPPM int64 `json:"jitterCorrelationPPM,omitempty"`
-	// LossPPM is the share of packets lost, counted in packets of the network even where the kernel hands over many at once.
+	// LossPPM is the share of packets lost, counted in packets of the network even where the kernel hands over many at
+	// once.
 	LossPPM int64 `json:"lossPPM,omitempty"`
 	// LossCorrelationPPM is the correlation of the fates of successive packets: losses come in bursts, their share stays.
 	LossCorrelationPPM int64 `json:"lossCorrelationPPM,omitempty"`
@@ -269,8 +270,8 @@ type Status struct {
 	Unresolved []string `json:"unresolved,omitempty"`
 }
 
-// Log is which networks were in force since the sidecar started, whoever has written them: what GET /log answers. Times are by the
-// clock of the machine.
+// Log is which networks were in force since the sidecar started, whoever has written them: what GET /log answers. Times
+// are by the clock of the machine.
 type Log struct {
 	Process string `json:"process"`
 	// Now is when it answers, Since when it started.
@@ -278,8 +279,8 @@ type Log struct {
 	Since time.Time `json:"since"`
 	// Entries are in the order of their times, each in force until the next one.
 	Entries []LogEntry `json:"entries,omitempty"`
-	// ForgottenUntil is the time before which the log says nothing, since there were more entries than it keeps. It is left out while
-	// it keeps all of them.
+	// ForgottenUntil is the time before which the log says nothing, since there were more entries than it keeps. It is
+	// left out while it keeps all of them.
 	ForgottenUntil time.Time `json:"forgottenUntil,omitzero"`
 	// Late is how late the sidecar was for what was due, second by second, by a clock that shows Monotonic at Now.
 	Late      *late.Record  `json:"late,omitempty"`
@@ -308,7 +309,8 @@ func (l *Log) Change(now time.Time, c *Config) {
 	l.Entries = append(l.Entries, LogEntry{now, *c})
 }
 
-// LinkStatus counts what came over a link. Packets are those of the network, also where the kernel hands over many at once.
+// LinkStatus counts what came over a link. Packets are those of the network, also where the kernel hands over many at
+// once.
 type LinkStatus struct {
 	From string `json:"from"`
 	// Packets and Bytes that came, with headers from IP upwards.

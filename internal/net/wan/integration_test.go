@@ -108,7 +108,8 @@ func TestLossPerPacket(t *testing.T) {
 	}
 }
 
-// No packet passes the sidecar while the kernel's rules are replaced, which happens when peers come and go and when the pod gets an address.
+// No packet passes the sidecar while the kernel's rules are replaced, which happens when peers come and go and when the
+// pod gets an address.
 func TestChangesLetNothingPass(t *testing.T) {
 	a, b := podPair(t)
 	// An address that comes would make the sidecar replace rules, too, and one of two at once fails.
@@ -282,8 +283,8 @@ func TestPartition(t *testing.T) {
 	}
 }
 
-// A link that always has something to send carries its rate, no less and no more. TCP would not always have: how much it sends
-// depends on how fast the machine answers.
+// A link that always has something to send carries its rate, no less and no more. TCP would not always have: how much
+// it sends depends on how fast the machine answers.
 func TestRateOfAFullLink(t *testing.T) {
 	a, b := podPair(t)
 	const rate, size = 100e6, 1400
@@ -315,7 +316,8 @@ func TestRateOfAFullLink(t *testing.T) {
 			received.Add(int64(n) + 28) // from the IP header on
 		}
 	}()
-	// backlog is what waits in front of the rate, as time: so long the link is busy from now on, whatever else the machine does.
+	// backlog is what waits in front of the rate, as time: so long the link is busy from now on, whatever else the machine
+	// does.
 	backlog := func() time.Duration {
 		st, err := b.status()
 		if err != nil {
@@ -502,7 +504,8 @@ func TestLeftAlone(t *testing.T) {
 	}
 }
 
-// A database's pods start before their peers have addresses: which statement the kernel has shows only with the first one.
+// A database's pods start before their peers have addresses: which statement the kernel has shows only with the first
+// one.
 func TestPeersThatComeLater(t *testing.T) {
 	a, b := podPair(t)
 	b.echo()
@@ -517,7 +520,8 @@ func TestPeersThatComeLater(t *testing.T) {
 	}
 }
 
-// Phases come and go by themselves, at their times, and the log has what was in force: also what somebody else has written.
+// Phases come and go by themselves, at their times, and the log has what was in force: also what somebody else has
+// written.
 func TestPhases(t *testing.T) {
 	a, b := podPair(t)
 	b.echo()

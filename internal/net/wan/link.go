@@ -24,16 +24,16 @@ const (
 	CutCause Cause = "cut"
 	// QueueCause is a full sidecar (QueueBytes), or one that the kernel found too slow.
 	QueueCause Cause = "queue"
-	// KernelCause is the kernel itself, while a packet was held: its interface went away, or another program took a chain from
-	// a hook of this network namespace.
+	// KernelCause is the kernel itself, while a packet was held: its interface went away, or another program took a chain
+	// from a hook of this network namespace.
 	KernelCause Cause = "kernel"
 )
 
 // causes are all reasons of drops.
 var causes = []Cause{LostCause, RateCause, CutCause, QueueCause, KernelCause}
 
-// path is what lies between one peer address and the pod: a Link with the state that belongs to this address. It reads no
-// clock and does no I/O; the same seed and the same packets give the same fates.
+// path is what lies between one peer address and the pod: a Link with the state that belongs to this address. It reads
+// no clock and does no I/O; the same seed and the same packets give the same fates.
 type path struct {
 	link *Link
 	rng  *rand.Rand
@@ -61,7 +61,8 @@ func newPath(l *Link, seed uint64, pod string, addr netip.Addr) *path {
 	return p
 }
 
-// set makes l the path's link from now on. Packets on their way arrive as they would have; later ones may overtake them.
+// set makes l the path's link from now on. Packets on their way arrive as they would have; later ones may overtake
+// them.
 func (p *path) set(l *Link) {
 	p.link, p.last = l, 0
 	p.wander = geo.Wander{}
@@ -74,8 +75,8 @@ func (p *path) set(l *Link) {
 }
 
 // packet says when a packet of so many bytes, counted from the IP header, arrives that reaches the link now, or why it
-// never does. now counts from any fixed instant; where it goes back, as the clocks of two processors may, it is taken to
-// stand still.
+// never does. now counts from any fixed instant; where it goes back, as the clocks of two processors may, it is taken
+// to stand still.
 func (p *path) packet(now time.Duration, bytes int) (time.Duration, Cause) {
 	l := p.link
 	now = max(now, p.latest)

@@ -412,8 +412,8 @@ func (n *namespace) sink() {
 	}()
 }
 
-// send sends over so many TCP connections until stop or the test's end. acknowledged tells how many bytes the other side has
-// acknowledged.
+// send sends over so many TCP connections until stop or the test's end. acknowledged tells how many bytes the other
+// side has acknowledged.
 func (n *namespace) send(to *namespace, connections int) (acknowledged func() int64, stop func()) {
 	n.t.Helper()
 	f := n.flood(to, connections)

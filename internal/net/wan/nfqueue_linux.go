@@ -152,7 +152,8 @@ func bindMessage(queue, flags uint16) []byte {
 	return message(nil, queueConfig, flags, queue, func(b []byte) []byte { return attribute(b, configCommand, commandBind, 0, 0, 0) })
 }
 
-// bindFirst takes a queue and waits for the answer. Packets that come meanwhile, because a sidecar left its rules, pass.
+// bindFirst takes a queue and waits for the answer. Packets that come meanwhile, because a sidecar left its rules,
+// pass.
 func (s *queueSocket) bindFirst(queue uint16) error {
 	err := s.send(bindMessage(queue, unix.NLM_F_ACK))
 	for deadline := time.Now().Add(answerWait); err == nil; {

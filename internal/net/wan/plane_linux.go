@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// verdictsAtOnce packets are handed back in one system call at most, so that those that come meanwhile do not wait long:
-	// the kernel delivers each before the call returns.
+	// verdictsAtOnce packets are handed back in one system call at most, so that those that come meanwhile do not wait
+	// long: the kernel delivers each before the call returns.
 	verdictsAtOnce = 16
 	// oldest is how long ago a packet may have come when it is read; a larger difference is a step of the wall clock.
 	oldest = 50 * time.Millisecond
@@ -51,8 +51,8 @@ func (c *counters) dropped(cause Cause) *atomic.Int64 {
 	return &c.queue
 }
 
-// slot is a packet queue and the link that it stands for. A queue of its own per link keeps the kernel's lists, which it
-// searches for each verdict, in the order of the verdicts.
+// slot is a packet queue and the link that it stands for. A queue of its own per link keeps the kernel's lists, which
+// it searches for each verdict, in the order of the verdicts.
 type slot struct {
 	link     Link
 	used     bool
@@ -272,7 +272,8 @@ func (p *plane) cameAt(stamp int64) time.Duration {
 	return since - age
 }
 
-// answer takes note of the kernel's errors. It knows no packet of that number in a queue when it has dropped the packet itself.
+// answer takes note of the kernel's errors. It knows no packet of that number in a queue when it has dropped the packet
+// itself.
 func (p *plane) answer(a answer) {
 	if a.err == nil {
 		return

@@ -78,8 +78,9 @@ func connect() (*nftables.Conn, error) {
 	}))
 }
 
-// install replaces what is there, by whomever it was left, and no packet passes meanwhile. It leaves the chains where they are: when a
-// chain is taken from its hook, the kernel drops every packet of the network namespace that waits in a queue, and counts none.
+// install replaces what is there, by whomever it was left, and no packet passes meanwhile. It leaves the chains where
+// they are: when a chain is taken from its hook, the kernel drops every packet of the network namespace that waits in a
+// queue, and counts none.
 func (r *rules) install(set *ruleset) error {
 	if r.works < 0 {
 		// Asked apart: rules for no address at all would not tell.
@@ -115,8 +116,8 @@ func probe(statement queueStatement) error {
 	return c.Flush()
 }
 
-// try puts new rules in front of those that are there, and takes those away in a second step. Done in one, a packet passes now and then
-// (Linux 6.18): the kernel judges it by the rules of one generation and the sets of the other.
+// try puts new rules in front of those that are there, and takes those away in a second step. Done in one, a packet
+// passes now and then (Linux 6.18): the kernel judges it by the rules of one generation and the sets of the other.
 func (r *rules) try(set *ruleset, statement queueStatement) error {
 	c, err := connect()
 	if err != nil {

@@ -50,7 +50,8 @@ type Options struct {
 	ConfigPath string
 	// Pod is the pod's name.
 	Pod string
-	// Credentials are what the operator has to prove itself by before it is told anything; empty: only the pod itself can ask.
+	// Credentials are what the operator has to prove itself by before it is told anything; empty: only the pod itself can
+	// ask.
 	Credentials identity.Folder
 	Log         *slog.Logger
 	// LookUp resolves a host; by default as the pod does.
@@ -77,8 +78,8 @@ type sidecar struct {
 	unresolved  []string
 }
 
-// Run emulates until ctx ends, and then removes what it did to the network namespace of the process. When it fails instead, packets
-// pass or are dropped as Config.FailPolicy says.
+// Run emulates until ctx ends, and then removes what it did to the network namespace of the process. When it fails
+// instead, packets pass or are dropped as Config.FailPolicy says.
 func Run(ctx context.Context, o Options) error {
 	if o.LookUp == nil {
 		o.LookUp = func(ctx context.Context, host string) ([]netip.Addr, error) {
@@ -481,7 +482,7 @@ func (s *sidecar) serve(address string) (stop func(), err error) {
 		return nil, errors.Join(err, public.Close())
 	}
 	if s.Credentials != "" {
-		strangers := &identity.Strangers{Log: s.Log}
+		strangers := &identity.Unauthenticated{Log: s.Log}
 		private = s.Credentials.Listener(private, strangers.Turned)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -18,8 +18,8 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// BenchmarkTCPUnderLoss puts the kernel's TCP, whose packets a sidecar delays and loses, beside the model of it that simulations and BuiltIn
-// links have: what a connection carries while it always has something to send, in Mbit/s.
+// BenchmarkTCPUnderLoss puts the kernel's TCP, whose packets a sidecar delays and loses, beside the model of it that
+// simulations and BuiltIn links have: what a connection carries while it always has something to send, in Mbit/s.
 func BenchmarkTCPUnderLoss(b *testing.B) {
 	for _, congestion := range []geo.Congestion{geo.CongestionReno, geo.CongestionCubic} {
 		for _, rtt := range []time.Duration{400 * time.Microsecond, 20 * time.Millisecond, 100 * time.Millisecond} {
@@ -41,7 +41,8 @@ func BenchmarkTCPUnderLoss(b *testing.B) {
 	}
 }
 
-// lossyPair is a pair of namespaces, of which sidecars delay what one sends to the other, and lose some of what from sends, until end is called.
+// lossyPair is a pair of namespaces, of which sidecars delay what one sends to the other, and lose some of what from
+// sends, until end is called.
 func lossyPair(b *testing.B, rtt time.Duration, ppm int64) (from, to *namespace, end func()) {
 	b.Helper()
 	from, to = podPair(b)
@@ -98,8 +99,8 @@ func modelUnderLoss(congestion geo.Congestion, rtt time.Duration, ppm int64) flo
 	return bytes * 8 / arrival.Seconds() / 1e6
 }
 
-// BenchmarkThinTCPUnderLoss does the same for connections that send a small frame now and then, as a log that is cut into batches does: how much later
-// than without loss a frame is there on average, and 99 of 100 frames are, in ms.
+// BenchmarkThinTCPUnderLoss does the same for connections that send a small frame now and then, as a log that is cut
+// into batches does: how much later than without loss a frame is there on average, and 99 of 100 frames are, in ms.
 func BenchmarkThinTCPUnderLoss(b *testing.B) {
 	const ppm = 20_000
 	for _, rtt := range []time.Duration{400 * time.Microsecond, 20 * time.Millisecond, 100 * time.Millisecond} {

@@ -60,8 +60,8 @@ func (b *bareLink) holds(t *testing.T) {
 	}
 }
 
-// A node with a log owes its peer what it has received and not logged: it acknowledges no more, and a new connection brings that once
-// more, which is delivered once.
+// A node with a log owes its peer what it has received and not logged: it acknowledges no more, and a new connection
+// brings that once more, which is delivered once.
 func TestDurableLinkResumesFromItsLog(t *testing.T) {
 	b := newBareLink(true)
 	if err := b.reads(1, 5); err != io.EOF {
@@ -100,8 +100,8 @@ func TestFramesComeInOrder(t *testing.T) {
 	}
 }
 
-// A sender drops what is acknowledged, and nothing else, whether it comes in time, twice or late; in a replay it holds what the peer
-// lacks.
+// A sender drops what is acknowledged, and nothing else, whether it comes in time, twice or late; in a replay it holds
+// what the peer lacks.
 func TestSenderHoldsWhatIsNotAcknowledged(t *testing.T) {
 	b := newBareLink(true)
 	add := func(from, to uint32) {
@@ -135,8 +135,8 @@ func TestSenderHoldsWhatIsNotAcknowledged(t *testing.T) {
 	}
 }
 
-// A peer that says it has received frames which were never sent to it, or that it lacks some which it had acknowledged, is another one: the
-// two do not go on.
+// A peer that says it has received frames which were never sent to it, or that it lacks some which it had acknowledged,
+// is another one: the two do not go on.
 func TestPeersThatKnowTooMuchOrTooLittle(t *testing.T) {
 	for name, tc := range map[string]struct {
 		acknowledged, received uint32
@@ -161,7 +161,8 @@ func TestPeersThatKnowTooMuchOrTooLittle(t *testing.T) {
 	}
 }
 
-// A node with a log sends nothing before Flush, however many frames it has filled: what they were made of may not be in its log.
+// A node with a log sends nothing before Flush, however many frames it has filled: what they were made of may not be in
+// its log.
 func TestNothingLeavesANodeWithALogBeforeFlush(t *testing.T) {
 	for name, durable := range map[string]bool{"with a log": true, "without a log": false} {
 		b := newBareLink(durable)

@@ -43,8 +43,9 @@ func (c *Conn) start() {
 	_ = c.s.attach(c.conn, 0, func(error) { _ = c.conn.Close() }) // only resumable senders fail
 }
 
-// Dial connects to the node at address as a client. h tells which node is meant; key is that of the clients of h.Run (nil: the node asks
-// for none); path emulates the way there (nil: none). The error is a *Refusal when the node refused.
+// Dial connects to the node at address as a client. h tells which node is meant; key is that of the clients of h.Run
+// (nil: the node asks for none); path emulates the way there (nil: none). The error is a *Refusal when the node
+// refused.
 func Dial(ctx context.Context, address string, h Hello, key []byte, path *geo.Path) (*Conn, error) {
 	d := net.Dialer{Timeout: handshake}
 	conn, err := d.DialContext(ctx, "tcp", address)
@@ -74,8 +75,8 @@ func (c *Conn) Run() string { return c.run }
 // Process returns the process that a dialled node is.
 func (c *Conn) Process() string { return c.process }
 
-// RoundTrip returns the shortest round trip that the kernel has seen of the connection, without delays that this process emulates;
-// 0 if it is unknown.
+// RoundTrip returns the shortest round trip that the kernel has seen of the connection, without delays that this
+// process emulates; 0 if it is unknown.
 func (c *Conn) RoundTrip() time.Duration { return minRTT(c.conn) }
 
 // Serve receives until the connection ends, and says why it did.

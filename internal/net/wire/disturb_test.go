@@ -45,8 +45,8 @@ func TestDisturbedLink(t *testing.T) {
 	}
 }
 
-// A link that is faster than declared for a second is noticed, with its times; one that is slower, or has a few short round trips, is
-// not.
+// A link that is faster than declared for a second is noticed, with its times; one that is slower, or has a few short
+// round trips, is not.
 func TestTooFast(t *testing.T) {
 	link, faster := geo.Link{Delay: 30 * time.Millisecond}, geo.Link{Delay: 5 * time.Millisecond}
 	nodes := startNodes(t, twoRegions(link), 1, func(c *Config) { c.Emulate = true })

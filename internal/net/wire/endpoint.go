@@ -32,8 +32,8 @@ type Config struct {
 	// BufferLimit bounds the bytes that a link holds for a peer that does not acknowledge them; more are held, but the
 	// endpoint is congested. 0: 64 MB.
 	BufferLimit int
-	// Durable tells that the node keeps a log of what it receives: nothing leaves before Link.Flush and Conn.Flush, however
-	// much it is, and a peer's frames are acknowledged once Link.Logged says so.
+	// Durable tells that the node keeps a log of what it receives: nothing leaves before Link.Flush and Conn.Flush,
+	// however much it is, and a peer's frames are acknowledged once Link.Logged says so.
 	Durable bool
 	// Keys authenticate connections; nil: whoever knows the database and its incarnation may connect.
 	Keys *Keys
@@ -42,10 +42,11 @@ type Config struct {
 	// Client is asked for the receiver of a new client's transactions. ClientGone is called once it receives no more.
 	Client     func(c *Conn) Receiver
 	ClientGone func(c *Conn)
-	// Replaceable are the nodes whose places later incarnations may take; where another one does, the database has lost state.
+	// Replaceable are the nodes whose places later incarnations may take; where another one does, the database has lost
+	// state.
 	Replaceable []geo.NodeID
-	// Replaced is told that a later incarnation is in a peer's place, before anything that it sends is received and after all that
-	// was received of the earlier one. What is sent is lost until Link.Open says that it is meant for that one.
+	// Replaced is told that a later incarnation is in a peer's place, before anything that it sends is received and after
+	// all that was received of the earlier one. What is sent is lost until Link.Open says that it is meant for that one.
 	Replaced func(peer geo.NodeID, incarnation uint32)
 	// Broken is told, once, that the database has lost state and why.
 	Broken func(reason string)
@@ -255,8 +256,8 @@ func (e *Endpoint) roundTrip(peer geo.NodeID, nanoseconds int64) {
 	e.links[peer].watch.add(now, rtt)
 }
 
-// Fast returns when links were too fast since Start: of each region those to all of its nodes together, where it has several, and then
-// those to each.
+// Fast returns when links were too fast since Start: of each region those to all of its nodes together, where it has
+// several, and then those to each.
 func (e *Endpoint) Fast() (out []Fast) {
 	for r := range e.rtts {
 		s := &e.rtts[r]

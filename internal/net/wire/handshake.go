@@ -18,8 +18,8 @@ const (
 	version = 3
 )
 
-// Where nodes have keys, both sides prove that they have the right one before either says anything of its database (a challenge and its
-// response, HMAC-SHA256):
+// Where nodes have keys, both sides prove that they have the right one before either says anything of its database (a
+// challenge and its response, HMAC-SHA256):
 //
 //	dials                                accepts
 //	Hello, with a nonce        ------>
@@ -64,13 +64,14 @@ type Hello struct {
 	Database, Incarnation string
 	// Process is a name that the dialling process made up when it started.
 	Process string
-	// NodeIncarnation counts the processes in the dialling node's place that have lost what they knew: see protocol.Config.
+	// NodeIncarnation counts the processes in the dialling node's place that have lost what they knew: see
+	// protocol.Config.
 	NodeIncarnation uint32
 	Role            Role
 	// From is the dialling node; a client leaves it 0. To is the node looked for.
 	From, To geo.NodeID
-	// Expect is the process that a peer talked to before, empty at first, and ExpectIncarnation the node's latest incarnation that
-	// it knows.
+	// Expect is the process that a peer talked to before, empty at first, and ExpectIncarnation the node's latest
+	// incarnation that it knows.
 	Expect            string
 	ExpectIncarnation uint32
 	// Received is the number of the last data frame that a peer has received.
@@ -97,7 +98,8 @@ const (
 	LostState RefusalCode = 2
 	// Unproven: the dialling side has not proved that it may connect.
 	Unproven RefusalCode = 3
-	// Superseded: a later incarnation has taken the place of the dialling side, which must not speak for its node any more.
+	// Superseded: a later incarnation has taken the place of the dialling side, which must not speak for its node any
+	// more.
 	Superseded RefusalCode = 4
 )
 
@@ -216,8 +218,8 @@ func writeFrame(conn net.Conn, typ uint8, body appender) error {
 	return err
 }
 
-// greet sends h and returns the answer; the error is a *Refusal when there was one. With a key, what comes from a side that has not
-// proved that it has the same one is not believed.
+// greet sends h and returns the answer; the error is a *Refusal when there was one. With a key, what comes from a side
+// that has not proved that it has the same one is not believed.
 func greet(conn net.Conn, fr *frameReader, h *Hello, key []byte) (welcome, error) {
 	var w welcome
 	if err := conn.SetDeadline(time.Now().Add(handshake)); err != nil {
@@ -282,8 +284,8 @@ func respond(conn net.Conn, typ uint8, body []byte, h *Hello, key []byte) error 
 	return writeFrame(conn, frameProof, &proof{mac(key, macDials, hello, c.nonce)})
 }
 
-// receiveHello reads the greeting of an accepted connection. With keys, the dialling side has proved that it has the right one when the
-// error is nil; a *strangerError says that it has not.
+// receiveHello reads the greeting of an accepted connection. With keys, the dialling side has proved that it has the
+// right one when the error is nil; a *strangerError says that it has not.
 func receiveHello(conn net.Conn, fr *frameReader, keys *Keys) (*Hello, error) {
 	if err := conn.SetDeadline(time.Now().Add(handshake)); err != nil {
 		return nil, err

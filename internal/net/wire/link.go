@@ -88,8 +88,8 @@ func (l *Link) Logged(seq uint32) { l.logged.Store(seq) }
 // Acknowledged is the number of the last data frame that the peer has in its log, or has received where it keeps none.
 func (l *Link) Acknowledged() uint32 { return l.s.acknowledged() }
 
-// Replaying begins a replay of all that this node ever sent, before the endpoint's Start: up to number acknowledged, the
-// peer has it.
+// Replaying begins a replay of all that this node ever sent, before the endpoint's Start: up to number acknowledged,
+// the peer has it.
 func (l *Link) Replaying(acknowledged uint32) { l.s.replaying(acknowledged) }
 
 // Outstanding is what a link has sent and the peer may lack: the data frames behind number Acknowledged, up to Last.
@@ -117,7 +117,8 @@ func (l *Link) Sent(o *Outstanding) {
 	l.s.sent(o.Last)
 }
 
-// Replayed ends the replay. logged is the number of the last data frame from the peer that is in the node's log as a whole.
+// Replayed ends the replay. logged is the number of the last data frame from the peer that is in the node's log as a
+// whole.
 func (l *Link) Replayed(logged uint32) {
 	l.delivered = logged
 	l.logged.Store(logged)
@@ -125,8 +126,8 @@ func (l *Link) Replayed(logged uint32) {
 	l.s.replayed()
 }
 
-// resume returns the number of the frame after which the peer goes on over a new connection. Those that were received but
-// are not in the log come once more.
+// resume returns the number of the frame after which the peer goes on over a new connection. Those that were received
+// but are not in the log come once more.
 func (l *Link) resume() uint32 {
 	if l.e.cfg.Durable {
 		l.received.Store(l.logged.Load())
@@ -142,8 +143,8 @@ func (l *Link) acknowledgement() uint32 {
 	return l.received.Load()
 }
 
-// Open tells that what is sent from now on is meant for an incarnation of the peer, and that what was sent before is lost unless it has
-// arrived: see Config.Replaced. Like Send it belongs to the goroutine that sends.
+// Open tells that what is sent from now on is meant for an incarnation of the peer, and that what was sent before is
+// lost unless it has arrived: see Config.Replaced. Like Send it belongs to the goroutine that sends.
 func (l *Link) Open(incarnation uint32) {
 	l.out.reset()
 	l.s.open(incarnation)
@@ -153,8 +154,8 @@ func (l *Link) Open(incarnation uint32) {
 // it: what is sent waits until it is mended. A link that is not emulated stays as it is.
 func (l *Link) Disturb(link, back geo.Link, cut bool) { l.s.disturb(link, back, cut) }
 
-// GiveUp tells that the peer's process is gone for good, with its state: what is sent to it is lost, and neither that nor its
-// coming back as another process, which is refused, breaks the database.
+// GiveUp tells that the peer's process is gone for good, with its state: what is sent to it is lost, and neither that
+// nor its coming back as another process, which is refused, breaks the database.
 func (l *Link) GiveUp() {
 	if l.given.Swap(true) {
 		return
@@ -257,7 +258,8 @@ func (l *Link) know(w *welcome) *Refusal {
 	return r
 }
 
-// adopt notes the peer's incarnation, with the lock held: none before it is heard from now on. It reports whether that is a later one.
+// adopt notes the peer's incarnation, with the lock held: none before it is heard from now on. It reports whether that
+// is a later one.
 func (l *Link) adopt(incarnation uint32) (renewed bool) {
 	if incarnation > l.incarnation {
 		l.incarnation, l.process, renewed = incarnation, "", true
@@ -265,8 +267,8 @@ func (l *Link) adopt(incarnation uint32) (renewed bool) {
 	return renewed
 }
 
-// renew begins the link anew with a later incarnation of the peer, which has neither sent nor received anything over it. Nothing
-// touches the old connection any more.
+// renew begins the link anew with a later incarnation of the peer, which has neither sent nor received anything over
+// it. Nothing touches the old connection any more.
 func (l *Link) renew(incarnation uint32) {
 	l.delivered = 0
 	l.logged.Store(0)

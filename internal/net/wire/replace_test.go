@@ -58,8 +58,8 @@ func (n *replaceable) send(number8 uint8) {
 	l.Flush()
 }
 
-// incarnation makes a process in a node's place. Like a node's event loop it opens its links as soon as it is told of a later
-// incarnation, unless a test does that.
+// incarnation makes a process in a node's place. Like a node's event loop it opens its links as soon as it is told of a
+// later incarnation, unless a test does that.
 func incarnation(t *testing.T, id geo.NodeID, incarnation uint32, addresses []string, change func(*Config)) *replaceable {
 	t.Helper()
 	n := &replaceable{broken: make(chan string, 1)}
@@ -134,8 +134,9 @@ func addresses(t *testing.T) []string {
 	return out
 }
 
-// A later incarnation begins a link anew, whether its node dials or accepts: what was queued for the earlier one is lost, and the numbers
-// of frames begin again. A node that is new itself hears of others' incarnations before anything else.
+// A later incarnation begins a link anew, whether its node dials or accepts: what was queued for the earlier one is
+// lost, and the numbers of frames begin again. A node that is new itself hears of others' incarnations before anything
+// else.
 func TestLaterIncarnation(t *testing.T) {
 	for _, id := range []geo.NodeID{0, 1} {
 		t.Run(fmt.Sprintf("node %d", id), func(t *testing.T) {
@@ -179,8 +180,8 @@ func TestLaterIncarnation(t *testing.T) {
 	}
 }
 
-// What is sent between a later incarnation's arrival and Open is lost: whoever sends it does not know of it. Open for one that is not the
-// latest opens nothing.
+// What is sent between a later incarnation's arrival and Open is lost: whoever sends it does not know of it. Open for
+// one that is not the latest opens nothing.
 func TestNotOpenedYet(t *testing.T) {
 	at := addresses(t)
 	told := make(chan uint32, 4)
@@ -201,7 +202,8 @@ func TestNotOpenedYet(t *testing.T) {
 	second.wantSaid(t, "3")
 }
 
-// A process whose node has a later incarnation must never speak for it again, whoever dials, however often it tries; it notices, and stops.
+// A process whose node has a later incarnation must never speak for it again, whoever dials, however often it tries; it
+// notices, and stops.
 func TestStaleProcessIsRefused(t *testing.T) {
 	for _, id := range []geo.NodeID{0, 1} {
 		t.Run(fmt.Sprintf("node %d", id), func(t *testing.T) {
@@ -238,8 +240,8 @@ func TestStaleProcessIsRefused(t *testing.T) {
 	}
 }
 
-// Greetings of stale processes and of another process of the same incarnation, at any time, between those of the present one: none is
-// let in, and those of earlier ones change nothing.
+// Greetings of stale processes and of another process of the same incarnation, at any time, between those of the
+// present one: none is let in, and those of earlier ones change nothing.
 func TestStaleGreetings(t *testing.T) {
 	at := addresses(t)
 	other, now := incarnation(t, 0, 0, at, nil), incarnation(t, 1, 5, at, nil)

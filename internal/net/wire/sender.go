@@ -45,14 +45,15 @@ type sender struct {
 	path  *geo.Path // nil: not emulated
 	rng   *rand.Rand
 	queue ring // not written yet, by due time
-	// probes are pings and pongs not written yet, by due time: they travel beside the connection (geo.Path.Datagram). None is
-	// queued without a path.
+	// probes are pings and pongs not written yet, by due time: they travel beside the connection (geo.Path.Datagram). None
+	// is queued without a path.
 	probes ring
 	// blocked counts the frames at the queue's end that the path refuses; it takes them from resume on.
 	blocked int
 	resume  time.Duration
 	given   bool // up: whatever is added is lost
-	// peer is the incarnation at the other end, meant the one that added data frames are meant for: where they differ, frames are lost.
+	// peer is the incarnation at the other end, meant the one that added data frames are meant for: where they differ,
+	// frames are lost.
 	peer, meant uint32
 	// unacked are the data frames that were written and not acknowledged, when resumable.
 	unacked   ring
@@ -194,8 +195,8 @@ func (s *sender) drop() {
 	s.queue, s.probes, s.unacked, s.blocked = ring{}, ring{}, ring{}, 0
 }
 
-// renew drops all frames, which were meant for an earlier incarnation of the peer, and those that are added until it is open for this
-// one. There is no connection.
+// renew drops all frames, which were meant for an earlier incarnation of the peer, and those that are added until it is
+// open for this one. There is no connection.
 func (s *sender) renew(incarnation uint32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

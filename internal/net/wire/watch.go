@@ -7,15 +7,16 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// watched is how many of the latest round trips of a link are looked at together: a second's worth of a region's, see probeEvery.
+// watched is how many of the latest round trips of a link are looked at together: a second's worth of a region's, see
+// probeEvery.
 const watched = 10
 
 // maxFast is how many times a watch keeps; the last one grows instead of giving way to more.
 const maxFast = 100
 
-// Fast is a time in which a link was too fast to be the declared one: the median of ten round trips in a row was below geo.Topology.LeastRTT.
-// Nothing that a busy machine does makes a round trip shorter than the delays that it is made of, and a median takes no notice of a
-// few that were under way when a link changed.
+// Fast is a time in which a link was too fast to be the declared one: the median of ten round trips in a row was below
+// geo.Topology.LeastRTT. Nothing that a busy machine does makes a round trip shorter than the delays that it is made
+// of, and a median takes no notice of a few that were under way when a link changed.
 type Fast struct {
 	// Region whose nodes were too near, or the one node of it where Single is set.
 	Region geo.Region

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Round trips are judged ten at a time, by their median: s is one that is too short, l one that is not, a tenth of a second apart.
+// Round trips are judged ten at a time, by their median: s is one that is too short, l one that is not, a tenth of a
+// second apart.
 func TestWatch(t *testing.T) {
 	for name, tc := range map[string]struct {
 		rtts string

@@ -1,5 +1,5 @@
-// Package admin is the administration protocol of a node: small JSON documents over HTTP, which are for the operator alone: mutual TLS
-// (package identity). geobench run asks its nodes in its own process.
+// Package admin is the administration protocol of a node: small JSON documents over HTTP, which are for the operator
+// alone: mutual TLS (package identity). geobench run asks its nodes in its own process.
 //
 //	GET  /status   Status
 //	POST /load     LoadRequest -> LoadResponse: replaces the node's data; refused with 409 while transactions are pending, and with 400 for a
@@ -35,10 +35,11 @@ type Status struct {
 	// Incarnation of the database, and Process: a name made up by this process when it started.
 	Incarnation string `json:"incarnation"`
 	Process     string `json:"process"`
-	// NodeIncarnation counts the processes in the node's place that have lost what they knew, and got it from the others. Mending:
-	// something that the node has copies of lacks one, because a node was lost, perhaps this one, and has not been replaced yet.
+	// NodeIncarnation counts the processes in the node's place that have lost what they knew, and got it from the others.
+	// Mending: something that the node has copies of lacks one, because a node was lost, perhaps this one, and has not
+	// been replaced yet.
 	NodeIncarnation uint32 `json:"nodeIncarnation,omitempty"`
-	Mending         bool   `json:"mending,omitempty"`
+	Recovering      bool   `json:"mending,omitempty"`
 	// Waiting: the process has not been told which incarnation of its node it is (Join), and nobody has heard of it.
 	Waiting bool `json:"waiting,omitempty"`
 	// Ready: every peer was reached and none has lost its state. Reason says in words why not.
@@ -54,8 +55,8 @@ type Status struct {
 	CPUSeconds      float64 `json:"cpuSeconds"`
 	MemoryBytes     int64   `json:"memoryBytes"`
 	PeakMemoryBytes int64   `json:"peakMemoryBytes"`
-	// QuotaPeriods are the periods of its CPU quota in which the container has run, and ThrottledPeriods those in which it had used
-	// the quota up and was stopped until the next. They are left out where there is no quota.
+	// QuotaPeriods are the periods of its CPU quota in which the container has run, and ThrottledPeriods those in which it
+	// had used the quota up and was stopped until the next. They are left out where there is no quota.
 	QuotaPeriods     int64 `json:"quotaPeriods,omitempty"`
 	ThrottledPeriods int64 `json:"throttledPeriods,omitempty"`
 	DataBytes        int64 `json:"dataBytes"`
@@ -70,10 +71,11 @@ type Status struct {
 	Gauges   map[string]int64 `json:"gauges,omitempty"`
 	// Roles that the node has now: see protocol.RoleHolder.
 	Roles []string `json:"roles,omitempty"`
-	// Leads are the names of the shards whose groups the node leads now (protocol.ShardLeader); left out where the engine has none.
+	// Leads are the names of the shards whose groups the node leads now (protocol.ShardLeader); left out where the engine
+	// has none.
 	Leads []string `json:"leads,omitempty"`
-	// Disturbance is what faults do to the node now; left out when that is nothing. Ahead is the number of steps of its agenda that
-	// are still to come.
+	// Disturbance is what faults do to the node now; left out when that is nothing. Ahead is the number of steps of its
+	// agenda that are still to come.
 	Disturbance *Disturbance `json:"disturbance,omitempty"`
 	Ahead       int          `json:"ahead,omitempty"`
 	// LinksComplete is since when no round trip of this node was shorter than declared: since when every link is emulated.
@@ -92,8 +94,9 @@ type LinkStatus struct {
 	To string `json:"to"`
 	// Traffic is what was sent, probes included, retransmissions left out.
 	geo.Traffic
-	// Probes are the packets that a prober (package ping) has sent there, and Answered those that came back: what is missing was lost
-	// on the way there or back, or is under way. Nodes of native engines, whose connections lose nothing, leave them out.
+	// Probes are the packets that a prober (package ping) has sent there, and Answered those that came back: what is
+	// missing was lost on the way there or back, or is under way. Nodes of native engines, whose connections lose nothing,
+	// leave them out.
 	Probes   int64 `json:"probes,omitempty"`
 	Answered int64 `json:"answered,omitempty"`
 	// RTT is an HDR histogram (V2 compressed, base64) of the round trips of the last 10 s in microseconds; empty for a
@@ -103,23 +106,24 @@ type LinkStatus struct {
 	Mesh *MeshRTT `json:"mesh,omitempty"`
 }
 
-// MeshRTT is what a link is with a mesh and without, in histograms as those of LinkStatus.RTT. Both probes take the same way at the same time, and neither
-// is delayed by the emulation of native engines, which delays their own messages: what differs is the mesh's.
+// MeshRTT is what a link is with a mesh and without, in histograms as those of LinkStatus.RTT. Both probes take the
+// same way at the same time, and neither is delayed by the emulation of native engines, which delays their own
+// messages: what differs is the mesh's.
 type MeshRTT struct {
 	// Below is of packets that a mesh does not carry (UDP), Through of a TCP connection that it does.
 	Below   string `json:"below"`
 	Through string `json:"through"`
 }
 
-// Join tells a process which incarnation of its node it is. Where new incarnations can take the places of lost nodes, a process cannot know
-// by itself whether another one was there before it.
+// Join tells a process which incarnation of its node it is. Where new incarnations can take the places of lost nodes, a
+// process cannot know by itself whether another one was there before it.
 type Join struct {
 	// Process that is told: another one refuses.
 	Process string `json:"process"`
 	// NodeIncarnation is that of Status: one more than that of the process before, 0 for the first.
 	NodeIncarnation uint32 `json:"nodeIncarnation,omitempty"`
-	// Loaded is what the nodes were loaded with last, for a process that is not the first: it gets its rows from its peers, but for those that
-	// are on every node and that nobody writes. Nil for nothing yet.
+	// Loaded is what the nodes were loaded with last, for a process that is not the first: it gets its rows from its
+	// peers, but for those that are on every node and that nobody writes. Nil for nothing yet.
 	Loaded *LoadRequest `json:"loaded,omitempty"`
 }
 
@@ -157,8 +161,8 @@ type Disturbance struct {
 	Links []DisturbedLink `json:"links,omitempty"`
 	// Cut lists the nodes, by geo.NodeID, that this node cannot reach.
 	Cut []int `json:"cut,omitempty"`
-	// Lost lists the nodes that are gone for good, with what they held in memory: nobody waits for them any more. A node that
-	// was lost once stays lost.
+	// Lost lists the nodes that are gone for good, with what they held in memory: nobody waits for them any more. A node
+	// that was lost once stays lost.
 	Lost []int `json:"lost,omitempty"`
 	// SlowPercent is how much longer than usual the node takes for everything: 100 is twice the time.
 	SlowPercent int64 `json:"slowPercent,omitempty"`
@@ -166,8 +170,8 @@ type Disturbance struct {
 	ClockOffset time.Duration `json:"clockOffsetNanoseconds,omitempty"`
 }
 
-// Agenda is what a node does to itself, and when. It is told beforehand, so that whoever tells it may be away when the time comes. A
-// new agenda takes the place of the one before.
+// Agenda is what a node does to itself, and when. It is told beforehand, so that whoever tells it may be away when the
+// time comes. A new agenda takes the place of the one before.
 type Agenda struct {
 	// Process that the times are of: a node that is another one refuses the agenda. Empty is whichever.
 	Process string `json:"process,omitempty"`
@@ -210,13 +214,13 @@ func (a *Agenda) Ahead(now time.Duration) (n int) {
 // Log is all that was done to a node since it started, whoever asked for it.
 type Log struct {
 	Process string `json:"process"`
-	// Since is when the node, or the first of the processes that have gone on from its journal, started. Times are by the node's
-	// monotonic clock.
+	// Since is when the node, or the first of the processes that have gone on from its journal, started. Times are by the
+	// node's monotonic clock.
 	Since time.Duration `json:"sinceNanoseconds"`
 	// Entries are in the order of their times. Between them nothing was done.
 	Entries []LogEntry `json:"entries,omitempty"`
-	// ForgottenUntil is the time before which the log says nothing, since there were more entries than it keeps. It is left out while
-	// it keeps all of them.
+	// ForgottenUntil is the time before which the log says nothing, since there were more entries than it keeps. It is
+	// left out while it keeps all of them.
 	ForgottenUntil time.Duration `json:"forgottenUntilNanoseconds,omitempty"`
 	// Fast are the times in which links were too fast to be the declared ones, as this process has measured them.
 	Fast []FastLink `json:"fast,omitempty"`

@@ -6,7 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Monotonic is a clock that all processes of a machine share and nobody sets: neither the synchronisation of clocks nor a fault.
+// Monotonic is a clock that all processes of a machine share and nobody sets: neither the synchronisation of clocks nor
+// a fault.
 func Monotonic() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {

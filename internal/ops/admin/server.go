@@ -32,9 +32,11 @@ type Disturbable interface {
 	Log() *Log
 }
 
-// Joiner is a Node whose process waits until it is told which incarnation of its node it is; others answer POST /join with 404.
+// Joiner is a Node whose process waits until it is told which incarnation of its node it is; others answer POST /join
+// with 404.
 type Joiner interface {
-	// Join fails with a *BadRequest for another process, and for one that is another incarnation already. Saying the same twice is safe.
+	// Join fails with a *BadRequest for another process, and for one that is another incarnation already. Saying the same
+	// twice is safe.
 	Join(ctx context.Context, j *Join) error
 }
 

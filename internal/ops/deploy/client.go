@@ -11,7 +11,8 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// Client is how clients reach a database that is not made of Geobench's own nodes. Who they are is in a Secret, and never here.
+// Client is how clients reach a database that is not made of Geobench's own nodes. Who they are is in a Secret, and
+// never here.
 type Client struct {
 	// Endpoints are what the clients of each region connect to, in the order of the database's regions.
 	Endpoints []Endpoint `json:"endpoints"`
@@ -19,7 +20,8 @@ type Client struct {
 	Database string `json:"database,omitempty"`
 	// Secret is the name of the Secret with username, password and, optionally, ca.crt; empty where there is none.
 	Secret string `json:"secret,omitempty"`
-	// Deployed says that the database runs in pods of the GeoDatabase, whose network is emulated. Otherwise it runs elsewhere.
+	// Deployed says that the database runs in pods of the GeoDatabase, whose network is emulated. Otherwise it runs
+	// elsewhere.
 	Deployed bool `json:"deployed,omitempty"`
 	// Field is where the manifest says how clients reach a database that is deployed; empty is spec.pods.client.
 	Field string `json:"field,omitempty"`
@@ -65,8 +67,9 @@ func ClientOf(db *v1alpha1.GeoDatabase, t *geo.Topology) *Client {
 	}
 }
 
-// Endpoints are where the clients of each region connect to programs that are deployed: the first pod of the client's region, or else of their
-// own or, where it has none for clients, of the nearest one. There are none where the spec names no clients.
+// Endpoints are where the clients of each region connect to programs that are deployed: the first pod of the client's
+// region, or else of their own or, where it has none for clients, of the nearest one. There are none where the spec
+// names no clients.
 func Endpoints(db *v1alpha1.GeoDatabase, t *geo.Topology) (out []Endpoint) {
 	var program *v1alpha1.Program
 	var c *v1alpha1.ProgramClient

@@ -22,7 +22,8 @@ type Database struct {
 	Topology   geo.Topology      `json:"topology"`
 	// Emulate tells nodes and workers to delay what they send as Topology.Links says (the BuiltIn emulation).
 	Emulate bool `json:"emulate"`
-	// Meshed tells pods that a service mesh is to carry their connections, so that they measure each link below it and through it (package ping).
+	// Meshed tells pods that a service mesh is to carry their connections, so that they measure each link below it and
+	// through it (package ping).
 	Meshed bool `json:"meshed,omitempty"`
 	// Seed starts every node's source of chance.
 	Seed uint64 `json:"seed"`
@@ -43,7 +44,8 @@ type Database struct {
 // Elsewhere tells whether nothing of the database runs in pods of the GeoDatabase.
 func (d *Database) Elsewhere() bool { return d.Client != nil && !d.Client.Deployed }
 
-// NodeCount is how many nodes run in pods of the GeoDatabase: as many as the topology has, or none of a database that runs elsewhere.
+// NodeCount is how many nodes run in pods of the GeoDatabase: as many as the topology has, or none of a database that
+// runs elsewhere.
 func (d *Database) NodeCount() int {
 	if d.Elsewhere() {
 		return 0

@@ -9,8 +9,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/identity"
 )
 
-// HandIn is all that a worker hands in at its end, and what it went by. It lies in a ConfigMap, which others may write: a seal, made
-// with a key that this worker and the operator alone have, binds it to the worker and to its run.
+// HandIn is all that a worker hands in at its end, and what it went by. It lies in a ConfigMap, which others may write:
+// a seal, made with a key that this worker and the operator alone have, binds it to the worker and to its run.
 type HandIn struct {
 	// Run is the BenchmarkRun's UID, Region and Index tell the worker.
 	Run, Region string
@@ -41,8 +41,8 @@ func (h *HandIn) Seal(key []byte) (string, error) {
 	return string(b), err
 }
 
-// Verify holds what lies in the ConfigMap against the seal there, and what the worker says that it went by against h: Config and
-// StartAt are what it should be. The error says what is wrong.
+// Verify holds what lies in the ConfigMap against the seal there, and what the worker says that it went by against h:
+// Config and StartAt are what it should be. The error says what is wrong.
 func (h *HandIn) Verify(seal string, key []byte) error {
 	if seal == "" {
 		return fmt.Errorf("it has no %s", KeySeal)

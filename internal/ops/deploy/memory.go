@@ -13,7 +13,8 @@ const OwnMemory = "8Gi"
 // locks and messages of a run, and for garbage that was not collected yet.
 const FullPercent = 75
 
-// MemoryLimit returns the memory limit of a program of Geobench with these resources: a request beyond OwnMemory is the limit.
+// MemoryLimit returns the memory limit of a program of Geobench with these resources: a request beyond OwnMemory is the
+// limit.
 func MemoryLimit(r *corev1.ResourceRequirements) resource.Quantity {
 	if limit, ok := r.Limits[corev1.ResourceMemory]; ok {
 		return limit
@@ -25,6 +26,6 @@ func MemoryLimit(r *corev1.ResourceRequirements) resource.Quantity {
 	return limit
 }
 
-// RuntimeMemory returns the memory limit of the Go runtime (GOMEMLIMIT) in a container that may use limit bytes, in bytes: the
-// garbage collector works harder beyond 90% of the limit.
+// RuntimeMemory returns the memory limit of the Go runtime (GOMEMLIMIT) in a container that may use limit bytes, in
+// bytes: the garbage collector works harder beyond 90% of the limit.
 func RuntimeMemory(limit int64) int64 { return limit / 10 * 9 }

@@ -37,13 +37,15 @@ func ShortHash(parts ...string) string {
 	return hex.EncodeToString(h.Sum(nil))[:8]
 }
 
-// Steward is where the names of workers have their region in those of the Jobs that load and audit a database for a run. No region has this name.
+// Steward is where the names of workers have their region in those of the Jobs that load and audit a database for a
+// run. No region has this name.
 const Steward = "steward"
 
 // GeneratorsName names the Service of a region's load generators.
 func GeneratorsName(database, region string) string { return JoinName(63, database, region, "workers") }
 
-// SetName names the StatefulSet and the headless Service of a role's pods in a region of a database; the role is empty where there are none.
+// SetName names the StatefulSet and the headless Service of a role's pods in a region of a database; the role is empty
+// where there are none.
 func SetName(database, region, role string) string {
 	if role == "" {
 		return JoinName(maxSetName, database, region)

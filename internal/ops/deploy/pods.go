@@ -17,9 +17,11 @@ type Pod struct {
 	Role *v1alpha1.Role
 	// Ordinal counts the pods of a role in a region from 0.
 	Ordinal int
-	// Set is the name of its StatefulSet and of that one's Service, Name its own, and Host that under which other pods find it.
+	// Set is the name of its StatefulSet and of that one's Service, Name its own, and Host that under which other pods
+	// find it.
 	Set, Name, Host string
-	// Known is the host by which programs know it: Host, or that of the Service which is its own where the role has one for each pod.
+	// Known is the host by which programs know it: Host, or that of the Service which is its own where the role has one
+	// for each pod.
 	Known string
 }
 

@@ -54,14 +54,15 @@ const (
 	KeyMessage = "message"
 	// KeyPod is written by the worker with StateReady: its pod's name and process id, so that a replaced worker shows.
 	KeyPod = "pod"
-	// KeyStartAt is written by the operator once all workers are ready, and so all clients of the run connected: the instant, in RFC 3339 with nanoseconds, at
-	// which the first warm-up starts.
+	// KeyStartAt is written by the operator once all workers are ready, and so all clients of the run connected: the
+	// instant, in RFC 3339 with nanoseconds, at which the first warm-up starts.
 	KeyStartAt = "startAt"
 	// KeyProgress is written by the worker every few seconds while it runs: a Progress as JSON.
 	KeyProgress = "progress"
 	// KeyHistory is written by the worker before StateDone, if it recorded a history: a History as JSON.
 	KeyHistory = "history"
-	// KeySeal is written together with KeyReport: what proves that this worker has written both, and what it went by. See HandIn.
+	// KeySeal is written together with KeyReport: what proves that this worker has written both, and what it went by. See
+	// HandIn.
 	KeySeal = "seal"
 	// KeyReport holds, in binaryData, the gzipped result.Report, written together with StateDone.
 	KeyReport = "report.json.gz"

@@ -1,9 +1,10 @@
-// Package health says in conditions how GitOps and CI tools are to judge a BenchmarkRun, an Experiment or a GeoDatabase: Ready,
-// Reconciling, Stalled and Succeeded, with the polarity of kstatus. What Flux, Helm, Argo CD and Tekton would otherwise make of a kind
-// that they do not know is "Current" or "Succeeded" as soon as it is created. The conditions follow from the rest of a status alone, so
-// that the write that changes a verdict changes them too.
+// Package health says in conditions how GitOps and CI tools are to judge a BenchmarkRun, an Experiment or a
+// GeoDatabase: Ready, Reconciling, Stalled and Succeeded, with the polarity of kstatus. What Flux, Helm, Argo CD and
+// Tekton would otherwise make of a kind that they do not know is "Current" or "Succeeded" as soon as it is created. The
+// conditions follow from the rest of a status alone, so that the write that changes a verdict changes them too.
 //
-// NetworkProfiles have none of them: a profile is data that nobody works on, and what was measured is with each GeoDatabase.
+// NetworkProfiles have none of them: a profile is data that nobody works on, and what was measured is with each
+// GeoDatabase.
 package health
 
 import (
@@ -19,8 +20,8 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// Patience is how long an object may wait for what it refers to before it counts as stalled: manifests that are applied together come
-// in any order, and tools that fail fast give up at the first object that is stalled.
+// Patience is how long an object may wait for what it refers to before it counts as stalled: manifests that are applied
+// together come in any order, and tools that fail fast give up at the first object that is stalled.
 const Patience = 2 * time.Minute
 
 // Reasons of conditions besides stages and those that a status has from elsewhere.
@@ -33,8 +34,8 @@ const (
 	RunActive = "RunActive"
 	// StepFailed is the reason of a database's Initialized when a step of spec.init has failed for good.
 	StepFailed = "StepFailed"
-	// ProfileNotFound, ReferenceNotFound and NameTaken are reasons of Accepted that may go away by themselves: what is missing may
-	// still be applied, what is in the way may be on its way out.
+	// ProfileNotFound, ReferenceNotFound and NameTaken are reasons of Accepted that may go away by themselves: what is
+	// missing may still be applied, what is in the way may be on its way out.
 	ProfileNotFound   = "ProfileNotFound"
 	ReferenceNotFound = "ReferenceNotFound"
 	NameTaken         = "NameTaken"
@@ -134,8 +135,8 @@ func ofRun(run *v1alpha1.BenchmarkRun) finding {
 	return f
 }
 
-// Experiment judges an experiment at a time: by whether its runs could be carried out and its claims be judged, and by what spec.gate
-// asks for, all of which its condition Failed tells.
+// Experiment judges an experiment at a time: by whether its runs could be carried out and its claims be judged, and by
+// what spec.gate asks for, all of which its condition Failed tells.
 func Experiment(e *v1alpha1.Experiment, now time.Time) []metav1.Condition {
 	return ofExperiment(e, now).conditions(e.Generation)
 }
@@ -164,8 +165,8 @@ func ofExperiment(e *v1alpha1.Experiment, now time.Time) finding {
 	return finding{reason: progressing.Reason, message: progressing.Message}
 }
 
-// Database judges a database at a time: it is ready when all nodes serve what the spec says and the network between them was measured
-// to be the declared one.
+// Database judges a database at a time: it is ready when all nodes serve what the spec says and the network between
+// them was measured to be the declared one.
 func Database(db *v1alpha1.GeoDatabase, now time.Time) []metav1.Condition {
 	return ofDatabase(db, now).conditions(db.Generation)
 }
@@ -218,8 +219,9 @@ func conditionOf(conditions []metav1.Condition, kind string) metav1.Condition {
 	return metav1.Condition{Type: kind}
 }
 
-// Apply puts what was judged into the conditions of an object that were before as they are in the API server. A condition that says
-// what it said there keeps the time of its last transition, whatever a reconciliation made of it on its way.
+// Apply puts what was judged into the conditions of an object that were before as they are in the API server. A
+// condition that says what it said there keeps the time of its last transition, whatever a reconciliation made of it on
+// its way.
 func Apply(conditions *[]metav1.Condition, before, judged []metav1.Condition, now metav1.Time) {
 	for _, kind := range kinds {
 		if !slices.ContainsFunc(judged, func(c metav1.Condition) bool { return c.Type == kind }) {
@@ -250,8 +252,8 @@ const (
 	Failed Outcome = "Failed"
 )
 
-// Judge reads the conditions that Apply has set, by kstatus's rules, and the message that goes with them. A status of another generation
-// says nothing.
+// Judge reads the conditions that Apply has set, by kstatus's rules, and the message that goes with them. A status of
+// another generation says nothing.
 func Judge(generation, observed int64, conditions []metav1.Condition) (Outcome, string) {
 	ready, stalled := conditionOf(conditions, v1alpha1.ConditionReady), conditionOf(conditions, v1alpha1.ConditionStalled)
 	switch {

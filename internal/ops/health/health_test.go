@@ -141,7 +141,8 @@ func TestDatabase(t *testing.T) {
 	}
 }
 
-// Reconciling and Stalled go when they are over, and a condition that says again what the API server has keeps its time.
+// Reconciling and Stalled go when they are over, and a condition that says again what the API server has keeps its
+// time.
 func TestApply(t *testing.T) {
 	before := []metav1.Condition{condition(v1alpha1.ConditionReady, no, "Measure", ""), condition(v1alpha1.ConditionReconciling, yes, "Measure", ""),
 		condition(v1alpha1.ConditionAccepted, no, NameTaken, "")}

@@ -33,8 +33,8 @@ const (
 const (
 	// signerLife is how long a signer's certificate is good for. The next signer is made when a third of that is left.
 	signerLife = 3 * 365 * 24 * time.Hour
-	// introduction is how long the next signer is only made known before it signs: until then, nobody meets a certificate of it whose
-	// Secret does not list it yet.
+	// introduction is how long the next signer is only made known before it signs: until then, nobody meets a certificate
+	// of it whose Secret does not list it yet.
 	introduction = 24 * time.Hour
 	// certificateLife is how long other certificates are good for. They are renewed when a third of that is left.
 	certificateLife = 90 * 24 * time.Hour
@@ -119,8 +119,8 @@ func (a *Authority) Signers() []byte {
 	return b
 }
 
-// Renew makes the next signer when it is time to, and forgets those that have expired; it tells whether there is something new
-// to keep.
+// Renew makes the next signer when it is time to, and forgets those that have expired; it tells whether there is
+// something new to keep.
 func (a *Authority) Renew(now time.Time) (changed bool, err error) {
 	before := len(a.signers)
 	a.signers = slices.DeleteFunc(a.signers, func(s signer) bool { return now.After(s.cert.NotAfter) })
@@ -253,8 +253,8 @@ func sign(template, parent *x509.Certificate, key, by crypto.Signer) (*x509.Cert
 	return x509.ParseCertificate(der)
 }
 
-// Current tells whether a certificate of that name, as Issue has made it, need not be renewed yet: whether it is good for long
-// enough, and signed by one of signers.
+// Current tells whether a certificate of that name, as Issue has made it, need not be renewed yet: whether it is good
+// for long enough, and signed by one of signers.
 func Current(cert, signers []byte, name string, now time.Time) bool {
 	block, _ := pem.Decode(cert)
 	if block == nil {

@@ -13,13 +13,13 @@ import (
 
 // The files of a Folder, and the keys of the Secret that it is.
 const (
-	// FileCert and FileKey are the certificate of the pod's administration servers, and its key; FileSigners are the certificates of
-	// those whose signature counts. All in PEM.
+	// FileCert and FileKey are the certificate of the pod's administration servers, and its key; FileSigners are the
+	// certificates of those whose signature counts. All in PEM.
 	FileCert    = "tls.crt"
 	FileKey     = "tls.key"
 	FileSigners = "ca.crt"
-	// FilePeer is the key that the nodes of a database share; FileClients the one that those of the clients of its runs are derived
-	// from: see ClientKey. Nodes have both.
+	// FilePeer is the key that the nodes of a database share; FileClients the one that those of the clients of its runs
+	// are derived from: see ClientKey. Nodes have both.
 	FilePeer    = "peer.key"
 	FileClients = "clients.key"
 	// FileClient is the key of the clients of a run: its workers have it.
@@ -38,7 +38,8 @@ func ServerName(databaseUID string) string { return databaseUID + ".database.geo
 // ClientKey is the key of the clients of a run, from what is in FileClients.
 func ClientKey(clients []byte, run string) []byte { return Derive(clients, "client", run) }
 
-// Folder is the credentials of a pod: a Secret that is mounted. Files are read when they are used, for they are renewed.
+// Folder is the credentials of a pod: a Secret that is mounted. Files are read when they are used, for they are
+// renewed.
 type Folder string
 
 // Read returns one of the files.
@@ -77,8 +78,8 @@ func (f Folder) server() *tls.Config {
 	}
 }
 
-// Listener makes those who connect prove that they are the operator before anything that they send is read; turned hears of those
-// who cannot.
+// Listener makes those who connect prove that they are the operator before anything that they send is read; turned
+// hears of those who cannot.
 func (f Folder) Listener(l net.Listener, turned func(from net.Addr, reason error)) net.Listener {
 	return &listener{l, f.server(), turned}
 }
@@ -97,7 +98,8 @@ func (l *listener) Accept() (net.Conn, error) {
 	return &connection{Conn: tls.Server(c, l.config), turned: l.turned}, nil
 }
 
-// connection is one whose first read, not its acceptance, waits for the proof: whoever takes his time holds up nobody else.
+// connection is one whose first read, not its acceptance, waits for the proof: whoever takes his time holds up nobody
+// else.
 type connection struct {
 	*tls.Conn
 	proof  sync.Once

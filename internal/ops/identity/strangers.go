@@ -10,8 +10,9 @@ import (
 // strangersEvery is the least time between two lines in the log about those who are turned away.
 const strangersEvery = 10 * time.Second
 
-// Strangers counts those who are turned away because they cannot prove who they are, and tells the log of them now and then.
-type Strangers struct {
+// Unauthenticated counts those who are turned away because they cannot prove who they are, and tells the log of them
+// now and then.
+type Unauthenticated struct {
 	Log *slog.Logger
 
 	mu    sync.Mutex
@@ -21,7 +22,7 @@ type Strangers struct {
 }
 
 // Turned notes that somebody was turned away.
-func (s *Strangers) Turned(from net.Addr, reason error) {
+func (s *Unauthenticated) Turned(from net.Addr, reason error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.count++
@@ -32,7 +33,7 @@ func (s *Strangers) Turned(from net.Addr, reason error) {
 }
 
 // Count is how many were turned away.
-func (s *Strangers) Count() int64 {
+func (s *Unauthenticated) Count() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.count

@@ -13,7 +13,7 @@ import (
 // However many strangers come, the log has a line now and then.
 func TestStrangersAreLoggedAtABoundedRate(t *testing.T) {
 	var b bytes.Buffer
-	s := &Strangers{Log: slog.New(slog.NewTextHandler(&b, nil))}
+	s := &Unauthenticated{Log: slog.New(slog.NewTextHandler(&b, nil))}
 	for range 10_000 {
 		s.Turned(&net.TCPAddr{IP: net.IPv4(10, 0, 0, 9), Port: 5}, os.ErrPermission)
 	}

@@ -68,7 +68,7 @@ var (
 		"1 when every peer was reached and none has lost its state, else 0.", nodeLabels)
 	NodeBroken = nodes.define(Gauge, "geobench_node_broken",
 		"1 when the database has lost state, else 0.", nodeLabels)
-	Strangers = nodes.define(Counter, "geobench_node_strangers_total",
+	Unauthenticated = nodes.define(Counter, "geobench_node_strangers_total",
 		"Connections of peers and clients that were refused because they did not prove that they belong to the database or the run.", nodeLabels)
 	NodeDisturbed = nodes.define(Gauge, "geobench_node_disturbed",
 		"1 while something is done to the node or its links, by a fault or by anybody else, else 0.", nodeLabels)
@@ -212,8 +212,8 @@ var (
 		[]string{"injector", "edge"}, .001, .005, .01, .025, .05, .1, .25, .5, 1, 2, 5, 10, 30)
 )
 
-// PutEngine hands out the readings of a replica: counters as events and gauges as state, as the engine declares them. It omits readings that
-// the engine does not declare.
+// PutEngine hands out the readings of a replica: counters as events and gauges as state, as the engine declares them.
+// It omits readings that the engine does not declare.
 func PutEngine(put Put, e *protocol.Engine, readings []protocol.Reading) {
 	for _, r := range readings {
 		switch f, _ := e.Figure(r.Name); f.Kind {
@@ -241,7 +241,8 @@ func PutRTT(put Put, t *geo.Topology, from, to geo.Region, measured *hdrhistogra
 	}
 }
 
-// PutMeshRTT hands out what was measured below a mesh and through it on the way to a region, in microseconds. Nil and empty histograms are left out.
+// PutMeshRTT hands out what was measured below a mesh and through it on the way to a region, in microseconds. Nil and
+// empty histograms are left out.
 func PutMeshRTT(put Put, to string, below, through *hdrhistogram.Histogram) {
 	if below != nil && below.TotalCount() > 0 {
 		put(BelowMeshRTT, float64(below.ValueAtQuantile(50))/1e6, to)

@@ -1,6 +1,6 @@
-// Package presets holds network profiles that everybody may use by name: measured round trips between cloud regions, and
-// the networks of papers. They are NetworkProfile manifests, one file each, with their sources in comments; a profile of
-// the same name in a cluster or among the given files comes first.
+// Package presets holds network profiles that everybody may use by name: measured round trips between cloud regions,
+// and the networks of papers. They are NetworkProfile manifests, one file each, with their sources in comments; a
+// profile of the same name in a cluster or among the given files comes first.
 package presets
 
 import (

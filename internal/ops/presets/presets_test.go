@@ -104,7 +104,8 @@ func TestFiguresMatchTheirSources(t *testing.T) {
 		"detock-eight-regions":  detock,
 		"smallbank-two-regions": {[]string{"us-west-2", "ap-northeast-1"}, [][]float64{{0.4, 100}, {0.4}}},
 		"sdur":                  {[]string{"us-east", "us-west", "eu"}, [][]float64{{1, 100, 90}, {1, 170}, {1}}},
-		// Inferred from medians of NCC (121.45, 117.05, 201.47), TAPIR (217.05 and 217.32), Tiga (313.04 - 10) and Calvin (1571.07 - 1353.44).
+		// Inferred from medians of NCC (121.45, 117.05, 201.47), TAPIR (217.05 and 217.32), Tiga (313.04 - 10) and Calvin
+		// (1571.07 - 1353.44).
 		"tiga-four-regions": {
 			[]string{"us-east1", "europe-north1", "southamerica-east1", "asia-east2"},
 			[][]float64{{0.2, 121.5, 117, 201.5}, {0.2, 217, 217.6}, {0.2, 303}, {0.2}},

@@ -236,7 +236,7 @@ func promiseFunctions() []function {
 	}
 	return []function{
 		about("isolation", func(p *plan.Plan) string { return p.Engine.Promises(p.Params).String() }),
-		about("survives", func(p *plan.Plan) string { return p.Engine.Survival(&p.Topology, p.Params).Describe(&p.Topology) }),
+		about("survives", func(p *plan.Plan) string { return p.Engine.Tolerance(&p.Topology, p.Params).Describe(&p.Topology) }),
 	}
 }
 

@@ -11,7 +11,7 @@ const checkpointRetry = 100 * time.Microsecond
 
 // writeCheckpoints has every node write its state up to ten times, while transactions are sent and a little longer.
 func (e *execution) writeCheckpoints() {
-	r := chance(e.world.seed, chanceCheckpoints)
+	r := newRNG(e.world.seed, streamCheckpoints)
 	for n := range geo.NodeID(e.world.topology.Nodes()) {
 		for range 1 + r.IntN(10) {
 			at, swap := upTo(r, e.world.load.until+time.Second), r.IntN(2) == 0

@@ -33,7 +33,7 @@ const (
 
 // makeCore lets as many regions be lost for good as the database survives, or fewer, counting those that are lost before.
 func (w *world) makeCore(e *protocol.Engine, r *rand.Rand) {
-	s := e.Survival(w.topology, w.params)
+	s := e.Tolerance(w.topology, w.params)
 	lost := w.lost()
 	may := slices.DeleteFunc(slices.Clone(s.Regions), func(a geo.Region) bool { return slices.Contains(lost, a) })
 	if most := min(s.Most-len(lost), len(may)); most > 0 {

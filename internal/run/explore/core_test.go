@@ -67,13 +67,13 @@ func TestPromisesAreKept(t *testing.T) {
 		if len(errs) > 0 {
 			t.Fatal(errs)
 		}
-		if e.Survival(simload.ThreeRegions(1), params).Answers == 0 {
+		if e.Tolerance(simload.ThreeRegions(1), params).Answers == 0 {
 			continue
 		}
 		promise = append(promise, e.Name)
 		hasty, late := *e, false
-		hasty.Survives = func(t *geo.Topology, p protocol.Params) protocol.Survival {
-			s := e.Survives(t, p)
+		hasty.Tolerates = func(t *geo.Topology, p protocol.Params) protocol.Tolerance {
+			s := e.Tolerates(t, p)
 			s.Answers = time.Microsecond
 			return s
 		}

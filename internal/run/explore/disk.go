@@ -23,13 +23,13 @@ type disks struct {
 // do to a node. In a third of the worlds of databases that survive that, the log of a node cannot be read when it starts again: what
 // has been told of it cannot be known any more, so it stays away for good, and its region with it.
 func (w *world) makeDisks(e *protocol.Engine, r *rand.Rand) {
-	survival := e.Survival(w.topology, w.params)
+	survival := e.Tolerance(w.topology, w.params)
 	lost := w.lost()
 	if len(lost) > 0 && !survival.InFlight {
 		return
 	}
 	w.disks = disks{100 * time.Microsecond << r.IntN(6), 75}
-	if slow := chance(w.seed, chanceSyncs); slow.IntN(2) > 0 { // longer than some timeouts, and all alike
+	if slow := newRNG(w.seed, streamSyncs); slow.IntN(2) > 0 { // longer than some timeouts, and all alike
 		w.disks = disks{w.disks.sync << slow.IntN(5), 100}
 	}
 	if !w.durable {

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/base/buggify"
+	"github.com/geobench/geobench/internal/base/coverage"
 	"github.com/geobench/geobench/internal/base/geo"
 	"github.com/geobench/geobench/internal/base/isolation"
-	"github.com/geobench/geobench/internal/base/probe"
 	"github.com/geobench/geobench/internal/base/store"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/bench/audit"
@@ -43,7 +43,7 @@ type Config struct {
 	Slow bool
 	// Core adds a second phase to the worlds of databases that survive the loss of regions: when the faults are over, links lose
 	// nothing any more, regions that the database survives without are lost for good, and the clients of the others send again. Each of
-	// these transactions must be answered in time: see protocol.Survival.
+	// these transactions must be answered in time: see protocol.Tolerance.
 	Core bool
 	// Buggify has replicas do what is rare, at points that the seed switches on, until the last fault is over and the last transaction
 	// sent: see package buggify. It changes nothing else about the world.
@@ -125,8 +125,8 @@ type Result struct {
 	// Virtual is the virtual time that passed, Events how many things happened.
 	Virtual time.Duration
 	Events  uint64
-	// Probes counts those that the world has hit.
-	Probes probe.Hits
+	// Marks counts those that the world has hit.
+	Marks coverage.Hits
 }
 
 // Problem is something that is wrong with an execution.
@@ -245,7 +245,7 @@ func (r *Result) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, seed %d\n%s", r.Engine, r.Seed, indent(r.World))
 	for _, p := range buggify.All() {
-		if n := r.Probes.Of(p.Probe); n > 0 {
+		if n := r.Marks.Of(p.Mark); n > 0 {
 			fmt.Fprintf(&b, "  on purpose: %s, %d times\n", p.Name, n)
 		}
 	}
@@ -299,7 +299,7 @@ func (w *world) run(c Config) (res *Result, e *execution) {
 	res = newResult(c)
 	res.Unread = slices.ContainsFunc(w.faults, func(f fault) bool { return f.kind == unreadable })
 	res.World, res.Lost, res.Restarted, res.Cored = w.String(), len(w.lost())+len(w.core.faults) > 0, w.durable, w.core.begins > 0
-	e = newExecution(c, w, &res.Probes)
+	e = newExecution(c, w, &res.Marks)
 	defer func() {
 		p := recover()
 		res.Written, res.Largest = e.written, e.largest
@@ -361,23 +361,23 @@ type execution struct {
 	away int
 	// mended is that of Result.
 	mended time.Duration
-	// probes counts for Result, and say tells Config.Trace of a fault that begins.
-	probes *probe.Hits
-	say    func(fault)
+	// marks counts for Result, and say tells Config.Trace of a fault that begins.
+	marks *coverage.Hits
+	say   func(fault)
 	// nextLosses are the nodes that may be lost as soon as all copies are there again, if any; lossChance says for how long.
 	nextLosses []nextLoss
-	lossChance *rand.Rand
+	lossRNG    *rand.Rand
 	// second says that the second run has begun.
 	second bool
 }
 
-func newExecution(c Config, w *world, probes *probe.Hits) *execution {
+func newExecution(c Config, w *world, marks *coverage.Hits) *execution {
 	procedures := w.load.procedures()
 	observe := c.observe
 	if c.Trace != nil {
 		observe = func(o sim.Observation) { c.Trace(o.String()) }
 	}
-	e := &execution{world: w, answers: map[txn.ID]answer{}, probes: probes, taps: history.Taps{
+	e := &execution{world: w, answers: map[txn.ID]answer{}, marks: marks, taps: history.Taps{
 		Placement: w.topology.Placement(), Procedures: procedures, History: history.History{KeyName: w.load.keyName()},
 	}}
 	e.say = func(f fault) {
@@ -388,7 +388,7 @@ func newExecution(c Config, w *world, probes *probe.Hits) *execution {
 	e.loseAtOnce(c)
 	e.sim = sim.New(sim.Config{
 		Topology: w.topology, Engine: c.Engine, Params: w.params, Procedures: procedures, Seed: w.seed,
-		Coordinators: w.coordinators, Costs: w.costs, ClockOffsets: w.offsets, CheckCodec: w.codec, Durable: w.durable, Shrink: w.wide.shrink, Buggify: w.rare, Probes: probes,
+		Coordinators: w.coordinators, Costs: w.costs, ClockOffsets: w.offsets, CheckCodec: w.codec, Durable: w.durable, Shrink: w.wide.shrink, Buggify: w.rare, Marks: marks,
 		Trace: observe, Check: c.Invariants, Figures: func(err error) { e.misreported = cmp.Or(e.misreported, err) },
 	})
 	e.layout = c.Engine.Layout(w.topology, w.params)
@@ -396,7 +396,7 @@ func newExecution(c Config, w *world, probes *probe.Hits) *execution {
 	w.wide.fill(e.layout, e.sim)
 	for r, name := range w.topology.Regions {
 		cl := &clients{
-			execution: e, region: geo.Region(r), rng: chance(w.seed, uint64(chanceClients+r)), stream: uint32(r) + 1,
+			execution: e, region: geo.Region(r), rng: newRNG(w.seed, uint64(streamClients+r)), stream: uint32(r) + 1,
 			sent: make([]uint64, w.load.clients), waits: make([]bool, w.load.clients), tries: make([]*txn.Transaction, w.load.clients), script: w.script(geo.Region(r)),
 			generator: w.newGenerator(geo.Region(r)),
 		}

@@ -606,7 +606,7 @@ func TestWorlds(t *testing.T) {
 		worlds := make([]*world, len(all))
 		for i, e := range all {
 			worlds[i] = worldOf(t, Config{Engine: e, Seed: seed})
-			first := newParams(Config{Engine: e, Seed: seed}, chance(seed, chanceParams))
+			first := newParams(Config{Engine: e, Seed: seed}, newRNG(seed, streamParams))
 			if e.Accepts(worlds[0].topology, first) != nil || e.Loses != nil && e.Loses(first) {
 				continue // it draws again
 			}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/base/geo"
-	"github.com/geobench/geobench/internal/base/spacetime"
+	"github.com/geobench/geobench/internal/base/tracediagram"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/engine/sim"
 )
@@ -49,12 +49,12 @@ func (l *Least) WritePage(to io.Writer) error {
 }
 
 // diagram draws an execution, of which everything was seen.
-func (e *execution) diagram(seen []sim.Observation) *spacetime.Diagram {
+func (e *execution) diagram(seen []sim.Observation) *tracediagram.Diagram {
 	t := e.topology
-	d := &spacetime.Diagram{Simulated: true}
+	d := &tracediagram.Diagram{Simulated: true}
 	clients, nodes := map[geo.Region]int{}, map[geo.NodeID]int{}
 	lane := func(name string, node bool) int {
-		d.Lanes = append(d.Lanes, spacetime.Lane{Name: name, Node: node})
+		d.Lanes = append(d.Lanes, tracediagram.Lane{Name: name, Node: node})
 		return len(d.Lanes) - 1
 	}
 	faults := -1
@@ -92,7 +92,7 @@ func (e *execution) diagram(seen []sim.Observation) *spacetime.Diagram {
 			from, ok := bars[step.From]
 			to, known := bars[step.To]
 			if ok && known && from != to {
-				d.Edges = append(d.Edges, spacetime.Edge{From: from, To: to, Label: step.Dependency.String(), Text: step.Text})
+				d.Edges = append(d.Edges, tracediagram.Edge{From: from, To: to, Label: step.Dependency.String(), Text: step.Text})
 			}
 		}
 	}
@@ -101,7 +101,7 @@ func (e *execution) diagram(seen []sim.Observation) *spacetime.Diagram {
 		if h.at > end { // the minutes after it are not drawn
 			h.at, h.text = end, fmt.Sprintf("%s by %.3f ms", h.text, float64(h.at)/1e6)
 		}
-		d.Story = append(d.Story, spacetime.Moment{At: h.at, Text: h.text})
+		d.Story = append(d.Story, tracediagram.Moment{At: h.at, Text: h.text})
 	}
 	return d
 }
@@ -115,19 +115,19 @@ func (e *execution) lastAnswer() (at time.Duration) {
 }
 
 // bar is that of a transaction. One without an answer lasts to the end of what is drawn.
-func (e *execution) bar(c *call, lane int, end time.Duration) spacetime.Bar {
+func (e *execution) bar(c *call, lane int, end time.Duration) tracediagram.Bar {
 	what := e.load.describe(c)
-	b := spacetime.Bar{
-		Lane: lane, From: c.at, To: end, Open: true, Kind: spacetime.Doubtful,
+	b := tracediagram.Bar{
+		Lane: lane, From: c.at, To: end, Open: true, Kind: tracediagram.Doubtful,
 		Label: c.id.String() + " " + shorten(what), Text: fmt.Sprintf("%v: %s: no answer", c.id, what),
 	}
 	if a, ok := e.answers[c.id]; ok {
 		b.To, b.Open, b.Text = a.at, false, fmt.Sprintf("%v: %s: %v after %v", c.id, what, a.status, a.at-c.at)
 		switch a.status {
 		case txn.Committed:
-			b.Kind = spacetime.Committed
+			b.Kind = tracediagram.Committed
 		case txn.Aborted:
-			b.Kind = spacetime.Aborted
+			b.Kind = tracediagram.Aborted
 		}
 	}
 	return b
@@ -141,8 +141,8 @@ func shorten(label string) string {
 	return label
 }
 
-// drawMessages draws what nodes have sent each other, and the probes that they have hit. It returns when the last of it is over.
-func (e *execution) drawMessages(d *spacetime.Diagram, nodes map[geo.NodeID]int, seen []sim.Observation) (end time.Duration) {
+// drawMessages draws what nodes have sent each other, and the marks that they have hit. It returns when the last of it is over.
+func (e *execution) drawMessages(d *tracediagram.Diagram, nodes map[geo.NodeID]int, seen []sim.Observation) (end time.Duration) {
 	type sending struct {
 		from, to geo.NodeID
 		at       time.Duration
@@ -154,11 +154,11 @@ func (e *execution) drawMessages(d *spacetime.Diagram, nodes map[geo.NodeID]int,
 		}
 	}
 	for _, o := range seen {
-		m := spacetime.Message{From: nodes[o.Peer], To: nodes[o.Node], Sent: o.Sent, Received: o.At}
+		m := tracediagram.Message{From: nodes[o.Peer], To: nodes[o.Node], Sent: o.Sent, Received: o.At}
 		switch o.Kind {
 		case sim.Hits:
 			if len(d.Messages) < maxDrawn {
-				d.Points = append(d.Points, spacetime.Point{Lane: nodes[o.Node], At: o.At, Text: "probe " + o.Probe.Name})
+				d.Points = append(d.Points, tracediagram.Point{Lane: nodes[o.Node], At: o.At, Text: "mark " + o.Mark.Name})
 			}
 			continue
 		case sim.Receives:
@@ -168,7 +168,7 @@ func (e *execution) drawMessages(d *spacetime.Diagram, nodes map[geo.NodeID]int,
 				received[way]--
 				continue
 			}
-			m = spacetime.Message{From: nodes[o.Node], To: nodes[o.Peer], Sent: o.At, Received: o.At + e.topology.Link(o.Node, o.Peer).Delay/3, Lost: true}
+			m = tracediagram.Message{From: nodes[o.Node], To: nodes[o.Peer], Sent: o.At, Received: o.At + e.topology.Link(o.Node, o.Peer).Delay/3, Lost: true}
 		default:
 			continue
 		}
@@ -187,26 +187,26 @@ func (e *execution) drawMessages(d *spacetime.Diagram, nodes map[geo.NodeID]int,
 }
 
 // drawClients draws how transactions come to nodes and answers to clients.
-func (e *execution) drawClients(d *spacetime.Diagram, nodes map[geo.NodeID]int, seen []sim.Observation, bars map[txn.ID]int) {
+func (e *execution) drawClients(d *tracediagram.Diagram, nodes map[geo.NodeID]int, seen []sim.Observation, bars map[txn.ID]int) {
 	for _, o := range seen {
 		switch o.Kind {
 		case sim.IsSubmitted:
 			i := bars[o.Transaction.ID]
-			d.Messages = append(d.Messages, spacetime.Message{From: i, FromBar: true, To: nodes[o.Node], Sent: d.Bars[i].From, Received: o.At, Text: d.Bars[i].Text})
+			d.Messages = append(d.Messages, tracediagram.Message{From: i, FromBar: true, To: nodes[o.Node], Sent: d.Bars[i].From, Received: o.At, Text: d.Bars[i].Text})
 		case sim.Replies:
 			a, ok := e.answers[o.Outcome.ID]
 			if i := bars[o.Outcome.ID]; ok && a.at >= o.At {
-				d.Messages = append(d.Messages, spacetime.Message{From: nodes[o.Node], To: i, ToBar: true, Sent: o.At, Received: a.at, Text: d.Bars[i].Text})
+				d.Messages = append(d.Messages, tracediagram.Message{From: nodes[o.Node], To: i, ToBar: true, Sent: o.At, Received: a.at, Text: d.Bars[i].Text})
 			}
 		}
 	}
 }
 
 // drawFaults draws the faults above everything, and on the lines of nodes that are down.
-func (e *execution) drawFaults(d *spacetime.Diagram, lane int, nodes map[geo.NodeID]int, end time.Duration) {
+func (e *execution) drawFaults(d *tracediagram.Diagram, lane int, nodes map[geo.NodeID]int, end time.Duration) {
 	t := e.topology
 	down := func(n geo.NodeID, from, to time.Duration, open bool, what string) {
-		d.Bars = append(d.Bars, spacetime.Bar{Lane: nodes[n], From: from, To: to, Open: open, Kind: spacetime.Fault, Text: t.NodeName(n) + " is " + what})
+		d.Bars = append(d.Bars, tracediagram.Bar{Lane: nodes[n], From: from, To: to, Open: open, Kind: tracediagram.Fault, Text: t.NodeName(n) + " is " + what})
 	}
 	bar := func(f fault, to time.Duration, open bool) {
 		label := f.describe(t)
@@ -214,7 +214,7 @@ func (e *execution) drawFaults(d *spacetime.Diagram, lane int, nodes map[geo.Nod
 		if to > f.at && !open {
 			text += fmt.Sprintf(" until %v", to)
 		}
-		d.Bars = append(d.Bars, spacetime.Bar{Lane: lane, From: f.at, To: to, Open: open, Kind: spacetime.Fault, Label: label, Text: text})
+		d.Bars = append(d.Bars, tracediagram.Bar{Lane: lane, From: f.at, To: to, Open: open, Kind: tracediagram.Fault, Label: label, Text: text})
 	}
 	for i := range e.timeline {
 		f := &e.timeline[i]
@@ -222,8 +222,8 @@ func (e *execution) drawFaults(d *spacetime.Diagram, lane int, nodes map[geo.Nod
 		if open {
 			to = end
 		}
-		d.Bars = append(d.Bars, spacetime.Bar{
-			Lane: lane, From: f.At.Duration, To: max(f.At.Duration, to), Open: open, Kind: spacetime.Fault, Label: label, Text: fmt.Sprintf("%v: %s", f.At, label),
+		d.Bars = append(d.Bars, tracediagram.Bar{
+			Lane: lane, From: f.At.Duration, To: max(f.At.Duration, to), Open: open, Kind: tracediagram.Fault, Label: label, Text: fmt.Sprintf("%v: %s", f.At, label),
 		})
 	}
 	for _, pair := range e.pairs() {

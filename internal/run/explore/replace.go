@@ -33,7 +33,7 @@ func (w *world) makeLosses(e *protocol.Engine, r *rand.Rand) {
 	}
 	w.durable = false
 	w.faults = slices.DeleteFunc(w.faults, func(f fault) bool { return f.kind != cut && f.kind != heal && f.kind != jump })
-	survival := e.Survival(w.topology, w.params)
+	survival := e.Tolerance(w.topology, w.params)
 	for range 1 + r.IntN(4) {
 		f := fault{at: upTo(r, w.load.until), kind: vanish, node: may[r.IntN(len(may))], by: time.Millisecond << r.IntN(12)}
 		f.by += upTo(r, f.by)
@@ -48,7 +48,7 @@ func (w *world) makeLosses(e *protocol.Engine, r *rand.Rand) {
 
 // replaces reports whether the engine takes new incarnations in for all that a fault loses.
 func (w *world) replaces(e *protocol.Engine, f fault) bool {
-	return e.Bears(w.topology, w.params, w.vanishing(f)) == nil
+	return e.CanLose(w.topology, w.params, w.vanishing(f)) == nil
 }
 
 // vanishing returns the nodes that lose their memory.
@@ -82,7 +82,7 @@ func (e *execution) vanish(f fault) {
 }
 
 // whole reports whether all nodes live, and nothing lacks a copy.
-func (e *execution) whole() bool { return e.away == 0 && e.sim.Whole() }
+func (e *execution) whole() bool { return e.away == 0 && e.sim.FullyReplicated() }
 
 // awaitStrength notes how long after a time, when new incarnations come, the database has all its copies again.
 func (e *execution) awaitStrength(came time.Duration) {
@@ -105,7 +105,7 @@ func (e *execution) loseAtOnce(c Config) {
 	if !c.Replace || e.rare == nil || e.rare.Rate(lostWhenWhole) == 0 {
 		return
 	}
-	e.lossChance = chance(e.seed, chanceNextLosses)
+	e.lossRNG = newRNG(e.seed, streamNextLosses)
 	for _, n := range c.Engine.Replaceable(e.topology, e.params) {
 		if f := (fault{kind: vanish, node: n, a: e.topology.RegionOf(n)}); e.replaces(c.Engine, f) {
 			e.nextLosses = append(e.nextLosses, nextLoss{f, e.rare.Node(n)})
@@ -117,8 +117,8 @@ func (e *execution) loseAtOnce(c Config) {
 func (e *execution) loseNext() {
 	for _, next := range e.nextLosses {
 		if next.chance.Fires(lostWhenWhole, e.sim.Now()) {
-			next.loss.by = time.Millisecond << e.lossChance.IntN(12)
-			e.probes.Hit(lostWhenWhole.Probe)
+			next.loss.by = time.Millisecond << e.lossRNG.IntN(12)
+			e.marks.Hit(lostWhenWhole.Mark)
 			e.say(next.loss)
 			e.vanish(next.loss)
 			return

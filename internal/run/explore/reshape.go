@@ -187,7 +187,7 @@ func (w *world) legal(e *protocol.Engine) bool {
 	if params, errs := e.Resolve(w.params); len(errs) > 0 || !maps.Equal(params, w.params) {
 		return false
 	}
-	s := e.Survival(t, w.params)
+	s := e.Tolerance(t, w.params)
 	lost := w.lost()
 	all := slices.Clone(lost)
 	for _, f := range w.core.faults {

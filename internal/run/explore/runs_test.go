@@ -119,7 +119,7 @@ func TestTimelinesThatKill(t *testing.T) {
 	for seed := range uint64(200) {
 		for _, e := range []*protocol.Engine{calvin.Engine, slog.Engine} {
 			w := worldOf(t, Config{Engine: e, Seed: seed, Runs: true})
-			survival := e.Survival(w.topology, w.params)
+			survival := e.Tolerance(w.topology, w.params)
 			for _, region := range w.lost() {
 				lost++
 				if !slices.Contains(survival.Regions, region) {

@@ -71,7 +71,7 @@ func (s *shrinker) sidestep() {
 	for range sidesteps {
 		least := s.Least
 		s.shaken++
-		r := chance(s.First.Seed, chanceShakes+s.shaken<<32)
+		r := newRNG(s.First.Seed, streamShakes+s.shaken<<32)
 		if !s.change(func(w *world) { w.shake(r) }) {
 			continue
 		}
@@ -157,7 +157,7 @@ func (s *shrinker) leave(change func(*world)) bool {
 			return false
 		}
 		s.shaken++
-		r := chance(s.First.Seed, chanceShakes+s.shaken<<32)
+		r := newRNG(s.First.Seed, streamShakes+s.shaken<<32)
 		if s.change(func(w *world) {
 			change(w)
 			w.shake(r)

@@ -35,7 +35,7 @@ func (w *world) makeTimeline(c Config, r *rand.Rand, long bool) {
 		// As often as all others together.
 		kinds = append(kinds, faults.NetworkDelay, faults.NetworkLoss, faults.NetworkBandwidth, faults.NetworkPartition, faults.NetworkPartition, faults.NetworkPartition)
 	}
-	db, survival := w.database(c.Engine), c.Engine.Survival(w.topology, w.params)
+	db, survival := w.database(c.Engine), c.Engine.Tolerance(w.topology, w.params)
 	switch ends := r.IntN(4); {
 	case ends == 0:
 		for range 1 + r.IntN(maxShutdowns) {
@@ -225,7 +225,7 @@ func (w *world) killed() (regions []geo.Region) {
 func (w *world) timelineLegal(e *protocol.Engine) bool {
 	db, plan := w.database(e), faults.NewPlan(w.timeline, w.topology, w.seed)
 	w.durable = w.durable || db.LogsSimulated(plan)
-	inFlight := e.Survival(w.topology, w.params).InFlight
+	inFlight := e.Tolerance(w.topology, w.params).InFlight
 	for _, f := range plan.Faults {
 		targets, err := plan.Resolve(f, nil)
 		switch {
@@ -233,7 +233,7 @@ func (w *world) timelineLegal(e *protocol.Engine) bool {
 			return false
 		case f.Kind == faults.NetworkPartition && len(w.killed()) > 0 && !inFlight:
 			return false
-		case f.Followed() && !f.ForGood() && e.Bears(w.topology, w.params, targets.From) != nil:
+		case f.Followed() && !f.ForGood() && e.CanLose(w.topology, w.params, targets.From) != nil:
 			return false
 		}
 	}

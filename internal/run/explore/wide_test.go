@@ -106,7 +106,7 @@ func TestWorldsThatAreWide(t *testing.T) {
 
 // Values are within the bounds of their parameters, and reach both ends.
 func TestWideParameters(t *testing.T) {
-	r := chance(1, chanceWide)
+	r := newRNG(1, streamWide)
 	duration := protocol.Parameter{Name: "d", Default: "1s", Min: time.Millisecond, Max: time.Minute}
 	number := protocol.Parameter{Name: "n", Default: "5", Integer: true, MinInt: 1, MaxInt: 1 << 20}
 	least, most, low, high := time.Hour, time.Duration(0), int64(1<<62), int64(0)

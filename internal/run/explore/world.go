@@ -102,33 +102,33 @@ func (f fault) describe(t *geo.Topology) string {
 
 // Sources of chance of a world. What does not depend on the engine is the same for all engines.
 const (
-	chanceTopology = iota + 1
-	chanceParams
-	chanceFaults
-	chanceLoad
-	chanceClients     // and one for each region
-	chanceCrashes     = 100
-	chanceLength      = 101
-	chanceGroups      = 102
-	chancePlaces      = 103
-	chanceClocks      = 104
-	chanceAppends     = 105
-	chanceCore        = 110
-	chanceShakes      = 111
-	chanceTurns       = 112
-	chanceDisks       = 113
-	chanceSyncs       = 114
-	chanceLosses      = 115
-	chanceTimeline    = 116
-	chanceRuns        = 117
-	chanceCheckpoints = 118
-	chanceNextLosses  = 119
-	chanceLags        = 120
-	chanceWide        = 121
-	chanceHomes       = 109 // 106 to 108 would change worlds of seeds that once failed
+	streamTopology = iota + 1
+	streamParams
+	streamFaults
+	streamLoad
+	streamClients     // and one for each region
+	streamCrashes     = 100
+	streamLength      = 101
+	streamGroups      = 102
+	streamPlaces      = 103
+	streamClocks      = 104
+	streamAppends     = 105
+	streamCore        = 110
+	streamShakes      = 111
+	streamTurns       = 112
+	streamDisks       = 113
+	streamSyncs       = 114
+	streamLosses      = 115
+	streamTimeline    = 116
+	streamRuns        = 117
+	streamCheckpoints = 118
+	streamNextLosses  = 119
+	streamLags        = 120
+	streamWide        = 121
+	streamHomes       = 109 // 106 to 108 would change worlds of seeds that once failed
 )
 
-func chance(seed uint64, of uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, of)) }
+func newRNG(seed uint64, of uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, of)) }
 
 const (
 	// maxNodes bounds the nodes of a world, so that protocols in which everybody speaks to everybody stay fast.
@@ -150,7 +150,7 @@ func newWorld(c Config) (*world, error) {
 		w.preferReplaceable(c)
 	}
 	// The choice costs where nodes ask for masters. Elsewhere the worlds of seeds that once failed stay what they were.
-	if w.params[locallog.MastersParameter.Name] != "" && chance(c.Seed, chanceTurns).IntN(2) == 0 && locallog.AsksMasters(w.params) {
+	if w.params[locallog.MastersParameter.Name] != "" && newRNG(c.Seed, streamTurns).IntN(2) == 0 && locallog.AsksMasters(w.params) {
 		w.coordinators = geo.RoundRobin
 	}
 	w.costs = []sim.Costs{{}, sim.DefaultCosts, times(sim.DefaultCosts, 10)}[r.IntN(3)]
@@ -159,39 +159,39 @@ func newWorld(c Config) (*world, error) {
 	for range w.topology.Nodes() {
 		w.offsets = append(w.offsets, upTo(r, skew))
 	}
-	w.load = newLoad(chance(c.Seed, chanceLoad), scale)
+	w.load = newLoad(newRNG(c.Seed, streamLoad), scale)
 	if c.Slow {
 		w.load.readers = true
 		w.load.until *= slowness
 		w.load.think = w.load.until / maxSent
 	}
-	w.load.groups = !w.load.bank && chance(c.Seed, chanceGroups).IntN(2) == 0
-	w.load.appends = w.load.groups && chance(c.Seed, chanceAppends).IntN(2) == 0
+	w.load.groups = !w.load.bank && newRNG(c.Seed, streamGroups).IntN(2) == 0
+	w.load.appends = w.load.groups && newRNG(c.Seed, streamAppends).IntN(2) == 0
 	if c.Wide {
-		w.makeWide(chance(c.Seed, chanceWide))
+		w.makeWide(newRNG(c.Seed, streamWide))
 	}
-	long := chance(c.Seed, chanceLength).IntN(8) == 0 || c.Slow
+	long := newRNG(c.Seed, streamLength).IntN(8) == 0 || c.Slow
 	if c.Runs {
-		if err := w.makeRunLoad(chance(c.Seed, chanceRuns)); err != nil {
+		if err := w.makeRunLoad(newRNG(c.Seed, streamRuns)); err != nil {
 			return nil, err
 		}
-		w.makeTimeline(c, chance(c.Seed, chanceTimeline), long)
+		w.makeTimeline(c, newRNG(c.Seed, streamTimeline), long)
 	} else {
-		w.makeFaults(c, chance(c.Seed, chanceFaults), long)
-		w.makeCrashes(c.Engine, chance(c.Seed, chanceCrashes))
-		w.makeJumps(c.Engine, chance(c.Seed, chanceClocks))
+		w.makeFaults(c, newRNG(c.Seed, streamFaults), long)
+		w.makeCrashes(c.Engine, newRNG(c.Seed, streamCrashes))
+		w.makeJumps(c.Engine, newRNG(c.Seed, streamClocks))
 	}
 	if c.Disk {
-		w.makeDisks(c.Engine, chance(c.Seed, chanceDisks))
+		w.makeDisks(c.Engine, newRNG(c.Seed, streamDisks))
 	}
 	if c.Replace {
-		w.makeLosses(c.Engine, chance(c.Seed, chanceLosses))
+		w.makeLosses(c.Engine, newRNG(c.Seed, streamLosses))
 	}
 	if c.Buggify {
 		w.rare = buggify.NewPlan(c.Seed, max(w.calm, w.load.until))
 	}
 	if c.Core {
-		w.makeCore(c.Engine, chance(c.Seed, chanceCore))
+		w.makeCore(c.Engine, newRNG(c.Seed, streamCore))
 	}
 	return w, nil
 }
@@ -208,15 +208,15 @@ const maxDraws = 1000
 func (w *world) draw(c Config) (scale time.Duration, r *rand.Rand, err error) {
 	for n := range uint64(maxDraws) {
 		again := n << 32 // beyond all sources of chance
-		r = chance(c.Seed, chanceTopology+again)
+		r = newRNG(c.Seed, streamTopology+again)
 		scale = []time.Duration{time.Millisecond, 10 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond}[r.IntN(4)]
 		w.topology = newTopology(c, r, scale)
 		if c.Engine.TakesGroups {
-			w.topology.Homes = newHomes(w.topology, chance(c.Seed, chanceHomes+again))
-			w.topology.Groups = newGroups(w.topology, chance(c.Seed, chancePlaces+again))
+			w.topology.Homes = newHomes(w.topology, newRNG(c.Seed, streamHomes+again))
+			w.topology.Groups = newGroups(w.topology, newRNG(c.Seed, streamPlaces+again))
 		}
-		w.params = newParams(c, chance(c.Seed, chanceParams+again))
-		w.drawLags(c, chance(c.Seed, chanceLags+again))
+		w.params = newParams(c, newRNG(c.Seed, streamParams+again))
+		w.drawLags(c, newRNG(c.Seed, streamLags+again))
 		if w.loses(c.Engine) && !c.Wide {
 			err = fmt.Errorf("that it may lose what it has answered")
 			continue
@@ -261,7 +261,7 @@ const replaceableDraws = 16
 // preferReplaceable draws other parameters for a world of losses in which the engine replaces no node, until it replaces any.
 func (w *world) preferReplaceable(c Config) {
 	for n := uint64(1); n <= replaceableDraws && c.Engine.Replaces != nil && len(c.Engine.Replaces(w.topology, w.params)) == 0; n++ {
-		other := newParams(c, chance(c.Seed, chanceParams+(maxDraws+n)<<32))
+		other := newParams(c, newRNG(c.Seed, streamParams+(maxDraws+n)<<32))
 		if idleEvents(c.Engine, w.topology, other) <= maxEvents/4 && c.Engine.Accepts(w.topology, other) == nil &&
 			(c.Engine.Loses == nil || !c.Engine.Loses(other)) && len(c.Engine.Replaces(w.topology, other)) > 0 {
 			w.params = other
@@ -445,7 +445,7 @@ func (w *world) makeFaults(c Config, r *rand.Rand, long bool) {
 	}
 	cuts, isolate, loses := r.IntN(manyCuts+1), r.IntN(4) == 0, r.IntN(3) == 0
 	choice := r.Uint64()
-	survival := c.Engine.Survival(t, w.params)
+	survival := c.Engine.Tolerance(t, w.params)
 	if may, most := survival.Regions, survival.Most; loses && len(may) > 0 {
 		first := int(choice % uint64(len(may)))
 		w.faults = append(w.faults, fault{at: upTo(r, until), kind: lose, a: may[first]})
@@ -495,7 +495,7 @@ func (w *world) makeFaults(c Config, r *rand.Rand, long bool) {
 // held it back: see makeFaults.
 func (w *world) makeCrashes(e *protocol.Engine, r *rand.Rand) {
 	lost := w.lost()
-	w.durable = r.IntN(3) == 0 && (len(lost) == 0 || e.Survival(w.topology, w.params).InFlight)
+	w.durable = r.IntN(3) == 0 && (len(lost) == 0 || e.Tolerance(w.topology, w.params).InFlight)
 	if w.durable {
 		w.drawCrashes(r)
 	}

@@ -251,14 +251,14 @@ func (l *Local) again(id geo.NodeID, later uint32) error {
 	return nil
 }
 
-// Whole reports whether all nodes that run have reached each other, and nothing that they have copies of lacks one.
+// FullyReplicated reports whether all nodes that run have reached each other, and nothing that they have copies of lacks one.
 func (l *Local) Whole(ctx context.Context) (bool, error) {
 	statuses, err := l.Status(ctx)
 	if err != nil {
 		return false, err
 	}
 	for _, s := range statuses {
-		if !l.Stopped(geo.NodeID(s.ID)) && (!s.Ready || s.Mending) {
+		if !l.Stopped(geo.NodeID(s.ID)) && (!s.Ready || s.Recovering) {
 			return false, nil
 		}
 	}

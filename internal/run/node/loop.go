@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/base/buggify"
+	"github.com/geobench/geobench/internal/base/coverage"
 	"github.com/geobench/geobench/internal/base/geo"
-	"github.com/geobench/geobench/internal/base/probe"
 	"github.com/geobench/geobench/internal/base/store"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/bench/workload"
@@ -286,7 +286,7 @@ func (l *loop) Reply(o txn.Outcome) {
 }
 
 // Probe implements protocol.Env. Nobody asks a process what has happened in it.
-func (l *loop) Probe(*probe.Probe) {}
+func (l *loop) Mark(*coverage.Mark) {}
 
 // Buggify implements protocol.Env. Rare things happen by themselves here.
 func (l *loop) Buggify(*buggify.Point) bool { return false }

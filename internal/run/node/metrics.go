@@ -44,7 +44,7 @@ func (n *Node) collect(put metrics.Put) {
 	ready, _ := e.Ready()
 	put(metrics.NodeReady, flag(ready))
 	put(metrics.NodeBroken, flag(n.broken.Load() != nil))
-	put(metrics.Strangers, float64(n.strangers.Count()))
+	put(metrics.Unauthenticated, float64(n.strangers.Count()))
 	disturbance, _ := n.disturbed()
 	put(metrics.NodeDisturbed, flag(disturbance != nil))
 	put(metrics.NodePeers, float64(e.Connected()))

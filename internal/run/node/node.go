@@ -74,7 +74,7 @@ type Config struct {
 
 	// process is the node's, and strangers count those who were turned away, where both were there before the node: see Lobby.
 	process   string
-	strangers *identity.Strangers
+	strangers *identity.Unauthenticated
 }
 
 // Node is one node of a database. It implements admin.Node.
@@ -96,7 +96,7 @@ type Node struct {
 	broken atomic.Pointer[string]
 	// run is whose clients may connect: see admin.LoadRequest.
 	run        atomic.Pointer[string]
-	strangers  *identity.Strangers
+	strangers  *identity.Unauthenticated
 	disturbing disturbances
 	// asked is when Healthy asked the loop for a sign of life, 0 once it gave one.
 	asked    atomic.Int64
@@ -126,7 +126,7 @@ func New(cfg Config) (*Node, error) {
 	ownProcess := cfg.Admin != nil || cfg.process != "" // that of a lobby serves administration itself
 	cfg.Log = cfg.Log.With("node", t.NodeName(cfg.ID))
 	if cfg.process == "" {
-		cfg.process, cfg.strangers = newProcess(), &identity.Strangers{Log: cfg.Log}
+		cfg.process, cfg.strangers = newProcess(), &identity.Unauthenticated{Log: cfg.Log}
 	}
 	n := &Node{cfg: cfg, topology: t, layout: cfg.Engine.Layout(t, params), process: cfg.process, done: make(chan struct{}),
 		peers: make([]*peerReceiver, t.Nodes()), strangers: cfg.strangers}
@@ -305,7 +305,7 @@ func (n *Node) discard() {
 }
 
 // serve starts the servers that there are: what is asked of administration goes to n.
-func (c *Config) serve(ctx context.Context, group *errgroup.Group, n admin.Node, public http.Handler, strangers *identity.Strangers) {
+func (c *Config) serve(ctx context.Context, group *errgroup.Group, n admin.Node, public http.Handler, strangers *identity.Unauthenticated) {
 	start := func(what string, l net.Listener, h http.Handler) {
 		group.Go(func() error {
 			if err := admin.Serve(ctx, l, h); err != nil {
@@ -402,7 +402,7 @@ func (n *Node) Status(ctx context.Context) (*admin.Status, error) {
 		s.Roles = protocol.RolesOf(l.replica)
 		s.Leads = protocol.LeadsOf(l.replica, &n.layout)
 		if r, ok := l.replica.(protocol.Rejoiner); ok {
-			s.Mending = !r.Whole()
+			s.Recovering = !r.FullyReplicated()
 		}
 	})
 	if err != nil {

@@ -26,7 +26,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/plan/plantest"
 	"github.com/geobench/geobench/internal/bench/result"
 	"github.com/geobench/geobench/internal/run/experiment"
-	"github.com/geobench/geobench/internal/run/local"
+	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
 // measured is a simulated result with two repetitions and a fault, whose name must not become part of the page.
@@ -36,7 +36,7 @@ var measured = sync.OnceValues(func() (*result.Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := local.Simulate(context.Background(), p, nil)
+	d, err := inprocess.Simulate(context.Background(), p, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/geobench/geobench/internal/base/spacetime"
+	"github.com/geobench/geobench/internal/base/tracediagram"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/bench/result"
 	"github.com/geobench/geobench/internal/bench/workload"
@@ -25,7 +25,7 @@ func Cycles(d *result.Document) (checks []workload.Check) {
 // WriteTrace writes a page that shows the transactions of a check's cycle as their clients know them: when each was sent and answered, in
 // which region, and why each must come before the next.
 func WriteTrace(to io.Writer, d *result.Document, check workload.Check) error {
-	page := &spacetime.Diagram{
+	page := &tracediagram.Diagram{
 		Title: fmt.Sprintf("%s: not %s", d.Name, check.Name), Simulated: d.Simulated, Problems: []string{check.Message},
 		Facts: []string{fmt.Sprintf("%s, seed %d, geobench %s. Times are those of the clients' clock since the run began; what the database's nodes did is not recorded.",
 			d.Engine, d.Seed, d.Version)},
@@ -34,7 +34,7 @@ func WriteTrace(to io.Writer, d *result.Document, check workload.Check) error {
 	for _, r := range d.Regions {
 		if slices.ContainsFunc(check.Cycle.Transactions, func(t workload.CycleTransaction) bool { return t.Region == r.Name }) {
 			lanes[r.Name] = len(page.Lanes)
-			page.Lanes = append(page.Lanes, spacetime.Lane{Name: "clients of " + r.Name})
+			page.Lanes = append(page.Lanes, tracediagram.Lane{Name: "clients of " + r.Name})
 		}
 	}
 	bars := map[string]int{}
@@ -47,21 +47,21 @@ func WriteTrace(to io.Writer, d *result.Document, check workload.Check) error {
 		if !ok {
 			lane = len(page.Lanes)
 			lanes[t.Region] = lane
-			page.Lanes = append(page.Lanes, spacetime.Lane{Name: "clients of " + t.Region})
+			page.Lanes = append(page.Lanes, tracediagram.Lane{Name: "clients of " + t.Region})
 		}
 		bars[t.Name] = len(page.Bars)
-		bar := spacetime.Bar{Lane: lane, From: t.Sent, To: t.Answered, Kind: spacetime.Doubtful, Label: t.Name + " " + t.ID, Text: fmt.Sprintf("%s is %s of client %d in %s: %s", t.Name, t.ID, t.Client, t.Region, t.Outcome)}
-		page.Story = append(page.Story, spacetime.Moment{At: t.Sent, Text: fmt.Sprintf("client %d in %s sends %s (%s)", t.Client, t.Region, t.Name, t.ID)})
+		bar := tracediagram.Bar{Lane: lane, From: t.Sent, To: t.Answered, Kind: tracediagram.Doubtful, Label: t.Name + " " + t.ID, Text: fmt.Sprintf("%s is %s of client %d in %s: %s", t.Name, t.ID, t.Client, t.Region, t.Outcome)}
+		page.Story = append(page.Story, tracediagram.Moment{At: t.Sent, Text: fmt.Sprintf("client %d in %s sends %s (%s)", t.Client, t.Region, t.Name, t.ID)})
 		switch t.Outcome {
 		case txn.Committed.String():
-			bar.Kind = spacetime.Committed
+			bar.Kind = tracediagram.Committed
 		case txn.Aborted.String():
-			bar.Kind = spacetime.Aborted
+			bar.Kind = tracediagram.Aborted
 		case txn.Unknown.String():
 			bar.To, bar.Open = last, true
 		}
 		if !bar.Open {
-			page.Story = append(page.Story, spacetime.Moment{At: t.Answered, Text: fmt.Sprintf("%s is %s", t.Name, t.Outcome)})
+			page.Story = append(page.Story, tracediagram.Moment{At: t.Answered, Text: fmt.Sprintf("%s is %s", t.Name, t.Outcome)})
 		}
 		page.Bars = append(page.Bars, bar)
 	}
@@ -69,9 +69,9 @@ func WriteTrace(to io.Writer, d *result.Document, check workload.Check) error {
 		from, known := bars[e.From]
 		to, ok := bars[e.To]
 		if known && ok {
-			page.Edges = append(page.Edges, spacetime.Edge{From: from, To: to, Label: e.Kind, Text: e.Text})
+			page.Edges = append(page.Edges, tracediagram.Edge{From: from, To: to, Label: e.Kind, Text: e.Text})
 		}
 	}
-	slices.SortStableFunc(page.Story, func(a, b spacetime.Moment) int { return int(a.At - b.At) })
+	slices.SortStableFunc(page.Story, func(a, b tracediagram.Moment) int { return int(a.At - b.At) })
 	return page.Write(to)
 }

@@ -1,7 +1,8 @@
-// Package journaltest has a disk in memory that fails in the ways of real ones (Pillai et al., All File Systems Are Not Created
-// Equal, OSDI 2014; Rebello et al., Can Applications Recover from fsync Failures?, ATC 2020): what was not synced is lost with the machine,
-// sector by sector; a sync that fails leaves the kernel's memory as if it had not; bits flip, files end early, space runs out, sectors cannot
-// be read. What fails, and when, is the test's to say, or follows from a seed.
+// Package journaltest has a disk in memory that fails in the ways of real ones (Pillai et al., All File Systems Are Not
+// Created Equal, OSDI 2014; Rebello et al., Can Applications Recover from fsync Failures?, ATC 2020): what was not
+// synced is lost with the machine, sector by sector; a sync that fails leaves the kernel's memory as if it had not;
+// bits flip, files end early, space runs out, sectors cannot be read. What fails, and when, is the test's to say, or
+// follows from a seed.
 package journaltest
 
 import (
@@ -34,8 +35,8 @@ const (
 	Sync     Kind = "sync"
 	List     Kind = "list"
 	Remove   Kind = "remove"
-	// SyncFolder is the second half of an Open that may make the file, and of a Remove: the name is there or gone in the kernel's memory,
-	// and is to be so on the disk. File is the folder.
+	// SyncFolder is the second half of an Open that may make the file, and of a Remove: the name is there or gone in the
+	// kernel's memory, and is to be so on the disk. File is the folder.
 	SyncFolder Kind = "sync folder"
 )
 
@@ -49,8 +50,8 @@ type Op struct {
 
 // Disk is a disk in memory with the kernel's cache in front of it. It implements journal.Disk. The zero value is empty.
 type Disk struct {
-	// Fail, if not nil, is asked before every operation: an error is what comes of it. done is how many bytes of a write are
-	// written all the same.
+	// Fail, if not nil, is asked before every operation: an error is what comes of it. done is how many bytes of a write
+	// are written all the same.
 	Fail func(Op) (done int, err error)
 	// Sector is what a crash keeps or loses as a whole, in bytes; 0 is 512.
 	Sector int
@@ -131,7 +132,8 @@ func (d *Disk) Remove(path string) error {
 	return d.syncFolder(path)
 }
 
-// syncFolder makes the names in the folder of a path those that the disk has. What has failed is done by the next one that does not.
+// syncFolder makes the names in the folder of a path those that the disk has. What has failed is done by the next one
+// that does not.
 func (d *Disk) syncFolder(path string) error {
 	folder := filepath.Dir(path)
 	if _, err := d.fail(Op{Kind: SyncFolder, File: folder}); err != nil {
@@ -204,8 +206,8 @@ func (d *Disk) Kill() {
 }
 
 // Crash ends the machine: of each file that has sectors which were not synced, any of them may be on the disk, and the
-// file is any of the sizes between; a name whose folder was not synced since it was made or removed may be there or not. keep decides for
-// each in turn.
+// file is any of the sizes between; a name whose folder was not synced since it was made or removed may be there or
+// not. keep decides for each in turn.
 func (d *Disk) Crash(keep func(r *rand.Rand) bool, r *rand.Rand) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -346,8 +348,8 @@ func (h *handle) Close() error {
 	return nil
 }
 
-// Nth is a Disk's Fail that lets the n-th operation of a kind on a file fail, from 1, and none other; done as in Fail. An
-// empty file stands for any.
+// Nth is a Disk's Fail that lets the n-th operation of a kind on a file fail, from 1, and none other; done as in Fail.
+// An empty file stands for any.
 func Nth(kind Kind, file string, n, done int, err error) func(Op) (int, error) {
 	seen := 0
 	return func(op Op) (int, error) {

@@ -71,7 +71,7 @@ func (in *Injector) Roles(context.Context) (fault.Roles, error) {
 func (in *Injector) Setup(_ context.Context, l *fault.Life) error {
 	l.Replaced = !in.durable && in.d.Replaces(l.Fault)
 	l.Lasting = l.Fault.Kills() && !in.d.LogSimulated(l.Fault) && !l.Replaced
-	return in.d.Bears(l)
+	return in.d.CanLose(l)
 }
 
 // Inject implements fault.Injector.
@@ -93,7 +93,7 @@ func (in *Injector) Recover(_ context.Context, _ *fault.Life, c *fault.Condition
 
 // Recovered implements fault.Injector. New incarnations have recovered when nothing lacks a copy any more.
 func (in *Injector) Recovered(_ context.Context, l *fault.Life, _ *fault.Conditions) (bool, error) {
-	return !l.Replaced || in.s.Whole(), nil
+	return !l.Replaced || in.s.FullyReplicated(), nil
 }
 
 // Cleanup implements fault.Injector.

@@ -105,7 +105,7 @@ func (c *faultChecks) one(ps *Problems, path, kind string, f *v1alpha1.Fault) {
 		ps.add(path+"."+field, "", "%s", message)
 	} else if !planned.ByRole() && c.replaced(planned) {
 		d := c.database()
-		if err := d.Engine.Bears(c.topology, d.Params, targets.From); err != nil {
+		if err := d.Engine.CanLose(c.topology, d.Params, targets.From); err != nil {
 			ps.add(field, f.Name, "fault %s: %s; narrow the target with regions or count%s", f.Name, err, c.otherwise(kind))
 		}
 	}

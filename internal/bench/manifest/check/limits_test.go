@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/internal/base/pack"
+	"github.com/geobench/geobench/internal/base/compress"
 	"github.com/geobench/geobench/internal/bench/manifest/check"
 	"github.com/geobench/geobench/internal/bench/result"
 	"github.com/geobench/geobench/internal/ops/deploy"
@@ -32,10 +32,10 @@ func TestLimitsAreDocumented(t *testing.T) {
 		fmt.Sprintf("| nodes on a machine, `geobench run` | %d for each CPU |", check.MostNodesPerCPU),
 		fmt.Sprintf("| history of an open loop for `spec.verify` | %d MiB for each worker; half of", operator.History.FileBytes>>20),
 		fmt.Sprintf("| history that a worker records, that the operator checks | %d MiB; half of", deploy.MaxHistory>>20),
-		"| report of a load generator | " + thousands(pack.Room) + " bytes, gzipped |",
-		"as text, or " + thousands(pack.Room) + " gzipped |",
+		"| report of a load generator | " + thousands(compress.MaxPacked) + " bytes, gzipped |",
+		"as text, or " + thousands(compress.MaxPacked) + " gzipped |",
 		fmt.Sprintf("| counters and round trips of nodes, three times a run | %d,%03d bytes each, gzipped |", result.SnapshotRoom/1000, result.SnapshotRoom%1000),
-		fmt.Sprintf("| a text that is unpacked | %d MiB |", pack.Most>>20),
+		fmt.Sprintf("| a text that is unpacked | %d MiB |", compress.MaxUnpacked>>20),
 		fmt.Sprintf("histograms hold latencies up to %d h,", int64(result.HistogramHighest)/3_600_000_000),
 	} {
 		if !strings.Contains(page, row) {

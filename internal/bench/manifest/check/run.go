@@ -9,7 +9,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/base/geo"
-	"github.com/geobench/geobench/internal/bench/functional"
+	"github.com/geobench/geobench/internal/bench/acceptance"
 	"github.com/geobench/geobench/internal/bench/load"
 	"github.com/geobench/geobench/internal/bench/servers"
 	targets "github.com/geobench/geobench/internal/bench/target/catalog"
@@ -203,11 +203,11 @@ func (r *benchmarkRun) verify(ps *Problems) {
 // functionalTests: their runs can have names, and can be played on the database.
 func (r *benchmarkRun) functionalTests(ps *Problems) {
 	const field = "spec.functionalTests"
-	if len(r.Spec.FunctionalTests) > 0 && len(r.Name) > functional.MaxName {
+	if len(r.Spec.FunctionalTests) > 0 && len(r.Name) > acceptance.MaxName {
 		ps.add("metadata.name", r.Name, "%s names the BenchmarkRuns of %s too, with -deadlock and -snapshot behind: make it at most %d characters, or leave %[2]s out",
-			r.Name, field, functional.MaxName)
+			r.Name, field, acceptance.MaxName)
 	}
-	for i, test := range functional.Runs(r.BenchmarkRun) {
+	for i, test := range acceptance.Runs(r.BenchmarkRun) {
 		for _, p := range Run(test, r.db, r.Abilities) {
 			if slices.ContainsFunc(*ps, func(own Problem) bool { return own.Field == p.Field && own.Message == p.Message }) {
 				continue // it is the run's as well

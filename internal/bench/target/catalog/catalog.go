@@ -1,5 +1,5 @@
 // Package catalog is the table of the databases of others that geobench can be a client of. To add one, write its package below
-// internal/bench/target and list it here; package external opens it.
+// internal/bench/target and list it here; package attach opens it.
 package catalog
 
 import (

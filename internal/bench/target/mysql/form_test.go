@@ -19,7 +19,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/targettest"
 	"github.com/geobench/geobench/internal/bench/workload"
 	"github.com/geobench/geobench/internal/bench/workload/sqlform"
-	"github.com/geobench/geobench/internal/run/local"
+	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
 // formed are the options of a database whose transactions are SQL.
@@ -153,7 +153,7 @@ func TestFormsOnGalera(t *testing.T) {
 			nodes[1].Query(t, mysqltest.Database, "set session wsrep_sync_wait = 15", "show databases")
 			o := formed(mysql.SnapshotIsolation)
 			o.Galera = true
-			d, err := local.On(t.Context(), p, open(t, p, to, o), nil)
+			d, err := inprocess.On(t.Context(), p, open(t, p, to, o), nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -21,7 +21,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/sqltarget"
 	"github.com/geobench/geobench/internal/bench/workload"
 	"github.com/geobench/geobench/internal/bench/workload/catalog"
-	"github.com/geobench/geobench/internal/run/local"
+	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
 // Median is the middle of some numbers, the upper one of two.
@@ -82,7 +82,7 @@ spec:
 	if len(problems) > 0 {
 		b.Fatal(problems)
 	}
-	p, err := local.PlanOn(bundle.Runs[0], engine, isolation.ReadCommitted, geo.Topology{Regions: []string{"east"}, Partitions: 1, Replicas: 1})
+	p, err := inprocess.PlanOn(bundle.Runs[0], engine, isolation.ReadCommitted, geo.Topology{Regions: []string{"east"}, Partitions: 1, Replicas: 1})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -94,7 +94,7 @@ spec:
 func MeasureClient(b *testing.B, p *plan.Plan, db sqltarget.Database, begun func()) (d *result.Document, us float64) {
 	b.Helper()
 	var before, after time.Duration
-	d, err := local.On(b.Context(), p, db, func(at local.Progress) {
+	d, err := inprocess.On(b.Context(), p, db, func(at inprocess.Progress) {
 		if at.Regions == nil {
 			return
 		}

@@ -17,7 +17,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/plan"
 	"github.com/geobench/geobench/internal/bench/result"
 	"github.com/geobench/geobench/internal/bench/target"
-	"github.com/geobench/geobench/internal/run/local"
+	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
 // Runs of tests are not judged by how busy the machine is.
@@ -68,7 +68,7 @@ func Workloads(t *testing.T, engine string, promises isolation.Level, open func(
 			p := verified(t, engine, w.spec, w.verify, promises)
 			ctx, cancel := context.WithTimeout(t.Context(), Within)
 			defer cancel()
-			d, err := local.On(ctx, p, open(t, p), nil)
+			d, err := inprocess.On(ctx, p, open(t, p), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -103,7 +103,7 @@ spec:
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	p, err := local.PlanOn(bundle.Runs[0], engine, promises, Topology())
+	p, err := inprocess.PlanOn(bundle.Runs[0], engine, promises, Topology())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload"
 	"github.com/geobench/geobench/internal/bench/workload/sqlform"
 	"github.com/geobench/geobench/internal/bench/workload/tpcc"
-	"github.com/geobench/geobench/internal/run/local"
+	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
 // Client runs one transaction after the other.
@@ -162,7 +162,7 @@ func FormsAgree(t *testing.T, p *plan.Plan, procedures, sql sqltarget.Database, 
 // FormHolds runs a plan on a database, whose history must have the level that was planned, and whose data must be what was committed.
 func FormHolds(t *testing.T, p *plan.Plan, db sqltarget.Database) {
 	t.Helper()
-	d, err := local.On(t.Context(), p, db, nil)
+	d, err := inprocess.On(t.Context(), p, db, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func FormHolds(t *testing.T, p *plan.Plan, db sqltarget.Database) {
 // FormLosesMoney runs a plan of LosingSpecs, as for a serializable database, on one that loses updates: sums and history must both say so.
 func FormLosesMoney(t *testing.T, p *plan.Plan, db sqltarget.Database) {
 	t.Helper()
-	d, err := local.On(t.Context(), p, db, nil)
+	d, err := inprocess.On(t.Context(), p, db, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

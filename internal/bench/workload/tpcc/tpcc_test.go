@@ -10,7 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/bench/workload"
 	"github.com/geobench/geobench/internal/bench/workload/workloadtest"
-	"github.com/geobench/geobench/internal/engine/blocks/task"
+	"github.com/geobench/geobench/internal/engine/blocks/rerun"
 )
 
 // rng is of tests that need chance; it is the same in each run.
@@ -427,14 +427,14 @@ func TestForms(t *testing.T) {
 // runTask runs a transaction by a task on what the database holds, and raises trips to the round trips that it takes.
 func runTask(t *testing.T, procs *txn.Registry, tx *txn.Transaction, d *workloadtest.Database, interactive bool, trips *int) txn.Outcome {
 	t.Helper()
-	k := task.New(procs, tx, d.Hash, interactive)
+	k := rerun.New(procs, tx, d.Hash, interactive)
 	n := 0
 	for needs := k.Step(); len(needs) > 0; needs = k.Step() {
 		n++
 		for _, need := range needs {
-			read := task.Read{Range: need.Range}
+			read := rerun.Read{Range: need.Range}
 			d.Scan(need.Range, func(key txn.Key, r store.Record) bool {
-				read.Rows = append(read.Rows, task.Row{Key: key, Record: r})
+				read.Rows = append(read.Rows, rerun.Row{Key: key, Record: r})
 				return true
 			})
 			k.Supply(read)

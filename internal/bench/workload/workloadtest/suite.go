@@ -331,7 +331,7 @@ func Near(t testing.TB, shares []workload.Share, counts []workload.Count) {
 		}
 		allowed := float64(s.TolerancePercent) / 100 * p
 		if !s.Mean {
-			allowed = chance(p, n) + 1e-4
+			allowed = fourSigma(p, n) + 1e-4
 		}
 		if got := float64(counts[i].Hits) / n; math.Abs(got-p) > allowed {
 			t.Errorf("%s: %d of %d %s are %.4f, configured is %.4f", s.Name, counts[i].Hits, counts[i].Of, s.Of, got, p)
@@ -344,13 +344,13 @@ func Near(t testing.TB, shares []workload.Share, counts []workload.Count) {
 func NearShare(t testing.TB, what string, hits, n int, p float64) {
 	t.Helper()
 	const rounding = 1e-9
-	if got := float64(hits) / float64(n); n == 0 || math.Abs(got-p) > chance(p, float64(n))+rounding {
+	if got := float64(hits) / float64(n); n == 0 || math.Abs(got-p) > fourSigma(p, float64(n))+rounding {
 		t.Errorf("%s: %d of %d are %.4f, want %.4f", what, hits, n, got, p)
 	}
 }
 
 // chance returns four standard deviations of the share that n draws of probability p have.
-func chance(p, n float64) float64 { return 4 * math.Sqrt(p*(1-p)/n) }
+func fourSigma(p, n float64) float64 { return 4 * math.Sqrt(p*(1-p)/n) }
 
 // Verify returns the checks of a workload that fail on what the database holds, as "name: message".
 func (d *Database) Verify(w workload.Workload, ledger workload.Ledger) []string {

@@ -30,7 +30,7 @@ func CheckCopies(t *geo.Topology, p protocol.Params) *protocol.TopologyError {
 
 // Bear is what a database with so many copies survives that otherwise, without what is on its way, survives s: with more than one it
 // loses nothing that is on its way, as long as one region is left that holds it, and enough regions for batches to come.
-func Bear(s protocol.Survival, t *geo.Topology, copies int) protocol.Survival {
+func Bear(s protocol.Tolerance, t *geo.Topology, copies int) protocol.Tolerance {
 	if copies > 1 {
 		s.InFlight = true
 		if s.Most = min(s.Most, copies-1, len(t.Regions)-copies); s.Most <= 0 {

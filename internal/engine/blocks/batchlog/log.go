@@ -16,8 +16,8 @@ package batchlog
 import (
 	"slices"
 
-	"github.com/geobench/geobench/internal/base/fifo"
 	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/queue"
 	"github.com/geobench/geobench/internal/engine/consensus"
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
@@ -73,7 +73,7 @@ type Log struct {
 	unordered []Request
 
 	// entries are those known from position on, the next to read.
-	entries  fifo.Queue[Ordered]
+	entries  queue.Queue[Ordered]
 	position uint64
 	// settled[s] is the last batch of sequencer s that the known entries place or make void; those of streams follow.
 	settled []uint64
@@ -236,7 +236,7 @@ func (l *Log) follow(leader geo.NodeID, term uint64) {
 		l.holder.retell()
 	}
 	if len(l.unordered) > 0 {
-		l.c.Env.Probe(askedAgain)
+		l.c.Env.Mark(askedAgain)
 		l.ask(append([]Request(nil), l.unordered...))
 	}
 }
@@ -250,7 +250,7 @@ func (l *Log) settle(number uint64, void bool) {
 			kept = append(kept, q)
 		} else if l.c.Settled != nil {
 			if void {
-				l.c.Env.Probe(placedInVoid)
+				l.c.Env.Mark(placedInVoid)
 			}
 			l.c.Settled(q.Number, void)
 		}
@@ -269,7 +269,7 @@ func (l *Log) ordered(from geo.NodeID, term, first uint64, entries []Ordered) {
 		if l.asked < term {
 			l.asked = term
 			l.fetches++
-			l.c.Env.Probe(missed)
+			l.c.Env.Mark(missed)
 			if from == l.c.Self {
 				l.member.fetch(from, known)
 			} else {
@@ -280,7 +280,7 @@ func (l *Log) ordered(from geo.NodeID, term, first uint64, entries []Ordered) {
 	}
 	if first+uint64(len(entries)) <= known {
 		if len(entries) > 0 {
-			l.c.Env.Probe(toldTwice)
+			l.c.Env.Mark(toldTwice)
 		}
 		return
 	}

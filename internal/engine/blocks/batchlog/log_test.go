@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/base/buggify"
+	"github.com/geobench/geobench/internal/base/coverage"
 	"github.com/geobench/geobench/internal/base/geo"
-	"github.com/geobench/geobench/internal/base/probe"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
@@ -67,11 +67,11 @@ func (n *node) Send(to geo.NodeID, m protocol.Message) {
 func (n *node) After(d time.Duration, t protocol.Timer) {
 	n.add(event{at: n.now + d, to: n.self, timer: t})
 }
-func (n *node) Beside(func() int64, protocol.Timer) {}
-func (n *node) Reply(txn.Outcome)                   {}
-func (n *node) Rand() *rand.Rand                    { return n.rng }
-func (n *node) Probe(*probe.Probe)                  {}
-func (n *node) Buggify(*buggify.Point) bool         { return false }
+func (n *node) Offload(func() int64, protocol.Timer) {}
+func (n *node) Reply(txn.Outcome)                    {}
+func (n *node) Rand() *rand.Rand                     { return n.rng }
+func (n *node) Mark(*coverage.Mark)                  {}
+func (n *node) Buggify(*buggify.Point) bool          { return false }
 
 func (w *world) add(e event) {
 	w.number++

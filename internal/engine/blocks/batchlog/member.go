@@ -67,7 +67,7 @@ func newMember(l *Log) *member {
 // request takes a sequencer's requests. Only the leader can do something about them.
 func (m *member) request(from geo.NodeID, requests []Request) {
 	if !m.group.Leading() {
-		m.l.c.Env.Probe(misaddressed)
+		m.l.c.Env.Mark(misaddressed)
 		return
 	}
 	for _, q := range requests {
@@ -101,7 +101,7 @@ func (m *member) propose() {
 	}
 	if wait > 0 {
 		m.waiting = true
-		m.l.c.Env.Probe(heldBack)
+		m.l.c.Env.Mark(heldBack)
 		m.l.c.Env.After(wait, protocol.Timer{Kind: m.l.c.OrderTimer})
 		return
 	}
@@ -149,7 +149,7 @@ func (m *member) apply(entry []byte) {
 		}
 	}
 	if len(accepted) == 0 {
-		m.l.c.Env.Probe(repeated)
+		m.l.c.Env.Mark(repeated)
 		return
 	}
 	m.recent = append(m.recent, accepted...)
@@ -168,14 +168,14 @@ func (m *member) lead(leader geo.NodeID, term uint64) {
 	clear(m.taking)
 	if leader != m.l.c.Self {
 		if len(m.requests) > 0 {
-			m.l.c.Env.Probe(deposed)
+			m.l.c.Env.Mark(deposed)
 		}
 		m.requests = m.requests[:0]
 		return
 	}
 	m.unlearn()
 	if len(m.l.c.Members) > 1 { // else everybody knows
-		m.l.c.Env.Probe(newLeader)
+		m.l.c.Env.Mark(newLeader)
 		m.announce(m.count, nil)
 		m.l.follow(leader, term)
 	}
@@ -206,7 +206,7 @@ func (m *member) fetch(from geo.NodeID, first uint64) {
 	if first < oldest || first > m.count || !m.group.Leading() {
 		return
 	}
-	m.l.c.Env.Probe(fetched)
+	m.l.c.Env.Mark(fetched)
 	entries := append([]Ordered(nil), m.recent[first-oldest:]...)
 	p := &Positions{Log: m.l.c.Log, Term: m.group.Term(), First: first, Entries: entries}
 	if from == m.l.c.Self {

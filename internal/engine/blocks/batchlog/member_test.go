@@ -6,8 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/geobench/geobench/internal/base/coverage"
 	"github.com/geobench/geobench/internal/base/geo"
-	"github.com/geobench/geobench/internal/base/probe"
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
@@ -16,7 +16,7 @@ type still struct{ protocol.Env }
 
 func (still) Now() time.Duration                { return 0 }
 func (still) Send(geo.NodeID, protocol.Message) {}
-func (still) Probe(*probe.Probe)                {}
+func (still) Mark(*coverage.Mark)               {}
 
 // newStill returns a member of a log that three nodes keep, which follows.
 func newStill() *member {

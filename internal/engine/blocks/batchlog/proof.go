@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/geobench/geobench/internal/base/fifo"
 	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/queue"
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
@@ -65,7 +65,7 @@ func (l *Log) Holds(b BatchID) {
 	}
 	if wait := h.last + tellEvery - l.c.Env.Now(); h.spoken && wait > 0 {
 		h.telling = true
-		l.c.Env.Probe(toldTogether)
+		l.c.Env.Mark(toldTogether)
 		l.c.Env.After(wait, protocol.Timer{Kind: l.c.ProofTimer, Arg: tellTimer})
 		return
 	}
@@ -127,7 +127,7 @@ type proofs struct {
 	holds [][]uint64
 	read  []uint64
 	// unproven are the batches of each sequencer whose places wait for proof, ascending.
-	unproven []fifo.Queue[Ordered]
+	unproven []queue.Queue[Ordered]
 	// kept is the position that all readers are known to have read.
 	kept    uint64
 	keeping bool // a timer is set
@@ -137,7 +137,7 @@ func newProofs(l *Log) (p proofs) {
 	if l.holder != nil {
 		p.holds = make([][]uint64, l.c.Nodes)
 		p.read = make([]uint64, l.c.Nodes)
-		p.unproven = make([]fifo.Queue[Ordered], l.c.Nodes)
+		p.unproven = make([]queue.Queue[Ordered], l.c.Nodes)
 	}
 	return p
 }
@@ -145,7 +145,7 @@ func newProofs(l *Log) (p proofs) {
 // forget drops the requests that wait: they come again in the next term.
 func (p *proofs) forget() {
 	for s := range p.unproven {
-		p.unproven[s] = fifo.Queue[Ordered]{}
+		p.unproven[s] = queue.Queue[Ordered]{}
 	}
 }
 
@@ -186,7 +186,7 @@ func (m *member) prove(s geo.NodeID) {
 			continue // it is void, or was asked for twice
 		}
 		if !m.proven(o) {
-			m.l.c.Env.Probe(unprovenYet)
+			m.l.c.Env.Mark(unprovenYet)
 			break
 		}
 		m.requests = append(m.requests, o)

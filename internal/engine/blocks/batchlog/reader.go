@@ -3,8 +3,8 @@ package batchlog
 import (
 	"time"
 
-	"github.com/geobench/geobench/internal/base/fifo"
 	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/queue"
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
@@ -46,7 +46,7 @@ type Reader[D Data] struct {
 	l *Log
 
 	// inbox[s] holds the data of sequencer s that has not been read, ascending: links keep their order.
-	inbox []fifo.Queue[D]
+	inbox []queue.Queue[D]
 	// last[s] is the last batch of sequencer s that has arrived from it, done[s] the last that has been read, passed over or made void.
 	last, done []uint64
 	queued     int
@@ -63,7 +63,7 @@ type Reader[D Data] struct {
 	fetching bool
 	asked    int
 	// kept is the data that others may ask for, in the order of the log, and in a table.
-	kept    fifo.Queue[keptData]
+	kept    queue.Queue[keptData]
 	keptNow int // bytes
 	copies  map[BatchID]D
 }
@@ -92,7 +92,7 @@ const (
 func NewReader[D Data](c ReaderConfig[D]) *Reader[D] {
 	nodes := c.Log.c.Nodes
 	r := &Reader[D]{
-		c: c, l: c.Log, inbox: make([]fifo.Queue[D], nodes), last: make([]uint64, nodes), done: make([]uint64, nodes),
+		c: c, l: c.Log, inbox: make([]queue.Queue[D], nodes), last: make([]uint64, nodes), done: make([]uint64, nodes),
 		watched: make([]uint64, nodes),
 	}
 	if c.Log.holder != nil {
@@ -117,7 +117,7 @@ func (r *Reader[D]) Receive(from geo.NodeID, d D) {
 func (r *Reader[D]) arrive(from geo.NodeID, d D) {
 	number := d.BatchNumber()
 	if number <= r.done[from] {
-		r.l.c.Env.Probe(dataLate)
+		r.l.c.Env.Mark(dataLate)
 		return
 	}
 	r.last[from] = number
@@ -134,7 +134,7 @@ func (r *Reader[D]) Advance() {
 		}
 		if n, ok := o.Stream(); ok {
 			if !r.entering() && !r.c.Take(n, o.Batch.Number) {
-				r.l.c.Env.Probe(streamAwaited)
+				r.l.c.Env.Mark(streamAwaited)
 				return
 			}
 			r.l.Pass()
@@ -157,12 +157,12 @@ func (r *Reader[D]) Advance() {
 			continue
 		}
 		if o.Void() {
-			r.l.c.Env.Probe(voidEntry)
+			r.l.c.Env.Mark(voidEntry)
 			r.drop(o.Batch)
 		} else if o.Readers.Has(r.c.Group) {
 			d, here := r.take(o.Batch)
 			if !here {
-				r.l.c.Env.Probe(placeBeforeData)
+				r.l.c.Env.Mark(placeBeforeData)
 				r.await()
 				return
 			}
@@ -196,7 +196,7 @@ func (r *Reader[D]) drop(b BatchID) {
 	for inbox.Len() > 0 && inbox.Front().BatchNumber() <= b.Number {
 		r.queued -= r.c.Foreign(b.Sequencer, inbox.Front())
 		r.voided++
-		r.l.c.Env.Probe(voidDropped)
+		r.l.c.Env.Mark(voidDropped)
 		inbox.Pop()
 	}
 }
@@ -258,11 +258,11 @@ func (r *Reader[D]) lookForAbandoned() {
 		if geo.NodeID(n) != r.l.c.Self && r.last[n] > settled {
 			r.watched[n] = r.last[n]
 			again = true
-			r.l.c.Env.Probe(batchWatched)
+			r.l.c.Env.Mark(batchWatched)
 		}
 	}
 	if len(abandoned) > 0 {
-		r.l.c.Env.Probe(batchAbandoned)
+		r.l.c.Env.Mark(batchAbandoned)
 		r.l.Void(abandoned)
 	}
 	if again {
@@ -299,7 +299,7 @@ func (r *Reader[D]) fetch() {
 					m.Batches = append(m.Batches, o.Batch)
 				}
 			})
-			r.l.c.Env.Probe(dataAskedFor)
+			r.l.c.Env.Mark(dataAskedFor)
 			r.l.c.Env.Send(to, m)
 		}
 	}
@@ -332,7 +332,7 @@ func (r *Reader[D]) Missing(from geo.NodeID, m *Missing) {
 	}
 	for _, b := range m.Batches {
 		if d, ok := r.find(b); ok {
-			r.l.c.Env.Probe(dataTold)
+			r.l.c.Env.Mark(dataTold)
 			r.c.Copy(from, b.Sequencer, d)
 		}
 	}
@@ -364,10 +364,10 @@ func (r *Reader[D]) Fetched(sequencer geo.NodeID, d D) {
 		return // it is corrupt: batches are asked for that have a place
 	}
 	if b.Number <= r.done[sequencer] || r.here(b) {
-		r.l.c.Env.Probe(fetchedTwice)
+		r.l.c.Env.Mark(fetchedTwice)
 		return
 	}
-	r.l.c.Env.Probe(dataFetched)
+	r.l.c.Env.Mark(dataFetched)
 	r.fetched[b] = d
 	r.Advance()
 }

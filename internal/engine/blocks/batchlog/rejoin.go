@@ -134,8 +134,8 @@ func (r *Reader[D]) CaughtUp() bool {
 	return true
 }
 
-// Whole reports whether the log has all its members, as far as this node knows.
-func (l *Log) Whole() bool { return l.member == nil || l.member.group.Whole() }
+// FullyReplicated reports whether the log has all its members, as far as this node knows.
+func (l *Log) FullyReplicated() bool { return l.member == nil || l.member.group.FullyReplicated() }
 
 // Done returns the last batch of a sequencer that has been read, passed over or made void.
 func (r *Reader[D]) Done(sequencer geo.NodeID) uint64 { return r.done[sequencer] }

@@ -12,8 +12,8 @@ package deterministic
 import (
 	"slices"
 
-	"github.com/geobench/geobench/internal/base/fifo"
 	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/queue"
 	"github.com/geobench/geobench/internal/base/store"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/engine/protocol"
@@ -66,7 +66,7 @@ type Executor struct {
 	over   []Place
 	places []Place // room for the next Vertex.After
 	// ready have all their locks, in the order in which they got them.
-	ready  fifo.Queue[*execution]
+	ready  queue.Queue[*execution]
 	inline execution // for transactions that run at once
 	free   *execution
 
@@ -289,7 +289,7 @@ func (x *Executor) Reads(from geo.NodeID, m *Reads) {
 			continue // of a transaction that will never be run here
 		}
 		if x.c.Keeper != nil && x.c.Keeper.Over(q.Place) {
-			x.c.Env.Probe(readsAgain)
+			x.c.Env.Mark(readsAgain)
 			continue
 		}
 		e := x.running[q.Place]
@@ -298,7 +298,7 @@ func (x *Executor) Reads(from geo.NodeID, m *Reads) {
 			x.running[q.Place] = e
 		}
 		if x.c.Keeper != nil && e.knows(partition) {
-			x.c.Env.Probe(readsAgain)
+			x.c.Env.Mark(readsAgain)
 			continue
 		}
 		if e.t == nil || r.reordered != e.reordered {

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/base/buggify"
+	"github.com/geobench/geobench/internal/base/coverage"
 	"github.com/geobench/geobench/internal/base/geo"
-	"github.com/geobench/geobench/internal/base/probe"
 	"github.com/geobench/geobench/internal/base/store"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/bench/simload"
@@ -41,9 +41,9 @@ func newScene(keepLocks, reorderable bool) *scene {
 func (s *scene) Now() time.Duration                    { return 0 }
 func (s *scene) Send(_ geo.NodeID, m protocol.Message) { s.out = append(s.out, fmt.Sprint(m)) }
 func (s *scene) After(time.Duration, protocol.Timer)   {}
-func (s *scene) Beside(func() int64, protocol.Timer)   {}
+func (s *scene) Offload(func() int64, protocol.Timer)  {}
 func (s *scene) Reply(txn.Outcome)                     {}
-func (*scene) Probe(*probe.Probe)                      {}
+func (*scene) Mark(*coverage.Mark)                     {}
 func (*scene) Buggify(*buggify.Point) bool             { return false }
 func (s *scene) Rand() *rand.Rand                      { return nil }
 

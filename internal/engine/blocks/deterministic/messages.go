@@ -330,27 +330,27 @@ func Decode(kind uint8, body []byte) (m protocol.Message, known bool, err error)
 	return m, true, nil
 }
 
-// Room decodes many transactions with few allocations: one holds them all, and a few hold their accesses.
-type Room struct {
+// TxnArena decodes many transactions with few allocations: one holds them all, and a few hold their accesses.
+type TxnArena struct {
 	procs    *txn.Registry
 	txns     []txn.Transaction
 	accesses []txn.Access
 }
 
-// NewRoom returns room for n transactions of these procedures.
-func NewRoom(procs *txn.Registry, n int) Room {
-	return Room{procs: procs, txns: make([]txn.Transaction, n)}
+// NewTxnArena returns room for n transactions of these procedures.
+func NewTxnArena(procs *txn.Registry, n int) TxnArena {
+	return TxnArena{procs: procs, txns: make([]txn.Transaction, n)}
 }
 
 // Next returns the place of the next transaction.
-func (m *Room) Next() *txn.Transaction {
+func (m *TxnArena) Next() *txn.Transaction {
 	t := &m.txns[0]
 	m.txns = m.txns[1:]
 	return t
 }
 
 // Transaction reads and prepares one.
-func (m *Room) Transaction(r *codec.Reader) (*txn.Transaction, error) {
+func (m *TxnArena) Transaction(r *codec.Reader) (*txn.Transaction, error) {
 	left := len(m.txns)
 	t := m.Next()
 	r.Transaction(t)

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/base/codec"
-	"github.com/geobench/geobench/internal/base/fifo"
 	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/queue"
 	"github.com/geobench/geobench/internal/base/store"
 	"github.com/geobench/geobench/internal/engine/blocks/statetransfer"
 	"github.com/geobench/geobench/internal/engine/protocol"
@@ -20,7 +20,7 @@ import (
 // in the copy that begins anew, and go on. Those stop at the mark, forget what they have executed or were about to, and go on behind it
 // with the rows that come. What was ordered before the mark they never execute, so they cannot tell their clients what became of that.
 //
-// Nobody else may be lost before all nodes have come to the mark, and behind it: see Whole.
+// Nobody else may be lost before all nodes have come to the mark, and behind it: see FullyReplicated.
 type Resets struct {
 	c            ResetConfig
 	incarnations []uint32   // of the nodes, as this one was told
@@ -137,7 +137,7 @@ func (s *Resets) Mark(n geo.NodeID, incarnation uint32, place uint64) (passes bo
 func (s *Resets) reset(n geo.NodeID, incarnation uint32, place uint64) (passes bool) {
 	if s.restored != place+1 {
 		if !s.waiting || s.at != place {
-			s.c.Env.Probe(copyReset)
+			s.c.Env.Mark(copyReset)
 			s.waiting = true
 			s.forget(place)
 		}
@@ -146,7 +146,7 @@ func (s *Resets) reset(n geo.NodeID, incarnation uint32, place uint64) (passes b
 		}
 	}
 	if incarnation > s.incarnations[n] || s.early() {
-		s.c.Env.Probe(copyEarly)
+		s.c.Env.Mark(copyEarly)
 		return false
 	}
 	s.waiting, s.lacking = false, false
@@ -176,7 +176,7 @@ func (s *Resets) begin() bool {
 		return false
 	}
 	if s.came.place < s.at {
-		s.c.Env.Probe(copyOutdated)
+		s.c.Env.Mark(copyOutdated)
 		s.came = nil
 		return false
 	}
@@ -184,7 +184,7 @@ func (s *Resets) begin() bool {
 		return false
 	}
 	if s.came.place > s.at {
-		s.c.Env.Probe(copyLater)
+		s.c.Env.Mark(copyLater)
 	}
 	place, rest := s.came.place, s.came.rest
 	s.came, s.telling, s.restored = nil, true, place+1
@@ -199,7 +199,7 @@ func (s *Resets) begin() bool {
 // give takes the rows of this node for one of a copy that begins anew here, once all that was ordered before is over.
 func (s *Resets) give(n geo.NodeID, incarnation uint32, place uint64, to geo.NodeID) (passes bool) {
 	if s.draining = !s.c.Executor.Idle(); s.draining {
-		s.c.Env.Probe(copyDrained)
+		s.c.Env.Mark(copyDrained)
 		return false
 	}
 	s.owed = slices.DeleteFunc(s.owed, func(o *owedState) bool { return o.to == to })
@@ -279,7 +279,7 @@ func (s *Resets) Fire(t protocol.Timer) {
 	s.ticking = false
 	for _, o := range s.owed {
 		if !o.arrived && !s.sender.Busy(o.to) {
-			s.c.Env.Probe(copySentAgain)
+			s.c.Env.Mark(copySentAgain)
 			s.send(o)
 		}
 	}
@@ -340,9 +340,9 @@ func (s *Resets) Flush() {
 	}
 }
 
-// Whole reports whether all nodes have passed the marks of all new incarnations that this one knows of, so that their copies have their rows, and
+// FullyReplicated reports whether all nodes have passed the marks of all new incarnations that this one knows of, so that their copies have their rows, and
 // nobody may still need what was in the lost nodes alone.
-func (s *Resets) Whole() bool {
+func (s *Resets) FullyReplicated() bool {
 	for n, incarnation := range s.incarnations {
 		if incarnation == 0 {
 			continue
@@ -382,10 +382,10 @@ func (x *Executor) Reset(place uint64) {
 		if e.t != nil || e.parts > 0 || at.Position < place {
 			delete(x.running, at)
 		} else {
-			x.c.Env.Probe(readsKept)
+			x.c.Env.Mark(readsKept)
 		}
 	}
-	x.locks, x.ready, x.free = newLockTable(), fifo.Queue[*execution]{}, nil
+	x.locks, x.ready, x.free = newLockTable(), queue.Queue[*execution]{}, nil
 	x.foreign, x.parted = 0, 0
 	for _, q := range x.readsTo {
 		x.outReads[q] = nil

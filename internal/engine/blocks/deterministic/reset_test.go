@@ -130,8 +130,8 @@ func TestCopyBeginsAnew(t *testing.T) {
 	s.store.Replace(rowsOf(0, 1))
 	s.order(15, lost1)
 	s.is(t, "without rows", 10, 1)
-	if s.resets.Pending() != 1 || s.resets.Whole() {
-		t.Errorf("%d pending, whole %v", s.resets.Pending(), s.resets.Whole())
+	if s.resets.Pending() != 1 || s.resets.FullyReplicated() {
+		t.Errorf("%d pending, whole %v", s.resets.Pending(), s.resets.FullyReplicated())
 	}
 	s.give(10, 2)
 	s.is(t, "with rows, and without a word of the new incarnation", 10, 2)
@@ -283,24 +283,24 @@ func TestOwedRowsAreSentAgain(t *testing.T) {
 // A database is whole when every node has passed the marks of all new incarnations. A new incarnation is told which those are.
 func TestWholeWhenAllHavePassed(t *testing.T) {
 	s := newStanding(4, 0)
-	if !s.resets.Whole() {
+	if !s.resets.FullyReplicated() {
 		t.Error("nothing was lost")
 	}
 	s.resets.Replaced(1, 1)
 	s.order(15, lost1)
 	for _, n := range []geo.NodeID{0, 1, 2, 3, 5} {
-		if s.resets.Whole() {
+		if s.resets.FullyReplicated() {
 			t.Errorf("node %d has not passed the mark", n)
 		}
 		s.resets.Receive(n, &Passed{[]PassedMark{lost1}})
 	}
-	if !s.resets.Whole() {
+	if !s.resets.FullyReplicated() {
 		t.Error("all have passed the mark")
 	}
 	s.said()
 	s.resets.Replaced(3, 1)
 	s.expect(t, "to another new incarnation", "3: passed the marks of node 1, incarnation 1")
-	if s.resets.Whole() || s.resets.has(3, 1) != 0 {
+	if s.resets.FullyReplicated() || s.resets.has(3, 1) != 0 {
 		t.Error("what its predecessor has passed it has not")
 	}
 }

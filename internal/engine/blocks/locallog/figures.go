@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/geobench/geobench/internal/engine/blocks/deterministic"
-	"github.com/geobench/geobench/internal/engine/blocks/recon"
+	"github.com/geobench/geobench/internal/engine/blocks/reconnaissance"
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
@@ -26,7 +26,7 @@ var Figures = slices.Concat(
 		},
 	},
 	deterministic.Figures,
-	recon.Figures,
+	reconnaissance.Figures,
 	[]protocol.Figure{
 		{
 			Name: "master_lookups", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutTransactions,

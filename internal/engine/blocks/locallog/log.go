@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/geobench/geobench/internal/base/fifo"
 	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/queue"
 	"github.com/geobench/geobench/internal/engine/blocks/batchlog"
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
@@ -65,7 +65,7 @@ type Log struct {
 	// reader is nil where the node reads none of the log.
 	reader *batchlog.Reader[*Batch]
 	// sent are the batches of a replicated log whose place is not known, ascending.
-	sent fifo.Queue[sentBatch]
+	sent queue.Queue[sentBatch]
 
 	batches int64
 
@@ -138,7 +138,7 @@ func (l *Log) Fire(t protocol.Timer) {
 func (l *Log) close() {
 	l.batches++
 	if l.sortTimed() {
-		l.env.Probe(lateSorted)
+		l.env.Mark(lateSorted)
 	}
 	var touched batchlog.Set
 	clear(l.seen)

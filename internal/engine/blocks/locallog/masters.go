@@ -10,7 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/engine/blocks/deterministic"
-	"github.com/geobench/geobench/internal/engine/blocks/recon"
+	"github.com/geobench/geobench/internal/engine/blocks/reconnaissance"
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
@@ -46,9 +46,9 @@ func LookupLaw(t *geo.Topology, p protocol.Params, c geo.Region) time.Duration {
 	return p.Duration("forward") + t.RTT(c, c) + t.Links[c][c].Delay
 }
 
-// Message kinds. Those between them and KindForward are package recon's.
+// Message kinds. Those between them and KindForward are package reconnaissance's.
 const (
-	KindAsk = recon.KindSeen + 1 + iota
+	KindAsk = reconnaissance.KindSeen + 1 + iota
 	KindTold
 )
 
@@ -97,7 +97,7 @@ func (l *lookups) begin(t *txn.Transaction, attempt uint64) bool {
 	if left == 0 {
 		return false
 	}
-	n.Env.Probe(mastersAsked)
+	n.Env.Mark(mastersAsked)
 	l.looked++
 	w := &lookup{t: t, attempt: attempt, left: left, asked: asked, homes: make([]residence, len(t.Accesses))}
 	for i := range t.Accesses {
@@ -140,7 +140,7 @@ func (l *lookups) askAgain(to geo.NodeID) {
 	q := n.Topology.PartitionOf(to)
 	for _, id := range slices.Sorted(maps.Keys(l.waiting)) {
 		if w := l.waiting[id]; len(w.asked[q]) > 0 {
-			n.Env.Probe(mastersAskedAgain)
+			n.Env.Mark(mastersAskedAgain)
 			l.ask(to, Question{id, w.attempt, w.asked[q]})
 		}
 	}
@@ -189,13 +189,13 @@ func (l *lookups) told(from geo.NodeID, m *Told) {
 			w.homes[i] = residence{masters[0].Home, masters[0].Count}
 			// The node may have read less than this one.
 			if own := n.residenceOf(k); own.count > w.homes[i].count {
-				n.Env.Probe(mastersBehind)
+				n.Env.Mark(mastersBehind)
 				w.homes[i] = own
 			}
 			masters = masters[1:]
 		}
 		if w.left--; w.left > 0 {
-			n.Env.Probe(mastersOfSeveral)
+			n.Env.Mark(mastersOfSeveral)
 			continue
 		}
 		delete(l.waiting, a.ID)

@@ -10,7 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/engine/blocks/batchlog"
 	"github.com/geobench/geobench/internal/engine/blocks/deterministic"
-	"github.com/geobench/geobench/internal/engine/blocks/recon"
+	"github.com/geobench/geobench/internal/engine/blocks/reconnaissance"
 	"github.com/geobench/geobench/internal/engine/blocks/statetransfer"
 	"github.com/geobench/geobench/internal/engine/consensus"
 	"github.com/geobench/geobench/internal/engine/protocol"
@@ -167,7 +167,7 @@ func appendLocks(b []byte, t *txn.Transaction) []byte {
 // minEntry is the least number of bytes of an entry, one that only locks.
 const minEntry = 5
 
-func readEntry(r *codec.Reader, room *deterministic.Room) (e Entry, err error) {
+func readEntry(r *codec.Reader, room *deterministic.TxnArena) (e Entry, err error) {
 	flags := r.Uint8()
 	e.Part, e.LockOnly = flags&flagPart != 0, flags&flagLockOnly != 0
 	e.Coordinator = geo.NodeID(r.UvarintMax(1<<16 - 1))
@@ -189,7 +189,7 @@ func readEntry(r *codec.Reader, room *deterministic.Room) (e Entry, err error) {
 	return e, err
 }
 
-func readLocks(r *codec.Reader, room *deterministic.Room) (*txn.Transaction, error) {
+func readLocks(r *codec.Reader, room *deterministic.TxnArena) (*txn.Transaction, error) {
 	t := room.Next()
 	t.ID = r.ID()
 	t.Accesses = r.Accesses(nil)
@@ -256,7 +256,7 @@ func decodeBatch(body []byte, procs *txn.Registry) (*Batch, error) {
 	if n > 0 {
 		m.Entries = make([]Entry, n)
 	}
-	room := deterministic.NewRoom(procs, n)
+	room := deterministic.NewTxnArena(procs, n)
 	for i := range m.Entries {
 		var err error
 		if m.Entries[i], err = readEntry(&r, &room); err != nil {
@@ -441,7 +441,7 @@ func decodeForward(body []byte, procs *txn.Registry) (*Forward, error) {
 	if n > 0 {
 		m.Txns = make([]Forwarded, n)
 	}
-	room := deterministic.NewRoom(procs, n)
+	room := deterministic.NewTxnArena(procs, n)
 	for i := range m.Txns {
 		head := r.Uvarint()
 		f := Forwarded{Part: head&1 != 0, NotBefore: time.Duration(head >> 2)}
@@ -489,7 +489,7 @@ func Decode(kind uint8, body []byte, procs *txn.Registry) (m protocol.Message, k
 		if m, known, err = statetransfer.Decode(kind, body); known {
 			return m, known, err
 		}
-		if m, known, err = recon.Decode(kind, body); known {
+		if m, known, err = reconnaissance.Decode(kind, body); known {
 			return m, known, err
 		}
 		return deterministic.Decode(kind, body)

@@ -15,7 +15,7 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/engine/blocks/batchlog"
 	"github.com/geobench/geobench/internal/engine/blocks/deterministic"
-	"github.com/geobench/geobench/internal/engine/blocks/recon"
+	"github.com/geobench/geobench/internal/engine/blocks/reconnaissance"
 	"github.com/geobench/geobench/internal/engine/consensus"
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
@@ -101,7 +101,7 @@ type Node struct {
 	remasterer *remasterer
 	// lookups is nil if every node knows all homes.
 	lookups *lookups
-	recon   *recon.Reconnaissance
+	recon   *reconnaissance.Reconnaissance
 	// attempts are this node's clients' transactions that may have to be sent again.
 	attempts map[txn.ID]*attempt
 
@@ -132,7 +132,7 @@ func New(c Config) *Node {
 		n.lookups = newLookups(n)
 	}
 	n.Executor = deterministic.New(dc)
-	n.recon = recon.New(recon.Config{Config: c.Config, Layout: n.layout, Order: n.send, Answer: n.reply, Timer: reconTimer})
+	n.recon = reconnaissance.New(reconnaissance.Config{Config: c.Config, Layout: n.layout, Order: n.send, Answer: n.reply, Timer: reconTimer})
 	holders := make([][]geo.NodeID, t.Partitions)
 	for id := range t.Nodes() {
 		q := t.PartitionOf(geo.NodeID(id))
@@ -250,7 +250,7 @@ func (n *Node) Submit(t *txn.Transaction) {
 	n.unanswered++
 	n.transactions++
 	if j := n.rejoin; j != nil && j.held {
-		n.Env.Probe(submittedEarly)
+		n.Env.Mark(submittedEarly)
 		j.submitted = append(j.submitted, t)
 		return
 	}
@@ -314,7 +314,7 @@ func (n *Node) dispatch(t *txn.Transaction, attempt uint64, homes deterministic.
 		n.Logs[home].Add(e)
 		return
 	}
-	n.Env.Probe(forwarded)
+	n.Env.Mark(forwarded)
 	n.Forward(n.Topology.Node(home, n.Topology.PartitionOf(n.Self), n.Topology.ReplicaOf(n.Self)), Forwarded{Txn: t, Placing: e.Placing})
 }
 
@@ -332,7 +332,7 @@ func (n *Node) Forward(to geo.NodeID, f Forwarded) {
 func (n *Node) sendForward(to geo.NodeID) {
 	if txns := n.outbox[to]; len(txns) > 0 {
 		if len(txns) > 1 {
-			n.Env.Probe(forwardedTogether)
+			n.Env.Mark(forwardedTogether)
 		}
 		delete(n.outbox, to)
 		n.Env.Send(to, &Forward{txns})
@@ -365,7 +365,7 @@ func (n *Node) lockOnly(e Entry, q int, home geo.Region) Entry {
 	if lowest == home {
 		return e
 	}
-	n.Env.Probe(lockOnly)
+	n.Env.Mark(lockOnly)
 	locks := &txn.Transaction{ID: e.Txn.ID}
 	locks.Accesses = make([]txn.Access, 0, own)
 	var homes deterministic.Homes
@@ -529,7 +529,7 @@ func (n *Node) Fire(t protocol.Timer) {
 // answer takes the outcome of a transaction. One that has to be sent again is no outcome for its client.
 func (n *Node) answer(o txn.Outcome) {
 	if n.rejoin != nil && !n.rejoin.closed(o.ID) {
-		n.Env.Probe(answeredLate)
+		n.Env.Mark(answeredLate)
 		return
 	}
 	if !n.recon.Outcome(&o) {

@@ -198,7 +198,7 @@ func (j *rejoining) cut() (moved bool) {
 			continue
 		}
 		if x > 0 {
-			n.Env.Probe(marksCross)
+			n.Env.Mark(marksCross)
 		}
 		if !j.resets.Mark(m, incarnation, place) {
 			now, _ := j.place()
@@ -316,7 +316,7 @@ func (j *rejoining) forget(place uint64) {
 	}
 	slices.Sort(lost)
 	for _, id := range lost {
-		n.Env.Probe(outcomeForgotten)
+		n.Env.Mark(outcomeForgotten)
 		delete(j.open, id)
 		delete(n.attempts, id)
 		n.recon.Forget(id)
@@ -348,11 +348,11 @@ func (n *Node) Timely(from geo.NodeID, since uint64, m protocol.Message) bool {
 	case j == nil:
 		return since == 0 // or it is corrupt
 	case since > j.since:
-		n.Env.Probe(toldAhead)
+		n.Env.Mark(toldAhead)
 		j.early = append(j.early, earlyMessage{from, m})
 		return false
 	case since < j.since || j.lacking && since == 0:
-		n.Env.Probe(toldBehind)
+		n.Env.Mark(toldBehind)
 		return false
 	}
 	return true
@@ -407,7 +407,7 @@ func (l *Log) sendAgain(to geo.NodeID) {
 			part = append(part, e)
 		}
 		if touched {
-			l.env.Probe(batchSentAgain)
+			l.env.Mark(batchSentAgain)
 			l.env.Send(to, newBatch(l.c.Number, b.number, part))
 		}
 	})
@@ -431,16 +431,16 @@ func (n *Node) Replaced(m geo.NodeID, incarnation uint32) {
 }
 
 // Whole implements protocol.Rejoiner.
-func (n *Node) Whole() bool {
+func (n *Node) FullyReplicated() bool {
 	if n.rejoin == nil {
 		return true
 	}
 	for _, l := range n.Logs {
-		if !l.Order.Whole() {
+		if !l.Order.FullyReplicated() {
 			return false
 		}
 	}
-	return n.rejoin.resets.Whole()
+	return n.rejoin.resets.FullyReplicated()
 }
 
 func appendResidences(b []byte, rows map[txn.Key]residence) []byte {

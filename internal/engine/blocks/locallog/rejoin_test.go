@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/base/buggify"
+	"github.com/geobench/geobench/internal/base/coverage"
 	"github.com/geobench/geobench/internal/base/geo"
-	"github.com/geobench/geobench/internal/base/probe"
 	"github.com/geobench/geobench/internal/base/store"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/bench/simload"
@@ -33,11 +33,11 @@ type stage struct {
 func (s *stage) Now() time.Duration                    { return 0 }
 func (s *stage) Send(_ geo.NodeID, m protocol.Message) { s.sent = append(s.sent, m) }
 func (s *stage) After(time.Duration, protocol.Timer)   {}
-func (s *stage) Beside(func() int64, protocol.Timer)   {}
+func (s *stage) Offload(func() int64, protocol.Timer)  {}
 func (s *stage) Reply(o txn.Outcome) {
 	s.replies = append(s.replies, fmt.Sprintf("t%v %v", o.ID, o.Status))
 }
-func (*stage) Probe(*probe.Probe)          {}
+func (*stage) Mark(*coverage.Mark)         {}
 func (*stage) Buggify(*buggify.Point) bool { return false }
 func (*stage) Rand() *rand.Rand            { return rand.New(rand.NewPCG(1, 1)) }
 
@@ -257,7 +257,7 @@ func TestMarksInHomeLogsFirst(t *testing.T) {
 		t.Errorf("marks are asked for in logs %v, want the orders", got)
 	}
 	s.is(t, "without rows", "0 0 0 0 0")
-	if len(s.rejoin.submitted) != 1 || len(s.rejoin.asks) != 1 || s.Whole() || s.Pending() == 0 {
+	if len(s.rejoin.submitted) != 1 || len(s.rejoin.asks) != 1 || s.FullyReplicated() || s.Pending() == 0 {
 		t.Errorf("%d transactions and %d questions wait", len(s.rejoin.submitted), len(s.rejoin.asks))
 	}
 }
@@ -286,7 +286,7 @@ func TestMovesOfIncarnations(t *testing.T) {
 func TestWholeBehindTheCut(t *testing.T) {
 	for lost, whole := range map[geo.NodeID]bool{5: true, 4: false} { // 4 is a member of all logs
 		s := newStage(2, 0)
-		if !s.Whole() {
+		if !s.FullyReplicated() {
 			t.Error("a database that has lost nothing is whole")
 		}
 		s.Replaced(lost, 1)
@@ -298,14 +298,14 @@ func TestWholeBehindTheCut(t *testing.T) {
 				s.Receive(n, &deterministic.Passed{Marks: []deterministic.PassedMark{{Node: lost, Incarnation: 1}}})
 			}
 		}
-		if s.Whole() {
+		if s.FullyReplicated() {
 			t.Errorf("node %d is lost, and this one has not passed its marks", lost)
 		}
 		for h := range uint64(3) {
 			s.order(h, takes(0, 1))
 		}
-		if s.Whole() != whole {
-			t.Errorf("node %d is lost, and all have passed its marks: whole %v, want %v", lost, s.Whole(), whole)
+		if s.FullyReplicated() != whole {
+			t.Errorf("node %d is lost, and all have passed its marks: whole %v, want %v", lost, s.FullyReplicated(), whole)
 		}
 	}
 }

@@ -103,7 +103,7 @@ func (m *remasterer) Count(k txn.Key) uint64 { return m.rows[k].count }
 
 // Later implements deterministic.Moves.
 func (m *remasterer) Later(k txn.Key, count uint64, l deterministic.Late) {
-	m.n.Env.Probe(requestWaits)
+	m.n.Env.Mark(requestWaits)
 	m.later[k] = append(m.later[k], laterRequest{count, l})
 }
 
@@ -114,7 +114,7 @@ func (m *remasterer) homes(t *txn.Transaction) (homes deterministic.Homes) {
 	}
 	for i := range t.Accesses {
 		if r, ok := m.known[t.Accesses[i].Key]; ok {
-			m.n.Env.Probe(movedAhead)
+			m.n.Env.Mark(movedAhead)
 			homes = append(homes, deterministic.Moved{Access: uint32(i), Home: r.home, Count: r.count})
 		}
 	}
@@ -130,7 +130,7 @@ func (m *remasterer) read(home geo.Region, e *Entry) {
 		h := m.halves[e.Txn.ID]
 		h.arrived = true
 		if !h.departed {
-			m.n.Env.Probe(arrivedFirst)
+			m.n.Env.Mark(arrivedFirst)
 		}
 		m.half(k, e.Txn.ID, h)
 	case count > m.Count(k):
@@ -148,15 +148,15 @@ func (m *remasterer) depart(k txn.Key, count uint64, e *Entry) {
 	if !h.void {
 		m.rows[k] = h.residence
 		m.moved++
-		m.n.Env.Probe(moved)
+		m.n.Env.Mark(moved)
 	} else {
-		m.n.Env.Probe(moveVoid)
+		m.n.Env.Mark(moveVoid)
 	}
 	m.half(k, e.Txn.ID, h)
 	for i := 0; i < len(m.later[k]); {
 		if r := m.later[k][i]; r.count <= m.Count(k) {
 			m.later[k] = append(m.later[k][:i:i], m.later[k][i+1:]...)
-			m.n.Env.Probe(requestGoesOn)
+			m.n.Env.Mark(requestGoesOn)
 			r.Come() // where this moves the row on, it looks itself at all that wait
 		} else {
 			i++
@@ -176,7 +176,7 @@ func (m *remasterer) half(k txn.Key, id txn.ID, h half) {
 	}
 	delete(m.halves, id)
 	if !h.void {
-		m.n.Env.Probe(movedKnown)
+		m.n.Env.Mark(movedKnown)
 		m.known[k] = h.residence
 	}
 }
@@ -220,7 +220,7 @@ const moveBits = 28
 // begin has a row moved.
 func (m *remasterer) begin(k txn.Key, r residence, to geo.Region) {
 	m.count++
-	m.n.Env.Probe(moveBegun)
+	m.n.Env.Mark(moveBegun)
 	e := Entry{
 		Txn: &txn.Transaction{
 			ID:        txn.MakeID(firstStream+uint32(m.n.Self), m.count),
@@ -238,7 +238,7 @@ func (m *remasterer) begin(k txn.Key, r residence, to geo.Region) {
 // restart sends a transaction again, a little later.
 func (m *remasterer) restart(t *txn.Transaction) {
 	m.restarts++
-	m.n.Env.Probe(restarted)
+	m.n.Env.Mark(restarted)
 	m.stale = append(m.stale, t)
 	m.wait()
 }

@@ -97,9 +97,9 @@ func logMembers(t *geo.Topology) int {
 	return 5
 }
 
-// Survives is an engine's Survives: with homeLogs Regions a minority of the members of a log, and no region otherwise. batches is how long a
+// Tolerates is an engine's Tolerates: with homeLogs Regions a minority of the members of a log, and no region otherwise. batches is how long a
 // transaction of several homes waits for others at most.
-func Survives(t *geo.Topology, p protocol.Params, batches time.Duration) (s protocol.Survival) {
+func Tolerates(t *geo.Topology, p protocol.Params, batches time.Duration) (s protocol.Tolerance) {
 	if p.Word(HomeLogsParameter.Name) != logsRegions {
 		return s
 	}
@@ -175,7 +175,7 @@ func (l *Log) settled(_ uint64, void bool) {
 	if !void {
 		return
 	}
-	l.env.Probe(batchAgain)
+	l.env.Mark(batchAgain)
 	if len(l.batch) == 0 {
 		l.env.After(l.c.Interval, protocol.Timer{Kind: l.c.Timers, Arg: l.number})
 	}
@@ -311,7 +311,7 @@ func (n *Node) takeUpTo(home geo.Region, x int, upto uint64) {
 			break
 		}
 		if n.callsHome(&e.Entry, home) {
-			n.Env.Probe(partTaken)
+			n.Env.Mark(partTaken)
 			n.parts++
 			n.read(home, &e.Entry)
 		}

@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/geobench/geobench/internal/base/codec"
-	"github.com/geobench/geobench/internal/base/fifo"
 	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/queue"
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
@@ -32,7 +32,7 @@ func (s source) compare(o source) int {
 // endings are those of a coordinator.
 type endings[O any] struct {
 	done   uint64
-	recent fifo.Queue[ending[O]]
+	recent queue.Queue[ending[O]]
 }
 
 // ending is how a transaction ended.

@@ -60,10 +60,10 @@ func Settles(election, recovery, rtt time.Duration) time.Duration {
 	return 8*(election+rtt) + 2*(recovery+rtt) + 10*rtt
 }
 
-// Survives returns the regions without which every group of the layout has a majority, and how many of them may be lost
+// Tolerates returns the regions without which every group of the layout has a majority, and how many of them may be lost
 // together.
-func Survives(t *geo.Topology, layout geo.Layout) protocol.Survival {
-	s := protocol.Survival{Most: len(t.Regions), InFlight: true}
+func Tolerates(t *geo.Topology, layout geo.Layout) protocol.Tolerance {
+	s := protocol.Tolerance{Most: len(t.Regions), InFlight: true}
 	members := make([][]int, layout.Shards()) // by group and region
 	spare := make([]int, layout.Shards())     // by group: those beyond a majority
 	for shard := range members {

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/base/buggify"
+	"github.com/geobench/geobench/internal/base/coverage"
 	"github.com/geobench/geobench/internal/base/geo"
-	"github.com/geobench/geobench/internal/base/probe"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/engine/consensus"
 	"github.com/geobench/geobench/internal/engine/protocol"
@@ -16,14 +16,14 @@ import (
 // quiet is an environment that ignores all calls.
 type quiet struct{}
 
-func (quiet) Now() time.Duration                  { return 0 }
-func (quiet) Send(geo.NodeID, protocol.Message)   {}
-func (quiet) After(time.Duration, protocol.Timer) {}
-func (quiet) Beside(func() int64, protocol.Timer) {}
-func (quiet) Reply(txn.Outcome)                   {}
-func (quiet) Rand() *rand.Rand                    { return rand.New(rand.NewPCG(1, 1)) }
-func (quiet) Probe(*probe.Probe)                  {}
-func (quiet) Buggify(*buggify.Point) bool         { return false }
+func (quiet) Now() time.Duration                   { return 0 }
+func (quiet) Send(geo.NodeID, protocol.Message)    {}
+func (quiet) After(time.Duration, protocol.Timer)  {}
+func (quiet) Offload(func() int64, protocol.Timer) {}
+func (quiet) Reply(txn.Outcome)                    {}
+func (quiet) Rand() *rand.Rand                     { return rand.New(rand.NewPCG(1, 1)) }
+func (quiet) Mark(*coverage.Mark)                  {}
+func (quiet) Buggify(*buggify.Point) bool          { return false }
 
 // served is a state machine that records the requests that it serves, and counts changes of its leadership.
 type served struct {

@@ -8,7 +8,7 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 	"github.com/geobench/geobench/internal/base/store"
 	"github.com/geobench/geobench/internal/base/txn"
-	"github.com/geobench/geobench/internal/engine/blocks/task"
+	"github.com/geobench/geobench/internal/engine/blocks/rerun"
 	"github.com/geobench/geobench/internal/engine/consensus"
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
@@ -181,21 +181,21 @@ func Find(s *store.Versioned, at uint64, n int, of func(i int) *txn.Range) []Fou
 }
 
 // Supply gives a task the rows that were found of what it needs.
-func Supply(t *task.Task, needs []task.Need, found []Found) {
+func Supply(t *rerun.Task, needs []rerun.Need, found []Found) {
 	n := 0
 	for _, f := range found {
 		n += len(f)
 	}
-	rows := make([]task.Row, 0, n) // of all ranges
+	rows := make([]rerun.Row, 0, n) // of all ranges
 	for i, f := range found {
 		first, r := len(rows), needs[i].Range
 		for _, w := range f {
 			if w.Key == "" {
 				w.Key = r.From
 			}
-			rows = append(rows, task.Row{Key: w.Key, Record: store.Record{Value: w.Value}})
+			rows = append(rows, rerun.Row{Key: w.Key, Record: store.Record{Value: w.Value}})
 		}
-		t.Supply(task.Read{Range: r, Rows: rows[first:len(rows):len(rows)]})
+		t.Supply(rerun.Read{Range: r, Rows: rows[first:len(rows):len(rows)]})
 	}
 }
 

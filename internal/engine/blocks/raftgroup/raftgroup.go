@@ -17,9 +17,9 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/base/buggify"
-	"github.com/geobench/geobench/internal/base/fifo"
+	"github.com/geobench/geobench/internal/base/coverage"
 	"github.com/geobench/geobench/internal/base/geo"
-	"github.com/geobench/geobench/internal/base/probe"
+	"github.com/geobench/geobench/internal/base/queue"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/engine/consensus"
 	"github.com/geobench/geobench/internal/engine/protocol"
@@ -73,8 +73,8 @@ type Config struct {
 type Node struct {
 	Config
 	// local are messages of this node to itself, and dirty the members that something has happened to, in this step.
-	local   fifo.Queue[protocol.Message]
-	dirty   fifo.Queue[*Member]
+	local   queue.Queue[protocol.Message]
+	dirty   queue.Queue[*Member]
 	members []*Member
 }
 
@@ -152,8 +152,8 @@ func (e *env) After(d time.Duration, t protocol.Timer) {
 	e.n.Env.After(d, protocol.Timer{Kind: t.Kind, Arg: uint64(e.shard)<<8 | t.Arg})
 }
 
-// Beside implements protocol.Env. Consensus does all by itself.
-func (e *env) Beside(func() int64, protocol.Timer) {
+// Offload implements protocol.Env. Consensus does all by itself.
+func (e *env) Offload(func() int64, protocol.Timer) {
 	panic("raftgroup: consensus asks for work beside it")
 }
 
@@ -163,8 +163,8 @@ func (e *env) Reply(txn.Outcome) {}
 // Rand implements protocol.Env.
 func (e *env) Rand() *rand.Rand { return e.n.Env.Rand() }
 
-// Probe implements protocol.Env.
-func (e *env) Probe(p *probe.Probe) { e.n.Env.Probe(p) }
+// Mark implements protocol.Env.
+func (e *env) Mark(p *coverage.Mark) { e.n.Env.Mark(p) }
 
 // Buggify implements protocol.Env.
 func (e *env) Buggify(p *buggify.Point) bool { return e.n.Env.Buggify(p) }
@@ -208,9 +208,9 @@ func (n *Node) Replaced(other geo.NodeID, incarnation uint32) {
 	}
 }
 
-// Whole reports whether all groups of the node have all their members, and all of them vote.
-func (n *Node) Whole() bool {
-	return !slices.ContainsFunc(n.members, func(m *Member) bool { return !m.Raft.Whole() })
+// FullyReplicated reports whether all groups of the node have all their members, and all of them vote.
+func (n *Node) FullyReplicated() bool {
+	return !slices.ContainsFunc(n.members, func(m *Member) bool { return !m.Raft.FullyReplicated() })
 }
 
 // Start begins the member's work.
@@ -268,10 +268,10 @@ func (m *Member) step(leads bool) {
 	}
 	m.machine.Step(leads)
 	if !leads {
-		m.node.Env.Probe(deposed)
+		m.node.Env.Mark(deposed)
 		return
 	}
-	m.node.Env.Probe(nowLeads)
+	m.node.Env.Mark(nowLeads)
 	news := &Lead{m.Shard, m.Term}
 	for n := range geo.NodeID(m.node.Nodes) {
 		m.node.Send(n, news)
@@ -288,11 +288,11 @@ func (m *Member) Admit(from geo.NodeID, term uint64, request protocol.Message) {
 func (m *Member) admit(from geo.NodeID, term uint64, q protocol.Message) {
 	switch {
 	case term < m.Raft.Term():
-		m.node.Env.Probe(requestLate)
+		m.node.Env.Mark(requestLate)
 	case m.Leads() && term == m.Term:
 		m.machine.Serve(from, q)
 	default:
-		m.node.Env.Probe(requestEarly)
+		m.node.Env.Mark(requestEarly)
 		m.held = append(m.held, request{from, term, q})
 	}
 }
@@ -314,7 +314,7 @@ func (m *Member) settle() {
 	held := m.held
 	m.held = nil
 	for _, q := range held {
-		m.node.Env.Probe(heldAgain)
+		m.node.Env.Mark(heldAgain)
 		m.admit(q.from, q.term, q.m)
 	}
 	if m.Serving {
@@ -337,7 +337,7 @@ func (m *Member) flush() {
 	}
 	if wait > 0 {
 		m.waiting = true
-		m.node.Env.Probe(shared)
+		m.node.Env.Mark(shared)
 		m.node.Env.After(wait, protocol.Timer{Kind: m.node.ProposeTimer, Arg: uint64(m.Shard)})
 		return
 	}
@@ -347,12 +347,12 @@ func (m *Member) flush() {
 // Propose proposes what has gathered. What is refused or lost is asked for again when the next leader speaks.
 func (m *Member) Propose() {
 	if !m.Leads() {
-		m.node.Env.Probe(tooLate)
+		m.node.Env.Mark(tooLate)
 		return
 	}
 	entry := m.machine.Entry(m.Batch)
 	if entry == nil {
-		m.node.Env.Probe(nothing)
+		m.node.Env.Mark(nothing)
 		return
 	}
 	full := len(m.Batch) > 0
@@ -375,7 +375,7 @@ func (m *Member) apply(entry []byte) {
 
 // Spread reports whether the members that live have all commands that the log holds, new incarnations too.
 func (m *Member) Spread(lives func(geo.NodeID) bool) bool {
-	return m.Raft.Whole() && m.Raft.Reached(m.content, func(n geo.NodeID) bool { return n != m.node.Self && lives(n) })
+	return m.Raft.FullyReplicated() && m.Raft.Reached(m.content, func(n geo.NodeID) bool { return n != m.node.Self && lives(n) })
 }
 
 // Idle reports whether nothing waits to be proposed or served.

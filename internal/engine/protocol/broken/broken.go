@@ -9,7 +9,7 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 	"github.com/geobench/geobench/internal/base/store"
 	"github.com/geobench/geobench/internal/base/txn"
-	"github.com/geobench/geobench/internal/engine/blocks/task"
+	"github.com/geobench/geobench/internal/engine/blocks/rerun"
 	"github.com/geobench/geobench/internal/engine/protocol"
 	"github.com/geobench/geobench/internal/engine/protocol/calvin"
 	"github.com/geobench/geobench/internal/engine/protocol/coco"
@@ -233,7 +233,7 @@ func (n *node) others(f func(geo.NodeID)) {
 
 // run executes a transaction and returns what it wants to write.
 func (n *node) run(t *txn.Transaction) ([]txn.WriteEntry, txn.Outcome) {
-	k := task.New(n.Procedures, t, n.rows, true)
+	k := rerun.New(n.Procedures, t, n.rows, true)
 	for needs := k.Step(); len(needs) > 0; needs = k.Step() {
 		for _, need := range needs {
 			k.Supply(n.read(need.Range))
@@ -247,10 +247,10 @@ func (n *node) run(t *txn.Transaction) ([]txn.WriteEntry, txn.Outcome) {
 }
 
 // read returns what is here of a range.
-func (n *node) read(r txn.Range) task.Read {
-	read := task.Read{Range: r}
+func (n *node) read(r txn.Range) rerun.Read {
+	read := rerun.Read{Range: r}
 	n.rows.Scan(r, func(k txn.Key, rec store.Record) bool {
-		read.Rows = append(read.Rows, task.Row{Key: k, Record: rec})
+		read.Rows = append(read.Rows, rerun.Row{Key: k, Record: rec})
 		return true
 	})
 	return read

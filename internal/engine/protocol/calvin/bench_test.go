@@ -11,8 +11,8 @@ import (
 
 	"github.com/geobench/geobench/internal/base/buggify"
 	"github.com/geobench/geobench/internal/base/codec"
+	"github.com/geobench/geobench/internal/base/coverage"
 	"github.com/geobench/geobench/internal/base/geo"
-	"github.com/geobench/geobench/internal/base/probe"
 	"github.com/geobench/geobench/internal/base/store"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/engine/blocks/batchlog"
@@ -91,9 +91,9 @@ type benchEnv struct {
 func (e *benchEnv) Now() time.Duration                      { return e.now }
 func (e *benchEnv) Send(_ geo.NodeID, m protocol.Message)   { e.sent = append(e.sent, m) }
 func (e *benchEnv) After(_ time.Duration, t protocol.Timer) { e.timers = append(e.timers, t) }
-func (e *benchEnv) Beside(func() int64, protocol.Timer)     {}
+func (e *benchEnv) Offload(func() int64, protocol.Timer)    {}
 func (e *benchEnv) Reply(txn.Outcome)                       { e.replies++ }
-func (*benchEnv) Probe(*probe.Probe)                        {}
+func (*benchEnv) Mark(*coverage.Mark)                       {}
 func (*benchEnv) Buggify(*buggify.Point) bool               { return false }
 func (e *benchEnv) Rand() *rand.Rand                        { return e.rng }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/engine/blocks/batchlog"
 	"github.com/geobench/geobench/internal/engine/blocks/deterministic"
-	"github.com/geobench/geobench/internal/engine/blocks/recon"
+	"github.com/geobench/geobench/internal/engine/blocks/reconnaissance"
 	"github.com/geobench/geobench/internal/engine/consensus"
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
@@ -47,23 +47,23 @@ var Engine = &protocol.Engine{
 			Doc: "How long a sequencer collects a batch, from its first transaction on; the length of an epoch with " +
 				"ordering epochs, where it must be at least 1ms.",
 		},
-		recon.Parameter,
+		reconnaissance.Parameter,
 		batchlog.CopiesParameter,
 	},
 	Check:         check,
 	CheckTopology: batchlog.CheckCopies,
 	Roles:         []string{RoleLeader},
-	Survives:      survives,
+	Tolerates:     tolerates,
 	Replaces:      replaces,
 	New:           func(c protocol.Config) protocol.Replica { return newReplica(c, false) },
 	Decode:        decode,
 	Law:           law,
 }
 
-// survives is Engine.Survives: with ordering leader any region but the first, which keeps the log; with ordering consensus any
+// tolerates is Engine.Tolerates: with ordering leader any region but the first, which keeps the log; with ordering consensus any
 // one of three or more; with ordering epochs none, since everybody waits for everybody. A batch that has a place in the log and
 // whose data is lost with its sequencer stops those who wait for it.
-func survives(t *geo.Topology, p protocol.Params) (s protocol.Survival) {
+func tolerates(t *geo.Topology, p protocol.Params) (s protocol.Tolerance) {
 	switch p.Word("ordering") {
 	case orderingLeader:
 		for r := 1; r < len(t.Regions); r++ {
@@ -143,7 +143,7 @@ type Replica struct {
 	epochs    *epochs       // with ordering epochs, else nil
 	scheduler scheduler
 	executor  *deterministic.Executor
-	recon     *recon.Reconnaissance
+	recon     *reconnaissance.Reconnaissance
 	// resets replace lost nodes; nil with ordering epochs.
 	resets *deterministic.Resets
 }
@@ -175,7 +175,7 @@ func newReplica(c protocol.Config, unfetched bool) *Replica {
 	r.executor = deterministic.New(deterministic.Config{
 		Self: c.Self, Layout: t.Full(), Procedures: c.Procedures, Store: c.Store.(*store.Hash), Env: c.Env, Answer: r.sequencer.answer,
 	})
-	r.recon = recon.New(recon.Config{Config: c, Layout: t.Full(), Order: r.sequencer.order, Answer: r.sequencer.reply, Timer: reconTimer})
+	r.recon = reconnaissance.New(reconnaissance.Config{Config: c, Layout: t.Full(), Order: r.sequencer.order, Answer: r.sequencer.reply, Timer: reconTimer})
 	ordering := c.Params.Word("ordering")
 	if ordering == orderingEpochs {
 		r.epochs = newEpochs(r, interval)

@@ -3,8 +3,8 @@ package calvin
 import (
 	"time"
 
-	"github.com/geobench/geobench/internal/base/fifo"
 	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/queue"
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
@@ -26,7 +26,7 @@ type epochs struct {
 	all    uint64
 	run    uint64
 	// inbox[s] holds the sub-batches of sequencer s that have not run, ascending: links keep their order.
-	inbox []fifo.Queue[*SubBatch]
+	inbox []queue.Queue[*SubBatch]
 	// queued are the transactions of other sequencers among them.
 	queued int
 }
@@ -35,7 +35,7 @@ type epochs struct {
 const shortestEpoch = time.Millisecond
 
 func newEpochs(r *Replica, interval time.Duration) *epochs {
-	return &epochs{r: r, length: interval, closed: make([]uint64, r.nodes), inbox: make([]fifo.Queue[*SubBatch], r.nodes)}
+	return &epochs{r: r, length: interval, closed: make([]uint64, r.nodes), inbox: make([]queue.Queue[*SubBatch], r.nodes)}
 }
 
 // current returns the epoch of the node's clock.
@@ -63,7 +63,7 @@ func (e *epochs) tick() {
 // close closes all open epochs up to last. What has been collected belongs to that one.
 func (e *epochs) close(last uint64) {
 	if last > e.open {
-		e.r.env.Probe(epochsClosedTogether)
+		e.r.env.Mark(epochsClosedTogether)
 	}
 	e.open = last + 1
 	q := &e.r.sequencer
@@ -89,7 +89,7 @@ func (e *epochs) receive(from geo.NodeID, m *SubBatch) {
 	}
 	if m.Batch >= e.open {
 		e.jumps++
-		e.r.env.Probe(epochJump)
+		e.r.env.Mark(epochJump)
 		e.close(m.Batch)
 	}
 	e.hear(from, m.Batch)
@@ -126,7 +126,7 @@ func (e *epochs) hear(from geo.NodeID, last uint64) {
 				e.inbox[i].Pop()
 				e.queued -= e.r.foreign(geo.NodeID(i), m)
 				if s.position > next*uint64(e.r.nodes) {
-					e.r.env.Probe(epochShared)
+					e.r.env.Mark(epochShared)
 				}
 				s.position = next*uint64(e.r.nodes) + uint64(i)
 				s.schedule(geo.NodeID(i), m)

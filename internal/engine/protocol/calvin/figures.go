@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/geobench/geobench/internal/engine/blocks/deterministic"
-	"github.com/geobench/geobench/internal/engine/blocks/recon"
+	"github.com/geobench/geobench/internal/engine/blocks/reconnaissance"
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
@@ -18,7 +18,7 @@ var figures = slices.Concat(
 		protocol.TransactionsTaken,
 	},
 	deterministic.Figures,
-	recon.Figures,
+	reconnaissance.Figures,
 	[]protocol.Figure{
 		{
 			Name: "log_position", Kind: protocol.Gauge, Unit: protocol.UnitPosition, Topic: protocol.AboutLogs,

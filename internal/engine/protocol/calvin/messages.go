@@ -8,7 +8,7 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/engine/blocks/batchlog"
 	"github.com/geobench/geobench/internal/engine/blocks/deterministic"
-	"github.com/geobench/geobench/internal/engine/blocks/recon"
+	"github.com/geobench/geobench/internal/engine/blocks/reconnaissance"
 	"github.com/geobench/geobench/internal/engine/blocks/statetransfer"
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
@@ -82,7 +82,7 @@ func decodeSubBatch(body []byte, procs *txn.Registry) (*SubBatch, error) {
 		m.Indexes = make([]uint32, n)
 		m.Txns = make([]*txn.Transaction, n)
 	}
-	room := deterministic.NewRoom(procs, n)
+	room := deterministic.NewTxnArena(procs, n)
 	next := uint64(0)
 	for i := range n {
 		next += r.UvarintMax(maxBatch)
@@ -151,7 +151,7 @@ func decode(kind uint8, body []byte, procs *txn.Registry) (protocol.Message, err
 	if m, known, err := batchlog.Decode(kind, body); known {
 		return m, err
 	}
-	if m, known, err := recon.Decode(kind, body); known {
+	if m, known, err := reconnaissance.Decode(kind, body); known {
 		return m, err
 	}
 	if m, known, err := deterministic.Decode(kind, body); known {

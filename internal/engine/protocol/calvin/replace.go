@@ -89,7 +89,7 @@ func (s *sequencer) forget(batch uint64) {
 	}
 	slices.Sort(lost)
 	for _, id := range lost {
-		s.r.env.Probe(outcomeForgotten)
+		s.r.env.Mark(outcomeForgotten)
 		delete(s.flight, id)
 		s.r.recon.Forget(id)
 		s.reply(txn.Outcome{ID: id, Status: txn.Unknown, Cause: txn.CauseNode, Reason: deterministic.ReasonReset})
@@ -114,7 +114,7 @@ func (s *sequencer) sendAgain(to geo.NodeID) {
 			}
 		}
 		if touched.Has(q) {
-			s.r.env.Probe(batchSentAgain)
+			s.r.env.Mark(batchSentAgain)
 			s.r.env.Send(to, newSubBatch(b.number, indexes, part))
 		}
 	})
@@ -133,4 +133,6 @@ func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
 }
 
 // Whole implements protocol.Rejoiner.
-func (r *Replica) Whole() bool { return r.resets == nil || r.log.Whole() && r.resets.Whole() }
+func (r *Replica) FullyReplicated() bool {
+	return r.resets == nil || r.log.FullyReplicated() && r.resets.FullyReplicated()
+}

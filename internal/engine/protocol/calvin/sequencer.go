@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/geobench/geobench/internal/base/fifo"
+	"github.com/geobench/geobench/internal/base/queue"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/engine/blocks/batchlog"
 	"github.com/geobench/geobench/internal/engine/protocol"
@@ -19,7 +19,7 @@ type sequencer struct {
 	batch  []*txn.Transaction // being collected
 	number uint64             // of the batch being collected
 	// sent are the batches whose place is not known, ascending: see batchlog.
-	sent fifo.Queue[sentBatch]
+	sent queue.Queue[sentBatch]
 	free [][]*txn.Transaction
 
 	// entering says that this is a new incarnation that may not ask for places yet.
@@ -57,7 +57,7 @@ func (s *sequencer) submit(t *txn.Transaction) {
 	if t.Exact {
 		s.order(t)
 	} else {
-		s.r.env.Probe(footprintUnknown)
+		s.r.env.Mark(footprintUnknown)
 		s.r.recon.Begin(t)
 	}
 }
@@ -69,7 +69,7 @@ func (s *sequencer) order(t *txn.Transaction) {
 		return // the clock closes the batch, or the end of entering
 	}
 	if s.interval == 0 || s.r.env.Buggify(closesEarly) {
-		s.r.env.Probe(unbatched)
+		s.r.env.Mark(unbatched)
 		s.close()
 	} else if len(s.batch) == 1 {
 		s.r.env.After(s.interval, protocol.Timer{Kind: batchTimer, Arg: s.number})
@@ -95,7 +95,7 @@ func (s *sequencer) close() {
 		}
 	}
 	if s.sent.Len() > 1 {
-		s.r.env.Probe(batchesUnderway)
+		s.r.env.Mark(batchesUnderway)
 	}
 	s.batch = nil
 	if n := len(s.free); n > 0 {
@@ -110,7 +110,7 @@ func (s *sequencer) settled(number uint64, void bool) {
 	b := s.sent.Front()
 	s.sent.Pop()
 	if void {
-		s.r.env.Probe(batchAgain)
+		s.r.env.Mark(batchAgain)
 		if len(s.batch) == 0 {
 			s.r.env.After(s.interval, protocol.Timer{Kind: batchTimer, Arg: s.number})
 		}
@@ -152,7 +152,7 @@ func (s *sequencer) distribute(batch uint64, everybody bool) batchlog.Set {
 	}
 	for q := range s.r.partitions {
 		if !everybody && !touched.Has(q) {
-			s.r.env.Probe(partitionLeftOut)
+			s.r.env.Mark(partitionLeftOut)
 			continue
 		}
 		m := newSubBatch(batch, s.indexes[q], s.parts[q])

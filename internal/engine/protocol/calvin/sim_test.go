@@ -411,7 +411,7 @@ func TestCopies(t *testing.T) {
 		p := protocoltest.Params(t, calvin.Engine, map[string]string{"ordering": tc.ordering, "batchCopies": tc.copies})
 		if err := calvin.Engine.Accepts(tc.topology, p); (err != nil) != tc.refused {
 			t.Errorf("%s: %v", name, err)
-		} else if got := calvin.Engine.Survival(tc.topology, p).Describe(tc.topology); err == nil && got != tc.survives {
+		} else if got := calvin.Engine.Tolerance(tc.topology, p).Describe(tc.topology); err == nil && got != tc.survives {
 			t.Errorf("%s: survives %q, want %q", name, got, tc.survives)
 		}
 	}

@@ -41,8 +41,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/geobench/geobench/internal/base/fifo"
 	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/queue"
 	"github.com/geobench/geobench/internal/base/store"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/engine/blocks/statetransfer"
@@ -108,7 +108,7 @@ var Engine = &protocol.Engine{
 	Roles:         []string{RoleCoordinator},
 	CheckTopology: checkTopology,
 	Place:         place,
-	Survives:      survives,
+	Tolerates:     tolerates,
 	Replaces:      replaces,
 	New:           func(c protocol.Config) protocol.Replica { return newReplica(c, none) },
 	Decode:        decode,
@@ -159,14 +159,14 @@ func place(t *geo.Topology, p protocol.Params) geo.Layout {
 	return placed.Placed()
 }
 
-// survives is Engine.Survives: any f regions. A member that campaigns in vain waits twice as long for the next time, and a
+// tolerates is Engine.Tolerates: any f regions. A member that campaigns in vain waits twice as long for the next time, and a
 // coordinator that has left some nodes out in vain waits twice as long for others. A transaction is answered with the second epoch at
 // the latest, that which was under way and its own, each of which lasts as long as its longest transaction. How often one is tried again
 // by its node nobody bounds.
-func survives(t *geo.Topology, p protocol.Params) protocol.Survival {
+func tolerates(t *geo.Topology, p protocol.Params) protocol.Tolerance {
 	f := faults(t, p)
 	if f == 0 {
-		return protocol.Survival{}
+		return protocol.Tolerance{}
 	}
 	s := protocol.AnyRegions(t, true)
 	s.Most = min(s.Most, f)
@@ -215,7 +215,7 @@ type Replica struct {
 	coordination coordinator
 	replacement
 	// local are messages of this node to itself, which are handled at the end of the step.
-	local    fifo.Queue[protocol.Message]
+	local    queue.Queue[protocol.Message]
 	counters counters
 }
 

@@ -46,7 +46,7 @@ func TestTopologies(t *testing.T) {
 		if got != tc.want {
 			t.Errorf("%d regions with f %s: %q, want %q", tc.regions, tc.f, got, tc.want)
 		}
-		if s := Engine.Survival(regions(tc.regions), p); tc.want == "" && s.Most != tc.most {
+		if s := Engine.Tolerance(regions(tc.regions), p); tc.want == "" && s.Most != tc.most {
 			t.Errorf("%d regions with f %s survive the loss of %d", tc.regions, tc.f, s.Most)
 		}
 	}

@@ -108,7 +108,7 @@ func (c *coordinator) advance() {
 	}
 	if c.stage != idle && (!c.group.Leading() || c.group.Term() != c.term) {
 		c.stage = idle
-		c.r.env.Probe(coordinatorDeposed)
+		c.r.env.Mark(coordinatorDeposed)
 	}
 	if c.stage == idle && c.group.Current() && c.group.Term() != c.term {
 		c.term = c.group.Term()
@@ -156,7 +156,7 @@ func (c *coordinator) collect() {
 	}
 	c.ballot++
 	c.vain++
-	c.r.env.Probe(statesCollected)
+	c.r.env.Mark(statesCollected)
 	c.stage = collecting
 	clear(c.states)
 	clear(c.joining)
@@ -191,14 +191,14 @@ func (c *coordinator) next() *View {
 		s, member := c.states[n], c.latest.has(n)
 		if s == nil {
 			if member && !c.silent(n) {
-				c.r.env.Probe(memberAwaited)
+				c.r.env.Mark(memberAwaited)
 				return nil
 			}
 			continue
 		}
 		v.Members = append(v.Members, n)
 		if member && c.lost(n) {
-			c.r.env.Probe(voteNotCounted)
+			c.r.env.Mark(voteNotCounted)
 			member = false
 		}
 		voted := s.Epoch
@@ -211,7 +211,7 @@ func (c *coordinator) next() *View {
 	}
 	for _, n := range v.Members {
 		if s := c.states[n]; s.Base == 0 || s.Epoch != v.Committed && s.Base != v.Committed {
-			c.r.env.Probe(stateLacking)
+			c.r.env.Mark(stateLacking)
 			v.Joining = append(v.Joining, n)
 		}
 	}
@@ -225,7 +225,7 @@ func (c *coordinator) next() *View {
 // Those who join have its rows before an epoch is committed, if they are of these f+1, so that one is left after f regions are lost.
 func (c *coordinator) covers(v *View) bool {
 	if !c.covered(v, true) {
-		c.r.env.Probe(notCovered)
+		c.r.env.Mark(notCovered)
 		return false
 	}
 	return true
@@ -276,7 +276,7 @@ func (c *coordinator) apply(entry []byte) {
 	}
 	c.latest = v
 	if c.stage != proposing || v.Ballot != c.ballot {
-		c.r.env.Probe(viewOfAnother)
+		c.r.env.Mark(viewOfAnother)
 		return
 	}
 	for n := range geo.NodeID(len(c.states)) {
@@ -336,7 +336,7 @@ func (c *coordinator) decide() {
 	if change && !slices.ContainsFunc(c.latest.Joining, c.lacksRows) {
 		c.ballot++
 		v := &View{Ballot: c.ballot, Committed: c.epoch}
-		c.r.env.Probe(viewWithJoiners)
+		c.r.env.Mark(viewWithJoiners)
 		for n := range geo.NodeID(len(c.states)) {
 			if c.joining[n] {
 				v.Joining = append(v.Joining, n)
@@ -368,7 +368,7 @@ func (c *coordinator) ownRegionVoted() bool {
 func (c *coordinator) alive(from geo.NodeID, m *Alive) {
 	if (c.stage == executing || c.stage == voting) && m.Ballot == c.ballot && !c.latest.has(from) {
 		c.joining[from] = true
-		c.r.env.Probe(nodeReturns)
+		c.r.env.Mark(nodeReturns)
 	}
 }
 
@@ -383,7 +383,7 @@ func (c *coordinator) watch(term uint64) {
 	case c.stage == collecting:
 		c.form()
 	case c.stage != proposing && (slices.ContainsFunc(c.latest.Members, c.silent) || c.r.env.Buggify(impatient)):
-		c.r.env.Probe(memberSilent)
+		c.r.env.Mark(memberSilent)
 		c.collect()
 	}
 }

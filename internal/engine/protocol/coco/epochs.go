@@ -73,7 +73,7 @@ func sortedKeys[V any](m map[uint64]V) []uint64 { return slices.Sorted(maps.Keys
 func (r *Replica) receive(from geo.NodeID, m epochal) {
 	switch {
 	case m.epoch() > r.epoch:
-		r.env.Probe(messageHeld)
+		r.env.Mark(messageHeld)
 		r.held = append(r.held, envelope{from, m})
 	case m.epoch() == r.epoch && r.phase != outside:
 		r.deliver(from, m)
@@ -183,7 +183,7 @@ func (r *Replica) drain() {
 // collect takes part in a new ballot, and in no earlier one any more.
 func (r *Replica) collect(from geo.NodeID, m *Collect) {
 	if m.Ballot < r.ballot {
-		r.env.Probe(collectOutbid)
+		r.env.Mark(collectOutbid)
 		return
 	}
 	r.ballot, r.epochs.coordinator = m.Ballot, from
@@ -198,7 +198,7 @@ func (r *Replica) enter(from geo.NodeID, v *View) {
 	r.ballot, r.epochs.coordinator = v.Ballot, from
 	member, joins := v.has(r.self) && v.incarnation(r.self) == r.incarnation(), v.joins(r.self)
 	if r.phase != outside {
-		r.env.Probe(settled)
+		r.env.Mark(settled)
 		r.settle(v)
 	}
 	r.view = v
@@ -207,7 +207,7 @@ func (r *Replica) enter(from geo.NodeID, v *View) {
 	if !member {
 		if r.phase != outside {
 			r.counters.exclusions++
-			r.env.Probe(excluded)
+			r.env.Mark(excluded)
 		}
 		r.phase = outside
 		return
@@ -241,7 +241,7 @@ func (r *Replica) settle(v *View) {
 	case r.epoch > v.Committed || aborted:
 		r.aborted = r.epoch
 		r.counters.abortedEpochs++
-		r.env.Probe(epochAborted)
+		r.env.Mark(epochAborted)
 		if r.mistake == forgottenCopy && r.self != 0 {
 			r.rows.commit()
 		}
@@ -282,7 +282,7 @@ func (r *Replica) complete() {
 	if r.base = r.view.Committed; r.epoch > r.view.First {
 		r.base = r.epoch - 1
 	}
-	r.env.Probe(joined)
+	r.env.Mark(joined)
 }
 
 // choose returns the primary of a shard in the view: the first of those that hold it and have its rows.
@@ -310,7 +310,7 @@ func (r *Replica) bring() {
 				pieces = r.rows.snapshot(&r.layout, shard, r.snapshotBytes)
 			}
 			r.counters.snapshots++
-			r.env.Probe(rowsSent)
+			r.env.Mark(rowsSent)
 			for i, rows := range pieces {
 				r.send(n, &Snapshot{r.view.First, shard, i == len(pieces)-1, rows})
 			}

@@ -99,7 +99,7 @@ func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
 	r.cancel(n)
 	r.coordination.hear(n)
 	if r.phase != outside && r.view.has(n) && r.view.incarnation(n) == incarnation {
-		r.env.Probe(sentToPredecessor)
+		r.env.Mark(sentToPredecessor)
 		r.missed = true
 		r.send(r.epochs.coordinator, &Missed{r.view.Ballot})
 	}
@@ -108,7 +108,7 @@ func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
 }
 
 // Whole implements protocol.Rejoiner: all nodes are in the view, with their rows, and all vote in the group of the regions.
-func (r *Replica) Whole() bool {
+func (r *Replica) FullyReplicated() bool {
 	return r.phase != outside && len(r.awaiting) == 0 && r.full(r.view) && r.coordination.whole()
 }
 
@@ -125,7 +125,7 @@ func (c *coordinator) whole() bool {
 	if c.group.Leading() && c.stage != executing && c.stage != voting {
 		return false
 	}
-	return c.group.Whole() && c.r.full(c.latest) && !c.group.Awaits(func(entry []byte) bool { return len(entry) > 0 })
+	return c.group.FullyReplicated() && c.r.full(c.latest) && !c.group.Awaits(func(entry []byte) bool { return len(entry) > 0 })
 }
 
 // lost reports whether a member of the last view has lost its memory since.
@@ -192,7 +192,7 @@ func (r *Replica) beginTransfers() {
 			r.counters.snapshots++
 		}
 		if len(data) > 0 {
-			r.env.Probe(rowsSent)
+			r.env.Mark(rowsSent)
 			r.outgoing[n] = &transfer{r.view.First, data}
 			r.sender.Send(n, r.view.First, data)
 		}

@@ -238,8 +238,8 @@ func TestRowsBesideEpochs(t *testing.T) {
 		t.Errorf("its votes: %v", got)
 	}
 	r.Receive(0, &Start{Turn{v.Ballot, v.First + 1}})
-	if r.base != 0 || r.Whole() || r.Pending() == 0 {
-		t.Errorf("it has the rows of epoch %d, whole: %t, pending: %d", r.base, r.Whole(), r.Pending())
+	if r.base != 0 || r.FullyReplicated() || r.Pending() == 0 {
+		t.Errorf("it has the rows of epoch %d, whole: %t, pending: %d", r.base, r.FullyReplicated(), r.Pending())
 	}
 	for _, p := range rowsFor(t, 1, v) {
 		r.Receive(1, p)
@@ -376,7 +376,7 @@ func TestWhole(t *testing.T) {
 		return r
 	}
 	whole := entered()
-	if !whole.Whole() {
+	if !whole.FullyReplicated() {
 		t.Fatal("not whole although all take part")
 	}
 	for name, change := range map[string]func(*Replica){
@@ -389,7 +389,7 @@ func TestWhole(t *testing.T) {
 	} {
 		r := entered()
 		r.view.Members = slices.Clone(r.view.Members)
-		if change(r); r.Whole() {
+		if change(r); r.FullyReplicated() {
 			t.Errorf("%s: whole", name)
 		}
 	}
@@ -405,10 +405,10 @@ func TestCoordinatorIsNotWhole(t *testing.T) {
 	r.Start()
 	asked := sentTo[*Collect](w, 1)
 	r.Receive(1, &State{Turn{asked[0].Ballot, 0}, 1})
-	if !r.Whole() {
+	if !r.FullyReplicated() {
 		t.Fatalf("not whole in %v", r.view)
 	}
-	if r.coordination.collect(); r.Whole() {
+	if r.coordination.collect(); r.FullyReplicated() {
 		t.Error("whole although it asks for states")
 	}
 }

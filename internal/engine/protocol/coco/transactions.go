@@ -5,11 +5,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/geobench/geobench/internal/base/fifo"
 	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/queue"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/engine/blocks/raftgroup"
-	"github.com/geobench/geobench/internal/engine/blocks/task"
+	"github.com/geobench/geobench/internal/engine/blocks/rerun"
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
@@ -35,7 +35,7 @@ const ReasonForgotten = "too-far-behind"
 // transactions are those of a node's clients.
 type transactions struct {
 	// waiting begin with the next epoch, in that order.
-	waiting fifo.Queue[request]
+	waiting queue.Queue[request]
 	// running are those that the epoch executes, by the number of the attempt; next is the number of the next one.
 	running map[uint64]*transaction
 	next    uint64
@@ -61,7 +61,7 @@ type ended struct {
 type transaction struct {
 	Attempt
 	t    request
-	task *task.Task
+	task *rerun.Task
 	// asked are the nodes that were asked in this round, open counts those that have not answered.
 	asked []*asked
 	open  int
@@ -81,7 +81,7 @@ type transaction struct {
 type asked struct {
 	node     geo.NodeID
 	answered bool
-	needs    []task.Need
+	needs    []rerun.Need
 	keys     []Expected
 	ranges   []ExpectedRange
 }
@@ -123,7 +123,7 @@ func (r *Replica) Submit(t *txn.Transaction) {
 
 func (r *Replica) submit(t request) {
 	if r.phase != running {
-		r.env.Probe(awaitsEpoch)
+		r.env.Mark(awaitsEpoch)
 		r.txns.waiting.Push(t)
 		return
 	}
@@ -132,7 +132,7 @@ func (r *Replica) submit(t request) {
 
 // begin begins an attempt at a transaction in the running epoch.
 func (r *Replica) begin(t request) {
-	x := &transaction{Attempt: Attempt{r.epoch, r.txns.next}, t: t, task: task.New(r.procedures, t.Transaction, r.rows.store, r.interactive)}
+	x := &transaction{Attempt: Attempt{r.epoch, r.txns.next}, t: t, task: rerun.New(r.procedures, t.Transaction, r.rows.store, r.interactive)}
 	r.txns.next++
 	r.txns.running[x.Run] = x
 	r.step(x)
@@ -176,7 +176,7 @@ func (r *Replica) supply(from geo.NodeID, m *Rows) {
 }
 
 // note notes the versions of rows that were read. It reports whether there is one of each.
-func (x *transaction) note(needs []task.Need, m *Rows) bool {
+func (x *transaction) note(needs []rerun.Need, m *Rows) bool {
 	left := m.Versions
 	for i := range needs {
 		n := len(m.Found[i])
@@ -254,7 +254,7 @@ func (r *Replica) lockAnswered(from geo.NodeID, m *Locked) {
 		return
 	}
 	if m.Verdict != Valid {
-		r.env.Probe(lockRefused)
+		r.env.Mark(lockRefused)
 		r.giveUp(x, m.Verdict)
 		return
 	}
@@ -300,7 +300,7 @@ func (r *Replica) validationAnswered(from geo.NodeID, m *Validated) {
 		return
 	}
 	if m.Verdict != Valid {
-		r.env.Probe(validationFailed)
+		r.env.Mark(validationFailed)
 		r.giveUp(x, m.Verdict)
 		return
 	}
@@ -364,7 +364,7 @@ func (r *Replica) giveUp(x *transaction, v Verdict) {
 		r.counters.retries++
 		longest := r.longestPause(x.t.tried)
 		x.t.tried++
-		r.env.Probe(retried)
+		r.env.Mark(retried)
 		r.txns.paused[x.Run] = x.t
 		r.env.After(time.Duration(r.env.Rand().Int64N(int64(longest)+1)), protocol.Timer{Kind: retryTimer, Arg: x.Run})
 		return

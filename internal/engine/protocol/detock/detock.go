@@ -19,7 +19,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/blocks/batchlog"
 	"github.com/geobench/geobench/internal/engine/blocks/deterministic"
 	"github.com/geobench/geobench/internal/engine/blocks/locallog"
-	"github.com/geobench/geobench/internal/engine/blocks/recon"
+	"github.com/geobench/geobench/internal/engine/blocks/reconnaissance"
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
@@ -61,7 +61,7 @@ var Engine = &protocol.Engine{
 			Name: "replication", Default: locallog.Full, OneOf: []string{locallog.Full, locallog.HomeOnly},
 			Doc: "Whether every region keeps a copy of all rows, or each row is kept in its home region only.",
 		},
-		recon.Parameter,
+		reconnaissance.Parameter,
 		locallog.MastersParameter,
 		locallog.HomeLogsParameter,
 		batchlog.CopiesParameter,
@@ -70,8 +70,8 @@ var Engine = &protocol.Engine{
 	CheckTopology: locallog.CheckTopology,
 	Place:         locallog.Place,
 	Roles:         []string{locallog.RoleLeader},
-	Survives: func(t *geo.Topology, p protocol.Params) protocol.Survival {
-		return locallog.Survives(t, p, p.Duration("batch")+2*p.Duration("resolver"))
+	Tolerates: func(t *geo.Topology, p protocol.Params) protocol.Tolerance {
+		return locallog.Tolerates(t, p, p.Duration("batch")+2*p.Duration("resolver"))
 	},
 	Replaces: locallog.Replaces,
 	New:      func(c protocol.Config) protocol.Replica { return newReplica(c, false) },

@@ -54,13 +54,13 @@ func (l *latencies) probe() {
 // measured takes the answer to a probe.
 func (l *latencies) measured(region geo.Region, oneWay time.Duration) {
 	if oneWay < 0 {
-		l.r.Env.Probe(negativeLatency)
+		l.r.Env.Mark(negativeLatency)
 	}
 	if len(l.samples[region]) < window {
 		l.samples[region] = append(l.samples[region], oneWay)
 		return
 	}
-	l.r.Env.Probe(windowFull)
+	l.r.Env.Mark(windowFull)
 	l.samples[region][l.next[region]] = oneWay
 	l.next[region] = (l.next[region] + 1) % window
 }
@@ -110,16 +110,16 @@ func (s *inserter) arrive(coordinator geo.NodeID, f locallog.Forwarded) {
 	now := s.r.Env.Now()
 	if f.NotBefore <= now {
 		if f.NotBefore == 0 {
-			s.r.Env.Probe(unorderedPart)
+			s.r.Env.Mark(unorderedPart)
 		}
 		if f.NotBefore > 0 && f.NotBefore < now {
 			s.late++
-			s.r.Env.Probe(partLate)
+			s.r.Env.Mark(partLate)
 		}
 		s.r.AddPart(f.Txn, coordinator, f.Placing, f.NotBefore)
 		return
 	}
-	s.r.Env.Probe(partHeld)
+	s.r.Env.Mark(partHeld)
 	s.push(heldPart{f, coordinator})
 	s.arm()
 }
@@ -170,7 +170,7 @@ func (s *inserter) arm() {
 	}
 	if at := s.held[0].NotBefore; !s.waiting || at < s.armed {
 		if s.waiting {
-			s.r.Env.Probe(earlierTimer)
+			s.r.Env.Mark(earlierTimer)
 		}
 		s.waiting, s.armed = true, at
 		s.r.Env.After(at-s.r.Env.Now(), protocol.Timer{Kind: insertTimer, Arg: uint64(at)})
@@ -182,7 +182,7 @@ func (s *inserter) arm() {
 func (s *inserter) expire(armed time.Duration) {
 	now := s.r.Env.Now()
 	if len(s.held) == 0 || s.held[0].NotBefore > now {
-		s.r.Env.Probe(timerEarly)
+		s.r.Env.Mark(timerEarly)
 	}
 	for len(s.held) > 0 && s.held[0].NotBefore <= now {
 		p := s.pop()

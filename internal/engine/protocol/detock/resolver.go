@@ -3,8 +3,8 @@ package detock
 import (
 	"time"
 
-	"github.com/geobench/geobench/internal/base/fifo"
 	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/queue"
 	"github.com/geobench/geobench/internal/engine/blocks/deterministic"
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
@@ -37,7 +37,7 @@ type resolver struct {
 	// comes meanwhile. Reading the queues is its, too, as far as time goes: read are the graphs whose time is not over.
 	// outdated says that the copy has begun anew meanwhile.
 	apart, searching, outdated bool
-	read                       fifo.Queue[Graph]
+	read                       queue.Queue[Graph]
 	told                       []Graph
 	found                      [][]deterministic.Place
 	// Steps of that core: for the queues, and for the graph up to the end of its last search.
@@ -83,12 +83,12 @@ func (s *resolver) tick() {
 	vertices, over := s.r.Executor.Graph()
 	switch {
 	case len(vertices)+len(over) == 0:
-		s.r.Env.Probe(resolverIdle)
+		s.r.Env.Mark(resolverIdle)
 	case s.apart:
 		steps := s.r.Executor.Steps() - before
 		s.readSteps += steps
 		s.read.Push(Graph{vertices, over, s.r.Since()})
-		s.r.Env.Beside(func() int64 { return steps }, protocol.Timer{Kind: readTimer})
+		s.r.Env.Offload(func() int64 { return steps }, protocol.Timer{Kind: readTimer})
 	case len(s.copy) == 1:
 		s.graph.add(vertices, over)
 		s.resolve()
@@ -124,7 +124,7 @@ func (s *resolver) pass(g Graph) {
 		s.gather(g)
 		return
 	}
-	s.r.Env.Probe(graphSent)
+	s.r.Env.Mark(graphSent)
 	s.r.Env.Send(s.gatherer, &g)
 }
 
@@ -156,7 +156,7 @@ func (s *resolver) resolve() {
 		s.searching = true
 		told := s.told
 		s.told = nil
-		s.r.Env.Beside(func() int64 { return s.search(told) }, protocol.Timer{Kind: searchedTimer})
+		s.r.Env.Offload(func() int64 { return s.search(told) }, protocol.Timer{Kind: searchedTimer})
 	}
 }
 
@@ -189,20 +189,20 @@ func (s *resolver) tell(deadlocks [][]deterministic.Place) {
 	if len(deadlocks) == 0 {
 		return
 	}
-	s.r.Env.Probe(deadlockFound)
+	s.r.Env.Mark(deadlockFound)
 	if len(deadlocks) > 1 {
-		s.r.Env.Probe(severalDeadlocks)
+		s.r.Env.Mark(severalDeadlocks)
 	}
 	s.resolved += int64(len(deadlocks))
 	for _, d := range deadlocks {
 		s.members += int64(len(d))
 		if len(d) > 2 {
-			s.r.Env.Probe(largeDeadlock)
+			s.r.Env.Mark(largeDeadlock)
 		}
 	}
 	for _, n := range s.copy {
 		if n != s.r.Self {
-			s.r.Env.Probe(resolutionSent)
+			s.r.Env.Mark(resolutionSent)
 			s.r.Env.Send(n, &Resolution{deadlocks, s.r.Since()})
 		}
 	}

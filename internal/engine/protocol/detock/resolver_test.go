@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/base/buggify"
+	"github.com/geobench/geobench/internal/base/coverage"
 	"github.com/geobench/geobench/internal/base/geo"
-	"github.com/geobench/geobench/internal/base/probe"
 	"github.com/geobench/geobench/internal/base/store"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/bench/simload"
@@ -18,14 +18,14 @@ import (
 // nowhere is a world in which nothing happens.
 type nowhere struct{}
 
-func (nowhere) Now() time.Duration                  { return 0 }
-func (nowhere) Send(geo.NodeID, protocol.Message)   {}
-func (nowhere) After(time.Duration, protocol.Timer) {}
-func (nowhere) Beside(func() int64, protocol.Timer) {}
-func (nowhere) Reply(txn.Outcome)                   {}
-func (nowhere) Probe(*probe.Probe)                  {}
-func (nowhere) Buggify(*buggify.Point) bool         { return false }
-func (nowhere) Rand() *rand.Rand                    { return rand.New(rand.NewPCG(1, 1)) }
+func (nowhere) Now() time.Duration                   { return 0 }
+func (nowhere) Send(geo.NodeID, protocol.Message)    {}
+func (nowhere) After(time.Duration, protocol.Timer)  {}
+func (nowhere) Offload(func() int64, protocol.Timer) {}
+func (nowhere) Reply(txn.Outcome)                    {}
+func (nowhere) Mark(*coverage.Mark)                  {}
+func (nowhere) Buggify(*buggify.Point) bool          { return false }
+func (nowhere) Rand() *rand.Rand                     { return rand.New(rand.NewPCG(1, 1)) }
 
 // What a partition tells of its graph since a later cut than this node has come to waits until it has: the graph is forgotten there.
 func TestGraphsOfLaterCuts(t *testing.T) {

@@ -138,7 +138,7 @@ func (e *epochs) put(c *Closed) {
 		e.anchor(s, c)
 	}
 	if c.After != s.ended && (c.After < s.ended || c.After > e.base) || c.Epoch <= s.ended || s.predecessors(c) {
-		e.r.env.Probe(epochRepeated)
+		e.r.env.Mark(epochRepeated)
 		return // they are here, or there is a gap that will be asked for
 	}
 	s.log = append(s.log, c)
@@ -229,7 +229,7 @@ func (e *epochs) next() (g segment, complete bool) {
 		g.end, g.view = min(g.end, c.Epoch), min(g.view, c.View)
 	}
 	if members == 0 && e.resume(first) {
-		e.r.env.Probe(walkResumed)
+		e.r.env.Mark(walkResumed)
 		return e.next()
 	}
 	if members == 0 || g.end == forever {
@@ -290,7 +290,7 @@ func (s *server) counts(view, epoch uint64) bool {
 // rewind walks again from the last epoch that is merged, since the membership has changed.
 func (e *epochs) rewind() {
 	if len(e.ready) > 0 {
-		e.r.env.Probe(rewound)
+		e.r.env.Mark(rewound)
 	}
 	e.frontier, e.view, e.ready, e.awaited = e.base, e.baseView, nil, nobody
 }
@@ -339,7 +339,7 @@ func (e *epochs) requested(from geo.NodeID, m *Request) {
 			e.uncounted(from, m.Server, after, c.After)
 		}
 		e.passedOn++
-		e.r.env.Probe(epochPassedOn)
+		e.r.env.Mark(epochPassedOn)
 		after = c.Epoch
 		s.passedOn[from] = after
 		e.r.env.Send(from, c)

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/base/buggify"
+	"github.com/geobench/geobench/internal/base/coverage"
 	"github.com/geobench/geobench/internal/base/geo"
-	"github.com/geobench/geobench/internal/base/probe"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/bench/simload"
 	"github.com/geobench/geobench/internal/engine/protocol"
@@ -22,9 +22,9 @@ type recorder struct {
 func (e *recorder) Now() time.Duration                    { return e.now }
 func (e *recorder) Send(_ geo.NodeID, m protocol.Message) { e.sent = append(e.sent, m) }
 func (e *recorder) After(time.Duration, protocol.Timer)   {}
-func (e *recorder) Beside(func() int64, protocol.Timer)   {}
+func (e *recorder) Offload(func() int64, protocol.Timer)  {}
 func (e *recorder) Reply(txn.Outcome)                     {}
-func (*recorder) Probe(*probe.Probe)                      {}
+func (*recorder) Mark(*coverage.Mark)                     {}
 func (*recorder) Buggify(*buggify.Point) bool             { return false }
 func (e *recorder) Rand() *rand.Rand                      { return rand.New(rand.NewPCG(1, 2)) }
 

@@ -88,7 +88,7 @@ var Engine = &protocol.Engine{
 	},
 	Roles:     []string{RoleLeader},
 	NewStore:  func() store.Store { return store.NewNewest() },
-	Survives:  survives,
+	Tolerates: tolerates,
 	Replaces:  replaces,
 	Isolation: promises,
 	Place:     func(t *geo.Topology, _ protocol.Params) geo.Layout { return t.WholeEverywhere() },
@@ -109,13 +109,13 @@ func promises(p protocol.Params) isolation.Level {
 	return isolation.SnapshotIsolation
 }
 
-// survives is Engine.Survives: any minority of the regions. Without acknowledgements a lost server's epochs are waited
+// tolerates is Engine.Tolerates: any minority of the regions. Without acknowledgements a lost server's epochs are waited
 // for, for ever. A database at rest finds a leader when one is lost, and notices of other servers that they are lost
 // when somebody writes: they leave one after the other, each when it has been silent for long enough, after two looks,
 // an inquiry, a request for what the leader lacks, and the change; meanwhile everybody waits.
-func survives(t *geo.Topology, p protocol.Params) protocol.Survival {
+func tolerates(t *geo.Topology, p protocol.Params) protocol.Tolerance {
 	if p.Word("acks") == acksNone {
-		return protocol.Survival{}
+		return protocol.Tolerance{}
 	}
 	s := protocol.AnyRegions(t, true)
 	rtt := t.LongestRTT()

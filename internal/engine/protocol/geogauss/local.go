@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/geobench/geobench/internal/base/fifo"
 	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/queue"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
@@ -20,9 +20,9 @@ type local struct {
 	sets     []*WriteSet // of the running epoch
 	sequence uint64      // of the last write set
 	// open are the transactions whose write sets were sent and are not merged, in their order.
-	open fifo.Queue[transaction]
+	open queue.Queue[transaction]
 	// held are those that came while the server's write sets do not count.
-	held fifo.Queue[*txn.Transaction]
+	held queue.Queue[*txn.Transaction]
 
 	ticking bool          // a timer is set
 	active  time.Duration // when somebody was last known to have something to merge
@@ -59,13 +59,13 @@ func (l *local) submit(t *txn.Transaction) {
 	l.transactions++
 	switch {
 	case l.r.replace.lacking:
-		l.r.env.Probe(askedWithoutRows)
+		l.r.env.Mark(askedWithoutRows)
 		l.held.Push(t)
 	case l.r.procs.ReadsOnly(t):
 		l.snapshotReads++
 		l.r.env.Reply(l.r.execution.Outcome(l.r.procs, t, l.r.placement))
 	case l.held.Len() > 0 || !l.r.members.counts(l.r.self):
-		l.r.env.Probe(transactionHeld)
+		l.r.env.Mark(transactionHeld)
 		l.held.Push(t)
 	default:
 		l.execute(t)
@@ -74,7 +74,7 @@ func (l *local) submit(t *txn.Transaction) {
 
 // read answers what only reads of the transactions that are held.
 func (l *local) read() {
-	var others fifo.Queue[*txn.Transaction]
+	var others queue.Queue[*txn.Transaction]
 	l.held.Each(func(t *txn.Transaction) {
 		if l.r.procs.ReadsOnly(t) {
 			l.snapshotReads++
@@ -89,7 +89,7 @@ func (l *local) read() {
 // release executes the transactions that were held, once the server is a member again.
 func (l *local) release() {
 	for l.held.Len() > 0 && l.r.members.counts(l.r.self) {
-		l.r.env.Probe(transactionReleased)
+		l.r.env.Mark(transactionReleased)
 		t := l.held.Front()
 		l.held.Pop()
 		l.execute(t)
@@ -171,7 +171,7 @@ func (l *local) settle(epoch uint64) {
 		id := l.open.Front().set.ID
 		l.open.Pop()
 		l.leftOut++
-		l.r.env.Probe(leftOut)
+		l.r.env.Mark(leftOut)
 		l.r.env.Reply(txn.Outcome{ID: id, Status: txn.Aborted, Cause: txn.CauseConflict, Reason: ReasonLeftOut})
 	}
 }

@@ -139,7 +139,7 @@ func (m *members) look() {
 		m.r.replace.ask()
 	} else if e.awaited != nobody && e.awaited == m.missed && e.frontier == m.frontier {
 		m.requests++
-		m.r.env.Probe(epochsMissed)
+		m.r.env.Mark(epochsMissed)
 		m.r.env.Send(m.next(), &Request{e.awaited, e.has(e.awaited)})
 	}
 	m.missed, m.frontier = e.awaited, e.frontier
@@ -155,11 +155,11 @@ func (m *members) look() {
 		return
 	}
 	if n := m.limiting(); n != nobody {
-		m.r.env.Probe(reportedAgain)
+		m.r.env.Mark(reportedAgain)
 		m.r.env.Send(leader, &Report{m.view, n, e.servers[n].limit})
 	}
 	if !m.current(m.r.self) && !m.r.replace.lacking {
-		m.r.env.Probe(rejoinAsked)
+		m.r.env.Mark(rejoinAsked)
 		m.r.env.Send(leader, &Rejoin{m.view})
 	}
 }
@@ -203,12 +203,12 @@ func (m *members) suspect() {
 	}
 	switch {
 	case n != nobody && m.current(n):
-		m.r.env.Probe(serverSuspected)
+		m.r.env.Mark(serverSuspected)
 		m.begin(n)
 	case n != nobody:
 		m.change(func() *Change { return m.departure(n, 0) }) // it has left before, and its last epoch is known
 	case !m.current(m.r.self) && !m.r.replace.lacking:
-		m.r.env.Probe(leaderRejoins)
+		m.r.env.Mark(leaderRejoins)
 		m.rejoin(m.r.self, &Rejoin{m.view})
 	}
 }
@@ -236,7 +236,7 @@ func (m *members) inquire() {
 func (m *members) limitTo(n geo.NodeID) uint64 {
 	s := &m.r.epochs.servers[n]
 	if !s.limited {
-		m.r.env.Probe(limited)
+		m.r.env.Mark(limited)
 		s.limited, s.limit = true, s.ended
 	}
 	return s.limit
@@ -245,11 +245,11 @@ func (m *members) limitTo(n geo.NodeID) uint64 {
 // inquired answers the leader.
 func (m *members) inquired(from geo.NodeID, q *Inquiry) {
 	if q.View != m.view || int(q.Server) >= m.r.nodes || m.group == nil {
-		m.r.env.Probe(inquiryOfAnotherView)
+		m.r.env.Mark(inquiryOfAnotherView)
 		return // it will ask again when both are in the same view
 	}
 	if m.r.replace.lacking {
-		m.r.env.Probe(inquiryWithoutState)
+		m.r.env.Mark(inquiryWithoutState)
 		return // what its predecessor has declared it does not know
 	}
 	m.r.env.Send(from, &Report{m.view, q.Server, m.limitTo(q.Server)})
@@ -261,7 +261,7 @@ func (m *members) reported(from geo.NodeID, p *Report) {
 		return
 	}
 	if m.round.server == nobody {
-		m.r.env.Probe(roundInherited)
+		m.r.env.Mark(roundInherited)
 		m.begin(p.Server)
 	}
 	if p.Server == m.round.server {
@@ -290,7 +290,7 @@ func (m *members) propose() {
 		return
 	}
 	if has := m.r.epochs.has(q.server); has < last && !m.r.replace.lacking {
-		m.r.env.Probe(leaderLacksEpochs)
+		m.r.env.Mark(leaderLacksEpochs)
 		m.r.env.Send(holder, &Request{q.server, has})
 		return
 	}
@@ -351,12 +351,12 @@ func (m *members) apply(entry []byte) {
 	s := &e.servers[c.Server]
 	if c.Joins {
 		m.joined++
-		m.r.env.Probe(joined)
+		m.r.env.Mark(joined)
 		s.tenures = append(s.tenures, tenure{m.view, forever})
 	} else {
 		if s.current() {
 			m.left++
-			m.r.env.Probe(left)
+			m.r.env.Mark(left)
 			last := c.Last
 			if m.r.wrong == ownLast && s.limited {
 				last = s.limit

@@ -133,7 +133,7 @@ func (m *merge) validate() {
 			c.verdict = tooOld
 		case m.r.wrong != overwrites && slices.ContainsFunc(c.set.Writes, func(w txn.WriteEntry) bool { return m.r.store.Newest(w.Key) > c.set.Start }):
 			c.verdict = changedRow
-			m.r.env.Probe(rowChanged)
+			m.r.env.Mark(rowChanged)
 		}
 	}
 }
@@ -155,12 +155,12 @@ func (m *merge) mark() {
 			other, taken := m.winners[w.Key]
 			if taken && !m.beats(c, &m.candidates[other]) {
 				c.verdict = lostRow
-				m.r.env.Probe(rowLost)
+				m.r.env.Mark(rowLost)
 				continue
 			}
 			if taken {
 				m.candidates[other].verdict = lostRow
-				m.r.env.Probe(rowTaken)
+				m.r.env.Mark(rowTaken)
 			}
 			m.winners[w.Key] = int32(i)
 		}

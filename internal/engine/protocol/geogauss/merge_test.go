@@ -126,7 +126,7 @@ func TestParameters(t *testing.T) {
 			t.Errorf("%s: %s is answered with %v", name, value, errs)
 		}
 	}
-	if p, errs := Engine.Resolve(map[string]string{"acks": acksNone}); len(errs) > 0 || len(survives(simload.ThreeRegions(1), p).Regions) > 0 {
+	if p, errs := Engine.Resolve(map[string]string{"acks": acksNone}); len(errs) > 0 || len(tolerates(simload.ThreeRegions(1), p).Regions) > 0 {
 		t.Errorf("without acknowledgements it survives the loss of a region (%v)", errs)
 	}
 }

@@ -75,12 +75,12 @@ func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
 }
 
 // Whole implements protocol.Rejoiner.
-func (r *Replica) Whole() bool {
+func (r *Replica) FullyReplicated() bool {
 	m := &r.members
 	if m.group == nil {
 		return true
 	}
-	if r.replace.lacking || !m.group.Whole() || m.limiting() != nobody || r.replace.unsettled() != nobody {
+	if r.replace.lacking || !m.group.FullyReplicated() || m.limiting() != nobody || r.replace.unsettled() != nobody {
 		return false
 	}
 	for n := range r.epochs.servers {
@@ -131,7 +131,7 @@ func (s *server) predecessors(c *Closed) bool { return c.Epoch > s.boundary && c
 // cut forgets the epochs of lost incarnations that do not count, and what was taken for their continuation.
 func (e *epochs) cut(s *server) {
 	if i := slices.IndexFunc(s.log, s.predecessors); i >= 0 {
-		e.r.env.Probe(predecessorsForgot)
+		e.r.env.Mark(predecessorsForgot)
 		for _, c := range s.log[i:] {
 			e.kept -= keptSize(c)
 		}
@@ -202,7 +202,7 @@ func (p *replacement) requested(from geo.NodeID, q *StateRequest) {
 	s := &p.r.epochs.servers[from]
 	if p.lacking || p.r.members.group == nil || q.View > p.r.members.view || s.settled < s.incarnation ||
 		s.ended > s.boundary || p.r.epochs.has(from) < s.boundary {
-		p.r.env.Probe(stateRefused)
+		p.r.env.Mark(stateRefused)
 		return
 	}
 	if !p.sender.Busy(from) {
@@ -304,7 +304,7 @@ func (p *replacement) restore() {
 	in := codec.NewReader(p.state)
 	view := in.UvarintMax(maxNumber)
 	if view > p.r.members.view {
-		p.r.env.Probe(stateOfAnotherView)
+		p.r.env.Mark(stateOfAnotherView)
 		return
 	}
 	p.state = nil
@@ -349,7 +349,7 @@ func (p *replacement) restore() {
 			e.put(c)
 		}
 		if last := len(since) - 1; last >= 0 && since[last].Epoch > s.ended {
-			p.r.env.Probe(gapBehindState)
+			p.r.env.Mark(gapBehindState)
 			p.r.env.Send(p.donor, &Request{geo.NodeID(n), e.has(geo.NodeID(n))})
 		}
 	}

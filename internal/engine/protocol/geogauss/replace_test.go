@@ -272,7 +272,7 @@ func TestSilentWithoutState(t *testing.T) {
 	if r.members.begin(1); r.members.round.have[2] || r.epochs.servers[1].limited {
 		t.Error("it reports to itself")
 	}
-	if r.Pending() == 0 || r.Whole() {
+	if r.Pending() == 0 || r.FullyReplicated() {
 		t.Error("it is quiet, or whole")
 	}
 }
@@ -442,7 +442,7 @@ func TestWhole(t *testing.T) {
 				r.epochs.completed(geo.NodeID(n), 2, 10)
 			}
 			tc.prepare(r)
-			if got := r.Whole(); got != tc.want {
+			if got := r.FullyReplicated(); got != tc.want {
 				t.Errorf("whole: %v", got)
 			}
 		})

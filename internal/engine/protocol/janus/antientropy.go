@@ -169,7 +169,7 @@ func (a *antiEntropy) reported(from geo.NodeID, m *RowReport) {
 			}
 			if _, has := slices.BinarySearch(k.Beyond, rec.id.Seq()); !has {
 				lacks = true
-				r.env.Probe(decisionPassedOn)
+				r.env.Mark(decisionPassedOn)
 				r.tell(from, rec)
 			}
 		}

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/geobench/geobench/internal/base/fifo"
 	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/queue"
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
@@ -16,7 +16,7 @@ type coordinator struct {
 	patience time.Duration
 	// open are the transactions of own clients without an answer.
 	open  map[txn.ID]struct{}
-	leads fifo.Queue[deadline] // in the order of time
+	leads queue.Queue[deadline] // in the order of time
 	free  []*lead
 }
 
@@ -200,7 +200,7 @@ func (c *coordinator) accepted(from geo.NodeID, m *AcceptOK) {
 		return
 	}
 	if m.Promised > m.Ballot {
-		c.r.env.Probe(acceptOutbid)
+		c.r.env.Mark(acceptOutbid)
 		rec.promised = max(rec.promised, m.Promised)
 		c.abandon(rec)
 		return
@@ -234,7 +234,7 @@ func (c *coordinator) decide(rec *record) {
 			t := &l.tallies[i]
 			waits := !c.excused(l, t)
 			if t.grants+len(t.missing) < c.r.majority || t.grants < c.r.majority && t.refusals > 0 && !waits {
-				c.r.env.Probe(rowClosedFirst)
+				c.r.env.Mark(rowClosedFirst)
 				// Others have closed the row before this instance came: what is left is to find out what they know. Those that are
 				// missing may never answer.
 				c.r.recovery.takeOver(rec)
@@ -253,7 +253,7 @@ func (c *coordinator) decide(rec *record) {
 			return
 		}
 		c.r.counters.slow++
-		c.r.env.Probe(slowPath)
+		c.r.env.Mark(slowPath)
 		c.propose(rec, false, deps)
 	case preparing:
 		fresh, late := true, true
@@ -267,14 +267,14 @@ func (c *coordinator) decide(rec *record) {
 		}
 		switch {
 		case l.found:
-			c.r.env.Probe(recoveredProposal)
+			c.r.env.Mark(recoveredProposal)
 			c.propose(rec, l.noop, l.deps)
 		case fresh:
-			c.r.env.Probe(recoveredPreAccepted)
+			c.r.env.Mark(recoveredPreAccepted)
 			c.propose(rec, false, c.union(l))
 		case late:
 			c.r.counters.noops++
-			c.r.env.Probe(noop)
+			c.r.env.Mark(noop)
 			deps := append(c.union(l), l.leftover...)
 			slices.SortFunc(deps, compareDeps)
 			c.propose(rec, true, slices.CompactFunc(deps, func(a, b Dep) bool { return a.ID == b.ID && a.Partition == b.Partition }))
@@ -362,7 +362,7 @@ func (c *coordinator) commit(rec *record, noop bool, deps []Dep) {
 		m.T = rec.t
 	}
 	if l.wide {
-		r.env.Probe(allPartitionsTold)
+		r.env.Mark(allPartitionsTold)
 		for n := range geo.NodeID(r.nodes) {
 			if n != r.self {
 				r.env.Send(n, m)
@@ -391,7 +391,7 @@ func (c *coordinator) tick() {
 		}
 		l := rec.lead
 		l.late = true
-		c.r.env.Probe(patienceOver)
+		c.r.env.Mark(patienceOver)
 		for i := range l.tallies {
 			for _, n := range l.tallies[i].missing {
 				c.r.recovery.suspect[n] = true
@@ -435,7 +435,7 @@ func (r *Replica) receivePreAccept(from geo.NodeID, m *PreAccept) {
 	ok := &PreAcceptOK{Seq: m.Seq}
 	if rec.phase != Unknown || rec.promised > 0 || m.Seq <= row.closed {
 		ok.Refused = true
-		r.env.Probe(preAcceptRefused)
+		r.env.Mark(preAcceptRefused)
 	} else {
 		rec.phase, rec.deps = PreAccepted, slices.Clone(r.enter(rec.id, m.T))
 		ok.Deps = rec.deps
@@ -485,7 +485,7 @@ func (r *Replica) receiveCommit(m *Commit) {
 		return // whoever decided knows the transaction and sends it where it may be missing
 	}
 	if l := rec.lead; l != nil && l.ballot > 0 && !r.forgotten(m.ID) {
-		r.env.Probe(decisionForwarded)
+		r.env.Mark(decisionForwarded)
 		// Who has taken the instance over is told what was decided. The others that do not know may be waiting for it, and each would
 		// have to find out for itself.
 		r.coordinator.commit(rec, m.Noop, m.Deps)
@@ -506,7 +506,7 @@ func (r *Replica) present(from geo.NodeID, id Instance, t *txn.Transaction) *rec
 	}
 	rec := r.find(id)
 	if rec == nil && r.forgotten(id) || rec != nil && r.orderedBefore(rec) {
-		r.env.Probe(forgottenAskedFor)
+		r.env.Mark(forgottenAskedFor)
 		r.env.Send(from, &Ancestors{[]Ancestor{{ID: id}}})
 		return nil
 	}
@@ -547,7 +547,7 @@ func (r *Replica) commit(rec *record, noop bool, deps []Dep) {
 			return
 		}
 		r.counters.restarts++
-		r.env.Probe(restarted)
+		r.env.Mark(restarted)
 		r.coordinator.preAccept(rec.t)
 	}
 }

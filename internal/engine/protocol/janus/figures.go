@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/geobench/geobench/internal/engine/blocks/deterministic"
-	"github.com/geobench/geobench/internal/engine/blocks/recon"
+	"github.com/geobench/geobench/internal/engine/blocks/reconnaissance"
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
@@ -58,5 +58,5 @@ var figures = slices.Concat(
 		},
 	},
 	deterministic.Figures,
-	recon.Figures,
+	reconnaissance.Figures,
 )

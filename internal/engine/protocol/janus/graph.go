@@ -3,8 +3,8 @@ package janus
 import (
 	"slices"
 
-	"github.com/geobench/geobench/internal/base/fifo"
 	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/queue"
 	"github.com/geobench/geobench/internal/engine/blocks/deterministic"
 )
 
@@ -29,14 +29,14 @@ type graph struct {
 	r    *Replica
 	open int // records without a place in the order, or, if foreign, not decided
 
-	try     fifo.Queue[*record] // committed, perhaps without anybody to watch
-	changed []*record           // watch somebody else now
+	try     queue.Queue[*record] // committed, perhaps without anybody to watch
+	changed []*record            // watch somebody else now
 	path    []*record
 	walks   uint64    // walks so far
 	turns   uint64    // instances ordered so far
 	members []*record // room for those of a component
 
-	foreign   fifo.Queue[*record]
+	foreign   queue.Queue[*record]
 	inquiries []*Inquire // by partition
 	askedNow  []int
 	replies   []*Ancestors // by node, gathered in this step
@@ -222,7 +222,7 @@ func (g *graph) component(rec *record) {
 	var shared *component
 	if len(members) > 1 {
 		slices.SortFunc(members, byName)
-		g.r.env.Probe(cycle)
+		g.r.env.Mark(cycle)
 		shared = componentOf(members, g.r.nodes)
 		g.r.counters.components++
 		g.r.counters.largest = max(g.r.counters.largest, int64(len(members)))
@@ -283,7 +283,7 @@ func (g *graph) ask(q int, id Instance) {
 
 // askAgain asks other copies: the own one may have lost a node.
 func (g *graph) askAgain(rec *record) {
-	g.r.env.Probe(askedAgain)
+	g.r.env.Mark(askedAgain)
 	r := g.r
 	rec.resends++
 	group := r.group[rec.askedOf]
@@ -303,7 +303,7 @@ func (g *graph) inquired(from geo.NodeID, m *Inquire) {
 			// Ordered and forgotten; what there may be of it is what this node has asked others itself.
 			g.reply(from, Ancestor{ID: id})
 		case g.r.abstains(id) || rec != nil && rec.taken:
-			g.r.env.Probe(inquiryPassedOn)
+			g.r.env.Mark(inquiryPassedOn)
 			g.r.env.Send(from, &Rejoin{Step: askElsewhere, Node: id.Node(), Number: id.Seq()})
 		case rec == nil || rec.phase < Committed:
 			rec = g.r.know(id)

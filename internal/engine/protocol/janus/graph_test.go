@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/base/buggify"
+	"github.com/geobench/geobench/internal/base/coverage"
 	"github.com/geobench/geobench/internal/base/geo"
-	"github.com/geobench/geobench/internal/base/probe"
 	"github.com/geobench/geobench/internal/base/store"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/bench/simload"
@@ -18,14 +18,14 @@ import (
 // quiet is a world in which nothing happens.
 type quiet struct{ rng *rand.Rand }
 
-func (quiet) Now() time.Duration                  { return 0 }
-func (quiet) Send(geo.NodeID, protocol.Message)   {}
-func (quiet) After(time.Duration, protocol.Timer) {}
-func (quiet) Beside(func() int64, protocol.Timer) {}
-func (quiet) Reply(txn.Outcome)                   {}
-func (quiet) Probe(*probe.Probe)                  {}
-func (quiet) Buggify(*buggify.Point) bool         { return false }
-func (q quiet) Rand() *rand.Rand                  { return q.rng }
+func (quiet) Now() time.Duration                   { return 0 }
+func (quiet) Send(geo.NodeID, protocol.Message)    {}
+func (quiet) After(time.Duration, protocol.Timer)  {}
+func (quiet) Offload(func() int64, protocol.Timer) {}
+func (quiet) Reply(txn.Outcome)                    {}
+func (quiet) Mark(*coverage.Mark)                  {}
+func (quiet) Buggify(*buggify.Point) bool          { return false }
+func (q quiet) Rand() *rand.Rand                   { return q.rng }
 
 // Instances of random graphs commit in random order. After each, those are resolved of which everything that they depend on
 // is committed, in the strongly connected components of the graph.

@@ -20,7 +20,7 @@ import (
 	"github.com/geobench/geobench/internal/base/store"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/engine/blocks/deterministic"
-	"github.com/geobench/geobench/internal/engine/blocks/recon"
+	"github.com/geobench/geobench/internal/engine/blocks/reconnaissance"
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
@@ -42,19 +42,19 @@ var Engine = &protocol.Engine{
 			Name: "recovery", Default: "2s", Min: 100 * time.Millisecond, Max: 10 * time.Minute,
 			Doc: "How long a coordinator may be silent before the replicas finish its transactions.",
 		},
-		recon.Parameter,
+		reconnaissance.Parameter,
 	},
-	Roles:    []string{RoleCoordinator},
-	Survives: survives,
-	Replaces: replaces,
-	New:      func(c protocol.Config) protocol.Replica { return newReplica(c) },
-	Decode:   decode,
-	Law:      law,
+	Roles:     []string{RoleCoordinator},
+	Tolerates: tolerates,
+	Replaces:  replaces,
+	New:       func(c protocol.Config) protocol.Replica { return newReplica(c) },
+	Decode:    decode,
+	Law:       law,
 }
 
-// survives is Engine.Survives: any minority of the regions. What they have left is finished by whoever comes first, one rank after the
+// tolerates is Engine.Tolerates: any minority of the regions. What they have left is finished by whoever comes first, one rank after the
 // other; from then on each transaction waits for the lost once, and for those before it that do.
-func survives(t *geo.Topology, p protocol.Params) protocol.Survival {
+func tolerates(t *geo.Topology, p protocol.Params) protocol.Tolerance {
 	s := protocol.AnyRegions(t, true)
 	rtt := t.LongestRTT()
 	patience := p.Duration("patience") + rtt + tickEvery
@@ -109,7 +109,7 @@ type Replica struct {
 	recovery    recovery
 	graph       graph
 	executor    *deterministic.Executor
-	recon       *recon.Reconnaissance
+	recon       *reconnaissance.Reconnaissance
 	garbage     garbage
 	antiEntropy antiEntropy
 	rejoin      rejoin
@@ -167,7 +167,7 @@ func newReplica(c protocol.Config) *Replica {
 		Self: c.Self, Layout: t.Full(), Procedures: c.Procedures, Store: r.store, Env: c.Env, Answer: r.coordinator.answer,
 		Keeper: r,
 	})
-	r.recon = recon.New(recon.Config{Config: c, Layout: t.Full(), Order: r.coordinator.preAccept, Answer: r.coordinator.reply, Timer: reconTimer})
+	r.recon = reconnaissance.New(reconnaissance.Config{Config: c, Layout: t.Full(), Order: r.coordinator.preAccept, Answer: r.coordinator.reply, Timer: reconTimer})
 	r.garbage.init(r)
 	r.antiEntropy.init(r, r.recovery.timeout, longest)
 	return r

@@ -7,7 +7,7 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/engine/blocks/deterministic"
-	"github.com/geobench/geobench/internal/engine/blocks/recon"
+	"github.com/geobench/geobench/internal/engine/blocks/reconnaissance"
 	"github.com/geobench/geobench/internal/engine/blocks/statetransfer"
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
@@ -591,7 +591,7 @@ func decode(kind uint8, body []byte, procs *txn.Registry) (protocol.Message, err
 	if m, known, err := deterministic.Decode(kind, body); known {
 		return m, err
 	}
-	if m, known, err := recon.Decode(kind, body); known {
+	if m, known, err := reconnaissance.Decode(kind, body); known {
 		return m, err
 	}
 	r := codec.NewReader(body)

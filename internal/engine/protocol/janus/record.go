@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/geobench/geobench/internal/base/fifo"
 	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/queue"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
@@ -136,7 +136,7 @@ type row struct {
 	former   uint64 // the last number that belongs to an earlier incarnation of the coordinator
 	stable   uint64 // all up to here are ordered by everybody
 	forget   uint64 // everybody knows that
-	undone   fifo.Queue[*record]
+	undone   queue.Queue[*record]
 	kept     []*record // received and not forgotten
 
 	// The decisions known of instances that touch this partition, no-ops aside: how many, the last one's number, and

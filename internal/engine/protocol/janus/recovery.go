@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/geobench/geobench/internal/base/fifo"
 	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/queue"
 )
 
 // recovery finishes the instances of a coordinator that is silent (Mu 2016, section 4.4).
@@ -31,9 +31,9 @@ type recovery struct {
 	r       *Replica
 	timeout time.Duration
 	stagger time.Duration // so that not all replicas take over at the same time
-	watched fifo.Queue[deadline]
+	watched queue.Queue[deadline]
 	// orphans are those of watched whose owner has lost what it knew.
-	orphans fifo.Queue[deadline]
+	orphans queue.Queue[deadline]
 	name    geo.NodeID      // in ballots
 	heard   []time.Duration // by node
 	suspect []bool          // has not answered in time and not spoken since, or has nothing yet to vote with
@@ -82,7 +82,7 @@ func (v *recovery) tick() {
 }
 
 // look looks after those of a list whose time has come.
-func (v *recovery) look(list *fifo.Queue[deadline]) {
+func (v *recovery) look(list *queue.Queue[deadline]) {
 	now := v.r.env.Now()
 	for n := list.Len(); n > 0 && list.Front().at <= now; n-- {
 		rec := v.r.find(list.Front().id)
@@ -99,7 +99,7 @@ func (v *recovery) look(list *fifo.Queue[deadline]) {
 		switch {
 		case rec.lead != nil:
 		case v.orphaned(rec):
-			v.r.env.Probe(orphanTakenOver)
+			v.r.env.Mark(orphanTakenOver)
 			v.takeOver(rec)
 		case owner == v.r.self:
 			v.takeOver(rec)
@@ -122,7 +122,7 @@ func (v *recovery) look(list *fifo.Queue[deadline]) {
 func (v *recovery) takeOver(rec *record) {
 	r := v.r
 	r.counters.recoveries++
-	r.env.Probe(takenOver)
+	r.env.Mark(takenOver)
 	r.coordinator.abandon(rec)
 	b := rec.promised.next(v.name)
 	partitions := v.all
@@ -154,12 +154,12 @@ func (v *recovery) prepare(from geo.NodeID, m *Prepare) {
 	switch {
 	case rec == nil:
 	case rec.phase >= Committed && !rec.foreign:
-		r.env.Probe(decisionKnown)
+		r.env.Mark(decisionKnown)
 		r.tell(from, rec)
 	case rec.phase >= Committed:
 		r.env.Send(from, &Promise{Proposal: Proposal{ID: m.ID}, Ballot: m.Ballot, Promised: m.Ballot})
 	case m.Ballot < rec.promised:
-		r.env.Probe(prepareRefused)
+		r.env.Mark(prepareRefused)
 		r.env.Send(from, &Promise{Proposal: Proposal{ID: m.ID}, Ballot: m.Ballot, Promised: rec.promised})
 	default:
 		r.coordinator.abandon(rec)
@@ -196,7 +196,7 @@ func (v *recovery) promised(from geo.NodeID, m *Promise) {
 		return
 	}
 	if m.Promised > m.Ballot {
-		r.env.Probe(prepareOutbid)
+		r.env.Mark(prepareOutbid)
 		rec.promised = max(rec.promised, m.Promised)
 		r.coordinator.abandon(rec)
 		return

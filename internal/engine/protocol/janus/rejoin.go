@@ -127,7 +127,7 @@ func (r *Replica) abstains(id Instance) bool {
 // is left to who asks, if nobody else has a higher ballot.
 func (j *rejoin) abstain(from geo.NodeID, id Instance, b Ballot) {
 	r := j.r
-	r.env.Probe(abstained)
+	r.env.Mark(abstained)
 	rec := r.find(id)
 	switch {
 	case rec == nil:
@@ -226,7 +226,7 @@ func (c *coordinator) replaced(n geo.NodeID) {
 			c.answered(l, n)
 			c.decide(rec)
 		case l.stage != accepting:
-			r.env.Probe(votesDropped)
+			r.env.Mark(votesDropped)
 			r.recovery.takeOver(rec)
 		}
 	}
@@ -332,7 +332,7 @@ func (j *rejoin) tick() {
 	r := j.r
 	for _, n := range slices.Sorted(maps.Keys(j.states)) {
 		if !j.sender.Busy(n) {
-			r.env.Probe(stateSentAgain)
+			r.env.Mark(stateSentAgain)
 			j.send(n)
 		}
 	}
@@ -391,7 +391,7 @@ func (j *rejoin) settle(n geo.NodeID, f *former) {
 			if c == r.self || len(known) == 0 {
 				continue
 			}
-			r.env.Probe(toldFormer)
+			r.env.Mark(toldFormer)
 			for _, rec := range known {
 				r.tell(c, rec)
 			}
@@ -439,7 +439,7 @@ func (j *rejoin) busy() (n int) {
 }
 
 // Whole implements protocol.Rejoiner: all that was sent to lost nodes, and all that they have coordinated, is ordered everywhere.
-func (r *Replica) Whole() bool {
+func (r *Replica) FullyReplicated() bool {
 	if !r.rejoin.joined {
 		return false
 	}

@@ -140,7 +140,7 @@ func (j *rejoin) join() {
 		row.stable, row.forget, row.received = from.stable[n], from.forget[n], j.limits[n]
 	}
 	j.joined, j.here = true, nil
-	r.env.Probe(rejoined)
+	r.env.Mark(rejoined)
 	j.takeOver(all)
 	held, submitted := j.held, j.submitted
 	j.held, j.submitted = nil, nil
@@ -189,13 +189,13 @@ func (j *rejoin) takeOver(all map[Instance]*entry) {
 			}
 		}
 		if !e.noop && r.executor.AnswersElsewhere(e.t, id.Node()) {
-			r.env.Probe(answerLost)
+			r.env.Mark(answerLost)
 			r.executor.Tell(id.Node(), txn.Outcome{ID: e.t.ID, Status: txn.Unknown, Cause: txn.CauseNode, Reason: ReasonNodeLost})
 		}
 	}
 	slices.SortFunc(run, func(a, b *entry) int { return cmp.Compare(a.turn, b.turn) })
 	for _, e := range run {
-		r.env.Probe(executedFor)
+		r.env.Mark(executedFor)
 		r.executor.Run(place(e.id), e.t, e.id.Node())
 	}
 	for _, e := range open {

@@ -188,11 +188,11 @@ func TestRowGoesOnWhenAllHaveOrdered(t *testing.T) {
 	s.hear(2, &Rejoin{ordered, 2, 1})
 	s.pass(tickEvery)
 	s.sends("to 2: settled all before incarnation 1")
-	if s.r.Whole() {
+	if s.r.FullyReplicated() {
 		t.Error("what the lost node has coordinated is not known to be stable")
 	}
 	s.hear(2, &Progress{Stable: protocol.NumbersBefore(1)})
-	if !s.r.Whole() {
+	if !s.r.FullyReplicated() {
 		t.Error("what the lost node has coordinated is stable")
 	}
 
@@ -218,12 +218,12 @@ func TestRowGoesOnWhenAllHaveOrdered(t *testing.T) {
 	n.rejoin(0, a, b)
 	n.hear(0, &Rejoin{Step: settled, Number: 1})
 	n.pass(tickEvery)
-	if n.r.rows[2].stable != 0 || n.r.Whole() {
+	if n.r.rows[2].stable != 0 || n.r.FullyReplicated() {
 		t.Errorf("its row is stable up to %d before all have settled", n.r.rows[2].stable)
 	}
 	n.hear(1, &Rejoin{Step: settled, Number: 1})
 	n.pass(tickEvery)
-	if n.r.rows[2].stable != protocol.NumbersBefore(1) || !n.r.Whole() {
+	if n.r.rows[2].stable != protocol.NumbersBefore(1) || !n.r.FullyReplicated() {
 		t.Errorf("its row is stable up to %d, want %d", n.r.rows[2].stable, protocol.NumbersBefore(1))
 	}
 }
@@ -232,7 +232,7 @@ func TestRowGoesOnWhenAllHaveOrdered(t *testing.T) {
 func TestWholeWhenAllIsStable(t *testing.T) {
 	a, b := newScripted(t, 3, 1, 0), newScripted(t, 3, 1, 1)
 	s := newIncarnation(t, 3, 1, 2, 1)
-	if s.r.Whole() || s.r.Pending() == 0 {
+	if s.r.FullyReplicated() || s.r.Pending() == 0 {
 		t.Error("it is whole before it has joined")
 	}
 	s.rejoin(2, a, b)
@@ -241,11 +241,11 @@ func TestWholeWhenAllIsStable(t *testing.T) {
 	s.pass(tickEvery)
 	s.hear(0, &Progress{Stable: 2})
 	s.hear(1, &Progress{Stable: 1})
-	if s.r.Whole() {
+	if s.r.FullyReplicated() {
 		t.Error("it is whole before an instance of node 1 is stable")
 	}
 	s.hear(1, &Progress{Stable: 2})
-	if !s.r.Whole() {
+	if !s.r.FullyReplicated() {
 		t.Error("it is not whole when all is stable")
 	}
 }

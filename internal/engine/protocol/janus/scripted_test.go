@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/base/buggify"
+	"github.com/geobench/geobench/internal/base/coverage"
 	"github.com/geobench/geobench/internal/base/geo"
-	"github.com/geobench/geobench/internal/base/probe"
 	"github.com/geobench/geobench/internal/base/store"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/bench/simload"
@@ -26,13 +26,13 @@ type scripted struct {
 	rng  *rand.Rand
 }
 
-func (s *scripted) Now() time.Duration                  { return s.now }
-func (s *scripted) After(time.Duration, protocol.Timer) {}
-func (s *scripted) Beside(func() int64, protocol.Timer) {}
-func (s *scripted) Reply(txn.Outcome)                   {}
-func (*scripted) Probe(*probe.Probe)                    {}
-func (*scripted) Buggify(*buggify.Point) bool           { return false }
-func (s *scripted) Rand() *rand.Rand                    { return s.rng }
+func (s *scripted) Now() time.Duration                   { return s.now }
+func (s *scripted) After(time.Duration, protocol.Timer)  {}
+func (s *scripted) Offload(func() int64, protocol.Timer) {}
+func (s *scripted) Reply(txn.Outcome)                    {}
+func (*scripted) Mark(*coverage.Mark)                    {}
+func (*scripted) Buggify(*buggify.Point) bool            { return false }
+func (s *scripted) Rand() *rand.Rand                     { return s.rng }
 func (s *scripted) Send(to geo.NodeID, m protocol.Message) {
 	if _, ok := m.(*Progress); !ok {
 		s.sent = append(s.sent, fmt.Sprintf("to %d: %v", to, m))

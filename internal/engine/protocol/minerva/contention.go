@@ -65,6 +65,6 @@ func (c *contention) epoch(valid, again int) {
 	if c.immediate || now-c.since >= sustained {
 		c.on, c.many, c.since, c.left = true, false, now, immediateBatches
 		c.entered++
-		c.r.env.Probe(contentionMode)
+		c.r.env.Mark(contentionMode)
 	}
 }

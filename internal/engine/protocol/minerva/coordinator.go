@@ -71,7 +71,7 @@ func (c *coordinator) joined() bool {
 }
 
 // whole reports whether all replicas have what makes a cut hold.
-func (c *coordinator) whole() bool { return !c.replicated || c.group.Whole() }
+func (c *coordinator) whole() bool { return !c.replicated || c.group.FullyReplicated() }
 
 // leads reports whether this replica is the coordinator, as far as it knows.
 func (c *coordinator) leads() bool {
@@ -94,7 +94,7 @@ func (c *coordinator) lead(geo.NodeID, uint64) {
 	c.terms++
 	for n := range c.proposed {
 		if c.proposed[n] != c.r.logs.all[n].cut {
-			c.r.env.Probe(coordinatorNew)
+			c.r.env.Mark(coordinatorNew)
 		}
 		c.proposed[n] = c.r.logs.all[n].cut // proposals of earlier terms may be lost
 	}

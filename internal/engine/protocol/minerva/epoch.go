@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/base/codec"
-	"github.com/geobench/geobench/internal/base/fifo"
 	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/queue"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/engine/blocks/optimistic"
 	"github.com/geobench/geobench/internal/engine/protocol"
@@ -24,7 +24,7 @@ type epochs struct {
 	// agreedCuts counts the cuts that were agreed on, committed those that were committed here; queue are those in
 	// between.
 	agreedCuts, committed uint64
-	queue                 fifo.Queue[Heads]
+	queue                 queue.Queue[Heads]
 	head                  Heads // the last cut agreed on
 	tail                  Heads // the last cut committed
 	// cuts are those that others may ask for, from number first on, with the last one at least.
@@ -113,7 +113,7 @@ func (e *epochs) agreed(h Heads) {
 		cut[n] = max(cut[n], h[n])
 	}
 	if slices.Equal(cut, e.head) {
-		e.r.env.Probe(cutRepeated)
+		e.r.env.Mark(cutRepeated)
 		return
 	}
 	e.append(cut)
@@ -178,7 +178,7 @@ func (e *epochs) fetch() {
 	for n, head := range e.queue.Front() {
 		if g := e.r.logs.all[n].of(head); g.received < head {
 			e.requests++
-			e.r.env.Probe(batchFetched)
+			e.r.env.Mark(batchFetched)
 			e.r.env.Send(e.holder(geo.NodeID(n)), &Request{geo.NodeID(n), max(g.received+1, g.first), head})
 		}
 	}
@@ -204,7 +204,7 @@ func (e *epochs) holder(origin geo.NodeID) geo.NodeID {
 			return e.asked
 		}
 	}
-	e.r.env.Probe(holderUnknown)
+	e.r.env.Mark(holderUnknown)
 	if origin == e.r.self { // it is the predecessor's
 		return (origin + 1) % geo.NodeID(e.r.nodes)
 	}
@@ -243,7 +243,7 @@ func (e *epochs) gather(cut Heads) {
 		first := e.tail[n] + 1
 		if i := protocol.IncarnationOf(cut[n]); i > protocol.IncarnationOf(e.tail[n]) {
 			if g.end(e.tail[n]) {
-				e.r.env.Probe(batchesVoid)
+				e.r.env.Mark(batchesVoid)
 			}
 			first = protocol.NumbersBefore(i) + 1
 		}
@@ -307,10 +307,10 @@ func (e *epochs) chain() {
 				v := max(e.entries[a].verdict, e.entries[b].verdict)
 				a, b = min(a, b), max(a, b)
 				e.entries[b].parent = a
-				e.r.env.Probe(chained)
+				e.r.env.Mark(chained)
 				e.entries[a].verdict = v
 			} else if !e.acrossEpochs || p.Back >= x.place || e.reexecuted(int(x.origin), x.place-p.Back) || !e.current(p) {
-				e.r.env.Probe(staleChainMet)
+				e.r.env.Mark(staleChainMet)
 				e.condemn(int32(i), staleChain)
 			}
 		}
@@ -354,7 +354,7 @@ func (e *epochs) findStale() {
 			}
 			if !held {
 				root.verdict = staleRead
-				e.r.env.Probe(staleReadMet)
+				e.r.env.Mark(staleReadMet)
 			}
 		}
 		if root == x && x.verdict != notExecuted {
@@ -395,7 +395,7 @@ func (e *epochs) addChains() (heads []int32) {
 
 // solve finds the independent set in the conflict graph, and condemns the other chains.
 func (e *epochs) solve(heads []int32) {
-	e.r.env.Probe(conflictsSolved)
+	e.r.env.Mark(conflictsSolved)
 	in := mwis.Solve(&e.conflicts.graph, e.method, &e.solved)
 	for i := range e.entries {
 		if heads[i] < 0 {
@@ -403,7 +403,7 @@ func (e *epochs) solve(heads []int32) {
 		}
 		if v := e.conflicts.vertexOf[e.entries[i].chain]; v >= 0 && !in[v] {
 			e.entries[i].verdict = inConflict
-			e.r.env.Probe(inConflictMet)
+			e.r.env.Mark(inConflictMet)
 		}
 	}
 }
@@ -424,7 +424,7 @@ func (e *epochs) list() (count int) {
 		case inConflict:
 			e.conflicting++
 		case notExecuted:
-			e.r.env.Probe(executedLate)
+			e.r.env.Mark(executedLate)
 			e.unexecuted++
 		}
 		e.rest = append(e.rest, int32(i))
@@ -487,7 +487,7 @@ func (e *epochs) answer() {
 	own := e.spans[e.r.self]
 	if protocol.IncarnationOf(e.tail[e.r.self]) < e.r.incarnation {
 		if own.from < own.to {
-			e.r.env.Probe(predecessorCommitted)
+			e.r.env.Mark(predecessorCommitted)
 		}
 		return // nobody here waits for what the predecessor has executed
 	}
@@ -563,7 +563,7 @@ func (e *epochs) restore(data []byte) {
 // have to ask for them.
 func (e *epochs) fallBehind(number uint64, cut Heads) {
 	e.behind = true
-	e.queue = fifo.Queue[Heads]{}
+	e.queue = queue.Queue[Heads]{}
 	e.skip(number)
 	for n, head := range cut {
 		e.r.logs.drop(geo.NodeID(n), head)

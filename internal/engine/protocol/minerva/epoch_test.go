@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/base/buggify"
+	"github.com/geobench/geobench/internal/base/coverage"
 	"github.com/geobench/geobench/internal/base/geo"
-	"github.com/geobench/geobench/internal/base/probe"
 	"github.com/geobench/geobench/internal/base/store"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/bench/simload"
@@ -47,13 +47,13 @@ func (w *world) take(to geo.NodeID) (all []protocol.Message) {
 	return all
 }
 
-func (w *world) Now() time.Duration                  { return w.now }
-func (w *world) After(time.Duration, protocol.Timer) {}
-func (w *world) Beside(func() int64, protocol.Timer) {}
-func (w *world) Reply(o txn.Outcome)                 { w.answers = append(w.answers, o) }
-func (*world) Probe(*probe.Probe)                    {}
-func (w *world) Buggify(*buggify.Point) bool         { return w.rare }
-func (w *world) Rand() *rand.Rand                    { return rand.New(rand.NewPCG(1, 1)) }
+func (w *world) Now() time.Duration                   { return w.now }
+func (w *world) After(time.Duration, protocol.Timer)  {}
+func (w *world) Offload(func() int64, protocol.Timer) {}
+func (w *world) Reply(o txn.Outcome)                  { w.answers = append(w.answers, o) }
+func (*world) Mark(*coverage.Mark)                    {}
+func (w *world) Buggify(*buggify.Point) bool          { return w.rare }
+func (w *world) Rand() *rand.Rand                     { return rand.New(rand.NewPCG(1, 1)) }
 func (w *world) Send(to geo.NodeID, m protocol.Message) {
 	w.sent = append(w.sent, sent{to, m})
 	switch m := m.(type) {

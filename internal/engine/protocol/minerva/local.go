@@ -5,7 +5,7 @@ import (
 
 	"github.com/tidwall/btree"
 
-	"github.com/geobench/geobench/internal/base/fifo"
+	"github.com/geobench/geobench/internal/base/queue"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/engine/blocks/optimistic"
 	"github.com/geobench/geobench/internal/engine/protocol"
@@ -20,7 +20,7 @@ type local struct {
 	acrossEpochs bool
 
 	// open are the replica's transactions that are not committed, in the order of its log.
-	open fifo.Queue[*transaction]
+	open queue.Queue[*transaction]
 	last uint64 // the place of the last one
 
 	// rows are the paper's temp_state: the uncommitted versions of rows, the newest first. Those that can be scanned
@@ -75,7 +75,7 @@ func (l *local) init(r *Replica, p protocol.Params) {
 // submit takes a client's transaction.
 func (l *local) submit(t *txn.Transaction) {
 	if l.r.rejoin.refuses() {
-		l.r.env.Probe(submittedEarly)
+		l.r.env.Mark(submittedEarly)
 		l.r.env.Reply(txn.Outcome{ID: t.ID, Status: txn.Refused, Cause: txn.CauseNode, Reason: ReasonJoining})
 		return
 	}
@@ -192,7 +192,7 @@ func (l *local) doomed(x *transaction) bool {
 	x.checked = l.r.epochs.committed
 	if l.lost(x) || x.record.Reads.Overtaken(l.r.store) {
 		x.status = doomed
-		l.r.env.Probe(doomedMet)
+		l.r.env.Mark(doomedMet)
 	}
 	return x.status == doomed
 }
@@ -226,7 +226,7 @@ func (l *local) commit(again bool, o txn.Outcome) {
 	x.status, x.after = committed, nil
 	if again {
 		x.status, x.outcome = reexecuted, o
-		l.r.env.Probe(reexecutedOwn)
+		l.r.env.Mark(reexecutedOwn)
 	}
 	for _, w := range x.record.Writes {
 		l.forget(w.Key, x)

@@ -81,7 +81,7 @@ func (l *logs) append(rec *Record, place uint64) {
 	wait := l.sent + l.timeout - l.r.env.Now()
 	switch {
 	case l.size >= l.full || wait <= 0 || l.r.env.Buggify(sendsEarly):
-		l.r.env.Probe(batchFull)
+		l.r.env.Mark(batchFull)
 		l.send()
 	case l.timed != l.number:
 		l.timed = l.number
@@ -114,7 +114,7 @@ func (l *logs) put(m *Batch) {
 	all.succeed(protocol.IncarnationOf(m.Number))
 	g := all.of(m.Number)
 	if g == nil || g.ended || m.Number < g.first {
-		l.r.env.Probe(batchLate)
+		l.r.env.Mark(batchLate)
 		return // it was committed, or never will be
 	}
 	at := int(m.Number - g.first)
@@ -218,7 +218,7 @@ func (l *logs) requested(from geo.NodeID, m *Request) {
 	for n := max(m.From, g.first); n <= min(m.To, g.received); n++ {
 		if b := g.batches[n-g.first]; b != nil {
 			l.passedOn++
-			l.r.env.Probe(batchPassedOn)
+			l.r.env.Mark(batchPassedOn)
 			l.r.env.Send(from, b)
 		}
 	}

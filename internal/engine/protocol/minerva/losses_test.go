@@ -59,7 +59,7 @@ func lossesWait(t *testing.T, others ...geo.Region) {
 	away := false
 	for at := 4 * time.Second; at < 25*time.Second; at += 20 * time.Millisecond {
 		s.At(at, func() {
-			if away || len(victims) == 0 || !s.Whole() {
+			if away || len(victims) == 0 || !s.FullyReplicated() {
 				return
 			}
 			n := victims[0]
@@ -94,7 +94,7 @@ func lossesWait(t *testing.T, others ...geo.Region) {
 			t.Errorf("the copy of node %d is another one than that of node 0", n)
 		}
 	}
-	if s.Pending() > 0 || !s.Whole() {
-		t.Errorf("%d pending, all copies there: %v", s.Pending(), s.Whole())
+	if s.Pending() > 0 || !s.FullyReplicated() {
+		t.Errorf("%d pending, all copies there: %v", s.Pending(), s.FullyReplicated())
 	}
 }

@@ -125,7 +125,7 @@ func decodeBatch(r *codec.Reader, procs *txn.Registry) (*Batch, error) {
 	if n > 0 {
 		m.Records = make([]Record, n)
 	}
-	room := deterministic.NewRoom(procs, n)
+	room := deterministic.NewTxnArena(procs, n)
 	for i := range m.Records {
 		rec := &m.Records[i]
 		t, err := room.Transaction(r)

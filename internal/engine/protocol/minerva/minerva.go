@@ -123,7 +123,7 @@ var Engine = &protocol.Engine{
 		},
 	},
 	Roles:     []string{RoleCoordinator},
-	Survives:  survives,
+	Tolerates: tolerates,
 	Replaces:  replaces,
 	Isolation: promises,
 	Place:     func(t *geo.Topology, _ protocol.Params) geo.Layout { return t.WholeEverywhere() },
@@ -144,9 +144,9 @@ func promises(p protocol.Params) isolation.Level {
 	return isolation.StrictSerializable
 }
 
-// survives is Engine.Survives: any minority of the regions, and with the coordinator's word alone not the
+// tolerates is Engine.Tolerates: any minority of the regions, and with the coordinator's word alone not the
 // coordinator's.
-func survives(t *geo.Topology, p protocol.Params) protocol.Survival {
+func tolerates(t *geo.Topology, p protocol.Params) protocol.Tolerance {
 	s := protocol.AnyRegions(t, true)
 	if p.Word("commit") == commitProposed && len(s.Regions) > 0 {
 		s.Regions = s.Regions[1:]

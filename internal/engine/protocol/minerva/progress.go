@@ -72,7 +72,7 @@ func (p *progress) tell() {
 	if late || p.told < p.r.epochs.committed {
 		p.told = p.r.epochs.committed
 		if late {
-			p.r.env.Probe(progressLate)
+			p.r.env.Mark(progressLate)
 		}
 		m := &Progress{p.told, append(Heads(nil), p.proofs...)}
 		p.r.others(func(n geo.NodeID) { p.r.env.Send(n, m) })

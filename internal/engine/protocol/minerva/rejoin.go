@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/base/codec"
-	"github.com/geobench/geobench/internal/base/fifo"
 	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/queue"
 	"github.com/geobench/geobench/internal/base/store"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/engine/blocks/statetransfer"
@@ -132,7 +132,7 @@ func (j *rejoin) awaited() bool {
 }
 
 // Whole implements protocol.Rejoiner.
-func (r *Replica) Whole() bool { return r.rejoin.whole() && r.coordinator.whole() }
+func (r *Replica) FullyReplicated() bool { return r.rejoin.whole() && r.coordinator.whole() }
 
 // whole reports whether all logs and rows have as many copies as at first.
 func (j *rejoin) whole() bool {
@@ -217,7 +217,7 @@ func (j *rejoin) askNext() {
 // join takes another replica's request for rows.
 func (j *rejoin) join(from geo.NodeID, m *Join) {
 	if e := &j.r.epochs; !j.joined || e.behind || e.committed < m.Epoch {
-		j.r.env.Probe(rowsRefused)
+		j.r.env.Mark(rowsRefused)
 	} else if !j.sender.Busy(from) {
 		j.sender.Send(from, e.committed, e.appendState(nil))
 	}
@@ -239,7 +239,7 @@ func (j *rejoin) piece(from geo.NodeID, m *statetransfer.Piece) {
 		return // the next one is asked
 	}
 	if j.rows = s; s.epoch > j.r.epochs.agreedCuts {
-		j.r.env.Probe(rowsEarly)
+		j.r.env.Mark(rowsEarly)
 	}
 	j.install()
 }
@@ -340,7 +340,7 @@ func (s *rows) put(to *store.Hash) (more bool) {
 // begin begins behind the epoch whose rows the store has. The cuts behind it are known.
 func (e *epochs) begin(s *rows) {
 	e.committed, e.tail, e.again = s.epoch, s.tail, s.again
-	e.queue = fifo.Queue[Heads]{}
+	e.queue = queue.Queue[Heads]{}
 	for n, head := range s.tail {
 		e.r.logs.all[n].restart(head)
 	}

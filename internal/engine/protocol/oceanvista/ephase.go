@@ -5,8 +5,8 @@ import (
 	"container/heap"
 	"slices"
 
-	"github.com/geobench/geobench/internal/base/fifo"
 	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/queue"
 	"github.com/geobench/geobench/internal/engine/blocks/deterministic"
 )
 
@@ -17,7 +17,7 @@ type functors struct {
 	invisible invisible
 	// recent are, by server, those that some replica may lack, in the order of timestamps, whether they are evaluated
 	// or not: if the server is lost, others get them from this node.
-	recent []fifo.Queue[Functor]
+	recent []queue.Queue[Functor]
 	// replicated is, by server, its second watermark: all replicas have all its functors up to there.
 	replicated []Timestamp
 	kept       int   // in recent
@@ -52,7 +52,7 @@ func (h *invisible) Pop() any {
 
 func (s *functors) init(r *Replica, nodes int) {
 	s.r = r
-	s.recent, s.replicated = make([]fifo.Queue[Functor], nodes), make([]Timestamp, nodes)
+	s.recent, s.replicated = make([]queue.Queue[Functor], nodes), make([]Timestamp, nodes)
 }
 
 // receive stores another server's functor and says so, unless the server was suspected when it had sent it: its
@@ -60,7 +60,7 @@ func (s *functors) init(r *Replica, nodes int) {
 func (s *functors) receive(from geo.NodeID, m *Write) {
 	server := &s.r.membership.servers[from]
 	if m.Functor.Server() != from || (server.status != active || server.epoch != m.Epoch) && s.r.wrong != lateSPhase {
-		s.r.env.Probe(writeOfSuspect)
+		s.r.env.Mark(writeOfSuspect)
 		return
 	}
 	s.enter(m.Functor)
@@ -103,14 +103,14 @@ func (s *functors) decided(server geo.NodeID, beyond Timestamp, survivors []Func
 	})
 	dropped -= len(s.invisible)
 	if dropped > 0 {
-		s.r.env.Probe(functorDropped)
+		s.r.env.Mark(functorDropped)
 	}
 	heap.Init(&s.invisible)
 	have := map[Timestamp]bool{}
 	s.recent[server].Each(func(f Functor) { have[f.Timestamp] = true })
 	for _, f := range survivors {
 		if !have[f.Timestamp] && f.Timestamp > s.replicated[server] && slices.Contains(s.r.partitionsOf(f.T), s.r.partition) {
-			s.r.env.Probe(functorLearned)
+			s.r.env.Mark(functorLearned)
 			s.enter(f)
 		}
 		beyond = max(beyond, f.Timestamp)

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/geobench/geobench/internal/engine/blocks/deterministic"
-	"github.com/geobench/geobench/internal/engine/blocks/recon"
+	"github.com/geobench/geobench/internal/engine/blocks/reconnaissance"
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
@@ -59,5 +59,5 @@ var figures = slices.Concat(
 		},
 	},
 	deterministic.Figures,
-	recon.Figures,
+	reconnaissance.Figures,
 )

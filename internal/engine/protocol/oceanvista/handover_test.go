@@ -202,8 +202,8 @@ func TestWhole(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, _ := node(t, 0, 0, 1, nil)
-			if tc.prepare(r); r.Whole() != tc.want {
-				t.Errorf("whole: %v", r.Whole())
+			if tc.prepare(r); r.FullyReplicated() != tc.want {
+				t.Errorf("whole: %v", r.FullyReplicated())
 			}
 		})
 	}

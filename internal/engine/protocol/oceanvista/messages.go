@@ -9,7 +9,7 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/engine/blocks/deterministic"
-	"github.com/geobench/geobench/internal/engine/blocks/recon"
+	"github.com/geobench/geobench/internal/engine/blocks/reconnaissance"
 	"github.com/geobench/geobench/internal/engine/blocks/statetransfer"
 	"github.com/geobench/geobench/internal/engine/consensus"
 	"github.com/geobench/geobench/internal/engine/protocol"
@@ -73,7 +73,7 @@ func readFunctors(r *codec.Reader, procs *txn.Registry) ([]Functor, error) {
 	if n == 0 {
 		return nil, r.Err()
 	}
-	functors, room := make([]Functor, n), deterministic.NewRoom(procs, n)
+	functors, room := make([]Functor, n), deterministic.NewTxnArena(procs, n)
 	for i := range functors {
 		at := readTimestamp(r)
 		t, err := room.Transaction(r)
@@ -406,7 +406,7 @@ func decode(kind uint8, body []byte, procs *txn.Registry) (protocol.Message, err
 	case kindWrite:
 		w := &Write{View: r.Uvarint(), Epoch: r.Uvarint()}
 		w.Timestamp = readTimestamp(&r)
-		room := deterministic.NewRoom(procs, 1)
+		room := deterministic.NewTxnArena(procs, 1)
 		w.T, err = room.Transaction(&r)
 		m = w
 	case kindStored:
@@ -437,7 +437,7 @@ func decode(kind uint8, body []byte, procs *txn.Registry) (protocol.Message, err
 		if m, known, err := deterministic.Decode(kind, body); known {
 			return m, err
 		}
-		if m, known, err := recon.Decode(kind, body); known {
+		if m, known, err := reconnaissance.Decode(kind, body); known {
 			return m, err
 		}
 		if m, known, err := statetransfer.Decode(kind, body); known {

@@ -42,7 +42,7 @@ import (
 	"github.com/geobench/geobench/internal/base/store"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/engine/blocks/deterministic"
-	"github.com/geobench/geobench/internal/engine/blocks/recon"
+	"github.com/geobench/geobench/internal/engine/blocks/reconnaissance"
 	"github.com/geobench/geobench/internal/engine/blocks/statetransfer"
 	"github.com/geobench/geobench/internal/engine/consensus"
 	"github.com/geobench/geobench/internal/engine/protocol"
@@ -75,10 +75,10 @@ var Engine = &protocol.Engine{
 			Name: "reads", Default: readsStrict, OneOf: []string{readsStrict, readsSnapshot},
 			Doc: "Transactions that write nothing and touch one partition, the server's own, are ordered like others, or read at once what is visible there.",
 		},
-		recon.Parameter,
+		reconnaissance.Parameter,
 	},
 	Roles:     []string{RoleLeader},
-	Survives:  survival,
+	Tolerates: survival,
 	Replaces:  replaces,
 	Isolation: promises,
 	New:       func(c protocol.Config) protocol.Replica { return newReplica(c, none) },
@@ -126,7 +126,7 @@ type Replica struct {
 	membership membership
 	replace    replacement
 	executor   *deterministic.Executor
-	recon      *recon.Reconnaissance
+	recon      *reconnaissance.Reconnaissance
 
 	snapshots bool // the parameter reads
 	procs     *txn.Registry
@@ -151,7 +151,7 @@ func newReplica(c protocol.Config, m mistake) *Replica {
 	r.executor = deterministic.New(deterministic.Config{
 		Self: c.Self, Layout: layout, Procedures: c.Procedures, Store: c.Store.(*store.Hash), Env: c.Env, Answer: r.answer,
 	})
-	r.recon = recon.New(recon.Config{Config: c, Layout: layout, Order: r.order, Answer: r.reply, Timer: reconTimer})
+	r.recon = reconnaissance.New(reconnaissance.Config{Config: c, Layout: layout, Order: r.order, Answer: r.reply, Timer: reconTimer})
 	r.writes.init(r, t.Nodes())
 	r.watermarks.init(r, t, c.Params)
 	r.functors.init(r, t.Nodes())
@@ -191,7 +191,7 @@ func (r *Replica) order(t *txn.Transaction) {
 	case r.behind: // its client was answered
 	case len(t.Accesses) == 0, r.snapshots && r.procs.ReadsOnly(t) && r.local(t):
 		if r.replace.lacking {
-			r.env.Probe(readBeforeRows)
+			r.env.Mark(readBeforeRows)
 			r.replace.held = append(r.replace.held, t)
 			return
 		}
@@ -277,7 +277,7 @@ func (r *Replica) inView(from geo.NodeID, m protocol.Message, view uint64) {
 // sender has for it, and of the incarnation that has joined.
 func (r *Replica) take(from geo.NodeID, m protocol.Message) {
 	if p := &r.replace; viewOf(m) < p.since || p.known[from] != r.membership.servers[from].marked {
-		r.env.Probe(beforeMark)
+		r.env.Mark(beforeMark)
 		return
 	}
 	switch m := m.(type) {

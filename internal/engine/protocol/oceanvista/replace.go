@@ -33,7 +33,7 @@ import (
 // begins anew. Each of its nodes forgets what it was about to evaluate up to the mark, and cannot tell its clients what became of that. Another
 // copy is the donor. Its nodes evaluate all up to the mark and nothing beyond, send their rows as they are then, and go on.
 //
-// Nobody else may be lost before all nodes of the copy have rows, and the new incarnation has all functors that it may be asked for: see Whole.
+// Nobody else may be lost before all nodes of the copy have rows, and the new incarnation has all functors that it may be asked for: see FullyReplicated.
 type replacement struct {
 	r    *Replica
 	rows *store.Hash
@@ -180,9 +180,9 @@ func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
 }
 
 // Whole implements protocol.Rejoiner.
-func (r *Replica) Whole() bool {
+func (r *Replica) FullyReplicated() bool {
 	m := &r.membership
-	if r.replace.lacking || r.behind || !m.group.Whole() {
+	if r.replace.lacking || r.behind || !m.group.FullyReplicated() {
 		return false
 	}
 	for n := range m.servers {
@@ -219,7 +219,7 @@ func (e *loss) apply(m *membership) bool {
 	switch s.status {
 	case active:
 		if !m.suspect(e.server) {
-			m.r.env.Probe(lossWaits)
+			m.r.env.Mark(lossWaits)
 			return false
 		}
 	case abandoned:
@@ -237,7 +237,7 @@ func (m *membership) mark(e *join) {
 	r := m.r
 	s, c := &m.servers[e.server], &m.copies[r.copyOf(e.server)]
 	s.marked = e.incarnation
-	r.env.Probe(newIncarnationJoined)
+	r.env.Mark(newIncarnationJoined)
 	m.joined++
 	c.id, c.above, c.donor = m.view, max(c.above, e.above), m.donor(r.copyOf(e.server))
 	for q := range c.lacking {
@@ -306,7 +306,7 @@ func (p *replacement) marked(n geo.NodeID, number int) {
 // reset has this node begin anew at a timestamp, with the rows of the donor.
 func (p *replacement) reset(above Timestamp) {
 	r := p.r
-	r.env.Probe(copyReset)
+	r.env.Mark(copyReset)
 	p.lacking, p.got, p.came = true, 0, nil
 	p.stops = slices.DeleteFunc(p.stops, func(s stop) bool { return s.above < above })
 	r.functors.floor = above
@@ -328,7 +328,7 @@ func (p *replacement) reset(above Timestamp) {
 	}
 	slices.Sort(ids)
 	for _, id := range ids {
-		r.env.Probe(outcomeForgotten)
+		r.env.Mark(outcomeForgotten)
 		r.answer(txn.Outcome{ID: id, Status: txn.Unknown, Cause: txn.CauseNode, Reason: deterministic.ReasonReset})
 	}
 	p.ask()
@@ -372,7 +372,7 @@ func (p *replacement) passes(visible Timestamp) bool {
 		return false
 	}
 	if !p.r.executor.Idle() {
-		p.r.env.Probe(donorDrains)
+		p.r.env.Mark(donorDrains)
 		return false
 	}
 	p.stops = slices.DeleteFunc(p.stops, func(s stop) bool {
@@ -403,7 +403,7 @@ func (p *replacement) receive(from geo.NodeID, m *statetransfer.Piece) {
 	switch {
 	case !whole:
 	case !p.lacking || id != p.r.membership.copies[p.r.copyOf(p.r.self)].id:
-		p.r.env.Probe(rowsOutdated)
+		p.r.env.Mark(rowsOutdated)
 	default:
 		p.came = data
 		p.install()
@@ -419,7 +419,7 @@ func (p *replacement) install() {
 	}
 	for q := range r.topology.Partitions {
 		if !p.linked(r.topology.Node(r.topology.RegionOf(r.self), q, r.topology.ReplicaOf(r.self))) {
-			r.env.Probe(rowsWait)
+			r.env.Mark(rowsWait)
 			return
 		}
 	}
@@ -438,7 +438,7 @@ func (p *replacement) install() {
 	}
 	for _, f := range decided {
 		if !have[f.Timestamp] && f.Timestamp > r.functors.floor {
-			r.env.Probe(functorGiven)
+			r.env.Mark(functorGiven)
 			heap.Push(&r.functors.invisible, stored{f, r.functors.received})
 		}
 	}
@@ -473,7 +473,7 @@ func (p *replacement) replenish() {
 	}
 	for n := range m.servers {
 		if m.active(geo.NodeID(n)) && !p.complete(geo.NodeID(n)) {
-			r.env.Probe(functorsToCome)
+			r.env.Mark(functorsToCome)
 			return
 		}
 	}
@@ -505,7 +505,7 @@ func (w *writes) resend(n geo.NodeID) {
 	}
 	w.unreplicated.Each(func(own write) {
 		if slices.Contains(own.partitions, r.topology.PartitionOf(n)) {
-			r.env.Probe(functorResent)
+			r.env.Mark(functorResent)
 			r.env.Send(n, &Write{View: r.membership.view, Epoch: r.membership.servers[r.self].epoch, Functor: own.Functor})
 		}
 	})

@@ -104,7 +104,7 @@ func (r *Replica) row(n uint64) int64 {
 func TestUnmarked(t *testing.T) {
 	r, w := node(t, 1, 1, 1, nil)
 	r.Submit(simload.Txn(txn.MakeID(1, 9), "a1+5"))
-	if r.writes.last != 0 || r.writes.watermark() != 0 || r.Whole() || r.Pending() == 0 {
+	if r.writes.last != 0 || r.writes.watermark() != 0 || r.FullyReplicated() || r.Pending() == 0 {
 		t.Errorf("it issues %v and promises %v", r.writes.last, r.writes.promised)
 	}
 	r.takes(functorOf(at(5, 0), "a1+1"))
@@ -476,8 +476,8 @@ func TestReportsOfANewIncarnation(t *testing.T) {
 		t.Fatalf("the read is answered %v", clients[1].answers)
 	}
 	for n := range geo.NodeID(5) {
-		if got := value(s, n, 1); got != 15 || !replicas[n].Whole() {
-			t.Errorf("row 1 is %d at node %d, want 15; whole: %v", got, n, replicas[n].Whole())
+		if got := value(s, n, 1); got != 15 || !replicas[n].FullyReplicated() {
+			t.Errorf("row 1 is %d at node %d, want 15; whole: %v", got, n, replicas[n].FullyReplicated())
 		}
 	}
 }
@@ -497,16 +497,16 @@ func TestWholeWithFunctors(t *testing.T) {
 	})
 	s.At(1100*time.Millisecond, func() { s.Replace(2) })
 	s.At(6*time.Second, func() {
-		if r := replicas[2]; r.replace.lacking || r.replace.complete(1) || !r.membership.active(1) || !r.membership.group.Whole() {
+		if r := replicas[2]; r.replace.lacking || r.replace.complete(1) || !r.membership.active(1) || !r.membership.group.FullyReplicated() {
 			t.Fatalf("it has no rows (%v), has functors of the server that it does not hear (%v), or that is suspected", r.replace.lacking, r.replace.complete(1))
 		}
-		if s.Whole() {
+		if s.FullyReplicated() {
 			t.Error("all is whole")
 		}
 		s.CutNodes(1, 2, false)
 	})
 	s.Run(10 * time.Second)
-	if !s.Whole() {
+	if !s.FullyReplicated() {
 		t.Error("all is not whole in the end")
 	}
 }

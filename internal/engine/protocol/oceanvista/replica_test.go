@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/base/buggify"
+	"github.com/geobench/geobench/internal/base/coverage"
 	"github.com/geobench/geobench/internal/base/geo"
-	"github.com/geobench/geobench/internal/base/probe"
 	"github.com/geobench/geobench/internal/base/store"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/bench/simload"
@@ -374,9 +374,9 @@ type world struct {
 func (w *world) Now() time.Duration                    { return w.now }
 func (w *world) Send(_ geo.NodeID, m protocol.Message) { w.sent = append(w.sent, m) }
 func (w *world) After(time.Duration, protocol.Timer)   {}
-func (w *world) Beside(func() int64, protocol.Timer)   {}
+func (w *world) Offload(func() int64, protocol.Timer)  {}
 func (w *world) Reply(o txn.Outcome)                   { w.answers = append(w.answers, o) }
-func (*world) Probe(*probe.Probe)                      {}
+func (*world) Mark(*coverage.Mark)                     {}
 func (*world) Buggify(*buggify.Point) bool             { return false }
 func (w *world) Rand() *rand.Rand                      { return rand.New(rand.NewPCG(1, 1)) }
 

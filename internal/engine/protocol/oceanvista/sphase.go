@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/geobench/geobench/internal/base/fifo"
 	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/queue"
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
@@ -51,7 +51,7 @@ type writes struct {
 	capped bool
 	// unstable are the functors from the first on that is not on a majority of each of its partitions, unreplicated
 	// those from the first on that some replica lacks.
-	unstable, unreplicated fifo.Queue[write]
+	unstable, unreplicated queue.Queue[write]
 	// replicated is the paper's second watermark: all replicas have all functors up to there. It is not above what is visible here, so that
 	// all have every functor in recent that is not visible anywhere: see replacement.
 	replicated Timestamp
@@ -89,7 +89,7 @@ func (r *Replica) clock() Timestamp {
 func (w *writes) issue(t *txn.Transaction) {
 	r := w.r
 	if !r.membership.active(r.self) || r.replace.unmarked() {
-		w.r.env.Probe(writeWaits)
+		w.r.env.Mark(writeWaits)
 		w.waiting = append(w.waiting, t)
 		return
 	}
@@ -167,7 +167,7 @@ func (w *writes) replicate() {
 
 // settle takes functors up to a timestamp out of a queue that as many replicas of all their partitions have as have asks for. It returns the
 // timestamp of the last one, 0 for none.
-func (w *writes) settle(q *fifo.Queue[write], have []Timestamp, upTo Timestamp) (last Timestamp) {
+func (w *writes) settle(q *queue.Queue[write], have []Timestamp, upTo Timestamp) (last Timestamp) {
 	for q.Len() > 0 {
 		f := q.Front()
 		if f.Timestamp > upTo || slices.ContainsFunc(f.partitions, func(p int) bool { return have[p] < f.Timestamp }) {
@@ -186,7 +186,7 @@ func (w *writes) watermark() Timestamp {
 	case w.r.replace.unmarked():
 		return 0
 	case w.capped:
-		w.r.env.Probe(watermarkCapped)
+		w.r.env.Mark(watermarkCapped)
 	case w.unstable.Len() > 0 && w.r.wrong != visibleBeforeStable:
 		w.promised = max(w.promised, w.unstable.Front().Timestamp-1)
 	default:
@@ -204,12 +204,12 @@ func (w *writes) decided(survivors []Functor) {
 	w.unreplicated.Each(func(own write) {
 		if _, open := w.r.unanswered[own.T.ID]; open && !survives(survivors, own.Timestamp) && !w.r.behind {
 			w.again++
-			w.r.env.Probe(writeAgain)
+			w.r.env.Mark(writeAgain)
 			w.r.unanswered[own.T.ID] = false
 			w.waiting = append(w.waiting, own.T)
 		}
 	})
-	w.unstable, w.unreplicated = fifo.Queue[write]{}, fifo.Queue[write]{}
+	w.unstable, w.unreplicated = queue.Queue[write]{}, queue.Queue[write]{}
 	w.capped, w.replicated = false, w.r.functors.replicated[w.r.self]
 }
 

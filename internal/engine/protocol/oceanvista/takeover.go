@@ -109,10 +109,10 @@ func silence(p protocol.Params, longest time.Duration) time.Duration {
 	return p.Duration("failureTimeout") + longest + 2*p.Duration("gossip")
 }
 
-// survival is Engine.Survives: any minority of the regions. The group elects a leader, which closes the silent servers.
+// survival is Engine.Tolerates: any minority of the regions. The group elects a leader, which closes the silent servers.
 // A member that loses an election waits twice as long for the next one. False suspicions double the silence that a
 // server is allowed.
-func survival(t *geo.Topology, p protocol.Params) protocol.Survival {
+func survival(t *geo.Topology, p protocol.Params) protocol.Tolerance {
 	s := protocol.AnyRegions(t, true)
 	rtt := t.LongestRTT()
 	s.Settles = 8*(p.Duration("failureTimeout")+2*rtt) + 2*patienceAfter(silence(p, rtt), math.MaxInt) + 10*rtt
@@ -166,7 +166,7 @@ func (m *membership) laggards() (n int) {
 func (m *membership) tick() {
 	now := m.r.env.Now()
 	if now-m.ticked > 2*m.interval {
-		m.r.env.Probe(stoodStill)
+		m.r.env.Mark(stoodStill)
 		// Nobody else was silent: this node stood still, or its clock has jumped.
 		for n := range m.servers {
 			m.r.watermarks.hear(geo.NodeID(n))
@@ -177,7 +177,7 @@ func (m *membership) tick() {
 	for n := range m.servers {
 		s := &m.servers[n]
 		if m.group.Leading() && s.status == active && m.silent(geo.NodeID(n)) && inactive < m.mayBeInactive() {
-			m.r.env.Probe(suspicionProposed)
+			m.r.env.Mark(suspicionProposed)
 			m.propose((&suspicion{server: geo.NodeID(n), epoch: s.epoch}).append(nil))
 			inactive++
 		}
@@ -226,7 +226,7 @@ func (m *membership) propose(entry []byte) {
 	if m.group.Leading() {
 		m.group.Propose(entry)
 	} else if leader, known := m.group.Leader(); known && leader != m.r.self {
-		m.r.env.Probe(proposalSent)
+		m.r.env.Mark(proposalSent)
 		m.r.env.Send(leader, &Proposal{entry})
 	}
 }
@@ -304,7 +304,7 @@ func (m *membership) decide(n geo.NodeID) {
 			}
 		}
 		if have < m.r.majority {
-			m.r.env.Probe(reportsMissing)
+			m.r.env.Mark(reportsMissing)
 			return
 		}
 	}
@@ -326,10 +326,10 @@ func (m *membership) decide(n geo.NodeID) {
 	}
 	slices.SortFunc(all, func(a, b Functor) int { return cmp.Compare(a.Timestamp, b.Timestamp) })
 	for _, f := range all {
-		m.r.env.Probe(functorReported)
+		m.r.env.Mark(functorReported)
 		missing := slices.ContainsFunc(m.r.partitionsOf(f.T), func(q int) bool { return !found[f.Timestamp][q] })
 		if f.Timestamp > d.replicated && !missing && m.r.wrong != forgottenFunctors {
-			m.r.env.Probe(functorSurvives)
+			m.r.env.Mark(functorSurvives)
 			d.survivors = append(d.survivors, f)
 		}
 	}
@@ -354,7 +354,7 @@ func (m *membership) join() {
 	for range m.servers {
 		m.asked++
 		if n := geo.NodeID(m.asked % len(m.servers)); n != m.r.self && m.active(n) && m.heard(n) {
-			m.r.env.Probe(sponsorAsked)
+			m.r.env.Mark(sponsorAsked)
 			m.r.replace.joining = m.r.env.Now()
 			m.r.env.Send(n, &JoinRequest{m.servers[m.r.self].epoch})
 			return
@@ -372,7 +372,7 @@ func (m *membership) requested(from geo.NodeID, req *JoinRequest) {
 		return
 	}
 	m.r.writes.capped = true
-	m.r.env.Probe(sponsored)
+	m.r.env.Mark(sponsored)
 	m.sponsored = &join{server: from, epoch: s.epoch, sponsor: m.r.self, sponsorEpoch: own.epoch, above: m.r.writes.promised}
 	if s.incarnation > s.marked {
 		m.sponsored.incarnation = s.incarnation
@@ -427,7 +427,7 @@ func (m *membership) suspect(n geo.NodeID) bool {
 	s.reportedIn, s.proposedIn = 0, 0
 	s.pieces, s.survivors = 0, nil
 	m.suspected++
-	m.r.env.Probe(serverSuspected)
+	m.r.env.Mark(serverSuspected)
 	m.report(n)
 	return true
 }
@@ -449,7 +449,7 @@ func (e *decision) apply(m *membership) bool {
 		return false
 	}
 	m.become(s, closed)
-	m.r.env.Probe(serverClosed)
+	m.r.env.Mark(serverClosed)
 	s.epoch++
 	s.pieces, s.survivors = 0, nil
 	s.last = max(s.last, e.replicated)
@@ -460,7 +460,7 @@ func (e *decision) apply(m *membership) bool {
 	m.survived += int64(len(survivors))
 	m.neverWritten += int64(m.r.functors.decided(e.server, e.replicated, survivors))
 	if e.server == m.r.self {
-		m.r.env.Probe(closedItself)
+		m.r.env.Mark(closedItself)
 		m.closedSelf(survivors)
 		m.join()
 	}
@@ -489,7 +489,7 @@ func (e *join) apply(m *membership) bool {
 		m.mark(e)
 		return true
 	}
-	m.r.env.Probe(serverJoined)
+	m.r.env.Mark(serverJoined)
 	m.joined++
 	s.joins++
 	p := &m.r.watermarks.peers[e.server]

@@ -67,7 +67,7 @@ func (w *watermarks) tick() {
 		if p := &w.peers[n]; geo.NodeID(n) != w.r.self && w.r.membership.servers[n].status != abandoned {
 			if p.sent-p.arrived >= p.window && p.received == p.acknowledged {
 				w.heldBack++
-				w.r.env.Probe(gossipHeldBack)
+				w.r.env.Mark(gossipHeldBack)
 				continue
 			}
 			if !w.r.env.Buggify(gossipLeftOut) {
@@ -100,7 +100,7 @@ func (w *watermarks) count(from geo.NodeID, m *Gossip) {
 func (w *watermarks) receive(from geo.NodeID, m *Gossip) {
 	s := &w.r.membership.servers[from]
 	if s.status != active || s.epoch != m.Epoch {
-		w.r.env.Probe(gossipOfSuspect)
+		w.r.env.Mark(gossipOfSuspect)
 		return
 	}
 	p := &w.peers[from]

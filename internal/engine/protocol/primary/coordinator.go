@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/geobench/geobench/internal/base/fifo"
 	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/queue"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/engine/blocks/optimistic"
 	"github.com/geobench/geobench/internal/engine/blocks/raftgroup"
@@ -26,9 +26,9 @@ type coordinator struct {
 
 	number  uint64
 	open    map[uint64]*transaction
-	numbers fifo.Queue[uint64] // of those that are open, and of some that are not any more
-	waiting []*transaction     // for the log
-	ticking bool               // a timer is set
+	numbers queue.Queue[uint64] // of those that are open, and of some that are not any more
+	waiting []*transaction      // for the log
+	ticking bool                // a timer is set
 	// seen is the last entry that a client of the region was told of, which sessions read from.
 	seen uint64
 	// unsure says that an earlier incarnation may have seen more: the writer is asked how much that can be.
@@ -118,7 +118,7 @@ func (c *coordinator) elsewhere() bool {
 // relay sends a transaction to the region's instance.
 func (c *coordinator) relay(x *transaction) {
 	c.relayedAway++
-	c.r.env.Probe(relayed)
+	c.r.env.Mark(relayed)
 	c.send(x, instance(c.r.topology, c.r.region), &Relay{Number: x.number, Oldest: c.oldest(), Transaction: x.Transaction})
 }
 
@@ -167,14 +167,14 @@ func (c *coordinator) trips(reads int) int {
 func (c *coordinator) read(x *transaction) {
 	switch {
 	case c.r.writes(): // since a failover; its rows are ahead of what is committed
-		c.r.env.Probe(readAtWriter)
+		c.r.env.Mark(readAtWriter)
 		c.call(x)
 	case x.asked < c.trips(0):
 		x.asked++
 		c.ask(x, &Request{Barrier: true})
 	case c.r.catchUp.lacks || x.position > c.r.log.applied:
 		c.logWaits++
-		c.r.env.Probe(logAwaited)
+		c.r.env.Mark(logAwaited)
 		x.request = nil
 		c.waiting = append(c.waiting, x)
 	default:
@@ -277,7 +277,7 @@ func (c *coordinator) relayed(from geo.NodeID, m *Relay) {
 	c.relays.forget(from, m.Oldest)
 	n := raftgroup.Name{Coordinator: from, Number: m.Number}
 	if s := c.relays.find(n); s != nil {
-		c.r.env.Probe(relayRepeated)
+		c.r.env.Mark(relayRepeated)
 		if s.answer != nil {
 			c.r.env.Send(from, s.answer)
 		}
@@ -322,7 +322,7 @@ func (c *coordinator) reconnect() {
 // resend sends a transaction's request again, to the writer that is known now.
 func (c *coordinator) resend(x *transaction) {
 	c.resent++
-	c.r.env.Probe(resent)
+	c.r.env.Mark(resent)
 	to, term, oldest := c.r.log.writer, c.r.log.term, c.oldest()
 	switch m := x.request.(type) {
 	case *Relay:
@@ -358,7 +358,7 @@ func (c *coordinator) moved(m *Takeover) {
 		switch {
 		case x.request == nil || relayed:
 		case called && c.elsewhere() && planned:
-			c.r.env.Probe(relayedAfterHandover)
+			c.r.env.Mark(relayedAfterHandover)
 			c.relay(x)
 		case called && c.elsewhere():
 			c.finish(x, txn.Outcome{ID: x.ID, Status: txn.Unknown, Cause: txn.CauseNode, Reason: ReasonSessionLost}, 0)
@@ -384,7 +384,7 @@ func (c *coordinator) replaced(n geo.NodeID) {
 			c.resend(x)
 			continue
 		}
-		c.r.env.Probe(relayLost)
+		c.r.env.Mark(relayLost)
 		c.finish(x, txn.Outcome{ID: x.ID, Status: txn.Unknown, Cause: txn.CauseNode, Reason: ReasonInstanceLost}, 0)
 	}
 }

@@ -61,7 +61,7 @@ func (f *failover) arm() {
 func (f *failover) begin() {
 	if f.kind == failoverManaged {
 		f.leaving = true
-		f.r.env.Probe(handover)
+		f.r.env.Mark(handover)
 		f.advance()
 		return
 	}
@@ -87,7 +87,7 @@ func (f *failover) advance() {
 func (f *failover) announce(m *Takeover) {
 	if !m.Recovered {
 		f.failovers++
-		f.r.env.Probe(failoverMet)
+		f.r.env.Mark(failoverMet)
 	}
 	f.left = m.Planned
 	follows := m.Planned && f.r.writer.shipper != f.r.self
@@ -119,7 +119,7 @@ func (f *failover) adopt(m *Takeover) {
 		return
 	}
 	if m.Planned && m.Writer == f.r.self && l.applied < m.Base { // what has sent the log here was lost
-		f.r.env.Probe(takeoverWaits)
+		f.r.env.Mark(takeoverWaits)
 		f.taking = m
 		f.r.catchUp.ask()
 		return
@@ -151,7 +151,7 @@ func (f *failover) adopt(m *Takeover) {
 func (f *failover) atTerm(from geo.NodeID, m protocol.Message, term uint64, do func()) {
 	switch {
 	case term > f.r.log.term || term == f.r.log.term && f.r.catchUp.lacks:
-		f.r.env.Probe(laterTerm)
+		f.r.env.Mark(laterTerm)
 		f.hold(from, m)
 	case term == f.r.log.term:
 		do()

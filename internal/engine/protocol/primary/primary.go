@@ -142,7 +142,7 @@ var Engine = &protocol.Engine{
 	Place:         func(t *geo.Topology, _ protocol.Params) geo.Layout { return t.WholeEverywhere() },
 	Isolation:     promises,
 	Loses:         func(p protocol.Params) bool { return p.Word("failover") == failoverUnplanned },
-	Survives:      survives,
+	Tolerates:     tolerates,
 	Replaces:      replaces,
 	New:           func(c protocol.Config) protocol.Replica { return newReplica(c, none) },
 	Decode:        decode,
@@ -177,10 +177,10 @@ func promises(p protocol.Params) isolation.Level {
 	return isolation.StrictSerializable
 }
 
-// survives is Engine.Survives: any number of the regions that never write. What the writer's region has committed may
+// tolerates is Engine.Tolerates: any number of the regions that never write. What the writer's region has committed may
 // be nowhere else.
-func survives(t *geo.Topology, p protocol.Params) protocol.Survival {
-	s := protocol.Survival{InFlight: true}
+func tolerates(t *geo.Topology, p protocol.Params) protocol.Tolerance {
+	s := protocol.Tolerance{InFlight: true}
 	for r := range geo.Region(len(t.Regions)) {
 		writes := r == geo.Region(p.Int("primary")) || r == successor(t, p) && p.Word("failover") != failoverNone
 		if !writes {
@@ -231,7 +231,7 @@ func (r *Replica) passOn(from geo.NodeID, m protocol.Message) {
 	}
 }
 
-// Offloads implements protocol.Offloader: the storage of an Aurora global database ships the log to other regions and
+// Offloads implements protocol.RemoteWork: the storage of an Aurora global database ships the log to other regions and
 // applies it there. What the writer sends, and what is stored in its own region before it answers, is charged.
 func (r *Replica) Offloads(peer geo.NodeID, m protocol.Message) bool {
 	_, log := m.(*Append)

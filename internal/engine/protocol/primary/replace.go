@@ -168,7 +168,7 @@ func (c *catchUp) behind(to geo.NodeID, m *Behind) {
 	}
 	c.waiting = append(c.waiting, waitingCopy{to, m.Ask, l.applied, copied.appendTo(nil)})
 	if c.flush(); len(c.waiting) > 0 {
-		c.r.env.Probe(copyAwaits)
+		c.r.env.Mark(copyAwaits)
 	}
 }
 
@@ -225,7 +225,7 @@ func (c *catchUp) restore(m *Copy) {
 	if c.standings != nil {
 		c.standings, c.joins = nil, false
 		l.term = m.Term
-		c.r.env.Probe(logRecovered)
+		c.r.env.Mark(logRecovered)
 		f.announce(&Takeover{Term: m.Term + 1, Writer: c.r.self, Base: m.Last, Recovered: true})
 		return
 	}
@@ -287,7 +287,7 @@ func (c *catchUp) ahead(m *Ahead) {
 	case c.lacks:
 		c.joins = true
 	case l.applied+uint64(len(l.tail)) < m.Last:
-		c.r.env.Probe(fedByCopy)
+		c.r.env.Mark(fedByCopy)
 		c.joins = true
 		c.ask()
 	}
@@ -327,7 +327,7 @@ func (r *Replica) Replaced(n geo.NodeID, _ uint32) {
 }
 
 // Whole implements protocol.Rejoiner.
-func (r *Replica) Whole() bool {
+func (r *Replica) FullyReplicated() bool {
 	return !r.catchUp.lacks && !(r.writes() && slices.Contains(r.writer.lacking, true))
 }
 

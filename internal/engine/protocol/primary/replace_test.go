@@ -55,12 +55,12 @@ func TestPredecessorsAcknowledgement(t *testing.T) {
 	if len(w.Replies) > 0 {
 		t.Error("committed with the writer and one other of four")
 	}
-	if w.Whole() {
+	if w.FullyReplicated() {
 		t.Error("whole before the new incarnation has spoken")
 	}
 	w.Receive(1, &Ack{Last: 1})
-	if len(w.Replies) != 1 || !w.Whole() {
-		t.Errorf("%d answers, whole %v, with the new incarnation", len(w.Replies), w.Whole())
+	if len(w.Replies) != 1 || !w.FullyReplicated() {
+		t.Errorf("%d answers, whole %v, with the new incarnation", len(w.Replies), w.FullyReplicated())
 	}
 }
 
@@ -77,7 +77,7 @@ func TestLongestLog(t *testing.T) {
 	if got := w.Take(3); len(got) != 1 || !reflect.DeepEqual(got[0], &Behind{Ask: 1}) || len(w.Sent) > 0 {
 		t.Errorf("asks node 3 %v, and others %v", got, w.Sent)
 	}
-	if w.Whole() || w.Pending() == 0 {
+	if w.FullyReplicated() || w.Pending() == 0 {
 		t.Error("whole without rows")
 	}
 }
@@ -100,11 +100,11 @@ func TestRecovered(t *testing.T) {
 		t.Error("what may not be committed is read")
 	}
 	w.Receive(1, &Ack{Term: 0, Last: 2})
-	if w.Receive(1, &Ack{Term: 1, Last: 2}); w.Whole() {
+	if w.Receive(1, &Ack{Term: 1, Last: 2}); w.FullyReplicated() {
 		t.Error("whole before all of the storage has spoken")
 	}
-	if w.Receive(2, &Ack{Term: 1, Last: 1}); !w.Whole() || len(w.Replies) != 1 {
-		t.Errorf("whole %v, %d answers", w.Whole(), len(w.Replies))
+	if w.Receive(2, &Ack{Term: 1, Last: 1}); !w.FullyReplicated() || len(w.Replies) != 1 {
+		t.Errorf("whole %v, %d answers", w.FullyReplicated(), len(w.Replies))
 	}
 	// The term was announced to the predecessor of whoever comes later.
 	w.Take(4)
@@ -121,14 +121,14 @@ func TestCopyTooOld(t *testing.T) {
 	n.Take(2)
 	n.Receive(2, &Ahead{Last: 5})
 	n.Receive(2, piece(1, &Copy{Last: 4}))
-	if got := n.Take(2); len(got) != 2 || !reflect.DeepEqual(got[1], &Behind{Ask: 2}) || n.Whole() {
-		t.Errorf("sends %v, whole %v", got, n.Whole())
+	if got := n.Take(2); len(got) != 2 || !reflect.DeepEqual(got[1], &Behind{Ask: 2}) || n.FullyReplicated() {
+		t.Errorf("sends %v, whole %v", got, n.FullyReplicated())
 	}
-	if n.Receive(2, piece(1, &Copy{Last: 6})); n.Whole() {
+	if n.Receive(2, piece(1, &Copy{Last: 6})); n.FullyReplicated() {
 		t.Error("takes what it has not asked for")
 	}
-	if n.Receive(2, piece(2, &Copy{Last: 5})); !n.Whole() || n.log.applied != 5 {
-		t.Errorf("whole %v, at entry %d", n.Whole(), n.log.applied)
+	if n.Receive(2, piece(2, &Copy{Last: 5})); !n.FullyReplicated() || n.log.applied != 5 {
+		t.Errorf("whole %v, at entry %d", n.FullyReplicated(), n.log.applied)
 	}
 }
 

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/geobench/geobench/internal/base/fifo"
 	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/queue"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/engine/blocks/raftgroup"
 	"github.com/geobench/geobench/internal/engine/protocol"
@@ -22,12 +22,12 @@ type writer struct {
 	// entries (shipped, applied] are here. Those up to sent were sent to the storage, and those up to committed are there.
 	log                      []Entry
 	shipped, committed, sent uint64
-	told                     uint64            // what the storage knows to be committed
-	acks                     []uint64          // by node of the storage
-	lacking                  []bool            // by node of the storage: a new incarnation, or it has not spoken in a term that was recovered
-	recovered                uint64            // the end of the log that the term began with
-	waiting                  fifo.Queue[await] // in the order of their entries
-	shipping                 bool              // a timer is set
+	told                     uint64             // what the storage knows to be committed
+	acks                     []uint64           // by node of the storage
+	lacking                  []bool             // by node of the storage: a new incarnation, or it has not spoken in a term that was recovered
+	recovered                uint64             // the end of the log that the term began with
+	waiting                  queue.Queue[await] // in the order of their entries
+	shipping                 bool               // a timer is set
 
 	sessions sessions
 
@@ -92,7 +92,7 @@ func (w *writer) replaced(n geo.NodeID) {
 
 // end makes it a copy again. Nobody waits for what is lost.
 func (w *writer) end() {
-	w.log, w.waiting, w.sessions = nil, fifo.Queue[await]{}, sessions{}
+	w.log, w.waiting, w.sessions = nil, queue.Queue[await]{}, sessions{}
 	w.shipped, w.committed, w.sent, w.told = 0, 0, 0, 0
 }
 
@@ -109,7 +109,7 @@ func (w *writer) session(n raftgroup.Name, oldest uint64, first bool) *session {
 	s := w.sessions.find(n)
 	if s != nil {
 		if s.answer != nil && w.r.wrong != appliedTwice {
-			w.r.env.Probe(answerRepeated)
+			w.r.env.Mark(answerRepeated)
 			w.known++
 			w.send(n.Coordinator, s.answer)
 			return nil
@@ -119,7 +119,7 @@ func (w *writer) session(n raftgroup.Name, oldest uint64, first bool) *session {
 	if o, over, forgotten := w.r.log.endings.Look(n); over || forgotten {
 		w.known++
 		if over { // by an earlier writer
-			w.r.env.Probe(answeredBefore)
+			w.r.env.Mark(answeredBefore)
 			w.sessions.open(n).executed = true // sent once more, it finds this session
 			w.await(n, o)
 		}
@@ -128,7 +128,7 @@ func (w *writer) session(n raftgroup.Name, oldest uint64, first bool) *session {
 	s = w.sessions.open(n)
 	if !first {
 		w.lostSessions++
-		w.r.env.Probe(sessionLost)
+		w.r.env.Mark(sessionLost)
 		w.answer(n, txn.Outcome{Status: txn.Aborted, Cause: txn.CauseConflict, Reason: ReasonSessionLost}, 0)
 		return nil
 	}
@@ -190,7 +190,7 @@ func (w *writer) commit(from geo.NodeID, m *Commit) {
 	s.executed = true
 	if !again && !m.Reads.Hold(w.r.store) && w.r.wrong != unvalidated {
 		w.staleReads++
-		w.r.env.Probe(staleRead)
+		w.r.env.Mark(staleRead)
 		w.ship() // so that the next attempt finds what has changed
 		w.answer(n, txn.Outcome{ID: m.ID, Status: txn.Aborted, Cause: txn.CauseConflict, Reason: ReasonStaleRead}, 0)
 		return
@@ -216,7 +216,7 @@ func (w *writer) await(n raftgroup.Name, o txn.Outcome) {
 		w.answer(n, o, w.r.log.applied)
 		return
 	}
-	w.r.env.Probe(commitAwaited)
+	w.r.env.Mark(commitAwaited)
 	w.waiting.Push(await{w.r.log.applied, n, o})
 }
 
@@ -295,7 +295,7 @@ func (w *writer) ship() {
 		if w.shipper == w.r.self {
 			w.r.log.ship(w.shipped+1, w.between(w.shipped, w.committed))
 		} else {
-			w.r.env.Probe(shippedByStorageMet)
+			w.r.env.Mark(shippedByStorageMet)
 			tell = true
 		}
 		w.log = w.log[w.committed-w.shipped:]
@@ -340,7 +340,7 @@ type session struct {
 type sessions map[geo.NodeID]*peer
 
 type peer struct {
-	numbers fifo.Queue[uint64]
+	numbers queue.Queue[uint64]
 	open    map[uint64]*session
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/bench/simload"
-	"github.com/geobench/geobench/internal/engine/blocks/recon"
+	"github.com/geobench/geobench/internal/engine/blocks/reconnaissance"
 	"github.com/geobench/geobench/internal/engine/protocol"
 	"github.com/geobench/geobench/internal/engine/sim"
 )
@@ -68,7 +68,7 @@ func Groups(t *testing.T, engine *protocol.Engine, given map[string]string) {
 		CheckEqual(t, s, layout)
 		recorded.check(t, engine.Promises(params))
 		looked, stale := Counter(s, topology, "reconnaissances"), Counter(s, topology, "reconnaissances_stale")
-		if params[recon.Parameter.Name] != "" && (looked == 0 || stale == 0) {
+		if params[reconnaissance.Parameter.Name] != "" && (looked == 0 || stale == 0) {
 			t.Errorf("%d reconnaissances, %d of them stale: both should occur", looked, stale)
 		}
 		t.Logf("%d committed, %d reconnaissances, %d stale", committed, looked, stale)

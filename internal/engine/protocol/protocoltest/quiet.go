@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/base/buggify"
+	"github.com/geobench/geobench/internal/base/coverage"
 	"github.com/geobench/geobench/internal/base/geo"
-	"github.com/geobench/geobench/internal/base/probe"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
@@ -26,8 +26,8 @@ func (q *Quiet) Now() time.Duration { return 0 }
 // After implements protocol.Env: no timer fires.
 func (q *Quiet) After(time.Duration, protocol.Timer) {}
 
-// Probe implements protocol.Env.
-func (q *Quiet) Probe(*probe.Probe) {}
+// Mark implements protocol.Env.
+func (q *Quiet) Mark(*coverage.Mark) {}
 
 // Buggify implements protocol.Env.
 func (q *Quiet) Buggify(*buggify.Point) bool { return false }

@@ -105,9 +105,9 @@ func ReplicatedLogsSurvive(t *testing.T, engine *protocol.Engine) {
 		return simload.Topology(1, 1, delays)
 	}
 	for name, tc := range map[string]struct {
-		regions           int
-		homeLogs, copies  string
-		refused, survives string
+		regions            int
+		homeLogs, copies   string
+		refused, tolerates string
 	}{
 		"as the papers measured":      {3, "First", "1", "", "no region"},
 		"in the region":               {3, "Local", "2", "", "no region"},
@@ -132,8 +132,8 @@ func ReplicatedLogsSurvive(t *testing.T, engine *protocol.Engine) {
 			if refused.Field != tc.refused {
 				t.Errorf("%s: %v", name, err)
 			}
-		case engine.Survival(topology, p).Describe(topology) != tc.survives || tc.refused != "":
-			t.Errorf("%s: survives %s, want %q, or a refusal of %q", name, engine.Survival(topology, p).Describe(topology), tc.survives, tc.refused)
+		case engine.Tolerance(topology, p).Describe(topology) != tc.tolerates || tc.refused != "":
+			t.Errorf("%s: survives %s, want %q, or a refusal of %q", name, engine.Tolerance(topology, p).Describe(topology), tc.tolerates, tc.refused)
 		}
 	}
 	if _, errs := engine.Resolve(map[string]string{"homeLogs": "Regions", "replication": "homeOnly"}); len(errs) != 1 || errs[0].Name != "replication" {

@@ -8,7 +8,7 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/engine/blocks/raftgroup"
-	"github.com/geobench/geobench/internal/engine/blocks/task"
+	"github.com/geobench/geobench/internal/engine/blocks/rerun"
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
@@ -42,7 +42,7 @@ const (
 type transaction struct {
 	number uint64
 	t      *txn.Transaction
-	task   *task.Task
+	task   *rerun.Task
 	phase  phase
 	parts  []*part // in the order of their first use; ascending once it terminates
 	// waiting counts the parts that have something open.
@@ -64,7 +64,7 @@ type part struct {
 	group int
 	// open says that rows or the end of the transaction have not come.
 	open  bool
-	needs []task.Need
+	needs []rerun.Need
 	// seen says that the transaction reads the group as of snapshot.
 	seen     bool
 	snapshot Snapshot
@@ -102,7 +102,7 @@ func (x *transaction) find(group int) *part {
 // Submit implements protocol.Replica.
 func (r *Replica) Submit(t *txn.Transaction) {
 	r.counters.transactions++
-	x := &transaction{number: r.next, t: t, task: task.New(r.procedures, t, r.store, r.interactive)}
+	x := &transaction{number: r.next, t: t, task: rerun.New(r.procedures, t, r.store, r.interactive)}
 	r.next++
 	r.open[x.number] = x
 	if r.cuts && r.procedures.ReadsOnly(t) {
@@ -138,7 +138,7 @@ func (r *Replica) run(x *transaction) {
 			x.waiting++
 		}
 		if p.needs == nil {
-			p.needs = make([]task.Need, 0, len(needs)-i)
+			p.needs = make([]rerun.Need, 0, len(needs)-i)
 		}
 		p.needs = append(p.needs, *n)
 	}

@@ -173,7 +173,7 @@ func (g *group) deliver(x *delivery) {
 	g.deliveries++
 	x.number = g.deliveries
 	if g.prevented[x.name] {
-		g.r.env.Probe(deliveredPrevented)
+		g.r.env.Mark(deliveredPrevented)
 		g.refuse(x, Prevented)
 		return
 	}
@@ -189,7 +189,7 @@ func (g *group) deliver(x *delivery) {
 		return
 	}
 	if at < len(g.pending) {
-		g.r.env.Probe(leapt)
+		g.r.env.Mark(leapt)
 		g.count(&g.r.counters.leaps)
 	}
 	if len(g.pending) == 0 && !x.global() {
@@ -208,7 +208,7 @@ func (g *group) deliver(x *delivery) {
 	}
 	g.complete()
 	if !x.global() && x.completed == 0 {
-		g.r.env.Probe(localWaits)
+		g.r.env.Mark(localWaits)
 		g.count(&g.r.counters.waits)
 	}
 }
@@ -230,13 +230,13 @@ func (g *group) reject(x *delivery, v Verdict) {
 	g.ended.Finish(x.name, ending{verdict: v})
 	switch v {
 	case Conflict:
-		g.r.env.Probe(conflict)
+		g.r.env.Mark(conflict)
 		g.count(&g.r.counters.conflicts)
 	case FalsePositive:
-		g.r.env.Probe(falsePositive)
+		g.r.env.Mark(falsePositive)
 		g.count(&g.r.counters.falsePositives)
 	case TooOld:
-		g.r.env.Probe(tooOld)
+		g.r.env.Mark(tooOld)
 		g.count(&g.r.counters.tooOld)
 	}
 	g.refuse(x, v)
@@ -336,7 +336,7 @@ func (g *group) applyDecide(n raftgroup.Name, e ending) {
 func (g *group) applyPrevent(n raftgroup.Name) {
 	if _, over, forgotten := g.ended.Look(n); !over && !forgotten && g.globals[n] == nil {
 		g.prevented[n] = true
-		g.r.env.Probe(prevented)
+		g.r.env.Mark(prevented)
 		g.ended.Finish(n, ending{verdict: Prevented})
 		g.count(&g.r.counters.prevented)
 	}
@@ -364,7 +364,7 @@ func (g *group) Step(leads bool) {
 		switch {
 		case x.logged:
 		case x.decided:
-			g.r.env.Probe(decidedLoggedAgain)
+			g.r.env.Mark(decidedLoggedAgain)
 			g.log(x)
 		default:
 			g.await(x)
@@ -398,11 +398,11 @@ func (g *group) submit(n raftgroup.Name, m *Submit) {
 		x := g.globals[n]
 		switch {
 		case x != nil:
-			g.r.env.Probe(submittedPending)
+			g.r.env.Mark(submittedPending)
 			g.report(x)
 			return
 		case over:
-			g.r.env.Probe(submittedEnded)
+			g.r.env.Mark(submittedEnded)
 			g.answer(n, e.verdict, true)
 			return
 		case slices.ContainsFunc(g.pending, func(x *delivery) bool { return x.name == n }):
@@ -432,7 +432,7 @@ func (g *group) paced() {
 	g.pacing = false
 	if slices.ContainsFunc(g.pending, g.waitsForDeliveries) {
 		if g.r.env.Now()-g.Proposed >= g.r.tick {
-			g.r.env.Probe(paced)
+			g.r.env.Mark(paced)
 			g.deliverTick()
 		}
 		g.pace()

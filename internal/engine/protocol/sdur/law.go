@@ -8,11 +8,11 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// survives is Engine.Survives: any regions without which every group has a majority. Groups elect leaders, and settle what lost
+// tolerates is Engine.Tolerates: any regions without which every group has a majority. Groups elect leaders, and settle what lost
 // coordinators have left; from then on a transaction reads, is delivered by majorities, votes and is told the end of, and waits behind
 // others for as long; beside that it may ask one of the lost first, and wait behind another one that does.
-func survives(t *geo.Topology, p protocol.Params) protocol.Survival {
-	s, rtt := raftgroup.Survives(t, t.Placed()), t.LongestRTT()
+func tolerates(t *geo.Topology, p protocol.Params) protocol.Tolerance {
+	s, rtt := raftgroup.Tolerates(t, t.Placed()), t.LongestRTT()
 	s.Settles = raftgroup.Settles(p.Duration("election"), p.Duration("recovery"), rtt)
 	s.Answers = protocol.InTime(4*rtt+p.Duration("delay")+time.Duration(p.Int("reorderThreshold"))*p.Duration("tick")) + 2*(patience+rtt)
 	return s

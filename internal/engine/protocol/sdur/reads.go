@@ -27,7 +27,7 @@ type waitingRead struct {
 // read takes a request for rows.
 func (g *group) read(from geo.NodeID, m *Read) {
 	if q := (&waitingRead{from, m}); !g.answerRead(q) {
-		g.r.env.Probe(readWaits)
+		g.r.env.Mark(readWaits)
 		g.reads = append(g.reads, q)
 		g.r.tickLater()
 	}
@@ -39,7 +39,7 @@ func (g *group) answerRead(q *waitingRead) bool {
 	at := q.Snapshot.At
 	switch {
 	case g.empty: // a new incarnation has no rows
-		g.r.env.Probe(readBeforeJoining)
+		g.r.env.Mark(readBeforeJoining)
 		return false
 	case q.View == Newest:
 		at, a.Snapshot = store.Newest, Snapshot{g.completed, g.last}
@@ -47,7 +47,7 @@ func (g *group) answerRead(q *waitingRead) bool {
 		at = store.Newest
 	case q.Snapshot.At < g.oldest:
 		a.TooOld = true
-		g.r.env.Probe(readTooOld)
+		g.r.env.Mark(readTooOld)
 	case q.View == Same && g.completed < q.Snapshot.Count, q.View == Cut && g.closed() < q.Snapshot.At:
 		return false
 	}
@@ -158,7 +158,7 @@ func (r *Replica) reader(x *transaction, p *part) geo.NodeID {
 			return m
 		}
 	}
-	r.env.Probe(allSilent)
+	r.env.Mark(allSilent)
 	p.try++ // all are silent
 	return members[p.try%len(members)]
 }
@@ -169,7 +169,7 @@ func (r *Replica) retryReads(x *transaction) {
 		if p.open && x.phase == reading && (r.env.Now()-p.asked >= r.patience || r.env.Buggify(asksAnother)) {
 			if p.member != r.self {
 				r.suspect[p.member] = true
-				r.env.Probe(memberSuspected)
+				r.env.Mark(memberSuspected)
 			}
 			r.ask(x, p)
 		}

@@ -120,11 +120,11 @@ var Engine = &protocol.Engine{
 		}
 		return isolation.Serializable
 	},
-	Survives: survives,
-	Replaces: func(t *geo.Topology, _ protocol.Params) []geo.NodeID { return raftgroup.Replaces(t, t.Placed()) },
-	New:      func(c protocol.Config) protocol.Replica { return newReplica(c, options{}) },
-	Decode:   decode,
-	Law:      law,
+	Tolerates: tolerates,
+	Replaces:  func(t *geo.Topology, _ protocol.Params) []geo.NodeID { return raftgroup.Replaces(t, t.Placed()) },
+	New:       func(c protocol.Config) protocol.Replica { return newReplica(c, options{}) },
+	Decode:    decode,
+	Law:       law,
 }
 
 const (
@@ -314,7 +314,7 @@ func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
 }
 
 // Whole implements protocol.Rejoiner.
-func (r *Replica) Whole() bool { return r.node.Whole() }
+func (r *Replica) FullyReplicated() bool { return r.node.FullyReplicated() }
 
 // handle takes a message of another node or of this one.
 func (r *Replica) handle(from geo.NodeID, m protocol.Message) {

@@ -9,7 +9,7 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/bench/simload"
 	"github.com/geobench/geobench/internal/engine/blocks/raftgroup"
-	"github.com/geobench/geobench/internal/engine/blocks/task"
+	"github.com/geobench/geobench/internal/engine/blocks/rerun"
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
@@ -74,7 +74,7 @@ func TestCertificationOfScans(t *testing.T) {
 
 // A scan is certified up to its last row if it reached its limit, and otherwise up to the end of its range.
 func TestScansAsFarAsTheyLooked(t *testing.T) {
-	met := []task.Row{{Key: simload.GroupKey(0, 3)}, {Key: simload.GroupKey(0, 5)}}
+	met := []rerun.Row{{Key: simload.GroupKey(0, 3)}, {Key: simload.GroupKey(0, 5)}}
 	behind := func(k txn.Key) txn.Key { return k + "\x00" }
 	for name, tc := range map[string]struct {
 		limit   int
@@ -89,8 +89,8 @@ func TestScansAsFarAsTheyLooked(t *testing.T) {
 	} {
 		r := idle(t)[0]
 		x := &transaction{t: simload.Txn(1, "l0.0-9")}
-		x.task = task.New(r.procedures, x.t, r.store, false)
-		read := task.Read{Range: groupRange(0, 0, 9), Rows: slices.Clone(met)}
+		x.task = rerun.New(r.procedures, x.t, r.store, false)
+		read := rerun.Read{Range: groupRange(0, 0, 9), Rows: slices.Clone(met)}
 		if read.Range.Limit, read.Range.Reverse = tc.limit, tc.reverse; tc.reverse {
 			slices.Reverse(read.Rows)
 		}
@@ -142,9 +142,9 @@ func TestCoordinatorsView(t *testing.T) {
 	}
 	for round, want := range map[uint64]bool{1: true, 2: false} {
 		x := &transaction{number: 7, t: simload.Txn(1, "r0 r2"), round: 2, waiting: 2}
-		x.task = task.New(r.procedures, x.t, r.store, false)
+		x.task = rerun.New(r.procedures, x.t, r.store, false)
 		p := x.part(0)
-		p.open, p.needs = true, []task.Need{{Range: txn.Point(simload.Key(0))}}
+		p.open, p.needs = true, []rerun.Need{{Range: txn.Point(simload.Key(0))}}
 		r.open[x.number] = x
 		r.rows(&Rows{Group: 0, Number: 7, Round: round, Found: []raftgroup.Found{{{Value: make([]byte, 8)}}}})
 		if p.open != want {

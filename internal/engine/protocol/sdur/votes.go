@@ -44,13 +44,13 @@ func (g *group) voted(m *Vote) {
 	switch {
 	case x == nil:
 		if _, over, forgotten := g.ended.Look(m.Of); !over && !forgotten {
-			g.r.env.Probe(voteEarly)
+			g.r.env.Mark(voteEarly)
 			g.early[m.Of] = append(g.early[m.Of], m)
 		}
 	case x.decided:
-		g.r.env.Probe(voteLate)
+		g.r.env.Mark(voteLate)
 	case m.Final:
-		g.r.env.Probe(voteFinal)
+		g.r.env.Mark(voteFinal)
 		g.decide(x, ending{m.Verdict, m.Timestamp})
 	default:
 		g.note(x, m.About, ending{m.Verdict, m.Timestamp})
@@ -104,7 +104,7 @@ func (g *group) asked(by int, n raftgroup.Name, want Request) {
 	if x := g.globals[n]; x != nil {
 		m := &Vote{Of: n, Verdict: Commit, Timestamp: x.earliest}
 		if x.decided {
-			g.r.env.Probe(askedAboutDecided)
+			g.r.env.Mark(askedAboutDecided)
 			m.Verdict, m.Timestamp, m.Final = x.verdict, x.timestamp, true
 		}
 		g.tell(by, m)
@@ -132,7 +132,7 @@ func (g *group) recover() {
 		}
 		x.since = now
 		g.r.counters.recoveries++
-		g.r.env.Probe(voteDemanded)
+		g.r.env.Mark(voteDemanded)
 		for i, p := range x.Participants {
 			if x.votes[i].verdict == 0 {
 				g.tell(p, &Vote{Of: x.name, Verdict: Commit, Timestamp: x.earliest, Request: Demand})

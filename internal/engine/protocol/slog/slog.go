@@ -17,7 +17,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/blocks/batchlog"
 	"github.com/geobench/geobench/internal/engine/blocks/deterministic"
 	"github.com/geobench/geobench/internal/engine/blocks/locallog"
-	"github.com/geobench/geobench/internal/engine/blocks/recon"
+	"github.com/geobench/geobench/internal/engine/blocks/reconnaissance"
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
@@ -49,7 +49,7 @@ var Engine = &protocol.Engine{
 			Name: "replication", Default: locallog.Full, OneOf: []string{locallog.Full, locallog.HomeOnly},
 			Doc: "Whether every region keeps a copy of all rows, or each row is kept in its home region only.",
 		},
-		recon.Parameter,
+		reconnaissance.Parameter,
 		locallog.MastersParameter,
 		locallog.HomeLogsParameter,
 		batchlog.CopiesParameter,
@@ -58,8 +58,8 @@ var Engine = &protocol.Engine{
 	CheckTopology: locallog.CheckTopology,
 	Place:         locallog.Place,
 	Roles:         []string{locallog.RoleLeader, RoleOrderer},
-	Survives: func(t *geo.Topology, p protocol.Params) protocol.Survival {
-		return locallog.Survives(t, p, p.Duration("multiHomeBatch")+p.Duration("batch"))
+	Tolerates: func(t *geo.Topology, p protocol.Params) protocol.Tolerance {
+		return locallog.Tolerates(t, p, p.Duration("multiHomeBatch")+p.Duration("batch"))
 	},
 	Replaces: locallog.Replaces,
 	New:      func(c protocol.Config) protocol.Replica { return newReplica(c, mistakes{}) },
@@ -129,11 +129,11 @@ func newReplica(c protocol.Config, wrong mistakes) *Replica {
 func (r *Replica) multiHome(e locallog.Entry) {
 	switch {
 	case e.Remaster:
-		r.Env.Probe(remastering)
+		r.Env.Mark(remastering)
 	case e.Attempt > 0:
-		r.Env.Probe(multiHomeAgain)
+		r.Env.Mark(multiHomeAgain)
 	default:
-		r.Env.Probe(multiHome)
+		r.Env.Mark(multiHome)
 	}
 	if r.replicated {
 		r.AddToOrder(0, e)
@@ -165,10 +165,10 @@ func (r *Replica) involved(e *locallog.Entry, homes []int) []int {
 // addLockOnly puts the region's part of a multi-home transaction into the local log.
 func (r *Replica) addLockOnly(e *locallog.Entry) {
 	if r.Topology.RegionOf(e.Coordinator) != r.Region {
-		r.Env.Probe(partOfElsewhere)
+		r.Env.Mark(partOfElsewhere)
 	}
 	if len(r.Homes(e, nil)) > 2 {
-		r.Env.Probe(threeHomes)
+		r.Env.Mark(threeHomes)
 	}
 	r.AddPart(e.Txn, e.Coordinator, e.Placing, 0)
 }
@@ -188,7 +188,7 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 // Fire implements protocol.Replica.
 func (r *Replica) Fire(t protocol.Timer) {
 	if t.Kind >= ordererTimers && !r.replicated {
-		r.Env.Probe(ordererBatch)
+		r.Env.Mark(ordererBatch)
 		r.orderer.Fire(t)
 	} else {
 		r.Node.Fire(t)

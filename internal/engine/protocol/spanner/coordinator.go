@@ -8,7 +8,7 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/engine/blocks/raftgroup"
-	"github.com/geobench/geobench/internal/engine/blocks/task"
+	"github.com/geobench/geobench/internal/engine/blocks/rerun"
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
@@ -51,7 +51,7 @@ type transaction struct {
 	number uint64
 	t      *txn.Transaction
 	age    Age
-	task   *task.Task
+	task   *rerun.Task
 	phase  phase
 	parts  []*part // in the order of their first use
 	// waiting counts the parts that have something open.
@@ -87,7 +87,7 @@ type part struct {
 	sent, held uint64
 	again      bool // the effects were sent in an earlier term
 	refused    bool // the group has not prepared the transaction and won't
-	needs      []task.Need
+	needs      []rerun.Need
 	last       bool // needs are all that the transaction does
 	writes     []txn.WriteEntry
 	timestamp  uint64
@@ -131,7 +131,7 @@ func (r *Replica) Submit(t *txn.Transaction) {
 
 // begin makes a transaction, which run then runs.
 func (r *Replica) begin(t *txn.Transaction, age Age) *transaction {
-	x := &transaction{number: r.next, t: t, age: age, task: task.New(r.procedures, t, r.store, r.interactive)}
+	x := &transaction{number: r.next, t: t, age: age, task: rerun.New(r.procedures, t, r.store, r.interactive)}
 	r.next++
 	r.open[x.number] = x
 	r.tickLater()
@@ -162,7 +162,7 @@ func (r *Replica) run(x *transaction) {
 			x.waiting++
 		}
 		if p.needs == nil {
-			p.needs = make([]task.Need, 0, len(needs)-i)
+			p.needs = make([]rerun.Need, 0, len(needs)-i)
 		}
 		p.needs = append(p.needs, *n)
 	}
@@ -348,7 +348,7 @@ func (r *Replica) abort(x *transaction) {
 // told nothing and would only send it again.
 func (r *Replica) restart(x *transaction) {
 	r.counters.restarts++
-	r.env.Probe(restarted)
+	r.env.Mark(restarted)
 	r.abort(x)
 	r.run(r.begin(x.t, x.age))
 }
@@ -420,7 +420,7 @@ func (r *Replica) answer(m *Answer) {
 			return
 		}
 		p.refused = true
-		r.env.Probe(refused)
+		r.env.Mark(refused)
 		if m.Reply == Lost {
 			r.restart(x)
 			return

@@ -8,7 +8,7 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/bench/simload"
 	"github.com/geobench/geobench/internal/engine/blocks/raftgroup"
-	"github.com/geobench/geobench/internal/engine/blocks/task"
+	"github.com/geobench/geobench/internal/engine/blocks/rerun"
 	"github.com/geobench/geobench/internal/engine/protocol"
 	"github.com/geobench/geobench/internal/engine/protocol/protocoltest"
 )
@@ -32,7 +32,7 @@ func newClient(t *testing.T, phase phase, open pending, sent uint64) (*client, *
 	x := c.begin(simload.Txn(1, "r1"), age(1))
 	p := x.part(1)
 	x.phase, x.waiting, p.open, p.sent = phase, 1, open, sent
-	p.needs = []task.Need{{Range: txn.Point(simload.Key(1)), Mode: txn.Read}}
+	p.needs = []rerun.Need{{Range: txn.Point(simload.Key(1)), Mode: txn.Read}}
 	return c, x, p
 }
 

@@ -8,11 +8,11 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// survives is Engine.Survives: any regions without which every group has a majority. Groups elect leaseholders, and end what lost
+// tolerates is Engine.Tolerates: any regions without which every group has a majority. Groups elect leaseholders, and end what lost
 // coordinators have left; from then on a transaction locks and prepares, each with a round trip to leaseholders and from there to majorities, and
 // waits for the locks of others for as long; beside that it may ask one of the lost first, and wait for another one that does.
-func survives(t *geo.Topology, p protocol.Params) protocol.Survival {
-	s, rtt := raftgroup.Survives(t, t.Placed()), t.LongestRTT()
+func tolerates(t *geo.Topology, p protocol.Params) protocol.Tolerance {
+	s, rtt := raftgroup.Tolerates(t, t.Placed()), t.LongestRTT()
 	s.Settles = raftgroup.Settles(p.Duration("election"), p.Duration("recovery"), rtt)
 	s.Answers = protocol.InTime(6*rtt) + 2*(patience+rtt)
 	return s

@@ -80,7 +80,7 @@ func (g *group) Step(leads bool) {
 	g.r.counters.terms++
 	g.r.tickLater()
 	for _, n := range g.names() {
-		g.r.env.Probe(lockReinstated)
+		g.r.env.Mark(lockReinstated)
 		e := g.prepared[n]
 		// Its age is not known. It can't be wounded, and as the youngest it is told of all that wait for it.
 		h := &holder{name: n, stage: holding, age: Age{Start: 1<<64 - 1}}
@@ -126,7 +126,7 @@ func (g *group) read(n raftgroup.Name, m *Read) {
 	h := g.holders[n]
 	if h == nil {
 		if m.Again {
-			g.r.env.Probe(readLost)
+			g.r.env.Mark(readLost)
 			g.answer(n, Lost, 0)
 			return
 		}
@@ -167,7 +167,7 @@ func (g *group) effects(n raftgroup.Name, e *Effects, m protocol.Message) {
 	if h == nil {
 		if e.Again {
 			if f, o := g.look(n); f == over && o.Committed {
-				g.r.env.Probe(committedBefore)
+				g.r.env.Mark(committedBefore)
 				reply := Committed
 				if _, several := m.(*Prepare); several {
 					reply = Prepared // as all others have, and none later
@@ -177,7 +177,7 @@ func (g *group) effects(n raftgroup.Name, e *Effects, m protocol.Message) {
 			}
 		}
 		if e.Held != 0 || g.prevented[n] {
-			g.r.env.Probe(effectsLost)
+			g.r.env.Mark(effectsLost)
 			g.answer(n, Lost, 0)
 			return
 		}
@@ -185,7 +185,7 @@ func (g *group) effects(n raftgroup.Name, e *Effects, m protocol.Message) {
 	}
 	switch h.stage {
 	case holding:
-		g.r.env.Probe(preparedBefore)
+		g.r.env.Mark(preparedBefore)
 		g.answer(n, Prepared, g.prepared[n].timestamp)
 	case growing:
 		h.op = m
@@ -268,7 +268,7 @@ func (g *group) awaitLease(h *holder) bool {
 		return true
 	}
 	g.r.counters.leaseWaits++
-	g.r.env.Probe(leaseAwaited)
+	g.r.env.Mark(leaseAwaited)
 	h.unleased, h.mark = true, g.Raft.Mark()
 	g.unleased = append(g.unleased, h)
 	return false
@@ -300,7 +300,7 @@ func (g *group) rows(h *holder, m *Read) []raftgroup.Found {
 		for _, l := range h.locks {
 			if l.limited && l.rows.From == w.From && l.rows.To == w.To {
 				l.limited = false
-				g.r.env.Probe(lockNarrowed)
+				g.r.env.Mark(lockNarrowed)
 				if last := found[i][n-1].Key; w.Reverse {
 					g.locks.narrow(l, txn.Range{From: last, To: w.To})
 				} else {
@@ -324,7 +324,7 @@ func (g *group) drop(h *holder) {
 func (g *group) wounded(h *holder) {
 	h.op = nil
 	g.r.counters.wounds++
-	g.r.env.Probe(wounded)
+	g.r.env.Mark(wounded)
 	g.answer(h.name, Wounded, 0)
 }
 
@@ -335,7 +335,7 @@ func (g *group) contended(h *holder) {
 		return
 	}
 	h.contended = true
-	g.r.env.Probe(contendedPrepared)
+	g.r.env.Mark(contendedPrepared)
 	g.answer(h.name, Contended, 0)
 }
 
@@ -357,7 +357,7 @@ func (g *group) asked(n raftgroup.Name, m *Ask) {
 		g.ready(h)
 	case m.Request == Cancel:
 		if _, ok := h.op.(*Prepare); ok {
-			g.r.env.Probe(cancelled)
+			g.r.env.Mark(cancelled)
 			g.locks.release(h)
 			h.stage = lost
 			g.wounded(h)
@@ -401,7 +401,7 @@ func (g *group) prepareApplied(e *effect) {
 	switch {
 	case h == nil:
 	case g.prepared[e.name] == nil:
-		g.r.env.Probe(preparePrevented)
+		g.r.env.Mark(preparePrevented)
 		g.drop(h)
 		g.answer(e.name, Lost, 0)
 	default:

@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/base/buggify"
+	"github.com/geobench/geobench/internal/base/coverage"
 	"github.com/geobench/geobench/internal/base/geo"
-	"github.com/geobench/geobench/internal/base/probe"
 	"github.com/geobench/geobench/internal/base/store"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/bench/simload"
 	"github.com/geobench/geobench/internal/engine/blocks/raftgroup"
-	"github.com/geobench/geobench/internal/engine/blocks/task"
+	"github.com/geobench/geobench/internal/engine/blocks/rerun"
 	"github.com/geobench/geobench/internal/engine/protocol"
 	"github.com/geobench/geobench/internal/engine/protocol/protocoltest"
 )
@@ -27,13 +27,13 @@ type lone struct {
 	said []string
 }
 
-func (l *lone) Now() time.Duration                { return l.now }
-func (*lone) After(time.Duration, protocol.Timer) {}
-func (*lone) Beside(func() int64, protocol.Timer) {}
-func (*lone) Reply(txn.Outcome)                   {}
-func (*lone) Rand() *rand.Rand                    { return rand.New(rand.NewPCG(1, 1)) }
-func (*lone) Probe(*probe.Probe)                  {}
-func (*lone) Buggify(*buggify.Point) bool         { return false }
+func (l *lone) Now() time.Duration                 { return l.now }
+func (*lone) After(time.Duration, protocol.Timer)  {}
+func (*lone) Offload(func() int64, protocol.Timer) {}
+func (*lone) Reply(txn.Outcome)                    {}
+func (*lone) Rand() *rand.Rand                     { return rand.New(rand.NewPCG(1, 1)) }
+func (*lone) Mark(*coverage.Mark)                  {}
+func (*lone) Buggify(*buggify.Point) bool          { return false }
 
 func (l *lone) Send(_ geo.NodeID, m protocol.Message) {
 	switch m := m.(type) {
@@ -74,7 +74,7 @@ func age(number uint64) Age { return Age{Start: number, ID: txn.MakeID(1, number
 func (l *lone) read(number uint64, again bool, ranges ...txn.Range) {
 	m := &Read{Header: l.header(number), Age: age(number), Again: again}
 	for _, r := range ranges {
-		m.Wants = append(m.Wants, task.Need{Range: r, Mode: txn.Read})
+		m.Wants = append(m.Wants, rerun.Need{Range: r, Mode: txn.Read})
 	}
 	l.Receive(1, m)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/engine/blocks/raftgroup"
-	"github.com/geobench/geobench/internal/engine/blocks/task"
+	"github.com/geobench/geobench/internal/engine/blocks/rerun"
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
@@ -87,7 +87,7 @@ type Read struct {
 	Again bool
 	// Last says that the transaction does nothing else anywhere, so that its locks may go with the answer.
 	Last  bool
-	Wants []task.Need
+	Wants []rerun.Need
 }
 
 // Kind implements protocol.Message.
@@ -136,7 +136,7 @@ func readRead(r *codec.Reader) *Read {
 	m := &Read{Header: readHeader(r), Age: readAge(r)}
 	m.Again, m.Last = r.Flags()
 	if n := r.Count(1 + codec.MinRange); n > 0 {
-		m.Wants = make([]task.Need, n)
+		m.Wants = make([]rerun.Need, n)
 	}
 	for i := range m.Wants {
 		w := &m.Wants[i]

@@ -10,7 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/bench/simload"
 	"github.com/geobench/geobench/internal/engine/blocks/raftgroup"
-	"github.com/geobench/geobench/internal/engine/blocks/task"
+	"github.com/geobench/geobench/internal/engine/blocks/rerun"
 	"github.com/geobench/geobench/internal/engine/consensus"
 	"github.com/geobench/geobench/internal/engine/protocol"
 	"github.com/geobench/geobench/internal/engine/protocol/protocoltest"
@@ -32,7 +32,7 @@ func sampleMessages() map[string]protocol.Message {
 	return map[string]protocol.Message{
 		"raft":             &raftgroup.Raft{Group: 300, Message: &consensus.Message{Body: body, Type: kind}},
 		"lead":             &raftgroup.Lead{Group: 7, Term: 3},
-		"read":             &Read{Header: h, Age: age, Again: true, Wants: []task.Need{{Range: txn.Point(k), Mode: txn.ReadWrite}, {Range: rows, Mode: txn.Read}}},
+		"read":             &Read{Header: h, Age: age, Again: true, Wants: []rerun.Need{{Range: txn.Point(k), Mode: txn.ReadWrite}, {Range: rows, Mode: txn.Read}}},
 		"last read":        &Read{Last: true},
 		"rows":             &Rows{h, found},
 		"no rows":          &Rows{},

@@ -78,7 +78,7 @@ func (g *group) abandon(c geo.NodeID, below uint64) {
 		switch {
 		case n.Coordinator != c || n.Number >= below || h.stage == proposed:
 		case h.stage != holding:
-			g.r.env.Probe(givenUp)
+			g.r.env.Mark(givenUp)
 			g.drop(h)
 			g.answer(n, Lost, 0)
 		case g.recoveries[n] == nil || now-g.recoveries[n].at >= g.r.recovery:
@@ -95,7 +95,7 @@ func (g *group) recover(n raftgroup.Name) {
 		return
 	}
 	g.r.counters.recoveries++
-	g.r.env.Probe(recoveryBegun)
+	g.r.env.Mark(recoveryBegun)
 	g.recoveries[n] = &recovery{at: g.r.env.Now(), prepared: map[int]uint64{g.Shard: e.timestamp}}
 	if e.anchor != g.Shard {
 		g.inquire(e.anchor, n)
@@ -120,10 +120,10 @@ func (g *group) query(from geo.NodeID, q *Query) {
 	f, o := g.look(q.Of)
 	switch f {
 	case over:
-		g.r.env.Probe(askedAboutEnded)
+		g.r.env.Mark(askedAboutEnded)
 		g.tell(from, q, true, o)
 	case inDoubt:
-		g.r.env.Probe(askedAboutDoubtful)
+		g.r.env.Mark(askedAboutDoubtful)
 		e := g.prepared[q.Of]
 		if e.anchor == g.Shard {
 			if v := g.recoveries[q.Of]; v == nil || g.r.env.Now()-v.at >= g.r.recovery {
@@ -133,7 +133,7 @@ func (g *group) query(from geo.NodeID, q *Query) {
 		}
 		g.tell(from, q, false, Outcome{Timestamp: e.timestamp})
 	case unknown:
-		g.r.env.Probe(prevention)
+		g.r.env.Mark(prevention)
 		g.queries[q.Of] = append(g.queries[q.Of], query{from, q})
 		if len(g.queries[q.Of]) == 1 {
 			g.Batch = appendPrevent(g.Batch, q.Of)
@@ -173,7 +173,7 @@ func (g *group) status(m *Status) {
 		return
 	}
 	v.prepared[m.About] = m.Timestamp
-	g.r.env.Probe(allPreparedAsked)
+	g.r.env.Mark(allPreparedAsked)
 	o := Outcome{Committed: true}
 	for _, p := range e.participants {
 		t, ok := v.prepared[p]

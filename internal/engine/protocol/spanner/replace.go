@@ -15,7 +15,7 @@ func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
 }
 
 // Whole implements protocol.Rejoiner.
-func (r *Replica) Whole() bool { return r.node.Whole() }
+func (r *Replica) FullyReplicated() bool { return r.node.FullyReplicated() }
 
 // sweepReplaced does for the transactions of earlier incarnations what sweep does for those of silent coordinators: the node speaks
 // again, and will never speak of them.
@@ -29,7 +29,7 @@ func (g *group) sweepReplaced() {
 	}
 	for c, stale := range met {
 		if stale {
-			g.r.env.Probe(predecessorsLocks)
+			g.r.env.Mark(predecessorsLocks)
 			g.abandon(geo.NodeID(c), raftgroup.First(g.r.incarnations[c]))
 		}
 	}

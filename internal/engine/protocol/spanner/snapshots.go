@@ -38,7 +38,7 @@ func (r *Replica) retrySnapshots(x *transaction) {
 	for _, p := range x.parts {
 		if p.open == toRead && r.env.Now()-p.at >= r.patience {
 			p.try++
-			r.env.Probe(snapshotRetried)
+			r.env.Mark(snapshotRetried)
 			r.readSnapshot(x, p)
 		}
 	}
@@ -57,13 +57,13 @@ func (g *group) answerSnapshot(q *snapshotRead) bool {
 	a := &SnapshotRows{Group: g.Shard, Number: q.Number, Round: q.Round}
 	switch {
 	case !g.Raft.Joined(): // a new incarnation has no rows
-		g.r.env.Probe(readBeforeJoining)
+		g.r.env.Mark(readBeforeJoining)
 		return false
 	case q.At < max(g.oldest, g.r.trimmed):
 		a.TooOld = true
-		g.r.env.Probe(snapshotTooOld)
+		g.r.env.Mark(snapshotTooOld)
 	case q.At > g.closed && g.r.mistake != earlySnapshot:
-		g.r.env.Probe(snapshotEarly)
+		g.r.env.Mark(snapshotEarly)
 		return false
 	default:
 		a.Found = raftgroup.Find(g.r.store, q.At, len(q.Ranges), func(i int) *txn.Range { return &q.Ranges[i] })

@@ -93,7 +93,7 @@ var Engine = &protocol.Engine{
 		}
 		return isolation.StrictSerializable
 	},
-	Survives:   survives,
+	Tolerates:  tolerates,
 	ClockBound: func(p protocol.Params) time.Duration { return p.Duration("clockBound") },
 	Replaces:   func(t *geo.Topology, _ protocol.Params) []geo.NodeID { return raftgroup.Replaces(t, t.Placed()) },
 	New:        func(c protocol.Config) protocol.Replica { return newReplica(c, options{}) },

@@ -158,7 +158,7 @@ func TestSurvives(t *testing.T) {
 			if err := topology.Validate(); err != nil {
 				t.Fatal(err)
 			}
-			s := Engine.Survival(topology, protocoltest.Params(t, Engine, nil))
+			s := Engine.Tolerance(topology, protocoltest.Params(t, Engine, nil))
 			if got := fmt.Sprint(s.Regions, " ", s.Most); got != tc.want {
 				t.Errorf("%s, want %s", got, tc.want)
 			}

@@ -9,7 +9,7 @@ import (
 	"github.com/geobench/geobench/internal/base/store"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/engine/blocks/optimistic"
-	"github.com/geobench/geobench/internal/engine/blocks/task"
+	"github.com/geobench/geobench/internal/engine/blocks/rerun"
 )
 
 // Reasons for which transactions are aborted.
@@ -34,7 +34,7 @@ type transaction struct {
 	t *txn.Transaction
 	// origin is the node that its client waits at.
 	origin geo.NodeID
-	task   *task.Task
+	task   *rerun.Task
 	// snapshots are the versions at which it reads at the region's node of each partition, 0 before the first read.
 	snapshots []uint64
 	// lsns are up to where these nodes had the log of each region then, where index pages are modelled.
@@ -56,7 +56,7 @@ func (r *Replica) begin(t *txn.Transaction, origin geo.NodeID) {
 
 // execute runs a transaction from its start.
 func (r *Replica) execute(x *transaction) {
-	x.task = task.New(r.procedures, x.t, r.store, r.interactive)
+	x.task = rerun.New(r.procedures, x.t, r.store, r.interactive)
 	x.snapshots, x.lsns = make([]uint64, r.topology.Partitions), make([][]uint64, r.topology.Partitions)
 	r.step(x)
 }
@@ -76,7 +76,7 @@ func (r *Replica) step(x *transaction) {
 			x.needs[p] = append(x.needs[p], n.Range)
 		}
 		if r.replacement.wants(x.needs[r.partition]) {
-			r.env.Probe(readWaits)
+			r.env.Mark(readWaits)
 			r.replacement.reading = append(r.replacement.reading, x)
 			return
 		}
@@ -93,7 +93,7 @@ func (r *Replica) step(x *transaction) {
 				}
 				rows := r.store.At(x.snapshots[p])
 				for i := range ranges {
-					x.task.Supply(task.Read{Range: ranges[i], Rows: find(rows, &ranges[i])})
+					x.task.Supply(rerun.Read{Range: ranges[i], Rows: find(rows, &ranges[i])})
 				}
 			default:
 				x.waiting++
@@ -104,15 +104,15 @@ func (r *Replica) step(x *transaction) {
 }
 
 // find returns the rows of a range.
-func find(rows store.Reader, g *txn.Range) (found []task.Row) {
+func find(rows store.Reader, g *txn.Range) (found []rerun.Row) {
 	if g.Point() {
 		if rec, there := rows.Get(g.From); there {
-			found = []task.Row{{Key: g.From, Record: rec}}
+			found = []rerun.Row{{Key: g.From, Record: rec}}
 		}
 		return found
 	}
 	rows.Scan(*g, func(k txn.Key, rec store.Record) bool {
-		found = append(found, task.Row{Key: k, Record: rec})
+		found = append(found, rerun.Row{Key: k, Record: rec})
 		return true
 	})
 	return found
@@ -130,7 +130,7 @@ func (r *Replica) read(from geo.NodeID, m *Read) {
 	}
 	if a.Snapshot >= r.oldest {
 		rows := r.store.At(a.Snapshot)
-		a.Found = make([][]task.Row, len(m.Ranges))
+		a.Found = make([][]rerun.Row, len(m.Ranges))
 		for i := range m.Ranges {
 			a.Found[i] = find(rows, &m.Ranges[i])
 		}
@@ -153,7 +153,7 @@ func (r *Replica) rows(from geo.NodeID, m *Rows) {
 		x.lsns[p] = m.LSNs
 	}
 	for i, g := range x.needs[p] {
-		x.task.Supply(task.Read{Range: g, Rows: m.Found[i]})
+		x.task.Supply(rerun.Read{Range: g, Rows: m.Found[i]})
 	}
 	x.needs[p] = nil
 	x.waiting--
@@ -165,7 +165,7 @@ func (r *Replica) readAgain(n geo.NodeID) {
 	p := r.topology.PartitionOf(n)
 	for _, id := range slices.Sorted(maps.Keys(r.transactions)) {
 		if x := r.transactions[id]; x.waiting > 0 && len(x.needs[p]) > 0 {
-			r.env.Probe(readAgain)
+			r.env.Mark(readAgain)
 			r.env.Send(n, &Read{id, x.round, x.snapshots[p], x.needs[p]})
 		}
 	}
@@ -174,7 +174,7 @@ func (r *Replica) readAgain(n geo.NodeID) {
 // disown answers the clients whose transactions this node has handed to a writer that is lost.
 func (r *Replica) disown() {
 	for _, id := range slices.Sorted(maps.Keys(r.forwarded)) {
-		r.env.Probe(forwardLost)
+		r.env.Mark(forwardLost)
 		r.env.Reply(txn.Outcome{ID: id, Status: txn.Unknown, Cause: txn.CauseNode, Reason: ReasonWriterLost})
 	}
 	clear(r.forwarded)
@@ -230,7 +230,7 @@ func (r *Replica) parts(x *transaction) (writers []geo.NodeID, parts []Part) {
 }
 
 // seen returns what a scan has looked at: one with a limit ends where that was reached.
-func seen(read *task.Read) optimistic.Range {
+func seen(read *rerun.Read) optimistic.Range {
 	g := optimistic.Range{From: read.Range.From, To: read.Range.To}
 	for i := range read.Rows {
 		g.Rows = append(g.Rows, optimistic.Version{Key: read.Rows[i].Key, Writer: read.Rows[i].Writer})

@@ -12,8 +12,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/blocks/deterministic"
 	"github.com/geobench/geobench/internal/engine/blocks/optimistic"
 	"github.com/geobench/geobench/internal/engine/blocks/raftgroup"
+	"github.com/geobench/geobench/internal/engine/blocks/rerun"
 	"github.com/geobench/geobench/internal/engine/blocks/statetransfer"
-	"github.com/geobench/geobench/internal/engine/blocks/task"
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
@@ -108,7 +108,7 @@ type Rows struct {
 	ID       txn.ID
 	Round    uint64
 	Snapshot uint64
-	Found    [][]task.Row
+	Found    [][]rerun.Row
 	// LSNs are up to where the sender has the log of each region at the snapshot: in its first answer to a transaction, where
 	// index pages are modelled.
 	LSNs []uint64
@@ -201,13 +201,13 @@ func readRows(r *codec.Reader) *Rows {
 	if n == 0 || r.Err() != nil {
 		return m
 	}
-	m.Found = make([][]task.Row, n)
+	m.Found = make([][]rerun.Row, n)
 	for i := range m.Found {
 		rows := r.Count(4)
 		if rows == 0 {
 			continue
 		}
-		m.Found[i] = make([]task.Row, rows)
+		m.Found[i] = make([]rerun.Row, rows)
 		for j := range m.Found[i] {
 			row := &m.Found[i][j]
 			row.Key, row.Writer, row.Value = r.Key(), r.ID(), r.Bytes()
@@ -496,7 +496,7 @@ func decode(kind uint8, body []byte, procs *txn.Registry) (protocol.Message, err
 	var m protocol.Message
 	switch kind {
 	case kindForward:
-		room := deterministic.NewRoom(procs, 1)
+		room := deterministic.NewTxnArena(procs, 1)
 		t, err := room.Transaction(&r)
 		if err != nil {
 			return nil, err

@@ -8,8 +8,8 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/bench/simload"
 	"github.com/geobench/geobench/internal/engine/blocks/optimistic"
+	"github.com/geobench/geobench/internal/engine/blocks/rerun"
 	"github.com/geobench/geobench/internal/engine/blocks/statetransfer"
-	"github.com/geobench/geobench/internal/engine/blocks/task"
 	"github.com/geobench/geobench/internal/engine/protocol"
 	"github.com/geobench/geobench/internal/engine/protocol/protocoltest"
 )
@@ -22,10 +22,10 @@ func sampleMessages() map[string]protocol.Message {
 		"forward": &Forward{simload.Txn(id, "a1+5")},
 		"answer":  &Answer{txn.Outcome{ID: id, Status: txn.Aborted, Cause: txn.CauseConflict, Reason: ReasonDeadlock}},
 		"read":    &Read{id, 2, 300, []txn.Range{txn.Point(k), {From: ordered, To: end}}},
-		"rows": &Rows{ID: id, Round: 2, Snapshot: 300, Found: [][]task.Row{
+		"rows": &Rows{ID: id, Round: 2, Snapshot: 300, Found: [][]rerun.Row{
 			{{Key: k, Record: store.Record{Value: []byte("v"), Writer: id}}}, nil, {{Key: ordered, Record: store.Record{Value: []byte("w")}}},
 		}},
-		"rows of a first read": &Rows{ID: id, Round: 1, Snapshot: 3, Found: [][]task.Row{nil, nil}, LSNs: []uint64{0, 300}},
+		"rows of a first read": &Rows{ID: id, Round: 1, Snapshot: 3, Found: [][]rerun.Row{nil, nil}, LSNs: []uint64{0, 300}},
 		"too old":              &Rows{ID: id, Round: 1},
 		"prepare": &Prepare{id, []geo.NodeID{0, 300}, Part{optimistic.Reads{
 			Points: []optimistic.Point{{Key: k, Writer: id}, {Key: ordered, Absent: true}},

@@ -149,7 +149,7 @@ func (c *recovery) attain() {
 	if !r.wal.majority(r.wal.last) {
 		return
 	}
-	r.env.Probe(logRecovered)
+	r.env.Mark(logRecovered)
 	c.recovered = true
 	r.wal.durable, r.wal.shipped = r.wal.last, r.wal.last
 	c.announce(func(home geo.Region) bool { return home != r.region })
@@ -184,7 +184,7 @@ func (c *recovery) ended(id txn.ID, committed bool) {
 	if c == nil {
 		return
 	}
-	c.r.env.Probe(endHeard)
+	c.r.env.Mark(endHeard)
 	c.end(id, committed)
 	c.progress()
 }
@@ -208,7 +208,7 @@ func (c *recovery) progress() {
 	if c.r.settlement.unanswered == 0 {
 		for _, p := range slices.Clone(c.inDoubt) {
 			if !c.open[p.id] {
-				c.r.env.Probe(doubtAborted)
+				c.r.env.Mark(doubtAborted)
 				c.end(p.id, false)
 			}
 		}

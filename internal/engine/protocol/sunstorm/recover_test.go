@@ -121,12 +121,12 @@ func TestNewWriter(t *testing.T) {
 		t.Error("a page that may have changed with the last entry of the predecessor's was not")
 	}
 	for _, n := range []geo.NodeID{1, 2, 4, 5, 6, 7, 8, 9, 3} {
-		if w.Whole() {
+		if w.FullyReplicated() {
 			t.Errorf("whole without the word of node %d", n)
 		}
 		w.Receive(n, &Persisted{5})
 	}
-	if !w.Whole() {
+	if !w.FullyReplicated() {
 		t.Error("is not whole")
 	}
 }
@@ -186,10 +186,10 @@ func TestAllAreTold(t *testing.T) {
 		w.Receive(n, &Persisted{0})
 	}
 	w.Submit(simload.Txn(1, "a0+1"))
-	if w.Receive(1, &Persisted{1}); len(q.Replies) != 1 || w.Whole() {
-		t.Errorf("%d answers, whole %v, before the other writer has answered", len(q.Replies), w.Whole())
+	if w.Receive(1, &Persisted{1}); len(q.Replies) != 1 || w.FullyReplicated() {
+		t.Errorf("%d answers, whole %v, before the other writer has answered", len(q.Replies), w.FullyReplicated())
 	}
-	if w.Receive(2, &Known{}); !w.Whole() {
+	if w.Receive(2, &Known{}); !w.FullyReplicated() {
 		t.Error("is not whole")
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/base/codec"
-	"github.com/geobench/geobench/internal/base/fifo"
 	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/queue"
 	"github.com/geobench/geobench/internal/base/store"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/engine/blocks/statetransfer"
@@ -122,7 +122,7 @@ func (p *replacement) flush() {
 		return true
 	})
 	if len(p.waiting) > 0 {
-		p.r.env.Probe(copyWaits)
+		p.r.env.Mark(copyWaits)
 	}
 }
 
@@ -138,7 +138,7 @@ func (p *replacement) holds(home geo.Region, m *Log) bool {
 	if in == nil {
 		return false
 	}
-	p.r.env.Probe(logBeforeRows)
+	p.r.env.Mark(logBeforeRows)
 	in.held = append(in.held, m)
 	return true
 }
@@ -155,7 +155,7 @@ func (p *replacement) recovered(from geo.NodeID, lsn uint64) {
 	case has > lsn:
 		panic("sunstorm: a copy has more of a log than its writer")
 	default:
-		p.r.env.Probe(logLost)
+		p.r.env.Mark(logLost)
 		p.incoming[home] = &incoming{confirm: true}
 		p.request(home)
 	}
@@ -245,7 +245,7 @@ func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
 }
 
 // Whole implements protocol.Rejoiner.
-func (r *Replica) Whole() bool {
+func (r *Replica) FullyReplicated() bool {
 	p := &r.replacement
 	return p.waits() == 0 && !slices.Contains(p.unsure, true) && !slices.Contains(p.lacking, true) && r.recovery == nil && r.settlement.whole()
 }
@@ -333,7 +333,7 @@ func (r *Replica) restore(home geo.Region, m *rowsCopy) {
 	c := &r.copies[home]
 	c.next, c.applied, c.tentative, c.newest = m.Last+1, m.Last, map[txn.ID]Entry{}, 0
 	for i := range m.Prepared {
-		r.env.Probe(preparedCopied)
+		r.env.Mark(preparedCopied)
 		c.tentative[m.Prepared[i].ID] = m.Prepared[i]
 	}
 	if home == r.region {
@@ -344,7 +344,7 @@ func (r *Replica) restore(home geo.Region, m *rowsCopy) {
 
 // forgetLagging drops the parts of a home's log that are received and not applied, since a copy of the rows includes them.
 func (r *Replica) forgetLagging(home geo.Region) {
-	var others fifo.Queue[lag]
+	var others queue.Queue[lag]
 	r.lagging.Each(func(l lag) {
 		if l.home != home {
 			others.Push(l)

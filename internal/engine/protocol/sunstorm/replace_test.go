@@ -50,7 +50,7 @@ func TestPredecessorsLog(t *testing.T) {
 	w.Submit(simload.Txn(2, "a0+1"))
 	w.Receive(1, &Persisted{2})
 	w.Replaced(1, 1)
-	if w.Whole() {
+	if w.FullyReplicated() {
 		t.Error("whole before the new incarnation has spoken")
 	}
 	w.Receive(2, &Persisted{2})
@@ -58,8 +58,8 @@ func TestPredecessorsLog(t *testing.T) {
 		t.Errorf("%d answers, %d entries durable, with the writer and one other of five", len(q.Replies), w.wal.durable)
 	}
 	w.Receive(1, &Persisted{2})
-	if len(q.Replies) != 2 || !w.Whole() {
-		t.Errorf("%d answers, whole %v, with the new incarnation", len(q.Replies), w.Whole())
+	if len(q.Replies) != 2 || !w.FullyReplicated() {
+		t.Errorf("%d answers, whole %v, with the new incarnation", len(q.Replies), w.FullyReplicated())
 	}
 }
 
@@ -73,7 +73,7 @@ func TestNewIncarnation(t *testing.T) {
 		return []txn.WriteEntry{{Key: simload.Key(shard), Value: []byte(v)}}
 	}
 	r.Receive(0, &Log{3, []Entry{{Kind: Committed, ID: 7, Writes: write(0, "older")}, {Kind: CommitPrepared, ID: 8}}})
-	if got := q.Take(0); len(got) > 0 || r.Whole() {
+	if got := q.Take(0); len(got) > 0 || r.FullyReplicated() {
 		t.Errorf("says %v of a log without rows", got)
 	}
 	r.Receive(0, pieceOf(&rowsCopy{
@@ -87,11 +87,11 @@ func TestNewIncarnation(t *testing.T) {
 			t.Errorf("row %d is %q, want %q", shard, rec.Value, want)
 		}
 	}
-	if r.Whole() || r.Pending() == 0 {
+	if r.FullyReplicated() || r.Pending() == 0 {
 		t.Error("whole without the rows of the other region")
 	}
-	if r.Receive(5, pieceOf(&rowsCopy{})); !r.Whole() || r.Pending() > 0 {
-		t.Errorf("whole %v, %d pending", r.Whole(), r.Pending())
+	if r.Receive(5, pieceOf(&rowsCopy{})); !r.FullyReplicated() || r.Pending() > 0 {
+		t.Errorf("whole %v, %d pending", r.FullyReplicated(), r.Pending())
 	}
 	// An answer to what the one before has forwarded.
 	if r.Receive(0, &Answer{txn.Outcome{ID: 9}}); len(q.Replies) > 0 {
@@ -164,17 +164,17 @@ func TestEndOfALogIsLost(t *testing.T) {
 	}
 	r.Receive(0, &Log{1, []Entry{{Kind: Committed, ID: 7, Writes: write(0, "older")}, {Prepared, 8, write(2, "aborted"), Name{0, 1}}}})
 	r.Replaced(0, 1)
-	if r.Whole() {
+	if r.FullyReplicated() {
 		t.Error("whole before the new writer has said where its log ends")
 	}
 	r.Receive(0, &Recovered{4})
-	if got := q.Take(0); !reflect.DeepEqual(got, []protocol.Message{&Lost{}}) || r.Whole() {
-		t.Errorf("says %v, whole %v", got, r.Whole())
+	if got := q.Take(0); !reflect.DeepEqual(got, []protocol.Message{&Lost{}}) || r.FullyReplicated() {
+		t.Errorf("says %v, whole %v", got, r.FullyReplicated())
 	}
 	r.Receive(0, &Log{5, []Entry{{Kind: Committed, ID: 9, Writes: write(4, "new")}}})
 	r.Receive(0, pieceOf(&rowsCopy{Last: 4, Rows: []store.Row{{Key: simload.Key(0), Record: store.Record{Writer: 7, Value: []byte("newer")}}}}))
-	if got := q.Take(0); len(got) != 2 || !reflect.DeepEqual(got[1], &Persisted{4}) || !r.Whole() {
-		t.Errorf("says %v, whole %v", got, r.Whole())
+	if got := q.Take(0); len(got) != 2 || !reflect.DeepEqual(got[1], &Persisted{4}) || !r.FullyReplicated() {
+		t.Errorf("says %v, whole %v", got, r.FullyReplicated())
 	}
 	if rec, _ := r.store.Get(simload.Key(0)); string(rec.Value) != "newer" || r.lagging.Len() != 1 || len(r.copies[0].tentative) > 0 {
 		t.Errorf("row 0 is %q, %d parts of logs to apply, %d prepared", rec.Value, r.lagging.Len(), len(r.copies[0].tentative))
@@ -187,8 +187,8 @@ func TestEndOfALogIsLost(t *testing.T) {
 	}
 	r.Replaced(0, 2)
 	r.Receive(0, &Recovered{5})
-	if got := q.Take(0); !reflect.DeepEqual(got, []protocol.Message{&Persisted{5}}) || !r.Whole() {
-		t.Errorf("says %v of a log that it has, whole %v", got, r.Whole())
+	if got := q.Take(0); !reflect.DeepEqual(got, []protocol.Message{&Persisted{5}}) || !r.FullyReplicated() {
+		t.Errorf("says %v of a log that it has, whole %v", got, r.FullyReplicated())
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/bench/simload"
 	"github.com/geobench/geobench/internal/engine/blocks/optimistic"
-	"github.com/geobench/geobench/internal/engine/blocks/task"
+	"github.com/geobench/geobench/internal/engine/blocks/rerun"
 )
 
 // inGroup is a row of a group of region b.
@@ -68,7 +68,7 @@ func TestPagesOfScans(t *testing.T) {
 // A scan covers its whole range unless it reached its limit.
 func TestSeenByAScan(t *testing.T) {
 	for limit, want := range map[int]txn.Key{0: inGroup(9), 2: inGroup(5) + "\x00", 3: inGroup(9)} {
-		read := &task.Read{Range: txn.Range{From: inGroup(2), To: inGroup(9), Limit: limit}, Rows: []task.Row{{Key: inGroup(3)}, {Key: inGroup(5)}}}
+		read := &rerun.Read{Range: txn.Range{From: inGroup(2), To: inGroup(9), Limit: limit}, Rows: []rerun.Row{{Key: inGroup(3)}, {Key: inGroup(5)}}}
 		if g := seen(read); g.To != want || g.From != inGroup(2) {
 			t.Errorf("with limit %d it has looked from %v to %v, want to %v", limit, g.From, g.To, want)
 		}

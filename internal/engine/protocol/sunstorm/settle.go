@@ -124,7 +124,7 @@ func (s *settlement) replaced(n geo.NodeID, incarnation uint32) {
 		case p.ahead:
 			p.ahead = false
 			if p.voted {
-				s.r.env.Probe(votedAgain)
+				s.r.env.Mark(votedAgain)
 				s.r.env.Send(n, &Vote{id, p.cast})
 			}
 		case n == p.initiator || slices.Contains(p.writers, n):
@@ -169,10 +169,10 @@ func (s *settlement) arrives(p *participation) {
 		}
 		switch told, aware := s.told[n], s.aware[p.initiator][n]; {
 		case aware > told:
-			s.r.env.Probe(preparedAhead)
+			s.r.env.Mark(preparedAhead)
 			p.ahead = true
 		case aware < told:
-			s.r.env.Probe(preparedLate)
+			s.r.env.Mark(preparedLate)
 			s.open[p.id] = true
 			s.settle(p)
 		}
@@ -184,7 +184,7 @@ func (s *settlement) settle(p *participation) {
 	p.old = true
 	p.unconfirmed = slices.DeleteFunc(p.unconfirmed, func(n geo.NodeID) bool { return n == s.lost })
 	if s.lost != p.initiator && !slices.Contains(p.heard, s.lost) {
-		s.r.env.Probe(voteAsked)
+		s.r.env.Mark(voteAsked)
 		s.r.env.Send(s.lost, &Ask{Named{p.id, p.name}})
 	}
 	if p.voted {
@@ -217,7 +217,7 @@ func (s *settlement) orphan(from geo.NodeID, m *Orphan) {
 	if p != nil && p.known {
 		return
 	}
-	s.r.env.Probe(orphanRefused)
+	s.r.env.Mark(orphanRefused)
 	delete(s.r.writer.open, m.ID)
 	s.ends(m.ID)
 	s.r.env.Send(from, &Settled{m.ID, Gone})
@@ -227,7 +227,7 @@ func (s *settlement) orphan(from geo.NodeID, m *Orphan) {
 func (s *settlement) ask(from geo.NodeID, m *Ask) {
 	p, verdict := s.r.writer.open[m.ID], Gone
 	if s.committed.has(m.ID, m.Name) || p != nil && p.prepared && p.name == m.Name {
-		s.r.env.Probe(voteFound)
+		s.r.env.Mark(voteFound)
 		verdict = Yes
 	}
 	s.r.env.Send(from, &Settled{m.ID, verdict})
@@ -246,7 +246,7 @@ func (s *settlement) inDoubt(from geo.NodeID, m *InDoubt) {
 	for _, t := range m.Transactions {
 		switch p := s.r.writer.open[t.ID]; {
 		case s.committed.has(t.ID, t.Name):
-			s.r.env.Probe(endFound)
+			s.r.env.Mark(endFound)
 			a.Committed = append(a.Committed, t.ID)
 		case p != nil && p.known && p.name == t.Name && !p.decided:
 			p.tell = true

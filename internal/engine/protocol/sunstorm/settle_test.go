@@ -50,17 +50,17 @@ func TestVoteIsAskedFor(t *testing.T) {
 		want(t, q, 0, &Ask{Named{7, Name{4, 1}}})
 		want(t, q, 4, &Aware{0, 1})
 		w.Receive(0, &Recovered{0})
-		if w.Receive(4, &Aware{0, 1}); w.Whole() {
+		if w.Receive(4, &Aware{0, 1}); w.FullyReplicated() {
 			t.Error("whole while a transaction is open")
 		}
 		for range 2 {
 			w.Receive(0, &Settled{7, Yes})
 		}
-		if w.Pending() > 1 || w.Whole() || !w.settlement.committed.has(7, Name{4, 1}) {
-			t.Errorf("%d pending, whole %v, with the vote", w.Pending(), w.Whole())
+		if w.Pending() > 1 || w.FullyReplicated() || !w.settlement.committed.has(7, Name{4, 1}) {
+			t.Errorf("%d pending, whole %v, with the vote", w.Pending(), w.FullyReplicated())
 		}
-		if w.Receive(3, &Persisted{2}); !w.Whole() || w.Pending() > 0 {
-			t.Errorf("%d pending, whole %v, with a durable end", w.Pending(), w.Whole())
+		if w.Receive(3, &Persisted{2}); !w.FullyReplicated() || w.Pending() > 0 {
+			t.Errorf("%d pending, whole %v, with a durable end", w.Pending(), w.FullyReplicated())
 		}
 	}
 }
@@ -75,10 +75,10 @@ func TestVoteHasCome(t *testing.T) {
 	want(t, q, 0, &Persisted{0})
 	w.Receive(3, &Persisted{1})
 	want(t, q, 0) // the predecessor's transaction
-	if w.Receive(3, &Persisted{2}); w.Whole() || w.Pending() > 0 {
-		t.Errorf("%d pending, whole %v, before the third writer knows", w.Pending(), w.Whole())
+	if w.Receive(3, &Persisted{2}); w.FullyReplicated() || w.Pending() > 0 {
+		t.Errorf("%d pending, whole %v, before the third writer knows", w.Pending(), w.FullyReplicated())
 	}
-	if w.Receive(4, &Aware{0, 1}); !w.Whole() {
+	if w.Receive(4, &Aware{0, 1}); !w.FullyReplicated() {
 		t.Error("is not whole")
 	}
 }
@@ -105,7 +105,7 @@ func TestOlderAndNewer(t *testing.T) {
 	w.Receive(3, &Persisted{1})
 	want(t, q, 0)
 	want(t, q, 4, &Vote{7, Yes})
-	if w.Whole() {
+	if w.FullyReplicated() {
 		t.Error("whole while a transaction of the predecessor's is open")
 	}
 	w.Receive(4, prepareOf(8))
@@ -168,8 +168,8 @@ func TestOrphans(t *testing.T) {
 	want(t, q, 4) // Prepare may come
 	w.Receive(4, &Aware{0, 1})
 	w.Replaced(0, 1)
-	if w.Receive(0, &Recovered{0}); !w.Whole() || w.Pending() > 0 {
-		t.Errorf("%d pending, whole %v", w.Pending(), w.Whole())
+	if w.Receive(0, &Recovered{0}); !w.FullyReplicated() || w.Pending() > 0 {
+		t.Errorf("%d pending, whole %v", w.Pending(), w.FullyReplicated())
 	}
 	want(t, q, 4, &Aware{0, 1}, &Settled{7, Gone})
 }

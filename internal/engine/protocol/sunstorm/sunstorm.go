@@ -34,8 +34,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/geobench/geobench/internal/base/fifo"
 	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/queue"
 	"github.com/geobench/geobench/internal/base/store"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/engine/blocks/raftgroup"
@@ -168,7 +168,7 @@ type Replica struct {
 	recovery *recovery
 	// lag is how much later than it comes another region's log is applied, and lagging what has come.
 	lag     time.Duration
-	lagging fifo.Queue[lag]
+	lagging queue.Queue[lag]
 
 	transactions map[txn.ID]*transaction
 	// forwarded are transactions of own clients that the region's writer executes.
@@ -341,7 +341,7 @@ func (r *Replica) finishStep() {
 	}
 }
 
-// Offloads implements protocol.Offloader: the paper's storage layers ship the logs between regions and apply them (section
+// Offloads implements protocol.RemoteWork: the paper's storage layers ship the logs between regions and apply them (section
 // 3). What a writer sends to the storage copies of its own region it sends itself.
 func (r *Replica) Offloads(peer geo.NodeID, m protocol.Message) bool {
 	_, log := m.(*Log)

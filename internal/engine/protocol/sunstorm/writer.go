@@ -119,12 +119,12 @@ func (w *writer) validate(p *Part) Verdict {
 	case w.r.wrong == unvalidated:
 		return Yes
 	case w.r.wrong != rowsOnly && w.pages.outdated(&p.Reads, p.LSN): // pages first, as in the authors' code
-		w.r.env.Probe(indexPageOutdated)
+		w.r.env.Mark(indexPageOutdated)
 		return OutdatedIndexPage
 	case p.Reads.Hold(rows), w.r.wrong == rowsOnly && !p.Reads.Overtaken(rows):
 		return Yes
 	case p.Reads.Overtaken(rows):
-		w.r.env.Probe(tupleOutdated)
+		w.r.env.Mark(tupleOutdated)
 		return OutdatedTuple
 	default:
 		return OutdatedIndexPage
@@ -152,12 +152,12 @@ func (w *writer) checkSerializable(p *Part) bool {
 	}
 	if w.r.wrong != noReaderRule && w.readsPrepared(p) {
 		w.r.counters.readers++
-		w.r.env.Probe(readerRefused)
+		w.r.env.Mark(readerRefused)
 		return false
 	}
 	if w.r.wrong != noWriterRule && w.overwritesRead(p) {
 		w.r.counters.writers++
-		w.r.env.Probe(writerRefused)
+		w.r.env.Mark(writerRefused)
 		return false
 	}
 	return true
@@ -205,7 +205,7 @@ func (w *writer) overwritesRead(p *Part) bool {
 func (w *writer) single(x *transaction, p *Part) {
 	if b := w.blocker(p); b != nil {
 		w.r.counters.waits++
-		w.r.env.Probe(singleWaits)
+		w.r.env.Mark(singleWaits)
 		b.behind = append(b.behind, successor{single: x})
 		return
 	}
@@ -250,7 +250,7 @@ func (w *writer) judgeInTime(j judging) {
 		now = &wait{j}
 		w.waiting[id] = now
 		w.r.counters.multiWaits++
-		w.r.env.Probe(multiWaits)
+		w.r.env.Mark(multiWaits)
 		if w.patience > 0 {
 			w.r.env.After(w.patience, protocol.Timer{Kind: deadlockTimer, Arg: uint64(id)})
 		}
@@ -264,15 +264,15 @@ func (s successor) hear(w *writer, committed bool) {
 	switch {
 	case s.multi != nil:
 		if w.waiting[s.multi.transaction()] == s.multi {
-			w.r.env.Probe(judgedAgain)
+			w.r.env.Mark(judgedAgain)
 			w.judgeInTime(s.multi.judging)
 		}
 	case committed: // the first updater wins
 		w.r.counters.serialization++
-		w.r.env.Probe(updatedFirst)
+		w.r.env.Mark(updatedFirst)
 		w.r.abort(s.single, ReasonSerialization)
 	default:
-		w.r.env.Probe(singleAgain)
+		w.r.env.Mark(singleAgain)
 		w.r.execute(s.single)
 	}
 }
@@ -281,7 +281,7 @@ func (s successor) hear(w *writer, committed bool) {
 func (w *writer) giveUp(id txn.ID) {
 	if now := w.waiting[id]; now != nil {
 		delete(w.waiting, id)
-		w.r.env.Probe(patienceOver)
+		w.r.env.Mark(patienceOver)
 		now.judged(w, Deadlock)
 	}
 }
@@ -330,7 +330,7 @@ func (i *initiation) mine() *Part         { return &i.parts[i.at] }
 
 func (i *initiation) judged(w *writer, v Verdict) {
 	if v == OutdatedTuple || v == OutdatedIndexPage {
-		w.r.env.Probe(ownRowsChanged)
+		w.r.env.Mark(ownRowsChanged)
 		v = Serialization // the rows are its own: another transaction has committed since its snapshot
 	}
 	if v != Yes {
@@ -416,7 +416,7 @@ func (w *writer) prepare(from geo.NodeID, m *Prepare) {
 	w.r.settlement.arrives(p)
 	b := &ballot{p: p, from: from, m: m}
 	if p.no != 0 {
-		w.r.env.Probe(overBefore)
+		w.r.env.Mark(overBefore)
 		b.judged(w, p.no)
 		return
 	}
@@ -447,7 +447,7 @@ func (b *ballot) judged(w *writer, v Verdict) {
 		w.refused(v)
 		if v == OutdatedIndexPage && p.part.Reads.Hold(w.r.store) {
 			w.r.counters.neighbours++
-			w.r.env.Probe(neighbourChanged)
+			w.r.env.Mark(neighbourChanged)
 		}
 		p.no = v
 		b.do(w)
@@ -484,7 +484,7 @@ func (b *ballot) do(w *writer) {
 // vote takes another participant's vote.
 func (w *writer) vote(from geo.NodeID, m *Vote) {
 	if w.r.acknowledged {
-		w.r.env.Probe(voteAcknowledged)
+		w.r.env.Mark(voteAcknowledged)
 		w.r.env.Send(from, &Received{m.ID})
 	}
 	w.count(w.participation(m.ID), from, m.Verdict)
@@ -497,7 +497,7 @@ func (w *writer) count(p *participation, from geo.NodeID, v Verdict) {
 		p.heard = append(p.heard, from)
 	}
 	if v != Yes && p.no == 0 {
-		w.r.env.Probe(voteNo)
+		w.r.env.Mark(voteNo)
 		p.no = v
 		if now := w.waiting[p.id]; now != nil { // in vain
 			delete(w.waiting, p.id)
@@ -547,7 +547,7 @@ func (w *writer) end(p *participation) {
 			w.pages.write(p.part.Writes)
 			w.r.install(p.part.Writes, p.id)
 		} else {
-			w.r.env.Probe(preparedAborted)
+			w.r.env.Mark(preparedAborted)
 			w.r.wal.append(Entry{Kind: AbortPrepared, ID: p.id})
 		}
 	}

@@ -153,8 +153,8 @@ func (b *Backend) set() *Set {
 
 func source(o *unstructured.Unstructured) string { return o.GetLabels()[LabelSource] }
 
-// Ensure deletes what should not be there, waits until it is gone, and makes what is missing. It makes nothing before all
-// pods run: an empty choice is never made again.
+// Ensure deletes what should not be there, waits until it is gone, and makes what is missing. It makes nothing before
+// all pods run: an empty choice is never made again.
 func (b *Backend) Ensure(ctx context.Context, n *emulation.Network) error {
 	hold := slices.ContainsFunc(n.Pods, func(p emulation.Pod) bool { return !p.Running })
 	err := b.set().Ensure(ctx, n.Namespace, b.Objects(n), source, hold)

@@ -1,7 +1,7 @@
 // Package chaosmesh emulates networks and injects faults with Chaos Mesh (chaos-mesh.org, v1alpha1).
 //
-// The objects are built here as unstructured ones: the module with their types has no versions and brings in a lot. What
-// they must look like is held by a contract test against the CRDs and the webhooks of that module, in
+// The objects are built here as unstructured ones: the module with their types has no versions and brings in a lot.
+// What they must look like is held by a contract test against the CRDs and the webhooks of that module, in
 // hack/chaosmesh. The traps that the builders walk around:
 //
 //   - At most 13 delayed destinations per pod: Chaos Mesh makes a prio qdisc with 3 bands and one more per rule, and the
@@ -51,7 +51,8 @@ type Meta struct {
 	Ceiling time.Duration
 }
 
-// Pods says which pods of a namespace: those with all Labels and, where Regions are given, in one of them; or those Named.
+// Pods says which pods of a namespace: those with all Labels and, where Regions are given, in one of them; or those
+// Named.
 type Pods struct {
 	Namespace   string
 	Labels      map[string]string
@@ -105,8 +106,8 @@ func specOn(pods Pods, containers []string) map[string]any {
 	return s
 }
 
-// Delay builds the netem rule for what the from pods send to the to pods: delay, jitter, loss and rate of the link in one
-// object. A link that is cut loses everything.
+// Delay builds the netem rule for what the from pods send to the to pods: delay, jitter, loss and rate of the link in
+// one object. A link that is cut loses everything.
 //
 // netem draws the delay uniformly from delay +- jitter, whose standard deviation is jitter / sqrt(3); Link.Jitter is a
 // standard deviation.
@@ -146,8 +147,9 @@ func Partition(m Meta, from, to Pods, oneWay bool) *unstructured.Unstructured {
 }
 
 // Bandwidth builds the limit of what each of the from pods sends to the to pods together, in 10^6 bits per second, by a
-// token bucket, which hangs below a prio qdisc: kernels without prio cannot do it. The zero Pods as to stand for everybody;
-// that takes no more than the qdisc tbf. It must not meet a Delay on the same pair; there, the rate belongs into the link.
+// token bucket, which hangs below a prio qdisc: kernels without prio cannot do it. The zero Pods as to stand for
+// everybody; that takes no more than the qdisc tbf. It must not meet a Delay on the same pair; there, the rate belongs
+// into the link.
 func Bandwidth(m Meta, from, to Pods, mbps int64) *unstructured.Unstructured {
 	s := specOn(from, nil)
 	s["action"] = "bandwidth"
@@ -203,11 +205,11 @@ func StressMemory(m Meta, pods Pods, bytes int64, containers ...string) *unstruc
 	return object(m, StressChaos, s)
 }
 
-// StressDisk builds reads or writes by stress-ng, as fast as they go, in the pods' control groups and on the disk that holds
-// the daemon's temporary files.
+// StressDisk builds reads or writes by stress-ng, as fast as they go, in the pods' control groups and on the disk that
+// holds the daemon's temporary files.
 //
-// They are options of a CPU stressor without a load: with nothing but stressngStressors Chaos Mesh's controller panics, and with
-// both it forgets them.
+// They are options of a CPU stressor without a load: with nothing but stressngStressors Chaos Mesh's controller panics,
+// and with both it forgets them.
 func StressDisk(m Meta, pods Pods, write bool, containers ...string) *unstructured.Unstructured {
 	s := specOn(pods, containers)
 	how := "wr-seq,fsync"

@@ -7,7 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// ForceFinalizer is the annotation, with the value Forced, that makes Chaos Mesh give an object up that it cannot recover.
+// ForceFinalizer is the annotation, with the value Forced, that makes Chaos Mesh give an object up that it cannot
+// recover.
 const (
 	ForceFinalizer = "chaos-mesh.chaos-mesh.org/cleanFinalizer"
 	Forced         = "forced"

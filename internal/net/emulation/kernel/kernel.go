@@ -21,8 +21,8 @@ type Answer struct {
 	Error string `json:"error,omitempty"`
 }
 
-// What Chaos Mesh makes of queueing disciplines: packets to some addresses are told apart by a prio, and what happens to them
-// hangs below it.
+// What Chaos Mesh makes of queueing disciplines: packets to some addresses are told apart by a prio, and what happens
+// to them hangs below it.
 var (
 	// Delay is what delays, losses and rates of links take.
 	Delay = []string{"netem", "prio"}
@@ -68,8 +68,8 @@ func prioOptions() []byte {
 	return append(binary.NativeEndian.AppendUint32(nil, 4), make([]byte, 16)...)
 }
 
-// tbfOptions is an attribute with a struct tc_tbf_qopt: twice a struct tc_ratespec (for Ethernet, 1 MB/s and none), limit, buffer,
-// MTU.
+// tbfOptions is an attribute with a struct tc_tbf_qopt: twice a struct tc_ratespec (for Ethernet, 1 MB/s and none),
+// limit, buffer, MTU.
 func tbfOptions() []byte {
 	const ethernet, parms = 1, 1
 	var b []byte

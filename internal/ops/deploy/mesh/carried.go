@@ -22,7 +22,8 @@ const (
 	// StatsPort and StatsPath are those of Istio's proxies in pods. The mesh lets the port alone by itself.
 	StatsPort = 15090
 	StatsPath = "/stats/prometheus?filter=tcp_(sent%7Creceived)_bytes_total%7Cupstream_cx_(tx%7Crx)_bytes_total"
-	// ZtunnelPort and ZtunnelPath are those of the proxies on machines, ztunnel, whose pods have the labels of Ztunnels in RootNamespace.
+	// ZtunnelPort and ZtunnelPath are those of the proxies on machines, ztunnel, whose pods have the labels of Ztunnels in
+	// RootNamespace.
 	ZtunnelPort = 15020
 	ZtunnelPath = "/metrics"
 )
@@ -30,8 +31,9 @@ const (
 // Ztunnels are the labels of the proxies on machines.
 var Ztunnels = map[string]string{"app": "ztunnel"}
 
-// ReportsEvery is how long Istio's proxies in pods may keep the bytes of a connection that is open to themselves: tcp_reporting_duration, 5 s by
-// default, and a second for the report. Envoy's own counters, and ztunnel's, have them at once.
+// ReportsEvery is how long Istio's proxies in pods may keep the bytes of a connection that is open to themselves:
+// tcp_reporting_duration, 5 s by default, and a second for the report. Envoy's own counters, and ztunnel's, have them
+// at once.
 const ReportsEvery = 6 * time.Second
 
 // Nodes are what a proxy's counters call the nodes of a database.
@@ -72,11 +74,13 @@ var ErrUncounted = errors.New("it has neither " + string(CountersIstio) + " nor 
 // longestLine bounds a line of counters: one that is longer is no proxy's.
 const longestLine = 64 << 10
 
-// ReadCarried reads the counters of a proxy. Own is the region of the pod that it belongs to; empty for one that belongs to a machine.
+// ReadCarried reads the counters of a proxy. Own is the region of the pod that it belongs to; empty for one that
+// belongs to a machine.
 //
-// Istio calls sent what the server of a connection sends, and received what it receives, whoever reports: so received goes from source to
-// destination, and sent comes back. Both ends report a connection; the source's report is taken. Without Istio's filter there are the counters of
-// an Envoy: those of its clusters that lead to the ports of nodes, which Istio names outbound|PORT|SUBSET|HOST.
+// Istio calls sent what the server of a connection sends, and received what it receives, whoever reports: so received
+// goes from source to destination, and sent comes back. Both ends report a connection; the source's report is taken.
+// Without Istio's filter there are the counters of an Envoy: those of its clusters that lead to the ports of nodes,
+// which Istio names outbound|PORT|SUBSET|HOST.
 func ReadCarried(text io.Reader, n *Nodes, own string) (*Carried, error) {
 	istio, envoy := map[[2]string]int64{}, map[[2]string]int64{}
 	hasIstio, hasEnvoy := false, false
@@ -153,7 +157,8 @@ func ReadCarried(text io.Reader, n *Nodes, own string) (*Carried, error) {
 	return nil, ErrUncounted
 }
 
-// between are the regions of the ends of a connection between nodes, by the labels of Istio's metrics, as its source reports it.
+// between are the regions of the ends of a connection between nodes, by the labels of Istio's metrics, as its source
+// reports it.
 func (n *Nodes) between(l map[string]string) (from, to string, ok bool) {
 	if l["reporter"] != "source" || l["source_workload_namespace"] != n.Namespace {
 		return "", "", false

@@ -12,8 +12,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy/mesh"
 )
 
-// The expositions are as Istio's proxies, ztunnel and a plain Envoy write them; those of the first two follow Istio's reference of metrics, and were not
-// recorded from running ones.
+// The expositions are as Istio's proxies, ztunnel and a plain Envoy write them; those of the first two follow Istio's
+// reference of metrics, and were not recorded from running ones.
 func TestReadCarried(t *testing.T) {
 	n := &mesh.Nodes{Namespace: "lab", Regions: map[string]string{"d-us-west-2": "us-west-2", "d-eu-west-1": "eu-west-1"}, Ports: []int32{7000}}
 	for name, tc := range map[string]struct {

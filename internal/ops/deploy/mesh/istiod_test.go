@@ -28,7 +28,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy/mesh"
 )
 
-// istiodIP is the address of istiod's Service, in the API server's range of them. hack/istiod.sh gives it to the network namespace of the test, and a name.
+// istiodIP is the address of istiod's Service, in the API server's range of them. hack/istiod.sh gives it to the
+// network namespace of the test, and a name.
 const istiodIP = "10.0.0.43"
 
 // program is one that hack/istiod.sh has built.
@@ -105,8 +106,9 @@ func total(page, name, holds string) (sum float64, lines int) {
 	return sum, lines
 }
 
-// TestIstiod has a real istiod, beside a real API server and without machines, make of Geobench's pods what it would make of them in a cluster: its webhook
-// injects, its authority signs, and a real Envoy under Istio's agent takes the configuration of a node under the chart's policies.
+// TestIstiod has a real istiod, beside a real API server and without machines, make of Geobench's pods what it would
+// make of them in a cluster: its webhook injects, its authority signs, and a real Envoy under Istio's agent takes the
+// configuration of a node under the chart's policies.
 func TestIstiod(t *testing.T) {
 	istiod, agent, envoy := program(t, "GEOBENCH_ISTIOD"), program(t, "GEOBENCH_PILOT_AGENT"), program(t, "GEOBENCH_ENVOY")
 	module, helm := program(t, "GEOBENCH_ISTIO_MODULE"), program(t, "GEOBENCH_HELM")
@@ -141,7 +143,8 @@ func TestIstiod(t *testing.T) {
 		return string(out)
 	}
 
-	// Istio's own charts, and its Service at an address that this namespace has. There is no kubelet for its Deployment: istiod is a process.
+	// Istio's own charts, and its Service at an address that this namespace has. There is no kubelet for its Deployment:
+	// istiod is a process.
 	for _, name := range []string{"istio-system", "lab"} {
 		kubectl("", "create", "namespace", name)
 		kubectl("", "create", "serviceaccount", "default", "-n", name)
@@ -292,7 +295,8 @@ ports: [{name: geobench, port: 7000, appProtocol: tcp}, {name: admin, port: 7004
 	}
 	t.Logf("istiod has pushed %.0f configurations to the proxy of a node, none was refused, and has signed %.0f certificates", pushes, signed)
 
-	// What it tells the proxy is what the pod is to have: its identity, mutual TLS to other nodes and from them, and the region's clients.
+	// What it tells the proxy is what the pod is to have: its identity, mutual TLS to other nodes and from them, and the
+	// region's clients.
 	certificates, err := get("http://127.0.0.1:15000/certs")
 	if err != nil || !strings.Contains(certificates, "spiffe://cluster.local/ns/lab/sa/default") {
 		t.Errorf("the proxy's certificates are %s: %v", certificates, err)

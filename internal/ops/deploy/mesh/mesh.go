@@ -1,5 +1,5 @@
-// Package mesh knows Istio as far as Geobench meets it: what puts pods into a mesh or keeps them out, how one sees in which mesh a pod is,
-// and what a mesh asks of connections to it. It does no I/O.
+// Package mesh knows Istio as far as Geobench meets it: what puts pods into a mesh or keeps them out, how one sees in
+// which mesh a pod is, and what a mesh asks of connections to it. It does no I/O.
 package mesh
 
 import (
@@ -17,7 +17,8 @@ import (
 // ProxyContainer is the name that Istio gives to the proxy that it puts into a pod.
 const ProxyContainer = "istio-proxy"
 
-// Labels and annotations of pods, and what Istio makes of them: https://istio.io/latest/docs/reference/config/labels/ and .../annotations/.
+// Labels and annotations of pods, and what Istio makes of them: https://istio.io/latest/docs/reference/config/labels/
+// and .../annotations/.
 const (
 	labelInject   = "sidecar.istio.io/inject"
 	labelDataMode = "istio.io/dataplane-mode"
@@ -29,11 +30,12 @@ const (
 	annotationRedirected = "ambient.istio.io/redirection"
 )
 
-// Wanted returns the labels and annotations of a pod that is to be in a mesh. The mesh lets ports outside alone: those that whoever is in no
-// mesh calls, such as the operator, Prometheus and kubelet, behind TLS of their own or with nothing to hide.
+// Wanted returns the labels and annotations of a pod that is to be in a mesh. The mesh lets ports outside alone: those
+// that whoever is in no mesh calls, such as the operator, Prometheus and kubelet, behind TLS of their own or with
+// nothing to hide.
 //
-// A proxy is a native sidecar, which starts before the pod's containers and ends after them: so the pods of Jobs end, too. Where Istio is older than
-// that (before 1.27 it is an option), containers are held until the proxy is there.
+// A proxy is a native sidecar, which starts before the pod's containers and ends after them: so the pods of Jobs end,
+// too. Where Istio is older than that (before 1.27 it is an option), containers are held until the proxy is there.
 func Wanted(m v1alpha1.Mesh, outside ...int32) (labels, annotations map[string]string) {
 	switch m {
 	case v1alpha1.MeshNone:
@@ -58,12 +60,14 @@ type Pod struct {
 	Mode v1alpha1.Mesh
 	// Version is the tag of its proxy's image or the revision of the control plane; empty where nothing tells.
 	Version string
-	// Restarts counts how often its proxy was started again, and Down says why it does not run. Both are of proxies in pods alone.
+	// Restarts counts how often its proxy was started again, and Down says why it does not run. Both are of proxies in
+	// pods alone.
 	Restarts int32
 	Down     string
 }
 
-// Of tells in which mesh a pod is that has Begun, by what the mesh has made of it. It goes by the status of the pod: the spec may be left out.
+// Of tells in which mesh a pod is that has Begun, by what the mesh has made of it. It goes by the status of the pod:
+// the spec may be left out.
 func Of(pod *corev1.Pod) Pod {
 	rev := cmp.Or(pod.Annotations[revision], pod.Labels[revision])
 	containers := slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
@@ -105,8 +109,8 @@ func tag(image string) string {
 	return tag
 }
 
-// All is Of several pods that should be in the same mesh. The problem names one that is in another than the first, or than wanted where that says
-// one.
+// All is Of several pods that should be in the same mesh. The problem names one that is in another than the first, or
+// than wanted where that says one.
 func All(wanted v1alpha1.Mesh, pods []*corev1.Pod) (is v1alpha1.MeshStatus, problem string) {
 	for i, pod := range pods {
 		p := Of(pod)

@@ -9,7 +9,8 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// RootNamespace is where PeerAuthentications hold for the whole mesh, unless its administrator has named another one (meshConfig.rootNamespace).
+// RootNamespace is where PeerAuthentications hold for the whole mesh, unless its administrator has named another one
+// (meshConfig.rootNamespace).
 const RootNamespace = "istio-system"
 
 // PeerAuthentication is what counts of an object of that kind (security.istio.io/v1).
@@ -23,9 +24,9 @@ type PeerAuthentication struct {
 	Ports map[string]string
 }
 
-// MutualTLS is what PeerAuthentications ask of connections to a port of a pod with these labels. The closest one that says anything counts: of
-// the port, of the pod, of its namespace, of the mesh; the oldest of several that are equally close. Without any it is Permissive.
-// https://istio.io/latest/docs/reference/config/security/peer_authentication/
+// MutualTLS is what PeerAuthentications ask of connections to a port of a pod with these labels. The closest one that
+// says anything counts: of the port, of the pod, of its namespace, of the mesh; the oldest of several that are equally
+// close. Without any it is Permissive. https://istio.io/latest/docs/reference/config/security/peer_authentication/
 func MutualTLS(policies []PeerAuthentication, namespace string, labels map[string]string, port int32) v1alpha1.MutualTLS {
 	var ofPod, ofNamespace, ofMesh *PeerAuthentication
 	older := func(at **PeerAuthentication, p *PeerAuthentication) {

@@ -1,9 +1,11 @@
-// Package netpol builds the NetworkPolicies of a database: who reaches its nodes and the workers of its runs, and whom they reach.
+// Package netpol builds the NetworkPolicies of a database: who reaches its nodes and the workers of its runs, and whom
+// they reach.
 //
-// There are two, one for all nodes and one for the workers of all runs, so that they are made with the database and go with it. Network
-// policies add up: a connection is let through when one of the policies that select a pod lets it through. Pods that no policy selects are
-// open, and those of a cluster whose network plugin knows no policies stay so, which is why every port proves who calls it in any case
-// (docs/security.md). The kubelet's probes come from the pod's own machine and are let through by all plugins.
+// There are two, one for all nodes and one for the workers of all runs, so that they are made with the database and go
+// with it. Network policies add up: a connection is let through when one of the policies that select a pod lets it
+// through. Pods that no policy selects are open, and those of a cluster whose network plugin knows no policies stay so,
+// which is why every port proves who calls it in any case (docs/security.md). The kubelet's probes come from the pod's
+// own machine and are let through by all plugins.
 package netpol
 
 import (
@@ -27,25 +29,28 @@ const (
 	firstOwnPort = 7001
 	lastOwnPort  = 7009
 	dnsPort      = 53
-	// controlPlane is where Istio's proxies get their certificates and configuration, tunnels where those on machines talk to each other for
-	// the pods (HBONE), in the pods' name and network.
+	// controlPlane is where Istio's proxies get their certificates and configuration, tunnels where those on machines talk
+	// to each other for the pods (HBONE), in the pods' name and network.
 	controlPlane = 15012
 	tunnels      = 15008
 )
 
 // Database is what the policies have to know of a database.
 type Database struct {
-	// Name begins the names of the policies: <name>-nodes and <name>-workers. It must leave room for that in 253 characters.
+	// Name begins the names of the policies: <name>-nodes and <name>-workers. It must leave room for that in 253
+	// characters.
 	Name, Namespace string
 	// Labels are put on the policies.
 	Labels map[string]string
-	// Nodes and Workers are the labels that the pods of the nodes have, and those of the workers of all runs on the database, and no others of
-	// the namespace. app.kubernetes.io/managed-by has to be among them: admission (config/admission) takes no policies for other pods.
+	// Nodes and Workers are the labels that the pods of the nodes have, and those of the workers of all runs on the
+	// database, and no others of the namespace. app.kubernetes.io/managed-by has to be among them: admission
+	// (config/admission) takes no policies for other pods.
 	Nodes, Workers map[string]string
-	// Programs are the TCP ports on which programs of any image take clients. Without any, the nodes are those of a native engine.
+	// Programs are the TCP ports on which programs of any image take clients. Without any, the nodes are those of a native
+	// engine.
 	Programs []int32
-	// Elsewhere says that the database runs elsewhere and has no nodes here. Endpoints are where its addresses have led, as far as the
-	// administrator lets databases be there (Cluster.ExternalCIDRs).
+	// Elsewhere says that the database runs elsewhere and has no nodes here. Endpoints are where its addresses have led,
+	// as far as the administrator lets databases be there (Cluster.ExternalCIDRs).
 	Elsewhere bool
 	Endpoints []netip.AddrPort
 	// Mesh is that of its pods: empty or None for no mesh.
@@ -59,13 +64,13 @@ type Cluster struct {
 	Operator          map[string]string `json:"operator"`
 	// MetricsFrom are those who may read metrics; everybody without any.
 	MetricsFrom []networkingv1.NetworkPolicyPeer `json:"metricsFrom,omitempty"`
-	// APIServerPorts are the ports of the API server's endpoints, for example 443 and 6443, and APIServerCIDRs their addresses: any without
-	// one.
+	// APIServerPorts are the ports of the API server's endpoints, for example 443 and 6443, and APIServerCIDRs their
+	// addresses: any without one.
 	APIServerPorts []int32  `json:"apiServerPorts,omitempty"`
 	APIServerCIDRs []string `json:"apiServerCIDRs,omitempty"`
-	// ExternalCIDRs are the networks in which databases may run that run elsewhere. Policies add up: to let workers out to such a database is to
-	// open what an administrator has closed for their namespace, so policies do that for addresses of these networks alone, and without any they
-	// leave to others where workers of such databases connect to.
+	// ExternalCIDRs are the networks in which databases may run that run elsewhere. Policies add up: to let workers out to
+	// such a database is to open what an administrator has closed for their namespace, so policies do that for addresses
+	// of these networks alone, and without any they leave to others where workers of such databases connect to.
 	ExternalCIDRs []string `json:"externalCIDRs,omitempty"`
 }
 
@@ -100,8 +105,8 @@ func nodes(db *Database, c *Cluster) *networkingv1.NetworkPolicy {
 			spec.Ingress, spec.Egress = append(spec.Ingress, ingress(probes, peers)), append(spec.Egress, egress(probes, peers))
 		}
 	} else {
-		// What a program says to the others it does on ports that its manifest need not name, and what it must reach elsewhere nobody here
-		// knows. The probes beside programs send packets to each other.
+		// What a program says to the others it does on ports that its manifest need not name, and what it must reach
+		// elsewhere nobody here knows. The probes beside programs send packets to each other.
 		spec.Ingress = append(spec.Ingress,
 			ingress(slices.Concat(span(corev1.ProtocolTCP, 1, firstOwnPort-1), span(corev1.ProtocolTCP, lastOwnPort+1, 65535),
 				span(corev1.ProtocolUDP, 1, 65535), tcp(ports.Probe)), peers),
@@ -193,7 +198,8 @@ func metrics(c *Cluster) networkingv1.NetworkPolicyIngressRule {
 	return ingress(tcp(ports.Metrics, ports.WANStatus), c.MetricsFrom...)
 }
 
-// dns is any server on the port of name servers: they bear other labels in each cluster, and some have addresses of the machine.
+// dns is any server on the port of name servers: they bear other labels in each cluster, and some have addresses of the
+// machine.
 func dns() networkingv1.NetworkPolicyEgressRule {
 	return egress(slices.Concat(span(corev1.ProtocolUDP, dnsPort, dnsPort), tcp(dnsPort)))
 }

@@ -32,8 +32,8 @@ type port struct {
 
 func (p port) String() string { return fmt.Sprintf("%d/%s", p.number, p.protocol) }
 
-// connects evaluates policies as the API describes them (networking.k8s.io/v1): both sides must let a connection through. A side that no
-// policy of that direction selects is open, and of those that do one rule has to fit.
+// connects evaluates policies as the API describes them (networking.k8s.io/v1): both sides must let a connection
+// through. A side that no policy of that direction selects is open, and of those that do one rule has to fit.
 func connects(policies []*networkingv1.NetworkPolicy, from, to endpoint, p port) bool {
 	leaves, enters := true, true
 	if own := selecting(policies, from, networkingv1.PolicyTypeEgress); len(own) > 0 {
@@ -81,7 +81,8 @@ func portFits(ports []networkingv1.NetworkPolicyPort, p port) bool {
 	})
 }
 
-// peerFits: a rule without peers is for everybody, and a peer without a namespace selector for the policy's own namespace.
+// peerFits: a rule without peers is for everybody, and a peer without a namespace selector for the policy's own
+// namespace.
 func peerFits(peers []networkingv1.NetworkPolicyPeer, e endpoint, namespace string) bool {
 	return len(peers) == 0 || slices.ContainsFunc(peers, func(p networkingv1.NetworkPolicyPeer) bool {
 		if p.IPBlock != nil {
@@ -377,7 +378,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A policy for a database that runs elsewhere opens nothing that an administrator's own policy has closed, but what he has named.
+// A policy for a database that runs elsewhere opens nothing that an administrator's own policy has closed, but what he
+// has named.
 func TestDefaultDenyStays(t *testing.T) {
 	deny := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "deny", Namespace: "lab"},
 		Spec: networkingv1.NetworkPolicySpec{PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeEgress}}}

@@ -1,6 +1,6 @@
-// Package healthtest judges objects as the tools do that GitOps and CI are made of, with their own evaluators, for tests: kstatus as in
-// Flux and Helm, Lua as in Argo CD, CEL as in Flux's health checks, label selectors over JSON paths as in Argo Workflows. What a tool does
-// around its evaluator is here in the order in which the tool does it.
+// Package healthtest judges objects as the tools do that GitOps and CI are made of, with their own evaluators, for
+// tests: kstatus as in Flux and Helm, Lua as in Argo CD, CEL as in Flux's health checks, label selectors over JSON
+// paths as in Argo Workflows. What a tool does around its evaluator is here in the order in which the tool does it.
 package healthtest
 
 import (
@@ -49,8 +49,9 @@ func ArgoCD(script string, u *unstructured.Unstructured) (Verdict, error) {
 	return v, nil
 }
 
-// Lua runs a script of Argo CD on an object, the global obj, and returns its answer as JSON would have it. Of the standard libraries
-// there are those that Argo CD opens for scripts of its ConfigMap: the basic functions, tables and packages.
+// Lua runs a script of Argo CD on an object, the global obj, and returns its answer as JSON would have it. Of the
+// standard libraries there are those that Argo CD opens for scripts of its ConfigMap: the basic functions, tables and
+// packages.
 func Lua(script string, u *unstructured.Unstructured) (any, error) {
 	l := lua.NewState(lua.Options{SkipOpenLibs: true})
 	defer l.Close()
@@ -128,8 +129,8 @@ type Expressions struct {
 	Current    string `json:"current"`
 }
 
-// Flux judges as kustomize-controller does with healthCheckExprs: another observed generation is InProgress before any expression is
-// asked, and an expression that cannot be evaluated is an error, after which Flux goes on waiting.
+// Flux judges as kustomize-controller does with healthCheckExprs: another observed generation is InProgress before any
+// expression is asked, and an expression that cannot be evaluated is an error, after which Flux goes on waiting.
 func Flux(e Expressions, u *unstructured.Unstructured) (Verdict, error) {
 	if observed, ok, err := unstructured.NestedInt64(u.Object, "status", "observedGeneration"); err != nil {
 		return Verdict{}, err
@@ -168,8 +169,8 @@ func Flux(e Expressions, u *unstructured.Unstructured) (Verdict, error) {
 	return Verdict{Status: "InProgress"}, nil
 }
 
-// Workflow judges as a resource template of Argo Workflows does: the failure condition first, and Running while neither holds. Both are
-// label selectors whose keys are paths into the object.
+// Workflow judges as a resource template of Argo Workflows does: the failure condition first, and Running while neither
+// holds. Both are label selectors whose keys are paths into the object.
 func Workflow(success, failure string, u *unstructured.Unstructured) (Verdict, error) {
 	text, err := u.MarshalJSON()
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/plan"
 	"github.com/geobench/geobench/internal/bench/result"
 	"github.com/geobench/geobench/internal/run/experiment"
-	"github.com/geobench/geobench/internal/run/local"
+	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
 // Options say how to play.
@@ -62,7 +62,7 @@ const (
 // Playing is how far a run is.
 type Playing struct {
 	Run *experiment.Run
-	At  local.Progress
+	At  inprocess.Progress
 }
 
 // Play plays all runs of the experiments that have no result in the folder yet, those of searches one after the other
@@ -167,11 +167,11 @@ func (p *player) play(ctx context.Context, run *experiment.Run) (*result.Documen
 	if err != nil {
 		return nil, err
 	}
-	report := func(at local.Progress) { p.move(run, at) }
+	report := func(at inprocess.Progress) { p.move(run, at) }
 	if p.RealTime {
-		return local.Run(ctx, planned, report)
+		return inprocess.Run(ctx, planned, report)
 	}
-	return local.Simulate(ctx, planned, report)
+	return inprocess.Simulate(ctx, planned, report)
 }
 
 func (p *player) begin(run *experiment.Run) {
@@ -181,7 +181,7 @@ func (p *player) begin(run *experiment.Run) {
 	p.report(run, Began)
 }
 
-func (p *player) move(run *experiment.Run, at local.Progress) {
+func (p *player) move(run *experiment.Run, at inprocess.Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := range p.playing {

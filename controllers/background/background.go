@@ -1,0 +1,211 @@
+// Package background carries out what takes longer than a reconciliation may: loading a data set, fetching and checking
+// a history, reading the results of thousands of points. A controller starts an job, asks for its outcome whenever it
+// looks at its object, and is woken up when there is one. Nothing of an job outlives the operator: its successor starts
+// it anew, so an job does only what may be done twice.
+package background
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+)
+
+// Key names an job.
+type Key struct {
+	// Object is for whom it is done, and who is woken up when it has ended.
+	Object types.NamespacedName
+	// Phase of the object's life to which it belongs: its UID, attempt and stage. An job of another phase is of no use.
+	Phase string
+	Name  string
+}
+
+// State is how far an job is.
+type State int
+
+// The states of an job.
+const (
+	// None was started, or the last one's failure was told.
+	None State = iota
+	// Queued jobs wait for others that share their budget.
+	Queued
+	// Running jobs are being done.
+	Running
+	// Done jobs have an outcome.
+	Done
+)
+
+// job is one that was started.
+type job struct {
+	cancel context.CancelFunc
+	// ended is closed once outcome and err are set.
+	ended   chan struct{}
+	outcome any
+	err     error
+	running bool
+}
+
+// Runner carries out jobs.
+type Runner struct {
+	// News has an event for each job that ended by itself. It is read by the controller whose objects the jobs
+	// are for.
+	News chan event.GenericEvent
+
+	mu      sync.Mutex
+	stopped bool
+	jobs    map[Key]*job
+	done    sync.WaitGroup
+}
+
+// NewRunner returns a runner without jobs.
+func NewRunner() *Runner {
+	return &Runner{News: make(chan event.GenericEvent, newsWaiting), jobs: map[Key]*job{}}
+}
+
+// newsWaiting is how many events may wait to be read. What does not find room is not lost: controllers look again by
+// themselves.
+const newsWaiting = 1024
+
+// Start implements manager.Runnable: jobs end with the manager.
+func (r *Runner) Start(ctx context.Context) error {
+	<-ctx.Done()
+	r.mu.Lock()
+	r.stopped = true
+	for _, e := range r.jobs {
+		e.cancel()
+	}
+	r.mu.Unlock()
+	r.done.Wait()
+	return nil
+}
+
+// Go starts an job, unless one of its name was started. It begins once it gets its share of the budget, at most all
+// of it, and at once without a budget. work ends when its context does; a panic of it is its failure.
+func Go[T any](r *Runner, key Key, b *Budget, share int64, work func(context.Context) (T, error)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stopped || r.jobs[key] != nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	e := &job{cancel: cancel, ended: make(chan struct{}), running: b == nil}
+	r.jobs[key] = e
+	r.done.Go(func() {
+		defer cancel()
+		carryOut(ctx, r, key, e, b, share, work)
+		cancelled := ctx.Err() != nil
+		close(e.ended)
+		if !cancelled {
+			r.tell(key.Object)
+		}
+	})
+}
+
+// carryOut does the work of an job once it has its share of the budget.
+func carryOut[T any](ctx context.Context, r *Runner, key Key, e *job, b *Budget, share int64, work func(context.Context) (T, error)) {
+	if b != nil {
+		share = min(max(share, 1), b.size)
+		if e.err = b.acquire(ctx, key.Object.Namespace, share); e.err != nil {
+			return
+		}
+		defer b.release(key.Object.Namespace, share)
+		r.mu.Lock()
+		e.running = true
+		r.mu.Unlock()
+	}
+	// As controller-runtime does for reconciliations: what one object brings about is no reason to stop for all others.
+	defer func() {
+		if p := recover(); p != nil {
+			e.err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	e.outcome, e.err = work(ctx)
+}
+
+func (r *Runner) tell(object types.NamespacedName) {
+	select {
+	case r.News <- event.GenericEvent{Object: named(object)}:
+	default:
+	}
+}
+
+// named is an object of which nothing is known but its name.
+func named(object types.NamespacedName) client.Object {
+	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: object.Namespace, Name: object.Name}}
+}
+
+// Outcome tells how far an job is, and what became of it. A failure is told once, so that the job can be
+// started again; what succeeded is kept until Retain or Forget.
+func Outcome[T any](r *Runner, key Key) (outcome T, state State, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e := r.jobs[key]
+	if e == nil {
+		return outcome, None, nil
+	}
+	select {
+	case <-e.ended:
+	default:
+		if e.running {
+			return outcome, Running, nil
+		}
+		return outcome, Queued, nil
+	}
+	if e.err != nil {
+		delete(r.jobs, key)
+		return outcome, Done, e.err
+	}
+	outcome, ok := e.outcome.(T)
+	if !ok {
+		err = fmt.Errorf("job %s has a %T for an outcome", key.Name, e.outcome)
+	}
+	return outcome, Done, err
+}
+
+// Retain cancels and forgets the jobs of an object that are not of a phase.
+func (r *Runner) Retain(object types.NamespacedName, phase string) {
+	r.drop(func(k Key) bool { return k.Object == object && k.Phase != phase })
+}
+
+// Drop cancels and forgets one job.
+func (r *Runner) Drop(key Key) {
+	r.drop(func(k Key) bool { return k == key })
+}
+
+// Forget cancels and forgets all jobs of an object.
+func (r *Runner) Forget(object types.NamespacedName) {
+	r.drop(func(k Key) bool { return k.Object == object })
+}
+
+func (r *Runner) drop(which func(Key) bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for k, e := range r.jobs {
+		if which(k) {
+			e.cancel()
+			delete(r.jobs, k)
+		}
+	}
+}
+
+// Underway is how many jobs wait or run.
+func (r *Runner) Underway() (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range r.jobs {
+		select {
+		case <-e.ended:
+		default:
+			n++
+		}
+	}
+	return n
+}
+
+// Wait waits until no job is under way.
+func (r *Runner) Wait() { r.done.Wait() }

@@ -1,0 +1,115 @@
+package background
+
+import (
+	"context"
+	"slices"
+	"sync"
+)
+
+// Budget is a number that jobs of a kind share: jobs at the same time, or bytes of memory. An job waits
+// until its share is free. Namespaces take turns: the next share goes to the namespace whose last turn is longest
+// ago, and within a namespace to the job that has waited longest, so that a tenant with many jobs does not
+// delay the jobs of others by more than one of them.
+type Budget struct {
+	size, each int64
+
+	mu sync.Mutex
+	// used is the sum of all shares in use, usedBy the sum of each namespace.
+	used   int64
+	usedBy map[string]int64
+	// turns counts shares that were given, and lastTurn has the number of a namespace's last one.
+	turns    int64
+	lastTurn map[string]int64
+	waiting  []*waiter
+}
+
+// waiter is an job that waits for its share.
+type waiter struct {
+	namespace string
+	share     int64
+	// given is closed once the job has its share.
+	given chan struct{}
+}
+
+// NewBudget returns a budget of a size.
+func NewBudget(size int64) *Budget { return NewSharedBudget(size, size) }
+
+// NewSharedBudget returns a budget of a size of which the jobs of a namespace have at most each at the same
+// time, or one share that is larger.
+func NewSharedBudget(size, each int64) *Budget {
+	return &Budget{size: size, each: each, usedBy: map[string]int64{}, lastTurn: map[string]int64{}}
+}
+
+// Size returns the total that all jobs of a kind share.
+func (b *Budget) Size() int64 { return b.size }
+
+// acquire waits for a share, which is at most the budget's size.
+func (b *Budget) acquire(ctx context.Context, namespace string, share int64) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	w := &waiter{namespace, share, make(chan struct{})}
+	b.mu.Lock()
+	b.waiting = append(b.waiting, w)
+	b.give()
+	b.mu.Unlock()
+	select {
+	case <-w.given:
+		return nil
+	case <-ctx.Done():
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if i := slices.Index(b.waiting, w); i >= 0 {
+		b.waiting = slices.Delete(b.waiting, i, i+1)
+	} else {
+		b.free(namespace, share) // it was given meanwhile
+	}
+	b.give()
+	return ctx.Err()
+}
+
+func (b *Budget) release(namespace string, share int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.free(namespace, share)
+	b.give()
+}
+
+func (b *Budget) free(namespace string, share int64) {
+	b.used -= share
+	if b.usedBy[namespace] -= share; b.usedBy[namespace] == 0 {
+		delete(b.usedBy, namespace)
+	}
+}
+
+// give grants shares in turn while the budget lasts. No job overtakes one whose turn it is but whose share is not free
+// yet: otherwise a large share could wait without bound.
+func (b *Budget) give() {
+	for {
+		next := -1
+		for i, w := range b.waiting {
+			if used := b.usedBy[w.namespace]; used > 0 && used+w.share > b.each {
+				continue // its namespace has used its part of the budget
+			}
+			if next < 0 || b.lastTurn[w.namespace] < b.lastTurn[b.waiting[next].namespace] {
+				next = i
+			}
+		}
+		if next < 0 || b.used+b.waiting[next].share > b.size {
+			break
+		}
+		w := b.waiting[next]
+		b.waiting = slices.Delete(b.waiting, next, next+1)
+		b.used += w.share
+		b.usedBy[w.namespace] += w.share
+		b.turns++
+		b.lastTurn[w.namespace] = b.turns
+		close(w.given)
+	}
+	for namespace := range b.lastTurn {
+		if b.usedBy[namespace] == 0 && !slices.ContainsFunc(b.waiting, func(w *waiter) bool { return w.namespace == namespace }) {
+			delete(b.lastTurn, namespace)
+		}
+	}
+}

@@ -1,0 +1,308 @@
+// Package chaosaudit keeps in memory what Chaos Mesh has done to pods, whoever has asked it to: objects that somebody
+// makes and deletes again leave no other trace. It goes by the records of each object's status, which name the pods
+// that were chosen, and so sees what selectors of other namespaces reach.
+package chaosaudit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/geobench/geobench/internal/net/emulation/chaosmesh"
+)
+
+// The operator may look at all kinds of Chaos Mesh that do something to pods.
+// +kubebuilder:rbac:groups=chaos-mesh.org,resources=networkchaos;podchaos;stresschaos;timechaos;iochaos;httpchaos;dnschaos;jvmchaos;kernelchaos;blockchaos,verbs=list;watch
+
+// Kinds are those that do something to pods.
+var Kinds = []string{
+	chaosmesh.NetworkChaos, chaosmesh.PodChaos, chaosmesh.StressChaos, chaosmesh.TimeChaos, chaosmesh.IOChaos,
+	"HTTPChaos", "DNSChaos", "JVMChaos", "KernelChaos", "BlockChaos",
+}
+
+const (
+	// again is when a kind is looked for again that is not installed, or that the operator may not see.
+	again = 30 * time.Second
+	// watchLife is how long a watch lasts before a list and another watch take its place.
+	watchLife = 2 * time.Minute
+	// page is how many objects are read at once: each may have a megabyte.
+	page = 20
+	// most is how many effects are kept; those that ended first are forgotten before others.
+	most = 10_000
+	// grain is that of the times in objects' records.
+	grain = time.Second
+	// fewLabels is more than the operator gives to an object.
+	fewLabels = 16
+)
+
+// Effect is what an object did to a pod.
+type Effect struct {
+	// Kind, Namespace and Name are the object's, and Action what it says that it does, where its kind has several.
+	Kind, Namespace, Name, Action string
+	// Owner is the UID of the object's controller, and Labels are the object's; empty where it has none, or more labels
+	// than the operator gives.
+	Owner  types.UID
+	Labels map[string]string
+	// Pod is namespace/name.
+	Pod string
+	// From the beginning to the end, by the clocks of Chaos Mesh and the operator; a zero To: it lasts.
+	From, To time.Time
+}
+
+func (e *Effect) String() string {
+	action := ""
+	if e.Action != "" {
+		action = " (" + e.Action + ")"
+	}
+	return fmt.Sprintf("%s %s/%s%s", e.Kind, e.Namespace, e.Name, action)
+}
+
+// key tells effects apart.
+type key struct {
+	object types.UID
+	pod    string
+}
+
+// Log is a manager's Runnable. Operators that stand by keep one, too: one that takes over knows what there was.
+type Log struct {
+	Client client.WithWatch
+	// Namespace is the only one that is looked at; empty for all.
+	Namespace string
+	Clock     clock.PassiveClock
+	// Wait waits for so long, or until its context ends.
+	Wait func(ctx context.Context, d time.Duration) error
+
+	mu      sync.Mutex
+	effects map[key]*Effect
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (*Log) NeedLeaderElection() bool { return false }
+
+// Start looks at all kinds until ctx ends.
+func (l *Log) Start(ctx context.Context) error {
+	var kinds sync.WaitGroup
+	for _, kind := range Kinds {
+		kinds.Go(func() { l.follow(ctx, kind) })
+	}
+	kinds.Wait()
+	return nil
+}
+
+// Between returns what was done to pods (namespace/name) between two instants, but for what is own, in the order in
+// which it began.
+func (l *Log) Between(pods []string, from, to time.Time, own func(*Effect) bool) []Effect {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var out []Effect
+	for _, e := range l.effects {
+		if slices.Contains(pods, e.Pod) && !e.From.After(to) && (e.To.IsZero() || !e.To.Before(from)) && !own(e) {
+			out = append(out, *e)
+		}
+	}
+	slices.SortFunc(out, func(a, b Effect) int {
+		return cmp.Or(a.From.Compare(b.From), strings.Compare(a.String(), b.String()), strings.Compare(a.Pod, b.Pod))
+	})
+	return out
+}
+
+// follow looks at a kind until ctx ends.
+func (l *Log) follow(ctx context.Context, kind string) {
+	for ctx.Err() == nil {
+		err := l.look(ctx, kind)
+		switch {
+		case err == nil:
+			continue
+		case apierrors.IsForbidden(err):
+			log.FromContext(ctx).V(1).Info("objects of Chaos Mesh cannot be seen", "kind", kind, "error", err.Error())
+		case !notInstalled(err) && ctx.Err() == nil:
+			log.FromContext(ctx).Info("objects of Chaos Mesh cannot be followed", "kind", kind, "error", err.Error())
+		}
+		_ = l.Wait(ctx, again)
+	}
+}
+
+func notInstalled(err error) bool { return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) }
+
+// look lists a kind, and watches it for a while.
+func (l *Log) look(ctx context.Context, kind string) error {
+	version, err := l.list(ctx, kind)
+	if err != nil {
+		return err
+	}
+	seconds := int64(watchLife / time.Second)
+	w, err := l.Client.Watch(ctx, listOf(kind), &client.ListOptions{Namespace: l.Namespace, Raw: &metav1.ListOptions{ResourceVersion: version, TimeoutSeconds: &seconds}})
+	if err != nil {
+		return err
+	}
+	defer w.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case e, open := <-w.ResultChan():
+			if !open {
+				return nil
+			}
+			switch o := e.Object.(type) {
+			case *unstructured.Unstructured:
+				if l.see(o); e.Type == watch.Deleted {
+					l.gone(kind, func(uid types.UID) bool { return uid == o.GetUID() })
+				}
+			case *metav1.Status:
+				return errors.New(o.Message)
+			}
+		}
+	}
+}
+
+func listOf(kind string) *unstructured.UnstructuredList {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(chaosmesh.GroupVersion.WithKind(kind + "List"))
+	return list
+}
+
+// list sees all objects of a kind, and that others are gone. It returns the version of the list.
+func (l *Log) list(ctx context.Context, kind string) (string, error) {
+	there := map[types.UID]bool{}
+	next := ""
+	for {
+		list := listOf(kind)
+		if err := l.Client.List(ctx, list, client.InNamespace(l.Namespace), client.Limit(page), client.Continue(next)); err != nil {
+			return "", err
+		}
+		for i := range list.Items {
+			there[list.Items[i].GetUID()] = true
+			l.see(&list.Items[i])
+		}
+		if next = list.GetContinue(); next == "" {
+			l.gone(kind, func(uid types.UID) bool { return !there[uid] })
+			return list.GetResourceVersion(), nil
+		}
+	}
+}
+
+// see takes note of what an object does.
+func (l *Log) see(o *unstructured.Unstructured) {
+	now := l.Clock.Now()
+	of := Effect{Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName()}
+	of.Action, _, _ = unstructured.NestedString(o.Object, "spec", "action")
+	if c := metav1.GetControllerOf(o); c != nil {
+		of.Owner = c.UID
+	}
+	if labels := o.GetLabels(); len(labels) <= fewLabels {
+		of.Labels = labels
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.effects == nil {
+		l.effects = map[key]*Effect{}
+	}
+	for pod, r := range byPod(o) {
+		e := of
+		e.Pod = pod
+		k := key{o.GetUID(), pod}
+		was := l.effects[k]
+		lasted := was != nil && was.To.IsZero()
+		e.From = now
+		switch {
+		case r.Injected && lasted, !r.Injected && !lasted && !r.InjectedAt.After(over(was)):
+			continue // nothing new
+		case !r.Injected && lasted:
+			was.To = now
+			continue
+		case !r.Injected: // it began and ended since the last look
+			e.To = now
+			if !r.RecoveredAt.IsZero() {
+				e.To = r.RecoveredAt.Add(grain)
+			}
+		}
+		if !r.InjectedAt.IsZero() {
+			e.From = earlier(now, r.InjectedAt)
+		}
+		if was != nil { // again: the time between is counted, too
+			e.From = earlier(was.From, e.From)
+		}
+		l.keep(k, &e)
+	}
+}
+
+// over is when an effect was over; zero for none.
+func over(e *Effect) time.Time {
+	if e == nil {
+		return time.Time{}
+	}
+	return e.To
+}
+
+// keep keeps an effect, and makes room for it.
+func (l *Log) keep(k key, e *Effect) {
+	if _, known := l.effects[k]; !known && len(l.effects) >= most {
+		var first key
+		var at time.Time
+		for k, e := range l.effects {
+			if !e.To.IsZero() && (at.IsZero() || e.To.Before(at)) {
+				first, at = k, e.To
+			}
+		}
+		if at.IsZero() {
+			return
+		}
+		delete(l.effects, first)
+	}
+	l.effects[k] = e
+}
+
+// gone ends what the objects of a kind did that are not there any more.
+func (l *Log) gone(kind string, is func(types.UID) bool) {
+	now := l.Clock.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for k, e := range l.effects {
+		if e.Kind == kind && e.To.IsZero() && is(k.object) {
+			e.To = now
+		}
+	}
+}
+
+// byPod are the records of an object, with those of a pod's containers as one. IDs are namespace/pod or
+// namespace/pod/container.
+func byPod(o *unstructured.Unstructured) map[string]chaosmesh.Record {
+	out := map[string]chaosmesh.Record{}
+	for _, r := range chaosmesh.ReadStatus(o).Records {
+		parts := strings.SplitN(r.ID, "/", 3)
+		pod := strings.Join(parts[:min(2, len(parts))], "/")
+		was := out[pod]
+		out[pod] = chaosmesh.Record{ID: pod, Injected: r.Injected || was.Injected, InjectedAt: later(r.InjectedAt, was.InjectedAt), RecoveredAt: later(r.RecoveredAt, was.RecoveredAt)}
+	}
+	return out
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,163 @@
+package operatorca
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/internal/ops/identity"
+)
+
+// SecretName names the Secret, in the operator's own namespace, that all credentials come from. When it is gone, an
+// operator that still has what was in it writes it again; one that was started since makes another, and all databases
+// anew.
+const SecretName = "geobench-authority"
+
+// Fresh is how long the operator goes by its credentials before it looks whether another one has renewed them.
+const Fresh = 10 * time.Minute
+
+// AnnotationSeal, on a ConfigMap, proves that its contents are the operator's: whoever may write ConfigMaps cannot make
+// one.
+const (
+	annotationPrefix = "geobench.dev/"
+	AnnotationSeal   = annotationPrefix + "seal"
+)
+
+// What keys are derived for, each for one object: see identity.Authority.Key.
+const (
+	KeyTopology = "topology" // seals the topology ConfigMaps of a database
+	KeyNotes    = "notes"    // seals what the operator notes of the nodes during an attempt of a run
+	KeyResult   = "result"   // seals the result of an attempt of a run
+	KeyReport   = "report"   // seals what one worker of an attempt hands in
+	KeyPeer     = "peer"     // is what the nodes of a database prove to each other
+	KeyClients  = "clients"  // is what those of the clients of its runs are derived from
+)
+
+// Keeper keeps the operator's authority.
+type Keeper struct {
+	// Client writes the Secret.
+	Client client.Client
+	// Live reads from the API server itself: Secrets are not cached.
+	Live client.Reader
+	// Namespace is the operator's own.
+	Namespace string
+	// Clock says when certificates are to be renewed.
+	Clock clock.PassiveClock
+
+	mu        sync.Mutex
+	authority *identity.Authority
+	looked    time.Time
+	// operator is what this process proves itself to pods with. It is nowhere else.
+	operator *identity.Certificate
+}
+
+// Authority returns what the operator makes credentials from. It is looked up now and then, since another operator may
+// have renewed it.
+func (c *Keeper) Authority(ctx context.Context) (*identity.Authority, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.fresh(ctx, c.Clock.Now())
+}
+
+// TLS is how the operator connects to the administration servers in the pods of a database.
+func (c *Keeper) TLS(ctx context.Context, database types.UID) (*tls.Config, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.Clock.Now()
+	a, err := c.fresh(ctx, now)
+	if err != nil {
+		return nil, err
+	}
+	if c.operator == nil || !identity.Current(c.operator.Cert, a.Signers(), identity.OperatorName, now) {
+		if c.operator, err = a.Issue(identity.OperatorName, true, now); err != nil {
+			return nil, err
+		}
+	}
+	pair, err := c.operator.Pair()
+	if err != nil {
+		return nil, err
+	}
+	return a.Client(pair, identity.ServerName(string(database))), nil
+}
+
+func (c *Keeper) fresh(ctx context.Context, now time.Time) (*identity.Authority, error) {
+	if c.authority != nil && now.Sub(c.looked) < Fresh {
+		return c.authority, nil
+	}
+	a, err := c.look(ctx, now)
+	if err != nil {
+		return nil, fmt.Errorf("secret %s/%s: %w", c.Namespace, SecretName, err)
+	}
+	c.authority, c.looked = a, now
+	return a, nil
+}
+
+// SealedParts are what a seal in the annotations of a ConfigMap is over: its name, Geobench's other annotations, and
+// its text.
+func SealedParts(cm *corev1.ConfigMap) [][]byte {
+	parts := [][]byte{[]byte(cm.Name)}
+	for _, key := range slices.Sorted(maps.Keys(cm.Annotations)) {
+		if strings.HasPrefix(key, annotationPrefix) && key != AnnotationSeal {
+			parts = append(parts, []byte(key), []byte(cm.Annotations[key]))
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(cm.Data)) {
+		parts = append(parts, []byte(key), []byte(cm.Data[key]))
+	}
+	return parts
+}
+
+// IsSealed tells whether a ConfigMap has the seal that key makes of its SealedParts.
+func IsSealed(key []byte, cm *corev1.ConfigMap) bool {
+	return identity.Sealed(cm.Annotations[AnnotationSeal], key, SealedParts(cm)...)
+}
+
+// look reads the authority, or makes it, and renews it when it is time to.
+func (c *Keeper) look(ctx context.Context, now time.Time) (*identity.Authority, error) {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: SecretName, Namespace: c.Namespace, Labels: map[string]string{kube.LabelManagedBy: kube.ManagedBy}}}
+	err := c.Live.Get(ctx, client.ObjectKeyFromObject(secret), secret)
+	if apierrors.IsNotFound(err) {
+		a := c.authority // somebody has deleted it
+		if a == nil {
+			if a, err = identity.NewAuthority(now); err != nil {
+				return nil, err
+			}
+		}
+		if secret.Data, err = a.Data(); err != nil {
+			return nil, err
+		}
+		if err = c.Client.Create(ctx, secret); !apierrors.IsAlreadyExists(err) {
+			return a, err
+		}
+		err = c.Live.Get(ctx, client.ObjectKeyFromObject(secret), secret)
+	}
+	if err != nil {
+		return nil, err
+	}
+	a, err := identity.ParseAuthority(secret.Data)
+	if err != nil {
+		return nil, fmt.Errorf("%w; delete it to have another one made", err)
+	}
+	changed, err := a.Renew(now)
+	if err != nil || !changed {
+		return a, err
+	}
+	base := secret.DeepCopy()
+	if secret.Data, err = a.Data(); err != nil {
+		return nil, err
+	}
+	return a, c.Client.Patch(ctx, secret, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
+}

@@ -1,0 +1,192 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/database"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/ports"
+	"github.com/geobench/geobench/internal/base/store"
+	"github.com/geobench/geobench/internal/bench/result"
+	"github.com/geobench/geobench/internal/ops/deploy"
+)
+
+// A database of pods with a client has a steward for each run: a Job of one pod, in the region that the clients connect
+// to, which loads and audits as nodes of Geobench's own engines do for themselves (package dataagent). It is the run's
+// from the stage Load on.
+
+// noteTarget is what the steward has said of the database, as a note of the run.
+const noteTarget = "target.json.gz"
+
+// stewarded tells whether the database has a steward.
+func (s *scope) stewarded() bool { return s.current.Database.Client != nil }
+
+// buildSteward makes the steward of a run: what it goes by, and its Job.
+func buildSteward(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, region *v1alpha1.Region, w *deploy.Worker, image string, lifetime time.Duration) (*corev1.ConfigMap, *batchv1.Job, error) {
+	config, err := json.Marshal(w)
+	if err != nil {
+		return nil, nil, err
+	}
+	meta := metav1.ObjectMeta{Name: kube.StewardName(run), Namespace: run.Namespace, Labels: regionRunLabels(run, region.Name, kube.RoleWorker)}
+	resources := database.OwnResources(corev1.ResourceRequirements{})
+	pod := database.RegionPod(db, region, meta.Name, database.CredentialsVolume(db, database.ServerFiles), database.OwnContainer(corev1.Container{
+		Name:      "steward",
+		Image:     image,
+		Args:      []string{"steward", "--config", database.ConfigFolder + "/" + WorkerKey},
+		Env:       append(database.GoRuntime(resources), database.FromField("POD_NAME", "metadata.name")),
+		Ports:     []corev1.ContainerPort{{Name: "admin", ContainerPort: ports.Admin, Protocol: corev1.ProtocolTCP}},
+		Resources: resources,
+	}))
+	pod.RestartPolicy = corev1.RestartPolicyNever
+	pod.ServiceAccountName = meta.Name
+	addSecret(&pod, w.Database.Client)
+	podMeta := metav1.ObjectMeta{Labels: meta.Labels}
+	database.Meshed(db, &podMeta)
+	return &corev1.ConfigMap{ObjectMeta: meta, Immutable: ptr.To(true), Data: map[string]string{WorkerKey: string(config)}},
+		&batchv1.Job{ObjectMeta: meta, Spec: batchv1.JobSpec{
+			BackoffLimit:          ptr.To[int32](0),
+			ActiveDeadlineSeconds: ptr.To(int64(max(lifetime, time.Second) / time.Second)),
+			PodReplacementPolicy:  ptr.To(batchv1.Failed),
+			Completions:           ptr.To[int32](1),
+			Parallelism:           ptr.To[int32](1),
+			Template:              corev1.PodTemplateSpec{ObjectMeta: podMeta, Spec: pod},
+		}}, nil
+}
+
+// addSecret gives a pod the keys of the database's Secret as files. One that is not there holds up nobody: the steward
+// says so.
+func addSecret(pod *corev1.PodSpec, c *deploy.Client) {
+	if c == nil || c.Secret == "" {
+		return
+	}
+	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: "database", VolumeSource: corev1.VolumeSource{
+		Secret: &corev1.SecretVolumeSource{SecretName: c.Secret, DefaultMode: ptr.To[int32](0o444), Optional: ptr.To(true)},
+	}})
+	main := &pod.Containers[0]
+	main.VolumeMounts = append(main.VolumeMounts, corev1.VolumeMount{Name: "database", MountPath: deploy.SecretFolder, ReadOnly: true})
+}
+
+// createSteward makes the steward unless that was done before.
+func (s *scope) createSteward(ctx context.Context) error {
+	d := &s.current.Database
+	at := d.Topology.Index(d.Client.Steward)
+	if at < 0 {
+		return fmt.Errorf("client.steward: region %q is not one of %v", d.Client.Steward, d.Topology.Regions)
+	}
+	region := &s.db.Spec.Regions[at]
+	w, err := workerConfig(s.run, d, region.Name)
+	if err != nil {
+		return err
+	}
+	config, job, err := buildSteward(s.run, s.db, region, w, s.Image, s.run.Status.StartTime.Add(podsLife(s.run)).Sub(s.Clock.Now()))
+	if err != nil {
+		return err
+	}
+	database.Prepare(s.backend(), s.db, &d.Topology, region.Name, &job.Spec.Template.Spec)
+	if err := kube.EnsureAccount(ctx, s.Client, s.Live, s.run, *config.ObjectMeta.DeepCopy()); err != nil {
+		return err
+	}
+	if err := kube.EnsureCreated(ctx, s.Client, s.Live, s.run, config); err != nil {
+		return err
+	}
+	return kube.EnsureCreated(ctx, s.Client, s.Live, s.run, job)
+}
+
+// steward finds the steward's pod; Problem says why it does not answer yet. The run ends when it was lost.
+func (s *scope) steward(ctx context.Context) (*database.Node, error) {
+	n := &database.Node{PodName: kube.StewardName(s.run)}
+	pods := &corev1.PodList{}
+	if err := s.Live.List(ctx, pods, client.InNamespace(s.run.Namespace), client.MatchingLabels{kube.LabelRun: s.run.Name, kube.LabelAttempt: kube.Attempt(s.run), kube.LabelRole: kube.RoleWorker}); err != nil {
+		return nil, err
+	}
+	pods.Items = slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool {
+		owner := metav1.GetControllerOf(&pod)
+		return owner == nil || owner.Kind != "Job" || owner.Name != kube.StewardName(s.run)
+	})
+	if len(pods.Items) == 0 {
+		n.Problem = "its pod does not exist yet"
+		if err := s.Live.Get(ctx, types.NamespacedName{Namespace: s.run.Namespace, Name: n.PodName}, &batchv1.Job{}); err != nil {
+			return nil, troubled("StewardLost", "Job %s, which loads and audits the database, is gone: %s", n.PodName, err)
+		}
+		if why := kube.NoPods(ctx, s.Live, "Job", s.run.Namespace, n.PodName); why != "" {
+			n.Problem = why
+		}
+		return n, nil
+	}
+	n.Pod = &pods.Items[0]
+	n.PodName = n.Pod.Name
+	if why := podDeath(n.Pod); why != "" {
+		return nil, troubled("StewardLost", "pod %s, which loads and audits the database, %s", n.PodName, why)
+	}
+	if n.Pod.Status.Phase != corev1.PodRunning || n.Pod.Status.PodIP == "" {
+		n.Problem = "its pod does not run yet"
+		if why := database.PodObstacle(n.Pod); why != "" {
+			n.Problem += ": " + why
+		}
+		return n, nil
+	}
+	n.Address = net.JoinHostPort(n.Pod.Status.PodIP, strconv.Itoa(ports.Admin))
+	status, err := s.Pods.Nodes(s.db.UID).Status(ctx, n.Address)
+	if err != nil {
+		n.Problem = "it does not answer: " + err.Error()
+		return n, nil
+	}
+	n.Status, n.Ready = status, true
+	return n, nil
+}
+
+// stewardAudit asks the steward for the sums of all rows, and what the servers are by then: it holds them as the only
+// node of the layout.
+func (s *scope) stewardAudit(ctx context.Context) ([][]store.ShardSums, []result.Server, error) {
+	n, err := s.steward(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if n.Address == "" {
+		return nil, nil, fmt.Errorf("steward %s: %s", n.PodName, n.Problem)
+	}
+	a, err := s.Pods.Nodes(s.db.UID).Audit(ctx, n.Address)
+	if err != nil {
+		return nil, nil, fmt.Errorf("steward %s: %w", n.PodName, err)
+	}
+	var servers []result.Server
+	if a.Servers != nil {
+		if err := json.Unmarshal(a.Servers, &servers); err != nil {
+			return nil, nil, fmt.Errorf("steward %s: its servers: %w", n.PodName, err)
+		}
+	}
+	return [][]store.ShardSums{a.Shards}, servers, nil
+}
+
+// target is what the result says of a database that is not Geobench's own; nil for one that is. How far its endpoints
+// are from the steward is not told: the clients of other regions are elsewhere, and their workers measure that.
+func (s *scope) target(ctx context.Context) (*result.Target, error) {
+	if !s.stewarded() {
+		return nil, nil
+	}
+	t := &result.Target{}
+	found, err := s.noted(ctx, noteTarget, t)
+	if err == nil && !found {
+		err = troubled(result.ReasonSnapshotForged, "%s of ConfigMap %s, which the operator has written, is gone", noteTarget, kube.SnapshotName(s.run))
+	}
+	t.Endpoints = nil
+	return t, err
+}
+
+// oneCopy is the layout of a database whose rows are read in one place.
+func (s *scope) oneCopy() geo.Layout { return s.current.Database.Topology.Whole(0) }

@@ -1,0 +1,57 @@
+package geo
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+)
+
+// Wander is jitter that makes nobody overtake: a deviation from the mean delay that is drawn anew, uniformly and with
+// mean 0, every max(10 ms, 5 standard deviations), and runs in a straight line in between. It never falls faster than
+// time passes. The zero Wander stays at 0.
+type Wander struct {
+	amplitude float64 // in nanoseconds
+	interval  time.Duration
+	slot      int64 // which interval from and to belong to, -1: none yet
+	from, to  float64
+}
+
+// widest is how many standard deviations a deviation can be large. A straight line between two independent draws has
+// 2/3 of their variance, averaged over the line; a uniform draw from [-w, w] has the variance w^2 / 3. Hence w =
+// sqrt(3/2) sqrt(3) jitter.
+const widest = 1.5 * math.Sqrt2
+
+// deviation returns the standard deviation over time, in nanoseconds.
+func (w *Wander) deviation() float64 { return w.amplitude / widest }
+
+// NewWander returns deviations from delay with the standard deviation jitter, which is cut to delay / 2.13: the sum is
+// never negative.
+func NewWander(delay, jitter time.Duration) Wander {
+	deviation := min(float64(jitter), float64(delay)/widest)
+	return Wander{
+		amplitude: widest * deviation,
+		// The steepest fall is 2 w per interval and must stay below 1.
+		interval: max(10*time.Millisecond, time.Duration(5*deviation)),
+		slot:     -1,
+	}
+}
+
+// At returns the deviation at an instant, which counts from any fixed one and never goes back.
+func (w *Wander) At(now time.Duration, rng *rand.Rand) time.Duration {
+	if w.amplitude == 0 {
+		return 0
+	}
+	slot := int64(now / w.interval)
+	if slot != w.slot {
+		draw := func() float64 { return (2*rng.Float64() - 1) * w.amplitude }
+		if w.slot >= 0 && slot == w.slot+1 {
+			w.from = w.to
+		} else {
+			w.from = draw()
+		}
+		w.to = draw()
+		w.slot = slot
+	}
+	share := float64(now%w.interval) / float64(w.interval)
+	return time.Duration(w.from + (w.to-w.from)*share)
+}

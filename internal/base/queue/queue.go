@@ -1,0 +1,58 @@
+// Package queue is a queue for state machines: first in, first out, in memory that it reuses.
+package queue
+
+import "slices"
+
+// Queue is a queue. The zero value is empty.
+type Queue[T any] struct {
+	items []T
+	head  int
+}
+
+// Len returns the number of elements.
+func (q *Queue[T]) Len() int { return len(q.items) - q.head }
+
+// Push appends v.
+func (q *Queue[T]) Push(v T) { q.items = append(q.items, v) }
+
+// PushFront puts v before all others.
+func (q *Queue[T]) PushFront(v T) {
+	if q.head == 0 {
+		q.items = slices.Insert(q.items, 0, v)
+		return
+	}
+	q.head--
+	q.items[q.head] = v
+}
+
+// Front returns the oldest element, or a zero value.
+func (q *Queue[T]) Front() (v T) {
+	if q.head < len(q.items) {
+		v = q.items[q.head]
+	}
+	return v
+}
+
+// Pop drops the oldest element. The queue must not be empty.
+func (q *Queue[T]) Pop() {
+	var zero T
+	q.items[q.head] = zero
+	q.head++
+	if q.head == len(q.items) {
+		q.items, q.head = q.items[:0], 0
+	} else if q.head >= 64 && q.head*2 >= len(q.items) {
+		n := copy(q.items, q.items[q.head:])
+		clear(q.items[n:])
+		q.items, q.head = q.items[:n], 0
+	}
+}
+
+// Each calls f for every element, the oldest first.
+func (q *Queue[T]) Each(f func(T)) {
+	for _, v := range q.items[q.head:] {
+		f(v)
+	}
+}
+
+// Clone returns a queue of the same elements.
+func (q *Queue[T]) Clone() Queue[T] { return Queue[T]{items: slices.Clone(q.items[q.head:])} }

@@ -1,0 +1,383 @@
+// Package tracediagram draws executions as space-time diagrams (Lamport, Time, Clocks, and the Ordering of Events in a
+// Distributed System, CACM 1978, figure 1): a line for each node, time from left to right, an arrow for each message.
+// Transactions are bars on lines of their own, faults are bars above, and what shows that an execution is wrong, such
+// as a cycle of dependencies, is drawn between the transactions. A page is one HTML file that needs nothing else. Its
+// slider goes through the execution moment by moment.
+//
+// Time is compressed, since what matters lies microseconds apart and then minutes: the width of a gap grows with the
+// logarithm of its length.
+package tracediagram
+
+import (
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/style"
+)
+
+// Diagram is what a page shows. All times are since the beginning of the execution.
+type Diagram struct {
+	// Title says what was executed. Facts are paragraphs about it; Simulated that its time is virtual.
+	Title     string
+	Facts     []string
+	Simulated bool
+	// Lanes from top to bottom.
+	Lanes    []Lane
+	Bars     []Bar
+	Messages []Message
+	Points   []Point
+	Edges    []Edge
+	// Hidden counts messages that are not shown.
+	Hidden int
+	// Story tells the execution in the order of time, and Problems say what is wrong with it.
+	Story    []Moment
+	Problems []string
+}
+
+// Lane is a line of the diagram.
+type Lane struct {
+	Name string
+	// Node says that it is a node's: a line that messages leave and reach. Other lanes hold bars alone.
+	Node bool
+}
+
+// Bar is something that lasts: a transaction, from its sending to its answer, or a fault.
+type Bar struct {
+	Lane     int
+	From, To time.Duration
+	// Open says that it has no end.
+	Open bool
+	// Label is short, and Text says more.
+	Label, Text string
+	Kind        Kind
+}
+
+// Kind says how a bar is drawn.
+type Kind string
+
+// The kinds of bars.
+const (
+	Committed Kind = "committed"
+	Aborted   Kind = "aborted"
+	Doubtful  Kind = "doubtful"
+	Fault     Kind = "fault"
+)
+
+// Message goes from one lane to another. From and To are lanes, or bars where FromBar and ToBar say so: what a client
+// sends leaves its transaction.
+type Message struct {
+	From, To       int
+	FromBar, ToBar bool
+	Sent, Received time.Duration
+	// Lost says that nobody has received it: Received is when it is given up.
+	Lost bool
+	Text string
+}
+
+// Point is a moment on a node's lane.
+type Point struct {
+	Lane int
+	At   time.Duration
+	Text string
+}
+
+// Edge leads from one bar to another that comes after it by what is Label.
+type Edge struct {
+	From, To    int
+	Label, Text string
+}
+
+// Moment is something that is told.
+type Moment struct {
+	At   time.Duration
+	Text string
+}
+
+//go:embed page.html
+var pageText string
+
+//go:embed page.css
+var pageStyle string
+
+//go:embed scrub.js
+var scrub string
+
+var page = template.Must(template.New("page").Parse(pageText))
+
+// Write writes the page.
+func (d *Diagram) Write(to io.Writer) error {
+	l := newLayout(d)
+	return page.Execute(to, map[string]any{
+		"D": d, "L": l, "Style": template.CSS(style.CSS + pageStyle), "Script": template.JS(scrub), //nolint:gosec // our own
+	})
+}
+
+// Sizes in pixels.
+const (
+	margin    = 16
+	laneSpace = 34
+	barHeight = 16
+	// rowSpace is between the bars of a lane, and wideRowSpace where edges are drawn between them.
+	rowSpace, wideRowSpace = 24, 48
+	// leastWidth is that of a diagram in which little happens.
+	leastWidth = 900
+	// letter is the width of a letter.
+	letter    = 7
+	axisSpace = 24
+	// leastGap and perDecade are the width of a gap between two moments: the least, and what ten times the length adds.
+	leastGap, perDecade = 9, 24
+	gapUnit             = 100 * time.Microsecond
+	labelSpace          = 84
+	edgeSpace           = 40
+)
+
+// layout is where everything is drawn.
+type layout struct {
+	Width, Height int
+	// Names is the width of the lanes' names, and End where they end.
+	Names, End int
+	rowSpace   int
+	Lanes      []lane
+	Bars       []box
+	Arrows     []arrow
+	Dots       []dot
+	Edges      []curve
+	Ticks      []tick
+	// Moments are all times at which something happens, as the slider goes through them.
+	Moments []moment
+	Story   []told
+	times   []time.Duration
+	xs      []int
+}
+
+type lane struct {
+	Name          string
+	Node          bool
+	Y, Top, Space int
+}
+
+// span says at which moments something begins and ends.
+type span struct{ Begins, Ends int }
+
+type box struct {
+	span
+	X, Y, W, H  int
+	Kind        Kind
+	Open        bool
+	Label, Text string
+	Marked      bool
+}
+
+type arrow struct {
+	span
+	X1, Y1, X2, Y2 int
+	Class, Text    string
+}
+
+type dot struct {
+	span
+	X, Y int
+	Text string
+}
+
+type curve struct {
+	span
+	Path        string
+	X, Y        int
+	Label, Text string
+}
+
+type tick struct {
+	X    int
+	Text string
+}
+
+type moment struct {
+	X    int    `json:"x"`
+	Text string `json:"text"`
+}
+
+type told struct {
+	Moment
+	span
+	Time string
+}
+
+func newLayout(d *Diagram) *layout {
+	l := &layout{rowSpace: rowSpace}
+	if len(d.Edges) > 0 {
+		l.rowSpace = wideRowSpace
+	}
+	l.axis(d)
+	rows := l.rows(d)
+	l.lanes(d, rows)
+	l.place(d, rows)
+	return l
+}
+
+// axis finds out where moments are drawn.
+func (l *layout) axis(d *Diagram) {
+	for _, b := range d.Bars {
+		l.times = append(l.times, b.From, b.To)
+	}
+	for _, m := range d.Messages {
+		l.times = append(l.times, m.Sent, m.Received)
+	}
+	for _, p := range d.Points {
+		l.times = append(l.times, p.At)
+	}
+	for _, s := range d.Story {
+		l.times = append(l.times, s.At)
+	}
+	slices.Sort(l.times)
+	l.times = slices.Compact(l.times)
+	gap := func(i int) float64 {
+		return leastGap + perDecade*math.Log10(1+float64(l.times[i]-l.times[i-1])/float64(gapUnit))
+	}
+	all, stretch := 0.0, 1.0
+	for i := range l.times[min(1, len(l.times)):] {
+		all += gap(i + 1)
+	}
+	if all > 0 && all < leastWidth {
+		stretch = leastWidth / all
+	}
+	x := margin
+	for i, t := range l.times {
+		if i > 0 {
+			x += int(stretch * gap(i))
+		}
+		l.xs = append(l.xs, x)
+		l.Moments = append(l.Moments, moment{x, show(t)})
+		if len(l.Ticks) == 0 || x-l.Ticks[len(l.Ticks)-1].X >= labelSpace {
+			l.Ticks = append(l.Ticks, tick{x, show(t)})
+		}
+	}
+	l.Width = x + labelSpace
+}
+
+// lanes finds out where lanes are drawn, with the rows of their bars.
+func (l *layout) lanes(d *Diagram, rows []int) {
+	y, longest := axisSpace, 10*letter
+	for i, given := range d.Lanes {
+		longest = max(longest, letter*len([]rune(given.Name)))
+		space := laneSpace
+		if !given.Node {
+			most := 0
+			for b, row := range rows {
+				if d.Bars[b].Lane == i {
+					most = max(most, row)
+				}
+			}
+			space = (most+1)*l.rowSpace + rowSpace/2
+		}
+		l.Lanes = append(l.Lanes, lane{given.Name, given.Node, y + space/2, y, space})
+		y += space
+	}
+	l.Height, l.End, l.Names = y+margin, longest+margin/2, longest+margin
+}
+
+// rows puts bars that overlap on a lane into rows of it.
+func (l *layout) rows(d *Diagram) []int {
+	rows := make([]int, len(d.Bars))
+	order := make([]int, len(d.Bars))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return int(d.Bars[a].From - d.Bars[b].From) })
+	free := map[[2]int]int{} // by lane and row, the x from which it is free
+	for _, i := range order {
+		b := d.Bars[i]
+		for !d.Lanes[b.Lane].Node && free[[2]int{b.Lane, rows[i]}] > l.x(b.From) {
+			rows[i]++
+		}
+		end := l.x(b.To)
+		if b.Label != "" {
+			end = max(end, l.x(b.From)+letter*len([]rune(b.Label))+10)
+		}
+		free[[2]int{b.Lane, rows[i]}] = end + 4
+	}
+	return rows
+}
+
+func (l *layout) place(d *Diagram, rows []int) {
+	for i, b := range d.Bars {
+		at := l.Lanes[b.Lane]
+		o := box{span: l.span(b.From, b.To), X: l.x(b.From), Y: at.Top + rowSpace/4 + rows[i]*l.rowSpace, H: barHeight, Kind: b.Kind, Open: b.Open, Label: b.Label, Text: b.Text}
+		if at.Node {
+			o.Y, o.H = at.Top+3, at.Space-6
+		}
+		o.W = max(4, l.x(b.To)-o.X)
+		if b.Open {
+			o.W = l.Width - o.X
+			o.Ends = len(l.times)
+		}
+		o.Marked = slices.ContainsFunc(d.Edges, func(e Edge) bool { return e.From == i || e.To == i })
+		l.Bars = append(l.Bars, o)
+	}
+	for _, m := range d.Messages {
+		a := arrow{span: l.span(m.Sent, m.Received), X1: l.x(m.Sent), X2: l.x(m.Received), Text: m.Text}
+		a.Y1, a.Y2 = l.end(m.From, m.FromBar), l.end(m.To, m.ToBar)
+		switch {
+		case m.Lost:
+			a.Class = "lost"
+			a.Y2 = a.Y1 + (a.Y2-a.Y1)/3
+		case m.FromBar || m.ToBar:
+			a.Class = "client"
+		default:
+			a.Class = "message"
+		}
+		l.Arrows = append(l.Arrows, a)
+	}
+	for _, p := range d.Points {
+		l.Dots = append(l.Dots, dot{l.span(p.At, p.At), l.x(p.At), l.Lanes[p.Lane].Y, p.Text})
+	}
+	for i, e := range d.Edges {
+		l.Edges = append(l.Edges, l.curve(e, i))
+	}
+	for _, s := range d.Story {
+		l.Story = append(l.Story, told{s, l.span(s.At, s.At), show(s.At)})
+	}
+}
+
+// curve draws the i-th edge between the sides of two bars that face each other, beside the edges before it.
+func (l *layout) curve(e Edge, i int) curve {
+	from, to := l.Bars[e.From], l.Bars[e.To]
+	beside := 14 + edgeSpace*i
+	x1, x2 := from.X+beside, to.X+beside
+	y1, y2 := from.Y+from.H, to.Y
+	if to.Y < from.Y {
+		y1, y2 = from.Y, to.Y+to.H
+	}
+	bend1, bend2 := (y2-y1)/2, (y1-y2)/2
+	if to.Y == from.Y { // over both
+		y1, bend1, bend2 = from.Y, -rowSpace, -rowSpace
+	}
+	return curve{
+		span: span{max(from.Begins, to.Begins), len(l.times)}, Label: e.Label, Text: e.Text,
+		Path: fmt.Sprintf("M%d %dC%d %d %d %d %d %d", x1, y1, x1, y1+bend1, x2, y2+bend2, x2, y2),
+		X:    (x1+x2)/2 + edgeSpace/2, Y: max(axisSpace, (y1+y2+bend1+bend2)/2+4),
+	}
+}
+
+func (l *layout) end(i int, bar bool) int {
+	if bar {
+		return l.Bars[i].Y + l.Bars[i].H/2
+	}
+	return l.Lanes[i].Y
+}
+
+func (l *layout) index(t time.Duration) int {
+	i, _ := slices.BinarySearch(l.times, t)
+	return i
+}
+
+func (l *layout) x(t time.Duration) int { return l.xs[l.index(t)] }
+
+func (l *layout) span(from, to time.Duration) span { return span{l.index(from), l.index(to)} }
+
+func show(t time.Duration) string { return fmt.Sprintf("%.3f ms", float64(t)/1e6) }

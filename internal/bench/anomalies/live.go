@@ -1,0 +1,262 @@
+package anomalies
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/isolation"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/bench/history"
+	"github.com/geobench/geobench/internal/bench/simload"
+	"github.com/geobench/geobench/internal/bench/target"
+	"github.com/geobench/geobench/internal/bench/target/script"
+)
+
+// LiveConnections is how many connections for each region a database needs on which cases are played: no case has more clients.
+const LiveConnections = 4
+
+// Live is a database that runs, whose transactions are a statement after the other: each case is played in an order of statements in
+// which the anomaly shows unless the database prevents it. Between two statements of different transactions clients wait
+// until every region has what was committed, but in every other play, in which they send at once. The rows of a play are its own.
+type Live struct {
+	Topology *geo.Topology
+	Promises isolation.Level
+	// Steps are those of the database, and Clients returns what clients in a region talk to.
+	Steps   script.Database
+	Clients func(geo.Region) *target.Statements
+
+	idle [][]target.Connection // by region
+	rows uint64                // numbers of rows that are used
+	sent uint64
+}
+
+// Close ends the connections.
+func (l *Live) Close() {
+	for _, connections := range l.idle {
+		for _, c := range connections {
+			_ = c.Close()
+		}
+	}
+	l.idle = nil
+}
+
+// Play plays a case so often, at least once.
+func (l *Live) Play(ctx context.Context, c *Case, plays int) (*Finding, error) {
+	// The order of the statements makes transactions meet, and whoever reads after the answer to a write reads at once. The clock of a
+	// script counts statements: this is longer than any.
+	const lag = time.Hour
+	g := &game{c: c, topology: l.Topology, placement: l.Topology.Placement(), lag: lag, rng: rand.New(rand.NewPCG(0, 0)), first: l.rows}
+	l.rows += 3 * uint64(plays)
+	for n := range plays {
+		if err := l.play(ctx, g, g.deal(n)); err != nil {
+			return nil, fmt.Errorf("case %s, play %d: %w", c.Name, n+1, err)
+		}
+	}
+	return g.find(l.Promises), nil
+}
+
+// PlayAll plays all cases.
+func (l *Live) PlayAll(ctx context.Context, plays int) ([]Finding, error) {
+	var all []Finding
+	for i := range cases {
+		f, err := l.Play(ctx, &cases[i], plays)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, *f)
+	}
+	return all, nil
+}
+
+// take takes a connection of a region.
+func (l *Live) take(ctx context.Context, r geo.Region) (script.Session, error) {
+	if l.idle == nil {
+		l.idle = make([][]target.Connection, len(l.Topology.Regions))
+	}
+	s := script.Session{Region: r, Classify: l.Clients(r).Classify}
+	if n := len(l.idle[r]); n > 0 {
+		s.Connection, l.idle[r] = l.idle[r][n-1], l.idle[r][:n-1]
+		return s, nil
+	}
+	var err error
+	if s.Connection, err = l.Clients(r).Connect(ctx); err != nil {
+		return s, fmt.Errorf("region %s: %w", l.Topology.Regions[r], err)
+	}
+	return s, nil
+}
+
+// end ends the connections of sessions that are of no more use.
+func (l *Live) end(sessions []script.Session) {
+	for _, s := range sessions {
+		_ = s.Connection.Close()
+	}
+}
+
+// give gives a connection back.
+func (l *Live) give(s script.Session) { l.idle[s.Region] = append(l.idle[s.Region], s.Connection) }
+
+// play plays a case once, on rows that it makes.
+func (l *Live) play(ctx context.Context, g *game, p *play) (err error) {
+	regions := len(l.Topology.Regions)
+	keys := []txn.Key{simload.Key(p.x), simload.Key(p.y), simload.GroupKey(p.g, 1), simload.GroupKey(p.g, 2)}
+	made := func(s target.Statement) error {
+		for _, k := range keys {
+			if k.Ordered() {
+				err = s.Delete(k)
+			} else {
+				err = s.Put(k, script.Stamp(make([]byte, 8), history.Initial, 0))
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := l.alone(ctx, made); err != nil {
+		return fmt.Errorf("making its rows: %w", err)
+	}
+	if err := l.Steps.CatchUp(ctx); err != nil {
+		return err
+	}
+	steps, err := script.Steps(g.c.steps)
+	if err != nil {
+		return err
+	}
+	if p.n%2 == 1 {
+		steps = slices.DeleteFunc(steps, func(s script.Step) bool { return s == script.CatchUp })
+	}
+	var sessions []script.Session
+	txns := make([]script.Transaction, len(g.c.txns))
+	for i, t := range g.c.txns {
+		for len(sessions) <= t.client {
+			s, err := l.take(ctx, geo.Region((len(sessions)+p.n)%regions))
+			if err != nil {
+				l.end(sessions)
+				return err
+			}
+			sessions = append(sessions, s)
+		}
+		l.sent++
+		p.ids[i] = txn.MakeID(uint32(t.client)+1, l.sent)
+		procedure := simload.Txn(p.ids[i], p.ops(t.ops))
+		run := simload.Procedures.Lookup(procedure.Proc).Run
+		txns[i] = script.Transaction{ID: p.ids[i], Session: t.client, After: t.after, Run: func(c txn.Ctx) error {
+			_, err := run(c, procedure.Args)
+			return err
+		}}
+	}
+	played, err := script.Play(ctx, l.Steps, sessions, txns, steps)
+	if err != nil {
+		l.end(sessions)
+		return err
+	}
+	for _, s := range sessions {
+		l.give(s)
+	}
+	if err := l.order(ctx, p, played, keys); err != nil {
+		return fmt.Errorf("reading what is left of it: %w", err)
+	}
+	for i, x := range played {
+		p.conflict[i] = x.Cause == txn.CauseConflict && x.Status == txn.Aborted
+		g.add(p, i, int(sessions[g.c.txns[i].client].Region), &history.Txn{
+			ID: p.ids[i], Client: uint32(call{p, i, g}.client()), Invoked: x.Invoked, Answered: x.Answered, Status: x.Status, Ops: x.Ops,
+		})
+	}
+	return nil
+}
+
+// mostTries is how often a transaction that nobody else's should be in the way of is tried.
+const mostTries = 20
+
+// alone runs a transaction of the first region while no other client's does. It tries again after a conflict: a server that still applies what
+// another one has committed, as Galera's do behind the answer, may take that for one.
+func (l *Live) alone(ctx context.Context, do func(target.Statement) error) (err error) {
+	for range mostTries {
+		var conflict bool
+		if conflict, err = l.once(ctx, do); !conflict {
+			return err
+		}
+	}
+	return fmt.Errorf("%d tries while no other client did anything: %w", mostTries, err)
+}
+
+// once runs a transaction of the first region, and reports whether a conflict is why it failed.
+func (l *Live) once(ctx context.Context, do func(target.Statement) error) (conflict bool, err error) {
+	s, err := l.take(ctx, 0)
+	if err != nil {
+		return false, err
+	}
+	statement, err := s.Connection.Begin(ctx, &txn.Transaction{})
+	if err == nil {
+		err = do(statement)
+	}
+	if err == nil {
+		err = statement.Commit(ctx)
+	}
+	if err != nil {
+		_ = s.Connection.Close()
+		return s.Classify(err).Cause == txn.CauseConflict, err
+	}
+	l.give(s)
+	return false, nil
+}
+
+// order finds out what those writes replaced whose transactions have not read the row before: of a row, at most two have been committed, and the
+// one that is left came last.
+func (l *Live) order(ctx context.Context, p *play, played []script.Played, keys []txn.Key) error {
+	writes := map[txn.Key][]int{} // by whom, of those that have committed
+	for i, x := range played {
+		for _, o := range x.Ops {
+			if o.Kind == history.Write {
+				writes[o.Key] = append(writes[o.Key], i)
+			}
+		}
+	}
+	last := map[txn.Key]txn.ID{}
+	keys = slices.DeleteFunc(slices.Clone(keys), func(k txn.Key) bool { return len(writes[k]) < 2 })
+	if len(keys) > 0 {
+		if err := l.Steps.CatchUp(ctx); err != nil {
+			return err
+		}
+		err := l.alone(ctx, func(s target.Statement) error {
+			for _, k := range keys {
+				stored, err := s.Get(k)
+				if err != nil && err != txn.ErrNotFound {
+					return err
+				}
+				_, last[k], _ = script.Stamped(stored)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for i, x := range played {
+		for n := range x.Ops {
+			o := &x.Ops[n]
+			if o.Kind != history.Write || o.Known {
+				continue
+			}
+			others := slices.DeleteFunc(slices.Clone(writes[o.Key]), func(j int) bool { return j == i })
+			switch {
+			case len(others) == 0, len(others) == 1 && last[o.Key] == p.ids[others[0]]:
+				o.Version, o.Known = history.Initial, true
+			case len(others) == 1 && last[o.Key] == p.ids[i]:
+				o.Version, o.Known = p.ids[others[0]], true
+			}
+		}
+	}
+	return nil
+}
+
+// ops are the operations of a transaction with the play's rows.
+func (p *play) ops(ops string) string {
+	return strings.NewReplacer("X", strconv.FormatUint(p.x, 10), "Y", strconv.FormatUint(p.y, 10), "G", strconv.FormatUint(p.g, 10)).Replace(ops)
+}

@@ -1,0 +1,309 @@
+// Package reconnaissance finds out what transactions will touch whose procedures cannot say so beforehand, for engines that must know it
+// to put them in order: a reconnaissance query (Thomson et al., Calvin, SIGMOD 2012, section 3.2.1). The coordinator runs the
+// procedure on what its copy holds now, without locks, and throws the result away; what it has touched is the transaction's
+// footprint from then on. By the time of its turn, the procedure may want other rows: all copies find that alike, none keeps
+// its writes, and the coordinator looks again.
+package reconnaissance
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/store"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/engine/blocks/rerun"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// Parameter is the engine parameter that bounds how often a transaction's footprint is looked for.
+var Parameter = protocol.Parameter{
+	Name: "reconnaissances", Default: "10", Integer: true, MinInt: 1, MaxInt: 1000,
+	Doc: "How often the rows of a transaction that cannot name them beforehand are looked for, before it is given up as a conflict.",
+}
+
+// Config describes the reconnaissance of a node.
+type Config struct {
+	protocol.Config
+	// Layout says where the rows of this node's copy are.
+	Layout geo.Layout
+	// Order takes a transaction whose footprint was found.
+	Order func(t *txn.Transaction)
+	// Answer takes the outcome of a transaction that has no place in any order, since it touches nothing.
+	Answer func(o txn.Outcome)
+	// Timer is the kind of the timer that belongs to the reconnaissance: the engine's Fire hands it to Fire.
+	Timer uint8
+}
+
+// againAfter is how long a coordinator waits before it looks again for a footprint that was stale. A row that has moved its home
+// may not have arrived there yet, and a step of the engine's may be under way.
+const againAfter = time.Millisecond
+
+// Reconnaissance looks for the footprints of the transactions of a node's clients.
+type Reconnaissance struct {
+	c    Config
+	most int64
+	open map[txn.ID]*mission
+	out  map[geo.NodeID]*Look
+	// again are those that wait for the timer.
+	again []*mission
+	// paused says that this node has no rows to look at; looks are those that others wait for.
+	paused bool
+	looks  []heldLook
+
+	found, stale int64
+}
+
+// heldLook is another node's look that waits for rows.
+type heldLook struct {
+	from geo.NodeID
+	*Look
+}
+
+// mission is a transaction on its way from the client to its outcome.
+type mission struct {
+	t       *txn.Transaction
+	task    *rerun.Task // nil when it is not being looked for
+	looks   int64
+	waiting int // nodes
+}
+
+// New returns a reconnaissance. The engine must have Parameter.
+func New(c Config) *Reconnaissance {
+	return &Reconnaissance{c: c, most: c.Params.Int(Parameter.Name), open: map[txn.ID]*mission{}, out: map[geo.NodeID]*Look{}}
+}
+
+// Begin looks for the footprint of a transaction, and hands it to Config.Order then. Flush must follow.
+func (r *Reconnaissance) Begin(t *txn.Transaction) {
+	m := &mission{t: t}
+	r.open[t.ID] = m
+	if r.paused {
+		r.again = append(r.again, m)
+		return
+	}
+	r.look(m)
+}
+
+// Outcome takes the outcome of one of this node's clients' transactions. It reports whether the client may have it: if not, the
+// transaction will be looked at again.
+func (r *Reconnaissance) Outcome(o *txn.Outcome) bool {
+	m := r.open[o.ID]
+	if m == nil {
+		return true
+	}
+	switch o.Cause {
+	case txn.CauseStale:
+	case txn.CauseMoved: // it will be sent again as it is
+		r.c.Env.Mark(moved)
+		return true
+	default:
+		delete(r.open, o.ID)
+		return true
+	}
+	r.stale++
+	r.c.Env.Mark(stale)
+	if m.looks < r.most {
+		if len(r.again) == 0 {
+			r.c.Env.After(againAfter, protocol.Timer{Kind: r.c.Timer})
+		}
+		r.again = append(r.again, m)
+		return false
+	}
+	delete(r.open, o.ID)
+	r.c.Env.Mark(givenUp)
+	o.Status, o.Cause = txn.Aborted, txn.CauseConflict
+	return true
+}
+
+// Fire looks again for the footprints that were stale. Flush must follow.
+func (r *Reconnaissance) Fire() {
+	again := r.again
+	r.again = nil
+	for _, m := range again {
+		r.look(m)
+	}
+}
+
+// look starts to look for a footprint.
+func (r *Reconnaissance) look(m *mission) {
+	m.looks++
+	m.task = rerun.New(r.c.Procedures, m.t, r.c.Store, false)
+	r.step(m)
+}
+
+// step goes on as far as the rows at hand allow.
+func (r *Reconnaissance) step(m *mission) {
+	for {
+		needs := m.task.Step()
+		if len(needs) == 0 {
+			break
+		}
+		for _, n := range needs {
+			to := r.c.Layout.Node(r.c.Layout.CopyOf(r.c.Self), r.c.Layout.Shard(n.Range.From))
+			if to == r.c.Self {
+				m.supply(r.read(&n.Range))
+				continue
+			}
+			l := r.out[to]
+			if l == nil {
+				l = &Look{}
+				r.out[to] = l
+			}
+			if k := len(l.For); k == 0 || l.For[k-1].ID != m.t.ID {
+				l.For = append(l.For, LookFor{ID: m.t.ID, Look: uint64(m.looks)})
+				m.waiting++
+			}
+			last := &l.For[len(l.For)-1]
+			last.Ranges = append(last.Ranges, n.Range)
+		}
+		if m.waiting > 0 {
+			r.c.Env.Mark(lookedElsewhere)
+			return
+		}
+	}
+	r.end(m)
+}
+
+// read returns the rows of a range that this node holds.
+func (r *Reconnaissance) read(g *txn.Range) SeenRange {
+	s := SeenRange{Range: *g}
+	r.c.Store.Scan(*g, func(k txn.Key, rec store.Record) bool {
+		s.Rows = append(s.Rows, txn.Row{Key: k, Value: rec.Value})
+		return true
+	})
+	return s
+}
+
+// supply gives the task rows, which have no versions: what they say is checked when the transaction executes.
+func (m *mission) supply(s SeenRange) {
+	rows := make([]rerun.Row, len(s.Rows))
+	for i, w := range s.Rows {
+		rows[i] = rerun.Row{Key: w.Key, Record: store.Record{Value: w.Value}}
+	}
+	m.task.Supply(rerun.Read{Range: s.Range, Rows: rows})
+}
+
+// end hands on a transaction whose footprint is known.
+func (r *Reconnaissance) end(m *mission) {
+	if m.looks < r.most && r.c.Env.Buggify(looksTwice) {
+		r.look(m)
+		return
+	}
+	f := m.task.Footprint()
+	result, err := m.task.Result()
+	m.task = nil
+	r.found++
+	if len(f.Accesses) == 0 {
+		delete(r.open, m.t.ID)
+		o := txn.Outcome{ID: m.t.ID, Status: txn.Committed, Result: result}
+		if err != nil {
+			o = txn.AbortOutcome(m.t.ID, err)
+		}
+		r.c.Answer(o)
+		return
+	}
+	t := *m.t // the client's is immutable
+	t.Found, t.Footprint = true, f
+	r.c.Order(&t)
+}
+
+// Receive takes a message of this package and reports whether it is one. Flush must follow.
+func (r *Reconnaissance) Receive(from geo.NodeID, m protocol.Message) bool {
+	switch m := m.(type) {
+	case *Look:
+		if r.paused {
+			r.looks = append(r.looks, heldLook{from, m})
+			return true
+		}
+		seen := &Seen{}
+		for _, q := range m.For {
+			s := SeenFor{ID: q.ID, Look: q.Look}
+			for i := range q.Ranges {
+				s.Reads = append(s.Reads, r.read(&q.Ranges[i]))
+			}
+			seen.For = append(seen.For, s)
+		}
+		r.c.Env.Send(from, seen)
+	case *Seen:
+		for i := range m.For {
+			r.seen(&m.For[i])
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+// Pause has the reconnaissance wait for rows, before it has begun anything.
+func (r *Reconnaissance) Pause() { r.paused = true }
+
+// Resume says that the rows are here. Flush must follow.
+func (r *Reconnaissance) Resume() {
+	r.paused = false
+	looks := r.looks
+	r.looks = nil
+	for _, l := range looks {
+		r.Receive(l.from, l.Look)
+	}
+	r.Fire()
+}
+
+// Replaced says that a node has lost what it knew: it is asked again what it may have been asked. Flush must follow.
+func (r *Reconnaissance) Replaced(n geo.NodeID) {
+	r.looks = slices.DeleteFunc(r.looks, func(l heldLook) bool { return l.from == n })
+	for _, id := range slices.Sorted(maps.Keys(r.open)) {
+		if m := r.open[id]; m.task != nil && m.waiting > 0 {
+			r.c.Env.Mark(lookedAgain)
+			m.waiting = 0
+			r.look(m)
+		}
+	}
+}
+
+// Looks reports whether a transaction's footprint is being looked for.
+func (r *Reconnaissance) Looks(id txn.ID) bool {
+	m := r.open[id]
+	return m != nil && (m.task != nil || slices.Contains(r.again, m))
+}
+
+// Forget drops a transaction whose outcome nobody here will know.
+func (r *Reconnaissance) Forget(id txn.ID) { delete(r.open, id) }
+
+// seen takes what another node holds.
+func (r *Reconnaissance) seen(s *SeenFor) {
+	m := r.open[s.ID]
+	if m == nil || m.task == nil || uint64(m.looks) != s.Look {
+		return
+	}
+	for i := range s.Reads {
+		m.supply(s.Reads[i])
+	}
+	if m.waiting--; m.waiting == 0 {
+		r.step(m)
+	}
+}
+
+// Flush sends what the step has gathered, a message per node. An engine calls it at the end of each step.
+func (r *Reconnaissance) Flush() {
+	if len(r.out) == 0 {
+		return
+	}
+	to := make([]geo.NodeID, 0, len(r.out))
+	for n := range r.out {
+		to = append(to, n)
+	}
+	slices.Sort(to)
+	for _, n := range to {
+		r.c.Env.Send(n, r.out[n])
+	}
+	clear(r.out)
+}
+
+// Readings appends the reconnaissance's share of an engine's readings: Figures declares them.
+func (r *Reconnaissance) Readings(dst []protocol.Reading) []protocol.Reading {
+	return append(dst,
+		protocol.Reading{Name: "reconnaissances", Value: r.found},
+		protocol.Reading{Name: "reconnaissances_stale", Value: r.stale},
+	)
+}

@@ -1,0 +1,311 @@
+// Package rerun runs a stored procedure whose rows are not all here. A procedure that meets a row which is missing ends; its engine
+// fetches the row and runs it again from the start, with what it has. Procedures are pure functions of their arguments and of
+// what they read, so a second run is the same run, further. Engines that execute before they order (deferred update, two-phase
+// locking, 2PC) all execute so, without a goroutine or a stack that waits.
+//
+// Rows that the footprint names are asked for side by side, before the first run; the others one after the other, each
+// a round trip, as an interactive client pays it. A task that is Interactive makes no use of the footprint.
+package rerun
+
+import (
+	"slices"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/store"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/engine/checkpoint"
+)
+
+// Row is a row that was read.
+type Row struct {
+	Key txn.Key
+	store.Record
+}
+
+func (r *Row) keyValue() (txn.Key, []byte) { return r.Key, r.Value }
+
+// Read is what was read under a key or in a range, in the range's order.
+type Read struct {
+	Range txn.Range
+	Rows  []Row
+	// Absent is the version that a row which is not there has: that of its deletion (store.Versioned.Newest), or 0. Whoever reads
+	// sets it; a store.Hash knows none.
+	Absent uint64
+}
+
+// Need is a read that a task waits for.
+type Need struct {
+	Range txn.Range
+	// Mode is ReadWrite when the footprint says that the rows will be written, too.
+	Mode txn.Mode
+}
+
+// Task is one transaction's run of its procedure. It implements txn.Ctx.
+type Task struct {
+	t          *txn.Transaction
+	p          *txn.Procedure
+	everywhere store.Reader
+	hinted     bool // the footprint's reads are still to be asked for
+	stray      bool // the procedure has asked for what its exact footprint does not name
+
+	reads  []Read
+	points map[txn.Key]int // places of single rows in reads, once there are many
+	needs  []Need
+	runs   int
+
+	writes txn.WriteSet
+	result []byte
+	err    error
+}
+
+// few is the number of reads up to which a search is as fast as a map.
+const few = 16
+
+// New returns a task that runs t. Rows that are everywhere are read from everywhere. With interactive, the footprint is no
+// hint.
+func New(procs *txn.Registry, t *txn.Transaction, everywhere store.Reader, interactive bool) *Task {
+	return &Task{t: t, p: procs.Lookup(t.Proc), everywhere: everywhere, hinted: !interactive}
+}
+
+// Step runs the procedure as far as what was supplied allows, and returns what is needed to go on: nothing when it has ended. What
+// was returned must be supplied before the next step. The slice is valid until then.
+func (k *Task) Step() []Need {
+	k.needs = k.needs[:0]
+	if k.hinted {
+		k.hinted = false
+		k.hints()
+		if len(k.needs) > 0 {
+			return k.needs
+		}
+	}
+	k.runs++
+	k.writes.Reset()
+	k.stray = false
+	k.result, k.err = k.p.Run(k, k.t.Args)
+	if k.strays() {
+		k.needs, k.result, k.err = k.needs[:0], nil, txn.ErrUndeclared
+	}
+	return k.needs
+}
+
+// strays reports whether the procedure has touched what its exact footprint does not name.
+func (k *Task) strays() bool {
+	if !k.t.Exact || k.stray {
+		return k.stray
+	}
+	for _, w := range k.writes.Entries() {
+		if !k.t.Writes(w.Key) {
+			return true
+		}
+	}
+	return false
+}
+
+// hints asks for the reads that the footprint names, and makes room for these and for the writes: lists that grow row by row are
+// a sixth of what a transaction of ten rows allocates.
+func (k *Task) hints() {
+	k.needs = slices.Grow(k.needs, len(k.t.Accesses)+len(k.t.Ranges))
+	k.reads = slices.Grow(k.reads, len(k.t.Accesses)+len(k.t.Ranges))
+	written := 0
+	for i := range k.t.Accesses {
+		if k.t.Accesses[i].Mode&txn.Write != 0 {
+			written++
+		}
+	}
+	k.writes.Grow(written)
+	for i := range k.t.Accesses {
+		if a := &k.t.Accesses[i]; a.Mode&txn.Read != 0 && !a.Key.Ordered() {
+			k.need(txn.Point(a.Key))
+		}
+	}
+	for i := range k.t.Ranges {
+		k.need(k.t.Ranges[i])
+	}
+}
+
+// need asks for a read unless it is here.
+func (k *Task) need(r txn.Range) {
+	if k.find(&r) != nil {
+		return
+	}
+	n := Need{Range: r, Mode: txn.Read}
+	if k.t.Writes(r.From) {
+		n.Mode = txn.ReadWrite
+	}
+	k.needs = append(k.needs, n)
+}
+
+// Supply gives the task what it needs. Reads may be supplied that it has not asked for.
+func (k *Task) Supply(r Read) {
+	if r.Range.Point() {
+		if k.points == nil && len(k.reads) >= few {
+			k.points = map[txn.Key]int{}
+			for i := range k.reads {
+				if k.reads[i].Range.Point() {
+					k.points[k.reads[i].Range.From] = i
+				}
+			}
+		}
+		if k.points != nil {
+			k.points[r.Range.From] = len(k.reads)
+		}
+	}
+	k.reads = append(k.reads, r)
+}
+
+// find returns a read that covers a range, or nil.
+func (k *Task) find(r *txn.Range) *Read {
+	if r.Point() && k.points != nil {
+		if i, ok := k.points[r.From]; ok {
+			return &k.reads[i]
+		}
+		if !r.From.Ordered() {
+			return nil
+		}
+	}
+	for i := range k.reads {
+		if k.reads[i].Range.Covers(r) {
+			return &k.reads[i]
+		}
+	}
+	return nil
+}
+
+// miss asks for what is not here of a read that the procedure wants, and returns what it is to be told.
+func (k *Task) miss(wanted *txn.Range, all txn.Range) error {
+	if k.t.Exact && !k.t.Reads(wanted) {
+		k.stray = true
+		return txn.ErrUndeclared
+	}
+	k.need(all)
+	return missing{}
+}
+
+// missing is what a read returns that has to be fetched.
+type missing struct{}
+
+func (missing) Error() string { return "the row is not here yet" }
+
+var _ = checkpoint.Register[missing]()
+
+// Get implements txn.Ctx.
+func (k *Task) Get(key txn.Key) ([]byte, error) {
+	if w := k.writes.Get(key); w != nil {
+		if w.Deleted {
+			return nil, txn.ErrNotFound
+		}
+		return w.Value, nil
+	}
+	if key.Everywhere() {
+		return found(k.everywhere.Get(key))
+	}
+	r := txn.Point(key)
+	read := k.find(&r)
+	if read == nil {
+		return nil, k.miss(&r, r)
+	}
+	for i := range read.Rows {
+		if read.Rows[i].Key == key {
+			return read.Rows[i].Value, nil
+		}
+	}
+	return nil, txn.ErrNotFound
+}
+
+func found(r store.Record, there bool) ([]byte, error) {
+	if !there {
+		return nil, txn.ErrNotFound
+	}
+	return r.Value, nil
+}
+
+// GetAll implements txn.Ctx: what is missing of the rows is asked for at once.
+func (k *Task) GetAll(keys []txn.Key) ([][]byte, error) {
+	var err error
+	for _, key := range keys {
+		if r := txn.Point(key); !key.Everywhere() && k.writes.Get(key) == nil && k.find(&r) == nil {
+			err = k.miss(&r, r)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return txn.GetEach(k, keys)
+}
+
+// Scan implements txn.Ctx.
+func (k *Task) Scan(r txn.Range, f func(txn.Key, []byte) bool) error {
+	if err := r.CheckScan(); err != nil {
+		return err
+	}
+	wide := k.writes.Widen(r)
+	read := k.find(&wide)
+	if read == nil {
+		return k.miss(&r, wide)
+	}
+	return k.writes.Scan(r, func(r txn.Range, f func(txn.Key, []byte) bool) error {
+		txn.ScanRows(read.Rows, (*Row).keyValue, r, f)
+		return nil
+	}, f)
+}
+
+// Put implements txn.Ctx.
+func (k *Task) Put(key txn.Key, value []byte) { k.writes.Put(key, value) }
+
+// Delete implements txn.Ctx.
+func (k *Task) Delete(key txn.Key) { k.writes.Delete(key) }
+
+// Result returns what the procedure returned once Step needs nothing; txn.ErrUndeclared of one whose exact footprint has lied.
+func (k *Task) Result() ([]byte, error) { return k.result, k.err }
+
+// Reads returns all that was supplied, in that order: what a run before the last one has wanted, too, and where ranges overlap a row
+// several times, in the versions that it had. An engine that validates reads validates them all.
+func (k *Task) Reads() []Read { return k.reads }
+
+// Writes returns what is to be written.
+func (k *Task) Writes() *txn.WriteSet { return &k.writes }
+
+// Runs is the number of times that the procedure was run so far.
+func (k *Task) Runs() int { return k.runs }
+
+// Footprint returns all that was read and is to be written, beside what the transaction's own footprint names. It is exact as
+// long as nobody changes what was read.
+func (k *Task) Footprint() txn.Footprint {
+	f := txn.Footprint{Exact: true}
+	f.Accesses = append(f.Accesses, k.t.Accesses...)
+	f.Ranges = append(f.Ranges, k.t.Ranges...)
+	known := map[txn.Key]int{}
+	for i := range f.Accesses {
+		known[f.Accesses[i].Key] = i
+	}
+	use := func(unit txn.Key, m txn.Mode) {
+		if i, ok := known[unit]; ok {
+			f.Accesses[i].Mode |= m
+			return
+		}
+		known[unit] = len(f.Accesses)
+		f.Accesses = append(f.Accesses, txn.Access{Key: unit, Mode: m})
+	}
+	for i := range k.reads {
+		r := &k.reads[i].Range
+		if f.Reads(r) {
+			continue
+		}
+		use(r.From.Unit(), txn.Read)
+		if r.From.Ordered() {
+			f.Ranges = append(f.Ranges, *r)
+		}
+	}
+	for _, w := range k.writes.Entries() {
+		if !w.Key.Everywhere() {
+			use(w.Key.Unit(), txn.Write)
+		}
+	}
+	return f
+}
+
+// Class returns how far the transaction has reached.
+func (k *Task) Class(p geo.Placement) txn.Class {
+	f := k.Footprint()
+	return p.Class(f.Accesses)
+}

@@ -1,0 +1,108 @@
+// Package waitport waits until servers accept connections: what holds the pods of one role of a database back until
+// those of another are there, so that they need not end and be started again, which Kubernetes does after ever longer
+// pauses.
+package waitport
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+)
+
+const (
+	// pause between two looks at those who have not answered.
+	pause = time.Second
+	// patience with one connection: more than the round trip of any link.
+	patience = 5 * time.Second
+	// reportEvery is how often the log says who is waited for.
+	reportEvery = 30 * time.Second
+)
+
+// Options say who is waited for.
+type Options struct {
+	// Hosts are all of a role, Port is theirs.
+	Hosts []string
+	Port  int
+	// Need says how many of them.
+	Need v1alpha1.RoleHosts
+	// Self is the host of whoever waits. It does not wait for itself.
+	Self string
+	Log  *slog.Logger
+
+	// dial and after are replaced by tests.
+	dial  func(ctx context.Context, address string) error
+	after func(time.Duration) <-chan time.Time
+}
+
+// Run returns once as many of the hosts as are needed have accepted a connection. Where all are needed, each has to
+// have done so once.
+func Run(ctx context.Context, o Options) error {
+	hosts := slices.Clone(o.Hosts)
+	if len(hosts) == 0 {
+		return fmt.Errorf("there is no host to wait for")
+	}
+	switch o.Need {
+	case v1alpha1.RoleHostsFirst:
+		hosts = hosts[:1]
+	case v1alpha1.RoleHostsAll, v1alpha1.RoleHostsAny:
+	default:
+		return fmt.Errorf("%q is not one of %s, %s and %s", o.Need, v1alpha1.RoleHostsAny, v1alpha1.RoleHostsAll, v1alpha1.RoleHostsFirst)
+	}
+	if o.dial == nil {
+		o.dial = dial
+	}
+	if o.after == nil {
+		o.after = time.After
+	}
+	if hosts = slices.DeleteFunc(hosts, func(h string) bool { return h == o.Self }); len(hosts) == 0 {
+		return nil
+	}
+	quiet := reportEvery
+	for {
+		var missing []string
+		answers := make([]error, len(hosts))
+		done := make(chan int)
+		for i, host := range hosts {
+			go func() {
+				answers[i] = o.dial(ctx, net.JoinHostPort(host, strconv.Itoa(o.Port)))
+				done <- i
+			}()
+		}
+		for range hosts {
+			<-done
+		}
+		for i, host := range hosts {
+			if answers[i] != nil {
+				missing = append(missing, host)
+			}
+		}
+		if len(missing) == 0 || o.Need == v1alpha1.RoleHostsAny && len(missing) < len(hosts) {
+			return nil
+		}
+		hosts = missing
+		if quiet += pause; quiet >= reportEvery {
+			o.Log.Info("waiting for connections", "hosts", strings.Join(hosts, ","), "port", o.Port)
+			quiet = 0
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-o.after(pause):
+		}
+	}
+}
+
+func dial(ctx context.Context, address string) error {
+	conn, err := (&net.Dialer{Timeout: patience}).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}

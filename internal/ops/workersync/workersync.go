@@ -1,0 +1,137 @@
+// Package workersync is where a worker pod and the operator meet: one ConfigMap per worker, made by the operator, which
+// the worker may get and patch (see the keys in package deploy). It is the worker's side.
+package workersync
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"github.com/geobench/geobench/internal/ops/deploy"
+)
+
+// Place is one worker's meeting place. Its methods ride out an API server that is away for a while: they try again
+// until their context ends.
+type Place struct {
+	// ConfigMaps of the run's namespace.
+	ConfigMaps typedcorev1.ConfigMapInterface
+	// Name of the ConfigMap.
+	Name string
+	// Poll is how often to look and how long to wait before trying again.
+	Poll time.Duration
+}
+
+// ErrUsed says that another worker process has been here before: this one replaces it and must not start over.
+var ErrUsed = errors.New("another worker process has been ready here before: a worker that was replaced can't take part")
+
+// Ready says that the worker pod is ready to start: its clients are connected. It fails with ErrUsed when another one
+// has said so before.
+func (p *Place) Ready(ctx context.Context, pod string) error {
+	cm, err := p.get(ctx)
+	if err != nil {
+		return err
+	}
+	if was := cm.Data[deploy.KeyPod]; was != "" && was != pod {
+		return fmt.Errorf("%w (it was %s)", ErrUsed, was)
+	}
+	return p.patch(ctx, map[string]string{deploy.KeyState: deploy.StateReady, deploy.KeyPod: pod}, nil)
+}
+
+// AwaitStart waits for the operator to name the instant at which the first warm-up starts.
+func (p *Place) AwaitStart(ctx context.Context) (time.Time, error) {
+	var at time.Time
+	err := wait.PollUntilContextCancel(ctx, p.Poll, true, func(ctx context.Context) (bool, error) {
+		cm, err := p.get(ctx)
+		if err != nil {
+			return false, err
+		}
+		s := cm.Data[deploy.KeyStartAt]
+		if s == "" {
+			return false, nil
+		}
+		at, err = time.Parse(time.RFC3339Nano, s)
+		if err != nil {
+			return false, fmt.Errorf("config map %s: %s: %w", p.Name, deploy.KeyStartAt, err)
+		}
+		return true, nil
+	})
+	if err != nil {
+		return at, fmt.Errorf("waiting for the start: %w", err)
+	}
+	return at, p.patch(ctx, map[string]string{deploy.KeyState: deploy.StateRunning}, nil)
+}
+
+// Progress tells how far the worker is. It tries once: the next one will do as well.
+func (p *Place) Progress(ctx context.Context, progress deploy.Progress) error {
+	b, err := json.Marshal(progress)
+	if err != nil {
+		return err
+	}
+	return p.patchOnce(ctx, map[string]string{deploy.KeyProgress: string(b)}, nil)
+}
+
+// Done hands in the gzipped report, what the worker's history holds, if it has one, and the seal over both.
+func (p *Place) Done(ctx context.Context, h *deploy.HandIn, seal string) error {
+	data := map[string]string{deploy.KeyState: deploy.StateDone, deploy.KeySeal: seal}
+	if h.History != "" {
+		data[deploy.KeyHistory] = h.History
+	}
+	return p.patch(ctx, data, map[string][]byte{deploy.KeyReport: h.Report})
+}
+
+// Failed says that the worker gave up, and why.
+func (p *Place) Failed(ctx context.Context, message string) error {
+	return p.patch(ctx, map[string]string{deploy.KeyState: deploy.StateFailed, deploy.KeyMessage: message}, nil)
+}
+
+func (p *Place) get(ctx context.Context) (cm *corev1.ConfigMap, err error) {
+	err = p.again(ctx, func() error {
+		cm, err = p.ConfigMaps.Get(ctx, p.Name, metav1.GetOptions{})
+		return err
+	})
+	return cm, err
+}
+
+func (p *Place) patch(ctx context.Context, data map[string]string, binary map[string][]byte) error {
+	return p.again(ctx, func() error { return p.patchOnce(ctx, data, binary) })
+}
+
+func (p *Place) patchOnce(ctx context.Context, data map[string]string, binary map[string][]byte) error {
+	b, err := json.Marshal(struct {
+		Data       map[string]string `json:"data,omitempty"`
+		BinaryData map[string][]byte `json:"binaryData,omitempty"`
+	}{data, binary})
+	if err != nil {
+		return err
+	}
+	_, err = p.ConfigMaps.Patch(ctx, p.Name, types.MergePatchType, b, metav1.PatchOptions{})
+	return err
+}
+
+// again repeats f until it succeeds, fails for good or ctx ends.
+func (p *Place) again(ctx context.Context, f func() error) error {
+	var last error
+	err := wait.PollUntilContextCancel(ctx, p.Poll, true, func(context.Context) (bool, error) {
+		last = f()
+		if last == nil {
+			return true, nil
+		}
+		if apierrors.IsNotFound(last) || apierrors.IsForbidden(last) || apierrors.IsInvalid(last) || apierrors.IsRequestEntityTooLargeError(last) {
+			return false, last
+		}
+		return false, nil
+	})
+	if err != nil && last != nil {
+		return fmt.Errorf("config map %s: %w", p.Name, last)
+	}
+	return err
+}

@@ -1,0 +1,433 @@
+package attach_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"maps"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/bench/plan"
+	"github.com/geobench/geobench/internal/bench/result"
+	"github.com/geobench/geobench/internal/bench/target"
+	"github.com/geobench/geobench/internal/bench/target/catalog"
+	"github.com/geobench/geobench/internal/bench/target/etcd/etcdtest"
+	"github.com/geobench/geobench/internal/bench/target/mysql/mysqltest"
+	"github.com/geobench/geobench/internal/bench/target/postgres/postgrestest"
+	"github.com/geobench/geobench/internal/bench/target/sqltarget"
+	"github.com/geobench/geobench/internal/run/inprocess"
+)
+
+// answered is a Database whose sessions are held to one answer for each transaction.
+type answered struct {
+	target.Database
+	t    *testing.T
+	open sync.WaitGroup
+	// worked is called, again and again, once clients of all regions have had answers for some time.
+	worked func()
+
+	mu      sync.Mutex
+	waiting map[geo.Region]int       // transactions without an answer
+	first   map[geo.Region]time.Time // answers
+}
+
+// undisturbed is how long clients of each region have answers before something happens to the database: longer than their warmup.
+const undisturbed = 800 * time.Millisecond
+
+// answer notes an answer to a client of a region.
+func (a *answered) answer(region geo.Region) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.first[region].IsZero() {
+		a.first[region] = time.Now()
+	}
+	for r := range a.waiting {
+		if first := a.first[r]; first.IsZero() || time.Since(first) < undisturbed {
+			return
+		}
+	}
+	a.worked()
+}
+
+// Describe implements target.Described.
+func (a *answered) Describe() result.Target { return a.Database.(target.Described).Describe() }
+
+func (a *answered) Clients(region geo.Region) target.Target {
+	a.count(region, 0)
+	return answeredTarget{a.Database.Clients(region), region, a}
+}
+
+func (a *answered) count(region geo.Region, more int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.waiting[region] += more
+}
+
+// losePatience waits until clients of every region ask for other transactions while their last ones have no answer.
+func (a *answered) losePatience() {
+	await(a.t, "clients lose patience", func() bool {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		for _, n := range a.waiting {
+			if n <= impatientClients {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+type answeredTarget struct {
+	target.Target
+	region geo.Region
+	a      *answered
+}
+
+func (c answeredTarget) Open(ctx context.Context, sink target.Sink) (target.Session, error) {
+	s := &answeredSession{of: c, asked: map[txn.ID]bool{}}
+	var err error
+	s.Session, err = c.Target.Open(ctx, func(outcomes []txn.Outcome) {
+		s.answer(outcomes)
+		sink(outcomes)
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.a.open.Add(1)
+	return s, nil
+}
+
+type answeredSession struct {
+	target.Session
+	of    answeredTarget
+	mu    sync.Mutex
+	asked map[txn.ID]bool // without an answer
+	all   int
+}
+
+func (s *answeredSession) Submit(t *txn.Transaction) {
+	s.mu.Lock()
+	s.asked[t.ID] = true
+	s.all++
+	s.mu.Unlock()
+	s.of.a.count(s.of.region, 1)
+	s.Session.Submit(t)
+}
+
+func (s *answeredSession) answer(outcomes []txn.Outcome) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.of.a.count(s.of.region, -len(outcomes))
+	s.of.a.answer(s.of.region)
+	for _, o := range outcomes {
+		if !s.asked[o.ID] {
+			s.of.a.t.Errorf("transaction %v was answered twice, or never asked", o.ID)
+		}
+		delete(s.asked, o.ID)
+	}
+}
+
+func (s *answeredSession) Close() error {
+	defer s.of.a.open.Done()
+	err := s.Session.Close()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.asked) > 0 || s.all == 0 {
+		s.of.a.t.Errorf("%d of %d transactions have no answer", len(s.asked), s.all)
+	}
+	return err
+}
+
+// failed is what came of a run in whose middle something happened to the database.
+type failed struct {
+	document *result.Document
+	// closing is what the end of the database came to.
+	closing error
+}
+
+// nothingIsLeft notes how many goroutines and descriptors there are, and returns what waits until there are as many again.
+func nothingIsLeft(t *testing.T) func() {
+	t.Helper()
+	descriptorsBefore, goroutinesBefore := descriptors(t), runtime.NumGoroutine()
+	return func() {
+		t.Helper()
+		await(t, "descriptors are those of before", func() bool { return descriptors(t) <= descriptorsBefore })
+		await(t, "goroutines are those of before", func() bool { return runtime.NumGoroutine() <= goroutinesBefore })
+	}
+}
+
+// failing plays a plan on a database at s, and lets fail happen to it once clients have had their time of undisturbed work; fail may wait until
+// they lose patience. The test fails unless every transaction has one answer, every session is closed and, where runs are in a row, goroutines and
+// descriptors are those of before once mend has been called.
+func failing(t *testing.T, p *plan.Plan, s sqltarget.Server, fail func(losePatience func()), mend func()) (f failed) {
+	t.Helper()
+	// Unanswered transactions are allowed: only other reasons may make these runs Failed.
+	all := intstr.FromInt32(1_000_000)
+	p.Run.Spec.Objectives = []v1alpha1.Objective{{Metric: v1alpha1.MetricUnknownPPM, Max: &all}}
+	if inARow(t) > 0 {
+		left := nothingIsLeft(t)
+		defer left()
+	}
+	db, err := catalog.Targets{}.Open(t.Context(), p.Engine.Name, &p.Topology, s, p.Params, sqltarget.Session())
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun, over := make(chan struct{}), make(chan struct{})
+	begin := sync.OnceFunc(func() { close(begun) })
+	clients := &answered{Database: db, t: t, worked: begin, waiting: map[geo.Region]int{}, first: map[geo.Region]time.Time{}}
+	go func() {
+		defer close(over)
+		f.document, err = inprocess.On(t.Context(), p, clients, func(inprocess.Progress) {})
+	}()
+	select {
+	case <-begun:
+		fail(clients.losePatience)
+		<-over
+	case <-over:
+		t.Error("the run was over before anything happened to the database")
+	}
+	clients.open.Wait()
+	f.closing = db.Close()
+	mend()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := f.document
+	t.Logf("verdict %s %v: %d committed, %d refused, %d unknown, %d of them timeouts, causes %v", d.Verdict, d.Reasons, d.Summary.Committed, d.Summary.Refused, d.Summary.Unknown, d.Summary.Timeouts, d.Summary.Causes)
+	return f
+}
+
+// mustBe fails unless a run has this verdict, for this reason if there is one, and clients were told that something is wrong.
+func (f failed) mustBe(t *testing.T, verdict v1alpha1.Verdict, reason string) {
+	t.Helper()
+	d := f.document
+	if d.Verdict != verdict || reason != "" && !slices.ContainsFunc(d.Reasons, func(r result.Reason) bool { return r.Reason == reason && r.Message != "" }) {
+		t.Errorf("verdict %s %v, not %s %s", d.Verdict, d.Reasons, verdict, reason)
+	}
+	if verdict != v1alpha1.VerdictInvalid && f.closing != nil {
+		t.Errorf("the database is back, and could not be closed: %v", f.closing)
+	}
+	if d.Summary.Causes["node"]+d.Summary.Causes["client"] == 0 {
+		t.Errorf("no client was told of it: %v", d.Summary.Causes)
+	}
+}
+
+// patience is how long the clients of these tests wait for an answer, so many in each region, and interrupted is the load of runs in whose middle
+// something happens.
+const (
+	patience         = 300 * time.Millisecond
+	impatientClients = 8
+	interrupted      = "{clientsPerRegion: 8, thinkTime: 10ms, requestTimeout: 300ms, warmup: 500ms, duration: 4s}"
+)
+
+// failuresVariable names the environment that says how many runs in a row these tests play; none plays each failure once.
+const failuresVariable = "GEOBENCH_FAILURES"
+
+// inARow is how many runs in a row are asked for.
+func inARow(t *testing.T) int {
+	t.Helper()
+	text := os.Getenv(failuresVariable)
+	if text == "" {
+		return 0
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatalf("%s: %q is no number of runs: %v", failuresVariable, text, err)
+	}
+	return n
+}
+
+// inTurn runs each of these once, or as many of them in turn as are asked for.
+func inTurn(t *testing.T, names []string, run func(t *testing.T, name string)) {
+	t.Helper()
+	for i := range max(len(names), inARow(t)) {
+		name := names[i%len(names)]
+		t.Run(fmt.Sprintf("%d %s", i, name), func(t *testing.T) { run(t, name) })
+	}
+}
+
+// passing are the failures that are mended as soon as clients have lost patience.
+var passing = map[string]bool{"hangs for a while": true, "answers after the timeout": true}
+
+// someOf gives a fate to every twentieth of those that are.
+func someOf(fate postgrestest.Fate, are func(sent []byte) bool) func(sent []byte) postgrestest.Fate {
+	const every = 20
+	var n atomic.Int64
+	return func(sent []byte) postgrestest.Fate {
+		if are(sent) && n.Add(1)%every == 0 {
+			return fate
+		}
+		return postgrestest.Delivered
+	}
+}
+
+// Something happens to a database in the middle of a run. The databases fail at the same time, which is mostly waiting, and nothing is left of all
+// their runs; in a row they fail one after the other, and nothing is left of each.
+func TestDatabaseFailsInTheMiddleOfARun(t *testing.T) {
+	left := nothingIsLeft(t)
+	t.Run("at once", func(t *testing.T) {
+		for name, test := range map[string]func(*testing.T){"postgres": postgresFails, "mysql": mysqlFails, "etcd": etcdFails, "galera": galeraLosesItsQuorum} {
+			t.Run(name, func(t *testing.T) {
+				if inARow(t) == 0 {
+					t.Parallel()
+				}
+				test(t)
+			})
+		}
+	})
+	left()
+}
+
+// A PostgreSQL that dies, hangs, is late, restarts or loses its connections in the middle of a run: the run ends, its verdict says why, every
+// transaction has its answer, and neither connection nor goroutine is left.
+func postgresFails(t *testing.T) {
+	s := postgrestest.Start(t, "log_statement=none")
+	const commit, rollback = "geobench_commit", "geobench_rollback" // statements, which are prepared together
+	cut := func(fate postgrestest.Fate) func(*postgrestest.Proxy) {
+		return func(p *postgrestest.Proxy) {
+			p.Judge(someOf(fate, func(sent []byte) bool {
+				return bytes.Contains(sent, []byte(commit)) && !bytes.Contains(sent, []byte(rollback))
+			}))
+		}
+	}
+	nothing := func(*postgrestest.Proxy) {}
+	failures := map[string]struct {
+		fail, mend func(*postgrestest.Proxy)
+		verdict    v1alpha1.Verdict
+		reason     string
+		// uncertain says that commits lost their answers before anybody lost patience.
+		uncertain bool
+	}{
+		"dies": {func(*postgrestest.Proxy) { s.Stop(t) }, func(*postgrestest.Proxy) { s.Restart(t) }, v1alpha1.VerdictInvalid, result.ReasonTargetFailed, false},
+		"restarts": {func(*postgrestest.Proxy) {
+			s.Stop(t)
+			s.Restart(t)
+		}, nothing, v1alpha1.VerdictInvalid, result.ReasonTargetFailed, false},
+		"hangs":                             {func(*postgrestest.Proxy) { s.Pause(t) }, func(*postgrestest.Proxy) { s.Continue(t) }, v1alpha1.VerdictInvalid, result.ReasonNotAudited, false},
+		"hangs for a while":                 {func(*postgrestest.Proxy) { s.Pause(t) }, func(*postgrestest.Proxy) { s.Continue(t) }, v1alpha1.VerdictPassed, "", false},
+		"is unreachable":                    {func(p *postgrestest.Proxy) { p.Close() }, nothing, v1alpha1.VerdictInvalid, result.ReasonTargetFailed, false},
+		"drops its connections":             {func(p *postgrestest.Proxy) { p.Break() }, nothing, v1alpha1.VerdictPassed, "", false},
+		"answers after the timeout":         {func(p *postgrestest.Proxy) { p.Delay(patience) }, func(p *postgrestest.Proxy) { p.Delay(0) }, v1alpha1.VerdictPassed, "", false},
+		"never gets some commits":           {cut(postgrestest.Lost), nothing, v1alpha1.VerdictPassed, "", true},
+		"commits and some answers are lost": {cut(postgrestest.Unanswered), nothing, v1alpha1.VerdictPassed, "", true},
+	}
+	inTurn(t, slices.Sorted(maps.Keys(failures)), func(t *testing.T, name string) {
+		tc := failures[name]
+		proxy := postgrestest.NewProxy(t, s.Address)
+		defer proxy.Close()
+		p := planned(t, own{address: proxy.Address, workload: "{smallbank: {customers: 500}}", verify: "[Invariants, Isolation]", load: interrupted}.text())
+		to := at(p, sqltarget.Server{Database: "postgres", User: postgrestest.User, Password: postgrestest.Password}, proxy.Address)
+		f := failing(t, p, to, func(losePatience func()) {
+			tc.fail(proxy)
+			if passing[name] {
+				losePatience()
+				tc.mend(proxy)
+			}
+		}, func() {
+			proxy.Close()
+			if !passing[name] {
+				tc.mend(proxy)
+			}
+		})
+		f.mustBe(t, tc.verdict, tc.reason)
+		if d := f.document; tc.uncertain && d.Summary.Unknown-d.Summary.Timeouts < 10 {
+			t.Errorf("%d outcomes are unknown, not those of the commits that lost their answers", d.Summary.Unknown)
+		}
+		s.AwaitNoSessions(t, "geobench-")
+		s.Query(t, "postgres", "drop schema if exists geobench cascade")
+	})
+}
+
+// at is where a database is that the clients of a plan's regions reach at these addresses, in their order and the last one for all others.
+func at(p *plan.Plan, s sqltarget.Server, addresses ...string) sqltarget.Server {
+	for i, r := range p.Topology.Regions {
+		s.Endpoints = append(s.Endpoints, sqltarget.Endpoint{Region: r, Address: addresses[min(i, len(addresses)-1)]})
+	}
+	return s
+}
+
+// What happens to a MariaDB in the middle of a run is told as of a PostgreSQL.
+func mysqlFails(t *testing.T) {
+	s := mysqltest.Start(t)
+	failures := map[string]struct {
+		fail    func(*postgrestest.Proxy)
+		mend    func()
+		verdict v1alpha1.Verdict
+		reason  string
+	}{
+		"drops its connections": {func(p *postgrestest.Proxy) { p.Break() }, func() {}, v1alpha1.VerdictPassed, ""},
+		"hangs for a while":     {func(*postgrestest.Proxy) { s.Pause(t) }, func() { s.Continue(t) }, v1alpha1.VerdictPassed, ""},
+		"hangs":                 {func(*postgrestest.Proxy) { s.Pause(t) }, func() { s.Continue(t) }, v1alpha1.VerdictInvalid, result.ReasonNotAudited},
+		"is unreachable":        {func(p *postgrestest.Proxy) { p.Close() }, func() {}, v1alpha1.VerdictInvalid, result.ReasonTargetFailed},
+		"commits and some answers are lost": {func(p *postgrestest.Proxy) {
+			p.Judge(someOf(postgrestest.Unanswered, func(sent []byte) bool { return bytes.Contains(sent, []byte("\x03commit")) }))
+		}, func() {}, v1alpha1.VerdictPassed, ""},
+	}
+	inTurn(t, slices.Sorted(maps.Keys(failures)), func(t *testing.T, name string) {
+		tc := failures[name]
+		proxy := postgrestest.NewProxy(t, s.Address)
+		defer proxy.Close()
+		o := ownMySQL{servers: []*mysqltest.Server{s}, isolation: "Serializable", workload: "{smallbank: {customers: 500}}", load: interrupted, verify: "[Invariants, Isolation]"}
+		p := planned(t, o.text())
+		to := at(p, sqltarget.Server{Database: mysqltest.Database, User: mysqltest.User, Password: mysqltest.Password}, proxy.Address)
+		failing(t, p, to, func(losePatience func()) {
+			tc.fail(proxy)
+			if passing[name] {
+				losePatience()
+				tc.mend()
+			}
+		}, func() {
+			proxy.Close()
+			if !passing[name] {
+				tc.mend()
+			}
+		}).mustBe(t, tc.verdict, tc.reason)
+		s.AwaitNoSessions(t)
+		s.Query(t, mysqltest.Database, "drop table if exists geobench_rows")
+	})
+}
+
+// A node of Galera that loses its quorum takes no transactions any more, and what became of the last ones is not known: the run is Invalid for
+// that reason.
+func galeraLosesItsQuorum(t *testing.T) {
+	nodes := mysqltest.StartGalera(t, 3)
+	o := ownMySQL{servers: nodes[:1], isolation: "SnapshotIsolation", workload: "{smallbank: {customers: 500}}", load: "{clientsPerRegion: 8, thinkTime: 10ms, requestTimeout: 300ms, warmup: 200ms, duration: 8s}", verify: "[Invariants, Isolation]"}
+	p := planned(t, o.text())
+	to := at(p, sqltarget.Server{Database: mysqltest.Database, User: mysqltest.User, Password: mysqltest.Password}, nodes[0].Address)
+	f := failing(t, p, to, func(func()) {
+		nodes[1].Stop(t)
+		nodes[2].Stop(t)
+	}, func() {})
+	f.mustBe(t, v1alpha1.VerdictInvalid, result.ReasonNotAudited)
+}
+
+// An etcd that loses its leader chooses another one, and the run goes on; one that loses its majority, or the member of a region, is Invalid.
+func etcdFails(t *testing.T) {
+	failures := map[string]struct {
+		fail    func(members []*etcdtest.Member)
+		verdict v1alpha1.Verdict
+		reason  string
+	}{
+		"loses its leader":   {func(members []*etcdtest.Member) { members[2].Stop(t) }, v1alpha1.VerdictPassed, ""},
+		"loses its majority": {func(members []*etcdtest.Member) { members[1].Pause(t); members[2].Stop(t) }, v1alpha1.VerdictInvalid, result.ReasonNotAudited},
+		"is gone":            {func(members []*etcdtest.Member) { members[0].Stop(t) }, v1alpha1.VerdictInvalid, result.ReasonTargetFailed},
+	}
+	inTurn(t, slices.Sorted(maps.Keys(failures)), func(t *testing.T, name string) {
+		tc := failures[name]
+		members := etcdtest.Start(t, 3)
+		members[2].Lead(t)
+		p := planned(t, etcdText(members[:2], "Linearizable", "{smallbank: {customers: 500}}", "{clientsPerRegion: 8, thinkTime: 10ms, requestTimeout: 300ms, warmup: 200ms, duration: 4s}", "[Invariants, Isolation]"))
+		failing(t, p, at(p, sqltarget.Server{}, members[0].Address, members[1].Address), func(func()) { tc.fail(members) }, func() {}).mustBe(t, tc.verdict, tc.reason)
+	})
+}

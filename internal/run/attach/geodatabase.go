@@ -1,0 +1,216 @@
+package attach
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/bench/manifest/check"
+	"github.com/geobench/geobench/internal/bench/plan"
+	"github.com/geobench/geobench/internal/bench/result"
+	"github.com/geobench/geobench/internal/bench/target"
+	"github.com/geobench/geobench/internal/bench/target/catalog"
+	"github.com/geobench/geobench/internal/bench/target/sqltarget"
+	"github.com/geobench/geobench/internal/engine/protocol"
+	"github.com/geobench/geobench/internal/ops/deploy"
+	"github.com/geobench/geobench/internal/run/inprocess"
+)
+
+// Plan plans a run on a GeoDatabase with spec.external. Both have been checked.
+func Plan(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase) (*plan.Plan, error) {
+	engine, ok := catalog.Targets{}.Lookup(db.Spec.Engine.Name)
+	if !ok {
+		return nil, fmt.Errorf("spec.engine.name: %q is not one of %v", db.Spec.Engine.Name, catalog.Targets{}.Names())
+	}
+	return inprocess.PlanExternal(run, db, engine)
+}
+
+// Play runs a plan of Plan on its database. secrets is the folder of the Secrets' files, or empty. What cannot be known before the
+// database is asked, and is a mistake in the GeoDatabase, is check.Problems. Cancelled as inprocess.Run.
+func Play(ctx context.Context, p *plan.Plan, secrets string, report inprocess.Report) (d *result.Document, err error) {
+	report(inprocess.Progress{Stage: "connecting to " + p.Engine.Name})
+	c := deploy.ClientOf(p.Database, &p.Topology)
+	s := server(c)
+	if err := readSecret(&s, p.Engine.Name, secrets, c.Secret); err != nil {
+		return nil, problems(p.Database.Name, err)
+	}
+	db, err := catalog.Targets{}.Open(ctx, p.Engine.Name, &p.Topology, s, p.Params, sqltarget.Session())
+	if err != nil {
+		return nil, problems(p.Database.Name, err)
+	}
+	defer func() {
+		// Of a database that died meanwhile the document tells already.
+		if wrong := db.Close(); wrong != nil && (d == nil || d.Verdict != v1alpha1.VerdictInvalid) {
+			err = errors.Join(err, wrong)
+		}
+	}()
+	d, err = inprocess.On(ctx, p, db, report)
+	return d, workloadProblem(p, err)
+}
+
+// workloadProblem names the run whose workload a database does not take.
+func workloadProblem(p *plan.Plan, err error) error {
+	var field *target.FieldError
+	if !errors.As(err, &field) || !strings.HasPrefix(field.Field, "spec.workload") {
+		return err
+	}
+	return check.Problems{{Object: "BenchmarkRun " + p.Run.Name, Field: field.Field, Value: field.Value, Message: field.Message}}
+}
+
+// Open opens the database of d.Client to load and to audit it, for a run whose sessions have the name session there. folder has the keys
+// of its Secret as files. A mistake in the GeoDatabase is a *target.FieldError.
+func Open(ctx context.Context, d *deploy.Database, folder, session string) (sqltarget.Database, error) {
+	s, params, err := settings(ctx, d, folder)
+	if err != nil {
+		return nil, err
+	}
+	db, err := catalog.Targets{}.Open(ctx, d.Engine, &d.Topology, s, params, session)
+	if err != nil {
+		return nil, fieldsOf(d.Client, err)
+	}
+	return db, nil
+}
+
+// Join returns what the clients of a region talk to, of a database that another process has opened with Open for the same run, and how long a
+// round trip to it takes. They are one of so many workers that share the connections of the region, counted from 0.
+func Join(ctx context.Context, d *deploy.Database, folder, session string, region geo.Region, index, workers int) (target.Target, time.Duration, error) {
+	s, params, err := settings(ctx, d, folder)
+	if err != nil {
+		return nil, 0, err
+	}
+	all := catalog.Connections(params)
+	clients, took, err := catalog.Targets{}.Join(ctx, d.Engine, &d.Topology, s, params, session, region, (index+1)*all/workers-index*all/workers)
+	return clients, took, fieldsOf(d.Client, err)
+}
+
+func settings(ctx context.Context, d *deploy.Database, folder string) (s sqltarget.Server, params protocol.Params, err error) {
+	engine, ok := catalog.Targets{}.Lookup(d.Engine)
+	if !ok {
+		return s, nil, fmt.Errorf("engine: %q is not one of %v", d.Engine, catalog.Targets{}.Names())
+	}
+	params, errs := engine.Resolve(d.Parameters)
+	if len(errs) > 0 {
+		return s, nil, fmt.Errorf("parameters.%w", errs[0])
+	}
+	s = server(d.Client)
+	if d.Elsewhere() {
+		if err := leadAway(ctx, &s); err != nil {
+			return s, nil, err
+		}
+	}
+	return s, params, fieldsOf(d.Client, readMounted(&s, folder, d.Client.Secret))
+}
+
+// leadAway refuses endpoints whose names lead whoever connects to itself, which nobody can know before. A name that leads nowhere is left to who
+// connects.
+func leadAway(ctx context.Context, s *sqltarget.Server) error {
+	for _, e := range s.Endpoints {
+		host, _, err := net.SplitHostPort(e.Address)
+		if err != nil {
+			continue
+		}
+		found, _ := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+		if slices.ContainsFunc(found, check.OwnAddress) {
+			return sqltarget.Wrong(s.Field(e), e.Address, "%s", check.OwnMessage(host))
+		}
+	}
+	return nil
+}
+
+// fieldsOf names the fields of a database that is deployed, where an error names those of one that runs elsewhere.
+func fieldsOf(c *deploy.Client, err error) error {
+	var wrong *target.FieldError
+	if !c.Deployed || !errors.As(err, &wrong) {
+		return err
+	}
+	field, at := wrong.Field, cmp.Or(c.Field, "spec.pods.client")
+	switch {
+	case strings.HasPrefix(field, "spec.external.endpoints"):
+		field = at + ".region"
+	case strings.HasPrefix(field, "spec.external."):
+		field = at + "." + strings.TrimPrefix(field, "spec.external.")
+	}
+	return &target.FieldError{Field: field, Value: wrong.Value, Message: wrong.Message}
+}
+
+// server is where a database is.
+func server(c *deploy.Client) sqltarget.Server {
+	s := sqltarget.Server{Database: c.Database}
+	for _, e := range c.Endpoints {
+		s.Endpoints = append(s.Endpoints, sqltarget.Endpoint{Region: e.Region, Address: e.Address})
+	}
+	return s
+}
+
+// problems names the GeoDatabase that has a field wrong.
+func problems(database string, err error) error {
+	var field *target.FieldError
+	if !errors.As(err, &field) {
+		return err
+	}
+	return check.Problems{{Object: "GeoDatabase " + database, Field: field.Field, Value: field.Value, Message: field.Message}}
+}
+
+const secretField = sqltarget.SecretField + ".name"
+
+// readSecret reads the keys of a Secret from files, as Kubernetes mounts them: FOLDER/NAME/username, password and ca.crt. Without a folder,
+// user and password are those of the environment.
+func readSecret(s *sqltarget.Server, engine, folder, name string) error {
+	user, password := catalog.Targets{}.Environment(engine)
+	switch {
+	case name == "":
+		return nil
+	case folder == "" && os.Getenv(user) != "":
+		return nil
+	case folder == "":
+		return &target.FieldError{Field: secretField, Value: name, Message: fmt.Sprintf("there are no Secrets here: put username and password into files %s/username and %s/password of a folder "+
+			"and name it with --secrets, or set %s and %s", name, name, user, password)}
+	}
+	return readKeys(s, filepath.Join(folder, name), func(key string, err error) error {
+		return &target.FieldError{Field: secretField, Value: name, Message: fmt.Sprintf("the key %s cannot be read: %v; --secrets names a folder with a folder %s, whose files are the Secret's keys username, password and, if need be, ca.crt",
+			key, err, name)}
+	})
+}
+
+// readMounted reads the keys of a Secret that is mounted at folder, as far as it was there when the pod started.
+func readMounted(s *sqltarget.Server, folder, name string) error {
+	if name == "" {
+		return &target.FieldError{Field: sqltarget.SecretField, Message: "no Secret is named: name one with the keys username and password, in the namespace of the GeoDatabase"}
+	}
+	return readKeys(s, folder, func(key string, _ error) error {
+		return &target.FieldError{Field: secretField, Value: name, Message: fmt.Sprintf("there is no such Secret, or it has no key %s: make it, for example with "+
+			"kubectl create secret generic %s --from-literal=username=... --from-literal=password=..., and run again", key, name)}
+	})
+}
+
+// readKeys reads the keys of a Secret from the files of a folder; missing makes the error for one that is not there.
+func readKeys(s *sqltarget.Server, folder string, missing func(key string, err error) error) error {
+	for _, key := range []struct {
+		name string
+		to   *string
+	}{{"username", &s.User}, {"password", &s.Password}} {
+		text, err := os.ReadFile(filepath.Join(folder, key.name))
+		if err != nil {
+			return missing(key.name, err)
+		}
+		*key.to = strings.TrimRight(string(text), "\r\n")
+	}
+	if ca := filepath.Join(folder, "ca.crt"); fileExists(ca) {
+		s.CAFile = ca
+	}
+	return nil
+}
+
+func fileExists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}

@@ -1,0 +1,20 @@
+package inprocess
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/geobench/geobench/internal/bench/result"
+)
+
+// A load that fills the declared bandwidth makes probes wait. The network is the declared one all the same.
+func TestFullLinkIsTheDeclaredOne(t *testing.T) {
+	t.Parallel()
+	text := farRegions(leader, "smallbank: {customers: 1000, multiHomePercent: 30, paddingBytes: 10000}", "{arrival: Poisson, ratePerSecond: 100, clientsPerRegion: 10000, warmup: 1s, duration: 10s}", "", "")
+	d := simulate(t, strings.Replace(text, "rtt: 100ms", "rtt: 100ms, bandwidthMbps: 10", 1))
+	for _, r := range d.Reasons {
+		if r.Reason == result.ReasonNetworkNotVerified {
+			t.Errorf("%s: %s", r.Reason, r.Message)
+		}
+	}
+}

@@ -1,0 +1,58 @@
+package inprocess
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/geobench/geobench/internal/engine/engines"
+)
+
+// figuresFile has what simulated results of each engine are, byte by byte.
+const figuresFile = "testdata/figures.txt"
+
+// TestSimulatedFiguresStay holds the simulated results of every engine to those that were committed: figures that were published are to be had again,
+// and a change of the simulator, of a protocol or of a workload that moves them is not to come unnoticed, nor what hangs on the order of a map, the
+// clock or the number of threads. Where it is meant,
+// GEOBENCH_NEW_FIGURES=1 writes the file anew, and the changelog says which figures have changed, and why.
+func TestSimulatedFiguresStay(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skipf("on %s a multiplication and an addition may be rounded once, on amd64 they are twice", runtime.GOARCH)
+	}
+	var now strings.Builder
+	fmt.Fprintln(&now, "# SHA-256 of simulated results: TestSimulatedFiguresStay tells how to make them anew, and when.")
+	add := func(name, text string) {
+		h := sha256.New()
+		if err := simulate(t, text).Write(h); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&now, "%s %x\n", name, h.Sum(nil))
+	}
+	for _, engine := range engines.Names() {
+		add(engine, manifestOf("sdur", []string{"us-east", "us-west", "eu"}, "{name: "+engine+"}", "{clientsPerRegion: 20, warmup: 500ms, duration: 1500ms}", 7))
+	}
+	quickstart, err := os.ReadFile("../../../experiments/quickstart.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	add("quickstart", string(quickstart)) // what geobench simulate -f experiments/quickstart.yaml -o json | sha256sum prints
+	if os.Getenv("GEOBENCH_NEW_FIGURES") != "" {
+		if err := os.WriteFile(figuresFile, []byte(now.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	committed, err := os.ReadFile(figuresFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	was, is := strings.Split(string(committed), "\n"), strings.Split(now.String(), "\n")
+	for i := range max(len(was), len(is)) {
+		if i >= len(was) || i >= len(is) || was[i] != is[i] {
+			t.Fatalf("simulated figures have changed: line %d of %s\nis now\n%s\nWhere that is meant, GEOBENCH_NEW_FIGURES=1 go test -run TestSimulatedFiguresStay ./internal/run/inprocess writes it anew.", i+1, figuresFile, now.String())
+		}
+	}
+}

@@ -1,0 +1,24 @@
+package inprocess
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/geobench/geobench/internal/bench/result"
+)
+
+// In a closed loop a stall takes one transaction of each client, however long it lasts. The result names a region that was
+// silent for a third of the window, wherever in the window that was.
+func TestStallInTheMiddleIsNamed(t *testing.T) {
+	t.Parallel()
+	d := simulate(t, farRegions(leader, bank, "{clientsPerRegion: 10, warmup: 2s, duration: 30s}",
+		"{name: cut, at: 10s, duration: 10s, networkPartition: {from: {regions: [us-west-2]}, to: {regions: [ap-northeast-1]}}}", "{metric: latencyP99, region: ap-northeast-1, max: 250ms}"))
+	said := strings.Join(d.Notes, "\n")
+	for _, r := range d.Reasons {
+		said += r.Message + "\n"
+	}
+	if !strings.Contains(said, "ap-northeast-1") {
+		p99 := d.Regions[1].LatencyMicroseconds.P99
+		t.Errorf("%s, p99 of ap-northeast-1 %s: neither a reason nor a note names the 10 s without an answer", d.Verdict, result.FormatQuantile(p99))
+	}
+}

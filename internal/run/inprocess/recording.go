@@ -1,0 +1,52 @@
+package inprocess
+
+import (
+	"sync"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/bench/history"
+	"github.com/geobench/geobench/internal/bench/load"
+	"github.com/geobench/geobench/internal/bench/plan"
+)
+
+// traced reports whether a plan's verifications need a history.
+func traced(p *plan.Plan) bool { return history.Needed(p.Run.Spec.Verify) }
+
+// recording is the history of a run, which the load generators of all regions write at the same time.
+type recording struct {
+	topology   *geo.Topology
+	procedures *txn.Registry
+
+	mu      sync.Mutex
+	history history.History
+}
+
+// newRecording returns the recording of a plan's history, or nil when no verification needs one.
+func newRecording(p *plan.Plan, procedures *txn.Registry) *recording {
+	if !traced(p) {
+		return nil
+	}
+	return &recording{topology: &p.Topology, procedures: procedures}
+}
+
+// of tells the load generators of a region what to record; nil for nothing.
+func (r *recording) of(region geo.Region) *load.Trace {
+	if r == nil {
+		return nil
+	}
+	n := r.history.Region(r.topology.Regions[region])
+	return &load.Trace{Procedures: r.procedures, Record: func(t *history.Txn) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.history.Add(n, t)
+	}}
+}
+
+// whole returns the history once all clients are done; nil for none.
+func (r *recording) whole() *history.History {
+	if r == nil {
+		return nil
+	}
+	return &r.history
+}

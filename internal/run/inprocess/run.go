@@ -1,0 +1,438 @@
+package inprocess
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/journal"
+	"github.com/geobench/geobench/internal/bench/audit"
+	"github.com/geobench/geobench/internal/bench/judge"
+	"github.com/geobench/geobench/internal/bench/load"
+	"github.com/geobench/geobench/internal/bench/plan"
+	"github.com/geobench/geobench/internal/bench/result"
+	"github.com/geobench/geobench/internal/bench/target"
+	"github.com/geobench/geobench/internal/bench/workload/catalog"
+	"github.com/geobench/geobench/internal/net/rtt"
+	"github.com/geobench/geobench/internal/run/node"
+)
+
+const (
+	// startWithin bounds the start of the nodes.
+	startWithin = 20 * time.Second
+	// startAhead is how far ahead the common start is set, so that every load generator is there in time.
+	startAhead  = 200 * time.Millisecond
+	poll        = 100 * time.Millisecond
+	reportEvery = time.Second
+)
+
+// verifyWithin bounds the time until the measured network is the declared one. A machine that also builds and tests other
+// packages needs longer: the tests of this package raise it.
+var verifyWithin = time.Minute
+
+// Run runs a plan in real time: every node of the database in this process, TCP on the loopback interface between them,
+// their links delayed as declared, one load generator per region. It does not start to measure before every link's
+// measured round trip is the declared one.
+//
+// When the context ends, the error is the context's, and the document holds what was measured until then, marked as Invalid
+// with the reason Cancelled; it is nil when that is nothing.
+func Run(ctx context.Context, p *plan.Plan, report Report) (*result.Document, error) {
+	return Observed(ctx, p, report, Observer{})
+}
+
+// Observer takes the live metrics of a run.
+type Observer struct {
+	// Registry gets the metrics; nil for none.
+	Registry prometheus.Registerer
+	// Last is called when the result is there and before the database goes: the last chance to take its metrics. nil for
+	// nothing.
+	Last func(context.Context)
+
+	disk       journal.Disk // of journals; nil for the operating system's
+	cutJournal int64        // as in node.Config
+}
+
+// Observed is Run with live metrics.
+func Observed(ctx context.Context, p *plan.Plan, report Report, o Observer) (*result.Document, error) {
+	if report == nil {
+		report = func(Progress) {}
+	}
+	live := newLive(p, o.Registry)
+	live.enter(v1alpha1.StageProvision)
+	report(Progress{Stage: fmt.Sprintf("starting %d nodes", p.Topology.Nodes())})
+	starting, cancel := context.WithTimeout(ctx, startWithin)
+	defer cancel()
+	procedures := catalog.Procedures()
+	cfg := node.LocalConfig{Engine: p.Engine, Procedures: procedures, ParseWorkload: catalog.Parse, Disk: o.disk, CutJournal: o.cutJournal}
+	if p.Journals() {
+		folder, err := os.MkdirTemp("", "geobench-journals-")
+		if err != nil {
+			return nil, err
+		}
+		cfg.Journals = folder
+		defer os.RemoveAll(folder) //nolint:errcheck // nothing of it is needed
+	}
+	nodes, err := node.StartLocal(starting, *p.Deployment(time.Now(), "local"), cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer nodes.Close() //nolint:errcheck // what it did is in the document already
+	live.nodes(nodes)
+
+	live.enter(v1alpha1.StageLoad)
+	report(Progress{Stage: "loading the data"})
+	db := native{p, nodes}
+	data, err := dataset(p)
+	if err != nil {
+		return nil, err
+	}
+	if err := db.Load(ctx, data); err != nil {
+		return nil, err
+	}
+	if p.Emulated() {
+		live.enter(v1alpha1.StageEmulate)
+		report(Progress{Stage: "measuring the network"})
+		if err := verifyNetwork(ctx, p, nodes); err != nil {
+			return nil, err
+		}
+	}
+
+	faults := injectProcess(p, nodes)
+	if faults != nil {
+		faults.observe = live.faults
+	}
+	m := measurement{facts: judge.Facts{Plan: p}, db: db, nodes: nodes, faults: faults, report: report, live: live}
+	m.facts.SharedProcess, m.facts.Emulation = true, "None"
+	if p.Emulated() {
+		m.facts.Emulation = "BuiltIn"
+	}
+	document, err := m.run(ctx)
+	if err == nil && o.Last != nil {
+		live.enter(v1alpha1.StageCompleted)
+		o.Last(ctx)
+	}
+	return document, err
+}
+
+// measurement plays a plan on a database that is loaded, and judges it.
+type measurement struct {
+	db target.Database
+	// nodes are the database's own where they run in this process, else nil. faults may be nil.
+	nodes  *node.Local
+	faults *process
+	// facts has the plan from the beginning.
+	facts  judge.Facts
+	report Report
+	live   *live
+}
+
+func (m *measurement) run(ctx context.Context) (*result.Document, error) {
+	f := &m.facts
+	f.Layout, f.Machine = m.db.Layout(), result.ThisMachine()
+	if m.faults != nil {
+		f.Timeline = m.faults.timeline
+	}
+	var err error
+	if f.Before, err = m.db.Status(ctx); err != nil {
+		return nil, err
+	}
+	if f.Target != nil {
+		if f.Target.Servers, err = target.StateOf(ctx, m.db); err != nil {
+			return nil, err
+		}
+	}
+	rec := newRecording(f.Plan, catalog.Procedures())
+	players, err := m.connect(ctx, rec)
+	if err != nil {
+		return nil, err
+	}
+	start, err := m.playAll(ctx, players)
+	if ctx.Err() != nil {
+		return m.cancelled(ctx, start)
+	}
+	if err != nil {
+		return nil, err
+	}
+	m.live.enter(v1alpha1.StageEvaluate)
+	m.report(Progress{Stage: "checking the answers"})
+	f.Unaudited = m.auditQuiet(ctx)
+	if ctx.Err() != nil {
+		return m.cancelled(ctx, start)
+	}
+	if f.After, err = m.db.Status(ctx); err != nil {
+		f.Unaudited = errors.Join(f.Unaudited, fmt.Errorf("the figures of the nodes after the run are not known: %w", err))
+	}
+	if f.Target != nil && f.Unaudited == nil {
+		f.Target.ServersAfter, f.Unaudited = target.StateOf(ctx, m.db)
+	}
+	m.deviations(start)
+	f.History = rec.whole()
+	return judge.Document(f)
+}
+
+// lost returns why a database of this process will never be quiet; nil where nothing is known.
+func (m *measurement) lost() error {
+	if m.nodes == nil {
+		return nil
+	}
+	err := m.nodes.Broken()
+	if m.faults != nil {
+		for id := range geo.NodeID(m.faults.t.Nodes()) {
+			err = cmp.Or(err, m.faults.refused[id])
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("the database has lost state: %w", err)
+	}
+	return nil
+}
+
+// deviations notes what was done to the nodes beside the plan, as far as they are this process's own.
+func (m *measurement) deviations(start time.Time) {
+	if m.nodes != nil {
+		m.facts.Deviations, m.facts.FastLinks = deviations(m.facts.Plan, m.nodes, m.faults, start)
+	}
+}
+
+// deref turns what nodes answer into what package result takes.
+func deref[T any](answers []*T, err error) ([]T, error) {
+	out := make([]T, len(answers))
+	for i, a := range answers {
+		out[i] = *a
+	}
+	return out, err
+}
+
+// verifyNetwork waits until the median of every link's measured round trip is the declared one.
+func verifyNetwork(ctx context.Context, p *plan.Plan, nodes *node.Local) error {
+	ctx, cancel := context.WithTimeout(ctx, verifyWithin)
+	defer cancel()
+	for {
+		statuses, err := deref(nodes.Status(ctx))
+		if err != nil {
+			return err
+		}
+		links, err := rtt.Measure(&p.Topology, statuses, nil)
+		if err != nil {
+			return err
+		}
+		v := rtt.Judge(links)
+		if v.Verified {
+			return nil
+		}
+		if pause(ctx, poll) != nil {
+			return fmt.Errorf("the network is not the declared one after %v: %s", verifyWithin, v.Message)
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// players are the load generators of all regions, by region, and what they talk to.
+type players struct {
+	workers []*load.Worker
+	targets []target.Target
+	stop    context.CancelFunc // of what their connections were opened with
+}
+
+func (p *players) close() {
+	p.stop()
+	for _, w := range p.workers {
+		_ = w.Close() // they do not play any more
+	}
+	for _, t := range p.targets {
+		_ = t.Close() // the sessions are closed by then
+	}
+}
+
+// connect connects the clients of all regions. The caller plays them.
+func (m *measurement) connect(ctx context.Context, rec *recording) (*players, error) {
+	p := m.facts.Plan
+	regions := len(p.Topology.Regions)
+	shards := 1 // of a target, each of which opens connections
+	if m.facts.Target == nil {
+		shards = max(1, runtime.GOMAXPROCS(0)/regions)
+	}
+	all := &players{}
+	opening, stop := context.WithCancelCause(ctx)
+	all.stop = func() { stop(nil) }
+	for r := range geo.Region(regions) {
+		cfg := workerConfig(p, r, 0, shards, rec)
+		observer := m.live.observe(&cfg)
+		w, err := load.NewWorker(cfg)
+		if err != nil {
+			all.close()
+			return nil, err
+		}
+		m.live.watch(observer, w)
+		all.workers, all.targets = append(all.workers, w), append(all.targets, m.db.Clients(r))
+		if pool, ok := all.targets[r].(target.Pool); ok && m.facts.Target != nil {
+			m.facts.Target.ConnectionsPerRegion = pool.PoolSize()
+		}
+	}
+	m.report(Progress{Stage: "connecting the clients"})
+	var connecting sync.WaitGroup
+	for r, w := range all.workers {
+		connecting.Go(func() {
+			if err := w.Connect(opening, all.targets[r]); err != nil {
+				stop(err)
+			}
+		})
+	}
+	connecting.Wait()
+	if opening.Err() != nil {
+		all.close()
+		return nil, context.Cause(opening)
+	}
+	return all, nil
+}
+
+// playAll plays the clients of all regions, and says when they began.
+func (m *measurement) playAll(ctx context.Context, players *players) (start time.Time, err error) {
+	defer players.close()
+	f, live := &m.facts, m.live
+	p, workers := f.Plan, players.workers
+	start = time.Now().Add(startAhead)
+	telling, stop := context.WithCancel(ctx)
+	told := make(chan struct{})
+	go func() {
+		defer close(told)
+		tell(telling, p, start, workers, m.report)
+	}()
+	live.play(workers)
+	meter := make(chan *result.Driver, 1)
+	go func() { meter <- load.MeasureDriver(telling, schedule(p), start) }()
+
+	f.Reports = make([]*result.Report, len(workers))
+	g, playing := errgroup.WithContext(ctx)
+	for r, w := range workers {
+		g.Go(func() (err error) {
+			f.Reports[r], err = w.Run(playing, start)
+			return err
+		})
+	}
+	if m.faults != nil {
+		from, _ := schedule(p).Window(1)
+		g.Go(func() error { return m.faults.play(playing, start.Add(from), schedule(p).LastWindow()-from) })
+	}
+	err = g.Wait()
+	f.Execution = load.ExecutionAt("", start, schedule(p))
+	stop()
+	<-told
+	f.Driver = <-meter
+	f.DriverName = "this process, which runs the nodes and the load generators,"
+	if f.Target != nil {
+		f.DriverName = "this process, which runs the load generators,"
+	}
+	for r, t := range players.targets {
+		if report := f.Reports[r]; report != nil {
+			report.Incidents = append(report.Incidents, t.Incidents()...)
+			if native, ok := t.(*target.Native); ok {
+				for i := range report.Workers {
+					report.Workers[i].NodeRTTMicroseconds = result.Microseconds(native.RoundTrip())
+				}
+			}
+		}
+	}
+	return start, err
+}
+
+// cancelled is the result of a run that began at start, and whose context has ended.
+func (m *measurement) cancelled(ctx context.Context, start time.Time) (*result.Document, error) {
+	elapsed := time.Since(start)
+	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), startWithin)
+	defer cancel()
+	var err error
+	if m.facts.After, err = m.db.Status(asking); err != nil {
+		return nil, errors.Join(ctx.Err(), err)
+	}
+	m.deviations(start)
+	d, err := judge.Cancelled(&m.facts, elapsed)
+	return d, errors.Join(ctx.Err(), err)
+}
+
+// tell reports the progress until ctx ends.
+func tell(ctx context.Context, p *plan.Plan, start time.Time, workers []*load.Worker, report Report) {
+	tick := time.NewTicker(reportEvery)
+	defer tick.Stop()
+	for {
+		pr := Progress{Elapsed: max(0, time.Since(start)), Total: schedule(p).LastWindow()}
+		for _, w := range workers {
+			pr.Regions = append(pr.Regions, w.Progress())
+		}
+		pr.Stage = pr.Regions[0].Stage.String()
+		report(pr)
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// stalled is how long transactions stay unfinished, once nodes were lost for good, before they are held to stay so.
+const stalled = 5 * time.Second
+
+// auditQuiet waits until the database is quiet and audits all nodes; there is no audit of one that does not become so in time. It
+// is quiet when nothing has been pending for the longest round trip and no row was used: what is on its way between nodes is pending
+// nowhere. After faults that took nodes for good, some of the others may wait for them for ever: they are left out.
+func (m *measurement) auditQuiet(ctx context.Context) error {
+	f := &m.facts
+	var gone []geo.NodeID
+	if f.Timeline != nil {
+		gone = f.Timeline.Lost()
+	}
+	// Nobody knows how far apart the nodes of a target are: it takes two readings to see that no row was used.
+	calm := max(f.Plan.Topology.LongestRTT(), poll)
+	begin := time.Now()
+	operations, since := int64(-1), begin
+	for {
+		if err := m.lost(); err != nil {
+			return err
+		}
+		now, err := m.db.Activity(ctx)
+		if err != nil {
+			return fmt.Errorf("what goes on in the database after the last answer is not known: %w", err)
+		}
+		if now.Pending != f.Unfinished || now.Pending == 0 && now.Operations != operations {
+			f.Unfinished, operations, since = now.Pending, now.Operations, time.Now()
+		}
+		f.Leader, f.Elections = now.Leader, now.Elections
+		if now.Pending == 0 && time.Since(since) > calm || len(gone) > 0 && time.Since(since) > stalled {
+			audits := &audit.Audits{Out: judge.LeftOut(&f.Plan.Topology, gone, func(n geo.NodeID) int { return now.PendingByNode[n] })}
+			if audits.Nodes, err = m.db.Audit(ctx, audits.LeftOut); err != nil {
+				return fmt.Errorf("the rows could not be audited: %w", err)
+			}
+			f.Audits = audits
+			return nil
+		}
+		if time.Since(begin) > judge.QuietWithin {
+			return nil
+		}
+		if now.Pending > 0 {
+			m.report(Progress{Stage: fmt.Sprintf("waiting for %d unfinished transactions", now.Pending)})
+		}
+		if err := pause(ctx, poll); err != nil {
+			return err
+		}
+	}
+}

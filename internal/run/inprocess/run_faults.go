@@ -1,0 +1,194 @@
+package inprocess
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/journal"
+	"github.com/geobench/geobench/internal/bench/fault"
+	"github.com/geobench/geobench/internal/bench/plan"
+	"github.com/geobench/geobench/internal/ops/admin"
+	"github.com/geobench/geobench/internal/run/node"
+)
+
+const (
+	// processPoll is how often a step of a fault's life that is not done is tried again in real time.
+	processPoll = 20 * time.Millisecond
+	// processPatience is after how long a fault is given up.
+	processPatience = 10 * time.Second
+)
+
+// process injects faults into the nodes of this process: its fault.Injector.
+type process struct {
+	nodes    *node.Local
+	database *fault.Database
+	t        *geo.Topology
+	timeline *fault.Timeline
+	start    time.Time // of measuring
+	// observe is told after every step; nil for nobody.
+	observe func([]*fault.Life)
+	// refused are the nodes that cannot go on from what is in their journals, and why: that is not tried again.
+	refused map[geo.NodeID]error
+}
+
+// injectProcess returns the injector of the plan's faults; nil when there are none.
+func injectProcess(p *plan.Plan, nodes *node.Local) *process {
+	if len(p.Run.Spec.Faults) == 0 {
+		return nil
+	}
+	timeline := fault.NewTimeline(faultsOf(p), processPoll, processPatience)
+	return &process{nodes: nodes, database: database(p), t: &p.Topology, timeline: timeline, refused: map[geo.NodeID]error{}}
+}
+
+// play takes the steps of the timeline, which counts from start, until it is over or ctx ends. A fault that cannot be taken away, such as
+// the stop of a node whose journal is damaged, is left as it is when its patience is over and clients have sent all.
+func (in *process) play(ctx context.Context, start time.Time, sent time.Duration) error {
+	in.start = start
+	for {
+		next, err := in.timeline.Step(ctx, time.Since(start), in, false)
+		if in.observe != nil {
+			in.observe(in.timeline.Lives)
+		}
+		if err != nil || next == fault.Forever || time.Since(start) > sent && in.stuck() {
+			return err
+		}
+		if err := pause(ctx, max(0, next-time.Since(start))); err != nil {
+			return err
+		}
+	}
+}
+
+// stuck reports whether all faults that are not over have gone wrong.
+func (in *process) stuck() bool {
+	return !slices.ContainsFunc(in.timeline.Lives, func(l *fault.Life) bool { return l.State != fault.Done && l.Problem == "" })
+}
+
+// Roles implements fault.Injector.
+func (in *process) Roles(ctx context.Context) (fault.Roles, error) {
+	statuses, err := in.nodes.Status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return func(n geo.NodeID) ([]string, error) { return statuses[n].Roles, nil }, nil
+}
+
+// Setup implements fault.Injector.
+func (in *process) Setup(_ context.Context, l *fault.Life) error {
+	l.Replaced = in.database.Replaces(l.Fault)
+	l.Lasting = l.Fault.Kills() && !in.database.Restarts(l.Fault) && !l.Replaced // without a journal, nodes keep their data in memory
+	return in.database.CanLose(l)
+}
+
+// Inject implements fault.Injector.
+func (in *process) Inject(ctx context.Context, _ *fault.Life, c *fault.Conditions) error {
+	return in.apply(ctx, c)
+}
+
+// Propagated implements fault.Injector: a node has done what it was told once it has answered, and its log says when.
+func (in *process) Propagated(_ context.Context, l *fault.Life, _ *fault.Conditions) (bool, error) {
+	if !l.Fault.Kills() {
+		fault.Observe(l, nodeTracks(in.nodes, in.timeline, in.start))
+	}
+	return true, nil
+}
+
+// Recover implements fault.Injector.
+func (in *process) Recover(ctx context.Context, _ *fault.Life, c *fault.Conditions) error {
+	return in.apply(ctx, c)
+}
+
+// Recovered implements fault.Injector: a node that was started again has replayed its journal and found its peers; where a new
+// incarnation took its place, nothing lacks a copy any more.
+func (in *process) Recovered(ctx context.Context, l *fault.Life, c *fault.Conditions) (bool, error) {
+	if !l.Fault.Kills() {
+		fault.Observe(l, nodeTracks(in.nodes, in.timeline, in.start))
+		return true, nil
+	}
+	for _, id := range l.Targets.From {
+		if !c.Nodes[id].Down && in.nodes.Node(id).Ready() != nil {
+			return false, nil
+		}
+	}
+	if l.Replaced {
+		return in.nodes.Whole(ctx)
+	}
+	return true, nil
+}
+
+// Cleanup implements fault.Injector.
+func (in *process) Cleanup(context.Context, *fault.Life) error { return nil }
+
+// apply brings the nodes to the conditions. Those that stay learn first whom they have lost.
+func (in *process) apply(ctx context.Context, c *fault.Conditions) error {
+	lost := in.timeline.Lost()
+	for i := range c.Nodes {
+		id := geo.NodeID(i)
+		if slices.Contains(lost, id) {
+			continue
+		}
+		if c.Nodes[i].Down {
+			in.nodes.Stop(id)
+			continue
+		}
+		if in.nodes.Stopped(id) {
+			if err := in.refused[id]; err != nil {
+				return err
+			}
+			again := in.nodes.Restart
+			if !in.database.Journals {
+				again = in.nodes.Replace
+			}
+			if err := again(id); err != nil {
+				err = fmt.Errorf("node %s: %w", in.t.NodeName(id), err)
+				if _, damaged := errors.AsType[*journal.Error](err); damaged {
+					in.refused[id] = err
+				}
+				return err
+			}
+		}
+		if err := in.nodes.Node(id).Disturb(ctx, admin.Now(c.Disturbance(id, in.t, lost))); err != nil {
+			return fmt.Errorf("node %s: %w", in.t.NodeName(id), err)
+		}
+	}
+	for _, id := range lost {
+		in.nodes.Stop(id)
+	}
+	return nil
+}
+
+// nodeTracks hold the logs of the nodes of this process against a timeline that counts from start.
+func nodeTracks(nodes *node.Local, t *fault.Timeline, start time.Time) (out []*fault.Track[*admin.Disturbance]) {
+	zero := time.Since(start) - admin.Monotonic()
+	for id := range t.Plan.Topology.Nodes() {
+		out = append(out, t.NodeTrack(geo.NodeID(id), nodes.Node(geo.NodeID(id)).Log(), zero, 0, nodeFaults))
+	}
+	return out
+}
+
+// nodeFaults are those that the nodes of a process inject into themselves.
+func nodeFaults(l *fault.Life) bool { return !l.Fault.Kills() }
+
+// deviations are what was done to the nodes of this process that the plan does not have, and when their links were too fast, in the
+// windows of a run that measures from start on.
+func deviations(p *plan.Plan, nodes *node.Local, faults *process, start time.Time) (out []fault.Deviation, fast []fault.FastLink) {
+	s := schedule(p)
+	t := fault.NewTimeline(fault.NewPlan(nil, &p.Topology, p.Seed()), processPoll, processPatience)
+	if faults != nil {
+		t = faults.timeline
+	}
+	first, _ := s.Window(1)
+	windows := fault.Windows(s.Repetitions, s.Window)
+	zero := time.Since(start.Add(first)) - admin.Monotonic()
+	for i, tr := range nodeTracks(nodes, t, start.Add(first)) {
+		id := geo.NodeID(i)
+		log := nodes.Node(id).Log()
+		out = append(out, tr.Deviations(windows)...)
+		out = append(out, t.Losses(id, log, zero)...)
+		fast = append(fast, t.FastLinks(id, log, zero, 0, windows)...)
+	}
+	return out, fast
+}

@@ -1,0 +1,220 @@
+package inprocess
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/bench/audit"
+	"github.com/geobench/geobench/internal/bench/fault/simulated"
+	"github.com/geobench/geobench/internal/bench/judge"
+	"github.com/geobench/geobench/internal/bench/load"
+	"github.com/geobench/geobench/internal/bench/plan"
+	"github.com/geobench/geobench/internal/bench/result"
+	"github.com/geobench/geobench/internal/bench/workload"
+	"github.com/geobench/geobench/internal/bench/workload/catalog"
+	"github.com/geobench/geobench/internal/engine/protocol"
+	"github.com/geobench/geobench/internal/engine/sim"
+	"github.com/geobench/geobench/internal/ops/admin"
+)
+
+const (
+	// settle is the virtual time before the first warm-up: leaders are elected, links are measured.
+	settle = 3 * time.Second
+	// step is the virtual time between two looks at the context and the progress.
+	step = 100 * time.Millisecond
+	// probeEvery is the interval at which round trips are measured.
+	probeEvery = 100 * time.Millisecond
+)
+
+// Simulate runs a plan in virtual time. The same plan gives the same document, byte for byte. When the context ends, it does as
+// Run does.
+func Simulate(ctx context.Context, p *plan.Plan, report Report) (*result.Document, error) {
+	return simulateWith(ctx, p, report, func(_ geo.Region, m *load.Machine) attach { return m.Attach })
+}
+
+// attach gives a client its world.
+type attach = func(protocol.ClientEnv) protocol.Client
+
+// simulateWith is Simulate with clients that attached makes of the load generators.
+func simulateWith(ctx context.Context, p *plan.Plan, report Report, attached func(geo.Region, *load.Machine) attach) (*result.Document, error) {
+	procedures, db, timeline := catalog.Procedures(), database(p), faultsOf(p)
+	s := sim.New(sim.Config{
+		Topology: &p.Topology, Engine: p.Engine, Params: p.Params, Procedures: procedures, Seed: p.Seed(),
+		Costs: sim.DefaultCosts.On(p.Database.Spec.Resources.Limits.Cpu().MilliValue()), ProbeEvery: probeEvery,
+		Durable: db.LogsSimulated(timeline), Coordinators: load.Coordinators(&p.Run.Spec.Load),
+	})
+	layout := p.Engine.Layout(&p.Topology, p.Params)
+	for n := range geo.NodeID(p.Topology.Nodes()) {
+		if err := workload.Fill(p.Workload, &layout, n, s.Store(n).Load); err != nil {
+			return nil, err
+		}
+	}
+	rec := newRecording(p, procedures)
+	machines := make([]*load.Machine, len(p.Topology.Regions))
+	for r := range machines {
+		m, err := load.Machines(workerConfig(p, geo.Region(r), settle, 1, rec))
+		if err != nil {
+			return nil, err
+		}
+		machines[r] = m[0]
+		s.AddClient(geo.Region(r), attached(geo.Region(r), m[0]))
+	}
+
+	plan := schedule(p)
+	from, _ := plan.Window(1)
+	var faults *simulated.Injector
+	if len(timeline.Faults) > 0 {
+		faults = simulated.Start(s, db, timeline, settle+from, nil)
+	}
+	tell := func(stage string) {
+		if report == nil {
+			return
+		}
+		pr := Progress{Stage: stage, Elapsed: max(0, s.Now()-settle), Total: plan.LastWindow()}
+		for _, m := range machines {
+			pr.Regions = append(pr.Regions, m.Progress())
+		}
+		report(pr)
+	}
+	// advance runs on in steps until done, or until limit; it says whether done came first.
+	advance := func(stage string, limit time.Duration, done func() bool) (bool, error) {
+		for !done() {
+			if err := ctx.Err(); err != nil {
+				return false, err
+			}
+			if s.Now() >= limit {
+				return false, nil
+			}
+			s.Run(s.Now() + step)
+			tell(stage)
+		}
+		return true, nil
+	}
+
+	s.Run(settle)
+	f := &judge.Facts{Plan: p, Layout: layout}
+	f.Simulated, f.Emulation = true, "Simulated"
+	f.Before, f.RTTs = statuses(p, s), roundTrips(p, s)
+	if faults != nil {
+		f.Timeline = faults.Timeline
+	}
+	finished := func() bool {
+		for _, m := range machines {
+			if !m.Finished() {
+				return false
+			}
+		}
+		return true
+	}
+	if ok, err := advance("simulating", settle+plan.End()+step, finished); err != nil {
+		f.After, f.Unfinished = statuses(p, s), s.Pending()
+		for _, m := range machines {
+			m.Stop()
+			f.Reports = append(f.Reports, m.Report())
+		}
+		d, e := judge.Cancelled(f, s.Now()-settle)
+		return d, errors.Join(err, e)
+	} else if !ok {
+		return nil, fmt.Errorf("clients still wait %v after the last request timeout", step)
+	}
+	var gone []geo.NodeID
+	if faults != nil {
+		if _, err := advance("recovering", s.Now()+judge.QuietWithin, faults.Over); err != nil {
+			return nil, err
+		}
+		if faults.Err != nil {
+			return nil, faults.Err
+		}
+		gone = faults.Timeline.Lost()
+	}
+	quiet, err := advance("settling", s.Now()+judge.QuietWithin, settled(s))
+	if err != nil {
+		return nil, err
+	}
+	f.After, f.Unfinished = statuses(p, s), s.Pending()
+	if faults == nil && !limited(&p.Topology) { // a load that fills a link makes probes wait, and the network is the declared one all the same
+		f.RTTs = roundTrips(p, s)
+	}
+	for _, m := range machines {
+		m.EndTrace()
+		f.Reports = append(f.Reports, m.Report())
+	}
+	if quiet || len(gone) > 0 {
+		f.Audits = &audit.Audits{Out: judge.LeftOut(&p.Topology, gone, func(n geo.NodeID) int { return s.Node(n).Pending })}
+		for n := range geo.NodeID(p.Topology.Nodes()) {
+			f.Audits.Nodes = append(f.Audits.Nodes, audit.Of(n, &layout, s.Store(n), p.Workload, rec != nil))
+		}
+	}
+	f.History = rec.whole()
+	return judge.Document(f)
+}
+
+// limited reports whether a link has a bandwidth.
+func limited(t *geo.Topology) bool {
+	return slices.ContainsFunc(t.Links, func(row []geo.Link) bool {
+		return slices.ContainsFunc(row, func(l geo.Link) bool { return l.BandwidthMbps > 0 })
+	})
+}
+
+// roundTrips are the round trips that were measured so far. Faults change them, so that those before the load are taken for
+// what the network was.
+func roundTrips(p *plan.Plan, s *sim.Sim) (out []result.MeasuredRTT) {
+	for a, from := range p.Topology.Regions {
+		for b, to := range p.Topology.Regions {
+			if rtt := s.RTT(geo.Region(a), geo.Region(b)); rtt.Samples > 0 {
+				out = append(out, result.MeasuredRTT{From: from, To: to, Samples: int64(rtt.Samples),
+					RTT: result.RTT{P50: result.Microseconds(rtt.P50), P99: result.Microseconds(rtt.P99)}})
+			}
+		}
+	}
+	return out
+}
+
+// settled tells when a database is quiet: nothing is pending anywhere, and nothing that was sent before that has led to
+// operations since it arrived. What is on its way is pending nowhere.
+func settled(s *sim.Sim) func() bool {
+	since, operations := time.Duration(-1), uint64(0)
+	return func() bool {
+		if s.Pending() > 0 {
+			since = -1
+			return false
+		}
+		if since >= 0 && s.Underway(since) {
+			return false
+		}
+		sum := s.Operations()
+		if since >= 0 && sum == operations {
+			return true
+		}
+		since, operations = s.Now(), sum
+		return false
+	}
+}
+
+// statuses is what the simulated nodes would say of themselves. The simulator counts traffic by region: the first node of a
+// region stands for all.
+func statuses(p *plan.Plan, s *sim.Sim) []admin.Status {
+	t := &p.Topology
+	out := make([]admin.Status, t.Nodes())
+	for id := range out {
+		n := geo.NodeID(id)
+		load, rows := s.Node(n), s.Store(n)
+		st := admin.Status{
+			Node: t.NodeName(n), ID: id, Ready: true, Pending: load.Pending, CPUSeconds: load.Busy.Seconds(),
+			DataBytes: rows.Bytes(), Rows: int64(rows.Len()), Operations: int64(load.Ops),
+		}
+		st.Counters, st.Gauges = p.Engine.ByKind(s.Readings(n))
+		if t.PartitionOf(n) == 0 && t.ReplicaOf(n) == 0 {
+			st.Requests, st.Answers = s.ClientTraffic(t.RegionOf(n))
+			for b, to := range t.Regions {
+				st.Links = append(st.Links, admin.LinkStatus{To: to, Traffic: s.Traffic(t.RegionOf(n), geo.Region(b))})
+			}
+		}
+		out[id] = st
+	}
+	return out
+}

@@ -1,0 +1,38 @@
+package inprocess
+
+import (
+	"fmt"
+
+	"github.com/geobench/geobench/internal/bench/acceptance"
+	"github.com/geobench/geobench/internal/bench/plan"
+	"github.com/geobench/geobench/internal/bench/result"
+)
+
+// Tested plays a plan by play after its functional tests, if they pass: otherwise the error is a acceptance.NotPassedError. It returns all
+// documents that there are, in the order in which they were made, whatever the error.
+func Tested(p *plan.Plan, play func(*plan.Plan) (*result.Document, error)) (docs []*result.Document, err error) {
+	one := func(p *plan.Plan) (*result.Document, error) {
+		d, err := play(p)
+		if d != nil {
+			docs = append(docs, d)
+		}
+		return d, err
+	}
+	var outcomes []acceptance.Outcome
+	for i, t := range p.Tests {
+		d, err := one(t)
+		if err != nil {
+			return docs, fmt.Errorf("functional test %s: %w", t.Run.Name, err)
+		}
+		outcomes = append(outcomes, acceptance.OutcomeOf(p.Run.Spec.FunctionalTests[i], d))
+	}
+	passed, err := acceptance.Passed(p.Run.Name, outcomes)
+	if err != nil {
+		return docs, err
+	}
+	d, err := one(p)
+	if d != nil {
+		d.FunctionalTests = passed
+	}
+	return docs, err
+}

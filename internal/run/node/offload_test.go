@@ -1,0 +1,114 @@
+package node
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/engine/protocol"
+)
+
+// thinker has work done beside it for each message that it gets, which ends when the test lets it, and notes in which order what comes.
+type thinker struct {
+	protocol.Config
+	let     <-chan struct{} // nil: at once
+	results []*uint64       // of the pieces that are not over: the squares of the messages' numbers
+	seen    []uint64
+}
+
+func (r *thinker) Start() {}
+func (r *thinker) Receive(_ geo.NodeID, m protocol.Message) {
+	number, result := m.(gossip).number, new(uint64)
+	r.results = append(r.results, result)
+	r.seen = append(r.seen, number)
+	r.Env.Offload(func() int64 {
+		if r.let != nil {
+			<-r.let
+		}
+		*result = number * number
+		return 1
+	}, protocol.Timer{Arg: number})
+}
+func (r *thinker) Fire(t protocol.Timer) {
+	r.seen = append(r.seen, 1000*t.Arg+*r.results[0])
+	r.results = r.results[1:]
+}
+func (r *thinker) Submit(*txn.Transaction) {}
+func (r *thinker) Pending() int            { return 0 }
+func (r *thinker) Readings(dst []protocol.Reading) []protocol.Reading {
+	return append(dst, protocol.Reading{Name: "seen", Value: int64(len(r.seen))})
+}
+
+// thinkerEngine has replicas whose work waits for let.
+func thinkerEngine(let <-chan struct{}) *protocol.Engine {
+	figures := []protocol.Figure{{Name: "seen", Kind: protocol.Counter}}
+	return &protocol.Engine{Name: "thinker", Figures: figures, Decode: gossipEngine.Decode, New: func(c protocol.Config) protocol.Replica {
+		return &thinker{Config: c, let: let}
+	}}
+}
+
+// Work beside the loop keeps it from nothing. A process that finds a log does the work of the one before again, and takes the end of each
+// piece at its place among the inputs; what was not over goes on.
+func TestWorkBesideTheLoop(t *testing.T) {
+	let := make(chan struct{})
+	db := database("a", "b")
+	db.Engine, db.Nodes, db.Incarnation = "thinker", startLogged(t, gossipEngine, 0, "a", "b").Database().Nodes, "one"
+	cfg := Config{Database: &db, Engine: thinkerEngine(let), Procedures: procedures, ParseWorkload: parse, Journal: t.TempDir()}
+	first := process(t, cfg)
+	seen := func(n *Node) []uint64 { return n.loop.replica.(*thinker).seen }
+	receive := func(n *Node, number uint64) {
+		if err := n.peers[1].Receive(frame(number)); err != nil {
+			t.Fatal(err)
+		}
+		if err := n.loop.turn(slices.Clone(n.peers[1].batch)); err != nil {
+			t.Fatal(err)
+		}
+		n.peers[1].batch = nil
+	}
+	// over waits for the end of a piece to come, and takes it.
+	over := func(n *Node) {
+		for limit := time.NewTimer(20 * time.Second); ; {
+			items, _ := n.box.take(nil)
+			if err := n.loop.turn(items); err != nil {
+				t.Fatal(err)
+			}
+			if len(items) > 0 {
+				return
+			}
+			select {
+			case <-n.box.wake:
+			case <-limit.C:
+				t.Fatal("not after 20 s: the end of the work")
+			}
+		}
+	}
+	receive(first, 1)
+	receive(first, 2) // although the first piece is not over
+	let <- struct{}{}
+	over(first)
+	receive(first, 3)
+	receive(first, 4)
+	want := []uint64{1, 2, 1001, 3, 4}
+	if got := seen(first); !slices.Equal(got, want) {
+		t.Fatalf("seen %d, want %d", got, want)
+	}
+	if err := first.loop.log.journal.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	cfg.Engine = thinkerEngine(nil)
+	second := process(t, cfg)
+	if got := seen(second)[:len(want)]; !slices.Equal(got, want) {
+		t.Errorf("the replay has seen %d, want %d", got, want)
+	}
+	for range 3 {
+		over(second)
+	}
+	if got, want := seen(second), append(want, 2004, 3009, 4016); !slices.Equal(got, want) {
+		t.Errorf("the next process has seen %d, want %d", got, want)
+	}
+	close(let)
+	first.loop.beside.working.Wait()
+}

@@ -1,0 +1,192 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/geobench/geobench/internal/base/late"
+	"github.com/geobench/geobench/internal/ops/admin"
+	"github.com/geobench/geobench/internal/ops/identity"
+	"github.com/geobench/geobench/internal/ops/metrics"
+)
+
+// Serve runs a node that has a process to itself until ctx ends or something fails. cfg has no Listener: listen makes it. A node
+// whose place new incarnations can take waits until it is told which one it is (admin.Joiner); nobody hears of it before.
+func Serve(ctx context.Context, cfg Config, listen func() (net.Listener, error)) error {
+	_, replaceable, err := cfg.check()
+	if err != nil {
+		return err
+	}
+	if slices.Contains(replaceable, cfg.ID) {
+		return newLobby(cfg, listen).run(ctx)
+	}
+	n, err := cfg.on(listen)
+	if err != nil {
+		return err
+	}
+	return n.Run(ctx)
+}
+
+// on makes a node with a listener of listen.
+func (c Config) on(listen func() (net.Listener, error)) (*Node, error) {
+	var err error
+	if c.Listener, err = listen(); err != nil {
+		return nil, err
+	}
+	n, err := New(c)
+	if err != nil {
+		_ = c.Listener.Close()
+	}
+	return n, err
+}
+
+// lobby is a process that waits to be told which incarnation of its node it is, and is the node from then on. It cannot know whether it
+// is the first one in its place: another one may have voted there, and a process that took itself for that one would vote again.
+type lobby struct {
+	cfg       Config
+	listen    func() (net.Listener, error)
+	process   string
+	strangers *identity.Unauthenticated
+	log       *admin.Log // of a process that nothing was done to
+
+	mu     sync.Mutex
+	told   *admin.Join   // nil for not yet
+	joined chan struct{} // closed once it was told
+
+	node atomic.Pointer[Node] // nil before
+}
+
+func newLobby(cfg Config, listen func() (net.Listener, error)) *lobby {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	l := &lobby{cfg: cfg, listen: listen, process: newProcess(), strangers: &identity.Unauthenticated{Log: cfg.Log}, joined: make(chan struct{})}
+	l.log = &admin.Log{Process: l.process, Since: admin.Monotonic()}
+	return l
+}
+
+// run serves until ctx ends or something fails.
+func (l *lobby) run(ctx context.Context) error {
+	servers, serving := errgroup.WithContext(ctx)
+	serving, stop := context.WithCancel(serving)
+	defer func() {
+		stop()
+		_ = servers.Wait()
+	}()
+	l.cfg.serve(serving, servers, l, admin.NewPublicHandler(l, http.HandlerFunc(l.metrics)), l.strangers)
+	l.cfg.Log.Info("waiting to be told which incarnation of its node this process is", "process", l.process)
+	select {
+	case <-serving.Done():
+		return servers.Wait()
+	case <-l.joined:
+	}
+	cfg := l.cfg
+	cfg.Admin, cfg.Public = nil, nil // they are served here
+	cfg.Incarnation, cfg.Loaded = l.told.NodeIncarnation, l.told.Loaded
+	cfg.process, cfg.strangers = l.process, l.strangers
+	n, err := cfg.on(l.listen)
+	if err != nil {
+		return fmt.Errorf("as incarnation %d of its node: %w", cfg.Incarnation, err)
+	}
+	l.node.Store(n)
+	servers.Go(func() error { return n.Run(serving) })
+	return servers.Wait()
+}
+
+// Join implements admin.Joiner.
+func (l *lobby) Join(_ context.Context, j *admin.Join) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case j.Process != l.process:
+		return &admin.BadRequest{Err: fmt.Errorf("process: this is process %s, not %s", l.process, j.Process)}
+	case l.told != nil && l.told.NodeIncarnation != j.NodeIncarnation:
+		return &admin.BadRequest{Err: fmt.Errorf("nodeIncarnation: this process is incarnation %d already, not %d", l.told.NodeIncarnation, j.NodeIncarnation)}
+	case l.told == nil:
+		l.told = j
+		close(l.joined)
+	}
+	return nil
+}
+
+// errWaits is why a process that waits answers nothing else.
+var errWaits = errors.New("this process waits to be told which incarnation of its node it is")
+
+// Status implements admin.Node.
+func (l *lobby) Status(ctx context.Context) (*admin.Status, error) {
+	if n := l.node.Load(); n != nil {
+		return n.Status(ctx)
+	}
+	s := &admin.Status{
+		Node: l.cfg.Database.Topology.NodeName(l.cfg.ID), ID: int(l.cfg.ID), Incarnation: l.cfg.Database.Incarnation, Process: l.process,
+		Waiting: true, Reason: errWaits.Error(), CPUSeconds: late.CPUTime().Seconds(),
+	}
+	s.MemoryBytes, s.PeakMemoryBytes = memory()
+	return s, nil
+}
+
+// Load implements admin.Node.
+func (l *lobby) Load(ctx context.Context, req *admin.LoadRequest) (*admin.LoadResponse, error) {
+	if n := l.node.Load(); n != nil {
+		return n.Load(ctx, req)
+	}
+	return nil, errWaits
+}
+
+// Audit implements admin.Node.
+func (l *lobby) Audit(ctx context.Context) (*admin.Audit, error) {
+	if n := l.node.Load(); n != nil {
+		return n.Audit(ctx)
+	}
+	return nil, errWaits
+}
+
+// Healthy implements admin.Node.
+func (l *lobby) Healthy() error {
+	if n := l.node.Load(); n != nil {
+		return n.Healthy()
+	}
+	return nil
+}
+
+// Ready implements admin.Node.
+func (l *lobby) Ready() error {
+	if n := l.node.Load(); n != nil {
+		return n.Ready()
+	}
+	return errWaits
+}
+
+// Disturb implements admin.Disturbable.
+func (l *lobby) Disturb(ctx context.Context, a *admin.Agenda) error {
+	if n := l.node.Load(); n != nil {
+		return n.Disturb(ctx, a)
+	}
+	return errWaits
+}
+
+// Log implements admin.Disturbable.
+func (l *lobby) Log() *admin.Log {
+	if n := l.node.Load(); n != nil {
+		return n.Log()
+	}
+	return l.log
+}
+
+// metrics answers Prometheus: there is nothing to tell of a process that waits.
+func (l *lobby) metrics(w http.ResponseWriter, r *http.Request) {
+	if n := l.node.Load(); n != nil {
+		n.public().ServeHTTP(w, r)
+		return
+	}
+	metrics.Handler(metrics.NewRegistry()).ServeHTTP(w, r)
+}
