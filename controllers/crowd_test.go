@@ -1,32 +1,26 @@
-package controllers
+package controllers_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"os"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
-	"k8s.io/utils/clock"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/podclient"
+	"github.com/geobench/geobench/controllers/worldtest"
 	"github.com/geobench/geobench/internal/bench/fault"
 	"github.com/geobench/geobench/internal/net/emulation"
 	"github.com/geobench/geobench/internal/ops/admin"
@@ -36,38 +30,38 @@ import (
 // when they are cancelled or deleted.
 func TestFaultsGoOnWhileOthersLoad(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.hangs = map[string]bool{"slow": true, "slower": true}
-	w.create(makeDatabase("slow").obj(), makeDatabase("slower").obj(), makeDatabase("d").obj(), makeRun("loads").database("slow").obj(), makeRun("too").database("slower").obj())
+	w := worldtest.NewWorld(t)
+	w.Hangs = map[string]bool{"slow": true, "slower": true}
+	w.Create(worldtest.MakeDatabase("slow").Obj(), worldtest.MakeDatabase("slower").Obj(), worldtest.MakeDatabase("d").Obj(), worldtest.MakeRun("loads").Database("slow").Obj(), worldtest.MakeRun("too").Database("slower").Obj())
 	for _, name := range []string{"loads", "too"} {
-		w.untilStage(name, v1alpha1.StageLoad)
+		w.UntilStage(name, v1alpha1.StageLoad)
 	}
-	w.create(makeRun("r").database("d").duration(8 * time.Second).
-		faults("[{name: cut, at: 2s, duration: 3s, networkPartition: {from: {regions: [us-west-2]}}}]").obj())
-	st := w.untilOver("r").Status
+	w.Create(worldtest.MakeRun("r").Database("d").Duration(8 * time.Second).
+		Faults("[{name: cut, at: 2s, duration: 3s, networkPartition: {from: {regions: [us-west-2]}}}]").Obj())
+	st := w.UntilOver("r").Status
 	if st.Verdict != v1alpha1.VerdictPassed || st.Faults[0].State != string(fault.Done) {
 		t.Errorf("the run ended %s: %s; its fault is %+v", st.Verdict, st.Message, st.Faults[0])
 	}
 	for _, name := range []string{"loads", "too"} {
-		run := w.getRun(name)
+		run := w.GetRun(name)
 		if run.Status.Stage != v1alpha1.StageLoad {
 			t.Errorf("run %s is in stage %s: %s", name, run.Status.Stage, run.Status.Message)
 		}
 	}
-	run := w.getRun("loads")
+	run := w.GetRun("loads")
 	run.Spec.Cancel = true
-	w.must(w.client.Update(w.ctx, run))
-	w.must(w.client.Delete(w.ctx, w.getRun("too")))
-	w.until("both are gone", func() bool {
-		err := w.client.Get(w.ctx, types.NamespacedName{Namespace: w.namespace, Name: "too"}, run)
-		return apierrors.IsNotFound(err) && kube.Over(w.getRun("loads"))
+	w.Must(w.Client.Update(w.Ctx, run))
+	w.Must(w.Client.Delete(w.Ctx, w.GetRun("too")))
+	w.Until("both are gone", func() bool {
+		err := w.Client.Get(w.Ctx, types.NamespacedName{Namespace: w.Namespace, Name: "too"}, run)
+		return apierrors.IsNotFound(err) && kube.Over(w.GetRun("loads"))
 	})
-	w.mu.Lock()
-	w.hangs = nil
-	w.mu.Unlock()
-	w.settle()
-	if w.givenUp != 4 {
-		t.Errorf("%d of 4 nodes know that nobody waits for their data any more", w.givenUp)
+	w.Mu.Lock()
+	w.Hangs = nil
+	w.Mu.Unlock()
+	w.Settle()
+	if w.GivenUp != 4 {
+		t.Errorf("%d of 4 nodes know that nobody waits for their data any more", w.GivenUp)
 	}
 }
 
@@ -106,37 +100,37 @@ func counting(c client.Client, reads bool, n *int) client.Client {
 // can be deleted at once.
 func TestWaitingIsCheap(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.create(makeDatabase("d").obj(), makeRun("first").database("d").duration(time.Minute).obj())
-	w.untilStage("first", v1alpha1.StageWarmup)
+	w := worldtest.NewWorld(t)
+	w.Create(worldtest.MakeDatabase("d").Obj(), worldtest.MakeRun("first").Database("d").Duration(time.Minute).Obj())
+	w.UntilStage("first", v1alpha1.StageWarmup)
 	requests := 0
-	w.run.Client, w.run.Live = counting(w.client, false, &requests), counting(w.client, true, &requests)
+	w.Run.Client, w.Run.Live = counting(w.Client, false, &requests), counting(w.Client, true, &requests)
 	const waiting = 10
 	var runs []*v1alpha1.BenchmarkRun
 	for i := range waiting {
-		runs = append(runs, makeRun(fmt.Sprintf("waits-%02d", i)).database("d").obj())
-		w.create(runs[i])
+		runs = append(runs, worldtest.MakeRun(fmt.Sprintf("waits-%02d", i)).Database("d").Obj())
+		w.Create(runs[i])
 	}
 	for round, want := range []int{waiting, 0, 0} {
 		requests = 0
 		for _, run := range runs {
-			w.reconcile(w.run, run)
+			w.Reconcile(w.Run, run)
 		}
 		if requests != want {
 			t.Errorf("round %d: %d runs that wait cost %d requests, want %d", round+1, waiting, requests, want)
 		}
 	}
 	for _, run := range runs {
-		if c := meta.FindStatusCondition(w.getRun(run.Name).Status.Conditions, v1alpha1.ConditionAccepted); c == nil || c.Reason != "DatabaseBusy" {
+		if c := meta.FindStatusCondition(w.GetRun(run.Name).Status.Conditions, v1alpha1.ConditionAccepted); c == nil || c.Reason != "DatabaseBusy" {
 			t.Errorf("run %s: %+v", run.Name, c)
 		}
 	}
-	impossible := makeRun("impossible").database("d").sunflower("mars").obj()
-	w.create(impossible)
-	w.until("the impossible one is refused", func() bool { return kube.Over(w.getRun("impossible")) })
+	impossible := worldtest.MakeRun("impossible").Database("d").Sunflower("mars").Obj()
+	w.Create(impossible)
+	w.Until("the impossible one is refused", func() bool { return kube.Over(w.GetRun("impossible")) })
 	for _, run := range runs {
-		w.must(w.client.Delete(w.ctx, run))
-		if err := w.client.Get(w.ctx, client.ObjectKeyFromObject(run), run); !apierrors.IsNotFound(err) {
+		w.Must(w.Client.Delete(w.Ctx, run))
+		if err := w.Client.Get(w.Ctx, client.ObjectKeyFromObject(run), run); !apierrors.IsNotFound(err) {
 			t.Errorf("run %s is still there: %v", run.Name, err)
 		}
 	}
@@ -176,10 +170,10 @@ func TestCrowd(t *testing.T) {
 		t.Skip("GEOBENCH_CROWD is not set: make crowd runs this test")
 	}
 	const waiting, silent = 1000, 200
-	crowd, w := newWorld(t), newWorld(t)
+	crowd, w := worldtest.NewWorld(t), worldtest.NewWorld(t)
 	var mu sync.Mutex
 	hung := map[types.UID]bool{}
-	api := w.startManager(&crowdPods{Clients: w, silent: func(uid types.UID) bool {
+	api := w.StartManager(&crowdPods{Clients: w, silent: func(uid types.UID) bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return hung[uid]
@@ -188,40 +182,40 @@ func TestCrowd(t *testing.T) {
 	// rate measures how many requests a second the operator makes, while the world of w plays.
 	rate := func(what string, until func() bool) {
 		t.Helper()
-		start, before := time.Now(), api.requests.Load()
-		w.play(what, until)
-		took, n := time.Since(start), api.requests.Load()-before
+		start, before := time.Now(), api.Requests.Load()
+		w.Play(what, until)
+		took, n := time.Since(start), api.Requests.Load()-before
 		t.Logf("%s: %v, %d requests, %.0f a second", what, took.Round(100*time.Millisecond), n, float64(n)/took.Seconds())
 	}
 	for i := range silent {
-		db := makeDatabase(fmt.Sprintf("silent-%03d", i)).obj()
+		db := worldtest.MakeDatabase(fmt.Sprintf("silent-%03d", i)).Obj()
 		mu.Lock()
-		crowd.create(db)
+		crowd.Create(db)
 		hung[db.UID] = true
 		mu.Unlock()
 	}
-	crowd.create(makeDatabase("busy").obj())
+	crowd.Create(worldtest.MakeDatabase("busy").Obj())
 	for i := range waiting {
-		crowd.create(makeRun(fmt.Sprintf("waits-%04d", i)).database("busy").duration(time.Hour).obj())
+		crowd.Create(worldtest.MakeRun(fmt.Sprintf("waits-%04d", i)).Database("busy").Duration(time.Hour).Obj())
 	}
-	crowd.playCluster() // the pods of all these databases run, and never answer
+	crowd.PlayCluster() // the pods of all these databases run, and never answer
 	created := time.Now()
-	w.create(makeDatabase("d").obj(), makeRun("r").database("d").duration(10*time.Second).
-		faults("[{name: busy, at: 2s, duration: 3s, cpuStress: {target: {}, workers: 1}}]").obj())
+	w.Create(worldtest.MakeDatabase("d").Obj(), worldtest.MakeRun("r").Database("d").Duration(10*time.Second).
+		Faults("[{name: busy, at: 2s, duration: 3s, cpuStress: {target: {}, workers: 1}}]").Obj())
 	rate("another tenant's run loads its data", func() bool {
-		return slices.Contains([]v1alpha1.Stage{v1alpha1.StageLoad, v1alpha1.StageWarmup, v1alpha1.StageMeasure}, w.getRun("r").Status.Stage)
+		return slices.Contains([]v1alpha1.Stage{v1alpha1.StageLoad, v1alpha1.StageWarmup, v1alpha1.StageMeasure}, w.GetRun("r").Status.Stage)
 	})
 	if took := time.Since(created); took > 30*time.Second {
 		t.Errorf("it took %v from its creation", took)
 	}
-	rate("it is over", func() bool { return kube.Over(w.getRun("r")) })
-	if st := w.getRun("r").Status; st.Verdict != v1alpha1.VerdictPassed {
+	rate("it is over", func() bool { return kube.Over(w.GetRun("r")) })
+	if st := w.GetRun("r").Status; st.Verdict != v1alpha1.VerdictPassed {
 		t.Errorf("it ended %s: %s", st.Verdict, st.Message)
 	}
 	begun := time.Now()
-	before := api.requests.Load()
+	before := api.Requests.Load()
 	rate("a minute in which nothing happens", func() bool { return time.Since(begun) > time.Minute })
-	if n := api.requests.Load() - before; n > 50*60 {
+	if n := api.Requests.Load() - before; n > 50*60 {
 		t.Errorf("%d requests in a minute, want at most 50 a second", n)
 	}
 }
@@ -237,34 +231,34 @@ func TestTwentyRuns(t *testing.T) {
 	const runs = 20
 	for _, outage := range []time.Duration{0, 5 * time.Second} {
 		t.Run(fmt.Sprintf("API server away for %v", outage), func(t *testing.T) {
-			w := newWorld(t)
-			api := w.startManager(w)
+			w := worldtest.NewWorld(t)
+			api := w.StartManager(w)
 			for i := range runs {
 				name := fmt.Sprintf("d%02d", i)
 				down := 12*time.Second + time.Duration(i)*400*time.Millisecond
-				w.create(makeDatabase(name).obj(), makeRun(name).database(name).duration(24*time.Second).faults(fmt.Sprintf(`[
+				w.Create(worldtest.MakeDatabase(name).Obj(), worldtest.MakeRun(name).Database(name).Duration(24*time.Second).Faults(fmt.Sprintf(`[
 					{name: busy, at: 3s, duration: 4s, cpuStress: {target: {}, workers: 1}},
 					{name: cut, at: 9s, duration: 2s, networkPartition: {from: {regions: [us-west-2]}}},
-					{name: down, at: %s, duration: 2s, nodeShutdown: {target: {regions: [ap-northeast-1]}}}]`, down)).obj())
+					{name: down, at: %s, duration: 2s, nodeShutdown: {target: {regions: [ap-northeast-1]}}}]`, down)).Obj())
 			}
 			measuring := func() (n int) {
 				for i := range runs {
-					if w.getRun(fmt.Sprintf("d%02d", i)).Status.Stage == v1alpha1.StageMeasure {
+					if w.GetRun(fmt.Sprintf("d%02d", i)).Status.Stage == v1alpha1.StageMeasure {
 						n++
 					}
 				}
 				return n
 			}
 			if outage > 0 {
-				w.play("half of the runs measure", func() bool { return measuring() >= runs/2 })
-				api.away.Store(true)
-				time.AfterFunc(outage, func() { api.away.Store(false) })
+				w.Play("half of the runs measure", func() bool { return measuring() >= runs/2 })
+				api.Away.Store(true)
+				time.AfterFunc(outage, func() { api.Away.Store(false) })
 			}
 			most := 0
-			w.play("all runs are over", func() bool {
+			w.Play("all runs are over", func() bool {
 				most = max(most, measuring())
 				for i := range runs {
-					if r := w.getRun(fmt.Sprintf("d%02d", i)); !kube.Over(r) || len(r.Finalizers) > 0 {
+					if r := w.GetRun(fmt.Sprintf("d%02d", i)); !kube.Over(r) || len(r.Finalizers) > 0 {
 						return false
 					}
 				}
@@ -272,11 +266,11 @@ func TestTwentyRuns(t *testing.T) {
 			})
 			// A Job of the played cluster may make a pod anew while the operator deletes both: what counts is that
 			// nothing was measured twice.
-			w.startedOnce()
+			w.StartedOnce()
 			late := map[v1alpha1.Injector][]time.Duration{}
 			verdicts := map[string]int{}
 			for i := range runs {
-				r := w.getRun(fmt.Sprintf("d%02d", i))
+				r := w.GetRun(fmt.Sprintf("d%02d", i))
 				verdicts[fmt.Sprintf("%s %s", r.Status.Verdict, r.Status.Reason)]++
 				if r.Status.Verdict != v1alpha1.VerdictPassed && r.Status.Reason != "FaultMistimed" {
 					t.Errorf("run %s ended %s: %s: %s", r.Name, r.Status.Verdict, r.Status.Reason, r.Status.Message)
@@ -289,7 +283,7 @@ func TestTwentyRuns(t *testing.T) {
 					late[f.Injector] = append(late[f.Injector], f.InjectingTime.Sub(r.Status.MeasureStartTime.Add(r.Spec.Faults[k].At.Duration)).Abs())
 				}
 			}
-			t.Logf("at most %d runs measured at once; %v; %d requests, %d per run", most, verdicts, api.requests.Load(), api.requests.Load()/runs)
+			t.Logf("at most %d runs measured at once; %v; %d requests, %d per run", most, verdicts, api.Requests.Load(), api.Requests.Load()/runs)
 			for _, injector := range slices.Sorted(maps.Keys(late)) {
 				d := late[injector]
 				slices.Sort(d)
@@ -302,70 +296,3 @@ func TestTwentyRuns(t *testing.T) {
 		})
 	}
 }
-
-// reachedAPI is the API server as a manager of a test reaches it.
-type reachedAPI struct {
-	requests atomic.Int64
-	// away makes every request fail.
-	away atomic.Bool
-}
-
-// startManager starts the controllers behind a manager, in real time, with the limits of geobench operator. They stop
-// with the test.
-func (w *world) startManager(pods podclient.Clients) *reachedAPI {
-	w.t.Helper()
-	api := &reachedAPI{}
-	config := rest.CopyConfig(apiServer)
-	config.QPS, config.Burst = kube.RequestsPerSecond, kube.RequestBurst
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(r *http.Request) (*http.Response, error) {
-			api.requests.Add(1)
-			if api.away.Load() {
-				return nil, errors.New("connection refused")
-			}
-			return next.RoundTrip(r)
-		})
-	})
-	// Controllers of several managers of one test have the same names.
-	mgr, err := ctrl.NewManager(config, ctrl.Options{Scheme: kube.Scheme(), Cache: kube.CacheOptions(""),
-		Controller: ctrlconfig.Controller{SkipNameValidation: new(true)}, Metrics: metricsserver.Options{BindAddress: "0"}})
-	w.must(err)
-	w.must(SetupWithManager(mgr, Options{Namespace: w.namespace, Image: testImage, Clock: clock.RealClock{}, Events: w.recorder, Pods: pods}))
-	ctx, stop := context.WithCancel(context.Background())
-	stopped := make(chan error, 1)
-	go func() { stopped <- mgr.Start(ctx) }()
-	w.t.Cleanup(func() { stop(); w.must(<-stopped) })
-	w.realTime()
-	return api
-}
-
-// realTime lets the world's clock show the real time, until the test ends.
-func (w *world) realTime() {
-	ctx, stop := context.WithCancel(context.Background())
-	ticking := make(chan struct{})
-	go func() {
-		defer close(ticking)
-		for tick := time.NewTicker(10 * time.Millisecond); ctx.Err() == nil; {
-			w.clock.SetTime(<-tick.C)
-		}
-	}()
-	w.t.Cleanup(func() { stop(); <-ticking })
-}
-
-// play lets the world of a manager go on, in real time, until something is the case.
-func (w *world) play(what string, until func() bool) {
-	w.t.Helper()
-	tick := time.NewTicker(200 * time.Millisecond)
-	defer tick.Stop()
-	for start := time.Now(); !until(); {
-		now := <-tick.C
-		w.playCluster()
-		if now.Sub(start) > 5*time.Minute {
-			w.t.Fatalf("gave up waiting until %s", what)
-		}
-	}
-}
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -1,10 +1,9 @@
-package controllers
+package controllers_test
 
 import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
-	"context"
 	"crypto/sha1"
 	"crypto/sha256"
 	"fmt"
@@ -13,11 +12,9 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,20 +25,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-)
 
-const (
-	// fluxNamespace is where gitops/flux/lab.yaml and the example repository have Flux's objects.
-	fluxNamespace = "flux-system"
-	// fluxPatience is how long Flux, which works in real time, may take for what it can do at once. It looks at health
-	// every 5 s.
-	fluxPatience = 2 * time.Minute
+	"github.com/geobench/geobench/controllers/worldtest"
 )
 
 var (
@@ -61,11 +49,11 @@ type fluxController struct {
 
 func newFluxController(t *testing.T) *fluxController {
 	t.Helper()
-	c := &fluxController{t: t, program: os.Getenv(fluxVariable), kubeconfig: filepath.Join(t.TempDir(), "kubeconfig"), log: filepath.Join(t.TempDir(), "log")}
+	c := &fluxController{t: t, program: os.Getenv(worldtest.FluxVariable), kubeconfig: filepath.Join(t.TempDir(), "kubeconfig"), log: filepath.Join(t.TempDir(), "log")}
 	const name = "envtest"
 	config := clientcmdapi.NewConfig()
-	config.Clusters[name] = &clientcmdapi.Cluster{Server: apiServer.Host, CertificateAuthorityData: apiServer.CAData}
-	config.AuthInfos[name] = &clientcmdapi.AuthInfo{ClientCertificateData: apiServer.CertData, ClientKeyData: apiServer.KeyData}
+	config.Clusters[name] = &clientcmdapi.Cluster{Server: worldtest.APIServer.Host, CertificateAuthorityData: worldtest.APIServer.CAData}
+	config.AuthInfos[name] = &clientcmdapi.AuthInfo{ClientCertificateData: worldtest.APIServer.CertData, ClientKeyData: worldtest.APIServer.KeyData}
 	config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
 	config.CurrentContext = name
 	if err := clientcmd.WriteToFile(*config, c.kubeconfig); err != nil {
@@ -98,7 +86,7 @@ func (c *fluxController) start(flags ...string) {
 	}
 	defer log.Close()
 	c.process = exec.Command(c.program, append([]string{"--metrics-addr=0", "--health-addr=0", "--requeue-dependency=1s"}, flags...)...)
-	c.process.Env = []string{"KUBECONFIG=" + c.kubeconfig, "RUNTIME_NAMESPACE=" + fluxNamespace, "TMPDIR=" + c.t.TempDir()}
+	c.process.Env = []string{"KUBECONFIG=" + c.kubeconfig, "RUNTIME_NAMESPACE=" + worldtest.FluxNamespace, "TMPDIR=" + c.t.TempDir()}
 	c.process.Stdout, c.process.Stderr = log, log
 	c.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // a test that panics cleans nothing up
 	if err := c.process.Start(); err != nil {
@@ -121,7 +109,7 @@ func (c *fluxController) stop() {
 // gitSource plays source-controller: it serves the artifacts of a repository over HTTP and says so in the status of a
 // GitRepository.
 type gitSource struct {
-	w     *world
+	w     *worldtest.World
 	files map[string]string
 	url   string
 
@@ -130,10 +118,10 @@ type gitSource struct {
 }
 
 // newGitSource has the example repository.
-func newGitSource(w *world, dir string) *gitSource {
-	w.t.Helper()
+func newGitSource(w *worldtest.World, dir string) *gitSource {
+	w.T.Helper()
 	s := &gitSource{w: w, files: map[string]string{}, archives: map[string][]byte{}}
-	w.must(filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	w.Must(filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
@@ -155,40 +143,40 @@ func newGitSource(w *world, dir string) *gitSource {
 		}
 		_, _ = out.Write(archive)
 	}))
-	w.t.Cleanup(server.Close)
+	w.T.Cleanup(server.Close)
 	s.url = server.URL
 	return s
 }
 
 // replace changes a file, which must hold the old text once.
 func (s *gitSource) replace(file, old, by string) {
-	s.w.t.Helper()
+	s.w.T.Helper()
 	if n := strings.Count(s.files[file], old); n != 1 {
-		s.w.t.Fatalf("%s has %q %d times:\n%s", file, old, n, s.files[file])
+		s.w.T.Fatalf("%s has %q %d times:\n%s", file, old, n, s.files[file])
 	}
 	s.files[file] = strings.Replace(s.files[file], old, by, 1)
 }
 
 // commit offers Flux the files as they are now, and returns their revision.
 func (s *gitSource) commit() string {
-	s.w.t.Helper()
+	s.w.T.Helper()
 	var archive bytes.Buffer
 	zip := gzip.NewWriter(&archive)
 	files := tar.NewWriter(zip)
 	for _, name := range slices.Sorted(maps.Keys(s.files)) {
-		s.w.must(files.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(s.files[name])), Typeflag: tar.TypeReg}))
+		s.w.Must(files.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(s.files[name])), Typeflag: tar.TypeReg}))
 		_, err := io.WriteString(files, s.files[name])
-		s.w.must(err)
+		s.w.Must(err)
 	}
-	s.w.must(files.Close())
-	s.w.must(zip.Close())
+	s.w.Must(files.Close())
+	s.w.Must(zip.Close())
 	hash := fmt.Sprintf("%x", sha1.Sum(archive.Bytes()))
 	path, revision := "/"+hash+".tar.gz", "main@sha1:"+hash
 	s.mu.Lock()
 	s.archives[path] = archive.Bytes()
 	s.mu.Unlock()
 
-	repository := s.w.fluxObject(gitRepositories, "experiments")
+	repository := s.w.FluxObject(gitRepositories, "experiments")
 	now := time.Now().UTC().Format(time.RFC3339)
 	repository.Object["status"] = map[string]any{
 		"observedGeneration": repository.GetGeneration(),
@@ -199,36 +187,28 @@ func (s *gitSource) commit() string {
 		"conditions": []any{map[string]any{"type": "Ready", "status": "True", "reason": "Succeeded", "message": "stored artifact for revision " + revision,
 			"lastTransitionTime": now, "observedGeneration": repository.GetGeneration()}},
 	}
-	s.w.must(s.w.client.Status().Update(s.w.ctx, repository))
+	s.w.Must(s.w.Client.Status().Update(s.w.Ctx, repository))
 	return revision
-}
-
-func (w *world) fluxObject(kind schema.GroupVersionKind, name string) *unstructured.Unstructured {
-	w.t.Helper()
-	u := &unstructured.Unstructured{}
-	u.SetGroupVersionKind(kind)
-	w.must(w.client.Get(w.ctx, types.NamespacedName{Namespace: fluxNamespace, Name: name}, u))
-	return u
 }
 
 // versions are all versions of the objects of some kinds, as watches saw them.
 type versions struct {
-	w       *world
+	w       *worldtest.World
 	mu      sync.Mutex
 	seen    map[string][]*unstructured.Unstructured
 	changed chan struct{}
 }
 
 // watch follows all objects of the kinds from now on.
-func watch(w *world, kinds ...schema.GroupVersionKind) *versions {
-	w.t.Helper()
+func watch(w *worldtest.World, kinds ...schema.GroupVersionKind) *versions {
+	w.T.Helper()
 	v := &versions{w: w, seen: map[string][]*unstructured.Unstructured{}, changed: make(chan struct{}, 1)}
 	for _, kind := range kinds {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind)
-		watcher, err := w.client.(client.WithWatch).Watch(w.ctx, list)
-		w.must(err)
-		w.t.Cleanup(watcher.Stop)
+		watcher, err := w.Client.(client.WithWatch).Watch(w.Ctx, list)
+		w.Must(err)
+		w.T.Cleanup(watcher.Stop)
 		go func() {
 			for event := range watcher.ResultChan() {
 				if u, ok := event.Object.(*unstructured.Unstructured); ok {
@@ -260,14 +240,14 @@ func (v *versions) of(kind, name string) []*unstructured.Unstructured {
 
 // await waits, without the world going on, until the condition holds: it is asked after each change.
 func (v *versions) await(what string, done func() bool) {
-	v.w.t.Helper()
-	late := time.NewTimer(fluxPatience)
+	v.w.T.Helper()
+	late := time.NewTimer(worldtest.FluxPatience)
 	defer late.Stop()
 	for !done() {
 		select {
 		case <-v.changed:
 		case <-late.C:
-			v.w.t.Fatalf("gave up after %s of waiting until %s\n%s", fluxPatience, what, v.describe())
+			v.w.T.Fatalf("gave up after %s of waiting until %s\n%s", worldtest.FluxPatience, what, v.describe())
 		}
 	}
 }
@@ -286,41 +266,9 @@ func (v *versions) describe() string {
 }
 
 // resourceVersion is a version's place in the order of all writes to the API server, which keeps all kinds in one etcd.
-func resourceVersion(w *world, obj client.Object) uint64 {
-	w.t.Helper()
+func resourceVersion(w *worldtest.World, obj client.Object) uint64 {
+	w.T.Helper()
 	n, err := strconv.ParseUint(obj.GetResourceVersion(), 10, 64)
-	w.must(err)
+	w.Must(err)
 	return n
-}
-
-var requestCount = regexp.MustCompile(`(?m)^apiserver_request_total\{.*resource="benchmarkruns".*subresource="",verb="(?:GET|LIST)".*\} (\d+)$`)
-
-// fluxLooks waits, without the world going on, until Flux has looked at the runs twice: it has made up its mind about
-// the first look by then. Nobody else asks for runs while the world stands still.
-func (w *world) fluxLooks() {
-	w.t.Helper()
-	api, err := rest.HTTPClientFor(apiServer)
-	w.must(err)
-	metrics, err := url.JoinPath(apiServer.Host, "metrics")
-	w.must(err)
-	looks := func() (n int) {
-		answer, err := api.Get(metrics)
-		w.must(err)
-		defer answer.Body.Close()
-		text, err := io.ReadAll(answer.Body)
-		w.must(err)
-		for _, match := range requestCount.FindAllSubmatch(text, -1) {
-			count, err := strconv.Atoi(string(match[1]))
-			w.must(err)
-			n += count
-		}
-		if n == 0 {
-			w.t.Fatalf("GET %s: %s: it does not count requests for runs", metrics, answer.Status)
-		}
-		return n
-	}
-	before := looks()
-	w.must(wait.PollUntilContextTimeout(w.ctx, 250*time.Millisecond, fluxPatience, false, func(context.Context) (bool, error) {
-		return looks() >= before+2, nil
-	}))
 }

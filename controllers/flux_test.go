@@ -1,4 +1,4 @@
-package controllers
+package controllers_test
 
 import (
 	"context"
@@ -29,17 +29,15 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/config/admission"
 	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/controllers/worldtest"
 )
-
-// fluxVariable names the program of kustomize-controller.
-const fluxVariable = "GEOBENCH_KUSTOMIZE_CONTROLLER"
 
 // flux is a world to which a real kustomize-controller applies the example repository. Geobench's controllers are real,
 // too, and act as the ServiceAccount that the admission policies speak of; pods, nodes, workers and their clock are
 // played by the world, source-controller by gitSource. Flux works in real time, the world goes on only when it is
 // stepped.
 type flux struct {
-	*world
+	*worldtest.World
 	*versions
 	source     *gitSource
 	controller *fluxController
@@ -55,49 +53,49 @@ func gitopsFile(t *testing.T, path string) string {
 
 func newFlux(t *testing.T) *flux {
 	t.Helper()
-	w := newWorld(t)
+	w := worldtest.NewWorld(t)
 	definitions := filepath.SplitList(os.Getenv("GEOBENCH_FLUX_CRDS"))
 	if len(definitions) == 0 {
 		t.Fatal("GEOBENCH_FLUX_CRDS is not set: Flux's kinds are missing; see `make test-gitops`")
 	}
-	_, err := envtest.InstallCRDs(apiServer, envtest.CRDInstallOptions{Paths: definitions, ErrorIfPathMissing: true})
-	w.must(err)
+	_, err := envtest.InstallCRDs(worldtest.APIServer, envtest.CRDInstallOptions{Paths: definitions, ErrorIfPathMissing: true})
+	w.Must(err)
 	policies, bindings, err := admission.Policies()
-	w.must(err)
+	w.Must(err)
 	for _, p := range policies {
-		w.must(w.client.Create(w.ctx, p))
+		w.Must(w.Client.Create(w.Ctx, p))
 	}
 	for _, b := range bindings {
-		w.must(w.client.Create(w.ctx, b))
+		w.Must(w.Client.Create(w.Ctx, b))
 	}
-	operator := rest.CopyConfig(apiServer)
+	operator := rest.CopyConfig(worldtest.APIServer)
 	operator.Impersonate = rest.ImpersonationConfig{UserName: admission.Operator, Groups: []string{"system:masters"}}
 	c, err := client.New(operator, client.Options{Scheme: kube.Scheme()})
-	w.must(err)
-	w.operatorClient = func() client.Client { return c }
-	w.must(wait.PollUntilContextTimeout(w.ctx, 250*time.Millisecond, fluxPatience, true, func(ctx context.Context) (bool, error) {
+	w.Must(err)
+	w.OperatorClient = func() client.Client { return c }
+	w.Must(wait.PollUntilContextTimeout(w.Ctx, 250*time.Millisecond, worldtest.FluxPatience, true, func(ctx context.Context) (bool, error) {
 		err := c.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "x"}}, client.DryRunAll)
 		if apierrors.IsForbidden(err) {
 			return true, nil // the policies are in force
 		}
 		return false, err
 	}))
-	w.namespace = "bench" // the example's
-	w.restartOperator()
+	w.Namespace = "bench" // the example's
+	w.RestartOperator()
 
-	w.must(w.client.Create(w.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fluxNamespace}}))
+	w.Must(w.Client.Create(w.Ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: worldtest.FluxNamespace}}))
 	apply := func(file string, options ...client.CreateOption) {
 		text, err := os.ReadFile(gitopsFile(t, file))
-		w.must(err)
+		w.Must(err)
 		for document := range strings.SplitSeq(string(text), "\n---\n") {
 			u := &unstructured.Unstructured{}
-			w.must(yaml.Unmarshal([]byte(document), &u.Object))
-			w.must(w.client.Create(w.ctx, u, options...))
+			w.Must(yaml.Unmarshal([]byte(document), &u.Object))
+			w.Must(w.Client.Create(w.Ctx, u, options...))
 		}
 	}
 	apply("flux/lab.yaml")
 	apply("flux/healthchecks.yaml", client.DryRunAll)
-	f := &flux{world: w, childKinds: map[string]int{}, source: newGitSource(w, gitopsFile(t, "repository")), controller: newFluxController(t)}
+	f := &flux{World: w, childKinds: map[string]int{}, source: newGitSource(w, gitopsFile(t, "repository")), controller: newFluxController(t)}
 	f.versions = watch(w, kustomizations, v1alpha1.GroupVersion.WithKind("BenchmarkRun"), v1alpha1.GroupVersion.WithKind("GeoDatabase"),
 		v1alpha1.GroupVersion.WithKind("Experiment"))
 	f.controller.start()
@@ -105,9 +103,9 @@ func newFlux(t *testing.T) *flux {
 }
 
 func (f *flux) exists(name string, obj client.Object) bool {
-	f.t.Helper()
-	err := f.client.Get(f.ctx, types.NamespacedName{Namespace: f.namespace, Name: name}, obj)
-	f.must(client.IgnoreNotFound(err))
+	f.T.Helper()
+	err := f.Client.Get(f.Ctx, types.NamespacedName{Namespace: f.Namespace, Name: name}, obj)
+	f.Must(client.IgnoreNotFound(err))
 	return err == nil
 }
 
@@ -138,7 +136,7 @@ func (f *flux) waiting(name, revision string) bool {
 // awaitReady waits, without the world going on, until Flux has made up its mind about a revision, and returns what it
 // says.
 func (f *flux) awaitReady(name, revision string) metav1.Condition {
-	f.t.Helper()
+	f.T.Helper()
 	var ready metav1.Condition
 	f.await("Kustomization "+name+" is judged", func() bool {
 		all := f.of(kustomizations.Kind, name)
@@ -155,32 +153,32 @@ func (f *flux) awaitReady(name, revision string) metav1.Condition {
 
 // mustBeReady waits until Flux calls a revision ready.
 func (f *flux) mustBeReady(name, revision string) {
-	f.t.Helper()
+	f.T.Helper()
 	if ready := f.awaitReady(name, revision); ready.Status != metav1.ConditionTrue {
-		f.t.Fatalf("Kustomization %s is not ready: %s: %s", name, ready.Reason, ready.Message)
+		f.T.Fatalf("Kustomization %s is not ready: %s: %s", name, ready.Reason, ready.Message)
 	}
 }
 
 // mustFailHealth waits until Flux says that what it has applied of a revision has failed, which it must not find out by
 // its timeout; no version of the Kustomization that is about this revision may be ready.
 func (f *flux) mustFailHealth(name, revision, failed string) {
-	f.t.Helper()
+	f.T.Helper()
 	ready := f.awaitReady(name, revision)
 	if want := "failed early due to stalled resources: [" + failed + " status: 'Failed']"; ready.Status != metav1.ConditionFalse ||
 		ready.Reason != "HealthCheckFailed" || !strings.Contains(ready.Message, want) {
-		f.t.Errorf("Kustomization %s is %s, %s: %s; want HealthCheckFailed: %s", name, ready.Status, ready.Reason, ready.Message, want)
+		f.T.Errorf("Kustomization %s is %s, %s: %s; want HealthCheckFailed: %s", name, ready.Status, ready.Reason, ready.Message, want)
 	}
 	for _, u := range f.of(kustomizations.Kind, name) {
 		if attempts(u, revision) && isReady(u) {
-			f.t.Errorf("Kustomization %s was ready at resourceVersion %s", name, u.GetResourceVersion())
+			f.T.Errorf("Kustomization %s was ready at resourceVersion %s", name, u.GetResourceVersion())
 		}
 	}
-	f.t.Logf("Kustomization %s: %s", name, ready.Message)
+	f.T.Logf("Kustomization %s: %s", name, ready.Message)
 }
 
 // first is the first version of an object for which the condition holds, once it has been seen.
 func (f *flux) first(kind, name string, is func(*unstructured.Unstructured) bool) *unstructured.Unstructured {
-	f.t.Helper()
+	f.T.Helper()
 	var found *unstructured.Unstructured
 	f.await(kind+" "+name+" is as wanted", func() bool {
 		all := f.of(kind, name)
@@ -196,13 +194,13 @@ func (f *flux) first(kind, name string, is func(*unstructured.Unstructured) bool
 // mustNotPrecede holds every version of a Kustomization to the end of what it applied: none that is about the revision
 // is ready before it.
 func (f *flux) mustNotPrecede(name, revision string, end *unstructured.Unstructured) {
-	f.t.Helper()
+	f.T.Helper()
 	before, after := 0, 0
 	for _, u := range f.of(kustomizations.Kind, name) {
 		if !attempts(u, revision) {
 			continue
 		}
-		early := resourceVersion(f.world, u) < resourceVersion(f.world, end)
+		early := resourceVersion(f.World, u) < resourceVersion(f.World, end)
 		ready := condition(u, "Ready").Status == metav1.ConditionTrue
 		if early {
 			before++
@@ -210,13 +208,13 @@ func (f *flux) mustNotPrecede(name, revision string, end *unstructured.Unstructu
 			after++
 		}
 		if early && ready {
-			f.t.Errorf("Kustomization %s is ready at resourceVersion %s, %s has its end at %s", name, u.GetResourceVersion(), end.GetName(), end.GetResourceVersion())
+			f.T.Errorf("Kustomization %s is ready at resourceVersion %s, %s has its end at %s", name, u.GetResourceVersion(), end.GetName(), end.GetResourceVersion())
 		}
 	}
 	if before == 0 || after == 0 {
-		f.t.Errorf("Kustomization %s was seen %d times before the end of %s and %d times after it", name, before, end.GetName(), after)
+		f.T.Errorf("Kustomization %s was seen %d times before the end of %s and %d times after it", name, before, end.GetName(), after)
 	}
-	f.t.Logf("Kustomization %s: %d versions before the end of %s, %d after it", name, before, end.GetName(), after)
+	f.T.Logf("Kustomization %s: %d versions before the end of %s, %d after it", name, before, end.GetName(), after)
 }
 
 func hasVerdict(u *unstructured.Unstructured) bool {
@@ -231,46 +229,46 @@ func isReady(u *unstructured.Unstructured) bool {
 // playRun lets the world go on until the run is over. In each of its stages the world stands still until Flux has
 // looked at it.
 func (f *flux) playRun(name string) *v1alpha1.BenchmarkRun {
-	f.t.Helper()
+	f.T.Helper()
 	var stages []v1alpha1.Stage
-	f.until("run "+name+" is over", func() bool {
-		run := f.getRun(name)
+	f.Until("run "+name+" is over", func() bool {
+		run := f.GetRun(name)
 		if kube.Over(run) {
 			return len(run.Finalizers) == 0
 		}
 		if stage := run.Status.Stage; stage != "" && !slices.Contains(stages, stage) {
 			stages = append(stages, stage)
-			f.fluxLooks()
+			f.FluxLooks()
 		}
 		f.lookAtChildren()
 		return false
 	})
-	run := f.getRun(name)
-	f.t.Logf("run %s ended %s (%s) after %v", name, run.Status.Verdict, run.Status.Reason, stages)
+	run := f.GetRun(name)
+	f.T.Logf("run %s ended %s (%s) after %v", name, run.Status.Verdict, run.Status.Reason, stages)
 	return run
 }
 
 // untilAttemptOver lets the world go on until the attempt with this runID is over, where there was another before it.
 func (f *flux) untilAttemptOver(name, runID string) {
-	f.t.Helper()
-	f.until("attempt "+runID+" of run "+name+" is over", func() bool {
-		run := f.getRun(name)
+	f.T.Helper()
+	f.Until("attempt "+runID+" of run "+name+" is over", func() bool {
+		run := f.GetRun(name)
 		return run.Status.RunID == runID && run.Status.ObservedGeneration == run.Generation && kube.Over(run) && len(run.Finalizers) == 0
 	})
 }
 
 // request asks Flux to apply a Kustomization again, as it does after its interval.
 func (f *flux) request(name, token string) {
-	f.t.Helper()
-	k := f.fluxObject(kustomizations, name)
+	f.T.Helper()
+	k := f.FluxObject(kustomizations, name)
 	base := k.DeepCopy()
 	k.SetAnnotations(map[string]string{"reconcile.fluxcd.io/requestedAt": token})
-	f.must(f.client.Patch(f.ctx, k, client.MergeFrom(base)))
+	f.Must(f.Client.Patch(f.Ctx, k, client.MergeFrom(base)))
 }
 
 // reconcileNow asks, and waits until Flux has done it and judged what it has applied.
 func (f *flux) reconcileNow(name, token string) {
-	f.t.Helper()
+	f.T.Helper()
 	f.request(name, token)
 	f.first(kustomizations.Kind, name, func(u *unstructured.Unstructured) bool {
 		handled, _, _ := unstructured.NestedString(u.Object, "status", "lastHandledReconcileAt")
@@ -279,18 +277,18 @@ func (f *flux) reconcileNow(name, token string) {
 }
 
 func (f *flux) hasKustomization(name string) bool {
-	f.t.Helper()
+	f.T.Helper()
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(kustomizations)
-	err := f.client.Get(f.ctx, types.NamespacedName{Namespace: fluxNamespace, Name: name}, u)
-	f.must(client.IgnoreNotFound(err))
+	err := f.Client.Get(f.Ctx, types.NamespacedName{Namespace: worldtest.FluxNamespace, Name: name}, u)
+	f.Must(client.IgnoreNotFound(err))
 	return err == nil
 }
 
 // inventory are the objects that a Kustomization prunes, by their ids.
 func (f *flux) inventory(name string) (ids []string) {
-	f.t.Helper()
-	entries, _, _ := unstructured.NestedSlice(f.fluxObject(kustomizations, name).Object, "status", "inventory", "entries")
+	f.T.Helper()
+	entries, _, _ := unstructured.NestedSlice(f.FluxObject(kustomizations, name).Object, "status", "inventory", "entries")
 	for _, e := range entries {
 		ids = append(ids, e.(map[string]any)["id"].(string))
 	}
@@ -299,13 +297,13 @@ func (f *flux) inventory(name string) (ids []string) {
 
 // children are all objects in the namespace that somebody controls, by kind and name.
 func (f *flux) children() map[string]client.Object {
-	f.t.Helper()
+	f.T.Helper()
 	out := map[string]client.Object{}
 	for _, list := range []client.ObjectList{&v1alpha1.BenchmarkRunList{}, &v1alpha1.GeoDatabaseList{}, &appsv1.StatefulSetList{}, &batchv1.JobList{},
 		&corev1.PodList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{}, &corev1.SecretList{}, &corev1.ServiceAccountList{}, &rbacv1.RoleList{},
 		&rbacv1.RoleBindingList{}, &networkingv1.NetworkPolicyList{}} {
-		f.must(f.client.List(f.ctx, list, client.InNamespace(f.namespace)))
-		f.must(meta.EachListItem(list, func(o runtime.Object) error {
+		f.Must(f.Client.List(f.Ctx, list, client.InNamespace(f.Namespace)))
+		f.Must(meta.EachListItem(list, func(o runtime.Object) error {
 			if obj := o.(client.Object); metav1.GetControllerOf(obj) != nil {
 				out[kube.KindOf(obj)+"/"+obj.GetName()] = obj
 			}
@@ -317,13 +315,13 @@ func (f *flux) children() map[string]client.Object {
 
 // lookAtChildren holds all children to have nothing by which Flux knows its own, and counts their kinds.
 func (f *flux) lookAtChildren() {
-	f.t.Helper()
+	f.T.Helper()
 	for key, child := range f.children() {
 		f.childKinds[kube.KindOf(child)]++
 		for _, has := range []map[string]string{child.GetLabels(), child.GetAnnotations()} {
 			for name := range has {
 				if strings.Contains(name, "fluxcd.io/") {
-					f.t.Errorf("%s has %s", key, name)
+					f.T.Errorf("%s has %s", key, name)
 				}
 			}
 		}
@@ -347,20 +345,20 @@ func healthCheckExprs(t *testing.T) string {
 // TestFlux plays the life of the example repository in one go: each part begins where the one before it has ended. It
 // takes minutes, and a controller of Flux: make test-gitops builds it.
 func TestFlux(t *testing.T) {
-	if os.Getenv(fluxVariable) == "" {
-		t.Skipf("%s is not set: make test-gitops runs this test", fluxVariable)
+	if os.Getenv(worldtest.FluxVariable) == "" {
+		t.Skipf("%s is not set: make test-gitops runs this test", worldtest.FluxVariable)
 	}
 	f := newFlux(t)
-	f.committedOn = map[string]int64{"slog": 6000, "calvin": 4000} // what the experiment claims
+	f.CommittedOn = map[string]int64{"slog": 6000, "calvin": 4000} // what the experiment claims
 	part := func(name string, play func()) {
 		t.Helper()
-		start, outer := time.Now(), f.world.t
+		start, outer := time.Now(), f.World.T
 		ok := t.Run(name, func(t *testing.T) {
-			f.world.t = t
+			f.World.T = t
 			play()
 			t.Logf("%s", time.Since(start).Round(time.Second))
 		})
-		if f.world.t = outer; !ok {
+		if f.World.T = outer; !ok {
 			t.FailNow()
 		}
 	}
@@ -372,14 +370,14 @@ func TestFlux(t *testing.T) {
 		revision = f.source.commit()
 		f.await("Flux has applied the database", func() bool { return f.exists("calvin", &v1alpha1.GeoDatabase{}) })
 		f.first(kustomizations.Kind, "nightly", func(u *unstructured.Unstructured) bool { return condition(u, "Ready").Reason == "DependencyNotReady" })
-		f.until("the database is ready", func() bool {
-			return conditionIs(f.getDatabase("calvin").Status.Conditions, v1alpha1.ConditionReady, metav1.ConditionTrue)
+		f.Until("the database is ready", func() bool {
+			return worldtest.ConditionIs(f.GetDatabase("calvin").Status.Conditions, v1alpha1.ConditionReady, metav1.ConditionTrue)
 		})
 		f.mustBeReady("databases", revision)
 		f.mustNotPrecede("databases", revision, f.first("GeoDatabase", "calvin", isReady))
 		applied := f.first("BenchmarkRun", "smallbank-0a1b2c3d", func(*unstructured.Unstructured) bool { return true })
 		ready := f.first(kustomizations.Kind, "databases", isReady)
-		if resourceVersion(f.world, applied) < resourceVersion(f.world, ready) {
+		if resourceVersion(f.World, applied) < resourceVersion(f.World, ready) {
 			t.Errorf("the run was applied at %s, its database was ready at %s", applied.GetResourceVersion(), ready.GetResourceVersion())
 		}
 	})
@@ -393,7 +391,7 @@ func TestFlux(t *testing.T) {
 	})
 
 	part("an experiment is ready when its claims hold", func() {
-		f.until("the experiment has ended", func() bool { return kube.Finished(f.get("multi-home", &v1alpha1.Experiment{}).(*v1alpha1.Experiment)) })
+		f.Until("the experiment has ended", func() bool { return kube.Finished(f.Get("multi-home", &v1alpha1.Experiment{}).(*v1alpha1.Experiment)) })
 		f.mustBeReady("multi-home", revision)
 		f.mustNotPrecede("multi-home", revision, f.first("Experiment", "multi-home", isReady))
 	})
@@ -416,20 +414,20 @@ func TestFlux(t *testing.T) {
 	})
 
 	part("applying the same again changes nothing", func() {
-		objects := []client.Object{f.getRun("smallbank-0a1b2c3d"), f.getDatabase("calvin"), f.get("multi-home", &v1alpha1.Experiment{})}
+		objects := []client.Object{f.GetRun("smallbank-0a1b2c3d"), f.GetDatabase("calvin"), f.Get("multi-home", &v1alpha1.Experiment{})}
 		children := f.children()
 		for _, name := range []string{"databases", "nightly", "multi-home"} {
 			f.reconcileNow(name, "again")
 			f.mustBeReady(name, revision)
 		}
 		for _, before := range objects {
-			now := f.get(before.GetName(), before.DeepCopyObject().(client.Object))
+			now := f.Get(before.GetName(), before.DeepCopyObject().(client.Object))
 			if now.GetResourceVersion() != before.GetResourceVersion() || now.GetGeneration() != before.GetGeneration() {
 				t.Errorf("%s %s was changed: %v", kube.KindOf(now), now.GetName(), now.GetManagedFields())
 			}
 		}
 		for range 3 {
-			f.step()
+			f.Step()
 		}
 		for key, before := range children {
 			if now := f.children()[key]; now == nil || now.GetUID() != before.GetUID() {
@@ -440,19 +438,19 @@ func TestFlux(t *testing.T) {
 
 	// askByHand is `kubectl patch --type merge`, by whose name Flux knows it.
 	askByHand := func(name string) {
-		run := f.getRun(name)
+		run := f.GetRun(name)
 		base := run.DeepCopy()
 		run.Spec.RunID = "by-hand"
-		f.must(f.client.Patch(f.ctx, run, client.MergeFrom(base), client.FieldOwner("kubectl-patch")))
+		f.Must(f.Client.Patch(f.Ctx, run, client.MergeFrom(base), client.FieldOwner("kubectl-patch")))
 		f.untilAttemptOver(name, "by-hand")
 	}
 
 	part("an attempt that was asked for by hand stays", func() {
 		askByHand("smallbank-0a1b2c3d")
-		before := f.getRun("smallbank-0a1b2c3d")
+		before := f.GetRun("smallbank-0a1b2c3d")
 		f.reconcileNow("nightly", "by hand")
 		f.mustBeReady("nightly", revision)
-		if now := f.getRun("smallbank-0a1b2c3d"); now.Spec.RunID != "by-hand" || now.ResourceVersion != before.ResourceVersion {
+		if now := f.GetRun("smallbank-0a1b2c3d"); now.Spec.RunID != "by-hand" || now.ResourceVersion != before.ResourceVersion {
 			t.Errorf("runID is %q, resourceVersion %s, was %s", now.Spec.RunID, now.ResourceVersion, before.ResourceVersion)
 		}
 	})
@@ -466,11 +464,11 @@ func TestFlux(t *testing.T) {
 		f.await("there is another run, and the old one is gone", func() bool {
 			return f.exists("smallbank-1b2c3d4e", &v1alpha1.BenchmarkRun{}) && !f.exists("smallbank-0a1b2c3d", &v1alpha1.BenchmarkRun{})
 		})
-		f.step()
+		f.Step()
 		if f.exists("smallbank-0a1b2c3d-result", &corev1.ConfigMap{}) {
 			t.Error("the result of the run that was pruned is still there")
 		}
-		if run := f.untilOver("smallbank-1b2c3d4e"); run.Status.Verdict != v1alpha1.VerdictFailed {
+		if run := f.UntilOver("smallbank-1b2c3d4e"); run.Status.Verdict != v1alpha1.VerdictFailed {
 			t.Fatalf("the run ended %s: %s", run.Status.Verdict, run.Status.Message)
 		}
 		f.mustFailHealth("nightly", revision, "BenchmarkRun/bench/smallbank-1b2c3d4e")
@@ -480,7 +478,7 @@ func TestFlux(t *testing.T) {
 	part("without ssa: Merge Flux takes back what was asked for by hand, and the run begins once more", func() {
 		askByHand("smallbank-1b2c3d4e")
 		f.request("nightly", "by hand, without Merge")
-		f.await("Flux has taken the runID back", func() bool { return f.getRun("smallbank-1b2c3d4e").Spec.RunID == "" })
+		f.await("Flux has taken the runID back", func() bool { return f.GetRun("smallbank-1b2c3d4e").Spec.RunID == "" })
 		f.untilAttemptOver("smallbank-1b2c3d4e", "")
 		f.mustFailHealth("nightly", revision, "BenchmarkRun/bench/smallbank-1b2c3d4e")
 		f.source.replace(manifest, "    argocd.argoproj.io/sync-wave: \"1\"\n", "    argocd.argoproj.io/sync-wave: \"1\"\n    "+merge+"\n")
@@ -493,16 +491,16 @@ func TestFlux(t *testing.T) {
 		revision = f.source.commit()
 		f.await("Flux has applied the run", func() bool { return f.exists("smallbank-2c3d4e5f", &v1alpha1.BenchmarkRun{}) })
 		for range 3 {
-			f.step()
+			f.Step()
 		}
-		f.fluxLooks()
-		if !f.waiting("nightly", revision) || f.getRun("smallbank-2c3d4e5f").Status.Stage != "" {
-			t.Errorf("Flux does not wait for the run, or the run is in stage %s", f.getRun("smallbank-2c3d4e5f").Status.Stage)
+		f.FluxLooks()
+		if !f.waiting("nightly", revision) || f.GetRun("smallbank-2c3d4e5f").Status.Stage != "" {
+			t.Errorf("Flux does not wait for the run, or the run is in stage %s", f.GetRun("smallbank-2c3d4e5f").Status.Stage)
 		}
 		f.source.replace(manifest, "  suspend: true\n", "")
 		next := f.source.commit()
-		f.fluxLooks()
-		if f.waiting("nightly", next) || !f.getRun("smallbank-2c3d4e5f").Spec.Suspend {
+		f.FluxLooks()
+		if f.waiting("nightly", next) || !f.GetRun("smallbank-2c3d4e5f").Spec.Suspend {
 			t.Error("Flux has applied a newer commit while it waited: docs/gitops.md says that it does not")
 		}
 		revision = next
@@ -511,13 +509,13 @@ func TestFlux(t *testing.T) {
 	part("with CancelHealthCheckOnNewRevision it applies newer commits while it waits", func() {
 		f.controller.stop()
 		f.controller.start("--feature-gates=CancelHealthCheckOnNewRevision=true")
-		f.await("the run may begin", func() bool { return !f.getRun("smallbank-2c3d4e5f").Spec.Suspend })
-		f.untilStage("smallbank-2c3d4e5f", v1alpha1.StageMeasure)
-		f.fluxLooks()
+		f.await("the run may begin", func() bool { return !f.GetRun("smallbank-2c3d4e5f").Spec.Suspend })
+		f.UntilStage("smallbank-2c3d4e5f", v1alpha1.StageMeasure)
+		f.FluxLooks()
 		f.source.replace(manifest, "spec:\n", "spec:\n  cancel: true\n")
 		revision = f.source.commit()
-		f.await("the run is cancelled", func() bool { return f.getRun("smallbank-2c3d4e5f").Spec.Cancel })
-		if run := f.untilOver("smallbank-2c3d4e5f"); run.Status.Verdict != v1alpha1.VerdictInvalid {
+		f.await("the run is cancelled", func() bool { return f.GetRun("smallbank-2c3d4e5f").Spec.Cancel })
+		if run := f.UntilOver("smallbank-2c3d4e5f"); run.Status.Verdict != v1alpha1.VerdictInvalid {
 			t.Fatalf("the run ended %s: %s", run.Status.Verdict, run.Status.Message)
 		}
 		f.mustFailHealth("nightly", revision, "BenchmarkRun/bench/smallbank-2c3d4e5f")
@@ -532,9 +530,9 @@ func TestFlux(t *testing.T) {
 		f.await("Flux has applied the run", func() bool { return f.exists(name, run) })
 		expire := func() {
 			t.Helper()
-			f.untilOver(name)
+			f.UntilOver(name)
 			f.mustBeReady("nightly", revision)
-			f.until("the run has expired", func() bool { return !f.exists(name, &v1alpha1.BenchmarkRun{}) })
+			f.Until("the run has expired", func() bool { return !f.exists(name, &v1alpha1.BenchmarkRun{}) })
 		}
 		expire()
 		first := run.UID
@@ -544,8 +542,8 @@ func TestFlux(t *testing.T) {
 		delete(f.source.files, "clusters/lab/runs.yaml")
 		f.source.commit()
 		f.await("the suite is gone", func() bool { return !f.hasKustomization("nightly") })
-		f.step()
-		result := f.get(name+"-result", &corev1.ConfigMap{})
+		f.Step()
+		result := f.Get(name+"-result", &corev1.ConfigMap{})
 		if result.GetLabels()[kube.LabelExpired] != "true" || len(result.GetOwnerReferences()) > 0 {
 			t.Errorf("the result has labels %v and owners %v", result.GetLabels(), result.GetOwnerReferences())
 		}

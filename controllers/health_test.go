@@ -1,4 +1,4 @@
-package controllers
+package controllers_test
 
 import (
 	"encoding/json"
@@ -27,6 +27,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/results"
+	"github.com/geobench/geobench/controllers/worldtest"
 	"github.com/geobench/geobench/internal/ops/health"
 	"github.com/geobench/geobench/internal/ops/health/healthtest"
 )
@@ -47,29 +48,20 @@ func customizations(t *testing.T, parts ...string) string {
 	return ""
 }
 
-// asStored is an object as the API server has it.
-func (w *world) asStored(kind, name string) *unstructured.Unstructured {
-	w.t.Helper()
-	u := &unstructured.Unstructured{}
-	u.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(kind))
-	w.get(name, u)
-	return u
-}
-
 // recorder keeps objects as they were at moments of a world.
 type recorder struct {
-	*world
+	*worldtest.World
 	objects map[string]*unstructured.Unstructured
 }
 
 // record keeps an object, under the first name only.
 func (r *recorder) record(as, kind, name string) {
-	r.t.Helper()
+	r.T.Helper()
 	key := kind + "/" + as
 	if r.objects[key] != nil {
 		return
 	}
-	u := r.asStored(kind, name)
+	u := r.AsStored(kind, name)
 	for _, field := range [][]string{{"metadata", "managedFields"}, {"metadata", "uid"}, {"metadata", "resourceVersion"}} {
 		unstructured.RemoveNestedField(u.Object, field...)
 	}
@@ -95,72 +87,65 @@ func gist(u *unstructured.Unstructured) string {
 
 // keep writes what was recorded, or holds it to what is on record.
 func (r *recorder) keep() {
-	r.t.Helper()
+	r.T.Helper()
 	for key, u := range r.objects {
 		kind, name, _ := strings.Cut(key, "/")
-		file := customizations(r.t, kind, "testdata", name+".yaml")
+		file := customizations(r.T, kind, "testdata", name+".yaml")
 		if *updateObjects {
 			text, err := yaml.Marshal(u.Object)
-			r.must(err)
-			r.must(os.MkdirAll(filepath.Dir(file), 0o755))
-			r.must(os.WriteFile(file, text, 0o644))
+			r.Must(err)
+			r.Must(os.MkdirAll(filepath.Dir(file), 0o755))
+			r.Must(os.WriteFile(file, text, 0o644))
 			continue
 		}
 		text, err := os.ReadFile(file)
-		r.must(err)
+		r.Must(err)
 		recorded := &unstructured.Unstructured{}
-		r.must(yaml.Unmarshal(text, &recorded.Object))
+		r.Must(yaml.Unmarshal(text, &recorded.Object))
 		// YAML's numbers are as JSON's.
 		text, err = json.Marshal(recorded.Object)
-		r.must(err)
-		r.must(recorded.UnmarshalJSON(text))
+		r.Must(err)
+		r.Must(recorded.UnmarshalJSON(text))
 		if got, want := gist(u), gist(recorded); got != want {
-			r.t.Errorf("%s is not what is on record (go test -run TestRecordedObjects -update writes it):\n%s\n\nrecorded:\n%s", key, got, want)
+			r.T.Errorf("%s is not what is on record (go test -run TestRecordedObjects -update writes it):\n%s\n\nrecorded:\n%s", key, got, want)
 		}
 	}
-}
-
-func (w *world) patchSpec(obj client.Object, change func()) {
-	w.t.Helper()
-	base := obj.DeepCopyObject().(client.Object)
-	change()
-	w.must(w.client.Patch(w.ctx, obj, client.MergeFrom(base)))
 }
 
 // TestRecordedObjects plays every state in which a GitOps tool can find an object: every stage and verdict of runs,
 // those that wait, are held, refused and deleted, and databases and experiments from their beginning to their end.
 func TestRecordedObjects(t *testing.T) {
 	t.Parallel()
-	r := &recorder{newWorld(t), map[string]*unstructured.Unstructured{}}
+	r := &recorder{worldtest.NewWorld(t), map[string]*unstructured.Unstructured{}}
 	const run, database, experiment = "BenchmarkRun", "GeoDatabase", "Experiment"
 
-	late := makeDatabase("late").profileRef("mine").obj()
-	r.create(late, makeDatabase("d").obj(), makeRun("r").database("d").obj())
+	late := worldtest.MakeDatabase("late").ProfileRef("mine").Obj()
+	r.Create(late, worldtest.MakeDatabase("d").Obj(), worldtest.MakeRun("r").Database("d").Obj())
 	r.record("unseen", database, "d")
 	r.record("unseen", run, "r")
-	r.step()
+	r.Step()
 	r.record("profile-may-come", database, "late")
-	r.rttOff = 50 * time.Millisecond
-	r.until("the nodes serve", func() bool {
+	r.RttOff = 50 * time.Millisecond
+	r.Until("the nodes serve", func() bool {
 		r.record("nodes-not-ready", database, "d")
-		return conditionIs(r.getDatabase("d").Status.Conditions, v1alpha1.ConditionNodesReady, metav1.ConditionTrue)
+		return worldtest.ConditionIs(r.GetDatabase("d").Status.Conditions, v1alpha1.ConditionNodesReady, metav1.ConditionTrue)
 	})
-	r.step()
+	r.Step()
 	r.record("network-not-verified", database, "d")
-	r.rttOff = 0
-	r.create(makeRun("second").database("d").obj())
-	held := makeRun("held").database("d").obj()
+	r.RttOff = 0
+	r.Create(worldtest.MakeRun("second").Database("d").Obj())
+	held := worldtest.MakeRun("held").Database("d").Obj()
 	held.Spec.Suspend = true
-	r.create(held)
-	r.until("the run is over", func() bool {
-		now := r.getRun("r")
+	r.Create(held)
+	r.Until("the run is over", func() bool {
+		now := r.GetRun("r")
 		if now.Status.Stage != "" && !kube.Over(now) {
 			r.record("stage-"+strings.ToLower(string(now.Status.Stage)), run, "r")
 		}
-		if conditionIs(r.getDatabase("d").Status.Conditions, v1alpha1.ConditionReady, metav1.ConditionTrue) {
+		if worldtest.ConditionIs(r.GetDatabase("d").Status.Conditions, v1alpha1.ConditionReady, metav1.ConditionTrue) {
 			r.record("serving", database, "d")
 		}
-		if c := meta.FindStatusCondition(r.getRun("second").Status.Conditions, v1alpha1.ConditionReady); c != nil && c.Reason == health.DatabaseBusy {
+		if c := meta.FindStatusCondition(r.GetRun("second").Status.Conditions, v1alpha1.ConditionReady); c != nil && c.Reason == health.DatabaseBusy {
 			r.record("database-busy", run, "second")
 		}
 		return kube.Over(now) && len(now.Finalizers) == 0
@@ -168,123 +153,123 @@ func TestRecordedObjects(t *testing.T) {
 	r.record("passed", run, "r")
 	r.record("suspended", run, "held")
 
-	r.untilStage("second", v1alpha1.StageMeasure)
-	db := r.getDatabase("d")
-	r.patchSpec(db, func() { db.Spec.PartitionsPerRegion = 2 })
-	r.step()
+	r.UntilStage("second", v1alpha1.StageMeasure)
+	db := r.GetDatabase("d")
+	r.PatchSpec(db, func() { db.Spec.PartitionsPerRegion = 2 })
+	r.Step()
 	r.record("change-waits", database, "d")
-	second := r.getRun("second")
-	r.must(r.client.Delete(r.ctx, second, client.PropagationPolicy(metav1.DeletePropagationForeground)))
+	second := r.GetRun("second")
+	r.Must(r.Client.Delete(r.Ctx, second, client.PropagationPolicy(metav1.DeletePropagationForeground)))
 	r.record("deleted", run, "second")
-	r.until("the second run is gone", func() bool {
-		return client.IgnoreNotFound(r.client.Get(r.ctx, client.ObjectKeyFromObject(second), second)) == nil && len(r.runs()) == 2 ||
-			forgetForeground(r.world, second)
+	r.Until("the second run is gone", func() bool {
+		return client.IgnoreNotFound(r.Client.Get(r.Ctx, client.ObjectKeyFromObject(second), second)) == nil && len(r.Runs()) == 2 ||
+			forgetForeground(r.World, second)
 	})
 
-	r.create(makeRun("missed").database("d").minThroughput(1_000_000).obj())
-	r.untilOver("missed")
+	r.Create(worldtest.MakeRun("missed").Database("d").MinThroughput(1_000_000).Obj())
+	r.UntilOver("missed")
 	r.record("failed-objective", run, "missed")
-	again := r.getRun("missed")
-	r.patchSpec(again, func() { again.Spec.RunID = "two" })
+	again := r.GetRun("missed")
+	r.PatchSpec(again, func() { again.Spec.RunID = "two" })
 	r.record("failed-another-run-id", run, "missed")
-	r.step()
+	r.Step()
 	r.record("starts-again", run, "missed")
-	r.patchSpec(again, func() { again.Spec.Cancel = true })
-	r.untilOver("missed")
+	r.PatchSpec(again, func() { again.Spec.Cancel = true })
+	r.UntilOver("missed")
 	r.record("invalid-cancelled", run, "missed")
 
-	r.create(makeRun("lost").database("d").obj())
-	r.untilStage("lost", v1alpha1.StageMeasure)
-	r.must(r.client.Delete(r.ctx, r.nodePod("d", "us-west-2", 0), client.GracePeriodSeconds(0)))
-	r.untilOver("lost")
+	r.Create(worldtest.MakeRun("lost").Database("d").Obj())
+	r.UntilStage("lost", v1alpha1.StageMeasure)
+	r.Must(r.Client.Delete(r.Ctx, r.NodePod("d", "us-west-2", 0), client.GracePeriodSeconds(0)))
+	r.UntilOver("lost")
 	r.record("invalid-no-result", run, "lost")
 
-	r.create(makeRun("refused").database("d").sunflower("mars").obj(), makeRun("alone").database("nowhere").obj())
-	r.untilOver("refused")
+	r.Create(worldtest.MakeRun("refused").Database("d").Sunflower("mars").Obj(), worldtest.MakeRun("alone").Database("nowhere").Obj())
+	r.UntilOver("refused")
 	r.record("failed-refused", run, "refused")
-	r.step()
+	r.Step()
 	r.record("database-not-found-yet", run, "alone")
-	r.untilOver("alone")
+	r.UntilOver("alone")
 	r.record("failed-database-not-found", run, "alone")
 
-	wrong := makeDatabase("wrong").obj()
+	wrong := worldtest.MakeDatabase("wrong").Obj()
 	wrong.Spec.Engine.Name = "calvni"
-	r.create(wrong)
-	r.step()
+	r.Create(wrong)
+	r.Step()
 	r.record("refused", database, "wrong")
-	gone := makeDatabase("gone").obj()
+	gone := worldtest.MakeDatabase("gone").Obj()
 	gone.Finalizers = []string{"example.com/hold"}
-	r.create(gone)
-	r.step()
-	r.must(r.client.Delete(r.ctx, gone))
+	r.Create(gone)
+	r.Step()
+	r.Must(r.Client.Delete(r.Ctx, gone))
 	r.record("deleted", database, "gone")
-	r.patchSpec(gone, func() { gone.Finalizers = nil })
+	r.PatchSpec(gone, func() { gone.Finalizers = nil })
 
 	differs := func(name string) *v1alpha1.Experiment {
-		return makeExperiment(name, "calvin").sweep(clients, 10).claim("fast", "max(tput('calvin')) > 1000000.0").claim("slow", "max(tput('calvin')) > 0.0").obj()
+		return worldtest.MakeExperiment(name, "calvin").Sweep(worldtest.Clients, 10).Claim("fast", "max(tput('calvin')) > 1000000.0").Claim("slow", "max(tput('calvin')) > 0.0").Obj()
 	}
 	e := differs("e")
-	r.create(e)
+	r.Create(e)
 	r.record("unseen", experiment, "e")
-	r.until("the experiment has ended", func() bool {
-		if c := conditionOf(r.getExperiment("e"), v1alpha1.ConditionReady); c.Reason == "Running" {
+	r.Until("the experiment has ended", func() bool {
+		if c := worldtest.ConditionOf(r.GetExperiment("e"), v1alpha1.ConditionReady); c.Reason == "Running" {
 			r.record("running", experiment, "e")
 		}
-		return kube.Finished(r.getExperiment("e"))
+		return kube.Finished(r.GetExperiment("e"))
 	})
 	r.record("claims-differ", experiment, "e")
-	e = r.getExperiment("e")
-	r.patchSpec(e, func() { e.Spec.Gate = v1alpha1.GateClaims })
+	e = r.GetExperiment("e")
+	r.PatchSpec(e, func() { e.Spec.Gate = v1alpha1.GateClaims })
 	r.record("another-spec", experiment, "e")
-	r.until("it is judged again", func() bool { return kube.Finished(r.getExperiment("e")) })
+	r.Until("it is judged again", func() bool { return kube.Finished(r.GetExperiment("e")) })
 	r.record("claims-differ-gate", experiment, "e")
-	e = r.getExperiment("e")
-	r.patchSpec(e, func() { e.Spec.Gate, e.Spec.Claims = "", e.Spec.Claims[1:] })
-	r.until("it is judged once more", func() bool { return kube.Finished(r.getExperiment("e")) })
+	e = r.GetExperiment("e")
+	r.PatchSpec(e, func() { e.Spec.Gate, e.Spec.Claims = "", e.Spec.Claims[1:] })
+	r.Until("it is judged once more", func() bool { return kube.Finished(r.GetExperiment("e")) })
 	r.record("claims-hold", experiment, "e")
 
-	still := makeExperiment("still", "calvin").obj()
+	still := worldtest.MakeExperiment("still", "calvin").Obj()
 	still.Spec.Suspend = true
-	r.create(still, makeExperiment("bad").sweep("spec.load.clients", 1).obj(), makeExperiment("early", "calvin").refs("nowhere").obj())
-	r.step()
+	r.Create(still, worldtest.MakeExperiment("bad").Sweep("spec.load.clients", 1).Obj(), worldtest.MakeExperiment("early", "calvin").Refs("nowhere").Obj())
+	r.Step()
 	r.record("suspended", experiment, "still")
 	r.record("refused", experiment, "bad")
 	r.record("reference-may-come", experiment, "early")
-	r.clock.Step(health.Patience)
-	r.step()
+	r.FakeClock.Step(health.Patience)
+	r.Step()
 	r.record("reference-came-not", experiment, "early")
 	r.record("profile-came-not", database, "late")
 
 	hang := ""
-	r.workersHang = &hang
-	fails := makeExperiment("fails", "calvin").sweep(clients, 10).obj()
+	r.WorkersHang = &hang
+	fails := worldtest.MakeExperiment("fails", "calvin").Sweep(worldtest.Clients, 10).Obj()
 	fails.Finalizers = []string{"example.com/hold"}
-	r.create(fails)
-	r.until("its run waits for workers", func() bool {
-		return slices.ContainsFunc(r.runs(), func(run v1alpha1.BenchmarkRun) bool {
+	r.Create(fails)
+	r.Until("its run waits for workers", func() bool {
+		return slices.ContainsFunc(r.Runs(), func(run v1alpha1.BenchmarkRun) bool {
 			return run.Labels[kube.LabelExperiment] == "fails" && run.Status.Stage == v1alpha1.StageWarmup
 		})
 	})
-	doomed := makeExperiment("doomed", "calvin").refs("d").obj()
+	doomed := worldtest.MakeExperiment("doomed", "calvin").Refs("d").Obj()
 	doomed.Spec.Databases, doomed.Finalizers = nil, []string{"example.com/hold"}
-	r.create(doomed)
-	r.clock.Step(10 * time.Minute) // more than workers have to become ready
-	r.until("the experiment has ended", func() bool { return kube.Finished(r.getExperiment("fails")) })
+	r.Create(doomed)
+	r.FakeClock.Step(10 * time.Minute) // more than workers have to become ready
+	r.Until("the experiment has ended", func() bool { return kube.Finished(r.GetExperiment("fails")) })
 	r.record("points-failed", experiment, "fails")
-	r.until("the other one runs", func() bool { return len(r.getExperiment("doomed").Status.Active) > 0 })
-	r.must(r.client.Delete(r.ctx, doomed))
+	r.Until("the other one runs", func() bool { return len(r.GetExperiment("doomed").Status.Active) > 0 })
+	r.Must(r.Client.Delete(r.Ctx, doomed))
 	r.record("deleted", experiment, "doomed")
 	r.keep()
-	for _, e := range []*v1alpha1.Experiment{r.getExperiment("fails"), r.getExperiment("doomed")} {
-		r.patchSpec(e, func() { e.Finalizers = nil })
+	for _, e := range []*v1alpha1.Experiment{r.GetExperiment("fails"), r.GetExperiment("doomed")} {
+		r.PatchSpec(e, func() { e.Finalizers = nil })
 	}
 }
 
 // forgetForeground takes the garbage collector's part: it lets go of what is deleted in the foreground once nothing of
 // it is left.
-func forgetForeground(w *world, obj client.Object) bool {
+func forgetForeground(w *worldtest.World, obj client.Object) bool {
 	if controllerutil.ContainsFinalizer(obj, metav1.FinalizerDeleteDependents) && !controllerutil.ContainsFinalizer(obj, kube.Finalizer) {
-		w.patchSpec(obj, func() { controllerutil.RemoveFinalizer(obj, metav1.FinalizerDeleteDependents) })
+		w.PatchSpec(obj, func() { controllerutil.RemoveFinalizer(obj, metav1.FinalizerDeleteDependents) })
 	}
 	return false
 }
@@ -293,34 +278,34 @@ func forgetForeground(w *world, obj client.Object) bool {
 // with the verdict says so itself. The same holds for the attempt after it.
 func TestNothingIsReadyBeforeItsVerdict(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := worldtest.NewWorld(t)
 	script, err := os.ReadFile(customizations(t, "BenchmarkRun", "health.lua"))
-	w.must(err)
+	w.Must(err)
 	list := &v1alpha1.BenchmarkRunList{}
-	w.must(w.client.List(w.ctx, list, client.InNamespace(w.namespace)))
-	watcher, err := w.client.(client.WithWatch).Watch(w.ctx, list, client.InNamespace(w.namespace), &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion}})
-	w.must(err)
+	w.Must(w.Client.List(w.Ctx, list, client.InNamespace(w.Namespace)))
+	watcher, err := w.Client.(client.WithWatch).Watch(w.Ctx, list, client.InNamespace(w.Namespace), &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion}})
+	w.Must(err)
 	defer watcher.Stop()
-	w.create(makeDatabase("d").obj(), makeRun("r").database("d").obj())
+	w.Create(worldtest.MakeDatabase("d").Obj(), worldtest.MakeRun("r").Database("d").Obj())
 	// The next attempt is asked for while there is something left of the first.
-	w.until("the run is over", func() bool { return kube.Over(w.getRun("r")) })
-	run := w.getRun("r")
-	w.patchSpec(run, func() { run.Spec.RunID = "two" })
-	w.until("the second attempt is over", func() bool {
-		run := w.getRun("r")
+	w.Until("the run is over", func() bool { return kube.Over(w.GetRun("r")) })
+	run := w.GetRun("r")
+	w.PatchSpec(run, func() { run.Spec.RunID = "two" })
+	w.Until("the second attempt is over", func() bool {
+		run := w.GetRun("r")
 		return run.Status.RunID == "two" && kube.Over(run) && len(run.Finalizers) == 0
 	})
-	last := w.getRun("r").ResourceVersion
+	last := w.GetRun("r").ResourceVersion
 	versions, verdicts := 0, 0
 	for event := range watcher.ResultChan() {
 		run := event.Object.(*v1alpha1.BenchmarkRun)
 		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(run)
-		w.must(err)
+		w.Must(err)
 		u := &unstructured.Unstructured{Object: fields}
 		k, err := healthtest.KStatus(u)
-		w.must(err)
+		w.Must(err)
 		a, err := healthtest.ArgoCD(string(script), u)
-		w.must(err)
+		w.Must(err)
 		judged := run.Status.Verdict != "" && run.Status.RunID == run.Spec.RunID && run.Status.ObservedGeneration == run.Generation
 		want := [2]string{"InProgress", "Progressing"}
 		if judged {
@@ -354,54 +339,54 @@ func TestNothingIsReadyBeforeItsVerdict(t *testing.T) {
 // goes on.
 func TestSuspendedRuns(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := worldtest.NewWorld(t)
 	suspend := func(name string, v bool) {
-		run := w.getRun(name)
-		w.patchSpec(run, func() { run.Spec.Suspend = v })
+		run := w.GetRun(name)
+		w.PatchSpec(run, func() { run.Spec.Suspend = v })
 	}
-	held := makeRun("a-held").database("d").obj()
+	held := worldtest.MakeRun("a-held").Database("d").Obj()
 	held.Spec.Suspend = true
-	w.create(makeDatabase("d").obj(), held, makeRun("b-first").database("d").obj(), makeRun("c-queued").database("d").obj())
-	w.untilStage("b-first", v1alpha1.StageMeasure)
+	w.Create(worldtest.MakeDatabase("d").Obj(), held, worldtest.MakeRun("b-first").Database("d").Obj(), worldtest.MakeRun("c-queued").Database("d").Obj())
+	w.UntilStage("b-first", v1alpha1.StageMeasure)
 	suspend("b-first", true) // too late
 	suspend("c-queued", true)
-	if first := w.untilOver("b-first"); first.Status.Verdict != v1alpha1.VerdictPassed {
+	if first := w.UntilOver("b-first"); first.Status.Verdict != v1alpha1.VerdictPassed {
 		t.Errorf("the run that had its database ended %s: %s", first.Status.Verdict, first.Status.Message)
 	}
 	for range 5 {
-		w.step()
+		w.Step()
 	}
 	for _, name := range []string{"a-held", "c-queued"} {
-		run := w.getRun(name)
+		run := w.GetRun(name)
 		c := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionReady)
 		if run.Status.Stage != "" || c == nil || c.Reason != health.Suspended || len(run.Status.Conditions) != 1 {
 			t.Errorf("%s is in stage %q: %+v", name, run.Status.Stage, run.Status.Conditions)
 		}
-		if left := w.leftovers(name); len(left) > 0 {
+		if left := w.Leftovers(name); len(left) > 0 {
 			t.Errorf("%s: left over: %v", name, left)
 		}
 	}
-	if active := w.getDatabase("d").Status.ActiveRun; active != "" {
+	if active := w.GetDatabase("d").Status.ActiveRun; active != "" {
 		t.Errorf("the database is with %s", active)
 	}
 	suspend("c-queued", false)
-	if run := w.untilOver("c-queued"); run.Status.Verdict != v1alpha1.VerdictPassed {
+	if run := w.UntilOver("c-queued"); run.Status.Verdict != v1alpha1.VerdictPassed {
 		t.Errorf("the run that may go on ended %s: %s", run.Status.Verdict, run.Status.Message)
 	}
 	// Another attempt that is held does not begin, and the verdict of the last one is gone.
-	done := w.getRun("b-first")
-	w.patchSpec(done, func() { done.Spec.RunID = "two" })
-	w.until("the next attempt is held", func() bool {
-		c := meta.FindStatusCondition(w.getRun("b-first").Status.Conditions, v1alpha1.ConditionReady)
+	done := w.GetRun("b-first")
+	w.PatchSpec(done, func() { done.Spec.RunID = "two" })
+	w.Until("the next attempt is held", func() bool {
+		c := meta.FindStatusCondition(w.GetRun("b-first").Status.Conditions, v1alpha1.ConditionReady)
 		return c != nil && c.Reason == health.Suspended
 	})
-	if st := w.getRun("b-first").Status; st.Verdict != "" || st.Stage != "" {
+	if st := w.GetRun("b-first").Status; st.Verdict != "" || st.Stage != "" {
 		t.Errorf("it is in stage %q with verdict %q", st.Stage, st.Verdict)
 	}
 	// A run that is held can be cancelled.
-	run := w.getRun("a-held")
-	w.patchSpec(run, func() { run.Spec.Cancel = true })
-	if st := w.untilOver("a-held").Status; st.Reason != "Cancelled" {
+	run := w.GetRun("a-held")
+	w.PatchSpec(run, func() { run.Spec.Cancel = true })
+	if st := w.UntilOver("a-held").Status; st.Reason != "Cancelled" {
 		t.Errorf("the run that was cancelled ended %s: %s", st.Reason, st.Message)
 	}
 }
@@ -409,21 +394,21 @@ func TestSuspendedRuns(t *testing.T) {
 // Preflight may have taken the database when the run is suspended, and an operator died before it could write so.
 func TestSuspendedWithItsDatabaseTaken(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.create(makeDatabase("d").obj())
-	db := w.untilReady("d")
-	w.create(makeRun("r").database("d").obj())
-	w.untilStage("r", v1alpha1.StagePreflight)
+	w := worldtest.NewWorld(t)
+	w.Create(worldtest.MakeDatabase("d").Obj())
+	db := w.UntilReady("d")
+	w.Create(worldtest.MakeRun("r").Database("d").Obj())
+	w.UntilStage("r", v1alpha1.StagePreflight)
 	base := db.DeepCopy()
 	db.Status.ActiveRun = "r"
-	w.must(w.client.Status().Patch(w.ctx, db, client.MergeFrom(base)))
-	run := w.getRun("r")
+	w.Must(w.Client.Status().Patch(w.Ctx, db, client.MergeFrom(base)))
+	run := w.GetRun("r")
 	if run.Status.Stage != v1alpha1.StagePreflight {
 		t.Fatalf("the run is in stage %s already", run.Status.Stage)
 	}
-	w.patchSpec(run, func() { run.Spec.Suspend = true })
-	w.until("the run is held", func() bool { return w.getRun("r").Status.Stage == "" })
-	if active := w.getDatabase("d").Status.ActiveRun; active != "" {
+	w.PatchSpec(run, func() { run.Spec.Suspend = true })
+	w.Until("the run is held", func() bool { return w.GetRun("r").Status.Stage == "" })
+	if active := w.GetDatabase("d").Status.ActiveRun; active != "" {
 		t.Errorf("the database is with %s", active)
 	}
 }
@@ -432,87 +417,87 @@ func TestSuspendedWithItsDatabaseTaken(t *testing.T) {
 // its place.
 func TestTimeToLive(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	ttl := func(b *runBuilder, passed, failed *int32) *v1alpha1.BenchmarkRun {
+	w := worldtest.NewWorld(t)
+	ttl := func(b *worldtest.RunBuilder, passed, failed *int32) *v1alpha1.BenchmarkRun {
 		b.Spec.TTLSecondsAfterFinished = &v1alpha1.TTLSecondsAfterFinished{Passed: passed, Failed: failed}
-		return b.obj()
+		return b.Obj()
 	}
 	isGone := func(name string) bool {
-		return client.IgnoreNotFound(w.client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, &v1alpha1.BenchmarkRun{})) == nil &&
-			!slices.ContainsFunc(w.runs(), func(run v1alpha1.BenchmarkRun) bool { return run.Name == name })
+		return client.IgnoreNotFound(w.Client.Get(w.Ctx, client.ObjectKey{Namespace: w.Namespace, Name: name}, &v1alpha1.BenchmarkRun{})) == nil &&
+			!slices.ContainsFunc(w.Runs(), func(run v1alpha1.BenchmarkRun) bool { return run.Name == name })
 	}
-	w.create(makeDatabase("d").obj(), ttl(makeRun("r").database("d"), ptr.To[int32](100), ptr.To[int32](0)))
-	run := w.untilOver("r")
+	w.Create(worldtest.MakeDatabase("d").Obj(), ttl(worldtest.MakeRun("r").Database("d"), ptr.To[int32](100), ptr.To[int32](0)))
+	run := w.UntilOver("r")
 	due := run.Status.CompletionTime.Add(100 * time.Second)
-	w.restartOperator()
-	w.until("the run is gone", func() bool {
+	w.RestartOperator()
+	w.Until("the run is gone", func() bool {
 		if isGone("r") {
 			return true
 		}
-		if left := due.Sub(w.clock.Now()); left < -3*time.Second {
+		if left := due.Sub(w.FakeClock.Now()); left < -3*time.Second {
 			t.Fatalf("the run is still there %s after its time", -left)
 		}
 		return false
 	})
-	if early := due.Sub(w.clock.Now()); early > 0 {
+	if early := due.Sub(w.FakeClock.Now()); early > 0 {
 		t.Errorf("the run went %s too early", early)
 	}
 	for range 3 {
-		w.step() // the garbage collector has its turn
+		w.Step() // the garbage collector has its turn
 	}
-	kept := w.get("r-result", &corev1.ConfigMap{}).(*corev1.ConfigMap)
+	kept := w.Get("r-result", &corev1.ConfigMap{}).(*corev1.ConfigMap)
 	if kept.Labels[kube.LabelExpired] != "true" || kept.Labels[kube.LabelRun] != "r" || len(kept.OwnerReferences) != 0 {
 		t.Errorf("the result has labels %v and owners %v", kept.Labels, kept.OwnerReferences)
 	}
 	if _, err := results.Read(run, kept); err != nil {
 		t.Errorf("the result that stays: %v", err)
 	}
-	if left := w.leftovers("r"); len(left) != 1 {
+	if left := w.Leftovers("r"); len(left) != 1 {
 		t.Errorf("left over: %v", left)
 	}
 	// The next run of this name replaces it, and one without a time for its verdict stays.
-	w.create(ttl(makeRun("r").database("d"), nil, ptr.To[int32](0)))
-	again := w.untilOver("r")
+	w.Create(ttl(worldtest.MakeRun("r").Database("d"), nil, ptr.To[int32](0)))
+	again := w.UntilOver("r")
 	if again.Status.Verdict != v1alpha1.VerdictPassed {
 		t.Fatalf("the next run ended %s: %s", again.Status.Verdict, again.Status.Message)
 	}
-	w.clock.Step(time.Hour)
+	w.FakeClock.Step(time.Hour)
 	for range 3 {
-		w.step()
+		w.Step()
 	}
-	now := w.get("r-result", &corev1.ConfigMap{}).(*corev1.ConfigMap)
+	now := w.Get("r-result", &corev1.ConfigMap{}).(*corev1.ConfigMap)
 	if isGone("r") || now.UID == kept.UID || !metav1.IsControlledBy(now, again) || now.Labels[kube.LabelExpired] != "" {
 		t.Errorf("gone %t, result %s of %v, labels %v", isGone("r"), now.UID, now.OwnerReferences, now.Labels)
 	}
 	// A time that is set later counts from the end; deleting a run by hand takes its result.
-	w.patchSpec(again, func() { again.Spec.TTLSecondsAfterFinished.Passed = ptr.To[int32](60) })
-	w.until("the second run is gone, too", func() bool { return isGone("r") })
-	w.create(ttl(makeRun("missed").database("d").minThroughput(1_000_000), nil, ptr.To[int32](0)))
-	w.until("the run that failed is gone at once", func() bool { return len(w.runs()) == 0 && isGone("missed") })
+	w.PatchSpec(again, func() { again.Spec.TTLSecondsAfterFinished.Passed = ptr.To[int32](60) })
+	w.Until("the second run is gone, too", func() bool { return isGone("r") })
+	w.Create(ttl(worldtest.MakeRun("missed").Database("d").MinThroughput(1_000_000), nil, ptr.To[int32](0)))
+	w.Until("the run that failed is gone at once", func() bool { return len(w.Runs()) == 0 && isGone("missed") })
 }
 
 // The tools' own labels and annotations, by which they tell what is theirs, stay on what they applied: children that
 // had them would be pruned, or counted as drift.
 func TestChildrenHaveNoLabelsOfGitOpsTools(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := worldtest.NewWorld(t)
 	labels := map[string]string{"kustomize.toolkit.fluxcd.io/name": "apps", "kustomize.toolkit.fluxcd.io/namespace": "flux-system",
 		"helm.toolkit.fluxcd.io/name": "apps", "argocd.argoproj.io/instance": "apps", "app.kubernetes.io/instance": "apps", "app.kubernetes.io/managed-by": "Helm"}
 	annotations := map[string]string{"argocd.argoproj.io/tracking-id": "apps:geobench.dev/BenchmarkRun:bench/r", "argocd.argoproj.io/sync-wave": "1",
 		"argocd.argoproj.io/hook": "PostSync", "kustomize.toolkit.fluxcd.io/prune": "disabled", "kustomize.toolkit.fluxcd.io/force": "Enabled",
 		"kubectl.kubernetes.io/last-applied-configuration": "{}", "link.argocd.argoproj.io/external-link": "https://example.com"}
-	parents := []client.Object{makeDatabase("d").obj(), makeRun("r").database("d").obj(), makeExperiment("e", "calvin").sweep(clients, 10).obj()}
+	parents := []client.Object{worldtest.MakeDatabase("d").Obj(), worldtest.MakeRun("r").Database("d").Obj(), worldtest.MakeExperiment("e", "calvin").Sweep(worldtest.Clients, 10).Obj()}
 	for _, p := range parents {
 		p.SetLabels(labels)
 		p.SetAnnotations(annotations)
 	}
-	w.create(parents...)
+	w.Create(parents...)
 	seen := map[string]bool{}
 	look := func() {
 		for _, list := range []client.ObjectList{&v1alpha1.BenchmarkRunList{}, &v1alpha1.GeoDatabaseList{}, &appsv1.StatefulSetList{}, &batchv1.JobList{},
 			&corev1.PodList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{}, &corev1.SecretList{}, &corev1.ServiceAccountList{}, &rbacv1.RoleList{}, &rbacv1.RoleBindingList{}} {
-			w.must(w.client.List(w.ctx, list, client.InNamespace(w.namespace)))
-			w.must(meta.EachListItem(list, func(o runtime.Object) error {
+			w.Must(w.Client.List(w.Ctx, list, client.InNamespace(w.Namespace)))
+			w.Must(meta.EachListItem(list, func(o runtime.Object) error {
 				obj := o.(client.Object)
 				if metav1.GetControllerOf(obj) == nil {
 					return nil
@@ -532,9 +517,9 @@ func TestChildrenHaveNoLabelsOfGitOpsTools(t *testing.T) {
 			}))
 		}
 	}
-	w.until("all is over", func() bool {
+	w.Until("all is over", func() bool {
 		look()
-		return kube.Over(w.getRun("r")) && kube.Finished(w.getExperiment("e"))
+		return kube.Over(w.GetRun("r")) && kube.Finished(w.GetExperiment("e"))
 	})
 	for _, kind := range []string{"BenchmarkRun", "GeoDatabase", "Job", "Pod", "Service", "ConfigMap", "Secret", "Role", "ServiceAccount", "StatefulSet"} {
 		if !seen[kind] {

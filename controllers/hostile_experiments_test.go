@@ -1,4 +1,4 @@
-package controllers
+package controllers_test
 
 import (
 	"fmt"
@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/worldtest"
 )
 
 // hostileClaims are expressions of Experiments that any tenant can write. The first two stopped the operator: 2.28
@@ -71,15 +72,15 @@ func hostileExperimentsOf(namespace string) (all []*v1alpha1.Experiment) {
 // GEOBENCH_OPERATOR names its binary (make hostile).
 func TestHostileExperiments(t *testing.T) {
 	w := newWorldOfProcess(t, nil)
-	operator := startOperator(t, w.namespace)
-	_, enemy := newNamespace(t)
+	operator := startOperator(t, w.Namespace)
+	_, enemy := worldtest.NewNamespace(t)
 	accepts := func(name string, within time.Duration) {
 		t.Helper()
-		x := experimentOf(name, w.namespace, "[{path: spec.seed, values: [1, 2]}]", `[{id: c, says: something, expression: "max(tput('d')) > 0.0"}]`)
-		w.must(w.client.Create(w.ctx, x))
+		x := experimentOf(name, w.Namespace, "[{path: spec.seed, values: [1, 2]}]", `[{id: c, says: something, expression: "max(tput('d')) > 0.0"}]`)
+		w.Must(w.Client.Create(w.Ctx, x))
 		begun := time.Now()
-		w.play("experiment "+name+" is accepted", func() bool {
-			w.must(w.client.Get(w.ctx, client.ObjectKeyFromObject(x), x))
+		w.Play("experiment "+name+" is accepted", func() bool {
+			w.Must(w.Client.Get(w.Ctx, client.ObjectKeyFromObject(x), x))
 			return meta.IsStatusConditionTrue(x.Status.Conditions, v1alpha1.ConditionAccepted)
 		})
 		took := time.Since(begun)
@@ -90,15 +91,15 @@ func TestHostileExperiments(t *testing.T) {
 	}
 	accepts("before", time.Minute) // the operator may have to start
 	for _, x := range hostileExperimentsOf(enemy) {
-		w.must(w.client.Create(w.ctx, x))
+		w.Must(w.Client.Create(w.Ctx, x))
 	}
 	for i := range 5 {
 		accepts(fmt.Sprintf("meanwhile-%d", i), 10*time.Second)
 	}
 	refused, deadline := 0, time.Now().Add(time.Minute)
-	w.play("those that are too much were refused", func() bool {
+	w.Play("those that are too much were refused", func() bool {
 		list := &v1alpha1.ExperimentList{}
-		w.must(w.client.List(w.ctx, list, client.InNamespace(enemy)))
+		w.Must(w.Client.List(w.Ctx, list, client.InNamespace(enemy)))
 		refused = 0
 		for i := range list.Items {
 			if meta.IsStatusConditionFalse(list.Items[i].Status.Conditions, v1alpha1.ConditionAccepted) {
@@ -108,10 +109,10 @@ func TestHostileExperiments(t *testing.T) {
 		return refused >= len(hostileClaims)-1 || time.Now().After(deadline)
 	})
 	t.Logf("%d experiments were refused", refused)
-	w.must(w.client.DeleteAllOf(w.ctx, &v1alpha1.Experiment{}, client.InNamespace(enemy), client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	w.Must(w.Client.DeleteAllOf(w.Ctx, &v1alpha1.Experiment{}, client.InNamespace(enemy), client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	for second, last := 1, operator.cpu(); ; second++ {
 		begun := time.Now()
-		w.play("a second is over", func() bool { return time.Since(begun) > time.Second })
+		w.Play("a second is over", func() bool { return time.Since(begun) > time.Second })
 		took := operator.cpu() - last
 		last += took
 		t.Logf("second %d after the deletion: the operator took %v of CPU", second, took)

@@ -1,4 +1,4 @@
-package controllers
+package controllers_test
 
 import (
 	"bytes"
@@ -29,6 +29,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/results"
+	"github.com/geobench/geobench/controllers/worldtest"
 	"github.com/geobench/geobench/internal/base/compress"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/bench/history"
@@ -43,35 +44,35 @@ import (
 func TestHostileNamespace(t *testing.T) {
 	w := newWorldOfProcess(t, nil)
 	enemy := newEnemy(t)
-	operator := startOperator(t, w.namespace)
-	w.create(makeDatabase("d").obj())
+	operator := startOperator(t, w.Namespace)
+	w.Create(worldtest.MakeDatabase("d").Obj())
 	runs := func(name string) {
 		t.Helper()
-		w.create(makeRun(name).database("d").duration(time.Minute).faults(`[
+		w.Create(worldtest.MakeRun(name).Database("d").Duration(time.Minute).Faults(`[
 			{name: busy, at: 5s, duration: 10s, cpuStress: {target: {}, workers: 1}},
-			{name: cut, at: 20s, duration: 10s, networkPartition: {from: {regions: [us-west-2]}}}]`).obj())
+			{name: cut, at: 20s, duration: 10s, networkPartition: {from: {regions: [us-west-2]}}}]`).Obj())
 	}
 	passes := func(name string) {
 		t.Helper()
-		w.play("run "+name+" is over", func() bool { enemy.act(); return kube.Over(w.getRun(name)) })
-		if st := w.getRun(name).Status; st.Verdict != v1alpha1.VerdictPassed {
+		w.Play("run "+name+" is over", func() bool { enemy.act(); return kube.Over(w.GetRun(name)) })
+		if st := w.GetRun(name).Status; st.Verdict != v1alpha1.VerdictPassed {
 			t.Errorf("run %s ended %s: %s: %s", name, st.Verdict, st.Reason, st.Message)
 		}
 	}
 	runs("before")
 	passes("before")
 	// What is made once, with the first experiment, stays.
-	own := experimentOf("own", w.namespace, "[{path: spec.seed, values: [1, 2]}]", "[]")
-	w.must(w.client.Create(w.ctx, own))
-	w.play("an experiment was looked at", func() bool {
-		w.must(w.client.Get(w.ctx, client.ObjectKeyFromObject(own), own))
+	own := experimentOf("own", w.Namespace, "[{path: spec.seed, values: [1, 2]}]", "[]")
+	w.Must(w.Client.Create(w.Ctx, own))
+	w.Play("an experiment was looked at", func() bool {
+		w.Must(w.Client.Get(w.Ctx, client.ObjectKeyFromObject(own), own))
 		return own.Status.ObservedGeneration > 0
 	})
 	// settles is the least memory that the operator takes in some minutes: it gives back each minute what it does not use.
 	settles := func(minutes int) int64 {
 		t.Helper()
 		least, begun := int64(math.MaxInt64), time.Now()
-		w.play("minutes are over", func() bool {
+		w.Play("minutes are over", func() bool {
 			enemy.act()
 			if now, _ := operator.memory(); now > 0 { // 0: it is being started again, which fails the test below
 				least = min(least, now)
@@ -85,7 +86,7 @@ func TestHostileNamespace(t *testing.T) {
 	enemy.attack()
 	runs("meanwhile")
 	passes("meanwhile")
-	w.play("the operator has seen all of it", func() bool { enemy.act(); return enemy.spent() })
+	w.Play("the operator has seen all of it", func() bool { enemy.act(); return enemy.spent() })
 	_, peak := operator.memory()
 	t.Logf("the operator takes at most %d MiB of %d; before, it took %d, and its heap %d", peak>>20, operatorLimit>>20, before>>20, heap>>20)
 	if peak > operatorLimit {
@@ -106,7 +107,7 @@ func TestHostileNamespace(t *testing.T) {
 // enemy is a tenant who sends the operator all that an editor of a namespace can. Its world is played, but for what its
 // pods answer.
 type enemy struct {
-	*world
+	*worldtest.World
 	// bulk is a namespace of objects that nobody plays.
 	bulk   string
 	served sync.Map // how often each hostile answer was given: *atomic.Int64 by its name
@@ -125,10 +126,10 @@ const (
 
 func newEnemy(t *testing.T) *enemy {
 	e := &enemy{}
-	e.world = newWorldOfProcess(t, e.answer)
-	_, e.bulk = newNamespace(t)
-	inner := e.client.(client.WithWatch)
-	e.client = interceptor.NewClient(inner, interceptor.Funcs{
+	e.World = newWorldOfProcess(t, e.answer)
+	_, e.bulk = worldtest.NewNamespace(t)
+	inner := e.Client.(client.WithWatch)
+	e.Client = interceptor.NewClient(inner, interceptor.Funcs{
 		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 			if cm, ok := obj.(*corev1.ConfigMap); ok && cm.BinaryData[deploy.KeyReport] != nil && strings.HasPrefix(cm.Labels[kube.LabelRun], "report") {
 				e.forge(cm)
@@ -227,16 +228,16 @@ func (e *enemy) forge(cm *corev1.ConfigMap) {
 	e.count("report")
 	var report bytes.Buffer
 	_, err := filled{fmt.Sprintf(`{"kind":%q,"version":%d,"durationMicroseconds":1,"repetitions":1,"windows":[`, result.ReportKind, result.ReportVersion), `{}`, `]}`}.WriteTo(&report)
-	e.must(err)
+	e.Must(err)
 	packed, err := compress.Text(report.Bytes())
-	e.must(err)
+	e.Must(err)
 	var sealed struct{ Config, StartAt string }
-	e.must(json.Unmarshal([]byte(cm.Data[deploy.KeySeal]), &sealed))
-	pod := e.get(cm.Data[deploy.KeyPod], &corev1.Pod{}).(*corev1.Pod)
+	e.Must(json.Unmarshal([]byte(cm.Data[deploy.KeySeal]), &sealed))
+	pod := e.Get(cm.Data[deploy.KeyPod], &corev1.Pod{}).(*corev1.Pod)
 	h := &deploy.HandIn{Run: string(metav1.GetControllerOf(cm).UID), Region: cm.Labels[kube.LabelRegion], Config: sealed.Config, StartAt: sealed.StartAt, Report: packed}
 	cm.BinaryData[deploy.KeyReport] = packed
-	cm.Data[deploy.KeySeal], err = h.Seal(e.reportKey(pod))
-	e.must(err)
+	cm.Data[deploy.KeySeal], err = h.Seal(e.ReportKey(pod))
+	e.Must(err)
 }
 
 // attack sends all of it.
@@ -244,47 +245,47 @@ func (e *enemy) attack() {
 	e.attacks = true
 	for i := range hostileDatabases {
 		for _, kind := range []string{"links", "roles"} {
-			e.create(makeDatabase(fmt.Sprintf("%s-%d", kind, i)).partitions(2).obj())
+			e.Create(worldtest.MakeDatabase(fmt.Sprintf("%s-%d", kind, i)).Partitions(2).Obj())
 		}
 		for _, kind := range []string{"log", "audit", "history", "report"} {
 			name := fmt.Sprintf("%s-%d", kind, i)
-			run := makeRun(name).database(name)
+			run := worldtest.MakeRun(name).Database(name)
 			if kind == "history" {
-				run = run.verify(v1alpha1.VerifyInvariants, v1alpha1.VerifyIsolation)
+				run = run.Verify(v1alpha1.VerifyInvariants, v1alpha1.VerifyIsolation)
 			}
-			e.create(makeDatabase(name).obj(), run.obj())
+			e.Create(worldtest.MakeDatabase(name).Obj(), run.Obj())
 		}
 	}
-	e.create(makeDatabase("base").obj(), makeRun("base").database("base").obj())
+	e.Create(worldtest.MakeDatabase("base").Obj(), worldtest.MakeRun("base").Database("base").Obj())
 	e.hoard()
 }
 
 // act plays the enemy's world, and puts a gzip bomb in the place of the baseline's result once there is one.
 func (e *enemy) act() {
-	e.playCluster()
-	if !e.attacks || e.bombed || e.getRun("base").Status.ReportRef == nil {
+	e.PlayCluster()
+	if !e.attacks || e.bombed || e.GetRun("base").Status.ReportRef == nil {
 		return
 	}
 	e.bombed = true
-	cm := e.get(e.getRun("base").Status.ReportRef.Name, &corev1.ConfigMap{}).(*corev1.ConfigMap)
+	cm := e.Get(e.GetRun("base").Status.ReportRef.Name, &corev1.ConfigMap{}).(*corev1.ConfigMap)
 	var b bytes.Buffer
 	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
-	e.must(err)
+	e.Must(err)
 	zeros := make([]byte, 1<<20)
 	for b.Len() < 900_000 {
 		_, err := z.Write(zeros)
-		e.must(err)
-		e.must(z.Flush())
+		e.Must(err)
+		e.Must(z.Flush())
 	}
-	e.must(z.Close())
-	e.must(e.client.Delete(e.ctx, cm))
+	e.Must(z.Close())
+	e.Must(e.Client.Delete(e.Ctx, cm))
 	forged := &corev1.ConfigMap{BinaryData: map[string][]byte{results.KeyGzip: b.Bytes()}}
 	forged.Name = cm.Name
-	e.create(forged)
+	e.Create(forged)
 	for i := range hostileDatabases {
-		run := makeRun(fmt.Sprintf("compared-%d", i)).database("base")
+		run := worldtest.MakeRun(fmt.Sprintf("compared-%d", i)).Database("base")
 		run.Spec.BaselineRef = &v1alpha1.LocalReference{Name: "base"}
-		e.create(run.obj())
+		e.Create(run.Obj())
 	}
 }
 
@@ -305,7 +306,7 @@ func (e *enemy) hoard() {
 		}
 		cm := &corev1.ConfigMap{ObjectMeta: *meta.DeepCopy(), Data: map[string]string{deploy.KeyState: strings.Repeat("x", 700_000)}}
 		for _, obj := range []client.Object{pod, job, cm} {
-			e.must(e.client.Create(e.ctx, obj))
+			e.Must(e.Client.Create(e.Ctx, obj))
 		}
 	}
 	claims := "[]"
@@ -321,7 +322,7 @@ func (e *enemy) hoard() {
 			claims = "[" + strings.Join(list, ", ") + "]"
 		}
 		x := experimentOf(fmt.Sprintf("many-%d", i), e.bulk, sweep, claims)
-		e.must(e.client.Create(e.ctx, x))
+		e.Must(e.Client.Create(e.Ctx, x))
 	}
 }
 
@@ -333,7 +334,7 @@ func experimentOf(name, namespace, sweep, claims string) *v1alpha1.Experiment {
 		panic(err)
 	}
 	x.Name, x.Namespace = name, namespace
-	x.Spec.Databases = []v1alpha1.ExperimentDatabase{{Name: "d", Template: v1alpha1.DatabaseTemplate{Spec: makeDatabase("d").obj().Spec}}}
+	x.Spec.Databases = []v1alpha1.ExperimentDatabase{{Name: "d", Template: v1alpha1.DatabaseTemplate{Spec: worldtest.MakeDatabase("d").Obj().Spec}}}
 	return x
 }
 
@@ -363,21 +364,21 @@ func (e *enemy) spent() bool {
 		return false
 	}
 	for i := range hostileDatabases {
-		if !kube.Over(e.getRun(fmt.Sprintf("compared-%d", i))) {
+		if !kube.Over(e.GetRun(fmt.Sprintf("compared-%d", i))) {
 			return false
 		}
 	}
 	list := &v1alpha1.ExperimentList{}
-	e.must(e.client.List(e.ctx, list, client.InNamespace(e.bulk)))
+	e.Must(e.Client.List(e.Ctx, list, client.InNamespace(e.bulk)))
 	return !slices.ContainsFunc(list.Items, func(x v1alpha1.Experiment) bool { return x.Status.ObservedGeneration == 0 })
 }
 
 // retreat deletes all of it.
 func (e *enemy) retreat() {
 	e.attacks = false
-	for _, namespace := range []string{e.namespace, e.bulk} {
+	for _, namespace := range []string{e.Namespace, e.bulk} {
 		for _, obj := range []client.Object{&v1alpha1.Experiment{}, &v1alpha1.BenchmarkRun{}, &v1alpha1.GeoDatabase{}, &batchv1.Job{}, &corev1.ConfigMap{}, &appsv1.StatefulSet{}, &corev1.Pod{}} {
-			e.must(e.client.DeleteAllOf(e.ctx, obj, client.InNamespace(namespace), client.GracePeriodSeconds(0), client.PropagationPolicy(metav1.DeletePropagationBackground)))
+			e.Must(e.Client.DeleteAllOf(e.Ctx, obj, client.InNamespace(namespace), client.GracePeriodSeconds(0), client.PropagationPolicy(metav1.DeletePropagationBackground)))
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package controllers
+package controllers_test
 
 import (
 	"encoding/json"
@@ -10,23 +10,24 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/worldtest"
 )
 
 // The log tells what a run went through, with the keys that docs/operator.md names.
 func TestLog(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := worldtest.NewWorld(t)
 	var lines []map[string]any
-	w.ctx = log.IntoContext(w.ctx, funcr.NewJSON(func(text string) {
+	w.Ctx = log.IntoContext(w.Ctx, funcr.NewJSON(func(text string) {
 		line := map[string]any{}
 		if err := json.Unmarshal([]byte(text), &line); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}
 		lines = append(lines, line)
 	}, funcr.Options{}))
-	w.create(makeDatabase("d").obj(), makeRun("r").database("d").duration(20*time.Second).
-		faults("[{name: cut, at: 5s, duration: 4s, networkPartition: {from: {regions: [us-west-2]}}}]").obj())
-	if st := w.untilOver("r").Status; st.Verdict != v1alpha1.VerdictPassed {
+	w.Create(worldtest.MakeDatabase("d").Obj(), worldtest.MakeRun("r").Database("d").Duration(20*time.Second).
+		Faults("[{name: cut, at: 5s, duration: 4s, networkPartition: {from: {regions: [us-west-2]}}}]").Obj())
+	if st := w.UntilOver("r").Status; st.Verdict != v1alpha1.VerdictPassed {
 		t.Fatalf("the run ended %s: %s", st.Verdict, st.Message)
 	}
 	has := func(want map[string]any) {
@@ -42,11 +43,11 @@ func TestLog(t *testing.T) {
 			t.Errorf("nothing in the log has %v", want)
 		}
 	}
-	has(map[string]any{"msg": "incarnation made", "database": "d", "incarnation": w.getDatabase("d").Status.Incarnation, "reason": "the first one"})
-	for i, stage := range activeStages {
+	has(map[string]any{"msg": "incarnation made", "database": "d", "incarnation": w.GetDatabase("d").Status.Incarnation, "reason": "the first one"})
+	for i, stage := range worldtest.ActiveStages {
 		want := map[string]any{"msg": "stage entered", "run": "r", "stage": string(stage)}
 		if i > 0 {
-			want["from"] = string(activeStages[i-1])
+			want["from"] = string(worldtest.ActiveStages[i-1])
 		}
 		has(want)
 	}

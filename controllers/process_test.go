@@ -1,13 +1,11 @@
-package controllers
+package controllers_test
 
 import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -19,31 +17,21 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
-	"github.com/geobench/geobench/internal/base/ports"
+	"github.com/geobench/geobench/controllers/worldtest"
 	"github.com/geobench/geobench/internal/bench/fault"
-	"github.com/geobench/geobench/internal/ops/admin"
-	"github.com/geobench/geobench/internal/ops/deploy"
-	"github.com/geobench/geobench/internal/ops/identity"
 )
-
-// operatorVariable names the environment variable with the released binary, for the tests that start it (make hostile).
-const operatorVariable = "GEOBENCH_OPERATOR"
 
 // operatorLimit is the memory limit of the operator's container in bytes, as the chart has it.
 const operatorLimit = 512 << 20
@@ -66,8 +54,8 @@ func startOperator(t *testing.T, namespace string) *operatorProcess {
 	t.Helper()
 	o := &operatorProcess{t: t, metrics: freeAddress(t), log: &lockedBuffer{}}
 	start := func(kubeconfig string) (*exec.Cmd, error) {
-		cmd := exec.Command(os.Getenv(operatorVariable), "operator", "--health-probe-bind-address=127.0.0.1:0", "--metrics-bind-address="+o.metrics,
-			"--metrics-secure=false", "--leader-elect=true", "--leader-election-namespace="+namespace, "--credentials-namespace="+namespace, "--node-image="+testImage)
+		cmd := exec.Command(os.Getenv(worldtest.OperatorVariable), "operator", "--health-probe-bind-address=127.0.0.1:0", "--metrics-bind-address="+o.metrics,
+			"--metrics-secure=false", "--leader-elect=true", "--leader-election-namespace="+namespace, "--credentials-namespace="+namespace, "--node-image="+worldtest.TestImage)
 		cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, fmt.Sprintf("GOMEMLIMIT=%d", operatorLimit))
 		cmd.Stdout, cmd.Stderr = o.log, o.log
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // a test that panics has no clean-up
@@ -131,8 +119,8 @@ func freeAddress(t *testing.T) string {
 func kubeconfig(t *testing.T) string {
 	t.Helper()
 	c := clientcmdapi.NewConfig()
-	c.Clusters["test"] = &clientcmdapi.Cluster{Server: apiServer.Host, CertificateAuthorityData: apiServer.CAData}
-	c.AuthInfos["test"] = &clientcmdapi.AuthInfo{ClientCertificateData: apiServer.CertData, ClientKeyData: apiServer.KeyData}
+	c.Clusters["test"] = &clientcmdapi.Cluster{Server: worldtest.APIServer.Host, CertificateAuthorityData: worldtest.APIServer.CAData}
+	c.AuthInfos["test"] = &clientcmdapi.AuthInfo{ClientCertificateData: worldtest.APIServer.CertData, ClientKeyData: worldtest.APIServer.KeyData}
 	c.Contexts["test"] = &clientcmdapi.Context{Cluster: "test", AuthInfo: "test"}
 	c.CurrentContext = "test"
 	file := filepath.Join(t.TempDir(), "kubeconfig")
@@ -251,157 +239,15 @@ func (o *operatorProcess) metric(name string) map[string]float64 {
 func (o *operatorProcess) heap() int64 { return int64(o.metric("go_memstats_heap_inuse_bytes")[""]) }
 
 // newWorldOfProcess makes a world for an operator that is a process of its own: see onLoopback.
-func newWorldOfProcess(t *testing.T, answer func(*corev1.Pod, http.Handler) http.Handler) *world {
+func newWorldOfProcess(t *testing.T, answer func(*corev1.Pod, http.Handler) http.Handler) *worldtest.World {
 	t.Helper()
-	if os.Getenv(operatorVariable) == "" {
-		t.Skipf("%s is not set: make hostile runs this test", operatorVariable)
+	if os.Getenv(worldtest.OperatorVariable) == "" {
+		t.Skipf("%s is not set: make hostile runs this test", worldtest.OperatorVariable)
 	}
-	w := newWorld(t)
-	w.onLoopback(answer)
+	w := worldtest.NewWorld(t)
+	w.OnLoopback(answer)
 	return w
 }
-
-// loopbacks counts the worlds whose pods are on loopback: each has addresses of its own.
-var loopbacks atomic.Int32
-
-// onLoopback gives the pods of the world addresses of this machine, where they answer the operator over the network,
-// and lets the world's time pass. What they answer is what the world's nodes do, unless answer says otherwise.
-func (w *world) onLoopback(answer func(pod *corev1.Pod, played http.Handler) http.Handler) {
-	w.t.Helper()
-	w.realTime()
-	served := &loopback{w: w, prefix: fmt.Sprintf("127.%d.", 65+loopbacks.Add(1)), answer: answer, folders: map[string]identity.Folder{}}
-	w.client = interceptor.NewClient(w.client.(client.WithWatch), interceptor.Funcs{
-		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
-			if pod, ok := obj.(*corev1.Pod); ok {
-				if err := served.start(ctx, pod); err != nil {
-					return err
-				}
-			}
-			return c.SubResource(sub).Update(ctx, obj, opts...)
-		},
-	})
-}
-
-// loopback is the network of the pods of a world.
-type loopback struct {
-	w       *world
-	prefix  string // takes the place of "10.0." in their addresses
-	answer  func(*corev1.Pod, http.Handler) http.Handler
-	folders map[string]identity.Folder // of the credentials of each database
-}
-
-// start moves a pod to its address on this machine, and serves its administration there.
-func (l *loopback) start(ctx context.Context, pod *corev1.Pod) error {
-	rest, ok := strings.CutPrefix(pod.Status.PodIP, "10.0.")
-	if !ok {
-		return nil
-	}
-	played := net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(ports.Admin))
-	pod.Status.PodIP = l.prefix + rest
-	pod.Status.PodIPs[0].IP = pod.Status.PodIP
-	folder, err := l.folder(ctx, pod.Labels[kube.LabelDatabase])
-	if err != nil {
-		return err
-	}
-	listener, err := net.Listen("tcp", net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(ports.Admin)))
-	if err != nil {
-		return err
-	}
-	var h http.Handler = l.w.workerHandler(pod)
-	if pod.Labels[kube.LabelRole] == kube.RoleNode {
-		h = l.w.nodeHandler(played)
-	}
-	if l.answer != nil {
-		h = l.answer(pod, h)
-	}
-	serving, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- admin.Serve(serving, folder.Listener(listener, func(net.Addr, error) {}), h) }()
-	l.w.t.Cleanup(func() {
-		stop()
-		if err := <-ended; err != nil {
-			l.w.t.Error(err)
-		}
-	})
-	return nil
-}
-
-// folder is what the pods of a database have mounted.
-func (l *loopback) folder(ctx context.Context, database string) (identity.Folder, error) {
-	if f, ok := l.folders[database]; ok {
-		return f, nil
-	}
-	secret := &corev1.Secret{}
-	key := types.NamespacedName{Namespace: l.w.namespace, Name: kube.CredentialsName(makeDatabase(database).obj())}
-	if err := l.w.client.Get(ctx, key, secret); err != nil {
-		return "", err
-	}
-	folder := l.w.t.TempDir()
-	for file, b := range secret.Data {
-		if err := os.WriteFile(filepath.Join(folder, file), b, 0o600); err != nil {
-			return "", err
-		}
-	}
-	l.folders[database] = identity.Folder(folder)
-	return l.folders[database], nil
-}
-
-// nodeHandler is the administration of the world's node at addr.
-func (w *world) nodeHandler(addr string) http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("/", admin.NewHandler(&playedNode{w, addr}))
-	mux.HandleFunc("GET "+admin.PathClock, func(out http.ResponseWriter, r *http.Request) {
-		n, err := w.node(addr)
-		if err != nil {
-			http.Error(out, err.Error(), http.StatusServiceUnavailable)
-			return
-		}
-		now := time.Now()
-		_ = json.NewEncoder(out).Encode(admin.Reading{Wall: now.UnixNano(), Monotonic: now.Sub(n.zero)})
-	})
-	return mux
-}
-
-// workerHandler is the administration of the world's worker in a pod.
-func (w *world) workerHandler(pod *corev1.Pod) *http.ServeMux {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+admin.PathClock, admin.ServeClock)
-	mux.HandleFunc("GET "+deploy.PathHistory, func(out http.ResponseWriter, r *http.Request) {
-		file, err := w.History(r.Context(), net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(ports.Admin)))
-		if err != nil {
-			http.Error(out, err.Error(), http.StatusServiceUnavailable)
-			return
-		}
-		_, _ = io.Copy(out, file)
-	})
-	return mux
-}
-
-// playedNode is a node of the world as its administration has it.
-type playedNode struct {
-	w    *world
-	addr string
-}
-
-func (n *playedNode) Status(ctx context.Context) (*admin.Status, error) {
-	return n.w.Status(ctx, n.addr)
-}
-func (n *playedNode) Load(ctx context.Context, req *admin.LoadRequest) (*admin.LoadResponse, error) {
-	return n.w.Load(ctx, n.addr, req)
-}
-func (n *playedNode) Audit(ctx context.Context) (*admin.Audit, error) { return n.w.Audit(ctx, n.addr) }
-func (n *playedNode) Disturb(ctx context.Context, a *admin.Agenda) error {
-	return n.w.Disturb(ctx, n.addr, a)
-}
-func (n *playedNode) Log() *admin.Log {
-	log, err := n.w.Log(context.Background(), n.addr)
-	if err != nil {
-		return &admin.Log{}
-	}
-	return log
-}
-func (n *playedNode) Healthy() error { return nil }
-func (n *playedNode) Ready() error   { return nil }
 
 // restartAPIServer ends the tests' API server with a signal, and starts it again on the same port and data. It returns
 // how long it was away.
@@ -427,12 +273,12 @@ func restartAPIServer(t *testing.T, signal syscall.Signal) time.Duration {
 		t.Fatal(err)
 	}
 	go func() { _ = cmd.Wait() }()
-	asking, err := rest.HTTPClientFor(apiServer)
+	asking, err := rest.HTTPClientFor(worldtest.APIServer)
 	if err != nil {
 		t.Fatal(err)
 	}
 	until("does not come back", func(ctx context.Context) bool {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(apiServer.Host, "/")+"/readyz", nil)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(worldtest.APIServer.Host, "/")+"/readyz", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -493,38 +339,38 @@ func TestTwentyRunsOfAProcess(t *testing.T) {
 func twentyRuns(t *testing.T, signals []syscall.Signal) {
 	const runs, most = 20, 150_000_000
 	w := newWorldOfProcess(t, nil)
-	operator := startOperator(t, w.namespace)
+	operator := startOperator(t, w.Namespace)
 	for i := range runs {
 		name := fmt.Sprintf("d%02d", i)
-		w.create(makeDatabase(name).obj(), makeRun(name).database(name).duration(90*time.Second).faults(`[
+		w.Create(worldtest.MakeDatabase(name).Obj(), worldtest.MakeRun(name).Database(name).Duration(90*time.Second).Faults(`[
 			{name: busy, at: 5s, duration: 10s, cpuStress: {target: {}, workers: 1}},
-			{name: cut, at: 20s, duration: 10s, networkPartition: {from: {regions: [us-west-2]}}}]`).obj())
+			{name: cut, at: 20s, duration: 10s, networkPartition: {from: {regions: [us-west-2]}}}]`).Obj())
 	}
 	all := func(is func(*v1alpha1.BenchmarkRun) bool) func() bool {
 		return func() bool {
 			for i := range runs {
-				if !is(w.getRun(fmt.Sprintf("d%02d", i))) {
+				if !is(w.GetRun(fmt.Sprintf("d%02d", i))) {
 					return false
 				}
 			}
 			return true
 		}
 	}
-	w.play("all runs measure", all(func(r *v1alpha1.BenchmarkRun) bool { return r.Status.Stage == v1alpha1.StageMeasure }))
+	w.Play("all runs measure", all(func(r *v1alpha1.BenchmarkRun) bool { return r.Status.Stage == v1alpha1.StageMeasure }))
 	for i, signal := range signals {
 		t.Logf("the API server got signal %q, and was away for %v", signal, restartAPIServer(t, signal).Round(100*time.Millisecond))
-		w.play(fmt.Sprintf("%d faults of each run are over", i+1), all(func(r *v1alpha1.BenchmarkRun) bool {
+		w.Play(fmt.Sprintf("%d faults of each run are over", i+1), all(func(r *v1alpha1.BenchmarkRun) bool {
 			return len(r.Status.Faults) > i && r.Status.Faults[i].State == string(fault.Done)
 		}))
 	}
-	w.play("all runs are over", all(func(r *v1alpha1.BenchmarkRun) bool { return kube.Over(r) && len(r.Finalizers) == 0 }))
+	w.Play("all runs are over", all(func(r *v1alpha1.BenchmarkRun) bool { return kube.Over(r) && len(r.Finalizers) == 0 }))
 
 	for i := range runs {
-		r := w.getRun(fmt.Sprintf("d%02d", i))
+		r := w.GetRun(fmt.Sprintf("d%02d", i))
 		if r.Status.Verdict != v1alpha1.VerdictPassed {
 			t.Errorf("run %s ended %s: %s: %s", r.Name, r.Status.Verdict, r.Status.Reason, r.Status.Message)
 		}
-		if db := w.getDatabase(r.Name); db.Status.ActiveRun != "" || db.Status.Incarnation == "" {
+		if db := w.GetDatabase(r.Name); db.Status.ActiveRun != "" || db.Status.Incarnation == "" {
 			t.Errorf("database %s is with %q, in incarnation %q", db.Name, db.Status.ActiveRun, db.Status.Incarnation)
 		}
 		for _, f := range r.Status.Faults {
@@ -532,17 +378,17 @@ func twentyRuns(t *testing.T, signals []syscall.Signal) {
 				t.Errorf("run %s: fault %s is %s: %s", r.Name, f.Name, f.State, f.Message)
 			}
 		}
-		w.play("run "+r.Name+" has left its result alone", func() bool {
-			return slices.Equal(w.leftovers(r.Name), []string{"ConfigMap " + kube.ResultName(r)})
+		w.Play("run "+r.Name+" has left its result alone", func() bool {
+			return slices.Equal(w.Leftovers(r.Name), []string{"ConfigMap " + kube.ResultName(r)})
 		})
 	}
 	// Each node has loaded one data set, and each worker has started once. (A Job of the played cluster may make a pod
 	// anew while the operator deletes both.)
-	w.startedOnce()
-	if len(w.starts) != runs || w.loads != 2*runs || len(w.jobsRun) != 2*runs {
-		t.Errorf("%d runs were started, %d data sets loaded and %d workers made; want %d, %d and %d", len(w.starts), w.loads, len(w.jobsRun), runs, 2*runs, 2*runs)
+	w.StartedOnce()
+	if len(w.Starts) != runs || w.Loads != 2*runs || len(w.JobsRun) != 2*runs {
+		t.Errorf("%d runs were started, %d data sets loaded and %d workers made; want %d, %d and %d", len(w.Starts), w.Loads, len(w.JobsRun), runs, 2*runs, 2*runs)
 	}
-	for uid, starts := range w.starts {
+	for uid, starts := range w.Starts {
 		if len(starts) != 2 {
 			t.Errorf("the workers of run %s were started %d times, want 2", uid, len(starts))
 		}

@@ -1,10 +1,6 @@
-package controllers
+package controllers_test
 
 import (
-	"context"
-	"reflect"
-	"strings"
-	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,142 +8,19 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/controllers/worldtest"
 )
-
-// rememberingClient answers from a readMemory what it has decoded already: an object, and a namespace's objects of a
-// kind, of which it picks those with the labels that are asked for. Of the worlds' processor time, decoding the same
-// answers and asking for the same objects by other labels were a third.
-type rememberingClient struct {
-	client.WithWatch
-	reads *readMemory
-	// resources are the names of the collections of objects and lists of a type, "" for those that are not remembered.
-	resources sync.Map
-}
-
-// objectRequest is an object of a type, or a list of a type where the name is empty.
-type objectRequest struct {
-	collection, name string
-	of               reflect.Type
-}
-
-// objectAnswer holds while the writes are those before the API server was asked. Nobody changes its object.
-type objectAnswer struct {
-	before writesBefore
-	object runtime.Object
-}
-
-// collectionOf returns where objects of a type are in a namespace, "" if they are not remembered.
-func (c *rememberingClient) collectionOf(obj runtime.Object, namespace string) string {
-	of := reflect.TypeOf(obj)
-	resource, known := c.resources.Load(of)
-	if !known {
-		resource = c.resourceOf(obj)
-		c.resources.Store(of, resource)
-	}
-	if resource == "" || namespace == "" {
-		return ""
-	}
-	return namespace + "/" + resource.(string)
-}
-
-func (c *rememberingClient) resourceOf(obj runtime.Object) string {
-	switch obj.(type) {
-	case runtime.Unstructured, *metav1.PartialObjectMetadata, *metav1.PartialObjectMetadataList: // of any kind
-		return ""
-	}
-	gvk, err := c.GroupVersionKindFor(obj)
-	if err != nil {
-		return ""
-	}
-	gvk.Kind = strings.TrimSuffix(gvk.Kind, "List")
-	mapping, err := c.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
-	if err != nil || mapping.Scope.Name() != meta.RESTScopeNameNamespace || mapping.Resource.Resource == "resourcequotas" {
-		return ""
-	}
-	return mapping.Resource.Resource
-}
-
-// answer returns the object that a request reads: the one that is remembered, or what fetch reads into an empty one.
-func (c *rememberingClient) answer(r objectRequest, fetch func(into any) error) (runtime.Object, error) {
-	before := c.reads.before(r.collection, r.name)
-	c.reads.mu.Lock()
-	a, known := c.reads.objects[r]
-	c.reads.mu.Unlock()
-	if known && a.before.same(before, r.name != "") {
-		return a.object, nil
-	}
-	object := reflect.New(r.of).Interface()
-	if err := fetch(object); err != nil {
-		return nil, err
-	}
-	a = objectAnswer{before, object.(runtime.Object)}
-	c.reads.mu.Lock()
-	defer c.reads.mu.Unlock()
-	c.reads.objects[r] = a
-	return a.object, nil
-}
-
-// put copies an object into another of its type.
-func put(into, object runtime.Object) {
-	reflect.ValueOf(into).Elem().Set(reflect.ValueOf(object.DeepCopyObject()).Elem())
-}
-
-// Get implements client.Client.
-func (c *rememberingClient) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-	in := c.collectionOf(obj, key.Namespace)
-	if in == "" || len(opts) > 0 {
-		return c.WithWatch.Get(ctx, key, obj, opts...)
-	}
-	object, err := c.answer(objectRequest{in, key.Name, reflect.TypeOf(obj).Elem()}, func(into any) error { return c.WithWatch.Get(ctx, key, into.(client.Object)) })
-	if err != nil {
-		return err
-	}
-	put(obj, object)
-	return nil
-}
-
-// List implements client.Client.
-func (c *rememberingClient) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
-	o := (&client.ListOptions{}).ApplyOptions(opts)
-	in := c.collectionOf(list, o.Namespace)
-	if in == "" || o.FieldSelector != nil || o.Limit > 0 || o.Continue != "" || o.Raw != nil {
-		return c.WithWatch.List(ctx, list, opts...)
-	}
-	all, err := c.answer(objectRequest{in, "", reflect.TypeOf(list).Elem()}, func(into any) error {
-		return c.WithWatch.List(ctx, into.(client.ObjectList), client.InNamespace(o.Namespace))
-	})
-	if err != nil {
-		return err
-	}
-	if o.LabelSelector == nil {
-		put(list, all)
-		return nil
-	}
-	some := reflect.New(reflect.TypeOf(list).Elem())
-	some.Elem().Set(reflect.ValueOf(all).Elem())
-	items := reflect.ValueOf(all).Elem().FieldByName("Items")
-	picked := reflect.MakeSlice(items.Type(), 0, items.Len())
-	for i := range items.Len() {
-		if o.LabelSelector.Matches(labels.Set(items.Index(i).Addr().Interface().(client.Object).GetLabels())) {
-			picked = reflect.Append(picked, items.Index(i))
-		}
-	}
-	some.Elem().FieldByName("Items").Set(picked)
-	put(list, some.Interface().(runtime.Object))
-	return nil
-}
 
 // What a remembering client answers is what the API server says, before and after writes, and belongs to who asked.
 func TestRememberingClient(t *testing.T) {
 	t.Parallel()
-	c, namespace := newNamespace(t)
-	plain, err := client.New(apiServer, client.Options{Scheme: kube.Scheme()})
+	c, namespace := worldtest.NewNamespace(t)
+	plain, err := client.New(worldtest.APIServer, client.Options{Scheme: kube.Scheme()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +72,7 @@ func TestRememberingClient(t *testing.T) {
 		}
 	}
 	profile := func(name string) *v1alpha1.NetworkProfile {
-		return &v1alpha1.NetworkProfile{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: map[string]string{"a": "1"}}, Spec: *makeDatabase("d").Spec.Network.Profile}
+		return &v1alpha1.NetworkProfile{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: map[string]string{"a": "1"}}, Spec: *worldtest.MakeDatabase("d").Spec.Network.Profile}
 	}
 	compare("before anything is there")
 	one := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "one", Namespace: namespace, Labels: map[string]string{"a": "1"}}}

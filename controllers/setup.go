@@ -16,8 +16,6 @@ import (
 	"github.com/geobench/geobench/controllers/podclient"
 	"github.com/geobench/geobench/controllers/run"
 	"github.com/geobench/geobench/internal/bench/manifest/check"
-	"github.com/geobench/geobench/internal/engine/engines"
-	"github.com/geobench/geobench/internal/engine/protocol"
 	"github.com/geobench/geobench/internal/ops/deploy/netpol"
 )
 
@@ -54,7 +52,7 @@ func Reconcilers(mgr ctrl.Manager, o Options) (*database.Reconciler, *run.Reconc
 	if o.Events == nil {
 		o.Events = mgr.GetEventRecorder("geobench-operator")
 	}
-	abilities := check.Default(engineTable{})
+	abilities := check.Default(nil)
 	abilities.History.MemoryBytes = run.HistoryMemory()
 	credentials := &operatorca.Keeper{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: o.Namespace, Clock: o.Clock}
 	if o.Pods == nil {
@@ -73,9 +71,3 @@ func Reconcilers(mgr ctrl.Manager, o Options) (*database.Reconciler, *run.Reconc
 			Events: o.Events, Clock: o.Clock,
 		}
 }
-
-// engineTable is package engines as the checks want it.
-type engineTable struct{}
-
-func (engineTable) Names() []string                             { return engines.Names() }
-func (engineTable) Lookup(name string) (*protocol.Engine, bool) { return engines.Lookup(name) }

@@ -1,0 +1,83 @@
+package worldtest
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	goruntime "runtime"
+	"strconv"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/internal/apiservertest"
+)
+
+var (
+	// apiServer is a real kube-apiserver, shared by all tests; nil without KUBEBUILDER_ASSETS.
+	APIServer *rest.Config
+	// worldClient is that of all worlds, which answers from reads what has not changed.
+	worldClient client.WithWatch
+	reads       = NewReadMemory()
+)
+
+// Main runs the tests of a package with one API server for all. Call it from TestMain.
+func Main(m *testing.M) int {
+	// Tests mostly wait for the API server: more of them at once than there are processors.
+	if err := flag.Set("test.parallel", strconv.Itoa(4*goruntime.GOMAXPROCS(0))); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	config, stop, err := apiservertest.Start()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "the API server does not start:", err)
+		return 1
+	}
+	if config == nil {
+		return m.Run()
+	}
+	APIServer = config
+	reads.SeeWrites(APIServer)
+	remembering := rest.CopyConfig(APIServer)
+	// Another process that writes into the worlds' namespaces is not seen.
+	remember := os.Getenv(OperatorVariable) == "" && os.Getenv(FluxVariable) == ""
+	if remember {
+		reads.AnswerReads(remembering)
+	}
+	if worldClient, err = client.NewWithWatch(remembering, client.Options{Scheme: kube.Scheme()}); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	if remember {
+		worldClient = &rememberingClient{WithWatch: worldClient, reads: reads}
+	}
+	if err := worldClient.Create(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}); err != nil {
+		fmt.Fprintln(os.Stderr, "no node:", err)
+		return 1
+	}
+	code := m.Run()
+	if err := stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "the API server does not stop:", err)
+		return 1
+	}
+	return code
+}
+
+// NewNamespace makes a namespace of a test's own, and returns the worlds' client.
+func NewNamespace(t *testing.T) (client.WithWatch, string) {
+	t.Helper()
+	if APIServer == nil {
+		t.Skip(apiservertest.Missing)
+	}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "t-"}}
+	if err := worldClient.Create(context.Background(), ns); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { reads.Forget(ns.Name) })
+	return worldClient, ns.Name
+}
