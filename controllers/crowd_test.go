@@ -26,7 +26,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// TestFaultsGoOnWhileOthersLoad: runs whose data takes for ever hold up no other's faults, and let go of their nodes
+// TestFaultsGoOnWhileOthersLoad: runs that load data without end delay no other run's faults. They release their nodes
 // when they are cancelled or deleted.
 func TestFaultsGoOnWhileOthersLoad(t *testing.T) {
 	t.Parallel()
@@ -65,7 +65,7 @@ func TestFaultsGoOnWhileOthersLoad(t *testing.T) {
 	}
 }
 
-// counting is a client that counts what it asks the API server for: reads where they count, and all writes.
+// counting returns a client that counts its requests to the API server: reads if reads is set, and all writes.
 func counting(c client.Client, reads bool, n *int) client.Client {
 	count := func() { *n++ }
 	return interceptor.NewClient(c.(client.WithWatch), interceptor.Funcs{
@@ -96,8 +96,8 @@ func counting(c client.Client, reads bool, n *int) client.Client {
 	})
 }
 
-// TestWaitingIsCheap: a run that waits for its turn costs one request, is refused at once when it is impossible, and
-// can be deleted at once.
+// TestWaitingIsCheap: a run that waits for its turn costs one request. It is refused immediately when it is impossible,
+// and can be deleted immediately.
 func TestWaitingIsCheap(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -136,7 +136,7 @@ func TestWaitingIsCheap(t *testing.T) {
 	}
 }
 
-// crowdPods ask the pods of one world, and those of a crowd of databases that never answer.
+// crowdPods sends requests to the pods of one simulated cluster, and to a crowd of databases that never answer.
 type crowdPods struct {
 	podclient.Clients
 	silent func(types.UID) bool
@@ -163,7 +163,7 @@ func (silence) Status(ctx context.Context, addr string) (*admin.Status, error) {
 	return nil, errors.New(addr + " does not answer")
 }
 
-// TestCrowd: a tenant's run starts while a thousand runs of another one wait for one database, and two hundred
+// TestCrowd: a tenant's run starts while a thousand runs of another tenant wait for one database, and two hundred
 // databases do not answer. It takes minutes of real time: GEOBENCH_CROWD=1 runs it (make crowd).
 func TestCrowd(t *testing.T) {
 	if os.Getenv("GEOBENCH_CROWD") == "" {
@@ -179,7 +179,7 @@ func TestCrowd(t *testing.T) {
 		return hung[uid]
 	}})
 
-	// rate measures how many requests a second the operator makes, while the world of w plays.
+	// rate measures the operator's requests per second while the simulated cluster of w runs.
 	rate := func(what string, until func() bool) {
 		t.Helper()
 		start, before := time.Now(), api.Requests.Load()
@@ -220,10 +220,10 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// TestTwentyRuns: twenty runs measure at once, on twenty databases whose nodes and workers are played, with faults
-// that nodes inject and faults that the operator injects; in the second round the API server is away for five
-// seconds. Each run passes, or says that a fault was not on time; nothing is lost or done twice. GEOBENCH_CROWD=1
-// runs it (make crowd).
+// TestTwentyRuns: twenty runs measure at the same time, on twenty databases with simulated nodes and workers. Nodes
+// inject some of the faults, the operator injects the others. In the second round the API server is unavailable for
+// five seconds. Each run passes, or reports that a fault was not on time; nothing is lost or done twice.
+// GEOBENCH_CROWD=1 runs it (make crowd).
 func TestTwentyRuns(t *testing.T) {
 	if os.Getenv("GEOBENCH_CROWD") == "" {
 		t.Skip("GEOBENCH_CROWD is not set: make crowd runs this test")
@@ -264,8 +264,8 @@ func TestTwentyRuns(t *testing.T) {
 				}
 				return true
 			})
-			// A Job of the played cluster may make a pod anew while the operator deletes both: what counts is that
-			// nothing was measured twice.
+			// A Job of the simulated cluster may recreate a pod while the operator deletes both. The test therefore only
+			// requires that nothing was measured twice.
 			w.StartedOnce()
 			late := map[v1alpha1.Injector][]time.Duration{}
 			verdicts := map[string]int{}

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestDeps holds the operator to judging what pods have measured: it neither simulates, nor plays runs in its own
-// process, nor draws.
+// TestDeps checks that the operator only judges the measurements of pods: it does not simulate, run benchmarks in its
+// process, or draw plots.
 func TestDeps(t *testing.T) {
 	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-tags", "full", "./...")
 	list.Env = append(list.Environ(), "GOPROXY=off", "GOTOOLCHAIN=local")

@@ -1,17 +1,18 @@
-// Package controllers sets up the controllers of GeoDatabases, BenchmarkRuns and Experiments: they deploy a database
-// across regions, check that the network between them is the one that was declared, drive a workload from every region
-// and leave a typed result. Each is in a package of its own (database, run, experiment), with what they share beside
-// them; imports go one way, which a test holds them to.
+// Package controllers sets up the controllers of GeoDatabases, BenchmarkRuns and Experiments. They deploy a database
+// across regions and check that the network between the regions is the declared network. They drive a workload from
+// every region and publish a typed result. Each controller is a separate package (database, run, experiment), and
+// shared code is in packages next to them. Imports go in one direction, and a test enforces this.
 //
-// The controllers are built alike. Reconcile reads the object from the API server itself (not from the cache, which may
-// be behind; only a run that waits for its turn goes by the cache), makes a scope around it and calls small steps that
-// change the object in memory; one patch with an optimistic lock writes the status at the end. What a step does to the
-// outside is named after the object, so that doing it twice is the same as doing it once, and is recorded in the status
-// before it is done where doing it twice would be wrong. What takes long is an job (package job), which may be
-// done twice too. An operator that is killed at any point goes on where the API server says: what it remembers besides
-// only spares it questions.
+// All controllers have the same structure. Reconcile reads the object from the API server and not from the cache, which
+// may be stale. Only a run that waits for its turn uses the cache. Reconcile then creates a scope for the object and
+// calls small steps that change the object in memory. At the end one patch with an optimistic lock writes the status.
 //
-// The rights of the operator are markers in the packages whose code uses them; those here are the manager's own.
+// External objects that a step creates are named after the object, so that the step is idempotent. If a step is not
+// idempotent, it is recorded in the status before it runs. Long work is a job (package background), which may run
+// twice, too. An operator that is killed at any point continues from the state in the API server. Its additional state
+// in memory only saves requests.
+//
+// The rights of the operator are markers in the packages that use them; the markers here are for the manager.
 package controllers
 
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create

@@ -157,7 +157,7 @@ func (s *gitSource) replace(file, old, by string) {
 	s.files[file] = strings.Replace(s.files[file], old, by, 1)
 }
 
-// commit offers Flux the files as they are now, and returns their revision.
+// commit publishes the current files to Flux, and returns their revision.
 func (s *gitSource) commit() string {
 	s.w.T.Helper()
 	var archive bytes.Buffer
@@ -238,7 +238,8 @@ func (v *versions) of(kind, name string) []*unstructured.Unstructured {
 	return slices.Clone(v.seen[kind+"/"+name])
 }
 
-// await waits, without the world going on, until the condition holds: it is asked after each change.
+// await waits until the condition holds, without advancing the simulated cluster. It evaluates the condition after each
+// change.
 func (v *versions) await(what string, done func() bool) {
 	v.w.T.Helper()
 	late := time.NewTimer(worldtest.FluxPatience)
@@ -252,7 +253,7 @@ func (v *versions) await(what string, done func() bool) {
 	}
 }
 
-// describe says what the Kustomizations say.
+// describe returns the conditions of the Kustomizations as text.
 func (v *versions) describe() string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -265,7 +266,8 @@ func (v *versions) describe() string {
 	return b.String()
 }
 
-// resourceVersion is a version's place in the order of all writes to the API server, which keeps all kinds in one etcd.
+// resourceVersion returns a version's position in the order of all writes to the API server, which keeps all kinds in
+// one etcd.
 func resourceVersion(w *worldtest.World, obj client.Object) uint64 {
 	w.T.Helper()
 	n, err := strconv.ParseUint(obj.GetResourceVersion(), 10, 64)

@@ -32,10 +32,10 @@ import (
 	"github.com/geobench/geobench/controllers/worldtest"
 )
 
-// flux is a world to which a real kustomize-controller applies the example repository. Geobench's controllers are real,
-// too, and act as the ServiceAccount that the admission policies speak of; pods, nodes, workers and their clock are
-// played by the world, source-controller by gitSource. Flux works in real time, the world goes on only when it is
-// stepped.
+// flux is a simulated cluster to which a real kustomize-controller applies the example repository. Geobench's
+// controllers are real, too, and act as the ServiceAccount that the admission policies name. The simulated cluster
+// provides pods, nodes, workers and their clock, and gitSource replaces source-controller. Flux works in real time; the
+// simulated cluster advances only when it is stepped.
 type flux struct {
 	*worldtest.World
 	*versions
@@ -109,7 +109,7 @@ func (f *flux) exists(name string, obj client.Object) bool {
 	return err == nil
 }
 
-// condition is one of an object's, with an empty status where it is not there.
+// condition returns a condition of an object, with an empty status if the condition is absent.
 func condition(u *unstructured.Unstructured, kind string) (c metav1.Condition) {
 	all, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
 	for _, fields := range all {
@@ -120,21 +120,21 @@ func condition(u *unstructured.Unstructured, kind string) (c metav1.Condition) {
 	return c
 }
 
-// attempts tells that a version of a Kustomization is about a revision.
+// attempts reports whether a version of a Kustomization concerns a revision.
 func attempts(u *unstructured.Unstructured, revision string) bool {
 	attempted, _, _ := unstructured.NestedString(u.Object, "status", "lastAttemptedRevision")
 	return attempted == revision
 }
 
-// waiting tells that Flux waits for the health of what it has applied of a revision.
+// waiting reports whether Flux waits for the health of the objects that it has applied from a revision.
 func (f *flux) waiting(name, revision string) bool {
 	return slices.ContainsFunc(f.of(kustomizations.Kind, name), func(u *unstructured.Unstructured) bool {
 		return attempts(u, revision) && condition(u, "Healthy").Status == metav1.ConditionUnknown
 	})
 }
 
-// awaitReady waits, without the world going on, until Flux has made up its mind about a revision, and returns what it
-// says.
+// awaitReady waits, without advancing the simulated cluster, until Flux has decided on a revision, and returns the
+// Ready condition.
 func (f *flux) awaitReady(name, revision string) metav1.Condition {
 	f.T.Helper()
 	var ready metav1.Condition
@@ -159,8 +159,8 @@ func (f *flux) mustBeReady(name, revision string) {
 	}
 }
 
-// mustFailHealth waits until Flux says that what it has applied of a revision has failed, which it must not find out by
-// its timeout; no version of the Kustomization that is about this revision may be ready.
+// mustFailHealth waits until Flux reports that the objects that it applied from a revision have failed. Flux must not
+// detect this by its timeout, and no version of the Kustomization for this revision may be ready.
 func (f *flux) mustFailHealth(name, revision, failed string) {
 	f.T.Helper()
 	ready := f.awaitReady(name, revision)
@@ -191,8 +191,8 @@ func (f *flux) first(kind, name string, is func(*unstructured.Unstructured) bool
 	return found
 }
 
-// mustNotPrecede holds every version of a Kustomization to the end of what it applied: none that is about the revision
-// is ready before it.
+// mustNotPrecede checks that no version of a Kustomization for the revision is ready before the applied objects have
+// finished.
 func (f *flux) mustNotPrecede(name, revision string, end *unstructured.Unstructured) {
 	f.T.Helper()
 	before, after := 0, 0
@@ -226,8 +226,8 @@ func isReady(u *unstructured.Unstructured) bool {
 	return condition(u, "Ready").Status == metav1.ConditionTrue
 }
 
-// playRun lets the world go on until the run is over. In each of its stages the world stands still until Flux has
-// looked at it.
+// playRun advances the simulated cluster until the run is over. In each stage of the run it waits until Flux has looked
+// at the run.
 func (f *flux) playRun(name string) *v1alpha1.BenchmarkRun {
 	f.T.Helper()
 	var stages []v1alpha1.Stage
@@ -248,7 +248,8 @@ func (f *flux) playRun(name string) *v1alpha1.BenchmarkRun {
 	return run
 }
 
-// untilAttemptOver lets the world go on until the attempt with this runID is over, where there was another before it.
+// untilAttemptOver advances the simulated cluster until the attempt with this runID is over, if another attempt
+// preceded it.
 func (f *flux) untilAttemptOver(name, runID string) {
 	f.T.Helper()
 	f.Until("attempt "+runID+" of run "+name+" is over", func() bool {
@@ -266,7 +267,7 @@ func (f *flux) request(name, token string) {
 	f.Must(f.Client.Patch(f.Ctx, k, client.MergeFrom(base)))
 }
 
-// reconcileNow asks, and waits until Flux has done it and judged what it has applied.
+// reconcileNow requests a reconciliation, and waits until Flux has finished it and judged the applied objects.
 func (f *flux) reconcileNow(name, token string) {
 	f.T.Helper()
 	f.request(name, token)
@@ -313,7 +314,7 @@ func (f *flux) children() map[string]client.Object {
 	return out
 }
 
-// lookAtChildren holds all children to have nothing by which Flux knows its own, and counts their kinds.
+// lookAtChildren checks that no child has a mark by which Flux identifies its objects, and counts their kinds.
 func (f *flux) lookAtChildren() {
 	f.T.Helper()
 	for key, child := range f.children() {
@@ -342,14 +343,14 @@ func healthCheckExprs(t *testing.T) string {
 	return "  healthCheckExprs:\n" + lines
 }
 
-// TestFlux plays the life of the example repository in one go: each part begins where the one before it has ended. It
-// takes minutes, and a controller of Flux: make test-gitops builds it.
+// TestFlux runs through the life of the example repository: each part starts in the final state of the previous part.
+// It takes minutes, and needs a controller of Flux: make test-gitops builds it.
 func TestFlux(t *testing.T) {
 	if os.Getenv(worldtest.FluxVariable) == "" {
 		t.Skipf("%s is not set: make test-gitops runs this test", worldtest.FluxVariable)
 	}
 	f := newFlux(t)
-	f.CommittedOn = map[string]int64{"slog": 6000, "calvin": 4000} // what the experiment claims
+	f.CommittedOn = map[string]int64{"slog": 6000, "calvin": 4000} // the throughputs of the experiment's claims
 	part := func(name string, play func()) {
 		t.Helper()
 		start, outer := time.Now(), f.World.T
@@ -436,7 +437,7 @@ func TestFlux(t *testing.T) {
 		}
 	})
 
-	// askByHand is `kubectl patch --type merge`, by whose name Flux knows it.
+	// askByHand is `kubectl patch --type merge`, which Flux recognises by its field manager.
 	askByHand := func(name string) {
 		run := f.GetRun(name)
 		base := run.DeepCopy()

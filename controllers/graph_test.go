@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// mayUse are all ways in which packages of controllers may use each other: code of the one on the left may call the
-// ones on the right.
+// mayUse lists all permitted uses between packages of controllers: code of the package on the left may call the
+// packages on the right.
 var mayUse = map[string][]string{
 	"controllers": {"operatorca", "chaosaudit", "database", "background", "experiment", "podclient", "run"},
 	"run":         {"operatorca", "chaosaudit", "database", "background", "faultstatus", "kube", "podclient", "results"},
@@ -27,8 +27,8 @@ var mayUse = map[string][]string{
 	"results":     {},
 }
 
-// TestGraph draws which packages of controllers import each other, and what setup.go hands them besides, for them to
-// call. Both go one way: database code calls no run code, however it would come by it.
+// TestGraph finds the imports between packages of controllers, and the callbacks that setup.go passes between them.
+// Both must go in one direction: database code calls no run code, by import or by callback.
 func TestGraph(t *testing.T) {
 	edges := imports(t)
 	for from, to := range handed(t, "setup.go") {
@@ -63,7 +63,7 @@ func TestGraph(t *testing.T) {
 	}
 }
 
-// circleFrom follows uses from a package; it returns the way that comes back to where it has been, or nil.
+// circleFrom follows uses from a package. It returns a path that reaches one of its own packages again, or nil.
 func circleFrom(name string, way []string) []string {
 	if slices.Contains(way, name) {
 		return append(way, name)
@@ -77,7 +77,7 @@ func circleFrom(name string, way []string) []string {
 	return nil
 }
 
-// imports lists, for each package of controllers, the other ones that it imports.
+// imports lists, for each package of controllers, the other packages of controllers that it imports.
 func imports(t *testing.T) map[string][]string {
 	t.Helper()
 	list := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "-tags", "full", "./...")
@@ -117,8 +117,8 @@ func imports(t *testing.T) map[string][]string {
 	return edges
 }
 
-// handed lists, for each package whose Reconciler a file makes, the packages that what it is given comes from: of
-// values that the literal names itself, or by a variable that was set from another package's function or type.
+// handed lists, for each package with a Reconciler that a file constructs, the packages of the values that it is given.
+// A value is named in the literal, or is a variable that was set from another package's function or type.
 func handed(t *testing.T, file string) map[string][]string {
 	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)

@@ -48,7 +48,7 @@ func customizations(t *testing.T, parts ...string) string {
 	return ""
 }
 
-// recorder keeps objects as they were at moments of a world.
+// recorder stores copies of objects at moments of a simulated cluster.
 type recorder struct {
 	*worldtest.World
 	objects map[string]*unstructured.Unstructured
@@ -85,7 +85,7 @@ func gist(u *unstructured.Unstructured) string {
 	return strings.Join(parts, "\n")
 }
 
-// keep writes what was recorded, or holds it to what is on record.
+// keep writes the recorded objects, or compares them with the stored record.
 func (r *recorder) keep() {
 	r.T.Helper()
 	for key, u := range r.objects {
@@ -112,8 +112,8 @@ func (r *recorder) keep() {
 	}
 }
 
-// TestRecordedObjects plays every state in which a GitOps tool can find an object: every stage and verdict of runs,
-// those that wait, are held, refused and deleted, and databases and experiments from their beginning to their end.
+// TestRecordedObjects runs through every state in which a GitOps tool can find an object. These are every stage and
+// verdict of runs, also waiting, suspended, refused and deleted runs, and the whole life of databases and experiments.
 func TestRecordedObjects(t *testing.T) {
 	t.Parallel()
 	r := &recorder{worldtest.NewWorld(t), map[string]*unstructured.Unstructured{}}
@@ -265,8 +265,8 @@ func TestRecordedObjects(t *testing.T) {
 	}
 }
 
-// forgetForeground takes the garbage collector's part: it lets go of what is deleted in the foreground once nothing of
-// it is left.
+// forgetForeground simulates the garbage collector: it removes an object that is deleted in the foreground once all its
+// dependents are gone.
 func forgetForeground(w *worldtest.World, obj client.Object) bool {
 	if controllerutil.ContainsFinalizer(obj, metav1.FinalizerDeleteDependents) && !controllerutil.ContainsFinalizer(obj, kube.Finalizer) {
 		w.PatchSpec(obj, func() { controllerutil.RemoveFinalizer(obj, metav1.FinalizerDeleteDependents) })
@@ -274,8 +274,8 @@ func forgetForeground(w *worldtest.World, obj client.Object) bool {
 	return false
 }
 
-// In a watched run nobody is told that it is ready before its verdict, at no version of the object; and the version
-// with the verdict says so itself. The same holds for the attempt after it.
+// No version of a watched run is ready before its verdict, and the version with the verdict is. The same holds for the
+// next attempt.
 func TestNothingIsReadyBeforeItsVerdict(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -335,8 +335,8 @@ func TestNothingIsReadyBeforeItsVerdict(t *testing.T) {
 	t.Logf("%d versions, %d with a verdict", versions, verdicts)
 }
 
-// A run that is suspended takes no database, lets others go first, and begins when it may; one that has its database
-// goes on.
+// A run that is suspended takes no database, lets other runs go first, and starts when it may. A run that has its
+// database continues.
 func TestSuspendedRuns(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -373,7 +373,7 @@ func TestSuspendedRuns(t *testing.T) {
 	if run := w.UntilOver("c-queued"); run.Status.Verdict != v1alpha1.VerdictPassed {
 		t.Errorf("the run that may go on ended %s: %s", run.Status.Verdict, run.Status.Message)
 	}
-	// Another attempt that is held does not begin, and the verdict of the last one is gone.
+	// A suspended new attempt does not start, and the verdict of the previous attempt is cleared.
 	done := w.GetRun("b-first")
 	w.PatchSpec(done, func() { done.Spec.RunID = "two" })
 	w.Until("the next attempt is held", func() bool {
@@ -455,7 +455,7 @@ func TestTimeToLive(t *testing.T) {
 	if left := w.Leftovers("r"); len(left) != 1 {
 		t.Errorf("left over: %v", left)
 	}
-	// The next run of this name replaces it, and one without a time for its verdict stays.
+	// The next run of this name replaces it, and a run without a TTL for its verdict stays.
 	w.Create(ttl(worldtest.MakeRun("r").Database("d"), nil, ptr.To[int32](0)))
 	again := w.UntilOver("r")
 	if again.Status.Verdict != v1alpha1.VerdictPassed {
@@ -476,8 +476,8 @@ func TestTimeToLive(t *testing.T) {
 	w.Until("the run that failed is gone at once", func() bool { return len(w.Runs()) == 0 && isGone("missed") })
 }
 
-// The tools' own labels and annotations, by which they tell what is theirs, stay on what they applied: children that
-// had them would be pruned, or counted as drift.
+// Labels and annotations by which the tools identify their objects stay on the applied objects. Children with these
+// marks would be pruned, or counted as drift.
 func TestChildrenHaveNoLabelsOfGitOpsTools(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)

@@ -16,8 +16,8 @@ import (
 	"github.com/geobench/geobench/controllers/worldtest"
 )
 
-// hostileClaims are expressions of Experiments that any tenant can write. The first two stopped the operator: 2.28
-// GB in one call, and half a million million comparisons.
+// hostileClaims are expressions of Experiments that any tenant can write. The first two stopped the operator: 2.28 GB
+// in one call, and half a million million comparisons.
 var hostileClaims = map[string]string{
 	"replace":    "'aaaaaaaaaa'" + strings.Repeat(".replace('a','"+strings.Repeat("a", 180)+"')", 16) + ".size() > 0",
 	"distinct":   "lists.range(1000000).distinct().size() > 0",
@@ -67,9 +67,9 @@ func hostileExperimentsOf(namespace string) (all []*v1alpha1.Experiment) {
 	return all
 }
 
-// TestHostileExperiments: with the memory that the chart gives it, the released operator survives the Experiments
-// of a tenant who means harm, accepts those of others soon, and works on nothing any more that was deleted.
-// GEOBENCH_OPERATOR names its binary (make hostile).
+// TestHostileExperiments: with the memory limit of the chart, the released operator survives the Experiments of a
+// malicious tenant. It accepts other tenants' Experiments promptly, and stops work on deleted ones. GEOBENCH_OPERATOR
+// names its binary (make hostile).
 func TestHostileExperiments(t *testing.T) {
 	w := newWorldOfProcess(t, nil)
 	operator := startOperator(t, w.Namespace)

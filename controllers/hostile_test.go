@@ -37,10 +37,10 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// TestHostileNamespace: with the memory that the chart gives it, the released operator survives what the editors of a
-// namespace can make it read: answers, histories, reports and results that are far larger than any real one,
-// experiments and objects as large as there can be. A run of another namespace passes meanwhile, and once all of it is
-// gone the operator gives the memory back. GEOBENCH_OPERATOR names its binary (make hostile).
+// TestHostileNamespace: with the memory limit of the chart, the released operator survives all objects that the editors
+// of a namespace can make it read. These are answers, histories, reports and results far larger than any real one, and
+// experiments and objects of maximum size. Meanwhile a run of another namespace passes. Once all of the objects are
+// deleted, the operator releases the memory. GEOBENCH_OPERATOR names its binary (make hostile).
 func TestHostileNamespace(t *testing.T) {
 	w := newWorldOfProcess(t, nil)
 	enemy := newEnemy(t)
@@ -61,14 +61,14 @@ func TestHostileNamespace(t *testing.T) {
 	}
 	runs("before")
 	passes("before")
-	// What is made once, with the first experiment, stays.
+	// Objects that the first experiment allocates once stay in memory.
 	own := experimentOf("own", w.Namespace, "[{path: spec.seed, values: [1, 2]}]", "[]")
 	w.Must(w.Client.Create(w.Ctx, own))
 	w.Play("an experiment was looked at", func() bool {
 		w.Must(w.Client.Get(w.Ctx, client.ObjectKeyFromObject(own), own))
 		return own.Status.ObservedGeneration > 0
 	})
-	// settles is the least memory that the operator takes in some minutes: it gives back each minute what it does not use.
+	// settles returns the least memory of the operator within some minutes: each minute it releases unused memory.
 	settles := func(minutes int) int64 {
 		t.Helper()
 		least, begun := int64(math.MaxInt64), time.Now()
@@ -104,11 +104,11 @@ func TestHostileNamespace(t *testing.T) {
 	}
 }
 
-// enemy is a tenant who sends the operator all that an editor of a namespace can. Its world is played, but for what its
-// pods answer.
+// enemy is a tenant that sends the operator everything that an editor of a namespace can send. Its cluster is
+// simulated, except for the answers of its pods.
 type enemy struct {
 	*worldtest.World
-	// bulk is a namespace of objects that nobody plays.
+	// bulk is a namespace of objects that are not simulated.
 	bulk   string
 	served sync.Map // how often each hostile answer was given: *atomic.Int64 by its name
 	// attacks is true from attack to retreat; bombed once the baseline's result is a gzip bomb.
@@ -116,8 +116,8 @@ type enemy struct {
 }
 
 const (
-	// leftOverPercent is how much more memory the operator may take once all is gone: parts of the heap that something
-	// small keeps.
+	// leftOverPercent is the additional memory that the operator may keep once all objects are deleted: heap fragments
+	// that small objects keep alive.
 	leftOverPercent  = 20
 	hostileDatabases = 3
 	// hostileAnswer is the size of an answer, in bytes.
@@ -210,7 +210,7 @@ func (e *enemy) endless(out http.ResponseWriter) {
 	}
 }
 
-// untilError remembers that nobody reads any more.
+// untilError notes that the reader has closed its end.
 type untilError struct {
 	to  io.Writer
 	err error
@@ -222,8 +222,8 @@ func (u *untilError) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// forge puts a report of many small parts in the place of a worker's own, with its seal: whoever may make pods can have
-// its key.
+// forge replaces a worker's report with a report of many small parts, with its seal: any user that may make pods can
+// have the worker's key.
 func (e *enemy) forge(cm *corev1.ConfigMap) {
 	e.count("report")
 	var report bytes.Buffer
@@ -260,7 +260,7 @@ func (e *enemy) attack() {
 	e.hoard()
 }
 
-// act plays the enemy's world, and puts a gzip bomb in the place of the baseline's result once there is one.
+// act advances the enemy's cluster, and replaces the baseline's result with a gzip bomb once there is a result.
 func (e *enemy) act() {
 	e.PlayCluster()
 	if !e.attacks || e.bombed || e.GetRun("base").Status.ReportRef == nil {
@@ -289,8 +289,8 @@ func (e *enemy) act() {
 	}
 }
 
-// hoard makes objects as large as there can be, which bear the operator's label, and experiments with as many points as
-// there can be and claims without end.
+// hoard creates objects of maximum size with the operator's label, and experiments with the maximum number of points
+// and expensive claims.
 func (e *enemy) hoard() {
 	large := strings.Repeat("x", 120_000)
 	for i := range hoarded {
@@ -312,7 +312,7 @@ func (e *enemy) hoard() {
 	claims := "[]"
 	sweep := `[{path: spec.load.clientsPerRegion, values: [` + numbers(1, 100) + `]}, {path: spec.seed, values: [` + numbers(1, 100) + `]}]`
 	for i := range hostileExperiments {
-		if i == hostileExperiments/2 { // the other half has few points, and claims that take their time
+		if i == hostileExperiments/2 { // the second half has few points, and slow claims
 			sweep = `[{path: spec.load.clientsPerRegion, values: [` + numbers(1, 1000) + `]}]`
 			var list []string
 			for k := range 64 {
@@ -339,7 +339,7 @@ func experimentOf(name, namespace, sweep, claims string) *v1alpha1.Experiment {
 }
 
 const (
-	// hoarded is how many pods, Jobs and ConfigMaps there are of some 1 MB each.
+	// hoarded is the number of pods, Jobs and ConfigMaps of some 1 MB each.
 	hoarded            = 100
 	hostileExperiments = 50
 )
@@ -353,7 +353,7 @@ func numbers(from, to int) string {
 	return strings.Join(out, ", ")
 }
 
-// spent tells whether the operator has met everything that the enemy has.
+// spent reports whether the operator has encountered everything that the enemy has.
 func (e *enemy) spent() bool {
 	for _, kind := range []string{"links", "roles", "log", "audit", "history", "report"} {
 		if n, ok := e.served.Load(kind); !ok || n.(*atomic.Int64).Load() < 2*hostileDatabases {

@@ -23,8 +23,8 @@ import (
 	"github.com/geobench/geobench/controllers/worldtest"
 )
 
-// TestManagerWithItsOwnRights runs the controllers as the operator does: behind a manager with its small caches and
-// watches, in real time, with no more rights than config/rbac gives.
+// TestManagerWithItsOwnRights runs the controllers as the operator does: with a manager and its small caches and
+// watches, in real time, and with only the rights in config/rbac.
 func TestManagerWithItsOwnRights(t *testing.T) {
 	w := worldtest.NewWorld(t)
 	const user = "system:serviceaccount:geobench-system:geobench-operator"
@@ -78,8 +78,8 @@ func TestManagerWithItsOwnRights(t *testing.T) {
 	}
 }
 
-// In its own namespace the operator makes, reads and renews the Secret that all credentials come from, and reads no
-// other.
+// In its namespace the operator creates, reads and renews the Secret from which all credentials derive, and reads no
+// other Secret.
 func TestAuthorityWithItsOwnRights(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)

@@ -33,11 +33,11 @@ import (
 	"github.com/geobench/geobench/internal/bench/fault"
 )
 
-// operatorLimit is the memory limit of the operator's container in bytes, as the chart has it.
+// operatorLimit is the memory limit of the operator's container in bytes, as in the chart.
 const operatorLimit = 512 << 20
 
-// operatorProcess is the operator as it is released: a process of its own, with the flags and the memory of the chart.
-// Whenever it ends, it is started again, as a kubelet would.
+// operatorProcess is the released operator in a separate process, with the flags and the memory limit of the chart.
+// Whenever it exits, it is started again, as by a kubelet.
 type operatorProcess struct {
 	t       *testing.T
 	metrics string // where its metrics are
@@ -49,7 +49,7 @@ type operatorProcess struct {
 	peak     int64 // of all processes
 }
 
-// startOperator starts the operator, with a namespace for its own objects. It ends with the test.
+// startOperator starts the operator, with a namespace for its objects. The operator stops with the test.
 func startOperator(t *testing.T, namespace string) *operatorProcess {
 	t.Helper()
 	o := &operatorProcess{t: t, metrics: freeAddress(t), log: &lockedBuffer{}}
@@ -111,7 +111,7 @@ func freeAddress(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close() //nolint:errcheck // nobody has connected
+	defer l.Close() //nolint:errcheck // no client has connected
 	return l.Addr().String()
 }
 
@@ -130,7 +130,7 @@ func kubeconfig(t *testing.T) string {
 	return file
 }
 
-// lockedBuffer keeps what a process says.
+// lockedBuffer keeps the output of a process.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -149,9 +149,9 @@ func (b *lockedBuffer) tail(n int) string {
 	return string(text[max(0, len(text)-n):])
 }
 
-// holdToLimit kills an operator that takes more memory than its container may, as the kernel would. It notes the peak
-// while the process lives: what the kernel tells of one that has ended begins with the memory of the one that forked
-// it.
+// holdToLimit kills an operator that exceeds the memory limit of its container, as the kernel would. It records the
+// peak while the process lives: for a process that has exited, the kernel's figure includes the memory of the process
+// that forked it.
 func (o *operatorProcess) holdToLimit(stopping chan struct{}) {
 	for tick := time.NewTicker(50 * time.Millisecond); ; {
 		select {

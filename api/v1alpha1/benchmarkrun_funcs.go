@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// DeadlineMargin is what a run without a deadline may take on top of what its load takes.
+// DeadlineMargin is the default time that a run may take in addition to the duration of its load.
 const DeadlineMargin = 15 * time.Minute
 
-// Names of the workloads that are set, as their fields are called; a valid run has exactly one.
+// Names lists the workloads that are set, by field name; a valid run has exactly one.
 func (w *Workload) Names() (names []string) {
 	for i, v := 0, reflect.ValueOf(w).Elem(); i < v.NumField(); i++ {
 		if !v.Field(i).IsNil() {
@@ -29,7 +29,7 @@ func (w *Workload) Name() string {
 	return ""
 }
 
-// Shares returns the mix, that of the preset if there is one.
+// Shares returns the mix of the preset, or the mix field if no preset is set.
 func (y *YCSB) Shares() YCSBMix {
 	switch y.Preset {
 	case "A":
@@ -51,7 +51,8 @@ func (y *YCSB) Shares() YCSBMix {
 	return *y.Mix
 }
 
-// Choice returns the distribution of the records that are chosen, that of the preset if none is set.
+// Choice returns the distribution of the chosen records. If the field is unset, it returns the distribution of the
+// preset.
 func (y *YCSB) Choice() YCSBDistribution {
 	switch {
 	case y.Distribution != "":
@@ -62,7 +63,7 @@ func (y *YCSB) Choice() YCSBDistribution {
 	return YCSBZipfian
 }
 
-// IsLatency tells metrics whose bounds are durations from those whose bounds are integers.
+// IsLatency reports whether the metric's bounds are durations; the bounds of all other metrics are integers.
 func (m Metric) IsLatency() bool { return strings.HasPrefix(string(m), "latency") }
 
 // Limits returns the bounds as numbers in the metric's unit: microseconds for latencies, transactions per second for
@@ -96,7 +97,7 @@ func (o *Objective) limit(b *Bound) (*int64, error) {
 	return &v, nil
 }
 
-// Name describes the objective in one line, for example "latencyP99(balance, us-west-2) <= 250ms".
+// Name returns the objective in one line, for example "latencyP99(balance, us-west-2) <= 250ms".
 func (o *Objective) Name() string {
 	var of []string
 	if o.Transaction != "" {
@@ -118,7 +119,8 @@ func (o *Objective) Name() string {
 	return name
 }
 
-// Gaussian is when a Gaussian load is at its peak, and its standard deviation, both in shares of the measured time.
+// Gaussian returns the time of the peak of a Gaussian load and its standard deviation, both as shares of the measured
+// time.
 func (c *LoadCurve) Gaussian() (peak, deviation float64) {
 	peak, deviation = 0.5, 0.15 // Dike's DynamicLoad: 500 and 150 thousandths of the run time
 	if c.PeakAtPercent != nil {
@@ -145,8 +147,7 @@ func (c *LoadCurve) Describe() string {
 	return "uniform"
 }
 
-// Describe says in a few words what is tried again, for example "up to 3 attempts, 10ms to 1s apart (jitter 50%), after
-// Conflict".
+// Describe summarises the retry policy, for example "up to 3 attempts, 10ms to 1s apart (jitter 50%), after Conflict".
 func (r *Retry) Describe() string {
 	var causes []string
 	for _, c := range r.Causes {
@@ -155,7 +156,8 @@ func (r *Retry) Describe() string {
 	return fmt.Sprintf("up to %d attempts, %s to %s apart (jitter %d%%), after %s", r.Attempts, r.Backoff, r.MaxBackoff, r.Jitter, strings.Join(causes, " or "))
 }
 
-// Of is the time that a run of this verdict is kept; ok is false when it is kept for good, as it is without a TTL.
+// Of returns the time for which a run with verdict v is kept. ok is false if the run is kept permanently, as it is
+// without a TTL.
 func (t *TTLSecondsAfterFinished) Of(v Verdict) (keep time.Duration, ok bool) {
 	if t == nil {
 		return 0, false
@@ -167,8 +169,8 @@ func (t *TTLSecondsAfterFinished) Of(v Verdict) (keep time.Duration, ok bool) {
 	return time.Duration(*seconds) * time.Second, true
 }
 
-// Held tells whether spec.suspend keeps the run from beginning: it does until the run has its database. A run that is cancelled is
-// let through to its end.
+// Held reports whether spec.suspend keeps the run from starting. It does so until the run has its database. A cancelled
+// run is not held, so that it can finish.
 func (r *BenchmarkRun) Held() bool {
 	return r.Spec.Suspend && !r.Spec.Cancel &&
 		(r.Status.Stage == "" || r.Status.Stage == StagePreflight || r.Status.RunID != r.Spec.RunID)
@@ -179,7 +181,7 @@ func (s *BenchmarkRunStatus) Finished() bool {
 	return s.Stage == StageCompleted || s.Stage == StageFailed
 }
 
-// Kinds lists the kinds of fault that are set, as their fields are called; a valid fault has exactly one.
+// Kinds lists the kinds of fault that are set, by field name; a valid fault has exactly one.
 func (f *Fault) Kinds() []string {
 	var kinds []string
 	for _, k := range []struct {
@@ -208,7 +210,8 @@ func (f *Fault) Kinds() []string {
 	return kinds
 }
 
-// Fixed is a copy of the spec without what can change of it: what is left says what the run plays.
+// Fixed returns a copy of the spec without the fields that may change during a run. The remaining fields determine the
+// run's execution.
 func (s *BenchmarkRunSpec) Fixed() *BenchmarkRunSpec {
 	out := s.DeepCopy()
 	out.RunID, out.Cancel, out.Suspend, out.TTLSecondsAfterFinished = "", false, false, nil

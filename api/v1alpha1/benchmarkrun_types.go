@@ -4,7 +4,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// BenchmarkRunSpec is one run: which database, which workload, how much load, what must hold.
+// BenchmarkRunSpec describes one run: database, workload, load and objectives.
 //
 // It is immutable but for runID, cancel, suspend and ttlSecondsAfterFinished: a new runID runs the same manifest again, so that a Git
 // repository can ask for a re-run without renaming anything. A new name does the same and keeps the old result.
@@ -16,8 +16,8 @@ type BenchmarkRunSpec struct {
 	// +required
 	DatabaseRef LocalReference `json:"databaseRef"`
 
-	// RunID tells one run of this object from the next: changing it, and nothing else, runs again. The status then
-	// starts over.
+	// RunID identifies one execution of this object. Changing it, and nothing else, runs the benchmark again, and the
+	// status starts over.
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`
 	// +optional
@@ -33,8 +33,8 @@ type BenchmarkRunSpec struct {
 	// +required
 	Workload Workload `json:"workload"`
 
-	// Load is how many clients there are, how they arrive, and for how long. Every field has a default: {} is a
-	// closed loop of 100 clients per region for 30 s after 10 s of warm-up.
+	// Load sets the number of clients, the arrival of their transactions and the duration. Every field has a default: {}
+	// is a closed loop of 100 clients per region for 30 s after 10 s of warm-up.
 	// +required
 	Load Load `json:"load"`
 
@@ -45,8 +45,9 @@ type BenchmarkRunSpec struct {
 	// +optional
 	Faults []Fault `json:"faults,omitempty"`
 
-	// FaultInjection says who injects the faults on a cluster: Auto, which is the default, or ChaosMesh for everything but faults
-	// of links, which are always merged into the emulation of the link. Without a cluster it says nothing.
+	// FaultInjection selects the injector of faults on a cluster. With Auto, the default, Geobench chooses an injector for
+	// each fault. With ChaosMesh, Chaos Mesh injects all faults except link faults, which are always merged into the
+	// emulation of the link. Without a cluster the field has no effect.
 	// +kubebuilder:validation:Enum=Auto;ChaosMesh
 	// +optional
 	FaultInjection FaultInjection `json:"faultInjection,omitempty"`
@@ -57,40 +58,42 @@ type BenchmarkRunSpec struct {
 	// +optional
 	Objectives []Objective `json:"objectives,omitempty"`
 
-	// Verify lists what is checked about the answers and the data at the end.
+	// Verify lists the checks of the answers and the data at the end of the run.
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=10
 	// +optional
 	Verify []Verification `json:"verify,omitempty"`
 
-	// FunctionalTests come before the run, each as a short run of its own on the same database, with rows and a result of its own,
-	// called as this one, in at most 23 characters, with -deadlock or -snapshot behind. This run begins when all have passed;
-	// otherwise nothing of it is measured. On a cluster they are BenchmarkRuns that this one owns, which have their turns right before it.
+	// FunctionalTests run before this run, each as a separate short run on the same database, with separate rows and
+	// results. The name of each is the name of this run, which may have at most 23 characters, and a suffix such as
+	// -deadlock or -snapshot. This run starts when all tests have passed; otherwise nothing is measured. On a cluster the
+	// tests are BenchmarkRuns that this run owns, and they run directly before it.
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=2
 	// +optional
 	FunctionalTests []FunctionalTest `json:"functionalTests,omitempty"`
 
-	// Deadline for the whole run, from its start. Unset, it is what the load takes (all
-	// warm-ups, repetitions and the pauses between them) plus 15m.
+	// Deadline for the whole run, from its start. The default is the duration of the load (all warm-ups, repetitions and
+	// the pauses between them) plus 15m.
 	// +kubebuilder:validation:XValidation:rule="self > duration('0s') && self <= duration('8760h')",message="must be longer than 0s and at most 8760h, for example 15m"
 	// +optional
 	Deadline *Duration `json:"deadline,omitempty"`
 
-	// BaselineRef names a BenchmarkRun, in the same namespace, that this one is compared with at its end: see status.baseline
-	// and the condition NotRegressed. The comparison does not change the verdict.
+	// BaselineRef names a BenchmarkRun in the same namespace with which this run is compared when it finishes. The result
+	// is in status.baseline and the condition NotRegressed. The comparison does not change the verdict.
 	// +optional
 	BaselineRef *LocalReference `json:"baselineRef,omitempty"`
 
-	// Cancel ends a run that is under way, with the verdict Invalid and the reason Cancelled. Take it back when you change
-	// runID: a run that starts with it is cancelled at once.
+	// Cancel stops a run in progress, with the verdict Invalid and the reason Cancelled. Reset it when you change runID: a
+	// run that starts with cancel set is cancelled immediately.
 	// +kubebuilder:default=false
 	// +optional
 	Cancel bool `json:"cancel,omitempty"`
 
-	// Suspend, when true, keeps a run on a cluster from beginning: it takes no database, and others may go first. Taken back, it lets
-	// the run begin. A run that has its database already goes on to its end, and so does one that is cancelled.
+	// Suspend, when true, keeps a run on a cluster from starting: the run takes no database, and other runs may go first.
+	// When it is false again, the run can start. It does not affect a run that already has its database, or a cancelled
+	// run.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 
@@ -108,26 +111,26 @@ const (
 	// FunctionalGlobalDeadlock adds to five balances of several partitions in any order: no transaction may be left without an
 	// answer, and some must be committed.
 	FunctionalGlobalDeadlock FunctionalTest = "GlobalDeadlock"
-	// FunctionalGlobalSnapshot reads four balances that are always changed together, while they are: those that it reads must be
-	// equal.
+	// FunctionalGlobalSnapshot reads four balances while transactions change all four together: the balances in each read
+	// must be equal.
 	FunctionalGlobalSnapshot FunctionalTest = "GlobalSnapshot"
 )
 
-// TTLSecondsAfterFinished is how long runs are kept, by their verdicts.
+// TTLSecondsAfterFinished sets the retention time of finished runs for each verdict.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.passed) || has(self.failed) || has(self.invalid)",message="no verdict is listed: set at least one of passed, failed, invalid, or leave ttlSecondsAfterFinished out to keep the run"
 type TTLSecondsAfterFinished struct {
-	// Passed is for the verdict Passed, in seconds; 0 is at once.
+	// Passed is the time in seconds to keep runs with the verdict Passed; 0 deletes them immediately.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=315360000
 	// +optional
 	Passed *int32 `json:"passed,omitempty"`
-	// Failed is for the verdict Failed, in seconds; 0 is at once.
+	// Failed is the time in seconds to keep runs with the verdict Failed; 0 deletes them immediately.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=315360000
 	// +optional
 	Failed *int32 `json:"failed,omitempty"`
-	// Invalid is for the verdict Invalid, in seconds; 0 is at once.
+	// Invalid is the time in seconds to keep runs with the verdict Invalid; 0 deletes them immediately.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=315360000
 	// +optional
@@ -195,8 +198,8 @@ const (
 	// ConditionManifestsUnchanged is false when the database or its network was edited while the run went on as it had
 	// begun.
 	ConditionManifestsUnchanged = "ManifestsUnchanged"
-	// ConditionNotRegressed says how the run compares with its baseline: true for an improvement or no difference, false for
-	// a regression, unknown while it cannot be said.
+	// ConditionNotRegressed compares the run with its baseline. It is True for an improvement or no difference, False for
+	// a regression, and Unknown while there is no result.
 	ConditionNotRegressed = "NotRegressed"
 	// ConditionCompleted is true when the run is over; its reason is the verdict's.
 	ConditionCompleted = "Completed"
@@ -204,7 +207,7 @@ const (
 	ConditionCleanupFailed = "CleanupFailed"
 )
 
-// BenchmarkRunStatus is how far a run is and what it found.
+// BenchmarkRunStatus reports the progress and the results of a run.
 type BenchmarkRunStatus struct {
 	// ObservedGeneration is the generation that this status describes.
 	// +optional
@@ -213,15 +216,15 @@ type BenchmarkRunStatus struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	RunID string `json:"runID,omitempty"`
-	// Execution names one execution of the run: it is random, and chosen when the run starts. A run that returns to an earlier
-	// runID is another execution, whose objects have other names and whose result has another seal.
+	// Execution identifies one execution of the run. It is random, and is chosen when the run starts. A run that returns
+	// to an earlier runID is a new execution, with new object names and a new seal of the result.
 	// +kubebuilder:validation:MaxLength=32
 	// +optional
 	Execution string `json:"execution,omitempty"`
-	// Stage summarises the conditions: what the run does now.
+	// Stage summarises the conditions as the current step of the run.
 	// +optional
 	Stage Stage `json:"stage,omitempty"`
-	// StageStartTime is when the stage began; each stage has a deadline.
+	// StageStartTime is the start of the current stage; each stage has a deadline.
 	// +optional
 	StageStartTime *metav1.Time `json:"stageStartTime,omitempty"`
 	// Conditions: Accepted, DatabaseReady, NetworkVerified, DataLoaded, Measured, Completed; and Ready, Reconciling, Stalled,
@@ -231,16 +234,16 @@ type BenchmarkRunStatus struct {
 	// +kubebuilder:validation:MaxItems=16
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// StartTime is when Preflight began.
+	// StartTime is the start of Preflight.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
-	// WarmupStartTime is the instant at which all workers begin their warm-up, set before they are told.
+	// WarmupStartTime is the time at which all workers start their warm-up. It is set before the workers are notified.
 	// +optional
 	WarmupStartTime *metav1.MicroTime `json:"warmupStartTime,omitempty"`
-	// MeasureStartTime is the instant at which all workers begin to measure, set before they are told.
+	// MeasureStartTime is the time at which all workers start to measure. It is set before the workers are notified.
 	// +optional
 	MeasureStartTime *metav1.MicroTime `json:"measureStartTime,omitempty"`
-	// CompletionTime is when the run reached Completed or Failed.
+	// CompletionTime is the time at which the run reached Completed or Failed.
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 	// Verdict is set when the run is over.
@@ -258,8 +261,8 @@ type BenchmarkRunStatus struct {
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	DatabaseUID string `json:"databaseUID,omitempty"`
-	// DatabaseIncarnation is the database's incarnation that the data was loaded into. When the database has another
-	// one before the end, nodes were replaced and the answers cannot be trusted.
+	// DatabaseIncarnation is the incarnation of the database into which the data was loaded. If the incarnation changes
+	// before the run finishes, nodes were replaced and the answers cannot be trusted.
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	DatabaseIncarnation string `json:"databaseIncarnation,omitempty"`
@@ -301,7 +304,7 @@ type BenchmarkRunStatus struct {
 	// ReportRef names the ConfigMap that holds the full result document.
 	// +optional
 	ReportRef *LocalReference `json:"reportRef,omitempty"`
-	// ReportDigest is the digest of that document: a ConfigMap that holds another one was made by somebody else.
+	// ReportDigest is the digest of that document. A ConfigMap with a different digest was not written by the operator.
 	// +kubebuilder:validation:MaxLength=71
 	// +optional
 	ReportDigest string `json:"reportDigest,omitempty"`
@@ -310,15 +313,15 @@ type BenchmarkRunStatus struct {
 	// +kubebuilder:validation:MaxLength=71
 	// +optional
 	ManifestsDigest string `json:"manifestsDigest,omitempty"`
-	// MeasuredDigest stands for what the run measures: the specs of itself, of its database and of its network, but for the name of the
-	// database and for what can change of a run. Runs with equal ones measure the same, and an Experiment takes a run for one of its
-	// points by it.
+	// MeasuredDigest identifies the configuration that the run measures: the specs of the run, its database and its
+	// network. It omits the database's name and the fields of a run that can change. Runs with equal digests measure the
+	// same configuration. An Experiment uses the digest to match runs with its points.
 	// +kubebuilder:validation:MaxLength=71
 	// +optional
 	MeasuredDigest string `json:"measuredDigest,omitempty"`
 }
 
-// BaselineStatus is how a run compares with another.
+// BaselineStatus is the comparison of a run with its baseline.
 type BaselineStatus struct {
 	// Name of the BenchmarkRun that is the baseline.
 	// +kubebuilder:validation:MaxLength=253
@@ -327,13 +330,13 @@ type BaselineStatus struct {
 	// Verdict of the comparison.
 	// +optional
 	Verdict Change `json:"verdict,omitempty"`
-	// Message names what is worse or better, with confidence intervals, or why it cannot be said.
+	// Message names the metrics that are worse or better, with confidence intervals, or the reason why there is no result.
 	// +kubebuilder:validation:MaxLength=4096
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
-// Change is how a result compares with its baseline.
+// Change is the outcome of a comparison with the baseline.
 // +kubebuilder:validation:Enum=Regression;Improvement;NoDifference;Undecided
 type Change string
 
@@ -344,11 +347,12 @@ const (
 	ChangeImprovement Change = "Improvement"
 	// ChangeNoDifference means that no significant difference was found.
 	ChangeNoDifference Change = "NoDifference"
-	// ChangeUndecided means that there are too few repetitions to tell a difference from chance, or that a result is missing.
+	// ChangeUndecided means that there are too few repetitions to distinguish a difference from random variation, or that
+	// a result is missing.
 	ChangeUndecided Change = "Undecided"
 )
 
-// RepetitionStatus is one measured period.
+// RepetitionStatus reports one measured period.
 type RepetitionStatus struct {
 	// Index counts from 1.
 	// +kubebuilder:validation:Minimum=1
@@ -366,7 +370,7 @@ type RepetitionStatus struct {
 	// ThroughputPerSecond is committed transactions per second.
 	// +optional
 	ThroughputPerSecond int64 `json:"throughputPerSecond"`
-	// LatencyMicroseconds of the transactions that were due, but for aborted ones.
+	// LatencyMicroseconds is the latency of the transactions that were due, without aborted transactions.
 	// +optional
 	LatencyMicroseconds LatencyMicroseconds `json:"latencyMicroseconds"`
 	// AbortPPM is aborted transactions of all, in parts per million.
@@ -392,11 +396,12 @@ type RunSummary struct {
 	// open loop. A region that is served badly does not show in the throughput of all regions together.
 	// +optional
 	LeastServed *ServedRegion `json:"leastServed,omitempty"`
-	// ClientsBusy is true where the run is Invalid for no other reason than that all clients of a region were busy, so that
-	// arrivals of an open loop were never sent: the database serves less than the rate, or needs more clientsPerRegion for it.
+	// ClientsBusy is true if busy clients are the only reason why the run is Invalid: all clients of a region were busy,
+	// so some arrivals of an open loop were never sent. Either the database cannot serve the rate, or the rate needs a
+	// higher clientsPerRegion.
 	// +optional
 	ClientsBusy bool `json:"clientsBusy,omitempty"`
-	// LatencyMicroseconds of the transactions that were due, but for aborted ones.
+	// LatencyMicroseconds is the latency of the transactions that were due, without aborted transactions.
 	// +optional
 	LatencyMicroseconds LatencyMicroseconds `json:"latencyMicroseconds"`
 	// AbortPPM is aborted transactions of all, in parts per million.
@@ -405,7 +410,7 @@ type RunSummary struct {
 	// BytesPerTransaction is bytes sent between nodes per committed transaction.
 	// +optional
 	BytesPerTransaction int64 `json:"bytesPerTransaction"`
-	// CrossRegionBytesPerTransaction is the part of those that left a region.
+	// CrossRegionBytesPerTransaction is the part of bytesPerTransaction that left a region.
 	// +optional
 	CrossRegionBytesPerTransaction int64 `json:"crossRegionBytesPerTransaction"`
 	// MultiHomePPM is the share of multi-home transactions among all, in parts per million.
@@ -431,7 +436,7 @@ type ServedRegion struct {
 	ChancePPM int64 `json:"chancePPM,omitempty"`
 }
 
-// RunRegionStatus is what the clients of a region saw.
+// RunRegionStatus reports the measurements of the clients of a region.
 type RunRegionStatus struct {
 	// Name of the region.
 	// +kubebuilder:validation:MaxLength=24
@@ -443,7 +448,7 @@ type RunRegionStatus struct {
 	// ThroughputPerSecond is committed transactions per second.
 	// +optional
 	ThroughputPerSecond int64 `json:"throughputPerSecond"`
-	// LatencyMicroseconds of the transactions that were due, but for aborted ones.
+	// LatencyMicroseconds is the latency of the transactions that were due, without aborted transactions.
 	// +optional
 	LatencyMicroseconds LatencyMicroseconds `json:"latencyMicroseconds"`
 	// AbortPPM is aborted transactions of all, in parts per million.
@@ -451,13 +456,13 @@ type RunRegionStatus struct {
 	AbortPPM int64 `json:"abortPPM"`
 }
 
-// ObjectiveStatus says whether an objective holds.
+// ObjectiveStatus reports whether an objective holds.
 type ObjectiveStatus struct {
 	// Name of the objective, for example latencyP99(balance, us-west-2) <= 250ms.
 	// +kubebuilder:validation:MaxLength=256
 	// +required
 	Name string `json:"name"`
-	// Measured value with its unit, for example 231.4ms, and what was left out.
+	// Measured value with its unit, for example 231.4ms, and a note of any omitted data.
 	// +kubebuilder:validation:MaxLength=256
 	// +optional
 	Measured string `json:"measured"`
@@ -475,13 +480,13 @@ type CheckStatus struct {
 	// Passed is true when the check found nothing wrong.
 	// +optional
 	Passed bool `json:"passed"`
-	// Message says what was compared.
+	// Message names the compared values.
 	// +kubebuilder:validation:MaxLength=4096
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
-// BenchmarkRun is one run of a workload against a database.
+// BenchmarkRun runs a workload once against a database.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -507,7 +512,8 @@ type BenchmarkRun struct {
 	// Spec says what to run; it is immutable but for runID, cancel, suspend and ttlSecondsAfterFinished.
 	// +required
 	Spec BenchmarkRunSpec `json:"spec"`
-	// Status says how far the run is and what it found. Until the operator has seen the run, observedGeneration is -1.
+	// Status reports the progress and the results of the run. Until the operator has seen the run, observedGeneration is
+	// -1.
 	// +kubebuilder:default:={"observedGeneration":-1}
 	// +optional
 	Status BenchmarkRunStatus `json:"status,omitzero"`

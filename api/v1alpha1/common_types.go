@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Duration is a Go duration string: one to four numbers, each with a unit of ns, us, ms, s, m, h; for example 400us, 5ms,
-// 1m30s. The API server compares durations by value, so "90s" equals "1m30s".
+// Duration is a Go duration string of one to four numbers, each with a unit of ns, us, ms, s, m or h. Examples are
+// 400us, 5ms and 1m30s. The API server compares durations by value, so "90s" equals "1m30s".
 //
 // +kubebuilder:validation:Type=string
 // +kubebuilder:validation:Format=duration
@@ -22,8 +22,8 @@ type Duration struct {
 // +kubebuilder:validation:XIntOrString
 type Bound = intstr.IntOrString
 
-// Conditions of BenchmarkRuns, Experiments and GeoDatabases by which tools judge them that do not know these kinds: those of kstatus,
-// which Flux and Helm go by, and the one of Knative and Tekton. Package health sets them.
+// Conditions of BenchmarkRuns, Experiments and GeoDatabases for tools that do not know these kinds. They are the
+// conditions of kstatus, which Flux and Helm use, and the condition of Knative and Tekton. Package health sets them.
 const (
 	// ConditionReady is always there once the operator has seen the object. It is true when all is as the spec wants it, and what
 	// ends has ended well.
@@ -32,7 +32,7 @@ const (
 	ConditionReconciling = "Reconciling"
 	// ConditionStalled is there, and true, when nothing will come of it without a change.
 	ConditionStalled = "Stalled"
-	// ConditionSucceeded is there once a run or an experiment has ended, and tells whether it ended well.
+	// ConditionSucceeded is present once a run or an experiment has finished, and reports whether it succeeded.
 	ConditionSucceeded = "Succeeded"
 )
 

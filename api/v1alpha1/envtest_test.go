@@ -26,7 +26,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/presets"
 )
 
-// TestAPIServer runs everything that needs a real API server, on one.
+// TestAPIServer runs all tests that need a real API server, on a single server.
 func TestAPIServer(t *testing.T) {
 	config := apiservertest.New(t)
 	scheme := runtime.NewScheme()
@@ -84,7 +84,7 @@ func testAgreement(t *testing.T, c client.Client) {
 	}
 }
 
-// testSearches changes a field of an experiment that searches, and expects what must be said.
+// testSearches changes a field of an experiment that searches, and checks the error message.
 func testSearches(t *testing.T, c client.Client) {
 	text, err := os.ReadFile("../../experiments/peak.yaml")
 	if err != nil {
@@ -96,7 +96,7 @@ func testSearches(t *testing.T, c client.Client) {
 	}
 	for name, tc := range map[string]struct {
 		change      func(spec, search, load map[string]any)
-		field, want string // no field for what must be accepted
+		field, want string // no field if the object must be accepted
 	}{
 		"as it is":   {func(_, _, _ map[string]any) {}, "", ""},
 		"no maximum": {func(_, search, _ map[string]any) { delete(search, "maxRatePerSecond") }, "spec.search.maxRatePerSecond", "Required"},
@@ -143,7 +143,7 @@ func testSearches(t *testing.T, c client.Client) {
 	}
 }
 
-// names is true when one of the causes of err has the field and the text. Unknown fields come without causes.
+// names reports whether one of the causes of err has the field and the text. Unknown fields have no causes.
 func names(err error, field, text string) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
@@ -201,8 +201,8 @@ func testPresets(t *testing.T, c client.Client) {
 	}
 }
 
-// A new object says that no generation was observed: else it would count as done before the operator has seen it. A profile, which nobody
-// works on, says nothing.
+// The status of a new object has no observed generation: otherwise the object would count as done before the operator
+// has seen it. A profile has no such field, because no controller works on it.
 func testUnseen(t *testing.T, c client.Client) {
 	docs, problems := manifest.Split("-", []byte(wrong.Valid))
 	if len(problems) > 0 {

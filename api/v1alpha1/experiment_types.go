@@ -5,8 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// ExperimentSpec is a sweep: every database, at every combination of the swept values, as often as repetitions says; and
-// what the results are claimed to show.
+// ExperimentSpec describes a sweep: every database runs at every combination of the swept values, for the given number
+// of repetitions. It also holds the claims about the results.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.databases) || has(self.databaseRefs)",message="databases and databaseRefs are both missing: list at least one database"
 // +kubebuilder:validation:XValidation:rule="!has(self.databaseRefs) || !has(self.sweep) || !self.sweep.exists(s, s.path.startsWith('database.') || has(s.with) && s.with.exists(w, w.path.startsWith('database.')))",message="sweep changes databases, but databaseRefs names ones that already exist and cannot be changed: write them as templates in databases",fieldPath=".databaseRefs"
@@ -26,7 +26,7 @@ type ExperimentSpec struct {
 	// +optional
 	Databases []ExperimentDatabase `json:"databases,omitempty"`
 
-	// DatabaseRefs names GeoDatabases of the same namespace that are compared, as they are.
+	// DatabaseRefs names existing GeoDatabases of the same namespace to compare, without changes.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MinItems=1
@@ -38,8 +38,8 @@ type ExperimentSpec struct {
 	// +required
 	Run RunTemplate `json:"run"`
 
-	// Sweep lists the fields that change from point to point, and their values. Several entries are a cross product,
-	// of which the last one varies fastest. Without entries there is one point per database.
+	// Sweep lists the fields that change from point to point, and their values. Several entries form a cross product, in
+	// which the last entry varies fastest. Without entries there is one point per database.
 	// +listType=map
 	// +listMapKey=path
 	// +kubebuilder:validation:MaxItems=8
@@ -52,23 +52,24 @@ type ExperimentSpec struct {
 	// +optional
 	Search *RateSearch `json:"search,omitempty"`
 
-	// Repetitions of each point, each with a seed of its own: seed, seed + 1 and so on. Claims see the medians.
+	// Repetitions of each point, each with a different seed: seed, seed + 1 and so on. Claims use the medians.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=1
 	// +optional
 	Repetitions int32 `json:"repetitions,omitempty"`
 
-	// Concurrency is how many databases a cluster holds for this experiment at the same time, each of which runs one point
-	// after the other. Runs that share machines disturb each other; simulations do not, and ignore it.
+	// Concurrency is the number of databases that exist on a cluster for this experiment at the same time. Each database
+	// runs one point after another. Runs that share machines disturb each other; simulations do not, and ignore this
+	// field.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=64
 	// +kubebuilder:default=1
 	// +optional
 	Concurrency int32 `json:"concurrency,omitempty"`
 
-	// Suspend, when true, begins no further run on a cluster. A run that is under way ends first; then the databases that
-	// the experiment made go, and come back when it goes on. Results are kept.
+	// Suspend, when true, starts no further run on a cluster. A run in progress finishes first; then the operator deletes
+	// the databases that the experiment made, and creates them again on resumption. Results are kept.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 
@@ -95,8 +96,9 @@ type ExperimentSpec struct {
 	// +optional
 	AllowInvalid []string `json:"allowInvalid,omitempty"`
 
-	// Gate says what a cluster holds the experiment to besides runs that work and claims that can be judged: with Claims it has failed
-	// when a claim does not hold. Unset, a claim that differs is a finding, and the experiment is as good as any other.
+	// Gate adds conditions for the success of an experiment on a cluster. By default an experiment succeeds if its runs
+	// work and its claims can be judged: a claim that does not hold is a finding, not a failure. With Claims, the
+	// experiment fails if a claim does not hold.
 	// +optional
 	Gate Gate `json:"gate,omitempty"`
 }
@@ -121,14 +123,14 @@ type ExperimentDatabase struct {
 	Template DatabaseTemplate `json:"template"`
 }
 
-// DatabaseTemplate is what a GeoDatabase is made from.
+// DatabaseTemplate is the template for the GeoDatabases of an experiment.
 type DatabaseTemplate struct {
 	// Spec of the GeoDatabase.
 	// +required
 	Spec GeoDatabaseSpec `json:"spec"`
 }
 
-// RunTemplate is what a BenchmarkRun is made from.
+// RunTemplate is the template for the BenchmarkRuns of an experiment.
 type RunTemplate struct {
 	// Spec of the BenchmarkRun.
 	// +required
@@ -145,7 +147,7 @@ type RunTemplateSpec struct {
 	// Workload is what clients do.
 	// +required
 	Workload Workload `json:"workload"`
-	// Load is how many clients there are, how they arrive, and for how long.
+	// Load sets the number of clients, the arrival of their transactions and the duration.
 	// +required
 	Load Load `json:"load"`
 	// Faults is a timeline, relative to the start of measuring.
@@ -159,7 +161,7 @@ type RunTemplateSpec struct {
 	// +kubebuilder:validation:MaxItems=32
 	// +optional
 	Objectives []Objective `json:"objectives,omitempty"`
-	// Verify lists what is checked about the answers and the data at the end of each run.
+	// Verify lists the checks of the answers and the data at the end of each run.
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=10
 	// +optional
@@ -182,14 +184,15 @@ type SweepParameter struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +required
 	Path string `json:"path"`
-	// Values that the field takes, in the order of the plots: numbers or strings. Write "true" and "false" for a field
-	// that is one of these.
+	// Values of the field, in the order of the plots: numbers or strings. For a field that takes the strings "true" and
+	// "false", write them with quotes.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000
 	// +required
 	Values []SweepValue `json:"values"`
-	// With lists fields that change in step with this one: at the point of its n-th value each has its own n-th value, for example
-	// the rate that suits a share of multi-home transactions. They add no points, and plots and claims do not name them.
+	// With lists fields that change in step with this field: at the point of the n-th value, each of them has its n-th
+	// value. An example is the rate that suits a share of multi-home transactions. These fields add no points, and plots
+	// and claims do not name them.
 	// +listType=map
 	// +listMapKey=path
 	// +kubebuilder:validation:MaxItems=8
@@ -197,16 +200,16 @@ type SweepParameter struct {
 	With []SweepCompanion `json:"with,omitempty"`
 }
 
-// SweepCompanion is a field that changes in step with a swept one.
+// SweepCompanion is a field that changes in step with a swept field.
 //
 // +kubebuilder:validation:XValidation:rule="self.path.startsWith('spec.') || self.path.startsWith('database.spec.')",messageExpression="'path ' + self.path + ' names no field: begin with spec. for a field of the run, for example spec.load.ratePerSecond, or with database.spec. for one of the database'",fieldPath=".path"
 type SweepCompanion struct {
-	// Path of the field, as of a swept one.
+	// Path of the field, in the same form as the path of a swept field.
 	// +kubebuilder:validation:MinLength=6
 	// +kubebuilder:validation:MaxLength=253
 	// +required
 	Path string `json:"path"`
-	// Values that the field takes, one for each value of the swept field. They may repeat.
+	// Values of the field, one for each value of the swept field. Values may repeat.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000
 	// +required
@@ -218,18 +221,18 @@ type SweepCompanion struct {
 // +kubebuilder:validation:XIntOrString
 type SweepValue = intstr.IntOrString
 
-// RateSearch says how to find the highest rate at which runs keep what is asked of them. A probe is a run at one rate;
-// rates lie between run.spec.load.ratePerSecond and maxRatePerSecond, each larger than the one before by
-// tolerancePercent, and the search halves them. A probe keeps its rate when its verdict is Passed and it commits
-// committedPercent of what is offered.
+// RateSearch configures the search for the highest rate at which runs meet their objectives. A probe is a run at one
+// rate. The candidate rates lie between run.spec.load.ratePerSecond and maxRatePerSecond. Each rate is tolerancePercent
+// above the previous rate, and the search is binary. A probe succeeds if its verdict is Passed and it commits
+// committedPercent of the offered rate.
 type RateSearch struct {
 	// MaxRatePerSecond is the highest rate to try, per second in each region.
 	// +kubebuilder:validation:Minimum=2
 	// +kubebuilder:validation:Maximum=100000000
 	// +required
 	MaxRatePerSecond int64 `json:"maxRatePerSecond"`
-	// CommittedPercent is the least throughput, in percent of what is offered; 0 asks for none. All regions together
-	// must reach it, and so must each region, within three standard deviations.
+	// CommittedPercent is the least throughput, in percent of the offered rate; 0 disables the check. The sum of all
+	// regions must reach it. Each region must reach it, too, within three standard deviations.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=95
@@ -242,8 +245,8 @@ type RateSearch struct {
 	// +kubebuilder:default=5
 	// +optional
 	TolerancePercent int32 `json:"tolerancePercent,omitempty"`
-	// BestOf is how many probes, each with a seed of its own, decide by majority about either of these two rates; no
-	// more are made than it takes. 1 believes each probe.
+	// BestOf is the number of probes, each with a different seed, that decide by majority about each of the two rates that
+	// tolerancePercent compares. No more probes run than the majority needs. With 1, each probe decides alone.
 	// +kubebuilder:validation:Enum=1;3;5
 	// +kubebuilder:default=3
 	// +optional
@@ -264,8 +267,9 @@ type RateSearch struct {
 	// +kubebuilder:default={100}
 	// +optional
 	PeakPercents []int32 `json:"peakPercents,omitempty"`
-	// SharedBy are paths of swept parameters whose values share a peak: it is searched at the first value of each, and
-	// points at the other values have shares of it, too. So they are compared under equal load.
+	// SharedBy lists paths of swept parameters whose values share a peak. The search runs at the first value of each
+	// parameter. Points at the remaining values use shares of the same peak, so that all points are compared under equal
+	// load.
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=8
 	// +kubebuilder:validation:items:MinLength=1
@@ -282,7 +286,7 @@ type Claim struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	// +required
 	ID string `json:"id"`
-	// Source says who claims it, and where, for example "SmallBank on Detock, 5.1".
+	// Source is the origin of the claim, for example "SmallBank on Detock, 5.1".
 	// +kubebuilder:validation:MaxLength=256
 	// +optional
 	Source string `json:"source,omitempty"`
@@ -311,11 +315,11 @@ type Table struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	// +required
 	Name string `json:"name"`
-	// Title says what the table shows.
+	// Title of the table.
 	// +kubebuilder:validation:MaxLength=256
 	// +optional
 	Title string `json:"title,omitempty"`
-	// Columns behind the one with the databases' names.
+	// Columns after the column with the databases' names.
 	// +listType=map
 	// +listMapKey=title
 	// +kubebuilder:validation:MinItems=1
@@ -338,18 +342,18 @@ type TableColumn struct {
 	Value string `json:"value"`
 }
 
-// Conditions of an Experiment, besides ConditionAccepted and ConditionCompleted.
+// Conditions of an Experiment, in addition to ConditionAccepted and ConditionCompleted.
 const (
-	// ConditionProgressing is true while there is something left to run or to judge, and nothing holds it up. Of a
-	// GeoDatabase it is true while the database is being changed, and false with a reason while a change that the spec asks
-	// for has to wait or cannot be made.
+	// ConditionProgressing of an experiment is True while there are runs or claims left to process and nothing blocks
+	// them. For a GeoDatabase it is True while the database is being changed. It is False, with a reason, while a
+	// requested change has to wait or is impossible.
 	ConditionProgressing = "Progressing"
 	// ConditionFailed is true when the experiment cannot be carried out, and, once it is over, when a point failed or a
 	// claim has no answer. A claim that differs is a finding, not a failure, unless spec.gate says otherwise.
 	ConditionFailed = "Failed"
 )
 
-// ExperimentStatus is how far an experiment is and what it found.
+// ExperimentStatus reports the progress and the results of an experiment.
 type ExperimentStatus struct {
 	// ObservedGeneration is the generation that this status describes.
 	// +optional
@@ -361,16 +365,16 @@ type ExperimentStatus struct {
 	// +kubebuilder:validation:MaxItems=16
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// StartTime is when the first point began.
+	// StartTime is the start of the first point.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
-	// CompletionTime is when all points had ended and the claims were judged.
+	// CompletionTime is the time at which all points had finished and the claims were judged.
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
-	// Points is the number of runs: databases x swept values x repetitions; with a search, those that are known so far.
+	// Points is the number of runs: databases x swept values x repetitions. With a search, it is the number known so far.
 	// +optional
 	Points int32 `json:"points"`
-	// Completed points have a result whose answers were not found wrong.
+	// Completed is the number of points that have a result whose answers were not found wrong.
 	// +optional
 	Completed int32 `json:"completed"`
 	// Failed points could not run, or gave wrong answers.
@@ -388,8 +392,8 @@ type ExperimentStatus struct {
 	// +kubebuilder:validation:MaxItems=100
 	// +optional
 	Results []PointStatus `json:"results,omitempty"`
-	// Searches are how far the first 100 searches are, in the order of the sweep. The ConfigMap of reportRef has all,
-	// with their probes.
+	// Searches reports the progress of the first 100 searches, in the order of the sweep. The ConfigMap of reportRef has
+	// all searches, with their probes.
 	// +listType=map
 	// +listMapKey=point
 	// +kubebuilder:validation:MaxItems=100
@@ -401,7 +405,7 @@ type ExperimentStatus struct {
 	// +kubebuilder:validation:MaxItems=64
 	// +optional
 	Claims []ClaimStatus `json:"claims,omitempty"`
-	// ClaimsHold says how many of the claims hold, for kubectl's column, for example 12/15.
+	// ClaimsHold is the number of claims that hold, for kubectl's column, for example 12/15.
 	// +kubebuilder:validation:MaxLength=32
 	// +optional
 	ClaimsHold string `json:"claimsHold,omitempty"`
@@ -425,8 +429,9 @@ type ExperimentCheck struct {
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	Of string `json:"of,omitempty"`
-	// Attempts counts the operators that started the work without finishing it, including the current one; 0 once it is done. After an
-	// operator exited during the work, the next one does it with no other such work in progress. After two it is refused until the spec changes.
+	// Attempts is the number of operators that started the work without finishing it, including the current operator; 0
+	// once the work is done. If an operator exits during the work, the next operator repeats it with no other such work in
+	// progress. After two attempts the work is refused until the spec changes.
 	// +optional
 	Attempts int32 `json:"attempts"`
 	// Operator identifies the process that started the work last.
@@ -446,7 +451,7 @@ const (
 	WorkJudge ExperimentWork = "Judge"
 )
 
-// PointStatus is one point of a sweep, or one repetition of it.
+// PointStatus reports one point of a sweep, or one repetition of it.
 type PointStatus struct {
 	// Run is the BenchmarkRun's name.
 	// +kubebuilder:validation:MaxLength=63
@@ -480,26 +485,27 @@ type PointStatus struct {
 	AbortPPM *int64 `json:"abortPPM,omitempty"`
 }
 
-// SearchReason says how a search has ended, or that it has not.
+// SearchReason is the outcome of a search, or Searching while it runs.
 // +kubebuilder:validation:Enum=Searching;Found;AllKeep;NoneKeeps;ProbesExhausted;ProbeUnusable
 type SearchReason string
 
 const (
 	// SearchGoesOn is a search that has not ended.
 	SearchGoesOn SearchReason = "Searching"
-	// SearchFound is one that knows the peak to within its tolerance.
+	// SearchFound means that the peak is known to within the search's tolerance.
 	SearchFound SearchReason = "Found"
-	// SearchAllKeep is one whose highest rate keeps the objectives: the peak may be higher.
+	// SearchAllKeep means that the highest rate meets the objectives: the peak may be higher.
 	SearchAllKeep SearchReason = "AllKeep"
-	// SearchNoneKeeps is one whose least rate misses the objectives already: there is no peak.
+	// SearchNoneKeeps means that the lowest rate misses the objectives already: there is no peak.
 	SearchNoneKeeps SearchReason = "NoneKeeps"
-	// SearchProbesExhausted is one that has made maxProbes probes: the peak may be higher, or there is none.
+	// SearchProbesExhausted means that the search has used maxProbes probes: the peak may be higher, or there is none.
 	SearchProbesExhausted SearchReason = "ProbesExhausted"
-	// SearchProbeUnusable is one with a probe that says nothing of its rate, being wrong or Invalid: there is no peak.
+	// SearchProbeUnusable means that a probe was wrong or Invalid and gives no information about its rate: there is no
+	// peak.
 	SearchProbeUnusable SearchReason = "ProbeUnusable"
 )
 
-// SearchStatus is how far the search of a database at one combination of the swept values is.
+// SearchStatus reports the search of a database at one combination of the swept values.
 type SearchStatus struct {
 	// Point is the database and the swept values, for example "calvin multiHomePercent=50".
 	// +kubebuilder:validation:MaxLength=1024
@@ -508,20 +514,19 @@ type SearchStatus struct {
 	// Reason is Searching, or how the search has ended.
 	// +optional
 	Reason SearchReason `json:"reason,omitempty"`
-	// PeakRatePerSecond is the highest rate in each region that was found to keep the objectives; left out where none
-	// was.
+	// PeakRatePerSecond is the highest rate in each region that meets the objectives; omitted if there is none.
 	// +optional
 	PeakRatePerSecond int64 `json:"peakRatePerSecond,omitempty"`
 	// Probes that have ended.
 	// +optional
 	Probes int32 `json:"probes"`
-	// Message lists the probes, and says what was found.
+	// Message lists the probes and the outcome.
 	// +kubebuilder:validation:MaxLength=4096
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
-// ClaimStatus says whether a claim holds.
+// ClaimStatus reports whether a claim holds.
 type ClaimStatus struct {
 	// ID of the claim.
 	// +kubebuilder:validation:MaxLength=63
@@ -556,10 +561,11 @@ type Experiment struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// Spec says what to sweep and what is claimed.
+	// Spec defines the sweep and the claims.
 	// +required
 	Spec ExperimentSpec `json:"spec"`
-	// Status says how far the experiment is and what it found. Until the operator has seen the experiment, observedGeneration is -1.
+	// Status reports the progress and the results of the experiment. Until the operator has seen the experiment,
+	// observedGeneration is -1.
 	// +kubebuilder:default:={"observedGeneration":-1}
 	// +optional
 	Status ExperimentStatus `json:"status,omitzero"`

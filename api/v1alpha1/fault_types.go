@@ -5,7 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Fault is one entry of a run's fault timeline: when, for how long, and exactly one kind of fault.
+// Fault is one entry of a run's fault timeline: its time, its duration, and exactly one kind of fault.
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.networkDelay) ? 1 : 0) + (has(self.networkLoss) ? 1 : 0) + (has(self.networkPartition) ? 1 : 0) + (has(self.networkBandwidth) ? 1 : 0) + (has(self.podKill) ? 1 : 0) + (has(self.containerKill) ? 1 : 0) + (has(self.nodeShutdown) ? 1 : 0) + (has(self.cpuStress) ? 1 : 0) + (has(self.memoryStress) ? 1 : 0) + (has(self.ioDelay) ? 1 : 0) + (has(self.ioError) ? 1 : 0) + (has(self.diskReadLoad) ? 1 : 0) + (has(self.diskWriteLoad) ? 1 : 0) + (has(self.clockSkew) ? 1 : 0) == 1",message="a fault needs exactly one of networkDelay, networkLoss, networkPartition, networkBandwidth, podKill, containerKill, nodeShutdown, cpuStress, memoryStress, ioDelay, ioError, diskReadLoad, diskWriteLoad, clockSkew"
 // +kubebuilder:validation:XValidation:rule="has(self.duration) ? self.duration > duration('0s') : (has(self.podKill) || has(self.containerKill))",message="duration is missing or not longer than 0s: only podKill and containerKill may leave it out",fieldPath=".duration"
@@ -16,7 +16,7 @@ type Fault struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	// +required
 	Name string `json:"name"`
-	// At is when the fault begins, from the start of measuring.
+	// At is the start of the fault, from the start of measuring.
 	// +kubebuilder:validation:XValidation:rule="self >= duration('0s')",message="must be 0s or later: it counts from the start of measuring, for example 10s"
 	// +required
 	At Duration `json:"at"`
@@ -113,7 +113,7 @@ type NodeTarget struct {
 	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z]*[a-z])?$`
 	// +optional
 	Role string `json:"role,omitempty"`
-	// Count is how many of the nodes are hit; unset is all.
+	// Count is the number of nodes that the fault hits; the default is all.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1024
 	// +optional
@@ -125,12 +125,12 @@ type NodeTarget struct {
 	Percent *int32 `json:"percent,omitempty"`
 }
 
-// NetworkDelayFault adds delay to links, on top of what the profile declares.
+// NetworkDelayFault adds delay to links, on top of the delay of the profile.
 type NetworkDelayFault struct {
 	// Between says which links the fault hits.
 	// +required
 	Between RegionPair `json:"between"`
-	// Delay is added to each packet, one way.
+	// Delay added to each packet, one way.
 	// +required
 	Delay Duration `json:"delay"`
 	// Jitter is the standard deviation of the delay.
@@ -149,7 +149,7 @@ type NetworkLossFault struct {
 	// +kubebuilder:validation:Maximum=1000000
 	// +required
 	LossPPM int32 `json:"lossPPM"`
-	// CorrelationPercent ties the fate of a packet to that of the one before.
+	// CorrelationPercent is the correlation of a packet's fate with the fate of the previous packet.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +optional
@@ -158,10 +158,10 @@ type NetworkLossFault struct {
 
 // NetworkPartitionFault cuts the links between two sets of nodes.
 type NetworkPartitionFault struct {
-	// From is one side.
+	// From is one side of the partition.
 	// +required
 	From NodeTarget `json:"from"`
-	// To is the other side; unset is every node that is not in from.
+	// To is the second side; the default is every node that is not in from.
 	// +optional
 	To *NodeTarget `json:"to,omitempty"`
 	// OneWay cuts only the direction from -> to; otherwise both.
@@ -186,8 +186,8 @@ type PodKillFault struct {
 	// Target is the nodes that the fault hits.
 	// +required
 	Target NodeTarget `json:"target"`
-	// Lasting keeps whatever Kubernetes starts in the places of the nodes out of the database: what they knew is lost for good. Without it engines
-	// that can replace lost nodes take new incarnations of them in.
+	// Lasting keeps replacements that Kubernetes starts for the nodes out of the database: the nodes' state is lost
+	// permanently. Without it, engines that can replace lost nodes accept new incarnations of them.
 	// +optional
 	Lasting bool `json:"lasting,omitempty"`
 }
@@ -197,8 +197,8 @@ type ContainerKillFault struct {
 	// Target is the nodes that the fault hits.
 	// +required
 	Target NodeTarget `json:"target"`
-	// Lasting keeps whatever Kubernetes starts in the places of the nodes out of the database: what they knew is lost for good. Without it engines
-	// that can replace lost nodes take new incarnations of them in.
+	// Lasting keeps replacements that Kubernetes starts for the nodes out of the database: the nodes' state is lost
+	// permanently. Without it, engines that can replace lost nodes accept new incarnations of them.
 	// +optional
 	Lasting bool `json:"lasting,omitempty"`
 }
@@ -221,7 +221,7 @@ type CPUStressFault struct {
 	// +kubebuilder:default=1
 	// +optional
 	Workers int32 `json:"workers,omitempty"`
-	// LoadPercent of one CPU that each thread takes.
+	// LoadPercent is the load of each thread, in percent of one CPU.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=100
@@ -303,23 +303,23 @@ type ClockSkewFault struct {
 	// Target is the nodes that the fault hits.
 	// +required
 	Target NodeTarget `json:"target"`
-	// Offset by which the clock is ahead; negative is behind.
+	// Offset of the clock; a positive offset sets it forward, a negative offset sets it back.
 	// +required
 	Offset Duration `json:"offset"`
 }
 
-// FaultInjection is who injects faults on a cluster.
+// FaultInjection selects the injector of faults on a cluster.
 type FaultInjection string
 
 const (
-	// FaultInjectionAuto takes what emulates the network for faults of links, Geobench's own nodes and Kubernetes for
-	// faults of nodes, and Chaos Mesh for what is left.
+	// FaultInjectionAuto uses the network emulation for link faults, Geobench's own nodes and Kubernetes for node faults,
+	// and Chaos Mesh for all remaining faults.
 	FaultInjectionAuto FaultInjection = "Auto"
 	// FaultInjectionChaosMesh takes Chaos Mesh for all but faults of links.
 	FaultInjectionChaosMesh FaultInjection = "ChaosMesh"
 )
 
-// Injector is who injects a fault on a cluster.
+// Injector is the component that injects a fault on a cluster.
 type Injector string
 
 const (
@@ -333,29 +333,29 @@ const (
 	InjectorKubernetes Injector = "Kubernetes"
 )
 
-// FaultStatus is where a fault is in its life.
+// FaultStatus reports the progress of a fault.
 type FaultStatus struct {
 	// Name of the fault, as in the spec.
 	// +kubebuilder:validation:MaxLength=32
 	// +required
 	Name string `json:"name"`
-	// State is one of Waiting, Setup, Armed, Inject, WaitPropagated, Active, Recover, WaitRecovered, Cleanup and Done: the step that
-	// is being taken.
+	// State is the current step: Waiting, Setup, Armed, Inject, WaitPropagated, Active, Recover, WaitRecovered, Cleanup or
+	// Done.
 	// +kubebuilder:validation:MaxLength=32
 	// +required
 	State string `json:"state"`
-	// StateStartTime is when the state was entered.
+	// StateStartTime is the time at which the fault entered the state.
 	// +optional
 	StateStartTime *metav1.MicroTime `json:"stateStartTime,omitempty"`
-	// Injector is who injects the fault; it is chosen when the fault begins.
+	// Injector of the fault; it is chosen when the fault starts.
 	// +kubebuilder:validation:Enum=BuiltIn;Sidecar;ChaosMesh;Kubernetes
 	// +optional
 	Injector Injector `json:"injector,omitempty"`
-	// Lasting faults are not taken away: the nodes are gone, with what they held in memory.
+	// Lasting is true for a fault that is not reverted: the nodes are lost, with their state in memory.
 	// +optional
 	Lasting bool `json:"lasting,omitempty"`
-	// Replaced says that the processes which the fault ends have lost what they knew, and that new incarnations take their places, which get
-	// it from the others.
+	// Replaced is true if the processes that the fault kills lose their state, and new incarnations replace them and
+	// obtain the state from other replicas.
 	// +optional
 	Replaced bool `json:"replaced,omitempty"`
 	// Targets are the nodes that the fault hits, as region/partition/replica; of a partition, one side.
@@ -364,32 +364,32 @@ type FaultStatus struct {
 	// +kubebuilder:validation:items:MaxLength=64
 	// +optional
 	Targets []string `json:"targets,omitempty"`
-	// OtherSide are the nodes on the other side of a partition.
+	// OtherSide lists the nodes of the second side of a partition.
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16384
 	// +kubebuilder:validation:items:MaxLength=64
 	// +optional
 	OtherSide []string `json:"otherSide,omitempty"`
-	// Processes are those that a kill is to end, each as the pod's UID, the process, how often its containers were started
-	// again, and which incarnation of its node it is.
+	// Processes are the processes that a kill must stop. Each entry has the pod's UID, the process, the number of its
+	// container restarts, and the incarnation of its node.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16384
 	// +kubebuilder:validation:items:MaxLength=128
 	// +optional
 	Processes []string `json:"processes,omitempty"`
-	// InjectingTime is when injecting began.
+	// InjectingTime is the start of the injection.
 	// +optional
 	InjectingTime *metav1.MicroTime `json:"injectingTime,omitempty"`
-	// InjectedTime is when every node had the fault.
+	// InjectedTime is the time at which every node had the fault.
 	// +optional
 	InjectedTime *metav1.MicroTime `json:"injectedTime,omitempty"`
-	// RecoveringTime is when the fault began to be taken away.
+	// RecoveringTime is the start of the fault's removal.
 	// +optional
 	RecoveringTime *metav1.MicroTime `json:"recoveringTime,omitempty"`
-	// RecoveredTime is when no node had it any more.
+	// RecoveredTime is the time at which no node had the fault any more.
 	// +optional
 	RecoveredTime *metav1.MicroTime `json:"recoveredTime,omitempty"`
-	// Message says why the fault did not go as planned.
+	// Message is the reason why the fault did not go as planned.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Message string `json:"message,omitempty"`

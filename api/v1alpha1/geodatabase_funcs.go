@@ -14,7 +14,7 @@ func (s *GeoDatabaseSpec) RegionNames() []string {
 	return names
 }
 
-// RunsPrograms tells whether the database's pods run programs that know nothing of Geobench.
+// RunsPrograms reports whether the database's pods run programs that know nothing of Geobench.
 func (s *GeoDatabaseSpec) RunsPrograms() bool { return s.Pods != nil || len(s.Roles) > 0 }
 
 // Role is the role of that name; nil when there is none.
@@ -37,7 +37,7 @@ func (s *GeoDatabaseSpec) ClientRole() *Role {
 	return nil
 }
 
-// Talked tells whether the database is a program that load generators are told how to talk to.
+// Talked reports whether the database is a program for which the spec configures a client of the load generators.
 func (s *GeoDatabaseSpec) Talked() bool {
 	role := s.ClientRole()
 	return s.Pods != nil && s.Pods.Client != nil || role != nil && role.Client.SecretRef != nil

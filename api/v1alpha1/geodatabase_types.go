@@ -34,9 +34,9 @@ type GeoDatabaseSpec struct {
 	// +required
 	Regions []Region `json:"regions"`
 
-	// Homes are the regions that rows call home, each with partitionsPerRegion partitions; without any, all regions.
-	// They are the first of regions. The others have copies of rows and clients, who take the rows of the nearest home
-	// for their own. For engines that take groups.
+	// Homes are the regions that can own rows, each with partitionsPerRegion partitions; the default is all regions. They
+	// are the first entries of regions. The remaining regions have copies of rows, and clients that use the rows of the
+	// nearest home as local rows. The field is for engines that take groups.
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:items:MinLength=1
@@ -66,25 +66,27 @@ type GeoDatabaseSpec struct {
 	// +optional
 	Groups []ReplicaGroup `json:"groups,omitempty"`
 
-	// Network between the regions. Left out with external, whose links are real.
+	// Network between the regions. It is omitted with external, because the links of an external database are real.
 	// +optional
 	Network Network `json:"network,omitzero"`
 
-	// Placement says whether the pods of a region go to nodes whose label topology.kubernetes.io/region is the region's
-	// name: Preferred (where such nodes exist), Required, or Anywhere.
+	// Placement ties the pods of a region to nodes whose label topology.kubernetes.io/region is the region's name:
+	// Preferred (if such nodes exist), Required, or Anywhere.
 	// +kubebuilder:default=Preferred
 	// +optional
 	Placement Placement `json:"placement,omitempty"`
 
-	// Durability of the nodes of Geobench's own engines: None, as in the papers, where a node that is gone takes what it held
-	// with it; or Journal, where a node has its inputs on the disk before anything that comes of them leaves it, and goes on
-	// from there when its process starts again. A journal grows by about the bytes that the node receives, and is cut short when it
-	// has grown by half of the data's size, by 32 MiB at least.
+	// Durability of the nodes of Geobench's own engines: None or Journal. With None, as in the papers, a lost node loses
+	// its state. With Journal, a node writes each input to disk before it sends any message that results from the input.
+	// The node continues from the journal when its process starts again. A journal grows by about the bytes that the node
+	// receives. It is truncated when it has grown by half of the data's size, and by at least 32 MiB.
 	// +kubebuilder:default=None
 	// +optional
 	Durability Durability `json:"durability,omitempty"`
 
-	// Resources of one node of the database, which uses as many processors as the CPU limit (else the request), and one by default. Where it is a node of Geobench's own engines, its memory limit is 8Gi by default, and it refuses data that fills more than 75% of what it may use.
+	// Resources of one node of the database. The node uses as many processors as the CPU limit (else the request), and one
+	// by default. For a node of Geobench's own engines, the memory limit is 8Gi by default. Such a node refuses data that
+	// fills more than 75% of its memory.
 	// +optional
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
 
@@ -92,14 +94,14 @@ type GeoDatabaseSpec struct {
 	// +optional
 	External *External `json:"external,omitempty"`
 
-	// Pods says what the nodes run when the engine is not one of Geobench's own: any program in any image. engine.name
-	// is then a name for results, and engine.parameters must be empty, unless pods.client says how to talk to the program.
+	// Pods configures the program of the nodes for an engine that is not one of Geobench's own: any program in any image.
+	// engine.name is then only a name for results. engine.parameters must be empty unless pods.client configures a client.
 	// +optional
 	Pods *Pods `json:"pods,omitempty"`
 
-	// Roles are the kinds of servers of a database that is made of several, in place of pods: each runs a program of its own in some pods of
-	// each region. engine.name is then a name for results, and engine.parameters must be empty, unless the client of a role says how to talk to
-	// the database.
+	// Roles are the kinds of servers of a database that consists of several, in place of pods. Each role runs a program in
+	// some pods of each region. engine.name is then only a name for results. engine.parameters must be empty unless the
+	// client of a role configures the connection.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MinItems=1
@@ -107,10 +109,10 @@ type GeoDatabaseSpec struct {
 	// +optional
 	Roles []Role `json:"roles,omitempty"`
 
-	// Init are the steps, one after the other, that make a database of pods that run: beginning a cluster, placement, users. Each is a Job in
-	// the emulated network, and the database is ready once all have succeeded. They run once for each incarnation, and again in the next one,
-	// which begins when all pods of a step's role were replaced, whose files went with them. A step that fails is tried again until its
-	// timeout, so it must take what it finds done already for done.
+	// Init lists the steps that turn running pods into a database, in order: for example cluster creation, placement,
+	// users. Each step is a Job in the emulated network, and the database is ready once all have succeeded. The steps run
+	// once for each incarnation. A new incarnation starts when all pods of a step's role were replaced, because their
+	// files are lost. A failed step is retried until its timeout, so it must be idempotent.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MinItems=1
@@ -119,7 +121,7 @@ type GeoDatabaseSpec struct {
 	Init []InitStep `json:"init,omitempty"`
 }
 
-// ReplicaGroup places the rows of one home.
+// ReplicaGroup sets the placement of the rows of one home.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.leader) || self.replicas.exists(r, r.region == self.leader)",messageExpression="'leader ' + self.leader + ' has no replica of the group: add its region to replicas, or choose one that is there'",fieldPath=".leader"
 type ReplicaGroup struct {
@@ -128,7 +130,7 @@ type ReplicaGroup struct {
 	// +kubebuilder:validation:MaxLength=24
 	// +required
 	Home string `json:"home"`
-	// Partitions of the home, from 0; without any, all of them. Each becomes a group of its own.
+	// Partitions of the home, from 0; the default is all of them. Each partition becomes a separate group.
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:Minimum=0
@@ -150,7 +152,7 @@ type ReplicaGroup struct {
 	Leader string `json:"leader,omitempty"`
 }
 
-// GroupReplicas says how many nodes of a region keep the rows of a group.
+// GroupReplicas is the number of nodes of a region that keep the rows of a group.
 type GroupReplicas struct {
 	// Region that keeps the rows.
 	// +kubebuilder:validation:MinLength=1
@@ -173,7 +175,7 @@ type Engine struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	// +required
 	Name string `json:"name"`
-	// Parameters of the engine, by name; each engine documents its own. Values are strings: quote numbers.
+	// Parameters of the engine, by name; the documentation of each engine lists them. Values are strings: quote numbers.
 	// +kubebuilder:validation:MaxProperties=64
 	// +optional
 	Parameters map[string]string `json:"parameters,omitempty"`
@@ -187,7 +189,7 @@ type Region struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	// +required
 	Name string `json:"name"`
-	// NodeSelector of the region's pods, besides what placement asks for.
+	// NodeSelector of the region's pods, in addition to the requirements of placement.
 	// +kubebuilder:validation:MaxProperties=16
 	// +optional
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
@@ -209,7 +211,7 @@ const (
 	DurabilityJournal Durability = "Journal"
 )
 
-// Placement says how a region's pods are tied to Kubernetes nodes.
+// Placement selects the Kubernetes nodes for a region's pods.
 // +kubebuilder:validation:Enum=Preferred;Required;Anywhere
 type Placement string
 
@@ -226,7 +228,7 @@ const (
 //
 // +kubebuilder:validation:XValidation:rule="has(self.profile) != has(self.profileRef)",messageExpression="has(self.profile) ? 'profile and profileRef are both set: keep exactly one of them' : 'neither profile nor profileRef is set: name a NetworkProfile in profileRef or write one inline in profile'"
 type Network struct {
-	// ProfileRef names a NetworkProfile of this namespace, or a built-in one.
+	// ProfileRef names a NetworkProfile of this namespace, or a built-in profile.
 	// +optional
 	ProfileRef *LocalReference `json:"profileRef,omitempty"`
 	// Profile is an inline NetworkProfile spec.
@@ -237,14 +239,16 @@ type Network struct {
 	// +kubebuilder:default=Auto
 	// +optional
 	Emulation Emulation `json:"emulation,omitempty"`
-	// Congestion is what the connections that Geobench models, in simulations and with the emulation BuiltIn, do about lost packets. Open, and
-	// without it: a lost packet costs time, but the window stays open. Reno and Cubic: slow start, and a window that shrinks with each
-	// loss, as the kernel's; Cubic is the default of Linux. Connections that are delayed from outside have the kernel's own.
+	// Congestion is the congestion control of the connections that Geobench models, in simulations and with the emulation
+	// BuiltIn. With Open, the default, a lost packet costs time, but the window stays open. Reno and Cubic use slow start
+	// and a window that shrinks with each loss, like the kernel; Cubic is the default of Linux. Connections with
+	// externally added delay use the kernel's congestion control.
 	// +optional
 	Congestion Congestion `json:"congestion,omitempty"`
-	// Mesh is the service mesh that the pods of the database and the workers of its runs are to be in. Auto, and without it: whatever
-	// the namespace says; status.mesh names what was found. None keeps a mesh of the namespace away from them. Sidecar: an Istio
-	// proxy in each pod. Ambient: Istio's proxy on each machine. Databases whose pods are in another mesh than this do not get ready.
+	// Mesh selects the service mesh for the pods of the database and the workers of its runs. With Auto, the default, the
+	// namespace decides; status.mesh names the mesh that was found. None excludes the pods from a mesh of the namespace.
+	// Sidecar: an Istio proxy in each pod. Ambient: Istio's proxy on each machine. A database does not become ready while
+	// its pods are in a different mesh.
 	// +optional
 	Mesh Mesh `json:"mesh,omitempty"`
 }
@@ -264,18 +268,18 @@ const (
 	MeshAmbient Mesh = "Ambient"
 )
 
-// MutualTLS says what a mesh asks of the connections that come to a pod.
+// MutualTLS is the mesh's requirement for connections to a pod.
 // +kubebuilder:validation:Enum=Strict;Permissive;Disabled;Unknown
 type MutualTLS string
 
 const (
-	// MutualTLSStrict lets nobody in who has no certificate of the mesh.
+	// MutualTLSStrict rejects clients without a certificate of the mesh.
 	MutualTLSStrict MutualTLS = "Strict"
 	// MutualTLSPermissive takes both: pods of the mesh encrypt, others need not.
 	MutualTLSPermissive MutualTLS = "Permissive"
 	// MutualTLSDisabled encrypts nothing.
 	MutualTLSDisabled MutualTLS = "Disabled"
-	// MutualTLSUnknown is what the operator may not read.
+	// MutualTLSUnknown means that the operator may not read the setting.
 	MutualTLSUnknown MutualTLS = "Unknown"
 )
 
@@ -285,8 +289,8 @@ type MeshStatus struct {
 	// +kubebuilder:validation:Enum=None;Sidecar;Ambient
 	// +required
 	Mode Mesh `json:"mode,omitempty"`
-	// MutualTLS is what PeerAuthentications ask of connections to the port of the nodes, or of the database's first port. It is left out without
-	// a mesh.
+	// MutualTLS is the requirement of PeerAuthentications for connections to the port of the nodes, or to the database's
+	// first port. It is omitted without a mesh.
 	// +optional
 	MutualTLS MutualTLS `json:"mutualTLS,omitempty"`
 	// Version of the proxies' image, which its tag or its revision label names; empty where neither does.
@@ -327,7 +331,7 @@ const (
 
 // External is a database that already runs.
 type External struct {
-	// Endpoints that workers connect to, one per region.
+	// Endpoints to which workers connect, one per region.
 	// +listType=map
 	// +listMapKey=region
 	// +kubebuilder:validation:MinItems=1
@@ -344,9 +348,9 @@ type External struct {
 	Database string `json:"database,omitempty"`
 }
 
-// ExternalEndpoint is where the workers of a region connect to.
+// ExternalEndpoint is the address to which the workers of a region connect.
 type ExternalEndpoint struct {
-	// Region whose workers use the endpoint.
+	// Region of the workers that use the endpoint.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=24
 	// +required
@@ -359,14 +363,14 @@ type ExternalEndpoint struct {
 	Address string `json:"address"`
 }
 
-// Conditions of a GeoDatabase, besides ConditionProgressing and ConditionCleanupFailed.
+// Conditions of a GeoDatabase, in addition to ConditionProgressing and ConditionCleanupFailed.
 const (
 	// ConditionNodesReady is true when every node of the database serves, in the topology of the present generation.
 	ConditionNodesReady = "NodesReady"
 	// ConditionNetworkEmulated is true when the declared network is injected on every node.
 	ConditionNetworkEmulated = "NetworkEmulated"
-	// ConditionAuthenticated is False for a deployed database whose servers do not authenticate clients, such as CockroachDB with --insecure:
-	// only NetworkPolicies protect it. Other databases do not have the condition.
+	// ConditionAuthenticated is False for a deployed database without client authentication, such as CockroachDB with
+	// --insecure: only NetworkPolicies protect it. Other databases do not have the condition.
 	ConditionAuthenticated = "Authenticated"
 	// ConditionInitialized is true when all steps of spec.init have succeeded in the present incarnation; there is none without such steps.
 	ConditionInitialized = "Initialized"
@@ -393,13 +397,14 @@ type GeoDatabaseStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	// +optional
 	Regions []RegionStatus `json:"regions,omitempty"`
-	// Groups are those of nodes that keep the same rows, and who leads them, for engines with such groups; the first 256.
+	// Groups are the sets of nodes that keep the same rows, with their leaders, for engines with such groups; the first
+	// 256.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=256
 	// +optional
 	Groups []GroupStatus `json:"groups,omitempty"`
-	// Endpoints are where clients of each region connect to a database with roles of which one is their client's.
+	// Endpoints are the addresses for the clients of each region, for a database with a role that clients connect to.
 	// +listType=map
 	// +listMapKey=region
 	// +kubebuilder:validation:MaxItems=32
@@ -409,7 +414,7 @@ type GeoDatabaseStatus struct {
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	RegionNames string `json:"regionNames,omitempty"`
-	// ReadyNodes says how many of the nodes are ready, for kubectl's column, for example 3/4.
+	// ReadyNodes is the number of ready nodes, for kubectl's column, for example 3/4.
 	// +kubebuilder:validation:MaxLength=32
 	// +optional
 	ReadyNodes string `json:"readyNodes,omitempty"`
@@ -417,7 +422,7 @@ type GeoDatabaseStatus struct {
 	// +kubebuilder:validation:Enum=ChaosMesh;Sidecar;BuiltIn;None
 	// +optional
 	Emulation Emulation `json:"emulation,omitempty"`
-	// EmulationReason says why that backend was chosen.
+	// EmulationReason is the reason for the choice of the backend.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	EmulationReason string `json:"emulationReason,omitempty"`
@@ -441,8 +446,8 @@ type GeoDatabaseStatus struct {
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	TopologyHash string `json:"topologyHash,omitempty"`
-	// Incarnation identifies the set of running node processes: it changes when one of them is replaced or restarts.
-	// Data that was loaded into one incarnation is not known to be in the next.
+	// Incarnation identifies the set of running node processes: it changes when a process is replaced or restarts. Data
+	// that was loaded into one incarnation may be missing in the next.
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	Incarnation string `json:"incarnation,omitempty"`
@@ -452,13 +457,13 @@ type GeoDatabaseStatus struct {
 	ActiveRun string `json:"activeRun,omitempty"`
 }
 
-// EmulationGap is a time in which what was measured did not see the declared network.
+// EmulationGap is a period in which measurements were made without the declared network.
 type EmulationGap struct {
 	// Pod that ran without all of its links.
 	// +kubebuilder:validation:MaxLength=253
 	// +required
 	Pod string `json:"pod"`
-	// UID tells the pod from others of the same name.
+	// UID distinguishes the pod from other pods of the same name.
 	// +kubebuilder:validation:MaxLength=64
 	// +required
 	UID string `json:"uid"`
@@ -466,15 +471,15 @@ type EmulationGap struct {
 	// +kubebuilder:validation:MaxLength=24
 	// +optional
 	Region string `json:"region,omitempty"`
-	// From is when the pod's containers started, or its links were found missing.
+	// From is the time when the pod's containers started, or its links were found missing.
 	// +required
 	From metav1.MicroTime `json:"from"`
-	// To is when its links were there, or the pod had ended; unset while the gap lasts.
+	// To is the time when the links were in place, or the pod had stopped; unset while the gap lasts.
 	// +optional
 	To *metav1.MicroTime `json:"to,omitempty"`
 }
 
-// EndpointStatus is where the clients of a region connect to.
+// EndpointStatus is the address for the clients of a region.
 type EndpointStatus struct {
 	// Region of the clients.
 	// +kubebuilder:validation:MaxLength=24
@@ -486,13 +491,13 @@ type EndpointStatus struct {
 	Address string `json:"address"`
 }
 
-// GroupStatus says who leads a group of nodes that keep the same rows.
+// GroupStatus names the leader of a group of nodes that keep the same rows.
 type GroupStatus struct {
 	// Name of the rows: the region that they call home and their partition, eu/0.
 	// +kubebuilder:validation:MaxLength=32
 	// +required
 	Name string `json:"name"`
-	// Leader is the node that leads, region/partition/replica; empty when nobody is known to.
+	// Leader is the leading node, region/partition/replica; empty if no leader is known.
 	// +kubebuilder:validation:MaxLength=40
 	// +optional
 	Leader string `json:"leader,omitempty"`
@@ -531,16 +536,17 @@ type LinkStatus struct {
 	// MeasuredRTTMicroseconds is the round-trip time that the nodes see.
 	// +optional
 	MeasuredRTTMicroseconds RTTMicroseconds `json:"measuredRTTMicroseconds"`
-	// Samples behind the measurement.
+	// Samples is the number of samples in the measurement.
 	// +optional
 	Samples int64 `json:"samples"`
-	// Mesh is what a service mesh adds to the link, where spec.network.mesh names one.
+	// Mesh is the overhead of a service mesh on the link, if spec.network.mesh names a mesh.
 	// +optional
 	Mesh *MeshLink `json:"mesh,omitempty"`
 }
 
-// MeshLink is what a service mesh adds to a link: two probes take the same way at the same time, one as packets that the mesh does not carry (UDP), one
-// over a connection that it does (TCP). The emulation of native engines delays neither.
+// MeshLink reports the overhead of a service mesh on a link. Two probes take the same path at the same time: one uses
+// UDP packets, which the mesh does not carry, and one a TCP connection, which it does. The emulation of native engines
+// delays neither.
 type MeshLink struct {
 	// BelowRTTMicroseconds is the median round-trip time below the mesh.
 	// +optional
@@ -548,10 +554,10 @@ type MeshLink struct {
 	// ThroughRTTMicroseconds is the median round-trip time through it.
 	// +optional
 	ThroughRTTMicroseconds int64 `json:"throughRTTMicroseconds"`
-	// AddedRTTMicroseconds is what the latter is longer than the former.
+	// AddedRTTMicroseconds is the round-trip time over the mesh minus the round-trip time without it.
 	// +optional
 	AddedRTTMicroseconds int64 `json:"addedRTTMicroseconds"`
-	// Samples are the round trips behind the median that has fewer.
+	// Samples is the number of round trips in the median that has fewer.
 	// +optional
 	Samples int64 `json:"samples"`
 }

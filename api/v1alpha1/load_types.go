@@ -4,7 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Load is how many clients there are in each region, how their transactions arrive, and for how long.
+// Load sets the number of clients in each region, the arrival of their transactions, and the duration.
 //
 // +kubebuilder:validation:XValidation:rule="self.duration > self.warmup",messageExpression="'duration %s is not longer than warmup (%s): measure for longer than the warm-up'.format([self.duration, self.warmup])",fieldPath=".duration"
 // +kubebuilder:validation:XValidation:rule="self.arrival == 'Closed' || self.ratePerSecond > 0",messageExpression="'ratePerSecond is 0, but arrival %s is an open loop: say how many transactions arrive per second in each region'.format([self.arrival])",fieldPath=".ratePerSecond"
@@ -14,8 +14,8 @@ import (
 // +kubebuilder:validation:XValidation:rule="self.workersPerRegion <= self.clientsPerRegion",messageExpression="'workersPerRegion %d is more than clientsPerRegion (%d): each worker needs a client'.format([self.workersPerRegion, self.clientsPerRegion])",fieldPath=".workersPerRegion"
 // +kubebuilder:validation:XValidation:rule="!has(self.retry) || self.retry.backoff < self.requestTimeout",messageExpression="'backoff %s is not shorter than requestTimeout (%s), which covers all attempts: there would be no time for a second one'.format([self.retry.backoff, self.requestTimeout])",fieldPath=".retry.backoff"
 type Load struct {
-	// ClientsPerRegion is the number of concurrent clients in each region; in an open loop, the largest number of
-	// transactions that are under way at once.
+	// ClientsPerRegion is the number of concurrent clients in each region. In an open loop, it is the largest number of
+	// transactions in flight.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000000
 	// +kubebuilder:default=100
@@ -27,17 +27,19 @@ type Load struct {
 	// +kubebuilder:default=1
 	// +optional
 	WorkersPerRegion int32 `json:"workersPerRegion,omitempty"`
-	// Coordinator is the node of its region that a client sends a transaction to: FirstKey (a node of the partition that holds the first
-	// key, as without it) or RoundRobin (each in turn, whatever the keys, as clients that know nothing of partitions). It is
-	// for Geobench's own engines; engines whose nodes must ask each other for homes (parameter masters) pay for the latter.
+	// Coordinator selects the node of its region to which a client sends a transaction. FirstKey, the default, is a node
+	// of the partition that holds the first key. RoundRobin uses each node in turn, whatever the keys, like clients that
+	// do not know the partitions. The field is for Geobench's own engines. With RoundRobin, engines whose nodes must ask
+	// other nodes for homes (parameter masters) pay for these requests.
 	// +optional
 	Coordinator Coordinator `json:"coordinator,omitempty"`
-	// Arrival is Closed (a client sends its next transaction after the answer and its think time), Constant or Poisson
-	// (transactions arrive at ratePerSecond whatever the database does; latency counts from the intended start).
+	// Arrival is Closed, Constant or Poisson. With Closed, a client sends its next transaction after the answer and its
+	// think time. With Constant and Poisson, transactions arrive at ratePerSecond, whatever the database does, and latency
+	// counts from the intended start.
 	// +kubebuilder:default=Closed
 	// +optional
 	Arrival Arrival `json:"arrival,omitempty"`
-	// RatePerSecond is how many transactions arrive per second in each region, in an open loop.
+	// RatePerSecond is the number of transactions that arrive per second in each region, in an open loop.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100000000
 	// +kubebuilder:default=0
@@ -58,8 +60,8 @@ type Load struct {
 	// +kubebuilder:default="30s"
 	// +optional
 	RequestTimeout Duration `json:"requestTimeout,omitzero"`
-	// Retry says which transactions their clients try again, and how often. Unset, none: a transaction that was not
-	// committed is counted, and its client goes on with another one.
+	// Retry sets which transactions are retried, and the number of attempts. By default none are: a transaction that was
+	// not committed is counted, and its client continues with a new transaction.
 	// +optional
 	Retry *Retry `json:"retry,omitempty"`
 	// Warmup runs the load without measuring, before each repetition.
@@ -78,29 +80,30 @@ type Load struct {
 	// +kubebuilder:default=1
 	// +optional
 	Repetitions int32 `json:"repetitions,omitempty"`
-	// Resources of one worker pod, whose clients share as many processors as the CPU limit (else the request), and one by default; its memory limit is 8Gi by default. A run whose worker uses over 80% of its CPU is Invalid.
+	// Resources of one worker pod. The pod's clients share as many processors as the CPU limit (else the request), and one
+	// by default. The memory limit is 8Gi by default. A run with a worker that uses over 80% of its CPU is Invalid.
 	// +optional
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
 }
 
-// LoadCurve says how much of the load there is at a time of the measured window: of ratePerSecond in an open loop, of
-// clientsPerRegion in a closed one. Every repetition follows it from the beginning, and warms up with the load that it begins with.
+// LoadCurve scales the load over the measured window: ratePerSecond in an open loop, clientsPerRegion in a closed loop.
+// Every repetition follows the curve from its start, and warms up with the load at the start of the curve.
 //
 // +kubebuilder:validation:XValidation:rule="(self.shape == 'Steps') == has(self.stepsPercent)",messageExpression="self.shape == 'Steps' ? 'stepsPercent is missing, but shape is Steps: say how much of the load there is in each of the equal parts of the measured time, for example [100, 20, 60]' : 'stepsPercent is set, but shape %s has no steps: set shape to Steps, or leave stepsPercent out'.format([self.shape])",fieldPath=".stepsPercent"
 // +kubebuilder:validation:XValidation:rule="self.shape == 'Gaussian' || !has(self.peakAtPercent)",messageExpression="'peakAtPercent is %d, but shape %s has no peak: set shape to Gaussian, or leave peakAtPercent out'.format([self.peakAtPercent, self.shape])",fieldPath=".peakAtPercent"
 // +kubebuilder:validation:XValidation:rule="self.shape == 'Gaussian' || !has(self.deviationPercent)",messageExpression="'deviationPercent is %d, but shape %s has no deviation: set shape to Gaussian, or leave deviationPercent out'.format([self.deviationPercent, self.shape])",fieldPath=".deviationPercent"
 // +kubebuilder:validation:XValidation:rule="!has(self.stepsPercent) || self.stepsPercent.exists(p, p > 0)",message="stepsPercent has no step above 0, so that nothing would be sent: make one at least 1",fieldPath=".stepsPercent"
 type LoadCurve struct {
-	// Shape is Uniform (the same load all the time, as without a curve), Gaussian (it rises to its peak and falls again, as Dike's
-	// dynamic load) or Steps.
+	// Shape is Uniform (a constant load, as without a curve), Gaussian (the load rises to its peak and falls again, as in
+	// Dike's dynamic load) or Steps.
 	// +required
 	Shape LoadShape `json:"shape"`
-	// PeakAtPercent is when a Gaussian load is all of the load, in percent of the measured time; 50 if it is left out.
+	// PeakAtPercent is the time of the peak of a Gaussian load, in percent of the measured time; the default is 50.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	PeakAtPercent *int32 `json:"peakAtPercent,omitempty"`
-	// DeviationPercent is the standard deviation of a Gaussian load, in percent of the measured time; 15 if it is left out.
+	// DeviationPercent is the standard deviation of a Gaussian load, in percent of the measured time; the default is 15.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	// +optional
@@ -139,12 +142,12 @@ const (
 	CoordinatorRoundRobin Coordinator = "RoundRobin"
 )
 
-// Arrival says how transactions arrive.
+// Arrival is the arrival process of transactions.
 // +kubebuilder:validation:Enum=Closed;Constant;Poisson
 type Arrival string
 
 const (
-	// ArrivalClosed is a closed loop: each client has one transaction under way.
+	// ArrivalClosed is a closed loop: each client has one transaction in flight.
 	ArrivalClosed Arrival = "Closed"
 	// ArrivalConstant is an open loop with equal gaps.
 	ArrivalConstant Arrival = "Constant"
@@ -152,16 +155,16 @@ const (
 	ArrivalPoisson Arrival = "Poisson"
 )
 
-// Retry says which transactions their clients try again. Only those are that left no trace: what was aborted or
-// refused. An unknown outcome may have been committed and is never tried again, and neither is what the procedure
-// itself has aborted, since it would end alike. Each attempt is a transaction of its own to the database; latencies
-// count from when the first one was due.
+// Retry sets which transactions are retried. Only transactions that left no trace are: aborted or refused transactions.
+// A transaction with an unknown outcome may have been committed and is never retried. A transaction that the procedure
+// itself aborts is not retried either, because the outcome would be the same. For the database each attempt is a
+// separate transaction; latencies count from the time when the first attempt was due.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.attempts) && self.attempts >= 1",messageExpression="!has(self.attempts) ? 'attempts is missing, and a retry needs a bound: say how often a transaction is sent at most, the first attempt included, for example 3' : 'attempts %d is no bound: make it 1 to 100, the first attempt included'.format([self.attempts])",fieldPath=".attempts"
 // +kubebuilder:validation:XValidation:rule="self.maxBackoff >= self.backoff",messageExpression="'maxBackoff %s is shorter than backoff (%s): make it at least that'.format([self.maxBackoff, self.backoff])",fieldPath=".maxBackoff"
 type Retry struct {
-	// Attempts is how often a transaction is sent at most, the first attempt included: 1 to 100, where 1 tries nothing
-	// again, for a sweep over attempts to begin with. It has no default.
+	// Attempts is the largest number of times that a transaction is sent, including the first attempt: 1 to 100. With 1
+	// nothing is retried, which is useful as the first value of a sweep. There is no default.
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	Attempts int32 `json:"attempts,omitempty"`
@@ -176,8 +179,7 @@ type Retry struct {
 	// +kubebuilder:default="1s"
 	// +optional
 	MaxBackoff Duration `json:"maxBackoff"`
-	// Jitter is how much longer or shorter a pause may be, at random, in percent: 50 is half to one and a half times as
-	// long.
+	// Jitter is the random variation of a pause, in percent: with 50, a pause is half to one and a half times as long.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=50
@@ -193,7 +195,7 @@ type Retry struct {
 	Causes []RetryCause `json:"causes,omitempty"`
 }
 
-// RetryCause is why a transaction was not committed, where a second attempt may be.
+// RetryCause is a reason why a transaction was not committed for which a retry may succeed.
 // +kubebuilder:validation:Enum=Conflict;Node
 type RetryCause string
 

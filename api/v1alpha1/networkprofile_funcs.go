@@ -2,7 +2,7 @@ package v1alpha1
 
 import "slices"
 
-// AnyRegion in a transfer price stands for every region that has no entry of its own.
+// AnyRegion in a transfer price stands for every region without a separate entry.
 const AnyRegion = "*"
 
 // Regions lists the regions that the profile's links name, sorted.
@@ -15,7 +15,7 @@ func (s *NetworkProfileSpec) Regions() []string {
 	return slices.Compact(names)
 }
 
-// Link returns the link that applies from one region to another: the one listed, else the reverse one, else, inside a
+// Link returns the link from one region to another. It returns the listed link, else the reverse link, else, inside a
 // region, the profile's intra-region link.
 func (s *NetworkProfileSpec) Link(from, to string) (Link, bool) {
 	var reverse *Link
@@ -39,8 +39,8 @@ func (s *NetworkProfileSpec) Link(from, to string) (Link, bool) {
 	return Link{}, false
 }
 
-// TransferPerGBMicros is the price of 10^9 bytes from one region to another, in millionths of the currency unit; 0 when
-// the profile has no price for them or both are the same region.
+// TransferPerGBMicros returns the price of 10^9 bytes from one region to another, in millionths of the currency unit.
+// It is 0 if the profile has no price for them or both are the same region.
 func (p *Prices) TransferPerGBMicros(from, to string) int64 {
 	if p == nil || from == to {
 		return 0

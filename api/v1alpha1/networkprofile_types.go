@@ -4,12 +4,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// NetworkProfileSpec declares a wide-area network: one entry per pair of regions, each with a round-trip time.
+// NetworkProfileSpec declares a wide-area network with one entry per pair of regions, each with a round-trip time.
 //
-// The regions of a profile are those that its links name. A link is symmetric unless the reverse pair is listed too.
+// The regions of a profile are the regions that its links name. A link is symmetric unless the reverse pair is listed
+// too.
 type NetworkProfileSpec struct {
-	// IntraRegion is the link between two nodes of the same region. A link whose from and to are the same region
-	// overrides it for that region.
+	// IntraRegion is the link between two nodes of the same region. A link from a region to itself overrides it for that
+	// region.
 	// +optional
 	IntraRegion IntraRegion `json:"intraRegion,omitzero"`
 
@@ -43,7 +44,7 @@ type IntraRegion struct {
 	Jitter Duration `json:"jitter"`
 }
 
-// Link is the network from one region to another.
+// Link describes the network from one region to another.
 //
 // +kubebuilder:validation:XValidation:rule="self.jitter <= self.rtt || self.rtt < duration('0s')",messageExpression="'jitter %s is longer than rtt (%s): it must be at most the rtt'.format([self.jitter, self.rtt])",fieldPath=".jitter"
 type Link struct {
@@ -59,8 +60,8 @@ type Link struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	// +required
 	To string `json:"to"`
-	// RTT is the round-trip time; half of it is injected in each direction. Where the reverse pair is listed too, each
-	// direction gets half of its own round-trip time.
+	// RTT is the round-trip time; half of it is injected in each direction. If the reverse pair is listed too, each
+	// direction gets half of the round-trip time of its entry.
 	// +kubebuilder:validation:XValidation:rule="self >= duration('0s') && self <= duration('60s')",message="must be 0s to 60s, for example 100ms"
 	// +required
 	RTT Duration `json:"rtt"`
@@ -83,7 +84,7 @@ type Link struct {
 	BandwidthMbps int32 `json:"bandwidthMbps"`
 }
 
-// Prices is what a run costs, in millionths of a currency unit.
+// Prices sets the prices of a run, in millionths of a currency unit.
 type Prices struct {
 	// Currency is the ISO 4217 code of the prices.
 	// +kubebuilder:validation:Pattern=`^[A-Z]{3}$`
@@ -97,7 +98,7 @@ type Prices struct {
 	// +kubebuilder:default=0
 	// +optional
 	NodePerHourMicros int64 `json:"nodePerHourMicros"`
-	// Transfer lists the price of data that leaves a region for another one. Bytes between two regions that no entry
+	// Transfer lists the price of data that leaves a region for another region. Bytes between two regions that no entry
 	// matches, and bytes inside a region, are free.
 	// +listType=map
 	// +listMapKey=from
@@ -115,7 +116,7 @@ type TransferPrice struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	// +required
 	From string `json:"from"`
-	// To is the region that receives; "*" is every other region that has no entry of its own.
+	// To is the receiving region; "*" is every region without a separate entry.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=24
 	// +kubebuilder:validation:Pattern=`^(\*|[a-z0-9]([-a-z0-9]*[a-z0-9])?)$`
@@ -129,7 +130,7 @@ type TransferPrice struct {
 	PerGBMicros int64 `json:"perGBMicros"`
 }
 
-// NetworkProfileStatus is empty: a profile is data. What was measured is in the status of each GeoDatabase.
+// NetworkProfileStatus is empty, because a profile is only data. The status of each GeoDatabase has the measurements.
 type NetworkProfileStatus struct {
 	// ObservedGeneration is the generation that the conditions describe.
 	// +optional

@@ -8,16 +8,17 @@ package v1alpha1
 // +kubebuilder:validation:XValidation:rule="!has(self.max) || self.metric.startsWith('latency') || (type(self.max) == int && self.max >= 0 && self.max <= 2147483647)",messageExpression="'max is %s: the bound of %s must be a whole number from 0 to 2147483647, for example 1000'.format([self.max, self.metric])",fieldPath=".max"
 // +kubebuilder:validation:XValidation:rule="!has(self.min) || self.metric.startsWith('latency') || (type(self.min) == int && self.min >= 0 && self.min <= 2147483647)",messageExpression="'min is %s: the bound of %s must be a whole number from 0 to 2147483647, for example 1000'.format([self.min, self.metric])",fieldPath=".min"
 type Objective struct {
-	// Metric that is bounded: throughput (committed transactions per second), latencyP50 to latencyP99 (of the transactions
-	// that were due, but for aborted ones), abortPPM or unknownPPM (aborted, or without an answer, of all, in parts per
-	// million). A transaction that is tried again counts once, by how its last attempt ended.
+	// Metric that is bounded. throughput is the number of committed transactions per second. latencyP50 to latencyP99 are
+	// over the transactions that were due, without aborted transactions. abortPPM and unknownPPM are the share of all
+	// transactions that aborted or have no answer, in parts per million. A transaction with retries counts once, by the
+	// outcome of its last attempt.
 	// +required
 	Metric Metric `json:"metric"`
-	// Transaction restricts the metric to one type, for example balance; unset, it is over all.
+	// Transaction restricts the metric to one type, for example balance; the default is all types.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	Transaction string `json:"transaction,omitempty"`
-	// Region restricts the metric to clients of one region; unset, it is over all.
+	// Region restricts the metric to clients of one region; the default is all regions.
 	// +kubebuilder:validation:MaxLength=24
 	// +optional
 	Region string `json:"region,omitempty"`
@@ -47,9 +48,10 @@ const (
 	// MetricAbortPPM is the share of aborted transactions, in parts per million. Aborted attempts that were tried again
 	// do not count.
 	MetricAbortPPM Metric = "abortPPM"
-	// MetricUnknownPPM is the share, of the transactions that were due, of those without an answer, in parts per million: the
-	// outcome is not known, as after requestTimeout, or they hung when the window closed (they had waited for more than a
-	// second and three times the 99th percentile), or they were never sent.
+	// MetricUnknownPPM is the share of transactions without an answer, in parts per million of the transactions that were
+	// due. Such a transaction has an unknown outcome, for example after requestTimeout, or it was never sent, or it hung
+	// when the window closed. A transaction hangs when it has waited for more than a second and three times the 99th
+	// percentile.
 	MetricUnknownPPM Metric = "unknownPPM"
 )
 
@@ -60,15 +62,15 @@ type Verification string
 const (
 	// VerifyInvariants checks the workload's invariants at the end, for example the sum of all money.
 	VerifyInvariants Verification = "Invariants"
-	// VerifyReadCommitted checks that the recorded history holds no read of what was aborted or unfinished, and that
-	// information flows in no circle.
+	// VerifyReadCommitted checks that the recorded history has no read of aborted or unfinished writes, and no cycle in
+	// the flow of information.
 	VerifyReadCommitted Verification = "ReadCommitted"
-	// VerifySnapshotIsolation checks that each transaction read from a snapshot, and that of transactions that ran at
-	// once and wrote the same row only one was committed. Snapshots may be old.
+	// VerifySnapshotIsolation checks that each transaction read from a snapshot. It also checks that, of concurrent
+	// transactions that wrote the same row, only one committed. Snapshots may be old.
 	VerifySnapshotIsolation Verification = "SnapshotIsolation"
-	// VerifySessionSnapshotIsolation checks that snapshots also hold what the same client had seen and written before.
+	// VerifySessionSnapshotIsolation also checks that snapshots include all earlier reads and writes of the same client.
 	VerifySessionSnapshotIsolation Verification = "SessionSnapshotIsolation"
-	// VerifyStrongSnapshotIsolation checks that snapshots also hold what any client was told of before.
+	// VerifyStrongSnapshotIsolation also checks that snapshots include everything that any client was informed of before.
 	VerifyStrongSnapshotIsolation Verification = "StrongSnapshotIsolation"
 	// VerifySerializable checks that the recorded history has a serial order.
 	VerifySerializable Verification = "Serializable"

@@ -8,24 +8,25 @@ import (
 // Pods is a database that knows nothing of Geobench. Each region gets partitionsPerRegion x replicasPerPartition pods of a
 // StatefulSet with stable names.
 //
-// Besides env, containers find in their environment: POD_NAME, POD_NAMESPACE and POD_IP; GEOBENCH_DATABASE and
-// GEOBENCH_REGION; GEOBENCH_REGIONS, the regions' names in order with commas between; GEOBENCH_REGION_INDEX and GEOBENCH_ORDINAL,
-// the numbers of the region and of the pod in it, from 0; GEOBENCH_HOST, the pod's own host name; and GEOBENCH_HOSTS, the host
-// names of all pods in the order of regions and numbers, with commas between. $(NAME) in command, args and env stands for one of them.
+// In addition to env, containers find these variables in their environment: POD_NAME, POD_NAMESPACE and POD_IP;
+// GEOBENCH_DATABASE and GEOBENCH_REGION; GEOBENCH_REGIONS, the regions' names in order, separated by commas;
+// GEOBENCH_REGION_INDEX and GEOBENCH_ORDINAL, the numbers of the region and of the pod in it, from 0; GEOBENCH_HOST,
+// the pod's host name; and GEOBENCH_HOSTS, the host names of all pods in the order of regions and numbers, separated by
+// commas. $(NAME) in command, args and env expands to a variable.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.client) || !has(self.client.port) || self.ports.exists(p, p.port == self.client.port)",message="client.port is not one of ports: add it there, or choose one of them",fieldPath=".client"
 // +kubebuilder:validation:XValidation:rule="!has(self.ready) || !has(self.ready.http) || self.ports.exists(p, p.port == self.ready.http.port)",message="ready.http.port is not one of ports: add it there, or choose one of them",fieldPath=".ready"
 type Pods struct {
 	Program `json:",inline"`
 
-	// Client says how BenchmarkRuns talk to the program, which is then a database that Geobench is a client of: engine.name is the
-	// database's, as with spec.external, and engine.parameters are those of its clients. Without it the program can be deployed,
-	// and not measured.
+	// Client configures the connection of BenchmarkRuns to the program, which is then a database with Geobench as a
+	// client. engine.name is the database's name, as with spec.external, and engine.parameters are the parameters of its
+	// clients. Without client the program can be deployed, but not measured.
 	// +optional
 	Client *PodsClient `json:"client,omitempty"`
 }
 
-// Program is what the pods of a database run that knows nothing of Geobench.
+// Program is the program of the pods of a database that knows nothing of Geobench.
 type Program struct {
 	// Image of the container.
 	// +kubebuilder:validation:MinLength=1
@@ -50,7 +51,7 @@ type Program struct {
 	// +kubebuilder:validation:MaxItems=64
 	// +optional
 	Env []PodEnv `json:"env,omitempty"`
-	// Ports that the program listens on. Without ready, the first one tells when a pod is ready: it then accepts connections.
+	// Ports on which the program listens. Without ready, a pod is ready when its first port accepts connections.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MinItems=1
@@ -68,10 +69,11 @@ type Program struct {
 	// +kubebuilder:validation:Maximum=2147483647
 	// +optional
 	User *int64 `json:"user,omitempty"`
-	// Ready says how a pod shows that it is ready; without it, by a connection to the first of ports. Many servers listen before they serve.
+	// Ready is the check of a pod's readiness; the default is a connection to the first of ports. Many servers listen
+	// before they can serve requests.
 	// +optional
 	Ready *PodReady `json:"ready,omitempty"`
-	// TerminationGracePeriodSeconds is how long a pod that is deleted may take to end.
+	// TerminationGracePeriodSeconds is the time that a deleted pod may take to stop.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=600
 	// +kubebuilder:default=10
@@ -79,11 +81,11 @@ type Program struct {
 	TerminationGracePeriodSeconds *int32 `json:"terminationGracePeriodSeconds,omitempty"`
 }
 
-// Role is one kind of the servers of a database. Its pods in a region are those of a StatefulSet of their own.
+// Role is one kind of server of a database. A separate StatefulSet runs its pods in each region.
 //
-// Its containers find in their environment what those of pods find, and GEOBENCH_ROLE; GEOBENCH_HOSTS has the hosts of their own role, and
-// GEOBENCH_HOSTS_NAME, with the name in capitals, those of each role, in the order of regions and numbers. Names of hosts may be shortened:
-// take them from there.
+// The containers' environment has the variables that containers of pods have, and GEOBENCH_ROLE. GEOBENCH_HOSTS has the
+// hosts of the container's role. GEOBENCH_HOSTS_NAME, with a role's name in capitals, has the hosts of that role, in
+// the order of regions and numbers. Host names may be shortened, so take them from these variables.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.client) || !has(self.client.port) || self.ports.exists(p, p.port == self.client.port)",message="client.port is not one of ports: add it there, or choose one of them",fieldPath=".client"
 // +kubebuilder:validation:XValidation:rule="!has(self.ready) || !has(self.ready.http) || self.ports.exists(p, p.port == self.ready.http.port)",message="ready.http.port is not one of ports: add it there, or choose one of them",fieldPath=".ready"
@@ -110,15 +112,17 @@ type Role struct {
 	// +kubebuilder:validation:Maximum=32
 	// +optional
 	FirstRegions *int32 `json:"firstRegions,omitempty"`
-	// ServicePerPod gives each pod of the role a Service of its own, whose address stays when the pod is made anew, for databases that know
-	// their servers by IP addresses. GEOBENCH_HOST and all lists of hosts have the names of these Services then. A program tells others the
-	// address of its own, and listens on all of its pod's: the address is none of these. ChaosMesh does not emulate the network of such pods.
+	// ServicePerPod gives each pod of the role a separate Service with an address that stays the same when the pod is
+	// replaced. It is for databases that know their servers by IP addresses. GEOBENCH_HOST and all lists of hosts then
+	// have the names of these Services. A program must advertise the address of its Service, but listen on all addresses
+	// of its pod: the pod does not have the Service's address. ChaosMesh does not emulate the network of such pods.
 	// +optional
 	ServicePerPod bool `json:"servicePerPod,omitempty"`
-	// Resources of one pod; without any, those of the database.
+	// Resources of one pod; the default is the resources of the database.
 	// +optional
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
-	// After are the roles whose first port must accept connections before a pod of this one starts its program.
+	// After lists the roles on which a pod of this role waits: their first ports must accept connections before the pod
+	// starts its program.
 	// +listType=map
 	// +listMapKey=role
 	// +kubebuilder:validation:MaxItems=6
@@ -130,40 +134,41 @@ type Role struct {
 	// +kubebuilder:validation:MaxItems=8
 	// +optional
 	Lists []HostList `json:"lists,omitempty"`
-	// Client tells that clients connect to this role: those of a region to its first pod there or, where it has none, to that of the nearest
-	// region. status.endpoints has the addresses. With secretRef BenchmarkRuns can measure the database: engine.name is then what it speaks
-	// as, and engine.parameters are those of its clients, as with pods.client.
+	// Client makes this role the role that clients connect to. The clients of a region connect to the role's first pod
+	// there or, if the region has none, to the first pod in the nearest region. status.endpoints has the addresses. With
+	// secretRef BenchmarkRuns can measure the database. engine.name is then the name of the database's protocol, and
+	// engine.parameters are the parameters of its clients, as with pods.client.
 	// +optional
 	Client *RoleClient `json:"client,omitempty"`
 }
 
 // RoleAfter says for which pods another role's pods wait.
 type RoleAfter struct {
-	// Role whose pods are waited for. A role may wait for the first pod of its own, which does not wait for itself.
+	// Role to wait for. A role may wait for its first pod; that pod does not wait for itself.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=8
 	// +required
 	Role string `json:"role"`
-	// Hosts that must accept connections: Any one of them, All, or the First, in the order of regions and numbers.
+	// Hosts that must accept connections: Any (one host), All, or the First, in the order of regions and numbers.
 	// +kubebuilder:default=Any
 	// +optional
 	Hosts RoleHosts `json:"hosts,omitempty"`
 }
 
-// RoleHosts says how many of the pods of a role are meant.
+// RoleHosts selects pods of a role.
 // +kubebuilder:validation:Enum=Any;All;First
 type RoleHosts string
 
 const (
-	// RoleHostsAny is any one of them.
+	// RoleHostsAny selects any single pod.
 	RoleHostsAny RoleHosts = "Any"
 	// RoleHostsAll is all of them.
 	RoleHostsAll RoleHosts = "All"
-	// RoleHostsFirst is the first one, in the order of regions and numbers.
+	// RoleHostsFirst selects the first pod, in the order of regions and numbers.
 	RoleHostsFirst RoleHosts = "First"
 )
 
-// HostList is the hosts of a role in one text.
+// HostList joins the hosts of a role into one string.
 type HostList struct {
 	// Name of the list: the variable is GEOBENCH_LIST_ and this.
 	// +kubebuilder:validation:MinLength=1
@@ -171,12 +176,13 @@ type HostList struct {
 	// +kubebuilder:validation:Pattern=`^[A-Z][A-Z0-9_]*$`
 	// +required
 	Name string `json:"name"`
-	// Role whose hosts they are; without it, the list's own.
+	// Role of the hosts; the default is the role that has the list.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=8
 	// +optional
 	Role string `json:"role,omitempty"`
-	// Format of one of them, in which {host}, {pod}, {region} and {ordinal} are replaced; for example {pod}=http://{host}:2380.
+	// Format of one host, in which {host}, {pod}, {region} and {ordinal} are replaced; for example
+	// {pod}=http://{host}:2380.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:Pattern=`^[ -~]*$`
@@ -192,8 +198,9 @@ type HostList struct {
 	Separator string `json:"separator,omitempty"`
 }
 
-// InitStep is a command that is run once in the database's network. It has the image, user, environment and volumes of a role, but for
-// what tells its pods apart (GEOBENCH_HOST and GEOBENCH_ORDINAL); volumes begin empty.
+// InitStep is a command that runs once in the database's network. It has the image, user, environment and volumes of a
+// role, without the variables that identify a pod (GEOBENCH_HOST and GEOBENCH_ORDINAL). Its volumes are empty at the
+// start.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.command) || has(self.args)",message="neither command nor args is set: the step would start another server of its role"
 type InitStep struct {
@@ -203,7 +210,8 @@ type InitStep struct {
 	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
 	// +required
 	Name string `json:"name"`
-	// Role whose image runs the command, once all of its pods run. They need not be ready: many are only after a step.
+	// Role that provides the image of the command. The command starts once all pods of the role run. They need not be
+	// ready: many servers are ready only after a step.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=8
 	// +required
@@ -234,7 +242,7 @@ type InitStep struct {
 	Timeout Duration `json:"timeout,omitzero"`
 }
 
-// PodReady is how a pod shows that it is ready: by an answer over HTTP, or by a command that ends with 0.
+// PodReady checks the readiness of a pod: by an HTTP request, or by a command that exits with 0.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.http) != has(self.command)",messageExpression="has(self.http) ? 'http and command are both set: keep one of them' : 'neither http nor command is set: say by which of them a pod shows that it is ready, or leave ready out'"
 type PodReady struct {
@@ -252,7 +260,7 @@ type PodReady struct {
 
 // PodReadyHTTP is a path of a pod that answers when it is ready.
 type PodReadyHTTP struct {
-	// Port is one of ports.
+	// Port to connect to, from ports.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	// +required
@@ -265,7 +273,7 @@ type PodReadyHTTP struct {
 	Path string `json:"path"`
 }
 
-// PodsClient is how the clients of BenchmarkRuns reach the database that runs in the pods.
+// PodsClient configures the connection of BenchmarkRuns' clients to the database in the pods.
 type PodsClient struct {
 	ProgramClient `json:",inline"`
 
@@ -274,7 +282,7 @@ type PodsClient struct {
 	SecretRef LocalReference `json:"secretRef"`
 }
 
-// RoleClient is how clients reach a database with roles: at the pods of one of them.
+// RoleClient configures the connection of clients to a database with roles, through the pods of one role.
 type RoleClient struct {
 	ProgramClient `json:",inline"`
 
@@ -284,21 +292,22 @@ type RoleClient struct {
 	SecretRef *LocalReference `json:"secretRef,omitempty"`
 }
 
-// ProgramClient is where clients connect to a program.
+// ProgramClient is the address to which clients of a program connect.
 type ProgramClient struct {
-	// Region whose first pod the clients of all regions connect to, over the emulated network: that of a primary. Without it, clients
-	// connect to the first pod of their own region, all of which must take writes then.
+	// Region of the pod that the clients of all regions connect to, over the emulated network: the first pod of this
+	// region, which is usually a primary. By default, clients connect to the first pod of their region, and all these pods
+	// must then accept writes.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=24
 	// +optional
 	Region string `json:"region,omitempty"`
-	// Port is the one of ports that they connect to; without it, the first.
+	// Port to connect to, from ports; the default is the first.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	// +optional
 	Port int32 `json:"port,omitempty"`
-	// Database is the name of the database to use. PostgreSQL uses the one of the user's name by default, MySQL has no default, and etcd has
-	// only one database, without a name.
+	// Database is the name of the database to use. The default of PostgreSQL is the user's name. MySQL has no default.
+	// etcd has only one database, without a name.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	Database string `json:"database,omitempty"`
@@ -354,7 +363,8 @@ type PodPort struct {
 	Port int32 `json:"port"`
 }
 
-// PodVolume is a folder of a container: an empty one that goes with the pod, or the keys of a ConfigMap or a Secret.
+// PodVolume is a folder of a container: an empty folder that is deleted with the pod, or the keys of a ConfigMap or a
+// Secret.
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.sizeLimit) ? 1 : 0) + (has(self.configMapRef) ? 1 : 0) + (has(self.secretRef) ? 1 : 0) <= 1",message="a volume is at most one of an empty folder with sizeLimit, configMapRef and secretRef"
 type PodVolume struct {
@@ -364,7 +374,7 @@ type PodVolume struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	// +required
 	Name string `json:"name"`
-	// MountPath is where the container finds the folder.
+	// MountPath is the path of the folder in the container.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:Pattern=`^/`
@@ -373,10 +383,10 @@ type PodVolume struct {
 	// SizeLimit of an empty folder; a pod that exceeds it is evicted.
 	// +optional
 	SizeLimit *resource.Quantity `json:"sizeLimit,omitempty"`
-	// ConfigMapRef names the ConfigMap whose keys are the folder's files.
+	// ConfigMapRef names the ConfigMap that provides the folder's files, one per key.
 	// +optional
 	ConfigMapRef *LocalReference `json:"configMapRef,omitempty"`
-	// SecretRef names the Secret whose keys are the folder's files.
+	// SecretRef names the Secret that provides the folder's files, one per key.
 	// +optional
 	SecretRef *LocalReference `json:"secretRef,omitempty"`
 }

@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// Quantile is a quantile of a latency in microseconds: a value that was observed, or a lower bound where the quantile falls
-// among transactions that were never answered. In JSON a value is a number, 105400, and a lower bound is a string, "> 140000",
-// so that a reader that expects a number cannot take a bound for a value. The zero Quantile is the value 0.
+// Quantile is a quantile of a latency in microseconds. It is an observed value, or a lower bound if the quantile falls
+// among transactions that were never answered. In JSON a value is a number, 105400, and a lower bound is a string, ">
+// 140000". A reader that expects a number therefore cannot take a bound for a value. The zero Quantile is the value 0.
 //
 // +kubebuilder:validation:Type=""
 // +kubebuilder:validation:XIntOrString
 // +kubebuilder:validation:Pattern=`^> [0-9]{1,18}$`
 type Quantile struct {
-	// Floor is the quantile in microseconds or, if Open is set, a lower bound of it. Use Value to distinguish the two; the fields
-	// are exported only because apimachinery's equality cannot compare unexported ones.
+	// Floor is the quantile in microseconds or, if Open is set, a lower bound of it. Use Value to distinguish the two. The
+	// fields are exported only because apimachinery's equality cannot compare unexported fields.
 	Floor int64 `json:"-"`
 	Open  bool  `json:"-"`
 }

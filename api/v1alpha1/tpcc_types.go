@@ -3,8 +3,8 @@ package v1alpha1
 // TPCC is the workload of TPC Benchmark C, revision 5.11: terminals of warehouses enter orders, payments and
 // deliveries.
 type TPCC struct {
-	// WarehousesPerPartition is the number of warehouses of each partition of each region. A copy of one takes about
-	// 130 MB of memory.
+	// WarehousesPerPartition is the number of warehouses of each partition of each region. A copy of a warehouse takes
+	// about 130 MB of memory.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10000
 	// +kubebuilder:default=1
@@ -21,17 +21,17 @@ type TPCC struct {
 	// +kubebuilder:validation:MaxItems=16
 	// +optional
 	MixPhases []TPCCMix `json:"mixPhases,omitempty"`
-	// Dike has the parameters of Dike's benchmark (Qu et al., How Good is the Distributed Databases in Supporting Transaction
-	// Processing, 2022) that TPC-C does not know.
+	// Dike has the parameters of Dike's benchmark that TPC-C does not have (Qu et al., How Good is the Distributed
+	// Databases in Supporting Transaction Processing, 2022).
 	// +optional
 	Dike *TPCCDike `json:"dike,omitempty"`
-	// Remote says how many transactions use another warehouse than their terminal's, and where that one is.
+	// Remote sets how many transactions use a warehouse other than their terminal's, and where that warehouse is.
 	// +kubebuilder:default={orderLinePercent: 1, paymentPercent: 15}
 	// +optional
 	Remote TPCCRemote `json:"remote,omitzero"`
-	// ByLastNamePercent is the share of payment and orderStatus that look their customer up by last name, not by number
-	// (clauses 2.5.1.2 and 2.6.1.2). Engines that must know the rows of a transaction beforehand have to look for those
-	// of such a transaction first.
+	// ByLastNamePercent is the share of payment and orderStatus transactions that find their customer by last name instead
+	// of number (clauses 2.5.1.2 and 2.6.1.2). Engines that must know the rows of a transaction in advance first have to
+	// look them up for such a transaction.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=60
@@ -44,19 +44,20 @@ type TPCC struct {
 	// +kubebuilder:default=1
 	// +optional
 	RollbackPercent int32 `json:"rollbackPercent"`
-	// Districts is Any (newOrder, payment and orderStatus draw one of the warehouse's ten districts, clause 2.4.1.2) or
-	// Own (they use their terminal's, as BenchBase does: with ten terminals for each warehouse, no two orders meet in a
-	// district).
+	// Districts is Any or Own. With Any, newOrder, payment and orderStatus draw one of the warehouse's ten districts
+	// (clause 2.4.1.2). With Own, they use the district of their terminal, as in BenchBase: with ten terminals for each
+	// warehouse, no two orders use the same district.
 	// +kubebuilder:default=Any
 	// +optional
 	Districts TPCCDistricts `json:"districts,omitempty"`
-	// Warehouses is Own (a terminal works at one warehouse of its region, clause 2.4.1.1) or Any (each transaction draws
-	// one of all warehouses, wherever it is placed, as in Minerva's evaluation: all regions use the same rows).
+	// Warehouses is Own or Any. With Own, a terminal works at one warehouse of its region (clause 2.4.1.1). With Any, each
+	// transaction draws one of all warehouses, wherever it is placed, as in Minerva's evaluation: all regions use the same
+	// rows.
 	// +kubebuilder:default=Own
 	// +optional
 	Warehouses TPCCWarehouses `json:"warehouses,omitempty"`
-	// RowsPercent is how many items, and how many customers, orders and stock of each warehouse there are, in percent of
-	// clause 1.2.1. Warehouses and their ten districts, on which most transactions meet, are as many as ever.
+	// RowsPercent scales the number of items, and of customers, orders and stock per warehouse, in percent of clause
+	// 1.2.1. It does not scale the number of warehouses or their ten districts, where most conflicts occur.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=100
@@ -71,7 +72,7 @@ type TPCC struct {
 	KeyingAndThinkTimePercent int32 `json:"keyingAndThinkTimePercent"`
 }
 
-// TPCCDistricts says whose districts a terminal's transactions use.
+// TPCCDistricts selects the districts that a terminal's transactions use.
 // +kubebuilder:validation:Enum=Any;Own
 type TPCCDistricts string
 
@@ -151,9 +152,10 @@ type TPCCMix struct {
 
 // TPCCDike has the parameters of Dike's benchmark that TPC-C does not know. Its distribution ratio and degree are in remote.
 type TPCCDike struct {
-	// ContentionIntensities is how many newOrder compete, at any time, for district 1 of warehouse 1, in all regions together;
-	// several follow each other in equal parts of the measured time (Dike, definition 1). It needs as many clients at
-	// least. The results say how many really did, on average over each part, and a run that is off by more than 10% is invalid.
+	// ContentionIntensities is the number of newOrder transactions that compete at any time for district 1 of warehouse 1,
+	// in all regions together. Several values apply in turn, in equal parts of the measured time (Dike, definition 1). The
+	// load needs at least this number of clients. The results report the measured number, on average over each part. A run
+	// that is off by more than 10% is invalid.
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
@@ -161,9 +163,9 @@ type TPCCDike struct {
 	// +kubebuilder:validation:items:Maximum=1000000
 	// +optional
 	ContentionIntensities []int32 `json:"contentionIntensities,omitempty"`
-	// WarehousesThetaPercent spreads the warehouses unevenly: the k-th partition (those of the first region first) has a
-	// share of all in proportion to 1 / k^theta. It is theta in hundredths, for example 99 or 150; each partition has
-	// one warehouse at least. There are as many in all as without.
+	// WarehousesThetaPercent distributes the warehouses unevenly: the k-th partition (partitions of the first region
+	// first) has a share in proportion to 1 / k^theta. The value is theta in hundredths, for example 99 or 150. Each
+	// partition has at least one warehouse. The total number of warehouses does not change.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	// +optional
@@ -181,13 +183,14 @@ type TPCCDike struct {
 	// +kubebuilder:default=0
 	// +optional
 	CoAccessPercent int32 `json:"coAccessPercent,omitempty"`
-	// CoAccessPartitions is how many partitions a co-access group has.
+	// CoAccessPartitions is the number of partitions in a co-access group.
 	// +kubebuilder:validation:Minimum=2
 	// +kubebuilder:validation:Maximum=15
 	// +kubebuilder:default=2
 	// +optional
 	CoAccessPartitions int32 `json:"coAccessPartitions,omitempty"`
-	// BalanceGroup is how many warehouses have a balance in common, to which updateBalance adds and which selectBalance reads.
+	// BalanceGroup is the number of warehouses that share a balance, to which updateBalance adds and which selectBalance
+	// reads.
 	// +kubebuilder:validation:Minimum=2
 	// +kubebuilder:validation:Maximum=15
 	// +kubebuilder:default=4
@@ -202,8 +205,8 @@ type TPCCDike struct {
 	BalancesThetaPercent *int32 `json:"balancesThetaPercent,omitempty"`
 }
 
-// TPCCRemote says how many transactions use a remote warehouse, which is any but their terminal's, and where it is.
-// Without multiHomePercent and multiPartitionPercent it is any other warehouse, each as often as the others (clauses
+// TPCCRemote sets how many transactions use a remote warehouse, which is any warehouse except their terminal's, and
+// where it is. Without multiHomePercent and multiPartitionPercent every other warehouse is equally likely (clauses
 // 2.4.1.5 and 2.5.1.2).
 //
 // +kubebuilder:validation:XValidation:rule="[has(self.orderLinePercent), has(self.newOrderPercent), has(self.distributionRatioPercent)].filter(x, x).size() == 1",messageExpression="has(self.orderLinePercent) || has(self.newOrderPercent) ? 'several of orderLinePercent, newOrderPercent and distributionRatioPercent are set: keep one, which says how remote orders are counted' : 'orderLinePercent, newOrderPercent and distributionRatioPercent are all missing: set orderLinePercent (1 in TPC-C) or one of the others'"
@@ -215,8 +218,8 @@ type TPCCRemote struct {
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	OrderLinePercent *int32 `json:"orderLinePercent,omitempty"`
-	// NewOrderPercent is the share of newOrder of which a remote warehouse supplies one line, as papers on distributed
-	// databases count. It takes the place of orderLinePercent.
+	// NewOrderPercent is the share of newOrder transactions in which a remote warehouse supplies one line. Papers on
+	// distributed databases use this definition. It replaces orderLinePercent.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +optional
@@ -227,7 +230,8 @@ type TPCCRemote struct {
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	DistributionRatioPercent *int32 `json:"distributionRatioPercent,omitempty"`
-	// DistributionDegree is how many partitions those touch, each of one region: Dike's disDegree.
+	// DistributionDegree is the number of partitions that these transactions touch, each in a different region: Dike's
+	// disDegree.
 	// +kubebuilder:validation:Minimum=2
 	// +kubebuilder:validation:Maximum=15
 	// +optional

@@ -17,8 +17,8 @@ type Workload struct {
 	// TPCC is the order-entry workload of TPC Benchmark C, revision 5.11.
 	// +optional
 	TPCC *TPCC `json:"tpcc,omitempty"`
-	// Micro is the microbenchmark of SDUR (Sciascia and Pedone, 2012): transactions that read and update two small
-	// items, of one partition or of two.
+	// Micro is the microbenchmark of SDUR (Sciascia and Pedone, 2012): transactions that read and update two small items,
+	// in one partition or in two.
 	// +optional
 	Micro *Micro `json:"micro,omitempty"`
 	// Social is the social network of SDUR: users post messages, follow each other and read their timelines.
@@ -56,30 +56,32 @@ type SmallBank struct {
 	// +kubebuilder:default=0
 	// +optional
 	HotPercent int32 `json:"hotPercent"`
-	// HotSkew says what hotPercent skews. Share, and without it: so many draws are NURand's, the others uniform. Range: all are NURand's
-	// of TPC-C (clause 2.1.6), whose constant A is so much of the customers, as in the code of SmallBank on Detock.
+	// HotSkew sets how hotPercent skews the choice. With Share, the default, hotPercent is the share of the draws that use
+	// NURand; the remaining draws are uniform. With Range, all draws use NURand of TPC-C (clause 2.1.6), and its constant
+	// A is hotPercent of the customers, as in the code of SmallBank on Detock.
 	// +optional
 	HotSkew SmallBankHotSkew `json:"hotSkew,omitempty"`
-	// Lookups says where the customers of multi-home transactions may live. Local, and without it: the names that are looked up are in the
-	// client's region. AnyHome: they are those of all regions, as in the code of SmallBank on Detock, so that their lookups may be remote.
+	// Lookups sets the homes of the customers of multi-home transactions. With Local, the default, the names that are
+	// looked up are in the client's region. With AnyHome, they can be in all regions, as in the code of SmallBank on
+	// Detock, so that lookups may be remote.
 	// +optional
 	Lookups SmallBankLookups `json:"lookups,omitempty"`
-	// ForeignSingleHomePercent is the share of single-home final phases whose home is not the client's region but another one, each as
-	// often as the others.
+	// ForeignSingleHomePercent is the share of single-home final phases with a home other than the client's region. Every
+	// other region is equally likely.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	ForeignSingleHomePercent int32 `json:"foreignSingleHomePercent,omitempty"`
-	// DependentPercent is the share of transactions that are not split into phases: one transaction reads the customer's id by name and then
-	// works with the accounts of that id, which nobody can know before. Engines that must know a transaction's rows beforehand look for
-	// them first.
+	// DependentPercent is the share of transactions that are not split into phases. Such a transaction reads the
+	// customer's id by name and then uses the accounts of that id, which are not known in advance. Engines that must know
+	// a transaction's rows in advance look them up first.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	DependentPercent int32 `json:"dependentPercent,omitempty"`
-	// PaddingBytes is by how much the arguments of each transaction, lookups included, and its result are longer than what they say, in
-	// bytes: what a system's messages carry besides, such as keys, values and marks of where a transaction has been. It travels wherever
-	// the arguments and the result do. Geobench's own engines alone can carry it.
+	// PaddingBytes is the number of bytes added to the arguments of each transaction, lookups included, and to its result.
+	// It stands for other contents of a system's messages, such as keys, values and traces of a transaction's path. The
+	// padding travels with the arguments and the result. Only Geobench's own engines can carry it.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10000
 	// +optional
@@ -109,7 +111,7 @@ const (
 	SmallBankHotSkewRange SmallBankHotSkew = "Range"
 )
 
-// SmallBankLookups says where names are looked up.
+// SmallBankLookups selects the homes of the names that are looked up.
 // +kubebuilder:validation:Enum=Local;AnyHome
 type SmallBankLookups string
 
@@ -148,7 +150,7 @@ type SmallBankMix struct {
 	// +kubebuilder:default=0
 	// +optional
 	TransactSavings int32 `json:"transactSavings"`
-	// Amalgamate moves all money of one customer to the checking balance of another.
+	// Amalgamate moves all money of one customer to the checking balance of another customer.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=0
@@ -156,7 +158,7 @@ type SmallBankMix struct {
 	Amalgamate int32 `json:"amalgamate"`
 }
 
-// SunflowerTarget is a region that draws load from the others for a while.
+// SunflowerTarget is a region that temporarily attracts load from other regions.
 type SunflowerTarget struct {
 	// Region that the clients turn to.
 	// +kubebuilder:validation:MinLength=1
@@ -199,13 +201,14 @@ type RMW struct {
 	// +kubebuilder:default=100000
 	// +optional
 	Records int64 `json:"records,omitempty"`
-	// RecordsPerTransaction is how many distinct records a transaction touches.
+	// RecordsPerTransaction is the number of distinct records that a transaction touches.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	// +kubebuilder:default=10
 	// +optional
 	RecordsPerTransaction int32 `json:"recordsPerTransaction,omitempty"`
-	// WritesPerTransaction is how many of those are written; the others are only read.
+	// WritesPerTransaction is the number of these records that are written; the transaction only reads the remaining
+	// records.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	// +kubebuilder:default=10
@@ -223,21 +226,21 @@ type RMW struct {
 	// +kubebuilder:default=0
 	// +optional
 	MultiHomePercent int32 `json:"multiHomePercent"`
-	// HomesPerMultiHome is how many home regions a multi-home transaction touches.
+	// HomesPerMultiHome is the number of home regions that a multi-home transaction touches.
 	// +kubebuilder:validation:Minimum=2
 	// +kubebuilder:validation:Maximum=32
 	// +kubebuilder:default=2
 	// +optional
 	HomesPerMultiHome int32 `json:"homesPerMultiHome,omitempty"`
-	// OtherHomesThetaPercent, if it is set, draws the homes beside the client's by how near they are: the k-th nearest region, by
-	// declared round trips, in proportion to 1 / k^theta. It is theta in hundredths: 100 is Zipf's law. Without it each is drawn as
-	// often as the others.
+	// OtherHomesThetaPercent, if it is set, draws the homes other than the client's by distance: the k-th nearest region,
+	// by declared round trips, in proportion to 1 / k^theta. The value is theta in hundredths: 100 is Zipf's law. Without
+	// it each home is equally likely.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	// +optional
 	OtherHomesThetaPercent *int32 `json:"otherHomesThetaPercent,omitempty"`
-	// OtherHomesRanks are the orders by which otherHomesThetaPercent knows what is near, in the place of the declared round trips: one for
-	// each region that rows call home.
+	// OtherHomesRanks are the distance orders for otherHomesThetaPercent, in place of the declared round trips: one order
+	// for each region that rows have as their home.
 	// +listType=map
 	// +listMapKey=region
 	// +kubebuilder:validation:MinItems=1
@@ -250,7 +253,7 @@ type RMW struct {
 	// +kubebuilder:default=0
 	// +optional
 	MultiPartitionPercent int32 `json:"multiPartitionPercent"`
-	// PartitionsPerMultiPartition is how many partitions a multi-partition transaction touches.
+	// PartitionsPerMultiPartition is the number of partitions that a multi-partition transaction touches.
 	// +kubebuilder:validation:Minimum=2
 	// +kubebuilder:validation:Maximum=64
 	// +kubebuilder:default=2
@@ -262,26 +265,27 @@ type RMW struct {
 	// +kubebuilder:default=0
 	// +optional
 	HotRecords int64 `json:"hotRecords"`
-	// HotRecordsPerTransaction is how many of a transaction's records are hot ones.
+	// HotRecordsPerTransaction is the number of a transaction's records that are hot.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	// +kubebuilder:default=0
 	// +optional
 	HotRecordsPerTransaction int32 `json:"hotRecordsPerTransaction"`
-	// ForeignSingleHomePercent is the share of single-home transactions whose home is not the client's region but another one, each as
-	// often as the others.
+	// ForeignSingleHomePercent is the share of single-home transactions with a home other than the client's region. Every
+	// other region is equally likely.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	ForeignSingleHomePercent int32 `json:"foreignSingleHomePercent,omitempty"`
-	// DependentPercent is the share of transactions whose last record depends on what they read in the first one: it is one of two records, of the
-	// same home and partition. Engines that must know a transaction's rows beforehand look for them first.
+	// DependentPercent is the share of transactions with a last record that depends on the value of the first record. The
+	// last record is then one of two records with the same home and partition. Engines that must know a transaction's rows
+	// in advance look them up first.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	DependentPercent int32 `json:"dependentPercent,omitempty"`
-	// Types are types of transactions, each with a share of its own, that differ from the parameters above in what they say. Without
-	// them there is one, called rmw.
+	// Types are types of transactions, each with a share, that override some of the parameters above. By default there is
+	// one type, rmw.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MinItems=1
@@ -309,7 +313,7 @@ type RMWMix struct {
 	Percents []int32 `json:"percents"`
 }
 
-// RMWType is a type of transactions. What it leaves out is as in the workload's own parameters.
+// RMWType is a type of transaction. Unset fields take the values of the workload's parameters.
 type RMWType struct {
 	// Name of the type, as results have it.
 	// +kubebuilder:validation:MinLength=1
@@ -317,17 +321,17 @@ type RMWType struct {
 	// +kubebuilder:validation:Pattern=`^[a-z][A-Za-z0-9]*$`
 	// +required
 	Name string `json:"name"`
-	// Percent of the transactions that are of the type; those of all types sum to 100. Not used with mixPhases.
+	// Percent of the transactions that have this type; the percentages of all types sum to 100. Not used with mixPhases.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	Percent int32 `json:"percent,omitempty"`
-	// RecordsPerTransaction is how many distinct records a transaction touches.
+	// RecordsPerTransaction is the number of distinct records that a transaction touches.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	// +optional
 	RecordsPerTransaction *int32 `json:"recordsPerTransaction,omitempty"`
-	// WritesPerTransaction is how many of those are written.
+	// WritesPerTransaction is the number of these records that are written.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	// +optional
@@ -337,7 +341,7 @@ type RMWType struct {
 	// +kubebuilder:validation:Maximum=1000000000
 	// +optional
 	HotRecords *int64 `json:"hotRecords,omitempty"`
-	// HotRecordsPerTransaction is how many of a transaction's records are hot ones.
+	// HotRecordsPerTransaction is the number of a transaction's records that are hot.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	// +optional
@@ -352,20 +356,22 @@ type RMWType struct {
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	MultiPartitionPercent *int32 `json:"multiPartitionPercent,omitempty"`
-	// ForeignSingleHomePercent is the share of the type's single-home transactions whose home is not the client's region.
+	// ForeignSingleHomePercent is the share of the type's single-home transactions with a home other than the client's
+	// region.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	ForeignSingleHomePercent *int32 `json:"foreignSingleHomePercent,omitempty"`
-	// DependentPercent is the share of the type's transactions whose last record depends on what they read in the first one.
+	// DependentPercent is the share of the type's transactions with a last record that depends on the value of the first
+	// record.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	DependentPercent *int32 `json:"dependentPercent,omitempty"`
 }
 
-// Micro reads and updates two items of 4 bytes in each transaction. A partition is that of one region, as the groups of
-// servers of the paper are: a database of two regions with two partitions each has four.
+// Micro reads and updates two items of 4 bytes in each transaction. A partition belongs to one region, like the groups
+// of servers in the paper: a database of two regions with two partitions each has four.
 type Micro struct {
 	// ItemsPerPartition is the number of items of each partition of each region.
 	// +kubebuilder:validation:Minimum=2
@@ -373,8 +379,8 @@ type Micro struct {
 	// +kubebuilder:default=1000000
 	// +optional
 	ItemsPerPartition int64 `json:"itemsPerPartition,omitempty"`
-	// GlobalPercent is the share of transactions that update an item of a partition of their client's region and one of
-	// any other partition. The rest update two items of one partition of the region.
+	// GlobalPercent is the share of transactions that update an item of a partition of their client's region and an item
+	// of any other partition. The remaining transactions update two items of one partition of the region.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=0
@@ -382,8 +388,8 @@ type Micro struct {
 	GlobalPercent int32 `json:"globalPercent"`
 }
 
-// Social is a network of users, each with a list of its consumers (those who follow it), one of its producers (those
-// whom it follows) and its newest posts.
+// Social is a network of users, each with a list of its consumers (users that follow it), a list of its producers
+// (users that it follows) and its newest posts.
 //
 // +kubebuilder:validation:XValidation:rule="self.producersPerUser <= self.listLimit",messageExpression="'producersPerUser %d is more than listLimit (%d), the most that a list can hold'.format([self.producersPerUser, self.listLimit])",fieldPath=".producersPerUser"
 // +kubebuilder:validation:XValidation:rule="self.producersPerUser < self.usersPerPartition",messageExpression="'producersPerUser %d is not less than usersPerPartition (%d): a user follows others, each once'.format([self.producersPerUser, self.usersPerPartition])",fieldPath=".producersPerUser"
@@ -398,21 +404,20 @@ type Social struct {
 	// +kubebuilder:default={timelinePermille: 850, postPermille: 75, followPermille: 75}
 	// +optional
 	Mix SocialMix `json:"mix,omitzero"`
-	// GlobalFollowPercent is the share of follows whose two users are in different partitions, and of those that are
-	// loaded.
+	// GlobalFollowPercent is the share of follows between users in different partitions, in the load phase and in the run.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=50
 	// +optional
 	GlobalFollowPercent int32 `json:"globalFollowPercent"`
-	// ProducersPerUser is how many others each user follows at the beginning, and by how many it is followed.
+	// ProducersPerUser is the initial number of users that each user follows, and the initial number of its followers.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	// +kubebuilder:default=10
 	// +optional
 	ProducersPerUser int32 `json:"producersPerUser,omitempty"`
-	// ListLimit is the most users that a list of producers or of consumers can hold. A follow that finds a list full
-	// leaves both as they are.
+	// ListLimit is the largest number of users in a list of producers or of consumers. A follow that finds a list full
+	// changes neither list.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	// +kubebuilder:default=1000
@@ -424,13 +429,13 @@ type Social struct {
 	// +kubebuilder:default=140
 	// +optional
 	PostBytes int32 `json:"postBytes,omitempty"`
-	// PostsPerUser is how many posts of each user are kept: the newest.
+	// PostsPerUser is the number of posts of each user that are kept: the newest.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=10
 	// +optional
 	PostsPerUser int32 `json:"postsPerUser,omitempty"`
-	// PostsPerTimeline is how many posts a timeline shows: the newest of all producers.
+	// PostsPerTimeline is the number of posts that a timeline shows: the newest of all producers.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=20

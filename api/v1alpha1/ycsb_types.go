@@ -11,9 +11,8 @@ package v1alpha1
 // +kubebuilder:validation:XValidation:rule="self.locality == 'Home' || !has(self.distribution) || self.distribution != 'OneHotPerHome'",message="OneHotPerHome needs locality Home: with None a transaction has no homes of its own",fieldPath=".distribution"
 // +kubebuilder:validation:XValidation:rule="self.locality == 'Home' || !has(self.homesThetaPercent)",message="homesThetaPercent needs locality Home: with None records are drawn wherever they live",fieldPath=".homesThetaPercent"
 type YCSB struct {
-	// Preset is a core workload of YCSB: A is 50% reads and 50% updates, B 95% reads and 5% updates, C reads only, D
-	// 95% reads of the latest records and 5% inserts, E 95% scans and 5% inserts, F 50% reads and 50%
-	// read-modify-writes.
+	// Preset is a core workload of YCSB. A is 50% reads and 50% updates, B 95% reads and 5% updates, C reads only. D is
+	// 95% reads of the latest records and 5% inserts, E 95% scans and 5% inserts, F 50% reads and 50% read-modify-writes.
 	// +optional
 	Preset YCSBPreset `json:"preset,omitempty"`
 	// Mix is the share of each operation, in place of a preset.
@@ -37,20 +36,20 @@ type YCSB struct {
 	// +kubebuilder:default=100
 	// +optional
 	FieldBytes int32 `json:"fieldBytes,omitempty"`
-	// WriteAllFields makes updates and read-modify-writes replace all fields of a record; otherwise they replace one of
-	// them, chosen at random. An update of all fields is blind: it does not read the record.
+	// WriteAllFields makes updates and read-modify-writes replace all fields of a record; otherwise they replace one
+	// field, chosen at random. An update of all fields is blind: it does not read the record.
 	// +kubebuilder:default=false
 	// +optional
 	WriteAllFields bool `json:"writeAllFields"`
-	// OperationsPerTransaction is how many operations a transaction has, each drawn by the mix. Their records may
+	// OperationsPerTransaction is the number of operations of a transaction, each drawn by the mix. Their records may
 	// coincide.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=1
 	// +optional
 	OperationsPerTransaction int32 `json:"operationsPerTransaction,omitempty"`
-	// Distribution of the records that are chosen. Unset, it is that of the preset: Latest for D, Zipfian for the
-	// others and for a mix.
+	// Distribution of the chosen records. The default is the distribution of the preset: Latest for D, Zipfian for all
+	// other presets and for a mix.
 	// +optional
 	Distribution YCSBDistribution `json:"distribution,omitempty"`
 	// ThetaPercent is the exponent of the distributions Zipfian and Latest, in hundredths: 99 is a theta of 0.99, 0 is
@@ -66,7 +65,7 @@ type YCSB struct {
 	// +kubebuilder:default=20
 	// +optional
 	HotRecordsPercent int32 `json:"hotRecordsPercent,omitempty"`
-	// HotRecords is how many records of each home and partition are hot, with the distribution OneHotPerHome.
+	// HotRecords is the number of hot records of each home and partition, with the distribution OneHotPerHome.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000000000
 	// +optional
@@ -77,14 +76,14 @@ type YCSB struct {
 	// +kubebuilder:default=80
 	// +optional
 	HotOperationsPercent int32 `json:"hotOperationsPercent"`
-	// MaxScanRecords is the most records of a scan; scans have 1 to as many, each length as often as the others.
+	// MaxScanRecords is the largest number of records of a scan. Scan lengths are uniform between 1 and this number.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	// +kubebuilder:default=100
 	// +optional
 	MaxScanRecords int32 `json:"maxScanRecords,omitempty"`
-	// Locality is Home when clients work on records that call their own region home, but for multi-home transactions,
-	// and None when they work on all records, wherever these live.
+	// Locality is Home or None. With Home, clients work on records with their region as the home, except in multi-home
+	// transactions. With None, they work on all records, in any region.
 	// +kubebuilder:default=Home
 	// +optional
 	Locality YCSBLocality `json:"locality,omitempty"`
@@ -94,14 +93,14 @@ type YCSB struct {
 	// +kubebuilder:default=0
 	// +optional
 	MultiHomePercent int32 `json:"multiHomePercent"`
-	// HomesPerMultiHome is how many home regions a multi-home transaction touches.
+	// HomesPerMultiHome is the number of home regions that a multi-home transaction touches.
 	// +kubebuilder:validation:Minimum=2
 	// +kubebuilder:validation:Maximum=32
 	// +kubebuilder:default=2
 	// +optional
 	HomesPerMultiHome int32 `json:"homesPerMultiHome,omitempty"`
-	// ForeignSingleHomePercent is the share of single-home transactions whose home is not the client's region but another one, each as
-	// often as the others. It needs locality Home.
+	// ForeignSingleHomePercent is the share of single-home transactions with a home other than the client's region. Every
+	// other region is equally likely. It needs locality Home.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +optional
@@ -119,7 +118,7 @@ type YCSB struct {
 	// +kubebuilder:default=0
 	// +optional
 	MultiPartitionPercent int32 `json:"multiPartitionPercent"`
-	// PartitionsPerMultiPartition is how many partitions a multi-partition transaction touches.
+	// PartitionsPerMultiPartition is the number of partitions that a multi-partition transaction touches.
 	// +kubebuilder:validation:Minimum=2
 	// +kubebuilder:validation:Maximum=64
 	// +kubebuilder:default=2
@@ -142,14 +141,15 @@ const (
 	YCSBZipfian YCSBDistribution = "Zipfian"
 	// YCSBLatest: as Zipfian, where the latest record has rank 1.
 	YCSBLatest YCSBDistribution = "Latest"
-	// YCSBHotspot: a share of operations on a share of the records, and the others on the rest; uniform in both.
+	// YCSBHotspot sends a share of the operations to a share of the records, and the remaining operations to the remaining
+	// records; the choice is uniform in both sets.
 	YCSBHotspot YCSBDistribution = "Hotspot"
 	// YCSBOneHotPerHome: the first operation of a transaction in each of its homes chooses one of the first hotRecords
-	// records there, the others choose among the rest; uniform in both.
+	// records there. The later operations choose among the remaining records. Both choices are uniform.
 	YCSBOneHotPerHome YCSBDistribution = "OneHotPerHome"
 )
 
-// YCSBLocality says where the records live that a client works on.
+// YCSBLocality selects the records that a client works on, by home.
 // +kubebuilder:validation:Enum=Home;None
 type YCSBLocality string
 
@@ -170,7 +170,7 @@ type YCSBMix struct {
 	// +kubebuilder:default=0
 	// +optional
 	Read int32 `json:"read"`
-	// Update writes one field of a record, or all.
+	// Update writes one field of a record, or all fields.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=0

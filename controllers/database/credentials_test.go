@@ -33,8 +33,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/identity/identitytest"
 )
 
-// Each pod has what it needs to prove itself and no more: nodes one key for each other and one for clients, workers the
-// key of their run, and nobody what the operator has.
+// Each pod has the credentials that it needs to prove its identity, and no more. Nodes have one key for each other and
+// one for clients, workers have the key of their run, and no pod has the operator's credentials.
 func TestCredentialsOfPods(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -67,7 +67,7 @@ func TestCredentialsOfPods(t *testing.T) {
 			t.Errorf("two databases share %s", file)
 		}
 	}
-	// What they have is what the operator goes by, and nobody else's.
+	// The operator accepts these credentials and no others.
 	clients := podclient.New(w.Credentials)
 	for _, files := range []map[string][]byte{ofNode, ofWorker} {
 		folder := t.TempDir()
@@ -106,8 +106,8 @@ func TestCredentialsOfPods(t *testing.T) {
 	}
 }
 
-// What anybody may ask of a pod is on ports that change nothing; kubelet and Prometheus go there. The operator has
-// ports of its own.
+// Requests that need no credentials go to ports that change nothing; kubelet and Prometheus use them. The operator has
+// separate ports.
 func TestPortsOfPods(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -193,8 +193,8 @@ func TestCredentialsOfSomebodyElse(t *testing.T) {
 	w.UntilReady("d")
 }
 
-// The operator's own Secret that is deleted comes back as it was, as long as an operator lives that has it; and all
-// databases follow another one.
+// If the operator's Secret is deleted, it is restored unchanged as long as an operator that has it is running. If it is
+// replaced, all databases use the new Secret.
 func TestAuthorityIsLost(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -226,7 +226,7 @@ func TestAuthorityIsLost(t *testing.T) {
 	}
 }
 
-// The pods of a database are a ServiceAccount of its own, which hands out no token, and pulls images as the namespace
+// The pods of a database have a separate ServiceAccount, which issues no token, and they pull images as the namespace
 // does.
 func TestNodesHaveAnAccount(t *testing.T) {
 	t.Parallel()

@@ -56,7 +56,7 @@ func TestDatabaseIsDeployed(t *testing.T) {
 	if d.Topology.Links[0][1].Delay != 50*time.Millisecond || !d.Emulate {
 		t.Errorf("the link is %+v", d.Topology.Links[0][1])
 	}
-	// A quiet database is not written again, not even with what it has already.
+	// An idle database is not written again, not even with unchanged values.
 	w.OperatorClient = func() client.Client {
 		return interceptor.NewClient(w.Client.(client.WithWatch), interceptor.Funcs{
 			Patch: func(_ context.Context, _ client.WithWatch, obj client.Object, _ client.Patch, _ ...client.PatchOption) error {
@@ -178,7 +178,7 @@ func TestLostStateMakesTheDatabaseAnew(t *testing.T) {
 	}
 }
 
-// A node with a journal goes on when its container is started again; a pod that is replaced has lost it.
+// A node with a journal continues when its container restarts; a pod that is replaced has lost its journal.
 func TestJournalOutlivesTheContainer(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -253,7 +253,7 @@ func TestPresetProfile(t *testing.T) {
 	db.Spec.Regions = []v1alpha1.Region{{Name: profile.Links[0].From}, {Name: profile.Links[0].To}}
 	w.Create(db.Obj())
 	w.UntilReady("d")
-	// A profile of the same name in the namespace comes first.
+	// A profile of the same name in the namespace takes precedence.
 	own := &v1alpha1.NetworkProfile{ObjectMeta: metav1.ObjectMeta{Name: "smallbank-two-regions"}, Spec: *profile}
 	own.Spec.Links = []v1alpha1.Link{{From: profile.Links[0].From, To: profile.Links[0].To, RTT: v1alpha1.DurationOf(30 * time.Millisecond)}}
 	w.Create(own)

@@ -26,7 +26,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy/mesh"
 )
 
-// A database is not ready in another mesh than the one that it asks for, and says what is missing.
+// A database is not ready in a mesh other than the requested mesh, and reports the missing mesh.
 func TestMeshIsMissing(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -93,8 +93,7 @@ func TestRunInAMesh(t *testing.T) {
 		t.Errorf("%s %v: in %+v, and the database in %+v", doc.Verdict, doc.Reasons, doc.Mesh, w.GetDatabase("d").Status.Mesh)
 	}
 
-	// Pods are told to measure what the mesh adds to a link, on a port that it carries, and the result and the status say
-	// it.
+	// Pods measure the mesh's overhead on a link, on a port that it carries, and the result and the status report it.
 	carried := slices.ContainsFunc(w.Get("d-us-west-2", &corev1.Service{}).(*corev1.Service).Spec.Ports, func(p corev1.ServicePort) bool {
 		return p.Port == 7002 && p.AppProtocol != nil && *p.AppProtocol == "tcp"
 	})
@@ -114,8 +113,8 @@ func TestRunInAMesh(t *testing.T) {
 	}
 }
 
-// istioCounters are what Istio's proxy in a node's pod would count of its connections to the nodes of all regions, each
-// of which has carried so many bytes there and as many back.
+// istioCounters returns the counters of Istio's proxy in a node's pod for its connections to the nodes of all regions.
+// Each connection has carried the given number of bytes in each direction.
 func istioCounters(namespace, database, from string, regions []string, carried int64) string {
 	text := &strings.Builder{}
 	for _, to := range regions {
@@ -127,14 +126,15 @@ func istioCounters(namespace, database, from string, regions []string, carried i
 	return text.String()
 }
 
-// The result has the bytes between nodes as the nodes count them and as the proxies in their pods do, and says where
-// these disagree.
+// The result has the bytes between nodes as counted by the nodes and by the proxies in their pods, and reports where
+// the counts disagree.
 func TestBytesThroughAMesh(t *testing.T) {
 	t.Parallel()
 	regions := []string{"us-west-2", "ap-northeast-1"}
 	const sent = 1_000_000 // over each of the four links
 	for name, tc := range map[string]struct {
-		// counts is what the proxy of a region's node has counted of each link in each direction, when so much was sent.
+		// counts returns the bytes that the proxy of a region's node has counted for each link in each direction, for a
+		// number of bytes sent.
 		counts func(region string, sent int64) (int64, error)
 		bytes  int64 // below 0 where it is not counted
 		says   string
@@ -241,7 +241,7 @@ func TestBytesThroughAnAmbientMesh(t *testing.T) {
 	}
 }
 
-// Without a mesh nobody is asked.
+// Without a mesh the operator sends no requests for counters.
 func TestBytesWithoutAMesh(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -256,7 +256,7 @@ func TestBytesWithoutAMesh(t *testing.T) {
 	}
 }
 
-// A run whose proxies end in the middle, or whose mesh is another one at the end, has not measured what it says.
+// A run has not measured the declared mesh if its proxies stop in the middle, or if the mesh is different at the end.
 func TestMeshChanges(t *testing.T) {
 	t.Parallel()
 	pod := func(w *worldtest.World, name string) *corev1.Pod { return w.Get(name, &corev1.Pod{}).(*corev1.Pod) }

@@ -14,7 +14,7 @@ import (
 	"github.com/geobench/geobench/controllers/worldtest"
 )
 
-// TestPodsAreRestricted checks what the Pod Security Standard "restricted" asks for, and more.
+// TestPodsAreRestricted checks the requirements of the Pod Security Standard "restricted", and more.
 func TestPodsAreRestricted(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)

@@ -19,8 +19,8 @@ import (
 	"github.com/geobench/geobench/controllers/worldtest"
 )
 
-// A database has the policies of its nodes and of its workers before any pod, they select those and no others, and they
-// are put right again when somebody opens them.
+// A database has the policies of its nodes and of its workers before any pod. They select exactly these pods, and the
+// operator repairs them when they are opened.
 func TestDatabasesHavePolicies(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -69,9 +69,8 @@ func TestDatabasesHavePolicies(t *testing.T) {
 	}
 }
 
-// TestDatabasesElsewhereOpenNothing: a tenant who may make databases that run elsewhere cannot open what an
-// administrator has closed. Workers are let out to addresses of the networks that the administrator has named, and to
-// these alone.
+// TestDatabasesElsewhereOpenNothing: a tenant that may create external databases cannot open a connection that an
+// administrator has closed. Workers may connect only to addresses of the networks that the administrator has named.
 func TestDatabasesElsewhereOpenNothing(t *testing.T) {
 	t.Parallel()
 	leads := map[string]string{"db.us.example.com": "192.0.2.7", "db.asia.example.com": "192.0.2.8", "10.0.0.1": "10.0.0.1"}

@@ -49,8 +49,8 @@ func TestExperimentSuspends(t *testing.T) {
 	w.RanOnce()
 }
 
-// TestExperimentChanges: a value that is added is the only one that runs, a claim is judged at once, and what was taken
-// out and comes back is not measured again.
+// TestExperimentChanges: if a value is added, only this value runs. A claim is judged immediately. A value that is
+// removed and added again is not measured again.
 func TestExperimentChanges(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -81,7 +81,7 @@ func TestExperimentChanges(t *testing.T) {
 	w.RanOnce()
 }
 
-// TestExperimentLosesAPoint: the run of a value that is taken out while it runs goes, and the others go on.
+// TestExperimentLosesAPoint: if a value is removed during its run, the run is deleted and the other runs continue.
 func TestExperimentLosesAPoint(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -130,8 +130,8 @@ func TestExperimentNamesThatAreTaken(t *testing.T) {
 	}
 }
 
-// A run that has a point's name and plays something else does not count as the point, whoever it calls its owner: the
-// point is played in its place, and what does not say that it is the operator's is left alone.
+// A run that has a point's name but another spec does not count as the point, whatever owner it names. The operator
+// replaces it with a run of the point. It leaves objects without the operator's label alone.
 func TestForgedPointDoesNotCount(t *testing.T) {
 	for name, c := range map[string]struct {
 		labelled bool
@@ -183,8 +183,8 @@ func TestForgedPointDoesNotCount(t *testing.T) {
 	}
 }
 
-// A point counts on the database of its experiment alone: one that somebody has edited is brought back, and what was
-// measured on it meanwhile is measured again.
+// A point counts only on the unmodified database of its experiment. The operator restores a database that a user has
+// edited, and repeats the measurements made in the meantime.
 func TestPointOnAnEditedDatabase(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -212,7 +212,7 @@ func TestPointOnAnEditedDatabase(t *testing.T) {
 	}
 }
 
-// Nothing is made of an experiment whose objects the cluster would write with another spec.
+// An experiment creates no objects if the cluster would store them with another spec.
 func TestSpecsThatTheClusterChanges(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)

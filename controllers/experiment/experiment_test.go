@@ -177,7 +177,7 @@ func TestExperimentTriesInvalidRunsAgain(t *testing.T) {
 			if first == "" {
 				first = run.Name
 			}
-			// The first point loses a worker twice and then passes; the second one loses it each time.
+			// The first point loses a worker twice and then passes; the second point loses a worker each time.
 			n, most := 0, 2
 			if run.Name != first {
 				n, most = 1, 99
@@ -226,8 +226,8 @@ func TestExperimentWithoutOtherAttempts(t *testing.T) {
 	w.RanOnce()
 }
 
-// TestExperimentOverInvalidRuns: what makes a run Invalid leaves claims over it without a result, and the experiment
-// has failed, unless the experiment allows the reason, which is told with the claim.
+// TestExperimentOverInvalidRuns: a claim over an Invalid run has no result, and the experiment fails. If the experiment
+// allows the reason for the verdict, the experiment does not fail, and the claim's status names the reason.
 func TestExperimentOverInvalidRuns(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -295,8 +295,8 @@ func TestExperimentOnDatabasesThatAreThere(t *testing.T) {
 	}
 }
 
-// TestExperimentIsRefused: what the API server cannot know is told in the status, with the field and what would be
-// right.
+// TestExperimentIsRefused: errors that the API server cannot detect are reported in the status, with the field and the
+// right value.
 func TestExperimentIsRefused(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -355,8 +355,8 @@ func TestExperimentIsRefused(t *testing.T) {
 	}
 }
 
-// An operator that ended while it worked on a spec leaves a mark. The next one does that work alone, and when it ends
-// as well nobody tries again, until the spec changes: one experiment cannot keep the operator from everything else.
+// An operator that exits while it works on a spec leaves a mark. The next operator does that work alone. If it exits as
+// well, the work is not retried until the spec changes. So one experiment cannot block all other work of the operator.
 func TestExperimentThatEndedOperators(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)

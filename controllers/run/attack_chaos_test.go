@@ -87,7 +87,7 @@ func TestFaultsKeepTheirTimeWithoutTheOperator(t *testing.T) {
 	}
 }
 
-// A fault that was not when its plan has it makes the run Invalid, whoever injects it.
+// A fault that is not injected at its planned time makes the run Invalid, with every injector.
 func TestFaultMistimed(t *testing.T) {
 	const slow = "{name: slow, at: 3s, duration: 4s, cpuStress: {target: {regions: [us-west-2]}}"
 	node := func(w *worldtest.World) *worldtest.FakeNode {
@@ -145,8 +145,7 @@ func TestFaultMistimed(t *testing.T) {
 	}
 }
 
-// What is done to nodes and links in a window that the manifest does not say makes the run Invalid, however short it
-// is.
+// An undeclared disturbance of nodes or links in the measured window makes the run Invalid, however short it is.
 func TestUndeclaredDisturbances(t *testing.T) {
 	faster := geo.Link{Delay: time.Millisecond}
 	disturb := func(d admin.Disturbance, for_ time.Duration) func(w *worldtest.World) {
@@ -165,7 +164,7 @@ func TestUndeclaredDisturbances(t *testing.T) {
 			n.Log.Fast = append(n.Log.Fast, admin.FastLink{To: "ap-northeast-1", Node: "ap-northeast-1/0/0", From: from, Until: w.FakeClock.Since(n.Zero), Median: 20 * time.Millisecond})
 		}
 	}
-	// A log is filled with what was done a while ago, or is being done now.
+	// These fill a log with past disturbances, or with current ones.
 	fillNode := func(w *worldtest.World, ago time.Duration) {
 		n := w.PlayedNodes[w.NodePod("d", "us-west-2", 0).Status.PodIP]
 		at := w.FakeClock.Since(n.Zero) - ago
@@ -191,7 +190,7 @@ func TestUndeclaredDisturbances(t *testing.T) {
 			cm.Data[file] = strings.Replace(text, `"delayMicros": 50000`, `"delayMicros": 500`, 1)
 		}
 		w.Must(w.Client.Update(w.Ctx, cm))
-		w.Away(time.Second) // then the operator writes them anew
+		w.Away(time.Second) // then the operator writes them again
 	}
 	for name, tt := range map[string]struct {
 		emulation v1alpha1.Emulation
@@ -278,8 +277,8 @@ func TestUndeclaredDisturbances(t *testing.T) {
 	}
 }
 
-// Chaos Mesh shuts a pod down by replacing its images, that of its sidecar too, which starts anew as planned. A sidecar
-// that starts anew at another time, or does something else afterwards, is noticed.
+// Chaos Mesh shuts a pod down by replacing its images, including the image of its sidecar, which restarts as planned.
+// The operator detects a sidecar that restarts at another time, or that disturbs the pod afterwards.
 func TestSidecarsOfPodsThatAreShutDown(t *testing.T) {
 	const down = "{name: down, at: 3s, duration: 4s, nodeShutdown: {target: {regions: [us-west-2]}}}"
 	const link = "name: slow, networkDelay: {between: {}, delay: 10ms}"
@@ -329,8 +328,8 @@ func TestSidecarsOfPodsThatAreShutDown(t *testing.T) {
 	}
 }
 
-// Chaos Mesh does to the pods of a run what anybody who may make its objects asks for, from whichever namespace, and
-// they may be gone again when somebody looks.
+// Chaos Mesh disturbs the pods of a run on behalf of any user that may create its objects, in any namespace. The
+// objects may be deleted before the operator looks.
 func TestStrangersChaos(t *testing.T) {
 	stranger := func(w *worldtest.World, kind string, pods ...string) *unstructured.Unstructured {
 		var of []any

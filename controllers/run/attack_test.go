@@ -24,8 +24,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// What whoever may write objects of the namespace, but reads none of its Secrets, can do to a run. docs/security.md has
-// the table.
+// These tests show how a user that may write objects of the namespace, but reads none of its Secrets, can affect a run.
+// docs/security.md has the table.
 
 // invalid fails the test unless the run is Invalid for the reason, and its message says what.
 func invalid(t *testing.T, run *v1alpha1.BenchmarkRun, reason string, says ...string) {
@@ -41,7 +41,7 @@ func invalid(t *testing.T, run *v1alpha1.BenchmarkRun, reason string, says ...st
 	}
 }
 
-// passed tells how a run ended that was to pass.
+// passed checks that a run passed, and reports its outcome otherwise.
 func passed(t *testing.T, run *v1alpha1.BenchmarkRun) {
 	t.Helper()
 	if st := &run.Status; st.Verdict != v1alpha1.VerdictPassed {
@@ -62,8 +62,8 @@ func TestResultMadeBeforehandIsNotRead(t *testing.T) {
 	}
 }
 
-// A ConfigMap of the result's name that is nobody's, or another's, is not overwritten, and the run says so before it
-// begins.
+// A ConfigMap with the result's name and no owner, or another owner, is not overwritten. The run reports it before it
+// starts.
 func TestResultOfAnotherIsRefused(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -82,7 +82,7 @@ func TestResultOfAnotherIsRefused(t *testing.T) {
 	}
 }
 
-// A result cannot be changed, and one that took its place is not taken for it.
+// A result cannot be changed, and the operator does not accept a replacement of it.
 func TestResultIsImmutable(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -153,7 +153,8 @@ func TestForgedReports(t *testing.T) {
 	}
 }
 
-// What workers are told is what the run says: who changes it before they read it is found out by what they report.
+// Workers run the configuration of the run. If a user changes the configuration before the workers read it, their
+// reports reveal the change.
 func TestWorkersAreToldSomethingElse(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -171,7 +172,7 @@ func TestWorkersAreToldSomethingElse(t *testing.T) {
 	invalid(t, w.UntilOver("r"), "ReportForged", "worker 0 of region us-west-2", "configuration")
 }
 
-// What the operator notes of the nodes is its own.
+// The operator accepts only its own snapshots of the nodes.
 func TestSnapshotsAreSealed(t *testing.T) {
 	for name, attack := range map[string]func(w *worldtest.World, cm *corev1.ConfigMap){
 		"changed": func(w *worldtest.World, cm *corev1.ConfigMap) {
@@ -199,7 +200,7 @@ func TestSnapshotsAreSealed(t *testing.T) {
 	}
 }
 
-// Workers whose clocks are apart do not begin together, whoever is ahead.
+// Workers with clocks that differ do not start at the same time, whichever clock is ahead.
 func TestClocksAreApart(t *testing.T) {
 	for name, tt := range map[string]struct {
 		behind  time.Duration
@@ -249,15 +250,15 @@ func TestProfileIsEditedDuringARun(t *testing.T) {
 	if m.Database.PartitionsPerRegion != 1 {
 		t.Errorf("the result shows %d partitions", m.Database.PartitionsPerRegion)
 	}
-	// Whoever looks at the run learns that something was edited, and that the run has gone on as it began.
+	// The run reports that something was edited, and that it has continued with its original configuration.
 	c := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionManifestsUnchanged)
 	if c == nil || c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "NetworkProfile wan") || !strings.Contains(c.Message, "GeoDatabase d") {
 		t.Errorf("condition %+v", c)
 	}
 }
 
-// The database's nodes are made anew with an edited profile before the run is tied to them: it would measure another
-// network than the one that it was let in for.
+// The database's nodes are replaced with an edited profile before the run is tied to them. The run would measure a
+// network other than the network for which it was accepted.
 func TestProfileIsEditedWhenARunBegins(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -279,7 +280,7 @@ func TestProfileIsEditedWhenARunBegins(t *testing.T) {
 	invalid(t, w.UntilOver("r"), "ManifestEdited", "NetworkProfile wan")
 }
 
-// The snapshot of the manifests cannot be edited, and one that took its place shows.
+// The snapshot of the manifests cannot be edited, and the operator detects a replacement.
 func TestManifestsAreSealed(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -300,7 +301,8 @@ func TestManifestsAreSealed(t *testing.T) {
 	invalid(t, w.UntilOver("r"), "SnapshotForged", cm.Name)
 }
 
-// A topology that is not the operator's is none: it would say what the network is held to.
+// A topology that the operator did not write is rejected: it would define the network that the measurement is compared
+// with.
 func TestTopologyIsSealed(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -319,7 +321,7 @@ func TestTopologyIsSealed(t *testing.T) {
 	}
 }
 
-// A pod of the name of a kernel's probe that is not the database's answers for nobody, and is not deleted.
+// A pod with the name of a kernel probe that does not belong to the database is ignored, and not deleted.
 func TestProbeOfAnotherIsRefused(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -343,9 +345,9 @@ func TestProbeOfAnotherIsRefused(t *testing.T) {
 	}
 }
 
-// Where the connections of a run's pods lead is decided by Services, NetworkPolicies and EndpointSlices, which others
-// may write: what they write while a run goes on is noticed, even where the operator puts it right, or waits with that
-// until the run is over.
+// Services, NetworkPolicies and EndpointSlices route the connections of a run's pods, and other users may write them.
+// The operator notices such writes during a run, even if it repairs the object immediately or waits until the run is
+// over.
 func TestWaysAreEdited(t *testing.T) {
 	policy := func(selects map[string]string) *networkingv1.NetworkPolicy {
 		return &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}, Spec: networkingv1.NetworkPolicySpec{PodSelector: metav1.LabelSelector{MatchLabels: selects}}}
@@ -419,8 +421,8 @@ func TestWaysOfKilledPods(t *testing.T) {
 	passed(t, w.UntilOver("r"))
 }
 
-// The policies of a database stay those of the nodes that run while a change of its ports waits for a run: connections
-// of the run would be cut.
+// The policies of a database continue to match the running nodes while a change of its ports waits for a run. Otherwise
+// connections of the run would be cut.
 func TestPoliciesWaitWithTheChange(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)

@@ -185,7 +185,7 @@ func TestReplacedPodLeavesAGap(t *testing.T) {
 	if g := db.Status.EmulationGaps; len(g) != 1 || g[0].To.Sub(g[0].From.Time) != 2500*time.Millisecond {
 		t.Errorf("gaps %+v", g)
 	}
-	// The same pod's links are lost once more: one more gap, however often it is looked at.
+	// The same pod's links are lost once more: this adds one gap, no matter how many times the operator looks.
 	w.Mu.Lock()
 	w.PlayedNodes[replaced.Status.PodIP].Complete = time.Time{}
 	w.Mu.Unlock()
@@ -222,11 +222,11 @@ func TestSidecarsThatLag(t *testing.T) {
 	}
 	w.PlayedSidecars.Behind = 0
 	w.UntilReady("d")
-	// The operator's nodes are native ones: the pods delay nothing by themselves.
+	// The operator uses native nodes: the pods add no delay themselves.
 	if d := w.PlayedNodes[w.NodePod("d", "us-west-2", 0).Status.PodIP].Database; d.Emulate {
 		t.Error("nodes and sidecars would both delay")
 	}
-	// Another backend is another incarnation, and the old one leaves nothing behind.
+	// A change of the backend is a new incarnation, and the old backend leaves no objects.
 	w.PatchDatabase("d", func(db *v1alpha1.GeoDatabase) { db.Spec.Network.Emulation = v1alpha1.EmulationBuiltIn })
 	w.Until("the sidecars are gone", func() bool {
 		left := 0
@@ -272,7 +272,8 @@ func TestRunBehindSidecars(t *testing.T) {
 	}
 }
 
-// Where pods may not change their network, Sidecar is refused with a way out, and Auto injects nothing and says why.
+// If pods may not change their network, Sidecar is refused with a suggested alternative. Auto then injects nothing and
+// states the reason.
 func TestSidecarsAreForbidden(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -304,8 +305,8 @@ func TestSidecarsAreForbidden(t *testing.T) {
 	}
 }
 
-// A namespace whose quota is used up takes no pod at all: that says nothing of sidecars, so a database waits, and Auto
-// does not settle for an undelayed network.
+// A namespace with an exhausted quota accepts no pod at all. This is no evidence against sidecars, so a database waits,
+// and Auto does not fall back to an undelayed network.
 func TestQuotaIsUsedUp(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)

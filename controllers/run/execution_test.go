@@ -13,15 +13,15 @@ import (
 	"github.com/geobench/geobench/controllers/worldtest"
 )
 
-// keep returns an object as it can be created again, by a user who may write ConfigMaps.
+// keep returns a copy of an object that can be created again, by a user that may write ConfigMaps.
 func keep(cm *corev1.ConfigMap) *corev1.ConfigMap {
 	kept := cm.DeepCopy()
 	kept.ResourceVersion, kept.UID, kept.ManagedFields = "", "", nil
 	return kept
 }
 
-// A run that returns to an earlier runID, as Flux does when it takes a patch back, is another execution: what is left
-// of the earlier one is not its result.
+// A run that returns to an earlier runID, as Flux does when it reverts a patch, is a new execution: remains of the
+// earlier execution are not its result.
 func TestEarlierRunIDIsAnotherExecution(t *testing.T) {
 	for name, again := range map[string]func(w *worldtest.World){
 		"the execution between them is cancelled": func(w *worldtest.World) {
@@ -69,7 +69,7 @@ func TestEarlierRunIDIsAnotherExecution(t *testing.T) {
 	}
 }
 
-// A functional test that an earlier execution played says nothing of the database of a later one.
+// A functional test of an earlier execution does not count for the database of a later execution.
 func TestTestsOfAnEarlierExecutionAreNotTaken(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -88,14 +88,14 @@ func snapshot(w *worldtest.World, run *v1alpha1.BenchmarkRun) *corev1.ConfigMap 
 	return w.Get(kube.SnapshotName(run), &corev1.ConfigMap{}).(*corev1.ConfigMap)
 }
 
-// putBackSnapshot puts an earlier execution's snapshot in place of this one's.
+// putBackSnapshot replaces this execution's snapshot with the snapshot of an earlier execution.
 func putBackSnapshot(w *worldtest.World, run *v1alpha1.BenchmarkRun, kept *corev1.ConfigMap) {
 	kept.Name, kept.Labels = kube.SnapshotName(run), kube.RunLabels(run, kube.RoleSnapshot)
 	w.PutBack(kept)
 }
 
-// A user who may write ConfigMaps keeps those of a good execution and puts them back in a later one with the same
-// runID.
+// A user that may write ConfigMaps keeps the ConfigMaps of a good execution and restores them in a later execution with
+// the same runID.
 func TestConfigMapsOfAnEarlierExecutionAreRefused(t *testing.T) {
 	for name, tt := range map[string]struct {
 		kept   func(w *worldtest.World, run *v1alpha1.BenchmarkRun) *corev1.ConfigMap // while the first execution judges
@@ -165,7 +165,7 @@ func TestConfigMapsOfAnEarlierExecutionAreRefused(t *testing.T) {
 	}
 }
 
-// What was put in place of the result after the end is not what the run has left.
+// A ConfigMap that replaces the result after the end is not accepted as the run's result.
 func TestEarlierResultPutBackAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)

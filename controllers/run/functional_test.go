@@ -25,8 +25,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// Functional tests are runs of their own, which come right before the run that asks for them, whoever waits; its result
-// names them. That is so for Geobench's own engines, for programs and for databases that run elsewhere.
+// Functional tests are separate runs directly before the run that requests them, whichever runs wait; its result names
+// them. This holds for Geobench's own engines, for programs and for external databases.
 func TestFunctionalTestsComeBeforeTheRun(t *testing.T) {
 	for name, db := range map[string]*v1alpha1.GeoDatabase{
 		"native":    worldtest.MakeDatabase("d").Partitions(2).Obj(),
@@ -51,7 +51,7 @@ func TestFunctionalTestsComeBeforeTheRun(t *testing.T) {
 				t.Error("tests are made before it is their turn")
 			}
 			got := w.Takers("t")
-			// Those of the same second have their turns by their names.
+			// Runs of the same second take turns in the order of their names.
 			want := []string{"r-snapshot", "r-deadlock", "r", "s", "t-snapshot", "t-deadlock", "t"}
 			if !slices.Equal(got, want) {
 				t.Errorf("the database was used by %v, want %v", got, want)
@@ -195,7 +195,7 @@ func TestDeletionLeavesNoTests(t *testing.T) {
 	}
 }
 
-// What is said of a run while its tests are played is said of them.
+// A change of a run while its functional tests run applies to the tests.
 func TestChangesWhileTestsArePlayed(t *testing.T) {
 	start := func(t *testing.T, stage v1alpha1.Stage) *worldtest.World {
 		t.Parallel()
@@ -302,7 +302,7 @@ func TestChangesWhileTestsArePlayed(t *testing.T) {
 	})
 }
 
-// Runs that expire leave the results of their tests, too; another run of the name puts its own in their place.
+// Runs that expire keep the results of their tests, too; a later run of the same name replaces them.
 func TestTestsExpireWithTheirRun(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -341,8 +341,8 @@ func TestNameOfATestIsTaken(t *testing.T) {
 	}
 }
 
-// A run that plays something else than a functional test does not pass for it, whoever calls himself its owner: the
-// test is played in its place, and one that does not say that it is the operator's is left alone.
+// A run with another spec does not pass for a functional test, whatever owner it names: the operator replaces it with a
+// run of the test. It leaves objects without the operator's label alone.
 func TestForgedTestDoesNotCount(t *testing.T) {
 	for name, labelled := range map[string]bool{"labelled": true, "plain": false} {
 		t.Run(name, func(t *testing.T) {
@@ -375,7 +375,8 @@ func TestForgedTestDoesNotCount(t *testing.T) {
 	}
 }
 
-// What is not the operator's it may not delete, whoever it calls its owner: a run must be able to go without.
+// The operator may not delete foreign objects, whatever owner they name: a run must be able to continue without the
+// deletion.
 func TestForgedTestHoldsNothingUp(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/geobench/geobench/internal/base/late"
 )
 
-// standsStill is the record of a process that is on time in a window of ten seconds, but stands still for some time of
-// it. Times count from the start of measuring, and zero is what the clock of the process showed then.
+// standsStill returns the record of a process that is on time in a window of ten seconds, but stalls for part of it.
+// Times count from the start of measuring, and zero is the value of the process's clock at that time.
 func standsStill(zero, from, still time.Duration) *late.Record {
 	start := zero - 5*time.Second
 	r := late.NewRecorder(func() time.Duration { return start }, func() time.Duration { return 0 })
@@ -28,8 +28,8 @@ func standsStill(zero, from, still time.Duration) *late.Record {
 	return r.Record()
 }
 
-// A node or a sidecar that stands still while it is measured makes the run Invalid, unless a fault of the manifest does
-// it, and for as long as that does.
+// A node or a sidecar that stalls while it is measured makes the run Invalid, unless a fault of the manifest causes the
+// stall, and only while the fault lasts.
 func TestNodesStandStill(t *testing.T) {
 	const busy = "[{name: busy, at: 3s, duration: 4s, cpuStress: {target: {regions: [ap-northeast-1]}}}]"
 	for name, tt := range map[string]struct {
@@ -128,7 +128,7 @@ func TestNodesAreThrottled(t *testing.T) {
 	}
 }
 
-// Clocks of nodes are in the result, and engines whose answers depend on them are held to their bound.
+// The result has the clocks of nodes, and checks the clock bound of engines with answers that depend on clocks.
 func TestClocksOfNodesAreApart(t *testing.T) {
 	for name, tt := range map[string]struct {
 		engine string

@@ -28,7 +28,8 @@ func cpuOf(role, limit string) func(*corev1.Pod) {
 	}
 }
 
-// What the cluster changes of pods when it makes them, and no manifest says, is another database than the declared one.
+// If the cluster changes pods on creation in a way that no manifest declares, the database is not the declared
+// database.
 func TestPodsDiffer(t *testing.T) {
 	limitRange := func(limits, requests corev1.ResourceList) *corev1.LimitRange {
 		return &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Name: "defaults"}, Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{

@@ -26,15 +26,15 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// fakeSidecars play the sidecars: each runs the configuration that its pod's volume shows, unless behind says how many
-// generations it lags.
+// fakeSidecars simulates the sidecars: each applies the configuration in its pod's volume, or lags by the number of
+// generations in behind.
 type fakeSidecars struct {
 	w      *World
 	Behind int64
 	gone   bool
 	// Late is how late they change from one phase to the next.
 	Late time.Duration
-	// files and logs by the pod's UID; the operator asks several sidecars at once.
+	// files and logs are indexed by the pod's UID; the operator queries several sidecars at the same time.
 	mu    sync.Mutex
 	files map[types.UID]*wan.Config
 	Logs  map[types.UID]*wan.Log
@@ -43,7 +43,7 @@ type fakeSidecars struct {
 	Records map[string]*late.Record
 }
 
-// follow lets all sidecars do what is due by their files, and read them.
+// follow makes all sidecars read their files and take the steps that are due.
 func (f *fakeSidecars) follow() {
 	pods := &corev1.PodList{}
 	f.w.Must(f.w.Client.List(f.w.Ctx, pods, client.InNamespace(f.w.Namespace)))
@@ -248,7 +248,7 @@ func (w *World) chaosActs(o *unstructured.Unstructured) {
 			}
 			now := w.FakeClock.Since(n.Zero)
 			n.follow(now)
-			n.Do(now, &admin.Disturbance{}) // it goes on from its journal
+			n.Do(now, &admin.Disturbance{}) // it continues from its journal
 			n.taken = 0
 			if isPodFailure(o) {
 				w.ShutDown[name] = true

@@ -41,7 +41,7 @@ func (w *World) StartManager(pods podclient.Clients) *reachedAPI {
 			return next.RoundTrip(r)
 		})
 	})
-	// Controllers of several managers of one test have the same names.
+	// The controllers of several managers in one test have the same names.
 	mgr, err := ctrl.NewManager(config, ctrl.Options{Scheme: kube.Scheme(), Cache: kube.CacheOptions(""),
 		Controller: ctrlconfig.Controller{SkipNameValidation: new(true)}, Metrics: metricsserver.Options{BindAddress: "0"}})
 	w.Must(err)
@@ -54,7 +54,7 @@ func (w *World) StartManager(pods podclient.Clients) *reachedAPI {
 	return api
 }
 
-// realTime lets the world's clock show the real time, until the test ends.
+// realTime sets the simulated clock to real time until the test finishes.
 func (w *World) realTime() {
 	ctx, stop := context.WithCancel(context.Background())
 	ticking := make(chan struct{})

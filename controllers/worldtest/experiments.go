@@ -90,7 +90,7 @@ func (w *World) Databases() []v1alpha1.GeoDatabase {
 // collectOrphans plays the garbage collector for what experiments and databases own, and for results of runs.
 func (w *World) collectOrphans() {
 	w.T.Helper()
-	// Owners are listed last: a manager that runs beside makes them before what they own.
+	// Owners are listed last: a concurrent manager creates them before the objects that they own.
 	var dependents []client.Object
 	for _, list := range []client.ObjectList{&v1alpha1.BenchmarkRunList{}, &v1alpha1.GeoDatabaseList{}, &appsv1.StatefulSetList{}, &corev1.ServiceList{}, &networkingv1.NetworkPolicyList{}, &corev1.ConfigMapList{}, &corev1.SecretList{}, &corev1.ServiceAccountList{}} {
 		w.Must(w.Client.List(w.Ctx, list, client.InNamespace(w.Namespace)))

@@ -19,7 +19,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// Inputs is all that a document is made of. Nothing else goes into one: no clock, no environment.
+// Inputs holds everything that a document is built from. A document depends on nothing else: no clock, no environment.
 type Inputs struct {
 	Name       string
 	Database   string
@@ -27,14 +27,15 @@ type Inputs struct {
 	Parameters map[string]string
 	Seed       int64
 	Topology   *geo.Topology
-	// Manifests go into the document as they are.
+	// Manifests are copied into the document unchanged.
 	Manifests *Manifests
 	// Workload and Load are the run's specs with their defaults filled in.
 	Workload v1alpha1.Workload
 	Load     v1alpha1.Load
 	// Shares that the workload should have: workload.Workload.Shares.
 	Shares []workload.Share
-	// TpmCType is the transaction type whose commits per minute are tpmC: catalog.TpmCType. Empty for a workload without it.
+	// TpmCType is the transaction type whose commits per minute are tpmC: catalog.TpmCType. It is empty for a workload
+	// without such a type.
 	TpmCType   string
 	Prices     *Prices // nil: DefaultPrices
 	Objectives []v1alpha1.Objective
@@ -46,40 +47,40 @@ type Inputs struct {
 	Checks     []workload.Check
 }
 
-// Measured is what was seen of a run where it went on.
+// Measured holds observations of a run from the place where it ran.
 type Measured struct {
 	Simulated bool
 	// Execution says which execution of the run this is, and when it measured; nil for simulated documents.
 	Execution *Execution
-	// Machine is left out of simulated documents.
+	// Machine is omitted from simulated documents.
 	Machine *Machine
-	// Emulation says who made the links what they are: Simulated, or a v1alpha1.Emulation.
+	// Emulation says what emulated the links: Simulated, or a v1alpha1.Emulation.
 	Emulation string
-	// Mesh is the service mesh of nodes and workers; nil where nobody looked for one.
+	// Mesh is the service mesh of nodes and workers; nil if none was looked for.
 	Mesh *v1alpha1.MeshStatus
 	// Reports of all workers.
 	Reports []*Report
-	// Driver tells how busy the load generators were where they could not measure it themselves; DriverName says whose
-	// CPU time that is, for example a process that runs nodes too.
+	// Driver says how busy the load generators were where they could not measure it themselves. DriverName says whose CPU
+	// time that is, for example a process that runs nodes too.
 	Driver     *Driver
 	DriverName string
-	// Before and After are the nodes' figures before the first warm-up and after the last answer, one per node. Their
-	// difference is set against all transactions in between.
+	// Before and After hold the nodes' figures, one per node, before the first warm-up and after the last answer. Their
+	// difference covers all transactions in between.
 	Before, After []admin.Status
-	// SharedProcess tells that one process ran all nodes and load generators: its CPU time and memory, which every
-	// status repeats, are nobody's own.
+	// SharedProcess reports whether one process ran all nodes and load generators. Every status then repeats the CPU time
+	// and memory of that process, which belong to no single node.
 	SharedProcess bool
 	// RTTs replaces the measured round trips of Before and After where nodes don't measure.
 	RTTs []MeasuredRTT
-	// Readings are what others than the nodes have counted of the nodes' bytes, at the times of Before and After.
+	// Readings are counts of the nodes' bytes by observers other than the nodes, at the times of Before and After.
 	Readings []Readings
-	// Target describes a database that is not geobench's own; nil for nodes of geobench. Unless it was deployed, so that Before and After are
-	// what probes beside it say, nobody has declared or measures the network
-	// between its regions, so links are left out, and nobody counts its bytes and its cost.
+	// Target describes a database that is not geobench's own; nil for nodes of geobench. Unless the target was deployed,
+	// the network between its regions is neither declared nor measured, so links are omitted. Nothing counts its bytes and
+	// its cost, either. For a deployed target, Before and After are reports of the probes next to it.
 	Target *Target
-	// Gaps are when the emulated network was not as it should be.
+	// Gaps are times at which the emulated network was not as declared.
 	Gaps []Gap
-	// Clocks are those of load generators on other machines, each as often as it was measured.
+	// Clocks are the clocks of load generators on other machines, with one entry per measurement.
 	Clocks []Clock
 	// Pods are what Kubernetes has made of the pods of the database and of the load generators, on a cluster.
 	Pods []Pods
@@ -88,7 +89,7 @@ type Measured struct {
 	// ClockBound is the clock difference between two nodes beyond which the engine's answers may be wrong; 0 if no answer depends
 	// on clocks.
 	ClockBound time.Duration
-	// Incidents are those that the reports do not tell.
+	// Incidents are those that the reports do not contain.
 	Incidents []Reason
 }
 
@@ -99,7 +100,7 @@ type MeasuredRTT struct {
 	Samples int64
 }
 
-// Build makes the document of a run, with its verdict. It fails when the reports can't be of one run.
+// Build makes the document of a run, with its verdict. It fails when the reports cannot belong to one run.
 func Build(in Inputs) (*Document, error) {
 	r, err := Merge(in.Reports)
 	if err != nil {
@@ -202,7 +203,7 @@ func (f *figures) add(s *Series, h, service *hdrhistogram.Histogram) {
 	}
 }
 
-// addWindow counts what a window tells beside its series.
+// addWindow adds the counts of a window that are not part of its series.
 func (f *figures) addWindow(w *Window) {
 	f.carriedIn += w.CarriedIn
 	f.Unanswered.addWindow(w)
@@ -211,7 +212,7 @@ func (f *figures) addWindow(w *Window) {
 	f.attempts.CommittedAfter = addEach(f.attempts.CommittedAfter, w.CommittedAfter)
 }
 
-// attemptsOver returns the attempts of windows of so many microseconds together.
+// attemptsOver sums the attempts of all windows; microseconds is the length of one window.
 func (f *figures) attemptsOver(microseconds int64) Attempts {
 	a := f.attempts
 	a.PerSecond, a.AbortPPM = ratio(microseconds, 1, a.Ended(), 1e6), a.abortPPM()
@@ -237,7 +238,7 @@ type transactionFigures struct {
 	outcomes, attempts Outcomes
 }
 
-// aggregate adds everything up in one pass over the histograms, since decoding them is the expensive part.
+// aggregate sums everything in one pass over the histograms, because decoding them is expensive.
 func aggregate(r *Report, load *v1alpha1.Load, regions []string, objectives []v1alpha1.Objective) (*aggregates, error) {
 	a := &aggregates{
 		repetitions: make([]figures, r.Repetitions),
@@ -316,7 +317,7 @@ func aggregate(r *Report, load *v1alpha1.Load, regions []string, objectives []v1
 			f.addWindow(w)
 		}
 		for i, o := range objectives {
-			// Transactions carried in are not told apart by type.
+			// Transactions carried in are not distinguished by type.
 			if o.Transaction == "" && (o.Region == "" || o.Region == w.Region) {
 				a.objectives[i].addWindow(w)
 			}
@@ -340,8 +341,8 @@ func aggregate(r *Report, load *v1alpha1.Load, regions []string, objectives []v1
 	return a, nil
 }
 
-// markGrowing marks what includes a region whose backlog grew. The load of a curve grows by itself, and the clients of a
-// closed loop bound their backlog.
+// markGrowing marks every aggregate that includes a region whose backlog grew. It skips curves, whose load grows by
+// design, and closed loops, whose clients bound their backlog.
 func (a *aggregates) markGrowing(r *Report, load *v1alpha1.Load, objectives []v1alpha1.Objective) {
 	if load.Arrival != v1alpha1.ArrivalConstant && load.Arrival != v1alpha1.ArrivalPoisson || load.Curve != nil {
 		return
@@ -365,8 +366,8 @@ func (a *aggregates) markGrowing(r *Report, load *v1alpha1.Load, objectives []v1
 	}
 }
 
-// spreadUnsent spreads the region's transactions that were never sent over types, classes and objectives of one type. Their types
-// are unknown, so that each type gets unsent transactions in proportion to its sent ones.
+// spreadUnsent spreads the region's transactions that were never sent over types, classes and objectives of one type.
+// Their types are unknown, so each type gets unsent transactions in proportion to its sent transactions.
 func (a *aggregates) spreadUnsent(windows []Window, objectives []v1alpha1.Objective) {
 	for i := range a.regions {
 		unsent := a.regions[i].Unsent()
@@ -551,8 +552,9 @@ func (d *Document) fillRealised(shares []workload.Share, r *Report) error {
 	return nil
 }
 
-// uncounted lists the nodes whose counters do not cover all of the run: those that faults have ended, for good or for a while, and those that
-// do not answer any more or are other processes. A simulator counts by itself.
+// uncounted lists the nodes whose counters do not cover all of the run. These are nodes that faults stopped,
+// permanently or temporarily, nodes that no longer answer, and nodes that are now other processes. A simulator counts
+// by itself.
 func uncounted(in *Inputs) (out []string) {
 	if in.Simulated || in.Target != nil {
 		return nil
@@ -576,8 +578,8 @@ func uncounted(in *Inputs) (out []string) {
 	return out
 }
 
-// wentBack reports whether one of a node's counters is less than before: a node that continues from a journal is the process that it was. Gauges may
-// fall and prove nothing.
+// wentBack reports whether one of a node's counters is less than before. A node that continues from a journal is not a
+// new process in this sense. Gauges may fall and prove nothing.
 func wentBack(before, after *admin.Status) bool {
 	less := func(a, b geo.Traffic) bool {
 		return a.Bytes < b.Bytes || a.Messages < b.Messages || a.Segments < b.Segments
@@ -597,9 +599,9 @@ func wentBack(before, after *admin.Status) bool {
 	return after.CPUSeconds < before.CPUSeconds || after.Operations < before.Operations || less(after.Requests, before.Requests) || less(after.Answers, before.Answers)
 }
 
-// countedFrom is what the counters of a node that says s are to be reckoned from, where it has said b before. A process
-// that went on from a journal has gone through all its messages again, and has counted them, but not what clients sent to
-// the process before it. One that was stopped says nothing of links any more.
+// countedFrom returns the baseline for the counters of a node that reports s and reported b before. A process that
+// continued from a journal has replayed all its messages and counted them again. It has not replayed the messages that
+// clients sent to the process before it. A stopped process no longer reports its links.
 func countedFrom(b, s *admin.Status, restarted bool) *admin.Status {
 	if b == nil || b.Process != s.Process || restarted && len(s.Links) == 0 {
 		return &admin.Status{}

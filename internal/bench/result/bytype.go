@@ -2,16 +2,16 @@ package result
 
 import "slices"
 
-// TypeFigures are figures of the transactions of one type.
+// TypeFigures are the figures of the transactions of one type.
 type TypeFigures struct {
 	Type string
-	// Region is that of the clients; empty for all of them together.
+	// Region is the region of the clients; empty for all regions together.
 	Region string
 	// Counts are of the transactions that were due and ended in the measured windows, Attempts of the attempts that
 	// ended in them.
 	Counts
 	Attempts Counts
-	// AbortedAttempts are those of the attempts that were aborted, by reason.
+	// AbortedAttempts counts the aborted attempts by reason.
 	AbortedAttempts map[string]int64
 	// Seconds that the windows take together.
 	Seconds float64
@@ -21,7 +21,7 @@ type TypeFigures struct {
 	Hung int64
 }
 
-// typeKey tells the figures of a type apart.
+// typeKey identifies the figures of a type.
 type typeKey struct{ typ, region string }
 
 // ByType returns the figures of each type, of all regions together and of each region, in the order of d.Transactions.
@@ -86,8 +86,8 @@ func (d *Document) AbortedAttempts() (reasons map[string]int64) {
 	return reasons
 }
 
-// measuredSeconds is how long all windows were. The window of a run that was cancelled in it is shorter than its
-// manifest says; there the throughput tells.
+// measuredSeconds returns the total length of all windows. The window of a run that was cancelled during it is shorter
+// than its manifest says; there the throughput determines the length.
 func (d *Document) measuredSeconds() float64 {
 	cancelled := slices.ContainsFunc(d.Reasons, func(r Reason) bool { return r.Reason == ReasonCancelled })
 	if s := &d.Summary; cancelled && s.ThroughputPerSecond > 0 {
@@ -96,7 +96,7 @@ func (d *Document) measuredSeconds() float64 {
 	return d.Spec.Load.Duration.Seconds() * float64(len(d.Repetitions))
 }
 
-// addOutcomes counts what was counted by reason.
+// addOutcomes adds counts that are kept by reason.
 func (c *Counts) addOutcomes(o *Outcomes) {
 	all := func(reasons map[string]int64) (n int64) {
 		for _, count := range reasons {
@@ -112,9 +112,10 @@ func (c *Counts) addOutcomes(o *Outcomes) {
 	c.Causes = addNamed(c.Causes, o.Causes)
 }
 
-// WithFiguresOnly returns a document with what figures are made of: those of all transactions, of each region and of
-// each type, what faults did, and the engine's figures: counters summed up over all nodes, and the largest of each gauge. Timelines and histograms are what
-// takes the most memory of a document. It fails when a histogram cannot be read.
+// WithFiguresOnly returns a document with the inputs of all figures: those of all transactions, of each region and of
+// each type, the effects of faults, and the engine's figures. Engine counters are summed over all nodes; of each gauge
+// it keeps the largest value. It drops timelines and histograms, which take most of a document's memory. It fails when
+// a histogram cannot be read.
 func (d *Document) WithFiguresOnly() (*Document, error) {
 	types, err := d.ByType()
 	if err != nil {

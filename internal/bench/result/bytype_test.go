@@ -12,8 +12,8 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// typedDocument is a document of two repetitions of 5 s with two types, one of them of two classes and in two regions,
-// and the latencies that were recorded of each type and region.
+// typedDocument returns a document of two repetitions of 5 s with two types. One of the types has two classes and runs
+// in two regions. It also returns the latencies that were recorded of each type and region.
 func typedDocument(t *testing.T) (*Document, map[typeKey]*tally) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 4))
@@ -45,7 +45,7 @@ func typedDocument(t *testing.T) (*Document, map[typeKey]*tally) {
 	return d, recorded
 }
 
-// TestByType: the percentiles of a type are those of all latencies that were recorded of it, whatever their classes and
+// TestByType checks that the percentiles of a type cover all its recorded latencies, whatever their classes and
 // regions.
 func TestByType(t *testing.T) {
 	d, recorded := typedDocument(t)
@@ -76,7 +76,7 @@ func TestByType(t *testing.T) {
 	}
 }
 
-// TestWithFiguresOnly: a document without histograms tells the same of types.
+// TestWithFiguresOnly checks that a document without histograms gives the same figures of types.
 func TestWithFiguresOnly(t *testing.T) {
 	d, _ := typedDocument(t)
 	want, err := d.ByType()

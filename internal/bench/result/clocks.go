@@ -5,20 +5,22 @@ import (
 	"time"
 )
 
-// MaxClockOffset is how far the clock of a load generator may be from the clock that named the common start.
+// MaxClockOffset is the largest allowed offset between the clock of a load generator and the clock that named the
+// common start.
 const MaxClockOffset = 100 * time.Millisecond
 
-// Clock is what the clock of a load generator showed beside the one that names starts: the operator's.
+// Clock compares the clock of a load generator with the operator's clock, which names starts.
 type Clock struct {
 	Region string `json:"region"`
 	Index  int    `json:"index"`
-	// AheadMicroseconds is how far it is ahead, give or take WithinMicroseconds; negative is behind.
+	// AheadMicroseconds is the offset by which the load generator's clock is ahead, with an error of at most
+	// WithinMicroseconds. A negative offset means that it lags.
 	AheadMicroseconds  int64 `json:"aheadMicroseconds"`
 	WithinMicroseconds int64 `json:"withinMicroseconds"`
 }
 
-// ClocksApart says which clocks are certainly further off than MaxClockOffset: those workers did not measure when the others did,
-// nor when faults began.
+// ClocksApart names the clocks that certainly differ by more than MaxClockOffset. Those workers did not measure at the
+// same time as the other workers, and faults did not start when they expected.
 func ClocksApart(clocks []Clock) (out []Reason) {
 	for _, c := range clocks {
 		off, side := c.AheadMicroseconds, "ahead of"

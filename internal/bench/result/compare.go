@@ -31,7 +31,7 @@ type Comparison struct {
 	AlphaPPM int64 `json:"alphaPPM"`
 	// ThresholdPPM is the relative change, in parts per million, that is too small to matter.
 	ThresholdPPM int64 `json:"thresholdPPM"`
-	// Warnings say what else differs, so that a difference in figures may not be what it seems.
+	// Warnings name other differences, which may be the real cause of a difference in figures.
 	Warnings []string     `json:"warnings"`
 	Figures  []Difference `json:"figures"`
 }
@@ -39,10 +39,10 @@ type Comparison struct {
 // ComparisonKind marks a Comparison.
 const ComparisonKind = "RunComparison"
 
-// Change is how a result, or one of its figures, compares with another.
+// Change is the outcome of comparing a result, or one of its figures, with another.
 type Change = v1alpha1.Change
 
-// The changes: significantly worse, better, or neither, by more than the threshold; or too few repetitions to tell.
+// The changes: significantly worse, better, or neither, by more than the threshold; or too few repetitions to decide.
 const (
 	Regression   = v1alpha1.ChangeRegression
 	Improvement  = v1alpha1.ChangeImprovement
@@ -50,7 +50,7 @@ const (
 	Undecided    = v1alpha1.ChangeUndecided
 )
 
-// Difference is one figure of both results.
+// Difference compares one figure of both results.
 type Difference struct {
 	Name string `json:"name"`
 	// Region is empty for the whole run.
@@ -66,7 +66,7 @@ type Difference struct {
 	// (Hodges and Lehmann, 1963), at a level of at least 1 - alpha. Nil with too few repetitions.
 	LowPPM  *int64 `json:"lowPPM,omitempty"`
 	HighPPM *int64 `json:"highPPM,omitempty"`
-	// PPPM is the p-value of the Mann-Whitney U test, in parts per million; nil where there is one repetition only.
+	// PPPM is the p-value of the Mann-Whitney U test, in parts per million; nil if there is only one repetition.
 	PPPM *int64 `json:"pPPM,omitempty"`
 	// Judged figures make the verdict.
 	Judged bool   `json:"judged"`
@@ -87,7 +87,7 @@ const (
 	defaultThreshold = 0.01
 )
 
-// Compare sets b beside a: each of them one result, or several whose repetitions count together.
+// Compare compares b with a. Each of them is one result, or several results whose repetitions are pooled.
 func Compare(a, b []*Document, o CompareOptions) *Comparison {
 	o.Alpha, o.Threshold = cmp.Or(o.Alpha, defaultAlpha), max(0, cmp.Or(o.Threshold, defaultThreshold))
 	c := &Comparison{
@@ -126,8 +126,8 @@ func (c *Comparison) distinct(docs []*Document, side string) (out []*Document) {
 	return out
 }
 
-// distrust makes the comparison Undecided if a side is Invalid: an unsound measurement is neither better, worse nor the same. Nor is a
-// database that gives wrong answers or none, but one that did not do so before is worse.
+// distrust makes the comparison Undecided if a side is Invalid: an unsound measurement is neither better, worse nor the
+// same. The same holds for a database that gives wrong answers or none. A database that did not do so before is worse.
 func (c *Comparison) distrust(a, b []*Document, samples []sample) {
 	unsound := func(docs []*Document) (d *Document, why string) {
 		for _, d := range docs {
@@ -157,8 +157,8 @@ func (c *Comparison) distrust(a, b []*Document, samples []sample) {
 	}
 }
 
-// unsound says why the figures of the document are no measure of the database: it is Invalid, its answers are wrong, or it gave
-// none, or the document was edited. It is empty where they are.
+// unsound returns the reason why the figures of the document do not measure the database: it is Invalid, its answers
+// are wrong or missing, or the document was edited. It returns an empty string if the figures are sound.
 func (d *Document) unsound() string {
 	if why := d.disagreements(); len(why) > 0 {
 		return "it was edited, or is of another version: " + why[0]
@@ -210,8 +210,8 @@ var comparedLatencies = []struct {
 	{"mean", false, func(l *Latency) v1alpha1.Quantile { return l.Mean }},
 }
 
-// judge compares every figure and makes the verdict from the judged ones. Their p-values are held against alpha as Holm (1979)
-// says, so that more figures do not make a false alarm more likely.
+// judge compares every figure and makes the verdict from the judged figures. It corrects their p-values by Holm (1979),
+// so that more figures do not make a false alarm more likely.
 func (c *Comparison) judge(samples []sample, o CompareOptions) {
 	p := map[int]float64{}
 	judged := []int{}
@@ -282,10 +282,10 @@ func (c *Comparison) judge(samples []sample, o CompareOptions) {
 	}
 }
 
-// judgeRegions makes the comparison a regression if a region is worse, however much better the whole is: where a slow
-// region commits less, the percentiles of all regions improve. The throughputs and 99th percentiles of all regions are
-// held against alpha as Holm says, apart from the figures of the whole, which would need more repetitions otherwise,
-// and no less strictly than these. differ names regions of one side.
+// judgeRegions makes the comparison a regression if a region is worse, even if the whole is better. Where a slow region
+// commits less, the percentiles of all regions improve. The throughputs and 99th percentiles of all regions get a Holm
+// correction of their own, apart from the figures of the whole, which would otherwise need more repetitions. Their
+// thresholds are no less strict than those of the whole. differ names regions that only one side has.
 func (c *Comparison) judgeRegions(samples []sample, o CompareOptions, differ string) {
 	var judged []*sample
 	regions, whole := map[string]bool{}, 0

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Copies of one result are one sample.
+// Copies of one result count as one sample.
 func TestCopiesOfAResultAreOneSample(t *testing.T) {
 	one := func(throughput int64) *Document {
 		d := repeated(throughput)

@@ -58,7 +58,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// What the manifests have that no other figure tells is named: whoever compares a run with faults to one without learns of it.
+// The comparison names every difference of the manifests that no other figure shows, for example a fault plan that only
+// one run has.
 func TestCompareManifests(t *testing.T) {
 	document := func(change func(d *Document)) *Document {
 		d := repeated(1000)
@@ -100,7 +101,7 @@ func TestCompareManifests(t *testing.T) {
 	}
 }
 
-// A result whose figures do not follow from its counts was edited: whoever compares it learns which.
+// A result whose figures do not follow from its counts was edited. The comparison names such results.
 func TestCompareTellsOfEditedResults(t *testing.T) {
 	for name, tc := range map[string]struct {
 		edit func(d *Document)
@@ -142,7 +143,8 @@ func TestCompareTellsOfEditedResults(t *testing.T) {
 	}
 }
 
-// TestCompareAttempts: attempts are compared where one of the results has retries, and make no verdict.
+// TestCompareAttempts checks that attempts are compared if one of the results has retries, and that they do not affect
+// the verdict.
 func TestCompareAttempts(t *testing.T) {
 	in := small()
 	without, err := Build(evident(in))
@@ -179,7 +181,8 @@ func TestCompareAttempts(t *testing.T) {
 	}
 }
 
-// repeated is a result whose repetitions have these throughputs; their latencies are 10^9 / throughput microseconds.
+// repeated returns a result whose repetitions have these throughputs. Their latencies are 10^9 / throughput
+// microseconds.
 func repeated(throughput ...int64) *Document {
 	d := &Document{Name: "run", Verdict: "Passed", Regions: []Region{{Name: "a"}}}
 	for i, v := range throughput {
@@ -240,8 +243,9 @@ func TestCompareJudges(t *testing.T) {
 	}
 }
 
-// TestCompareIsRightAsOftenAsItSays compares pairs of samples from one distribution, and from two: false alarms are no more
-// frequent than alpha, and the interval holds the true shift at least as often as its level says.
+// TestCompareIsRightAsOftenAsItSays compares pairs of samples from one distribution, and from two distributions. False
+// alarms are no more frequent than alpha, and the interval contains the true shift at least as often as its level
+// states.
 func TestCompareIsRightAsOftenAsItSays(t *testing.T) {
 	const trials = 2000
 	rng := rand.New(rand.NewPCG(1, 7))

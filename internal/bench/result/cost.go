@@ -32,7 +32,7 @@ type TransferPrice struct {
 	Price int64  `json:"price"`
 }
 
-// DefaultPrices are those of AWS in us-east-1, for c5d.4xlarge.
+// DefaultPrices returns the prices of AWS in us-east-1, for c5d.4xlarge.
 func DefaultPrices() *Prices {
 	p, err := ParsePrices(defaultPrices)
 	if err != nil {
@@ -101,13 +101,14 @@ type Traffic struct {
 	Bytes int64  `json:"bytes"`
 }
 
-// PerMillion returns what a million transactions cost, as SmallBank on Detock (section 4.3) adds it up: the machines for
-// the time that a million takes at this rate, and the traffic between regions.
+// PerMillion returns the cost of a million transactions, computed as in SmallBank on Detock (section 4.3): the machines
+// for the time that a million transactions take at this rate, and the traffic between regions.
 //
 //	nodes x price per hour / 3600 x measured seconds x 10^6 / committed
 //	+ sum over links of bytes / transferred x 10^6 x price per GB / 10^9
 //
-// committed transactions took measuredMicroseconds; transferred ones caused the traffic. Zero when nothing was committed.
+// The committed transactions took measuredMicroseconds, and the transferred transactions caused the traffic. The cost
+// is zero if nothing was committed.
 func (p *Prices) PerMillion(nodes int, measuredMicroseconds, committed int64, traffic []Traffic, transferred int64) (machines, transfer Micros) {
 	if committed > 0 {
 		// nodes x price / 3600e6 us x measured us x 1e6 / committed

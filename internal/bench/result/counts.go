@@ -6,8 +6,8 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// Counts are the transactions that were due and ended in the measured windows, by how they ended: one that is tried
-// again counts once, by its last attempt. In Attempts they are attempts.
+// Counts are the transactions that were due and finished in the measured windows, by outcome. A retried transaction
+// counts once, by its last attempt. In Attempts the counts are of attempts.
 type Counts struct {
 	Committed int64 `json:"committed"`
 	Aborted   int64 `json:"aborted"`
@@ -15,7 +15,7 @@ type Counts struct {
 	// Unknown outcomes, Timeouts among them.
 	Unknown  int64 `json:"unknown,omitempty"`
 	Timeouts int64 `json:"timeouts,omitempty"`
-	// Causes are those that were not committed, by cause; left out of the median.
+	// Causes counts the uncommitted transactions by cause; omitted from the median.
 	Causes map[string]int64 `json:"causes,omitempty"`
 }
 
@@ -59,8 +59,8 @@ func (c *Counts) sharePPM(n int64) int64 {
 type Unanswered struct {
 	// Due is the number of transactions that were due, counted when they became due, whether they ended or not.
 	Due int64 `json:"due,omitempty"`
-	// Unfinished transactions were still in flight. Hung is the part of them that had waited for more than a second and more
-	// than three times the 99th percentile of the region's committed transactions.
+	// Unfinished transactions were still in flight. Hung is the number of unfinished transactions that had waited for more
+	// than a second and more than three times the 99th percentile of the region's committed transactions.
 	Unfinished int64 `json:"unfinished"`
 	Hung       int64 `json:"hung,omitempty"`
 	// Dropped and Backlog transactions of an open loop were never sent: the queue was full, or the window closed first.
@@ -71,7 +71,7 @@ type Unanswered struct {
 	CarriedOver int64 `json:"carriedOver,omitempty"`
 }
 
-// all returns the number of transactions that were due or carried over; c counts the ended ones.
+// all returns the number of transactions that were due or carried over; c counts the finished transactions.
 func (u *Unanswered) all(c *Counts) int64 {
 	return c.Ended() + u.Unfinished + u.Unsent() + u.CarriedOver
 }
@@ -87,9 +87,9 @@ func (u *Unanswered) addWindow(w *Window) {
 	u.CarriedOver += w.CarriedOver
 }
 
-// unansweredPPM is the share, of all transactions that were due, of those whose clients have not learned in time how they
-// ended: the outcome is unknown, they hung when the window closed, or they were never sent. It is 0 only where there is
-// none: an objective that allows none does not allow one among millions.
+// unansweredPPM returns the share of due transactions whose clients have not learned the outcome in time. The outcome
+// is unknown, the transaction hung when the window closed, or it was never sent. The share is 0 only if there is no
+// such transaction: an objective that allows none does not allow one among millions.
 func unansweredPPM(c *Counts, u *Unanswered) int64 {
 	n, all := c.Unknown+u.Hung+u.Unsent(), u.all(c)
 	if all == 0 {
@@ -98,8 +98,8 @@ func unansweredPPM(c *Counts, u *Unanswered) int64 {
 	return max(ratio(all, 1, n, 1e6), min(n, 1))
 }
 
-// Attempts are the attempts that ended in the measured windows, whenever their transactions were due: each is a
-// transaction of its own to the database. Without spec.load.retry every transaction is one attempt.
+// Attempts are the attempts that finished in the measured windows, whenever their transactions were due. To the
+// database, each attempt is a separate transaction. Without spec.load.retry every transaction is one attempt.
 type Attempts struct {
 	Counts
 	// Retried attempts were not the first of their transactions. They are counted in the window in which they were
@@ -108,14 +108,15 @@ type Attempts struct {
 	PerSecond int64 `json:"perSecond"`
 	// AbortPPM is the share of attempts that were aborted.
 	AbortPPM int64 `json:"abortPPM"`
-	// CommittedAfter are the transactions that were due and committed in the windows, by the number of their attempts
-	// from 1. It has an entry for each that spec.load.retry allows, and is left out without it and of the median.
+	// CommittedAfter counts the transactions that were due and committed in the windows, by their number of attempts, from
+	// 1. It has an entry for each attempt that spec.load.retry allows. It is omitted without spec.load.retry, and from the
+	// median.
 	CommittedAfter []int64 `json:"committedAfter,omitempty"`
 }
 
-// Realised is the mix of the transactions that were due in the measured windows: the shares that the manifest governs,
-// and the multi-home and multi-partition ones among all transactions. Of those that cannot name their rows beforehand,
-// All has the ones that were committed or aborted in the windows.
+// Realised is the mix of the transactions that were due in the measured windows. It has the shares that the manifest
+// governs, and the multi-home and multi-partition shares of all transactions. For transactions that cannot name their
+// rows beforehand, All counts those that were committed or aborted in the windows.
 type Realised struct {
 	Shares []Share `json:"shares"`
 
@@ -124,7 +125,7 @@ type Realised struct {
 	All                  int64 `json:"all"`
 }
 
-// Share is a share as the manifest asks for it and as it was: workload.Share.
+// Share is a share as configured and as realised: workload.Share.
 type Share struct {
 	Name string `json:"name"`
 	// Count is the number of what Of names.
@@ -136,8 +137,8 @@ type Share struct {
 	RealisedPPM   int64 `json:"realisedPPM"`
 	ConfiguredPPM int64 `json:"configuredPPM"`
 	Mean          bool  `json:"mean,omitzero"`
-	// TolerancePercent is by how much the realised value may miss the configured one, in percent of that and, of a share,
-	// beyond sampling error; 0 is one point.
+	// TolerancePercent is the allowed difference between the realised and the configured value, in percent of the
+	// configured value. A share may differ by the sampling error in addition; 0 is one point.
 	TolerancePercent int32 `json:"tolerancePercent,omitzero"`
 }
 
@@ -149,7 +150,7 @@ func (s *Share) text(ppm int64) string {
 	return formatPPM(ppm)
 }
 
-// Mix says the shares for a person, in one line for all that are of the same.
+// Mix formats the shares, one line per transaction type.
 func (r *Realised) Mix() (lines []string) {
 	for shares := r.Shares; len(shares) > 0; {
 		first, said := shares[0], ""
@@ -187,7 +188,7 @@ func (o *Outcomes) add(outcome string, n int64, f *Failures) {
 	o.Causes = addNamed(o.Causes, f.Causes)
 }
 
-// total adds up the reasons: other is what was refused or is unknown.
+// total sums the reasons; other counts refused transactions and unknown outcomes.
 func (o *Outcomes) total() (committed, aborted, other int64) {
 	for _, n := range o.Aborted {
 		aborted += n

@@ -4,8 +4,8 @@ import (
 	"testing"
 )
 
-// A region of two to nine transactions a second has too few of them in one second for chance to be ruled out. It is dark
-// all the same when nothing commits for tens of seconds.
+// A region with two to nine transactions a second has too few of them in one second to rule out a coincidence. It is
+// dark nevertheless when nothing commits for tens of seconds.
 func TestSlowRegionIsDark(t *testing.T) {
 	for _, perSecondNormal := range []int64{2, 4, 9} {
 		region := &tenths{counts: make([]counted, 600), sigmas: chanceSigmas}

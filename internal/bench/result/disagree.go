@@ -13,7 +13,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy/mesh"
 )
 
-// warnings names what differs between the results, beside their figures.
+// warnings names the differences between the results other than their figures.
 func warnings(as, bs []*Document) []string {
 	out := []string{}
 	a := as[0]
@@ -33,7 +33,7 @@ func warnings(as, bs []*Document) []string {
 		}
 		return cmp.Or(strings.Join(all, ", "), "none")
 	})
-	if len(as)+len(bs) == 2 { // several results of one run have seeds of their own
+	if len(as)+len(bs) == 2 { // each of several results of one run has a different seed
 		differ("seeds differ", func(d *Document) any { return d.Seed })
 	}
 	differ("workloads differ", func(d *Document) any { return d.Workload })
@@ -102,8 +102,8 @@ func warnings(as, bs []*Document) []string {
 	return out
 }
 
-// disagreements are figures of a document that do not follow from its counts, and a verdict that does not from what it lists. One that was
-// cancelled does not say for how long it has measured.
+// disagreements lists the figures of a document that do not follow from its counts, and a verdict that does not follow
+// from its reasons. A cancelled document does not state the length of its measurement.
 func (d *Document) disagreements() (out []string) {
 	window := Microseconds(d.Spec.Load.Duration.Duration)
 	if d.Verdict == v1alpha1.VerdictPassed {
@@ -209,7 +209,7 @@ func (d *Document) latencyDisagreements() (out []string) {
 	return out
 }
 
-// target is that of the document, or one that tells nothing.
+// target returns the document's target, or an empty target.
 func (d *Document) target() *Target {
 	if d.Target == nil {
 		return &Target{}
@@ -217,7 +217,7 @@ func (d *Document) target() *Target {
 	return d.Target
 }
 
-// manifestsDiffer names the fields of the manifests that are not the same, beside those that other warnings are about.
+// manifestsDiffer names the fields in which the manifests differ, except for those that other warnings cover.
 func manifestsDiffer(documents []*Document) (out []string) {
 	of := func(what string, manifest func(*Manifests) any, fields func(name string) bool) {
 		var first map[string]json.RawMessage

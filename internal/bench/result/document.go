@@ -1,7 +1,7 @@
-// Package result turns what load generators and nodes have counted into an answer: the RunResult document that
-// geobench prints and the operator keeps, its verdict, and comparisons of two. Percentiles always come from merged
-// histograms, never from averages of percentiles, and all figures are integers with their unit in the name, so that a
-// simulated run gives the same bytes again. docs/results.md describes every field.
+// Package result turns the counts of load generators and nodes into the RunResult document, its verdict, and
+// comparisons of two results. geobench prints the document, and the operator keeps it. Percentiles always come from
+// merged histograms, never from averages of percentiles. All figures are integers with their unit in the name, so that
+// a simulated run gives the same bytes again. docs/results.md describes every field.
 package result
 
 import (
@@ -37,8 +37,8 @@ type Document struct {
 	// Engine and its parameters, complete.
 	Engine     string            `json:"engine"`
 	Parameters map[string]string `json:"parameters,omitempty"`
-	// Database is the name of the GeoDatabase; the next four are its shape. Homes is how many regions rows call home, the
-	// first ones, each with its partitions; 0 stands for all.
+	// Database is the name of the GeoDatabase; the next four fields are its shape. Homes is the number of regions that
+	// rows call home, counted from the first region, each with its partitions; 0 stands for all.
 	Database             string `json:"database,omitempty"`
 	Homes                int    `json:"homes,omitempty"`
 	PartitionsPerRegion  int    `json:"partitionsPerRegion,omitempty"`
@@ -46,21 +46,22 @@ type Document struct {
 	Emulation            string `json:"emulation,omitempty"`
 	// Mesh is the service mesh that nodes and workers were in, on a cluster.
 	Mesh *v1alpha1.MeshStatus `json:"mesh,omitempty"`
-	// Target is set for a database that was there already: its figures beside the clients' are nobody's to tell.
+	// Target is set for a database that existed before the run. Its figures are then unknown, apart from the clients'
+	// figures.
 	Target *Target `json:"target,omitempty"`
-	// Durability of the nodes; left out when it is None.
+	// Durability is the durability of the nodes; omitted when it is None.
 	Durability v1alpha1.Durability `json:"durability,omitempty"`
-	// Workload is its name; Spec what the manifest said, with defaults.
+	// Workload is the name of the workload; Spec is the manifest's configuration, with defaults.
 	Workload string `json:"workload"`
 	Spec     Spec   `json:"spec"`
-	// Manifests are what was applied, with defaults filled in.
+	// Manifests are the applied manifests, with defaults filled in.
 	Manifests *Manifests `json:"manifests,omitempty"`
 	// Version is the build that evaluated the run, WorkerVersion the workers' when it is another, or theirs
 	// when they have several.
 	Version       string   `json:"version"`
 	WorkerVersion string   `json:"workerVersion,omitempty"`
 	Machine       *Machine `json:"machine,omitempty"`
-	// Execution says which execution of the run was measured, and when; left out of simulated results.
+	// Execution identifies the measured execution of the run, and its time; omitted from simulated results.
 	Execution *Execution `json:"execution,omitempty"`
 
 	Verdict v1alpha1.Verdict `json:"verdict"`
@@ -78,37 +79,38 @@ type Document struct {
 	Nodes        []Node        `json:"nodes"`
 	// Pods describes the pods of the database and of the load generators as they ran, on a cluster.
 	Pods []Pods `json:"pods,omitempty"`
-	// Process is set when one process ran all nodes and load generators; nodes then have no CPU time and memory of their own.
+	// Process is set when one process ran all nodes and load generators. Nodes then have no separate CPU time and memory.
 	Process *Process `json:"process,omitempty"`
-	// Uncounted are nodes that ended, or started again, while it was measured. What they did before nobody has counted, so that bytes, CPU
-	// time and cost of the summary, and what links carried, are the least that it can have been.
+	// Uncounted lists nodes that stopped, or started again, during the measurement. Their earlier work is not counted.
+	// Bytes, CPU time and cost of the summary, and the bytes of links, are therefore lower bounds.
 	Uncounted []string `json:"uncounted,omitempty"`
-	// Witnesses are who has counted the bytes that nodes sent each other, where a service mesh carried them: the nodes first.
+	// Witnesses are the observers that counted the bytes between nodes where a service mesh carried them; the nodes are
+	// first.
 	Witnesses []Witness `json:"witnesses,omitempty"`
-	// Notes are what to know of the figures beside the verdict, which they do not change.
+	// Notes explain the figures without changing the verdict.
 	Notes    []string      `json:"notes,omitempty"`
 	Workers  []WorkerShare `json:"workers"`
 	Timeline []Tick        `json:"timeline"`
 	Faults   []Fault       `json:"faults"`
-	// Deviations are what was done to nodes and links beyond, or beside, the plan of Faults: the first 100.
+	// Deviations are the first 100 actions on nodes and links that were not planned in Faults.
 	Deviations []Deviation `json:"deviations,omitempty"`
-	// FastLinks are when links were faster than declared without a fault that changes them: the first 100.
+	// FastLinks are the first 100 times at which links were faster than declared without a fault that changes them.
 	FastLinks []FastLink `json:"fastLinks,omitempty"`
-	// FunctionalTests are those that the database passed before.
+	// FunctionalTests are tests that the database passed before the run.
 	FunctionalTests []FunctionalTest `json:"functionalTests,omitempty"`
-	// EmulationGaps are when the emulated network was not as it should be; EmulationGapSeconds counts the seconds of the timeline
-	// that they touch, which objectives leave out.
+	// EmulationGaps are times at which the emulated network was not as declared. EmulationGapSeconds counts the seconds of
+	// the timeline that the gaps touch; objectives omit these seconds.
 	EmulationGaps       []Gap            `json:"emulationGaps,omitempty"`
 	EmulationGapSeconds int64            `json:"emulationGapSeconds,omitempty"`
 	Objectives          []Objective      `json:"objectives"`
 	Checks              []workload.Check `json:"checks"`
 	Histograms          Histograms       `json:"histograms"`
-	// Types are those of ByType in a document of WithFiguresOnly. They are never written: Transactions and Histograms
-	// tell them.
+	// Types holds the result of ByType in a document of WithFiguresOnly. It is never written, because Transactions and
+	// Histograms contain the same information.
 	Types []TypeFigures `json:"-"`
 }
 
-// FunctionalTest is a test that came before the run.
+// FunctionalTest is a test that preceded the run.
 type FunctionalTest struct {
 	Name v1alpha1.FunctionalTest `json:"name"`
 	// Run is the name of the BenchmarkRun that played it, and Committed how many transactions that has committed.
@@ -120,36 +122,37 @@ type FunctionalTest struct {
 type Target struct {
 	// Promises is the isolation level that it promises of histories; empty for none.
 	Promises string `json:"promises,omitempty"`
-	// ConnectionsPerRegion is how many transactions the clients of a region run at the same time; the others wait, which is part of
-	// their latency. 0 where nothing bounds them.
+	// ConnectionsPerRegion is the number of transactions that the clients of a region run at the same time. Other
+	// transactions wait, and their wait is part of their latency. It is 0 if nothing bounds the number.
 	ConnectionsPerRegion int `json:"connectionsPerRegion,omitempty"`
-	// Server is what the database calls itself, with its version, and Isolation its own word for the level of all transactions. Both
-	// are empty where it does not tell.
+	// Server is the name and version that the database reports. Isolation is the database's own word for the level of all
+	// transactions. Both are empty if the database does not report them.
 	Server    string `json:"server,omitempty"`
 	Isolation string `json:"isolation,omitempty"`
 	// Form says that transactions are SQL of their workload's own, and whether its tables have foreign keys; empty where they are procedures.
 	Form string `json:"form,omitempty"`
-	// Messages says what clients send in one message, and wait for once: whether a transaction begins with its first statement, and whether
-	// writes and COMMIT go with others. Empty where nobody told.
+	// Messages says which statements clients send in one message, followed by a single wait: whether BEGIN goes with the
+	// first statement, and whether writes and COMMIT go with others. It is empty if unknown.
 	Messages string `json:"messages,omitempty"`
-	// Placement says where rows are: Homes in the regions that they call home; Ownership wherever the database puts them, so that a home says
-	// who works on a row, and a multi-home transaction is one on rows of several owners. Empty where nobody told.
+	// Placement says where rows are. With Homes, they are in their home regions. With Ownership, the database places them
+	// anywhere; a home then says which clients work on a row, and a multi-home transaction uses rows of several owners. It
+	// is empty if unknown.
 	Placement string `json:"placement,omitempty"`
-	// Leader is the region whose clients talk to the server that leads the others when the run begins; empty where none does.
+	// Leader is the region whose clients talk to the leading server when the run starts; empty if no server leads.
 	Leader string `json:"leader,omitempty"`
-	// Elections is how often the servers have elected a leader since, and LeaderAtEnd where the last one is, as far as this is known:
-	// figures of regions are of both then.
+	// Elections is the number of leader elections since the start, and LeaderAtEnd the region of the last leader, as far
+	// as known. If there were elections, the figures of regions cover both leaders.
 	Elections   int64  `json:"elections,omitempty"`
 	LeaderAtEnd string `json:"leaderAtEnd,omitempty"`
-	// Servers are the database's as they were before the clients connected, and ServersAfter as they were after the rows were audited.
-	// Left out where the database does not tell.
+	// Servers are the database's servers before the clients connected; ServersAfter are the servers after the audit of the
+	// rows. Both are omitted if the database does not report them.
 	Servers      []Server `json:"servers,omitempty"`
 	ServersAfter []Server `json:"serversAfter,omitempty"`
-	// Endpoints are what the clients of each region talk to.
+	// Endpoints are the servers that the clients of each region talk to.
 	Endpoints []TargetEndpoint `json:"endpoints,omitempty"`
 }
 
-// TargetEndpoint is what the clients of a region talk to.
+// TargetEndpoint is the server that the clients of a region talk to.
 type TargetEndpoint struct {
 	Region string `json:"region"`
 	// RTTMicroseconds is the median round trip of a question that needs no work, measured before the run.
@@ -177,7 +180,7 @@ func (t *Target) String() string {
 	return s
 }
 
-// Where says what the server calls itself, and how far it is from each region; empty where nobody knows.
+// Where returns the server's own name, and its distance from each region; empty if unknown.
 func (t *Target) Where() string {
 	s := t.Server
 	for i, e := range t.Endpoints {
@@ -200,7 +203,7 @@ func (t *Target) Where() string {
 	return s
 }
 
-// Spec repeats what the manifest asked for, and its fingerprints for comparisons.
+// Spec repeats the configuration from the manifest, and its fingerprints for comparisons.
 type Spec struct {
 	Workload v1alpha1.Workload `json:"workload"`
 	Load     v1alpha1.Load     `json:"load"`
@@ -210,7 +213,8 @@ type Spec struct {
 	TopologyHash string `json:"topologyHash,omitempty"`
 }
 
-// LeastFigures says why what nodes have sent and used is only the least that it can have been; empty where it is known.
+// LeastFigures returns the reason why the bytes and resources of the nodes are only lower bounds; empty if they are
+// exact.
 func (d *Document) LeastFigures() string {
 	if len(d.Uncounted) == 0 {
 		return ""
@@ -236,7 +240,7 @@ func (m *Manifests) MeasuredDigest() (string, error) {
 	return identity.Digest(text), err
 }
 
-// Machine is where a run that is not simulated was evaluated.
+// Machine describes the machine that evaluated a run that is not simulated.
 type Machine struct {
 	OS   string `json:"os"`
 	Arch string `json:"arch"`
@@ -269,7 +273,7 @@ type Summary struct {
 	AbortPPM                int64    `json:"abortPPM"`
 	Attempts                Attempts `json:"attempts"`
 	Unanswered
-	// Discarded transactions waited in the queue of an open loop when a warm-up ended. Late outcomes came after their
+	// Discarded transactions waited in the queue of an open loop when a warm-up ended. Late outcomes arrived after their
 	// client had given up, at any time.
 	Discarded int64    `json:"discarded"`
 	Late      int64    `json:"late"`
@@ -279,8 +283,8 @@ type Summary struct {
 	TpmC *int64 `json:"tpmC,omitempty"`
 	TPCC *TPCC  `json:"tpcc,omitempty"`
 
-	// CPUMicrosecondsPerTransaction is the CPU time of all nodes and load generators per committed transaction.
-	// It and the next three are left out when they are 0, as where nobody knows them: see Document.Target.
+	// CPUMicrosecondsPerTransaction is the CPU time of all nodes and load generators per committed transaction. This field
+	// and the next three are omitted when they are 0, for example because they are unknown: see Document.Target.
 	CPUMicrosecondsPerTransaction  int64 `json:"cpuMicrosecondsPerTransaction,omitzero"`
 	BytesPerTransaction            int64 `json:"bytesPerTransaction,omitzero"`
 	CrossRegionBytesPerTransaction int64 `json:"crossRegionBytesPerTransaction,omitzero"`

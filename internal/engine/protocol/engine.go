@@ -13,7 +13,7 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// Engine describes a protocol to those who deploy, validate and run it.
+// Engine describes a protocol to the code that deploys, validates and runs it.
 type Engine struct {
 	// Name as in a manifest's spec.engine.name.
 	Name string
@@ -23,8 +23,8 @@ type Engine struct {
 	Doc string
 	// Parameters are all that spec.engine.parameters may hold.
 	Parameters []Parameter
-	// Check, if not nil, returns what is wrong with parameters that are right one by one: each error names the one to
-	// change, its value, and what would be right.
+	// Check, if not nil, returns the errors of parameters that are valid individually but not together. Each error names
+	// the parameter to change, its value, and a valid value.
 	Check func(Params) []*ParamError
 	// Figures are all that replicas report by Readings, whatever the parameters.
 	Figures []Figure
@@ -32,26 +32,29 @@ type Engine struct {
 	Aborts []string
 	// Roles that nodes may have: see RoleHolder.
 	Roles []string
-	// CheckTopology, if not nil, returns what is wrong with a topology that is right for other engines: too few replicas for
-	// what the parameters ask, say; nil for nothing. The topology may have no links yet.
+	// CheckTopology, if not nil, returns the error of a topology that is valid for other engines, such as too few replicas
+	// for the parameters. nil means no error. The topology may have no links yet.
 	CheckTopology func(*geo.Topology, Params) *TopologyError
-	// Place, if not nil, says which nodes hold which rows; otherwise every region holds all. Drivers load each node with what it
-	// holds.
+	// Place, if not nil, returns which nodes hold which rows; otherwise every region holds all rows. Drivers load each
+	// node with its rows.
 	Place func(*geo.Topology, Params) geo.Layout
 	// TakesGroups says that Place heeds Topology.Groups, and regions that no row calls home. Other engines are refused
 	// a topology that has any.
 	TakesGroups bool
 	// NewStore makes the store of a node, empty; nil for store.NewHash.
 	NewStore func() store.Store
-	// Isolation, if not nil, is what the database promises of all histories; nil for strict serializability.
+	// Isolation, if not nil, returns the isolation level that the database guarantees for all histories; nil for strict
+	// serializability.
 	Isolation func(Params) isolation.Level
-	// Loses, if not nil, says that a database with these parameters may lose what it has answered, by design: no level holds of
-	// all its histories. Checks of a history find what it has lost, and explorers draw other parameters.
+	// Loses, if not nil, reports that a database with these parameters may lose answered transactions by design, so that
+	// no isolation level holds for all its histories. Checks of a history find the lost transactions, and explorers draw
+	// other parameters.
 	Loses func(Params) bool
-	// Tolerates, if not nil, says which losses the database goes on after; nil for none.
+	// Tolerates, if not nil, returns the losses that the database survives; nil for none.
 	Tolerates func(*geo.Topology, Params) Tolerance
-	// Replaces, if not nil, says which nodes may lose their processes and memory and come back as new incarnations, one of
-	// them, or those of one region that Tolerates names, at a time: see Rejoiner, which the engine's replicas are then. nil for none.
+	// Replaces, if not nil, returns the nodes that may lose their processes and state and be replaced by new incarnations.
+	// At a time, this is a single node, or the nodes of a region that Tolerates names. The engine's replicas then
+	// implement Rejoiner. nil for none.
 	Replaces func(*geo.Topology, Params) []geo.NodeID
 	// ClockBound, if not nil, is by how much the durations that two nodes' clocks measure may differ, jumps included,
 	// before answers may be wrong; nil when no answer depends on clocks.
@@ -61,12 +64,12 @@ type Engine struct {
 	// Decode reads a message written by AppendTo. It must survive any input; procs prepares the transactions inside.
 	// The message may keep references into body, which the caller does not reuse.
 	Decode func(kind uint8, body []byte, procs *txn.Registry) (Message, error)
-	// Law is the latency that an unloaded system must show to a client in region c for a transaction of a single partition whose
-	// keys call homes home (docs/protocols). It leaves out local work.
+	// Law is the latency model: the latency that an unloaded system must show to a client in region c (docs/protocols). It
+	// holds for a transaction of a single partition whose keys have the homes in homes. It excludes local work.
 	Law func(t *geo.Topology, p Params, c geo.Region, homes []geo.Region) time.Duration
 }
 
-// Variant returns an engine of another name that is this one but for its replicas.
+// Variant returns a copy of the engine with another name and other replicas.
 func (e *Engine) Variant(name string, replica func(Config) Replica) *Engine {
 	v := *e
 	v.Name, v.New = name, replica
@@ -82,22 +85,25 @@ func (e *Engine) Reparametrized(change func(p *Parameter)) *Engine {
 	return e
 }
 
-// Tolerance is what a database may lose for good without losing anything that was answered: the rest goes on.
+// Tolerance describes the regions that a database may lose permanently without losing any answered transaction, while
+// the rest continues to work.
 type Tolerance struct {
 	// Regions may be lost with all their nodes, Most of them together.
 	Regions []geo.Region
 	Most    int
-	// InFlight says that they may be lost even when what their nodes had sent is lost with them, because a link was cut or the
-	// receiver was down.
+	// InFlight reports that the regions may be lost even together with the messages in flight from their nodes. Such
+	// messages are lost because a link was cut or the receiver was down.
 	InFlight bool
-	// Settles is how long after the loss, over a network that is whole among the rest, the rest may take until it works as if the
-	// lost regions had never been; from then on it answers every transaction of a light load within Answers. 0 where the
-	// protocol promises no more than that everything is answered in the end.
+	// Settles is the time that the remaining regions may take after the loss until they work as if the lost regions had
+	// never existed. It assumes that the network among the remaining regions is whole. From then on they answer every
+	// transaction of a light load within Answers. 0 where the protocol only promises that everything is answered
+	// eventually.
 	Settles, Answers time.Duration
 }
 
-// InTime is Answers of a protocol in which a transaction takes a few steps as long as this one: ten, since rows that have to be found are
-// looked for again while others change them, a few times under a light load, and a second for what nodes do on the way.
+// InTime returns Answers for a protocol in which a transaction takes a few steps of the given duration. It allows ten
+// steps: rows that have to be found are looked up again while others change them, a few times under a light load. A
+// second more is for local work of nodes.
 func InTime(step time.Duration) time.Duration { return 10*step + time.Second }
 
 // Describe says it in words, for example "1 of 3 regions".
@@ -122,7 +128,7 @@ func (s Tolerance) Describe(t *geo.Topology) string {
 	return text
 }
 
-// AnyRegions is the survival of any regions, if the others are a majority.
+// AnyRegions returns the tolerance of any regions whose loss leaves a majority.
 func AnyRegions(t *geo.Topology, inFlight bool) Tolerance {
 	s := Tolerance{Most: (len(t.Regions) - 1) / 2, InFlight: inFlight}
 	if len(t.Regions) > 2 {
@@ -141,7 +147,7 @@ func (e *Engine) Promises(p Params) isolation.Level {
 	return e.Isolation(p)
 }
 
-// Tolerance returns what a database of this engine survives.
+// Tolerance returns the losses that a database of this engine survives.
 func (e *Engine) Tolerance(t *geo.Topology, p Params) Tolerance {
 	if e.Tolerates == nil {
 		return Tolerance{}
@@ -149,7 +155,7 @@ func (e *Engine) Tolerance(t *geo.Topology, p Params) Tolerance {
 	return e.Tolerates(t, p)
 }
 
-// Replaceable returns the nodes whose places new incarnations can take, ascending.
+// Replaceable returns the nodes that new incarnations can replace, ascending.
 func (e *Engine) Replaceable(t *geo.Topology, p Params) []geo.NodeID {
 	if e.Replaces == nil {
 		return nil
@@ -270,7 +276,7 @@ func (p Parameter) Check(value string) error {
 	return nil
 }
 
-// Params are the parameters of one database, complete: defaults filled in, all values checked.
+// Params are the parameters of one database, complete: defaults are filled in and all values are checked.
 type Params map[string]string
 
 // Word returns a OneOf parameter.

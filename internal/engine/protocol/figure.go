@@ -2,15 +2,15 @@ package protocol
 
 import "fmt"
 
-// Kind says what may be made of the values of a figure.
+// Kind determines how the values of a figure may be used.
 type Kind uint8
 
 const (
-	// Counter is the kind of a figure that never falls while a replica lives, so that the difference of two readings is
-	// what happened between them. A replica that starts again, or a new incarnation, counts from 0.
+	// Counter is the kind of a figure that never falls while a replica lives: the difference of two readings is the number
+	// of events between them. A replica that starts again, or a new incarnation, counts from 0.
 	Counter Kind = iota + 1
-	// Gauge is the kind of a figure that is a state at one time. It may fall, and readings of it are not subtracted
-	// from each other.
+	// Gauge is the kind of a figure that describes the state at one time. It may fall, and readings of it are not
+	// subtracted from each other.
 	Gauge
 )
 
@@ -51,8 +51,8 @@ const (
 )
 
 // Figure declares one figure that the replicas of an engine report. Metrics, claims, dashboards, results and the
-// engine's page are made from the declaration. Where several engines have a figure of one name, Kind, Unit and Topic
-// are the same.
+// engine's page are made from the declaration. Figures of the same name in several engines have the same Kind, Unit and
+// Topic.
 type Figure struct {
 	// Name is snake_case, and unique within the engine.
 	Name string
@@ -66,7 +66,7 @@ type Figure struct {
 
 // Figures that several engines have.
 var (
-	// TransactionsTaken is the figure of engines whose nodes take the transactions of their own clients.
+	// TransactionsTaken is the figure of engines whose nodes accept the transactions of their own clients.
 	TransactionsTaken = Figure{
 		Name: "transactions", Kind: Counter, Unit: "transactions", Topic: AboutTransactions,
 		Doc: "Transactions taken from own clients.",
@@ -113,7 +113,7 @@ func (e *Engine) ByKind(readings []Reading) (counters, gauges map[string]int64) 
 	return counters, gauges
 }
 
-// FigureWatch holds the readings of one replica, from its start on, against the declarations of its engine.
+// FigureWatch checks the readings of one replica, from its start, against the declarations of its engine.
 type FigureWatch struct {
 	engine *Engine
 	// last are the latest readings, and kinds their kinds.
@@ -124,9 +124,9 @@ type FigureWatch struct {
 // NewFigureWatch returns a watch of a replica that has not been read yet.
 func NewFigureWatch(e *Engine) *FigureWatch { return &FigureWatch{engine: e} }
 
-// Look takes the readings of the replica at a later time than the last. It returns an error if the engine does not
-// declare a reading, if the replica reports other figures than before, or the same in another order, or if a counter is
-// negative or has fallen.
+// Look checks the readings of the replica at a later time than the last call. It returns an error if the engine does
+// not declare a reading or if a counter is negative or has fallen. Each call must also have the same figures in the
+// same order as the first.
 func (w *FigureWatch) Look(readings []Reading) error {
 	if w.kinds == nil {
 		if err := w.first(readings); err != nil {

@@ -1,21 +1,23 @@
-// Package protocol is the contract between a database protocol and the world that runs it.
+// Package protocol is the contract between a database protocol and the driver that runs it.
 //
-// A protocol is a deterministic state machine, a Replica, one per node. It never blocks, starts no goroutine (Env.Offload does), reads no
-// clock, opens no socket and lets nobody see the order of a Go map. All that it knows reaches it through Start, Submit,
-// Receive and Fire; all that it does goes through its Env. A driver calls these methods one at a time. Three drivers
-// exist: package sim runs all replicas in virtual time; package node runs one or all of them in real time over TCP.
+// A protocol is a deterministic state machine, a Replica, one per node. It never blocks, starts no goroutine
+// (Env.Offload does), reads no clock and opens no socket. No behavior depends on the order of a Go map. All inputs
+// arrive through Start, Submit, Receive and Fire; all effects go through Env. A driver calls these methods one at a
+// time. Three drivers exist: package sim runs all replicas in virtual time; package node runs one or all of them in
+// real time over TCP.
 //
 // Links. A driver delivers the messages from one node to another in the order in which they were sent, each exactly
-// once, for as long as both nodes live: a broken connection is resumed where it broke, so a lost link shows as
-// delay. Messages to and from a node that has stopped are lost; a node that starts again without its log is a
-// new one, with a new incarnation (Config.Incarnation), and drivers let it join the old database only where the engine can take it in
-// (Engine.Replaces, Rejoiner). A link is one with an incarnation: what was meant for an earlier one never reaches a later one, nothing
-// of an earlier one comes once the later one has spoken, and a replica is told of that first.
+// once, while both nodes live. A broken connection is resumed where it broke, so a lost link shows as delay. Messages
+// to and from a stopped node are lost. A node that starts again without its log is a new node, with a new incarnation
+// (Config.Incarnation). Drivers let it join the existing database only where the engine supports that (Engine.Replaces,
+// Rejoiner). A link belongs to one incarnation. A message to an earlier incarnation never reaches a later one. After
+// the first message of a later incarnation, no message of an earlier one arrives. The driver reports the new
+// incarnation to a replica before it delivers any of its messages.
 //
-// Durability. A driver may keep a log of a node's inputs, each in the log before anything that the replica makes of it
-// leaves the node. Since a replica is deterministic, one that takes the inputs again at their times is where it was; the
-// links then go on where the two logs say that they were. So a node that starts again with its log has, to all others,
-// merely paused, and no protocol has to know about logs. Its clients are answered Unknown.
+// Durability. A driver may keep a log of a node's inputs. It writes each input to the log before any of the input's
+// effects leave the node. Since a replica is deterministic, replaying the inputs at their times restores its state. The
+// links then resume at the positions that the two logs show. To all other nodes, a node that starts again with its log
+// has merely paused, and no protocol needs to know about logs. Its clients are answered Unknown.
 //
 // A message is immutable once sent, and so is a transaction once submitted: drivers may hand the same value to several replicas.
 //
@@ -44,8 +46,8 @@ type Message interface {
 	AppendTo(b []byte) []byte
 }
 
-// Timer is what comes back when a timer fires. Its meaning is the owner's own; a timer cannot be cancelled, so an
-// owner that has lost interest ignores it.
+// Timer is the value that a driver passes back when a timer fires. Its meaning is private to its owner. A timer cannot
+// be cancelled, so an owner that no longer needs it ignores it.
 type Timer struct {
 	Kind uint8
 	Arg  uint64
@@ -62,27 +64,30 @@ type Replica interface {
 	Receive(from geo.NodeID, m Message)
 	// Fire takes a timer set through Env.After.
 	Fire(t Timer)
-	// Pending is the number of transactions that the replica has heard of and not yet finished; 0 when it is quiet. A
-	// replica that knows of something which others may lack, and that is not on its way to them, is not: drivers compare copies
-	// when all are quiet. What is under way need be pending nowhere, since drivers wait for that: once all replicas are quiet,
-	// every transaction is answered and every message handled that was sent, no row changes until another is submitted.
+	// Pending returns the number of transactions that the replica knows of and has not finished; 0 when the replica is
+	// quiescent. A replica is not quiescent while another replica lacks data that is not in flight, since drivers compare
+	// copies when all replicas are quiescent. Messages in flight need not be pending anywhere, since drivers wait for
+	// them. Once all replicas are quiescent, every transaction is answered and every sent message is handled. From then on
+	// no row changes until another transaction is submitted.
 	Pending() int
 	// Readings appends the values of the figures that Engine.Figures declares: the same figures in the same order for as long as the replica
 	// lives. It changes nothing.
 	Readings(dst []Reading) []Reading
 }
 
-// RemoteWork is a replica whose node has a server beside it that does some of its work, as a storage server does for a compute
-// node. A driver that models what a node's CPU does, the simulator, charges it for none of that. One that runs the node
-// in a process does all of the work there.
+// RemoteWork is a replica whose node has a server next to it that does some of its work, as a storage server does for a
+// compute node. A driver that models a node's CPU, the simulator, does not charge the node for that work. A driver that
+// runs the node in a process does all of the work there.
 type RemoteWork interface {
-	// Offloads reports whether the other server sends m to the peer, or takes it from there and does what it asks for.
+	// Offloads reports whether the other server sends m to the peer, or receives m from the peer and does the requested
+	// work.
 	Offloads(peer geo.NodeID, m Message) bool
 }
 
-// RoleHolder is a replica whose nodes play different parts: a fault of a run's timeline can aim at those that play one.
+// RoleHolder is a replica whose nodes have different roles: a fault of a run's timeline can target the nodes with a
+// role.
 type RoleHolder interface {
-	// Roles returns those that the node has now, as far as it knows, of those that Engine.Roles lists.
+	// Roles returns the node's current roles, as far as it knows, out of Engine.Roles.
 	Roles() []string
 }
 
@@ -96,7 +101,7 @@ func RolesOf(r Replica) []string {
 
 // ShardLeader is a replica whose nodes lead groups of nodes that hold the same rows.
 type ShardLeader interface {
-	// Leads returns the shards (geo.Layout) whose groups the node leads now, as far as it knows, ascending.
+	// Leads returns the shards (geo.Layout) whose groups the node currently leads, as far as it knows, ascending.
 	Leads() []int
 }
 
@@ -113,27 +118,29 @@ func LeadsOf(r Replica, l *geo.Layout) []string {
 	return names
 }
 
-// numberBits is how many bits of a number count what one incarnation of a node numbers, such as its batches.
+// numberBits is the number of low bits that count objects of one incarnation of a node, such as its batches.
 const numberBits = 40
 
-// NumbersBefore returns the last of the numbers that belong to earlier incarnations of a node: its own begin behind that, so that nobody takes what it
-// numbers for what its predecessors have.
+// NumbersBefore returns the last number that belongs to earlier incarnations of a node. The incarnation's numbers start
+// after it, so no node confuses its objects with those of its predecessors.
 func NumbersBefore(incarnation uint32) uint64 { return uint64(incarnation) << numberBits }
 
-// IncarnationOf returns the incarnation that a number, or the last one before it, belongs to.
+// IncarnationOf returns the incarnation that a number belongs to. For the last number before an incarnation it returns
+// that incarnation.
 func IncarnationOf(number uint64) uint32 { return uint32(number >> numberBits) }
 
 // Rejoiner is a replica of an engine that replaces lost nodes: see Engine.Replaces.
 type Rejoiner interface {
-	// Replaced says that another node has lost its process and memory, and that a new incarnation is in its place, which knows
-	// nothing. What is sent to the node from now on reaches that one; what was sent before, and has not arrived, is lost. A new
-	// incarnation is told of all others that are not the first, right after Start.
+	// Replaced reports that another node has lost its process and state, and that a new incarnation without any state
+	// replaces it. Messages sent to the node from now on reach the new incarnation; earlier messages that have not arrived
+	// are lost. Right after Start, a new incarnation receives this call for every other node that is not in its first
+	// incarnation.
 	Replaced(n geo.NodeID, incarnation uint32)
 	// FullyReplicated reports whether all that this node has copies of has as many of them as at first, as far as it knows.
 	FullyReplicated() bool
 }
 
-// Straggler is a replica that can lag permanently: a long cut made it miss messages that the other replicas
+// Straggler is a replica that can lag permanently: during a long partition it missed messages that the other replicas
 // have discarded. It refuses its clients. Its Pending never falls to 0, so that drivers do not compare its rows.
 type Straggler interface {
 	// Lags reports whether the replica lags permanently.
@@ -148,45 +155,48 @@ func Lags(r Replica) bool {
 
 // Worker is a replica that does more than its messages and the operations of its store show, such as a search in a graph.
 type Worker interface {
-	// Steps counts the elementary steps of that so far, each some memory that is not in the cache. Simulators charge them. Those of
-	// Env.Offload are not among them.
+	// Steps returns the number of elementary steps of such work so far. Each step accesses memory that is not in the
+	// cache. Simulators charge for the steps. Steps of Env.Offload are not counted.
 	Steps() int64
 }
 
-// Checked is a replica that can tell whether what it believes holds. A driver that explores asks it after every step; no other does.
+// Checked is a replica that can check its own invariants. The explorer checks them after every step; no other driver
+// does.
 type Checked interface {
-	// Check says what holds now. It changes nothing, and what it says does not depend on the order of a Go map.
+	// Check reports the invariants and whether they hold now. It changes nothing, and its reports do not depend on the
+	// order of a Go map.
 	Check(c *invariant.Checker)
 }
 
-// Env is a replica's world.
+// Env is a replica's environment.
 type Env interface {
-	// Now is the node's clock: it never goes back, starts near the time the database did, and agrees with the other
-	// nodes' clocks as far as their machines' clocks do.
+	// Now returns the time of the node's clock. The clock never goes back and starts near the database's start time. It
+	// agrees with the other nodes' clocks as far as their machines' clocks do.
 	Now() time.Duration
 	// Send sends m to another node. Sending to oneself is not allowed: call the method.
 	Send(to geo.NodeID, m Message)
 	// After asks for Fire(t) once d has passed.
 	After(d time.Duration, t Timer)
-	// Offload has work done on a core of its own, at the same time as the replica's, and asks for Fire(t) once it is over. What a node asks
-	// for is done one after the other. Until Fire(t) what the work changes is its own, and nobody changes what it reads; it is
-	// deterministic, calls nothing of Env, and returns how many elementary steps it took (see Worker).
+	// Offload runs work on a separate core, in parallel with the replica, and requests Fire(t) when the work is done. Work
+	// of one node runs sequentially. Until Fire(t) the work alone owns the memory that it changes, and nothing changes the
+	// memory that it reads. The work is deterministic, calls nothing of Env, and returns the number of its elementary
+	// steps (see Worker).
 	Offload(work func() (steps int64), t Timer)
 	// Reply answers a transaction submitted to this node. The outcome is the driver's from then on.
 	Reply(o txn.Outcome)
-	// Rand is the node's own source of chance, from the manifest's seed.
+	// Rand is the node's private random generator, seeded from the manifest's seed.
 	Rand() *rand.Rand
-	// Mark notes that something rare has happened, for those who explore the protocol. It changes nothing.
+	// Mark records that a rare event has happened, for tools that explore the protocol. It has no other effect.
 	Mark(p *coverage.Mark)
 	// Buggify reports whether the replica is to do the rare thing that a point names: see package buggify.
 	Buggify(p *buggify.Point) bool
 }
 
-// Config is what a replica is made of.
+// Config holds everything from which a replica is made.
 type Config struct {
 	Self geo.NodeID
-	// Incarnation counts the processes in the node's place that have lost what they knew: 0 for the first. The Store of a later
-	// one is filled with the rows that are everywhere alone, which nobody writes.
+	// Incarnation counts the processes in the node's place that have lost their state: 0 for the first. The Store of a
+	// later incarnation holds only the rows that every node has and no transaction writes.
 	Incarnation uint32
 	Topology    *geo.Topology
 	Params      Params
@@ -195,8 +205,9 @@ type Config struct {
 	// and again between runs when every replica is quiet; otherwise it is the replica's own.
 	Store store.Store
 	Env   Env
-	// Shrink makes the amounts that replicas keep, send at a time or take for too much 2^Shrink times smaller, so that scenarios of a few rows
-	// and seconds reach what otherwise takes megabytes and minutes. Drivers of databases that are measured leave it 0.
+	// Shrink divides the sizes and limits of replicas by 2^Shrink: amounts that they keep, send at a time or consider too
+	// large. Scenarios of a few rows and seconds thus reach states that otherwise need megabytes and minutes. Drivers of
+	// databases that are measured leave it 0.
 	Shrink uint8
 }
 
@@ -211,11 +222,11 @@ type Client interface {
 	Fire(t Timer)
 }
 
-// ClientEnv is a client's world. Its driver routes transactions to a node of the client's region
-// (geo.Topology.Coordinator), and answers those that it can't deliver with Unknown or Refused.
+// ClientEnv is a client's environment. Its driver routes transactions to a node of the client's region
+// (geo.Topology.Coordinator). It answers transactions that it can't deliver with Unknown or Refused.
 type ClientEnv interface {
 	Now() time.Duration
-	// Submit sends t, whose Footprint is filled in and which is immutable from then on.
+	// Submit sends t. The Footprint of t is filled in, and t is immutable from then on.
 	Submit(t *txn.Transaction)
 	After(d time.Duration, t Timer)
 }

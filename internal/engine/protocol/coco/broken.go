@@ -2,7 +2,7 @@ package coco
 
 import "github.com/geobench/geobench/internal/engine/protocol"
 
-// mistake is what is wrong with a database that is wrong on purpose.
+// mistake identifies the defect of a deliberately faulty variant.
 type mistake uint8
 
 const (
@@ -17,8 +17,8 @@ const (
 	undrained
 )
 
-// These are the database with mistakes that are easily made. They are in no table of engines, and there to test those
-// who should notice (package broken).
+// Faulty variants with plausible defects. They are in no table of engines; they test that the checks find such defects
+// (package broken).
 var (
 	// CommittedInOneRegion commits an epoch when the nodes of the coordinator's region have voted.
 	CommittedInOneRegion = mistaken("coco-committed-in-one-region", ownRegion)
@@ -26,7 +26,7 @@ var (
 	AnsweredEarly = mistaken("coco-answered-early", early)
 	// ForgottenCopy rolls an epoch that is aborted back on the first node alone.
 	ForgottenCopy = mistaken("coco-forgotten-copy", forgottenCopy)
-	// Unextended validates that what was read has not changed, without extending the time up to which it was read.
+	// Unextended validates that the rows read have not changed, without extending the time up to which the read is valid.
 	Unextended = mistaken("coco-unextended", unextended)
 	// Unchecked locks rows whether they have changed since they were read or not.
 	Unchecked = mistaken("coco-unchecked", unchecked)
@@ -34,7 +34,7 @@ var (
 	RowsOnly = mistaken("coco-rows-only", rowsOnly)
 	// AppliedOnArrival writes what transactions have written in the order in which it arrives.
 	AppliedOnArrival = mistaken("coco-applied-on-arrival", arrival)
-	// Undrained votes for an epoch before the others have executed their transactions.
+	// Undrained votes for an epoch before the other nodes have executed their transactions.
 	Undrained = mistaken("coco-undrained", undrained)
 )
 

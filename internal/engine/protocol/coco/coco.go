@@ -1,37 +1,39 @@
-// Package coco is a database with one primary per partition that commits many transactions at once: COCO (Y. Lu,
-// X. Yu, L. Cao and S. Madden, Epoch-based Commit and Replication in Distributed OLTP Databases, PVLDB 14(5), 2021).
-// Transactions run optimistically between the primaries of their rows, and copies are brought up to date without being
-// waited for. All transactions of an epoch commit or abort together, by one two-phase commit.
+// Package coco is a database with one primary per partition that commits many transactions together: COCO (Y. Lu, X.
+// Yu, L. Cao and S. Madden, Epoch-based Commit and Replication in Distributed OLTP Databases, PVLDB 14(5), 2021).
+// Transactions run optimistically between the primaries of their rows, and copies are updated asynchronously. All
+// transactions of an epoch commit or abort together, by a single two-phase commit.
 //
-// Execution (transactions.go, section 4). The node that a client talks to reads rows at their primaries, all that it
-// needs at once; locks what it will write, without waiting; validates what it has read and does not write; and sends
-// what it writes to primaries and copies. Validation is by a logical clock, as in TicToc, or physical, as in Silo
-// (rows.go).
+// Execution (transactions.go, section 4). The node that a client talks to reads all rows at their primaries in
+// parallel. It locks the rows that it will write, without waiting, and validates the rows that it has only read. Then
+// it sends its writes to primaries and copies. Validation uses a logical clock, as in TicToc, or a physical clock, as
+// in Silo (rows.go).
 //
-// Epochs (epochs.go, section 3). The coordinator starts an epoch, and stops it after its interval. Every node lets the
-// transactions that run there end, and tells all others; it votes to commit once it has heard that of all of them.
-// Since links keep the order of messages, it has all writes then that are to be here: the replication is drained. When
-// all have voted, the epoch is committed. Clients are answered then, and not before.
+// Epochs (epochs.go, section 3). The coordinator starts an epoch, and stops it after its interval. Every node lets its
+// running transactions finish, and notifies all other nodes. It votes to commit once it has received that notification
+// from every node. Since links keep the order of messages, the node then has all its writes of the epoch: the
+// replication is drained. When all nodes have voted, the epoch is committed. Clients are answered only then.
 //
-// Uncommitted writes. Those of the running epoch lie above the store, at primaries and copies alike, and are written
-// into it when the epoch is committed. So an epoch is rolled back by being forgotten.
+// Uncommitted writes. Writes of the running epoch lie above the store, at primaries and copies alike, and are applied
+// to it when the epoch commits. So discarding them rolls the epoch back.
 //
 // Failures (coordinator.go, section 3.3). The coordinator is the leader of a Raft group with a member in each region.
-// What the group agrees on are views: who takes part, and how the epoch that a failure has interrupted has ended. A
-// coordinator that takes over, or misses a node, asks all for the last epoch that they have voted for. Who answers
-// votes no more for an earlier coordinator. An epoch that all have voted for is committed; one that any has not voted
-// for cannot have been committed, and is aborted everywhere. So single epochs need no agreement in the group, and a
-// coordinator's word costs no round trip. The primary of a partition is the first in the view of those that hold it.
+// The group agrees on views: the members, and the outcome of the epoch that a failure interrupted. A coordinator that
+// takes over, or misses a node, asks all nodes for the last epoch that they voted for. A node that answers no longer
+// votes for an earlier coordinator. An epoch that all nodes have voted for is committed. An epoch without the vote of
+// every node cannot have been committed, and is aborted everywhere. So single epochs need no agreement in the group,
+// and a coordinator's decision costs no round trip. The primary of a partition is the first member of the view that
+// holds the partition.
 //
-// Joining. A node that was left out, since it or its links were slow, gives its epoch up and gets the rows from the
-// primaries at the beginning of an epoch.
+// Joining. A node that was omitted from the view because the node or its links were slow abandons its epoch. It
+// receives the rows from the primaries at the start of an epoch.
 //
-// Replacement (replace.go). A node that has lost its process and memory is taken out of the view at once, and comes back as a new
-// incarnation, another member. What it has voted for is settled by the others, as if it were silent; it joins like one that was left out,
-// but gets its rows in pieces beside the epochs.
+// Replacement (replace.go). A node that has lost its process and state is removed from the view immediately, and
+// rejoins as a new incarnation, which is a different member. The other nodes settle the epochs that its predecessor
+// voted for, as if it were silent. The new incarnation joins like an omitted node, but receives its rows in pieces
+// while epochs continue.
 //
-// Copies. The paper's f+1 copies survive f losses if nobody takes a slow node for a lost one. In a network that may be
-// cut somebody will, so that rows are kept in 2f+1 regions or more, and a view has members in f+1 of them.
+// Copies. The paper's f+1 copies survive f losses if no slow node is taken for a lost one. A network that can partition
+// cannot guarantee that. So 2f+1 regions or more keep the rows, and a view has members in f+1 of them.
 //
 // Ranges. A scan is validated as the range that the procedure has looked at, with the rows in it; the time up to which
 // it was read holds for rows that come into it, too. So no phantom passes.
@@ -129,7 +131,7 @@ func checkTopology(t *geo.Topology, p protocol.Params) *protocol.TopologyError {
 		2*f+1, f, (regions-1)/2)}
 }
 
-// faults is how many regions may be lost.
+// faults returns the number of regions that may be lost.
 func faults(t *geo.Topology, p protocol.Params) int {
 	if p.Word("f") == faultsAuto {
 		return (len(t.Regions) - 1) / 2
@@ -159,10 +161,10 @@ func place(t *geo.Topology, p protocol.Params) geo.Layout {
 	return placed.Placed()
 }
 
-// tolerates is Engine.Tolerates: any f regions. A member that campaigns in vain waits twice as long for the next time, and a
-// coordinator that has left some nodes out in vain waits twice as long for others. A transaction is answered with the second epoch at
-// the latest, that which was under way and its own, each of which lasts as long as its longest transaction. How often one is tried again
-// by its node nobody bounds.
+// tolerates is Engine.Tolerates: any f regions. A member that campaigns in vain doubles its wait for the next campaign.
+// A coordinator that has omitted some nodes in vain waits twice as long for others. A transaction is answered with the
+// second epoch at the latest: the epoch in progress, and then its own epoch. Each epoch lasts as long as its longest
+// transaction. The number of retries at its node is not bounded.
 func tolerates(t *geo.Topology, p protocol.Params) protocol.Tolerance {
 	f := faults(t, p)
 	if f == 0 {
@@ -177,7 +179,7 @@ func tolerates(t *geo.Topology, p protocol.Params) protocol.Tolerance {
 	s.Settles = 8*electionAfter(p, rtt) + 4*silentAfter(p, rtt) + 10*rtt
 	step := p.Duration("epoch") + 2*rtt // to read, or to lock, or to validate, and a half to end the epoch
 	if p.Word("interactive") == "true" {
-		step += 2 * rtt // to read one row after the other
+		step += 2 * rtt // to read the rows one after the other
 	}
 	s.Answers = protocol.InTime(step)
 	return s
@@ -236,7 +238,7 @@ func newReplica(c protocol.Config, m mistake) *Replica {
 	r.rows = newRows(c.Store.(*store.Hash), p.Word("concurrency") == clockLogical, m)
 	r.txns = transactions{running: map[uint64]*transaction{}, next: 1, paused: map[uint64]request{}}
 	nodes, shards := t.Nodes(), r.layout.Shards()
-	// All nodes know the first view, in which no epoch runs: the first coordinator proposes another one. What is loaded
+	// All nodes know the first view, in which no epoch runs: the first coordinator proposes another view. The loaded data
 	// counts as epoch 1.
 	r.epochs = epochs{
 		view: &View{Committed: 1, First: 2}, base: 1, primaries: make([]geo.NodeID, shards), holds: make([][]bool, nodes), done: make([]bool, nodes), awaiting: map[int]bool{},
@@ -274,7 +276,7 @@ func (r *Replica) send(to geo.NodeID, m protocol.Message) {
 	r.env.Send(to, m)
 }
 
-// finish does what the step has left to do.
+// finish does the remaining work of the step.
 func (r *Replica) finish() {
 	for {
 		for r.local.Len() > 0 {
@@ -362,7 +364,7 @@ func (r *Replica) Roles() []string {
 	return nil
 }
 
-// Leads implements protocol.ShardLeader: the shards whose primary the node is.
+// Leads implements protocol.ShardLeader: it returns the shards for which the node is the primary.
 func (r *Replica) Leads() (shards []int) {
 	for shard, n := range r.primaries {
 		if r.phase != outside && n == r.self {
@@ -372,8 +374,8 @@ func (r *Replica) Leads() (shards []int) {
 	return shards
 }
 
-// Pending implements protocol.Replica: own transactions without an answer, writes that are not committed, rows that
-// this node lacks, and, at the coordinator, nodes that live outside of the view.
+// Pending implements protocol.Replica. It counts unanswered own transactions, uncommitted writes and missing rows. At
+// the coordinator it also counts live nodes outside of the view.
 func (r *Replica) Pending() int {
 	n := r.txns.waiting.Len() + len(r.txns.running) + len(r.txns.finished) + len(r.txns.paused) + len(r.awaiting)
 	if r.rows.dirty() {

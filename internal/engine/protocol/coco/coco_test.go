@@ -63,7 +63,7 @@ func TestRefusedParameters(t *testing.T) {
 	}
 }
 
-// A cell is held by all regions, or by its home and those that follow. Its first node at home is the primary.
+// A cell is held by all regions, or by its home and the regions that follow. Its first node at home is the primary.
 func TestPlace(t *testing.T) {
 	for copies, want := range map[string][]geo.NodeID{"All": {3, 0, 1, 2, 4}, "Majority": {3, 0, 4}} {
 		l := place(regions(5), protocoltest.Params(t, Engine, map[string]string{"copies": copies, "f": "1"}))
@@ -77,7 +77,8 @@ func known(k txn.Key, version uint64) []Expected {
 	return []Expected{{Key: k, Version: version, Known: true}}
 }
 
-// Rows are locked by one transaction at a time, in the version that it has read, and written behind all known readers.
+// A row is locked by one transaction at a time, in the version that the transaction has read. Its new version has a
+// time after all known readers.
 func TestLocksAndClocks(t *testing.T) {
 	k := simload.Key(1)
 	a, b := run{0, 1}, run{1, 1}
@@ -128,7 +129,7 @@ func TestLocksAndClocks(t *testing.T) {
 	}
 }
 
-// A range that was read is valid as long as it has the same rows, and rows come into it behind its readers.
+// A range read stays valid while the range has the same rows. Rows inserted into it get a time after its readers.
 func TestRanges(t *testing.T) {
 	key := func(n int) txn.Key { return simload.GroupKey(1, uint8(n)) }
 	e := newRows(store.NewHash(), true, none)
@@ -148,7 +149,7 @@ func TestRanges(t *testing.T) {
 	if v := e.validate(run{0, 1}, 5, nil, []ExpectedRange{two}); v != Valid || len(two.Rows) != 2 {
 		t.Fatalf("%v: %v", two, v)
 	}
-	// What lies behind the last row that the limit allows was not read.
+	// Rows after the last row that the limit allows were not read.
 	for n, want := range map[int]uint64{3: 6, 4: 6, 5: 1} {
 		x := run{1, uint64(n)}
 		if v, least := e.lock(x, []Expected{{Key: key(n)}}); v != Valid || least != want {

@@ -10,7 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// stage is what a coordinator is doing.
+// stage is the current activity of a coordinator.
 type stage uint8
 
 const (
@@ -26,13 +26,13 @@ const (
 	voting
 )
 
-// roundBits are those of a ballot that count the rounds of a coordinator in its term.
+// roundBits is the number of bits of a ballot that count the coordinator's rounds in its term.
 const roundBits = 20
 
 // maxVain bounds how often the timeout is doubled.
 const maxVain = 6
 
-// maxAborted is how many aborted epochs views remember, for nodes that were cut off.
+// maxAborted is the number of aborted epochs that a view remembers, for nodes that were disconnected.
 const maxAborted = 1000
 
 // coordinator drives the two-phase commit of epochs. It is the leader of a Raft group with one member in each region.
@@ -40,22 +40,22 @@ type coordinator struct {
 	r        *Replica
 	group    *consensus.Group // nil on nodes that are not members
 	interval time.Duration    // the parameter epoch
-	timeout  time.Duration    // the silence after which a node is left out of the view
+	timeout  time.Duration    // the silence after which a node is omitted from the view
 	faults   int              // the parameter f
 
 	// latest is the last view that the group has agreed on.
 	latest *View
 	stage  stage
-	// term is that of this node as the coordinator; ballot is the running round's.
+	// term is this node's term as the coordinator; ballot is the ballot of the running round.
 	term, ballot uint64
-	states       []*State // by node, of those that have answered in the ballot
+	states       []*State // states[n] is the answer of node n in the ballot, nil without one
 	epoch        uint64
 	votes        []bool
 	voted        int
 	heard        []time.Duration
-	// awake is when this node last took a message or looked for silent nodes.
+	// awake is the last time at which this node received a message or looked for silent nodes.
 	awake time.Duration
-	// vain counts the rounds since this node has heard that an epoch was committed, whoever was the coordinator.
+	// vain counts the rounds since this node last learned that an epoch was committed, under any coordinator.
 	vain int
 	// joining are the nodes that are outside of the view and know it.
 	joining []bool
@@ -84,7 +84,7 @@ func (c *coordinator) init(r *Replica, p protocol.Params) {
 	})
 }
 
-// coordinators are the nodes that may lead the database: one in each region.
+// coordinators returns the nodes that may lead the database: a node of each region.
 func coordinators(t *geo.Topology) (nodes []geo.NodeID) {
 	for region := range t.Regions {
 		nodes = append(nodes, t.Node(geo.Region(region), 0, 0))
@@ -127,8 +127,8 @@ func (c *coordinator) hear(n geo.NodeID) {
 	c.heard[n] = c.r.env.Now()
 }
 
-// wake takes note that this node goes on. A coordinator looks for silent nodes three times in the timeout; if it has
-// done nothing for two of these, nobody else was silent: this node stood still, or its clock has jumped.
+// wake records that this node is running. A coordinator looks for silent nodes three times in the timeout. If it has
+// done nothing for two of these periods, the other nodes were not silent: this node stood still, or its clock jumped.
 func (c *coordinator) wake() {
 	now := c.r.env.Now()
 	if now-c.awake > 2*(c.timeout/3) {
@@ -139,14 +139,15 @@ func (c *coordinator) wake() {
 	c.awake = now
 }
 
-// silent reports whether a node has not been heard of for long. What is long doubles with each round after the first in
-// which no epoch was committed: where packets that are lost delay others by more than the timeout, none ever would be.
+// silent reports whether a node has been silent for longer than the timeout. The timeout doubles with each round after
+// the first in which no epoch was committed. Without that, no epoch would commit where lost packets delay other
+// messages by more than the timeout.
 func (c *coordinator) silent(n geo.NodeID) bool {
 	return n != c.r.self && c.r.env.Now()-c.heard[n] >= c.timeout<<min(max(0, c.vain-1), maxVain)
 }
 
-// collect begins a ballot: all nodes are asked for their states. Those that were heard of since watch last looked have
-// the whole timeout to answer.
+// collect starts a ballot: it asks all nodes for their states. Nodes that were heard since watch last looked have the
+// whole timeout to answer.
 func (c *coordinator) collect() {
 	now := c.r.env.Now()
 	for n := range c.heard {
@@ -173,17 +174,17 @@ func (c *coordinator) state(from geo.NodeID, m *State) {
 	}
 }
 
-// form proposes a view of those who have answered, if there is one.
+// form proposes a view of the nodes that have answered, if next returns a view.
 func (c *coordinator) form() {
 	if v := c.next(); v != nil {
 		c.propose(v)
 	}
 }
 
-// next is a view of those who have answered, once none of the members of the last one has to be waited for. An
-// epoch that all of them have voted for is committed, since the earlier coordinator may have said so. One that any of
-// them has not voted for is aborted: it was not committed, and never will be. Who lacks rows as of then joins. A new
-// incarnation has not voted as the member that its predecessor was, and has no rows.
+// next returns a view of the nodes that have answered, or nil while a member of the last view must still be waited for.
+// An epoch that all these members have voted for is committed, since the earlier coordinator may have announced that.
+// An epoch that any of them has not voted for is aborted: it was not committed, and never will be. A node that then
+// lacks rows joins. A new incarnation has no rows, and its predecessor's vote is not its vote.
 func (c *coordinator) next() *View {
 	v := &View{Ballot: c.ballot}
 	first := true
@@ -221,8 +222,9 @@ func (c *coordinator) next() *View {
 	return v
 }
 
-// covers reports whether a view has a member with the rows of each shard, and members that hold it in f+1 regions.
-// Those who join have its rows before an epoch is committed, if they are of these f+1, so that one is left after f regions are lost.
+// covers reports whether a view has, for each shard, a member with its rows, and members that hold it in f+1 regions.
+// Joining nodes among these f+1 receive the rows before an epoch is committed, so that a copy survives the loss of f
+// regions.
 func (c *coordinator) covers(v *View) bool {
 	if !c.covered(v, true) {
 		c.r.env.Mark(notCovered)
@@ -231,7 +233,7 @@ func (c *coordinator) covers(v *View) bool {
 	return true
 }
 
-// covered is what covers reports, with those who join or without them.
+// covered reports the same as covers, with or without the joining nodes.
 func (c *coordinator) covered(v *View, joining bool) bool {
 	t, l := c.r.topology, &c.r.layout
 	regions := make([]bool, len(t.Regions))
@@ -255,7 +257,7 @@ func (c *coordinator) covered(v *View, joining bool) bool {
 	return true
 }
 
-// propose asks the group to agree on a view. Its first epoch is one that nobody can have begun.
+// propose asks the group to agree on a view. The view's first epoch is an epoch that no node can have started.
 func (c *coordinator) propose(v *View) {
 	v.Incarnations = c.r.incarnationsOf(v.Members)
 	v.First = max(v.Committed+1, c.latest.First) + 1
@@ -297,7 +299,7 @@ func (c *coordinator) restore(snapshot []byte) {
 	}
 }
 
-// begin runs an epoch, of which the members are being told.
+// begin runs an epoch that the coordinator is announcing to the members.
 func (c *coordinator) begin(epoch uint64) {
 	c.stage, c.epoch, c.voted = executing, epoch, 0
 	clear(c.votes)
@@ -328,8 +330,9 @@ func (c *coordinator) vote(from geo.NodeID, m *Vote) {
 	}
 }
 
-// decide commits an epoch that all members have voted for, and begins the next one: with another view if nodes join,
-// or if those who did have their rows now, so that they may be primaries. Nobody else joins while one of them waits for rows.
+// decide commits an epoch that all members have voted for, and starts the next epoch. It changes the view if nodes
+// join, or if joined nodes now have their rows and may become primaries. No other node joins while a joining node waits
+// for rows.
 func (c *coordinator) decide() {
 	c.vain = 0
 	change := slices.Contains(c.joining, true) || len(c.latest.Joining) > 0
@@ -372,7 +375,7 @@ func (c *coordinator) alive(from geo.NodeID, m *Alive) {
 	}
 }
 
-// watch looks for members that are silent. A new view without them aborts the epoch, if one of them has not voted.
+// watch looks for silent members. If a silent member has not voted, the new view without it aborts the epoch.
 func (c *coordinator) watch(term uint64) {
 	if c.stage == idle || c.term != term {
 		return

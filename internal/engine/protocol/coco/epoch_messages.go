@@ -10,8 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/blocks/raftgroup"
 )
 
-// Done tells a node that the sender has executed all its transactions of an epoch, and that all their writes that are
-// the node's have been sent.
+// Done notifies a node that the sender has executed all its transactions of an epoch. The sender has also sent all of
+// their writes that the node holds.
 type Done struct{ Epoch uint64 }
 
 func (m *Done) epoch() uint64 { return m.Epoch }
@@ -85,7 +85,7 @@ func (m *Snapshot) String() string {
 	return s
 }
 
-// Turn is what the coordinator and the members of a view say about an epoch.
+// Turn is the common part of the messages between the coordinator and the members of a view about an epoch.
 type Turn struct{ Ballot, Epoch uint64 }
 
 func (t Turn) size() int { return codec.SizeUvarint(t.Ballot) + codec.SizeUvarint(t.Epoch) }
@@ -96,7 +96,7 @@ func (t Turn) appendTo(b []byte) []byte {
 
 func readTurn(r *codec.Reader) Turn { return Turn{r.UvarintMax(maxEpoch), r.UvarintMax(maxEpoch)} }
 
-// Start begins an epoch, and says that the one before is committed.
+// Start starts an epoch, and reports that the epoch before is committed.
 type Start struct{ Turn }
 
 // Kind implements protocol.Message.
@@ -124,8 +124,8 @@ func (m *Stop) AppendTo(b []byte) []byte { return m.appendTo(b) }
 
 func (m *Stop) String() string { return fmt.Sprintf("stop epoch %d", m.Epoch) }
 
-// Vote tells the coordinator that the sender has all writes of an epoch that are to be here, and that all nodes have
-// executed theirs.
+// Vote reports to the coordinator that all nodes have executed an epoch's transactions, and that the sender has all its
+// writes of the epoch.
 type Vote struct{ Turn }
 
 // Kind implements protocol.Message.
@@ -139,8 +139,8 @@ func (m *Vote) AppendTo(b []byte) []byte { return m.appendTo(b) }
 
 func (m *Vote) String() string { return fmt.Sprintf("votes to commit epoch %d", m.Epoch) }
 
-// Collect asks a node for its state, on behalf of a coordinator with a new ballot. Whoever answers takes no part in
-// earlier ballots any more.
+// Collect asks a node for its state, on behalf of a coordinator with a new ballot. A node that answers no longer takes
+// part in earlier ballots.
 type Collect struct{ Ballot uint64 }
 
 // Kind implements protocol.Message.
@@ -154,10 +154,11 @@ func (m *Collect) AppendTo(b []byte) []byte { return codec.AppendUvarint(b, m.Ba
 
 func (m *Collect) String() string { return fmt.Sprintf("collect states in ballot %d", m.Ballot) }
 
-// State answers Collect: the last epoch that the sender has voted to commit, all of whose writes it has.
+// State answers Collect with the last epoch that the sender has voted to commit. The sender has all writes of that
+// epoch.
 type State struct {
 	Turn
-	// Base is the epoch whose end the sender's store shows; 0 if it shows none.
+	// Base is the epoch up to which the sender's store holds all commits; 0 if the store holds no complete state.
 	Base uint64
 }
 
@@ -174,26 +175,26 @@ func (m *State) String() string {
 	return fmt.Sprintf("has voted for epoch %d, has the rows of epoch %d", m.Epoch, m.Base)
 }
 
-// View says who takes part in epochs from one on. Views are what the Raft group of the regions agrees on.
+// View lists the members from an epoch on. The Raft group of the regions agrees on views.
 type View struct {
 	Ballot uint64
-	// Committed is the last epoch that is committed of those before, First the view's first one. In between are epochs
-	// that were aborted: who was not asked may have begun the last of them.
+	// Committed is the last committed epoch before the view, First the view's first epoch. The epochs in between were
+	// aborted: a node that was not asked may have started the last of them.
 	Committed, First uint64
-	// Members take part, ascending. Those of them that join get the rows first.
+	// Members are the view's members, ascending. Members in Joining first receive the rows.
 	Members, Joining []geo.NodeID
-	// Incarnations are those of the members, in their order; nil where all are the first.
+	// Incarnations are the incarnations of Members, in the same order; nil where all are the first.
 	Incarnations []uint32
-	// Aborted are the epochs that views have aborted, ascending: as many of the last ones as are remembered.
+	// Aborted are the epochs that views have aborted, ascending, up to the number that views remember.
 	Aborted []uint64
 }
 
-// has reports whether a node is a member, and joins whether it is one that joins.
+// has reports whether a node is a member, and joins whether it is a joining member.
 func (v *View) has(n geo.NodeID) bool { return slices.Contains(v.Members, n) }
 
 func (v *View) joins(n geo.NodeID) bool { return slices.Contains(v.Joining, n) }
 
-// incarnation returns that of a node which takes part.
+// incarnation returns the incarnation of member n, or 0 if n is not in the view.
 func (v *View) incarnation(n geo.NodeID) uint32 {
 	if v.Incarnations == nil {
 		return 0
@@ -239,7 +240,7 @@ func (v *View) String() string {
 	return s
 }
 
-// members are the numbers of the members in messages: those of nodes, with the incarnation in the bits above.
+// members calls f for each member's number in messages: the node's number, with the incarnation in the bits above.
 func (v *View) members(f func(uint64)) {
 	for i, n := range v.Members {
 		m := uint64(n)
@@ -334,7 +335,8 @@ func (m *Alive) AppendTo(b []byte) []byte { return codec.AppendUvarint(b, m.Ball
 
 func (m *Alive) String() string { return fmt.Sprintf("is alive in ballot %d", m.Ballot) }
 
-// Ready tells the coordinator that a new incarnation, which joins in the view of a ballot, has the rows of its shards now.
+// Ready reports to the coordinator that a new incarnation, which joins in the view of a ballot, now has the rows of its
+// shards.
 type Ready struct{ Ballot uint64 }
 
 // Kind implements protocol.Message.
@@ -348,8 +350,8 @@ func (m *Ready) AppendTo(b []byte) []byte { return codec.AppendUvarint(b, m.Ball
 
 func (m *Ready) String() string { return fmt.Sprintf("has its rows in ballot %d", m.Ballot) }
 
-// Missed tells the coordinator that another view is needed: in that of the ballot, the sender has sent to a new incarnation what
-// went to its predecessor and is lost, since it did not know of the new one.
+// Missed reports to the coordinator that another view is needed. In the ballot's view, the sender did not yet know of a
+// new incarnation, and its messages to the predecessor are lost.
 type Missed struct{ Ballot uint64 }
 
 // Kind implements protocol.Message.

@@ -10,10 +10,10 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// snapshotBytes is how many bytes of rows a Snapshot has: far less than the size of a message that links take.
+// snapshotBytes is the number of bytes of rows in a Snapshot. It is far below the maximum size of a message.
 const snapshotBytes = 8 << 20
 
-// phase is how far a node has come in the running epoch.
+// phase is a node's progress in the running epoch.
 type phase uint8
 
 const (
@@ -21,27 +21,27 @@ const (
 	outside phase = iota
 	// running: transactions begin.
 	running
-	// draining: those that run go on, and no other one begins.
+	// draining: running transactions continue, and no other transaction starts.
 	draining
-	// drained: all have ended here, and the others know.
+	// drained: all transactions have finished here, and the other nodes know.
 	drained
 )
 
 // epochs is a node's part in them.
 type epochs struct {
-	// ballot is the last one that this node has heard of: it heeds no earlier one. coordinator is whose it is.
+	// ballot is the highest known ballot: this node ignores lower ballots. coordinator is the ballot's coordinator.
 	ballot      uint64
 	coordinator geo.NodeID
-	// view is the last one that this node knows. Its epochs run as long as ballot is the view's.
+	// view is the last view that this node knows. Its epochs run while ballot is the view's ballot.
 	view *View
 	// primaries are the nodes that execute reads and locks, by shard.
 	primaries []geo.NodeID
-	// holds says, by node and shard, who holds which rows.
+	// holds[n][s] reports whether node n holds the rows of shard s.
 	holds [][]bool
 
 	epoch uint64
 	phase phase
-	// began is when the running epoch did, and lasted is how long the one before it took, once it was committed.
+	// began is the start of the running epoch. lasted is the duration of the epoch before, until its commit.
 	began, lasted time.Duration
 	// done are the members, by node, that have executed their transactions of the epoch, and counts them.
 	done   []bool
@@ -49,7 +49,7 @@ type epochs struct {
 	// awaiting are the shards of which a node that joins lacks rows, and whether it lacks all of them.
 	awaiting map[int]bool
 	voted    uint64     // the last epoch that this node has voted for
-	base     uint64     // the epoch whose end the store shows; 0 if it shows none
+	base     uint64     // the epoch up to which the store holds all commits; 0 if it holds no complete state
 	aborted  uint64     // the last epoch that was aborted here
 	held     []envelope // messages of later epochs
 }
@@ -68,8 +68,8 @@ type epochal interface {
 
 func sortedKeys[V any](m map[uint64]V) []uint64 { return slices.Sorted(maps.Keys(m)) }
 
-// receive takes a message of an epoch. One of an epoch that has not begun here waits; one of an epoch that is over
-// comes from a node whose epoch was aborted.
+// receive handles a message of an epoch. A message of an epoch that has not started here waits. A message of a past
+// epoch is from a node whose epoch was aborted.
 func (r *Replica) receive(from geo.NodeID, m epochal) {
 	switch {
 	case m.epoch() > r.epoch:
@@ -111,13 +111,13 @@ func (r *Replica) deliver(from geo.NodeID, m epochal) {
 	}
 }
 
-// current reports whether the coordinator's word about an epoch counts: of the view's ballot, and no later one is
-// heard of.
+// current reports whether a message of the coordinator about an epoch is valid: its ballot is the view's, and no higher
+// ballot is known.
 func (r *Replica) current(t Turn) bool {
 	return r.phase != outside && t.Ballot == r.ballot && t.Ballot == r.view.Ballot
 }
 
-// start commits the running epoch, for which this node has voted, and begins the next one.
+// start commits the running epoch, for which this node has voted, and starts the next epoch.
 func (r *Replica) start(m *Start) {
 	if !r.current(m.Turn) || m.Epoch != r.epoch+1 {
 		return
@@ -161,8 +161,8 @@ func (r *Replica) stop(m *Stop) {
 	}
 }
 
-// drain tells the others when the epoch's transactions have ended here, and the coordinator when they have everywhere:
-// since links keep the order of messages, all writes that are to be here have come by then.
+// drain notifies the other nodes when the epoch's transactions have finished here, and the coordinator when they have
+// finished everywhere. Since links keep the order of messages, all of this node's writes have arrived by then.
 func (r *Replica) drain() {
 	if r.phase == draining && len(r.txns.running) == 0 && !r.missed {
 		r.phase = drained
@@ -180,7 +180,7 @@ func (r *Replica) drain() {
 	}
 }
 
-// collect takes part in a new ballot, and in no earlier one any more.
+// collect takes part in a new ballot, and no longer in earlier ballots.
 func (r *Replica) collect(from geo.NodeID, m *Collect) {
 	if m.Ballot < r.ballot {
 		r.env.Mark(collectOutbid)
@@ -231,8 +231,8 @@ func (r *Replica) enter(from geo.NodeID, v *View) {
 	r.run(v.First)
 }
 
-// settle ends the running epoch as a view says. A node that has not voted for it, and was left out, may lack writes of
-// it.
+// settle closes the running epoch with the outcome in a view. A node that has not voted for it, and was omitted from
+// the view, may lack writes of it.
 func (r *Replica) settle(v *View) {
 	_, aborted := slices.BinarySearch(v.Aborted, r.epoch)
 	switch {
@@ -256,8 +256,8 @@ func (r *Replica) settle(v *View) {
 	r.rows.forget()
 }
 
-// join takes rows of a shard; the first ones replace those that the node has. Once it has the last ones of all its
-// shards, the node has what others have.
+// join takes rows of a shard; the first rows replace the rows that the node has. With the last rows of all its shards,
+// the node has the same state as the other nodes.
 func (r *Replica) join(m *Snapshot) {
 	first, awaited := r.awaiting[m.Shard]
 	if !awaited {
@@ -285,7 +285,7 @@ func (r *Replica) complete() {
 	r.env.Mark(joined)
 }
 
-// choose returns the primary of a shard in the view: the first of those that hold it and have its rows.
+// choose returns the primary of a shard in the view: the first member that holds the shard and has its rows.
 func (r *Replica) choose(shard int) geo.NodeID {
 	for _, n := range r.layout.Group(shard).Members {
 		if r.view.has(n) && !r.view.joins(n) {
@@ -295,7 +295,7 @@ func (r *Replica) choose(shard int) geo.NodeID {
 	return r.layout.Group(shard).Leader // no coordinator proposes such a view
 }
 
-// bring sends those who join the rows of the shards whose primary this node is.
+// bring sends joining nodes the rows of the shards for which this node is the primary.
 func (r *Replica) bring() {
 	for shard, primary := range r.primaries {
 		if primary != r.self {

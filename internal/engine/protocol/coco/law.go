@@ -8,14 +8,14 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// phases is how many times of an epoch law looks at.
+// phases is the number of points of an epoch that law samples.
 const phases = 400
 
-// law is Engine.Law: the median over all times at which a transaction that reads what it writes, a row of each home,
-// may come, on a system that executes no other one. A cycle begins when the coordinator starts an epoch and ends when
-// it has the votes. A transaction that comes while the epoch runs at its node begins at once, and may prolong the
-// epoch; any other one begins with the next epoch. It is answered when the node hears of the end of the epoch that it
-// was in.
+// law is Engine.Law: the median over all arrival times of a transaction that reads and writes a row of each home, on an
+// otherwise idle system. A cycle opens when the coordinator starts an epoch and closes when it has the votes. A
+// transaction that arrives while the epoch runs at its node starts immediately, and may prolong the epoch; any other
+// transaction starts with the next epoch. The client is answered when the node learns that the transaction's epoch is
+// committed.
 func law(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) time.Duration {
 	if len(homes) == 0 {
 		homes = []geo.Region{c}
@@ -52,11 +52,12 @@ func law(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) t
 	return t.RTT(c, c) + all[len(all)/2]
 }
 
-// cycles are the epochs of a system in which one node at most executes.
+// cycles models the epochs of a system in which at most a single node executes transactions.
 type cycles struct {
 	topology *geo.Topology
 	interval time.Duration
-	// back is, by node, how long it takes from when the node is drained until the coordinator has the votes of all that hear of it.
+	// back is, by node, the time from when the node is drained until the coordinator has the votes of all nodes notified
+	// by it.
 	back []time.Duration
 }
 
@@ -73,8 +74,8 @@ func newCycles(t *geo.Topology, interval time.Duration) *cycles {
 	return c
 }
 
-// length returns the time from the begin of an epoch to that of the next, if a node executes for a while, and no other
-// one does.
+// length returns the time from the start of an epoch to the start of the next epoch, if only the given node executes,
+// for the duration busy.
 func (c *cycles) length(node geo.NodeID, busy time.Duration) (end time.Duration) {
 	for x := range geo.NodeID(c.topology.Nodes()) {
 		executing := c.interval
@@ -86,7 +87,7 @@ func (c *cycles) length(node geo.NodeID, busy time.Duration) (end time.Duration)
 	return end
 }
 
-// way is the time from one node to another.
+// way returns the one-way delay between two nodes.
 func way(t *geo.Topology, a, b geo.NodeID) time.Duration {
 	if a == b {
 		return 0

@@ -5,7 +5,7 @@ import (
 	"github.com/geobench/geobench/internal/base/coverage"
 )
 
-// What the explorer wants to see happen: see package coverage.
+// Coverage marks that the explorer must reach: see package coverage.
 var (
 	coordinatorDeposed = coverage.New("coco.coordinator-deposed", "A coordinator learns that another one leads")
 	statesCollected    = coverage.New("coco.states-collected", "A coordinator asks all nodes for their states")
@@ -31,7 +31,7 @@ var (
 	retried            = coverage.New("coco.retried", "A transaction is tried again after a conflict")
 )
 
-// What replicas may be told to do: see package buggify.
+// Points at which the explorer may make replicas deviate: see package buggify.
 var (
 	impatient = buggify.New("coco.impatient", "A coordinator asks all nodes for their states although none is silent")
 )

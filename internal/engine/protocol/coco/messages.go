@@ -40,13 +40,14 @@ const (
 // maxEpoch bounds the numbers of epochs and of ballots in messages, so that their successors are numbers, too.
 const maxEpoch = 1 << 62
 
-// The number of a member in a message is that of its node, which takes incarnationShift bits, and of its incarnation.
+// The number of a member in a message is its node's number, in the low incarnationShift bits, and its incarnation
+// above.
 const (
 	incarnationShift = 16
 	maxMember        = math.MaxUint32<<incarnationShift | raftgroup.MaxNode
 )
 
-// Verdict says how an attempt to lock or to validate has ended.
+// Verdict is the result of an attempt to lock or to validate.
 type Verdict uint8
 
 // The verdicts.
@@ -112,7 +113,8 @@ func (m *Read) String() string {
 type Rows struct {
 	Attempt
 	Found []raftgroup.Found
-	// Versions are those of the rows in Found, in that order; a single row has one whether it is there or not.
+	// Versions are the versions of the rows in Found, in the same order. A single row has a version whether it exists or
+	// not.
 	Versions []uint64
 }
 
@@ -146,7 +148,7 @@ func (m *Rows) String() string {
 type Expected struct {
 	Key     txn.Key
 	Version uint64
-	// Known says that the version was read: what is only written has none.
+	// Known reports that the version was read. Rows that are only written have no known version.
 	Known bool
 }
 
@@ -262,7 +264,7 @@ func (r *ExpectedRange) seen() txn.Range {
 	return seen
 }
 
-// Validate asks the primary of rows whether they are what was read, and nobody writes them up to a time.
+// Validate asks the primary of rows whether they are unchanged since they were read, and remain unchanged up to a time.
 type Validate struct {
 	Attempt
 	At     uint64
@@ -318,8 +320,8 @@ func (m *Validated) AppendTo(b []byte) []byte { return append(m.appendTo(b), byt
 
 func (m *Validated) String() string { return fmt.Sprintf("validated %v: %v", m.Attempt, m.Verdict) }
 
-// Write tells a primary or a copy what a transaction has written, at a time. Whoever has locked rows for it unlocks
-// them.
+// Write sends a transaction's writes and their time to a primary or a copy. It also unlocks the rows that the
+// transaction has locked.
 type Write struct {
 	Attempt
 	Writer txn.ID
@@ -344,7 +346,7 @@ func (m *Write) String() string {
 	return fmt.Sprintf("write for %v, %v at %d:%s", m.Attempt, m.Writer, m.At, raftgroup.WritesString(m.Writes))
 }
 
-// Unlock tells a primary that a transaction was given up.
+// Unlock notifies a primary that an attempt at a transaction was abandoned.
 type Unlock struct{ Attempt }
 
 // Kind implements protocol.Message.

@@ -11,33 +11,34 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// A node that has lost its process and memory comes back as a new incarnation, another member of views. Its predecessor may have voted
-// for an epoch, of which the new one knows nothing: nobody asks it for votes of a view that it is not in. A coordinator that hears of it
-// ends the epoch with a view in which it joins. No two incarnations have an epoch in common, since a view begins with one that nobody can
-// have begun, so that attempts and messages of the one are never taken for the other's.
+// A node that has lost its process and state rejoins as a new incarnation, which is another member of views. Its
+// predecessor may have voted for an epoch, of which the new incarnation knows nothing. So no node asks it for votes of
+// a view that does not include it. A coordinator that learns of a new incarnation closes the epoch with a view in which
+// the incarnation joins. No two incarnations share an epoch, since a view starts with an epoch that no node can have
+// started. So attempts and messages of different incarnations are never confused.
 //
-// Primaries send it their rows in pieces (package statetransfer). Where enough others have the rows of each shard, epochs do not
-// wait for that: it votes for those whose writes it has, and rows that come later do not overwrite these. It is a primary once it has
-// all rows.
+// Primaries send a new incarnation their rows in pieces (package statetransfer). Where enough other nodes have the rows
+// of each shard, epochs do not wait for the transfer: the new incarnation votes for epochs whose writes it has. Rows
+// that arrive later do not overwrite these writes. It can be a primary once it has all rows.
 
-// replacement is what a node knows of lost nodes, and the rows on their way to new incarnations.
+// replacement is a node's knowledge of lost nodes, and the rows in flight to new incarnations.
 type replacement struct {
-	// incarnations are those of all nodes, as far as this one knows.
+	// incarnations is the latest known incarnation of each node.
 	incarnations []uint32
-	// missed says that messages of the running epoch to a member were lost with its predecessor, so that this node does not say that it
-	// has sent all of the epoch.
+	// missed reports that messages of the running epoch to a member were lost with its predecessor. This node then does
+	// not report that it has sent all its messages of the epoch.
 	missed bool
 	// late says that this node votes although it waits for rows.
 	late bool
-	// sender sends rows, outgoing are those that members have not got yet, by node.
+	// sender sends rows. outgoing are the unfinished transfers, by receiving node.
 	sender   *statetransfer.Sender
 	outgoing map[geo.NodeID]*transfer
-	// receivers take rows, by sender; early are those of views that this node has not heard of.
+	// receivers take rows, by sender. early are transfers of views that this node does not know yet.
 	receivers map[geo.NodeID]*statetransfer.Receiver
 	early     []transfer
 }
 
-// transfer are the rows that a member needs from one primary at the beginning of an epoch.
+// transfer identifies the rows that a member needs from one primary at the start of an epoch.
 type transfer struct {
 	epoch uint64
 	data  []byte
@@ -52,7 +53,8 @@ func newReplacement(c *protocol.Config) replacement {
 	}
 }
 
-// replaces is Engine.Replaces: the nodes whose rows f+1 other regions hold, and without which the group of the regions has a majority.
+// replaces is Engine.Replaces: it returns the nodes whose rows are held in f+1 other regions and without which the
+// group of the regions has a majority.
 func replaces(t *geo.Topology, p protocol.Params) (nodes []geo.NodeID) {
 	l, f, leaders := place(t, p), faults(t, p), coordinators(t)
 	for n := range geo.NodeID(t.Nodes()) {
@@ -73,10 +75,10 @@ func replaces(t *geo.Topology, p protocol.Params) (nodes []geo.NodeID) {
 	return nodes
 }
 
-// incarnation is that of this node.
+// incarnation returns this node's incarnation.
 func (r *Replica) incarnation() uint32 { return r.incarnations[r.self] }
 
-// incarnationsOf returns those of members of a view, nil where all are the first.
+// incarnationsOf returns the incarnations of the members of a view, nil where all are the first.
 func (r *Replica) incarnationsOf(members []geo.NodeID) (all []uint32) {
 	for i, n := range members {
 		if known := r.incarnations[n]; known > 0 {
@@ -112,7 +114,7 @@ func (r *Replica) FullyReplicated() bool {
 	return r.phase != outside && len(r.awaiting) == 0 && r.full(r.view) && r.coordination.whole()
 }
 
-// full reports whether all nodes take part in a view, and nobody joins.
+// full reports whether all nodes are members of a view, and none is joining.
 func (r *Replica) full(v *View) bool {
 	return len(v.Members) == r.topology.Nodes() && len(v.Joining) == 0 && slices.Equal(v.Incarnations, r.incarnationsOf(v.Members))
 }
@@ -131,8 +133,8 @@ func (c *coordinator) whole() bool {
 // lost reports whether a member of the last view has lost its memory since.
 func (c *coordinator) lost(n geo.NodeID) bool { return c.latest.incarnation(n) != c.r.incarnations[n] }
 
-// replaced takes note of a new incarnation. A view that has its predecessor as a member ends; otherwise it is told of the view, and
-// joins with the next.
+// replaced records a new incarnation. If the predecessor is a member of the view, the view is replaced. Otherwise the
+// new incarnation receives the view, and joins with the next view.
 func (c *coordinator) replaced(n geo.NodeID, incarnation uint32) {
 	if c.group != nil {
 		c.group.Replaced(n, incarnation)
@@ -157,15 +159,15 @@ func (c *coordinator) takeReady(from geo.NodeID, m *Ready) {
 	}
 }
 
-// missed takes a member's word that its messages to another one are lost: the epoch cannot end.
+// missed handles a member's report that its messages to another member are lost: the epoch cannot finish.
 func (c *coordinator) missed(m *Missed) {
 	if (c.stage == executing || c.stage == voting) && m.Ballot == c.ballot {
 		c.collect()
 	}
 }
 
-// late reports whether a node that joins in a view votes before it has its rows: a new incarnation does where the other members would do
-// without it.
+// late reports whether a joining node votes before it has its rows. A new incarnation does so where the other members
+// suffice without it.
 func (c *coordinator) late(v *View, n geo.NodeID) bool {
 	return v.joins(n) && v.incarnation(n) > 0 && c.covered(v, false)
 }
@@ -173,7 +175,7 @@ func (c *coordinator) late(v *View, n geo.NodeID) bool {
 // lacksRows reports whether a node joins in the last view, and waits for rows although it votes.
 func (c *coordinator) lacksRows(n geo.NodeID) bool { return !c.ready[n] && c.late(c.latest, n) }
 
-// beginTransfers begins to send new incarnations that join the rows of the shards whose primary this node is.
+// beginTransfers starts to send the rows of the shards for which this node is the primary to joining new incarnations.
 func (r *Replica) beginTransfers() {
 	rows := map[int][]byte{}
 	for _, n := range r.view.Joining {
@@ -199,7 +201,7 @@ func (r *Replica) beginTransfers() {
 	}
 }
 
-// cancelTransfers ends those of the last view.
+// cancelTransfers cancels the transfers of the last view.
 func (r *Replica) cancelTransfers() {
 	for n := range r.outgoing {
 		r.cancel(n)
@@ -212,7 +214,7 @@ func (r *Replica) cancel(to geo.NodeID) {
 	delete(r.outgoing, to)
 }
 
-// transferAgain begins a transfer anew that was given up, now that its receiver is heard.
+// transferAgain restarts a transfer that was abandoned, now that its receiver is reachable.
 func (r *Replica) transferAgain(to geo.NodeID) {
 	if o := r.outgoing[to]; o != nil && !r.sender.Busy(to) {
 		r.sender.Send(to, o.epoch, o.data)
@@ -227,7 +229,7 @@ func (r *Replica) acknowledged(from geo.NodeID, m *statetransfer.Ack) {
 	}
 }
 
-// awaitTransfers forgets the rows that this node has, since primaries send it all of the committed ones.
+// awaitTransfers discards the rows that this node has, since primaries send it all committed rows.
 func (r *Replica) awaitTransfers() {
 	for shard := range r.primaries {
 		if r.holds[r.self][shard] {

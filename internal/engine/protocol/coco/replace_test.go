@@ -13,7 +13,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/protocoltest"
 )
 
-// The nodes that can be replaced are those whose rows f+1 other regions have, and without which the regions can elect a coordinator.
+// The replaceable nodes are the nodes whose rows f+1 other regions have, and without which the regions can elect a
+// coordinator.
 func TestReplaces(t *testing.T) {
 	two := func(regions int) *geo.Topology {
 		delays := make([][]float64, regions)
@@ -56,8 +57,9 @@ func second() *View {
 	return &View{Ballot: 2 << roundBits, Committed: 3, First: 5, Members: []geo.NodeID{0, 1, 2}, Joining: []geo.NodeID{2}, Incarnations: []uint32{0, 0, 1}, Aborted: []uint64{2, 4}}
 }
 
-// What a node has voted for before it lost its memory is not asked of its successor. An epoch that all others have voted for may be
-// committed, and is not aborted since the new incarnation has not; nor is one committed that another member has not voted for.
+// A new incarnation is not asked for its predecessor's votes. An epoch that all other members have voted for may be
+// committed, and is not aborted for lack of the new incarnation's vote. An epoch without the vote of another member is
+// not committed.
 func TestSuccessorHasNotVoted(t *testing.T) {
 	for name, tc := range map[string]struct {
 		told      bool // of the new incarnation
@@ -87,14 +89,14 @@ func TestSuccessorHasNotVoted(t *testing.T) {
 	}
 }
 
-// coordinating returns a coordinator that need not ask its group whether it is still the one.
+// coordinating returns a coordinator that need not ask its group whether it is still the coordinator.
 func coordinating(t *testing.T) (*Replica, *world) {
 	r, w := alone(t, 0)
 	r.coordination.group = nil
 	return r, w
 }
 
-// An answer of a node that has lost its memory since is no answer of its successor, who is asked again.
+// An answer of a node that has since lost its state does not count for its successor: the successor is asked again.
 func TestPredecessorsAnswer(t *testing.T) {
 	r, w := coordinating(t)
 	c := &r.coordination
@@ -113,8 +115,8 @@ func TestPredecessorsAnswer(t *testing.T) {
 	}
 }
 
-// A coordinator that hears of a new incarnation ends the epoch if its predecessor takes part, and otherwise tells it of the view. A view
-// that is agreed on when one of its members is lost already is followed by another one.
+// A coordinator that learns of a new incarnation closes the epoch if the predecessor is a member, and otherwise sends
+// it the view. If a member is already lost when the group agrees on a view, another view follows.
 func TestCoordinatorHearsOfLoss(t *testing.T) {
 	run := func(v *View) (*Replica, *world) {
 		r, w := coordinating(t)
@@ -165,8 +167,9 @@ func TestViewOfPredecessor(t *testing.T) {
 	}
 }
 
-// A node that enters a view before it knows of a new incarnation in it has sent messages of the epoch to its predecessor. The new one must
-// not believe that it has all of them: the node does not say so, and asks for another view.
+// A node that enters a view before it knows of a new incarnation in it has sent messages of the epoch to the
+// predecessor. The new incarnation must not conclude that it has all of them. So the node does not report completion,
+// and asks for another view.
 func TestSentToPredecessor(t *testing.T) {
 	r, w := alone(t, 1)
 	r.Receive(0, everybody())
@@ -215,12 +218,12 @@ func rowsFor(t *testing.T, primary geo.NodeID, v *View) []*statetransfer.Piece {
 	return sentTo[*statetransfer.Piece](w, 2)
 }
 
-// A new incarnation votes before it has its rows where f+1 others hold them. Meanwhile it has none that it could tell of, and what epochs
-// write in the meantime is not overwritten by the older rows, nor do rows come back that they have deleted.
+// A new incarnation votes before it has its rows where f+1 others hold them. Until then it can report no rows. The
+// older rows neither overwrite the writes of epochs in the meantime nor restore rows that these epochs have deleted.
 func TestRowsBesideEpochs(t *testing.T) {
 	v := second()
 	r, w := aloneAs(t, 2, 1)
-	// The rows of one primary come before the view does.
+	// The rows of one primary arrive before the view does.
 	for _, p := range rowsFor(t, 0, v) {
 		r.Receive(0, p)
 	}
@@ -294,7 +297,8 @@ func TestVotedWithoutRows(t *testing.T) {
 	}
 }
 
-// The coordinator makes no other view while a new incarnation waits for its rows, whoever wants to join, and makes one when it has them.
+// While a new incarnation waits for its rows, the coordinator makes no other view for further joining nodes. It makes a
+// view when the incarnation has its rows.
 func TestNobodyElseJoinsMeanwhile(t *testing.T) {
 	r, _ := alone(t, 0)
 	c := &r.coordination
@@ -367,7 +371,8 @@ func TestTransferAgain(t *testing.T) {
 	}
 }
 
-// A node says that nothing lacks a copy when all take part in the view, with their rows, and no other view can have been agreed on.
+// A node reports full replication when all nodes are members with their rows, and no other view can have been agreed
+// on.
 func TestWhole(t *testing.T) {
 	entered := func() *Replica {
 		r, _ := alone(t, 0)

@@ -18,7 +18,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/protocoltest"
 )
 
-// world is an environment that keeps what a node says.
+// world is a test environment that records the node's messages.
 type world struct {
 	now     time.Duration
 	sent    []envelopeTo
@@ -39,10 +39,10 @@ func (*world) Mark(*coverage.Mark)                      {}
 func (*world) Buggify(*buggify.Point) bool              { return false }
 func (w *world) Rand() *rand.Rand                       { return rand.New(rand.NewPCG(1, 1)) }
 
-// alone returns a node of three regions, one in each, with 30 rows.
+// alone returns a node of a database of three regions with a single node each and 30 rows.
 func alone(t *testing.T, self geo.NodeID) (*Replica, *world) { return aloneAs(t, self, 0) }
 
-// aloneAs returns an incarnation of a node; a later one has no rows.
+// aloneAs returns an incarnation of a node; a later incarnation has no rows.
 func aloneAs(t *testing.T, self geo.NodeID, incarnation uint32) (*Replica, *world) {
 	w := &world{}
 	topology, rows := simload.ThreeRegions(1), store.NewHash()
@@ -54,12 +54,12 @@ func aloneAs(t *testing.T, self geo.NodeID, incarnation uint32) (*Replica, *worl
 	}, none), w
 }
 
-// everybody is a view in which all take part, some of whom join.
+// everybody returns a view of all nodes, in which the given nodes join.
 func everybody(joining ...geo.NodeID) *View {
 	return &View{Ballot: 1 << roundBits, Committed: 1, First: 3, Members: []geo.NodeID{0, 1, 2}, Joining: joining, Aborted: []uint64{2}}
 }
 
-// A shard goes to a node that joins in several messages, each within the limit, which together replace what it has.
+// A joining node receives a shard in several messages, each within the limit, which together replace its rows.
 func TestSnapshotPieces(t *testing.T) {
 	joining, _ := alone(t, 2)
 	joining.rows.store.Put(simload.Key(2), []byte("old"), 7)
@@ -111,7 +111,7 @@ func TestSnapshotPieces(t *testing.T) {
 	}
 }
 
-// A row that is larger than the limit goes alone, and a shard without rows in one message.
+// A row that is larger than the limit is sent in a separate message, and a shard without rows in one message.
 func TestSnapshotEdges(t *testing.T) {
 	r, _ := alone(t, 0)
 	for _, piece := range r.rows.snapshot(&r.layout, 0, 1) {
@@ -161,7 +161,7 @@ func TestCommittedBeforeManyAborted(t *testing.T) {
 	}
 }
 
-// Whoever is told that an epoch was aborted hears how far the transaction had reached.
+// An outcome for an aborted epoch states how far the transaction had progressed.
 func TestClassOfAbandoned(t *testing.T) {
 	r, w := alone(t, 0)
 	r.Receive(0, everybody())
@@ -181,8 +181,8 @@ func TestClassOfAbandoned(t *testing.T) {
 	}
 }
 
-// That a procedure touches a row which it has not declared rests on what it has read: that is validated, and its client
-// is told once its epoch is committed.
+// That a procedure touches an undeclared row depends on its reads. So the reads are validated, and the client is
+// answered once the epoch is committed.
 func TestUndeclaredIsValidated(t *testing.T) {
 	r, w := alone(t, 0)
 	r.Receive(0, everybody())
@@ -207,7 +207,7 @@ func TestUndeclaredIsValidated(t *testing.T) {
 	}
 }
 
-// A transaction's time is not before the versions that it has read, of rows that it has read by their keys and of those that a scan has met.
+// A transaction's time is not before the versions that it has read, by key or in a scan.
 func TestTimeOfWhatWasRead(t *testing.T) {
 	for name, tc := range map[string]struct {
 		ops   string
@@ -264,7 +264,8 @@ func TestTimeToAnswer(t *testing.T) {
 	}
 }
 
-// A node that has told a new coordinator its state takes no part in the old one's epoch any more: the new one goes by what it was told.
+// A node that has sent its state to a new coordinator no longer takes part in the old coordinator's epoch, since the
+// new coordinator relies on that state.
 func TestOldCoordinatorIsNotHeeded(t *testing.T) {
 	for collected, want := range map[bool]struct {
 		votes int
@@ -293,7 +294,7 @@ func TestOldCoordinatorIsNotHeeded(t *testing.T) {
 	}
 }
 
-// A node that is left out of a view does not have what an epoch has written that the view commits and the node has not voted for.
+// A view may commit an epoch that a node has not voted for and omit the node. The node then lacks the epoch's writes.
 func TestLeftOutBeforeItsVote(t *testing.T) {
 	r, _ := alone(t, 1)
 	r.Receive(0, everybody())
@@ -303,7 +304,7 @@ func TestLeftOutBeforeItsVote(t *testing.T) {
 	}
 }
 
-// A view has the rows of each shard in f+1 regions, and somebody who has not yet to get them.
+// A view has the rows of each shard in f+1 regions, and at least one member that already has them.
 func TestCovers(t *testing.T) {
 	r, _ := alone(t, 0)
 	for name, tc := range map[string]struct {

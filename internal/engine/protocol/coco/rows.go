@@ -12,17 +12,17 @@ import (
 	"github.com/geobench/geobench/internal/engine/blocks/raftgroup"
 )
 
-// run tells the attempts at transactions apart: the node that executes one, and its number there, from 1.
+// run identifies an attempt at a transaction: the executing node, and the attempt's number there, from 1.
 type run struct {
 	node   geo.NodeID
 	number uint64
 }
 
-// row is what the running epoch knows of a row.
+// row is the state of a row in the running epoch.
 type row struct {
 	txn.WriteEntry
 	writer txn.ID
-	// wts is the time of the transaction that has written the row in this epoch, 0 for none. It tells versions apart.
+	// wts is the time of the transaction that has written the row in this epoch, 0 for none. It identifies the version.
 	wts uint64
 	// rts is the time up to which the version is known to have been read; later writes come after it.
 	rts uint64
@@ -36,9 +36,9 @@ type scanned struct {
 	rts uint64
 }
 
-// rows are the rows of a node: those of the last committed epoch in the store, and above them what the running epoch
-// has written, read and locked. Times begin anew with each epoch, since all of an epoch comes after all of the one
-// before it. To roll an epoch back is to forget what lies above the store.
+// rows holds the rows of a node: the last committed epoch in the store, and above it the writes, reads and locks of the
+// running epoch. Times restart with each epoch, since an epoch follows all of the epoch before it. Discarding the
+// entries above the store rolls the epoch back.
 type rows struct {
 	store *store.Hash
 	// logical says that reads are validated by the logical clock: the parameter concurrency.
@@ -47,7 +47,7 @@ type rows struct {
 
 	plain   map[txn.Key]*row
 	ordered btree.Map[txn.Key, *row]
-	order   []*row // all of them, in the order in which they came
+	order   []*row // all rows, in the order of their first use
 	scans   map[txn.Key][]scanned
 	locks   map[run][]*row
 	// newer are the keys that epochs have written since a new incarnation waits for the rows of before; nil if it does not.
@@ -58,7 +58,7 @@ func newRows(s *store.Hash, logical bool, m mistake) rows {
 	return rows{store: s, logical: logical, mistake: m, plain: map[txn.Key]*row{}, scans: map[txn.Key][]scanned{}, locks: map[run][]*row{}}
 }
 
-// find returns what the epoch knows of a row, or nil.
+// find returns the epoch's entry for a row, or nil.
 func (e *rows) find(k txn.Key) *row {
 	if k.Ordered() {
 		w, _ := e.ordered.Get(k)
@@ -67,7 +67,7 @@ func (e *rows) find(k txn.Key) *row {
 	return e.plain[k]
 }
 
-// touch returns what the epoch knows of a row, and makes it where that is nothing.
+// touch returns the epoch's entry for a row, and creates the entry if there is none.
 func (e *rows) touch(k txn.Key) *row {
 	w := e.find(k)
 	if w != nil {
@@ -141,7 +141,7 @@ func (e *rows) Scan(r txn.Range, f func(txn.Key, store.Record) bool) {
 	}
 }
 
-// read returns the rows of ranges, and their versions: that of a single row whether it is there or not.
+// read returns the rows of ranges and their versions. A single row has a version whether it exists or not.
 func (e *rows) read(ranges []txn.Range) (rows []raftgroup.Found, versions []uint64) {
 	rows = make([]raftgroup.Found, len(ranges))
 	versions = make([]uint64, 0, len(ranges))
@@ -213,8 +213,8 @@ func (e *rows) unlock(x run) {
 	delete(e.locks, x)
 }
 
-// validate reports whether what a run has read holds at a time: no row has another version, and nobody will write one
-// up to that time. With the physical clock nobody may be about to write one at all.
+// validate reports whether the reads of a run are valid at a time: no row has another version, and no run will write a
+// version up to that time. With the physical clock, no run may hold a lock to write a row at all.
 func (e *rows) validate(x run, at uint64, points []Expected, ranges []ExpectedRange) Verdict {
 	for i := range points {
 		p := &points[i]
@@ -298,8 +298,8 @@ func (e *rows) extend(r txn.Range, at uint64) {
 	e.scans[txn.Key(strings.Clone(string(unit)))] = append(all, scanned{r, at})
 }
 
-// write takes the writes of a run that was committed at a time, and unlocks what it has locked here. Writes of one
-// row come from several nodes and may arrive in any order.
+// write applies the writes of a run that was committed at a time, and releases the run's locks here. Writes of one row
+// are sent by several nodes and may arrive in any order.
 func (e *rows) write(x run, writer txn.ID, at uint64, writes []txn.WriteEntry) {
 	for i := range writes {
 		w := e.touch(writes[i].Key)
@@ -315,7 +315,7 @@ func (e *rows) dirty() bool {
 	return slices.ContainsFunc(e.order, func(w *row) bool { return w.wts > 0 })
 }
 
-// commit writes what the epoch has written into the store.
+// commit applies the epoch's writes to the store.
 func (e *rows) commit() {
 	for _, w := range e.order {
 		if w.wts > 0 && e.newer != nil {
@@ -342,8 +342,8 @@ func (e *rows) forget() {
 	clear(e.locks)
 }
 
-// snapshot returns the committed rows of a shard, in the order of their keys, in pieces of at most limit bytes or of a
-// single row: one piece at least.
+// snapshot returns the committed rows of a shard in key order, in pieces of at most limit bytes or of a single row. It
+// returns at least one piece.
 func (e *rows) snapshot(l *geo.Layout, shard, limit int) [][]SnapshotRow {
 	pieces, bytes := [][]SnapshotRow{nil}, 0
 	for _, w := range e.committed(l, shard) {

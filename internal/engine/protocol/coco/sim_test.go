@@ -16,7 +16,7 @@ import (
 )
 
 var (
-	// measured is what the authors' code does where it differs from the paper.
+	// measured is the behavior of the authors' code where it differs from the paper.
 	measured = map[string]string{"retry": "Node"}
 	// physical validates reads as Silo does.
 	physical = map[string]string{"f": "0", "concurrency": "Physical"}
@@ -24,8 +24,8 @@ var (
 	home = map[string]string{"f": "0", "copies": "Majority", "interactive": "true"}
 )
 
-// Whatever the shape and the network, the copies stay equal, no money is made or lost, readers see all of a transaction
-// or nothing, and every transaction is answered once: the simulator panics on a second answer.
+// For every topology and network, the copies stay equal, the sum of all money is constant, and readers see all of a
+// transaction or nothing. Every transaction is answered exactly once: the simulator panics on a second answer.
 func TestSerializable(t *testing.T) {
 	t.Run("default", func(t *testing.T) { protocoltest.Serializable(t, coco.Engine, nil, 3) })
 	t.Run("measured", func(t *testing.T) { protocoltest.Serializable(t, coco.Engine, measured, 2) })
@@ -62,7 +62,7 @@ func TestShapes(t *testing.T) {
 	})
 }
 
-// Rows of groups are inserted, deleted and scanned, and rows are used whose keys depend on what is read.
+// Rows of groups are inserted, deleted and scanned. Transactions use rows whose keys depend on earlier reads.
 func TestGroups(t *testing.T) {
 	t.Run("default", func(t *testing.T) { protocoltest.Groups(t, coco.Engine, nil) })
 	t.Run("measured", func(t *testing.T) { protocoltest.Groups(t, coco.Engine, measured) })
@@ -70,7 +70,8 @@ func TestGroups(t *testing.T) {
 	t.Run("home", func(t *testing.T) { protocoltest.Groups(t, coco.Engine, home) })
 }
 
-// A coordinator that starts again with its log has heard of nobody for a while, and leaves nobody out for that.
+// A coordinator that starts again with its log has not heard any node for a while. It does not omit nodes for that
+// reason.
 func TestCoordinatorStoodStill(t *testing.T) {
 	topology := simload.TwoRegions(1)
 	p := protocoltest.Params(t, coco.Engine, map[string]string{"f": "0"})
@@ -91,8 +92,9 @@ func TestCoordinatorStoodStill(t *testing.T) {
 	}
 }
 
-// Two transactions of different regions that write the same rows do not conflict for ever, even where what nodes send waits for disks so
-// long that all pauses of some round trips end with the same next epoch, which both then begin with.
+// Two transactions of different regions that write the same rows do not conflict indefinitely. Waits for disks may
+// delay messages so long that all pauses of some round trips run out in the same epoch. Both transactions would then
+// start with the same next epoch.
 func TestConflictsEndWhereEpochsAreLong(t *testing.T) {
 	topology := simload.Topology(1, 1, [][]float64{{0, 0.5}, {0.5, 0}})
 	p := protocoltest.Params(t, coco.Engine, measured)
@@ -113,7 +115,8 @@ func TestConflictsEndWhereEpochsAreLong(t *testing.T) {
 	}
 }
 
-// manyPieces has rows go to new incarnations in pieces of a few bytes, and counts how often one votes that still waits for some.
+// manyPieces makes transfers to new incarnations use pieces of a few bytes. It counts votes of nodes that still wait
+// for rows.
 type manyPieces struct {
 	protocol.Env
 	has   bool

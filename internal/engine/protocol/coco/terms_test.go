@@ -9,7 +9,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-const ballot = 1 << roundBits // of everybody
+const ballot = 1 << roundBits // the ballot of everybody()
 
 // without is a view of all nodes except node 2, in a later ballot.
 func without() *View {
@@ -18,7 +18,7 @@ func without() *View {
 	return v
 }
 
-// A node follows the coordinator of the highest known ballot, in the epochs of its own view.
+// A node follows the coordinator of the highest known ballot, in the epochs of its current view.
 func TestWhatANodeHeeds(t *testing.T) {
 	for name, tc := range map[string]struct {
 		before []protocol.Message

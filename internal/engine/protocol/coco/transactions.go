@@ -16,32 +16,33 @@ import (
 const (
 	// firstBackoff bounds the pause before the second attempt at a transaction, as in the authors' code.
 	firstBackoff = time.Millisecond
-	// maxDoublings bounds how often the pauses before further attempts are doubled, which begin with the longest round
-	// trip. The authors' code knows no others. But all that wait for an epoch begin with it, so that those of different
-	// regions which lock their own rows first would be in each other's way for ever.
+	// maxDoublings bounds the number of times that the backoff doubles; it starts with the longest round trip. The
+	// authors' code has no other backoff. But all transactions that wait for an epoch start with it. So transactions of
+	// different regions that lock their own rows first would block each other in every epoch.
 	maxDoublings = 5
-	// epochsApart is how many epochs a pause may last before it is doubled no more, even if that takes more doublings:
-	// where disks or stalled links make epochs long, pauses of some round trips all end with the same next epoch.
+	// epochsApart is the number of epochs after which the backoff no longer doubles, even if that takes more than
+	// maxDoublings doublings. Where disks or stalled links make epochs long, backoffs of some round trips all run out in
+	// the same epoch.
 	epochsApart = 8
 )
 
 // ReasonEpochAborted is the reason of transactions whose epoch was aborted because a node did not answer.
 const ReasonEpochAborted = "epoch-aborted"
 
-// ReasonForgotten is the reason of those whose node was cut off for so long that the others have forgotten what has
-// become of its epoch.
+// ReasonForgotten is the reason of transactions whose node was disconnected for so long that the other nodes no longer
+// know the outcome of its epoch.
 const ReasonForgotten = "too-far-behind"
 
-// transactions are those of a node's clients.
+// transactions are the transactions of a node's clients.
 type transactions struct {
 	// waiting begin with the next epoch, in that order.
 	waiting queue.Queue[request]
-	// running are those that the epoch executes, by the number of the attempt; next is the number of the next one.
+	// running are the transactions that the epoch executes, by attempt number; next is the number of the next attempt.
 	running map[uint64]*transaction
 	next    uint64
-	// finished are those whose epoch has not ended, in the order in which they have ended.
+	// finished are the transactions that have finished in the open epoch, in the order in which they finished.
 	finished []ended
-	// paused are those that wait for another attempt, by the number of the last one.
+	// paused are the transactions that wait for another attempt, by the number of the last attempt.
 	paused map[uint64]request
 }
 
@@ -57,19 +58,19 @@ type ended struct {
 	outcome txn.Outcome
 }
 
-// transaction is an attempt at one.
+// transaction is an attempt at a transaction.
 type transaction struct {
 	Attempt
 	t    request
 	task *rerun.Task
-	// asked are the nodes that were asked in this round, open counts those that have not answered.
+	// asked are the nodes that received a request in this round; open counts the nodes that have not answered.
 	asked []*asked
 	open  int
-	// points and ranges are what was read, points in the order of their keys once the procedure has ended.
+	// points and ranges are the reads. points is in key order once the procedure has finished.
 	points []Expected
 	ranges []ExpectedRange
 	writes []txn.WriteEntry
-	// err is why the procedure, once it has ended, writes nothing.
+	// err is the reason why the finished procedure writes nothing.
 	err error
 	// locked are the nodes that were asked for locks.
 	locked []geo.NodeID
@@ -77,7 +78,7 @@ type transaction struct {
 	at uint64
 }
 
-// asked is what a node was asked in a round.
+// asked is the request to a node in a round.
 type asked struct {
 	node     geo.NodeID
 	answered bool
@@ -86,7 +87,7 @@ type asked struct {
 	ranges   []ExpectedRange
 }
 
-// ask returns what a node is asked in this round.
+// ask returns the request to a node in this round, and adds it if there is none.
 func (x *transaction) ask(n geo.NodeID) *asked {
 	for _, a := range x.asked {
 		if a.node == n {
@@ -99,7 +100,7 @@ func (x *transaction) ask(n geo.NodeID) *asked {
 	return a
 }
 
-// answered returns what a node was asked in this round, once; nil if it was not.
+// answered returns the unanswered request to a node in this round and marks it as answered; nil if there is none.
 func (x *transaction) answered(n geo.NodeID) *asked {
 	for _, a := range x.asked {
 		if a.node == n && !a.answered {
@@ -138,7 +139,7 @@ func (r *Replica) begin(t request) {
 	r.step(x)
 }
 
-// step goes on with the procedure as far as the rows at hand allow, and asks for more: all rows that it needs at once.
+// step runs the procedure as far as the available rows allow. Then it requests all rows that the procedure needs next.
 func (r *Replica) step(x *transaction) {
 	needs := x.task.Step()
 	if len(needs) == 0 {
@@ -175,7 +176,7 @@ func (r *Replica) supply(from geo.NodeID, m *Rows) {
 	}
 }
 
-// note notes the versions of rows that were read. It reports whether there is one of each.
+// note records the versions of rows that were read. It reports whether each row has a version.
 func (x *transaction) note(needs []rerun.Need, m *Rows) bool {
 	left := m.Versions
 	for i := range needs {
@@ -200,17 +201,17 @@ func (x *transaction) note(needs []rerun.Need, m *Rows) bool {
 	return len(left) == 0
 }
 
-// lock asks the primaries to lock what the procedure has written, once it has ended. One that has aborted writes
-// nothing; what it has read is validated like that of the others, since its decision rests on it.
+// lock asks the primaries to lock the rows that the finished procedure writes. A procedure that has aborted writes
+// nothing. Its reads are validated like all others, since its decision depends on them.
 func (r *Replica) lock(x *transaction) {
 	if _, x.err = x.task.Result(); x.err == nil {
 		x.writes = x.task.Writes().Entries()
 		if slices.ContainsFunc(x.writes, func(w txn.WriteEntry) bool { return w.Key.Everywhere() }) {
-			x.writes, x.err = nil, txn.ErrUndeclared // nobody writes these
+			x.writes, x.err = nil, txn.ErrUndeclared // no transaction writes these
 		}
 	}
 	slices.SortFunc(x.points, func(a, b Expected) int { return strings.Compare(string(a.Key), string(b.Key)) })
-	for i := range x.points { // of a key that was asked for twice, in one message, there is one version
+	for i := range x.points { // for a key that was requested twice in a message there is a single version
 		x.at = max(x.at, x.points[i].Version)
 	}
 	for i := range x.ranges {
@@ -238,7 +239,7 @@ func (r *Replica) lock(x *transaction) {
 	}
 }
 
-// point returns what was read of a row by its key, or nil.
+// point returns the read of a row by its key, or nil.
 func (x *transaction) point(k txn.Key) *Expected {
 	at, found := slices.BinarySearchFunc(x.points, k, func(e Expected, k txn.Key) int { return strings.Compare(string(e.Key), string(k)) })
 	if !found {
@@ -263,7 +264,7 @@ func (r *Replica) lockAnswered(from geo.NodeID, m *Locked) {
 	}
 }
 
-// validate asks the primaries whether what was read, and is not written, holds at the transaction's time.
+// validate asks the primaries whether the rows that were only read are valid at the transaction's time.
 func (r *Replica) validate(x *transaction) {
 	x.asked = nil
 	for i := range x.points {
@@ -309,8 +310,8 @@ func (r *Replica) validationAnswered(from geo.NodeID, m *Validated) {
 	}
 }
 
-// commit sends what the transaction writes to the primaries and to the copies, and waits for none of them: it is
-// committed when its epoch is.
+// commit sends the transaction's writes to the primaries and to the copies without waiting for acknowledgements: the
+// transaction commits with its epoch.
 func (r *Replica) commit(x *transaction) {
 	delete(r.txns.running, x.Run)
 	if len(x.writes) > 0 {
@@ -330,7 +331,7 @@ func (r *Replica) commit(x *transaction) {
 	r.txns.finished = append(r.txns.finished, ended{x.t, o})
 }
 
-// replicate sends every member of the view those of the writes that it holds.
+// replicate sends each member of the view the writes that it holds.
 func (r *Replica) replicate(x *transaction) {
 	all := &Write{x.Attempt, x.t.ID, x.at, x.writes}
 	for _, n := range r.view.Members {
@@ -399,7 +400,7 @@ func (r *Replica) outcome(x *transaction, o txn.Outcome) txn.Outcome {
 	return o
 }
 
-// answer tells clients how their transactions have ended that the epoch has executed, now that it is committed.
+// answer sends clients the outcomes of the transactions that the epoch has executed, now that the epoch is committed.
 func (r *Replica) answer() {
 	for _, e := range r.txns.finished {
 		r.env.Reply(e.outcome)
@@ -408,8 +409,8 @@ func (r *Replica) answer() {
 	r.txns.finished = r.txns.finished[:0]
 }
 
-// abandon ends all transactions of an epoch that is aborted: they are executed again, or their clients are told. If it
-// is not known whether the epoch was aborted, nobody may execute them again.
+// abandon closes all transactions of an aborted epoch: it executes them again, or answers their clients. If it is
+// unknown whether the epoch was aborted, no node may execute them again.
 func (r *Replica) abandon(status txn.Status, cause txn.Cause, reason string) {
 	var all []ended
 	all = append(all, r.txns.finished...)

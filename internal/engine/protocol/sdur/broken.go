@@ -2,7 +2,7 @@ package sdur
 
 import "github.com/geobench/geobench/internal/engine/protocol"
 
-// mistake is what is wrong with a database that is wrong on purpose.
+// mistake identifies the defect of a deliberately faulty variant.
 type mistake uint8
 
 const (
@@ -15,20 +15,20 @@ const (
 	newestCut
 )
 
-// These are the database with mistakes that are easily made. They are in no table of engines, and there to test those
-// who should notice (package broken).
+// Faulty variants with plausible defects. They are in no table of engines; they test that the checks find such defects
+// (package broken).
 var (
-	// LeapsOverReads lets a local transaction leap over others that have read what it writes.
+	// LeapsOverReads lets a local transaction leap over transactions that have read the rows that it writes.
 	LeapsOverReads = mistaken("sdur-leaps-over-reads", leapReads)
-	// LeapsOverWrites lets a local transaction leap over others that write what it has read, and certifies it against
-	// those alone that it does not leap over.
+	// LeapsOverWrites lets a local transaction leap over transactions that write rows that it has read. It certifies the
+	// transaction only against transactions that it does not leap over.
 	LeapsOverWrites = mistaken("sdur-leaps-over-writes", overtaking)
-	// CompletedAtFirstVote completes a global transaction when the first of the other groups has voted.
+	// CompletedAtFirstVote completes a global transaction when the first of its other groups has voted.
 	CompletedAtFirstVote = mistaken("sdur-completed-at-first-vote", firstVote)
-	// ForgetsPending certifies against completed transactions alone, and not against those that are delivered and
+	// ForgetsPending certifies only against completed transactions, and not against delivered transactions that are
 	// pending.
 	ForgetsPending = mistaken("sdur-forgets-pending", forgetPending)
-	// CertifiedOneWay certifies global transactions like local ones: what they have read, and not what they write.
+	// CertifiedOneWay certifies global transactions like local ones: it checks their reads, but not their writes.
 	CertifiedOneWay = mistaken("sdur-certified-one-way", oneWay)
 	// NewestCut answers transactions that only read with the newest rows of each group, and certifies nothing.
 	NewestCut = mistaken("sdur-newest-cut", newestCut)

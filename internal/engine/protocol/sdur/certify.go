@@ -7,25 +7,25 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// Verdict is what a group makes of a transaction.
+// Verdict is a group's decision on a transaction.
 type Verdict uint8
 
 // The verdicts. All but Commit are abortions.
 const (
 	// Commit: the transaction has passed.
 	Commit Verdict = iota + 1
-	// Conflict: a concurrent transaction that was delivered before has written what this one has read, or, of a global
-	// transaction, has read or written what this one writes.
+	// Conflict: a concurrent transaction that was delivered before has written a row that this transaction has read. A
+	// global transaction is also in conflict if the earlier one has read or written a row that it writes.
 	Conflict
 	// FalsePositive: a Bloom filter says so, although it is not the case.
 	FalsePositive
 	// TooOld: the transaction's snapshot is older than the filters that are kept.
 	TooOld
-	// Prevented: another group has waited in vain for this one's vote, which had not delivered the transaction.
+	// Prevented: another group has waited in vain for the vote of this group, which had not delivered the transaction.
 	Prevented
 )
 
-// Reasons of outcomes, beside a procedure's own.
+// Reasons of outcomes, in addition to a procedure's own reasons.
 const (
 	ReasonConflict      = "certification"
 	ReasonFalsePositive = "false-positive"
@@ -41,8 +41,8 @@ func (v Verdict) reason() string {
 	return [...]string{"", "", ReasonConflict, ReasonFalsePositive, ReasonTooOld, ReasonPrevented}[v]
 }
 
-// footprint is what certification needs to know of a transaction in a group. Rows are known by their hashes; ranges,
-// and the keys of rows that may lie in a range, as they are.
+// footprint holds the data about a transaction in a group that certification needs. Rows are known by their hashes;
+// ranges, and the keys of rows that may lie in a range, are stored in full.
 type footprint struct {
 	reads   []uint64
 	ranges  []txn.Range
@@ -108,7 +108,7 @@ func newWindow(kept, size int) window {
 	return window{kept: kept, reads: newFilters(size, kept), writes: newFilters(size, kept)}
 }
 
-// add adds transaction n, the next one.
+// add adds transaction n, which follows the last transaction.
 func (h *window) add(n uint64, f footprint) {
 	if at := n % uint64(h.kept); at < uint64(len(h.footprints)) {
 		h.footprints[at] = f
@@ -124,7 +124,7 @@ func (h *window) add(n uint64, f footprint) {
 	f.eachWrite(func(hash uint64) { h.writes.add(n, hash) })
 }
 
-// remove makes transaction n one that has read and written nothing.
+// remove empties the footprint of transaction n.
 func (h *window) remove(n uint64) {
 	f := h.at(n)
 	f.eachRead(func(hash uint64) { h.reads.remove(n, hash) })
@@ -134,8 +134,8 @@ func (h *window) remove(n uint64) {
 
 func (h *window) at(n uint64) *footprint { return &h.footprints[n%uint64(h.kept)] }
 
-// unfinished is the filters of the pending transactions, each in a place of its own, from 1, that is free again when
-// it has completed.
+// unfinished holds the filters of the pending transactions. Each has a separate place, numbered from 1, which is free
+// again when the transaction has completed.
 type unfinished struct {
 	places        []*delivery
 	free          []uint64
@@ -167,18 +167,18 @@ func (w *unfinished) remove(x *delivery) {
 	w.places[x.at], w.free = nil, append(w.free, x.at)
 }
 
-// certification is one transaction's.
+// certification is the certification of one transaction.
 type certification struct {
 	g     *group
 	x     *delivery
 	found Verdict
 }
 
-// certify certifies a transaction against all that were delivered before it and are not in its snapshot, the pending
-// ones included: what it has read must not meet what they write. A transaction that passed here and is aborted by
-// another group counts like the others until the log says so, so that all members decide alike whenever they hear of
-// that. A global transaction may be delivered elsewhere in another order, so that what it writes must not meet what
-// they read or write, either.
+// certify certifies a transaction against all transactions that were delivered before it and are not in its snapshot,
+// including the pending ones. Its reads must not intersect their writes. A transaction that passed here and is aborted
+// by another group counts like the others until the log contains its end. So all members decide alike, regardless of
+// when they learn of the abort. Other groups may deliver a global transaction in another order, so its writes must not
+// intersect their reads or writes either.
 func (g *group) certify(x *delivery) Verdict {
 	c := certification{g: g, x: x, found: Commit}
 	if x.global() || len(x.reads)+len(x.ranges) > 0 {
@@ -210,7 +210,7 @@ func (c *certification) run() {
 	}
 }
 
-// row looks for those who write a row, or who read it.
+// row looks for transactions that write a row, or read it.
 func (c *certification) row(h uint64, reads bool) {
 	set := func(f *footprint) []uint64 { return f.writes }
 	if reads {
@@ -224,8 +224,8 @@ func (c *certification) row(h uint64, reads bool) {
 	})
 }
 
-// scan looks for those who write rows of a range. The filter knows who writes in the range's group at all, and the keys
-// of these say the rest.
+// scan looks for transactions that write rows of a range. The filter finds the transactions that write in the range's
+// group; their keys decide whether they write in the range.
 func (c *certification) scan(r *txn.Range) {
 	c.each(markOf(r.From), false, func(f *footprint) Verdict {
 		if f.writesIn(r) {
@@ -235,7 +235,7 @@ func (c *certification) scan(r *txn.Range) {
 	})
 }
 
-// orderedWrite looks for those who have scanned a row.
+// orderedWrite looks for transactions that have scanned a row.
 func (c *certification) orderedWrite(k txn.Key) {
 	c.each(markOf(k), true, func(f *footprint) Verdict {
 		if f.scans(k) {
@@ -245,7 +245,7 @@ func (c *certification) orderedWrite(k txn.Key) {
 	})
 }
 
-// each asks about the concurrent transactions whose filters have a hash, until one is in conflict.
+// each calls ask for the concurrent transactions whose filters contain a hash, until a transaction is in conflict.
 func (c *certification) each(h uint64, reads bool, ask func(*footprint) Verdict) {
 	g, first := c.g, c.x.Snapshot.Count+1
 	completed, pending := &g.history.writes, &g.unfinished.writes
@@ -277,9 +277,9 @@ func (c *certification) note(v Verdict) {
 	}
 }
 
-// leapable reports whether a local transaction that is being delivered may leap over what stands at a place of the
-// pending ones: a global one whose threshold cannot be reached yet, or what stands behind such a one. All members
-// know that it is pending, whatever votes have reached them.
+// leapable reports whether a local transaction that is being delivered may leap over the pending transaction at a
+// place. That transaction is a global transaction whose threshold cannot be reached yet, or follows such a transaction.
+// All members know that the global transaction is pending, regardless of the votes that they have received.
 func (g *group) leapable(x *delivery, at int) bool { return at >= g.firstLeapable(x) }
 
 func (g *group) firstLeapable(x *delivery) int {
@@ -295,9 +295,10 @@ func (g *group) firstLeapable(x *delivery) int {
 	return first
 }
 
-// place returns where among the pending transactions one is put that has passed: at the end, or, if it is local, at
-// the leftmost place from which it meets nothing of those that it leaps over. What it has read is not written by any
-// of them, as certification has found; what it writes must not be read or written by them.
+// place returns the place among the pending transactions for a transaction that has passed. This is the end. For a
+// local transaction, it is the leftmost place where the transaction does not conflict with the transactions that it
+// leaps over. None of them writes a row that it has read, as certification has found; none of them may read or write a
+// row that it writes.
 func (g *group) place(x *delivery) int {
 	at := len(g.pending)
 	if x.global() || g.r.threshold == 0 {
@@ -313,7 +314,7 @@ func (g *group) place(x *delivery) int {
 	return at
 }
 
-// meets reports whether a transaction writes what another one reads or writes, as far as the filters know.
+// meets reports whether a transaction writes a row that another transaction reads or writes, according to the filters.
 func (g *group) meets(x, p *delivery) bool {
 	if p.gone() {
 		return false

@@ -14,12 +14,12 @@ import (
 
 // coordinator runs the transactions of a node's clients.
 type coordinator struct {
-	// leaders are those that this node knows of, by group.
+	// leaders are the latest known leaders, by group.
 	leaders []tenure
 	// suspect are the nodes that have not answered, and said nothing since.
 	suspect []bool
-	// open are the transactions that have not ended in all their groups, by number. next is the number of the next one,
-	// and all below done have ended.
+	// open are the transactions that have not ended in all their groups, by number. next is the number of the next
+	// transaction, and all transactions below done have ended.
 	open       map[uint64]*transaction
 	next, done uint64
 }
@@ -30,7 +30,7 @@ type tenure struct {
 	term uint64
 }
 
-// phase is how far a transaction has come at its coordinator.
+// phase is a transaction's progress at its coordinator.
 type phase uint8
 
 const (
@@ -38,7 +38,7 @@ const (
 	terminating
 )
 
-// transaction is one under way.
+// transaction is a transaction in progress.
 type transaction struct {
 	number uint64
 	t      *txn.Transaction
@@ -62,13 +62,13 @@ type transaction struct {
 // part is a group that a transaction has to do with.
 type part struct {
 	group int
-	// open says that rows or the end of the transaction have not come.
+	// open reports that rows or the end of the transaction are outstanding.
 	open  bool
 	needs []rerun.Need
 	// seen says that the transaction reads the group as of snapshot.
 	seen     bool
 	snapshot Snapshot
-	// member was asked for rows last, at time asked; try counts those that were asked in vain.
+	// member is the member that was last asked for rows, at time asked; try counts the members that were asked in vain.
 	member geo.NodeID
 	asked  time.Duration
 	try    int
@@ -122,7 +122,7 @@ func (r *Replica) end(x *transaction) {
 	}
 }
 
-// run goes on with the procedure as far as the rows at hand allow.
+// run runs the procedure as far as the available rows allow.
 func (r *Replica) run(x *transaction) {
 	needs := x.task.Step()
 	if len(needs) == 0 {
@@ -153,9 +153,9 @@ func (r *Replica) askAll(x *transaction) {
 	}
 }
 
-// terminate does what is left to do once the procedure has ended: it submits the transaction to its groups. What only
-// reads at a time has seen a state of the database, and needs no certification; all else does, a procedure that gives
-// up included, since what it has seen may never have existed.
+// terminate performs the remaining steps once the procedure has finished: it submits the transaction to its groups. A
+// transaction that only reads at a timestamp has seen a state of the database, and needs no certification. All others
+// need it. This includes a procedure that fails, since the state that it has read may never have existed.
 func (r *Replica) terminate(x *transaction) {
 	_, err := x.task.Result()
 	if x.cut || err == txn.ErrUndeclared || len(x.parts) == 0 && err != nil {
@@ -190,7 +190,7 @@ func (r *Replica) terminate(x *transaction) {
 	}
 }
 
-// gatherWrites deals what is to be written to the groups. It reports whether the transaction goes on.
+// gatherWrites distributes the writes to the groups. It reports whether the transaction continues.
 func (r *Replica) gatherWrites(x *transaction) bool {
 	writes := x.task.Writes().Entries()
 	for _, p := range x.parts {
@@ -198,7 +198,7 @@ func (r *Replica) gatherWrites(x *transaction) bool {
 	}
 	for i := range writes {
 		k := writes[i].Key
-		if k.Everywhere() { // which nobody writes
+		if k.Everywhere() { // which no transaction writes
 			r.reply(x, txn.AbortOutcome(x.t.ID, txn.ErrUndeclared))
 			r.end(x)
 			return false
@@ -212,8 +212,8 @@ func (r *Replica) gatherWrites(x *transaction) bool {
 	return true
 }
 
-// seesAll reports whether a global transaction has a snapshot of each of its groups, which tells who is concurrent.
-// Groups that are only written are asked for one.
+// seesAll reports whether a global transaction has a snapshot of each of its groups, which determines the concurrent
+// transactions. It asks groups that are only written for a snapshot.
 func (r *Replica) seesAll(x *transaction) bool {
 	for _, p := range x.parts {
 		if !p.seen {
@@ -229,7 +229,7 @@ func (r *Replica) seesAll(x *transaction) bool {
 	return false
 }
 
-// gatherReads deals what was read to the groups: rows by their hashes, and scans as far as they have come.
+// gatherReads distributes the reads to the groups: rows by their hashes, and scans up to the point that they reached.
 func (r *Replica) gatherReads(x *transaction) {
 	for _, read := range x.task.Reads() {
 		p := x.find(r.layout.Shard(read.Range.From))
@@ -252,8 +252,9 @@ func (r *Replica) gatherReads(x *transaction) {
 	}
 }
 
-// prepareGlobal decides who takes part, who answers first, and whose submission is delayed: that of the group whose
-// leader is nearest, which would otherwise wait longest for the votes of the others.
+// prepareGlobal determines the participants, the group that answers first, and the submission that is delayed. It
+// delays the submission to the group with the nearest leader, which would otherwise wait longest for the votes of the
+// other groups.
 func (r *Replica) prepareGlobal(x *transaction) {
 	slices.SortFunc(x.parts, func(a, b *part) int { return a.group - b.group })
 	var anchor *part
@@ -276,7 +277,7 @@ func (r *Replica) prepareGlobal(x *transaction) {
 	}
 }
 
-// release submits what was delayed.
+// release submits the delayed part.
 func (r *Replica) release(number uint64) {
 	x := r.open[number]
 	if x == nil {
@@ -290,7 +291,7 @@ func (r *Replica) release(number uint64) {
 	}
 }
 
-// leaderOf returns a group's leader, if one is known.
+// leaderOf returns a group's leader, if this node knows it.
 func (r *Replica) leaderOf(group int) (l tenure, known bool) {
 	if group < len(r.leaders) {
 		l = r.leaders[group]
@@ -315,7 +316,7 @@ func (r *Replica) submit(x *transaction, p *part) {
 	r.send(l.node, m)
 }
 
-// answer takes what a group says of a transaction. The first answer says how it ended.
+// answer handles a group's answer about a transaction. The first answer has the transaction's outcome.
 func (r *Replica) answer(m *Answer) {
 	x := r.open[m.Number]
 	if x == nil || x.phase != terminating {
@@ -337,7 +338,7 @@ func (r *Replica) answer(m *Answer) {
 	}
 }
 
-// conclude tells the client how its transaction ended.
+// conclude sends the client the outcome of its transaction.
 func (r *Replica) conclude(x *transaction, v Verdict) {
 	x.answered = true
 	if v != Commit {
@@ -359,7 +360,8 @@ func (r *Replica) reply(x *transaction, o txn.Outcome) {
 	r.env.Reply(o)
 }
 
-// follow takes the news of a leader. What is open in its group is asked again there, and votes are given and wanted.
+// follow handles the announcement of a leader. It sends the open requests of the group again, and exchanges votes with
+// it.
 func (r *Replica) follow(from geo.NodeID, m *raftgroup.Lead) {
 	if m.Group >= len(r.leaders) || m.Term <= r.leaders[m.Group].term {
 		return

@@ -21,7 +21,7 @@ func bit(h uint64, i uint32, size int) uint32 {
 	return uint32(uint64(uint32(h)+i*(uint32(h>>32)|1)) * uint64(size) >> 32)
 }
 
-// bloom is the Bloom filter of one set. A nil one is that of a set nobody has asked for yet.
+// bloom is the Bloom filter of one set. nil stands for a filter that has not been built, since it was not needed yet.
 type bloom []uint64
 
 func newBloom(size int) bloom { return make(bloom, (size+63)/64) }
@@ -42,8 +42,8 @@ func (b bloom) has(h uint64, size int) bool {
 	return true
 }
 
-// filters are the Bloom filters of the last transactions that have completed, numbered from 1. The same bit of 64
-// filters in a row stands in one word, so that 64 filters are asked at once.
+// filters are the Bloom filters of the last completed transactions, numbered from 1. The same bit of 64 consecutive
+// filters is in one word, so that a lookup checks 64 filters together.
 type filters struct {
 	size   int        // bits of a filter
 	blocks [][]uint64 // by number modulo 64 times their count, each of size words
@@ -54,7 +54,7 @@ func newFilters(size, kept int) filters {
 	return filters{size: size, blocks: make([][]uint64, (kept+63)/64+1)}
 }
 
-// begin makes room for the filter of transaction n, the next one.
+// begin makes room for the filter of transaction n, which follows the last transaction.
 func (f *filters) begin(n uint64) {
 	at := n / 64 % uint64(len(f.blocks))
 	switch {
@@ -74,7 +74,7 @@ func (f *filters) add(n, h uint64) {
 	}
 }
 
-// remove takes a hash out of the filter of transaction n, all of whose hashes are taken out.
+// remove removes a hash from the filter of transaction n. The caller removes all hashes of n.
 func (f *filters) remove(n, h uint64) {
 	block := f.blocks[n/64%uint64(len(f.blocks))]
 	for i := range uint32(probes) {
@@ -82,10 +82,10 @@ func (f *filters) remove(n, h uint64) {
 	}
 }
 
-// grow makes room for the filters of 64 more transactions beside those that there are.
+// grow makes room for the filters of 64 more transactions in addition to the existing ones.
 func (f *filters) grow() { f.blocks = append(f.blocks, make([]uint64, f.size)) }
 
-// next returns the first transaction from n to last whose filter has the hash; 0 for none.
+// next returns the first transaction from n to last whose filter contains the hash; 0 for none.
 func (f *filters) next(h, n, last uint64) uint64 {
 	for ; n <= last; n = n/64*64 + 64 {
 		word := ^uint64(0) << (n % 64)

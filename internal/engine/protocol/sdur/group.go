@@ -11,19 +11,19 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// An entry of a group's log is a time of its leader's clock, which is later than all before and earlier than all
-// after it, and commands, each of which begins with its kind. An entry without commands is a tick, which counts as a
-// delivery.
+// An entry of a group's log consists of a time and commands. The time is from its leader's clock, later than the times
+// of all earlier entries and earlier than the times of all later ones. Each command starts with its kind. An entry
+// without commands is a tick, which counts as a delivery.
 const (
 	// commandDeliver delivers a transaction.
 	commandDeliver = iota + 1
-	// commandDecide says how a global transaction ends that has passed here.
+	// commandDecide records the outcome of a global transaction that has passed here.
 	commandDecide
 	// commandPrevent votes to abort a transaction that has not been delivered.
 	commandPrevent
 )
 
-// group is this node's member of a group of servers that keep one shard: the paper's partition.
+// group is this node's member of a group of servers that keep one shard: a partition in the paper.
 type group struct {
 	*raftgroup.Member
 	r *Replica
@@ -35,11 +35,11 @@ type group struct {
 	oldest uint64
 	// reads wait for a state that this member does not have yet.
 	reads []*waitingRead
-	// pacing says that a timer is set for the next tick, and tick that one is being proposed.
+	// pacing reports that a timer is set for the next tick, and tick that a tick is being proposed.
 	pacing, tick bool
 }
 
-// leader is what a group's leader knows beside the log. It begins with its term and ends with it.
+// leader is the volatile state of a group's leader, which is not in the log. It exists during the leader's term.
 type leader struct {
 	// early are votes on transactions that have not been delivered here.
 	early map[raftgroup.Name][]*Vote
@@ -53,27 +53,28 @@ type delivery struct {
 	footprint
 	name   raftgroup.Name
 	number uint64 // the delivery counter
-	// earliest is the earliest timestamp that the transaction may have, and that of this group's vote.
+	// earliest is the earliest timestamp that the transaction may have, and the timestamp of this group's vote.
 	earliest uint64
 
 	// decided says that its end is known here, which is verdict and timestamp, and logged that the log says so, too.
 	decided, logged bool
 	verdict         Verdict
 	timestamp       uint64
-	// completed is its place among those that have; 0 for none.
+	// completed is its number among the completed transactions; 0 for none.
 	completed uint64
 
-	// at is the place of its filters among those of the pending transactions, and the filters are those for leaps
-	// over it.
+	// at is the place of its filters among the filters of the pending transactions. readFilter and writeFilter are its
+	// filters for leaps over it.
 	at                      uint64
 	readFilter, writeFilter bloom
 
-	// At the leader, votes are those of the participants, in their order, and since is when it began to wait for them.
+	// At the leader, votes are the votes of the participants, in their order, and since is the time from which it waits
+	// for them.
 	votes []ending
 	since time.Duration
 }
 
-// ending is how a transaction ended, or a vote.
+// ending is the outcome of a transaction, or a vote.
 type ending struct {
 	verdict   Verdict
 	timestamp uint64
@@ -213,7 +214,7 @@ func (g *group) deliver(x *delivery) {
 	}
 }
 
-// missed reports whether a transaction has read what is written by those that it could leap over and does not.
+// missed reports whether a transaction has read rows written by transactions that it could leap over and does not.
 func (g *group) missed(x *delivery, at int) bool {
 	for _, p := range g.pending[min(at, g.firstLeapable(x)):at] {
 		for _, h := range x.reads {
@@ -242,7 +243,7 @@ func (g *group) reject(x *delivery, v Verdict) {
 	g.refuse(x, v)
 }
 
-// refuse tells the coordinator and the other groups that this one votes to abort.
+// refuse notifies the coordinator and the other groups that this group votes to abort.
 func (g *group) refuse(x *delivery, v Verdict) {
 	if !g.Serving {
 		return
@@ -256,8 +257,8 @@ func (g *group) refuse(x *delivery, v Verdict) {
 	}
 }
 
-// complete completes the transactions in their order: a local one at once, a global one when its end is known and the
-// group has delivered as many transactions behind it as the threshold says.
+// complete completes the transactions in their order. A local transaction completes immediately. A global transaction
+// completes when its outcome is known and the number of deliveries after it has reached the threshold.
 func (g *group) complete() {
 	for len(g.pending) > 0 {
 		x := g.pending[0]
@@ -298,8 +299,8 @@ func (g *group) finish(x *delivery) {
 	g.report(x)
 }
 
-// report tells the coordinator of a transaction that it has completed: when that is in the log, and its anchor, or
-// whoever aborts it, at once.
+// report reports to a transaction's coordinator that it has completed. Its anchor, and a group that aborts it, report
+// immediately; other groups report when the end is in the log.
 func (g *group) report(x *delivery) {
 	switch {
 	case !g.Serving || x.completed == 0:
@@ -350,8 +351,9 @@ func (g *group) applyPrevent(n raftgroup.Name) {
 	}
 }
 
-// Step implements raftgroup.Machine. A new leader has delivered all that was before its term. It tells the other groups
-// how this one has voted, asks them for their votes, and puts what its predecessor or itself has decided into the log.
+// Step implements raftgroup.Machine. A new leader has delivered all entries before its term. It sends the other groups
+// its group's votes and asks for their votes. It puts the decisions of its predecessor and its own decisions into the
+// log.
 func (g *group) Step(leads bool) {
 	g.leader = leader{}
 	if !leads {
@@ -389,8 +391,9 @@ func (g *group) Serve(from geo.NodeID, m protocol.Message) {
 	}
 }
 
-// submit broadcasts a transaction in the group. One that was sent to an earlier leader, too, may have been delivered. It is not
-// forgotten: that all its coordinator's transactions up to it have ended comes after it, over the same link to the leader of a term.
+// submit broadcasts a transaction in the group. If it was also sent to an earlier leader, it may have been delivered
+// already. Its outcome is not forgotten: the coordinator's notice that all transactions up to it have ended arrives
+// after it, over the same link to the term's leader.
 func (g *group) submit(n raftgroup.Name, m *Submit) {
 	g.r.clock.See(m.Floor)
 	if m.Again {

@@ -8,9 +8,10 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// tolerates is Engine.Tolerates: any regions without which every group has a majority. Groups elect leaders, and settle what lost
-// coordinators have left; from then on a transaction reads, is delivered by majorities, votes and is told the end of, and waits behind
-// others for as long; beside that it may ask one of the lost first, and wait behind another one that does.
+// tolerates is Engine.Tolerates: any regions without which every group has a majority. Groups elect leaders, and settle
+// the transactions of lost coordinators. From then on a transaction reads, is delivered by majorities, collects votes
+// and learns its outcome. It waits as long for the transactions before it. In addition, it may ask a lost member first,
+// and wait for another transaction that does so.
 func tolerates(t *geo.Topology, p protocol.Params) protocol.Tolerance {
 	s, rtt := raftgroup.Tolerates(t, t.Placed()), t.LongestRTT()
 	s.Settles = raftgroup.Settles(p.Duration("election"), p.Duration("recovery"), rtt)
@@ -18,11 +19,12 @@ func tolerates(t *geo.Topology, p protocol.Params) protocol.Tolerance {
 	return s
 }
 
-// law is Engine.Law, for a transaction that reads what it writes: the client's hop, a round trip to the farthest of
-// the nearest members of its groups to read, and termination. With one group this is the way to its leader and back,
-// and that one's round trip to a majority. With several, the leader that is nearest to the coordinator has to deliver
-// the transaction and the threshold's ticks behind it, and to hear the votes of all others, before it answers. Where
-// leaders depend on the partition, or coordinator and leader may be the same node, it is the mean.
+// law is Engine.Law, for a transaction that reads the rows that it writes. It adds the client's hop, a round trip to
+// the farthest of the nearest members of its groups to read, and termination. With one group, termination is a round
+// trip to its leader, and the leader's round trip to a majority. With several groups, the leader that is nearest to the
+// coordinator must deliver the transaction and the threshold's ticks after it. It must also receive the votes of all
+// other groups before it answers. Where leaders depend on the partition, or coordinator and leader may be the same
+// node, law is the mean.
 func law(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) time.Duration {
 	if len(homes) == 0 {
 		homes = []geo.Region{c}
@@ -73,7 +75,7 @@ func termination(t *geo.Topology, p protocol.Params, l *geo.Layout, node geo.Nod
 	return decided + way(t, leader(anchor), node)
 }
 
-// way is the time from one node to another.
+// way returns the one-way delay between two nodes.
 func way(t *geo.Topology, a, b geo.NodeID) time.Duration {
 	if a == b {
 		return 0

@@ -5,7 +5,7 @@ import (
 	"github.com/geobench/geobench/internal/base/coverage"
 )
 
-// What the explorer wants to see happen: see package coverage.
+// Coverage marks that the explorer must reach: see package coverage.
 var (
 	deliveredPrevented = coverage.New("sdur.delivered-prevented", "A transaction is delivered that its group has voted to abort unseen")
 	leapt              = coverage.New("sdur.leapt", "A local transaction leaps over global ones that are pending")
@@ -30,7 +30,7 @@ var (
 	memberSuspected    = coverage.New("sdur.member-suspected", "A member that does not answer is not asked any more")
 )
 
-// What replicas may be told to do: see package buggify.
+// Points at which the explorer may make replicas deviate: see package buggify.
 var (
 	demandsEarly = buggify.New("sdur.demand-early", "Votes are demanded that are merely late")
 	asksAnother  = buggify.New("sdur.asks-another", "A member is taken for silent that has had no time to answer")

@@ -19,9 +19,9 @@ const (
 	kindAnswer
 )
 
-// Snapshot is a state of a group: what its first transactions have left behind.
+// Snapshot is a state of a group: the result of its first Count transactions.
 type Snapshot struct {
-	// Count is the number of those that had completed: the paper's snapshot counter.
+	// Count is the number of completed transactions: the paper's snapshot counter.
 	Count uint64
 	// At is the largest of their timestamps.
 	At uint64
@@ -42,9 +42,10 @@ type View uint8
 const (
 	// Newest is the newest state that the member has, which the transaction keeps to from then on.
 	Newest View = iota + 1
-	// Same is the state at Snapshot.At, the one of an earlier read. It may also hold transactions that have completed
-	// since, with smaller timestamps than one before them. Certification takes these for concurrent, so that who has
-	// read what they write is aborted, which is needless if that was not read before they completed.
+	// Same is the state at Snapshot.At, the snapshot of an earlier read. It may also hold transactions that have completed
+	// since, with smaller timestamps than a transaction before them. Certification treats these as concurrent, so it
+	// aborts a transaction that has read their writes. The abort is unnecessary if the rows were not read before these
+	// transactions completed.
 	Same
 	// Cut is the state at a time, Snapshot.At, that is the same in all groups.
 	Cut
@@ -53,7 +54,7 @@ const (
 // Read asks any member of a group for rows.
 type Read struct {
 	Group int
-	// Number is the transaction's at its coordinator, Round that of its reads, from 1.
+	// Number is the transaction's number at its coordinator, Round the number of its reads, from 1.
 	Number, Round uint64
 	View          View
 	Snapshot      Snapshot
@@ -125,20 +126,20 @@ func (m *Rows) String() string {
 	return fmt.Sprintf("rows of %d for %d as of %d: %s", m.Group, m.Number, m.Snapshot.Count, raftgroup.FoundString(m.Found))
 }
 
-// Update is a transaction's part in a group: what its coordinator submits, and what the group's log delivers.
+// Update is a transaction's part in a group: its coordinator submits the part, and the group's log delivers it.
 type Update struct {
 	ID txn.ID
 	// Done is the least number of the coordinator's transactions that have not ended: see raftgroup.Endings.
 	Done uint64
-	// Snapshot is what the transaction has read of the group.
+	// Snapshot is the group's snapshot that the transaction has read.
 	Snapshot Snapshot
-	// Participants are all groups of a global transaction, ascending; a local one has none.
+	// Participants are all groups of a global transaction, ascending; a local transaction has none.
 	Participants []int
-	// Floor is the largest timestamp in any group's snapshot, and Anchor the group that tells the coordinator as soon
-	// as the transaction has completed. Only global transactions have them.
+	// Floor is the largest timestamp in any group's snapshot. Anchor is the group that notifies the coordinator as soon as
+	// the transaction has completed. Only global transactions have them.
 	Floor  uint64
 	Anchor int
-	// Reads are the hashes of the rows that were read, Ranges what was scanned.
+	// Reads are the hashes of the rows that were read, Ranges the ranges that were scanned.
 	Reads  []uint64
 	Ranges []txn.Range
 	Writes []txn.WriteEntry
@@ -222,7 +223,7 @@ func (m *Submit) String() string {
 	return fmt.Sprintf("submit %d to %d: %v", m.Number, m.Group, &m.Update)
 }
 
-// Vote tells the leader of a group how another group votes on a global transaction, or asks it for its own vote.
+// Vote sends the leader of a group another group's vote on a global transaction, or asks the leader for its vote.
 type Vote struct {
 	// Group is whom the message is for, Term its leader's, About the group that votes.
 	Group int
@@ -231,7 +232,7 @@ type Vote struct {
 	Of    raftgroup.Name
 	// Verdict is the vote; 0: the sender has none.
 	Verdict Verdict
-	// Final says that Verdict and Timestamp are how the transaction ended.
+	// Final reports that Verdict and Timestamp are the transaction's outcome.
 	Final bool
 	// Timestamp of a vote to commit is the earliest that the transaction may have.
 	Timestamp uint64
@@ -239,14 +240,14 @@ type Vote struct {
 	Request Request
 }
 
-// Request is what the sender of a vote wants in return.
+// Request is the reply that the sender of a vote wants.
 type Request uint8
 
 // The requests.
 const (
 	// Nothing is wanted.
 	Nothing Request = iota
-	// Ask wants the vote once there is one.
+	// Ask wants the vote once there is a vote.
 	Ask
 	// Demand wants a vote: to abort, if the transaction has not been delivered.
 	Demand
@@ -300,7 +301,7 @@ func readVote(r *codec.Reader) *Vote {
 	return m
 }
 
-// Answer tells a coordinator what has become of its transaction in a group.
+// Answer sends a coordinator the state of its transaction in a group.
 type Answer struct {
 	Group   int
 	Number  uint64

@@ -11,10 +11,11 @@ import (
 )
 
 const (
-	// closeEvery is how often a leader delivers something, if only a tick, so that cuts are not older, and old versions of
-	// rows are forgotten. Since ticks count as deliveries, parameter tick is at most that.
+	// closeEvery is the maximum interval between deliveries of a leader. Without transactions it delivers a tick, so that
+	// cuts are not older, and old row versions are discarded. Since ticks count as deliveries, parameter tick is at most
+	// closeEvery.
 	closeEvery = 200 * time.Millisecond
-	// keptBehind is how long old versions of rows are kept.
+	// keptBehind is the time for which old row versions are kept.
 	keptBehind = 10 * time.Second
 )
 
@@ -58,7 +59,7 @@ func (g *group) answerRead(q *waitingRead) bool {
 	return true
 }
 
-// wakeReads answers those who have waited.
+// wakeReads answers the reads that have waited.
 func (g *group) wakeReads() {
 	if len(g.reads) == 0 {
 		return
@@ -73,9 +74,9 @@ func (g *group) wakeReads() {
 	g.reads = kept
 }
 
-// trim forgets versions of rows that nobody reads any more: those that were replaced long before the time up to which
-// each of the node's groups is closed. What is pending for long keeps them, since its versions may be older than what
-// has been delivered since, and reads of the time before it wait.
+// trim discards row versions that no transaction reads any more. These are versions that were replaced long before the
+// time up to which each of the node's groups is closed. A transaction that is pending for long keeps them: its versions
+// may be older than the later deliveries, and reads of the time before it wait.
 func (r *Replica) trim() {
 	enough := r.trimmed + uint64(protocol.Shrunk(r.node.Shrink, keptBehind)) + uint64(closeEvery)
 	if r.least((*group).delivered) <= enough { // which is quickly found
@@ -94,7 +95,7 @@ func (r *Replica) trim() {
 	}
 }
 
-// least returns the least of what the node's groups say that it has joined.
+// least returns the minimum of a value over the node's groups that it has joined.
 func (r *Replica) least(of func(*group) uint64) uint64 {
 	least := uint64(store.Newest)
 	for _, g := range r.groups {
@@ -130,8 +131,8 @@ func (r *Replica) cut(t *txn.Transaction) uint64 {
 	return now - min(now, uint64(closeEvery+r.longest))
 }
 
-// ask asks a member of a group for rows: the nearest that seems to live, or the leader when the transaction has failed
-// before, perhaps since that member lags behind.
+// ask asks a member of a group for rows: the nearest member that seems to live. If the transaction has failed before,
+// it asks the leader, since the nearest member may lag.
 func (r *Replica) ask(x *transaction, p *part) {
 	m := &Read{Group: p.group, Number: x.number, Round: x.round, View: Newest, Snapshot: p.snapshot, Ranges: make([]txn.Range, len(p.needs))}
 	switch {
@@ -163,7 +164,7 @@ func (r *Replica) reader(x *transaction, p *part) geo.NodeID {
 	return members[p.try%len(members)]
 }
 
-// retryReads asks other members for rows that have not come.
+// retryReads asks other members for outstanding rows.
 func (r *Replica) retryReads(x *transaction) {
 	for _, p := range x.parts {
 		if p.open && x.phase == reading && (r.env.Now()-p.asked >= r.patience || r.env.Buggify(asksAnother)) {
@@ -176,7 +177,7 @@ func (r *Replica) retryReads(x *transaction) {
 	}
 }
 
-// rows takes what a member has read.
+// rows handles the rows that a member has read.
 func (r *Replica) rows(m *Rows) {
 	x := r.open[m.Number]
 	if x == nil || x.phase != reading || x.round != m.Round {

@@ -1,39 +1,42 @@
-// Package sdur is a database that executes transactions where their clients are, on snapshots and without locks, and
-// certifies them when they end: scalable deferred update replication (Sciascia, Pedone and Junqueira, DSN 2012) with
-// the delays and the reordering that make it fit for wide-area networks (Sciascia and Pedone, DSN 2013).
+// Package sdur is a database that executes transactions close to their clients, on snapshots and without locks, and
+// certifies them at their end. It is scalable deferred update replication (Sciascia, Pedone and Junqueira, DSN 2012),
+// with the delays and the reordering for wide-area networks (Sciascia and Pedone, DSN 2013).
 //
 // A partition of the paper is a shard, a cell of the layout. Its servers are a Raft group, whose log is the paper's
-// atomic broadcast in the partition (package raftgroup). Where the servers are is up to the layout: with most of them
-// in one region, a different one for each partition, it is WAN 1; with one in each region it is WAN 2.
+// atomic broadcast in the partition (package raftgroup). The layout determines where the servers are. With most servers
+// of each partition in one region, and a different region for each partition, it is WAN 1. With a server in each region
+// it is WAN 2.
 //
-// A transaction runs as a task.Task at its coordinator (coordinator.go). It reads each group as of one snapshot, that
-// of the nearest member at the first read, and keeps its writes (reads.go). Then its part in each group is submitted
-// to that one's leader, which puts it into the log: rows that were read by their hashes, scans as ranges, writes as
-// they are. A transaction of one group is local, others are global.
+// A transaction runs as a task.Task at its coordinator (coordinator.go). It reads each group in one snapshot, which the
+// nearest member chooses at the first read, and buffers its writes (reads.go). Then the coordinator submits its part in
+// each group to the group's leader, which puts it into the log. The part has hashes of the rows read, scans as ranges,
+// and writes in full. A transaction of one group is local, all others are global.
 //
-// What the log delivers is certified (certify.go): a transaction passes unless one that was delivered before it, and
-// is not in its snapshot, has written what it has read. Groups may deliver global transactions in different orders,
-// so that what these write must not meet what the others have read or written, either. Sets are compared by Bloom
-// filters of the last transactions (filter.go). For scans, the filters tell who writes in the scanned group of rows
-// at all, and the keys that those write, which are kept beside the filters, whether one lies in the range: a row that
-// was inserted there conflicts like one that was changed.
+// Delivered transactions are certified (certify.go): a transaction passes unless a transaction that was delivered
+// before it, and is not in its snapshot, has written a row that it has read. Groups may deliver global transactions in
+// different orders, so their writes must not intersect the reads or writes of the other transactions either. Sets are
+// compared by Bloom filters of the last transactions (filter.go). For scans, the filters find the transactions that
+// write in the scanned group of rows. Their keys, which are kept next to the filters, decide whether a written row lies
+// in the range: an inserted row conflicts like a changed row.
 //
-// A transaction that has passed is pending until all before it have completed, and a global one until all its groups
-// have voted (votes.go). Leaders vote to each other, and put the end into their logs. It is certain before that,
-// since votes follow from logs, so that a leader answers and goes on at once. A group whose votes from another one do
-// not come demands them: who has not delivered the transaction then votes by its log to abort it.
+// A transaction that has passed is pending until all transactions before it have completed. A global transaction is
+// also pending until all its groups have voted (votes.go). Leaders send their votes to each other, and put the outcome
+// into their logs. The outcome is certain earlier, since votes follow from logs, so a leader answers and continues
+// immediately. A group demands another group's missing votes. A group that has not delivered the transaction then votes
+// through its log to abort it.
 //
-// With a threshold, a global transaction completes when so many others have been delivered behind it, at the
-// earliest. Until then all members know that it is pending, so that a local one can leap over it: to the leftmost
-// place from which it meets none of those that it leaps over. That it has read nothing which these write, be they
-// before it or behind, has been certified: otherwise the circle of TestLeapsKeepAnOrder could close.
+// With a reordering threshold, a global transaction completes at the earliest when that number of transactions has been
+// delivered after it. Until then all members know that it is pending, so a local transaction can leap over it. The
+// local transaction moves to the leftmost place where it conflicts with none of the transactions that it leaps over.
+// Certification has checked that it has read no row that any of the transactions before or after that place writes.
+// Otherwise the cycle of TestLeapsKeepAnOrder could close.
 //
-// Transactions that write nothing need no certification if they read a state of the whole database. A snapshot of
-// each group does not make one: two groups may complete two global transactions in different orders, and two readers,
-// each in one group, would see that. So transactions have timestamps which order them as conflicts do: a global one
-// has the latest of its groups' votes, a local one a later one than all that have completed before it. A reader reads
-// at a time that is closed: up to which everything has completed here. All readers see the same order then, and for
-// the sake of that see a little less than has been answered.
+// Transactions that write nothing need no certification if they read a state of the whole database. A snapshot of each
+// group is not such a state. Two groups may complete two global transactions in different orders, and two readers, each
+// in one group, would observe that. So transactions have timestamps that agree with the order of conflicts. A global
+// transaction has the latest timestamp of its groups' votes, a local transaction a later timestamp than all that have
+// completed before it. A reader reads at a closed timestamp: all transactions up to it have completed here. So all
+// readers see the same order; the price is that they may miss the latest answered transactions.
 package sdur
 
 import (
@@ -131,8 +134,8 @@ const (
 	// maxFilterBits bounds the Bloom filters that each member of a group keeps of read sets, and of write sets: to
 	// 128 MiB of each.
 	maxFilterBits = 1 << 30
-	// maxNodeBits bounds those of all groups that a node is a member of: to 512 MiB of each kind, an eighth of the memory
-	// that a node has by default.
+	// maxNodeBits bounds the filters of all groups that a node is a member of: to 512 MiB of each kind, an eighth of a
+	// node's default memory.
 	maxNodeBits = 1 << 32
 	// maxWait bounds the time for which a transaction stays pending in an idle group.
 	maxWait = time.Minute
@@ -153,8 +156,8 @@ func check(p protocol.Params) (errs []*protocol.ParamError) {
 	return errs
 }
 
-// checkTopology is Engine.CheckTopology: the filters of all groups of a node must fit into its memory. Every group has a
-// majority, that of its own members, of which geo.Topology.Validate asks for one at least: its leader.
+// checkTopology is Engine.CheckTopology: the filters of all groups of a node must fit into its memory. Every group has
+// a majority of its own members. geo.Topology.Validate requires at least one member: its leader.
 func checkTopology(t *geo.Topology, p protocol.Params) *protocol.TopologyError {
 	layout, groups := t.Placed(), make([]int64, t.Nodes())
 	for s := range layout.Shards() {
@@ -177,7 +180,7 @@ const (
 	RoleLeader      = "leader"
 )
 
-// Timer kinds. The argument of the first three says which group they belong to, that of delayTimer which transaction.
+// Timer kinds. The argument of the first three is the group, the argument of delayTimer is the transaction.
 const (
 	groupTimer = iota + 1
 	proposeTimer
@@ -190,11 +193,12 @@ const (
 const (
 	// tickEvery is the resolution of what waits for time other than that.
 	tickEvery = 100 * time.Millisecond
-	// patience is how long beyond the longest round trip an answer may take whose sender has nothing to wait for.
+	// patience is the time beyond the longest round trip after which an answer is late, if its sender need not wait for
+	// anything.
 	patience = 500 * time.Millisecond
 )
 
-// options are what no manifest can say.
+// options are settings that no manifest can contain.
 type options struct {
 	mistake mistake
 	// keep bounds the entries of a log that are kept: see consensus.Config.
@@ -222,11 +226,11 @@ type Replica struct {
 	trimmed uint64
 
 	node raftgroup.Node
-	// groups are those that this node is a member of, by shard; nil elsewhere.
+	// groups are the groups that this node is a member of, by shard; nil elsewhere.
 	groups []*group
-	// members are those of each group, the nearest first.
+	// members are the members of each group, the nearest first.
 	members [][]geo.NodeID
-	// heard is when each node was heard of last.
+	// heard is the time of the last message from each node.
 	heard []time.Duration
 	coordinator
 	ticking bool
@@ -305,8 +309,8 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 	r.node.Finish()
 }
 
-// Replaced implements protocol.Rejoiner. What the lost node has coordinated is settled as that of a silent one: groups demand each
-// other's votes.
+// Replaced implements protocol.Rejoiner. The transactions of the lost coordinator are settled like the transactions of
+// a silent coordinator: groups demand each other's votes.
 func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
 	r.heard[n], r.suspect[n] = r.env.Now(), false
 	r.node.Replaced(n, incarnation)
@@ -377,7 +381,7 @@ func (r *Replica) Fire(t protocol.Timer) {
 	r.node.Finish()
 }
 
-// tickLater makes sure that there will be a tick of what waits for somebody who may be lost.
+// tickLater schedules a check of waits for nodes that may be lost.
 func (r *Replica) tickLater() {
 	if !r.ticking {
 		r.ticking = true
@@ -385,7 +389,7 @@ func (r *Replica) tickLater() {
 	}
 }
 
-// lookAround looks after what waits for somebody who may be lost.
+// lookAround checks all waits for nodes that may be lost.
 func (r *Replica) lookAround() {
 	r.ticking = false
 	for n := r.done; n < r.next; n++ {
@@ -403,9 +407,10 @@ func (r *Replica) lookAround() {
 	}
 }
 
-// Pending implements protocol.Replica: the transactions of own clients that have not ended everywhere, those of others
-// that have something here, and the groups that have something to propose or to serve, whose log has not reached all
-// members that live, or may commit what it has, or that this node, a new incarnation, has not joined.
+// Pending implements protocol.Replica. It counts own clients' transactions that have not ended everywhere, and other
+// nodes' transactions with state here. It counts groups with proposals or reads that wait, and groups whose log has not
+// reached all live members, or has entries that may still commit. It also counts groups that this node, a new
+// incarnation, has not joined.
 func (r *Replica) Pending() int {
 	n := len(r.open)
 	for _, g := range r.groups {

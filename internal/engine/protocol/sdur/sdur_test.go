@@ -20,7 +20,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// Layouts whose filters do not fit into a node are refused, and those of the paper's deployments are not.
+// Layouts with filters that do not fit into a node are refused; the layouts of the paper's deployments are accepted.
 func TestRefusedLayouts(t *testing.T) {
 	regions := func(n int) *geo.Topology {
 		t := &geo.Topology{Partitions: 2, Replicas: 1}
@@ -69,7 +69,7 @@ func TestRefusedLayouts(t *testing.T) {
 	}
 }
 
-// What is wrong with a parameter is said with what would be right.
+// The error of an invalid parameter includes a valid value.
 func TestParameters(t *testing.T) {
 	for name, tc := range map[string]struct {
 		given map[string]string
@@ -117,8 +117,8 @@ func TestIsolation(t *testing.T) {
 	}
 }
 
-// The filters of many transactions side by side say the same as one after the other, whatever is asked of them, and no
-// filter lacks what was added.
+// Filters that store many transactions side by side answer every lookup like separate filters, and no filter lacks an
+// added hash.
 func TestFilters(t *testing.T) {
 	for _, size := range []int{64, 100, 1024} {
 		for _, kept := range []int{1, 63, 64, 65, 200} {
@@ -163,7 +163,7 @@ func TestFilters(t *testing.T) {
 	}
 }
 
-// Old versions are kept for what is pending, whose own may be older than what has been delivered since.
+// Old versions are kept for pending transactions, whose versions may be older than later deliveries.
 func TestTrim(t *testing.T) {
 	second := uint64(time.Second)
 	g := &group{state: state{horizon: 100 * second, last: 50 * second, pending: []*delivery{{earliest: 7 * second}}}}
@@ -202,10 +202,10 @@ func TestTrimBesideIdleGroup(t *testing.T) {
 	}
 }
 
-// A reader whose footprint is a hint may come to any of the node's groups, so that it reads at a time at which it waits
-// for none of them. One whose footprint is exact waits for no group that it does not read.
+// A reader with a hint as its footprint may use any of the node's groups, so it reads at a time at which it waits for
+// none of them. A reader with an exact footprint waits for no group that it does not read.
 func TestCutOfFootprint(t *testing.T) {
-	topology := simload.TwoRegions(1) // even rows belong to group 0, odd ones to group 1
+	topology := simload.TwoRegions(1) // even rows belong to group 0, odd rows to group 1
 	at := func(horizon uint64) *group { return &group{state: state{horizon: horizon}} }
 	r := &Replica{layout: topology.Placed(), groups: []*group{at(9), at(5)}}
 	elsewhere := &Replica{layout: topology.Placed(), groups: []*group{at(9), nil}}
@@ -262,7 +262,8 @@ func TestPendingCountsWhatIsToBeProposed(t *testing.T) {
 	}
 }
 
-// A group that has voted to abort a transaction before it was delivered, which may have been told, refuses it when it is.
+// A group that has voted to abort an undelivered transaction may have announced that vote. It refuses the transaction
+// when it is delivered.
 func TestPreventedIsRefused(t *testing.T) {
 	g := idle(t)[0].groups[0]
 	x := &delivery{name: raftgroup.Name{Coordinator: 1, Number: 7}}
@@ -274,8 +275,8 @@ func TestPreventedIsRefused(t *testing.T) {
 	}
 }
 
-// What a scan with a limit has met is among what was read, to the last row: of two transactions that take the same first row of a group
-// one commits.
+// A scan with a limit has read all rows that it returned, including the last. Of two transactions that take the same
+// first row of a group, one commits.
 func TestLastRowOfAScan(t *testing.T) {
 	topology := simload.TwoRegions(1)
 	s := sim.New(sim.Config{Topology: topology, Engine: Engine, Figures: protocoltest.Figures(t), Procedures: simload.Procedures, Seed: 1, Params: protocoltest.Params(t, Engine, nil), Costs: sim.DefaultCosts})
@@ -298,8 +299,8 @@ func TestLastRowOfAScan(t *testing.T) {
 	}
 }
 
-// A global transaction that has completed, and whose end is not in the log, is still known as such from a snapshot: its
-// coordinator is told of its final end only by the log.
+// A global transaction may have completed without its outcome in the log. A snapshot keeps it as such: only the log
+// reports its final outcome to its coordinator.
 func TestSnapshotOfCompletedGlobal(t *testing.T) {
 	replicas := idle(t)
 	from, to := replicas[0].groups[1], replicas[1].groups[1]
@@ -314,7 +315,7 @@ func TestSnapshotOfCompletedGlobal(t *testing.T) {
 	}
 }
 
-// Members that lag behind what is kept of a log take a snapshot, rows, pending transactions, filters and all.
+// Members whose log position has been discarded receive a snapshot, with rows, pending transactions and filters.
 func TestSnapshots(t *testing.T) {
 	for name, given := range map[string]map[string]string{"default": nil, "reordered": {"reorderThreshold": "8", "tick": "2ms"}} {
 		t.Run(name, func(t *testing.T) {
@@ -331,7 +332,7 @@ func TestSnapshots(t *testing.T) {
 	}
 }
 
-// Abortions are counted by what they are for, and what was not in conflict is told from what was.
+// Aborts are counted by reason, and false positives are distinguished from conflicts.
 func TestCountersOfAbortions(t *testing.T) {
 	e, replicas := recorded(options{})
 	topology := simload.ThreeRegions(1)
@@ -360,7 +361,7 @@ func TestCountersOfAbortions(t *testing.T) {
 		c.tooOld += r.counters.tooOld
 	}
 	t.Logf("%v, and groups count %d, %d and %d", reasons, c.conflicts, c.falsePositives, c.tooOld)
-	// A global transaction may be rejected by two groups, and its client hears of one.
+	// Two groups may reject a global transaction, and its client receives one of the reasons.
 	for reason, n := range map[string]int64{ReasonConflict: c.conflicts, ReasonFalsePositive: c.falsePositives, ReasonTooOld: c.tooOld} {
 		if reasons[reason] == 0 || int64(reasons[reason]) > n {
 			t.Errorf("clients hear %q %d times, groups count %d", reason, reasons[reason], n)
@@ -415,7 +416,7 @@ type timed struct {
 	at     []time.Duration
 	ops    []string
 	ended  []txn.Status
-	last   time.Duration // when one ended last
+	last   time.Duration // when a transaction ended last
 }
 
 func (c *timed) Start() {
@@ -432,16 +433,17 @@ func (c *timed) Complete(o txn.Outcome) {
 	c.ended, c.last = append(c.ended, o.Status), c.env.Now()
 }
 
-// Two global transactions that have no row in common are delivered in one order here and in the other there. Between
-// them stands, in each group, a local one: it writes what the first has read, and has read what the second writes. If a
-// local transaction were only certified against those that it does not leap over, all four would commit, in a circle.
+// Two global transactions that have no row in common are delivered in opposite orders in the two groups. Between them,
+// in each group, is a local transaction. It writes a row that the first has read, and has read a row that the second
+// writes. If a local transaction were certified only against transactions that it does not leap over, all four would
+// commit, in a cycle.
 func TestLeapsKeepAnOrder(t *testing.T) {
 	for name, tc := range map[string]struct {
 		engine *protocol.Engine
 		passes bool
 	}{"right": {Engine, true}, "broken": {LeapsOverWrites, false}} {
 		t.Run(name, func(t *testing.T) {
-			topology := simload.TwoRegions(1) // even rows belong to group 0, odd ones to group 1
+			topology := simload.TwoRegions(1) // even rows belong to group 0, odd rows to group 1
 			s := sim.New(sim.Config{
 				Topology: topology, Engine: tc.engine, Figures: protocoltest.Figures(t), Procedures: simload.Traced, Seed: 1,
 				Params: protocoltest.Params(t, tc.engine, map[string]string{"reorderThreshold": "3"}),
@@ -481,9 +483,10 @@ func TestLeapsKeepAnOrder(t *testing.T) {
 	}
 }
 
-// TestLeapersThatWaitAreCounted: a local transaction that leaps over a global one may still stand behind another that
-// it came too late to leap over. Two leap over the first and do not wait; the third comes too late; the fourth leaps
-// over the second global one, and waits behind the first like the third.
+// TestLeapersThatWaitAreCounted: a local transaction that leaps over a global transaction may still follow another one
+// that it arrived too late to leap over. Two local transactions leap over the first global transaction and do not wait.
+// The third arrives too late. The fourth leaps over the second global transaction, and waits for the first like the
+// third.
 func TestLeapersThatWaitAreCounted(t *testing.T) {
 	topology := simload.TwoRegions(1)
 	p := protocoltest.Params(t, Engine, map[string]string{"reorderThreshold": "2", "tick": "200ms"})
@@ -508,7 +511,7 @@ func TestLeapersThatWaitAreCounted(t *testing.T) {
 	}
 }
 
-// Nobody demands a vote before a submission that is delayed can have come, however long that is.
+// No group demands a vote before a delayed submission can have arrived, for any delay.
 func TestDelayBeyondRecovery(t *testing.T) {
 	topology := simload.TwoRegions(1)
 	p := protocoltest.Params(t, Engine, map[string]string{"delay": "3s", "recovery": "100ms"})

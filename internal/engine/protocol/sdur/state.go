@@ -7,28 +7,29 @@ import (
 	"github.com/geobench/geobench/internal/engine/blocks/raftgroup"
 )
 
-// state is what a group's log makes of its entries beside rows. It is alike at all members that have applied as many,
-// but for the ends of global transactions that a leader knows before the log does.
+// state is the group's replicated state except for the rows. It is equal at all members that have applied the same
+// number of entries. The exception is the outcomes of global transactions that a leader knows before they are in the
+// log.
 type state struct {
 	// deliveries is the paper's delivery counter, DC: of transactions and ticks.
 	deliveries uint64
 	// completed is the paper's snapshot counter, SC: of the transactions that have passed and completed, those included
 	// that other groups have aborted.
 	completed uint64
-	// last is the largest timestamp of those that were committed.
+	// last is the largest timestamp of the committed transactions.
 	last uint64
-	// horizon is the time of the last entry: what is delivered later has a larger timestamp.
+	// horizon is the time of the last entry: later deliveries have larger timestamps.
 	horizon uint64
 	// pending are the transactions that have passed and not completed, in the order in which they will: the paper's
 	// pending list, PL. The first of them is global.
 	pending []*delivery
-	// globals are the global ones that have passed, and have not completed or whose end the log does not say.
+	// globals are the global transactions that have passed, until they have completed and their outcome is in the log.
 	globals    map[raftgroup.Name]*delivery
 	history    window
 	unfinished unfinished
 	// ended are the transactions that have completed or were rejected.
 	ended raftgroup.Endings[ending]
-	// prevented are those of them that were rejected before they were delivered.
+	// prevented are the ended transactions that were rejected before they were delivered.
 	prevented map[raftgroup.Name]bool
 }
 
@@ -60,8 +61,8 @@ func (g *group) closed() uint64 {
 	return t
 }
 
-// Snapshot implements raftgroup.Machine: the state and the rows of the group's shard, for a member that has fallen
-// behind. Only the newest versions are in it.
+// Snapshot implements raftgroup.Machine: it returns the state and the rows of the group's shard, for a member that
+// lags. It contains only the newest versions.
 func (g *group) Snapshot() []byte {
 	b := codec.AppendUvarint(codec.AppendUvarint(nil, g.deliveries), g.completed)
 	b = codec.AppendUvarint(codec.AppendUvarint(b, g.last), g.horizon)
@@ -93,7 +94,7 @@ func (g *group) Snapshot() []byte {
 	return g.AppendRows(raftgroup.AppendNames(b, g.prevented), g.r.store)
 }
 
-// Restore implements raftgroup.Machine: it replaces the state and the rows by those of a snapshot.
+// Restore implements raftgroup.Machine: it replaces the state and the rows by the content of a snapshot.
 func (g *group) Restore(data []byte) {
 	r := codec.NewReader(data)
 	g.state = newState(g.r)

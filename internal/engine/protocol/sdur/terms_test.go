@@ -159,7 +159,7 @@ func TestCoordinatorsView(t *testing.T) {
 	}
 }
 
-// A global transaction that has completed is reported by its anchor, and by the others when its end is in the log.
+// The anchor reports a completed global transaction; the other groups report it when its outcome is in the log.
 func TestWhoReports(t *testing.T) {
 	for name, tc := range map[string]struct {
 		anchor int

@@ -20,7 +20,7 @@ func (g *group) await(x *delivery) {
 	}
 }
 
-// vote tells the other groups that this one votes to commit.
+// vote notifies the other groups that this group votes to commit.
 func (g *group) vote(x *delivery, want Request) {
 	for _, p := range x.Participants {
 		if p != g.Shard {
@@ -29,7 +29,7 @@ func (g *group) vote(x *delivery, want Request) {
 	}
 }
 
-// tell sends a vote to another group's leader. If none is known, it is told when it says that it leads.
+// tell sends a vote to another group's leader. If no leader is known, the vote is sent when a leader announces itself.
 func (g *group) tell(group int, m *Vote) {
 	if l, known := g.r.leaderOf(group); known {
 		m.Group, m.Term, m.About = group, l.term, g.Shard
@@ -77,8 +77,8 @@ func (g *group) note(x *delivery, by int, v ending) {
 	g.decide(x, all)
 }
 
-// decide ends a transaction as its votes say. Whoever gathers them finds the same, so that the leader does not wait for
-// the log to say it, too.
+// decide ends a transaction according to its votes. Every node that gathers the votes finds the same outcome, so the
+// leader does not wait until the outcome is in the log.
 func (g *group) decide(x *delivery, e ending) {
 	x.decided, x.verdict, x.timestamp = true, e.verdict, e.timestamp
 	g.log(x)
@@ -98,8 +98,8 @@ func appendEnding(b []byte, e ending) []byte {
 
 func readEnding(r *codec.Reader) ending { return ending{readVerdict(r, Commit), r.Uvarint()} }
 
-// asked answers another group that wants to know this one's vote. If it has not delivered the transaction, a demand
-// makes it vote to abort, by way of its log.
+// asked answers another group that asks for this group's vote. If this group has not delivered the transaction, a
+// demand makes it vote to abort, through its log.
 func (g *group) asked(by int, n raftgroup.Name, want Request) {
 	if x := g.globals[n]; x != nil {
 		m := &Vote{Of: n, Verdict: Commit, Timestamp: x.earliest}
@@ -141,7 +141,8 @@ func (g *group) recover() {
 	}
 }
 
-// renew tells the new leader of another group this one's votes on what is not over, and asks for its own.
+// renew sends the new leader of another group this group's votes on open transactions, and asks for the other group's
+// votes.
 func (g *group) renew(group int) {
 	for _, x := range g.globalsInOrder() {
 		if _, found := slices.BinarySearch(x.Participants, group); found {

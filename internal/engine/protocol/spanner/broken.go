@@ -2,7 +2,7 @@ package spanner
 
 import "github.com/geobench/geobench/internal/engine/protocol"
 
-// mistake is what is wrong with a database that is wrong on purpose.
+// mistake identifies the defect of a deliberately faulty variant.
 type mistake uint8
 
 const (
@@ -14,12 +14,12 @@ const (
 	earlySnapshot
 )
 
-// These are the database with mistakes that are easily made. They are in no table of engines, and there to test those
-// who should notice (package broken).
+// Faulty variants with plausible defects. They are in no table of engines; they test that the checks find such defects
+// (package broken).
 var (
 	// ReleasedAtPrepare gives up a transaction's locks when it is prepared, before it is committed.
 	ReleasedAtPrepare = mistaken("spanner-released-at-prepare", earlyRelease)
-	// CommittedAtFirstVote commits when the first group has prepared, and does not wait for the others.
+	// CommittedAtFirstVote commits when the first group has prepared, without waiting for the other groups.
 	CommittedAtFirstVote = mistaken("spanner-committed-at-first-vote", earlyCommit)
 	// LostResolution takes the commitment of a transaction that was prepared under another leaseholder for its
 	// abortion.

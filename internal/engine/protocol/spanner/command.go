@@ -19,12 +19,12 @@ const (
 	commandPrevent
 )
 
-// effect is what commandCommit and commandPrepare say of a transaction, and the group's record of one that is prepared.
+// effect holds the content of commandCommit and commandPrepare, and is the group's record of a prepared transaction.
 type effect struct {
 	name raftgroup.Name
 	id   txn.ID
 	done uint64 // the coordinator's: see ended
-	// timestamp is that of the commit, or the earliest that it may have.
+	// timestamp is the commit timestamp, or its lower bound.
 	timestamp uint64
 	writes    []txn.WriteEntry
 

@@ -14,7 +14,7 @@ import (
 
 // Reasons of outcomes.
 const (
-	// ReasonWounded: an older transaction needed a lock of this one.
+	// ReasonWounded: an older transaction needed a lock of this transaction.
 	ReasonWounded = "wounded"
 	// ReasonTooOld: the versions of the time that the transaction reads are not kept any more.
 	ReasonTooOld = "snapshot-too-old"
@@ -22,10 +22,10 @@ const (
 
 // coordinator runs the transactions of a node's clients.
 type coordinator struct {
-	// leaseholders are those that this node knows of, by group.
+	// leaseholders are the latest known leaseholders, by group.
 	leaseholders []tenure
-	// open are the transactions that have not ended in all their groups, by number. next is the number of the next one,
-	// and all below done have ended.
+	// open are the transactions that have not ended in all their groups, by number. next is the number of the next
+	// transaction, and all transactions below done have ended.
 	open       map[uint64]*transaction
 	next, done uint64
 }
@@ -36,7 +36,7 @@ type tenure struct {
 	term uint64
 }
 
-// phase is how far a transaction has come at its coordinator.
+// phase is a transaction's progress at its coordinator.
 type phase uint8
 
 const (
@@ -46,7 +46,7 @@ const (
 	resolving
 )
 
-// transaction is one under way.
+// transaction is a transaction in progress.
 type transaction struct {
 	number uint64
 	t      *txn.Transaction
@@ -58,16 +58,16 @@ type transaction struct {
 	waiting int
 	anchor  int
 	outcome Outcome // while resolving
-	// contended says that an older transaction waits for this one where it is prepared.
+	// contended reports that an older transaction waits for this transaction in a group where it is prepared.
 	contended bool
 
-	// at is the time at which a snapshot is read, whether the transaction is one. round counts its reads.
+	// snapshot reports that the transaction reads a snapshot; at is the snapshot's timestamp. round counts its reads.
 	snapshot bool
 	at       uint64
 	round    uint64
 }
 
-// pending is what a transaction waits for in a group.
+// pending is the request that the transaction has outstanding in a group.
 type pending uint8
 
 const (
@@ -92,7 +92,7 @@ type part struct {
 	writes     []txn.WriteEntry
 	timestamp  uint64
 
-	// try counts the members that were asked for a snapshot; at is when.
+	// try counts the members that were asked for a snapshot; at is the time of the last request.
 	try int
 	at  time.Duration
 }
@@ -146,7 +146,7 @@ func (r *Replica) end(x *transaction) {
 	}
 }
 
-// run goes on with the procedure as far as the rows at hand allow.
+// run runs the procedure as far as the available rows allow.
 func (r *Replica) run(x *transaction) {
 	needs := x.task.Step()
 	if len(needs) == 0 {
@@ -174,13 +174,13 @@ func (r *Replica) run(x *transaction) {
 	}
 }
 
-// fail ends a transaction whose procedure gives up.
+// fail closes a transaction whose procedure has failed.
 func (r *Replica) fail(x *transaction, err error) {
 	r.reply(x, txn.AbortOutcome(x.t.ID, err))
 	r.abort(x)
 }
 
-// finish does what is left to do once the procedure has ended.
+// finish performs the remaining steps once the procedure has finished.
 func (r *Replica) finish(x *transaction) {
 	if _, err := x.task.Result(); err != nil {
 		r.fail(x, err)
@@ -194,7 +194,7 @@ func (r *Replica) finish(x *transaction) {
 	writes := x.task.Writes().Entries()
 	for i := range writes {
 		k := writes[i].Key
-		if k.Everywhere() { // which nobody writes
+		if k.Everywhere() { // which no transaction writes
 			r.fail(x, txn.ErrUndeclared)
 			return
 		}
@@ -206,7 +206,7 @@ func (r *Replica) finish(x *transaction) {
 	}
 	switch {
 	case len(writes) == 0 && len(x.parts) <= 1:
-		// The locks of one group were all held when the last of the rows were read.
+		// All locks of the single group were held when the last rows were read.
 		r.counters.readOnly++
 		r.commit(x)
 		if len(x.parts) == 0 || x.parts[0].last {
@@ -237,7 +237,7 @@ func (r *Replica) proceed(x *transaction, f phase, what pending) {
 	}
 }
 
-// nearest returns the group of a transaction whose leaseholder is nearest.
+// nearest returns the group of a transaction with the nearest leaseholder.
 func (r *Replica) nearest(x *transaction) int {
 	best, least := -1, time.Duration(0)
 	for _, p := range x.parts {
@@ -253,7 +253,7 @@ func (r *Replica) nearest(x *transaction) int {
 	return best
 }
 
-// leaseholderOf returns a group's leaseholder, if one is known.
+// leaseholderOf returns a group's leaseholder, if this node knows it.
 func (r *Replica) leaseholderOf(group int) (l tenure, known bool) {
 	if group < len(r.leaseholders) {
 		l = r.leaseholders[group]
@@ -261,8 +261,9 @@ func (r *Replica) leaseholderOf(group int) (l tenure, known bool) {
 	return l, l.term > 0
 }
 
-// request asks a group for what a transaction waits for there. Each request is sent once in every term in which it is
-// open: a leaseholder that is not known, or is not any more, is asked when it says that it leads.
+// request sends a group the transaction's outstanding request. It sends each request once in every term in which the
+// request is open. If the leaseholder is unknown or has lost its lease, the request is sent when a leaseholder
+// announces itself.
 func (r *Replica) request(x *transaction, p *part) {
 	if x.snapshot {
 		r.readSnapshot(x, p)
@@ -308,13 +309,13 @@ func (r *Replica) effects(x *transaction, p *part, h Header) Effects {
 	return e
 }
 
-// commit tells the client that its transaction is committed.
+// commit reports to the client that its transaction is committed.
 func (r *Replica) commit(x *transaction) {
 	result, _ := x.task.Result()
 	r.reply(x, txn.Outcome{ID: x.t.ID, Status: txn.Committed, Result: result})
 }
 
-// reply tells a client its transaction's outcome.
+// reply sends a client its transaction's outcome.
 func (r *Replica) reply(x *transaction, o txn.Outcome) {
 	if !x.t.Exact {
 		o.Class = x.task.Class(r.placement)
@@ -322,8 +323,7 @@ func (r *Replica) reply(x *transaction, o txn.Outcome) {
 	r.env.Reply(o)
 }
 
-// abort gives up what a transaction has in its groups. They must acknowledge that they do where they may have prepared
-// it.
+// abort releases the transaction's locks in its groups. Groups that may have prepared it must acknowledge.
 func (r *Replica) abort(x *transaction) {
 	prepared := x.phase == committing
 	x.phase, x.outcome, x.waiting = resolving, Outcome{}, 0
@@ -344,8 +344,8 @@ func (r *Replica) abort(x *transaction) {
 	}
 }
 
-// restart runs a transaction again from the start, after its locks were lost with a leaseholder. Its client has been
-// told nothing and would only send it again.
+// restart runs a transaction again from the start, after its locks were lost with a leaseholder. Its client has
+// received no answer and would only submit it again.
 func (r *Replica) restart(x *transaction) {
 	r.counters.restarts++
 	r.env.Mark(restarted)
@@ -353,7 +353,7 @@ func (r *Replica) restart(x *transaction) {
 	r.run(r.begin(x.t, x.age))
 }
 
-// rows takes what a leaseholder has read.
+// rows handles the rows that a leaseholder has read.
 func (r *Replica) rows(m *Rows) {
 	x := r.open[m.Number]
 	if x == nil {
@@ -379,8 +379,8 @@ func (r *Replica) supply(x *transaction, p *part, found []raftgroup.Found) {
 	}
 }
 
-// answer takes what a leaseholder says of a transaction. What the log says holds in all terms; the rest only in that of
-// the last request, since a later leaseholder may see it differently.
+// answer handles a leaseholder's reply about a transaction. Replies that rest on the log hold in all terms. Other
+// replies hold only in the term of the last request, since a later leaseholder may decide differently.
 func (r *Replica) answer(m *Answer) {
 	x := r.open[m.Number]
 	if x == nil {
@@ -430,15 +430,15 @@ func (r *Replica) answer(m *Answer) {
 	}
 }
 
-// complete notes that a group has done what it was asked for, and reports whether all have.
+// complete records that a group has answered the outstanding request, and reports whether all groups have.
 func (r *Replica) complete(x *transaction, p *part) bool {
 	p.open = nothing
 	x.waiting--
 	return x.waiting == 0
 }
 
-// decide commits a transaction that all its groups have prepared. It is committed already: whoever asks them all finds
-// the same.
+// decide commits a transaction that all its groups have prepared. It is committed already: a node that asks all groups
+// finds the same outcome.
 func (r *Replica) decide(x *transaction) {
 	x.outcome = Outcome{Committed: true}
 	for _, p := range x.parts {
@@ -449,8 +449,9 @@ func (r *Replica) decide(x *transaction) {
 	r.proceed(x, resolving, toResolve)
 }
 
-// contended gives up a transaction where it still waits for locks to be prepared, since an older one waits for it where
-// it is prepared. Otherwise the two might wait for each other. Where it waits for nothing but the log, it goes on.
+// contended cancels a transaction in groups where it still waits for locks to be prepared, since an older transaction
+// waits for it where it is prepared. Otherwise the two might wait for each other. In groups where it waits only for the
+// log, it continues.
 func (r *Replica) contended(x *transaction) {
 	if x.phase != committing || x.contended {
 		return
@@ -468,8 +469,8 @@ func (r *Replica) cancel(x *transaction, p *part) {
 	}
 }
 
-// follow takes the news of a leaseholder. What is open in its group is asked again there; a transaction that had locks
-// under another one has lost them unless it is prepared.
+// follow handles the announcement of a leaseholder. It sends the open requests of the group again. A transaction with
+// locks under another leaseholder has lost them unless it is prepared.
 func (r *Replica) follow(from geo.NodeID, m *raftgroup.Lead) {
 	if m.Group >= len(r.leaseholders) || m.Term <= r.leaseholders[m.Group].term {
 		return

@@ -36,8 +36,8 @@ func newClient(t *testing.T, phase phase, open pending, sent uint64) (*client, *
 	return c, x, p
 }
 
-// Reads, validations and refusals of a leaseholder count in the term of the last request. The next leaseholder has its
-// own request, and may answer differently. A decided transaction accepts no answers.
+// Reads, validations and refusals of a leaseholder count in the term of the last request. The next leaseholder has a
+// separate request, and may answer differently. A decided transaction accepts no answers.
 func TestAnswersOfAnotherTerm(t *testing.T) {
 	rows := []raftgroup.Found{{{Value: make([]byte, 8)}}}
 	for term, want := range map[uint64]bool{5: false, 6: true} {
@@ -67,8 +67,8 @@ func TestAnswersOfAnotherTerm(t *testing.T) {
 	}
 }
 
-// The leaseholder of the latest term is the current one, in any order of messages. It receives the open requests. It
-// neither validates locks of an earlier leaseholder nor cancels requests to it.
+// The leaseholder of the latest term is the current leaseholder, in any order of messages. It receives the open
+// requests. It neither validates locks of an earlier leaseholder nor cancels requests to it.
 func TestNewsOfALeaseholder(t *testing.T) {
 	c, _, _ := newClient(t, committing, toPrepare, 6)
 	c.follow(0, &raftgroup.Lead{Group: 1, Term: 5})
@@ -103,7 +103,7 @@ func TestRowsOfAnEarlierRound(t *testing.T) {
 	}
 }
 
-// newFollower returns an incarnation of a node of three regions, whose group has no leader yet.
+// newFollower returns an incarnation of a node of three regions. Its group has no leader yet.
 func newFollower(t *testing.T, incarnation uint32) *client {
 	c := &client{lone: &lone{}}
 	c.Replica = newReplica(protocol.Config{

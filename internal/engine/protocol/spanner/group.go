@@ -12,7 +12,7 @@ type group struct {
 	r *Replica
 
 	state
-	// oldest is the time before which rows are not known, since a snapshot has come in place of the log.
+	// oldest is the time before which row versions are unknown, since a snapshot has replaced the log.
 	oldest uint64
 	// snapshots are the reads of a time that is not closed yet.
 	snapshots []*snapshotRead
@@ -27,8 +27,8 @@ func newGroup(r *Replica, shard int) *group {
 	return g
 }
 
-// current reports whether what this leaseholder has is the newest: there is no other leaseholder, or was none at some
-// instant since a transaction had all its locks.
+// current reports whether this leaseholder has the newest state. Either it holds the lease, or it still led at some
+// instant after a transaction had all its locks.
 func (g *group) current(h *holder) bool {
 	return g.Raft.Leased() || h.unleased && g.Raft.LedSince(h.mark) || g.r.mistake == staleLease
 }

@@ -8,9 +8,10 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// tolerates is Engine.Tolerates: any regions without which every group has a majority. Groups elect leaseholders, and end what lost
-// coordinators have left; from then on a transaction locks and prepares, each with a round trip to leaseholders and from there to majorities, and
-// waits for the locks of others for as long; beside that it may ask one of the lost first, and wait for another one that does.
+// tolerates is Engine.Tolerates: any regions without which every group has a majority. Groups elect leaseholders, and
+// resolve the transactions of lost coordinators. From then on a transaction locks and prepares, each with a round trip
+// to leaseholders and from there to majorities. It waits as long for the locks of other transactions. In addition, it
+// may ask a lost member first, and wait for another transaction that does so.
 func tolerates(t *geo.Topology, p protocol.Params) protocol.Tolerance {
 	s, rtt := raftgroup.Tolerates(t, t.Placed()), t.LongestRTT()
 	s.Settles = raftgroup.Settles(p.Duration("election"), p.Duration("recovery"), rtt)
@@ -18,10 +19,10 @@ func tolerates(t *geo.Topology, p protocol.Params) protocol.Tolerance {
 	return s
 }
 
-// law is Engine.Law, for a transaction that reads what it writes: the client's hop, a round trip to the farthest
-// leaseholder of its homes to read, and one to the farthest to commit, which takes that one's round trip to a majority
-// of its group. Where leaseholders depend on the partition, or coordinator and leaseholder may be the same node, it is
-// the mean.
+// law is Engine.Law, for a transaction that reads the rows that it writes. It adds the client's hop, a round trip to
+// the farthest leaseholder of its homes to read, and another to commit. The commit includes the farthest leaseholder's
+// round trip to a majority of its group. Where leaseholders depend on the partition, or coordinator and leaseholder may
+// be the same node, law is the mean.
 func law(t *geo.Topology, _ protocol.Params, c geo.Region, homes []geo.Region) time.Duration {
 	if len(homes) == 0 {
 		homes = []geo.Region{c}

@@ -43,8 +43,8 @@ func (c *repeating) Complete(o txn.Outcome) {
 	c.env.After(20*time.Millisecond, protocol.Timer{})
 }
 
-// isolated cuts a leaseholder off, sets its clock back at the same time, and lets the others elect another one, which a
-// client writes to while one beside the old leaseholder reads.
+// isolated disconnects a leaseholder, sets its clock back at the same time, and lets the other members elect another
+// leaseholder. A client then writes to the new leaseholder, while a client next to the old leaseholder reads.
 func isolated(t *testing.T, setBack time.Duration) (h *history.History, read int) {
 	t.Helper()
 	topology := simload.ThreeRegions(1)
@@ -93,7 +93,7 @@ func isolated(t *testing.T, setBack time.Duration) (h *history.History, read int
 func TestClockBound(t *testing.T) {
 	for name, tc := range map[string]struct {
 		setBack time.Duration
-		wrong   string // what the checker says; empty for nothing
+		wrong   string // the checker's verdict; empty for none
 	}{
 		"right":         {0, ""},
 		"at the bound":  {250 * time.Millisecond, ""},

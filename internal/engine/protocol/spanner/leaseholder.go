@@ -12,24 +12,24 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// leaseholder is what a group's leader knows beside the log. It begins with its term and ends with it.
+// leaseholder is the volatile state of a group's leader, which is not in the log. It exists during the leader's term.
 type leaseholder struct {
 	holders map[raftgroup.Name]*holder
 	locks   lockTable
-	// readied are the holders that have got all the locks that they have asked for, unleased those of them that wait
-	// until it is known that there is no other leaseholder.
+	// readied are the holders that have received all requested locks. unleased are the holders among them that wait for
+	// proof that there is no other leaseholder.
 	readied, unleased []*holder
 
-	// preparing are the timestamps of transactions whose preparation is in such an entry.
+	// preparing are the timestamps of transactions with a preparation in such an entry.
 	preparing map[raftgroup.Name]uint64
 
 	// queries wait for transactions to be prevented, which was proposed.
 	queries map[raftgroup.Name][]query
-	// recoveries are the attempts to find out what has become of prepared transactions.
+	// recoveries are the attempts to find the outcomes of prepared transactions.
 	recoveries map[raftgroup.Name]*recovery
 }
 
-// stage is how far a transaction has come at a leaseholder.
+// stage is a transaction's progress at a leaseholder.
 type stage uint8
 
 const (
@@ -51,7 +51,7 @@ type holder struct {
 	locks []*lock
 	// missing counts the locks that it waits for.
 	missing int
-	// op is what it needs them for, or the lease: a *Read, *Commit, *Prepare or *Ask; nil for nothing.
+	// op is the request that needs the locks, or the lease: a *Read, *Commit, *Prepare or *Ask; nil for none.
 	op protocol.Message
 	// contended says that the coordinator knows that an older transaction waits for it.
 	contended bool
@@ -82,7 +82,8 @@ func (g *group) Step(leads bool) {
 	for _, n := range g.names() {
 		g.r.env.Mark(lockReinstated)
 		e := g.prepared[n]
-		// Its age is not known. It can't be wounded, and as the youngest it is told of all that wait for it.
+		// Its age is unknown. It can't be wounded, and as the youngest holder it is notified of every transaction that waits
+		// for it.
 		h := &holder{name: n, stage: holding, age: Age{Start: 1<<64 - 1}}
 		g.holders[n] = h
 		for i := range e.writes {
@@ -94,7 +95,7 @@ func (g *group) Step(leads bool) {
 	}
 }
 
-// answer tells a transaction's coordinator something.
+// answer sends a reply to a transaction's coordinator.
 func (g *group) answer(n raftgroup.Name, reply Reply, timestamp uint64) {
 	g.r.send(n.Coordinator, &Answer{g.header(n), reply, timestamp})
 }
@@ -152,16 +153,17 @@ func (g *group) hold(n raftgroup.Name, a Age) *holder {
 	return h
 }
 
-// ready goes on with a transaction if it misses no lock.
+// ready continues with a transaction if it waits for no lock.
 func (g *group) ready(h *holder) {
 	if h.missing == 0 {
 		g.readied = append(g.readied, h)
 	}
 }
 
-// effects takes a request to commit or to prepare. Each is sent once in a term, and again in the next if there was no
-// answer. What was proposed in an earlier term has been applied by now, or never will be. It is not forgotten: that all its
-// coordinator's transactions up to it have ended comes after it, over the same link to the leaseholder of a term.
+// effects handles a request to commit or to prepare. The coordinator sends each request once in a term, and again in
+// the next term without an answer. An entry that was proposed in an earlier term has been applied by now, or never will
+// be. Its outcome is not forgotten: the coordinator's notice that all transactions up to it have ended arrives after
+// it, over the same link to the term's leaseholder.
 func (g *group) effects(n raftgroup.Name, e *Effects, m protocol.Message) {
 	h := g.holders[n]
 	if h == nil {
@@ -198,7 +200,7 @@ func (g *group) effects(n raftgroup.Name, e *Effects, m protocol.Message) {
 	}
 }
 
-// Advance implements raftgroup.Machine: it grants locks and goes on with those who have got theirs.
+// Advance implements raftgroup.Machine: it grants locks and continues with the transactions that have their locks.
 func (g *group) Advance() {
 	for {
 		g.locks.settle()
@@ -225,7 +227,7 @@ func (g *group) Advance() {
 	}
 }
 
-// proceed does what a transaction has its locks for.
+// proceed executes the request for which a transaction has its locks.
 func (g *group) proceed(h *holder) {
 	switch m := h.op.(type) {
 	case *Read:
@@ -259,9 +261,9 @@ func (g *group) proceed(h *holder) {
 	h.op = nil
 }
 
-// awaitLease reports whether what this leaseholder has is the newest. If it may be deposed already, the transaction goes on
-// when it has a lease again, or when it knows that it was not deposed when all locks were held, whichever is earlier:
-// over links that stall for longer than a lease lasts it may never have one.
+// awaitLease reports whether this leaseholder has the newest state. If it may already be deposed, the transaction
+// waits. It continues when the leaseholder has a lease again, or knows that it was not deposed when all locks were
+// held, whichever is earlier. Over links that stall for longer than a lease lasts, it may never have a lease again.
 func (g *group) awaitLease(h *holder) bool {
 	if g.current(h) {
 		h.unleased = false
@@ -287,8 +289,8 @@ func (g *group) log(h *holder, kind uint8, e *effect) {
 	g.Batch = appendEffect(g.Batch, kind, e)
 }
 
-// rows returns what a transaction has asked for. A scan that has found as many rows as it may has no use for locks on
-// those behind.
+// rows returns the rows that a transaction has requested. A scan that has found its limit of rows does not need locks
+// on the rows after them.
 func (g *group) rows(h *holder, m *Read) []raftgroup.Found {
 	found := raftgroup.Find(g.r.store, store.Newest, len(m.Wants), func(i int) *txn.Range { return &m.Wants[i].Range })
 	for i := range m.Wants {
@@ -316,11 +318,11 @@ func (g *group) rows(h *holder, m *Read) []raftgroup.Found {
 // drop ends a transaction here.
 func (g *group) drop(h *holder) {
 	g.locks.release(h)
-	h.op = nil // it may be among those that are ready
+	h.op = nil // it may be in readied
 	delete(g.holders, h.name)
 }
 
-// wounded tells a coordinator that an older transaction has taken the locks of its own.
+// wounded notifies a coordinator that an older transaction has taken the locks of its transaction.
 func (g *group) wounded(h *holder) {
 	h.op = nil
 	g.r.counters.wounds++
@@ -328,8 +330,8 @@ func (g *group) wounded(h *holder) {
 	g.answer(h.name, Wounded, 0)
 }
 
-// contended tells a coordinator that an older transaction waits for its own, which is prepared. It may be waiting
-// elsewhere itself.
+// contended notifies a coordinator that an older transaction waits for its prepared transaction. The prepared
+// transaction may itself wait elsewhere.
 func (g *group) contended(h *holder) {
 	if _, alone := h.op.(*Commit); h.contended || alone {
 		return
@@ -413,7 +415,7 @@ func (g *group) prepareApplied(e *effect) {
 	}
 }
 
-// resolveApplied tells a coordinator that the group has nothing more to do with its transaction.
+// resolveApplied reports to a coordinator that the group has finished its transaction.
 func (g *group) resolveApplied(n raftgroup.Name) {
 	if h := g.holders[n]; h != nil {
 		g.drop(h)

@@ -19,8 +19,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/protocoltest"
 )
 
-// lone is the world of a leaseholder whose group has no other member, so that what it proposes is committed at once. It keeps what the
-// leaseholder tells the coordinator, node 1.
+// lone is the environment of a leaseholder whose group has no other member, so that its proposals commit immediately.
+// It records the leaseholder's messages to the coordinator, node 1.
 type lone struct {
 	*Replica
 	now  time.Duration
@@ -124,8 +124,8 @@ func TestPreventedIsNotPrepared(t *testing.T) {
 	}
 }
 
-// The next leaseholder knows what a prepared transaction has read: who writes that waits until it has ended. So does one that has the
-// group's state from a snapshot.
+// The next leaseholder knows the reads of a prepared transaction: a writer of these rows waits until the transaction
+// has ended. The same holds for a leaseholder that has the group's state from a snapshot.
 func TestPreparedReadsAreLocked(t *testing.T) {
 	l := newLone(t)
 	l.read(1, false, txn.Point(simload.Key(0)), txn.Point(simload.Key(2)))
@@ -167,7 +167,8 @@ func TestLimitedScansOfFewRows(t *testing.T) {
 	l.hears(t, "")
 }
 
-// A scan that has found as many rows as it may keeps its lock on the last of them, whichever way it goes, and none on those behind.
+// A scan that has found its limit of rows keeps its lock on the last of them, in either direction, and releases locks
+// on the rows after it.
 func TestLimitedScansKeepTheirLastRow(t *testing.T) {
 	all := txn.Range{From: simload.GroupKey(0, 0), To: simload.GroupKey(0, 99), Limit: 2}
 	for reverse, rows := range map[bool]struct{ last, behind uint8 }{false: {1, 2}, true: {2, 1}} {

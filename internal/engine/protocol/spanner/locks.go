@@ -4,24 +4,24 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// lockTable holds the locks of a group, at its leaseholder. A lock is on a row or on a range of rows with ordered keys,
-// whether they are there or not, so that whoever inserts into a range that was read waits for its reader: there are no
-// phantoms. Ranges stay inside a unit (txn.Key.Unit), so locks of different units never meet, and those of one unit are
-// few.
+// lockTable holds the locks of a group, at its leaseholder. A lock covers a row or a range of rows with ordered keys,
+// whether the rows exist or not. So a transaction that inserts into a range that was read waits for its reader: there
+// are no phantoms. Ranges stay inside a unit (txn.Key.Unit), so locks of different units never conflict, and a unit has
+// few locks.
 //
-// Deadlocks are prevented by wound-wait (Rosenkrantz et al. 1978). Who asks for a lock wounds the younger holders of
-// locks that conflict with it, and waits for the older ones, and for older ones that wait. The locks of a transaction
-// that has been proposed to the log can't be taken from it, so an older one may have to wait for it.
+// Deadlocks are prevented by wound-wait (Rosenkrantz et al. 1978). A transaction that asks for a lock wounds the
+// younger holders of conflicting locks. It waits for older holders, and for older transactions that wait. The locks of
+// a transaction that has been proposed to the log can't be taken away, so an older transaction may have to wait for it.
 type lockTable struct {
 	units map[txn.Key]*unit
 	dirty []*unit // those in which a lock may have become free
 	free  []*unit
 
-	// wound tells that the locks of a holder were taken from it.
+	// wound reports that the locks of a holder were taken from it.
 	wound func(*holder)
-	// contend tells that an older transaction waits for one that can't be wounded.
+	// contend reports that an older transaction waits for a transaction that can't be wounded.
 	contend func(*holder)
-	// ready tells that a holder has all the locks that it has asked for.
+	// ready reports that a holder has all requested locks.
 	ready func(*holder)
 }
 
@@ -60,7 +60,7 @@ func (l *lock) conflicts(m *lock) bool {
 	return l.h != m.h && (l.exclusive || m.exclusive) && meets(&l.rows, &m.rows)
 }
 
-// covers reports whether who has l needs no lock on the rows.
+// covers reports whether the holder of l needs no lock on the rows.
 func (l *lock) covers(rows *txn.Range, exclusive bool) bool {
 	if exclusive && !l.exclusive {
 		return false
@@ -93,7 +93,7 @@ func (t *lockTable) touch(u *unit) {
 	}
 }
 
-// ask adds l, whose holder and rows are set, to the locks that its holder waits for, unless it has it. settle must
+// ask adds l to the locks that its holder waits for, unless the holder has it. l.h and l.rows are set. settle must
 // follow.
 func (t *lockTable) ask(l *lock) {
 	u := t.unit(l.rows.From)
@@ -146,7 +146,7 @@ func drop(locks *[]*lock, l *lock) bool {
 	return false
 }
 
-// narrow makes a lock that is held one on fewer rows. settle must follow.
+// narrow reduces a held lock to fewer rows. settle must follow.
 func (t *lockTable) narrow(l *lock, rows txn.Range) {
 	l.rows = rows
 	t.touch(l.unit)
@@ -169,8 +169,8 @@ func (t *lockTable) settle() {
 	t.dirty = t.dirty[:0]
 }
 
-// grant goes through those who wait in a unit. It returns false if it has to begin again, since locks were taken from
-// somebody.
+// grant processes the waiting locks of a unit. It returns false if it must start again, since it has taken locks from a
+// holder.
 func (t *lockTable) grant(u *unit) (done bool) {
 	for i := 0; i < len(u.waiting); {
 		l := u.waiting[i]
@@ -203,7 +203,7 @@ func (t *lockTable) grant(u *unit) (done bool) {
 		}
 		if !free {
 			if !u.key.Ordered() {
-				break // all locks here are on one row: whoever is younger waits, too
+				break // all locks here are on one row: every younger transaction waits, too
 			}
 			i++
 			continue

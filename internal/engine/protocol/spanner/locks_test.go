@@ -37,7 +37,7 @@ func (l *lockTest) holder(name byte) *holder {
 	return h
 }
 
-// do is "aS1": a asks for a shared lock on row 1; "aX1": an exclusive one; "aS1-3": on rows 1 to 2 of a group; "aX.1":
+// do is "aS1": a asks for a shared lock on row 1; "aX1": an exclusive lock; "aS1-3": on rows 1 to 2 of a group; "aX.1":
 // on row 1 of that group; "a!": a is prepared; "a.": a ends.
 func (l *lockTest) do(step string) {
 	h := l.holder(step[0])
@@ -103,9 +103,9 @@ func TestLocks(t *testing.T) {
 	}
 }
 
-// Whatever is asked for: no two transactions have locks that conflict, nobody waits for a younger one whose locks can
-// be taken away, and everybody waits for somebody. So whoever is the oldest of those that are not prepared waits for
-// none but prepared ones, whose coordinators are told, and there is no circle of others.
+// For all sequences of requests, no two transactions have conflicting locks. No transaction waits for a younger
+// transaction whose locks can be taken away, and each waiting transaction waits for another. So the oldest unprepared
+// transaction waits only for prepared transactions, whose coordinators are notified, and no other cycle exists.
 func TestLocksNeverDeadlock(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	waits, wounds := 0, 0
@@ -167,7 +167,7 @@ func (u *unit) check(t *testing.T) {
 				t.Fatalf("%v waits for %v, which is younger and not prepared", w.h.name, g.h.name)
 			}
 		}
-		own := func(m *lock) bool { return m.h == w.h } // whose turn comes with it
+		own := func(m *lock) bool { return m.h == w.h } // the holder's own lock, which is granted with the waiting one
 		if before := u.waiting[:i]; !slices.ContainsFunc(u.granted, w.conflicts) && !slices.ContainsFunc(before, w.conflicts) && !slices.ContainsFunc(before, own) {
 			t.Fatalf("%v waits for nobody", w.h.name)
 		}

@@ -5,7 +5,7 @@ import (
 	"github.com/geobench/geobench/internal/base/coverage"
 )
 
-// What the explorer wants to see happen: see package coverage.
+// Coverage marks that the explorer must reach: see package coverage.
 var (
 	readBeforeJoining  = coverage.NewReplaced("spanner.read-before-joining", "A new incarnation is asked for rows of the past that it does not have yet")
 	predecessorsLocks  = coverage.NewReplaced("spanner.predecessors-locks", "A transaction has locks, or is prepared, whose coordinator's node was replaced")
@@ -33,7 +33,7 @@ var (
 	snapshotRetried    = coverage.New("spanner.snapshot-retried", "A snapshot is read from another member since the nearest one is silent")
 )
 
-// What replicas may be told to do: see package buggify.
+// Points at which the explorer may make replicas deviate: see package buggify.
 var (
 	impatient = buggify.New("spanner.impatient", "A node that speaks is taken for lost")
 )

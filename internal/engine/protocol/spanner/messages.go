@@ -28,7 +28,7 @@ const (
 	kindSnapshotRows
 )
 
-// Header begins what a transaction's coordinator and a leaseholder say to each other.
+// Header starts each message between a transaction's coordinator and a leaseholder.
 type Header struct {
 	Group int
 	// Term is the leaseholder's.
@@ -52,15 +52,16 @@ func readHeader(r *codec.Reader) Header {
 	return Header{Group: int(r.UvarintMax(raftgroup.MaxShard)), Term: r.Uvarint(), Number: r.Uvarint(), Clock: r.Uvarint()}
 }
 
-// Age says which of two transactions is older. Who was tried more often is older, then who has begun earlier.
+// Age orders transactions by age. A transaction with more attempts is older; with equal attempts, the transaction that
+// started earlier is older.
 type Age struct {
 	Attempt uint8
-	// Start is the coordinator's time when the transaction came.
+	// Start is the coordinator's time when the transaction arrived.
 	Start uint64
 	ID    txn.ID
 }
 
-// olderThan reports whether a transaction of age a may wound one of age b.
+// olderThan reports whether a transaction of age a may wound a transaction of age b.
 func (a *Age) olderThan(b *Age) bool {
 	switch {
 	case a.Attempt != b.Attempt:
@@ -79,7 +80,7 @@ func (a *Age) appendTo(b []byte) []byte {
 
 func readAge(r *codec.Reader) Age { return Age{r.Uint8(), r.Uvarint(), r.ID()} }
 
-// Read asks a leaseholder to lock rows and to say what they hold.
+// Read asks a leaseholder to lock rows and to return their values.
 type Read struct {
 	Header
 	Age Age
@@ -149,7 +150,7 @@ func readRead(r *codec.Reader) *Read {
 	return m
 }
 
-// Rows answers Read with what was found, in the order of the wants.
+// Rows answers Read with the rows found, in the order of the wants.
 type Rows struct {
 	Header
 	Found []raftgroup.Found
@@ -168,7 +169,7 @@ func (m *Rows) String() string {
 	return fmt.Sprintf("rows of %d for %d: %s", m.Group, m.Number, raftgroup.FoundString(m.Found))
 }
 
-// Effects are what a transaction asks a group to commit or to prepare.
+// Effects are a transaction's request to a group to commit or to prepare.
 type Effects struct {
 	Header
 	Age Age
@@ -213,8 +214,8 @@ func (m *Commit) AppendTo(b []byte) []byte { return m.appendTo(b) }
 
 func (m *Commit) String() string { return m.string("commit") }
 
-// Prepare asks one of a transaction's groups to prepare it: to promise that it will commit it, should all the others
-// promise so, too.
+// Prepare asks one of a transaction's groups to prepare it: to promise to commit it if all other groups promise the
+// same.
 type Prepare struct {
 	Effects
 	// Anchor is the group that keeps the transaction's record, which names all groups.
@@ -244,7 +245,7 @@ func (m *Prepare) String() string {
 	return s
 }
 
-// Resolve tells a group that has prepared a transaction, or may have, how it ended.
+// Resolve sends the outcome of a transaction to a group that has prepared it, or may have.
 type Resolve struct {
 	Header
 	// Of is the transaction's coordinator, since others may have found out.
@@ -253,10 +254,10 @@ type Resolve struct {
 	Outcome
 }
 
-// Outcome is how a transaction ended that was prepared.
+// Outcome is the outcome of a prepared transaction.
 type Outcome struct {
 	Committed bool
-	// Timestamp is that of a committed transaction's writes.
+	// Timestamp is the timestamp of a committed transaction's writes.
 	Timestamp uint64
 }
 
@@ -295,7 +296,7 @@ func (m *Resolve) String() string {
 	return fmt.Sprintf("resolve %v in %d: %v", raftgroup.Name{Coordinator: m.Of, Number: m.Number}, m.Group, m.Outcome)
 }
 
-// Request is what a coordinator asks a leaseholder for without saying more.
+// Request is a coordinator's request to a leaseholder without further content.
 type Request uint8
 
 // The requests.
@@ -329,7 +330,7 @@ func (m *Ask) AppendTo(b []byte) []byte { return append(m.Header.appendTo(b), by
 
 func (m *Ask) String() string { return fmt.Sprintf("%v %d in %d", m.Request, m.Number, m.Group) }
 
-// Reply is what a leaseholder tells a coordinator of a transaction.
+// Reply is a leaseholder's reply to a coordinator about a transaction.
 type Reply uint8
 
 // The replies.
@@ -340,14 +341,14 @@ const (
 	Committed
 	// Prepared: the log says so.
 	Prepared
-	// Resolved: the log says how it ended, or the group never prepared it.
+	// Resolved: the log has the transaction's outcome, or the group never prepared it.
 	Resolved
 	// Contended: an older transaction waits for it, which is prepared.
 	Contended
-	// Wounded: it has no locks and will not be prepared, for the sake of an older one.
+	// Wounded: an older transaction has taken its locks, and it will not be prepared.
 	Wounded
-	// Lost: it has no locks and will not be prepared, since the group had another leaseholder when it got them, or was
-	// told that its coordinator is lost.
+	// Lost: it has no locks and will not be prepared. Either another leaseholder granted its locks, or the group was
+	// notified that its coordinator is lost.
 	Lost
 )
 
@@ -359,7 +360,7 @@ func (p Reply) String() string {
 type Answer struct {
 	Header
 	Reply
-	// Timestamp is that of the prepared transaction.
+	// Timestamp is the timestamp of the prepared transaction.
 	Timestamp uint64
 }
 
@@ -382,8 +383,8 @@ func (m *Answer) String() string {
 	return s
 }
 
-// Query asks a group, on behalf of another one, what has become of a transaction. Unless the group has prepared it, it
-// never will from then on.
+// Query asks a group, on behalf of another group, for the state of a transaction. A group that has not prepared the
+// transaction never will from then on.
 type Query struct {
 	Group int
 	Term  uint64
@@ -410,10 +411,10 @@ func (m *Query) String() string { return fmt.Sprintf("query %v in %d for %d", m.
 
 // Status answers a Query.
 type Status struct {
-	// Group is the one that has asked, About the one that answers.
+	// Group is the group that has asked, About the group that answers.
 	Group, About int
 	Of           raftgroup.Name
-	// Ended says that Outcome is how the transaction ended; else the group has prepared it at Outcome.Timestamp.
+	// Ended reports that Outcome is the transaction's outcome; otherwise the group has prepared it at Outcome.Timestamp.
 	Ended bool
 	Outcome
 }
@@ -459,10 +460,10 @@ func (m *Ping) String() string {
 	return "alive?"
 }
 
-// SnapshotRead asks any member of a group for rows as they were at a time.
+// SnapshotRead asks any member of a group for rows at a timestamp.
 type SnapshotRead struct {
 	Group int
-	// Number is the transaction's at its coordinator, Round that of its reads, from 1.
+	// Number is the transaction's number at its coordinator, Round the number of its reads, from 1.
 	Number, Round uint64
 	At            uint64
 	Ranges        []txn.Range

@@ -60,7 +60,7 @@ func sampleMessages() map[string]protocol.Message {
 func TestCodec(t *testing.T) {
 	messages := sampleMessages()
 	m := messages["raft"]
-	delete(messages, "raft") // the start of a Raft message is another one
+	delete(messages, "raft") // a Raft message has another start
 	protocoltest.Codec(t, messages, protocoltest.All(decode, simload.Procedures))
 	body := m.AppendTo(nil)
 	if got, err := decode(m.Kind(), body, nil); err != nil || len(body) != m.Size() || !reflect.DeepEqual(got, m) {

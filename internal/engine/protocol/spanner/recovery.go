@@ -10,9 +10,9 @@ import (
 	"github.com/geobench/geobench/internal/engine/blocks/raftgroup"
 )
 
-// recovery finds out how a transaction ends whose coordinator is silent. It is committed if all its groups have
-// prepared it, which its anchor's record tells how to find out: the anchor asks all others. One that has not prepared
-// it first puts into its log that it never will.
+// recovery finds the outcome of a transaction with a silent coordinator. The transaction is committed if all its groups
+// have prepared it. The anchor can find that out: its record lists the groups, and it asks them all. A group that has
+// not prepared it first writes into its log that it never will.
 type recovery struct {
 	at time.Duration // when it was begun last
 	// prepared are, at the anchor, the timestamps of the groups that have answered.
@@ -25,7 +25,7 @@ type query struct {
 	*Query
 }
 
-// liveness is what a node knows of another one.
+// liveness is a node's information about another node.
 type liveness struct {
 	heard  time.Duration
 	pinged bool // since then
@@ -53,8 +53,7 @@ func (r *Replica) silent(n geo.NodeID) bool {
 	return now-p.at >= r.patience
 }
 
-// sweep gives up the transactions of silent coordinators that may be given up, and finds out what has become of the
-// others.
+// sweep abandons the unprepared transactions of silent coordinators, and starts recovery for the prepared ones.
 func (g *group) sweep() {
 	if !g.Leads() {
 		return
@@ -70,7 +69,7 @@ func (g *group) sweep() {
 	}
 }
 
-// abandon is sweep for one coordinator, and its transactions below a number.
+// abandon does the work of sweep for a single coordinator, and its transactions below a number.
 func (g *group) abandon(c geo.NodeID, below uint64) {
 	now := g.r.env.Now()
 	for _, n := range slices.SortedFunc(maps.Keys(g.holders), raftgroup.Name.Compare) {
@@ -127,7 +126,7 @@ func (g *group) query(from geo.NodeID, q *Query) {
 		e := g.prepared[q.Of]
 		if e.anchor == g.Shard {
 			if v := g.recoveries[q.Of]; v == nil || g.r.env.Now()-v.at >= g.r.recovery {
-				g.recover(q.Of) // and tell all groups how it ends
+				g.recover(q.Of) // and send the outcome to all groups
 			}
 			return
 		}
@@ -145,8 +144,8 @@ func (g *group) tell(to geo.NodeID, q *Query, ended bool, o Outcome) {
 	g.r.send(to, &Status{Group: q.For, About: g.Shard, Of: q.Of, Ended: ended, Outcome: o})
 }
 
-// preventApplied answers those who have asked for a transaction that the group had not prepared, and has now or never
-// will.
+// preventApplied answers the groups that have asked for a transaction which the group had not prepared. By now the
+// group has prepared it, or never will.
 func (g *group) preventApplied(n raftgroup.Name) {
 	if h := g.holders[n]; h != nil && g.prevented[n] && (h.stage == growing || h.stage == lost) {
 		g.drop(h)
@@ -185,7 +184,7 @@ func (g *group) status(m *Status) {
 	g.conclude(e, o)
 }
 
-// conclude ends a transaction, and tells its other groups if this is its anchor.
+// conclude ends a transaction, and sends the outcome to its other groups if this group is its anchor.
 func (g *group) conclude(e *effect, o Outcome) {
 	g.Touch()
 	g.Batch = appendResolution(g.Batch, &resolution{name: e.name, Outcome: o})

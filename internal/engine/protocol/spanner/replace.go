@@ -17,8 +17,8 @@ func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
 // Whole implements protocol.Rejoiner.
 func (r *Replica) FullyReplicated() bool { return r.node.FullyReplicated() }
 
-// sweepReplaced does for the transactions of earlier incarnations what sweep does for those of silent coordinators: the node speaks
-// again, and will never speak of them.
+// sweepReplaced does the work of sweep for the transactions of earlier incarnations. Their nodes are not silent, but
+// will never refer to these transactions again.
 func (g *group) sweepReplaced() {
 	if !g.Leads() {
 		return

@@ -8,14 +8,14 @@ import (
 )
 
 var (
-	// interactive asks for one row after the other.
+	// interactive requests rows one at a time.
 	interactive = map[string]string{"interactive": "true"}
-	// stale reads snapshots. Those that the suites look at are so young that they must be waited for.
+	// stale reads snapshots. The snapshots of the test suites are so recent that reads must wait for them.
 	stale = map[string]string{"reads": "followerStale", "staleness": "1ms"}
 )
 
-// Whatever the shape and the network, the copies stay equal, no money is made or lost, readers see all of a transaction
-// or nothing, and every transaction is answered once: the simulator panics on a second answer.
+// For every topology and network, the copies stay equal, the sum of all money is constant, and readers see all of a
+// transaction or nothing. Every transaction is answered exactly once: the simulator panics on a second answer.
 func TestSerializable(t *testing.T) {
 	t.Run("hinted", func(t *testing.T) { protocoltest.Serializable(t, spanner.Engine, nil, 3) })
 	t.Run("interactive", func(t *testing.T) { protocoltest.Serializable(t, spanner.Engine, interactive, 2) })
@@ -43,7 +43,7 @@ func TestShapes(t *testing.T) {
 	protocoltest.Shapes(t, spanner.Engine, []map[string]string{nil, interactive, stale, {"election": "50ms", "clockBound": "1ms", "recovery": "100ms"}})
 }
 
-// Rows of groups are inserted, deleted and scanned, and rows are used whose keys depend on what is read.
+// Rows of groups are inserted, deleted and scanned. Transactions use rows whose keys depend on earlier reads.
 func TestGroups(t *testing.T) {
 	t.Run("hinted", func(t *testing.T) { protocoltest.Groups(t, spanner.Engine, nil) })
 	t.Run("interactive", func(t *testing.T) { protocoltest.Groups(t, spanner.Engine, interactive) })

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// closeEvery is how often a leaseholder closes a timestamp.
+	// closeEvery is the interval at which a leaseholder closes timestamps.
 	closeEvery = 200 * time.Millisecond
-	// keptBehind is how much longer than staleness old versions of rows are kept.
+	// keptBehind is the time for which old row versions are kept beyond staleness.
 	keptBehind = 10 * time.Second
 )
 
@@ -22,7 +22,8 @@ type snapshotRead struct {
 	*SnapshotRead
 }
 
-// readSnapshot asks a member of a group for rows of the past: the nearest, or the next one if that has not answered.
+// readSnapshot asks a member of a group for rows of the past: the nearest member, or the next if that member has not
+// answered.
 func (r *Replica) readSnapshot(x *transaction, p *part) {
 	m := &SnapshotRead{Group: p.group, Number: x.number, Round: x.round, At: x.at, Ranges: make([]txn.Range, len(p.needs))}
 	for i := range p.needs {
@@ -33,7 +34,7 @@ func (r *Replica) readSnapshot(x *transaction, p *part) {
 	r.send(members[p.try%len(members)], m)
 }
 
-// retrySnapshots asks other members for rows that have not come.
+// retrySnapshots asks other members for outstanding rows.
 func (r *Replica) retrySnapshots(x *transaction) {
 	for _, p := range x.parts {
 		if p.open == toRead && r.env.Now()-p.at >= r.patience {
@@ -72,7 +73,7 @@ func (g *group) answerSnapshot(q *snapshotRead) bool {
 	return true
 }
 
-// wakeSnapshots answers those who have waited for a time to be closed.
+// wakeSnapshots answers the reads that have waited for a timestamp to close.
 func (g *group) wakeSnapshots() {
 	kept := g.snapshots[:0]
 	for _, q := range g.snapshots {
@@ -101,7 +102,7 @@ func (r *Replica) snapshotRows(m *SnapshotRows) {
 	}
 }
 
-// trim forgets versions of rows that nobody reads any more.
+// trim discards row versions that no transaction reads any more.
 func (r *Replica) trim() {
 	if behind := uint64(r.staleness + protocol.Shrunk(r.node.Shrink, keptBehind)); r.closing && r.clock.Last() > r.trimmed+behind {
 		r.trimmed = r.clock.Last() - behind

@@ -1,29 +1,30 @@
-// Package spanner is a database that keeps each shard in a Raft group and commits over several groups in one round:
-// Spanner (Corbett et al., OSDI 2012) with the parallel commits, closed timestamps and follower reads of CockroachDB
-// (Taft et al., SIGMOD 2020).
+// Package spanner is a database that keeps each shard in a Raft group and commits across several groups in one round.
+// It is Spanner (Corbett et al., OSDI 2012) with the parallel commits, closed timestamps and follower reads of
+// CockroachDB (Taft et al., SIGMOD 2020).
 //
-// A shard is a cell of the layout, rows of one home and partition. Its group's Raft leader is its leaseholder: it alone
-// locks and reads the rows, as long as its lease holds (package consensus). A node is a member of several groups
+// A shard is a cell of the layout: the rows of one home and partition. Its group's Raft leader is its leaseholder,
+// which alone locks and reads the rows while its lease holds (package consensus). A node is a member of several groups
 // (group.go), and coordinates its clients' transactions (coordinator.go).
 //
-// A transaction runs as a task.Task at its coordinator. It asks leaseholders for locks and rows, which they keep in
-// memory (leaseholder.go, locks.go): shared locks for what is only read, exclusive ones for what is written, on ranges
-// as on rows. With one group, an entry in that group's log commits it. With several, each group prepares: it puts the
-// writes, called intents, and all locks into its log (command.go, state.go). When all have, the transaction is
-// committed, and the coordinator answers before it tells anybody. So whoever finds a prepared transaction without its
-// coordinator can find out how it ended (recovery.go): it asks the anchor, one of the groups, whose entry lists the
-// others; and a group that has not prepared must never do so any more before it says no.
+// A transaction runs as a task.Task at its coordinator. It asks leaseholders for rows and for locks, which they keep in
+// memory (leaseholder.go, locks.go). Locks are shared for rows that are only read and exclusive for rows that are
+// written, on ranges as on rows. A transaction of one group commits with an entry in that group's log. With several
+// groups, each group prepares: it puts the writes, called intents, and all locks into its log (command.go, state.go).
+// When all groups have prepared, the transaction is committed, and the coordinator answers before it notifies any
+// group. So a node that finds a prepared transaction without its coordinator can determine the outcome (recovery.go).
+// It asks the anchor, one of the groups, whose entry lists the other groups. A group that has not prepared must exclude
+// that it ever will before it answers no.
 //
-// Timestamps are those of a hybrid logical clock (clock.go), which orders transactions as their locks did. Leaseholders
-// close timestamps up to which nothing is written any more, so that any member can answer reads of the past
-// (snapshots.go). Clocks matter for leases and for how old a snapshot is, and for nothing else: there is no commit
-// wait, because locks order what is strictly serializable.
+// Timestamps are from a hybrid logical clock (clock.go), which orders transactions as their locks did. Leaseholders
+// close timestamps up to which no transaction writes any more, so that any member can answer reads of the past
+// (snapshots.go). Clocks matter only for leases and for the age of a snapshot. There is no commit wait, because locks
+// order all that is strictly serializable.
 //
-// No circle of transactions that wait for each other lasts. Of two that are growing, the older one takes the locks of
-// the younger, and only the younger one waits (wound-wait); the same goes for places in the queue. So in a circle
-// somebody waits for a prepared transaction that is younger. That one waits nowhere for locks but where it is not
-// prepared yet, and its coordinator, which is told, cancels it there; the group refuses, and the transaction aborts.
-// What waits for a log, a lease or a coordinator waits for an election or for recovery.
+// No cycle of waiting transactions persists. Of two growing transactions, the older takes the locks of the younger, and
+// only the younger waits (wound-wait); places in the queue follow the same rule. So in a cycle some transaction waits
+// for a younger prepared transaction. The prepared transaction waits for locks only in groups where it is not prepared
+// yet. Its coordinator is notified and cancels it there; the group refuses, and the transaction aborts. A transaction
+// that waits for a log, a lease or a coordinator waits for an election or for recovery.
 package spanner
 
 import (
@@ -119,7 +120,8 @@ func check(p protocol.Params) []*protocol.ParamError {
 	return []*protocol.ParamError{e}
 }
 
-// The roles of nodes: each coordinates the transactions of its clients, and those that lead a group hold its lease.
+// The roles of nodes: each node coordinates the transactions of its clients, and the leader of a group holds the
+// group's lease.
 const (
 	RoleCoordinator = "coordinator"
 	RoleLeaseholder = "leaseholder"
@@ -136,11 +138,12 @@ const (
 const (
 	// tickEvery is the resolution of what waits for time other than that.
 	tickEvery = 100 * time.Millisecond
-	// patience is how long beyond the longest round trip an answer may take whose sender has nothing to wait for.
+	// patience is the time beyond the longest round trip after which an answer is late, if its sender need not wait for
+	// anything.
 	patience = 500 * time.Millisecond
 )
 
-// options are what no manifest can say.
+// options are settings that no manifest can contain.
 type options struct {
 	mistake mistake
 	// keep bounds the entries of a log that are kept: see consensus.Config.
@@ -166,12 +169,12 @@ type Replica struct {
 	// trimmed is the time before which old versions of rows may be missing.
 	trimmed uint64
 
-	// groups are those that this node is a member of, by shard; nil elsewhere.
+	// groups are the groups that this node is a member of, by shard; nil elsewhere.
 	groups []*group
-	// members are those of each group, the nearest first.
+	// members are the members of each group, the nearest first.
 	members [][]geo.NodeID
 	peers   []liveness
-	// incarnations are those of all nodes, as far as this one has been told.
+	// incarnations holds the latest known incarnation of each node.
 	incarnations []uint32
 	coordinator
 
@@ -216,7 +219,7 @@ func newReplica(c protocol.Config, o options) *Replica {
 	}
 	r.incarnations[r.self] = c.Incarnation
 	if !r.closing {
-		r.store.Trim(store.Newest) // nobody reads the past
+		r.store.Trim(store.Newest) // no transaction reads the past
 	}
 	shards := r.layout.Shards()
 	r.coordinator = coordinator{leaseholders: make([]tenure, shards), open: map[uint64]*transaction{},
@@ -349,7 +352,7 @@ func (r *Replica) tickLater() {
 	}
 }
 
-// tick looks after what waits for somebody who may be lost.
+// tick checks all waits for nodes that may be lost.
 func (r *Replica) tick() {
 	r.ticking = false
 	for n := r.done; n < r.next; n++ {
@@ -370,8 +373,9 @@ func (r *Replica) tick() {
 	}
 }
 
-// Pending implements protocol.Replica: the transactions of own clients that have not ended everywhere, those of others
-// that have something here, and the groups whose log has not reached all members that live, or may commit what it has.
+// Pending implements protocol.Replica. It counts own clients' transactions that have not ended everywhere, and other
+// nodes' transactions with state here. It also counts groups whose log has not reached all live members, or has entries
+// that may still commit.
 func (r *Replica) Pending() int {
 	n := len(r.open)
 	for _, g := range r.groups {

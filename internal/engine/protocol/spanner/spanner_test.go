@@ -16,7 +16,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// A lease needs time to be renewed in. Who has chosen neither of the two parameters is told of the one that was chosen.
+// A lease needs time for its renewal. If the user has chosen only one of the two parameters, the error names that
+// parameter.
 func TestCheck(t *testing.T) {
 	for name, tc := range map[string]struct {
 		given map[string]string
@@ -45,7 +46,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// Members that lag behind what is kept of a log take a snapshot, rows, prepared transactions and all.
+// Members whose log position has been discarded receive a snapshot, with rows and prepared transactions.
 func TestSnapshots(t *testing.T) {
 	for name, given := range map[string]map[string]string{"leader": nil, "stale": {"reads": readsFollowerStale, "staleness": "1ms"}} {
 		t.Run(name, func(t *testing.T) {
@@ -123,7 +124,7 @@ func TestIsolation(t *testing.T) {
 	}
 }
 
-// Regions may be lost whose members are a minority of every group.
+// Regions may be lost if their members are a minority of every group.
 func TestSurvives(t *testing.T) {
 	in := func(members ...int) []geo.CellGroup { // partition 0 of the first region
 		leader := geo.Region(0)

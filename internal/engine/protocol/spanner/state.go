@@ -9,15 +9,16 @@ import (
 	"github.com/geobench/geobench/internal/engine/blocks/raftgroup"
 )
 
-// state is what a group's log makes of its entries beside rows: it is alike at all members that have applied as many.
+// state is the group's replicated state except for the rows. It is equal at all members that have applied the same
+// number of entries.
 type state struct {
 	// prepared are the transactions that the group has promised to commit if all others do.
 	prepared map[raftgroup.Name]*effect
-	// ended are those that have ended.
+	// ended are the transactions that have ended.
 	ended raftgroup.Endings[Outcome]
-	// prevented are those of them that the group has refused to prepare before it was asked to.
+	// prevented are the ended transactions that the group refused before it received a request to prepare them.
 	prevented map[raftgroup.Name]bool
-	// closed is a timestamp up to which nothing will be written any more: every prepared transaction has a later one.
+	// closed is a timestamp up to which no transaction writes any more: every prepared transaction has a later timestamp.
 	closed uint64
 	// latest is the largest timestamp of the entries so far.
 	latest uint64
@@ -36,7 +37,7 @@ func (s *state) forget(c geo.NodeID, done uint64) {
 	})
 }
 
-// fate is what a group knows of a transaction.
+// fate is a group's knowledge of a transaction.
 type fate uint8
 
 const (
@@ -46,7 +47,7 @@ const (
 	forgotten      // over everywhere
 )
 
-// look returns a transaction's fate. It is called for those whose leaseholder or coordinator was lost.
+// look returns a transaction's fate. It is called for transactions whose leaseholder or coordinator was lost.
 func (s *state) look(n raftgroup.Name) (f fate, o Outcome) {
 	if s.prepared[n] != nil {
 		return inDoubt, Outcome{}
@@ -60,13 +61,13 @@ func (s *state) look(n raftgroup.Name) (f fate, o Outcome) {
 	return unknown, Outcome{}
 }
 
-// names returns those of the prepared transactions, sorted.
+// names returns the names of the prepared transactions, sorted.
 func (s *state) names() []raftgroup.Name {
 	return slices.SortedFunc(maps.Keys(s.prepared), raftgroup.Name.Compare)
 }
 
-// Snapshot returns the state and the rows of the group's shard, for a member that has fallen behind. Only the newest
-// versions are in it.
+// Snapshot returns the state and the rows of the group's shard, for a member that lags. It contains only the newest
+// versions.
 func (g *group) Snapshot() []byte {
 	b := codec.AppendUvarint(codec.AppendUvarint(nil, g.closed), g.latest)
 	b = codec.AppendUvarint(b, uint64(len(g.prepared)))
@@ -77,7 +78,7 @@ func (g *group) Snapshot() []byte {
 	return g.AppendRows(raftgroup.AppendNames(b, g.prevented), g.r.store)
 }
 
-// Restore replaces the state and the rows by those of a snapshot.
+// Restore replaces the state and the rows by the content of a snapshot.
 func (g *group) Restore(data []byte) {
 	r := codec.NewReader(data)
 	g.state = newState()

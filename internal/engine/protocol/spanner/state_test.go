@@ -33,7 +33,7 @@ func TestSnapshotOfTheWholeState(t *testing.T) {
 	}
 }
 
-// What a group has refused to prepare it refuses at a member that has its state from a snapshot, too.
+// If a group has refused to prepare a transaction, a member that has its state from a snapshot refuses, too.
 func TestPreventedBySnapshotIsNotPrepared(t *testing.T) {
 	l, other := newLone(t), newLone(t)
 	l.Receive(1, &Query{Group: 0, Term: 1, Of: raftgroup.Name{Coordinator: 1, Number: 1}, For: 1})

@@ -7,7 +7,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/spanner"
 )
 
-// The scripts in testdata show what nodes say to each other; "go test -run TestTrace -rewrite" writes what they do now.
+// The scripts in testdata show the messages between nodes; "go test -run TestTrace -rewrite" writes the current
+// messages.
 func TestTrace(t *testing.T) {
 	protocoltest.Traces(t, spanner.Engine, map[uint8]string{1: "consensus timer", 2: "proposes", 3: "closes", 4: "ticks"})
 }

@@ -5,7 +5,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// mistake is what is wrong with a database that is wrong on purpose.
+// mistake identifies the defect of a deliberately faulty variant.
 type mistake uint8
 
 const (
@@ -19,23 +19,24 @@ const (
 	nobodyDies
 )
 
-// These are the database with mistakes that are easily made. They are in no table of engines, and there to test those
-// who should notice (package broken).
+// Faulty variants with plausible defects. They are in no table of engines; they test that the checks find such defects
+// (package broken).
 var (
-	// WithoutReaderRule lets transactions read what others that are prepared will write.
+	// WithoutReaderRule lets transactions read rows that prepared transactions will write.
 	WithoutReaderRule = mistaken("sunstorm-without-reader-rule", noReaderRule)
-	// WithoutWriterRule lets transactions write what others that are prepared have read.
+	// WithoutWriterRule lets transactions write rows that prepared transactions have read.
 	WithoutWriterRule = mistaken("sunstorm-without-writer-rule", noWriterRule)
 	// VotesCountedTwice counts every vote twice.
 	VotesCountedTwice = mistaken("sunstorm-votes-counted-twice", votesCountedTwice)
-	// AppliedOutOfOrder applies the entries of a log at its copies each a while after it came, in an order of chance.
+	// AppliedOutOfOrder applies the entries of a log at its copies after a random delay each, in random order.
 	AppliedOutOfOrder = mistaken("sunstorm-applied-out-of-order", outOfOrder)
-	// Unvalidated prepares what was read of stale copies without a look at what the rows are now.
+	// Unvalidated prepares transactions without validating their reads of stale copies against the current rows.
 	Unvalidated = mistaken("sunstorm-unvalidated", unvalidated)
 	// RowsOnly validates of a scan the rows that it has met, and not that there are no others.
 	RowsOnly = mistaken("sunstorm-rows-only", rowsOnly)
-	// NobodyDies lets a multi-region transaction wait for another one that is prepared to write the same row, as a single-region
-	// one does, so that two that have prepared each the row that the other wants wait for ever.
+	// NobodyDies lets a multi-region transaction wait for another transaction that is prepared to write the same row, as a
+	// single-region transaction does. Two transactions that have each prepared the row that the other wants then wait
+	// indefinitely.
 	NobodyDies = mistaken("sunstorm-nobody-dies", nobodyDies)
 )
 

@@ -20,8 +20,8 @@ type timed struct {
 
 func (e *timed) Now() time.Duration { return e.now }
 
-// A node that goes on from its checkpoint applies the parts of logs that it had received before, and not applied, to the copies that it has:
-// transactions are prepared there, and the next parts find them.
+// A node that restarts from its checkpoint applies log parts that it had received before, and not applied, to its
+// copies. Transactions are prepared there, and the next parts find them.
 func TestCheckpointOfLaggingCopies(t *testing.T) {
 	s, env := store.NewVersioned(), &timed{Quiet: protocoltest.NewQuiet()}
 	c := protocol.Config{

@@ -39,7 +39,7 @@ func (r *Replica) Check(c *invariant.Checker) {
 	}
 }
 
-// place is one in the log of a home's writer of a partition.
+// place is a position in the log of the writer of a home's partition.
 type place struct {
 	Home, Partition int
 	LSN             uint64

@@ -7,7 +7,7 @@ import (
 	"github.com/geobench/geobench/internal/base/invariant"
 )
 
-// Of several figures of a log that go back at once the same one is told of every time.
+// If several values of a log go back in one step, the check reports the same one each time.
 func TestTheSameIsTold(t *testing.T) {
 	topology := &geo.Topology{Regions: []string{"a"}, Partitions: 1, Replicas: 1}
 	told := map[string]bool{}

@@ -14,8 +14,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// A region that writes nothing pays for the others' writes where its writer applies the copies, and not where storage
-// servers do; the writer that ships its log pays less. Rows and messages are the same in both.
+// A region that writes nothing pays for the other regions' writes where its writer applies the copies, but not where
+// storage servers do. The writer that ships its log then pays less. Rows and messages are the same in both cases.
 func TestCopies(t *testing.T) {
 	type load struct{ shipper, idle time.Duration }
 	run := func(copies string) (l load, traffic geo.Traffic, sum int64) {

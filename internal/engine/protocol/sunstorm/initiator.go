@@ -16,7 +16,7 @@ import (
 const (
 	// ReasonOutdatedTuple: a row that was read has been changed since.
 	ReasonOutdatedTuple = "outdated-tuple"
-	// ReasonOutdatedIndexPage: a row has come where none was when it was looked for, or an index page that was read has changed.
+	// ReasonOutdatedIndexPage: a row now exists where the read found none, or an index page that was read has changed.
 	ReasonOutdatedIndexPage = "outdated-index-page"
 	// ReasonSerialization: the reader rule, the writer rule, or snapshot isolation at the writer forbid it.
 	ReasonSerialization = "serialization-failure"
@@ -24,12 +24,12 @@ const (
 	ReasonDeadlock = "deadlock-prevention"
 	// ReasonTooOld: the snapshot that the transaction reads is not kept any more.
 	ReasonTooOld = "snapshot-too-old"
-	// ReasonWriterLost: a writer has lost what it knew, and a new incarnation is in its place. Of what was handed to it by a storage copy nobody knows
-	// whether it was committed.
+	// ReasonWriterLost: a writer has lost its state, and a new incarnation replaces it. For transactions that a storage
+	// copy forwarded to it, the outcome is unknown.
 	ReasonWriterLost = "writer-lost"
 )
 
-// transaction is one that this node executes.
+// transaction is a transaction that this node executes.
 type transaction struct {
 	t *txn.Transaction
 	// origin is the node that its client waits at.
@@ -39,11 +39,12 @@ type transaction struct {
 	snapshots []uint64
 	// lsns are up to where these nodes had the log of each region then, where index pages are modelled.
 	lsns [][]uint64
-	// round counts the reads; needs are the present ones, by partition, of which waiting nodes have not answered.
+	// round counts the reads. needs are the current reads, by partition; waiting is the number of nodes that have not
+	// answered.
 	round   uint64
 	needs   [][]txn.Range
 	waiting int
-	// outcome is what its client hears if what was read holds.
+	// outcome is the client's outcome if the reads are valid.
 	outcome txn.Outcome
 }
 
@@ -171,7 +172,7 @@ func (r *Replica) readAgain(n geo.NodeID) {
 	}
 }
 
-// disown answers the clients whose transactions this node has handed to a writer that is lost.
+// disown answers the clients whose transactions this node has forwarded to a writer that is lost.
 func (r *Replica) disown() {
 	for _, id := range slices.Sorted(maps.Keys(r.forwarded)) {
 		r.env.Mark(forwardLost)
@@ -185,8 +186,8 @@ func (r *Replica) tooOld(x *transaction) {
 	r.abort(x, ReasonTooOld)
 }
 
-// Part is what a transaction has read of one writer's rows, and writes there: the writer's part of the paper's remote
-// read and write set.
+// Part holds a transaction's reads and writes of one writer's rows: that writer's part of the paper's remote read and
+// write set.
 type Part struct {
 	Reads  optimistic.Reads
 	Writes []txn.WriteEntry
@@ -194,7 +195,7 @@ type Part struct {
 	LSN uint64
 }
 
-// parts splits what a transaction has read and writes by writers, in the order of their nodes.
+// parts splits a transaction's reads and writes by writers, in the order of their nodes.
 func (r *Replica) parts(x *transaction) (writers []geo.NodeID, parts []Part) {
 	part := func(k txn.Key) *Part {
 		home, partition := r.placement.Home(k), r.placement.Partition(k)
@@ -229,7 +230,7 @@ func (r *Replica) parts(x *transaction) (writers []geo.NodeID, parts []Part) {
 	return writers, parts
 }
 
-// seen returns what a scan has looked at: one with a limit ends where that was reached.
+// seen returns the range that a scan has read: a scan with a limit stops where the limit was reached.
 func seen(read *rerun.Read) optimistic.Range {
 	g := optimistic.Range{From: read.Range.From, To: read.Range.To}
 	for i := range read.Rows {
@@ -247,8 +248,8 @@ func seen(read *rerun.Read) optimistic.Range {
 	return g
 }
 
-// commit ends the execution of a transaction. One whose procedure has given up did so because of what it has read, which
-// may be outdated: it is validated like one that writes nothing.
+// commit completes the execution of a transaction. A procedure that fails may have failed because of outdated reads, so
+// it is validated like a transaction that writes nothing.
 func (r *Replica) commit(x *transaction) {
 	result, err := x.task.Result()
 	x.outcome = txn.Outcome{ID: x.t.ID, Status: txn.Committed, Result: result}

@@ -8,10 +8,10 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// law is Engine.Law: the client's hop, and that to the writer from a storage copy, which is as often where the client is as
-// a partition has replicas. A single-region transaction is committed when its entry is durable. One of several regions is
-// prepared at home first, if it has rows there, then at the furthest of the others, and committed at home when that
-// one's vote has come.
+// law is Engine.Law: the client's hop, and the hop from a storage copy to the writer, weighted by the number of
+// replicas of a partition. A single-region transaction is committed when its entry is durable. A multi-region
+// transaction is prepared at home first, if it has rows there, then at the farthest of the other regions. It is
+// committed at home when that region's vote has arrived.
 func law(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) time.Duration {
 	var quorum time.Duration
 	if t.Replicas > 1 {

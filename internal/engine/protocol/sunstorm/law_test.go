@@ -13,9 +13,9 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// With three storage copies the mean latency is the law's, within 5%: what is durable is on two nodes of the region, and two
-// thirds of the transactions come to a node that hands them to the writer. Hops inside a region take 4 ms, so that
-// each of those writes shows.
+// With three storage copies the mean latency matches the latency model within 5%. Durable entries are on two nodes of
+// the region, and two thirds of the transactions arrive at a node that forwards them to the writer. Hops inside a
+// region take 4 ms, so that each of those writes is visible.
 func TestLawOfReplicas(t *testing.T) {
 	p := protocoltest.Params(t, sunstorm.Engine, nil)
 	shapes := map[string]*geo.Topology{"2 regions": simload.TwoRegions(1), "3 regions": simload.ThreeRegions(1), "8 regions": simload.EightRegions(1)}

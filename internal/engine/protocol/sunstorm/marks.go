@@ -5,7 +5,7 @@ import (
 	"github.com/geobench/geobench/internal/base/coverage"
 )
 
-// What the explorer wants to see happen: see package coverage.
+// Coverage marks that the explorer must reach: see package coverage.
 var (
 	indexPageOutdated = coverage.New("sunstorm.index-page-outdated", "An index page that a scan has used has changed")
 	tupleOutdated     = coverage.New("sunstorm.tuple-outdated", "A row that was read of a copy has changed")
@@ -25,7 +25,7 @@ var (
 	updatedFirst      = coverage.New("sunstorm.updated-first", "A transaction aborts since the prepared one that it has waited for commits")
 )
 
-// What the explorer wants to see happen where nodes are replaced.
+// Coverage marks that the explorer must reach where nodes are replaced.
 var (
 	logBeforeRows  = coverage.NewReplaced("sunstorm.log-before-rows", "A part of a log comes to a new incarnation that has no rows yet")
 	preparedCopied = coverage.NewReplaced("sunstorm.prepared-copied", "A new incarnation is sent transactions that are prepared with the rows")
@@ -46,7 +46,7 @@ var (
 	doubtAborted   = coverage.NewReplaced("sunstorm.doubt-aborted", "A new incarnation aborts what is prepared, since nobody else has it open or has committed it")
 )
 
-// What replicas may be told to do: see package buggify.
+// Points at which the explorer may make replicas deviate: see package buggify.
 var (
 	refuses   = buggify.New("sunstorm.refuses", "A writer finds against a transaction that it could have taken")
 	diesEarly = buggify.New("sunstorm.dies-early", "A transaction dies that might have waited")

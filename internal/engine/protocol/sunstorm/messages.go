@@ -55,7 +55,7 @@ func (m *Forward) AppendTo(b []byte) []byte { return codec.AppendTransaction(b, 
 
 func (m *Forward) String() string { return fmt.Sprintf("forward t%v", m.T.ID) }
 
-// Answer tells the node that the client waits at how its transaction has ended.
+// Answer sends the client's node the outcome of its transaction.
 type Answer struct{ Outcome txn.Outcome }
 
 // Kind implements protocol.Message.
@@ -73,7 +73,7 @@ func (m *Answer) String() string { return fmt.Sprintf("answer t%v %v", m.Outcome
 type Read struct {
 	ID    txn.ID
 	Round uint64
-	// Snapshot is the version that an earlier answer of the receiver named, 0 for the newest one.
+	// Snapshot is the version that an earlier answer of the receiver named, 0 for the newest version.
 	Snapshot uint64
 	Ranges   []txn.Range
 }
@@ -176,7 +176,7 @@ func head(n int, more bool) uint64 {
 	return uint64(n) << 1
 }
 
-// readHead reads one. It refuses a number of elements that the body cannot hold at a byte each.
+// readHead reads a head. It refuses a number of elements that the body cannot hold at a byte each.
 func readHead(r *codec.Reader) (n int, more bool) {
 	h := r.Uvarint()
 	if h>>1 > uint64(r.Len()) {
@@ -289,7 +289,7 @@ func readPrepare(r *codec.Reader) *Prepare {
 	return m
 }
 
-// Vote tells all who take part in a transaction what the sender has found.
+// Vote sends the sender's decision to all participants of a transaction.
 type Vote struct {
 	ID      txn.ID
 	Verdict Verdict
@@ -372,8 +372,9 @@ func appendEntries(b []byte, entries []Entry) []byte {
 	return b
 }
 
-// The first byte of an entry is its kind, or reused for one that is prepared and has another generation than the first; and above these
-// bits 1 more than the initiator of its name, if it has one, or anywhere, if the initiator's number follows.
+// The low kindBits of an entry's first byte hold its kind, or reused for a prepared transaction with a generation after
+// the first. The bits above are 0 without a name, the initiator of the name plus 1, or anywhere if the initiator's
+// number follows.
 const (
 	reused   = 7
 	kindBits = 3
@@ -476,7 +477,7 @@ func readEntries(r *codec.Reader) []Entry {
 	return entries
 }
 
-// Persisted tells a writer up to where a storage copy has its log.
+// Persisted reports to a writer the log position up to which a storage copy has its log.
 type Persisted struct{ LSN uint64 }
 
 // Kind implements protocol.Message.

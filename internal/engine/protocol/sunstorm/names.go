@@ -9,22 +9,23 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// Name tells a multi-region transaction from others of its id, since ids come again with the next run of a database: the node that has initiated it, and
-// that node's generation, which begins when it initiates an id that it has initiated in the one before. Generations count from 1; the zero Name is
-// that of all transactions where nodes are not replaced.
+// Name distinguishes a multi-region transaction from other transactions with the same id, since the next run of a
+// database reuses ids. It consists of the initiating node and that node's generation. A node starts a new generation
+// when it initiates an id that it has initiated in the generation before. Generations count from 1; the zero Name
+// belongs to all transactions where nodes are not replaced.
 type Name struct {
 	Initiator  geo.NodeID
 	Generation uint64
 }
 
-// firstGeneration is that of an incarnation, which does not know its predecessor's.
+// firstGeneration returns the first generation of an incarnation, which does not know its predecessor's generation.
 func firstGeneration(incarnation uint32) uint64 { return uint64(incarnation)<<20 + 1 }
 
-// names are a set of transactions, one bit for each, since ids follow each other. Of each initiator it has those of two generations: between two runs
-// all transactions have ended, so nobody asks for those of an earlier one.
+// names is a set of transactions, with one bit for each, since ids are consecutive. For each initiator it holds two
+// generations. Between two runs all transactions have ended, so no node asks for transactions of an earlier generation.
 type names struct{ of []generations }
 
-// generations are the last one of an initiator and the one before.
+// generations are an initiator's last generation and the generation before.
 type generations struct{ last, before generation }
 
 // generation has 64 ids in a word.
@@ -46,7 +47,7 @@ func (g *generations) at(number uint64) *generation {
 
 func (s *names) add(id txn.ID, n Name) { s.set(id/64, n, 1<<(id%64)) }
 
-// set adds those of a word.
+// set adds the transactions of a word.
 func (s *names) set(at txn.ID, n Name, word uint64) {
 	for len(s.of) <= int(n.Initiator) {
 		s.of = append(s.of, generations{})
@@ -71,7 +72,7 @@ func (s *names) has(id txn.ID, n Name) bool {
 	return in != nil && in.words[id/64]&(1<<(id%64)) != 0
 }
 
-// words is how many words have ids.
+// words returns the number of words that contain ids.
 func (s *names) words() (n int) {
 	for i := range s.of {
 		n += len(s.of[i].last.words) + len(s.of[i].before.words)

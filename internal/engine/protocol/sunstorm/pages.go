@@ -16,14 +16,14 @@ const (
 
 // page is a page of the index of a table's primary key: keysPerPage possible keys that follow each other.
 type page struct {
-	// prefix is what the keys begin with, and number the place of the page among those with that prefix.
+	// prefix is the common prefix of the keys, and number the number of the page among the pages with that prefix.
 	prefix txn.Key
 	number uint64
 }
 
-// pageOf returns the page of a key. A plain key is followed by the next one of its cell, since each cell has an index of its
-// own. Of other keys the columns behind the shard number, or behind the group, are told apart by their last eight bytes, which
-// are taken for a number.
+// pageOf returns the page of a key. A plain key is followed by the next key of its cell, since each cell has a separate
+// index. In other keys the columns after the shard number, or after the group, are distinguished by their last eight
+// bytes, which are interpreted as a number.
 func pageOf(k txn.Key, p geo.Placement, keys uint64) page {
 	if _, shard, plain := k.Plain(); plain {
 		_, rank := p.Locate(shard)
@@ -42,7 +42,7 @@ func pageOf(k txn.Key, p geo.Placement, keys uint64) page {
 	return page{k[:head], binary.BigEndian.Uint64(number[:]) / keys}
 }
 
-// pages are those of the rows that a writer owns, as far as they were changed (section 4.4.2).
+// pages are the changed index pages of the rows that a writer owns (section 4.4.2).
 type pages struct {
 	r *Replica
 	// keys is the parameter keysPerPage; 0 for no pages. updates says that updates and deletions change a page, too.
@@ -51,7 +51,8 @@ type pages struct {
 	// changed is the log sequence number of the last entry that has changed a page. It has an entry for each page that was ever
 	// changed, so it grows with the rows and not with time.
 	changed map[page]uint64
-	// since is the entry up to which a new incarnation does not know what has changed: each page may have, there.
+	// since is the entry up to which a new incarnation does not know the changed pages: each page may have changed at that
+	// entry.
 	since uint64
 }
 
@@ -71,8 +72,9 @@ func (g *pages) write(writes []txn.WriteEntry) {
 	}
 }
 
-// outdated reports whether a page that was read has been changed behind log sequence number lsn, up to which the reader had
-// the log. Those of a range are the pages where it begins and those of its rows: what comes in between comes into the range.
+// outdated reports whether a page that was read has been changed after log sequence number lsn, up to which the reader
+// had the log. The pages of a range are the page where it starts and the pages of its rows: a row that is inserted in
+// between changes one of them.
 func (g *pages) outdated(reads *optimistic.Reads, lsn uint64) bool {
 	if g.keys == 0 {
 		return false

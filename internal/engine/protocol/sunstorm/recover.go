@@ -9,36 +9,39 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// recovery is how a new incarnation of a writer comes to its predecessor's log, as in Aurora: it asks all of its storage copies how far they have
-// it (Survey), and takes a copy of the longest. Whatever is durable is there, since one node is lost at a time. The log goes on behind
-// that entry, of which all copies are told (Recovered), those that have less get a copy. Nothing of the predecessor's comes after that, since links are
-// with an incarnation.
+// recovery is the procedure by which a new incarnation of a writer obtains its predecessor's log, as in Aurora. It asks
+// all of its storage copies for their log positions (Survey), and takes a copy of the longest log. That log contains
+// all durable entries, since at most one node is lost at a time. The log continues after its last entry. All copies are
+// notified of that position (Recovered), and copies that have less receive a copy of the log. No message of the
+// predecessor arrives after that, since a link belongs to one incarnation.
 //
-// What the predecessor has prepared is in the log, and so is that it has voted yes on it. How it has ended, if it has, the other writers know
-// (InDoubt, settle.go). What it has read is in no log: so until the last of these transactions has ended no other one is begun, prepared or read
-// for, which protects more than what was read. Rows of other regions are waited for by who reads them (replacement).
+// The log contains the transactions that the predecessor has prepared, and its yes votes on them. Their outcomes, if
+// there are any, are known to the other writers (InDoubt, settle.go). Their reads are in no log. So until the last of
+// these transactions has ended, the writer starts, prepares and reads for no other transaction, which protects more
+// than these reads. A reader waits for rows of other regions itself (replacement).
 type recovery struct {
 	r *Replica
-	// standings are how far the storage copies have the log.
+	// standings are the storage copies' log positions.
 	standings map[geo.NodeID]uint64
 	// restored says that the node has the log, and recovered that a majority does.
 	restored, recovered bool
-	// inDoubt are the transactions that are prepared, and open those of them that others have not ended either.
+	// inDoubt are the prepared transactions. open are those among them that other writers have not ended either.
 	inDoubt []*participation
 	open    map[txn.ID]bool
 	held    []heldMessage
 }
 
-// heldMessage is one that comes before the writer can take it.
+// heldMessage is a message that arrives before the writer can handle it.
 type heldMessage struct {
 	from geo.NodeID
 	m    protocol.Message
 }
 
-// hasLog reports whether a majority has the log that the writer goes on with. A nil recovery is that of a node that need not recover.
+// hasLog reports whether a majority has the log with which the writer continues. A nil recovery belongs to a node that
+// need not recover.
 func (c *recovery) hasLog() bool { return c == nil || c.recovered }
 
-// holds reports whether a message comes too early.
+// holds reports whether a message is too early.
 func (c *recovery) holds(m protocol.Message) bool {
 	if c == nil {
 		return false
@@ -59,7 +62,7 @@ func (c *recovery) hold(from geo.NodeID, m protocol.Message) {
 	c.held = append(c.held, heldMessage{from, m})
 }
 
-// release takes the messages that were held, as far as they do not come too early still.
+// release handles the held messages, except for messages that are still too early.
 func (c *recovery) release() {
 	held := c.held
 	c.held = nil
@@ -79,7 +82,8 @@ func (c *recovery) pending() int {
 	return 1 + len(c.held)
 }
 
-// ask asks the storage copies how far they have the log, or, when all have told, the one that has most for it.
+// ask asks the storage copies for their log positions or, when all have answered, the copy with the longest log for its
+// log.
 func (c *recovery) ask() {
 	t := c.r.topology
 	var longest geo.NodeID
@@ -132,7 +136,7 @@ func (c *recovery) restore(m *rowsCopy) {
 	c.attain()
 }
 
-// announce tells the copies in some regions where the log ends.
+// announce sends the end of the log to the copies in some regions.
 func (c *recovery) announce(in func(geo.Region) bool) {
 	r := c.r
 	protocol.Others(r.topology.Nodes(), r.self, func(n geo.NodeID) {
@@ -143,7 +147,8 @@ func (c *recovery) announce(in func(geo.Region) bool) {
 	})
 }
 
-// attain goes on when a majority has the log. It asks the other writers for what has become of what is prepared.
+// attain continues when a majority has the log. It asks the other writers for the outcomes of the prepared
+// transactions.
 func (c *recovery) attain() {
 	r := c.r
 	if !r.wal.majority(r.wal.last) {
@@ -179,7 +184,7 @@ func (c *recovery) known(m *Known) {
 	c.progress()
 }
 
-// ended hears how one of them has ended.
+// ended records the outcome of a transaction in doubt.
 func (c *recovery) ended(id txn.ID, committed bool) {
 	if c == nil {
 		return
@@ -203,7 +208,8 @@ func (c *recovery) end(id txn.ID, committed bool) {
 	c.r.writer.end(p)
 }
 
-// progress aborts what nobody has committed, or can any more, and takes transactions once none is in doubt.
+// progress aborts transactions that no writer has committed, or can commit any more. It accepts transactions once none
+// is in doubt.
 func (c *recovery) progress() {
 	if c.r.settlement.unanswered == 0 {
 		for _, p := range slices.Clone(c.inDoubt) {

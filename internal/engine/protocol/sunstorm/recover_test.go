@@ -13,8 +13,9 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// A new incarnation of a writer takes the longest log of its storage copies, goes on once a majority has it, and takes transactions once it knows the
-// end of all that is prepared there: those that read rows of others wait for these.
+// A new incarnation of a writer takes the longest log of its storage copies and continues once a majority has it. It
+// accepts transactions once it knows the outcome of all transactions prepared there. Transactions that read rows of
+// other regions wait for these rows.
 func TestNewWriter(t *testing.T) {
 	w, q := newNodeOf(t, simload.Topology(1, 5, [][]float64{{0, 5}, {5, 0}}), 0, 1, map[string]string{"keysPerPage": "10"})
 	if got := q.Take(5); !reflect.DeepEqual(got, []protocol.Message{&Lost{}}) {
@@ -65,7 +66,7 @@ func TestNewWriter(t *testing.T) {
 		t.Errorf("asks the other writer %v", got)
 	}
 
-	// What the predecessor has voted. Its log shows yes, for good.
+	// The predecessor's votes. A yes in its log is permanent.
 	for n, want := range map[Named]Verdict{{8, Name{5, 1}}: Yes, {3, Name{5, 1}}: Yes, {12, Name{5, 1}}: Gone, {8, Name{5, 2}}: Gone, {3, Name{4, 1}}: Gone} {
 		w.Receive(5, &Ask{n})
 		if got := q.Take(5); !reflect.DeepEqual(got, []protocol.Message{&Settled{n.ID, want}}) {
@@ -131,7 +132,8 @@ func TestNewWriter(t *testing.T) {
 	}
 }
 
-// A new incarnation asks again when it is told that others are not the first: what it has asked before was for those before them.
+// A new incarnation asks again when it learns of other new incarnations: its earlier requests went to their
+// predecessors.
 func TestAsksNewOnes(t *testing.T) {
 	w, q := newNode(t, 0, 1)
 	w.Receive(2, &Persisted{0})
@@ -143,7 +145,7 @@ func TestAsksNewOnes(t *testing.T) {
 	}
 }
 
-// A writer whose storage copies have told nothing but that they have no log begins one.
+// A writer starts a log if all its storage copies have reported that they have none.
 func TestNewWriterOfAnEmptyLog(t *testing.T) {
 	w, q := newNodeOf(t, simload.Topology(1, 3, [][]float64{{0}}), 0, 1, nil)
 	w.Receive(1, &Persisted{0})
@@ -159,7 +161,7 @@ func TestNewWriterOfAnEmptyLog(t *testing.T) {
 	}
 }
 
-// What is in doubt is aborted when all others have told that they know nothing of it, and not before.
+// A transaction in doubt is aborted only when all other writers have reported that they do not know it.
 func TestAllAreAsked(t *testing.T) {
 	for name, last := range map[string]*Known{"nobody": {}, "the last one": {Committed: []txn.ID{8}}} {
 		w, _ := newNodeOf(t, simload.Topology(1, 2, [][]float64{{0, 5, 5}, {5, 0, 5}, {5, 5, 0}}), 0, 1, nil)
@@ -176,7 +178,7 @@ func TestAllAreAsked(t *testing.T) {
 	}
 }
 
-// A new writer is not whole before all others have been told of it.
+// A new writer is not whole before all other writers know of it.
 func TestAllAreTold(t *testing.T) {
 	w, q := newNodeOf(t, simload.Topology(1, 2, [][]float64{{0, 5}, {5, 0}}), 0, 1, nil)
 	w.Receive(1, &Persisted{0})
@@ -194,7 +196,7 @@ func TestAllAreTold(t *testing.T) {
 	}
 }
 
-// What the predecessor was asked for and has not answered is asked for again; what it has told of its versions means nothing.
+// Unanswered requests to the predecessor are sent again; the versions that it has reported are void.
 func TestReadAgain(t *testing.T) {
 	topology := simload.Topology(2, 2, [][]float64{{0}})
 	r, q := newNodeOf(t, topology, 0, 0, nil)

@@ -10,7 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/blocks/raftgroup"
 )
 
-// Lost asks for a copy of what a writer's log has made: the writer, or, if that is new itself, a storage copy.
+// Lost asks for a copy of the state that a writer's log has produced. It is sent to the writer or, if the writer itself
+// is new, to a storage copy.
 type Lost struct{}
 
 // Kind implements protocol.Message.
@@ -38,7 +39,7 @@ func (m *Survey) AppendTo(b []byte) []byte { return b }
 
 func (m *Survey) String() string { return "asks how far the log is" }
 
-// Recovered says at which entry the log of a new incarnation of a writer begins to be its own. The answer is Persisted.
+// Recovered reports the entry after which the log of a writer's new incarnation starts. The answer is Persisted.
 type Recovered struct{ LSN uint64 }
 
 // Kind implements protocol.Message.
@@ -52,7 +53,7 @@ func (m *Recovered) AppendTo(b []byte) []byte { return codec.AppendUvarint(b, m.
 
 func (m *Recovered) String() string { return fmt.Sprintf("goes on with the log behind %d", m.LSN) }
 
-// Aware says that the sender has been told of a new incarnation of another writer.
+// Aware reports that the sender knows of a new incarnation of another writer.
 type Aware struct {
 	Node        geo.NodeID
 	Incarnation uint32
@@ -81,7 +82,7 @@ type Named struct {
 	Name Name
 }
 
-// minNamed is the least size of one, in bytes.
+// minNamed is the minimum size of a Named, in bytes.
 const minNamed = 4
 
 func (n *Named) size() int { return codec.SizeID(n.ID) + sizeName(n.Name) }
@@ -104,7 +105,7 @@ func (m *Ask) AppendTo(b []byte) []byte { return m.appendTo(b) }
 
 func (m *Ask) String() string { return fmt.Sprintf("asks for the vote on t%v", m.ID) }
 
-// Settled is a vote in place of one that will not come.
+// Settled is a vote that replaces a lost vote.
 type Settled struct {
 	ID      txn.ID
 	Verdict Verdict
@@ -129,7 +130,8 @@ func readVerdict(r *codec.Reader) Verdict {
 	return v
 }
 
-// Orphan says that a node which has been replaced, by an incarnation, had initiated a transaction. Who has no Prepare by then votes no.
+// Orphan reports that a node which a new incarnation has replaced had initiated a transaction. A receiver without its
+// Prepare votes no.
 type Orphan struct {
 	ID          txn.ID
 	Node        geo.NodeID
@@ -185,7 +187,8 @@ func (m *InDoubt) String() string {
 	return "is in doubt about" + listed(ids)
 }
 
-// Known says which of the transactions that were asked for the sender has committed, and which it has open: it will tell their end.
+// Known reports which of the requested transactions the sender has committed, and which it has open: it will send their
+// outcomes later.
 type Known struct{ Committed, Open []txn.ID }
 
 // Kind implements protocol.Message.
@@ -235,7 +238,7 @@ func readIDs(r *codec.Reader) (ids []txn.ID) {
 	return ids
 }
 
-// Ended says how a transaction has ended that was open.
+// Ended reports the outcome of an open transaction.
 type Ended struct {
 	ID        txn.ID
 	Committed bool

@@ -15,9 +15,10 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// replacement gives a node what the log of each writer of its partition has made, by a copy from that writer: rows, and what is prepared. The
-// log follows on the same link. A new incarnation needs all of that. A node that is not new needs it of a writer that is, and which
-// says where its log ends (Recovered), if the predecessor's last entries have not come.
+// replacement gives a node the state that the log of each writer of its partition has produced, by a copy from that
+// writer: rows and prepared transactions. The log follows on the same link. A new incarnation needs all copies. An
+// older node needs the copy of a new writer if the predecessor's last entries have not arrived. The new writer reports
+// where its log starts (Recovered).
 //
 // A storage copy of the writer's own region counts for the majority once it says that it has the copy; what its predecessor said counts no more. Other
 // regions get no copy of entries that are not durable: they would be ahead of a new writer's log.
@@ -25,16 +26,18 @@ type replacement struct {
 	r *Replica
 	// incoming are, by home, the copies that the node waits for.
 	incoming []*incoming
-	// unsure are, by home, the writers that were replaced and have not said where their logs end.
+	// unsure are, by home, the replaced writers that have not reported where their logs end.
 	unsure   []bool
 	ticking  bool // a timer is set
 	outgoing *statetransfer.Sender
 	// waiting are copies of entries that are not durable.
 	waiting []waitingCopy
-	// lacking are, at a writer, the nodes that have not said that they have its log, up to needed, since one of the two was replaced.
+	// lacking are, at a writer, the nodes that have not confirmed its log up to needed, since the writer or the node was
+	// replaced.
 	lacking []bool
 	needed  uint64
-	// reading are transactions that this node executes, and reads those of others, that want rows which have not come.
+	// reading are transactions that this node executes, and reads are reads of other nodes' transactions; both wait for
+	// missing rows.
 	reading []*transaction
 	reads   []heldMessage
 }
@@ -42,8 +45,8 @@ type replacement struct {
 // incoming is a copy that is on its way.
 type incoming struct {
 	statetransfer.Receiver
-	held []*Log // what has come of the log behind it
-	// confirm says that the writer, a new one, asks for word that the copy is there.
+	held []*Log // received parts of the log after it
+	// confirm reports that the writer, a new incarnation, asks for confirmation that the copy has arrived.
 	confirm bool
 }
 
@@ -54,7 +57,7 @@ type waitingCopy struct {
 	data []byte
 }
 
-// askEvery is how often a node asks again for what has not come.
+// askEvery is the time between two requests for missing state.
 const askEvery = time.Second
 
 func (p *replacement) init(r *Replica, incarnation uint32) {
@@ -68,7 +71,7 @@ func (p *replacement) init(r *Replica, incarnation uint32) {
 	}
 }
 
-// ask asks for what has not come. A transfer whose receiver is not heard is given up.
+// ask requests missing state. It cancels a transfer if its receiver is silent.
 func (p *replacement) ask() {
 	p.ticking = false
 	for home, in := range p.incoming {
@@ -78,7 +81,8 @@ func (p *replacement) ask() {
 	}
 }
 
-// request asks for a copy of a home's rows: its writer, or, for a new incarnation of that one, its storage copies.
+// request asks for a copy of a home's rows. It asks the home's writer or, as a new incarnation of that writer, its
+// storage copies.
 func (p *replacement) request(home geo.Region) {
 	if writer := p.r.topology.Node(home, p.r.partition, 0); writer == p.r.self {
 		p.r.recovery.ask()
@@ -91,14 +95,14 @@ func (p *replacement) request(home geo.Region) {
 	}
 }
 
-// survey tells a new incarnation of the region's writer how far the log is here.
+// survey sends this node's log position to a new incarnation of the region's writer.
 func (p *replacement) survey(from geo.NodeID) {
 	if p.incoming[p.r.region] == nil {
 		p.r.env.Send(from, &Persisted{p.r.copies[p.r.region].applied})
 	}
 }
 
-// lost sends a node a copy, unless one is under way.
+// lost sends a node a copy, unless a copy is in flight.
 func (p *replacement) lost(to geo.NodeID) {
 	if p.outgoing.Busy(to) || slices.ContainsFunc(p.waiting, func(w waitingCopy) bool { return w.to == to }) {
 		return
@@ -112,7 +116,7 @@ func (p *replacement) lost(to geo.NodeID) {
 	}
 }
 
-// flush sends the copies whose entries are durable.
+// flush sends the copies with durable entries.
 func (p *replacement) flush() {
 	p.waiting = slices.DeleteFunc(p.waiting, func(w waitingCopy) bool {
 		if w.last > p.r.wal.durable {
@@ -126,13 +130,13 @@ func (p *replacement) flush() {
 	}
 }
 
-// cancel gives up what a node has asked for.
+// cancel cancels the copy that a node has requested.
 func (p *replacement) cancel(to geo.NodeID) {
 	p.outgoing.Cancel(to)
 	p.waiting = slices.DeleteFunc(p.waiting, func(w waitingCopy) bool { return w.to == to })
 }
 
-// holds keeps a part of a log whose rows have not come.
+// holds keeps a part of a log until the missing rows arrive.
 func (p *replacement) holds(home geo.Region, m *Log) bool {
 	in := p.incoming[home]
 	if in == nil {
@@ -143,7 +147,8 @@ func (p *replacement) holds(home geo.Region, m *Log) bool {
 	return true
 }
 
-// recovered takes the word of a new incarnation of a writer where its log ends. What its predecessor has sent of it has come, or is lost.
+// recovered handles a new writer's report of where its log ends. Entries that its predecessor sent have arrived by now,
+// or are lost.
 func (p *replacement) recovered(from geo.NodeID, lsn uint64) {
 	home := p.r.topology.RegionOf(from)
 	p.unsure[home] = false
@@ -191,12 +196,12 @@ func (p *replacement) piece(from geo.NodeID, m *statetransfer.Piece) {
 	p.readOn()
 }
 
-// wants reports whether rows of ranges have not come, which are of this node's partition.
+// wants reports whether rows of ranges in this node's partition are missing.
 func (p *replacement) wants(ranges []txn.Range) bool {
 	return p.waits() > 0 && slices.ContainsFunc(ranges, func(g txn.Range) bool { return p.incoming[p.r.placement.Home(g.From)] != nil })
 }
 
-// readOn goes on with what has waited for rows: transactions from their start.
+// readOn continues the work that has waited for rows; transactions restart.
 func (p *replacement) readOn() {
 	reading, reads := p.reading, p.reads
 	p.reading, p.reads = nil, nil
@@ -208,7 +213,7 @@ func (p *replacement) readOn() {
 	}
 }
 
-// waits is how many copies have not come.
+// waits returns the number of outstanding copies.
 func (p *replacement) waits() (n int) {
 	for _, in := range p.incoming {
 		if in != nil {
@@ -227,7 +232,7 @@ func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
 	case !writer && partition && near && r.writes():
 		r.wal.replaced(n)
 		p.lacking[n] = true
-	case writer && partition && p.incoming[home] == nil: // one that still waits for rows has started after it
+	case writer && partition && p.incoming[home] == nil: // a node that still waits for rows has started after it
 		p.unsure[home] = true
 		if near {
 			r.disown()
@@ -235,7 +240,8 @@ func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
 	case writer && near && r.writes():
 		r.readAgain(n)
 	}
-	if partition && p.incoming[home] != nil && (writer || near && r.writes()) { // what it was asked for was for the one before
+	// its pending request was for the predecessor
+	if partition && p.incoming[home] != nil && (writer || near && r.writes()) {
 		p.request(home)
 	}
 	if r.writes() && writer {
@@ -261,13 +267,13 @@ func replaces(t *geo.Topology, _ protocol.Params) (nodes []geo.NodeID) {
 	return nodes
 }
 
-// rowsCopy is what a writer's log has made up to an entry.
+// rowsCopy is the state that a writer's log has produced, up to an entry.
 type rowsCopy struct {
 	Last uint64
 	Rows []store.Row // in the order of keys
 	// Prepared are the transactions that are prepared, as entries of the log.
 	Prepared []Entry
-	// Committed are the multi-region ones that were committed, in copies for nodes of the writer's region.
+	// Committed are the committed multi-region transactions, in copies for nodes of the writer's region.
 	Committed names
 }
 
@@ -282,7 +288,8 @@ func readCopy(data []byte, nodes int) (*rowsCopy, error) {
 	return c, r.Done()
 }
 
-// copied returns what the log of the region's writer has made, for a node that is near, in the region, or not.
+// copied returns the state that the log of the region's writer has produced. near reports whether the receiver is in
+// the region.
 func (r *Replica) copied(near bool) *rowsCopy {
 	c := &rowsCopy{Last: r.wal.last, Rows: r.rowsOf(r.region)}
 	for i := range c.Rows {
@@ -309,7 +316,7 @@ func (r *Replica) rowsOf(home geo.Region) []store.Row {
 	return slices.DeleteFunc(store.Placed(r.store), func(x store.Row) bool { return r.placement.Home(x.Key) != home })
 }
 
-// restore makes a home's rows those of a copy.
+// restore replaces a home's rows by the rows of a copy.
 func (r *Replica) restore(home geo.Region, m *rowsCopy) {
 	r.version++
 	old := r.rowsOf(home)

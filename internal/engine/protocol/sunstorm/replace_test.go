@@ -40,7 +40,7 @@ func pieceOf(m *rowsCopy) *statetransfer.Piece {
 	return &statetransfer.Piece{ID: 1, Part: o.Next(statetransfer.PieceBytes)}
 }
 
-// What a lost storage copy has said that it has is no copy any more, and what is durable stays so.
+// Entries that a lost storage copy has confirmed no longer count as copies; durable entries stay durable.
 func TestPredecessorsLog(t *testing.T) {
 	w, q := newNode(t, 0, 0)
 	w.Submit(simload.Txn(1, "a0+1"))
@@ -63,7 +63,8 @@ func TestPredecessorsLog(t *testing.T) {
 	}
 }
 
-// A new incarnation waits for the copies of all writers. Of a log that has come before the rows it applies what is behind them.
+// A new incarnation waits for the copies of all writers. Of a log that arrived before the rows, it applies the entries
+// after the rows.
 func TestNewIncarnation(t *testing.T) {
 	r, q := newNode(t, 1, 1)
 	if got := q.Take(0); len(got) != 1 || len(q.Take(5)) != 1 {
@@ -93,13 +94,13 @@ func TestNewIncarnation(t *testing.T) {
 	if r.Receive(5, pieceOf(&rowsCopy{})); !r.FullyReplicated() || r.Pending() > 0 {
 		t.Errorf("whole %v, %d pending", r.FullyReplicated(), r.Pending())
 	}
-	// An answer to what the one before has forwarded.
+	// An answer to a transaction that the predecessor has forwarded.
 	if r.Receive(0, &Answer{txn.Outcome{ID: 9}}); len(q.Replies) > 0 {
 		t.Error("answers for its predecessor")
 	}
 }
 
-// A copy has what the writer's own log has made, with what is prepared, and no rows of others.
+// A copy has the state from the writer's own log, with prepared transactions, and no rows of other writers.
 func TestCopied(t *testing.T) {
 	w, q := newNode(t, 0, 0)
 	w.Submit(simload.Txn(1, "a0+1"))
@@ -155,7 +156,8 @@ func TestCopyWaits(t *testing.T) {
 	}
 }
 
-// A copy that lacks the end of a lost writer's log gets another one, in place of what it has, and of what has come and is not applied.
+// A copy that lacks the end of a lost writer's log receives another copy. It replaces the copy's rows, and the log
+// parts that it has received and not applied.
 func TestEndOfALogIsLost(t *testing.T) {
 	topology := simload.Topology(1, 2, [][]float64{{0, 5}, {5, 0}})
 	r, q := newNodeOf(t, topology, 3, 0, map[string]string{"copyLag": "1s"})
@@ -192,7 +194,7 @@ func TestEndOfALogIsLost(t *testing.T) {
 	}
 }
 
-// All nodes can be replaced where each cell has two or more, and none where it has one.
+// All nodes can be replaced where each cell has two or more nodes, and none where a cell has a single node.
 func TestReplaces(t *testing.T) {
 	for replicas, want := range map[int]int{1: 0, 2: 8, 3: 12} {
 		topology := simload.Topology(2, replicas, [][]float64{{0, 5}, {5, 0}})

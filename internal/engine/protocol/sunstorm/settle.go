@@ -8,43 +8,51 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// settlement ends the multi-region transactions that a lost writer took part in. What it had sent and had not arrived is lost, its votes
-// and Prepares among it, and what was on its way to it.
+// settlement settles the multi-region transactions in which a lost writer took part. Messages in flight from and to the
+// lost writer are lost, including its votes and Prepares.
 //
-// The transactions of before are told from those of after by where their Prepare was sent to. Each writer tells all others that it has been told
-// of the new incarnation (Aware), before it sends any Prepare to that: so who gets a Prepare knows which of the two its initiator meant.
+// The receiver of Prepare distinguishes transactions of the lost writer from transactions of its successor. Each writer
+// notifies all other writers that it knows of the new incarnation (Aware), before it sends any Prepare to that
+// incarnation. So a writer that receives a Prepare knows which of the two its initiator meant.
 //
-//   - A vote that has not come from the lost writer is asked for (Ask). The new one knows from its log what its predecessor has prepared: it was yes. All else
-//     it has refused, or never heard of, and never will: it is no. For that it remembers which transactions were committed, one bit for each.
-//   - Who has not got Prepare from a lost initiator never will. Who has tells the others (Orphan), and they vote no.
-//   - The new one asks for the end of what is prepared there (InDoubt). Who has committed it says so, who has it open says so and tells the end later;
-//     what nobody has committed and nobody has open was aborted, or its Prepare reached nobody.
+//   - A writer requests the lost writer's missing votes (Ask). The new incarnation knows from its log what its
+//     predecessor has prepared: the vote was yes. It votes no on all other transactions: its predecessor refused them
+//     or never knew them, and never will. To distinguish them, it remembers the committed transactions, one bit for
+//     each.
+//   - A writer without the Prepare of a lost initiator never receives it. A writer that has the Prepare notifies the
+//     others (Orphan), and they vote no.
+//   - The new incarnation asks for the outcomes of its prepared transactions (InDoubt). A writer that has committed
+//     such a transaction reports that. A writer that has it open reports that, and sends the outcome later. A
+//     transaction that no writer has committed or open was aborted, or its Prepare reached no writer.
 //
 // About a transaction of before the new incarnation sends and is sent messages of these kinds alone.
 //
-// The next node may be lost when all of that is over, and what has ended is durable (whole): what an initiator without rows knows is in its memory alone.
+// The next node may be lost when all of that is over and the outcomes are durable (whole): an initiator without rows
+// keeps its knowledge only in memory.
 type settlement struct {
 	r *Replica
 	// replaceable says that nodes can be replaced: only then are transactions named, and remembered.
 	replaceable bool
-	// generation is that of the transactions which this node names, initiated are those that it has named, and committed those that were committed.
+	// generation is the generation of the transactions that this node names. initiated are the transactions that it has
+	// named, and committed the committed transactions.
 	generation           uint64
 	initiated, committed names
-	// told are, by node, the incarnations of writers that this one has been told of, and aware, by writer and node, those that it knows
-	// others to have been told of. Both are nil until one is replaced. lost is the writer that was replaced last.
+	// told are, by node, the known incarnations of writers. aware are, by writer and node, the incarnations that other
+	// writers are known to know. Both are nil until a writer is replaced. lost is the writer that was replaced last.
 	told  []uint32
 	aware [][]uint32
 	lost  geo.NodeID
-	// open are the transactions that were open when it was replaced, or that are older, and have not ended. The last of the others has ended with
-	// the entry fence.
+	// open are the transactions that were open when lost was replaced, or that are older, and have not ended. The last of
+	// the others has ended with the entry fence.
 	open    map[txn.ID]bool
 	fence   uint64
 	orphans []heldOrphan
-	// unanswered is how many writers have not told this one, a new incarnation, what they know of the transactions that are in doubt here.
+	// unanswered is the number of writers that have not yet reported to this node, a new incarnation, about its
+	// transactions in doubt.
 	unanswered int
 }
 
-// heldOrphan is the word of a node that has been told of a new incarnation, at one that has not.
+// heldOrphan is an Orphan from a node that knows of a new incarnation, received by a node that does not know of it yet.
 type heldOrphan struct {
 	from geo.NodeID
 	m    *Orphan
@@ -84,7 +92,7 @@ func (s *settlement) remember(id txn.ID, n Name) {
 	}
 }
 
-// others calls f for the other writers, in their order.
+// others calls f for the other writers, in node order.
 func (s *settlement) others(f func(geo.NodeID)) {
 	t := s.r.topology
 	for n := range geo.NodeID(t.Nodes()) {
@@ -94,7 +102,8 @@ func (s *settlement) others(f func(geo.NodeID)) {
 	}
 }
 
-// replaced takes the news that another writer was replaced. A new incarnation is told of those before it, of which all others know.
+// replaced records that another writer was replaced. A new incarnation receives this call for earlier new incarnations,
+// which all other writers know.
 func (s *settlement) replaced(n geo.NodeID, incarnation uint32) {
 	if s.told == nil {
 		s.begin()
@@ -131,7 +140,7 @@ func (s *settlement) replaced(n geo.NodeID, incarnation uint32) {
 			s.settle(p)
 		}
 	}
-	for _, id := range ids { // now that all are known: who ends lets others go on
+	for _, id := range ids { // after all are recorded: a transaction that ends lets others continue
 		if p := w.open[id]; p != nil {
 			w.decide(p)
 		}
@@ -150,7 +159,7 @@ func (s *settlement) begin() {
 	}
 }
 
-// awareOf hears that another writer has been told of a new incarnation.
+// awareOf records that another writer knows of a new incarnation.
 func (s *settlement) awareOf(from geo.NodeID, m *Aware) {
 	if s.told == nil {
 		s.begin()
@@ -158,7 +167,8 @@ func (s *settlement) awareOf(from geo.NodeID, m *Aware) {
 	s.aware[from][m.Node] = m.Incarnation
 }
 
-// arrives takes note of a transaction whose Prepare has come: whether the initiator sent it to another incarnation than this node has been told of.
+// arrives classifies a transaction whose Prepare has arrived: whether the initiator sent it to a newer incarnation than
+// this node knows.
 func (s *settlement) arrives(p *participation) {
 	if s.told == nil {
 		return
@@ -192,10 +202,11 @@ func (s *settlement) settle(p *participation) {
 	}
 }
 
-// over reports whether a writer is the one that is lost, and a transaction one of its predecessor's.
+// over reports whether writer n is the lost writer, and the transaction belongs to its predecessor.
 func (s *settlement) over(p *participation, n geo.NodeID) bool { return p.old && n == s.lost }
 
-// bereave tells those who may not have got Prepare from a lost initiator. This node's vote is ahead of that.
+// bereave notifies the writers that may not have received Prepare from a lost initiator. This node's vote precedes that
+// message.
 func (s *settlement) bereave(p *participation) {
 	if !p.old || p.initiator != s.lost {
 		return
@@ -207,7 +218,7 @@ func (s *settlement) bereave(p *participation) {
 	}
 }
 
-// orphan hears of a transaction whose initiator is lost. A vote of somebody else's may have come.
+// orphan handles a report of a transaction with a lost initiator. Another writer's vote may have arrived before it.
 func (s *settlement) orphan(from geo.NodeID, m *Orphan) {
 	if s.told == nil || s.told[m.Node] < m.Incarnation {
 		s.orphans = append(s.orphans, heldOrphan{from, m})
@@ -223,7 +234,7 @@ func (s *settlement) orphan(from geo.NodeID, m *Orphan) {
 	s.r.env.Send(from, &Settled{m.ID, Gone})
 }
 
-// ask tells another writer how the predecessor of this one has voted.
+// ask sends another writer the vote of this writer's predecessor.
 func (s *settlement) ask(from geo.NodeID, m *Ask) {
 	p, verdict := s.r.writer.open[m.ID], Gone
 	if s.committed.has(m.ID, m.Name) || p != nil && p.prepared && p.name == m.Name {
@@ -233,14 +244,15 @@ func (s *settlement) ask(from geo.NodeID, m *Ask) {
 	s.r.env.Send(from, &Settled{m.ID, verdict})
 }
 
-// settled takes a vote in place of one that will not come. It did, if the transaction has ended, or the vote is counted.
+// settled handles a vote that replaces a missing vote. The vote is not missing if the transaction has ended, or the
+// vote is counted.
 func (s *settlement) settled(from geo.NodeID, m *Settled) {
 	if p := s.r.writer.open[m.ID]; p != nil && !slices.Contains(p.heard, from) {
 		s.r.writer.count(p, from, m.Verdict)
 	}
 }
 
-// inDoubt tells a new incarnation what is known here of transactions that are prepared there.
+// inDoubt reports to a new incarnation what this node knows of the transactions that are prepared there.
 func (s *settlement) inDoubt(from geo.NodeID, m *InDoubt) {
 	a := &Known{}
 	for _, t := range m.Transactions {
@@ -264,7 +276,7 @@ func (s *settlement) ends(id txn.ID) {
 	}
 }
 
-// whole reports whether nothing depends any more on what a lost writer may have known.
+// whole reports whether nothing depends any more on the lost state of a writer.
 func (s *settlement) whole() bool {
 	if s.told == nil {
 		return s.unanswered == 0

@@ -18,7 +18,7 @@ func newWriter(t *testing.T, votes string) (*Replica, *protocoltest.Quiet) {
 	return newNodeOf(t, simload.Topology(1, 2, [][]float64{{0, 5, 5}, {5, 0, 5}, {5, 5, 0}}), 2, 0, map[string]string{"votes": votes})
 }
 
-// prepareOf is one of a transaction of all three regions which reads row 1, of region b.
+// prepareOf returns the Prepare of a transaction of all three regions that reads row 1, of region b.
 func prepareOf(id txn.ID) *Prepare {
 	return &Prepare{id, []geo.NodeID{0, 2, 4}, Part{Reads: optimistic.Reads{Points: []optimistic.Point{{Key: simload.Key(1)}}}}, 0}
 }
@@ -36,8 +36,8 @@ func want(t *testing.T, q *protocoltest.Quiet, to geo.NodeID, want ...protocol.M
 	}
 }
 
-// A vote that a lost writer has not sent, or that is lost, comes from the new one; the node is whole when what was open has ended, for good, and
-// all know of the new one.
+// A vote that a lost writer has not sent, or that is lost, is supplied by the new incarnation. The node is whole when
+// the open transactions have ended durably, and all writers know of the new incarnation.
 func TestVoteIsAskedFor(t *testing.T) {
 	for _, votes := range []string{votesDirect, votesAcknowledged} {
 		w, q := newWriter(t, votes)
@@ -65,7 +65,8 @@ func TestVoteIsAskedFor(t *testing.T) {
 	}
 }
 
-// A vote that has come is not asked for. Nobody is whole who does not know that all know of the new incarnation.
+// A vote that has arrived is not requested. A node is not whole before it knows that all writers know of the new
+// incarnation.
 func TestVoteHasCome(t *testing.T) {
 	w, q := newWriter(t, votesDirect)
 	w.Receive(0, &Vote{7, Yes})
@@ -83,7 +84,8 @@ func TestVoteHasCome(t *testing.T) {
 	}
 }
 
-// Whose Prepare comes from one who has been told of a new incarnation is that one's transaction, and else it is its predecessor's.
+// A Prepare from a writer that knows of a new incarnation belongs to that incarnation's transactions, and otherwise to
+// its predecessor's.
 func TestOlderAndNewer(t *testing.T) {
 	w, q := newWriter(t, votesDirect)
 	w.Receive(4, &Aware{0, 1})
@@ -130,7 +132,8 @@ func TestPrepareIsNotSentYet(t *testing.T) {
 	}
 }
 
-// Who has Prepare of a lost initiator tells the others behind its vote; who has none votes no, and forgets the votes of others.
+// A writer with a Prepare of a lost initiator notifies the others after its vote. A writer without it votes no, and
+// discards the votes of others.
 func TestOrphans(t *testing.T) {
 	w, q := newWriter(t, votesDirect)
 	w.Receive(0, prepareOf(7))
@@ -151,7 +154,7 @@ func TestOrphans(t *testing.T) {
 		t.Errorf("%d prepared, %d open", len(w.writer.prepared), len(w.writer.open))
 	}
 
-	// The other has voted, and has ended the transaction when it is told: its word counts once.
+	// The other writer has voted, and has ended the transaction before it learns of the loss: its vote counts once.
 	w, _ = newWriter(t, votesAcknowledged)
 	w.Receive(0, prepareOf(7))
 	w.Receive(3, &Persisted{1})
@@ -174,7 +177,8 @@ func TestOrphans(t *testing.T) {
 	want(t, q, 4, &Aware{0, 1}, &Settled{7, Gone})
 }
 
-// A new incarnation hears of what it has prepared: what was committed, and what is open and ends later. An id may come again with another run.
+// A new incarnation receives the outcomes of the transactions that it has prepared: the committed ones, and the open
+// ones when they end. Another run may reuse an id.
 func TestInDoubt(t *testing.T) {
 	w, q := newWriter(t, votesDirect)
 	for id := txn.ID(5); id < 9; id++ {
@@ -228,7 +232,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// An id that comes again is another transaction.
+// A reused id denotes another transaction.
 func TestIDsComeAgain(t *testing.T) {
 	w, _ := newWriter(t, votesDirect)
 	for id, want := range map[txn.ID]uint64{1: 1, 2: 1, 3: 1} {

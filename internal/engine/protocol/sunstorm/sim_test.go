@@ -8,20 +8,20 @@ import (
 )
 
 var (
-	// interactive asks for one row after the other.
+	// interactive requests rows one at a time.
 	interactive = map[string]string{"interactive": "true"}
-	// acknowledged waits for the others to have the votes.
+	// acknowledged waits until the other writers have the votes.
 	acknowledged = map[string]string{"votes": "acknowledged"}
 	// paged has index pages of four keys.
 	paged = map[string]string{"keysPerPage": "4", "pageUpdates": "all"}
-	// lagging has copies that are a round trip and more behind.
+	// lagging has copies that lag by a round trip and more.
 	lagging = map[string]string{"copyLag": "250ms"}
 	// patient lets multi-region transactions wait before they die.
 	patient = map[string]string{"waitDie": "timeout", "deadlockTimeout": "300ms"}
 )
 
-// Whatever the shape and the network, the copies stay equal, no money is made or lost, readers see all of a transaction
-// or nothing, and every transaction is answered once: the simulator panics on a second answer.
+// For every topology and network, the copies stay equal, the sum of all money is constant, and readers see all of a
+// transaction or nothing. Every transaction is answered exactly once: the simulator panics on a second answer.
 func TestSerializable(t *testing.T) {
 	t.Run("hinted", func(t *testing.T) { protocoltest.Serializable(t, sunstorm.Engine, nil, 3) })
 	t.Run("interactive", func(t *testing.T) { protocoltest.Serializable(t, sunstorm.Engine, interactive, 2) })
@@ -47,7 +47,7 @@ func TestShapes(t *testing.T) {
 	protocoltest.Shapes(t, sunstorm.Engine, []map[string]string{nil, interactive, acknowledged, paged, patient, lagging})
 }
 
-// Rows of groups are inserted, deleted and scanned, and rows are used whose keys depend on what is read.
+// Rows of groups are inserted, deleted and scanned. Transactions use rows whose keys depend on earlier reads.
 func TestGroups(t *testing.T) {
 	t.Run("hinted", func(t *testing.T) { protocoltest.Groups(t, sunstorm.Engine, nil) })
 	t.Run("interactive", func(t *testing.T) { protocoltest.Groups(t, sunstorm.Engine, interactive) })

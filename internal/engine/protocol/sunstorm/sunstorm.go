@@ -1,33 +1,34 @@
-// Package sunstorm is a database in which every region owns a part of the rows, has a writer for them, and keeps slightly
-// stale copies of all others (Nguyen et al., SunStorm: Geographically distributed transactions over Aurora-style systems,
-// sections 3 to 6).
+// Package sunstorm is a database in which every region owns a part of the rows, has a writer for them, and keeps
+// slightly stale copies of all others. It follows Nguyen et al., SunStorm: Geographically distributed transactions over
+// Aurora-style systems, sections 3 to 6.
 //
 // Writers. The rows of a cell, a partition of a home region, have one writer: the first node of the partition in that
-// region. The region's other replicas of the partition are its storage copies. What a writer has done is in its log
+// region. The region's other replicas of the partition are its storage copies. A writer's changes are in its log
 // (wal.go), whose entries have log sequence numbers. An entry is durable when a majority of the writer and its storage
-// copies has it, and is shipped to the other regions then, which apply it in the order of the log.
+// copies has it. Durable entries are shipped to the other regions, which apply them in the order of the log.
 //
-// Execution (initiator.go). The writer's node of the client's region runs the procedure on what its region has: the
-// newest rows of its own, older ones of others. The first read at a node fixes the snapshot, to which all later ones keep.
+// Execution (initiator.go). The writer's node of the client's region runs the procedure on the state of its region: the
+// newest version of the region's rows, and older versions of other rows. The first read at a node fixes the snapshot
+// for all later reads there.
 //
-// Single-region transactions touch the rows of one writer alone, that of their client's node. They are executed and
-// committed in one step, on the newest rows, so that no two of them are ever concurrent, and the dangerous structures of
-// serializable snapshot isolation need a transaction that is prepared. Those the reader rule and the writer rule forbid.
+// Single-region transactions touch only the rows of one writer, on their client's node. They are executed and committed
+// in one step, on the newest rows, so no two of them are ever concurrent. Hence a dangerous structure of serializable
+// snapshot isolation needs a prepared transaction. The reader rule and the writer rule forbid these structures.
 //
-// Multi-region transactions (writer.go) are all others. The initiator prepares what it owns, and sends Prepare, its yes
-// vote, to all other writers involved. Each validates that what was read is what it has, prepares, and votes to all. Who
-// has all votes decides by itself. A transaction that is prepared holds what it has read and will write: who reads what it
-// will write (reader rule), or writes what it has read (writer rule), is aborted. Who writes what it will write waits
-// if it is a single-region transaction, and dies if it is not, since distributed deadlocks could not be found: at once, or,
-// with waitDie, once it has waited for long.
+// Multi-region transactions (writer.go) are all others. The initiator prepares its part, and sends Prepare, its yes
+// vote, to all other writers involved. Each writer validates that the rows read are current, prepares, and sends its
+// vote to all. A writer that has all votes decides independently. A prepared transaction holds its read set and write
+// set. A transaction that reads from the write set (reader rule), or writes to the read set (writer rule), is aborted.
+// A single-region transaction that writes to the write set waits. A multi-region transaction dies instead, since
+// distributed deadlocks could not be detected. It dies immediately or, with waitDie, after it has waited for long.
 //
-// Strict serializability. From the last vote on and until the first commit, all that a multi-region transaction has
-// read and writes is held everywhere, and is as it was read. So it takes effect at that instant. A single-region one
+// Strict serializability. From the last vote until the first commit, all that a multi-region transaction has read and
+// writes is held everywhere, and its reads are current. So it takes effect at that instant. A single-region transaction
 // takes effect at its step.
 //
-// A node that has lost what it knew is replaced, where a cell has two nodes or more. Each writer sends a new storage copy a copy of its rows
-// (replace.go). A new writer gets its log from its storage copies (recover.go), and the other writers tell it how those transactions have ended that
-// are prepared there, as it tells them how its predecessor has voted (settle.go).
+// A node that has lost its state is replaced, where a cell has two nodes or more. Each writer sends a new storage copy
+// a copy of its rows (replace.go). A new writer receives its log from its storage copies (recover.go). The other
+// writers send it the outcomes of its prepared transactions, and it sends them its predecessor's votes (settle.go).
 package sunstorm
 
 import (
@@ -130,13 +131,13 @@ func check(p protocol.Params) []*protocol.ParamError {
 	return nil
 }
 
-// RoleWriter is the role of the nodes that write: one in each region and partition.
+// RoleWriter is the role of the nodes that write: a single node in each region and partition.
 const RoleWriter = "writer"
 
-// keptBehind is how long replaced versions of rows are kept at least, for transactions that read a snapshot.
+// keptBehind is the minimum time for which replaced row versions are kept, for transactions that read a snapshot.
 const keptBehind = 10 * time.Second
 
-// Replica is one node: the writer of a cell, or one of its storage copies. Each holds copies of all regions' rows of
+// Replica is one node: the writer of a cell, or a storage copy of the writer. Each holds copies of all regions' rows of
 // its partition.
 type Replica struct {
 	self       geo.NodeID
@@ -152,21 +153,22 @@ type Replica struct {
 
 	acknowledged, interactive, offloads bool
 
-	// version counts what was applied to the store; snapshots are named by it.
+	// version counts the changes applied to the store; it identifies snapshots.
 	version uint64
-	// oldest is the oldest snapshot whose rows are kept. mark is the version of when trimAt was set.
+	// oldest is the oldest snapshot whose rows are kept. mark is the version at the time when trimAt was set.
 	oldest, mark uint64
 	trimAt       time.Duration
 
 	wal    wal
 	writer writer
-	// copies are those of the other writers' rows, by home.
+	// copies are the copies of the other writers' rows, by home.
 	copies      []copyOf
 	replacement replacement
 	settlement  settlement
-	// recovery is that of a new incarnation of a writer, until it takes transactions; nil at all others.
+	// recovery is the recovery of a writer's new incarnation, until it accepts transactions; nil at all other nodes.
 	recovery *recovery
-	// lag is how much later than it comes another region's log is applied, and lagging what has come.
+	// lag is the delay between the arrival and the application of another region's log. lagging holds the parts that have
+	// arrived and wait.
 	lag     time.Duration
 	lagging queue.Queue[lag]
 
@@ -332,7 +334,7 @@ func (r *Replica) Fire(t protocol.Timer) {
 	r.finishStep()
 }
 
-// finishStep sends what the step has logged, and forgets old versions.
+// finishStep sends the step's log entries, and discards old versions.
 func (r *Replica) finishStep() {
 	r.wal.flush()
 	if now := r.env.Now(); now >= r.trimAt {
@@ -341,8 +343,8 @@ func (r *Replica) finishStep() {
 	}
 }
 
-// Offloads implements protocol.RemoteWork: the paper's storage layers ship the logs between regions and apply them (section
-// 3). What a writer sends to the storage copies of its own region it sends itself.
+// Offloads implements protocol.RemoteWork: the paper's storage layers ship the logs between regions and apply them
+// (section 3). A writer itself sends the messages to the storage copies of its region.
 func (r *Replica) Offloads(peer geo.NodeID, m protocol.Message) bool {
 	_, log := m.(*Log)
 	return log && r.offloads && r.topology.RegionOf(peer) != r.region

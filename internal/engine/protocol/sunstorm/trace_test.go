@@ -7,5 +7,6 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/sunstorm"
 )
 
-// The scripts in testdata show what nodes say to each other; "go test -run TestTrace -rewrite" writes what they do now.
+// The scripts in testdata show the messages between nodes; "go test -run TestTrace -rewrite" writes the current
+// messages.
 func TestTrace(t *testing.T) { protocoltest.Traces(t, sunstorm.Engine, nil) }

@@ -16,9 +16,9 @@ type EntryKind uint8
 const (
 	// Committed: a single-region transaction has committed these writes.
 	Committed EntryKind = iota + 1
-	// Prepared: a multi-region one is prepared, and these writes are tentative.
+	// Prepared: a multi-region transaction is prepared, and these writes are tentative.
 	Prepared
-	// CommitPrepared and AbortPrepared end one that is prepared.
+	// CommitPrepared and AbortPrepared end a prepared transaction.
 	CommitPrepared
 	AbortPrepared
 )
@@ -28,25 +28,26 @@ type Entry struct {
 	Kind   EntryKind
 	ID     txn.ID
 	Writes []txn.WriteEntry
-	// Name is that of one that is prepared, where nodes are replaced.
+	// Name is the name of a prepared transaction, where nodes are replaced.
 	Name Name
 }
 
-// wal is a writer's log: what its storage copies have not confirmed, and what was not shipped to other regions.
+// wal is a writer's log: the entries that its storage copies have not confirmed, and the entries that were not shipped
+// to other regions.
 type wal struct {
 	r *Replica
-	// last is the log sequence number of the last entry. Entries up to sent went to the storage copies, those up to durable
-	// are on a majority, and those up to shipped went to the other regions.
+	// last is the log sequence number of the last entry. Entries up to sent were sent to the storage copies, entries up to
+	// durable are on a majority, and entries up to shipped were sent to the other regions.
 	last, sent, durable, shipped uint64
 	// entries are those after shipped.
 	entries []Entry
-	// acked is how far each storage copy has the log.
+	// acked is each storage copy's log position.
 	acked []uint64
 	// waiting are actions for when an entry is durable, in the order of the log.
 	waiting []action
 }
 
-// action is what is done once the log is durable up to lsn.
+// action is executed once the log is durable up to lsn.
 type action struct {
 	lsn uint64
 	deed
@@ -69,7 +70,8 @@ func (l *wal) append(e Entry) {
 // whenDurable does something once all that was appended is durable.
 func (l *wal) whenDurable(d deed) { l.waiting = append(l.waiting, action{l.last, d}) }
 
-// flush sends new entries to the storage copies, does what has waited for entries to be durable, and ships these.
+// flush sends new entries to the storage copies, executes the actions that have waited for durable entries, and ships
+// these entries.
 func (l *wal) flush() {
 	if !l.r.recovery.hasLog() {
 		return
@@ -95,7 +97,7 @@ func (l *wal) flush() {
 	l.r.replacement.flush()
 }
 
-// advance finds out what is durable: what the writer and as many storage copies have as make a majority.
+// advance finds the durable entries: the entries on the writer and on enough storage copies for a majority.
 func (l *wal) advance() {
 	needed := (len(l.acked) + 1) / 2
 	if needed == 0 {
@@ -107,10 +109,11 @@ func (l *wal) advance() {
 	l.durable = max(l.durable, sorted[len(sorted)-needed])
 }
 
-// replaced takes the news that a storage copy has lost what it had.
+// replaced records that a storage copy has lost its state.
 func (l *wal) replaced(n geo.NodeID) { l.acked[l.r.topology.ReplicaOf(n)-1] = 0 }
 
-// persisted hears how far a copy has the log: a storage copy, or one of another region whose writer has been replaced.
+// persisted records a copy's log position. The copy is a storage copy, or a copy in another region when the writer or
+// the copy has been replaced.
 func (l *wal) persisted(from geo.NodeID, lsn uint64) {
 	if lsn >= l.r.replacement.needed {
 		l.r.replacement.lacking[from] = false
@@ -131,7 +134,7 @@ func (l *wal) majority(lsn uint64) bool {
 	return has > (len(l.acked)+1)/2
 }
 
-// ship sends what is durable to the other regions.
+// ship sends the durable entries to the other regions.
 func (l *wal) ship() {
 	n := l.durable - l.shipped
 	if n == 0 {
@@ -153,7 +156,7 @@ func (l *wal) ship() {
 
 // copyOf is a copy of the rows of another writer.
 type copyOf struct {
-	// next is the log sequence number of the entry that is to come next, and applied that of the last one that the rows have.
+	// next is the log sequence number of the next entry, and applied that number for the last entry applied to the rows.
 	next, applied uint64
 	// tentative are the entries of transactions that are prepared.
 	tentative map[txn.ID]Entry
@@ -161,7 +164,8 @@ type copyOf struct {
 	newest txn.ID
 }
 
-// apply applies a part of another writer's log, which comes in order. A new incarnation has some of it by a copy.
+// apply applies a part of another writer's log. Parts arrive in order. A new incarnation has some of the log from a
+// copy.
 func (r *Replica) apply(from geo.NodeID, m *Log) {
 	home := r.topology.RegionOf(from)
 	if r.replacement.holds(home, m) {
@@ -186,15 +190,16 @@ func (r *Replica) apply(from geo.NodeID, m *Log) {
 	r.lagging.Push(lag{r.env.Now() + r.lag, home, entries})
 }
 
-// lag is a part of the log of a home's writer that the copy has not applied yet. It names the home, and holds no pointer into
-// Replica.copies: a checkpoint would save what that points to as a copy of its own, which nothing reads.
+// lag is a part of the log of a home's writer that the copy has not applied yet. It names the home, and holds no
+// pointer into Replica.copies. A checkpoint would save the target of such a pointer as a separate copy, which nothing
+// reads.
 type lag struct {
 	due     time.Duration
 	home    geo.Region
 	entries []Entry
 }
 
-// catchUp applies what is due.
+// catchUp applies the parts that are due.
 func (r *Replica) catchUp() {
 	for now := r.env.Now(); r.lagging.Len() > 0; r.lagging.Pop() {
 		l := r.lagging.Front()

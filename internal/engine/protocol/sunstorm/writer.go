@@ -10,7 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Verdict is what a writer finds about a transaction, or votes.
+// Verdict is a writer's decision on a transaction, or its vote.
 type Verdict uint8
 
 // The verdicts: yes, and why not.
@@ -20,7 +20,8 @@ const (
 	OutdatedIndexPage
 	Serialization
 	Deadlock
-	// Gone: a writer has lost what it knew before anything of the transaction was in its log, or the initiator before it had sent all of it.
+	// Gone: a writer has lost its state before anything of the transaction was in its log, or the initiator before it had
+	// sent all of it.
 	Gone
 )
 
@@ -32,64 +33,68 @@ func (v Verdict) reason() string {
 	}[v]
 }
 
-// participation is a multi-region transaction at a writer that takes part in it, or at the one that initiates it.
+// participation is a multi-region transaction at a participating writer, or at its initiator.
 type participation struct {
 	id txn.ID
-	// known says that Prepare has come, which says how many votes there will be; of them counted have come.
+	// known reports that Prepare has arrived, so that the number of expected votes is known; counted is the number of
+	// received votes.
 	known bool
 	// name, initiator and writers are what Prepare has said.
 	name              Name
 	initiator         geo.NodeID
 	writers           []geo.NodeID
 	expected, counted int
-	no                Verdict // of the first to vote no, 0 for nobody
-	// heard are the voters of whom votes have come, where nodes are replaced.
+	no                Verdict // the verdict of the first writer to vote no, 0 for none
+	// heard are the writers from which votes have arrived, where nodes are replaced.
 	heard []geo.NodeID
-	// voted says that the own vote is out, or that the initiator, who has no rows, needs none; the vote is cast. unconfirmed are those whom
-	// it was sent to and who have not confirmed it, with votes: acknowledged.
+	// voted reports that this node has sent its vote, or needs none as an initiator without rows; cast is the vote. With
+	// votes: acknowledged, unconfirmed are the receivers that have not confirmed the vote.
 	voted       bool
 	cast        Verdict
 	unconfirmed []geo.NodeID
-	// old says that the writer which was lost last takes part, and that Prepare was sent to it, or by it, before it was lost. ahead says that it was
-	// sent to a new incarnation that this node has not been told of, and tell that a new incarnation waits to hear how the transaction ends.
+	// old reports that the writer that was lost last takes part, and that Prepare was sent to it, or by it, before it was
+	// lost. ahead reports that Prepare was sent to a new incarnation that this node does not know yet. tell reports that a
+	// new incarnation waits for the outcome.
 	old, ahead, tell bool
 	prepared         bool
 	decided          bool
 	part             Part
 	initiated        *transaction
-	// behind are those who wait for this one to end, in their order.
+	// behind are the transactions that wait for the end of this transaction, in their order.
 	behind []successor
 }
 
-// successor is a transaction that waits for another one to end: a single-region one, or a multi-region one that is still the one
-// that its writer has on its list.
+// successor is a transaction that waits for the end of another transaction. It is a single-region transaction, or a
+// multi-region transaction if multi is still in its writer's list of waits.
 type successor struct {
 	single *transaction
 	multi  *wait
 }
 
-// writer is what a writer knows of multi-region transactions.
+// writer is a writer's state of multi-region transactions.
 type writer struct {
 	r    *Replica
 	open map[txn.ID]*participation
-	// prepared are those that hold rows, in the order in which they were prepared; ranged of them have read ranges.
+	// prepared are the transactions that hold rows, in the order in which they were prepared; ranged counts those with
+	// range reads.
 	prepared []*participation
 	ranged   int
 	writes   map[txn.Key]*participation
 	reads    map[txn.Key]int
 	pages    pages
-	// patience is how long a multi-region transaction waits for others before it dies; waiting are those that do.
+	// patience is the time for which a multi-region transaction waits for others before it dies; waiting are the waiting
+	// transactions.
 	patience time.Duration
 	waiting  map[txn.ID]*wait
 }
 
-// wait is a multi-region transaction that waits for another one to end.
+// wait is a multi-region transaction that waits for the end of another transaction.
 type wait struct{ judging }
 
 // judging is a multi-region transaction at a writer that is about to find out whether it may commit.
 type judging interface {
 	transaction() txn.ID
-	// mine is the writer's part, of which judge says what it thinks, and judged takes that.
+	// mine returns the writer's part. judge decides on it, and judged takes the verdict.
 	mine() *Part
 	judged(w *writer, v Verdict)
 }
@@ -110,8 +115,8 @@ func (w *writer) init(r *Replica) {
 	w.waiting = map[txn.ID]*wait{}
 }
 
-// validate reports whether what was read is what the writer has now (section 4.4.2). That a version is another one than was
-// read means that its commit sequence number is above the reader's snapshot.
+// validate reports whether the rows read are the writer's current rows (section 4.4.2). A version that differs from the
+// version read has a commit sequence number above the reader's snapshot.
 func (w *writer) validate(p *Part) Verdict {
 	rows := w.r.store
 	w.r.counters.validations++
@@ -144,8 +149,8 @@ func (w *writer) blocker(p *Part) *participation {
 	return nil
 }
 
-// checkSerializable applies the rules of section 4.3 to a transaction that is about to be prepared or committed: what is
-// prepared must not write what it has read (reader rule), nor have read what it writes (writer rule).
+// checkSerializable applies the rules of section 4.3 to a transaction that is about to be prepared or committed. No
+// prepared transaction may write a row that it has read (reader rule), or have read a row that it writes (writer rule).
 func (w *writer) checkSerializable(p *Part) bool {
 	if len(w.prepared) == 0 {
 		return true
@@ -163,7 +168,7 @@ func (w *writer) checkSerializable(p *Part) bool {
 	return true
 }
 
-// readsPrepared reports whether a transaction that is prepared writes what the part reads.
+// readsPrepared reports whether a prepared transaction writes a row that the part reads.
 func (w *writer) readsPrepared(p *Part) bool {
 	for i := range p.Reads.Points {
 		if w.writes[p.Reads.Points[i].Key] != nil {
@@ -180,7 +185,7 @@ func (w *writer) readsPrepared(p *Part) bool {
 	return false
 }
 
-// overwritesRead reports whether a transaction that is prepared has read what the part writes.
+// overwritesRead reports whether a prepared transaction has read a row that the part writes.
 func (w *writer) overwritesRead(p *Part) bool {
 	for i := range p.Writes {
 		k := p.Writes[i].Key
