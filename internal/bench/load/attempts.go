@@ -60,7 +60,7 @@ func (m *Machine) backOff(i int32, o *txn.Outcome, now time.Duration) bool {
 	if h.t.Attempt+1 >= m.retry.attempts {
 		return false
 	}
-	pause := m.retry.backoff.pause(h.t.Attempt, m.rng)
+	pause := m.retry.backoff.pause(h.t.Attempt, m.pauses)
 	if now+pause >= c.sent+m.cfg.Schedule.Timeout {
 		return false
 	}

@@ -165,14 +165,16 @@ type Machine struct {
 	env       protocol.ClientEnv
 	tap       *history.Tap // nil when no history is recorded
 	generator workload.Generator
-	rng       *rand.Rand
-	retry     retry
-	clients   []client
-	held      []held // by client; nil while nothing has to be held
-	slots     []slot
-	oldest    int32 // of the transactions under way
-	newest    int32
-	underway  int
+	// gaps draws the times between arrivals, pauses everything that depends on answers: one generator for both would let the answers
+	// decide when later transactions are due.
+	gaps, pauses *rand.Rand
+	retry        retry
+	clients      []client
+	held         []held // by client; nil while nothing has to be held
+	slots        []slot
+	oldest       int32 // of the transactions under way
+	newest       int32
+	underway     int
 	// answered is when the database last committed or aborted a transaction, or, where none was in flight then, when the next one was
 	// sent. A timeout or a refusal is no answer.
 	answered time.Duration
@@ -265,7 +267,8 @@ func New(cfg Config) (*Machine, error) {
 			Region: cfg.Home, Clients: cfg.Clients, FirstClient: cfg.FirstClient, RegionClients: cfg.RegionClients,
 			Stream: cfg.Stream, Measured: s.Duration,
 		}),
-		rng:     rand.New(rand.NewPCG(cfg.Seed^0x6c6f6164, uint64(cfg.Stream))),
+		gaps:    rand.New(rand.NewPCG(cfg.Seed^0x67617073, uint64(cfg.Stream))),
+		pauses:  rand.New(rand.NewPCG(cfg.Seed^0x6c6f6164, uint64(cfg.Stream))),
 		clients: make([]client, cfg.Clients), active: cfg.Clients,
 		oldest: none, newest: none, quiet: true,
 		report: &result.Report{
@@ -484,7 +487,7 @@ func (m *Machine) end(i int32, o *txn.Outcome, now time.Duration) {
 		m.held[i] = held{}
 	}
 	if o.Status == txn.Refused || o.Status == txn.Unknown && o.Reason != Timeout {
-		rest = max(rest, refusalBackoff.pause(c.refusals, m.rng))
+		rest = max(rest, refusalBackoff.pause(c.refusals, m.pauses))
 		c.refusals = min(c.refusals+1, 30)
 	} else {
 		c.refusals = 0
@@ -531,7 +534,7 @@ func (m *Machine) think() time.Duration {
 	if m.cfg.ThinkTime == 0 {
 		return 0
 	}
-	return time.Duration(min(m.rng.ExpFloat64(), maxThink) * float64(m.cfg.ThinkTime))
+	return time.Duration(min(m.pauses.ExpFloat64(), maxThink) * float64(m.cfg.ThinkTime))
 }
 
 // rest sends client i on after d.

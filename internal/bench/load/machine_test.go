@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 	"unsafe"
@@ -276,6 +277,37 @@ func TestOpenLoopRate(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// In an open loop the arrivals do not depend on the answers: two runs that differ in answers alone ask for the same transactions.
+func TestArrivalsDoNotDependOnAnswers(t *testing.T) {
+	arrivals := func(status txn.Status, cause txn.Cause) (at []time.Duration) {
+		m := machine(t, func(c *Config) {
+			c.Arrival, c.RatePerSecond, c.Clients = v1alpha1.ArrivalPoisson, 200, 1000
+			c.Retry = &v1alpha1.Retry{
+				Attempts: 3, Backoff: v1alpha1.DurationOf(time.Millisecond), MaxBackoff: v1alpha1.DurationOf(time.Second),
+				Jitter: 50, Causes: []v1alpha1.RetryCause{v1alpha1.RetryConflict},
+			}
+		})
+		w := &world{answer: func(w *world, n int, x *txn.Transaction) (txn.Outcome, time.Duration) {
+			if x.Attempt == 0 {
+				at = append(at, w.now)
+			}
+			return txn.Outcome{Status: status, Cause: cause}, 5 * time.Millisecond
+		}}
+		w.run(t, m)
+		return at
+	}
+	committed := arrivals(txn.Committed, 0)
+	for name, got := range map[string][]time.Duration{
+		"refused": arrivals(txn.Refused, txn.CauseNode),
+		"unknown": arrivals(txn.Unknown, txn.CauseNode),
+		"retried": arrivals(txn.Aborted, txn.CauseConflict),
+	} {
+		if !slices.Equal(got, committed) {
+			t.Errorf("%s: %d arrivals, at other times than the %d of a run that commits all", name, len(got), len(committed))
+		}
 	}
 }
 
