@@ -173,8 +173,8 @@ func (o *operatorProcess) holdToLimit(stopping chan struct{}) {
 	}
 }
 
-// memory returns the operator's resident set in bytes, with the pages of its binary: as it is now, and the largest so
-// far.
+// memory returns the operator's resident set in bytes, with the pages of its binary: the current size and the largest
+// so far.
 func (o *operatorProcess) memory() (now, peak int64) {
 	o.t.Helper()
 	o.mu.Lock()
@@ -202,14 +202,14 @@ func kilobytes(digits []byte) int64 {
 	return n << 10
 }
 
-// restarted is how often the operator has ended and was started again.
+// restarted returns the number of times that the operator was restarted after an exit.
 func (o *operatorProcess) restarted() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.restarts
 }
 
-// metric returns the samples of one of the operator's own metrics, by their labels as they are written.
+// metric returns the samples of one of the operator's metrics, indexed by their label text.
 func (o *operatorProcess) metric(name string) map[string]float64 {
 	o.t.Helper()
 	resp, err := http.Get("http://" + o.metrics + "/metrics")
@@ -235,10 +235,10 @@ func (o *operatorProcess) metric(name string) map[string]float64 {
 	return out
 }
 
-// heap is how many bytes the operator's heap takes.
+// heap returns the size of the operator's heap in bytes.
 func (o *operatorProcess) heap() int64 { return int64(o.metric("go_memstats_heap_inuse_bytes")[""]) }
 
-// newWorldOfProcess makes a world for an operator that is a process of its own: see onLoopback.
+// newWorldOfProcess makes a simulated cluster for an operator in a separate process: see onLoopback.
 func newWorldOfProcess(t *testing.T, answer func(*corev1.Pod, http.Handler) http.Handler) *worldtest.World {
 	t.Helper()
 	if os.Getenv(worldtest.OperatorVariable) == "" {
@@ -268,7 +268,7 @@ func restartAPIServer(t *testing.T, signal syscall.Signal) time.Duration {
 	until("does not end", func(context.Context) bool { return syscall.Kill(pid, 0) != nil })
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Stderr = log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // it serves the tests after this one too
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // it also serves later tests
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -292,7 +292,7 @@ func restartAPIServer(t *testing.T, signal syscall.Signal) time.Duration {
 	return time.Since(began)
 }
 
-// apiServerProcess finds the API server among the processes that this one has started.
+// apiServerProcess finds the API server among the child processes of this process.
 func apiServerProcess(t *testing.T) (pid int, argv []string) {
 	t.Helper()
 	children, err := filepath.Glob("/proc/self/task/*/children")
@@ -326,8 +326,8 @@ func apiServerProcess(t *testing.T) (pid int, argv []string) {
 	return 0, nil
 }
 
-// TestTwentyRunsOfAProcess: twenty runs measure at once, led by the released operator as a process of its own. In the
-// second round the API server is killed meanwhile, and later terminated, and started again. Nothing is lost or done
+// TestTwentyRunsOfAProcess: twenty runs measure at the same time, led by the released operator in a separate process.
+// In the second round the API server is killed, later terminated, and restarted each time. Nothing is lost or done
 // twice, and the operator stays below 150 MB. GEOBENCH_OPERATOR names its binary (make hostile).
 func TestTwentyRunsOfAProcess(t *testing.T) {
 	for name, signals := range map[string][]syscall.Signal{"API server stays": nil, "API server restarts": {syscall.SIGKILL, syscall.SIGTERM}} {
@@ -382,8 +382,8 @@ func twentyRuns(t *testing.T, signals []syscall.Signal) {
 			return slices.Equal(w.Leftovers(r.Name), []string{"ConfigMap " + kube.ResultName(r)})
 		})
 	}
-	// Each node has loaded one data set, and each worker has started once. (A Job of the played cluster may make a pod
-	// anew while the operator deletes both.)
+	// Each node has loaded one data set, and each worker has started once. (A Job of the simulated cluster may recreate a
+	// pod while the operator deletes both.)
 	w.StartedOnce()
 	if len(w.Starts) != runs || w.Loads != 2*runs || len(w.JobsRun) != 2*runs {
 		t.Errorf("%d runs were started, %d data sets loaded and %d workers made; want %d, %d and %d", len(w.Starts), w.Loads, len(w.JobsRun), runs, 2*runs, 2*runs)
@@ -398,7 +398,7 @@ func twentyRuns(t *testing.T, signals []syscall.Signal) {
 	if peak > most {
 		t.Errorf("the operator took %d MB, want at most %d", peak/1e6, most/1_000_000)
 	}
-	if operator.restarted() > 0 { // its counters began anew
+	if operator.restarted() > 0 { // its counters restarted at 0
 		return
 	}
 	total := 0.0

@@ -14,7 +14,7 @@ import (
 	"github.com/geobench/geobench/controllers/worldtest"
 )
 
-// What is read again is what the API server would say.
+// A repeated read returns the API server's current answer.
 func TestReadMemory(t *testing.T) {
 	t.Parallel()
 	const pods = "/api/v1/namespaces/t-1/pods"
@@ -37,7 +37,7 @@ func TestReadMemory(t *testing.T) {
 		// first happens before the path is read, underway before the first answer is there, between before the path is read
 		// again.
 		first, underway, between func(write func(path string, lost bool))
-		// asks is how often the API server is asked when the path is read twice.
+		// asks is the number of requests to the API server when the path is read twice.
 		asks int
 	}{
 		"nothing has changed":                       {asks: 1},

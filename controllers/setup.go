@@ -19,16 +19,16 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy/netpol"
 )
 
-// Options are what the controllers need besides a manager.
+// Options are the settings of the controllers, in addition to a manager.
 type Options struct {
-	// Image of nodes and workers: the one with the geobench binary.
+	// Image of nodes and workers: the image with the geobench binary.
 	Image string
 	Clock clock.PassiveClock
 	// Namespace is the operator's own, where it keeps its Secret.
 	Namespace string
 	// Watched is the only namespace that the operator looks at; empty for all.
 	Watched string
-	// Around is what is around databases, for their NetworkPolicies; nil when they shall have none.
+	// Around describes the environment of databases, for their NetworkPolicies; nil for no policies.
 	Around *netpol.Cluster
 	// Pods, when set, takes the place of asking the pods themselves.
 	Pods podclient.Clients

@@ -1,7 +1,7 @@
-// Package background carries out what takes longer than a reconciliation may: loading a data set, fetching and checking
-// a history, reading the results of thousands of points. A controller starts an job, asks for its outcome whenever it
-// looks at its object, and is woken up when there is one. Nothing of an job outlives the operator: its successor starts
-// it anew, so an job does only what may be done twice.
+// Package background runs work that takes longer than a reconciliation may: loading a data set, fetching and checking a
+// history, or reading the results of thousands of points. A controller starts a job, polls its outcome whenever it
+// looks at its object, and is woken up when the job has finished. A job does not outlive the operator: the next
+// operator starts it again, so a job must be idempotent.
 package background
 
 import (
@@ -18,19 +18,19 @@ import (
 
 // Key names an job.
 type Key struct {
-	// Object is for whom it is done, and who is woken up when it has ended.
+	// Object is the object that needs the job; its controller is woken up when the job has finished.
 	Object types.NamespacedName
 	// Phase of the object's life to which it belongs: its UID, attempt and stage. An job of another phase is of no use.
 	Phase string
 	Name  string
 }
 
-// State is how far an job is.
+// State is the progress of a job.
 type State int
 
 // The states of an job.
 const (
-	// None was started, or the last one's failure was told.
+	// None: no job was started, or the last job's failure was reported.
 	None State = iota
 	// Queued jobs wait for others that share their budget.
 	Queued
@@ -40,7 +40,7 @@ const (
 	Done
 )
 
-// job is one that was started.
+// job is a job that was started.
 type job struct {
 	cancel context.CancelFunc
 	// ended is closed once outcome and err are set.
@@ -52,8 +52,8 @@ type job struct {
 
 // Runner carries out jobs.
 type Runner struct {
-	// News has an event for each job that ended by itself. It is read by the controller whose objects the jobs
-	// are for.
+	// News has an event for each job that was not cancelled and has finished. The controller of the jobs' objects reads
+	// it.
 	News chan event.GenericEvent
 
 	mu      sync.Mutex
@@ -67,8 +67,8 @@ func NewRunner() *Runner {
 	return &Runner{News: make(chan event.GenericEvent, newsWaiting), jobs: map[Key]*job{}}
 }
 
-// newsWaiting is how many events may wait to be read. What does not find room is not lost: controllers look again by
-// themselves.
+// newsWaiting is the number of events that may wait to be read. Further events are dropped, which is safe because
+// controllers also look periodically.
 const newsWaiting = 1024
 
 // Start implements manager.Runnable: jobs end with the manager.
@@ -84,8 +84,9 @@ func (r *Runner) Start(ctx context.Context) error {
 	return nil
 }
 
-// Go starts an job, unless one of its name was started. It begins once it gets its share of the budget, at most all
-// of it, and at once without a budget. work ends when its context does; a panic of it is its failure.
+// Go starts a job, unless a job of the same name was started. The job runs once it gets its share of the budget, which
+// is at most the whole budget, or immediately without a budget. The context of work is cancelled with the job; a panic
+// of work counts as its failure.
 func Go[T any](r *Runner, key Key, b *Budget, share int64, work func(context.Context) (T, error)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -118,7 +119,7 @@ func carryOut[T any](ctx context.Context, r *Runner, key Key, e *job, b *Budget,
 		e.running = true
 		r.mu.Unlock()
 	}
-	// As controller-runtime does for reconciliations: what one object brings about is no reason to stop for all others.
+	// As in controller-runtime's reconciliations, a panic caused by one object must not stop the work for all others.
 	defer func() {
 		if p := recover(); p != nil {
 			e.err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
@@ -139,8 +140,8 @@ func named(object types.NamespacedName) client.Object {
 	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: object.Namespace, Name: object.Name}}
 }
 
-// Outcome tells how far an job is, and what became of it. A failure is told once, so that the job can be
-// started again; what succeeded is kept until Retain or Forget.
+// Outcome returns the state of a job and its outcome. A failure is returned once, so that the job can be started again.
+// A success is kept until Retain or Forget.
 func Outcome[T any](r *Runner, key Key) (outcome T, state State, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -172,7 +173,7 @@ func (r *Runner) Retain(object types.NamespacedName, phase string) {
 	r.drop(func(k Key) bool { return k.Object == object && k.Phase != phase })
 }
 
-// Drop cancels and forgets one job.
+// Drop cancels and removes one job.
 func (r *Runner) Drop(key Key) {
 	r.drop(func(k Key) bool { return k == key })
 }
@@ -193,7 +194,7 @@ func (r *Runner) drop(which func(Key) bool) {
 	}
 }
 
-// Underway is how many jobs wait or run.
+// Underway returns the number of waiting and running jobs.
 func (r *Runner) Underway() (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 
 var run = types.NamespacedName{Namespace: "n", Name: "r"}
 
-// An job goes on while its object is looked at, wakes it up, and keeps its outcome.
+// A job continues while its controller looks at the object, wakes it up, and keeps its outcome.
 func TestOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, b, key := NewRunner(), NewBudget(1), Key{run, "load", "load"}
@@ -44,7 +44,7 @@ func TestOutcome(t *testing.T) {
 	})
 }
 
-// A failure is told once: then the job can be started again.
+// A failure is returned once: then the job can be started again.
 func TestFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, key, refused := NewRunner(), Key{run, "load", "load"}, errors.New("refused")
@@ -70,7 +70,7 @@ func TestPanic(t *testing.T) {
 	})
 }
 
-// Who is told the news finds the outcome, and the budget free.
+// After a receiver gets the news, the outcome is available and the budget is free.
 func TestNewsComeLast(t *testing.T) {
 	r, b := NewRunner(), NewBudget(1)
 	for i := range 1000 {
@@ -81,7 +81,7 @@ func TestNewsComeLast(t *testing.T) {
 	}
 }
 
-// Without a budget an job waits for nobody.
+// Without a budget a job does not wait.
 func TestWithoutBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, key := NewRunner(), Key{run, "p", "a"}
@@ -94,7 +94,7 @@ func TestWithoutBudget(t *testing.T) {
 	})
 }
 
-// Jobs wait for their share of a budget, and one that wants more than there is gets all of it.
+// Jobs wait for their share of a budget, and a job that requests more than the budget gets all of it.
 func TestBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, b := NewRunner(), NewBudget(10)
@@ -115,8 +115,8 @@ func TestBudget(t *testing.T) {
 	})
 }
 
-// Jobs are cancelled when their object is in another phase, or gone, while they run and while they wait; nobody is
-// woken up.
+// Jobs are cancelled when their object is in another phase or deleted, while they run and while they wait; no
+// controller is woken up.
 func TestCancelled(t *testing.T) {
 	for name, cancel := range map[string]func(*Runner, context.CancelFunc){
 		"another phase": func(r *Runner, _ context.CancelFunc) { r.Retain(run, "failed") },
@@ -193,7 +193,7 @@ func TestTurns(t *testing.T) {
 		want("m0", "f0")
 		start("other", "o0", 2) // alone
 		close(finish["f0"])
-		want("m0", "f0") // whose turn it is, waits for all of the budget, and is not overtaken
+		want("m0", "f0") // the job whose turn it is waits for the whole budget, and is not overtaken
 		close(finish["m0"])
 		want("m0", "f0", "o0")
 		close(finish["o0"])

@@ -6,10 +6,10 @@ import (
 	"sync"
 )
 
-// Budget is a number that jobs of a kind share: jobs at the same time, or bytes of memory. An job waits
-// until its share is free. Namespaces take turns: the next share goes to the namespace whose last turn is longest
-// ago, and within a namespace to the job that has waited longest, so that a tenant with many jobs does not
-// delay the jobs of others by more than one of them.
+// Budget is a resource that jobs of a kind share: a number of concurrent jobs, or bytes of memory. A job waits until
+// its share is free. Namespaces take turns: the next share goes to the namespace with the least recent turn, and within
+// a namespace to the job that has waited longest. So a tenant with many jobs delays another tenant's jobs by at most
+// one of its jobs.
 type Budget struct {
 	size, each int64
 
@@ -17,7 +17,7 @@ type Budget struct {
 	// used is the sum of all shares in use, usedBy the sum of each namespace.
 	used   int64
 	usedBy map[string]int64
-	// turns counts shares that were given, and lastTurn has the number of a namespace's last one.
+	// turns counts the granted shares, and lastTurn has the number of a namespace's last share.
 	turns    int64
 	lastTurn map[string]int64
 	waiting  []*waiter
@@ -34,8 +34,8 @@ type waiter struct {
 // NewBudget returns a budget of a size.
 func NewBudget(size int64) *Budget { return NewSharedBudget(size, size) }
 
-// NewSharedBudget returns a budget of a size of which the jobs of a namespace have at most each at the same
-// time, or one share that is larger.
+// NewSharedBudget returns a budget of the given size. The jobs of a namespace use at most each of it at the same time,
+// or one larger share.
 func NewSharedBudget(size, each int64) *Budget {
 	return &Budget{size: size, each: each, usedBy: map[string]int64{}, lastTurn: map[string]int64{}}
 }
@@ -83,7 +83,7 @@ func (b *Budget) free(namespace string, share int64) {
 	}
 }
 
-// give grants shares in turn while the budget lasts. No job overtakes one whose turn it is but whose share is not free
+// give grants shares in turn while the budget lasts. No job overtakes the next job in turn while its share is not free
 // yet: otherwise a large share could wait without bound.
 func (b *Budget) give() {
 	for {

@@ -1,6 +1,6 @@
-// Package chaosaudit keeps in memory what Chaos Mesh has done to pods, whoever has asked it to: objects that somebody
-// makes and deletes again leave no other trace. It goes by the records of each object's status, which name the pods
-// that were chosen, and so sees what selectors of other namespaces reach.
+// Package chaosaudit keeps in memory the effects of Chaos Mesh on pods, for objects of any user: objects that are
+// created and deleted again leave no other trace. It reads the records in each object's status, which name the selected
+// pods. So it also sees effects of selectors in other namespaces.
 package chaosaudit
 
 import (
@@ -29,22 +29,22 @@ import (
 // The operator may look at all kinds of Chaos Mesh that do something to pods.
 // +kubebuilder:rbac:groups=chaos-mesh.org,resources=networkchaos;podchaos;stresschaos;timechaos;iochaos;httpchaos;dnschaos;jvmchaos;kernelchaos;blockchaos,verbs=list;watch
 
-// Kinds are those that do something to pods.
+// Kinds are the kinds that affect pods.
 var Kinds = []string{
 	chaosmesh.NetworkChaos, chaosmesh.PodChaos, chaosmesh.StressChaos, chaosmesh.TimeChaos, chaosmesh.IOChaos,
 	"HTTPChaos", "DNSChaos", "JVMChaos", "KernelChaos", "BlockChaos",
 }
 
 const (
-	// again is when a kind is looked for again that is not installed, or that the operator may not see.
+	// again is the time between lookups of a kind that is not installed, or that the operator may not see.
 	again = 30 * time.Second
-	// watchLife is how long a watch lasts before a list and another watch take its place.
+	// watchLife is the lifetime of a watch; then a list and a new watch replace it.
 	watchLife = 2 * time.Minute
-	// page is how many objects are read at once: each may have a megabyte.
+	// page is the number of objects that are read in a single request: each may have a megabyte.
 	page = 20
-	// most is how many effects are kept; those that ended first are forgotten before others.
+	// most is the number of effects that are kept; when it is exceeded, the effect that stopped first is dropped.
 	most = 10_000
-	// grain is that of the times in objects' records.
+	// grain is the resolution of the times in objects' records.
 	grain = time.Second
 	// fewLabels is more than the operator gives to an object.
 	fewLabels = 16
@@ -52,7 +52,7 @@ const (
 
 // Effect is what an object did to a pod.
 type Effect struct {
-	// Kind, Namespace and Name are the object's, and Action what it says that it does, where its kind has several.
+	// Kind, Namespace and Name identify the object. Action is the action that it declares, if its kind has several.
 	Kind, Namespace, Name, Action string
 	// Owner is the UID of the object's controller, and Labels are the object's; empty where it has none, or more labels
 	// than the operator gives.
@@ -72,16 +72,17 @@ func (e *Effect) String() string {
 	return fmt.Sprintf("%s %s/%s%s", e.Kind, e.Namespace, e.Name, action)
 }
 
-// key tells effects apart.
+// key identifies an effect.
 type key struct {
 	object types.UID
 	pod    string
 }
 
-// Log is a manager's Runnable. Operators that stand by keep one, too: one that takes over knows what there was.
+// Log is a manager's Runnable. Standby operators keep a log, too, so that an operator that takes over knows the past
+// effects.
 type Log struct {
 	Client client.WithWatch
-	// Namespace is the only one that is looked at; empty for all.
+	// Namespace is the only namespace that is watched; empty for all.
 	Namespace string
 	Clock     clock.PassiveClock
 	// Wait waits for so long, or until its context ends.
@@ -104,8 +105,8 @@ func (l *Log) Start(ctx context.Context) error {
 	return nil
 }
 
-// Between returns what was done to pods (namespace/name) between two instants, but for what is own, in the order in
-// which it began.
+// Between returns the effects on pods (namespace/name) between two instants, without effects for which own returns
+// true, ordered by start.
 func (l *Log) Between(pods []string, from, to time.Time, own func(*Effect) bool) []Effect {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -242,7 +243,7 @@ func (l *Log) see(o *unstructured.Unstructured) {
 	}
 }
 
-// over is when an effect was over; zero for none.
+// over returns the time when an effect stopped; zero if there is none.
 func over(e *Effect) time.Time {
 	if e == nil {
 		return time.Time{}
@@ -268,7 +269,7 @@ func (l *Log) keep(k key, e *Effect) {
 	l.effects[k] = e
 }
 
-// gone ends what the objects of a kind did that are not there any more.
+// gone closes the effects of deleted objects of a kind.
 func (l *Log) gone(kind string, is func(types.UID) bool) {
 	now := l.Clock.Now()
 	l.mu.Lock()
@@ -280,7 +281,7 @@ func (l *Log) gone(kind string, is func(types.UID) bool) {
 	}
 }
 
-// byPod are the records of an object, with those of a pod's containers as one. IDs are namespace/pod or
+// byPod returns the records of an object by pod, and merges the records of a pod's containers. IDs are namespace/pod or
 // namespace/pod/container.
 func byPod(o *unstructured.Unstructured) map[string]chaosmesh.Record {
 	out := map[string]chaosmesh.Record{}

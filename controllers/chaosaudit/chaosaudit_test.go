@@ -15,8 +15,8 @@ import (
 	"github.com/geobench/geobench/internal/net/emulation/chaosmesh"
 )
 
-// record is one of an object's status: phase, then when it was injected and recovered, in seconds of the test, -1 for
-// never.
+// record returns one record of an object's status: phase, then the times of injection and recovery, in seconds of the
+// test, -1 for never.
 func record(zero time.Time, id, phase string, injected, recovered int) map[string]any {
 	var events []any
 	for _, e := range []struct {
@@ -45,8 +45,8 @@ func object(name string, records ...map[string]any) *unstructured.Unstructured {
 	return o
 }
 
-// What an object did to a pod lasts from its injection, which its record tells, or the look that has found it, to its
-// end.
+// The effect of an object on a pod lasts from its injection to its end. Its record, or the first look that finds it,
+// gives the time of the injection.
 func TestEffects(t *testing.T) {
 	const yes, no = "Injected", "Not Injected"
 	type step struct {
@@ -104,7 +104,7 @@ func TestEffects(t *testing.T) {
 	}
 }
 
-// What counts is what hit these pods, in this time, and is not one's own.
+// Only effects on these pods, in this time, and by foreign objects count.
 func TestBetween(t *testing.T) {
 	zero := time.Now().Truncate(time.Second)
 	clock := clocktesting.NewFakeClock(zero)

@@ -19,12 +19,12 @@ type Mounted struct {
 	Name string `json:"name"`
 	// Digest stands for its keys and their contents; empty where there is no such ConfigMap.
 	Digest string `json:"digest,omitempty"`
-	// Version is another one after each write to it.
+	// Version changes with each write to the ConfigMap.
 	Version string `json:"version,omitempty"`
 }
 
-// FindMounted reads the ConfigMaps that pods mount, in the order of their names, from the API server itself: the cache
-// has only what the operator makes.
+// FindMounted reads the ConfigMaps that pods mount, in the order of their names. It reads from the API server because
+// the cache has only objects that the operator makes.
 func FindMounted(ctx context.Context, live client.Reader, db *v1alpha1.GeoDatabase) ([]Mounted, error) {
 	var out []Mounted
 	for _, name := range mountedNames(&db.Spec) {

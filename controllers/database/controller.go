@@ -58,9 +58,9 @@ type Reconciler struct {
 	Choose Chooser
 	// Credentials give pods theirs.
 	Credentials *operatorca.Keeper
-	// Abilities say what the checks may let through.
+	// Abilities define what the checks may accept.
 	Abilities check.Abilities
-	// Around is what is around databases, for their NetworkPolicies; nil when they have none.
+	// Around describes the environment of databases, for their NetworkPolicies; nil if they have none.
 	Around *netpol.Cluster
 	// Resolve, when set, takes the place of net.Resolver.LookupNetIP.
 	Resolve func(ctx context.Context, network, host string) ([]netip.Addr, error)
@@ -71,46 +71,47 @@ type Reconciler struct {
 
 	// credentialsLooked remembers when each database's credentials were looked at.
 	credentialsLooked sync.Map
-	// accounts has the databases whose ServiceAccount was seen, by their UIDs.
+	// accounts has the UIDs of the databases for which the ServiceAccount was seen.
 	accounts sync.Map
-	// processes remembers the process of each node, to notice one that was replaced while the other nodes have not.
+	// processes remembers the process of each node, to detect that a process was replaced while the other nodes have not
+	// noticed.
 	processes sync.Map
 }
 
-// scope is one reconciliation of a GeoDatabase. db is changed in memory; its status is written at the end.
+// scope is one reconciliation of a GeoDatabase. Steps change db in memory; its status is written at the end.
 type scope struct {
 	*Reconciler
 	db *v1alpha1.GeoDatabase
 	// logins are the users that the operator makes passwords for, by the names of their Secrets.
 	logins map[string]string
-	// untested says so of a database that was rendered and that nobody has run yet; empty of every other.
+	// untested is a notice for a rendered database that has never been run; empty for every other database.
 	untested string
 	// rendered says that the database is deployed by its name.
 	rendered bool
 	// plan is set unless the spec is refused.
 	plan *Plan
-	// current is the present incarnation: set by incarnate. It may be one of an earlier spec while a run uses it.
+	// current is the current incarnation, set by incarnate. It may belong to an earlier spec while a run uses it.
 	current *Incarnation
 	old     []corev1.ConfigMap
 	// nodes is set by observe.
 	nodes []Node
 	// steps are the Jobs of spec.init in the present incarnation, by the steps' names. Set by initialize.
 	steps map[string]*batchv1.Job
-	// faults are those that a run plays on the present incarnation; nil when there are none. Set by findFaults.
+	// faults are the faults that a run plays on the current incarnation; nil if there are none. Set by findFaults.
 	faults *fault.Timeline
 	// network and state are set by emulate.
 	network *emulation.Network
 	state   emulation.State
-	// linksMoved tells that status.links changed visibly.
+	// linksMoved reports whether status.links changed visibly.
 	linksMoved bool
-	// again is when to look again.
+	// again is the time until the next reconciliation.
 	again time.Duration
 	// events are emitted once the status is written.
 	events []kube.Event
 }
 
-// databasesAtOnce is how many databases are looked at at the same time: one whose nodes do not answer takes as long
-// as a node is waited for.
+// databasesAtOnce is the number of databases that are reconciled concurrently: a database with unresponsive nodes takes
+// as long as the timeout for a node.
 const databasesAtOnce = 128
 
 // SetupWithManager registers the controller.
@@ -151,7 +152,7 @@ func (activeRunChanged) Update(e ctrlevent.UpdateEvent) bool {
 	return ok1 && ok2 && was.Status.ActiveRun != is.Status.ActiveRun
 }
 
-// Reconcile brings one database closer to its spec.
+// Reconcile moves one database closer to its spec.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	db := &v1alpha1.GeoDatabase{}
 	if err := r.Live.Get(ctx, req.NamespacedName, db); err != nil {
@@ -234,7 +235,7 @@ func (s *scope) reconcile(ctx context.Context) error {
 	return nil
 }
 
-// releaseDeadRun takes the database back from a run that is gone. Runs give it back themselves; this is for one whose
+// releaseDeadRun takes the database back from a deleted run. Runs release it themselves; this is for a run whose
 // finalizer was removed by force.
 func (s *scope) releaseDeadRun(ctx context.Context) error {
 	if s.db.Status.ActiveRun == "" {
@@ -255,8 +256,8 @@ func (s *scope) planSpec(ctx context.Context) error {
 	return err
 }
 
-// incarnate finds the present incarnation and makes the next one where the spec has changed. While a run uses the
-// database, a change waits: the run would measure something that its manifest does not say.
+// incarnate finds the current incarnation and makes the next one if the spec has changed. While a run uses the
+// database, a change waits: otherwise the run would measure a database that its manifest does not declare.
 func (s *scope) incarnate(ctx context.Context) error {
 	var err error
 	if s.current, s.old, err = FindIncarnations(ctx, s.Live, s.Credentials, s.db); err != nil {
@@ -282,7 +283,7 @@ func (s *scope) incarnate(ctx context.Context) error {
 	return s.nextIncarnation(ctx, 0, "the spec or the operator's image changed")
 }
 
-// nextIncarnation makes the next incarnation and reports the nodes of the present one as not ready.
+// nextIncarnation makes the next incarnation and reports the nodes of the current incarnation as not ready.
 func (s *scope) nextIncarnation(ctx context.Context, losses int, cause string) error {
 	next := nextIncarnation(s.db, s.current, s.plan, s.Clock.Now(), losses, cause)
 	key, err := topologyKey(ctx, s.Credentials, s.db)
@@ -312,7 +313,7 @@ func (s *scope) nextIncarnation(ctx context.Context, losses int, cause string) e
 	return nil
 }
 
-// upToDate tells whether the present incarnation is the one that the spec asks for.
+// upToDate reports whether the current incarnation matches the spec.
 func (s *scope) upToDate() bool { return s.current.Hash == s.plan.Hash }
 
 func (s *scope) findFaults(ctx context.Context) (err error) {
@@ -363,8 +364,8 @@ func (s *scope) deploy(ctx context.Context) error {
 	return nil
 }
 
-// replacePods deletes the pods of earlier incarnations, and those that a fault kept down which is over; their
-// StatefulSets make them anew.
+// replacePods deletes the pods of earlier incarnations, and pods that a fault kept down until it was over; their
+// StatefulSets recreate them.
 func (s *scope) replacePods(ctx context.Context) error {
 	if !s.upToDate() {
 		return nil
@@ -411,10 +412,10 @@ func (s *scope) explainMissing(ctx context.Context) {
 	}
 }
 
-// noticeLoss makes the next incarnation once a node of the present one has lost its state.
+// noticeLoss makes the next incarnation once a node of the current incarnation has lost its state.
 func (s *scope) noticeLoss(ctx context.Context) error {
 	why := s.lostState()
-	if s.db.Spec.RunsPrograms() { // what a program of the user's own remembers is its own business
+	if s.db.Spec.RunsPrograms() { // Geobench does not track the state of a user's program.
 		why = s.lostInit()
 	}
 	if why == "" {
@@ -442,18 +443,19 @@ func (s *scope) noticeLoss(ctx context.Context) error {
 	return nil
 }
 
-// lostState says why the incarnation lost its state, or nothing.
+// lostState returns the reason why the incarnation lost its state, or nothing.
 func (s *scope) lostState() string {
 	seen, _ := s.processes.LoadOrStore(s.db.UID, &seenProcesses{})
 	nodes := s.nodes
-	if s.faults != nil { // what they took was lost as planned: it is replaced, or the database is made anew after the run
+	// the faults' losses are planned: the nodes are replaced, or the database is recreated after the run
+	if s.faults != nil {
 		gone := append(s.faults.Departed(s.Clock.Now().Sub(s.faults.Start)), faultstatus.Down(s.faults)...)
 		nodes = slices.DeleteFunc(slices.Clone(nodes), func(n Node) bool { return slices.Contains(gone, n.ID) })
 	}
 	return seen.(*seenProcesses).compare(s.current.ID(), nodes)
 }
 
-// describe writes what was observed into the status.
+// describe writes the observations into the status.
 func (s *scope) describe(context.Context) error {
 	st := &s.db.Status
 	s.condition(metav1.Condition{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: "Possible",
@@ -550,8 +552,8 @@ func (s *scope) describe(context.Context) error {
 	return nil
 }
 
-// patience is when to look again at a database that is not ready, or whose network is not verified: the less often,
-// the longer nothing has changed. What its pods do wakes it up before that.
+// patience returns the time until the next look at a database that is not ready, or has an unverified network. It grows
+// with the time since the last change. Events of its pods wake the database up earlier.
 func (s *scope) patience() time.Duration {
 	var changed time.Time
 	for _, kind := range []string{v1alpha1.ConditionNodesReady, v1alpha1.ConditionNetworkVerified} {
@@ -562,7 +564,7 @@ func (s *scope) patience() time.Duration {
 	return min(max(kube.PollFast, s.Clock.Now().Sub(changed)/3), kube.PollSlow)
 }
 
-// sweep deletes what earlier specs and incarnations left behind, once the present one serves.
+// sweep deletes objects of earlier specs and incarnations, once the current incarnation serves.
 func (s *scope) sweep(ctx context.Context) error {
 	if !s.isTrue(v1alpha1.ConditionNodesReady) || !s.upToDate() {
 		return nil
@@ -617,7 +619,7 @@ func (s *scope) sweep(ctx context.Context) error {
 	return nil
 }
 
-// refused shows a spec that cannot be carried out. What already runs is left as it is.
+// refused reports a spec that cannot be carried out. It leaves everything that already runs unchanged.
 func (s *scope) refused(r *kube.Refusal) {
 	message := kube.Truncate(r.Message, 4096)
 	was := s.conditionOf(v1alpha1.ConditionProgressing)
@@ -630,11 +632,11 @@ func (s *scope) refused(r *kube.Refusal) {
 	// A profile, or the object in the way, is noticed without a watch too.
 	s.again = kube.PollSlow
 	if r.Reason == health.NameTaken {
-		s.again = kube.PollRun // what was left by a database of the same name may be on its way out
+		s.again = kube.PollRun // objects of a deleted database of the same name may still be terminating
 	}
 }
 
-// waiting shows that it is being found out what can be done.
+// waiting reports that the operator is still determining what is possible.
 func (s *scope) waiting(p *PendingError) {
 	for _, kind := range []string{v1alpha1.ConditionProgressing, v1alpha1.ConditionNodesReady} {
 		s.condition(metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: "Probing", Message: kube.Truncate(p.Message, 1024)})

@@ -32,8 +32,8 @@ func (s *scope) giveAccount(ctx context.Context) error {
 	return nil
 }
 
-// giveCredentials keeps the Secret that the pods of the database mount. It is looked at now and then: certificates are
-// renewed long before they end, and pods find the new ones where the old ones were.
+// giveCredentials maintains the Secret that the pods of the database mount. It checks the Secret periodically:
+// certificates are renewed long before they expire, and pods find the new certificates in the same files.
 func (s *scope) giveCredentials(ctx context.Context) error {
 	now := s.Clock.Now()
 	if looked, ok := s.credentialsLooked.Load(s.db.UID); ok && now.Sub(looked.(time.Time)) < operatorca.Fresh && s.isTrue(v1alpha1.ConditionNodesReady) {
@@ -91,7 +91,7 @@ func CredentialsVolume(db *v1alpha1.GeoDatabase, files []string, more ...corev1.
 	}}}
 }
 
-// KeysToPaths are the items of a projected Secret whose files have the names of its keys.
+// KeysToPaths returns the items of a projected Secret with files that have the names of its keys.
 func KeysToPaths(files ...string) (out []corev1.KeyToPath) {
 	for _, file := range files {
 		out = append(out, corev1.KeyToPath{Key: file, Path: file})

@@ -1,14 +1,15 @@
 // Package database deploys GeoDatabases.
 //
-// A GeoDatabase lives through incarnations (incarnation.go): a set of nodes that started together from one immutable
-// ConfigMap. Nodes keep their data in memory, so a database that lost a node is made anew.
+// A GeoDatabase lives through incarnations (incarnation.go): an incarnation is a set of nodes that started together
+// from one immutable ConfigMap. Nodes keep their data in memory, so a database that has lost a node gets a new
+// incarnation.
 //
 // A database of several roles has steps that are carried out on pods that run (init.go).
 //
-// A plan says what a spec asks for (plan.go), builders turn it into objects (objects.go, programs.go), a backend that
-// is chosen per database emulates the network (emulation_choice.go, emulation.go), and nodes are asked what they see of
-// it (nodes.go, network.go) and in which mesh they are (mesh.go). Package run uses the same functions to find the nodes
-// and the network that it measures.
+// A plan resolves a spec (plan.go), and builders turn the plan into objects (objects.go, programs.go). Each database
+// has a backend that emulates the network (emulation_choice.go, emulation.go). The operator asks nodes for their
+// network measurements (nodes.go, network.go) and finds their mesh (mesh.go). Package run uses the same functions to
+// find the nodes and the network that it measures.
 package database
 
 // +kubebuilder:rbac:groups=geobench.dev,resources=geodatabases,verbs=get;list;watch;patch

@@ -53,12 +53,12 @@ func NewBackend(c client.Client, live client.Reader, pods podclient.Clients, clo
 	return emulation.BuiltIn{}
 }
 
-// backend is that of the present incarnation.
+// backend returns the backend of the current incarnation.
 func (s *scope) backend() emulation.Backend {
 	return NewBackend(s.Client, s.Live, s.Pods, s.Clock, s.db, s.Image, s.current.Emulation(), s.current.Why)
 }
 
-// FindNetwork finds the network that a database has now: what was declared, and the pods that play.
+// FindNetwork returns the current network of a database: the declared links, and the pods that take part.
 func FindNetwork(ctx context.Context, reader client.Reader, db *v1alpha1.GeoDatabase, current *Incarnation) (*emulation.Network, error) {
 	n := emulation.NewNetwork(db.Namespace, db.Name, string(db.UID), &current.Database.Topology)
 	pods := &corev1.PodList{}
@@ -135,8 +135,8 @@ func (s *scope) patchFinalizer(ctx context.Context, change func(client.Object, s
 	return err
 }
 
-// release takes away what Chaos Mesh does for the database, and lets the database go once nothing is left. It does not
-// wait for ever: what cannot be taken away is shown, and left to a person.
+// release removes the Chaos Mesh objects of the database, and its finalizer once none is left. It does not wait
+// indefinitely: an object that cannot be removed is reported for manual removal.
 func (s *scope) release(ctx context.Context) error {
 	b := NewBackend(s.Client, s.Live, s.Pods, s.Clock, s.db, s.Image, v1alpha1.EmulationChaosMesh, "")
 	done, err := b.Release(ctx, &emulation.Network{Namespace: s.db.Namespace, Database: s.db.Name, UID: string(s.db.UID)})
@@ -156,11 +156,11 @@ func (s *scope) release(ctx context.Context) error {
 	return s.patchFinalizer(ctx, controllerutil.RemoveFinalizer)
 }
 
-// maxGaps is how many gaps the status keeps.
+// maxGaps is the number of gaps that the status keeps.
 const maxGaps = 32
 
-// recordGaps notes when pods ran without all of their links: a program's pod that was replaced begins while the others
-// do not know it yet. When its links were there, its probe knows.
+// recordGaps records periods in which pods ran without all of their links: the replacement of a program's pod starts
+// before the other pods know it. Its probe knows when its links were in place.
 func (s *scope) recordGaps() {
 	if !s.db.Spec.RunsPrograms() || s.current.Emulation() == v1alpha1.EmulationNone {
 		return
@@ -213,7 +213,7 @@ func (s *scope) recordGaps() {
 	s.db.Status.EmulationGaps = gaps[max(0, len(gaps)-maxGaps):]
 }
 
-// buildGeneratorsService makes the headless Service whose name stands for the addresses of a region's load generators.
+// buildGeneratorsService makes the headless Service that resolves to the addresses of a region's load generators.
 func buildGeneratorsService(db *v1alpha1.GeoDatabase, region string) *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: kube.GeneratorsName(db, region), Namespace: db.Namespace, Labels: kube.WithLabel(kube.DatabaseLabels(db, kube.RoleNetwork), kube.LabelRegion, region)},

@@ -36,8 +36,8 @@ func NewEmulationChoice(c client.Client, live client.Reader, image string, clock
 	return &emulationChoice{c, live, image, &kernelProbes{client: c, live: live, image: image, clock: clock}}
 }
 
-// Choose picks the backend and says why that one. What Auto has picked stays until the spec asks for another backend by
-// name: a database is not deployed anew because something was installed beside it.
+// Choose picks the backend and returns the reason. The choice of Auto stays until the spec names another backend: a
+// database is not redeployed because some component was installed later.
 func (e *emulationChoice) Choose(ctx context.Context, db *v1alpha1.GeoDatabase) (v1alpha1.Emulation, string, error) {
 	if db.Spec.External != nil {
 		return v1alpha1.EmulationNone, "the database runs elsewhere, over links that nobody delays", nil
@@ -106,8 +106,8 @@ func (e *emulationChoice) auto(ctx context.Context, db *v1alpha1.GeoDatabase) (v
 	return v1alpha1.EmulationNone, fmt.Sprintf("Auto: not ChaosMesh, because %s; not Sidecar, because the cluster refuses its pods: %s; %s", unfit, why, wayOut(db)), nil
 }
 
-// chaosMeshUnfit says why Chaos Mesh cannot emulate the network; empty when it can. It fails with a *PendingError while
-// that is being found out.
+// chaosMeshUnfit returns the reason why Chaos Mesh cannot emulate the network; empty if it can. It returns a
+// *PendingError while this is not known yet.
 func (e *emulationChoice) chaosMeshUnfit(ctx context.Context, db *v1alpha1.GeoDatabase) (string, error) {
 	if why := behindServices(db); why != "" {
 		return why, nil
@@ -115,7 +115,8 @@ func (e *emulationChoice) chaosMeshUnfit(ctx context.Context, db *v1alpha1.GeoDa
 	return e.ChaosUnfit(ctx, db, chaosmesh.NetworkChaos, kernel.Delay)
 }
 
-// behindServices says why Chaos Mesh would not find the packets between a database's pods; empty when it does.
+// behindServices returns the reason why Chaos Mesh would not find the packets between a database's pods; empty if it
+// does.
 func behindServices(db *v1alpha1.GeoDatabase) string {
 	for i := range db.Spec.Roles {
 		if role := &db.Spec.Roles[i]; role.ServicePerPod {
@@ -125,16 +126,16 @@ func behindServices(db *v1alpha1.GeoDatabase) string {
 	return ""
 }
 
-// sidecarRefused says why the API server would not take a pod with a sidecar; empty when it would. It asks without
-// making the pod. It fails with a *PendingError where no pod is taken.
+// sidecarRefused returns the reason why the API server would refuse a pod with a sidecar; empty if it would accept it.
+// It asks without creating the pod. It returns a *PendingError if the namespace accepts no pod at all.
 func (e *emulationChoice) sidecarRefused(ctx context.Context, db *v1alpha1.GeoDatabase) (string, error) {
 	pod := probePod(db, e.image, deploy.JoinName(63, db.Name, "sidecar-probe"))
 	return refusal(ctx, e.client, pod, e.client.Create(ctx, pod.DeepCopy(), client.DryRunAll))
 }
 
-// refusal says why a pod is refused that may change its network, by the error with which it was; empty when it was
-// not. A namespace that takes no such pod without that right either, for example because its quota is used up, says
-// nothing of the right: that is a *PendingError.
+// refusal returns the reason why a pod that may change its network was refused with err; empty if it was accepted. If
+// the namespace also refuses the pod without that right, for example because of an exhausted quota, nothing follows
+// about the right: refusal then returns a *PendingError.
 func refusal(ctx context.Context, c client.Client, pod *corev1.Pod, err error) (string, error) {
 	if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
 		return "", err
@@ -150,8 +151,8 @@ func refusal(ctx context.Context, c client.Client, pod *corev1.Pod, err error) (
 	return err.Error(), nil
 }
 
-// ChaosUnfit says why Chaos Mesh cannot inject objects of a kind into the pods of a database; empty when it can. qdiscs
-// are the queueing disciplines that they take.
+// ChaosUnfit returns the reason why Chaos Mesh cannot inject objects of a kind into the pods of a database; empty if it
+// can. qdiscs are the queueing disciplines that the objects need.
 func (e *emulationChoice) ChaosUnfit(ctx context.Context, db *v1alpha1.GeoDatabase, kind string, qdiscs []string) (string, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(chaosmesh.GroupVersion.WithKind(kind + "List"))

@@ -22,38 +22,39 @@ import (
 // TopologyKey is the key of a topology ConfigMap, and the file that nodes read: a deploy.Database as JSON.
 const TopologyKey = "database.json"
 
-// What a topology ConfigMap says of its incarnation, as annotations.
+// Annotations of a topology ConfigMap about its incarnation.
 const (
 	annotationHash     = "geobench.dev/topology-hash"
 	annotationSequence = "geobench.dev/sequence"
 	// annotationLosses counts the incarnations in a row that lost their state soon after they were made.
 	annotationLosses = "geobench.dev/losses"
-	// annotationCause says why the incarnation before this one was given up.
+	// annotationCause is the reason why the previous incarnation was abandoned.
 	annotationCause = "geobench.dev/cause"
-	// annotationEmulation and annotationEmulationReason name the backend, and say why that one.
+	// annotationEmulation and annotationEmulationReason have the backend and the reason for its choice.
 	annotationEmulation       = "geobench.dev/emulation"
 	annotationEmulationReason = "geobench.dev/emulation-reason"
 )
 
 // Incarnation is one life of a database: the nodes that read the same topology ConfigMap. The ConfigMap is immutable
-// and its name is the database's with the incarnation's, so a pod can never read another incarnation's topology.
+// and its name consists of the database's name and the incarnation's, so a pod can never read another incarnation's
+// topology.
 type Incarnation struct {
-	// sequence counts the database's incarnations from 1; the one with the highest is the present one. highest is that of
-	// all ConfigMaps, whoever has made them.
+	// sequence counts the database's incarnations from 1; the incarnation with the highest sequence is the current one.
+	// highest is the highest sequence of all ConfigMaps, including forged ones.
 	sequence, highest int
-	// Hash is that of the plan.
+	// Hash is the hash of the plan.
 	Hash   string
 	losses int
-	// Cause says why the one before it was given up.
+	// Cause is the reason why the previous incarnation was abandoned.
 	Cause string
 	born  time.Time
-	// backend is what emulates the network, Why says why that one.
+	// backend emulates the network; Why is the reason for its choice.
 	backend v1alpha1.Emulation
 	Why     string
-	// Database is what its nodes are told.
+	// Database is the description that its nodes receive.
 	Database deploy.Database
-	// Foreign: its ConfigMap is not what this operator has made, or one of before there were seals. It says nothing of the
-	// nodes.
+	// Foreign means that this operator did not make the ConfigMap, or that it predates seals. It gives no information
+	// about the nodes.
 	Foreign bool
 }
 
@@ -76,9 +77,9 @@ func incarnationID(db *v1alpha1.GeoDatabase, sequence int) string {
 	return fmt.Sprintf("%s-%d", deploy.ShortHash(string(db.UID))[:5], sequence)
 }
 
-// FindIncarnations returns the present incarnation of db, or nil, and the ConfigMaps of earlier ones. It must ask the
-// API server itself: an old answer would bring back an old incarnation. One that somebody else has made is the present
-// one only where there is no other.
+// FindIncarnations returns the current incarnation of db, or nil, and the ConfigMaps of earlier ones. It must read from
+// the API server: a stale answer would restore an old incarnation. A foreign incarnation is the current one only if
+// there is no other.
 func FindIncarnations(ctx context.Context, reader client.Reader, credentials *operatorca.Keeper, db *v1alpha1.GeoDatabase) (*Incarnation, []corev1.ConfigMap, error) {
 	key, err := topologyKey(ctx, credentials, db)
 	if err != nil {
@@ -146,8 +147,8 @@ func readIncarnation(cm *corev1.ConfigMap) (*Incarnation, error) {
 	return i, nil
 }
 
-// nextIncarnation is the one after previous, which may be nil. Its name follows from the sequence, so that making it
-// twice fails the second time.
+// nextIncarnation returns the successor of previous, which may be nil. Its name derives from the sequence, so that a
+// second creation fails.
 func nextIncarnation(db *v1alpha1.GeoDatabase, previous *Incarnation, p *Plan, now time.Time, losses int, cause string) *Incarnation {
 	i := &Incarnation{sequence: 1, Hash: p.Hash, losses: losses, Cause: cause, born: now, Database: p.Database, backend: p.Emulation, Why: p.Why}
 	if previous != nil {
@@ -158,13 +159,14 @@ func nextIncarnation(db *v1alpha1.GeoDatabase, previous *Incarnation, p *Plan, n
 	return i
 }
 
-// lossDelay is how long after its birth an incarnation that lost its state may be replaced.
+// lossDelay returns the minimum age at which an incarnation that lost its state may be replaced.
 func (i *Incarnation) lossDelay() time.Duration {
 	d := lossBackoff << min(i.losses, 10)
 	return min(d, lossBackoffMax)
 }
 
-// lossesAt counts the losses in a row for an incarnation that is made at now because this one lost its state.
+// lossesAt returns the number of consecutive losses for an incarnation that replaces this one at now because this one
+// lost its state.
 func (i *Incarnation) lossesAt(now time.Time) int {
 	if now.Sub(i.born) > lossForgiven {
 		return 0
@@ -201,14 +203,14 @@ func buildTopology(db *v1alpha1.GeoDatabase, i *Incarnation, key []byte) (*corev
 }
 
 const (
-	// lossBackoff is how long an incarnation is left alone before a lost state makes the next one; it doubles, up to
-	// lossBackoffMax, while incarnations keep dying younger than lossForgiven.
+	// lossBackoff is the minimum age of an incarnation before a lost state may cause the next one. It doubles, up to
+	// lossBackoffMax, while incarnations lose their state at an age below lossForgiven.
 	lossBackoff    = 5 * time.Second
 	lossBackoffMax = 5 * time.Minute
 	lossForgiven   = 10 * time.Minute
 )
 
-// TellsPods says whether the backend tells pods what their links are, so that faults of links are another network.
+// TellsPods reports whether the backend sends pods their links, so that link faults are merged into the network.
 func (i *Incarnation) TellsPods() bool {
 	return i.Emulation() == v1alpha1.EmulationSidecar || i.Emulation() == v1alpha1.EmulationChaosMesh
 }

@@ -22,16 +22,17 @@ import (
 )
 
 const (
-	// annotationPods, on a step's Job, has the hashes of the UIDs of its role's pods, whose files the step has changed.
+	// annotationPods, on a step's Job, has the hashes of the UIDs of its role's pods. The step has changed the files of
+	// these pods.
 	annotationPods = "geobench.dev/init-pods"
-	// initAttempts is how often a step is begun anew within its timeout; the pauses between double.
+	// initAttempts is the number of times that a step is restarted within its timeout; the pauses between attempts double.
 	initAttempts = 20
-	// lastWords is how much of what a failed step said the condition shows, in bytes.
+	// lastWords is the length of a failed step's output in the condition, in bytes.
 	lastWords = 512
 )
 
-// initialize carries out the steps of spec.init, one after the other, each by a Job of the present incarnation. A step
-// begins once all pods of its role run.
+// initialize runs the steps of spec.init in order, each by a Job of the current incarnation. A step starts once all
+// pods of its role run.
 func (s *scope) initialize(ctx context.Context) error {
 	if !s.upToDate() || len(s.db.Spec.Init) == 0 && s.conditionOf(v1alpha1.ConditionInitialized) == nil {
 		return nil
@@ -132,7 +133,7 @@ func (s *scope) podHashes(role string) (hashes []string) {
 	return hashes
 }
 
-// buildStep makes the Job of a step. Its pod is among the workers of its region: for the network, and for who may talk
+// buildStep makes the Job of a step. Its pod counts as a worker of its region, for the network emulation and for access
 // to the database.
 func (s *scope) buildStep(step *v1alpha1.InitStep) *batchv1.Job {
 	db := s.db
@@ -179,7 +180,7 @@ func jobIs(job *batchv1.Job, kind batchv1.JobConditionType) bool {
 	return slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool { return c.Type == kind && c.Status == corev1.ConditionTrue })
 }
 
-// jobFailure says why a Job has failed.
+// jobFailure returns the reason why a Job has failed.
 func jobFailure(job *batchv1.Job) string {
 	for _, c := range job.Status.Conditions {
 		if c.Type == batchv1.JobFailed {
@@ -189,7 +190,7 @@ func jobFailure(job *batchv1.Job) string {
 	return ""
 }
 
-// lastWords is what holds up a step's latest pod, or what it said when it ended; empty is nothing.
+// lastWords returns the obstacle of a step's latest pod, or its output if it has exited; empty if there is none.
 func (s *scope) lastWords(ctx context.Context, job *batchv1.Job) (string, error) {
 	pods := &corev1.PodList{}
 	if err := s.Client.List(ctx, pods, client.InNamespace(s.db.Namespace), client.MatchingLabels{
@@ -218,8 +219,8 @@ func (s *scope) lastWords(ctx context.Context, job *batchv1.Job) (string, error)
 	return "", nil
 }
 
-// masked is what a step has said without the values of Secrets that its role's environment has: who may read conditions
-// need not be one who may read these.
+// masked returns the output of a step without the values of Secrets in its role's environment: a user that may read
+// conditions may not be allowed to read the Secrets.
 func (s *scope) masked(ctx context.Context, step, said string) (string, error) {
 	i := slices.IndexFunc(s.db.Spec.Init, func(x v1alpha1.InitStep) bool { return x.Name == step })
 	if i < 0 || said == "" {
@@ -241,8 +242,8 @@ func (s *scope) masked(ctx context.Context, step, said string) (string, error) {
 	return said, nil
 }
 
-// lostInit says which role has no pod left of those that a step was carried out on, or nothing: what the step has made
-// is gone with them.
+// lostInit returns a role that has lost all pods on which a step ran, or nothing: the step's effects are lost with the
+// pods.
 func (s *scope) lostInit() string {
 	for _, step := range s.db.Spec.Init {
 		job := s.steps[step.Name]

@@ -12,9 +12,9 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// join tells processes that wait for it that they are the first ones in their nodes' places. Those that follow others
-// which a fault has ended, as planned, are told by the run. One that follows another unnoticed is found out by its
-// peers, which have heard of that: they say that the database has lost state.
+// join notifies waiting processes that they are the first in their nodes' places. If a process replaces one that a
+// fault has stopped as planned, the run notifies it instead. If a process replaces another unnoticed, its peers detect
+// it, because they know of the predecessor. They report that the database has lost state.
 func (s *scope) join(ctx context.Context) error {
 	var waiting []*Node
 	for i := range s.nodes {

@@ -27,15 +27,15 @@ import (
 )
 
 const (
-	// probePatience is how long a probe pod may take to answer.
+	// probePatience is the time that a probe pod may take to answer.
 	probePatience = 2 * time.Minute
-	// probeKept is how long an answer is believed: a kernel module may be installed.
+	// probeKept is the validity of an answer: a kernel module may be installed later.
 	probeKept = 10 * time.Minute
 	// anyNode stands for the Kubernetes node that the scheduler picks, where nodes cannot be listed.
 	anyNode = ""
 )
 
-// kernelProbes asks the kernel of each Kubernetes node what it can do, by a pod that tries.
+// kernelProbes finds the capabilities of each Kubernetes node's kernel, by a pod that tries them.
 type kernelProbes struct {
 	client client.Client
 	live   client.Reader
@@ -117,7 +117,7 @@ func (k *kernelProbes) nodes(ctx context.Context, db *v1alpha1.GeoDatabase) (map
 	return out, nil
 }
 
-// hostsRegion tells whether the pods of one of db's regions may run on a node.
+// hostsRegion reports whether the pods of one of db's regions may run on a node.
 func hostsRegion(n *corev1.Node, db *v1alpha1.GeoDatabase) bool {
 	for i := range db.Spec.Regions {
 		r := &db.Spec.Regions[i]
@@ -129,7 +129,7 @@ func hostsRegion(n *corev1.Node, db *v1alpha1.GeoDatabase) bool {
 			fits = fits && n.Labels[key] == value
 		}
 		for _, taint := range n.Spec.Taints {
-			// What says how the node is now, for example not ready yet, passes.
+			// A taint for a temporary condition of the node, such as not ready yet, is tolerated.
 			tolerated := taint.Effect == corev1.TaintEffectPreferNoSchedule || strings.HasPrefix(taint.Key, "node.kubernetes.io/")
 			for t := range r.Tolerations {
 				tolerated = tolerated || tolerates(&r.Tolerations[t], &taint)
@@ -150,7 +150,7 @@ func tolerates(t *corev1.Toleration, taint *corev1.Taint) bool {
 	return t.Operator == corev1.TolerationOpExists || t.Key != "" && t.Value == taint.Value
 }
 
-// ask returns what a node's kernel can do: as it said lately, or as a probe pod finds out.
+// ask returns the capabilities of a node's kernel: a recent answer, or the result of a probe pod.
 func (k *kernelProbes) ask(ctx context.Context, db *v1alpha1.GeoDatabase, node, boot string) (*kernel.Answer, error) {
 	key := db.Namespace + "/" + node + "/" + boot
 	k.mu.Lock()
@@ -213,7 +213,7 @@ func readProbe(pod *corev1.Pod) *kernel.Answer {
 	return nil
 }
 
-// pod tries on one node. It may do what a sidecar may, in a network of its own.
+// pod returns the pod that tries the capabilities of one node. It has the rights of a sidecar, in a separate network.
 func (k *kernelProbes) pod(db *v1alpha1.GeoDatabase, node string) *corev1.Pod {
 	pod := probePod(db, k.image, deploy.JoinName(63, db.Name, "kernel", cmp.Or(node, "any")))
 	if node != anyNode {
@@ -227,7 +227,7 @@ func (k *kernelProbes) pod(db *v1alpha1.GeoDatabase, node string) *corev1.Pod {
 	return pod
 }
 
-// probePod is a pod that may change its own network.
+// probePod returns a pod that may change the network of the pod.
 func probePod(db *v1alpha1.GeoDatabase, image, name string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: db.Namespace, Labels: kube.DatabaseLabels(db, kube.RoleNetwork)},

@@ -19,7 +19,7 @@ import (
 )
 
 // Meshed puts a pod into the mesh that spec.network.mesh names, or keeps it out. The operator, Prometheus and kubelet
-// need not be in it: they call the administration, which has TLS of its own, and metrics, which tell no secret.
+// need not be in the mesh. They use the administration, which has separate TLS, and metrics, which contain no secrets.
 func Meshed(db *v1alpha1.GeoDatabase, pod *metav1.ObjectMeta) {
 	labels, annotations := mesh.Wanted(db.Spec.Network.Mesh, ports.Metrics, ports.WANStatus, ports.Admin, ports.WANAdmin)
 	for k, v := range labels {
@@ -30,7 +30,7 @@ func Meshed(db *v1alpha1.GeoDatabase, pod *metav1.ObjectMeta) {
 	}
 }
 
-// MeshNodes is what a mesh's counters call the nodes of a database.
+// MeshNodes returns the names of a database's nodes in a mesh's counters.
 func MeshNodes(db *v1alpha1.GeoDatabase) *mesh.Nodes {
 	n := &mesh.Nodes{Namespace: db.Namespace, Regions: map[string]string{}}
 	for i, region := range db.Spec.RegionNames() {
@@ -59,8 +59,8 @@ func MeshNodes(db *v1alpha1.GeoDatabase) *mesh.Nodes {
 	return n
 }
 
-// FindMesh finds out in which mesh pods are, and what it asks of connections to the nodes. The problem says why they
-// are not all in the one that they should be in.
+// FindMesh returns the mesh that pods are in, and its requirements for connections to the nodes. problem is the reason
+// why some pods are not in the required mesh.
 func FindMesh(ctx context.Context, live client.Reader, db *v1alpha1.GeoDatabase, pods []*corev1.Pod) (found *v1alpha1.MeshStatus, problem string, err error) {
 	if len(pods) == 0 {
 		return nil, "", nil
@@ -80,11 +80,11 @@ func FindMesh(ctx context.Context, live client.Reader, db *v1alpha1.GeoDatabase,
 	return &is, problem, err
 }
 
-// peerAuthentications is the kind of lists of what a mesh asks of connections.
+// peerAuthentications is the kind of lists of PeerAuthentications, the mesh's requirements for connections.
 var peerAuthentications = schema.GroupVersionKind{Group: "security.istio.io", Version: "v1", Kind: "PeerAuthenticationList"}
 
-// mutualTLS is what PeerAuthentications ask of connections to a port of a pod. An operator that may not see those of
-// the mesh does not know.
+// mutualTLS returns the requirement of PeerAuthentications for connections to a port of a pod. It returns Unknown if
+// the operator may not read the mesh's PeerAuthentications.
 func mutualTLS(ctx context.Context, live client.Reader, namespace string, labels map[string]string, port int32) (v1alpha1.MutualTLS, error) {
 	var policies []mesh.PeerAuthentication
 	for _, in := range []string{namespace, mesh.RootNamespace} {
@@ -118,9 +118,9 @@ func peerAuthentication(o *unstructured.Unstructured) mesh.PeerAuthentication {
 	return p
 }
 
-// findMesh notes in which mesh the pods of the database are, and leaves that while a run uses them: it finds changes by
-// itself, and policies stay as they are. Pods that are in another one than they should be are not ready: what they
-// measure would be another database.
+// findMesh records the mesh of the database's pods. It does not update the record while a run uses them: the run
+// detects changes itself, and policies stay unchanged. Pods in a mesh other than the required one are not ready: they
+// would measure a different database.
 func (s *scope) findMesh(ctx context.Context) error {
 	var pods []*corev1.Pod
 	for i := range s.nodes {

@@ -26,7 +26,7 @@ func Measure(t *geo.Topology, nodes []Node) ([]rtt.Link, error) {
 	return rtt.Measure(t, answers, func(r geo.Region) bool { return counts[r] == 1 })
 }
 
-// notDeclared is the reason of links that are what they are.
+// notDeclared is the reason of links without declared properties.
 const notDeclared = "NotDeclared"
 
 // VerifyNetwork judges the links, for the condition NetworkVerified.
@@ -41,8 +41,8 @@ func VerifyNetwork(d *deploy.Database, links []rtt.Link, emulation v1alpha1.Emul
 	return v
 }
 
-// linkStatuses is what the status shows. A link that moved by less than anybody cares about keeps what it showed, so
-// that a quiet database is not written every few seconds.
+// linkStatuses returns the links for the status. A link that moved by an insignificant amount keeps its previous
+// figures, so that an idle database is not written every few seconds.
 func linkStatuses(links []rtt.Link, shown []v1alpha1.LinkStatus) []v1alpha1.LinkStatus {
 	byKey := make(map[[2]string]v1alpha1.LinkStatus, len(shown))
 	for _, s := range shown {
@@ -80,7 +80,7 @@ func similarMesh(a, b *v1alpha1.MeshLink) bool {
 	return near(a.BelowRTTMicroseconds, b.BelowRTTMicroseconds, 20, 200) && near(a.ThroughRTTMicroseconds, b.ThroughRTTMicroseconds, 20, 200)
 }
 
-// near tells whether b is within a/share + base of a.
+// near reports whether b is within a/share + base of a.
 func near(a, b, share, base int64) bool {
 	d := b - a
 	if d < 0 {

@@ -25,42 +25,41 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy/mesh"
 )
 
-// Node is what is known of one node of an incarnation.
+// Node is the observed state of one node of an incarnation.
 type Node struct {
 	// ID is its number in the topology.
 	ID     geo.NodeID
 	region string
-	// PodName is where the node runs; Pod is nil while there is no such pod in the incarnation.
+	// PodName is the name of the node's pod; Pod is nil while there is no such pod in the incarnation.
 	PodName string
 	Pod     *corev1.Pod
 	// Address of the administration server, by the pod's IP: names of new pods take a while to be known.
 	Address string
 	// Status is the node's answer; nil when it gave none.
 	Status *admin.Status
-	// Ready: the node serves in this incarnation. Problem says why not.
+	// Ready: the node serves in this incarnation. Otherwise Problem is the reason.
 	Ready   bool
 	Problem string
 	// role is the pod's in spec.roles; empty where there are none.
 	role string
 	// program: the pod runs a program that knows nothing of Geobench.
 	program bool
-	journal bool // it keeps one
+	journal bool // journal: the node keeps a journal
 	// replaceable: a new incarnation can take its place.
 	replaceable bool
-	// Lost says why the node has lost its state; empty when it has not.
+	// Lost is the reason why the node has lost its state; empty if it has not.
 	Lost string
-	// Shape is that of the pod.
+	// Shape is the pod's shape.
 	Shape Shape
-	// Restarts counts how often its containers were started again, but for a mesh's, and Ended says how the last one
-	// ended. A program is then another process, beside the same probe, and a node with a journal goes on as the process
-	// that it was.
+	// Restarts counts the restarts of its containers, except a mesh's, and Ended has the reason of the last exit. After a
+	// restart a program is another process, with the same probe. A node with a journal continues as the same process.
 	Restarts int32
 	Ended    string
-	// EndedAt is when the last one ended, to the second; zero where Kubernetes does not tell.
+	// EndedAt is the time of the last exit, to the second; zero if Kubernetes does not report it.
 	EndedAt time.Time
 }
 
-// ObserveNodes finds the pods of an incarnation and asks each node. What goes wrong with a node is in its state.
+// ObserveNodes finds the pods of an incarnation and queries each node. A node's state contains its errors.
 func ObserveNodes(ctx context.Context, reader client.Reader, clients podclient.Clients, db *v1alpha1.GeoDatabase, d *deploy.Database) ([]Node, error) {
 	pods := &corev1.PodList{}
 	if err := reader.List(ctx, pods, client.InNamespace(db.Namespace), client.MatchingLabels{kube.LabelDatabase: db.Name, kube.LabelRole: kube.RoleNode}); err != nil {
@@ -77,7 +76,7 @@ func ObserveNodes(ctx context.Context, reader client.Reader, clients podclient.C
 	group.SetLimit(podclient.AtOnce)
 	for i := range d.NodeCount() {
 		if d.Nodes[i].Admin == "" {
-			continue // the region has fewer pods than another one
+			continue // the region has fewer pods than another region
 		}
 		states = append(states, Node{ID: geo.NodeID(i)})
 		s := &states[len(states)-1]
@@ -108,7 +107,7 @@ func ObserveNodes(ctx context.Context, reader client.Reader, clients podclient.C
 	return states, group.Wait()
 }
 
-// noPod is the Problem of a node whose pod does not exist.
+// noPod is the Problem of a node without a pod.
 const noPod = "the pod does not exist yet"
 
 func (s *Node) inspectPod(pod *corev1.Pod, incarnation string) {
@@ -141,8 +140,8 @@ func (s *Node) inspectPod(pod *corev1.Pod, incarnation string) {
 				s.EndedAt = t.FinishedAt.Time
 			}
 		}
-		// With a journal, a container that is started again is the same process as before, or else tells so itself. Where new
-		// incarnations can take a node's place, the process tells whether it has been told to be one.
+		// With a journal, a restarted container continues as the same process, or otherwise reports that it does not. If new
+		// incarnations can replace a node, the process reports whether it was notified that it is one.
 		if ended := c.State.Running == nil; !s.journal && (!s.replaceable || ended) {
 			s.Lost, s.Problem = s.Ended, s.Ended
 		}
@@ -183,9 +182,9 @@ func (s *Node) inspectStatus(status *admin.Status, err error, incarnation string
 	s.Ready = status.Ready && !status.Broken && s.Lost == ""
 }
 
-// inspectProgram judges the pod of a program that knows nothing of Geobench: it is ready when Kubernetes says so and
-// its probe has reached the others. Its state is its own business: a pod that was replaced has lost nothing that is
-// known.
+// inspectProgram judges the pod of a program that knows nothing of Geobench. The pod is ready when Kubernetes reports
+// it ready and its probe has reached the other pods. Its state is not tracked: a pod that was replaced has lost nothing
+// that is known.
 func (s *Node) inspectProgram() {
 	s.Lost = ""
 	if s.Pod.DeletionTimestamp != nil || s.Status == nil {
@@ -213,8 +212,8 @@ func gate(pod *corev1.Pod) string {
 	return ""
 }
 
-// PodObstacle says why a pod does not get to run, or nothing: no Kubernetes node takes it, or its image cannot be
-// pulled.
+// PodObstacle returns the reason why a pod does not start, or nothing: no Kubernetes node accepts it, or its image
+// cannot be pulled.
 func PodObstacle(pod *corev1.Pod) string {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {

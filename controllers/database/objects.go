@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// ConfigFolder is where the pods find their ConfigMap.
+	// ConfigFolder is the folder of the ConfigMap in the pods.
 	ConfigFolder = "/etc/geobench"
-	// journalFolder is where nodes with durability Journal keep theirs.
+	// journalFolder is the folder of the journals of nodes with durability Journal.
 	journalFolder = "/var/lib/geobench"
 	// AnnotationScrape and its like are what plain Prometheus installations go by.
 	AnnotationScrape     = "prometheus.io/scrape"
@@ -38,8 +38,8 @@ func buildService(db *v1alpha1.GeoDatabase, region string, role *v1alpha1.Role) 
 		open = podServicePorts(program)
 	}
 	if m := db.Spec.Network.Mesh; m == v1alpha1.MeshSidecar || m == v1alpha1.MeshAmbient {
-		// A mesh encrypts connections to the ports of Services, and STRICT lets no others through: probes that it is to carry
-		// have one.
+		// A mesh encrypts connections to the ports of Services, and STRICT rejects all others. So probes that the mesh must
+		// carry have a port here.
 		open = append(open, corev1.ServicePort{Name: "probe", Port: ports.Probe, TargetPort: intstr.FromInt32(ports.Probe), Protocol: corev1.ProtocolTCP, AppProtocol: ptr.To("tcp")})
 	}
 	return &corev1.Service{
@@ -54,8 +54,9 @@ func buildService(db *v1alpha1.GeoDatabase, region string, role *v1alpha1.Role) 
 	}
 }
 
-// buildPodService makes the Service of a pod's own, whose address stays when the pod is made anew. What the pod sends
-// from there on its own is from its own address, and its answers are from this one.
+// buildPodService makes the Service of a single pod, with an address that stays the same when the pod is replaced.
+// Connections that the pod opens have the pod's address as the source; its answers on connections to the Service have
+// the Service's address.
 func buildPodService(db *v1alpha1.GeoDatabase, pod *deploy.Pod) *corev1.Service {
 	labels := ofRole(kube.WithLabel(kube.DatabaseLabels(db, kube.RoleNode), kube.LabelRegion, pod.Region), pod.Role)
 	selector := kube.WithLabel(nodeSelector(db, pod.Region, pod.Role), kube.LabelManagedBy, kube.ManagedBy)
@@ -73,7 +74,7 @@ func nodeSelector(db *v1alpha1.GeoDatabase, region string, role *v1alpha1.Role) 
 	return ofRole(map[string]string{kube.LabelDatabase: db.Name, kube.LabelRegion: region, kube.LabelRole: kube.RoleNode}, role)
 }
 
-// ofRole are labels with that of a role of spec.roles, if there is one.
+// ofRole adds the label of a role of spec.roles, if there is one, to labels.
 func ofRole(labels map[string]string, role *v1alpha1.Role) map[string]string {
 	if role == nil {
 		return labels
@@ -88,7 +89,7 @@ func setName(db *v1alpha1.GeoDatabase, region string, role *v1alpha1.Role) strin
 	return deploy.SetName(db.Name, region, role.Name)
 }
 
-// rolesIn are the roles that a region has pods of: one nil where the database has no roles.
+// rolesIn returns the roles with pods in a region: a single nil if the database has no roles.
 func rolesIn(db *v1alpha1.GeoDatabase, region int) []*v1alpha1.Role {
 	if len(db.Spec.Roles) == 0 {
 		return []*v1alpha1.Role{nil}
@@ -105,8 +106,8 @@ func rolesIn(db *v1alpha1.GeoDatabase, region int) []*v1alpha1.Role {
 // buildStatefulSet makes the nodes of a region, or the pods of a role there: without roles the pod with ordinal o is
 // replica o mod R of partition o div R.
 //
-// Its pods are replaced by the operator alone (OnDelete), all at once: a rolling update would wait for a node of the
-// new incarnation to become ready, which it cannot among nodes of the old one.
+// The operator alone replaces its pods (OnDelete), all at the same time. A rolling update would wait for a node of the
+// new incarnation to become ready, which is impossible among nodes of the old incarnation.
 func buildStatefulSet(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, role *v1alpha1.Role, incarnation, image string) *appsv1.StatefulSet {
 	labels := ofRole(kube.WithLabel(kube.DatabaseLabels(db, kube.RoleNode), kube.LabelRegion, region.Name), role)
 	spec := nodePodSpec(db, region, incarnation, image)
@@ -166,8 +167,8 @@ func nodePodSpec(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, incarnation,
 	return spec
 }
 
-// mostJournal is how much a journal may hold where spec.resources says nothing of it: a database that fills its
-// machine's disk takes others with it.
+// mostJournal is the default limit of a journal if spec.resources does not set it: a database that fills its machine's
+// disk affects other databases there.
 const mostJournal = "10Gi"
 
 // journalLimit is up to what size a node's journal may grow: its limit of ephemeral storage.
@@ -178,7 +179,8 @@ func journalLimit(db *v1alpha1.GeoDatabase) *resource.Quantity {
 	return ptr.To(resource.MustParse(mostJournal))
 }
 
-// OwnPorts are those that every container of Geobench's has: what monitoring scrapes by name, and the operator's.
+// OwnPorts returns the ports of every container of Geobench: the port that monitoring scrapes by name, and the
+// operator's port.
 func OwnPorts() []corev1.ContainerPort {
 	return []corev1.ContainerPort{
 		{Name: "metrics", ContainerPort: ports.Metrics, Protocol: corev1.ProtocolTCP},
@@ -196,7 +198,7 @@ func OwnContainer(c corev1.Container) corev1.Container {
 	return c
 }
 
-// RegionPod is a pod in a region of the database: where it may run, what it may not do, its configuration, a ConfigMap,
+// RegionPod returns a pod in a region of the database: its placement, its restrictions, its configuration (a ConfigMap)
 // and its credentials.
 func RegionPod(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, config string, credentials corev1.Volume, main corev1.Container) corev1.PodSpec {
 	return corev1.PodSpec{
@@ -212,7 +214,7 @@ func RegionPod(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, config string,
 	}
 }
 
-// FromField is an environment variable that tells a pod something about itself.
+// FromField returns an environment variable with a field of the pod.
 func FromField(name, path string) corev1.EnvVar {
 	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: path}}}
 }
@@ -234,8 +236,9 @@ func probe(path string, periodSeconds, failures int32) *corev1.Probe {
 	}
 }
 
-// OwnResources are the resources of a program of Geobench, with what the user left out. A request beyond the default
-// limit of memory is the limit. CPU has none by default: it would throttle, which shows as latency.
+// OwnResources returns the resources of a Geobench program, with defaults for values that the user omitted. If the
+// memory request exceeds the default limit, the request is the limit. CPU has no default limit: it would throttle,
+// which shows as latency.
 func OwnResources(r corev1.ResourceRequirements) corev1.ResourceRequirements {
 	out := WithDefaultRequests(r, "100m", "128Mi")
 	if out.Limits == nil {
@@ -245,9 +248,9 @@ func OwnResources(r corev1.ResourceRequirements) corev1.ResourceRequirements {
 	return out
 }
 
-// GoRuntime tells a program of Geobench how many processors and how much memory are its own, so that it does not depend
-// on the machine: as many processors as the CPU that the user gave it, rounded up, and one by default. With more, the
-// nodes that share a machine take more CPU for the same work. Its garbage collector works harder at 90% of the memory
+// GoRuntime sets the number of processors and the memory of a Geobench program, so that it does not depend on the
+// machine. The number of processors is the user's CPU setting, rounded up, and one by default. With more processors,
+// nodes that share a machine need more CPU for the same work. The garbage collector works harder at 90% of the memory
 // limit.
 func GoRuntime(r corev1.ResourceRequirements) []corev1.EnvVar {
 	cpu := r.Limits.Cpu()
@@ -261,7 +264,7 @@ func GoRuntime(r corev1.ResourceRequirements) []corev1.EnvVar {
 	return env
 }
 
-// WithDefaultRequests fills in requests that the user left out.
+// WithDefaultRequests fills in the requests that the user omitted.
 func WithDefaultRequests(r corev1.ResourceRequirements, cpu, memory string) corev1.ResourceRequirements {
 	out := *r.DeepCopy()
 	for name, quantity := range map[corev1.ResourceName]string{corev1.ResourceCPU: cpu, corev1.ResourceMemory: memory} {
@@ -281,5 +284,5 @@ func WithDefaultRequests(r corev1.ResourceRequirements, cpu, memory string) core
 	return out
 }
 
-// NodeContainer is the container of one of Geobench's nodes.
+// NodeContainer is the name of the container of a Geobench node.
 const NodeContainer = "node"

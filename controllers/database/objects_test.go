@@ -54,8 +54,8 @@ func TestDefaultRequests(t *testing.T) {
 	}
 }
 
-// A memory limit that the user leaves out is ours, or his request where that is more; he may say what he likes, and CPU
-// has no limit.
+// If the user omits the memory limit, it is the default, or the user's request if that is larger. The user may set any
+// value, and CPU has no limit.
 func TestOwnResources(t *testing.T) {
 	for name, tt := range map[string]struct{ resources, request, limit string }{
 		"by default":     {`{}`, "128Mi", deploy.OwnMemory},
@@ -92,8 +92,7 @@ func TestJournalLimit(t *testing.T) {
 	}
 }
 
-// The pod that asks a kernel has a name that the API server takes, for a node of a long name and where nodes cannot be
-// listed.
+// The pod that probes a kernel has a valid name, for a node with a long name and also if nodes cannot be listed.
 func TestProbesHaveNames(t *testing.T) {
 	for _, node := range []string{anyNode, "n1", "ip-10-0-0-1.ap-northeast-1.compute.internal." + strings.Repeat("x", 80)} {
 		pod := (&kernelProbes{}).pod(&v1alpha1.GeoDatabase{ObjectMeta: metav1.ObjectMeta{Name: "d"}}, node)
@@ -103,7 +102,7 @@ func TestProbesHaveNames(t *testing.T) {
 	}
 }
 
-// A program says how its pods show that they are ready; else a connection to the first port does.
+// A program configures the readiness check of its pods; by default it is a connection to the first port.
 func TestProgramReady(t *testing.T) {
 	for name, tt := range map[string]struct{ ready, want string }{
 		"by default":   {`null`, `{tcpSocket: {port: 5432}, periodSeconds: 2, timeoutSeconds: 5, failureThreshold: 3, successThreshold: 1}`},

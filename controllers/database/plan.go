@@ -22,13 +22,13 @@ import (
 	"github.com/geobench/geobench/internal/ops/presets"
 )
 
-// Plan is what a GeoDatabase's spec asks for.
+// Plan is the resolved form of a GeoDatabase's spec.
 type Plan struct {
 	// Profile is the network, and where it is from.
 	Profile *Profile
 	// Database is complete but for what differs between incarnations: Epoch and Incarnation.
 	Database deploy.Database
-	// Emulation is the backend, never Auto; Why says in a sentence why that one.
+	// Emulation is the backend, never Auto; Why is the reason for its choice in one sentence.
 	Emulation v1alpha1.Emulation
 	Why       string
 	// Mounted are the ConfigMaps that pods mount.
@@ -37,7 +37,7 @@ type Plan struct {
 	Hash string
 }
 
-// Chooser picks the backend that emulates a database's network, never Auto, and says in a sentence why that one.
+// Chooser picks the backend that emulates a database's network, never Auto, and returns the reason in one sentence.
 type Chooser func(ctx context.Context, db *v1alpha1.GeoDatabase) (v1alpha1.Emulation, string, error)
 
 // NewPlan works out what to deploy for db from image; live reads the ConfigMaps that its pods mount. An error of type
@@ -91,7 +91,8 @@ func NewPlan(ctx context.Context, reader, live client.Reader, abilities check.Ab
 	if m := db.Spec.Network.Mesh; m != "" && m != v1alpha1.MeshAuto {
 		parts = append(parts, m)
 	}
-	// Programs read their configuration when they start: pods that have read different ones are no one database.
+	// Programs read their configuration when they start: pods that have read different configurations do not form one
+	// database.
 	if digests := DigestsOf(p.Mounted); digests != nil {
 		parts = append(parts, digests)
 	}
@@ -106,15 +107,15 @@ func NewPlan(ctx context.Context, reader, live client.Reader, abilities check.Ab
 	return p, nil
 }
 
-// Profile is the network of a database, and the name of the NetworkProfile that it is from; empty for one that is
-// inline or built in.
+// Profile is the network of a database, and the name of its NetworkProfile; the name is empty for an inline or built-in
+// network.
 type Profile struct {
 	Spec *v1alpha1.NetworkProfileSpec
 	Name string
 }
 
-// ResolveProfile finds the network of a database: inline, a NetworkProfile of its namespace, or else a built-in
-// one of that name.
+// ResolveProfile finds the network of a database: inline, a NetworkProfile of its namespace, or else the built-in
+// profile of that name.
 func ResolveProfile(ctx context.Context, reader client.Reader, db *v1alpha1.GeoDatabase) (*Profile, error) {
 	if db.Spec.Network.Profile != nil {
 		return &Profile{Spec: db.Spec.Network.Profile}, nil
@@ -141,8 +142,8 @@ func ResolveProfile(ctx context.Context, reader client.Reader, db *v1alpha1.GeoD
 		db.Namespace, name, strings.Join(presets.Names(), ", "))
 }
 
-// Render writes what a database's engine stands for into its spec, and tells whether it did: where its name is all that
-// is said of a database that people run, and its profile and parameters are as they should be.
+// Render replaces a bare engine name in a database's spec by the full configuration of that engine, and reports whether
+// it did. It applies only to servers of vendors that the spec gives by name alone, with valid profile and parameters.
 func Render(ctx context.Context, reader client.Reader, db *v1alpha1.GeoDatabase) (bool, error) {
 	if !servers.Renders(db) {
 		return false, nil
@@ -157,8 +158,8 @@ func Render(ctx context.Context, reader client.Reader, db *v1alpha1.GeoDatabase)
 	return len(servers.Render(db, servers.Longest(db, profile.Spec))) == 0, nil
 }
 
-// resolveParameters returns the engine's parameters, complete; a program of the user's own has those of its clients, or
-// none.
+// resolveParameters returns the complete parameters of the engine. A user's program has the parameters of its clients,
+// or none.
 func resolveParameters(abilities check.Abilities, db *v1alpha1.GeoDatabase) (map[string]string, error) {
 	engines := abilities.Engines
 	switch {

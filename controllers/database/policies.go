@@ -13,9 +13,9 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy/netpol"
 )
 
-// admit makes the NetworkPolicies of the database, before its pods: who reaches its nodes and the workers of its
-// runs. Where the operator was told nothing of the cluster, it makes none. While a change waits for a run, they are
-// those of the nodes that run.
+// admit makes the NetworkPolicies of the database before its pods. They control access to its nodes and to the workers
+// of its runs. If the operator has no description of the cluster, it makes none. While a change waits for a run, the
+// policies match the running nodes.
 func (s *scope) admit(ctx context.Context) error {
 	if s.Around == nil || s.db.Status.ActiveRun != "" && !s.upToDate() {
 		return nil
@@ -23,7 +23,7 @@ func (s *scope) admit(ctx context.Context) error {
 	database := policed(s.db)
 	if database.Elsewhere && len(s.Around.ExternalCIDRs) > 0 {
 		if s.db.Status.ActiveRun != "" {
-			return nil // names may lead elsewhere by now; the run goes on as it began
+			return nil // names may resolve differently by now; the run continues with the original addresses
 		}
 		var err error
 		if database.Endpoints, err = s.elsewhere(ctx); err != nil {
@@ -38,9 +38,9 @@ func (s *scope) admit(ctx context.Context) error {
 	return nil
 }
 
-// elsewhere looks up where the endpoints of a database lead that runs elsewhere. It refuses one that leads to an
-// address where the administrator lets no database be. What leads nowhere is looked up again when the database is
-// looked at next.
+// elsewhere resolves the endpoints of an external database. It refuses an endpoint with an address where the
+// administrator permits no database. An endpoint that does not resolve is resolved again at the database's next
+// reconciliation.
 func (s *scope) elsewhere(ctx context.Context) (out []netip.AddrPort, err error) {
 	resolve := s.Resolve
 	if resolve == nil {
@@ -49,7 +49,7 @@ func (s *scope) elsewhere(ctx context.Context) (out []netip.AddrPort, err error)
 	for i, e := range s.db.Spec.External.Endpoints {
 		host, port, err := net.SplitHostPort(e.Address)
 		if err != nil {
-			continue // the checks tell
+			continue // the checks report it
 		}
 		n, err := strconv.ParseUint(port, 10, 16)
 		if err != nil {

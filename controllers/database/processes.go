@@ -8,7 +8,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/engines"
 )
 
-// seenProcesses are the processes of the nodes of one incarnation.
+// seenProcesses has the processes of the nodes of one incarnation.
 type seenProcesses struct {
 	mu          sync.Mutex
 	incarnation string
@@ -21,7 +21,7 @@ type seenProcess struct {
 	incarnation uint32
 }
 
-// compare says which node lost its state, or nothing, and remembers what it saw.
+// compare returns the node that lost its state, or nothing, and remembers the observed processes.
 func (p *seenProcesses) compare(incarnation string, nodes []Node) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -48,7 +48,7 @@ func (p *seenProcesses) compare(incarnation string, nodes []Node) string {
 // maxGroups is the most groups that the status shows.
 const maxGroups = 256
 
-// groups says who leads the groups of nodes that hold the same rows, if the engine has such groups.
+// groups returns the leaders of the groups of nodes that hold the same rows, if the engine has such groups.
 func (s *scope) groups() []v1alpha1.GroupStatus {
 	d := &s.current.Database
 	leaders, led := map[string]string{}, false

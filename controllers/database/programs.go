@@ -20,13 +20,13 @@ import (
 )
 
 const (
-	// programContainer is the container of a program that knows nothing of Geobench, probeContainer the one beside it that
-	// measures round trips.
+	// programContainer is the container of a program that knows nothing of Geobench; probeContainer is the container next
+	// to it that measures round trips.
 	programContainer = "database"
 	probeContainer   = "geobench-probe"
 )
 
-// programOf is what the pods of a role run, or those of a database without roles; nil for nodes of Geobench's own
+// programOf returns the program in the pods of a role, or of a database without roles; nil for nodes of Geobench's own
 // engines.
 func programOf(db *v1alpha1.GeoDatabase, role *v1alpha1.Role) *v1alpha1.Program {
 	switch {
@@ -38,8 +38,8 @@ func programOf(db *v1alpha1.GeoDatabase, role *v1alpha1.Role) *v1alpha1.Program 
 	return nil
 }
 
-// podServicePorts are the ports of a program. A mesh that guessed what they speak would wait for the client to speak
-// first, and some servers do.
+// podServicePorts returns the ports of a program. They are marked as TCP: a mesh that detects the protocol would wait
+// for the client to speak first, but in some protocols the server does.
 func podServicePorts(p *v1alpha1.Program) []corev1.ServicePort {
 	var out []corev1.ServicePort
 	for _, port := range p.Ports {
@@ -48,8 +48,8 @@ func podServicePorts(p *v1alpha1.Program) []corev1.ServicePort {
 	return out
 }
 
-// programPodSpec is the pod of a program: the program, and beside it the probe. The probe is a native sidecar, which
-// measures from before the program starts.
+// programPodSpec returns the pod of a program: the program, and the probe next to it. The probe is a native sidecar,
+// which starts to measure before the program starts.
 func programPodSpec(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, role *v1alpha1.Role, incarnation, image string) corev1.PodSpec {
 	p := programOf(db, role)
 	host := fmt.Sprintf("$(POD_NAME).%s.$(POD_NAMESPACE).svc", setName(db, region.Name, role))
@@ -82,7 +82,8 @@ func programPodSpec(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, role *v1a
 	return spec
 }
 
-// programEnv is what the containers of a program learn of the database and its pods, wherever they are in a region.
+// programEnv returns the environment that describes the database and its pods to a program's containers. It is the same
+// for all pods of a region.
 func programEnv(db *v1alpha1.GeoDatabase, region string, role *v1alpha1.Role) []corev1.EnvVar {
 	env := []corev1.EnvVar{
 		FromField("POD_NAME", "metadata.name"),
@@ -167,7 +168,8 @@ func awaitContainer(db *v1alpha1.GeoDatabase, after *v1alpha1.RoleAfter, env []c
 	return c
 }
 
-// programReady tells when a program is ready. A command is asked less often: it takes CPU from what is measured.
+// programReady returns the readiness check of a program. A command runs less often, because it takes CPU from the
+// measured program.
 func programReady(p *v1alpha1.Program) *corev1.Probe {
 	probe := &corev1.Probe{
 		ProbeHandler:     corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(p.Ports[0].Port)}},
@@ -187,8 +189,8 @@ func programReady(p *v1alpha1.Program) *corev1.Probe {
 	return probe
 }
 
-// probeSidecar measures round trips to the other pods, and tells the operator. It starts when the network is there:
-// after the emulation's sidecar.
+// probeSidecar measures round trips to the other pods, and reports them to the operator. It starts when the network is
+// in place: after the emulation's sidecar.
 func probeSidecar(region, image string) corev1.Container {
 	c := OwnContainer(corev1.Container{
 		Name:          probeContainer,
@@ -221,9 +223,10 @@ func podVolume(v *v1alpha1.PodVolume) corev1.Volume {
 	return out
 }
 
-// endpoints are where the clients of each region connect to a database with roles.
+// endpoints returns the addresses to which the clients of each region connect, for a database with roles.
 func endpoints(db *v1alpha1.GeoDatabase, t *geo.Topology) (out []v1alpha1.EndpointStatus) {
-	if db.Spec.ClientRole() == nil || !slices.Equal(t.Regions, db.Spec.RegionNames()) { // the nodes may still be those of an earlier spec
+	// the nodes may still belong to an earlier spec
+	if db.Spec.ClientRole() == nil || !slices.Equal(t.Regions, db.Spec.RegionNames()) {
 		return nil
 	}
 	for _, e := range deploy.Endpoints(db, t) {
@@ -232,7 +235,7 @@ func endpoints(db *v1alpha1.GeoDatabase, t *geo.Topology) (out []v1alpha1.Endpoi
 	return out
 }
 
-// podReady tells whether all containers of a pod are ready.
+// podReady reports whether all containers of a pod are ready.
 func podReady(pod *corev1.Pod) bool {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodReady {

@@ -36,8 +36,8 @@ func variable(env []corev1.EnvVar, name string) string {
 	return "none"
 }
 
-// A database of several roles has a StatefulSet and a Service for each of them in each of its regions, all in the
-// emulated network; its steps are carried out one after the other, and then it serves.
+// A database of several roles has a StatefulSet and a Service for each role in each of its regions, all in the emulated
+// network. Its steps run in order, and then it serves clients.
 func TestRoles(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -96,7 +96,7 @@ func TestRoles(t *testing.T) {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
-	// What the sidecar of a pod delays are packets of all pods of the other region, and of its load generators and steps.
+	// The sidecar of a pod delays packets from all pods of the other region, and from the load generators and steps there.
 	network := w.Get(kube.NetworkName(db, "us-west-2"), &corev1.ConfigMap{}).(*corev1.ConfigMap)
 	if file := network.Data["d-us-west-2-meta-0.json"]; !strings.Contains(file, "d-ap-northeast-1-data-[0-1].d-ap-northeast-1-data.") || !strings.Contains(file, "d-ap-northeast-1-workers.") {
 		t.Errorf("the sidecar of the first role is told %s", file)
@@ -121,8 +121,9 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// Each pod of a role with servicePerPod has a Service of its own, whose address outlives it: programs and steps know it
-// by that, and sidecars know both. Auto takes no Chaos Mesh then. The Services go when they are no longer asked for.
+// Each pod of a role with servicePerPod has a separate Service with an address that outlives the pod. Programs and
+// steps use this address, and sidecars know both addresses. Auto then does not choose Chaos Mesh. The Services are
+// deleted when servicePerPod is unset.
 func TestServicePerPod(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -177,9 +178,9 @@ func TestServicePerPod(t *testing.T) {
 	w.Get("d-ap-northeast-1-data", &corev1.Service{})
 }
 
-// A database of roles is loaded, measured, faulted, audited and judged as any other, where one of them says how to talk
-// to it: the clients of a region connect to their own first pod of that role, at the port that it names, and faults hit
-// pods that are there alone.
+// A database of roles is loaded, measured, faulted, audited and judged like any other if one role configures the
+// connection. The clients of a region connect to the first pod of that role in the region, at the port that the role
+// names. Faults hit only pods that are in that region.
 func TestRunOnRoles(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -230,8 +231,8 @@ func TestRunOnRoles(t *testing.T) {
 	w.Until("nothing is left but the result", func() bool { return slices.Equal(w.Leftovers("r"), []string{"ConfigMap r-result"}) })
 }
 
-// A step that fails is tried again, and names itself in the condition with what it said, without passwords; past its
-// time the database is stalled, until somebody deletes the Job or changes the spec.
+// A failed step is retried, and the condition has its name and its output, without passwords. After its timeout the
+// database is stalled, until a user deletes the Job or changes the spec.
 func TestStepFails(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -263,8 +264,8 @@ func TestStepFails(t *testing.T) {
 	}
 }
 
-// A database that is deleted while a step runs leaves nothing behind: all that was made for it is its own, and nothing
-// is made any more.
+// A database that is deleted while a step runs leaves no objects: it owns all objects that were made for it, and no
+// more are made.
 func TestDeletedWhileAStepRuns(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -312,8 +313,7 @@ func TestDeletedWhileAStepRuns(t *testing.T) {
 	}
 }
 
-// Steps are carried out again when nothing is left of what they were carried out on: in the next incarnation, and never
-// twice in one.
+// Steps run again when all their effects are lost: in the next incarnation, and never twice in one incarnation.
 func TestStepsOfTheNextIncarnation(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -340,7 +340,7 @@ func TestStepsOfTheNextIncarnation(t *testing.T) {
 		t.Errorf("steps %v", w.Steps())
 	}
 
-	// So are they after a change of the spec, and those of before are gone. Without steps there is no condition.
+	// They also run again after a change of the spec, and the old steps are deleted. Without steps there is no condition.
 	db := w.GetDatabase("d")
 	db.Spec.Init = db.Spec.Init[:1]
 	w.Must(w.Client.Update(w.Ctx, db))

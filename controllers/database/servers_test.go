@@ -16,8 +16,8 @@ import (
 	"github.com/geobench/geobench/controllers/worldtest"
 )
 
-// A vendor's database of several kinds of servers is named by its engine alone, begun by its steps, told of the longest
-// round trip, and said to be untested. The API server keeps what the user wrote.
+// A vendor's database of several kinds of servers is selected by its engine alone and initialised by its steps. It
+// receives the longest round trip as a setting, and is marked as untested. The API server keeps the user's spec.
 func TestRenderedRoles(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -50,7 +50,7 @@ func TestRenderedRoles(t *testing.T) {
 	if i := slices.IndexFunc(step.Env, func(e corev1.EnvVar) bool { return e.Name == "POSTGRES_PASSWORD" }); password == "" || i < 0 || step.Env[i].ValueFrom.SecretKeyRef.Name != "c-citus-login" {
 		t.Errorf("the step logs in by %+v", step.Env)
 	}
-	// Its coordinator is where the clients of all regions connect to.
+	// The clients of all regions connect to its coordinator.
 	w.Create(worldtest.MakeRun("r").Database("c").Obj())
 	if run := w.UntilOver("r"); run.Status.Verdict != v1alpha1.VerdictPassed {
 		t.Errorf("a run on Citus: %s %s: %s", run.Status.Verdict, run.Status.Reason, run.Status.Message)
@@ -69,8 +69,8 @@ func TestRenderedRoles(t *testing.T) {
 	})
 }
 
-// A PostgreSQL that is named by the engine alone is deployed with passwords of chance, in Secrets that go with it, and
-// measured as one in pods of the user's. The API server keeps what the user wrote.
+// A PostgreSQL that is selected by the engine alone gets random passwords, in Secrets that are deleted with it. It is
+// measured like a PostgreSQL in pods of the user. The API server keeps the user's spec.
 func TestRunOnARenderedServer(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)

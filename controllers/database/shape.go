@@ -9,11 +9,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Shape is what Kubernetes says of a pod that can be changed while it runs: by container what it may use, as JSON, and
-// those that somebody has put in to look around (kubectl debug), with nothing.
+// Shape is the part of a pod's status that can change while the pod runs. It has the resources of each container, as
+// JSON, and an empty entry for each ephemeral container (kubectl debug).
 type Shape map[string]string
 
-// shapeOf leaves out containers of which nothing is told, because they do not run.
+// shapeOf omits containers without a status, because they do not run.
 func shapeOf(pod *corev1.Pod) Shape {
 	out := Shape{}
 	for _, c := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses) {
@@ -31,7 +31,7 @@ func shapeOf(pod *corev1.Pod) Shape {
 	return out
 }
 
-// Changed says what is another than before; empty when nothing is that both tell of.
+// Changed returns the difference from an earlier shape; empty if all entries that both have are equal.
 func (s Shape) Changed(before Shape) string {
 	for _, name := range slices.Sorted(maps.Keys(s)) {
 		switch was, known := before[name]; {

@@ -19,17 +19,18 @@ import (
 	"github.com/geobench/geobench/internal/base/version"
 )
 
-// mostChecks is how many operators may end while they work on a spec: with the first one others were worked on, too.
+// mostChecks is the number of operators that may exit while they work on a spec: the first exit may be due to other
+// work in progress.
 const mostChecks = 2
 
 // thisOperator identifies this process in status.checks.
 var thisOperator = string(uuid.NewUUID())
 
-// carefully starts an job for work whose cost the author of an experiment controls: expanding the spec and judging its
-// claims. The cost is bounded. If a bound is wrong and the operator exits, its successor must not repeat that forever,
-// so status.checks records the work before it starts. An operator that finds another operator's record does the work
-// with no other such work in progress, or refuses it if that failed before. Work that has succeeded once with the same
-// inputs is safe and needs no record.
+// carefully starts a job for work with a cost that the author of an experiment controls: expanding the spec and judging
+// its claims. The cost is bounded. If a bound is wrong and the operator exits, the next operator must not repeat that
+// forever, so status.checks records the work before it starts. An operator that finds another operator's record does
+// the work with no other such work in progress, or refuses it if that failed before. Work that has succeeded once with
+// the same inputs is safe and needs no record.
 func (s *scope) carefully(key background.Key, budget *background.Budget, kind v1alpha1.ExperimentWork, of string, work func(context.Context) (any, error)) error {
 	sum := sha256.Sum256([]byte(of + version.String()))
 	mark := v1alpha1.ExperimentCheck{Work: kind, Of: hex.EncodeToString(sum[:8]), Attempts: 1, Operator: thisOperator}
@@ -56,7 +57,7 @@ func (s *scope) carefully(key background.Key, budget *background.Budget, kind v1
 			}
 		}
 		out, err := work(ctx)
-		if err != nil && mark.Attempts > 0 { // otherwise who takes the outcome notes that it is done
+		if err != nil && mark.Attempts > 0 { // otherwise the receiver of the outcome records that it is done
 			after, cancel := context.WithTimeout(context.WithoutCancel(ctx), markTimeout)
 			defer cancel()
 			mark.Of = "" // another operator begins with its first attempt
@@ -83,7 +84,7 @@ func (s *scope) survived(kind v1alpha1.ExperimentWork) {
 	}
 }
 
-// markTimeout bounds the removal of a mark by an operator that is told to end.
+// markTimeout bounds the removal of a mark by an operator that is asked to stop.
 const markTimeout = 2 * time.Second
 
 // setCheck writes status.checks, and nothing else, if the experiment is still there.
@@ -100,7 +101,7 @@ func setCheck(ctx context.Context, to client.Client, object *v1alpha1.Experiment
 	}
 	here := &v1alpha1.Experiment{ObjectMeta: metav1.ObjectMeta{Namespace: object.Namespace, Name: object.Name}}
 	err = to.Status().Patch(ctx, here, client.RawPatch(types.MergePatchType, patch))
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // gone, or another one of its name
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // deleted, or another experiment of its name
 		return nil
 	}
 	return err

@@ -27,19 +27,19 @@ import (
 	"github.com/geobench/geobench/internal/ops/health"
 )
 
-// Reconciler plays experiments: it makes the databases and runs of their points, one after the other, and judges
-// their claims.
+// Reconciler runs experiments: it makes the databases and runs of their points, in order, and judges their claims.
 type Reconciler struct {
 	Client client.Client
 	// Live reads from the API server itself.
 	Live client.Reader
-	// Abilities say what the checks may let through.
+	// Abilities define what the checks may accept.
 	Abilities check.Abilities
-	// Jobs are what takes longer than a reconciliation; Judgements are how many experiments are judged at once.
+	// Jobs runs work that takes longer than a reconciliation; Judgements limits the number of experiments that are judged
+	// concurrently.
 	Jobs       *background.Runner
 	Judgements *background.Budget
-	// Checks and SlowChecks are how many experiments are expanded at once: first each for quickCheck, and those that are
-	// not done by then once more.
+	// Checks and SlowChecks limit the number of experiments that are expanded concurrently: first each for at most
+	// quickCheck, and then unfinished ones once more.
 	Checks, SlowChecks *background.Budget
 	Events             events.EventRecorder
 	Clock              clock.PassiveClock
@@ -81,19 +81,19 @@ func NewJudgements() *background.Budget { return background.NewSharedBudget(2, 1
 // NewChecks returns the budget of the first, short expansions: two at the same time, one of each namespace.
 func NewChecks() *background.Budget { return background.NewSharedBudget(2, 1) }
 
-// NewSlowChecks returns the budget of the others: one at a time.
+// NewSlowChecks returns the budget of the slow expansions: one at a time.
 func NewSlowChecks() *background.Budget { return background.NewBudget(1) }
 
 // jobPhase is of what part of an experiment's life jobs can be.
 func jobPhase(e *v1alpha1.Experiment) string { return fmt.Sprintf("%s/%d", e.UID, e.Generation) }
 
-// forget drops what is remembered of an experiment that has no more to do.
+// forget drops the memory of an experiment that has no work left.
 func (r *Reconciler) forget(experiment types.NamespacedName) {
 	r.expansions.forget(experiment)
 	r.Jobs.Forget(experiment)
 }
 
-// Reconcile leads one experiment a step further.
+// Reconcile advances one experiment by a step.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	object := &v1alpha1.Experiment{}
 	if err := r.Live.Get(ctx, req.NamespacedName, object); err != nil {
@@ -113,7 +113,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	s := &scope{Reconciler: r, experiment: object, before: object.DeepCopy()}
 	var err error
-	if !ended { // one that ended under an operator of before may lack conditions
+	if !ended { // an experiment that finished under an earlier version of the operator may lack conditions
 		err = s.reconcile(ctx)
 	}
 	now := s.Clock.Now()

@@ -1,6 +1,6 @@
-// Package experiment plays Experiments: internal/run/experiment expands one, as geobench verify does (expand.go); a
-// schedule that knows nothing but what there is says which databases and runs to make and to remove (schedule.go,
-// points.go); once all runs have ended, the claims are judged over their results (judge.go).
+// Package experiment runs Experiments. internal/run/experiment expands an experiment, as geobench verify does
+// (expand.go). A schedule decides which databases and runs to create and to remove, from the existing objects alone
+// (schedule.go, points.go). Once all runs have finished, the claims are judged over their results (judge.go).
 package experiment
 
 // +kubebuilder:rbac:groups=geobench.dev,resources=experiments,verbs=get;list;watch

@@ -31,12 +31,13 @@ type expansions struct {
 	uses int64
 }
 
-// keptRuns is how many runs the experiments that are kept can have together, but for the last one's: some 40 MB.
+// keptRuns is the total number of runs of the cached experiments, not counting the most recent one: some 40 MB.
 const keptRuns = experiment.MaxPoints
 
 // expansion is an expanded experiment, or why there is none.
 type expansion struct {
-	// of tells what was expanded: the identities and generations of the experiment and of all that it refers to.
+	// of identifies the expanded objects: the identities and generations of the experiment and of all objects that it
+	// refers to.
 	of         string
 	experiment *experiment.Experiment
 	err        error
@@ -91,11 +92,12 @@ func (x *expansions) forget(name types.NamespacedName) {
 const (
 	quickCheck = 5 * time.Second
 	slowCheck  = 2 * time.Minute
-	// quickRuns is how many runs may be expanded within quickCheck: with more the first try would be in vain.
+	// quickRuns is the number of runs that may be expanded within quickCheck: with more, the first attempt would be
+	// futile.
 	quickRuns = 2000
 )
 
-// errLate is why an expansion ends that takes too long.
+// errLate is the error of an expansion that takes too long.
 var errLate = errors.New("the expansion takes too long")
 
 // errUnderway ends a reconciliation that waits for an job.
@@ -133,7 +135,7 @@ func (s *scope) expand(ctx context.Context) error {
 	return nil
 }
 
-// expansion is what the spec expands to, once an job has done it.
+// expansion returns the expansion of the spec, once a job has computed it.
 func (s *scope) expansion(bundle *manifest.Bundle, of string) (*expansion, error) {
 	name := client.ObjectKeyFromObject(s.experiment)
 	if x, ok := s.expansions.get(name, of); ok {
@@ -179,7 +181,7 @@ func (s *scope) expansion(bundle *manifest.Bundle, of string) (*expansion, error
 	return nil, cmp.Or(err, errUnderway)
 }
 
-// bundle gathers what the experiment may refer to, and a text that changes when any of it does.
+// bundle returns the objects that the experiment may refer to, and a text that changes when any of them does.
 func (s *scope) bundle(ctx context.Context) (*manifest.Bundle, string, error) {
 	b := &manifest.Bundle{
 		Place:     "namespace " + s.experiment.Namespace,

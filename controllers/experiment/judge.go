@@ -26,15 +26,15 @@ import (
 	"github.com/geobench/geobench/internal/run/experiment"
 )
 
-// reportDigits is how many digits the figures of a report have: all that a measurement is worth, and what lets the
-// most points that there can be fit into a ConfigMap.
+// reportDigits is the number of digits of a report's figures: enough for the accuracy of a measurement, and few enough
+// that the largest possible experiment fits into a ConfigMap.
 const reportDigits = 5
 
-// resultsAtOnce is how many results are read at once.
+// resultsAtOnce is the number of results that are read concurrently.
 const resultsAtOnce = 32
 
-// judge evaluates the claims over the results of all points, keeps the report and ends the experiment. The report
-// comes first and the status after it, so that an operator that is killed in between writes the same one again.
+// judge evaluates the claims over the results of all points, stores the report and finishes the experiment. The report
+// is stored before the status, so that an operator that is killed between the two writes stores the same report again.
 func (s *scope) judge(ctx context.Context) error {
 	if !s.schedule.done() {
 		return nil
@@ -77,7 +77,7 @@ func (s *scope) report(ctx context.Context) (*experiment.Report, error) {
 	return report, context.Cause(ctx)
 }
 
-// results reads the results of all runs. A run without one is a result too.
+// results reads the results of all runs. A run without a result has an entry, too.
 func (s *scope) results(ctx context.Context) (*experiment.Results, error) {
 	points := s.schedule.all()
 	documents := make([]*result.Document, len(points))
@@ -111,8 +111,8 @@ func (s *scope) results(ctx context.Context) (*experiment.Results, error) {
 	return out, nil
 }
 
-// document reads what claims need of a run's result: timelines and histograms of thousands of runs would fill the
-// memory. nil when the ConfigMap is gone or does not hold what this run has left.
+// document reads the parts of a run's result that claims need: timelines and histograms of thousands of runs would fill
+// the memory. It returns nil if the ConfigMap is deleted or does not hold the run's original result.
 func (s *scope) document(ctx context.Context, run *v1alpha1.BenchmarkRun) (*result.Document, error) {
 	cm := &corev1.ConfigMap{}
 	err := s.Live.Get(ctx, types.NamespacedName{Namespace: run.Namespace, Name: run.Status.ReportRef.Name}, cm)
@@ -135,7 +135,7 @@ func (s *scope) document(ctx context.Context, run *v1alpha1.BenchmarkRun) (*resu
 	return d, nil
 }
 
-// storeReport keeps the report in the experiment's ConfigMap, in place of an earlier one.
+// storeReport stores the report in the experiment's ConfigMap, replacing an earlier report.
 func (s *scope) storeReport(ctx context.Context, report *experiment.Report) error {
 	cm, err := reportConfigMap(report)
 	if err != nil {
@@ -201,7 +201,7 @@ func reportConfigMap(report *experiment.Report) (*corev1.ConfigMap, error) {
 	return cm, nil
 }
 
-// conclude writes what the report says into the status and ends the experiment.
+// conclude writes the outcome of the report into the status and finishes the experiment.
 func (s *scope) conclude(report *experiment.Report) {
 	st := &s.experiment.Status
 	now := metav1.NewTime(s.Clock.Now())

@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// maxDatabaseName is how long the name of a GeoDatabase may be.
+	// maxDatabaseName is the maximum length of the name of a GeoDatabase.
 	maxDatabaseName = 27
 	hashLength      = 8
 )
 
-// pointDatabaseName names a database that an experiment makes: after its template, and a hash of all that it is. Eight
-// digits are few where there are thousands of databases, so there are other names, by their numbers from 0 on, where
-// the one before is another database's.
+// pointDatabaseName names a database that an experiment makes: after its template, and a hash of its complete
+// configuration. Eight digits are few if there are thousands of databases. So there are alternative names, numbered
+// from 0, for the case that the previous name belongs to another database.
 func pointDatabaseName(e *v1alpha1.Experiment, run *experiment.Run, number int) string {
 	name := run.Database.Name
 	if room := maxDatabaseName - hashLength - 1; len(name) > room {
@@ -37,8 +37,8 @@ func pointDatabaseName(e *v1alpha1.Experiment, run *experiment.Run, number int) 
 	return name + "-" + deploy.ShortHash(parts...)
 }
 
-// restore brings databases that somebody has edited back to what they are in the experiment. Runs that have begun go on
-// with what they began with, and do not count if that was something else.
+// restore reverts edits to the databases of the experiment. Runs that have started continue with the database that they
+// started with, and do not count if it was different.
 func (s *scope) restore(ctx context.Context) error {
 	for _, d := range s.schedule.databases {
 		want := &d.points[0].Database.Spec
@@ -50,7 +50,7 @@ func (s *scope) restore(ctx context.Context) error {
 		d.object.Spec = *want.DeepCopy()
 		err := s.Client.Patch(ctx, d.object, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
 		if apierrors.IsNotFound(err) {
-			d.object = nil // deleted meanwhile: it is made anew
+			d.object = nil // deleted meanwhile: it is created again
 			continue
 		}
 		if err != nil {
@@ -79,7 +79,7 @@ func (s *scope) sweepUp(ctx context.Context) error {
 		}
 	}
 	for _, db := range s.schedule.unneeded() {
-		// The database is gone once its pods are: they must not disturb what is measured next.
+		// The database is gone once its pods are: they must not disturb the next measurement.
 		if err := s.remove(ctx, db, metav1.DeletePropagationForeground); err != nil {
 			return err
 		}
@@ -100,7 +100,7 @@ func (s *scope) remove(ctx context.Context, obj client.Object, how metav1.Deleti
 	return client.IgnoreNotFound(err)
 }
 
-// advance begins the points whose turn it is.
+// advance starts the points whose turn it is.
 func (s *scope) advance(ctx context.Context) error {
 	for _, p := range s.schedule.due() {
 		if err := s.begin(ctx, p); err != nil {
@@ -170,7 +170,7 @@ func (s *scope) tryAgain(ctx context.Context, p *point) error {
 	p.object.Spec.RunID = attemptPrefix + strconv.Itoa(attemptOf(base)+1)
 	err := s.Client.Patch(ctx, p.object, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
 	if apierrors.IsNotFound(err) {
-		p.object, err = nil, nil // deleted meanwhile: it is made anew
+		p.object, err = nil, nil // deleted meanwhile: it is created again
 	}
 	return err
 }

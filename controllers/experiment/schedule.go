@@ -14,28 +14,29 @@ import (
 // maxAttempts bounds how often a run is tried that is Invalid for a reason outside of the database.
 const maxAttempts = 3
 
-// outsideReasons are those: something died or was too busy, so that another attempt may well pass. What follows from
-// the manifest itself, such as NoTransactions, would only repeat itself.
+// outsideReasons are caused by the environment: a component died or was too busy, so that another attempt may pass. A
+// reason that follows from the manifest, such as NoTransactions, would only recur.
 var outsideReasons = []string{
 	"NodeLost", "PodChanged", "DatabaseReplaced", "DatabaseDeleted", "DatabaseLost", "WorkerFailed", "WorkerObjectDeleted", result.ReasonStartMissed,
 	"ReportUnreadable", result.ReasonHistoryLost, result.ReasonWorkerLost, result.ReasonNodeRestarted, result.ReasonDriverBound, result.ReasonNetworkNotVerified,
 	result.ReasonNetworkEdited, result.ReasonNodeStarved, result.ReasonTooManyGaps, reasonOther,
 }
 
-// reasonOther is why a point is Invalid whose run has measured something else.
+// reasonOther is the reason of an Invalid point with a run that has measured something else.
 const reasonOther = "OtherManifests"
 
-// pointState is how far a point is.
+// pointState is the progress of a point.
 type pointState int
 
 const (
 	// pointWaiting has no run yet.
 	pointWaiting pointState = iota
-	// pointUnderway has a run that has not ended, or not given everything back, or a forged one that has to go first.
+	// pointUnderway has a run that has not finished or not released everything, or a forged run that has to be removed
+	// first.
 	pointUnderway
 	// pointAgain has a run that ended, and is to be tried again.
 	pointAgain
-	// pointDone has a run that ended for good.
+	// pointDone has a run that is finished and needs no further attempt.
 	pointDone
 )
 
@@ -49,8 +50,8 @@ type point struct {
 	forged *v1alpha1.BenchmarkRun
 }
 
-// clientsBusy reports whether the run was Invalid since its clients could not send what the manifest asks for, which
-// would only repeat itself.
+// clientsBusy reports whether the run was Invalid because its clients could not send the load of the manifest, which
+// would only recur.
 func (p *point) clientsBusy() bool {
 	s := p.object.Status.Summary
 	return s != nil && s.ClientsBusy
@@ -71,14 +72,14 @@ func (p *point) state() pointState {
 	return pointDone
 }
 
-// failed tells whether a run that has ended has no result of its point, or one whose answers are wrong.
+// failed reports whether a finished run has no result of its point, or has wrong answers.
 func (p *point) failed() bool {
 	st := &p.object.Status
 	return st.Stage == v1alpha1.StageFailed || p.isOther() ||
 		slices.ContainsFunc(st.Checks, func(c v1alpha1.CheckStatus) bool { return !c.Passed })
 }
 
-// plays tells whether the object has the spec of the point, whatever its database is called: somebody else may have
+// plays reports whether the object has the spec of the point, whatever the name of its database: another user may have
 // made it.
 func (p *point) plays() bool {
 	if p.object.Status.MeasuredDigest == p.MeasuredDigest {
@@ -89,15 +90,15 @@ func (p *point) plays() bool {
 	return equality.Semantic.DeepEqual(is, want)
 }
 
-// isOther tells whether the run began with other manifests than those of its point, and so measures something else:
-// somebody has changed its database, or it is on another one. Runs that were let in by an operator of before do not say
-// it.
+// isOther reports whether the run started with manifests other than its point's, and so measures something else: its
+// database was edited, or is another database. Runs that an earlier version of the operator accepted do not record
+// this.
 func (p *point) isOther() bool {
 	measured := p.object.Status.MeasuredDigest
 	return measured != "" && measured != p.MeasuredDigest
 }
 
-// pointDatabase is a database and the points that are measured on it, one after the other.
+// pointDatabase is a database and the points that are measured on it, in order.
 type pointDatabase struct {
 	// name of the GeoDatabase in the cluster, and the hash of all that it is: experiment.Run.DatabaseHash.
 	name, hash string
@@ -121,12 +122,12 @@ func (d *pointDatabase) underway() bool {
 	return slices.ContainsFunc(d.points, func(p *point) bool { return p.state() == pointUnderway })
 }
 
-// schedule decides what to make and what to remove. It knows what there is and changes nothing: what it says depends on
-// that alone, so an operator that knows nothing else goes on as the one before.
+// schedule decides which objects to create and which to remove. It knows the existing objects and changes nothing. Its
+// decisions depend on them alone, so an operator without other knowledge continues like its predecessor.
 type schedule struct {
 	// databases in the order in which they are needed.
 	databases []*pointDatabase
-	// concurrency is how many databases may be in use or exist at the same time.
+	// concurrency is the number of databases that may be in use or exist at the same time.
 	concurrency int
 	suspended   bool
 
@@ -135,7 +136,7 @@ type schedule struct {
 	strayRuns []*v1alpha1.BenchmarkRun
 	// strayDatabases are of no point.
 	strayDatabases []*v1alpha1.GeoDatabase
-	// busy is how many databases are in use or exist.
+	// busy is the number of databases that are in use or exist.
 	busy int
 }
 
@@ -198,7 +199,7 @@ func (s *schedule) hasDatabase(db *v1alpha1.GeoDatabase) {
 	s.databases[i].object = db
 }
 
-// settle counts what is in use, once all is known that there is.
+// settle counts the databases in use, once all existing objects are known.
 func (s *schedule) settle() {
 	s.busy = len(s.strayDatabases)
 	for _, d := range s.databases {
@@ -235,8 +236,8 @@ func (s *schedule) unneeded() []*v1alpha1.GeoDatabase {
 	return out
 }
 
-// due lists the points that begin now: the next one of each database that is there and idle, then those of further
-// databases, as many as concurrency has room for.
+// due lists the points that start now: the next point of each idle database that exists, then points of further
+// databases within concurrency.
 func (s *schedule) due() []*point {
 	if s.suspended {
 		return nil

@@ -19,9 +19,9 @@ import (
 	"github.com/geobench/geobench/internal/run/experiment"
 )
 
-// A situation is written as one word per database: its points, in the order of the sweep, as . (no run), * (under way),
-// ! (Invalid, to be tried again), + (passed), x (failed for good); with ( ) around it where the database exists, and [
-// ] where it is on its way out.
+// A situation is written as one word per database: its points, in the order of the sweep, as . (no run), * (in
+// progress), ! (Invalid, to be retried), + (passed), x (failed permanently). The word is in ( ) if the database exists,
+// and in [ ] if it is being deleted.
 func situation(concurrency int, suspended bool, databases ...string) *schedule {
 	s := &schedule{concurrency: concurrency, suspended: suspended, points: map[string]*point{}}
 	for i, text := range databases {
@@ -56,7 +56,7 @@ func situation(concurrency int, suspended bool, databases ...string) *schedule {
 	return s
 }
 
-// Databases whose hashes begin alike are two, whose names stay as they are.
+// Databases with hashes that share a prefix are two databases, with stable names.
 func TestDatabasesWhoseHashesBeginAlike(t *testing.T) {
 	object := &v1alpha1.Experiment{ObjectMeta: metav1.ObjectMeta{Name: "x"}}
 	expanded := &experiment.Experiment{}
@@ -124,7 +124,7 @@ func TestSchedule(t *testing.T) {
 	}
 }
 
-// TestStrayRunsCount: what a run that the spec has no more uses is not free before it is gone.
+// TestStrayRunsCount: the resources of a run that the spec has no more use for are not free before the run is deleted.
 func TestStrayRunsCount(t *testing.T) {
 	stray := &v1alpha1.BenchmarkRun{Spec: v1alpha1.BenchmarkRunSpec{DatabaseRef: v1alpha1.LocalReference{Name: "old"}}}
 	s := situation(1, false, "..")
@@ -150,8 +150,8 @@ func TestAttempts(t *testing.T) {
 	}
 }
 
-// TestTheLargestReportFits: an experiment of the most points that there can be must not fail at its very end. Its
-// figures by type are left out then.
+// TestTheLargestReportFits: an experiment with the maximum number of points must not fail at its very end. Its figures
+// by type are then omitted.
 func TestTheLargestReportFits(t *testing.T) {
 	const limit = 1 << 20 // of all values of a ConfigMap, in bytes
 	for name, types := range map[string]int{"one type": 0, "several types": 5} {
@@ -194,8 +194,8 @@ func TestTheLargestReportFits(t *testing.T) {
 	}
 }
 
-// What is kept of an experiment, which may be large, goes when it is deleted, and does not count for another of its
-// name.
+// The cache of an experiment, which may be large, is dropped when the experiment is deleted, and does not apply to
+// another experiment of its name.
 func TestExpansionsAreForgotten(t *testing.T) {
 	name := types.NamespacedName{Namespace: "test", Name: "e"}
 	r := &Reconciler{Live: fake.NewClientBuilder().WithScheme(kube.Scheme()).Build(), Jobs: background.NewRunner()}
@@ -211,7 +211,7 @@ func TestExpansionsAreForgotten(t *testing.T) {
 	}
 }
 
-// Of large experiments those that were used last are kept, and as many as fit.
+// The cache keeps the most recently used large experiments, within its bound.
 func TestExpansionsAreBounded(t *testing.T) {
 	large := func(runs int) *expansion {
 		return &expansion{of: "first", experiment: &experiment.Experiment{MostRuns: runs}}

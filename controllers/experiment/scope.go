@@ -17,7 +17,7 @@ import (
 	"github.com/geobench/geobench/internal/run/experiment"
 )
 
-// scope is one reconciliation of an Experiment. experiment is changed in memory; its status is written at the end.
+// scope is one reconciliation of an Experiment. Steps change experiment in memory; its status is written at the end.
 type scope struct {
 	*Reconciler
 	experiment *v1alpha1.Experiment
@@ -27,7 +27,7 @@ type scope struct {
 	// all that there is.
 	expanded *experiment.Experiment
 	schedule *schedule
-	// again is when to look again; watches wake the experiment up before that.
+	// again is the time until the next reconciliation; watches wake the experiment up earlier.
 	again  time.Duration
 	events []kube.Event
 }
@@ -41,7 +41,8 @@ func (s *scope) condition(kind string, value bool, reason, message string) {
 	meta.SetStatusCondition(&s.experiment.Status.Conditions, c)
 }
 
-// refused records that the spec cannot be carried out. It is looked at again when it, or what it refers to, changes.
+// refused records that the spec cannot be carried out. The experiment is reconciled again when it, or an object that it
+// refers to, changes.
 func (s *scope) refused(r *kube.Refusal) {
 	was := meta.FindStatusCondition(s.experiment.Status.Conditions, v1alpha1.ConditionAccepted)
 	if was == nil || was.Status != metav1.ConditionFalse || was.Reason != r.Reason || was.Message != kube.Truncate(r.Message, 4096) {
@@ -54,12 +55,12 @@ func (s *scope) refused(r *kube.Refusal) {
 	s.experiment.Status.ObservedGeneration = s.experiment.Generation
 	s.again = kube.PollSlow
 	if r.Reason == health.NameTaken {
-		s.again = kube.PollRun // what was left by an experiment of the same name may be on its way out
+		s.again = kube.PollRun // objects of a deleted experiment of the same name may still be terminating
 	}
 }
 
-// observe finds the runs and databases that were made for the experiment. What has the name of one and was not stays as
-// it is: to make what should be there is refused then.
+// observe finds the runs and databases that were made for the experiment. It leaves foreign objects with such a name
+// unchanged: the creation of the run or database is then refused.
 func (s *scope) observe(ctx context.Context) error {
 	runs, databases := &v1alpha1.BenchmarkRunList{}, &v1alpha1.GeoDatabaseList{}
 	mine := []client.ListOption{client.InNamespace(s.experiment.Namespace), client.MatchingLabels{kube.LabelExperiment: s.experiment.Name}}
@@ -93,7 +94,7 @@ func (s *scope) observe(ctx context.Context) error {
 	return nil
 }
 
-// endedBy is what the status of a run tells a search, once it has ended for good.
+// endedBy returns the outcome of a run for a search, from its status, once the run is permanently finished.
 func endedBy(run *experiment.Run, object *v1alpha1.BenchmarkRun) (experiment.Ended, bool, error) {
 	p := &point{Run: run, object: object}
 	if object == nil || !p.plays() || p.state() != pointDone {
@@ -110,13 +111,13 @@ func endedBy(run *experiment.Run, object *v1alpha1.BenchmarkRun) (experiment.End
 	return e, true, nil
 }
 
-// couldNotRun says why a run that has ended has left no result of its point.
+// couldNotRun returns the reason why a finished run has left no result of its point.
 func (p *point) couldNotRun() error {
 	verdict, reason, message := p.ended()
 	return fmt.Errorf("%s could not run: %s: %s: %s", p.Label, verdict, reason, message)
 }
 
-// ended is how a point has ended, which is not how its run did where that has measured something else.
+// ended returns the outcome of a point. It differs from the outcome of its run if the run has measured something else.
 func (p *point) ended() (verdict v1alpha1.Verdict, reason, message string) {
 	if p.isOther() {
 		return v1alpha1.VerdictInvalid, reasonOther, fmt.Sprintf("GeoDatabase %s or its network was not as in the experiment when BenchmarkRun %s began",
@@ -126,10 +127,10 @@ func (p *point) ended() (verdict v1alpha1.Verdict, reason, message string) {
 	return st.Verdict, st.Reason, st.Message
 }
 
-// maxResults is how many points a status shows, and how many searches.
+// maxResults is the number of points that a status shows, and the number of searches.
 const maxResults = 100
 
-// describe tells in the status how far the experiment is.
+// describe reports the progress of the experiment in the status.
 func (s *scope) describe(context.Context) error {
 	st := &s.experiment.Status
 	old := map[string]bool{}
@@ -239,7 +240,7 @@ func eventRetry(p *point) kube.Event {
 		p.Label, p.object.Name, reason, message, attemptOf(p.object)+1, maxAttempts))
 }
 
-// The attempts of a run are told apart by its spec.runID: none, attempt-2, attempt-3.
+// spec.runID distinguishes the attempts of a run: none, attempt-2, attempt-3.
 const attemptPrefix = "attempt-"
 
 // attemptOf counts from 1.

@@ -50,13 +50,13 @@ spec:
     - {id: c-1, says: locals alone have the higher peak, expression: "offered('slog', {'globalPercent': 0, 'peakPercent': 100}) > offered('slog', {'globalPercent': 50, 'peakPercent': 100})"}
 `
 
-// searchWorld is a cluster in which runs end as soon as they are made, and whose operator dies after each
+// searchWorld is a cluster in which runs finish as soon as they are created, and in which the operator dies after each
 // reconciliation.
 type searchWorld struct {
 	t      *testing.T
 	client client.WithWatch
 	jobs   *background.Runner
-	// ends says how a run ends.
+	// ends returns the final status of a run.
 	ends func(*v1alpha1.BenchmarkRun) v1alpha1.BenchmarkRunStatus
 	// played are the runs in the order in which they were made.
 	played []string
@@ -80,7 +80,7 @@ func (w *searchWorld) step() *v1alpha1.Experiment {
 	r := &Reconciler{Client: w.client, Live: w.client, Abilities: check.Default(nil), Jobs: w.jobs, Judgements: background.NewBudget(1),
 		Events: events.NewFakeRecorder(1000), Clock: testclock.NewFakePassiveClock(time.Unix(0, 0))}
 	name := types.NamespacedName{Namespace: "test", Name: "peak"}
-	for range 2 { // the first one has the spec expanded
+	for range 2 { // the first pass expands the spec
 		if _, err := r.Reconcile(w.t.Context(), reconcile.Request{NamespacedName: name}); err != nil {
 			w.t.Fatal(err)
 		}
@@ -115,7 +115,7 @@ func (w *searchWorld) must(err error) {
 	}
 }
 
-// keep keeps the result of a run that has one.
+// keep stores the result of a run that has one.
 func (w *searchWorld) keep(run *v1alpha1.BenchmarkRun) {
 	w.t.Helper()
 	if run.Status.ReportRef == nil {
@@ -146,7 +146,7 @@ func (w *searchWorld) finish() *v1alpha1.Experiment {
 	return nil
 }
 
-// ended is the status of a run whose p99 is above 100 ms from a rate on.
+// ended returns the status of a run with a p99 above 100 ms from a given rate.
 func ended(run *v1alpha1.BenchmarkRun, peak int64) v1alpha1.BenchmarkRunStatus {
 	rate := run.Spec.Load.RatePerSecond
 	st := v1alpha1.BenchmarkRunStatus{Stage: v1alpha1.StageCompleted, Verdict: v1alpha1.VerdictPassed, ReportRef: &v1alpha1.LocalReference{Name: run.Name + "-result"},
@@ -157,8 +157,8 @@ func ended(run *v1alpha1.BenchmarkRun, peak int64) v1alpha1.BenchmarkRunStatus {
 	return st
 }
 
-// TestSearchIsPlayed: probes are made one after the other on one database, by operators that know nothing but what they
-// see; then the shares of the peak.
+// TestSearchIsPlayed: probes run in order on one database, by operators that know only what they observe; then the
+// shares of the peak run.
 func TestSearchIsPlayed(t *testing.T) {
 	w := newSearchWorld(t, searching, func(run *v1alpha1.BenchmarkRun) v1alpha1.BenchmarkRunStatus {
 		return ended(run, map[int32]int64{0: 900, 50: 250}[run.Spec.Workload.Micro.GlobalPercent])
@@ -200,7 +200,7 @@ func TestSearchIsPlayed(t *testing.T) {
 	}
 }
 
-// TestSearchWithoutAPeak: an experiment whose searches find nothing has failed, and says why.
+// TestSearchWithoutAPeak: an experiment with searches that find no peak fails, and reports the reason.
 func TestSearchWithoutAPeak(t *testing.T) {
 	for name, c := range map[string]struct {
 		ends   func(*v1alpha1.BenchmarkRun) v1alpha1.BenchmarkRunStatus

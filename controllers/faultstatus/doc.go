@@ -1,4 +1,4 @@
-// Package faultstatus is what both sides know of a run's faults, the run that plays them and the database that they are
-// played on: the timeline as the status of the run has it (timeline.go), what it makes of the network (network.go), and
-// which pods it keeps down (down.go). What is done about a fault is in package run.
+// Package faultstatus has the view of a run's faults that packages run and database share. It has the timeline in the
+// status of the run (timeline.go), its effect on the network (network.go), and the pods that it keeps down (down.go).
+// Package run acts on the faults.
 package faultstatus

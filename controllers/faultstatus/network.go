@@ -11,18 +11,19 @@ import (
 	"github.com/geobench/geobench/internal/net/emulation"
 )
 
-// Merged tells whether a fault is merged into the network that the backend of a database brings about.
+// Merged reports whether a fault is merged into the network that the backend of a database emulates.
 func Merged(l *fault.Life, emulated v1alpha1.Emulation) bool {
 	return slices.Contains(fault.NetworkKinds, l.Fault.Kind) && l.Injector == string(emulated) && l.Injector != string(v1alpha1.InjectorBuiltIn)
 }
 
-// ByItself tells whether those who inject a fault keep its time by themselves: nodes and sidecars are told beforehand.
+// ByItself reports whether the injectors of a fault keep its time without the operator: nodes and sidecars receive it
+// in advance.
 func ByItself(l *fault.Life) bool {
 	return l.Injector == string(v1alpha1.InjectorBuiltIn) || l.Injector == string(v1alpha1.InjectorSidecar)
 }
 
-// Disturb merges faults into the network of a database: for sidecars as phases, for others as they are now. timeline
-// may be nil.
+// Disturb merges faults into the network of a database: as phases for sidecars, as the current state for other
+// backends. timeline may be nil.
 func Disturb(n *emulation.Network, timeline *fault.Timeline, db *v1alpha1.GeoDatabase, emulated v1alpha1.Emulation) {
 	if timeline == nil {
 		return
@@ -39,7 +40,7 @@ func Disturb(n *emulation.Network, timeline *fault.Timeline, db *v1alpha1.GeoDat
 	}
 }
 
-// NetworkPlan is what the faults that sidecars inject make of a network, over the time of the run.
+// NetworkPlan returns the network over the time of the run with the faults that sidecars inject.
 func NetworkPlan(n *emulation.Network, timeline *fault.Timeline, db *v1alpha1.GeoDatabase) []fault.Planned[*emulation.Phase] {
 	declared := &emulation.Phase{Links: n.Links}
 	is := func(l *fault.Life) bool { return Merged(l, v1alpha1.EmulationSidecar) }
@@ -57,7 +58,7 @@ func clonedLinks(links [][]emulation.Link) (out [][]emulation.Link) {
 	return out
 }
 
-// Change makes the links of a network those of the conditions.
+// Change applies the conditions to the links of a network.
 func Change(n *emulation.Network, c *fault.Conditions, t *geo.Topology, db *v1alpha1.GeoDatabase) {
 	for a, row := range c.Links {
 		for b, l := range row {

@@ -15,7 +15,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/fault"
 )
 
-// Timeline is where the faults of a run are, as its status has it; nil when it has none or does not measure yet.
+// Timeline returns the timeline of a run's faults from its status; nil if it has none or does not measure yet.
 func Timeline(run *v1alpha1.BenchmarkRun, t *geo.Topology) *fault.Timeline {
 	if len(run.Spec.Faults) == 0 || run.Status.MeasureStartTime == nil {
 		return nil
@@ -59,7 +59,7 @@ func Timeline(run *v1alpha1.BenchmarkRun, t *geo.Topology) *fault.Timeline {
 	return tl
 }
 
-// setUpAhead is how long before its time a fault is set up.
+// setUpAhead returns the time before a fault's start at which it is set up.
 func setUpAhead(l *fault.Life) time.Duration {
 	switch {
 	case l.Fault.Kills():
@@ -70,8 +70,8 @@ func setUpAhead(l *fault.Life) time.Duration {
 	return fault.Forever / 2
 }
 
-// injectedEarly is how long before its time the operator turns to a fault. Those of links are what the network is from
-// then on.
+// injectedEarly returns the time before a fault's start at which the operator turns to it. Link faults define the
+// network from then on.
 func injectedEarly(l *fault.Life) time.Duration {
 	if ByItself(l) || slices.Contains(fault.NetworkKinds, l.Fault.Kind) {
 		return 0
@@ -79,7 +79,7 @@ func injectedEarly(l *fault.Life) time.Duration {
 	return injectEarly
 }
 
-// LifeOf is where a fault is, as far as its status says.
+// LifeOf returns the progress of a fault, as far as its status has it.
 func LifeOf(run *v1alpha1.BenchmarkRun, name string) fault.Life {
 	f := Find(run, name)
 	if f == nil {
@@ -88,7 +88,7 @@ func LifeOf(run *v1alpha1.BenchmarkRun, name string) fault.Life {
 	return fault.Life{State: fault.State(f.State), Lasting: f.Lasting && f.InjectingTime != nil}
 }
 
-// Find returns what the status of a run says of a fault; nil when it says nothing.
+// Find returns the entry of a fault in the status of a run; nil if there is none.
 func Find(run *v1alpha1.BenchmarkRun, name string) *v1alpha1.FaultStatus {
 	for i := range run.Status.Faults {
 		if f := &run.Status.Faults[i]; f.Name == name {

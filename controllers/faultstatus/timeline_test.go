@@ -13,8 +13,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/fault"
 )
 
-// What the status says of faults is all that an operator has which comes after another one: nothing is lost on the way
-// from the status to the timeline and back.
+// A new operator knows only the status of the faults: the conversion from the status to the timeline and back loses
+// nothing.
 func TestTimelineAndStatusAgree(t *testing.T) {
 	start := metav1.NewMicroTime(time.Date(2026, 3, 1, 12, 0, 0, 1000, time.UTC))
 	at := func(d time.Duration) *metav1.MicroTime {

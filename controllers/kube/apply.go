@@ -27,14 +27,14 @@ func (e *NameTakenError) Error() string {
 // NameTaken is the error for an object that has the name of obj and another owner.
 func NameTaken(obj client.Object) error { return &NameTakenError{KindOf(obj), obj.GetName()} }
 
-// MadeFor tells whether an object is what the operator has made for owner: whoever may write objects can call anything
-// the owner of his, and what does not bear the operator's label it may neither change nor delete.
+// MadeFor reports whether the operator made an object for owner. Any user that may write objects can name any owner.
+// The operator may neither change nor delete an object without its label.
 func MadeFor(obj, owner client.Object) bool {
 	return metav1.IsControlledBy(obj, owner) && obj.GetLabels()[LabelManagedBy] == ManagedBy
 }
 
-// EnsureCreated makes an object under owner. One that exists already is left as it is when it was made for the owner.
-// live reads from the API server itself.
+// EnsureCreated makes an object under owner. It leaves an existing object unchanged if it was made for the owner. live
+// reads from the API server.
 func EnsureCreated(ctx context.Context, c client.Client, live client.Reader, owner, obj client.Object) error {
 	if err := controllerutil.SetControllerReference(owner, obj, c.Scheme()); err != nil {
 		return err
@@ -53,8 +53,8 @@ func EnsureCreated(ctx context.Context, c client.Client, live client.Reader, own
 	return nil
 }
 
-// Ensure makes an object under owner, or patches it to what is desired. Fields that the desired object leaves out are
-// the API server's.
+// Ensure makes an object under owner, or patches it to the desired state. The API server sets fields that desired
+// omits.
 func Ensure(ctx context.Context, c client.Client, live client.Reader, owner, desired client.Object) error {
 	existing := desired.DeepCopyObject().(client.Object)
 	err := c.Get(ctx, client.ObjectKeyFromObject(desired), existing)
@@ -74,7 +74,7 @@ func Ensure(ctx context.Context, c client.Client, live client.Reader, owner, des
 	return c.Patch(ctx, existing, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
-// overwrite changes existing to what desired says and tells whether anything changed.
+// overwrite applies desired to existing and reports whether anything changed.
 func overwrite(existing, desired client.Object) bool {
 	changed := !equality.Semantic.DeepDerivative(desired.GetLabels(), existing.GetLabels())
 	if changed {
@@ -116,7 +116,8 @@ func overwrite(existing, desired client.Object) bool {
 	return changed
 }
 
-// podFieldsRemoved finds what a derivative comparison cannot: fields of a pod that a user may set and has taken away.
+// podFieldsRemoved finds differences that a derivative comparison misses: fields of a pod that a user may set and has
+// removed.
 func podFieldsRemoved(d, e *corev1.PodSpec) bool {
 	return len(d.InitContainers) != len(e.InitContainers) || len(d.Containers) != len(e.Containers) || len(d.Volumes) != len(e.Volumes) ||
 		len(d.SchedulingGates) != len(e.SchedulingGates) ||
@@ -125,14 +126,14 @@ func podFieldsRemoved(d, e *corev1.PodSpec) bool {
 		!equality.Semantic.DeepEqual(d.Containers[0].Resources, e.Containers[0].Resources)
 }
 
-// KindOf names the kind of a typed object, whose TypeMeta is empty.
+// KindOf returns the kind of a typed object, which has an empty TypeMeta.
 func KindOf(obj client.Object) string {
 	_, kind, _ := strings.Cut(fmt.Sprintf("%T", obj), ".")
 	return kind
 }
 
-// namespaceEnds tells whether err says that nothing can be made any more because the namespace is being deleted: the
-// object that is being reconciled is about to go too.
+// namespaceEnds reports whether err means that no object can be created any more because the namespace is being
+// deleted. The reconciled object is then about to be deleted, too.
 func namespaceEnds(err error) bool {
 	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }

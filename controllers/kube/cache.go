@@ -23,11 +23,11 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy/mesh"
 )
 
-// resync finds what a missed watch event hid.
+// resync finds changes that a missed watch event hid.
 const resync = time.Hour
 
-// CacheOptions keep the operator small in a big cluster: of the kinds that others make too, only what the operator made
-// is cached, and of that nothing that nobody reads. An empty namespace is all of them.
+// CacheOptions keep the operator small in a large cluster. For kinds that other components use too, only the operator's
+// objects are cached, without fields that no code reads. An empty namespace means all namespaces.
 func CacheOptions(namespace string) cache.Options {
 	ours := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{LabelManagedBy: ManagedBy})}
 	o := cache.Options{
@@ -50,8 +50,8 @@ func CacheOptions(namespace string) cache.Options {
 	return o
 }
 
-// watchLife is how long a watch lasts before the next one takes its place; by itself it would be five to ten minutes.
-// Until then its decoder keeps a buffer for the largest object that it has met.
+// watchLife is the lifetime of a watch before it is replaced; the default would be five to ten minutes. A watch's
+// decoder keeps a buffer for the largest object that it has received.
 const watchLife = 2 * time.Minute
 
 func newInformer(lw toolscache.ListerWatcher, obj runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
@@ -64,21 +64,21 @@ type shortWatches struct {
 	toolscache.ListerWatcherWithContext
 }
 
-// WatchWithContext is what informers call of those that have it.
+// WatchWithContext is the method that informers call if a ListerWatcher has it.
 func (w shortWatches) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	o.TimeoutSeconds = ptr.To(int64(watchLife.Seconds()))
 	return w.ListerWatcherWithContext.WatchWithContext(ctx, o)
 }
 
 const (
-	// ownAnnotations is how the names of the operator's annotations begin.
+	// ownAnnotations is the prefix of the operator's annotations.
 	ownAnnotations = "geobench.dev/"
 	// longestAnnotation is more than any of these takes, in bytes.
 	longestAnnotation = 1 << 10
 )
 
-// strip takes away what nobody reads of any object: managed fields, and annotations that are not the operator's.
-// Whoever may write objects of a namespace may give them its label, and make them as large as the API server takes.
+// strip removes data that no code reads: managed fields, and annotations of other components. Users that may write
+// objects of a namespace may give them the operator's label, and make them as large as the API server accepts.
 func strip(obj any) (any, error) {
 	if m, ok := obj.(metav1.Object); ok {
 		m.SetManagedFields(nil)

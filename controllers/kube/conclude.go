@@ -17,27 +17,28 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// conflictDelay is how long a reconciliation waits that worked on an object which has changed since.
+// conflictDelay is the pause before the retry of a reconciliation that worked on a stale object.
 const conflictDelay = time.Second
 
-// Conclusion is how a reconciliation ends.
+// Conclusion is the outcome of a reconciliation.
 type Conclusion struct {
 	Before, After client.Object
-	// Changed tells that the status differs and is to be written.
+	// Changed reports whether the status differs and must be written.
 	Changed bool
-	// Err is what the reconciliation itself ended with. The status is written all the same: it may say why.
+	// Err is the error of the reconciliation itself. The status is written in any case: it may have the reason.
 	Err error
-	// Again is when to look again.
+	// Again is the time until the next reconciliation.
 	Again time.Duration
-	// Recorded is called once the status is as it should be: what it tells the world is on record.
+	// Recorded is called once the status is stored: what it announces is then on record.
 	Recorded func()
 }
 
-// Conclude writes the status. Who lost a race starts over a little later, without a word: the object has news.
+// Conclude writes the status. A reconciliation that lost a race is retried a little later, without an error: the object
+// has changed.
 func (c Conclusion) Conclude(ctx context.Context, to client.Client) (reconcile.Result, error) {
 	if c.Changed {
 		patch := client.MergeFromWithOptions(c.Before, client.MergeFromWithOptimisticLock{})
-		// A copy takes the answer: what was begun aside reads the object.
+		// A copy receives the answer, because background jobs read the object.
 		after, ok := c.After.DeepCopyObject().(client.Object)
 		if !ok {
 			return reconcile.Result{}, fmt.Errorf("a copy of a %T is no object", c.After)
@@ -69,7 +70,7 @@ func (RunSettles) Update(e event.UpdateEvent) bool {
 	return ok1 && ok2 && Settled(was) != Settled(is)
 }
 
-// ByLabel enqueues the object that a label of another names. An object counts unless one of the conditions refuses it.
+// ByLabel enqueues the object that a label of another object names. An object counts unless a condition rejects it.
 func ByLabel(label string, counts ...func(client.Object) bool) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []reconcile.Request {
 		name := obj.GetLabels()[label]

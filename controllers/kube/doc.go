@@ -1,6 +1,6 @@
-// Package kube is what the controllers share of Kubernetes: how a reconciliation ends, how objects are made and kept as
-// they should be, events and logs, and the names, labels and marks that Geobench's objects carry there. It knows
-// nothing of how a database, a run or an experiment is led.
+// Package kube has the controllers' shared code for Kubernetes. It concludes reconciliations, creates and maintains
+// objects, and has events, logs, and the names, labels and annotations of Geobench's objects. It knows nothing about
+// the course of a database, a run or an experiment.
 package kube
 
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch

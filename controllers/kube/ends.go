@@ -7,12 +7,12 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// Settled tells whether a run has ended and given everything back.
+// Settled reports whether a run has finished and released everything.
 func Settled(run *v1alpha1.BenchmarkRun) bool {
 	return run.DeletionTimestamp == nil && Over(run) && run.Status.RunID == run.Spec.RunID && !controllerutil.ContainsFinalizer(run, Finalizer)
 }
 
-// Finished tells whether there is nothing left to do for the present spec.
+// Finished reports whether there is no work left for the current spec.
 func Finished(e *v1alpha1.Experiment) bool {
 	return e.Status.ObservedGeneration == e.Generation && meta.IsStatusConditionTrue(e.Status.Conditions, v1alpha1.ConditionCompleted)
 }
@@ -20,12 +20,12 @@ func Finished(e *v1alpha1.Experiment) bool {
 // Finalizer is on a run while it may hold a database or have something to clean up.
 const Finalizer = "geobench.dev/cleanup"
 
-// Over tells whether a run has ended.
+// Over reports whether a run has finished.
 func Over(run *v1alpha1.BenchmarkRun) bool {
 	return run.Status.Stage == v1alpha1.StageCompleted || run.Status.Stage == v1alpha1.StageFailed
 }
 
-// HoldsDatabase tells whether run may be using db. A run without the finalizer has given everything back.
+// HoldsDatabase reports whether run may be using db. A run without the finalizer has released everything.
 func HoldsDatabase(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase) bool {
 	return controllerutil.ContainsFinalizer(run, Finalizer) && run.Status.DatabaseUID == string(db.UID)
 }

@@ -9,15 +9,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// Event is something worth telling whoever describes an object.
+// Event is a message for users that describe an object.
 type Event struct {
 	kind, reason, action, note string
-	// logged is what the log says of it, besides; keys are those of the log's line, with their values.
+	// logged is the additional message for the log; keys are the keys of the log line, with their values.
 	logged string
 	keys   []any
 }
 
-// Logged returns the event as one that the log tells of too: what happened, and keys with their values.
+// Logged returns the event with a message for the log, too: the message, and keys with their values.
 func (e Event) Logged(what string, keys ...any) Event {
 	e.logged, e.keys = what, keys
 	return e
@@ -27,7 +27,7 @@ func (e Event) emit(r events.EventRecorder, about runtime.Object) {
 	r.Eventf(about, nil, e.kind, e.reason, e.action, "%s", Truncate(e.note, 1000))
 }
 
-// EmitAll records events about an object, and logs those that are to be.
+// EmitAll records events about an object, and logs those with a message for the log.
 func EmitAll(ctx context.Context, all []Event, r events.EventRecorder, about runtime.Object) {
 	for _, e := range all {
 		e.emit(r, about)
@@ -37,20 +37,20 @@ func EmitAll(ctx context.Context, all []Event, r events.EventRecorder, about run
 	}
 }
 
-// Normal is an event of something that went as it should: a reason, what was done, and a sentence.
+// Normal returns an event for normal operation: a reason, the action, and a sentence.
 func Normal(reason, action, note string) Event {
 	return Event{kind: corev1.EventTypeNormal, reason: reason, action: action, note: note}
 }
 
-// Warning is an event of something that somebody should look at: a reason, what was done, and a sentence.
+// Warning returns an event that needs a user's attention: a reason, the action, and a sentence.
 func Warning(reason, action, note string) Event {
 	return Event{kind: corev1.EventTypeWarning, reason: reason, action: action, note: note}
 }
 
-// Refused tells why a spec is not carried out.
+// Refused returns an event with the reason why a spec is not carried out.
 func Refused(r *Refusal) Event { return Warning(r.Reason, "Plan", r.Message) }
 
-// CleanupFailed tells what could not be removed.
+// CleanupFailed returns an event about objects that could not be removed.
 func CleanupFailed(message string) Event {
 	return Warning("CleanupFailed", "CleanUp", message)
 }

@@ -4,13 +4,13 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// Labels on what the operator makes.
+// Labels on objects that the operator makes.
 const (
 	// LabelDatabase is the GeoDatabase's name.
 	LabelDatabase = "geobench.dev/database"
 	// LabelRegion is the region that a pod plays in: network emulation and dashboards select by it.
 	LabelRegion = "geobench.dev/region"
-	// LabelRole is one of the Role constants.
+	// LabelRole has a Role constant.
 	LabelRole = "geobench.dev/role"
 	// LabelServer is the role of spec.roles that a pod of a database has, and LabelInit the step of spec.init that a Job
 	// carries out.
@@ -18,7 +18,7 @@ const (
 	LabelInit   = "geobench.dev/init"
 	// LabelRun is the BenchmarkRun's name.
 	LabelRun = "geobench.dev/run"
-	// LabelAttempt tells the objects of one spec.runID from those of the next.
+	// LabelAttempt distinguishes the objects of one spec.runID from the objects of the next.
 	LabelAttempt = "geobench.dev/attempt"
 	// LabelExperiment is the name of the Experiment that made a database, a run or a report.
 	LabelExperiment = "geobench.dev/experiment"
@@ -45,13 +45,14 @@ const (
 	RoleNode = "node"
 	// RoleTopology is the ConfigMap that nodes read.
 	RoleTopology = "topology"
-	// RoleNetwork is what the emulation of a database's network needs.
+	// RoleNetwork is the role of objects for the emulation of a database's network.
 	RoleNetwork = "network"
-	// RoleWorker is a load generator and what it needs, or a step of spec.init: what talks to a database from a region.
+	// RoleWorker is the role of clients of a database in a region: a load generator with its objects, or a step of
+	// spec.init.
 	RoleWorker = "worker"
 	// RoleReport is the ConfigMap where a worker and the operator meet.
 	RoleReport = "report"
-	// RoleSnapshot is a ConfigMap with what a run began with: the nodes' counters, the manifests.
+	// RoleSnapshot is a ConfigMap with the initial state of a run: the nodes' counters, the manifests.
 	RoleSnapshot = "snapshot"
 	// RoleCredentials is a Secret with the keys and certificates of pods.
 	RoleCredentials = "credentials"
@@ -61,13 +62,13 @@ const (
 	RoleResult = "result"
 	// RolePoint is a database or a run of an Experiment.
 	RolePoint = "point"
-	// RoleFunctionalTest is a BenchmarkRun that a run plays before its own: LabelRun says which.
+	// RoleFunctionalTest is a BenchmarkRun that a run starts before its measurement: LabelRun has the name of that run.
 	RoleFunctionalTest = "functional-test"
 	// RoleFindings is the ConfigMap with an Experiment's claims and figures.
 	RoleFindings = "findings"
 )
 
-// DatabaseLabels are those of what is made for a database; role is one of the Role constants.
+// DatabaseLabels returns the labels of objects made for a database; role is a Role constant.
 func DatabaseLabels(db *v1alpha1.GeoDatabase, role string) map[string]string {
 	return map[string]string{
 		LabelDatabase:  db.Name,
@@ -79,7 +80,7 @@ func DatabaseLabels(db *v1alpha1.GeoDatabase, role string) map[string]string {
 	}
 }
 
-// RunLabels are those of what is made for an attempt of a run; role is one of the Role constants.
+// RunLabels returns the labels of objects made for an attempt of a run; role is a Role constant.
 func RunLabels(run *v1alpha1.BenchmarkRun, role string) map[string]string {
 	return map[string]string{
 		LabelRun:       run.Name,
@@ -92,7 +93,7 @@ func RunLabels(run *v1alpha1.BenchmarkRun, role string) map[string]string {
 	}
 }
 
-// ExperimentLabels are those of what is made for an experiment; role is one of the Role constants.
+// ExperimentLabels returns the labels of objects made for an experiment; role is a Role constant.
 func ExperimentLabels(e *v1alpha1.Experiment, role string) map[string]string {
 	return map[string]string{
 		LabelExperiment: e.Name,
@@ -104,7 +105,7 @@ func ExperimentLabels(e *v1alpha1.Experiment, role string) map[string]string {
 	}
 }
 
-// WithLabel returns a copy of labels with one more.
+// WithLabel returns a copy of labels with an additional label.
 func WithLabel(labels map[string]string, key, value string) map[string]string {
 	out := make(map[string]string, len(labels)+1)
 	for k, v := range labels {

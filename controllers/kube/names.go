@@ -23,7 +23,8 @@ func PodName(db *v1alpha1.GeoDatabase, region string, ordinal int) string {
 	return fmt.Sprintf("%s-%d", RegionName(db, region), ordinal)
 }
 
-// NodePodName names the pod of a node; empty where there is none, as in a region with fewer pods than another one.
+// NodePodName returns the name of a node's pod; empty if it has none, as in a region with fewer pods than another
+// region.
 func NodePodName(db *v1alpha1.GeoDatabase, t *geo.Topology, n geo.NodeID) string {
 	if len(db.Spec.Roles) > 0 {
 		if pods := deploy.PodsIn(db, t.Regions[t.RegionOf(n)]); t.ReplicaOf(n) < len(pods) {
@@ -39,11 +40,11 @@ func TopologyName(db *v1alpha1.GeoDatabase, incarnation string) string {
 	return deploy.JoinName(253, db.Name, "topology", incarnation)
 }
 
-// NodesAccountName names the ServiceAccount of a database's nodes, and of the steps of spec.init. Whoever writes
-// policies by it finds it by the database's name alone.
+// NodesAccountName returns the name of the ServiceAccount of a database's nodes, and of the steps of spec.init. It
+// depends only on the database's name, so that authors of policies can derive it.
 func NodesAccountName(db *v1alpha1.GeoDatabase) string { return db.Name + "-nodes" }
 
-// NetworkName names the ConfigMap that tells the sidecars of a region.
+// NetworkName returns the name of the ConfigMap with the network of a region's sidecars.
 func NetworkName(db *v1alpha1.GeoDatabase, region string) string {
 	return deploy.JoinName(253, db.Name, "network", region)
 }
@@ -62,7 +63,7 @@ func InitName(db *v1alpha1.GeoDatabase, incarnation, step string) string {
 func NewExecution() string { return strings.ToLower(rand.Text()[:16]) }
 
 // Attempt identifies one execution of a run in names, labels and seals. A run that returns to an earlier spec.runID is
-// another attempt, so that neither what is left of the earlier one nor what a user puts back is taken for its own.
+// a new attempt. So it accepts neither remains of the earlier attempt nor objects that a user restores.
 func Attempt(run *v1alpha1.BenchmarkRun) string {
 	of := []string{string(run.UID), run.Status.RunID}
 	if run.Status.Execution != "" { // a run that an earlier version of the operator started has none

@@ -10,8 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/net/emulation"
 )
 
-// OwnedBy is the API server as a backend of the emulation sees it, an emulation.Cluster: what the backend makes belongs
-// to Owner.
+// OwnedBy is the emulation.Cluster of a backend of the emulation: it gives access to the API server, and Owner owns all
+// objects that the backend makes.
 type OwnedBy struct {
 	Client client.Client
 	// Live reads from the API server itself.

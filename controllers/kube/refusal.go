@@ -12,13 +12,13 @@ type Refusal struct{ Reason, Message string }
 
 func (r *Refusal) Error() string { return r.Reason + ": " + r.Message }
 
-// Refuse is a refusal with a reason, one word as in a condition, and a sentence that says what would be right.
+// Refuse returns a refusal with a reason, one word as in a condition, and a sentence that states the right value.
 func Refuse(reason, format string, args ...any) *Refusal {
 	return &Refusal{reason, fmt.Sprintf(format, args...)}
 }
 
-// AsRefusal returns the refusal that err is, if it is one: a name that somebody else has is for the user to settle,
-// too.
+// AsRefusal returns the refusal in err, if there is one: a name that is already taken also counts, because the user
+// must resolve it.
 func AsRefusal(err error) *Refusal {
 	var r *Refusal
 	var taken *NameTakenError

@@ -11,7 +11,8 @@ func Truncate(s string, limit int) string {
 	return s[:limit-3] + "..."
 }
 
-// Suffix is what follows a statement that message explains: a colon and the message, or nothing where there is none.
+// Suffix returns the text to append to a statement that message explains: a colon and the message, or nothing if
+// message is empty.
 func Suffix(message string) string {
 	if message == "" {
 		return ""

@@ -1,5 +1,6 @@
-// Package operatorca keeps what the operator proves itself with and derives all other credentials from: a Secret in its
-// own namespace. It also says what a seal on a ConfigMap is over, which proves that the operator has written it.
+// Package operatorca keeps the operator's root credentials, from which all other credentials derive, in a Secret in the
+// operator's namespace. It also defines the contents that a seal on a ConfigMap covers; a seal proves that the operator
+// has written it.
 package operatorca
 
 // +kubebuilder:rbac:groups="",resources=secrets,namespace=geobench-system,verbs=create

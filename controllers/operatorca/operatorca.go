@@ -21,29 +21,30 @@ import (
 	"github.com/geobench/geobench/internal/ops/identity"
 )
 
-// SecretName names the Secret, in the operator's own namespace, that all credentials come from. When it is gone, an
-// operator that still has what was in it writes it again; one that was started since makes another, and all databases
-// anew.
+// SecretName is the name of the Secret in the operator's namespace from which all credentials derive. If it is deleted,
+// a running operator that knows its contents restores it. An operator that was started later makes a new Secret, and
+// all databases are recreated.
 const SecretName = "geobench-authority"
 
-// Fresh is how long the operator goes by its credentials before it looks whether another one has renewed them.
+// Fresh is the time for which the operator uses its credentials before it checks whether another operator has renewed
+// them.
 const Fresh = 10 * time.Minute
 
-// AnnotationSeal, on a ConfigMap, proves that its contents are the operator's: whoever may write ConfigMaps cannot make
-// one.
+// AnnotationSeal, on a ConfigMap, proves that the operator wrote its contents: a user that may write ConfigMaps cannot
+// forge it.
 const (
 	annotationPrefix = "geobench.dev/"
 	AnnotationSeal   = annotationPrefix + "seal"
 )
 
-// What keys are derived for, each for one object: see identity.Authority.Key.
+// Purposes of derived keys, each for one object: see identity.Authority.Key.
 const (
 	KeyTopology = "topology" // seals the topology ConfigMaps of a database
-	KeyNotes    = "notes"    // seals what the operator notes of the nodes during an attempt of a run
+	KeyNotes    = "notes"    // seals the operator's notes about the nodes during an attempt of a run
 	KeyResult   = "result"   // seals the result of an attempt of a run
-	KeyReport   = "report"   // seals what one worker of an attempt hands in
-	KeyPeer     = "peer"     // is what the nodes of a database prove to each other
-	KeyClients  = "clients"  // is what those of the clients of its runs are derived from
+	KeyReport   = "report"   // seals the report of one worker of an attempt
+	KeyPeer     = "peer"     // authenticates the nodes of a database to each other
+	KeyClients  = "clients"  // is the root of the keys of the database's clients, which belong to runs
 )
 
 // Keeper keeps the operator's authority.
@@ -54,25 +55,25 @@ type Keeper struct {
 	Live client.Reader
 	// Namespace is the operator's own.
 	Namespace string
-	// Clock says when certificates are to be renewed.
+	// Clock determines when certificates must be renewed.
 	Clock clock.PassiveClock
 
 	mu        sync.Mutex
 	authority *identity.Authority
 	looked    time.Time
-	// operator is what this process proves itself to pods with. It is nowhere else.
+	// operator is the certificate by which this process authenticates to pods. It is stored nowhere else.
 	operator *identity.Certificate
 }
 
-// Authority returns what the operator makes credentials from. It is looked up now and then, since another operator may
-// have renewed it.
+// Authority returns the authority that issues the operator's credentials. It is read again periodically, since another
+// operator may have renewed it.
 func (c *Keeper) Authority(ctx context.Context) (*identity.Authority, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.fresh(ctx, c.Clock.Now())
 }
 
-// TLS is how the operator connects to the administration servers in the pods of a database.
+// TLS returns the operator's configuration for connections to the administration servers in the pods of a database.
 func (c *Keeper) TLS(ctx context.Context, database types.UID) (*tls.Config, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -105,8 +106,8 @@ func (c *Keeper) fresh(ctx context.Context, now time.Time) (*identity.Authority,
 	return a, nil
 }
 
-// SealedParts are what a seal in the annotations of a ConfigMap is over: its name, Geobench's other annotations, and
-// its text.
+// SealedParts returns the parts of a ConfigMap that a seal in its annotations covers: its name, Geobench's other
+// annotations, and its text.
 func SealedParts(cm *corev1.ConfigMap) [][]byte {
 	parts := [][]byte{[]byte(cm.Name)}
 	for _, key := range slices.Sorted(maps.Keys(cm.Annotations)) {
@@ -120,7 +121,7 @@ func SealedParts(cm *corev1.ConfigMap) [][]byte {
 	return parts
 }
 
-// IsSealed tells whether a ConfigMap has the seal that key makes of its SealedParts.
+// IsSealed reports whether a ConfigMap has the seal of its SealedParts by key.
 func IsSealed(key []byte, cm *corev1.ConfigMap) bool {
 	return identity.Sealed(cm.Annotations[AnnotationSeal], key, SealedParts(cm)...)
 }

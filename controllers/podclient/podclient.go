@@ -30,7 +30,7 @@ const (
 	loadTimeout = 10 * time.Minute
 )
 
-// AtOnce is how many pods are asked at once.
+// AtOnce is the number of pods that are queried concurrently.
 const AtOnce = 32
 
 // Nodes asks the nodes of a database, and the workers of a run. Addresses are host:port of a node's administration
@@ -38,34 +38,34 @@ const AtOnce = 32
 type Nodes interface {
 	Status(ctx context.Context, addr string) (*admin.Status, error)
 	Load(ctx context.Context, addr string, req *admin.LoadRequest) (*admin.LoadResponse, error)
-	// Join tells a process that waits for it which incarnation of its node it is.
+	// Join notifies a waiting process of its node's incarnation.
 	Join(ctx context.Context, addr string, j *admin.Join) error
 	Disturb(ctx context.Context, addr string, a *admin.Agenda) error
 	Log(ctx context.Context, addr string) (*admin.Log, error)
 	Audit(ctx context.Context, addr string) (*admin.Audit, error)
 	// History opens the history that the worker at addr has recorded.
 	History(ctx context.Context, addr string) (io.ReadCloser, error)
-	// Clock compares the clocks of the node or worker at addr with this one.
+	// Clock compares the clocks of the node or worker at addr with the local clock.
 	Clock(ctx context.Context, addr string) (Clock, error)
 }
 
-// Clock is what the clocks of another process show, beside the operator's own.
+// Clock has the readings of another process's clocks, relative to the operator's clock.
 type Clock struct {
 	// Ahead is by how much its clock is ahead.
 	Ahead time.Duration
-	// Zero is when its monotonic clock showed 0, by the operator's clock.
+	// Zero is the time at which its monotonic clock showed 0, by the operator's clock.
 	Zero time.Time
-	// Within is how far both may be off.
+	// Within is the largest error of both.
 	Within time.Duration
 }
 
-// Clients ask the pods of a database and of its runs, and nobody who merely has their addresses.
+// Clients query the pods of a database and of its runs; other processes that only have their addresses are not queried.
 type Clients interface {
 	// Nodes answer for the database with this UID.
 	Nodes(database types.UID) Nodes
 	// Sidecars answer which network is in force.
 	Sidecars(database types.UID) emulation.Sidecars
-	// Proxies are those of a service mesh, which prove nothing and tell everybody.
+	// Proxies are the proxies of a service mesh, which do not authenticate and answer every client.
 	Proxies() Proxies
 }
 
@@ -75,15 +75,16 @@ type Proxies interface {
 	Counters(ctx context.Context, addr, path string, read func(io.Reader) error) error
 }
 
-// bound is the most that an answer may have. Whoever gets hold of a pod's credentials may answer anything, and small
-// texts of many values become large lists: an empty object of three bytes takes a hundred in memory.
+// bound is the maximum size of an answer. An attacker with a pod's credentials may send any answer, and small texts
+// with many values become large lists: an empty object of three bytes takes a hundred bytes in memory.
 type bound struct{ bytes, values int }
 
 var (
 	// small is for answers of a few figures.
 	small = bound{64 << 10, 1000}
-	// statusBound has room for a histogram for each of 32 regions, for the names of all shards, and for the nodes that
-	// a node is cut off from and those that are lost, of which each may be all 16,384 of the largest layout.
+	// statusBound has room for a histogram for each of 32 regions, for the names of all shards, and for two lists of
+	// nodes. These are the nodes that a node is cut off from and the nodes that are lost; each list may have all 16,384
+	// nodes of the largest layout.
 	statusBound = bound{512 << 10, 40_000}
 	// listBound has room for a full log (admin.MaxLogValues, and the times in which links were too fast).
 	listBound = bound{3 << 20, 64_000}
@@ -92,13 +93,15 @@ var (
 	auditBound = bound{10 << 20, 200_000}
 )
 
-// aside is how many bytes of an answer are read beside others. Of longer ones, one at a time is read and decoded.
+// aside is the size in bytes up to which answers are read concurrently. Longer answers are read and decoded one at a
+// time.
 const aside = 2 << 20
 
 // reading is held while an answer is read that is longer than aside.
 var reading sync.Mutex
 
-// decoding is held while a larger answer is decoded, one at a time: a decoder takes many times the memory of its text.
+// decoding is held while a larger answer is decoded, so that only one is decoded at a time: a decoder takes many times
+// the memory of its text.
 var decoding sync.Mutex
 
 // podClients ask over mutual TLS.
@@ -120,7 +123,7 @@ func New(credentials *operatorca.Keeper) Clients {
 	return &podClients{credentials: credentials, clients: map[types.UID]*podClient{}}
 }
 
-// clientLife is how long the connections to a database that nobody asks any more are remembered.
+// clientLife is the time for which idle connections to a database are kept.
 const clientLife = 10 * time.Minute
 
 func (c *podClients) of(database types.UID) *http.Client {
@@ -165,7 +168,7 @@ var plain = &http.Client{
 	Transport:     &http.Transport{DialContext: (&net.Dialer{Timeout: NodeTimeout}).DialContext, DisableKeepAlives: true},
 }
 
-// mostCounters bounds the counters of a proxy, in bytes: those of a large mesh are some megabytes.
+// mostCounters bounds the counters of a proxy, in bytes: the counters of a large mesh take some megabytes.
 const mostCounters = 64 << 20
 
 func (httpProxies) Counters(ctx context.Context, addr, path string, read func(io.Reader) error) error {
@@ -197,7 +200,7 @@ func (c *podClients) Sidecars(database types.UID) emulation.Sidecars {
 	return &httpSidecars{httpPods{c.of(database)}}
 }
 
-// httpPods are the pods of one database.
+// httpPods gives access to the pods of one database.
 type httpPods struct{ http *http.Client }
 
 type httpNodes struct{ httpPods }
@@ -256,7 +259,7 @@ func (c *httpNodes) Log(ctx context.Context, addr string) (*admin.Log, error) {
 	return out, c.do(ctx, http.MethodGet, addr, "/log", nil, out, listBound)
 }
 
-// auditWithin is how long an audit may take: a steward reads all rows over a network.
+// auditWithin is the time limit of an audit: a steward reads all rows over a network.
 const auditWithin = 2 * time.Minute
 
 func (c *httpNodes) Audit(ctx context.Context, addr string) (*admin.Audit, error) {
@@ -274,11 +277,11 @@ func (c *httpNodes) History(ctx context.Context, addr string) (io.ReadCloser, er
 	return resp.Body, nil
 }
 
-// clockProbes is how often a clock is asked: the quickest answer tells the most.
+// clockProbes is the number of readings of a clock: the fastest answer is the most accurate.
 const clockProbes = 8
 
-// Clock asks a clock as F. Cristian proposed (Probabilistic clock synchronization, 1989): what it shows was true at
-// some time between the question and the answer.
+// Clock reads a clock as F. Cristian proposed (Probabilistic clock synchronization, 1989): its value was correct at
+// some time between the request and the answer.
 func (c *httpNodes) Clock(ctx context.Context, addr string) (Clock, error) {
 	ctx, cancel := context.WithTimeout(ctx, NodeTimeout)
 	defer cancel()

@@ -103,7 +103,7 @@ func TestHTTPNodeClient(t *testing.T) {
 	}
 }
 
-// Answers that are far longer than those of any node are not read to their end, and not decoded.
+// Answers that are far longer than any node's are not read completely, and not decoded.
 func TestAnswersAreBounded(t *testing.T) {
 	credentials, folder := unitCredentials(t, "uid")
 	for name, c := range map[string]struct {
@@ -124,7 +124,7 @@ func TestAnswersAreBounded(t *testing.T) {
 				for sent < 16<<20 {
 					n, err := w.Write(part)
 					if sent += n; err != nil {
-						return // nobody reads any more
+						return // the client has stopped reading
 					}
 				}
 				fmt.Fprint(w, c.end)
@@ -155,7 +155,7 @@ func TestAnswersAreBounded(t *testing.T) {
 	}
 }
 
-// The largest answers of nodes that do what they should are within the bounds.
+// The largest answers of correct nodes are within the bounds.
 func TestLargestAnswersAreRead(t *testing.T) {
 	all := make([]int, 16_384) // nodes of the largest layout
 	for i := range all {
@@ -210,7 +210,7 @@ func TestLargestAnswersAreRead(t *testing.T) {
 	}
 }
 
-// unitCredentials are an operator's, and what the pods of one of its databases find.
+// unitCredentials returns an operator's credentials, and the credentials of the pods of one of its databases.
 func unitCredentials(t *testing.T, database types.UID) (*operatorca.Keeper, identity.Folder) {
 	t.Helper()
 	c := fake.NewClientBuilder().WithScheme(kube.Scheme()).Build()
@@ -232,8 +232,8 @@ func unitCredentials(t *testing.T, database types.UID) (*operatorca.Keeper, iden
 	return credentials, identity.Folder(folder)
 }
 
-// The counters of a mesh's proxies are read as far as whoever reads them likes, from whoever answers there and nobody
-// else, and not without end.
+// The counters of a mesh's proxies are read as far as the reader wants, only from the proxy at that address, and up to
+// a bound.
 func TestProxies(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -244,7 +244,7 @@ func TestProxies(t *testing.T) {
 		case "/endless":
 			for b := make([]byte, 1<<20); ; {
 				if _, err := w.Write(b); err != nil {
-					return // nobody reads any more
+					return // the client has stopped reading
 				}
 			}
 		default:

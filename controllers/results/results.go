@@ -22,7 +22,7 @@ const (
 // PlainLimit is up to how many bytes a document is kept as readable text. A ConfigMap holds 1 MiB.
 const PlainLimit = 900_000
 
-// Text is the document in a result ConfigMap as it was written.
+// Text returns the original document from a result ConfigMap.
 func Text(cm *corev1.ConfigMap) ([]byte, error) {
 	text := []byte(cm.Data[Key])
 	if packed := cm.BinaryData[KeyGzip]; packed != nil {
@@ -37,10 +37,10 @@ func Text(cm *corev1.ConfigMap) ([]byte, error) {
 	return text, nil
 }
 
-// ErrOther tells that a result ConfigMap holds another document than the one that the run has left.
+// ErrOther means that a result ConfigMap does not hold the document that the run stored.
 var ErrOther = errors.New("it is not the one that its BenchmarkRun has left")
 
-// digest is that of the text of a result. It needs no memory for the text, which may be another's.
+// digest returns the digest of the text of a result. It needs no memory for the text, which may be forged.
 func digest(cm *corev1.ConfigMap) (string, error) {
 	packed := cm.BinaryData[KeyGzip]
 	if packed == nil {
@@ -53,8 +53,8 @@ func digest(cm *corev1.ConfigMap) (string, error) {
 	return d.Digest(), nil
 }
 
-// Read reads the document that a run has left from its result ConfigMap. It fails with ErrOther when the run's status
-// has another digest.
+// Read reads a run's document from its result ConfigMap. It fails with ErrOther if the run's status has a different
+// digest.
 func Read(run *v1alpha1.BenchmarkRun, cm *corev1.ConfigMap) (*result.Document, error) {
 	if want := run.Status.ReportDigest; want != "" { // runs of before had none
 		if got, err := digest(cm); err != nil || got != want {

@@ -16,7 +16,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/identity"
 )
 
-// bomb is some 30 kB that unpack into as much as is read back at all, or one byte more.
+// bomb returns some 30 kB that unpack to the maximum readable size, or one byte more.
 func bomb(t *testing.T, more int) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -30,7 +30,8 @@ func bomb(t *testing.T, more int) []byte {
 	return b.Bytes()
 }
 
-// A result is read when its digest is the one that its run has left; another one takes no memory, whatever it is.
+// A result is read if its digest is the one in its run's status; any other document takes no memory, whatever its
+// content.
 func TestRead(t *testing.T) {
 	text := []byte(`{"apiVersion":"` + result.APIVersion + `","kind":"` + result.Kind + `","name":"r"}`)
 	packed, err := compress.Text(text)

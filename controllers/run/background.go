@@ -30,8 +30,8 @@ func (s *scope) job(name string) background.Key {
 	return background.Key{Object: types.NamespacedName(client.ObjectKeyFromObject(s.run)), Phase: jobPhase(s.run), Name: name}
 }
 
-// aside is a copy of the scope for an job, which goes on while the run is looked at: it may ask, and changes
-// nothing.
+// aside returns a copy of the scope for a job, which continues while the run is reconciled. The job may read through
+// it, and changes nothing.
 func (s *scope) aside() *scope {
 	out := *s
 	out.run, out.db = s.run.DeepCopy(), s.db.DeepCopy()
@@ -47,7 +47,7 @@ func (s *scope) underway(state background.State, condition string, status metav1
 	s.say(condition, status, reason, message)
 }
 
-// notYetError says why an job is to be started again: the reason of a condition, and a sentence.
+// notYetError is the reason why a job must be started again: the reason of a condition, and a sentence.
 type notYetError struct{ reason, message string }
 
 func (e *notYetError) Error() string { return e.message }

@@ -71,7 +71,7 @@ func (s *scope) compared(ctx context.Context, doc *result.Document) (*v1alpha1.B
 	return b, nil
 }
 
-// baseline reads the result of a run; problem says why there is none.
+// baseline reads the result of a run; problem is the reason why there is none.
 func (s *scope) baseline(ctx context.Context, name string) (doc *result.Document, problem string, err error) {
 	run := &v1alpha1.BenchmarkRun{}
 	if err := s.Live.Get(ctx, types.NamespacedName{Namespace: s.run.Namespace, Name: name}, run); err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/geobench/geobench/controllers/kube"
 )
 
-// remembered is what a run need not read from the API server again while it measures, when its faults are due. It is
-// read again before the run is judged.
+// remembered is data that a run need not read from the API server again while it measures, when its faults are due. It
+// is read again before the run is judged.
 type remembered struct {
 	of types.UID
 	// topologies are the versions of the ConfigMaps that incarnation was found in.
@@ -25,8 +25,8 @@ type remembered struct {
 	mesh        *meshNote
 }
 
-// remember returns what is remembered of the run in its present stage; nil in the stages in which everything is read
-// anew.
+// remember returns the remembered data of the run in its current stage; nil in the stages in which everything is read
+// again.
 func (s *scope) remember() *remembered {
 	name := client.ObjectKeyFromObject(s.run)
 	if !s.atLeast(v1alpha1.StageWarmup) || s.atLeast(v1alpha1.StageEvaluate) || s.run.DeletionTimestamp != nil {
@@ -41,8 +41,8 @@ func (s *scope) remember() *remembered {
 	return m
 }
 
-// incarnation finds the database's present incarnation. It is parsed anew when the cache has other versions of its
-// ConfigMaps than before.
+// incarnation finds the database's current incarnation. It is parsed again if the versions of its ConfigMaps in the
+// cache have changed.
 func (s *scope) incarnation(ctx context.Context) (*database.Incarnation, error) {
 	m := s.remember()
 	if m == nil {

@@ -20,8 +20,8 @@ var growing = []string{
 	"doks.digitalocean.com/node-pool", "cluster.x-k8s.io/deployment-name",
 }
 
-// checkCapacity refuses a run whose pods ask for more CPU than all machines of the cluster have, so that some of them
-// would never start. Where the operator may not list machines, nothing is refused.
+// checkCapacity refuses a run with pods that request more CPU than all machines of the cluster have, so that some would
+// never start. If the operator may not list machines, it refuses nothing.
 func (s *scope) checkCapacity(ctx context.Context) error {
 	machines := &corev1.NodeList{}
 	if err := s.Live.List(ctx, machines); err != nil {

@@ -17,8 +17,9 @@ import (
 	"github.com/geobench/geobench/controllers/kube"
 )
 
-// cleanUp deletes what belongs to the run and tells whether all of it is gone. The result is kept unless everything
-// must go. Whatever carries the run's label and is owned by it is found, so nothing depends on how far the run came.
+// cleanUp deletes the run's objects and reports whether all of them are gone. The result is kept unless everything must
+// be deleted. cleanUp finds all objects that have the run's label and that it owns, so it does not depend on the run's
+// progress.
 func (s *scope) cleanUp(ctx context.Context, everything bool) (bool, error) {
 	if clean, err := s.endFaults(ctx); err != nil || !clean {
 		s.again = kube.PollFast
@@ -62,8 +63,8 @@ func (s *scope) cleanUp(ctx context.Context, everything bool) (bool, error) {
 	return false, nil
 }
 
-// deleteCredentials deletes the Secret of the attempt, by its name: the operator may not list Secrets. It returns what
-// is left.
+// deleteCredentials deletes the Secret of the attempt by its name, because the operator may not list Secrets. It
+// returns the remaining object, if any.
 func (s *scope) deleteCredentials(ctx context.Context) (string, error) {
 	secret := &corev1.Secret{}
 	err := s.Live.Get(ctx, client.ObjectKey{Namespace: s.run.Namespace, Name: kube.RunCredentialsName(s.run)}, secret)
@@ -88,7 +89,7 @@ func cleanupLists() []client.ObjectList {
 	}
 }
 
-// mayDelete tells whether obj is the run's to delete. Pods belong to it through their Job, which may be gone already.
+// mayDelete reports whether the run may delete obj. A run owns pods through their Job, which may be deleted already.
 func (s *scope) mayDelete(obj client.Object, everything bool) bool {
 	if _, ok := obj.(*corev1.Pod); ok {
 		return obj.GetLabels()[kube.LabelRole] == kube.RoleWorker

@@ -25,9 +25,9 @@ const (
 	clocksEnd    = "clocks-end.json.gz"
 )
 
-// noteClocks measures the clocks of all workers, unless that was done before, and notes them. Workers start by their
-// own clocks at an instant of the operator's. The run ends when one is too far from it; the error says what could not
-// be asked.
+// noteClocks measures and records the clocks of all workers, unless this was done before. Workers start by their own
+// clocks at an instant of the operator's clock. The run ends if a worker's clock is too far from it; the error names a
+// clock that did not answer.
 func (s *scope) noteClocks(ctx context.Context, key string) error {
 	var clocks []result.Clock
 	if found, err := s.noted(ctx, key, &clocks); found || err != nil {
@@ -139,7 +139,7 @@ type podEndedError struct{ worker string }
 
 func (e *podEndedError) Error() string { return fmt.Sprintf("the pod of %s has ended", e.worker) }
 
-// workerClocks are those that were measured before the start and at the end.
+// workerClocks returns the measurements before the start and at the end.
 func (s *scope) workerClocks(ctx context.Context) (all []result.Clock, err error) {
 	for _, key := range []string{clocksBefore, clocksEnd} {
 		var clocks []result.Clock
@@ -151,7 +151,7 @@ func (s *scope) workerClocks(ctx context.Context) (all []result.Clock, err error
 	return all, nil
 }
 
-// awaitClocks measures the workers' clocks before a start is chosen; false while one does not answer.
+// awaitClocks measures the workers' clocks before a start is chosen; it returns false while a worker does not answer.
 func (s *scope) awaitClocks(ctx context.Context) (bool, error) {
 	err := s.noteClocks(ctx, clocksBefore)
 	if err == nil {

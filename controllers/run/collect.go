@@ -25,7 +25,7 @@ func (s *scope) collect(ctx context.Context) error {
 	return nil
 }
 
-// reportsRetry is how long a run waits before it looks again whether another one's reports are still in memory.
+// reportsRetry is the time before a run checks again whether another run's reports are still in memory.
 const reportsRetry = 200 * time.Millisecond
 
 // checkReports ends the run when a report cannot be read. It returns false while another run's reports are in memory.

@@ -7,7 +7,7 @@ import (
 	"github.com/geobench/geobench/controllers/kube"
 )
 
-// A run whose reports wait for another one's to be gone from memory does not wait in its reconciliation.
+// A run waits outside its reconciliation until another run's reports are released from memory.
 func TestCollectWaitsForNobody(t *testing.T) {
 	r := &Reconciler{}
 	r.reading.Lock()

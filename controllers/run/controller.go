@@ -48,16 +48,16 @@ type Reconciler struct {
 	Pods podclient.Clients
 	// Choose picks the backend that emulates a database's network.
 	Choose database.Chooser
-	// Unfit says why Chaos Mesh cannot inject objects of a kind, empty when it can.
+	// Unfit returns the reason why Chaos Mesh cannot inject objects of a kind, empty if it can.
 	Unfit func(ctx context.Context, db *v1alpha1.GeoDatabase, kind string, qdiscs []string) (string, error)
-	// Chaos is what Chaos Mesh has done to pods, whoever has asked for it.
+	// Chaos has the effects of Chaos Mesh on pods, for objects of any user.
 	Chaos *chaosaudit.Log
 	// Credentials give pods theirs.
 	Credentials *operatorca.Keeper
-	// Abilities say what the checks may let through.
+	// Abilities define what the checks may accept.
 	Abilities check.Abilities
-	// Jobs are what takes longer than a reconciliation. Loads are how many runs load their data at once, and
-	// Memory is what the histories and baselines that are checked at the same time share, in bytes.
+	// Jobs runs work that takes longer than a reconciliation. Loads limits the number of runs that load their data
+	// concurrently. Memory is the memory in bytes that concurrent checks of histories and baselines share.
 	Jobs          *background.Runner
 	Loads, Memory *background.Budget
 	// Image of workers, and of the nodes of the databases that runs are checked against.
@@ -67,15 +67,15 @@ type Reconciler struct {
 	// Wait waits for an instant.
 	Wait func(ctx context.Context, d time.Duration) error
 
-	// reading is held while the reports of a run are in memory. They take as much as their workers like, up to a
-	// bound: one run's at a time fit. Nobody holds it for longer than it takes to read them and to sum them up, and
-	// no reconciliation waits for it.
+	// reading is held while the reports of a run are in memory. Their workers determine their size, up to a bound: the
+	// reports of one run at a time fit. It is held only while they are read and summed up, and no reconciliation waits for
+	// it.
 	reading sync.Mutex
-	// memory has what is remembered of each run, by its name.
+	// memory has the remembered data of each run, by its name.
 	memory sync.Map
 }
 
-// Wait is Wait where time is what it is.
+// Wait implements Reconciler.Wait in real time.
 func Wait(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -89,7 +89,7 @@ func Wait(ctx context.Context, d time.Duration) error {
 
 // SetupWithManager registers the controller.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	// An end of a functional test concerns the run that it comes before.
+	// The end of a functional test concerns the run that requested it.
 	ofTested := kube.ByLabel(kube.LabelRun)
 	ofRun := kube.ByLabel(kube.LabelRun, func(obj client.Object) bool { return obj.GetLabels()[kube.LabelRole] != kube.RoleResult })
 	byDatabase := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []reconcile.Request {
@@ -132,7 +132,7 @@ func (stateChanged) Update(e ctrlevent.UpdateEvent) bool {
 	return ok1 && ok2 && was.Data[deploy.KeyState] != is.Data[deploy.KeyState]
 }
 
-// Reconcile leads one run a step further.
+// Reconcile advances one run by a step.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	if waits, result, err := r.waitInQueue(ctx, req.NamespacedName); waits || err != nil {
 		return result, err
@@ -208,7 +208,7 @@ func (s *scope) reconcile(ctx context.Context) error {
 	return stageOf(run).step(s, ctx)
 }
 
-// trouble is why what a run measured, or would measure, cannot be trusted: a reason of a verdict, and a sentence.
+// trouble is the reason why a run's measurement cannot be trusted: a reason of a verdict, and a sentence.
 type trouble struct{ reason, message string }
 
 func (t *trouble) Error() string { return t.message }
@@ -233,7 +233,7 @@ func (s *scope) begin() {
 	s.enter(v1alpha1.StagePreflight)
 }
 
-// addFinalizer comes before all that a run makes or takes: nothing is without it.
+// addFinalizer precedes everything that a run creates or takes, so that all of it is cleaned up.
 func (s *scope) addFinalizer(ctx context.Context) error {
 	if controllerutil.ContainsFinalizer(s.run, kube.Finalizer) {
 		return nil
@@ -241,7 +241,7 @@ func (s *scope) addFinalizer(ctx context.Context) error {
 	return s.patchFinalizers(ctx, func(run *v1alpha1.BenchmarkRun) { controllerutil.AddFinalizer(run, kube.Finalizer) })
 }
 
-// patchFinalizers writes a change of the finalizers at once and leaves the status that is being worked on alone.
+// patchFinalizers writes a change of the finalizers immediately and does not write the pending status.
 func (s *scope) patchFinalizers(ctx context.Context, change func(*v1alpha1.BenchmarkRun)) error {
 	patched := s.before.DeepCopy()
 	change(patched)
@@ -254,9 +254,9 @@ func (s *scope) patchFinalizers(ctx context.Context, change func(*v1alpha1.Bench
 	return nil
 }
 
-// startOver runs the same object again for another spec.runID, once nothing of the last attempt is left; a run that
-// is held then waits as if it had never begun. The verdict of the last attempt goes in the write that tells that the
-// new spec was seen.
+// startOver runs the same object again for another spec.runID, once all objects of the last attempt are gone. A
+// suspended run then waits as if it had never started. The write that acknowledges the new spec also removes the
+// verdict of the last attempt.
 func (s *scope) startOver(ctx context.Context) error {
 	st := &s.run.Status
 	st.Verdict, st.Reason, st.Message = "", "", ""
@@ -278,7 +278,7 @@ func (s *scope) startOver(ctx context.Context) error {
 	return nil
 }
 
-// finish lets go of a run that is over, which goes when its time has come.
+// finish releases a finished run, which is deleted when its TTL expires.
 func (s *scope) finish(ctx context.Context) error {
 	if !controllerutil.ContainsFinalizer(s.run, kube.Finalizer) {
 		return s.expire(ctx)
@@ -299,8 +299,8 @@ func (s *scope) remove(ctx context.Context) error {
 	return err
 }
 
-// letGo takes away what the run has made (see cleanUp), gives its database back, and removes the finalizer, in this
-// order. It tells whether it came as far as the finalizer.
+// letGo deletes the run's objects (see cleanUp), releases its database, and removes the finalizer, in this order. It
+// reports whether it reached the finalizer.
 func (s *scope) letGo(ctx context.Context, everything bool) (bool, error) {
 	clean, err := s.cleanUp(ctx, everything)
 	if err != nil || !clean {

@@ -27,16 +27,16 @@ import (
 )
 
 // A database of pods with a client has a steward for each run: a Job of one pod, in the region that the clients connect
-// to, which loads and audits as nodes of Geobench's own engines do for themselves (package dataagent). It is the run's
-// from the stage Load on.
+// to. It loads and audits the data, as nodes of Geobench's own engines do for themselves (package dataagent). It
+// belongs to the run from the stage Load on.
 
-// noteTarget is what the steward has said of the database, as a note of the run.
+// noteTarget is the key of the steward's description of the database, in a note of the run.
 const noteTarget = "target.json.gz"
 
-// stewarded tells whether the database has a steward.
+// stewarded reports whether the database has a steward.
 func (s *scope) stewarded() bool { return s.current.Database.Client != nil }
 
-// buildSteward makes the steward of a run: what it goes by, and its Job.
+// buildSteward makes the steward of a run: its configuration, and its Job.
 func buildSteward(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, region *v1alpha1.Region, w *deploy.Worker, image string, lifetime time.Duration) (*corev1.ConfigMap, *batchv1.Job, error) {
 	config, err := json.Marshal(w)
 	if err != nil {
@@ -68,8 +68,8 @@ func buildSteward(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, region *
 		}}, nil
 }
 
-// addSecret gives a pod the keys of the database's Secret as files. One that is not there holds up nobody: the steward
-// says so.
+// addSecret mounts the keys of the database's Secret into a pod as files. A missing Secret does not block the pod: the
+// steward reports it.
 func addSecret(pod *corev1.PodSpec, c *deploy.Client) {
 	if c == nil || c.Secret == "" {
 		return
@@ -107,7 +107,7 @@ func (s *scope) createSteward(ctx context.Context) error {
 	return kube.EnsureCreated(ctx, s.Client, s.Live, s.run, job)
 }
 
-// steward finds the steward's pod; Problem says why it does not answer yet. The run ends when it was lost.
+// steward finds the steward's pod; Problem is the reason why it does not answer yet. The run ends if the pod was lost.
 func (s *scope) steward(ctx context.Context) (*database.Node, error) {
 	n := &database.Node{PodName: kube.StewardName(s.run)}
 	pods := &corev1.PodList{}
@@ -150,8 +150,8 @@ func (s *scope) steward(ctx context.Context) (*database.Node, error) {
 	return n, nil
 }
 
-// stewardAudit asks the steward for the sums of all rows, and what the servers are by then: it holds them as the only
-// node of the layout.
+// stewardAudit requests the sums of all rows from the steward, and the state of the servers at that time. The steward
+// holds all rows as the only node of the layout.
 func (s *scope) stewardAudit(ctx context.Context) ([][]store.ShardSums, []result.Server, error) {
 	n, err := s.steward(ctx)
 	if err != nil {
@@ -173,8 +173,9 @@ func (s *scope) stewardAudit(ctx context.Context) ([][]store.ShardSums, []result
 	return [][]store.ShardSums{a.Shards}, servers, nil
 }
 
-// target is what the result says of a database that is not Geobench's own; nil for one that is. How far its endpoints
-// are from the steward is not told: the clients of other regions are elsewhere, and their workers measure that.
+// target returns the result's description of a database that is not Geobench's own; nil for Geobench's own databases.
+// It does not include the distance of the endpoints from the steward: the clients of other regions are elsewhere, and
+// their workers measure it.
 func (s *scope) target(ctx context.Context) (*result.Target, error) {
 	if !s.stewarded() {
 		return nil, nil
@@ -188,5 +189,5 @@ func (s *scope) target(ctx context.Context) (*result.Target, error) {
 	return t, err
 }
 
-// oneCopy is the layout of a database whose rows are read in one place.
+// oneCopy returns the layout of a database with rows that are read in one place.
 func (s *scope) oneCopy() geo.Layout { return s.current.Database.Topology.Whole(0) }

@@ -8,12 +8,12 @@ import (
 	"github.com/geobench/geobench/internal/ops/health"
 )
 
-// The deadlines and intervals of runs, besides those of their stages.
+// The deadlines and intervals of runs, in addition to the deadlines of their stages.
 const (
-	// runsAtOnce is how many runs are looked at at the same time: one whose nodes do not answer holds up no other
-	// whose faults are due.
+	// runsAtOnce is the number of runs that are reconciled concurrently: a run with unresponsive nodes does not delay the
+	// due faults of another run.
 	runsAtOnce = 32
-	// LoadsAtOnce is how many runs load their data at the same time.
+	// LoadsAtOnce is the number of runs that load their data concurrently.
 	LoadsAtOnce = 64
 
 	// failureDelay is the longest that a run is left alone after failures: once an API server is back, its faults are due.
@@ -27,7 +27,7 @@ const (
 	preflightDeadline = health.Patience
 	// readyDeadline bounds the time from the creation of the worker Jobs until all workers are ready.
 	readyDeadline = 5 * time.Minute
-	// startSlack is the least that must be left of faultstatus.StartLead when the last worker is told.
+	// startSlack is the minimum time that must remain of faultstatus.StartLead when the last worker is notified.
 	startSlack = 2 * time.Second
 	// collectGrace is added to requestTimeout: how long workers may take, after the last measured second, to
 	// hand in their reports.
@@ -37,11 +37,11 @@ const (
 	// recoverDeadline bounds the time from the last measured second until nothing is left of faults and every node serves
 	// again.
 	recoverDeadline = 2 * time.Minute
-	// faultLease is how long after its end Chaos Mesh undoes a fault by itself.
+	// faultLease is the time after a fault's end at which Chaos Mesh removes it by itself.
 	faultLease = 60 * time.Second
 
-	// stalledPatience is how long transactions stay unfinished, once faults have taken nodes, before they are held to
-	// stay so.
+	// stalledPatience is the time after which transactions that are unfinished because faults have removed nodes count as
+	// permanently unfinished.
 	stalledPatience = 10 * time.Second
 
 	// cleanupPatience is after how long an object that does not go away is reported.
@@ -56,8 +56,8 @@ func runDeadline(run *v1alpha1.BenchmarkRun) time.Duration {
 	return measuredTime(&run.Spec.Load) + v1alpha1.DeadlineMargin
 }
 
-// podsLife returns how long the pods of a run may live from its start: until its deadline, and then as long as it takes
-// to collect what they have measured.
+// podsLife returns the maximum lifetime of a run's pods from its start: until its deadline, plus the time to collect
+// their measurements.
 func podsLife(run *v1alpha1.BenchmarkRun) time.Duration {
 	life := runDeadline(run)
 	for _, s := range stages()[order(v1alpha1.StageRecover):] {
@@ -66,5 +66,5 @@ func podsLife(run *v1alpha1.BenchmarkRun) time.Duration {
 	return life
 }
 
-// measuredTime is how long the clients run: all warm-ups, measured windows and the pauses between them.
+// measuredTime returns the time for which the clients run: all warm-ups, measured windows and the pauses between them.
 func measuredTime(l *v1alpha1.Load) time.Duration { return load.PlanOf(*l, 0).LastWindow() }

@@ -1,14 +1,14 @@
 // Package run leads BenchmarkRuns through their stages.
 //
-// A stage is a row of the table in stages.go: what is done in it, the condition that says what it waits for, and for
-// how long. Each is in the file named after it (preflight.go ... evaluate.go); the other deadlines are in deadlines.go,
-// events in events.go, and everything that a run leaves behind goes in cleanup.go. How runs take turns on a database is
-// in queue.go, the functional tests that come before one in tests.go, what they do aside in background.go, and what
-// need not be read again while a run measures in cache.go.
+// A stage is a row of the table in stages.go: its step, the condition that it waits for, and its deadline. The step of
+// each stage is in the file named after it (preflight.go ... evaluate.go). Further deadlines are in deadlines.go,
+// events in events.go, and the removal of a run's objects in cleanup.go. queue.go decides the turns of runs on a
+// database, and tests.go runs the functional tests of a run. background.go has the jobs, and cache.go the data that
+// need not be read again while a run measures.
 //
-// The faults of a run are played in faults.go, by an injector that tells nodes, sidecars, Chaos Mesh and Kubernetes
-// what to do (fault_injector.go, fault_chaos.go) and asks them what they did (fault_logs.go). What others have Chaos
-// Mesh do to a run's pods is noticed in tamper.go, what they write to Services and NetworkPolicies in routes.go.
+// The faults of a run are played in faults.go. An injector instructs nodes, sidecars, Chaos Mesh and Kubernetes
+// (fault_injector.go, fault_chaos.go) and reads their logs (fault_logs.go). tamper.go detects effects of foreign Chaos
+// Mesh objects on a run's pods, and routes.go foreign changes of Services and NetworkPolicies.
 package run
 
 // +kubebuilder:rbac:groups=geobench.dev,resources=benchmarkruns,verbs=get;list;watch;create;patch;delete

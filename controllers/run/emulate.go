@@ -10,8 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/net/emulation"
 )
 
-// emulate waits until the network between the regions is the declared one. It measures afresh: the database's
-// status may be half a minute old. The run is tied to the incarnation that was measured.
+// emulate waits until the network between the regions matches the declared network. It measures again, because the
+// database's status may be half a minute old. The run is tied to the incarnation that was measured.
 func (s *scope) emulate(ctx context.Context) error {
 	s.again = kube.PollFast
 	current, _, err := database.FindIncarnations(ctx, s.Live, s.Credentials, s.db)
@@ -62,7 +62,7 @@ func (s *scope) emulate(ctx context.Context) error {
 	return nil
 }
 
-// backend is that of the database's present incarnation.
+// backend returns the backend of the database's current incarnation.
 func (s *scope) backend() emulation.Backend {
 	return database.NewBackend(s.Client, s.Live, s.Pods, s.Clock, s.db, s.Image, s.current.Emulation(), s.current.Why)
 }

@@ -31,9 +31,9 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy/mesh"
 )
 
-// evaluate judges the run: it waits until the database is quiet, asks every node for the sums of its rows, merges the
-// workers' reports and writes the result document. The document comes first and the status after it, so that an
-// operator that is killed in between finds it and goes on from there.
+// evaluate judges the run. It waits until the database is quiescent, requests the sums of the rows from every node,
+// merges the workers' reports and writes the result document. The document is written before the status. So an operator
+// that starts after a crash between the two writes finds the document and continues from it.
 func (s *scope) evaluate(ctx context.Context) error {
 	doc, digest, err := s.storedResult(ctx)
 	if err != nil {
@@ -47,7 +47,7 @@ func (s *scope) evaluate(ctx context.Context) error {
 		if err := s.storeResult(ctx, judged); err != nil {
 			return err
 		}
-		// What counts is what can be read there.
+		// Only the stored document counts.
 		if doc, digest, err = s.storedResult(ctx); doc == nil {
 			return err
 		}
@@ -61,7 +61,7 @@ func (s *scope) evaluate(ctx context.Context) error {
 	return nil
 }
 
-// noteQuiet says what the document says of whether the database was quiet and audited.
+// noteQuiet records in the status whether, by the document, the database was quiescent and audited.
 func (s *scope) noteQuiet(doc *result.Document) {
 	status, reason, message := metav1.ConditionTrue, "Quiet", "every node has finished all transactions and was audited"
 	if gone := len(s.taken()); gone > 0 {
@@ -103,7 +103,7 @@ func (s *scope) judge(ctx context.Context) (*result.Document, error) {
 		if err != nil {
 			return nil, err
 		}
-		// What needs no memory waits for nobody's history.
+		// A run without a history to check needs no memory and does not wait for other runs' histories.
 		var memory int64
 		var budget *background.Budget
 		if recorded(s.run) {
@@ -184,15 +184,17 @@ func (s *scope) document(ctx context.Context, f *judge.Facts, workers []workerSt
 	return doc, err
 }
 
-// inStage is how long the run has been in its stage.
+// inStage returns the time that the run has been in its stage.
 func (s *scope) inStage() time.Duration {
 	return s.Clock.Now().Sub(s.run.Status.StageStartTime.Time)
 }
 
-// awaitQuiet waits until every node has finished all transactions and what is on its way between nodes, which is
-// pending nowhere, has arrived: then they can be audited. It returns false until then. The workers had all their
-// answers before this stage. After faults that took nodes for good, some of the others may wait for them for ever:
-// they are left out. There is no audit of a database that is not quiet in time.
+// awaitQuiet waits until every node has finished all transactions and messages in flight, which are pending at no node,
+// have arrived. The nodes can then be audited. It returns false until then. The workers had all their answers before
+// this stage.
+//
+// After faults that took nodes permanently, some of the remaining nodes may wait for the lost nodes forever. The audit
+// omits these waiting nodes. A database that is not quiescent in time is not audited.
 func (s *scope) awaitQuiet(ctx context.Context, f *judge.Facts) (quiet bool, err error) {
 	gone := s.taken()
 	left := func(n geo.NodeID) bool { return !slices.Contains(gone, n) }
@@ -232,7 +234,7 @@ func (s *scope) awaitQuiet(ctx context.Context, f *judge.Facts) (quiet bool, err
 		}
 		f.Unfinished += n.Status.Pending
 		f.Leader, f.Elections = n.Status.Leader, n.Status.Elections
-		gone = nil // what a program remembers is its own business: its rows are read all the same
+		gone = nil // a program's state is not tracked: its rows are read in any case
 	}
 	if f.Unfinished > 0 && !s.stalled(f.Unfinished, len(gone) > 0) {
 		return s.inStage() > judge.QuietWithin, nil
@@ -257,8 +259,8 @@ func (s *scope) awaitQuiet(ctx context.Context, f *judge.Facts) (quiet bool, err
 	return true, nil
 }
 
-// stalled notes that transactions are unfinished, and tells whether they are held to stay so: once faults have taken
-// nodes, those that wait for them never end.
+// stalled records that transactions are unfinished, and reports whether they count as permanently unfinished: after
+// faults have taken nodes, transactions that wait for these nodes never finish.
 func (s *scope) stalled(pending int, gone bool) bool {
 	message := fmt.Sprintf("%d transactions are unfinished", pending)
 	if was := meta.FindStatusCondition(s.run.Status.Conditions, v1alpha1.ConditionDatabaseQuiet); was != nil && was.Message == message {
@@ -323,7 +325,7 @@ func (s *scope) gather(ctx context.Context, f *judge.Facts) error {
 	if f.Clocks, err = s.workerClocks(ctx); err != nil {
 		return err
 	}
-	// What nodes and sidecars were told, and have done, is looked at whether there were faults or not.
+	// The instructions and logs of nodes and sidecars are checked with and without faults.
 	injector := s.injector()
 	if injector == nil {
 		tl := fault.NewTimeline(fault.NewPlan(nil, &d.Topology, 0), faultstatus.Poll, faultstatus.Patience)
@@ -344,8 +346,9 @@ func (s *scope) gather(ctx context.Context, f *judge.Facts) error {
 	return nil
 }
 
-// gaps are when the emulated network was not as it should be in the measured windows: when a pod that was replaced ran
-// before its links were there, and while Chaos Mesh made links anew for a fault, which takes them away for a moment.
+// gaps returns the periods of the measured windows in which the emulated network was incomplete. These are periods in
+// which a replaced pod ran before its links were in place. Also included are periods in which Chaos Mesh recreated
+// links for a fault, which removes them for a moment.
 func (s *scope) gaps(tl *fault.Timeline) (out []result.Gap) {
 	schedule := load.PlanOf(s.run.Spec.Load, 0)
 	add := func(from, to time.Duration, cause, fault string) { // from the start of the first warm-up
@@ -382,8 +385,8 @@ func (s *scope) gaps(tl *fault.Timeline) (out []result.Gap) {
 	return out
 }
 
-// loadedRoundTrips takes counters from after and round trips from end: by the time that the last transaction has ended,
-// nodes have forgotten what they measured under load.
+// loadedRoundTrips combines the counters of after with the round trips of end: when the last transaction has finished,
+// nodes have already discarded the round trips that they measured under load.
 func loadedRoundTrips(after, end *snapshot) *snapshot {
 	for i := range after.Nodes {
 		for j := range after.Nodes[i].Links {
@@ -398,7 +401,7 @@ func loadedRoundTrips(after, end *snapshot) *snapshot {
 	return after
 }
 
-// conclude writes what the document says into the status and ends the run.
+// conclude writes the outcome in the document into the status and finishes the run.
 func (s *scope) conclude(doc *result.Document) {
 	st := &s.run.Status
 	st.Summary, st.Regions = doc.RunSummary(), doc.RunRegions()
@@ -421,7 +424,7 @@ func (s *scope) conclude(doc *result.Document) {
 	s.end(v1alpha1.StageCompleted, doc.Verdict, reason, message)
 }
 
-// mostChecks is how many checks a status has.
+// mostChecks is the maximum number of checks in a status.
 const mostChecks = 64
 
 // fit shortens a status to the limits of the API, which would refuse the whole status at every retry. Failed checks
@@ -464,7 +467,7 @@ func repetitions(run *v1alpha1.BenchmarkRun, doc *result.Document) []v1alpha1.Re
 	return out
 }
 
-// audit asks every node that is not left out for the sums over its rows, in the order of geo.NodeID.
+// audit requests the sums over its rows from every node that is not omitted, in the order of geo.NodeID.
 func (s *scope) audit(ctx context.Context, leftOut func(geo.NodeID) bool) ([][]store.ShardSums, error) {
 	audits := make([][]store.ShardSums, len(s.nodes))
 	group, ctx := errgroup.WithContext(ctx)

@@ -40,7 +40,7 @@ func (s *scope) expire(ctx context.Context) error {
 func (s *scope) leave(ctx context.Context) error {
 	cm, err := s.resultObject(ctx)
 	if kube.AsRefusal(err) != nil {
-		cm = nil // somebody else's stays as it is
+		cm = nil // a foreign ConfigMap is left unchanged
 	} else if err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (s *scope) leave(ctx context.Context) error {
 			return err
 		}
 	}
-	// The lock makes sure that it goes as it was seen: a new runID begins it again.
+	// The precondition ensures that the run is deleted only in the state that was read: a new runID would start it again.
 	err = s.Client.Delete(ctx, s.run, client.Preconditions{UID: &s.run.UID, ResourceVersion: &s.run.ResourceVersion},
 		client.PropagationPolicy(metav1.DeletePropagationBackground))
 	if err == nil || apierrors.IsNotFound(err) {
@@ -62,7 +62,7 @@ func (s *scope) leave(ctx context.Context) error {
 	return err
 }
 
-// isExpired tells whether a ConfigMap is the result of an expired run of this name.
+// isExpired reports whether a ConfigMap is the result of an expired run of this name.
 func isExpired(cm *corev1.ConfigMap, run string) bool {
 	return cm.Labels[kube.LabelExpired] == "true" && cm.Labels[kube.LabelRole] == kube.RoleResult && cm.Labels[kube.LabelRun] == run && metav1.GetControllerOf(cm) == nil
 }

@@ -42,8 +42,8 @@ func (s *scope) chaosSet() *chaosmesh.Set {
 	return &chaosmesh.Set{Cluster: &kube.OwnedBy{Client: s.Client, Live: s.Live, Owner: s.run}, Kinds: chaosKinds, Labels: kube.RunLabels(s.run, kube.RoleFault), Now: s.Clock.Now, Abandon: s.replacePods}
 }
 
-// replacePods deletes pods that are older than before. What a fault put into their network namespaces and processes
-// goes with them.
+// replacePods deletes pods that are older than before. Effects of a fault on their network namespaces and processes are
+// deleted with them.
 func (s *scope) replacePods(ctx context.Context, namespace string, names []string, before time.Time) error {
 	for _, name := range names {
 		pod := &corev1.Pod{}
@@ -61,8 +61,8 @@ func (s *scope) replacePods(ctx context.Context, namespace string, names []strin
 	return nil
 }
 
-// replaceNodes deletes the nodes of the run's incarnation, where nobody knows any more which of them were hit: the
-// database is made anew.
+// replaceNodes deletes the nodes of the run's incarnation if it is no longer known which of them were hit: the database
+// is recreated.
 func (s *scope) replaceNodes(ctx context.Context) error {
 	pods := &corev1.PodList{}
 	if err := s.Live.List(ctx, pods, client.InNamespace(s.run.Namespace), client.MatchingLabels{
@@ -78,7 +78,7 @@ func (s *scope) replaceNodes(ctx context.Context) error {
 	return nil
 }
 
-// deletePod deletes this pod, and not the one that has taken its place, without grace.
+// deletePod deletes this pod, but not a replacement of it, without grace.
 func deletePod(ctx context.Context, c client.Client, pod *corev1.Pod) error {
 	err := c.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID})
 	if apierrors.IsConflict(err) {
@@ -87,11 +87,11 @@ func deletePod(ctx context.Context, c client.Client, pod *corev1.Pod) error {
 	return client.IgnoreNotFound(err)
 }
 
-// chaosUID tells this attempt from all others in the whole cluster.
+// chaosUID distinguishes this attempt from all other attempts in the cluster.
 func (s *scope) chaosUID() string { return string(s.run.UID) + "/" + kube.Attempt(s.run) }
 
-// objects are what Chaos Mesh shall do now, but for what is merged into the network that it emulates. They end by
-// themselves, should the operator never come back.
+// objects returns the objects that Chaos Mesh must have now, without faults that are merged into the network that it
+// emulates. They expire by themselves, in case the operator does not return.
 func (in *clusterInjector) objects(ctx context.Context) ([]*unstructured.Unstructured, error) {
 	own := func(l *fault.Life) bool {
 		return l.Injector == string(v1alpha1.InjectorChaosMesh) && !faultstatus.Merged(l, in.current.Emulation())
@@ -130,8 +130,8 @@ func (in *clusterInjector) bare(ctx context.Context, is func(*fault.Life) bool) 
 	return n, nil
 }
 
-// object is what injects a fault of nodes while it is wanted; nil otherwise. One that kills is wanted until it has, one
-// that keeps nodes down until the run is over: their data is gone.
+// object returns the object that injects a node fault while it is wanted; nil otherwise. An object that kills is wanted
+// until it has killed. An object that keeps nodes down is wanted until the run is over, because their data is lost.
 func (in *clusterInjector) object(l *fault.Life) *unstructured.Unstructured {
 	f := l.Fault
 	lasts := l.State == fault.Inject && in.now() >= f.At || l.State == fault.WaitPropagated || l.State == fault.Active && f.Duration > 0 ||
@@ -166,7 +166,7 @@ func (in *clusterInjector) objectName(l *fault.Life) string {
 	return chaosmesh.ObjectName(in.chaosUID(), l.Fault.Name)
 }
 
-// injects tells whether an object is what injects a fault, or one of the objects that inject all faults of links.
+// injects reports whether an object injects a fault, or is one of the objects that inject all link faults.
 func (in *clusterInjector) injects(o *unstructured.Unstructured, l *fault.Life) bool {
 	if slices.Contains(fault.NetworkKinds, l.Fault.Kind) {
 		return o.GetKind() == chaosmesh.NetworkChaos
@@ -174,7 +174,7 @@ func (in *clusterInjector) injects(o *unstructured.Unstructured, l *fault.Life) 
 	return o.GetName() == in.objectName(l)
 }
 
-// turning tells whether the objects that inject a fault of links are to change, because another one begins or ends.
+// turning reports whether the objects that inject a link fault must change, because another fault starts or stops.
 func (in *clusterInjector) turning(l *fault.Life) bool {
 	isLinks := func(l *fault.Life) bool { return slices.Contains(fault.NetworkKinds, l.Fault.Kind) }
 	return isLinks(l) && slices.ContainsFunc(in.timeline.Lives, func(other *fault.Life) bool {
@@ -184,7 +184,7 @@ func (in *clusterInjector) turning(l *fault.Life) bool {
 
 func ofKind(o *unstructured.Unstructured) string { return o.GetKind() }
 
-// applyChaos brings Chaos Mesh to what it shall do now.
+// applyChaos updates Chaos Mesh's objects to the current faults.
 func (in *clusterInjector) applyChaos(ctx context.Context) error {
 	if !in.usesChaos() {
 		return nil
@@ -196,7 +196,7 @@ func (in *clusterInjector) applyChaos(ctx context.Context) error {
 	return in.chaosSet().Ensure(ctx, in.run.Namespace, objects, ofKind, false)
 }
 
-// flaws are what is wrong with what Chaos Mesh does.
+// flaws returns the problems of Chaos Mesh's objects.
 func (in *clusterInjector) flaws(ctx context.Context) ([]chaosmesh.Flaw, error) {
 	objects, err := in.objects(ctx)
 	if err != nil {
@@ -211,7 +211,7 @@ func (in *clusterInjector) usesChaos() bool {
 	})
 }
 
-// checkInjection refuses faults that nobody here can inject, naming the field and who could.
+// checkInjection refuses faults without an available injector. The error has the field and a possible injector.
 func (s *scope) checkInjection(ctx context.Context, p *database.Plan) error {
 	plan := fault.NewPlan(s.run.Spec.Faults, &p.Database.Topology, uint64(s.run.Spec.Seed))
 	for i := range s.run.Spec.Faults {
@@ -241,7 +241,7 @@ func (s *scope) checkInjection(ctx context.Context, p *database.Plan) error {
 	return s.checkNetworks(plan, p)
 }
 
-// otherWay says how a fault that needs Chaos Mesh can be had without.
+// otherWay returns a way to inject a fault that needs Chaos Mesh without it.
 func otherWay(f *fault.Fault, how v1alpha1.FaultInjection) string {
 	switch {
 	case f.Kind == fault.MemoryStress:
@@ -256,7 +256,7 @@ func otherWay(f *fault.Fault, how v1alpha1.FaultInjection) string {
 	return "install Chaos Mesh"
 }
 
-// checkNetworks refuses faults that make more different links than the network's backend can tell apart.
+// checkNetworks refuses faults that need more distinct links than the network's backend can represent.
 func (s *scope) checkNetworks(plan *fault.Plan, p *database.Plan) error {
 	b := database.NewBackend(s.Client, s.Live, s.Pods, s.Clock, s.db, s.Image, p.Emulation, p.Why)
 	for _, f := range plan.Faults {

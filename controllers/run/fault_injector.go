@@ -30,8 +30,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// injectorOf chooses who injects a fault. Faults of links are merged into what emulates the links; without emulation
-// there is only Chaos Mesh.
+// injectorOf selects the injector of a fault. Link faults are merged into the emulation of the links; without emulation
+// only Chaos Mesh can inject them.
 func injectorOf(f *fault.Fault, emulated v1alpha1.Emulation, how v1alpha1.FaultInjection) v1alpha1.Injector {
 	chaos := how == v1alpha1.FaultInjectionChaosMesh
 	switch {
@@ -51,20 +51,21 @@ func injectorOf(f *fault.Fault, emulated v1alpha1.Emulation, how v1alpha1.FaultI
 	return v1alpha1.InjectorBuiltIn
 }
 
-// clusterInjector injects the faults of a run: its fault.Injector. Nodes and sidecars are told beforehand what to do
-// when; what the operator does itself, it brings to what all faults together shall do whenever it is called.
+// clusterInjector injects the faults of a run: it is the run's fault.Injector. Nodes and sidecars receive their
+// schedules in advance. For its own actions, the operator establishes the combined state of all faults whenever it is
+// called.
 type clusterInjector struct {
 	*scope
 	timeline *fault.Timeline
-	// clocks are those of the nodes that were asked in this reconciliation.
+	// clocks has the clocks of the nodes that were queried in this reconciliation.
 	clocks map[geo.NodeID]podclient.Clock
 	// nodeTracks and sidecarTracks are what nodes and sidecars have done, once they were asked in this reconciliation.
 	nodeTracks    []*fault.Track[*admin.Disturbance]
 	sidecarTracks []*fault.Track[*wan.Config]
-	// logs are those of the nodes, and losses what they show besides.
+	// logs are the nodes' logs, and losses are the losses that they show.
 	logs   []nodeLog
 	losses []fault.Deviation
-	// sidecarLate is how late sidecars were, by their pods.
+	// sidecarLate is the lateness of sidecars, by pod.
 	sidecarLate map[string]sidecarLate
 }
 
@@ -94,11 +95,12 @@ func (in *clusterInjector) Roles(context.Context) (fault.Roles, error) {
 	}, nil
 }
 
-// errNotWritten says that what a fault is about is not in the run's status yet.
+// errNotWritten means that the targets of a fault are not in the run's status yet.
 var errNotWritten = errors.New("its targets are being written down")
 
-// Setup implements fault.Injector: it chooses who injects the fault, notes which processes a kill is to end, and tells
-// those who inject it by themselves. They are told once the status has it: the database's reconciliation goes by that.
+// Setup implements fault.Injector: it chooses the injector of the fault, records the processes that a kill must stop,
+// and notifies injectors that keep the time themselves. They are notified once the status has the fault, because the
+// database's reconciliation uses the status.
 func (in *clusterInjector) Setup(ctx context.Context, l *fault.Life) error {
 	l.Injector = string(injectorOf(l.Fault, in.current.Emulation(), in.run.Spec.FaultInjection))
 	if !l.Fault.Kills() {
@@ -137,7 +139,7 @@ func (in *clusterInjector) Setup(ctx context.Context, l *fault.Life) error {
 	return in.applyNodes(ctx)
 }
 
-// written tells whether the status has whom a fault hits, and who injects it.
+// written reports whether the status has the targets and the injector of a fault.
 func (in *clusterInjector) written(l *fault.Life) bool {
 	was := faultstatus.Find(in.before, l.Fault.Name)
 	names := func(nodes []geo.NodeID) (out []string) {
@@ -177,14 +179,14 @@ func (in *clusterInjector) closeGates(ctx context.Context, l *fault.Life) error 
 	return nil
 }
 
-// comesBack tells whether the targets of a kill go on from their journals. A journal lives as long as its pod; without
-// one, a node keeps its data in memory.
+// comesBack reports whether the targets of a kill continue from their journals. A journal lives as long as its pod;
+// without a journal, a node keeps its data in memory.
 func comesBack(db *v1alpha1.GeoDatabase, l *fault.Life) bool {
 	return db.Spec.Durability == v1alpha1.DurabilityJournal &&
 		(l.Fault.Kind == fault.ContainerKill || l.Fault.Kind == fault.NodeShutdown && l.Injector == string(v1alpha1.InjectorChaosMesh))
 }
 
-// mark tells a process from the one that takes its place: by the pod, its container and the process's own name.
+// mark distinguishes a process from its replacement: by the pod, its container and the process's name.
 func mark(n *database.Node) string {
 	restarts := int32(0)
 	for _, c := range n.Pod.Status.ContainerStatuses {
@@ -193,7 +195,7 @@ func mark(n *database.Node) string {
 	return fmt.Sprintf("%s/%s/%d/%d", n.Pod.UID, n.Status.Process, restarts, n.Status.NodeIncarnation)
 }
 
-// Inject implements fault.Injector. What the operator injects itself begins when that has succeeded.
+// Inject implements fault.Injector. A fault that the operator injects starts when Inject has succeeded.
 func (in *clusterInjector) Inject(ctx context.Context, l *fault.Life, _ *fault.Conditions) error {
 	switch {
 	case faultstatus.ByItself(l):
@@ -220,7 +222,7 @@ func (in *clusterInjector) Inject(ctx context.Context, l *fault.Life, _ *fault.C
 	return nil
 }
 
-// errBeforeItsTime says that a fault is in the operator's hands, and that its time has not come.
+// errBeforeItsTime means that the operator has taken over a fault that is not due yet.
 var errBeforeItsTime = errors.New("its time has not come")
 
 // errKillsInTime says that pods are deleted by an job, which wakes the run up.
@@ -250,7 +252,7 @@ func (in *clusterInjector) kill(l *fault.Life) (at time.Duration, err error) {
 	return 0, errKillsInTime
 }
 
-// marked are the pods that a fault kills; not those that have taken their places.
+// marked returns the pods that a fault kills; not their replacements.
 func (in *clusterInjector) marked(l *fault.Life) (pods []*corev1.Pod) {
 	for i, id := range l.Targets.From {
 		uid, _, _ := strings.Cut(l.Marks[i], "/")
@@ -271,8 +273,8 @@ func deletePods(ctx context.Context, c client.Client, pods []*corev1.Pod) error 
 	return group.Wait()
 }
 
-// Propagated implements fault.Injector: what nodes, sidecars, Chaos Mesh and Kubernetes say of themselves counts. The
-// logs of those who inject a fault by themselves have its true time.
+// Propagated implements fault.Injector: it uses the reports of nodes, sidecars, Chaos Mesh and Kubernetes about
+// themselves. If injectors keep the time themselves, their logs have the true time of the fault.
 func (in *clusterInjector) Propagated(ctx context.Context, l *fault.Life, _ *fault.Conditions) (bool, error) {
 	if faultstatus.ByItself(l) {
 		begun, _, err := in.observe(ctx, l)
@@ -289,8 +291,8 @@ func (in *clusterInjector) Propagated(ctx context.Context, l *fault.Life, _ *fau
 	return true, nil
 }
 
-// lives tells whether the process that was marked still runs. Kubernetes may say that a pod is gone before it says so
-// of its process.
+// lives reports whether the marked process still runs. Kubernetes may report that a pod is deleted before it reports
+// that its process has exited.
 func (in *clusterInjector) lives(was string, n *database.Node, by string) bool {
 	uid, _, _ := strings.Cut(was, "/")
 	switch {
@@ -302,7 +304,8 @@ func (in *clusterInjector) lives(was string, n *database.Node, by string) bool {
 	return was == mark(n)
 }
 
-// Recover implements fault.Injector. Those who inject a fault by themselves end it too, unless it was given up.
+// Recover implements fault.Injector. Injectors that keep the time themselves also stop the fault, unless it was
+// abandoned.
 func (in *clusterInjector) Recover(ctx context.Context, l *fault.Life, _ *fault.Conditions) error {
 	if faultstatus.ByItself(l) && l.Problem == "" {
 		return nil
@@ -310,8 +313,8 @@ func (in *clusterInjector) Recover(ctx context.Context, l *fault.Life, _ *fault.
 	return in.orWithoutChaos(l, in.apply(ctx))
 }
 
-// Recovered implements fault.Injector: a node that was started again has replayed its journal, found its peers, and
-// does what it was told before; where a new incarnation took its place, nothing lacks a copy any more.
+// Recovered implements fault.Injector. A restarted node has recovered when it has replayed its journal, found its
+// peers, and applies its instructions again. If a new incarnation replaces the node, no data may lack a copy any more.
 func (in *clusterInjector) Recovered(ctx context.Context, l *fault.Life, _ *fault.Conditions) (bool, error) {
 	if faultstatus.ByItself(l) {
 		begun, ended, err := in.observe(ctx, l)
@@ -345,8 +348,8 @@ func (in *clusterInjector) Recovered(ctx context.Context, l *fault.Life, _ *faul
 	return ok, err
 }
 
-// Cleanup implements fault.Injector: an object that has killed has no more to do, and a fault that was given up before
-// it began is told of no more.
+// Cleanup implements fault.Injector: it removes an object that has killed its targets, and cancels the instructions for
+// a fault that was abandoned before it started.
 func (in *clusterInjector) Cleanup(ctx context.Context, l *fault.Life) error {
 	if (faultstatus.ByItself(l) || l.Lasting) && l.Injecting == nil {
 		return in.apply(ctx)
@@ -369,8 +372,8 @@ func (in *clusterInjector) Cleanup(ctx context.Context, l *fault.Life) error {
 	return nil
 }
 
-// orWithoutChaos notes that Chaos Mesh went while the fault lasted: then there is nothing to take away any more, and
-// nobody who could tell whether its effect is.
+// orWithoutChaos records that Chaos Mesh was removed while the fault lasted. There is then no object left to delete,
+// and no component can report whether its effect is gone.
 func (in *clusterInjector) orWithoutChaos(l *fault.Life, err error) error {
 	if l.Injector != string(v1alpha1.InjectorChaosMesh) || !errors.Is(err, chaosmesh.ErrNotInstalled) {
 		return err
@@ -393,8 +396,8 @@ func (in *clusterInjector) lease() time.Duration {
 	return d
 }
 
-// apply tells nodes and sidecars what to do when, and brings network and Chaos Mesh to what all faults together shall
-// do now.
+// apply sends nodes and sidecars their schedules, and updates the network and Chaos Mesh to the combined state of all
+// current faults.
 func (in *clusterInjector) apply(ctx context.Context) error {
 	if err := in.applyNodes(ctx); err != nil {
 		return err
@@ -405,10 +408,10 @@ func (in *clusterInjector) apply(ctx context.Context) error {
 	return in.applyChaos(ctx)
 }
 
-// nodeFaults are those that nodes inject into themselves.
+// nodeFaults reports whether nodes inject a fault into themselves.
 func nodeFaults(l *fault.Life) bool { return l.Injector == string(v1alpha1.InjectorBuiltIn) }
 
-// reachable are the nodes that can be told something: those that are neither lost nor down.
+// reachable returns the nodes that can receive instructions: nodes that are neither lost nor down.
 func (in *clusterInjector) reachable() (out []geo.NodeID) {
 	lost, away := in.timeline.Lost(), faultstatus.Down(in.timeline)
 	for i := range in.nodes {
@@ -424,14 +427,14 @@ func (in *clusterInjector) reachable() (out []geo.NodeID) {
 // applyNodes gives all nodes their agendas.
 func (in *clusterInjector) applyNodes(ctx context.Context) error {
 	if !slices.ContainsFunc(in.timeline.Lives, func(l *fault.Life) bool { return nodeFaults(l) || l.Lasting }) {
-		return nil // nothing was ever told
+		return nil // no instruction was ever sent
 	}
 	return in.tell(ctx, in.reachable())
 }
 
-// tell gives some nodes their agendas, each by its own clock. Those that stay know from a kill's time on whom they have
-// lost, also when the operator is away. Programs find out by themselves, and the probes beside them can be told
-// nothing.
+// tell sends some nodes their agendas, each in terms of its own clock. From the time of a kill, the remaining nodes
+// know the lost nodes, even if the operator is unavailable. Programs detect losses themselves, and the probes next to
+// them accept no instructions.
 func (in *clusterInjector) tell(ctx context.Context, nodes []geo.NodeID) error {
 	if in.db.Spec.RunsPrograms() {
 		return nil
@@ -486,7 +489,7 @@ func (in *clusterInjector) readClocks(ctx context.Context, nodes []geo.NodeID) e
 	return nil
 }
 
-// applyPhases gives the sidecars their phases; the error says who does not know them yet.
+// applyPhases sends the sidecars their phases; the error names a sidecar that does not have them yet.
 func (in *clusterInjector) applyPhases(ctx context.Context) error {
 	if err := in.applyNetwork(ctx); err != nil {
 		return err
@@ -518,7 +521,8 @@ func (in *clusterInjector) observe(ctx context.Context, l *fault.Life) (begun, e
 	return begun, ended, nil
 }
 
-// network is the database's, with the faults that are merged into it; nil when its backend tells pods nothing.
+// network returns the database's network, with the faults that are merged into it; nil if its backend sends pods
+// nothing.
 func (in *clusterInjector) network(ctx context.Context) (*emulation.Network, error) {
 	if !in.current.TellsPods() {
 		return nil, nil
@@ -541,8 +545,8 @@ func (in *clusterInjector) applyNetwork(ctx context.Context) error {
 	return in.backend().Ensure(ctx, n)
 }
 
-// settled tells whether what all faults together shall do is the case, as far as those are concerned who inject l; the
-// error says what is not.
+// settled reports whether the combined state of all faults is in effect, as far as the injectors of l are concerned;
+// the error names a part that is not.
 func (in *clusterInjector) settled(ctx context.Context, l *fault.Life) (bool, error) {
 	for _, id := range in.reachable() {
 		n := in.node(id)
@@ -579,7 +583,7 @@ func (in *clusterInjector) settled(ctx context.Context, l *fault.Life) (bool, er
 	return true, nil
 }
 
-// knowsLost tells whether a node knows which others are gone for good.
+// knowsLost reports whether a node knows which other nodes are permanently lost.
 func (in *clusterInjector) knowsLost(n *database.Node) bool {
 	var lost []int
 	for _, id := range in.timeline.Lost() {

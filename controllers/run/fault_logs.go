@@ -22,16 +22,16 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// nodeLog is what a node has done, and what the operator's clock makes of it.
+// nodeLog is a node's log, with its times converted to the operator's clock.
 type nodeLog struct {
 	id  geo.NodeID
 	log *admin.Log
-	// zero is when its monotonic clock showed 0, from the start of measuring.
+	// zero is the time at which its monotonic clock showed 0, from the start of measuring.
 	zero, within time.Duration
 }
 
-// readLogs asks all nodes that are not lost for their logs, once in a reconciliation. Programs that are not Geobench's
-// are told nothing, and the probes beside them keep no log.
+// readLogs reads the logs of all nodes that are not lost, once per reconciliation. Programs that are not Geobench's
+// receive no instructions, and the probes next to them keep no log.
 func (in *clusterInjector) readLogs(ctx context.Context) error {
 	if in.nodeTracks != nil || in.current.Database.Client != nil {
 		return nil
@@ -134,7 +134,8 @@ func (in *clusterInjector) readSidecars(ctx context.Context) error {
 	return nil
 }
 
-// sidecarTrack holds the log of a pod's sidecar against what it was told. since counts from the start of measuring.
+// sidecarTrack compares the log of a pod's sidecar with its instructions. since converts to the time from the start of
+// measuring.
 func sidecarTrack(pod string, config *wan.Config, log *wan.Log, plan []fault.Planned[*emulation.Phase], since func(time.Time) time.Duration) *fault.Track[*wan.Config] {
 	declared, _ := config.At(time.Time{})
 	tr := &fault.Track[*wan.Config]{
@@ -158,8 +159,8 @@ func sidecarTrack(pod string, config *wan.Config, log *wan.Log, plan []fault.Pla
 	return tr
 }
 
-// deviations are what was done to nodes and links in the measured windows that the plan does not have, and when links
-// were too fast. The faults of the timeline get their true times.
+// deviations returns disturbances of nodes and links in the measured windows that are not in the plan, and the periods
+// in which links were too fast. It also sets the true times of the timeline's faults.
 func (in *clusterInjector) deviations(ctx context.Context) ([]fault.Deviation, []fault.FastLink, error) {
 	if err := in.readLogs(ctx); err != nil {
 		return nil, nil, err

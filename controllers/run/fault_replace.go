@@ -15,7 +15,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// database is the run's, as faults see it; nil where it is not one of Geobench's own engines.
+// database adapts the run's database for fault injection; nil if it is not one of Geobench's own engines.
 func (in *clusterInjector) database() *fault.Database {
 	d := &in.current.Database
 	e, params := engines.Of(d.Engine, d.Parameters)
@@ -25,10 +25,10 @@ func (in *clusterInjector) database() *fault.Database {
 	return &fault.Database{Engine: e, Params: params, Topology: &d.Topology, Journals: in.db.Spec.Durability == v1alpha1.DurabilityJournal}
 }
 
-// replace tells the processes that have come in the places of a kill's targets, and wait for it, that they are the
-// incarnations after those that were killed. An operator that is killed between telling one and noting anything tells
-// it the same again. A second process in the same place would be told the number of the first: its peers find that out,
-// and say that the database has lost state.
+// replace notifies the waiting replacements of a kill's targets that they are the incarnations after the killed ones.
+// If the operator is killed between a notification and its record, its successor sends the same notification again. A
+// second process in the same place would receive the number of the first: its peers detect that, and report that the
+// database has lost state.
 func (in *clusterInjector) replace(ctx context.Context, l *fault.Life) error {
 	loaded, err := loadRequest(in.run)
 	if err != nil {
@@ -62,7 +62,8 @@ func incarnationOf(mark string) (uint32, error) {
 	return uint32(n), err
 }
 
-// mending says which node has copies of something that lacks one, or cannot be asked; empty when there is none.
+// mending returns a node that has copies of data that lacks a copy elsewhere, or that does not answer; empty if there
+// is none.
 func (in *clusterInjector) mending() string {
 	for _, id := range in.reachable() {
 		switch n := in.node(id); {

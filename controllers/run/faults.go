@@ -23,9 +23,9 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// playFaults takes the next step of each fault that is due; over is true when there is none left. Each change of state
-// is in the status before anything is done in the new one, so that an operator that is killed leaves its successor what
-// it needs.
+// playFaults takes the next step of each fault that is due; over is true if there is none left. Each change of state is
+// in the status before any action of the new state, so that an operator that is killed leaves its successor the
+// necessary information.
 func (s *scope) playFaults(ctx context.Context) (over bool, err error) {
 	in := s.injector()
 	if in == nil {
@@ -72,7 +72,7 @@ func (in *clusterInjector) changes(run *v1alpha1.BenchmarkRun) (out []kube.Event
 	return out
 }
 
-// taken are the nodes that faults have taken for good, as planned, or are late to take.
+// taken returns the nodes that faults have taken permanently, as planned, or are late to take.
 func (s *scope) taken() []geo.NodeID {
 	tl := faultstatus.Timeline(s.run, &s.current.Database.Topology)
 	if tl == nil {
@@ -106,8 +106,9 @@ func (s *scope) explained(n *database.Node) bool {
 	return slices.ContainsFunc(tl.Hits(n.ID), func(i fault.Interval) bool { return i.From <= to && from <= i.To })
 }
 
-// endFaults takes away what faults still do when a run is over or being deleted; it tells whether nothing is left. It
-// looks at what there is rather than at where the faults were, and asks of the database only what it still has.
+// endFaults removes the remaining effects of faults when a run is over or being deleted, and reports whether none is
+// left. It inspects the actual objects instead of the recorded states of the faults, and requires of the database only
+// its existing parts.
 func (s *scope) endFaults(ctx context.Context) (bool, error) {
 	if len(s.run.Status.Faults) == 0 {
 		return true, nil
@@ -140,7 +141,7 @@ func (s *scope) endChaos(ctx context.Context) (bool, error) {
 	}
 	set := s.chaosSet()
 	if _, err := set.List(ctx, s.run.Namespace); errors.Is(err, chaosmesh.ErrNotInstalled) && s.unrecovered() {
-		// Its objects went with it, but nobody took their effects out of the pods.
+		// Its objects were deleted with it, but their effects were not removed from the pods.
 		if err := s.replaceNodes(ctx); err != nil {
 			return false, err
 		}
@@ -157,15 +158,15 @@ func (s *scope) endChaos(ctx context.Context) (bool, error) {
 	return done, err
 }
 
-// unrecovered tells whether Chaos Mesh began to inject something and did not end it as planned.
+// unrecovered reports whether Chaos Mesh started an injection and did not stop it as planned.
 func (s *scope) unrecovered() bool {
 	return slices.ContainsFunc(s.run.Status.Faults, func(f v1alpha1.FaultStatus) bool {
 		return f.Injector == v1alpha1.InjectorChaosMesh && f.InjectingTime != nil && !f.Lasting && (f.RecoveredTime == nil || f.Message != "")
 	})
 }
 
-// endDisturbances brings the nodes and the network of the database back to what was declared. A node that does not
-// answer heals itself at the end of its agenda; a pod that does not run has no network to mend.
+// endDisturbances restores the declared state of the database's nodes and network. A node that does not answer recovers
+// by itself at the end of its agenda; a pod that does not run has no network to repair.
 func (s *scope) endDisturbances(ctx context.Context) (bool, error) {
 	db := &v1alpha1.GeoDatabase{}
 	err := s.Live.Get(ctx, types.NamespacedName{Namespace: s.run.Namespace, Name: s.run.Spec.DatabaseRef.Name}, db)

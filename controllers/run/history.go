@@ -20,16 +20,16 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// recorded tells whether workers record the run's history.
+// recorded reports whether workers record the run's history.
 func recorded(run *v1alpha1.BenchmarkRun) bool { return history.Needed(run.Spec.Verify) }
 
 const (
-	// historySlack is the size limit of the folder less deploy.MaxHistory: a kubelet evicts pods whose folder is too
-	// large.
+	// historySlack is the size limit of the folder minus deploy.MaxHistory: a kubelet evicts pods with a folder that is
+	// too large.
 	historySlack = 16 << 20
 
-	// leastHistoryMemory and mostHistoryMemory bound what the operator spends on checking, in bytes, however little
-	// or much it has.
+	// leastHistoryMemory and mostHistoryMemory bound the operator's memory for checking, in bytes, whatever its memory
+	// limit.
 	leastHistoryMemory = 32 << 20
 	mostHistoryMemory  = 4 << 30
 
@@ -46,7 +46,7 @@ func addHistoryFolder(pod *corev1.PodSpec, limit int64) {
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "history", MountPath: deploy.HistoryFolder})
 }
 
-// HistoryMemory is half of what the Go runtime was told to make do with (GOMEMLIMIT).
+// HistoryMemory returns half of the Go runtime's memory limit (GOMEMLIMIT), within bounds.
 func HistoryMemory() int64 {
 	limit := debug.SetMemoryLimit(-1)
 	if limit == math.MaxInt64 {
@@ -138,7 +138,7 @@ type clockSpread struct {
 	first, last time.Duration // of the intervals in which the clocks are, as far ahead of this machine's
 }
 
-// add takes in what the clock of a worker on a machine shows.
+// add includes the clock reading of a worker on a machine.
 func (c *clockSpread) add(machine string, ahead, within time.Duration) {
 	if len(c.machines) == 0 {
 		c.first, c.last = ahead-within, ahead+within
@@ -149,7 +149,7 @@ func (c *clockSpread) add(machine string, ahead, within time.Duration) {
 	}
 }
 
-// bound is 0 for one machine, whose processes share one clock.
+// bound returns 0 for one machine, because its processes share one clock.
 func (c *clockSpread) bound() time.Duration {
 	if len(c.machines) < 2 {
 		return 0

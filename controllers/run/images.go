@@ -47,8 +47,8 @@ func (s *scope) differentImages(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// imageOf is what a container runtime says of an image: where it was pulled from, and the digest there; an image that
-// was imported has no repository, and the digest is another. Nothing where it is neither.
+// imageOf parses a container runtime's image ID: the repository from which the image was pulled, and the digest there.
+// An imported image has no repository, and a different digest. Both are empty for any other ID.
 func imageOf(id string) (repository, digest string) {
 	repository, digest, pulled := strings.Cut(id, "@")
 	if !pulled {

@@ -25,7 +25,7 @@ func lateOf(log *wan.Log, since func(time.Time) time.Duration) sidecarLate {
 	return sidecarLate{log.Late, since(log.Now) - log.Monotonic}
 }
 
-// nodeFacts are what nodes and sidecars, whose logs were read, say of their processes.
+// nodeFacts returns the reports of nodes and sidecars about their processes, for nodes with logs that were read.
 func (in *clusterInjector) nodeFacts(ctx context.Context) ([]result.NodeFacts, error) {
 	facts := map[geo.NodeID]*result.NodeFacts{}
 	of := func(id geo.NodeID) *result.NodeFacts {
@@ -63,8 +63,9 @@ func (in *clusterInjector) nodeFacts(ctx context.Context) ([]result.NodeFacts, e
 	return out, nil
 }
 
-// lateness returns the lateness of a process of a node's pod in the measured windows, excluding the time in which a
-// declared fault stopped it or competed with it for the CPU; nil if the record does not cover them.
+// lateness returns the lateness of a process of a node's pod in the measured windows. It excludes the time in which a
+// declared fault stopped the process or competed with it for the CPU. It returns nil if the record does not cover the
+// windows.
 func (in *clusterInjector) lateness(id geo.NodeID, record *late.Record, zero time.Duration) (*result.Lateness, error) {
 	if record == nil {
 		return nil, nil

@@ -19,7 +19,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// loadRequest is what the nodes of a run are loaded with.
+// loadRequest returns the data set for the nodes of a run.
 func loadRequest(run *v1alpha1.BenchmarkRun) (*admin.LoadRequest, error) {
 	workload, err := json.Marshal(run.Spec.Workload)
 	if err != nil {
@@ -28,14 +28,14 @@ func loadRequest(run *v1alpha1.BenchmarkRun) (*admin.LoadRequest, error) {
 	return &admin.LoadRequest{Dataset: datasetName(run, workload), Workload: workload, Seed: uint64(run.Spec.Seed), Run: kube.Attempt(run), Traced: recorded(run)}, nil
 }
 
-// datasetName names the data set of one execution of a run: a node that has it need not load it again. The transactions
-// of an earlier execution have changed the rows that it loaded.
+// datasetName returns the name of the data set of one execution of a run: a node that has it need not load it again.
+// The transactions of an earlier execution have changed the rows that it loaded.
 func datasetName(run *v1alpha1.BenchmarkRun, workload []byte) string {
 	return fmt.Sprintf("%s-%s", run.UID, deploy.ShortHash(kube.Attempt(run), string(workload), fmt.Sprint(run.Spec.Seed)))
 }
 
-// load puts the data set into every node. Nodes that have it already answer at once, so an operator that was killed in
-// the middle asks them all again.
+// load loads the data set into every node. Nodes that already have it answer immediately, so an operator that was
+// killed halfway asks all nodes again.
 func (s *scope) load(ctx context.Context) error {
 	loading := s.job("load")
 	loaded, state, err := background.Outcome[*admin.LoadResponse](s.Jobs, loading)
@@ -90,7 +90,7 @@ func (s *scope) load(ctx context.Context) error {
 	return nil
 }
 
-// loaders are those who are asked to load: all nodes, or the steward of a database that is not Geobench's own.
+// loaders returns the nodes that are asked to load: all nodes, or the steward of a database that is not Geobench's own.
 func (s *scope) loaders(ctx context.Context) ([]database.Node, error) {
 	if !s.stewarded() {
 		return database.ObserveNodes(ctx, s.Client, s.Pods, s.db, &s.current.Database)

@@ -23,7 +23,7 @@ func TestProgramRestarts(t *testing.T) {
 	invalid(t, w.UntilOver("r"), "NodeLost", "d-ap-northeast-1-0", "OOMKilled")
 }
 
-// A node that goes on from its journal is the process that it was, but it was away, and its counters begin at 0.
+// A node that continues from its journal counts as the same process, but it was away, and its counters start at 0.
 func TestNodeWithAJournalRestarts(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -35,8 +35,8 @@ func TestNodeWithAJournalRestarts(t *testing.T) {
 	invalid(t, w.UntilOver("r"), "NodeLost", "d-ap-northeast-1-0", "OOMKilled", "no fault of the manifest declares")
 }
 
-// A configuration that is edited while no run goes on is read by all pods, made anew, before the next run measures; the
-// result tells which one that was.
+// If a configuration is edited while no run is in progress, all pods are replaced and read it before the next run
+// measures. The result names the configuration.
 func TestConfigurationIsEditedBeforeARun(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -60,8 +60,8 @@ func TestConfigurationIsEditedBeforeARun(t *testing.T) {
 	}
 }
 
-// A configuration that is edited while a run goes on makes it Invalid: the files in the pods change, and nobody knows
-// who reads them. One that is only written to does not.
+// An edit of a configuration during a run makes the run Invalid: the files in the pods change, and it is unknown which
+// programs read them. A write that changes nothing does not.
 func TestConfigurationIsEditedDuringARun(t *testing.T) {
 	for name, tt := range map[string]struct {
 		attack func(w *worldtest.World)
@@ -98,7 +98,7 @@ func TestConfigurationIsEditedDuringARun(t *testing.T) {
 	}
 }
 
-// What a node's pod may use can be changed while it runs, and so can who else is in it: by hand, or by an autoscaler.
+// The resources of a node's pod and its set of containers can change while it runs: by hand, or by an autoscaler.
 func TestPodsAreChangedDuringARun(t *testing.T) {
 	cpu := func(n string) *corev1.ResourceRequirements {
 		return &corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(n)}}

@@ -31,8 +31,9 @@ const chaosFaults = `
 - {name: kill, at: 6s, podKill: {target: {regions: [ap-northeast-1]}}}
 `
 
-// Chaos Mesh limits what goes to some pods by a queueing discipline that hangs below a prio. Where a kernel has none
-// its object would be refused there and spoil the pod for all later ones, so none is made.
+// Chaos Mesh limits the bandwidth to some pods by a queueing discipline below a prio. If a kernel does not have the
+// discipline, it would refuse the object and the pod would be unusable for all later objects. Therefore the operator
+// does not create the object.
 func TestBandwidthByChaosMeshAsksTheKernel(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ kernel, refused string }{
@@ -87,8 +88,8 @@ func TestEachFaultOfChaosMeshHasItsTimes(t *testing.T) {
 	}
 }
 
-// Chaos Mesh that is removed while its fault lasts takes the objects along, and nobody takes their effect out of the
-// pods: the run says so, ends as Invalid, and the pods are replaced.
+// Removing Chaos Mesh during a fault also removes its objects, but their effects stay in the pods. The run reports this
+// and is Invalid, and the pods are replaced.
 func TestChaosMeshIsRemovedDuringAFault(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)

@@ -22,7 +22,7 @@ import (
 	"github.com/geobench/geobench/internal/net/emulation/chaosmesh"
 )
 
-// builtInFaults are faults that nodes do to themselves, two of them at once.
+// builtInFaults are faults that nodes inject into themselves, two of them at the same time.
 const builtInFaults = `
 - {name: slow, at: 2s, duration: 4s, networkDelay: {between: {from: [us-west-2], oneWay: true}, delay: 30ms}}
 - {name: busy, at: 3s, duration: 1s, cpuStress: {target: {role: leader}, workers: 2, loadPercent: 50}}
@@ -65,7 +65,8 @@ func TestBuiltInFaults(t *testing.T) {
 		run := w.GetRun("r")
 		return kube.Over(run) && len(run.Finalizers) == 0
 	})
-	const slowUS, slowAP = "us-west-2/0/0 to ap-northeast-1 80ms", "ap-northeast-1/0/0 to us-west-2 50ms" // the way back of what it sends
+	// the reverse path of the packets
+	const slowUS, slowAP = "us-west-2/0/0 to ap-northeast-1 80ms", "ap-northeast-1/0/0 to us-west-2 50ms"
 	want := []string{"", slowAP + "; " + slowUS, slowAP + "; " + slowUS + " slow 100%", slowAP + "; " + slowUS, "",
 		"ap-northeast-1/0/0 cut [0]; us-west-2/0/0 cut [1]", "", "ap-northeast-1/0/0 clock -100ms", ""}
 	if !slices.Equal(seen, want) {
@@ -136,14 +137,14 @@ func TestOperatorDiesAfterEveryWriteOfFaults(t *testing.T) {
 	if left := w.ChaosLeft(); len(left) > 0 || w.Disturbances() != "" {
 		t.Errorf("left: %v; %s", left, w.Disturbances())
 	}
-	// The database has lost a node as planned: it is made anew for the next run.
+	// The database has lost a node as planned: it is replaced for the next run.
 	w.Until("the database is made anew", func() bool { return w.GetDatabase("d").Status.Incarnation != first })
 	w.UntilReady("d")
 	w.RanOnce()
 }
 
-// A pod that is killed is deleted once, without grace, at its time; the others are told before from when on nobody
-// waits for it any more.
+// A pod that is killed is deleted once, without grace, at its time. The other nodes are notified in advance of the time
+// from which they must not wait for it.
 func TestPodKill(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -181,8 +182,8 @@ func TestPodKill(t *testing.T) {
 	injected(t, w.Document("r"), "Kubernetes")
 }
 
-// A node that is shut down stays down: the pod that takes its place is not started before the run is over. Then the
-// database is made anew.
+// A node that is shut down stays down: the replacement pod does not start before the run is over. Then the database is
+// replaced.
 func TestNodeShutdown(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -204,7 +205,7 @@ func TestNodeShutdown(t *testing.T) {
 	w.UntilReady("d")
 }
 
-// A node with a journal comes back from the kill of its container, and is told again what other faults do to it.
+// A node with a journal recovers from the kill of its container, and is notified again of its other faults.
 func TestContainerKillWithJournal(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -233,7 +234,7 @@ func TestContainerKillWithJournal(t *testing.T) {
 	}
 }
 
-// replaceable is a database of three regions whose engine replaces lost nodes.
+// replaceable returns a database of three regions with an engine that replaces lost nodes.
 func replaceable() *v1alpha1.GeoDatabase {
 	b := worldtest.MakeDatabase("d")
 	b.Spec.Engine.Name = "sdur"
@@ -245,9 +246,9 @@ func replaceable() *v1alpha1.GeoDatabase {
 	return b.Obj()
 }
 
-// A node whose pod, or container, is killed comes back as a new incarnation where the engine replaces lost nodes: the
-// process that comes in its place is told so, once and by the run, whenever the operator dies; the fault is over when
-// nothing lacks a copy any more, all copies are audited, and the database goes on.
+// A node recovers as a new incarnation after its pod or container is killed, if the engine replaces lost nodes. The run
+// notifies the replacement process of this exactly once, at whatever point the operator dies. The fault is over when no
+// node lacks a copy any more. All copies are audited, and the database continues.
 func TestLostNodesAreReplaced(t *testing.T) {
 	t.Parallel()
 	for name, kill := range map[string]string{"Kubernetes": "podKill", "ChaosMesh": "containerKill"} {
@@ -298,8 +299,8 @@ func TestLostNodesAreReplaced(t *testing.T) {
 	}
 }
 
-// What no fault has ended is not replaced: the run is Invalid, and the database is made anew. So it is where more is
-// lost while a node is replaced.
+// A node that is lost without a fault is not replaced: the run is Invalid, and the database is replaced. The same holds
+// if further nodes are lost during a replacement.
 func TestUnplannedLossesAreNotReplaced(t *testing.T) {
 	t.Parallel()
 	lost := func(w *worldtest.World, region string) {
@@ -340,8 +341,8 @@ func TestUnplannedLossesAreNotReplaced(t *testing.T) {
 	}
 }
 
-// A fault that takes more at once than the database bears is refused before anything is deployed where the manifest
-// names its targets, and hits nobody where a role does.
+// Some faults remove more nodes at the same time than the database tolerates. If the manifest names the targets, such a
+// fault is refused before anything is deployed; if it names a role, the fault hits no node.
 func TestMoreThanTheDatabaseBears(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -361,12 +362,12 @@ func TestMoreThanTheDatabaseBears(t *testing.T) {
 	}
 }
 
-// faultIn tells whether the first fault of a run is in one of the states.
+// faultIn reports whether the first fault of a run is in one of the states.
 func faultIn(run *v1alpha1.BenchmarkRun, states ...fault.State) bool {
 	return len(run.Status.Faults) > 0 && slices.Contains(states, fault.State(run.Status.Faults[0].State))
 }
 
-// What a fault does to one node excuses that node alone.
+// A fault of one node excuses only that node.
 func TestUnplannedLossDuringAFault(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -380,8 +381,8 @@ func TestUnplannedLossDuringAFault(t *testing.T) {
 	}
 }
 
-// Behind sidecars a fault of links is another configuration; and whatever happens to the run, the declared one comes
-// back.
+// With sidecars a link fault is another configuration. The declared configuration is restored, whatever happens to the
+// run.
 func TestSidecarFaults(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -415,7 +416,8 @@ func TestSidecarFaults(t *testing.T) {
 	w.UntilReady("d")
 }
 
-// A run that is deleted while its faults last takes them away, whoever injects them, and forces what does not go.
+// A run that is deleted during its faults reverts them, with every injector, and forces the removal of those that
+// remain.
 func TestDeletionDuringFaults(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -447,17 +449,17 @@ func TestDeletionDuringFaults(t *testing.T) {
 	if left := append(w.Leftovers("r"), w.ChaosLeft()...); len(left) > 0 || w.Disturbances() != "" {
 		t.Errorf("left over: %v; nodes do %s", left, w.Disturbances())
 	}
-	// Nobody took the stressors from the pod: it goes, and they go with it.
+	// The stressors were not removed from the pod: the pod is deleted, and they are deleted with it.
 	now := &corev1.Pod{}
 	err := w.Client.Get(w.Ctx, client.ObjectKeyFromObject(hit), now)
 	if client.IgnoreNotFound(err) != nil || err == nil && now.UID == hit.UID && now.DeletionTimestamp == nil {
 		t.Errorf("the pod that was hit is still there (%v)", err)
 	}
-	// What was forced may have stayed in the pods.
+	// Effects may remain in the pods after a forced removal.
 	w.Until("the database is made anew", func() bool { return w.GetDatabase("d").Status.Incarnation != run.Status.DatabaseIncarnation })
 }
 
-// What nobody here can inject is refused before the run, with the field and a way out.
+// A fault without an available injector is refused before the run, with the field and an alternative.
 func TestInjectionIsRefused(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)

@@ -21,7 +21,7 @@ func update(id, version txn.ID, sent, answered time.Duration) history.Txn {
 		{Kind: history.Read, Key: txn.IntKey(1, 7), Version: version, Known: true}, {Kind: history.Write, Key: txn.IntKey(1, 7), Version: version, Known: true}}}
 }
 
-// inTurn is a history of two regions that replace one row in turn.
+// inTurn returns a history of two regions that replace one row in turn.
 func inTurn(region string) []history.Txn {
 	if region == "us-west-2" {
 		return []history.Txn{update(1, 0, 0, 10), update(3, 2, 40, 50)}

@@ -32,7 +32,7 @@ func TestRunGoesThroughAllStages(t *testing.T) {
 	w := worldtest.NewWorld(t)
 	w.Create(worldtest.MakeDatabase("d").Partitions(2).Obj(), worldtest.MakeRun("r").Database("d").Workers(2).Repetitions(2).MinThroughput(10).Obj())
 	var seen []v1alpha1.Stage
-	settled := false // what is on its way between regions is waited for before the data is judged
+	settled := false // the audit waits for messages in flight between regions
 	w.Until("the run is over", func() bool {
 		run := w.GetRun("r")
 		if s := run.Status.Stage; s != "" && !slices.Contains(seen, s) {
@@ -43,7 +43,7 @@ func TestRunGoesThroughAllStages(t *testing.T) {
 		return kube.Over(run) && len(run.Finalizers) == 0
 	})
 	if want := append(slices.Clone(worldtest.ActiveStages), v1alpha1.StageCompleted); !slices.Equal(seen, want) {
-		// Recover and the like may pass within one step; what was seen must be in order.
+		// Recover and similar stages may pass within one step; the observed stages must be in order.
 		for i := 1; i < len(seen); i++ {
 			if slices.Index(want, seen[i]) <= slices.Index(want, seen[i-1]) {
 				t.Errorf("stages %v are out of order", seen)
@@ -123,7 +123,7 @@ func TestOperatorRestartsInEachStage(t *testing.T) {
 			w.Create(worldtest.MakeDatabase("d").Obj(), worldtest.MakeRun("r").Database("d").Obj())
 			w.UntilAtLeast("r", stage)
 			w.RestartOperator()
-			for range 3 { // the cluster goes on without an operator
+			for range 3 { // the cluster continues without an operator
 				w.PlayCluster()
 				w.FakeClock.Step(500 * time.Millisecond)
 			}
@@ -237,7 +237,7 @@ func TestLossesMakeARunInvalid(t *testing.T) {
 	}
 }
 
-// TestDatabaseIsMadeAnewWhileLoading: nothing was measured yet, so the run goes on with the new nodes.
+// TestDatabaseIsMadeAnewWhileLoading: nothing was measured yet, so the run continues with the new nodes.
 func TestDatabaseIsMadeAnewWhileLoading(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -262,7 +262,7 @@ func TestOperatorAwayWhileWorkersWait(t *testing.T) {
 	w.Create(worldtest.MakeDatabase("d").Obj(), worldtest.MakeRun("r").Database("d").Obj())
 	w.Until("the start is chosen", func() bool { return w.GetRun("r").Status.WarmupStartTime != nil })
 	first := w.GetRun("r").Status.WarmupStartTime
-	w.FakeClock.Step(20 * time.Second) // nobody was told yet
+	w.FakeClock.Step(20 * time.Second) // no worker was notified yet
 	run := w.UntilOver("r")
 	if run.Status.Verdict != v1alpha1.VerdictPassed || run.Status.WarmupStartTime.Equal(first) {
 		t.Errorf("the run ended %s: %s; start %s was %s", run.Status.Verdict, run.Status.Message, run.Status.WarmupStartTime, first)
@@ -305,7 +305,7 @@ func TestOperatorAwayWhenOnlySomeWorkersWereTold(t *testing.T) {
 	}
 }
 
-// What cannot be told of a database's rows is judged as it is in every place: its run has a result, which is Invalid.
+// If the expected rows of a database are unknown, every check treats them so: the run has a result, which is Invalid.
 func TestDatabaseWhoseRowsAreNotKnown(t *testing.T) {
 	for name, tt := range map[string]struct {
 		world           func(*worldtest.World)
@@ -383,7 +383,7 @@ func TestDeadlines(t *testing.T) {
 	}
 }
 
-// A run whose deadline would pass while it measures ends before its load starts.
+// A run that would exceed its deadline while it measures finishes before its load starts.
 func TestDeadlineBeforeTheWork(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -441,7 +441,7 @@ func TestRunsTakeTurns(t *testing.T) {
 			t.Errorf("run %s ended %s: %s", name, st.Verdict, st.Message)
 		}
 	}
-	// Creation times have a resolution of a second; within one, names decide.
+	// Creation times have a resolution of a second; within one second, names decide.
 	runs := []client.Object{w.GetRun("a"), w.GetRun("b"), w.GetRun("c")}
 	slices.SortFunc(runs, func(a, b client.Object) int {
 		return cmp.Or(a.GetCreationTimestamp().Compare(b.GetCreationTimestamp().Time), strings.Compare(a.GetName(), b.GetName()))
@@ -522,7 +522,7 @@ func TestPreflightRefuses(t *testing.T) {
 	}
 }
 
-// TestWorkersMayTouchTheirReportsOnly looks at what the API server would allow a worker.
+// TestWorkersMayTouchTheirReportsOnly checks the API server's permissions for a worker.
 func TestWorkersMayTouchTheirReportsOnly(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -620,7 +620,7 @@ func TestBaseline(t *testing.T) {
 	}
 }
 
-// A data set that nodes refuse, since it does not fit, ends the run at once, and says why.
+// If nodes refuse a data set because it does not fit, the run finishes immediately and reports the reason.
 func TestDataIsRefused(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)

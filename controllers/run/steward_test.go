@@ -22,9 +22,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// A database that knows nothing of Geobench is loaded by a steward, measured by workers that have its Secret, audited
-// by the steward, and judged as any other. The result says what it is, and shows the links that the probes have
-// measured.
+// A database that knows nothing of Geobench is loaded and audited by a steward, measured by workers that have its
+// Secret, and judged like any other. The result describes the database and has the links that the probes have measured.
 func TestRunOnAProgram(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -81,8 +80,8 @@ func TestRunOnAProgram(t *testing.T) {
 	w.Until("nothing is left but the result", func() bool { return slices.Equal(w.Leftovers("r"), []string{"ConfigMap r-result"}) })
 }
 
-// A database that runs elsewhere is ready as soon as its spec is possible, with nothing deployed. A run on it has a
-// steward, and workers that connect to the endpoint of their region; the network is what it is.
+// A database that runs elsewhere is ready as soon as its spec is valid, with nothing deployed. A run on it has a
+// steward, and workers that connect to the endpoint of their region. The network is not emulated.
 func TestRunOnADatabaseElsewhere(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -122,8 +121,8 @@ func TestRunOnADatabaseElsewhere(t *testing.T) {
 	w.Until("nothing is left but the result", func() bool { return slices.Equal(w.Leftovers("r"), []string{"ConfigMap r-result"}) })
 }
 
-// A run on a database elsewhere that is cancelled or deleted leaves neither steward nor workers, and the next one has
-// the database.
+// A run on an external database that is cancelled or deleted leaves neither steward nor workers, and the next run can
+// use the database.
 func TestRunOnADatabaseElsewhereEndsEarly(t *testing.T) {
 	cancelled := func(w *worldtest.World, run *v1alpha1.BenchmarkRun) {
 		base := run.DeepCopy()
@@ -164,7 +163,7 @@ func TestRunOnADatabaseElsewhereEndsEarly(t *testing.T) {
 	}
 }
 
-// What the steward finds wrong with the manifest ends the run with the field and its cure, and nothing is left behind.
+// If the steward rejects the manifest, the run finishes with the field and its correction, and leaves no objects.
 func TestStewardRefusesTheManifest(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -224,7 +223,8 @@ func TestProgramClientIsRefused(t *testing.T) {
 	}
 }
 
-// A program whose pod is killed comes back by itself: nothing is told to it, and the run goes on once it is ready.
+// A program recovers by itself after its pod is killed: it is not notified of anything, and the run continues once it
+// is ready.
 func TestProgramIsKilled(t *testing.T) {
 	t.Parallel()
 	for name, db := range map[string]*worldtest.DatabaseBuilder{
@@ -250,7 +250,7 @@ func TestProgramIsKilled(t *testing.T) {
 	}
 }
 
-// A database whose settings somebody changes while it is measured is another one.
+// A database with settings that change while it is measured is a different database.
 func TestSettingsOfAProgramChange(t *testing.T) {
 	for name, changed := range map[string]string{"as before": "on", "changed": "off"} {
 		t.Run(name, func(t *testing.T) {

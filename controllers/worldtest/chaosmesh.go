@@ -259,7 +259,7 @@ func (w *World) chaosActs(o *unstructured.Unstructured) {
 	}
 }
 
-// left names what is left of Chaos Mesh's objects.
+// chaosLeft returns the names of the remaining Chaos Mesh objects.
 func (w *World) ChaosLeft() (out []string) {
 	for _, kind := range apiservertest.ChaosMeshKinds {
 		for _, o := range w.Chaos(kind).Items {

@@ -20,7 +20,7 @@ import (
 	"github.com/geobench/geobench/controllers/kube"
 )
 
-// collectGarbage deletes pods whose owner is gone, as far as tests need it.
+// collectGarbage deletes pods with a deleted owner, as far as tests need it.
 func (w *World) collectGarbage() {
 	w.T.Helper()
 	pods := &corev1.PodList{}
@@ -44,7 +44,7 @@ func (w *World) collectGarbage() {
 // DieAfterEveryWrite lets the operator die after each single write to the API server, until it is started again.
 func (w *World) DieAfterEveryWrite() {
 	real := w.Client.(client.WithWatch)
-	w.dead = true // the one that lives until now
+	w.dead = true // the operator that was running until now
 	w.OperatorClient = func() client.Client {
 		dead := false
 		w.dead = false

@@ -45,14 +45,14 @@ type FakeNode struct {
 	Traced   bool
 	workload []byte
 	Broken   bool
-	// waiting: it has not been told which incarnation of its node it is. Told, it gets its data from its peers and is
-	// mending until Status was asked as often.
+	// waiting: the node has not been notified of its incarnation. Once it is, it obtains its data from its peers, and it
+	// is mending until Status was requested mending times.
 	waiting     bool
 	incarnation uint32
 	mending     int
 	// steward: it is no node, but has the rows of a database that is not Geobench's own.
 	steward bool
-	// program: it is the probe beside a program, which nobody can inject faults into.
+	// program marks the probe next to a program, which cannot inject faults into the program.
 	program bool
 	// Periods of its CPU quota, and those in which it had used it up.
 	Periods, Throttled int64
@@ -75,7 +75,7 @@ type FakeNode struct {
 
 func isSteward(pod *corev1.Pod) bool { return pod.Spec.Containers[0].Name == "steward" }
 
-// startSteward starts a steward's process as geobench steward does, whose database has no pending transactions.
+// startSteward starts a steward's process like geobench steward. Its database has no pending transactions.
 func (w *World) startSteward(ip string, pod *corev1.Pod) {
 	w.T.Helper()
 	cm := w.Get(pod.Spec.Volumes[0].ConfigMap.Name, &corev1.ConfigMap{}).(*corev1.ConfigMap)
@@ -222,10 +222,10 @@ func (w *World) Status(_ context.Context, addr string) (*admin.Status, error) {
 	return s, nil
 }
 
-// encodedRTTs are what encodedRTT has returned: each compression begins with tables of its own.
+// encodedRTTs caches the results of encodedRTT: each compression starts with separate tables.
 var encodedRTTs sync.Map
 
-// encodedRTT are 50 round trips as nodes tell them.
+// encodedRTT returns 50 round trips in the encoding of nodes.
 func encodedRTT(us int64) string {
 	if s, known := encodedRTTs.Load(us); known {
 		return s.(string)
@@ -326,7 +326,7 @@ func (w *World) Disturb(_ context.Context, addr string, a *admin.Agenda) error {
 	return nil
 }
 
-// punctual returns the record of a process that is never late, by its own clock.
+// punctual returns the record of a process that is never late, by the process's clock.
 func punctual(since, until time.Duration) *late.Record {
 	r := late.NewRecorder(func() time.Duration { return since }, func() time.Duration { return 0 })
 	r.Woke(until, until, 0)

@@ -29,7 +29,7 @@ import (
 // OperatorVariable names the environment variable with the released binary, for the tests that start it (make hostile).
 const OperatorVariable = "GEOBENCH_OPERATOR"
 
-// loopbacks counts the worlds whose pods are on loopback: each has addresses of its own.
+// loopbacks counts the simulated clusters with pods on loopback: each has separate addresses.
 var loopbacks atomic.Int32
 
 // OnLoopback gives the pods of the world addresses of this machine, where they answer the operator over the network,
@@ -50,7 +50,7 @@ func (w *World) OnLoopback(answer func(pod *corev1.Pod, played http.Handler) htt
 	})
 }
 
-// loopback is the network of the pods of a world.
+// loopback is the network of the pods of a simulated cluster.
 type loopback struct {
 	w       *World
 	prefix  string // takes the place of "10.0." in their addresses
@@ -94,7 +94,7 @@ func (l *loopback) start(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// folder is what the pods of a database have mounted.
+// folder returns the credentials that the pods of a database have mounted.
 func (l *loopback) folder(ctx context.Context, database string) (identity.Folder, error) {
 	if f, ok := l.folders[database]; ok {
 		return f, nil
@@ -114,7 +114,7 @@ func (l *loopback) folder(ctx context.Context, database string) (identity.Folder
 	return l.folders[database], nil
 }
 
-// nodeHandler is the administration of the world's node at addr.
+// nodeHandler serves the administration of the simulated node at addr.
 func (w *World) nodeHandler(addr string) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", admin.NewHandler(&playedNode{w, addr}))
@@ -130,7 +130,7 @@ func (w *World) nodeHandler(addr string) http.Handler {
 	return mux
 }
 
-// workerHandler is the administration of the world's worker in a pod.
+// workerHandler serves the administration of the simulated worker in a pod.
 func (w *World) workerHandler(pod *corev1.Pod) *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+admin.PathClock, admin.ServeClock)
@@ -145,7 +145,7 @@ func (w *World) workerHandler(pod *corev1.Pod) *http.ServeMux {
 	return mux
 }
 
-// playedNode is a node of the world as its administration has it.
+// playedNode adapts a simulated node to its administration interface.
 type playedNode struct {
 	w    *World
 	addr string

@@ -18,15 +18,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// readMemory answers reads of the worlds' namespaces as the API server did the last time, unless something has been
-// written since: 19 of 20 requests of the worlds are reads, mostly of what has not changed. It sees every write, where
-// nothing but this process writes there: no controller of Kubernetes runs.
+// readMemory answers reads of the simulated clusters' namespaces with the API server's last answer, unless something
+// has been written since. 19 of 20 requests of the simulated clusters are reads, mostly of unchanged objects. It sees
+// every write, provided that only this process writes there: no controller of Kubernetes runs.
 type readMemory struct {
 	mu sync.Mutex
-	// writes of each collection, as in "t-1/pods", and of each object, as in "t-1/pods/a"; those outside namespaces, under
-	// "", count for all collections. wholes are those of a collection that name no object and make none.
+	// writes counts the writes of each collection, as in "t-1/pods", and of each object, as in "t-1/pods/a". Writes
+	// outside namespaces, under "", count for all collections. wholes counts the writes of a collection that name no
+	// object and make none.
 	writes, wholes map[string]int
-	// unsure are collections with a write that may take effect later: nobody knows how it ended.
+	// unsure holds collections with a write of unknown outcome, which may take effect later.
 	unsure  map[string]bool
 	answers map[readRequest]readAnswer
 	// objects are answers as typed clients decode them.
@@ -42,15 +43,15 @@ type readAnswer struct {
 	body     []byte
 }
 
-// writesBefore counts the writes that can have changed what is read: those outside namespaces, those of the collection,
-// and those of the object or of all objects at once.
+// writesBefore counts the writes that can have changed what a request reads: writes outside namespaces, of the
+// collection, and of the object or of all objects at the same time.
 type writesBefore struct {
 	everywhere, here, object int
 	unsure                   bool
 }
 
-// same tells whether what was read before is what would be read now. Other objects of the collection do not matter to
-// one that was there.
+// same reports whether an earlier answer is still valid. Writes of other objects of the collection do not affect an
+// object that existed.
 func (b writesBefore) same(now writesBefore, there bool) bool {
 	return !now.unsure && b.everywhere == now.everywhere && b.object == now.object && (there || b.here == now.here)
 }
@@ -70,9 +71,9 @@ func (m *readMemory) before(in, name string) writesBefore {
 	return b
 }
 
-// collection returns which objects a request reads or writes, "" for those outside namespaces, and the name of the one
-// that it is about, "" if it names none. An object written as a member of one API group may be read as one of another,
-// so the group is no part of it.
+// collection returns the collection of objects that a request reads or writes, "" outside namespaces, and the name of
+// the request's object, "" if it names none. An object written as a member of one API group may be read as a member of
+// another, so the group is not part of the collection.
 func collection(r *http.Request) (in, name string) {
 	_, inNamespace, _ := strings.Cut(r.URL.Path, "/namespaces/")
 	namespace, rest, _ := strings.Cut(inNamespace, "/")
@@ -157,13 +158,14 @@ func (m *readMemory) read(next http.RoundTripper, r *http.Request) (*http.Respon
 	return &response, nil
 }
 
-// rememberingClient answers from a readMemory what it has decoded already: an object, and a namespace's objects of a
-// kind, of which it picks those with the labels that are asked for. Of the worlds' processor time, decoding the same
-// answers and asking for the same objects by other labels were a third.
+// rememberingClient answers from a readMemory with decoded objects: a single object, or a namespace's objects of a
+// kind, from which it selects by label. Decoding the same answers and requesting the same objects by other labels took
+// a third of the simulated clusters' processor time.
 type rememberingClient struct {
 	client.WithWatch
 	reads *readMemory
-	// resources are the names of the collections of objects and lists of a type, "" for those that are not remembered.
+	// resources maps the types of objects and lists to the names of their collections, "" for types that are not
+	// remembered.
 	resources sync.Map
 }
 
@@ -173,7 +175,8 @@ type objectRequest struct {
 	of               reflect.Type
 }
 
-// objectAnswer holds while the writes are those before the API server was asked. Nobody changes its object.
+// objectAnswer is valid while the writes are unchanged since before the request to the API server. Its object is never
+// modified.
 type objectAnswer struct {
 	before writesBefore
 	object runtime.Object
@@ -210,7 +213,7 @@ func (c *rememberingClient) resourceOf(obj runtime.Object) string {
 	return mapping.Resource.Resource
 }
 
-// answer returns the object that a request reads: the one that is remembered, or what fetch reads into an empty one.
+// answer returns the object that a request reads: the remembered object, or an empty object that fetch has filled.
 func (c *rememberingClient) answer(r objectRequest, fetch func(into any) error) (runtime.Object, error) {
 	before := c.reads.before(r.collection, r.name)
 	c.reads.mu.Lock()

@@ -21,14 +21,14 @@ import (
 var (
 	// apiServer is a real kube-apiserver, shared by all tests; nil without KUBEBUILDER_ASSETS.
 	APIServer *rest.Config
-	// worldClient is that of all worlds, which answers from reads what has not changed.
+	// worldClient is the client of all simulated clusters; it answers repeated reads of unchanged objects from memory.
 	worldClient client.WithWatch
 	reads       = NewReadMemory()
 )
 
 // Main runs the tests of a package with one API server for all. Call it from TestMain.
 func Main(m *testing.M) int {
-	// Tests mostly wait for the API server: more of them at once than there are processors.
+	// Tests mostly wait for the API server, so more of them run in parallel than there are processors.
 	if err := flag.Set("test.parallel", strconv.Itoa(4*goruntime.GOMAXPROCS(0))); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -44,7 +44,7 @@ func Main(m *testing.M) int {
 	APIServer = config
 	reads.SeeWrites(APIServer)
 	remembering := rest.CopyConfig(APIServer)
-	// Another process that writes into the worlds' namespaces is not seen.
+	// Writes of other processes into the simulated clusters' namespaces are not seen.
 	remember := os.Getenv(OperatorVariable) == "" && os.Getenv(FluxVariable) == ""
 	if remember {
 		reads.AnswerReads(remembering)

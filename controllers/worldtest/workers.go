@@ -32,7 +32,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/identity"
 )
 
-// playWorkers plays the workers whose pods exist.
+// playWorkers simulates the workers of existing pods.
 func (w *World) playWorkers() {
 	w.T.Helper()
 	pods := &corev1.PodList{}
@@ -133,7 +133,7 @@ func (w *World) playWorker(pod *corev1.Pod, dw *deploy.Worker, digest, report st
 	w.Must(w.Client.Patch(w.Ctx, cm, client.MergeFrom(base)))
 }
 
-// recordHistory keeps the history of a worker, and returns what the worker says of it.
+// recordHistory stores the history of a worker, and returns the worker's message about it.
 func (w *World) recordHistory(pod *corev1.Pod, dw *deploy.Worker) string {
 	w.T.Helper()
 	var file bytes.Buffer
@@ -206,7 +206,7 @@ func (w *World) Clock(ctx context.Context, addr string) (podclient.Clock, error)
 	return podclient.Clock{}, fmt.Errorf("dial tcp %s: connection refused", addr)
 }
 
-// targetRTT is what a worker measures of a database that is not Geobench's own.
+// targetRTT returns the round trip that a worker measures to a database that is not Geobench's own.
 func targetRTT(dw *deploy.Worker) int64 {
 	if dw.Database.Client == nil {
 		return 0
@@ -214,7 +214,7 @@ func targetRTT(dw *deploy.Worker) int64 {
 	return 1234
 }
 
-// dealt is how many of a region's clients a worker of it plays.
+// dealt returns the number of a region's clients that one of its workers runs.
 func dealt(spec *v1alpha1.Load, index int) int {
 	n, workers := int(spec.ClientsPerRegion), max(1, int(spec.WorkersPerRegion))
 	share := n / workers

@@ -61,7 +61,7 @@ type World struct {
 
 	// Mu protects the fields that the played nodes and workers share with the test.
 	Mu sync.Mutex
-	// again is when the controllers want to look again.
+	// again is the time after which the controllers ask to be called again.
 	again time.Duration
 	// waits are the instants that jobs wait for.
 	waits map[<-chan time.Time]time.Time
@@ -271,7 +271,7 @@ func (w *World) Step() {
 	w.Settle()
 }
 
-// wait is how jobs wait for an instant.
+// wait lets jobs wait for an instant.
 func (w *World) wait(ctx context.Context, d time.Duration) error {
 	until, passed := w.FakeClock.Now().Add(d), w.FakeClock.After(d)
 	w.Mu.Lock()
@@ -346,7 +346,7 @@ func (w *World) Settle() {
 	w.experiment.Jobs.Wait()
 }
 
-// errKilled is what the operator's client answers once a test has killed the operator.
+// errKilled is the error of the operator's client once a test has killed the operator.
 var errKilled = errors.New("the operator was killed")
 
 func (w *World) Reconcile(r reconcile.Reconciler, obj client.Object) {
@@ -356,7 +356,7 @@ func (w *World) Reconcile(r reconcile.Reconciler, obj client.Object) {
 		w.again = min(w.again, res.RequeueAfter)
 	}
 	if err != nil {
-		w.again = min(w.again, 10*time.Millisecond) // the queue tries again at once
+		w.again = min(w.again, 10*time.Millisecond) // the queue retries immediately
 	}
 	if err != nil && !errors.Is(err, errKilled) && !apierrors.IsConflict(err) {
 		w.T.Fatalf("reconciling %s %s: %v", kube.KindOf(obj), obj.GetName(), err)

@@ -289,13 +289,14 @@ type Summary struct {
 	BytesPerTransaction            int64 `json:"bytesPerTransaction,omitzero"`
 	CrossRegionBytesPerTransaction int64 `json:"crossRegionBytesPerTransaction,omitzero"`
 	Cost                           Cost  `json:"cost,omitzero"`
-	// Wire is left out where nobody counts what clients and nodes send.
+	// Wire is omitted if the messages of clients and nodes are not counted.
 	Wire *Wire `json:"wire,omitempty"`
 }
 
-// Wire is all that was sent for each committed transaction, as network cards count it: what nodes send each other, inside a region and between
-// regions, what clients send, what they are sent, and the headers below. SmallBank on Detock counts so (section 4.3). Who runs a
-// database in one process, or simulates it, knows frames, not packets: each frame is reckoned to be sent alone.
+// Wire is the number of bytes sent for each committed transaction, as network cards count them. It covers messages
+// between nodes, inside a region and between regions, messages of clients and their answers, and the headers below.
+// SmallBank on Detock uses the same count (section 4.3). A database in one process, or in the simulator, knows frames,
+// not packets: each frame is assumed to be sent alone.
 type Wire struct {
 	// BytesPerTransaction is the sum of the next four.
 	BytesPerTransaction int64 `json:"bytesPerTransaction"`
@@ -308,12 +309,13 @@ type Wire struct {
 	HeaderBytesPerTransaction int64 `json:"headerBytesPerTransaction"`
 	// SentBytesPerTransaction is what nodes alone send: all but requests and their headers.
 	SentBytesPerTransaction int64 `json:"sentBytesPerTransaction"`
-	// CostPerHour of the machines, and of all that nodes send, wherever to, at what it costs from their region to others on
-	// average: how SmallBank on Detock charges (section 4.3). Cost charges what leaves a region.
+	// CostPerHour is the cost of the machines and of all messages of the nodes, to any destination. Each region's messages
+	// have the average price from that region to other regions, as in SmallBank on Detock (section 4.3). Cost charges only
+	// messages that leave a region.
 	CostPerHour Micros `json:"costPerHour"`
 }
 
-// Cost is what a million committed transactions cost.
+// Cost is the cost of a million committed transactions.
 type Cost struct {
 	Currency                       string `json:"currency"`
 	PerMillionTransactions         Micros `json:"perMillionTransactions"`
@@ -335,12 +337,12 @@ type Repetition struct {
 	LatencyMicroseconds Latency  `json:"latencyMicroseconds"`
 	AbortPPM            int64    `json:"abortPPM"`
 	Attempts            Attempts `json:"attempts"`
-	// Regions are the clients of each region in this window; left out of the median and where there is one window only, which
-	// Document.Regions describes.
+	// Regions holds the figures of each region's clients in this window. It is omitted from the median, and if there is
+	// only one window, which Document.Regions describes.
 	Regions []RepetitionRegion `json:"regions,omitempty"`
 }
 
-// RepetitionRegion is what the clients of one region saw in one window.
+// RepetitionRegion holds the figures of the clients of one region in one window.
 type RepetitionRegion struct {
 	Name                string  `json:"name"`
 	ThroughputPerSecond int64   `json:"throughputPerSecond"`
@@ -348,7 +350,7 @@ type RepetitionRegion struct {
 	AbortPPM            int64   `json:"abortPPM"`
 }
 
-// Region is what the clients of one region saw.
+// Region holds the figures of the clients of one region.
 type Region struct {
 	Name string `json:"name"`
 	Counts
@@ -359,8 +361,8 @@ type Region struct {
 	AbortPPM                int64    `json:"abortPPM"`
 	Attempts                Attempts `json:"attempts"`
 	Unanswered
-	// Growing says that the clients of an open loop had more transactions in flight when the windows closed than when they
-	// opened, by more than chance: the database did not serve the rate. All percentiles are lower bounds.
+	// Growing reports whether the clients of an open loop had significantly more transactions in flight when the windows
+	// closed than when they opened. The database did not serve the rate. All percentiles are lower bounds.
 	Growing bool `json:"growing,omitempty"`
 	// Faults are what each fault of Document.Faults did to the region's clients, in the same order.
 	Faults []FaultEffect `json:"faults,omitempty"`
@@ -374,7 +376,7 @@ type FaultEffect struct {
 	Availability *Availability `json:"availability,omitempty"`
 }
 
-// Transaction is what the clients of one region saw of one type and class.
+// Transaction holds the figures of the clients of one region for one type and class.
 type Transaction struct {
 	Type   string `json:"type"`
 	Class  string `json:"class"`
@@ -402,26 +404,30 @@ type Link struct {
 	// MeasuredRTTMicroseconds was measured before the load began; LoadedRTTMicroseconds at its end, queueing included.
 	MeasuredRTTMicroseconds RTT   `json:"measuredRTTMicroseconds"`
 	Samples                 int64 `json:"samples"`
-	// ToleranceMicroseconds is how far the measured median may be from the declared one: see geo.Topology.RTTTolerance.
+	// ToleranceMicroseconds is the allowed difference between the measured and the declared median: see
+	// geo.Topology.RTTTolerance.
 	ToleranceMicroseconds int64 `json:"toleranceMicroseconds"`
 	LoadedRTTMicroseconds *RTT  `json:"loadedRTTMicroseconds,omitempty"`
 	// Probes is the number of packets that probes sent over the link during the run, and LostProbes the number without a reply;
 	// omitted if no probe measures the link.
 	Probes     int64 `json:"probes,omitzero"`
 	LostProbes int64 `json:"lostProbes,omitzero"`
-	// Mesh is what a service mesh adds to the link, measured before the load began; left out where spec.network.mesh names none.
+	// Mesh is the delay that a service mesh adds to the link, measured before the load started. It is omitted if
+	// spec.network.mesh names no mesh.
 	Mesh *v1alpha1.MeshLink `json:"mesh,omitempty"`
 	// Bytes and Messages sent during the run.
 	Bytes    int64 `json:"bytes"`
 	Messages int64 `json:"messages"`
-	// Segments of TCP that these took: see geo.Traffic. Left out where nobody counts them.
+	// Segments is the number of TCP segments of these messages: see geo.Traffic. It is omitted if segments are not
+	// counted.
 	Segments int64 `json:"segments,omitzero"`
 }
 
-// Node is one node of the database: what it used during the run, and what it holds.
+// Node is one node of the database, with its resource usage during the run and the data that it holds.
 type Node struct {
 	Name string `json:"name"`
-	// CPUMilliseconds and its rounding CPUSeconds; of the process where several nodes share one.
+	// CPUMilliseconds and its rounding CPUSeconds are the node's CPU time, or that of the process if several nodes share
+	// one process.
 	CPUSeconds      int64 `json:"cpuSeconds"`
 	CPUMilliseconds int64 `json:"cpuMilliseconds"`
 	PeakMemoryBytes int64 `json:"peakMemoryBytes"`
@@ -432,8 +438,8 @@ type Node struct {
 	// protocol.Figure. Documents of earlier versions have gauges among the counters, less their values before the run.
 	Counters map[string]int64 `json:"counters,omitempty"`
 	Gauges   map[string]int64 `json:"gauges,omitempty"`
-	// LateMicroseconds is the lateness of its process in the measured windows, less the CPU time that the process used, and
-	// SidecarLateMicroseconds the lateness of the sidecar of its pod; nil if not measured.
+	// LateMicroseconds is the lateness of the node's process in the measured windows, less the CPU time that the process
+	// used. SidecarLateMicroseconds is the lateness of the sidecar of its pod. They are nil if not measured.
 	LateMicroseconds        *Lateness `json:"lateMicroseconds,omitempty"`
 	SidecarLateMicroseconds *Lateness `json:"sidecarLateMicroseconds,omitempty"`
 	// QuotaPeriods is the number of CPU quota periods in which its container ran, and ThrottledPeriods the number in which the
@@ -458,24 +464,25 @@ type WorkerShare struct {
 	CPUSharePPM       *int64 `json:"cpuSharePPM,omitempty"`
 	AllowanceMilliCPU int64  `json:"allowanceMilliCPU,omitempty"`
 	PeakMemoryBytes   int64  `json:"peakMemoryBytes,omitempty"`
-	// LateMicroseconds is how late its process was for what was due; nil where it is not known.
+	// LateMicroseconds is the lateness of its process for due work; nil if unknown.
 	LateMicroseconds *Lateness `json:"lateMicroseconds,omitempty"`
-	// NodeRTTMicroseconds is how far its clients are from the node of their region that is furthest from them, without emulated delays:
-	// it is part of all latencies. 0 where it is not known.
+	// NodeRTTMicroseconds is the round trip between its clients and the most distant node of their region, without
+	// emulated delays. It is part of all latencies. It is 0 if unknown.
 	NodeRTTMicroseconds int64 `json:"nodeRTTMicroseconds,omitzero"`
-	// ClockAheadMicroseconds is how far its clock was ahead of the operator's, give or take ClockWithinMicroseconds, when it was
-	// furthest off; negative is behind. nil where both are one.
+	// ClockAheadMicroseconds is the largest measured offset of its clock from the operator's clock, with an error of at
+	// most ClockWithinMicroseconds. A negative offset means that the clock lags. It is nil if both use the same clock.
 	ClockAheadMicroseconds  *int64 `json:"clockAheadMicroseconds,omitempty"`
 	ClockWithinMicroseconds *int64 `json:"clockWithinMicroseconds,omitempty"`
 }
 
-// Tick is one second of the timeline. Percentiles cover the transactions that ended in it, except aborted ones, in microseconds
-// within 3.2%: failed transactions rank above committed ones.
+// Tick is one second of the timeline. Percentiles are in microseconds, accurate to 3.2%. They cover the transactions
+// that finished in the second, except aborted transactions; failed transactions rank above committed transactions.
 type Tick struct {
-	// Repetition counts from 1; left out where there is only one.
+	// Repetition counts from 1; omitted if there is only one repetition.
 	Repetition int `json:"repetition,omitempty"`
 	Second     int `json:"second"`
-	// Seconds is the length of the tick; left out of ticks of one second. Long results have longer ticks: see Document.Fit.
+	// Seconds is the length of the tick; omitted from ticks of one second. Long results have longer ticks: see
+	// Document.Fit.
 	Seconds   int   `json:"seconds,omitempty"`
 	Committed int64 `json:"committed"`
 	Aborted   int64 `json:"aborted,omitempty"`
@@ -489,7 +496,7 @@ type Tick struct {
 	P99     v1alpha1.Quantile `json:"p99"`
 	// Regions are the committed transactions of each, in the order of Document.Regions.
 	Regions []int64 `json:"regions"`
-	// Tenths split the second, in runs with faults. Faults names those that may have had an effect in this second.
+	// Tenths split the second, in runs with faults. Faults names the faults that may have had an effect in this second.
 	Tenths *Tenths  `json:"tenths,omitempty"`
 	Faults []string `json:"faults,omitempty"`
 	// Gap: the emulated network was not as it should be, so that objectives leave this second out.
@@ -506,7 +513,7 @@ type Objective struct {
 	// Samples is the number of transactions that a percentile is of.
 	Samples int64 `json:"samples,omitempty"`
 	Holds   bool  `json:"holds"`
-	// Undecided says why it is not known whether the objective holds; empty where it is known.
+	// Undecided is the reason why it is unknown whether the objective holds; empty if it is known.
 	Undecided string `json:"undecided,omitempty"`
 
 	// FewSamples says that it is undecided since there are too few samples.
@@ -520,8 +527,8 @@ type Histograms struct {
 	// Estimator names how percentiles are estimated from them: see the constant. Empty in results of versions whose
 	// percentiles are of committed transactions alone.
 	Estimator string `json:"estimator,omitempty"`
-	// Rounded says that the values of the histograms, or the percentiles of single repetitions, are within 3.2% only, so that the
-	// result fits into a ConfigMap.
+	// Rounded reports whether the values of the histograms, or the percentiles of single repetitions, are accurate only to
+	// 3.2%. Rounding makes the result fit into a ConfigMap.
 	Rounded bool              `json:"rounded,omitempty"`
 	Series  []HistogramSeries `json:"series"`
 }
@@ -538,8 +545,8 @@ type HistogramSeries struct {
 	Histogram string `json:"histogram"`
 	// Unfinished holds the waiting times of the transactions in flight when their window closed.
 	Unfinished string `json:"unfinished,omitempty"`
-	// Never is the number of transactions that rank above all others, NeverMicroseconds the time that they waited, and
-	// LongestMicroseconds the longest time that a transaction waited that was not observed: see Latency.
+	// Never is the number of transactions that rank above all others, and NeverMicroseconds the time that they waited.
+	// LongestMicroseconds is the longest wait of a transaction that was not observed: see Latency.
 	Never               int64 `json:"never,omitempty"`
 	NeverMicroseconds   int64 `json:"neverMicroseconds,omitempty"`
 	LongestMicroseconds int64 `json:"longestMicroseconds,omitempty"`
@@ -580,7 +587,7 @@ func Read(path string) (*Document, error) {
 	return d, nil
 }
 
-// ErrNoResult tells that what was read is another kind of document.
+// ErrNoResult reports that the input is another kind of document.
 var ErrNoResult = errors.New("it is no result")
 
 // Parse reads a document from JSON. Fields that this version does not know are ignored.

@@ -146,7 +146,7 @@ func TestEvidenceOfOneRegion(t *testing.T) {
 	}
 }
 
-// What no witness can see is shown as such, and is allowed only for a database that is not Geobench's own.
+// Evidence that no witness can observe is shown as such. It is allowed only for a database that is not Geobench's own.
 func TestEvidenceOfOtherDatabases(t *testing.T) {
 	in := small()
 	in.Simulated, in.Target, in.Before, in.After, in.RTTs = false, &Target{}, nil, nil, nil

@@ -5,18 +5,19 @@ import (
 	"time"
 )
 
-// Execution says which execution of a run a document is of, and when its windows were open, by the clock of the operator or of
-// the process that measured. A document whose times differ from its run's status belongs to another execution.
+// Execution identifies the execution of the run that the document describes. It gives the times of its windows, by the
+// clock of the operator or of the measuring process. A document whose times differ from its run's status belongs to
+// another execution.
 type Execution struct {
 	// ID is status.execution of the BenchmarkRun; empty outside of a cluster.
 	ID string `json:"id,omitempty"`
-	// WarmupStartTime is when the clients started.
+	// WarmupStartTime is the time at which the clients started.
 	WarmupStartTime time.Time `json:"warmupStartTime"`
 	// Windows are the measured windows, in order.
 	Windows []OpenWindow `json:"windows"`
 }
 
-// OpenWindow is when a measured window was open.
+// OpenWindow is the time during which a measured window was open.
 type OpenWindow struct {
 	// Repetition counts from 1.
 	Repetition int       `json:"repetition"`
@@ -35,7 +36,8 @@ func (e *Execution) Cut(repetitions int, duration time.Duration) {
 	}
 }
 
-// Same reports whether two executions are one: the same name, and the same times to the microsecond. nil is the same as nil alone.
+// Same reports whether two executions are the same: they have the same name, and the same times to the microsecond. nil
+// is the same only as nil.
 func (e *Execution) Same(other *Execution) bool {
 	if e == nil || other == nil {
 		return e == other

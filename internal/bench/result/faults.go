@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Fault is a fault of the run's timeline: as it was planned, as it really was, and what it did to the throughput. All
-// times count from the start of measuring.
+// Fault is a fault of the run's timeline: its plan, its actual times, and its effect on the throughput. All times count
+// from the start of measuring.
 type Fault struct {
 	Name string `json:"name"`
 	Kind string `json:"kind"`
@@ -21,59 +21,65 @@ type Fault struct {
 	ToleranceMicroseconds int64 `json:"toleranceMicroseconds,omitempty"`
 	// Targets are the nodes or links that were hit.
 	Targets []string `json:"targets,omitempty"`
-	// From is when injecting began, Injected when the fault was everywhere, Recovering when it began to be taken away, To when
-	// nothing was left of it. nil is never.
+	// From is the start of injection, and Injected the time at which the fault was injected everywhere. Recovering is the
+	// start of its removal, and To the time at which it was completely removed. nil means never.
 	FromMicroseconds       *int64 `json:"fromMicroseconds,omitempty"`
 	InjectedMicroseconds   *int64 `json:"injectedMicroseconds,omitempty"`
 	RecoveringMicroseconds *int64 `json:"recoveringMicroseconds,omitempty"`
 	ToMicroseconds         *int64 `json:"toMicroseconds,omitempty"`
 	// Lasting faults were not taken away: nodes whose data was gone with their processes.
 	Lasting bool `json:"lasting,omitempty"`
-	// Lost are the nodes that were gone for good.
+	// Lost are the nodes that were lost permanently.
 	Lost []string `json:"lost,omitempty"`
-	// Restarted are the nodes that were gone and came back. They went on from what they have on their disks, but for those in
-	// Replaced: these had lost all, and got it from the others. The time from Recovering to To is what they took until every
-	// copy was there again and counted.
+	// Restarted are the nodes that stopped and recovered. They continued from their disks, except for the nodes in
+	// Replaced. Those had lost all state and obtained it from other nodes. From Recovering to To is the time until every
+	// copy was available again and counted.
 	Restarted []string `json:"restarted,omitempty"`
 	Replaced  []string `json:"replaced,omitempty"`
-	// Injector is who injected it, on a cluster: BuiltIn, Sidecar, ChaosMesh or Kubernetes.
+	// Injector is the component that injected the fault on a cluster: BuiltIn, Sidecar, ChaosMesh or Kubernetes.
 	Injector string `json:"injector,omitempty"`
-	// Problem says why the fault did not go as planned; the run is then Invalid. Message holds what else is to be known.
+	// Problem is the reason why the fault did not go as planned; the run is then Invalid. Message holds further
+	// information.
 	Problem string `json:"problem,omitempty"`
 	Message string `json:"message,omitempty"`
-	// Availability is nil where there was less than a second to measure before the fault, or, of one that lasts or is over at once,
-	// after it.
+	// Availability is nil if there was less than a second to measure before the fault. It is also nil if there was less
+	// than a second after a fault that lasts or is immediately over.
 	Availability *Availability `json:"availability,omitempty"`
 }
 
-// Availability is what a fault did to the throughput, as Dike measures it (Zhang et al., Dike, section 6): resilience
-// R = 1 - |TPS_fault - TPS_normal| / TPS_normal and recovery T = 1 / (t_recover + 1), t in seconds. Instants are to a tenth of
-// a second, and a throughput at an instant is the mean over the second that begins there.
+// Availability is the effect of a fault on the throughput, as measured by Dike (Zhang et al., Dike, section 6).
+// Resilience is R = 1 - |TPS_fault - TPS_normal| / TPS_normal, and recovery is T = 1 / (t_recover + 1), with t in
+// seconds. Instants have a resolution of a tenth of a second. The throughput at an instant is the mean over the second
+// that starts there.
 type Availability struct {
-	// NormalPerSecond is the throughput over at most the last 10 s before the fault, FaultPerSecond over the time when it was
-	// everywhere; over at most 10 s for a lasting one, and over the second from its beginning for one that was over at once.
+	// NormalPerSecond is the throughput over at most the last 10 s before the fault. FaultPerSecond is the throughput
+	// while the fault was injected everywhere. For a lasting fault it covers at most 10 s. For a fault that was
+	// immediately over, it covers the second from its start.
 	NormalPerSecond int64 `json:"normalPerSecond"`
 	FaultPerSecond  int64 `json:"faultPerSecond"`
-	// MendingPerSecond is the throughput from when the fault ended somewhere until what it took was there again, such as the rows of a node
-	// that was lost, or the next fault began; nil where that took less than a second.
+	// MendingPerSecond is the throughput from the time at which the fault first ended somewhere. It stops when the lost
+	// resources are available again, such as the rows of a lost node, or when the next fault starts. It is nil if that
+	// took less than a second.
 	MendingPerSecond *int64 `json:"mendingPerSecond,omitempty"`
 	// RPPM is R in parts per million. It is negative when the throughput more than doubled.
 	RPPM int64 `json:"rPPM"`
 	// WithinChance is true of a region where the throughput before and during the fault differs by no more than three
 	// standard deviations of Poisson counts: R then says nothing.
 	WithinChance bool `json:"withinChance,omitempty"`
-	// TPPM is T in parts per million: 0 when the throughput did not recover. nil when too little time was left to tell, or another fault
-	// that began later was not over.
+	// TPPM is T in parts per million: 0 when the throughput did not recover. It is nil when too little time was left to
+	// decide, or when another fault that started later was not over.
 	TPPM *int64 `json:"tPPM,omitempty"`
-	// DetectMicroseconds is how long after From clients first saw less than 95% of the normal throughput; nil when never.
+	// DetectMicroseconds is the time from From until clients first observed less than 95% of the normal throughput; nil if
+	// that never happened.
 	DetectMicroseconds *int64 `json:"detectMicroseconds,omitempty"`
-	// RecoverMicroseconds is how long after To (From, for a lasting fault) they saw 95% again and did not relapse within three
-	// seconds: no second fell below three quarters by more than three standard deviations of a Poisson count. nil when never, before the next fault after that or the end of measuring.
+	// RecoverMicroseconds is the time from To (From, for a lasting fault) until clients observed 95% again and did not
+	// relapse within three seconds. A relapse is a second that is below three quarters by more than three standard
+	// deviations of a Poisson count. It is nil if this did not happen before the next fault or the end of measuring.
 	RecoverMicroseconds *int64 `json:"recoverMicroseconds,omitempty"`
 	// OutageMicroseconds is the longest time without a commit, from From to the next fault or the end of measuring.
 	OutageMicroseconds int64 `json:"outageMicroseconds"`
-	// Aborted and Failed (refused or unknown) transactions that ended between From and To, or in the second from From where the
-	// fault was over at once.
+	// Aborted and Failed count the aborted and the failed (refused or unknown) transactions that finished between From and
+	// To. For a fault that was immediately over, they cover the second from From.
 	Aborted int64 `json:"aborted"`
 	Failed  int64 `json:"failed"`
 }
@@ -93,8 +99,9 @@ type counted struct{ committed, aborted, failed int64 }
 // tenths is a timeline in tenths of a second, for all clients or for one region's.
 type tenths struct {
 	counts []counted
-	// sigmas is the number of standard deviations of a Poisson count by which, in addition to 5%, a second must fall short of
-	// the normal throughput to be below it: 0 for the whole database, as in Dike. One region commits few transactions a second.
+	// sigmas is the number of standard deviations of a Poisson count that is added to the margin of 5%. A second must fall
+	// short of the normal throughput by more than both to be below it. It is 0 for the whole database, as in Dike. A
+	// single region commits few transactions a second.
 	sigmas float64
 }
 
@@ -210,7 +217,7 @@ func (t *tenths) effects(faults []Fault) []*Availability {
 			normal = ratio(int64(from-begin), 1, t.committed(begin, from), perSecond, 1_000_000)
 		}
 		limit := t.len()
-		for _, g := range faults[i+1:] { // faults that start together are one for the throughput
+		for _, g := range faults[i+1:] { // faults that start together count as one fault for the throughput
 			if g.FromMicroseconds != nil && int(*g.FromMicroseconds/tenth) > from {
 				limit = min(limit, int(*g.FromMicroseconds/tenth))
 			}
@@ -236,7 +243,7 @@ func (t *tenths) effects(faults []Fault) []*Availability {
 	return out
 }
 
-// begin orders faults; those that never began come last.
+// begin orders faults; faults that never started are last.
 func (f *Fault) begin() int64 {
 	if f.FromMicroseconds == nil {
 		return 1<<63 - 1
@@ -244,8 +251,8 @@ func (f *Fault) begin() int64 {
 	return *f.FromMicroseconds
 }
 
-// recoverLimit is the tenth up to which a fault's recovery can be told from what later faults do; 0 where one of them still lasts when
-// the fault is over.
+// recoverLimit is the tenth up to which the recovery of a fault is distinguishable from the effects of later faults. It
+// is 0 if a later fault still lasts when the fault is over.
 func (t *tenths) recoverLimit(f *Fault, later []Fault) int {
 	limit, over := t.len(), f.ToMicroseconds
 	if over == nil {
@@ -265,8 +272,9 @@ func (t *tenths) recoverLimit(f *Fault, later []Fault) int {
 	return limit
 }
 
-// width returns over how many tenths a throughput is compared with the normal one, in transactions per million seconds: a second,
-// or so long that no commit at all falls short of the recovered share by more than chance.
+// width returns the number of tenths over which a throughput is compared with the normal throughput, in transactions
+// per million seconds. It is a second, or longer: long enough that a time without any commit is significantly below the
+// recovered share.
 func (t *tenths) width(normal int64) int {
 	expected := chanceSigmas / (float64(recovered) / 1e6) // the square root of the number of commits that it takes
 	return max(perSecond, int(math.Ceil(expected*expected/(float64(normal)/1e6)*perSecond)))
@@ -317,18 +325,18 @@ func (t *tenths) availability(f *Fault, from, limit, recoverLimit int, normal in
 		a.Aborted += x.aborted
 		a.Failed += x.failed
 	}
-	// width is the time, in tenths, over which a throughput is compared: a second, or as long as it takes until a time without any
-	// commit cannot be chance.
+	// width is the time, in tenths, over which a throughput is compared: a second, or as long as it takes until the
+	// absence of commits is significant.
 	width := t.width(normal)
-	// below reports whether the time of that width that begins at i has less than a share of the normal throughput, by a number of
-	// standard deviations of a Poisson count of it.
+	// below reports whether the interval of that width from i has less than a share of the normal throughput, by a number
+	// of standard deviations of its Poisson count.
 	below := func(i int, share int64, sigmas float64) bool {
 		expected := float64(normal) / 1e6 * float64(width) / perSecond
 		short := expected*float64(share)/1e6 - float64(t.committed(i, i+width))
 		return short > 0 && short > sigmas*math.Sqrt(expected)
 	}
-	// stays reports whether no second that begins within the next three falls below three quarters of it by more than chance:
-	// the throughput of a real database varies by more than a Poisson count does.
+	// stays reports whether no second that starts within the next three seconds falls significantly below three quarters
+	// of the normal throughput. The throughput of a real database varies by more than a Poisson count.
 	stays := func(i int) bool {
 		for j := i + 1; j <= i+3*width && j+width <= recoverLimit; j++ {
 			if below(j, relapsed, chanceSigmas) {
@@ -396,9 +404,10 @@ type RegionEffect struct {
 	*Availability
 }
 
-// WorstRegions returns the regions that a fault, the i-th, hit hardest: the one that kept the smallest share of its throughput, and
-// where they are others, the one that recovered last and the one without a commit for longest. There are none if there is only one
-// region or nothing was measured. A region whose throughput differs by no more than chance is not the hardest hit if there are others.
+// WorstRegions returns the regions that fault i hit hardest. The first is the region that kept the smallest share of
+// its throughput. If they differ from it, the region that recovered last and the region with the longest time without a
+// commit follow. There are none if there is only one region or nothing was measured. A region whose throughput differs
+// insignificantly is not the hardest hit if there are others.
 func (d *Document) WorstRegions(i int) (out []RegionEffect) {
 	if len(d.Regions) < 2 {
 		return nil
@@ -445,11 +454,11 @@ func (d *Document) WorstRegions(i int) (out []RegionEffect) {
 	return out
 }
 
-// OutIsNoChance reports whether the longest time without a commit is no chance at the normal throughput: the probability is below
-// 1e-6 if 14 or more commits were to be expected.
+// OutIsNoChance reports whether the longest time without a commit is significant at the normal throughput. The
+// probability of a coincidence is below 1e-6 if 14 or more commits were expected.
 func (a *Availability) OutIsNoChance() bool { return a.NormalPerSecond*a.OutageMicroseconds >= 14e6 }
 
-// kept, recovers and outage compare availabilities: negative if a is the worse one.
+// kept, recovers and outage compare availabilities; the result is negative if a is worse.
 func (a *Availability) kept(b *Availability) int {
 	return cmp.Compare(a.FaultPerSecond*b.NormalPerSecond, b.FaultPerSecond*a.NormalPerSecond)
 }
@@ -531,17 +540,17 @@ func faultNotes(d *Document) (out []string) {
 type Deviation struct {
 	// Name is the node's, as region/partition/replica, or the pod's of a sidecar.
 	Name string `json:"name"`
-	// What was done, in words.
+	// What describes the action in words.
 	What string `json:"what"`
 	// From and To count from the start of measuring.
 	FromMicroseconds int64 `json:"fromMicroseconds"`
 	ToMicroseconds   int64 `json:"toMicroseconds"`
-	// Fault is the fault that was late, or lasted too long or too short; empty for what nobody has declared.
+	// Fault is the fault that was late, or that lasted too long or too short a time; empty for undeclared actions.
 	Fault string `json:"fault,omitempty"`
 }
 
-// FastLink is a time in a measured window when a node's round trips to a region, or to one node of it, were shorter than the declared
-// network lets them be: the median of any ten of them.
+// FastLink is a time in a measured window when a node's round trips to a region, or to one of its nodes, were too
+// short. The median of ten consecutive round trips was below the minimum of the declared network.
 type FastLink struct {
 	// From is the node that measured, To the region or the node.
 	From                 string `json:"from"`
@@ -554,11 +563,11 @@ type FastLink struct {
 	ToMicroseconds   int64 `json:"toMicroseconds"`
 }
 
-// maxDeviations is how many a document lists of either.
+// maxDeviations is the largest number of entries that a document lists of each kind.
 const maxDeviations = 100
 
-// true times of a fault: one that kills begins when its processes are ended, and ends when they are started again; any other, when it
-// is everywhere, and nowhere.
+// trueTimes returns the actual times of a fault. A fault that kills starts when its processes are stopped and ends when
+// they are started again. Any other fault starts when it is injected everywhere and ends when it is completely removed.
 func (f *Fault) trueTimes() (begin, end *int64) {
 	if len(f.Lost)+len(f.Restarted) > 0 {
 		return f.FromMicroseconds, f.RecoveringMicroseconds
@@ -566,7 +575,7 @@ func (f *Fault) trueTimes() (begin, end *int64) {
 	return f.InjectedMicroseconds, f.ToMicroseconds
 }
 
-// mistimed says how far a fault was off its plan; empty when that was within its tolerance.
+// mistimed describes the deviation of a fault from its plan; empty if the deviation was within the tolerance.
 func (f *Fault) mistimed() string {
 	off := func(what string, planned int64, first, last *int64) string {
 		for _, at := range []*int64{first, last} {
@@ -598,7 +607,7 @@ func moment(us int64) string {
 	return (time.Duration(us) * time.Microsecond).Round(time.Millisecond).String()
 }
 
-// faultsMistimed: figures of a fault are those of its plan's time.
+// faultsMistimed returns the faults that deviated from their plan: the figures of a fault refer to its planned time.
 func faultsMistimed(d *Document, in *Inputs, _ *Report) (out []Reason) {
 	told := map[string]bool{}
 	for i := range d.Faults {
@@ -616,7 +625,7 @@ func faultsMistimed(d *Document, in *Inputs, _ *Report) (out []Reason) {
 	return out
 }
 
-// undeclared: what the manifest does not say was measured too.
+// undeclared returns the actions that the manifest does not declare, because their effects were measured too.
 func undeclared(_ *Document, in *Inputs, _ *Report) (out []Reason) {
 	for _, x := range in.Deviations {
 		if x.Fault == "" {

@@ -10,7 +10,8 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// course is a document of seconds of throughput: each character is a tenth with so many times ten commits.
+// course returns a document of seconds of throughput: each character is a tenth of a second, and its digit times ten is
+// the number of commits.
 func course(t *testing.T, text string, faults ...Fault) *Document {
 	t.Helper()
 	text = strings.ReplaceAll(text, " ", "")
@@ -40,7 +41,7 @@ func between(name string, from, to int64) Fault {
 	return f
 }
 
-// replaced is a fault that is over at once, and what it took is there again at a later time.
+// replaced is a fault that is immediately over; the lost resources are available again at a later time.
 func replaced(from, to int64) Fault {
 	f := between("f", from, to)
 	f.RecoveringMicroseconds = &from
@@ -90,10 +91,11 @@ func TestAvailability(t *testing.T) {
 			[]string{"normal 500, fault 250, R 500000, T 1000000, detect 100000, recover 0, outage 1000000, failed 20"}},
 		"never over": {second + second + idle + idle + idle, []Fault{between("f", 2e6, 3e6)},
 			[]string{"normal 500, fault 0, R 0, T 0, detect 0, recover -, outage 3000000, failed 10"}},
-		// A node that is killed and starts again at once: over before a tenth is. The second from then on counts.
+		// A node is killed and immediately starts again, in less than a tenth of a second. The figures cover the second from
+		// then on.
 		"over at once": {second + second + "0022555555" + second + second, []Fault{between("f", 2e6, 2e6+50_000)},
 			[]string{"normal 500, fault 340, R 680000, T 769231, detect 0, recover 300000, outage 200000, failed 10"}},
-		// Its node comes back at once, and its rows 2.5 s later.
+		// The node recovers immediately, and its rows recover 2.5 s later.
 		"a node that is replaced": {second + second + idle + "2222222222" + "4444455555" + second + second, []Fault{replaced(2e6, 4.5e6)},
 			[]string{"normal 500, fault 0, mending 160, R 0, T 1000000, detect 0, recover 0, outage 1000000, failed 25"}},
 		"one that is replaced within a second": {second + second + "2222255555" + second + second, []Fault{replaced(2e6, 2.5e6)},
@@ -109,7 +111,7 @@ func TestAvailability(t *testing.T) {
 		"one after the other": {second + second + idle + second + second + "4444444444" + second + second, []Fault{between("f", 2e6, 3e6), between("g", 5e6, 6e6)},
 			[]string{"normal 500, fault 0, R 0, T 1000000, detect 0, recover 0, outage 1000000, failed 10",
 				"normal 500, fault 400, R 800000, T 1000000, detect 0, recover 0, outage 0, failed 10"}},
-		// What the first one does is no normal throughput for the second.
+		// The throughput during the first fault is not the normal throughput for the second fault.
 		"one in the other": {second + second + "2222222222" + "1111111111" + "2222222222" + second + second, []Fault{between("f", 2e6, 5e6), between("g", 3e6, 4e6)},
 			[]string{"normal 500, fault 167, R 333333, T 1000000, detect 0, recover 0, outage 0, failed 30",
 				"normal 500, fault 100, R 200000, T 500000, detect 0, recover 1000000, outage 0, failed 10"}},
@@ -126,7 +128,7 @@ func TestAvailability(t *testing.T) {
 		"two that are over at once": {second + second + "0022555555" + second + second, []Fault{between("f", 2e6, 2e6+50_000), between("g", 2e6, 2e6+50_000)},
 			[]string{"normal 500, fault 340, R 680000, T 769231, detect 0, recover 300000, outage 200000, failed 10",
 				"normal 500, fault 340, R 680000, T 769231, detect 0, recover 300000, outage 200000, failed 10"}},
-		// Of less than a second nobody knows what the fault has done.
+		// The effect of the fault is unknown if there is less than a second of it.
 		"a lasting one at the end":        {second + second + second, []Fault{between("f", 2.5e6, 0)}, []string{"none"}},
 		"a lasting one, and soon another": {second + second + idle + idle, []Fault{between("f", 2e6, 0), between("g", 2.4e6, 0)}, []string{"none", "normal 500, fault 0, R 0, T 0, detect 0, recover -, outage 1600000, failed 16"}},
 		"with the end":                    {second + second + second, []Fault{between("f", 3e6, 3.2e6)}, []string{"none"}},
@@ -214,11 +216,12 @@ func TestFaultsMistimed(t *testing.T) {
 		"too short":              {planned("f", 15_000, 15_000, 24_000, 25_000), "fault f ended at 24s, planned for 25s: 1s early, and 250ms is allowed (tolerance)"},
 		"too early":              {planned("f", 14_000, 15_000, 25_000, 25_000), "fault f began at 14s, planned for 15s: 1s early, and 250ms is allowed (tolerance)"},
 		"a tolerance of its own": {wide(planned("f", 31_600, 31_630, 32_200, 32_200)), ""},
-		"a kill":                 {kill(planned("f", 15_100, 18_000)), ""}, // when everybody knew is not when it was
-		"a late kill":            {kill(planned("f", 15_300, 18_000)), "fault f began at 15.3s, planned for 15s: 300ms late, and 250ms is allowed (tolerance)"},
-		"a restart":              {restart(planned("f", 15_000, 15_000, 25_000, 26_200)), ""}, // starting takes its time
-		"a late restart":         {restart(planned("f", 15_000, 15_000, 26_000, 26_200)), "fault f ended at 26s, planned for 25s: 1s late, and 250ms is allowed (tolerance)"},
-		"never":                  {planned("f"), ""}, // which is another reason
+		// the kill itself counts, not the time at which all nodes had noticed it
+		"a kill":         {kill(planned("f", 15_100, 18_000)), ""},
+		"a late kill":    {kill(planned("f", 15_300, 18_000)), "fault f began at 15.3s, planned for 15s: 300ms late, and 250ms is allowed (tolerance)"},
+		"a restart":      {restart(planned("f", 15_000, 15_000, 25_000, 26_200)), ""}, // starting takes its time
+		"a late restart": {restart(planned("f", 15_000, 15_000, 26_000, 26_200)), "fault f ended at 26s, planned for 25s: 1s late, and 250ms is allowed (tolerance)"},
+		"never":          {planned("f"), ""}, // which is another reason
 	} {
 		got := ""
 		for _, r := range faultsMistimed(&Document{Faults: []Fault{tc.fault}}, &Inputs{}, nil) {
@@ -260,8 +263,8 @@ func TestDeviations(t *testing.T) {
 	}
 }
 
-// What a fault does to the connections of its nodes is no incident: one that is lost for good may say anything, one that comes
-// back as the same process may be cut off meanwhile.
+// The effects of a fault on the connections of its nodes are no incident. A permanently lost node may report anything,
+// and a node that returns as the same process may be disconnected meanwhile.
 func TestIncidentsThatFaultsExplain(t *testing.T) {
 	about := func(node, reason string) Incident { return Incident{Reason{reason, "about " + node}, node} }
 	in := &Inputs{Faults: []Fault{{Lost: []string{"lost"}}, {Restarted: []string{"back"}}}}

@@ -15,7 +15,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// series returns one with these latencies in microseconds, and their histogram.
+// series returns a series with these latencies in microseconds, and their histogram.
 func series(outcome txn.Status, latencies ...int64) (s *Series, h *hdrhistogram.Histogram) {
 	s, h = &Series{Outcome: outcome.String()}, NewHistogram()
 	for _, us := range latencies {
@@ -28,8 +28,9 @@ func series(outcome txn.Status, latencies ...int64) (s *Series, h *hdrhistogram.
 	return s, h
 }
 
-// Aborted transactions have no latency. Refused and unknown ones rank above all that committed, so that a percentile among them is
-// a lower bound. A percentile is never above the largest, although the histogram knows it only as the end of a bucket.
+// Aborted transactions have no latency. Refused and unknown transactions rank above all committed transactions, so that
+// a percentile among them is a lower bound. A percentile is never above the maximum, although the histogram knows the
+// maximum only as the end of a bucket.
 func TestLatencyIsOfAllButAborted(t *testing.T) {
 	var f figures
 	for _, status := range []txn.Status{txn.Aborted, txn.Refused, txn.Unknown, txn.Committed, txn.Committed} {
@@ -80,8 +81,8 @@ func TestCountersOfANodeThatStartedAgain(t *testing.T) {
 	}
 }
 
-// A node whose counters are less than before has begun again, whatever its process is called: without a fault that says so, nobody knows what
-// else it has lost.
+// A node whose counters are less than before has started again, whatever its process is called. Without a fault that
+// explains it, any other state may be lost as well.
 func TestCountersThatGoBack(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(in *Inputs)
@@ -126,8 +127,8 @@ func TestCountersThatGoBack(t *testing.T) {
 	}
 }
 
-// What nodes sent before a fault ended them is in no counter: their figures are never negative, those of all are told as the least that there
-// was, and nobody compares them.
+// Messages that nodes sent before a fault stopped them are in no counter. Figures of such nodes are never negative, the
+// figures of all nodes are reported as lower bounds, and they are not compared.
 func TestFiguresOfNodesThatEnded(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Inputs)
@@ -254,7 +255,7 @@ func TestMicroseconds(t *testing.T) {
 	}
 }
 
-// Histograms of other shapes are refused, in whichever bound they differ: merging them would shift what they hold.
+// Histograms of other shapes are refused, whichever bound differs: merging would shift their values.
 func TestOtherHistogramsAreRefused(t *testing.T) {
 	for name, h := range map[string]*hdrhistogram.Histogram{
 		"digits":  hdrhistogram.New(HistogramLowest, HistogramHighest, HistogramDigits-1),
@@ -268,7 +269,7 @@ func TestOtherHistogramsAreRefused(t *testing.T) {
 	}
 }
 
-// A clock is too far off when it is so whatever the error of its measurement was, ahead or behind.
+// A clock is too far off, ahead or behind, if its offset exceeds the limit whatever the error of the measurement was.
 func TestClocksApart(t *testing.T) {
 	for _, tc := range []struct {
 		ahead, within int64

@@ -9,8 +9,8 @@ import (
 	"github.com/geobench/geobench/internal/base/compress"
 )
 
-// beforeFaults and afterFaults are the seconds before the start and after the end of a fault in which a timeline stays fine while the
-// rest of it is coarsened.
+// beforeFaults and afterFaults are the seconds before the start and after the end of a fault in which a timeline keeps
+// its resolution while other parts are coarsened.
 const (
 	beforeFaults = 15
 	afterFaults  = 60
@@ -20,7 +20,7 @@ const (
 type shortening struct {
 	// of names the shortened part: a later shortening of the same part replaces the earlier note.
 	of string
-	// do shortens the document and says how.
+	// do shortens the document and describes the change.
 	do func(*Document) string
 }
 
@@ -46,8 +46,9 @@ var shortenings = []shortening{
 	}},
 }
 
-// Fit returns the document as text if that has at most plain bytes, or else the text and the same gzipped, with at most compress.MaxPacked
-// bytes. A document that does not fit is shortened, its timeline first and away from faults first, and notes how. d stays as it is.
+// Fit returns the document as text if it has at most plain bytes, or else the text and its gzipped form, with at most
+// compress.MaxPacked bytes. It shortens a document that does not fit, timeline first, starting away from faults, and
+// notes the changes. It does not modify d.
 func (d *Document) Fit(plain int) (text, packed []byte, err error) {
 	c := *d
 	c.Timeline, c.Nodes, c.Repetitions = slices.Clone(d.Timeline), slices.Clone(d.Nodes), slices.Clone(d.Repetitions)
@@ -78,8 +79,8 @@ func (d *Document) Fit(plain int) (text, packed []byte, err error) {
 	}
 }
 
-// coarsen merges the ticks of each cell of the given number of seconds, and drops tenths of seconds. Ticks near a fault stay as they are if
-// keepFaults is set. Percentiles of merged ticks are the largest of their seconds.
+// coarsen merges the ticks of each cell of the given number of seconds, and drops tenths of seconds. It keeps ticks
+// near a fault unchanged if keepFaults is set. Percentiles of merged ticks are the largest of their seconds.
 func (d *Document) coarsen(seconds int, keepFaults bool) string {
 	var out []Tick
 	merged := false // the last tick of out may take more

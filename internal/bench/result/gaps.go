@@ -8,16 +8,16 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// Gap is a time in which the emulated network was not as it should be: a pod was replaced and ran before its links were
-// there, or a link was made anew to change it. Times count from the start of the measured window of the repetition.
+// Gap is a time in which the emulated network was not as declared. A pod was replaced and ran before its links were
+// ready, or a link was recreated to change it. Times count from the start of the measured window of the repetition.
 type Gap struct {
 	// Repetition counts from 1.
 	Repetition       int   `json:"repetition"`
 	FromMicroseconds int64 `json:"fromMicroseconds"`
 	ToMicroseconds   int64 `json:"toMicroseconds"`
-	// Cause says what was missing, and why.
+	// Cause describes the missing part of the network, and the reason.
 	Cause string `json:"cause"`
-	// Fault is the fault of the manifest for which links were made anew; empty for another cause.
+	// Fault is the fault of the manifest for which links were recreated; empty for another cause.
 	Fault string `json:"fault,omitempty"`
 }
 
@@ -35,7 +35,8 @@ const (
 
 const second = int64(1_000_000) // microseconds
 
-// gapOf returns a function that reports whether one of some gaps touches a tick, or a tick whose latencies are merged with its own.
+// gapOf returns a function that reports whether a gap touches a tick, or another tick whose latencies are merged with
+// it.
 func (r *Report) gapOf(gaps []Gap) func(*Tick) bool {
 	cell := int64(max(1, r.Resolution.LatencySeconds)) * second
 	return func(t *Tick) bool {
@@ -57,7 +58,8 @@ func (d *Document) fillGaps(r *Report) {
 	}
 }
 
-// tooManyGaps: objectives omit the seconds of gaps, so that a network that is not there most of the time would show the rest alone.
+// tooManyGaps returns a reason if gaps cover too much of the run. Objectives omit the seconds of gaps, so the figures
+// of a mostly absent network would come from the few remaining seconds.
 func tooManyGaps(d *Document, _ *Inputs, r *Report) []Reason {
 	unexplained := r.gapOf(slices.DeleteFunc(slices.Clone(d.EmulationGaps), func(g Gap) bool { return g.Fault != "" }))
 	var all, gaps, own int64
@@ -94,7 +96,7 @@ func tooManyGaps(d *Document, _ *Inputs, r *Report) []Reason {
 	return nil
 }
 
-// clearSeconds is what the seconds without gaps have of the transactions of a region, or of all when it is empty.
+// clearSeconds counts the transactions of a region, or of all regions if it is empty, in the seconds without gaps.
 type clearSeconds struct {
 	committed, aborted, ended int64
 	// unanswered transactions were under way, hung, or never sent when the window closed.

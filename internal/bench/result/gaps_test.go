@@ -10,7 +10,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// Five seconds of a window of 4.5 s, of which a gap touches the second and third: what is measured there counts for nothing.
+// A gap touches the second and third of five seconds, in a window of 4.5 s. Measurements in these seconds do not count.
 func TestGapsAreLeftOut(t *testing.T) {
 	r := &Report{DurationMicroseconds: 4_500_000, Repetitions: 1}
 	for s := range 5 {

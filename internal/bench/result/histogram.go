@@ -16,9 +16,9 @@ import (
 )
 
 // Every latency histogram has the same shape, so that all of them merge without loss: microseconds from 1 to 2 h with
-// three significant digits. The longest requestTimeout that the API admits is 1 h, so the range holds every attempt that
-// is waited for and an hour in the queue of an open loop before it. A longer latency counts as never observed; the exact
-// maximum and sum are kept apart.
+// three significant digits. The longest requestTimeout that the API admits is 1 h. The range therefore holds every
+// attempt with an answer in time, and an hour in the queue of an open loop before it. A longer latency counts as never
+// observed; the exact maximum and sum are stored separately.
 const (
 	HistogramLowest  = 1
 	HistogramHighest = 7_200_000_000
@@ -33,7 +33,7 @@ func NewHistogram() *hdrhistogram.Histogram {
 	return hdrhistogram.New(HistogramLowest, HistogramHighest, HistogramDigits)
 }
 
-// Microseconds rounds d to what a histogram records.
+// Microseconds rounds d to the resolution of a histogram.
 func Microseconds(d time.Duration) int64 {
 	return max(0, int64((d+500*time.Nanosecond)/time.Microsecond))
 }
@@ -97,7 +97,7 @@ type SecondHistogram struct {
 	counts [secondBuckets]uint32
 }
 
-// secondBuckets is the place of HistogramHighest, plus one.
+// secondBuckets is the index of the bucket of HistogramHighest, plus one.
 const secondBuckets = 475
 
 func secondBucket(us int64) int {
@@ -145,7 +145,7 @@ func (s *SecondHistogram) Percentile(p float64, never int64) v1alpha1.Quantile {
 	return v1alpha1.MoreThan(largest)
 }
 
-// AppendTo appends the buckets that are not empty: pairs of the distance to the one before and the count, as varints.
+// AppendTo appends the non-empty buckets as pairs of varints: the distance from the previous bucket, and the count.
 func (s *SecondHistogram) AppendTo(b []byte) []byte {
 	last := 0
 	for i, c := range s.counts {

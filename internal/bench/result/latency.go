@@ -16,23 +16,23 @@ import (
 const Estimator = "product-limit"
 
 // Latency holds percentiles, maximum and mean of the time from when a transaction was due until it committed, in
-// microseconds, over all transactions that were due in the measured windows but aborted ones. Percentiles are accurate to
-// three digits.
+// microseconds. It covers all transactions that were due in the measured windows, except aborted transactions.
+// Percentiles are accurate to three digits.
 //
-// Only a part of these times is observed. A transaction that was refused, whose outcome is unknown, that was never sent,
-// or that took longer than a histogram holds ranks above all that committed: leaving it out would make a database look
-// faster the less it answers. A transaction in flight when its window closed is right-censored at its waiting time, and the percentiles
-// are product-limit estimates (E. L. Kaplan and P. Meier, "Nonparametric Estimation from Incomplete Observations", 1958), so
-// that young transactions at the end of a window distort nothing. A percentile that falls among unobserved transactions is a
-// lower bound: the longest time that any transaction took or waited. The estimate needs transactions whose latency does not
-// depend on when they were due: where the backlog of an open loop grew, all percentiles are lower bounds, for which a
-// transaction in flight counts with its waiting time.
+// Only a part of these times is observed. A transaction ranks above all committed transactions if it was refused or
+// never sent, if its outcome is unknown, or if it took longer than a histogram holds. Without these transactions, a
+// database would look faster the less it answers. A transaction in flight when its window closed is right-censored at
+// its waiting time. The percentiles are product-limit estimates (E. L. Kaplan and P. Meier, "Nonparametric Estimation
+// from Incomplete Observations", 1958), so young transactions at the end of a window do not bias them. A percentile
+// that falls among unobserved transactions is a lower bound: the longest time that any transaction took or waited. The
+// estimate assumes that latencies do not depend on when transactions were due. Where the backlog of an open loop grew,
+// all percentiles are therefore lower bounds, in which a transaction in flight counts with its waiting time.
 type Latency struct {
 	P50 v1alpha1.Quantile `json:"p50"`
 	P90 v1alpha1.Quantile `json:"p90"`
 	P95 v1alpha1.Quantile `json:"p95"`
 	P99 v1alpha1.Quantile `json:"p99"`
-	// Max is a lower bound where a transaction that was not observed ranks above the largest observed one.
+	// Max is a lower bound if an unobserved transaction ranks above the largest observed latency.
 	Max v1alpha1.Quantile `json:"max"`
 	// Mean is the mean of committed transactions, and a lower bound where Max is.
 	Mean v1alpha1.Quantile `json:"mean"`
@@ -40,7 +40,7 @@ type Latency struct {
 
 // tally adds up the latencies of transactions, observed or not.
 type tally struct {
-	// count, sum and max are of the committed transactions; histogram has those that it can hold.
+	// count, sum and max cover the committed transactions; histogram has the latencies that it can hold.
 	count, sum, max int64
 	histogram       *hdrhistogram.Histogram
 	// waiting holds the waiting times of the transactions in flight at the end of their windows.
@@ -122,7 +122,7 @@ func (d *Document) decode(s *HistogramSeries) (t tally, err error) {
 // Latencies are the latencies of some of the transactions of a document.
 type Latencies struct{ tally }
 
-// Latencies adds up the series that of selects. Unreadable series are omitted.
+// Latencies sums the series that of selects. It omits unreadable series.
 func (d *Document) Latencies(of func(*HistogramSeries) bool) *Latencies {
 	l := &Latencies{}
 	for i := range d.Histograms.Series {
@@ -232,7 +232,7 @@ func (t *tally) optional() *Latency {
 	return &l
 }
 
-// horizon is the longest time that any transaction has taken or waited: nothing is known of later ones.
+// horizon is the longest time that any transaction took or waited. No longer time was observed.
 func (t *tally) horizon() int64 { return max(t.max, t.longest) }
 
 // bar is a bucket of a histogram: n transactions of at most us microseconds.
@@ -277,7 +277,7 @@ func (t *tally) quantiles(percents ...float64) []v1alpha1.Quantile {
 	return out
 }
 
-// leastQuantiles returns lower bounds of percentiles: a transaction in flight takes at least as long as it has waited.
+// leastQuantiles returns lower bounds of percentiles: a transaction in flight takes at least its waiting time so far.
 func (t *tally) leastQuantiles(percents []float64) (out []v1alpha1.Quantile) {
 	var all *hdrhistogram.Histogram
 	merge(&all, t.histogram)
@@ -360,8 +360,8 @@ func FormatQuantile(q v1alpha1.Quantile) string {
 const (
 	// hungFloor is the shortest wait, in microseconds, of a transaction that hangs.
 	hungFloor = 1_000_000
-	// hungFactor is how many times longer than the 99th percentile it is. A single 99th percentile is often exceeded: the
-	// transactions under way at an instant are mostly long ones.
+	// hungFactor is the factor by which a hung transaction exceeds the 99th percentile. A single 99th percentile is often
+	// exceeded, because most transactions in flight at an instant are long.
 	hungFactor = 3
 )
 
@@ -371,8 +371,8 @@ func (t *tally) knownAt(q v1alpha1.Quantile) int64 {
 	return t.observed() + t.never + t.waitingLonger(q.Least())
 }
 
-// hung returns the number of transactions in flight that had waited for more than a second and more than three times the
-// 99th percentile of the committed ones.
+// hung returns the number of transactions in flight that had waited for more than a second and for more than three
+// times the 99th percentile. The percentile is that of the committed transactions.
 func (t *tally) hung() int64 {
 	p99 := int64(0)
 	if t.observed() > 0 {

@@ -56,7 +56,7 @@ func TestQuantiles(t *testing.T) {
 	}
 }
 
-// TestNoPercentileFalls replaces random answers by missing ones: no percentile may fall.
+// TestNoPercentileFalls removes random answers: no percentile may fall.
 func TestNoPercentileFalls(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 41))
 	percents := []float64{1, 25, 50, 75, 90, 95, 99, 99.9, 100}

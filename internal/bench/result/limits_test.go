@@ -223,7 +223,7 @@ func TestShortenings(t *testing.T) {
 	}
 }
 
-// A document that is large for another reason than its timeline, such as one with 32 regions, fits all the same.
+// A document that is large for a reason other than its timeline, such as 32 regions, still fits.
 func TestWideResultFits(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 0))
 	d := &Document{APIVersion: APIVersion, Kind: Kind, Name: "wide", Timeline: []Tick{}, Summary: Summary{Counts: Counts{Committed: 1}}}
@@ -270,7 +270,7 @@ func summed(t *testing.T, r *Report) *Document {
 	return d
 }
 
-// Reports of different resolutions merge at the coarser one, in either order, and merging changes none of them.
+// Reports of different resolutions merge at the coarser resolution, in either order, and merging changes none of them.
 func TestResolutionsMerge(t *testing.T) {
 	for _, x := range resolutions[1:] {
 		reports := append(soak(130, 500, "us", "eu"), soak(130, 700, "us")...)

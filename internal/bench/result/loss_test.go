@@ -9,7 +9,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// onProbes is what a probe tells of its link to region b.
+// onProbes returns a probe's report of its link to region b.
 func onProbes(sent, lost int64) []admin.LinkStatus {
 	return []admin.LinkStatus{{To: "b", Probes: sent, Answered: sent - lost}}
 }

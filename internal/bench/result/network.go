@@ -52,7 +52,7 @@ func (d *Document) fillNetwork(in *Inputs, r *Report) {
 		}
 	}
 	for i := range in.After {
-		if in.Target != nil { // probes beside its nodes, whose own figures are nobody's to tell
+		if in.Target != nil { // probes next to its nodes; their own figures are not those of the database
 			for j := range in.After[i].Links {
 				l := &in.After[i].Links[j]
 				if at := place(&in.After[i], l); at >= 0 {
@@ -70,7 +70,7 @@ func (d *Document) fillNetwork(in *Inputs, r *Report) {
 		switch cpu := s.CPUSeconds - b.CPUSeconds; {
 		case in.SharedProcess && s.CPUSeconds == 0: // a node that was stopped, which says nothing of the process
 		case in.SharedProcess:
-			if began := before[s.Node]; began != nil { // it goes on whatever becomes of the node
+			if began := before[s.Node]; began != nil { // the process continues whatever happens to the node
 				cpu = s.CPUSeconds - began.CPUSeconds
 			}
 			d.Process = &Process{CPUMilliseconds: int64(cpu*1000 + 0.5), PeakMemoryBytes: s.PeakMemoryBytes}
@@ -154,7 +154,8 @@ func (d *Document) fillNetwork(in *Inputs, r *Report) {
 	d.fillWire(in, transferred, requests, answers)
 }
 
-// fillWire reckons what was sent for transferred transactions: links, requests, and answers by region. Without requests nobody counts them.
+// fillWire computes the bytes sent for transferred transactions: links, requests, and answers by region. Without
+// requests they are unknown.
 func (d *Document) fillWire(in *Inputs, transferred int64, requests geo.Traffic, answers []geo.Traffic) {
 	if transferred == 0 || requests.Messages == 0 {
 		return

@@ -89,7 +89,8 @@ func (d *Document) declaredCPU() bool {
 	return !d.Manifests.Database.Resources.Limits.Cpu().IsZero()
 }
 
-// standstill is how late a node may be at most by reason of a declared quota: the kernel lets it run again each 100 ms.
+// standstill is the maximum lateness of a node that a declared quota can explain: the kernel lets it run again every
+// 100 ms.
 const standstill = time.Second
 
 // nodesStarved compares the lateness of nodes and sidecars with the latencies of nearby clients, as driverLate does for load

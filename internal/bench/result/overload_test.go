@@ -6,13 +6,14 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// Arrivals at twice the rate that is served: the later one is due, the longer it takes and the earlier its window closes.
-// Half of them are under way at the end, so that nothing is known of percentiles but bounds. Where as many were under way
-// when the window opened, the estimate holds.
+// Arrivals have twice the rate of the service: a transaction that is due later takes longer and has less time until its
+// window closes. Half of the transactions are in flight at the end, so that only bounds of percentiles are known. If
+// the same number was in flight when the window opened, the estimate holds.
 func TestGrowingQueueHasNoObservedTail(t *testing.T) {
 	var served, waiting, steady, young []int64
 	for i := range int64(100) {
-		served = append(served, (i+1)*50_000)          // due in the first half, the i-th at 50 ms times i, and served 100 ms after the one before
+		// due in the first half, transaction i at 50 ms times i, and served 100 ms after its predecessor
+		served = append(served, (i+1)*50_000)
 		waiting = append(waiting, (i+1)*50_000-25_000) // due in the second half, in flight since then
 		steady = append(steady, 5_000_000)
 		young = append(young, (i+1)*50_000-25_000)
@@ -39,7 +40,7 @@ func TestGrowingQueueHasNoObservedTail(t *testing.T) {
 				t.Errorf("%s: %s is %s", name, what, FormatQuantile(q))
 			}
 		}
-		if c.grows && l.P50.Least() > 5_000_000 { // the true one
+		if c.grows && l.P50.Least() > 5_000_000 { // the true median
 			t.Errorf("%s: the bound of p50 is %s", name, FormatQuantile(l.P50))
 		}
 	}

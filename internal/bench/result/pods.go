@@ -96,7 +96,7 @@ func podsDiffer(a, b *Document) (out []string) {
 	return out
 }
 
-// named lists values of which one may be empty.
+// named lists values, any of which may be empty.
 func named(values []string) string {
 	s := strings.Join(values, ", ")
 	if s == "" {

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Formats are those that Print knows.
+// Formats are the formats that Print supports.
 var Formats = []string{"table", "wide", "json", "yaml"}
 
 // Print prints one document, or several: tables one after another, else a list.

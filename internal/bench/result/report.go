@@ -43,12 +43,12 @@ type Report struct {
 	Ledger   workload.Ledger `json:"ledger"`
 	// Shares counts what workload.Workload.Shares lists, over all windows.
 	Shares []workload.Count `json:"shares,omitempty"`
-	// Total counts all transactions that ended, warm-ups and drains included; Late the outcomes that came after their
-	// client had given up.
+	// Total counts all finished transactions, warm-ups and drains included. Late counts the outcomes that arrived after
+	// their client had given up.
 	Total Total `json:"total"`
 	Late  int64 `json:"late,omitempty"`
-	// Misclassified counts the committed transactions of a recorded history whose class the database has told wrongly, over all
-	// windows, warm-ups included. The example says of one what was wrong.
+	// Misclassified counts the committed transactions of a recorded history for which the database reported the wrong
+	// class. It covers all windows, warm-ups included. The example describes one such transaction.
 	Misclassified        int64  `json:"misclassified,omitempty"`
 	MisclassifiedExample string `json:"misclassifiedExample,omitempty"`
 	// Incidents are events that make the measurement doubtful.
@@ -78,16 +78,16 @@ type Worker struct {
 	// Index counts the workers of a region from 0.
 	Index   int `json:"index"`
 	Clients int `json:"clients"`
-	// TargetRTTMicroseconds is how far what its clients talk to was before the run; 0 where nodes measure that.
+	// TargetRTTMicroseconds is the round trip from its clients to their server before the run; 0 if nodes measure it.
 	TargetRTTMicroseconds int64 `json:"targetRTTMicroseconds,omitempty"`
-	// NodeRTTMicroseconds is how far its clients are from the node of their region that is furthest from them, without emulated delays;
-	// 0 where it is not known.
+	// NodeRTTMicroseconds is the round trip between its clients and the most distant node of their region, without
+	// emulated delays; 0 if unknown.
 	NodeRTTMicroseconds int64 `json:"nodeRTTMicroseconds,omitempty"`
-	// Driver says how busy the worker was while measuring; nil when somebody else measured it.
+	// Driver is the load of the worker while measuring; nil if another process measured it.
 	Driver *Driver `json:"driver,omitempty"`
 }
 
-// Driver is the CPU time that a load generator used during the measured windows, and what it was allowed.
+// Driver is the CPU time that a load generator used during the measured windows, and its CPU allowance.
 type Driver struct {
 	CPUMicroseconds      int64 `json:"cpuMicroseconds"`
 	MeasuredMicroseconds int64 `json:"measuredMicroseconds"`
@@ -96,24 +96,26 @@ type Driver struct {
 	PeakMemoryBytes   int64 `json:"peakMemoryBytes,omitempty"`
 	// BusiestPPM is the used share of the allowance in the window where it was largest, in parts per million.
 	BusiestPPM int64 `json:"busiestPPM,omitempty"`
-	// Periods are those of the kernel's CPU quota (100 ms each, unless it is told otherwise) within the windows in which the worker ran, and
-	// ThrottledPeriods those of them in which it had used the quota up and was stopped. Both are 0 without a quota.
+	// Periods counts the periods of the kernel's CPU quota (100 ms each, unless configured otherwise) within the windows
+	// in which the worker ran. ThrottledPeriods counts the periods in which it had used the quota up and was stopped. Both
+	// are 0 without a quota.
 	Periods          int64 `json:"periods,omitempty"`
 	ThrottledPeriods int64 `json:"throttledPeriods,omitempty"`
-	// LateMicroseconds says how late the process was for what was due, of each figure that of the window where it was largest; nil in
-	// reports of versions that did not measure it.
+	// LateMicroseconds is the lateness of the process for due work. Each figure comes from the window in which it was
+	// largest. It is nil in reports of versions that did not measure it.
 	LateMicroseconds *Lateness `json:"lateMicroseconds,omitempty"`
 }
 
-// Lateness is how late a process was woken up that asked for it all the time (every 5 ms), in microseconds: what everything in it waited
-// for the CPU, be it that the machine had none left, a quota, or other work of its own. Transactions were sent, and answers seen, as late.
+// Lateness is the delay, in microseconds, with which a process was woken up that asked for it every 5 ms. All work of
+// the process waited that long for the CPU, because the machine was busy, because of a quota, or because of other work
+// of the process. Transactions were sent, and answers seen, with this delay.
 type Lateness struct {
 	P50 int64 `json:"p50"`
 	P99 int64 `json:"p99"`
 	Max int64 `json:"max"`
 }
 
-// Worst takes over what is larger in another window's.
+// Worst takes each figure from the other lateness where it is larger.
 func (l *Lateness) Worst(other Lateness) {
 	l.P50, l.P99, l.Max = max(l.P50, other.P50), max(l.P99, other.P99), max(l.Max, other.Max)
 }
@@ -135,19 +137,20 @@ func (d *Driver) SharePPM() int64 {
 	return int64(float64(d.CPUMicroseconds) / float64(allowed) * 1e6)
 }
 
-// Window sums up one repetition's window of one region: what was sent in it, and how it went on.
+// Window sums up one repetition's window of one region: the transactions sent in it, and their progress.
 type Window struct {
 	Region string `json:"region"`
 	// Repetition counts from 1.
 	Repetition int `json:"repetition"`
 	// Due transactions were due in the window, counted when they became due. Each of them is Sent, Dropped or in the
-	// Backlog; a sent one has ended in the window, so that a series has it, or is Unfinished. Reports of versions that did
-	// not count it have 0.
+	// Backlog. A sent transaction has finished in the window, so that a series has it, or is Unfinished. Reports of
+	// versions that did not count it have 0.
 	Due int64 `json:"due,omitempty"`
-	// MeasuredMicroseconds is how long the window was open: shorter than DurationMicroseconds of the report where it was
-	// closed before its time.
+	// MeasuredMicroseconds is the time that the window was open. It is shorter than DurationMicroseconds of the report if
+	// the window closed early.
 	MeasuredMicroseconds int64 `json:"measuredMicroseconds,omitempty"`
-	// Sent transactions were due in the window. Unfinished ones of them were still under way when it closed.
+	// Sent transactions were due in the window. Unfinished counts the sent transactions that were still in flight when it
+	// closed.
 	Sent       int64 `json:"sent"`
 	Unfinished int64 `json:"unfinished"`
 	// Clients took part when the window closed, and BusyClients of them had a transaction under way. SilentMicroseconds is
@@ -155,19 +158,19 @@ type Window struct {
 	Clients            int64 `json:"clients,omitempty"`
 	BusyClients        int64 `json:"busyClients,omitempty"`
 	SilentMicroseconds int64 `json:"silentMicroseconds,omitempty"`
-	// LongestSilenceMicroseconds is the longest time in the window in which transactions were in flight and none was answered, and
-	// SilenceAtMicroseconds is when in the window it started.
+	// LongestSilenceMicroseconds is the longest time in the window in which transactions were in flight and none was
+	// answered. SilenceAtMicroseconds is its start within the window.
 	LongestSilenceMicroseconds int64 `json:"longestSilenceMicroseconds,omitempty"`
 	SilenceAtMicroseconds      int64 `json:"silenceAtMicroseconds,omitempty"`
-	// UnsentMicroseconds is how long the first transaction of the backlog had waited when the window closed.
+	// UnsentMicroseconds is the time that the first transaction of the backlog had waited when the window closed.
 	UnsentMicroseconds int64 `json:"unsentMicroseconds,omitempty"`
 	// CarriedIn transactions were due before the window and committed inside it: they count for the throughput and for
 	// nothing else.
 	CarriedIn int64 `json:"carriedIn"`
 	// CarriedOver transactions were due before the window and under way when it closed. They are not Due in the window.
 	CarriedOver int64 `json:"carriedOver,omitempty"`
-	// Dropped transactions were due in the window of an open loop, but the queue was full. Backlog ones were still
-	// in the queue when it closed. Discarded ones were in the queue when the warm-up ended.
+	// Dropped transactions were due in the window of an open loop, but the queue was full. Backlog counts transactions
+	// still in the queue when the window closed. Discarded counts transactions in the queue when the warm-up ended.
 	Dropped   int64 `json:"dropped,omitempty"`
 	Backlog   int64 `json:"backlog,omitempty"`
 	Discarded int64 `json:"discarded,omitempty"`
@@ -220,14 +223,14 @@ func addEach(a, b []int64) []int64 {
 	return sum
 }
 
-// Failures say why transactions or attempts were not committed: by reason, and by cause (procedure, conflict, node,
-// client; none where the database does not tell).
+// Failures counts uncommitted transactions or attempts, by reason and by cause (procedure, conflict, node, client; none
+// if the database does not report it).
 type Failures struct {
 	Reasons map[string]int64 `json:"reasons,omitempty"`
 	Causes  map[string]int64 `json:"causes,omitempty"`
 }
 
-// Add adds the failures of o to those of f.
+// Add adds the failures of o to f.
 func (f *Failures) Add(o Failures) {
 	f.Reasons = addNamed(f.Reasons, o.Reasons)
 	f.Causes = addNamed(f.Causes, o.Causes)
@@ -251,13 +254,13 @@ type Series struct {
 	Repetition int    `json:"repetition"`
 	Type       string `json:"type"`
 	Class      string `json:"class"`
-	// Outcome is committed, aborted, refused or unknown: that of the last attempt. Failures tell the latter three
-	// apart. It is Unfinished for transactions that were still under way when the window closed, whose latency is the time
-	// that they had waited by then.
+	// Outcome is the outcome of the last attempt: committed, aborted, refused or unknown. Failures distinguishes the
+	// reasons of the latter three. Outcome is Unfinished for transactions that were still in flight when the window
+	// closed. Their latency is the time that they had waited by then.
 	Outcome string `json:"outcome"`
 	Failures
-	// Attempts are those of this type, class and outcome that ended in the window, whenever their transactions were
-	// due.
+	// Attempts are the attempts of this type, class and outcome that finished in the window, whenever their transactions
+	// were due.
 	Attempts SeriesAttempts `json:"attempts"`
 	// Latency counts from when the transaction was due. Service counts from when it was sent; nil in a closed loop,
 	// where both are the same.
@@ -321,9 +324,9 @@ type Second struct {
 	// Offered is the load of this second where spec.load has a curve: the transactions that were due, in an open loop, or the
 	// time of the clients that took part, in milliseconds.
 	Offered int64 `json:"offered,omitempty"`
-	// Latency is a SecondHistogram of the committed ones.
+	// Latency is a SecondHistogram of the committed transactions.
 	Latency []byte `json:"latency,omitempty"`
-	// Tenths split the counts; nil where nobody asked for them.
+	// Tenths split the counts; nil if they were not requested.
 	Tenths *Tenths `json:"tenths,omitempty"`
 }
 
@@ -348,8 +351,9 @@ func (t *Tenths) plus(o *Tenths) *Tenths {
 	return &sum
 }
 
-// Unfinished is the outcome of transactions that were due in a window and under way when it closed, and CarriedOver of transactions that
-// were due before it and under way when it closed: they took longer than the whole window.
+// Unfinished is the outcome of transactions that were due in a window and in flight when it closed. CarriedOver is the
+// outcome of transactions that were due before the window and in flight when it closed: they took longer than the whole
+// window.
 const (
 	Unfinished  = "unfinished"
 	CarriedOver = "carriedOver"
@@ -396,7 +400,7 @@ type placeKey struct {
 	repetition, second int
 }
 
-// sort puts everything into an order that does not depend on who reported first.
+// sort puts everything into an order that does not depend on the order of the reports.
 func (r *Report) sort() {
 	types := make(map[string]int, len(r.Types))
 	for i, t := range r.Types {
@@ -430,8 +434,9 @@ func MergeLedgers(reports []*Report) workload.Ledger {
 	return ledger
 }
 
-// Merge merges reports of the same run without loss: counts add up, histograms add up bucket by bucket. It does not
-// change its arguments, and fails when they are of different runs, or two of them tell how busy the same worker was.
+// Merge merges reports of the same run without loss: it adds counts, and adds histograms bucket by bucket. It does not
+// change its arguments. It fails if they belong to different runs, or if two of them report the load of the same
+// worker.
 func Merge(reports []*Report) (*Report, error) {
 	if len(reports) == 0 {
 		return nil, fmt.Errorf("there is no report to merge")
@@ -538,7 +543,7 @@ func Merge(reports []*Report) (*Report, error) {
 		m.Total.Failed += r.Total.Failed
 		m.Misclassified += r.Misclassified
 		if e := r.MisclassifiedExample; e != "" && (m.MisclassifiedExample == "" || e < m.MisclassifiedExample) {
-			m.MisclassifiedExample = e // whoever reports first
+			m.MisclassifiedExample = e // from the first report that has one
 		}
 		m.Incidents = append(m.Incidents, r.Incidents...)
 	}
@@ -547,8 +552,8 @@ func Merge(reports []*Report) (*Report, error) {
 	return m, nil
 }
 
-// Cut makes the report one of a shorter run: of the first repetitions, whose windows were so long. What belongs to later ones is
-// dropped.
+// Cut restricts the report to a shorter run: to the first repetitions, whose windows had the given length. It drops
+// data of later repetitions.
 func (r *Report) Cut(repetitions int, durationMicroseconds int64) {
 	r.Repetitions, r.DurationMicroseconds = repetitions, durationMicroseconds
 	r.Windows = slices.DeleteFunc(r.Windows, func(w Window) bool { return w.Repetition > repetitions })
@@ -556,9 +561,9 @@ func (r *Report) Cut(repetitions int, durationMicroseconds int64) {
 	r.Timeline = slices.DeleteFunc(r.Timeline, func(s Second) bool { return s.Repetition > repetitions })
 }
 
-// DecodeReport reads what Encode has written and checks that it can be merged. It returns how many values there are, of
-// which it reads at most so many: a value takes up to a hundred times the memory of its text, and the texts are
-// whoever's who has the key.
+// DecodeReport reads the output of Encode and checks that it can be merged. It returns the number of values, and reads
+// at most that number given by most. A value takes up to a hundred times the memory of its text, and any holder of the
+// key can send a text.
 func DecodeReport(b []byte, most int) (r *Report, values int, err error) {
 	text, err := compress.Unpack(b)
 	if err != nil {

@@ -10,23 +10,23 @@ import (
 	"github.com/geobench/geobench/internal/base/compress"
 )
 
-// Resolution is the resolution of a report's timeline and histograms. The zero value is the one at which load generators
-// count. Counts over the windows, and so all figures of a summary but percentiles of single repetitions, are exact at any
-// resolution.
+// Resolution is the resolution of a report's timeline and histograms. The zero value is the resolution at which load
+// generators count. Counts over the windows are exact at any resolution. So are all figures of a summary, except for
+// percentiles of single repetitions.
 type Resolution struct {
-	// LatencySeconds is the length of the cells of the timeline whose latencies are merged, and Seconds the length of the cells whose
-	// counts are merged; 0 is one second. Cells of a window begin at its start. Each length is a multiple of the shorter ones, and
-	// LatencySeconds of Seconds.
+	// LatencySeconds is the length of the cells of the timeline whose latencies are merged. Seconds is the length of the
+	// cells whose counts are merged; 0 is one second. Cells of a window start with the window. Each length is a multiple
+	// of the shorter lengths, and LatencySeconds is a multiple of Seconds.
 	LatencySeconds int `json:"latencySeconds,omitzero"`
 	Seconds        int `json:"seconds,omitzero"`
-	// Apart: series of types and classes are over all repetitions, and single repetitions have series of their own, of all types and
-	// classes, whose latencies are within 3.2%.
+	// Apart means that series of types and classes cover all repetitions. Single repetitions then have separate series
+	// over all types and classes, whose latencies are accurate to 3.2%.
 	Apart bool `json:"apart,omitzero"`
 	// Rounded: the latencies of all series are within 3.2%.
 	Rounded bool `json:"rounded,omitzero"`
 }
 
-// resolutions are those at which a report is handed in: the first one at which it fits.
+// resolutions are tried in order; a report uses the first resolution at which it fits.
 var resolutions = []Resolution{
 	{},
 	{LatencySeconds: 10},
@@ -59,7 +59,7 @@ func (x Resolution) valid() error {
 	return nil
 }
 
-// String describes the resolution in words; empty for the finest one.
+// String describes the resolution in words; empty for the finest resolution.
 func (x Resolution) String() string {
 	text := ""
 	add := func(format string, args ...any) {
@@ -108,7 +108,8 @@ func (r *Report) Encode() ([]byte, error) {
 	return nil, problem
 }
 
-// at returns the report at a resolution that is at least as coarse as its own. It shares the unchanged parts with r.
+// at returns the report at a resolution that is at least as coarse as the resolution of r. It shares the unchanged
+// parts with r.
 func (r *Report) at(x Resolution) (*Report, error) {
 	if x == r.Resolution {
 		return r, nil
@@ -135,8 +136,8 @@ func (r *Report) at(x Resolution) (*Report, error) {
 	return &c, nil
 }
 
-// cells merges the seconds of a timeline. What belongs to a cell is in its first second, of which there is one where any second of
-// the cell has something. Tenths are of single seconds alone.
+// cells merges the seconds of a timeline. The data of a cell is in its first second, which exists if any second of the
+// cell has data. Only single seconds have tenths.
 func cells(timeline []Second, x Resolution) ([]Second, error) {
 	sorted := slices.Clone(timeline)
 	slices.SortStableFunc(sorted, func(a, b Second) int {
@@ -180,8 +181,8 @@ func cells(timeline []Second, x Resolution) ([]Second, error) {
 	return out, nil
 }
 
-// setApart turns series of single repetitions, types and classes into series of types and classes over all repetitions, whose Repetition
-// is 0, and series of single repetitions, whose Type and Class are empty.
+// setApart splits series of single repetitions, types and classes. The result has series of types and classes over all
+// repetitions, whose Repetition is 0, and series of single repetitions, whose Type and Class are empty.
 func setApart(series []Series) ([]Series, error) {
 	var out []Series
 	index := map[seriesKey]int{}

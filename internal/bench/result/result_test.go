@@ -289,7 +289,8 @@ func TestBuild(t *testing.T) {
 		// 4 x 0.768 USD/h for 10 s / 10900 x 10^6, and 7.2 MB / 12000 x 10^6 at 0.02 USD/GB.
 		"machines": {int64(s.Cost.MachinesPerMillionTransactions), 782_875},
 		"transfer": {int64(s.Cost.TransferPerMillionTransactions), 12_000},
-		// 4 nodes x 120 kB from clients and 60 kB to them, and 54 B for each of 4 x (1200 + 2400 + 2 x 3000) segments.
+		// Four nodes receive 120 kB each from clients and send 60 kB to them. Each of 4 x (1200 + 2400 + 2 x 3000) segments
+		// adds 54 B.
 		"requests":    {s.Wire.RequestBytesPerTransaction, 40},
 		"answers":     {s.Wire.AnswerBytesPerTransaction, 20},
 		"headers":     {s.Wire.HeaderBytesPerTransaction, 173},
@@ -384,7 +385,7 @@ func TestTpmC(t *testing.T) {
 	}
 }
 
-// TestRepetitionsByRegion compares the figures of a region in one window with those of all of its windows.
+// TestRepetitionsByRegion compares the figures of a region in one window with its figures in all windows.
 func TestRepetitionsByRegion(t *testing.T) {
 	in := small()
 	in.Reports = large([]string{"a", "b"}, 2, 10)
@@ -408,7 +409,8 @@ func TestRepetitionsByRegion(t *testing.T) {
 	}
 }
 
-// Workers of several versions are all named, whoever reports first: figures of different programs are added up.
+// The document names all versions of workers, in any order of reports, because figures of different programs are
+// summed.
 func TestMergeNamesAllVersions(t *testing.T) {
 	in := small()
 	builds := []string{"v2", "v1", "v2"}
@@ -427,7 +429,7 @@ func TestMergeNamesAllVersions(t *testing.T) {
 	}
 }
 
-// Two workers of one name are not one: whoever came last would hide how busy the other was.
+// Two workers with one name are refused: the later report would hide the load of the other worker.
 func TestMergeRefusesNamesakes(t *testing.T) {
 	in := small()
 	for i, cpu := range []int64{950, 10} {
@@ -439,7 +441,8 @@ func TestMergeRefusesNamesakes(t *testing.T) {
 	}
 }
 
-// late is a load generator as late as the latencies of report i's region just bear, and by so many microseconds more.
+// late returns a load generator whose lateness is the largest that the latencies of report i's region allow, plus the
+// given microseconds.
 func late(in *Inputs, i int, median, tail int64) *Driver {
 	clean := *in
 	clean.Driver = nil
@@ -455,7 +458,7 @@ func late(in *Inputs, i int, median, tail int64) *Driver {
 	panic("there is no such region")
 }
 
-// A load generator that is late in the tail alone is told of, and the run is valid.
+// A load generator that is late only in the tail is noted, and the run is valid.
 func TestLateTailIsNoted(t *testing.T) {
 	in := small()
 	in.Simulated = false

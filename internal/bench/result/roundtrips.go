@@ -8,7 +8,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// SnapshotRoom is how many bytes the packed statuses of all nodes may have, three of which one ConfigMap holds, along with other notes of a run.
+// SnapshotRoom is the number of bytes that the packed statuses of all nodes may have. A ConfigMap holds three of them,
+// along with other notes of a run.
 const SnapshotRoom = compress.MaxPacked / 4
 
 // MergeRoundTrips leaves the round trips between two regions, which a document merges anyhow, at one node of the first region: the round trips of
@@ -41,7 +42,8 @@ func MergeRoundTrips(nodes []admin.Status, t *geo.Topology) {
 	}
 }
 
-// moveRTT adds an encoded histogram of round trips to another one and leaves nothing of it. Unreadable ones count as not measured.
+// moveRTT adds an encoded histogram of round trips to another histogram and empties it. Unreadable histograms count as
+// not measured.
 func moveRTT(to, from *string) {
 	if h := mergeRTT(mergeRTT(nil, *to), *from); h != nil {
 		if b, err := h.Encode(hdrhistogram.V2CompressedEncodingCookieBase); err == nil {

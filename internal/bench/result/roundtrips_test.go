@@ -14,8 +14,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// The statuses of 256 nodes fit into a ConfigMap three times, before, at the end and after, once their round trips are merged, and the links of
-// the document are the same.
+// The statuses of 256 nodes fit into a ConfigMap three times (before, at the end and after) once their round trips are
+// merged. The links of the document stay the same.
 func TestStatusesOfManyNodesFit(t *testing.T) {
 	top := &geo.Topology{Partitions: 32, Replicas: 1}
 	for i := range 8 {

@@ -81,7 +81,8 @@ func figuresOf(a, b []*Document) []sample {
 		add("", "attempts", "1/s", -1, false, attempts(func(a *Attempts) int64 { return a.PerSecond }))
 		add("", "aborted attempts", "ppm", -1, false, attempts(func(a *Attempts) int64 { return a.AbortPPM }))
 	}
-	if !slices.ContainsFunc(slices.Concat(a, b), func(d *Document) bool { return d.Target != nil || len(d.Uncounted) > 0 }) { // of which nobody knows them
+	// their figures are unknown
+	if !slices.ContainsFunc(slices.Concat(a, b), func(d *Document) bool { return d.Target != nil || len(d.Uncounted) > 0 }) {
 		add("", "bytes per transaction", "bytes", -1, false, whole(func(s *Summary) int64 { return s.BytesPerTransaction }))
 		add("", "bytes between regions", "bytes", -1, false, whole(func(s *Summary) int64 { return s.CrossRegionBytesPerTransaction }))
 		add("", "cost of a million", "micro-"+a[0].Summary.Cost.Currency, -1, false, whole(func(s *Summary) int64 { return int64(s.Cost.PerMillionTransactions) }))
@@ -114,7 +115,7 @@ func figuresOf(a, b []*Document) []sample {
 	return out
 }
 
-// regionRepetitions are the figures of a region, one for each window where the document has them.
+// regionRepetitions returns the figures of a region, with one entry for each window if the document has them.
 func (d *Document) regionRepetitions(name string) []RepetitionRegion {
 	var out []RepetitionRegion
 	for i := range d.Repetitions {
@@ -180,8 +181,8 @@ func enough(alpha float64) int {
 	return n
 }
 
-// interval sets the confidence interval of the change: of all differences between a repetition of B and one of A, as many
-// are cut off at each end as the distribution of U allows.
+// interval sets the confidence interval of the change. It takes all differences between a repetition of B and one of A,
+// and cuts off as many at each end as the distribution of U allows.
 func (s *sample) interval(alpha float64) {
 	n1, n2 := len(s.a), len(s.b)
 	u := stats.UDist{N1: n1, N2: n2}

@@ -10,8 +10,8 @@ import (
 // servedSigmas is the number of standard deviations that ServedRegion.ChancePPM covers.
 const servedSigmas = 3
 
-// served returns the share of the region's transactions that committed. It counts transactions that were in flight
-// when the windows opened, and not the ones in flight when they closed. Both numbers vary.
+// served returns the share of the region's transactions that committed. It includes transactions that were in flight
+// when the windows opened, but not the transactions in flight when they closed. Both numbers vary.
 func (x *Region) served() *v1alpha1.ServedRegion {
 	due := x.Ended() + x.Unfinished + x.Unsent()
 	if due == 0 {

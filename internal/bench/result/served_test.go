@@ -19,7 +19,7 @@ func TestLeastServed(t *testing.T) {
 		t.Errorf("a closed loop has %+v, %q", got, d.ServedText())
 	}
 	d.Summary.OfferedPerSecond, d.Summary.ThroughputPerSecond = 220, 166
-	// few commits 58 of 100, with a chance of 3 sqrt(58) of 100.
+	// few commits 58 of 100; the statistical margin is 3 sqrt(58) of 100.
 	if got, want := d.LeastServed(), (v1alpha1.ServedRegion{Name: "b", CommittedPPM: 600_000}); got == nil ||
 		*got != want {
 		t.Errorf("%+v, want %+v", got, want)

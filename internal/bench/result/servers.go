@@ -100,7 +100,7 @@ func orNone(s Setting) string {
 
 // settingsChanged compares the servers after the run with the servers before it.
 func settingsChanged(d *Document, _ *Inputs, _ *Report) []Reason {
-	if d.Target == nil || len(d.Target.ServersAfter) == 0 { // of a database that could not be audited, which has its own reason
+	if d.Target == nil || len(d.Target.ServersAfter) == 0 { // a database that could not be audited has a separate reason
 		return nil
 	}
 	differ := serversDiffer(d.Target.Servers, d.Target.ServersAfter)

@@ -26,7 +26,7 @@ func drawn(r *rand.Rand, n int64, asked, actual []float64) *Document {
 	return d
 }
 
-// TestHonestSharesPass: 3,000 runs of few and of many requests, each with 24 shares, small and large ones.
+// TestHonestSharesPass simulates 3,000 runs of few and of many requests, each with 24 small and large shares.
 func TestHonestSharesPass(t *testing.T) {
 	r := rand.New(rand.NewPCG(41, 26))
 	var asked []float64

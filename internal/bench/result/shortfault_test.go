@@ -2,7 +2,7 @@ package result
 
 import "testing"
 
-// The commits during a fault of a tenth of a second say little. An outage of 50 s after it is no chance.
+// The commits during a fault of a tenth of a second are little evidence. An outage of 50 s after it is significant.
 func TestShortFaultWithALongOutage(t *testing.T) {
 	never := int64(0)
 	d := regional(map[string]*Availability{

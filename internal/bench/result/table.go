@@ -152,7 +152,7 @@ func Table(w io.Writer, d *Document, wide bool) error {
 	for _, mix := range s.Realised.Mix() {
 		wrapped(b, "", mix)
 	}
-	told := len(d.Nodes) > 0 // what the database sends, uses and costs
+	told := len(d.Nodes) > 0 // bytes, resources and costs of the database
 	least := ""
 	if why := d.LeastFigures(); why != "" {
 		least = "at least "
@@ -233,8 +233,8 @@ func Table(w io.Writer, d *Document, wide bool) error {
 	return err
 }
 
-// attemptRows are the rows of a table of attempts: what they were per second and for each that committed, how they
-// ended, and which share of the committed transactions had one, two or more.
+// attemptRows returns the rows of a table of attempts: their rate, the number for each committed transaction, and their
+// outcomes. It also has the shares of the committed transactions with one, two or more attempts.
 func attemptRows(d *Document) [][]string {
 	rows := [][]string{{"REGION", "ATTEMPTS/S", "PER COMMIT", "ABORTED", "CONFLICT", "NODE", "RETRIED", "IN 1", "IN 2", "IN MORE"}}
 	row := func(name string, a *Attempts) {
@@ -305,8 +305,8 @@ func (t *typeRow) latency() Latency {
 	return t.latencies.latency()
 }
 
-// byType returns the transactions, with their classes merged unless wide. The latencies of merged ones come from the
-// document's histograms; a document without them shows those of the class with the most transactions.
+// byType returns the transactions, with their classes merged unless wide. The latencies of merged classes are from the
+// document's histograms. A document without histograms shows the latencies of the class with the most transactions.
 func byType(d *Document, wide bool) []*typeRow {
 	var rows []*typeRow
 	type key struct{ typ, class, region string }
@@ -367,7 +367,7 @@ func line(b *strings.Builder, format string, args ...any) {
 	b.WriteByte('\n')
 }
 
-// wrapped adds text behind a prefix and breaks it at spaces; further lines are indented like the prefix.
+// wrapped adds text after a prefix and breaks it at spaces; further lines are indented like the prefix.
 func wrapped(b *strings.Builder, prefix, text string) {
 	indent := min(len(prefix), 8)
 	l := prefix

@@ -20,7 +20,7 @@ func (d *Document) fillTimeline(regions []string, r *Report) {
 			t.Repetition = i/ticks + 1
 		}
 	}
-	// One cell after the other, so that a single histogram does for any number of them.
+	// Cells are processed in order, so that a single histogram suffices for any number of them.
 	sorted := slices.Clone(r.Timeline)
 	slices.SortStableFunc(sorted, func(a, b Second) int {
 		return cmp.Or(cmp.Compare(a.Repetition, b.Repetition), cmp.Compare(a.Second, b.Second))

@@ -6,7 +6,7 @@ const (
 	// maxTpmCPerWarehouse is the most tpmC, in thousandths, that ten terminals of a warehouse reach with the keying and think
 	// times of TPC-C (clause 4.2.2; its comment has the figure).
 	maxTpmCPerWarehouse = 12_860
-	// terminalsPerWarehouse is how many terminals a warehouse has (clause 4.2.2).
+	// terminalsPerWarehouse is the number of terminals of a warehouse (clause 4.2.2).
 	terminalsPerWarehouse = 10
 )
 

@@ -12,9 +12,9 @@ import (
 // objective that says otherwise.
 const unansweredLimitPPM = 10_000
 
-// permittedPPM returns the share of a region's transactions that may go unanswered: the limit of an objective on the region's
-// unknownPPM, else of one on all regions', else the default. A limit for all regions together is also the limit of each: one
-// region can be dark without exceeding it.
+// permittedPPM returns the share of a region's transactions that may go unanswered. It is the limit of an objective on
+// the region's unknownPPM, else the limit of an objective on all regions, else the default. A limit for all regions
+// together is also the limit of each region: a dark region need not exceed the common limit.
 func permittedPPM(objectives []v1alpha1.Objective, region string) int64 {
 	permitted, own := int64(unansweredLimitPPM), false
 	for _, o := range objectives {
@@ -122,7 +122,7 @@ func (x *Region) unservedPPM() int64 {
 // unserved returns the number of the region's transactions that the database did not serve.
 func (x *Region) unserved() int64 { return x.Unknown + x.Refused + x.Hung + x.Unsent() }
 
-// withoutAnswer says how many of the region's transactions had no answer, and what became of them.
+// withoutAnswer describes the region's transactions that had no answer: their number and their fate.
 func (x *Region) withoutAnswer() string {
 	over := ""
 	if x.CarriedOver > 0 {
@@ -166,8 +166,9 @@ func (s silence) String() string {
 		s.region, formatMicroseconds(s.us), formatMicroseconds(s.from), s.repetition, s.expected)
 }
 
-// silence returns the longest time without an answer that is longer than a second, than three times the region's 99th percentile, and
-// than chance; its share is 0 if there is none. A closed loop shows it in no percentile: it takes one transaction of each client.
+// silence returns the longest significant time without an answer: longer than a second and than three times the
+// region's 99th percentile. Its share is 0 if there is none. A closed loop shows the silence in no percentile, because
+// it affects only one transaction of each client.
 func (x *Region) silence(d *Document, r *Report) (out silence) {
 	measured := r.DurationMicroseconds * int64(r.Repetitions)
 	p99, _ := x.LatencyMicroseconds.P99.Value()
@@ -222,8 +223,8 @@ func (x *Region) stalled(r *Report) (description string, ppm int64) {
 }
 
 const (
-	// steadyFactor is how many times the number of transactions in flight that Little's law gives may be in flight at the
-	// end of a window. Where arrivals outrun a database that serves them in order, it approaches 2.
+	// steadyFactor is the allowed ratio of transactions in flight at the end of a window to the number by Little's law.
+	// Where arrivals outrun a database that serves them in order, the ratio approaches 2.
 	steadyFactor = 1.3
 	// steadySigmas is the number of standard deviations of a Poisson count that it, and the growth of a backlog, may be more.
 	steadySigmas = 3
@@ -232,11 +233,11 @@ const (
 	steadyGrowth = 0.03
 )
 
-// grows reports whether the region's backlog grew: more transactions were in flight when the windows closed than when they
-// opened, by more than 3% of the transactions that were due and more than chance, and either more than Little's law gives at the mean
-// latency of the committed ones, or after a warm-up that was long enough for a steady state. The product-limit estimate
-// does not hold then, since a transaction that is due later takes longer and is censored earlier. measured is the measured time,
-// warmup that before it, both in microseconds.
+// grows reports whether the region's backlog grew between the opening and the closing of the windows. The number of
+// transactions in flight must grow by more than 3% of the due transactions, and significantly. In addition, it must
+// exceed the number by Little's law at the mean latency of the committed transactions, or the warm-up must be long
+// enough for a steady state. The product-limit estimate then does not hold, since a transaction that is due later takes
+// longer and is censored earlier. measured is the measured time, and warmup the time before it, both in microseconds.
 func (f *figures) grows(measured, warmup int64) bool {
 	unfinished := float64(f.Unfinished)
 	if f.Due == 0 || f.Committed == 0 || measured <= 0 {

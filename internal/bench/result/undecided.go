@@ -41,7 +41,7 @@ func (c *clearSeconds) boundCause() string {
 	})
 }
 
-// whyBound lists the fates of transactions, and the cure of the most frequent one.
+// whyBound lists the fates of transactions, and a remedy for the most frequent fate.
 func whyBound(all []unobserved) string {
 	all = slices.DeleteFunc(all, func(u unobserved) bool { return u.n == 0 })
 	if len(all) == 0 {

@@ -45,7 +45,7 @@ const (
 	// ReasonObjectiveUndecided: it is not known whether an objective holds.
 	ReasonObjectiveUndecided = "ObjectiveUndecided"
 	ReasonCheckFailed        = "CheckFailed"
-	// ReasonTestNotPassed is that of a run that was not begun, since a functional test before it has not passed.
+	// ReasonTestNotPassed is the reason of a run that did not start because a preceding functional test did not pass.
 	ReasonTestNotPassed = "FunctionalTestNotPassed"
 )
 
@@ -57,21 +57,22 @@ const (
 	ReasonMeshChanged = "MeshChanged"
 	// ReasonLinkTooFast: a link was faster than declared for a while, and no fault of the manifest changes it then.
 	ReasonLinkTooFast = "LinkTooFast"
-	// ReasonReportForged: what a worker handed in is not its own, or it went by something else than it was told.
+	// ReasonReportForged: the report of a worker was altered, or the worker did not use the configuration that it was
+	// sent.
 	ReasonReportForged = "ReportForged"
-	// ReasonResultForged: a result was there that nobody has measured.
+	// ReasonResultForged: the result existed already, but no measurement had produced it.
 	ReasonResultForged = "ResultForged"
-	// ReasonSnapshotForged: what the operator noted of the run is not what it has written.
+	// ReasonSnapshotForged: the operator's notes of the run were altered.
 	ReasonSnapshotForged = "SnapshotForged"
 	// ReasonNetworkEdited: somebody wrote to what decides where connections of the run's pods lead.
 	ReasonNetworkEdited = "NetworkEdited"
-	// ReasonManifestEdited: the database became another than the one that the run was let in for.
+	// ReasonManifestEdited: the database was changed after the run was admitted.
 	ReasonManifestEdited = "ManifestEdited"
 )
 
-// judge sets the verdict. A measurement that cannot be trusted is Invalid whatever it says; one that can is Failed when a
-// check failed or an objective is missed. A failed check leads the reasons even of an Invalid run: lost money or a cycle
-// proves that the database is wrong under any load.
+// judge sets the verdict. A measurement that cannot be trusted is Invalid whatever its figures are. A trusted
+// measurement is Failed if a check failed or an objective is missed. A failed check is the first of the reasons even of
+// an Invalid run: lost money or a cycle proves that the database is wrong under any load.
 func (d *Document) judge(in *Inputs, r *Report) {
 	var wrong, invalid, failed []Reason
 	for _, c := range d.Checks {
@@ -106,7 +107,7 @@ func (d *Document) judge(in *Inputs, r *Report) {
 	}
 }
 
-// undecided says why it is not known whether the objective holds.
+// undecided returns the reason why it is unknown whether the objective holds.
 func (o *Objective) undecided() Reason {
 	reason := ReasonObjectiveUndecided
 	if o.FewSamples {
@@ -118,27 +119,27 @@ func (o *Objective) undecided() Reason {
 // invalidChecks say what makes a measurement worthless, in the order of weight.
 var invalidChecks = []func(*Document, *Inputs, *Report) []Reason{
 	incidents,          // something broke
-	settingsChanged,    // the database became another one
+	settingsChanged,    // the settings of the database changed
 	nodeClocksApart,    // nodes did not go by the same time
 	clocksApart,        // clients did not measure at the same time
-	faultsFailed,       // a fault was not what the manifest says
+	faultsFailed,       // a fault differed from the manifest
 	faultsMistimed,     // or not when
 	undeclared,         // something was done that it does not say
-	linksTooFast,       // the network was a faster one for a while
-	workloadBroken,     // procedures did not do what they were written for
+	linksTooFast,       // the network was too fast for a while
+	workloadBroken,     // procedures did not do their work
 	noTransactions,     // nothing was measured
 	driverBound,        // the load generator was measured, not the database
 	clientsBusy,        // or its clients were
 	nodesStarved,       // or a lack of CPU
 	tooManyGaps,        // the network was not there for too long
 	lossDiffers,        // the network lost more or fewer packets
-	networkNotVerified, // the network was not the declared one
+	networkNotVerified, // the network differed from the declared network
 	classMismatch,      // transactions count for classes that they are not of
-	shareMismatch,      // the transactions were not the configured ones
+	shareMismatch,      // the transactions differed from the configured mix
 }
 
 func incidents(_ *Document, in *Inputs, r *Report) []Reason {
-	// By faults, as planned: gone for good, for a while, and followed by another process.
+	// Planned effects of faults on nodes: lost permanently, absent for a while, and replaced by another process.
 	lost, away, replaced := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, f := range in.Faults {
 		for _, n := range f.Replaced {
@@ -196,7 +197,7 @@ func Mistake(reason string) bool {
 	return false
 }
 
-// workloadBroken: what a wrong procedure has aborted would count as cheap work of the database.
+// workloadBroken returns a reason if procedures are wrong: their aborts would count as cheap work of the database.
 func workloadBroken(d *Document, _ *Inputs, _ *Report) (out []Reason) {
 	for _, m := range mistakes {
 		all, types := int64(0), map[string]bool{}
@@ -258,9 +259,10 @@ func driverBound(d *Document, in *Inputs, r *Report) (out []Reason) {
 	return append(out, driverLate(d, in)...)
 }
 
-// How late a load generator may be for what was due, in parts of the latencies that it has measured: the median as much as a round trip of
-// the network may be off, the 99th percentile until it is more the load generator's than the database's. A millisecond more is nothing to
-// any scheduler, nor, once in a hundred times, are five.
+// The allowed lateness of a load generator for due work, as a share of its measured latencies. The median may have the
+// tolerance of a network round trip. The 99th percentile may reach the point where it belongs more to the load
+// generator than to the database. A millisecond more is normal for any scheduler, and so are five milliseconds once in
+// a hundred times.
 const (
 	lateMedianPercent, lateTailPercent = 5, 50
 
@@ -303,7 +305,7 @@ func (in *Inputs) driverOf(w *WorkerShare) string {
 	return fmt.Sprintf("worker %d in %s", w.Index, w.Region)
 }
 
-// lateness is how late a worker was, and the latencies that it has measured; nil where either is not known.
+// lateness returns the lateness of a worker, and the latencies that it has measured; nil if either is unknown.
 func (d *Document) lateness(w *WorkerShare) (*Lateness, committedLatency) {
 	for i := range d.Regions {
 		if r := &d.Regions[i]; r.Name == w.Region && r.Committed > 0 {
@@ -346,13 +348,13 @@ func (l *Lateness) beyond(of committedLatency, tailPercent, tailFloor int64) *to
 	return nil
 }
 
-// lateLimit is how late a process may be where a latency is so long, in microseconds.
+// lateLimit returns the allowed lateness of a process for the given latency, in microseconds.
 func lateLimit(latency, percent, floor int64) int64 { return latency*percent/100 + floor }
 
 func networkNotVerified(d *Document, in *Inputs, _ *Report) (out []Reason) {
 	for _, l := range d.Links {
 		if l.From == l.To && l.Samples == 0 {
-			continue // one node alone has nobody to measure
+			continue // a single node has no other node that measures it
 		}
 		off := l.MeasuredRTTMicroseconds.P50 - l.DeclaredRTTMicroseconds
 		switch {
@@ -368,7 +370,7 @@ func networkNotVerified(d *Document, in *Inputs, _ *Report) (out []Reason) {
 	return out
 }
 
-// classMismatch: the shares of multi-home and multi-partition transactions are counted by what the database tells.
+// classMismatch uses the database's reports to count the shares of multi-home and multi-partition transactions.
 func classMismatch(_ *Document, _ *Inputs, r *Report) []Reason {
 	if r.Misclassified == 0 {
 		return nil
@@ -388,8 +390,8 @@ func shareMismatch(d *Document, _ *Inputs, _ *Report) (out []Reason) {
 	return out
 }
 
-// off reports whether the realised value misses the configured one by more than its tolerance. A share must also be
-// outside of its chanceRange; the sampling error of a mean is not known.
+// off reports whether the realised value misses the configured value by more than its tolerance. A share must also be
+// outside of its chanceRange; the sampling error of a mean is unknown.
 func (s *Share) off(comparisons int) bool {
 	if s.Count == 0 || math.Abs(float64(s.RealisedPPM-s.ConfiguredPPM)) <= s.tolerance() {
 		return false
@@ -433,7 +435,7 @@ type measured struct {
 	ok    bool
 	// samples is the number of transactions that say something of a percentile, transactions the number of all.
 	samples, transactions int64
-	// cause says why only a lower bound is known.
+	// cause is the reason why only a lower bound is known.
 	cause string
 	note  string
 }
@@ -448,8 +450,9 @@ var percentiles = map[v1alpha1.Metric]float64{
 // samplesNeeded returns how many transactions the p-th percentile needs, so that it is not simply the largest of them.
 func samplesNeeded(p float64) int64 { return int64(math.Round(100 / (100 - p))) }
 
-// measures measures the objectives; f[i] adds up what objectives[i] is about. Where the network had gaps, they are of the
-// seconds without, but for objectives of one kind of transaction: the timeline does not tell transactions apart.
+// measures measures the objectives; f[i] sums the transactions that objectives[i] covers. If the network had gaps, the
+// measurements use the seconds without gaps. Objectives on one transaction type use all seconds, because the timeline
+// does not distinguish types.
 func (d *Document) measures(objectives []v1alpha1.Objective, f []figures, r *Report) []measured {
 	out := make([]measured, len(objectives))
 	for i, o := range objectives {
@@ -467,7 +470,7 @@ func (d *Document) measures(objectives []v1alpha1.Objective, f []figures, r *Rep
 	return out
 }
 
-// evaluate judges the objectives by what was measured of each.
+// evaluate judges the objectives by their measurements.
 func evaluate(objectives []v1alpha1.Objective, of []measured) []Objective {
 	out := []Objective{}
 	for i, o := range objectives {

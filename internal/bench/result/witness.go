@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// WitnessName says who has counted bytes.
+// WitnessName names an observer that counts bytes.
 type WitnessName string
 
 // The witnesses of the bytes that nodes send each other.
@@ -29,51 +29,57 @@ const (
 // Witness is what somebody has counted of the bytes that nodes sent each other, from before the first warm-up until after the last answer.
 type Witness struct {
 	Name WitnessName `json:"name"`
-	// Counts says what its bytes are those of, and Counters where they were read; empty for the nodes' own.
+	// Counts describes the traffic that its bytes cover. Counters describes the place where they were read; it is empty
+	// for the nodes' counters.
 	Counts   string `json:"counts"`
 	Counters string `json:"counters,omitempty"`
-	// Bytes of all links, and of each, where the witness tells them apart. They are left out where NotCounted says why nobody knows them.
+	// Bytes is the number of bytes of all links together; the links have separate numbers if the witness distinguishes
+	// them. They are omitted if they are unknown; NotCounted then gives the reason.
 	Bytes      *int64    `json:"bytes,omitempty"`
 	Links      []Traffic `json:"links,omitempty"`
 	NotCounted string    `json:"notCounted,omitempty"`
 	// BytesPerTransaction are those for each transaction that was committed in the same time.
 	BytesPerTransaction int64 `json:"bytesPerTransaction,omitzero"`
-	// OffPPM is by how much its bytes are more than the nodes', of the nodes', in parts per million. It is left out of the nodes' own, and of those
-	// that count something else.
+	// OffPPM is the excess of its bytes over the nodes' bytes, relative to the nodes' bytes, in parts per million. It is
+	// omitted for the nodes, and for witnesses that count other traffic.
 	OffPPM *int64 `json:"offPPM,omitempty"`
 }
 
-// Meter is what one counter of a witness showed at one time: that of a proxy, or of a sidecar that emulates the network.
+// Meter is the reading of one counter of a witness at one time, for example of a proxy, or of a sidecar that emulates
+// the network.
 type Meter struct {
-	// Who it is of, in words, for example "the proxy of pod d-us-west-2-0".
+	// Who describes the owner of the meter, for example "the proxy of pod d-us-west-2-0".
 	Who string `json:"who"`
-	// Process is another one once the meter has begun to count anew.
+	// Process changes when the meter starts to count from zero.
 	Process string `json:"process,omitempty"`
-	// Counters names what was read.
+	// Counters names the counters that were read.
 	Counters string `json:"counters,omitempty"`
-	// Links are bytes since the meter began to count; a region is empty where it does not tell.
+	// Links are bytes since the meter started to count; a region is empty if the meter does not report it.
 	Links []Traffic `json:"links,omitempty"`
-	// Problem says why it could not be read.
+	// Problem is the reason why the meter could not be read.
 	Problem string `json:"problem,omitempty"`
 }
 
-// Readings are what the meters of a witness showed before the first warm-up and after the last answer.
+// Readings are the readings of a witness's meters before the first warm-up and after the last answer.
 type Readings struct {
 	Witness       WitnessName
 	Counts        string
 	Before, After []Meter
-	// Unread says why there are no meters at all.
+	// Unread is the reason why there are no meters.
 	Unread string
-	// Besides are bytes that the witness may have counted and nodes have not, at most, for each link.
+	// Besides is an upper bound, for each link, of the bytes that the witness may have counted in addition to the nodes'
+	// bytes.
 	Besides []Traffic
 }
 
-// witnessTolerance is how far a witness's bytes may be from the nodes', of the nodes'.
+// witnessTolerance is the allowed difference between a witness's bytes and the nodes' bytes, relative to the nodes'
+// bytes.
 const witnessTolerance = 0.02
 
 type direction struct{ from, to string }
 
-// counted is what the meters have counted between both readings, and from which counters; or why that is not known.
+// counted returns the bytes that the meters counted between both readings, and the counters' names. If the bytes are
+// unknown, it returns the reason.
 func (r *Readings) counted() (links map[direction]int64, counters, why string) {
 	switch {
 	case r.Unread != "":
@@ -145,7 +151,7 @@ func (m *Meter) shrankSince(before *Meter) bool {
 	return false
 }
 
-// fillWitnesses sets what others have counted beside what the nodes have, and notes where they disagree.
+// fillWitnesses sets the counts of other witnesses alongside the nodes' counts, and notes disagreements.
 func (d *Document) fillWitnesses(in *Inputs, transferred int64) {
 	if len(in.Readings) == 0 {
 		return
@@ -167,7 +173,8 @@ func (d *Document) fillWitnesses(in *Inputs, transferred int64) {
 		links, counters, why := r.counted()
 		if w.Counters, w.NotCounted = counters, why; why == "" {
 			w.fill(links, in.Topology.Regions, transferred)
-			// What nodes had sent before they ended is in nobody's counters any more, so that theirs are less than what was sent.
+			// Bytes that nodes sent before they stopped are no longer in any counter, so the nodes' sum is less than the bytes
+			// sent.
 			if in.Target == nil && len(d.Uncounted) == 0 {
 				d.compareWitness(&w, r, sent, links)
 			}
@@ -198,7 +205,7 @@ func (w *Witness) fill(links map[direction]int64, regions []string, transferred 
 	}
 }
 
-// apart reports whether all links are told apart.
+// apart reports whether the links are counted separately.
 func apart(links map[direction]int64) bool {
 	for at := range links {
 		if at.from == "" || at.to == "" {
@@ -208,8 +215,9 @@ func apart(links map[direction]int64) bool {
 	return true
 }
 
-// compareWitness sets how far a witness's bytes are from the nodes', and notes it where that is more than the tolerance. Who counts packets, and
-// those of clients, too, cannot have counted less than the nodes have sent to another region.
+// compareWitness sets the difference between a witness's bytes and the nodes' bytes, and notes a difference above the
+// tolerance. A witness that counts packets, including those of clients, cannot count fewer bytes than the nodes have
+// sent to another region.
 func (d *Document) compareWitness(w *Witness, r *Readings, sent, links map[direction]int64) {
 	besides := map[direction]int64{}
 	var nodes, spare int64
@@ -269,7 +277,7 @@ func (d *Document) compareWitness(w *Witness, r *Readings, sent, links map[direc
 		"Bytes and cost of this result have no second witness.", w.who(), int(witnessTolerance*100), strings.Join(says, "; ")))
 }
 
-// who is the witness in a sentence.
+// who returns the name of the witness for use in a sentence.
 func (w *Witness) who() string {
 	switch w.Name {
 	case WitnessMesh:
@@ -280,7 +288,7 @@ func (w *Witness) who() string {
 	return "the nodes"
 }
 
-// formatOff writes by how much bytes are more, of those that they are compared with.
+// formatOff formats the relative excess of bytes.
 func formatOff(off float64) string {
 	if math.IsInf(off, 1) {
 		return "the nodes have sent none"
@@ -288,7 +296,7 @@ func formatOff(off float64) string {
 	return fmt.Sprintf("%+.2f%%", off*100)
 }
 
-// witnessRows are the rows of a table of the witnesses, which says nothing of why one has not counted.
+// witnessRows returns the rows of a table of the witnesses. It omits the reasons why a witness did not count.
 func witnessRows(d *Document) [][]string {
 	rows := [][]string{{"WITNESS", "BYTES", "PER TRANSACTION", "OFF"}}
 	for _, w := range d.Witnesses {
@@ -304,7 +312,7 @@ func witnessRows(d *Document) [][]string {
 	return rows
 }
 
-// Say says in words what the witness has counted.
+// Say describes the count of the witness in words.
 func (w *Witness) Say() string {
 	if w.Bytes == nil {
 		return "not counted: " + w.NotCounted
@@ -319,7 +327,7 @@ func (w *Witness) Say() string {
 	return says
 }
 
-// meshBytes is what a service mesh has counted; nil where none has.
+// meshBytes returns the witness of a service mesh; nil if no mesh has counted.
 func (d *Document) meshBytes() *Witness {
 	for i := range d.Witnesses {
 		if w := &d.Witnesses[i]; w.Name == WitnessMesh && w.Bytes != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// witnessed is a document of two regions whose nodes have sent 1 MB from a to b, 100 kB back, and 50 kB inside of a.
+// witnessed returns a document of two regions whose nodes have sent 1 MB from a to b, 100 kB back, and 50 kB inside a.
 func witnessed(t *testing.T, change func(*Inputs)) *Document {
 	t.Helper()
 	in := small()
@@ -117,7 +117,8 @@ func TestWitnesses(t *testing.T) {
 	}
 }
 
-// Where nodes ended, their counters tell less than was sent, and the counters of programs nobody knows: there is nothing to compare with.
+// Where nodes stopped, their counters show less than the bytes sent, and the programs' counters are unknown. There is
+// nothing to compare with.
 func TestWitnessesAlone(t *testing.T) {
 	readings := []Readings{{Witness: WitnessMesh, Counts: CountsPayload, Before: []Meter{{Who: "x"}}, After: []Meter{{Who: "x", Links: []Traffic{{"a", "b", 7}}}}}}
 	ended := witnessed(t, func(in *Inputs) {

@@ -11,7 +11,7 @@ func regional(of map[string]*Availability) *Document {
 	return d
 }
 
-// R falls below 0 where the throughput more than doubles. Such a region is not the one that a fault has hit hardest.
+// R falls below 0 where the throughput more than doubles. Such a region is not hit hardest by a fault.
 func TestWorstRegionIsNotTheOneThatGotFaster(t *testing.T) {
 	d := regional(map[string]*Availability{
 		"north": {NormalPerSecond: 12, FaultPerSecond: 25, RPPM: -20_000},

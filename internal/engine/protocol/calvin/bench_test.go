@@ -79,7 +79,7 @@ func benchTxns(n, keys, value int) []*txn.Transaction {
 	return out
 }
 
-// benchEnv is a world without a network: what a node sends is kept for the benchmark.
+// benchEnv is an environment without a network: it keeps the node's messages for the benchmark.
 type benchEnv struct {
 	sent    []protocol.Message
 	timers  []protocol.Timer
@@ -136,9 +136,9 @@ func measureCPU(b *testing.B) func() {
 	return func() { b.ReportMetric(float64(cpuTime(b)-start)/float64(b.N), "cpu-ns/op") }
 }
 
-// BenchmarkCosts measures sim.DefaultCosts: what a message costs by itself, from a leader that is asked for positions; a
-// byte, from transactions that differ in nothing but the size of their values; and a key operation, from what is
-// left of a transaction then, which has two per key. Run it with -benchtime 1000000x on a quiet machine.
+// BenchmarkCosts measures sim.DefaultCosts. The cost of a message is measured on a leader that answers order requests.
+// The cost of a byte is the difference between transactions with values of different sizes. The cost of a key operation
+// is the remaining cost of a transaction, which has two per key. Run it with -benchtime 1000000x on an idle machine.
 func BenchmarkCosts(b *testing.B) {
 	message := func() float64 {
 		r, env := benchNode(0, 1)
@@ -157,7 +157,7 @@ func BenchmarkCosts(b *testing.B) {
 			}
 			env.sent = env.sent[:0]
 		}
-		return float64(cpuTime(b)-start) / float64(b.N) / 2 // one in, one out
+		return float64(cpuTime(b)-start) / float64(b.N) / 2 // a message in and a message out
 	}()
 	const keys, small, large = 10, 1, 1000
 	remote := func(value int) float64 {
@@ -174,8 +174,8 @@ func BenchmarkCosts(b *testing.B) {
 	b.ReportMetric((s-size*perByte)/(2*keys), "ns/key")
 }
 
-// BenchmarkLocal is a transaction of 10 reads and writes at the node that its client talks to: submitted, sequenced,
-// encoded for the other region, ordered, executed, answered; 100 per batch.
+// BenchmarkLocal measures a transaction of 10 reads and writes at its client's node: submitted, sequenced, encoded for
+// the other region, ordered, executed, answered; 100 per batch.
 func BenchmarkLocal(b *testing.B) {
 	const batch = 100
 	txns := benchTxns(10_000, 10, benchValue)
@@ -188,7 +188,7 @@ func BenchmarkLocal(b *testing.B) {
 			r.Submit(txns[i%len(txns)])
 			i++
 		}
-		env.now += time.Second // let every batch be ordered at once
+		env.now += time.Second // so that every batch is ordered immediately
 		for _, t := range env.timers {
 			r.Fire(t)
 		}
@@ -210,7 +210,7 @@ func BenchmarkRemote(b *testing.B) {
 	benchRemote(b, 10, benchValue, func(cpu float64) { b.ReportMetric(cpu, "cpu-ns/op") })
 }
 
-// benchRemote tells report the CPU time per transaction.
+// benchRemote calls report with the CPU time per transaction.
 func benchRemote(b *testing.B, keys, value int, report func(cpu float64)) {
 	const batch = 100
 	txns := benchTxns(10_000, keys, value)
@@ -250,8 +250,8 @@ func benchRemote(b *testing.B, keys, value int, report func(cpu float64)) {
 	}
 }
 
-// BenchmarkMultiPartition is a transaction over two partitions at one of them: it is decoded, locked, read, exchanged,
-// executed.
+// BenchmarkMultiPartition measures a transaction over two partitions at a node of one of them: it is decoded, locked,
+// read, exchanged, executed.
 func BenchmarkMultiPartition(b *testing.B) {
 	const batch = 100
 	txns := benchTxns(1000, 10, benchValue)

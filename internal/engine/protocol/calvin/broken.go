@@ -9,8 +9,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// UnfetchedData is Calvin with a mistake: schedulers wait for data that was lost with its sequencer, although others have it. It is in no
-// table of engines, and there to test those who should notice (package broken).
+// UnfetchedData is a faulty variant of Calvin: schedulers wait for data that was lost with its sequencer, although
+// other nodes have it. It is in no table of engines; it tests that the checks find the defect (package broken).
 var UnfetchedData = unfetchedData()
 
 func unfetchedData() *protocol.Engine {
@@ -24,9 +24,10 @@ func unfetchedData() *protocol.Engine {
 	})
 }
 
-// AcknowledgedEverywhere is Calvin with a mistake: a transaction is answered when all other regions have acknowledged that they know
-// of it, or after half a minute. Where nobody is missing that is merely slow, and where a region is lost everything is answered
-// in the end. It is in no table of engines, and there to test those who should notice (package broken).
+// AcknowledgedEverywhere is a faulty variant of Calvin: a transaction is answered when all other regions have
+// acknowledged it, or after half a minute. Without a lost region, transactions are merely slow; with a lost region,
+// everything is still answered eventually. The variant is in no table of engines; it tests that the checks find the
+// defect (package broken).
 var AcknowledgedEverywhere = acknowledgedEverywhere()
 
 func acknowledgedEverywhere() *protocol.Engine {
@@ -40,7 +41,7 @@ func acknowledgedEverywhere() *protocol.Engine {
 	return e
 }
 
-// acknowledging is a replica that holds its answers back: it is the world of the one that it holds.
+// acknowledging is a replica that delays its answers. It is also the environment of the replica that it wraps.
 type acknowledging struct {
 	*Replica
 	protocol.Env
@@ -54,7 +55,7 @@ type heldAnswer struct {
 	missing int // regions
 }
 
-// acknowledgement asks for one, or is one.
+// acknowledgement requests an acknowledgement, or is an acknowledgement.
 type acknowledgement struct {
 	id    txn.ID
 	given bool

@@ -1,11 +1,13 @@
-// Package calvin is a deterministic database: Calvin (Thomson et al., SIGMOD 2012). All copies agree on the order of the
-// transactions before they execute them, and each copy then executes all of them in that order, so that copies stay equal
-// without talking to each other, and partitions commit together without a vote.
+// Package calvin is a deterministic database: Calvin (Thomson et al., SIGMOD 2012). All copies agree on the order of
+// the transactions before they execute them. Each copy then executes all transactions in that order. So copies stay
+// equal without communication, and partitions commit together without a vote.
 //
-// A copy is one full set of partitions: a region has as many as a partition has replicas. Every node has three roles. As a sequencer (sequencer.go) it collects the transactions of its clients into batches,
-// and sends their data to every copy. The batches are put in order either by a replicated log (package batchlog) or, as in
-// the paper, by epochs (epochs.go). As a scheduler (scheduler.go) it takes the batches in that order, and executes their
-// transactions once they have their locks and the reads of their other partitions (package deterministic).
+// A copy is one full set of partitions: a region has as many copies as a partition has replicas. Every node is a
+// sequencer and a scheduler, and some nodes are members of the log. As a sequencer (sequencer.go) it collects the
+// transactions of its clients into batches, and sends their data to every copy. The batches are ordered either by a
+// replicated log (package batchlog) or, as in the paper, by epochs (epochs.go). As a scheduler (scheduler.go) it takes
+// the batches in that order. It executes their transactions once they have their locks and the reads of their other
+// partitions (package deterministic).
 package calvin
 
 import (
@@ -60,9 +62,9 @@ var Engine = &protocol.Engine{
 	Law:           law,
 }
 
-// tolerates is Engine.Tolerates: with ordering leader any region but the first, which keeps the log; with ordering consensus any
-// one of three or more; with ordering epochs none, since everybody waits for everybody. A batch that has a place in the log and
-// whose data is lost with its sequencer stops those who wait for it.
+// tolerates is Engine.Tolerates. With ordering leader it is any region but the first, which keeps the log. With
+// ordering consensus it is any one of three or more regions. With ordering epochs it is none, since every sequencer
+// waits for all others. A batch with a log position and lost data blocks the schedulers that wait for it.
 func tolerates(t *geo.Topology, p protocol.Params) (s protocol.Tolerance) {
 	switch p.Word("ordering") {
 	case orderingLeader:
@@ -74,15 +76,15 @@ func tolerates(t *geo.Topology, p protocol.Params) (s protocol.Tolerance) {
 		s = protocol.AnyRegions(t, false)
 	}
 	s = batchlog.Bear(s, t, batchlog.Copies(p))
-	// A member that campaigns in vain waits twice as long for the next time, and a batch that was left behind is abandoned at the
-	// second look.
+	// A member that campaigns in vain doubles its wait for the next campaign, and an orphaned batch is abandoned at the
+	// second check.
 	rtt := t.LongestRTT()
 	s.Settles = 4*consensus.DefaultElection + batchlog.Settles(t, p) + 10*rtt
 	s.Answers = protocol.InTime(rtt + p.Duration("batch")) // two round trips: to the log's leader, and from there to a majority
 	return s
 }
 
-// RoleLeader is the role of the node that leads the log; with ordering epochs nobody has it.
+// RoleLeader is the role of the node that leads the log; with ordering epochs no node has it.
 const RoleLeader = "leader"
 
 // Roles implements protocol.RoleHolder.
@@ -208,9 +210,9 @@ func newReplica(c protocol.Config, unfetched bool) *Replica {
 	return r
 }
 
-// logMembers returns the nodes that keep the log, the first leader first. With ordering leader they are nodes of the
-// first region, three if it has as many, else one: two would survive no more failures than one. With ordering
-// consensus there is one in every region.
+// logMembers returns the nodes that keep the log, the first leader first. With ordering leader they are three nodes of
+// the first region, or a single node if it has fewer than three: two would survive no more failures than one. With
+// ordering consensus there is a member in every region.
 func logMembers(t *geo.Topology, ordering string) []geo.NodeID {
 	if ordering == orderingConsensus {
 		var members []geo.NodeID
@@ -235,7 +237,7 @@ func (r *Replica) Start() {
 	r.flush()
 }
 
-// flush sends what the step has gathered.
+// flush sends the messages that the step has collected.
 func (r *Replica) flush() {
 	if r.resets != nil {
 		r.resets.Flush()
@@ -301,8 +303,8 @@ func (r *Replica) Fire(t protocol.Timer) {
 	r.flush()
 }
 
-// Pending implements protocol.Replica: the transactions of own clients without an answer, and those of others that
-// have arrived and are not executed.
+// Pending implements protocol.Replica. It counts unanswered transactions of own clients, and received transactions of
+// other nodes that are not executed.
 func (r *Replica) Pending() int {
 	waiting := r.sequencer.unanswered + int(r.scheduler.foreign-r.executor.Finished)
 	if r.epochs != nil {

@@ -8,12 +8,12 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// epochs puts batches in order as the paper's asynchronous replication does (Thomson 2012, section 3.2): every sequencer
-// closes an epoch at the same time by its clock and sends everybody its batch, empty or not. An epoch runs when
-// the batches of all sequencers have arrived, in the order of the sequencers.
+// epochs orders batches like the paper's asynchronous replication (Thomson 2012, section 3.2). Every sequencer closes
+// an epoch at the same time by its clock and sends its batch, empty or not, to all nodes. An epoch runs when the
+// batches of all sequencers have arrived, in the order of the sequencers.
 //
-// A sequencer that hears of a closed epoch that it has not closed itself has a slow clock and closes it at once;
-// otherwise everybody would wait for the slowest clock.
+// A sequencer may learn of a closed epoch that it has not closed itself. Its clock is then slow, and it closes the
+// epoch immediately; otherwise all nodes would wait for the slowest clock.
 type epochs struct {
 	r      *Replica
 	length time.Duration
@@ -31,7 +31,8 @@ type epochs struct {
 	queued int
 }
 
-// shortestEpoch keeps idle nodes from doing nothing but closing epochs: Engine.Check refuses shorter ones.
+// shortestEpoch prevents idle nodes from spending all their time on closing epochs: Engine.Check refuses shorter
+// epochs.
 const shortestEpoch = time.Millisecond
 
 func newEpochs(r *Replica, interval time.Duration) *epochs {
@@ -60,7 +61,7 @@ func (e *epochs) tick() {
 	e.wait()
 }
 
-// close closes all open epochs up to last. What has been collected belongs to that one.
+// close closes all open epochs up to last. The collected transactions belong to epoch last.
 func (e *epochs) close(last uint64) {
 	if last > e.open {
 		e.r.env.Mark(epochsClosedTogether)
@@ -95,12 +96,12 @@ func (e *epochs) receive(from geo.NodeID, m *SubBatch) {
 	e.hear(from, m.Batch)
 }
 
-// hear learns that a sequencer has closed all epochs up to last, and runs what everybody has closed.
+// hear records that a sequencer has closed all epochs up to last. It runs the epochs that all sequencers have closed.
 func (e *epochs) hear(from geo.NodeID, last uint64) {
 	was := e.closed[from]
 	e.closed[from] = last + 1
 	if was != e.all {
-		return // another one is behind, too
+		return // another sequencer is behind, too
 	}
 	least := e.closed[0]
 	for _, c := range e.closed {
@@ -109,7 +110,7 @@ func (e *epochs) hear(from geo.NodeID, last uint64) {
 	e.all = least
 	s := &e.r.scheduler
 	for {
-		// Most epochs are empty on an idle system; the next that is not is the least of the waiting ones.
+		// Most epochs are empty on an idle system; the next epoch with transactions is the minimum of the waiting epochs.
 		next := e.all
 		for i := range e.inbox {
 			if m := e.inbox[i].Front(); m != nil {

@@ -11,13 +11,13 @@ import (
 // law is Engine.Law, the same for all transactions. All orderings begin with the client's hop to its node and back
 // and the batch. Then:
 //
-// leader: the request goes to the log's leader and the position comes back, while the data goes directly to everybody;
-// inside the first region only the clients of the leader's node are spared the hop, and the law is the mean. A log of
-// three members takes a round trip between them.
+// leader: the request goes to the log's leader and the position returns, while the data goes directly to all nodes.
+// Inside the first region only the clients of the leader's node save the hop, and law is the mean. A log of three
+// members takes a round trip between them.
 //
 // consensus: the same, plus the leader's round trip to its nearest majority.
 //
-// Where a batch needs copies, the leader waits until the data has come to enough regions and word of that to it.
+// Where a batch needs copies, the leader waits until enough regions have the data and have reported that to it.
 //
 // epochs: the slowest sequencer's batch of the same epoch arrives.
 func law(t *geo.Topology, p protocol.Params, c geo.Region, _ []geo.Region) time.Duration {

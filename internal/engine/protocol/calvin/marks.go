@@ -5,7 +5,7 @@ import (
 	"github.com/geobench/geobench/internal/base/coverage"
 )
 
-// What the explorer wants to see happen: see package coverage.
+// Coverage marks that the explorer must reach: see package coverage.
 var (
 	batchAgain           = coverage.New("calvin.batch-again", "A sequencer learns that its batch is void and puts the transactions into a new one")
 	unbatched            = coverage.New("calvin.unbatched", "A transaction leaves in a batch of its own, since batches take no time")
@@ -19,5 +19,5 @@ var (
 	epochShared          = coverage.New("calvin.epoch-shared", "An epoch has batches of several sequencers")
 )
 
-// What replicas may be told to do: see package buggify.
+// Points at which the explorer may make replicas deviate: see package buggify.
 var closesEarly = buggify.New("calvin.batch-early", "A batch is closed before its time")

@@ -100,7 +100,7 @@ func decodeSubBatch(body []byte, procs *txn.Registry) (*SubBatch, error) {
 	return m, r.Done()
 }
 
-// Copy carries a sub-batch that has a place in the log from one scheduler of a partition to another, who lacks it.
+// Copy carries a sub-batch with a log position from one scheduler of a partition to another that lacks it.
 type Copy struct {
 	Sequencer geo.NodeID
 	*SubBatch

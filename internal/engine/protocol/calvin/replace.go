@@ -11,8 +11,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// replaces is Engine.Replaces: nodes without which the log has a majority, where no batch with a place is lost with a node, and another region has a
-// copy. With ordering epochs everybody waits for everybody for good.
+// replaces is Engine.Replaces: it returns the nodes without which the log has a majority, where no ordered batch is
+// lost with a node, and another region has a copy. With ordering epochs every node waits for all others permanently.
 func replaces(t *geo.Topology, p protocol.Params) (nodes []geo.NodeID) {
 	ordering := p.Word("ordering")
 	if ordering == orderingEpochs || batchlog.Copies(p) < 2 {
@@ -79,7 +79,8 @@ func (r *Replica) enter() {
 	}
 }
 
-// forget answers the transactions of batches up to one, which are ordered before a mark: this copy never executes them.
+// forget answers the transactions of batches up to a batch that are ordered before a mark: this copy never executes
+// them.
 func (s *sequencer) forget(batch uint64) {
 	var lost []txn.ID
 	for id, number := range s.flight {

@@ -31,7 +31,7 @@ func (s *scheduler) schedule(sequencer geo.NodeID, m *SubBatch) {
 	}
 }
 
-// foreign counts the transactions of a batch whose clients wait at other nodes.
+// foreign returns the number of transactions of a batch whose clients are at other nodes.
 func (r *Replica) foreign(sequencer geo.NodeID, m *SubBatch) int {
 	if sequencer == r.self {
 		return 0

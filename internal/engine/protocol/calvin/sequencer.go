@@ -18,7 +18,7 @@ type sequencer struct {
 
 	batch  []*txn.Transaction // being collected
 	number uint64             // of the batch being collected
-	// sent are the batches whose place is not known, ascending: see batchlog.
+	// sent are the batches without a known position, ascending: see batchlog.
 	sent queue.Queue[sentBatch]
 	free [][]*txn.Transaction
 
@@ -31,12 +31,12 @@ type sequencer struct {
 	unanswered            int
 	batches, transactions int64
 
-	seen    []int // per partition: the last transaction of the batch that touched it, plus one
+	seen    []int // per partition: the last transaction of the batch that touched it, plus 1
 	indexes [][]uint32
 	parts   [][]*txn.Transaction
 }
 
-// sentBatch is a batch that has left.
+// sentBatch is a batch that was sent.
 type sentBatch struct {
 	number uint64
 	txns   []*txn.Transaction
@@ -62,7 +62,7 @@ func (s *sequencer) submit(t *txn.Transaction) {
 	}
 }
 
-// order puts a transaction into the batch. The first one of a batch starts its timer.
+// order adds a transaction to the batch. The first transaction of a batch starts its timer.
 func (s *sequencer) order(t *txn.Transaction) {
 	s.batch = append(s.batch, t)
 	if s.r.epochs != nil || s.entering {
@@ -76,7 +76,7 @@ func (s *sequencer) order(t *txn.Transaction) {
 	}
 }
 
-// expire closes the batch whose time is up.
+// expire closes the batch whose timer has fired.
 func (s *sequencer) expire(number uint64) {
 	if number == s.number && len(s.batch) > 0 && !s.entering {
 		s.close()
@@ -126,7 +126,7 @@ func (s *sequencer) settled(number uint64, void bool) {
 }
 
 // distribute splits the batch by partition and sends each part to all nodes that hold the partition, in every copy.
-// Partitions that nobody touches get nothing, or an empty part when everybody waits for one.
+// Partitions without transactions receive nothing, or an empty part when every node waits for a part.
 func (s *sequencer) distribute(batch uint64, everybody bool) batchlog.Set {
 	s.batches++
 	var touched batchlog.Set
@@ -185,7 +185,7 @@ func (s *sequencer) answer(o txn.Outcome) {
 	}
 }
 
-// reply tells a client its transaction's outcome.
+// reply sends a client its transaction's outcome.
 func (s *sequencer) reply(o txn.Outcome) {
 	s.unanswered--
 	s.r.env.Reply(o)

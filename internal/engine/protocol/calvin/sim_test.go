@@ -75,7 +75,7 @@ func TestSerializable(t *testing.T) {
 	}
 }
 
-// Rows of groups are inserted, deleted and scanned, and rows are used whose keys depend on what is read.
+// Rows of groups are inserted, deleted and scanned. Transactions use rows whose keys depend on earlier reads.
 func TestGroups(t *testing.T) {
 	protocoltest.Groups(t, calvin.Engine, nil)
 }
@@ -307,8 +307,8 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// A region that is lost leaves batches behind whose data has arrived and whose place in the log was never asked for. They
-// are made void, so that nothing stays pending, and the others go on.
+// The loss of a region orphans batches whose data has arrived and whose log position was never requested. They become
+// void, so nothing stays pending, and the other regions continue.
 func TestAbandonedBatchesBecomeVoid(t *testing.T) {
 	for _, ordering := range []string{"leader", "consensus"} {
 		t.Run(ordering, func(t *testing.T) {
@@ -347,8 +347,8 @@ func TestAbandonedBatchesBecomeVoid(t *testing.T) {
 	}
 }
 
-// The batches of a region that is merely cut off from the leader for long become void, too, and then its transactions
-// come again, in other batches: each is executed once, and answered.
+// Batches also become void when a region is merely disconnected from the leader for long. Its transactions then return
+// in other batches: each is executed once, and answered.
 func TestCutOffBatchesComeAgain(t *testing.T) {
 	topology := simload.ThreeRegions(2)
 	s := sim.New(sim.Config{
@@ -381,13 +381,13 @@ func TestCutOffBatchesComeAgain(t *testing.T) {
 	protocoltest.CheckCopies(t, s, topology.Full(), int64(40*50+committed))
 }
 
-// A region is lost while what it has sent to another one is held up by a cut, batches with a place in the log among it. With copies of their
-// data in two regions nobody stops: who lacks it has it from the other one.
+// A region is lost while a cut link delays its messages to another region, including batches with a log position. With
+// copies of their data in two regions no node stops: a node without the data fetches it from the other region.
 func TestNothingIsLostOnItsWay(t *testing.T) {
 	protocoltest.RegionLost(t, calvin.Engine, map[string]string{"ordering": "consensus", "batchCopies": "2"})
 }
 
-// What does not go together is refused, and what the database survives is what its copies allow.
+// Incompatible parameters are refused, and the number of copies determines the tolerance.
 func TestCopies(t *testing.T) {
 	if _, errs := calvin.Engine.Resolve(map[string]string{"ordering": "epochs", "batchCopies": "2"}); len(errs) != 1 || errs[0].Name != "batchCopies" {
 		t.Errorf("copies with epochs: %v", errs)

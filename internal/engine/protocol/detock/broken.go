@@ -6,8 +6,9 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// UnfetchedData is Detock with a mistake: who lacks the data of a batch that was lost with its coordinator waits for it, although others have
-// it. It is in no table of engines, and there to test those who should notice (package broken).
+// UnfetchedData is a faulty variant of Detock: a node without the data of a batch that was lost with its coordinator
+// waits for it, although other nodes have it. It is in no table of engines; it tests that the checks find the defect
+// (package broken).
 var UnfetchedData = unfetchedData()
 
 func unfetchedData() *protocol.Engine {

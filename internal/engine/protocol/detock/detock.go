@@ -1,9 +1,9 @@
 // Package detock is Detock (Nguyen, Miller, Abadi: Detock: High Performance Multi-region Transactions at Scale, SIGMOD
-// 2023). As in SLOG every row has a home region whose local log puts its transactions in order. But nobody orders
-// multi-home transactions beforehand: each goes to all its homes at once, and every home puts its part into its local
-// log when it comes. Two logs may hold two transactions in different orders, so lock queues can deadlock. Every copy
-// sees the same logs in the end, hence the same waits-for graph, and resolves deadlocks alike and without a word to
-// the others (resolver.go): no abort, and one round trip for a multi-home transaction.
+// 2023). As in SLOG, every row has a home region, whose local log orders the row's transactions. But no node orders
+// multi-home transactions beforehand. Each is sent directly to all its homes, and every home puts its part into its
+// local log on arrival. Two logs may hold two transactions in different orders, so lock queues can deadlock. Every copy
+// eventually sees the same logs, and hence the same waits-for graph. So the copies resolve deadlocks alike without
+// communication (resolver.go): without aborts, and with one round trip for a multi-home transaction.
 //
 // So that deadlocks become rare, homes put a multi-home transaction into their logs at the same time rather than when it
 // arrives (opportunistic.go). Local logs, forwarding and execution are package locallog's.
@@ -147,14 +147,15 @@ func (r *Replica) multiHome(e locallog.Entry) {
 	}
 }
 
-// nearest returns the nearest of some homes to region c, the lowest of those: with replicated home logs its order is that of a transaction.
+// nearest returns the nearest of some homes to region c, or the lowest of several nearest. With replicated home logs
+// that home orders the transaction.
 func nearest(t *geo.Topology, c geo.Region, homes []geo.Region) geo.Region {
 	return slices.MinFunc(homes, func(a, b geo.Region) int {
 		return cmp.Or(cmp.Compare(distance(t, c, a), distance(t, c, b)), cmp.Compare(a, b))
 	})
 }
 
-// distance is the round trip between two regions, 0 within one.
+// distance returns the round trip between two regions, 0 within a region.
 func distance(t *geo.Topology, a, b geo.Region) time.Duration {
 	if a == b {
 		return 0
@@ -234,7 +235,7 @@ func (r *Replica) end() {
 	r.resolver.watch()
 }
 
-// Steps implements protocol.Worker: what the resolver takes.
+// Steps implements protocol.Worker: it returns the steps of the resolver.
 func (r *Replica) Steps() int64 { return r.resolver.steps() }
 
 // Pending implements protocol.Replica. It includes transactions that the copy's graph does not know yet.
@@ -256,10 +257,10 @@ func (r *Replica) Readings(dst []protocol.Reading) []protocol.Reading {
 	)
 }
 
-// law is Engine.Law: a single-home transaction is SLOG's; a multi-home one reaches all homes, which put it into their
-// logs at the same time, 2 ms after it should have reached the last, and comes back in the logs. Without opportunistic
-// ordering each home puts it into its log as soon as it comes. With replicated home logs it has its place in the order of the nearest home first, from
-// which the logs of all homes take it.
+// law is Engine.Law. A single-home transaction has the latency of SLOG. A multi-home transaction reaches all homes,
+// which put it into their logs at the same time, 2 ms after its expected arrival at the last home. It then returns in
+// the logs. Without opportunistic ordering each home puts it into its log on arrival. With replicated home logs it
+// first takes a position in the order of the nearest home, from which the logs of all homes take it.
 func law(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) time.Duration {
 	d := t.RTT(c, c)
 	if len(homes) <= 1 {

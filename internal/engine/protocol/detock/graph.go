@@ -6,18 +6,19 @@ import (
 	"github.com/geobench/geobench/internal/engine/blocks/deterministic"
 )
 
-// graph is the waits-for graph of a whole copy. It grows and shrinks with what its partitions tell, and a search looks at
-// what has changed since the last one: graphs may hold as many transactions as there are clients.
+// graph is the waits-for graph of a whole copy. Reports of its partitions make it grow and shrink. A search only looks
+// at changes since the last search: a graph may hold as many transactions as there are clients.
 //
-// A transaction is told when all its partitions have told of it; then those that it waits for are known for good. It is
-// settled when it can be in no deadlock that is still to be found: all that it waits for is settled or has ended, or it
-// belongs to a deadlock that has been found. What is settled never changes that, and nobody looks at it again.
+// A transaction is told when all its partitions have reported it; then the set of transactions that it waits for is
+// final. It is settled when it can be in no undetected deadlock: all transactions that it waits for are settled or have
+// ended, or it belongs to a detected deadlock. A settled transaction stays settled, and is not looked at again.
 //
-// Everybody else who is told watches one of those that it waits for, until that one is settled; then the next. Who has
-// none left is settled, too. Following from one to the one that it watches ends at one that is not told, or goes round in a
-// circle. Those in a circle wait for each other: they become one group, which waits for what its members wait for outside of
-// it. A group that has nothing left to wait for is a strongly connected component to which nothing can be added. (Purdom and
-// Moore's algorithm, with path contraction, made incremental.)
+// Every other told transaction watches one of the transactions that it waits for, until that transaction is settled;
+// then the next. A transaction with none left is settled, too. A walk along the watched transactions stops at a
+// transaction that is not told, or closes a cycle. The transactions of a cycle wait for each other: they become one
+// group, which waits for all transactions outside the group that its members wait for. A group that waits for nothing
+// is a strongly connected component to which nothing can be added. This is Purdom and Moore's algorithm, with path
+// contraction, made incremental.
 type graph struct {
 	numbers map[deterministic.Place]int32
 	table   []transaction
@@ -25,7 +26,7 @@ type graph struct {
 	edges   []edge
 	unused  int32 // first of the free edges
 
-	work    []int32 // told, perhaps without anybody to watch
+	work    []int32 // told, perhaps without a transaction to watch
 	changed []int32 // watch somebody else now
 	path    []int32
 	walks   uint64 // walks so far
@@ -37,25 +38,25 @@ type graph struct {
 
 const none = -1
 
-// transaction is a vertex, and stands for its group if it leads one.
+// transaction is a vertex, and represents its group if it leads a group.
 type transaction struct {
 	at                    deterministic.Place
 	participants, reports int32
 	settled, over         bool   // over: it has ended
 	refs                  int32  // edges that lead here
 	leader                int32  // of the group, perhaps by way of others; itself
-	more, last            int32  // the group's next member and, at the leader, its last one
-	ahead, lastAhead      int32  // edges to those that it waits for; all of a group's are the leader's
+	more, last            int32  // the group's next member and, at the leader, its last member
+	ahead, lastAhead      int32  // edges to the transactions that it waits for; all edges of a group are at the leader
 	inside                int32  // edges between members
-	watch                 int32  // the edge to the one that is watched
-	watchers              int32  // edges of those that watch this one, or did
-	walk                  uint64 // that has come by last
+	watch                 int32  // the edge to the watched transaction
+	watchers              int32  // edges of the transactions that watch this transaction, or did
+	walk                  uint64 // the last walk that has visited it
 }
 
 // edge says that from waits for to.
 type edge struct {
 	from, to    int32
-	next        int32 // in a list of the one that waits
+	next        int32 // in a list of from
 	nextWatcher int32 // in the list of to
 }
 
@@ -67,7 +68,7 @@ func (g *graph) reset() {
 	g.init()
 }
 
-// add takes what a partition has told.
+// add adds a partition's report.
 func (g *graph) add(vertices []deterministic.Vertex, over []deterministic.Place) {
 	g.steps += int64(len(vertices) + len(over))
 	for i := range vertices {
@@ -98,14 +99,14 @@ func (g *graph) add(vertices []deterministic.Vertex, over []deterministic.Place)
 		case t.settled:
 			g.release(n)
 		case t.leader == n && t.more == none:
-			g.settle(n) // it has all its locks everywhere, or this partition would have kept its own
+			g.settle(n) // it has all its locks in all partitions, or this partition would have kept its locks
 		}
 	}
 }
 
 func (t *transaction) told() bool { return t.reports > 0 && t.reports == t.participants }
 
-// number returns the number of a transaction, a new one if need be.
+// number returns the number of a transaction, and assigns a number if it has none.
 func (g *graph) number(at deterministic.Place) int32 {
 	n, known := g.numbers[at]
 	if known {
@@ -150,7 +151,7 @@ func (g *graph) cut(e int32) {
 	g.release(to)
 }
 
-// release forgets a transaction that has ended if nobody refers to it.
+// release removes a transaction that has ended if no edge refers to it.
 func (g *graph) release(n int32) {
 	if t := &g.table[n]; t.settled && t.over && t.refs == 0 {
 		delete(g.numbers, t.at)
@@ -169,8 +170,8 @@ func (g *graph) leader(n int32) int32 {
 	return n
 }
 
-// deadlocks returns the strongly connected components of more than one transaction that have become known since the last
-// call, each in the order of its members' places.
+// deadlocks returns the strongly connected components of more than one transaction that were found since the last call.
+// Each is in the order of its members' places.
 func (g *graph) deadlocks() [][]deterministic.Place {
 	g.found = nil
 	g.advanceAll()
@@ -186,7 +187,7 @@ func (g *graph) deadlocks() [][]deterministic.Place {
 	return g.found
 }
 
-// advanceAll finds somebody to watch for everybody who has nobody.
+// advanceAll finds a transaction to watch for every transaction without one.
 func (g *graph) advanceAll() {
 	for len(g.work) > 0 {
 		n := g.leader(g.work[len(g.work)-1])
@@ -235,7 +236,8 @@ func (g *graph) advance(n int32) {
 	g.settle(n)
 }
 
-// settle settles n, or all of the group that it leads, and lets those who watch one of these watch somebody else.
+// settle settles n, or all of the group that it leads. The transactions that watch one of these then watch another
+// transaction.
 func (g *graph) settle(n int32) {
 	for m := n; m != none; m = g.table[m].more {
 		g.table[m].settled = true
@@ -261,7 +263,7 @@ func (g *graph) settle(n int32) {
 			for e := list; e != none; {
 				next := g.edges[e].next
 				if e == watch {
-					g.edges[e].from = none // the one that it leads to still lists it
+					g.edges[e].from = none // the watched transaction still lists it
 				} else {
 					g.cut(e)
 				}
@@ -278,8 +280,9 @@ func (g *graph) settle(n int32) {
 	}
 }
 
-// follow goes from n to the one that it watches, and so on, to one that is not told or that a walk since start has passed.
-// Only who is told watches anybody. It makes groups of the circles that it meets, and ends with true when one of these is a deadlock.
+// follow walks from n along the watched transactions. It stops at a transaction that is not told, or that a walk since
+// start has visited. Only told transactions watch others. It makes groups of the cycles that it meets, and returns true
+// when one of them is a deadlock.
 func (g *graph) follow(n int32, start uint64) bool {
 	g.walks++
 	g.path = g.path[:0]

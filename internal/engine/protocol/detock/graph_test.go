@@ -19,7 +19,8 @@ func newGraph() *graph {
 	return g
 }
 
-// tell adds what a partition says: "1/2<3,4" is transaction 1, with two participants, behind 3 and 4, and "-1" is the end of 1.
+// tell adds a partition's report: "1/2<3,4" is transaction 1, with two participants, after 3 and 4, and "-1" is the end
+// of 1.
 func (g *graph) tell(text string) {
 	var vertices []deterministic.Vertex
 	var over []deterministic.Place
@@ -46,7 +47,7 @@ func (g *graph) tell(text string) {
 	g.add(vertices, over)
 }
 
-// empty says what is left of a graph.
+// empty returns an error if anything is left of a graph.
 func (g *graph) empty() error {
 	unused := 0
 	for e := g.unused; e != none; e = g.edges[e].next {
@@ -59,7 +60,7 @@ func (g *graph) empty() error {
 }
 
 func TestDeadlocks(t *testing.T) {
-	// Each step is what one partition tells, then what the gatherer finds; nothing is found when it is left out.
+	// Each step is the report of one partition, then the gatherer's result. "[]" means that nothing is found.
 	for name, tc := range map[string]struct {
 		steps []string
 		want  []string
@@ -98,8 +99,8 @@ func TestDeadlocks(t *testing.T) {
 	}
 }
 
-// history is a database of several partitions, each with several logs, and what they say of the order of transactions. All
-// that a log holds of one partition conflicts.
+// history is a database of several partitions, each with several logs, which order the transactions. All parts that a
+// log holds of one partition conflict.
 type history struct {
 	txns    int
 	queues  [][][]int // by partition and log
@@ -130,7 +131,8 @@ func newHistory(r *rand.Rand) *history {
 	return h
 }
 
-// components returns the strongly connected components of more than one transaction: those that reach each other.
+// components returns the strongly connected components of more than one transaction: transactions that reach each
+// other.
 func (h *history) components() (out []string) {
 	reach := make([][]bool, h.txns+1)
 	for i := range reach {
@@ -164,7 +166,8 @@ func (h *history) components() (out []string) {
 	return out
 }
 
-// play is a copy that learns of the history piece by piece and runs what can be run; it returns the deadlocks found.
+// play simulates a copy that learns the history piece by piece and runs transactions when it can; it returns the
+// deadlocks found.
 func (h *history) play(r *rand.Rand) ([]string, error) {
 	partitions := len(h.queues)
 	g := newGraph()
@@ -223,7 +226,7 @@ func (h *history) play(r *rand.Rand) ([]string, error) {
 					}
 				}
 			}
-		case 2: // a partition tells
+		case 2: // a partition reports
 			var vertices []deterministic.Vertex
 			for n := 1; n <= h.txns; n++ {
 				if h.parts[q][n] > 0 && here(q, n) == h.parts[q][n] && !told[q][n] && !turn[n] && !ended[n] {
@@ -260,8 +263,8 @@ func (h *history) play(r *rand.Rand) ([]string, error) {
 	return decisions, g.empty()
 }
 
-// Copies that learn of the same logs in different pieces, and tell of their partitions at any moment, find the strongly
-// connected components of the whole history, each and nothing else; everything runs in the end, and nothing is left.
+// Copies may receive the same logs in different pieces, and report on their partitions at any time. They find exactly
+// the strongly connected components of the whole history; everything runs eventually, and nothing is left.
 func TestSameDecisionsEverywhere(t *testing.T) {
 	found := 0
 	for seed := range uint64(4000) {
@@ -282,8 +285,8 @@ func TestSameDecisionsEverywhere(t *testing.T) {
 	}
 }
 
-// BenchmarkResolver measures sim.DefaultCosts.Step: 300,000 transactions are under way, more than the cache holds, each behind two of the
-// last 100,000, and one in a hundred in a circle with one of these.
+// BenchmarkResolver measures sim.DefaultCosts.Step. 300,000 transactions are in flight, more than fit into the cache.
+// Each follows two of the last 100,000, and one in a hundred is in a cycle with one of these two.
 func BenchmarkResolver(b *testing.B) {
 	const underway, batch = 300_000, 1000
 	g := newGraph()

@@ -5,7 +5,7 @@ import (
 	"github.com/geobench/geobench/internal/base/coverage"
 )
 
-// What the explorer wants to see happen: see package coverage.
+// Coverage marks that the explorer must reach: see package coverage.
 var (
 	partLate         = coverage.New("detock.late-part", "A part of a multi-home transaction comes after its time")
 	partHeld         = coverage.New("detock.held-part", "A region holds a part until its time")
@@ -22,7 +22,7 @@ var (
 	windowFull       = coverage.New("detock.window-full", "A measured latency replaces an older one")
 )
 
-// What replicas may be told to do: see package buggify.
+// Points at which the explorer may make replicas deviate: see package buggify.
 var (
 	resolvesLater = buggify.New("detock.resolved-later", "A search for deadlocks is put off")
 )

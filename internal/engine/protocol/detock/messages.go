@@ -55,7 +55,7 @@ func (m *Echo) AppendTo(b []byte) []byte { return codec.AppendUvarint(b, signed(
 
 func (m *Echo) String() string { return fmt.Sprintf("echo %.3fms", float64(m.OneWay)/1e6) }
 
-// Graph tells the gatherer what is new in the waits-for graph of a partition: see deterministic.Executor.Graph.
+// Graph sends the gatherer the changes of a partition's waits-for graph: see deterministic.Executor.Graph.
 type Graph struct {
 	Vertices []deterministic.Vertex
 	Over     []deterministic.Place
@@ -180,7 +180,7 @@ func decodeGraph(kind uint8, body []byte) (*Graph, error) {
 	return m, r.Done()
 }
 
-// Resolution tells the partitions of a copy the deadlocks found, each in the order in which its members run.
+// Resolution sends the partitions of a copy the deadlocks found, each in the order in which its members run.
 type Resolution struct {
 	Deadlocks [][]deterministic.Place
 	// Since is locallog.Node.Since.

@@ -8,10 +8,10 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Opportunistic ordering (Nguyen 2023, section 4.4): a multi-home transaction carries the time at which it should have
-// reached all its homes, and each home holds it until then. As long as all transactions arrive in time, all logs hold
-// them in the order of these times, and there is no deadlock. One that comes late, since a latency has grown or clocks
-// drift, costs nothing but a deadlock, which is resolved.
+// Opportunistic ordering (Nguyen 2023, section 4.4): a multi-home transaction carries its expected arrival time at the
+// last of its homes, and each home holds it until then. As long as all transactions arrive in time, all logs hold them
+// in the order of these times, and there is no deadlock. A transaction is late if a latency has grown or clocks drift.
+// It costs only a deadlock, which is resolved.
 
 const (
 	// timestampBuffer is added to the largest latency: it takes up jitter and the forwarder's batch.
@@ -21,12 +21,12 @@ const (
 	window     = 10
 )
 
-// latencies are the one-way latencies from this node to the first nodes of the other regions: the difference of the
-// clocks there, on arrival, and here, when the probe was sent. A clock that is ahead makes a latency longer by just
-// what it makes the time come sooner at which that home inserts.
+// latencies are the one-way latencies from this node to the first nodes of the other regions. Each is the difference
+// between the time there, on arrival, and the time here, when the probe was sent. A clock that is ahead increases the
+// measured latency by the same amount by which its home inserts early.
 type latencies struct {
 	r       *Replica
-	samples [][]time.Duration // by region, the last ones
+	samples [][]time.Duration // by region, the latest samples
 	next    []int             // by region, the sample to be replaced next
 }
 
@@ -88,7 +88,8 @@ func (l *latencies) largest(regions []geo.Region) (d time.Duration) {
 // It works at the region's first node only.
 type inserter struct {
 	r *Replica
-	// held are the parts whose time has not come, a heap by time and, at the same time, by id: the same order everywhere.
+	// held are the parts that wait for their time, in a heap by time and, at the same time, by id: the same order in all
+	// homes.
 	held []heldPart
 	// armed is the time of the earliest timer that is set, if waiting.
 	armed   time.Duration
@@ -135,7 +136,7 @@ func (s *inserter) push(p heldPart) {
 	s.held[i] = p
 }
 
-// pop takes the first part out of the heap. There must be one.
+// pop removes the first part from the heap. The heap must not be empty.
 func (s *inserter) pop() heldPart {
 	first, n := s.held[0], len(s.held)-1
 	p := s.held[n]
@@ -177,8 +178,8 @@ func (s *inserter) arm() {
 	}
 }
 
-// expire puts the parts whose time has come into the log, after the timer that was set for armed. Where the clock was set back
-// meanwhile, the timer comes before its time by the clock, and another one is set.
+// expire puts the parts whose time has passed into the log, after the timer that was set for armed. If the clock was
+// set back in the meantime, the timer fires too early by the clock, and another timer is set.
 func (s *inserter) expire(armed time.Duration) {
 	now := s.r.Env.Now()
 	if len(s.held) == 0 || s.held[0].NotBefore > now {

@@ -7,7 +7,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/blocks/deterministic"
 )
 
-// A node whose resolver ticks rarely is not quiet before the copy's graph knows which transactions have ended: their ids may come again then.
+// A node whose resolver ticks rarely is not quiescent before the copy's graph knows the transactions that have ended:
+// their ids may be reused then.
 func TestQuietOnceAllIsTold(t *testing.T) {
 	for name, tc := range map[string]struct {
 		s    resolver

@@ -11,17 +11,18 @@ import (
 
 // resolver resolves the deadlocks of one copy (Nguyen 2023, section 4.3).
 //
-// The logs fix who waits for whom: for each row the order of the requests in its home's log. So the whole history has one
-// waits-for graph, which every copy comes to know piece by piece, and its strongly connected components are the same
-// everywhere. A component is known for good once all its members, and all that they wait for, have all their parts:
-// those ahead of a transaction in a log came before it, so nothing can be added to what it waits for. Then each copy
-// runs the members in the order of their ids, wherever their requests are in the queues, and all decide alike.
+// The logs fix the waits: for each row, they fix the order of the requests in its home's log. So the whole history has
+// one waits-for graph, which every copy learns piece by piece, and its strongly connected components are the same
+// everywhere. A component is final once its members, and all transactions that they wait for, have all their parts. The
+// transactions before a member in a log arrived before it, so it can wait for no further transaction. Then each copy
+// runs the members in the order of their ids, regardless of the positions of their requests in the queues. So all
+// copies decide alike.
 //
-// A deadlock may go through several partitions, so the copy's first partition gathers the graphs of all (graph.go). Each
-// partition tells it what is new: under overload a transaction waits through many ticks, and most do not wait for each other
-// in a circle. What they tell need not be of the same moment: it stays true, and a transaction counts only when all its
-// partitions have told of it.
-// With home-only replication a copy spans all regions, and no region sees all logs: the first node of all gathers.
+// A deadlock may span several partitions, so the copy's first partition gathers the graphs of all partitions
+// (graph.go). Each partition reports only changes: under overload a transaction waits through many ticks, and most
+// waits are not in a cycle. The reports need not be from the same time: they stay true, and a transaction counts only
+// when all its partitions have reported it. With home-only replication a copy spans all regions, and no region sees all
+// logs: the first node of all nodes gathers.
 type resolver struct {
 	r        *Replica
 	interval time.Duration
@@ -33,9 +34,9 @@ type resolver struct {
 	// At the gatherer: the graph of the whole copy, and whether a search is about to begin.
 	graph     graph
 	gathering bool
-	// apart says that a core of its own adds to the graph and searches it: while it does, graph and found are its, and told is what
-	// comes meanwhile. Reading the queues is its, too, as far as time goes: read are the graphs whose time is not over.
-	// outdated says that the copy has begun anew meanwhile.
+	// apart reports that a separate core adds to the graph and searches it. During a search, that core owns graph and
+	// found, and told holds the reports that arrive. The core's time also covers reading the queues: read are the graphs
+	// whose reading time has not passed. outdated reports that the copy has restarted in the meantime.
 	apart, searching, outdated bool
 	read                       queue.Queue[Graph]
 	told                       []Graph
@@ -46,7 +47,8 @@ type resolver struct {
 	resolved, members int64
 }
 
-// gatherFor is how long the gatherer waits for graphs after the first one: nodes of a region tick at the same time.
+// gatherFor is the time for which the gatherer waits for graphs after the first graph: nodes of a region tick at the
+// same time.
 const gatherFor = time.Millisecond
 
 func (s *resolver) init(r *Replica, interval time.Duration, layout geo.Layout) {
@@ -58,7 +60,7 @@ func (s *resolver) init(r *Replica, interval time.Duration, layout geo.Layout) {
 	s.gatherer = s.copy[0]
 }
 
-// steps returns what the node's own core took.
+// steps returns the number of steps on the node's core.
 func (s *resolver) steps() int64 {
 	if s.apart {
 		return s.r.Executor.Steps() - s.readSteps
@@ -66,7 +68,7 @@ func (s *resolver) steps() int64 {
 	return s.r.Executor.Steps() + s.graph.steps
 }
 
-// watch sets the timer for the next tick, a multiple of the interval, when there is something to tell.
+// watch sets the timer for the next tick, a multiple of the interval, when there is something to report.
 func (s *resolver) watch() {
 	if s.ticking || !s.r.Executor.Waiting() {
 		return
@@ -76,7 +78,7 @@ func (s *resolver) watch() {
 	s.r.Env.After(s.interval-now%s.interval, protocol.Timer{Kind: resolveTimer})
 }
 
-// tick tells what is new in this partition's graph.
+// tick reports the changes of this partition's graph.
 func (s *resolver) tick() {
 	s.ticking = false
 	before := s.r.Executor.Steps()
@@ -97,8 +99,8 @@ func (s *resolver) tick() {
 	}
 }
 
-// busy reports whether the copy's graph does not have all that this node knows, in particular which transactions have ended. Until it has, their ids
-// must not come again: a transaction of another run would be taken for one that was there before.
+// busy reports whether the copy's graph lacks something that this node knows, such as the transactions that have ended.
+// Until then, their ids must not be reused: a transaction of another run would be taken for an earlier transaction.
 func (s *resolver) busy() bool {
 	if s.interval < betweenRuns {
 		return false // another run takes longer to begin
@@ -106,19 +108,19 @@ func (s *resolver) busy() bool {
 	return s.ticking || s.gathering || s.searching || s.read.Len() > 0 || len(s.told) > 0
 }
 
-// betweenRuns is less than what drivers take from one run to the next on the same database.
+// betweenRuns is less than the time of drivers between two runs on the same database.
 const betweenRuns = time.Second / 2
 
-// passRead passes on what has been read.
+// passRead passes on the graph that has been read.
 func (s *resolver) passRead() {
 	g := s.read.Front()
 	s.read.Pop()
-	if g.Since == s.r.Since() { // else the copy has begun anew
+	if g.Since == s.r.Since() { // otherwise the copy has restarted
 		s.pass(g)
 	}
 }
 
-// pass has the gatherer take what is new in this partition's graph.
+// pass sends the changes of this partition's graph to the gatherer.
 func (s *resolver) pass(g Graph) {
 	if s.gatherer == s.r.Self {
 		s.gather(g)
@@ -128,7 +130,7 @@ func (s *resolver) pass(g Graph) {
 	s.r.Env.Send(s.gatherer, &g)
 }
 
-// gather takes what is new in the graph of a partition.
+// gather adds the changes of a partition's graph.
 func (s *resolver) gather(g Graph) {
 	if s.apart {
 		s.told = append(s.told, g)
@@ -141,7 +143,7 @@ func (s *resolver) gather(g Graph) {
 	}
 }
 
-// resolve looks for deadlocks, here or on a core of its own.
+// resolve looks for deadlocks, here or on a separate core.
 func (s *resolver) resolve() {
 	if s.r.Env.Buggify(resolvesLater) {
 		s.gathering = true
@@ -152,7 +154,7 @@ func (s *resolver) resolve() {
 	switch {
 	case !s.apart:
 		s.tell(s.graph.deadlocks())
-	case !s.searching: // else searched goes on
+	case !s.searching: // otherwise searched continues
 		s.searching = true
 		told := s.told
 		s.told = nil
@@ -170,7 +172,7 @@ func (s *resolver) search(told []Graph) int64 {
 	return s.graph.steps - before
 }
 
-// searched takes what a core of its own has found.
+// searched handles the result of the separate core.
 func (s *resolver) searched() {
 	s.searching = false
 	s.searchSteps = s.graph.steps
@@ -184,7 +186,7 @@ func (s *resolver) searched() {
 	}
 }
 
-// tell tells all partitions of the copy which deadlocks there are.
+// tell sends the deadlocks to all partitions of the copy.
 func (s *resolver) tell(deadlocks [][]deterministic.Place) {
 	if len(deadlocks) == 0 {
 		return
@@ -209,7 +211,7 @@ func (s *resolver) tell(deadlocks [][]deterministic.Place) {
 	s.apply(deadlocks)
 }
 
-// reset forgets the graph: the copy has begun anew. While a core of its own searches it, that waits.
+// reset discards the graph: the copy has restarted. While a separate core searches the graph, the reset waits.
 func (s *resolver) reset() {
 	s.told = nil
 	if s.outdated = s.searching; !s.outdated {

@@ -15,7 +15,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// nowhere is a world in which nothing happens.
+// nowhere is an environment in which nothing happens.
 type nowhere struct{}
 
 func (nowhere) Now() time.Duration                   { return 0 }
@@ -27,7 +27,8 @@ func (nowhere) Mark(*coverage.Mark)                  {}
 func (nowhere) Buggify(*buggify.Point) bool          { return false }
 func (nowhere) Rand() *rand.Rand                     { return rand.New(rand.NewPCG(1, 1)) }
 
-// What a partition tells of its graph since a later cut than this node has come to waits until it has: the graph is forgotten there.
+// A partition's report after a later cut than this node has reached waits until the node reaches the cut: the graph is
+// discarded there.
 func TestGraphsOfLaterCuts(t *testing.T) {
 	params, errs := Engine.Resolve(map[string]string{"homeLogs": "Regions", "batchCopies": "2"})
 	if len(errs) > 0 {
@@ -45,8 +46,8 @@ func TestGraphsOfLaterCuts(t *testing.T) {
 	}
 }
 
-// A copy that begins anew forgets its graph, and what a core of its own is searching once that is done: nothing that it finds is told, and what comes
-// meanwhile is kept for the next search.
+// A copy that restarts discards its graph. If a separate core is searching the graph, it is discarded after the search.
+// Deadlocks of that search are not reported, and reports that arrive in the meantime are kept for the next search.
 func TestResetWhileSearching(t *testing.T) {
 	a, b := deterministic.Place{Position: 1}, deterministic.Place{Position: 2}
 	circle := []deterministic.Vertex{{Place: a, Participants: 1, After: []deterministic.Place{b}}, {Place: b, Participants: 1, After: []deterministic.Place{a}}}

@@ -18,19 +18,19 @@ import (
 // arrivalOrder is Detock without opportunistic ordering.
 var arrivalOrder = map[string]string{"opportunistic": "false"}
 
-// Whatever the shape and the network, the copies stay equal, no money is made or lost, readers see all of a transaction
-// or nothing, and every transaction is answered once: the simulator panics on a second answer.
+// For every topology and network, the copies stay equal, the sum of all money is constant, and readers see all of a
+// transaction or nothing. Every transaction is answered exactly once: the simulator panics on a second answer.
 func TestSerializable(t *testing.T) {
 	t.Run("opportunistic", func(t *testing.T) { protocoltest.Serializable(t, detock.Engine, nil, 4) })
 	t.Run("arrival order", func(t *testing.T) { protocoltest.Serializable(t, detock.Engine, arrivalOrder, 4) })
 	t.Run("a core for the resolver", func(t *testing.T) { protocoltest.Serializable(t, detock.Engine, ownCore, 1) })
 }
 
-// ownCore is Detock whose resolver has a core of its own.
+// ownCore is Detock with a separate core for the resolver.
 var ownCore = map[string]string{"resolverCore": "own"}
 
-// Where its steps are long, a resolver with a core of its own leaves the node's to transactions; where they take no time, both commit about
-// the same.
+// Where its steps are long, a resolver with a separate core leaves the node's core to transactions. Where its steps
+// take no time, both variants commit about the same number.
 func TestResolverCore(t *testing.T) {
 	const rows, each = 2400, 1000
 	run := func(given map[string]string, step time.Duration) (committed int64) {
@@ -70,7 +70,7 @@ func TestCuts(t *testing.T) {
 	t.Run("arrival order", func(t *testing.T) { protocoltest.Cuts(t, detock.Engine, arrivalOrder, 6) })
 }
 
-// Rows of groups are inserted, deleted and scanned, and rows are used whose keys depend on what is read.
+// Rows of groups are inserted, deleted and scanned. Transactions use rows whose keys depend on earlier reads.
 func TestGroups(t *testing.T) {
 	protocoltest.Groups(t, detock.Engine, nil)
 }
@@ -97,7 +97,7 @@ func TestShapes(t *testing.T) {
 	})
 }
 
-// With hot rows, opportunistic ordering avoids most deadlocks, and all copies resolve the same ones.
+// With contended rows, opportunistic ordering avoids most deadlocks, and all copies resolve the same deadlocks.
 func TestHotRows(t *testing.T) {
 	for name, topology := range map[string]*geo.Topology{
 		"2x1": simload.TwoRegions(1),
@@ -165,7 +165,7 @@ func TestRemastering(t *testing.T) {
 	protocoltest.Remastering(t, detock.Engine, nil)
 }
 
-// A row that is used from one other region only is at home there before long.
+// A row that only one other region uses is soon remastered to that region.
 func TestRemasteringPays(t *testing.T) {
 	protocoltest.RemasteringPays(t, detock.Engine)
 }
@@ -175,7 +175,7 @@ func TestRemasteringWithDeadlocks(t *testing.T) {
 	protocoltest.Remastering(t, detock.Engine, map[string]string{"opportunistic": "false"})
 }
 
-// Rows are kept at home only: everything holds as before, and latencies are those of the law.
+// With rows kept only at home, all guarantees hold as before, and latencies match the latency model.
 func TestHomeOnly(t *testing.T) {
 	protocoltest.HomeOnly(t, detock.Engine, nil)
 }
@@ -192,13 +192,13 @@ func TestHomeOnlyDoesNotRemaster(t *testing.T) {
 	}
 }
 
-// Deadlocks that go through several regions are resolved by one node for all.
+// Deadlocks that span several regions are resolved by one node for all regions.
 func TestHomeOnlyWithDeadlocks(t *testing.T) {
 	protocoltest.HomeOnly(t, detock.Engine, map[string]string{"opportunistic": "false"})
 	protocoltest.Law(t, detock.Engine, map[string]string{"replication": "homeOnly", "opportunistic": "false"})
 }
 
-// Who only reads, or has no key where it is called, does not wait for a home elsewhere to answer.
+// A transaction that only reads, or has no key at its coordinator, does not wait for another home to answer.
 func TestHomeOnlyAnswers(t *testing.T) {
 	protocoltest.HomeOnlyAnswers(t, detock.Engine)
 }

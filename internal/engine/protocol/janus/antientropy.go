@@ -8,25 +8,25 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// antiEntropy brings a decision that one replica knows to all (Demers et al., Epidemic algorithms for replicated
-// database maintenance, PODC 1987, section 1.3).
+// antiEntropy spreads a decision that one replica knows to all replicas (Demers et al., Epidemic algorithms for
+// replicated database maintenance, PODC 1987, section 1.3).
 //
-// A coordinator tells its decisions to all replicas, over links that lose nothing while both ends live. When it dies,
-// what it has sent to those that were cut off or down is lost. Who knows an instance without its decision takes it over
-// (see recovery). But a replica that has never heard of the instance has nothing to take over, and those that know the
-// decision need nothing.
+// A coordinator sends its decisions to all replicas, over links that lose nothing while both ends live. When it dies,
+// its messages to disconnected or stopped replicas are lost. A node that knows an instance without its decision takes
+// it over (see recovery). But a replica that does not know the instance has nothing to take over, and replicas that
+// know the decision need nothing.
 //
-// So a replica that knows decisions of a row which are not known to be stable, and has not heard the row's coordinator
-// for longer than it takes to make them so, asks the other replicas of its partition what they know of the row
-// (RowQuery). They answer up to where they have received it, and which decisions they know beyond (RowReport). It tells
-// them the others, and asks again until they have all. A row that is stable costs nothing, and neither does one whose
-// coordinator speaks.
+// So a replica becomes active if it knows decisions of a row that are not known to be stable, and the row's coordinator
+// has been silent for longer than stability takes. It asks the other replicas of its partition for their state of the
+// row (RowQuery). They answer with the point up to which they have received it, and the later decisions that they know
+// (RowReport). The replica sends them the missing decisions, and asks again until they have all. A stable row costs
+// nothing, and neither does a row with a coordinator that sends messages.
 type antiEntropy struct {
 	r *Replica
-	// overdue is how long after its coordinator has last spoken a row should be stable. It is more than an answer
-	// takes.
+	// overdue is the time after its coordinator's last message by which a row should be stable. It is longer than the time
+	// for an answer.
 	overdue time.Duration
-	// excuse is how long a replica may be silent and still be waited for.
+	// excuse is the time without messages after which a replica is no longer waited for.
 	excuse time.Duration
 	// unsettled counts the rows with decisions that others may lack, as of the last tick, and at least 1 after a
 	// decision.
@@ -34,7 +34,7 @@ type antiEntropy struct {
 	queries   []*RowQuery // by place in the group, gathered in this tick
 }
 
-// exchange is what is known of another replica's knowledge of a row.
+// exchange is the known state of another replica's knowledge of a row.
 type exchange struct {
 	asked   bool          // its RowReport is to come
 	at      time.Duration // when it was asked
@@ -43,8 +43,8 @@ type exchange struct {
 
 func (a *antiEntropy) init(r *Replica, recovery, longest time.Duration) {
 	a.r = r
-	// The farthest replica hears the decision and says at its next tick that it has ordered it; the coordinator tells
-	// all at its own. Twice this time leaves room for jitter.
+	// The farthest replica receives the decision and reports at its next tick that it has ordered it. The coordinator
+	// notifies all nodes at its own tick. Twice this time leaves room for jitter.
 	a.overdue = 2 * (longest + 2*tickEvery)
 	a.excuse = max(recovery, a.overdue)
 }
@@ -100,8 +100,8 @@ func (a *antiEntropy) tick() {
 	}
 }
 
-// compare asks the replicas of this partition that may lack decisions of n's row, once the row is overdue. It reports
-// whether none is left but those that are not waited for.
+// compare queries the replicas of this partition that may lack decisions of n's row, once the row is overdue. It
+// reports whether only replicas are left that are not waited for.
 func (a *antiEntropy) compare(n geo.NodeID, row *row, now time.Duration) (settled bool) {
 	r := a.r
 	group := r.group[r.partition]
@@ -130,7 +130,7 @@ func (a *antiEntropy) compare(n geo.NodeID, row *row, now time.Duration) (settle
 	return settled
 }
 
-// queried tells another replica of this partition what this one knows of rows.
+// queried reports to another replica of this partition what this replica knows of rows.
 func (a *antiEntropy) queried(from geo.NodeID, m *RowQuery) {
 	r := a.r
 	report := &RowReport{}
@@ -151,7 +151,7 @@ func (a *antiEntropy) queried(from geo.NodeID, m *RowQuery) {
 	r.env.Send(from, report)
 }
 
-// reported tells another replica of this partition the decisions that it lacks.
+// reported sends another replica of this partition its missing decisions.
 func (a *antiEntropy) reported(from geo.NodeID, m *RowReport) {
 	r := a.r
 	i := slices.Index(r.group[r.partition], from)

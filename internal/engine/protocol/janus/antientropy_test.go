@@ -8,9 +8,9 @@ import (
 	"github.com/geobench/geobench/internal/bench/simload"
 )
 
-// A replica passes on decisions whose instances it has never got from their coordinator either, asks again until the
-// other has them, and does not ask again after. When the coordinator turns out to live, they are nothing special any
-// more.
+// A replica also passes on decisions of instances that it never received from their coordinator. It asks again until
+// the other replica has them, and then stops. If the coordinator turns out to be alive, these decisions are handled
+// like all others.
 func TestStraysArePassedOn(t *testing.T) {
 	s := newScripted(t, 3, 1, 1)
 	first, third := instance(0, 1), instance(0, 3)

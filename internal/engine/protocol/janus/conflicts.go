@@ -10,12 +10,12 @@ import (
 // conflicts finds the dependencies of a new transaction: all three kinds, write after read, read after write and write
 // after write.
 //
-// For each key it keeps, per coordinator, the last write and the last read. That is enough, and keeps lists short: a
-// later access of the same coordinator depends on the earlier ones at every replica, because every replica hears of
-// a row in its order, so whoever depends on the last one is behind them all. To make that hold for reads, which do not
-// conflict, a read depends on its coordinator's last read of the key, too; that one is never behind for long. The last
-// access of just any coordinator would not do: replicas disagree about that, and a majority that has seen W last need not
-// be the one that W's own dependencies come from.
+// For each key it keeps, per coordinator, the last write and the last read. That is enough, and keeps lists short. A
+// later access of the same coordinator depends on the earlier accesses at every replica, because every replica receives
+// a row in its order. So an instance that depends on the last access follows all of them. Reads do not conflict. To
+// make this hold for them, a read also depends on its coordinator's last read of the key, which is never far behind.
+// The last access of an arbitrary coordinator would not suffice: replicas disagree about it. A majority that has seen W
+// last need not be the majority that supplied W's own dependencies.
 type conflicts struct {
 	keys map[txn.Key]*history
 	free []*history
@@ -24,7 +24,7 @@ type conflicts struct {
 	blind bool
 }
 
-// history is who has used a key. Few coordinators use the same key at the same time.
+// history holds the uses of a key. Few coordinators use the same key at the same time.
 type history struct{ uses []use }
 
 type use struct {
@@ -32,7 +32,7 @@ type use struct {
 	write, read uint64 // 0: none
 }
 
-// enter adds t to the histories of its local keys and returns what it depends on, sorted. The slice is valid until the
+// enter adds t to the histories of its local keys and returns its dependencies, sorted. The slice is valid until the
 // next call.
 func (r *Replica) enter(id Instance, t *txn.Transaction) []Dep {
 	c := &r.conflicts
@@ -91,7 +91,7 @@ func (r *Replica) enter(id Instance, t *txn.Transaction) []Dep {
 	return c.deps
 }
 
-// leave takes an instance that everybody has ordered out of the histories.
+// leave removes an instance that all replicas have ordered from the histories.
 func (r *Replica) leave(id Instance, t *txn.Transaction) {
 	c := &r.conflicts
 	node, seq := id.Node(), id.Seq()

@@ -9,8 +9,8 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// coordinator decides instances: those of its own clients (Mu 2016, sections 4.1 and 4.2), and those that it has taken
-// over.
+// coordinator decides instances: the instances of its own clients (Mu 2016, sections 4.1 and 4.2), and instances that
+// it has taken over.
 type coordinator struct {
 	r        *Replica
 	patience time.Duration
@@ -25,7 +25,7 @@ type deadline struct {
 	at time.Duration
 }
 
-// stage is what the deciding node waits for.
+// stage is the answer for which the deciding node waits.
 type stage uint8
 
 const (
@@ -47,7 +47,7 @@ type lead struct {
 
 	best     Ballot // of the proposals found by Prepare
 	found    bool
-	leftover []Dep // what those depend on that have not pre-accepted: see recovery
+	leftover []Dep // dependencies of the replicas that have not pre-accepted: see recovery
 }
 
 // tally counts the answers of a partition's replicas.
@@ -98,7 +98,7 @@ func (c *coordinator) preAccept(t *txn.Transaction) {
 	c.decide(rec)
 }
 
-// begin makes this node the one that decides rec.
+// begin makes this node the node that decides rec.
 func (c *coordinator) begin(rec *record, s stage, b Ballot, partitions []int) *lead {
 	var l *lead
 	if n := len(c.free); n > 0 {
@@ -118,7 +118,7 @@ func (c *coordinator) begin(rec *record, s stage, b Ballot, partitions []int) *l
 	return l
 }
 
-// add appends the tally of a partition, reusing the room of an old one.
+// add appends the tally of a partition, and reuses the memory of an old tally.
 func (l *lead) add(q int, group []geo.NodeID) {
 	if len(l.tallies) < cap(l.tallies) {
 		l.tallies = l.tallies[:len(l.tallies)+1]
@@ -211,7 +211,7 @@ func (c *coordinator) accepted(from geo.NodeID, m *AcceptOK) {
 	c.decide(rec)
 }
 
-// excused reports whether nobody else needs to be waited for.
+// excused reports whether no other replica needs to be waited for.
 func (c *coordinator) excused(l *lead, t *tally) bool {
 	if l.late {
 		return true
@@ -224,7 +224,7 @@ func (c *coordinator) excused(l *lead, t *tally) bool {
 	return true
 }
 
-// decide goes on with an instance as far as the answers allow.
+// decide advances an instance as far as the answers allow.
 func (c *coordinator) decide(rec *record) {
 	l := rec.lead
 	switch l.stage {
@@ -235,8 +235,8 @@ func (c *coordinator) decide(rec *record) {
 			waits := !c.excused(l, t)
 			if t.grants+len(t.missing) < c.r.majority || t.grants < c.r.majority && t.refusals > 0 && !waits {
 				c.r.env.Mark(rowClosedFirst)
-				// Others have closed the row before this instance came: what is left is to find out what they know. Those that are
-				// missing may never answer.
+				// Other nodes have closed the row before this instance arrived: all that remains is to learn what they know. The
+				// missing replicas may never answer.
 				c.r.recovery.takeOver(rec)
 				return
 			}
@@ -289,8 +289,8 @@ func (c *coordinator) decide(rec *record) {
 	}
 }
 
-// unanimous reports whether all replicas of the partition have answered with the same dependencies. Those that everybody
-// has ordered do not matter: a replica leaves them out only when all know that (see garbage).
+// unanimous reports whether all replicas of the partition have answered with the same dependencies. Dependencies that
+// all replicas have ordered do not matter: a replica omits them only when all replicas know that (see garbage).
 func (c *coordinator) unanimous(t *tally) bool {
 	if t.grants < len(c.r.group[t.partition]) {
 		return false
@@ -354,7 +354,7 @@ func (c *coordinator) propose(rec *record, noop bool, deps []Dep) {
 	c.decide(rec)
 }
 
-// commit tells everybody the decision.
+// commit sends the decision to all nodes.
 func (c *coordinator) commit(rec *record, noop bool, deps []Dep) {
 	r, l := c.r, rec.lead
 	m := &Commit{Proposal{ID: rec.id, Noop: noop, Deps: deps}}
@@ -380,7 +380,8 @@ func (c *coordinator) commit(rec *record, noop bool, deps []Dep) {
 	r.commit(rec, noop, deps)
 }
 
-// tick goes on without those who have not answered in time, and does not wait for them again before they speak.
+// tick continues without the replicas that have not answered in time. It does not wait for them again before they send
+// a message.
 func (c *coordinator) tick() {
 	now := c.r.env.Now()
 	for c.leads.Len() > 0 && c.leads.Front().at <= now {
@@ -408,13 +409,13 @@ func (c *coordinator) answer(o txn.Outcome) {
 	}
 }
 
-// reply tells a client its transaction's outcome.
+// reply sends a client its transaction's outcome.
 func (c *coordinator) reply(o txn.Outcome) {
 	delete(c.open, o.ID)
 	c.r.env.Reply(o)
 }
 
-// admit notes an instance that has come in its row.
+// admit records an instance that has arrived in its row.
 func (r *Replica) admit(rec *record) {
 	row := &r.rows[rec.id.Node()]
 	row.received = rec.id.Seq()
@@ -482,12 +483,12 @@ func (r *Replica) receiveCommit(m *Commit) {
 	rec = r.know(m.ID)
 	r.learn(rec, m.T)
 	if rec.t == nil && !m.Noop {
-		return // whoever decided knows the transaction and sends it where it may be missing
+		return // the node that decided knows the transaction and sends it where it may be missing
 	}
 	if l := rec.lead; l != nil && l.ballot > 0 && !r.forgotten(m.ID) {
 		r.env.Mark(decisionForwarded)
-		// Who has taken the instance over is told what was decided. The others that do not know may be waiting for it, and each would
-		// have to find out for itself.
+		// The node that has taken the instance over receives the decision. Other nodes without the decision may wait for it,
+		// and each would have to recover it separately.
 		r.coordinator.commit(rec, m.Noop, m.Deps)
 		return
 	}
@@ -498,8 +499,8 @@ func (r *Replica) receiveCommit(m *Commit) {
 	r.commit(rec, m.Noop, deps)
 }
 
-// present returns the record that another node speaks of, with its transaction unless that is nil; a new one if need
-// be. It returns nil, and tells the other node, when everybody has ordered the instance.
+// present returns the record to which another node refers, with its transaction unless that is nil; it creates the
+// record if needed. If all replicas have ordered the instance, it returns nil and notifies the other node.
 func (r *Replica) present(from geo.NodeID, id Instance, t *txn.Transaction) *record {
 	if int(id.Node()) >= r.nodes {
 		return nil
@@ -520,7 +521,8 @@ func (r *Replica) present(from geo.NodeID, id Instance, t *txn.Transaction) *rec
 	return rec
 }
 
-// tell sends another node a decision with all that belongs to it. What a node knows of a foreign instance is not all.
+// tell sends another node a decision with its complete content. The decision that a node knows of a foreign instance is
+// incomplete.
 func (r *Replica) tell(to geo.NodeID, rec *record) {
 	r.env.Send(to, &Commit{Proposal{ID: rec.id, Noop: rec.noop, Deps: rec.deps, T: rec.t}})
 }

@@ -6,20 +6,21 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// garbage forgets what has its place in everybody's order of execution. Nodes tell each other how far they are, at most once per tick and only
-// when there is news:
+// garbage forgets instances whose position in the execution order is fixed at all replicas. Nodes exchange their
+// progress, at most once per tick and only when there is news:
 //
-//   - A replica tells a coordinator up to where it has ordered what has come of its row (Done).
-//   - A coordinator knows from that up to where its row is stable, which means ordered by all its replicas, and tells
-//     everybody (Stable). Who still depends on a stable instance comes after it everywhere, so coordinators leave those
-//     out of the dependencies that they compare and commit.
-//   - Nodes tell the coordinator that they have heard it, and that it is over at their executors (Heard), and it tells
-//     them when all have (Forget). Only then replicas drop the records, with what they have read for others of their copy,
-//     and take them out of the histories of their keys. Hence no answer to PreAccept lacks a dependency that the
-//     coordinator doesn't know to be stable, and forgetting alone never costs the fast path.
+//   - A replica reports to a coordinator the point up to which it has ordered the received instances of its row (Done).
+//   - A coordinator thus knows up to where its row is stable, which means ordered by all its replicas, and notifies all
+//     nodes (Stable). An instance that still depends on a stable instance follows it everywhere, so coordinators omit
+//     stable instances from the dependencies that they compare and commit.
+//   - Nodes report to the coordinator that they have received that, and that the instances have ended at their
+//     executors (Heard). It notifies them when all nodes have reported (Forget). Only then do replicas drop the
+//     records, with the reads that they keep for other nodes of their copy, and remove them from the histories of their
+//     keys. Hence an answer to PreAccept only lacks dependencies that the coordinator knows to be stable, and
+//     forgetting alone never costs the fast path.
 //
-// The members of a component of several are kept until all are stable: another partition may have to ask for one of them
-// before it can order another.
+// The members of a component of several are kept until all are stable: another partition may have to ask for one of
+// them before it can order another.
 //
 // While a node does not answer, nothing new becomes stable, and records stay, since it may come back and ask for them.
 type garbage struct {
@@ -27,11 +28,11 @@ type garbage struct {
 	peers []peer
 }
 
-// peer is what this node exchanges with another one.
+// peer is the progress that this node exchanges with another node.
 type peer struct {
 	sent  uint64 // the last number of the own row that was sent to it
-	done  uint64 // what it has said to have ordered of the own row
-	heard uint64 // what it has heard of the own row's stable part
+	done  uint64 // up to which instance it has reported to have ordered the own row
+	heard uint64 // up to which instance it has reported to know that the own row is stable
 	told  Progress
 }
 
@@ -49,7 +50,8 @@ func (g *garbage) progress(from geo.NodeID, m *Progress) {
 	row.forget = max(row.forget, m.Forget)
 }
 
-// tick forgets what may be forgotten, and tells the others the news. It returns whether there were any.
+// tick forgets the instances that may be forgotten, and sends the other nodes the news. It reports whether there was
+// any.
 func (g *garbage) tick() (news bool) {
 	r := g.r
 	for n := range r.rows {
@@ -129,7 +131,7 @@ func (row *row) heard() uint64 {
 	return row.stable
 }
 
-// settled reports whether nobody needs rec to find the component of another one.
+// settled reports whether no node needs rec to find the component of another instance.
 func (g *garbage) settled(rec *record) bool {
 	if rec.scc == nil {
 		return true
@@ -142,8 +144,8 @@ func (g *garbage) settled(rec *record) bool {
 	return true
 }
 
-// collectForeign forgets instances of other partitions, and those that this node knows by their names only, in the
-// order in which it has heard of them.
+// collectForeign forgets instances of other partitions, and instances that this node knows only by name, in the order
+// in which it learned of them.
 func (g *garbage) collectForeign() {
 	r := g.r
 	list := &r.graph.foreign

@@ -10,21 +10,22 @@ import (
 
 // graph is the dependency graph of the committed instances, as far as this replica needs it (Mu 2016, section 4.3).
 //
-// An instance is resolved when everything that it depends on, directly or not, is committed: then its strongly connected
-// component is known, and it is the same at every replica. Under overload each depends on thousands that are not committed,
-// so nothing is looked at twice. A committed instance watches one of those that it depends on, until that one is resolved;
-// then the next. Following from one to the one that it watches ends at one that is not committed, or goes round in a
-// circle. Those in a circle depend on each other: they become a group, which watches one that its members depend on outside of
-// it. What has nobody left to watch is a component. (Purdom and Moore's algorithm, with path contraction, made incremental.)
-// So components are found with those that they depend on first. That is the order in which their members, by name, go to the
-// executor, which grants their locks in that order: who conflicts waits, the others pass, and nobody can wait in a circle,
-// since the orders of all partitions agree.
+// An instance is resolved when all its direct and indirect dependencies are committed: then its strongly connected
+// component is known, and it is the same at every replica. Under overload each instance depends on thousands of
+// uncommitted instances, so nothing is looked at twice. A committed instance watches one of its dependencies, until
+// that dependency is resolved; then the next. A walk along the watched instances stops at an uncommitted instance, or
+// closes a cycle. The instances of a cycle depend on each other: they become a group, which watches a dependency of its
+// members outside the group. A group with nothing left to watch is a component. (Purdom and Moore's algorithm, with
+// path contraction, made incremental.) So components are found after the components that they depend on. Their members
+// are passed to the executor in that order, sorted by name within a component. The executor grants their locks in that
+// order: conflicting instances wait, and all others pass. No cycle of waits can form, since the orders of all
+// partitions agree.
 //
-// Cycles may run through partitions that this replica does not hold, so it asks a replica of that partition in its own
+// Cycles may run through partitions that this replica does not hold. So it asks a replica of that partition in its own
 // copy about such an instance (Inquire). It needs that only to find cycles: two transactions that conflict here are
-// connected by a path of transactions that touch the same key, all of which are known here. So what comes before the
-// other partition's component is left out of the answer, and edges that can't belong to a cycle are not followed:
-// see Dep.Settled.
+// connected by a path of transactions that touch the same key, and all of them are known here. So the answer omits the
+// instances before the other partition's component, and edges that can't belong to a cycle are not followed: see
+// Dep.Settled.
 type graph struct {
 	r    *Replica
 	open int // records without a place in the order, or, if foreign, not decided
@@ -34,7 +35,7 @@ type graph struct {
 	path    []*record
 	walks   uint64    // walks so far
 	turns   uint64    // instances ordered so far
-	members []*record // room for those of a component
+	members []*record // reusable memory for the members of a component
 
 	foreign   queue.Queue[*record]
 	inquiries []*Inquire // by partition
@@ -43,12 +44,12 @@ type graph struct {
 	repliesTo []geo.NodeID
 }
 
-// committed goes on with an instance that has been decided.
+// committed continues with a decided instance.
 func (g *graph) committed(rec *record) {
 	if rec.foreign {
 		g.close(rec)
 		if len(rec.watchers) == 0 && !rec.asked {
-			return // it matters only if a walk comes by
+			return // it matters only if a walk reaches it
 		}
 	}
 	g.try.Push(rec)
@@ -62,7 +63,7 @@ func (g *graph) close(rec *record) {
 	}
 }
 
-// run resolves what can be.
+// run resolves all instances that can be resolved.
 func (g *graph) run() {
 	g.advanceAll()
 	start := g.walks
@@ -87,7 +88,7 @@ func (rec *record) group() *record {
 	return rec
 }
 
-// advanceAll finds somebody to watch for everybody who has nobody.
+// advanceAll finds an instance to watch for every instance without one.
 func (g *graph) advanceAll() {
 	for g.try.Len() > 0 {
 		rec := g.try.Front().group()
@@ -104,7 +105,7 @@ func (g *graph) advance(rec *record) {
 		rec.joined, rec.open = true, rec
 		for _, d := range rec.deps {
 			if int(d.Partition) != g.r.partition {
-				g.dependency(d) // all must be known in the end: one question after the other would take a round trip each
+				g.dependency(d) // all must be known eventually: asking one after the other would take a round trip each
 			}
 		}
 	}
@@ -122,8 +123,8 @@ func (g *graph) advance(rec *record) {
 	g.component(rec)
 }
 
-// follow goes from rec to the one that it watches, and so on, to one that is not committed or that a walk since start has
-// passed. It makes groups of the circles that it meets, and ends with true when it resolves anything.
+// follow walks from rec along the watched instances. It stops at an uncommitted instance, or at an instance that a walk
+// since start has visited. It makes groups of the cycles that it meets, and returns true when it resolves anything.
 func (g *graph) follow(rec *record, start uint64) bool {
 	g.walks++
 	clear(g.path)
@@ -155,7 +156,7 @@ func (g *graph) follow(rec *record, start uint64) bool {
 	}
 }
 
-// join puts m's group into that of rec, another leader.
+// join puts m's group into the group of rec, another leader.
 func (rec *record) join(m *record) {
 	m.leader, m.watch = rec, nil
 	end(rec, rec.last).more, rec.last = m, end(m, m.last)
@@ -179,8 +180,8 @@ func end(first, last *record) *record {
 	return last
 }
 
-// dependency returns the record of a dependency, or nil if it can't be in a cycle with who depends on it. It asks for
-// unknown ones of other partitions; those of its own partition come by themselves.
+// dependency returns the record of a dependency, or nil if it can't be in a cycle with the instance that depends on it.
+// It asks for unknown instances of other partitions; instances of its own partition arrive without a request.
 func (g *graph) dependency(d Dep) *record {
 	r := g.r
 	if int(d.ID.Node()) >= r.nodes || int(d.Partition) >= r.partitions {
@@ -281,7 +282,7 @@ func (g *graph) ask(q int, id Instance) {
 	g.r.counters.inquiries++
 }
 
-// askAgain asks other copies: the own one may have lost a node.
+// askAgain asks other copies, since the own copy may have lost a node.
 func (g *graph) askAgain(rec *record) {
 	g.r.env.Mark(askedAgain)
 	r := g.r
@@ -300,7 +301,7 @@ func (g *graph) inquired(from geo.NodeID, m *Inquire) {
 		rec := g.r.find(id)
 		switch {
 		case g.r.forgotten(id) && (rec == nil || rec.phase != Ordered):
-			// Ordered and forgotten; what there may be of it is what this node has asked others itself.
+			// Ordered and forgotten; a record of it, if any, stems from this node's own inquiries.
 			g.reply(from, Ancestor{ID: id})
 		case g.r.abstains(id) || rec != nil && rec.taken:
 			g.r.env.Mark(inquiryPassedOn)
@@ -314,8 +315,8 @@ func (g *graph) inquired(from geo.NodeID, m *Inquire) {
 	}
 }
 
-// tellAncestor tells another node about a committed instance: all of it if it is its business, and only what may be a
-// part of a cycle if not.
+// tellAncestor sends another node a committed instance: all of it if that node holds a part of it, and otherwise only
+// the part that may belong to a cycle.
 func (g *graph) tellAncestor(to geo.NodeID, rec *record) {
 	if rec.foreign {
 		return
@@ -349,9 +350,10 @@ func (g *graph) reply(to geo.NodeID, a Ancestor) {
 	g.replies[to].List = append(g.replies[to].List, a)
 }
 
-// ancestors learns about instances of other partitions, from nodes of the partition that was asked. Others, which may
-// not hold an instance, know no more than that all who do have ordered it (see present), and then say that it depends
-// on nothing; but who has not ordered the rest of its component needs its dependencies.
+// ancestors records instances of other partitions, reported by nodes of the partition that was asked. Nodes of other
+// partitions may not hold an instance. They know only that all its holders have ordered it (see present), and then
+// report that it has no dependencies. But a replica that has not ordered the rest of its component needs its
+// dependencies.
 func (g *graph) ancestors(from geo.NodeID, m *Ancestors) {
 	partition := g.r.topology.PartitionOf(from)
 	for _, a := range m.List {
@@ -364,7 +366,7 @@ func (g *graph) ancestors(from geo.NodeID, m *Ancestors) {
 	}
 }
 
-// flush sends what the step has gathered.
+// flush sends the messages that the step has collected.
 func (g *graph) flush() {
 	for _, q := range g.askedNow {
 		g.r.env.Send(g.r.copy[q], g.inquiries[q])

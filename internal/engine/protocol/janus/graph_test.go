@@ -15,7 +15,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// quiet is a world in which nothing happens.
+// quiet is an environment in which nothing happens.
 type quiet struct{ rng *rand.Rand }
 
 func (quiet) Now() time.Duration                   { return 0 }
@@ -114,8 +114,8 @@ func check(t *testing.T, seed uint64, r *Replica, id func(int) Instance, reach [
 	}
 }
 
-// A decision on an instance of another partition keeps its dependencies although all its replicas have ordered it: who
-// has not, in this partition, may form a component with it.
+// A decision on an instance of another partition keeps its dependencies although all its replicas have ordered it. An
+// instance of this partition that is not ordered yet may form a component with it.
 func TestStableInstanceOfAnotherPartitionMayBeInACycle(t *testing.T) {
 	here, elsewhere := instance(0, 1), instance(2, 1)
 	s := newScripted(t, 2, 2, 1) // nodes 1 and 3 hold partition 1
@@ -132,8 +132,8 @@ func TestStableInstanceOfAnotherPartitionMayBeInACycle(t *testing.T) {
 	}
 }
 
-// Who does not hold an instance knows nothing of its dependencies, even when it has heard that all who hold it have
-// ordered it. Only the answer of one that holds it counts.
+// A node that does not hold an instance does not know its dependencies, even if it knows that all holders have ordered
+// it. Only the answer of a holder counts.
 func TestOnlyHoldersKnowAncestors(t *testing.T) {
 	here, elsewhere := instance(0, 1), instance(2, 1)
 	s := newScripted(t, 2, 2, 1) // nodes 1 and 3 hold partition 1

@@ -1,16 +1,16 @@
 // Package janus is a database that orders and commits a transaction in one wide-area round trip: Janus (Mu et al., OSDI
-// 2016). Every replica of every partition that a transaction touches answers the coordinator with the transactions that
-// it has seen before and that conflict with it, its dependencies. When all answer alike, that is the order and the
-// transaction commits (fast path); otherwise the union of the answers is written to a majority of each partition first.
-// The committed dependencies form a graph, the same everywhere; each replica runs it in topological order, and the
-// members of a strongly connected component in the order of their names. Nothing aborts.
+// 2016). Every replica of every partition that a transaction touches answers the coordinator with the transaction's
+// dependencies: earlier transactions that conflict with it. When all answers are the same, they fix the order, and the
+// transaction commits (fast path). Otherwise the union of the answers is first written to a majority of each partition.
+// The committed dependencies form a graph, which is the same everywhere. Each replica runs it in topological order, and
+// the members of a strongly connected component in the order of their names. Nothing aborts.
 //
-// A copy is one full set of partitions: a region has as many as a partition has replicas. The replicas of a partition
-// are the nodes that hold it, in every copy. Every node coordinates its clients' transactions (coordinator.go), keeps
-// the conflicts of its keys (conflicts.go) and its part of the graph (graph.go), hands what has its turn to the
-// executor (package deterministic), finishes what a coordinator that died has left (recovery.go), passes on decisions
-// that it has not told to all (antientropy.go), forgets what all have put in order (garbage.go), and takes new incarnations of lost nodes
-// in (rejoin.go).
+// A copy is one full set of partitions: a region has as many copies as a partition has replicas. The replicas of a
+// partition are the nodes that hold it, in every copy. Every node coordinates its clients' transactions
+// (coordinator.go), and keeps the conflicts of its keys (conflicts.go) and its part of the graph (graph.go). It passes
+// transactions that are ready to the executor (package deterministic). It finishes the instances of dead coordinators
+// (recovery.go), spreads decisions that some replicas lack (antientropy.go), and forgets instances that all replicas
+// have ordered (garbage.go). It also integrates new incarnations of lost nodes (rejoin.go).
 package janus
 
 import (
@@ -52,8 +52,9 @@ var Engine = &protocol.Engine{
 	Law:       law,
 }
 
-// tolerates is Engine.Tolerates: any minority of the regions. What they have left is finished by whoever comes first, one rank after the
-// other; from then on each transaction waits for the lost once, and for those before it that do.
+// tolerates is Engine.Tolerates: any minority of the regions. The first node to do so finishes their instances, one
+// rank of nodes after the other. From then on each transaction waits for the lost nodes once, and for earlier
+// transactions that do so.
 func tolerates(t *geo.Topology, p protocol.Params) protocol.Tolerance {
 	s := protocol.AnyRegions(t, true)
 	rtt := t.LongestRTT()
@@ -93,7 +94,7 @@ type Replica struct {
 	partition  int
 	partitions int
 	placement  geo.Placement
-	// group[q] are the replicas of partition q, in the order of copies; majority is the size of one (n/2 + 1).
+	// group[q] are the replicas of partition q, in the order of copies; majority is the size of a majority (n/2 + 1).
 	group    [][]geo.NodeID
 	majority int
 	// copy[q] is the node that holds partition q in this node's own copy.
@@ -276,7 +277,7 @@ func (r *Replica) Fire(t protocol.Timer) {
 	}
 }
 
-// finishStep runs what the step has made possible and sends what has gathered.
+// finishStep runs the instances that the step has made ready and sends the collected messages.
 func (r *Replica) finishStep() {
 	r.graph.run()
 	r.executor.Flush()
@@ -292,9 +293,9 @@ func (r *Replica) tickLater() {
 	}
 }
 
-// Pending implements protocol.Replica: the transactions of own clients without an answer, those known without a place
-// in the order, those of others' clients that are not executed here, and the rows with decisions that other replicas
-// may lack.
+// Pending implements protocol.Replica. It counts unanswered transactions of own clients, known transactions without a
+// position in the order, and other clients' transactions that are not executed here. It also counts rows with decisions
+// that other replicas may lack.
 func (r *Replica) Pending() int {
 	return len(r.coordinator.open) + r.rejoin.busy() + r.graph.open + r.executor.Foreign() + r.antiEntropy.unsettled
 }
@@ -348,7 +349,7 @@ next:
 	return r.touched
 }
 
-// law is Engine.Law, the same for all classes: the client's hop and one round trip to the farthest region.
+// law is Engine.Law, the same for all classes: the client's hop and a round trip to the farthest region.
 func law(t *geo.Topology, _ protocol.Params, c geo.Region, _ []geo.Region) time.Duration {
 	var farthest time.Duration
 	for r := range t.Regions {

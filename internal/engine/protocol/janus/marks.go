@@ -5,7 +5,7 @@ import (
 	"github.com/geobench/geobench/internal/base/coverage"
 )
 
-// What the explorer wants to see happen: see package coverage.
+// Coverage marks that the explorer must reach: see package coverage.
 var (
 	slowPath             = coverage.New("janus.slow-path", "Replicas have named different dependencies, and a proposal is written to majorities")
 	patienceOver         = coverage.New("janus.patience-over", "A coordinator goes on without replicas that have not answered in time")
@@ -37,7 +37,7 @@ var (
 	askedAgain           = coverage.New("janus.asked-again", "A node asks a second time about an instance of another partition")
 )
 
-// What replicas may be told to do: see package buggify.
+// Points at which the explorer may make replicas deviate: see package buggify.
 var (
 	votesDoubted = buggify.New("janus.votes-doubted", "Replicas have named the same dependencies, which are written to majorities first all the same")
 	impatient    = buggify.New("janus.impatient", "An undecided instance is taken over from an owner that speaks")

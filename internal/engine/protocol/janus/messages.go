@@ -155,7 +155,7 @@ func readBool(r *codec.Reader) bool {
 	return v == 1
 }
 
-// PreAccept asks a replica for what a transaction depends on. The instance is the sender's and has this number.
+// PreAccept asks a replica for a transaction's dependencies. The instance belongs to the sender and has this number.
 type PreAccept struct {
 	Seq uint64
 	T   *txn.Transaction
@@ -205,7 +205,7 @@ type Proposal struct {
 	ID   Instance
 	Noop bool
 	Deps []Dep
-	// T is the transaction, for receivers that may not have it; nil otherwise, or if nobody knows it.
+	// T is the transaction, for receivers that may not have it; nil otherwise, or if no node knows it.
 	T *txn.Transaction
 }
 
@@ -285,7 +285,7 @@ func (m *AcceptOK) String() string {
 	return fmt.Sprintf("accept ok %v%s", m.ID, m.Ballot.suffix())
 }
 
-// Commit tells a decision.
+// Commit sends a decision.
 type Commit struct{ Proposal }
 
 // Kind implements protocol.Message.
@@ -299,7 +299,7 @@ func (m *Commit) AppendTo(b []byte) []byte { return m.appendTo(b) }
 
 func (m *Commit) String() string { return "commit " + m.Proposal.String() }
 
-// Prepare asks a replica to ignore lower ballots of an instance, and for what it knows of it.
+// Prepare asks a replica to ignore lower ballots of an instance, and for its state of the instance.
 type Prepare struct {
 	ID     Instance
 	Ballot Ballot
@@ -318,8 +318,9 @@ func (m *Prepare) AppendTo(b []byte) []byte {
 
 func (m *Prepare) String() string { return fmt.Sprintf("prepare %v%s", m.ID, m.Ballot.suffix()) }
 
-// Promise answers Prepare: what the sender has pre-accepted or accepted, and at which ballot. If Promised is more than
-// Ballot it refuses. If Phase is Unknown, Deps are those of a no-op: see recovery.
+// Promise answers Prepare with the dependencies that the sender has pre-accepted or accepted, and the ballot. If
+// Promised is higher than Ballot, the sender refuses. If Phase is Unknown, Deps are the dependencies of a no-op: see
+// recovery.
 type Promise struct {
 	Proposal
 	Ballot, Promised, Accepted Ballot
@@ -350,7 +351,7 @@ func (m *Promise) String() string {
 	return fmt.Sprintf("promise%s, %s %v", m.Ballot.suffix(), what, &m.Proposal)
 }
 
-// Inquire asks a replica of another partition for instances that its own may depend on.
+// Inquire asks a replica of another partition for instances that instances of the sender's partition may depend on.
 type Inquire struct{ IDs []Instance }
 
 // Kind implements protocol.Message.
@@ -376,7 +377,7 @@ func (m *Inquire) AppendTo(b []byte) []byte {
 
 func (m *Inquire) String() string { return fmt.Sprintf("inquire %v", m.IDs) }
 
-// Ancestor is a committed instance of another partition, with those of its dependencies that may lead into a cycle.
+// Ancestor is a committed instance of another partition, with its dependencies that may lead into a cycle.
 type Ancestor struct {
 	ID   Instance
 	Deps []Dep
@@ -414,8 +415,8 @@ func (m *Ancestors) String() string {
 	return s
 }
 
-// Progress tells another node how far the sender is: with the receiver's row (Done, Heard) and its own (Stable, Forget).
-// See garbage.
+// Progress sends another node the sender's progress with the receiver's row (Done, Heard) and with its own row (Stable,
+// Forget). See garbage.
 type Progress struct{ Done, Heard, Stable, Forget uint64 }
 
 // Kind implements protocol.Message.
@@ -436,7 +437,7 @@ func (m *Progress) String() string {
 	return fmt.Sprintf("progress: done %d, heard %d, stable %d, forget %d", m.Done, m.Heard, m.Stable, m.Forget)
 }
 
-// RowQuery asks another replica of the sender's partition what it knows of the rows of these coordinators.
+// RowQuery asks another replica of the sender's partition for its state of the rows of these coordinators.
 type RowQuery struct{ Rows []geo.NodeID }
 
 // Kind implements protocol.Message.
@@ -462,8 +463,8 @@ func (m *RowQuery) AppendTo(b []byte) []byte {
 
 func (m *RowQuery) String() string { return fmt.Sprintf("query rows of %v", m.Rows) }
 
-// RowKnowledge is what a replica knows of a coordinator's row: all that touches its partition up to the number
-// Received, and the decisions of the instances Beyond, in ascending order.
+// RowKnowledge is a replica's knowledge of a coordinator's row: all instances of its partition up to the number
+// Received, and the decisions of the instances Beyond, ascending.
 type RowKnowledge struct {
 	Node     geo.NodeID
 	Received uint64
@@ -523,28 +524,29 @@ func readRowKnowledge(r *codec.Reader) RowKnowledge {
 	return k
 }
 
-// RejoinStep is what a Rejoin says.
+// RejoinStep is the content of a Rejoin.
 type RejoinStep uint8
 
 // The steps.
 const (
 	// welcome says that instances of the sender up to Number were sent to the receiver's predecessor.
 	welcome RejoinStep = iota + 1
-	// askState asks for what the receiver knows of the sender's partition; stateHere says that it has come.
+	// askState asks for the receiver's state of the sender's partition; stateHere reports that the state has arrived.
 	askState
 	stateHere
-	// told says that the receiver has been told all decisions that the sender knows of instances of Node's incarnations before Number;
-	// ordered answers that all those that the sender knows are ordered there.
+	// told reports that the sender has sent the receiver all decisions that it knows of instances of Node's incarnations
+	// before Number. ordered answers that the receiver has ordered all such instances that it knows.
 	told
 	ordered
-	// settled says that all replicas of the sender's partition have ordered what it knows of the receiver's predecessors.
+	// settled reports that all replicas of the sender's partition have ordered all instances of the receiver's
+	// predecessors that the sender knows.
 	settled
 	// askElsewhere answers an inquiry about the instance of Node with this number: other copies know.
 	askElsewhere
 	rejoinSteps
 )
 
-// Rejoin is what a new incarnation and the others have to say to each other: see rejoin.
+// Rejoin is a message between a new incarnation and the other nodes: see rejoin.
 type Rejoin struct {
 	Step   RejoinStep
 	Node   geo.NodeID

@@ -11,28 +11,28 @@ import (
 // recovery finishes the instances of a coordinator that is silent (Mu 2016, section 4.4).
 //
 // A replica that waits for a decision takes the instance over with a higher ballot. It asks the replicas of all the
-// transaction's partitions for a promise to ignore lower ballots (Prepare), and when a majority of each has answered it
-// proposes the only value that can have been decided, or is free to choose:
+// transaction's partitions for a promise to ignore lower ballots (Prepare). When a majority of each partition has
+// answered, it proposes the only value that can have been decided, or chooses a value if none can:
 //
 //   - Somebody knows the decision: that is it.
-//   - Somebody has accepted a proposal: the one with the highest ballot.
-//   - A majority of each partition has pre-accepted: the union of their dependencies. Had the fast path been taken, all
-//     would have answered alike, and the union is what was decided.
+//   - A replica has accepted a proposal: the proposal with the highest ballot.
+//   - A majority of each partition has pre-accepted: the union of their dependencies. After the fast path, all answers
+//     would have been the same, and the union is the decided value.
 //   - Otherwise neither path has been taken, and never will be: the instance never happened (a no-op). A coordinator
 //     that lives starts the transaction again as a new instance.
 //
-// A no-op has dependencies, too. Others may have found it last in its row and so depend on it alone, where it stands for
-// all that came before it in the row (see conflicts). So a replica that has not pre-accepted the instance answers Prepare
-// with all that it has of the row, and closes the row up to there: what comes later is refused. A majority of closed
-// replicas thus can't pre-accept what the no-op does not cover.
+// A no-op has dependencies, too. Other instances may depend on it alone if it was the last in its row, where it
+// represents all earlier instances of the row (see conflicts). So a replica that has not pre-accepted the instance
+// answers Prepare with all its instances of the row. It also closes the row up to there: it refuses later arrivals. A
+// majority of closed replicas thus can't pre-accept an instance that the no-op does not cover.
 //
-// Whoever does not know the transaction, only its name in somebody's dependencies, asks all partitions.
+// A node that knows only the name of the transaction, from another instance's dependencies, asks all partitions.
 type recovery struct {
 	r       *Replica
 	timeout time.Duration
 	stagger time.Duration // so that not all replicas take over at the same time
 	watched queue.Queue[deadline]
-	// orphans are those of watched whose owner has lost what it knew.
+	// orphans are the watched instances whose owner has lost its state.
 	orphans queue.Queue[deadline]
 	name    geo.NodeID      // in ballots
 	heard   []time.Duration // by node
@@ -52,14 +52,16 @@ func (v *recovery) init(r *Replica, timeout, longest time.Duration) {
 	}
 }
 
-// stagger is how much later than the first replica one of a rank looks after others' instances, so that they do not do so together.
+// stagger returns the additional delay of a replica's rank before it takes over other nodes' instances, so that
+// replicas do not do so together.
 func stagger(rank int, longest time.Duration) time.Duration {
 	return time.Duration(rank) * (2*longest + 2*tickEvery)
 }
 
 func (v *recovery) hear(from geo.NodeID) { v.heard[from] = v.r.env.Now() }
 
-// watch makes sure that the instance is decided. One whose owner has lost what it knew waits for no silence.
+// watch ensures that the instance is decided. If its owner has lost its state, the instance is taken over without
+// waiting for silence.
 func (v *recovery) watch(rec *record) {
 	if now := v.r.env.Now(); v.orphaned(rec) {
 		v.orphans.Push(deadline{rec.id, now + v.r.coordinator.patience + v.stagger})
@@ -68,20 +70,20 @@ func (v *recovery) watch(rec *record) {
 	}
 }
 
-// orphaned reports whether the instance's owner has lost what it knew.
+// orphaned reports whether the instance's owner has lost its state.
 func (v *recovery) orphaned(rec *record) bool {
 	owner, incarnation := rec.promised.owner(rec.id, v.r.nodes)
 	return incarnation < v.r.rejoin.incarnations[owner]
 }
 
-// tick looks after instances that have been undecided for long. One whose owner speaks is left to it: links lose
-// nothing, and a coordinator that is merely slow would only become slower.
+// tick takes over instances that have been undecided for too long. If the owner sends messages, its instance is left to
+// it: links lose nothing, and taking over would only delay a slow coordinator further.
 func (v *recovery) tick() {
 	v.look(&v.watched)
 	v.look(&v.orphans)
 }
 
-// look looks after those of a list whose time has come.
+// look checks the instances of a list whose deadline has passed.
 func (v *recovery) look(list *queue.Queue[deadline]) {
 	now := v.r.env.Now()
 	for n := list.Len(); n > 0 && list.Front().at <= now; n-- {
@@ -93,7 +95,7 @@ func (v *recovery) look(list *queue.Queue[deadline]) {
 		owner, _ := rec.promised.owner(rec.id, v.r.nodes)
 		silence := v.timeout
 		if rec.promised > 0 {
-			// Who has taken it over may be waiting for the lost ones' answers, and says nothing meanwhile.
+			// A node that has taken it over may be waiting for answers of lost nodes without sending a message.
 			silence += v.r.coordinator.patience
 		}
 		switch {
@@ -118,7 +120,7 @@ func (v *recovery) look(list *queue.Queue[deadline]) {
 	}
 }
 
-// takeOver asks the replicas what they know.
+// takeOver asks the replicas for their states.
 func (v *recovery) takeOver(rec *record) {
 	r := v.r
 	r.counters.recoveries++
@@ -169,7 +171,7 @@ func (v *recovery) prepare(from geo.NodeID, m *Prepare) {
 	}
 }
 
-// promise says what this replica knows of an instance, for the ballot promised last.
+// promise returns this replica's state of an instance, for the last promised ballot.
 func (v *recovery) promise(rec *record) *Promise {
 	p := &Promise{
 		Proposal: Proposal{ID: rec.id, Noop: rec.noop, Deps: rec.deps, T: rec.t},

@@ -8,7 +8,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/simload"
 )
 
-// Who has promised a ballot accepts nothing of a lower one, promises no lower one, and keeps what it had.
+// A replica that has promised a ballot accepts no proposal of a lower ballot, promises no lower ballot, and keeps its
+// dependencies.
 func TestAcceptorKeepsItsPromise(t *testing.T) {
 	id := instance(0, 1)
 	s := newScripted(t, 3, 1, 2)
@@ -34,8 +35,8 @@ func TestAcceptorKeepsItsPromise(t *testing.T) {
 	s.sends("to 0: promise, ballot 4 of 0, has accepted 0/1: after {1/5}")
 }
 
-// Who takes an instance over proposes what was accepted with the highest ballot, in whatever order it hears of it: what
-// had the lower one was not decided, what had the higher one may have been.
+// A node that takes an instance over proposes the value that was accepted with the highest ballot, in any order of
+// answers. The value with the lower ballot was not decided; the value with the higher ballot may have been.
 func TestHighestBallotIsProposed(t *testing.T) {
 	id := instance(4, 1)
 	lower := &Promise{
@@ -67,8 +68,8 @@ func TestHighestBallotIsProposed(t *testing.T) {
 	}
 }
 
-// A no-op stands for all that came before it in its coordinator's row, wherever it was seen, although nothing of that
-// conflicts with it: others may depend on it alone. Who has not seen it says what it has of the row.
+// A no-op represents all earlier instances of its coordinator's row, at all replicas, although none of them conflicts
+// with it: other instances may depend on it alone. A replica that has not seen it reports its instances of the row.
 func TestNoopDependsOnItsRow(t *testing.T) {
 	first, second, third := instance(0, 1), instance(0, 2), instance(0, 3)
 
@@ -97,8 +98,8 @@ func TestNoopDependsOnItsRow(t *testing.T) {
 	s.sends("to 0: "+accept, "to 2: "+accept)
 }
 
-// Who has promised without having seen an instance pre-accepts nothing of the row up to there any more: the no-op that
-// may come of it would not cover that.
+// A replica that has made a promise for an unseen instance pre-accepts nothing more of the row up to there: the
+// resulting no-op might not cover it.
 func TestRowIsClosed(t *testing.T) {
 	s := newScripted(t, 3, 1, 2)
 	s.hear(1, &Prepare{instance(0, 3), ballot(1, 1)})
@@ -111,9 +112,8 @@ func TestRowIsClosed(t *testing.T) {
 	s.sends("to 1: promise, ballot 1 of 1, has not seen 0/1: after {}")
 }
 
-// Who has heard of a ballot from somebody that refused its own has promised nothing yet: when that ballot's Prepare
-// comes, it says what it knows. To say nothing would be taken for "has not seen", and what was decided could be
-// replaced by a no-op.
+// A refusal can inform a node of a higher ballot, without a promise. When the Prepare of that ballot arrives, the node
+// reports its state. An empty answer would mean "has not seen", and a no-op could replace a decided value.
 func TestHeardOfBallotIsNotPromised(t *testing.T) {
 	id := instance(0, 1)
 	s := newScripted(t, 5, 1, 2)
@@ -130,7 +130,8 @@ func TestHeardOfBallotIsNotPromised(t *testing.T) {
 	s.sends("to 2: accept refused 0/1, ballot 1 of 3")
 }
 
-// Who has ordered and forgotten an instance, and comes across it again, does not vote on it as if it had never seen it.
+// A replica that has ordered and forgotten an instance, and encounters it again, does not vote on it as if it were
+// unseen.
 func TestForgottenIsNotUnseen(t *testing.T) {
 	old, later := instance(3, 1), instance(3, 2)
 	s := newScripted(t, 2, 2, 0)
@@ -142,7 +143,7 @@ func TestForgottenIsNotUnseen(t *testing.T) {
 	s.hear(3, &Commit{Proposal{ID: later, Deps: []Dep{{ID: old, Partition: 1}}}})
 	s.sends("to 3: pre-accept ok 1: after {}", "to 1: reads: 3.1=none", "to 3: pre-accept ok 2: after {}", "to 1: inquire [3/1]")
 	s.hear(1, &Commit{Proposal{ID: old, Deps: []Dep{{ID: instance(1, 1), Partition: 1}}, T: preAccept(old, "a0+1 a1+1").T}})
-	s.sends() // it asks for nothing that came before the old one
+	s.sends() // it asks for no predecessor of the old instance
 	if n := s.r.graph.open; n != 0 {
 		t.Errorf("%d instances are open", n)
 	}
@@ -152,7 +153,8 @@ func TestForgottenIsNotUnseen(t *testing.T) {
 	s.sends("to 2: ancestors: 3/1 after {}")
 }
 
-// Nobody takes over what he knows from another's Prepare alone, until something here depends on it.
+// A replica does not take over an instance that it knows only from another node's Prepare, until an instance here
+// depends on it.
 func TestPreparedByAnotherIsLeftToHim(t *testing.T) {
 	id := instance(0, 1)
 	s := newScripted(t, 3, 1, 2)
@@ -168,8 +170,8 @@ func TestPreparedByAnotherIsLeftToHim(t *testing.T) {
 	s.sends("to 0: "+prepare, "to 1: "+prepare, "to 0: query rows of [1]")
 }
 
-// A coordinator whose instance somebody has taken over, and whose only other answer is still to come, finds out what was decided when
-// its patience is over: who has taken it over may be gone, with the answer.
+// Another node has taken over a coordinator's instance, and the only other answer is outstanding. After its timeout the
+// coordinator recovers the decision: the node that has taken over may be lost, together with the answer.
 func TestRefusedAndUnanswered(t *testing.T) {
 	s := newScripted(t, 3, 1, 0)
 	s.r.Submit(simload.Txn(txn.MakeID(1, 1), "a1+1"))
@@ -181,8 +183,8 @@ func TestRefusedAndUnanswered(t *testing.T) {
 	s.sends("to 1: "+prepare, "to 2: "+prepare)
 }
 
-// Who proposes, and hears from a replica that it has promised a higher ballot, leaves the instance to that one's owner: the answer is no
-// acceptance, and a majority without it may have been reached by the other.
+// A proposer that learns from a refusal of a higher promised ballot leaves the instance to that ballot's owner. The
+// refusal is no acceptance, and the owner may have reached a majority without that replica.
 func TestRefusalIsNoAcceptance(t *testing.T) {
 	id := instance(4, 1)
 	s := newScripted(t, 5, 1, 0)

@@ -14,24 +14,27 @@ import (
 
 // rejoin takes new incarnations in, which know nothing of what their predecessors have voted for, promised, coordinated and read for others.
 //
-// Votes. A new incarnation never votes on an instance that was sent to its predecessor: it abstains, and the others are enough (m of n
-// replicas, of which k are new, where n-k is m at least). What its predecessor has accepted counts still: who takes an instance over hears m of the
-// n-k others, and m-k of these have accepted what was decided. Votes that dependencies come from (PreAccept, Prepare) do not count any more
-// unless the instance was decided before: later ones may be of replicas that do not know then what the new incarnation needs to
-// know. So it first waits until all other nodes have dropped them (welcome), and only then asks them for all that they know of its
-// partition (askState). Whatever was decided with its predecessor's vote is among that, and is in the histories of its keys before it votes.
-// From then on it votes on instances that were sent to itself.
+// Votes. A new incarnation never votes on an instance that was sent to its predecessor: it abstains. The other votes
+// suffice (m of n replicas, of which k are new, where n-k is at least m). The predecessor's acceptances still count: a
+// node that takes an instance over receives answers from m of the n-k others, and m-k of these have accepted the
+// decided value. Votes that supply dependencies (PreAccept, Prepare) no longer count unless the instance is already
+// decided. Otherwise later votes might be of replicas that do not yet know what the new incarnation needs to know. So
+// it first waits until all other nodes have dropped these votes (welcome), and only then asks them for all their state
+// of its partition (askState). That state includes every decision with its predecessor's vote, and these are in the
+// histories of its keys before it votes. From then on it votes on instances that were sent to it.
 //
-// Rows. One replica of the partition, the donor, sends its rows as well, and which instances it has ordered and executed. Since nobody has
-// forgotten anything after the welcomes, no node of any copy has forgotten what the donor had not executed. What the donor has ordered and not
-// executed, the new incarnation executes in the donor's order. Reads for that come from its own copy: its nodes keep what they
-// have read for others until all nodes have executed it (record.served), and send it again. What the donor has executed nobody
-// executes here; what it has read for that, the new incarnation sends to its copy. Reads that come twice are ignored.
+// Rows. One replica of the partition, the donor, also sends its rows, and the instances that it has ordered and
+// executed. Since no node forgets anything after the welcomes, no node of any copy has forgotten an instance that the
+// donor had not executed. The new incarnation executes the instances that the donor has ordered but not executed, in
+// the donor's order. Reads for them are supplied by its own copy: its nodes keep their reads for other nodes until all
+// nodes have executed the instance (record.served), and send them again. Instances that the donor has executed are not
+// executed here; the new incarnation sends the donor's reads for them to its copy. Duplicate reads are ignored.
 //
-// Instances of the predecessor are taken over by the others. Its row goes on behind them with numbers of another stream. They count as
-// ordered by all only when all nodes say so: each tells all replicas of its partition the decisions that it knows (told), until these have
-// ordered all that they know (ordered), and then tells the new incarnation (settled). An instance that happens was pre-accepted by
-// some replica of each of its partitions that lives, so none is left out. One that is known by name alone is void then.
+// Other nodes take over the instances of the predecessor. Its row continues after them with a new range of numbers. The
+// instances count as ordered by all replicas only when all nodes report that. Each node sends its decisions to all
+// replicas of its partition (told), until these have ordered all that they know (ordered), and then notifies the new
+// incarnation (settled). Every instance that happens was pre-accepted by a live replica of each of its partitions, so
+// none is omitted. An instance that is then known only by name is void.
 //
 // All copies are there again when everything that was sent to predecessors is stable.
 type rejoin struct {
@@ -41,10 +44,11 @@ type rejoin struct {
 	states       map[geo.NodeID][]byte // that new incarnations have not got
 	sent         uint64                // states so far
 	formers      []former              // by node
-	// unordered are the nodes that wait until this one has ordered what it knows of lost coordinators.
+	// unordered are the nodes that wait until this node has ordered the instances that it knows of lost coordinators.
 	unordered []question
 
-	// What follows is of this node, if it is not the first incarnation. It abstains from instances of each node up to a limit.
+	// The following fields are used if this node is not its first incarnation. It abstains from instances of each node up
+	// to a limit.
 	joined    bool
 	limits    []uint64
 	welcomed  []bool
@@ -56,20 +60,20 @@ type rejoin struct {
 	settledBy []bool
 }
 
-// former is what this node does about the instances of a node's earlier incarnations.
+// former is this node's progress in settling the instances of a node's earlier incarnations.
 type former struct {
 	open  bool
-	told  bool         // the others of the partition
+	told  bool         // the other replicas of the partition have received the decisions
 	await []geo.NodeID // that have not said that they have ordered all
 }
 
-// question is one of another node's, told.
+// question is another node's message told.
 type question struct {
 	from, node  geo.NodeID
 	incarnation uint32
 }
 
-// ReasonNodeLost is why an outcome is unknown: the node that was to tell it has lost what it knew.
+// ReasonNodeLost is the reason of an unknown outcome: the node that had to report it has lost its state.
 const ReasonNodeLost = "node-lost"
 
 type heldMessage struct {
@@ -77,13 +81,14 @@ type heldMessage struct {
 	m    protocol.Message
 }
 
-// served is what was read for other partitions of the copy.
+// served are the reads from here for other partitions of the copy.
 type served struct {
 	to     []int
 	values []deterministic.Value
 }
 
-// replaces is Engine.Replaces: all nodes, where the others of each partition are a majority, and the names in ballots suffice.
+// replaces is Engine.Replaces: all nodes, if the other replicas of each partition are a majority, and ballots have
+// enough names.
 func replaces(t *geo.Topology, _ protocol.Params) (nodes []geo.NodeID) {
 	if len(t.Regions)*t.Replicas < 3 || t.Nodes() > 256 {
 		return nil
@@ -123,8 +128,8 @@ func (r *Replica) abstains(id Instance) bool {
 	return r.incarnation > 0 && id.Seq() <= r.rejoin.limits[id.Node()]
 }
 
-// abstain answers who asks for a vote on an instance of before this incarnation's time: only a decision is no vote. What is not decided
-// is left to who asks, if nobody else has a higher ballot.
+// abstain answers a request to vote on an instance from before this incarnation: only a decision is reported, since it
+// is no vote. An undecided instance is left to the sender, unless another node has a higher ballot.
 func (j *rejoin) abstain(from geo.NodeID, id Instance, b Ballot) {
 	r := j.r
 	r.env.Mark(abstained)
@@ -150,7 +155,8 @@ func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
 	r.finishStep()
 }
 
-// replaced forgets what a node's predecessor has said and has other instances than its own decided, and tells the new incarnation so.
+// replaced discards the progress that a node's predecessor has reported, starts the decision of its instances by other
+// nodes, and notifies the new incarnation.
 func (j *rejoin) replaced(n geo.NodeID, incarnation uint32) {
 	r := j.r
 	j.incarnations[n] = incarnation
@@ -162,7 +168,7 @@ func (j *rejoin) replaced(n geo.NodeID, incarnation uint32) {
 	j.unordered = slices.DeleteFunc(j.unordered, func(q question) bool { return q.from == n })
 	j.formers[n] = former{open: true}
 	for i := range j.formers {
-		// A new incarnation has been told nothing.
+		// The decisions have not been sent to the new incarnation.
 		j.formers[i].told = j.formers[i].told && r.topology.PartitionOf(n) != r.partition
 	}
 	r.rows[n].former = protocol.NumbersBefore(incarnation)
@@ -177,8 +183,9 @@ func (j *rejoin) replaced(n geo.NodeID, incarnation uint32) {
 	}
 }
 
-// refound sends a new incarnation of this node's copy what was read for its predecessor, asks others what that was asked, and has
-// what its predecessor has owned taken over.
+// refound handles a new incarnation of a node. If it is in this node's copy, refound sends it the reads for its
+// predecessor, and sends the predecessor's unanswered inquiries to other nodes. It has the predecessor's instances
+// taken over.
 func (j *rejoin) refound(n geo.NodeID) {
 	r := j.r
 	q := r.topology.PartitionOf(n)
@@ -207,7 +214,7 @@ func place(id Instance) deterministic.Place {
 	return deterministic.Place{Position: uint64(id.Node()), Index: id.Seq()}
 }
 
-// replaced drops a lost node's votes: an instance for which one was counted is taken over.
+// replaced drops a lost node's votes: an instance with a counted vote is taken over.
 func (c *coordinator) replaced(n geo.NodeID) {
 	r := c.r
 	q := r.topology.PartitionOf(n)
@@ -232,8 +239,8 @@ func (c *coordinator) replaced(n geo.NodeID) {
 	}
 }
 
-// receive takes what a new incarnation and the others have to say to each other. It reports whether m is no business of the protocol's, now
-// or at all.
+// receive handles messages between a new incarnation and the other nodes. It reports whether m is not passed on to the
+// protocol, for now or at all.
 func (j *rejoin) receive(from geo.NodeID, m protocol.Message) bool {
 	switch m := m.(type) {
 	case *Rejoin:
@@ -284,7 +291,7 @@ func (j *rejoin) step(from geo.NodeID, m *Rejoin) {
 	}
 }
 
-// ask asks all other nodes for what they know, once all have dropped the votes of this node's predecessor.
+// ask asks all other nodes for their state, once all have dropped the votes of this node's predecessor.
 func (j *rejoin) ask() {
 	for n, w := range j.welcomed {
 		if !w && geo.NodeID(n) != j.r.self {
@@ -327,7 +334,7 @@ func (j *rejoin) piece(from geo.NodeID, m *statetransfer.Piece) {
 	j.join()
 }
 
-// tick goes on with what waits for others.
+// tick continues the work that waits for other nodes.
 func (j *rejoin) tick() {
 	r := j.r
 	for _, n := range slices.Sorted(maps.Keys(j.states)) {
@@ -369,12 +376,14 @@ func (j *rejoin) formerly(n geo.NodeID, is func(*record) bool) (all []*record) {
 	return all
 }
 
-// lacks reports whether an instance of a node's earlier incarnations that is this replica's business has not come to a phase.
+// lacks reports whether an instance of a node's earlier incarnations that concerns this replica has not reached a
+// phase.
 func (j *rejoin) lacks(n geo.NodeID, phase Phase) bool {
 	return len(j.formerly(n, func(rec *record) bool { return rec.t != nil && !rec.foreign && rec.phase < phase })) > 0
 }
 
-// settle sees to it that all replicas of the partition have ordered what this one knows of a node's earlier incarnations.
+// settle ensures that all replicas of the partition have ordered all instances of a node's earlier incarnations that
+// this replica knows.
 func (j *rejoin) settle(n geo.NodeID, f *former) {
 	r := j.r
 	if row := &r.rows[n]; row.stable >= row.former {
@@ -405,14 +414,16 @@ func (j *rejoin) settle(n geo.NodeID, f *former) {
 	}
 }
 
-// void ends what is known by name alone of a node's earlier incarnations, all of whose instances that have happened are ordered.
+// void ends the instances of a node's earlier incarnations that are known only by name. All instances that have
+// happened are ordered by then.
 func (j *rejoin) void(n geo.NodeID) {
 	for _, rec := range j.formerly(n, func(rec *record) bool { return rec.t == nil && !rec.asked && rec.watched && rec.phase < Committed }) {
 		j.r.commit(rec, true, nil)
 	}
 }
 
-// settled reports whether all that this node's predecessors have coordinated is ordered by all whose business it is.
+// settled reports whether all instances that this node's predecessors have coordinated are ordered by all replicas
+// concerned.
 func (j *rejoin) settled() bool {
 	if j.r.incarnation == 0 {
 		return true
@@ -425,7 +436,7 @@ func (j *rejoin) settled() bool {
 	return true
 }
 
-// busy counts what is to be done for new incarnations, and for this one what it waits for.
+// busy returns the number of open tasks for new incarnations, and of this incarnation's outstanding requests.
 func (j *rejoin) busy() (n int) {
 	if !j.joined {
 		n = 1 + len(j.submitted)
@@ -483,7 +494,8 @@ func (r *Replica) Over(at deterministic.Place) bool {
 	return id.Seq() <= r.rows[id.Node()].forget
 }
 
-// admitLate puts an instance of a coordinator's earlier incarnation into its row that did not come from the coordinator.
+// admitLate adds an instance of a coordinator's earlier incarnation to its row that did not arrive from the
+// coordinator.
 func (r *Replica) admitLate(rec *record) {
 	row := &r.rows[rec.id.Node()]
 	if rec.admitted || rec.foreign || rec.id.Seq() > row.former {
@@ -498,7 +510,7 @@ func (r *Replica) admitLate(rec *record) {
 	row.kept = slices.Insert(row.kept, at, rec)
 }
 
-// How far an instance has come at the sender.
+// The progress of an instance at the sender.
 const (
 	undecided = iota
 	decided

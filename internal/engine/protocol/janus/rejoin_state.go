@@ -15,7 +15,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// entry is what a state says of an instance.
+// entry is the content of a state about an instance.
 type entry struct {
 	id   Instance
 	t    *txn.Transaction
@@ -26,8 +26,9 @@ type entry struct {
 	served
 }
 
-// state is what this node knows that a new incarnation needs: of the instances of its partition those that are this node's business, or its
-// own. The donor says what it has ordered and executed, what it has read for others, and sends its rows.
+// state returns this node's state that a new incarnation needs. It has the instances of the incarnation's partition
+// that concern this node, or that this node coordinates. The donor adds the instances that it has ordered and executed,
+// its reads for other nodes, and its rows.
 func (j *rejoin) state(to geo.NodeID) []byte {
 	r := j.r
 	q := r.topology.PartitionOf(to)
@@ -80,7 +81,7 @@ func (j *rejoin) state(to geo.NodeID) []byte {
 	return b
 }
 
-// known is a state that has come.
+// known is a state that has arrived.
 type known struct {
 	stable, forget []uint64
 	entries        []entry

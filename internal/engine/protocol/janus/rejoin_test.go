@@ -14,7 +14,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/protocoltest"
 )
 
-// All nodes can be replaced where the others of each partition are a majority.
+// All nodes can be replaced if the other replicas of each partition are a majority.
 func TestReplaces(t *testing.T) {
 	square := func(regions int) [][]float64 {
 		delays := make([][]float64, regions)
@@ -39,7 +39,7 @@ func TestReplaces(t *testing.T) {
 	}
 }
 
-// give has a node of the world send its state to the new incarnation that another world is about.
+// give makes a scripted node send its state to the new incarnation of another scripted environment.
 func (s *scripted) give(to *scripted) {
 	piece := statetransfer.NewOutgoing(s.r.rejoin.state(to.r.self), 0)
 	to.hear(s.r.self, &statetransfer.Piece{ID: 1, Part: piece.Next(1 << 20)})
@@ -57,8 +57,8 @@ func (s *scripted) rejoin(last uint64, others ...*scripted) {
 	s.sent = nil
 }
 
-// A new incarnation asks for what the others know only when all have dropped its predecessor's votes: what is decided with one later would not
-// be among that.
+// A new incarnation asks for the others' state only when all have dropped its predecessor's votes. Otherwise the state
+// would lack instances that are decided later with such a vote.
 func TestAsksWhenVotesAreDropped(t *testing.T) {
 	s := newIncarnation(t, 3, 1, 2, 1)
 	s.hear(0, &Rejoin{Step: welcome, Number: 7})
@@ -67,8 +67,8 @@ func TestAsksWhenVotesAreDropped(t *testing.T) {
 	s.sends("to 0: ask for the state", "to 1: ask for the state")
 }
 
-// A new incarnation says nothing of instances that its predecessor may have voted for, but what was decided. It votes on those that are sent
-// to itself, which come after all that any of the others knows.
+// A new incarnation reports only decisions of instances that its predecessor may have voted for. It votes on instances
+// that are sent to it, which follow all instances that the other nodes know.
 func TestNoVoteForThePredecessor(t *testing.T) {
 	one, two, three, next := instance(0, 1), instance(0, 2), instance(1, 1), instance(0, 3)
 	a, b := newScripted(t, 3, 1, 0), newScripted(t, 3, 1, 1)
@@ -117,8 +117,8 @@ func TestTakesOverWithoutItself(t *testing.T) {
 	s.sends("to 0: "+commit, "to 1: "+commit)
 }
 
-// A new incarnation leaves what its predecessor may have voted for to who has a higher ballot, although it promises nothing: the new incarnations
-// of a region would outbid each other for ever.
+// A new incarnation leaves an instance that its predecessor may have voted for to the node with the highest ballot,
+// although it promises nothing. Otherwise the new incarnations of a region would outbid each other indefinitely.
 func TestLeavesToHigherBallots(t *testing.T) {
 	id := instance(1, 1)
 	a, b := newScripted(t, 3, 1, 0), newScripted(t, 3, 1, 1)
@@ -138,8 +138,8 @@ func TestLeavesToHigherBallots(t *testing.T) {
 	s.sends("to 0: "+again, "to 1: "+again)
 }
 
-// Who has counted a vote of a lost node asks the others again, and does not wait for one that has not come: a later vote of another node may be
-// of a time when the new incarnation has asked that one already.
+// A node that has counted a vote of a lost node asks the others again, and does not wait for a missing vote. A later
+// vote of another node may be from a time after the new incarnation has asked that node.
 func TestVotesOfLostNodesAreDropped(t *testing.T) {
 	s := newScripted(t, 5, 1, 0)
 	s.hear(1, preAccept(instance(1, 1), "a1+1"))
@@ -158,7 +158,8 @@ func TestVotesOfLostNodesAreDropped(t *testing.T) {
 	s.sends("to 2: welcome: instances up to 1 were sent to the predecessor", "to 1: accept 0/1: after {}", "to 2: accept 0/1: after {}")
 }
 
-// What a lost coordinator has left is taken over at once, although its new incarnation speaks, and so is what it has taken over itself.
+// Instances of a lost coordinator are taken over immediately, although its new incarnation sends messages. So are
+// instances that the lost coordinator had taken over.
 func TestOrphansAreTakenOver(t *testing.T) {
 	own, of := instance(2, 1), instance(1, 1)
 	s := newScripted(t, 3, 1, 0)
@@ -171,7 +172,8 @@ func TestOrphansAreTakenOver(t *testing.T) {
 	s.sends("to 1: prepare 1/1, ballot 2 of 0", "to 2: prepare 1/1, ballot 2 of 0", "to 1: prepare 2/1, ballot 1 of 0", "to 2: prepare 2/1, ballot 1 of 0")
 }
 
-// The row of a lost coordinator goes on only when each of the others has seen all replicas of its partition order what it knows of it.
+// The row of a lost coordinator continues only when each other node has seen all replicas of its partition order all
+// that it knows of the row.
 func TestRowGoesOnWhenAllHaveOrdered(t *testing.T) {
 	id := instance(2, 1)
 	s := newScripted(t, 3, 1, 0)
@@ -196,7 +198,7 @@ func TestRowGoesOnWhenAllHaveOrdered(t *testing.T) {
 		t.Error("what the lost node has coordinated is stable")
 	}
 
-	// Who is told answers when it has ordered that, and was told itself of the new incarnation.
+	// A receiver of told answers when it has ordered these instances, and has learned of the new incarnation itself.
 	s = newScripted(t, 3, 1, 1)
 	s.hear(0, &Commit{Proposal{ID: id, T: preAccept(id, "a1+1").T, Deps: deps(instance(0, 1))}})
 	s.hear(0, &Rejoin{told, 2, 1})
@@ -250,8 +252,8 @@ func TestWholeWhenAllIsStable(t *testing.T) {
 	}
 }
 
-// Who waits for another partition's reads does not say that it has heard that all have ordered the transaction: the others would forget
-// what they have read for it, which a new incarnation in their copy may need.
+// A node that waits for another partition's reads does not report Heard for the transaction. The other nodes would
+// forget their reads for it, which a new incarnation in their copy may need.
 func TestForgottenWhenExecuted(t *testing.T) {
 	id := instance(2, 1)
 	s := newScripted(t, 3, 2, 0)
@@ -269,7 +271,7 @@ func TestForgottenWhenExecuted(t *testing.T) {
 	}
 }
 
-// What a lost node has ordered, its new incarnation need not have ordered.
+// A new incarnation may not have ordered the instances that its predecessor has ordered.
 func TestProgressOfTheLost(t *testing.T) {
 	s := newScripted(t, 3, 1, 0)
 	s.r.Submit(simload.Txn(1, "a1+1"))
@@ -289,7 +291,8 @@ func TestProgressOfTheLost(t *testing.T) {
 	}
 }
 
-// An instance of a lost coordinator that is known by its name alone is void once all that happened is ordered: nobody else may know it any more.
+// An instance of a lost coordinator that is known only by name is void once all that happened is ordered: possibly no
+// other node knows it any more.
 func TestNamesAreVoid(t *testing.T) {
 	s := newScripted(t, 3, 1, 0)
 	s.hear(1, preAccept(instance(1, 1), "a1+1"))
@@ -308,7 +311,8 @@ func TestNamesAreVoid(t *testing.T) {
 	}
 }
 
-// What was read for a partition of the copy is kept until all have executed it, and sent to its new incarnation. Reads that come twice count once.
+// Reads for a partition of the copy are kept until all nodes have executed the instance, and are sent to a new
+// incarnation. Duplicate reads count once.
 func TestReadsAreSentAgain(t *testing.T) {
 	id := instance(0, 1)
 	s := newScripted(t, 3, 3, 0) // nodes 0 to 2 are a copy
@@ -340,13 +344,14 @@ func TestReadsAreSentAgain(t *testing.T) {
 	}
 }
 
-// noReads are the reads of a participant in whose rows there is nothing yet.
+// noReads returns the reads of a participant whose rows are still empty.
 func noReads(id Instance) *deterministic.Reads {
 	return &deterministic.Reads{Reads: []deterministic.Read{{Place: place(id), Values: 1}}, Values: make([]deterministic.Value, 1)}
 }
 
-// A new incarnation has its donor's rows. What the donor has executed it does not execute again, but sends its copy what was read for that, and
-// who waits for an outcome hears that it is lost. What the donor has ordered and not executed it executes in the donor's order.
+// A new incarnation has its donor's rows. It does not execute instances that the donor has executed again, but sends
+// its copy the donor's reads for them. A client that waits for their outcome learns that the outcome is lost. It
+// executes instances that the donor has only ordered in the donor's order.
 func TestExecutesForTheDonor(t *testing.T) {
 	over, answered, first, second := instance(2, 1), instance(5, 1), instance(2, 2), instance(1, 1)
 	donor := newScripted(t, 3, 2, 0)

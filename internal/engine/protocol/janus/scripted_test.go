@@ -17,7 +17,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// scripted is the world of one replica, to which a test plays all the others.
+// scripted is the environment of one replica, in which a test plays all other replicas.
 type scripted struct {
 	t    *testing.T
 	r    *Replica

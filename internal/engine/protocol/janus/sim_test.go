@@ -33,8 +33,8 @@ func params(t testing.TB, given map[string]string) protocol.Params {
 	return p
 }
 
-// transfers move money between rows, half of the time one of the hot first rows, read some, and now and then abort or
-// fail. They keep the sum of all rows.
+// transfers move money between rows, half of the time one of the first, contended rows. They also read some rows, and
+// occasionally abort or fail. They keep the sum of all rows.
 func transfers(rows, hot int) func(*rand.Rand) string {
 	return func(r *rand.Rand) string {
 		row := func() int {
@@ -193,7 +193,7 @@ func fiveRegions(partitions int) *geo.Topology {
 	})
 }
 
-// Rows of groups are inserted, deleted and scanned, and rows are used whose keys depend on what is read.
+// Rows of groups are inserted, deleted and scanned. Transactions use rows whose keys depend on earlier reads.
 func TestGroups(t *testing.T) {
 	protocoltest.Groups(t, janus.Engine, nil)
 }
@@ -285,7 +285,7 @@ func TestLaw(t *testing.T) {
 	t.Logf("\n%s", &table)
 }
 
-// The other copies finish what a lost region has left, and go on.
+// The other copies finish the instances of a lost region, and continue.
 func TestRegionLost(t *testing.T) {
 	for seed := range uint64(12) {
 		topology := simload.ThreeRegions(2)
@@ -306,7 +306,7 @@ func TestRegionLost(t *testing.T) {
 		}
 		lost := geo.Region(seed % 3)
 		at := time.Second + time.Duration(seed)*77*time.Millisecond
-		if seed%2 == 1 { // some of what it has sent has not reached everybody
+		if seed%2 == 1 { // some of its messages have not reached all replicas
 			s.At(at-30*time.Millisecond, func() { s.Cut(lost, (lost+1)%3) })
 		}
 		s.At(at, func() {
@@ -337,8 +337,8 @@ func TestRegionLost(t *testing.T) {
 	}
 }
 
-// What a lost coordinator has decided reaches the replicas that it was cut off from, although nobody asks for it later:
-// the others know its decisions, and a quiet system holds none that only some know.
+// Decisions of a lost coordinator reach the replicas that were disconnected from it, although no later instance needs
+// them. The other replicas know the decisions, and in a quiescent system all replicas know every decision.
 func TestLostCoordinatorsDecisionsReachAll(t *testing.T) {
 	for seed := range uint64(12) {
 		topology := jitter(fiveRegions(1+int(seed%3)), 10, int64(seed%2)*1000)
@@ -375,8 +375,8 @@ func TestLostCoordinatorsDecisionsReachAll(t *testing.T) {
 	}
 }
 
-// Who waits for the reads of a node that is lost is not quiet, and the other copies are: drivers leave out the former
-// when they compare copies.
+// A node that waits for the reads of a lost node is not quiescent, and the other copies are: drivers omit the node when
+// they compare copies.
 func TestHalfACopyIsNotQuiet(t *testing.T) {
 	topology := simload.ThreeRegions(2)
 	s := sim.New(sim.Config{
@@ -465,7 +465,7 @@ func TestCuts(t *testing.T) {
 	}
 }
 
-// What a node remembers does not grow with time.
+// A node's memory does not grow with time.
 func TestBoundedMemory(t *testing.T) {
 	topology := jitter(simload.ThreeRegions(2), 10, 0)
 	s := sim.New(sim.Config{

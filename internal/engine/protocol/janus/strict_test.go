@@ -16,8 +16,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// counters is a load of transactions that count rows up or read them. Each answer tells the transaction's place in the
-// history of every row that it touches.
+// counters is a load of transactions that increment rows or read them. Each answer contains the transaction's position
+// in the history of every row that it touches.
 type counters struct {
 	env    protocol.ClientEnv
 	rng    *rand.Rand
@@ -32,7 +32,7 @@ type counters struct {
 type call struct {
 	client     uint64
 	start, end time.Duration
-	places     map[string]int // of a row: twice the count that it saw, and one more if it counted
+	places     map[string]int // of a row: twice the count that it saw, plus 1 if it incremented
 }
 
 func (c *counters) Start() {
@@ -75,15 +75,15 @@ func (c *counters) Complete(o txn.Outcome) {
 			var row, n int
 			fmt.Sscanf(w, "%d=%d", &row, &n)
 			name := fmt.Sprint(row)
-			k.places[name] = 2*n - k.places[name] // the nth count comes before a read of n
+			k.places[name] = 2*n - k.places[name] // the nth increment precedes a read of n
 		}
 		*c.done = append(*c.done, k)
 	}
 	c.env.After(time.Duration(c.rng.IntN(20))*time.Millisecond, protocol.Timer{Arg: k.client})
 }
 
-// Answers agree with one order of all transactions, and that order with real time: no cycle of "before it in the history of a
-// row" and "answered before it was called". Links break, and a region is lost.
+// Answers agree with one order of all transactions, and that order agrees with real time. There is no cycle of "before
+// it in the history of a row" and "answered before it was called". Links break, and a region is lost.
 func TestStrictlySerializable(t *testing.T) {
 	for n := range *seeds {
 		seed := *first + n
@@ -117,7 +117,7 @@ func TestStrictlySerializable(t *testing.T) {
 			}
 			if seed%3 == 1 && regions > 2 {
 				lost := geo.Region(seed) % geo.Region(regions)
-				if seed%2 == 1 { // some of what it has sent last reaches only a few
+				if seed%2 == 1 { // some of its last messages reach only a few replicas
 					for r := range geo.Region(regions) {
 						if r != lost && faults.IntN(2) == 0 {
 							s.At(2450*time.Millisecond, func() { s.Cut(lost, r) })
@@ -159,14 +159,14 @@ func cycle(calls []*call) (a, b *call) {
 			return true
 		}
 		for row, p := range x.places {
-			// A read at 2n sees what the count at 2n-1 has left; equal places are reads of the same.
+			// A read at 2n sees the result of the increment at 2n-1; equal positions are reads of the same value.
 			if q, ok := y.places[row]; ok && p < q {
 				return true
 			}
 		}
 		return false
 	}
-	// Take away whatever has nobody before it, as long as there is something.
+	// Remove the calls without predecessors, as long as there are any.
 	in := make([]int, len(calls))
 	next := make([][]int, len(calls))
 	var free []int

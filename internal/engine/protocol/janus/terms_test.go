@@ -9,7 +9,7 @@ import (
 )
 
 // An answer counts for the stage and the ballot of its request. Node 0 of five replicas coordinates an instance and
-// waits for the others.
+// waits for the other four.
 func TestAnswersOfAnotherBallot(t *testing.T) {
 	id, own := instance(0, 1), ballot(4, 0)
 	preAccepted := &PreAcceptOK{Seq: 1}
@@ -54,7 +54,8 @@ func TestAnswersOfAnotherBallot(t *testing.T) {
 	}
 }
 
-// A replica abandons its recovery of an instance after it learns of a higher promised ballot, or promises one itself.
+// A replica abandons its recovery of an instance after it learns of a higher promised ballot, or promises a higher
+// ballot itself.
 func TestLeftToAHigherBallot(t *testing.T) {
 	id, own, higher := instance(0, 1), ballot(4, 0), ballot(4, 3)
 	for name, hear := range map[string]func(*Replica){
@@ -74,7 +75,7 @@ func TestLeftToAHigherBallot(t *testing.T) {
 	}
 }
 
-// Reports about the instances of a lost node are of one incarnation. The next incarnation has other instances.
+// Reports about the instances of a lost node refer to one incarnation. The next incarnation has other instances.
 func TestOrderedOfAnIncarnation(t *testing.T) {
 	for number, want := range map[uint64]int{1: 1, 2: 0} {
 		s := newScripted(t, 3, 1, 0)

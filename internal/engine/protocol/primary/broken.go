@@ -2,7 +2,7 @@ package primary
 
 import "github.com/geobench/geobench/internal/engine/protocol"
 
-// mistake is what is wrong with a database that is wrong on purpose.
+// mistake identifies the defect of a deliberately faulty variant.
 type mistake uint8
 
 const (
@@ -15,18 +15,19 @@ const (
 	earlyHandover
 )
 
-// These are the database with mistakes that are easily made. They are in no table of engines, and there to test those
-// who should notice (package broken).
+// Faulty variants with plausible defects. They are in no table of engines; they test that the checks find such defects
+// (package broken).
 var (
-	// AppliedTwice executes what a coordinator sends again after it has connected again, whether it was executed or not.
+	// AppliedTwice executes a request that a coordinator sends again after it has reconnected, even if the request was
+	// executed before.
 	AppliedTwice = mistaken("primary-applied-twice", appliedTwice)
 	// OutOfOrder applies the entries that are shipped together from the last to the first.
 	OutOfOrder = mistaken("primary-out-of-order", outOfOrder)
-	// UnaskedWriter reads from the copy with reads: Global, and does not ask the writer how far the log has come.
+	// UnaskedWriter reads from the copy with reads: Global, without asking the writer for its log position.
 	UnaskedWriter = mistaken("primary-unasked-writer", unaskedWriter)
-	// ForgottenSession reads as with reads: Session, and does not wait for what the session has written.
+	// ForgottenSession reads as with reads: Session, without waiting for the session's writes.
 	ForgottenSession = mistaken("primary-forgotten-session", forgottenSession)
-	// Unvalidated commits forwarded transactions whether what they have read has changed or not.
+	// Unvalidated commits forwarded transactions even if their reads have changed.
 	Unvalidated = mistaken("primary-unvalidated", unvalidated)
 	// EarlyHandover hands the writer's role over before the last entries of the log are shipped.
 	EarlyHandover = mistaken("primary-early-handover", earlyHandover)

@@ -26,10 +26,10 @@ type coordinator struct {
 
 	number  uint64
 	open    map[uint64]*transaction
-	numbers queue.Queue[uint64] // of those that are open, and of some that are not any more
+	numbers queue.Queue[uint64] // numbers of open transactions, and of some that are closed
 	waiting []*transaction      // for the log
 	ticking bool                // a timer is set
-	// seen is the last entry that a client of the region was told of, which sessions read from.
+	// seen is the last log entry that an answer to a client of the region has reported; sessions read from it.
 	seen uint64
 	// unsure says that an earlier incarnation may have seen more: the writer is asked how much that can be.
 	unsure bool
@@ -39,14 +39,14 @@ type coordinator struct {
 	transactions, relayedAway, localReads, logWaits, barriers, statements, forwarded, resent int64
 }
 
-// transaction is one without an answer.
+// transaction is an unanswered transaction.
 type transaction struct {
 	*txn.Transaction
 	number uint64
 	origin *raftgroup.Name // of the node that has relayed it, nil for none
 
-	// What was sent last, and is sent again if nothing comes back, and when: a round trip of the transaction, of which
-	// step is the number. It is nil while the transaction waits for the log.
+	// request was sent last, at time sent, and is sent again without an answer. It is a round trip of the transaction,
+	// with the number step. It is nil while the transaction waits for the log.
 	request protocol.Message
 	sent    time.Duration
 	step    uint64
@@ -55,14 +55,14 @@ type transaction struct {
 	asked    int    // round trips so far that have asked the writer
 	position uint64 // the log has to come so far
 
-	// What is forwarded, once the procedure has run.
+	// The content to be forwarded, once the procedure has run.
 	executed  bool
 	reads     optimistic.Reads
 	writes    []txn.WriteEntry
 	outcome   txn.Outcome // if it commits
 	begun     int         // round trips that have begun it
 	wrote     int         // statements that are with the writer
-	barriered int         // round trips before the next one that have asked the writer
+	barriered int         // round trips to the writer for a barrier, before the next statement
 }
 
 func (c *coordinator) init(r *Replica, incarnation uint32) {
@@ -150,7 +150,7 @@ func (c *coordinator) ask(x *transaction, m *Request) {
 	c.send(x, c.r.log.writer, m)
 }
 
-// trips is how many times the writer is asked before so many reads.
+// trips returns the number of round trips to the writer before the given number of reads.
 func (c *coordinator) trips(reads int) int {
 	switch {
 	case c.reads == readsSession && c.unsure:
@@ -166,7 +166,7 @@ func (c *coordinator) trips(reads int) int {
 // read reads from the copy of this node, once it is fresh enough.
 func (c *coordinator) read(x *transaction) {
 	switch {
-	case c.r.writes(): // since a failover; its rows are ahead of what is committed
+	case c.r.writes(): // since a failover; its rows may include uncommitted entries
 		c.r.env.Mark(readAtWriter)
 		c.call(x)
 	case x.asked < c.trips(0):
@@ -182,7 +182,8 @@ func (c *coordinator) read(x *transaction) {
 	}
 }
 
-// execute runs the procedure on the copy. Where each statement asks the writer first, the run tells how many there are.
+// execute runs the procedure on the copy. Where each statement asks the writer first, the run determines the number of
+// statements.
 func (c *coordinator) execute(x *transaction) {
 	o := c.r.execution.Outcome(c.r.procs, x.Transaction, c.r.topology.Placement())
 	reads := c.r.execution.Reads()
@@ -226,7 +227,7 @@ func (c *coordinator) forward(x *transaction) {
 	}
 }
 
-// replied takes the writer's reply to a request, unless it is that to one that was sent twice.
+// replied handles the writer's reply to a request, and ignores a second reply to a request that was sent twice.
 func (c *coordinator) replied(m *Reply) {
 	x := c.open[m.Number]
 	if x == nil || x.request == nil || m.Step != x.step {
@@ -243,7 +244,7 @@ func (c *coordinator) replied(m *Reply) {
 	c.read(x)
 }
 
-// answered takes the answer to a transaction, which may be the second one.
+// answered handles the answer to a transaction, which may be the second answer.
 func (c *coordinator) answered(m *Answer) {
 	x := c.open[m.Number]
 	if x == nil {
@@ -287,7 +288,7 @@ func (c *coordinator) relayed(from geo.NodeID, m *Relay) {
 	c.take(m.Transaction, &n)
 }
 
-// progress goes on with what has waited for the log.
+// progress continues the transactions that have waited for the log.
 func (c *coordinator) progress() {
 	waiting := c.waiting
 	c.waiting = nil
@@ -300,7 +301,7 @@ func (c *coordinator) progress() {
 	}
 }
 
-// tick sets the timer that looks for answers which have not come.
+// tick sets the timer that checks for overdue answers.
 func (c *coordinator) tick() {
 	if !c.ticking && len(c.open) > 0 {
 		c.ticking = true
@@ -308,7 +309,7 @@ func (c *coordinator) tick() {
 	}
 }
 
-// reconnect sends again what has been without an answer for too long.
+// reconnect sends requests again that have been unanswered for too long.
 func (c *coordinator) reconnect() {
 	c.ticking = false
 	for _, n := range slices.Sorted(maps.Keys(c.open)) {
@@ -338,15 +339,16 @@ func (c *coordinator) resend(x *transaction) {
 	}
 }
 
-// moved sends everything without an answer to the next writer, whose log begins behind an entry. What was at a writer in
-// this region goes to its instance from now on, if that coordinates all: none of it is in the log, or the answer had
-// come before. After an unplanned failover it may be, and nobody knows.
+// moved sends all unanswered requests to the next writer, whose log continues after an entry. Requests to a writer in
+// this region now go to the region's instance, if the instance coordinates all transactions. After a planned failover
+// none of them is in the log, or the answer would have arrived before. After an unplanned failover they may be in the
+// log, and the outcome is unknown.
 func (c *coordinator) moved(m *Takeover) {
 	base, planned := m.Base, m.Planned
-	if m.Recovered { // with all that anybody was told of
+	if m.Recovered { // the log contains every answered transaction
 		base = maxNumber
 	}
-	c.seen = min(c.seen, base) // what is lost does not come
+	c.seen = min(c.seen, base) // lost entries never arrive
 	for _, n := range slices.Sorted(maps.Keys(c.open)) {
 		x := c.open[n]
 		if x == nil {
@@ -369,8 +371,8 @@ func (c *coordinator) moved(m *Takeover) {
 	c.progress()
 }
 
-// replaced takes the news that another node has lost what it had. If that is the region's instance, nobody knows what has become of
-// the transactions that were sent there: what only reads is sent again.
+// replaced records that another node has lost its state. If that is the region's instance, the outcome of the
+// transactions that were sent there is unknown. Read-only transactions are sent again.
 func (c *coordinator) replaced(n geo.NodeID) {
 	if n != instance(c.r.topology, c.r.region) {
 		return

@@ -48,8 +48,8 @@ func TestCopies(t *testing.T) {
 	}
 }
 
-// Global reads that wait for the log where storage servers apply it are strictly serializable, and the node's CPU pays for them, not
-// for the log.
+// Global reads that wait for the log are strictly serializable where storage servers apply the log. The node's CPU pays
+// for the reads, not for the log.
 func TestGlobalReadsOfStorageCopies(t *testing.T) {
 	e := *primary.Engine
 	for parameter, value := range map[string]string{"reads": "Global", "shippedBy": "Storage", "copies": "Storage"} {

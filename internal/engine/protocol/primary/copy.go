@@ -8,14 +8,14 @@ import (
 	"github.com/geobench/geobench/internal/engine/blocks/statetransfer"
 )
 
-// Copy is what the log has made up to an entry: rows, and transactions that have ended.
+// Copy is the state that the log has produced up to an entry: rows, and transactions that have ended.
 type Copy struct {
-	// Last is the entry, and Committed the last one that the sender knew to be committed.
+	// Last is the last entry, and Committed the last entry that the sender knew to be committed.
 	Term, Last, Committed uint64
 
 	Rows    []store.Row // in the order of keys
 	Endings raftgroup.Endings[txn.Outcome]
-	// Tail are the entries behind it, which may not be committed.
+	// Tail are the entries after Last, which may be uncommitted.
 	Tail []Entry
 }
 
@@ -30,7 +30,7 @@ func (m *Copy) appendTo(b []byte) []byte {
 	return b
 }
 
-// readCopy reads a copy, and refuses one that nobody can restore.
+// readCopy reads a copy, and refuses a copy that cannot be restored.
 func readCopy(data []byte) (*Copy, error) {
 	r := codec.NewReader(data)
 	m := &Copy{Term: r.UvarintMax(maxNumber), Last: r.UvarintMax(maxNumber), Committed: r.UvarintMax(maxNumber), Rows: statetransfer.ReadRows(&r)}
@@ -44,7 +44,7 @@ func readCopy(data []byte) (*Copy, error) {
 	return m, r.Done()
 }
 
-// restoreRows makes a store's rows those of a copy.
+// restoreRows replaces a store's rows by the rows of a copy.
 func restoreRows(s *store.Hash, rows []store.Row) {
 	for _, row := range store.Placed(s) {
 		s.Delete(row.Key)

@@ -9,16 +9,18 @@ import (
 
 // failover moves the writer to the next region, once, when the operator says so.
 //
-// Managed. The writer takes no more requests, waits until its log is committed, and sends it to all nodes, followed by
-// the news that the next region's instance writes from there on (Takeover). Links keep their order, and the news takes
-// the way of the log, so that whoever hears of it has the whole log, unless a node on that way was lost with it: then the writer says it
-// again, and who lacks entries asks for a copy, the next writer before it begins. Requests that the old writer has dropped are sent again to the new one.
+// Managed. The writer accepts no more requests, waits until its log is committed, and sends it to all nodes. The
+// announcement that the next region's instance now writes follows (Takeover). Links keep their order, and the
+// announcement takes the same path as the log. So a node that receives it has the whole log, unless a node on that path
+// was lost with it. In that case the writer repeats the announcement, and a node that lacks entries asks for a copy;
+// the next writer does so before it starts. Requests that the old writer has dropped are sent again to the new writer.
 //
-// Unplanned. The next region's instance says that it writes from its own last entry on. What the old writer has committed
-// beyond that is lost, and it counts it when it hears. A node whose rows are not as of that entry asks for a copy (replace.go):
-// what is ahead must go, and what is missing may never come.
+// Unplanned. The next region's instance announces that it writes after its own last entry. Later entries that the old
+// writer has committed are lost; the old writer counts them when it learns of the failover. A node with rows of another
+// entry asks for a copy (replace.go): later changes must be removed, and missing entries may never arrive.
 //
-// A new incarnation of the writer (replace.go) announces itself in the same way, and writes behind the log that its storage has kept.
+// A new incarnation of the writer (replace.go) announces itself in the same way, and writes after the log that its
+// storage has kept.
 type failover struct {
 	r         *Replica
 	kind      string
@@ -35,7 +37,7 @@ type failover struct {
 	restored  int64
 }
 
-// held is a message of a later term, or one that waits for a copy.
+// held is a message of a later term, or a message that waits for a copy.
 type held struct {
 	from geo.NodeID
 	m    protocol.Message
@@ -83,7 +85,8 @@ func (f *failover) advance() {
 	f.announce(&Takeover{Term: f.r.log.term + 1, Writer: f.next, Base: base, Planned: true})
 }
 
-// announce tells everybody of a new writer. Where the storage ships the log, it passes on what is to follow the log.
+// announce sends all nodes the announcement of a new writer. Where the storage ships the log, the storage passes the
+// announcement on after the log.
 func (f *failover) announce(m *Takeover) {
 	if !m.Recovered {
 		f.failovers++
@@ -99,8 +102,9 @@ func (f *failover) announce(m *Takeover) {
 	f.adopt(m)
 }
 
-// told takes the news of another writer. That of a planned failover goes on to those that get the log from here, unless the writer tells
-// them itself: it comes the way of the log, and to a new incarnation from all that know of it.
+// told handles the announcement of another writer. In a planned failover, the node passes it on to the nodes that
+// receive the log from here, unless the writer notifies them directly. The announcement takes the same path as the log.
+// A new incarnation receives it from all nodes that know it.
 func (f *failover) told(from geo.NodeID, m *Takeover) {
 	if l := &f.r.log; m.Planned && m.Term > l.term && (from != l.writer || f.r.shipper(from) == f.r.self) {
 		f.r.others(func(n geo.NodeID) {
@@ -118,7 +122,7 @@ func (f *failover) adopt(m *Takeover) {
 	if m.Term <= l.term || f.taking != nil {
 		return
 	}
-	if m.Planned && m.Writer == f.r.self && l.applied < m.Base { // what has sent the log here was lost
+	if m.Planned && m.Writer == f.r.self && l.applied < m.Base { // the node that sent the log here was lost
 		f.r.env.Mark(takeoverWaits)
 		f.taking = m
 		f.r.catchUp.ask()
@@ -146,8 +150,8 @@ func (f *failover) adopt(m *Takeover) {
 	f.r.coordinator.moved(m)
 }
 
-// atTerm does what a message of a term asks for, once the node is there. Those of earlier terms are dropped: what they
-// ask for is asked for again.
+// atTerm executes a message of a term once the node has reached the term. It drops messages of earlier terms: their
+// senders repeat the requests.
 func (f *failover) atTerm(from geo.NodeID, m protocol.Message, term uint64, do func()) {
 	switch {
 	case term > f.r.log.term || term == f.r.log.term && f.r.catchUp.lacks:

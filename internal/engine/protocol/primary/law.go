@@ -7,13 +7,14 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// law is Engine.Law, of a transaction that reads and writes a row of each home, before any failover: the client's hop, a
-// round trip to the writer for each statement, and one inside the writer's region to store the log. It is the mean over
-// the nodes of the client's region.
+// law is Engine.Law, for a transaction that reads and writes a row of each home, before any failover. It adds the
+// client's hop, a round trip to the writer for each statement, and another inside the writer's region to store the log.
+// It is the mean over the nodes of the client's region.
 func law(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) time.Duration {
 	writer := geo.Region(p.Int("primary"))
 	each := t.Partitions * t.Replicas
-	hop := t.RTT(c, c) * time.Duration(each-1) / time.Duration(each) // to the region's instance, from the others
+	// to the region's instance, from the region's other nodes
+	hop := t.RTT(c, c) * time.Duration(each-1) / time.Duration(each)
 	d := t.RTT(c, c)
 	if each > 1 {
 		d += t.RTT(writer, writer)
@@ -31,10 +32,11 @@ func law(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) t
 	return d + time.Duration(trips(p, rows))*t.RTT(c, writer)
 }
 
-// lightRows is how many rows a transaction of a light load reads, and writes, at most.
+// lightRows is the maximum number of rows that a transaction of a light load reads, and writes.
 const lightRows = 16
 
-// trips is how many round trips to the writer a transaction has that reads and writes so many rows.
+// trips returns the number of round trips to the writer of a transaction that reads and writes the given number of
+// rows.
 func trips(p protocol.Params, rows int) int {
 	n := rows + int(p.Int("overhead"))
 	if p.Word("reads") == readsGlobal {

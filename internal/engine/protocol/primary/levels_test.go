@@ -16,14 +16,14 @@ import (
 	"github.com/geobench/geobench/internal/run/explore"
 )
 
-// only returns the engine with one value of a parameter alone, so that all worlds have it.
+// only returns the engine with a single value of a parameter, so that all scenarios use it.
 func only(parameter, value string) *protocol.Engine {
 	e := *primary.Engine
 	e.Parameters = with(e.Parameters, parameter, value)
 	return &e
 }
 
-// with returns parameters of which one has one value alone.
+// with returns the parameters with a single value of one parameter.
 func with(all []protocol.Parameter, parameter, value string) []protocol.Parameter {
 	all = slices.Clone(all)
 	i := slices.IndexFunc(all, func(p protocol.Parameter) bool { return p.Name == parameter })
@@ -31,7 +31,8 @@ func with(all []protocol.Parameter, parameter, value string) []protocol.Paramete
 	return all
 }
 
-// Each mode of reading gives its level, and no stronger one: the checker shows two transactions that rule that out.
+// Each read mode gives its level, and no stronger level: the checker shows two transactions that rule out the stronger
+// level.
 func TestLevels(t *testing.T) {
 	for reads, tc := range map[string]struct {
 		level    isolation.Level
@@ -69,7 +70,7 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// failingOver runs transfers on three regions, of which the first is cut off for a while, and fails over to the second.
+// failingOver runs transfers on three regions, disconnects the first region for a while, and fails over to the second.
 // A region has one node, or three where the storage ships the log.
 func failingOver(t *testing.T, engine *protocol.Engine, kind, shippedBy string) (lost int64) {
 	topology := simload.ThreeRegions(1)
@@ -90,7 +91,7 @@ func failingOver(t *testing.T, engine *protocol.Engine, kind, shippedBy string) 
 	count := func(name string) int64 { return protocoltest.Counter(s, topology, name) }
 	next := topology.Node(1, 0, 0)
 	at := func(n geo.NodeID, name string) int64 { return protocoltest.CounterOf(s, n, name) }
-	// What the first writer has made, behind the entry after which the next one has written.
+	// The first writer's entries after the entry where the next writer's log starts.
 	if beyond := at(topology.Node(0, 0, 0), "commits") - (at(next, "entries_applied") - at(next, "commits")); count("lost_transactions") != beyond {
 		t.Errorf("%d lost, want %d", count("lost_transactions"), beyond)
 	}
@@ -103,8 +104,8 @@ func failingOver(t *testing.T, engine *protocol.Engine, kind, shippedBy string) 
 	return count("lost_transactions")
 }
 
-// A managed failover waits for a cut link and loses nothing. An unplanned one goes on without the writer's region, and
-// says how many of its transactions are lost. The copies are equal in the end either way.
+// A managed failover waits for a cut link and loses nothing. An unplanned failover continues without the writer's
+// region, and reports the number of its lost transactions. The copies are equal at the end in both cases.
 func TestFailover(t *testing.T) {
 	lost := int64(0)
 	for _, shippedBy := range []string{"Storage", "Writer"} {
@@ -143,9 +144,10 @@ func TestUnplannedShows(t *testing.T) {
 	t.Logf("%d of 60 histories are wrong", wrong)
 }
 
-// Worlds that have found mistakes: a transaction that was at the old writer missed in its region's session; one that
-// was waiting at the next writer read what was not committed; one that the old writer had committed was sent to the next
-// one twice, and executed there, since its answer waited for the log.
+// Scenarios that have found defects. In the first, a transaction at the old writer was missing in its region's session.
+// In the second, a transaction that waited at the next writer read uncommitted rows. In the third, a transaction
+// committed by the old writer was sent to the next writer twice, and executed there, since its answer waited for the
+// log.
 func TestRegressions(t *testing.T) {
 	for _, seed := range []uint64{304, 634, 6582} {
 		if r := explore.Run(explore.Config{Engine: primary.Engine, Seed: seed, Hostile: true}); !r.Passed() {
@@ -154,8 +156,8 @@ func TestRegressions(t *testing.T) {
 	}
 }
 
-// A world with lost nodes that has found a mistake: an instance heard of the next writer from others than the one that sends it the log, and
-// did not pass that on.
+// A scenario with lost nodes that has found a defect: an instance learned of the next writer from nodes other than its
+// feeder, and did not pass the announcement on.
 func TestRegressionsOfLosses(t *testing.T) {
 	if r := explore.Run(explore.Config{Engine: primary.Engine, Seed: 7045, Replace: true}); !r.Passed() {
 		t.Errorf("%v", r)

@@ -10,7 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// log is a node's copy of the rows, and how far it has come in the log that makes them.
+// log is a node's copy of the rows, and its position in the log that produces them.
 type log struct {
 	r *Replica
 	// term counts the writers, from 0; writer is the term's.
@@ -18,13 +18,14 @@ type log struct {
 	writer geo.NodeID
 	// applied is the last entry that the rows have. The writer applies entries as it makes them.
 	applied uint64
-	// last names that entry's transaction, if it came by the log.
+	// last names that entry's transaction, if the entry arrived in the log.
 	last raftgroup.Name
-	// committed is the last entry that the node was told of as committed, unless it writes: a copy for the storage may have more.
+	// committed is the last entry that the node knows to be committed. The writer does not use it. A copy for the storage
+	// may contain later entries.
 	committed uint64
-	// tail are the entries behind, at nodes of the writer's region, which are told later that they are committed.
+	// tail are the entries after applied, at nodes of the writer's region, which learn later that they are committed.
 	tail []Entry
-	// outbox is what this node is still to ship to the other regions, behind the entry posted: see Replica.shipper.
+	// outbox are the entries after posted that this node has yet to ship to the other regions: see Replica.shipper.
 	outbox []Entry
 	posted uint64
 	// endings are the transactions in the log, so that the next writer knows them.
@@ -38,7 +39,7 @@ func (l *log) init(r *Replica) {
 	l.writer = instance(r.topology, geo.Region(r.params.Int("primary")))
 }
 
-// receive takes entries from the writer. Links keep their order, so each is the next one, unless the node's copy was
+// receive takes entries from the writer. Links keep their order, so each is the next entry, unless the node's copy was
 // restored from a later state.
 func (l *log) receive(from geo.NodeID, m *Append) {
 	l.collect(from, m)
@@ -71,7 +72,7 @@ func (l *log) receive(from geo.NodeID, m *Append) {
 	l.tail = l.tail[n:]
 	l.r.failover.arm()
 	if l.r.offloads {
-		// The reads that have waited for the entries are the node's own work: a step of its own is charged for them.
+		// The reads that have waited for the entries are the node's work: a separate step is charged for them.
 		if len(l.r.coordinator.waiting) > 0 {
 			l.r.env.After(0, protocol.Timer{Kind: progressTimer})
 		}
@@ -80,8 +81,8 @@ func (l *log) receive(from geo.NodeID, m *Append) {
 	l.r.coordinator.progress()
 }
 
-// collect keeps what the writer sends until it says that it is to be shipped: up to what it tells to be committed without
-// sending more. A term's entries all come here, in their order, whatever the rows were restored from.
+// collect keeps the writer's entries until they are to be shipped: until a message without entries reports that they
+// are committed. All entries of a term arrive here in order, regardless of the state from which the rows were restored.
 func (l *log) collect(from geo.NodeID, m *Append) {
 	if from != l.writer || l.r.shipper(from) != l.r.self {
 		return
@@ -117,8 +118,8 @@ func (l *log) apply(e *Entry) {
 	l.endings.Forget(e.Name.Coordinator, e.Oldest, func(raftgroup.Name) {})
 }
 
-// leave ends a term. Where the next one's log is the same, what the node has of it up to where the term begins is committed; the writer
-// goes on with the entries behind, which are returned, and all others are sent them again.
+// leave closes a term. If the next term's log is the same, the node's entries up to the start of the next term are
+// committed. The writer continues with the later entries, which are returned; all other nodes receive them again.
 func (l *log) leave(m *Takeover) (tail []Entry) {
 	tail = l.tail
 	l.tail, l.outbox, l.posted = nil, nil, m.Base

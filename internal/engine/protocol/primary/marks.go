@@ -5,7 +5,7 @@ import (
 	"github.com/geobench/geobench/internal/base/coverage"
 )
 
-// What the explorer wants to see happen: see package coverage.
+// Coverage marks that the explorer must reach: see package coverage.
 var (
 	relayed              = coverage.New("primary.relayed", "A transaction goes to the instance of its region")
 	readAtWriter         = coverage.New("primary.read-at-writer", "A transaction meets a failover at the new writer and is executed there")
@@ -29,7 +29,7 @@ var (
 	relayLost            = coverage.NewReplaced("primary.relay-lost", "A transaction is lost with its region's instance, and nobody knows how it ends")
 )
 
-// What replicas may be told to do: see package buggify.
+// Points at which the explorer may make replicas deviate: see package buggify.
 var (
 	resendsEarly = buggify.New("primary.resent-early", "A request is sent again whose answer is merely late")
 )

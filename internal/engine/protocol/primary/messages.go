@@ -84,9 +84,9 @@ type Request struct {
 	Step uint64
 	// First says that it begins the transaction at the writer.
 	First bool
-	// Barrier says that it asks how far the log has come, and nothing else.
+	// Barrier reports that the request only asks for the writer's log position.
 	Barrier bool
-	// Writes are the rows that the statement writes: one, or none where the transaction only begins.
+	// Writes are the rows that the statement writes: a single row, or none where the transaction only starts.
 	Writes []txn.WriteEntry
 }
 
@@ -119,7 +119,7 @@ func (m *Request) String() string {
 type Commit struct {
 	Term, Number, Oldest uint64
 	ID                   txn.ID
-	// Reads is what the transaction has read from the sender's copy.
+	// Reads are the transaction's reads from the sender's copy.
 	Reads optimistic.Reads
 }
 
@@ -164,12 +164,12 @@ func (m *Reply) String() string {
 	return fmt.Sprintf("%d, step %d is done; the log is at %d", m.Number, m.Step, m.Committed)
 }
 
-// Answer says how a transaction ended.
+// Answer sends the outcome of a transaction.
 type Answer struct {
 	// Relayed says that it answers a Relay, and no term counts.
 	Relayed      bool
 	Term, Number uint64
-	// Entry is the last one of the log that the transaction has seen.
+	// Entry is the last log entry that the transaction has seen.
 	Entry   uint64
 	Outcome txn.Outcome
 }
@@ -277,15 +277,15 @@ func (m *Ack) AppendTo(b []byte) []byte {
 
 func (m *Ack) String() string { return fmt.Sprintf("has the log up to %d", m.Last) }
 
-// Takeover says who writes from a term on, behind which entry.
+// Takeover announces the writer from a term on, and the entry after which it writes.
 type Takeover struct {
 	Term   uint64
 	Writer geo.NodeID
 	Base   uint64
 	// Planned says that the sender has written before, and that its log ends there.
 	Planned bool
-	// Recovered says that the writer is a new incarnation of the one before it, with the log that its storage has kept. The last entries of
-	// that follow, as the term's first.
+	// Recovered reports that the writer is a new incarnation of the previous writer, with the log that its storage has
+	// kept. The last entries of that log follow, as the term's first entries.
 	Recovered bool
 }
 
@@ -310,7 +310,7 @@ func (m *Takeover) String() string {
 // Behind asks for a copy of the rows.
 type Behind struct {
 	Term uint64
-	// Ask numbers what the sender has asked for.
+	// Ask is the number of the sender's request.
 	Ask uint64
 }
 
@@ -327,7 +327,7 @@ func (m *Behind) AppendTo(b []byte) []byte {
 
 func (m *Behind) String() string { return "asks for a copy" }
 
-// Ahead says that the sender has come to an entry by a copy, and passes nothing on of what is before.
+// Ahead reports that the sender has reached an entry by a copy, and passes on no earlier entries.
 type Ahead struct{ Term, Last uint64 }
 
 // Kind implements protocol.Message.
@@ -360,7 +360,7 @@ func (m *Survey) String() string { return "how far is the log?" }
 // Standing answers a Survey.
 type Standing struct {
 	Term uint64
-	// Applied is the last entry that the sender's rows have, and Last the last one that it has.
+	// Applied is the last entry applied to the sender's rows, and Last the last entry that it has.
 	Applied, Last uint64
 }
 
@@ -385,7 +385,7 @@ func (m *Standing) String() string {
 func decode(kind uint8, body []byte, procs *txn.Registry) (protocol.Message, error) {
 	r := codec.NewReader(body)
 	var m protocol.Message
-	var t *txn.Transaction // what is to be prepared
+	var t *txn.Transaction // the transaction to be prepared
 	transaction := func() *txn.Transaction {
 		t = &txn.Transaction{}
 		r.Transaction(t)

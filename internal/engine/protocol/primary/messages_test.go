@@ -69,7 +69,7 @@ func TestRefusedMessages(t *testing.T) {
 	}
 }
 
-// A copy is read as it was written, and one that nobody can restore is refused.
+// A copy is read as it was written, and a copy that cannot be restored is refused.
 func TestCopy(t *testing.T) {
 	name := raftgroup.Name{Coordinator: 3, Number: raftgroup.First(2)}
 	committed := txn.Outcome{ID: txn.MakeID(1, 2), Status: txn.Committed, Result: []byte("r"), Class: 1}

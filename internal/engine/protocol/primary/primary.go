@@ -3,29 +3,30 @@
 // et al. describe and measure it (SunStorm: Geographically distributed transactions over Aurora-style systems, PVLDB
 // 18(13), 2025, sections 2 and 7).
 //
-// The writer (writer.go) is one node of the primary region. It orders all transactions that write, and puts what they have
-// written into a log. A transaction is committed once a majority of the nodes of the writer's region, its storage, has
-// its entry. Then the log is shipped to all other nodes, by the writer or from the storage, each of which holds all rows
-// and applies the entries in their order (log.go): at any time a copy is a state that the database was in.
+// The writer (writer.go) is one node of the primary region. It orders all transactions that write, and appends their
+// writes to a log. A transaction is committed once a majority of the nodes of the writer's region, its storage, has its
+// entry. Then the log is shipped to all other nodes, by the writer or from the storage. Each node holds all rows and
+// applies the entries in their order (log.go): a copy is always a past state of the database.
 //
-// Coordinators (coordinator.go). What only reads is answered from the copy in the client's region, once that is as fresh
-// as the parameter reads asks for. What writes reads there too, and is forwarded statement by statement: each write is a
-// round trip to the writer, and so are beginning and committing. The writer commits a transaction if everything that it
-// has read is as it was, so transactions that write are strictly serializable whatever they have read from. In the
-// writer's region, clients speak to the writer, and transactions are sent there whole.
+// Coordinators (coordinator.go). Read-only transactions are answered from the copy in the client's region, once it is
+// as fresh as the parameter reads requires. Transactions that write read there too, and are forwarded statement by
+// statement: each write is a round trip to the writer, and so are start and commit. The writer commits a transaction if
+// all its reads are still current. So transactions that write are strictly serializable, regardless of their copy. In
+// the writer's region, clients talk to the writer, and transactions are sent there whole.
 //
-// Connections. Each request has a place among those of its transaction, and each transaction a number of its
-// coordinator's. A coordinator that waits too long for an answer connects again and sends its request again; the writer
-// knows what it has done already.
+// Connections. The requests of a transaction are numbered, and each coordinator numbers its transactions. A coordinator
+// that waits too long for an answer reconnects and sends its request again; the writer knows which requests it has
+// executed.
 //
-// Failover (failover.go). The writer moves to the next region when the operator says so: with nothing lost, or at once.
+// Failover (failover.go). The writer moves to the next region when the operator requests it: without loss, or
+// immediately.
 //
-// Lost nodes (replace.go). A new incarnation gets a copy of the rows from the node that sends it the log; that of the writer takes the log from
-// its storage.
+// Lost nodes (replace.go). A new incarnation receives a copy of the rows from the node that sends it the log. A new
+// incarnation of the writer obtains the log from its storage.
 //
-// Partitions. Aurora has none: one instance writes, and one in each region reads. Here all nodes hold all rows; those of
-// the writer's region are the storage that a commit waits for, and those of other regions are reader instances, or one
-// is (parameter readers).
+// Partitions. Aurora has none: one instance writes, and one in each region reads. Here all nodes hold all rows. The
+// nodes of the writer's region are the storage that a commit waits for. The nodes of other regions are reader
+// instances, or one of them is (parameter readers).
 package primary
 
 import (
@@ -165,8 +166,8 @@ func checkTopology(t *geo.Topology, p protocol.Params) *protocol.TopologyError {
 	return nil
 }
 
-// promises is Engine.Isolation. Every copy is a prefix of one serial history, so what only reads is serializable
-// however old it is.
+// promises is Engine.Isolation. Every copy is a prefix of one serial history, so read-only transactions are
+// serializable on copies of any age.
 func promises(p protocol.Params) isolation.Level {
 	switch p.Word("reads") {
 	case readsEventual:
@@ -177,8 +178,8 @@ func promises(p protocol.Params) isolation.Level {
 	return isolation.StrictSerializable
 }
 
-// tolerates is Engine.Tolerates: any number of the regions that never write. What the writer's region has committed may
-// be nowhere else.
+// tolerates is Engine.Tolerates: any number of the regions that never write. Transactions committed by the writer's
+// region may exist nowhere else.
 func tolerates(t *geo.Topology, p protocol.Params) protocol.Tolerance {
 	s := protocol.Tolerance{InFlight: true}
 	for r := range geo.Region(len(t.Regions)) {
@@ -188,7 +189,8 @@ func tolerates(t *geo.Topology, p protocol.Params) protocol.Tolerance {
 		}
 	}
 	s.Most = len(s.Regions)
-	// Nobody waits for those that are lost: what they have not been sent, others are. The writer may move meanwhile.
+	// No node waits for lost nodes: the others receive what the lost nodes have not received. The writer may move in the
+	// meantime.
 	s.Settles = 10 * t.LongestRTT()
 	s.Answers = protocol.InTime(t.LongestRTT()+p.Duration("shipping")) + time.Duration(trips(p, lightRows))*t.LongestRTT()
 	return s
@@ -199,8 +201,8 @@ func successor(t *geo.Topology, p protocol.Params) geo.Region {
 	return geo.Region((int(p.Int("primary")) + 1) % len(t.Regions))
 }
 
-// instance is the node of a region that writes, if the region does, and that has the region's sessions and readers if a
-// single node has them.
+// instance returns the node of a region that writes, if the region does. It also has the region's sessions and readers
+// if a single node has them.
 func instance(t *geo.Topology, r geo.Region) geo.NodeID { return t.Node(r, 0, 0) }
 
 // shipper is the node that ships the log of a writer.
@@ -211,8 +213,8 @@ func (r *Replica) shipper(writer geo.NodeID) geo.NodeID {
 	return writer
 }
 
-// distribute sends all nodes of the other regions a message, as their shipper. That of the storage sends it to a node of
-// each region, which passes it on.
+// distribute sends a message to all nodes of the other regions, as their shipper. A shipper in the storage sends it to
+// a node of each region, which passes it on.
 func (r *Replica) distribute(m protocol.Message) {
 	once := r.shipper(r.log.writer) != r.log.writer
 	for _, n := range r.writer.remote {
@@ -222,7 +224,7 @@ func (r *Replica) distribute(m protocol.Message) {
 	}
 }
 
-// passOn sends the other nodes of the region what its instance has from the shipper of another one.
+// passOn passes a message from the shipper in another region on from the region's instance to the region's other nodes.
 func (r *Replica) passOn(from geo.NodeID, m protocol.Message) {
 	if r.topology.RegionOf(from) != r.region && r.shipper(r.log.writer) == from && from != r.log.writer {
 		for _, n := range r.writer.storage {
@@ -232,7 +234,7 @@ func (r *Replica) passOn(from geo.NodeID, m protocol.Message) {
 }
 
 // Offloads implements protocol.RemoteWork: the storage of an Aurora global database ships the log to other regions and
-// applies it there. What the writer sends, and what is stored in its own region before it answers, is charged.
+// applies it there. Messages of the writer are charged, and so is storing in the writer's region before it answers.
 func (r *Replica) Offloads(peer geo.NodeID, m protocol.Message) bool {
 	_, log := m.(*Append)
 	if !log || !r.offloads || r.writes() {
@@ -313,7 +315,7 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 			r.coordinator.replied(m)
 		}
 	case *Answer:
-		// The answer to what was relayed knows no terms.
+		// An answer to a relayed transaction has no term.
 		if m.Relayed || m.Term == r.log.term {
 			r.coordinator.answered(m)
 		}
@@ -327,7 +329,7 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 		r.failover.told(from, m)
 	case *Behind:
 		if news := r.failover.news; m.Term < r.log.term {
-			if news.Planned && from == news.Writer { // which has not begun: the rows are those that it is to begin with
+			if news.Planned && from == news.Writer { // the new writer has not started and asks for the rows to start with
 				r.catchUp.behind(from, m)
 				return
 			}
@@ -375,7 +377,7 @@ func (r *Replica) Fire(t protocol.Timer) {
 // writes reports whether the node is the writer.
 func (r *Replica) writes() bool { return r.log.writer == r.self }
 
-// others calls f for all nodes but this one.
+// others calls f for all nodes except this node.
 func (r *Replica) others(f func(geo.NodeID)) { protocol.Others(r.topology.Nodes(), r.self, f) }
 
 // Roles implements protocol.RoleHolder.
@@ -386,8 +388,8 @@ func (r *Replica) Roles() []string {
 	return nil
 }
 
-// Pending implements protocol.Replica: own transactions without an answer, and what is to be shipped, or to be applied
-// once the rest has come.
+// Pending implements protocol.Replica. It counts unanswered own transactions, entries to be shipped, and entries that
+// wait for missing ones.
 func (r *Replica) Pending() int {
 	return len(r.coordinator.open) + r.writer.pending() + r.failover.pending() + len(r.log.outbox)
 }

@@ -12,34 +12,38 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// catchUp gives a node whose rows are not those of the log a copy of another node's: a new incarnation of a lost node, and one that an
-// unplanned failover finds elsewhere.
+// catchUp gives a node with rows of another log position a copy of another node's rows. It is used by a new incarnation
+// of a lost node, and by a node that an unplanned failover finds at another position.
 //
-// Copies come along the way of the log, from the node that sends the log here (feeder): what that sends later follows the copy. A node that
-// has come to an entry by a copy passes nothing on of what is before, and tells those that it feeds, who ask it for a copy in turn (Ahead). Other
-// regions get copies of what is committed alone, since they are read. Nodes of the storage get all that the writer has, and acknowledge it then.
+// Copies take the same path as the log, from the node that sends the log here (feeder): its later entries follow the
+// copy. A node that has reached an entry by a copy passes on no earlier entries. It notifies the nodes that it feeds,
+// and they ask it for a copy in turn (Ahead). Other regions receive only copies of committed entries, since clients
+// read from them. Nodes of the storage receive all that the writer has, and then acknowledge it.
 //
-// A new incarnation of the writer asks all of its storage how far the log is (Survey), and takes the longest: whatever is committed is there,
-// since one node is lost at a time. It begins another term, in which that log's last entries come first, as entries that are not
-// committed; nobody takes its answers for its predecessor's, or the other way round.
+// A new incarnation of the writer asks all nodes of its storage for their log positions (Survey), and takes the longest
+// log. That log contains all committed entries, since at most one node is lost at a time. The incarnation starts
+// another term, in which that log's last entries are the first, as uncommitted entries. Because of the term, its
+// answers are never confused with its predecessor's.
 type catchUp struct {
 	r *Replica
-	// lacks says that the rows are not those of the log, and joins that not all of what is behind them was sent here, or passed on.
+	// lacks reports that the rows are not at a position of the log. joins reports that not all later entries were sent
+	// here, or passed on.
 	lacks, joins bool
 	asks         uint64
-	// needs is the entry behind which the node is sent the log.
+	// needs is the last entry that the feeder does not send: it sends the log after this entry.
 	needs    uint64
 	ticking  bool // a timer is set
 	incoming statetransfer.Receiver
 	outgoing *statetransfer.Sender
-	// served is, by node, what it has asked for last. waiting are copies of what is not committed yet.
+	// served is, by node, its last request. waiting are copies with uncommitted entries.
 	served  map[geo.NodeID]uint64
 	waiting []waitingCopy
-	// standings are those of the storage, at a new incarnation of the writer that does not have the log; nil at others.
+	// standings are the log positions of the storage, at a new incarnation of the writer that does not have the log; nil
+	// at other nodes.
 	standings map[geo.NodeID]*Standing
 }
 
-// askEvery is how often a node asks again for what has not come.
+// askEvery is the time between two requests for missing state.
 const askEvery = time.Second
 
 // waitingCopy is a copy for a node that has asked for it, and the entry that it waits for.
@@ -59,7 +63,7 @@ func (c *catchUp) init(r *Replica, incarnation uint32) {
 	}
 }
 
-// start has a new incarnation ask for what it lacks.
+// start makes a new incarnation request its missing state.
 func (c *catchUp) start() {
 	switch {
 	case c.standings != nil:
@@ -71,7 +75,7 @@ func (c *catchUp) start() {
 	}
 }
 
-// feeder is the node that sends the log to another one.
+// feeder returns the node that sends the log to another node.
 func (r *Replica) feeder(to geo.NodeID) geo.NodeID {
 	writer, region := r.log.writer, r.topology.RegionOf(to)
 	switch {
@@ -83,17 +87,18 @@ func (r *Replica) feeder(to geo.NodeID) geo.NodeID {
 	return r.shipper(writer)
 }
 
-// stores reports whether the node is one of the writer's storage.
+// stores reports whether the node belongs to the writer's storage.
 func (r *Replica) stores() bool { return !r.writes() && r.topology.RegionOf(r.log.writer) == r.region }
 
-// ask asks for a copy. What was asked for before is of no use any more.
+// ask asks for a copy. It makes earlier requests void.
 func (c *catchUp) ask() {
 	c.lacks = true
 	c.asks++
 	c.request()
 }
 
-// request sends what is asked for, again if nothing has come for a while: a transfer whose receiver is not heard is given up.
+// request sends the pending request. A sender that receives a request again cancels a transfer if its receiver is
+// silent.
 func (c *catchUp) request() {
 	m := &Behind{Term: c.r.log.term, Ask: c.asks}
 	to := c.r.feeder(c.r.self)
@@ -114,7 +119,7 @@ func (c *catchUp) request() {
 	}
 }
 
-// again asks again for what has not come.
+// again repeats the request for missing state.
 func (c *catchUp) again() {
 	c.ticking = false
 	if c.lacks {
@@ -122,7 +127,7 @@ func (c *catchUp) again() {
 	}
 }
 
-// survey tells a new incarnation of the writer how far the log is here. A node that lacks rows has no log.
+// survey sends this node's log position to a new incarnation of the writer. A node that lacks rows has no log.
 func (c *catchUp) survey(from geo.NodeID, m *Survey) {
 	l := &c.r.log
 	if c.lacks {
@@ -132,7 +137,8 @@ func (c *catchUp) survey(from geo.NodeID, m *Survey) {
 	c.r.env.Send(from, &Standing{Term: l.term, Applied: l.applied, Last: l.applied + uint64(len(l.tail))})
 }
 
-// surveyed takes a node's standing. When all of the storage has told its own, the writer takes the longest log.
+// surveyed records a node's log position. When all nodes of the storage have answered, the writer takes the longest
+// log.
 func (c *catchUp) surveyed(from geo.NodeID, m *Standing) {
 	if c.standings == nil {
 		return
@@ -153,7 +159,7 @@ func (c *catchUp) longest() geo.NodeID {
 	})
 }
 
-// behind sends a node a copy, unless that is under way.
+// behind sends a node a copy, unless that copy is in flight.
 func (c *catchUp) behind(to geo.NodeID, m *Behind) {
 	waits := slices.ContainsFunc(c.waiting, func(w waitingCopy) bool { return w.to == to })
 	if c.served[to] == m.Ask && (waits || c.outgoing.Busy(to)) {
@@ -172,7 +178,7 @@ func (c *catchUp) behind(to geo.NodeID, m *Behind) {
 	}
 }
 
-// cancel gives up what a node has asked for.
+// cancel cancels the copy that a node has requested.
 func (c *catchUp) cancel(to geo.NodeID) {
 	c.outgoing.Cancel(to)
 	c.waiting = slices.DeleteFunc(c.waiting, func(w waitingCopy) bool { return w.to == to })
@@ -186,7 +192,7 @@ func (c *catchUp) committed() uint64 {
 	return c.r.log.committed
 }
 
-// flush sends the copies that have waited until what they have is committed.
+// flush sends the copies that have waited until their entries are committed.
 func (c *catchUp) flush() {
 	c.waiting = slices.DeleteFunc(c.waiting, func(w waitingCopy) bool {
 		send := w.last <= c.committed() || c.r.topology.RegionOf(w.to) == c.r.topology.RegionOf(c.r.log.writer)
@@ -197,7 +203,7 @@ func (c *catchUp) flush() {
 	})
 }
 
-// piece takes a piece of what was asked for last.
+// piece handles a piece of the copy that was requested last.
 func (c *catchUp) piece(from geo.NodeID, m *statetransfer.Piece) {
 	if !c.lacks || m.ID != c.asks {
 		return
@@ -211,7 +217,7 @@ func (c *catchUp) piece(from geo.NodeID, m *statetransfer.Piece) {
 	}
 }
 
-// restore makes the node's rows those of a copy.
+// restore replaces the node's rows by the rows of a copy.
 func (c *catchUp) restore(m *Copy) {
 	l, f := &c.r.log, &c.r.failover
 	if m.Last < c.needs {
@@ -250,7 +256,7 @@ func (c *catchUp) restore(m *Copy) {
 	c.r.coordinator.progress()
 }
 
-// passAhead tells those that get the log from here where they are sent it from.
+// passAhead notifies the nodes that receive the log from here of the entry after which they receive it.
 func (c *catchUp) passAhead() {
 	l := &c.r.log
 	c.r.others(func(n geo.NodeID) {
@@ -264,7 +270,7 @@ func (c *catchUp) passAhead() {
 	})
 }
 
-// passed is the last entry that a node which this one feeds was sent, or a predecessor of that node's.
+// passed returns the last entry that this node has sent to a node that it feeds, or to that node's predecessor.
 func (c *catchUp) passed(to geo.NodeID) uint64 {
 	l, w := &c.r.log, &c.r.writer
 	switch {
@@ -278,8 +284,8 @@ func (c *catchUp) passed(to geo.NodeID) uint64 {
 	return l.posted
 }
 
-// ahead takes the word of the node that feeds this one behind which entry it does. A copy that is under way may be an older one of the
-// sender's.
+// ahead handles the feeder's notice of the entry after which it feeds this node. A copy in flight may be from an
+// earlier state of the feeder.
 func (c *catchUp) ahead(m *Ahead) {
 	l := &c.r.log
 	c.needs = max(c.needs, m.Last)
@@ -307,7 +313,7 @@ func (r *Replica) Replaced(n geo.NodeID, _ uint32) {
 	case c.lacks && r.feeder(r.self) == n:
 		c.request()
 	}
-	if news := r.failover.news; news != nil { // it may have been announced to the one before
+	if news := r.failover.news; news != nil { // it may have been announced to the predecessor
 		r.env.Send(n, news)
 	}
 	if f := &r.failover; f.left && n == r.writer.shipper { // which has had the news to pass on
@@ -331,8 +337,8 @@ func (r *Replica) FullyReplicated() bool {
 	return !r.catchUp.lacks && !(r.writes() && slices.Contains(r.writer.lacking, true))
 }
 
-// replaces is Engine.Replaces: all nodes but those that write and have the log alone, in their region or since they are about to hand it over, or to
-// take it.
+// replaces is Engine.Replaces: all nodes except writers that alone have the log. Such a writer is alone in its region,
+// or is about to hand the log over or to take it.
 func replaces(t *geo.Topology, p protocol.Params) (nodes []geo.NodeID) {
 	if p.Word("failover") == failoverUnplanned {
 		return nil

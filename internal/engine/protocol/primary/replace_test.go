@@ -14,7 +14,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/protocoltest"
 )
 
-// node is a replica and its world, in which no time passes.
+// node is a replica and its environment, in which no time passes.
 type node struct {
 	*Replica
 	*protocoltest.Quiet
@@ -31,7 +31,7 @@ func newNode(t *testing.T, self geo.NodeID, incarnation uint32, replicas int, gi
 	return &node{r, q}
 }
 
-// entry is one of the log.
+// entry returns an entry of the log.
 func entry(number uint64) Entry {
 	return Entry{
 		Name: raftgroup.Name{Coordinator: 1, Number: number}, Oldest: 1, Outcome: txn.Outcome{ID: txn.MakeID(1, number), Status: txn.Committed},
@@ -39,13 +39,13 @@ func entry(number uint64) Entry {
 	}
 }
 
-// piece is a copy in one piece.
+// piece returns a copy in one piece.
 func piece(id uint64, m *Copy) *statetransfer.Piece {
 	o := statetransfer.NewOutgoing(m.appendTo(nil), 0)
 	return &statetransfer.Piece{ID: id, Part: o.Next(statetransfer.PieceBytes)}
 }
 
-// What a lost node of the storage has acknowledged is no copy any more.
+// Acknowledgements of a lost storage node no longer count as copies.
 func TestPredecessorsAcknowledgement(t *testing.T) {
 	w := newNode(t, 0, 0, 4, nil)
 	w.Submit(simload.Txn(1, "a1+1"))
@@ -82,8 +82,8 @@ func TestLongestLog(t *testing.T) {
 	}
 }
 
-// What the last writer may have answered readers count on, before it is known to be committed again. No node counts as a copy until it has
-// spoken in the new term.
+// Readers rely on answers of the last writer before the new writer has committed their entries again. No node counts as
+// a copy until it has sent a message in the new term.
 func TestRecovered(t *testing.T) {
 	w := newNode(t, 0, 1, 3, nil)
 	for n := geo.NodeID(1); n < 3; n++ {
@@ -106,7 +106,7 @@ func TestRecovered(t *testing.T) {
 	if w.Receive(2, &Ack{Term: 1, Last: 1}); !w.FullyReplicated() || len(w.Replies) != 1 {
 		t.Errorf("whole %v, %d answers", w.FullyReplicated(), len(w.Replies))
 	}
-	// The term was announced to the predecessor of whoever comes later.
+	// The term was announced to the predecessor of a node that joins later.
 	w.Take(4)
 	w.Replaced(4, 1)
 	if got := w.Take(4); len(got) != 2 || !reflect.DeepEqual(got[0], &Takeover{Term: 1, Base: 1, Recovered: true}) {
@@ -114,7 +114,7 @@ func TestRecovered(t *testing.T) {
 	}
 }
 
-// A copy that was made before the node which sends the log came forward itself leaves a gap: another one is asked for.
+// A copy that was made before its sender itself advanced by a copy leaves a gap: the node asks for another copy.
 func TestCopyTooOld(t *testing.T) {
 	given := map[string]string{"shippedBy": "Storage"}
 	n := newNode(t, 3, 1, 2, given) // its instance is node 2
@@ -146,7 +146,7 @@ func TestSurveyOfTheLacking(t *testing.T) {
 	}
 }
 
-// Copies of what the storage has, and may not be committed, are for the storage alone.
+// Copies with the storage's uncommitted entries are only for the storage.
 func TestCopiesOfTheUncommitted(t *testing.T) {
 	w := newNode(t, 0, 0, 3, nil)
 	w.Submit(simload.Txn(1, "a1+1"))

@@ -20,7 +20,7 @@ var (
 	// measured is Aurora with reads: Global, as the paper measures it.
 	measured = map[string]string{"barrier": "Statement", "barrierRoundTrips": "2"}
 	managed  = map[string]string{"failover": "Managed", "failoverAt": "500ms"}
-	// instances are what an Aurora database has: one in each region, and the other nodes are its storage.
+	// instances is the setup of an Aurora database: an instance in each region, with the other nodes as its storage.
 	instances = map[string]string{"reads": "Eventual", "readers": "Instance", "shippedBy": "Storage"}
 )
 
@@ -31,8 +31,8 @@ func each(t *testing.T, sets map[string]map[string]string, test func(t *testing.
 	}
 }
 
-// Whatever the shape and the network, the copies stay equal, no money is made or lost, readers see all of a transaction
-// or nothing, and every transaction is answered once: the simulator panics on a second answer.
+// For every topology and network, the copies stay equal, the sum of all money is constant, and readers see all of a
+// transaction or nothing. Every transaction is answered exactly once: the simulator panics on a second answer.
 func TestSerializable(t *testing.T) {
 	each(t, map[string]map[string]string{"global": nil, "procedures": procedures}, func(t *testing.T, given map[string]string) {
 		protocoltest.Serializable(t, primary.Engine, given, 1)
@@ -64,7 +64,8 @@ func TestLaw(t *testing.T) {
 	}
 }
 
-// Of three nodes in each region, one is the writer, or has the region's sessions. The law is the mean over them.
+// One of three nodes in each region is the writer, or has the region's sessions. The latency model is the mean over the
+// nodes.
 func TestLawOfStorage(t *testing.T) {
 	for name, given := range map[string]map[string]string{"global": nil, "session": session, "procedures": procedures, "instances": instances} {
 		t.Run(name, func(t *testing.T) {
@@ -82,7 +83,7 @@ func TestLawOfStorage(t *testing.T) {
 			s.Run(22 * time.Second)
 			for c, l := range loads {
 				law := primary.Engine.Law(topology, p, geo.Region(c), []geo.Region{0})
-				got := (l.Percentile(17) + 2*l.Percentile(67)) / 3 // the middles of the first third, and of the others
+				got := (l.Percentile(17) + 2*l.Percentile(67)) / 3 // the medians of the first third and of the other two
 				if off := 100 * (float64(got)/float64(law) - 1); off > 5 || off < -5 {
 					t.Errorf("region %d: mean %v, law %v: %+.1f%%", c, got, law, off)
 				}
@@ -98,7 +99,7 @@ func TestShapes(t *testing.T) {
 	})
 }
 
-// Rows of groups are inserted, deleted and scanned, and rows are used whose keys depend on what is read.
+// Rows of groups are inserted, deleted and scanned. Transactions use rows whose keys depend on earlier reads.
 func TestGroups(t *testing.T) {
 	each(t, map[string]map[string]string{"global": nil, "eventual": eventual, "session": session, "managed": managed}, func(t *testing.T, given map[string]string) {
 		protocoltest.Groups(t, primary.Engine, given)

@@ -7,7 +7,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/simload"
 )
 
-// A node with its rows accepts messages of its own term. Messages of later terms wait, and earlier ones are dropped.
+// A node with its rows accepts messages of its current term. Messages of later terms wait, and earlier messages are
+// dropped.
 func TestMessagesOfATerm(t *testing.T) {
 	for name, tc := range map[string]struct {
 		term       uint64
@@ -67,8 +68,8 @@ func TestWhoseWordCounts(t *testing.T) {
 	}
 }
 
-// An acknowledgement of the storage counts in its own term. A new incarnation of the writer takes the longest log of
-// the latest term, and writes in the next term.
+// An acknowledgement of the storage counts in its term. A new incarnation of the writer takes the longest log of the
+// latest term, and writes in the next term.
 func TestTermsOfTheStorage(t *testing.T) {
 	w := newNode(t, 0, 0, 3, nil)
 	w.log.term = 1

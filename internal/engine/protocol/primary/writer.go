@@ -14,15 +14,15 @@ import (
 // writer executes and commits transactions, and makes the log.
 type writer struct {
 	r       *Replica
-	every   time.Duration // how long entries are collected for the other regions
-	shipper geo.NodeID    // who sends entries to the other regions while this node writes
+	every   time.Duration // the interval at which entries are sent to the other regions
+	shipper geo.NodeID    // sends entries to the other regions while this node writes
 	storage []geo.NodeID  // the other nodes of the region
-	remote  []geo.NodeID  // those of the other regions
+	remote  []geo.NodeID  // the nodes of the other regions
 
 	// entries (shipped, applied] are here. Those up to sent were sent to the storage, and those up to committed are there.
 	log                      []Entry
 	shipped, committed, sent uint64
-	told                     uint64             // what the storage knows to be committed
+	told                     uint64             // the last entry that the storage knows to be committed
 	acks                     []uint64           // by node of the storage
 	lacking                  []bool             // by node of the storage: a new incarnation, or it has not spoken in a term that was recovered
 	recovered                uint64             // the end of the log that the term began with
@@ -45,9 +45,10 @@ type await struct {
 const (
 	// ReasonStaleRead: something that the transaction has read has changed before it was committed.
 	ReasonStaleRead = "stale-read"
-	// ReasonSessionLost: the writer moved while the transaction was forwarded, and the new one knows nothing of it.
+	// ReasonSessionLost: the writer moved while the transaction was forwarded, and the new writer does not know it.
 	ReasonSessionLost = "session-lost"
-	// ReasonInstanceLost: the node to which the transaction was sent in its region has lost what it knew, and it may be committed or not.
+	// ReasonInstanceLost: the node to which the transaction was sent in its region has lost its state, and the outcome is
+	// unknown.
 	ReasonInstanceLost = "instance-lost"
 )
 
@@ -64,8 +65,8 @@ func (w *writer) init(r *Replica) {
 	w.shipper = r.shipper(r.self)
 }
 
-// begin makes the node the writer, behind the log that it has. A new incarnation sends the storage the last entries of the log that it has
-// found there: those may not be committed. What its nodes have acknowledged to the one before counts no more.
+// begin makes the node the writer, after the end of its log. A new incarnation sends the storage the last entries of
+// the log that it has found there: they may be uncommitted. Acknowledgements to the predecessor no longer count.
 func (w *writer) begin(m *Takeover, tail []Entry) {
 	at := w.r.log.applied
 	w.log, w.shipped, w.committed, w.sent, w.told = nil, at, at, at, at
@@ -83,23 +84,23 @@ func (w *writer) begin(m *Takeover, tail []Entry) {
 	w.pump()
 }
 
-// replaced takes the news that another node has lost what it had.
+// replaced records that another node has lost its state.
 func (w *writer) replaced(n geo.NodeID) {
 	if i := slices.Index(w.storage, n); i >= 0 {
 		w.acks[i], w.lacking[i] = 0, true
 	}
 }
 
-// end makes it a copy again. Nobody waits for what is lost.
+// end makes the node a copy again. No client waits for lost transactions.
 func (w *writer) end() {
 	w.log, w.waiting, w.sessions = nil, queue.Queue[await]{}, sessions{}
 	w.shipped, w.committed, w.sent, w.told = 0, 0, 0, 0
 }
 
-// pending is what a driver has to wait for.
+// pending returns the amount of work that a driver must wait for.
 func (w *writer) pending() int { return len(w.log) + int(w.committed-w.told) + w.waiting.Len() }
 
-// serves reports whether the node takes requests. Those that it does not are sent again to the next writer.
+// serves reports whether the node accepts requests. Coordinators send refused requests again to the next writer.
 func (w *writer) serves() bool { return w.r.writes() && !w.r.failover.leaving && !w.r.catchUp.lacks }
 
 // session returns the session of a transaction, which the first request makes. It returns nil where the request needs
@@ -150,11 +151,11 @@ func (w *writer) call(from geo.NodeID, m *Call) {
 	if writes := w.r.execution.Writes(); o.Status == txn.Committed && len(writes) > 0 {
 		w.append(Entry{Name: n, Oldest: m.Oldest, Outcome: o, Writes: slices.Clone(writes)})
 	}
-	w.await(n, o) // what it has read may not be committed
+	w.await(n, o) // its reads may be uncommitted
 	w.pump()
 }
 
-// request takes a statement, or says how far the log has come.
+// request handles a statement, or returns the log position.
 func (w *writer) request(from geo.NodeID, m *Request) {
 	if !w.serves() {
 		return
@@ -176,7 +177,7 @@ func (w *writer) request(from geo.NodeID, m *Request) {
 	w.send(from, &Reply{Term: w.r.log.term, Number: m.Number, Step: m.Step, Committed: max(w.committed, w.recovered)})
 }
 
-// commit commits a transaction whose statements are here, if what it has read is as it was.
+// commit commits a transaction whose statements have arrived, if its reads are still current.
 func (w *writer) commit(from geo.NodeID, m *Commit) {
 	if !w.serves() {
 		return
@@ -191,7 +192,7 @@ func (w *writer) commit(from geo.NodeID, m *Commit) {
 	if !again && !m.Reads.Hold(w.r.store) && w.r.wrong != unvalidated {
 		w.staleReads++
 		w.r.env.Mark(staleRead)
-		w.ship() // so that the next attempt finds what has changed
+		w.ship() // so that the next attempt finds the changes
 		w.answer(n, txn.Outcome{ID: m.ID, Status: txn.Aborted, Cause: txn.CauseConflict, Reason: ReasonStaleRead}, 0)
 		return
 	}
@@ -201,7 +202,7 @@ func (w *writer) commit(from geo.NodeID, m *Commit) {
 	w.pump()
 }
 
-// append appends an entry to the log and applies it: transactions that come later are ordered behind it.
+// append appends an entry to the log and applies it: later transactions are ordered after it.
 func (w *writer) append(e Entry) {
 	w.entries++
 	w.commits++
@@ -210,7 +211,7 @@ func (w *writer) append(e Entry) {
 	w.r.failover.arm()
 }
 
-// await answers a transaction once the log, as it is now, is committed.
+// await answers a transaction once all entries that the log has now are committed.
 func (w *writer) await(n raftgroup.Name, o txn.Outcome) {
 	if w.r.log.applied <= w.committed {
 		w.answer(n, o, w.r.log.applied)
@@ -220,8 +221,8 @@ func (w *writer) await(n raftgroup.Name, o txn.Outcome) {
 	w.waiting.Push(await{w.r.log.applied, n, o})
 }
 
-// pump sends the storage what it lacks, unless it has not acknowledged what was sent before: the entries that gather
-// meanwhile go together.
+// pump sends the storage its missing entries, unless an earlier message is unacknowledged: entries that accumulate in
+// the meantime are sent together.
 func (w *writer) pump() {
 	last := w.r.log.applied
 	if !w.r.writes() {
@@ -242,19 +243,19 @@ func (w *writer) pump() {
 	}
 }
 
-// between returns the entries behind one up to another. They are never changed.
+// between returns the entries after the first entry up to the last. They are never changed.
 func (w *writer) between(after, last uint64) []Entry {
 	return w.log[after-w.shipped : last-w.shipped : last-w.shipped]
 }
 
-// acknowledged notes what a node of the storage has.
+// acknowledged records the log position of a storage node.
 func (w *writer) acknowledged(from geo.NodeID, last uint64) {
 	i := slices.Index(w.storage, from)
 	if i < 0 || !w.r.writes() {
 		return
 	}
 	w.lacking[i] = false
-	w.acks[i] = max(w.acks[i], min(last, w.sent)) // a copy that was restored may be ahead of what was sent
+	w.acks[i] = max(w.acks[i], min(last, w.sent)) // a restored copy may have later entries than were sent
 	acks := slices.Clone(w.acks)
 	slices.Sort(acks)
 	// The writer and as many others as make a majority with it.
@@ -285,7 +286,7 @@ func (w *writer) advance(to uint64) {
 	w.r.failover.advance()
 }
 
-// ship sends what is committed to the other regions, or has the storage do so, and tells the storage.
+// ship sends committed entries to the other regions, or makes the storage do so, and notifies the storage.
 func (w *writer) ship() {
 	if !w.r.writes() {
 		return
@@ -310,7 +311,7 @@ func (w *writer) ship() {
 	}
 }
 
-// answer answers a transaction, whose session remembers that.
+// answer answers a transaction and keeps the answer in its session.
 func (w *writer) answer(n raftgroup.Name, o txn.Outcome, entry uint64) {
 	m := &Answer{Term: w.r.log.term, Number: n.Number, Entry: entry, Outcome: o}
 	if s := w.sessions.find(n); s != nil {
@@ -328,15 +329,15 @@ func (w *writer) send(to geo.NodeID, m protocol.Message) {
 	w.r.env.Send(to, m)
 }
 
-// session is what a node knows of a transaction that another one has sent to it.
+// session is a node's state of a transaction that another node has sent to it.
 type session struct {
 	step     uint64 // of the last statement
 	writes   []txn.WriteEntry
 	executed bool
-	answer   *Answer // nil until there is one
+	answer   *Answer // nil until it is answered
 }
 
-// sessions are those of a coordinator, by node, until it no longer waits for their answers.
+// sessions are the sessions of coordinators, by node, until the coordinator no longer waits for their answers.
 type sessions map[geo.NodeID]*peer
 
 type peer struct {
@@ -362,7 +363,7 @@ func (s sessions) open(n raftgroup.Name) *session {
 	return p.open[n.Number]
 }
 
-// forget forgets those of a coordinator below a number. They are in about the order of their numbers.
+// forget removes the sessions of a coordinator below a number. They are approximately in the order of their numbers.
 func (s sessions) forget(c geo.NodeID, oldest uint64) {
 	for p := s[c]; p != nil && p.numbers.Len() > 0 && p.numbers.Front() < oldest; p.numbers.Pop() {
 		delete(p.open, p.numbers.Front())

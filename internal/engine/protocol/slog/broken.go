@@ -5,11 +5,13 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// SLOG with one mistake each. They are in no table of engines, and there to test those who should notice (package broken).
+// Faulty variants of SLOG with a single defect each. They are in no table of engines; they test that the checks find
+// such defects (package broken).
 var (
 	// MergedOnArrival has each region merge the local logs in the order in which they arrive there.
 	MergedOnArrival = variant("slog-merged-on-arrival", mistakes{mergeOnArrival: true}, "First")
-	// TakenOnArrival has a reader of a home log take as much of the multi-home order as has come to it, and not as the log says.
+	// TakenOnArrival makes a reader of a home log take as much of the multi-home order as it has received, instead of the
+	// amount that the log records.
 	TakenOnArrival = variant("slog-taken-on-arrival", mistakes{takesWhatIsHere: true}, "Local", "Regions")
 	// SilentLeader has a new leader of a home log wait for more of the multi-home order before its log takes what its predecessor left.
 	SilentLeader = variant("slog-silent-leader", mistakes{silentLeader: true}, "Regions")

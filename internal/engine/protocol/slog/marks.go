@@ -2,7 +2,7 @@ package slog
 
 import "github.com/geobench/geobench/internal/base/coverage"
 
-// What the explorer wants to see happen: see package coverage.
+// Coverage marks that the explorer must reach: see package coverage.
 var (
 	multiHome       = coverage.New("slog.multi-home", "A transaction of several homes goes to the orderer")
 	multiHomeAgain  = coverage.New("slog.multi-home-again", "One whose rows had moved goes there again")

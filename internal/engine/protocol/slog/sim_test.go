@@ -14,8 +14,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// Whatever the shape and the network, the copies stay equal, no money is made or lost, readers see all of a transaction
-// or nothing, and every transaction is answered once: the simulator panics on a second answer.
+// For every topology and network, the copies stay equal, the sum of all money is constant, and readers see all of a
+// transaction or nothing. Every transaction is answered exactly once: the simulator panics on a second answer.
 func TestSerializable(t *testing.T) {
 	protocoltest.Serializable(t, slog.Engine, nil, 4)
 }
@@ -25,7 +25,7 @@ func TestCuts(t *testing.T) {
 	protocoltest.Cuts(t, slog.Engine, nil, 6)
 }
 
-// Rows of groups are inserted, deleted and scanned, and rows are used whose keys depend on what is read.
+// Rows of groups are inserted, deleted and scanned. Transactions use rows whose keys depend on earlier reads.
 func TestGroups(t *testing.T) {
 	protocoltest.Groups(t, slog.Engine, nil)
 }
@@ -49,8 +49,8 @@ func TestShapes(t *testing.T) {
 	})
 }
 
-// The global order survives its leader, if it has three members, as far as the nodes that are left need not wait for the
-// lost one's data.
+// The global order survives the loss of its leader if it has three members, unless the remaining nodes need the lost
+// node's data.
 func TestOrdererLost(t *testing.T) {
 	topology := simload.Topology(1, 3, [][]float64{{0, 20}, {20, 0}})
 	s := sim.New(sim.Config{
@@ -60,7 +60,7 @@ func TestOrdererLost(t *testing.T) {
 	simload.Fill(topology, 100, 50, s.Store)
 	load := simload.Add(s, 1, 1, simload.Load{
 		Clients: 20, Until: 6 * time.Second,
-		// Rows that call region b home: those of region a stand still with its first node.
+		// Rows with region b as their home: rows of region a stop with its first node.
 		Next: func(r *rand.Rand) string { return fmt.Sprintf("a%d+1", 1+2*r.IntN(50)) },
 	})
 	s.At(time.Second, func() { s.Crash(0) })
@@ -106,12 +106,12 @@ func TestRemastering(t *testing.T) {
 	protocoltest.Remastering(t, slog.Engine, nil)
 }
 
-// A row that is used from one other region only is at home there before long.
+// A row that only one other region uses is soon remastered to that region.
 func TestRemasteringPays(t *testing.T) {
 	protocoltest.RemasteringPays(t, slog.Engine)
 }
 
-// Rows are kept at home only: everything holds as before, and latencies are those of the law.
+// With rows kept only at home, all guarantees hold as before, and latencies match the latency model.
 func TestHomeOnly(t *testing.T) {
 	protocoltest.HomeOnly(t, slog.Engine, nil)
 }
@@ -128,7 +128,7 @@ func TestHomeOnlyDoesNotRemaster(t *testing.T) {
 	}
 }
 
-// Who only reads, or has no key where it is called, does not wait for a home elsewhere to answer.
+// A transaction that only reads, or has no key at its coordinator, does not wait for another home to answer.
 func TestHomeOnlyAnswers(t *testing.T) {
 	protocoltest.HomeOnlyAnswers(t, slog.Engine)
 }

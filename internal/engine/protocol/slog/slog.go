@@ -1,11 +1,11 @@
-// Package slog is SLOG (Ren, Li, Abadi: SLOG: Serializable, Low-latency, Geo-replicated Transactions, VLDB 2019). Every row
-// has a home region, and a transaction whose rows have one home commits there, in the order of that region's local log,
-// without waiting for other regions. Only multi-home transactions need a global order: they get it from a log in the
-// first region, and then each of their homes puts a lock-only part into its local log, in that order. A region runs a
-// multi-home transaction when its parts from all homes have their locks; since all local logs hold the parts in the
+// Package slog is SLOG (Ren, Li, Abadi: SLOG: Serializable, Low-latency, Geo-replicated Transactions, VLDB 2019). Every
+// row has a home region. A transaction whose rows have a single home commits there, in the order of that region's local
+// log, without waiting for other regions. Only multi-home transactions need a global order. A log in the first region
+// orders them, and then each of their homes puts a lock-only part into its local log, in that order. A region runs a
+// multi-home transaction when its parts from all homes have their locks. Since all local logs hold the parts in the
 // same order, lock queues cannot deadlock.
 //
-// Local logs, forwarding and execution are package locallog's; what is added here is the multi-home orderer.
+// Local logs, forwarding and execution are in package locallog; this package adds the multi-home orderer.
 package slog
 
 import (
@@ -67,7 +67,7 @@ var Engine = &protocol.Engine{
 	Law:      law,
 }
 
-// mistakes are made on purpose, by other engines than this one: see broken.go.
+// mistakes are the deliberate defects of faulty variants: see broken.go.
 type mistakes struct{ mergeOnArrival, takesWhatIsHere, silentLeader bool }
 
 // RoleOrderer is the role of the node that leads the order of multi-home transactions.
@@ -142,8 +142,8 @@ func (r *Replica) multiHome(e locallog.Entry) {
 	}
 }
 
-// ordererMembers returns the nodes that keep the global order, the first leader first: nodes of the first region, three
-// if it has as many, else one, since two would survive no more failures than one.
+// ordererMembers returns the nodes that keep the global order, the first leader first. They are three nodes of the
+// first region, or a single node if it has fewer than three: two would survive no more failures than one.
 func ordererMembers(t *geo.Topology) []geo.NodeID {
 	if t.Partitions*t.Replicas < 3 {
 		return []geo.NodeID{0}
@@ -218,11 +218,11 @@ func decode(kind uint8, body []byte, procs *txn.Registry) (protocol.Message, err
 	return nil, fmt.Errorf("message kind %d is not one of slog's", kind)
 }
 
-// law is Engine.Law. All transactions begin with the client's hop to its node and back. A single-home one is forwarded,
-// if its home is elsewhere, waits for a batch of the home's local log, and comes back in it. A multi-home one waits for
-// the orderer's batch, gets its position in the first region, from where it reaches its homes, each of which puts its
-// part into a batch of its local log; the slowest of these logs decides. With replicated home logs these take it from the orderer's, without a
-// batch and with a majority.
+// law is Engine.Law. All transactions start with the client's hop to its node and back. A single-home transaction is
+// forwarded if its home is another region, waits for a batch of the home's local log, and returns in it. A multi-home
+// transaction waits for the orderer's batch and gets its position in the first region. From there it reaches its homes,
+// each of which puts its part into a batch of its local log; the slowest of these logs decides. With replicated home
+// logs, these logs take it from the orderer's log, without a batch and with a majority.
 func law(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) time.Duration {
 	d := t.RTT(c, c)
 	if len(homes) <= 1 {

@@ -240,8 +240,8 @@ func (w *writer) judge(p *Part) Verdict {
 	return v
 }
 
-// judgeInTime judges a multi-region transaction's part: now or, if it may wait for those that are prepared to write the same rows, once they
-// have ended.
+// judgeInTime judges a multi-region transaction's part. If the part may wait for transactions that are prepared to
+// write the same rows, it does so once they have ended; otherwise immediately.
 func (w *writer) judgeInTime(j judging) {
 	id := j.transaction()
 	v := w.judge(j.mine())
@@ -264,7 +264,7 @@ func (w *writer) judgeInTime(j judging) {
 	b.behind = append(b.behind, successor{multi: now})
 }
 
-// hear tells a transaction that the one which it has waited for has ended.
+// hear notifies a transaction that the transaction which it has waited for has ended.
 func (s successor) hear(w *writer, committed bool) {
 	switch {
 	case s.multi != nil:
@@ -336,7 +336,7 @@ func (i *initiation) mine() *Part         { return &i.parts[i.at] }
 func (i *initiation) judged(w *writer, v Verdict) {
 	if v == OutdatedTuple || v == OutdatedIndexPage {
 		w.r.env.Mark(ownRowsChanged)
-		v = Serialization // the rows are its own: another transaction has committed since its snapshot
+		v = Serialization // the writer owns the rows: another transaction has committed since the snapshot
 	}
 	if v != Yes {
 		w.refused(v)
@@ -350,7 +350,7 @@ func (i *initiation) judged(w *writer, v Verdict) {
 	w.r.wal.whenDurable(i)
 }
 
-// do asks the others.
+// do sends Prepare to the other writers.
 func (i *initiation) do(w *writer) {
 	for k, n := range i.writers {
 		if k != i.at {
@@ -399,7 +399,7 @@ func (w *writer) release(p *participation) {
 	}
 }
 
-// participation returns what is known of a transaction; votes may come before Prepare does.
+// participation returns the state of a transaction; votes may arrive before Prepare does.
 func (w *writer) participation(id txn.ID) *participation {
 	p := w.open[id]
 	if p == nil {
@@ -439,8 +439,8 @@ type ballot struct {
 func (b *ballot) transaction() txn.ID { return b.p.id }
 func (b *ballot) mine() *Part         { return &b.p.part }
 
-// judged votes (steps 4 and 5). Who knows that another participant has voted no votes as that one did, prepares nothing and
-// finds no second reason.
+// judged votes (steps 4 and 5). A writer that knows another participant's no vote votes the same, prepares nothing and
+// looks for no second reason.
 func (b *ballot) judged(w *writer, v Verdict) {
 	p := b.p
 	if b.vote = v; p.no != 0 {
@@ -512,7 +512,7 @@ func (w *writer) count(p *participation, from geo.NodeID, v Verdict) {
 	w.decide(p)
 }
 
-// received hears that a participant has this one's vote.
+// received records that a participant has this writer's vote.
 func (w *writer) received(from geo.NodeID, id txn.ID) {
 	if p := w.open[id]; p != nil {
 		p.unconfirmed = slices.DeleteFunc(p.unconfirmed, func(n geo.NodeID) bool { return n == from })
@@ -520,7 +520,7 @@ func (w *writer) received(from geo.NodeID, id txn.ID) {
 	}
 }
 
-// decide ends a transaction as soon as the votes allow it (steps 6 and 7): all votes to commit, one to abort.
+// decide ends a transaction as soon as the votes allow it (steps 6 and 7): all votes to commit, a single vote to abort.
 func (w *writer) decide(p *participation) {
 	confirmed := len(p.unconfirmed) == 0
 	counted := p.counted
