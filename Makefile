@@ -208,6 +208,10 @@ lint: ## gofmt, commit subjects, language, go vet, staticcheck, API conventions 
 words: ## Lower the budget of language findings (hack/words/budget.txt) to the present numbers, after text was rewritten
 	go run ./hack/words lower
 
+.PHONY: changelog
+changelog: ## Move the entries of docs/changes into CHANGELOG.md as the section of VERSION
+	go run ./hack/changelog release "$(VERSION)"
+
 .PHONY: generate
 generate: ## Generate deepcopy functions, CRDs, RBAC, dashboards, the chart's copies of them, and reference docs
 	hack/generate.sh

@@ -6,6 +6,8 @@ unformatted=$(git ls-files '*.go' | xargs gofmt -l)
 [[ -z $unformatted ]] || { echo "not gofmt-ed: $unformatted" >&2; exit 1; }
 say "commit subjects"
 go run ./hack/subjects
+say "changes"
+go run ./hack/changelog check
 say "words"
 GEOBENCH_VALE=$(tool install vale | tail -1)
 export GEOBENCH_VALE
