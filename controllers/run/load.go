@@ -105,8 +105,8 @@ func (s *scope) loaders(ctx context.Context) ([]database.Node, error) {
 	return []database.Node{*n}, nil
 }
 
-// loadNodes has all nodes load a data set, and returns what they hold together. A steward is the only one, and says
-// what the database is.
+// loadNodes makes all nodes load a data set, and returns the total that they hold. A steward is the only loader, and
+// also describes the database.
 func loadNodes(ctx context.Context, clients podclient.Nodes, nodes []database.Node, req *admin.LoadRequest) (*admin.LoadResponse, error) {
 	var rows, bytes atomic.Int64
 	targets := make([]json.RawMessage, len(nodes))

@@ -25,14 +25,14 @@ import (
 // manifestsKey is the key of the ConfigMap that keeps the manifests of a run.
 const manifestsKey = "manifests.json.gz"
 
-// manifests are those that a run was let in with. The result shows them, and prices and judgements go by them, whatever
-// the objects say by then.
+// manifests are the manifests with which a run was accepted. The result shows them, and prices and judgements use them,
+// even if the objects have changed since.
 type manifests struct {
 	result.Manifests
-	// Hash is that of the database's plan: nodes with another one are another database.
+	// Hash is the hash of the database's plan: nodes with a different hash are a different database.
 	Hash string `json:"hash"`
-	// DatabaseGeneration is that of the GeoDatabase, ProfileName the NetworkProfile that the network is from: empty for
-	// one that is inline or built in.
+	// DatabaseGeneration is the generation of the GeoDatabase. ProfileName names the NetworkProfile of its network, and is
+	// empty for an inline or built-in network.
 	DatabaseGeneration int64  `json:"databaseGeneration"`
 	ProfileName        string `json:"profileName,omitempty"`
 	// Mounted are the ConfigMaps that the database's pods mount.
@@ -47,9 +47,9 @@ func takeManifests(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, plan *d
 	}
 }
 
-// keepManifests keeps the manifests in a ConfigMap that cannot be changed, and their digest in the status, where only
-// the operator writes. The digest comes first: what is found later under the name counts only if it agrees. done is
-// false until both are there.
+// keepManifests stores the manifests in an immutable ConfigMap, and their digest in the status, which only the operator
+// writes. The digest is stored first: a ConfigMap found later under the name counts only if it matches. done is false
+// until both are stored.
 func (s *scope) keepManifests(ctx context.Context, m *manifests) (done bool, err error) {
 	text, err := json.Marshal(m)
 	if err != nil {
@@ -107,8 +107,8 @@ func (s *scope) readManifests(ctx context.Context) (*manifests, error) {
 	return s.parseManifests(cm)
 }
 
-// edited names the objects that are not what they were when the run began, and of these the ConfigMaps that say
-// something else now.
+// edited returns the objects that have changed since the run started, and among them the ConfigMaps with changed
+// contents.
 func (s *scope) edited(ctx context.Context, m *manifests) (out, configMaps []string, err error) {
 	if s.db.Generation != m.DatabaseGeneration {
 		out = append(out, fmt.Sprintf("GeoDatabase %s (generation %d, was %d)", s.db.Name, s.db.Generation, m.DatabaseGeneration))
@@ -135,8 +135,8 @@ func (s *scope) edited(ctx context.Context, m *manifests) (out, configMaps []str
 	return out, configMaps, nil
 }
 
-// rewritten names the ConfigMaps of the database's pods that say something else than when the run began, and those that
-// were written and say the same.
+// rewritten returns the ConfigMaps of the database's pods with contents that have changed since the run started, and
+// the ConfigMaps that were written with the same contents.
 func (s *scope) rewritten(ctx context.Context, m *manifests) (changed, written []string, err error) {
 	now, err := database.FindMounted(ctx, s.Live, &v1alpha1.GeoDatabase{ObjectMeta: s.db.ObjectMeta, Spec: *m.Database})
 	if err != nil {
@@ -153,9 +153,9 @@ func (s *scope) rewritten(ctx context.Context, m *manifests) (changed, written [
 	return changed, written, nil
 }
 
-// noteEdits says what was edited while the run went on: the nodes are those of the manifests that it began with. It
-// returns trouble when a ConfigMap that pods mount has changed: its files have, in all pods, and nobody knows which
-// program has read them anew.
+// noteEdits records edits during the run: the nodes still use the manifests from the start of the run. It returns
+// trouble if a ConfigMap that pods mount has changed. The files have then changed in all pods, and it is unknown which
+// programs have read them again.
 func (s *scope) noteEdits(ctx context.Context, m *manifests) error {
 	edited, configMaps, err := s.edited(ctx, m)
 	if err != nil {
@@ -174,7 +174,7 @@ func (s *scope) noteEdits(ctx context.Context, m *manifests) error {
 		strings.Join(configMaps, ", "), s.db.Name)
 }
 
-// checkIncarnation ends the run when the database's nodes are not those that it was let in for.
+// checkIncarnation ends the run if the database's nodes are not the nodes for which it was accepted.
 func (s *scope) checkIncarnation(ctx context.Context, current *database.Incarnation) error {
 	m, err := s.readManifests(ctx)
 	if err != nil || current.Hash == m.Hash {

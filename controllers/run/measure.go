@@ -12,7 +12,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// measureEnd is when the last measured window closes.
+// measureEnd returns the time when the last measured window closes.
 func measureEnd(run *v1alpha1.BenchmarkRun) time.Time {
 	return run.Status.WarmupStartTime.Add(measuredTime(&run.Spec.Load))
 }
@@ -50,7 +50,7 @@ func (s *scope) measure(ctx context.Context) error {
 	return nil
 }
 
-// progress sums up what the workers say.
+// progress summarises the workers' reports of their progress.
 func (s *scope) progress() string {
 	var committed, aborted, rate int64
 	repetition := 0

@@ -30,7 +30,7 @@ type proxy struct {
 	Restarts int32  `json:"restarts"`
 }
 
-// meshPods are those whose messages a mesh carries: the database's and the run's.
+// meshPods returns the pods with messages that a mesh carries: the pods of the database and of the run.
 func (s *scope) meshPods(ctx context.Context) (pods []*corev1.Pod, err error) {
 	for i := range s.nodes {
 		if p := s.nodes[i].Pod; p != nil && p.DeletionTimestamp == nil && mesh.Begun(p) {
@@ -47,8 +47,8 @@ func (s *scope) meshPods(ctx context.Context) (pods []*corev1.Pod, err error) {
 	return pods, err
 }
 
-// enterMesh notes the mesh in which nodes and workers are before anything is measured. It reports false while they are
-// not in the same one.
+// enterMesh records the mesh of nodes and workers before the measurement. It returns false while they are not in the
+// same mesh.
 func (s *scope) enterMesh(ctx context.Context) (bool, error) {
 	pods, err := s.meshPods(ctx)
 	if err != nil {
@@ -101,8 +101,8 @@ func (s *scope) beganInMesh(ctx context.Context) (*meshNote, error) {
 	return n, nil
 }
 
-// proxyLost ends the run when a proxy of its mesh has ended: what was under way broke off, and no fault of the manifest
-// says so.
+// proxyLost ends the run if a proxy of its mesh has exited: the connections in use were broken, and no fault of the
+// manifest declares this.
 func (s *scope) proxyLost(ctx context.Context) error {
 	began, err := s.beganInMesh(ctx)
 	if err != nil || len(began.Proxies) == 0 {
@@ -129,7 +129,7 @@ func (s *scope) proxyLost(ctx context.Context) error {
 	return nil
 }
 
-// leftMesh is the mesh of the result, nil for none, and what has changed of it since the run began.
+// leftMesh returns the mesh for the result, nil for none, and its changes since the run started.
 func (s *scope) leftMesh(ctx context.Context) (*v1alpha1.MeshStatus, []result.Reason, error) {
 	began, err := s.beganInMesh(ctx)
 	if err != nil {

@@ -73,9 +73,9 @@ func observeStages(before, after *v1alpha1.BenchmarkRun) {
 }
 
 const (
-	// collectTimeout bounds what a scrape may ask the cache for.
+	// collectTimeout bounds the time of a scrape's cache reads.
 	collectTimeout = 5 * time.Second
-	// shownAfterEnd is how long a run that ended is shown by name, so that dashboards see its end and old runs cost
+	// shownAfterEnd is the time for which a finished run has metrics by name: dashboards show its end, and old runs cost
 	// nothing.
 	shownAfterEnd = 15 * time.Minute
 )

@@ -62,7 +62,7 @@ func (s *scope) holdPods(ctx context.Context) error {
 	return s.note(ctx, notePods, seen)
 }
 
-// notedPods are the pods as they were before the start.
+// notedPods returns the pods in their state before the start.
 func (s *scope) notedPods(ctx context.Context) (pods []result.Pods, err error) {
 	_, err = s.noted(ctx, notePods, &pods)
 	return pods, err
@@ -197,7 +197,7 @@ func containerDiffers(pod *corev1.Pod, got, wanted *corev1.Container) string {
 		}
 	}
 	requests := wanted.Resources.Requests.DeepCopy()
-	for name, limit := range wanted.Resources.Limits { // as the API server does where a request is left out
+	for name, limit := range wanted.Resources.Limits { // the API server uses the limit if a request is omitted
 		if _, known := requests[name]; !known {
 			if requests == nil {
 				requests = corev1.ResourceList{}
@@ -212,7 +212,7 @@ func containerDiffers(pod *corev1.Pod, got, wanted *corev1.Container) string {
 		return d
 	}
 	if running := statusOf(pod, got.Name); running != nil && running.Resources != nil && running.State.Running != nil {
-		told := corev1.ResourceList{} // a runtime need not tell of all
+		told := corev1.ResourceList{} // a runtime need not report all of them
 		for name, limit := range wanted.Resources.Limits {
 			if _, known := running.Resources.Limits[name]; known {
 				told[name] = limit

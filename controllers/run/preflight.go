@@ -18,7 +18,7 @@ import (
 func (s *scope) preflight(ctx context.Context) error {
 	st := &s.run.Status
 	s.again = kube.PollFast
-	// The run's time counts from when its turn has come.
+	// The run's time counts from the start of its turn.
 	waits := queued(s.run) || s.reason(v1alpha1.ConditionAccepted) == reasonTesting
 	late := !waits && s.Clock.Now().Sub(st.StageStartTime.Time) > preflightDeadline
 	if s.db == nil {
@@ -55,7 +55,7 @@ func (s *scope) preflight(ctx context.Context) error {
 	if err != nil {
 		return s.refuse(err)
 	}
-	// The database must know whose run it is before the run may take it.
+	// The database must have recorded the run before the run may take it.
 	if st.DatabaseUID != string(s.db.UID) {
 		st.DatabaseUID = string(s.db.UID)
 		s.again = time.Millisecond

@@ -22,26 +22,25 @@ import (
 	"github.com/geobench/geobench/internal/ops/health"
 )
 
-// Runs take turns on a database, in the order of their creation, then of their names. Thousands may wait, so that
-// waiting costs one request to the API server and no more: what is ahead of a run is looked up in the cache, and a
-// run is woken up when it is the first (see wakesUp). Whose turn it is, is decided by what the API server says (see
-// preflight).
+// Runs take turns on a database, in the order of creation, then of name. Thousands may wait, so waiting costs only one
+// request to the API server. The runs ahead are looked up in the cache, and a run is woken up when it becomes the first
+// (see wakesUp). The API server's state decides the turns (see preflight).
 
-// queued tells whether a run waits for its turn, as its status has it.
+// queued reports whether a run waits for its turn, according to its status.
 func queued(run *v1alpha1.BenchmarkRun) bool {
 	c := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionAccepted)
 	return run.Status.Stage == v1alpha1.StagePreflight && c != nil && c.Reason == health.DatabaseBusy
 }
 
-// takesTurns tells whether a run holds nothing yet and wants what it wanted when it was last looked at.
+// takesTurns reports whether a run holds nothing yet and its request is unchanged since it was last reconciled.
 func takesTurns(run *v1alpha1.BenchmarkRun) bool {
 	st := &run.Status
 	return run.DeletionTimestamp == nil && !run.Spec.Cancel && !run.Held() && !controllerutil.ContainsFinalizer(run, kube.Finalizer) &&
 		(st.Stage == "" || queued(run) && st.RunID == run.Spec.RunID && st.ObservedGeneration == run.Generation)
 }
 
-// waitInQueue leaves a run waiting while the cache says that others come before it; false when it has to be looked at
-// closely. A run that is new is told to wait, once it is known to be possible.
+// waitInQueue leaves a run waiting while other runs precede it in the cache; it returns false if the run needs a full
+// reconciliation. A new run gets the waiting condition once it is known to be possible.
 func (r *Reconciler) waitInQueue(ctx context.Context, name types.NamespacedName) (bool, reconcile.Result, error) {
 	run, db := &v1alpha1.BenchmarkRun{}, &v1alpha1.GeoDatabase{}
 	if r.Client.Get(ctx, name, run) != nil || !takesTurns(run) ||
@@ -58,7 +57,7 @@ func (r *Reconciler) waitInQueue(ctx context.Context, name types.NamespacedName)
 	}
 	if run.Status.Stage == "" {
 		_, err := database.NewPlan(ctx, r.Client, r.Client, r.Abilities, r.Choose, db, r.Image)
-		// What a cluster can do is found out for the first in the queue.
+		// The capabilities of the cluster are determined for the first run in the queue.
 		if pending := (*database.PendingError)(nil); err != nil && !errors.As(err, &pending) || len(check.Run(run, db, r.Abilities)) > 0 {
 			return false, reconcile.Result{}, nil
 		}
@@ -85,8 +84,8 @@ func (s *scope) queue(ahead []string) {
 	s.again = kube.PollQueue
 }
 
-// ahead names the runs that use the database or have waited for it longer: who uses it, then in their order. The run's
-// own functional tests are not among them: they are a part of its turn.
+// ahead returns the runs that use the database or have waited for it longer: the run that uses it first, then the
+// waiting runs in order. It omits the run's own functional tests, because they are part of its turn.
 func (s *scope) ahead(ctx context.Context, reader client.Reader) ([]string, error) {
 	active := s.db.Status.ActiveRun
 	if active == s.run.Name {
@@ -144,8 +143,8 @@ func contenders(ctx context.Context, reader client.Reader, db *v1alpha1.GeoDatab
 	return out, nil
 }
 
-// turnOf is the run in whose turn a run goes: its own, or the one that it is a functional test of. Who only says so
-// waits as any other.
+// turnOf returns the run that determines a run's turn: the run itself, or the run that it is a functional test of. A
+// run that falsely claims to be a test waits like any other.
 func turnOf(run *v1alpha1.BenchmarkRun, all []v1alpha1.BenchmarkRun) *v1alpha1.BenchmarkRun {
 	if owner := tested(run); owner != nil {
 		for i := range all {
@@ -162,8 +161,8 @@ func byAge(a, b *v1alpha1.BenchmarkRun) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }
 
-// wakesUp are the runs that news of a database, or of another run on it, concern: the one that uses it, those that do
-// not wait for their turn, and the first of those that do.
+// wakesUp returns the runs affected by a change of a database, or of another run on it. They are the run that uses the
+// database, the runs that do not wait for their turn, and the first run that does.
 func (r *Reconciler) wakesUp(ctx context.Context, db *v1alpha1.GeoDatabase) (out []reconcile.Request) {
 	runs, err := contenders(ctx, r.Client, db)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/geobench/geobench/controllers/kube"
 )
 
-// recover waits until all faults are over and every node serves again. Without faults that is at once.
+// recover waits until all faults are over and every node serves again. Without faults it does not wait.
 func (s *scope) recover(ctx context.Context) error {
 	s.again = kube.PollFast
 	if over, err := s.playFaults(ctx); err != nil {

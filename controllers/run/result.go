@@ -18,8 +18,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/identity"
 )
 
-// storeResult keeps the document in the run's result ConfigMap, in place of the one of an earlier attempt. It cannot be
-// changed, and its seal says that the operator has made it.
+// storeResult stores the document in the run's result ConfigMap, replacing the result of an earlier attempt. The
+// ConfigMap is immutable, and its seal proves that the operator has made it.
 func (s *scope) storeResult(ctx context.Context, doc *result.Document) error {
 	cm := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: kube.ResultName(s.run), Namespace: s.run.Namespace, Labels: kube.RunLabels(s.run, kube.RoleResult)},
@@ -98,8 +98,8 @@ func (s *scope) storedResult(ctx context.Context) (*result.Document, string, err
 	return doc, identity.Digest(text), err
 }
 
-// execution returns the execution that a result of this run must name, or nil for a run that an earlier version of the
-// operator started, whose results name none.
+// execution returns the execution that a result of this run must name. It returns nil for a run that an earlier version
+// of the operator started, because its results name none.
 func (s *scope) execution() *result.Execution {
 	st := &s.run.Status
 	if st.Execution == "" || st.WarmupStartTime == nil {

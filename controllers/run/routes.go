@@ -21,10 +21,10 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// ways are what decides which connections the pods of a run can make, and where they lead: the Services of its database
-// and the NetworkPolicies that select its pods, whoever has made them. The value of each is another one after it was
-// written to, even where it says what it said before. all has the other NetworkPolicies of the namespace, too: one that
-// selects no pod while a fault has killed them is there.
+// ways returns the objects that decide which connections the pods of a run can make, and where they lead. These are the
+// Services of its database and the NetworkPolicies that select its pods, from any author. The value of each changes
+// with every write, even a write of the same contents. all also has the other NetworkPolicies of the namespace, because
+// a policy may select no pod while a fault has killed its pods.
 func (s *scope) ways(ctx context.Context) (ways, all map[string]string, err error) {
 	ways = map[string]string{}
 	services, err := s.services(ctx)
@@ -59,15 +59,15 @@ func (s *scope) ways(ctx context.Context) (ways, all map[string]string, err erro
 	return ways, all, nil
 }
 
-// services are those of the database.
+// services returns the Services of the database.
 func (s *scope) services(ctx context.Context) ([]corev1.Service, error) {
 	list := &corev1.ServiceList{}
 	err := s.Client.List(ctx, list, client.InNamespace(s.run.Namespace), client.MatchingLabels{kube.LabelDatabase: s.db.Name, kube.LabelManagedBy: kube.ManagedBy})
 	return list.Items, err
 }
 
-// rerouted ends the run when somebody has written to its ways since it began, or leads those who connect to its
-// database elsewhere.
+// rerouted ends the run if one of its ways was written since it started, or if connections to its database are
+// diverted.
 func (s *scope) rerouted(ctx context.Context, before *snapshot) error {
 	if before == nil || before.Ways == nil || s.atLeast(v1alpha1.StageRecover) {
 		return nil
@@ -102,7 +102,7 @@ func (s *scope) ledElsewhere(ctx context.Context) error {
 	for i := range services {
 		names = append(names, services[i].Name)
 	}
-	const controller = "endpointslice-controller.k8s.io" // it takes away what bears its name and is not its own
+	const controller = "endpointslice-controller.k8s.io" // the controller deletes foreign slices with its name
 	of, err := labels.NewRequirement(discoveryv1.LabelServiceName, selection.In, names)
 	if err != nil {
 		return err

@@ -19,7 +19,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/health"
 )
 
-// scope is one reconciliation of a BenchmarkRun. run is changed in memory; its status is written at the end.
+// scope is one reconciliation of a BenchmarkRun. Steps change run in memory; its status is written at the end.
 type scope struct {
 	*Reconciler
 	run *v1alpha1.BenchmarkRun
@@ -29,15 +29,15 @@ type scope struct {
 	// from Load on.
 	db      *v1alpha1.GeoDatabase
 	current *database.Incarnation
-	// declared is the spec of db as the API server has it: that of db may be rendered.
+	// declared is the spec of db in the API server: the spec in db may be rendered.
 	declared *v1alpha1.GeoDatabaseSpec
 	// nodes are set by checkHealth, from Warmup on.
 	nodes []database.Node
 	// workers are set by checkHealth, once the run has any.
 	workers []workerState
-	// gone tells that the run is no longer there to be written.
+	// gone means that the run no longer exists and cannot be written.
 	gone bool
-	// again is when to look again.
+	// again is the time until the next reconciliation.
 	again  time.Duration
 	events []kube.Event
 }
@@ -53,7 +53,7 @@ func (s *scope) node(id geo.NodeID) *database.Node {
 
 func (s *scope) now() metav1.Time { return metav1.NewTime(s.Clock.Now()) }
 
-// moved tells whether this reconciliation changed the stage: it is written before anything is done in the new one.
+// moved reports whether this reconciliation changed the stage: the new stage is written before any of its actions.
 func (s *scope) moved() bool { return s.run.Status.Stage != s.before.Status.Stage }
 
 // enter moves the run to a stage.
@@ -67,8 +67,8 @@ func (s *scope) enter(stage v1alpha1.Stage) {
 	s.again = time.Millisecond
 }
 
-// whyEnter is the reason of the condition that the present stage has waited for, or of the one that a stage which comes
-// again will.
+// whyEnter returns the reason of the condition that the current stage has waited for. For a return to an earlier stage,
+// it is the reason of the condition of that stage.
 func (s *scope) whyEnter(next v1alpha1.Stage) string {
 	now := order(s.run.Status.Stage)
 	if now < 0 {
@@ -141,7 +141,7 @@ func (s *scope) reason(kind string) string {
 	return ""
 }
 
-// recorded is called once the status is written: events tell of what is.
+// recorded is called once the status is written, so that events report only stored facts.
 func (s *scope) recorded(ctx context.Context) {
 	observeStages(s.before, s.run)
 	observeFaults(s.before, s.run)
@@ -153,9 +153,9 @@ func (s *scope) checkDeadlines() {
 	st := &s.run.Status
 	now := s.Clock.Now()
 	if st.Stage == v1alpha1.StagePreflight {
-		return // its waiting is bounded by preflight itself: waiting for one's turn is not part of the run
+		return // preflight bounds its waiting itself: waiting for a turn is not part of the run
 	}
-	// Once everything is measured, the deadlines of the stages that are left bound the rest: no figures are lost for a few
+	// Once everything is measured, only the deadlines of the remaining stages apply: no results are lost for a few
 	// minutes.
 	if limit := runDeadline(s.run); now.Sub(st.StartTime.Time) > limit && !s.atLeast(v1alpha1.StageRecover) {
 		s.fail("DeadlineExceeded", "the run took longer than spec.deadline (%s); it was in stage %s%s",
@@ -170,14 +170,15 @@ func (s *scope) checkDeadlines() {
 	}
 }
 
-// waitsForOthers tells whether a run waits for others that do the same: that is no part of its stage's time.
+// waitsForOthers reports whether a run waits for other runs in the same stage: this does not count as time in the
+// stage.
 func waitsForOthers(run *v1alpha1.BenchmarkRun) bool {
 	return slices.ContainsFunc(run.Status.Conditions, func(c metav1.Condition) bool {
 		return c.Reason == reasonQueued && (c.Type == stageOf(run).condition || c.Type == v1alpha1.ConditionNotRegressed)
 	})
 }
 
-// waitingFor tells what the present stage waits for, from its condition.
+// waitingFor returns the message of the condition that the current stage waits for.
 func (s *scope) waitingFor() string {
 	c := meta.FindStatusCondition(s.run.Status.Conditions, stageOf(s.run).condition)
 	if c == nil || c.Status == metav1.ConditionTrue {
@@ -188,7 +189,7 @@ func (s *scope) waitingFor() string {
 
 func (s *scope) atLeast(stage v1alpha1.Stage) bool { return order(s.run.Status.Stage) >= order(stage) }
 
-// checkDatabase reads the database and ends the run when it is not the one any more that the run began with.
+// checkDatabase reads the database and ends the run if it is no longer the database with which the run started.
 func (s *scope) checkDatabase(ctx context.Context) error {
 	db := &v1alpha1.GeoDatabase{}
 	err := s.Live.Get(ctx, types.NamespacedName{Namespace: s.run.Namespace, Name: s.run.Spec.DatabaseRef.Name}, db)

@@ -11,8 +11,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/health"
 )
 
-// A run that waited for others, for its database or for its turn in a stage, is not ended for it, in whatever way it
-// stops waiting.
+// A run that waited for other runs, for its database or for its turn in a stage is not ended because of the wait,
+// however the wait ends.
 func TestWaitingIsNoPartOfTheTime(t *testing.T) {
 	const waited = time.Hour
 	for name, tt := range map[string]struct {

@@ -22,16 +22,16 @@ import (
 	"github.com/geobench/geobench/internal/ops/identity"
 )
 
-// The snapshots of a run, as keys of one ConfigMap, each as gzipped JSON, with a seal beside it: what others write
-// there is not read. Each is taken once and kept, so that an operator that is killed loses nothing.
+// The snapshots of a run, as keys of one ConfigMap. Each is gzipped JSON with a seal, so that foreign data is never
+// read. Each is taken once and kept, so that an operator that is killed loses nothing.
 const (
-	// snapshotBefore is taken before the workers are told when to start: from then on no process may change.
+	// snapshotBefore is taken before the workers receive the start time: from then on no process may change.
 	snapshotBefore = "before.json.gz"
 	// snapshotEnd is taken when the last measured window closes, for the round trips under load.
 	snapshotEnd = "end.json.gz"
 	// snapshotAfter is taken once every transaction has ended.
 	snapshotAfter = "after.json.gz"
-	// sealSuffix is appended to a snapshot's key for that of its seal.
+	// sealSuffix is appended to a snapshot's key to form the key of its seal.
 	sealSuffix = ".seal"
 )
 
@@ -40,7 +40,7 @@ type snapshot struct {
 	TakenAt time.Time `json:"takenAt"`
 	// Nodes are in the order of geo.NodeID.
 	Nodes []admin.Status `json:"nodes"`
-	// Pods are those of the nodes, by their names.
+	// Pods are the nodes' pods, by name.
 	Pods map[string]podNote `json:"pods,omitempty"`
 	// Ways are what decides where connections of pods lead, in the snapshot from before the start: see scope.ways.
 	Ways map[string]string `json:"ways,omitempty"`
@@ -50,14 +50,13 @@ type snapshot struct {
 	Emulator *meters `json:"emulator,omitempty"`
 }
 
-// podNote is what a run notes of a node's pod.
+// podNote is a run's record of a node's pod.
 type podNote struct {
 	Restarts int32          `json:"restarts,omitempty"`
 	Shape    database.Shape `json:"shape,omitempty"`
 }
 
-// process is the one that a node had, and which incarnation of the node it was; empty for a node that is not in the
-// snapshot.
+// process returns the process of a node, and its incarnation; empty for a node that is not in the snapshot.
 func (s *snapshot) process(id geo.NodeID) (name string, incarnation uint32) {
 	if i := slices.IndexFunc(s.Nodes, func(n admin.Status) bool { return n.ID == int(id) }); i >= 0 {
 		return s.Nodes[i].Process, s.Nodes[i].NodeIncarnation
@@ -65,8 +64,8 @@ func (s *snapshot) process(id geo.NodeID) (name string, incarnation uint32) {
 	return "", 0
 }
 
-// follows tells whether a node is another process than it was, which is not a new incarnation of it: only faults that
-// are planned are followed by those.
+// follows reports whether a node's process has changed without a new incarnation: new incarnations follow only planned
+// faults.
 func (s *snapshot) follows(n *database.Node) (was string, other bool) {
 	was, incarnation := s.process(n.ID)
 	return was, was != n.Status.Process && n.Status.NodeIncarnation <= incarnation

@@ -10,14 +10,14 @@ import (
 	"github.com/geobench/geobench/internal/bench/fault"
 )
 
-// stage is one from which a run goes on.
+// stage is a stage from which a run continues.
 type stage struct {
 	name v1alpha1.Stage
-	// step is what is done in the stage. It leaves the scope in the same stage, in the next, or failed.
+	// step is the action of the stage. It leaves the scope in the same stage, in the next, or failed.
 	step func(*scope, context.Context) error
-	// condition tells what the stage waits for.
+	// condition is the type of the condition that the stage waits for.
 	condition string
-	// deadline is how long a run may stay in the stage.
+	// deadline returns the maximum time that a run may stay in the stage.
 	deadline func(*v1alpha1.BenchmarkRun) time.Duration
 }
 
@@ -27,7 +27,7 @@ func stages() []stage {
 		return func(*v1alpha1.BenchmarkRun) time.Duration { return d }
 	}
 	return []stage{
-		// Its own waiting is bounded by preflight itself: waiting for one's turn is not part of the run.
+		// preflight bounds its waiting itself: waiting for a turn is not part of the run.
 		{v1alpha1.StagePreflight, (*scope).preflight, v1alpha1.ConditionAccepted, runDeadline},
 		{v1alpha1.StageProvision, (*scope).provision, v1alpha1.ConditionDatabaseReady, within(10 * time.Minute)},
 		{v1alpha1.StageEmulate, (*scope).emulate, v1alpha1.ConditionNetworkVerified, within(5 * time.Minute)},
@@ -48,7 +48,7 @@ func stages() []stage {
 			return run.Spec.Load.RequestTimeout.Duration + collectGrace
 		}},
 		{v1alpha1.StageEvaluate, (*scope).evaluate, v1alpha1.ConditionDatabaseQuiet, func(run *v1alpha1.BenchmarkRun) time.Duration {
-			if recorded(run) { // workers hand out their histories one after the other
+			if recorded(run) { // workers hand out their histories one after another
 				return v1alpha1.DeadlineMargin
 			}
 			return 5 * time.Minute
@@ -59,7 +59,7 @@ func stages() []stage {
 // stageOf is the stage that a run is in, which has begun and is not over.
 func stageOf(run *v1alpha1.BenchmarkRun) stage { return stages()[order(run.Status.Stage)] }
 
-// order numbers the stages from 0; one from which no run goes on is -1.
+// order numbers the stages from 0; a stage from which no run continues is -1.
 func order(name v1alpha1.Stage) int {
 	return slices.IndexFunc(stages(), func(s stage) bool { return s.name == name })
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// meddled ends the run when Chaos Mesh has done something to its pods, from the first warm-up to the end of the last
-// window, that is neither a fault of the run nor the network of its database.
+// meddled ends the run if Chaos Mesh has affected its pods between the first warm-up and the end of the last window,
+// except by a fault of the run or the network of its database.
 func (s *scope) meddled(pods []string) {
 	if s.run.Status.WarmupStartTime == nil {
 		return
@@ -36,8 +36,8 @@ func (s *scope) meddled(pods []string) {
 		s.run.Status.Stage, e, e.Pod, e.From.UTC().Format(time.TimeOnly), until, more)
 }
 
-// ownChaos tells what the operator has made for the run and its database. It takes away what bears their labels and is
-// not of them.
+// ownChaos reports whether the operator made an object for the run and its database. The operator deletes objects that
+// have their labels but do not belong to them.
 func (s *scope) ownChaos(e *chaosaudit.Effect) bool {
 	bears := func(labels map[string]string) bool {
 		for k, v := range labels {

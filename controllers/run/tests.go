@@ -21,10 +21,10 @@ import (
 	"github.com/geobench/geobench/internal/ops/identity"
 )
 
-// A run with spec.functionalTests begins once all of them have passed. Each is a BenchmarkRun that the run owns and
-// that goes through all stages as any other does, so that deadlines, stewards, restarts of the operator and results are
-// those of every run. They are made one after the other when the turn of the run has come, and their turn is before it:
-// nobody gets in between.
+// A run with spec.functionalTests starts once all of them have passed. Each test is a BenchmarkRun that the run owns
+// and that goes through all stages like any other. So deadlines, stewards, restarts of the operator and results work as
+// in every run. The tests are made one after another when the turn of the run has come. Their turn precedes it, so that
+// no other run gets in between.
 
 const (
 	// reasonTesting is the reason of Accepted while functional tests are played. It is no part of the run's time.
@@ -33,7 +33,7 @@ const (
 	passedKey = "tests.json.gz"
 )
 
-// tested is who owns a run that is a functional test; nil for any other run.
+// tested returns the owner of a run that is a functional test; nil for any other run.
 func tested(run metav1.Object) *metav1.OwnerReference {
 	if run.GetLabels()[kube.LabelRole] != kube.RoleFunctionalTest {
 		return nil
@@ -41,8 +41,8 @@ func tested(run metav1.Object) *metav1.OwnerReference {
 	return metav1.GetControllerOf(run)
 }
 
-// testOf tells whether a run is the operator's, as a functional test of run: what has not its labels it may neither
-// change nor delete.
+// testOf reports whether the operator made a run as a functional test of run: it may neither change nor delete objects
+// without its labels.
 func testOf(test, run *v1alpha1.BenchmarkRun) bool {
 	return kube.MadeFor(test, run) && tested(test) != nil
 }
@@ -55,8 +55,8 @@ func testNames(run *v1alpha1.BenchmarkRun) (out []string) {
 	return out
 }
 
-// playTests has the functional tests of the run played, and returns what its result says of them once all have passed;
-// false until then. Those that have ended count as long as the database is what they were played on.
+// playTests plays the functional tests of the run, and returns their entries for its result once all have passed; false
+// until then. Finished tests count as long as the database is unchanged since they were played.
 func (s *scope) playTests(ctx context.Context, plan *database.Plan) ([]result.FunctionalTest, bool, error) {
 	var outcomes []acceptance.Outcome
 	for i, want := range acceptance.Runs(s.run) {
@@ -95,14 +95,14 @@ func (s *scope) playTests(ctx context.Context, plan *database.Plan) ([]result.Fu
 	return passed, err == nil, err
 }
 
-// testing says what is done about the functional tests.
+// testing reports the progress of the functional tests.
 func (s *scope) testing(format string, args ...any) {
 	s.condition(v1alpha1.ConditionAccepted, false, reasonTesting, fmt.Sprintf(format, args...))
 	s.again = kube.PollRun
 }
 
-// playedOn tells whether a functional test that is over was played on a database as it is now: it was let in with
-// manifests that are the present ones. One that was not let in is about no other database.
+// playedOn reports whether a finished functional test was played on the current state of a database: the manifests with
+// which it was accepted are the current ones. A test that was not accepted does not concern another database.
 func playedOn(test *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, plan *database.Plan) (bool, error) {
 	if test.Status.ManifestsDigest == "" {
 		return true, nil
@@ -111,8 +111,8 @@ func playedOn(test *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, plan *datab
 	return identity.Digest(text) == test.Status.ManifestsDigest && test.Status.DatabaseUID == string(db.UID), err
 }
 
-// plays tells whether a run plays the functional test that want does: somebody else may have made it, or an earlier
-// version of the operator. What may change of a spec is not compared.
+// plays reports whether a run plays the same functional test as want: another user or an earlier version of the
+// operator may have made it. Fields of a spec that may change are not compared.
 func plays(test, want *v1alpha1.BenchmarkRun) bool {
 	return equality.Semantic.DeepEqual(test.Spec.Fixed(), want.Spec.Fixed())
 }
@@ -151,7 +151,7 @@ func (s *scope) ensureTest(ctx context.Context, name v1alpha1.FunctionalTest, wa
 		s.testing("BenchmarkRun %s, which is being deleted, is made anew", test.Name)
 		return nil, nil
 	case !testOf(test, s.run):
-		return nil, kube.NameTaken(test) // whoever has made it calls the run its owner
+		return nil, kube.NameTaken(test) // its author has named the run as its owner
 	case test.Spec.RunID == s.run.Spec.RunID && test.Labels[kube.LabelAttempt] != labels[kube.LabelAttempt]:
 		s.testing("BenchmarkRun %s is made anew: an earlier execution of this run has played it", test.Name)
 		return nil, s.deleteTest(ctx, test)
@@ -181,8 +181,8 @@ func (s *scope) ownTest(ctx context.Context, name string) (*v1alpha1.BenchmarkRu
 	return test, nil
 }
 
-// endTests sees to it that no functional test of the run goes on: each is cancelled, or held as the run is, and deleted
-// where everything must go. It returns what is left.
+// endTests ensures that no functional test of the run continues. Each is cancelled, or suspended if the run is, and
+// deleted if everything must be deleted. It returns a remaining test.
 func (s *scope) endTests(ctx context.Context, everything bool) (left string, err error) {
 	for _, name := range testNames(s.run) {
 		test, err := s.ownTest(ctx, name)

@@ -18,8 +18,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// warmup makes the workers, waits until all have connected their clients, agrees on a start, tells them, and waits for
-// measuring to begin.
+// warmup makes the workers, waits until all have connected their clients, agrees on a start time, sends it to them, and
+// waits for measuring to start.
 //
 //	Jobs made -> WorkersCreated written -> all ready -> nodes' processes noted -> start time written to the status
 //	-> start time written to each worker's ConfigMap, once -> measuring begins
@@ -126,8 +126,8 @@ func (s *scope) noteProcesses(ctx context.Context) (bool, error) {
 	if err := s.holdPods(ctx); err != nil {
 		return false, err
 	}
-	// The snapshot's round trips are the ones that the result shows and is judged by. Starting the workers may have kept
-	// the machine busy since the stage Emulate: the network must have come to rest.
+	// The result shows the snapshot's round trips and is judged by them. Starting the workers may have kept the machine
+	// busy since the stage Emulate: the network must have settled.
 	if ok, err := s.networkHolds(); !ok {
 		return false, err
 	}
@@ -138,7 +138,7 @@ func (s *scope) noteProcesses(ctx context.Context) (bool, error) {
 	return err == nil, err
 }
 
-// networkHolds reports whether the round trips that the nodes see now are the declared ones.
+// networkHolds reports whether the round trips that the nodes measure now match the declared ones.
 func (s *scope) networkHolds() (bool, error) {
 	links, err := database.Measure(&s.current.Database.Topology, s.nodes)
 	if err != nil {
@@ -155,8 +155,8 @@ func (s *scope) networkHolds() (bool, error) {
 	return false, nil
 }
 
-// setStart chooses the common start. It is written to the status before any worker receives it. A run whose deadline
-// would pass before everything is measured ends now, not when most of the work is done.
+// setStart chooses the common start. It is written to the status before any worker receives it. If the deadline of the
+// run would pass before everything is measured, the run ends now, not when most of the work is done.
 func (s *scope) setStart() {
 	start := metav1.NewMicroTime(s.Clock.Now().Add(faultstatus.StartLead).Truncate(time.Microsecond))
 	if takes, limit := start.Add(measuredTime(&s.run.Spec.Load)).Sub(s.run.Status.StartTime.Time), runDeadline(s.run); takes > limit {
@@ -171,14 +171,14 @@ func (s *scope) setStart() {
 	s.again = time.Millisecond
 }
 
-// startAt is the common start as workers are told it.
+// startAt returns the common start in the format for the workers.
 func startAt(run *v1alpha1.BenchmarkRun) string {
 	return run.Status.WarmupStartTime.UTC().Format(time.RFC3339Nano)
 }
 
-// tellStart writes the start to every worker that has not been told. Each is told once: the lock on the resource
-// version lets a write pass only where the key was empty. When an operator was away for so long that there is no time
-// left, a start that nobody knows is chosen anew; one that only some workers know spoils the run.
+// tellStart writes the start to every worker that has not received it. Each receives it once: the lock on the resource
+// version lets a write succeed only while the key is empty. If the operator was unavailable for so long that no time is
+// left, it chooses a new start if no worker knows the old one. A start that only some workers know spoils the run.
 func (s *scope) tellStart(ctx context.Context) (bool, error) {
 	start := s.run.Status.WarmupStartTime
 	var untold []*workerState
@@ -198,7 +198,7 @@ func (s *scope) tellStart(ctx context.Context) (bool, error) {
 		s.setStart()
 		return false, nil
 	}
-	// An operator that is told to end finishes this: workers that start without the others would spoil the run.
+	// An operator that is asked to stop finishes this: if only some workers started, the run would be spoiled.
 	ctx = context.WithoutCancel(ctx)
 	for _, w := range untold {
 		base := w.report.DeepCopy()

@@ -27,17 +27,17 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy/mesh"
 )
 
-// meters are those of a witness of the bytes that nodes send each other, at one time.
+// meters are the readings of one witness of the bytes between nodes, at one time.
 type meters struct {
 	Meters []result.Meter `json:"meters,omitempty"`
-	// Unread says why there are none.
+	// Unread is the reason why there are none.
 	Unread string `json:"unread,omitempty"`
 	// Late: they show bytes only a while after they were carried, mesh.ReportsEvery.
 	Late bool `json:"late,omitempty"`
 }
 
-// readMeters reads what the service mesh that carries what nodes say to each other has counted, and the sidecars that
-// emulate the network. Both are nil where there is no mesh. A witness that does not answer is no failure of the run.
+// readMeters reads the counters of the service mesh that carries the nodes' messages, and of the sidecars that emulate
+// the network. Both are nil without a mesh. A witness that does not answer does not fail the run.
 func (s *scope) readMeters(ctx context.Context, gone []geo.NodeID) (ofMesh, ofEmulator *meters) {
 	pods := make([]*corev1.Pod, 0, len(s.nodes))
 	for i := range s.nodes {
@@ -62,8 +62,8 @@ func (s *scope) readMeters(ctx context.Context, gone []geo.NodeID) (ofMesh, ofEm
 	return ofMesh, ofEmulator
 }
 
-// ofNodes asks for a meter of each node's pod, and for no more once one cannot be read: what the others show says
-// nothing then. What a fault has taken counts nothing any more.
+// ofNodes reads a meter of each node's pod, and stops once a meter cannot be read: the remaining readings are useless
+// then. A node that a fault has taken has no counters any more.
 func (s *scope) ofNodes(who string, gone []geo.NodeID, read func(region string, pod *corev1.Pod) (result.Meter, error)) *meters {
 	out := &meters{Meters: make([]result.Meter, len(s.nodes))}
 	unread := make([]error, len(s.nodes))
@@ -93,7 +93,7 @@ func (s *scope) ofNodes(who string, gone []geo.NodeID, read func(region string, 
 			return nil
 		})
 	}
-	_ = group.Wait() // what goes wrong is in unread
+	_ = group.Wait() // errors are in unread
 	if i := slices.IndexFunc(unread, func(err error) bool { return err != nil }); i >= 0 {
 		return &meters{Unread: unread[i].Error()}
 	}
@@ -153,7 +153,7 @@ func (s *scope) readZtunnels(ctx context.Context) *meters {
 			return nil
 		})
 	}
-	_ = group.Wait() // what goes wrong is in the meters
+	_ = group.Wait() // errors are in the meters
 	return out
 }
 
@@ -190,7 +190,7 @@ func (s *scope) readCarried(ctx context.Context, ip string, port int, path strin
 
 func address(ip string, port int) string { return net.JoinHostPort(ip, strconv.Itoa(port)) }
 
-// readings are what the witnesses have counted between two snapshots; none where no mesh carried anything.
+// readings returns the witnesses' counts between two snapshots; none if no mesh carried anything.
 func (s *scope) readings(before, after *snapshot) (out []result.Readings) {
 	add := func(name result.WitnessName, counts string, before, after *meters) {
 		if before == nil && after == nil {
@@ -215,7 +215,8 @@ func (s *scope) readings(before, after *snapshot) (out []result.Readings) {
 	return out
 }
 
-// probes are what the nodes' probes have sent each other through the mesh: Istio's counters do not tell ports apart.
+// probes returns the traffic that the nodes' probes sent each other through the mesh: Istio's counters do not
+// distinguish ports.
 func (s *scope) probes(of []result.Meter, lasted time.Duration) (out []result.Traffic) {
 	d := &s.current.Database
 	if !d.Meshed || !slices.ContainsFunc(of, countsByIstio) {

@@ -32,8 +32,8 @@ import (
 // WorkerKey is the key of a region's worker ConfigMap, and the file that workers read: a deploy.Worker as JSON.
 const WorkerKey = "worker.json"
 
-// workerConfig is what the workers of a region are told. It is the same at any time of an attempt, from stage Warmup
-// on.
+// workerConfig returns the configuration of the workers of a region. It is the same at any time of an attempt, from
+// stage Warmup on.
 func workerConfig(run *v1alpha1.BenchmarkRun, d *deploy.Database, region string) (*deploy.Worker, error) {
 	workload, err := json.Marshal(run.Spec.Workload)
 	if err != nil {
@@ -57,8 +57,8 @@ func regionRunLabels(run *v1alpha1.BenchmarkRun, region, role string) map[string
 	return kube.WithLabel(kube.WithLabel(kube.RunLabels(run, role), kube.LabelRegion, region), kube.LabelDatabase, run.Spec.DatabaseRef.Name)
 }
 
-// buildWorkerObjects makes what the workers of a region need, in the order in which it has to be made: their
-// configuration, the ConfigMaps where they meet the operator, the right to these alone, and their Job.
+// buildWorkerObjects makes the objects for the workers of a region, in the required order. These are their
+// configuration, the ConfigMaps for communication with the operator, the right to these alone, and their Job.
 func buildWorkerObjects(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, region *v1alpha1.Region, w *deploy.Worker, image string, lifetime time.Duration) ([]client.Object, error) {
 	config, err := json.Marshal(w)
 	if err != nil {
@@ -95,12 +95,12 @@ func buildWorkerObjects(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, re
 	return objects, nil
 }
 
-// reportKeyName is where the Secret of a run has the key of a worker's report.
+// reportKeyName returns the key of a run's Secret that holds the seal key of a worker's report.
 func reportKeyName(region string, index int) string {
 	return fmt.Sprintf("report.%s.%d", region, index)
 }
 
-// reportKey seals what a worker hands in: see deploy.HandIn.
+// reportKey returns the key that seals a worker's report: see deploy.HandIn.
 func reportKey(a *identity.Authority, run *v1alpha1.BenchmarkRun, region string, index int) []byte {
 	return a.Key(operatorca.KeyReport, string(run.UID), kube.Attempt(run), region, strconv.Itoa(index))
 }
@@ -121,8 +121,8 @@ func buildRunCredentials(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, a
 	return secret
 }
 
-// addReportKey gives each worker of a region the key of its own report, and no other's: it is mounted by the pod's
-// index in its Job.
+// addReportKey gives each worker of a region the key of the worker's report, and no other key. It is mounted by the
+// pod's index in its Job.
 func addReportKey(pod *corev1.PodSpec, run *v1alpha1.BenchmarkRun, region string, workers int) {
 	var keys []corev1.KeyToPath
 	for i := range workers {
@@ -137,7 +137,7 @@ func addReportKey(pod *corev1.PodSpec, run *v1alpha1.BenchmarkRun, region string
 	})
 }
 
-// indexVariable is the environment variable in which an indexed Job tells a pod its index.
+// indexVariable is the environment variable with the index of an indexed Job's pod.
 const indexVariable = "JOB_COMPLETION_INDEX"
 
 // buildJob makes the Job of a region's workers. A worker that dies takes its clients' history with it, so nothing is
@@ -218,7 +218,7 @@ func (s *scope) createWorkers(ctx context.Context) error {
 	return nil
 }
 
-// workerState is one worker as it shows itself in its ConfigMap.
+// workerState is the state of one worker, from its ConfigMap.
 type workerState struct {
 	region string
 	index  int
@@ -235,7 +235,7 @@ func (w *workerState) name() string {
 // place says which worker it is.
 func (w *workerState) place() string { return fmt.Sprintf("worker %d of region %s", w.index, w.region) }
 
-// observeWorkers reads the workers' ConfigMaps, and says what happened when one of them cannot finish.
+// observeWorkers reads the workers' ConfigMaps, and reports the cause if a worker cannot finish.
 func (s *scope) observeWorkers(ctx context.Context) ([]workerState, error) {
 	var workers []workerState
 	for _, region := range s.current.Database.Topology.Regions {
@@ -304,7 +304,7 @@ func (s *scope) inspectJob(ctx context.Context, region string, workers []workerS
 	return nil
 }
 
-// podDeath says how a pod came to its end, or nothing when it lives or ended well.
+// podDeath returns the cause of a pod's failure, or nothing if it runs or has succeeded.
 func podDeath(pod *corev1.Pod) string {
 	if pod.DeletionTimestamp != nil {
 		return "was deleted"
@@ -320,7 +320,7 @@ func podDeath(pod *corev1.Pod) string {
 	return ""
 }
 
-// checkHealth looks at nodes and workers while the run depends on them, and ends it when one of them is lost.
+// checkHealth checks nodes and workers while the run depends on them, and ends the run if one of them is lost.
 func (s *scope) checkHealth(ctx context.Context) error {
 	if !s.atLeast(v1alpha1.StageWarmup) || s.atLeast(v1alpha1.StageEvaluate) {
 		return nil
@@ -369,8 +369,8 @@ func (s *scope) checkHealth(ctx context.Context) error {
 	return nil
 }
 
-// nodeLost ends the run when a node has lost its state, its process is not the one that the run began with, or its pod
-// was changed since.
+// nodeLost ends the run if a node has lost its state, or if its process or its pod has changed since the start of the
+// run.
 func (s *scope) nodeLost(n *database.Node, before *snapshot) {
 	var was podNote
 	var process string
@@ -394,8 +394,8 @@ func (s *scope) nodeLost(n *database.Node, before *snapshot) {
 	}
 }
 
-// mostReportValues is how many values the reports of a run may have together: its plan says how many seconds they tell
-// of.
+// mostReportValues returns the maximum number of values in all reports of a run together: its plan determines the
+// number of seconds that they cover.
 func mostReportValues(run *v1alpha1.BenchmarkRun, workers int) int {
 	const (
 		others   = 600_000 // windows, series and ledgers

@@ -10,8 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// faults tells in a result what became of a timeline. unfinished are the transactions that the nodes which are left never
-// finished.
+// faults describes in a result the course of a timeline. unfinished is the number of transactions that the remaining
+// nodes never finished.
 func faults(t *fault.Timeline, unfinished int) []result.Fault {
 	var out []result.Fault
 	if t == nil {
@@ -63,8 +63,8 @@ func instant(d *time.Duration) *int64 {
 	return &us
 }
 
-// LeftOut says for each node why its data is not looked at; empty when it is. Once a fault has taken nodes for good, some of
-// those that are left may wait for them for ever.
+// LeftOut returns for each node the reason why its data is not inspected; empty if it is inspected. Once a fault has
+// removed nodes permanently, some of the remaining nodes may wait for them forever.
 func LeftOut(t *geo.Topology, lost []geo.NodeID, pending func(geo.NodeID) int) []string {
 	if len(lost) == 0 {
 		return nil
@@ -81,7 +81,7 @@ func LeftOut(t *geo.Topology, lost []geo.NodeID, pending func(geo.NodeID) int) [
 	return out
 }
 
-// fastLinks tells in a result when links were too fast.
+// fastLinks converts the times at which links were too fast to a result.
 func fastLinks(in []fault.FastLink) []result.FastLink {
 	var out []result.FastLink
 	for _, f := range in {
@@ -91,7 +91,7 @@ func fastLinks(in []fault.FastLink) []result.FastLink {
 	return out
 }
 
-// deviations tells in a result what was done to nodes and links beside the plan.
+// deviations converts the unplanned actions on nodes and links to a result.
 func deviations(in []fault.Deviation) []result.Deviation {
 	var out []result.Deviation
 	for _, d := range in {

@@ -1,5 +1,5 @@
-// Package judge makes the result document of a run, with its verdict, from what was seen of it. A simulation, processes and a
-// cluster hand it the same Facts; nobody else decides what they mean.
+// Package judge makes the result document of a run, with its verdict, from observations of the run. A simulation,
+// processes and a cluster supply the same Facts; no other package interprets them.
 package judge
 
 import (
@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	// QuietWithin is how long a database may take, after the last answer, to finish what it has begun. One that takes longer is not
-	// audited, and its run is Invalid.
+	// QuietWithin is the time that a database may take, after the last answer, to finish its work. A database that takes
+	// longer is not audited, and its run is Invalid.
 	QuietWithin = 2 * time.Minute
 	// leastMeasured is the shortest window that is worth a result.
 	leastMeasured = time.Second
@@ -31,31 +31,32 @@ const (
 
 // Facts are all that a document follows from.
 type Facts struct {
-	// Plan is what was asked for.
+	// Plan is the plan of the run.
 	Plan *plan.Plan
-	// ConfigMaps are the digests of those that the database's pods mount, by their names.
+	// ConfigMaps maps the names of the ConfigMaps that the database's pods mount to their digests.
 	ConfigMaps map[string]string
-	// Layout says where the database has its rows.
+	// Layout is the placement of the database's rows.
 	Layout geo.Layout
 	// Measured is what clients and nodes counted.
 	result.Measured
 
-	// Timeline is what became of the faults; nil when there were none. Deviations and FastLinks are what was done beside it.
+	// Timeline is the course of the faults; nil when there were none. Deviations and FastLinks are unplanned actions and
+	// times.
 	Timeline   *fault.Timeline
 	Deviations []fault.Deviation
 	FastLinks  []fault.FastLink
 
-	// Unfinished are the transactions that nodes still worked on when they were asked last. Audits holds the rows of all nodes once
-	// the database was quiet, but for the nodes that LeftOut names; it is nil for one that had not become so within QuietWithin, or
-	// that could not be audited: Unaudited says why.
+	// Unfinished are the transactions that nodes still worked on at the last poll. Audits holds the rows of all nodes once
+	// the database was quiescent, except for the nodes that LeftOut names. It is nil for a database that was not quiescent
+	// within QuietWithin, or that could not be audited: Unaudited gives the reason.
 	Unfinished int
-	// Leader and Elections are those of target.Activity when the database was asked last.
+	// Leader and Elections are from target.Activity of the database's last poll.
 	Leader    string
 	Elections int64
 	Audits    *audit.Audits
 	Unaudited error
-	// History is what clients saw, when a check needs it. Unrecorded says why there is none although a check needs it: the run is then
-	// Invalid, and all that needs no history is in its document.
+	// History is the recorded history of the clients, if a check needs it. Unrecorded is the reason why it is missing
+	// although a check needs it. The run is then Invalid, and its document holds everything that needs no history.
 	History    *history.History
 	Unrecorded *result.Reason
 
@@ -94,8 +95,8 @@ func Document(f *Facts) (*result.Document, error) {
 	return result.Build(in)
 }
 
-// locateEndpoints says how far the endpoints of a database are from their clients, as the workers of each region have measured: the least of
-// their medians.
+// locateEndpoints sets the round trips between the endpoints of a database and their clients: the smallest of the
+// medians that the workers of each region have measured.
 func (f *Facts) locateEndpoints() {
 	if f.Target == nil || len(f.Target.Endpoints) > 0 {
 		return
@@ -115,8 +116,9 @@ func (f *Facts) locateEndpoints() {
 	}
 }
 
-// Cancelled is the result of a run that was cancelled when so much of its schedule was over: of the repetitions that were
-// complete, or else of the first one's window as far as it came. It is nil when nothing was measured. The reports are cut.
+// Cancelled returns the result of a run that was cancelled after elapsed of its schedule. The result covers the
+// complete repetitions, or else the measured part of the first repetition's window. It is nil when nothing was
+// measured. Cancelled cuts the reports.
 func Cancelled(f *Facts, elapsed time.Duration) (*result.Document, error) {
 	s := load.PlanOf(f.Plan.Run.Spec.Load, 0)
 	complete := 0
@@ -184,9 +186,9 @@ func (f *Facts) checks() (checks []workload.Check) {
 	return append(checks, f.historyChecks...)
 }
 
-// CheckHistory carries out what spec.verify asks of the history, which it lets go then. Document does so unless it
-// was done before: the check needs no reports, takes much longer than all the rest, and its memory is better free
-// before the reports are read.
+// CheckHistory carries out the checks of spec.verify on the history and then releases it. Document calls it unless it
+// was called before. The check needs no reports and takes most of the time, and its memory is better free before the
+// reports are read.
 func (f *Facts) CheckHistory() {
 	if f.historyChecked || f.Unrecorded != nil {
 		return

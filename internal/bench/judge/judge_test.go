@@ -104,7 +104,7 @@ func document(t *testing.T, f *Facts) *result.Document {
 	return d
 }
 
-// killed puts a fault that has taken region b for good beside the facts, and says what was done beside the plan.
+// killed adds a fault to the facts that has permanently removed region b, and unplanned actions.
 func killed(f *Facts) {
 	f.Timeline = fault.NewTimeline(fault.NewPlan(f.Plan.Run.Spec.Faults, &f.Plan.Topology, 1), time.Second, time.Second)
 	life, at := f.Timeline.Lives[0], time.Second
@@ -115,9 +115,9 @@ func killed(f *Facts) {
 	f.FastLinks = []fault.FastLink{{Node: "a/0/0", Far: "b/0/0", Declared: 40 * time.Millisecond, Median: time.Millisecond, Interval: fault.Interval{From: time.Second, To: 2 * time.Second}}}
 }
 
-// TestOneJudge: the same facts make the same document and the same verdict, byte for byte, wherever they are from. Only what says where that
-// was differs.
-// places are where a run can be measured, each with the witnesses that it has there.
+// TestOneJudge checks that the same facts make the same document and the same verdict, byte for byte, whatever their
+// origin. Only the fields that describe the origin differ. places are the environments in which a run can be measured,
+// each with its witnesses.
 var places = map[string]func(*Facts){
 	"simulation": func(f *Facts) { f.Simulated, f.Emulation = true, "Simulated" },
 	"process": func(f *Facts) {
@@ -159,7 +159,7 @@ func TestEvidenceInAllPlaces(t *testing.T) {
 		"clocks":       {[]string{"cluster"}, func(f *Facts) { f.Clocks = nil }},
 		"execution":    {[]string{"process", "cluster"}, func(f *Facts) { f.Execution = nil }},
 	}
-	sound := measured(t) // simulated once; Document does not change what it is made from but the reports' order
+	sound := measured(t) // simulated once; Document does not change its input, except for the order of the reports
 	for place, from := range places {
 		build := func(forge func(*Facts)) *result.Document {
 			f := *sound
@@ -215,7 +215,7 @@ func TestOneJudge(t *testing.T) {
 					t.Errorf("%s: uncounted are %v", place, d.Uncounted)
 				}
 				d.Simulated, d.Emulation, d.Machine, d.Process, d.Uncounted = false, "", nil, nil, nil
-				d.Evidence, d.Execution, d.Pods, d.Workers = nil, nil, nil, nil // each place has its own witnesses
+				d.Evidence, d.Execution, d.Pods, d.Workers = nil, nil, nil, nil // each place has different witnesses
 				for i := range d.Nodes {
 					d.Nodes[i].LateMicroseconds, d.Nodes[i].CPUMilliseconds = nil, 0
 				}
@@ -301,7 +301,8 @@ func TestHistoryCheckedBefore(t *testing.T) {
 	}
 }
 
-// What a fault has taken for good, and what that has left unfinished, stands with the fault.
+// The document lists with a fault the nodes that it has permanently removed, and the transactions that it has left
+// unfinished.
 func TestFaultsOfADocument(t *testing.T) {
 	f := measured(t)
 	killed(f)

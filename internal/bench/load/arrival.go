@@ -26,9 +26,10 @@ func (m *Machine) nextArrival() time.Duration {
 	return begin + time.Duration(m.poisson)
 }
 
-// nextArrivalOnCurve stretches the time between arrivals of the whole load, so that as many come by any instant as the integral of
-// the curve says: a Poisson process stays one (Lewis and Shedler, 1979, by inversion), and equal gaps stay equal where the curve is.
-// After the last one the next is due when the window closes, and is not sent.
+// nextArrivalOnCurve stretches the time between arrivals of the whole load, so that the number of arrivals by any
+// instant follows the integral of the curve. A Poisson process remains a Poisson process (Lewis and Shedler, 1979, by
+// inversion), and equal gaps remain equal where the curve is constant. After the last arrival, the next is due when the
+// window closes, and is not sent.
 func (m *Machine) nextArrivalOnCurve(begin time.Duration) time.Duration {
 	var seconds float64
 	if m.cfg.Arrival == v1alpha1.ArrivalConstant {

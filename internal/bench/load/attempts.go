@@ -7,7 +7,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// traits are what is recorded of a transaction beside its type: its class, in the lowest bits, and a flag.
+// traits are the recorded properties of a transaction apart from its type: its class, in the lowest bits, and a flag.
 type traits uint8
 
 func traitsOf(class txn.Class, exact bool) traits {
@@ -18,8 +18,8 @@ func traitsOf(class txn.Class, exact bool) traits {
 	return t
 }
 
-// classAfter is the class that counts for an attempt that ended with o: where the footprint was a hint, that which the
-// database tells, if it has seen the attempt.
+// classAfter is the class that counts for an attempt with outcome o. If the footprint was a hint, it is the class that
+// the database reports, provided that the attempt reached the database.
 func (t traits) classAfter(o *txn.Outcome) txn.Class {
 	if t.learns(o) {
 		return o.Class
@@ -27,13 +27,13 @@ func (t traits) classAfter(o *txn.Outcome) txn.Class {
 	return txn.Class(t & classBits)
 }
 
-// learns reports whether o tells the class of a transaction that was not known before.
+// learns reports whether o reveals the class of a transaction that was unknown before.
 func (t traits) learns(o *txn.Outcome) bool {
 	return t&inexact != 0 && (o.Status == txn.Committed || o.Status == txn.Aborted)
 }
 
-// hold keeps what it takes to try client i's transaction again, to wait until it has been keyed in, and to think after
-// it. Clients of an open loop do neither of the latter.
+// hold keeps the state needed to retry client i's transaction, to wait until it has been keyed in, and to think after
+// it. Clients of an open loop neither key in nor think.
 func (m *Machine) hold(i int32, t *txn.Transaction, key, think time.Duration) {
 	if m.open() {
 		key, think = 0, 0
@@ -50,8 +50,8 @@ func (m *Machine) hold(i int32, t *txn.Transaction, key, think time.Duration) {
 	}
 }
 
-// backOff arranges for another attempt of client i's transaction after one that ended with o, and reports whether there
-// will be one.
+// backOff schedules another attempt of client i's transaction after an attempt with outcome o, and reports whether
+// there will be one.
 func (m *Machine) backOff(i int32, o *txn.Outcome, now time.Duration) bool {
 	if !m.retry.covers(o) || !m.running() {
 		return false
@@ -71,8 +71,8 @@ func (m *Machine) backOff(i int32, o *txn.Outcome, now time.Duration) bool {
 	return true
 }
 
-// again sends the next attempt of client i's transaction: the same call, under an id of its own. The transaction keeps
-// its place in the list by age.
+// again sends the next attempt of client i's transaction: the same call, under a new id. The transaction keeps its
+// position in the list by age.
 func (m *Machine) again(i int32, now time.Duration) {
 	c, h := &m.clients[i], &m.held[i]
 	class := c.traits.classAfter(h.last)
@@ -94,8 +94,8 @@ func (m *Machine) again(i int32, now time.Duration) {
 // ReasonNotSent is the reason of transactions that were still being keyed in when their window closed.
 const ReasonNotSent = "not-sent"
 
-// withdraw ends what would be sent after the window, now that it has closed: a transaction whose client backs off has
-// the outcome of its last attempt, one that is being keyed in was never sent.
+// withdraw stops transactions that would be sent after the window has closed. A transaction whose client backs off has
+// the outcome of its last attempt. A transaction that is being keyed in was never sent.
 func (m *Machine) withdraw(now time.Duration) {
 	for i := range m.held {
 		switch c := &m.clients[i]; c.state {
@@ -108,8 +108,8 @@ func (m *Machine) withdraw(now time.Duration) {
 	}
 }
 
-// link appends client i to the list of transactions under way. Clients send in the order of time and all have the same
-// patience, so the list is in the order of deadlines, and one timer for its head is enough.
+// link appends client i to the list of transactions in flight. Clients send in the order of time and all have the same
+// timeout. The list is therefore in the order of deadlines, and one timer for its head is enough.
 func (m *Machine) link(i int32) {
 	c := &m.clients[i]
 	c.prev, c.next = m.newest, none

@@ -49,8 +49,8 @@ func smallBank(tb testing.TB, t *geo.Topology) workload.Workload {
 	return w
 }
 
-// BenchmarkWorker is the cost of a transaction to a worker: generation, submission to a target that answers at once,
-// recording. Metrics: transactions per second, and per second of CPU time, with one shard and with two.
+// BenchmarkWorker measures the cost of a transaction to a worker: generation, submission to a target that answers
+// immediately, recording. Metrics: transactions per second, and per second of CPU time, with one shard and with two.
 func BenchmarkWorker(b *testing.B) {
 	for _, shards := range []int{1, 2} {
 		b.Run(fmt.Sprintf("shards=%d", shards), func(b *testing.B) {

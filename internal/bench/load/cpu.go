@@ -13,7 +13,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// MeasureDriver adds up the CPU time that this process uses in the windows of s, how often its quota stops it there, and how late it is.
+// MeasureDriver sums the CPU time that this process uses in the windows of s. It also measures how often the process's
+// quota stops it there, and its lateness.
 func MeasureDriver(ctx context.Context, s Schedule, epoch time.Time) *result.Driver {
 	d := &result.Driver{AllowanceMilliCPU: CPUAllowance(late.Cgroups, runtime.GOMAXPROCS(0))}
 	started := time.Now()
@@ -46,7 +47,7 @@ func MeasureDriver(ctx context.Context, s Schedule, epoch time.Time) *result.Dri
 	return d
 }
 
-// usage is what this process has used since it began, and the periods of its cgroup's quota.
+// usage is the resource usage of this process since its start, and the periods of its cgroup's quota.
 type usage struct {
 	cpu                time.Duration
 	periods, throttled int64
@@ -58,7 +59,7 @@ func usageNow() usage {
 	return u
 }
 
-// addWindow adds what was used in a window that took so long, and how late the process was in it.
+// addWindow adds the usage in a window of length took, and the lateness of the process in it.
 func addWindow(d *result.Driver, before, after usage, took time.Duration, by result.Lateness) {
 	w := result.Driver{CPUMicroseconds: (after.cpu - before.cpu).Microseconds(), MeasuredMicroseconds: took.Microseconds(), AllowanceMilliCPU: d.AllowanceMilliCPU}
 	d.CPUMicroseconds += w.CPUMicroseconds
@@ -74,8 +75,8 @@ func addWindow(d *result.Driver, before, after usage, took time.Duration, by res
 	}
 }
 
-// CPUAllowance is how much CPU this process may use, in thousandths of a core: its threads or its cgroup's quota,
-// whichever is less. root is where cgroups are mounted, version 2 or 1.
+// CPUAllowance is the amount of CPU that this process may use, in thousandths of a core: its threads or its cgroup's
+// quota, whichever is less. root is the mount point of cgroups, version 2 or 1.
 func CPUAllowance(root string, threads int) int64 {
 	allowance := int64(threads) * 1000
 	quota, period := int64(-1), int64(0)

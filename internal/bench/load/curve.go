@@ -10,7 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload"
 )
 
-// Curve says how much of the load there is at a time of a repetition. It is constant over each of many equal slices of the
+// Curve gives the share of the load at a time of a repetition. It is constant over each of many equal slices of the
 // measured window, so that its integral has an exact inverse.
 type Curve struct {
 	duration, warmup time.Duration
@@ -62,12 +62,12 @@ func NewCurve(l *v1alpha1.Load) *Curve {
 // slice is the length of a slice in seconds.
 func (c *Curve) slice() float64 { return c.duration.Seconds() / float64(len(c.levels)) }
 
-// at is the slice of a time since the window opened: the first one before that, the last one after its end.
+// at is the slice of a time since the window opened: the first slice before that, the last slice after the window.
 func (c *Curve) at(elapsed time.Duration) int {
 	return place(elapsed, c.duration, len(c.levels))
 }
 
-// place tells in which of n equal parts of a duration a time lies.
+// place returns which of n equal parts of a duration contains a time.
 func place(elapsed, duration time.Duration, n int) int {
 	return min(max(0, int(float64(elapsed)/float64(duration)*float64(n))), n-1)
 }
@@ -81,7 +81,7 @@ func (c *Curve) Mean(from, to time.Duration) float64 {
 	return (c.until(to) - c.until(from)) / (to - from).Seconds()
 }
 
-// until is the integral of the curve over the warm-up and so much of the window, in seconds of the whole load.
+// until is the integral of the curve over the warm-up and elapsed of the window, in seconds of the whole load.
 func (c *Curve) until(elapsed time.Duration) float64 {
 	i := c.at(elapsed)
 	return c.before[i] + c.levels[i]*(elapsed.Seconds()-float64(i)*c.slice())
@@ -97,7 +97,7 @@ func (c *Curve) when(work float64) (at time.Duration, ok bool) {
 	if work >= c.before[last] {
 		return 0, false
 	}
-	// The last slice that begins with at most so much: those without load are skipped.
+	// Finds the last slice that starts with at most this volume, and skips slices without load.
 	low, high := 0, last
 	for high-low > 1 {
 		if middle := (low + high) / 2; c.before[middle] <= work {
@@ -110,7 +110,7 @@ func (c *Curve) when(work float64) (at time.Duration, ok bool) {
 	return c.warmup + time.Duration(seconds*float64(time.Second)), true
 }
 
-// clients is how many of a region's clients take part in a slice.
+// clients is the number of a region's clients that take part in a slice.
 func (c *Curve) clients(slice, all int) int { return int(c.levels[slice]*float64(all) + 0.5) }
 
 // start is the time since the window opened at which a slice begins.
@@ -118,8 +118,9 @@ func (c *Curve) start(slice int) time.Duration {
 	return time.Duration(math.Ceil(float64(slice) * float64(c.duration) / float64(len(c.levels))))
 }
 
-// Shares is what a run's load adds to the shares of its workload: of each part of the measured time, the share of the
-// transactions that are due in it, or of the time of the clients that take part. There are none without a curve.
+// Shares returns the shares that a run's load adds to the shares of its workload, one for each part of the measured
+// time. It is the share of the transactions that are due in the part, or of the time of participating clients. There
+// are none without a curve.
 func Shares(l *v1alpha1.Load) (out []workload.Share) {
 	c := NewCurve(l)
 	if c == nil {
@@ -143,7 +144,7 @@ func Shares(l *v1alpha1.Load) (out []workload.Share) {
 	return out
 }
 
-// volume counts how much load a machine made in the windows that are over, and in the one that is open.
+// volume counts the load that a machine made in the closed windows, and in the open window.
 type volume struct {
 	parts   []int64 // by part of the measured time: arrivals or client-milliseconds
 	seconds []int64 // the same by second of the open window
@@ -163,7 +164,7 @@ func (v *volume) add(c *Curve, elapsed time.Duration, n int64) {
 	v.seconds[elapsed/time.Second] += n
 }
 
-// take counts the time of so many clients, from and to in milliseconds since the window opened.
+// take counts the time of the given number of clients, from and to in milliseconds since the window opened.
 func (v *volume) take(c *Curve, clients, from, to int64) {
 	if clients == 0 {
 		return
@@ -177,7 +178,7 @@ func (v *volume) take(c *Curve, clients, from, to int64) {
 	}
 }
 
-// counts are those of Shares.
+// counts returns the counts of Shares.
 func (v *volume) counts(c *Curve) []workload.Count {
 	out, total := make([]workload.Count, c.parts), int64(0)
 	for i, n := range v.parts {

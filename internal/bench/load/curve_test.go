@@ -21,8 +21,8 @@ func curved(arrival v1alpha1.Arrival, c v1alpha1.LoadCurve) v1alpha1.Load {
 	return l
 }
 
-// playCurve plays the load of one region, by two workers of two shards each, against a database that takes 10 ms, and returns their
-// report and when each transaction was sent.
+// playCurve plays the load of one region, by two workers of two shards each, against a database that takes 10 ms. It
+// returns their report and the send time of each transaction.
 func playCurve(t *testing.T, l v1alpha1.Load) (*result.Report, []time.Duration) {
 	t.Helper()
 	topology := &geo.Topology{Regions: []string{"a"}, Partitions: 1, Replicas: 1, Links: make([][]geo.Link, 1)}
@@ -49,8 +49,8 @@ func playCurve(t *testing.T, l v1alpha1.Load) (*result.Report, []time.Duration) 
 
 func percent(n int32) *int32 { return &n }
 
-// TestLoadFollowsItsCurve: what is sent in each part of the windows is what the curve says, by all workers together, and the
-// realised shares and the timeline say so.
+// TestLoadFollowsItsCurve checks that the number of transactions sent by all workers in each part of the windows
+// follows the curve. The realised shares and the timeline agree.
 func TestLoadFollowsItsCurve(t *testing.T) {
 	gaussian := func(peak, deviation float64) (parts []float64) { // by the error function
 		for i := range 10 {
@@ -94,7 +94,7 @@ func TestLoadFollowsItsCurve(t *testing.T) {
 				for i, w := range c.want {
 					want := 2 * w * whole * 10 / float64(len(perPart))
 					total += w
-					// A client sends on for a part of 10 ms, and the number of clients is a whole one.
+					// A client still sends for a part of 10 ms, and the number of clients is an integer.
 					if off := math.Abs(perPart[i] - want); off > 0.005*whole+0.01*want+sigma*math.Sqrt(want) {
 						t.Errorf("%.0f sent in part %d, want %.0f", perPart[i], i+1, want)
 					}
@@ -133,8 +133,8 @@ func TestLoadFollowsItsCurve(t *testing.T) {
 	}
 }
 
-// TestStepsOfClients: those whom a step takes away end their transaction and send no other, those whom it adds begin at once, and
-// with think times they begin by thinking.
+// TestStepsOfClients checks the clients at a step. Clients that a step removes finish their transaction and send no
+// other. Clients that it adds start immediately, or start by thinking if they have think times.
 func TestStepsOfClients(t *testing.T) {
 	l := curved(v1alpha1.ArrivalClosed, v1alpha1.LoadCurve{Shape: v1alpha1.LoadSteps, StepsPercent: []int32{100, 0, 100}})
 	l.Duration, l.Repetitions = v1alpha1.DurationOf(3*time.Second), 1

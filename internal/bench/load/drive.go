@@ -11,8 +11,9 @@ import (
 	"github.com/geobench/geobench/internal/engine/timers"
 )
 
-// driver runs a machine in real time against a target: it is the machine's world, its protocol.ClientEnv. It is one event loop on
-// its caller's goroutine: take the outcomes that have come, fire the timers that are due, hand what was submitted to the session, wait.
+// driver runs a machine in real time against a target: it is the machine's environment, its protocol.ClientEnv. It is
+// one event loop on its caller's goroutine: take the received outcomes, fire the due timers, hand submitted
+// transactions to the session, wait.
 type driver struct {
 	machine *Machine
 	session target.Session
@@ -26,7 +27,7 @@ type driver struct {
 	signal chan struct{} // holds a token when the inbox may have something
 }
 
-// connect opens the session of a machine's clients, who wait for their start then. The caller plays or closes it.
+// connect opens the session of a machine's clients, which then wait for their start. The caller plays or closes it.
 func connect(ctx context.Context, m *Machine, t target.Target) (*driver, error) {
 	d := &driver{machine: m, signal: make(chan struct{}, 1)}
 	var err error
@@ -34,9 +35,9 @@ func connect(ctx context.Context, m *Machine, t target.Target) (*driver, error) 
 	return d, err
 }
 
-// play runs the machine until its schedule is over and every transaction has its outcome, and ends the session. The schedule counts from
-// epoch. An error ends it early; the machine's report then holds what was measured so far, and when the context ended, the open window
-// too.
+// play runs the machine until its schedule is over and every transaction has its outcome, and closes the session. The
+// schedule counts from epoch. An error stops it early; the machine's report then holds the measurements so far. If the
+// context ended, the report also includes the open window.
 func (d *driver) play(ctx context.Context, epoch time.Time) error {
 	// From here on the monotonic clock alone counts: a step of the wall clock must not move the windows.
 	d.started = time.Now()
@@ -104,7 +105,7 @@ func (d *driver) run(ctx context.Context, m *Machine) error {
 
 func (d *driver) tick() { d.now = d.clock() }
 
-// clock is the time now, while Now is that of the last tick.
+// clock is the current time, while Now is the time of the last tick.
 func (d *driver) clock() time.Duration { return d.offset + time.Since(d.started) }
 
 // put is the target.Sink.
@@ -121,7 +122,7 @@ func (d *driver) put(outcomes []txn.Outcome) {
 	}
 }
 
-// take exchanges the full inbox for an empty one: two buffers, so that targets never wait for the machine.
+// take exchanges the full inbox for an empty one: with two buffers, targets never wait for the machine.
 func (d *driver) take(done []txn.Outcome) []txn.Outcome {
 	clear(done)
 	d.mu.Lock()

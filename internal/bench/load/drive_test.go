@@ -64,7 +64,8 @@ func TestWorkerRun(t *testing.T) {
 		t.Errorf("%d committed in the windows, %d at all", d.Count, r.Total.Committed)
 	}
 	driver := r.Workers[0].Driver
-	// The first look at the clock inside the window comes late on a busy machine, and the measured time is short by that.
+	// On a busy machine, the first clock reading inside the window is late, and the measured time is shorter by that
+	// delay.
 	if driver == nil || driver.MeasuredMicroseconds < 25_000 || driver.AllowanceMilliCPU < 1 {
 		t.Errorf("driver: %+v", driver)
 	}
@@ -145,7 +146,7 @@ func (silentSession) Submit(*txn.Transaction) {}
 func (silentSession) Flush()                  {}
 func (silentSession) Close() error            { return nil }
 
-// The last that happens is that a client gives up: nothing comes after it that would wake the worker.
+// The last event is a client's timeout: no later event would wake the worker.
 func TestWorkerEndsWithATimeout(t *testing.T) {
 	load := shortLoad(1)
 	load.RequestTimeout = v1alpha1.DurationOf(200 * time.Millisecond)
@@ -180,7 +181,7 @@ func TestWorkerCannotConnect(t *testing.T) {
 	}
 }
 
-// counted is a target of which only so many sessions can be opened.
+// counted is a target that limits the number of sessions.
 type counted struct {
 	target.Target
 	left, opened, closed *atomic.Int32
@@ -243,8 +244,8 @@ func TestWorkerClosesItsSessions(t *testing.T) {
 	}
 }
 
-// TestMachines checks that workers and shards together play all clients, each with a stream of its own, and that a
-// generator knows which ones of how many its clients are.
+// TestMachines checks that workers and shards together play all clients, each with a separate stream. It also checks
+// that a generator knows the numbers of its clients and the number of all clients.
 func TestMachines(t *testing.T) {
 	top := twoRegions(1)
 	streams := map[uint32]bool{}
@@ -273,7 +274,7 @@ func TestMachines(t *testing.T) {
 	}
 }
 
-// Clients of several regions who take the rows of one home for their own are different ones of all of them.
+// Clients of several regions that use the rows of one home are distinct among all of them.
 func TestMachinesShareAHome(t *testing.T) {
 	top := twoRegions(1)
 	top.Homes, top.Links = 1, [][]geo.Link{{{}, {}}, {{}, {}}}
@@ -316,11 +317,12 @@ func TestCPUAllowance(t *testing.T) {
 	}
 }
 
-// A process that gets no CPU for a while is late for all that is due meanwhile, however few of its own wake-ups that are.
+// A process that gets no CPU for a while is late for all work that is due meanwhile, even if few of its wake-ups fall
+// into that time.
 func TestLateness(t *testing.T) {
 	const ms, minute = time.Millisecond, time.Minute
 	for name, c := range map[string]struct {
-		// late is how late the sleeper wakes up when it should at a time.
+		// late is the lateness of the sleeper when it should wake up at a time.
 		late     func(due time.Duration) time.Duration
 		begins   time.Duration // how late it looks at the window first
 		gone     time.Duration // when its context ends; 0: never
@@ -329,7 +331,7 @@ func TestLateness(t *testing.T) {
 	}{
 		"on time": {late: func(time.Duration) time.Duration { return 0 }, complete: true},
 		"always":  {late: func(time.Duration) time.Duration { return 200 * time.Microsecond }, want: result.Lateness{P50: 200, P99: 200, Max: 200}, complete: true},
-		// Once, for a tenth of a second of the second: what was due then was late by 50 ms on average.
+		// Once, for a tenth of a second of the second: work that was due then was late by 50 ms on average.
 		"once": {late: func(due time.Duration) time.Duration {
 			if due == minute+500*ms {
 				return 100 * ms
@@ -353,7 +355,7 @@ func TestLateness(t *testing.T) {
 	}
 }
 
-// The busiest window counts: quiet ones beside it say nothing of what it measured.
+// The busiest window counts: idle windows next to it say nothing about its measurements.
 func TestTheBusiestWindowCounts(t *testing.T) {
 	d := &result.Driver{AllowanceMilliCPU: 2000}
 	at := usage{cpu: 5 * time.Second, periods: 100, throttled: 7}

@@ -9,7 +9,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// beat is how often it is measured how late this process is.
+// beat is the interval at which the lateness of this process is measured.
 const beat = 5 * time.Millisecond
 
 // ignoreLateness is set by tests alone.
@@ -19,9 +19,10 @@ var ignoreLateness bool
 // Call it before any run.
 func IgnoreLateness() { ignoreLateness = true }
 
-// lateness measures in a window how late this process is for what is due: what wakes up every beat waits for the CPU as
-// all that sends transactions and takes answers does, be it that the machine has none left, a quota, or this process has other things to
-// do (Tene's jHiccup). now is the time, and sleep waits until one, or returns false early; complete is whether it never did.
+// lateness measures the lateness of this process in a window. A goroutine that wakes up every beat waits for the CPU
+// like the code that sends transactions and takes answers (Tene's jHiccup). The reason may be a busy machine, a quota,
+// or other work of this process. now returns the time. sleep waits until a time, or returns false early; complete
+// reports whether it never did.
 func lateness(from, to time.Duration, now func() time.Duration, sleep func(until time.Duration) bool) (late result.Lateness, complete bool) {
 	h := hdrhistogram.New(1, time.Hour.Microseconds(), 3)
 	complete = true
@@ -29,16 +30,17 @@ func lateness(from, to time.Duration, now func() time.Duration, sleep func(until
 		due := min(at+beat, to)
 		if complete = sleep(due); complete {
 			at = now()
-			// A wake-up that comes late stands for those that would have come meanwhile.
+			// A late wake-up stands for all wake-ups that were due meanwhile.
 			_ = h.RecordCorrectedValue(min(max(0, at-due), time.Hour).Microseconds(), beat.Microseconds())
 		}
 	}
 	return result.Lateness{P50: h.ValueAtPercentile(50), P99: h.ValueAtPercentile(99), Max: h.Max()}, complete
 }
 
-// Standstill tells of a worker whose clock was set while it measured, or whose machine stood still, as a virtual one that is moved or
-// suspended does: by wall its clock said that so much time passed, by elapsed one that nobody sets and that stands still with the machine. The
-// windows go by the latter, and were not those of other workers.
+// Standstill reports a worker whose clock was set while it measured, or whose machine stood still, for example a
+// virtual machine that was moved or suspended. By the wall clock, the time wall passed. elapsed is the time of a clock
+// that is never set and that stands still with the machine. The windows follow elapsed, and did not match those of
+// other workers.
 func Standstill(region string, wall, elapsed time.Duration) []result.Incident {
 	off := wall - elapsed
 	if off.Abs() <= result.MaxClockOffset {

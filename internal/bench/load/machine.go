@@ -1,26 +1,28 @@
 // Package load plays the clients of a run. A Machine holds many clients and is a deterministic state machine
-// (protocol.Client), so the simulator drives it in virtual time and Drive drives it in real time, against any
-// target, by the same code. There is no goroutine per client: a client is a few dozen bytes.
+// (protocol.Client). The simulator drives it in virtual time, and Drive drives it in real time, against any target, by
+// the same code. There is no goroutine per client: a client is a few dozen bytes.
 //
-// Closed loop: a client sends its next transaction after the answer to the last one and its think time. Open loop
-// (constant gaps or Poisson): transactions are due at instants that do not depend on the database. Latency counts from
-// the instant at which a transaction was due, so that a stalled database cannot hide its stall by keeping the clients
-// from asking (coordinated omission; G. Tene, "How NOT to Measure Latency", 2013); service time counts from when it was sent.
+// Closed loop: a client sends its next transaction after the answer to the last transaction and its think time. Open
+// loop (constant gaps or Poisson): transactions are due at instants that do not depend on the database. Latency counts
+// from the instant at which a transaction was due. A stalled database therefore cannot hide its stall by delaying the
+// clients' requests (coordinated omission; G. Tene, "How NOT to Measure Latency", 2013). Service time counts from the
+// time of sending.
 //
-// A transaction may be tried again when an attempt left no trace (spec.load.retry). Each attempt is a transaction of
-// its own to the database, with an id of its own, but one to its client: it counts once, by the outcome of the last
-// attempt, its latencies from the first one's beginning, and its patience covers all attempts and the pauses between
-// them. An attempt that would begin after that, or after the window, is not made.
+// A transaction may be retried when an attempt left no trace (spec.load.retry). To the database, each attempt is a
+// separate transaction with a separate id. To its client, all attempts are one transaction: it counts once, by the
+// outcome of the last attempt. Its latency starts with the first attempt, and its timeout covers all attempts and the
+// pauses between them. An attempt that would start after the timeout, or after the window, is not made.
 //
-// A curve (spec.load.curve) makes the load change over the window: the rate of an open loop, or the number of clients of a closed
-// one, of whom those that it takes away go when they have their answer. Every generator reckons it from the schedule.
+// A curve (spec.load.curve) makes the load change over the window. It changes the rate of an open loop, or the number
+// of clients of a closed loop. Clients that it removes leave once they have their answer. Every generator computes the
+// curve from the schedule.
 //
-// What is measured. A repetition's window is [from, to). A transaction is recorded when it was due in the window and
-// ended in it. One that was due earlier is never recorded; if it commits in the window it is counted as carried in, so
-// that throughput, (committed + carried in) / window, is unbiased. One that has not ended when the window closes is
-// recorded as unfinished, with the time that it has waited, and one that was never sent is counted: package result takes
-// both into account in its percentiles. Attempts count in the window in which they end, whenever their transactions were due; one that
-// is tried again counts when the next one is sent.
+// Measurement: a repetition's window is [from, to). A transaction is recorded when it was due in the window and
+// finished in it. A transaction that was due earlier is never recorded. If it commits in the window it is counted as
+// carried in, so that throughput, (committed + carried in) / window, is unbiased. A transaction that has not finished
+// when the window closes is recorded as unfinished, with its waiting time. A transaction that was never sent is
+// counted. Package result includes both in its percentiles. Attempts count in the window in which they finish, whenever
+// their transactions were due. A retried attempt counts when the next attempt is sent.
 package load
 
 import (
@@ -40,7 +42,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Config is what a Machine is made of.
+// Config is the configuration of a Machine.
 type Config struct {
 	Workload workload.Workload
 	// Region of the clients and its name in reports; Worker counts the region's workers from 0.
@@ -49,9 +51,9 @@ type Config struct {
 	Worker     int
 	// Home is that whose rows the clients take for their own.
 	Home geo.Region
-	// Clients is their number; in an open loop, the most transactions that are under way at once.
+	// Clients is the number of clients; in an open loop, the maximum number of transactions in flight.
 	Clients int
-	// Stream is unique among the machines of a run: it makes transaction ids and randomness its own.
+	// Stream is unique among the machines of a run: it makes transaction ids and random numbers distinct.
 	Stream uint32
 	Seed   uint64
 	// Arrival is Closed, Constant or Poisson.
@@ -67,13 +69,13 @@ type Config struct {
 	ThinkTime time.Duration
 	// Retry says which transactions are tried again; nil for none.
 	Retry *v1alpha1.Retry
-	// FirstClient numbers the machine's clients among those of their region, which are RegionClients in all workers and
-	// shards.
+	// FirstClient is the number of the machine's first client among the clients of its region. RegionClients is the number
+	// of the region's clients in all workers and shards.
 	FirstClient, RegionClients int
-	// Trace records a history; nil for none. Placement says where rows lie, for the classes of its transactions.
+	// Trace records a history; nil for none. Placement is the location of rows, for the classes of its transactions.
 	Trace     *Trace
 	Placement geo.Placement
-	// Observer is told of every transaction that ends; nil for none.
+	// Observer is notified of every transaction that finishes; nil for none.
 	Observer Observer
 	// Queue bounds the transactions of an open loop that are due and wait for a free client; 0 is DefaultQueue.
 	Queue    int
@@ -82,8 +84,8 @@ type Config struct {
 	Fine bool
 }
 
-// Trace tells a machine to record the history of its transactions, from the first warm-up to the last answer, by calling
-// traced procedures instead of those of its workload: see package history.
+// Trace makes a machine record the history of its transactions, from the first warm-up to the last answer. The machine
+// calls traced procedures instead of the procedures of its workload: see package history.
 type Trace struct {
 	// Procedures holds the traced forms: catalog.Procedures.
 	Procedures *txn.Registry
@@ -92,11 +94,11 @@ type Trace struct {
 	Record func(t *history.Txn)
 }
 
-// Observer sees transactions end while a run goes on: it is what live metrics are made from.
+// Observer is notified when transactions finish during a run; live metrics use it.
 type Observer interface {
 	// Ended is called when a client has the outcome of a transaction, warm-up included, or has given up on it. Latency
-	// counts from when the transaction was due, now from the start of the machine's world. The shards of a worker call it
-	// at the same time, and wait for it; o belongs to the caller.
+	// counts from the time at which the transaction was due, and now from the start of the machine's environment. The
+	// shards of a worker call it concurrently, and wait for it; o belongs to the caller.
 	Ended(typ uint8, class txn.Class, o *txn.Outcome, latency, now time.Duration)
 	// Retried is called when a client tries a transaction again whose last attempt ended with o.
 	Retried(typ uint8, class txn.Class, o *txn.Outcome)
@@ -112,22 +114,22 @@ const (
 	timerArrival
 	timerTimeout
 	timerClient  // Arg is the client
-	timerAttempt // Arg is the id of the last attempt, or of the first one where it is still to be sent
+	timerAttempt // Arg is the id of the last attempt, or of the first attempt if it is still to be sent
 	timerCurve   // Arg is the repetition
 )
 
 // client states.
 const (
 	idle   uint8 = iota
-	keying       // until a timer of its own fires: its transaction is made, but not due
+	keying       // until a timer fires: the client's transaction is made, but not due
 	underway
-	backingOff // until a timer of its own fires: its transaction is under way, but no attempt is
-	resting    // until a timer of its own fires
+	backingOff // until a timer fires: the client's transaction is in progress, but no attempt is in flight
+	resting    // until a timer fires
 )
 
 const none = -1
 
-// client is what the machine knows of one client.
+// client is the machine's state of one client.
 type client struct {
 	id         txn.ID        // of the last attempt
 	due, sent  time.Duration // of the transaction under way: of its first attempt
@@ -145,8 +147,7 @@ const (
 	inexact = traits(txn.NumClasses)
 )
 
-// held is what the machine keeps of a client's transaction where transactions are tried again, or take keying and think
-// times.
+// held is the kept state of a client's transaction if transactions are retried, or take keying and think times.
 type held struct {
 	t     *txn.Transaction // the last attempt
 	last  *txn.Outcome     // of the last attempt, while the client backs off
@@ -175,12 +176,12 @@ type Machine struct {
 	oldest       int32 // of the transactions under way
 	newest       int32
 	underway     int
-	// answered is when the database last committed or aborted a transaction, or, where none was in flight then, when the next one was
-	// sent. A timeout or a refusal is no answer.
+	// answered is the time at which the database last committed or aborted a transaction. If none was in flight then, it
+	// is the time at which the next transaction was sent. A timeout or a refusal is no answer.
 	answered time.Duration
 	// quiet says that none has been sent since.
 	quiet     bool
-	outcome   txn.Outcome   // the one that is being handled: each would go to the heap of its own
+	outcome   txn.Outcome   // the outcome in progress: a separate variable for each would go to the heap
 	timeoutAt time.Duration // when the timeout timer fires, 0: it is not set
 	idle      []int32       // clients without a transaction, in an open loop
 	queue     ring
@@ -194,7 +195,7 @@ type Machine struct {
 	due        time.Duration // the next arrival
 	arrivals   uint64
 	poisson    float64 // the next arrival's distance from the repetition's begin, in nanoseconds of the whole load
-	active     int     // clients that take part in a closed loop: the first ones
+	active     int     // clients that take part in a closed loop: the first clients
 	slice      int     // of the curve
 	counted    int64   // milliseconds of the window whose clients are in volume
 	volume     volume
@@ -215,7 +216,7 @@ type progress struct {
 	retried    atomic.Int64
 	dropped    atomic.Int64
 	underway   atomic.Int64
-	latency    atomic.Int64 // nanoseconds, of the committed ones
+	latency    atomic.Int64 // nanoseconds, of the committed transactions
 	_          [64]byte
 }
 
@@ -290,11 +291,11 @@ func New(cfg Config) (*Machine, error) {
 	return m, nil
 }
 
-// Attach gives the machine its world. It must be called before Start, which, as all that follows, is to be called of the
-// client that it returns: the machine, or the tap that records its history.
+// Attach sets the machine's environment. It must be called before Start. Start and all later calls go to the client
+// that it returns: the machine, or the tap that records its history.
 func (m *Machine) Attach(env protocol.ClientEnv) protocol.Client { return m.attach(env, env.Now) }
 
-// attach is Attach in a world whose Now may lag behind: clock does not.
+// attach is Attach in an environment whose Now may lag; clock does not lag.
 func (m *Machine) attach(env protocol.ClientEnv, clock func() time.Duration) protocol.Client {
 	m.env = env
 	if m.cfg.Trace == nil {
@@ -308,8 +309,8 @@ func (m *Machine) attach(env protocol.ClientEnv, clock func() time.Duration) pro
 	return m.tap.Attach(m)
 }
 
-// EndTrace ends the history, if there is one: transactions without an answer are recorded as unknown. A history that is
-// worthless is an incident of the report, which counts those that the database has classified wrongly.
+// EndTrace closes the history, if there is one: transactions without an answer are recorded as unknown. A useless
+// history is an incident of the report, which counts the transactions that the database has classified wrongly.
 func (m *Machine) EndTrace() {
 	if m.tap == nil {
 		return
@@ -332,7 +333,7 @@ func (m *Machine) Schedule() Schedule { return m.cfg.Schedule }
 // startTolerance is the part of a window that clients may miss of its beginning.
 const startTolerance = 0.01
 
-// opened is told when the clients take part in a window. What they have missed of its beginning is in no figure.
+// opened records the time at which the clients join a window. The figures omit the part of the window before that time.
 func (m *Machine) opened(at time.Duration) {
 	if late := at - m.from; !ignoreLateness && float64(late) > startTolerance*float64(m.to-m.from) {
 		m.report.Incidents = append(m.report.Incidents, result.Incident{Reason: result.Reason{Reason: result.ReasonStartMissed,
@@ -368,8 +369,8 @@ func (m *Machine) nextID(i int32, c *client) txn.ID {
 	return txn.MakeID(m.cfg.Stream, n)
 }
 
-// begin sends client i's next transaction, which is due at due: the one that it has keyed in, or else a new one, unless
-// that has to be keyed in first.
+// begin sends client i's next transaction, which is due at due. It is the transaction that the client has keyed in, or
+// else a new transaction, unless that has to be keyed in first.
 func (m *Machine) begin(i int32, due, now time.Duration) {
 	c := &m.clients[i]
 	var t *txn.Transaction
@@ -377,8 +378,8 @@ func (m *Machine) begin(i int32, due, now time.Duration) {
 		t = m.held[i].t
 	} else {
 		if len(m.slots) == 0 {
-			// Transactions are made by the dozen: an allocation each would be the largest cost of sending one. They fill
-			// the room that the allocator rounds up to, an eighth more than 16 of them need.
+			// Transactions are allocated by the dozen: one allocation each would be the largest cost of sending. They fill the
+			// room that the allocator rounds up to, an eighth more than 16 of them need.
 			m.slots = slices.Grow([]slot(nil), min(16, len(m.clients)))
 			m.slots = m.slots[:cap(m.slots)]
 		}
@@ -440,7 +441,7 @@ func (m *Machine) Complete(o txn.Outcome) {
 // Timeout is the reason of transactions whose client gave up on them.
 const Timeout = "timeout"
 
-// end finishes client i's transaction and moves the client on. No outcome stops a client for good.
+// end finishes client i's transaction and moves the client on. No outcome stops a client permanently.
 func (m *Machine) end(i int32, o *txn.Outcome, now time.Duration) {
 	c := &m.clients[i]
 	m.unlink(i)
@@ -529,7 +530,7 @@ func (m *Machine) silence(at time.Duration) time.Duration {
 const maxThink = 10
 
 // think draws a client's think time: exponentially distributed, at most ten times the mean (TPC-C, clause 5.2.5.4).
-// Constant think times would keep clients in step for ever, and with them the phases of their transactions.
+// Constant think times would keep clients in step forever, and with them the phases of their transactions.
 func (m *Machine) think() time.Duration {
 	if m.cfg.ThinkTime == 0 {
 		return 0
@@ -589,7 +590,7 @@ func (m *Machine) Finished() bool { return m.stage == Done && m.underway == 0 }
 // Underway is the number of transactions without an outcome.
 func (m *Machine) Underway() int { return m.underway }
 
-// Report returns what the machine measured in the repetitions that are over, and the ledger and the shares so far. The
+// Report returns the machine's measurements in the completed repetitions, and the ledger and the shares so far. The
 // caller must not change it.
 func (m *Machine) Report() *result.Report {
 	m.report.Ledger, m.report.Shares = m.generator.Ledger(), m.generator.Realised()
@@ -599,12 +600,12 @@ func (m *Machine) Report() *result.Report {
 	return m.report
 }
 
-// Progress is a running total of one or more machines, for those who watch a run.
+// Progress is a running total of one or more machines, for observers of a run.
 type Progress struct {
 	Stage      Stage
 	Repetition int
-	// Committed, Aborted and Failed (refused or unknown) count all transactions so far, warm-up included; Retried
-	// counts their attempts beside the first ones.
+	// Committed, Aborted and Failed (refused or unknown) count all transactions so far, warm-up included. Retried counts
+	// their attempts after the first.
 	Committed, Aborted, Failed, Retried int64
 	// Dropped arrivals of an open loop, and transactions under way.
 	Dropped, Underway int64

@@ -18,7 +18,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/timers"
 )
 
-// world is a virtual clock and a database whose answers take as long as the test says.
+// world is a virtual clock and a database whose answers take as long as the test specifies.
 type world struct {
 	m       *Machine
 	now     time.Duration
@@ -226,7 +226,7 @@ func TestWindowEdges(t *testing.T) {
 	}
 }
 
-// TestNoWarmup: what is sent when the window opens is sent in it.
+// TestNoWarmup checks that a transaction sent when the window opens counts as sent in the window.
 func TestNoWarmup(t *testing.T) {
 	for _, arrival := range []v1alpha1.Arrival{v1alpha1.ArrivalClosed, v1alpha1.ArrivalConstant} {
 		m := machine(t, func(c *Config) {
@@ -311,8 +311,8 @@ func TestArrivalsDoNotDependOnAnswers(t *testing.T) {
 	}
 }
 
-// TestCoordinatedOmission stalls the database for two seconds in the middle. In an open loop, what was due during the
-// stall has waited, and the percentiles must say so; service time and a closed loop hide it.
+// TestCoordinatedOmission stalls the database for two seconds in the middle. In an open loop, transactions that were
+// due during the stall have waited, and the percentiles must show it. Service time and a closed loop hide it.
 func TestCoordinatedOmission(t *testing.T) {
 	const stallFrom, stallTo = 5 * time.Second, 7 * time.Second
 	stalling := func(w *world, _ int, _ *txn.Transaction) (txn.Outcome, time.Duration) {
@@ -397,7 +397,7 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// TestErrors checks that no outcome stops a client for good, and that refusals slow it down.
+// TestErrors checks that no outcome stops a client permanently, and that refusals slow it down.
 func TestErrors(t *testing.T) {
 	for name, c := range map[string]struct {
 		outcome  txn.Outcome
@@ -496,7 +496,7 @@ func TestLateTimers(t *testing.T) {
 	}
 }
 
-// TestPhases plays SmallBank: the second phase depends on the first one's answer.
+// TestPhases plays SmallBank: the second phase depends on the answer to the first phase.
 func TestPhases(t *testing.T) {
 	top := twoRegions(2)
 	m := machine(t, func(c *Config) { c.Workload, c.Clients = smallBank(t, top), 50 })
@@ -533,7 +533,7 @@ func TestDeterministic(t *testing.T) {
 	}
 }
 
-// TestManyClients measures what a client costs, with a transaction of each under way.
+// TestManyClients measures the cost of a client, with one transaction of each client in flight.
 func TestManyClients(t *testing.T) {
 	const n = 100_000
 	top := twoRegions(2)
@@ -603,7 +603,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// However many reasons there are, those of wrong procedures are told: they make a run Invalid.
+// The reasons of wrong procedures are reported, however many other reasons there are: they make a run Invalid.
 func TestManyReasonsHideNoMistake(t *testing.T) {
 	var f failures
 	for i := range 2 * maxReasons {

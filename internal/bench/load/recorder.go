@@ -18,8 +18,8 @@ type recorder struct {
 	from    time.Duration
 
 	window result.Window
-	// cells[(type*NumClasses+class)*numOutcomes+outcome], made when first used. The outcomes are those of txn.Status but
-	// one lower, unfinished and carried over.
+	// cells[(type*NumClasses+class)*numOutcomes+outcome], made when first used. The outcomes are the values of txn.Status
+	// minus one, unfinished and carried over.
 	cells []*cell
 
 	current  result.Second
@@ -30,12 +30,12 @@ type recorder struct {
 type cell struct {
 	latency, service distribution
 	failures         failures
-	// further attempts are those beside the last ones of the recorded transactions.
+	// further counts the attempts of the recorded transactions before their last attempts.
 	further         int64
 	furtherFailures failures
 }
 
-// failures tell why transactions or attempts were not committed.
+// failures counts the reasons why transactions or attempts were not committed.
 type failures struct {
 	reasons map[string]int64
 	causes  [txn.NumCauses]int64
@@ -92,12 +92,12 @@ func (d *distribution) export() result.Distribution {
 	}
 }
 
-// maxReasons bounds the reasons kept apart for one type, class and outcome, beside those that make a run Invalid.
+// maxReasons bounds the separate reasons of one type, class and outcome, apart from those that make a run Invalid.
 const maxReasons = 32
 
 const otherReason = "other"
 
-// newRecorder makes a recorder of transactions that have at most so many attempts, 0 where none is tried again.
+// newRecorder makes a recorder of transactions with at most the given number of attempts; 0 means that none is retried.
 func newRecorder(region string, types []string, service, fine bool, attempts, repetition int, from time.Duration) *recorder {
 	r := &recorder{
 		region: region, types: types, service: service, fine: fine, from: from,
@@ -123,8 +123,8 @@ func (r *recorder) classified(class txn.Class) {
 	}
 }
 
-// unfinishedStatus stands for transactions that were due in the window and are under way when it closes, and carriedOverStatus
-// for transactions that were due before it and still are under way, in place of a txn.Status.
+// unfinishedStatus replaces the txn.Status of transactions that were due in the window and are in flight when it
+// closes. carriedOverStatus replaces it for transactions that were due before the window and still are in flight.
 const (
 	unfinishedStatus  = txn.Unknown + 1
 	carriedOverStatus = txn.Unknown + 2
@@ -144,7 +144,7 @@ func outcomeName(status txn.Status) string {
 	return status.String()
 }
 
-// cell returns what belongs to a type, class and outcome.
+// cell returns the cell of a type, class and outcome.
 func (r *recorder) cell(typ uint8, class txn.Class, status txn.Status) *cell {
 	i := (int(typ)*int(txn.NumClasses)+int(class))*numOutcomes + int(status) - 1
 	c := r.cells[i]
@@ -210,7 +210,7 @@ func (r *recorder) retried(typ uint8, class txn.Class, o *txn.Outcome, now time.
 	r.attempted(typ, class, o, now)
 }
 
-// attempted counts an attempt beside the last ones of the recorded transactions.
+// attempted counts an attempt of the recorded transactions that is not their last.
 func (r *recorder) attempted(typ uint8, class txn.Class, o *txn.Outcome, now time.Duration) {
 	c := r.cell(typ, class, o.Status)
 	c.further++
@@ -249,7 +249,7 @@ func (r *recorder) count(status txn.Status, now time.Duration) {
 	}
 }
 
-// advance closes the current second when now is in a later one.
+// advance closes the current second when now is in a later second.
 func (r *recorder) advance(now time.Duration) {
 	if s := int((now - r.from) / time.Second); s != r.current.Second {
 		r.closeSecond(s)
@@ -265,7 +265,8 @@ func (r *recorder) closeSecond(next int) {
 	r.current = result.Second{Region: r.region, Repetition: r.window.Repetition, Second: next}
 }
 
-// seal ends the window and appends what was counted to report: with what was offered in each second, where the load changes.
+// seal closes the window and appends the counts to report. If the load changes, it includes the offered load of each
+// second.
 func (r *recorder) seal(report *result.Report, offered []int64) {
 	r.closeSecond(0)
 	r.offer(offered)

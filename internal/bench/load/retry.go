@@ -65,11 +65,11 @@ type backoff struct {
 	jitterPercent int64
 }
 
-// refusalBackoff is the pause of a client whose transaction was refused, so that the clients of a database that is down
-// come back neither together nor often.
+// refusalBackoff is the pause of a client whose transaction was refused. It keeps the clients of an unavailable
+// database from retrying together or often.
 var refusalBackoff = backoff{10 * time.Millisecond, time.Second, 50}
 
-// pause draws the pause after n earlier ones in a row.
+// pause draws the next pause after n consecutive pauses.
 func (b *backoff) pause(n uint8, rng *rand.Rand) time.Duration {
 	d := time.Duration(math.Min(math.Ldexp(float64(b.first), int(n)), float64(b.most)))
 	jitter := d / 100 * time.Duration(b.jitterPercent)

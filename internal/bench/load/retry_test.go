@@ -25,7 +25,7 @@ var (
 	lost       = txn.Outcome{Status: txn.Unknown, Cause: txn.CauseNode, Reason: "connection-lost"}
 )
 
-// answer is what a scripted database says to an attempt, and how long it takes.
+// answer is the answer of a scripted database to an attempt, and its delay.
 type answer struct {
 	o     txn.Outcome
 	after time.Duration
@@ -36,7 +36,7 @@ type answer struct {
 type scripted struct {
 	plain
 	keying, think time.Duration
-	hasty         int // the first so many requests take neither
+	hasty         int // the number of first requests without keying and thinking
 	inexact       bool
 	class         txn.Class
 
@@ -69,8 +69,8 @@ type submitted struct {
 	keys    int
 }
 
-// play runs a machine with one client, whose first transaction begins at 0 and whose attempts have the answers of the
-// script, the rest none. It returns what the database saw.
+// play runs a machine with one client. Its first transaction starts at 0, and its attempts receive the answers of the
+// script; later attempts receive none. It returns the transactions that the database saw.
 func play(t *testing.T, s *scripted, script []answer, change func(*Config)) ([]submitted, *Machine, *result.Report) {
 	t.Helper()
 	m := machine(t, func(c *Config) {
@@ -114,9 +114,9 @@ func TestRetry(t *testing.T) {
 	for name, tc := range map[string]struct {
 		script []answer
 		change func(*Config)
-		// sent is when the attempts of the first transaction are sent.
+		// sent lists the times at which the attempts of the first transaction are sent.
 		sent []time.Duration
-		// ends is how and when the first transaction ends.
+		// ends is the outcome of the first transaction, with its time.
 		ends  txn.Outcome
 		after time.Duration
 		// late are outcomes that come after the client has given up.
@@ -156,7 +156,7 @@ func TestRetry(t *testing.T) {
 			func(c *Config) { c.Retry.Backoff = v1alpha1.Duration{} }, []time.Duration{0, 5 * ms, 10 * ms}, committed, 15 * ms, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// The client thinks for ever after its first transaction.
+			// The client thinks until the end of the test after its first transaction.
 			s := &scripted{class: txn.MultiHomeSinglePartition, think: time.Hour}
 			saw, _, r := play(t, s, tc.script, tc.change)
 			if len(saw) != len(tc.sent) || len(s.done) != 1 {
@@ -286,7 +286,7 @@ func TestRetryOpenLoop(t *testing.T) {
 	saw, _, r := play(t, s, []answer{{conflict, 10 * ms}, {committed, 10 * ms}, {committed, 10 * ms}, {committed, 10 * ms}}, func(c *Config) {
 		c.Arrival, c.RatePerSecond, c.Schedule.Duration = v1alpha1.ArrivalConstant, 20, 150*ms // due at 0, 50 and 100 ms
 	})
-	// The first is sent again at 110 ms and ends at 120; then the others go.
+	// The first transaction is sent again at 110 ms and finishes at 120; then the other transactions are sent.
 	var at []time.Duration
 	for _, x := range saw {
 		at = append(at, x.at)
@@ -325,7 +325,7 @@ func TestRetryLateTimer(t *testing.T) {
 			w := &world{answer: taking(-1), ids: map[txn.ID]bool{}}
 			m.Attach(w)
 			m.Start()
-			// until fires what is due by then, but at that time.
+			// until fires the timers that are due by then, each at its due time.
 			until := func(now time.Duration) {
 				w.now = now
 				for at, ok := w.events.Next(); ok && at <= now; at, ok = w.events.Next() {
@@ -389,7 +389,7 @@ func TestRetryIDs(t *testing.T) {
 	if several < 1000 || len(s.done) != len(s.made) {
 		t.Errorf("%d of %d transactions had several attempts; %d ended", several, len(s.made), len(s.done))
 	}
-	// All attempts together, the window and what is before it.
+	// All attempts together, in the window and before it.
 	if n := r.Total.Committed + r.Total.Aborted + m.Progress().Retried; n != int64(w.count) {
 		t.Errorf("%d transactions ended and %d retries, but %d attempts were sent", r.Total.Committed+r.Total.Aborted, m.Progress().Retried, w.count)
 	}
@@ -464,7 +464,7 @@ func TestNewRefusesRetry(t *testing.T) {
 	}
 }
 
-// TestKeyingAndThinking: keying comes before a transaction is due, thinking after its answer.
+// TestKeyingAndThinking checks that keying precedes a transaction's due time, and that thinking follows its answer.
 func TestKeyingAndThinking(t *testing.T) {
 	s := &scripted{keying: 300 * ms, think: 200 * ms}
 	answers := slices.Repeat([]answer{{committed, 500 * ms}}, 20)
@@ -518,7 +518,7 @@ func TestKeyingAndThinking(t *testing.T) {
 		}
 	})
 	t.Run("some types take neither", func(t *testing.T) {
-		// The first client's transaction is under way when that of the second is the first one to think.
+		// The first client's transaction is in flight when the second client becomes the first to think.
 		s := &scripted{think: 700 * ms, hasty: 1}
 		saw, _, r := play(t, s, slices.Repeat([]answer{{committed, 400 * ms}}, 3), func(c *Config) {
 			c.Clients, c.Retry, c.Schedule.Duration = 2, nil, time.Second
@@ -539,7 +539,7 @@ func TestKeyingAndThinking(t *testing.T) {
 	})
 }
 
-// TestClassAfterTheFact: where the footprint was a hint, the class is what the database says at the end.
+// TestClassAfterTheFact checks that the class is the database's final report if the footprint was a hint.
 func TestClassAfterTheFact(t *testing.T) {
 	of := func(o txn.Outcome, c txn.Class) txn.Outcome { o.Class = c; return o }
 	mh := txn.MultiHomeSinglePartition
@@ -549,9 +549,9 @@ func TestClassAfterTheFact(t *testing.T) {
 		{of(conflict, txn.MultiHomeMultiPartition), 10 * ms}, // and again
 		{of(committed, mh), 10 * ms},
 		{of(procedural, mh), 10 * ms},
-		// Nobody knows how far these would have reached: their hint counts, and the shares leave them out.
+		// The extent of these transactions is unknown: their hint counts, and the shares omit them.
 		{tooLarge, 10 * ms},
-		{of(committed, mh), 5 * time.Second}, // nobody waits for it
+		{of(committed, mh), 5 * time.Second}, // its client has given up
 	}
 	for name, tc := range map[string]struct {
 		inexact               bool
@@ -588,7 +588,8 @@ func TestClassAfterTheFact(t *testing.T) {
 	}
 }
 
-// TestMisclassified: a report counts the committed transactions of a history whose class was told wrongly.
+// TestMisclassified checks that a report counts the committed transactions of a history for which the database reported
+// a wrong class.
 func TestMisclassified(t *testing.T) {
 	traced := txn.NewRegistry(history.TraceAll(&txn.Procedure{ID: 99, Name: "call", Declare: func([]byte, *txn.Footprint) error { return nil }})...)
 	done := committed

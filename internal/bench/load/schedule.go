@@ -8,17 +8,17 @@ const drain = 2 * time.Second
 // Schedule is the plan of a run. All load generators count from the same instant, so they agree on it without talking:
 // for each repetition a warm-up, a measured window and a drain.
 type Schedule struct {
-	// Start is when the first warm-up begins, on the clock of the load generator's world.
+	// Start is the time at which the first warm-up starts, on the clock of the load generator's environment.
 	Start time.Duration
 	// Warmup and Duration are the lengths of a repetition's warm-up and measured window.
 	Warmup, Duration time.Duration
 	// Repetitions is at least 1.
 	Repetitions int
-	// Timeout is how long a transaction may take before its client gives up.
+	// Timeout is the time after which a client gives up on a transaction.
 	Timeout time.Duration
 }
 
-// begin is when the warm-up of repetition rep (from 1) begins.
+// begin is the start of the warm-up of repetition rep (from 1).
 func (s Schedule) begin(rep int) time.Duration {
 	return s.Start + time.Duration(rep-1)*(s.Warmup+s.Duration+drain)
 }
@@ -29,7 +29,7 @@ func (s Schedule) Window(rep int) (from, to time.Duration) {
 	return from, from + s.Duration
 }
 
-// LastWindow is when the last window closes: nothing is sent from then on.
+// LastWindow is the time at which the last window closes: nothing is sent from then on.
 func (s Schedule) LastWindow() time.Duration {
 	_, to := s.Window(s.Repetitions)
 	return to
@@ -38,7 +38,7 @@ func (s Schedule) LastWindow() time.Duration {
 // End is the latest instant at which every client has had its last answer or given up.
 func (s Schedule) End() time.Duration { return s.LastWindow() + s.Timeout }
 
-// Stage is what a load generator is doing.
+// Stage is the current activity of a load generator.
 type Stage int32
 
 // The stages. Warm-up, measuring and drain repeat.

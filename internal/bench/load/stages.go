@@ -64,7 +64,7 @@ func (m *Machine) nextStage(now time.Duration) {
 		m.closeWindow(now)
 		m.stage, m.change = Drain, m.to+drain
 		if m.repetition == s.Repetitions {
-			m.change = m.to // nothing comes that would need a pause
+			m.change = m.to // no later event needs a pause
 		}
 		m.withdraw(now)
 		m.wake(now)
@@ -114,9 +114,10 @@ func (m *Machine) beginRepetition(now time.Duration) {
 // maxRamp bounds the time over which a repetition's clients start.
 const maxRamp = time.Second
 
-// ramp starts the clients of a closed loop. Those that think begin by thinking: think times have no memory, so the load
-// is what it will be from the first instant. The others start one after the other over the first half of the warm-up,
-// at most a second: all at once, they would queue up in front of the database and go on in step.
+// ramp starts the clients of a closed loop. Clients with think times start by thinking: think times have no memory, so
+// the load is in its steady state from the first instant. Other clients start one after another over the first half of
+// the warm-up, at most a second. If all started together, they would queue up in front of the database and stay in
+// step.
 func (m *Machine) ramp(now time.Duration) {
 	if m.cfg.ThinkTime > 0 {
 		m.activate(0, now)
@@ -139,7 +140,7 @@ func (m *Machine) ramp(now time.Duration) {
 	}
 }
 
-// activeIn is how many of the machine's clients take part in a slice of the curve.
+// activeIn is the number of the machine's clients that take part in a slice of the curve.
 func (m *Machine) activeIn(slice int) int {
 	c := m.cfg.Curve
 	if c == nil {
@@ -156,8 +157,8 @@ func (m *Machine) awaitSlice(now time.Duration) {
 	}
 }
 
-// follow goes on to the slice of the curve that now is in. Clients that no longer take part end the transaction that they have
-// under way; those that do again begin at once, for a step is a step.
+// follow moves to the slice of the curve that contains now. Clients that no longer take part finish their transaction
+// in flight. Clients that take part again start immediately, because a step has no ramp.
 func (m *Machine) follow(now time.Duration) {
 	m.tally(now)
 	for next := m.slice + 1; next < len(m.cfg.Curve.levels) && m.from+m.cfg.Curve.start(next) <= now; next++ {
@@ -169,7 +170,8 @@ func (m *Machine) follow(now time.Duration) {
 	m.awaitSlice(now)
 }
 
-// activate starts the clients that take part, from number first on, unless they are busy. Those that think begin by thinking.
+// activate starts the clients that take part, from number first on, unless they are busy. Clients with think times
+// start by thinking.
 func (m *Machine) activate(first int, now time.Duration) {
 	for i := first; i < m.active; i++ {
 		switch {

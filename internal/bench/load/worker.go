@@ -32,14 +32,14 @@ type WorkerConfig struct {
 	Start time.Duration
 	// Shards is the number of machines; 0 is one per core, GOMAXPROCS.
 	Shards int
-	// Shared tells that other work runs in this process, so that its CPU time is not the worker's: the report then has
-	// no Driver figures.
+	// Shared means that other work runs in this process, so that its CPU time is not the worker's: the report then has no
+	// Driver figures.
 	Shared bool
 	// Trace records a history; nil for none.
 	Trace *Trace
 	// Fine splits the seconds of the timeline into tenths, for runs with faults.
 	Fine bool
-	// Observer is told of every transaction that ends; nil for none.
+	// Observer is notified of every transaction that finishes; nil for none.
 	Observer Observer
 }
 
@@ -143,7 +143,7 @@ func NewWorker(c WorkerConfig) (*Worker, error) {
 // Progress sums up all shards; it may be called from any goroutine.
 func (w *Worker) Progress() Progress { return Total(w.machines) }
 
-// Total sums up the progress of machines. Stage and Repetition are those of the one that is least far.
+// Total sums the progress of machines. Stage and Repetition are those of the slowest machine.
 func Total(machines []*Machine) Progress {
 	var t Progress
 	for i, m := range machines {
@@ -179,7 +179,7 @@ func (w *Worker) Connect(ctx context.Context, t target.Target) error {
 	err := opening.Wait()
 	w.drivers = slices.DeleteFunc(drivers, func(d *driver) bool { return d == nil })
 	if err != nil {
-		_ = w.Close() // of those that are open
+		_ = w.Close() // closes the open sessions
 	}
 	return err
 }
@@ -194,9 +194,10 @@ func (w *Worker) Close() error {
 	return err
 }
 
-// Run plays the whole schedule, whose clock starts at epoch, with the clients that Connect has connected, and returns the worker's report.
-// When a shard fails, the others stop; the report then holds what was measured so far and names the incident. When the caller cancels,
-// the report holds what was measured until then. All connections are closed when it returns.
+// Run plays the whole schedule, whose clock starts at epoch, with the clients that Connect has connected, and returns
+// the worker's report. When a shard fails, the others stop; the report then holds the measurements so far and names the
+// incident. When the caller cancels, the report holds the measurements until then. All connections are closed when it
+// returns.
 func (w *Worker) Run(caller context.Context, epoch time.Time) (*result.Report, error) {
 	ctx, cancel := context.WithCancelCause(caller)
 	defer cancel(nil)

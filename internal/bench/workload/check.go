@@ -9,7 +9,8 @@ import (
 // NoCopy is the message of a check that has nothing to look at.
 const NoCopy = "no copy was audited"
 
-// Judge returns a check of copies: it fails by what is wrong, unless that is empty, and without any copy; else it says what is right.
+// Judge returns a check of copies. It fails with the message wrong unless that is empty, and if there is no copy;
+// otherwise its message is right.
 func Judge(check string, copies []Copy, wrong, right string) Check {
 	switch {
 	case len(copies) == 0:
@@ -47,8 +48,8 @@ func CopiesAgree(copies []Copy) Check {
 	return Judge("copies-agree", copies, FirstOf(wrong), right)
 }
 
-// WithinLedger checks, in every copy, that the sum called name has moved from initial by what the clients know to have been
-// committed.
+// WithinLedger checks, in every copy, that the sum called name has moved from initial by the committed effects that the
+// clients know.
 func WithinLedger(check, name string, initial int64, copies []Copy, effect Interval) Check {
 	low, high := initial+effect.Low, initial+effect.High
 	expected := fmt.Sprintf("initial %d and committed %+d make %d", initial, effect.Low, low)
@@ -69,8 +70,8 @@ func WithinLedger(check, name string, initial int64, copies []Copy, effect Inter
 	return JudgeHeld(check, copies, wrong, expected)
 }
 
-// JudgeHeld is Judge of copies that should all hold what is expected; wrong says of each that does not what it holds,
-// of which the message has the first few.
+// JudgeHeld is Judge for copies that should all hold expected. wrong has an entry with the actual contents for each
+// copy that does not; the message has the first few entries.
 func JudgeHeld(check string, copies []Copy, wrong []string, expected string) Check {
 	said := ""
 	if len(wrong) > 0 {

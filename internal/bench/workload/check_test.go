@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Messages of checks say how many copies there are, and do not count to one.
+// Messages of checks give the number of copies, and omit the number 1.
 func TestChecksCountCopies(t *testing.T) {
 	sums := map[string]int64{"total": 5}
 	for name, tc := range map[string]struct {

@@ -5,12 +5,12 @@ import "github.com/geobench/geobench/internal/base/txn"
 // Committed counts the transactions of a generator that were committed, by type, as their clients know it: for ledgers
 // of workloads each of whose types always does the same to the data.
 type Committed struct {
-	counts   []Interval // by type, of those that Done was told of
+	counts   []Interval // by type, of the outcomes passed to Done
 	underway []int      // the type plus 1 of each client's transaction, 0 for none
 	unknown  map[txn.ID]int
 }
 
-// NewCommitted returns a Committed of so many types and clients.
+// NewCommitted returns a Committed for the given number of types and clients.
 func NewCommitted(types, clients int) *Committed {
 	return &Committed{counts: make([]Interval, types), underway: make([]int, clients), unknown: map[txn.ID]int{}}
 }

@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// Finding is what is wrong with a rule about rows at one place. Audit finds it in a shard, and returns it as sums under
-// names that FindingName makes, left out where nothing is wrong; so the findings of a copy's shards are added up.
+// Finding is a violation of a rule about rows at one place. Audit finds it in a shard and returns it as sums under
+// names that FindingName makes. It omits the sums if there is no violation, so that the findings of a copy's shards can
+// be added.
 type Finding struct {
 	// Place is numbers from the largest part to the least, such as a warehouse and a district. It should lie in one shard.
 	Place []uint64
@@ -16,8 +17,8 @@ type Finding struct {
 	Values map[string]int64
 }
 
-// FindingName is the name of a sum about what is wrong with a rule at a place: rule/place/what, such as 9/1/4/ for rule
-// 9 at district 4 of warehouse 1. Neither rule nor what contains a slash.
+// FindingName is the name of a sum about a violation of a rule at a place: rule/place/what, such as 9/1/4/ for rule 9
+// at district 4 of warehouse 1. Neither rule nor what contains a slash.
 func FindingName(rule, what string, place ...uint64) string {
 	b := []byte(rule)
 	for _, n := range place {
@@ -26,7 +27,7 @@ func FindingName(rule, what string, place ...uint64) string {
 	return string(append(append(b, '/'), what...))
 }
 
-// findings returns what a copy's sums say is wrong with a rule, in the order of places.
+// findings returns the violations of a rule in a copy's sums, in the order of places.
 func findings(sums map[string]int64, rule string) (all []Finding) {
 	at := map[string]map[string]int64{} // values by place
 	for name, v := range sums {
@@ -54,8 +55,8 @@ func findings(sums map[string]int64, rule string) (all []Finding) {
 	return all
 }
 
-// NoFindings checks that no copy has a finding about a rule. says puts one into words: where it is, and what is wrong
-// there. holds is the message where there is none, but for the copies that hold it.
+// NoFindings checks that no copy has a finding about a rule. says describes a finding: its place, and the violation
+// there. holds is the message if there is no finding, without the number of copies.
 func NoFindings(check, rule string, copies []Copy, says func(Finding) (where, what string), holds string) Check {
 	var wrong []string
 	for i := range copies {
@@ -67,7 +68,7 @@ func NoFindings(check, rule string, copies []Copy, says func(Finding) (where, wh
 	return Judge(check, copies, FirstOf(wrong), fmt.Sprintf("%s in %d of %d copies", holds, len(copies), len(copies)))
 }
 
-// FirstOf says the first few of what is wrong, and how many more there are.
+// FirstOf lists the first few entries of wrong, and the number of further entries.
 func FirstOf(wrong []string) string { return firstOf(wrong, "; ") }
 
 func firstOf(wrong []string, separator string) string {
@@ -82,15 +83,16 @@ func firstOf(wrong []string, separator string) string {
 	}
 }
 
-// Imbalance adds up what numbered rows are off by, such as the customers of a district, where the rows of each may lie in
-// several shards and a sum for each would be too many. It is 0 if none is off, and otherwise not, but with a probability
-// of about 2^-63; one row that is off alone is told by number. Its zero value is ready for use.
+// Imbalance sums the differences of numbered rows, such as the customers of a district. The parts of each row's balance
+// may lie in several shards, and a sum for each row would be too many. The sum is 0 if no row is off, and otherwise
+// nonzero, except with a probability of about 2^-63. If a single row is off, its number is known. The zero value is
+// ready for use.
 type Imbalance struct {
 	sum, byNumber int64 // of the differences, plain and times the row's number
 	hash          int64 // of the differences times a random number of the row's, modulo 2^64
 }
 
-// What the sums of an imbalance are about, beside that of the differences.
+// Names of an imbalance's sums, other than the sum of the differences.
 const (
 	imbalanceByNumber = "by-number"
 	imbalanceHash     = "hash"
@@ -103,15 +105,15 @@ func (b *Imbalance) Add(number uint64, difference int64) {
 	b.hash += oddHash(number) * difference
 }
 
-// Each calls f for the sums that make a finding of the imbalance, with what they are about: for FindingName.
+// Each calls f for the sums that make a finding of the imbalance, with the name that FindingName takes for each.
 func (b *Imbalance) Each(f func(what string, value int64)) {
 	f("", b.sum)
 	f(imbalanceByNumber, b.byNumber)
 	f(imbalanceHash, b.hash)
 }
 
-// OffAlone returns the number of the row that is off, for a finding of an imbalance, if one is alone. Values[""] is what
-// all rows are off by in sum.
+// OffAlone returns the number of the row that is off, for a finding of an imbalance, if only one row is off. Values[""]
+// is the sum of the differences of all rows.
 func (f *Finding) OffAlone() (number uint64, alone bool) {
 	sum := f.Values[""]
 	if sum == 0 || f.Values[imbalanceByNumber]%sum != 0 || f.Values[imbalanceByNumber]/sum < 0 {

@@ -47,7 +47,7 @@ func TestNoFindings(t *testing.T) {
 	}
 }
 
-// An imbalance is added up over shards, and tells the row that is off alone.
+// An imbalance is summed over shards, and identifies a row if it is the only row that is off.
 func TestImbalance(t *testing.T) {
 	for name, c := range map[string]struct {
 		off   [][2]int64 // number and difference
@@ -64,7 +64,7 @@ func TestImbalance(t *testing.T) {
 		"three, byNumber 0": {[][2]int64{{1, 1}, {2, -2}, {3, 1}}, -1, true},
 	} {
 		sums := map[string]int64{}
-		for _, o := range c.off { // each in a shard of its own
+		for _, o := range c.off { // each in a separate shard
 			var b Imbalance
 			b.Add(uint64(o[0]), o[1])
 			b.Each(func(what string, v int64) { sums[FindingName("r", what, 1)] += v })

@@ -10,30 +10,30 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// Locality says how many home regions and partitions transactions touch: the shares, in percent, of those that touch
-// more than one, and how many these touch. A number of 0 stands for two, in workloads whose manifests have no such
-// field.
+// Locality says how many home regions and partitions transactions touch. It has the shares, in percent, of the
+// transactions that touch more than one, and the numbers that these touch. A number of 0 stands for two, in workloads
+// whose manifests have no such field.
 type Locality struct {
 	MultiHomePercent  int32
 	HomesPerMultiHome int32
 	// HomesThetaPercent, if it is set, takes the place of HomesPerMultiHome: multi-home transactions touch k + 1 homes, up
 	// to all there are, in proportion to 1 / k^theta. It is theta in hundredths.
 	HomesThetaPercent *int32
-	// OtherHomesThetaPercent, if it is set, draws the homes beside the client's by how near they are: the k-th nearest region in
-	// proportion to 1 / k^theta, by round trips and, where these are equal, in the order of the regions. It is theta in hundredths. Without it
-	// each is drawn as often as the others.
+	// OtherHomesThetaPercent, if it is set, draws the homes other than the client's by distance. The k-th nearest region
+	// has a probability in proportion to 1 / k^theta, by round trips and, if these are equal, in the order of the regions.
+	// The field is theta in hundredths. Without it all homes have equal probabilities.
 	OtherHomesThetaPercent *int32
-	// OtherHomesRanks, if there are any, say what is near in the place of round trips: of each region that rows call home all the others, the
-	// nearest first.
+	// OtherHomesRanks, if set, replaces round trips as the distance. For each region that rows call home it lists all
+	// other such regions, the nearest first.
 	OtherHomesRanks             []v1alpha1.HomeRanks
 	MultiPartitionPercent       int32
 	PartitionsPerMultiPartition int32
-	// ForeignSingleHomePercent, in percent, of those that touch one home touch another one than the client's, each as often as the
-	// others (delftdata/Penteract's foreign single-home transactions).
+	// ForeignSingleHomePercent is the share, in percent, of the single-home transactions that touch another home than the
+	// client's. All other homes have equal probabilities (delftdata/Penteract's foreign single-home transactions).
 	ForeignSingleHomePercent int32
 }
 
-// most returns how many homes, of so many regions, and partitions the transactions touch that touch the most.
+// most returns the largest number of homes and of partitions that a transaction touches, given the number of regions.
 func (l Locality) most(regions int64) (homes, partitions int64) {
 	homes, partitions = 1, 1
 	switch {
@@ -56,8 +56,8 @@ func orTwo(n int32) int32 {
 	return n
 }
 
-// Validate checks that a topology has the homes and partitions. field, such as spec.workload.rmw, holds the fields
-// that errors name; these are called as those of Locality.
+// Validate checks that a topology has the homes and partitions. field, such as spec.workload.rmw, holds the fields that
+// errors name; these have the names of the fields of Locality.
 func (l Locality) Validate(t *geo.Topology, field string) error {
 	regions, partitions := int64(t.Placement().Regions), int64(t.Partitions)
 	homes, parts := l.most(regions)
@@ -88,7 +88,7 @@ func (l Locality) Validate(t *geo.Topology, field string) error {
 	return l.validateRanks(t, field+".otherHomesRanks")
 }
 
-// validateRanks checks that the ranks, which field holds, are of each home all the others.
+// validateRanks checks that the ranks, which field holds, list for each home all other homes.
 func (l Locality) validateRanks(t *geo.Topology, field string) error {
 	if len(l.OtherHomesRanks) == 0 {
 		return nil
@@ -129,20 +129,20 @@ func (l Locality) ValidateItems(t *geo.Topology, field string, items int64, noun
 	return nil
 }
 
-// Cells draws, for one transaction after the other, the cells that it touches.
+// Cells draws, for one transaction after another, the cells that it touches.
 type Cells struct {
 	locality            Locality
 	regions, partitions int
 	rng                 *rand.Rand
-	further             *Zipf // of the homes beside the client's, where their number is drawn
-	nearer              *Zipf // of the ranks of the others by distance, where these matter
+	further             *Zipf // of the homes other than the client's, if their number is drawn
+	nearer              *Zipf // of the other homes' ranks by distance, if these are used
 	ranks               [][]int
 	homes, parts        []int // of the transaction
 	foreign             bool  // the transaction's one home is not the client's
-	meet                int   // after so many items homes and parts are at their beginnings again
+	meet                int   // after this number of items, homes and parts are both at their start again
 }
 
-// NewCells returns a Cells for a valid locality, which takes chance from rng.
+// NewCells returns a Cells for a valid locality, with rng as the random generator.
 func NewCells(l Locality, t *geo.Topology, rng *rand.Rand) *Cells {
 	c := &Cells{locality: l, regions: t.Placement().Regions, partitions: t.Partitions, rng: rng}
 	if l.HomesThetaPercent != nil {
@@ -168,7 +168,7 @@ func (l Locality) nearest(t *geo.Topology, home, regions int) (others []int) {
 	return byDistance(t, home, regions)
 }
 
-// byDistance returns the regions but home, those of the shortest round trips first.
+// byDistance returns the regions except home, sorted by round trip.
 func byDistance(t *geo.Topology, home, regions int) []int {
 	var others []int
 	for r := range regions {
@@ -191,7 +191,7 @@ func (c *Cells) Draw(home geo.Region) {
 			homes = 1 + int(c.further.Draw(c.rng, uint64(c.regions-1)))
 		}
 	}
-	// Chance is drawn for what is asked for alone, so that workloads without it stay what they were.
+	// Random numbers are drawn only for configured features, so that workloads without them stay unchanged.
 	c.foreign = homes == 1 && c.locality.ForeignSingleHomePercent > 0 && c.rng.Int32N(100) < c.locality.ForeignSingleHomePercent
 	if c.foreign {
 		home = Other(c.rng, home, c.regions)
@@ -211,7 +211,8 @@ func (c *Cells) Of(i int) geo.Cell {
 	return geo.Cell{Home: geo.Region(c.homes[i%len(c.homes)]), Partition: c.parts[(i+i/c.meet)%len(c.parts)]}
 }
 
-// Homes returns how many homes the transaction touches. Its first so many items are in one of them each.
+// Homes returns the number of homes that the transaction touches. The first items of the transaction, up to this
+// number, are in different homes.
 func (c *Cells) Homes() int { return len(c.homes) }
 
 // Foreign reports whether the transaction touches one home, which is not the client's.
@@ -234,7 +235,7 @@ func (c *Cells) otherHome(home geo.Region) int {
 	return c.ranks[home][c.nearer.Draw(c.rng, uint64(c.regions-1))-1]
 }
 
-// choose appends to dst first and n-1 others as they are drawn.
+// choose appends to dst first and n-1 others in the order in which they are drawn.
 func choose(dst []int, first, n int, draw func() int) []int {
 	dst = append(dst, first)
 	for len(dst) < n {
@@ -253,8 +254,8 @@ func GCD[T int | uint64](a, b T) T {
 	return a
 }
 
-// DrawPair draws the cells of a transaction that touches one cell or, if it is global, two: the first in the home of
-// its client, the second any other, each as often as the others.
+// DrawPair draws the cells of a transaction that touches one cell or, if it is global, two. The first cell is in the
+// home of its client. The second is any other cell, with equal probabilities.
 func DrawPair(rng *rand.Rand, t *geo.Topology, home geo.Region, global bool) (first, second geo.Cell) {
 	first = geo.Cell{Home: home, Partition: rng.IntN(t.Partitions)}
 	if !global {

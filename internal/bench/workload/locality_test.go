@@ -85,7 +85,7 @@ func TestCellsDrawTheNumberOfHomes(t *testing.T) {
 	}
 }
 
-// ranks are orders of regions, each the clients' region and the others.
+// ranks are orders of regions: each starts with the clients' region, followed by the other regions.
 func ranks(orders ...string) (out []v1alpha1.HomeRanks) {
 	for _, o := range orders {
 		f := strings.Fields(o)
@@ -131,7 +131,8 @@ func TestLocalityIsRefused(t *testing.T) {
 	}
 }
 
-// The homes beside the client's are drawn by their distance: of four regions the nearest other one 6 times of 11, the next 3 and the last 2.
+// The homes other than the client's are drawn by their distance: of four regions the nearest other region 6 times of
+// 11, the next 3 times and the last 2 times.
 func TestNearHomesAreDrawnMore(t *testing.T) {
 	top := &geo.Topology{Regions: []string{"a", "b", "c", "d"}, Partitions: 1, Replicas: 1}
 	ms := [][]int{{0, 30, 10, 20}, {30, 0, 40, 50}, {10, 40, 0, 60}, {20, 50, 60, 0}} // from a: c, d, b

@@ -36,7 +36,8 @@ func NewMix(shares ...int32) Mix {
 	return m
 }
 
-// PartOf returns in which of n equal parts of the measured time an instant is: 0 before it, and the last one after it.
+// PartOf returns which of n equal parts of the measured time contains an instant: 0 before the measured time, and the
+// last part after it.
 func PartOf(elapsed, measured time.Duration, n int) int {
 	if n <= 1 || elapsed < 0 || measured <= 0 {
 		return 0
@@ -70,7 +71,7 @@ func CheckMixes(field string, of ...[]int32) error {
 	return nil
 }
 
-// MixShares is the part of Shares of a workload whose transactions are so mixed; the counts are those that Mixes.Draw makes.
+// MixShares is the part of Shares for a workload with such mixes; Mixes.Draw makes the counts.
 func MixShares(names []string, of ...[]int32) (out []Share) {
 	for i, shares := range of {
 		all := "transactions"
@@ -84,7 +85,8 @@ func MixShares(names []string, of ...[]int32) (out []Share) {
 	return out
 }
 
-// Draw returns a kind at an instant, and counts it among counts, those of MixShares, unless it is before measuring or counts is nil.
+// Draw returns a kind at an instant. It counts the kind in counts, the counts of MixShares, unless the instant is
+// before measuring or counts is nil.
 func (m *Mixes) Draw(rng *rand.Rand, elapsed time.Duration, counts []Count) int {
 	part := PartOf(elapsed, m.measured, len(m.Of))
 	kind := m.draw[part].Draw(rng)

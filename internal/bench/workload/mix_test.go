@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// A mix draws each kind as often as its share says, and never one without a share, at either end or between others.
+// A mix draws each kind as often as its share says. It never draws a kind without a share, at either end or in the
+// middle.
 func TestMix(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for name, shares := range map[string][]int32{

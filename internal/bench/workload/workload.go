@@ -1,5 +1,5 @@
-// Package workload is the contract of a workload: the data set it starts from, the transactions it sends, and what must
-// be true of the data afterwards. Workloads are deterministic: everything random comes from the seed.
+// Package workload is the contract of a workload: its initial data set, its transactions, and the conditions that the
+// data must satisfy afterwards. Workloads are deterministic: all random numbers derive from the seed.
 package workload
 
 import (
@@ -16,20 +16,20 @@ type Workload interface {
 	Name() string
 	// Types lists the names of the transaction types, as results show them; Request.Type indexes it.
 	Types() []string
-	// Shares lists what the manifest says about the mix of requests, in a fixed order: the realised shares must match.
+	// Shares lists the shares that the manifest configures for the mix of requests, in a fixed order: the realised shares
+	// must match.
 	Shares() []Share
 	// Rows calls put for the rows of one cell, in a fixed order. A row depends on the seed and its key alone, so that
 	// cells can be loaded apart and copies agree. It takes time in proportion to the cell.
 	Rows(c geo.Cell, put func(k txn.Key, value []byte))
 	// Everywhere calls put for the rows that every node holds (txn.Key.Everywhere), in a fixed order.
 	Everywhere(put func(k txn.Key, value []byte))
-	// KeyName names a row for a person, each by a name of its own: checking(17). It also gets the keys of groups
-	// (txn.Key.Unit), which are rows to engines, and keys that no row of the workload can have, such as the end of a
-	// range: k.String() names those.
+	// KeyName returns a unique readable name for a row: checking(17). It also receives the keys of groups (txn.Key.Unit),
+	// which are rows to engines. Keys that no row of the workload can have, such as the end of a range, are named by
+	// k.String().
 	KeyName(k txn.Key) string
-	// Audit sums up the rows of a shard, one cell or several, for Verify. The sums of a copy's shards are added up, by
-	// name. What is wrong with one row may have a sum of its own, left out where nothing is, whose name says which
-	// row.
+	// Audit sums up the rows of a shard, one cell or several, for Verify. The sums of a copy's shards are added by name. A
+	// violation in one row may have a separate sum, whose name identifies the row; it is omitted if there is none.
 	Audit(rows Rows) map[string]int64
 	// NewGenerator makes the transactions of the clients of one load generator.
 	NewGenerator(c GeneratorConfig) Generator
@@ -51,7 +51,7 @@ type Size struct {
 	Value int64
 
 	Rows, Bytes int64
-	// EverywhereRows and EverywhereBytes are of the rows that every node holds, in addition to the others.
+	// EverywhereRows and EverywhereBytes count the rows that every node holds in addition to its other rows.
 	EverywhereRows, EverywhereBytes int64
 }
 
@@ -66,13 +66,13 @@ func (s Size) Memory(cells, of int) int64 {
 
 // Copy is a complete copy of the data.
 type Copy struct {
-	// Name tells it from the others: its region, for example.
+	// Name distinguishes it from the other copies: its region, for example.
 	Name string
-	// Sums are those of Audit over all its shards.
+	// Sums are the sums of Audit over all its shards.
 	Sums map[string]int64
 }
 
-// Rows are those of a quiet shard, for Audit. Values must not be changed.
+// Rows are the rows of a quiescent shard, for Audit. Values must not be changed.
 type Rows interface {
 	// Each calls f for every row, in no particular order: f's result must not depend on it.
 	Each(f func(k txn.Key, value []byte))
@@ -80,7 +80,7 @@ type Rows interface {
 	Scan(r txn.Range, f func(k txn.Key, value []byte) bool)
 }
 
-// Fill calls put for the rows that node n holds. Its errors are those of FillCell and FillEverywhere.
+// Fill calls put for the rows that node n holds. It returns the errors of FillCell and FillEverywhere.
 func Fill(w Workload, l *geo.Layout, n geo.NodeID, put func(k txn.Key, value []byte)) error {
 	for _, shard := range l.ShardsOf(n) {
 		for _, c := range l.Cells(shard) {
@@ -92,8 +92,8 @@ func Fill(w Workload, l *geo.Layout, n geo.NodeID, put func(k txn.Key, value []b
 	return FillEverywhere(w, put)
 }
 
-// FillCell calls put for the rows of one cell. It fails when Rows puts one that lies elsewhere: in a loaded database
-// nobody would look for it there.
+// FillCell calls put for the rows of one cell. It fails when Rows puts a row that belongs elsewhere, because a loaded
+// database would never look for it there.
 func FillCell(w Workload, t *geo.Topology, c geo.Cell, put func(k txn.Key, value []byte)) error {
 	var err error
 	place := t.Placement()
@@ -112,7 +112,8 @@ func FillCell(w Workload, t *geo.Topology, c geo.Cell, put func(k txn.Key, value
 	return err
 }
 
-// FillEverywhere calls put for the rows that every node holds. It fails when Everywhere puts one that has a place.
+// FillEverywhere calls put for the rows that every node holds. It fails when Everywhere puts a row that belongs to a
+// cell.
 func FillEverywhere(w Workload, put func(k txn.Key, value []byte)) error {
 	var err error
 	w.Everywhere(func(k txn.Key, value []byte) {
@@ -128,14 +129,14 @@ func FillEverywhere(w Workload, put func(k txn.Key, value []byte)) error {
 	return err
 }
 
-// GeneratorConfig tells a generator whose transactions to make.
+// GeneratorConfig identifies the clients whose transactions a generator makes.
 type GeneratorConfig struct {
 	// Region is the home of the clients: geo.Topology.HomeOf of where they are.
 	Region geo.Region
-	// Clients is their number; they are called 0 .. Clients-1. FirstClient is how many clients of this home other
-	// generators have before them, and RegionClients how many all generators of this home have. What must be done once,
-	// such as work on a row that was loaded, is dealt out by FirstClient + client, which is below RegionClients: how many
-	// generators there are depends on the CPUs, and must not be seen in figures.
+	// Clients is the number of clients; they are numbered 0 .. Clients-1. FirstClient is the number of clients of this
+	// home that other generators have before them. RegionClients is the number of clients of all generators of this home.
+	// Work that must be done exactly once, such as work on a loaded row, is distributed by FirstClient + client, which is
+	// below RegionClients. The number of generators depends on the CPUs, and must not affect figures.
 	Clients, FirstClient, RegionClients int
 	// Stream is unique among the generators of a run: the source of its randomness, and part of the numbers of the rows
 	// that it inserts.
@@ -144,16 +145,16 @@ type GeneratorConfig struct {
 	Measured time.Duration
 }
 
-// Request describes a transaction to those who record it.
+// Request describes a transaction to observers that record it.
 type Request struct {
 	// Type indexes Workload.Types.
 	Type uint8
-	// Class is where its keys live, computed from its accesses. Where its footprint is not exact, the outcome's class
+	// Class is the location of its keys, computed from its accesses. If its footprint is not exact, the outcome's class
 	// counts instead.
 	Class txn.Class
-	// Keying is how long a client of a closed loop takes to enter the transaction before it is due and sent (TPC-C,
-	// clause 5.2.5.7), Think how long it takes after the answer, beside the load's own think time. A transaction that
-	// is being keyed in when the load pauses is never sent: Done is told that it was refused.
+	// Keying is the time that a client of a closed loop takes to enter the transaction before it is due and sent (TPC-C,
+	// clause 5.2.5.7). Think is the time that it takes after the answer, in addition to the load's think time. A
+	// transaction that is being keyed in when the load pauses is never sent: Done receives a refusal for it.
 	Keying, Think time.Duration
 }
 
@@ -163,16 +164,16 @@ type Generator interface {
 	// caller has set t.ID and may have given t.Accesses room. Memory is fresh, since t is immutable once submitted.
 	// elapsed is the time since measuring began, negative before.
 	Next(client int, elapsed time.Duration, t *txn.Transaction) Request
-	// Done feeds back the outcome of the client's transaction: of its last attempt, whose id it has, since the earlier
-	// ones left no trace. After anything but Committed the client starts over with a new transaction.
+	// Done passes the outcome of the client's transaction: of its last attempt, with the id of that attempt, since earlier
+	// attempts left no trace. After any outcome but Committed the client starts over with a new transaction.
 	Done(client int, o txn.Outcome)
-	// Late takes the true outcome of a transaction that Done was told to be Unknown, because the client's patience
-	// ended first. It narrows the ledger and nothing else.
+	// Late passes the true outcome of a transaction for which Done received Unknown after the client's timeout. It narrows
+	// the ledger and has no other effect.
 	Late(o txn.Outcome)
 	// Ledger returns what Verify needs of all transactions so far. Those under way count as unknown.
 	Ledger() Ledger
-	// Realised counts what Workload.Shares lists, in its order, in the requests of the measured windows: those with
-	// elapsed 0 or more. The locality of a transaction whose footprint is not exact is known when Done is told its
+	// Realised counts the shares that Workload.Shares lists, in its order, in the requests of the measured windows: those
+	// with elapsed 0 or more. The locality of a transaction whose footprint is not exact is known when Done receives its
 	// class. The caller must not change it.
 	Realised() []Count
 }
@@ -182,15 +183,16 @@ const MaxUnknown = 1 << 20
 
 // Share is a share of requests, or of something in them, that a manifest configures.
 type Share struct {
-	// Name says which ones, and Of the plural of what they are a share of: multi-home of final phases.
+	// Name identifies the hits, and Of is the plural of the base: multi-home of final phases.
 	Name, Of string
 	// ConfiguredPPM is the configured share in parts per million. Of a mean it is the configured mean, in millionths.
 	ConfiguredPPM int64
 	// Mean says that it is no share but a mean, of something that Count.Hits adds up over Count.Of: its name says what, in
 	// the plural.
 	Mean bool
-	// TolerancePercent is by how much the realised value may miss the configured one, in percent of that; sampling error
-	// comes on top of a share's. 0 is one point, of a share alone.
+	// TolerancePercent is the allowed difference between the realised and the configured value, in percent of the
+	// configured value. A share may differ by the sampling error in addition. 0 is one point, and is valid only for a
+	// share.
 	TolerancePercent int32
 }
 
@@ -199,18 +201,18 @@ func Percent(name, of string, percent int32) Share {
 	return Share{Name: name, Of: of, ConfiguredPPM: int64(percent) * 10_000}
 }
 
-// MeanOf returns a mean, which the realised one may miss by so many percent.
+// MeanOf returns a Share for a mean and its tolerance in percent.
 func MeanOf(name, of string, configured, tolerancePercent int32) Share {
 	return Share{Name: name, Of: of, ConfiguredPPM: int64(configured) * 1_000_000, Mean: true, TolerancePercent: tolerancePercent}
 }
 
-// Count counts what a Share is about. Of a mean, Hits is the sum.
+// Count holds the counts for a Share. For a mean, Hits is the sum.
 type Count struct {
 	Hits int64 `json:"hits"`
 	Of   int64 `json:"of"`
 }
 
-// Add counts one more of Share.Of.
+// Add counts one more element of Share.Of.
 func (c *Count) Add(hit bool) {
 	c.Of++
 	if hit {
@@ -218,20 +220,20 @@ func (c *Count) Add(hit bool) {
 	}
 }
 
-// LocalityShares is the part of Shares of a workload whose manifest says how many of some requests are multi-home and
-// how many are multi-partition; CountLocality is its part of Realised.
+// LocalityShares is the part of Shares for a workload whose manifest sets the shares of multi-home and of
+// multi-partition requests. CountLocality is its part of Realised.
 func LocalityShares(of string, multiHomePercent, multiPartitionPercent int32) []Share {
 	return []Share{Percent("multi-home", of, multiHomePercent), Percent("multi-partition", of, multiPartitionPercent)}
 }
 
-// CountLocality counts a request of this class among those that LocalityShares is about.
+// CountLocality counts a request of this class for the shares of LocalityShares.
 func CountLocality(counts []Count, c txn.Class) {
 	counts[0].Add(c.MultiHome())
 	counts[1].Add(c.MultiPartition())
 }
 
-// ForeignShare is the part of Shares of a workload whose manifest says how many single-home transactions have another home than their
-// client's region: nothing where it says none. CountForeign is its part of Realised.
+// ForeignShare is the part of Shares for the single-home transactions whose home is not their client's region. It is
+// empty if the manifest does not configure them. CountForeign is its part of Realised.
 func ForeignShare(of string, percent int32) []Share {
 	if percent == 0 {
 		return nil
@@ -239,16 +241,16 @@ func ForeignShare(of string, percent int32) []Share {
 	return []Share{Percent("foreign", "single-home "+of, percent)}
 }
 
-// CountForeign counts a request of a client in region, of this class and whose first row calls home home, among those that ForeignShare is
-// about: the single-home ones.
+// CountForeign counts a single-home request for the share of ForeignShare. region is the region of its client, c its
+// class, and home the home of its first row.
 func CountForeign(count *Count, c txn.Class, home, region geo.Region) {
 	if !c.MultiHome() {
 		count.Add(home != region)
 	}
 }
 
-// DependentShare is the part of Shares of a workload whose manifest says how many transactions use rows that depend on what they read:
-// nothing where it says none.
+// DependentShare is the part of Shares for the transactions whose rows depend on the values that they read. It is empty
+// if the manifest does not configure them.
 func DependentShare(of string, percent int32) []Share {
 	if percent == 0 {
 		return nil
@@ -278,18 +280,18 @@ func (l Ledger) Merge(other Ledger) {
 type Check struct {
 	Name   string `json:"name"`
 	Passed bool   `json:"passed"`
-	// Message says where what is wrong, with both figures; of a check that passed, what was compared, with the
-	// figures, and in how many copies.
+	// Message describes the place of a violation, with both figures. For a passed check it describes the comparison, with
+	// the figures and the number of copies.
 	Message string `json:"message,omitempty"`
-	// Cycle shows what is wrong with a history; nil for other checks, and those that passed.
+	// Cycle shows the violation in a history; nil for other checks, and for passed checks.
 	Cycle *Cycle `json:"cycle,omitempty"`
 }
 
-// Cycle is some transactions of which no order explains what they saw.
+// Cycle is a set of transactions whose observations no order explains.
 type Cycle struct {
 	// Transactions by the names that the check's message gives them: T1, T2, and so on.
 	Transactions []CycleTransaction `json:"transactions"`
-	// Dependencies say why each comes before the next.
+	// Dependencies are the reasons why each transaction precedes the next.
 	Dependencies []CycleDependency `json:"dependencies"`
 }
 
@@ -306,7 +308,7 @@ type CycleTransaction struct {
 	Outcome  string        `json:"outcome"`
 }
 
-// CycleDependency says why a transaction comes before another.
+// CycleDependency is the reason why a transaction precedes another.
 type CycleDependency struct {
 	From string `json:"from"`
 	To   string `json:"to"`

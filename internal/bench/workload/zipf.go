@@ -5,15 +5,15 @@ import (
 	"math/rand/v2"
 )
 
-// Zipf draws ranks 1, 2, ... n with probabilities in proportion to 1 / rank^theta, for any theta >= 0 and any n from
-// draw to draw, in constant time and memory. The method is rejection-inversion (Hörmann and Derflinger,
+// Zipf draws ranks 1, 2, ... n with probabilities in proportion to 1 / rank^theta. It takes any theta >= 0 and a
+// different n in each draw, in constant time and memory. The method is rejection-inversion (Hörmann and Derflinger,
 // "Rejection-inversion to generate variates from monotone discrete distributions", ACM TOMACS 6(3), 1996). It is exact
-// but for the rounding of floating-point numbers, where YCSB's (Gray et al., SIGMOD 1994) is an approximation that
+// apart from the rounding of floating-point numbers. YCSB's method (Gray et al., SIGMOD 1994) is an approximation that
 // needs theta < 1 and a sum over all n.
 //
-// With h(x) = x^-theta and its integral H(x) from 1 to x, the area of rank k is that below h, half to the left and half
-// to the right of k. Since h is convex it has room for h(k), and what is above that is rejected. The area of rank 1 is
-// cut to h(1) from its left.
+// Let h(x) = x^-theta and H(x) its integral from 1 to x. The area of rank k is the area below h, half to the left and
+// half to the right of k. Since h is convex the area has room for h(k), and the excess is rejected. The area of rank 1
+// is cut to h(1) from its left.
 type Zipf struct {
 	theta float64
 	left  float64 // H(3/2) - h(1), where the area of rank 1 begins

@@ -1,5 +1,6 @@
-// Package attach runs BenchmarkRuns on databases that are there already: those that a GeoDatabase names by spec.external, and, by
-// Program, the program of a target, any other with the flags, outputs and exit codes of geobench run as far as they mean something there.
+// Package attach runs BenchmarkRuns on existing databases. These are databases that a GeoDatabase names by
+// spec.external and, by Program, any database with a custom target. Program has the flags, outputs and exit codes of
+// geobench run, as far as they apply.
 package attach
 
 import (
@@ -35,14 +36,14 @@ type Program struct {
 	Engine string
 	// Promises is the isolation level that the database promises of histories; spec.verify Isolation checks it.
 	Promises isolation.Level
-	// Topology says in which regions there are clients, and into how many partitions rows fall, by which transactions are
-	// classed. Its links are left out: they are real.
+	// Topology has the regions of the clients and the number of partitions of rows, which classify transactions. Its links
+	// are omitted, because they are real.
 	Topology geo.Topology
 	// Open opens the database for a run. The program calls closeDatabase, unless it is nil, when the run is over, and all its clients
 	// are gone.
 	Open func(ctx context.Context, p *plan.Plan) (db target.Database, closeDatabase func() error, err error)
-	// Flags, if set, adds flags of the target's own, for example where the database is. They are parsed before Open is called. --filename, --output,
-	// --quiet, --save and their short forms are taken: to define one again panics.
+	// Flags, if set, adds flags of the target, for example for the address of the database. They are parsed before Open is
+	// called. --filename, --output, --quiet, --save and their short forms are reserved: defining one again panics.
 	Flags func(*pflag.FlagSet)
 }
 
@@ -61,8 +62,8 @@ type flags struct {
 	quiet        bool
 }
 
-// Run runs the program with these arguments, and returns its exit code. Whatever is wrong with a manifest is told before the
-// first run begins.
+// Run runs the program with these arguments, and returns its exit code. It reports every error of a manifest before the
+// first run starts.
 func (p *Program) Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	var f flags
 	set := pflag.NewFlagSet(p.Engine, pflag.ContinueOnError)

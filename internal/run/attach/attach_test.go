@@ -31,7 +31,7 @@ func TestSerial(t *testing.T) {
 	})
 }
 
-// Whatever is wrong with a manifest or a flag is told with its cure and the exit code for it, before anything runs.
+// Every error of a manifest or a flag is reported with its correction and its exit code, before anything runs.
 func TestProgramRefuses(t *testing.T) {
 	from := func(old, replacement string) string { return strings.Replace(smallbank, old, replacement, 1) }
 	for name, tc := range map[string]struct {
@@ -75,7 +75,7 @@ func TestProgramRefuses(t *testing.T) {
 	}
 }
 
-// A target has flags of its own beside the program's, and nothing to close if it does not say so.
+// A target can define flags in addition to the program's, and needs no Close.
 func TestProgramHasFlagsOfItsOwn(t *testing.T) {
 	own, address := program, ""
 	own.Flags = func(f *pflag.FlagSet) { f.StringVar(&address, "address", "", "where the database is") }
@@ -89,7 +89,7 @@ func TestProgramHasFlagsOfItsOwn(t *testing.T) {
 	}
 }
 
-// A run that is interrupted ends with the exit code of an interrupt, and not that of a failure.
+// A run that is interrupted exits with the exit code of an interrupt, and not of a failure.
 func TestProgramIsInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -30,14 +30,15 @@ import (
 	"github.com/geobench/geobench/internal/run/attach"
 )
 
-// another makes of what deployed returns a database of another kind, whose regions have these endpoints.
+// another turns the description from deployed into a database of another kind, with these endpoints in its regions.
 func another(d *deploy.Database, engine, database string, east, west string) *deploy.Database {
 	d.Engine, d.Client.Database = engine, database
 	d.Client.Endpoints[0].Address, d.Client.Endpoints[1].Address = east, west
 	return d
 }
 
-// deployed is a database of pods as workers and its steward are told of it: both regions connect to the primary in the first.
+// deployed returns the description of a database of pods for workers and its steward: both regions connect to the
+// primary in the first.
 func deployed(address string) *deploy.Database {
 	return &deploy.Database{
 		Name: "pg", Engine: "postgres", Parameters: map[string]string{"tls": "disable", "connections": "5"},
@@ -47,8 +48,8 @@ func deployed(address string) *deploy.Database {
 	}
 }
 
-// A steward loads, four workers of two regions share its run, and the steward's audit agrees with what they say: of PostgreSQL, of
-// MariaDB, and of etcd, whose regions each have a member of their own.
+// A steward loads the data, four workers of two regions share its run, and the steward's audit agrees with their
+// reports. The databases are PostgreSQL, MariaDB, and etcd with a separate member in each region.
 func TestStewardAndWorkers(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		s := postgrestest.Start(t)
@@ -62,7 +63,7 @@ func TestStewardAndWorkers(t *testing.T) {
 	})
 	t.Run("etcd", func(t *testing.T) {
 		m := etcdtest.Start(t, 3)
-		// It asks nobody who he is.
+		// It does not authenticate clients.
 		stewardAndWorkers(t, another(deployed(""), "etcd", "", m[0].Address, m[1].Address), login(t, "anybody", "any-password"))
 	})
 }
@@ -169,7 +170,7 @@ func stewardAndWorkers(t *testing.T, d *deploy.Database, folder string) {
 	}
 }
 
-// A steward names the field that is wrong, its value and the cure, never the password, and leaves nothing behind.
+// A steward names the wrong field, its value and the correction, never the password, and leaves no objects.
 func TestStewardRefusesDatabases(t *testing.T) {
 	s := postgrestest.Start(t)
 	nobody := postgrestest.FreeAddresses(t, 1)[0]
@@ -214,7 +215,7 @@ func TestStewardRefusesDatabases(t *testing.T) {
 	s.AwaitNoSessions(t, "geobench-bad")
 }
 
-// A name that leads a worker to its own pod is refused by who connects; before that, nobody can know.
+// A name that resolves to the worker's pod is refused when the worker connects; it cannot be detected earlier.
 func TestNamesThatLeadBackAreRefused(t *testing.T) {
 	d := deployed("localhost:5432")
 	d.Client.Deployed = false

@@ -59,8 +59,8 @@ func playEtcd(t *testing.T, members []*etcdtest.Member, reads, workload, verify 
 	return d, err
 }
 
-// etcd over three members is what it promises. What it calls serializable reads may be stale, where a member lags, which is up to the machine:
-// nothing else is wrong with them.
+// etcd over three members keeps its promises. Reads that it calls serializable may be stale if a member lags, which
+// depends on the machine. They have no other anomaly.
 func TestReadsOfEtcd(t *testing.T) {
 	members := etcdtest.Start(t, 3)
 	const registers = "{ycsb: {records: 60, fieldCount: 1, fieldBytes: 8, operationsPerTransaction: 2, preset: B, multiHomePercent: 100}}"

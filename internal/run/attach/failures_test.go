@@ -29,7 +29,7 @@ import (
 	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
-// answered is a Database whose sessions are held to one answer for each transaction.
+// answered is a Database that checks that its sessions give one answer for each transaction.
 type answered struct {
 	target.Database
 	t    *testing.T
@@ -42,7 +42,8 @@ type answered struct {
 	first   map[geo.Region]time.Time // answers
 }
 
-// undisturbed is how long clients of each region have answers before something happens to the database: longer than their warmup.
+// undisturbed is the time for which clients of each region get answers before the database is disturbed: longer than
+// their warmup.
 const undisturbed = 800 * time.Millisecond
 
 // answer notes an answer to a client of a region.
@@ -74,7 +75,7 @@ func (a *answered) count(region geo.Region, more int) {
 	a.waiting[region] += more
 }
 
-// losePatience waits until clients of every region ask for other transactions while their last ones have no answer.
+// losePatience waits until clients of every region start new transactions while their last transactions have no answer.
 func (a *answered) losePatience() {
 	await(a.t, "clients lose patience", func() bool {
 		a.mu.Lock()
@@ -149,10 +150,10 @@ func (s *answeredSession) Close() error {
 	return err
 }
 
-// failed is what came of a run in whose middle something happened to the database.
+// failed is the outcome of a run that was disturbed halfway.
 type failed struct {
 	document *result.Document
-	// closing is what the end of the database came to.
+	// closing is the error of closing the database.
 	closing error
 }
 
@@ -167,9 +168,9 @@ func nothingIsLeft(t *testing.T) func() {
 	}
 }
 
-// failing plays a plan on a database at s, and lets fail happen to it once clients have had their time of undisturbed work; fail may wait until
-// they lose patience. The test fails unless every transaction has one answer, every session is closed and, where runs are in a row, goroutines and
-// descriptors are those of before once mend has been called.
+// failing plays a plan on a database at s, and calls fail after the undisturbed time of the clients; fail may wait
+// until they lose patience. The test fails unless every transaction has one answer and every session is closed. If runs
+// are in a row, goroutines and descriptors must also return to their initial numbers after mend.
 func failing(t *testing.T, p *plan.Plan, s sqltarget.Server, fail func(losePatience func()), mend func()) (f failed) {
 	t.Helper()
 	// Unanswered transactions are allowed: only other reasons may make these runs Failed.
@@ -208,7 +209,7 @@ func failing(t *testing.T, p *plan.Plan, s sqltarget.Server, fail func(losePatie
 	return f
 }
 
-// mustBe fails unless a run has this verdict, for this reason if there is one, and clients were told that something is wrong.
+// mustBe fails unless a run has this verdict, for this reason if it is set, and clients received errors.
 func (f failed) mustBe(t *testing.T, verdict v1alpha1.Verdict, reason string) {
 	t.Helper()
 	d := f.document
@@ -223,18 +224,19 @@ func (f failed) mustBe(t *testing.T, verdict v1alpha1.Verdict, reason string) {
 	}
 }
 
-// patience is how long the clients of these tests wait for an answer, so many in each region, and interrupted is the load of runs in whose middle
-// something happens.
+// patience is the request timeout of the clients of these tests, clients is their number in each region, and
+// interrupted is the load of runs that are disturbed halfway.
 const (
 	patience         = 300 * time.Millisecond
 	impatientClients = 8
 	interrupted      = "{clientsPerRegion: 8, thinkTime: 10ms, requestTimeout: 300ms, warmup: 500ms, duration: 4s}"
 )
 
-// failuresVariable names the environment that says how many runs in a row these tests play; none plays each failure once.
+// failuresVariable names the environment variable with the number of consecutive runs of these tests; without it each
+// failure is played once.
 const failuresVariable = "GEOBENCH_FAILURES"
 
-// inARow is how many runs in a row are asked for.
+// inARow returns the requested number of consecutive runs.
 func inARow(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv(failuresVariable)
@@ -260,7 +262,7 @@ func inTurn(t *testing.T, names []string, run func(t *testing.T, name string)) {
 // passing are the failures that are mended as soon as clients have lost patience.
 var passing = map[string]bool{"hangs for a while": true, "answers after the timeout": true}
 
-// someOf gives a fate to every twentieth of those that are.
+// someOf gives a fate to every twentieth message for which are returns true.
 func someOf(fate postgrestest.Fate, are func(sent []byte) bool) func(sent []byte) postgrestest.Fate {
 	const every = 20
 	var n atomic.Int64
@@ -272,8 +274,9 @@ func someOf(fate postgrestest.Fate, are func(sent []byte) bool) func(sent []byte
 	}
 }
 
-// Something happens to a database in the middle of a run. The databases fail at the same time, which is mostly waiting, and nothing is left of all
-// their runs; in a row they fail one after the other, and nothing is left of each.
+// The database fails halfway through a run. The databases fail at the same time, because the tests mostly wait, and all
+// resources of the runs are released. With consecutive runs they fail one after another, and the resources of each run
+// are released.
 func TestDatabaseFailsInTheMiddleOfARun(t *testing.T) {
 	left := nothingIsLeft(t)
 	t.Run("at once", func(t *testing.T) {
@@ -289,8 +292,8 @@ func TestDatabaseFailsInTheMiddleOfARun(t *testing.T) {
 	left()
 }
 
-// A PostgreSQL that dies, hangs, is late, restarts or loses its connections in the middle of a run: the run ends, its verdict says why, every
-// transaction has its answer, and neither connection nor goroutine is left.
+// A PostgreSQL dies, hangs, is late, restarts or loses its connections halfway through a run. The run finishes and its
+// verdict has the reason, every transaction has its answer, and no connection or goroutine is left.
 func postgresFails(t *testing.T) {
 	s := postgrestest.Start(t, "log_statement=none")
 	const commit, rollback = "geobench_commit", "geobench_rollback" // statements, which are prepared together
@@ -349,7 +352,8 @@ func postgresFails(t *testing.T) {
 	})
 }
 
-// at is where a database is that the clients of a plan's regions reach at these addresses, in their order and the last one for all others.
+// at returns the location of a database that the clients of a plan's regions reach at these addresses, in order; the
+// last address is for all remaining regions.
 func at(p *plan.Plan, s sqltarget.Server, addresses ...string) sqltarget.Server {
 	for i, r := range p.Topology.Regions {
 		s.Endpoints = append(s.Endpoints, sqltarget.Endpoint{Region: r, Address: addresses[min(i, len(addresses)-1)]})
@@ -357,7 +361,7 @@ func at(p *plan.Plan, s sqltarget.Server, addresses ...string) sqltarget.Server 
 	return s
 }
 
-// What happens to a MariaDB in the middle of a run is told as of a PostgreSQL.
+// A MariaDB that fails halfway through a run is reported like a PostgreSQL.
 func mysqlFails(t *testing.T) {
 	s := mysqltest.Start(t)
 	failures := map[string]struct {
@@ -398,8 +402,8 @@ func mysqlFails(t *testing.T) {
 	})
 }
 
-// A node of Galera that loses its quorum takes no transactions any more, and what became of the last ones is not known: the run is Invalid for
-// that reason.
+// A node of Galera that loses its quorum accepts no more transactions, and the outcome of the last ones is unknown: the
+// run is Invalid for that reason.
 func galeraLosesItsQuorum(t *testing.T) {
 	nodes := mysqltest.StartGalera(t, 3)
 	o := ownMySQL{servers: nodes[:1], isolation: "SnapshotIsolation", workload: "{smallbank: {customers: 500}}", load: "{clientsPerRegion: 8, thinkTime: 10ms, requestTimeout: 300ms, warmup: 200ms, duration: 8s}", verify: "[Invariants, Isolation]"}
@@ -412,7 +416,8 @@ func galeraLosesItsQuorum(t *testing.T) {
 	f.mustBe(t, v1alpha1.VerdictInvalid, result.ReasonNotAudited)
 }
 
-// An etcd that loses its leader chooses another one, and the run goes on; one that loses its majority, or the member of a region, is Invalid.
+// An etcd that loses its leader elects another, and the run continues. A run is Invalid if etcd loses its majority, or
+// the member of a region.
 func etcdFails(t *testing.T) {
 	failures := map[string]struct {
 		fail    func(members []*etcdtest.Member)

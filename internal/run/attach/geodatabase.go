@@ -48,7 +48,7 @@ func Play(ctx context.Context, p *plan.Plan, secrets string, report inprocess.Re
 		return nil, problems(p.Database.Name, err)
 	}
 	defer func() {
-		// Of a database that died meanwhile the document tells already.
+		// If the database died meanwhile, the document already reports it.
 		if wrong := db.Close(); wrong != nil && (d == nil || d.Verdict != v1alpha1.VerdictInvalid) {
 			err = errors.Join(err, wrong)
 		}
@@ -57,7 +57,7 @@ func Play(ctx context.Context, p *plan.Plan, secrets string, report inprocess.Re
 	return d, workloadProblem(p, err)
 }
 
-// workloadProblem names the run whose workload a database does not take.
+// workloadProblem names the run with a workload that a database does not accept.
 func workloadProblem(p *plan.Plan, err error) error {
 	var field *target.FieldError
 	if !errors.As(err, &field) || !strings.HasPrefix(field.Field, "spec.workload") {
@@ -66,8 +66,8 @@ func workloadProblem(p *plan.Plan, err error) error {
 	return check.Problems{{Object: "BenchmarkRun " + p.Run.Name, Field: field.Field, Value: field.Value, Message: field.Message}}
 }
 
-// Open opens the database of d.Client to load and to audit it, for a run whose sessions have the name session there. folder has the keys
-// of its Secret as files. A mistake in the GeoDatabase is a *target.FieldError.
+// Open opens the database of d.Client to load and to audit it, for a run with database sessions called session. folder
+// has the keys of its Secret as files. An error in the GeoDatabase is a *target.FieldError.
 func Open(ctx context.Context, d *deploy.Database, folder, session string) (sqltarget.Database, error) {
 	s, params, err := settings(ctx, d, folder)
 	if err != nil {
@@ -80,8 +80,9 @@ func Open(ctx context.Context, d *deploy.Database, folder, session string) (sqlt
 	return db, nil
 }
 
-// Join returns what the clients of a region talk to, of a database that another process has opened with Open for the same run, and how long a
-// round trip to it takes. They are one of so many workers that share the connections of the region, counted from 0.
+// Join returns the connection of a region's clients to a database that another process has opened with Open for the
+// same run, and the round-trip time to it. The clients belong to one of several workers that share the connections of
+// the region, counted from 0.
 func Join(ctx context.Context, d *deploy.Database, folder, session string, region geo.Region, index, workers int) (target.Target, time.Duration, error) {
 	s, params, err := settings(ctx, d, folder)
 	if err != nil {
@@ -110,8 +111,8 @@ func settings(ctx context.Context, d *deploy.Database, folder string) (s sqltarg
 	return s, params, fieldsOf(d.Client, readMounted(&s, folder, d.Client.Secret))
 }
 
-// leadAway refuses endpoints whose names lead whoever connects to itself, which nobody can know before. A name that leads nowhere is left to who
-// connects.
+// leadAway refuses endpoints with names that resolve to the connecting machine, which only that machine can detect. A
+// name that does not resolve is left to the connection attempt.
 func leadAway(ctx context.Context, s *sqltarget.Server) error {
 	for _, e := range s.Endpoints {
 		host, _, err := net.SplitHostPort(e.Address)
@@ -126,7 +127,7 @@ func leadAway(ctx context.Context, s *sqltarget.Server) error {
 	return nil
 }
 
-// fieldsOf names the fields of a database that is deployed, where an error names those of one that runs elsewhere.
+// fieldsOf converts the fields in an error from an external database's to a deployed database's.
 func fieldsOf(c *deploy.Client, err error) error {
 	var wrong *target.FieldError
 	if !c.Deployed || !errors.As(err, &wrong) {
@@ -142,7 +143,7 @@ func fieldsOf(c *deploy.Client, err error) error {
 	return &target.FieldError{Field: field, Value: wrong.Value, Message: wrong.Message}
 }
 
-// server is where a database is.
+// server returns the location of a database.
 func server(c *deploy.Client) sqltarget.Server {
 	s := sqltarget.Server{Database: c.Database}
 	for _, e := range c.Endpoints {
@@ -162,8 +163,8 @@ func problems(database string, err error) error {
 
 const secretField = sqltarget.SecretField + ".name"
 
-// readSecret reads the keys of a Secret from files, as Kubernetes mounts them: FOLDER/NAME/username, password and ca.crt. Without a folder,
-// user and password are those of the environment.
+// readSecret reads the keys of a Secret from files, in the layout of Kubernetes: FOLDER/NAME/username, password and
+// ca.crt. Without a folder, it takes user and password from the environment.
 func readSecret(s *sqltarget.Server, engine, folder, name string) error {
 	user, password := catalog.Targets{}.Environment(engine)
 	switch {
@@ -181,7 +182,7 @@ func readSecret(s *sqltarget.Server, engine, folder, name string) error {
 	})
 }
 
-// readMounted reads the keys of a Secret that is mounted at folder, as far as it was there when the pod started.
+// readMounted reads the keys of a Secret that is mounted at folder, as far as it existed when the pod started.
 func readMounted(s *sqltarget.Server, folder, name string) error {
 	if name == "" {
 		return &target.FieldError{Field: sqltarget.SecretField, Message: "no Secret is named: name one with the keys username and password, in the namespace of the GeoDatabase"}
@@ -192,7 +193,7 @@ func readMounted(s *sqltarget.Server, folder, name string) error {
 	})
 }
 
-// readKeys reads the keys of a Secret from the files of a folder; missing makes the error for one that is not there.
+// readKeys reads the keys of a Secret from the files of a folder; missing makes the error for a key without a file.
 func readKeys(s *sqltarget.Server, folder string, missing func(key string, err error) error) error {
 	for _, key := range []struct {
 		name string

@@ -19,8 +19,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// Levels are the levels of isolation that a GeoDatabase with spec.external is asked for, as values of the parameter of its engine that says
-// so: the one that it names, or else all. Both have been checked.
+// Levels returns the requested isolation levels of a GeoDatabase with spec.external, as values of its engine's
+// parameter for the level. It returns the level that the database sets, or else all levels. Both have been checked.
 func Levels(db *v1alpha1.GeoDatabase) (parameter string, picked bool, levels []string) {
 	engine, _ := catalog.Targets{}.Lookup(db.Spec.Engine.Name)
 	parameter = catalog.NamesOf(engine.Name).Levels
@@ -37,9 +37,9 @@ func AllLevels(engine string) []string {
 	return slices.Clone(e.Parameters[i].OneOf)
 }
 
-// PlayIsolation plays the cases of package anomalies on a GeoDatabase with spec.external, which has been checked, at a level of Levels, each so often.
-// secrets is as for Play. Where the database cannot have the level, as it is, and the manifest does not pick it, the result says why. Rows are in
-// the place of runs, and dropped in the end.
+// PlayIsolation plays the cases of package anomalies on a checked GeoDatabase with spec.external, at a level of Levels,
+// each the given number of times. secrets is as for Play. If the database as configured cannot have the level, and the
+// manifest does not pick it, the result has the reason. Rows replace the rows of runs, and are dropped at the end.
 func PlayIsolation(ctx context.Context, db *v1alpha1.GeoDatabase, secrets, level string, picked bool, plays int) (r *anomalies.Result, err error) {
 	engine, ok := catalog.Targets{}.Lookup(db.Spec.Engine.Name)
 	if !ok {
@@ -52,7 +52,8 @@ func PlayIsolation(ctx context.Context, db *v1alpha1.GeoDatabase, secrets, level
 	}
 	given[names.Levels], given[names.Drop], given[sqltarget.ConnectionsParameter] = level, "true", strconv.Itoa(anomalies.LiveConnections)
 	if names.Writes != "" {
-		given[names.Writes] = names.Waits // a play goes on when the statement has its answer, or waits for another transaction
+		// a play continues when the statement has its answer, or waits for another transaction
+		given[names.Writes] = names.Waits
 	}
 	if names.Form != "" {
 		given[names.Form] = sqltarget.FormProcedures // the cases are of rows and not of a workload

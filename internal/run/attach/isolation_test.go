@@ -17,7 +17,7 @@ import (
 	"github.com/geobench/geobench/internal/run/attach"
 )
 
-// geoDatabase is that of manifests.
+// geoDatabase returns the GeoDatabase of manifests.
 func geoDatabase(t *testing.T, text string) *v1alpha1.GeoDatabase {
 	t.Helper()
 	bundle, err := manifest.Load(strings.NewReader(text), check.Isolation(nil), "-")
@@ -27,7 +27,8 @@ func geoDatabase(t *testing.T, text string) *v1alpha1.GeoDatabase {
 	return bundle.Databases["own"]
 }
 
-// isolated plays the cases at a level, and returns those that are seen. None may break the promise, and all must have met.
+// isolated plays the cases at a level, and returns the observed cases. None may break the promise, and the transactions
+// of all must have met.
 func isolated(t *testing.T, db *v1alpha1.GeoDatabase, secrets, level string, plays int) (seen []string, r *anomalies.Result) {
 	t.Helper()
 	r, err := attach.PlayIsolation(t.Context(), db, secrets, level, true, plays)
@@ -51,7 +52,7 @@ func isolated(t *testing.T, db *v1alpha1.GeoDatabase, secrets, level string, pla
 	return seen, r
 }
 
-// PostgreSQL lets happen what its levels allow, each time, and leaves nothing behind.
+// PostgreSQL shows the anomalies that its levels permit, each time, and no rows are left.
 func TestIsolationOfPostgres(t *testing.T) {
 	s := postgrestest.Start(t)
 	db := geoDatabase(t, own{address: s.Address, workload: "{smallbank: {customers: 100}}", load: load, verify: "[Invariants]"}.text())
@@ -78,7 +79,7 @@ func TestIsolationOfPostgres(t *testing.T) {
 	s.AwaitNoSessions(t, "geobench-")
 }
 
-// MariaDB lets happen what InnoDB does at its levels, and leaves nothing behind.
+// MariaDB shows the anomalies of InnoDB at its levels, and no rows are left.
 func TestIsolationOfMariaDB(t *testing.T) {
 	s := mysqltest.Start(t)
 	db := geoDatabase(t, ownMySQL{servers: []*mysqltest.Server{s}, isolation: "Serializable", workload: "{smallbank: {customers: 100}}", load: load, verify: "[Invariants]"}.text())
@@ -102,7 +103,7 @@ func TestIsolationOfMariaDB(t *testing.T) {
 	s.AwaitNoSessions(t)
 }
 
-// Who may not see the locks of a server is told so, and what was made is dropped.
+// A user that may not see the locks of a server gets an error, and all created objects are dropped.
 func TestIsolationNeedsPrivilege(t *testing.T) {
 	s := mysqltest.Start(t)
 	s.Query(t, "mysql", "create user few@'%' identified by 'few-rights'", "grant all on "+mysqltest.Database+".* to few@'%'")
@@ -117,8 +118,8 @@ func TestIsolationNeedsPrivilege(t *testing.T) {
 	}
 }
 
-// Galera over two nodes loses updates at REPEATABLE READ and allows write skew with snapshots, each time the second node has what the first one has
-// committed. Whether it lags behind is up to the machine, and with it what is stale.
+// Galera over two nodes loses updates at REPEATABLE READ and allows write skew with snapshots, each time the second
+// node has the commits of the first. Whether it lags depends on the machine, and so do stale reads.
 func TestIsolationOfGalera(t *testing.T) {
 	nodes := mysqltest.StartGalera(t, 2)
 	db := geoDatabase(t, ownMySQL{servers: nodes, isolation: "ReadCommitted", workload: "{smallbank: {customers: 100}}", load: load, verify: "[Invariants]"}.text())
@@ -147,7 +148,8 @@ func TestIsolationOfGalera(t *testing.T) {
 	})
 }
 
-// What etcd commits is serializable, and with linearizable reads strictly so. What it calls serializable reads may be stale, where a member lags behind.
+// Committed transactions of etcd are serializable, and with linearizable reads strictly serializable. Reads that it
+// calls serializable may be stale if a member lags.
 func TestIsolationOfEtcd(t *testing.T) {
 	members := etcdtest.Start(t, 3)
 	db := geoDatabase(t, etcdText(members, "Linearizable", "{smallbank: {customers: 100}}", load, "[Invariants]"))
@@ -172,7 +174,7 @@ func TestIsolationOfEtcd(t *testing.T) {
 	}
 }
 
-// Who interrupts it finds nothing left behind, whatever was under way.
+// An interruption leaves no objects, at whatever point it occurs.
 func TestIsolationIsInterrupted(t *testing.T) {
 	s := postgrestest.Start(t)
 	db := geoDatabase(t, own{address: s.Address, workload: "{smallbank: {customers: 100}}", load: load, verify: "[Invariants]"}.text())

@@ -12,7 +12,7 @@ import (
 	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
-// ownMySQL is a MariaDB of the tests' own as a manifest has it: a region for each server, and two if there is one.
+// ownMySQL is a MariaDB of the tests in manifest form: a region for each server, or two regions for a single server.
 type ownMySQL struct {
 	servers                                      []*mysqltest.Server
 	isolation, workload, load, verify, parameter string
@@ -64,7 +64,7 @@ func playMySQL(t *testing.T, o ownMySQL) *result.Document {
 	return d
 }
 
-// message is that of a check that failed; empty where it held.
+// message returns the message of a failed check; empty if it held.
 func message(d *result.Document, check string) string {
 	for _, c := range d.Checks {
 		if c.Name == check && !c.Passed {
@@ -74,7 +74,8 @@ func message(d *result.Document, check string) string {
 	return ""
 }
 
-// Workloads run on MariaDB at each level, and are what InnoDB promises there; their document does not tell the password.
+// Workloads run on MariaDB at each level, and have the isolation that InnoDB promises there; their document does not
+// contain the password.
 func TestWorkloadsOnMySQL(t *testing.T) {
 	s := mysqltest.Start(t)
 	for name, tc := range map[string]struct{ isolation, workload, verify string }{
@@ -110,10 +111,11 @@ func TestWorkloadsOnMySQL(t *testing.T) {
 	s.AwaitNoSessions(t)
 }
 
-// hotBank is a bank whose customers meet.
+// hotBank is a SmallBank with so few customers that transactions conflict.
 const hotBank = "{smallbank: {customers: 200, hotPercent: 90}}"
 
-// InnoDB's REPEATABLE READ loses money, with or without Galera, and the smallest history says how. With innodb_snapshot_isolation it does not.
+// InnoDB's REPEATABLE READ loses money, with or without Galera, and the smallest history shows it. With
+// innodb_snapshot_isolation it does not.
 func TestRepeatableReadLosesUpdates(t *testing.T) {
 	s := mysqltest.Start(t)
 	for level, loses := range map[string]bool{"RepeatableRead": true, "SnapshotIsolation": false} {
@@ -127,7 +129,8 @@ func TestRepeatableReadLosesUpdates(t *testing.T) {
 	}
 }
 
-// Galera over three nodes loses updates at REPEATABLE READ, is not serializable, and serves stale reads; waiting for what is committed elsewhere ends the latter.
+// Galera over three nodes loses updates at REPEATABLE READ, is not serializable, and serves stale reads. Waiting for
+// commits of other nodes prevents the stale reads.
 func TestGaleraAnomalies(t *testing.T) {
 	nodes := mysqltest.StartGalera(t, 3)
 	// Customers and records are used from all regions, so that the clients of several nodes meet.
@@ -140,7 +143,7 @@ func TestGaleraAnomalies(t *testing.T) {
 		"none of them": {"SnapshotIsolation", ", syncWait: \"true\"", registers, "[SnapshotIsolation, StrongSnapshotIsolation]", "strong-snapshot-isolation", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// Whether transactions meet is up to the machine: what may happen is waited for.
+			// Whether transactions conflict depends on the machine: the test waits for possible anomalies.
 			d := playMySQL(t, ownMySQL{servers: nodes, isolation: tc.isolation, parameter: tc.parameter, workload: tc.workload, load: load, verify: tc.verify})
 			for plays := 1; plays < 5 && tc.anomaly != "" && message(d, tc.check) == ""; plays++ {
 				d = playMySQL(t, ownMySQL{servers: nodes, isolation: tc.isolation, parameter: tc.parameter, workload: tc.workload, load: load, verify: tc.verify})

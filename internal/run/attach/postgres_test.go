@@ -54,7 +54,7 @@ spec:
 `, o.isolation, o.parameters, o.address, o.workload, o.load, o.verify)
 }
 
-// load is a short one.
+// load is a short load.
 const load = "{clientsPerRegion: 8, warmup: 200ms, duration: 1s}"
 
 // planned plans the run of manifests.
@@ -86,7 +86,8 @@ func play(t *testing.T, o own) *result.Document {
 	return d
 }
 
-// Every workload runs on PostgreSQL, and is what PostgreSQL promises; its document tells of the server, and not of the password.
+// Every workload runs on PostgreSQL, and has the isolation that PostgreSQL promises; its document describes the server,
+// but does not contain the password.
 func TestWorkloadsOnPostgres(t *testing.T) {
 	s := postgrestest.Start(t)
 	for name, tc := range map[string]struct{ workload, verify string }{
@@ -133,7 +134,7 @@ func TestWorkloadsOnPostgres(t *testing.T) {
 	}
 }
 
-// SmallBank loses money at READ COMMITTED, and the smallest history says how; at SERIALIZABLE it does not.
+// SmallBank loses money at READ COMMITTED, and the smallest history shows it; at SERIALIZABLE it does not.
 func TestReadCommittedLosesMoney(t *testing.T) {
 	s := postgrestest.Start(t)
 	hot := own{
@@ -168,7 +169,7 @@ func TestReadCommittedLosesMoney(t *testing.T) {
 	}
 }
 
-// descriptors is how many files and sockets this process has open.
+// descriptors returns the number of open files and sockets of this process.
 func descriptors(t *testing.T) int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
@@ -178,7 +179,7 @@ func descriptors(t *testing.T) int {
 	return len(entries)
 }
 
-// await waits for a condition that comes true by itself.
+// await waits for a condition that becomes true by itself.
 func await(t *testing.T, what string, condition func() bool) {
 	t.Helper()
 	const within, poll = 30 * time.Second, 50 * time.Millisecond
@@ -191,7 +192,8 @@ func await(t *testing.T, what string, condition func() bool) {
 	}
 }
 
-// What is wrong with a GeoDatabase that only the server knows is told like the rest: object, field, value, cure.
+// Errors in a GeoDatabase that only the server can detect are reported like all others: object, field, value,
+// correction.
 func TestWrongExternalDatabases(t *testing.T) {
 	s := postgrestest.Start(t)
 	good := own{address: s.Address, isolation: "Serializable", workload: "{smallbank: {customers: 100}}", load: load, verify: "[Invariants]"}
@@ -234,7 +236,7 @@ func TestWrongExternalDatabases(t *testing.T) {
 	}
 }
 
-// What is wrong with a manifest of an external database is told before anything is connected to.
+// Errors in a manifest of an external database are reported before any connection.
 func TestWrongManifestsOfExternalDatabases(t *testing.T) {
 	good := own{address: "db.example:5432", isolation: "Serializable", workload: "{smallbank: {customers: 100}}", load: load, verify: "[Invariants]"}.text()
 	replace := func(old, replacement string) string {
@@ -293,8 +295,8 @@ func TestWrongManifestsOfExternalDatabases(t *testing.T) {
 	}
 }
 
-// A database without global snapshots is not measured: at READ COMMITTED balances that are always changed together become different, since
-// transactions overwrite what others have added.
+// A database without global snapshots is not measured. At READ COMMITTED, balances that are always changed together
+// diverge, since transactions overwrite the updates of other transactions.
 func TestFunctionalTestsOfPostgres(t *testing.T) {
 	s := postgrestest.Start(t, "deadlock_timeout=10ms") // so that a short test has many transactions
 	for level, passes := range map[string]bool{"ReadCommitted": false, "Serializable": true} {

@@ -28,7 +28,7 @@ func playWhile(t *testing.T, o own, do func()) *result.Document {
 	return d
 }
 
-// whySettings is what a document says of changed settings; empty where it says nothing.
+// whySettings returns a document's message about changed settings; empty if there is none.
 func whySettings(d *result.Document) string {
 	for _, r := range d.Reasons {
 		if r.Reason == result.ReasonSettingsChanged {

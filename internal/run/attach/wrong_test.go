@@ -53,7 +53,7 @@ func serve(t *testing.T, answer func(net.Conn)) (address string) {
 	return l.Addr().String()
 }
 
-// wrongDatabase is a GeoDatabase of this kind that cannot be used as it is.
+// wrongDatabase returns a GeoDatabase of this kind that is unusable without changes.
 func wrongDatabase(engine, tls, parameters, address, database string) string {
 	if database != "" {
 		database = "\n    database: " + database
@@ -79,8 +79,8 @@ spec:
 `, engine, tls, parameters, address, database, load)
 }
 
-// What is wrong with a database is told by object, field, value and cure, whatever listens at its address; nothing is left behind there, and no
-// password is told by an error, the server's log or the list of processes.
+// Errors of a database are reported by object, field, value and correction, whatever listens at its address. No objects
+// are left there, and no password is in an error, the server's log or the list of processes.
 func TestDatabasesThatCannotBeUsed(t *testing.T) {
 	t.Setenv("PGUSER", "")
 	pg := postgrestest.Start(t, "log_connections=on", "log_disconnections=on")
@@ -111,7 +111,7 @@ func TestDatabasesThatCannotBeUsed(t *testing.T) {
 			text  string
 			keys  map[string]string
 			field string
-			// cure is what the message advises.
+			// cure is the advice in the message.
 			cure string
 		}{
 			"PostgreSQL is MariaDB":      {wrongDatabase("postgres", "disable", "", maria.Address, "app"), super, endpoint, "see that it is PostgreSQL that listens there"},
@@ -146,7 +146,7 @@ func TestDatabasesThatCannotBeUsed(t *testing.T) {
 			"etcd has no databases":      {wrongDatabase("etcd", "disable", "", member.Address, "app"), super, "spec.external.database", "leave it out"},
 		} {
 			t.Run(name, func(t *testing.T) {
-				t.Parallel() // some wait for who says nothing
+				t.Parallel() // some wait for a silent server
 				var told strings.Builder
 				d, err := attach.Play(t.Context(), planned(t, tc.text), keys(t, tc.keys), func(p inprocess.Progress) { told.WriteString(p.Stage) })
 				ps, ok := check.As(err)
@@ -184,7 +184,7 @@ func TestDatabasesThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-// processes are the command lines that everybody on the machine may read.
+// processes returns the command lines that every user of the machine may read.
 func processes(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder
@@ -193,7 +193,7 @@ func processes(t *testing.T) string {
 		t.Error("no process is to be seen")
 	}
 	for _, path := range lines {
-		text, _ := os.ReadFile(path) // of one that has ended there is none
+		text, _ := os.ReadFile(path) // a process that has exited has none
 		all.Write(text)
 		all.WriteByte('\n')
 	}

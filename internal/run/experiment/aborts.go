@@ -9,8 +9,8 @@ import (
 )
 
 // aborts returns an error if neither the engine of a point nor its workload aborts attempts for a reason. The share of
-// a misspelt reason would be 0. It accepts any reason for other databases, whose servers and drivers have reasons of
-// their own.
+// a misspelt reason would be 0. It accepts any reason for other databases, because their servers and drivers have
+// different reasons.
 func (p *Point) aborts(reason string) error {
 	if p.manifests == nil || p.manifests.Database == nil || p.manifests.Run == nil {
 		return nil

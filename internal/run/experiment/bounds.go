@@ -107,8 +107,8 @@ type variable struct {
 	shape
 }
 
-// boundsOf returns how many steps an expression can take. It refuses one that can take more steps or memory than an
-// expression may, and one with functions that claims have not.
+// boundsOf returns the maximum number of steps of an expression. It refuses an expression that can take more steps or
+// memory than permitted, or that uses functions that claims do not have.
 func (b *board) boundsOf(compiled *cel.Ast) (uint64, error) {
 	checked := compiled.NativeRep()
 	w := &bounds{board: b, types: checked.GetType}
@@ -240,8 +240,8 @@ func (w *bounds) mapping(m ast.MapExpr, often uint64) (shape, error) {
 	return w.made(out, often)
 }
 
-// loop bounds what macros are expanded to: a list, a number or a truth that grows with each element of a range. A
-// range without elements is how cel.bind gives a value a name.
+// loop bounds the expansions of macros: a list, a number or a boolean that grows with each element of a range. A range
+// without elements implements the named value of cel.bind.
 func (w *bounds) loop(c ast.ComprehensionExpr, often uint64) (shape, error) {
 	over, err := w.of(c.IterRange(), often)
 	if err != nil {
@@ -413,12 +413,12 @@ func ofReading(args []shape) (shape, uint64) {
 // ofParsing reads a text byte by byte.
 func ofParsing(args []shape) (shape, uint64) { return scalar(), add(1, args[0].length) }
 
-// ofSearching looks for one text in another.
+// ofSearching bounds a search for one text in another.
 func ofSearching(args []shape) (shape, uint64) {
 	return scalar(), times(args[0].length/10+1, args[1].length/10+1)
 }
 
-// ofComparing is of two values, an element of one for an element of the other.
+// ofComparing bounds a comparison of two values, element by element.
 func ofComparing(args []shape) (shape, uint64) {
 	_, steps := ofReading(args)
 	return scalar(), steps
@@ -469,7 +469,7 @@ func ofFlattening(args []shape) (shape, uint64) {
 	return out, times(4, args[0].read())
 }
 
-// ofSets bounds a search for each element of one list in the other.
+// ofSets bounds a search for each element of one list in a second list.
 func ofSets(args []shape) (shape, uint64) {
 	a, b := args[0], args[1]
 	pairs := times(2, times(a.length, b.length))
@@ -480,7 +480,7 @@ func ofSets(args []shape) (shape, uint64) {
 func (w *bounds) own(f *function, args []shape) (shape, uint64) {
 	i := slices.IndexFunc(f.overloads, func(o overload) bool { return len(o.args) == len(args) })
 	_, steps := ofReading(args)
-	for _, a := range args { // lists become native ones, and may be sorted
+	for _, a := range args { // lists are converted to native lists, and may be sorted
 		steps = add(steps, times(20, times(a.length, a.parts)))
 	}
 	size := w.size()
@@ -503,8 +503,8 @@ func (w *bounds) own(f *function, args []shape) (shape, uint64) {
 
 // sizes holds bounds that follow from the size of an experiment.
 type sizes struct {
-	// series bounds the numbers in a list that a function returns, asking the steps of one that looks at points and
-	// their results.
+	// series bounds the length of a list of numbers that a function returns. asking bounds the steps of a function that
+	// looks at points and their results.
 	series, asking uint64
 }
 

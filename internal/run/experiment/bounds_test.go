@@ -60,7 +60,7 @@ var hostile = map[string]struct{ expression, told string }{
 	"a name as long as can be":   {"tput('" + strings.Repeat("s", 4000) + "', 1) > 0.0", "no system is called"},
 }
 
-// doubled names a value again and again, each time made of the one before twice.
+// doubled binds a value repeatedly, each time to two copies of the previous value.
 func doubled(first, next string, deep int) string {
 	out, end := "", ""
 	name := first
@@ -75,8 +75,8 @@ func doubled(first, next string, deep int) string {
 	return out + name + end
 }
 
-// TestHostileExpressions: whoever may write an Experiment cannot make the operator work, or use memory, without
-// bound. What an expression can take is known before it is evaluated.
+// TestHostileExpressions: a user that may write an Experiment cannot make the operator use time or memory without
+// bound. The bounds of an expression are known before it is evaluated.
 func TestHostileExpressions(t *testing.T) {
 	b := sweptBoard(1000)
 	for name, tc := range hostile {

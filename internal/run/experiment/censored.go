@@ -18,7 +18,8 @@ type view int
 
 const (
 	infinite view = iota
-	// least takes the bound itself, rising and sinking larger values, which rise and sink from one latency to the next.
+	// least takes the bound itself. rising and sinking take larger values, which increase or decrease from one latency to
+	// the next.
 	least
 	rising
 	sinking
@@ -26,7 +27,7 @@ const (
 
 var otherViews = []view{least, rising, sinking}
 
-// errBounded is the error of claims whose answer differs.
+// errBounded is the error of claims with an answer that differs between views.
 var errBounded = errors.New("only lower bounds are known of figures that it compares, since transactions had no " +
 	"answer, and the answer depends on by how much they are exceeded")
 

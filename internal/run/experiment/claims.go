@@ -26,20 +26,20 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Finding is a claim and what the results say about it.
+// Finding is a claim and its outcome for the results.
 type Finding struct {
 	Experiment string `json:"experiment"`
 	ID         string `json:"id"`
 	Source     string `json:"source,omitempty"`
 	Says       string `json:"says"`
-	// Expression is what was evaluated.
+	// Expression is the evaluated expression.
 	Expression string `json:"expression,omitempty"`
 	// Measured are the numbers that were compared.
 	Measured string `json:"measured"`
 	Holds    bool   `json:"holds"`
 	// Invalid are the reasons for which results are Invalid that count all the same, since spec.allowInvalid names them.
 	Invalid []string `json:"invalid,omitempty"`
-	// Error says why there is no answer, for example because a point could not run.
+	// Error is the reason why there is no answer, for example because a point could not run.
 	Error string `json:"error,omitempty"`
 }
 
@@ -136,7 +136,7 @@ type board struct {
 	// view is what latencies are taken for of which only a bound is known, and bounds counts those met.
 	view   view
 	bounds int
-	// rows says that expressions are of tables, whose rows are systems.
+	// rows means that expressions belong to tables, with systems as rows.
 	rows bool
 	// env is the language, sized the bounds from the experiment's size, and plans caches the systems' plans.
 	env *cel.Env
@@ -216,7 +216,7 @@ func (b *board) check(ctx context.Context, text string, claim bool) error {
 	return nil
 }
 
-// checkLiterals looks at literal arguments wherever they stand; a trial finds the others, on the way that it takes.
+// checkLiterals checks literal arguments anywhere in the expression; a trial evaluation finds other errors on its path.
 func (b *board) checkLiterals(compiled *cel.Ast) (wrong error) {
 	ast.PreOrderVisit(compiled.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
 		if e.Kind() != ast.CallKind || wrong != nil {
@@ -245,7 +245,7 @@ func (b *board) CallCost(name, _ string, args []ref.Val, _ ref.Val) *uint64 {
 	return &cost
 }
 
-// interruptEvery is how many elements of a loop are looked at between two looks at the context.
+// interruptEvery is the number of loop elements between two checks of the context.
 const interruptEvery = 64
 
 // options of programs. What an expression can take is known beforehand; the limit on the cost is for a mistake there.
@@ -349,7 +349,7 @@ func (b *board) value(parameter int, v any) (string, error) {
 	return "", lookupf("%s does not take the value %s: its values are %s", p.Name, text, listed(known))
 }
 
-// where is what a claim fixes of the parameters: one value where there is one parameter, or a map from names to values.
+// where parses the parameters that a claim fixes: one value if there is one parameter, or a map from names to values.
 // The result has the text of a value, or nothing, for each parameter.
 func (b *board) where(at any) ([]string, error) {
 	fixed := make([]string, len(b.Parameters))
@@ -399,7 +399,7 @@ func (b *board) points(system string, fixed []string) []*Point {
 	return out
 }
 
-// query is what a function of a claim asks for.
+// query is the request of a function of a claim.
 type query struct {
 	metric *metric
 	scope  scope
@@ -477,7 +477,7 @@ func (b *board) series(q query) ([]float64, error) {
 	return out, nil
 }
 
-// one is the figure at the only point of a query.
+// one returns the figure at the only point of a query.
 func (b *board) one(q query) (float64, error) {
 	all, err := b.series(q)
 	if err != nil {
@@ -500,7 +500,8 @@ func (b *board) one(q query) (float64, error) {
 	return all[0], nil
 }
 
-// notOne says that what a claim fixes leaves some points, where one is asked for.
+// notOne returns the message that the parameters that a claim fixes match several points, where a single point is
+// required.
 func (b *board) notOne(at any, points int) string {
 	if at == nil {
 		return fmt.Sprintf(" is %d points, not one", points)
@@ -526,7 +527,7 @@ func (b *board) regions(system string) []string {
 	return nil
 }
 
-// numbers are the values of a parameter: numbers as they are, durations in milliseconds.
+// numbers returns the values of a parameter: numbers unchanged, durations in milliseconds.
 func (b *board) numbers(name string) ([]float64, error) {
 	i, err := b.parameter(name)
 	if err != nil {
@@ -591,7 +592,7 @@ func FormatNumber(v float64) string {
 	return strconv.FormatFloat(v, 'g', 3, 64)
 }
 
-// language is that of claims for this experiment.
+// language returns the claim language of this experiment.
 func (b *board) language() (*cel.Env, error) {
 	// CEL's own bytes, which turns text into bytes, makes place for the figure of that name.
 	options := []cel.EnvOption{

@@ -59,7 +59,8 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// Nodes have the same figures in whole documents and in what the operator keeps of them; claims name one point of a sweep.
+// Nodes have the same figures in whole documents and in the operator's extracts of them; claims name one point of a
+// sweep.
 func TestClaimsOfNodes(t *testing.T) {
 	for name, tc := range map[string]struct{ expression, answer, shows string }{
 		"one point":    {"ofNodes('operations', 'near', 4) == [2000.0, 4000.0]", "holds", "2000, 4000 == 2000, 4000"},
@@ -89,7 +90,7 @@ func TestClaimsOfNodes(t *testing.T) {
 	}
 }
 
-// Points of a database whose pods have mounted different configurations are not to be compared without a word.
+// Points of a database with pods that have mounted different configurations must not be compared without a notice.
 func TestConfigurationsOfPointsDiffer(t *testing.T) {
 	e := mustRead(t, small)
 	full := invented(e, 1000)
@@ -98,7 +99,8 @@ func TestConfigurationsOfPointsDiffer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d.Manifests = &result.Manifests{ConfigMaps: map[string]string{"c": fmt.Sprint(i / 3)}} // the last one of far has another one
+		// the last point of far has a different configuration
+		d.Manifests = &result.Manifests{ConfigMaps: map[string]string{"c": fmt.Sprint(i / 3)}}
 	}
 	for where, r := range map[string]*experiment.Results{"in this process": full, "by the operator": experimenttest.WithFiguresOnly(t, e, full)} {
 		doubtful := experiment.NewReport(t.Context(), []*experiment.Experiment{e}, r).Doubtful
@@ -120,7 +122,8 @@ func each(t *testing.T, e *experiment.Experiment, r *experiment.Results, change 
 	}
 }
 
-// What nodes have sent, used and done is in no claim where nobody has counted all of it, whoever judges.
+// A claim about the nodes' traffic, resource usage or work has no result if not all of it was counted, in this process
+// and in the operator.
 func TestClaimsOfWhatNobodyCounted(t *testing.T) {
 	restarted := func(d *result.Document) { d.Uncounted = []string{"a/0/0"} }
 	program := func(d *result.Document) {
@@ -175,8 +178,8 @@ func TestClaimsOfRecoveriesThatNobodySaw(t *testing.T) {
 	}
 }
 
-// TestClaimsByType: balance has half of the transactions, which take a thousandth of the throughput in ms, and
-// amalgamate those of region a that take three times as long.
+// TestClaimsByType: half of the transactions have type balance, with latencies of a thousandth of the throughput in ms.
+// The amalgamate transactions of region a take three times as long.
 func TestClaimsByType(t *testing.T) {
 	figures := []float64{1000, 2000, 500, 2500}
 	tests := map[string]struct{ expression, answer, shows string }{
@@ -208,13 +211,13 @@ func TestClaimsByType(t *testing.T) {
 	}
 }
 
-// Attempts are aborted as often for one reason as documents say, whole ones and what the operator keeps of them.
+// Documents, whole and in the operator's extracts, have the same number of aborted attempts for each reason.
 func TestClaimsOfAbortReasons(t *testing.T) {
 	e := mustRead(t, replaced(t, "expression: \"min(tput('near')) > max(tput('far'))\"",
 		"expression: \"[['stale-footprint', 100.0 / 7.0], ['no-customer', 200.0 / 7.0], ['no-account', 0.0]].all(r, "+
 			"math.abs(abortedFor(string(r[0]), 'near', 2) - double(r[1])) < 0.1)\""))
 	full := experimenttest.WithTypes(t, e, invented(e, 1000, 2000))
-	// whose engine and workload abort for other reasons than the invented ones
+	// an engine and workload that abort for reasons other than the invented ones
 	each(t, e, full, func(d *result.Document) {
 		for i := range d.Transactions {
 			aborted := d.Transactions[i].Attempts.Aborted
@@ -230,7 +233,7 @@ func TestClaimsOfAbortReasons(t *testing.T) {
 	}
 }
 
-// Whoever judges a claim, in this process with whole documents or the operator with what it keeps of them, finds the same.
+// Claims have the same outcome in this process with whole documents and in the operator with its extracts.
 func TestClaimsOfFaultsAndCounters(t *testing.T) {
 	for _, expression := range []string{
 		"outageSeconds('near', 2) == 0.5 && recoverySeconds('near', 2) == 2.0 && resilience('near', 2) == 0.25",

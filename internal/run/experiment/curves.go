@@ -14,14 +14,14 @@ import (
 
 // Curves are a figure over the first parameter that has several values: all that a plot shows, as numbers and words.
 type Curves struct {
-	// Metric is the name by which claims ask for the figure, Type the type of transactions that it is of, and Region the region of
-	// their clients; empty for all.
+	// Metric is the name of the figure in claims, Type its transaction type, and Region the region of its clients; both
+	// are empty for all.
 	Metric, Type, Region string
-	// Title names the experiment and the figure, and says when results are simulated. Unit is the figure's.
+	// Title names the experiment and the figure, and marks simulated results. Unit is the figure's.
 	Title, Unit string
 	Axis        Axis
-	// Lines are one per system and combination of the other parameters, in the order of Experiment.Points. A line that
-	// has no figures is among them, so that the others keep their places.
+	// Lines has one line per system and combination of the other parameters, in the order of Experiment.Points. It
+	// includes lines without figures, so that all lines keep their positions.
 	Lines []Line
 }
 
@@ -31,13 +31,13 @@ type Axis struct {
 	Parameter string
 	// At holds the places of its values in the order of the manifest. Durations are in milliseconds.
 	At []float64
-	// Labels are the values as the manifest has them, one for each place. There are none where values are plain numbers.
+	// Labels are the values as in the manifest, one for each position. It is empty if values are plain numbers.
 	Labels []string
 	// Ordinal is true where values are names: they have no distances, and their places are counted from 0.
 	Ordinal bool
 }
 
-// Words returns the values at places of the axis, as the manifest has them.
+// Words returns the values at positions of the axis, as in the manifest.
 func (a *Axis) Words(places []float64) (words []string) {
 	for _, at := range places {
 		word := FormatNumber(at)
@@ -71,7 +71,7 @@ type Line struct {
 
 // Reasons are the aborted attempts of each point, by reason: all that a plot of stacked bars shows.
 type Reasons struct {
-	// Title is as that of Curves.
+	// Title is defined as in Curves.
 	Title, Unit string
 	// Reasons are all that occur, sorted.
 	Reasons []string
@@ -86,13 +86,13 @@ type ReasonsPoint struct {
 	Percent []float64
 }
 
-// Timeline is the throughput over the time of measuring, one line per point of the experiment, and the faults
-// meanwhile.
+// Timeline is the throughput over the time of measuring, one line per point of the experiment, with the faults in that
+// time.
 type Timeline struct {
-	// Title is as that of Curves. Unit and Axis name what lines hold as Y and as X.
+	// Title is defined as in Curves. Unit and Axis name the Y and X values of the lines.
 	Title, Unit, Axis string
 	Lines             []Line
-	// Faults are those of all points, each once.
+	// Faults are the faults of all points, each once.
 	Faults []FaultSpan
 }
 
@@ -102,8 +102,8 @@ type FaultSpan struct {
 	From, To float64
 }
 
-// curved are the figures of Curves, curvedOnWire those of them that only results have which count all bytes, curvedByType those of each
-// type of transactions, curvedByRegion those of each region's clients.
+// curved are the figures of Curves. curvedOnWire are the figures that only results that count all bytes have.
+// curvedByType are the figures of each type of transactions, and curvedByRegion the figures of each region's clients.
 var (
 	curved         = metricsNamed("tput", "p50", "p90", "bytes", "cost")
 	curvedOnWire   = metricsNamed("wireBytes", "sentPerMinute", "sentCostPerHour")
@@ -111,9 +111,9 @@ var (
 	curvedByRegion = metricsNamed("p50", "p99")
 )
 
-// Curves are the most asked-for figures over the sweep, those of all transactions and, where results have several
-// types or regions, those of each type and region; none for an experiment that sweeps nothing. Points that could not run are left out: the
-// report names them.
+// Curves returns the most important figures over the sweep, for all transactions. If results have several types or
+// regions, it also returns the figures of each type and region. It returns none for an experiment that sweeps nothing.
+// It omits points that could not run: the report names them.
 func (e *Experiment) Curves(r *Results) (out []Curves) {
 	x := slices.IndexFunc(e.Parameters, func(p Parameter) bool { return len(p.Values) > 1 })
 	if x < 0 {
@@ -152,7 +152,7 @@ func (e *Experiment) Curves(r *Results) (out []Curves) {
 	return out
 }
 
-// regions are those of all points, in the order of the databases.
+// regions returns the regions of all points, in the order of the databases.
 func (e *Experiment) regions() (regions []string) {
 	for _, p := range e.Points {
 		for _, region := range p.manifests.Database.Spec.RegionNames() {
@@ -180,7 +180,7 @@ func (e *Experiment) typesRun(r *Results) (types []string) {
 	return types
 }
 
-// title of what is drawn.
+// title of a drawing.
 func (e *Experiment) title(of string, r *Results) string {
 	title := e.Name + ": " + of
 	if r.Simulated {
@@ -206,7 +206,7 @@ func (p *Parameter) axis() Axis {
 	return a
 }
 
-// lines of a figure over parameter x, whose values are at the places given.
+// lines of a figure over parameter x, with its values at the given positions.
 func (e *Experiment) lines(r *Results, m *metric, of scope, x int, at []float64) []Line {
 	type sample struct {
 		x float64
@@ -260,7 +260,7 @@ func (e *Experiment) lines(r *Results, m *metric, of scope, x int, at []float64)
 	return lines
 }
 
-// Reasons is nil where nothing was aborted. Points that could not run are left out.
+// Reasons returns nil if no attempt was aborted. It omits points that could not run.
 func (e *Experiment) Reasons(r *Results) *Reasons {
 	out := &Reasons{Title: e.title("aborted attempts by reason", r), Unit: "% of all attempts"}
 	occur := map[string]bool{}

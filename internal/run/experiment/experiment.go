@@ -1,8 +1,8 @@
-// Package experiment turns an Experiment into runs and runs into answers: it expands databases x swept values x
-// repetitions into points, each of them a pair of manifests that is validated like any hand-written one; takes medians
-// over the repetitions of their results; evaluates the experiment's claims over them; and says what is to be drawn.
-// Whoever plays the points adds their documents to Results: package play in this process, the operator on a cluster.
-// Package plot draws. docs/experiments.md is the description for users.
+// Package experiment expands an Experiment into runs and evaluates its claims over their results. Databases x swept
+// values x repetitions become points. Each point is a pair of manifests that is validated like a hand-written one. The
+// package takes medians over the repetitions of the results, evaluates the experiment's claims over them, and selects
+// the data for plots. The player of the points adds their documents to Results: package play in this process, the
+// operator on a cluster. Package plot draws. docs/experiments.md is the description for users.
 package experiment
 
 import (
@@ -32,7 +32,7 @@ import (
 // MaxPoints bounds databases x swept values x repetitions of one experiment.
 const MaxPoints = 10_000
 
-// Experiment is an expanded Experiment whose points have all been validated and whose claims compile.
+// Experiment is an expanded Experiment: all points have been validated, and all claims compile.
 type Experiment struct {
 	Name string
 	// Systems are the names of the databases, in the order of the manifest.
@@ -45,7 +45,7 @@ type Experiment struct {
 	Searches []*Search
 	// Claims in the order of the manifest.
 	Claims []v1alpha1.Claim
-	// MostRuns is how many runs there can be: those of searches, which are made one after the other, too.
+	// MostRuns is the maximum number of runs, including the runs of searches, which are made one after another.
 	MostRuns int
 
 	source string
@@ -54,8 +54,8 @@ type Experiment struct {
 
 // Parameter is a swept field.
 type Parameter struct {
-	// Path as the manifest has it, and Name, by which claims and plots call it: the path's last name, or the whole path
-	// where two parameters end alike.
+	// Path is the path as in the manifest. Name is its name in claims and plots: the path's last name, or the whole path
+	// if two parameters share the last name.
 	Path, Name string
 	Values     []v1alpha1.SweepValue
 	// with are fields that change in step, which neither claims nor plots name.
@@ -69,7 +69,7 @@ type change struct {
 	values []v1alpha1.SweepValue
 }
 
-// changes lists what the i-th parameter of an experiment changes, itself first.
+// changes lists the fields that the i-th parameter of an experiment changes, itself first.
 func (p *Parameter) changes(i int) []change {
 	field := fmt.Sprintf("spec.sweep[%d]", i)
 	list := []change{{field, p.Path, p.Values}}
@@ -102,40 +102,41 @@ type Point struct {
 	// Runs are the repetitions. There are none as long as a search has not found the rate.
 	Runs []*Run
 
-	// manifests are those of a run of the point.
+	// manifests are the manifests of a run of the point.
 	manifests *Run
-	// prober makes the runs, at a rate that is a share, in percent, of the peak that the search of peak finds: prober's
-	// own, but for points that share another one's peak. missing says why there are no runs.
+	// prober makes the runs, at a rate that is a share, in percent, of the peak that the search of peak finds. peak is
+	// prober, except for points that share another point's peak. missing is the reason why there are no runs.
 	prober  *prober
 	peak    *prober
 	share   int32
 	missing string
 }
 
-// Run is one repetition of a point: everything that a plan needs.
+// Run is one repetition of a point, with all data for a plan.
 type Run struct {
 	Run      *v1alpha1.BenchmarkRun
 	Database *v1alpha1.GeoDatabase
 	Profile  *v1alpha1.NetworkProfileSpec
 	// Label is the point's, with the repetition where there are several.
 	Label string
-	// DatabaseHash is the SHA-256 of the database and its network in hexadecimal digits: runs with the same one can share a
-	// database.
+	// DatabaseHash is the SHA-256 of the database and its network in hexadecimal digits: runs with the same hash can share
+	// a database.
 	DatabaseHash string
-	// MeasuredDigest is result.Manifests.MeasuredDigest of the run: what a run in a cluster must have measured to count as this one.
+	// MeasuredDigest is result.Manifests.MeasuredDigest of the run: a run in a cluster must have measured the same digest
+	// to count as this run.
 	MeasuredDigest string
 	hash           string
 }
 
-// Hash is the SHA-256 in hexadecimal digits of the spec of the run and of the name, spec and network of its database:
-// runs with the same one are equal, whatever they are called.
+// Hash returns the SHA-256, in hexadecimal digits, of the spec of the run and of the name, spec and network of its
+// database. Runs with the same hash are equal, whatever their names.
 func (r *Run) Hash() string { return r.hash }
 
 // New expands an experiment of a bundle, validates every point, compiles every claim and tries it. The error, if any, is
 // manifest.Problems, which names fields of the Experiment, or the error of a context that ends during the expansion.
 func New(ctx context.Context, b *manifest.Bundle, object *v1alpha1.Experiment, a check.Abilities) (*Experiment, error) {
 	e := &Experiment{Name: object.Name, Claims: object.Spec.Claims, source: b.Source("Experiment", object.Name), object: object}
-	a.Targets = nil // points are played on databases of their own, which nobody else uses
+	a.Targets = nil // points run on separate databases, which have no other users
 	x := &expansion{Experiment: e, bundle: b, abilities: a, taken: map[string]bool{}}
 	for _, step := range []func(context.Context){x.allowed, x.systems, x.parameters, x.size, x.expand, x.names, x.claims, x.tables} {
 		step(ctx)
@@ -156,7 +157,7 @@ type expansion struct {
 	abilities check.Abilities
 	databases []template
 	problems  manifest.Problems
-	// shared has a run for the whole SHA-256 of each database and its network: others on an equal one have the same.
+	// shared has a run for the whole SHA-256 of each database and its network: runs on an equal database share the object.
 	// There may be thousands of points, and databases take most of their memory.
 	shared sync.Map
 	// rates caches the candidate rates of searches, by the least rate.
@@ -200,7 +201,7 @@ func (x *expansion) report(p manifest.Problem) {
 	x.problems = append(x.problems, p)
 }
 
-// systems lists the databases, those of the manifest first.
+// systems lists the databases, first the databases of the manifest.
 func (x *expansion) systems(_ context.Context) {
 	add := func(field, name string, spec *v1alpha1.GeoDatabaseSpec) {
 		text, err := document("GeoDatabase", name, spec)
@@ -227,7 +228,7 @@ func (x *expansion) systems(_ context.Context) {
 	}
 }
 
-// parameters names what is swept and finds values that are listed twice.
+// parameters names the swept fields and finds values that are listed twice.
 func (x *expansion) parameters(_ context.Context) {
 	last := map[string]int{}
 	for _, s := range x.object.Spec.Sweep {
@@ -309,7 +310,8 @@ func (x *expansion) expand(ctx context.Context) {
 		}
 		m.points, m.problems, m.field, m.pathErr = x.point(run, m.database, m.indices)
 	}
-	// The first point of each database finds wrong paths and templates, and is shown alone: the others would repeat it.
+	// The first point of each database finds wrong paths and templates, and only its problems are shown: all other points
+	// would repeat them.
 	for i, m := range all {
 		if i > 0 && m.database == all[i-1].database {
 			continue
@@ -347,8 +349,9 @@ func (x *expansion) expand(ctx context.Context) {
 	}
 }
 
-// searches lists those of the points, and makes the share of the peak a parameter. Points that differ in shared
-// parameters alone have one search, that of the first of them, where all of these have their first values.
+// searches lists the searches of the points, and makes the share of the peak a parameter. Points that differ in shared
+// parameters alone have one search. It is the search of the first of these points, in which all shared parameters have
+// their first values.
 func (x *expansion) searches() {
 	shared := x.object.Spec.Search.SharedBy
 	first := map[string]*prober{}
@@ -372,7 +375,7 @@ func (x *expansion) searches() {
 	x.Parameters = append(x.Parameters, share)
 }
 
-// blame words a problem of a point as one of the experiment: of the swept value, or of the template.
+// blame rephrases a problem of a point as a problem of the experiment: of the swept value, or of the template.
 func (x *expansion) blame(p manifest.Problem, database int, indices []int) {
 	inDatabase := strings.HasPrefix(p.Object, "GeoDatabase ")
 	prefix, template := "", "spec.run."
@@ -395,7 +398,8 @@ func (x *expansion) blame(p manifest.Problem, database int, indices []int) {
 	}
 	p.Field = template + p.Field
 	if len(indices) > 0 {
-		// One point shows it; whether others have the same problem for another reason is told when this one is gone.
+		// One point is enough to show the problem. Points with the same problem for a different reason are reported once this
+		// one is fixed.
 		for _, q := range x.problems {
 			if q.Field == p.Field {
 				return
@@ -414,8 +418,8 @@ func (x *expansion) label(database int, indices []int) string {
 	return strings.Join(parts, " ")
 }
 
-// point makes and validates a point or, with a search, those of one peak. A wrong path comes with the field that has
-// it.
+// point makes and validates a point or, with a search, the points of one peak. A wrong path is returned with the field
+// that has it.
 func (x *expansion) point(run []byte, database int, indices []int) ([]*Point, manifest.Problems, string, error) {
 	t := x.databases[database]
 	point := &Point{System: t.name, Label: x.label(database, indices)}
@@ -491,8 +495,9 @@ func (x *expansion) searched(point *Point, db, run map[string]any, seed int64) (
 	return points, nil
 }
 
-// validate reads the two manifests of a run as `geobench validate` would. full also follows references and plans the
-// workload, which takes milliseconds; repetitions differ in their seeds alone, so the first one stands for all.
+// validate reads the two manifests of a run as `geobench validate` does. full also follows references and plans the
+// workload, which takes milliseconds. Repetitions differ only in their seeds, so the full validation of the first one
+// is enough.
 func (x *expansion) validate(made *Run, db, run map[string]any, full bool) manifest.Problems {
 	var docs []manifest.Document
 	for _, o := range []map[string]any{db, run} {
@@ -542,16 +547,16 @@ func (x *expansion) validate(made *Run, db, run map[string]any, full bool) manif
 }
 
 const (
-	// maxRunName is how long the name of a BenchmarkRun may be.
+	// maxRunName is the maximum length of the name of a BenchmarkRun.
 	maxRunName = 32
 	// searchDigits are the digits of the names of a search's runs.
 	searchDigits = 12
 )
 
-// runName names a run after its experiment and all that it is. Searches make their runs as outcomes arrive: were two
-// of them given the same name, the first to come would keep it, and an operator that starts again could take each
-// for the other. Their names have twelve digits, so that this is as good as impossible; the experiment's name is cut
-// to make room, and is therefore part of the hash.
+// runName derives a run's name from its experiment and its complete configuration. Searches make their runs as outcomes
+// arrive. If two of them had the same name, the first run made would keep it, and a restarted operator could confuse
+// them. Their names therefore have twelve digits, which makes collisions practically impossible. The experiment's name
+// is truncated to make room, and is therefore part of the hash.
 func (x *expansion) runName(hash string) string {
 	if x.object.Spec.Search == nil {
 		return x.Name + "-" + hash[:8]
@@ -561,15 +566,15 @@ func (x *expansion) runName(hash string) string {
 	return x.Name[:min(len(x.Name), room)] + "-" + hex.EncodeToString(sum[:])[:searchDigits]
 }
 
-// names gives each run a name of its own.
+// names gives each run a unique name.
 func (x *expansion) names(_ context.Context) {
 	for _, run := range x.Runs() {
 		x.name(run)
 	}
 }
 
-// name gives another name to a run whose name is taken: eight digits are few where there are thousands of runs.
-// Those of searches have another one's name only where they are equal, and then it does not matter which is which.
+// name renames a run with a name that is taken: eight digits are few for thousands of runs. Two runs of searches have
+// the same name only if they are equal, and can then be exchanged.
 func (x *expansion) name(run *Run) {
 	x.naming.Lock()
 	defer x.naming.Unlock()
@@ -638,9 +643,9 @@ func nearest(word string, known []string) string {
 }
 
 const (
-	// longestWord is how long a word may be for which a similar one is looked for.
+	// longestWord is the length up to which similar words are searched for a word.
 	longestWord = 253
-	// mostListed is how many names a message lists.
+	// mostListed is the maximum number of names in a message.
 	mostListed = 50
 )
 
@@ -652,12 +657,13 @@ func listed(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:mostListed], ", "), len(names)-mostListed)
 }
 
-// Runs of all points, in order; with searches those that are known so far, which begin with the probes.
+// Runs returns the runs of all points, in order. With searches it returns the runs that are known so far, first the
+// probes.
 func (e *Experiment) Runs() []*Run {
 	var runs []*Run
 	known := map[*Run]bool{}
 	add := func(run *Run) {
-		// The run at the peak is one of the probes.
+		// The run at the peak is also a probe.
 		if !known[run] {
 			known[run] = true
 			runs = append(runs, run)
@@ -679,7 +685,7 @@ func (e *Experiment) Runs() []*Run {
 	return runs
 }
 
-// types are those of the transactions of the workloads of systems, or of all systems where none is named.
+// types returns the transaction types of the workloads of systems, or of all systems if none is named.
 func (e *Experiment) types(systems ...string) []string {
 	var types []string
 	for _, p := range e.Points {

@@ -79,7 +79,7 @@ func searched(t *testing.T, search string) string {
 	return replaced(t, "clientsPerRegion: 2,", "arrival: Poisson, ratePerSecond: 50,", sweepLine, "- {path: spec.workload.smallbank.hotPercent, values: [0]}\n  search: "+search)
 }
 
-// An experiment takes memory for all probes that its searches may make, though there is one for each to begin with.
+// MostRuns counts all probes that an experiment's searches may make, although each search starts with a single probe.
 func TestMostRunsOfSearches(t *testing.T) {
 	e := mustRead(t, searched(t, "{maxRatePerSecond: 100, maxProbes: 7, peakPercents: [75, 100]}"))
 	if e.MostRuns != 2*(7+2) || len(e.Runs()) != 2 {
@@ -87,8 +87,8 @@ func TestMostRunsOfSearches(t *testing.T) {
 	}
 }
 
-// TestSharedPeaks: with sharedBy the points at 50% hot run at shares of the peak at 0%, which is another one than their
-// own.
+// TestSharedPeaks: with sharedBy the points at 50% hot run at shares of the peak at 0%, which differs from their own
+// peak.
 func TestSharedPeaks(t *testing.T) {
 	ended := func(run *experiment.Run) (experiment.Ended, bool, error) {
 		most := int64(100)
@@ -314,12 +314,12 @@ func judge(t *testing.T, e *experiment.Experiment, r *experiment.Results) experi
 	return all[0]
 }
 
-// table is a table of one column, to follow small.
+// table returns a table of one column, to append to small.
 func table(title, value string) string {
 	return fmt.Sprintf("  tables: [{name: t, title: side by side, columns: [{title: %q, value: %q}]}]\n", title, value)
 }
 
-// endless is a table, to follow small, that whoever writes it could keep the operator busy with.
+// endless returns a table, to append to small, with which a malicious author could keep the operator busy.
 func endless() string {
 	loop := "1 == 1"
 	for i := range 3 {
@@ -332,7 +332,7 @@ func endless() string {
 	return text
 }
 
-// TestTables: a row for each database; a cell that has no result says why.
+// TestTables: a table has a row for each database; a cell without a result has a reason.
 func TestTables(t *testing.T) {
 	for name, tc := range map[string]struct {
 		value, near, far, missing string
@@ -366,8 +366,8 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// A figure of faults is none where a run has no fault, or one that was not measured: neither an infinite one, which a claim could be
-// true of, nor 0.
+// A figure of faults has no value if a run has no fault, or an unmeasured fault. It is neither infinite, which could
+// make a claim true, nor 0.
 func TestFaultFiguresNeedAFault(t *testing.T) {
 	for _, figure := range []string{"resilience", "recovery", "recoverySeconds", "detectSeconds", "outageSeconds", "faultTput", "fullStrengthSeconds"} {
 		none := "figure " + figure + " is of faults, and near clientsPerRegion=2 has none: add spec.faults to the run, or leave the point out of the claim"
@@ -377,7 +377,7 @@ func TestFaultFiguresNeedAFault(t *testing.T) {
 				t.Errorf("%s of an experiment without faults: %v, want %q", expression, err, none)
 			}
 		}
-		// Results may be those of a run whose faults never came, whatever its manifest says.
+		// A run may have no faults in its results, although its manifest declares some.
 		e := mustRead(t, withFault(t, claimed(t, figure+"('near', 2) > 1.0")))
 		for want, faults := range map[string][]result.Fault{
 			none: nil,

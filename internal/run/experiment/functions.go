@@ -49,7 +49,7 @@ func (f *function) declare(b *board) cel.EnvOption {
 	return cel.Function(f.name, options...)
 }
 
-// undefined reports whether a value is no number, or a list with one that is none.
+// undefined reports whether a value is NaN, or a list with a NaN.
 func undefined(v any) bool {
 	switch v := v.(type) {
 	case float64:
@@ -85,8 +85,9 @@ func functionNamed(name string) *function {
 	return nil
 }
 
-// figureFunctions ask for figures: each metric by its name, over all regions (tput) and in one (tputIn), of all types
-// of transactions and of one (tputOf, tputOfIn); series and ci, seriesOf and ciOf; counter, gauge, abortedFor; realised and configured shares; values.
+// figureFunctions are the claim functions that return figures. Each metric has functions over all regions (tput) and in
+// one (tputIn), of all types of transactions and of one (tputOf, tputOfIn). Others are series and ci, seriesOf and
+// ciOf; counter, gauge, abortedFor; realised and configured shares; values.
 func figureFunctions() []function {
 	var out []function
 	for i := range metrics {
@@ -148,7 +149,7 @@ func figureFunctions() []function {
 	return append(out, counter, gauge, aborted, values)
 }
 
-// askForSeries is a function over the whole sweep, and over a part of it with one argument more.
+// askForSeries returns a function over the whole sweep, or with an additional argument over a part of it.
 func askForSeries(name string, ask func([]ref.Val) (query, error), args ...*cel.Type) function {
 	f := askFor(name, ask, args...)
 	f.overloads[1].result = numberList
@@ -157,7 +158,7 @@ func askForSeries(name string, ask func([]ref.Val) (query, error), args ...*cel.
 	return f
 }
 
-// askFor is a function over the whole sweep, and at one point of it with one argument more.
+// askFor returns a function over the whole sweep, or with an additional argument at one point of it.
 func askFor(name string, ask func([]ref.Val) (query, error), args ...*cel.Type) function {
 	f := function{name: name, overloads: []overload{
 		{name + "_sweep", args, numberList, func(b *board, args []ref.Val) (any, error) {
@@ -179,7 +180,7 @@ func askFor(name string, ask func([]ref.Val) (query, error), args ...*cel.Type) 
 	return f
 }
 
-// checkLiterals calls a function whose arguments are all written out.
+// checkLiterals calls a function if all its arguments are literals.
 func checkLiterals(overloads []overload) func(*board, []ast.Expr) error {
 	return func(b *board, args []ast.Expr) error {
 		dry := &board{Experiment: b.Experiment, plans: b.plans}
@@ -403,8 +404,8 @@ func lists(args []ref.Val) ([][]float64, error) {
 	return all, nil
 }
 
-// scalability is Dike's score (Qu et al., 4.4, equation 3) of each step from a cluster size to the next:
-// 1 - |TPS2/N2 - TPS1/N1| / (TPS2/N2) with N1 < N2. It is 1 where the throughput of a node stays as it was, and has no lower
+// scalability returns Dike's score (Qu et al., 4.4, equation 3) of each step from a cluster size to the next: 1 -
+// |TPS2/N2 - TPS1/N1| / (TPS2/N2) with N1 < N2. It is 1 if the throughput of a node does not change, and has no lower
 // bound. Sizes may be in any unit, as only their ratio counts.
 func scalability(throughputs, nodes []float64) ([]float64, error) {
 	if len(throughputs) != len(nodes) {

@@ -10,8 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// allowable are the reasons of Invalid results, and of Failed ones whose answers were wrong or missing, that spec.allowInvalid can
-// name: the measurement may still answer a claim.
+// allowable are the reasons that spec.allowInvalid can name. They are reasons of Invalid results, and of Failed results
+// with wrong or missing answers: the measurement may still answer a claim.
 var allowable = []string{
 	result.ReasonCheckFailed, result.ReasonUnanswered, result.ReasonClassMismatch, result.ReasonClocksApart, result.ReasonConnectionLost, result.ReasonDriverBound, result.ReasonFaultFailed,
 	result.ReasonFaultMistimed, result.ReasonLinkTooFast, result.ReasonLossDiffers, result.ReasonMeshChanged, result.ReasonNetworkEdited,
@@ -20,7 +20,7 @@ var allowable = []string{
 	result.ReasonStartMissed, result.ReasonTargetFailed, result.ReasonTooFewSamples, result.ReasonTooManyGaps, result.ReasonUndeclaredDisturbance, result.ReasonWorkerLost,
 }
 
-// never are the others, and why no claim can count on such a result.
+// never maps all other reasons to an explanation why no claim can use such a result.
 var never = map[string]string{
 	result.ReasonCancelled:       "the run was ended before it had measured all",
 	result.ReasonEvidenceMissing: "it is not known what was measured",
@@ -53,8 +53,8 @@ func (x *expansion) allowed(context.Context) {
 	}
 }
 
-// invalid are the reasons for which a result does not count unless the experiment allows it, and the first of them that it does
-// not allow; nil where the result counts.
+// invalid returns the reasons why a result does not count unless the experiment allows it, and the first reason that it
+// does not allow. Both are nil if the result counts.
 func (e *Experiment) invalid(d *result.Document) (reasons []string, refused *result.Reason) {
 	if d.Verdict == v1alpha1.VerdictPassed {
 		return nil, nil

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestReasonsAreKnown: each reason of a verdict either counts when spec.allowInvalid names it, or it never does. A
-// new one has to be put with the ones or with the others.
+// TestReasonsAreKnown: each reason of a verdict either counts if spec.allowInvalid names it, or never counts. A new
+// reason has to be added to one of the two lists.
 func TestReasonsAreKnown(t *testing.T) {
 	files, err := filepath.Glob("../../bench/result/*.go")
 	if err != nil {

@@ -18,12 +18,12 @@ type metric struct {
 	name string
 	// unit and title label an axis.
 	title, unit string
-	// of the whole run; infinite for what is reckoned per transaction, or takes until one ends, when none was committed.
+	// of the whole run; if no transaction committed, infinite for figures per transaction and for times until a commit
 	of func(*result.Document) float64
-	// in is the figure of one region's clients, typed that of one type of transactions; nil where there is none.
+	// in returns the figure of one region's clients, typed the figure of one type of transactions; nil if there is none.
 	in    func(*result.Region) float64
 	typed func(*result.TypeFigures) float64
-	// ofFaults says that the figure is one of faults: a run without any has none.
+	// ofFaults means that the figure concerns faults: a run without faults has no value.
 	ofFaults bool
 }
 
@@ -52,8 +52,9 @@ func latency(name, title string, of func(*result.Latency) v1alpha1.Quantile) met
 		func(t *result.TypeFigures) float64 { return milliseconds(&t.LatencyMicroseconds, t.Committed) }, false}
 }
 
-// ofRegions is the mean of a percentile of each region's clients, however many they are. It says more than the pooled
-// percentile where regions differ: that of the region that commits the most. Infinite where the clients of a region committed nothing.
+// ofRegions is the mean over the regions of a percentile of each region's clients, regardless of their number. It is
+// more meaningful than the pooled percentile if regions differ, because the region with the most commits dominates the
+// pooled one. It is infinite if the clients of a region committed nothing.
 func ofRegions(name, title string, of func(*result.Latency) v1alpha1.Quantile) metric {
 	return metric{name: name, title: title, unit: "ms", of: func(d *result.Document) float64 {
 		if len(d.Regions) == 0 {
@@ -71,8 +72,8 @@ func ofRegions(name, title string, of func(*result.Latency) v1alpha1.Quantile) m
 	}}
 }
 
-// ofTransactions is a figure of the counts of transactions, which all, those of a region and those of a type have
-// alike.
+// ofTransactions is a figure of transaction counts, which all transactions, a region's and a type's have in the same
+// form.
 func ofTransactions(name, title, unit string, of func(*result.Counts) float64) metric {
 	return metric{name, title, unit,
 		func(d *result.Document) float64 { return of(&d.Summary.Counts) },
@@ -96,10 +97,10 @@ func perSecond(n int64, seconds float64) float64 {
 	return float64(n) / seconds
 }
 
-// counted tells whether somebody has counted all that the nodes of a database sent and used.
+// counted reports whether all traffic and resource usage of the nodes of a database was counted.
 func counted(d *result.Document) bool { return len(d.Nodes) > 0 && len(d.Uncounted) == 0 }
 
-// perTransaction is infinite where nothing was committed, and no number where nobody has counted what all nodes did.
+// perTransaction is infinite if nothing was committed, and NaN if not all activity of the nodes was counted.
 func perTransaction(of func(*result.Summary) float64) func(*result.Document) float64 {
 	return func(d *result.Document) float64 {
 		switch {
@@ -112,7 +113,7 @@ func perTransaction(of func(*result.Summary) float64) func(*result.Document) flo
 	}
 }
 
-// onWire is no number where nobody counts what clients and nodes send, and infinite where nothing was committed.
+// onWire is NaN if the bytes that clients and nodes send are not counted, and infinite if nothing was committed.
 func onWire(of func(*result.Summary, *result.Wire) float64) func(*result.Document) float64 {
 	return func(d *result.Document) float64 {
 		switch {
@@ -178,8 +179,9 @@ func ofFaults(name, title, unit string, pick func(a, b float64) float64, of func
 		}}
 }
 
-// ofWorstRegion returns two figures of the worst fault of a run: one for the whole or the region that it hit hardest, and one
-// named ...OfAll for the throughput of all regions together. A region whose figure is chance, for which counts is false, is omitted.
+// ofWorstRegion returns two figures of the worst fault of a run: a figure for the whole or the region that it hit
+// hardest, and one named ...OfAll for the throughput of all regions together. A region with a figure that is within
+// random variation, for which counts is false, is omitted.
 func ofWorstRegion(name, title, unit string, pick func(a, b float64) float64, counts func(*result.Availability) bool, of func(*result.Availability) float64) []metric {
 	all := ofFaults(name+"OfAll", title+", of all regions together", unit, pick, of)
 	worst := ofFaults(name, title+", where it is worst", unit, pick, of)
@@ -230,7 +232,7 @@ var metrics = slices.Concat(simpleMetrics, slices.Concat(faultMetrics...))
 
 func throughputDiffers(a *result.Availability) bool { return !a.WithinChance }
 
-// recoveryKnown: the test of a recovery is its own.
+// recoveryKnown reports whether the recovery is known: it has a separate test.
 func recoveryKnown(a *result.Availability) bool { return a.TPPM != nil || !a.WithinChance }
 
 // faultMetrics are figures of faults that the worst region decides.
@@ -363,7 +365,7 @@ func metricNames() []string {
 	return names
 }
 
-// typedNames are those of the figures that are told by type of transaction.
+// typedNames returns the names of the figures that exist for each type of transaction.
 func typedNames() []string {
 	var names []string
 	for i := range metrics {
@@ -399,8 +401,8 @@ func metricsNamed(names ...string) (all []*metric) {
 type figure struct {
 	// Median of the repetitions.
 	Median float64
-	// HalfWidth of the 95% confidence interval of the mean (Student's t); 0 with one repetition, and where a repetition's
-	// figure is infinite.
+	// HalfWidth of the 95% confidence interval of the mean (Student's t). It is 0 with one repetition, or if a
+	// repetition's figure is infinite.
 	HalfWidth float64
 }
 
@@ -424,14 +426,14 @@ func summarise(values []float64) figure {
 	return f
 }
 
-// studentT is the 97.5% quantile of Student's t distribution with nu degrees of freedom, from the inverse of its
+// studentT returns the 97.5% quantile of Student's t distribution with nu degrees of freedom, from the inverse of its
 // distribution function, the regularised incomplete beta function.
 func studentT(nu float64) float64 {
 	x := mathext.InvRegIncBeta(nu/2, 0.5, 0.05)
 	return math.Sqrt(nu * (1 - x) / x)
 }
 
-// noFigure says why a document does not have a figure.
+// noFigure returns the reason why a document does not have a figure.
 func noFigure(m *metric, p *Point, d *result.Document) error {
 	if m.ofFaults {
 		for _, f := range d.Faults {
@@ -458,8 +460,8 @@ func abortedFor(reason string) *metric {
 	}}
 }
 
-// shareNamed is a share or a mean of the mix, as the results tell it or as the manifest asks for it: percent, or the mean itself.
-// It is no number where the workload counts no such share.
+// shareNamed returns a share or a mean of the mix, as in the results or as configured in the manifest: percent, or the
+// mean itself. It is NaN if the workload counts no such share.
 func shareNamed(name, of string, configured bool) *metric {
 	title := "realised "
 	if configured {
@@ -483,7 +485,7 @@ func shareNamed(name, of string, configured bool) *metric {
 	}}
 }
 
-// scope says of which transactions a figure is: of all, of those of a region's clients, of a type, or of both.
+// scope selects the transactions of a figure: all, a region's clients', a type's, or both.
 type scope struct{ typ, region string }
 
 // figure returns the figure of a point; a latency of which only a lower bound is known is infinite.
@@ -507,7 +509,7 @@ func (r *Results) figureAs(p *Point, m *metric, of scope, as view, bounds int) (
 	return summarise(values), nil
 }
 
-// value is a figure of one run of a point.
+// value returns a figure of one run of a point.
 func (r *Results) value(p *Point, run *Run, m *metric, of scope, as view, bounds int) (float64, error) {
 	d, err := r.Document(run)
 	if err == nil && m.ofFaults {

@@ -14,12 +14,12 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// nodeFigure is a figure of each node of a database. Schedulability is told by box plots of two of them (Qu et al., Dike, 4.4): how even
-// data and work are over the nodes.
+// nodeFigure is a figure of each node of a database. Box plots of two of them show schedulability (Qu et al., Dike,
+// 4.4): how evenly data and work are distributed over the nodes.
 type nodeFigure struct {
 	name, title, unit string
 	of                func(*result.Node) int64
-	// counted: it is what a node has done during the run, not what it has at the end.
+	// counted: the figure is accumulated during the run, not read at its end.
 	counted bool
 }
 
@@ -119,7 +119,7 @@ const ofNodesName = "ofNodes"
 
 // Nodes are the nodes' figures at each point: all that box plots show.
 type Nodes struct {
-	// Figure is the name by which claims ask for it. Title and Unit are as those of Curves.
+	// Figure is the name by which claims request it. Title and Unit are defined as in Curves.
 	Figure, Title, Unit string
 	Points              []NodesPoint
 }
@@ -132,8 +132,8 @@ type NodesPoint struct {
 	Values []float64
 }
 
-// Nodes are those figures of nodes that claims ask for. Points that could not run, and those whose database tells nothing of its nodes, are
-// left out.
+// Nodes returns the figures of nodes that claims use. It omits points that could not run, and points with a database
+// that reports nothing about its nodes.
 func (e *Experiment) Nodes(r *Results) (out []Nodes) {
 	asked := e.askedOfNodes()
 	for i := range nodeFigures {
@@ -164,7 +164,7 @@ func (e *Experiment) askedOfNodes() map[string]bool {
 			}
 			compiled, err := b.compile(expression)
 			if err != nil {
-				continue // The claim itself tells.
+				continue // The claim itself reports it.
 			}
 			ast.PreOrderVisit(compiled.NativeRep().Expr(), ast.NewExprVisitor(func(x ast.Expr) {
 				if x.Kind() != ast.CallKind || x.AsCall().FunctionName() != ofNodesName {

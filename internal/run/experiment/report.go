@@ -32,13 +32,13 @@ type Report struct {
 	// Version is the build that judged, Machine where runs that are not simulated were played.
 	Version string          `json:"version,omitempty"`
 	Machine *result.Machine `json:"machine,omitempty"`
-	// Place is where it was measured, when not in the process that made the report.
+	// Place is the place of the measurement, if it was not in the process that made the report.
 	Place string `json:"place,omitempty"`
 	// Claims of all experiments, in order.
 	Claims []Finding `json:"claims"`
-	// Wrong lists runs that could not run, or whose answers were wrong.
+	// Wrong lists runs that could not run, or had wrong answers.
 	Wrong []string `json:"wrong"`
-	// Doubtful lists runs whose verdict is not Passed for another reason, for example that nothing was committed.
+	// Doubtful lists runs with a verdict that is not Passed for another reason, for example because nothing was committed.
 	Doubtful []string `json:"doubtful"`
 	// Invalid lists the doubtful runs that are Invalid for a reason that spec.allowInvalid does not name: no claim uses them.
 	Invalid     []string        `json:"invalid,omitempty"`
@@ -51,15 +51,15 @@ type PointsSummary struct {
 	Systems    []string    `json:"systems"`
 	Parameters []string    `json:"parameters"`
 	Points     []PointData `json:"points"`
-	// Searches are those of the rates of points, in the order of these.
+	// Searches are the searches for the rates of points, in the order of the points.
 	Searches []SearchData `json:"searches,omitempty"`
 	Tables   []TableData  `json:"tables,omitempty"`
 	// Spec is the manifest's, with defaults filled in.
 	Spec *v1alpha1.ExperimentSpec `json:"spec,omitempty"`
 }
 
-// PointData is a point: the medians of its repetitions, by the names that claims use. A figure that a point has is in
-// one of Median, LowerBound and Infinite.
+// PointData is a point: the medians of its repetitions, by the names that claims use. Each figure of a point is in one
+// of Median, LowerBound and Infinite.
 type PointData struct {
 	System string             `json:"system"`
 	Values []string           `json:"values"`
@@ -83,9 +83,9 @@ type SearchData struct {
 	System string                `json:"system"`
 	Values []string              `json:"values"`
 	Reason v1alpha1.SearchReason `json:"reason"`
-	// Message says what the search has found.
+	// Message is the outcome of the search.
 	Message string `json:"message"`
-	// PeakRatePerSecond is in each region; it is left out where there is no peak.
+	// PeakRatePerSecond is the rate in each region; it is omitted if there is no peak.
 	PeakRatePerSecond int64       `json:"peakRatePerSecond,omitempty"`
 	Probes            []ProbeData `json:"probes"`
 }
@@ -95,9 +95,9 @@ type ProbeData struct {
 	// RatePerSecond is in each region.
 	RatePerSecond int64 `json:"ratePerSecond"`
 	Seed          int64 `json:"seed"`
-	// Says is what the probe says of its rate: that it keeps or misses what is asked, or nothing.
+	// Says is the probe's outcome for its rate: that it keeps or misses the objectives, or nothing.
 	Says string `json:"says"`
-	// Why says what the rate misses, or why the probe says nothing of it.
+	// Why is the objective that the rate misses, or the reason why the probe has no outcome.
 	Why string `json:"why,omitempty"`
 	// ThroughputPerSecond is of all regions together.
 	ThroughputPerSecond int64 `json:"throughputPerSecond"`
@@ -105,7 +105,7 @@ type ProbeData struct {
 	// served least.
 	CommittedPPM int64                  `json:"committedPPM,omitempty"`
 	LeastServed  *v1alpha1.ServedRegion `json:"leastServed,omitempty"`
-	// P50Microseconds and P99Microseconds are left out where nothing was committed.
+	// P50Microseconds and P99Microseconds are omitted if nothing was committed.
 	P50Microseconds v1alpha1.Quantile `json:"p50Microseconds,omitzero"`
 	P99Microseconds v1alpha1.Quantile `json:"p99Microseconds,omitzero"`
 }
@@ -179,7 +179,8 @@ func (out *Report) look(e *Experiment, run *Run, r *Results) {
 	}
 }
 
-// lookAtConfigurations files runs whose database had mounted another configuration than in the first run of its system.
+// lookAtConfigurations records runs with a database that had mounted a configuration other than in the first run of its
+// system.
 func (out *Report) lookAtConfigurations(e *Experiment, r *Results) {
 	first := map[string]*Run{}
 	for _, p := range e.Points {
@@ -206,7 +207,7 @@ func (out *Report) lookAtConfigurations(e *Experiment, r *Results) {
 	}
 }
 
-// write writes the search for a person: what it found, and its probes.
+// write writes the search as text for users: its outcome, and its probes.
 func (d *SearchData) write(w io.Writer, experiment string) {
 	fmt.Fprintf(w, "\nsearch %s: %s: %s: %s\n", experiment, d.Label, d.Reason, d.Message)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -261,7 +262,7 @@ func searchData(s *Search, r *Results) SearchData {
 // reportedByType are the figures of PointData.Types.
 var reportedByType = metricsNamed("tput", "committed", "p50", "mean", "p99", "aborts")
 
-// pointData are a point's figures, and those of each of these types of transactions where there are several.
+// pointData returns a point's figures, and the figures of each of these types of transactions if there are several.
 func pointData(p *Point, types []string, r *Results) PointData {
 	d := PointData{System: p.System, Values: []string{}, Median: map[string]float64{}}
 	for _, v := range p.Values {
@@ -392,7 +393,7 @@ func (out *Report) Err() error {
 	return errors.New(strings.Join(parts, ", "))
 }
 
-// NoPeak lists the searches that have found no rate which keeps what is asked, and why.
+// NoPeak lists the searches that have found no rate which meets the objectives, with the reasons.
 func (out *Report) NoPeak() (all []string) {
 	for _, e := range out.Experiments {
 		for i := range e.Searches {
@@ -494,7 +495,7 @@ func (out *Report) Table(w io.Writer) error {
 	return err
 }
 
-// Round leaves figures no more than so many digits.
+// Round rounds figures to the given number of digits.
 func (out *Report) Round(digits int) {
 	for _, e := range out.Experiments {
 		for _, p := range e.Points {
@@ -502,7 +503,7 @@ func (out *Report) Round(digits int) {
 				slices.Collect(maps.Values(p.TypeLowerBounds)), []map[string]float64{p.Median, p.HalfWidth,
 					p.LowerBound}) {
 				for name, v := range figures {
-					// What was formatted can be parsed.
+					// A formatted number can always be parsed.
 					figures[name], _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', digits, 64), 64)
 				}
 			}

@@ -11,7 +11,7 @@ import (
 type Results struct {
 	// Simulated results come from virtual time.
 	Simulated bool
-	// Place is where results in real time were measured; empty stands for "on this machine".
+	// Place is the place of measurements in real time; empty means "on this machine".
 	Place    string
 	outcomes map[*Run]outcome
 }
@@ -19,7 +19,7 @@ type Results struct {
 type outcome struct {
 	document *result.Document
 	err      error
-	// types are those of the document, or why they could not be read.
+	// types are the document's types, or the error of reading them.
 	types    []result.TypeFigures
 	typesErr error
 }
@@ -30,7 +30,7 @@ func NewResults(place string) *Results {
 	return &Results{Place: place, outcomes: map[*Run]outcome{}}
 }
 
-// Add tells how a run ended: with a document, or why there is none.
+// Add records the outcome of a run: a document, or the reason why there is none.
 func (r *Results) Add(run *Run, document *result.Document, err error) {
 	o := outcome{document: document, err: err}
 	if err == nil {
@@ -39,8 +39,8 @@ func (r *Results) Add(run *Run, document *result.Document, err error) {
 	r.outcomes[run] = o
 }
 
-// ofType returns the figures of a type of transactions in a run, of all regions where region is empty. Those of which
-// there were none are zero.
+// ofType returns the figures of a type of transactions in a run, of all regions if region is empty. They are zero if
+// there were no such transactions.
 func (r *Results) ofType(run *Run, typ, region string) (*result.TypeFigures, error) {
 	if _, err := r.Document(run); err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func (r *Results) ofType(run *Run, typ, region string) (*result.TypeFigures, err
 	return &o.types[i], nil
 }
 
-// Document of a run. The error says why it could not be played.
+// Document returns the document of a run. The error is the reason why the run could not be played.
 func (r *Results) Document(run *Run) (*result.Document, error) {
 	o, ok := r.outcomes[run]
 	if !ok {
@@ -65,7 +65,7 @@ func (r *Results) Document(run *Run) (*result.Document, error) {
 	return o.document, o.err
 }
 
-// Has reports whether it was told how a run ended.
+// Has reports whether the outcome of a run was added.
 func (r *Results) Has(run *Run) bool {
 	_, ok := r.outcomes[run]
 	return ok

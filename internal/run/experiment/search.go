@@ -11,16 +11,16 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// SharePath and ShareName are of the parameter that a search adds to those that are swept, as the last one: the rate of
-// a point in percent of the peak that the search has found.
+// SharePath and ShareName belong to the parameter that a search adds as the last swept parameter: the rate of a point
+// in percent of the peak that the search has found.
 const (
 	SharePath = "search.peakPercents"
 	ShareName = "peakPercent"
 )
 
-// Search looks for the highest rate at which a database, at one combination of the swept values, keeps what is asked of
-// it. Which probe comes next follows from those before it alone, so that whoever has their outcomes goes on as anybody
-// else would.
+// Search looks for the highest rate at which a database, at one combination of the swept values, meets its objectives.
+// The next probe depends only on the outcomes of earlier probes, so any process that has these outcomes continues in
+// the same way.
 type Search struct {
 	System string
 	// Values of the parameters that are swept, without the share of the peak.
@@ -30,7 +30,7 @@ type Search struct {
 	// Probes that have ended, in their order, and Next, which is nil once the search has.
 	Probes []Probe
 	Next   *Run
-	// Reason and Message say how the search has ended, or that it goes on.
+	// Reason and Message have the outcome of the search, or that it continues.
 	Reason  v1alpha1.SearchReason
 	Message string
 	// PeakRatePerSecond is the highest rate in each region that was found to hold; 0 for none.
@@ -39,15 +39,15 @@ type Search struct {
 	prober *prober
 }
 
-// Probe is a run at one rate and what it says of it.
+// Probe is a run at one rate and its outcome.
 type Probe struct {
 	Run *Run
 	Outcome
 }
 
-// Outcome is what a run that has ended says of its rate.
+// Outcome is the result of a finished run for its rate.
 type Outcome struct {
-	// Keeps is true for a rate that holds. What is neither kept nor missed is Unusable, which says why.
+	// Keeps is true if the rate holds. Unusable, if set, is the reason why the rate is neither kept nor missed.
 	Keeps    bool
 	Unusable string
 	// ThroughputPerSecond of all regions; Missed says what did not hold.
@@ -60,7 +60,7 @@ type Outcome struct {
 	LeastServed *v1alpha1.ServedRegion
 }
 
-// Says words what the probe says of its rate.
+// Says returns the probe's outcome for its rate as text.
 func (o *Outcome) Says() string {
 	switch {
 	case o.Unusable != "":
@@ -71,20 +71,20 @@ func (o *Outcome) Says() string {
 	return "misses"
 }
 
-// Ended is what is known of a run that has ended, of its result document or of its status.
+// Ended is the outcome of a finished run, from its result document or its status.
 type Ended struct {
 	Verdict v1alpha1.Verdict
-	// Reason and Message are the weightiest of those of the verdict.
+	// Reason and Message are the most important ones of the verdict.
 	Reason, Message string
-	// Wrong is true where a check of the answers has failed, and ClientsBusy where the run is Invalid for no other reason than
-	// that all clients of a region were busy.
+	// Wrong is true if a check of the answers has failed. ClientsBusy is true if the run is Invalid only because all
+	// clients of a region were busy.
 	Wrong, ClientsBusy                    bool
 	ThroughputPerSecond, OfferedPerSecond int64
 	// LeastServed is the region that was served least; nil where that is not known.
 	LeastServed *v1alpha1.ServedRegion
 }
 
-// endedBy is what a result document tells.
+// endedBy returns the outcome in a result document.
 func endedBy(d *result.Document) Ended {
 	e := Ended{Verdict: d.Verdict, ClientsBusy: d.ClientsBusy(), ThroughputPerSecond: d.Summary.ThroughputPerSecond,
 		OfferedPerSecond: d.Summary.OfferedPerSecond,
@@ -132,7 +132,7 @@ type prober struct {
 	seed  int64
 	// rates that can be the peak, growing.
 	rates []int64
-	// create makes the run at a rate with a seed, which is valid: the first one was.
+	// create makes the run at a rate with a seed. It is valid because the first one was.
 	create func(rate, seed int64) (*Run, error)
 
 	mu   sync.Mutex
@@ -168,8 +168,8 @@ func (x *expansion) ratesFrom(least int64) []int64 {
 	return rates.([]int64)
 }
 
-// ratesBetween are growing rates from the least to the greatest, each larger than the one before by so many percent at
-// most, or by 1 where that is more.
+// ratesBetween returns increasing rates from the least to the greatest. Each exceeds the previous rate by at most
+// percent, or by 1 if that is more.
 func ratesBetween(least, greatest int64, percent int32) []int64 {
 	rates := []int64{least}
 	for rate := least; ; {
@@ -180,12 +180,12 @@ func ratesBetween(least, greatest int64, percent int32) []int64 {
 	}
 }
 
-// votes are the probes of one rate.
+// votes counts the outcomes of the probes of one rate.
 type votes struct{ keep, miss int }
 
-// bisection is what probes have said of the rates so far. Rates below low are taken to keep and those from high on to
-// miss: low is the number of the highest rate that most of its probes keep, high that of the lowest that most of its
-// probes miss, -1 and the number of rates where there is none.
+// bisection has the outcomes of the probes so far. Rates below low are assumed to keep, and rates from high on to miss.
+// low is the number of the highest rate that most of its probes keep, or -1. high is the number of the lowest rate that
+// most of its probes miss, or the number of rates.
 type bisection struct {
 	of        []votes
 	low, high int
@@ -216,8 +216,9 @@ func (b *bisection) add(rate int, keeps bool) {
 	}
 }
 
-// next is the rate to probe: where probes are divided, that one; then the middle of the rates that nothing is known of;
-// then either of the two that the peak lies between, until a majority of bestOf probes agrees about it. -1 is for none.
+// next returns the rate to probe, or -1 for none. It is a rate with as many keeping as missing probes, or else the
+// middle of the unknown rates. Otherwise it is one of the two rates around the peak, until a majority of bestOf probes
+// agrees about it.
 func (b *bisection) next(bestOf int) int {
 	switch {
 	case b.tied >= 0:
@@ -232,8 +233,8 @@ func (b *bisection) next(bestOf int) int {
 	return -1
 }
 
-// advance plays the search again from the outcomes of its probes, and says how far it is. An outcome that is not known
-// is that of the next one.
+// advance replays the search from the outcomes of its probes, and returns its state. The first probe with an unknown
+// outcome is the next probe.
 func (s *Search) advance(ended func(*Run) (Ended, bool, error)) *Search {
 	p := s.prober
 	out := &Search{System: s.System, Values: s.Values, Label: s.Label, Reason: v1alpha1.SearchGoesOn, prober: p}
@@ -306,14 +307,14 @@ func (s *Search) Said() string {
 // percentOf writes parts per million as a percentage.
 func percentOf(ppm int64) string { return FormatNumber(float64(ppm)/1e4) + "%" }
 
-// share is the rate of a point, rounded to a whole one.
+// share returns the rate of a point, rounded to an integer.
 func share(peak int64, percent int32) int64 {
 	return max(1, int64(math.Round(float64(peak)*float64(percent)/100)))
 }
 
-// Advance returns the experiment as far as the runs that have ended tell: what its searches have found, and the runs of
-// those points whose rate is known. ended returns what is known of a run, and whether it has ended, or an error if it
-// could not run.
+// Advance returns the experiment advanced by the outcomes of the finished runs: the results of its searches, and the
+// runs of all points with a known rate. ended returns the outcome of a run, and whether it has finished, or an error if
+// it could not run.
 func (e *Experiment) Advance(ended func(*Run) (Ended, bool, error)) *Experiment {
 	if len(e.Searches) == 0 {
 		return e

@@ -13,7 +13,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// searchOf returns a search whose probes have no manifests but for their rates and seeds.
+// searchOf returns a search with probes that have no manifests except for their rates and seeds.
 func searchOf(spec v1alpha1.RateSearch, least int64) *Search {
 	p := &prober{spec: &spec, seed: 1, rates: ratesBetween(least, spec.MaxRatePerSecond, spec.TolerancePercent), made: map[[2]int64]*Run{}}
 	p.create = func(rate, seed int64) (*Run, error) {
@@ -125,8 +125,8 @@ func TestProbeNamesTheWorstRegion(t *testing.T) {
 	}
 }
 
-// Names of a search's runs depend on none that was made before, fit a BenchmarkRun, and differ between experiments
-// whose names begin alike.
+// Names of a search's runs do not depend on earlier runs, and fit a BenchmarkRun. They differ between experiments with
+// names that share a prefix.
 func TestNamesOfSearchedRuns(t *testing.T) {
 	first := strings.Repeat("ab", 32)
 	second := first[:8] + strings.Repeat("c", 56)
@@ -157,8 +157,8 @@ func TestNamesOfSearchedRuns(t *testing.T) {
 	}
 }
 
-// TestSearchFindsWhatTheGridFinds: for every place of the peak, the search finds the rate that all rates, one after the
-// other, would.
+// TestSearchFindsWhatTheGridFinds: for every position of the peak, the search finds the same rate as a test of all
+// rates in order.
 func TestSearchFindsWhatTheGridFinds(t *testing.T) {
 	most := 0
 	rates := searchOf(defaultSearch, 1000).prober.rates
@@ -175,9 +175,9 @@ func TestSearchFindsWhatTheGridFinds(t *testing.T) {
 	t.Logf("%d rates, at most %d probes", len(rates), most)
 }
 
-// TestSearchToleratesNoise: where rates within a tenth of the peak keep or miss by chance, and each probe errs with a
-// chance of 3%, the majority of three finds the peak within a tenth more often than single probes do, in nine of ten
-// searches.
+// TestSearchToleratesNoise: rates within a tenth of the peak keep or miss at random, and each probe errs with a
+// probability of 3%. The majority of three then finds the peak within a tenth more often than single probes do, in nine
+// of ten searches.
 func TestSearchToleratesNoise(t *testing.T) {
 	const peak, searches = 4000, 2000
 	near := map[int32]int{}
@@ -187,7 +187,7 @@ func TestSearchToleratesNoise(t *testing.T) {
 		for seed := range uint64(searches) {
 			rng := rand.New(rand.NewPCG(seed, uint64(bestOf)))
 			s := database(func(rate, _ int64) Ended {
-				// The chance to keep falls from 1 to 0 from 10% below the peak to 10% above it.
+				// The probability to keep falls from 1 to 0 from 10% below the peak to 10% above it.
 				p := min(1, max(0, (1.1*peak-float64(rate))/(0.2*peak)))
 				keeps := rng.Float64() < p
 				return keeping(keeps != (rng.Float64() < 0.03))
@@ -203,8 +203,8 @@ func TestSearchToleratesNoise(t *testing.T) {
 	}
 }
 
-// TestSearchGoesOn: whoever has the outcomes of the probes so far makes the same next one, and a rate that keeps and
-// misses by turns is probed no more often than bestOf says.
+// TestSearchGoesOn: any process that has the outcomes of the probes so far makes the same next probe. A rate that
+// alternately keeps and misses is probed at most bestOf times.
 func TestSearchGoesOn(t *testing.T) {
 	spec := defaultSearch
 	spec.BestOf, spec.MaxProbes = 5, 100

@@ -49,7 +49,7 @@ func TestLargeSweeps(t *testing.T) {
 	}
 }
 
-// TestExpansionEnds: who waits no more for an expansion, as when the experiment was deleted, ends it.
+// TestExpansionEnds: an expansion stops when its caller stops waiting, for example because the experiment was deleted.
 func TestExpansionEnds(t *testing.T) {
 	b, err := manifest.Load(strings.NewReader(small), check.Default(nil), "-")
 	if err != nil {

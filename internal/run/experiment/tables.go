@@ -16,14 +16,14 @@ import (
 	"github.com/geobench/geobench/internal/bench/plan"
 )
 
-// TableData is a table of an experiment with what its cells came to.
+// TableData is a table of an experiment with the values of its cells.
 type TableData struct {
 	Name  string `json:"name"`
 	Title string `json:"title,omitempty"`
-	// Columns are the titles, behind that of the systems.
+	// Columns are the titles of the columns after the systems' column.
 	Columns []string   `json:"columns"`
 	Rows    []TableRow `json:"rows"`
-	// Missing says why cells are empty.
+	// Missing has the reasons for empty cells.
 	Missing []string `json:"missing,omitempty"`
 	// Notes say which columns count on Invalid results.
 	Notes []string `json:"notes,omitempty"`
@@ -64,7 +64,8 @@ func (c *column) cell(ctx context.Context, system string) (ref.Val, error) {
 	return value, cmp.Or(c.unsound, err)
 }
 
-// tables refuses tables whose columns do not compile, exceed the limits, or name something that the experiment lacks.
+// tables refuses tables with columns that do not compile, exceed the limits, or name something that the experiment
+// lacks.
 func (x *expansion) tables(ctx context.Context) {
 	b := dryBoard(x.Experiment)
 	b.rows = true
@@ -153,7 +154,7 @@ func (b *board) table(ctx context.Context, t *v1alpha1.Table) TableData {
 	return d
 }
 
-// plan is that of a run of a system.
+// plan returns the plan of a run of a system.
 func (b *board) plan(system string) (*plan.Plan, error) {
 	if p := b.plans[system]; p != nil {
 		return p, nil

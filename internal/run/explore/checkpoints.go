@@ -6,7 +6,7 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// checkpointRetry is how long a node that is in the middle of something is left alone.
+// checkpointRetry is the pause before the next attempt if a node is in the middle of an operation.
 const checkpointRetry = 100 * time.Microsecond
 
 // writeCheckpoints has every node write its state up to ten times, while transactions are sent and a little longer.

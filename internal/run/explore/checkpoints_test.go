@@ -9,8 +9,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/slog"
 )
 
-// Nodes of every engine write their states at any time, go on from what was written, also after crashes, and the database keeps its
-// promises.
+// Nodes of every engine write their states at any time and continue from these checkpoints, also after crashes, and the
+// database keeps its promises.
 func TestCheckpoints(t *testing.T) {
 	for _, e := range engines.All() {
 		t.Run(e.Name, func(t *testing.T) {
@@ -27,8 +27,8 @@ func TestCheckpoints(t *testing.T) {
 	}
 }
 
-// A node that goes on from its checkpoint does what it would have done: where none crashes, everything that happens in a world is
-// the same, at the same time.
+// A node that continues from its checkpoint behaves as without it: if no node crashes, all events of a scenario are the
+// same, at the same times.
 func TestCheckpointsChangeNothing(t *testing.T) {
 	trace := func(c Config) (digest uint64, r *Result) {
 		h := fnv.New64a()
@@ -55,7 +55,7 @@ func TestCheckpointsChangeNothing(t *testing.T) {
 	}
 }
 
-// A node has in its checkpoint what it has sent and a peer may lose with the end of its log.
+// The checkpoint of a node includes messages that it has sent and that a peer may lose with the tail of its log.
 func TestCheckpointBesideALostTail(t *testing.T) {
 	if r := Run(Config{Engine: slog.Engine, Seed: 264, Disk: true, Checkpoints: true}); !r.Passed() || r.Written == 0 || r.Torn == 0 {
 		t.Error(r)

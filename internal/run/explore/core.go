@@ -11,10 +11,10 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// core is the second phase of a world: what is left when regions are lost for good must go on, and in time. The first phase only
-// shows that everything is answered once all is well again, or after minutes.
+// core is the second phase of a scenario: the remaining regions must continue in time after regions are lost
+// permanently. The first phase only shows that everything is answered once all faults are over, or after minutes.
 type core struct {
-	breaks, begins, ends time.Duration // begins is 0 for a world without one
+	breaks, begins, ends time.Duration // begins is 0 for a scenario without a core
 	faults               []fault       // the losses
 	links                [][]geo.Link  // that lose nothing
 	regions              []geo.Region  // that are left
@@ -22,16 +22,18 @@ type core struct {
 }
 
 const (
-	// coreCalm is how much longer than the first phase the calm is between that and the loss of regions.
+	// coreCalm is the additional calm between the first phase and the loss of regions, on top of the first phase's own.
 	coreCalm = 5 * time.Second
-	// coreLength is how long the clients of the core send, and corePause how long they rest at least between two transactions: a light load.
+	// coreLength is the time for which the clients of the core send. corePause is their minimum pause between two
+	// transactions: a light load.
 	coreLength = 3 * time.Second
 	corePause  = 200 * time.Millisecond
-	// coreSettles is how long after the loss clients begin where the protocol promises nothing.
+	// coreSettles is the time after the loss at which clients start if the protocol promises nothing.
 	coreSettles = 10 * time.Second
 )
 
-// makeCore lets as many regions be lost for good as the database survives, or fewer, counting those that are lost before.
+// makeCore schedules the permanent loss of up to as many regions as the database survives, counting the regions that
+// are lost before.
 func (w *world) makeCore(e *protocol.Engine, r *rand.Rand) {
 	s := e.Tolerance(w.topology, w.params)
 	lost := w.lost()
@@ -46,7 +48,8 @@ func (w *world) makeCore(e *protocol.Engine, r *rand.Rand) {
 		return
 	}
 	c := &w.core
-	// A link that was cut speaks again after as long as it was silent at most: what it has held back is not lost with a region.
+	// A link that was cut delivers again after at most the duration of the cut: messages that it has held back are not
+	// lost with a region.
 	c.breaks = 2*max(w.calm, w.load.until) + coreCalm
 	for _, a := range may {
 		c.faults = append(c.faults, fault{at: c.breaks, kind: lose, a: a})
@@ -81,7 +84,8 @@ func (c *core) describe(b *strings.Builder, t *geo.Topology) {
 	b.WriteByte('\n')
 }
 
-// beginCore lets the clients of the core send again. What is still open by then must be answered in time, too.
+// beginCore lets the clients of the core send again. Transactions that are still open by then must be answered in time,
+// too.
 func (e *execution) beginCore() {
 	for _, region := range e.core.regions {
 		cl := e.clients[region]

@@ -25,9 +25,9 @@ func TestLateAnswersOfTheCore(t *testing.T) {
 	}
 }
 
-// What is left of a database answers within its bound when regions are lost for good. A Calvin that waits for the acknowledgements
-// of all regions for half a minute passes in the same worlds where they have no second phase, and fails in those that lose a region
-// in it.
+// The remaining part of a database answers within its bound when regions are lost permanently. A Calvin that waits half
+// a minute for the acknowledgements of all regions passes in scenarios without a second phase. It fails in the same
+// scenarios if they lose a region in a second phase.
 func TestCoreAnswersInTime(t *testing.T) {
 	cored, late := 0, 0
 	for seed := range uint64(30) {
@@ -59,7 +59,8 @@ func TestCoreAnswersInTime(t *testing.T) {
 	}
 }
 
-// The protocols that promise answers in time are held to what they promise: with a bound that none of them can keep, each is late.
+// Protocols that promise answers in time are held to their promise: with a bound that none of them can keep, each is
+// late.
 func TestPromisesAreKept(t *testing.T) {
 	var promise []string
 	for _, e := range engines.All() {
@@ -90,8 +91,8 @@ func TestPromisesAreKept(t *testing.T) {
 	}
 }
 
-// Databases whose protocols promise nothing in time answer everything in the end; the others do in time. All keep their promises, and have
-// equal copies.
+// Databases with protocols that promise no answers in time answer everything in the end; all other databases do so in
+// time. All keep their promises, and have equal copies.
 func TestCoresGoOn(t *testing.T) {
 	for _, e := range engines.All() {
 		t.Run(e.Name, func(t *testing.T) {

@@ -11,17 +11,18 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// disks are what those of a world do: how long a sync takes, which holds back what a node sends and answers meanwhile, and the share of
-// syncs that take so long, in percent; the others take no time.
+// disks describes the disks of a scenario: the duration of a sync, which delays a node's messages and answers, and the
+// share of syncs that take so long, in percent. All other syncs take no time.
 type disks struct {
 	sync  time.Duration
 	share int64
 }
 
-// makeDisks gives every node a log wherever that is possible, on a disk that takes time to sync and, when its node crashes, may lose
-// what it had not synced, all or some of it. That is all that a machine that ends, a torn record, a full disk and a sync that fails
-// do to a node. In a third of the worlds of databases that survive that, the log of a node cannot be read when it starts again: what
-// has been told of it cannot be known any more, so it stays away for good, and its region with it.
+// makeDisks gives every node a log wherever possible, on a disk that takes time to sync. When its node crashes, the
+// disk may lose all or some of the data that is not synced. This covers the effects on a node of a machine failure, a
+// torn record, a full disk and a failed sync. In a third of the scenarios of databases that survive it, the log of a
+// node is unreadable when the node restarts. Its earlier messages cannot be known any more, so it stays away
+// permanently, and its region with it.
 func (w *world) makeDisks(e *protocol.Engine, r *rand.Rand) {
 	survival := e.Tolerance(w.topology, w.params)
 	lost := w.lost()
@@ -72,7 +73,7 @@ func (d disks) describe(b *strings.Builder) {
 	}
 }
 
-// crash ends a node, and with its machine what it had not synced.
+// crash stops a node and loses the data that its machine had not synced.
 func (e *execution) crash(f fault) {
 	if e.sim.Node(f.node).Dead {
 		return

@@ -41,8 +41,8 @@ func TestDisks(t *testing.T) {
 	}
 }
 
-// Bad disks change nothing of a world but what they do to nodes, and a region whose log cannot be read is lost with all its nodes, one of
-// which was down.
+// Bad disks change only their effect on nodes in a scenario. A region with an unreadable log is lost with all its
+// nodes, one of which was down.
 func TestWorldsOfBadDisks(t *testing.T) {
 	unread, torn := 0, 0
 	for seed := range uint64(300) {
@@ -86,7 +86,7 @@ func TestWorldsOfBadDisks(t *testing.T) {
 	}
 }
 
-// A failing world of bad disks shrinks, and tells how to play it again.
+// A failing scenario of bad disks shrinks, and reports how to replay it.
 func TestShrinkOnBadDisks(t *testing.T) {
 	all := broken.All()
 	c := ConfigOf(all[slices.IndexFunc(all, func(d broken.Database) bool { return d.Name == "janus-without-read-write-edges" })])

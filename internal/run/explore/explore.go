@@ -28,47 +28,51 @@ import (
 type Config struct {
 	Engine *protocol.Engine
 	Seed   uint64
-	// Level is what histories must be; 0 is what the engine promises with the parameters of the world.
+	// Level is the required isolation level of histories; 0 is the level that the engine promises with the parameters of
+	// the scenario.
 	Level isolation.Level
-	// Broken says that the engine is one of package broken's.
+	// Broken marks an engine of package broken.
 	Broken bool
-	// Hostile makes other worlds of the seeds, such as nobody would choose: durations among the parameters down to the
-	// least that the engine allows, up to five regions, up to three times as many cuts, and two regions lost where the
-	// protocol survives that.
+	// Hostile makes other, unusual scenarios of the seeds. Durations among the parameters go down to the engine's minimum.
+	// There are up to five regions and up to three times as many cuts, and two regions are lost if the protocol survives
+	// that.
 	Hostile bool
-	// OnePartition makes worlds with one partition and one replica per region, for engines that know no others.
+	// OnePartition makes scenarios with one partition and one replica per region, for engines that support no others.
 	OnePartition bool
-	// Slow makes clients take their time: they send as much over ten times as long, those of every second region only
-	// read, and cuts are long, so that leaders change under load.
+	// Slow slows clients down: they send the same number of transactions in ten times the time, and the clients of every
+	// second region only read. Cuts are long, so that leaders change under load.
 	Slow bool
-	// Core adds a second phase to the worlds of databases that survive the loss of regions: when the faults are over, links lose
-	// nothing any more, regions that the database survives without are lost for good, and the clients of the others send again. Each of
-	// these transactions must be answered in time: see protocol.Tolerance.
+	// Core adds a second phase to the scenarios of databases that survive the loss of regions. When the faults are over,
+	// links lose nothing any more, and regions that the database survives without are lost permanently. The clients of the
+	// remaining regions send again. Each of these transactions must be answered in time: see protocol.Tolerance.
 	Core bool
-	// Buggify has replicas do what is rare, at points that the seed switches on, until the last fault is over and the last transaction
-	// sent: see package buggify. It changes nothing else about the world.
+	// Buggify makes replicas take rare actions, at points that the seed switches on, until the last fault is over and the
+	// last transaction sent: see package buggify. It changes nothing else about the scenario.
 	Buggify bool
-	// Disk makes other worlds of the seeds: nodes have logs wherever that is possible, syncs take time, those that crash lose what they had
-	// not synced, and logs cannot be read where the database survives that.
+	// Disk makes other scenarios of the seeds. Nodes have logs wherever possible, and syncs take time. Nodes that crash
+	// lose data that is not synced, and logs become unreadable if the database survives that.
 	Disk bool
-	// Replace makes other worlds of the seeds, where the engine replaces lost nodes: none has a log, and nodes lose their processes
-	// and memory, one after the other or all of a region at once, and empty ones take their places. No region is lost for good.
+	// Replace makes other scenarios of the seeds, if the engine replaces lost nodes: none has a log. Nodes lose their
+	// processes and memory, one after another or all of a region together, and empty nodes replace them. No region is lost
+	// permanently.
 	Replace bool
-	// Runs makes other worlds of the seeds, such as measured runs have: faults are a timeline as spec.faults of a BenchmarkRun is, of every
-	// kind that simulations play, and are played by the same injector; half of them have a run's workload, whose invariants are checked,
-	// and half an open loop.
+	// Runs makes other scenarios of the seeds, similar to measured runs. Faults form a timeline like spec.faults of a
+	// BenchmarkRun, of every kind that simulations play, and the same injector plays them. Half of the scenarios have a
+	// run's workload, with checks of its invariants, and half an open loop.
 	Runs bool
-	// Wide makes other worlds of the seeds: parameters have any value that the engine allows, with a uniform logarithm, clients try again what was
-	// aborted, rows are more and larger, amounts from which on replicas do something else are small, and a second run with the same ids may follow.
+	// Wide makes other scenarios of the seeds. Parameters have any value that the engine allows, with a uniform logarithm.
+	// Clients retry aborted transactions, rows are more and larger, thresholds at which replicas change their behaviour
+	// are small, and a second run with the same ids may follow.
 	Wide bool
-	// Checkpoints has every node write its state up to ten times. Those with logs start from there when they have crashed, and half of the
-	// time a node goes on from what was written. It changes nothing else about a world; a node starts again sooner from a shorter log.
+	// Checkpoints makes every node write its state up to ten times. Nodes with logs start from a checkpoint after a crash,
+	// and half of the time a node continues from the state that was written. It changes nothing else about a scenario; a
+	// node restarts sooner from a shorter log.
 	Checkpoints bool
-	// Invariants asks replicas after every step whether what they believe holds, and looks at their rows: what is wrong shows there
-	// before it shows in answers. It changes nothing about a world, and takes some times as long.
+	// Invariants checks the invariants of replicas after every step, and looks at their rows: violations show there before
+	// they show in answers. It changes nothing about a scenario, and takes several times as long.
 	Invariants bool
-	// MaxEvents bounds the events of a world; 0 is 50 million, which take less than a minute. Worlds that pass have 2
-	// million at most. A protocol that goes in a circle, and uses CPU time on the way, would take hours until its
+	// MaxEvents bounds the events of a scenario; 0 is 50 million, which take less than a minute. Scenarios that pass have
+	// 2 million at most. A protocol that loops, and uses CPU time in the loop, would otherwise take hours until its
 	// patience ends.
 	MaxEvents uint64
 	// MaxBytes bounds the memory of the process, including concurrent scenarios; 0 is 3 GB.
@@ -76,11 +80,11 @@ type Config struct {
 	// Trace, if not nil, gets a line for everything that happens.
 	Trace func(line string)
 
-	// observe, if not nil, is told of everything that happens on nodes.
+	// observe, if not nil, receives all events on nodes.
 	observe func(sim.Observation)
 }
 
-// Result tells how a seed went.
+// Result is the outcome of a seed.
 type Result struct {
 	Engine                string
 	Broken, Hostile, Slow bool
@@ -91,27 +95,27 @@ type Result struct {
 	Seed                  uint64
 	// Level is the Config's.
 	Level isolation.Level
-	// World describes what the seed made, for a person.
+	// World describes the scenario of the seed as text.
 	World string
-	// Problems are what is wrong. There is none when the seed passed.
+	// Problems are the problems found. There is none if the seed passed.
 	Problems []Problem
-	// Invariant is the name of the first one that did not hold, empty if all did.
+	// Invariant is the name of the first invariant that did not hold, empty if all did.
 	Invariant string
-	// Anomaly is that of the history, empty if there is none; Panic is what the protocol panicked with.
+	// Anomaly is the anomaly of the history, empty if there is none; Panic is the value with which the protocol panicked.
 	Anomaly history.Anomaly
 	Panic   string
-	// Premature tells that at some time nothing was pending, unanswered or under way although copies differed: a driver
-	// that waits for a quiet database would have compared them then. Only Janus promises not to do that, so it is no
-	// problem of its own.
+	// Premature is true if, at some time, copies differed although nothing was pending, unanswered or in flight: a driver
+	// that waits for a quiescent database would have compared them then. Only Janus promises to avoid that, so it is not a
+	// problem by itself.
 	Premature bool
-	// Transactions were sent, Committed of them were committed. Lost tells that a region was lost, Restarted that nodes
-	// crashed and started again from their logs.
+	// Transactions is the number of transactions sent, Committed the number committed. Lost means that a region was lost,
+	// Restarted that nodes crashed and restarted from their logs.
 	Transactions, Committed int
 	Lost, Restarted         bool
-	// Torn counts the inputs that logs have lost, Unread tells that one could not be read.
+	// Torn counts the inputs that logs have lost; Unread means that a log could not be read.
 	Torn   int
 	Unread bool
-	// Written counts the checkpoints, and Largest is the size of the largest one of a replica, in bytes.
+	// Written counts the checkpoints, and Largest is the size of a replica's largest checkpoint, in bytes.
 	Written, Largest int
 	// Replaced counts the nodes that were lost and replaced.
 	Replaced int
@@ -119,13 +123,13 @@ type Result struct {
 	Stragglers int
 	// Mended is the longest time from the coming of a new incarnation until all copies were there again, and counted.
 	Mended time.Duration
-	// Cored tells that there was a second phase, and Slowest is how long its slowest transaction took.
+	// Cored means that there was a second phase, and Slowest is the latency of its slowest transaction.
 	Cored   bool
 	Slowest time.Duration
 	// Virtual is the virtual time that passed, Events how many things happened.
 	Virtual time.Duration
 	Events  uint64
-	// Marks counts those that the world has hit.
+	// Marks counts the coverage marks that the scenario has hit.
 	Marks coverage.Hits
 }
 
@@ -140,13 +144,13 @@ type Problem struct {
 type Failure string
 
 const (
-	// Unmade is a world that could not be made.
+	// Unmade is a scenario that could not be made.
 	Unmade Failure = "world"
-	// Violated is an invariant that did not hold, the first one. What follows from it is told, too.
+	// Violated is the first invariant that did not hold. Its consequences are reported, too.
 	Violated Failure = "invariant"
 	// Panicked is a protocol that panicked.
 	Panicked Failure = "panic"
-	// Endless is a protocol that does things without end: at one instant, or more than Config.MaxEvents.
+	// Endless is a protocol that does not stop acting: at one instant, or for more than Config.MaxEvents.
 	Endless Failure = "endless"
 	// Bloated is a scenario that uses too much memory, alone or together with concurrent ones.
 	Bloated Failure = "memory"
@@ -156,7 +160,7 @@ const (
 	Doubtful Failure = "outcome"
 	// Late are transactions of the second phase that took longer than the protocol promises.
 	Late Failure = "core"
-	// Restless is a database whose rows change although nothing is pending.
+	// Restless is a database with rows that change although nothing is pending.
 	Restless Failure = "pending"
 	// Diverged are copies that differ.
 	Diverged Failure = "convergence"
@@ -166,9 +170,9 @@ const (
 	Unrecorded Failure = "history"
 	// Misreported are figures that are not as the engine declares them: a counter that falls, or a reading that is not declared.
 	Misreported Failure = "figures"
-	// Unsound is data of a run's workload that is not what it must be.
+	// Unsound is data of a run's workload that violates an invariant.
 	Unsound Failure = "workload"
-	// Anomalous is a history that is not what it must be.
+	// Anomalous is a history that violates the required isolation level.
 	Anomalous Failure = "anomaly"
 )
 
@@ -180,7 +184,7 @@ func (r *Result) Has(f Failure) bool {
 	return slices.ContainsFunc(r.Problems, func(p Problem) bool { return p.Failure == f })
 }
 
-// wrong is the problem that says most: that of the history, or else the first.
+// wrong returns the most informative problem: the history's, or else the first.
 func (r *Result) wrong() Failure {
 	if r.Has(Anomalous) {
 		return Anomalous
@@ -203,7 +207,7 @@ func (r *Result) command() string {
 	if r.Broken {
 		flags += " --broken"
 	}
-	if r.Hostile && !r.Broken { // what is broken is hunted in the worlds that suit it
+	if r.Hostile && !r.Broken { // faulty variants are hunted in the scenarios that suit them
 		flags += " --hostile"
 	}
 	if r.Slow && !r.Broken {
@@ -240,7 +244,7 @@ func (r *Result) command() string {
 	return fmt.Sprintf("geobench explore%s --engine %s --seed %d%s", flags, r.Engine, r.Seed, level)
 }
 
-// String describes a failure: the world, what is wrong with the execution, and how to see it again.
+// String describes a failure: the scenario, the problem with the execution, and how to reproduce it.
 func (r *Result) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, seed %d\n%s", r.Engine, r.Seed, indent(r.World))
@@ -261,15 +265,15 @@ func indent(s string) string {
 }
 
 const (
-	// patience is how long after the last fault and the last transaction everything may take to complete. Janus's parameter
-	// recovery is up to 8 s here, and who recovers may fail in turn.
+	// patience is the time after the last fault and the last transaction within which everything must complete. Janus's
+	// parameter recovery is up to 8 s here, and a node that recovers may fail in turn.
 	patience = 5 * time.Minute
 	// look is the interval at which it is asked whether everything has.
 	look = 50 * time.Millisecond
 )
 
-// Run runs the world of a seed and judges it. A panic of the engine is a problem like others, and so is an engine that takes none
-// of the topologies that the seed draws.
+// Run runs the scenario of a seed and judges it. A panic of the engine is a problem like any other, and so is an engine
+// that accepts none of the topologies that the seed draws.
 func Run(c Config) *Result {
 	w, err := newWorld(c)
 	if err != nil {
@@ -281,14 +285,14 @@ func Run(c Config) *Result {
 	return res
 }
 
-// maxEvents bounds the events of a world unless the Config does.
+// maxEvents bounds the events of a scenario unless the Config does.
 const maxEvents = 50_000_000
 
 func newResult(c Config) *Result {
 	return &Result{Engine: c.Engine.Name, Broken: c.Broken, Hostile: c.Hostile, Slow: c.Slow, Core: c.Core, Buggify: c.Buggify, Disk: c.Disk, Replace: c.Replace, Runs: c.Runs, Wide: c.Wide, Invariants: c.Invariants, Checkpoints: c.Checkpoints, Seed: c.Seed, Level: c.Level}
 }
 
-// run runs the world and judges it. What it returns beside the result tells what has happened.
+// run runs the scenario and judges it. Besides the result, it returns the execution.
 func (w *world) run(c Config) (res *Result, e *execution) {
 	if c.MaxEvents == 0 {
 		c.MaxEvents = maxEvents
@@ -330,7 +334,7 @@ func (w *world) run(c Config) (res *Result, e *execution) {
 	return res, e
 }
 
-// execution is a world at work.
+// execution is a running scenario.
 type execution struct {
 	*world
 	sim     *sim.Sim
@@ -346,22 +350,22 @@ type execution struct {
 	answers   map[txn.ID]answer
 	// verdict is the history's; nil where it was not judged.
 	verdict *history.Verdict
-	// pending is what was pending when patience ended, or everything was complete. A quiet group may elect a leader later,
-	// which has to find out what the others have.
+	// pending is the number of pending transactions when patience ended, or everything was complete. An idle group may
+	// elect a leader later, which has to find out the state of the other members.
 	pending int
 	// injector plays the timeline; nil for none.
 	injector *simulated.Injector
 	// torn counts the inputs that logs have lost.
 	torn int
-	// written and largest are those of Result.
+	// written and largest are defined as in Result.
 	written, largest int
 	// replaced counts the nodes that were lost and replaced.
 	replaced int
-	// away counts those of them whose next incarnations have not come yet.
+	// away counts the replaced nodes without their next incarnations yet.
 	away int
-	// mended is that of Result.
+	// mended is defined as in Result.
 	mended time.Duration
-	// marks counts for Result, and say tells Config.Trace of a fault that begins.
+	// marks counts marks for Result, and say reports the start of a fault to Config.Trace.
 	marks *coverage.Hits
 	say   func(fault)
 	// nextLosses are the nodes that may be lost as soon as all copies are there again, if any; lossChance says for how long.
@@ -490,8 +494,9 @@ func (e *execution) run(c Config, res *Result) {
 	}
 }
 
-// watch notes whether the rows of a quiet database change. What was under way when it became quiet is pending nowhere, so that is
-// waited for, with all that follows from it, as drivers do: a call that a lost node has sent may still be carried out, and shipped.
+// watch records whether the rows of a quiescent database change. Messages in flight when it became quiescent are
+// pending at no node. So watch waits for them and for all that follows from them, as drivers do: a call that a lost
+// node has sent may still be executed, and shipped.
 func (e *execution) watch(c Config) {
 	patient := e.sim.Now() + e.patience(c.Engine)
 	ends := func() bool { return e.sim.Now() >= patient || e.sim.Events() >= c.MaxEvents }
@@ -533,7 +538,7 @@ func (e *execution) stragglers() (count int) {
 	return count
 }
 
-// open counts the transactions that have no answer, and those of scripts that are not sent yet.
+// open counts the transactions without an answer, and the transactions of scripts that are not sent yet.
 func (e *execution) open() (n int) {
 	for _, c := range e.clients {
 		n += c.open
@@ -549,7 +554,7 @@ func (e *execution) converged() workload.Check {
 	return audit.Converged(&e.layout, e.audits(func(n geo.NodeID) []store.ShardSums { return audit.Digests(n, &e.layout, e.sim.Store(n), true) }))
 }
 
-// audits sums up what the living nodes have. The others are left out.
+// audits sums up the data of the living nodes and omits all others.
 func (e *execution) audits(of func(geo.NodeID) []store.ShardSums) (a audit.Audits) {
 	a.Out = make([]string, e.topology.Nodes())
 	for n := range geo.NodeID(e.topology.Nodes()) {
@@ -567,7 +572,7 @@ func (e *execution) audits(of func(geo.NodeID) []store.ShardSums) (a audit.Audit
 	return a
 }
 
-// judge looks for problems in what has happened.
+// judge looks for problems in the execution.
 func (e *execution) judge(c Config, res *Result) {
 	e.countReplaced()
 	res.Stragglers = e.stragglers()

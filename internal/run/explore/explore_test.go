@@ -21,7 +21,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/janus"
 )
 
-// seedsOfEngines is how many seeds of each engine are explored, and as many in hostile worlds. make soak runs thousands.
+// seedsOfEngines is the number of seeds of each engine that are explored, and again in hostile scenarios. make soak
+// runs thousands.
 const seedsOfEngines = 50
 
 // Every engine keeps its promises with these seeds.
@@ -149,9 +150,9 @@ func TestSeedsThatFailed(t *testing.T) {
 	}
 }
 
-// Janus is quiet only when its copies are equal: who knows a decision that others may lack has something pending. In
-// the worlds of the last three seeds a node starts again that has been down for so long that the others do not wait for
-// it.
+// Janus is quiescent only when its copies are equal: a node that knows a decision that other nodes may lack has pending
+// work. In the scenarios of the last three seeds a node restarts after it was down for so long that the other nodes do
+// not wait for it.
 func TestQuietCopiesAreEqual(t *testing.T) {
 	equal := func(r *Result) {
 		if r.Premature {
@@ -164,8 +165,9 @@ func TestQuietCopiesAreEqual(t *testing.T) {
 	}
 }
 
-// In these worlds of Janus a region is lost when others know its decisions and some do not, and a coordinator may be silent for
-// 8 s. Who takes an instance over and is told the decision tells the rest, so that not everybody has to do so in turn.
+// In these scenarios of Janus a region is lost when some nodes know its decisions and others do not, and a coordinator
+// may be silent for 8 s. A node that takes over an instance and learns the decision sends it to all others, so that not
+// every node has to take over in turn.
 func TestRecoveryTakesOneTurn(t *testing.T) {
 	for _, seed := range []uint64{16923, 18293} {
 		r := Run(Config{Engine: janus.Engine, Seed: seed})
@@ -178,7 +180,7 @@ func TestRecoveryTakesOneTurn(t *testing.T) {
 	}
 }
 
-// worldOf makes a world that there must be.
+// worldOf returns the scenario of a seed, and fails the test if there is none.
 func worldOf(t *testing.T, c Config) *world {
 	t.Helper()
 	w, err := newWorld(c)
@@ -188,8 +190,8 @@ func worldOf(t *testing.T, c Config) *world {
 	return w
 }
 
-// A group finds a leader soon in a network whose lost packets hold up more than its election timeout: in this world it is a
-// tenth of that. With timeouts that did not grow it took four minutes.
+// A group soon elects a leader in a network in which lost packets cause delays above its election timeout: in this
+// scenario the timeout is a tenth of the delay. With timeouts that did not grow it took four minutes.
 func TestElectionsEnd(t *testing.T) {
 	e, _ := engines.Lookup("geogauss")
 	if r := Run(Config{Engine: e, Seed: 1123, Hostile: true}); !r.Passed() || r.Virtual > 20*time.Second {
@@ -197,8 +199,8 @@ func TestElectionsEnd(t *testing.T) {
 	}
 }
 
-// Topologies and parameters that an engine refuses are drawn again, from the seed alone; what others take stays as it is. An
-// engine that refuses everything fails the seed.
+// Topologies and parameters that an engine refuses are drawn again, from the seed alone; accepted ones stay unchanged.
+// An engine that refuses everything fails the seed.
 func TestRefusedTopologies(t *testing.T) {
 	picky := *broken.ReadCommitted
 	for name, refuse := range map[string]func(*geo.Topology) bool{
@@ -266,9 +268,10 @@ func TestClassesAreChecked(t *testing.T) {
 	}
 }
 
-// A database that writes what it has answered later, and counts that nowhere, is caught; so is none that counts it.
+// A database that writes rows after it has answered, and does not count them as pending, is caught; a database that
+// counts them is not.
 func TestQuietDatabasesAreStill(t *testing.T) {
-	alone := uint64(1) // the first seed whose world has one node, so that no copies differ
+	alone := uint64(1) // the first seed with a scenario of one node, so that no copies differ
 	for worldOf(t, Config{Engine: broken.NearbyReads, Seed: alone, OnePartition: true}).topology.Nodes() > 1 {
 		alone++
 	}
@@ -321,7 +324,7 @@ func (r *tardy) Pending() int {
 	return r.Replica.Pending()
 }
 
-// classless is the world of a replica whose answers have no class.
+// classless is the environment of a replica that answers without a class.
 type classless struct{ protocol.Env }
 
 func (c classless) Reply(o txn.Outcome) {
@@ -329,7 +332,7 @@ func (c classless) Reply(o txn.Outcome) {
 	c.Env.Reply(o)
 }
 
-// losesSome reports whether one of the first worlds loses a region.
+// losesSome reports whether one of the first scenarios loses a region.
 func losesSome(t *testing.T, c Config, worlds uint64) bool {
 	for c.Seed = 1; c.Seed <= worlds; c.Seed++ {
 		if len(worldOf(t, c).lost()) > 0 {
@@ -339,22 +342,22 @@ func losesSome(t *testing.T, c Config, worlds uint64) bool {
 	return false
 }
 
-// leastHunted is how many worlds each broken database is looked at in.
+// leastHunted is the number of scenarios in which each faulty variant is tested.
 const leastHunted = 4
 
-// passed is the seed behind which a database that is wrong in few worlds is hunted, so that it is caught by one of the next dozen; the others are
-// hunted from seed 1.
+// passed is the seed after which the hunt for a faulty variant that fails in few scenarios starts, so that one of the
+// next dozen catches it. The hunt for all other variants starts from seed 1.
 var passed = map[string]uint64{
 	"coco-applied-on-arrival": 28, "coco-committed-in-one-region": 28, "coco-rows-only": 28, "coco-undrained": 28,
 	"minerva-cut-without-proof": 12, "oceanvista-late-s-phase": 8, "oceanvista-visible-before-stable": 109, "primary-early-handover": 100, "sdur-certified-one-way": 58,
 	"sdur-completed-at-first-vote": 12, "snapshot": 12, "spanner-released-at-prepare": 8, "spanner-stale-lease": 88,
 }
 
-// Databases that are wrong on purpose are caught, for what is wrong with them and not for more. The table is that of
-// docs/correctness.md, and geobench explore --broken prints it, of 50 worlds or more each; here the hunt ends soon after the first catch.
+// Faulty variants are caught, for their own fault and no others. docs/correctness.md has the table, and geobench
+// explore --broken prints it, of 50 scenarios or more each; here the hunt ends soon after the first catch.
 func TestBrokenEnginesAreCaught(t *testing.T) {
 	for name, tc := range map[string]struct {
-		within int      // that many seeds, those that are passed over included
+		within int      // the number of seeds, including skipped seeds
 		wrong  []string // the problems that there may be, the first of which must be found
 	}{
 		"read-committed":                 {20, []string{"not strict-serializable (the history is read-committed): lost-update", "convergence", "not strict-serializable"}},
@@ -450,7 +453,7 @@ func TestBrokenEnginesAreCaught(t *testing.T) {
 	}
 }
 
-// All broken databases are hunted above, and no manifest can name one.
+// The test above hunts all faulty variants, and no manifest can name one.
 func TestBrokenEnginesCannotBeChosen(t *testing.T) {
 	if n := len(broken.All()); n != 60 {
 		t.Errorf("there are %d broken databases", n)
@@ -462,7 +465,7 @@ func TestBrokenEnginesCannotBeChosen(t *testing.T) {
 	}
 }
 
-// An engine that panics fails its seed, and the description says how to see it again.
+// An engine that panics fails its seed, and the description has the steps to reproduce it.
 func TestPanicIsAFailure(t *testing.T) {
 	e := *broken.ReadCommitted
 	e.New = func(c protocol.Config) protocol.Replica { return panicking{broken.ReadCommitted.New(c)} }
@@ -475,7 +478,7 @@ func TestPanicIsAFailure(t *testing.T) {
 	}
 }
 
-// An engine that goes in a circle fails its seed as one that does not answer, quickly, whether CPU time passes or none.
+// An engine that loops fails its seed as an unresponsive engine, quickly, whether CPU time passes or none.
 func TestEndlessCirclesAreFailures(t *testing.T) {
 	for name, tc := range map[string]struct {
 		seed uint64
@@ -503,7 +506,7 @@ type circling struct {
 func (c circling) Submit(*txn.Transaction) { c.Fire(protocol.Timer{}) }
 func (c circling) Fire(t protocol.Timer)   { c.env.After(0, t) }
 
-// What is promised less than by default is replayed with the same promise.
+// A promise that is weaker than the default is replayed with the same promise.
 func TestReplaySaysTheLevel(t *testing.T) {
 	r := Run(Config{Engine: broken.Snapshot, Broken: true, Seed: 2, OnePartition: true, Level: isolation.SnapshotIsolation})
 	if want := "geobench explore --broken --engine snapshot --seed 2 --level snapshot-isolation --trace"; r.Replay() != want {
@@ -520,7 +523,7 @@ type panicking struct{ protocol.Replica }
 
 func (panicking) Pending() int { panic("out of ideas") }
 
-// The same seed gives the same execution, line by line, and another seed another one.
+// The same seed gives the same execution, line by line, and another seed a different execution.
 func TestReproducible(t *testing.T) {
 	run := func(e *protocol.Engine, seed uint64) (sum uint64, lines int) {
 		h := fnv.New64a()
@@ -541,8 +544,7 @@ func TestReproducible(t *testing.T) {
 	}
 }
 
-// Hostile worlds have five regions, of which two are lost, more cuts, and durations from the least that the engine
-// allows.
+// Hostile scenarios have five regions, of which two are lost, more cuts, and durations from the engine's minimum.
 func TestHostileWorlds(t *testing.T) {
 	recovery, patience := map[string]int{}, map[string]int{}
 	seen := map[string]int{}
@@ -588,10 +590,10 @@ func TestHostileWorlds(t *testing.T) {
 	}
 }
 
-// Seeds make worlds of all kinds, the same for all engines but for what engines decide.
+// Seeds make scenarios of all kinds, the same for all engines except for the engines' decisions.
 func TestWorlds(t *testing.T) {
 	all := engines.All()
-	// The others are compared with one that takes the first draw.
+	// The engines are compared with an engine that accepts the first draw.
 	slices.SortStableFunc(all, func(a, b *protocol.Engine) int {
 		draws := func(e *protocol.Engine) int {
 			if e.CheckTopology != nil || e.Loses != nil {
@@ -679,7 +681,7 @@ func TestWorlds(t *testing.T) {
 	if len(seen) != 18 {
 		t.Errorf("some kinds of worlds were not made: %v", seen)
 	}
-	delete(seen, "crashes") // several in a world
+	delete(seen, "crashes") // several in a scenario
 	for what, n := range seen {
 		if n < 10 || n == 300 {
 			t.Errorf("%s: %d of 300 worlds", what, n)

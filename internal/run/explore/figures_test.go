@@ -31,8 +31,8 @@ func (v inventive) Readings(dst []protocol.Reading) []protocol.Reading {
 	return append(v.Replica.Readings(dst), protocol.Reading{Name: "wonders", Value: 1})
 }
 
-// A counter that falls and a reading that is not declared are problems of their own kind, found in every scenario, and
-// shrunk as others are.
+// A counter that falls and a reading that is not declared are problems of separate kinds. They are found in every
+// scenario, and shrunk like any other problem.
 func TestMisreportedFiguresAreTold(t *testing.T) {
 	for name, tc := range map[string]struct {
 		replica func(*primary.Replica) protocol.Replica
@@ -59,8 +59,8 @@ func TestMisreportedFiguresAreTold(t *testing.T) {
 	}
 }
 
-// No engine reports a figure that is not as it declares it, also where nodes are lost and replaced, start again from
-// logs and checkpoints, or have rows for a second run.
+// No engine reports a figure that differs from its declaration. This also holds if nodes are lost and replaced, restart
+// from logs and checkpoints, or have rows for a second run.
 func TestFiguresOfEngines(t *testing.T) {
 	for _, e := range engines.All() {
 		t.Run(e.Name, func(t *testing.T) {

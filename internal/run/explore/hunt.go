@@ -11,27 +11,27 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/broken"
 )
 
-// Catch tells how a database that is wrong on purpose was found out.
+// Catch describes how a faulty variant was detected.
 type Catch struct {
 	broken.Database
 	// Seeds were run, Caught of them failed.
 	Seeds, Caught int
-	// First is the first result whose history or whose copies are wrong, or that did not complete; nil if there is none.
+	// First is the first result with a wrong history or wrong copies, or that did not complete; nil if there is none.
 	First *Result
-	// Anomalous is the first result whose history is wrong; nil if there is none.
+	// Anomalous is the first result with a wrong history; nil if there is none.
 	Anomalous *Result
-	// Anomalies counts the failing seeds by the anomaly of their history; Diverged those whose copies differ, Incomplete
-	// those in which something had no end.
+	// Anomalies counts the failing seeds by the anomaly of their history. Diverged counts the seeds with copies that
+	// differ, Incomplete the seeds in which some work never finished.
 	Anomalies            map[history.Anomaly]int
 	Diverged, Incomplete int
 }
 
-// ConfigOf makes the worlds in which the mistake of a database that is wrong on purpose shows.
+// ConfigOf returns the configuration of the scenarios in which a variant's fault shows.
 func ConfigOf(d broken.Database) Config {
 	return Config{Engine: d.Engine, Broken: true, OnePartition: d.OnePartition, Hostile: d.Hostile, Slow: d.Slow, Core: d.Core}
 }
 
-// Hunt runs seeds of a database that is wrong on purpose, whose worlds ConfigOf makes.
+// Hunt runs seeds of a faulty variant, in scenarios of ConfigOf.
 func Hunt(ctx context.Context, d broken.Database, worlds Config, seeds Seeds, each func(*Result)) Catch {
 	c := Catch{Database: d, Anomalies: map[history.Anomaly]int{}}
 	Soak(ctx, worlds, seeds, func(r *Result) {
@@ -61,7 +61,7 @@ func Hunt(ctx context.Context, d broken.Database, worlds Config, seeds Seeds, ea
 	return c
 }
 
-// String says in a few lines what is wrong with the database, within how many seeds that was found, and how it showed.
+// String describes in a few lines the fault of the database, the number of seeds until it was found, and its symptoms.
 func (c *Catch) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", c.Name, c.Mistake)

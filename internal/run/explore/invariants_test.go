@@ -25,7 +25,7 @@ func TestEveryEngineIsChecked(t *testing.T) {
 	}
 }
 
-// A world is the same whether its invariants are checked or not.
+// A scenario is the same with and without checks of its invariants.
 func TestChecksChangeNothing(t *testing.T) {
 	for _, e := range engines.All() {
 		c := Config{Engine: e, Seed: 7, Invariants: true}
@@ -41,7 +41,7 @@ func TestChecksChangeNothing(t *testing.T) {
 	}
 }
 
-// shy is a primary whose replicas say that a term has another writer than it has.
+// shy is a primary with replicas that each report themselves as a term's writer.
 type shy struct {
 	*primary.Replica
 	self uint64
@@ -74,7 +74,7 @@ func TestBrokenInvariantIsTold(t *testing.T) {
 	}
 }
 
-// Databases that are wrong on purpose break invariants where what they do wrong shows in a copy or a counter, and no history has to be explained.
+// Faulty variants break invariants if their fault shows in a copy or a counter, and no history has to be explained.
 func TestBrokenDatabasesBreakInvariants(t *testing.T) {
 	all := broken.All()
 	for name, tc := range map[string]struct {

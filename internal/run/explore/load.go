@@ -17,13 +17,13 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// load is what the clients of every region do.
+// load describes the clients of every region.
 type load struct {
 	bank bool // SmallBank, else key-value
-	// groups says that key-value transactions use rows of groups, too, and rows whose keys they learn from others.
+	// groups means that key-value transactions also use rows of groups, and rows with keys that they read from other rows.
 	groups bool
-	// appends says that some of these insert a row behind the last one of a group, which was empty at first: a scan that is held to no more than
-	// the rows that it met shows as write skew.
+	// appends means that some of these insert a row after the last row of a group, which was empty at first. If validation
+	// covers only the rows that a scan returned, the scan shows as write skew.
 	appends bool
 	// pairs says that most transactions on groups write in two, or scan two.
 	pairs bool
@@ -43,7 +43,7 @@ type load struct {
 // maxSent bounds the transactions of a client, so that a fast network does not make a long history.
 const maxSent = 60
 
-// slowness is how many times as long clients of slow worlds send.
+// slowness is the factor by which clients of slow scenarios send for longer.
 const slowness = 10
 
 func newLoad(r *rand.Rand, scale time.Duration) load {
@@ -85,7 +85,7 @@ func (l *load) clientOf(id txn.ID) uint32 {
 	return uint32((uint64(id)&(1<<40-1) - 1) % uint64(l.clients))
 }
 
-// procedures are those of both workloads, which number theirs alike, with their traced forms.
+// procedures are the procedures of both workloads, which use the same numbers, with their traced forms.
 var (
 	bankProcedures = txn.NewRegistry(history.TraceAll(smallbank.Procedures()...)...)
 	bankNumbers    = func() map[string]txn.ProcID {
@@ -165,7 +165,7 @@ func (l *load) next(r *rand.Rand, id txn.ID) *txn.Transaction {
 	return t
 }
 
-// nextBank is one of SmallBank's transactions, each as often as the others.
+// nextBank returns one of SmallBank's transactions, each with the same probability.
 func (l *load) nextBank(r *rand.Rand) (txn.ProcID, []byte) {
 	a, b := uint64(r.IntN(l.rows)), uint64(r.IntN(l.rows))
 	two := bankArgs(a, b)
@@ -188,7 +188,7 @@ func (l *load) nextBank(r *rand.Rand) (txn.ProcID, []byte) {
 	return bankNumbers["amalgamate"], two
 }
 
-// The groups of a world, and the rows of each.
+// The groups of a scenario, and the rows of each.
 const (
 	groupsOf  = 4
 	groupRows = 6
@@ -196,8 +196,9 @@ const (
 	appended = 2
 )
 
-// nextGroups is a call of simload's procedure on groups: insertions, deletions and changes of rows, scans of a part, of the first and
-// of the last row, by themselves and beside other rows, and rows whose keys depend on what is read.
+// nextGroups returns a call of simload's procedure on groups. It has insertions, deletions and changes of rows, and
+// scans of a part, of the first and of the last row, alone or together with other rows. It also has rows with keys that
+// depend on earlier reads.
 func (l *load) nextGroups(r *rand.Rand) string {
 	if l.pairs && r.IntN(4) > 0 {
 		return l.nextPairs(r)
@@ -260,15 +261,15 @@ func (l *load) nextRows(r *rand.Rand) string {
 	}
 }
 
-// clients are the clients of one region: each sends, waits for the answer, thinks, and goes on. Those that have a script send what
-// that says, when it says so, or when they have the answer before, if that is later.
+// clients are the clients of one region: each sends, waits for the answer, thinks, and continues. Clients with a script
+// send its transactions at its times, or when they have the previous answer, if that is later.
 type clients struct {
 	*execution
 	region geo.Region
 	env    protocol.ClientEnv
 	rng    *rand.Rand
 	stream uint32
-	script [][]call // by client, what it has still to send; nil for those who draw
+	script [][]call // by client, the remaining calls; nil for clients that draw
 	// generator makes the transactions of a run's workload.
 	generator workload.Generator
 	sent      []uint64 // by client
@@ -281,11 +282,11 @@ type clients struct {
 	// last says that the second phase has begun, until when, and since when each client waits in it.
 	last  time.Duration
 	asked []time.Duration
-	// slowest is how long the slowest transaction of the second phase took.
+	// slowest is the latency of the slowest transaction of the second phase.
 	slowest time.Duration
 }
 
-// arrival is the timer of an open loop; those of clients are their numbers.
+// arrival is the timer of an open loop; the timers of clients are their numbers.
 const arrival = 1 << 63
 
 // Start implements protocol.Client: clients begin over 10 ms.
@@ -313,8 +314,8 @@ func (c *clients) arrive() {
 	c.env.After(time.Duration(c.rng.ExpFloat64()*float64(c.load.every)), protocol.Timer{Arg: arrival})
 }
 
-// Fire implements protocol.Client: a client has thought, or in an open loop it is time for a transaction, which comes from one that waits for no answer;
-// there may be none.
+// Fire implements protocol.Client. A client has finished thinking, or in an open loop a transaction is due. It is sent
+// by a client that waits for no answer, if there is one.
 func (c *clients) Fire(t protocol.Timer) {
 	i := t.Arg
 	if i == arrival {

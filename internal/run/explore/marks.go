@@ -8,28 +8,28 @@ import (
 	"github.com/geobench/geobench/internal/base/coverage"
 )
 
-// Reach tells which marks the worlds of some engines have hit: see package mark.
+// Reach records the marks that the scenarios of some engines have hit: see package mark.
 type Reach struct {
 	rows map[*coverage.Mark]*reached
-	// seeds counts the worlds of each engine, and all of them under the empty name.
+	// seeds counts the scenarios of each engine, and all of them under the empty name.
 	seeds map[string]int
-	// engines are those that are explored.
+	// engines are the engines that are explored.
 	engines []string
-	// points says that replicas are told to do what is rare, which has marks of its own: see package buggify.
+	// points means that replicas take rare actions on purpose, which have separate marks: see package buggify.
 	points bool
-	// replaced says that lost nodes are replaced, which has marks of its own, too.
+	// replaced means that lost nodes are replaced, which has separate marks, too.
 	replaced bool
 }
 
 type reached struct{ worlds, hits int64 }
 
-// NewReach returns one of no worlds. The engines are all that will be explored, points says whether with Config.Buggify, and replaced
-// whether with Config.Replace.
+// NewReach returns a Reach without scenarios. engines are all engines that will be explored, points means with
+// Config.Buggify, and replaced with Config.Replace.
 func NewReach(engines []string, points, replaced bool) *Reach {
 	return &Reach{rows: map[*coverage.Mark]*reached{}, seeds: map[string]int{}, engines: engines, points: points, replaced: replaced}
 }
 
-// Add counts the hits of a world.
+// Add counts the hits of a scenario.
 func (c *Reach) Add(r *Result) {
 	c.seeds[r.Engine]++
 	c.seeds[""]++
@@ -46,7 +46,8 @@ func (c *Reach) Add(r *Result) {
 	}
 }
 
-// marks are those that the worlds should hit: the engines' own, and with all engines those of what they are built of.
+// marks returns the marks that the scenarios should hit: the engines' own, and with all engines the marks of their
+// shared packages.
 func (c *Reach) marks(all bool) (marks []*coverage.Mark) {
 	known := map[string]bool{}
 	for _, e := range c.engines {
@@ -60,7 +61,8 @@ func (c *Reach) marks(all bool) (marks []*coverage.Mark) {
 	return marks
 }
 
-// Unhit returns the marks that no world has hit although it should: with all engines also those of what engines share.
+// Unhit returns the marks that no scenario has hit although it should; with all engines also the marks of shared
+// packages.
 func (c *Reach) Unhit(all bool) (unhit []*coverage.Mark) {
 	for _, p := range c.marks(all) {
 		if c.rows[p] == nil {
@@ -70,8 +72,8 @@ func (c *Reach) Unhit(all bool) (unhit []*coverage.Mark) {
 	return unhit
 }
 
-// Table is the marks as a table in Markdown, by name: how many of 1,000 worlds have hit each, and how often 1,000 worlds have. The
-// worlds are those of the engine, or, for what engines share, of all.
+// Table returns the marks as a table in Markdown, by name: the number of 1,000 scenarios that have hit each, and the
+// number of hits in 1,000 scenarios. The scenarios are the engine's or, for shared packages, those of all engines.
 func (c *Reach) Table(all bool) string {
 	var b strings.Builder
 	b.WriteString("| mark | what has happened | of 1,000 worlds | hits in 1,000 worlds |\n|---|---|---|---|\n")
@@ -88,7 +90,7 @@ func (c *Reach) Table(all bool) string {
 	return b.String()
 }
 
-// perThousand is n of so many, as of 1,000: with two digits below ten, so that a rare one is no 0.
+// perThousand returns n of `of` per 1,000: with two digits below ten, so that a rare mark is not shown as 0.
 func perThousand(n int64, of int) string {
 	x := 1000 * float64(n) / float64(max(1, of))
 	if x == 0 || x >= 10 {

@@ -14,7 +14,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/janus"
 )
 
-// A world is the same whether its marks are counted or not.
+// A scenario is the same with and without counted marks.
 func TestMarksChangeNothing(t *testing.T) {
 	c := Config{Engine: janus.Engine, Seed: 5, Hostile: true, MaxEvents: 50_000_000, MaxBytes: maxBytes}
 	run := func(hits *coverage.Hits) (r Result) {
@@ -37,7 +37,7 @@ func TestMarksChangeNothing(t *testing.T) {
 	}
 }
 
-// With points a world is another one, the same each time, and what was done on purpose is told. No engine does wrong then.
+// With points a scenario changes, in the same way each time, and deliberate actions are reported. No engine fails then.
 func TestPoints(t *testing.T) {
 	fired, differ := map[*buggify.Point]bool{}, false
 	for _, e := range engines.All() {
@@ -77,7 +77,7 @@ func TestPoints(t *testing.T) {
 	}
 }
 
-// What no world has reached is named, and what engines share only when all of them were explored.
+// Marks that no scenario has reached are named, and shared marks only if all engines were explored.
 func TestUnhitMarksAreNamed(t *testing.T) {
 	reach := NewReach([]string{"janus"}, false, false)
 	var missed *coverage.Mark
@@ -109,7 +109,7 @@ func TestUnhitMarksAreNamed(t *testing.T) {
 	}
 }
 
-// The table of docs/correctness.md is that of the marks that there are. geobench explore --marks prints it.
+// docs/correctness.md has the table of the existing marks. geobench explore --marks prints it.
 func TestMarksAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/correctness.md")
 	if err != nil {
@@ -138,10 +138,10 @@ func TestMarksAreDocumented(t *testing.T) {
 	}
 	for _, e := range engines.All() {
 		n := parts[e.Name]
-		if e.Name == "slog" { // which is little beside what it shares with Detock
+		if e.Name == "slog" { // which is little apart from the code that it shares with Detock
 			n += parts["locallog"]
 		}
-		if e.Name == "calvin" { // whose log is beside its data
+		if e.Name == "calvin" { // its log is in a separate package from its data
 			n += parts["batchlog"]
 		}
 		if n < 10 {

@@ -7,24 +7,26 @@ import (
 	"time"
 )
 
-// Least is a world in which the same goes wrong as in that of a seed, and from which nothing can be left out without more ado.
+// Least is a minimal failing scenario: it has the same problem as the scenario of a seed, and nothing can easily be
+// removed from it.
 type Least struct {
-	// Result is the least world's, First that of the seed.
+	// Result is the result of the minimal scenario, First the result of the seed's scenario.
 	*Result
 	First *Result
-	// Runs counts the worlds that were tried.
+	// Runs counts the scenarios that were tried.
 	Runs int
 	// Exhausted says that it could not be made smaller with the events that were granted.
 	Exhausted bool
-	// Drawn says that the seed's world fails only as it was drawn, and not when clients send the same by a script: nothing was left out.
+	// Drawn means that the seed's scenario fails only as drawn, and not when clients send the same transactions by a
+	// script: nothing was removed.
 	Drawn bool
 
 	config    Config
-	before    Sizes // of the seed's world
+	before    Sizes // of the seed's scenario
 	execution *execution
 }
 
-// Sizes are what can be counted in a world.
+// Sizes are the counts of a scenario's parts.
 type Sizes struct{ Regions, Nodes, Transactions, Faults int }
 
 func (s Sizes) sum() int { return s.Regions + s.Nodes + s.Transactions + s.Faults }
@@ -36,17 +38,18 @@ func (e *execution) sizes() Sizes {
 	}
 }
 
-// Sizes are those of the least world, and of the seed's. What is cut and heals, or crashes and starts again, is one fault.
+// Sizes returns the sizes of the minimal scenario, and of the seed's. A cut with its healing, or a crash with its
+// restart, is one fault.
 func (l *Least) Sizes() (least, first Sizes) { return l.execution.sizes(), l.before }
 
-// compared says how much of the seed's world is left.
+// compared describes how much of the seed's scenario is left.
 func (l *Least) compared() string {
 	least, first := l.Sizes()
 	return fmt.Sprintf("%d of %d transactions, %d of %d faults, %d of %d regions, %d of %d nodes", least.Transactions, first.Transactions,
 		least.Faults, first.Faults, least.Regions, first.Regions, least.Nodes, first.Nodes)
 }
 
-// note says why the world may not be the least; empty if nothing does.
+// note returns the reason why the scenario may not be minimal; empty if there is none.
 func (l *Least) note() string {
 	switch {
 	case l.Exhausted:
@@ -57,20 +60,20 @@ func (l *Least) note() string {
 	return ""
 }
 
-// Trace runs the least world again, and gives to line everything that happens.
+// Trace runs the minimal scenario again, and passes all its events to line.
 func (l *Least) Trace(line func(string)) {
 	c := l.config
 	c.Trace = line
 	l.execution.world.clone().run(c)
 }
 
-// happening is something that a person would tell of an execution.
+// happening is a notable event of an execution.
 type happening struct {
 	at   time.Duration
 	text string
 }
 
-// schedule tells what happened in the order of time: what clients sent, what they were told, and the faults.
+// schedule returns the events in the order of time: the clients' requests, their answers, and the faults.
 func (e *execution) schedule() (told []happening) {
 	t := e.topology
 	add := func(at time.Duration, format string, args ...any) {
@@ -94,7 +97,7 @@ func (e *execution) schedule() (told []happening) {
 	return told
 }
 
-// String says what the least world is, and tells in the order of time what happens in it.
+// String describes the minimal scenario, and its events in the order of time.
 func (l *Least) String() string {
 	var b, world strings.Builder
 	fmt.Fprintf(&b, "%s, seed %d: the least of %d worlds in which the same goes wrong has %s\n", l.Engine, l.Seed, l.Runs, l.compared())

@@ -13,13 +13,14 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// maxDrawn bounds the messages of a page. What a protocol does for minutes, when everything is over, is not what was wrong.
+// maxDrawn bounds the messages of a page. The minutes in which a protocol acts after everything is over do not show the
+// problem.
 const maxDrawn = 700
 
-// maxSeen bounds what is kept of an execution in order to draw it.
+// maxSeen bounds the events of an execution that are kept for drawing.
 const maxSeen = 200_000
 
-// WritePage writes a page that shows the least world's execution as a space-time diagram.
+// WritePage writes a page that shows the minimal scenario's execution as a space-time diagram.
 func (l *Least) WritePage(to io.Writer) error {
 	var seen []sim.Observation
 	c := l.config
@@ -114,7 +115,7 @@ func (e *execution) lastAnswer() (at time.Duration) {
 	return at
 }
 
-// bar is that of a transaction. One without an answer lasts to the end of what is drawn.
+// bar returns the bar of a transaction. A transaction without an answer lasts to the end of the drawing.
 func (e *execution) bar(c *call, lane int, end time.Duration) tracediagram.Bar {
 	what := e.load.describe(c)
 	b := tracediagram.Bar{

@@ -11,11 +11,11 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// Progress is how far an exploration has come, kept in a file so that another process can go on with it.
+// Progress is the progress of an exploration, kept in a file so that another process can continue it.
 type Progress struct {
 	// Build is the program that explores: seeds that two builds have run say nothing about either.
 	Build string `json:"build"`
-	// Worlds says what the worlds are like, and Seeds which there are for each engine.
+	// Worlds describes the scenarios, and Seeds the seeds for each engine.
 	Worlds string `json:"worlds"`
 	Seeds  Seeds  `json:"seeds"`
 	// Done sums up, for each engine, the first of these seeds.
@@ -24,8 +24,8 @@ type Progress struct {
 	path string
 }
 
-// OpenProgress reads the progress of an exploration from a file, if there is one. The error says what the file is of, when it is not
-// of this exploration.
+// OpenProgress reads the progress of an exploration from a file, if there is one. The error names the exploration of
+// the file if it is a different one.
 func OpenProgress(path, build, worlds string, seeds Seeds) (*Progress, error) {
 	p := &Progress{Build: build, Worlds: worlds, Seeds: seeds, path: path}
 	text, err := os.ReadFile(path)

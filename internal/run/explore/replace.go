@@ -10,22 +10,23 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// lossRetry is how often it is asked whether the next loss can be borne.
+// lossRetry is the interval at which the scenario checks whether the database can tolerate the next loss.
 const lossRetry = 20 * time.Millisecond
 
-// lostWhenWhole is what finds a node that says too early that nothing lacks a copy: the moment before the next loss is the only one at which
-// that matters.
+// lostWhenWhole finds a node that reports too early that no data lacks a copy: this matters only in the moment before
+// the next loss.
 var lostWhenWhole = buggify.NewReplaced("explore.lost-when-whole", "A node is lost within a millisecond of all copies being there again")
 
-// nextLoss is a node that may be lost as soon as all copies are there again, and the chance that decides.
+// nextLoss is a node that may be lost as soon as all copies exist again, and the random generator that decides.
 type nextLoss struct {
 	loss   fault
 	chance *buggify.Node
 }
 
-// makeLosses lets nodes lose their processes and memory and be replaced, where the engine says that they may: up to four times one
-// node, or all of a region that the database survives without. The next loss waits until nothing lacks a copy any more, since an
-// engine promises to bear one at a time; meanwhile links are cut. Nothing else is lost in such a world.
+// makeLosses lets nodes lose their processes and memory and be replaced, if the engine declares that they may. It loses
+// one node up to four times, or all nodes of a region that the database survives without. The next loss waits until no
+// data lacks a copy any more, since an engine promises to tolerate one loss at a time; meanwhile links are cut. Nothing
+// else is lost in such a scenario.
 func (w *world) makeLosses(e *protocol.Engine, r *rand.Rand) {
 	may := e.Replaceable(w.topology, w.params)
 	if len(may) == 0 {
@@ -113,7 +114,7 @@ func (e *execution) loseAtOnce(c Config) {
 	}
 }
 
-// loseNext loses the first node whose chance says so, if any.
+// loseNext loses the first node that the random generator selects, if any.
 func (e *execution) loseNext() {
 	for _, next := range e.nextLosses {
 		if next.chance.Fires(lostWhenWhole, e.sim.Now()) {

@@ -10,8 +10,9 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/sdur"
 )
 
-// Every engine that replaces lost nodes keeps its promises while nodes lose what they know, one after the other and a region at a
-// time: all are answered, histories are right, and the copies of new incarnations are those of the others.
+// Every engine that replaces lost nodes keeps its promises while nodes lose their state, one after another and a region
+// at a time. All transactions are answered, histories are right, and the copies of new incarnations equal the other
+// copies.
 func TestReplacements(t *testing.T) {
 	replacing := 0
 	for _, e := range engines.All() {
@@ -36,7 +37,7 @@ func TestReplacements(t *testing.T) {
 	}
 }
 
-// Seeds of worlds of losses that once failed keep passing.
+// Seeds of loss scenarios that once failed keep passing.
 func TestReplacementsThatFailed(t *testing.T) {
 	for _, tc := range []struct {
 		what, engine  string
@@ -65,8 +66,8 @@ func TestReplacementsThatFailed(t *testing.T) {
 	}
 }
 
-// Losses change nothing of a world but its faults, and worlds of engines that cannot replace nodes not at all. What is lost has
-// copies elsewhere.
+// Losses change only the faults of a scenario, and nothing in scenarios of engines that cannot replace nodes. Lost data
+// has copies elsewhere.
 func TestWorldsOfLosses(t *testing.T) {
 	nodes, regions := 0, 0
 	none := *janus.Engine

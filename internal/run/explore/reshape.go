@@ -10,7 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// clone returns a world that can be changed.
+// clone returns a copy of the scenario that can be changed.
 func (w *world) clone() *world {
 	v := *w
 	t := *w.topology
@@ -30,14 +30,14 @@ func cloneLinks(links [][]geo.Link) [][]geo.Link {
 	return links
 }
 
-// chancy reports whether the world's seed matters, as far as its network goes.
+// chancy reports whether the scenario's seed affects its network.
 func (w *world) chancy() bool {
 	return slices.ContainsFunc(w.topology.Links, func(row []geo.Link) bool {
 		return slices.ContainsFunc(row, func(l geo.Link) bool { return l.LossPPM > 0 || l.Jitter > 0 })
 	})
 }
 
-// settle finds out anew when the last fault is over.
+// settle recomputes the time when the last fault is over.
 func (w *world) settle() {
 	w.calm = 0
 	w.sortFaults()
@@ -76,7 +76,7 @@ func (w *world) leaveOut(gone geo.Region) {
 	w.reshape(kept, w.topology.Partitions, w.topology.Replicas)
 }
 
-// reshape leaves of a world the regions that are kept, nil for all, and some partitions and replicas of each.
+// reshape reduces a scenario to the regions in kept, nil for all, and to some partitions and replicas of each.
 func (w *world) reshape(kept []geo.Region, partitions, replicas int) {
 	old := w.topology
 	if kept == nil {
@@ -178,7 +178,8 @@ func (w *world) reshape(kept []geo.Region, partitions, replicas int) {
 	w.settle()
 }
 
-// legal reports whether the engine promises anything of such a world. It sets what the promise is where that depends on what was changed.
+// legal reports whether the engine makes any promise about such a scenario. It updates the promise if it depends on the
+// changes.
 func (w *world) legal(e *protocol.Engine) bool {
 	t := w.topology
 	if t.Validate() != nil || t.Homes < 0 || e.Accepts(t, w.params) != nil || w.loses(e) && !w.isWide || len(w.calls) == 0 {
@@ -227,8 +228,8 @@ func (w *world) legal(e *protocol.Engine) bool {
 	return w.timelineLegal(e) && (!w.durable || len(lost) == 0 || s.InFlight)
 }
 
-// shake lets calls come at other times, from other regions and to other rows, faults happen at other times, and what happens by chance
-// happen otherwise: each in half of the cases.
+// shake moves calls to other times, other regions and other rows, moves faults to other times, and changes the random
+// numbers: each in half of the cases.
 func (w *world) shake(r *rand.Rand) {
 	half := func() bool { return r.IntN(2) == 0 }
 	if half() {

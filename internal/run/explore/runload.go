@@ -14,21 +14,22 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/catalog"
 )
 
-// runProcedures are those of all workloads.
+// runProcedures are the procedures of all workloads.
 var runProcedures = sync.OnceValue(catalog.Procedures)
 
 const (
-	// openClients is how many transactions of a region may be under way in an open loop.
+	// openClients is the maximum number of a region's transactions in flight in an open loop.
 	openClients = 20
-	// leastRows is how many rows of a run's workload each home has in each partition: few enough to meet. It may have up to mostRows
-	// where a workload asks for more, such as SmallBank, whose names decide where customers live.
+	// leastRows is the number of rows of a run's workload that each home has in each partition: few enough for conflicts.
+	// It may have up to mostRows if a workload requires more, such as SmallBank, in which names determine the homes of
+	// customers.
 	leastRows, mostRows = 6, 400
 	// maxWarehouses bounds TPC-C's, each of which has some thousands of rows in its small form.
 	maxWarehouses = 4
 )
 
-// makeRunLoad gives half of the worlds one of the workloads that runs have, on few rows, and has the transactions of half of
-// them come in an open loop, whether those before have answers or not.
+// makeRunLoad gives half of the scenarios one of the workloads of runs, on few rows. In half of these, transactions
+// arrive in an open loop, whether earlier transactions have answers or not.
 func (w *world) makeRunLoad(r *rand.Rand) error {
 	if r.IntN(2) == 0 {
 		w.load.every = max(w.load.until/maxSent/4, 1)
@@ -114,7 +115,7 @@ func (w *world) newGenerator(r geo.Region) workload.Generator {
 	})
 }
 
-// judgeRun checks what must be true of the data of a run's workload, where the engine promises that there is a serial order.
+// judgeRun checks the invariants of a run's workload data, if the engine promises that there is a serial order.
 func (e *execution) judgeRun(res *Result, promised isolation.Level) {
 	if e.load.run == nil || e.calls != nil || !isolation.Implies(promised, isolation.Serializable) {
 		return

@@ -19,7 +19,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/spanner"
 )
 
-// Every engine keeps its promises, and the workload's invariants, in worlds as measured runs have them.
+// Every engine keeps its promises, and the workload's invariants, in scenarios like measured runs.
 func TestRunWorlds(t *testing.T) {
 	for _, e := range engines.All() {
 		t.Run(e.Name, func(t *testing.T) {
@@ -112,8 +112,8 @@ func TestTimelineWithinTheClockBound(t *testing.T) {
 	}
 }
 
-// What a timeline ends stays away where the engine cannot take empty processes in, and is a region that the database survives without;
-// others come back as new incarnations.
+// A node that a timeline kills stays away if the engine cannot accept empty processes, and is in a region that the
+// database survives without. Other nodes recover as new incarnations.
 func TestTimelinesThatKill(t *testing.T) {
 	lost := 0
 	for seed := range uint64(200) {
@@ -147,7 +147,7 @@ func TestTimelinesThatKill(t *testing.T) {
 	}
 }
 
-// The workload's invariants find what is wrong with a database, too.
+// The workload's invariants also detect the faults of a database.
 func TestInvariantsOfRunWorlds(t *testing.T) {
 	i := slices.IndexFunc(broken.All(), func(d broken.Database) bool { return d.Name == "read-committed" })
 	unsound := 0
@@ -161,7 +161,7 @@ func TestInvariantsOfRunWorlds(t *testing.T) {
 	}
 }
 
-// A failing world of a run is shrunk like others: to few transactions, and without the faults that do not matter.
+// A failing scenario of a run is shrunk like any other: to few transactions, and without irrelevant faults.
 func TestShrinkRunWorld(t *testing.T) {
 	c := configOf(t, "sdur-completed-at-first-vote", 0)
 	c.Runs = true
@@ -183,7 +183,7 @@ func TestShrinkRunWorld(t *testing.T) {
 	t.Error("no seed fails")
 }
 
-// A world that loses a region or a partition loses the faults that aim at it.
+// A scenario that loses a region or a partition loses the faults that aim at it.
 func TestTimelineOfFewerNodes(t *testing.T) {
 	one := int32(1)
 	w := &world{

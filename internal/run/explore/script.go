@@ -28,7 +28,7 @@ func (c *call) transaction() *txn.Transaction {
 	return &txn.Transaction{ID: c.id, Proc: c.proc, Args: c.args, Attempt: c.attempt}
 }
 
-// answer is what a client is told of its transaction.
+// answer is the answer to a client's transaction.
 type answer struct {
 	at     time.Duration
 	status txn.Status
@@ -49,7 +49,8 @@ func (w *world) script(r geo.Region) [][]call {
 	return script
 }
 
-// describe tells what a transaction does, for example "depositChecking of customers 0 and 3, amount 17" or "r1 a2+1".
+// describe returns the effect of a transaction as text, for example "depositChecking of customers 0 and 3, amount 17"
+// or "r1 a2+1".
 func (l *load) describe(c *call) string {
 	if l.run != nil {
 		return fmt.Sprintf("%s %x", runProcedures().Lookup(c.proc).Name, c.args)
@@ -74,7 +75,7 @@ func (l *load) describe(c *call) string {
 	return text
 }
 
-// rename returns the arguments of a call on other rows: on rows[i] in place of i. Those of groups stay.
+// rename returns the arguments of a call on other rows: on rows[i] in place of i. Rows of groups stay unchanged.
 func (l *load) rename(c *call, rows []int) []byte {
 	if l.run != nil {
 		return c.args

@@ -14,23 +14,26 @@ import (
 )
 
 const (
-	// shrinkEvents bounds the events of all worlds that are tried for a least one, unless the caller says otherwise: less than a minute's.
+	// shrinkEvents is the default bound of the events of all scenarios that are tried in a search for a minimal one: less
+	// than a minute.
 	shrinkEvents = 80_000_000
-	// trialEvents bounds those of a single one. Worlds that pass have 2 million at most.
+	// trialEvents bounds the events of a single scenario. Scenarios that pass have 2 million at most.
 	trialEvents = 3_000_000
-	// chances is in how many ways a world that depends on chance is tried before it is taken for one that does not fail.
+	// chances is the number of variants of a random scenario that are tried before it counts as not failing.
 	chances = 3
-	// shakes is in how many other ways a change of a world of few calls is tried, and fewCalls how many those are.
+	// shakes is the number of other variants in which a change of a scenario with few calls is tried. fewCalls is the
+	// maximum number of these calls.
 	shakes, fewCalls = 30, 24
-	// sidesteps is how often another world of the same size is tried when nothing can be left out any more.
+	// sidesteps is the number of other scenarios of the same size that are tried when nothing can be removed any more.
 	sidesteps = 30
 )
 
-// Shrink looks for the least world in which the same goes wrong as in that of a seed: with fewer transactions, faults, regions,
-// partitions and replicas, over a network without loss and jitter, with the engine's default parameters. It tries one change after the other and
-// keeps those with which the execution is still wrong in the same way (delta debugging: Zeller and Hildebrandt, Simplifying and
-// Isolating Failure-Inducing Input, IEEE TSE 2002), until none is left or events, 80 million for 0, have happened. The same seed
-// has the same least world. It returns nil when the seed passes, or ctx ends before its world has run.
+// Shrink looks for the minimal failing scenario with the same problem as the scenario of a seed. It has fewer
+// transactions, faults, regions, partitions and replicas, a network without loss and jitter, and the engine's default
+// parameters. Shrink tries one change after another. It keeps a change if the execution still has the same problem
+// (delta debugging: Zeller and Hildebrandt, Simplifying and Isolating Failure-Inducing Input, IEEE TSE 2002). It stops
+// when no change is left or after the given number of events, 80 million for 0. The same seed has the same minimal
+// scenario. Shrink returns nil if the seed passes, or if ctx ends before its scenario has run.
 func Shrink(ctx context.Context, c Config, events uint64) *Least {
 	c.Trace = nil
 	if events == 0 {
@@ -50,7 +53,7 @@ func Shrink(ctx context.Context, c Config, events uint64) *Least {
 	s := &shrinker{ctx: ctx, granted: events, Least: Least{Result: first, First: first, config: c, before: e.sizes(), execution: e}}
 	scripted := w.clone()
 	scripted.calls = slices.Clone(e.submitted)
-	// The calls of a second run have ids of the first one.
+	// The calls of a second run have ids of the first run.
 	if s.Drawn = e.second || !s.try(scripted); !s.Drawn {
 		s.rounds()
 		s.sidestep()
@@ -66,7 +69,8 @@ func (s *shrinker) rounds() {
 	}
 }
 
-// sidestep goes on from other worlds of the same size, in which more may be left out, as long as that leads to lesser ones.
+// sidestep continues from other scenarios of the same size, from which more may be removable, as long as that leads to
+// smaller ones.
 func (s *shrinker) sidestep() {
 	for range sidesteps {
 		least := s.Least
@@ -82,7 +86,7 @@ func (s *shrinker) sidestep() {
 	}
 }
 
-// shrinker looks for a least world.
+// shrinker looks for a minimal scenario.
 type shrinker struct {
 	Least
 	ctx     context.Context
@@ -92,7 +96,7 @@ type shrinker struct {
 	shaken  uint64
 }
 
-// round tries every change once: first those that leave most out.
+// round tries every change once: first the changes that remove the most.
 func (s *shrinker) round() {
 	s.keepCycle()
 	s.change(func(w *world) { w.core = core{} })
@@ -103,7 +107,7 @@ func (s *shrinker) round() {
 	s.shorten()
 }
 
-// try runs a world, and keeps it if the same goes wrong in it. A world that depends on chance has several.
+// try runs a scenario, and keeps it if it has the same problem. A random scenario is tried in several variants.
 func (s *shrinker) try(w *world) bool {
 	if !w.legal(s.config.Engine) {
 		return false
@@ -112,13 +116,13 @@ func (s *shrinker) try(w *world) bool {
 	for n := range uint64(chances) {
 		c := s.config
 		if c.MaxEvents == 0 {
-			c.MaxEvents = max(trialEvents, 2*s.Events) // with fewer, a world that passes would seem to have no end
+			c.MaxEvents = max(trialEvents, 2*s.Events) // with fewer, a scenario that passes would seem endless
 		}
 		if s.used+c.MaxEvents > s.granted || s.ctx.Err() != nil {
 			s.Exhausted = s.Exhausted || s.used+c.MaxEvents > s.granted
 			return false
 		}
-		w.seed = seed + n<<32 // what is drawn for other seeds has other numbers
+		w.seed = seed + n<<32 // draws for other seeds have other numbers
 		res, e := w.run(c)
 		s.used += res.Events
 		s.Runs++
@@ -133,21 +137,21 @@ func (s *shrinker) try(w *world) bool {
 	return false
 }
 
-// alike reports whether what went wrong in the seed's world has gone wrong again.
+// alike reports whether the problem of the seed's scenario has occurred again.
 func (s *shrinker) alike(r *Result) bool {
 	return r.Has(s.First.wrong()) && (s.First.wrong() != Violated || r.Invariant == s.First.Invariant) && r.Anomaly == s.First.Anomaly && r.Panic == s.First.Panic
 }
 
-// change tries the present world with a change.
+// change tries the current scenario with a change.
 func (s *shrinker) change(change func(*world)) bool {
 	w := s.execution.world.clone()
 	change(w)
 	return !reflect.DeepEqual(w, s.execution.world) && s.try(w)
 }
 
-// leave tries the present world with something left out. A mistake that shows only when some transactions meet at the right time, or in
-// rows of the right regions, would hide behind all else that the change does to the world: so where calls are few, it is tried with other times,
-// rows and regions of these, other times of faults, and another chance, too.
+// leave tries the current scenario with a part removed. Some problems show only if certain transactions meet at the
+// right time, or in rows of the right regions, and would be masked by other effects of the change. So if there are few
+// calls, leave also tries other times, rows and regions of the calls, other times of faults, and other random numbers.
 func (s *shrinker) leave(change func(*world)) bool {
 	if s.change(change) {
 		return true
@@ -168,8 +172,8 @@ func (s *shrinker) leave(change func(*world)) bool {
 	return false
 }
 
-// drop leaves out as many of n things as it can, many at a time first, and the last first: without changes a world to one that
-// lacks those from i to j.
+// drop removes as many of n things as it can, in large groups first and from the end: without removes the things from i
+// to j from a scenario.
 func (s *shrinker) drop(n func(*world) int, without func(w *world, i, j int)) {
 	for size := max(1, n(s.execution.world)/2); size > 0; size /= 2 {
 		for end := n(s.execution.world); end > 0; end -= size {
@@ -178,7 +182,8 @@ func (s *shrinker) drop(n func(*world) int, without func(w *world, i, j int)) {
 	}
 }
 
-// keepCycle tries the transactions of the history's cycle alone, and those with the ones that wrote what these have met.
+// keepCycle tries the transactions of the history's cycle alone, and together with the transactions that wrote the
+// versions that they used.
 func (s *shrinker) keepCycle() {
 	v := s.execution.verdict
 	if v == nil || v.Passed {
@@ -199,7 +204,7 @@ func (s *shrinker) keepCycle() {
 	}
 }
 
-// dropFaults leaves out what happens to the network and to nodes: what is cut with its healing, and a crash with its restart.
+// dropFaults removes faults of the network and of nodes: a cut with its healing, and a crash with its restart.
 func (s *shrinker) dropFaults() {
 	s.drop(func(w *world) int { return len(w.pairs()) }, func(w *world, i, j int) {
 		var gone []int
@@ -234,7 +239,7 @@ func (s *shrinker) dropFaults() {
 // dropNodes leaves out regions, partitions and replicas.
 func (s *shrinker) dropNodes() {
 	if s.execution.load.run != nil {
-		return // its rows and its calls are those of this topology
+		return // its rows and its calls belong to this topology
 	}
 	for r := len(s.execution.topology.Regions) - 1; r >= 0 && len(s.execution.topology.Regions) > 1; r-- {
 		if !s.leave(func(w *world) { w.leaveOut(geo.Region(r)) }) {
@@ -254,7 +259,7 @@ func (s *shrinker) dropNodes() {
 	}
 }
 
-// simplify makes the network, the nodes and the parameters those that a person would choose.
+// simplify replaces the network, the nodes and the parameters by simple, typical ones.
 func (s *shrinker) simplify() {
 	links := func(f func(l *geo.Link, back geo.Link, local bool)) func(*world) {
 		return func(w *world) {

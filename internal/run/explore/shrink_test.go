@@ -15,7 +15,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/calvin"
 )
 
-// configOf is that of a seed with a database that is wrong on purpose.
+// configOf returns the configuration of a seed with a faulty variant.
 func configOf(t *testing.T, name string, seed uint64) Config {
 	t.Helper()
 	i := slices.IndexFunc(broken.All(), func(d broken.Database) bool { return d.Name == name })
@@ -27,10 +27,10 @@ func configOf(t *testing.T, name string, seed uint64) Config {
 	return c
 }
 
-// leastWorlds are those that were shrunk, by database and seed: shrinking one takes hundreds of worlds.
+// leastWorlds caches the minimal scenarios by database and seed: shrinking one runs hundreds of scenarios.
 var leastWorlds = map[string]*Least{}
 
-// leastOf is the least world of a seed with a database that is wrong on purpose.
+// leastOf returns the minimal scenario of a seed with a faulty variant.
 func leastOf(t *testing.T, name string, seed uint64) *Least {
 	t.Helper()
 	key := fmt.Sprint(name, seed)
@@ -40,7 +40,7 @@ func leastOf(t *testing.T, name string, seed uint64) *Least {
 	return leastWorlds[key]
 }
 
-// Failing worlds become ones that a person can follow, in which the same is wrong, and always the same ones.
+// Failing scenarios shrink to comprehensible scenarios with the same problem, and always to the same ones.
 func TestShrink(t *testing.T) {
 	for name, tc := range map[string]struct {
 		seed  uint64
@@ -91,8 +91,8 @@ func TestShrinkEnds(t *testing.T) {
 	}
 }
 
-// Clients that have a script send what the drawn ones have sent when these have sent it, and get the same answers: so leaving nothing
-// out changes nothing.
+// Clients with a script send the drawn transactions at the drawn times, and get the same answers: so a script without
+// removals changes nothing.
 func TestScriptsAreWhatWasDrawn(t *testing.T) {
 	for _, e := range engines.All() {
 		for seed := uint64(1); seed <= 6; seed++ {
@@ -109,7 +109,7 @@ func TestScriptsAreWhatWasDrawn(t *testing.T) {
 	}
 }
 
-// A region that is left out takes its nodes, clients, faults and members with it; the others keep theirs.
+// Removing a region removes its nodes, clients, faults and members; other regions keep theirs.
 func TestLeaveOut(t *testing.T) {
 	links := make([][]geo.Link, 3)
 	for a := range links {
@@ -160,7 +160,7 @@ func TestLeaveOut(t *testing.T) {
 	}
 }
 
-// No world is tried of which the engine promises nothing: what would go wrong there is no mistake.
+// The shrinker tries no scenario for which the engine promises nothing: a failure there would not be a fault.
 func TestLegal(t *testing.T) {
 	whole := func() *world {
 		w := worldOf(t, Config{Engine: calvin.Engine, Seed: 2})
@@ -221,7 +221,7 @@ func TestRename(t *testing.T) {
 	}
 }
 
-// The least world of a lost update tells it: two clients, the row, and what each was told.
+// The minimal scenario of a lost update shows it: two clients, the row, and the answer to each.
 func TestLeastWorldIsTold(t *testing.T) {
 	l := Shrink(t.Context(), configOf(t, "read-committed", 2), 0)
 	if l == nil || l.Anomaly != history.LostUpdate {
@@ -243,8 +243,8 @@ func TestLeastWorldIsTold(t *testing.T) {
 	}
 }
 
-// The page of a least world shows its transactions, messages and faults, the cycle of a wrong history, and nothing of the minutes in which
-// a database only waits.
+// The page of a minimal scenario shows its transactions, messages and faults, and the cycle of a wrong history. It
+// omits the minutes in which a database only waits.
 func TestPages(t *testing.T) {
 	for name, tc := range map[string]struct {
 		seed uint64

@@ -15,13 +15,13 @@ type Seeds struct {
 	Step  uint64 `json:"step,omitempty"`
 }
 
-// Shard returns those of the seeds that the i-th of n machines runs, from 0.
+// Shard returns the seeds that the i-th of n machines runs, from 0.
 func (s Seeds) Shard(i, n uint64) Seeds {
 	left := s.Count - min(i, s.Count)
 	return Seeds{First: s.at(i), Count: (left + n - 1) / n, Step: s.step() * n}
 }
 
-// After returns those that are left when the first n have been run.
+// After returns the seeds that remain after the first n have been run.
 func (s Seeds) After(n uint64) Seeds {
 	n = min(n, s.Count)
 	return Seeds{First: s.at(n), Count: s.Count - n, Step: s.Step}
@@ -46,7 +46,7 @@ func (s Seeds) String() string {
 // Summary adds up the seeds of one engine.
 type Summary struct {
 	Engine string `json:"engine"`
-	// Seeds are those that were run. Passed and Failed count them; Least is the least that has failed.
+	// Seeds are the seeds that were run. Passed and Failed count them; Least is the smallest seed that has failed.
 	Seeds  Seeds  `json:"seeds"`
 	Passed int    `json:"passed"`
 	Failed int    `json:"failed"`
@@ -58,23 +58,24 @@ type Summary struct {
 	Lost         int           `json:"lost"`
 	Restarted    int           `json:"restarted"`
 	Virtual      time.Duration `json:"virtualNanoseconds"`
-	// Torn counts the seeds in which logs lost what was not synced, Unread those in which one could not be read.
+	// Torn counts the seeds in which logs lost data that was not synced, Unread the seeds in which a log could not be
+	// read.
 	Torn   int `json:"torn,omitempty"`
 	Unread int `json:"unread,omitempty"`
 	// Replaced counts the nodes that were lost and replaced.
 	Replaced int `json:"replaced,omitempty"`
 	// Stragglers counts the nodes that lagged permanently at the end.
 	Stragglers int `json:"stragglers,omitempty"`
-	// Written counts the checkpoints, and Largest is the size of the largest one of a replica, in bytes.
+	// Written counts the checkpoints, and Largest is the size of a replica's largest checkpoint, in bytes.
 	Written int `json:"written,omitempty"`
 	Largest int `json:"largestBytes,omitempty"`
 	// Mended is the longest time until all copies were there again: see Result.
 	Mended time.Duration `json:"mendedNanoseconds,omitempty"`
-	// Slowest is how long the slowest transaction of what was left took, in worlds that have a second phase.
+	// Slowest is the latency of the slowest transaction in the second phase, in scenarios that have one.
 	Slowest time.Duration `json:"slowestNanoseconds,omitempty"`
 }
 
-// String is one line that ends with "N passed, N failed", and names the least seed that failed.
+// String returns one line that ends with "N passed, N failed", and names the smallest seed that failed.
 func (s *Summary) String() string {
 	disks := ""
 	if s.Torn+s.Unread > 0 {
@@ -108,7 +109,7 @@ func Soak(ctx context.Context, c Config, seeds Seeds, each func(*Result)) Summar
 	var (
 		mu    sync.Mutex
 		next  uint64 // to be run
-		tell  uint64 // to be told
+		tell  uint64 // to be reported
 		ready = map[uint64]*Result{}
 		group sync.WaitGroup
 	)

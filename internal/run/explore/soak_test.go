@@ -40,7 +40,8 @@ func TestShards(t *testing.T) {
 	}
 }
 
-// What is stopped and goes on finds the same as what is not stopped, and only the same exploration goes on.
+// An exploration that is stopped and resumed finds the same as an uninterrupted one, and only the same exploration can
+// be resumed.
 func TestProgress(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.json")
 	seeds := Seeds{First: 3, Count: 12, Step: 2}

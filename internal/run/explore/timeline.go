@@ -18,16 +18,17 @@ import (
 )
 
 const (
-	// maxTimeline bounds the faults of a timeline beside those that end processes, of which there are maxShutdowns at most.
+	// maxTimeline bounds the faults of a timeline, not counting faults that kill processes; maxShutdowns bounds these.
 	maxTimeline, maxShutdowns = 6, 3
-	// maxSkew is how far a fault sets a clock where no answer depends on clocks.
+	// maxSkew is the maximum clock change of a fault if no answer depends on clocks.
 	maxSkew = 500 * time.Millisecond
-	// mostLossPPM is what a link loses at most, unless it loses everything. With half of the packets lost some worlds do not end in time.
+	// mostLossPPM is the maximum loss of a link, unless it loses everything. With half of the packets lost some scenarios
+	// do not finish in time.
 	mostLossPPM = 300_000
 )
 
-// makeTimeline puts a timeline of faults, such as spec.faults of a BenchmarkRun has, in the place of the world's own. They are of every
-// kind that a simulation can play, aim at whatever a manifest can aim at, and overlap.
+// makeTimeline replaces the scenario's faults by a timeline of faults like spec.faults of a BenchmarkRun. The faults
+// are of every kind that a simulation can play, have any target of a manifest, and overlap.
 func (w *world) makeTimeline(c Config, r *rand.Rand, long bool) {
 	d := drawer{w, r, long}
 	kinds := []string{faults.CPUStress, faults.MemoryStress, faults.DiskReadLoad, faults.DiskWriteLoad, faults.IODelay, faults.ClockSkew}
@@ -134,7 +135,7 @@ func (d *drawer) fault(kind string, skew time.Duration, roles []string) (f v1alp
 	return f
 }
 
-// pair are the links from one region, to another one or to all others, in both directions or in one.
+// pair returns the links from one region, to another region or to all others, in both directions or in one.
 func (d *drawer) pair() v1alpha1.RegionPair {
 	from := d.region()
 	p := v1alpha1.RegionPair{From: from, OneWay: d.r.IntN(2) == 0}
@@ -144,14 +145,15 @@ func (d *drawer) pair() v1alpha1.RegionPair {
 	return p
 }
 
-// side is one of a partition's: those of a region, or less.
+// side returns one side of a partition: the nodes of a region, or fewer.
 func (d *drawer) side(roles []string) v1alpha1.NodeTarget {
 	t := d.target(roles)
 	t.Regions = d.region()
 	return t
 }
 
-// target are nodes of the database: a region's or all, of some partition or of all, all of them or some, and those that have a role.
+// target returns nodes of the database: of one region or all, of some partition or of all, all of them or some, or the
+// nodes that have a role.
 func (d *drawer) target(roles []string) (t v1alpha1.NodeTarget) {
 	r := d.r
 	if r.IntN(2) == 0 {
@@ -179,14 +181,15 @@ func (d *drawer) region() []string {
 	return names[i : i+1 : i+1]
 }
 
-// others are the regions but some, in an order of chance.
+// others returns the regions except some, in random order.
 func (d *drawer) others(but []string) []string {
 	left := slices.DeleteFunc(slices.Clone(d.w.topology.Regions), func(name string) bool { return slices.Contains(but, name) })
 	d.r.Shuffle(len(left), func(i, j int) { left[i], left[j] = left[j], left[i] })
 	return left
 }
 
-// database is the world's as faults see it. Its nodes have no journals: what has a disk has a log.
+// database adapts the scenario's database for fault injection. Its nodes have no journals: a node with a disk has a
+// log.
 func (w *world) database(e *protocol.Engine) *faults.Database {
 	return &faults.Database{Engine: e, Params: w.params, Topology: w.topology}
 }
@@ -201,7 +204,7 @@ func (e *execution) play(c Config) {
 // played reports whether all faults of the timeline are over, new incarnations in their places too.
 func (e *execution) played() bool { return e.injector == nil || e.injector.Over() }
 
-// ends is when a fault is to be over.
+// ends returns the planned end of a fault.
 func ends(f *v1alpha1.Fault) time.Duration {
 	if f.Duration == nil {
 		return f.At.Duration
@@ -209,7 +212,7 @@ func ends(f *v1alpha1.Fault) time.Duration {
 	return f.At.Duration + f.Duration.Duration
 }
 
-// killed are the regions whose nodes the timeline ends for good.
+// killed returns the regions with nodes that the timeline kills permanently.
 func (w *world) killed() (regions []geo.Region) {
 	for i := range w.timeline {
 		if k := w.timeline[i].PodKill; k != nil && k.Lasting {
@@ -265,7 +268,7 @@ func describeFault(f *v1alpha1.Fault) string {
 		err = json.Unmarshal(text, &fields)
 	}
 	if err != nil {
-		return err.Error() // no fault that was drawn has one
+		return err.Error() // no drawn fault has one
 	}
 	for _, field := range []string{"name", "at", "duration"} {
 		delete(fields, field)
@@ -280,7 +283,8 @@ func describeFault(f *v1alpha1.Fault) string {
 	return what
 }
 
-// countReplaced notes the nodes that the timeline has ended and new incarnations have replaced, which come at once.
+// countReplaced counts the nodes that the timeline has killed and new incarnations have replaced, which start
+// immediately.
 func (e *execution) countReplaced() {
 	if e.injector == nil {
 		return

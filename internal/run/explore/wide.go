@@ -34,7 +34,7 @@ const (
 	shrinkBits = 26
 	// mostPadding bounds the bytes of unused rows on a node that holds all of them.
 	mostPadding = 1 << 20
-	// betweenRuns is how long a database rests between two runs: drivers take longer to load rows and to start workers.
+	// betweenRuns is the idle time of a database between two runs: drivers take longer to load rows and to start workers.
 	betweenRuns = time.Second
 	// paddingFrom is the number of the first of them.
 	paddingFrom = 1 << 20
@@ -88,8 +88,8 @@ func (x *wide) fill(layout geo.Layout, s *sim.Sim) {
 	}
 }
 
-// wideParam draws a value from the whole range that an engine allows, whose logarithm is uniform; its least value in an eighth of the cases, and
-// its default in a quarter.
+// wideParam draws a value from the whole range of an engine's parameter with a uniform logarithm. In an eighth of the
+// cases it returns the least value, and in a quarter the default.
 func wideParam(p protocol.Parameter, r *rand.Rand) string {
 	switch n := r.IntN(8); {
 	case len(p.OneOf) > 0:
@@ -107,8 +107,8 @@ func wideParam(p protocol.Parameter, r *rand.Rand) string {
 	return logUniform(r, max(p.Min, leastLag), max(p.Max, leastLag)).String()
 }
 
-// patience is how long after the last fault and the last transaction everything may take to complete: longer where parameters are long, since
-// what recovers may wait for one after the other.
+// patience returns the time after the last fault and the last transaction within which everything must complete. It is
+// longer if parameters are long, since recovery may wait for several in turn.
 func (w *world) patience(e *protocol.Engine) time.Duration {
 	all := patience
 	if !w.isWide {
@@ -122,7 +122,7 @@ func (w *world) patience(e *protocol.Engine) time.Duration {
 	return all
 }
 
-// longParameter is how many times the value of each duration among the parameters it may take longer.
+// longParameter is the number of times that each duration among the parameters extends the patience.
 const longParameter = 50
 
 // nextPairs writes in two groups, or scans both.
@@ -166,8 +166,8 @@ func (e *execution) mayRunAgain(res *Result) bool {
 	return true
 }
 
-// runAgain loads the rows again, as drivers do between runs when all replicas are quiet, and lets the clients send transactions with the same
-// ids once more. No faults happen meanwhile.
+// runAgain loads the rows again, as drivers do between runs when all replicas are quiescent, and lets the clients send
+// transactions with the same ids once more. There are no faults in that time.
 func (e *execution) runAgain(c Config, res *Result) {
 	e.sim.Run(e.sim.Now() + betweenRuns)
 	for n := range geo.NodeID(e.topology.Nodes()) {

@@ -77,7 +77,7 @@ func TestWideThatFailed(t *testing.T) {
 	}
 }
 
-// Wide scenarios draw every kind of what they promise, and parameters from their whole ranges.
+// Wide scenarios draw all documented kinds, and parameters from their whole ranges.
 func TestWorldsThatAreWide(t *testing.T) {
 	e, _ := engines.Lookup("sunstorm")
 	seen := map[string]int{}

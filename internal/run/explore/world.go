@@ -17,9 +17,9 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// world is what a seed makes.
+// world is the scenario of a seed.
 type world struct {
-	seed     uint64 // of what happens by chance in it
+	seed     uint64 // of its random events
 	topology *geo.Topology
 	params   protocol.Params
 	// coordinators is whom clients send their transactions to.
@@ -27,17 +27,17 @@ type world struct {
 	offsets      []time.Duration // of clocks, by node
 	costs        sim.Costs
 	codec        bool // messages are encoded and decoded
-	durable      bool // nodes keep logs, so that those that crash can start again
+	durable      bool // nodes keep logs, so that crashed nodes can restart
 	faults       []fault
 	calm         time.Duration // when the last fault is over
 	load         load
 	// calls are the transactions that clients send, in the order of time; nil where clients draw them.
 	calls []call
 	core  core
-	// rare says when replicas do what is rare; nil for never.
+	// rare determines when replicas take rare actions; nil for never.
 	rare  *buggify.Plan
 	disks disks
-	// timeline are the faults of a world like a run's.
+	// timeline has the faults of a scenario like a run's.
 	timeline []v1alpha1.Fault
 	// wide holds the additional draws if isWide is set: the scenario is one of Config.Wide.
 	wide   wide
@@ -50,10 +50,10 @@ type fault struct {
 	kind faultKind
 	a, b geo.Region    // b only for cuts and heals
 	node geo.NodeID    // for crashes, restarts, jumps, and logs that cannot be read
-	by   time.Duration // for jumps, and how long after a node's loss its next incarnation comes
+	by   time.Duration // for jumps, and the time from a node's loss to its next incarnation
 	// region says that all nodes of region a lose their memory.
 	region bool
-	// loses is how much of what a crashed node had not synced is lost, in percent.
+	// loses is the share of a crashed node's unsynced data that is lost, in percent.
 	loses int
 }
 
@@ -70,7 +70,7 @@ const (
 	unreadable // the log of a node that starts again: its region is lost
 )
 
-// loss reports whether a region is lost for good.
+// loss reports whether a region is lost permanently.
 func (k faultKind) loss() bool { return k == lose || k == unreadable }
 
 func (f fault) describe(t *geo.Topology) string {
@@ -100,7 +100,7 @@ func (f fault) describe(t *geo.Topology) string {
 	}
 }
 
-// Sources of chance of a world. What does not depend on the engine is the same for all engines.
+// Streams of random numbers of a scenario. Draws that do not depend on the engine are the same for all engines.
 const (
 	streamTopology = iota + 1
 	streamParams
@@ -125,13 +125,13 @@ const (
 	streamNextLosses  = 119
 	streamLags        = 120
 	streamWide        = 121
-	streamHomes       = 109 // 106 to 108 would change worlds of seeds that once failed
+	streamHomes       = 109 // 106 to 108 would change scenarios of seeds that once failed
 )
 
 func newRNG(seed uint64, of uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, of)) }
 
 const (
-	// maxNodes bounds the nodes of a world, so that protocols in which everybody speaks to everybody stay fast.
+	// maxNodes bounds the nodes of a scenario, so that protocols with all-to-all messages stay fast.
 	maxNodes = 12
 	// maxRegions and maxHostileRegions bound its regions: of five, two can be lost where a minority can.
 	maxRegions, maxHostileRegions = 4, 5
@@ -139,7 +139,8 @@ const (
 	maxCuts, maxHostileCuts = 4, 12
 )
 
-// newWorld makes the world of a seed. It fails where the engine takes none of the topologies and parameters that are drawn.
+// newWorld makes the scenario of a seed. It fails if the engine accepts none of the topologies and parameters that are
+// drawn.
 func newWorld(c Config) (*world, error) {
 	w := &world{seed: c.Seed, isWide: c.Wide}
 	scale, r, err := w.draw(c)
@@ -149,7 +150,7 @@ func newWorld(c Config) (*world, error) {
 	if c.Replace {
 		w.preferReplaceable(c)
 	}
-	// The choice costs where nodes ask for masters. Elsewhere the worlds of seeds that once failed stay what they were.
+	// The choice has a cost if nodes ask for masters. Otherwise the scenarios of seeds that once failed do not change.
 	if w.params[locallog.MastersParameter.Name] != "" && newRNG(c.Seed, streamTurns).IntN(2) == 0 && locallog.AsksMasters(w.params) {
 		w.coordinators = geo.RoundRobin
 	}
@@ -200,14 +201,14 @@ func newWorld(c Config) (*world, error) {
 // history is not judged then; everything else is.
 func (w *world) loses(e *protocol.Engine) bool { return e.Loses != nil && e.Loses(w.params) }
 
-// maxDraws bounds the topologies and parameters that are drawn for a world.
+// maxDraws bounds the topologies and parameters that are drawn for a scenario.
 const maxDraws = 1000
 
-// draw draws the topology and the parameters again until the engine takes them. The first draw is the same for all engines. It
-// returns the scale of the topology's delays, and the chance that the rest of the world goes on with.
+// draw draws the topology and the parameters repeatedly until the engine accepts them. The first draw is the same for
+// all engines. It returns the scale of the topology's delays, and the random generator for the remaining draws.
 func (w *world) draw(c Config) (scale time.Duration, r *rand.Rand, err error) {
 	for n := range uint64(maxDraws) {
-		again := n << 32 // beyond all sources of chance
+		again := n << 32 // beyond all streams of random numbers
 		r = newRNG(c.Seed, streamTopology+again)
 		scale = []time.Duration{time.Millisecond, 10 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond}[r.IntN(4)]
 		w.topology = newTopology(c, r, scale)
@@ -255,10 +256,12 @@ func idleEvents(e *protocol.Engine, t *geo.Topology, params protocol.Params) uin
 	return uint64(longest/shortest) * n * (n - 1) * 2
 }
 
-// replaceableDraws is how often parameters are drawn again for a world of losses in which no node can be replaced.
+// replaceableDraws is the number of times that parameters are drawn again for a loss scenario in which no node can be
+// replaced.
 const replaceableDraws = 16
 
-// preferReplaceable draws other parameters for a world of losses in which the engine replaces no node, until it replaces any.
+// preferReplaceable draws other parameters for a loss scenario in which the engine replaces no node, until it replaces
+// any.
 func (w *world) preferReplaceable(c Config) {
 	for n := uint64(1); n <= replaceableDraws && c.Engine.Replaces != nil && len(c.Engine.Replaces(w.topology, w.params)) == 0; n++ {
 		other := newParams(c, newRNG(c.Seed, streamParams+(maxDraws+n)<<32))
@@ -322,8 +325,8 @@ func newTopology(c Config, r *rand.Rand, scale time.Duration) *geo.Topology {
 	return t
 }
 
-// newHomes lets rows call the first regions home, and not all of them, in a quarter of the worlds that have several; 0 stands for
-// all. It draws from a chance of its own, so that the other worlds are what they were.
+// newHomes restricts the homes of rows to the first regions in a quarter of the scenarios with several regions; 0
+// stands for all. It uses a separate stream of random numbers, so that all other scenarios do not change.
 func newHomes(t *geo.Topology, r *rand.Rand) int {
 	if regions := len(t.Regions); regions > 1 && r.IntN(4) == 0 {
 		return 1 + r.IntN(regions-1)
@@ -331,7 +334,7 @@ func newHomes(t *geo.Topology, r *rand.Rand) int {
 	return 0
 }
 
-// newGroups places half of the cells in half of the worlds: with any leader and any number of members anywhere.
+// newGroups places half of the cells in half of the scenarios: with any leader and any number of members anywhere.
 func newGroups(t *geo.Topology, r *rand.Rand) (groups []geo.CellGroup) {
 	if r.IntN(2) == 0 {
 		return nil
@@ -355,8 +358,8 @@ func newGroups(t *geo.Topology, r *rand.Rand) (groups []geo.CellGroup) {
 	return groups
 }
 
-// newParams draws values that a user might choose: words at random, numbers and times near the default. In a hostile
-// world times are drawn from all that the engine declares: see hostile.
+// newParams draws values that a user might choose: random words, and numbers and times near the default. In a hostile
+// scenario times are drawn from the engine's whole range: see hostile.
 func newParams(c Config, r *rand.Rand) protocol.Params {
 	e := c.Engine
 	given := map[string]string{}
@@ -390,9 +393,9 @@ func newParams(c Config, r *rand.Rand) protocol.Params {
 	return params
 }
 
-// drawLags gives durations that are 0 unless somebody sets them, such as a lag or a delay, another value in half of the scenarios: one whose
-// logarithm is uniform. Such parameters switch code on. The random numbers are a stream of their own, so that scenarios without such a
-// parameter, and scenarios in which it stays 0, do not change.
+// drawLags changes durations that are 0 by default, such as a lag or a delay, in half of the scenarios, to a value with
+// a uniform logarithm. Such parameters switch code on. The random numbers are a separate stream, so that scenarios
+// without such a parameter, and scenarios in which it stays 0, do not change.
 func (w *world) drawLags(c Config, r *rand.Rand) {
 	if c.Broken || c.Wide {
 		return // faulty variants are caught by known scenarios, and wide scenarios draw lags already
@@ -412,17 +415,17 @@ func (w *world) drawLags(c Config, r *rand.Rand) {
 	}
 }
 
-// leastLag and mostLag bound the lags that are drawn. A longer one alone lets everything take longer.
+// leastLag and mostLag bound the lags that are drawn. A longer lag would only make everything take longer.
 const leastLag, mostLag = 100 * time.Microsecond, 4 * time.Second
 
-// logUniform draws a duration between two, both positive, whose logarithm is uniform.
+// logUniform draws a duration between two positive durations, with a uniform logarithm.
 func logUniform(r *rand.Rand, least, most time.Duration) time.Duration {
 	return least + time.Duration(float64(least)*(math.Pow(float64(most)/float64(least), r.Float64())-1))
 }
 
-// hostile draws a duration parameter: one of eight times the least that the engine allows, otherwise anything from
-// there up to four times the default, whose logarithm is uniform. Of parameters that may be 0, a thousandth of the
-// default is taken for the least of the latter.
+// hostile draws a duration parameter. In one of eight cases it is the engine's minimum, otherwise any value from there
+// up to four times the default, with a uniform logarithm. For parameters that may be 0, the lower end of this range is
+// a thousandth of the default.
 func hostile(p protocol.Parameter, r *rand.Rand) time.Duration {
 	d, _ := time.ParseDuration(p.Default)
 	least, most := max(p.Min, d/1000), min(p.Max, 4*d)
@@ -432,7 +435,7 @@ func hostile(p protocol.Parameter, r *rand.Rand) time.Duration {
 	return logUniform(r, least, most)
 }
 
-// makeFaults draws the schedule of faults. All cuts are healed in the end; long ones last up to 20 s.
+// makeFaults draws the schedule of faults. All cuts are healed in the end; long cuts last up to 20 s.
 func (w *world) makeFaults(c Config, r *rand.Rand, long bool) {
 	t, until := w.topology, w.load.until
 	regions := len(t.Regions)
@@ -456,7 +459,7 @@ func (w *world) makeFaults(c Config, r *rand.Rand, long bool) {
 	}
 	lost := w.lost()
 	breakLink := func(a, b geo.Region, from, to time.Duration) {
-		// A node that is lost while a link of its is down takes with it what it had sent there.
+		// If a node is lost while one of its links is down, the messages that it had sent there are lost with it.
 		if (slices.Contains(lost, a) || slices.Contains(lost, b)) && !survival.InFlight {
 			return
 		}
@@ -465,7 +468,7 @@ func (w *world) makeFaults(c Config, r *rand.Rand, long bool) {
 	}
 	window := func() (from, to time.Duration) {
 		from = upTo(r, until)
-		// Short cuts are as interesting as long ones: the length's logarithm is uniform.
+		// Short cuts are as interesting as long ones, so the logarithm of the length is uniform.
 		length := 10 * time.Millisecond << r.IntN(7)
 		if long {
 			length *= 16
@@ -490,9 +493,9 @@ func (w *world) makeFaults(c Config, r *rand.Rand, long bool) {
 	w.sortFaults()
 }
 
-// makeCrashes lets nodes crash and start again, one or all of a region at the same time, in a third of the worlds. The
-// nodes of a region that is lost don't. What a lost node has sent to one that was down at the time is gone, as if a cut had
-// held it back: see makeFaults.
+// makeCrashes lets nodes crash and restart, one node or all nodes of a region at the same time, in a third of the
+// scenarios. Nodes of a region that is lost are excluded: messages from a lost node to a node that was down are lost,
+// as if a cut had held them back. See makeFaults.
 func (w *world) makeCrashes(e *protocol.Engine, r *rand.Rand) {
 	lost := w.lost()
 	w.durable = r.IntN(3) == 0 && (len(lost) == 0 || e.Tolerance(w.topology, w.params).InFlight)
@@ -520,8 +523,8 @@ func (w *world) drawCrashes(r *rand.Rand) {
 	w.sortFaults()
 }
 
-// makeJumps lets every clock jump once, by no more than the engine bears, in half of the worlds of those that depend on
-// clocks.
+// makeJumps lets every clock jump once, by no more than the engine tolerates, in half of the scenarios of engines that
+// depend on clocks.
 func (w *world) makeJumps(e *protocol.Engine, r *rand.Rand) {
 	if e.ClockBound == nil || r.IntN(2) == 0 {
 		return
@@ -556,7 +559,7 @@ func (w *world) lost() (regions []geo.Region) {
 	return append(regions, w.killed()...)
 }
 
-// String describes the world in a few lines.
+// String describes the scenario in a few lines.
 func (w *world) String() string {
 	var b strings.Builder
 	w.describe(&b)
@@ -575,7 +578,7 @@ func (w *world) String() string {
 	return b.String()
 }
 
-// describe tells of the nodes and of the network.
+// describe describes the nodes and the network.
 func (w *world) describe(b *strings.Builder) {
 	t := w.topology
 	fmt.Fprintf(b, "%d regions x %d partitions x %d replicas", len(t.Regions), t.Partitions, t.Replicas)

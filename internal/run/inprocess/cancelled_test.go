@@ -12,11 +12,11 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// TestCancelled cancels runs at points of their schedule: what was measured by then is kept and marked.
+// TestCancelled cancels runs at points of their schedule: measurements up to that point are kept and marked.
 func TestCancelled(t *testing.T) {
 	tests := map[string]struct {
 		repetitions int32
-		// at is when the run is cancelled: with 1 s of warm-up, 4 s of measuring and 2 s between repetitions.
+		// at is the time of cancellation: with 1 s of warm-up, 4 s of measuring and 2 s between repetitions.
 		at      time.Duration
 		windows int // 0: no result
 		seconds int

@@ -15,7 +15,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// distant is a database that commits everything at once, and to which the clients of region 1 take a while to connect.
+// distant is a database that commits everything immediately, and to which the clients of region 1 connect slowly.
 type distant struct {
 	topology *geo.Topology
 	takes    time.Duration
@@ -47,7 +47,8 @@ func (s slowToConnect) Open(ctx context.Context, sink target.Sink) (target.Sessi
 	return s.Target.Open(ctx, sink)
 }
 
-// runDistant returns a run on a distant database, which says how many transactions the clients of each region have committed.
+// runDistant returns a run on a distant database. The run returns the number of committed transactions of the clients
+// of each region.
 func runDistant(t *testing.T) func(context.Context) (east, west int64, err error) {
 	t.Helper()
 	topology := geo.Topology{Regions: []string{"east", "west"}, Partitions: 1, Replicas: 1}

@@ -22,7 +22,7 @@ type disturbedDisk struct {
 	disturbed atomic.Bool
 }
 
-// OpenExisting implements journal.Disk. A journal that is there is one of an earlier process.
+// OpenExisting implements journal.Disk. An existing journal belongs to an earlier process.
 func (d *disturbedDisk) OpenExisting(path string) (journal.File, error) {
 	if ofFirstNode(path) && len(d.Contents(path)) > 0 && !d.disturbed.Swap(true) {
 		d.before(d.Disk, path)
@@ -34,8 +34,8 @@ func ofFirstNode(path string) bool {
 	return filepath.Ext(path) == ".journal" && filepath.Base(filepath.Dir(path)) == "0"
 }
 
-// A node of the first region is killed while clients work, and what happens to its journal before it starts again either does not matter or
-// is told, by file, place and cure: no run passes on data that a disk has lost.
+// A node of the first region is killed while clients work, and its journal is damaged before it restarts. The damage
+// either has no effect or is reported, with file, place and correction: no run passes after a disk has lost data.
 func TestRunOnABadDisk(t *testing.T) {
 	t.Parallel()
 	last := func(d *journaltest.Disk, path string, change func([]byte) []byte) {
@@ -44,7 +44,7 @@ func TestRunOnABadDisk(t *testing.T) {
 	for name, tc := range map[string]struct {
 		before func(d *journaltest.Disk, path string)
 		fail   func(writes int32, op journaltest.Op) error
-		// wrong is what the run says; empty where it passes.
+		// wrong is the run's message; empty if it passes.
 		wrong []string
 	}{
 		"the machine ends": {before: func(d *journaltest.Disk, _ string) {

@@ -34,7 +34,7 @@ func notPassed(t *testing.T, d *result.Document, why string) {
 	}
 }
 
-// An objective over all regions does not say that one region may be dark.
+// An objective over all regions does not permit that one region has no commits.
 func TestTightObjectiveDoesNotAllowADarkRegion(t *testing.T) {
 	t.Parallel()
 	notPassed(t, simulate(t, farRegions(leader, bank, "{clientsPerRegion: 10, warmup: 2s, duration: 30s}", cutAtTheEnd,
@@ -57,15 +57,15 @@ func TestShorterTimeoutIsNoAnswer(t *testing.T) {
 	}
 }
 
-// A region whose only node is gone refuses at once. Two thirds of its transactions are refused.
+// A region that has lost its only node refuses immediately. Two thirds of its transactions are refused.
 func TestRefusingRegionDoesNotPass(t *testing.T) {
 	t.Parallel()
 	notPassed(t, simulate(t, farRegions(leader, bank, "{arrival: Poisson, ratePerSecond: 20, clientsPerRegion: 500, warmup: 2s, duration: 30s}",
 		"{name: kill, at: 10s, podKill: {target: {regions: [ap-northeast-1]}, lasting: true}}", "")), "a region refuses for the last 20 s of 30")
 }
 
-// Clients that have retried one transaction since the warm-up have no answer, although their transactions were due before the
-// window opened: by Little's law, 200 clients that share 10 commits a second wait for 20 s on average.
+// Clients that have retried one transaction since the warm-up have no answer, although their transactions were due
+// before the window opened. By Little's law, 200 clients that share 10 commits a second wait for 20 s on average.
 func TestTransactionsOfTheWarmupThatNeverEndCount(t *testing.T) {
 	t.Parallel()
 	d := simulate(t, farRegions("{name: sdur}",

@@ -20,7 +20,7 @@ import (
 	"github.com/geobench/geobench/internal/run/node"
 )
 
-// withFault is a run of 12 s over two regions with a fault from 4 s to 7 s, or at 4 s for a kill.
+// withFault returns a run of 12 s over two regions with a fault from 4 s to 7 s, or at 4 s for a kill.
 func withFault(engine, kind, spec string, seed int) string {
 	duration := "duration: 3s, "
 	if strings.HasSuffix(kind, "Kill") {
@@ -80,8 +80,7 @@ func TestSimulatedFaults(t *testing.T) {
 	}
 }
 
-// A killed node is gone, with what it held: the others go on where the protocol can, and the copies that are complete are
-// checked.
+// A killed node loses its state. The other nodes continue if the protocol can, and the complete copies are checked.
 func TestSimulatedKill(t *testing.T) {
 	text := withFault("{name: calvin, parameters: {ordering: consensus}}", "podKill", "{target: {role: leader}}", 1)
 	text = strings.Replace(text, "regions: [{name: us-west-2}, {name: ap-northeast-1}]", "regions: [{name: us-east-1}, {name: us-west-2}, {name: eu-west-1}]", 1)
@@ -106,8 +105,8 @@ func TestSimulatedKill(t *testing.T) {
 	}
 }
 
-// A container that is killed without a journal is followed by an empty one, which an engine that replaces lost nodes takes in: the run
-// recovers, and the copies of all nodes are complete. Other engines have lost the node.
+// After a kill of a container without a journal an empty one follows, which an engine that replaces lost nodes accepts:
+// the run recovers, and the copies of all nodes are complete. Other engines have lost the node.
 func TestSimulatedReplacement(t *testing.T) {
 	for _, e := range replacing(t) {
 		for _, regions := range []int{2, 3} {
@@ -140,7 +139,7 @@ func TestSimulatedReplacement(t *testing.T) {
 	}
 }
 
-// What the manifest wants to be lost for good is not replaced, although the engine could.
+// A permanent loss in the manifest is not replaced, although the engine could.
 func TestSimulatedLoss(t *testing.T) {
 	text := withFault("{name: sdur}", "podKill", "{target: {regions: [us-west-2], count: 1}, lasting: true}", 1)
 	text = strings.Replace(text, "regions: [{name: us-west-2}, {name: ap-northeast-1}]", "regions: [{name: us-east-1}, {name: us-west-2}, {name: eu-west-1}]", 1)
@@ -150,8 +149,8 @@ func TestSimulatedLoss(t *testing.T) {
 	}
 }
 
-// With one log in one region, its loss ends the database: the run says so, and that no rows could be audited. That is
-// no proof of a wrong answer.
+// With one log in one region, its loss ends the database: the run reports this, and that no rows could be audited. That
+// does not prove a wrong answer.
 func TestSimulatedLossOfTheOnlyLog(t *testing.T) {
 	d := simulate(t, withFault("{name: calvin}", "podKill", "{target: {role: leader}}", 1))
 	f := d.Faults[0]
@@ -167,7 +166,7 @@ func TestSimulatedLossOfTheOnlyLog(t *testing.T) {
 	}
 }
 
-// Faults are as reproducible as the rest: also where chance chooses the target.
+// Faults are as reproducible as everything else, even with random targets.
 func TestSimulatedFaultsTwiceGiveTheSameBytes(t *testing.T) {
 	write := func(seed int) []byte {
 		var b bytes.Buffer
@@ -200,12 +199,12 @@ func TestSimulatedFaultsWithHistory(t *testing.T) {
 	}
 }
 
-// ofBusyMachine tells of a reason whether a machine that has too much to do is enough for it.
+// ofBusyMachine reports whether an overloaded machine alone can cause a reason.
 func ofBusyMachine(reason string) bool {
 	return reason == result.ReasonDriverBound || reason == result.ReasonNetworkNotVerified || reason == result.ReasonFaultMistimed
 }
 
-// What is done to a node of geobench run that its plan does not have is found out, however short it is.
+// A disturbance of a node of geobench run that is not in its plan is detected, however short it is.
 func TestUndeclaredDisturbance(t *testing.T) {
 	p := planOf(t, manifestOf("smallbank-two-regions", twoRegions, "{name: calvin}", "{clientsPerRegion: 1, warmup: 1s, duration: 1h}", 1))
 	nodes, err := node.StartLocal(t.Context(), *p.Deployment(time.Now(), "local"), node.LocalConfig{Engine: p.Engine, Procedures: catalog.Procedures(), ParseWorkload: catalog.Parse})
@@ -232,7 +231,7 @@ func TestUndeclaredDisturbance(t *testing.T) {
 	if len(d) != 1 || d[0].Name != "ap-northeast-1/0/0" || d[0].What != "link ap-northeast-1 -> us-west-2 delay 1ms" || d[0].From < 0 || d[0].To < d[0].From {
 		t.Errorf("%+v", d)
 	}
-	// What was done is in the log; what it came to is in the round trips, too.
+	// The log has the disturbance, and the round trips show its effect, too.
 	if err := nodes.Node(1).Disturb(t.Context(), admin.Now(&admin.Disturbance{Links: []admin.DisturbedLink{{To: "us-west-2", Link: faster, Back: faster}}})); err != nil {
 		t.Fatal(err)
 	}
@@ -251,8 +250,8 @@ func TestUndeclaredDisturbance(t *testing.T) {
 	}
 }
 
-// In real time a partition stops the region that is cut off, a slow node slows its clients, and a killed one is gone; after
-// each the data is right.
+// In real time a partition stops the region that is cut off, a slow node slows its clients, and a killed node is lost;
+// after each fault the data is right.
 func TestRunFaults(t *testing.T) {
 	load := "{clientsPerRegion: 20, thinkTime: 50ms, warmup: 1s, duration: 9s, requestTimeout: 2s}"
 	text := manifestOf("smallbank-two-regions", twoRegions, "{name: calvin}", load, 1)
@@ -274,7 +273,7 @@ func TestRunFaults(t *testing.T) {
 	if a := cut.Availability; a == nil || cut.ToMicroseconds == nil || *cut.ToMicroseconds < 3_000_000 {
 		t.Errorf("%+v %+v", cut, a)
 	}
-	// How much the other region commits is up to the machine.
+	// The number of commits of the second region depends on the machine.
 	second := func(i int) int64 { return d.Timeline[i].Regions[1] }
 	if before, during := max(second(0), second(1)), min(second(2), second(3)); during*4 > before*3 {
 		t.Errorf("the region that was cut off committed %d in a second of it, and %d in one before", during, before)
@@ -307,8 +306,8 @@ func sumOf(t *testing.T, r *prometheus.Registry, name string) (sum float64) {
 	return sum
 }
 
-// With journals, which are cut short meanwhile, nodes that really run and are killed go on where they were: nothing that clients were
-// told is lost, what was under way is finished once, and the answers are strictly serializable.
+// With journals, which are truncated in the meantime, real nodes that are killed continue where they stopped. Nothing
+// that clients were notified of is lost, transactions in flight finish once, and the answers are strictly serializable.
 func TestRunRestarts(t *testing.T) {
 	t.Parallel()
 	for _, engine := range engines.Names() {
@@ -316,7 +315,7 @@ func TestRunRestarts(t *testing.T) {
 			t.Parallel()
 			load := "{clientsPerRegion: 20, thinkTime: 20ms, warmup: 1s, duration: 8s, requestTimeout: 2s}"
 			text := manifestOf("smallbank-two-regions", twoRegions, strict(engine), load, 1)
-			if engine == "detock" { // with deadlocks, looked for beside the loop
+			if engine == "detock" { // with deadlocks, for which a goroutine outside the loop searches
 				text = strings.Replace(text, "{name: detock}", `{name: detock, parameters: {resolverCore: own, opportunistic: "false"}}`, 1)
 				text = strings.Replace(text, "customers: 10000, multiHomePercent: 25", "customers: 100, multiHomePercent: 80", 1)
 			}

@@ -14,10 +14,10 @@ import (
 // figuresFile has what simulated results of each engine are, byte by byte.
 const figuresFile = "testdata/figures.txt"
 
-// TestSimulatedFiguresStay holds the simulated results of every engine to those that were committed: figures that were published are to be had again,
-// and a change of the simulator, of a protocol or of a workload that moves them is not to come unnoticed, nor what hangs on the order of a map, the
-// clock or the number of threads. Where it is meant,
-// GEOBENCH_NEW_FIGURES=1 writes the file anew, and the changelog says which figures have changed, and why.
+// TestSimulatedFiguresStay compares the simulated results of every engine with the committed ones. Published figures
+// must be reproducible. A change of the simulator, a protocol or a workload that moves them must not go unnoticed, nor
+// a dependence on the order of a map, the clock or the number of threads. If a change is intended,
+// GEOBENCH_NEW_FIGURES=1 rewrites the file, and the changelog names the changed figures and the reason.
 func TestSimulatedFiguresStay(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skipf("on %s a multiplication and an addition may be rounded once, on amd64 they are twice", runtime.GOARCH)

@@ -11,7 +11,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/target"
 )
 
-// Progress is how far a run is.
+// Progress is the progress of a run.
 type Progress struct {
 	// Stage names what happens, in a word or a few.
 	Stage string
@@ -21,7 +21,7 @@ type Progress struct {
 	Regions []load.Progress
 }
 
-// Report is called now and then with the progress, from one goroutine at a time.
+// Report is called periodically with the progress, from one goroutine at a time.
 type Report func(Progress)
 
 // schedule of the plan's load, on a clock that starts with the first warm-up.

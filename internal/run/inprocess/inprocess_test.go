@@ -55,7 +55,7 @@ func planOf(t testing.TB, text string) *plan.Plan {
 	return p
 }
 
-// mayBeUnanswered allows transactions without an answer, as in runs whose nodes fail.
+// mayBeUnanswered allows transactions without an answer, for runs with failing nodes.
 const mayBeUnanswered = "objectives: [{metric: unknownPPM, max: 1000000}]"
 
 var twoRegions = []string{"us-west-2", "ap-northeast-1"}
@@ -122,7 +122,8 @@ func TestLawOnPresets(t *testing.T) {
 	}
 }
 
-// TestRun runs a database in real time. How fast this machine is must not matter, so only what is true at any speed is checked.
+// TestRun runs a database in real time. The speed of the machine must not matter, so the test checks only facts that
+// hold at any speed.
 func TestRun(t *testing.T) {
 	text := manifestOf("smallbank-two-regions", twoRegions, "{name: calvin}", "{clientsPerRegion: 5, warmup: 500ms, duration: 2s}", 1)
 	var stages []string
@@ -152,7 +153,8 @@ func TestRun(t *testing.T) {
 	if len(stages) < 4 {
 		t.Errorf("the progress went through %v only", stages)
 	}
-	// A few clients send one transaction at a time, so that requests and answers are the simulator's, but for shorter headers of frames.
+	// A few clients send one transaction at a time, so that requests and answers equal the simulator's, except for shorter
+	// frame headers.
 	simulated := simulate(t, text).Summary.Wire
 	for what, f := range map[string]func(*result.Wire) int64{
 		"requests": func(w *result.Wire) int64 { return w.RequestBytesPerTransaction },
@@ -180,7 +182,7 @@ func serializable() (names []string) {
 	return names
 }
 
-// strict is an engine with what it needs to promise strict serializability.
+// strict returns an engine with the parameters that it needs to promise strict serializability.
 func strict(engine string) string {
 	if engine == "sdur" { // which reads snapshots that are a little old where nothing is written
 		return "{name: sdur, parameters: {readOnly: certified}}"
@@ -245,8 +247,8 @@ func TestRunRecordsHistories(t *testing.T) {
 	}
 }
 
-// What is on its way to another region when the last client has its answer is waited for: half of 264 ms there, and single-home
-// transactions that nobody there has heard of.
+// The audit waits for messages in flight to another region when the last client has its answer: half of 264 ms, and
+// single-home transactions that are unknown there.
 func TestSimulateAuditsAQuietDatabase(t *testing.T) {
 	regions := []string{"eu-west-2", "ap-southeast-2"}
 	text := manifestOf("detock-eight-regions", regions, "{name: slog}", "{clientsPerRegion: 20, warmup: 100ms, duration: 500ms}", 1)

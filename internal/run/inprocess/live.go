@@ -18,7 +18,7 @@ import (
 	"github.com/geobench/geobench/internal/run/node"
 )
 
-// live shows a run to Prometheus while it goes on. With a nil registry it does nothing.
+// live exports a run to Prometheus while it runs. With a nil registry it does nothing.
 type live struct {
 	plan     *plan.Plan
 	registry prometheus.Registerer
@@ -94,7 +94,7 @@ func (l *live) nodes(nodes *node.Local) {
 	}
 }
 
-// observe makes a worker tell what it does.
+// observe makes a worker report its activity.
 func (l *live) observe(c *load.WorkerConfig) *collect.Worker {
 	if l.registry == nil {
 		return nil

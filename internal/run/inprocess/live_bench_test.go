@@ -13,9 +13,9 @@ import (
 	"github.com/geobench/geobench/internal/ops/metrics"
 )
 
-// BenchmarkMetrics tells what metrics cost: the throughput of a database at its limit (no emulated delay, all CPU in use)
-// with metrics that are scraped every second, against none, by turns in one process. overhead-% is the median over the
-// pairs of what metrics take away, cpu-overhead-% the same per second of CPU.
+// BenchmarkMetrics measures the cost of metrics. It compares the throughput of a database at its limit (no emulated
+// delay, all CPU in use) with metrics that are scraped every second, and without metrics, by turns in one process.
+// overhead-% is the median over the pairs of the throughput lost to metrics, cpu-overhead-% the same per second of CPU.
 func BenchmarkMetrics(b *testing.B) {
 	text := strings.Replace(manifestOf("smallbank-two-regions", twoRegions, "{name: calvin}", "{clientsPerRegion: 200, warmup: 1s, duration: 6s}", 1),
 		"network: {profileRef: {name: smallbank-two-regions}, emulation: BuiltIn}",
@@ -46,7 +46,7 @@ func BenchmarkMetrics(b *testing.B) {
 	var overheads, cpu, with, without []float64
 	for b.Loop() {
 		for i := range 5 {
-			// Which one goes first changes, so that a machine that warms up favours neither.
+			// The order alternates, so that a machine that warms up favours neither.
 			on, onCPU := play(i%2 == 0)
 			off, offCPU := play(i%2 == 1)
 			if i%2 == 1 {

@@ -15,8 +15,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/metrics"
 )
 
-// TestLiveMetrics scrapes a run all the time: what is served is what the table says, it shows the stages and a fault while it
-// lasts, and at the end it agrees with the result.
+// TestLiveMetrics scrapes a run continuously. The metrics match the table, show the stages and a fault while it lasts,
+// and at the end they agree with the result.
 func TestLiveMetrics(t *testing.T) {
 	text := manifestOf("smallbank-two-regions", twoRegions, "{name: calvin}", "{clientsPerRegion: 10, warmup: 1s, duration: 4s}", 1) +
 		"  faults: [{name: slow, at: 1s, duration: 1s, networkDelay: {between: {}, delay: 20ms}}]\n"

@@ -8,7 +8,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// asymmetric are four regions whose links differ by direction, with jitter of 10 ms and 1% loss.
+// asymmetric returns a run over four regions with links that differ by direction, with jitter of 10 ms and 1% loss.
 func asymmetric(seed int) string {
 	var links, regions []string
 	names := []string{"a", "b", "c", "d"}
@@ -46,7 +46,8 @@ spec:
 `, strings.Join(links, ""), strings.Join(regions, ", "), seed)
 }
 
-// None of 100 runs on a network that is as declared is refused for what chance does to the medians of its round trips.
+// None of 100 runs on a network that matches its declaration is refused because of random variation in the medians of
+// its round trips.
 func TestChanceRefusesNoNetwork(t *testing.T) {
 	for seed := range 100 {
 		d := simulate(t, asymmetric(seed))

@@ -9,7 +9,8 @@ import (
 	"github.com/geobench/geobench/internal/base/isolation"
 )
 
-// Nobody delays the links to a database that is there already: a topology that asks for it is refused, and none need be given.
+// The links to an existing database are not delayed: a topology that requires delays is refused, and links may be
+// omitted.
 func TestLinksOfATargetAreReal(t *testing.T) {
 	run := &v1alpha1.BenchmarkRun{}
 	run.Spec.Workload.RMW = &v1alpha1.RMW{Records: 100, RecordsPerTransaction: 1, WritesPerTransaction: 1, ValueBytes: 8}

@@ -16,7 +16,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/target"
 )
 
-// stirring is a database whose activity is a script, the last of which goes on.
+// stirring is a database with scripted activity; the last entry repeats.
 type stirring struct {
 	target.Database
 	script []target.Activity
@@ -42,8 +42,8 @@ func (s *stirring) Audit(_ context.Context, leftOut func(geo.NodeID) bool) ([][]
 	return nil, nil
 }
 
-// What goes on where nothing is pending, as the last of what a commit does elsewhere, shows in the operations alone. It is waited for
-// on a database whose round trips nobody knows, too.
+// Some activity continues although nothing is pending, such as the last effects of a commit elsewhere. It shows only in
+// the count of operations. The audit waits for it even if the round trips of the database are unknown.
 func TestQuietAfterTheLastOperation(t *testing.T) {
 	for name, rtt := range map[string]time.Duration{"a target": 0, "nodes far apart": 2 * poll} {
 		t.Run(name, func(t *testing.T) {
@@ -60,7 +60,7 @@ func TestQuietAfterTheLastOperation(t *testing.T) {
 	}
 }
 
-// The transactions that a fault has left unfinished are those of the nodes that are left out: one reading tells both.
+// The audit omits the nodes with transactions that a fault has left unfinished: one reading gives both.
 func TestWhoWaitsForLostNodesIsLeftOut(t *testing.T) {
 	topology := geo.Topology{Regions: []string{"a", "b", "c"}, Partitions: 1, Replicas: 1, Links: make([][]geo.Link, 3)}
 	for r := range topology.Links {

@@ -22,7 +22,7 @@ type recording struct {
 	history history.History
 }
 
-// newRecording returns the recording of a plan's history, or nil when no verification needs one.
+// newRecording returns the recording of a plan's history, or nil if no verification needs one.
 func newRecording(p *plan.Plan, procedures *txn.Registry) *recording {
 	if !traced(p) {
 		return nil
@@ -30,7 +30,7 @@ func newRecording(p *plan.Plan, procedures *txn.Registry) *recording {
 	return &recording{topology: &p.Topology, procedures: procedures}
 }
 
-// of tells the load generators of a region what to record; nil for nothing.
+// of returns the recording for the load generators of a region; nil for none.
 func (r *recording) of(region geo.Region) *load.Trace {
 	if r == nil {
 		return nil

@@ -26,7 +26,8 @@ func replaced(engine, load string, faults ...string) string {
 // replacer is an engine that replaces lost nodes in a database of three regions with a node each.
 type replacer struct {
 	name string
-	// needs are parameters without which it replaces none, quick those with which it learns soon that a node is lost, and leads the role of who leads.
+	// needs are parameters without which the engine replaces no node, quick are parameters with which it soon detects a
+	// lost node, and leads is the role of the leading node.
 	needs, quick, leads string
 }
 
@@ -36,7 +37,8 @@ func (r *replacer) engine(more ...string) string {
 	return fmt.Sprintf("{name: %s, parameters: {%s}}", r.name, strings.Join(parameters, ", "))
 }
 
-// replacing are all engines that do so, where a region has one node; primary, whose writer is alone in its region here, is not.
+// replacing returns all engines that replace lost nodes with one node in each region. primary is excluded, because its
+// writer is alone in its region here.
 func replacing(t *testing.T) []replacer {
 	t.Helper()
 	all := []replacer{
@@ -74,7 +76,7 @@ func replacing(t *testing.T) []replacer {
 	return all
 }
 
-// kills are containers that are killed in one region after the other.
+// kills returns container kills in one region after another.
 func kills(n int, first, every time.Duration) (faults []string) {
 	for i := range n {
 		region := []string{"us-east-1", "us-west-2", "eu-west-1"}[i%3]
@@ -83,13 +85,13 @@ func kills(n int, first, every time.Duration) (faults []string) {
 	return faults
 }
 
-// armed is the problem of kills that a busy machine has no time for: each waits until what was lost before is replaced.
+// armed is the problem of kills for which a busy machine has no time: each waits until the previous loss is replaced.
 const armed = "it was in state Armed when the run ended"
 
-// killsVariable is the environment variable that says how many kills there are one after the other.
+// killsVariable is the environment variable with the number of consecutive kills.
 const killsVariable = "GEOBENCH_KILLS"
 
-// killsAsked is how many kills there are to be one after the other.
+// killsAsked returns the requested number of consecutive kills.
 func killsAsked(t *testing.T, usual int) int {
 	t.Helper()
 	text := os.Getenv(killsVariable)
@@ -103,8 +105,8 @@ func killsAsked(t *testing.T, usual int) int {
 	return n
 }
 
-// In real time, nodes without journals are killed one after the other, until each has lost all that it knew, and is replaced: nothing that
-// clients were told is lost, and every copy is complete.
+// In real time, nodes without journals are killed one after another, until each has lost its state and is replaced.
+// Nothing that clients were notified of is lost, and every copy is complete.
 func TestRunReplacements(t *testing.T) {
 	t.Parallel()
 	n := killsAsked(t, 5)
@@ -145,8 +147,8 @@ func TestRunReplacements(t *testing.T) {
 	}
 }
 
-// A writer is followed by an empty process, which has the log from its storage; a storage node and a copy by ones that have it from the writer.
-// Simulated and in real time nothing is lost that was answered, and every copy is complete.
+// An empty process replaces a writer and gets the log from the writer's storage; a lost storage node or copy gets it
+// from the writer. Simulated and in real time no answered transaction is lost, and every copy is complete.
 func TestWriterIsReplaced(t *testing.T) {
 	t.Parallel()
 	const fault = "{name: kill-%d, at: %ds, tolerance: 1m, containerKill: {target: {%s, count: 1}}}"
@@ -189,8 +191,8 @@ func TestWriterIsReplaced(t *testing.T) {
 	}
 }
 
-// More losses at once than the database bears are no fault that it is asked to recover from, be it that only the run can tell whom a
-// fault hits: it says why, and hits nobody.
+// A database is not required to recover from more simultaneous losses than it tolerates, even if only the run can
+// determine the nodes that a fault hits. The run reports the reason, and the fault hits no node.
 func TestTooManyLosses(t *testing.T) {
 	t.Parallel()
 	load := "{clientsPerRegion: 5, thinkTime: 100ms, warmup: 1s, duration: 14s, requestTimeout: 2s}"
@@ -206,7 +208,7 @@ func TestTooManyLosses(t *testing.T) {
 	}
 }
 
-// A loss that comes before the last one is replaced waits for that.
+// A loss that is due before the previous one is replaced waits for the replacement.
 func TestLossesWait(t *testing.T) {
 	t.Parallel()
 	load := "{clientsPerRegion: 5, thinkTime: 100ms, warmup: 1s, duration: 14s, requestTimeout: 2s}"

@@ -10,8 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/broken"
 )
 
-// overtaken simulates clients on few records of a database that aborts what is overtaken, the only one that gives up
-// for conflicts: snapshot isolation in one node. Where every record that is read is written, too, it is strictly
+// overtaken simulates clients on few records of a database that aborts overtaken transactions, the only one that aborts
+// because of conflicts: snapshot isolation in one node. If every record that is read is also written, it is strictly
 // serializable.
 func overtaken(t *testing.T, retry string) *result.Document {
 	t.Helper()
@@ -40,7 +40,7 @@ spec:
 	return d
 }
 
-// TestRetryConflicts: clients who try again lose few transactions to conflicts, each attempt is a transaction of the
+// TestRetryConflicts: clients that retry lose few transactions to conflicts, each attempt is a transaction of the
 // history, and the figures add up.
 func TestRetryConflicts(t *testing.T) {
 	const retry = ", retry: {attempts: 6, backoff: 1ms, maxBackoff: 16ms}"
@@ -59,7 +59,7 @@ func TestRetryConflicts(t *testing.T) {
 		if a.Causes["conflict"] != a.Aborted || s.Causes["conflict"] != s.Aborted || a.Aborted == 0 || a.Refused+a.Unknown+s.Refused+s.Unknown > 0 {
 			t.Errorf("%s: %+v, attempts %+v", name, s.Counts, a.Counts)
 		}
-		// Attempts that did not commit were tried again, or the last ones of transactions that were due in a window or
+		// Attempts that did not commit were retried, or were the last attempts of transactions that were due in a window or
 		// before it.
 		if before := a.Aborted - a.Retried - s.Aborted; before < 0 || before > 2*20 {
 			t.Errorf("%s: %d attempts aborted, %d retried, %d transactions aborted: %d are left over", name, a.Aborted, a.Retried, s.Aborted, before)

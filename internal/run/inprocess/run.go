@@ -30,22 +30,22 @@ import (
 const (
 	// startWithin bounds the start of the nodes.
 	startWithin = 20 * time.Second
-	// startAhead is how far ahead the common start is set, so that every load generator is there in time.
+	// startAhead is the time by which the common start is set in advance, so that every load generator is ready.
 	startAhead  = 200 * time.Millisecond
 	poll        = 100 * time.Millisecond
 	reportEvery = time.Second
 )
 
-// verifyWithin bounds the time until the measured network is the declared one. A machine that also builds and tests other
-// packages needs longer: the tests of this package raise it.
+// verifyWithin bounds the time until the measured network matches the declared network. A machine that also builds and
+// tests other packages needs longer: the tests of this package raise it.
 var verifyWithin = time.Minute
 
-// Run runs a plan in real time: every node of the database in this process, TCP on the loopback interface between them,
-// their links delayed as declared, one load generator per region. It does not start to measure before every link's
-// measured round trip is the declared one.
+// Run runs a plan in real time. Every node of the database is in this process, with TCP on the loopback interface
+// between the nodes and with links delayed as declared, and there is one load generator per region. It starts to
+// measure once every link's measured round trip matches the declared one.
 //
-// When the context ends, the error is the context's, and the document holds what was measured until then, marked as Invalid
-// with the reason Cancelled; it is nil when that is nothing.
+// If the context ends, the error is the context's, and the document holds the measurements until then, marked as
+// Invalid with the reason Cancelled. The document is nil if there are none.
 func Run(ctx context.Context, p *plan.Plan, report Report) (*result.Document, error) {
 	return Observed(ctx, p, report, Observer{})
 }
@@ -54,8 +54,8 @@ func Run(ctx context.Context, p *plan.Plan, report Report) (*result.Document, er
 type Observer struct {
 	// Registry gets the metrics; nil for none.
 	Registry prometheus.Registerer
-	// Last is called when the result is there and before the database goes: the last chance to take its metrics. nil for
-	// nothing.
+	// Last is called when the result exists and before the database is closed: the last opportunity to collect its
+	// metrics. nil for no call.
 	Last func(context.Context)
 
 	disk       journal.Disk // of journals; nil for the operating system's
@@ -86,7 +86,7 @@ func Observed(ctx context.Context, p *plan.Plan, report Report, o Observer) (*re
 	if err != nil {
 		return nil, err
 	}
-	defer nodes.Close() //nolint:errcheck // what it did is in the document already
+	defer nodes.Close() //nolint:errcheck // the document already has its figures
 	live.nodes(nodes)
 
 	live.enter(v1alpha1.StageLoad)
@@ -197,7 +197,7 @@ func (m *measurement) lost() error {
 	return nil
 }
 
-// deviations notes what was done to the nodes beside the plan, as far as they are this process's own.
+// deviations records disturbances of the nodes that are not in the plan, for nodes of this process.
 func (m *measurement) deviations(start time.Time) {
 	if m.nodes != nil {
 		m.facts.Deviations, m.facts.FastLinks = deviations(m.facts.Plan, m.nodes, m.faults, start)
@@ -213,7 +213,7 @@ func deref[T any](answers []*T, err error) ([]T, error) {
 	return out, err
 }
 
-// verifyNetwork waits until the median of every link's measured round trip is the declared one.
+// verifyNetwork waits until the median of every link's measured round trip matches the declared one.
 func verifyNetwork(ctx context.Context, p *plan.Plan, nodes *node.Local) error {
 	ctx, cancel := context.WithTimeout(ctx, verifyWithin)
 	defer cancel()
@@ -247,7 +247,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// players are the load generators of all regions, by region, and what they talk to.
+// players are the load generators of all regions, by region, and their connections.
 type players struct {
 	workers []*load.Worker
 	targets []target.Target
@@ -306,7 +306,7 @@ func (m *measurement) connect(ctx context.Context, rec *recording) (*players, er
 	return all, nil
 }
 
-// playAll plays the clients of all regions, and says when they began.
+// playAll plays the clients of all regions, and returns their start time.
 func (m *measurement) playAll(ctx context.Context, players *players) (start time.Time, err error) {
 	defer players.close()
 	f, live := &m.facts, m.live
@@ -356,7 +356,7 @@ func (m *measurement) playAll(ctx context.Context, players *players) (start time
 	return start, err
 }
 
-// cancelled is the result of a run that began at start, and whose context has ended.
+// cancelled returns the result of a run that started at start and was cancelled.
 func (m *measurement) cancelled(ctx context.Context, start time.Time) (*result.Document, error) {
 	elapsed := time.Since(start)
 	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), startWithin)
@@ -389,19 +389,21 @@ func tell(ctx context.Context, p *plan.Plan, start time.Time, workers []*load.Wo
 	}
 }
 
-// stalled is how long transactions stay unfinished, once nodes were lost for good, before they are held to stay so.
+// stalled is the time after a permanent loss of nodes after which unfinished transactions count as permanently
+// unfinished.
 const stalled = 5 * time.Second
 
-// auditQuiet waits until the database is quiet and audits all nodes; there is no audit of one that does not become so in time. It
-// is quiet when nothing has been pending for the longest round trip and no row was used: what is on its way between nodes is pending
-// nowhere. After faults that took nodes for good, some of the others may wait for them for ever: they are left out.
+// auditQuiet waits until the database is quiescent and audits all nodes; a database that does not become quiescent in
+// time is not audited. It is quiescent when nothing has been pending for the longest round trip and no row was used,
+// because messages in flight are pending at no node. After faults that took nodes permanently, some of the remaining
+// nodes may wait for the lost nodes forever: the audit omits them.
 func (m *measurement) auditQuiet(ctx context.Context) error {
 	f := &m.facts
 	var gone []geo.NodeID
 	if f.Timeline != nil {
 		gone = f.Timeline.Lost()
 	}
-	// Nobody knows how far apart the nodes of a target are: it takes two readings to see that no row was used.
+	// The distances between the nodes of a target are unknown: it takes two readings to see that no row was used.
 	calm := max(f.Plan.Topology.LongestRTT(), poll)
 	begin := time.Now()
 	operations, since := int64(-1), begin

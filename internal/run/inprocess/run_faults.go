@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// processPoll is how often a step of a fault's life that is not done is tried again in real time.
+	// processPoll is the time between attempts of an unfinished step of a fault in real time.
 	processPoll = 20 * time.Millisecond
 	// processPatience is after how long a fault is given up.
 	processPatience = 10 * time.Second
@@ -29,9 +29,9 @@ type process struct {
 	t        *geo.Topology
 	timeline *fault.Timeline
 	start    time.Time // of measuring
-	// observe is told after every step; nil for nobody.
+	// observe is called after every step; nil for no call.
 	observe func([]*fault.Life)
-	// refused are the nodes that cannot go on from what is in their journals, and why: that is not tried again.
+	// refused has the nodes that cannot continue from their journals, with the reasons: this is not retried.
 	refused map[geo.NodeID]error
 }
 
@@ -44,8 +44,9 @@ func injectProcess(p *plan.Plan, nodes *node.Local) *process {
 	return &process{nodes: nodes, database: database(p), t: &p.Topology, timeline: timeline, refused: map[geo.NodeID]error{}}
 }
 
-// play takes the steps of the timeline, which counts from start, until it is over or ctx ends. A fault that cannot be taken away, such as
-// the stop of a node whose journal is damaged, is left as it is when its patience is over and clients have sent all.
+// play takes the steps of the timeline, which counts from start, until it is over or ctx ends. Some faults cannot be
+// reverted, such as the stop of a node with a damaged journal. Such a fault is left in place when its patience is over
+// and clients have sent all transactions.
 func (in *process) play(ctx context.Context, start time.Time, sent time.Duration) error {
 	in.start = start
 	for {
@@ -88,7 +89,8 @@ func (in *process) Inject(ctx context.Context, _ *fault.Life, c *fault.Condition
 	return in.apply(ctx, c)
 }
 
-// Propagated implements fault.Injector: a node has done what it was told once it has answered, and its log says when.
+// Propagated implements fault.Injector: a node has executed an instruction once it has answered, and its log has the
+// time.
 func (in *process) Propagated(_ context.Context, l *fault.Life, _ *fault.Conditions) (bool, error) {
 	if !l.Fault.Kills() {
 		fault.Observe(l, nodeTracks(in.nodes, in.timeline, in.start))
@@ -122,7 +124,7 @@ func (in *process) Recovered(ctx context.Context, l *fault.Life, c *fault.Condit
 // Cleanup implements fault.Injector.
 func (in *process) Cleanup(context.Context, *fault.Life) error { return nil }
 
-// apply brings the nodes to the conditions. Those that stay learn first whom they have lost.
+// apply brings the nodes to the conditions. The remaining nodes are first notified of the lost nodes.
 func (in *process) apply(ctx context.Context, c *fault.Conditions) error {
 	lost := in.timeline.Lost()
 	for i := range c.Nodes {
@@ -169,11 +171,11 @@ func nodeTracks(nodes *node.Local, t *fault.Timeline, start time.Time) (out []*f
 	return out
 }
 
-// nodeFaults are those that the nodes of a process inject into themselves.
+// nodeFaults reports whether the nodes of a process inject a fault into themselves.
 func nodeFaults(l *fault.Life) bool { return !l.Fault.Kills() }
 
-// deviations are what was done to the nodes of this process that the plan does not have, and when their links were too fast, in the
-// windows of a run that measures from start on.
+// deviations returns disturbances of this process's nodes that are not in the plan, and the periods in which their
+// links were too fast. It covers the windows of a run that measures from start on.
 func deviations(p *plan.Plan, nodes *node.Local, faults *process, start time.Time) (out []fault.Deviation, fast []fault.FastLink) {
 	s := schedule(p)
 	t := fault.NewTimeline(fault.NewPlan(nil, &p.Topology, p.Seed()), processPoll, processPatience)

@@ -36,7 +36,7 @@ func Simulate(ctx context.Context, p *plan.Plan, report Report) (*result.Documen
 	return simulateWith(ctx, p, report, func(_ geo.Region, m *load.Machine) attach { return m.Attach })
 }
 
-// attach gives a client its world.
+// attach creates a client with its environment.
 type attach = func(protocol.ClientEnv) protocol.Client
 
 // simulateWith is Simulate with clients that attached makes of the load generators.
@@ -80,7 +80,7 @@ func simulateWith(ctx context.Context, p *plan.Plan, report Report, attached fun
 		}
 		report(pr)
 	}
-	// advance runs on in steps until done, or until limit; it says whether done came first.
+	// advance runs the simulation in steps until done, or until limit; it reports whether done came true first.
 	advance := func(stage string, limit time.Duration, done func() bool) (bool, error) {
 		for !done() {
 			if err := ctx.Err(); err != nil {
@@ -136,7 +136,8 @@ func simulateWith(ctx context.Context, p *plan.Plan, report Report, attached fun
 		return nil, err
 	}
 	f.After, f.Unfinished = statuses(p, s), s.Pending()
-	if faults == nil && !limited(&p.Topology) { // a load that fills a link makes probes wait, and the network is the declared one all the same
+	// a load that fills a link makes probes wait, although the network matches the declared one
+	if faults == nil && !limited(&p.Topology) {
 		f.RTTs = roundTrips(p, s)
 	}
 	for _, m := range machines {
@@ -160,8 +161,8 @@ func limited(t *geo.Topology) bool {
 	})
 }
 
-// roundTrips are the round trips that were measured so far. Faults change them, so that those before the load are taken for
-// what the network was.
+// roundTrips returns the round trips measured so far. Faults change them, so the round trips before the load represent
+// the network.
 func roundTrips(p *plan.Plan, s *sim.Sim) (out []result.MeasuredRTT) {
 	for a, from := range p.Topology.Regions {
 		for b, to := range p.Topology.Regions {
@@ -174,8 +175,8 @@ func roundTrips(p *plan.Plan, s *sim.Sim) (out []result.MeasuredRTT) {
 	return out
 }
 
-// settled tells when a database is quiet: nothing is pending anywhere, and nothing that was sent before that has led to
-// operations since it arrived. What is on its way is pending nowhere.
+// settled returns a function that reports whether a database is quiescent: nothing is pending anywhere, and nothing
+// that was sent before that has led to operations since it arrived. Messages in flight are pending at no node.
 func settled(s *sim.Sim) func() bool {
 	since, operations := time.Duration(-1), uint64(0)
 	return func() bool {
@@ -195,8 +196,8 @@ func settled(s *sim.Sim) func() bool {
 	}
 }
 
-// statuses is what the simulated nodes would say of themselves. The simulator counts traffic by region: the first node of a
-// region stands for all.
+// statuses returns the status of the simulated nodes. The simulator counts traffic by region: the first node of a
+// region has the counts of all.
 func statuses(p *plan.Plan, s *sim.Sim) []admin.Status {
 	t := &p.Topology
 	out := make([]admin.Status, t.Nodes())

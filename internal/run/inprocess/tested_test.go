@@ -14,7 +14,8 @@ import (
 	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
-// A run is played when all of its functional tests have passed, and all of them are played whatever comes of the first.
+// A run is played once all of its functional tests have passed, and all of them are played whatever the outcome of the
+// first.
 func TestTested(t *testing.T) {
 	t.Parallel()
 	named := func(name string) *plan.Plan {

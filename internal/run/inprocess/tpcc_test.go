@@ -10,8 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/engines"
 )
 
-// TestTPCC simulates the whole mix of TPC-C on every engine: the database stays consistent in every copy, the history
-// has the isolation level that the engine promises, and the mix is what the manifest asks for.
+// TestTPCC simulates the whole mix of TPC-C on every engine. The database stays consistent in every copy, the history
+// has the isolation level that the engine promises, and the mix matches the manifest.
 func TestTPCC(t *testing.T) {
 	for _, e := range engines.All() {
 		t.Run(e.Name, func(t *testing.T) {

@@ -47,9 +47,9 @@ var losses = map[string]func(txn.Outcome) (txn.Outcome, bool){
 	},
 }
 
-// TestNoFigureImproves plays runs in an open loop twice: as they are, and with the answers of the last part of the window
-// replaced by missing ones. All earlier observations are the same, so that no percentile may fall in any region, and
-// no verdict may become better. GEOBENCH_METAMORPHIC=N plays N seeds of all workloads; without it, one of the simplest.
+// TestNoFigureImproves plays runs in an open loop twice: unchanged, and with the answers of the last part of the window
+// replaced by missing ones. All earlier observations are the same, so no percentile may fall in any region, and no
+// verdict may improve. GEOBENCH_METAMORPHIC=N plays N seeds of all workloads; without it, one of the simplest.
 func TestNoFigureImproves(t *testing.T) {
 	t.Parallel()
 	workloads, seeds, percents := map[string]string{"rmw": "rmw: {records: 10000}"}, 1, []time.Duration{10}
@@ -109,7 +109,7 @@ func loseAnswers(t *testing.T, name, text string, percents []time.Duration) (pla
 	return played
 }
 
-// notBetter holds a run with lost answers to the one with all of them.
+// notBetter compares a run with lost answers with the same run with all answers.
 func notBetter(t *testing.T, name string, before, after *result.Document) {
 	t.Helper()
 	if after.Verdict == v1alpha1.VerdictPassed {
@@ -134,7 +134,7 @@ func notBetter(t *testing.T, name string, before, after *result.Document) {
 	}
 }
 
-// TestStallsDoNotPass plays runs whose figures looked fine when they omitted unanswered transactions.
+// TestStallsDoNotPass plays runs with figures that looked fine when they omitted unanswered transactions.
 func TestStallsDoNotPass(t *testing.T) {
 	t.Parallel()
 	const far = "links: [{from: us-west-2, to: ap-northeast-1, rtt: 100ms%s}]"
@@ -180,7 +180,7 @@ func TestStallsDoNotPass(t *testing.T) {
 	}
 }
 
-// A region that is dark for half of the run is seen, although another one commits twenty times as much.
+// A region without commits for half of the run is detected, although another region commits twenty times as much.
 func TestDarkRegionIsSeen(t *testing.T) {
 	t.Parallel()
 	text := manifestOf("smallbank-two-regions", twoRegions, "{name: calvin, parameters: {ordering: leader, batch: 5ms}}", "{clientsPerRegion: 5, warmup: 1s, duration: 20s}", 1)

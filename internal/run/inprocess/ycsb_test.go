@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Every serializable engine runs YCSB's core workloads, in transactions of one operation and of several over regions and partitions,
-// on so few records that they meet: scans meet inserts.
+// Every serializable engine runs YCSB's core workloads, in transactions of one operation and of several over regions
+// and partitions. There are so few records that transactions conflict: scans meet inserts.
 func TestSimulateYCSB(t *testing.T) {
 	for _, engine := range serializable() {
 		for name, workload := range map[string]string{
@@ -31,8 +31,8 @@ func TestSimulateYCSB(t *testing.T) {
 					load = "{clientsPerRegion: 4, thinkTime: 1ms, warmup: 500ms, duration: 1s, retry: {attempts: 10}}"
 					objectives = mayBeUnanswered
 				case several && (engine == "coco" || engine == "sdur" || engine == "spanner" || engine == "sunstorm"):
-					// Hot rows are locked for round trips here, and who stands in the way of older transactions is
-					// aborted; or they are overwritten before who has read them is certified.
+					// Hot rows are locked for round trips here, and transactions that block older ones are aborted. In other engines,
+					// rows are overwritten before their readers are certified.
 					duration := "20s"
 					if name == "anywhere" { // where all write a few records
 						duration = "60s"

@@ -17,23 +17,24 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// A log grows with what its node gets. Once it is long, the node writes its state, a checkpoint, into the next generation of the journal,
-// and goes on there: package journal says how the old one is left. The loop takes a copy of what changes, the replica's state and the
-// rows' places, between two turns; a goroutine compresses and writes it, while turns go on and are kept for the next generation, too.
+// A log grows with the inputs of its node. Once it is long, the node writes its state, a checkpoint, into the next
+// generation of the journal, and continues there; package journal describes how the old generation is left. Between two
+// turns, the loop copies the data that changes: the replica's state and the rows' places. A goroutine compresses and
+// writes the copy, while turns continue and are kept for the next generation, too.
 
 // leastCut is by how many bytes a log grows at least before it is cut short, unless Config.CutJournal says otherwise.
 const leastCut = 32 << 20
 
 const (
-	// partBytes is how many bytes of rows go into a record, before they are compressed.
+	// partBytes is the number of bytes of rows in a record, before compression.
 	partBytes = 256 << 10
-	// partsPerSync bounds what is kept in memory of a checkpoint, and how often the disk is kept waiting.
+	// partsPerSync bounds the part of a checkpoint that is kept in memory, and the number of waits for the disk.
 	partsPerSync = 16
 )
 
 // state is a node's, but for its rows.
 type state struct {
-	// Elapsed and Clock are those of the last turn, as timers count and as the node's clock shows.
+	// Elapsed and Clock are the times of the last turn, by the timers and by the node's clock.
 	Elapsed, Clock time.Duration
 	// Chance is the state of its source.
 	Chance []byte
@@ -48,9 +49,10 @@ type state struct {
 	Replica []byte
 }
 
-// linkState is what a node knows of a link.
+// linkState is a node's state of a link.
 type linkState struct {
-	// Frame is the last one of the peer's that is in the log as a whole, and Partial how many messages of the next one are.
+	// Frame is the number of the peer's last frame that is completely in the log, and Partial the number of messages of
+	// the next frame that are in the log.
 	Frame   uint32
 	Partial int
 	Out     wire.Outstanding
@@ -66,7 +68,7 @@ type cutting struct {
 	state   int           // bytes
 }
 
-// close lets go of the log. What is written of a checkpoint is given up.
+// close releases the log. It abandons an unfinished checkpoint.
 func (l *nodeLog) close() {
 	l.writing.Wait()
 	_ = l.journal.Close() // what counts is synced
@@ -77,7 +79,7 @@ func (n *Node) checkpointWorld() *checkpoint.World {
 	return checkpoint.NewWorld(n.cfg.Engine, &c)
 }
 
-// state returns what the node knows between two turns.
+// state returns the node's state between two turns.
 func (l *loop) state() (*state, error) {
 	n := l.n
 	s := &state{Elapsed: l.at, Clock: l.clock, Timers: l.timers, Loaded: l.loaded, Links: make([]linkState, n.topology.Nodes())}
@@ -133,7 +135,7 @@ func (l *loop) cut() error {
 // cutLater has the log cut short when it is that much longer than now.
 func (l *loop) cutLater() { l.cutFrom(l.log.journal.Bytes()) }
 
-// cutFrom says how long the log may become whose turns begin at so many bytes.
+// cutFrom sets the length at which the log is truncated. The turns of the log start after head bytes.
 func (l *loop) cutFrom(head int64) {
 	grows := l.n.cfg.CutJournal
 	if grows == 0 {
@@ -142,7 +144,7 @@ func (l *loop) cutFrom(head int64) {
 	l.log.cutAt = head + grows
 }
 
-// notCut says that the log is not cut short, and goes on with a longer one for a while.
+// notCut reports that the log is not truncated, and lets it grow further for a while.
 func (l *loop) notCut(err error) {
 	l.n.cfg.Log.Error("the log is not cut short", "error", err)
 	l.log.cutting = nil
@@ -236,7 +238,7 @@ func (l *loop) resume(s *state) error {
 		l.holds(req, w)
 	}
 	for _, id := range s.Pending {
-		l.pending[id] = nil // nobody waits for it
+		l.pending[id] = nil // no client waits for it
 	}
 	for i := range s.Links {
 		if link := n.endpoint.Link(geo.NodeID(i)); link != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// disturbances are what faults do to a node and have done to it. Agendas are carried out by the node itself: whoever gave one may
-// be away.
+// disturbances holds current and past effects of faults on a node. The node itself carries out agendas, because their
+// sender may be unavailable.
 type disturbances struct {
 	mu     sync.Mutex
 	agenda admin.Agenda
@@ -30,14 +30,14 @@ type disturbances struct {
 	file string
 }
 
-// keptDisturbances is what the file of a node with a journal holds.
+// keptDisturbances is the content of the file of a node with a journal.
 type keptDisturbances struct {
 	Incarnation string       `json:"incarnation"`
 	Agenda      admin.Agenda `json:"agenda"`
 	Log         admin.Log    `json:"log"`
 }
 
-// beginDisturbances starts the log, or goes on with that of the process before.
+// beginDisturbances starts the log, or continues the log of the previous process.
 func (n *Node) beginDisturbances(folder string) error {
 	d := &n.disturbing
 	d.log = admin.Log{Process: n.process, Since: admin.Monotonic()}
@@ -65,7 +65,7 @@ func (n *Node) beginDisturbances(folder string) error {
 	return nil
 }
 
-// keep writes down what a process that starts again goes on from. A process that is killed loses nothing of it.
+// keep stores the state from which a restarted process continues. A process that is killed loses nothing of it.
 func (n *Node) keep() {
 	d := &n.disturbing
 	if d.file == "" {
@@ -83,7 +83,7 @@ func (n *Node) keep() {
 	}
 }
 
-// Disturb implements admin.Disturbable. What is due is done when it returns.
+// Disturb implements admin.Disturbable. All steps that are due are done when it returns.
 func (n *Node) Disturb(_ context.Context, a *admin.Agenda) error {
 	if err := n.checkAgenda(a); err != nil {
 		return &admin.BadRequest{Err: err}
@@ -153,7 +153,8 @@ func (n *Node) Log() *admin.Log {
 	return &out
 }
 
-// disturbed returns what is done to the node now, nil for nothing, and how many steps of its agenda are still to come.
+// disturbed returns the current disturbance of the node, nil for none, and the number of outstanding steps of its
+// agenda.
 func (n *Node) disturbed() (*admin.Disturbance, int) {
 	d := &n.disturbing
 	d.mu.Lock()
@@ -185,7 +186,7 @@ func (n *Node) endDisturbances() {
 	}
 }
 
-// follow does what the agenda says for now, and sees to it that the next step is taken in time.
+// follow takes the current step of the agenda, and ensures that the next step is taken in time.
 func (n *Node) follow() {
 	d := &n.disturbing
 	if d.alarm != nil {
@@ -240,7 +241,7 @@ func (n *Node) disturb(d *admin.Disturbance) {
 	}
 }
 
-// slowest is the least that a node which is slowed down pauses at once: shorter pauses would be longer than asked for.
+// slowest is the shortest single pause of a slowed node: shorter pauses would take longer than requested.
 const slowest = 2 * time.Millisecond
 
 // beginSlowly and endSlowly enclose the work of a node that is slowed down: it pauses for as long as it would have waited
@@ -269,7 +270,7 @@ func (l *loop) endSlowly(began time.Duration, percent int64) {
 		case <-rest.C:
 			l.debt -= wire.Now() - from
 			return
-		case <-l.pace: // an end is not kept waiting by what it ends
+		case <-l.pace: // a stop does not wait for a pause
 			if l.slow.Load() != percent {
 				l.debt = 0
 				return

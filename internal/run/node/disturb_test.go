@@ -10,8 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// What a node is told to do to itself shows in its status, ends when it is told so or when nobody renews it, and its clock
-// never goes back.
+// A node's disturbance shows in its status. It stops on request or when it is not renewed, and the node's clock never
+// goes back.
 func TestDisturb(t *testing.T) {
 	l := startSet(t, database("a", "b"))
 	n := l.Node(0)
@@ -54,8 +54,8 @@ func TestDisturb(t *testing.T) {
 	}
 }
 
-// An agenda is carried out by the node itself, on time, and what was done is in its log; one that takes its place before its time
-// leaves no trace.
+// A node carries out an agenda itself, on time, and its log has the disturbances. An agenda that is replaced before its
+// time leaves no trace.
 func TestAgenda(t *testing.T) {
 	l := startSet(t, database("a", "b"))
 	n := l.Node(0)
@@ -90,7 +90,7 @@ func TestAgenda(t *testing.T) {
 		t.Fatalf("%+v", log)
 	}
 	for i, at := range []time.Duration{log.Entries[0].From, *log.Entries[0].To, log.Entries[1].From, *log.Entries[1].To} {
-		// Late by as much as the machine is busy, and never early.
+		// The delay depends on the load of the machine, and is never negative.
 		if late := at - start - planned[i]; late < 0 || late > 5*time.Second {
 			t.Errorf("step %d was %v late", i, late)
 		}
@@ -116,7 +116,7 @@ func TestSlownessEndsInTime(t *testing.T) {
 	}
 }
 
-// A node that goes on from its journal goes on with its agenda, and has its log.
+// A node that continues from its journal continues its agenda, and has its log.
 func TestAgendaOutlivesItsProcess(t *testing.T) {
 	l := startSetWith(t, database("a", "b"), t.TempDir())
 	slow := admin.Disturbance{SlowPercent: 50}
@@ -143,7 +143,7 @@ func TestAgendaOutlivesItsProcess(t *testing.T) {
 	}
 }
 
-// A node that was stopped for good is told of as that, and the other one goes on without it.
+// A permanently stopped node is reported as stopped, and the other node continues without it.
 func TestStoppedNode(t *testing.T) {
 	l := startSet(t, database("a", "b"))
 	if err := l.Node(0).Disturb(t.Context(), admin.Now(&admin.Disturbance{Lost: []int{1}})); err != nil {

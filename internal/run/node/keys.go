@@ -26,7 +26,7 @@ func (n *Node) keys() *wire.Keys {
 	}
 }
 
-// admits tells whether the clients of a run may submit transactions now: those of the run that has loaded its data last.
+// admits reports whether the clients of a run may submit transactions now: only the run that has loaded its data last.
 func (n *Node) admits(run string) error {
 	if n.cfg.Credentials == "" {
 		return nil

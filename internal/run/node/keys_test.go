@@ -21,8 +21,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/identity/identitytest"
 )
 
-// A node's administration is the operator's: whoever else connects gets nothing and changes nothing. What anybody may know is on a
-// port of its own.
+// A node's administration is restricted to the operator: any other client gets nothing and changes nothing. Public
+// information is on a separate port.
 func TestAdministrationIsTheOperators(t *testing.T) {
 	folder, operator := identitytest.Database(t)
 	listen := func() net.Listener {
@@ -84,7 +84,7 @@ func TestAdministrationIsTheOperators(t *testing.T) {
 			t.Errorf("anybody asks for %s and is told %d %s", path, code, body)
 		}
 	}
-	// Whoever was refused hears of it a little before it is counted.
+	// A client receives its refusal shortly before it is counted.
 	eventually(t, "all strangers are counted", func() bool { return n.strangers.Count() >= int64(3*len(requests)) })
 	if d, _ := n.disturbed(); d != nil || len(n.Log().Entries) > 0 {
 		t.Errorf("a stranger has disturbed the node: %+v", d)
@@ -146,7 +146,7 @@ func TestOnlyClientsOfTheRun(t *testing.T) {
 			t.Errorf("a client of run %q is let in", name)
 		}
 	}
-	// Whoever was refused hears of it a little before it is counted.
+	// A client receives its refusal shortly before it is counted.
 	eventually(t, "the four strangers are counted", func() bool { return l.Node(0).strangers.Count() == 4 })
 	load("others")
 	c.send(2, 'x')
@@ -166,8 +166,8 @@ func TestOnlyClientsOfTheRun(t *testing.T) {
 		other.Close()
 	}
 
-	// A load that fails leaves a node without rows, where nobody's transactions mean anything.
-	for i := range geo.NodeID(2) { // not by l.Load, which gives up on the others once one fails
+	// A failed load leaves a node without rows, on which transactions are meaningless.
+	for i := range geo.NodeID(2) { // not by l.Load, which abandons all other nodes once one fails
 		if _, err := l.Node(i).Load(ctx, &admin.LoadRequest{Dataset: "misplaced", Workload: json.RawMessage(`{"ten": {"misplaced": true}}`), Run: "others"}); err == nil {
 			t.Fatal("misplaced rows are loaded")
 		}

@@ -29,7 +29,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/metrics"
 )
 
-// LocalConfig is what StartLocal needs besides the database.
+// LocalConfig is the configuration of StartLocal, in addition to the database.
 type LocalConfig struct {
 	Engine     *protocol.Engine
 	Procedures *txn.Registry
@@ -47,7 +47,7 @@ type LocalConfig struct {
 	Log *slog.Logger
 }
 
-// Local is a database whose nodes all run in this process, with TCP on the loopback interface between them.
+// Local is a database with all nodes in this process and TCP on the loopback interface between them.
 type Local struct {
 	db      deploy.Database
 	cfg     LocalConfig
@@ -65,12 +65,12 @@ type member struct {
 	stop  context.CancelFunc
 	ended chan struct{} // closed when nothing of the present life is left
 	gone  bool          // by Stop
-	// incarnation counts the lives that knew nothing of the one before.
+	// incarnation counts the lives that started without the state of the previous one.
 	incarnation uint32
 }
 
-// StartLocal starts all nodes of db on free ports of 127.0.0.1, one each, and waits until they are ready. db needs no addresses;
-// an epoch or incarnation that is missing is made up. Close the result; ctx bounds the start alone.
+// StartLocal starts all nodes of db on free ports of 127.0.0.1, one each, and waits until they are ready. db needs no
+// addresses; a missing epoch or incarnation is generated. Close the result; ctx bounds only the start.
 func StartLocal(ctx context.Context, db deploy.Database, cfg LocalConfig) (_ *Local, err error) {
 	if db.Epoch.IsZero() {
 		db.Epoch = time.Now()
@@ -206,7 +206,8 @@ func (l *Local) Load(ctx context.Context, req *admin.LoadRequest) (*admin.LoadRe
 	return sum, nil
 }
 
-// Stop ends a node, with what it holds in memory, and waits until it has. It is gone for good, but for Restart and Replace.
+// Stop stops a node, discards its state in memory, and waits until it has stopped. The node stays stopped permanently,
+// except for Restart and Replace.
 func (l *Local) Stop(id geo.NodeID) {
 	m := l.nodes[id]
 	m.mu.Lock()
@@ -224,8 +225,8 @@ func (l *Local) Restart(id geo.NodeID) error {
 	return l.again(id, 0)
 }
 
-// Replace puts a new incarnation in the place of a node that was stopped: it knows nothing, and gets what it needs from the others.
-// The engine must replace the node, and LocalConfig.Journals must not be set.
+// Replace starts a new incarnation in the place of a stopped node: it has no state, and gets its state from other
+// nodes. The engine must replace the node, and LocalConfig.Journals must not be set.
 func (l *Local) Replace(id geo.NodeID) error { return l.again(id, 1) }
 
 // again starts a node that was stopped, as an incarnation that is later by some.
@@ -251,7 +252,7 @@ func (l *Local) again(id geo.NodeID, later uint32) error {
 	return nil
 }
 
-// FullyReplicated reports whether all nodes that run have reached each other, and nothing that they have copies of lacks one.
+// Whole reports whether all running nodes have reached each other, and no data of which they have copies lacks a copy.
 func (l *Local) Whole(ctx context.Context) (bool, error) {
 	statuses, err := l.Status(ctx)
 	if err != nil {
@@ -265,7 +266,7 @@ func (l *Local) Whole(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// Status returns the status of every node, by geo.NodeID; of one that was stopped it says just that.
+// Status returns the status of every node, by geo.NodeID; the status of a stopped node has only that.
 func (l *Local) Status(ctx context.Context) ([]*admin.Status, error) {
 	return each(ctx, l, func(n *Node, ctx context.Context) (*admin.Status, error) {
 		if l.Stopped(n.cfg.ID) {
@@ -280,7 +281,7 @@ func (l *Local) Metrics(id geo.NodeID) prometheus.Collector {
 	return l.Node(id).metrics(func(put metrics.Put) { l.Node(id).collect(put) })
 }
 
-// Stopped tells whether a node was stopped and not started again.
+// Stopped reports whether a node was stopped and not restarted.
 func (l *Local) Stopped(id geo.NodeID) bool {
 	m := l.nodes[id]
 	m.mu.Lock()
@@ -288,7 +289,8 @@ func (l *Local) Stopped(id geo.NodeID) bool {
 	return m.gone
 }
 
-// Audit audits every node, by geo.NodeID, but those that skip names, whose audits are empty. It fails with admin.ErrBusy while transactions are pending anywhere.
+// Audit audits every node, by geo.NodeID, except nodes for which skip returns true; their audits are empty. It fails
+// with admin.ErrBusy while transactions are pending anywhere.
 func (l *Local) Audit(ctx context.Context, skip func(geo.NodeID) bool) ([][]store.ShardSums, error) {
 	return each(ctx, l, func(n *Node, ctx context.Context) ([]store.ShardSums, error) {
 		if skip != nil && skip(n.cfg.ID) {
@@ -313,7 +315,8 @@ func each[T any](ctx context.Context, l *Local, f func(*Node, context.Context) (
 	return out, nil
 }
 
-// Broken returns why the database has lost state, so that it will never be quiet: what a node says of another one. It is nil when it has not.
+// Broken returns the reason why the database has lost state, so that it will never become quiescent: a node's report
+// about another node. It is nil if no state is lost.
 func (l *Local) Broken() error {
 	for i := range l.nodes {
 		if reason := l.Node(geo.NodeID(i)).broken.Load(); reason != nil && !l.Stopped(geo.NodeID(i)) {

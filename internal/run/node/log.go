@@ -21,19 +21,19 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// A node with a log (Config.Journal) outlives its process. Its inputs are on the disk before anything that the replica makes
-// of them leaves the node. A replica is a deterministic state machine, so its inputs are all that there is to keep: a
-// process that finds a log takes all of them once more, at the times by the node's clock at which they came, and goes on
-// under the old process's name. What it sends in the replay is what was sent before; links go on from the last frame that the
-// other side has in its own log. Clients are not answered again: their connections are gone, and what was under way is
-// unknown to them.
+// A node with a log (Config.Journal) outlives its process. Its inputs are on the disk before the node sends any message
+// or answer that results from them. A replica is a deterministic state machine, so its inputs are all that must be
+// kept. A process that finds a log replays all inputs, at the original times by the node's clock, and continues under
+// the old process's name. The replay sends the same messages as before; links continue after the last frame in the log
+// of the other side. Clients are not answered again: their connections are gone, and the outcome of their transactions
+// in flight is unknown to them.
 //
-// The unit is a turn of the event loop, at one reading of the clock: what came in, the timers that were due then, and what
-// was sent, as the same frames.
+// The unit is a turn of the event loop, at one reading of the clock: the inputs received, the timers that were due
+// then, and the messages sent, in the same frames.
 
 // Records of the journal, by their first byte.
 const (
-	recordIdentity     = 1 // JSON of owner: the first record, and the only one of its kind
+	recordIdentity     = 1 // JSON of owner: the first record, and the only record of its kind
 	recordTurn         = 2 // see turn
 	recordAcknowledged = 3 // node, uvarint | frame, uvarint; of every link
 	recordState        = 4 // state, as package checkpoint writes it: the second record of a log that was cut short
@@ -47,15 +47,16 @@ const (
 	inputMessage = 2 // node, uvarint | frame, uvarint | 1 when the frame ends with it | message with its kind, with its length
 	inputSubmit  = 3 // transaction, with its length
 	inputLoad    = 4 // JSON of admin.LoadRequest, with its length
-	inputBeside  = 5 // nothing more: the first of the pieces of work beside the loop is over
+	inputBeside  = 5 // nothing more: the first of the pieces of work outside the loop is done
 )
 
-// owner is whose log it is.
+// owner identifies the node of a log.
 type owner struct {
 	Database, Incarnation, Node, Process string
 }
 
-// acknowledgedEvery is how often the log notes what peers have, so that a replay need not keep all that was ever sent.
+// acknowledgedEvery is the interval at which the log records acknowledgements of peers, so that a replay need not keep
+// all messages ever sent.
 const acknowledgedEvery = time.Second
 
 // nodeLog is a node's log. It belongs to the loop.
@@ -71,7 +72,8 @@ type nodeLog struct {
 	noted    time.Duration
 	// ended are the frames of each peer that the turn has ended, 0: none.
 	ended []uint32
-	// whole is the last frame of each peer that is in the log as a whole, and partial how much of the one after it is, in messages.
+	// whole is the last frame of each peer that is completely in the log, and partial the number of messages of the next
+	// frame that are in the log.
 	whole   []uint32
 	partial []int
 }
@@ -96,7 +98,7 @@ func (n *Node) openLog(folder string) error {
 	return nil
 }
 
-// identify writes who this is into a new log, or reads it from an old one.
+// identify writes the node's identity into a new log, or reads it from an old log.
 func (n *Node) identify(l *nodeLog) error {
 	me := owner{n.cfg.Database.Name, n.cfg.Database.Incarnation, n.topology.NodeName(n.cfg.ID), n.process}
 	if l.journal.Records() == 0 {
@@ -132,10 +134,10 @@ func (n *Node) identify(l *nodeLog) error {
 	return nil
 }
 
-// restored tells that there is something to replay.
+// restored reports whether there is anything to replay.
 func (l *nodeLog) restored() bool { return l != nil && l.journal.Records() > 1 }
 
-// begin begins a turn at one reading of the clock.
+// begin starts a turn at one reading of the clock.
 func (l *nodeLog) begin(elapsed, now time.Duration) {
 	l.turn = codec.AppendUvarint(append(l.turn[:0], recordTurn), uint64(elapsed))
 	l.turn = codec.AppendUvarint(l.turn, uint64(now))
@@ -164,7 +166,7 @@ func (l *nodeLog) message(it *item) {
 	l.turn = it.m.AppendTo(append(l.turn, it.m.Kind()))
 }
 
-// came notes that a message is in the log, with which its frame ends if it is the last.
+// came records that a message is in the log; last means that the message completes its frame.
 func (l *nodeLog) came(from geo.NodeID, frame uint32, last bool) {
 	if l.partial[from]++; last {
 		l.whole[from], l.partial[from] = frame, 0
@@ -273,7 +275,7 @@ func (l *loop) replay() error {
 			link.Replayed(log.whole[i])
 		}
 	}
-	// The clock goes on from where it was, and never back.
+	// The clock continues from its last value, and never goes back.
 	l.epoch += max(0, l.at-l.elapsedNow())
 	l.least = l.clock
 	log.noted = l.at
@@ -284,8 +286,8 @@ func (l *loop) replay() error {
 	return nil
 }
 
-// replayLinks begins the replay of what was sent, behind what the log says that peers have. It returns the checkpoint that the log
-// begins with, nil for none.
+// replayLinks starts the replay of sent messages, after the messages that peers have acknowledged according to the log.
+// It returns the checkpoint at the start of the log, nil for none.
 func (l *loop) replayLinks() (start *state, err error) {
 	n := l.n
 	acknowledged := make([]uint32, n.topology.Nodes())
@@ -350,7 +352,7 @@ func (l *loop) replayTurn(c *codec.Reader) error {
 			if err := errors.Join(tr.Done(), l.n.prepare(t)); err != nil {
 				return err
 			}
-			l.pending[t.ID] = nil // nobody waits for it
+			l.pending[t.ID] = nil // no client waits for it
 			l.replica.Submit(t)
 		case inputLoad:
 			req := &admin.LoadRequest{}

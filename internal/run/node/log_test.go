@@ -23,8 +23,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// The gossip engine sends numbered messages at random times to random peers, who answer some of them, until each node has
-// sent enough of its own. It notices a message that is missing, comes twice or in another order.
+// The gossip engine sends numbered messages at random times to random peers. Peers answer some of them, until each node
+// has sent enough messages of its own. The engine detects missing, duplicate and reordered messages.
 
 const (
 	gossipRounds = 150
@@ -119,7 +119,7 @@ func gossipFigures(nodes int) []protocol.Figure {
 	return figures
 }
 
-// startLogged starts nodes that cut their logs short whenever these have grown by so many bytes, 0 for many.
+// startLogged starts nodes that truncate their logs whenever these have grown by cut bytes, 0 for the default.
 func startLogged(t testing.TB, e *protocol.Engine, cut int64, regions ...string) *Local {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -156,14 +156,14 @@ func statuses(t *testing.T, l *Local) []*admin.Status {
 	return s
 }
 
-// mostRestarts bounds what a slow disk makes of a test.
+// mostRestarts bounds the duration of a test on a slow disk.
 const mostRestarts = 40
 
 // often has the logs of gossips cut short many times.
 const often = 1 << 14
 
-// Whenever nodes start again from their logs, every message arrives once, in its order, and no clock goes back, whether logs are cut
-// short or not.
+// However often nodes restart from their logs, every message arrives once and in order, and no clock goes back, with
+// and without truncation of the logs.
 func TestRestartsLoseNothing(t *testing.T) {
 	generations := 0
 	for seed, cut := range []int64{0, often, often} {
@@ -216,7 +216,7 @@ func TestRestartsLoseNothing(t *testing.T) {
 	}
 }
 
-// A node that starts again has its data and what was under way, which the others wait for.
+// A restarted node has its data and its transactions in flight, for which the other nodes wait.
 func TestRestartedNodeGoesOn(t *testing.T) {
 	for name, cut := range map[string]int64{"from its inputs": 0, "from a checkpoint": 1} {
 		t.Run(name, func(t *testing.T) { testRestartedNode(t, cut) })
@@ -251,7 +251,7 @@ func testRestartedNode(t *testing.T, cut int64) {
 	if err := l.Node(1).call(t.Context(), func() { row, _ = l.Node(1).loop.store.Get(txn.IntKey(0, 0)) }); err != nil || string(row.Value) != "y" || row.Writer != 2 {
 		t.Errorf("%+v, %v", row, err)
 	}
-	// Whoever asks for a transaction once more is told that it is under way.
+	// A client that submits a transaction again is informed that it is in flight.
 	again := connect(t, l, 1)
 	again.send(3)
 	again.expect(3, txn.Refused, "duplicate-id")
@@ -295,7 +295,8 @@ func TestLogIsRefused(t *testing.T) {
 	}
 }
 
-// Nobody is told of what is not in the log: a load whose turn cannot be synced has failed, and the next process does not know of it.
+// A node reports only inputs that are in the log: a load with a turn that cannot be synced has failed, and the next
+// process does not know it.
 func TestLoadIsInTheLog(t *testing.T) {
 	var broken atomic.Bool
 	disk := &journaltest.Disk{Fail: func(op journaltest.Op) (int, error) {

@@ -34,7 +34,7 @@ type loop struct {
 	dirtyClients []*wire.Conn
 	callers      []chan struct{} // wait for the end of the turn: see Node.call
 
-	request  *admin.LoadRequest // what the rows began with, nil for nothing
+	request  *admin.LoadRequest // the initial rows, nil for none
 	dataset  string
 	loaded   admin.LoadResponse
 	workload workload.Workload
@@ -48,7 +48,7 @@ type loop struct {
 
 	offset  atomic.Int64  // of the clock, in nanoseconds: see disturb
 	counted time.Duration // offset that the clock went by when it was last read
-	least   time.Duration // what the clock shows at least
+	least   time.Duration // the minimum value of the clock
 	slow    atomic.Int64  // percent that everything takes longer
 	pace    chan struct{} // has a token when slow has changed
 	debt    time.Duration // of the time that it took longer
@@ -76,7 +76,7 @@ func (l *loop) run() {
 			rest = rest[len(part):]
 			began, percent := l.beginSlowly()
 			if err := l.turn(part); err != nil {
-				// What the node would do from here on would not be in its log.
+				// The log would not contain any further actions of the node.
 				l.n.ended = fmt.Errorf("the log: %w", err)
 				return
 			}
@@ -110,7 +110,7 @@ func (l *loop) begin() error {
 	return l.endTurn(l.fire())
 }
 
-// turn handles a few items and the timers that are due, and then lets out what came of it.
+// turn handles a few items and the timers that are due, and then releases the resulting messages and answers.
 func (l *loop) turn(items []item) error {
 	l.beginTurn()
 	for i := range items {
@@ -192,7 +192,7 @@ func (l *loop) answer(c *client, o *txn.Outcome) {
 	}
 }
 
-// abandon answers all clients of a broken database: nobody knows whether their transactions will finish.
+// abandon answers all clients of a broken database: it is unknown whether their transactions will finish.
 func (l *loop) abandon() {
 	for id, c := range l.pending {
 		if c == nil {
@@ -211,7 +211,8 @@ func (l *loop) fire() (fired bool) {
 	if _, ok := l.timers.Next(); !ok {
 		return false
 	}
-	// Only those that are due now: what they set for now waits for the next round, so that messages get their turn.
+	// Only timers that are due now: timers that they set for the current time wait for the next round, so that messages
+	// get their turn.
 	for now := l.elapsed(); ; fired = true {
 		t, ok := l.timers.PopDue(now)
 		if !ok {
@@ -248,7 +249,7 @@ func (l *loop) elapsed() time.Duration {
 
 func (l *loop) elapsedNow() time.Duration { return l.epoch + wire.Now() }
 
-// shown is what the node's clock shows at a time that timers count by. It never goes back: one that is set back stands still.
+// shown returns the node's clock at a time of the timers. It never goes back: a clock that is set back stands still.
 func (l *loop) shown(elapsed time.Duration) time.Duration {
 	if offset := time.Duration(l.offset.Load()); offset != l.counted {
 		l.least = max(l.least, elapsed+l.counted)
@@ -285,7 +286,7 @@ func (l *loop) Reply(o txn.Outcome) {
 	}
 }
 
-// Probe implements protocol.Env. Nobody asks a process what has happened in it.
+// Mark implements protocol.Env. It does nothing, because a process does not report its coverage.
 func (l *loop) Mark(*coverage.Mark) {}
 
 // Buggify implements protocol.Env. Rare things happen by themselves here.

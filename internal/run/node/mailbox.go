@@ -12,7 +12,7 @@ import (
 type item struct {
 	from geo.NodeID
 	m    protocol.Message
-	// frame is the number of the frame that brought m, last tells that it ends with m.
+	// frame is the number of the frame that contained m, last means that m is its last message.
 	frame uint32
 	last  bool
 	// replaced is the incarnation of from that is in its place now.
@@ -24,7 +24,7 @@ type item struct {
 	f       func()
 }
 
-// full is the number of items at which those who put more in have to wait.
+// full is the number of items at which producers have to wait.
 const full = 8192
 
 // mailbox hands items from many goroutines to the loop, whole batches at a time.
@@ -73,7 +73,7 @@ func (b *mailbox) notify() {
 	}
 }
 
-// take exchanges the contents for done, whose items have been handled.
+// take exchanges the contents for done, a slice of handled items.
 func (b *mailbox) take(done []item) (items []item, closed bool) {
 	clear(done)
 	b.mu.Lock()
@@ -86,7 +86,7 @@ func (b *mailbox) take(done []item) (items []item, closed bool) {
 	return items, closed
 }
 
-// close ends the loop and lets all who wait go.
+// close stops the loop and releases all waiting producers.
 func (b *mailbox) close() {
 	b.mu.Lock()
 	b.closed = true

@@ -11,8 +11,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// heap is how many bytes were live when the garbage was last collected, and how many bytes the Go runtime was told to
-// make do with (GOMEMLIMIT); 0 where it was told nothing.
+// heap returns the number of bytes that were live after the last garbage collection, and the Go runtime's memory limit
+// in bytes (GOMEMLIMIT); 0 if there is no limit.
 func heap() (live, limit uint64) {
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(sample)
@@ -22,8 +22,9 @@ func heap() (live, limit uint64) {
 	return sample[0].Value.Uint64(), limit
 }
 
-// checkMemory refuses a data set of which so many rows have filled the node: it would be killed in the middle of a run,
-// with its data. Before it does, the garbage is collected: the data set of before may have been live the last time.
+// checkMemory refuses a data set if its first rows have filled the node's memory: otherwise the node would be killed
+// during a run, with its data. It first collects the garbage, because the previous data set may have been live at the
+// last collection.
 func (n *Node) checkMemory(rows int) error {
 	live, limit := n.cfg.Memory()
 	full := func() bool { return limit > 0 && live >= limit/100*deploy.FullPercent }

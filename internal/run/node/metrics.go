@@ -30,7 +30,7 @@ func (n *Node) metrics(collect func(metrics.Put)) prometheus.Collector {
 		n.cfg.Database.Name, n.cfg.Engine.Name, n.topology.Regions[n.topology.RegionOf(n.cfg.ID)], n.topology.NodeName(n.cfg.ID))
 }
 
-// collectTimeout is how long a busy event loop may keep Prometheus waiting; then its figures are left out.
+// collectTimeout is the time that Prometheus waits for a busy event loop; after that the loop's figures are omitted.
 const collectTimeout = 2 * time.Second
 
 func (n *Node) collect(put metrics.Put) {

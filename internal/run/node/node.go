@@ -1,6 +1,6 @@
-// Package node runs a protocol's replica in real time: an event loop that owns the replica and its data, fed by a
-// mailbox of messages, transactions and timers, with TCP around it (package wire) and an administration server beside
-// it (package admin). One process holds one node in a cluster, and all of them for geobench run: see StartLocal.
+// Package node runs a protocol's replica in real time. An event loop owns the replica and its data, and a mailbox feeds
+// it messages, transactions and timers. Around the loop are TCP (package wire) and an administration server (package
+// admin). One process holds one node in a cluster, and all of them for geobench run: see StartLocal.
 package node
 
 import (
@@ -36,17 +36,17 @@ import (
 	"github.com/geobench/geobench/internal/ops/identity"
 )
 
-// Config is what a node is made of.
+// Config is the configuration of a node.
 type Config struct {
 	Database *deploy.Database
 	ID       geo.NodeID
-	// Incarnation counts the processes in the node's place that have lost what they knew: see protocol.Config. One that is not the
-	// first gets its rows from the others, but for those that are everywhere, which are of Loaded: what the nodes were loaded with
-	// last, nil for nothing yet.
+	// Incarnation counts the earlier processes of the node that have lost their state: see protocol.Config. A later
+	// incarnation gets its rows from other nodes, except for rows that every node has. These are rows of Loaded, the last
+	// data set of the nodes, nil if there is none yet.
 	Incarnation uint32
 	Loaded      *admin.LoadRequest
-	// Listener takes peers and clients, Admin the operator, which needs Credentials, and Public whoever asks for metrics and health;
-	// without the latter two nobody can ask. The node closes them.
+	// Listener accepts peers and clients, Admin the operator, which needs Credentials, and Public clients that read
+	// metrics and health. Admin and Public are optional. The node closes all of them.
 	Listener, Admin, Public net.Listener
 	Engine                  *protocol.Engine
 	Procedures              *txn.Registry
@@ -54,25 +54,27 @@ type Config struct {
 	ParseWorkload func(spec json.RawMessage, seed uint64, t *geo.Topology) (workload.Workload, error)
 	// MaxInFlight bounds the unfinished transactions of this node's clients; more are refused. 0: 262,144.
 	MaxInFlight int
-	// Journal is the folder of the node's log of its inputs, from which a process that starts again goes on; empty: none is
-	// kept, and what is in memory is lost with the process.
+	// Journal is the folder of the node's log of its inputs, from which a restarted process continues. If it is empty, no
+	// log is kept, and the state in memory is lost with the process.
 	Journal string
 	// CutJournal is by how many bytes the log grows before it is cut short; 0 for half of the data's size, 32 MiB at least.
 	CutJournal int64
-	// Disk is what the log is on; nil for the operating system's.
+	// Disk holds the log; nil for the operating system's.
 	Disk journal.Disk
-	// Prober measures the links below a service mesh and through it; nil where none carries the node's connections. Whoever made it runs it.
+	// Prober measures the links below a service mesh and through it; nil if no mesh carries the node's connections. The
+	// creator of the prober runs it.
 	Prober *ping.Prober
-	// Credentials are what the node proves itself with, and lets in others by; empty: everybody is let in, which is for nodes that
-	// are all in one process.
+	// Credentials authenticate the node and its clients. If empty, every client is accepted, which is for nodes that are
+	// all in one process.
 	Credentials identity.Folder
-	// Memory is how many bytes of the heap are live, and how many the process may use, 0 for any number; nil asks the Go
+	// Memory returns the number of live bytes of the heap, and the limit of the process, 0 for no limit; nil asks the Go
 	// runtime.
 	Memory func() (live, limit uint64)
 	// Log may be nil.
 	Log *slog.Logger
 
-	// process is the node's, and strangers count those who were turned away, where both were there before the node: see Lobby.
+	// process is the name of the node's process, and strangers counts rejected clients, if both existed before the node:
+	// see Lobby.
 	process   string
 	strangers *identity.Unauthenticated
 }
@@ -94,11 +96,11 @@ type Node struct {
 	late     *late.Recorder  // nil where the process is not the node's own
 
 	broken atomic.Pointer[string]
-	// run is whose clients may connect: see admin.LoadRequest.
+	// run is the run with clients that may connect: see admin.LoadRequest.
 	run        atomic.Pointer[string]
 	strangers  *identity.Unauthenticated
 	disturbing disturbances
-	// asked is when Healthy asked the loop for a sign of life, 0 once it gave one.
+	// asked is the time when Healthy asked the loop for a sign of life, 0 once the loop has given one.
 	asked    atomic.Int64
 	turns    atomic.Int64
 	statuses [txn.Unknown + 1]atomic.Int64 // outcomes by status
@@ -123,7 +125,7 @@ func New(cfg Config) (*Node, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	ownProcess := cfg.Admin != nil || cfg.process != "" // that of a lobby serves administration itself
+	ownProcess := cfg.Admin != nil || cfg.process != "" // the lobby of a process serves administration itself
 	cfg.Log = cfg.Log.With("node", t.NodeName(cfg.ID))
 	if cfg.process == "" {
 		cfg.process, cfg.strangers = newProcess(), &identity.Unauthenticated{Log: cfg.Log}
@@ -192,7 +194,7 @@ func New(cfg Config) (*Node, error) {
 	return n, nil
 }
 
-// replicaConfig is what the node's replica is made of.
+// replicaConfig returns the configuration of the node's replica.
 func (n *Node) replicaConfig() protocol.Config {
 	return protocol.Config{
 		Self:        n.cfg.ID,
@@ -208,7 +210,8 @@ func (n *Node) replicaConfig() protocol.Config {
 // newProcess makes up the name of a process.
 func newProcess() string { return crand.Text()[:12] }
 
-// check returns the engine's parameters, and the nodes whose places new incarnations may take. Those with journals go on from them.
+// check returns the engine's parameters, and the nodes that new incarnations may replace. Nodes with journals continue
+// from them instead.
 func (c *Config) check() (p protocol.Params, replaceable []geo.NodeID, err error) {
 	if err := c.Database.Validate(); err != nil {
 		return p, nil, err
@@ -235,10 +238,10 @@ func (c *Config) check() (p protocol.Params, replaceable []geo.NodeID, err error
 	return p, replaceable, err
 }
 
-// stream is that of the node's chance.
+// stream returns the number of the node's stream of random numbers.
 func (c *Config) stream() uint64 { return uint64(c.Incarnation)<<32 | uint64(c.ID) }
 
-// rejoin gives a node that takes another one's place the rows that it gets from nobody else.
+// rejoin gives a node that replaces another one the rows that it gets from no other node.
 func (n *Node) rejoin() error {
 	req := n.cfg.Loaded
 	if n.cfg.Incarnation == 0 || req == nil {
@@ -252,7 +255,7 @@ func (n *Node) rejoin() error {
 	return n.loop.fill(req, w, everywhere, n.checkMemory)
 }
 
-// Run runs the node until ctx ends or one of its servers fails. It leaves no goroutine behind.
+// Run runs the node until ctx ends or one of its servers fails. It leaves no goroutine running.
 func (n *Node) Run(ctx context.Context) error {
 	serving, stopServers := context.WithCancel(context.WithoutCancel(ctx))
 	servers, serving := errgroup.WithContext(serving)
@@ -304,7 +307,7 @@ func (n *Node) discard() {
 	}
 }
 
-// serve starts the servers that there are: what is asked of administration goes to n.
+// serve starts the configured servers: administration requests go to n.
 func (c *Config) serve(ctx context.Context, group *errgroup.Group, n admin.Node, public http.Handler, strangers *identity.Unauthenticated) {
 	start := func(what string, l net.Listener, h http.Handler) {
 		group.Go(func() error {
@@ -341,13 +344,14 @@ func (n *Node) Ready() error {
 }
 
 const (
-	// stuck is how long the loop may take to give a sign of life.
+	// stuck is the time within which the loop must give a sign of life.
 	stuck = 30 * time.Second
-	// rowsPerSign is how many rows are a sign of life while a data set is loaded, which may take minutes: some hundredths of a second.
+	// rowsPerSign is the number of rows after which a load, which may take minutes, gives a sign of life: some hundredths
+	// of a second.
 	rowsPerSign = 1 << 16
 )
 
-// Healthy asks the loop for a sign of life, and returns an error when it owes one for 30 s.
+// Healthy asks the loop for a sign of life, and returns an error if the loop has given none for 30 s.
 func (n *Node) Healthy() error {
 	now := int64(wire.Now())
 	if !n.asked.CompareAndSwap(0, now) {
@@ -362,7 +366,7 @@ func (n *Node) Healthy() error {
 
 var errStopped = errors.New("the node has stopped")
 
-// call runs f on the loop, and waits until what it has done is in the log, where there is one: the caller may tell of it.
+// call runs f on the loop, and waits until its effects are in the log, if there is one: the caller may report them.
 func (n *Node) call(ctx context.Context, f func()) error {
 	done := make(chan struct{})
 	n.box.post(func() {
@@ -481,7 +485,7 @@ func (l *loop) empty(rows int) {
 	l.n.run.Store(nil)
 }
 
-// rows are those of a workload that the node holds.
+// rows returns the rows of a workload that the node holds.
 func (l *loop) rows(w workload.Workload) func(put func(txn.Key, []byte)) error {
 	return func(put func(txn.Key, []byte)) error { return workload.Fill(w, &l.n.layout, l.n.cfg.ID, put) }
 }
@@ -510,7 +514,7 @@ func (l *loop) fill(req *admin.LoadRequest, w workload.Workload, rows func(put f
 	return nil
 }
 
-// holds notes what the rows began with.
+// holds records the initial rows.
 func (l *loop) holds(req *admin.LoadRequest, w workload.Workload) {
 	l.request, l.dataset, l.workload, l.traced = req, req.Dataset, w, req.Traced
 	l.n.run.Store(&req.Run)

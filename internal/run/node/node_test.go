@@ -164,8 +164,8 @@ func parse(spec json.RawMessage, _ uint64, t *geo.Topology) (workload.Workload, 
 	return tenRows{place: t.Placement(), misplaced: bytes.Contains(spec, []byte("misplaced"))}, nil
 }
 
-// A node whose workload puts a row where it does not lie is not loaded, not after a restart either, and loads another data set
-// afterwards.
+// A node with a workload that puts a row in the wrong place is not loaded, even after a restart, and loads another data
+// set afterwards.
 func TestMisplacedRows(t *testing.T) {
 	l := startSetWith(t, database("a", "b"), t.TempDir())
 	load := func(dataset, spec string) error {
@@ -305,7 +305,7 @@ func TestNotReadyAndBroken(t *testing.T) {
 	db := database("a", "b")
 	l := startSet(t, db)
 	c := connect(t, l, 0)
-	c.send(1) // under way for ever
+	c.send(1) // in flight forever
 	eventually(t, "transaction 1 is under way", func() bool {
 		s, err := l.Node(0).Status(context.Background())
 		return err == nil && s.Pending == 1
@@ -380,7 +380,7 @@ func TestAdministration(t *testing.T) {
 		}
 	}
 	c := connect(t, l, 0)
-	c.send(1) // under way for ever
+	c.send(1) // in flight forever
 	eventually(t, "transaction 1 is under way", func() bool {
 		s, err := l.Node(0).Status(context.Background())
 		return err == nil && s.Pending == 1
@@ -422,7 +422,8 @@ func (w manyRows) Rows(_ geo.Cell, put func(txn.Key, []byte)) {
 	w.afterwards()
 }
 
-// A large data set takes longer than a loop may be silent: a node that loads one is not taken for stuck, and killed.
+// A large data set takes longer than a loop may be silent: a node that loads one does not count as stuck, and is not
+// killed.
 func TestANodeThatLoadsIsHealthy(t *testing.T) {
 	for rows, want := range map[int]string{rowsPerSign - 1: "has not turned for 1m", rowsPerSign: ""} {
 		l := startSet(t, database("a"))
@@ -483,7 +484,7 @@ func TestParseMemory(t *testing.T) {
 	}
 }
 
-// BenchmarkRoundTrip is one client, one transaction after the other: client to node, node to node and back.
+// BenchmarkRoundTrip measures one client with one transaction after another: client to node, node to node and back.
 func BenchmarkRoundTrip(b *testing.B) {
 	l := startSet(b, database("a", "b"))
 	c := connect(b, l, 0)
@@ -520,7 +521,7 @@ func benchmarkLoop(b *testing.B, l *Local) {
 	b.ReportMetric(float64((late.CPUTime()-before).Nanoseconds())/1e3/float64(b.N), "cpu-us/txn")
 }
 
-// A start that fails leaves no log open, which nobody else could open then.
+// A failed start leaves no log open, which would block other processes.
 func TestFailedStartLeavesNothing(t *testing.T) {
 	folder := t.TempDir()
 	start := func() (*Local, error) {
@@ -594,11 +595,11 @@ func TestLoadBeyondTheAPI(t *testing.T) {
 	}
 }
 
-// A data set that fills the memory of a node is refused, with how far it came, and the node goes on without one.
+// A data set that fills the memory of a node is refused, with its progress, and the node continues without one.
 func TestDataSetFillsTheMemory(t *testing.T) {
 	const limit = 1000 << 20
 	for name, tt := range map[string]struct {
-		live  []uint64 // as it is seen, the last one again and again
+		live  []uint64 // readings in order, the last one repeated
 		limit uint64
 		want  string
 	}{

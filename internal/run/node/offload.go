@@ -9,8 +9,9 @@ import (
 	"github.com/geobench/geobench/internal/net/wire"
 )
 
-// beside is the work that the replica has done beside the loop: a goroutine does it, one piece after the other, and the loop takes the
-// end of each as an input. So it may be as fast or slow as it likes, and a log shows at which place in the order of inputs it was over.
+// beside is the work that the replica has done outside the loop. A goroutine does it, one piece after another, and the
+// loop takes the end of each as an input. So the duration of the work may vary, and a log records its position in the
+// order of inputs.
 type beside struct {
 	pieces  queue.Queue[piece] // of which the first is being done, but in a replay
 	working sync.WaitGroup
@@ -21,7 +22,7 @@ type piece struct {
 	over protocol.Timer
 }
 
-// Beside implements protocol.Env.
+// Offload implements protocol.Env.
 func (l *loop) Offload(work func() int64, over protocol.Timer) {
 	l.beside.pieces.Push(piece{work, over})
 	if l.beside.pieces.Len() == 1 && !l.replaying {
@@ -60,7 +61,7 @@ func (l *loop) besideOver() {
 	l.replica.Fire(over)
 }
 
-// replayBeside takes the end of the first piece where a log has it, and reports whether there is one.
+// replayBeside finishes the first piece at its place in the log, and reports whether there is one.
 func (l *loop) replayBeside() bool {
 	if l.beside.pieces.Len() == 0 {
 		return false
@@ -72,7 +73,7 @@ func (l *loop) replayBeside() bool {
 	return true
 }
 
-// resumeBeside goes on with what was not over when the log ended.
+// resumeBeside continues the work that was unfinished at the end of the log.
 func (l *loop) resumeBeside() {
 	l.replaying = false
 	if l.beside.pieces.Len() > 0 {

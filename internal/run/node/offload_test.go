@@ -10,10 +10,11 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// thinker has work done beside it for each message that it gets, which ends when the test lets it, and notes in which order what comes.
+// thinker has work done outside the loop for each message that it gets. The test lets the work finish, and thinker
+// records the order of its inputs.
 type thinker struct {
 	protocol.Config
-	let     <-chan struct{} // nil: at once
+	let     <-chan struct{} // nil: immediately
 	results []*uint64       // of the pieces that are not over: the squares of the messages' numbers
 	seen    []uint64
 }
@@ -41,7 +42,7 @@ func (r *thinker) Readings(dst []protocol.Reading) []protocol.Reading {
 	return append(dst, protocol.Reading{Name: "seen", Value: int64(len(r.seen))})
 }
 
-// thinkerEngine has replicas whose work waits for let.
+// thinkerEngine returns an engine with replicas that do work until let permits them to finish.
 func thinkerEngine(let <-chan struct{}) *protocol.Engine {
 	figures := []protocol.Figure{{Name: "seen", Kind: protocol.Counter}}
 	return &protocol.Engine{Name: "thinker", Figures: figures, Decode: gossipEngine.Decode, New: func(c protocol.Config) protocol.Replica {
@@ -49,8 +50,8 @@ func thinkerEngine(let <-chan struct{}) *protocol.Engine {
 	}}
 }
 
-// Work beside the loop keeps it from nothing. A process that finds a log does the work of the one before again, and takes the end of each
-// piece at its place among the inputs; what was not over goes on.
+// Work outside the loop does not block the loop. A process that finds a log repeats the work of its predecessor, and
+// takes the end of each piece at its position among the inputs. Unfinished work continues.
 func TestWorkBesideTheLoop(t *testing.T) {
 	let := make(chan struct{})
 	db := database("a", "b")

@@ -8,13 +8,13 @@ import (
 	"github.com/geobench/geobench/internal/net/wire"
 )
 
-// peerReceiver decodes a peer's messages, beside the loop.
+// peerReceiver decodes a peer's messages, outside the loop.
 type peerReceiver struct {
 	n     *Node
 	from  geo.NodeID
 	batch []item
 	frame uint32 // number of the last frame received
-	skip  int    // messages of the next one that are in the log
+	skip  int    // messages of the next frame that are in the log
 }
 
 // Receive implements wire.Receiver.
@@ -59,7 +59,7 @@ func (n *Node) prepare(t *txn.Transaction) error {
 	return n.cfg.Procedures.Prepare(t)
 }
 
-// clientReceiver decodes and prepares a client's transactions, beside the loop.
+// clientReceiver decodes and prepares a client's transactions, outside the loop.
 type clientReceiver struct {
 	n      *Node
 	client *client

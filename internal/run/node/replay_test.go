@@ -17,7 +17,7 @@ func frame(numbers ...uint64) (payload []byte) {
 	return payload
 }
 
-// process makes the next process of a node whose log is in a folder, and brings it to where the log ends.
+// process makes the next process of a node with a log in a folder, and replays the log.
 func process(t *testing.T, cfg Config) *Node {
 	t.Helper()
 	n, err := New(cfg)
@@ -31,9 +31,9 @@ func process(t *testing.T, cfg Config) *Node {
 	return n
 }
 
-// A turn may end in the middle of a frame, and the process after it. The peer sends the frame again, since it was not in the log as a
-// whole: the next process takes the rest of it. Its clocks go on from where those of the last process were, although its own would
-// show less.
+// A turn, and the process after it, may end in the middle of a frame. The peer sends the frame again, since the log
+// does not have it completely: the next process takes the remaining messages. Its clocks continue from the last
+// process's values, although they would otherwise be lower.
 func TestNextProcessTakesTheRestOfAFrame(t *testing.T) {
 	t.Run("from its inputs", func(t *testing.T) { testRestOfAFrame(t, readings) })
 	t.Run("from a checkpoint", func(t *testing.T) {
@@ -45,7 +45,7 @@ func TestNextProcessTakesTheRestOfAFrame(t *testing.T) {
 			at, clock = readings(n)
 			n.loop.log.writing.Wait()
 			items, _ := n.box.take(nil)
-			if err := n.loop.turn(items); err != nil { // goes on behind it
+			if err := n.loop.turn(items); err != nil { // continues after it
 				t.Fatal(err)
 			}
 			if n.loop.log.journal.Generation() != 1 {
@@ -56,11 +56,12 @@ func TestNextProcessTakesTheRestOfAFrame(t *testing.T) {
 	})
 }
 
-// readings are those of the clocks in a node's last turn.
+// readings returns the values of the clocks in a node's last turn.
 func readings(n *Node) (at, clock time.Duration) { return n.loop.at, n.loop.clock }
 
-// testRestOfAFrame has something done to the first process between the turn that ends in the middle of a frame and its own end, which returns
-// the last readings of the clocks that are in the log. Those of a later turn, in which nothing came or was due, nobody has seen.
+// testRestOfAFrame calls meanwhile with the first process between the turn that ends in the middle of a frame and the
+// end of the process. meanwhile returns the last clock readings that are in the log. The readings of a later turn
+// without inputs or due timers were not visible to any other process.
 func testRestOfAFrame(t *testing.T, meanwhile func(*Node) (at, clock time.Duration)) {
 	l := startLogged(t, gossipEngine, 0, "a", "b")
 	db := database("a", "b")

@@ -19,8 +19,9 @@ import (
 	"github.com/geobench/geobench/internal/ops/metrics"
 )
 
-// Serve runs a node that has a process to itself until ctx ends or something fails. cfg has no Listener: listen makes it. A node
-// whose place new incarnations can take waits until it is told which one it is (admin.Joiner); nobody hears of it before.
+// Serve runs a node in a separate process until ctx ends or something fails. cfg has no Listener: listen makes it. If
+// new incarnations can replace the node, it waits until it is notified of its incarnation (admin.Joiner); other nodes
+// do not see it before.
 func Serve(ctx context.Context, cfg Config, listen func() (net.Listener, error)) error {
 	_, replaceable, err := cfg.check()
 	if err != nil {
@@ -49,8 +50,9 @@ func (c Config) on(listen func() (net.Listener, error)) (*Node, error) {
 	return n, err
 }
 
-// lobby is a process that waits to be told which incarnation of its node it is, and is the node from then on. It cannot know whether it
-// is the first one in its place: another one may have voted there, and a process that took itself for that one would vote again.
+// lobby is a process that waits for its node's incarnation, and is the node from then on. It cannot know whether it is
+// the node's first process: an earlier process may have voted, and a process that assumed to be the first would vote
+// again.
 type lobby struct {
 	cfg       Config
 	listen    func() (net.Listener, error)
@@ -60,7 +62,7 @@ type lobby struct {
 
 	mu     sync.Mutex
 	told   *admin.Join   // nil for not yet
-	joined chan struct{} // closed once it was told
+	joined chan struct{} // closed once the incarnation is known
 
 	node atomic.Pointer[Node] // nil before
 }
@@ -118,7 +120,7 @@ func (l *lobby) Join(_ context.Context, j *admin.Join) error {
 	return nil
 }
 
-// errWaits is why a process that waits answers nothing else.
+// errWaits is the error of all other requests to a waiting process.
 var errWaits = errors.New("this process waits to be told which incarnation of its node it is")
 
 // Status implements admin.Node.
@@ -182,7 +184,7 @@ func (l *lobby) Log() *admin.Log {
 	return l.log
 }
 
-// metrics answers Prometheus: there is nothing to tell of a process that waits.
+// metrics answers Prometheus: a waiting process has no metrics.
 func (l *lobby) metrics(w http.ResponseWriter, r *http.Request) {
 	if n := l.node.Load(); n != nil {
 		n.public().ServeHTTP(w, r)

@@ -17,7 +17,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// waiters is a database of an engine that replaces lost nodes, whose nodes are processes by themselves.
+// waiters is a database of an engine that replaces lost nodes, with each node in a separate process.
 type waiters struct {
 	t       *testing.T
 	db      deploy.Database
@@ -111,8 +111,9 @@ func (w *waiters) get(id geo.NodeID, path string) (int, string) {
 	return resp.StatusCode, string(b)
 }
 
-// A process that may not be the first one in its node's place waits, alive and not ready, and nobody hears of it. Told its incarnation, it
-// is the node under the name that it had, and gets what its predecessor has lost from the others.
+// A process that may not be the node's first waits, alive and not ready, and other nodes do not see it. Once it is
+// notified of its incarnation, it is the node under its existing name, and gets the state that its predecessor has lost
+// from other nodes.
 func TestProcessesWaitToBeTold(t *testing.T) {
 	w := newWaiters(t)
 	for id := range w.lobbies {
@@ -185,7 +186,8 @@ func TestProcessesWaitToBeTold(t *testing.T) {
 	}
 }
 
-// A process that is told to be one of which others have heard as another process is lost state, and nobody goes on with it.
+// If a process is notified of an incarnation that other nodes know as another process, state is lost, and no node
+// continues with it.
 func TestIncarnationsAreNotReused(t *testing.T) {
 	w := newWaiters(t)
 	for id := range w.lobbies {

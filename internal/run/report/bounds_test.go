@@ -9,8 +9,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// doubtful is a result in which a tenth of the transactions of the last region had no answer, in all seconds the p99 is
-// only a lower bound, and nothing ended in the second second.
+// doubtful returns a result in which a tenth of the transactions of the last region had no answer. In all seconds the
+// p99 is only a lower bound, and no transaction finished in the second second.
 func doubtful(t *testing.T) *result.Document {
 	d := *document(t)
 	d.Histograms.Series, d.Timeline = slices.Clone(d.Histograms.Series), slices.Clone(d.Timeline)

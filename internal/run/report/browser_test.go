@@ -19,7 +19,7 @@ import (
 	"github.com/geobench/geobench/internal/run/experiment"
 )
 
-// chromium returns the path of a Chromium, or skips the test. $CHROMIUM names one that is elsewhere.
+// chromium returns the path of a Chromium, or skips the test. $CHROMIUM names a Chromium at another path.
 func chromium(t *testing.T) string {
 	t.Helper()
 	for _, name := range []string{os.Getenv("CHROMIUM"), "chromium", "chromium-browser", "google-chrome"} {
@@ -34,7 +34,7 @@ func chromium(t *testing.T) string {
 	return ""
 }
 
-// frame shows the page in a frame of a given width and writes what it finds as JSON into its own document, which Chromium
+// frame shows the page in a frame of a given width and writes its findings as JSON into its document, which Chromium
 // prints.
 const frame = `<!doctype html><link rel="icon" href="data:,"><iframe id="f" src="/index.html" style="width:%dpx;height:900px;border:0"></iframe><pre id="found"></pre>
 <script>

@@ -8,15 +8,14 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// comparison is how one or more results compare with the baseline.
+// comparison is the comparison of one or more results with the baseline.
 type comparison struct {
 	*result.Comparison
 	ID, Name string
 	Figure   *Figure
 }
 
-// comparisons sets results beside the baseline: as one sample when they are of the same thing, that is differ in their seeds
-// at most, else one by one.
+// comparisons compares results with the baseline: as one sample if they differ only in their seeds, else one by one.
 func comparisons(baseline, docs []*result.Document) []comparison {
 	if len(baseline) == 0 || len(docs) == 0 {
 		return nil
@@ -41,7 +40,7 @@ func comparisons(baseline, docs []*result.Document) []comparison {
 	return out
 }
 
-// alike tells whether all results are of the same database, workload and load.
+// alike reports whether all results are of the same database, workload and load.
 func alike(docs []*result.Document) bool {
 	of := func(d *result.Document) string {
 		return fmt.Sprint(d.Engine, d.Parameters, d.Spec.WorkloadHash, d.Spec.LoadHash, d.Spec.TopologyHash, d.Simulated)
@@ -79,7 +78,7 @@ func changes(id string, c *result.Comparison) *Figure {
 			line.Value += " (" + change + ")"
 		}
 		if d.LowPPM != nil && d.ChangePPM != nil {
-			// The interval is that of the shift between the samples, which need not hold the change of the medians.
+			// The interval is for the shift between the samples, which need not contain the change of the medians.
 			line.Box[0], line.Box[1] = float64(*d.LowPPM)/1e4, float64(*d.LowPPM)/1e4
 			line.Box[3], line.Box[4] = float64(*d.HighPPM)/1e4, float64(*d.HighPPM)/1e4
 			low, high = fmt.Sprintf("%+.1f%%", line.Box[0]), fmt.Sprintf("%+.1f%%", line.Box[4])
@@ -107,7 +106,7 @@ func valueIn(d *result.Difference, q v1alpha1.Quantile) string {
 	return d.Format(q)
 }
 
-// classOf is the colour of a change: red for worse, green for better, grey for the rest.
+// classOf returns the colour of a change: red for worse, green for better, grey for all others.
 func classOf(c result.Change) int {
 	switch c {
 	case result.Regression:

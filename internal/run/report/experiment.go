@@ -15,7 +15,7 @@ import (
 	"github.com/geobench/geobench/internal/run/experiment"
 )
 
-// Claim is what somebody said, and what was measured.
+// Claim is a published claim and the measurement.
 type Claim struct {
 	ID, Source, Says, Measured, Answer string
 }
@@ -41,11 +41,11 @@ type Table struct {
 	Heading string
 	Columns []string
 	Rows    [][]string
-	// Missing says why cells are empty.
+	// Missing has the reasons for empty cells.
 	Missing []string
 }
 
-// Search is what the search for a peak has found, and its probes as a table.
+// Search is the outcome of a search for a peak, and its probes as a table.
 type Search struct {
 	Label, Found string
 	Columns      []string
@@ -127,7 +127,7 @@ func claimOf(f *experiment.Finding) Claim {
 	return Claim{f.ID, f.Source, f.Says, measured, f.Answer()}
 }
 
-// about tells whether an expression asks for a metric: tput(...), tputIn(...) or series('tput', ...).
+// about reports whether an expression uses a metric: tput(...), tputIn(...) or series('tput', ...).
 func about(expression, metric string) bool {
 	q := regexp.QuoteMeta(metric)
 	return regexp.MustCompile(`\b` + q + `(In)?\s*\(|['"]` + q + `['"]`).MatchString(expression)

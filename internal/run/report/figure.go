@@ -11,14 +11,14 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// Figure is a chart with the numbers behind it.
+// Figure is a chart with its numbers.
 type Figure struct {
 	// ID names its files and its place in the page.
 	ID, Title, Caption string
 	// Header and Rows are the numbers, as the table under the chart and the CSV file have them.
 	Header []string
 	Rows   [][]string
-	// Open shows the table at once: it is short.
+	// Open shows the table initially, because it is short.
 	Open bool
 	// Claims that are about this figure.
 	Claims []Claim
@@ -63,7 +63,7 @@ func simulatedMark(d *result.Document) string {
 	return ""
 }
 
-// figures of one result, those that it has the numbers for.
+// figures returns the figures of one result, as far as it has the numbers for them.
 func figures(prefix string, d *result.Document) map[string]*Figure {
 	out := map[string]*Figure{}
 	for _, f := range []*Figure{rtt(d), throughput(d), attempts(d), regionLatency(d), transactionLatency(d), timelineThroughput(d), timelineLoad(d), timelineLatency(d), availability(d),
@@ -182,7 +182,7 @@ func attempts(d *result.Document) *Figure {
 		}
 		for i := range after {
 			n := int64(0)
-			if i < len(a.CommittedAfter) { // a region whose windows are not known has none
+			if i < len(a.CommittedAfter) { // a region with unknown windows has none
 				n = a.CommittedAfter[i]
 			}
 			cells = append(cells, n)
@@ -198,7 +198,7 @@ func attempts(d *result.Document) *Figure {
 	return f
 }
 
-// words joins parts to a sentence for those who do not see a chart.
+// words joins parts to a sentence for readers that do not see a chart.
 func words(parts ...string) string { return strings.Join(parts, "; ") + "." }
 
 func percent(ppm int64) string { return fmt.Sprintf("%.4g%%", float64(ppm)/1e4) }
@@ -382,7 +382,7 @@ func availability(d *result.Document) *Figure {
 
 func share(ppm int64) string { return fmt.Sprintf("%.2f", float64(ppm)/1e6) }
 
-// configuredClass is the colour of what a manifest asks for, which no region has.
+// configuredClass is the colour of configured values in a manifest, which no region has.
 const configuredClass = 7
 
 func traffic(d *result.Document) *Figure {
@@ -409,7 +409,7 @@ func traffic(d *result.Document) *Figure {
 	return f
 }
 
-// onWire tells what the bytes of a transaction are, as network cards count them.
+// onWire shows the composition of a transaction's bytes, as counted by network cards.
 func onWire(d *result.Document) *Figure {
 	w := d.Summary.Wire
 	if w == nil {

@@ -1,6 +1,6 @@
-// Package report makes a report of results that a person can read, send or put into a paper's appendix: one HTML page
-// that needs no network, with a chart and the table behind it for every figure, and the same figures as CSV, SVG and
-// PNG beside it. The same results give the same bytes.
+// Package report makes a report of results for people to read, send or put into a paper's appendix. It is one HTML page
+// that needs no network, with a chart and its table for every figure. The same figures are also written as CSV, SVG and
+// PNG. The same results give the same bytes.
 package report
 
 import (
@@ -29,15 +29,17 @@ import (
 	"github.com/geobench/geobench/internal/run/experiment"
 )
 
-// Input is what a report is about.
+// Input is the content of a report.
 type Input struct {
 	Documents   []*result.Document
 	Experiments []*experiment.Report
-	// Baseline is what the documents are compared with; several count as one sample. Empty for no comparison.
+	// Baseline has the results with which the documents are compared; several count as one sample. Empty for no
+	// comparison.
 	Baseline []*result.Document
 }
 
-// Add adds what a path names: a result document, a folder that `geobench verify --out` has written, or a folder of results.
+// Add adds the contents of a path: a result document, a folder that `geobench verify --out` has written, or a folder of
+// results.
 func (in *Input) Add(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -93,12 +95,12 @@ const Page = "index.html"
 //go:embed page.html
 var pageText string
 
-// page is what the template shows.
+// page is the data of the template.
 type page struct {
 	Title   string
 	Version string
 	Style   template.CSS
-	// Simulated and Real tell which kinds of results there are.
+	// Simulated and Real report which kinds of results there are.
 	Simulated, Real bool
 	Overview        []*Figure
 	Comparisons     []comparison
@@ -169,7 +171,7 @@ func Write(folder string, in Input) (string, error) {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return "", err
 		}
-		if err := os.WriteFile(path, files[name], 0o644); err != nil { //nolint:gosec // a report is for everybody
+		if err := os.WriteFile(path, files[name], 0o644); err != nil { //nolint:gosec // every user may read a report
 			return "", err
 		}
 	}
@@ -288,7 +290,7 @@ func machine(m *result.Machine) string {
 	return fmt.Sprintf("%s/%s, %s, %s", m.OS, m.Arch, experiment.Counted(m.CPUs, "CPU"), m.Go)
 }
 
-// facts are what was run.
+// facts describes the database, workload and load of the run.
 func (r *run) facts() {
 	d := r.Document
 	add := func(name, format string, args ...any) {
@@ -363,7 +365,7 @@ func (r *run) facts() {
 	add("Hashes", "workload %s, load %s, topology %s", d.Spec.WorkloadHash, d.Spec.LoadHash, d.Spec.TopologyHash)
 }
 
-// Balance tells whether there is anything to show about the nodes.
+// Balance reports whether there is anything to show about the nodes.
 func (r *run) Balance() bool {
 	return r.Figures["balance-operations"] != nil || r.Figures["balance-data"] != nil
 }

@@ -29,7 +29,7 @@ import (
 	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
-// measured is a simulated result with two repetitions and a fault, whose name must not become part of the page.
+// measured is a simulated result with two repetitions and a fault; the fault's name must not become part of the page.
 var measured = sync.OnceValues(func() (*result.Document, error) {
 	text := strings.Replace(wrong.Valid, "clientsPerRegion: 10", "clientsPerRegion: 10, repetitions: 2", 1)
 	p, err := plantest.Of(text, check.Default(nil))
@@ -59,7 +59,7 @@ func document(t *testing.T) *result.Document {
 	return d
 }
 
-// retried is a result of a run whose clients try again.
+// retried returns a result of a run with clients that retry.
 func retried(t *testing.T) *result.Document {
 	d := *document(t)
 	d.Spec.Load.Retry = &v1alpha1.Retry{Attempts: 9, Backoff: v1alpha1.DurationOf(10 * time.Millisecond), MaxBackoff: v1alpha1.DurationOf(time.Second), Jitter: 50,
@@ -73,7 +73,7 @@ func retried(t *testing.T) *result.Document {
 	return &d
 }
 
-// The page of a target says what that promises, and gives no figures that nobody knows.
+// The page of a target has the isolation level that the target promises, and omits unknown figures.
 func TestPageOfATarget(t *testing.T) {
 	d := document(t)
 	d.Target = &result.Target{Promises: "Serializable", ConnectionsPerRegion: 8}
@@ -88,7 +88,7 @@ func TestPageOfATarget(t *testing.T) {
 	}
 }
 
-// Who has counted the bytes between nodes is told, and that they disagree.
+// The page names the witnesses of the bytes between nodes, and reports that they disagree.
 func TestPageTellsWitnesses(t *testing.T) {
 	d := *document(t)
 	nodes, proxied, off := int64(1_000_000), int64(900_000), int64(-100_000)
@@ -106,7 +106,7 @@ func TestPageTellsWitnesses(t *testing.T) {
 	}
 }
 
-// Attempts are told where transactions are tried again, and nowhere else.
+// Attempts are shown only if transactions are retried.
 func TestPageTellsAttempts(t *testing.T) {
 	words := []string{"up to 9 attempts, 10ms to 1s apart (jitter 50%), after Conflict", "Transactions by the attempts until they committed", "1,601<small> /s, 43.75% aborted",
 		">after 3<", "of 1601/s", "The upright mark is attempts per second"}
@@ -310,7 +310,7 @@ func slower(d *result.Document) *result.Document {
 func TestComparison(t *testing.T) {
 	d := document(t)
 	worse := slower(d)
-	// Four results of two repetitions each side are enough to tell.
+	// Four results of two repetitions on each side are enough for a decision.
 	of := func(d *result.Document) (seeds []*result.Document) {
 		for i := range int64(4) {
 			s := *d

@@ -24,7 +24,7 @@ type bin struct {
 	p50, p99  v1alpha1.Quantile // the largest of its seconds
 }
 
-// binned cuts the timeline of every repetition into bins, and says where repetitions begin.
+// binned divides the timeline of every repetition into bins, and returns the starts of repetitions.
 func binned(d *result.Document) (bins [][]bin, starts []float64) {
 	width := binWidth(d)
 	var current []bin
@@ -69,7 +69,7 @@ func seconds(d *result.Document) (n int) {
 // binWidth returns the length of bins in seconds, of which long ticks can take more.
 func binWidth(d *result.Document) int { return max(1, (seconds(d)+maxBins-1)/maxBins) }
 
-// bands of a result's faults, as they really were; one that was never injected has none.
+// bands of a result's faults, at their true times; a fault that was never injected has none.
 func bands(d *result.Document, end float64) []chart.Band {
 	var out []chart.Band
 	for i := range d.Faults {
@@ -183,7 +183,7 @@ func loadOverTime(d *result.Document) (configured func(*bin) float64, arrivals b
 	}, arrivals
 }
 
-// configuredLoad draws what the manifest asks for, a line for each repetition.
+// configuredLoad draws the load of the manifest, a line for each repetition.
 func configuredLoad(bins [][]bin, at func(*bin) float64) (lines []chart.Series) {
 	for k, repetition := range bins {
 		line := chart.Series{Class: configuredClass}
@@ -198,7 +198,7 @@ func configuredLoad(bins [][]bin, at func(*bin) float64) (lines []chart.Series) 
 	return lines
 }
 
-// timelineLoad compares the load with the configured one, where that changes.
+// timelineLoad compares the load with the configured one, if that changes.
 func timelineLoad(d *result.Document) *Figure {
 	configured, arrivals := loadOverTime(d)
 	if configured == nil {
@@ -280,9 +280,9 @@ func timelineLatency(d *result.Document) *Figure {
 	return f
 }
 
-// overTime draws a percentile over a repetition: one line, or several with gaps where no transaction ended. A second in
-// which every transaction failed has the lower bound 0, which is drawn at least (in microseconds): an axis can be
-// logarithmic.
+// overTime draws a percentile over a repetition: one line, or several with gaps in which no transaction finished. A
+// second in which every transaction failed has the lower bound 0, which is drawn as least (in microseconds): an axis
+// can be logarithmic.
 func overTime(repetition []bin, least int64, class int, of func(*bin) v1alpha1.Quantile) []chart.Series {
 	lines, gap := []chart.Series{{Class: class}}, false
 	for i := range repetition {

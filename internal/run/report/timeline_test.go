@@ -7,7 +7,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// A timeline whose ticks are of several lengths, as in the results of long runs, has the same throughput as one of seconds.
+// A timeline with ticks of several lengths, as in the results of long runs, has the same throughput as a timeline of
+// seconds.
 func TestTicksOfSeveralSeconds(t *testing.T) {
 	d := &result.Document{Regions: []result.Region{{Name: "a"}}}
 	for s := range 1000 {

@@ -12,7 +12,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload"
 )
 
-// Cycles returns the checks of a result whose history is wrong, and that say which transactions show it.
+// Cycles returns the checks of a result that have a wrong history and name the transactions that show it.
 func Cycles(d *result.Document) (checks []workload.Check) {
 	for _, c := range d.Checks {
 		if c.Cycle != nil && len(c.Cycle.Transactions) > 0 {

@@ -24,7 +24,7 @@ import (
 
 // entry is a workload of the table.
 type entry struct {
-	// name is that of its field in a manifest.
+	// name is the name of its field in a manifest.
 	name       string
 	procedures func() []*txn.Procedure
 	set        func(spec *v1alpha1.Workload) bool
@@ -38,9 +38,8 @@ type entry struct {
 	aborts []txn.Abort
 }
 
-// table has the entry of each field of v1alpha1.Workload, in their order. The numbers of procedures are fixed for ever:
-// smallbank has 1 to 11, rmw 16 and 17, tpcc 32 to 39, ycsb 48 and 49, micro 64,
-// social 80 to 82.
+// table has the entry of each field of v1alpha1.Workload, in their order. The numbers of procedures never change:
+// smallbank has 1 to 11, rmw 16 and 17, tpcc 32 to 39, ycsb 48 and 49, micro 64, social 80 to 82.
 var table = []entry{
 	of("smallbank", func(w *v1alpha1.Workload) *v1alpha1.SmallBank { return w.SmallBank },
 		smallbank.New, smallbank.TypesOf, smallbank.Never, smallbank.Procedures, smallbank.Aborts).in(smallbank.Transactions),
@@ -99,8 +98,8 @@ func names() (all []string) {
 	return all
 }
 
-// Procedures returns the stored procedures of all workloads, each with its traced form, which only runs that record a
-// history call, and whose number is history.Traced more.
+// Procedures returns the stored procedures of all workloads, each with its traced form. Only runs that record a history
+// call the traced form; its number is larger by history.Traced.
 func Procedures() *txn.Registry {
 	var all []*txn.Procedure
 	for i := range table {
@@ -109,7 +108,7 @@ func Procedures() *txn.Registry {
 	return txn.NewRegistry(all...)
 }
 
-// Transactions returns those that workloads have in SQL of their own.
+// Transactions returns the transactions for which workloads have separate SQL.
 func Transactions() *sqlform.Transactions {
 	var all []*sqlform.Transaction
 	for i := range table {
@@ -165,8 +164,7 @@ func Parse(spec json.RawMessage, seed uint64, t *geo.Topology) (workload.Workloa
 	return New(w, seed, t)
 }
 
-// TypesOf returns the names of the transaction types of a workload, for those who validate objectives without a
-// topology.
+// TypesOf returns the names of the transaction types of a workload, for validation of objectives without a topology.
 func TypesOf(spec v1alpha1.Workload) []string {
 	if e := find(&spec); e != nil {
 		return e.types(&spec)
@@ -183,8 +181,8 @@ func TpmCType(spec v1alpha1.Workload) string {
 	return ""
 }
 
-// Never says why no transaction of a type runs, such as "its share in spec.workload.tpcc.mix is 0". It says nothing if
-// some do.
+// Never returns the reason why no transaction of a type runs, such as "its share in spec.workload.tpcc.mix is 0". It
+// returns an empty string if some run.
 func Never(spec v1alpha1.Workload, transaction string) string {
 	if e := find(&spec); e != nil {
 		return e.never(&spec, transaction)

@@ -43,7 +43,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestTable: each field of the API has an entry of its own, and the rule that asks for exactly one knows it.
+// TestTable checks that each field of the API has a separate entry, and that the rule that requires exactly one field
+// lists it.
 func TestTable(t *testing.T) {
 	fields := reflect.TypeFor[v1alpha1.Workload]()
 	var all, has []string

@@ -1,7 +1,6 @@
 // Package micro is the microbenchmark of SDUR (Sciascia and Pedone, "Geo-Replicated Storage with Scalable Deferred
-// Update Replication", section VI.A): each transaction reads and updates two items of 4 bytes, both of one partition
-// (local) or of two (global). An item counts its updates, so that one which was lost or was made twice shows at the
-// end.
+// Update Replication", section VI.A). Each transaction reads and updates two items of 4 bytes, both of one partition
+// (local) or of two (global). An item counts its updates, so that a lost or repeated update shows at the end.
 //
 // The paper's partition is a group of servers that hold the same rows, which is a cell here: a partition number of a
 // home region.
@@ -56,13 +55,13 @@ func New(spec v1alpha1.Micro, seed uint64, t *geo.Topology) (*Micro, error) {
 // Name is micro.
 func (w *Micro) Name() string { return "micro" }
 
-// Types are those of TypesOf.
+// Types returns the types of TypesOf.
 func (w *Micro) Types() []string { return typeNames }
 
 // TypesOf returns the names of the transaction types.
 func TypesOf(*v1alpha1.Micro) []string { return typeNames }
 
-// Never says why no transaction of a type runs, or nothing if some do.
+// Never returns the reason why no transaction of a type runs, or an empty string if some run.
 func Never(spec *v1alpha1.Micro, transaction string) string {
 	switch {
 	case transaction == typeNames[typeGlobal] && spec.GlobalPercent == 0, transaction == typeNames[typeLocal] && spec.GlobalPercent == 100:
@@ -71,7 +70,7 @@ func Never(spec *v1alpha1.Micro, transaction string) string {
 	return ""
 }
 
-// Shares is that of global transactions.
+// Shares returns the share of global transactions.
 func (w *Micro) Shares() []workload.Share {
 	return []workload.Share{workload.Percent("global", "transactions", w.spec.GlobalPercent)}
 }
@@ -166,7 +165,7 @@ func (g *generator) Next(client int, elapsed time.Duration, t *txn.Transaction) 
 	return workload.Request{Type: uint8(kind), Class: place.Class(t.Accesses)}
 }
 
-// Done counts what was committed.
+// Done counts committed transactions.
 func (g *generator) Done(client int, o txn.Outcome) { g.committed.Done(client, o) }
 
 // Late narrows the ledger by the truth about a transaction that was unknown.

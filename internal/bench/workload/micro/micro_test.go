@@ -45,7 +45,7 @@ func TestGenerator(t *testing.T) {
 				}
 			})
 			for cell, n := range seconds {
-				// Clients in partitions of the same region never meet their own partition as the other one.
+				// Clients in partitions of the same region never draw their own partition as the other partition.
 				others := float64(c.regions*c.partitions - 1)
 				p := 1 / others
 				if cell.Home == 0 {
@@ -57,7 +57,8 @@ func TestGenerator(t *testing.T) {
 	}
 }
 
-// TestRegionsWithoutRows: what is no home has no items, and global transactions go to homes alone.
+// TestRegionsWithoutRows checks that a region that is no home has no items, and that global transactions use only
+// homes.
 func TestRegionsWithoutRows(t *testing.T) {
 	top := topology(3, 1)
 	top.Homes = 2

@@ -38,7 +38,7 @@ func keysOf(args []byte) [itemsPerTransaction]txn.Key {
 	return [itemsPerTransaction]txn.Key{s[:keySize], s[keySize:]}
 }
 
-// update reads both items and counts one more update in each. It returns what it has read.
+// update reads both items and counts one more update in each. It returns the values read.
 var update = &txn.Procedure{
 	ID:   procUpdate,
 	Name: "microUpdate",

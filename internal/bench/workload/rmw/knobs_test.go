@@ -14,7 +14,8 @@ import (
 
 func ptr[T any](v T) *T { return &v }
 
-// Foreign single-home and dependent transactions are as many as the manifest asks for, counted from what is sent.
+// The numbers of foreign single-home and of dependent transactions follow the manifest, counted from the sent
+// transactions.
 func TestKnobs(t *testing.T) {
 	for name, change := range map[string]func(*v1alpha1.RMW){
 		"foreign":   func(s *v1alpha1.RMW) { s.ForeignSingleHomePercent, s.MultiHomePercent = 40, 25 },
@@ -33,7 +34,7 @@ func TestKnobs(t *testing.T) {
 				c.AnyHome = "foreign transactions are asked for"
 			}
 			single, foreign, dependents, all := 0, 0, 0, 0
-			homes := map[geo.Region]int{} // of foreign ones, as seen from the client
+			homes := map[geo.Region]int{} // of foreign transactions, relative to the client
 			workloadtest.Shares(t, c, 4000, func(region geo.Region, tx *txn.Transaction, _ workload.Request) {
 				all++
 				if tx.Proc == procDependent {
@@ -73,7 +74,7 @@ func TestDependentSuite(t *testing.T) {
 	workloadtest.Streams(t, c, 200)
 }
 
-// mixed is a workload of two types: small ones that only read, and large ones on hot records.
+// mixed is a workload of two types: small transactions that only read, and large transactions on hot records.
 func mixed() v1alpha1.RMW {
 	spec := defaults
 	spec.Types = []v1alpha1.RMWType{

@@ -19,7 +19,8 @@ const table txn.Table = 0
 // abortNoRecord does not happen in a database that was loaded and works.
 const abortNoRecord = txn.Abort("no-record")
 
-// counterSize is the part of a value that counts the writes of its record, big-endian; the rest is payload.
+// counterSize is the size of the part of a value that counts the writes of its record, big-endian; the remaining bytes
+// are payload.
 const counterSize = 8
 
 // maxRecords is the most that a transaction may name.
@@ -126,8 +127,9 @@ var readModifyWrite = &txn.Procedure{
 	Run: func(c txn.Ctx, b []byte) ([]byte, error) { return nil, args(b).run(c, args(b).keys(), nil) },
 }
 
-// dependent is readModifyWrite of one record less than its arguments name, and two at least: the last one is one of the last two that they
-// name, which one, the counter of the first says, even or odd. Nobody knows before that has been read.
+// dependent is readModifyWrite on one record fewer than its arguments name, and on at least two. The last record is one
+// of the last two that the arguments name. The counter of the first record selects it, by being even or odd. The choice
+// is unknown until the first record has been read.
 var dependent = &txn.Procedure{
 	ID:   procDependent,
 	Name: "dependent",
@@ -158,7 +160,7 @@ var dependent = &txn.Procedure{
 	},
 }
 
-// mode is how the i-th record is used.
+// mode is the access mode of the i-th record.
 func (a args) mode(i int) txn.Mode {
 	if i < a.writes() {
 		return txn.ReadWrite
@@ -166,12 +168,11 @@ func (a args) mode(i int) txn.Mode {
 	return txn.Read
 }
 
-// run reads the records of keys, and writes those that are to be written. choose, if not nil, replaces the last key by the one that the
-// counter of the first record says.
+// run reads the records of keys, and writes the records with a writing mode. choose, if not nil, replaces the last key
+// by the key that the counter of the first record selects.
 func (a args) run(c txn.Ctx, keys txn.Key, choose func(first uint64) txn.Key) error {
 	n, writes, payload := len(keys)/keySize, a.writes(), a.payloadSize()
-	// The new values share one piece of memory: at most a few times what is live stays, for one allocation
-	// instead of one per write.
+	// The new values share one allocation instead of one per write. It retains at most a few times the live memory.
 	size := counterSize + payload
 	values := make([]byte, writes*size)
 	first := uint64(0)

@@ -1,7 +1,7 @@
 // Package rmw is the microbenchmark of Detock (Nguyen, Miller, Abadi: "Detock: High Performance Multi-region
-// Transactions at Scale", SIGMOD 2023, section 5.1; `basic` in its repository): transactions that read and write a fixed
-// number of random records, with a chosen share of multi-home and multi-partition ones and of hot records. Each
-// value starts with a counter of its writes, so that a lost update shows at the end.
+// Transactions at Scale", SIGMOD 2023, section 5.1; `basic` in its repository). Transactions read and write a fixed
+// number of random records. The shares of multi-home transactions, of multi-partition transactions and of hot records
+// are configurable. Each value starts with a counter of its writes, so that a lost update shows at the end.
 package rmw
 
 import (
@@ -75,7 +75,7 @@ func New(spec v1alpha1.RMW, seed uint64, t *geo.Topology) (*RMW, error) {
 	return w, nil
 }
 
-// mixes are those that follow each other.
+// mixes returns the consecutive mixes.
 func mixes(spec *v1alpha1.RMW) (out [][]int32) {
 	for _, m := range spec.MixPhases {
 		out = append(out, m.Percents)
@@ -93,7 +93,7 @@ func mixes(spec *v1alpha1.RMW) (out [][]int32) {
 	return [][]int32{one}
 }
 
-// merged are the parameters of a type: its own, and the workload's where it says nothing.
+// merged returns the parameters of a type, with the workload's parameters as defaults.
 func merged(spec *v1alpha1.RMW, x *v1alpha1.RMWType) v1alpha1.RMW {
 	one := *spec
 	for _, p := range []struct{ to, from *int32 }{
@@ -112,7 +112,7 @@ func merged(spec *v1alpha1.RMW, x *v1alpha1.RMWType) v1alpha1.RMW {
 	return one
 }
 
-// check checks the parameters of one type, whose fields errors name behind field.
+// check checks the parameters of one type; errors name its fields after the prefix field.
 func check(spec *v1alpha1.RMW, field string, t *geo.Topology) error {
 	regions, partitions := int64(t.Placement().Regions), int64(t.Partitions)
 	n := int64(spec.RecordsPerTransaction)
@@ -164,7 +164,7 @@ func locality(s *v1alpha1.RMW) workload.Locality {
 // Name is rmw.
 func (w *RMW) Name() string { return "rmw" }
 
-// Types are those of TypesOf.
+// Types returns the types of TypesOf.
 func (w *RMW) Types() []string { return w.names }
 
 // TypesOf returns the names of the types.
@@ -178,7 +178,7 @@ func TypesOf(spec *v1alpha1.RMW) (names []string) {
 	return names
 }
 
-// Never says why no transaction of a type runs, or nothing if some do.
+// Never returns the reason why no transaction of a type runs, or an empty string if some run.
 func Never(spec *v1alpha1.RMW, transaction string) string {
 	kind := slices.Index(TypesOf(spec), transaction)
 	for _, m := range mixes(spec) {
@@ -192,7 +192,8 @@ func Never(spec *v1alpha1.RMW, transaction string) string {
 	return "its percent in spec.workload.rmw.types is 0"
 }
 
-// Shares are those of multi-home, multi-partition, foreign and dependent transactions, of each type, and of the types where there are several.
+// Shares returns the shares of multi-home, multi-partition, foreign and dependent transactions of each type, and the
+// shares of the types if there are several.
 func (w *RMW) Shares() (out []workload.Share) {
 	for i := range w.types {
 		s, of := &w.types[i], "transactions"
@@ -284,7 +285,7 @@ type generator struct {
 	ids     []uint64 // of the transaction being made
 }
 
-// typeState is what a generator has for each type.
+// typeState is a generator's state for each type.
 type typeState struct {
 	cells     *workload.Cells
 	locality  [2]workload.Count
@@ -317,7 +318,7 @@ func (w *RMW) NewGenerator(c workload.GeneratorConfig) workload.Generator {
 // Next makes a transaction. Its records go round the chosen homes and partitions by turns.
 func (g *generator) Next(client int, elapsed time.Duration, t *txn.Transaction) workload.Request {
 	kind := 0
-	if len(g.types) > 1 { // chance is drawn for what is asked for alone
+	if len(g.types) > 1 { // random numbers are drawn only for configured features
 		kind = g.mixes.Draw(g.rng, elapsed, g.mixed)
 	}
 	s, x, place := &g.w.types[kind], &g.types[kind], g.w.topology.Placement()
@@ -334,7 +335,7 @@ func (g *generator) Next(client int, elapsed time.Duration, t *txn.Transaction) 
 	binary.BigEndian.PutUint16(b[4:], uint16(payload))
 	g.ids = g.ids[:0]
 	for i := range named {
-		cell := x.cells.Of(min(i, n-1)) // the two that the last one is chosen from lie together
+		cell := x.cells.Of(min(i, n-1)) // the two candidates for the last record are in the same cell
 		from, to := uint64(0), place.ShardNumbersBelow(uint64(s.Records), cell)
 		if hot := uint64(s.HotRecords); i < int(s.HotRecordsPerTransaction) {
 			to = hot

@@ -16,7 +16,7 @@ func topology(regions, partitions int) *geo.Topology {
 	return &geo.Topology{Regions: []string{"a", "b", "c", "d"}[:regions], Partitions: partitions, Replicas: 1}
 }
 
-// defaults are those of the API.
+// defaults are the defaults of the API.
 var defaults = v1alpha1.RMW{Records: 10_000, RecordsPerTransaction: 10, WritesPerTransaction: 10, ValueBytes: 100,
 	HomesPerMultiHome: 2, PartitionsPerMultiPartition: 2}
 
@@ -70,7 +70,7 @@ func TestSuite(t *testing.T) {
 	workloadtest.Rows(t, c)
 	workloadtest.Ledger(t, c, 500)
 	workloadtest.Streams(t, c, 200)
-	workloadtest.Invariants(t, c, 200, "t0 altered at its end") // Nobody knows a record's payload.
+	workloadtest.Invariants(t, c, 200, "t0 altered at its end") // the payload of a record is not checked.
 }
 
 func TestNewRefuses(t *testing.T) {

@@ -69,8 +69,8 @@ func newCustomers(n uint64, p geo.Placement) *customers {
 	return c
 }
 
-// namesByCell lists the customers by the cells that hold their names' rows, in ascending order. A name's place is the hash of
-// the name, so all names have to be looked at, whoever needs some.
+// namesByCell lists the customers by the cells that hold their names' rows, in ascending order. The cell of a name
+// depends on the hash of the name, so every call must inspect all names.
 func namesByCell(n uint64, p geo.Placement) map[geo.Cell][]uint32 {
 	cells := map[geo.Cell][]uint32{}
 	for id := range n {
@@ -80,8 +80,8 @@ func namesByCell(n uint64, p geo.Placement) map[geo.Cell][]uint32 {
 	return cells
 }
 
-// need is the number of customers that a cell must have for the mix: two where Amalgamate stays inside it, and one where it does not and
-// its second customer's name must be local.
+// need is the number of customers that a cell must have for the mix. It is two if Amalgamate stays inside the cell. It
+// is one if Amalgamate leaves the cell and its second customer's name must be local.
 func need(name, id geo.Region, amalgamate, localNames bool) int {
 	switch {
 	case name == id && amalgamate:
@@ -94,8 +94,8 @@ func need(name, id geo.Region, amalgamate, localNames bool) int {
 	return 0
 }
 
-// checkCustomers returns an error, with the number of customers that would do, when a combination of homes and partition
-// that the parameters need has too few.
+// checkCustomers returns an error if a combination of homes and partition that the parameters need has too few
+// customers. The error gives a sufficient number of customers.
 func checkCustomers(n uint64, p geo.Placement, amalgamate, localNames bool) error {
 	missing := 0
 	short := make([]int, p.Regions*p.Regions*p.Partitions)

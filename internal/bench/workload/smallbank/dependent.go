@@ -6,10 +6,10 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// byName makes of a final phase, which works with ids, a whole transaction as Alomari et al. have it: it reads the ids of its customers by
-// their names, and then works with the accounts of these ids, which nobody knows before. The arguments are the first name, the second
-// name where names is 2 and the second id otherwise, and those of the final phase that follow its ids. sameID for the second id
-// is that of the first customer.
+// byName turns a final phase, which works with ids, into a whole transaction as in Alomari et al. It reads the ids of
+// its customers by their names, and then works with the accounts of these ids, which are unknown before. The arguments
+// start with the first name, followed by the second name if names is 2, and by the second id otherwise. The final
+// phase's arguments after its ids follow. If the second id is sameID, it is the id of the first customer.
 func byName(id txn.ProcID, final *txn.Procedure, names int) *txn.Procedure {
 	head := names*nameSize + (2-names)*rowSize
 	return &txn.Procedure{
@@ -21,7 +21,7 @@ func byName(id txn.ProcID, final *txn.Procedure, names int) *txn.Procedure {
 			for i := range names {
 				f.Accesses = append(f.Accesses, txn.Access{Key: txn.StringKey(tableAccount, string(args[i*nameSize:(i+1)*nameSize])), Mode: txn.Read})
 			}
-			// The final phase judges its own arguments, with any two ids.
+			// The final phase checks its arguments, with any two ids.
 			var ignored txn.Footprint
 			return final.Declare(append(appendArgs(nil, 0, 1), args[head:]...), &ignored)
 		},

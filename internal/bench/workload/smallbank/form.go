@@ -37,7 +37,7 @@ func (s *SmallBank) Form() *sqlform.Form {
 	return &sqlform.Form{Tables: tables, Row: appendColumns, Audit: auditSQL}
 }
 
-// Transactions are those of SmallBank in SQL.
+// Transactions returns SmallBank's transactions in SQL.
 func Transactions() []*sqlform.Transaction {
 	return []*sqlform.Transaction{lookupSQL, balanceSQL, writeCheckSQL, depositCheckingSQL, transactSavingsSQL, amalgamateSQL}
 }
@@ -122,7 +122,7 @@ func (c *sqlCall) changed(table txn.Table, id uint64, note func(*sqlform.Call, t
 	}
 }
 
-// send sends what is queued, and gives up unless so many rows have been found.
+// send sends the queued statements, and gives up unless they found the given number of rows.
 func (c *sqlCall) send(found int) error {
 	if err := c.Send(); err != nil {
 		return err
@@ -133,7 +133,8 @@ func (c *sqlCall) send(found int) error {
 	return nil
 }
 
-// change makes the Run of a transaction that reads one of a pair of accounts and adds to the other, in one round trip.
+// change makes the Run of a transaction that reads one of a pair of accounts and adds to the other account, in one
+// round trip.
 func change(read *sqlform.Statement, readTable txn.Table, add *sqlform.Statement, addTable txn.Table) func(*sqlform.Call) ([]byte, error) {
 	return func(call *sqlform.Call) ([]byte, error) {
 		c := sqlCall{Call: call}

@@ -18,7 +18,7 @@ const (
 	maxTransact = 100 // transactSavings: -100 .. 100 without 0
 )
 
-// client is what a client does now: the transaction that it has planned, and how far it is. There may be 100,000.
+// client is the current state of a client: its planned transaction, and its progress. There may be 100,000 clients.
 type client struct {
 	id1, id2  uint32 // the customers
 	amount    int32
@@ -162,7 +162,8 @@ func (g *generator) target(elapsed time.Duration) geo.Region {
 	return g.region
 }
 
-// plan draws a transaction on the data of the region home. Chance is drawn for what is asked for alone, so that workloads without it stay what they were.
+// plan draws a transaction on the data of the region home. It draws random numbers only for configured features, so
+// that workloads without them stay unchanged.
 func (g *generator) plan(c *client, home geo.Region, elapsed time.Duration) {
 	rng := g.rng
 	kind := typeBalance + g.mixes.Draw(rng, elapsed, g.mixed)
@@ -213,7 +214,7 @@ func (g *generator) plan(c *client, home geo.Region, elapsed time.Duration) {
 	}
 }
 
-// effect bounds what the transaction under way does to the sum of all balances.
+// effect bounds the effect of the transaction in progress on the sum of all balances.
 func (c *client) effect() workload.Interval {
 	a := int64(c.amount)
 	switch {
@@ -227,7 +228,7 @@ func (c *client) effect() workload.Interval {
 	return workload.Interval{}
 }
 
-// committed returns what the transaction did to the sum of all balances, given that it was committed.
+// committed returns the effect of the transaction on the sum of all balances, given that it committed.
 func (c *client) committed(result []byte) workload.Interval {
 	a := int64(c.amount)
 	switch c.kind {

@@ -14,7 +14,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/workloadtest"
 )
 
-// Foreign single-home and dependent final phases are as many as the manifest asks for, counted from what is sent.
+// The numbers of foreign single-home and of dependent final phases follow the manifest, counted from the sent
+// transactions.
 func TestKnobs(t *testing.T) {
 	for name, spec := range map[string]v1alpha1.SmallBank{
 		"foreign":                    {ForeignSingleHomePercent: 40, MultiHomePercent: 25, MultiPartitionPercent: 50},
@@ -38,7 +39,8 @@ func TestKnobs(t *testing.T) {
 				finals++
 				if tx.Proc >= procBalanceByName {
 					dependents++
-					// The names of those who read them are in one home with the accounts, foreign or not: that of the client, else.
+					// The names that such transactions read are in the same home as the accounts, foreign or not. Otherwise they are
+					// in the client's home.
 					if place.Home(tx.Accesses[0].Key) != region {
 						abroad++
 					}
@@ -70,7 +72,7 @@ func TestDependentSuite(t *testing.T) {
 	workloadtest.Streams(t, c, 1000)
 }
 
-// Padding travels with the arguments of all phases and comes back behind their results, and changes nothing else.
+// Padding is sent with the arguments of all phases, is returned after their results, and changes nothing else.
 func TestPadding(t *testing.T) {
 	const padding = 250
 	plain := v1alpha1.SmallBank{Customers: 1000, Mix: paperMix, MultiHomePercent: 50, MultiPartitionPercent: 50, DependentPercent: 30}

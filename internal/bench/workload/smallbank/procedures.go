@@ -41,15 +41,15 @@ func Procedures() []*txn.Procedure {
 		balanceByName, writeCheckByName, depositCheckingByName, transactSavingsByName, amalgamateByName}
 }
 
-// The arguments of a final phase are the two customers' ids and, for those that move money, an amount: 8 bytes each,
+// The arguments of a final phase are the two customers' ids and, for phases that move money, an amount: 8 bytes each,
 // big-endian.
 const (
 	twoIDs          = 16
 	twoIDsAndAmount = 24
 )
 
-// padded makes p, whose arguments have size bytes, take any number of bytes behind them, which mean nothing, and return as many behind its result:
-// see SmallBank.PaddingBytes.
+// padded extends p, whose arguments have size bytes. It ignores any bytes after the arguments, and returns as many
+// bytes after its result: see SmallBank.PaddingBytes.
 func padded(size int, p *txn.Procedure) *txn.Procedure {
 	declare, run := p.Declare, p.Run
 	p.Declare = func(args []byte, f *txn.Footprint) error { return declare(args[:min(size, len(args))], f) }

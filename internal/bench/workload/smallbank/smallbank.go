@@ -1,9 +1,9 @@
 // Package smallbank is the banking workload of Alomari et al., "The Cost of Serializability on Platforms That Use
-// Snapshot Isolation" (ICDE 2008), as "Benchmarking geo-distributed databases: evaluating performance using the SmallBank
-// benchmark" (Cirtog, TU Delft 2025, section 3) adapts it to databases that need the read and write set in advance:
-// every transaction is split into phases, each a transaction of its own. Helper phases ("lookup") find the customer's id
-// by name; the final phase works on accounts by id, and is the one that the multi-home and multi-partition parameters
-// govern. docs/workloads.md has the formulas. One file per transaction.
+// Snapshot Isolation" (ICDE 2008). It follows the adaptation in "Benchmarking geo-distributed databases: evaluating
+// performance using the SmallBank benchmark" (Cirtog, TU Delft 2025, section 3). The adaptation serves databases that
+// need the read and write set in advance: every transaction is split into phases, each a separate transaction. Helper
+// phases ("lookup") find the customer's id by name. The final phase works on accounts by id; the multi-home and
+// multi-partition parameters govern it. docs/workloads.md has the formulas. Each transaction has a file.
 package smallbank
 
 import (
@@ -114,7 +114,7 @@ func New(spec v1alpha1.SmallBank, seed uint64, t *geo.Topology) (*SmallBank, err
 		}
 		s.targets = append(s.targets, target{r, f.HitPercent})
 	}
-	// Who reads its names itself has them in its home.
+	// A transaction that reads its names itself has them in its home.
 	localNames := spec.MultiHomePercent > 0 && (spec.Lookups != v1alpha1.SmallBankLookupsAnyHome || spec.DependentPercent > 0)
 	if err := checkCustomers(uint64(spec.Customers), t.Placement(), Never(&spec, typeNames[typeAmalgamate]) == "", localNames); err != nil {
 		return nil, err
@@ -127,13 +127,13 @@ func New(spec v1alpha1.SmallBank, seed uint64, t *geo.Topology) (*SmallBank, err
 // Name is smallbank.
 func (s *SmallBank) Name() string { return "smallbank" }
 
-// Types are those of TypesOf.
+// Types returns the types of TypesOf.
 func (s *SmallBank) Types() []string { return typeNames }
 
 // TypesOf returns the names of the transaction types: lookup (helper phases) and the five final phases.
 func TypesOf(*v1alpha1.SmallBank) []string { return typeNames }
 
-// Never says why no transaction of a type runs, or nothing if some do.
+// Never returns the reason why no transaction of a type runs, or an empty string if some run.
 func Never(spec *v1alpha1.SmallBank, transaction string) string {
 	kind := slices.Index(typeNames, transaction)
 	if kind == typeLookup && spec.DependentPercent == 100 {
@@ -160,7 +160,8 @@ func mixes(spec *v1alpha1.SmallBank) (out [][]int32) {
 	return out
 }
 
-// Shares are those of multi-home, multi-partition, foreign and dependent final phases, and of the types where mixes follow each other.
+// Shares returns the shares of multi-home, multi-partition, foreign and dependent final phases, and the shares of the
+// types if there are several mixes.
 func (s *SmallBank) Shares() []workload.Share {
 	out := workload.LocalityShares("final phases", s.spec.MultiHomePercent, s.spec.MultiPartitionPercent)
 	out = append(out, workload.ForeignShare("final phases", s.spec.ForeignSingleHomePercent)...)
@@ -224,8 +225,8 @@ func KeyName(k txn.Key) string {
 	return k.String()
 }
 
-// Audit sums up all balances, and counts the rows of customers, less those of nobody: names that do not lead to their
-// customers, and damaged rows.
+// Audit sums all balances and counts the rows of customers. It does not count rows without a customer: names that do
+// not lead to their customers, and damaged rows.
 func (s *SmallBank) Audit(rows workload.Rows) map[string]int64 {
 	var total, n int64
 	rows.Each(func(k txn.Key, value []byte) {
@@ -242,8 +243,8 @@ func (s *SmallBank) Audit(rows workload.Rows) map[string]int64 {
 	return map[string]int64{auditTotal: total, auditRows: n}
 }
 
-// Verify checks that every copy has all rows, and that no money appeared or vanished: final total - initial total is the
-// sum of what the clients know to be committed.
+// Verify checks that every copy has all rows, and that no money appeared or vanished. The final total less the initial
+// total is the sum of the committed effects that the clients know.
 func (s *SmallBank) Verify(copies []workload.Copy, ledger workload.Ledger) []workload.Check {
 	var initial int64
 	for id := range uint64(s.spec.Customers) {

@@ -212,8 +212,8 @@ func TestGenerator(t *testing.T) {
 	}
 }
 
-// With lookups at any home the customers of multi-home transactions live anywhere, so that half of their lookups leave one of two regions,
-// and those of single-home ones do not.
+// With lookups at any home the customers of multi-home transactions live anywhere, so that half of their lookups leave
+// one of two regions. Lookups of single-home transactions stay.
 func TestLookupsAtAnyHome(t *testing.T) {
 	top := topology(2, 2)
 	place := top.Placement()
@@ -315,7 +315,7 @@ func TestSkew(t *testing.T) {
 	}
 }
 
-// Money from nowhere is told in the words of the check.
+// The check's message describes money without an origin.
 func TestMessages(t *testing.T) {
 	s := newSmallBank(t, v1alpha1.SmallBank{Customers: 200}, topology(1, 1))
 	st := loaded(t, s)

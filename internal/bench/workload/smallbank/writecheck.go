@@ -2,7 +2,7 @@ package smallbank
 
 import "github.com/geobench/geobench/internal/base/txn"
 
-// overdraftPenalty is what a check costs on top when both accounts together don't cover it.
+// overdraftPenalty is the surcharge of a check that both accounts together do not cover.
 const overdraftPenalty = 1
 
 // writeCheck takes a check from checking(id1): amount, or amount + 1 when checking(id1) + savings(id2) < amount. It

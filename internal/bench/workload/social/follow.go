@@ -7,12 +7,12 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// The arguments of follow, big-endian: the user who follows and the one who is followed (8 bytes each), and how many
-// users a list can hold (4).
+// The arguments of follow, big-endian: the following user and the followed user (8 bytes each), and the capacity of a
+// list in users (4).
 const followArgs = 20
 
-// follow adds one user to the producers of another, and that one to the consumers of the first. It leaves both lists as
-// they are, but for what they count, where the user follows the other already or where one of them is full.
+// follow adds one user to the producers of another user, and the latter to the consumers of the former. It leaves both
+// lists unchanged, except for their counts, if the user follows the other already or if a list is full.
 var follow = &txn.Procedure{
 	ID:   procFollow,
 	Name: "follow",

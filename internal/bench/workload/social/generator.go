@@ -90,7 +90,7 @@ func (g *generator) Next(client int, elapsed time.Duration, t *txn.Transaction) 
 // args returns room for n bytes of arguments, which procedures keep no reference to.
 func (g *generator) args(n int) []byte { return g.slab.Room(n, 1024) }
 
-// Done counts what was committed, and the timelines that cannot be.
+// Done counts committed transactions, and implausible timelines.
 func (g *generator) Done(client int, o txn.Outcome) {
 	s := &g.w.spec
 	if kind := g.committed.Done(client, o); kind == typeTimeline && o.Status == txn.Committed &&
@@ -111,5 +111,5 @@ func (g *generator) Ledger() workload.Ledger {
 	}
 }
 
-// Realised counts timelines, posts and follows, and of the follows the global ones.
+// Realised counts timelines, posts and follows, and the global follows.
 func (g *generator) Realised() []workload.Count { return g.counts[:] }

@@ -7,8 +7,8 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// graph is who follows whom at the beginning: user u follows (u + o) mod users for each offset o. So all users have
-// equally many producers and consumers, and each list is known without the others, whichever cells are loaded.
+// graph is the initial follow relation: user u follows (u + o) mod users for each offset o. All users therefore have
+// equally many producers and consumers, and each list can be computed separately, whichever cells are loaded.
 type graph struct {
 	users   uint64   // of the database; they are called 0 .. users-1
 	offsets []uint64 // all different, and none 0
@@ -38,7 +38,7 @@ func newGraph(s *v1alpha1.Social, seed uint64, t *geo.Topology) graph {
 	return g
 }
 
-// producer returns the i-th user whom a user follows at the beginning, consumer the i-th who follows it.
+// producer returns the i-th user that a user initially follows; consumer returns the i-th initial follower.
 func (g *graph) producer(user uint64, i int) uint64 { return (user + g.offsets[i]) % g.users }
 func (g *graph) consumer(user uint64, i int) uint64 { return (user + g.users - g.offsets[i]) % g.users }
 

@@ -12,7 +12,7 @@ const (
 // Reasons why a procedure gives up. Neither happens in a database that was loaded and works.
 const (
 	abortNoUser = txn.Abort("no-user")
-	// abortBroken is for a row that has another form than those of its table.
+	// abortBroken is for a row whose form does not fit its table.
 	abortBroken = txn.Abort("broken-row")
 )
 

@@ -45,7 +45,8 @@ func (l list) ignored() uint32   { return binary.BigEndian.Uint32(l[4:]) }
 func (l list) users() int        { return (len(l) - listHead) / listEntry }
 func (l list) user(i int) uint64 { return binary.BigEndian.Uint64(l[listHead+listEntry*i:]) }
 
-// whole reports whether the list, which was loaded with so many users, has those whom follows have added since.
+// whole reports whether the list, which was loaded with the given number of users, has the users that follows have
+// added since.
 func (l list) whole(loaded int) bool {
 	return l.valid() && int64(l.users()) == int64(loaded)+int64(l.follows())-int64(l.ignored())
 }
@@ -89,7 +90,7 @@ func (p posts) valid(message int) bool {
 
 func (p posts) count() uint64 { return binary.BigEndian.Uint64(p) }
 
-// kept is how many of the posts are in the row. message is the length of each.
+// kept is the number of posts in the row. message is the length of each.
 func (p posts) kept(message int) int { return (len(p) - postsHead) / (postHead + message) }
 
 // post returns the i-th that is kept: when it was posted, and the message.
@@ -98,7 +99,7 @@ func (p posts) post(i, message int) []byte {
 	return p[postsHead+i*size : postsHead+(i+1)*size]
 }
 
-// with returns the posts and one more, but of all no more than the newest keep. A user without posts has an empty row.
+// with returns the posts and one more post, limited to the newest keep posts. A user without posts has an empty row.
 func (p posts) with(at int64, message []byte, keep int) posts {
 	count, old := uint64(0), []byte(nil)
 	if len(p) > 0 {
@@ -131,10 +132,11 @@ func (p posts) whole(user uint64, message, keep int) bool {
 // timeOf returns when a post was posted: microseconds since measuring began.
 func timeOf(post []byte) int64 { return int64(binary.BigEndian.Uint64(post)) }
 
-// loadedAt is when loaded posts were posted: long before a warm-up.
+// loadedAt is the time of loaded posts: long before a warm-up.
 var loadedAt = -(365 * 24 * time.Hour).Microseconds()
 
-// appendMessage appends the message of size bytes that a user posts at a time, so that what nobody has posted shows.
+// appendMessage appends the message of size bytes that a user posts at a time. The contents make posts recognizable
+// that no user sent.
 func appendMessage(b []byte, user uint64, at int64, size int) []byte {
 	x := user*0xd1342543de82ef95 + uint64(at)
 	for end := len(b) + size; len(b) < end; {

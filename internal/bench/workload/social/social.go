@@ -1,11 +1,11 @@
 // Package social is the social network of SDUR (Sciascia and Pedone, "Geo-Replicated Storage with Scalable Deferred
-// Update Replication", section VI.A): users post messages, follow each other, and read their timelines, the newest
-// posts of those whom they follow. Of each user there are three rows: a list of its consumers, who follow it, a list of
-// its producers, whom it follows, and its posts. A follow updates a list of either user, which may live in different
-// partitions (global) or in one (local).
+// Update Replication", section VI.A). Users post messages, follow each other, and read their timelines, which are the
+// newest posts of the users that they follow. Each user has three rows: a list of its consumers, which follow it, a
+// list of its producers, which it follows, and its posts. A follow updates a list of either user. The lists may live in
+// different partitions (global) or in one (local).
 //
-// The paper's partition is a group of servers that hold the same rows, which is a cell here: a partition number of a
-// home region. docs/workloads.md says why lists are rows, and why they are bounded.
+// The paper's partition is a group of servers that hold the same rows. Here it is a cell: a partition number of a home
+// region. docs/workloads.md explains why lists are rows, and why they are bounded.
 package social
 
 import (
@@ -28,7 +28,7 @@ const (
 
 var typeNames = []string{"timeline", "post", "localFollow", "globalFollow"}
 
-// Names in ledgers and audits. ledgerWrongTimelines are those that showed what nobody has posted.
+// Names in ledgers and audits. ledgerWrongTimelines counts timelines with posts that no user sent.
 const (
 	ledgerPosts          = "social-posts"
 	ledgerFollows        = "social-follows"
@@ -37,7 +37,7 @@ const (
 	auditProducers       = "producers"
 	auditConsumers       = "consumers"
 	auditRows            = "rows"
-	// ruleEdges is that of the findings about users who are in a list of one side alone.
+	// ruleEdges is the rule of the findings about users in the list of only one side.
 	ruleEdges = "edges"
 )
 
@@ -82,13 +82,13 @@ func New(spec v1alpha1.Social, seed uint64, t *geo.Topology) (*Social, error) {
 // Name is social.
 func (w *Social) Name() string { return "social" }
 
-// Types are those of TypesOf.
+// Types returns the types of TypesOf.
 func (w *Social) Types() []string { return typeNames }
 
 // TypesOf returns the names of the transaction types.
 func TypesOf(*v1alpha1.Social) []string { return typeNames }
 
-// Never says why no transaction of a type runs, or nothing if some do.
+// Never returns the reason why no transaction of a type runs, or an empty string if some run.
 func Never(spec *v1alpha1.Social, transaction string) string {
 	kind := slices.Index(typeNames, transaction)
 	follows := kind == typeLocalFollow || kind == typeGlobalFollow
@@ -101,7 +101,7 @@ func Never(spec *v1alpha1.Social, transaction string) string {
 	return ""
 }
 
-// Shares are those of the mix, and that of global follows.
+// Shares returns the shares of the mix, and the share of global follows.
 func (w *Social) Shares() []workload.Share {
 	permille := func(name string, share int32) workload.Share {
 		return workload.Share{Name: name, Of: "transactions", ConfiguredPPM: int64(share) * 1000}
@@ -131,7 +131,7 @@ func (w *Social) Size() workload.Size {
 // Everywhere loads nothing: each row has a place.
 func (w *Social) Everywhere(func(txn.Key, []byte)) {}
 
-// KeyName names a row by what it holds and its user: producers(17).
+// KeyName names a row by its contents and its user: producers(17).
 func (w *Social) KeyName(k txn.Key) string {
 	if _, _, plain := k.Plain(); !plain || int(k.Table()) >= len(tableNames) {
 		return k.String()
@@ -139,8 +139,9 @@ func (w *Social) KeyName(k txn.Key) string {
 	return fmt.Sprintf("%s(%d)", tableNames[k.Table()], k.Shard())
 }
 
-// Audit counts the rows of users, less those of nobody and those that count something else than what they hold; sums up
-// the posts and, of each side, the follows that lists have counted; and balances who is in whose lists.
+// Audit counts the rows of users, without rows that belong to no user and rows whose counts do not match their
+// contents. It sums the posts and, for each side, the follows that lists have counted. It also balances the members of
+// both sides' lists.
 func (w *Social) Audit(rows workload.Rows) map[string]int64 {
 	var n, posted int64
 	var follows [2]int64 // by table: consumers and producers
@@ -176,8 +177,9 @@ func (w *Social) Audit(rows workload.Rows) map[string]int64 {
 	return sums
 }
 
-// Verify checks, in every copy, that posts and both sides' lists have counted what clients know to be committed, so
-// that none was lost, made by half, made twice or invented; and that who follows whom is the same in the lists of both.
+// Verify checks, in every copy, that the counts of posts and of both sides' lists match the transactions that clients
+// know to be committed. None was lost, half applied, repeated or invented. Verify also checks that the lists of both
+// sides contain the same follow relation.
 func (w *Social) Verify(copies []workload.Copy, ledger workload.Ledger) []workload.Check {
 	says := func(f workload.Finding) (where, what string) {
 		off := f.Values[""]

@@ -19,7 +19,7 @@ func topology(regions, partitions int) *geo.Topology {
 	return &geo.Topology{Regions: []string{"a", "b", "c"}[:regions], Partitions: partitions, Replicas: 1}
 }
 
-// defaults are those of the API, but for the number of users.
+// defaults returns the defaults of the API, except for the number of users.
 func defaults() v1alpha1.Social {
 	return v1alpha1.Social{UsersPerPartition: 200, Mix: v1alpha1.SocialMix{TimelinePermille: 850, PostPermille: 75, FollowPermille: 75},
 		GlobalFollowPercent: 50, ProducersPerUser: 10, ListLimit: 1000, PostBytes: 140, PostsPerUser: 10, PostsPerTimeline: 20}
@@ -88,8 +88,8 @@ func TestSuite(t *testing.T) {
 	}
 }
 
-// TestGraph: at the beginning every user has as many producers and consumers as the manifest says, each once, and as
-// many of them in other partitions as follows are global.
+// TestGraph checks that every user initially has as many producers and consumers as the manifest says, each once. The
+// number of them in other partitions follows the share of global follows.
 func TestGraph(t *testing.T) {
 	for name, c := range map[string]struct {
 		regions, partitions int
@@ -177,7 +177,7 @@ func TestTimeline(t *testing.T) {
 	send(a, 10)
 	send(b, 5)
 	send(a, 30)
-	send(a, 20) // It was sent after the one at 30 and commits after it.
+	send(a, 20) // it was sent after the post at 30 and commits after it.
 	send(user, 40)
 	for _, shown := range []uint16{1, 3, 20} {
 		args := binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(numbers(user), shown), 8)
@@ -231,7 +231,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestOneSidedFollow: a user who is in one list alone is named.
+// TestOneSidedFollow checks that the audit names a user who is in only one of the two lists.
 func TestOneSidedFollow(t *testing.T) {
 	top := topology(2, 1)
 	w, _ := bind(t, top, nil)
@@ -254,7 +254,7 @@ func TestOneSidedFollow(t *testing.T) {
 	}
 }
 
-// TestWrongTimelines: a client notices a timeline that shows what nobody has posted.
+// TestWrongTimelines checks that a client notices a timeline with a post that no user sent.
 func TestWrongTimelines(t *testing.T) {
 	right := append(numbers(4, 9), appendMessage(nil, 4, 9, 140)...)
 	older := append(numbers(6, 2), appendMessage(nil, 6, 2, 140)...)

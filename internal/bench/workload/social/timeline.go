@@ -16,8 +16,8 @@ const timelineArgs = 12
 // authorSize is the length of the user number that a timeline shows before each post.
 const authorSize = 8
 
-// timeline returns the newest posts of all whom the user follows, the newest first: of each its user, when it was
-// posted and the message. Which rows it reads only the list of producers tells.
+// timeline returns the newest posts of all users that the user follows, the newest first: the user, the time and the
+// message of each post. The rows that it reads depend on the list of producers.
 var timeline = &txn.Procedure{
 	ID:   procTimeline,
 	Name: "timeline", ReadOnly: true,
@@ -98,8 +98,8 @@ func newest(users list, rows [][]byte, shown, message int) ([]byte, error) {
 	return result, nil
 }
 
-// plausible reports whether a timeline is one: at least so many posts, the newest first, with the messages that their
-// users posted.
+// plausible reports whether a timeline can be correct: at least the given number of posts, the newest first, with the
+// messages that their users posted.
 func plausible(result []byte, least, message int) bool {
 	size := authorSize + postHead + message
 	if len(result)%size != 0 || len(result)/size < least {

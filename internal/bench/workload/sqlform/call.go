@@ -9,19 +9,19 @@ import (
 	"github.com/geobench/geobench/internal/bench/history"
 )
 
-// Connection is where a transaction sends its statements.
+// Connection executes the statements of a transaction.
 type Connection interface {
 	// Queue has a statement go with the next Send. Args are used until it returns. row, which may be nil, gets the values of each row, which
 	// are valid until it returns, until it returns false.
 	Queue(s *Statement, args []Arg, row func(values [][]byte) bool)
-	// Send sends what is queued, in one round trip, and returns once all has been answered. The error is that of the first statement that has
-	// failed; none behind it was run.
+	// Send sends the queued statements, in one round trip, and returns once all are answered. The error is the error of
+	// the first statement that failed; no later statement was run.
 	Send() error
 }
 
 // Call is a transaction under way.
 type Call struct {
-	// Args are those of the procedure.
+	// Args are the arguments of the procedure.
 	Args []byte
 
 	conn Connection
@@ -36,8 +36,8 @@ type Call struct {
 	args []Arg // of the statement that is queued, used again
 }
 
-// Run runs the transaction that t is a call of, traced where its number is that of a traced procedure, but for its end. use is told of each
-// row that decides the class of t. The error is as that of Transaction.Run.
+// Run runs the transaction of which t is a call, without its commit or rollback. It is traced if t has the number of a
+// traced procedure. Run passes to use each row that determines the class of t. It returns errors like Transaction.Run.
 func (c *Call) Run(x *Transaction, t *txn.Transaction, conn Connection, use func(txn.Key)) ([]byte, error) {
 	c.Args, c.conn, c.use, c.err = t.Args, conn, use, nil
 	c.id, c.recorded, c.ops = t.ID, Recorded(t), c.room[:0]
@@ -52,7 +52,7 @@ func (c *Call) Run(x *Transaction, t *txn.Transaction, conn Connection, use func
 	if err != nil || !c.recorded {
 		return result, err
 	}
-	// What is queued may say which versions it has replaced.
+	// Queued statements may report the versions that they replaced.
 	if err := c.Send(); err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func (c *Call) Do(s *Statement, row func(r *Row) error, args ...Arg) {
 	})
 }
 
-// Send sends what is queued. A row that could not be read is a txn.ErrProcedure.
+// Send sends the queued statements. A row that could not be read is a txn.ErrProcedure.
 func (c *Call) Send() error {
 	if err := c.conn.Send(); err != nil {
 		return err
@@ -100,7 +100,7 @@ func (c *Call) Send() error {
 // Use notes a row that the transaction uses, for its class.
 func (c *Call) Use(k txn.Key) { c.use(k) }
 
-// Recorded reports whether the run records a history: whether what follows need be called.
+// Recorded reports whether the run records a history: whether the following methods need to be called.
 func (c *Call) Recorded() bool { return c.recorded }
 
 // Read notes that a row was read, whose version is the next column.
@@ -142,8 +142,8 @@ func (c *Call) Insert(k txn.Key) {
 	c.ops = append(c.ops, history.Op{Kind: history.Write, Key: k, Version: history.Initial, Known: true})
 }
 
-// Scan notes that the transaction has looked at all rows from one key to another, without that, and has met those that it has read before and
-// no others. gone says that rows may have been deleted there.
+// Scan records that the transaction has looked at all rows from one key to another, excluding the latter. It has found
+// exactly the rows that it has read before. gone means that rows may have been deleted there.
 func (c *Call) Scan(from, to txn.Key, gone bool) {
 	c.ops = append(c.ops, history.Op{Kind: history.Scan, Key: from, To: to, Gone: gone})
 }

@@ -1,16 +1,17 @@
-// Package sqlform is what a workload says of itself in SQL, where running its procedures row by row would be unfair to the database: tables
-// with columns, keys and indexes as its specification has them, and transactions as a good application writes them, of prepared statements
-// that go together where they may. A form comes beside the workload's procedures, and not in their place: its tables hold the columns of the
-// same rows (Form.Row), a transaction takes the arguments of the procedure of the same number and has its result, and an audit has the sums of
-// workload.Workload.Audit, so that clients, ledgers and checks are those of the procedures.
+// Package sqlform defines the SQL form of a workload, for cases in which running its procedures row by row would be
+// unfair to the database. A form has tables with columns, keys and indexes as in the workload's specification. Its
+// transactions are written as in a good application: prepared statements, sent together where possible. A form
+// supplements the workload's procedures and does not replace them: its tables hold the columns of the same rows
+// (Form.Row). A transaction takes the arguments of the procedure of the same number and has its result. An audit has
+// the sums of workload.Workload.Audit. Clients, ledgers and checks are therefore the same as for the procedures.
 //
-// Histories are recorded through columns, which the tables of a recorded run have besides: the transaction that wrote a row, and the one that
-// wrote it before. A statement that reads a row returns the first, one that writes it the second, and a transaction reports them as a traced
-// procedure does (package history).
+// Histories are recorded through additional columns in the tables of a recorded run: the transaction that wrote a row,
+// and the transaction that wrote it before. A statement that reads a row returns the first, and a statement that writes
+// it returns the second. A transaction reports them like a traced procedure (package history).
 //
-// Statements are PostgreSQL's, which takes arrays and returns what it updates. MySQL and MariaDB do neither, and take several statements in one
-// message instead: MySQLText makes those of the same statement, or Statement.MySQL says them. What a transaction does with the rows is the same
-// for all.
+// Statements are in PostgreSQL's dialect, which takes arrays and returns updated rows. MySQL and MariaDB do neither,
+// and take several statements in one message instead: MySQLText derives them from the same statement, or
+// Statement.MySQL contains them. The effect of a transaction on the rows is the same in all databases.
 package sqlform
 
 import (
@@ -24,10 +25,10 @@ import (
 
 // Form is a workload in SQL.
 type Form struct {
-	// Tables in an order in which each comes behind those that it references.
+	// Tables are in an order in which each table follows the tables that it references.
 	Tables []Table
-	// Row appends the columns of one of the workload's rows, in the order of its table's, and returns the table's place in Tables, or NoTable.
-	// It fails on what is no row of the workload.
+	// Row appends the columns of one of the workload's rows, in the order of its table's columns. It returns the table's
+	// index in Tables, or NoTable. It fails for a key or value that is no row of the workload.
 	Row func(k txn.Key, value []byte, c *Columns) (table int, err error)
 	// Audit sums up the tables, with queries that all see the same snapshot.
 	Audit func(q Query) (Audit, error)
@@ -44,15 +45,16 @@ type Workload interface {
 // Table is a table as a specification has it.
 type Table struct {
 	Name string
-	// Columns as they are created: w_name varchar(10). Rows have them in this order.
+	// Columns are in the form in which they are created: w_name varchar(10). Rows have them in this order.
 	Columns []string
-	// Key are the columns of the primary key, none for a table without one, and Indexes those of the other indexes.
+	// Key lists the columns of the primary key, none for a table without a primary key. Indexes lists the columns of the
+	// other indexes.
 	Key     string
 	Unique  string
 	Indexes []string
 	// References are the foreign keys.
 	References []Reference
-	// Recorded are columns that the tables of recorded runs have besides Versions.
+	// Recorded are columns that the tables of recorded runs have in addition to Versions.
 	Recorded []string
 }
 
@@ -62,8 +64,8 @@ type Reference struct {
 	Columns, Of string
 }
 
-// Versions are the columns that every table of a recorded run has besides its own: who wrote the row, and who wrote it before. Loaded rows
-// have 0, which is history.Initial.
+// Versions are the additional columns of every table of a recorded run: the writer of the row, and its previous writer.
+// Loaded rows have 0, which is history.Initial.
 var Versions = []string{"version bigint not null default 0", "prior bigint not null default 0"}
 
 // ColumnNames lists the names of a table's own columns.
@@ -79,24 +81,24 @@ func (t *Table) ColumnNames() string {
 // Query asks for rows, and gives each to row.
 type Query func(sql string, row func(r *Row) error) error
 
-// Audit is what the tables add up to.
+// Audit holds the sums of the tables.
 type Audit struct {
-	// Sums are those of workload.Workload.Audit.
+	// Sums are the sums of workload.Workload.Audit.
 	Sums map[string]int64
-	// Rows are those of all tables but Everywhere, which are those that the workload has everywhere.
+	// Rows counts the rows of all tables except those that the workload has everywhere, which Everywhere counts.
 	Rows, Everywhere int64
 }
 
-// Statement is a prepared statement. In its text, what is in braces is of recorded runs alone, and $v there is a parameter behind the others,
-// the number of the transaction:
+// Statement is a prepared statement. Text in braces applies only to recorded runs. In it, $v is a parameter after the
+// other parameters, the number of the transaction:
 //
 //	update district set d_next_o_id = d_next_o_id + 1 {, prior = version, version = $v} where d_w_id = $1 returning d_tax {, prior}
 type Statement struct {
 	Name string
 	SQL  string
-	// MySQL is for MySQL and MariaDB, where what MySQLText makes of SQL is not to be used: one statement or several, between semicolons, whose
-	// selects return the rows together. What is in brackets is repeated for each element of the arrays whose parameters are there, with what
-	// comes between two of them in angle brackets, else a comma:
+	// MySQL is the text for MySQL and MariaDB if the output of MySQLText is unsuitable. It has one or several statements,
+	// separated by semicolons, whose selects together return the rows. Text in brackets is repeated for each element of
+	// the arrays of its parameters. Text in angle brackets, or else a comma, separates the repetitions:
 	//
 	//	[<; >update orders set o_carrier_id = $3 where o_w_id = $1 and o_id = $2]; select o_c_id from orders where o_w_id = $1 and o_id in ([$2])
 	MySQL string
@@ -124,11 +126,12 @@ func (s *Statement) text(sql string, recorded bool) string {
 	return strings.ReplaceAll(b.String(), versionParameter, "$"+strconv.Itoa(s.parameters()+1))
 }
 
-// cast is what PostgreSQL is told of a parameter's type.
+// cast matches the type of a parameter, for PostgreSQL.
 var cast = regexp.MustCompile(`::[a-z]+`)
 
-// MySQLText returns the statements that are sent to MySQL in the place of this one, with brackets as in Statement.MySQL. What an update of one
-// row returns is selected behind it, in the same message and transaction: it is what the update has left there, at every level of isolation.
+// MySQLText returns the statements that are sent to MySQL instead of this statement, with brackets as in
+// Statement.MySQL. The row that a single-row update returns is selected after it, in the same message and transaction.
+// The selected values are those that the update has written, at every isolation level.
 func (s *Statement) MySQLText(recorded bool) string {
 	if s.MySQL != "" {
 		return s.text(s.MySQL, recorded)
@@ -143,7 +146,7 @@ func (s *Statement) MySQLText(recorded bool) string {
 	return update + "; select " + returning + " from " + table + where
 }
 
-// parameters counts those that the statement has in every run.
+// parameters counts the parameters that the statement has in every run.
 func (s *Statement) parameters() (n int) {
 	for n = 0; strings.Contains(s.SQL, "$"+strconv.Itoa(n+1)); n++ {
 	}
@@ -159,15 +162,16 @@ type Transaction struct {
 	Procedure txn.ProcID
 	// Statements are all that Run uses.
 	Statements []*Statement
-	// Run runs the transaction but for its end. The error is a txn.Abort where the transaction gives up by its own decision, and otherwise
-	// the database's, or about what that has answered.
+	// Run runs the transaction, without its commit or rollback. The error is a txn.Abort if the transaction decides to
+	// give up. Otherwise it is the database's error, or an error about the database's answer.
 	Run func(c *Call) (result []byte, err error)
 }
 
-// Transactions are those of all workloads, by the number of their procedures.
+// Transactions holds the transactions of all workloads, by the number of their procedures.
 type Transactions struct{ byID []*Transaction }
 
-// NewTransactions returns those of all workloads. It panics when two have one number, which is a programmer's mistake.
+// NewTransactions returns the transactions of all workloads. It panics when two have the same number, which is a
+// programming error.
 func NewTransactions(all ...*Transaction) *Transactions {
 	t := &Transactions{}
 	for _, x := range all {

@@ -13,7 +13,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/history"
 )
 
-// What is in braces is of recorded runs alone, and the version is the parameter behind the last one.
+// Text in braces applies only to recorded runs, and the version is an additional last parameter.
 func TestStatementText(t *testing.T) {
 	s := &Statement{SQL: "update t set n = n + $2 {, prior = version, version = $v} where id = $1 returning n {, prior}"}
 	if got, want := s.Text(false), "update t set n = n + $2  where id = $1 returning n "; got != want {
@@ -46,7 +46,7 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// A row gives back what parameters are, and says which column is not what it is taken for.
+// A row returns the values of its parameters, and names a column that has another type than expected.
 func TestRow(t *testing.T) {
 	const us = 1_767_225_600_000_123
 	var values [][]byte
@@ -107,7 +107,8 @@ func (a *answering) Send() error {
 	return a.fails
 }
 
-// A recorded call reports what its statements have returned behind its result, and one that is not recorded reports nothing.
+// A recorded call appends the versions that its statements returned to its result. A call without recording reports
+// nothing.
 func TestCall(t *testing.T) {
 	read := &Statement{Name: "read", SQL: "select n {, version} from t where id = $1"}
 	write := &Statement{Name: "write", SQL: "update t set n = $2 {, prior = version, version = $v} where id = $1 returning id {, prior}"}

@@ -9,7 +9,7 @@ import (
 
 // Values travel as text, which is the same for COPY, parameters and results, and for every database.
 
-// The digits behind the point of amounts of money, and of taxes and discounts.
+// The number of decimals of amounts of money, and of taxes and discounts.
 const (
 	moneyDigits = 2
 	shareDigits = 4
@@ -145,7 +145,7 @@ func Text(text []byte) Arg { return Arg{kind: argText, text: text} }
 func Ints(n []int64) Arg       { return Arg{kind: argInts, array: n} }
 func Monies(cents []int64) Arg { return Arg{kind: argMonies, array: cents} }
 
-// Append appends the parameter as text, an array as PostgreSQL writes one.
+// Append appends the parameter as text, with arrays in PostgreSQL's format.
 func (a *Arg) Append(b []byte) []byte {
 	switch a.kind {
 	case argInt:
@@ -167,7 +167,7 @@ func (a *Arg) Append(b []byte) []byte {
 	return append(b, '}')
 }
 
-// Len is how many elements an array has, and -1 for what is none.
+// Len is the number of elements of an array, and -1 for a parameter that is no array.
 func (a *Arg) Len() int {
 	if a.kind == argInts || a.kind == argMonies {
 		return len(a.array)
@@ -205,8 +205,8 @@ func (a *Arg) AppendLiteral(b []byte) []byte {
 	return append(b, '\'')
 }
 
-// Row is a row that a statement returns; its columns are taken one after the other, and valid until the function that it is given to
-// returns. A column that is not what it is taken for makes the statement fail.
+// Row is a row that a statement returns. Its columns are taken one after another, and are valid until the function that
+// receives the row returns. A column of an unexpected type makes the statement fail.
 type Row struct {
 	values [][]byte
 	at     int
@@ -216,7 +216,7 @@ type Row struct {
 // NewRow returns a row of these values, nil for NULL.
 func NewRow(values [][]byte) Row { return Row{values: values} }
 
-// Err returns what was wrong with the columns that were taken.
+// Err returns the first error of the taken columns.
 func (r *Row) Err() error { return r.err }
 
 // Text takes a text; nil is NULL.
@@ -271,7 +271,7 @@ func (r *Row) Date() uint64 {
 	return uint64(t.UnixMicro())
 }
 
-// Contains reports whether the next column, a text, contains another one.
+// Contains reports whether the next column, a text, contains the given text.
 func (r *Row) Contains(text []byte) bool { return bytes.Contains(r.Text(), text) }
 
 // Skip passes over columns.

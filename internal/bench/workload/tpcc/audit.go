@@ -9,13 +9,13 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload"
 )
 
-// Audit checks the consistency conditions 3.3.2.1 to 3.3.2.12 on a shard. All that it returns can be added up over the
-// shards of a copy: totals under plain names, and what is wrong with a condition at a warehouse or a district under
-// names that workload.FindingName makes, which are left out where nothing is.
+// Audit checks the consistency conditions 3.3.2.1 to 3.3.2.12 on a shard. All returned sums can be added over the
+// shards of a copy. Totals have plain names. Violations of a condition at a warehouse or a district have names that
+// workload.FindingName makes, and are omitted if there is none.
 //
 // A customer's payments may lie in the shards of other warehouses (clause 2.5.1.2), so that conditions 10 and 12 cannot
-// be decided here. What they compare is linear in the rows, though: see workload.Imbalance. No condition needs memory in
-// proportion to the rows but for the orders of one district at a time.
+// be decided here. Their sides are linear in the rows, though: see workload.Imbalance. No condition needs memory in
+// proportion to the rows, except for the orders of one district at a time.
 func (t *TPCC) Audit(rows workload.Rows) map[string]int64 {
 	a := &audit{t: t, rows: rows, delivered: int64(t.size.firstUndelivered - 1), warehouses: map[uint32]*warehouseAudit{}, sums: map[string]int64{}}
 	rows.Each(a.row)
@@ -28,7 +28,7 @@ func (t *TPCC) Audit(rows workload.Rows) map[string]int64 {
 	return a.sums
 }
 
-// The totals of an audit, beside those that ledgers know.
+// The totals of an audit, other than the totals in ledgers.
 const (
 	totalWarehouses = numSums + iota
 	totalDistricts
@@ -96,7 +96,7 @@ func (a *audit) of(w uint32) *warehouseAudit {
 	return a.last
 }
 
-// district returns what is known of a district, nil for a number that no district has.
+// district returns the state of a district, nil for an invalid district number.
 func (x *warehouseAudit) district(d uint8) *districtAudit {
 	if d < 1 || d > districtsPerWarehouse {
 		return nil
@@ -169,7 +169,7 @@ func (a *audit) history(w uint32, r historyRow) {
 	}
 }
 
-// judge finds what is wrong at a warehouse.
+// judge finds the violations at a warehouse.
 func (a *audit) judge(w uint32) {
 	x := a.warehouses[w]
 	if x.here {
@@ -191,7 +191,7 @@ func (a *audit) judge(w uint32) {
 	}
 }
 
-// scanOrders finds what is wrong with the orders of a district, and subtracts what was delivered from its customers'
+// scanOrders finds violations in the orders of a district, and subtracts delivered amounts from its customers'
 // balances.
 func (a *audit) scanOrders(w uint32, d uint8, y *districtAudit) {
 	var room [groupKeySize]byte
@@ -288,7 +288,7 @@ func (x *wrongOrders) add(o uint32) {
 	x.count++
 }
 
-// note keeps what is wrong with a condition at a district, or at a warehouse where the district is 0.
+// note records a violation of a condition at a district, or at a warehouse if the district is 0.
 func (a *audit) note(condition int, w uint32, d uint8, what string, value int64) {
 	if value != 0 {
 		a.sums[workload.FindingName(strconv.Itoa(condition), what, uint64(w), uint64(d))] += value
@@ -304,7 +304,7 @@ func (a *audit) noteCustomers(condition int, w uint32, d uint8, b *workload.Imba
 	b.Each(func(what string, value int64) { a.note(condition, w, d, what, value) })
 }
 
-// What a finding is about, where a condition has several sums, beside those of an imbalance.
+// The sums of conditions with several sums, other than the sums of an imbalance.
 const (
 	first     = "first"
 	newOrders = "new-orders"

@@ -7,8 +7,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/sqlform"
 )
 
-// auditSQL is Audit on the tables, with the same sums: the database adds up, and returns what is wrong and nothing of what is not. The entries of
-// the two indexes are the database's own, so that customers and orders stand for them.
+// auditSQL is Audit on the tables, with the same sums: the database computes them, and returns only violations. The
+// database maintains the entries of the two indexes, so customers and orders stand for them.
 func (t *TPCC) auditSQL(q sqlform.Query) (sqlform.Audit, error) {
 	a := &sqlAudit{q: q, sums: map[string]int64{}}
 	for i, sql := range sqlTotals {
@@ -107,14 +107,15 @@ var sqlFindings = []sqlFinding{
 		join order_line on ol_w_id = o_w_id and ol_d_id = o_d_id and ol_o_id = o_id where (ol_delivery_d is null) <> (o_carrier_id is null) group by d_w_id, d_id`},
 }
 
-// sqlUndelivered asks for the other side of condition 11, where it is not the number of orders that were loaded as delivered.
+// sqlUndelivered queries the other side of condition 11, if it differs from the number of orders that were loaded as
+// delivered.
 const sqlUndelivered = `select d_w_id, d_id, coalesce(entered, 0) - coalesce(open, 0) - coalesce(delivered, 0) from district
 	left join (select o_w_id, o_d_id, count(*) as entered from orders group by o_w_id, o_d_id) as o on d_w_id = o_w_id and d_id = o_d_id
 	left join (select no_w_id, no_d_id, count(*) as open from new_order group by no_w_id, no_d_id) as n on d_w_id = no_w_id and d_id = no_d_id
 	left join (select c_w_id, c_d_id, sum(c_delivery_cnt) as delivered from customer group by c_w_id, c_d_id) as c on d_w_id = c_w_id and d_id = c_d_id
 	where d_id between 1 and 10`
 
-// sqlDelivered is what was delivered to customers, as amounts that are subtracted.
+// sqlDelivered queries the amounts delivered to customers, as negative amounts.
 const sqlDelivered = "select o_w_id, o_d_id, o_c_id, -ol_amount from orders" + ofDistricts + `d_w_id = o_w_id and d_id = o_d_id
 	join order_line on ol_w_id = o_w_id and ol_d_id = o_d_id and ol_o_id = o_id where ol_delivery_d is not null`
 
@@ -144,7 +145,7 @@ type sqlAudit struct {
 	err  error
 }
 
-// ask gives f the rows of a query, unless one has failed.
+// ask passes the rows of a query to f, unless an earlier query has failed.
 func (a *sqlAudit) ask(sql string, f func(r *sqlform.Row)) {
 	if a.err == nil {
 		a.err = a.q(sql, func(r *sqlform.Row) error {

@@ -11,9 +11,9 @@ import (
 // the first adds to the balances of all warehouses of a group, in any order; the second reads them, and they must be
 // equal.
 //
-// In Dike the balance is W_YTD, with which consistency conditions 1 and 8 would no longer hold; here it is a table of its own. Dike
-// tests deadlocks with updates of five warehouses that are in no group, whose sum nothing can be held to; here those are
-// the updates of groups.
+// In Dike the balance is W_YTD, with which consistency conditions 1 and 8 would no longer hold; here it has a separate
+// table. Dike tests deadlocks with updates of five warehouses that are in no group. Their sum cannot be checked, so the
+// updates here are updates of groups.
 
 // balanceStep is what updateBalance adds, in cents.
 const balanceStep = 10_00
@@ -36,8 +36,8 @@ var updateBalance = &txn.Procedure{
 	},
 }
 
-// selectBalance has as its result whether balances differ, 1: it commits all the same, since only what a committed
-// transaction saw is held to its isolation.
+// selectBalance returns 1 if balances differ. It commits nevertheless, since isolation applies only to the reads of
+// committed transactions.
 var selectBalance = &txn.Procedure{
 	ID:   procSelectBalance,
 	Name: "selectBalance", ReadOnly: true,
@@ -78,7 +78,7 @@ func declareBalances(m txn.Mode) func([]byte, *txn.Footprint) error {
 // balanceArgs: W_ID 4 of each warehouse.
 type balanceArgs []byte
 
-// balanceSize is that of a row, which is the balance alone.
+// balanceSize is the size of a row, which consists of the balance.
 const balanceSize = 8
 
 func (a balanceArgs) warehouses() int        { return len(a) / 4 }
@@ -116,8 +116,9 @@ func (g *generator) balances(x *terminal) []byte {
 	return b
 }
 
-// balanceGroup returns the group that a warehouse is in, and its place there; group is as many as there are for one that is in
-// none. As in Dike, the warehouses of a group are as far from each other as can be, and so in several partitions.
+// balanceGroup returns the group of a warehouse, and its index in the group. For a warehouse in no group, group is the
+// number of groups. As in Dike, the warehouses of a group are as far apart as possible, and therefore in several
+// partitions.
 func (t *TPCC) balanceGroup(w uint32) (group, place, groups int) {
 	groups = t.warehouses() / int(t.dike.BalanceGroup)
 	i := t.placeOf(w)
@@ -137,8 +138,8 @@ const (
 	checkEqual       = "tpcc-balances-agree"
 )
 
-// auditBalance adds a row of the table of balances. The rows of a group lie in several shards, so that they are compared by a
-// sum, in which each row has a random weight and those of a group sum to 0.
+// auditBalance adds a row of the table of balances. The rows of a group lie in several shards. A sum compares them:
+// each row has a random weight, and the weights of a group sum to 0.
 func (t *TPCC) auditBalance(sums map[string]int64, w uint32, balance int64) {
 	sums[totalBalances]++
 	sums[totalBalance] += balance

@@ -11,8 +11,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/workloadtest"
 )
 
-// tampered is a Ctx that does something else than the procedure asks for. A function that is nil changes nothing; one
-// that returns false for a write drops it.
+// tampered is a Ctx that alters the procedure's operations. A nil function changes nothing; a function that returns
+// false for a write drops it.
 type tampered struct {
 	txn.Ctx
 	place func(k txn.Key) txn.Key
@@ -52,7 +52,7 @@ func drop(table txn.Table) func(txn.Ctx, txn.Key, []byte) (txn.Key, []byte, bool
 	return func(_ txn.Ctx, k txn.Key, v []byte) (txn.Key, []byte, bool) { return k, v, k.Table() != table }
 }
 
-// keep restores n bytes of a table's rows, from at on, to what they were.
+// keep restores n bytes of a table's rows, from offset at, to their previous values.
 func keep(table txn.Table, at, n int) func(txn.Ctx, txn.Key, []byte) (txn.Key, []byte, bool) {
 	return func(c txn.Ctx, k txn.Key, v []byte) (txn.Key, []byte, bool) {
 		if k.Table() == table {
@@ -79,7 +79,7 @@ func TestConditions(t *testing.T) {
 		p    *txn.Procedure
 		args []byte
 		with tampered
-		// The conditions that fail, and what the first of them says.
+		// The conditions that fail, and the text of the first failure.
 		found, says string
 	}{
 		"1: a payment does not reach D_YTD": {payment, local, tampered{put: keep(tableDistrict, 0, 8)},
@@ -186,7 +186,7 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// all is a Ctx whose GetAll gets one row after the other from what it wraps.
+// all is a Ctx whose GetAll gets one row after another from the wrapped Ctx.
 type all struct{ txn.Ctx }
 
 func (a *all) GetAll(keys []txn.Key) ([][]byte, error) { return txn.GetEach(a.Ctx, keys) }
@@ -205,7 +205,7 @@ func (s shardOfHome) Each(f func(txn.Key, []byte)) {
 	})
 }
 
-// loadedDatabase is shared by the cases, each of which leaves it as it was.
+// loadedDatabase is shared by the cases, each of which restores it.
 var loadedDatabase *workloadtest.Database
 
 func database(t *testing.T, w *TPCC) *workloadtest.Database {

@@ -119,8 +119,8 @@ func runDelivery(c txn.Ctx, args []byte) ([]byte, error) {
 	return result, nil
 }
 
-// read reads orders with their lines, gives them a carrier and the lines a date, and sums up what the customers owe. An
-// order and its lines share one piece of memory, as they did when they were entered.
+// read reads orders with their lines, gives them a carrier and the lines a date, and sums the amounts that the
+// customers must pay. An order and its lines share one piece of memory, as they did when they were entered.
 func (a deliveryArgs) read(c txn.Ctx, orders []delivered, keys []txn.Key) error {
 	values, err := c.GetAll(keys)
 	if err != nil {
@@ -149,7 +149,7 @@ func (a deliveryArgs) read(c txn.Ctx, orders []delivered, keys []txn.Key) error 
 	return nil
 }
 
-// charge adds to the customers' balances what was delivered to them.
+// charge adds the delivered amounts to the customers' balances.
 func (a deliveryArgs) charge(c txn.Ctx, orders []delivered) error {
 	var room [districtsPerWarehouse * customerKeySize]byte
 	b := room[:0]

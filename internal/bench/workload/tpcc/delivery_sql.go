@@ -8,8 +8,9 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/sqlform"
 )
 
-// deliverySQL delivers in all districts of a warehouse in three round trips: which orders are the oldest, what becomes of these and of their
-// lines, and what the customers owe. Two deliveries take an order each, also at READ COMMITTED, since the first one locks it.
+// deliverySQL delivers in all districts of a warehouse in three round trips. They find the oldest orders, update these
+// and their lines, and update the customers' balances. Two concurrent deliveries take different orders, also at READ
+// COMMITTED, since the first delivery locks its order.
 var deliverySQL = &sqlform.Transaction{
 	Procedure:  procDelivery,
 	Statements: []*sqlform.Statement{deliveryOldest, deliveryNewOrders, deliveryOrders, deliveryLines, deliveryCustomers},
@@ -40,7 +41,7 @@ var (
 // deliveryOf are the orders of a delivery, or its customers, for MySQL.
 const deliveryOf = "([< union all >select $2 as d, $3 as o]) as x"
 
-// deliveryOldestOf finds and locks the oldest new order of a district after the other, for MySQL, which cannot join what depends on the row before.
+// deliveryOldestOf finds and locks the oldest new order of each district in turn, for MySQL, which has no lateral join.
 func deliveryOldestOf() (districts []string) {
 	for d := range districtsPerWarehouse {
 		districts = append(districts, fmt.Sprintf("select no_d_id, no_o_id {, version} from new_order where no_w_id = $1 and no_d_id = %d order by no_o_id limit 1 for update", d+1))

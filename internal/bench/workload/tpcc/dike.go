@@ -11,8 +11,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload"
 )
 
-// Dike (Qu et al., "How Good is the Distributed Databases in Supporting Transaction Processing", 2022) adds quantitative
-// control to TPC-C. What it calls a node is a partition of one region here: a cell.
+// Dike (Qu et al., "How Good is the Distributed Databases in Supporting Transaction Processing", 2022) adds
+// quantitative control to TPC-C. Its node corresponds to a partition of one region here: a cell.
 
 // The row for which contending new orders compete: data x of definition 1, as in Dike's code.
 const (
@@ -119,7 +119,8 @@ func zipfShares(n int, thetaPercent int32) []float64 {
 	return out
 }
 
-// cells says how many warehouses each cell has. The cells are in the order of regions, and of partitions in each.
+// cells holds the number of warehouses of each cell. The cells are in the order of regions, and of partitions in each
+// region.
 type cells struct {
 	topology *geo.Topology
 	ends     []int // how many warehouses the cells up to each have; the i-th warehouse is counted so
@@ -137,7 +138,7 @@ func cellsOf(t *geo.Topology, perPartition int32, thetaPercent *int32) cells {
 		}
 		return c
 	}
-	// Each cell has one; the others go by the largest remainder, with the first of equals.
+	// Each cell has one warehouse; the others follow the largest remainders, with the first cell on a tie.
 	shares, all := zipfShares(n, *thetaPercent), n*int(perPartition)
 	counts, left := make([]int, n), all
 	for i, p := range shares {
@@ -181,13 +182,13 @@ func (c *cells) cell(i int) geo.Cell {
 }
 func (c *cells) index(x geo.Cell) int { return int(x.Home)*c.topology.Partitions + x.Partition }
 
-// name is that of the i-th: us-east-1/0.
+// name is the name of cell i: us-east-1/0.
 func (c *cells) name(i int) string {
 	x := c.cell(i)
 	return fmt.Sprintf("%s/%d", c.topology.Regions[x.Home], x.Partition)
 }
 
-// warehouses is how many the cell has.
+// warehouses is the number of warehouses of the cell.
 func (c *cells) warehouses(x geo.Cell) int {
 	i := c.index(x)
 	if i == 0 {
@@ -196,7 +197,7 @@ func (c *cells) warehouses(x geo.Cell) int {
 	return c.ends[i] - c.ends[i-1]
 }
 
-// own lists the warehouses of a region: the first of each partition, then the second ones, and so on.
+// own lists the warehouses of a region: the first warehouse of each partition, then the second of each, and so on.
 func (t *TPCC) own(home geo.Region) (out []uint32) {
 	for i, more := 0, true; more; i++ {
 		more = false
@@ -241,7 +242,7 @@ type contention struct {
 	targets  []int // in each part of the time, of this generator
 	measured time.Duration
 	now      int // contending transactions under way
-	// What was under way when the last transaction was made, and the next instant to sample.
+	// The number in flight when the last transaction was made, and the next instant to sample.
 	before       int
 	sample, last time.Duration
 }
@@ -269,8 +270,8 @@ func (x *contention) wants(elapsed time.Duration) bool {
 	return len(x.targets) > 0 && x.now < x.targets[workload.PartOf(elapsed, x.measured, len(x.targets))]
 }
 
-// observe counts the samples that are due. Between two transactions of a generator nothing begins, so what was under way after
-// the last one is what was at the instants since.
+// observe counts the samples that are due. No transaction of a generator starts between two others, so the number in
+// flight after the last transaction holds for all instants since.
 func (x *contention) observe(elapsed time.Duration, first bool, counts []workload.Count) {
 	if len(x.targets) == 0 {
 		return
@@ -280,7 +281,7 @@ func (x *contention) observe(elapsed time.Duration, first bool, counts []workloa
 	}
 	x.last = elapsed
 	for ; x.sample <= elapsed && x.sample < x.measured; x.sample += sampleGap {
-		// Every generator adds what it has under way, one of all that there was a sample.
+		// Every generator adds its transactions in flight, but only one counts the sample.
 		n := &counts[workload.PartOf(x.sample, x.measured, len(x.targets))]
 		n.Hits += int64(x.before)
 		if first {

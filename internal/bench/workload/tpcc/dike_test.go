@@ -51,7 +51,7 @@ func TestUnevenSuite(t *testing.T) {
 	}
 }
 
-// TestDistribution compares the cells that new orders and stock levels touch with what is asked for: figure 17(a).
+// TestDistribution compares the cells that new orders and stock levels touch with the configured cells: figure 17(a).
 func TestDistribution(t *testing.T) {
 	top := topology(3, 3)
 	for _, degree := range []int32{3, 5} {
@@ -109,7 +109,7 @@ func TestContention(t *testing.T) {
 		}
 		const step = time.Millisecond
 		type client struct{ generator, number int }
-		var queue []client // for the contended row, which one has for a step
+		var queue []client // for the contended row, which each client holds for a step
 		ends := map[time.Duration][]client{}
 		row := txn.Key(appendDistrictKey(nil, contendedWarehouse, contendedDistrict))
 		sums, samples := make([]int, len(targets)), make([]int, len(targets))

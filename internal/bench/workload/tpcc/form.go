@@ -24,7 +24,7 @@ const (
 	sqlBalance
 )
 
-// tables are those of the schema, and the last one is Dike's.
+// tables are the tables of the schema, followed by Dike's table.
 var tables = []sqlform.Table{
 	sqlWarehouse: {
 		Name: "warehouse",
@@ -82,7 +82,7 @@ var tables = []sqlform.Table{
 		Key:        "o_w_id, o_d_id, o_id",
 		Indexes:    []string{"o_w_id, o_d_id, o_c_id, o_id"},
 		References: []sqlform.Reference{{Columns: "o_w_id, o_d_id, o_c_id", Of: "customer (c_w_id, c_d_id, c_id)"}},
-		// Who has entered the order is who has written its entry in the index by customer.
+		// The transaction that entered the order is also the writer of its entry in the index by customer.
 		Recorded: []string{"entered bigint not null default 0"},
 	},
 	sqlNewOrder: {
@@ -116,7 +116,7 @@ func (t *TPCC) Form() *sqlform.Form {
 	return f
 }
 
-// Transactions are those of TPC-C, and of Dike, in SQL.
+// Transactions returns the transactions of TPC-C, and of Dike, in SQL.
 func Transactions() []*sqlform.Transaction {
 	return []*sqlform.Transaction{newOrderSQL, paymentSQL, orderStatusSQL, deliverySQL, stockLevelSQL, updateStockSQL, updateBalanceSQL, selectBalanceSQL}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload"
 )
 
-// Minimum keying times and mean think times of the types (clause 5.2.5.7); those of Dike have none.
+// Minimum keying times and mean think times of the types (clause 5.2.5.7); Dike's types have none.
 var (
 	keyingTimes = [allTypes]time.Duration{typeNewOrder: 18 * time.Second, typePayment: 3 * time.Second, typeOrderStatus: 2 * time.Second,
 		typeDelivery: 2 * time.Second, typeStockLevel: 2 * time.Second}
@@ -21,7 +21,7 @@ var (
 // maxThink bounds a think time, in multiples of its mean (clause 5.2.5.4).
 const maxThink = 10
 
-// terminal is a client: where it stands, and what it has under way. There may be 100,000.
+// terminal is the state of a client: its location, and its transaction in progress. There may be 100,000 terminals.
 type terminal struct {
 	warehouse uint32
 	amount    int32 // of the payment in cents, the quantity that the order takes, or how many balances change
@@ -44,7 +44,7 @@ type generator struct {
 	terminals          []terminal
 	stream             uint32
 	payments           uint64 // so far
-	// counts are of TPCC.Shares; those of the warm-up do not matter.
+	// counts are the counts of TPCC.Shares; the warm-up counts are not used.
 	counts, warmup []workload.Count
 
 	total   sums
@@ -154,7 +154,7 @@ func (g *generator) district(x *terminal) uint8 {
 		d = uint8(1 + g.rng.IntN(districtsPerWarehouse))
 	}
 	if len(g.contention.targets) > 0 && x.warehouse == contendedWarehouse && d == contendedDistrict {
-		d++ // that one is for those who contend
+		d++ // the contended district is for contending transactions
 	}
 	return d
 }
@@ -176,7 +176,7 @@ func (g *generator) newOrder(x *terminal, date uint64, counts []workload.Count) 
 	if ofLines == nil && g.draw(percentOf(g.t.spec.Remote.NewOrderPercent)) {
 		remoteLine = g.rng.IntN(n)
 	}
-	// Of a distributed order, one line each is supplied by the other partitions (Dike, algorithm 1).
+	// In a distributed order, each of the other partitions supplies one line (Dike, algorithm 1).
 	others := g.distribute(w, counts[shareDistributedOrders:])
 	n = max(n, len(others)+1)
 	isRemote, d := false, g.district(x)
@@ -246,8 +246,8 @@ func (g *generator) customer(w uint32, d uint8, counts []workload.Count) selecto
 	return s
 }
 
-// other draws a remote warehouse: any other than w, or one where the manifest wants it. Where there is one warehouse
-// alone, it is w.
+// other draws a remote warehouse: any warehouse but w, or one from the location that the manifest requires. If there is
+// only one warehouse, it is w.
 func (g *generator) other(w uint32) uint32 {
 	t := g.t
 	if !t.placesRemote() {
@@ -377,7 +377,7 @@ func (s *sums) add(o *sums, sign int64) {
 	}
 }
 
-// effect bounds what the transaction under way does, if it may have been committed or not.
+// effect bounds the effect of the transaction in progress, if it is unknown whether it committed.
 func (x *terminal) effect() (e sums) {
 	switch x.kind {
 	case typeNewOrder:
@@ -396,7 +396,7 @@ func (x *terminal) effect() (e sums) {
 	return e
 }
 
-// committed returns what the transaction did, given that it was committed.
+// committed returns the effect of the transaction, given that it committed.
 func (x *terminal) committed(result []byte) (e sums) {
 	if x.kind == typeDelivery {
 		if len(result) != 4*districtsPerWarehouse {

@@ -15,15 +15,15 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/workloadtest"
 )
 
-// nextOf returns the n-th transaction of a generator of its own.
+// nextOf returns the n-th transaction of a new generator.
 func nextOf(w *TPCC, n int) (*txn.Transaction, workload.Request) {
 	g := w.NewGenerator(workload.GeneratorConfig{Clients: 1, Stream: uint32(n)})
 	tx := &txn.Transaction{ID: txn.MakeID(uint32(n), 1)}
 	return tx, g.Next(0, 0, tx)
 }
 
-// Without Dike's parameters the transactions of a seed are what they were before there were any: results that were published with it
-// stay what anybody gets.
+// Without Dike's parameters the transactions of a seed are the same as before these parameters existed: published
+// results remain reproducible.
 func TestTransactionsStay(t *testing.T) {
 	hash := fnv.New64a()
 	for name, change := range map[string]func(*v1alpha1.TPCC){
@@ -46,13 +46,13 @@ func TestTransactionsStay(t *testing.T) {
 	}
 }
 
-// TestShares compares what a generator counts with what the transactions say, and both with the manifest.
+// TestShares compares a generator's counts with the contents of the transactions, and both with the manifest.
 func TestShares(t *testing.T) {
 	for name, c := range map[string]struct {
 		regions, partitions int
 		warehouses          int32
 		change              func(*v1alpha1.TPCC)
-		// Of order lines or new orders, and of those that are remote.
+		// Shares of order lines or new orders, and shares of the remote lines or orders.
 		remote, multiHome, multiPartition float64
 	}{
 		"standard":        {3, 2, 5, func(*v1alpha1.TPCC) {}, 0.01, 20. / 29, 15. / 29},
@@ -239,7 +239,8 @@ func TestTerminals(t *testing.T) {
 	}
 }
 
-// TestAnyWarehouse: with warehouses Any a client works at all warehouses alike, those of other regions too.
+// TestAnyWarehouse checks that a client with warehouses Any uses all warehouses equally, including those of other
+// regions.
 func TestAnyWarehouse(t *testing.T) {
 	s := spec(3)
 	s.Warehouses = v1alpha1.WarehousesAny

@@ -8,8 +8,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload"
 )
 
-// loadDate is the date of everything that is loaded, the first of January 2026, in microseconds since 1970. Those of
-// transactions count from it, too, since neither generators nor procedures read a clock.
+// loadDate is the date of all loaded rows, the first of January 2026, in microseconds since 1970. Dates of transactions
+// count from it, too, since neither generators nor procedures read a clock.
 const loadDate = 1_767_225_600_000_000
 
 // What clause 4.3.3.1 says of money, in cents.
@@ -95,14 +95,15 @@ func (l *loader) flush() {
 // begin returns an empty slice for a value: own or share it when it is complete.
 func (l *loader) begin() []byte { return l.draft[:0] }
 
-// own returns a value in memory of its own, which is freed when the value is replaced: for one that transactions replace
-// alone.
+// own returns a separately allocated value, which is freed when the value is replaced. It is for values that
+// transactions replace individually.
 func (l *loader) own(v []byte) []byte {
 	l.draft = v
 	return bytes.Clone(v)
 }
 
-// share returns a value in the slab, for one that is replaced never, or together with its neighbours.
+// share returns a value in the slab. It is for values that are never replaced, or are replaced together with their
+// neighbours.
 func (l *loader) share(v []byte) []byte {
 	l.draft = v
 	return append(l.slab.Room(len(v), slabSize), v...)
@@ -162,7 +163,7 @@ func (l *loader) stock(w, i uint32) {
 	r := l.random(tableStock, w, 0, i)
 	b := append(l.begin(), make([]byte, 12)...) // S_YTD, S_ORDER_CNT and S_REMOTE_CNT are 0
 	b = be.AppendUint16(b, uint16(r.between(10, 100)))
-	// The ten S_DIST_xx lie side by side, and are cut at once.
+	// The ten S_DIST_xx are contiguous, and are cut in one call.
 	const size = districtsPerWarehouse * distInfoSize
 	b = append(b, l.noise.letter(&r, size, size)...)
 	b = l.data(b, &r)

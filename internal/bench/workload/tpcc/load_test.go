@@ -20,7 +20,7 @@ import (
 
 func ptr(n int32) *int32 { return &n }
 
-// spec is what the API's defaults say, with so many warehouses.
+// spec returns the API's defaults, with the given number of warehouses.
 func spec(warehouses int32) v1alpha1.TPCC {
 	return v1alpha1.TPCC{WarehousesPerPartition: warehouses,
 		Mix:    v1alpha1.TPCCMix{NewOrder: 45, Payment: 43, OrderStatus: 4, Delivery: 4, StockLevel: 4},
@@ -200,8 +200,8 @@ func TestConstants(t *testing.T) {
 	}
 }
 
-// TestNonUniform compares draws with the distribution that the formula of clause 2.1.6 has, which is counted out, by a
-// chi-squared test over the values in the order of their probability.
+// TestNonUniform compares draws with the distribution of the formula in clause 2.1.6. It enumerates the distribution
+// and applies a chi-squared test over the values in the order of their probability.
 func TestNonUniform(t *testing.T) {
 	c := constantsOf(3)
 	r := randomOf(5, 1, 2, 3)
@@ -233,7 +233,7 @@ func TestNonUniform(t *testing.T) {
 			chiSquared(t, p, got, n)
 		})
 	}
-	// Items have too many combinations to count out: what the formula says of single bits.
+	// Items have too many combinations to enumerate, so the test checks single bits of the formula.
 	hits := 0
 	const n = 100_000
 	for range n {
@@ -389,7 +389,7 @@ func BenchmarkLoad(b *testing.B) {
 	b.ReportMetric((float64(after.HeapAlloc)-float64(before.HeapAlloc))/float64(*warehouses)/1e6, "memory-MB/warehouse")
 }
 
-// cpuTime is what this process has used, the garbage collector's part included.
+// cpuTime is the CPU time of this process, including the garbage collector.
 func cpuTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -116,7 +116,7 @@ const (
 	newOrderMaxNewKeys = 2*orderKeySize + orderByCustomerKeySize + maxOrderLines*orderLineKeySize
 )
 
-// keys returns the keys; those of the items only on request, since they are no part of a footprint.
+// keys returns the keys; it includes item keys only on request, since they are not in a footprint.
 func (a newOrderArgs) keys(withItems bool) newOrderKeys {
 	var room [newOrderMaxKeys]byte
 	w, d, n := a.warehouse(), a.district(), a.lines()
@@ -192,8 +192,8 @@ func runNewOrder(c txn.Ctx, args []byte) ([]byte, error) {
 		}
 		item := itemRow(found.items[i])
 		if item == nil {
-			// An unused item number rolls the transaction back, but not before the rest of its profile has been
-			// executed (clause 2.4.2.3).
+			// An unused item number rolls the transaction back, but not before the remainder of its profile has been executed
+			// (clause 2.4.2.3).
 			unused = true
 			continue
 		}
@@ -263,7 +263,7 @@ func (a newOrderArgs) read(c txn.Ctx, k newOrderKeys) (r newOrderRows, err error
 	return r, nil
 }
 
-// insert adds the rows of order o, which are those of the order itself and of its lines.
+// insert adds the rows of order o: the row of the order, and the rows of its lines.
 func (a newOrderArgs) insert(c txn.Ctx, o uint32, rows []byte) {
 	var room [newOrderMaxNewKeys]byte
 	w, d, lines := a.warehouse(), a.district(), (len(rows)-orderSize)/orderLineSize
@@ -286,7 +286,7 @@ func (a newOrderArgs) insert(c txn.Ctx, o uint32, rows []byte) {
 	c.Put(next(orderByCustomerKeySize), nil)
 }
 
-// checkPlace returns what is wrong with a warehouse and a district of it.
+// checkPlace returns an error if a warehouse or its district is invalid.
 func checkPlace(w uint32, d uint8) error {
 	if w == 0 {
 		return fmt.Errorf("the warehouse is 0; they count from 1")

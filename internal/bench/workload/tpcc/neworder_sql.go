@@ -8,8 +8,9 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/sqlform"
 )
 
-// newOrderSQL enters an order in two round trips: what its first lines need to know, then all of its rows at once. Lines are taken from stock
-// in the order of the stock's key, so that orders wait for each other in one direction.
+// newOrderSQL enters an order in two round trips. The first reads the input of the order's lines; the second sends all
+// of its rows. Lines are taken from stock in the order of the stock's key, so that orders wait for each other in one
+// direction.
 var newOrderSQL = &sqlform.Transaction{
 	Procedure:  procNewOrder,
 	Statements: []*sqlform.Statement{newOrderWarehouse, newOrderDistrict, newOrderCustomer, newOrderItems, newOrderOrder, newOrderNewOrder, newOrderLines},
@@ -47,7 +48,7 @@ select number, s_quantity, s_data {, prior} from taken`,
 			"select number, s_quantity, s_data {, prior} from ([< union all >select $4 as number, $5 as item, $6 as supplier]) as l straight_join stock on s_w_id = supplier and s_i_id = item"}
 )
 
-// distInfo goes on with S_DIST_xx of the district that it is the case of.
+// distInfo continues with S_DIST_xx of the district that it is the case of.
 const distInfo = `when 1 then s_dist_01 when 2 then s_dist_02 when 3 then s_dist_03 when 4 then s_dist_04 when 5 then s_dist_05
 		when 6 then s_dist_06 when 7 then s_dist_07 when 8 then s_dist_08 when 9 then s_dist_09 else s_dist_10 end`
 
@@ -112,7 +113,7 @@ func newOrderInSQL(c *sqlform.Call) ([]byte, error) {
 			allLocal = 0
 		}
 		if !x.used {
-			unused = true // not before the rest of the profile has been executed (clause 2.4.2.3)
+			unused = true // not before the remainder of the profile has been executed (clause 2.4.2.3)
 			continue
 		}
 		c.Use(k.stock(i))

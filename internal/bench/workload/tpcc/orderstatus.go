@@ -6,10 +6,10 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// orderStatus reads a customer's balance and last order (clause 2.6). Which order that is, only the index of orders by
-// customer can tell, so the footprint is a hint, even where the customer's number is given. Ranges over all orders and
-// lines of the district would make it exact, since they cover whatever the procedure reads; but an engine that fetches
-// what a footprint names would fetch 30,000 lines for the ten that it needs.
+// orderStatus reads a customer's balance and last order (clause 2.6). Only the index of orders by customer identifies
+// that order. The footprint is therefore a hint, even if the customer's number is given. Ranges over all orders and
+// lines of the district would make it exact, since they cover all reads of the procedure. But an engine that fetches
+// the whole footprint would fetch 30,000 lines for the ten that it needs.
 //
 // The result is C_ID 2, C_BALANCE 8, O_ID 4, O_ENTRY_D 8, O_CARRIER_ID 1, and of each line OL_DELIVERY_D 8 and
 // OL_AMOUNT 4.

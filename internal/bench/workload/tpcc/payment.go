@@ -8,9 +8,9 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// payment books a customer's payment with its warehouse and district (clause 2.5). A customer may be of another
-// warehouse than the payment. The footprint is exact where the customer's number is given; by last name, only the index
-// can tell it.
+// payment books a customer's payment with its warehouse and district (clause 2.5). The customer may belong to another
+// warehouse than the payment. The footprint is exact if the customer's number is given. With a last name, only the
+// index identifies the customer.
 //
 // The result is C_ID 2 and the new C_BALANCE 8.
 var payment = &txn.Procedure{
@@ -68,7 +68,7 @@ type paymentKeys txn.Key
 
 const paymentHistoryAt = warehouseKeySize + districtKeySize
 
-// keys returns the keys. That of the customer is only right where it is selected by number.
+// keys returns the keys. The customer's key is valid only if the customer is selected by number.
 func (a paymentArgs) keys() paymentKeys {
 	var room [warehouseKeySize + districtKeySize + historyKeySize + customerKeySize]byte
 	w, d, by := a.warehouse(), a.district(), a.customer()
@@ -177,8 +177,8 @@ func (s *selector) namesakes() txn.Range {
 	return txn.Prefix(txn.Key(appendNameKey(make([]byte, 0, groupKeySize+16), s.w, s.d, s.number)))
 }
 
-// find returns the number of the customer with the last name: of n, in the order of their first names, the one at n/2,
-// rounded up (clause 2.5.2.2).
+// find returns the number of the customer with the last name. Of the n customers with that name, in the order of their
+// first names, it is the customer at n/2, rounded up (clause 2.5.2.2).
 func (s *selector) find(c txn.Ctx) (uint16, error) {
 	var room [32]uint16
 	found := room[:0]

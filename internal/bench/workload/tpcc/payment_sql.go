@@ -5,8 +5,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/sqlform"
 )
 
-// paymentSQL books a payment in two round trips, three where a last name is to be found: what is updated, and the history, which has names
-// that the former returns.
+// paymentSQL books a payment in two round trips, or three with a lookup by last name: the updates, and the history,
+// which needs names that the updates return.
 var paymentSQL = &sqlform.Transaction{
 	Procedure:  procPayment,
 	Statements: []*sqlform.Statement{paymentWarehouse, paymentDistrict, customersByName, paymentCustomer, paymentHistory},
@@ -29,7 +29,8 @@ var (
 		"values ($1, $2, $3, $4, $5, $6, $7, $8 {, $v})"}
 )
 
-// addressColumns are those of W_STREET_1 to W_ZIP, for the terminal, and customerColumns those that paymentCustomer returns behind C_BALANCE.
+// addressColumns are the columns W_STREET_1 to W_ZIP, for the terminal. customerColumns are the columns that
+// paymentCustomer returns after C_BALANCE.
 const (
 	addressColumns  = 5
 	customerColumns = 14

@@ -2,8 +2,8 @@ package tpcc
 
 import "math/rand/v2"
 
-// random is a SplitMix64 generator: one of its own for each row, since a row is a function of the seed and its key
-// alone.
+// random is a SplitMix64 generator. Each row has a separate generator, since a row depends only on the seed and its
+// key.
 type random uint64
 
 // randomOf returns the generator of a row.
@@ -31,8 +31,8 @@ func (r *random) percent(n int) bool { return r.between(1, 100) <= n }
 // noiseSize is the number of places where a text may begin in the noise that texts are cut from.
 const noiseSize = 1 << 16
 
-// noise are random letters and digits (clause 4.3.2.2) and random digits. Texts are cut from them at random places,
-// since to draw each character would be most of the time that it takes to load a database.
+// noise holds random letters and digits (clause 4.3.2.2) and random digits. Texts are cut from it at random places,
+// because drawing each character would take most of the time of loading a database.
 type noise struct{ letters, digits []byte }
 
 func newNoise(seed uint64) *noise {
@@ -85,9 +85,9 @@ type constants struct {
 	lastLoad, lastRun, customer, item int
 }
 
-// constantsOf draws the constants. That of last names is another when the database is loaded than when transactions
-// run: their difference lies in 65 .. 119, and is neither 96 nor 112 (clause 2.1.6.1), so that names which are frequent
-// among customers are not those that are frequent in transactions.
+// constantsOf draws the constants. The constant of last names differs between loading the database and running
+// transactions. The difference lies in 65 .. 119, and is neither 96 nor 112 (clause 2.1.6.1). Names that are frequent
+// among customers are therefore not frequent in transactions.
 func constantsOf(seed uint64) constants {
 	r := randomOf(seed, 0xfe, 0, 0)
 	c := constants{lastLoad: r.between(0, aLast), customer: r.between(0, aCustomer), item: r.between(0, aItem)}

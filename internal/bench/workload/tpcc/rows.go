@@ -6,10 +6,10 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// Rows are the specification's columns (clause 1.3) but for those that their keys have: numbers at fixed places, and
-// behind them texts, each with its length in a byte before it, or one to the end. Amounts of money are in cents, taxes
-// and discounts in 1/10,000, dates in microseconds since 1970 with 0 for null. Rows are shared: a procedure that
-// changes one clones it first.
+// Rows contain the specification's columns (clause 1.3) except for those in their keys. Numbers at fixed places are
+// first. Texts follow, each with its length in a byte before it, or a text without a length to the end. Amounts of
+// money are in cents, taxes and discounts in 1/10,000, dates in microseconds since 1970 with 0 for null. Rows are
+// shared: a procedure that changes a row clones it first.
 
 // The sizes of the numbers at the beginning of each row.
 const (

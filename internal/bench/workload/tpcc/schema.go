@@ -21,11 +21,11 @@ const (
 	procSelectBalance txn.ProcID = 39
 )
 
-// Tables of the schema (clause 1.3). All rows but those of ITEM are placed by their warehouse.
+// Tables of the schema (clause 1.3). The warehouse determines the place of all rows except those of ITEM.
 //
-// ORDER, NEW-ORDER, ORDER-LINE and the two indices have ordered keys, grouped by district: what the transactions scan
-// lies in one district, and whoever writes there writes the row of the district, too, so that locking a group as one
-// row costs no concurrency between new orders.
+// ORDER, NEW-ORDER, ORDER-LINE and the two indices have ordered keys, grouped by district. The ranges that the
+// transactions scan lie in one district. Every writer there writes the row of the district, too, so locking a group as
+// one row costs no concurrency between new orders.
 const (
 	tableItem             txn.Table = 0 // (I_ID), everywhere
 	tableWarehouse        txn.Table = 1 // (W_ID)
@@ -51,7 +51,7 @@ const (
 	lastNames             = 1000
 )
 
-// size is how many rows there are: the specification's, which do not scale but with the number of warehouses, or a
+// size holds the numbers of rows: those of the specification, which scale only with the number of warehouses, or a
 // share of them.
 type size struct {
 	items            int // each of which every warehouse has a stock of
@@ -70,7 +70,7 @@ func sizeOf(percent int32) size {
 	}
 }
 
-// districtYTD is what the customers of a district have paid when the database is loaded, in cents.
+// districtYTD is the sum of the payments of a district's customers when the database is loaded, in cents.
 func (s *size) districtYTD() int64 { return int64(s.customers) * loadedPayment }
 
 // warehouseYTD is the same of a warehouse.
@@ -157,7 +157,7 @@ func appendGroupKey(b []byte, table txn.Table, w uint32, d uint8) []byte {
 	return txn.AppendGroupKey(b, table, shardOf(w), d)
 }
 
-// appendOrderKey appends the key of an order's row in ORDER or NEW-ORDER, or the first part of those of its lines.
+// appendOrderKey appends the key of an order's row in ORDER or NEW-ORDER, or the prefix of the keys of its lines.
 func appendOrderKey(b []byte, table txn.Table, w uint32, d uint8, o uint32) []byte {
 	return be.AppendUint32(appendGroupKey(b, table, w, d), o)
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload"
 )
 
-// What is counted of requests, by the place of its count. Dike's are followed by the mixes of phases, the partitions of
-// updateStock and the contention intensities, as many as there are.
+// Indexes of the counts of requests. Dike's counts are followed by the mixes of phases, the partitions of updateStock
+// and the contention intensities; their numbers vary.
 const (
 	// The first are the specification's types.
 	shareRollbacks = numTypes + iota
@@ -21,7 +21,7 @@ const (
 	numShares
 )
 
-// Those of Dike.
+// Dike's counts.
 const (
 	shareUpdateStock = numShares + iota
 	shareUpdateBalance
@@ -34,7 +34,7 @@ const (
 	numFixedShares
 )
 
-// Tolerances, in percent of what is configured: those that Dike's evaluation holds itself to (6.2).
+// Tolerances, in percent of the configured value, as in Dike's evaluation (6.2).
 const (
 	distributionTolerance = 5
 	contentionTolerance   = 10
@@ -54,13 +54,13 @@ func countOf(kind int) int {
 	return shareUpdateStock + kind - numTypes
 }
 
-// The places of the counts that follow the fixed ones.
+// The indexes of the counts that follow the fixed counts.
 func (t *TPCC) sharePhase(phase, kind int) int { return numFixedShares + phase*allTypes + kind }
 func (t *TPCC) sharePartition(cell int) int    { return t.sharePhase(len(t.phases), 0) + cell }
 func (t *TPCC) shareContention(part int) int   { return t.sharePartition(t.cells.number()) + part }
 func (t *TPCC) numCounts() int                 { return t.shareContention(len(t.dike.ContentionIntensities)) }
 
-// Shares are those of the types, and of what transactions draw.
+// Shares returns the shares of the types, and of the transactions' draws.
 func (t *TPCC) Shares() []workload.Share {
 	out := make([]workload.Share, len(t.reported))
 	for i := range out {
@@ -69,7 +69,7 @@ func (t *TPCC) Shares() []workload.Share {
 	return out
 }
 
-// shares lists what is reported.
+// shares lists the reported shares.
 func (t *TPCC) shares() (out []reported) {
 	add := func(at int, s workload.Share) { out = append(out, reported{at, s}) }
 	if types := t.Types(); len(t.phases) == 1 {
@@ -122,7 +122,7 @@ func (t *TPCC) addRemote(add func(at int, s workload.Share)) {
 	}
 	payments, multiHome, multiPartition := r.PaymentPercent, percentOf(r.MultiHomePercent)*10_000, percentOf(r.MultiPartitionPercent)*10_000
 	if !t.placesRemote() {
-		// Each of the others is as likely: of those, some are in the own region, or in the same partition of some
+		// All other warehouses are equally likely: some of them are in the same region, or in the same partition of some
 		// region.
 		all, perPartition := t.warehouses(), int(t.spec.WarehousesPerPartition)
 		if all == 1 {

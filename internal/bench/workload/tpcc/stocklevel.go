@@ -7,9 +7,9 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// stockLevel counts the items of a district's last 20 orders whose stock is below a threshold (clause 2.8). Which items
-// those are, only the orders' lines can tell. The specification would be content with reads that are no snapshot
-// (clause 2.8.2.3); here it is a transaction like the others.
+// stockLevel counts the items of a district's last 20 orders whose stock is below a threshold (clause 2.8). Only the
+// orders' lines identify these items. The specification would accept reads that are no snapshot (clause 2.8.2.3); here
+// it is a transaction like any other.
 //
 // Given several warehouses, it counts in the same district of all of them: dStockLevel of Dike (figure 12).
 //
@@ -42,7 +42,7 @@ const (
 	recentLines  = recentOrders * maxOrderLines
 )
 
-// warehouses is how many there are, and warehouse the i-th.
+// warehouses is the number of warehouses, and warehouse returns warehouse i.
 func (a stockLevelArgs) warehouses() int { return 1 + (len(a)-stockLevelArgsSize)/4 }
 func (a stockLevelArgs) warehouse(i int) uint32 {
 	if i == 0 {
@@ -83,15 +83,15 @@ func (a stockLevelArgs) check() error {
 	return nil
 }
 
-// keys returns the key of the district's row in the i-th warehouse, and that of the group of its order lines.
+// keys returns the key of the district's row in warehouse i, and the key of the group of its order lines.
 func (a stockLevelArgs) keys(i int) txn.Key {
 	var room [districtKeySize + groupKeySize]byte
 	return txn.Key(appendGroupKey(appendDistrictKey(room[:0], a.warehouse(i), a.district()), tableOrderLine, a.warehouse(i), a.district()))
 }
 
-// lastLines is the range of the last lines of a district, which holds those of the last 20 orders. That those have
-// D_NEXT_O_ID - 20 or more as their number is known only later, so the range begins with the last order, to be named in
-// the footprint.
+// lastLines is the range of the last lines of a district, which contains the lines of the last 20 orders. That their
+// numbers are D_NEXT_O_ID - 20 or more is known only later. The range therefore starts with the last order, so that the
+// footprint can name it.
 func lastLines(group txn.Key) txn.Range {
 	r := txn.Prefix(group)
 	r.Reverse, r.Limit = true, recentLines

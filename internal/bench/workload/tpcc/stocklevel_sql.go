@@ -7,8 +7,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/sqlform"
 )
 
-// stockLevelSQL counts in one statement for each warehouse, as clause 2.8's sample does in two. A recorded run selects the rows that are
-// counted, since a number does not tell which ones they were.
+// stockLevelSQL counts in one statement for each warehouse; the sample in clause 2.8 uses two. A recorded run selects
+// the counted rows, since a number does not identify them.
 var stockLevelSQL = &sqlform.Transaction{
 	Procedure:  procStockLevel,
 	Statements: []*sqlform.Statement{stockLevelCount, stockLevelRows},
@@ -20,7 +20,8 @@ const stockLevelJoin = ` from district
 	join stock on s_w_id = d_w_id and s_i_id = ol_i_id
 	where d_w_id = $1 and d_id = $2`
 
-// stockLevelStraight is stockLevelJoin in MySQL, which is told to begin at the district: a server that reads another table as a whole would lock it.
+// stockLevelStraight is stockLevelJoin in MySQL, with a fixed join order that starts at the district. A server that
+// reads another table as a whole would lock it.
 var stockLevelStraight = strings.ReplaceAll(stockLevelJoin, "join ", "straight_join ")
 
 var (

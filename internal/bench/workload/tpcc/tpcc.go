@@ -1,10 +1,10 @@
 // Package tpcc is the order-entry workload of TPC Benchmark C, revision 5.11 (February 2010): terminals of warehouses
-// enter orders, payments and deliveries. Clause numbers in comments are the specification's. docs/workloads.md has what
-// is left out and what is different. One file per transaction.
+// enter orders, payments and deliveries. Clause numbers in comments refer to the specification. docs/workloads.md lists
+// omissions and differences. Each transaction has a file.
 //
-// Warehouses are spread over all partitions of all regions, and a terminal works at one of its region. An order line or
-// a payment that uses another warehouse than its terminal's is remote; the manifest says how many are, and how many of
-// their warehouses are in another region, or in another partition.
+// Warehouses are spread over all partitions of all regions, and a terminal works at a warehouse of its region. An order
+// line or a payment that uses another warehouse than its terminal's is remote. The manifest sets their number, and how
+// many of their warehouses are in another region, or in another partition.
 package tpcc
 
 import (
@@ -128,10 +128,10 @@ func percentOf(p *int32) int32 {
 // Name is tpcc.
 func (t *TPCC) Name() string { return "tpcc" }
 
-// Types are those of TypesOf.
+// Types returns the types of TypesOf.
 func (t *TPCC) Types() []string { return TypesOf(&t.spec) }
 
-// TypesOf returns the names of the five transactions, and those of Dike's where a mix has any.
+// TypesOf returns the names of the five transactions, and the names of Dike's transactions if a mix has any.
 func TypesOf(spec *v1alpha1.TPCC) []string {
 	for _, m := range mixes(spec) {
 		if m.UpdateStock+m.UpdateBalance+m.SelectBalance > 0 {
@@ -141,7 +141,7 @@ func TypesOf(spec *v1alpha1.TPCC) []string {
 	return typeNames[:numTypes]
 }
 
-// Never says why no transaction of a type runs, or nothing if some do.
+// Never returns the reason why no transaction of a type runs, or an empty string if some run.
 func Never(spec *v1alpha1.TPCC, transaction string) string {
 	kind := slices.Index(typeNames, transaction)
 	all := mixes(spec)
@@ -193,7 +193,8 @@ func (t *TPCC) cellOf(w uint32) (c geo.Cell, i int) {
 	return c, int(n)
 }
 
-// placesRemote reports whether the manifest says where remote warehouses are. Otherwise all others are alike.
+// placesRemote reports whether the manifest sets the location of remote warehouses. Otherwise all other warehouses are
+// equally likely.
 func (t *TPCC) placesRemote() bool {
 	return t.spec.Remote.MultiHomePercent != nil || t.spec.Remote.MultiPartitionPercent != nil
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/geobench/geobench/internal/engine/blocks/rerun"
 )
 
-// rng is of tests that need chance; it is the same in each run.
+// rng is the random generator of tests; it is the same in each run.
 var rng = rand.New(rand.NewPCG(1, 2))
 
-// date is when the transactions of tests take place.
+// date is the date of the transactions in tests.
 const date = loadDate + 5e6
 
 // run runs a procedure and fails the test unless it commits.
@@ -192,7 +192,7 @@ func TestPayment(t *testing.T) {
 	}
 }
 
-// TestByLastName: of the customers with a name, in the order of their first names, the one in the middle (clause
+// TestByLastName checks that a lookup by last name finds the middle customer in the order of first names (clause
 // 2.5.2.2).
 func TestByLastName(t *testing.T) {
 	w := newTPCC(t, spec(1), topology(1, 1))
@@ -424,7 +424,8 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// runTask runs a transaction by a task on what the database holds, and raises trips to the round trips that it takes.
+// runTask runs a transaction by a task on the database's rows, and raises trips to the number of round trips that it
+// takes.
 func runTask(t *testing.T, procs *txn.Registry, tx *txn.Transaction, d *workloadtest.Database, interactive bool, trips *int) txn.Outcome {
 	t.Helper()
 	k := rerun.New(procs, tx, d.Hash, interactive)

@@ -41,7 +41,7 @@ var updateStock = &txn.Procedure{
 	},
 }
 
-// updateStockArgs: for each line S_W_ID 4, S_I_ID 3, quantity 1. Each has a warehouse of its own.
+// updateStockArgs: for each line S_W_ID 4, S_I_ID 3, quantity 1. Each line has a different warehouse.
 type updateStockArgs []byte
 
 const stockUpdateSize = 8

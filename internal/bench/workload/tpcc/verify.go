@@ -8,8 +8,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload"
 )
 
-// conditions are the consistency conditions, by the last part of their clause. Each says of a finding in words what is
-// wrong.
+// conditions are the consistency conditions, by the last part of their clause. Each describes the violation of a
+// finding in words.
 var conditions = [...]struct {
 	number int
 	says   func(f workload.Finding) string
@@ -73,7 +73,7 @@ func orders(f workload.Finding, what string) string {
 	return fmt.Sprintf("%d orders have %s; the first is %d", f.Values[""], what, f.Values[first])
 }
 
-// customers names the customer who is off, if one is alone.
+// customers names the customer whose balance is off, if there is only one.
 func customers(f workload.Finding, what, than string) string {
 	sum := f.Values[""]
 	if c, alone := f.OffAlone(); alone && c >= 1 && c <= customersPerDistrict {
@@ -122,7 +122,7 @@ func (t *TPCC) Verify(copies []workload.Copy, ledger workload.Ledger) []workload
 	return append(checks, workload.CopiesAgree(totals))
 }
 
-// place says where a condition does not hold: at a warehouse, and at a district unless it is 0.
+// place describes the location of a violation: a warehouse, and a district unless it is 0.
 func place(f workload.Finding) string {
 	if d := f.Place[1]; d != 0 {
 		return fmt.Sprintf("district %d of warehouse %d", d, f.Place[0])

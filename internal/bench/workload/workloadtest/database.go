@@ -1,6 +1,6 @@
-// Package workloadtest holds workloads to their contract: a database of one copy runs procedures one after the other, and
-// fails when they break a rule of package txn; Rows, Shares, Ledger, Streams and Invariants test on it what is the same
-// for all workloads.
+// Package workloadtest tests that workloads satisfy their contract. A database of one copy runs procedures one after
+// another, and fails when they break a rule of package txn. On this database, Rows, Shares, Ledger, Streams and
+// Invariants test the properties that all workloads share.
 package workloadtest
 
 import (
@@ -28,18 +28,18 @@ type Database struct {
 	procedures  *txn.Registry
 	traced      bool
 	played      uint64             // transactions of Play
-	topology    *geo.Topology      // of what was loaded
-	made        [64]made           // the last ones that generators have made
-	workload    workload.Workload  // of what was loaded
+	topology    *geo.Topology      // of the loaded rows
+	made        [64]made           // the last transactions that generators have made
+	workload    workload.Workload  // of the loaded rows
 	failed      map[string]int     // mistakes of each kind
 	interrupted map[txn.ProcID]int // transactions that were run with failing reads, too
 	untouched   map[string]int     // accesses of exact footprints that runs did not make, by kind: see Case.Untouched
 }
 
-// New returns an empty database that fails t when a procedure breaks a rule of package txn: it touches what its exact
-// footprint does not name, names a row without a group twice, writes although it is ReadOnly, deletes from a table
-// that is not among its Deletes, does not do the same twice on the same rows, changes a value that is not its own, uses
-// the Ctx while it scans, or does not return the error of a read that fails, at once.
+// New returns an empty database that fails t when a procedure breaks a rule of package txn. The violations are:
+// touching a row that its exact footprint does not name; naming a row without a group twice; writing although it is
+// ReadOnly; deleting from a table that is not among its Deletes; acting differently on the same rows; changing a value
+// that it does not own; using the Ctx while it scans; and not immediately returning the error of a failed read.
 func New(t testing.TB, procedures ...*txn.Procedure) *Database {
 	return &Database{Hash: store.NewHash(), t: t, procedures: txn.NewRegistry(procedures...),
 		failed: map[string]int{}, interrupted: map[txn.ProcID]int{}, untouched: map[string]int{}}
@@ -76,7 +76,7 @@ func (d *Database) Load(w workload.Workload, t *geo.Topology) *Database {
 	return d
 }
 
-// Rows are those of the database, for workload.Workload.Audit.
+// Rows returns the rows of the database, for workload.Workload.Audit.
 func (d *Database) Rows() workload.Rows {
 	if d.traced {
 		return audit.Traced(d.Hash)
@@ -84,8 +84,8 @@ func (d *Database) Rows() workload.Rows {
 	return audit.All(d.Hash)
 }
 
-// Run runs a transaction to its end and applies its writes. The result is the procedure's own, traced or not. Where
-// the footprint is not exact, the outcome has the class of what was touched, once a workload is loaded.
+// Run runs a transaction to its end and applies its writes. The result is the procedure's result, traced or not. If the
+// footprint is not exact, the outcome has the class of the touched rows, once a workload is loaded.
 func (d *Database) Run(t *txn.Transaction) txn.Outcome {
 	d.t.Helper()
 	if !d.traced {
@@ -108,8 +108,8 @@ func (d *Database) run(t *txn.Transaction) txn.Outcome {
 	return o
 }
 
-// execute runs a transaction and returns what it would write, if it commits. It runs it twice, since databases do so,
-// too.
+// execute runs a transaction and returns its writes in case of a commit. It runs the transaction twice, since databases
+// may do so, too.
 func (d *Database) execute(t *txn.Transaction) ([]txn.WriteEntry, txn.Outcome) {
 	d.t.Helper()
 	if err := d.procedures.Prepare(t); err != nil {
@@ -175,7 +175,7 @@ func (d *Database) fail(who, format string, args ...any) {
 	})
 }
 
-// name returns the workload's name of a key, if one is loaded.
+// name returns the workload's name of a key, if a workload is loaded.
 func (d *Database) name(k txn.Key) string {
 	if d.workload == nil {
 		return k.String()
@@ -187,7 +187,7 @@ func (d *Database) rangeName(r *txn.Range) string {
 	return d.name(r.From) + strings.TrimPrefix(r.String(), r.From.String())
 }
 
-// interruptions is how many transactions of each procedure are run with failing reads, too.
+// interruptions is the number of transactions of each procedure that also run with failing reads.
 const interruptions = 20
 
 // interrupt runs a transaction whose i-th read of n fails.
@@ -255,7 +255,7 @@ func twice(accesses []txn.Access) (txn.Key, bool) {
 	return "", false
 }
 
-// attempt runs a procedure once. c knows what it touches.
+// attempt runs a procedure once. c records the rows that it touches.
 func (d *Database) attempt(p *txn.Procedure, t *txn.Transaction) (writes []txn.WriteEntry, result []byte, c *checked, err error) {
 	d.t.Helper()
 	c = &checked{d: d, View: store.View{Rows: d.Hash}, f: &t.Footprint, p: p}
@@ -268,7 +268,7 @@ func (d *Database) attempt(p *txn.Procedure, t *txn.Transaction) (writes []txn.W
 	return c.Writes.Entries(), result, c, err
 }
 
-// Apply makes writes and returns those that take them back.
+// Apply makes writes and returns the writes that undo them.
 func (d *Database) Apply(id txn.ID, writes []txn.WriteEntry) (undo []txn.WriteEntry) {
 	for _, w := range writes {
 		r, found := d.Get(w.Key)
@@ -300,11 +300,11 @@ type checked struct {
 type lent struct {
 	what   string
 	key    txn.Key
-	value  []byte // with the spare room behind it
+	value  []byte // with the spare room after it
 	before uint64 // its hash
 }
 
-// spare is the room behind a value that nobody may write into, as append does.
+// spare is the room after a value that no procedure may write into, as append would.
 const spare = 8
 
 // lend returns a copy of a value, so that a change does no harm to other tests, and remembers it.
@@ -325,7 +325,7 @@ func (c *checked) keep(what string, k txn.Key, value []byte) {
 
 var hashSeed = maphash.MakeSeed()
 
-// unchanged checks what was lent.
+// unchanged checks the values that were lent.
 func (c *checked) unchanged() {
 	for _, l := range c.lent {
 		if maphash.Bytes(hashSeed, l.value) != l.before {

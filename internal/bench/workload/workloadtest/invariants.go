@@ -14,8 +14,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload"
 )
 
-// Streams plays n transactions of each of two generators in every region, by turns, on one database, and tests that
-// the checks pass with the merged ledgers: that streams give no two rows one key, for example.
+// Streams plays n transactions of each of two generators in every region, alternately, on one database. It tests that
+// the checks pass with the merged ledgers: for example, that streams never give two rows the same key.
 func Streams(t testing.TB, c *Case, n int) {
 	t.Helper()
 	w := c.New(suiteSeed)
@@ -51,13 +51,13 @@ func (d *Database) playStreams(w workload.Workload, n int) workload.Ledger {
 	return ledger
 }
 
-// Invariants tests that the checks notice wrong rows. It makes one mistake after the other in each table, first in a
-// database that was just loaded, with an empty ledger, then after n transactions of each of two generators in every
-// region: a row is deleted, is altered in its first byte or in its last, and a row like another is added. A check must
-// fail for each, whether the wrong copy is the only one, the first or the second, but for those of blind: what a
-// workload cannot notice, such as "t0 added" or "t2 altered at its end" for table 2. Rows that are everywhere are left
-// out, since they are compared for all workloads alike. Without any copy every check must fail, and no two may have
-// one name.
+// Invariants tests that the checks notice wrong rows. It makes one change after another in each table. It starts with a
+// database that was just loaded, with an empty ledger, and repeats them after n transactions of each of two generators
+// in every region. It deletes a row, alters a row in its first or in its last byte, and adds a row similar to another.
+// A check must fail for each change, whether the wrong copy is the only, the first or the second copy. The exceptions
+// in blind are changes that a workload cannot notice, such as "t0 added" or "t2 altered at its end" for table 2. Rows
+// that are everywhere are omitted, since their comparison is the same for all workloads. Without any copy every check
+// must fail, and no two checks may have the same name.
 func Invariants(t testing.TB, c *Case, n int, blind ...string) {
 	t.Helper()
 	w := c.New(suiteSeed)
@@ -97,7 +97,7 @@ func Invariants(t testing.TB, c *Case, n int, blind ...string) {
 	}
 }
 
-// checkVerdicts tests what the checks say of right rows, and of no copy at all.
+// checkVerdicts tests the verdicts of the checks for right rows, and for no copy.
 func checkVerdicts(t testing.TB, w workload.Workload, ledger workload.Ledger, right map[string]int64, when string) {
 	t.Helper()
 	if failed := failures(w, ledger, right); len(failed) > 0 {
@@ -123,7 +123,7 @@ type mistake struct {
 	write txn.WriteEntry
 }
 
-// mistakes returns those that Invariants makes, in the row in the middle of each table and behind it.
+// mistakes returns the changes of Invariants, in the middle row of each table and after it.
 func mistakes(h *store.Hash) (all []mistake) {
 	tables := map[txn.Table][]txn.Key{}
 	h.Each(func(k txn.Key, _ store.Record) {

@@ -16,25 +16,25 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload"
 )
 
-// Case is a workload with what it runs on.
+// Case is a workload with its environment.
 type Case struct {
 	Topology   *geo.Topology
 	Procedures []*txn.Procedure
 	// New makes the workload with a seed, each time another copy of it.
 	New func(seed uint64) workload.Workload
-	// Untouched says why an exact footprint may name what its transaction then leaves alone, which costs engines locks and
-	// round trips: "newOrder: read of t4" stands for rows of table 4 that the procedure newOrder does not read, write and
-	// scan for the others.
+	// Untouched explains why an exact footprint may name rows that its transaction then does not touch, which costs
+	// engines locks and round trips. "newOrder: read of t4" stands for rows of table 4 that the procedure newOrder does
+	// not read; write and scan stand for the other accesses.
 	Untouched map[string]string
-	// SameRows says why the rows that are loaded do not depend on the seed.
+	// SameRows explains why the loaded rows do not depend on the seed.
 	SameRows string
-	// SameTransactions says why most transactions do not depend on the seed or on the stream.
+	// SameTransactions explains why most transactions do not depend on the seed or on the stream.
 	SameTransactions string
-	// AnyHome says why single-home transactions may be on the data of another region than their client's.
+	// AnyHome explains why single-home transactions may use the data of another region than their client's.
 	AnyHome string
 }
 
-// The seeds of the suite's workloads, the second for those that should be different.
+// The seeds of the suite's workloads; the second seed is for workloads that should be different.
 const (
 	suiteSeed = 7
 	otherSeed = 8
@@ -53,9 +53,9 @@ func Bind[S any, W workload.Workload](t testing.TB, make func(S, uint64, *geo.To
 	}}
 }
 
-// Rows tests that cells can be loaded apart, in any order, and have the rows that they have when all are loaded at
-// once; that each row is loaded once, and into the cell that it lies in; that KeyName has a name for each row, and none
-// for two, and takes groups, too; and that rows depend on the seed, but for Case.SameRows.
+// Rows tests that cells can be loaded separately, in any order, with the same rows as when all are loaded together.
+// Each row must be loaded once, and into its cell. KeyName must have a unique name for each row, and accept groups,
+// too. Rows must depend on the seed, except with Case.SameRows.
 func Rows(t testing.TB, c *Case) {
 	t.Helper()
 	w := c.New(suiteSeed)
@@ -166,7 +166,7 @@ func (d *Database) next(g workload.Generator, client int, elapsed time.Duration)
 	return tx, r
 }
 
-// made is a transaction in the memory that its generator has given it, and what that held then.
+// made is a transaction in the memory that its generator has given it, and the contents of that memory at that time.
 type made struct {
 	tx       txn.Transaction
 	args     []byte
@@ -174,7 +174,7 @@ type made struct {
 	ranges   []txn.Range
 }
 
-// unchanged checks that a transaction is as it was made: databases have it for as long as they want.
+// unchanged checks that a transaction has not changed since it was made: databases may keep it for any time.
 func (d *Database) unchanged(m *made) {
 	d.t.Helper()
 	what := ""
@@ -190,15 +190,16 @@ func (d *Database) unchanged(m *made) {
 	*m = made{}
 }
 
-// Shares plays n transactions of the clients of each region, and tests that the realised shares are the configured
-// ones but for what chance does to so many, and that the warm-up is not counted; that a stream's transactions depend on
-// the seed and the stream alone, and most of them on both but for Case.SameTransactions; that requests have a type and
-// the class of their accesses, that single-home ones are on the data of their client's region but for Case.AnyHome, and
-// that exact footprints name nothing that is left alone but for Case.Untouched; and that the checks pass in the end.
+// Shares plays n transactions of the clients of each region. It tests that the realised shares match the configured
+// shares within statistical bounds, and that the warm-up is not counted. A stream's transactions must depend only on
+// the seed and the stream. Most must depend on both, except with Case.SameTransactions. Requests must have a type and
+// the class of their accesses. Single-home requests must use the data of their client's region, except with
+// Case.AnyHome. Exact footprints must name no untouched rows, except for Case.Untouched. The checks must pass at the
+// end.
 //
-// see, unless it is nil, is shown each transaction that is not of the warm-up before it runs, with the region of its
-// client and what the generator says of it: for what only this workload promises, such as how often a type reads a hot
-// row. It fails the test itself.
+// see, unless it is nil, is called for each transaction after the warm-up before it runs. It receives the region of the
+// client and the generator's request. It tests promises of a single workload, such as how often a type reads a hot row,
+// and fails the test itself.
 func Shares(t testing.TB, c *Case, n int, see func(geo.Region, *txn.Transaction, workload.Request)) {
 	t.Helper()
 	const clients = 10
@@ -268,7 +269,7 @@ func Shares(t testing.TB, c *Case, n int, see func(geo.Region, *txn.Transaction,
 	}
 }
 
-// checkChance tests what the transactions of a generator depend on.
+// checkChance tests the inputs on which the transactions of a generator depend.
 func checkChance(t testing.TB, c *Case, config workload.GeneratorConfig) {
 	t.Helper()
 	w := c.New(suiteSeed)
@@ -316,9 +317,8 @@ func begin(w workload.Workload, c workload.GeneratorConfig) (first [][]byte) {
 	return first
 }
 
-// Near fails the test for each share that its count misses by more than four standard deviations of chance, or by more
-// than a hundredth of a percent where there is no chance; and for each mean that its count misses by more than its
-// tolerance.
+// Near fails the test for each share whose count is off by more than four standard deviations. The limit is a hundredth
+// of a percent if the count is not random. It also fails for each mean whose count is off by more than its tolerance.
 func Near(t testing.TB, shares []workload.Share, counts []workload.Count) {
 	t.Helper()
 	if len(shares) != len(counts) {
@@ -339,8 +339,7 @@ func Near(t testing.TB, shares []workload.Share, counts []workload.Count) {
 	}
 }
 
-// NearShare fails the test when hits of n miss the share p by more than four standard deviations of chance, or when n
-// is 0.
+// NearShare fails the test when hits of n are off the share p by more than four standard deviations, or when n is 0.
 func NearShare(t testing.TB, what string, hits, n int, p float64) {
 	t.Helper()
 	const rounding = 1e-9
@@ -349,10 +348,10 @@ func NearShare(t testing.TB, what string, hits, n int, p float64) {
 	}
 }
 
-// chance returns four standard deviations of the share that n draws of probability p have.
+// fourSigma returns four standard deviations of the share that n draws of probability p have.
 func fourSigma(p, n float64) float64 { return 4 * math.Sqrt(p*(1-p)/n) }
 
-// Verify returns the checks of a workload that fail on what the database holds, as "name: message".
+// Verify returns the checks of a workload that fail on the database's rows, as "name: message".
 func (d *Database) Verify(w workload.Workload, ledger workload.Ledger) []string {
 	return failures(w, ledger, w.Audit(d.Rows()))
 }
@@ -382,10 +381,10 @@ const (
 	invented = "invented" // applied, but not committed
 )
 
-// Ledger plays n transactions with every kind of outcome, late ones too, and tests that the checks pass, and that the
-// ledger is exact once the truth about all transactions is known. Then it plants mistakes, one after the other, into a
-// transaction of each type that writes, whether the client hears of its outcome in time or late, and tests that a
-// check fails for each, but for those of blind, such as "amalgamate lost": what a workload cannot notice.
+// Ledger plays n transactions with every kind of outcome, including late outcomes. It tests that the checks pass, and
+// that the ledger is exact once the truth about all transactions is known. Then it plants one error after another into
+// a transaction of each type that writes, with an outcome in time or late. A check must fail for each error, except for
+// those in blind, such as "amalgamate lost", which a workload cannot notice.
 func Ledger(t testing.TB, c *Case, n int, blind ...string) {
 	t.Helper()
 	const clients = 3
@@ -393,7 +392,7 @@ func Ledger(t testing.TB, c *Case, n int, blind ...string) {
 	l := &ledgerTest{t: t, w: w, d: New(t, c.Procedures...).Load(w, c.Topology), writes: make([]bool, len(w.Types()))}
 	initial := w.Audit(l.d.Rows())
 	l.g = w.NewGenerator(workload.GeneratorConfig{Clients: clients, RegionClients: clients, Stream: 1, Measured: time.Hour})
-	var truth []txn.Outcome // about those that a client gave up on
+	var truth []txn.Outcome // about transactions that a client gave up on
 	for i := range n {
 		client := i % clients
 		tx, r := l.d.next(l.g, client, 0)

@@ -16,7 +16,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/ycsb"
 )
 
-// failing notes the failures of what is tested with it, and what it logs of them.
+// failing records the failures of the code that is tested with it, and its log messages about them.
 type failing struct {
 	testing.TB
 	failures []string
@@ -53,7 +53,7 @@ func failures(t *testing.T, test func(testing.TB)) (all string) {
 
 var top = &geo.Topology{Regions: []string{"us", "eu"}, Partitions: 2, Replicas: 1}
 
-// broken is rmw with what is wrong in place of what is right.
+// broken is rmw with defective replacements of its parts.
 type broken struct {
 	workload.Workload
 	name       func(txn.Key) string
@@ -120,7 +120,7 @@ func (b *broken) Verify(copies []workload.Copy, l workload.Ledger) []workload.Ch
 	return checks
 }
 
-// deaf changes what a generator hears of outcomes.
+// deaf changes the outcomes that a generator receives.
 type deaf struct {
 	workload.Generator
 	done, late func(txn.Outcome) (txn.Outcome, bool)
@@ -390,7 +390,7 @@ func TestNearShare(t *testing.T) {
 	}
 }
 
-// The class of a transaction whose footprint is a hint is that of what it touches.
+// The class of a transaction whose footprint is a hint is the class of the touched rows.
 func TestClassOfHints(t *testing.T) {
 	keys := []txn.Key{txn.IntKey(0, 0), txn.IntKey(0, 1), txn.IntKey(0, 2)} // us/0, us/1, eu/0
 	p := &txn.Procedure{ID: 1, Name: "hinted", Declare: func([]byte, *txn.Footprint) error { return nil }, Run: func(c txn.Ctx, args []byte) ([]byte, error) {
@@ -419,7 +419,7 @@ func TestClassOfHints(t *testing.T) {
 	}
 }
 
-// A footprint that names what is left alone costs locks and round trips, and the results are right all the same.
+// A footprint that names untouched rows costs locks and round trips, although the results are correct.
 func TestSharesFindsWhatIsDeclaredInVain(t *testing.T) {
 	group := txn.Prefix(txn.OrderedKey(3, 0, nil, nil))
 	for name, c := range map[string]struct {

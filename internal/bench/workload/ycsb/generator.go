@@ -21,7 +21,7 @@ type generator struct {
 	rng    *rand.Rand
 	mix    workload.Mix // of kinds
 	cells  *workload.Cells
-	pools  []*pool  // by cell, or one for all
+	pools  []*pool  // by cell, or a single pool for all
 	next   []uint64 // number of the next record to insert, by cell
 	noise  []byte
 
@@ -73,7 +73,7 @@ func (w *YCSB) newGenerator(c workload.GeneratorConfig) *generator {
 	return g
 }
 
-// index is the place of a cell in next, and in pools unless one is for all.
+// index is the index of a cell in next. It is also the index in pools, unless a single pool serves all cells.
 func (g *generator) index(c geo.Cell) int { return int(c.Home)*g.w.placement.Partitions + c.Partition }
 
 // pool returns the records to choose among in a cell.
@@ -202,7 +202,7 @@ func (g *generator) Next(client int, elapsed time.Duration, t *txn.Transaction) 
 	return r
 }
 
-// Done adds up what was committed.
+// Done sums the committed effects.
 func (g *generator) Done(client int, o txn.Outcome) {
 	a := g.underway[client]
 	g.underway[client] = nil

@@ -16,8 +16,8 @@ type position struct {
 	stream uint32
 }
 
-// pool is the records that a generator chooses among: those of a cell, or all of the database. Their ranks begin with
-// those that are loaded; behind them come those that the generator has inserted, once it knows that they are there.
+// pool is the set of records that a generator chooses from: the records of a cell, or of the whole database. The loaded
+// records have the first ranks. The records that the generator has inserted follow, once it knows that they exist.
 type pool struct {
 	w        *YCSB
 	rng      *rand.Rand
@@ -28,7 +28,7 @@ type pool struct {
 	zipf     *workload.Zipf
 }
 
-// newPool returns the pool of a cell, or that of all records.
+// newPool returns the pool of a cell, or the pool of all records.
 func newPool(w *YCSB, rng *rand.Rand, c geo.Cell) *pool {
 	p := &pool{w: w, rng: rng, cell: c, loaded: w.loaded(c), zipf: workload.NewZipf(float64(w.spec.ThetaPercent) / 100)}
 	if w.anywhere() {

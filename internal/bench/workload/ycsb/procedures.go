@@ -42,7 +42,7 @@ const (
 // allFields, in place of a field, is all of them.
 const allFields = 1<<16 - 1
 
-// Limits of what a transaction may ask for.
+// Limits of a transaction's arguments.
 const (
 	maxOperations  = 2000
 	maxRecordBytes = 1 << 16
@@ -69,7 +69,7 @@ func (a args) writer() uint64  { return binary.BigEndian.Uint64(a[8:]) }
 // recordBytes is the size of a record.
 func (a args) recordBytes() int { return headerSize + a.fields()*a.fieldBytes() }
 
-// payload returns what the operations write.
+// payload returns the bytes that the operations write.
 func (a args) payload() []byte { return a[argsHead+a.operations()*operationSize:] }
 
 type operation struct {
@@ -103,12 +103,12 @@ func (o *operation) blind() bool {
 	return o.kind == opInsert || o.kind == opUpdate && o.field == allFields
 }
 
-// increments reports whether the operation counts in the record that it is one more write of it.
+// increments reports whether the operation increments the write counter of the record.
 func (o *operation) increments() bool {
 	return o.kind == opReadModifyWrite || o.kind == opUpdate && o.field != allFields
 }
 
-// mode is how the operation uses its record.
+// mode is the access mode of the operation on its record.
 func (o *operation) mode() txn.Mode {
 	switch {
 	case o.blind():
@@ -119,7 +119,7 @@ func (o *operation) mode() txn.Mode {
 	return txn.Read
 }
 
-// written is the size of what the operation brings to write.
+// written is the number of bytes that the operation writes.
 func (o *operation) written(fieldBytes, recordBytes int) int {
 	switch {
 	case o.blind():

@@ -9,15 +9,15 @@ import (
 
 const table txn.Table = 0
 
-// The records of a cell are numbered in their order: those that are loaded from 0, and after them those that are
-// inserted, where each stream of clients has numbers of its own. place is the number of a record in its group, from 0
-// to groupSize-1.
+// The records of a cell are numbered in their order: the loaded records from 0, and after them the inserted records.
+// Each stream of clients uses separate numbers for inserted records. place is the number of a record in its group, from
+// 0 to groupSize-1.
 //
 //	point   integer key: the n-th shard number of the cell | stream + 1, 4 bytes, if inserted
 //	ordered ordered key: the (n / groupSize)-th shard number of the cell | no group name | place | stream + 1, 4 bytes, if inserted
 const groupSize = 64
 
-// Sizes of keys; those of inserted records have streamSize bytes more.
+// Sizes of keys; keys of inserted records have streamSize bytes more.
 const (
 	pointSize   = 9
 	orderedSize = 11

@@ -1,8 +1,8 @@
 // Package ycsb is the Yahoo! Cloud Serving Benchmark (Cooper et al., "Benchmarking Cloud Serving Systems with YCSB",
-// SoCC 2010): its core workloads A to F and free mixes of reads, updates, inserts, scans and read-modify-writes, and
-// the transactional form that papers on geo-distributed databases use, several operations a transaction (Minerva,
-// section 5.2: ten). Records lie evenly in all cells (home region and partition), and clients work on those that call
-// their own region home, but for a chosen share.
+// SoCC 2010). It has the core workloads A to F and free mixes of reads, updates, inserts, scans and read-modify-writes.
+// It also has the transactional form that papers on geo-distributed databases use, with several operations in a
+// transaction (Minerva, section 5.2: ten). Records are distributed evenly over all cells (home region and partition).
+// Clients work on records whose home is their region, except for a configurable share.
 //
 // A mix with scans gives records an order, in groups of 64 neighbours, which engines that order before they execute
 // lock as one row. Other mixes use keys without groups, so that operations on different records never conflict.
@@ -23,7 +23,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload"
 )
 
-// Names in ledgers and audits. Those of written records are followed by the name of the records' home region.
+// Names in ledgers and audits. The names of written records are followed by the name of the records' home region.
 const (
 	ledgerWrites  = "ycsb-writes"
 	ledgerInserts = "ycsb-inserts"
@@ -142,8 +142,9 @@ const (
 	typeMoreHomes
 )
 
-// TypesOf returns the names of the transaction types: how many homes a transaction touches, where that is drawn; those
-// of the operations, in the order of their kinds, where a transaction is one operation; else whether a transaction writes.
+// TypesOf returns the names of the transaction types. If the number of homes is drawn, a type is the number of homes
+// that a transaction touches. If a transaction is one operation, the types are the operations, in the order of their
+// kinds. Otherwise the types distinguish transactions that write from those that do not.
 func TypesOf(spec *v1alpha1.YCSB) []string {
 	if spec.HomesThetaPercent != nil {
 		return []string{"oneHome", "twoHomes", "moreHomes"}
@@ -154,7 +155,7 @@ func TypesOf(spec *v1alpha1.YCSB) []string {
 	return []string{"readOnly", "readWrite"}
 }
 
-// Never says why no transaction of a type runs, or nothing if some do.
+// Never returns the reason why no transaction of a type runs, or an empty string if some run.
 func Never(spec *v1alpha1.YCSB, transaction string) string {
 	m, kind := spec.Shares(), slices.Index(TypesOf(spec), transaction)
 	var share int32
@@ -184,11 +185,11 @@ func shares(m *v1alpha1.YCSBMix) [numKinds]int32 {
 	return [numKinds]int32{opRead: m.Read, opUpdate: m.Update, opInsert: m.Insert, opScan: m.Scan, opReadModifyWrite: m.ReadModifyWrite}
 }
 
-// Types are those of TypesOf.
+// Types returns the types of TypesOf.
 func (w *YCSB) Types() []string { return TypesOf(&w.spec) }
 
-// Shares are those of multi-home and multi-partition transactions that the manifest asks for, or, with locality None,
-// that follow from it.
+// Shares returns the configured shares of multi-home and multi-partition transactions or, with locality None, the
+// shares that follow from it.
 func (w *YCSB) Shares() []workload.Share {
 	shares := workload.LocalityShares("transactions", w.spec.MultiHomePercent, w.spec.MultiPartitionPercent)
 	if w.spec.HomesThetaPercent != nil {
@@ -214,7 +215,7 @@ func (w *YCSB) moreHomes() int64 {
 	return int64(math.Round(1e6 * (1 - 1/all)))
 }
 
-// Rows loads one cell: records that nobody has written, with fields from the seed.
+// Rows loads one cell: records that were never written, with fields from the seed.
 func (w *YCSB) Rows(c geo.Cell, put func(txn.Key, []byte)) {
 	size := w.recordBytes()
 	for n := range w.loaded(c) {
@@ -240,7 +241,7 @@ func (w *YCSB) Size() workload.Size {
 // Everywhere loads nothing: every record lies in a cell.
 func (w *YCSB) Everywhere(func(txn.Key, []byte)) {}
 
-// number returns the place of a record among all of the database, which is its own if it was loaded.
+// number returns the index of a record in the whole database, which is unique if the record was loaded.
 func (w *YCSB) number(r ref) uint64 {
 	if !w.ordered {
 		return r.shard
@@ -249,8 +250,8 @@ func (w *YCSB) number(r ref) uint64 {
 	return w.placement.ShardNumber(c, group*groupSize+uint64(r.place))
 }
 
-// KeyName names a record by its number, and one that was inserted by its client's stream, too: record(17), record(1017
-// of stream 3).
+// KeyName names a record by its number. For an inserted record it adds the stream of its client: record(17),
+// record(1017 of stream 3).
 func (w *YCSB) KeyName(k txn.Key) string {
 	r, ok := parseKey(k)
 	switch {
@@ -289,9 +290,9 @@ func (w *YCSB) Audit(rows workload.Rows) map[string]int64 {
 	return sums
 }
 
-// Verify checks, in every copy, that there are the loaded records and those that were inserted, and that no write was
-// lost or applied twice: exactly where all who write a record have read it. Blind updates leave no trace of those
-// before them, so with them the records that were written are counted.
+// Verify checks, in every copy, that the loaded and the inserted records exist, and that no write was lost or applied
+// twice. The check of writes is exact if all writers of a record have read it. Blind updates leave no trace of earlier
+// updates, so with them the written records are counted.
 func (w *YCSB) Verify(copies []workload.Copy, ledger workload.Ledger) []workload.Check {
 	checks := []workload.Check{workload.WithinLedger("ycsb-records", auditRecords, w.spec.Records, copies, ledger[ledgerInserts])}
 	if w.blindUpdates() {
@@ -302,9 +303,9 @@ func (w *YCSB) Verify(copies []workload.Copy, ledger workload.Ledger) []workload
 	return append(checks, workload.CopiesAgree(copies))
 }
 
-// verifyWritten checks the number of records that were written, by their home region. Each client stream knows how many
-// different ones it has written there: they are at most as many as the streams know in all, and at least as many as a
-// stream knows on average.
+// verifyWritten checks the number of records that were written, by their home region. Each client stream knows the
+// number of distinct records that it has written there. The total is at most the sum of these numbers, and at least
+// their average.
 func (w *YCSB) verifyWritten(copies []workload.Copy, ledger workload.Ledger) workload.Check {
 	var right, wrong []string
 	for _, region := range w.topology.Regions[:w.placement.Regions] {
@@ -320,10 +321,10 @@ func (w *YCSB) verifyWritten(copies []workload.Copy, ledger workload.Ledger) wor
 	return workload.JudgeHeld("ycsb-written", copies, wrong, "clients have written "+strings.Join(right, ", "))
 }
 
-// estimate returns, in parts per million, the shares of multi-home and of multi-partition transactions when each operation
-// chooses among all records: 1 less the chance that all operations choose the same home, or the same partition. It draws
-// the operations of so many transactions that four standard deviations are less than a percentage point, and at least
-// 400,000 operations.
+// estimate returns, in parts per million, the shares of multi-home and of multi-partition transactions when each
+// operation chooses among all records. A share is 1 less the probability that all operations choose the same home, or
+// the same partition. It draws the operations of enough transactions that four standard deviations are less than a
+// percentage point, and at least 400,000 operations.
 func (w *YCSB) estimate() [2]int64 {
 	operations := int(w.spec.OperationsPerTransaction)
 	g, n := w.newGenerator(workload.GeneratorConfig{}), 40_000*max(10, operations)

@@ -21,7 +21,7 @@ func topology(regions, partitions int) *geo.Topology {
 	return &geo.Topology{Regions: []string{"a", "b", "c", "d"}[:regions], Partitions: partitions, Replicas: 1}
 }
 
-// defaults are those of the API, but for the number and size of records.
+// defaults returns the defaults of the API, except for the number and size of records.
 func defaults(preset v1alpha1.YCSBPreset) v1alpha1.YCSB {
 	return v1alpha1.YCSB{Preset: preset, Records: 10_000, FieldCount: 4, FieldBytes: 10, OperationsPerTransaction: 1, ThetaPercent: 99,
 		HotRecordsPercent: 20, HotOperationsPercent: 80, MaxScanRecords: 100, Locality: v1alpha1.YCSBHome,
@@ -172,7 +172,7 @@ func TestSuite(t *testing.T) {
 			workloadtest.Rows(t, suite)
 			workloadtest.Ledger(t, suite, 500, c.blind...)
 			workloadtest.Streams(t, suite, 100)
-			// Nobody knows what the fields of a record should be.
+			// The contents of a record's fields are not checked.
 			workloadtest.Invariants(t, suite, 100, append(c.wrong, "t0 altered at its end")...)
 		})
 	}
@@ -212,7 +212,7 @@ func TestLedgerOfBlindUpdates(t *testing.T) {
 	g.Done(1, txn.Outcome{ID: 6, Status: txn.Committed})
 	expect(1, 1)
 
-	// Two streams that know as much have written the same records or different ones.
+	// Two streams with the same counts have written the same records or different records.
 	ledger := g.Ledger()
 	ledger.Merge(g.Ledger())
 	for written, passes := range map[int64]bool{0: false, 1: true, 2: true, 3: false} {
@@ -223,7 +223,7 @@ func TestLedgerOfBlindUpdates(t *testing.T) {
 	}
 }
 
-// Foreign single-home transactions are as many as the manifest asks for, counted from what is sent.
+// The number of foreign single-home transactions follows the manifest, counted from the sent transactions.
 func TestForeign(t *testing.T) {
 	spec := defaults("A")
 	spec.OperationsPerTransaction, spec.MultiHomePercent, spec.ForeignSingleHomePercent = 4, 30, 45
@@ -357,7 +357,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// The records that two streams insert into the same cell are different, and each stream reads its own once they are
+// Two streams insert different records into the same cell, and each stream reads its inserted records once they are
 // committed.
 func TestInserts(t *testing.T) {
 	for _, preset := range []v1alpha1.YCSBPreset{"D", "E"} {
@@ -409,7 +409,7 @@ func TestInserts(t *testing.T) {
 	}
 }
 
-// A scan of the end of a cell finds what was inserted there, by any stream.
+// A scan of the end of a cell finds the records that any stream inserted there.
 func TestScanMeetsInserts(t *testing.T) {
 	spec := defaults("E")
 	spec.Records, spec.FieldCount, spec.FieldBytes = 100, 1, 1
@@ -634,7 +634,7 @@ func TestOneHotPerHome(t *testing.T) {
 	}
 }
 
-// TestAnywhere: with locality None the shares that are configured are those that come out.
+// TestAnywhere checks that with locality None the realised shares match the computed shares.
 func TestAnywhere(t *testing.T) {
 	for name, change := range map[string]func(*v1alpha1.YCSB){
 		"single": func(s *v1alpha1.YCSB) {},

@@ -1,6 +1,6 @@
-// Package broken holds databases that are wrong on purpose, each in a way of its own, to test those who should notice:
-// package history and package explore. Some are real engines with one mistake; the others are small databases each of
-// whose nodes holds everything. No manifest can name them.
+// Package broken holds faulty variants, each with a different defect, which test package history and package explore.
+// Some are real engines with one defect; the others are small databases in which each node holds all rows. No manifest
+// can name them.
 package broken
 
 import (
@@ -28,13 +28,14 @@ import (
 // Database is a broken database.
 type Database struct {
 	*protocol.Engine
-	// Mistake says what is wrong with it.
+	// Mistake describes the defect.
 	Mistake string
-	// OnePartition says that it knows one partition and one replica per region, or that with several it mostly stands still.
+	// OnePartition reports that the database supports one partition and one replica per region, or that with several it
+	// mostly stands still.
 	OnePartition bool
-	// Hostile and Slow say that the mistake shows in such worlds of package explore.
+	// Hostile and Slow report that the defect shows in such scenarios of package explore.
 	Hostile, Slow bool
-	// Core says that it shows in their second phase, in which regions are lost for good.
+	// Core reports that the defect shows in the second phase of these scenarios, in which regions are lost permanently.
 	Core bool
 }
 
@@ -104,7 +105,7 @@ func All() []Database {
 	}
 }
 
-// ReadCommitted reads what is committed, and writes a little later, come what may: updates are lost.
+// ReadCommitted reads committed rows, and writes a little later, unconditionally: updates are lost.
 var ReadCommitted = engine("read-committed", func(n *node, t *txn.Transaction) {
 	writes, o := n.run(t)
 	n.after(time.Duration(n.Env.Rand().IntN(2000))*time.Microsecond, func() {
@@ -113,8 +114,8 @@ var ReadCommitted = engine("read-committed", func(n *node, t *txn.Transaction) {
 	})
 })
 
-// Snapshot is the same, but a transaction whose writes have been overtaken gives up: first updater wins. Reads are
-// not checked: snapshot isolation without the rest of it, which allows write skew.
+// Snapshot is the same, but a transaction aborts if its rows have been overwritten meanwhile: first updater wins. Reads
+// are not checked: it is snapshot isolation without a snapshot, which allows write skew.
 var Snapshot = engine("snapshot", func(n *node, t *txn.Transaction) {
 	writes, o := n.run(t)
 	versions := map[txn.Key]txn.ID{}
@@ -133,8 +134,8 @@ var Snapshot = engine("snapshot", func(n *node, t *txn.Transaction) {
 	})
 })
 
-// ArrivalOrder executes where the client is, at once, and sends the writes to the other regions, which apply them as
-// they arrive: updates are lost and copies differ.
+// ArrivalOrder executes transactions immediately at the client's node, and sends the writes to the other regions, which
+// apply them in order of arrival: updates are lost and copies differ.
 var ArrivalOrder = engine("arrival-order", func(n *node, t *txn.Transaction) {
 	writes, o := n.run(t)
 	n.apply(writes, t.ID)
@@ -142,11 +143,11 @@ var ArrivalOrder = engine("arrival-order", func(n *node, t *txn.Transaction) {
 	n.Env.Reply(o)
 })
 
-// NearbyReads executes everything that writes at the first node, whose log the others follow, and answers what only
-// reads where the client is: from the past, serializable but stale.
+// NearbyReads executes all transactions that write at the first node, whose log the other nodes follow. It answers
+// read-only transactions at the client's node: from the past, serializable but stale.
 var NearbyReads = engine("nearby-reads", func(n *node, t *txn.Transaction) { n.first(t, n.Procedures.ReadsOnly(t)) })
 
-// Forgetful executes everything at the first node, but loses one transaction in a hundred on the way.
+// Forgetful executes all transactions at the first node, but loses one in a hundred on the way.
 var Forgetful = engine("forgetful", func(n *node, t *txn.Transaction) {
 	if n.Env.Rand().IntN(100) > 0 {
 		n.first(t, false)
@@ -231,7 +232,7 @@ func (n *node) others(f func(geo.NodeID)) {
 	}
 }
 
-// run executes a transaction and returns what it wants to write.
+// run executes a transaction and returns its writes.
 func (n *node) run(t *txn.Transaction) ([]txn.WriteEntry, txn.Outcome) {
 	k := rerun.New(n.Procedures, t, n.rows, true)
 	for needs := k.Step(); len(needs) > 0; needs = k.Step() {
@@ -246,7 +247,7 @@ func (n *node) run(t *txn.Transaction) ([]txn.WriteEntry, txn.Outcome) {
 	return k.Writes().Entries(), txn.Outcome{ID: t.ID, Status: txn.Committed, Result: result, Class: k.Class(n.Topology.Placement())}
 }
 
-// read returns what is here of a range.
+// read returns the rows of a range that are here.
 func (n *node) read(r txn.Range) rerun.Read {
 	read := rerun.Read{Range: r}
 	n.rows.Scan(r, func(k txn.Key, rec store.Record) bool {

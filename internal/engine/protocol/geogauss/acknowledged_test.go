@@ -6,7 +6,8 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// An epoch is merged when a majority has declared it complete in the present view: what was declared in an earlier one may lack a server.
+// An epoch is merged when a majority has declared it complete in the present view: a declaration in an earlier view may
+// omit a server.
 func TestAcknowledgedInThisView(t *testing.T) {
 	for name, tc := range map[string]struct {
 		completed, view uint64
@@ -30,8 +31,8 @@ func TestAcknowledgedInThisView(t *testing.T) {
 	}
 }
 
-// Who has merged an epoch declares it again when the membership changes, at once and once: what it has declared before does not count in
-// the new view, and others may still lack its word.
+// A server that has merged an epoch declares it again when the membership changes, immediately and once. Its earlier
+// declaration does not count in the new view, and other servers may still need it.
 func TestAcknowledgedAgainInANewView(t *testing.T) {
 	r, env := newServer(t)
 	e := &r.epochs

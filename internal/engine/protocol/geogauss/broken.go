@@ -2,7 +2,7 @@ package geogauss
 
 import "github.com/geobench/geobench/internal/engine/protocol"
 
-// mistake is what is wrong with a database that is wrong on purpose.
+// mistake identifies the defect of a deliberately faulty variant.
 type mistake uint8
 
 const (
@@ -14,16 +14,17 @@ const (
 	ownLast
 )
 
-// These are the database with mistakes that are easily made. They are in no table of engines, and there to test those
-// who should notice (package broken).
+// Faulty variants with plausible defects. They are in no table of engines; they test that the checks find such defects
+// (package broken).
 var (
-	// EarlyMerge merges an epoch when a majority of the servers has ended it, without the write sets of the others.
+	// EarlyMerge merges an epoch when a majority of the servers has ended it, without the write sets of the remaining
+	// servers.
 	EarlyMerge = mistaken("geogauss-early-merge", earlyMerge)
 	// WonOnArrival gives a row to the write set that has arrived first.
 	WonOnArrival = mistaken("geogauss-won-on-arrival", arrivalOrder)
-	// PartialAbort undoes of a transaction the rows that it has lost, and commits the others.
+	// PartialAbort undoes only the rows that a transaction has lost, and commits its other rows.
 	PartialAbort = mistaken("geogauss-partial-abort", partialAbort)
-	// Overwrites compares write sets with those of their epoch alone, whatever the parameter isolation says.
+	// Overwrites compares write sets only with write sets of the same epoch, regardless of the parameter isolation.
 	Overwrites = mistaken("geogauss-overwrites", overwrites)
 	// OwnLast counts of a server that leaves the epochs that were here when the leader has asked.
 	OwnLast = mistaken("geogauss-own-last", ownLast)

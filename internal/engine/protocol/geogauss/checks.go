@@ -14,7 +14,7 @@ var (
 	boundary   = invariant.New("geogauss.same-boundary", "servers that know of a new incarnation agree on the last epoch of those before it that counts")
 )
 
-// frontierIn is the frontier in a view: in the next one it may wait for changes that this server does not know yet.
+// frontierIn is the frontier in a view: in the next view it may wait for changes that this server does not know yet.
 type frontierIn uint64
 
 func (v frontierIn) String() string { return fmt.Sprintf("the frontier in view %d", uint64(v)) }

@@ -8,36 +8,35 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// epochs are the epochs of all servers, as far as this one has their write sets. It walks along them, up to the first
-// that is not complete.
+// epochs are the epochs of all servers, as far as this server has their write sets. It walks along them, up to the
+// first incomplete epoch.
 type epochs struct {
 	r       *Replica
 	acks    string // the parameter
 	servers []server
 
-	// frontier is the last epoch that is complete here, and view the one that says who counts behind it.
+	// frontier is the last epoch that is complete here. view is the view that determines the servers that count after it.
 	frontier, view uint64
 	// base and baseView are the same of the last epoch that is merged.
 	base, baseView uint64
-	// ready are the epochs behind base, up to frontier.
+	// ready are the complete epochs after base, up to frontier.
 	ready []segment
-	// wanted is the last epoch in which anybody has write sets, as far as it is known here, and filled the last one
-	// that is merged.
+	// wanted is the last epoch in which this server knows of write sets. filled is the last such epoch that is merged.
 	wanted, filled uint64
-	// awaited is the server whose epochs the walk lacks since a time, or none.
+	// awaited is the server whose epochs the walk lacks since a time, or nobody.
 	awaited geo.NodeID
 	since   time.Duration
 
 	kept     int // bytes of what servers keep for others
 	passedOn int64
-	arrivals map[*WriteSet]int // the order in which write sets have come, for a mistake
+	arrivals map[*WriteSet]int // the order in which write sets have arrived, for a faulty variant
 }
 
-// server is what is known of one.
+// server is the state of another server.
 type server struct {
 	// open are write sets of the epoch that is not over.
 	open []*WriteSet
-	// log are its epochs that are over, without gaps behind what is merged; the last one ends at ended.
+	// log are its closed epochs, without gaps after the merged epochs; the last one ends at ended.
 	log   []*Closed
 	ended uint64
 	since time.Duration // when ended has moved
@@ -45,35 +44,34 @@ type server struct {
 	completed, completedView uint64
 	// tenures are the times for which it is a member, ascending.
 	tenures []tenure
-	// limited says that epochs behind limit must not count in this view.
+	// limited reports that epochs after limit must not count in this view.
 	limited bool
 	limit   uint64
 	// passedOn are, by server, the last of the epochs that were passed on to it. Links lose nothing, so no more requests
 	// are needed for these, however many a link has held back.
 	passedOn []uint64
-	// incarnation is the server's, as far as this one was told, and settled the latest of which the group has agreed
-	// that it is in the server's place, from a view on. Of those before it epochs up to boundary count; its own are
-	// behind that.
+	// incarnation is the server's latest known incarnation. settled is the latest incarnation that the group has agreed
+	// on, from a view on. Epochs of earlier incarnations count up to boundary; its own epochs follow.
 	incarnation, settled uint32
 	// counted is the last epoch that is merged here in which it may have counted.
 	counted        uint64
 	from, boundary uint64
 }
 
-// segment is some epochs that end together: all members that count have ended them, and have write sets in the last
-// one alone.
+// segment is a sequence of epochs that end together: all counting members have ended them, and have write sets only in
+// the last.
 type segment struct {
 	end  uint64
-	view uint64    // behind it
+	view uint64    // after it
 	sets []*Closed // with write sets, by server
 }
 
-// nobody is no server.
+// nobody stands for no server.
 const nobody = ^geo.NodeID(0)
 
-// keepBytes bounds the merged epochs that a server keeps for others that lack them. It matters when a server is lost,
-// which completes nothing: one that has been cut off from a lost one's last epochs asks for them within that time, or
-// never.
+// keepBytes bounds the merged epochs that a server keeps for servers that lack them. The bound matters when a server is
+// lost, since it completes no epochs. A server that was disconnected from the lost server's last epochs must request
+// them before they are discarded.
 const keepBytes = 64 << 20
 
 func (e *epochs) init(r *Replica, p protocol.Params) {
@@ -126,9 +124,9 @@ func (e *epochs) completed(from geo.NodeID, view, epoch uint64) {
 	}
 }
 
-// put takes epochs of a server that follow those that are here, or all that is merged here: a server that did not count
-// for a while may have ended epochs that nobody keeps. They may come from it, from one that passes them on, or with the
-// server's leave.
+// put adds epochs of a server that follow its epochs here, or all epochs that are merged here. The latter is possible
+// since no server may keep the epochs that a server ended while it did not count. The epochs are sent by the server
+// itself, by a server that passes them on, or with the server's departure.
 func (e *epochs) put(c *Closed) {
 	if int(c.Server) >= e.r.nodes {
 		return
@@ -159,7 +157,7 @@ func keptSize(c *Closed) int {
 	return n
 }
 
-// find returns the epochs of a server that hold one, or nil.
+// find returns the server's entry that contains an epoch, or nil.
 func (s *server) find(epoch uint64) *Closed {
 	i, _ := slices.BinarySearchFunc(s.log, epoch, func(c *Closed, epoch uint64) int {
 		switch {
@@ -176,7 +174,7 @@ func (s *server) find(epoch uint64) *Closed {
 	return s.log[i]
 }
 
-// walk finds the epochs that have become complete, and tells the others if there are write sets in them.
+// walk finds the epochs that have become complete, and notifies the other servers if they contain write sets.
 func (e *epochs) walk() {
 	news := false
 	for e.view <= e.r.members.view {
@@ -203,9 +201,9 @@ func (e *epochs) declare() {
 	e.r.others(func(n geo.NodeID) { e.r.env.Send(n, m) })
 }
 
-// next returns the epochs behind the frontier that end together, if they are complete. They last until the first of the
-// members that count has write sets, or has told of an end. A change of the membership counts behind epochs at whose
-// end all these members know of it.
+// next returns the epochs after the frontier that end together, if they are complete. They last until the first
+// counting member has write sets, or has announced an end. A membership change counts after epochs at whose end all
+// these members know the change.
 func (e *epochs) next() (g segment, complete bool) {
 	first := e.frontier + 1
 	if e.awaited != nobody && e.servers[e.awaited].find(first) == nil && e.counts(e.awaited, first) && e.r.wrong != earlyMerge {
@@ -246,9 +244,9 @@ func (e *epochs) next() (g segment, complete bool) {
 	return g, true
 }
 
-// resume moves the walk to the first view in which somebody counts, where nobody does: all members have left, and no end
-// of a member's can say that those know of it who have joined again. Since nobody counts before, nobody merges the epoch
-// before that view.
+// resume moves the walk to the first view in which a server counts, if none counts now: all members have left. No end
+// of a member can report that it knows the servers that have joined again. Since no server counts before that view, no
+// server merges the epoch before it.
 func (e *epochs) resume(epoch uint64) bool {
 	view := uint64(forever)
 	for n := range e.servers {
@@ -295,7 +293,7 @@ func (e *epochs) rewind() {
 	e.frontier, e.view, e.ready, e.awaited = e.base, e.baseView, nil, nobody
 }
 
-// acknowledged reports whether the epochs up to one may be merged, which are complete here.
+// acknowledged reports whether the epochs of a segment, which are complete here, may be merged.
 func (e *epochs) acknowledged(g *segment) bool {
 	if e.acks == acksNone {
 		return true
@@ -312,10 +310,10 @@ func (e *epochs) acknowledged(g *segment) bool {
 	return have > e.r.nodes/2
 }
 
-// current reports whether the server is a member, as far as it is known.
+// current reports whether the server is currently a member, according to the known changes.
 func (s *server) current() bool { return s.tenures[len(s.tenures)-1].last == forever }
 
-// requested passes on epochs of a server that another one lacks.
+// requested passes on a server's epochs to a server that lacks them.
 func (e *epochs) requested(from geo.NodeID, m *Request) {
 	if int(m.Server) >= e.r.nodes || e.r.replace.lacking {
 		return
@@ -327,14 +325,16 @@ func (e *epochs) requested(from geo.NodeID, m *Request) {
 	after := m.After
 	if s.settled == 0 || after > s.boundary {
 		after = max(after, s.passedOn[from])
-	} // else it may have taken nothing of the new incarnation's yet, not knowing what of its predecessor's comes before that
+		// otherwise it may have accepted no epochs of the new incarnation yet, since it did not know how many of the
+		// predecessor's epochs precede them
+	}
 	for _, c := range s.log {
 		if c.Epoch <= after {
 			continue
 		}
 		if c.After > after {
 			if after < s.counted || c.After > e.base {
-				return // what comes before is forgotten, and the rest is of no use without it
+				return // the earlier epochs are discarded, and the later ones are useless without them
 			}
 			e.uncounted(from, m.Server, after, c.After)
 		}
@@ -349,17 +349,18 @@ func (e *epochs) requested(from geo.NodeID, m *Request) {
 	}
 }
 
-// uncounted passes on an empty epoch in the place of those of a server that are forgotten, and did not count.
+// uncounted passes on an empty epoch in place of discarded epochs of a server that did not count.
 func (e *epochs) uncounted(to, server geo.NodeID, after, epoch uint64) {
 	e.r.env.Send(to, &Closed{Server: server, Epoch: epoch, After: after, View: e.servers[server].from})
 }
 
-// has returns the epoch up to which this server has those of another one, as far as they matter here.
+// has returns the epoch up to which this server has another server's epochs, as far as they matter here.
 func (e *epochs) has(n geo.NodeID) uint64 { return max(e.servers[n].ended, e.base) }
 
-// collect forgets merged epochs that all servers have, and the oldest where there are too many. A server has what it has declared complete in this
-// view. Its word of an earlier one says less: a server that has joined since may count in epochs that were complete without it, once another
-// one has left that did not know of that.
+// collect discards merged epochs that all servers have, and the oldest epochs if there are too many. A server has the
+// epochs that it has declared complete in this view. A declaration in an earlier view means less. A server that has
+// joined since then may count in epochs that were complete without it, if another server has since left that did not
+// know of the joining.
 func (e *epochs) collect() {
 	low := e.base
 	for n := range e.servers {

@@ -13,7 +13,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// recorder is an environment whose time a test sets, and which keeps what is sent.
+// recorder is an environment that records sent messages, with a time that the test sets.
 type recorder struct {
 	now  time.Duration
 	sent []protocol.Message
@@ -41,7 +41,7 @@ func newServer(t *testing.T) (*Replica, *recorder) {
 	}, none), env
 }
 
-// bulk is a write set of so many bytes.
+// bulk returns a write set with the given number of bytes.
 func bulk(bytes int) []*WriteSet {
 	return []*WriteSet{{ID: 1, Writes: []txn.WriteEntry{{Key: simload.Key(1), Value: make([]byte, bytes)}}}}
 }
@@ -68,8 +68,8 @@ func TestOldestEpochsAreForgotten(t *testing.T) {
 	}
 }
 
-// Merged epochs are kept until all other servers have declared them complete in this view: what one has declared in an earlier view it may
-// have declared without a server that counts in the epoch now.
+// Merged epochs are kept until all other servers have declared them complete in this view. A declaration in an earlier
+// view may omit a server that now counts in the epoch.
 func TestEpochsOfAnEarlierViewAreKept(t *testing.T) {
 	for name, tc := range map[string]struct {
 		view uint64
@@ -91,8 +91,8 @@ func TestEpochsOfAnEarlierViewAreKept(t *testing.T) {
 	}
 }
 
-// Who lacks epochs that are forgotten is sent none that come after those: it could not put them in their place, and would
-// not get them when it asks again.
+// A server that lacks discarded epochs receives no later epochs: it could not append them, and would not receive them
+// when it asks again.
 func TestRequestsBehindForgottenEpochs(t *testing.T) {
 	r, env := newServer(t)
 	e := &r.epochs
@@ -111,7 +111,8 @@ func TestRequestsBehindForgottenEpochs(t *testing.T) {
 	}
 }
 
-// When all members have left and some have joined again, these count at once: no end of a member's can say so.
+// When all members have left and some have joined again, these count immediately: no end of a member can report the
+// joining.
 func TestLastMemberLeaves(t *testing.T) {
 	r, _ := newServer(t)
 	e := &r.epochs

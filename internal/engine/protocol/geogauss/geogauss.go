@@ -1,36 +1,36 @@
 // Package geogauss is a multi-leader database that merges epochs: GeoGauss (W. Zhou et al., GeoGauss: Strongly
 // Consistent and Light-Coordinated OLTP Database for Geo-Replicated SQL Database, Proc. ACM Manag. Data 1(1), SIGMOD
-// 2023). Every server holds all rows, takes transactions, and executes them at once on the snapshot that it has. What
-// they have written travels to all servers, and a rule that all of them apply alike says which of the write sets of an
-// epoch are committed. No order is agreed on, and nobody votes.
+// 2023). Every server holds all rows, accepts transactions, and executes them immediately on its latest snapshot. Their
+// write sets are sent to all servers. A deterministic rule decides at every server which write sets of an epoch commit.
+// The servers neither agree on an order nor vote.
 //
-// Execution (local.go). A transaction reads the server's last snapshot: the rows after all the epochs that are merged
-// there. When it asks to be committed, its write set is sent to all servers at once, in the epoch that the server's
-// clock shows. At the end of the epoch follows a marker with the number of write sets. What only reads is answered
-// from the snapshot.
+// Execution (local.go). A transaction reads the server's last snapshot: the rows after all epochs that are merged
+// there. When it requests its commit, its write set is sent to all servers immediately, in the epoch that the server's
+// clock shows. A marker with the number of write sets follows at the end of the epoch. Read-only transactions are
+// answered from the snapshot.
 //
 // Completeness (epochs.go). An epoch is complete where all write sets of all members are. It may be merged then, or, as
 // the parameter acks says, when a majority of the servers has it, too. Epochs are merged strictly in their order.
 //
-// Merge (merge.go). Of the write sets of an epoch that write the same row, the one with the latest snapshot wins, which
-// is that of the shortest transaction; among these the one with the lowest sequence number, and then that of the lowest
-// server. Whoever loses a row is aborted as a whole. Under snapshot isolation a write set is also aborted if a row of
-// it was changed behind its snapshot, by an earlier epoch: the first committer wins.
+// Merge (merge.go). Of an epoch's write sets that write the same row, the write set with the latest snapshot wins,
+// which is the shortest transaction. Ties go to the lowest sequence number, and then to the lowest server. A
+// transaction that loses a row is aborted as a whole. Under snapshot isolation a write set is also aborted if an
+// earlier epoch has changed one of its rows after its snapshot: the first committer wins.
 //
-// Membership (members.go). A server that is silent stops all epochs, until the others agree, by Raft, on the last of
-// its epochs that counts. It may join again when it is back.
+// Membership (members.go). A silent server stops all epochs, until the other servers agree, by Raft, on the last of its
+// epochs that counts. It may join again when it recovers.
 //
-// Lost servers (replace.go). A new incarnation of a server that has lost what it knew gets the rows, and the epochs
-// that are not merged, from another server, and joins like one that was away.
+// Lost servers (replace.go). A new incarnation of a server that has lost its state receives the rows, and the unmerged
+// epochs, from another server. It joins like a server that was away.
 //
-// Clocks. Epochs are numbered by physical clocks. A clock that is late makes all others wait, and one that is early
-// waits for the others; none makes a wrong answer.
+// Clocks. Epochs are numbered by physical clocks. A server with a late clock makes all others wait, and a server with
+// an early clock waits for the others; no clock causes a wrong answer.
 //
-// Rest. A database in which nobody writes ends no epochs. Who is sent a write set ends its epochs then, up to that one
-// at least, and goes on for a while.
+// Rest. A database without writes ends no epochs. A server that receives a write set ends its epochs, up to the write
+// set's epoch at least, and continues for a while.
 //
-// Partitions. The paper's server is one unit with all rows. Here every node is such a server, and those of a region,
-// whatever their partition, take the transactions that begin with their rows.
+// Partitions. The paper's server is one unit with all rows. Here every node is such a server, whatever its partition. A
+// region's transactions are distributed over its nodes by the partition of their first row.
 package geogauss
 
 import (
@@ -97,11 +97,11 @@ var Engine = &protocol.Engine{
 	Law:       law,
 }
 
-// RoleLeader is the role of the server that decides who is a member, as the leader of a Raft group.
+// RoleLeader is the role of the server that decides on the membership, as the leader of a Raft group.
 const RoleLeader = "leader"
 
-// promises is Engine.Isolation. A snapshot is the end of some epoch, and what only reads may see an older one at one
-// server than at another, so no order in time is promised.
+// promises is Engine.Isolation. A snapshot is the state at the end of some epoch. Read-only transactions may see an
+// older snapshot at one server than at another, so no real-time order is guaranteed.
 func promises(p protocol.Params) isolation.Level {
 	if p.Word("isolation") == readCommitted {
 		return isolation.ReadCommitted
@@ -109,10 +109,11 @@ func promises(p protocol.Params) isolation.Level {
 	return isolation.SnapshotIsolation
 }
 
-// tolerates is Engine.Tolerates: any minority of the regions. Without acknowledgements a lost server's epochs are waited
-// for, for ever. A database at rest finds a leader when one is lost, and notices of other servers that they are lost
-// when somebody writes: they leave one after the other, each when it has been silent for long enough, after two looks,
-// an inquiry, a request for what the leader lacks, and the change; meanwhile everybody waits.
+// tolerates is Engine.Tolerates: any minority of the regions. Without acknowledgements, the other servers wait for a
+// lost server's epochs permanently. A database at rest elects a leader when its leader is lost. It detects other lost
+// servers only when a transaction writes. These leave one after the other, each when it has been silent for long
+// enough. That takes two looks, an inquiry, a request for epochs that the leader lacks, and the change; all servers
+// wait in the meantime.
 func tolerates(t *geo.Topology, p protocol.Params) protocol.Tolerance {
 	if p.Word("acks") == acksNone {
 		return protocol.Tolerance{}
@@ -125,7 +126,8 @@ func tolerates(t *geo.Topology, p protocol.Params) protocol.Tolerance {
 	return s
 }
 
-// replaces is Engine.Replaces: any node, if the others are a majority, which says what of the lost one counts.
+// replaces is Engine.Replaces: any node, if the others are a majority, which determines the lost node's epochs that
+// count.
 func replaces(t *geo.Topology, p protocol.Params) (all []geo.NodeID) {
 	if p.Word("acks") == acksNone || t.Nodes() < 3 {
 		return nil
@@ -179,7 +181,7 @@ func newReplica(c protocol.Config, m mistake) *Replica {
 	return r
 }
 
-// others calls f for all nodes but this one.
+// others calls f for all nodes except this node.
 func (r *Replica) others(f func(geo.NodeID)) { protocol.Others(r.nodes, r.self, f) }
 
 // Start implements protocol.Replica.
@@ -237,7 +239,7 @@ func (r *Replica) Fire(t protocol.Timer) {
 	r.settle()
 }
 
-// settle does what the step has made possible.
+// settle performs all work that the step has made possible.
 func (r *Replica) settle() {
 	r.replace.restore()
 	if r.replace.lacking {
@@ -259,8 +261,8 @@ func (r *Replica) Roles() []string {
 	return nil
 }
 
-// Pending implements protocol.Replica: own transactions without an answer, epochs that anybody has write sets in and
-// that are not merged here, and what is open about the membership.
+// Pending implements protocol.Replica. It counts unanswered own transactions, epochs with write sets that are not
+// merged here, and open questions of the membership.
 func (r *Replica) Pending() int {
 	n := r.local.open.Len() + r.local.held.Len()
 	if r.epochs.busy() {

@@ -8,9 +8,9 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// law is Engine.Law, the same for all transactions: the client's hop, half an epoch until its end, and the way of the
-// write sets from the server that is furthest away. With acknowledgements it is the time until a majority of the
-// servers, or all, have the write sets and have told so. It is the mean over the region's servers.
+// law is Engine.Law, the same for all transactions: the client's hop, half an epoch until its end, and the delay of the
+// write sets from the farthest server. With acknowledgements it is the time until a majority of the servers, or all,
+// have the write sets and have reported that. It is the mean over the region's servers.
 func law(t *geo.Topology, p protocol.Params, c geo.Region, _ []geo.Region) time.Duration {
 	each := t.Partitions * t.Replicas
 	var sum time.Duration
@@ -21,13 +21,13 @@ func law(t *geo.Topology, p protocol.Params, c geo.Region, _ []geo.Region) time.
 	return t.RTT(c, c) + p.Duration("epoch")/2 + sum/time.Duration(each)
 }
 
-// merged is how long after its end an epoch is merged at a server.
+// merged returns the time from an epoch's end until it is merged at a server.
 func merged(t *geo.Topology, acks string, n geo.NodeID) time.Duration {
 	own := complete(t, n)
 	if acks == acksNone {
 		return own
 	}
-	var told []time.Duration // the servers that have told this one
+	var told []time.Duration // when each server's report arrives
 	for m := range geo.NodeID(t.Nodes()) {
 		if m == n {
 			told = append(told, own)
@@ -42,7 +42,7 @@ func merged(t *geo.Topology, acks string, n geo.NodeID) time.Duration {
 	return max(own, told[len(told)/2])
 }
 
-// complete is how long after its end an epoch is complete at a server.
+// complete returns the time from an epoch's end until it is complete at a server.
 func complete(t *geo.Topology, n geo.NodeID) (d time.Duration) {
 	for m := range geo.NodeID(t.Nodes()) {
 		if m != n {

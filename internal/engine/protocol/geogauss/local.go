@@ -15,13 +15,13 @@ type local struct {
 	r      *Replica
 	length time.Duration // of epochs
 
-	ended    uint64      // the last own epoch whose end the others were told of
+	ended    uint64      // the last own epoch whose end was announced to the other servers
 	epoch    uint64      // of sets
 	sets     []*WriteSet // of the running epoch
 	sequence uint64      // of the last write set
-	// open are the transactions whose write sets were sent and are not merged, in their order.
+	// open are the transactions with write sets that were sent and are not merged, in their order.
 	open queue.Queue[transaction]
-	// held are those that came while the server's write sets do not count.
+	// held are the transactions that arrived while the server's write sets do not count.
 	held queue.Queue[*txn.Transaction]
 
 	ticking bool          // a timer is set
@@ -30,26 +30,26 @@ type local struct {
 	transactions, snapshotReads, epochs, leftOut int64
 }
 
-// transaction is one whose client waits for its epoch to be merged.
+// transaction is a transaction whose client waits until its epoch is merged.
 type transaction struct {
 	set     *WriteSet
 	outcome txn.Outcome // if it commits
 }
 
-// rest is how long servers go on to end epochs when nobody has anything to merge, so that the next write set need not
-// wait until they have heard of it.
+// rest is the time for which servers continue to end epochs when there is nothing to merge. So the next write set need
+// not wait until the other servers know of it.
 const rest = time.Second
 
-// ReasonLeftOut is the reason of transactions whose server has left in the view of the others, and was not a member
-// again when their epoch was merged.
+// ReasonLeftOut is the reason of transactions whose server was removed from the membership, and was not a member again
+// when their epoch was merged.
 const ReasonLeftOut = "server-left-out"
 
 func (l *local) init(r *Replica, p protocol.Params) {
 	l.r, l.length, l.active = r, p.Duration("epoch"), -rest
 }
 
-// running returns the number of the epoch that the clock shows, from 1. At a new incarnation the clock may be behind
-// the last epoch of its predecessor that counts.
+// running returns the number of the epoch that the clock shows, from 1. At a new incarnation the clock may show an
+// epoch before the last epoch of its predecessor that counts.
 func (l *local) running() uint64 {
 	return max(uint64(max(0, l.r.env.Now())/l.length)+1, l.ended+1)
 }
@@ -96,8 +96,8 @@ func (l *local) release() {
 	}
 }
 
-// execute executes a transaction on the last snapshot and sends what it has written. One that writes nothing, its
-// procedure's own aborts included, is answered at once: all that it says is that of a snapshot.
+// execute executes a transaction on the last snapshot and sends its write set. A transaction that writes nothing,
+// including a procedure that aborts, is answered immediately: its answer depends only on a snapshot.
 func (l *local) execute(t *txn.Transaction) {
 	o := l.r.execution.Outcome(l.r.procs, t, l.r.placement)
 	writes := l.r.execution.Writes()
@@ -115,7 +115,7 @@ func (l *local) execute(t *txn.Transaction) {
 	l.r.epochs.want(running)
 }
 
-// end ends the server's epochs up to one: those with write sets by themselves, the others together.
+// end ends the server's epochs up to an epoch: an epoch with write sets separately, the other epochs together.
 func (l *local) end(epoch uint64) {
 	if len(l.sets) > 0 && l.epoch <= epoch {
 		l.close(l.epoch)
@@ -137,8 +137,8 @@ func (l *local) close(epoch uint64) {
 	e.put(c)
 }
 
-// waits reports whether something waits for epochs to end: write sets to be merged, or transactions that are held until the server counts
-// again, which it does behind epochs that all others end.
+// waits reports whether something waits for epochs to end. These are write sets to be merged, and transactions that are
+// held until the server counts again, which it does after epochs that all other servers end.
 func (l *local) waits() bool { return l.held.Len() > 0 || l.r.epochs.busy() }
 
 // awake reports whether the server ends epochs: somebody has something to merge, or has had so a while ago.
@@ -147,7 +147,7 @@ func (l *local) awake() bool {
 }
 
 // wake sets the timer for the end of the running epoch, while there are write sets to be merged and for a while after
-// that. Those before are over at once, since others may wait for them.
+// that. It ends the earlier epochs immediately, since other servers may wait for them.
 func (l *local) wake() {
 	now := l.r.env.Now()
 	if l.ticking || !l.awake() {
@@ -164,8 +164,8 @@ func (l *local) tick() {
 	l.end(l.running() - 1)
 }
 
-// settle answers the oldest open transactions whose epochs are merged up to one: whoever is still open then was not
-// among the write sets that count.
+// settle answers the oldest open transactions whose epochs are merged, up to an epoch. The write sets of transactions
+// that are still open did not count.
 func (l *local) settle(epoch uint64) {
 	for l.open.Len() > 0 && l.open.Front().set.Epoch <= epoch {
 		id := l.open.Front().set.ID

@@ -5,7 +5,7 @@ import (
 	"github.com/geobench/geobench/internal/base/coverage"
 )
 
-// What the explorer wants to see happen: see package coverage.
+// Coverage marks that the explorer must reach: see package coverage.
 var (
 	epochsMissed         = coverage.New("geogauss.epochs-missed", "A server asks others for epochs that it has waited for")
 	serverSuspected      = coverage.New("geogauss.server-suspected", "The leader begins to find out which epochs of a silent server count")
@@ -36,7 +36,7 @@ var (
 	rowTaken             = coverage.New("geogauss.row-taken", "A write set takes a row from one that had won it")
 )
 
-// What replicas may be told to do: see package buggify.
+// Points at which the explorer may make replicas deviate: see package buggify.
 var (
 	impatient   = buggify.New("geogauss.impatient", "A server is left out whose epoch is merely late")
 	asksAnother = buggify.NewReplaced("geogauss.asks-another", "A new incarnation asks another server for its state although one has had no time to give it")

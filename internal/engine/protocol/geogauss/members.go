@@ -10,25 +10,28 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// members agree, by Raft, on whose write sets count. Changes are numbered: a view is the state after so many of them.
+// members agree, by Raft, on the servers whose write sets count. Changes are numbered: a view is the state after a
+// number of changes.
 //
-// A server that is silent leaves with the last of its epochs that a majority of the servers has counted. The leader
-// asks a majority, and whoever answers counts no later ones in this view. Since an epoch is merged when a majority has
-// declared it complete in one view, one of those has answered: whatever was merged counts. A change that is proposed in
-// one view and comes when another one has begun means nothing.
+// A silent server leaves with the last of its epochs that a majority of the servers has counted. The leader asks a
+// majority, and a server that answers counts no later epochs in this view. An epoch is merged when a majority has
+// declared it complete in one view. One of these servers has answered, so every merged epoch counts. A change that is
+// proposed in one view and arrives in a later view has no effect.
 //
-// A server that is back asks to join again. It counts behind the epochs at whose end all that count then know of that,
-// so that nobody has merged a later one without it.
+// A server that recovers asks to join again. It counts after the epochs at whose end all counting members know of its
+// joining, so that no server has merged a later epoch without it.
 type members struct {
 	r *Replica
-	// silence is the time after which a server that holds up an epoch leaves: longer than one that lives takes to end two.
+	// silence is the time after which a server that holds up an epoch leaves: longer than a live server takes to end two
+	// epochs.
 	silence time.Duration
 	group   *consensus.Group
 	view    uint64
-	// changes are those that count, for snapshots, with the epochs that are not merged here. laden says that there are some.
+	// changes are the changes that count, for snapshots, with the epochs that are not merged here. laden reports that
+	// there are such epochs.
 	changes []*Change
 	laden   bool
-	// redeclare says that a view has begun: what was declared complete before does not count.
+	// redeclare reports that a view has started: earlier declarations of complete epochs do not count.
 	redeclare bool
 
 	round round
@@ -36,7 +39,8 @@ type members struct {
 	proposed struct{ term, view uint64 }
 
 	watching bool // a timer is set
-	// asked is the server to ask next for what is missing; missed and frontier are what the walk lacked at the last look.
+	// asked is the server to ask next for missing epochs; missed and frontier are the server and the position at which the
+	// walk waited at the last look.
 	asked, missed geo.NodeID
 	frontier      uint64
 
@@ -53,20 +57,20 @@ type round struct {
 	have    []bool
 }
 
-// fetchAfter is how much longer than the longest round trip a server waits for an epoch before it asks another one for
-// it.
+// fetchAfter is the time beyond the longest round trip for which a server waits for an epoch before it asks another
+// server.
 const fetchAfter = 10 * time.Millisecond
 
-// maxCarried bounds the write sets that a change carries, in bytes, so that it fits into a frame of the network, beside
+// maxCarried bounds the write sets that a change carries, in bytes, so that it fits into a network frame, together with
 // others in a snapshot.
 const maxCarried = 16 << 20
 
-// electionAfter is how long a leader is silent at least when another one is elected.
+// electionAfter returns the minimum silence of a leader after which another leader is elected.
 func electionAfter(p protocol.Params, rtt time.Duration) time.Duration {
 	return p.Duration("heartbeat")*3/2 + 2*rtt
 }
 
-// silentAfter is how long a server holds up an epoch and is silent when it leaves.
+// silentAfter returns the time after which a silent server that holds up an epoch leaves.
 func silentAfter(p protocol.Params, rtt time.Duration) time.Duration {
 	return electionAfter(p, rtt) + 2*p.Duration("epoch")
 }
@@ -105,7 +109,7 @@ func (m *members) lead(geo.NodeID, uint64) {
 // counts reports whether a server's write sets count in the next epoch.
 func (m *members) counts(n geo.NodeID) bool { return m.r.epochs.counts(n, m.r.epochs.frontier+1) }
 
-// current reports whether a server is a member, as far as it is known.
+// current reports whether a server is currently a member, according to the known changes.
 func (m *members) current(n geo.NodeID) bool { return m.r.epochs.servers[n].current() }
 
 // unsettled reports whether something is open about the membership.
@@ -113,7 +117,7 @@ func (m *members) unsettled() bool {
 	return m.group != nil && (m.limiting() != nobody || !m.current(m.r.self) || m.r.replace.lacking || m.r.replace.unsettled() != nobody)
 }
 
-// limiting returns a server whose epochs must not count behind some limit, or nobody.
+// limiting returns a server whose epochs must not count after some limit, or nobody.
 func (m *members) limiting() geo.NodeID {
 	for n := range m.r.epochs.servers {
 		if m.r.epochs.servers[n].limited {
@@ -164,11 +168,12 @@ func (m *members) look() {
 	}
 }
 
-// next returns the server to ask next. It is not the server whose epochs are missing, which has sent them all, unless there is no other, or
-// what that server has sent may not have arrived here:
-//   - It was sent to this server's predecessor: write sets that were sent before an incarnation came are lost with the one before. If all others
-//     that had the epoch are lost, too, the server itself is the only one to have it.
-//   - It was sent by a new incarnation, and came before the change that says which of its predecessor's epochs count, so that it was not taken.
+// next returns the server to ask next. It is not the server whose epochs are missing, which has sent them all, unless
+// there is no other server. It may also be that server if its epochs may not have arrived here:
+//   - They were sent to this server's predecessor: write sets that were sent before an incarnation existed are lost
+//     with its predecessor. If all other servers that had the epoch are lost, too, only its own server has it.
+//   - A new incarnation sent them, and they arrived before the change that determines its predecessor's epochs that
+//     count, so they were refused.
 func (m *members) next() geo.NodeID {
 	servers, n := m.r.epochs.servers, geo.NodeID(m.r.nodes)
 	for range n {
@@ -183,9 +188,9 @@ func (m *members) next() geo.NodeID {
 	return m.r.epochs.awaited
 }
 
-// suspect begins a round for a server that holds up an epoch and has been silent for long enough, for one in whose
-// place a new incarnation is, or for one whose round an earlier leader has not ended, which may be this server; or it
-// asks once more in the round that has begun.
+// suspect starts a round for one of three servers: a server that holds up an epoch and has been silent for long enough,
+// a server that a new incarnation has replaced, or a server whose round an earlier leader has not finished. That server
+// may be this server. If a round is running, suspect repeats its inquiry.
 func (m *members) suspect() {
 	e := &m.r.epochs
 	if m.round.server != nobody {
@@ -232,7 +237,8 @@ func (m *members) inquire() {
 	})
 }
 
-// limitTo counts no epochs of a server in this view behind those that are here now, and returns the last of these.
+// limitTo stops counting a server's epochs in this view after the epochs that are here now, and returns the last of
+// these.
 func (m *members) limitTo(n geo.NodeID) uint64 {
 	s := &m.r.epochs.servers[n]
 	if !s.limited {
@@ -255,7 +261,7 @@ func (m *members) inquired(from geo.NodeID, q *Inquiry) {
 	m.r.env.Send(from, &Report{m.view, q.Server, m.limitTo(q.Server)})
 }
 
-// reported takes a report, for the round that has begun or one that an earlier leader has not ended.
+// reported handles a report for the running round, or for a round that an earlier leader has not finished.
 func (m *members) reported(from geo.NodeID, p *Report) {
 	if p.View != m.view || int(p.Server) >= m.r.nodes || !m.leads() || !m.current(p.Server) {
 		return
@@ -275,7 +281,8 @@ func (m *members) report(n geo.NodeID, last uint64) {
 }
 
 // propose proposes that the silent server leaves, once a majority has reported and the leader has the epochs that
-// count. One that has no state yet leaves them to those who have reported: whoever lacks them asks for them.
+// count. A leader without a state leaves them to the servers that have reported: a server that lacks them asks for
+// them.
 func (m *members) propose() {
 	q, have, last, holder := &m.round, 0, uint64(0), m.r.self
 	for n := range q.have {
@@ -307,8 +314,8 @@ func (m *members) change(of func() *Change) {
 	}
 }
 
-// departure returns the change by which a server leaves, with the last of its epochs, and the incarnation that is in
-// its place, if that is another one.
+// departure returns the change by which a server leaves, with the last of its epochs. It includes the incarnation that
+// has replaced the server, if there is one.
 func (m *members) departure(n geo.NodeID, last uint64) *Change {
 	c := &Change{View: m.view, Server: n, Last: last}
 	if s := &m.r.epochs.servers[n]; s.incarnation > s.settled {
@@ -323,7 +330,7 @@ func (m *members) departure(n geo.NodeID, last uint64) *Change {
 			continue
 		}
 		if carried += epoch.Size(); carried > protocol.Shrunk(m.r.shrink, maxCarried) {
-			break // who lacks the rest asks for it
+			break // a server that lacks the remaining epochs asks for them
 		}
 		c.Epochs = append(c.Epochs, epoch)
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/consensus"
 )
 
-// A snapshot has the write sets of a server that has left while they are not merged, and all changes for ever. Who restores
-// it is in the same view, with the same tenures.
+// A snapshot has a departed server's write sets until they are merged, and it has all changes permanently. A server
+// that restores it is in the same view, with the same tenures.
 func TestSnapshotOfChanges(t *testing.T) {
 	r, _ := newServer(t)
 	sets := bulk(1 << 20)
@@ -47,9 +47,9 @@ func TestChangesFitIntoMessages(t *testing.T) {
 	}
 }
 
-// A leader that lacks epochs of a server that has left asks for them. It neither asks who has how many, since which of them
-// count is known and no other server could leave meanwhile, nor has the server leave once more: what was declared complete
-// would not count in the view after that.
+// A leader that lacks epochs of a server that has left asks for them. It does not ask how many epochs the servers have,
+// since the epochs that count are known and no other server could leave meanwhile. Nor does it remove the server again:
+// declarations would not count in the view after that.
 func TestLeftServerIsNotSuspected(t *testing.T) {
 	for name, left := range map[string]bool{"a member": false, "one that has left": true} {
 		t.Run(name, func(t *testing.T) {

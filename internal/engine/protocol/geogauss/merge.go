@@ -9,7 +9,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// merge merges epochs, one after the other, every server alike.
+// merge merges epochs in order, with the same result at every server.
 type merge struct {
 	r        *Replica
 	snapshot bool // the parameter isolation
@@ -19,7 +19,7 @@ type merge struct {
 	// kept is keptSnapshots, or less in scenarios that shrink it.
 	kept uint64
 
-	// What follows is of the epoch that is being merged.
+	// The following fields belong to the epoch that is being merged.
 	candidates []candidate
 	winners    map[txn.Key]int32 // by row, the candidate that has it
 	owned      []txn.WriteEntry
@@ -35,21 +35,21 @@ type candidate struct {
 	verdict verdict
 }
 
-// verdict is what the merge finds of a write set.
+// verdict is the merge's decision on a write set.
 type verdict uint8
 
 const (
 	wins verdict = iota
 	// lostRow: another write set of the epoch has won a row.
 	lostRow
-	// changedRow: an earlier epoch behind the snapshot has changed a row.
+	// changedRow: an earlier epoch has changed a row after the snapshot.
 	changedRow
-	// tooOld: so many epochs are behind the snapshot that it is not known which rows they have changed.
+	// tooOld: too many epochs follow the snapshot, so that the rows that they have changed are unknown.
 	tooOld
 	numVerdicts
 )
 
-// Reasons of outcomes, beside a procedure's own.
+// Reasons of outcomes, in addition to a procedure's own reasons.
 const (
 	ReasonLostRow    = "row-lost"
 	ReasonChangedRow = "row-changed"
@@ -60,9 +60,9 @@ func (v verdict) reason() string {
 	return [...]string{"", ReasonLostRow, ReasonChangedRow, ReasonTooOld}[v]
 }
 
-// keptSnapshots is how many epochs with write sets may be merged behind a transaction's snapshot before its own: for
-// so many it is known which rows they have deleted. What a row held before its last change nobody reads. With epochs of
-// 10 ms it takes 20 s at least.
+// keptSnapshots is the maximum number of epochs with write sets between a transaction's snapshot and its own epoch. For
+// these epochs, the deleted rows are known. No transaction reads a row's value before its last change. With epochs of
+// 10 ms it takes at least 20 s to reach this number.
 const keptSnapshots = 2000
 
 func (m *merge) init(r *Replica, p protocol.Params) {
@@ -138,9 +138,9 @@ func (m *merge) validate() {
 	}
 }
 
-// mark gives every row to the write set that wins it. A write set that has lost one row keeps the others that it has
-// won, although it is aborted: the paper gives those that it has beaten no second chance, and every order in which
-// servers look at the write sets comes to the same result.
+// mark assigns every row to the write set that wins it. A write set that has lost a row keeps the other rows that it
+// has won, although it is aborted: the paper gives the write sets that it has beaten no second chance. The result is
+// the same for every order in which servers examine the write sets.
 func (m *merge) mark() {
 	if len(m.candidates) < 2 {
 		return
@@ -181,7 +181,7 @@ func (m *merge) beats(a, b *candidate) bool {
 	return a.server < b.server
 }
 
-// apply writes what the winners have written, with values of their own: the write sets belong to others, too.
+// apply applies the winners' writes, with copies of their values: other replicas share the write sets.
 func (m *merge) apply() {
 	for i := range m.candidates {
 		c := &m.candidates[i]
@@ -211,7 +211,7 @@ func (m *merge) answer() {
 			m.committed++
 		}
 		if c.server != m.r.self || c.set.Epoch <= m.r.epochs.servers[m.r.self].boundary {
-			continue // it is another server's, or that of an incarnation before this one
+			continue // it belongs to another server, or to an earlier incarnation of this server
 		}
 		o := open.Front().outcome
 		open.Pop()

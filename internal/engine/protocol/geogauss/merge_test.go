@@ -23,8 +23,8 @@ func marked(all []candidate) map[txn.ID]verdict {
 	return verdicts
 }
 
-// Whatever the order in which servers look at the write sets of an epoch, the same are committed. No two of these write
-// the same row, and the one that beats all others is among them.
+// In every order in which servers examine the write sets of an epoch, the same write sets are committed. No two of
+// these write the same row, and the write set that beats all others is among them.
 func TestMergeRule(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	committed, aborted := 0, 0
@@ -86,7 +86,8 @@ func TestBeats(t *testing.T) {
 	}
 }
 
-// A write set is out when a row of it was changed, or deleted, behind its snapshot, or its snapshot is too old to tell.
+// A write set is aborted when one of its rows was changed, or deleted, after its snapshot, or when its snapshot is too
+// old to determine that.
 func TestFirstCommitterWins(t *testing.T) {
 	rows := store.NewNewest()
 	changed, gone, same := simload.Key(1), simload.Key(2), simload.Key(3)

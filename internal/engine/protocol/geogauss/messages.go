@@ -13,7 +13,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Message kinds. Consensus has one of its own.
+// Message kinds. Consensus has a separate kind.
 const (
 	kindWriteSet = iota + 1
 	kindEnd
@@ -34,15 +34,15 @@ const (
 	maxSequence = 1<<63 - 1
 )
 
-// WriteSet is what a transaction has written. It goes to all servers as soon as the transaction asks to be committed.
+// WriteSet is a transaction's write set. It is sent to all servers as soon as the transaction requests its commit.
 type WriteSet struct {
-	// Epoch is the one in which the transaction asks to be committed.
+	// Epoch is the epoch in which the transaction requests its commit.
 	Epoch uint64
 	ID    txn.ID
 	// Start numbers the snapshot that the transaction has read: how many epochs with write sets it holds.
 	Start uint64
-	// Sequence is the paper's commit sequence number: the server's clock in microseconds, and larger than that of the
-	// server's write set before.
+	// Sequence is the paper's commit sequence number: the server's clock in microseconds, and larger than the number of
+	// the server's previous write set.
 	Sequence uint64
 	Writes   []txn.WriteEntry
 }
@@ -77,7 +77,7 @@ func readWriteSet(r *codec.Reader) *WriteSet {
 // End says that the sender's epochs are over up to Epoch, and that it has write sets in the last of them alone.
 type End struct {
 	Epoch uint64
-	// After is the last epoch whose end the sender has told before.
+	// After is the last epoch whose end the sender has announced before.
 	After uint64
 	// Count is the number of the sender's write sets in the epoch.
 	Count uint64
@@ -85,10 +85,10 @@ type End struct {
 	View uint64
 	// Complete is the last epoch of which the sender has all write sets, as of View.
 	Complete uint64
-	// Wanted is the last epoch in which anybody has write sets, as far as the sender knows: the others have to end
-	// theirs up to that one, whether they have any or not.
+	// Wanted is the last epoch in which the sender knows of write sets: all other servers must end their epochs up to it,
+	// with or without write sets.
 	Wanted uint64
-	// Busy says that the sender has not merged that one: it may need what the others have.
+	// Busy reports that the sender has not merged epoch Wanted: it may need the other servers' epochs.
 	Busy bool
 }
 
@@ -131,7 +131,7 @@ func (m *Completion) String() string {
 	return fmt.Sprintf("has all write sets up to epoch %d in view %d", m.Epoch, m.View)
 }
 
-// Request asks for the epochs of a server behind one.
+// Request asks for the epochs of a server after an epoch.
 type Request struct {
 	Server geo.NodeID
 	After  uint64
@@ -154,8 +154,8 @@ func (m *Request) String() string {
 	return fmt.Sprintf("lacks the epochs of %d after %d", m.Server, m.After)
 }
 
-// Closed is a server's epochs from behind After to Epoch, which are over, with its write sets, all of the last one.
-// Servers keep them, and pass them on to those that lack them.
+// Closed is a server's closed epochs from After (exclusive) to Epoch, with its write sets, which are all of epoch
+// Epoch. Servers keep them, and pass them on to servers that lack them.
 type Closed struct {
 	Server       geo.NodeID
 	Epoch, After uint64
@@ -207,7 +207,8 @@ func readClosed(r *codec.Reader) *Closed {
 	return m
 }
 
-// Inquiry asks what the receiver has of a server that is silent, and to count nothing more of that in this view.
+// Inquiry asks the receiver for its epochs of a silent server, and to count no later epochs of that server in this
+// view.
 type Inquiry struct {
 	View   uint64
 	Server geo.NodeID
@@ -230,7 +231,8 @@ func (m *Inquiry) String() string {
 	return fmt.Sprintf("which epochs of %d are there, in view %d?", m.Server, m.View)
 }
 
-// Report answers an inquiry: the sender has a silent server's epochs up to Last, and counts no later ones in this view.
+// Report answers an inquiry: the sender has a silent server's epochs up to Last, and counts no later epochs in this
+// view.
 type Report struct {
 	View   uint64
 	Server geo.NodeID
@@ -293,10 +295,10 @@ type Change struct {
 	Joins  bool
 	// Last is the last epoch of a server that leaves.
 	Last uint64
-	// Incarnation is what is in the place of a server that leaves because it has lost what it knew, and 0 of others. A
-	// server that has left before stays as it is but for that.
+	// Incarnation is the new incarnation if the server leaves because it has lost its state, and 0 otherwise. For a server
+	// that has left before, only Incarnation changes.
 	Incarnation uint32
-	// Epochs are its last ones: those that its proposer had not merged.
+	// Epochs are the server's last epochs, which the proposer had not merged.
 	Epochs []*Closed
 }
 

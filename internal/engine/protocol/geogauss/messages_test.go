@@ -47,13 +47,13 @@ func TestCodec(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &consensus.Message{Body: body, Type: kind} // the start of one is another one
+	m := &consensus.Message{Body: body, Type: kind} // a consensus message has another start
 	if got, err := decode(m.Kind(), m.AppendTo(nil), nil); err != nil || !reflect.DeepEqual(got, m) {
 		t.Errorf("%v comes back as %v, %v", m, got, err)
 	}
 }
 
-// Changes of the membership come back as they are, and the start of one is none.
+// Changes of the membership are read as they were written, and the prefix of a change is not a change.
 func TestChanges(t *testing.T) {
 	for name, c := range map[string]*Change{
 		"joins":  {View: 300, Server: 65535, Joins: true},

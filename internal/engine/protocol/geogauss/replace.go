@@ -12,19 +12,19 @@ import (
 	"github.com/geobench/geobench/internal/engine/blocks/statetransfer"
 )
 
-// replacement is what a server does when one has lost what it knew, and a new incarnation is in its place.
+// replacement handles the replacement of a server that has lost its state by a new incarnation.
 //
-// The lost server has declared epochs complete, and has reported which ones of others it had. The new incarnation knows
-// nothing of that, so it declares and reports nothing before the group has agreed that it is in the server's place: by
-// the change by which the lost server leaves, or by one of its own if that had left before. What was declared in an
-// earlier view does not count in a later one, and the lost server was dead when the change was proposed, so from that
-// view on what comes from the server is all the new incarnation's. The last epoch that counts is found by the reports
-// of the others, as of any silent server; what a majority had declared complete, the lost one among them, one of those
-// who report has.
+// The lost server has declared epochs complete, and has reported the epochs that it had of other servers. The new
+// incarnation does not know these. So it declares and reports nothing before the group has agreed that it replaces the
+// server. That is the change by which the lost server leaves, or a separate change if the server had left before.
+// Declarations of an earlier view do not count in a later view, and the lost server was dead when the change was
+// proposed. So from that view on, everything that arrives from the server is from the new incarnation. The last epoch
+// that counts is determined by the reports of the other servers, as for any silent server. A reporting server has every
+// epoch that a majority, possibly including the lost server, had declared complete.
 //
-// Then it asks a server for its state: the rows as of the last epoch that is merged there, and the epochs that are there
-// behind that. What is sent to it meanwhile it keeps. It goes on where the state ends, ends its epochs behind
-// the last one of the lost server that counts, and asks to join.
+// Then it asks a server for its state: the rows as of the last epoch that is merged there, and the later epochs. It
+// keeps the messages that arrive in the meantime. It continues where the state ends, ends its epochs after the last
+// epoch of the lost server that counts, and asks to join.
 type replacement struct {
 	r *Replica
 	// lacking says that this server is a new incarnation and has no state yet.
@@ -33,14 +33,14 @@ type replacement struct {
 	got      uint64 // bytes, at the last look
 	asked    time.Duration
 	patience time.Duration // until another server is asked
-	state    []byte        // what has come, until its view is known here
+	state    []byte        // the received state, until its view is known here
 	donor    geo.NodeID    // which has sent it
 
 	sender *statetransfer.Sender
 	sent   int64
 
-	// view is that of the last change that has put a new incarnation in a server's place, and merged the last epoch
-	// with write sets that was merged here before: lost servers may be among those who had acknowledged it.
+	// view is the view of the last change that has replaced a server by a new incarnation. merged is the last epoch with
+	// write sets that was merged here before it: lost servers may have been among the servers that acknowledged it.
 	view, merged uint64
 }
 
@@ -70,7 +70,7 @@ func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
 	r.replace.sender.Cancel(n)
 	r.members.group.Replaced(n, incarnation)
 	r.members.forgetReport(n)
-	r.local.active = r.env.Now() // the end of the next epoch tells the new incarnation what there is
+	r.local.active = r.env.Now() // the end of the next epoch informs the new incarnation of all epochs
 	r.settle()
 }
 
@@ -92,14 +92,14 @@ func (r *Replica) FullyReplicated() bool {
 	return true
 }
 
-// spread reports whether a server is known to have what was merged here when a lost one may have been among those who
-// had acknowledged it.
+// spread reports whether a server is known to have the epochs that were merged here when a lost server may have been
+// among those that acknowledged them.
 func (p *replacement) spread(n geo.NodeID) bool {
 	s := &p.r.epochs.servers[n]
 	return n == p.r.self || s.completedView >= p.view && s.completed >= p.merged
 }
 
-// unsettled returns a server in whose place a new incarnation is, and the group has not agreed on that yet, or nobody.
+// unsettled returns a server that a new incarnation has replaced without the group's agreement yet, or nobody.
 func (p *replacement) unsettled() geo.NodeID {
 	for n := range p.r.epochs.servers {
 		if s := &p.r.epochs.servers[n]; s.incarnation > s.settled {
@@ -109,8 +109,8 @@ func (p *replacement) unsettled() geo.NodeID {
 	return nobody
 }
 
-// settle notes that the group has agreed on a server's new incarnation, as of the present view. Of those before it no
-// epoch counts any more that is behind the last one of the server's tenures.
+// settle records that the group has agreed on a server's new incarnation, as of the present view. Epochs of earlier
+// incarnations after the last epoch of the server's tenures no longer count.
 func (p *replacement) settle(n geo.NodeID, incarnation uint32) {
 	s := &p.r.epochs.servers[n]
 	s.settled, s.from, s.boundary = incarnation, p.r.members.view, 0
@@ -124,11 +124,12 @@ func (p *replacement) settle(n geo.NodeID, incarnation uint32) {
 	}
 }
 
-// predecessors reports whether an epoch is one of a lost server's that does not count. It was dead when its leave was
-// proposed, so it knew of no later view.
+// predecessors reports whether an epoch of a lost server does not count. The lost server was dead when its departure
+// was proposed, so it knew of no later view.
 func (s *server) predecessors(c *Closed) bool { return c.Epoch > s.boundary && c.View < s.from }
 
-// cut forgets the epochs of lost incarnations that do not count, and what was taken for their continuation.
+// cut discards the epochs of lost incarnations that do not count, and the epochs that were stored as their
+// continuation.
 func (e *epochs) cut(s *server) {
 	if i := slices.IndexFunc(s.log, s.predecessors); i >= 0 {
 		e.r.env.Mark(predecessorsForgot)
@@ -153,8 +154,8 @@ func (e *epochs) drop(s *server) {
 	s.log = nil
 }
 
-// anchor makes room for an epoch that comes before there is a state, behind those that have come, or without them where
-// it does not follow.
+// anchor stores an epoch that arrives before there is a state. It follows the epochs that have arrived, or replaces
+// them if it does not follow.
 func (e *epochs) anchor(s *server, c *Closed) {
 	if len(s.log) == 0 || c.After != s.ended || e.kept > keepBytes {
 		e.drop(s)
@@ -162,15 +163,16 @@ func (e *epochs) anchor(s *server, c *Closed) {
 	}
 }
 
-// forgetReport forgets what a lost server has reported: it cannot pass on any more what it had.
+// forgetReport discards a lost server's report: the server can no longer pass on the reported epochs.
 func (m *members) forgetReport(n geo.NodeID) {
 	if q := &m.round; q.server != nobody && q.have[n] {
 		q.have[n], q.reports[n] = false, 0
 	}
 }
 
-// ask asks a server for its state, once the group has agreed on this incarnation, and another one when nothing has come
-// for a while: first the leader, who had the epochs of the lost one that count, then the other members in turn.
+// ask asks a server for its state, once the group has agreed on this incarnation. If nothing arrives for a while, it
+// asks another server. The first is the leader, which had the lost server's epochs that count; then the other members
+// follow in turn.
 func (p *replacement) ask() {
 	e := &p.r.epochs
 	self := &e.servers[p.r.self]
@@ -191,13 +193,13 @@ func (p *replacement) ask() {
 	}
 	p.asked = now
 	for left := p.r.nodes; left > 0 && (!known || donor == p.r.self || !p.r.members.current(donor)); left-- {
-		donor, known = p.r.members.next(), true // one that is no member may have nothing either
+		donor, known = p.r.members.next(), true // a server that is no member may lack the state, too
 	}
 	p.r.env.Send(donor, &StateRequest{p.r.members.view})
 }
 
-// requested sends this server's state to a new incarnation, if it knows all changes of the membership that the other
-// one knows, and what of the lost server counts.
+// requested sends this server's state to a new incarnation. This server must know all membership changes that the new
+// incarnation knows, and must have the lost server's epochs that count.
 func (p *replacement) requested(from geo.NodeID, q *StateRequest) {
 	s := &p.r.epochs.servers[from]
 	if p.lacking || p.r.members.group == nil || q.View > p.r.members.view || s.settled < s.incarnation ||
@@ -229,7 +231,7 @@ func (p *replacement) snapshot() []byte {
 	return appendRows(b, p.r.store)
 }
 
-// merged returns how many of a server's epochs that are kept are not behind one.
+// merged returns the number of a server's kept epochs up to base.
 func (s *server) merged(base uint64) int {
 	n, _ := slices.BinarySearchFunc(s.log, base+1, func(c *Closed, epoch uint64) int { return cmp.Compare(c.Epoch, epoch) })
 	return n
@@ -242,8 +244,8 @@ type change struct {
 	deleted bool
 }
 
-// appendRows appends the last changes of all rows, but for those that are on every node and never change: first those
-// rows that are there, by their keys, then those that are deleted, in the order in which that was.
+// appendRows appends the last changes of all rows, except for rows that every node has and that never change. Existing
+// rows are first, by their keys. Deleted rows follow, in the order of their deletion.
 func appendRows(b []byte, s *store.Versioned) []byte {
 	var rows []change
 	s.EachChange(func(k txn.Key, r store.Record, deleted bool) {
@@ -295,7 +297,8 @@ func (p *replacement) receive(from geo.NodeID, m *statetransfer.Piece) {
 	}
 }
 
-// restore takes the state that has come, once this server knows the view that it is of. Then it is one that was away.
+// restore installs the received state, once this server knows the state's view. From then on it behaves like a server
+// that was away.
 func (p *replacement) restore() {
 	if p.state == nil {
 		return

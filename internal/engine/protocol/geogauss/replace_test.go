@@ -18,7 +18,8 @@ func (r *Replica) departs(n geo.NodeID, last uint64, incarnation uint32) {
 	r.members.apply((&Change{View: r.members.view, Server: n, Last: last, Incarnation: incarnation}).append())
 }
 
-// What a lost server has declared, had sent of an epoch that is not over, and was passed on, is not its successor's.
+// The successor of a lost server does not inherit its declarations, its sent parts of an open epoch, and the epochs
+// that were passed on to it.
 func TestReplacedForgets(t *testing.T) {
 	r, env := newServer(t)
 	e := &r.epochs
@@ -39,8 +40,9 @@ func TestReplacedForgets(t *testing.T) {
 	}
 }
 
-// A new incarnation asks all other servers in turn for epochs that it lacks, also the one whose epochs they are: what that one had sent before went to the
-// predecessor. A server that was there before does not ask it, since links lose nothing.
+// A new incarnation asks all other servers in turn for missing epochs, including the server that ended them: that
+// server's earlier messages went to the predecessor. A server that existed before does not ask that server, since links
+// lose nothing.
 func TestWhoIsAskedForEpochs(t *testing.T) {
 	for name, tc := range map[string]struct {
 		incarnation uint32
@@ -63,8 +65,8 @@ func TestWhoIsAskedForEpochs(t *testing.T) {
 	}
 }
 
-// A new incarnation is told of all epochs, although those that it may lack were sent to its predecessor, and the others
-// have come to rest.
+// A new incarnation learns of all epochs, although the epochs that it may lack were sent to its predecessor, and the
+// other servers are at rest.
 func TestReplacedIsToldWhatThereIs(t *testing.T) {
 	r, _ := newServer(t)
 	if r.local.awake() {
@@ -75,7 +77,7 @@ func TestReplacedIsToldWhatThereIs(t *testing.T) {
 	}
 }
 
-// What a lost server has reported to the leader counts no more: it cannot pass on what it had.
+// A lost server's report to the leader no longer counts: the server cannot pass on the reported epochs.
 func TestReportOfALostServer(t *testing.T) {
 	r, _ := newServer(t)
 	m := &r.members
@@ -86,8 +88,8 @@ func TestReportOfALostServer(t *testing.T) {
 	}
 }
 
-// Of the epochs that come of a lost server and its successor those count which the change says, in whatever order they
-// come with it. What is behind an epoch that does not count goes, too, and can be had again.
+// The change determines which epochs of a lost server and its successor count, in any order of arrival. Epochs after an
+// epoch that does not count are discarded as well, and can be requested again.
 func TestEpochsOfBoth(t *testing.T) {
 	const n = 1
 	of := func(after, epoch, view uint64) *Closed {
@@ -151,8 +153,8 @@ func TestLostAfterItHadLeft(t *testing.T) {
 	}
 }
 
-// What was passed on of a lost server's epochs says nothing of its successor's, and who asks for these from the
-// boundary on may have dropped what it was sent before it knew of the boundary.
+// The position up to which a lost server's epochs were passed on is void for its successor. A server that requests the
+// successor's epochs from the boundary on may have dropped epochs that it received before it knew the boundary.
 func TestPassedOnOfBoth(t *testing.T) {
 	r, env := newServer(t)
 	e := &r.epochs
@@ -179,8 +181,8 @@ func TestPassedOnOfBoth(t *testing.T) {
 	}
 }
 
-// Epochs of a server that did not count, and that nobody keeps, are not missed where all is merged up to those that
-// follow.
+// Epochs of a server that did not count, and that no server keeps, are not missed if all epochs up to the following
+// ones are merged.
 func TestGapBehindWhatIsMerged(t *testing.T) {
 	r, env := newServer(t)
 	e := &r.epochs
@@ -204,8 +206,8 @@ func TestGapBehindWhatIsMerged(t *testing.T) {
 	}
 }
 
-// Where the epochs that are forgotten are merged, and their server did not count in them, an empty one takes their place:
-// others may need those that follow, and cannot take them otherwise before they have merged as much.
+// If discarded epochs are merged, and their server did not count in them, an empty epoch replaces them. Other servers
+// may need the following epochs, and otherwise could not store them before they have merged the same epochs.
 func TestForgottenEpochsThatDoNotCount(t *testing.T) {
 	for name, tc := range map[string]struct {
 		counted, base, after uint64
@@ -244,7 +246,7 @@ func TestForgottenEpochsThatDoNotCount(t *testing.T) {
 	}
 }
 
-// newIncarnation returns the third of three servers, which has lost what it knew and has no state yet.
+// newIncarnation returns the third of three servers, which has lost its state and has not received a state yet.
 func newIncarnation(t *testing.T, given map[string]string) (*Replica, *recorder) {
 	t.Helper()
 	p, errs := Engine.Resolve(given)
@@ -257,8 +259,8 @@ func newIncarnation(t *testing.T, given map[string]string) (*Replica, *recorder)
 	}, none), env
 }
 
-// Who has no state declares nothing, reports nothing, not even to itself, ends no epochs, passes nothing on and gives
-// no state, although its predecessor may have promised to.
+// A server without a state declares nothing and reports nothing, not even to itself. It ends no epochs, passes nothing
+// on and sends no state, although its predecessor may have promised to.
 func TestSilentWithoutState(t *testing.T) {
 	r, env := newIncarnation(t, nil)
 	r.Receive(0, &End{Epoch: 5, Wanted: 5, Busy: true})
@@ -277,7 +279,7 @@ func TestSilentWithoutState(t *testing.T) {
 	}
 }
 
-// donor returns a server with a state: rows, one that is deleted, merged epochs and others behind them.
+// donor returns a server with a state: rows, a deleted row, merged epochs, and later epochs.
 func donor(t *testing.T, given map[string]string) (*Replica, *recorder) {
 	t.Helper()
 	r, env := newServer(t)
@@ -314,16 +316,16 @@ func stateOf(r *Replica, env *recorder, view uint64) *statetransfer.Piece {
 	return nil
 }
 
-// A new incarnation goes on where the state of another server ends: it has the rows with their versions, knows what was
-// deleted, has the epochs that are not merged, and what was sent to it meanwhile. It ends its own epochs behind the
-// last one of its predecessor that counts, and merges what that had written without an answer.
+// A new incarnation continues where the state of another server ends. It has the rows with their versions, the
+// deletions, the unmerged epochs, and the messages that arrived meanwhile. It ends its epochs after the last epoch of
+// its predecessor that counts, and merges its predecessor's unanswered write sets.
 func TestState(t *testing.T) {
 	from, env := donor(t, nil)
 	state := stateOf(from, env, 1)
 	r, sent := newIncarnation(t, nil)
 	r.members.apply((&Change{Server: 2, Last: 12, Incarnation: 1}).append())
 	r.Receive(0, &WriteSet{Epoch: 13, ID: 5})
-	r.Receive(0, &End{Epoch: 13, After: 12, Count: 2}) // one was sent before the link was this one's
+	r.Receive(0, &End{Epoch: 13, After: 12, Count: 2}) // one of the two was sent to the predecessor
 	r.Receive(0, &End{Epoch: 14, After: 13, Wanted: 14})
 	r.Receive(1, &End{Epoch: 14, After: 12, Wanted: 14})
 	sent.sent = nil
@@ -359,7 +361,7 @@ func TestState(t *testing.T) {
 	if len(got) != len(want) || len(want) != 5 {
 		t.Errorf("it has %d rows, want %d", len(got), len(want))
 	}
-	r.store.Trim(6) // in the order of deletions: the one of version 4 and that of 6 go, and 7 stays
+	r.store.Trim(6) // in the order of deletions: the deletions of versions 4 and 6 are trimmed, and version 7 stays
 	if r.store.Newest(simload.Key(7)) != 0 || r.store.Newest(simload.Key(6)) != 0 || r.store.Newest(simload.Key(2)) != 7 {
 		t.Error("deletions are not trimmed in their order")
 	}
@@ -371,7 +373,7 @@ func TestState(t *testing.T) {
 	}
 }
 
-// A state that is ahead of what a server knows of the membership waits for that.
+// A state that is ahead of a server's known membership waits until the server knows that membership.
 func TestStateOfALaterView(t *testing.T) {
 	from, env := donor(t, nil)
 	from.departs(1, 12, 0)
@@ -387,8 +389,8 @@ func TestStateOfALaterView(t *testing.T) {
 	}
 }
 
-// A server gives its state to those who know no more of the membership, once it knows what of the lost one counts and
-// has that, and not to one that has spoken already.
+// A server sends its state to a server that knows no later membership. It must know the lost server's epochs that
+// count, and have them. It sends none to a server that has already sent a message.
 func TestWhoGivesItsState(t *testing.T) {
 	for name, tc := range map[string]struct {
 		prepare func(*Replica)
@@ -416,8 +418,8 @@ func TestWhoGivesItsState(t *testing.T) {
 	}
 }
 
-// The next server may be lost only when all are members again, in the present incarnations, and have what was merged
-// here while a lost one may have been among those who had acknowledged it.
+// The next server may be lost only when all servers are members again, in the present incarnations. They must also have
+// the epochs that were merged here while a lost server may have been among those that acknowledged them.
 func TestWhole(t *testing.T) {
 	for name, tc := range map[string]struct {
 		prepare func(*Replica)
@@ -436,7 +438,7 @@ func TestWhole(t *testing.T) {
 			r, _ := newServer(t)
 			r.epochs.filled, r.epochs.base, r.epochs.servers[2].ended = 10, 12, 12
 			r.departs(2, 12, 1)
-			r.epochs.servers[2].incarnation = 1 // the Raft group is not told: it counts its members by itself
+			r.epochs.servers[2].incarnation = 1 // the Raft group is not notified: it counts its members separately
 			r.members.apply((&Change{View: 1, Server: 2, Joins: true}).append())
 			for n := range r.epochs.servers {
 				r.epochs.completed(geo.NodeID(n), 2, 10)

@@ -8,14 +8,14 @@ import (
 )
 
 var (
-	// shipped is what the authors' code does: no acknowledgements, and read committed.
+	// shipped is the behavior of the authors' code: no acknowledgements, and read committed.
 	shipped = map[string]string{"acks": "None", "isolation": "ReadCommitted"}
 	none    = map[string]string{"acks": "None"}
 	all     = map[string]string{"acks": "All", "epoch": "3ms"}
 )
 
-// Whatever the shape and the network, the copies stay equal, no money is made or lost, readers see all of a transaction
-// or nothing, and every transaction is answered once: the simulator panics on a second answer.
+// For every topology and network, the copies stay equal, the sum of all money is constant, and readers see all of a
+// transaction or nothing. Every transaction is answered exactly once: the simulator panics on a second answer.
 func TestSnapshotIsolation(t *testing.T) {
 	t.Run("majority", func(t *testing.T) { protocoltest.Serializable(t, geogauss.Engine, nil, 3) })
 	t.Run("none", func(t *testing.T) { protocoltest.Serializable(t, geogauss.Engine, none, 2) })
@@ -49,7 +49,7 @@ func TestShapes(t *testing.T) {
 	})
 }
 
-// Rows of groups are inserted, deleted and scanned, and rows are used whose keys depend on what is read.
+// Rows of groups are inserted, deleted and scanned. Transactions use rows whose keys depend on earlier reads.
 func TestGroups(t *testing.T) {
 	t.Run("majority", func(t *testing.T) { protocoltest.Groups(t, geogauss.Engine, nil) })
 	t.Run("none", func(t *testing.T) { protocoltest.Groups(t, geogauss.Engine, none) })

@@ -51,8 +51,8 @@ func TestMessagesOfAnotherView(t *testing.T) {
 	}
 }
 
-// A leader proposes one change in a view. It proposes another one in the next view, or in a new term, since the earlier
-// proposal may be lost.
+// A leader proposes one change in a view. It proposes another change in the next view, or in a new term, since the
+// earlier proposal may be lost.
 func TestOneChangeInAView(t *testing.T) {
 	r, agreed := newLeader(t)
 	r.departs(1, 5, 0)
@@ -72,8 +72,8 @@ func TestOneChangeInAView(t *testing.T) {
 	}
 }
 
-// The later of two incarnations of a server replaces the earlier one, in any order of messages. A new incarnation
-// requests a state once the change is committed.
+// The later of two incarnations of a server replaces the earlier incarnation, in any order of messages. A new
+// incarnation requests a state once the change is committed.
 func TestLatestIncarnation(t *testing.T) {
 	r, _ := newServer(t)
 	r.Replaced(2, 2)
@@ -121,8 +121,8 @@ func TestWhatCountsInAView(t *testing.T) {
 	}
 }
 
-// A state tells a new incarnation which epochs have write sets. It declares the epochs that it has. It passes on nothing
-// in place of forgotten epochs, because they may have counted.
+// A state shows a new incarnation which epochs have write sets. It declares the epochs that it has. It passes on
+// nothing in place of discarded epochs, because they may have counted.
 func TestWhatAStateSays(t *testing.T) {
 	from, _ := donor(t, nil)
 	from.epochs.wanted = 20

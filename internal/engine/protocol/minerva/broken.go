@@ -2,7 +2,7 @@ package minerva
 
 import "github.com/geobench/geobench/internal/engine/protocol"
 
-// mistake is what is wrong with a database that is wrong on purpose.
+// mistake identifies the defect of a deliberately faulty variant.
 type mistake uint8
 
 const (
@@ -15,10 +15,10 @@ const (
 	clearedState
 )
 
-// These are the database with mistakes that are easily made. They are in no table of engines, and there to test those
-// who should notice (package broken).
+// Faulty variants with plausible defects. They are in no table of engines; they test that the checks find such defects
+// (package broken).
 var (
-	// CutWithoutProof tells the coordinator that a batch is available when it is begun, and not when others have it.
+	// CutWithoutProof reports a batch as available when the batch is started, instead of when other replicas have it.
 	CutWithoutProof = mistaken("minerva-cut-without-proof", cutWithoutProof)
 	// ReexecutedOnArrival executes transactions again in the order in which their batches have arrived.
 	ReexecutedOnArrival = mistaken("minerva-reexecuted-on-arrival", arrivalOrder)
@@ -28,7 +28,7 @@ var (
 	OwnNumbering = mistaken("minerva-own-numbering", ownNumbering)
 	// RowsOnly validates of a scan the rows that it has met, and not that there are no others.
 	RowsOnly = mistaken("minerva-rows-only", rowsOnly)
-	// ClearedState forgets at each epoch what its own transactions have written that are not committed yet.
+	// ClearedState discards the uncommitted writes of the replica's transactions at each epoch.
 	ClearedState = mistaken("minerva-cleared-state", clearedState)
 )
 

@@ -7,14 +7,15 @@ import (
 )
 
 // conflicts builds the conflict graph of an epoch's chains (section 3.6, algorithm 5). Its vertices are the chains that
-// conflict with another one, numbered in the order of their first transactions; they weigh as many transactions as they
-// have. Chains of one replica never conflict.
+// conflict with another chain, numbered in the order of their first transactions. The weight of a vertex is the number
+// of its transactions. Chains of one replica never conflict.
 type conflicts struct {
 	wrong mistake
 
 	chains []chain
 	used   []usage // the rows that chains have used
-	// slots are a hash table of the places in used, plus one, with linear probing: a power of two, at most half full.
+	// slots is a hash table of the indexes into used, plus 1, with linear probing. Its size is a power of two, and it is
+	// at most half full.
 	slots []int32
 	// uses are, chain by chain, the rows that it uses; users those chains, as lists that begin in used.
 	uses  []use
@@ -25,7 +26,7 @@ type conflicts struct {
 
 	graph    mwis.Graph
 	vertexOf []int32 // by chain, -1 for none
-	met      []int32 // by chain, the last one whose neighbors it was among, plus one
+	met      []int32 // by chain: the last chain that listed it as a neighbor, plus 1
 	heads    []int32 // room for order
 	next     []int32
 
@@ -40,10 +41,10 @@ type chain struct {
 	beyond   []int32
 }
 
-// usage is what the chains of an epoch do with a row.
+// usage is the use of a row by the chains of an epoch.
 type usage struct {
 	key     txn.Key
-	users   int32 // the last one in users, -1 for none
+	users   int32 // the last user in users, -1 for none
 	origin  int32 // of the first user
 	shared  bool  // chains of several replicas use it
 	written bool
@@ -89,7 +90,7 @@ func (c *conflicts) reset() {
 	c.chains, c.used, c.uses, c.users = c.chains[:0], c.used[:0], c.uses[:0], c.users[:0]
 }
 
-// order returns room for lists of n entries: the first of each, and the one after each, all -1.
+// order returns memory for lists of n entries: the first entry of each list, and the successor of each entry, all -1.
 func (c *conflicts) order(n int) (heads, next []int32) {
 	c.heads, c.next = c.heads[:0], c.next[:0]
 	for range n {
@@ -173,7 +174,7 @@ func (c *conflicts) find(k txn.Key) (row int32, found bool) {
 	return c.slots[at] - 1, found
 }
 
-// slot returns the slot of a row, or the empty one where it would go.
+// slot returns the slot of a row, or the empty slot for it.
 func (c *conflicts) slot(k txn.Key) (at int, found bool) {
 	h := uint64(len(k))
 	for i := 0; i < len(k); i++ {
@@ -251,8 +252,8 @@ func (c *conflicts) phantoms() {
 	}
 }
 
-// meets reports whether a chain may conflict with another one. It may be wrong about chains that only read what
-// others write in chains of the same replica: these have no neighbors.
+// meets reports whether a chain may conflict with another chain. It also returns true for some chains that only read
+// rows written by chains of the same replica: these have no neighbors.
 func (c *conflicts) meets(number int32) bool {
 	g := &c.chains[number]
 	if len(g.beyond) > 0 {

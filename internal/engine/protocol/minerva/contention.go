@@ -6,9 +6,10 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// contention decides on the high-contention mode of a replica (section 4): while it lasts, transactions are put into
-// batches without being executed, so that they are executed once, at their commit. The paper says when it begins. It
-// ends after as long, or, as in the authors' code, after some batches: then the replica tries again.
+// contention controls the high-contention mode of a replica (section 4). In this mode, transactions are put into
+// batches without being executed, so that they are executed once, at their commit. The paper defines when the mode
+// starts. It stops after the same time or, as in the authors' code, after some batches: then the replica tries
+// optimistic execution again.
 type contention struct {
 	r         *Replica
 	immediate bool
@@ -22,9 +23,10 @@ type contention struct {
 }
 
 const (
-	// sustained is how long most transactions must have been executed again, and how long the mode lasts then.
+	// sustained is the time for which most transactions must have been executed again, and the duration of the mode after
+	// that.
 	sustained = 200 * time.Millisecond
-	// immediateBatches is how long the mode lasts that one epoch has begun.
+	// immediateBatches is the number of batches for which the mode lasts if a single epoch has started it.
 	immediateBatches = 5
 )
 

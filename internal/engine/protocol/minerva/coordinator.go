@@ -15,7 +15,7 @@ type coordinator struct {
 	r          *Replica
 	interval   time.Duration // the parameter epoch
 	replicated bool          // the parameter commit
-	election   time.Duration // the shortest silence of a coordinator after which another one is elected
+	election   time.Duration // the minimum silence of a coordinator after which another coordinator is elected
 
 	group    *consensus.Group
 	known    bool  // the cuts are, to a new incarnation that hears them from the coordinator
@@ -24,7 +24,7 @@ type coordinator struct {
 	terms    int64
 }
 
-// keepCuts is how many cuts a replica keeps for those that Raft gives a snapshot: some minutes.
+// keepCuts is the number of cuts that a replica keeps for replicas that receive a Raft snapshot: some minutes.
 const keepCuts = 20_000
 
 // electionAfter is after how long a silent coordinator is given up.
@@ -52,7 +52,7 @@ func (c *coordinator) start() {
 	}
 }
 
-// replaced takes a new incarnation in: it is told the cuts.
+// replaced sends the cuts to a new incarnation.
 func (c *coordinator) replaced(n geo.NodeID, incarnation uint32) {
 	switch {
 	case c.replicated:
@@ -62,7 +62,7 @@ func (c *coordinator) replaced(n geo.NodeID, incarnation uint32) {
 	}
 }
 
-// joined reports whether this replica knows cuts up to one, and hears of all behind that.
+// joined reports whether this replica knows all cuts up to some cut, and receives all later cuts.
 func (c *coordinator) joined() bool {
 	if c.replicated {
 		return c.group.Joined()
@@ -89,7 +89,7 @@ func (c *coordinator) leader() (geo.NodeID, bool) {
 	return 0, true
 }
 
-// lead learns who the coordinator is.
+// lead handles a change of the coordinator.
 func (c *coordinator) lead(geo.NodeID, uint64) {
 	c.terms++
 	for n := range c.proposed {

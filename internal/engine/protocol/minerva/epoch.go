@@ -13,27 +13,27 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/minerva/mwis"
 )
 
-// epochs commits what lies between two cuts: it validates it, applies what is valid, and executes the rest again
-// (section 3.5, algorithm 4). Every replica does so alike.
+// epochs commits the transactions between two cuts: it validates them, applies the valid transactions, and re-executes
+// the others (section 3.5, algorithm 4). The result is the same at every replica.
 type epochs struct {
 	r      *Replica
 	method mwis.Method
 	// acrossEpochs says that chains may reach across epochs: the parameter is Valid.
 	acrossEpochs bool
 
-	// agreedCuts counts the cuts that were agreed on, committed those that were committed here; queue are those in
-	// between.
+	// agreedCuts is the number of cuts that were agreed on, committed the number of cuts that were committed here; queue
+	// holds the cuts in between.
 	agreedCuts, committed uint64
 	queue                 queue.Queue[Heads]
 	head                  Heads // the last cut agreed on
 	tail                  Heads // the last cut committed
-	// cuts are those that others may ask for, from number first on, with the last one at least.
+	// cuts are the cuts that other replicas may ask for, starting with number first. They include at least the last cut.
 	cuts  []Heads
 	first uint64
 	// succession is the number of the last cut that has begun the part of a log that a new incarnation appends.
 	succession uint64
-	// behind says that others have forgotten what this replica lacks. It commits nothing more, but follows the cuts: as
-	// a coordinator it may have to give them to others.
+	// behind reports that other replicas have discarded batches that this replica lacks. It commits nothing more, but
+	// follows the cuts: as a coordinator it may have to send them to other replicas.
 	behind bool
 
 	fetching bool // a timer is set
@@ -46,7 +46,7 @@ type epochs struct {
 	// acrossEpochs Valid.
 	again [][]reexecution
 
-	// What follows is of the epoch that is being committed.
+	// The following fields belong to the epoch that is being committed.
 	entries []entry          `checkpoint:"-"`
 	spans   []span           `checkpoint:"-"` // by replica
 	rest    []int32          `checkpoint:"-"`
@@ -62,7 +62,7 @@ type entry struct {
 	record  *Record
 	place   uint64 // in the replica's log
 	origin  int32
-	parent  int32 // of the union-find forest whose trees are the chains; the root is the first of its chain
+	parent  int32 // in the union-find forest whose trees are the chains; the root is the first transaction of its chain
 	chain   int32 // of conflicts, at the root
 	verdict verdict
 	result  int32 // the place in results
@@ -72,7 +72,7 @@ type entry struct {
 // span are the entries of a replica.
 type span struct {
 	from, to int32
-	first    uint64 // the place of the first one in the replica's log
+	first    uint64 // the position of the first entry in the replica's log
 }
 
 // reexecution is a transaction that an epoch has executed again.
@@ -139,7 +139,7 @@ func (e *epochs) append(cut Heads) {
 	}
 }
 
-// advance commits the epochs all of whose batches are here.
+// advance commits the epochs whose batches have all arrived.
 func (e *epochs) advance() {
 	for e.queue.Len() > 0 {
 		if !e.complete() {
@@ -164,12 +164,12 @@ func (e *epochs) complete() bool {
 	return true
 }
 
-// fetchAfter is how much longer than the longest round trip a replica waits for a batch before it asks, or asks another
-// one.
+// fetchAfter is the time beyond the longest round trip for which a replica waits for a batch before it asks the next
+// replica.
 const fetchAfter = 10 * time.Millisecond
 
-// fetch asks for the batches that the next epoch lacks, one replica after the other: f + 1 have them. Most are on their
-// way when they are missed first.
+// fetch asks for the missing batches of the next epoch, one replica after another: f + 1 replicas have them. Most
+// batches are in flight when they are first found missing.
 func (e *epochs) fetch() {
 	e.fetching = false
 	if e.queue.Len() == 0 || e.complete() {
@@ -195,8 +195,8 @@ func (e *epochs) awaitBatches() {
 	e.r.env.After(after, protocol.Timer{Kind: fetchTimer})
 }
 
-// holder returns the replica to ask next for a batch: one that lives, as far as it is known, and not the one that it is
-// from, since that one has sent it.
+// holder returns the replica to ask next for a batch: a replica that is considered alive, except the batch's origin,
+// which has sent it already.
 func (e *epochs) holder(origin geo.NodeID) geo.NodeID {
 	for range e.r.nodes {
 		e.asked = (e.asked + 1) % geo.NodeID(e.r.nodes)
@@ -233,7 +233,7 @@ func (e *epochs) commit(cut Heads) {
 	e.r.progress.expect()
 }
 
-// gather lists the transactions between the last cut and this one.
+// gather lists the transactions between the last cut and this cut.
 func (e *epochs) gather(cut Heads) {
 	clear(e.entries)
 	e.entries = e.entries[:0]
@@ -284,8 +284,8 @@ func (e *epochs) condemn(i int32, v verdict) {
 	}
 }
 
-// chain joins transactions that have read from each other, and finds those that have read from transactions of earlier
-// epochs.
+// chain joins transactions that have read from each other into chains, and finds transactions that have read from
+// transactions of earlier epochs.
 func (e *epochs) chain() {
 	for i := range e.entries {
 		x := &e.entries[i]
@@ -317,7 +317,7 @@ func (e *epochs) chain() {
 	}
 }
 
-// current reports whether an uncommitted version that was read is what is committed now.
+// current reports whether the uncommitted version that was read is now the committed version.
 func (e *epochs) current(p *optimistic.Point) bool {
 	rec, found := e.r.store.Get(p.Key)
 	return found && !p.Absent && rec.Writer == p.Writer
@@ -331,8 +331,8 @@ func (e *epochs) reexecuted(origin int, place uint64) bool {
 	return found
 }
 
-// forget forgets the transactions of a replica that were executed again by an epoch which the replica had committed
-// when it executed what is to be committed now: that has not read from them.
+// forget removes a replica's re-executed transactions of an epoch that the replica had committed before it executed the
+// current transactions: these have not read from them.
 func (e *epochs) forget(origin int, epoch uint64) {
 	done := 0
 	for done < len(e.again[origin]) && e.again[origin][done].epoch <= epoch {
@@ -363,15 +363,15 @@ func (e *epochs) findStale() {
 	}
 }
 
-// findConflicting finds the chains that are not in the heaviest independent set of those that are not stale.
+// findConflicting finds the chains outside the heaviest independent set of the chains that are not stale.
 func (e *epochs) findConflicting() {
 	if heads := e.addChains(); e.conflicts.build(e.r.self) {
 		e.solve(heads)
 	}
 }
 
-// addChains hands the chains that are not stale over, in the order of their first transactions. It returns, for each
-// entry, the first of the chain whose root it is, or -1.
+// addChains adds the chains that are not stale to the conflict graph, in the order of their first transactions. It
+// returns, for each entry that is the root of a chain, the chain's first entry, and -1 for all others.
 func (e *epochs) addChains() (heads []int32) {
 	c := &e.conflicts
 	c.reset()
@@ -393,7 +393,7 @@ func (e *epochs) addChains() (heads []int32) {
 	return heads
 }
 
-// solve finds the independent set in the conflict graph, and condemns the other chains.
+// solve finds the independent set in the conflict graph, and marks all other chains as conflicting.
 func (e *epochs) solve(heads []int32) {
 	e.r.env.Mark(conflictsSolved)
 	in := mwis.Solve(&e.conflicts.graph, e.method, &e.solved)
@@ -433,7 +433,7 @@ func (e *epochs) list() (count int) {
 	return count
 }
 
-// apply writes what the valid transactions have written, in their order.
+// apply applies the writes of the valid transactions, in their order.
 func (e *epochs) apply() {
 	for i := range e.entries {
 		if x := &e.entries[i]; x.verdict == valid {
@@ -457,8 +457,8 @@ func (e *epochs) write(id txn.ID, writes []txn.WriteEntry) {
 	clear(e.owned)
 }
 
-// reexecute executes what is not valid, in the order of replicas and their logs, each on what those before have
-// written.
+// reexecute executes the invalid transactions in the order of replicas and their logs. Each transaction reads the
+// writes of its predecessors.
 func (e *epochs) reexecute() {
 	if e.r.wrong == arrivalOrder {
 		slices.SortStableFunc(e.rest, func(a, b int32) int { return int(e.entries[a].arrival - e.entries[b].arrival) })
@@ -489,7 +489,7 @@ func (e *epochs) answer() {
 		if own.from < own.to {
 			e.r.env.Mark(predecessorCommitted)
 		}
-		return // nobody here waits for what the predecessor has executed
+		return // no client here waits for transactions of the predecessor
 	}
 	for i := own.from; i < own.to; i++ {
 		if x := &e.entries[i]; x.verdict == valid {
@@ -558,9 +558,9 @@ func (e *epochs) restore(data []byte) {
 	e.advance()
 }
 
-// fallBehind gives up to commit, since the cuts before a number are gone, and says so to clients. The replica follows
-// the cuts from there on. Of the batches in later epochs it keeps what it has: it has acknowledged them, and others may
-// have to ask for them.
+// fallBehind stops to commit, since the cuts before a number are discarded, and notifies clients. The replica follows
+// the cuts from there on. It keeps its batches of later epochs: it has acknowledged them, and other replicas may have
+// to ask for them.
 func (e *epochs) fallBehind(number uint64, cut Heads) {
 	e.behind = true
 	e.queue = queue.Queue[Heads]{}

@@ -20,7 +20,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/minerva/mwis"
 )
 
-// world is an Env of one replica whose messages and answers are kept.
+// world is an Env of one replica that records its messages and answers.
 type world struct {
 	now              time.Duration
 	batches          []*Batch
@@ -66,7 +66,8 @@ func (w *world) Send(to geo.NodeID, m protocol.Message) {
 	}
 }
 
-// ycsb reads and writes rows: 9 bytes for each operation, whether it writes, and the row. What is written is not read.
+// ycsb reads and writes rows. An operation has 9 bytes: whether it writes, and the row. It does not read the rows that
+// it writes.
 var ycsb = txn.NewRegistry(&txn.Procedure{
 	ID: 1, Name: "ycsb",
 	Declare: func(args []byte, f *txn.Footprint) error {
@@ -141,8 +142,8 @@ func cpuTime(tb testing.TB) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkEpoch measures the CPU time that each step of the commit of an epoch of 10,000 transactions takes, in
-// milliseconds, and how many of them conflict.
+// BenchmarkEpoch measures the CPU time of each step of the commit of an epoch of 10,000 transactions, in milliseconds,
+// and the number of conflicting transactions.
 func BenchmarkEpoch(b *testing.B) {
 	for _, theta := range []float64{0.3, 0.7, 0.99, 1.5} {
 		rows := store.NewHash()

@@ -8,9 +8,10 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// law is Engine.Law, the same for all transactions: the client's hop, a batch's way to the nearest replicas that make
-// it available and back, the proof's way to the coordinator and the cut's back, and between these half an interval
-// until the coordinator proposes a cut, and its round trip to a majority. It is the mean over the region's replicas.
+// law is Engine.Law, the same for all transactions. It adds the client's hop, a batch's round trip to the nearest
+// replicas that make it available, the proof's delay to the coordinator, and the cut's delay back. In between are half
+// an interval until the coordinator proposes a cut, and its round trip to a majority. law is the mean over the region's
+// replicas.
 func law(t *geo.Topology, p protocol.Params, c geo.Region, _ []geo.Region) time.Duration {
 	const coordinator = geo.NodeID(0)
 	each := t.Partitions * t.Replicas
@@ -29,8 +30,7 @@ func law(t *geo.Topology, p protocol.Params, c geo.Region, _ []geo.Region) time.
 	return d
 }
 
-// nearest returns the round trip of a node to that of the others which is at place k in the order of their distance,
-// from 1; 0 for none.
+// nearest returns the round trip of a node to the kth nearest other node, from 1; 0 for k = 0.
 func nearest(t *geo.Topology, n geo.NodeID, k int) time.Duration {
 	if k == 0 {
 		return 0

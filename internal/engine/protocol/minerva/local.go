@@ -11,8 +11,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// local executes the transactions of the replica's clients (section 3.2, algorithm 1), on the rows of the last epoch
-// and what its own transactions have written since.
+// local executes the transactions of the replica's clients (section 3.2, algorithm 1). They read the rows of the last
+// epoch and the later writes of the replica's own transactions.
 type local struct {
 	r         *Replica
 	snapshots bool // the parameter reads
@@ -21,10 +21,10 @@ type local struct {
 
 	// open are the replica's transactions that are not committed, in the order of its log.
 	open queue.Queue[*transaction]
-	last uint64 // the place of the last one
+	last uint64 // the position of the last transaction
 
-	// rows are the paper's temp_state: the uncommitted versions of rows, the newest first. Those that can be scanned
-	// are in ordered.
+	// rows are the paper's temp_state: the uncommitted versions of rows, the newest first. Rows that can be scanned are in
+	// ordered.
 	rows    map[txn.Key]*version
 	ordered btree.Map[txn.Key, *version]
 
@@ -34,32 +34,32 @@ type local struct {
 	transactions, snapshotReads int64
 }
 
-// transaction is one of the replica's own.
+// transaction is a transaction of this replica.
 type transaction struct {
 	place   uint64 // in its log
 	record  *Record
 	outcome txn.Outcome
-	// after are those that it has read from: the end of a chain that it belongs to.
+	// after are the transactions that it has read from: the end of a chain that it belongs to.
 	after  []*transaction
 	status status
 	// checked is the epoch after which it was last found to be not yet doomed.
 	checked uint64
 }
 
-// status is what the replica knows of one of its transactions.
+// status is the replica's knowledge of one of its transactions.
 type status uint8
 
 const (
 	uncommitted status = iota
 	// doomed transactions will be executed again in the epoch that commits them.
 	doomed
-	// committed as they were executed.
+	// committed with the result of the optimistic execution.
 	committed
 	// reexecuted and committed.
 	reexecuted
 )
 
-// version is what a transaction has written of a row, over older versions.
+// version is a transaction's write of a row, over older versions.
 type version struct {
 	txn.WriteEntry
 	writer *transaction
@@ -144,7 +144,7 @@ func (l *local) newest(k txn.Key) *version {
 	return l.rows[k]
 }
 
-// visible returns the newest version from v on that may be committed as it is.
+// visible returns the newest version from v on that may be committed without re-execution.
 func (l *local) visible(v *version) *version {
 	for v != nil && l.doomed(v.writer) {
 		v = v.older
@@ -180,8 +180,8 @@ func (l *local) Scan(from, to txn.Key, f func(optimistic.Written) bool) {
 	})
 }
 
-// doomed reports whether it is certain that a transaction will be executed again, or was: what it has read does not
-// hold any more, and never will again. It is checked once after each epoch.
+// doomed reports whether a transaction is certain to be re-executed, or was: its reads are no longer valid, and never
+// will be again. It is checked once after each epoch.
 func (l *local) doomed(x *transaction) bool {
 	switch {
 	case x.status != uncommitted:
@@ -197,7 +197,7 @@ func (l *local) doomed(x *transaction) bool {
 	return x.status == doomed
 }
 
-// lost reports whether a transaction has read from one that it cannot have read from.
+// lost reports whether a transaction has read from a transaction whose write is not valid for it.
 func (l *local) lost(x *transaction) bool {
 	for _, before := range x.after {
 		if l.doomed(before) || before.status == committed && !l.acrossEpochs {
@@ -255,15 +255,15 @@ func (l *local) forget(k txn.Key, x *transaction) {
 	}
 }
 
-// ReasonBehind is the reason of transactions at a replica that was cut off for so long that the others have forgotten
-// what it lacks.
+// ReasonBehind is the reason of transactions at a replica that was disconnected for so long that other replicas have
+// discarded data that it lacks.
 const ReasonBehind = "too-far-behind"
 
-// ReasonJoining is the reason of transactions at a new incarnation that has not caught up. They are better off elsewhere: clients that go
-// round all replicas would all wait for this one.
+// ReasonJoining is the reason of transactions at a new incarnation that has not caught up. Other replicas serve them
+// better: clients that use all replicas in turn would all wait for this one.
 const ReasonJoining = "not-caught-up"
 
-// abandon answers all open transactions: nobody here will learn what has become of them.
+// abandon answers all open transactions: this replica will never learn their outcomes.
 func (l *local) abandon() {
 	for l.open.Len() > 0 {
 		l.r.env.Reply(txn.Outcome{ID: l.open.Front().outcome.ID, Status: txn.Unknown, Cause: txn.CauseNode, Reason: ReasonBehind})

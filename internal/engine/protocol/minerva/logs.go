@@ -7,7 +7,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// logs are the logs of all replicas as far as this one knows them (section 3.3, algorithm 2). It appends to its own.
+// logs are the logs of all replicas, as far as this replica knows them (section 3.3, algorithm 2). It appends to its
+// own log.
 type logs struct {
 	r       *Replica
 	timeout time.Duration // the parameter batchTimeout
@@ -28,31 +29,32 @@ type logs struct {
 	arrivals map[*Batch]int32 // the order in which batches have arrived, for a mistake
 }
 
-// batchLog is one replica's log: the part that the replica's latest incarnation has appended, as far as one is known here.
+// batchLog is one replica's log: the part that the replica's latest known incarnation has appended.
 type batchLog struct {
 	segment
-	// earlier are what is left of the parts of earlier incarnations, in their order.
+	// earlier are the remaining parts of earlier incarnations, in their order.
 	earlier []segment
-	// proven is the last batch with a proof of availability, cut the last one in an epoch.
+	// proven is the last batch with a proof of availability, cut the last batch in an epoch.
 	proven, cut uint64
 }
 
-// segment is the part of a log that one incarnation has appended.
+// segment is the part of a log that a single incarnation has appended.
 type segment struct {
-	// batches are those from number first on; nil where one is missing.
+	// batches are the batches from number first on; nil where a batch is missing.
 	batches []*Batch
 	first   uint64
-	// received is the last one that is here with all before it; the number before the incarnation's first one where that is missing.
+	// received is the last batch that is here together with all batches before it. If the incarnation's first batch is
+	// missing, it is the number before that batch.
 	received uint64
-	// ended says that an epoch has begun the next incarnation's part, and last is the last batch of this one in an epoch: no later one
-	// ever will be.
+	// ended reports that an epoch has started the next incarnation's part. last is then the last batch of this part in an
+	// epoch: no later batch ever will be in an epoch.
 	ended bool
 	last  uint64
 }
 
-// keepBytes bounds the committed batches that a replica keeps for others that have not committed them. It matters when
-// a replica is lost, which commits nothing: one that has been cut off from a lost one's last batches asks for them
-// within that time, or never.
+// keepBytes bounds the committed batches that a replica keeps for replicas that have not committed them. The bound
+// matters when a replica is lost, since it commits nothing. A replica that was disconnected from the lost replica's
+// last batches must request them before they are discarded.
 const keepBytes = 64 << 20
 
 func (l *logs) init(r *Replica, p protocol.Params) {
@@ -67,7 +69,7 @@ func (l *logs) init(r *Replica, p protocol.Params) {
 	l.arrivals = map[*Batch]int32{}
 }
 
-// append adds a record to the batch, and sends the batch if it is full or the last one was sent long enough ago.
+// append adds a record to the batch. It sends the batch if it is full or the last batch was sent long enough ago.
 func (l *logs) append(rec *Record, place uint64) {
 	if l.batch == nil {
 		l.batch = &Batch{Origin: l.r.self, Number: l.number, First: place, Epoch: l.r.epochs.committed}
@@ -89,7 +91,7 @@ func (l *logs) append(rec *Record, place uint64) {
 	}
 }
 
-// expire sends the batch whose time has come.
+// expire sends the batch whose timeout has passed.
 func (l *logs) expire(number uint64) {
 	if l.batch != nil && l.batch.Number == number {
 		l.send()
@@ -141,8 +143,8 @@ func (g *batchLog) get(number uint64) *Batch {
 	return s.batches[number-s.first]
 }
 
-// receive takes a batch of another replica, from it or from one that passes it on. A replica that is too far behind
-// would keep it for ever, so it does not take it, nor acknowledge it.
+// receive handles a batch of another replica, from that replica or from a replica that passes it on. A replica that is
+// too far behind would keep the batch permanently, so it neither stores nor acknowledges it.
 func (l *logs) receive(from geo.NodeID, m *Batch) {
 	if int(m.Origin) >= l.r.nodes || m.Number == protocol.NumbersBefore(protocol.IncarnationOf(m.Number)) || l.r.epochs.behind || !l.r.rejoin.joined {
 		return
@@ -157,7 +159,8 @@ func (l *logs) receive(from geo.NodeID, m *Batch) {
 	l.r.epochs.advance()
 }
 
-// acknowledged learns that a replica has this one's batches up to number. Once f others have them, they are available.
+// acknowledged records that a replica has this replica's batches up to number. Once f other replicas have them, they
+// are available.
 func (l *logs) acknowledged(from geo.NodeID, number uint64) {
 	own := &l.all[l.r.self]
 	if number >= l.number {
@@ -178,7 +181,7 @@ func (l *logs) acknowledged(from geo.NodeID, number uint64) {
 	}
 }
 
-// available tells all replicas that f + 1 have this one's batches up to number.
+// available notifies all replicas that f + 1 have this replica's batches up to number.
 func (l *logs) available(number uint64) {
 	l.r.others(func(n geo.NodeID) { l.r.env.Send(n, &Proof{number}) })
 	l.prove(l.r.self, number)
@@ -238,7 +241,7 @@ func (l *logs) drop(origin geo.NodeID, number uint64) {
 
 func (l *logs) dropFrom(g *segment, number uint64) {
 	for g.first <= number && len(g.batches) > 0 {
-		if b := g.batches[0]; b != nil { // one that is too far behind may lack some
+		if b := g.batches[0]; b != nil { // a replica that is too far behind may lack some
 			l.kept -= b.size
 		}
 		g.batches[0] = nil

@@ -15,10 +15,10 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// Replicas are lost one after the other, each as soon as all that live say that every copy is there, while one is cut off, from all or from
-// all but the first that is lost. What that one lacks the others have as the effects of transactions alone, once all of them are new
-// incarnations. So they say nothing of the kind until it has committed what was committed before the first loss, and it catches up
-// when it is heard again.
+// Replicas are lost in sequence, each as soon as all live replicas report that every copy exists. Meanwhile one replica
+// is disconnected, from all replicas or from all but the first lost replica. Once all other replicas are new
+// incarnations, they have the transactions that it lacks only as effects in their rows. So they do not report full
+// replication until it has committed all transactions from before the first loss. It catches up when it is reconnected.
 func TestLossesWaitForWhoIsCutOff(t *testing.T) {
 	t.Run("from all", func(t *testing.T) { lossesWait(t, 0, 1, 3, 4) })
 	t.Run("from all but one", func(t *testing.T) { lossesWait(t, 0, 3, 4) })

@@ -15,7 +15,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Message kinds. Consensus has one of its own.
+// Message kinds. Consensus has a separate kind.
 const (
 	kindBatch = iota + 1
 	kindAcknowledgement
@@ -56,13 +56,13 @@ func (r *Record) size() int {
 
 // Batch is an entry of a replica's log: transactions that it has executed, in their order.
 type Batch struct {
-	// Origin is the replica whose log it is. Replicas pass on batches of others.
+	// Origin is the replica that owns the log. Replicas also pass on batches of other replicas.
 	Origin geo.NodeID
 	// Number counts the batches of the log, from 1.
 	Number uint64
-	// First is the place of the batch's first transaction among those of the log, from 1.
+	// First is the position of the batch's first transaction in the log, from 1.
 	First uint64
-	// Epoch is the last one that was committed when the first of the transactions was executed.
+	// Epoch is the last epoch that was committed when the first of the transactions was executed.
 	Epoch   uint64
 	Records []Record
 	size    int
@@ -277,7 +277,7 @@ func (m *Progress) String() string {
 	return fmt.Sprintf("has committed epoch %d, knows of proofs %v", m.Epoch, m.Proofs)
 }
 
-// Cuts tells a new incarnation the last cuts, where they need no consensus.
+// Cuts sends a new incarnation the last cuts, where they need no consensus.
 type Cuts struct{ State []byte }
 
 // Kind implements protocol.Message.

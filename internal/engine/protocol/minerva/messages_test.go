@@ -56,7 +56,7 @@ func TestCodec(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &consensus.Message{Body: body, Type: kind} // the start of one is another one
+	m := &consensus.Message{Body: body, Type: kind} // a consensus message has another start
 	if got, err := decode(m.Kind(), m.AppendTo(nil), nil); err != nil || !reflect.DeepEqual(got, m) {
 		t.Errorf("%v comes back as %v, %v", m, got, err)
 	}

@@ -1,32 +1,32 @@
 // Package minerva is a multi-leader database that executes before it orders: Minerva (Y. Mao et al., Epoch-based
 // Optimistic Concurrency Control in Geo-replicated Databases, PACMMOD 4(2), article 175, 2026). Every replica holds all
-// rows, takes transactions and executes them at once; what they have read and written travels in batches to all others.
-// A consistent cut through the logs of batches, agreed on once per epoch, says what is committed, and then every
-// replica finds out by itself, and all alike, which transactions conflict: the others are committed as they are, and
-// these are executed again.
+// rows, accepts transactions and executes them immediately; their reads and writes are sent in batches to all other
+// replicas. A consistent cut through the logs of batches, agreed on once per epoch, determines the transactions to
+// commit. Then every replica independently finds the same conflicting transactions: these are re-executed, and all
+// others are committed without re-execution.
 //
-// Local execution (local.go, section 3.2). A transaction runs on the rows of the last epoch and on what the replica's
-// earlier transactions have written that are not committed yet, so that its own transactions do not conflict with each
-// other. Those that read from each other form a chain.
+// Local execution (local.go, section 3.2). A transaction runs on the rows of the last epoch and on the uncommitted
+// writes of the replica's earlier transactions. So a replica's own transactions do not conflict with each other.
+// Transactions that read from each other form a chain.
 //
-// Dissemination (logs.go, section 3.3). Batches are sent when they are full or a while after the last one. A replica
-// that has acknowledgements of f others tells all that its batch is available: a proof of availability, of the batch
-// and all before it.
+// Dissemination (logs.go, section 3.3). A batch is sent when it is full or a while after the last batch. A replica with
+// acknowledgements of f other replicas notifies all that its batch is available: a proof of availability, of the batch
+// and all batches before it.
 //
 // Global commit (coordinator.go, section 3.4). The coordinator, the leader of a Raft group of all replicas, proposes
-// the heads of the logs that have proofs. What lies between a cut and the one before it is an epoch. Batches that are
-// missing are fetched.
+// the heads of the logs that have proofs. An epoch consists of the batches between a cut and the previous cut. Missing
+// batches are fetched.
 //
 // Validation and re-execution (epoch.go, conflicts.go, sections 3.5 and 3.6). A chain is stale when a row that it read
-// has changed in an earlier epoch, or when it depends on a transaction that was executed again. Of the other chains, of
-// different replicas, those that touch the same rows conflict; the heaviest independent set of them is committed
-// (package mwis). All other transactions are executed again, in the order of replicas and of their logs. Clients are
-// answered then, and not before: a procedure's own abort, too, rests on what was read.
+// has changed in an earlier epoch, or when it depends on a transaction that was re-executed. Of the remaining chains,
+// chains of different replicas conflict if they touch the same rows; the heaviest independent set of chains is
+// committed (package mwis). All other transactions are re-executed, in the order of replicas and of their logs. Clients
+// are answered only then: even a procedure's own abort depends on its reads.
 //
 // Lost replicas (rejoin.go) come back as new incarnations, which is not in the paper.
 //
-// Deterministic locks. The paper executes again under Calvin's locks, on several threads. Their result is that of the
-// order in which the locks are requested; a state machine has one thread and executes in that order. Nor must it know
+// Deterministic locks. The paper re-executes under Calvin's locks, on several threads. The result is the same as in the
+// order in which the locks are requested; a state machine has one thread and executes in that order. It need not know
 // beforehand which rows a procedure will use.
 //
 // Ranges. A scan is noted as the range that the procedure has looked at, with the committed rows in it. It is stale
@@ -34,12 +34,13 @@
 // (package optimistic).
 //
 // Correctness. The paper clears the uncommitted state at each epoch. A transaction executed afterwards would not see
-// what an earlier one of the same replica has written that is in no cut yet; if one cut held both, nobody would find
-// the conflict, since chains of one replica are not compared. Here such writes stay visible as long as their
-// transaction may still be committed as it is: until it is certain that it will be executed again.
+// the writes of an earlier transaction of the same replica that is in no cut yet. If one cut held both, no replica
+// would find the conflict, since chains of one replica are not compared. Here such writes stay visible as long as their
+// transaction may still be committed without re-execution: until it is certain that it will be re-executed.
 //
-// Partitions. The paper's replica is one unit with all rows, in one region. Here every node is such a replica, and
-// those of a region, whatever their partition, take the transactions that begin with their rows. So f counts nodes.
+// Partitions. The paper's replica is one unit with all rows, in one region. Here every node is such a replica, whatever
+// its partition. A region's transactions are distributed over its nodes by the partition of their first row. So f
+// counts nodes.
 package minerva
 
 import (
@@ -135,8 +136,8 @@ var Engine = &protocol.Engine{
 // RoleCoordinator is the role of the replica that proposes cuts.
 const RoleCoordinator = "coordinator"
 
-// promises is Engine.Isolation. Epochs are committed in one order, and a transaction is in a later one than all that
-// were answered before it was sent. A snapshot is the end of some epoch.
+// promises is Engine.Isolation. Epochs are committed in one order, and a transaction is in a later epoch than all
+// transactions that were answered before it was sent. A snapshot is the state at the end of some epoch.
 func promises(p protocol.Params) isolation.Level {
 	if p.Word("reads") == readsSnapshot {
 		return isolation.Serializable
@@ -158,7 +159,8 @@ func tolerates(t *geo.Topology, p protocol.Params) protocol.Tolerance {
 	return s
 }
 
-// replaces is Engine.Replaces: every replica, where a majority is left without one; not the coordinator whose word alone makes cuts.
+// replaces is Engine.Replaces: every replica, if the remaining replicas are a majority. It excludes a coordinator that
+// makes cuts alone.
 func replaces(t *geo.Topology, p protocol.Params) (all []geo.NodeID) {
 	if t.Nodes() < 3 {
 		return nil
@@ -224,7 +226,7 @@ func newReplica(c protocol.Config, m mistake) *Replica {
 	return r
 }
 
-// others calls f for all nodes but this one.
+// others calls f for all nodes except this node.
 func (r *Replica) others(f func(geo.NodeID)) { protocol.Others(r.nodes, r.self, f) }
 
 // Start implements protocol.Replica.
@@ -298,10 +300,10 @@ func (r *Replica) Roles() []string {
 	return nil
 }
 
-// Pending implements protocol.Replica: own transactions without an answer, epochs that are not committed here, batches
-// that have proofs and are in no epoch, and replicas that live and have not committed what this one has. One that is
-// too far behind is never quiet: its rows are not those of the others, and are not to be compared with them. Nor is a new
-// incarnation that has none.
+// Pending implements protocol.Replica. It counts unanswered own transactions, epochs that are not committed here, and
+// batches that have proofs and are in no epoch. It also counts live replicas that have not committed this replica's
+// epochs. A replica that is too far behind is never quiescent: its rows differ from the other replicas' rows and must
+// not be compared with them. Neither is a new incarnation without rows.
 func (r *Replica) Pending() int {
 	if r.epochs.behind {
 		return 1
@@ -322,8 +324,8 @@ func (r *Replica) Pending() int {
 // Lags implements protocol.Straggler.
 func (r *Replica) Lags() bool { return r.epochs.behind }
 
-// Steps implements protocol.Worker. Those of conflict graphs and searches take 60 to 90 ns in BenchmarkEpoch, a third
-// of what simulators charge for one.
+// Steps implements protocol.Worker. Steps of conflict graphs and searches take 60 to 90 ns in BenchmarkEpoch, a third
+// of a simulator's charge for a step.
 func (r *Replica) Steps() int64 { return (r.epochs.conflicts.steps + r.epochs.solved.Steps) / 3 }
 
 // Readings implements protocol.Replica.

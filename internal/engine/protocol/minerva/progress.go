@@ -7,14 +7,15 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// progress tells replicas how far the others are. So a replica knows which batches nobody will ask for (section 4,
-// garbage collection), and whether others live that have not committed what it has. And a proof of availability that
-// its sender, lost by now, has not told everybody reaches the coordinator.
+// progress informs replicas about the progress of the other replicas. So a replica knows the batches that no replica
+// will ask for (section 4, garbage collection), and whether live replicas have not committed its epochs. It also
+// ensures that a proof of availability reaches the coordinator if its sender is lost before it has notified all
+// replicas.
 type progress struct {
 	r       *Replica
 	epochs  []uint64        // by replica
 	heard   []time.Duration // when the replica was last heard of
-	told    uint64          // the last epoch that the others were told of
+	told    uint64          // the last epoch that was reported to the other replicas
 	waiting bool            // a timer is set
 	proofs  Heads           // at the last tick
 }
@@ -30,8 +31,8 @@ func (p *progress) init(r *Replica) {
 	}
 }
 
-// excuse is how long a replica that is not heard of is taken for alive: longer than it takes to elect a coordinator and
-// to hear of it.
+// excuse is the time for which a silent replica is taken for alive: longer than it takes to elect a coordinator and to
+// learn of it.
 func (p *progress) excuse() time.Duration { return 3 * p.r.coordinator.election }
 
 func (p *progress) hear(n geo.NodeID) { p.heard[n] = p.r.env.Now() }
@@ -39,7 +40,8 @@ func (p *progress) hear(n geo.NodeID) { p.heard[n] = p.r.env.Now() }
 // lives reports whether a replica was heard of lately.
 func (p *progress) lives(n geo.NodeID) bool { return p.r.env.Now()-p.heard[n] < p.excuse() }
 
-// replaced forgets what a replica's predecessor has committed, and tells the new incarnation what others know.
+// replaced discards the epochs that a replica's predecessor has committed, and sends the new incarnation this replica's
+// progress.
 func (p *progress) replaced(n geo.NodeID) {
 	p.hear(n)
 	p.epochs[n] = 0
@@ -58,7 +60,7 @@ func (p *progress) expect() {
 	}
 }
 
-// tell reports to the others what is new: epochs, and proofs that were known at the last tick and are still in no
+// tell reports news to the other replicas: epochs, and proofs that were known at the last tick and are still in no
 // epoch.
 func (p *progress) tell() {
 	p.waiting = false
@@ -95,7 +97,7 @@ func (p *progress) receive(from geo.NodeID, m *Progress) {
 	p.collect()
 }
 
-// ahead reports whether a replica that lives has not said that it has committed what this one has.
+// ahead reports whether a live replica has not reported that it has committed this replica's epochs.
 func (p *progress) ahead() bool {
 	for n, e := range p.epochs {
 		if geo.NodeID(n) != p.r.self && e < p.r.epochs.committed && p.lives(geo.NodeID(n)) {

@@ -14,28 +14,31 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// A replica that has lost its memory comes back as a new incarnation, which has acknowledged and proven nothing that its predecessor did.
+// A replica that has lost its state rejoins as a new incarnation, which has acknowledged and proven nothing that its
+// predecessor did.
 //
-// Its log goes on behind all that anybody may have of its predecessor's: numbers of its batches and of its transactions begin at 2^40
-// times the incarnation. Who hears of the incarnation takes the number before its first one for proven, so that a cut holds it soon.
-// Cuts only grow, so what of the predecessor's batches is in no cut by then never will be, whoever has proofs: it is void, for all alike.
+// Its log continues after all batches that any replica may have of its predecessor: the numbers of its batches and of
+// its transactions start at 2^40 times the incarnation. A replica that learns of the incarnation takes the number
+// before its first batch for proven, so that a cut soon contains it. Cuts only grow. So batches of the predecessor that
+// are in no cut by then never will be, even with proofs: they are void at all replicas.
 //
-// The new incarnation gets the cuts from the Raft group, or from the coordinator whose word they are, and the rows of an epoch from
-// another replica. Then it follows the others' logs: it asks each for the batches behind that epoch, those that its predecessor has
-// acknowledged among them.
+// The new incarnation receives the cuts from the Raft group, or from the coordinator that makes them alone, and the
+// rows of an epoch from another replica. Then it follows the other replicas' logs: it asks each for the batches after
+// that epoch, including batches that its predecessor has acknowledged.
 //
-// All copies are there again when it has those (the others then are f + 1 again that have what is proven), all replicas have committed the
-// epoch that it began with (nobody asks it for what it has only the effects of), and all have committed the cuts that void its
-// predecessor's batches (nobody asks for those of a predecessor any more).
+// All copies exist again when three conditions hold. The new incarnation has these batches, so that f + 1 replicas
+// again have all proven batches. All replicas have committed the epoch that it started with, so no replica asks it for
+// batches whose effects alone it has. All replicas have committed the cuts that void its predecessor's batches, so no
+// replica asks for these any more.
 
 const (
-	// followBytes is how much of its log a replica sends for one Follow.
+	// followBytes is the number of bytes of its log that a replica sends for one Follow.
 	followBytes = 4 << 20
-	// installRows is how many rows a new incarnation takes at once: meanwhile it hears nobody.
+	// installRows is the number of rows that a new incarnation installs in one step, during which it receives no messages.
 	installRows = 500
 )
 
-// rejoin is what a replica knows of new incarnations, its own among them.
+// rejoin is a replica's state of new incarnations, including its own.
 type rejoin struct {
 	r            *Replica
 	incarnations []uint32 // by replica
@@ -43,18 +46,18 @@ type rejoin struct {
 	goals  []uint64
 	sender *statetransfer.Sender
 
-	// What follows is of this replica, if it is not the first incarnation. It has joined once it has rows, those of epoch began, and has
-	// caught up once it has committed the epochs up to ready, which were agreed on then.
+	// The following fields are used if this replica is not its first incarnation. It has joined once it has the rows of
+	// epoch began. It has caught up once it has committed the epochs up to ready, which were agreed on at that time.
 	joined   bool
 	began    uint64
 	ready    uint64
 	followed []bool // by replica: all is here that its log had when it heard of this incarnation
 	asked    geo.NodeID
 	asks     int           // how often it has asked
-	at       time.Duration // when it has asked, or the last piece has come
-	coming   bool          // a piece has come since it has asked
+	at       time.Duration // when it last asked, or received a piece
+	coming   bool          // a piece has arrived since it asked
 	receiver statetransfer.Receiver
-	rows     *rows // that have come, and are not all in the store
+	rows     *rows // received, and not all in the store
 	stepping bool  // a timer is set
 }
 
@@ -97,7 +100,8 @@ func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
 	r.rejoin.replaced(n, incarnation)
 }
 
-// replaced forgets what a replica's predecessor has told, and tells the new incarnation what the predecessor was told.
+// replaced discards the reports of a replica's predecessor, and sends the new incarnation what the predecessor had
+// received.
 func (j *rejoin) replaced(n geo.NodeID, incarnation uint32) {
 	r := j.r
 	j.incarnations[n], j.goals[n], j.followed[n] = incarnation, unknownGoal, true
@@ -156,7 +160,7 @@ func (j *rejoin) whole() bool {
 	return true
 }
 
-// fire takes one of a new incarnation's timers.
+// fire handles a timer of a new incarnation.
 func (j *rejoin) fire(what uint64) {
 	if what == askTimer {
 		j.ask()
@@ -174,7 +178,7 @@ func (j *rejoin) later() {
 	j.r.env.After(j.r.longest+fetchAfter, protocol.Timer{Kind: joinTimer})
 }
 
-// ask asks the next replica for rows, if none are on their way. They are of no use before the cuts are known that come behind them.
+// ask asks the next replica for rows, if none are in flight. Rows are useless before the later cuts are known.
 func (j *rejoin) ask() {
 	if j.joined {
 		return
@@ -185,7 +189,7 @@ func (j *rejoin) ask() {
 	}
 }
 
-// due reports whether no replica has been asked, or that one is silent.
+// due reports whether no replica has been asked, or the replica that was asked is silent.
 func (j *rejoin) due() bool {
 	if j.rows != nil {
 		return false
@@ -197,7 +201,8 @@ func (j *rejoin) due() bool {
 	return j.asked == j.r.self || j.r.env.Now()-j.at >= patience
 }
 
-// askNext asks the others in turn, the coordinator last: while it makes a large state ready nobody commits anything.
+// askNext asks the other replicas in turn, the coordinator last: while it prepares a large state no replica commits
+// anything.
 func (j *rejoin) askNext() {
 	var order []geo.NodeID
 	leader, known := j.r.coordinator.leader()
@@ -236,7 +241,7 @@ func (j *rejoin) piece(from geo.NodeID, m *statetransfer.Piece) {
 	j.coming = false
 	s, err := readState(data, j.r.nodes)
 	if err != nil || s.epoch+1 < j.r.epochs.first {
-		return // the next one is asked
+		return // the next replica is asked
 	}
 	if j.rows = s; s.epoch > j.r.epochs.agreedCuts {
 		j.r.env.Mark(rowsEarly)
@@ -244,13 +249,13 @@ func (j *rejoin) piece(from geo.NodeID, m *statetransfer.Piece) {
 	j.install()
 }
 
-// install takes rows that have come, once the cut is known that they belong to, some at a time.
+// install installs the received rows in portions, once their cut is known.
 func (j *rejoin) install() {
 	s, e := j.rows, &j.r.epochs
 	switch {
 	case s == nil || s.epoch > e.agreedCuts:
 		return
-	case s.epoch+1 < e.first: // cuts behind it are gone
+	case s.epoch+1 < e.first: // later cuts are discarded
 		j.rows = nil
 		return
 	case j.stepping:
@@ -284,14 +289,14 @@ func (l *logs) follow(from geo.NodeID, m *Follow) {
 	l.r.env.Send(from, &Followed{Number: n - 1, Last: g.received})
 }
 
-// follows learns that batches of a log are here, and asks for those behind them.
+// follows records that batches of a log have arrived, and asks for the batches after them.
 func (j *rejoin) follows(from geo.NodeID, m *Followed) {
 	if j.followed[from] = m.Number >= m.Last; !j.followed[from] {
 		j.r.env.Send(from, &Follow{m.Number + 1})
 	}
 }
 
-// appendState appends the rows after the last epoch, and what else the next ones depend on.
+// appendState appends the rows after the last epoch, and all other state that the next epochs depend on.
 func (e *epochs) appendState(b []byte) []byte {
 	b = e.tail.appendTo(codec.AppendUvarint(b, e.committed))
 	for _, again := range e.again {
@@ -322,7 +327,8 @@ func readState(data []byte, nodes int) (*rows, error) {
 	return s, r.Err()
 }
 
-// put puts the next rows into a store. It reports whether there are more. What is there of others that were given up it deletes first.
+// put puts the next rows into a store, and reports whether there are more. First it deletes the rows of an abandoned
+// installation.
 func (s *rows) put(to *store.Hash) (more bool) {
 	if !s.begun {
 		s.begun = true
@@ -337,7 +343,7 @@ func (s *rows) put(to *store.Hash) (more bool) {
 	return s.rest.Len() > 0 && s.rest.Err() == nil
 }
 
-// begin begins behind the epoch whose rows the store has. The cuts behind it are known.
+// begin starts after the epoch of the rows in the store. The later cuts are known.
 func (e *epochs) begin(s *rows) {
 	e.committed, e.tail, e.again = s.epoch, s.tail, s.again
 	e.queue = queue.Queue[Heads]{}
@@ -401,7 +407,7 @@ func (g *batchLog) end(last uint64) bool {
 	return void
 }
 
-// restart begins the log anew behind a batch.
+// restart restarts the log after a batch.
 func (g *batchLog) restart(last uint64) {
 	known := protocol.IncarnationOf(g.received)
 	g.earlier, g.segment = nil, segment{first: last + 1, received: last}

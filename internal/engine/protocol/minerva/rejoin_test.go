@@ -46,7 +46,8 @@ func row(r *Replica, n uint64) int64 {
 	return simload.Value(rec)
 }
 
-// All replicas where a majority is left without one; but the first one where cuts are what that says.
+// All replicas can be replaced if the remaining replicas are a majority, except the first replica if it makes cuts
+// alone.
 func TestReplaces(t *testing.T) {
 	for name, tc := range map[string]struct {
 		partitions int
@@ -70,9 +71,9 @@ func TestReplaces(t *testing.T) {
 	}
 }
 
-// What of a lost replica's batches is in no cut when the first cut has the number before those of its next incarnation is void, for those
-// who have it and proofs of it, those who lack it, and those whom it reaches later. A cut that a coordinator proposed who knew less brings
-// nothing back.
+// A cut may contain the number before the first batch of a lost replica's next incarnation. Batches of the lost replica
+// in no cut by then are void: for replicas that have them and proofs of them, for replicas that lack them, and for
+// replicas that receive them later. A later cut, proposed by a coordinator that knew less, does not restore them.
 func TestBatchesOfThePredecessorAreVoid(t *testing.T) {
 	old, lost := alone(t, 1, nil)
 	epoch(old, lost, 1, "a1+1", "a1+10", "a1+100")
@@ -95,7 +96,7 @@ func TestBatchesOfThePredecessorAreVoid(t *testing.T) {
 	c.Receive(0, lost.batches[2])
 
 	next, new := reborn(t, 1, nil)
-	next.Replaced(0, 0) // is not told of first ones, and would not heed it
+	next.Replaced(0, 0) // it would ignore a first incarnation
 	agree(Heads{0, 1, 0}, next)
 	agree(Heads{0, protocol.NumbersBefore(1), 0}, next)
 	joins(t, next, a, a.env.(*world))
@@ -128,8 +129,8 @@ func TestBatchesOfThePredecessorAreVoid(t *testing.T) {
 	}
 }
 
-// Batches of a lost replica that are in a cut are committed by all, also by those who get them later from others, the new incarnation among
-// them. It does not answer who has asked its predecessor.
+// All replicas commit the batches of a lost replica that are in a cut. This includes replicas that receive them later
+// from others, such as the new incarnation. It does not answer requests to its predecessor.
 func TestCutBatchesOfThePredecessorAreCommitted(t *testing.T) {
 	old, lost := alone(t, 1, nil)
 	epoch(old, lost, 1, "a1+1", "a1+10")
@@ -187,8 +188,9 @@ func TestAcknowledgementsOfThePredecessorDoNotCount(t *testing.T) {
 	}
 }
 
-// A new incarnation keeps and acknowledges nothing before it has rows, and takes no transactions. Then it asks for the logs behind these, and
-// commits what others commit: it knows which transactions were executed again before.
+// A new incarnation neither stores nor acknowledges batches before it has rows, and accepts no transactions. Then it
+// asks for the later parts of the logs, and commits the same as the other replicas: it knows which transactions were
+// re-executed before.
 func TestJoin(t *testing.T) {
 	given := map[string]string{"acrossEpochs": acrossValid}
 	a, w := alone(t, 0, given)
@@ -199,7 +201,7 @@ func TestJoin(t *testing.T) {
 	}
 	a.Receive(2, other)
 	agree(Heads{0, 0, 1}, a)
-	agree(Heads{2, 0, 1}, a) // the second one is executed again, which the third one has read from
+	agree(Heads{2, 0, 1}, a) // the second one is re-executed; the third one has read from it
 	if len(a.epochs.again[0]) == 0 {
 		t.Fatal("nothing is executed again")
 	}
@@ -244,7 +246,7 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// Where cuts are what one replica says, it tells a new incarnation those that it may need, and then all that follow.
+// If one replica makes cuts alone, it sends a new incarnation the cuts that it may need, and then all later cuts.
 func TestCutsByOnesWord(t *testing.T) {
 	given := map[string]string{"commit": commitProposed}
 	a, w := alone(t, 0, given)
@@ -273,7 +275,7 @@ func TestCutsByOnesWord(t *testing.T) {
 	}
 }
 
-// Rows are taken once the cuts up to theirs are known, and not when the cuts behind them are gone.
+// Rows are installed once the cuts up to their cut are known, but not if the later cuts have been discarded.
 func TestRowsAndCuts(t *testing.T) {
 	a, w := alone(t, 0, nil)
 	for i := range uint64(5) {
@@ -320,8 +322,8 @@ func TestRowsAndCuts(t *testing.T) {
 	}
 }
 
-// Rows are taken some at a time. When the cuts behind them are gone before all are there, those of a later epoch take their place, and of
-// the earlier ones nothing is left.
+// Rows are installed in portions. If the later cuts are discarded before all rows are installed, rows of a later epoch
+// replace them, and nothing is left of the earlier rows.
 func TestRowsAreTakenInSteps(t *testing.T) {
 	a, w := alone(t, 0, nil)
 	simload.Fill(simload.ThreeRegions(1), 3*installRows-1, 10, func(geo.NodeID) store.Store { return a.store })
@@ -399,7 +401,8 @@ func TestRefusedUntilCaughtUp(t *testing.T) {
 	}
 }
 
-// One replica after the other is asked for rows, the next one when one is silent for longer than a round trip, or stops in the middle.
+// A new incarnation asks one replica after another for rows. It asks the next when a replica is silent for longer than
+// a round trip, or stops in the middle.
 func TestRowsAreAskedFor(t *testing.T) {
 	r, w := reborn(t, 1, nil)
 	r.rejoin.ask()
@@ -452,8 +455,8 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// All copies are there when a new incarnation has rows and all that its predecessor has acknowledged, and when everybody has committed the
-// epoch that it began with and the cut that makes its predecessor's batches void.
+// All copies exist when a new incarnation has rows and all batches that its predecessor has acknowledged. In addition,
+// all replicas must have committed the epoch that it started with and the cut that voids its predecessor's batches.
 func TestWhole(t *testing.T) {
 	a, w := alone(t, 0, nil)
 	epoch(a, w, 1, "a1+1")
@@ -519,7 +522,8 @@ func TestWhole(t *testing.T) {
 	}
 }
 
-// What the others have committed is kept for a new incarnation until it has caught up, however much it is.
+// Batches that other replicas have committed are kept for a new incarnation until it has caught up, regardless of their
+// size.
 func TestKeptForNewIncarnations(t *testing.T) {
 	a, w := alone(t, 0, nil)
 	for i := range uint64(4) {

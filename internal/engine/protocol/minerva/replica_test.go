@@ -14,7 +14,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// alone returns replica self of three, whose messages are kept.
+// alone returns replica self of three, and records its messages.
 func alone(t *testing.T, self geo.NodeID, given map[string]string) (*Replica, *world) {
 	t.Helper()
 	rows := store.NewHash()
@@ -36,7 +36,7 @@ func incarnation(t *testing.T, self geo.NodeID, number uint32, rows *store.Hash,
 	}, none), w
 }
 
-// epoch lets a replica execute transactions, each in a batch of its own, and cuts the logs behind them.
+// epoch makes a replica execute transactions, each in a separate batch, and cuts the logs after them.
 func epoch(r *Replica, w *world, first uint64, ops ...string) {
 	for i, o := range ops {
 		w.now += 10 * time.Millisecond
@@ -47,8 +47,8 @@ func epoch(r *Replica, w *world, first uint64, ops ...string) {
 	r.epochs.agreed(cut)
 }
 
-// A replica whose Raft log lacks cuts gets them in a snapshot, and commits the same epochs. One that lacks what the
-// others have forgotten answers its clients that it cannot.
+// A replica whose Raft log lacks cuts receives them in a snapshot, and commits the same epochs. A replica that lacks
+// discarded batches answers its clients with a refusal.
 func TestSnapshot(t *testing.T) {
 	r, w := alone(t, 0, nil)
 	for i := range uint64(5) {
@@ -77,8 +77,8 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// A replica that is too far behind while it waits for a batch has nothing left to commit when the batch comes. It takes
-// no further batches, but it follows the cuts: it may have to give them to others.
+// A replica that is too far behind while it waits for a batch has nothing left to commit when the batch arrives. It
+// accepts no further batches, but it follows the cuts: it may have to send them to other replicas.
 func TestTooFarBehind(t *testing.T) {
 	r, w := alone(t, 0, nil)
 	for i := range uint64(5) {
@@ -110,7 +110,8 @@ func TestTooFarBehind(t *testing.T) {
 	}
 }
 
-// A replica that is too far behind keeps as many cuts as others, and the batches that it has acknowledged with them.
+// A replica that is too far behind keeps the same number of cuts as others, and the batches of these cuts that it has
+// acknowledged.
 func TestCollectBehind(t *testing.T) {
 	r, w := alone(t, 0, nil)
 	for i := range uint64(5) {
@@ -118,7 +119,7 @@ func TestCollectBehind(t *testing.T) {
 	}
 	r.epochs.collect(3)
 	lost, _ := alone(t, 2, nil)
-	for _, b := range append(w.batches[:2:2], w.batches[3:]...) { // the third one is lost
+	for _, b := range append(w.batches[:2:2], w.batches[3:]...) { // the third batch is lost
 		lost.Receive(0, b)
 	}
 	lost.epochs.restore(r.epochs.snapshot())
@@ -257,7 +258,7 @@ func TestCutsGrow(t *testing.T) {
 	}
 }
 
-// What a coordinator has proposed in an earlier term, and nobody has agreed to, it proposes again.
+// A coordinator repeats proposals of an earlier term that were not agreed on.
 func TestLostProposalsAreMadeAgain(t *testing.T) {
 	r, _ := alone(t, 0, nil)
 	r.logs.all[1].proven = 2
@@ -274,7 +275,8 @@ func TestLostProposalsAreMadeAgain(t *testing.T) {
 	}
 }
 
-// Chains of two replicas are neighbors of each other if one of them writes what the other uses, whether it has read that before or not.
+// Chains of two replicas are mutual neighbors if one of them writes a row that the other uses, with or without reading
+// it first.
 func TestNeighborsAreMutual(t *testing.T) {
 	k := simload.Key(1)
 	reads := &Record{Reads: optimistic.Reads{Points: []optimistic.Point{{Key: k}}}}

@@ -63,8 +63,8 @@ func TestScansOfUncommittedRows(t *testing.T) {
 	}
 }
 
-// A new incarnation without rows sends none. It accepts batches of its predecessor from others, and knows its own. The
-// later of two incarnations counts, in any order of messages.
+// A new incarnation without rows sends none. It accepts batches of its predecessor from other replicas, and knows its
+// own batches. The later of two incarnations counts, in any order of messages.
 func TestRowsOfTheLacking(t *testing.T) {
 	r, w := reborn(t, 1, nil)
 	w.sent = nil

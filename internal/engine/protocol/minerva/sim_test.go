@@ -8,14 +8,14 @@ import (
 )
 
 var (
-	// measured is what the authors' code does where it differs from the paper.
+	// measured is the behavior of the authors' code where it differs from the paper.
 	measured = map[string]string{"commit": "Proposed", "acrossEpochs": "Valid", "highContention": "Immediate", "solver": "Exact"}
-	// snapshot answers reads at once.
+	// snapshot answers reads immediately.
 	snapshot = map[string]string{"reads": "Snapshot", "solver": "Greedy", "highContention": "Off"}
 )
 
-// Whatever the shape and the network, the copies stay equal, no money is made or lost, readers see all of a transaction
-// or nothing, and every transaction is answered once: the simulator panics on a second answer.
+// For every topology and network, the copies stay equal, the sum of all money is constant, and readers see all of a
+// transaction or nothing. Every transaction is answered exactly once: the simulator panics on a second answer.
 func TestSerializable(t *testing.T) {
 	t.Run("paper", func(t *testing.T) { protocoltest.Serializable(t, minerva.Engine, nil, 3) })
 	t.Run("measured", func(t *testing.T) { protocoltest.Serializable(t, minerva.Engine, measured, 2) })
@@ -49,7 +49,7 @@ func TestShapes(t *testing.T) {
 	})
 }
 
-// Rows of groups are inserted, deleted and scanned, and rows are used whose keys depend on what is read.
+// Rows of groups are inserted, deleted and scanned. Transactions use rows whose keys depend on earlier reads.
 func TestGroups(t *testing.T) {
 	t.Run("paper", func(t *testing.T) { protocoltest.Groups(t, minerva.Engine, nil) })
 	t.Run("measured", func(t *testing.T) { protocoltest.Groups(t, minerva.Engine, measured) })

@@ -2,7 +2,7 @@ package oceanvista
 
 import "github.com/geobench/geobench/internal/engine/protocol"
 
-// mistake is what is wrong with a database that is wrong on purpose.
+// mistake identifies the defect of a deliberately faulty variant.
 type mistake uint8
 
 const (
@@ -14,8 +14,8 @@ const (
 	lateSPhase
 )
 
-// These are the database with mistakes that are easily made. They are in no table of engines, and there to test those
-// who should notice (package broken).
+// Faulty variants with plausible defects. They are in no table of engines; they test that the checks find such defects
+// (package broken).
 var (
 	// LateWrites promises what its clock will show an interval later, and issues timestamps below that.
 	LateWrites = mistaken("oceanvista-late-writes", lateWrites)
@@ -25,7 +25,7 @@ var (
 	EvaluatedOnArrival = mistaken("oceanvista-evaluated-on-arrival", arrivalOrder)
 	// ForgottenFunctors decides about a lost server that none of its unfinished functors was written.
 	ForgottenFunctors = mistaken("oceanvista-forgotten-functors", forgottenFunctors)
-	// LateSPhase stores the functors of a server about which it was decided what was written.
+	// LateSPhase stores functors of a server after the decision about its functors.
 	LateSPhase = mistaken("oceanvista-late-s-phase", lateSPhase)
 )
 

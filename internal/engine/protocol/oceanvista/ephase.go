@@ -10,20 +10,20 @@ import (
 	"github.com/geobench/geobench/internal/engine/blocks/deterministic"
 )
 
-// functors are those of this node's partition.
+// functors are the functors of this node's partition.
 type functors struct {
 	r *Replica
 	// invisible are those above the visibility watermark, the lowest timestamp first.
 	invisible invisible
-	// recent are, by server, those that some replica may lack, in the order of timestamps, whether they are evaluated
-	// or not: if the server is lost, others get them from this node.
+	// recent are, by server, the functors that some replica may lack, in the order of timestamps, evaluated or not. If the
+	// server is lost, other replicas receive them from this node.
 	recent []queue.Queue[Functor]
 	// replicated is, by server, its second watermark: all replicas have all its functors up to there.
 	replicated []Timestamp
 	kept       int   // in recent
 	keptBytes  int64 // of them in a message
 
-	// floor: the rows that this node has got from another one have the effects of all functors up to there.
+	// floor: the rows that this node has received from another node include the effects of all functors up to floor.
 	floor Timestamp
 
 	received int64
@@ -67,8 +67,8 @@ func (s *functors) receive(from geo.NodeID, m *Write) {
 	s.r.env.Send(from, &Stored{m.Timestamp})
 }
 
-// enter stores a functor. A server that was given up lacks others and evaluates nothing any more, or the other partitions
-// of its copy would get wrong reads; it still is one of those who keep functors.
+// enter stores a functor. An abandoned server lacks functors and evaluates nothing any more, or the other partitions of
+// its copy would receive wrong reads. It still stores functors for others.
 func (s *functors) enter(f Functor) {
 	s.received++
 	if !s.r.behind && f.Timestamp > s.floor {
@@ -93,9 +93,9 @@ func (s *functors) forget(f Functor) {
 	s.keptBytes -= int64(f.size())
 }
 
-// decided takes the decision about a server's functors beyond those that all replicas have: the survivors, in the order
-// of their timestamps, were written, and others not. None of these others is visible anywhere. It returns how many of
-// them this node has held.
+// decided handles the decision about a server's functors beyond the functors that all replicas have. The survivors, in
+// the order of their timestamps, were written, and all others were not. None of these others is visible anywhere.
+// decided returns the number of them that this node has held.
 func (s *functors) decided(server geo.NodeID, beyond Timestamp, survivors []Functor) (dropped int) {
 	dropped = len(s.invisible)
 	s.invisible = slices.DeleteFunc(s.invisible, func(f stored) bool {
@@ -115,7 +115,7 @@ func (s *functors) decided(server geo.NodeID, beyond Timestamp, survivors []Func
 		}
 		beyond = max(beyond, f.Timestamp)
 	}
-	// Who lacks any of them has them by the same decision.
+	// A replica that lacks any of them receives them with the same decision.
 	s.collect(server, beyond)
 	s.clear(server)
 	return dropped
@@ -128,14 +128,14 @@ func (s *functors) clear(server geo.NodeID) {
 	}
 }
 
-// survives reports whether a timestamp is among those of functors in their order.
+// survives reports whether a sorted list of survivors has a functor with timestamp t.
 func survives(survivors []Functor, t Timestamp) bool {
 	_, found := slices.BinarySearchFunc(survivors, t, func(f Functor, t Timestamp) int { return cmp.Compare(f.Timestamp, t) })
 	return found
 }
 
-// evaluate hands the functors up to the visibility watermark to the executor, in the order of timestamps (E-phase), but for those behind the
-// mark of a new incarnation while this node has not taken its rows for it.
+// evaluate passes the functors up to the visibility watermark to the executor, in the order of timestamps (E-phase). It
+// withholds functors after the mark of a new incarnation until this node has taken its rows for that incarnation.
 func (s *functors) evaluate(visible Timestamp) {
 	if s.r.replace.lacking {
 		return

@@ -15,7 +15,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// A donor waits at the mark until what comes before is over: it takes its rows with all effects of that and none of what follows.
+// A donor waits at the mark until all earlier functors are over: its rows then have all effects of these functors and
+// none of later ones.
 func TestDonorDrains(t *testing.T) {
 	donor, w := node(t, 4, 0, 2, nil) // partition 0 of the third copy
 	donor.Replaced(2, 1)
@@ -58,8 +59,9 @@ func TestDonorDrains(t *testing.T) {
 	}
 }
 
-// The other partitions of a copy forget what they were about to evaluate, and tell their clients that they do not know; what is behind the mark
-// they evaluate with the rows that come. What they issue from then on they evaluate themselves.
+// The other partitions of a copy discard the functors that they were about to evaluate, and answer their clients with
+// an unknown outcome. They evaluate the functors after the mark with the rows that arrive. They evaluate functors that
+// they issue from then on.
 func TestCopyBeginsAnew(t *testing.T) {
 	r, w := node(t, 3, 0, 2, map[string]string{"reads": readsSnapshot}) // partition 1 of the second copy; node 2 is lost
 	r.Submit(simload.Txn(txn.MakeID(1, 1), "a0+1 a1+1"))
@@ -128,7 +130,7 @@ func TestCopyBeginsAnew(t *testing.T) {
 	}
 }
 
-// handover delivers pieces at once.
+// handover delivers pieces immediately.
 type handover struct {
 	world
 	to   *Replica
@@ -137,7 +139,7 @@ type handover struct {
 
 func (h *handover) Send(_ geo.NodeID, m protocol.Message) { h.to.Receive(h.from, m) }
 
-// What a node was about to find out about a transaction's rows it finds out from the new incarnation: nobody has issued that yet.
+// A node repeats its pending reconnaissance with the new incarnation: the transaction has not been issued yet.
 func TestLooksAgain(t *testing.T) {
 	r, w := node(t, 3, 0, 2, nil)
 	r.Submit(simload.Txn(txn.MakeID(1, 1), "j0+5"))
@@ -152,7 +154,7 @@ func TestLooksAgain(t *testing.T) {
 	}
 }
 
-// A client that was told that nobody knows hears nothing more of its transaction, whatever is decided of it.
+// A client with an unknown outcome receives no other answer for its transaction, regardless of the decision about it.
 func TestUnknownIsTheLastWord(t *testing.T) {
 	r, w := node(t, 3, 0, 2, nil)
 	r.Submit(simload.Txn(txn.MakeID(1, 1), "a0+1 a1+1"))
@@ -163,7 +165,7 @@ func TestUnknownIsTheLastWord(t *testing.T) {
 	}
 }
 
-// The copy that gives its rows is in another region and whole, one whose nodes are all active where there is one.
+// The donor copy is complete and in another region. A copy with only active nodes is preferred.
 func TestDonor(t *testing.T) {
 	r, _ := node(t, 0, 0, 2, nil)
 	m := &r.membership

@@ -5,7 +5,7 @@ import (
 	"github.com/geobench/geobench/internal/base/coverage"
 )
 
-// What the explorer wants to see happen: see package coverage.
+// Coverage marks that the explorer must reach: see package coverage.
 var (
 	writeOfSuspect    = coverage.New("oceanvista.write-of-suspect", "A functor comes from a server whose functors are being decided on")
 	functorDropped    = coverage.New("oceanvista.functor-dropped", "A functor of a lost server is taken for one that was never written")
@@ -42,7 +42,7 @@ var (
 	functorsToCome       = coverage.NewReplaced("oceanvista.functors-to-come", "A new incarnation has rows, and not yet all functors of the others")
 )
 
-// What replicas may be told to do: see package buggify.
+// Points at which the explorer may make replicas deviate: see package buggify.
 var (
 	impatient     = buggify.New("oceanvista.impatient", "A server that speaks is suspected")
 	gossipLeftOut = buggify.New("oceanvista.gossip-left-out", "A server does not tell another its watermarks although it is time")

@@ -53,7 +53,8 @@ func appendFunctors(b []byte, functors []Functor) []byte {
 	return b
 }
 
-// inPieces calls f for functors in pieces of at most so many bytes, or one functor, in their order. There is one piece at least.
+// inPieces calls f for functors in pieces of at most the given number of bytes, or of a single functor, in their order.
+// There is at least one piece.
 func inPieces(functors []Functor, most int, f func(piece []Functor, more bool)) {
 	for {
 		n, size := 0, 0
@@ -95,7 +96,7 @@ func stringFunctors(functors []Functor) string {
 
 // Write asks a replica to store a functor (S-phase).
 type Write struct {
-	// View is the sender's, Epoch the one that it is active in.
+	// View is the sender's view, Epoch the epoch in which it is active.
 	View, Epoch uint64
 	Functor
 }
@@ -129,9 +130,9 @@ func (m *Stored) AppendTo(b []byte) []byte { return codec.AppendUint64(b, uint64
 
 func (m *Stored) String() string { return fmt.Sprintf("has stored %v", m.Timestamp) }
 
-// Gossip tells a server's watermarks.
+// Gossip reports a server's watermarks.
 type Gossip struct {
-	// View is the sender's, Epoch the one that it is active in.
+	// View is the sender's view, Epoch the epoch in which it is active.
 	View, Epoch uint64
 	// Watermark: its functors up to there are stable, and it issues no others. Replicated: all replicas have them.
 	Watermark, Replicated Timestamp
@@ -159,7 +160,7 @@ func (m *Gossip) String() string {
 	return fmt.Sprintf("watermark %v, replicated %v", m.Watermark, m.Replicated)
 }
 
-// viewOf returns the view of a message that has one.
+// viewOf returns the view of a message, for messages that have a view.
 func viewOf(m protocol.Message) uint64 {
 	switch m := m.(type) {
 	case *Write:
@@ -170,15 +171,15 @@ func viewOf(m protocol.Message) uint64 {
 	return 0
 }
 
-// Report says what the sender holds of a suspected server.
+// Report reports the functors of a suspected server that the sender holds.
 type Report struct {
 	Server geo.NodeID
 	Epoch  uint64
 	// Piece counts the pieces of the report, from 0. More come.
 	Piece uint64
 	More  bool
-	// Replicated is the server's second watermark as far as the sender knows, Functors what it holds beyond, in the
-	// order of timestamps.
+	// Replicated is the server's second watermark as far as the sender knows, Functors the later functors that it holds,
+	// in the order of timestamps.
 	Replicated Timestamp
 	Functors   []Functor
 }
@@ -254,11 +255,11 @@ func (m *StateRequest) String() string {
 	return fmt.Sprintf("asks for the rows as of the mark of view %d", m.ID)
 }
 
-// entry is one of the group's log.
+// entry is an entry of the group's log.
 type entry interface {
 	// append appends the entry to b.
 	append(b []byte) []byte
-	// apply changes what is agreed on. It reports whether it has.
+	// apply changes the agreed state. It reports whether it has.
 	apply(m *membership) bool
 }
 
@@ -279,8 +280,8 @@ type suspicion struct {
 	epoch  uint64
 }
 
-// decision says what was written of a suspected server's unfinished functors. It may come in pieces, of which the last one
-// takes effect; the first one ends those of an earlier leader that has not come to its last.
+// decision determines which of a suspected server's unfinished functors were written. It may have several pieces and
+// takes effect with the last. The first piece discards an incomplete decision of an earlier leader.
 type decision struct {
 	server geo.NodeID
 	epoch  uint64
@@ -292,15 +293,15 @@ type decision struct {
 	survivors  []Functor // beyond, in the order of timestamps
 }
 
-// join makes a closed server active again, whose timestamps are above what its sponsor, active in an epoch, has
-// promised. That of a new incarnation is its mark.
+// join makes a closed server active again. Its timestamps are above the promise of its sponsor, which is active in an
+// epoch. The join of a new incarnation is its mark.
 type join struct {
 	server       geo.NodeID
 	epoch        uint64
 	sponsor      geo.NodeID
 	sponsorEpoch uint64
 	above        Timestamp
-	incarnation  uint32 // 0: the one that was closed
+	incarnation  uint32 // 0: the incarnation that was closed
 }
 
 // loss says that a new incarnation is in a server's place.

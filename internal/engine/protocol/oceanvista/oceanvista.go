@@ -1,36 +1,37 @@
-// Package oceanvista is a multi-leader database whose transactions are visible once everybody is known to be past them:
-// Ocean Vista (Fan and Golab, Ocean Vista: Gossip-Based Visibility Control for Speedy Geo-Distributed Transactions,
-// PVLDB 12(11), 2019). Every region holds all rows, in partitions. A transaction is a functor: a procedure, its
-// arguments and its read and write sets. Nobody locks, validates or aborts for the sake of others.
+// Package oceanvista is a multi-leader database whose transactions become visible once every server is known to be past
+// them: Ocean Vista (Fan and Golab, Ocean Vista: Gossip-Based Visibility Control for Speedy Geo-Distributed
+// Transactions, PVLDB 12(11), 2019). Every region holds all rows, in partitions. A transaction is a functor: a
+// procedure, its arguments and its read and write sets. No transaction locks, validates, or aborts because of another.
 //
 // S-phase (sphase.go, the paper's write-only phase). The server that a client speaks to gives its transaction a
 // timestamp and writes it to all replicas of every partition that it touches; a majority of each makes it stable.
 //
-// Visibility (watermarks.go). A server's watermark is what lies below its lowest timestamp that is not stable yet, or,
-// when it has none, its clock: a promise to issue none that is lower. Servers tell each other at intervals. The lowest
-// watermark of all is the visibility watermark: below it, every functor is known and stable.
+// Visibility (watermarks.go). A server's watermark is below its lowest timestamp that is not stable yet. Without such a
+// timestamp it is the server's clock: a promise to issue no lower timestamp. Servers exchange watermarks at intervals.
+// The lowest watermark of all servers is the visibility watermark: below it, every functor is known and stable.
 //
-// E-phase (ephase.go). Every replica evaluates the functors that have become visible, in the order of their timestamps.
-// The partitions of a copy exchange what they have read (package deterministic), so that all copies become equal
-// without a vote, and the server that the client waits at answers.
+// E-phase (ephase.go). Every replica evaluates the visible functors in the order of their timestamps. The partitions of
+// a copy exchange their reads (package deterministic), so that all copies become equal without a vote. The client's
+// server answers.
 //
-// Completeness. Links keep the order of messages, so whoever hears a server's watermark has got all its functors up to
-// there. What a lost server has not sent to everybody comes with the decision about it.
+// Completeness. Links keep the order of messages, so a server that receives another server's watermark has received all
+// its functors up to there. Functors that a lost server has not sent to all replicas arrive with the decision about it.
 //
-// Clocks. A server that has heard of a higher watermark promises that one, as a hybrid logical clock does, and issues
-// no timestamp below it. So a clock that is behind delays transactions by the time that gossip takes, whatever it
-// shows, and one that is ahead takes the others along.
+// Clocks. A server that learns of a higher watermark promises that watermark, as a hybrid logical clock does, and
+// issues no timestamp below it. So a clock that is behind delays transactions only by the time of gossip, regardless of
+// its lag. A clock that is ahead takes the other servers along.
 //
-// Lost servers (takeover.go). Without its watermark the world would stop. A Raft group of all servers agrees that the
-// server is suspected; from then on no replica takes its writes. Majorities of all partitions report what they hold of
-// it, and the group agrees on which of that survives: what a report from every partition that it touches holds, which
-// includes all that is stable. The rest was never written. A server that was suspected but lives issues the rest again
-// once it has joined anew, under a timestamp above all that is visible by then.
+// Lost servers (takeover.go). Without the watermark of a lost server, nothing would become visible. A Raft group of all
+// servers agrees that the server is suspected; from then on no replica accepts its writes. Majorities of all partitions
+// report the functors of the server that they hold, and the group agrees on the survivors. These are the functors that
+// a report from every partition that they touch contains, which includes all stable functors. All others were never
+// written. A server that was suspected but lives issues these again once it has rejoined, under a timestamp above all
+// that is visible by then.
 //
-// Strict serializability. Transactions take effect in the order of timestamps. A transaction that is answered is
-// visible where its client waits, so every server that was active there has promised timestamps above its own, and one
-// that was not has to join before it issues any, above all that was visible: see join. One that was called later has a
-// higher timestamp. That holds whatever clocks show.
+// Strict serializability. Transactions take effect in the order of timestamps. An answered transaction is visible at
+// its client's server. So every server that was active there has promised timestamps above the transaction's. A server
+// that was not active must join before it issues any, above all that was visible: see join. A transaction that was
+// called later has a higher timestamp. That holds for all clocks.
 package oceanvista
 
 import (
@@ -86,8 +87,8 @@ var Engine = &protocol.Engine{
 	Law:       law,
 }
 
-// promises is Engine.Isolation. What is visible at a server is a prefix of the order of timestamps, which may be older
-// than what another server has answered from.
+// promises is Engine.Isolation. The visible functors at a server are a prefix of the order of timestamps, which may be
+// older than the prefix from which another server has answered.
 func promises(p protocol.Params) isolation.Level {
 	if p.Word("reads") == readsSnapshot {
 		return isolation.Serializable
@@ -115,7 +116,7 @@ type Replica struct {
 
 	partition, partitions int
 	placement             geo.Placement
-	// group[q] are the replicas of partition q; majority is the size of one.
+	// group[q] are the replicas of partition q; majority is the size of a majority.
 	group    [][]geo.NodeID
 	majority int
 	wrong    mistake
@@ -132,7 +133,8 @@ type Replica struct {
 	procs     *txn.Registry
 	// unanswered are the transactions of own clients; true when others may have them.
 	unanswered map[txn.ID]bool
-	// behind says that this server was given up while it was away: it lacks what the others have forgotten.
+	// behind reports that this server was abandoned while it was away: other servers have discarded functors that it
+	// lacks.
 	behind bool
 
 	transactions, snapshotReads int64
@@ -185,7 +187,7 @@ func (r *Replica) Submit(t *txn.Transaction) {
 	r.finishStep()
 }
 
-// order takes a transaction whose footprint is known.
+// order handles a transaction whose footprint is known.
 func (r *Replica) order(t *txn.Transaction) {
 	switch {
 	case r.behind: // its client was answered
@@ -195,7 +197,7 @@ func (r *Replica) order(t *txn.Transaction) {
 			r.replace.held = append(r.replace.held, t)
 			return
 		}
-		// Nothing that is evaluated later comes before it: it waits for the locks of all that is visible.
+		// No functor that is evaluated later precedes it: it waits for the locks of all visible functors.
 		r.snapshotReads++
 		r.executor.Run(deterministic.Place{}, t, r.self)
 	default:
@@ -258,8 +260,9 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 	r.finishStep()
 }
 
-// inView takes a message whose meaning depends on the sender's view of who is active, once this node has come that far.
-// Of gossip that nothing was written in between only the last is held: it says all that the others do.
+// inView handles a message whose meaning depends on the sender's view of the active servers, once this node has reached
+// that view. Of consecutive gossip messages without a write in between, it holds only the last, which includes the
+// content of the earlier ones.
 func (r *Replica) inView(from geo.NodeID, m protocol.Message, view uint64) {
 	p := &r.watermarks.peers[from]
 	if last := len(p.held) - 1; view > r.membership.view || last >= 0 {
@@ -273,8 +276,8 @@ func (r *Replica) inView(from geo.NodeID, m protocol.Message, view uint64) {
 	r.take(from, m)
 }
 
-// take handles a message of a sender whose view is not ahead of this node's, if it is of a time from which on this node has all that the
-// sender has for it, and of the incarnation that has joined.
+// take handles a message of a sender whose view is not ahead of this node's view. The message must be from a time after
+// which this node has received all of the sender's messages, and from the incarnation that has joined.
 func (r *Replica) take(from geo.NodeID, m protocol.Message) {
 	if p := &r.replace; viewOf(m) < p.since || p.known[from] != r.membership.servers[from].marked {
 		r.env.Mark(beforeMark)
@@ -320,7 +323,7 @@ func (r *Replica) Fire(t protocol.Timer) {
 	r.finishStep()
 }
 
-// finishStep evaluates what the step has made visible, and sends what has gathered.
+// finishStep evaluates the functors that the step has made visible, and sends the collected messages.
 func (r *Replica) finishStep() {
 	r.functors.evaluate(r.watermarks.advance())
 	r.executor.Flush()
@@ -335,9 +338,9 @@ func (r *Replica) Roles() []string {
 	return nil
 }
 
-// Pending implements protocol.Replica: own clients' transactions without an answer, functors that are not visible or
-// not evaluated, and servers that live and do not know of all decisions yet. A server that was given up is never quiet:
-// its rows are not those of the others.
+// Pending implements protocol.Replica. It counts unanswered transactions of own clients, functors that are not visible
+// or not evaluated, and live servers that do not know all decisions yet. An abandoned server is never quiescent: its
+// rows differ from the other servers' rows.
 func (r *Replica) Pending() int {
 	if r.behind {
 		return 1

@@ -15,38 +15,44 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// replacement is what a node does when one has lost what it knew, and a new incarnation is in its place.
+// replacement handles the replacement of a node that has lost its state by a new incarnation.
 //
-// The loss is agreed on in the Raft group, which closes the lost server as a silent one, but at once. The new incarnation is another
-// member of the group, and asks for a sponsor once its predecessor is closed. The join is its mark: what is visible anywhere by
-// then is not above the timestamp above which it joins, so all nodes come to that timestamp later, in the same order of all functors.
+// The Raft group agrees on the loss, and closes the lost server like a silent server, but without waiting for silence.
+// The new incarnation is another member of the group, and asks for a sponsor once its predecessor is closed. The join
+// is its mark. Everything that is visible anywhere by then is at or below the timestamp above which it joins. So all
+// nodes reach that timestamp later, in the same order of all functors.
 //
-// The server. It has promised nothing that its predecessor had, so from the mark on its watermark is that timestamp for everybody, and it issues
-// others above that and above all that was decided of its predecessor.
+// The server. It has made none of its predecessor's promises. So from the mark on, all nodes take that timestamp as its
+// watermark. It issues timestamps above the mark and above all that was decided about its predecessor.
 //
-// The replica. Its predecessor had stored functors that others count on it for. From the mark on nobody counts what that one had stored, and each
-// active server sends the new one all functors that are not known to be everywhere: no server takes one for that before it is visible, so all that the
-// new incarnation will evaluate are among them, or belong to a server that was closed meanwhile, or come with the decision about it. Until it
-// has those of a server it reports nothing about that one, as if it were still silent: the others are a majority.
+// The replica. Other servers count on the functors that its predecessor had stored. From the mark on no server counts
+// these. Each active server sends the new incarnation all functors that are not known to be at all replicas. No server
+// considers a functor to be at all replicas before it is visible. So the functors that the new incarnation will
+// evaluate are among these, belong to a server that was closed meanwhile, or arrive with the decision about that
+// server. Until it has the functors of a server it reports nothing about that server, as if it were still silent: the
+// other replicas are a majority.
 //
-// The rows. Partitions of a copy tell each other once what they have read, and nobody keeps that, so the whole copy of the new incarnation
-// begins anew. Each of its nodes forgets what it was about to evaluate up to the mark, and cannot tell its clients what became of that. Another
-// copy is the donor. Its nodes evaluate all up to the mark and nothing beyond, send their rows as they are then, and go on.
+// The rows. Partitions of a copy send each other their reads once, and no node keeps them, so the whole copy of the new
+// incarnation restarts. Each of its nodes discards the functors up to the mark that it was about to evaluate, and
+// cannot report their outcomes to clients. Another copy is the donor. Its nodes evaluate all functors up to the mark
+// and none beyond, send the rows of that state, and continue.
 //
-// Nobody else may be lost before all nodes of the copy have rows, and the new incarnation has all functors that it may be asked for: see FullyReplicated.
+// No other node may be lost before all nodes of the copy have rows, and the new incarnation has all functors that it
+// may be asked for: see FullyReplicated.
 type replacement struct {
 	r    *Replica
 	rows *store.Hash
-	// known are the incarnations of all nodes as this one was told.
+	// known are the latest known incarnations of all nodes.
 	known []uint32
-	// since is the view from which on what others say counts: that of this node's mark, 0 at a first incarnation.
+	// since is the view from which on other nodes' messages count: the view of this node's mark, 0 at a first incarnation.
 	since uint64
-	// joining is when this node has asked last to join, and patience how long an answer takes.
+	// joining is the time of this node's last request to join, and patience the time after which an answer is overdue.
 	joining, patience time.Duration
 	// has says of which servers this node has all functors that are not known to be everywhere.
 	has []bool
 
-	// lacking says that this node has no rows for its mark yet, or no mark. held are transactions that read at once, and wait for them.
+	// lacking reports that this node has no rows for its mark yet, or no mark. held are transactions that read
+	// immediately, and wait for the rows.
 	lacking  bool
 	held     []*txn.Transaction
 	receiver statetransfer.Receiver
@@ -54,17 +60,17 @@ type replacement struct {
 	came     []byte // rows that are not in use yet
 	proposed uint64 // the mark for which this node has said that it is replenished
 
-	// The rest is of a donor: where it has to stop, and, by copy, what it was asked for and what it has for it.
+	// The following fields belong to a donor: where it must stop, and, by copy, the requested mark and the rows for it.
 	stops  []stop
 	asked  []uint64
 	given  []given
 	sender *statetransfer.Sender
 }
 
-// unmarkedView is the view of a mark that has not come.
+// unmarkedView is the view of a mark that has not arrived.
 const unmarkedView = ^uint64(0)
 
-// replenished is what is agreed on about a copy that begins anew.
+// replenished is the agreed state of a copy that restarts.
 type replenished struct {
 	// id is the view of its last mark, 0 for none, and above where it begins.
 	id    uint64
@@ -90,12 +96,12 @@ func (c *replenished) read(r *codec.Reader) {
 	}
 }
 
-// stop is where a donor stops for a copy.
+// stop is the timestamp at which a donor stops for a copy.
 type stop struct {
 	copy  int
 	id    uint64
 	above Timestamp
-	// decided are the functors beyond that were decided on before: those of which no server will speak any more.
+	// decided are the functors after above that were decided on before: no server will send them any more.
 	decided []Functor
 }
 
@@ -120,7 +126,8 @@ func (p *replacement) init(r *Replica, c protocol.Config) {
 	}
 }
 
-// replaces is Engine.Replaces: all nodes, where two others have the rows of each and the others are a majority of all.
+// replaces is Engine.Replaces: all nodes, if two other nodes have each node's rows and the other nodes are a majority
+// of all nodes.
 func replaces(t *geo.Topology, _ protocol.Params) (nodes []geo.NodeID) {
 	if len(t.Regions)*t.Replicas < 3 {
 		return nil
@@ -135,7 +142,7 @@ func (r *Replica) copyOf(n geo.NodeID) int {
 	return int(r.topology.RegionOf(n))*r.topology.Replicas + r.topology.ReplicaOf(n)
 }
 
-// nodeOf is the node of this one's partition in a copy.
+// nodeOf returns the node of this node's partition in a copy.
 func (r *Replica) nodeOf(number int) geo.NodeID {
 	return r.topology.Node(geo.Region(number/r.topology.Replicas), r.partition, number%r.topology.Replicas)
 }
@@ -143,7 +150,7 @@ func (r *Replica) nodeOf(number int) geo.NodeID {
 // unmarked reports whether this is a new incarnation that has not joined yet.
 func (p *replacement) unmarked() bool { return p.since == unmarkedView }
 
-// linked reports whether the incarnation of a server that has joined is the one that this node speaks with.
+// linked reports whether this node communicates with the incarnation of a server that has joined.
 func (p *replacement) linked(n geo.NodeID) bool {
 	return p.known[n] == p.r.membership.servers[n].marked
 }
@@ -193,14 +200,15 @@ func (r *Replica) FullyReplicated() bool {
 	return !slices.ContainsFunc(m.copies, func(c replenished) bool { return slices.Contains(c.lacking, true) })
 }
 
-// askToJoin asks another sponsor when one has not answered: a new incarnation has nothing else to do, and others wait for it.
+// askToJoin asks another sponsor if the last sponsor has not answered: a new incarnation can do nothing else, and other
+// nodes wait for it.
 func (p *replacement) askToJoin() {
 	if p.unmarked() && p.r.env.Now()-p.joining >= p.patience {
 		p.r.membership.join()
 	}
 }
 
-// proposeLosses has the group agree on what this node was told, if it leads.
+// proposeLosses proposes the new incarnations that this node knows to the group, if it leads.
 func (p *replacement) proposeLosses() {
 	m := &p.r.membership
 	for n, incarnation := range p.known {
@@ -210,7 +218,7 @@ func (p *replacement) proposeLosses() {
 	}
 }
 
-// apply closes the lost server's door, if that was open. One that was given up begins anew.
+// apply closes the lost server, if it was active. An abandoned server restarts.
 func (e *loss) apply(m *membership) bool {
 	if int(e.server) >= len(m.servers) || e.incarnation <= m.servers[e.server].incarnation {
 		return false
@@ -254,8 +262,9 @@ func (m *membership) mark(e *join) {
 	}
 }
 
-// donor returns the copy that gives its rows to another one: in the next other region, the one of the same number there, unless others that
-// are active have all rows and it has not. Where regions may be lost together, it is in another one.
+// donor returns the copy that gives its rows to another copy. It is the copy of the same number in the next other
+// region. If that copy lacks rows or has an inactive node, it is another copy that is active and complete, if there is
+// any. Where regions may be lost together, the donor is in another region.
 func (m *membership) donor(to int) int {
 	t := m.r.topology
 	var others []int
@@ -303,7 +312,7 @@ func (p *replacement) marked(n geo.NodeID, number int) {
 	}
 }
 
-// reset has this node begin anew at a timestamp, with the rows of the donor.
+// reset makes this node restart at a timestamp, with the rows of the donor.
 func (p *replacement) reset(above Timestamp) {
 	r := p.r
 	r.env.Mark(copyReset)
@@ -313,7 +322,7 @@ func (p *replacement) reset(above Timestamp) {
 	r.functors.invisible = slices.DeleteFunc(r.functors.invisible, func(f stored) bool { return f.Timestamp <= above })
 	heap.Init(&r.functors.invisible)
 	r.executor.Reset(uint64(above) + 1)
-	r.writes.last = max(r.writes.last, above) // what it issues from now on it evaluates itself
+	r.writes.last = max(r.writes.last, above) // it evaluates functors that it issues from now on
 
 	known := map[txn.ID]bool{}
 	for _, t := range slices.Concat(r.writes.waiting, p.held) {
@@ -340,7 +349,7 @@ func (p *replacement) ask() {
 	p.r.env.Send(p.r.nodeOf(c.donor), &StateRequest{c.id})
 }
 
-// tick does again what may have been lost.
+// tick repeats actions whose messages may have been lost.
 func (p *replacement) tick() {
 	p.proposeLosses()
 	if p.lacking && p.came == nil && !p.unmarked() && !p.r.behind {
@@ -354,7 +363,7 @@ func (p *replacement) tick() {
 	p.replenish()
 }
 
-// upTo is how far functors may be evaluated, if they are visible up to a timestamp.
+// upTo returns the timestamp up to which functors may be evaluated, if they are visible up to visible.
 func (p *replacement) upTo(visible Timestamp) Timestamp {
 	for i := range p.stops {
 		visible = min(visible, p.stops[i].above)
@@ -362,7 +371,8 @@ func (p *replacement) upTo(visible Timestamp) Timestamp {
 	return visible
 }
 
-// passes takes this node's rows where it has to stop, once all up to there is over. It reports whether it goes on.
+// passes takes this node's rows where it must stop, once all functors up to there are over. It reports whether the node
+// continues.
 func (p *replacement) passes(visible Timestamp) bool {
 	if len(p.stops) == 0 {
 		return false
@@ -388,7 +398,7 @@ func (p *replacement) passes(visible Timestamp) bool {
 	return true
 }
 
-// requested sends rows as of a mark, or will when this node has come to it.
+// requested sends rows as of a mark, or does so when this node has reached the mark.
 func (p *replacement) requested(from geo.NodeID, id uint64) {
 	number := p.r.copyOf(from)
 	p.asked[number] = id
@@ -410,8 +420,8 @@ func (p *replacement) receive(from geo.NodeID, m *statetransfer.Piece) {
 	}
 }
 
-// install goes on with the rows that have come, once this node speaks with all of its copy: what it read would be lost on its way to the
-// predecessor of one.
+// install continues with the received rows, once this node communicates with all of its copy. Otherwise its reads could
+// be lost on their way to a predecessor.
 func (p *replacement) install() {
 	r := p.r
 	if p.came == nil {
@@ -451,12 +461,13 @@ func (p *replacement) install() {
 	p.replenish()
 }
 
-// begins notes that a server begins anew: what others have of its functors from then on, nobody had for this node's predecessor.
+// begins records that a server starts again: this node has all functors of it that others may have from then on, since
+// its predecessor stored none of them.
 func (p *replacement) begins(n geo.NodeID) {
 	p.has[n] = p.has[n] || !p.unmarked()
 }
 
-// completes notes that all has come of a server that was sent before its watermark.
+// completes records that everything that a server sent before its watermark has arrived.
 func (p *replacement) completes(n geo.NodeID) {
 	if !p.complete(n) {
 		p.has[n] = true
@@ -511,7 +522,8 @@ func (w *writes) resend(n geo.NodeID) {
 	})
 }
 
-// decidedBeyond returns the functors beyond a timestamp that are not visible yet, and are no server's present ones: it was closed since.
+// decidedBeyond returns the functors after a timestamp that are not visible yet, and do not belong to a server's
+// current epoch: the server was closed since.
 func (s *functors) decidedBeyond(above Timestamp) (decided []Functor) {
 	for i := range s.invisible {
 		if f := s.invisible[i].Functor; f.Timestamp > above && f.Timestamp <= s.r.membership.servers[f.Server()].last {

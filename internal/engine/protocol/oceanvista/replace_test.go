@@ -16,7 +16,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/protocoltest"
 )
 
-// post is a world that says to whom messages go.
+// post is an environment that records the receivers of messages.
 type post struct {
 	world
 	to []geo.NodeID
@@ -27,7 +27,7 @@ func (p *post) Send(to geo.NodeID, m protocol.Message) {
 	p.to = append(p.to, to)
 }
 
-// take returns what was sent to a node since the last time, as text, but for gossip.
+// take returns the messages that were sent to a node since the last call, as text, without gossip.
 func (p *post) take(to geo.NodeID) string {
 	var all []string
 	for i, m := range p.sent {
@@ -39,7 +39,8 @@ func (p *post) take(to geo.NodeID) string {
 	return strings.Join(all, "; ")
 }
 
-// node makes a node of three regions with so many partitions each, of which the first incarnation has four rows of 10.
+// node returns a node of three regions with the given number of partitions each. Its first incarnation has four rows of
+// 10.
 func node(t *testing.T, self geo.NodeID, incarnation uint32, partitions int, given map[string]string) (*Replica, *post) {
 	t.Helper()
 	topology, rows, w := simload.ThreeRegions(partitions), store.NewHash(), &post{world: world{now: time.Second}}
@@ -99,8 +100,9 @@ func (r *Replica) row(n uint64) int64 {
 	return simload.Value(rec)
 }
 
-// Before it has joined, a new incarnation says nothing as a server, and reports nothing as a replica, although it takes all servers for active, and
-// itself for its predecessor. It issues what has waited above its mark and above all that was decided of its predecessor.
+// Before it has joined, a new incarnation sends nothing as a server, and reports nothing as a replica. It takes all
+// servers for active, and itself for its predecessor. It issues waiting transactions above its mark and above all that
+// was decided about its predecessor.
 func TestUnmarked(t *testing.T) {
 	r, w := node(t, 1, 1, 1, nil)
 	r.Submit(simload.Txn(txn.MakeID(1, 9), "a1+5"))
@@ -134,7 +136,8 @@ func TestTimestampsOfANewIncarnation(t *testing.T) {
 	}
 }
 
-// A loss closes the server at once, and an ordinary join is not its new incarnation's: that one has nothing of its predecessor's.
+// A loss closes the server immediately, and an ordinary join does not apply to its new incarnation, which has none of
+// its predecessor's state.
 func TestLoss(t *testing.T) {
 	r, _ := node(t, 0, 0, 1, nil)
 	s := &r.membership.servers[1]
@@ -168,7 +171,7 @@ func TestLoss(t *testing.T) {
 	}
 }
 
-// A sponsor lets the incarnation join that it was told of, and no other, and gives up an ordinary join when it hears of a loss.
+// A sponsor lets only the incarnation join that it knows. It cancels an ordinary join when it learns of a loss.
 func TestSponsorOfANewIncarnation(t *testing.T) {
 	for name, tc := range map[string]struct {
 		told, agreed uint32
@@ -199,8 +202,9 @@ func TestSponsorOfANewIncarnation(t *testing.T) {
 	}
 }
 
-// At its mark a new incarnation has promised no more than that for everybody, whatever its predecessor had, and has stored nothing. It gets all that its
-// predecessor may have been counted for, as soon as the sender has been told of it and knows the mark.
+// At its mark, all nodes take the mark as a new incarnation's only promise, regardless of its predecessor's promises,
+// and it has stored nothing. It receives all functors for which its predecessor may have been counted, as soon as the
+// sender knows of it and knows the mark.
 func TestMark(t *testing.T) {
 	for name, toldFirst := range map[string]bool{"told first": true, "marked first": false} {
 		t.Run(name, func(t *testing.T) {
@@ -222,7 +226,7 @@ func TestMark(t *testing.T) {
 			if got := r.watermarks.peers[1].watermark; got != above {
 				t.Errorf("its watermark is %v, want %v: its predecessor has promised more", got, above)
 			}
-			r.Receive(1, &Stored{issued + 1<<nodeBits}) // of the predecessor where this node was not told
+			r.Receive(1, &Stored{issued + 1<<nodeBits}) // from the predecessor if this node did not know of the loss
 			wantHas := Timestamp(0)
 			if toldFirst {
 				wantHas = issued + 1<<nodeBits
@@ -243,8 +247,8 @@ func TestMark(t *testing.T) {
 	}
 }
 
-// What all replicas have is not taken for that before it is visible, so that a new incarnation gets it from its server; what is held of a
-// lost server, from the others.
+// A functor is not considered to be at all replicas before it is visible, so that a new incarnation receives it from
+// its server. It receives functors of a lost server from the other replicas.
 func TestReplicatedWhenVisible(t *testing.T) {
 	r, w := node(t, 0, 0, 1, nil)
 	r.Submit(simload.Txn(txn.MakeID(1, 1), "a1+5"))
@@ -268,7 +272,8 @@ func TestReplicatedWhenVisible(t *testing.T) {
 	}
 }
 
-// A new incarnation takes what others send once they know of its mark, and reports on them when it has all of that, as on those that join later.
+// A new incarnation accepts other nodes' messages once these nodes know its mark. It reports on their functors when it
+// has them all, and also on the functors of nodes that join later.
 func TestFunctorsOfANewIncarnation(t *testing.T) {
 	r, w := node(t, 1, 1, 1, nil)
 	r.applies(closes(1)...)
@@ -294,13 +299,14 @@ func TestFunctorsOfANewIncarnation(t *testing.T) {
 	}
 }
 
-// What was decided on before the mark and is not visible there comes with the rows; what no server has written comes with nothing.
+// Functors that were decided on before the mark, and are not visible there, arrive with the rows. Functors that no
+// server has written do not.
 func TestDecidedComesWithRows(t *testing.T) {
 	early, late := functorOf(at(100, 2), "a1+1"), functorOf(at(800, 2), "a1+1")
 	undecided := functorOf(at(900, 0), "a1+100")
 	donor, w := node(t, 2, 0, 1, nil)
 	donor.Replaced(1, 1)
-	donor.Receive(1, &StateRequest{6}) // it comes before the mark
+	donor.Receive(1, &StateRequest{6}) // it arrives before the mark
 	donor.applies(&suspicion{2, 0}, &decision{server: 2, survivors: []Functor{early, late}})
 	donor.applies(&join{server: 2, epoch: 1, sponsor: 0, above: at(10, maxNode)})
 	donor.applies(closes(1)...)
@@ -332,7 +338,7 @@ func TestDecidedComesWithRows(t *testing.T) {
 	r.applies(&suspicion{2, 0}, &decision{server: 2}, &join{server: 2, epoch: 1, sponsor: 0, above: at(10, maxNode)})
 	r.applies(closes(1)...)
 	r.applies(joins(1, 0, at(300, maxNode)))
-	r.takes(functorOf(at(50, 0), "a1+1000"), undecided) // the first one is in the rows
+	r.takes(functorOf(at(50, 0), "a1+1000"), undecided) // the first functor is in the rows
 	for n := range geo.NodeID(3) {
 		if n != 1 {
 			r.hears(n, at(1000, maxNode))
@@ -352,7 +358,7 @@ func TestDecidedComesWithRows(t *testing.T) {
 	}
 }
 
-// pieceOf returns the state that was sent, in one piece.
+// pieceOf returns the state that was sent, in a single piece.
 func pieceOf(t *testing.T, w *post) *statetransfer.Piece {
 	t.Helper()
 	for _, m := range w.sent {
@@ -375,7 +381,8 @@ func read(t *testing.T, data []byte) ([]store.Row, []Functor) {
 	return rows, functors
 }
 
-// A new incarnation begins with a snapshot of the group, and is not behind for that. One that learns so that it has joined lacks functors.
+// A new incarnation starts with a snapshot of the group, and is not abandoned for that reason. If it learns from a
+// snapshot that it has joined, it lacks functors.
 func TestSnapshotOfANewIncarnation(t *testing.T) {
 	leader, _ := node(t, 0, 0, 1, nil)
 	leader.applies(closes(1)...)
@@ -422,8 +429,9 @@ func cuts(s cutter, n geo.NodeID, down bool, others ...geo.NodeID) {
 	}
 }
 
-// A functor is stable and visible with one that is lost then, and its server is cut off and closed. What takes the place of the lost one has not got the
-// functor, and does not report that: the leader waits for one that has it.
+// A functor is stable and visible with a replica that is then lost, and the functor's server is disconnected and
+// closed. The replica's new incarnation does not have the functor, and does not report on it: the leader waits for a
+// replica that has it.
 func TestReportsOfANewIncarnation(t *testing.T) {
 	apart := make([][]float64, 5)
 	for i := range apart {
@@ -454,7 +462,7 @@ func TestReportsOfANewIncarnation(t *testing.T) {
 		}
 	})
 	var watch func()
-	watch = func() { // what the one that has the functor reports comes late
+	watch = func() { // the report of the replica with the functor arrives late
 		if replicas[0].membership.servers[4].status == suspected {
 			cuts(s, 0, true, 1)
 			cuts(s, 1, true, 0)
@@ -482,7 +490,8 @@ func TestReportsOfANewIncarnation(t *testing.T) {
 	}
 }
 
-// A new incarnation that has rows is no whole copy before it has what others may count on it for: functors of a server that it does not hear yet.
+// A new incarnation with rows does not count as a complete copy before it has the functors for which others may count
+// on it. These include functors of a server from which it has not received messages yet.
 func TestWholeWithFunctors(t *testing.T) {
 	replicas := map[geo.NodeID]*Replica{}
 	e := *Engine

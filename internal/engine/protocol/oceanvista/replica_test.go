@@ -19,7 +19,7 @@ import (
 	"github.com/geobench/geobench/internal/net/wire"
 )
 
-// client submits one transaction at a time.
+// client submits transactions one at a time.
 type client struct {
 	env     protocol.ClientEnv
 	answers []txn.Outcome
@@ -54,8 +54,8 @@ func value(s *sim.Sim, n geo.NodeID, row uint64) int64 {
 	return simload.Value(r)
 }
 
-// A server hears the others' promises, but they do not hear of its functor, and it is lost. Nobody may have been told
-// that it was committed: it must be stable before it is visible.
+// A server receives the others' promises, but they do not receive its functor, and the server is lost. No client may
+// have received a commit for it: a functor must be stable before it is visible.
 func TestStableBeforeVisible(t *testing.T) {
 	forgotten := func(e *protocol.Engine) bool {
 		s, clients := newSim(t, simload.ThreeRegions(1), e, nil)
@@ -81,8 +81,8 @@ func TestStableBeforeVisible(t *testing.T) {
 	}
 }
 
-// A server that lags behind what others can keep for it is given up: it refuses clients, and the others go on without
-// it.
+// A server that lags behind the functors that others can keep for it is abandoned: it refuses clients, and the others
+// continue without it.
 func TestAbandoned(t *testing.T) {
 	e := *Engine
 	e.New = func(c protocol.Config) protocol.Replica {
@@ -118,12 +118,12 @@ func TestAbandoned(t *testing.T) {
 		}
 	}
 	kept := protocoltest.Counter(s, simload.ThreeRegions(1), "functors_kept")
-	if kept > 250 { // the one that was given up has not collected what it got
+	if kept > 250 { // the abandoned server has not discarded its functors
 		t.Errorf("%d functors are kept", kept)
 	}
 }
 
-// A member of the group whose log lacks what the others have forgotten answers all its clients.
+// A member of the group whose log lacks discarded entries answers all its clients.
 func TestRestored(t *testing.T) {
 	w := &world{}
 	topology, rows := simload.ThreeRegions(1), store.NewHash()
@@ -151,8 +151,9 @@ func TestRestored(t *testing.T) {
 	}
 }
 
-// A member of the group that was restored from a snapshot stores what others write in the view that this is of, and says
-// so, so that they do not keep it for ever; it forgets what was decided on meanwhile, and does not ask to join.
+// A member that was restored from a snapshot of the group stores functors that others write in the snapshot's view. It
+// acknowledges them, so that the writers do not keep them permanently. It discards functors that were decided on in the
+// meantime, and does not ask to join.
 func TestRestoredStores(t *testing.T) {
 	topology := simload.ThreeRegions(1)
 	newNode := func(n geo.NodeID, w *world) *Replica {
@@ -202,8 +203,8 @@ func TestRestoredStores(t *testing.T) {
 	}
 }
 
-// A server that hears another one but not the group's leader, who has it given up, holds a bounded number of the messages
-// that are of a later view than its own.
+// A server receives messages of another server, but not of the group's leader, which abandons it. It holds a bounded
+// number of messages of a later view than its own.
 func TestHeldIsBounded(t *testing.T) {
 	replicas := map[geo.NodeID]*Replica{}
 	e := *Engine
@@ -233,8 +234,9 @@ func TestHeldIsBounded(t *testing.T) {
 	}
 }
 
-// What a replica counts of the functors that it keeps is what they have in a report, and a piece of a report or a decision
-// fits a frame whatever a server had unfinished: beside a functor too many it is half of one.
+// The size that a replica counts for its kept functors is their size in a report. A piece of a report or a decision
+// fits into a frame for any number of unfinished functors of a server: half of the frame remains for one excess
+// functor.
 func TestPiecesFitFrame(t *testing.T) {
 	topology, rows := simload.ThreeRegions(2), store.NewHash()
 	simload.Fill(topology, 4, 10, func(geo.NodeID) store.Store { return rows })
@@ -255,8 +257,8 @@ func TestPiecesFitFrame(t *testing.T) {
 	}
 }
 
-// A server has much unfinished when it is lost. The reports and the decision about it go in pieces, and all that may survive
-// does, also where the leader is lost when the first piece of a report has come.
+// A server is lost with many unfinished functors. The reports and the decision about it are sent in pieces. All
+// functors that may survive do so, even if the leader is lost when the first piece of a report has arrived.
 func TestPieces(t *testing.T) {
 	const bound, written = 60, 60
 	for name, leaderLost := range map[string]bool{"the leader stays": false, "the leader is lost": true} {
@@ -288,7 +290,8 @@ func TestPieces(t *testing.T) {
 					clients[4].submit(i, "a1+5 a2+5")
 				}
 			})
-			s.At(1025*time.Millisecond, func() { s.Crash(8); s.Crash(9) }) // its functors have come, and nothing has come back
+			// its functors have arrived, and no acknowledgement has returned
+			s.At(1025*time.Millisecond, func() { s.Crash(8); s.Crash(9) })
 			s.Run(30 * time.Second)
 			if pieces < 20 || largest > bound+50 {
 				t.Errorf("%d messages bring reports, the largest has %d bytes; want many, of %d and some", pieces, largest, bound)
@@ -312,7 +315,7 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// spying shows what a replica is sent.
+// spying records the messages that a replica receives.
 type spying struct {
 	*Replica
 	see func(protocol.Message)
@@ -323,8 +326,8 @@ func (s *spying) Receive(from geo.NodeID, m protocol.Message) {
 	s.Replica.Receive(from, m)
 }
 
-// Pieces of a decision count in their order, and those of the last leader that has begun one; a member that was restored in
-// between closes the server with the others.
+// The pieces of a decision count in their order, for the last leader that has started a decision. A member that was
+// restored in between closes the server together with the others.
 func TestPiecesOfTwoLeaders(t *testing.T) {
 	topology := simload.ThreeRegions(1)
 	newNode := func(n geo.NodeID) *Replica {
@@ -341,7 +344,7 @@ func TestPiecesOfTwoLeaders(t *testing.T) {
 	for i, e := range []entry{
 		&suspicion{server: 2},
 		&decision{server: 2, more: true, survivors: []Functor{functor(1)}},           // an earlier leader's
-		&decision{server: 2, more: true, survivors: []Functor{functor(2)}},           // the next one's
+		&decision{server: 2, more: true, survivors: []Functor{functor(2)}},           // the next leader's decision
 		&decision{server: 2, piece: 2, survivors: []Functor{functor(9)}},             // out of order
 		&decision{server: 2, piece: 1, more: true, survivors: []Functor{functor(3)}}, // restored here
 		&decision{server: 2, piece: 2, survivors: []Functor{functor(4)}},
@@ -364,7 +367,7 @@ func TestPiecesOfTwoLeaders(t *testing.T) {
 	}
 }
 
-// world is an environment that keeps answers and messages.
+// world is a test environment that records answers and messages.
 type world struct {
 	now     time.Duration
 	answers []txn.Outcome
@@ -380,14 +383,14 @@ func (*world) Mark(*coverage.Mark)                     {}
 func (*world) Buggify(*buggify.Point) bool             { return false }
 func (w *world) Rand() *rand.Rand                      { return rand.New(rand.NewPCG(1, 1)) }
 
-// second returns the second of three servers, each in a region of its own.
+// second returns the second of three servers, each in a separate region.
 func second(t *testing.T, w *world) *Replica {
 	return newReplica(protocol.Config{
 		Self: 1, Topology: simload.ThreeRegions(1), Params: protocoltest.Params(t, Engine, nil), Procedures: simload.Procedures, Store: store.NewHash(), Env: w,
 	}, none)
 }
 
-// Timestamps rise whatever the clock does, and stay above what the server has promised and heard of.
+// Timestamps rise regardless of the clock, and stay above the timestamps that the server has promised and knows.
 func TestTimestampsRise(t *testing.T) {
 	w := &world{now: time.Second}
 	r := second(t, w)
@@ -421,7 +424,8 @@ func TestTimestampsRise(t *testing.T) {
 	}
 }
 
-// A server that joins anew issues what has waited above all that may be visible by then, whatever its clock says.
+// A server that rejoins issues waiting transactions above all timestamps that may be visible by then, regardless of its
+// clock.
 func TestJoinsAboveWhatIsVisible(t *testing.T) {
 	w := &world{now: time.Second}
 	r := second(t, w)
@@ -442,7 +446,8 @@ func TestJoinsAboveWhatIsVisible(t *testing.T) {
 	}
 }
 
-// The watermark of a server that lets another one join stays where it is until that has joined, which may issue all timestamps above.
+// The watermark of a sponsor does not move until the sponsored server has joined, which may issue all timestamps above
+// it.
 func TestSponsorsWatermarkStays(t *testing.T) {
 	w := &world{now: time.Second}
 	r := second(t, w)
@@ -464,7 +469,8 @@ func TestSponsorsWatermarkStays(t *testing.T) {
 	}
 }
 
-// Servers are suspected while a majority is active, whoever proposes it: somebody must be left that lets them join anew.
+// Servers are suspected only while a majority is active, regardless of the proposer: an active server must be left to
+// let them rejoin.
 func TestSuspicionsLeaveAMajority(t *testing.T) {
 	r := second(t, &world{})
 	if e := (&suspicion{server: 0}); !e.apply(&r.membership) || r.membership.active(0) {

@@ -15,14 +15,14 @@ import (
 )
 
 var (
-	// snapshot answers local reads at once.
+	// snapshot answers local reads immediately.
 	snapshot = map[string]string{"reads": "Snapshot"}
 	// hasty servers are suspected for nothing when links are cut.
 	hasty = map[string]string{"failureTimeout": "100ms", "gossip": "20ms"}
 )
 
-// Whatever the shape and the network, the copies stay equal, no money is made or lost, readers see all of a transaction
-// or nothing, and every transaction is answered once: the simulator panics on a second answer.
+// For every topology and network, the copies stay equal, the sum of all money is constant, and readers see all of a
+// transaction or nothing. Every transaction is answered exactly once: the simulator panics on a second answer.
 func TestSerializable(t *testing.T) {
 	t.Run("strict", func(t *testing.T) { protocoltest.Serializable(t, oceanvista.Engine, nil, 3) })
 	t.Run("snapshot", func(t *testing.T) { protocoltest.Serializable(t, oceanvista.Engine, snapshot, 2) })
@@ -54,14 +54,14 @@ func TestShapes(t *testing.T) {
 	})
 }
 
-// Rows of groups are inserted, deleted and scanned, and rows are used whose keys depend on what is read.
+// Rows of groups are inserted, deleted and scanned. Transactions use rows whose keys depend on earlier reads.
 func TestGroups(t *testing.T) {
 	t.Run("strict", func(t *testing.T) { protocoltest.Groups(t, oceanvista.Engine, nil) })
 	t.Run("snapshot", func(t *testing.T) { protocoltest.Groups(t, oceanvista.Engine, snapshot) })
 }
 
-// Clocks jump to and fro, by up to an hour. The order of transactions does not suffer, nor do they wait for long:
-// servers that are behind promise what they hear of.
+// Clocks jump back and forth, by up to an hour. The order of transactions stays correct, and they do not wait for long:
+// servers that are behind promise the watermarks that they receive.
 func TestClocksJump(t *testing.T) {
 	const rows, each, until = 40, 50, 10 * time.Second
 	for seed := range uint64(4) {
@@ -100,8 +100,8 @@ func TestClocksJump(t *testing.T) {
 	}
 }
 
-// Under load every server has S-phases under way. Its watermark lags behind its clock by the time that a majority
-// takes, then comes the gossip: the later of the own majority and the slowest of the others decides.
+// Under load every server has S-phases in flight. Its watermark lags its clock by the time that a majority takes, plus
+// the gossip. The latency is determined by the later of the server's own majority and the slowest other server.
 func TestLoadedLaw(t *testing.T) {
 	topology := simload.EightRegions(1)
 	const gossip = 5 * time.Millisecond

@@ -49,17 +49,18 @@ type writes struct {
 	promised Timestamp
 	// capped keeps the watermark from rising: see membership.requested.
 	capped bool
-	// unstable are the functors from the first on that is not on a majority of each of its partitions, unreplicated
-	// those from the first on that some replica lacks.
+	// unstable starts at the first functor that is not on a majority of each of its partitions, unreplicated at the first
+	// functor that some replica lacks.
 	unstable, unreplicated queue.Queue[write]
-	// replicated is the paper's second watermark: all replicas have all functors up to there. It is not above what is visible here, so that
-	// all have every functor in recent that is not visible anywhere: see replacement.
+	// replicated is the paper's second watermark: all replicas have all functors up to there. It is not above the
+	// visibility watermark here, so that every functor that is not visible anywhere is in recent at all replicas: see
+	// replacement.
 	replicated Timestamp
 	// waiting are the transactions of a server that is not active.
 	waiting []*txn.Transaction
 
-	// has is, by node, the last functor of this server that it has stored, with all before it; quorum and everywhere
-	// are, by partition, what a majority and all of its replicas have.
+	// has is, by node, the last functor of this server that the node has stored together with all earlier ones. By
+	// partition, quorum is that position for a majority of its replicas, and everywhere for all of them.
 	has                []Timestamp
 	quorum, everywhere []Timestamp
 	room               []Timestamp
@@ -84,8 +85,8 @@ func (r *Replica) clock() Timestamp {
 	return makeTimestamp(uint64(max(0, r.env.Now())/time.Microsecond), maxNode)
 }
 
-// issue writes a transaction to all replicas of the partitions that it touches, except those that were given up, under a
-// timestamp above all that this server has promised, and above all watermarks that it has heard of.
+// issue writes a transaction to all replicas of the partitions that it touches, except abandoned servers. Its timestamp
+// is above all promises of this server, and above all watermarks that it knows.
 func (w *writes) issue(t *txn.Transaction) {
 	r := w.r
 	if !r.membership.active(r.self) || r.replace.unmarked() {
@@ -141,7 +142,7 @@ func (w *writes) stored(n geo.NodeID, up Timestamp) {
 	}
 }
 
-// recount finds out what a majority and all replicas of a partition have.
+// recount recomputes the positions that a majority and all replicas of a partition have reached.
 func (w *writes) recount(q int) {
 	w.room = w.room[:0]
 	least := w.last
@@ -157,7 +158,7 @@ func (w *writes) recount(q int) {
 	w.replicate()
 }
 
-// replicate finds out what all replicas have of what is visible.
+// replicate finds the visible functors that all replicas have.
 func (w *writes) replicate() {
 	if upTo := w.settle(&w.unreplicated, w.everywhere, w.r.watermarks.visible); upTo > 0 {
 		w.replicated = upTo
@@ -165,8 +166,8 @@ func (w *writes) replicate() {
 	w.r.functors.collect(w.r.self, w.replicated)
 }
 
-// settle takes functors up to a timestamp out of a queue that as many replicas of all their partitions have as have asks for. It returns the
-// timestamp of the last one, 0 for none.
+// settle removes the functors up to a timestamp from a queue, while the positions in have cover all their partitions.
+// It returns the timestamp of the last removed functor, 0 for none.
 func (w *writes) settle(q *queue.Queue[write], have []Timestamp, upTo Timestamp) (last Timestamp) {
 	for q.Len() > 0 {
 		f := q.Front()
@@ -179,8 +180,8 @@ func (w *writes) settle(q *queue.Queue[write], have []Timestamp, upTo Timestamp)
 	return last
 }
 
-// watermark returns the server's watermark, which rises with its clock and with what it has heard of while it has no
-// unstable functor.
+// watermark returns the server's watermark. While the server has no unstable functor, it rises with the server's clock
+// and with the watermarks that it receives.
 func (w *writes) watermark() Timestamp {
 	switch {
 	case w.r.replace.unmarked():
@@ -198,8 +199,9 @@ func (w *writes) watermark() Timestamp {
 	return w.promised
 }
 
-// decided takes the decision about this server's unfinished functors: those that are no survivors were never written,
-// and are issued again when the server is active, unless it was given up. The others are known everywhere by the decision.
+// decided handles the decision about this server's unfinished functors. Functors that do not survive were never
+// written. They are issued again when the server is active, unless it was abandoned. All other functors are known
+// everywhere by the decision.
 func (w *writes) decided(survivors []Functor) {
 	w.unreplicated.Each(func(own write) {
 		if _, open := w.r.unanswered[own.T.ID]; open && !survives(survivors, own.Timestamp) && !w.r.behind {
@@ -213,7 +215,7 @@ func (w *writes) decided(survivors []Functor) {
 	w.capped, w.replicated = false, w.r.functors.replicated[w.r.self]
 }
 
-// resume issues what has waited, above a timestamp.
+// resume issues the waiting transactions, above a timestamp.
 func (w *writes) resume(above Timestamp) {
 	w.promised = max(w.promised, above)
 	waiting := w.waiting

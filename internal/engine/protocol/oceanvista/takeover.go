@@ -13,35 +13,37 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// status is what the group has agreed on about a server.
+// status is the group's agreed status of a server.
 type status uint8
 
 const (
 	// active servers issue timestamps.
 	active status = iota
-	// suspected ones have been silent. No replica takes their writes any more, and their last watermark holds
-	// everybody.
+	// suspected servers have been silent. No replica accepts their writes any more, and their last watermark holds back
+	// all servers.
 	suspected
-	// closed ones have no unfinished functors: it is decided which of them were written. They may join anew.
+	// closed servers have no unfinished functors: it is decided which of them were written. They may rejoin.
 	closed
-	// abandoned ones were away for so long that what they lack is forgotten.
+	// abandoned servers were away for so long that the functors that they lack are discarded.
 	abandoned
 )
 
-// server is what this node knows of one as of its view.
+// server is this node's state of a server as of its view.
 type server struct {
 	status status
 	// epoch counts how often the server was closed: the ballot under which replicas take its writes.
 	epoch uint64
-	// joins counts how often it has joined anew, that is, how often it was suspected for nothing.
+	// joins is the number of times that it has rejoined, which is the number of false suspicions.
 	joins int
-	// last is the highest timestamp that was decided on: of what the server wrote before it was closed, nothing is above.
+	// last is the highest timestamp that was decided on: no functor that the server wrote before it was closed is above
+	// it.
 	last Timestamp
-	// incarnation is the latest that the group knows to be in the server's place, marked the one that has joined: see replacement.
+	// incarnation is the latest incarnation of the server that the group knows, marked the incarnation that has joined:
+	// see replacement.
 	incarnation, marked uint32
 	// reports are those about the epoch, by node, nil where there is none.
 	reports []*Report
-	// pieces counts those of a decision about the epoch that have come, and survivors are what they have said.
+	// pieces is the number of pieces of a decision about the epoch that have arrived, and survivors are their survivors.
 	pieces    uint64
 	survivors []Functor
 	// reportedIn is the leader's term for which this node has reported, proposedIn that in which it has proposed a
@@ -63,22 +65,23 @@ type membership struct {
 	silence  time.Duration // after which a server is suspected
 	interval time.Duration // at which servers are looked at
 	ticked   time.Duration
-	// sponsored is the entry by which this server lets another one join, nil for none.
+	// sponsored is the entry by which this server lets another server join, nil for none.
 	sponsored *join
 	asked     int   // how often this server has asked for a sponsor
 	keepBytes int64 // of functors that a closed server may lack
-	// pieceBytes bounds the functors of one report and one entry.
+	// pieceBytes bounds the functors of a report and of an entry.
 	pieceBytes int
 
 	suspected, survived, neverWritten, joined, terms int64
 }
 
 const (
-	// decisionBytes is how much the replicas of all partitions together keep for closed servers.
+	// decisionBytes is the number of bytes that the replicas of all partitions together keep for closed servers.
 	decisionBytes = 16 << 20
-	// pieceBytes is how much of a report or a decision is one message: less than a frame, whatever a server had unfinished.
+	// pieceBytes is the number of bytes of a report or a decision in one message: less than a frame, for any number of
+	// unfinished functors.
 	pieceBytes = 8 << 20
-	// logBytes is how much of the group's log a member keeps.
+	// logBytes is the number of bytes of the group's log that a member keeps.
 	logBytes = 64 << 20
 )
 
@@ -109,9 +112,9 @@ func silence(p protocol.Params, longest time.Duration) time.Duration {
 	return p.Duration("failureTimeout") + longest + 2*p.Duration("gossip")
 }
 
-// survival is Engine.Tolerates: any minority of the regions. The group elects a leader, which closes the silent servers.
-// A member that loses an election waits twice as long for the next one. False suspicions double the silence that a
-// server is allowed.
+// survival is Engine.Tolerates: any minority of the regions. The group elects a leader, which closes the silent
+// servers. A member that loses an election doubles its wait for the next election. False suspicions double the silence
+// that a server is allowed.
 func survival(t *geo.Topology, p protocol.Params) protocol.Tolerance {
 	s := protocol.AnyRegions(t, true)
 	rtt := t.LongestRTT()
@@ -134,14 +137,14 @@ func (m *membership) tickLater() {
 
 func (m *membership) active(n geo.NodeID) bool { return m.servers[n].status == active }
 
-// counted reports whether all replicas do not have a functor before a node has it. One that was given up never gets it, and a new incarnation,
-// once it joins, gets those that count by then.
+// counted reports whether a functor only counts as stored by all replicas once the node has it. An abandoned server
+// never receives it, and a new incarnation receives the functors that count when it joins.
 func (m *membership) counted(n geo.NodeID) bool {
 	s := &m.servers[n]
 	return s.status != abandoned && s.incarnation == s.marked
 }
 
-// inactive is how many servers are not active.
+// inactive returns the number of servers that are not active.
 func (m *membership) inactive() (n int) {
 	for i := range m.servers {
 		if m.servers[i].status != active {
@@ -151,7 +154,8 @@ func (m *membership) inactive() (n int) {
 	return n
 }
 
-// laggards counts the servers that live and have not said that they know of all decisions that this one knows of.
+// laggards returns the number of live servers that have not reported that they know all decisions that this server
+// knows.
 func (m *membership) laggards() (n int) {
 	now := m.r.env.Now()
 	for i := range m.r.watermarks.peers {
@@ -162,12 +166,12 @@ func (m *membership) laggards() (n int) {
 	return n
 }
 
-// tick looks after servers: silent ones, those to let join, and this one if it is closed.
+// tick checks the servers: silent servers, servers to let join, and this server if it is closed.
 func (m *membership) tick() {
 	now := m.r.env.Now()
 	if now-m.ticked > 2*m.interval {
 		m.r.env.Mark(stoodStill)
-		// Nobody else was silent: this node stood still, or its clock has jumped.
+		// The other servers were not silent: this node stood still, or its clock has jumped.
 		for n := range m.servers {
 			m.r.watermarks.hear(geo.NodeID(n))
 		}
@@ -193,8 +197,8 @@ func (m *membership) tick() {
 	m.tickLater()
 }
 
-// mayBeInactive is how many servers may be inactive at a time: a minority. So if a minority is lost, some server is
-// active and lives that can let those join that were suspected for nothing.
+// mayBeInactive returns the number of servers that may be inactive at a time: a minority. So if a minority is lost, a
+// live active server remains that can let falsely suspected servers rejoin.
 func (m *membership) mayBeInactive() int { return (len(m.servers) - 1) / 2 }
 
 // heard reports whether a server was heard of lately.
@@ -202,9 +206,9 @@ func (m *membership) heard(n geo.NodeID) bool {
 	return n == m.r.self || m.r.env.Now()-m.r.watermarks.peers[n].heard <= m.silence
 }
 
-// silent reports whether an active server has been silent for long enough to be suspected. It takes twice as long each
-// time that it was suspected for nothing, so that suspicions come to an end whatever the network (Chandra and Toueg,
-// Unreliable Failure Detectors for Reliable Distributed Systems, JACM 43(2), 1996, section 3).
+// silent reports whether an active server has been silent for long enough to be suspected. The time doubles with each
+// false suspicion, so that suspicions stop eventually in every network (Chandra and Toueg, Unreliable Failure Detectors
+// for Reliable Distributed Systems, JACM 43(2), 1996, section 3).
 func (m *membership) silent(n geo.NodeID) bool {
 	patience := patienceAfter(m.silence, m.servers[n].joins)
 	return n != m.r.self && (m.r.env.Now()-m.r.watermarks.peers[n].heard > patience || m.r.env.Buggify(impatient))
@@ -231,7 +235,7 @@ func (m *membership) propose(entry []byte) {
 	}
 }
 
-// lead learns who leads: reports go there.
+// lead handles a change of the leader: it sends reports to the new leader.
 func (m *membership) lead(geo.NodeID, uint64) {
 	m.terms++
 	for n := range m.servers {
@@ -241,7 +245,7 @@ func (m *membership) lead(geo.NodeID, uint64) {
 	m.r.replace.proposeLosses()
 }
 
-// report tells the leader what this node holds of a suspected server.
+// report sends the leader the functors of a suspected server that this node holds.
 func (m *membership) report(n geo.NodeID) {
 	s := &m.servers[n]
 	leader, known := m.group.Leader()
@@ -274,7 +278,7 @@ func (m *membership) reported(from geo.NodeID, rep *Report) {
 		return
 	}
 	if rep.Piece > 0 {
-		// Pieces come in order; the first one begins anew.
+		// Pieces arrive in order; the first piece starts a new report.
 		old := s.reports[from]
 		if old == nil || old.Epoch != rep.Epoch || !old.More || old.Piece+1 != rep.Piece {
 			return
@@ -287,10 +291,10 @@ func (m *membership) reported(from geo.NodeID, rep *Report) {
 	m.decide(rep.Server)
 }
 
-// decide proposes which functors of a suspected server survive, once a majority of each partition has reported. What is
-// stable is in the report of some replica of each partition that it touches; what is not, and is found there, may
-// survive as well. What is missing in a partition is not stable: no watermark of the server has passed it, and nobody
-// will.
+// decide proposes which functors of a suspected server survive, once a majority of each partition has reported. A
+// stable functor is in the report of some replica of each partition that it touches. An unstable functor that the
+// reports contain may survive as well. A functor that is missing in a partition is not stable: no watermark of the
+// server has passed it, and none will.
 func (m *membership) decide(n geo.NodeID) {
 	s := &m.servers[n]
 	if s.status != suspected || !m.group.Leading() || s.proposedIn == m.group.Term() {
@@ -334,7 +338,7 @@ func (m *membership) decide(n geo.NodeID) {
 		}
 	}
 	s.proposedIn = m.group.Term()
-	// All of them in one step, and by this leader alone: pieces of two leaders' decisions do not mix in the log.
+	// All pieces in one step, and by this leader alone: pieces of two leaders' decisions do not mix in the log.
 	inPieces(d.survivors, m.pieceBytes, func(piece []Functor, more bool) {
 		part := *d
 		part.survivors, part.more = piece, more
@@ -346,7 +350,7 @@ func (m *membership) decide(n geo.NodeID) {
 // of reports whether there is a whole report about an epoch.
 func (m *Report) of(epoch uint64) bool { return m != nil && m.Epoch == epoch && !m.More }
 
-// join asks an active server to let this one join, if it is closed and has all that was decided on.
+// join asks an active server to let this server join, if this server is closed and has all that was decided on.
 func (m *membership) join() {
 	if s := &m.servers[m.r.self]; s.status != closed || m.r.behind || s.incarnation != m.r.replace.known[m.r.self] {
 		return
@@ -362,9 +366,10 @@ func (m *membership) join() {
 	}
 }
 
-// requested lets another server join. What is visible anywhere is below this server's watermark. That stays where it is
-// until the other has joined or cannot any more, so the other may issue all timestamps above: who hears of a higher
-// watermark of this server does so in a view in which the other has joined, and holds him from then on.
+// requested lets another server join. Everything that is visible anywhere is below this server's watermark. The
+// watermark does not move until the joining server has joined or cannot join any more. So the joining server may issue
+// all timestamps above it. A node that receives a higher watermark of this server does so in a view in which the server
+// has joined, so the server's watermark holds that node back from then on.
 func (m *membership) requested(from geo.NodeID, req *JoinRequest) {
 	s, own := &m.servers[from], &m.servers[m.r.self]
 	if m.sponsored != nil || m.r.behind || own.status != active || m.r.replace.unmarked() || s.status != closed || s.epoch != req.Epoch ||
@@ -390,7 +395,8 @@ func (m *membership) apply(data []byte) {
 	m.r.caughtUp()
 }
 
-// endSponsorship lets this server's watermark rise again once the one that it sponsors has joined or cannot any more.
+// endSponsorship lets this server's watermark rise again once the server that it sponsors has joined or cannot join any
+// more.
 func (m *membership) endSponsorship() {
 	if p := m.sponsored; p != nil && !p.possible(&m.servers[p.server]) {
 		m.sponsored, m.r.writes.capped = nil, false
@@ -405,8 +411,8 @@ func (m *membership) find(n geo.NodeID, epoch uint64) *server {
 	return &m.servers[n]
 }
 
-// become changes what is agreed on about a server, and with it the view: what follows from the change is sent in the
-// new one.
+// become changes the agreed status of a server, and with it the view: messages that follow from the change are sent in
+// the new view.
 func (m *membership) become(s *server, st status) {
 	s.status = st
 	m.view++
@@ -441,7 +447,7 @@ func (e *decision) apply(m *membership) bool {
 		s.pieces, s.survivors = 0, nil
 	}
 	if e.piece != s.pieces {
-		return false // what came before is lost, with its leader
+		return false // the earlier pieces are lost, with their leader
 	}
 	s.pieces++
 	survivors := append(s.survivors, e.survivors...)
@@ -467,7 +473,7 @@ func (e *decision) apply(m *membership) bool {
 	return true
 }
 
-// closedSelf takes a decision about this server, which sponsors nobody any more.
+// closedSelf handles a decision about this server, which no longer sponsors any server.
 func (m *membership) closedSelf(survivors []Functor) {
 	m.sponsored = nil
 	m.r.writes.decided(survivors)
@@ -513,15 +519,16 @@ func (e *abandonment) apply(m *membership) bool {
 	return true
 }
 
-// recount finds out anew what a majority and all replicas have, where these are others.
+// recount recomputes the positions that a majority and all replicas have reached, after a change of the replicas that
+// count.
 func (m *membership) recount() {
 	for q := range m.r.group {
 		m.r.writes.recount(q)
 	}
 }
 
-// snapshot is what is agreed on, for a member that lacks entries which the others have forgotten. The functors that these
-// have brought are not in it: see restore.
+// snapshot returns the agreed state, for a member that lacks entries which the other members have discarded. It does
+// not contain the functors of these entries: see restore.
 func (m *membership) snapshot() []byte {
 	b := codec.AppendUvarint(nil, m.view)
 	for n := range m.servers {
@@ -536,9 +543,9 @@ func (m *membership) snapshot() []byte {
 	return b
 }
 
-// restore takes what is agreed on from a snapshot. This server serves no clients any more, since it lacks functors, but
-// it goes on storing those of others and says so, or they would keep them for it for ever. A new incarnation begins with a snapshot, and gets
-// functors when it joins.
+// restore installs the agreed state from a snapshot. This server no longer serves clients, since it lacks functors. It
+// continues to store and acknowledge functors of other servers, or they would keep them for it permanently. A new
+// incarnation starts with a snapshot, and receives functors when it joins.
 func (m *membership) restore(data []byte) {
 	if !m.r.replace.unmarked() {
 		m.r.giveUp()
@@ -553,7 +560,7 @@ func (m *membership) restore(data []byte) {
 		s.last, s.incarnation, s.marked = readTimestamp(&r), readIncarnation(&r), readIncarnation(&r)
 		s.reportedIn, s.proposedIn = 0, 0
 		if s.epoch != was {
-			// What this node holds of the server was decided on meanwhile.
+			// The server's functors that this node holds were decided on in the meantime.
 			clear(s.reports)
 			m.r.functors.clear(geo.NodeID(n))
 			if geo.NodeID(n) == m.r.self {
@@ -573,7 +580,7 @@ func (m *membership) restore(data []byte) {
 	m.join()
 }
 
-// giveUp ends the service of a server that lacks what others have forgotten. Its clients are answered.
+// giveUp ends the service of a server that lacks discarded functors, and answers its clients.
 func (r *Replica) giveUp() {
 	r.behind = true
 	r.functors.invisible, r.writes.waiting, r.replace.held = nil, nil, nil

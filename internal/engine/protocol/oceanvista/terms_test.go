@@ -33,7 +33,7 @@ func TestWhoIsTaken(t *testing.T) {
 	}
 }
 
-// A report counts for its own epoch if that is undecided, once all pieces of the report have arrived.
+// A report counts for its epoch if that epoch is undecided, once all pieces of the report have arrived.
 func TestReportsOfAnEpoch(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reports []Report
@@ -97,7 +97,7 @@ func TestEachLeaderIsTold(t *testing.T) {
 	}
 }
 
-// A proposal about a server counts for its own epoch and incarnation. The sponsor of a join must be active.
+// A proposal about a server counts for its epoch and incarnation. The sponsor of a join must be active.
 func TestEntriesOfAnEpoch(t *testing.T) {
 	r, _ := node(t, 0, 0, 1, nil)
 	m := &r.membership
@@ -139,7 +139,7 @@ func TestEntriesOfAnEpoch(t *testing.T) {
 	}
 }
 
-// An active server sponsors one that knows that it is closed, and in which epoch.
+// An active server sponsors a server that knows that it is closed, and in which epoch.
 func TestWhoSponsors(t *testing.T) {
 	for name, tc := range map[string]struct {
 		own   status

@@ -7,7 +7,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// watermarks are what the servers have told each other of their S-phases.
+// watermarks are the servers' watermarks, which they exchange as their S-phases progress.
 type watermarks struct {
 	r        *Replica
 	interval time.Duration // the parameter gossip
@@ -23,16 +23,16 @@ type watermarks struct {
 // peer is another server.
 type peer struct {
 	watermark Timestamp
-	// view is the last that it was heard of in, and held what it has sent since in views that this node has not come
-	// to.
+	// view is the last view in which the peer has sent a message. held are its messages of views that this node has not
+	// reached.
 	view  uint64
 	held  []protocol.Message
 	heard time.Duration // when it was last heard of
 
-	// sent counts the gossip to it, arrived what of that it says has arrived, received what has come from it, and
-	// acknowledged what of that it has been told of. No more than window are under way, so that links that are slow or
-	// cut do not fill, unless there is something to acknowledge: two servers that have both sent as much as they may
-	// would wait for each other.
+	// sent is the number of gossip messages to the peer, arrived the number that it has acknowledged. received is the
+	// number of messages from the peer, and acknowledged the number acknowledged to it. At most window messages are in
+	// flight, so that slow or cut links do not fill. The exception is a message with a pending acknowledgement: two
+	// servers that have both filled their windows would otherwise wait for each other.
 	sent, arrived, received, acknowledged, window uint64
 }
 
@@ -61,7 +61,7 @@ func (w *watermarks) tickLater() {
 
 func (w *watermarks) hear(n geo.NodeID) { w.peers[n].heard = w.r.env.Now() }
 
-// tick tells the others this server's watermarks, except those that were given up.
+// tick sends the other servers this server's watermarks, except abandoned servers.
 func (w *watermarks) tick() {
 	for n := range w.peers {
 		if p := &w.peers[n]; geo.NodeID(n) != w.r.self && w.r.membership.servers[n].status != abandoned {
@@ -110,7 +110,7 @@ func (w *watermarks) receive(from geo.NodeID, m *Gossip) {
 	w.r.replace.completes(from)
 }
 
-// advance returns the visibility watermark: the lowest of those of all servers that are not closed.
+// advance returns the visibility watermark: the lowest watermark of all servers that are not closed.
 func (w *watermarks) advance() Timestamp {
 	lowest, any := ^Timestamp(0), false
 	for n := range w.peers {

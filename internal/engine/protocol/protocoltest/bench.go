@@ -60,11 +60,12 @@ var Overwrite = txn.NewRegistry(&txn.Procedure{
 	},
 })
 
-// BenchmarkCPU measures what a transaction of 10 reads and writes of 100 bytes costs each of two copies: the CPU time
-// of a whole database of two regions with one partition each, in the simulator, with every message encoded and decoded,
-// and the simulator itself. What is given up for the sake of others is sent again after a pause, and counts once. multiHome is the
-// share of transactions with rows of both homes, in percent; the others call their client's region home. hot is the
-// number of rows per home that two of the ten are drawn from, 0 for none.
+// BenchmarkCPU measures the cost of a transaction of 10 reads and writes of 100 bytes for each of two copies. It is the
+// CPU time of a whole database of two regions with one partition each, in the simulator. It includes the encoding and
+// decoding of every message, and the simulator itself. A transaction that aborts because of a conflict is sent again
+// after a pause, and counts once. multiHome is the share of transactions with rows of both homes, in percent; the other
+// transactions use rows of their client's home region. hot is the number of rows per home that two of the ten are drawn
+// from, 0 for none.
 func BenchmarkCPU(b *testing.B, engine *protocol.Engine, given map[string]string, multiHome, hot int) {
 	s := benchWorld(b, engine, given)
 	var clients []*benchClient
@@ -129,15 +130,16 @@ func benchTxn(r *rand.Rand, region, multiHome, hot int) []byte {
 	return append(args, make([]byte, benchKeys*benchValue)...)
 }
 
-// benchPause is the longest pause of a client whose transaction was aborted once, and benchPauses how often it doubles: 1 to 64 ms.
+// benchPause is the maximum pause of a client whose transaction was aborted once, and benchPauses the number of times
+// that it doubles: 1 to 64 ms.
 const (
 	benchPause  = time.Millisecond
 	benchPauses = 6
 )
 
-// benchClient is a client machine with up to 500 transactions under way. One that was given up for the sake of others is sent
-// again after a pause that is drawn. Without, transactions that abort each other would come back together, and do so again, for as long as
-// the network takes the same time for each.
+// benchClient is a client machine with up to 500 transactions in flight. A transaction that aborts because of a
+// conflict is sent again after a random pause. Without the pause, transactions that abort each other would return
+// together, and abort each other again, as long as the network delays them equally.
 type benchClient struct {
 	env        protocol.ClientEnv
 	rng        *rand.Rand
@@ -148,7 +150,7 @@ type benchClient struct {
 	sent       map[txn.ID]*txn.Transaction
 }
 
-// addBenchClient adds a client that sends so many transactions of its pool, which is empty.
+// addBenchClient adds a client that sends the given number of transactions of its pool, which is empty.
 func addBenchClient(s *sim.Sim, region geo.Region, transactions int) *benchClient {
 	c := &benchClient{stream: uint32(region) + 1, left: transactions, rng: rand.New(rand.NewPCG(1, uint64(region))), sent: map[txn.ID]*txn.Transaction{}}
 	s.AddClient(region, func(env protocol.ClientEnv) protocol.Client { c.env = env; return c })

@@ -7,7 +7,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/sunstorm"
 )
 
-// Transactions that abort each other end nevertheless: two of SunStorm, of which each is prepared in its own region when it comes to the other one.
+// Transactions that abort each other finish nevertheless: two transactions of SunStorm, each of which is prepared in
+// its own region when it arrives in the other region.
 func TestBenchClientsPassEachOther(t *testing.T) {
 	s := benchWorld(t, sunstorm.Engine, nil)
 	clients := []*benchClient{addBenchClient(s, 0, 1), addBenchClient(s, 1, 1)}

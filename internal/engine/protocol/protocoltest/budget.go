@@ -2,15 +2,15 @@ package protocoltest
 
 import "os"
 
-// thorough says that suites play all seeds that a test asks for: make soak-suites. The explorer plays thousands of worlds of each engine, so
-// that a suite which always runs needs no more than one of each kind.
+// thorough reports that suites run all seeds that a test asks for: make soak-suites. The explorer runs thousands of
+// scenarios of each engine, so a suite that always runs needs only one scenario of each kind.
 var thorough = os.Getenv("GEOBENCH_SUITES") == "thorough"
 
-// usualCuts is how many seeds of Cuts there are at most unless suites are thorough.
+// usualCuts is the maximum number of seeds of Cuts unless suites are thorough.
 const usualCuts = 6
 
-// seedsOf returns the seeds, of 0 to seeds-1, that are played in the n-th topology of a suite: all of them if suites are thorough, and otherwise
-// one, in turn, so that jitter, loss and clocks of each seed are met in some topology.
+// seedsOf returns the seeds, of 0 to seeds-1, that are run in the n-th topology of a suite: all seeds if suites are
+// thorough, otherwise one, in turn. So jitter, loss and clocks of each seed occur in some topology.
 func seedsOf(n int, seeds uint64) (all []uint64) {
 	if !thorough {
 		return []uint64{uint64(n) % seeds}

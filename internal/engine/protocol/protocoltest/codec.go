@@ -9,7 +9,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Decode reads a message of some of the kinds, as packages that share messages offer it: known says whether kind is one.
+// Decode reads a message of some kinds, in the form of packages that share messages: known reports whether kind is one
+// of them.
 type Decode func(kind uint8, body []byte) (m protocol.Message, known bool, err error)
 
 // All is the Decode of an engine, which knows all kinds.
@@ -20,7 +21,7 @@ func All(decode func(uint8, []byte, *txn.Registry) (protocol.Message, error), pr
 	}
 }
 
-// Codec encodes and decodes each message, and decodes what is left when its end is cut off, which must fail.
+// Codec encodes and decodes each message. It also decodes truncated messages, which must fail.
 func Codec(t *testing.T, messages map[string]protocol.Message, decode Decode) {
 	for name, m := range messages {
 		t.Run(name, func(t *testing.T) {
@@ -51,7 +52,7 @@ func Codec(t *testing.T, messages map[string]protocol.Message, decode Decode) {
 	}
 }
 
-// FuzzCodec decodes anything, and encodes it again as it was.
+// FuzzCodec decodes arbitrary bytes, and checks that encoding the result reproduces them.
 func FuzzCodec(f *testing.F, messages map[string]protocol.Message, decode Decode) {
 	for _, m := range messages {
 		f.Add(m.Kind(), m.AppendTo(nil))

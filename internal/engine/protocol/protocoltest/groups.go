@@ -25,11 +25,12 @@ const (
 	sum    = (sumEnd - suiteRows) * suiteEach
 )
 
-// Groups inserts rows into groups, takes the first and the last of them out, and scans groups, beside transactions whose rows
-// depend on what they read. In the end the copies are equal, everything was answered, and the history has the level that the engine
-// promises. Some insert behind the last row of a group, so that a scan which is held to no more than the rows that it met shows.
-// Others abort by themselves when they see that rows have another sum than at all times, whether they say which rows or not: no
-// such outcome may reach a client, even if its transaction would not have been committed, since a procedure's own decision rests on what it read.
+// Groups inserts rows into groups, deletes their first and last rows, and scans groups, along with transactions whose
+// rows depend on their reads. At the end the copies are equal, every transaction is answered, and the history has the
+// engine's isolation level. Some transactions insert after the last row of a group, which exposes a scan that is only
+// validated against the rows that it met. Others abort themselves when the sum of rows differs from the constant sum,
+// with or without declaring the rows. No such outcome may reach a client, even if its transaction would not have been
+// committed, since a procedure's own decision depends on its reads.
 func Groups(t *testing.T, engine *protocol.Engine, given map[string]string) {
 	params := Params(t, engine, given)
 	accepted(t, engine, params, []shape{

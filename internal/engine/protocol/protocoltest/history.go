@@ -12,7 +12,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// recording is a simulation of simload.Traced that records what the clients added through it know.
+// recording is a simulation of simload.Traced that records the clients' view of their transactions, for clients added
+// through it.
 type recording struct {
 	sim      *sim.Sim
 	topology *geo.Topology
@@ -25,7 +26,7 @@ func newRecording(s *sim.Sim, t *geo.Topology) *recording {
 
 // processes is a client that consists of several: see history.Txn.Client.
 type processes interface {
-	// ClientOf returns the number of the one that sent a transaction which is under way.
+	// ClientOf returns the number of the process that sent a transaction in flight.
 	ClientOf(txn.ID) uint32
 }
 

@@ -13,9 +13,9 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// HomeOnly runs transfers and audits on rows that are kept in their home regions only: nothing is lost or done twice, the
-// copies that exist are equal, and no node holds a row that is not its own. Like HomeOnlyAnswers it is for engines that have a parameter
-// replication with the value homeOnly.
+// HomeOnly runs transfers and audits on rows that are kept only in their home regions: nothing is lost or done twice,
+// the existing copies are equal, and no node holds a row that it should not hold. Like HomeOnlyAnswers it is for
+// engines with a parameter replication that has the value homeOnly.
 func HomeOnly(t *testing.T, engine *protocol.Engine, given map[string]string) {
 	p := Params(t, engine, with(given, "replication", "homeOnly"))
 	oneRegion := shape{"1x2", func() *geo.Topology { return simload.Topology(2, 1, [][]float64{{0}}) }}
@@ -46,8 +46,9 @@ func HomeOnly(t *testing.T, engine *protocol.Engine, given map[string]string) {
 	})
 }
 
-// HomeOnlyAnswers holds the engine to the law of a transaction that writes in the client's region for those that only read,
-// one key there and one elsewhere, and for those whose coordinator holds none of the keys.
+// HomeOnlyAnswers checks transactions that only read, one key in the client's region and one in another, and
+// transactions whose coordinator holds none of the keys. Their latency must match the latency model of a transaction
+// that writes in the client's region.
 func HomeOnlyAnswers(t *testing.T, engine *protocol.Engine) {
 	topology := simload.TwoRegions(2)
 	p := Params(t, engine, map[string]string{"replication": "homeOnly"})

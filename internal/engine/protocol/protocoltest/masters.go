@@ -15,15 +15,16 @@ import (
 // askMasters has nodes ask each other for the homes of rows.
 var askMasters = map[string]string{"masters": "partition"}
 
-// Masters holds an engine whose nodes ask the partitions of their region for the homes of rows to everything that holds without: with
-// rows that move, and with rows that don't.
+// Masters runs the suites that an engine passes otherwise on an engine whose nodes ask the partitions of their region
+// for the homes of rows. Rows move in some suites, and do not move in others.
 func Masters(t *testing.T, engine *protocol.Engine) {
 	t.Run("rows stay", func(t *testing.T) { Serializable(t, engine, askMasters, 2) })
 	t.Run("rows move", func(t *testing.T) { Remastering(t, engine, askMasters) })
 }
 
-// MastersLaw measures what the choice of a coordinator costs: nothing where it is the node that holds the key, and
-// lookup, locallog.LookupLaw, for the half of the transactions that go to the other of two partitions by turns.
+// MastersLaw measures the cost of the choice of a coordinator. It is zero if the coordinator holds the key. It is
+// lookup, locallog.LookupLaw, for the half of the transactions that alternating coordinators send to the other of two
+// partitions.
 func MastersLaw(t *testing.T, engine *protocol.Engine, lookup func(*geo.Topology, protocol.Params, geo.Region) time.Duration) {
 	topology := simload.TwoRegions(2)
 	p := Params(t, engine, askMasters)

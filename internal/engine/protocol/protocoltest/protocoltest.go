@@ -1,5 +1,6 @@
-// Package protocoltest tests protocols in the simulator: traces that can be read beside the paper, transactions that
-// move money between a few hot rows, and checks that copies are equal and that readers saw a consistent database.
+// Package protocoltest tests protocols in the simulator. It has traces that can be read next to the paper, and
+// transactions that move money between a few contended rows. It checks that copies are equal and that readers saw a
+// consistent database.
 package protocoltest
 
 import (
@@ -129,12 +130,13 @@ func CheckEqual(t *testing.T, s *sim.Sim, l geo.Layout) {
 	}
 }
 
-// Auditor is a client that reads all rows, again and again, in one transaction: Transfers keep their sum, so whoever
-// sees another one has seen half of a transaction. It also adds 1 to a row of its own next to them each time and checks
-// that the row grows by one between two answers: what has been answered is never lost or repeated. An audit that is
-// given up for the sake of other transactions is sent again.
+// Auditor is a client that repeatedly reads all rows in one transaction. Transfers keep their sum, so an audit with
+// another sum has seen half of a transaction. Each audit also adds 1 to a row that only this auditor writes, and checks
+// that the row grows by 1 between two answers: an answered transaction is never lost or repeated. An audit that aborts
+// because of other transactions is sent again.
 type Auditor struct {
-	// Seen counts the audits that were answered, Sent all of them, and Reasons the attempts at one that ended in another.
+	// Seen is the number of answered audits, Sent the number of all audits, and Reasons the number of unsuccessful
+	// attempts by reason.
 	Sent, Seen int
 	Reasons    map[string]int
 
@@ -150,12 +152,14 @@ type Auditor struct {
 	until  time.Duration
 }
 
-// eagerAudits is how many audits follow each other as fast as can be, as eager transactions do: one reads as many rows as a score of transfers.
+// eagerAudits is the number of audits that run without pauses, like eager transactions: an audit reads as many rows as
+// about twenty transfers.
 const eagerAudits = 150
 
-// AddAuditor adds an auditor of rows 0 to rows-1, whose sum is sum, to a region. Row rows plus the region's number is
-// its own. Audits follow each other until a time. One that has begun then goes on until it is committed, and so does the auditor until it has
-// seen leastAudits: who gives up what others are in the way of commits no audit before they are done.
+// AddAuditor adds an auditor of rows 0 to rows-1, which have the sum sum, to a region. Its own row is rows plus the
+// region's number. Audits run without pauses until a time. An audit that has started then continues until it is
+// committed, and the auditor continues until it has seen leastAudits. In an engine that aborts large transactions in
+// favor of others, no audit commits before the others are done.
 func AddAuditor(t *testing.T, s simload.World, region geo.Region, rows int, sum int64, until time.Duration) *Auditor {
 	a := &Auditor{t: t, Reasons: map[string]int{}, stream: uint32(region) + 1000, rows: rows, sum: sum, until: until}
 	var ops strings.Builder

@@ -10,14 +10,15 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Quiet is a world in which no time passes, and that keeps what a replica sends and answers. It has no chance and no core beside it.
+// Quiet is an environment in which no time passes. It records the replica's messages and answers. It has no random
+// generator and no separate core.
 type Quiet struct {
 	protocol.Env
 	Sent    map[geo.NodeID][]protocol.Message
 	Replies []txn.Outcome
 }
 
-// NewQuiet returns one in which nothing has happened.
+// NewQuiet returns an environment in which nothing has happened.
 func NewQuiet() *Quiet { return &Quiet{Sent: map[geo.NodeID][]protocol.Message{}} }
 
 // Now implements protocol.Env.
@@ -38,7 +39,7 @@ func (q *Quiet) Reply(o txn.Outcome) { q.Replies = append(q.Replies, o) }
 // Send implements protocol.Env.
 func (q *Quiet) Send(to geo.NodeID, m protocol.Message) { q.Sent[to] = append(q.Sent[to], m) }
 
-// Take returns what was sent to a node, and forgets it.
+// Take returns the messages that were sent to a node, and removes them.
 func (q *Quiet) Take(to geo.NodeID) []protocol.Message {
 	all := q.Sent[to]
 	delete(q.Sent, to)

@@ -20,15 +20,15 @@ var severalRegions = []shape{
 	{"2x2x2", func() *geo.Topology { return simload.Topology(2, 2, [][]float64{{0, 20}, {20, 0}}) }},
 }
 
-// with returns parameters with one more, unless they have it.
+// with returns the given parameters and one more, unless given has it already.
 func with(given map[string]string, name, value string) map[string]string {
 	all := map[string]string{name: value}
 	maps.Copy(all, given)
 	return all
 }
 
-// Remastering runs transfers and audits on hot rows whose homes move all the time, with the engine's parameter remaster: the
-// copies stay equal, nothing is lost or done twice, and all nodes see the same moves.
+// Remastering runs transfers and audits on contended rows whose homes move constantly, with the engine's parameter
+// remaster: the copies stay equal, nothing is lost or done twice, and all nodes see the same moves.
 func Remastering(t *testing.T, engine *protocol.Engine, given map[string]string) {
 	for _, after := range []string{"1", "3"} {
 		t.Run(after, func(t *testing.T) {
@@ -69,8 +69,8 @@ func Remastering(t *testing.T, engine *protocol.Engine, given map[string]string)
 	}
 }
 
-// RemasteringPays has the clients of one region use rows that are at home in another: before the rows have moved, latency is
-// the law's for a home elsewhere, and afterwards that for a home here.
+// RemasteringPays makes the clients of one region use rows whose home is another region. Before the rows have moved,
+// latency matches the latency model for a home in another region, and afterwards for a home in the client's region.
 func RemasteringPays(t *testing.T, engine *protocol.Engine) {
 	topology := simload.TwoRegions(1)
 	p := Params(t, engine, map[string]string{"remaster": "3"})

@@ -14,9 +14,9 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// RegionLost loses each of three regions in turn, in the middle of a load, while a link of it is cut, so that what it has sent to one of the
-// others is lost with it. The others go on, with the rows that call the lost region home, too, and their copies are equal. The engine must survive that
-// with these parameters.
+// RegionLost loses each of three regions in turn, under load, while one of its links is cut. So its messages to one of
+// the other regions are lost with it. The other regions continue, including rows with the lost region as their home,
+// and their copies are equal. The engine must survive that with these parameters.
 func RegionLost(t *testing.T, engine *protocol.Engine, given map[string]string) {
 	for seed := range uint64(6) {
 		topology := simload.ThreeRegions(2)
@@ -71,8 +71,8 @@ var (
 	regionsProof = map[string]string{"homeLogs": "Regions", "batchCopies": "2"}
 )
 
-// ReplicatedLogs holds an engine whose home logs consensus groups may keep to what it promises, whoever keeps them, also when a region
-// is lost with what it has sent.
+// ReplicatedLogs checks the guarantees of an engine whose home logs can be kept by consensus groups, for every
+// placement of the groups. It includes the loss of a region together with its messages in flight.
 func ReplicatedLogs(t *testing.T, engine *protocol.Engine) {
 	t.Run("serializable, local", func(t *testing.T) { Serializable(t, engine, localLogs, 2) })
 	t.Run("serializable, regions", func(t *testing.T) { Serializable(t, engine, regionsProof, 2) })
@@ -92,7 +92,8 @@ func ReplicatedLogsLaw(t *testing.T, engine *protocol.Engine) {
 	t.Run("regions, two copies", func(t *testing.T) { Law(t, engine, regionsProof) })
 }
 
-// ReplicatedLogsSurvive checks that what a database survives is what its logs and copies allow, and that what does not go together is refused.
+// ReplicatedLogsSurvive checks that a database survives the losses that its logs and copies allow, and that
+// incompatible parameters are refused.
 func ReplicatedLogsSurvive(t *testing.T, engine *protocol.Engine) {
 	far := func(regions int) *geo.Topology {
 		delays := make([][]float64, regions)

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// Restored holds a value that was read from a snapshot, a checkpoint or a state transfer to the one that was written. Both are pointers to structs.
-// Every field of the first must be set, so that one which nobody writes shows, also a field that is added later; the fields that are not
-// written are named.
+// Restored compares a value that was read from a snapshot, a checkpoint or a state transfer with the value that was
+// written. Both are pointers to structs. Every field of the written value must be set. This exposes fields that are not
+// written, including fields that are added later; but names the fields that are deliberately not written.
 func Restored[T any](t testing.TB, was, is *T, but ...string) {
 	t.Helper()
 	of := reflect.TypeFor[T]()

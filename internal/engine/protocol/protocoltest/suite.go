@@ -25,7 +25,8 @@ const (
 	// skewRows are the rows of skews, from firstSkewRow on. They are not loaded, and stay 0.
 	firstSkewRow, skewRows = 1000, 4
 
-	// leastAudits is how many audits must be committed in each region, and leastCommits how many others.
+	// leastAudits is the number of audits that must be committed in each region, and leastCommits the number of other
+	// transactions.
 	leastAudits, leastCommits = 2, 10
 )
 
@@ -38,7 +39,7 @@ func disturb(t *geo.Topology, jitter float64, lossPPM int64) {
 	}
 }
 
-// shape is a topology with a name, made anew for each world.
+// shape is a topology with a name, created separately for each scenario.
 type shape struct {
 	name     string
 	topology func() *geo.Topology
@@ -62,7 +63,7 @@ func accepted(t *testing.T, engine *protocol.Engine, p protocol.Params, shapes [
 	numbered(t, engine, p, shapes, func(t *testing.T, _ int, topology func() *geo.Topology) { test(t, topology) })
 }
 
-// numbered is accepted for tests that want the number of the shape among those that are taken, from 0.
+// numbered is accepted for tests that need the number of the shape among the accepted shapes, from 0.
 func numbered(t *testing.T, engine *protocol.Engine, p protocol.Params, shapes []shape, test func(t *testing.T, n int, topology func() *geo.Topology)) {
 	t.Helper()
 	taken := 0
@@ -83,7 +84,7 @@ func numbered(t *testing.T, engine *protocol.Engine, p protocol.Params, shapes [
 	}
 }
 
-// mustAccept fails where the engine does not take the one topology of a test.
+// mustAccept fails if the engine refuses the single topology of a test.
 func mustAccept(t testing.TB, engine *protocol.Engine, topology *geo.Topology, p protocol.Params) {
 	t.Helper()
 	if err := refusal(t, engine, topology, p); err != nil {
@@ -91,8 +92,9 @@ func mustAccept(t testing.TB, engine *protocol.Engine, topology *geo.Topology, p
 	}
 }
 
-// loadTime is how long clients send transactions: time for a score, one after the other, of those that take longest, or for three times as many
-// in thorough suites. Where these hold locks for all that time, hot rows let few pass.
+// loadTime returns the time for which clients send transactions. It suffices for twenty sequential transactions of the
+// slowest kind, or for three times as many in thorough suites. Where these hold locks for all that time, few
+// transactions on contended rows complete.
 func loadTime(engine *protocol.Engine, t *geo.Topology, p protocol.Params, least time.Duration) time.Duration {
 	turns := time.Duration(20)
 	if thorough {
@@ -101,11 +103,13 @@ func loadTime(engine *protocol.Engine, t *geo.Topology, p protocol.Params, least
 	return max(least, turns*slices.Max(lawsOfAll(engine, t, p)))
 }
 
-// eager is how many transactions of a region follow each other as fast as can be. Where a region's take a thousandth of what those of
-// another one take, they would be hundreds of thousands before these have done some tens, and show nothing that the first thousands do not.
+// eager is the number of a region's transactions that run without pauses. Transactions of one region may take a
+// thousandth of the time of another region's. Without the limit, the fast region would run hundreds of thousands of
+// them before the slow region has run some tens. They would show nothing beyond the first thousands.
 const eager = 1500
 
-// addLoad adds the load to a region, whose clients pause once it has sent the eager transactions, so that some go on until its end.
+// addLoad adds the load to a region. Its clients pause after each transaction once the region has sent the eager
+// transactions, so that some transactions run until the load stops.
 func addLoad(s simload.World, region geo.Region, seed uint64, l simload.Load) *simload.Clients {
 	var c *simload.Clients
 	sent, next := 0, l.Next
@@ -119,7 +123,7 @@ func addLoad(s simload.World, region geo.Region, seed uint64, l simload.Load) *s
 	return c
 }
 
-// restful is how long a client pauses that sends no more than 300 transactions in a time.
+// restful returns the pause of a client that sends at most 300 transactions in time t.
 func restful(t time.Duration) time.Duration { return t / 300 }
 
 // lawsOfAll returns, by region of the client, the law of transactions with rows of all homes.
@@ -145,8 +149,8 @@ func quiesce(s *sim.Sim, loads []*simload.Clients, audits []*Auditor) {
 	}
 }
 
-// still fails unless the database is quiet, and its rows stay as they are from then on: what is to be written later is pending
-// somewhere, or under way.
+// still fails unless the database is quiescent, and its rows do not change from then on: later writes must be pending
+// at some node, or in flight.
 func still(t *testing.T, s *sim.Sim, topology *geo.Topology) {
 	t.Helper()
 	if n := s.Pending(); n > 0 {
@@ -202,8 +206,8 @@ func finished(t *testing.T, s *sim.Sim, layout geo.Layout, loads []*simload.Clie
 	CheckCopies(t, s, layout, sum)
 }
 
-// skews read rows that others are about to write, alone or beside a row that they write: where what was read does not hold until the
-// decision, or was not the latest, the history shows it. They add nothing to the rows.
+// skews read rows that other transactions are about to write, alone or along with a row that they write. The history
+// shows reads that are not valid until the decision, or were not the latest. They do not change the sum of the rows.
 func skews(r *rand.Rand) string {
 	a := r.IntN(skewRows)
 	b := (a + 1 + r.IntN(skewRows-1)) % skewRows
@@ -217,9 +221,9 @@ func skews(r *rand.Rand) string {
 	}
 }
 
-// Serializable runs transfers and audits on hot rows, for seeds 0 to seeds-1, of which each topology has one in turn unless suites are
-// thorough, on several topologies with jitter and loss, and beside them transactions on other rows of which each reads what another is
-// about to write. The history of all has the level that the engine promises.
+// Serializable runs transfers and audits on contended rows, on several topologies with jitter and loss. The seeds are 0
+// to seeds-1; each topology has one in turn unless suites are thorough. Other transactions run on other rows, each of
+// which reads a row that another is about to write. The history of all transactions has the engine's isolation level.
 func Serializable(t *testing.T, engine *protocol.Engine, given map[string]string, seeds uint64) {
 	p := Params(t, engine, given)
 	numbered(t, engine, p, []shape{
@@ -326,7 +330,8 @@ func cuts(t *testing.T, engine *protocol.Engine, p protocol.Params, makeTopology
 	}
 }
 
-// Reproducible runs twice with one seed and compares all that happens, and once with another, which shows soon that it is another.
+// Reproducible runs twice with one seed and compares all events, and once with another seed, whose run must soon
+// differ.
 func Reproducible(t *testing.T, engine *protocol.Engine, given map[string]string) {
 	p := Params(t, engine, given)
 	mustAccept(t, engine, simload.ThreeRegions(2), p)
@@ -360,38 +365,38 @@ func Reproducible(t *testing.T, engine *protocol.Engine, given map[string]string
 	}
 }
 
-// Law compares the median latency with the engine's law, for clients in every region of three topologies whose
-// transactions call home their own region, another one, or both their own and another one, or two others.
+// Law compares the median latency with the engine's latency model, for clients in every region of three topologies.
+// Their transactions have their own region as home, another region, both, or two other regions.
 func Law(t *testing.T, engine *protocol.Engine, given map[string]string) {
 	law(t, engine, given, lawLoad{clients: 3, think: 50 * time.Millisecond, until: 20 * time.Second})
 }
 
-// SparseLaw is Law for engines in which transactions wait for others that they share no rows with, so that no more than
-// a few may be under way at a time: one client in each region pauses after each transaction.
+// SparseLaw is Law for engines in which transactions wait for others without common rows, so that only a few may be in
+// flight at a time: one client in each region pauses after each transaction.
 func SparseLaw(t *testing.T, engine *protocol.Engine, given map[string]string) {
 	law(t, engine, given, lawLoad{clients: 1, think: 2 * time.Second, until: 20 * time.Second})
 }
 
-// LoneLaw is Law for engines in which a transaction delays all others, and has a latency that depends on when it comes:
-// there is one client in the whole database, which pauses after each transaction, long enough for the median to be
-// certain.
+// LoneLaw is Law for engines in which a transaction delays all others, and has a latency that depends on its time of
+// arrival. The whole database has a single client, which pauses after each transaction; the test is long enough for an
+// accurate median.
 func LoneLaw(t *testing.T, engine *protocol.Engine, given map[string]string) {
 	law(t, engine, given, lawLoad{clients: 1, think: time.Second, until: 16 * time.Minute, alone: true})
 }
 
-// IdleLaw is LoneLaw for engines whose latency is the same whenever a transaction comes.
+// IdleLaw is LoneLaw for engines whose latency does not depend on a transaction's time of arrival.
 func IdleLaw(t *testing.T, engine *protocol.Engine, given map[string]string) {
 	law(t, engine, given, lawLoad{clients: 1, think: 50 * time.Millisecond, until: 20 * time.Second, alone: true})
 }
 
-// LoneNodeLaw is Law with one node in each region, for engines in which the nodes of a region differ: their law is the mean over
-// these, and no median.
+// LoneNodeLaw is Law with one node in each region, for engines in which the nodes of a region differ: their latency
+// model is the mean over the nodes, not a median.
 func LoneNodeLaw(t *testing.T, engine *protocol.Engine, given map[string]string) {
 	law(t, engine, given, lawLoad{clients: 3, think: 50 * time.Millisecond, until: 20 * time.Second, oneNode: true})
 }
 
-// lawLoad says how many clients each region has, or one region alone at a time, how long they pause, and when they end. Regions may have
-// one node.
+// lawLoad is the load of Law: the number of clients in each region, or in one region alone at a time, their pauses, and
+// the time at which they stop. With oneNode, regions have one node.
 type lawLoad struct {
 	clients      int
 	think, until time.Duration
@@ -489,8 +494,8 @@ func law(t *testing.T, engine *protocol.Engine, given map[string]string, load la
 	t.Logf("\n%s", &table)
 }
 
-// led places the group of every cell in as many regions, beginning with the one that comes so many after its home,
-// which leads. It returns t.
+// led places the group of every cell in the given number of regions. The first of them is the region that follows its
+// home at distance after, and it leads. led returns t.
 func led(t *geo.Topology, after, regions int) *geo.Topology {
 	for r := range t.Regions {
 		for p := range t.Partitions {

@@ -19,8 +19,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// Traces plays the scripts in the package's testdata. Each is a small database and what its nodes say to each other, in blocks: a
-// command, its input, a line of four dashes, what comes of it, and an empty line.
+// Traces runs the scripts in the package's testdata. Each script is a small database and the messages between its
+// nodes, in blocks: a command, its input, a line of four dashes, its output, and an empty line.
 //
 //	database regions=2 partitions=1 replicas=1 rtt=100ms rows=4 value=10     and the engine's parameters
 //	run for=100ms [hide=regexp]     the input lists what clients do: "at 3ms a: a1+5 r2" is a client in region a
@@ -29,10 +29,10 @@ import (
 //	counters node=0
 //
 // Regions are a, b, c, ..., rtt is the round trip between each two, and inside a region it is 400us. Node a/1/0 is
-// replica 0 of partition 1 in region a; row n belongs to partition n mod partitions and calls region n div partitions
-// mod regions home. Row operations are those of simload.Procedures. CPU time is free. Sends are shown as ->, arrivals as
-// <-; a node that talks to itself is not shown. Transactions are called t<region>.<number>. Timers, which are numbers to
-// the simulator, are shown by their names.
+// replica 0 of partition 1 in region a. Row n belongs to partition n mod partitions, and region n div partitions mod
+// regions is its home. Row operations are those of simload.Procedures. CPU time is free. Sends are shown as ->,
+// arrivals as <-; messages from a node to itself are not shown. Transactions are called t<region>.<number>. Timers,
+// which are numbers to the simulator, are shown by their names.
 func Traces(t *testing.T, engine *protocol.Engine, timers map[uint8]string) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		if strings.Contains(path, "fuzz") {

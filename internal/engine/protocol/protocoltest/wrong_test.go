@@ -14,10 +14,10 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/protocoltest"
 )
 
-// wrongEngine is set in the processes of TestWrongEngines, each of which plays one case, and fails in it.
+// wrongEngine is set in the processes of TestWrongEngines. Each process runs one case, and fails in it.
 const wrongEngine = "PROTOCOLTEST_WRONG_ENGINE"
 
-// The suites fail for engines that are wrong, and say what is. Each case is played by a process of its own, whose tests fail.
+// The suites fail for faulty engines, and report the defect. Each case runs in a separate process, whose tests fail.
 func TestWrongEngines(t *testing.T) {
 	for name, tc := range map[string]struct {
 		suite func(*testing.T)
@@ -80,7 +80,7 @@ func TestWrongEngines(t *testing.T) {
 	}
 }
 
-// Topologies that an engine refuses are left out.
+// Topologies that an engine refuses are omitted.
 func TestRefusedShapes(t *testing.T) {
 	protocoltest.Groups(t, refusing("spec.regions", func(t *geo.Topology) bool { return t.Replicas > 1 }), nil)
 }
@@ -145,7 +145,7 @@ func (m miscounting) Readings(dst []protocol.Reading) []protocol.Reading {
 	return dst
 }
 
-// oneInTen changes the outcome of one in ten transactions that were committed to that of one which has failed.
+// oneInTen changes the outcome of one in ten committed transactions to the outcome of a failed transaction.
 func oneInTen(cause txn.Cause, reason string) func(*txn.Outcome) {
 	return func(o *txn.Outcome) {
 		if o.Status == txn.Committed && o.ID%10 == 0 {

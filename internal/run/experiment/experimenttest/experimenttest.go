@@ -77,9 +77,9 @@ func MustRead(t *testing.T, text string) *experiment.Experiment {
 	return e
 }
 
-// Invented are results whose throughput is what figures says for each point, in order; each run's latencies are a
-// thousandth of it in milliseconds. Each region has a node, whose counter "batches" and operations are the throughput times the
-// number of its region, and whose data is a thousand bytes times that.
+// Invented returns results with the throughput that figures has for each point, in order; each run's latencies are a
+// thousandth of it in milliseconds. Each region has a node. Its counter "batches" and its operations are the throughput
+// times the number of its region, and its data is a thousand bytes times that number.
 func Invented(e *experiment.Experiment, figures ...float64) *experiment.Results {
 	r := experiment.NewResults("")
 	r.Simulated = true
@@ -101,9 +101,10 @@ func Invented(e *experiment.Experiment, figures ...float64) *experiment.Results 
 	return r
 }
 
-// WithTypes gives all documents transactions of type balance, in all regions and half as many as the document has in
-// all, and as many of type amalgamate in the first region, whose latencies are a thousandth of what the throughput is
-// in milliseconds, and three times that. For four attempts that are committed one is aborted by certification, and two are wounded.
+// WithTypes adds two types of transactions to all documents. balance has half of the document's transactions, in all
+// regions, with latencies of a thousandth of the throughput in milliseconds. amalgamate has the same number in the
+// first region, with three times these latencies. For every four committed attempts certification aborts one, and two
+// are wounded.
 func WithTypes(t *testing.T, e *experiment.Experiment, r *experiment.Results) *experiment.Results {
 	t.Helper()
 	for _, run := range e.Runs() {
@@ -137,8 +138,9 @@ func WithTypes(t *testing.T, e *experiment.Experiment, r *experiment.Results) *e
 	return r
 }
 
-// WithFaults gives all documents three seconds of ten commits in each tenth but the sixth of a second, which has none,
-// a fault "cut" from 0.5 s to 1.5 s, and a fault "kill" at 2 s that is not taken away.
+// WithFaults adds three seconds of throughput to all documents: ten commits in each tenth of a second, except for the
+// sixth, which has none. It also adds a fault "cut" from 0.5 s to 1.5 s, and a fault "kill" at 2 s that is not
+// reverted.
 func WithFaults(t *testing.T, e *experiment.Experiment, r *experiment.Results) *experiment.Results {
 	t.Helper()
 	for _, run := range e.Runs() {

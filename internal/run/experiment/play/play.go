@@ -1,5 +1,5 @@
 // Package play plays the runs of experiments in this process, in virtual or in real time. It keeps one result document
-// per run on disk, so that an interrupted experiment goes on where it was.
+// per run on disk, so that an interrupted experiment continues where it stopped.
 package play
 
 import (
@@ -25,25 +25,26 @@ import (
 
 // Options say how to play.
 type Options struct {
-	// RealTime plays each run in real time, one after the other; otherwise runs are simulated.
+	// RealTime plays each run in real time, one after another; otherwise runs are simulated.
 	RealTime bool
-	// Parallel is the number of simulations at the same time; 0 is one per CPU. It changes no result.
+	// Parallel is the number of concurrent simulations; 0 is one per CPU. It changes no result.
 	Parallel int
-	// Folder keeps one result document per run, called KEY.json. A run whose document is there is not played again.
+	// Folder has one result document per run, called KEY.json. A run that has a document there is not played again.
 	Folder string
-	// Report, if set, is called when a run begins and when it ends, and often meanwhile, from one goroutine at a time.
+	// Report, if set, is called when a run starts and when it finishes, and frequently in between, from one goroutine at a
+	// time.
 	Report func(Progress)
 }
 
-// Progress is how far all experiments are.
+// Progress is the progress of all experiments.
 type Progress struct {
-	// Total runs, with searches those that are known so far; Done ones have ended, of which Kept had a result on disk
-	// already and Failed could not run.
+	// Total counts all runs, with searches the runs that are known so far. Done runs have finished; of these, Kept already
+	// had a result on disk and Failed could not run.
 	Total, Done, Kept, Failed int
 	// Label of the run that this is about, and what happened to it.
 	Label string
 	Event Event
-	// Share of the work that is done, 0 to 1, runs under way included and kept results left out.
+	// Share of the work that is done, 0 to 1, including runs in progress and excluding kept results.
 	Share float64
 	// Playing are the runs under way, in the order in which they began.
 	Playing []Playing
@@ -59,15 +60,16 @@ const (
 	Ended
 )
 
-// Playing is how far a run is.
+// Playing is the progress of a run.
 type Playing struct {
 	Run *experiment.Run
 	At  inprocess.Progress
 }
 
-// Play plays all runs of the experiments that have no result in the folder yet, those of searches one after the other
-// and of several searches at once: Experiment.With has them then. A run that cannot be played is an outcome of its own;
-// the error is for what stops everything: the folder, or the context. What has ended by then is kept.
+// Play plays all runs of the experiments that have no result in the folder yet. The runs of a search are played in
+// order, and several searches concurrently. Afterwards Experiment.With has the runs of searches. A run that cannot be
+// played is a separate outcome. The error is for failures that stop everything: the folder, or the context. Results of
+// runs that have finished by then are kept.
 func Play(ctx context.Context, experiments []*experiment.Experiment, o Options) (*experiment.Results, error) {
 	if err := os.MkdirAll(o.Folder, 0o755); err != nil {
 		return nil, fmt.Errorf("the folder of results: %w", err)
@@ -79,7 +81,7 @@ func Play(ctx context.Context, experiments []*experiment.Experiment, o Options) 
 	p := &player{Options: o, build: build, results: experiment.NewResults("")}
 	p.results.Simulated = !o.RealTime
 	for {
-		// Searches know their next probes once the last ones have ended.
+		// The next probes of a search are known once the previous probes have finished.
 		var runs []*experiment.Run
 		for _, e := range experiments {
 			for _, run := range e.With(p.results).Runs() {
@@ -97,13 +99,13 @@ func Play(ctx context.Context, experiments []*experiment.Experiment, o Options) 
 	}
 }
 
-// all plays runs at once, as far as Parallel goes.
+// all plays runs concurrently, up to Parallel.
 func (p *player) all(ctx context.Context, runs []*experiment.Run) error {
 	p.progress.Total += len(runs)
 	for _, run := range runs {
 		p.work += weight(run)
 	}
-	// Long runs first, so that no core waits for the other at the end.
+	// Long runs first, so that no core is idle at the end.
 	slices.SortStableFunc(runs, func(a, b *experiment.Run) int { return cmp.Compare(weight(b), weight(a)) })
 
 	g, playing := errgroup.WithContext(ctx)
@@ -136,7 +138,7 @@ type player struct {
 	results    *experiment.Results
 }
 
-// one plays a run, unless its result is there.
+// one plays a run, unless its result exists.
 func (p *player) one(ctx context.Context, run *experiment.Run) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -192,7 +194,7 @@ func (p *player) move(run *experiment.Run, at inprocess.Progress) {
 	p.report(run, Moved)
 }
 
-// report tells the progress, with the mutex held.
+// report reports the progress, with the mutex held.
 func (p *player) report(run *experiment.Run, event Event) {
 	if p.Report == nil {
 		return
@@ -229,7 +231,7 @@ func (p *player) tell(run *experiment.Run, d *result.Document, err error, kept b
 	p.report(run, Ended)
 }
 
-// key names a run's result: the same manifests, build and driver have the same one.
+// key returns the name of a run's result: runs with the same manifests, build and driver have the same key.
 func (p *player) key(run *experiment.Run) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %t %s", run.Run.Name, p.build, p.RealTime, run.Hash()))
 	return hex.EncodeToString(sum[:16])

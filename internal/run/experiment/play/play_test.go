@@ -28,7 +28,7 @@ func play(t *testing.T, e *experiment.Experiment, o Options) *experiment.Results
 	return r
 }
 
-// TestTheSameBytes plays an experiment with one and with two at a time, and compares documents and report.
+// TestTheSameBytes plays an experiment with one and with two runs at a time, and compares documents and report.
 func TestTheSameBytes(t *testing.T) {
 	var reports [][]byte
 	var files []map[string]string
@@ -102,7 +102,7 @@ func TestResume(t *testing.T) {
 	if got := e.Judge(t.Context(), first)[0]; !got.Holds {
 		t.Errorf("the claim over kept results: %+v", got)
 	}
-	// A broken document is made again; other values keep what is still asked for.
+	// A corrupt document is made again; if values change, documents that are still needed are kept.
 	for name := range before {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte("{"), 0o600); err != nil {
 			t.Fatal(err)
@@ -162,8 +162,8 @@ spec:
     - {id: c-1, says: three quarters of the peak are offered, expression: "tput('slog', {'globalPercent': 0, 'peakPercent': 75}) <= 0.8 * offered('slog', {'globalPercent': 0, 'peakPercent': 100})"}
 `
 
-// TestSearchAgainstTheGrid: the search finds what a grid of all rates finds, within its tolerance, at a fifth of the
-// runs; and it makes the same probes the second time.
+// TestSearchAgainstTheGrid: the search finds the same peak as a grid of all rates, within its tolerance, with a fifth
+// of the runs. It makes the same probes the second time.
 func TestSearchAgainstTheGrid(t *testing.T) {
 	template := experimenttest.MustRead(t, searched)
 	first := template.With(play(t, template, Options{}))
@@ -188,7 +188,7 @@ func TestSearchAgainstTheGrid(t *testing.T) {
 			}
 			rate := p.Runs[0].Run.Spec.Load.RatePerSecond
 			if d.Verdict != v1alpha1.VerdictPassed || 100*d.Summary.ThroughputPerSecond < 95*d.Summary.OfferedPerSecond {
-				break // Rates above may keep again by chance.
+				break // Higher rates may keep again by chance.
 			}
 			highest = rate
 		}
@@ -232,7 +232,7 @@ func TestPointsOfASearch(t *testing.T) {
 			t.Errorf("the table does not tell what %s has found:\n%s", s.Label, table.String())
 		}
 	}
-	// The documents of the probes at the peak are those of its point.
+	// The documents of the probes at the peak are the documents of its point.
 	names := map[string]bool{}
 	for _, run := range e.Runs() {
 		if names[run.Run.Name] {

@@ -19,10 +19,12 @@ const (
 	height = 280
 )
 
-// Draw writes plots of an experiment's curves into a folder, one per figure: EXPERIMENT-METRIC.svg and .png, and
-// EXPERIMENT-METRIC-TYPE for those of one type of transactions, EXPERIMENT-METRIC-in-REGION for those of a region's clients; where attempts were aborted, of the reasons:
-// EXPERIMENT-reasons; where claims ask for figures of nodes, box plots of each: EXPERIMENT-nodes-FIGURE; and where runs have faults, of the throughput over time: EXPERIMENT-timeline. An experiment that sweeps nothing and has no faults has no curves and no timeline. It returns the files.
-// The same results give the same bytes.
+// Draw writes plots of an experiment's results into a folder and returns the files. There is one plot per figure,
+// EXPERIMENT-METRIC.svg and .png. EXPERIMENT-METRIC-TYPE is for one type of transactions, and
+// EXPERIMENT-METRIC-in-REGION for a region's clients. If attempts were aborted, EXPERIMENT-reasons shows the reasons.
+// If claims request figures of nodes, EXPERIMENT-nodes-FIGURE has box plots of each. If runs have faults,
+// EXPERIMENT-timeline shows the throughput over time. An experiment that sweeps nothing and has no faults has no curves
+// and no timeline. The same results give the same bytes.
 func Draw(e *experiment.Experiment, r *experiment.Results, folder string) ([]string, error) {
 	var files []string
 	save := func(name string, drawing *chart.Drawing) error {
@@ -86,8 +88,8 @@ func alone(c *chart.Lines) *chart.Drawing {
 // leastShown is the share of attempts in percent that a bar stands for at least: less would be 0.00%.
 const leastShown = 0.005
 
-// reasons are bars, one for each point, whose parts have a colour for each reason. Points at which next to nothing was aborted
-// have no bar: how many they are stands beside their system.
+// reasons draws one bar for each point, with a colour for each reason. Points with almost no aborted attempts have no
+// bar: their number is next to their system.
 func reasons(a *experiment.Reasons) *chart.Drawing {
 	out := &chart.Rows{Title: a.Title, About: a.Unit + " that were aborted, by reason, at each point.", XLabel: a.Unit, Heading: true, Width: width}
 	for i, reason := range a.Reasons {
@@ -150,7 +152,7 @@ func seriesOf(l *experiment.Line, class int) chart.Series {
 	return s
 }
 
-// curves have a colour for each system. The lines of one system differ in their dashes.
+// curves draws a colour for each system, and different dashes for the lines of one system.
 func curves(c *experiment.Curves) *chart.Lines {
 	out := &chart.Lines{Title: c.Title, About: fmt.Sprintf("%s over %s.", c.Unit, c.Axis.Parameter), XLabel: c.Axis.Parameter, YLabel: c.Unit}
 	if c.Axis.Labels != nil {

@@ -37,7 +37,7 @@ func TestDrawings(t *testing.T) {
 			}
 			drawings := figures + 2*2 // and two in each region
 			if slices.Equal(tc.figures, []float64{0}) {
-				drawings = figures - 3 // nobody in a region has any, and no transaction its bytes on the wire and their cost
+				drawings = figures - 3 // no region has clients' figures, and no transaction has its bytes on the wire or its cost
 			}
 			if len(files) != 2*drawings {
 				t.Fatalf("%d files, want SVG and PNG of each of %d drawings", len(files), drawings)
@@ -83,7 +83,7 @@ func TestDrawings(t *testing.T) {
 	})
 }
 
-// figures are those of every experiment that sweeps something.
+// figures is the number of figures of every experiment that sweeps something.
 const figures = 8
 
 // TestTimeline draws more lines than there are colours.

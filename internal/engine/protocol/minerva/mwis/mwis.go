@@ -1,10 +1,10 @@
-// Package mwis finds heavy independent sets: sets of vertices of a weighted graph no two of which are joined by an
-// edge. The heaviest one is found by branch and bound, which is exact and takes exponential time in the worst case; a
-// heavy one is found by the greedy algorithm GWMIN2 (S. Sakai, M. Togasaki, K. Yamazaki, A note on greedy algorithms
-// for the maximum weighted independent set problem, Discrete Applied Mathematics 126, 2003), which is fast.
+// Package mwis finds heavy independent sets: sets of vertices of a weighted graph without an edge between any two of
+// them. The heaviest set is found by branch and bound, which is exact and takes exponential time in the worst case. A
+// heavy set is found by the greedy algorithm GWMIN2, which is fast (S. Sakai, M. Togasaki, K. Yamazaki, A note on
+// greedy algorithms for the maximum weighted independent set problem, Discrete Applied Mathematics 126, 2003).
 //
-// Whoever solves the same graph in the same way gets the same set, ties included: vertices are looked at in the order
-// of their numbers, weights are integers, and work is bounded by counting it, never by time.
+// Solving the same graph with the same method gives the same set, ties included. Vertices are examined in the order of
+// their numbers, weights are integers, and the work is bounded by counting steps, never by time.
 package mwis
 
 import (
@@ -15,18 +15,18 @@ import (
 
 // Graph is an undirected graph. Vertices count from 0.
 type Graph struct {
-	// Weights are those of the vertices, each at least 1. Their sum is below 2^31.
+	// Weights are the weights of the vertices, each at least 1. Their sum is below 2^31.
 	Weights []int64
-	// Neighbors lists those of each vertex, each once, in both directions, and never the vertex itself.
+	// Neighbors lists the neighbors of each vertex, each once, in both directions, and never the vertex itself.
 	Neighbors [][]int32
 }
 
-// Method says how graphs are solved.
+// Method is the method by which graphs are solved.
 type Method uint8
 
 // The methods.
 const (
-	// Auto solves connected components of up to SmallComponent vertices exactly, and the others by the greedy
+	// Auto solves connected components of up to SmallComponent vertices exactly, and larger components by the greedy
 	// algorithm.
 	Auto Method = iota
 	// Exact solves all components exactly.
@@ -38,20 +38,21 @@ const (
 const (
 	// SmallComponent is the number of vertices up to which Auto solves a component exactly.
 	SmallComponent = 64
-	// autoSteps and exactSteps bound the search in a component: some milliseconds, and half a second or more. Where a
-	// search ends there, the best set that it has found is taken, which is no worse than that of the greedy algorithm.
+	// autoSteps and exactSteps bound the search in a component: some milliseconds, and half a second or more. If a search
+	// reaches the bound, the best set found is taken, which is no worse than the set of the greedy algorithm.
 	autoSteps, exactSteps = 1 << 15, 1 << 24
 )
 
 // Stats counts what solving has taken.
 type Stats struct {
-	// Components with more than one vertex, thereof those that were solved Exactly, and those whose search was GivenUp.
+	// Components counts components with more than one vertex, Exactly the components that were solved exactly, and GivenUp
+	// the components whose search was stopped.
 	Components, Exactly, GivenUp int64
-	// Nodes are those of the search trees, Steps the vertices and edges that were looked at.
+	// Nodes counts the nodes of the search trees, Steps the vertices and edges that were examined.
 	Nodes, Steps int64
 }
 
-// Solve returns which vertices are in a heavy independent set, and adds to s what that has taken.
+// Solve reports for each vertex whether it is in a heavy independent set, and adds the work to s.
 func Solve(g *Graph, m Method, s *Stats) []bool {
 	in := make([]bool, len(g.Weights))
 	for _, c := range components(g) {
@@ -102,7 +103,7 @@ type candidate struct {
 	vertex         int32
 }
 
-// candidates is a heap with the candidate on top whose weight is the largest share of what is around it.
+// candidates is a heap. The top candidate has the largest share of the weight around it.
 type candidates []candidate
 
 func (h candidates) Len() int      { return len(h) }
@@ -122,10 +123,10 @@ func (h candidates) Less(a, b int) bool {
 	return h[a].vertex < h[b].vertex
 }
 
-// greedy takes, again and again, the vertex whose weight is the largest share of that of itself and its neighbors, and
+// greedy repeatedly takes the vertex with the largest share of the combined weight of itself and its neighbors, and
 // drops these (GWMIN2).
 func greedy(g *Graph, component []int32, in []bool, s *Stats) {
-	around := make(map[int32]int64, len(component)) // of those that are left
+	around := make(map[int32]int64, len(component)) // of the remaining vertices
 	h := make(candidates, 0, len(component))
 	for _, v := range component {
 		sum := g.Weights[v]
@@ -221,8 +222,8 @@ type search struct {
 	stats     *Stats
 }
 
-// exact replaces the set that in holds of a component by a heaviest one, unless the search comes to more than limit
-// steps: then by the heaviest that it has found, if it is heavier.
+// exact replaces in's set of a component by a heaviest set. If the search takes more than limit steps, it uses the
+// heaviest set found so far, if that is heavier.
 func exact(g *Graph, component []int32, in []bool, limit int64, s *Stats) {
 	n := len(component)
 	place := make(map[int32]int, n)
@@ -301,8 +302,8 @@ func (x *search) branch(left set, floor int64) (best set, weight int64) {
 	return taken, weight
 }
 
-// decide looks for the heaviest set with a vertex and for the heaviest without it; both have what was taken before,
-// which weighs weight.
+// decide looks for the heaviest set with a vertex and the heaviest set without it. Both include the vertices taken
+// before, which have weight weight.
 func (x *search) decide(left set, pivot int, weight, floor int64) (best set, heaviest int64) {
 	with := slices.Clone(left)
 	with.clear(x.neighbors[pivot])
@@ -318,10 +319,10 @@ func (x *search) decide(left set, pivot int, weight, floor int64) (best set, hea
 	return best, floor
 }
 
-// reduce takes the vertices that are in some heaviest set, since they weigh as much as all their neighbors together,
-// and removes them and these from left. It also removes vertices that some heaviest set does without, since one of
-// their neighbors weighs no less and has no neighbors but theirs. Pivot is the vertex left with the most neighbors, or
-// -1.
+// reduce takes vertices that are in some heaviest set, since they weigh as much as all their neighbors together. It
+// removes them and their neighbors from left. It also removes a vertex that some heaviest set does without: one of its
+// neighbors weighs no less and has no other neighbors than the vertex's. pivot is the vertex left with the most
+// neighbors, or -1.
 func (x *search) reduce(left set) (taken set, weight int64, pivot int) {
 	taken = make(set, len(left))
 	for again := true; again; {
@@ -382,8 +383,8 @@ func (x *search) parts(left set) (all []set) {
 	return all
 }
 
-// bound returns what an independent set among some vertices weighs at most: it has no more than one vertex of each
-// clique, and the cliques cover all.
+// bound returns an upper bound on the weight of an independent set among some vertices: the set has at most one vertex
+// of each clique, and the cliques cover all vertices.
 func (x *search) bound(left set) (weight int64) {
 	var cliques []set // of each, the vertices that are neighbors of all its members
 next:

@@ -68,8 +68,8 @@ func bruteForce(g *Graph) (heaviest int64) {
 	return heaviest
 }
 
-// Exact solutions weigh what the heaviest of all sets weighs; Auto is exact on graphs as small as these, and the greedy
-// algorithm never better.
+// Exact solutions weigh as much as the heaviest of all sets. Auto is exact on graphs of this size, and the greedy
+// algorithm is never better.
 func TestExactEqualsBruteForce(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	worse, lost, total := 0, int64(0), int64(0)
@@ -98,7 +98,7 @@ func TestExactEqualsBruteForce(t *testing.T) {
 	t.Logf("greedy is worse on %d of 10000 graphs, and loses %.2f%% of the weight", worse, 100*float64(lost)/float64(total))
 }
 
-// The greedy algorithm loses little on larger graphs, too, sparse ones above all.
+// The greedy algorithm also loses little on larger graphs, especially on sparse graphs.
 func TestGreedyLoss(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, density := range []int{2, 5, 10, 30} {
@@ -120,7 +120,7 @@ func TestGreedyLoss(t *testing.T) {
 	}
 }
 
-// Whoever numbers vertices alike gets the same set, whatever the order of neighbors.
+// The same numbering of vertices gives the same set, in any order of neighbors.
 func TestReproducible(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 200 {
@@ -140,7 +140,7 @@ func TestReproducible(t *testing.T) {
 	}
 }
 
-// A search that takes too long ends with a set that is no worse than the greedy one, and says so.
+// A search that takes too long returns a set that is no worse than the greedy set, and reports that.
 func TestGivenUp(t *testing.T) {
 	g := random(rand.New(rand.NewPCG(7, 8)), 400, 3, 3)
 	var s Stats
