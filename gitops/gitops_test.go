@@ -28,19 +28,19 @@ var update = flag.Bool("update", false, "write Argo CD's health_test.yaml, actio
 
 const group = "argocd/resource_customizations/geobench.dev"
 
-// object is what the tools are to make of an object that the controllers' tests have recorded.
+// object has the expected judgements of the tools for an object that the controllers' tests have recorded.
 type object struct {
 	// kstatus and argo are what Flux, Helm and Argo CD call its state.
 	kstatus, argo string
 	// workflow is what Argo Workflows makes of a run: it goes by the verdict alone, and sees runs that it has made itself.
 	workflow string
-	// message is how the message begins that Argo CD shows.
+	// message is the start of the message that Argo CD shows.
 	message string
-	// conditions are those of the four that are there, with their status.
+	// conditions are those of the four conditions that are present, with their status.
 	conditions string
 }
 
-// The states of the table: what each says in conditions, and what the tools make of it.
+// The states of the table: the conditions of each, and the judgements of the tools.
 var (
 	unseen    = object{"InProgress", "Progressing", "Running", "the operator has not seen", ""}
 	suspended = object{"InProgress", "Suspended", "Running", "Suspended: ", "Ready=False"}
@@ -61,7 +61,7 @@ func stalled(message string) object {
 	return object{"Failed", "Degraded", "Running", message, "Ready=False Stalled=True"}
 }
 
-// before is an object whose conditions are still those of a state, while its spec is another already.
+// before returns an object that still has the conditions of a state, but already has a new spec.
 func (o object) before(now object) object { now.conditions = o.conditions; return now }
 
 // deleted is an object of a state that is on its way out.
@@ -156,7 +156,7 @@ func fluxChecks(t *testing.T) map[string]healthtest.Expressions {
 	return out
 }
 
-// workflowConditions are those of workflows/benchmark.yaml.
+// workflowConditions returns the conditions of workflows/benchmark.yaml.
 func workflowConditions(t *testing.T) (success, failure string) {
 	t.Helper()
 	var w struct {
@@ -209,7 +209,7 @@ func TestJudges(t *testing.T) {
 			if err != nil || a.Status != want.argo || !strings.HasPrefix(a.Message, want.message) {
 				t.Errorf("Argo CD makes %+v of it, %v; want %s: %s", a, err, want.argo, want.message)
 			}
-			// Flux's expressions know nothing of deletion: what is being deleted goes by what it was.
+			// Flux's expressions do not consider deletion: an object that is being deleted is judged by its previous state.
 			flux := want.kstatus
 			if flux == "Terminating" {
 				flux = "InProgress"
@@ -235,7 +235,7 @@ func TestJudges(t *testing.T) {
 	t.Logf("%d objects", len(seen))
 }
 
-// conditions are those of the four that an object has, in the order of the table.
+// conditions returns the object's conditions in table order, omitting absent ones.
 func conditions(u *unstructured.Unstructured) string {
 	all, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
 	var out []string
@@ -249,14 +249,15 @@ func conditions(u *unstructured.Unstructured) string {
 	return strings.Join(out, " ")
 }
 
-// Without conditions the tools would call anything done at once: the judges here are no more lenient than they are.
+// Without conditions the tools would judge any object done immediately: the judges here are not more lenient than the
+// tools.
 func TestJudgesOfWhatSaysNothing(t *testing.T) {
 	profile := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "geobench.dev/v1alpha1", "kind": "NetworkProfile",
 		"metadata": map[string]any{"name": "two", "generation": int64(1)}, "spec": map[string]any{}}}
 	if k, err := healthtest.KStatus(profile); err != nil || k.Status != "Current" {
 		t.Errorf("kstatus makes %+v of a profile, %v", k, err)
 	}
-	// An entry for the whole group would wait for profiles for ever: this is why each kind has one of its own.
+	// An entry for the whole group would wait for profiles forever: this is why each kind has a separate entry.
 	if f, err := healthtest.Flux(fluxChecks(t)["GeoDatabase"], profile); err == nil {
 		t.Errorf("Flux makes %+v of a profile", f)
 	}
@@ -273,7 +274,7 @@ func TestJudgesOfWhatSaysNothing(t *testing.T) {
 	}
 }
 
-// kinds that Argo CD is told of.
+// kinds for which Argo CD has health scripts.
 var kinds = []string{"BenchmarkRun", "Experiment", "GeoDatabase"}
 
 // TestHealthTests writes and checks the list of cases in the layout of Argo CD's repository.
@@ -353,8 +354,8 @@ func actions(t *testing.T, kind string) (names []string) {
 	return names
 }
 
-// TestActions plays Argo CD's resource actions: which are offered, and what they change. What they make is accepted by the rules of the
-// kinds. The cases are those of action_test.yaml, in the layout of Argo CD's repository.
+// TestActions plays Argo CD's resource actions: which are offered, and their changes. The rules of the kinds accept the
+// results. The cases are in action_test.yaml, in the layout of Argo CD's repository.
 func TestActions(t *testing.T) {
 	tests := map[string]map[string][]any{"BenchmarkRun": {}, "Experiment": {}}
 	cases := map[string]struct {

@@ -53,7 +53,8 @@ func contains(t *testing.T, text string, parts ...string) {
 	}
 }
 
-// TestKustomizeRepository builds the folders of the example repository, whose copies of the name references are those of gitops/kustomize.
+// TestKustomizeRepository builds the folders of the example repository, which have copies of the name references in
+// gitops/kustomize.
 func TestKustomizeRepository(t *testing.T) {
 	disk := filesys.MakeFsOnDisk()
 	contains(t, build(t, disk, "repository/databases/overlays/lab"), "partitionsPerRegion: 2", "name: two-coasts", "kind: GeoDatabase")
@@ -66,7 +67,7 @@ func TestKustomizeRepository(t *testing.T) {
 	}
 }
 
-// TestFluxKustomizations: what Flux is told to apply is there, and so are the namespaces, which it does not make.
+// TestFluxKustomizations: the objects that Flux must apply exist, and so do the namespaces, which Flux does not make.
 func TestFluxKustomizations(t *testing.T) {
 	type object struct {
 		Kind     string `json:"kind"`
@@ -158,7 +159,8 @@ spec: {databaseRefs: [{name: db}], databases: [{name: own, template: {spec: {net
 	}
 }
 
-// openAPI keeps of a schema what patches need: the lists that merge by one key, and the way to them; nil when there are none.
+// openAPI reduces a schema to the parts that patches need: the lists that merge by one key, and the path to them; nil
+// if there are none.
 func openAPI(s *apiextensionsv1.JSONSchemaProps) map[string]any {
 	properties := map[string]any{}
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
@@ -183,7 +185,8 @@ func openAPI(s *apiextensionsv1.JSONSchemaProps) map[string]any {
 	return map[string]any{"type": "object", "properties": properties}
 }
 
-// TestKustomizeOpenAPI holds the file to the CRDs, and kustomize to the file: a patch changes one element of a list and leaves the others.
+// TestKustomizeOpenAPI compares the file with the CRDs, and kustomize's behaviour with the file: a patch changes one
+// element of a list and keeps all others.
 func TestKustomizeOpenAPI(t *testing.T) {
 	all, err := crd.Definitions()
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 
 // baselineSet is what runs are compared with when they are over.
 type baselineSet struct {
-	// all is what every run is compared with; empty where each run has its own.
+	// all has the results with which every run is compared; empty if each run has a separate baseline.
 	all []*result.Document
 	// names of the runs with a baseline: what spec.baselineRef names.
 	names map[string]string
@@ -22,8 +22,9 @@ type baselineSet struct {
 	kept map[string]*result.Document
 }
 
-// baselines finds what the runs of the plans are to be compared with, before they take their time: the result that a flag
-// names, or for spec.baselineRef a run of the same manifests, or a result that an earlier command kept in the same folder.
+// baselines finds the baselines of the plans' runs before the runs spend time. A baseline is the result that a flag
+// names or, for spec.baselineRef, a run of the same manifests or a result that an earlier command kept in the same
+// folder.
 func baselines(cmd *cobra.Command, plans []*plan.Plan, flag, save string) (*baselineSet, error) {
 	b := &baselineSet{names: map[string]string{}, kept: map[string]*result.Document{}}
 	if flag != "" {
@@ -78,9 +79,9 @@ func (b *baselineSet) of(d *result.Document, docs []*result.Document) []*result.
 	return nil
 }
 
-// compare prints how the runs compare with their baselines: as tables below those of the results, or else a sentence each on
-// standard error, so that standard output holds nothing but the documents. regressed is an error with an exit code when one
-// of them is worse.
+// compare prints the comparisons of the runs with their baselines: as tables below the tables of the results, or else a
+// sentence each on standard error, so that standard output holds only the documents. regressed is an error with an exit
+// code if a run is worse than its baseline.
 func (b *baselineSet) compare(cmd *cobra.Command, docs []*result.Document, format string) (regressed, err error) {
 	for _, d := range docs {
 		baseline := b.of(d, docs)

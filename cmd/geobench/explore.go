@@ -26,7 +26,7 @@ const (
 	saveEvery = 100
 )
 
-// exploration is what the flags of explore ask for.
+// exploration is the request in the flags of explore.
 type exploration struct {
 	names         []string
 	first, count  uint64
@@ -49,11 +49,11 @@ type exploration struct {
 	known  []string
 	table  map[string]*protocol.Engine
 	hunted map[string]broken.Database
-	asked  isolation.Level // 0 for what the engine promises
+	asked  isolation.Level // 0 for the level that the engine promises
 	seeds  explore.Seeds   // of the shard
 	reach  *explore.Reach
 	failed int
-	// pageErr is why the page could not be written.
+	// pageErr is the error of writing the page.
 	pageErr error
 }
 
@@ -225,7 +225,7 @@ func (x *exploration) progress() (*explore.Progress, error) {
 	return explore.OpenProgress(x.state, build, worlds, x.seeds)
 }
 
-// traceSeed shows everything that happens with a seed, or in its least world.
+// traceSeed shows all events of a seed's scenario, or of its minimal scenario.
 func (x *exploration) traceSeed(c explore.Config) {
 	line := func(line string) { fmt.Fprintln(x.out, line) }
 	if !x.shrink {
@@ -253,7 +253,7 @@ func (x *exploration) hunt(c explore.Config) {
 	x.tellLeast(c, caught.First)
 }
 
-// soak runs the seeds of an engine, and tells of those that fail.
+// soak runs the seeds of an engine, and reports the seeds that fail.
 func (x *exploration) soak(c explore.Config, progress *explore.Progress) error {
 	var more []string
 	var saveErr error
@@ -312,7 +312,7 @@ func (x *exploration) soak(c explore.Config, progress *explore.Progress) error {
 	return nil
 }
 
-// tellLeast tells the least world of a seed that has failed, if that is asked for, and writes the page of the first.
+// tellLeast reports the minimal scenario of a failing seed, if requested, and writes the page of the first.
 func (x *exploration) tellLeast(c explore.Config, r *explore.Result) *explore.Least {
 	if !x.shrink || r.Passed() {
 		return nil
@@ -332,7 +332,7 @@ func (x *exploration) tellLeast(c explore.Config, r *explore.Result) *explore.Le
 	return l
 }
 
-// conclude prints what the worlds have reached, and says what was wrong.
+// conclude prints the marks that the scenarios have reached, and the failures.
 func (x *exploration) conclude() error {
 	var unhit []string
 	if x.probes {

@@ -19,8 +19,8 @@ import (
 	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
-// The results of functional tests are printed and kept whatever becomes of the run after them, and what is said of the run is said of no
-// test.
+// The results of functional tests are printed and kept whatever the outcome of the run after them. Messages about the
+// run concern no test.
 func TestFunctionalTestsOfTheCommandLine(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../experiments/quickstart.yaml")

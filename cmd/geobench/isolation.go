@@ -25,8 +25,8 @@ const isolationProfile = "aws"
 
 var isolationRegions = []string{"us-east-1", "eu-west-1", "ap-northeast-1"}
 
-// How often each case is played if nobody says. On a database that runs already that is enough for each region of three to have each client,
-// with and without waiting for what was committed.
+// The default numbers of plays of each case. On an existing database, livePlays is enough for each of three regions to
+// have each client, with and without waiting for commits.
 const (
 	simulatedPlays = 100
 	livePlays      = 6
@@ -35,7 +35,7 @@ const (
 // allWord stands for all engines, or levels.
 const allWord = "all"
 
-// isolationDatabase is a database with its name: one of the simulator, or one that runs already.
+// isolationDatabase is a database with its name: a simulated or an existing database.
 type isolationDatabase struct {
 	name string
 	*anomalies.Database
@@ -111,7 +111,7 @@ Exit codes: 0 every database keeps its promise; 1 one does not; 2 wrong input; 3
 	return cmd
 }
 
-// playIsolation plays databases one after the other.
+// playIsolation plays databases one after another.
 func playIsolation(cmd *cobra.Command, f *isolationFlags, databases []isolationDatabase) (*anomalies.Report, error) {
 	report := &anomalies.Report{Seed: f.seed}
 	for _, named := range databases {
@@ -178,7 +178,7 @@ func checkLevels(databases []isolationDatabase, levels []string) error {
 // maxPlays bounds the plays of a case: all of them are in memory.
 const maxPlays = 100_000
 
-// isolationDatabases are those of the manifests, and of the engines named, or else of all.
+// isolationDatabases returns the databases of the manifests, and the named engines, or else all engines.
 func isolationDatabases(cmd *cobra.Command, files, names []string) ([]isolationDatabase, error) {
 	var out []isolationDatabase
 	if len(files) > 0 {

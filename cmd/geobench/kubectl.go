@@ -88,7 +88,7 @@ var connect = func(f clusterFlags) (*cluster, error) {
 
 func connectFor(cmd *cobra.Command) (*cluster, error) { return connect(clusterFlagsOf(cmd)) }
 
-// run reads a BenchmarkRun; the error names those that there are.
+// run reads a BenchmarkRun; the error names the existing runs.
 func (c *cluster) run(ctx context.Context, name string) (*v1alpha1.BenchmarkRun, error) {
 	run := &v1alpha1.BenchmarkRun{}
 	err := c.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: name}, run)
@@ -109,7 +109,7 @@ func (c *cluster) notFound(kind, name string, names []string) error {
 	return usageError("%s (there is %s)", text, strings.Join(names[:min(len(names), 10)], ", "))
 }
 
-// document reads a run's result, also that of one which its time to live has deleted.
+// document reads a run's result, even if the run's time to live has deleted the run.
 func (c *cluster) document(ctx context.Context, name string) (*result.Document, error) {
 	run, err := c.run(ctx, name)
 	if err != nil {
@@ -150,7 +150,7 @@ func clusterDocument(cmd *cobra.Command, name string) (*result.Document, error) 
 	return c.document(cmd.Context(), name)
 }
 
-// pluginCommands are those that follow and change what is on a cluster.
+// pluginCommands returns the commands that follow and change objects on a cluster.
 func pluginCommands() []*cobra.Command {
 	return []*cobra.Command{newWatchCommand(), newWaitCommand(), newMatrixCommand(), newCancelCommand()}
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// TestOnACluster talks to an API server's stand-in: a run under way, one that passed and has a result, and a database.
+// TestOnACluster uses a fake API server with a run in progress, a run that passed and has a result, and a database.
 func TestOnACluster(t *testing.T) {
 	_, document, _ := geobench(t, wrong.Valid, "simulate", "-q", "-f", "-", "-o", "json")
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name, Namespace: "bench"} }

@@ -1,4 +1,4 @@
-// Command geobench is the whole of Geobench in one binary: what pods run (operator, node, worker) and what people run
+// Command geobench contains all of Geobench in one binary: the commands of pods (operator, node, worker) and of users
 // (run, simulate, verify, validate, compare, show).
 package main
 
@@ -36,10 +36,10 @@ func usageError(format string, args ...any) error {
 }
 
 func main() {
-	// Nobody asks for a profile of this process, whose records would stay: 15 MB of an operator that has seen much.
+	// No profile of this process is ever read, and its records would stay in memory: 15 MB for a long-running operator.
 	runtime.MemProfileRate = 0
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The first signal ends what runs in good order; the next one ends the program.
+	// The first signal shuts the command down in an orderly way; the next one terminates the program.
 	context.AfterFunc(ctx, stop)
 	root := newRootCommand()
 	if isCompletion {
@@ -60,7 +60,7 @@ func execute(ctx context.Context, root *cobra.Command) int {
 		if errors.Is(err, context.Canceled) && cmd.Context().Err() != nil {
 			coded.code = exit.Interrupted
 		}
-		// The one mistake of usage that cobra finds by itself.
+		// The only usage error that cobra finds by itself.
 		if strings.HasPrefix(err.Error(), "unknown command") {
 			coded.code = exit.Usage
 		}
@@ -71,8 +71,8 @@ func execute(ctx context.Context, root *cobra.Command) int {
 	return coded.code
 }
 
-// isCompletion tells that kubectl called this program to complete a command line of the plugin, isPlugin that it called it at
-// all.
+// isCompletion means that kubectl called this program to complete a command line of the plugin, isPlugin that kubectl
+// called it for any reason.
 var (
 	isCompletion = strings.HasPrefix(filepath.Base(os.Args[0]), "kubectl_complete-")
 	isPlugin     = isCompletion || strings.HasPrefix(filepath.Base(os.Args[0]), "kubectl-")
@@ -121,7 +121,7 @@ input or usage; 3 could not run; 130 interrupted.`,
 	return root
 }
 
-// nearestFlag says which flag may have been meant by one that is unknown.
+// nearestFlag suggests a flag for an unknown flag.
 func nearestFlag(cmd *cobra.Command, err error) string {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) || len(unknown.GetSpecifiedName()) < 2 {
@@ -145,7 +145,7 @@ func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// onlyFlags refuses arguments of a command whose manifests are named with -f, and says how they would be given.
+// onlyFlags refuses arguments of a command with manifests that are named by -f, and suggests the correct form.
 func onlyFlags(cmd *cobra.Command, given []string) error {
 	if len(given) == 0 {
 		return nil

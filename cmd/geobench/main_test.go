@@ -17,7 +17,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// geobench runs the command line and returns its exit code and what it printed.
+// geobench runs the command line and returns its exit code and its output.
 func geobench(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	root := newRootCommand()
@@ -133,13 +133,13 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 	}
 }
 
-// A load that changes is the one that the manifest asks for, from there to the verdict: in arrivals of an open loop, and in clients
-// that take part in a closed one.
+// The changing load of a manifest is applied from the manifest to the verdict: in arrivals of an open loop, and in
+// active clients of a closed loop.
 func TestLoadOverTime(t *testing.T) {
 	const curve = ", warmup: 1s, duration: 4s, curve: {shape: Steps, stepsPercent: [20, 100]}}"
 	for name, tc := range map[string]struct {
 		load  string
-		least [4]int64 // of what is offered in each second, and most
+		least [4]int64 // of the offered load in each second, and most
 		most  [4]int64
 	}{
 		"arrivals": {"{arrival: Constant, ratePerSecond: 100, clientsPerRegion: 100", [4]int64{38, 38, 198, 198}, [4]int64{42, 42, 202, 202}},
@@ -341,7 +341,7 @@ func TestMissedObjectiveExitsWithFailed(t *testing.T) {
 	}
 }
 
-// A run whose history is wrong is shown as a page, from its result document.
+// A run with a wrong history is shown as a page, from its result document.
 func TestTrace(t *testing.T) {
 	folder := t.TempDir()
 	manifest, page := filepath.Join(folder, "stale.yaml"), filepath.Join(folder, "trace.html")

@@ -71,7 +71,7 @@ func loadPlans(cmd *cobra.Command, abilities check.Abilities, files []string) ([
 	return plans, bundle, nil
 }
 
-// planRun plans a run, on a database that runs already or on one that is made for it.
+// planRun plans a run, on an existing database or on a database that is made for it.
 func planRun(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, profile *v1alpha1.NetworkProfileSpec) (*plan.Plan, error) {
 	if db.Spec.External != nil {
 		return attach.Plan(run, db)
@@ -84,7 +84,7 @@ func planRun(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, profile *v1al
 	return plan.New(run, db, profile)
 }
 
-// places are where manifests can run, by the name that --for takes.
+// places are the places where manifests can run, by the name that --for takes.
 var places = []struct {
 	name, says string
 	abilities  func() check.Abilities
@@ -161,7 +161,7 @@ Exit code 2 when there is a mistake.`,
 
 func indent(text string) string { return "  " + strings.ReplaceAll(text, "\n", "\n  ") }
 
-// untested says of each database that is deployed by its name, and that nobody has run yet, that it is.
+// untested returns notes about databases that are deployed by name alone and have never been run in this form.
 func untested(databases map[string]*v1alpha1.GeoDatabase) (notes []string) {
 	for _, name := range slices.Sorted(maps.Keys(databases)) {
 		db := databases[name]
@@ -179,13 +179,13 @@ func untested(databases map[string]*v1alpha1.GeoDatabase) (notes []string) {
 	return notes
 }
 
-// validate checks manifests for one place, and counts what there is. The notes are what else should be known.
+// validate checks manifests for one place, and counts the objects. notes has other information for the user.
 func validate(cmd *cobra.Command, abilities check.Abilities, files []string) (summary string, notes []string, err error) {
 	plans, bundle, err := loadPlans(cmd, abilities, files)
 	if err != nil {
 		return "", nil, err
 	}
-	// The points of an Experiment may be for the simulator alone, whose faults no other driver has.
+	// The points of an Experiment may be for the simulator alone, which has faults that no other driver has.
 	abilities.Faults = fault.SimulatorKinds
 	experiments, err := expand(cmd.Context(), bundle, abilities)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
-// lingerAtMost is how long a process whose metrics are scraped waits, when its work is done, for the scrape that takes
+// lingerAtMost is the time for which a process with scraped metrics waits, after its work is done, for the scrape of
 // the last figures.
 const lingerAtMost = 10 * time.Second
 

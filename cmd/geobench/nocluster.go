@@ -16,8 +16,8 @@ func clusterDocument(_ *cobra.Command, name string) (*result.Document, error) {
 // addClusterFlags adds none in this build.
 func addClusterFlags(*cobra.Command) {}
 
-// clusterCommands stand for the commands that talk to a Kubernetes API server. Their libraries take three times as long to
-// compile as all the rest, so `go run ./cmd/geobench run`, which needs no cluster, is built without them.
+// clusterCommands stand for the commands that talk to a Kubernetes API server. Their libraries take three times as long
+// to compile as everything else, so `go run ./cmd/geobench run`, which needs no cluster, is built without them.
 func clusterCommands() []*cobra.Command {
 	return unavailable(map[string]string{
 		"operator": "Run the operator (what the operator's pod runs)",
@@ -28,7 +28,7 @@ func clusterCommands() []*cobra.Command {
 	})
 }
 
-// pluginCommands stand for those that follow and change what is on a cluster.
+// pluginCommands replaces the commands that follow and change objects on a cluster.
 func pluginCommands() []*cobra.Command {
 	return unavailable(map[string]string{
 		"watch":  "Follow a BenchmarkRun to its end and show its result",
@@ -38,12 +38,12 @@ func pluginCommands() []*cobra.Command {
 	})
 }
 
-// newManCommand stands for the one that writes manual pages.
+// newManCommand replaces the command that writes manual pages.
 func newManCommand() *cobra.Command {
 	return unavailable(map[string]string{"man": "Write manual pages"})[0]
 }
 
-// completeResults would offer runs of a cluster beside files.
+// completeResults would offer runs of a cluster in addition to files.
 var completeResults cobra.CompletionFunc
 
 func unavailable(commands map[string]string) (out []*cobra.Command) {

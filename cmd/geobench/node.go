@@ -71,7 +71,7 @@ ordinal o is replica o mod R of partition o div R, R being the number of replica
 	return cmd
 }
 
-// defaultMetricsAddress is where pods show what anybody may know of them.
+// defaultMetricsAddress is the address of the public information of pods.
 const defaultMetricsAddress = ":7001"
 
 // podFlags say which pod of a database a process is.
@@ -92,7 +92,7 @@ func (f *podFlags) find() (*deploy.Database, geo.NodeID, error) {
 		return nil, 0, usageError("%w", err)
 	}
 	name := os.Getenv("POD_NAME")
-	for i := range db.Nodes { // of a database with roles, whose pods are not numbered through
+	for i := range db.Nodes { // of a database with roles: its pods have no consecutive numbers
 		if host, _, _ := strings.Cut(db.Nodes[i].Admin, "."); host == name && name != "" {
 			return db, geo.NodeID(i), nil
 		}
@@ -101,7 +101,7 @@ func (f *podFlags) find() (*deploy.Database, geo.NodeID, error) {
 	return db, id, err
 }
 
-// probe starts a prober of the pod, and answers those of the others, in a group that ends with ctx.
+// probe starts a prober of the pod, and answers the probers of other pods, in a group that ends with ctx.
 func (f *podFlags) probe(ctx context.Context, group *errgroup.Group, db *deploy.Database, id geo.NodeID, log *slog.Logger) (*ping.Prober, error) {
 	echo := net.JoinHostPort(f.bind, strconv.Itoa(ports.Probe))
 	sink, err := net.Listen("tcp", echo)

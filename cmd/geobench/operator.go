@@ -35,7 +35,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy/netpol"
 )
 
-// podNamespaceFile is where a pod finds the name of its namespace.
+// podNamespaceFile is the file with the name of a pod's namespace.
 const podNamespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 // operatorOptions are the flags of geobench operator.
@@ -118,10 +118,9 @@ func (o *operatorOptions) run(cmd *cobra.Command) error {
 	return mgr.Start(cmd.Context())
 }
 
-// leaveRoom keeps a tenth of the memory that the Go runtime was told to make do with (GOMEMLIMIT) for what is not its
-// own. The chart can tell it the container's limit, and nothing less. Garbage is collected once half as much has come
-// about as is in use, where nobody has said otherwise (GOGC): a burst then takes half of the room, and leaves less of
-// the heap in parts that something small keeps.
+// leaveRoom reserves a tenth of the Go runtime's memory limit (GOMEMLIMIT) for memory outside its control. The chart
+// can set the limit only to the container's limit. If GOGC is not set, garbage is collected once the heap has grown by
+// half. A burst then takes half of the room, and leaves less of the heap in fragments that small objects keep alive.
 func leaveRoom() {
 	if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 {
 		debug.SetMemoryLimit(limit / 10 * 9)
@@ -131,12 +130,12 @@ func leaveRoom() {
 	}
 }
 
-// memoryReturner gives memory that a burst took back to the machine. By itself the Go runtime collects no garbage until
-// as much again has come about, and keeps pages that it may need again: after a burst, the operator would take twice
-// what it needs for hours.
+// memoryReturner returns memory that a burst took to the machine. The runtime starts a garbage collection only once the
+// heap has doubled, and keeps pages for reuse: after a burst, the operator would take twice the required memory for
+// hours.
 type memoryReturner struct{}
 
-// NeedLeaderElection tells that operators that stand by do so, too.
+// NeedLeaderElection returns false, so that standby operators return memory, too.
 func (memoryReturner) NeedLeaderElection() bool { return false }
 
 // Start does so every minute, which takes some hundredths of a second, until the operator ends.
@@ -152,7 +151,7 @@ func (memoryReturner) Start(ctx context.Context) error {
 	}
 }
 
-// around is what is around databases, for their NetworkPolicies; nil when none are asked for.
+// around returns the environment of databases, for their NetworkPolicies; nil if no policies are requested.
 func (o *operatorOptions) around() (*netpol.Cluster, error) {
 	if o.policies == "" {
 		return nil, nil

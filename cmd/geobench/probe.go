@@ -96,7 +96,7 @@ func newPingCommand() *cobra.Command {
 	return cmd
 }
 
-// terminationLog is where Kubernetes finds a container's last words.
+// terminationLog is the file from which Kubernetes reads a container's final message.
 const terminationLog = "/dev/termination-log"
 
 func newProbeKernelCommand() *cobra.Command {

@@ -29,7 +29,7 @@ type recording struct {
 	closed bool
 }
 
-// newRecording begins the history that a worker is told to record; nil when it is told of none.
+// newRecording starts the history that a worker is configured to record; nil if it is configured to record none.
 func newRecording(w *deploy.Worker, folder string) (*recording, error) {
 	if w.HistoryLimit == 0 {
 		return nil, nil
@@ -44,7 +44,7 @@ func newRecording(w *deploy.Worker, folder string) (*recording, error) {
 	return r, nil
 }
 
-// countingFile counts what is written to a recording's file.
+// countingFile counts the bytes that are written to a recording's file.
 type countingFile recording
 
 func (f *countingFile) Write(b []byte) (int, error) {
@@ -53,7 +53,7 @@ func (f *countingFile) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// trace is what the worker's clients record with; nil for nothing.
+// trace returns the recorder for the worker's clients; nil for none.
 func (r *recording) trace() *load.Trace {
 	if r == nil {
 		return nil
@@ -77,7 +77,7 @@ func (r *recording) add(t *history.Txn) {
 	r.stats.Operations += int64(len(t.Ops))
 }
 
-// close ends the file and tells what it holds.
+// close closes the file and returns a summary of its contents.
 func (r *recording) close() (deploy.History, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

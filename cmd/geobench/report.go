@@ -81,8 +81,8 @@ their seeds at most, else of each. A BenchmarkRun on the cluster is compared wit
 	return cmd
 }
 
-// baselineOf reads what a run on the cluster names as its baseline. Where that cannot be had, it says why: the rest of the
-// report is worth having.
+// baselineOf reads the run on the cluster that a run names as its baseline. If it is not available, baselineOf prints
+// the reason: the remaining report is useful without it.
 func baselineOf(cmd *cobra.Command, d *result.Document) []*result.Document {
 	if d.Manifests == nil || d.Manifests.Run == nil || d.Manifests.Run.BaselineRef == nil {
 		return nil
@@ -95,7 +95,7 @@ func baselineOf(cmd *cobra.Command, d *result.Document) []*result.Document {
 	return []*result.Document{b}
 }
 
-// isRun tells whether an argument names a run on a cluster.
+// isRun reports whether an argument names a run on a cluster.
 func isRun(arg string) bool {
 	return strings.HasPrefix(arg, "run/") || isPlugin && !exists(arg) && arg != "-"
 }

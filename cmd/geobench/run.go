@@ -82,7 +82,7 @@ with the reason Cancelled, and the exit code is 130.`,
 	return cmd
 }
 
-// runExternal runs a plan on a database that runs already. What is wrong with where it is said to be is a usage error.
+// runExternal runs a plan on an existing database. An error in its address is a usage error.
 func runExternal(ctx context.Context, address, secrets string, p *plan.Plan, report inprocess.Report) (*result.Document, error) {
 	if address != "" {
 		return nil, usageError("--metrics-address: there are no live metrics of a database that runs already (GeoDatabase %s): leave the flag out", p.Database.Name)
@@ -126,7 +126,7 @@ func newPlanCommand(cmd *cobra.Command, abilities check.Abilities, play func(con
 		var interrupted error
 		var unfit []string
 		for i, p := range plans {
-			var last *result.Document // of what was played last, if it has any
+			var last *result.Document // of the run played last, if it has any
 			all, err := inprocess.Tested(p, func(one *plan.Plan) (_ *result.Document, err error) {
 				view := newView(cmd.ErrOrStderr(), one, i, len(plans), out.quiet)
 				defer view.end()
@@ -185,7 +185,7 @@ func newPlanCommand(cmd *cobra.Command, abilities check.Abilities, play func(con
 	return cmd
 }
 
-// interruption says what is left of a run that was interrupted, and what to do next.
+// interruption returns an error with the remaining results of an interrupted run, and the next step for the user.
 func interruption(p *plan.Plan, d *result.Document, left int) error {
 	text := fmt.Sprintf("interrupted: BenchmarkRun %s had measured nothing yet", p.Run.Name)
 	if d != nil {

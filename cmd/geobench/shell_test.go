@@ -39,7 +39,7 @@ func installed(t *testing.T) string {
 	return dir
 }
 
-// shell runs a program with geobench in its path and returns what it printed.
+// shell runs a program with geobench in its path and returns its output.
 func shell(t *testing.T, path, program string, args ...string) string {
 	t.Helper()
 	if _, err := exec.LookPath(program); err != nil {

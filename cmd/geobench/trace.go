@@ -51,7 +51,7 @@ BenchmarkRun on the cluster. What goes wrong in a simulated world of the explore
 	return cmd
 }
 
-// firstCycle returns the first result whose history is wrong, and the check that says so.
+// firstCycle returns the first result with a wrong history, and the check that shows it.
 func firstCycle(docs []*result.Document) (*result.Document, workload.Check, bool) {
 	for _, d := range docs {
 		if checks := report.Cycles(d); len(checks) > 0 {

@@ -127,7 +127,7 @@ Exit codes: 0 every claim holds; 1 a claim differs or has no result, or a run fa
 	return cmd
 }
 
-// resultsFolder is where result documents are kept.
+// resultsFolder returns the folder of the result documents.
 func resultsFolder(results, out string) (string, error) {
 	switch {
 	case results != "":

@@ -17,7 +17,7 @@ import (
 	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
-// screen shows a few lines that change: written over on a terminal, else as one plain line now and then.
+// screen shows a few lines that change: overwritten on a terminal, else as a single plain line periodically.
 type screen struct {
 	w        io.Writer
 	terminal bool
@@ -47,7 +47,7 @@ func newScreen(w io.Writer, quiet bool) *screen {
 	return s
 }
 
-// due tells whether it is time for another picture; another key always is.
+// due reports whether it is time for another picture; a new key is always due.
 func (s *screen) due(now time.Time, key string) bool {
 	every := everyElsewhere
 	if s.terminal {
@@ -70,7 +70,7 @@ func (s *screen) show(now time.Time, key string, lines []string) {
 		return
 	}
 	s.erase()
-	// What has scrolled off the top cannot be written over.
+	// Lines that have scrolled off the top cannot be overwritten.
 	lines = lines[:min(len(lines), s.height-1)]
 	for _, l := range lines {
 		if r := []rune(l); len(r) >= s.width {
@@ -122,8 +122,8 @@ func (v *view) show(p inprocess.Progress) {
 // end leaves the terminal to others.
 func (v *view) end() { v.close() }
 
-// follower turns the progress of one run into lines: its stage and how long it goes on, the throughput and latency of each
-// region since the lines before, and the faults of the moment.
+// follower turns the progress of one run into lines. They show its stage and the remaining time, the throughput and
+// latency of each region since the previous lines, and the current faults.
 type follower struct {
 	name    string
 	regions []string
@@ -178,7 +178,7 @@ func (f *follower) lines(p inprocess.Progress, now time.Time, bars bool) []strin
 	return lines
 }
 
-// barWidth is that of the bar of progress.
+// barWidth is the width of the progress bar.
 const barWidth = 24
 
 func bar(done float64) string {
@@ -186,7 +186,8 @@ func bar(done float64) string {
 	return "[" + strings.Repeat("#", n) + strings.Repeat("-", barWidth-n) + "]"
 }
 
-// eta is the wall-clock time that what is left takes, when it goes on as what is done did; empty while nothing can be said.
+// eta returns the estimated wall-clock time of the remaining work, from the speed so far; empty while there is no
+// estimate.
 func eta(began, now time.Time, done float64) string {
 	if done <= 0.05 || done >= 1 {
 		return ""
@@ -194,7 +195,7 @@ func eta(began, now time.Time, done float64) string {
 	return fmt.Sprintf(", ETA %s", time.Duration(float64(now.Sub(began))*(1-done)/done).Round(time.Second))
 }
 
-// head says what happens and how long it goes on.
+// head returns the current activity and its remaining time.
 func (f *follower) head(p inprocess.Progress, now time.Time, bars bool) string {
 	text := fmt.Sprintf("%s: %s", f.name, p.Stage)
 	if p.Total <= 0 {

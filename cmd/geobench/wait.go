@@ -23,11 +23,11 @@ import (
 	"github.com/geobench/geobench/internal/ops/health"
 )
 
-// waitFormats are those of wait's result.
+// waitFormats are the formats of wait's result.
 var waitFormats = []string{"text", "json"}
 
-// waitFailures is how many looks in a row may fail, a second apart, before the cluster counts as gone: an API server that starts again
-// takes less.
+// waitFailures is the number of consecutive failed looks, a second apart, after which the cluster counts as gone: an
+// API server that restarts takes less.
 const waitFailures = 60
 
 func newWaitCommand() *cobra.Command {
@@ -96,10 +96,10 @@ func completeWaited(cmd *cobra.Command, given []string, prefix string) ([]string
 	return slices.DeleteFunc(names, func(n string) bool { return slices.Contains(given, n) }), directive
 }
 
-// errTimeIsOver is why a wait ends that took too long.
+// errTimeIsOver is the error of a wait that exceeded its time limit.
 var errTimeIsOver = errors.New("the time is over")
 
-// The kinds that can be waited for, as they are called in arguments.
+// The kinds that wait supports, by their names in arguments.
 var waitedKinds = map[string]string{
 	"run": "BenchmarkRun", "benchmarkrun": "BenchmarkRun", "benchmarkruns": "BenchmarkRun", "brun": "BenchmarkRun", "br": "BenchmarkRun",
 	"experiment": "Experiment", "experiments": "Experiment", "exp": "Experiment",
@@ -114,7 +114,7 @@ type waited struct {
 	Outcome health.Outcome `json:"outcome"`
 	// Verdict of a run; empty for experiments and while there is none.
 	Verdict v1alpha1.Verdict `json:"verdict,omitempty"`
-	// Message says why: verdict, reason and what was found.
+	// Message has the verdict, the reason and the findings.
 	Message string `json:"message"`
 	// ResultConfigMap holds the result document of a run, or the report of an experiment.
 	ResultConfigMap string `json:"resultConfigMap,omitempty"`
@@ -194,7 +194,7 @@ func (w *waiter) waitable(ctx context.Context, kind string) (names []string) {
 	return names
 }
 
-// wait looks at the objects until all have ended. The error says why it ended before.
+// wait looks at the objects until all have finished. The error is the reason why it stopped earlier.
 func (w *waiter) wait(ctx context.Context) error {
 	tick := time.NewTicker(w.every)
 	defer tick.Stop()
@@ -242,7 +242,7 @@ func (w *waiter) look(ctx context.Context) error {
 	return nil
 }
 
-// judge reads from the object what it has come to.
+// judge reads the outcome from the object.
 func (o *waited) judge() {
 	var observed int64
 	var conditions []metav1.Condition
@@ -291,7 +291,7 @@ func (w *waiter) print(to io.Writer, format string) error {
 	return nil
 }
 
-// verdict is how the whole wait ended: with a failure if there is one, else with why it ended early.
+// verdict returns the outcome of the whole wait: a failure if there is one, else the reason why it stopped early.
 func (w *waiter) verdict(early error) error {
 	var failed, gone, left []string
 	for _, o := range w.objects {

@@ -24,7 +24,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/health"
 )
 
-// waitedRun is a run as the operator leaves it: with the conditions that follow from the rest of its status.
+// waitedRun returns a run in the state in which the operator leaves it: with the conditions that follow from its other
+// status fields.
 func waitedRun(name string, stage v1alpha1.Stage, verdict v1alpha1.Verdict, reason string) *v1alpha1.BenchmarkRun {
 	run := &v1alpha1.BenchmarkRun{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "bench", UID: types.UID(name), Generation: 1},
 		Status: v1alpha1.BenchmarkRunStatus{ObservedGeneration: 1, Stage: stage, Verdict: verdict, Reason: reason, Message: "as it was"}}
@@ -119,7 +120,7 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// end puts a run in the place of the one that is there.
+// end replaces the existing run by a finished one.
 func end(t *testing.T, c client.Client, run *v1alpha1.BenchmarkRun) error {
 	t.Helper()
 	now := &v1alpha1.BenchmarkRun{}
@@ -130,7 +131,8 @@ func end(t *testing.T, c client.Client, run *v1alpha1.BenchmarkRun) error {
 	return c.Update(t.Context(), run)
 }
 
-// What changes while it is waited for: runs end, go, and come back under another identity; the API server goes for a while, and for good.
+// The objects change during the wait: runs finish, are deleted, and are created again under another identity. The API
+// server is unavailable for a while, and permanently.
 func TestWaitLooksAgain(t *testing.T) {
 	away := errors.New("dial tcp: connection refused")
 	for name, tc := range map[string]struct {

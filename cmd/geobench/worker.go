@@ -36,11 +36,11 @@ import (
 )
 
 const (
-	// meetingPoll is how often a worker looks for its start. The operator announces it several seconds ahead.
+	// meetingPoll is the interval at which a worker polls for its start. The operator announces it several seconds ahead.
 	meetingPoll = 500 * time.Millisecond
-	// progressEvery is how often a worker tells its progress.
+	// progressEvery is the interval at which a worker reports its progress.
 	progressEvery = 5 * time.Second
-	// lastWords bounds the time in which a worker that gave up, or was told to end, says so.
+	// lastWords bounds the time for the final report of a worker that failed, or was asked to stop.
 	lastWords = 4 * time.Second
 )
 
@@ -83,7 +83,7 @@ INDEX being its job's completion index: there it says that it is ready, reads th
 	return cmd
 }
 
-// workerAddresses are where a worker listens.
+// workerAddresses are the addresses on which a worker listens.
 type workerAddresses struct{ metrics, admin string }
 
 func meetingPlace(name string) (*workersync.Place, error) {
@@ -166,7 +166,7 @@ func work(ctx context.Context, w *deploy.Worker, index int, place *workersync.Pl
 		return err
 	}
 	report.Incidents = append(report.Incidents, t.Incidents()...)
-	// Without its monotonic reading, a time is what the machine's clock says.
+	// Without its monotonic reading, a time is a reading of the machine's wall clock.
 	report.Incidents = append(report.Incidents, load.Standstill(w.Region, ended.Round(0).Sub(began.Round(0)), ended.Sub(began))...)
 	for i := range report.Workers {
 		report.Workers[i].TargetRTTMicroseconds = result.Microseconds(took)
@@ -201,7 +201,8 @@ func work(ctx context.Context, w *deploy.Worker, index int, place *workersync.Pl
 	return nil
 }
 
-// clientOf is what the clients of a worker talk to, and how long a round trip to it takes where that is not a node, which measures it itself.
+// clientOf returns the connection of a worker's clients, and the round-trip time to it unless it is a node, which
+// measures the time itself.
 func clientOf(ctx context.Context, w *deploy.Worker, index int) (target.Target, time.Duration, error) {
 	region := w.Database.Topology.Index(w.Region)
 	if w.Database.Client == nil {
@@ -252,7 +253,8 @@ func newPlayer(w *deploy.Worker, index int, rec *recording) (*load.Worker, *prom
 	return player, registry, nil
 }
 
-// tellProgress tells the operator how far the worker is until ctx ends. Nobody depends on it, so failures are passed over.
+// tellProgress reports the worker's progress to the operator until ctx ends. Nothing depends on it, so failures are
+// ignored.
 func tellProgress(ctx context.Context, place *workersync.Place, player *load.Worker) {
 	tick := time.NewTicker(progressEvery)
 	defer tick.Stop()
@@ -269,7 +271,7 @@ func tellProgress(ctx context.Context, place *workersync.Place, player *load.Wor
 	}
 }
 
-// since is what a worker tells of its progress, an interval after it was at before.
+// since returns the progress report of a worker, an interval after the state before.
 func since(before, now load.Progress) deploy.Progress {
 	committed := now.Committed - before.Committed
 	p := deploy.Progress{
@@ -282,7 +284,7 @@ func since(before, now load.Progress) deploy.Progress {
 	return p
 }
 
-// serveOperator answers what the operator asks a worker for.
+// serveOperator answers the operator's requests to a worker.
 func serveOperator(ctx context.Context, address string, credentials identity.Folder, rec *recording) error {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -294,6 +296,7 @@ func serveOperator(ctx context.Context, address string, credentials identity.Fol
 		mux.Handle("GET "+deploy.PathHistory, rec)
 	}
 	strangers := &identity.Unauthenticated{Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
-	go admin.Serve(ctx, credentials.Listener(l, strangers.Turned), mux) //nolint:errcheck // the operator tells of a worker that does not answer
+	// the operator reports a worker that does not answer
+	go admin.Serve(ctx, credentials.Listener(l, strangers.Turned), mux) //nolint:errcheck
 	return nil
 }

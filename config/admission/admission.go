@@ -1,5 +1,5 @@
-// Package admission holds the ValidatingAdmissionPolicies that keep the operator from what its roles would let it do. Tests hold them to
-// what an operator that somebody has taken over would try, and to what the operator really makes; the chart uses a copy of the file.
+// Package admission holds the ValidatingAdmissionPolicies that restrict the operator further than its roles. Tests try
+// the actions of a compromised operator, and the operator's real objects; the chart uses a copy of the file.
 package admission
 
 import (

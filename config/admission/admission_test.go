@@ -166,7 +166,7 @@ func (c *cluster) enforce(t *testing.T) {
 	}
 }
 
-// change is what a pod asks for besides what is right.
+// change is an addition to a correct pod.
 type change func(*corev1.PodSpec)
 
 func container(c func(*corev1.Container)) change {
@@ -184,7 +184,7 @@ func volume(source corev1.VolumeSource) change {
 	}
 }
 
-// attempt is one request of an operator that does what somebody else wants. All are dry runs, which admission treats as the real thing.
+// attempt is one request of a compromised operator. All are dry runs, which admission treats as real requests.
 type attempt struct {
 	do func(ctx context.Context, c client.Client) error
 	// refusal is a part of the answer.
@@ -365,8 +365,8 @@ func attempts() map[string]attempt {
 	return all
 }
 
-// TestPolicies shows on a real API server what an operator with the roles of config/rbac could do, that the policies refuse it, and that
-// they let through what the operator makes.
+// TestPolicies shows on a real API server what the roles of config/rbac would permit the operator, that the policies
+// refuse it, and that they accept the operator's real objects.
 func TestPolicies(t *testing.T) {
 	c := startCluster(t)
 	c.create(t, operatorsRights(t)...)
@@ -424,7 +424,7 @@ func TestPolicies(t *testing.T) {
 			t.Errorf("%s %s: %v", o.GetKind(), o.GetName(), err)
 		}
 	}
-	// Nobody else is held back, but for databases where the operator may not write.
+	// Other users are not restricted, except for databases in namespaces where the operator may not write.
 	if err := create(privileged(job("theirs")), "").do(t.Context(), c.admin); err != nil {
 		t.Errorf("a Job of an administrator: %v", err)
 	}
@@ -436,7 +436,7 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-// rightful is what the operator does with what there is.
+// rightful returns the operator's normal actions on existing objects.
 func rightful() map[string]attempt {
 	return map[string]attempt{
 		"write what it has made":                patch(configMap(lab, "ours", managed), `{"data":{"a":"b"}}`, ""),
@@ -456,8 +456,8 @@ func rightful() map[string]attempt {
 	}
 }
 
-// TestReferences shows that nobody reads through a database what they may not read themselves. Alice has rights on Geobench's kinds and no
-// others, bob may also get the Secret and the ConfigMap called known.
+// TestReferences shows that no user reads objects through a database that the user may not read directly. Alice has
+// rights on Geobench's kinds and no others; bob may also get the Secret and the ConfigMap called known.
 func TestReferences(t *testing.T) {
 	c := startCluster(t)
 	c.create(t, operatorsRights(t)...)
@@ -523,7 +523,7 @@ func TestReferences(t *testing.T) {
 	for i := range many {
 		many[i] = fmt.Sprintf("s%d", i)
 	}
-	// Nobody is asked of more names than can be afforded, unless that is of all.
+	// The number of names that are checked for a user is bounded, unless the user may read all.
 	if err := create(withSecrets(database(lab), many...), "").do(t.Context(), c.as("carol")); err != nil {
 		t.Errorf("carol may get all Secrets: %v", err)
 	}

@@ -35,7 +35,7 @@ func database(namespace string) *v1alpha1.GeoDatabase {
 	}
 }
 
-// expiring is somebody's run that says when it is to go.
+// expiring is a user's run with a time to live.
 func expiring() *v1alpha1.BenchmarkRun {
 	second := v1alpha1.DurationOf(time.Second)
 	return &v1alpha1.BenchmarkRun{

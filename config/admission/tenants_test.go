@@ -193,7 +193,7 @@ func TestTenants(t *testing.T) {
 		}
 	}
 
-	// An experiment's database, whose sweep went too far, and one that was there before the limits.
+	// A database of an experiment with a sweep beyond the limits, and a database that is older than the limits.
 	child := db(regions("a", "b", "c", "d"))
 	child.Labels = managed
 	if err := create(child, "").do(t.Context(), c.operator); !apierrors.IsForbidden(err) {

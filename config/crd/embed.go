@@ -1,5 +1,5 @@
-// Package crd holds the CustomResourceDefinitions, generated from the markers in api/v1alpha1 by `make generate`. The operator's tests, the
-// command line and the chart all use these files, so that there is one schema.
+// Package crd holds the CustomResourceDefinitions, generated from the markers in api/v1alpha1 by `make generate`. The
+// operator's tests, the command line and the chart all use these files, so that there is one schema.
 package crd
 
 import (

@@ -47,7 +47,7 @@ func object(t *testing.T, path ...string) *unstructured.Unstructured {
 	return u
 }
 
-// overrides are what the fragment for the ConfigMap argocd-cm says, by group and kind as Argo CD keeps it.
+// overrides returns the fragment for the ConfigMap argocd-cm, by group and kind as in Argo CD.
 func overrides(t *testing.T) map[string]v1alpha1.ResourceOverride {
 	t.Helper()
 	var fragment struct {
@@ -91,7 +91,8 @@ func TestHealth(t *testing.T) {
 			judged++
 			t.Run(kind+"/"+filepath.Base(c.InputPath), func(t *testing.T) {
 				u, want := object(t, kinds, kind, c.InputPath), c.HealthStatus
-				if u.GetDeletionTimestamp() != nil { // the controller asks no script about what is being deleted, as the layout's tests do
+				// the controller runs no script for objects that are being deleted, and neither do the layout's tests
+				if u.GetDeletionTimestamp() != nil {
 					want = health.HealthStatus{Status: health.HealthStatusProgressing, Message: "Pending deletion"}
 				}
 				got, err := health.GetResourceHealth(u, judge)

@@ -26,7 +26,7 @@ import (
 	chaos "github.com/geobench/geobench/internal/net/emulation/chaosmesh"
 )
 
-// objects is one of each that Geobench makes.
+// objects returns an object of each kind that Geobench makes.
 func objects() map[string]*unstructured.Unstructured {
 	m := chaos.Meta{Namespace: "ns", Name: chaos.ObjectName("0c3d", "eu"), Labels: map[string]string{"geobench.dev/database": "d"}}
 	fault := m
@@ -128,7 +128,7 @@ func TestWebhooksRefuseMistakes(t *testing.T) {
 	}
 }
 
-// What is read is what was meant: the numbers arrive as numbers of the right size.
+// Chaos Mesh reads the intended values: the numbers arrive as numbers of the right size.
 func TestChaosMeshReadsTheNumbers(t *testing.T) {
 	o := objects()
 	n := decode(t, o["delay"]).(*api.NetworkChaos).Spec

@@ -1,3 +1,3 @@
-// Package chaosmesh holds what Geobench makes for Chaos Mesh against Chaos Mesh itself: its CRDs, generated from the module
-// with its types, and what its webhooks say. It is a module of its own, because that module brings in a lot.
+// Package chaosmesh checks Geobench's objects for Chaos Mesh against Chaos Mesh itself: its CRDs, generated from the
+// module with its types, and its webhooks. It is a separate module, because Chaos Mesh has many dependencies.
 package chaosmesh

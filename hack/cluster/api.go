@@ -73,7 +73,7 @@ func (c *Cluster) httpClient() (*http.Client, error) {
 	}}, nil
 }
 
-// kubectlCache is where kubectl keeps what it learned of the API.
+// kubectlCache returns the folder in which kubectl caches its knowledge of the API.
 func (c *Cluster) kubectlCache() string { return c.path("kubectl-cache") }
 
 // kubectl runs kubectl as the administrator.

@@ -20,7 +20,7 @@ type source struct {
 	version string
 	module  string   // folder of the pinning module, relative to hack/cluster
 	tags    string   // build tags
-	ldflags string   // stamps the version where the component reports one
+	ldflags string // stamps the version if the component reports one
 	builds  []string // packages of main programs; a program is named after its package unless names says otherwise
 	names   map[string]string
 }
@@ -74,7 +74,7 @@ var sources = []source{
 	},
 }
 
-// envtestPrograms are what controller-runtime's envtest looks for in one folder.
+// envtestPrograms are the programs that controller-runtime's envtest expects in one folder.
 var envtestPrograms = []struct{ source, program string }{
 	{"etcd", "etcd"}, {"kubernetes", "kube-apiserver"}, {"kubernetes", "kubectl"},
 }
@@ -99,12 +99,12 @@ func (s source) program(pkg string) string {
 	return path.Base(pkg)
 }
 
-// binDir is where the programs of a component are cached.
+// binDir returns the cache folder of a component's programs.
 func (c *Cluster) binDir(s source) string {
 	return filepath.Join(c.Cache, "bin", s.name+"-"+s.version)
 }
 
-// binary is the path of one program, built or not.
+// binary returns the path of one program, built or not.
 func (c *Cluster) binary(component, program string) string {
 	s, err := sourceNamed(component)
 	if err != nil {
@@ -137,7 +137,7 @@ func (c *Cluster) buildProgram(ctx context.Context, p *progress, s source, pkg s
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 		return err
 	}
-	// Two builds at once would do the same work twice.
+	// Two concurrent builds would do the same work twice.
 	release, err := lock(filepath.Join(c.Cache, "build.lock"))
 	if err != nil {
 		return err
@@ -173,7 +173,7 @@ func (c *Cluster) buildProgram(ctx context.Context, p *progress, s source, pkg s
 	return nil
 }
 
-// buildEnvtest builds what controller-runtime's envtest needs and links it into one folder, which it returns.
+// buildEnvtest builds the programs of controller-runtime's envtest and links them into one folder, which it returns.
 func (c *Cluster) buildEnvtest(ctx context.Context, p *progress) (string, error) {
 	dir := filepath.Join(c.Cache, "envtest")
 	if err := os.MkdirAll(dir, 0o755); err != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// nodeName is the name of the one node.
+	// nodeName is the name of the only node.
 	nodeName = "geobench-local"
 	// netnsName names the network namespace that every component runs in.
 	netnsName = "geobench"
@@ -102,7 +102,7 @@ func lock(path string) (release func(), err error) {
 				return nil, fmt.Errorf("lock %s: %w", path, err)
 			}
 		}
-		// Whoever held it may have deleted it, so that the next one locks another file of the same name.
+		// The previous holder may have deleted the file, so that the next process locks another file of the same name.
 		held, err := f.Stat()
 		if err != nil {
 			return nil, err

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// run executes a command and returns what it wrote to its standard output. The error carries what it said.
+// run executes a command and returns its standard output. The error contains its error output.
 func run(ctx context.Context, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	var stdout, stderr bytes.Buffer

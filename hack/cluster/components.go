@@ -125,14 +125,14 @@ func (c *Cluster) component(name string) (Component, error) {
 	return Component{}, fmt.Errorf("unknown component %q: known are %s", name, strings.Join(componentNames, ", "))
 }
 
-// record is where the process of a component is written down.
+// record returns the path of the file with the process of a component.
 func (c *Cluster) record(name string) string { return c.path("run", name+".json") }
 
-// logPath is where a component's output goes.
+// logPath returns the path of a component's output.
 func (c *Cluster) logPath(name string) string { return c.path("logs", name+".log") }
 
-// process reads the recorded process of a component. The zero Process, which is not alive, stands for one that was
-// never started.
+// process reads the recorded process of a component. The zero Process, which is not alive, stands for a component that
+// was never started.
 func (c *Cluster) process(name string) (Process, error) {
 	var p Process
 	err := readJSON(c.record(name), &p)

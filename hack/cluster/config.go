@@ -38,7 +38,7 @@ func renderConfigs(c *Cluster) ([]configFile, error) {
 }
 
 // renderCNI makes the pod network: a routed link per pod. Unlike on a bridge, traffic between two pods passes through
-// the node's IP layer, so the answers of a service are translated back without the kernel's bridge netfilter.
+// the node's IP layer. So the answers of a service are translated back without the kernel's bridge netfilter.
 func renderCNI(c *Cluster) ([]byte, error) {
 	type object = map[string]any
 	return json.MarshalIndent(object{
@@ -158,8 +158,8 @@ conntrack: {maxPerCore: 0, min: 0}
 oomScoreAdj: 0
 `
 
-// auditPolicy logs which requests the operator makes, and nobody else's: `hack/tools rights` compares them with its rights. It is in
-// the namespace and under the name that hack/lib.sh installs it.
+// auditPolicy logs only the operator's requests: `hack/tools rights` compares them with its rights. It assumes the
+// namespace and name under which hack/lib.sh installs the operator.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived, ResponseStarted]

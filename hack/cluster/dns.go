@@ -39,8 +39,8 @@ func (c *Cluster) installDNS(ctx context.Context) error {
 	return err
 }
 
-// awaitDNS waits until names resolve. CoreDNS is a pod, so if they do not, what kubelet made of the pod and what the pod
-// says are kept as its log.
+// awaitDNS waits until names resolve. CoreDNS is a pod: if names do not resolve, the pod's state from kubelet and its
+// output are kept as its log.
 func (c *Cluster) awaitDNS(ctx context.Context) error {
 	err := c.await(ctx, "kubelet", startTimeout, c.resolves)
 	var late *componentError

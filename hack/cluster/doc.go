@@ -1,13 +1,13 @@
-// Cluster runs a real one-node Kubernetes cluster on a Linux machine that has Go, root and distribution packages, but no
-// container engine and no image registry. Every Kubernetes component is built from the Go module that pins it, runs as
-// an ordinary process inside a network namespace of its own, and leaves nothing behind when it is taken down.
+// Cluster runs a real one-node Kubernetes cluster on a Linux machine that has Go, root and distribution packages, but
+// no container engine and no image registry. Every Kubernetes component is built from the Go module that pins it, and
+// runs as an ordinary process inside a separate network namespace. Nothing is left after it is taken down.
 //
-// What belongs to the cluster is decided by the kernel rather than by names: a process is the cluster's if it lives in
-// the node's network namespace or in the cluster's control group, or if its recorded process id still has its recorded
-// start time; a mount is the cluster's if it lies under the state folder. Taking the cluster down therefore works after
-// a start that failed half-way and after a restart of the machine.
+// The kernel, not names, decides what belongs to the cluster. A process belongs to the cluster if it lives in the
+// node's network namespace or in the cluster's control group, or if its recorded process id still has its recorded
+// start time. A mount belongs to the cluster if it lies under the state folder. Taking the cluster down therefore works
+// after a start that failed half-way and after a restart of the machine.
 //
-// One file holds one idea:
+// Each file has one topic:
 //
 //	cluster.go     the folders and the choices that describe a cluster, kept in its state folder
 //	packages.go    distribution packages

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// foreignFolders are folders outside the state folder whose place is compiled into kubelet, containerd, the CNI library,
-// iproute2 and libmount, outermost first.
+// foreignFolders are folders outside the state folder with paths that are compiled into kubelet, containerd, the CNI
+// library, iproute2 and libmount, outermost first.
 var foreignFolders = []string{
 	"/var/lib/cni", "/var/lib/cni/results",
 	"/var/lib/kubelet", "/var/lib/kubelet/device-plugins",
@@ -39,7 +39,7 @@ func (c *Cluster) down(p *progress) error {
 	if ended > 0 {
 		p.say("%d processes ended", ended)
 	}
-	// Each of these is independent of the others: what one cannot remove must not keep the rest.
+	// These steps are independent: if one fails, all others must still run.
 	err = errors.Join(
 		removeNetwork(),
 		removeMounts(c.State),
@@ -67,8 +67,8 @@ var stateEntries = []string{
 	"pod-logs", "volume-plugins", "kubectl-cache",
 }
 
-// checkOwned refuses to delete a folder that this program did not make. It made one that has its cluster.json, or, after
-// somebody deleted a part of it by hand, one with nothing but names that it uses.
+// checkOwned refuses to delete a folder that this program did not make. The program made a folder with its
+// cluster.json. If a user has deleted a part of the folder, it must contain only names that the program uses.
 func (c *Cluster) checkOwned() error {
 	entries, err := os.ReadDir(c.State)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -89,7 +89,7 @@ func (c *Cluster) checkOwned() error {
 	return nil
 }
 
-// killAll ends every process of the cluster, at once: nothing of it is kept, so nothing needs to be saved.
+// killAll kills every process of the cluster immediately: none of its state is kept, so nothing needs to be saved.
 func (c *Cluster) killAll(timeout time.Duration) (ended int, err error) {
 	killed := map[int]bool{}
 	for end := time.Now().Add(timeout); ; time.Sleep(20 * time.Millisecond) {
@@ -112,8 +112,8 @@ func (c *Cluster) killAll(timeout time.Duration) (ended int, err error) {
 	}
 }
 
-// kill ends one process of the cluster. The handle is taken before the process is looked at once more, so that the
-// signal cannot reach a later owner of the id.
+// kill kills one process of the cluster. It takes the handle before it checks the process once more, so that the signal
+// cannot reach a later owner of the id.
 func (c *Cluster) kill(pid int) error {
 	handle, err := os.FindProcess(pid)
 	if err != nil {
@@ -163,7 +163,7 @@ func (c *Cluster) processes() ([]int, error) {
 	return pids, nil
 }
 
-// processesInNetns lists the processes whose network namespace is the one at path.
+// processesInNetns lists the processes in the network namespace at path.
 func processesInNetns(path string) ([]int, error) {
 	var want syscall.Stat_t
 	if err := syscall.Stat(path, &want); errors.Is(err, fs.ErrNotExist) {
@@ -276,7 +276,7 @@ func (c *Cluster) removeForeign() error {
 	return errors.Join(errs...)
 }
 
-// deadSocket reports whether a path is a socket that nobody listens at.
+// deadSocket reports whether a path is a socket without a listener.
 func deadSocket(path string) bool {
 	conn, err := net.Dial("unix", path)
 	if err == nil {
@@ -285,7 +285,7 @@ func deadSocket(path string) bool {
 	return errors.Is(err, syscall.ECONNREFUSED)
 }
 
-// missingFolders lists those that do not exist.
+// missingFolders lists the folders that do not exist.
 func missingFolders(folders []string) []string {
 	var missing []string
 	for _, dir := range folders {
@@ -296,7 +296,7 @@ func missingFolders(folders []string) []string {
 	return missing
 }
 
-// restoreSysctls gives the host its kernel settings back. After a restart of the machine it has its own already.
+// restoreSysctls restores the host's kernel settings. After a restart of the machine they are already restored.
 func (c *Cluster) restoreSysctls() error {
 	if boot, err := bootID(); err != nil || boot != c.Boot {
 		return err

@@ -32,7 +32,7 @@ const (
 // nonroot is the user that images run as, and whom /etc/passwd names so.
 const nonroot = "65532:65532"
 
-// imageSpec describes an image with one layer: a static program, or all that a folder holds.
+// imageSpec describes an image with one layer: a static program, or the contents of a folder.
 type imageSpec struct {
 	name       string   // repository and tag
 	binary     string   // path of the program; it becomes /BASENAME in the image
@@ -204,8 +204,9 @@ func folderFilesystem(root string) ([]byte, error) {
 	return layer.Bytes(), nil
 }
 
-// staticArchitecture is the architecture of a program in Go's words. An image without any library can only run a
-// statically linked program for Linux, so others are refused here rather than by a pod that fails with "not found".
+// staticArchitecture returns the architecture of a program in Go's terms. An image without any library can only run a
+// statically linked program for Linux. Other programs are refused here, instead of by a pod that fails with "not
+// found".
 func staticArchitecture(binary string) (string, error) {
 	f, err := elf.Open(binary)
 	if err != nil {
@@ -265,7 +266,7 @@ func (c *Cluster) load(ctx context.Context, archive string) ([]string, error) {
 }
 
 // imagesKnown reports whether the container runtime interface knows all the images. It learns of an import by an event
-// and marks the image with a label; a pod that comes earlier would try to pull.
+// and marks the image with a label; a pod that is created earlier would try to pull.
 func (c *Cluster) imagesKnown(ctx context.Context, tags []string) (bool, error) {
 	out, err := c.ctr(ctx, "images", "list", "-q", `labels."io.cri-containerd.image"==managed`)
 	if err != nil {
@@ -280,7 +281,7 @@ func (c *Cluster) imagesKnown(ctx context.Context, tags []string) (bool, error) 
 	return true, nil
 }
 
-// ensureImage makes and loads an image of one of the cluster's own components.
+// ensureImage makes and loads an image of a component of the cluster.
 func (c *Cluster) ensureImage(ctx context.Context, tag, component string) error {
 	if known, err := c.imagesKnown(ctx, []string{tag}); err != nil || known {
 		return err

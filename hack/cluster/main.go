@@ -112,7 +112,7 @@ func cmdUp(ctx context.Context, c *Cluster, args []string) error {
 		return err
 	}
 	p.say("the cluster is up; use it with")
-	// kubectl's cache goes with the cluster: the next one at this address may serve other resources.
+	// kubectl's cache is deleted with the cluster: the next cluster at this address may serve other resources.
 	fmt.Printf("export KUBECONFIG=%s\nexport KUBECACHEDIR=%s\nexport PATH=%s:$PATH\n",
 		c.kubeconfig(), c.kubectlCache(), filepath.Dir(c.binary("kubernetes", "kubectl")))
 	return nil

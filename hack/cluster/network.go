@@ -19,7 +19,7 @@ const (
 	nodeLink = "node0"
 )
 
-// netnsPath is where iproute2 keeps the node's network namespace.
+// netnsPath is the path of the node's network namespace in iproute2.
 const netnsPath = "/run/netns/" + netnsName
 
 // Subnets are the cluster's address ranges, carved from one private /16 that the host does not use.
@@ -76,7 +76,7 @@ func chooseSubnets(used []netip.Prefix) (Subnets, error) {
 	return Subnets{}, errors.New("10.231.0.0/16 to 10.249.0.0/16 all overlap a route or a name server of the host: one must be free")
 }
 
-// usedPrefixes lists what the host routes to or asks for names. The default route does not count.
+// usedPrefixes lists the networks that the host routes to, and its name servers. The default route does not count.
 func usedPrefixes(ctx context.Context) ([]netip.Prefix, error) {
 	out, err := run(ctx, "ip", "-json", "-4", "route", "show", "table", "all")
 	if err != nil {
@@ -130,8 +130,8 @@ func nameServers(resolv []byte) []netip.Prefix {
 
 // ensureNetwork makes the namespace, the link to it and the routes, as far as they are missing.
 //
-// The host reaches nodes, pods and services; the other direction ends at the host, and everything else is unreachable
-// at once rather than after a timeout: no packet of the cluster leaves the machine.
+// The host reaches nodes, pods and services. The other direction ends at the host, and all other destinations are
+// unreachable immediately instead of after a timeout: no packet of the cluster leaves the machine.
 func (c *Cluster) ensureNetwork(ctx context.Context) error {
 	ip := func(args ...string) error {
 		_, err := run(ctx, "ip", args...)

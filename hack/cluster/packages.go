@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// cniPlugins is where Debian's containernetworking-plugins installs to.
+// cniPlugins is the installation folder of Debian's containernetworking-plugins.
 const cniPlugins = "/usr/lib/cni"
 
 // packages maps each distribution package that a node needs to a program that proves it is there.
@@ -26,7 +26,7 @@ var packages = []struct{ name, program string }{
 	{"util-linux", "nsenter"},
 }
 
-// ensurePackages installs what is missing.
+// ensurePackages installs the missing packages.
 func ensurePackages(ctx context.Context, p *progress) error {
 	missing := missingPackages()
 	if len(missing) == 0 {

@@ -49,8 +49,8 @@ type authority struct {
 }
 
 // writePKI fills dir with a certificate authority (ca), the node's serving certificate (node), the key that signs
-// service account tokens (service-accounts) and a client certificate per identity, each as NAME.crt and NAME.key.
-// It writes all of them or none, and keeps what is there.
+// service account tokens (service-accounts) and a client certificate per identity. Each is stored as NAME.crt and
+// NAME.key. It writes all of them or none, and keeps existing files.
 func writePKI(dir string, subnets Subnets, now time.Time) error {
 	if _, err := os.Stat(dir); err == nil {
 		return nil
@@ -126,7 +126,7 @@ func newAuthority(now time.Time) (*authority, error) {
 	return &authority{cert: cert, pem: encodePEM("CERTIFICATE", der), key: key}, nil
 }
 
-// issue completes and signs a certificate with a key of its own.
+// issue completes and signs a certificate with a new key.
 func (a *authority) issue(dir, name string, cert *x509.Certificate, now time.Time) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -194,7 +194,7 @@ contexts:
 current-context: {{.Cluster}}
 `))
 
-// renderKubeconfig makes a kubeconfig that carries its certificates, so the one file can be copied anywhere.
+// renderKubeconfig makes a kubeconfig that contains its certificates, so that the single file can be copied anywhere.
 func renderKubeconfig(pkiDir, identity, server string) ([]byte, error) {
 	data := map[string]string{"Cluster": nodeName, "User": identity, "Server": server}
 	for field, file := range map[string]string{"CA": "ca.crt", "Cert": identity + ".crt", "Key": identity + ".key"} {

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Process is a long-lived process as it was started. Its id alone does not name it, for the kernel gives ids out again;
-// its id, its start time and the run of the machine do.
+// Process is a long-lived process that was started. Its id alone does not identify it, because the kernel reuses ids;
+// its id, its start time and the boot of the machine do.
 type Process struct {
 	PID     int      `json:"pid"`
 	Start   uint64   `json:"start"` // clock ticks since the machine started
@@ -21,7 +21,7 @@ type Process struct {
 	Command []string `json:"command"`
 }
 
-// startProcess starts a command in a session of its own, with its output appended to a log, so that it outlives this
+// startProcess starts a command in a separate session, with its output appended to a log, so that it outlives this
 // program and its terminal.
 func startProcess(command, env []string, logPath string) (Process, error) {
 	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o640)
@@ -52,7 +52,7 @@ func startProcess(command, env []string, logPath string) (Process, error) {
 	return p, nil
 }
 
-// Alive reports whether the recorded process still runs, and not another one that got its id.
+// Alive reports whether the recorded process itself still runs, and not a later process with its id.
 func (p Process) Alive() bool {
 	if p.PID <= 0 {
 		return false
@@ -111,7 +111,7 @@ func parseStat(stat []byte) (start uint64, state byte, err error) {
 		return 0, 0, fmt.Errorf("not a /proc/PID/stat line: %q", stat)
 	}
 	fields := bytes.Fields(stat[after+1:])
-	const stateField, startField = 3, 22 // counted from 1, as in proc(5); the first one here is field 3
+	const stateField, startField = 3, 22 // counted from 1, as in proc(5); the first field here is field 3
 	if len(fields) <= startField-stateField {
 		return 0, 0, fmt.Errorf("/proc/PID/stat has %d fields after the name, needs %d", len(fields), startField-stateField+1)
 	}
@@ -119,8 +119,9 @@ func parseStat(stat []byte) (start uint64, state byte, err error) {
 	return start, fields[0][0], err
 }
 
-// keepToOurselves marks the files that this process inherited as not to be passed on. A component that outlives it would
-// otherwise hold them for ever: the lock of a `flock FILE cluster.sh up`, the pipe of whoever reads its output.
+// keepToOurselves marks the files that this process inherited as close-on-exec. A component that outlives this process
+// would otherwise hold them forever: the lock of a `flock FILE cluster.sh up`, or the pipe of a process that reads its
+// output.
 func keepToOurselves() {
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {

@@ -98,7 +98,7 @@ func TestParseMounts(t *testing.T) {
 	}
 }
 
-// A component must not hold a lock that whoever called `up` took.
+// A component must not hold a lock that the caller of `up` took.
 func TestInheritedFilesAreNotPassedOn(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 // startTimeout bounds the wait for each component. Five seconds are usual; a busy machine takes longer.
 const startTimeout = 2 * time.Minute
 
-// stopGrace is how long a component that is restarted may take to end by itself.
+// stopGrace is the time that a component may take to stop by itself before a restart.
 const stopGrace = 10 * time.Second
 
 // hostSysctls are the kernel settings of the host that kubelet changes.
@@ -21,7 +21,7 @@ var hostSysctls = []string{
 	"kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes",
 }
 
-// up brings the cluster from whatever state it is in to one where pods run and names resolve.
+// up brings the cluster from any state to a state in which pods run and names resolve.
 func (c *Cluster) up(ctx context.Context, p *progress, labels map[string]string) error {
 	if c.exists() {
 		boot, err := bootID()
@@ -60,7 +60,7 @@ func (c *Cluster) up(ctx context.Context, p *progress, labels map[string]string)
 	return c.label(ctx, labels)
 }
 
-// choose settles what must stay the same until down, and writes it down before anything is made.
+// choose makes the choices that must stay the same until down, and records them before anything is created.
 func (c *Cluster) choose(ctx context.Context, p *progress) error {
 	if entries, err := os.ReadDir(c.State); err == nil && len(entries) > 0 {
 		return fmt.Errorf("%s is not empty and was not made by this program: point GEOBENCH_STATE at a folder that does not exist", c.State)
@@ -169,7 +169,7 @@ func (c *Cluster) startNode(ctx context.Context, p *progress) error {
 	return nil
 }
 
-// resolvesSoon tells a cluster whose name server answers from one that needs it installed, without waiting.
+// resolvesSoon distinguishes a cluster with a running name server from a cluster that needs one, without waiting.
 func (c *Cluster) resolvesSoon(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
@@ -196,7 +196,7 @@ func (c *Cluster) awaitNamed(ctx context.Context, p *progress, name string) erro
 	return nil
 }
 
-// restart stops one component and starts it again, and waits until it is well.
+// restart stops one component and starts it again, and waits until it is healthy.
 func (c *Cluster) restart(ctx context.Context, p *progress, name string) error {
 	comp, err := c.component(name)
 	if err != nil {

@@ -1,5 +1,6 @@
-// Command coverage reads a profile of Go's coverage, and prints a table of the packages with the statements that were executed, and below it the
-// blocks that never were, by function: what scenarios alone do not reach. hack/coverage.sh makes the profile.
+// Command coverage reads a Go coverage profile, and prints a table of the packages with the executed statements. Below
+// it prints the blocks that were never executed, by function: code that scenarios alone do not reach. hack/coverage.sh
+// makes the profile.
 package main
 
 import (

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// A block that is in a profile several times counts once, as executed if it was in any of them; what was not is told by its function.
+// A block that is in a profile several times counts once, as executed if any entry is. Blocks that were not executed
+// are listed by function.
 func TestTable(t *testing.T) {
 	t.Chdir("../..")
 	profile := filepath.Join(t.TempDir(), "profile")

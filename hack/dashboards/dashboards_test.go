@@ -26,7 +26,7 @@ func TestNamespacesAreKeptApart(t *testing.T) {
 	}
 }
 
-// Figures per transaction are of all of them: nodes do not tell which ones they work for.
+// Figures per transaction cover all transactions: nodes do not report which transactions they work for.
 func TestFiguresPerTransactionAreOfAll(t *testing.T) {
 	n := 0
 	for _, p := range compareDashboard().Panels {

@@ -26,8 +26,8 @@ var (
 	matcher   = regexp.MustCompile(`\b(event|figure)(=~|!~|!=|=)"([^"]*)"`)
 )
 
-// selectorsOf returns the selections of figures in a query. It fails where one is of other names than a list of them,
-// which this test could not judge.
+// selectorsOf returns the selections of figures in a query. It fails if a selection uses names in a form other than a
+// list, which this test could not judge.
 func selectorsOf(t *testing.T, expr string) (out []selector) {
 	t.Helper()
 	for _, m := range selectors.FindAllStringSubmatch(expr, -1) {
@@ -57,7 +57,7 @@ func (s *selector) has(e *protocol.Engine, reported map[string]protocol.Reading)
 	return false
 }
 
-// Every name that a query asks for is a figure of that kind of an engine; and where an engine declares one of them, the
+// Every name in a query is a figure of an engine, of the query's kind. If an engine declares one of the names, the
 // query returns data for a database of the engine that has run: every engine is played.
 func TestQueriesOfFiguresHaveData(t *testing.T) {
 	reported := map[string]map[string]protocol.Reading{}

@@ -1,7 +1,7 @@
 package main
 
-// The part of Grafana's dashboard schema (kind Dashboard, version 41) that is used here. make check-dashboards holds
-// what comes out to Grafana's own SDK.
+// The part of Grafana's dashboard schema (kind Dashboard, version 41) that is used here. make check-dashboards checks
+// the output with Grafana's own SDK.
 
 // Dashboard is one file.
 type Dashboard struct {
@@ -21,13 +21,13 @@ type Dashboard struct {
 	Panels        []Panel     `json:"panels"`
 }
 
-// TimeRange is what a dashboard shows first.
+// TimeRange is the initial time range of a dashboard.
 type TimeRange struct {
 	From string `json:"from"`
 	To   string `json:"to"`
 }
 
-// Link leads to the other dashboards.
+// Link leads to other dashboards.
 type Link struct {
 	Title       string   `json:"title"`
 	Type        string   `json:"type"`
@@ -117,7 +117,7 @@ type Panel struct {
 	Panels          []Panel          `json:"panels,omitempty"`
 }
 
-// GridPos is where a panel stands, in 24 columns and rows of 30 pixels.
+// GridPos is the position of a panel, in 24 columns and rows of 30 pixels.
 type GridPos struct {
 	H int `json:"h"`
 	W int `json:"w"`
@@ -138,13 +138,13 @@ type Target struct {
 	Exemplar     bool       `json:"exemplar"`
 }
 
-// FieldConfig is how values are shown.
+// FieldConfig sets the display of values.
 type FieldConfig struct {
 	Defaults  Field      `json:"defaults"`
 	Overrides []Override `json:"overrides"`
 }
 
-// Field is how one value is shown.
+// Field sets the display of one value.
 type Field struct {
 	Unit       string           `json:"unit,omitempty"`
 	Decimals   *float64         `json:"decimals,omitempty"`
@@ -157,7 +157,7 @@ type Field struct {
 	Custom     map[string]any   `json:"custom,omitempty"`
 }
 
-// Color is how a series gets its colour.
+// Color sets the colour of a series.
 type Color struct {
 	Mode string `json:"mode"`
 }

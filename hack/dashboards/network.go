@@ -5,7 +5,7 @@ import "github.com/geobench/geobench/internal/ops/metrics"
 // recorded is a series of links of dashboards/rules.yaml.
 func recorded(rule string) string { return rule + "{" + ofDatabase + "}" }
 
-// networkDashboard shows whether the network is the one that was declared, and what goes over it.
+// networkDashboard shows whether the network matches the declared network, and its traffic.
 func networkDashboard() *Dashboard {
 	link := "namespace, database, region, to"
 	median := "avg by (" + link + ") (" + of(metrics.MedianRTT, ofNode) + ")"

@@ -186,7 +186,7 @@ func sortOverrides(o []Override) {
 // with sets what charts of a section share.
 func wide(c chart, width, height int) chart { c.width, c.height = width, height; return c }
 
-// empty says what it means that charts have no data.
+// empty sets the explanation that charts show if they have no data.
 func empty(means string, charts ...chart) []chart {
 	for i := range charts {
 		charts[i].zero = means

@@ -2,12 +2,12 @@ package main
 
 import "github.com/geobench/geobench/internal/ops/metrics"
 
-// latencyObjective is the limit of the run as a whole or of one region.
+// latencyObjective returns the limit of the run as a whole or of one region.
 func latencyObjective(percentile, more string) string {
 	return "max by (namespace, run, region, transaction, percentile) (" + of(metrics.RunLatencyLimit, ofRun+`,percentile=~"`+percentile+`",bound="max"`+more) + ")"
 }
 
-// runDashboard follows one run: what its clients see, and the objectives that it is judged by.
+// runDashboard follows one run: its clients' measurements, and its objectives.
 func runDashboard() *Dashboard {
 	throughput := sum("namespace, run", rate(metrics.Committed, ofTxn))
 	driver := share(sum("namespace, run, driver", rate(metrics.DriverCPU, ofRun)), "sum by (namespace, run, driver) ("+of(metrics.DriverAllowance, ofRun)+")")

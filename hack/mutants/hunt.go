@@ -21,10 +21,10 @@ import (
 	"time"
 )
 
-// Hunter hunts mutants, one after the other.
+// Hunter hunts mutants, one after another.
 type Hunter struct {
 	Root, Tmp string
-	// Limit is how long a mutant is hunted.
+	// Limit is the time limit of the hunt for a mutant.
 	Limit   time.Duration
 	Results *Results
 	// Fresh says that results from before are not used.
@@ -32,11 +32,12 @@ type Hunter struct {
 	// Log gets a line for each mutant.
 	Log io.Writer
 
-	// sound are the hunts that are known to pass without a mutant, unsound those that do not: they are left out.
+	// sound has the hunts that are known to pass without a mutant, unsound the hunts that fail without one, which are
+	// omitted.
 	sound, unsound map[string]bool
 }
 
-// What has killed a mutant that has no end: the limit, or that of a test.
+// Killers of a mutant that does not terminate: the hunt's limit, or the time limit of a test.
 const (
 	byTime = "time"
 	noEnd  = ", which has no end"
@@ -48,9 +49,10 @@ var errTime = errors.New("no end within the limit")
 // errUnsound is that a hunt fails without a mutant, too.
 var errUnsound = errors.New("fails by itself")
 
-// Hunt hunts these mutants, and keeps what becomes of each. What has killed one must pass without a mutant, or its failure means nothing: a hunt
-// that does not is told once, and the mutants are hunted by the others. One that survives those alone is not known to survive. A mutant that
-// cannot be hunted, because it does not compile, does not keep it from the others.
+// Hunt hunts these mutants, and stores the result of each. A hunt that kills a mutant must pass without a mutant, or
+// its failure means nothing. A hunt that does not is reported once, and the remaining hunts are applied to the mutants.
+// A mutant that survives only these is not known to survive. A mutant that cannot be hunted, because it does not
+// compile, does not stop the hunt for the others.
 func (h *Hunter) Hunt(ctx context.Context, mutants []*Mutant) error {
 	var waiting []*Mutant
 	for _, m := range mutants {
@@ -98,7 +100,7 @@ func (h *Hunter) Hunt(ctx context.Context, mutants []*Mutant) error {
 	return errors.Join(errs...)
 }
 
-// prove sees that a hunt passes without a mutant, unless it has done so, or has passed with one.
+// prove checks that a hunt passes without a mutant, unless this is known, or the hunt has passed with a mutant.
 func (h *Hunter) prove(ctx context.Context, hunt *Hunt) error {
 	if hunt == nil || h.sound[hunt.String()] {
 		return nil
@@ -123,7 +125,7 @@ func (h *Hunter) prove(ctx context.Context, hunt *Hunt) error {
 	return nil
 }
 
-// hunt hunts one mutant until something kills it.
+// hunt hunts one mutant until it is killed.
 func (h *Hunter) hunt(ctx context.Context, m *Mutant) (*Result, error) {
 	now, err := fingerprint(h.Root, m)
 	if err != nil {
@@ -172,15 +174,15 @@ func (h *Hunter) hunt(ctx context.Context, m *Mutant) (*Result, error) {
 	return r, nil
 }
 
-// prey is a tree that is hunted: a mutant, or the tree as it is.
+// prey is a tree that is hunted: a mutant, or the unmodified tree.
 type prey struct {
 	*Hunter
-	overlay  string // empty for the tree as it is
+	overlay  string // empty for the unmodified tree
 	explorer string // the program, once it is built
 	cpu      time.Duration
 }
 
-// hunt returns what has failed, empty if nothing has.
+// hunt returns the failure, empty if there is none.
 func (p *prey) hunt(ctx context.Context, h Hunt) (killer string, err error) {
 	if h.Engine == "" {
 		return p.tests(ctx, h)
@@ -188,7 +190,7 @@ func (p *prey) hunt(ctx context.Context, h Hunt) (killer string, err error) {
 	return p.worlds(ctx, h)
 }
 
-// build are the flags of a build. Nobody debugs a mutant, and without symbols it is linked in half the time.
+// build returns the flags of a build. Mutants are not debugged, and without symbols they are linked in half the time.
 func (p *prey) build() []string {
 	flags := []string{"-ldflags=-s -w"}
 	if p.overlay != "" {
@@ -290,7 +292,8 @@ func (p *prey) worlds(ctx context.Context, h Hunt) (killer string, err error) {
 	return "", nil
 }
 
-// run runs a command in the root, and ends it with all its children when the time is over or one of its lines is enough.
+// run runs a command in the root, and kills it with all its children when the time is over or when enough returns true
+// for a line.
 func (p *prey) run(ctx context.Context, enough func(line []byte) bool, name string, args ...string) (out []byte, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -332,7 +335,7 @@ func (p *prey) run(ctx context.Context, enough func(line []byte) bool, name stri
 	return []byte(strings.TrimSpace(string(tail.last))), err
 }
 
-// tail keeps the end of what a command has said on both of its outputs, which is where it says why it failed.
+// tail keeps the end of a command's standard output and error output, which contains the reason for a failure.
 type tail struct {
 	mu   sync.Mutex
 	last []byte

@@ -66,8 +66,8 @@ func hunter(t *testing.T, root string, limit time.Duration) (*Hunter, *bytes.Buf
 	return &Hunter{Root: root, Tmp: t.TempDir(), Limit: limit, Results: results, Log: &log}, &log
 }
 
-// Each mutant is hunted in a tree that is never touched, and one that does not compile does not keep the others from it. What has
-// survived must be explained, and what was found before is not hunted again.
+// Each mutant is hunted in a tree that is never modified, and a mutant that does not compile does not stop the hunt for
+// the others. A surviving mutant must be explained, and a mutant with a valid result is not hunted again.
 func TestHunt(t *testing.T) {
 	root := module(t)
 	all := mutants(t, sums)
@@ -122,7 +122,7 @@ func TestNoEnd(t *testing.T) {
 	}
 }
 
-// Tests that fail without a mutant, or that there are not, kill nothing, and who interrupts is obeyed.
+// Tests that fail without a mutant, or that do not exist, kill nothing. An interrupt stops the hunt.
 func TestNothingToHuntWith(t *testing.T) {
 	root := module(t)
 	all := mutants(t, sums)
@@ -142,7 +142,7 @@ func TestNothingToHuntWith(t *testing.T) {
 	if len(h.Results.By) > 0 {
 		t.Errorf("%v is kept of a mutant that nothing sound has hunted", h.Results.By)
 	}
-	// Others hunt in its place, and what fails by itself is told once for all mutants.
+	// Other hunts run in its place, and a hunt that fails by itself is reported once for all mutants.
 	two := mutants(t, sums)[:2]
 	for _, m := range two {
 		m.Hunts = append(m.Hunts, Hunt{Package: "./doubles"})
@@ -268,7 +268,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// What a command says on both of its outputs at the same time is kept, its end at least. (The race detector watches.)
+// The end of a command's simultaneous output on both outputs is kept. (The race detector watches.)
 func TestBothOutputs(t *testing.T) {
 	h, _ := hunter(t, t.TempDir(), time.Minute)
 	const script = `(i=0; while [ $i -lt 3000 ]; do echo "out $i"; i=$((i+1)); done) & i=0; while [ $i -lt 3000 ]; do echo "err $i" >&2; i=$((i+1)); done; wait; echo end; echo end >&2`

@@ -13,32 +13,34 @@ import (
 
 // Mutant is a small edit of code that is right, after which it is wrong.
 type Mutant struct {
-	// Area is what the mutant is counted with: an engine, or a part of what engines are built of.
+	// Area is the area in which the mutant is counted: an engine, or a package that engines use.
 	Area string
 	// Name is unique in its area.
 	Name string
-	// File is what is edited, from the root on.
+	// File is the edited file, relative to the root.
 	File string
-	// Wrong is a sentence that says what the edit breaks.
+	// Wrong is a sentence about the defect of the edit.
 	Wrong string
-	// Equivalent is why nobody can tell the mutant from what it was made of; empty if somebody can.
+	// Equivalent is the reason why the mutant cannot be distinguished from the original; empty if it can.
 	Equivalent string
-	// Hunts are what should kill it, in the order in which they are tried: its own, then those of its area.
+	// Hunts are the hunts that should kill it, in the order in which they are tried: first the mutant's, then the area's.
 	Hunts []Hunt
 	// Old are whole lines, found in File exactly once, New those in their place. Indentation does not count.
 	Old, New []string
-	// At is where it is listed.
+	// At is the place of the mutant in its list.
 	At string
 }
 
 // ID names a mutant among all.
 func (m *Mutant) ID() string { return m.Area + "/" + m.Name }
 
-// Hunt is something that may kill a mutant: the tests of a package, or worlds of the explorer.
+// Hunt may kill a mutant: the tests of a package, or scenarios of the explorer.
 type Hunt struct {
-	// Package is that of the tests, ./internal/net/wire, and Run a regular expression that chooses some; empty for all.
+	// Package is the package of the tests, ./internal/net/wire, and Run a regular expression that selects some; empty for
+	// all.
 	Package, Run string
-	// Engine is explored, with this many Seeds in worlds of these kinds (hostile, slow, core, replace, buggify, checkpoints, wide); empty for tests.
+	// Engine is explored, with this number of Seeds in scenarios of these kinds (hostile, slow, core, replace, buggify,
+	// checkpoints, wide); empty for tests.
 	Engine string
 	Seeds  int
 	Worlds []string
@@ -96,8 +98,9 @@ func ReadLists(dir string) ([]*Mutant, error) {
 	return all, errors.Join(errs...)
 }
 
-// parse reads a list. Blocks are separated by blank lines: first `area` and the hunts of all, then one for each mutant, which ends with
-// the lines of the edit, marked as in a diff: ` ` stays, `-` goes, `+` comes. Lines that begin with # are comments.
+// parse reads a list. Blank lines separate blocks. The first block has `area` and the hunts of all mutants. Each
+// further block is a mutant and ends with the lines of the edit, marked as in a diff: ` ` is kept, `-` is removed, `+`
+// is added. Lines that start with # are comments.
 func parse(file, text string) (list []*Mutant, err error) {
 	var area string
 	var shared []Hunt
@@ -150,7 +153,8 @@ func parse(file, text string) (list []*Mutant, err error) {
 	return list, nil
 }
 
-// Check holds the lists to the tree: names are unique, everything is said, and what is edited is there exactly once.
+// Check compares the lists with the tree: names are unique, all fields are set, and the edited text exists exactly
+// once.
 func Check(root string, all []*Mutant) error {
 	var errs []error
 	seen := map[string]string{}

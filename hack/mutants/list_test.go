@@ -11,8 +11,8 @@ import (
 
 const root = "../.."
 
-// What the mutants edit is in the tree of today, exactly once each, and there are enough of them: at least 12 for every engine, and 40
-// for what engines, load generators and results are built of.
+// The text that each mutant edits is in the current tree, exactly once. There are enough mutants: at least 12 for every
+// engine, and 40 for the packages that engines, load generators and results use.
 func TestLists(t *testing.T) {
 	all, err := ReadLists("lists")
 	if err != nil {
@@ -44,7 +44,7 @@ func TestLists(t *testing.T) {
 	}
 }
 
-// A list is of one area, and has its name.
+// A list has one area, and the area's name.
 func TestEveryAreaIsOneList(t *testing.T) {
 	all, err := ReadLists("lists")
 	if err != nil {

@@ -1,9 +1,10 @@
-// Command mutants breaks Geobench on purpose, one small edit at a time, and hunts each of these mutants with the tests and the
-// explorer (DeMillo, Lipton and Sayward, Hints on test data selection, 1978). A mutant that nothing notices shows what the tests do not
-// look at. The mutants are kept in lists, each with a sentence that says what is broken; the tree itself is never touched, since the
-// compiler is told to read another file in the place of the one that is edited (go build -overlay).
+// Command mutants breaks Geobench on purpose, one small edit at a time, and hunts each of these mutants with the tests
+// and the explorer (DeMillo, Lipton and Sayward, Hints on test data selection, 1978). A mutant that survives shows a
+// gap in the tests. The mutants are kept in lists, each with a sentence about its defect. The tree itself is never
+// modified, since the compiler reads another file in place of the edited file (go build -overlay).
 //
-// It prints how many mutants of each area were killed and by what, and fails when one survives that is not listed as equivalent.
+// It prints the number of killed mutants of each area and their killers. It fails if a mutant survives that is not
+// listed as equivalent.
 package main
 
 import (

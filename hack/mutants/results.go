@@ -21,16 +21,17 @@ import (
 
 // Result is what became of a mutant.
 type Result struct {
-	// Hunt has killed it, and Killer is what has failed: a test, a seed, a panic or time. Both are empty for one that survived.
+	// Hunt is the hunt that has killed the mutant, and Killer the failure: a test, a seed, a panic or time. Both are empty
+	// for a mutant that survived.
 	Hunt, Killer string
-	// CPU is what the hunt has used, in seconds.
+	// CPU is the CPU time of the hunt, in seconds.
 	CPU float64
-	// Fingerprint is that of what the result depends on.
+	// Fingerprint has the hashes of the inputs of the result.
 	Fingerprint
-	// Test is the hash of the file that has the killing test. With it, a change of the other tests does not matter.
+	// Test is the hash of the file that has the killing test. With it, changes of other tests do not matter.
 	Test, TestFile string
 
-	by *Hunt // the one that has killed it, nil for none or one of an earlier run
+	by *Hunt // the hunt that has killed it, nil for none or a hunt of an earlier run
 }
 
 // Killed reports whether something has noticed the mutant.
@@ -43,15 +44,15 @@ func (r *Result) String() string {
 	return fmt.Sprintf("killed by %s: %s", r.Hunt, r.Killer)
 }
 
-// Fingerprint tells by hashes whether a result still holds. What the packages are made of that are not among those named here is not part of
-// it: -fresh hunts all again.
+// Fingerprint has the hashes that decide whether a result is still valid. It does not include the dependencies of the
+// packages, except for the packages named here: -fresh hunts all mutants again.
 type Fingerprint struct {
-	// Mutant is of the mutant as it is listed, Code of the edited package, of those whose tests hunt it, and of the explorer,
-	// without tests; Tests is of these.
+	// Mutant is the hash of the mutant as it is listed. Code is the hash of the edited package, of the packages with tests
+	// that hunt it, and of the explorer, without tests. Tests is the hash of these packages' tests.
 	Mutant, Code, Tests string
 }
 
-// fingerprint returns that of a mutant in the tree of today.
+// fingerprint returns the fingerprint of a mutant in the current tree.
 func fingerprint(root string, m *Mutant) (f Fingerprint, err error) {
 	code, tests := []string{path.Dir(m.File)}, []string(nil)
 	listed := []any{m.Area, m.Name, m.File, m.Old, m.New}
@@ -73,7 +74,7 @@ func fingerprint(root string, m *Mutant) (f Fingerprint, err error) {
 	return f, err
 }
 
-// soundness is the hash of what it depends on whether a hunt passes without a mutant.
+// soundness returns the hash of all inputs that decide whether a hunt passes without a mutant.
 func soundness(root string, h Hunt) (string, error) {
 	file := path.Join(path.Clean(h.Package), "any")
 	if h.Engine != "" {
@@ -138,7 +139,7 @@ func (r *Result) killedBy(root string, h Hunt) {
 	}
 }
 
-// Holds reports whether the result is still what a hunt would end with: nothing has changed that matters.
+// Holds reports whether a hunt would still give the same result: no relevant input has changed.
 func (r *Result) Holds(root string, now Fingerprint) bool {
 	if r.Mutant != now.Mutant || r.Code != now.Code {
 		return false
@@ -150,16 +151,17 @@ func (r *Result) Holds(root string, now Fingerprint) bool {
 	return r.Killed() && err == nil && r.Test == sum(string(text))
 }
 
-// Results are those of all hunts, in a file.
+// Results has the results of all hunts, in a file.
 type Results struct {
 	path string
 	// By is by Mutant.ID.
 	By map[string]*Result
-	// Sound are the hunts that have passed without a mutant, and what they depend on.
+	// Sound maps the hunts that have passed without a mutant to the hash of their inputs.
 	Sound map[string]string
 }
 
-// OpenResults reads files of results, separated by commas, into one: the first, which is written. None of them needs to be there.
+// OpenResults reads files of results, separated by commas, and merges them into the first, which is also written. None
+// of them needs to exist.
 func OpenResults(paths string) (*Results, error) {
 	all := &Results{By: map[string]*Result{}, Sound: map[string]string{}}
 	for i, path := range strings.Split(paths, ",") {
@@ -200,7 +202,7 @@ func (r *Results) Keep(m *Mutant, of *Result) error {
 	return result.WriteJSON(r.path, r)
 }
 
-// row is what is counted of an area.
+// row has the counts of an area.
 type row struct {
 	area                                         string
 	mutants, tests, worlds, endless, equal, left int
@@ -224,7 +226,7 @@ func (w *row) add(m *Mutant, of *Result) {
 	}
 }
 
-// Table counts the mutants of each area and by what they were killed, and tells of each that survived.
+// Table counts the mutants of each area by killer, and lists the surviving mutants.
 func (r *Results) Table(mutants []*Mutant) string {
 	all := row{area: "all"}
 	var rows []*row
@@ -262,7 +264,7 @@ func (r *Results) Table(mutants []*Mutant) string {
 	return b.String()
 }
 
-// Unexplained is an error when a mutant survives that is not listed as equivalent, or one was killed that is.
+// Unexplained returns an error if a surviving mutant is not listed as equivalent, or a killed mutant is.
 func (r *Results) Unexplained(mutants []*Mutant) error {
 	var errs []error
 	for _, m := range mutants {

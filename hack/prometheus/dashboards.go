@@ -116,7 +116,7 @@ func (s *server) expand(expr string) (string, error) {
 
 var labelValues = regexp.MustCompile(`^label_values\((.*), *([a-z_]+)\)$`)
 
-// query of a variable: the series, and the label whose values are the choice.
+// variableQuery returns the query of a variable: the series, and the label that provides the choices.
 func variableQuery(raw json.RawMessage) (selector, label string, err error) {
 	var q struct{ Query string }
 	if err := json.Unmarshal(raw, &q); err != nil {

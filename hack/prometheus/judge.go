@@ -13,8 +13,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// empty lists, by place, the queries that cannot return data and why. A name is DASHBOARD / PANEL / REFID, without what is
-// the same for all of a dashboard, of a section or of a panel.
+// empty lists, by place, the queries that cannot return data, with the reasons. A name is DASHBOARD / PANEL / REFID,
+// without the parts that are the same for a whole dashboard, section or panel.
 var empty = map[string]map[string]string{
 	"local": {
 		"Operator":                              "there is no operator without a cluster",
@@ -46,7 +46,7 @@ const (
 	calvinCounts = "calvin counts nothing of this kind"
 )
 
-// sidecarsNeeded is why a run whose engine delays its own links shows nothing of sidecars.
+// sidecarsNeeded is the reason why a run with an engine that delays its links itself has no data about sidecars.
 const sidecarsNeeded = "the quickstart's network is emulated by the engine"
 
 // A cluster where the run's network is emulated by sidecars can return everything that a cluster can, and that.
@@ -55,7 +55,8 @@ func init() {
 	delete(empty["sidecars"], "Network / Sidecars")
 }
 
-// expected tells why a query may be empty, and which entry of the list says so, without the dashboard.
+// expected returns the reason why a query may be empty, and the entry of the list with the reason, without the
+// dashboard.
 func expected(place, dashboard, section, panel, ref string) (why, entry string) {
 	for _, name := range []string{dashboard, dashboard + " / " + section, dashboard + " / " + panel, dashboard + " / " + panel + " / " + ref, panel} {
 		if why := empty[place][name]; why != "" {

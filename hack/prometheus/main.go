@@ -1,6 +1,6 @@
-// Prometheus proves the dashboards and rules: it lets a real Prometheus scrape a real run and evaluates every query of every
-// panel, variable, annotation and rule. Each must parse, and must return data unless it is listed, with a reason, as one
-// that cannot. It prints a table and fails when a query fails, returns nothing unexpectedly, or returns something
+// Prometheus tests the dashboards and rules: it lets a real Prometheus scrape a real run and evaluates every query of
+// every panel, variable, annotation and rule. Each must parse, and must return data unless it is listed, with a reason,
+// as a query that cannot. It prints a table and fails if a query fails, unexpectedly returns nothing, or returns data
 // although it is listed.
 //
 //	prometheus -server PROMETHEUS -geobench GEOBENCH    start a Prometheus, run run.yaml in-process, evaluate

@@ -30,8 +30,8 @@ const (
 	rowHeight   = 34
 )
 
-// plot draws what Grafana would show, one page for each dashboard: not with Grafana's means but with its data and its
-// layout, so that a person can judge queries, units and names.
+// plot draws an approximation of Grafana's display, one page for each dashboard. It does not use Grafana but has its
+// data and its layout, so that a person can judge queries, units and names.
 func plot(folder string, drawings []drawing, s *server) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
@@ -119,7 +119,7 @@ func last(s *series) (float64, bool) {
 func (d *drawing) stat(b *strings.Builder) {
 	for _, a := range d.answers {
 		for i := range a {
-			// What was shown while the run went on says more than what is left after it.
+			// Values during the run are more informative than the values after it.
 			values := a[i].Values
 			if len(values) == 0 {
 				continue
@@ -213,10 +213,10 @@ func (d *drawing) over(s *server, w int) *chart.Lines {
 	return c
 }
 
-// seconds since what the plots begin with.
+// seconds since the start of the plots.
 func (s *server) seconds(at float64) float64 { return at - float64(s.from.UnixMilli())/1000 }
 
-// named is how many lines the legend of a panel has room for.
+// named is the number of lines for which the legend of a panel has room.
 const named = 12
 
 func (d *drawing) lines(b *strings.Builder, id string, w, h int, s *server) {
@@ -239,7 +239,7 @@ func (d *drawing) lines(b *strings.Builder, id string, w, h int, s *server) {
 					line.Points = append(line.Points, chart.Point{X: s.seconds(v.at), Y: v.value})
 					continue
 				}
-				// A gap, behind which the line goes on without another name.
+				// After a gap the line continues without a second name.
 				if len(line.Points) > 0 {
 					c.Series = append(c.Series, line)
 					line.Name, line.Points = "", nil
@@ -275,7 +275,7 @@ func (d *drawing) states(b *strings.Builder, id string, w int, s *server) {
 	b.WriteString(c.Draw().SVG(id))
 }
 
-// heatmap draws native histograms as they come, and classic ones from their cumulative buckets.
+// heatmap draws native histograms directly, and classic histograms from their cumulative buckets.
 func (d *drawing) heatmap(b *strings.Builder, id string, w, h int, s *server) {
 	c := d.over(s, w)
 	most := 0.0

@@ -92,7 +92,7 @@ scrape_configs:
 	play := exec.CommandContext(ctx, c.geobench, "run", "-f", c.manifest, "--metrics-address", addresses[1], "-q", "-o", "json")
 	var complaints bytes.Buffer
 	play.Stdout, play.Stderr = io.Discard, &complaints
-	// A verdict other than Passed, for example on a busy machine, makes no difference to what was scraped.
+	// A verdict other than Passed, for example on a busy machine, does not affect the scraped data.
 	if err := play.Run(); err != nil && play.ProcessState.ExitCode() != 1 {
 		return fail(fmt.Errorf("geobench run: %w: %s", err, complaints.String()))
 	}

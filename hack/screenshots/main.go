@@ -1,4 +1,5 @@
-// Screenshots takes the pictures of docs/ with a headless Chromium: see hack/screenshots.sh, which makes what they show.
+// Screenshots takes the pictures of docs/ with a headless Chromium: see hack/screenshots.sh, which makes the displayed
+// data.
 //
 //	screenshots page URL WIDTH HEIGHT light|dark SCALE FILE.png    a page as a browser shows it
 //	screenshots terminal RECORDING WORDS TITLE FILE.png            the first picture with these words (a regular expression), of
@@ -78,10 +79,10 @@ func page(ctx context.Context, url, width, height, scheme, scale, file string) e
 		return err
 	}
 	fmt.Printf("%s: %d x %d, %d KB\n", file, picture.Bounds().Dx(), picture.Bounds().Dy(), b.Len()/1000)
-	return os.WriteFile(file, b.Bytes(), 0o644) //nolint:gosec // a picture is for everybody
+	return os.WriteFile(file, b.Bytes(), 0o644) //nolint:gosec // every user may read a picture
 }
 
-// margin below what is on a picture, in pixels.
+// margin below the contents of a picture, in pixels.
 const margin = 16
 
 // trimmed cuts empty rows off the lower end.
@@ -108,7 +109,7 @@ func trimmed(in image.Image) image.Image {
 	return part.SubImage(image.Rect(b.Min.X, b.Min.Y, b.Max.X, min(b.Max.Y, y+margin)))
 }
 
-// kept shades of a picture stay as they are; the others share what is left of 256.
+// kept is the number of shades of a picture that stay unchanged; all other shades share the remaining part of 256.
 const kept = 160
 
 // small brings a picture down to 256 colours: its most frequent shades, and of all others, groups of neighbours.
@@ -130,7 +131,7 @@ func small(in image.Image) *image.Paletted {
 		palette = append(palette, shade)
 	}
 	rest := order[len(palette):]
-	// A group has the colour of its most frequent shade, which comes first.
+	// A group has the colour of its first shade, which is the most frequent.
 	var groups map[color.RGBA]uint8
 	for coarse := uint8(0); ; coarse = coarse<<1 | 1 {
 		groups = map[color.RGBA]uint8{}
@@ -218,7 +219,7 @@ func terminal(ctx context.Context, recording, words, title, file string) error {
 		if !pattern.MatchString(f) {
 			continue
 		}
-		// The first line is that of the recording program.
+		// The first line belongs to the recording program.
 		_, f, _ = strings.Cut(strings.TrimRight(f, "\n"), "\n")
 		f = "$ " + title + "\n" + f
 		scratch, err := os.CreateTemp("", "geobench-terminal-*.html")

@@ -108,7 +108,7 @@ func (c *Claims) of(engine, kind string) *Claim {
 	return x
 }
 
-// stale reports whether an engine has no claim, or one of other code.
+// stale reports whether an engine has no claim, or a claim about other code.
 func (c *Claims) stale(engine, code string) bool {
 	has := false
 	for _, x := range c.List {

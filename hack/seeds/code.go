@@ -83,8 +83,8 @@ func list(root string) (map[string]pkg, error) {
 	}
 }
 
-// decisive returns the packages that decide the outcome of an engine's seeds: the imports of the engine, and the imports of the
-// explorer except the other engines.
+// decisive returns the packages that decide the outcome of an engine's seeds: the imports of the engine, and the
+// imports of the explorer except other engines.
 func decisive(packages map[string]pkg, engine string, names []string) []string {
 	reached := map[string]bool{}
 	var visit func(path string, blocked func(string) bool)

@@ -100,7 +100,7 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 	return fmt.Errorf("%q is not one of play, owed, table and kinds", args[0])
 }
 
-// choose returns the names in a list separated by commas, or all known ones for an empty list.
+// choose returns the names in a list separated by commas, or all known names for an empty list.
 func choose(flag, list string, known []string) ([]string, error) {
 	if list == "" {
 		return known, nil
@@ -114,7 +114,8 @@ func choose(flag, list string, known []string) ([]string, error) {
 	return names, nil
 }
 
-// commit returns the commit of the tree. It refuses a tree with changed Go code, whose seeds could not be replayed.
+// commit returns the commit of the tree. It refuses a tree with changed Go code, because its seeds could not be
+// replayed.
 func commit(root string) (string, error) {
 	git := func(args ...string) (string, error) {
 		cmd := exec.Command("git", args...)
@@ -143,7 +144,7 @@ type player struct {
 	failed       int
 }
 
-// play records seeds of each kind of each engine up to a number, and goes on where the claim of the present code ends.
+// play records seeds of each kind of each engine up to a number, and continues after the claim of the current code.
 func (p *player) play(names, kinds []string, seeds uint64) error {
 	for first := uint64(0); first < seeds && p.ctx.Err() == nil; first += slice {
 		for _, name := range names {
@@ -166,7 +167,8 @@ func (p *player) play(names, kinds []string, seeds uint64) error {
 	return p.conclude()
 }
 
-// owed plays seeds of the engines whose code has changed since their claims, a few of each kind at a time, until the time is over.
+// owed plays seeds of the engines with code that has changed since their claims, a few of each kind at a time, until
+// the time is over.
 func (p *player) owed() error {
 	var owing []string
 	for _, name := range engines.Names() {
@@ -194,7 +196,7 @@ func (p *player) owed() error {
 	return p.conclude()
 }
 
-// soak plays seeds of a kind and prints those that fail.
+// soak plays seeds of a kind and prints the failing seeds.
 func (p *player) soak(name, kind string, seeds explore.Seeds) explore.Summary {
 	c := kinds[kind].config
 	c.Engine, _ = engines.Lookup(name)

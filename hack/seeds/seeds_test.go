@@ -46,7 +46,8 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// An engine owes seeds for its own code, for shared packages and for the explorer, and not for other engines.
+// An engine needs new seeds after changes of its code, of shared packages and of the explorer, but not of other
+// engines.
 func TestDecisive(t *testing.T) {
 	packages := map[string]pkg{}
 	for path, imports := range map[string][]string{
@@ -120,7 +121,7 @@ func TestStaleClaims(t *testing.T) {
 	}
 }
 
-// Only engines whose code has changed owe seeds, and the time for them is bounded.
+// Only engines with changed code need new seeds, and the time for them is bounded.
 func TestOwed(t *testing.T) {
 	claims, code := &Claims{}, map[string]string{}
 	for _, name := range engines.Names() {

@@ -4,9 +4,9 @@
 //	subjects         checks the new commits of the repository in this folder
 //	subjects FILE    checks the message in a file, for git's hook commit-msg
 //
-// New commits are the commits after the merge base with origin/main. Without origin/main, or where it is HEAD itself as
-// in a fresh clone, subjects checks the last 50 commits. Merges keep the subjects that git gives them.
-// Commits before the one that added this program are not checked.
+// New commits are the commits after the merge base with origin/main. Without origin/main, or if it is HEAD itself as in
+// a fresh clone, subjects checks the last 50 commits. Merges keep the subjects that git gives them. Commits before the
+// commit that added this program are not checked.
 package main
 
 import (
@@ -27,7 +27,7 @@ import (
 const (
 	longest = 72
 	recent  = 50
-	// self is this file. The commit that added it is the first one under the rule.
+	// self is this file. The commit that added it is the first commit under the rule.
 	self = "hack/subjects/main.go"
 )
 
@@ -81,7 +81,7 @@ func subject(message string) string {
 
 type commit struct{ id, subject string }
 
-// newCommits returns the commits to check, and says which ones they are.
+// newCommits returns the commits to check, and a description of their range.
 func newCommits(ctx context.Context, dir string) (commits []commit, from string, err error) {
 	head, err := git(ctx, dir, "rev-parse", "--verify", "-q", "HEAD^{commit}")
 	if err != nil {
@@ -124,7 +124,7 @@ func git(ctx context.Context, dir string, args ...string) (string, error) {
 
 var form = regexp.MustCompile(`^[a-z0-9.][a-zA-Z0-9_./-]*(?:, [a-z0-9.][a-zA-Z0-9_./-]*)*: (.+)$`)
 
-// check returns why a subject is wrong, with an example of a right one.
+// check returns the problem of a subject, with an example of a right subject.
 func check(subject string) error {
 	var wrong []string
 	if n := utf8.RuneCountInString(subject); n > longest {

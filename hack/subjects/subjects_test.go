@@ -115,7 +115,7 @@ func TestMergesAreExempt(t *testing.T) {
 	}
 }
 
-// Subjects that were written before there was a rule stay as they are.
+// Subjects that are older than the rule stay unchanged.
 func TestCommitsBeforeTheRule(t *testing.T) {
 	dir, git := history(t, "Old ways")
 	if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(self)), 0o755); err != nil {

@@ -43,12 +43,12 @@ func hashFile(file string) (artifact, error) {
 type program struct {
 	artifact
 	info *debug.BuildInfo
-	// commit is what it was built from, and committed when that commit was made.
+	// commit is the source commit, and committed its time.
 	commit    string
 	committed time.Time
 }
 
-// setting is one of the build's, for example -tags; empty when there is none.
+// setting returns a setting of the build, for example -tags; empty if there is none.
 func (p *program) setting(key string) string {
 	i := slices.IndexFunc(p.info.Settings, func(s debug.BuildSetting) bool { return s.Key == key })
 	if i < 0 {
@@ -156,7 +156,7 @@ func eachFile(r io.Reader, do func(name string, content io.Reader) error) error 
 	}
 }
 
-// holds checks that the image's program is the one that was built.
+// holds checks that the image contains the built program.
 func (i *image) holds(p *program) error {
 	if got := i.files["/"+p.name]; got != p.sha256 {
 		return fmt.Errorf("%s has a /%s with the digest %q, and the program's is %q: make the image of this program first", i.name, p.name, got, p.sha256)

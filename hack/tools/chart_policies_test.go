@@ -64,7 +64,8 @@ func TestPodSecurity(t *testing.T) {
 	}
 }
 
-// TestRights compares the operator's rights with the generated roles: the same ones, granted where they are needed.
+// TestRights compares the operator's rights with the generated roles: they are the same, and are granted where they are
+// needed.
 func TestRights(t *testing.T) {
 	c := newChart(t)
 	generated, err := operatorRules(c.root)
@@ -93,7 +94,8 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// TestAdmissionPolicies compares the policies with config/admission, whose tests hold them to an API server, and looks at what the values change.
+// TestAdmissionPolicies compares the policies with config/admission, which has tests against an API server, and checks
+// the effects of the values.
 func TestAdmissionPolicies(t *testing.T) {
 	c := newChart(t)
 	type spec struct{ Policy, Binding any }
@@ -157,7 +159,7 @@ func TestAdmissionPolicies(t *testing.T) {
 	}
 }
 
-// TestTenants looks at what of a tenant reaches the policy, whose tests are in config/admission.
+// TestTenants checks which settings of a tenant reach the policy; the policy's tests are in config/admission.
 func TestTenants(t *testing.T) {
 	c := newChart(t)
 	source, err := os.ReadFile(filepath.Join(c.root, filepath.FromSlash(tenantSource)))
@@ -197,7 +199,8 @@ func TestTenants(t *testing.T) {
 	}
 }
 
-// TestMeshPolicies says what Istio holds a database to. The names of workers and the ports are those that controllers and internal/ops/deploy give them.
+// TestMeshPolicies checks Istio's restrictions for a database. The names of workers and the ports match controllers and
+// internal/ops/deploy.
 func TestMeshPolicies(t *testing.T) {
 	c := newChart(t)
 	got := map[string]string{}
@@ -256,7 +259,8 @@ func TestNetworkPolicy(t *testing.T) {
 	}
 }
 
-// TestAround holds what the operator is told for the policies of databases to its own pod, and to who may read metrics.
+// TestAround checks the operator's settings for the policies of databases against its own pod, and against the readers
+// of metrics.
 func TestAround(t *testing.T) {
 	c := newChart(t)
 	told := func(values ...string) (around struct {

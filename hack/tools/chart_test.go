@@ -121,7 +121,7 @@ func name(t *testing.T, o runtime.Object) string {
 	return out + m.GetName()
 }
 
-// find returns the one object of a type and name.
+// find returns the only object of a type and name.
 func find[T metav1.Object](t *testing.T, objects []runtime.Object, name string) T {
 	t.Helper()
 	for _, o := range objects {
@@ -235,7 +235,8 @@ func TestVariants(t *testing.T) {
 		"one namespace": {
 			values: []string{`scope.namespace="lab"`},
 			want: [][]string{
-				// Neither are the Kubernetes nodes in a namespace, whose kernels the operator asks, nor the readers of its metrics.
+				// The Kubernetes nodes are not in a namespace either, and the operator asks their kernels; nor are the readers of
+				// its metrics.
 				crds, policies, policy, always, account, users, own, everywhere, metrics, boards(""),
 				{"Role lab/geobench-operator", "RoleBinding lab/geobench-operator"},
 			},
@@ -366,7 +367,7 @@ func TestMonitoring(t *testing.T) {
 	}
 }
 
-// TestOperator looks at what the operator is told.
+// TestOperator checks the operator's flags and settings.
 func TestOperator(t *testing.T) {
 	c := newChart(t)
 	for title, test := range map[string]struct {
@@ -411,7 +412,7 @@ func TestOperator(t *testing.T) {
 	}
 }
 
-// TestDefinitions compares the chart's CRDs with the generated ones, and looks at who deletes them.
+// TestDefinitions compares the chart's CRDs with the generated CRDs, and checks which component deletes them.
 func TestDefinitions(t *testing.T) {
 	c := newChart(t)
 	if err := syncChart(c.root, true); err != nil {
@@ -443,7 +444,7 @@ func TestDefinitions(t *testing.T) {
 	}
 }
 
-// TestPresets compares the profiles with those that the operator knows.
+// TestPresets compares the profiles with the operator's built-in profiles.
 func TestPresets(t *testing.T) {
 	c := newChart(t)
 	objects := c.objects(t, "presets.enabled=true")

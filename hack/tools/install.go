@@ -19,7 +19,7 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// tool is a program that is built from the module which pins it, whose go.mod has a tool directive for it.
+// tool is a program that is built from the module that pins it; the go.mod of the module has a tool directive for it.
 type tool struct {
 	name string
 	// module is the folder below pins/ where it is not the tool's name.
@@ -28,9 +28,9 @@ type tool struct {
 	program string
 	// tags are build tags, separated by commas.
 	tags string
-	// versionVar is the linker's name of the variable that holds the program's version, where it has one.
+	// versionVar is the linker's name of the variable that holds the program's version, if it has one.
 	versionVar string
-	// readsGo tells a program that parses Go sources. It has to be built by the Go release that the sources are for.
+	// readsGo marks a program that parses Go sources. It has to be built by the Go release that the sources are for.
 	readsGo bool
 }
 
@@ -94,7 +94,7 @@ func cacheDir() (string, error) {
 	return filepath.Join(home, ".cache", "geobench"), nil
 }
 
-// pin is what a tool's module says.
+// pin is the content of a tool's module.
 type pin struct {
 	dir      string // the pinning module
 	pkg      string // the main package
@@ -183,8 +183,8 @@ func printPath(root, name string) error {
 	return nil
 }
 
-// build returns the path of a tool and builds it if the cache lacks it: under another name first, so that an
-// interrupted build leaves no half program, and under a lock, so that two builds do not do the same work.
+// build returns the path of a tool and builds it if the cache lacks it. It builds under another name first, so that an
+// interrupted build leaves no partial program. A lock prevents two builds from doing the same work.
 func build(ctx context.Context, root string, t tool) (string, error) {
 	p, err := t.pin(root)
 	if err != nil {

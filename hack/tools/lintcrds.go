@@ -50,7 +50,7 @@ type crd struct {
 	} `json:"spec"`
 }
 
-// kubernetesTypes are fields of types that Kubernetes defines, with bounds of its own or none.
+// kubernetesTypes are fields of types that Kubernetes defines, with bounds of Kubernetes or none.
 var kubernetesTypes = []string{"metadata", "resources", "tolerations"}
 
 // lintCRDs holds the CRDs to the conventions of this API: kinds have a status with conditions and an observedGeneration

@@ -1,6 +1,6 @@
 // Tools builds and runs the tools that developing Geobench needs, and nothing that running it does.
 //
-// Each tool is pinned by a module of its own below pins/, because their requirements clash. A tool is built once per
+// Each tool is pinned by a separate module below pins/, because their requirements clash. A tool is built once per
 // version into $GEOBENCH_CACHE/bin (~/.cache/geobench/bin when unset) with the Go command alone:
 //
 //	go run -C hack/tools . install [TOOL...]   build what the cache lacks, print the paths (all tools when none is named)
@@ -114,7 +114,7 @@ func repositoryRoot() (string, error) {
 	}
 }
 
-// chartTest runs the tests of this module, which are those of the chart.
+// chartTest runs the tests of this module, which are the tests of the chart.
 func chartTest(ctx context.Context, root string) error {
 	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "./...")
 	cmd.Dir = filepath.Join(root, "hack", "tools")
@@ -126,7 +126,7 @@ func chartTest(ctx context.Context, root string) error {
 	return nil
 }
 
-// run executes a program and returns what it wrote to standard output; its error carries what it said.
+// run executes a program and returns its standard output; its error contains the error output.
 func run(ctx context.Context, name string, args ...string) ([]byte, error) {
 	out, err := exec.CommandContext(ctx, name, args...).Output()
 	if err != nil {

@@ -11,13 +11,14 @@ import (
 )
 
 const (
-	// buildType says how to read the parameters below: docs/security.md has the section.
+	// buildType defines the meaning of the parameters below: docs/security.md has the section.
 	buildType = repositoryURL + "/blob/main/docs/security.md#what-was-built-from-what"
 	// predicateType is SLSA's provenance, version 1 (slsa.dev/spec/v1.0/provenance).
 	predicateType = "https://slsa.dev/provenance/v1"
 )
 
-// provenance states from which commit, with which Go and which modules the program and the image were built. Nobody signs it here.
+// provenance states the commit, the Go version and the modules from which the program and the image were built. It is
+// not signed here.
 func provenance(p *program, i *image, builder string) ([]byte, error) {
 	external, err := structpb.NewStruct(map[string]any{"repository": repositoryURL, "commit": p.commit, "targets": []any{"bin/geobench", "image"}, "image": i.tag})
 	if err != nil {

@@ -29,7 +29,7 @@ func (r right) String() string {
 	return strings.Join(append([]string{r.verb, r.object()}, r.names...), " ")
 }
 
-// object is what the verb is for, for example pods or jobs.batch.
+// object returns the object of the verb, for example pods or jobs.batch.
 func (r right) object() string {
 	if r.group == "" {
 		return r.resource
@@ -37,7 +37,7 @@ func (r right) object() string {
 	return r.resource + "." + r.group
 }
 
-// rightsOf lists rules one right after the other, sorted, each once.
+// rightsOf splits rules into single rights, sorted and without duplicates.
 func rightsOf(rules []rbacv1.PolicyRule) []right {
 	var out []right
 	for _, r := range rules {
@@ -56,7 +56,7 @@ func rightsOf(rules []rbacv1.PolicyRule) []right {
 	return slices.CompactFunc(out, func(a, b right) bool { return a.String() == b.String() })
 }
 
-// operatorRules are those of the roles in config/rbac.
+// operatorRules returns the rules of the roles in config/rbac.
 func operatorRules(root string) ([]rbacv1.PolicyRule, error) {
 	text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(rbacSource)))
 	if err != nil {
@@ -94,7 +94,7 @@ type request struct {
 	} `json:"responseStatus"`
 }
 
-// allows tells whether a right is one that lets the request through.
+// allows reports whether a right permits the request.
 func (r right) allows(q *request) bool {
 	resource := q.ObjectRef.Resource
 	if q.ObjectRef.Subresource != "" {
@@ -103,7 +103,7 @@ func (r right) allows(q *request) bool {
 	return r.verb == q.Verb && r.group == q.ObjectRef.APIGroup && r.resource == resource && (len(r.names) == 0 || slices.Contains(r.names, q.ObjectRef.Name))
 }
 
-// rightsUsed counts the requests of an audit log by the right that they need, and those that were forbidden.
+// rightsUsed counts the requests of an audit log by the right that they need, and the forbidden requests.
 func rightsUsed(granted []right, log io.Reader) (used, forbidden map[string]int, err error) {
 	used, forbidden = map[string]int{}, map[string]int{}
 	lines := bufio.NewScanner(log)

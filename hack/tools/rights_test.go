@@ -19,8 +19,8 @@ func named(rights []right) (out []string) {
 	return out
 }
 
-// operatorUses names, for each right of the operator, functions that need it. What is listed and watched the caches of SetupWithManager
-// read; what is got by name although it is cached, ensureCreated reads after somebody else has made it.
+// operatorUses names, for each right of the operator, functions that need it. The caches of SetupWithManager list and
+// watch. Objects that are cached but also read by name are read by ensureCreated after another client has made them.
 var operatorUses = map[string]string{
 	"create benchmarkruns.geobench.dev":                "begin",
 	"create configmaps":                                "ensureCreated",
@@ -123,7 +123,8 @@ var operatorUses = map[string]string{
 	"patch statefulsets.apps":                          "ensure closeGates",
 	"patch stresschaos.chaos-mesh.org":                 "remove",
 	"patch timechaos.chaos-mesh.org":                   "remove",
-	"update benchmarkruns/finalizers.geobench.dev":     "ensureCreated", // an owner that cannot go before what it owns
+	// an owner that cannot be deleted before the objects that it owns
+	"update benchmarkruns/finalizers.geobench.dev":     "ensureCreated",
 	"update experiments/finalizers.geobench.dev":       "ensureCreated",
 	"update geodatabases/finalizers.geobench.dev":      "ensureCreated",
 	"update leases.coordination.k8s.io":                "manager",
@@ -168,7 +169,7 @@ func TestOperatorUses(t *testing.T) {
 			}
 			text, err := os.ReadFile(file)
 			for _, m := range function.FindAllSubmatch(text, -1) {
-				// Exported or not: packages change, what a function does stays.
+				// Exported or not: packages change, but the action of a function stays.
 				functions[strings.ToLower(string(m[1]))] = true
 			}
 			return err

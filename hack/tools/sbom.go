@@ -19,11 +19,12 @@ import (
 	"github.com/spdx/tools-golang/spdx/v2/common"
 )
 
-// repositoryURL is where the sources are.
+// repositoryURL is the location of the sources.
 const repositoryURL = "https://github.com/geobench/geobench"
 
-// describe writes what is in a program and an image, and how they came about: two SBOMs (SPDX 2.3) and a statement of provenance (in-toto,
-// SLSA v1). All say nothing but what follows from the two files, so that whoever builds the same commit gets the same bytes.
+// describe describes the contents and the origin of a program and an image: two SBOMs (SPDX 2.3) and a statement of
+// provenance (in-toto, SLSA v1). All depend only on the two files, so that any build of the same commit gets the same
+// bytes.
 func describe(root string, args []string) error {
 	flags := flag.NewFlagSet("sbom", flag.ContinueOnError)
 	binary := flags.String("binary", filepath.Join(root, "bin", "geobench"), "the program")
@@ -98,7 +99,7 @@ func writeSPDX(doc *spdx.Document) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// programSBOM lists the program's modules: those that the linker found in it, not those that go.mod names.
+// programSBOM lists the program's modules: the modules that the linker found in it, not the modules that go.mod names.
 func programSBOM(p *program, at time.Time) *spdx.Document {
 	doc := document(p.artifact, at)
 	addProgram(doc, p)
@@ -170,7 +171,8 @@ func addModule(doc *spdx.Document, d *debug.Module) *spdx.Package {
 	return m
 }
 
-// escapeUpper writes a module's path or version as the module proxy has it: capital letters as ! and the small one.
+// escapeUpper returns a module's path or version in the form of the module proxy: capital letters as ! and the small
+// letter.
 func escapeUpper(s string) string {
 	var b strings.Builder
 	for _, r := range s {

@@ -111,7 +111,7 @@ func digestOf(content []byte) string {
 	return hex.EncodeToString(h[:])
 }
 
-// TestSBOM describes a program and its image, reads what was written with the standards' own libraries, and writes it again.
+// TestSBOM describes a program and its image, reads the output with the standards' own libraries, and writes it again.
 func TestSBOM(t *testing.T) {
 	b := buildProgram(t)
 	content, err := os.ReadFile(b.binary)
@@ -232,7 +232,8 @@ func TestSBOM(t *testing.T) {
 	}
 }
 
-// checkSPDX holds a document to what the specification (SPDX 2.3, clauses 6, 7 and 11) asks for beyond its schema.
+// checkSPDX checks a document against the requirements of the specification (SPDX 2.3, clauses 6, 7 and 11) beyond its
+// schema.
 func checkSPDX(t *testing.T, name string, doc *spdx.Document) {
 	t.Helper()
 	if doc.SPDXVersion != "SPDX-2.3" || doc.DataLicense != "CC0-1.0" || !strings.HasPrefix(doc.DocumentNamespace, "https://") || strings.Contains(doc.DocumentNamespace, "#") {
@@ -256,7 +257,7 @@ func checkSPDX(t *testing.T, name string, doc *spdx.Document) {
 	}
 }
 
-// TestSBOMIsOfACommit refuses what nobody could build again, and an image of another program.
+// TestSBOMIsOfACommit refuses a program that could not be built again, and an image of another program.
 func TestSBOMIsOfACommit(t *testing.T) {
 	b := buildProgram(t)
 	content, err := os.ReadFile(b.binary)

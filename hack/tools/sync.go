@@ -31,9 +31,9 @@ const (
 	readmeFile    = chartDir + "/README.md"
 )
 
-// syncChart makes the generated parts of the chart what their sources say: one template per CRD, the operator's rules and
-// the policies that hold it back, the network profiles, the dashboards and rules, and the table of values in the README. With check it changes nothing and returns an error that
-// names the files which differ.
+// syncChart updates the generated parts of the chart from their sources: one template per CRD, the operator's rules and
+// the policies that restrict it, the network profiles, the dashboards and rules, and the table of values in the README.
+// With check it changes nothing and returns an error that names the files which differ.
 func syncChart(root string, check bool) error {
 	want, err := chartFiles(root)
 	if err != nil {
@@ -95,7 +95,7 @@ func syncChart(root string, check bool) error {
 	return nil
 }
 
-// chartFiles is what the generated files of the chart should hold, by path from the root of the repository.
+// chartFiles returns the expected contents of the chart's generated files, by path from the root of the repository.
 func chartFiles(root string) (map[string][]byte, error) {
 	out := map[string][]byte{}
 	crds, err := filepath.Glob(filepath.Join(root, crdSources, "*.yaml"))
@@ -231,10 +231,11 @@ type role struct {
 	Rules []policyRule `json:"rules"`
 }
 
-// rulesTemplate turns the operator's roles into lists of rules by where and why the chart grants them: those of the whole
-// cluster, apart from what serving metrics takes (asking the API server who the caller is and what they may do); those
-// of namespaced resources, which a Role can grant when the operator watches one namespace; and those that it needs in the
-// namespace where it runs (a Role of any namespace says so: leader election).
+// rulesTemplate turns the operator's roles into lists of rules by where and why the chart grants them. The first list
+// has rules of the whole cluster, apart from the rules for serving metrics (asking the API server for the caller's
+// identity and rights). The second list has rules of namespaced resources, which a Role can grant if the operator
+// watches one namespace. The third has the rules for the namespace in which the operator runs (the source is a Role of
+// any namespace: leader election).
 func rulesTemplate(text []byte) (string, error) {
 	var cluster, metrics, namespaced, release []policyRule
 	for _, document := range bytes.Split(text, []byte("\n---")) {
@@ -294,7 +295,7 @@ func isReview(group string) bool {
 	return group == "authentication.k8s.io" || group == "authorization.k8s.io"
 }
 
-// splitRule separates what only a ClusterRole can grant from the rest; what is empty is nil.
+// splitRule separates the part that only a ClusterRole can grant from the remaining rule; an empty part is nil.
 func splitRule(rule policyRule) (inCluster, inNamespace *policyRule) {
 	c, n := rule, rule
 	c.Resources, n.Resources = nil, nil

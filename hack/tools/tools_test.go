@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestPins holds every tool to a module of its own that names its program and version.
+// TestPins checks that every tool has a separate module that names its program and version.
 func TestPins(t *testing.T) {
 	root, err := repositoryRoot()
 	if err != nil {

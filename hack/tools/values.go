@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// valuesTable lists the values of a chart as a Markdown table: the keys whose comment in values.yaml starts with "# --",
-// with that comment. Every other key has to hold such keys.
+// valuesTable lists the values of a chart as a Markdown table: the keys with a comment in values.yaml that starts with
+// "# --", and that comment. Every other key has to hold such keys.
 func valuesTable(text string) (string, error) {
 	type key struct {
 		indent    int

@@ -22,7 +22,7 @@ type entry struct {
 	Digest string
 }
 
-// budget holds numbers of findings, either allowed ones or the present ones.
+// budget holds numbers of findings, either the allowed or the current numbers.
 type budget map[slot]entry
 
 func (b budget) slots() []slot {

@@ -19,8 +19,8 @@ func (t *text) add(line string, source int) {
 	t.Lines, t.Source = append(t.Lines, line), append(t.Source, source)
 }
 
-// end closes the present paragraph with a sentence of its own, an exclamation mark. Without it Vale joins two
-// paragraphs where the first lacks a full stop, or where the second starts in lower case with an unexported name.
+// end closes the current paragraph with an additional sentence, an exclamation mark. Without it Vale joins two
+// paragraphs if the first lacks a full stop, or if the second starts in lower case with an unexported name.
 func (t *text) end() {
 	if n := len(t.Lines); n > 0 && t.Lines[n-1] != "!" {
 		t.add("!", t.Source[n-1])

@@ -92,7 +92,7 @@ func check(ctx context.Context, out io.Writer, root string, now budget, findings
 	return join(problems)
 }
 
-// lower writes the present numbers to the budget unless one of them is above it.
+// lower writes the current numbers to the budget unless one of them is above it.
 func lower(ctx context.Context, root string, now budget, findings []finding) error {
 	file := filepath.Join(root, budgetFile)
 	allowed, err := readBudget(file)

@@ -136,7 +136,7 @@ func TestBudgetMayOnlyShrink(t *testing.T) {
 		}
 	}
 
-	// The budget cannot be raised by hand, not even by a commit of its own.
+	// The budget cannot be raised by hand, not even by a separate commit.
 	budget := filepath.Join(tr.dir, filepath.FromSlash(budgetFile))
 	body, err := os.ReadFile(budget)
 	if err != nil {

@@ -1,5 +1,5 @@
 // Pause is the first process of every pod on the local cluster: it holds the pod's namespaces open, reaps the orphans
-// that a shared process namespace hands to it, and exits when it is told to.
+// that a shared process namespace assigns to it, and exits on a signal.
 package main
 
 import (
@@ -19,7 +19,7 @@ func main() {
 	}
 }
 
-// reap collects every child that has ended. Signals coalesce, so one SIGCHLD may stand for many.
+// reap collects every child that has exited. Signals coalesce, so one SIGCHLD may stand for many.
 func reap() {
 	for {
 		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)

@@ -35,11 +35,12 @@ func needsChaosMesh(t *testing.T) {
 	needsPostgres(t)
 }
 
-// daemonImage has the tools that look into network namespaces, besides Chaos Mesh's daemon.
+// daemonImage has the tools that look into network namespaces, in addition to Chaos Mesh's daemon.
 const daemonImage = "localhost/chaos-daemon:local"
 
-// look prints what can be seen of the pod with UID $1 from its node: queueing disciplines, devices and packet rules of its network
-// namespace, and the processes of its control groups with their CPU time (clock ticks), memory (KiB) and bytes written.
+// look prints the state of the pod with UID $1 as seen from its node. It shows queueing disciplines, devices and packet
+// rules of its network namespace, and the processes of its control groups with their CPU time (clock ticks), memory
+// (KiB) and bytes written.
 const look = `
 files=$(grep -l "pod$1" /proc/[0-9]*/cgroup 2>/dev/null)
 set -- $files
@@ -101,7 +102,7 @@ func (c *cluster) inspector(t *testing.T) func(uid types.UID) *traces {
 				out.Stressors = append(out.Stressors, s)
 			}
 		}
-		// Chaos Mesh leaves chains that no packet comes to any more.
+		// Chaos Mesh leaves chains that no packet reaches any more.
 		var walk func(chain string)
 		walk = func(chain string) {
 			for _, rule := range chains[chain] {
@@ -221,8 +222,8 @@ func (c *cluster) recover(t *testing.T, u *unstructured.Unstructured) {
 	})
 }
 
-// TestChaosObjects gives the objects that Geobench builds to the real Chaos Mesh, and looks at pods that know nothing of either from
-// outside: each fault has its effect, ends, and leaves nothing behind.
+// TestChaosObjects gives the objects that Geobench builds to the real Chaos Mesh, and inspects pods that know nothing
+// of either from outside. Each fault has its effect, stops, and leaves no trace.
 func TestChaosObjects(t *testing.T) {
 	needsChaosMesh(t)
 	c := newCluster(t)
@@ -232,7 +233,7 @@ func TestChaosObjects(t *testing.T) {
 		p.Containers[0].Env = []corev1.EnvVar{{Name: "POSTGRES_HOST_AUTH_METHOD", Value: "trust"}}
 		p.Containers[0].ReadinessProbe = &corev1.Probe{PeriodSeconds: 1, ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"pg_isready", "-h", "127.0.0.1"}}}}
 	})
-	// It counts what comes to its port 9 and answers with the sum.
+	// It counts the messages to its port 9 and answers with the sum.
 	other := c.pod(t, "other", func(p *corev1.PodSpec) {
 		p.Containers[0].Command = []string{"busybox", "nc", "-ll", "-p", "9", "-e", "/usr/bin/busybox", "wc", "-c"}
 	})
@@ -263,7 +264,7 @@ func TestChaosObjects(t *testing.T) {
 		}
 		return n
 	}
-	// asks tells whether a client of the other pod gets an answer from the database.
+	// asks reports whether a client of the other pod gets an answer from the database.
 	asks := func(t *testing.T) bool {
 		t.Helper()
 		out := c.exec(t, time.Minute, other.Name, "main", "sh", "-c",
@@ -321,7 +322,7 @@ func TestChaosObjects(t *testing.T) {
 		}
 	})
 	t.Run("bandwidth between two", func(t *testing.T) {
-		// What it leaves in Chaos Mesh's own record of the pod spoils the pod for later objects.
+		// The remains in Chaos Mesh's own record of the pod spoil the pod for later objects.
 		third := c.pod(t, "third", func(p *corev1.PodSpec) { p.Containers[0].Command = []string{"sleep", "3600"} })
 		u := chaosmesh.Bandwidth(m("targeted"), one(third), one(other), 20)
 		if a := kernel.Probe(); a.Missing["prio"] == "" {
@@ -435,7 +436,7 @@ func TestChaosObjects(t *testing.T) {
 	})
 }
 
-// chaosDatabase goes on without one of its nodes, and its nodes come back with what they knew.
+// chaosDatabase continues without one of its nodes, and its nodes recover with their state.
 const chaosDatabase = `apiVersion: geobench.dev/v1alpha1
 kind: GeoDatabase
 metadata: {name: db}
@@ -458,7 +459,7 @@ type faulty struct {
 	see func(types.UID) *traces
 }
 
-// is waits until a fault is in a state, and returns what the run's status says of it.
+// is waits until a fault is in a state, and returns its entry in the run's status.
 func (f *faulty) is(t *testing.T, name string, state fault.State) v1alpha1.FaultStatus {
 	t.Helper()
 	var out v1alpha1.FaultStatus
@@ -515,8 +516,8 @@ func (f *faulty) clean(t *testing.T, limit time.Duration) {
 	})
 }
 
-// ahead is how far the clock of a node's process is ahead of this machine's, by the date in its answers; an hour when it has
-// none.
+// ahead returns the offset of the clock of a node's process from this machine's clock, by the date in its answers; an
+// hour if it has none.
 func ahead(t *testing.T, p *corev1.Pod) time.Duration {
 	t.Helper()
 	resp, err := (&http.Client{Timeout: 5 * time.Second}).Get(fmt.Sprintf("http://%s:7001/healthz", p.Status.PodIP))
@@ -635,8 +636,8 @@ func TestChaosRunDeleted(t *testing.T) {
 	f.awaitVerified(t, "db", time.Minute)
 }
 
-// TestChaosUninstalled takes Chaos Mesh away while faults last. Nobody takes them from their pods any more, so the operator
-// replaces these, and says that the run is worth nothing. It is the last of the tests that need Chaos Mesh.
+// TestChaosUninstalled removes Chaos Mesh while faults last. The faults stay in their pods, so the operator replaces
+// the pods, and reports that the run is Invalid. It is the last of the tests that need Chaos Mesh.
 func TestChaosUninstalled(t *testing.T) {
 	needsChaosMesh(t)
 	f := newCluster(t).startFaulty(t, chaosDatabase+separator+chaosRun("orphaned", "50s", lastingFaults), "orphaned")

@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package e2e runs the main job on a real Kubernetes: the operator is installed in the cluster of $KUBECONFIG (hack/e2e.sh
-// sees to it), tests apply manifests as a user does and look at nothing but what a user can see.
+// Package e2e runs the main job on a real Kubernetes. The operator is installed in the cluster of $KUBECONFIG
+// (hack/e2e.sh does this), and tests apply manifests as a user does and inspect only what a user can see.
 package e2e
 
 import (
@@ -46,7 +46,7 @@ type cluster struct {
 	namespace string
 }
 
-// TestMain lets the libraries that talk to the cluster log what they have to say.
+// TestMain enables the logs of the libraries that talk to the cluster.
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.FromSlogHandler(slog.NewTextHandler(os.Stderr, nil)))
 	os.Exit(m.Run())
@@ -142,7 +142,7 @@ func (c *cluster) run(ctx context.Context, name string) (*v1alpha1.BenchmarkRun,
 	return r, c.Get(ctx, types.NamespacedName{Namespace: c.namespace, Name: name}, r)
 }
 
-// awaitStage waits until the run is in one of stages, or has ended. It sees every stage, however short.
+// awaitStage waits until the run is in one of stages, or has finished. It sees every stage, however short.
 func (c *cluster) awaitStage(t *testing.T, name string, limit time.Duration, stages ...v1alpha1.Stage) *v1alpha1.BenchmarkRun {
 	t.Helper()
 	ctx := within(t, limit)
@@ -189,8 +189,8 @@ func (c *cluster) mustPass(t *testing.T, r *v1alpha1.BenchmarkRun) {
 	}
 }
 
-// busyMachine reports whether a result is Invalid since this machine was busy with other things, and for nothing else. In one process
-// with everything else, round trips are late as well.
+// busyMachine reports whether a result is Invalid only because this machine was busy with other work. With everything
+// in one process, round trips are late as well.
 func busyMachine(d *result.Document, also ...string) bool {
 	busy := append(also, result.ReasonDriverBound, result.ReasonNodeStarved)
 	return d.Verdict == v1alpha1.VerdictInvalid && !slices.ContainsFunc(d.Reasons, func(r result.Reason) bool {
@@ -289,7 +289,7 @@ func itemNames(list client.ObjectList) ([]string, error) {
 	return names, nil
 }
 
-// kill deletes the pods with the labels at once, without grace, and returns their names.
+// kill deletes the pods with the labels at the same time, without grace, and returns their names.
 func (c *cluster) kill(t *testing.T, namespace string, limit int, labels client.MatchingLabels) []string {
 	t.Helper()
 	pods := &corev1.PodList{}
@@ -318,7 +318,7 @@ func (c *cluster) killOperator(t *testing.T) {
 	c.kill(t, operatorNamespace, 10, client.MatchingLabels{"app.kubernetes.io/name": "geobench", "app.kubernetes.io/component": "operator"})
 }
 
-// geobench runs the command line and returns what it printed.
+// geobench runs the command line and returns its output.
 func geobench(t *testing.T, args ...string) []byte {
 	t.Helper()
 	root, err := filepath.Abs("../..")

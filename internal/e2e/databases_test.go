@@ -48,8 +48,8 @@ func needsImage(t *testing.T, variable string) string {
 	return image
 }
 
-// TestDatabases has the operator deploy each database over three regions by its name, measures SmallBank with a region that is cut off for a
-// while and TPC-C on it, and holds the histories to what the database promises.
+// TestDatabases makes the operator deploy each database over three regions by its name. It measures SmallBank, with a
+// region that is temporarily cut off, and TPC-C, and checks the histories against the database's promise.
 func TestDatabases(t *testing.T) {
 	for _, d := range deployedDatabases {
 		t.Run(d.engine, func(t *testing.T) {
@@ -194,8 +194,9 @@ func (c *cluster) memory(t *testing.T) map[string]int64 {
 	return out
 }
 
-// TestDatabaseOfRoles measures a user's own database of two kinds of servers, whose clients a role names: a PostgreSQL primary in the first
-// region, standbys in all, and a database that a step makes. A region is cut off meanwhile, and then a standby's pod is killed.
+// TestDatabaseOfRoles measures a user's database of two kinds of servers, with clients that a role names: a PostgreSQL
+// primary in the first region, standbys in all, and a database that a step makes. In the run a region is cut off, and
+// then a standby's pod is killed.
 func TestDatabaseOfRoles(t *testing.T) {
 	image := needsImage(t, "GEOBENCH_POSTGRES")
 	c := newCluster(t)

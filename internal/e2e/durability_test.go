@@ -21,9 +21,9 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// processOf finds the process of a pod's first container on this machine. It goes by the container's id, which stands in the
-// control groups of its process: a pod of the same name in another cluster on this machine, or one that a killed cluster left
-// behind, has another.
+// processOf finds the process of a pod's first container on this machine by the container's id, which is in the control
+// groups of its process. A pod of the same name in another cluster on this machine, or from a killed cluster, has a
+// different id.
 func processOf(pod *corev1.Pod) (int, error) {
 	if len(pod.Status.ContainerStatuses) == 0 {
 		return 0, fmt.Errorf("pod %s has no container yet", pod.Name)
@@ -45,7 +45,7 @@ func processOf(pod *corev1.Pod) (int, error) {
 }
 
 // TestJournalOutlivesKills kills node processes of a database with a journal, as a crash would, between two runs. The
-// database goes on as the same incarnation, with its data, and its next run passes.
+// database continues as the same incarnation, with its data, and its next run passes.
 func TestJournalOutlivesKills(t *testing.T) {
 	c := newCluster(t)
 	c.apply(t, strings.Replace(database("slog"), "  engine:", "  durability: Journal\n  engine:", 1)+separator+checkedRun("slog", "before"))

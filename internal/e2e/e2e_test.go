@@ -66,14 +66,14 @@ spec:
 
 const separator = "---\n"
 
-// stages are what a run goes through before it ends, in order.
+// stages are the stages of a run before it finishes, in order.
 var stages = []v1alpha1.Stage{
 	v1alpha1.StagePreflight, v1alpha1.StageProvision, v1alpha1.StageEmulate, v1alpha1.StageLoad, v1alpha1.StageWarmup,
 	v1alpha1.StageMeasure, v1alpha1.StageRecover, v1alpha1.StageCollect, v1alpha1.StageEvaluate,
 }
 
-// TestMainJob applies a database and a run at low load, and holds the result to what simulate and run say of the same
-// manifest: the three places are three views of one thing.
+// TestMainJob applies a database and a run at low load, and compares the result with the results of simulate and run
+// for the same manifest: the three places are three views of one system.
 func TestMainJob(t *testing.T) {
 	c := newCluster(t)
 	c.agreement(t, "calvin", "low-load")
@@ -106,7 +106,7 @@ func TestMainJob(t *testing.T) {
 	})
 }
 
-// TestEveryEngine does the same for the other engines.
+// TestEveryEngine does the same for all other engines.
 func TestEveryEngine(t *testing.T) {
 	for _, engine := range engines.Names() {
 		if engine == "calvin" {
@@ -119,12 +119,12 @@ func TestEveryEngine(t *testing.T) {
 	}
 }
 
-// insideRegion is less than any transaction takes, in ms, that waits for the other region, 100 ms away.
+// insideRegion is less than the latency, in ms, of any transaction that waits for the second region, 100 ms away.
 const insideRegion = 10
 
-// agreement applies a database of the engine and a run at low load, and holds the medians of run and the cluster to those of
-// simulate; where these are of reads alone, the 90th percentiles. What is too slow is measured again: a busy machine makes it slow once,
-// and a mistake always.
+// agreement applies a database of the engine and a run at low load, and compares the medians of run and the cluster
+// with the medians of simulate; if these cover reads alone, the 90th percentiles. A result that is too slow is measured
+// again: a busy machine makes it slow once, and a defect always.
 func (c *cluster) agreement(t *testing.T, engine, name string) {
 	t.Helper()
 	runNamed := func(name string) string {
@@ -176,27 +176,28 @@ func (c *cluster) agreement(t *testing.T, engine, name string) {
 	}
 }
 
-// disagreements says where a result is too far from the simulator's, and whether it is nowhere too fast.
+// disagreements returns where a result is too far from the simulator's, and whether it is nowhere too fast.
 func disagreements(t *testing.T, engine, where string, simulated, real *result.Document) (off []string, slow bool) {
 	t.Helper()
 	slow = true
 	for i, region := range simulated.Regions {
 		percentile, want, got := "p50", float64(region.LatencyMicroseconds.P50.Least())/1000, float64(real.Regions[i].LatencyMicroseconds.P50.Least())/1000
 		if want < insideRegion {
-			// More than half of the transactions are answered inside the region, after a read or a batch: what they take is this machine's
-			// more than the network's. The 90th percentile is of those that write, or of several regions.
+			// More than half of the transactions are answered inside the region, after a read or a batch: their latency depends
+			// more on this machine than on the network. The 90th percentile covers transactions that write, or that use several
+			// regions.
 			percentile, want, got = "p90", float64(region.LatencyMicroseconds.P90.Least())/1000, float64(real.Regions[i].LatencyMicroseconds.P90.Least())/1000
 		}
 		t.Logf("%s %-16s %s simulate %8.2f ms, %s %8.2f ms", engine, region.Name, percentile, want, where, got)
 		if want < 2 {
-			// The clients beside a single writer send nothing elsewhere, so theirs is the time that this machine takes; those of
-			// the other region pay the distance.
+			// The clients in the region of a single writer send nothing elsewhere, so their latency is this machine's; the
+			// clients of the second region pay for the distance.
 			if engine != "primary" || i > 0 {
 				t.Fatalf("%s: the %s of the simulator is %.2f ms, which says nothing of the network", region.Name, percentile, want)
 			}
 			continue
 		}
-		// 10%, and 1 ms for what else this machine does: the aim of 10% alone is for a quiet one.
+		// 10%, and 1 ms for other work of this machine: the aim of 10% alone is for an idle machine.
 		if math.Abs(got-want) > want/10+1 {
 			off = append(off, fmt.Sprintf("%s: %s of %s is %.2f ms, the simulator's %.2f", region.Name, percentile, where, got, want))
 			slow = slow && got > want
@@ -205,8 +206,8 @@ func disagreements(t *testing.T, engine, where string, simulated, real *result.D
 	return off, slow
 }
 
-// TestOperatorKilledInEachStage kills the operator as soon as a run enters a stage, once for each stage that is seen, and
-// expects the run to pass all the same, exactly once.
+// TestOperatorKilledInEachStage kills the operator as soon as a run enters a stage, once for each stage that is seen,
+// and expects the run to pass nevertheless, exactly once.
 func TestOperatorKilledInEachStage(t *testing.T) {
 	c := newCluster(t)
 	c.apply(t, database("calvin")+separator+run("restless", 10, "3s", "8s"))
@@ -256,8 +257,8 @@ func notIn(seen map[v1alpha1.Stage]bool) []v1alpha1.Stage {
 	return out
 }
 
-// TestDeletedInEachStage deletes a run as soon as it enters a stage and expects nothing of it to be left. One database
-// serves all runs, so the later ones pass the first stages in no time; which stages were met is logged.
+// TestDeletedInEachStage deletes a run as soon as it enters a stage and expects all its objects to be deleted. One
+// database serves all runs, so later runs pass the first stages in no time; the observed stages are logged.
 func TestDeletedInEachStage(t *testing.T) {
 	c := newCluster(t)
 	c.apply(t, database("calvin"))
@@ -274,8 +275,8 @@ func TestDeletedInEachStage(t *testing.T) {
 	}
 }
 
-// TestPodsKilledWhileMeasuring kills a node of the database, or a worker, in the middle of measuring. Both have lost what they
-// knew, so the run may end in any way but with figures that look fine.
+// TestPodsKilledWhileMeasuring kills a node of the database, or a worker, while the run measures. Both have lost their
+// state, so any outcome is permitted except figures that look fine.
 func TestPodsKilledWhileMeasuring(t *testing.T) {
 	c := newCluster(t)
 	c.apply(t, database("calvin"))
@@ -298,7 +299,7 @@ func TestPodsKilledWhileMeasuring(t *testing.T) {
 			c.deleteRun(t, name)
 		})
 	}
-	// The database heals: it is made anew, and the next run passes.
+	// The database recovers: it is recreated, and the next run passes.
 	c.apply(t, run("after", 10, "1s", "3s"))
 	c.mustPass(t, c.awaitEnd(t, "after", 4*time.Minute))
 }
@@ -357,14 +358,14 @@ func residentMiB(ctx context.Context, p *corev1.Pod) (int64, error) {
 	return 0, fmt.Errorf("the kubelet of %s knows no memory figure of %s", p.Spec.NodeName, p.Name)
 }
 
-// TestWrongManifestsDeployNothing applies every wrong manifest to the cluster. Each must be refused by the API server, or by
-// the operator with the field and what would be right, and nothing may be deployed for it.
+// TestWrongManifestsDeployNothing applies every wrong manifest to the cluster. The API server, or the operator, must
+// refuse each with the field and the right value, and nothing may be deployed for it.
 func TestWrongManifestsDeployNothing(t *testing.T) {
 	cases, err := wrong.Cases()
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The objects that a wrong one refers to: a profile for wrong databases, a database too for wrong runs.
+	// The objects to which a wrong manifest refers: a profile for wrong databases, a database too for wrong runs.
 	beside := map[string][]string{"NetworkProfile": nil, "GeoDatabase": {"NetworkProfile"}, "BenchmarkRun": {"NetworkProfile", "GeoDatabase"}}
 	places := map[string]*cluster{}
 	for kind, others := range beside {

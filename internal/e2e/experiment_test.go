@@ -43,7 +43,7 @@ func baseline(t *testing.T) *v1alpha1.Experiment {
 	if err := yaml.UnmarshalStrict(text, e); err != nil {
 		t.Fatal(err)
 	}
-	// One machine plays nodes and load generators: it may be as busy as it likes, which decides nothing about who wins.
+	// One machine runs nodes and load generators: it may be busy, which does not affect the ranking.
 	e.Spec.AllowInvalid = []string{result.ReasonDriverBound, result.ReasonNodeStarved}
 	if all {
 		return e
@@ -55,8 +55,8 @@ func baseline(t *testing.T) *v1alpha1.Experiment {
 	return e
 }
 
-// TestExperiment applies an Experiment, kills the operator in the middle of it, and holds who wins at each point to what the
-// simulator says of the same manifest.
+// TestExperiment applies an Experiment, kills the operator halfway through it, and compares the ranking at each point
+// with the simulator's for the same manifest.
 func TestExperiment(t *testing.T) {
 	c := newCluster(t)
 	e := baseline(t)
@@ -97,7 +97,7 @@ func TestExperiment(t *testing.T) {
 			st.Completed, st.Points, len(simulated.Experiments[0].Points), most, killed)
 	}
 	for _, claim := range st.Claims {
-		// A bound on figures may differ on a busy machine, which is a finding; who wins may not, see below.
+		// A bound on figures may differ on a busy machine, which is a finding; the ranking may not, see below.
 		if t.Logf("claim %s holds: %t: %s", claim.ID, claim.Holds, claim.Message); claim.Message == "" {
 			t.Errorf("claim %s was not judged", claim.ID)
 		}
@@ -129,8 +129,9 @@ func TestExperiment(t *testing.T) {
 	})
 }
 
-// TestPacketLoss plays experiments/smallbank-cluster/packet-loss.yaml, whose sidecars lose packets below the kernel's TCP: losses cost as much, within 20% of what is done without them, as in the
-// simulator, whose connections have a window like the kernel's.
+// TestPacketLoss plays experiments/smallbank-cluster/packet-loss.yaml, with sidecars that lose packets below the
+// kernel's TCP. The relative cost of losses is within 20% of the simulator's, which models connections with a window
+// like the kernel's.
 func TestPacketLoss(t *testing.T) {
 	if os.Getenv("GEOBENCH_E2E_LOSS") == "" {
 		t.Skip("GEOBENCH_E2E_LOSS is not set: make e2e-loss plays it, in minutes")

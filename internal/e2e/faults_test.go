@@ -86,9 +86,9 @@ func metric(pod *corev1.Pod, port int, name string) (float64, error) {
 	return 0, fmt.Errorf("pod %s has no metric %s", pod.Name, name)
 }
 
-// TestFaults plays a timeline of faults against a database whose nodes emulate their links, with an operator that is killed
-// while the first lasts. Each shows in the throughput while it lasts and in nothing after it. The operator shuts the node down itself, and
-// may be late on a busy machine.
+// TestFaults plays a timeline of faults against a database with nodes that emulate their links, with an operator that
+// is killed during the first fault. Each shows in the throughput while it lasts and in nothing after it. The operator
+// shuts the node down itself, and may be late on a busy machine.
 func TestFaults(t *testing.T) {
 	c := newCluster(t)
 	c.apply(t, database("calvin")+separator+run("faulty", 50, "2s", "27s")+`  objectives: [{metric: unknownPPM, max: 1000000}]
@@ -137,7 +137,7 @@ func TestFaults(t *testing.T) {
 		if f.Kind != fault.NetworkDelay && a.FaultPerSecond*10 > a.NormalPerSecond*8 {
 			t.Errorf("%s left %d of %d transactions per second", f.Name, a.FaultPerSecond, a.NormalPerSecond)
 		}
-		if a.RecoverMicroseconds == nil && a.TPPM != nil { // without T, the next fault began too soon to tell
+		if a.RecoverMicroseconds == nil && a.TPPM != nil { // without T, the next fault started too early to determine it
 			t.Errorf("%s has no recovery: %+v", f.Name, a)
 		}
 		if i > 0 && *f.FromMicroseconds-f.AtMicroseconds > 3_000_000 {

@@ -71,7 +71,7 @@ func newAuthority(t *testing.T) *authority {
 	return &authority{key, cert}
 }
 
-// certificates are the Secret of a region's proxies: they trust one authority, and are signed by the other.
+// certificates returns the Secret of a region's proxies: they trust one authority, and are signed by the second.
 func certificates(t *testing.T, namespace, region string, trusts, by *authority) *corev1.Secret {
 	t.Helper()
 	cert, key := sign(t, by, region)
@@ -85,7 +85,7 @@ func certificates(t *testing.T, namespace, region string, trusts, by *authority)
 	}}
 }
 
-// startMesh has a proxy put into pods of the namespace that ask for one.
+// startMesh injects a proxy into pods of the namespace that request one.
 func (c *cluster) startMesh(t *testing.T, image string) {
 	t.Helper()
 	c.privileged(t) // what leads connections through a proxy needs NET_ADMIN
@@ -135,7 +135,7 @@ spec:
 `, name, m)
 }
 
-// updates is a run whose transactions carry a kilobyte each.
+// updates returns a run with transactions that carry a kilobyte each.
 func updates(database, name string, clients int, duration string) string {
 	return fmt.Sprintf(`apiVersion: geobench.dev/v1alpha1
 kind: BenchmarkRun
@@ -158,7 +158,7 @@ func (c *cluster) proxyStat(ctx context.Context, pod, name string) (float64, err
 	return strconv.ParseFloat(value, 64)
 }
 
-// sent sums up what a node says that it has sent to nodes.
+// sent sums up the bytes that a node reports as sent to nodes.
 func sent(t *testing.T, pod *corev1.Pod) (bytes float64) {
 	t.Helper()
 	resp, err := (&http.Client{Timeout: 5 * time.Second}).Get(fmt.Sprintf("http://%s:7001/metrics", pod.Status.PodIP))
@@ -182,8 +182,9 @@ func sent(t *testing.T, pod *corev1.Pod) (bytes float64) {
 	return bytes
 }
 
-// TestMesh plays the same run outside of a mesh and in one: nodes and workers behind real Envoys, two on each path, with mutual TLS that takes nobody without
-// a certificate. Then a proxy ends in the middle of a run, and at last one region has certificates that the other does not trust.
+// TestMesh plays the same run outside of a mesh and in one. In the mesh, nodes and workers run behind real Envoys, two
+// on each path, with mutual TLS that rejects every client without a certificate. Then a proxy stops in the middle of a
+// run, and finally one region has certificates that the second does not trust.
 func TestMesh(t *testing.T) {
 	image := needsImage(t, "GEOBENCH_ISTIO_PROXY")
 	c := newCluster(t)
@@ -215,7 +216,7 @@ func TestMesh(t *testing.T) {
 		if m == v1alpha1.MeshSidecar {
 			c.bytesOfWitnesses(t, documents[m])
 		}
-		c.deleteRun(t, name) // its Jobs have ended, though a proxy ran beside each worker
+		c.deleteRun(t, name) // its Jobs have finished, although a proxy ran next to each worker
 		if m == v1alpha1.MeshNone {
 			if err := c.Delete(t.Context(), &v1alpha1.GeoDatabase{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: c.namespace}}); err != nil {
 				t.Fatal(err)
@@ -242,7 +243,7 @@ func TestMesh(t *testing.T) {
 	}
 	c.deleteRun(t, "broken")
 
-	// Who is not trusted gets no byte through.
+	// A client with an untrusted certificate gets no byte through.
 	strange := certificates(t, c.namespace, "ap-northeast-1", ours, newAuthority(t))
 	if err := c.Update(t.Context(), strange); err != nil {
 		t.Fatal(err)
@@ -275,8 +276,8 @@ func TestMesh(t *testing.T) {
 	t.Logf("a region that is not trusted: %.0f connections refused, %.0f bytes came through; the database says %q", refused, through, message)
 }
 
-// bytesOfWitnesses holds what the Envoys beside the nodes have carried to what the nodes say that they have sent: as the result has both, and as both say since
-// they began.
+// bytesOfWitnesses compares the bytes that the Envoys next to the nodes have carried with the bytes that the nodes
+// report as sent: both in the result, and since their start.
 func (c *cluster) bytesOfWitnesses(t *testing.T, d *result.Document) {
 	t.Helper()
 	if len(d.Witnesses) != 2 || strings.Contains(strings.Join(d.Notes, "\n"), "disagree") {
@@ -300,7 +301,7 @@ func (c *cluster) bytesOfWitnesses(t *testing.T, d *result.Document) {
 			}
 			proxies += carried
 		}
-		// utime and stime of Envoy, in hundredths of a second, are behind its name in parentheses.
+		// utime and stime of Envoy, in hundredths of a second, follow its name in parentheses.
 		stat := c.exec(t, time.Minute, pod.Name, "istio-proxy", "cat", "/proc/1/stat")
 		fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
 		for _, field := range fields[11:13] {

@@ -31,7 +31,7 @@ import (
 	"github.com/geobench/geobench/internal/net/wan"
 )
 
-// exec runs a command in a container and returns what it prints.
+// exec runs a command in a container and returns its output.
 func (c *cluster) exec(t *testing.T, limit time.Duration, pod, container string, command ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
@@ -43,7 +43,7 @@ func (c *cluster) exec(t *testing.T, limit time.Duration, pod, container string,
 	return string(out)
 }
 
-// echoes counts the pings that have come to a container, answered or not, as its kernel does.
+// echoes returns the kernel's count of pings received by a container, answered or not.
 func (c *cluster) echoes(t *testing.T, pod, container string) int {
 	t.Helper()
 	out := c.exec(t, time.Minute, pod, container, "grep", "Icmp:", "/proc/net/snmp")
@@ -58,7 +58,7 @@ func (c *cluster) echoes(t *testing.T, pod, container string) int {
 	return 0
 }
 
-// hears tells whether packets that one pod sends to an address come to the other.
+// hears reports whether packets from one pod to an address reach the second pod.
 func (c *cluster) hears(t *testing.T, from, to, container, address string) bool {
 	t.Helper()
 	before := c.echoes(t, to, container)
@@ -81,7 +81,7 @@ func (c *cluster) database(ctx context.Context, name string) (*v1alpha1.GeoDatab
 	return db, c.Get(ctx, types.NamespacedName{Namespace: c.namespace, Name: name}, db)
 }
 
-// awaitVerified waits until the network of a database is the declared one.
+// awaitVerified waits until the network of a database matches the declared network.
 func (c *cluster) awaitVerified(t *testing.T, name string, limit time.Duration) *v1alpha1.GeoDatabase {
 	t.Helper()
 	ctx := within(t, limit)
@@ -106,7 +106,7 @@ func postgres(t *testing.T, change func(*v1alpha1.NetworkProfileSpec)) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	database, _, _ := strings.Cut(string(b), "---\n") // the run is behind it
+	database, _, _ := strings.Cut(string(b), "---\n") // the run follows it
 	if change == nil {
 		return database
 	}
@@ -148,8 +148,8 @@ var (
 	psqlTiming  = regexp.MustCompile(`Time: ([0-9.]+) ms`)
 )
 
-// TestPostgresOverThreeRegions runs a database that knows nothing of Geobench over three regions of the aws preset: what its
-// own connections and ping see is what was declared, and a pod that is deleted gets its latency back.
+// TestPostgresOverThreeRegions runs a database that knows nothing of Geobench over three regions of the aws preset. The
+// latencies of its connections and of ping match the declared network, and a pod that is deleted gets its latency back.
 func TestPostgresOverThreeRegions(t *testing.T) {
 	needsPostgres(t)
 	c := newCluster(t)
@@ -173,7 +173,7 @@ func TestPostgresOverThreeRegions(t *testing.T) {
 	}
 	pings := func(from, to string) {
 		t.Helper()
-		// By the time that the kernel stamps on an answer when it comes (without -U) the sidecar has not held it yet.
+		// The kernel's timestamp of an answer's arrival (without -U) does not include the sidecar's delay yet.
 		m := pingSummary.FindStringSubmatch(c.exec(t, time.Minute, postgresPod(from), "database", "ping", "-U", "-c", "15", "-i", "0.2", "-q", c.postgresHost(to)))
 		if m == nil {
 			t.Fatal("ping says nothing")
@@ -291,8 +291,8 @@ func TestPostgresIsMeasured(t *testing.T) {
 	}
 }
 
-// paysTheDistance expects of a run on a primary in us-east-1 that a transaction of several statements takes clients two round trips
-// or more, since statements go one by one.
+// paysTheDistance expects that, in a run on a primary in us-east-1, a transaction of several statements costs clients
+// two round trips or more, since statements are sent one by one.
 func paysTheDistance(t *testing.T, d *result.Document) {
 	t.Helper()
 	declared := map[string]int64{"us-east-1": 0}
@@ -312,8 +312,9 @@ func paysTheDistance(t *testing.T, d *result.Document) {
 	}
 }
 
-// TestPostgresByItsName has the operator deploy a PostgreSQL that the manifest only names: a primary and two standbys, one of which
-// has each commit before its client hears of it. A run on it passes, and the passwords that the operator made are in no result.
+// TestPostgresByItsName makes the operator deploy a PostgreSQL that the manifest only names: a primary and two
+// standbys, one of which has each commit before its client gets the answer. A run on it passes, and no result contains
+// the passwords that the operator made.
 func TestPostgresByItsName(t *testing.T) {
 	needsPostgres(t)
 	c := newCluster(t)
@@ -372,8 +373,9 @@ spec:
 	}
 }
 
-// TestPartitionCutsAndHeals cuts what one region sends to another, then both directions, then heals them, by the files that
-// sidecars follow, while PostgreSQL and ping look on. The operator, whose files they are, is away meanwhile.
+// TestPartitionCutsAndHeals cuts the traffic from one region to another, then both directions, then heals them, by the
+// files that sidecars follow, while PostgreSQL and ping run. The operator, which owns the files, is not running in that
+// time.
 func TestPartitionCutsAndHeals(t *testing.T) {
 	needsPostgres(t)
 	c := newCluster(t)
@@ -402,7 +404,7 @@ func TestPartitionCutsAndHeals(t *testing.T) {
 		return len(pods.Items) == 0, err
 	})
 	const a, b = "us-east-1", "eu-west-1"
-	// cut says of the link from one region whether it leads nowhere, to the sidecar of the other, and waits for its word.
+	// cut tells the sidecar of the region to whether to cut the link from the region from, and waits for its confirmation.
 	cut := func(from, to string, is bool) {
 		t.Helper()
 		file := postgresPod(to) + ".json"
@@ -428,7 +430,7 @@ func TestPartitionCutsAndHeals(t *testing.T) {
 		if err := c.Update(t.Context(), cm); err != nil {
 			t.Fatal(err)
 		}
-		// kubelet brings the file at once when something of the pod changes.
+		// kubelet updates the file immediately if something in the pod changes.
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: postgresPod(to), Namespace: c.namespace}}
 		if err := c.Patch(t.Context(), pod, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{"e2e":"%d"}}}`, config.Generation))); err != nil {
 			t.Fatal(err)
@@ -441,7 +443,8 @@ func TestPartitionCutsAndHeals(t *testing.T) {
 	for _, step := range []struct {
 		what string
 		do   func()
-		// ab tells whether packets of a come to b, ba the other way; asks whether a client in a gets answers from the server in b.
+		// ab reports whether packets of a reach b, ba the reverse; asks whether a client in a gets answers from the server in
+		// b.
 		ab, ba, asks bool
 	}{
 		{"before", func() {}, true, true, true},
@@ -463,7 +466,7 @@ func TestPartitionCutsAndHeals(t *testing.T) {
 		if ab != step.ab || ba != step.ba || asks != step.asks {
 			t.Errorf("%s: want %t, %t, %t", step.what, step.ab, step.ba, step.asks)
 		}
-		// The third region is nobody's business.
+		// The third region is not affected.
 		if third := "ap-northeast-1"; !arrive(a, third) || !arrive(third, b) {
 			t.Errorf("%s: region %s is cut off", step.what, third)
 		}
@@ -474,7 +477,7 @@ func TestPartitionCutsAndHeals(t *testing.T) {
 	c.awaitVerified(t, "postgres", 2*time.Minute)
 }
 
-// TestLossRateAndPartition runs it over a profile with loss, a rate and a partition: they are what was asked for.
+// TestLossRateAndPartition uses a profile with loss, a rate and a partition: they match the request.
 func TestLossRateAndPartition(t *testing.T) {
 	needsPostgres(t)
 	c := newCluster(t)
@@ -519,7 +522,7 @@ func TestLossRateAndPartition(t *testing.T) {
 	if f := measure("eu-west-1", "ap-northeast-1", "--count", "50"); f.Received != 0 {
 		t.Errorf("%d packets passed a partition", f.Received)
 	}
-	// One connection may be slow for reasons of its own; four keep the link busy.
+	// One connection may be slow for other reasons; four keep the link busy.
 	var payload atomic.Int64
 	var streams sync.WaitGroup
 	for range 4 {

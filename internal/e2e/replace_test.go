@@ -13,12 +13,14 @@ import (
 	"github.com/geobench/geobench/internal/bench/fault"
 )
 
-// replacers are engines that replace lost nodes, where a region has one node; those of primary and sunstorm have two.
+// replacers are engines that replace lost nodes with one node in each region; primary and sunstorm have two nodes in
+// each.
 var replacers = []struct {
 	engine, parameters, replicas string
 	// target says which of a region's two nodes is killed.
 	target string
-	// always says that it is killed in every run of the tests; the others are where killsVariable asks for all.
+	// always means that the engine's nodes are killed in every run of the tests; other engines are tested if killsVariable
+	// requests all.
 	always bool
 }{
 	{engine: "calvin", parameters: `ordering: consensus, batchCopies: "2"`, always: true},
@@ -38,9 +40,9 @@ var replacers = []struct {
 // killsVariable is the environment variable that has the nodes of all engines killed.
 const killsVariable = "GEOBENCH_E2E_KILLS"
 
-// TestLostNodesAreReplaced deletes pods of databases without journals, one after the other, under load: new incarnations take their
-// places with what the others have of 100,000 customers, nothing that clients were told is lost, every copy is complete and strictly
-// serializable, and the next run finds the same database.
+// TestLostNodesAreReplaced deletes pods of databases without journals, one after another, under load. New incarnations
+// replace them and get the data of 100,000 customers from the remaining nodes. Nothing that clients were notified of is
+// lost, every copy is complete and strictly serializable, and the next run finds the same database.
 func TestLostNodesAreReplaced(t *testing.T) {
 	for _, e := range replacers {
 		t.Run(e.engine, func(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/identity/identitytest"
 )
 
-// TestStrangers is somebody who reaches the pods of a database and has nothing but their addresses: he is told nothing, changes
-// nothing, and is counted.
+// TestStrangers is a client that reaches the pods of a database and has only their addresses: it gets no information,
+// changes nothing, and is counted.
 func TestStrangers(t *testing.T) {
 	c := newCluster(t)
 	c.apply(t, database("calvin"))

@@ -8,25 +8,25 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// Node is what is wrong with one node. The zero value is a node that nothing is wrong with.
+// Node describes the disturbance of one node. The zero value is an undisturbed node.
 type Node struct {
 	// Down nodes do not run.
 	Down bool
-	// SlowPercent is how much longer than usual its CPU takes for everything: 100 is twice the time.
+	// SlowPercent is the additional CPU time of all its work: 100 is twice the time.
 	SlowPercent int64
-	// Hold is how long what the node sends waits for its disk, in HoldPercent of its steps.
+	// Hold is the time for which the node's messages wait for its disk, in HoldPercent of its steps.
 	Hold        time.Duration
 	HoldPercent int64
-	// ClockOffset is what its clock is ahead, beyond what it was before; negative is behind.
+	// ClockOffset is the additional offset by which its clock is ahead; a negative offset means that it lags.
 	ClockOffset time.Duration
 }
 
 // Conditions are what all active faults together do.
 type Conditions struct {
-	// Links as they shall be, by region and region: the declared ones with the active faults merged in.
+	// Links are the required links, by region and region: the declared links with the active faults merged in.
 	Links [][]geo.Link
-	// Correlation is by how many percent the fate of a packet on each link depends on that of the one before. It is 0 where
-	// links lose what TCP makes of packets, rather than single packets: see Timeline.Packets.
+	// Correlation is the correlation, in percent, of a packet's fate on each link with that of the previous packet. It is
+	// 0 if links lose TCP segments of messages, rather than single packets: see Timeline.Packets.
 	Correlation [][]int32
 	// Nodes by geo.NodeID.
 	Nodes []Node
@@ -34,7 +34,7 @@ type Conditions struct {
 	cuts []cut
 }
 
-// cut is a set of broken connections, from each node of one side to each of the other.
+// cut is a set of broken connections, from each node of one side to each node of the other side.
 type cut struct {
 	from, to []geo.NodeID
 	by       string // the fault, or empty for a link that is severed
@@ -58,8 +58,8 @@ func has(sorted []geo.NodeID, n geo.NodeID) bool {
 	return ok
 }
 
-// What the simulator takes stress to cost. These are models, named as such in docs/faults.md: memory and disks are not
-// simulated, so that stress on them slows the CPU's work.
+// The simulated costs of stress. These are models, named as such in docs/faults.md: memory and disks are not simulated,
+// so that stress on them slows the CPU's work.
 const (
 	// memoryStressPercent: a stressor that touches memory all the time competes for one core like a thread that computes.
 	memoryStressPercent = 100
@@ -85,7 +85,7 @@ func (c *Conditions) Separated() []Separation {
 	return out
 }
 
-// Conditions returns what the faults do that are active, with their targets.
+// Conditions returns the effects of the active faults, with their targets.
 func (p *Plan) Conditions(active []*Life) *Conditions { return p.conditions(active, false) }
 
 func (p *Plan) conditions(active []*Life, packets bool) *Conditions {
@@ -137,10 +137,10 @@ func nodesOf(t *geo.Topology, r geo.Region) []geo.NodeID {
 	return out
 }
 
-// change merges a fault into a link: delays add up, independent deviations add up as variances, a packet must survive every
-// loss, the least bandwidth counts. It is false when nothing gets through any more: such a link is cut, since packets that
-// were sent into a total loss would wait for a retransmission for minutes after it. packets tells that single packets are
-// lost.
+// change merges a fault into a link. Delays add up, independent deviations add up as variances, a packet must survive
+// every loss, and the smallest bandwidth counts. It returns false if nothing gets through any more. Such a link is cut:
+// packets sent into a total loss would wait for a retransmission for minutes after it. packets means that single
+// packets are lost.
 func (f *Fault) change(l *geo.Link, packets bool) bool {
 	switch s := f.Spec; {
 	case s.NetworkDelay != nil:
@@ -172,7 +172,7 @@ func burst(lossPPM int64, correlationPercent int32) int64 {
 	return max(1, lossPPM*int64(100-min(correlationPercent, 99))/100)
 }
 
-// disturb adds what a fault does to a node.
+// disturb adds the effect of a fault to a node.
 func (f *Fault) disturb(n *Node) {
 	switch s := f.Spec; {
 	case f.Kills():

@@ -16,17 +16,19 @@ type Database struct {
 	Journals bool
 }
 
-// Replaces tells whether new incarnations take the places of a fault's targets, which have lost what they knew, wherever those are.
+// Replaces reports whether new incarnations replace a fault's targets, which have lost their state, wherever they are.
 func (d *Database) Replaces(f *Fault) bool {
 	return f.Followed() && !f.ForGood() && !d.Journals && d.Engine.ReplacesAll(d.Topology, d.Params)
 }
 
-// Restarts tells whether the targets of a fault that ends processes go on, in the same place, from their journals.
+// Restarts reports whether the targets of a fault that stops processes continue, in the same place, from their
+// journals.
 func (d *Database) Restarts(f *Fault) bool {
 	return d.Journals && (f.Kind == NodeShutdown || f.Kind == ContainerKill)
 }
 
-// CanLose notes, and returns, why the database cannot take in empty processes in all places of a fault's targets at once; nil when it can.
+// CanLose notes and returns the reason why the database cannot accept empty processes in place of all targets of a
+// fault together; nil if it can.
 func (d *Database) CanLose(l *Life) error {
 	if !l.Replaced {
 		return nil
@@ -38,12 +40,12 @@ func (d *Database) CanLose(l *Life) error {
 	return err
 }
 
-// LogSimulated is true for faults whose targets, in a simulation, start again from their logs. A pod that is killed has lost its memory,
-// and there is nothing else where engines keep their data; a node that is shut down, or whose disk fails, has a disk. With journals a
-// container that is killed has one, too.
+// LogSimulated is true for faults whose targets, in a simulation, start again from their logs. A killed pod has lost
+// its memory, and engines keep their data nowhere else. A node that is shut down, or whose disk fails, has a disk. With
+// journals a killed container has a disk, too.
 func (d *Database) LogSimulated(f *Fault) bool {
 	return f.Kind == NodeShutdown || f.Kind == IOError || d.Restarts(f)
 }
 
-// LogsSimulated tells whether the nodes of a simulation need logs for a plan's faults: they have them for all or for none.
+// LogsSimulated reports whether the nodes of a simulation need logs for a plan's faults: all nodes have logs, or none.
 func (d *Database) LogsSimulated(p *Plan) bool { return slices.ContainsFunc(p.Faults, d.LogSimulated) }

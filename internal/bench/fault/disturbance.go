@@ -11,7 +11,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// Disturbance is what a node must do to itself for its part of the conditions. lost are the nodes that are gone for good.
+// Disturbance is the disturbance that a node must apply to itself for its part of the conditions. lost are the
+// permanently lost nodes.
 func (c *Conditions) Disturbance(n geo.NodeID, t *geo.Topology, lost []geo.NodeID) *admin.Disturbance {
 	d := &admin.Disturbance{SlowPercent: c.Nodes[n].SlowPercent, ClockOffset: c.Nodes[n].ClockOffset}
 	from := t.RegionOf(n)
@@ -34,7 +35,7 @@ func (c *Conditions) Disturbance(n geo.NodeID, t *geo.Topology, lost []geo.NodeI
 	return d
 }
 
-// Lost are the nodes that lasting faults have taken away for good, or are about to.
+// Lost are the nodes that lasting faults have permanently removed, or are about to remove.
 func (t *Timeline) Lost() []geo.NodeID {
 	var out []geo.NodeID
 	for _, l := range t.Lives {
@@ -45,13 +46,13 @@ func (t *Timeline) Lost() []geo.NodeID {
 	return unique(out)
 }
 
-// Departure is a node that a lasting fault takes away for good, and when it is to.
+// Departure is a node that a lasting fault removes permanently, and the planned time.
 type Departure struct {
 	Node geo.NodeID
 	At   time.Duration
 }
 
-// Departures are those that are planned, or past, in the order of their times.
+// Departures are the planned and the past departures, in the order of their times.
 func (t *Timeline) Departures() (out []Departure) {
 	for _, l := range t.Lives {
 		if !l.Lasting || !l.Fault.Kills() || !l.Planned() {
@@ -65,7 +66,8 @@ func (t *Timeline) Departures() (out []Departure) {
 	return out
 }
 
-// Departed are the nodes that are gone by now, or were to be: those that stay know nothing of an operator that is late.
+// Departed are the nodes that are gone by now, or were planned to be: the remaining nodes do not know that the operator
+// is late.
 func (t *Timeline) Departed(now time.Duration) []geo.NodeID {
 	out := t.Lost()
 	for _, d := range t.Departures() {
@@ -76,7 +78,7 @@ func (t *Timeline) Departed(now time.Duration) []geo.NodeID {
 	return unique(out)
 }
 
-// What says in words what a disturbance does to a node.
+// What describes the effect of a disturbance on a node.
 func What(d *admin.Disturbance, t *geo.Topology, self geo.NodeID) string {
 	var parts []string
 	for _, l := range d.Links {

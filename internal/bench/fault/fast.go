@@ -10,7 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// FastLink is a time in which a node found a link too fast to be the declared one.
+// FastLink is a time in which a node found a link faster than declared.
 type FastLink struct {
 	// Node that measured, and Far, the region or the one node that was too near.
 	Node, Far string
@@ -18,8 +18,9 @@ type FastLink struct {
 	Median, Declared time.Duration
 }
 
-// FastLinks are the times within windows in which a node found links too fast that no fault of the timeline changed. zero is when its
-// monotonic clock showed 0, counted from the start of measuring, and within how far that may be off.
+// FastLinks are the times within windows in which a node found links too fast, without a change by a fault of the
+// timeline. zero is the time at which the node's monotonic clock showed 0, counted from the start of measuring. within
+// is the error of zero.
 func (t *Timeline) FastLinks(n geo.NodeID, log *admin.Log, zero, within time.Duration, windows []Interval) (out []FastLink) {
 	topology := t.Plan.Topology
 	from := topology.RegionOf(n)
@@ -45,8 +46,9 @@ func (t *Timeline) FastLinks(n geo.NodeID, log *admin.Log, zero, within time.Dur
 	return out
 }
 
-// changed is when faults change the links between two regions: while they begin, last and end, and within their tolerances of it. Chaos
-// Mesh makes all links of a pod anew for it, and has none for a moment.
+// changed returns the times at which faults change the links between two regions: while they start, last and end, and
+// within their tolerances of these times. Chaos Mesh recreates all links of a pod for that, and the pod has none for a
+// moment.
 func (t *Timeline) changed(a, b geo.Region, within time.Duration) (out []Interval) {
 	for _, l := range t.Lives {
 		between := l.Fault.Between()

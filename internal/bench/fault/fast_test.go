@@ -9,7 +9,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// A link that is too fast is told of, but not while a fault changes it, with its tolerance around that.
+// A link that is too fast is reported, but not while a fault changes it, within the fault's tolerance.
 func TestFastLinks(t *testing.T) {
 	const (
 		slowLink  = "{name: slow, at: 10s, duration: 5s, networkDelay: {between: {from: [us], to: [eu]}, delay: 10ms, jitter: 20ms}}"

@@ -11,20 +11,20 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// State is where a fault is in its life:
+// State is the state of a fault in its life cycle:
 //
 //	Waiting ──ahead──▶ Setup ──▶ Armed ──at──▶ Inject ──▶ WaitPropagated ──▶ Active ──at + duration──▶ Recover ──▶ WaitRecovered ──▶ Cleanup ──▶ Done
 //	                     │         │             │             │                │                        ▲                            ▲
 //	                     │         │             └─────────────┴──── too late, aborted ──────────────────┘                            │
 //	                     └─────────┴───────────── nobody to hit, too soon after a loss, aborted ──────────────────────────────────────┘
 //
-// Setup is taken ahead of the fault's time, where a driver needs that (Timeline.Ahead): it tells those who inject the fault by themselves
-// when to.
+// Setup is entered ahead of the fault's time, if a driver needs that (Timeline.Ahead): injectors that act by themselves
+// then receive the time.
 //
-// A state names the step that is being taken. Steps are repeated until they succeed, also by another process that finds the
-// life where the last one left it, so each must do no harm when it was done before. From Inject on the fault may have an
-// effect, even when Inject has failed: the way out leads through Recover. A fault that happens at once and is not taken
-// back, a kill without recovery, goes from WaitPropagated to Cleanup.
+// A state names the current step. Steps are repeated until they succeed, also by another process that finds the life in
+// the state in which the last process left it. Each step must therefore be idempotent. From Inject on the fault may
+// have an effect, even if Inject has failed: the way out leads through Recover. A fault that is instantaneous and is
+// not removed, such as a kill without recovery, goes from WaitPropagated to Cleanup.
 type State string
 
 // The states.
@@ -61,21 +61,21 @@ type Life struct {
 	Since   time.Duration // when the state was entered
 	Targets Targets
 
-	// Injecting is when injecting began: the fault may have an effect from here on. Injected is when it was everywhere. They are when
-	// the step was taken, unless the driver knows the true times and sets them.
+	// Injecting is the start of injection: the fault may have an effect from then on. Injected is the time at which it was
+	// injected everywhere. They are the times of the steps, unless the driver knows and sets the true times.
 	Injecting, Injected *time.Duration
-	// Recovering is when it began to be taken away, Recovered when nothing was left of it; as above.
+	// Recovering is the start of its removal, and Recovered the time at which it was completely removed; set as above.
 	Recovering, Recovered *time.Duration
 	// Lasting faults are not taken away: killed processes whose data is gone.
 	Lasting bool
-	// Replaced says that the processes which it ends come back with nothing of what they knew, as new incarnations. It is injected once
-	// those that were lost before are replaced, so that a database loses no more at once than one fault takes.
+	// Replaced means that the stopped processes return without any state, as new incarnations. Such a fault is injected
+	// only once previously lost processes are replaced, so that a database loses no more at a time than one fault removes.
 	Replaced bool
-	// Injector is the driver's name of what injects the fault, where it has several, and Marks are notes of its own. Setup
-	// makes both.
+	// Injector is the driver's name of the component that injects the fault, if it has several, and Marks are notes of the
+	// driver. Setup makes both.
 	Injector string
 	Marks    []string
-	// Problem says why the fault did not go as planned; empty when it did.
+	// Problem is the reason why the fault did not go as planned; empty if it did.
 	Problem string
 }
 
@@ -152,13 +152,13 @@ func (l *Life) Tolerance() time.Duration {
 type Injector interface {
 	// Roles as in Plan.Resolve.
 	Roles(ctx context.Context) (Roles, error)
-	// Setup prepares the fault, whose targets are known. It has no effect that a client could see before the fault's time. It sets
-	// l.Lasting when the driver cannot bring back what the fault takes away.
+	// Setup prepares the fault, whose targets are known. It has no effect that a client could observe before the fault's
+	// time. It sets l.Lasting if the driver cannot restore the lost resources.
 	Setup(ctx context.Context, l *Life) error
-	// Inject begins the fault's effect, Propagated tells whether it is everywhere, as far as can be measured.
+	// Inject starts the fault's effect. Propagated reports whether the effect is everywhere, as far as can be measured.
 	Inject(ctx context.Context, l *Life, c *Conditions) error
 	Propagated(ctx context.Context, l *Life, c *Conditions) (bool, error)
-	// Recover takes the effect away, Recovered tells whether nothing is left of it.
+	// Recover removes the effect. Recovered reports whether it is completely removed.
 	Recover(ctx context.Context, l *Life, c *Conditions) error
 	Recovered(ctx context.Context, l *Life, c *Conditions) (bool, error)
 	// Cleanup removes what Setup has made.
@@ -169,15 +169,15 @@ type Injector interface {
 type Timeline struct {
 	Plan  *Plan
 	Lives []*Life
-	// Start is when measuring starts, for drivers in whose world that is an instant.
+	// Start is the start of measuring, for drivers with real instants.
 	Start time.Time
-	// Begin is when the run began, counted from the start of measuring: logs may go further back, to what other runs did.
-	// It is -Forever where logs have nothing of other runs.
+	// Begin is the start of the run, counted from the start of measuring: logs may go further back, into other runs. It is
+	// -Forever if logs contain nothing of other runs.
 	Begin time.Duration
-	// Poll is how often a step that is not done yet is tried again, Patience how long before the fault is given up.
+	// Poll is the retry interval of an unfinished step, and Patience the time after which the fault is given up.
 	Poll, Patience time.Duration
-	// Ahead is how long before its time a fault is set up, Early how long before it Inject is called, which then waits for it; nil is
-	// not at all.
+	// Ahead is the time by which a fault is set up before its planned time. Early is the time by which Inject is called
+	// early, which then waits; nil is not at all.
 	Ahead, Early func(l *Life) time.Duration
 }
 
@@ -190,9 +190,10 @@ func NewTimeline(p *Plan, poll, patience time.Duration) *Timeline {
 	return t
 }
 
-// Step takes all steps that are due at now, and returns when the next is, Forever once the timeline is over. It stops
-// at each change of state of each fault when once is set, so that it can be written down before anything is done in the
-// new one. Those whose time has come turn first: what is done for one fault brings the world to what all of them want.
+// Step takes all steps that are due at now, and returns the time of the next step, Forever once the timeline is over.
+// If once is set, it stops at each change of state of each fault, so that the state can be written before any action of
+// the new state. State changes that are due take precedence: an action for one fault moves the system to the conditions
+// of all faults.
 func (t *Timeline) Step(ctx context.Context, now time.Duration, in Injector, once bool) (next time.Duration, err error) {
 	next = Forever
 	if once {
@@ -230,7 +231,8 @@ func (t *Timeline) Step(ctx context.Context, now time.Duration, in Injector, onc
 	return next, nil
 }
 
-// Abort begins to end all faults: those that have not begun never do, the others are taken away. Step does the rest.
+// Abort starts the removal of all faults. Faults that have not started never start; the others are removed. Step does
+// the work.
 func (t *Timeline) Abort(now time.Duration) error {
 	for _, l := range t.Lives {
 		var next State
@@ -263,17 +265,17 @@ func (t *Timeline) replacing() bool {
 	return slices.ContainsFunc(t.Lives, func(l *Life) bool { return l.Replaced && l.Touches() })
 }
 
-// Conditions are what the faults together shall do now.
+// Conditions returns the combined effects that the faults must have now.
 func (t *Timeline) Conditions() *Conditions {
 	return t.Plan.Conditions(t.active(func(*Life) bool { return true }))
 }
 
-// Packets is what those of the faults shall do now of which is says so, where links lose single packets.
+// Packets returns the effects that the faults selected by is must have now, on links that lose single packets.
 func (t *Timeline) Packets(is func(*Life) bool) *Conditions {
 	return t.Plan.conditions(t.active(is), true)
 }
 
-// Alone is Packets on links of which nothing is declared: what the faults add.
+// Alone is Packets on undeclared links: only the effects that the faults add.
 func (t *Timeline) Alone(is func(*Life) bool) *Conditions {
 	p, bare := *t.Plan, *t.Plan.Topology
 	bare.Links = nil
@@ -370,7 +372,7 @@ func (t *Timeline) step(ctx context.Context, l *Life, now time.Duration, in Inje
 		}
 		return again, l.To(Recover, now)
 	case Recover:
-		// There is no giving up on taking a fault away: whoever drives the timeline has a deadline of its own.
+		// The removal of a fault is never given up: the caller of the timeline has a deadline.
 		if err := in.Recover(ctx, l, t.Conditions()); err != nil {
 			l.note(late, err)
 			return again, nil
@@ -393,10 +395,11 @@ func (t *Timeline) step(ctx context.Context, l *Life, now time.Duration, in Inje
 	return Forever, nil
 }
 
-// MendingPatience is how long new incarnations may take to get their data from the others, of which there may be much.
+// MendingPatience is the time that new incarnations may take to obtain their data from other nodes, since there may be
+// much of it.
 const MendingPatience = 10 * time.Minute
 
-// patience is how long the present step of a fault may take.
+// patience is the time that the current step of a fault may take.
 func (t *Timeline) patience(l *Life) time.Duration {
 	if l.Replaced && (l.State == Armed || l.State == WaitRecovered) {
 		return MendingPatience

@@ -31,14 +31,14 @@ func timeline(t *testing.T, text string, seed uint64) *Plan {
 	return NewPlan(faults, topology(), seed)
 }
 
-// script is an injector that notes what is asked of it, and fails, or is not done yet, a number of times.
+// script is an injector that records its calls. It fails, or reports unfinished steps, a number of times.
 type script struct {
 	calls  []string
 	errs   map[string]int // by method
 	unset  map[string]int
 	roles  func(geo.NodeID) []string
 	lasts  bool
-	empty  bool // what follows a kill has lost all
+	empty  bool // the process that follows a kill has no state
 	active *Conditions
 }
 
@@ -158,8 +158,9 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// Kills whose targets lose what they know come one after the other, whenever they were to: each waits until what was lost before is
-// replaced, and takes nobody meanwhile. One that waits too long is given up without effect.
+// Kills whose targets lose their state are applied one after another, whatever their planned times. Each waits until
+// the previously lost processes are replaced, and removes no node meanwhile. A kill that waits too long is given up
+// without effect.
 func TestLossesComeOneByOne(t *testing.T) {
 	const kills = "[{name: a, at: 5s, containerKill: {target: {regions: [eu]}}}, {name: b, at: 6s, containerKill: {target: {regions: [us]}}}, {name: c, at: 6s, containerKill: {target: {regions: [eu]}}}]"
 	one := func(n string) string {
@@ -190,7 +191,7 @@ func TestLossesComeOneByOne(t *testing.T) {
 	}
 }
 
-// What a fault turns to is written down before another one takes a step: that brings about what both want.
+// The new state of a fault is written before another fault takes a step: that step applies the conditions of both.
 func TestTurnsAreWrittenFirst(t *testing.T) {
 	tl := NewTimeline(timeline(t, "[{name: a, at: 1s, duration: 1s, cpuStress: {target: {}}}, {name: b, at: 1s, duration: 1s, clockSkew: {target: {}, offset: 1s}}]", 1), time.Second, time.Minute)
 	tl.Lives[0].State, tl.Lives[1].State = Inject, Armed
@@ -225,8 +226,8 @@ func TestIllegalTransitions(t *testing.T) {
 	}
 }
 
-// A timeline that is aborted in any state takes away what it has begun, also when another process does it, and begins
-// nothing.
+// A timeline that is aborted in any state removes all faults that it has started, also if another process continues it,
+// and starts none.
 func TestAbortInAnyState(t *testing.T) {
 	seen := map[State]bool{}
 	for steps := range 13 {

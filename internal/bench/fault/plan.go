@@ -1,14 +1,14 @@
-// Package fault is the fault timeline of a run: which fault begins when, whom it hits, what it does, and how it comes to an
-// end. It has three parts, all of them pure.
+// Package fault is the fault timeline of a run: the start of each fault, its targets, its effects, and its end. It has
+// three parts, all of them pure.
 //
-// Plan says what shall happen: for each fault its time and its targets, which follow from the manifest and its seed
-// alone, but for targets by role, which are chosen when the fault begins.
+// Plan is the intended timeline: for each fault its time and its targets. They follow from the manifest and its seed
+// alone. The exception is targets by role, which are chosen when the fault starts.
 //
-// Life is the life cycle of one fault, an explicit state machine. A Timeline steps the lives of a plan against an
-// Injector, which is what a driver implements: the simulator, the nodes of this process, a cluster.
+// Life is the life cycle of one fault, an explicit state machine. A Timeline steps the lives of a plan with an
+// Injector. A driver implements the Injector: the simulator, the nodes of this process, or a cluster.
 //
-// Conditions are what all active faults together do to the network and the nodes. Faults overlap and share links, so
-// drivers bring the world to the conditions as a whole, rather than add and subtract effects.
+// Conditions are the combined effects of all active faults on the network and the nodes. Faults overlap and share
+// links. Drivers therefore apply the conditions as a whole, rather than add and subtract effects.
 package fault
 
 import (
@@ -41,18 +41,18 @@ const (
 	ClockSkew        = "clockSkew"
 )
 
-// Kinds that each driver of native engines can inject. Native engines write no files, so that where they run for real
-// there is nothing that a fault of memory or I/O would hit; the simulator shows what it would do to one that does.
+// Kinds that each driver of native engines can inject. Native engines write no files. In real runs, a fault of memory
+// or I/O would therefore have no effect; the simulator shows its effect on an engine that writes files.
 var (
 	// NetworkKinds change links.
 	NetworkKinds = []string{NetworkDelay, NetworkLoss, NetworkPartition, NetworkBandwidth}
 	// SimulatorKinds is all there is.
 	SimulatorKinds = []string{NetworkDelay, NetworkLoss, NetworkPartition, NetworkBandwidth, PodKill, ContainerKill, NodeShutdown,
 		CPUStress, MemoryStress, IODelay, IOError, DiskReadLoad, DiskWriteLoad, ClockSkew}
-	// BuiltInKinds are those that nodes do to themselves.
+	// BuiltInKinds are the faults that nodes inject into themselves.
 	BuiltInKinds = []string{NetworkDelay, NetworkLoss, NetworkPartition, NetworkBandwidth, PodKill, ContainerKill, NodeShutdown,
 		CPUStress, ClockSkew}
-	// ClusterKinds are those that the operator can inject into native engines, some of them with Chaos Mesh only.
+	// ClusterKinds are the faults that the operator can inject into native engines, some of them with Chaos Mesh only.
 	ClusterKinds = []string{NetworkDelay, NetworkLoss, NetworkPartition, NetworkBandwidth, PodKill, ContainerKill, NodeShutdown,
 		CPUStress, MemoryStress, ClockSkew}
 )
@@ -61,14 +61,14 @@ var (
 type Fault struct {
 	Name, Kind string
 	At         time.Duration
-	// Duration is 0 for a kill, which happens at once and is not taken back.
+	// Duration is 0 for a kill, which is instantaneous and is not removed.
 	Duration time.Duration
 	Spec     *v1alpha1.Fault
-	// hash tells faults of a plan apart in their random choices.
+	// hash distinguishes the random choices of a plan's faults.
 	hash uint64
 }
 
-// End is when the fault is to be taken away, or At for one that happens at once.
+// End is the planned time of removal, or At for an instantaneous fault.
 func (f *Fault) End() time.Duration { return f.At + f.Duration }
 
 // Kills is true for faults that end the processes of their targets.
@@ -80,11 +80,11 @@ func (f *Fault) Kills() bool {
 	return false
 }
 
-// Followed is true for faults that are followed by empty processes in the places of their targets: Kubernetes starts pods and containers
-// that were killed anew. What others make of them is up to the engine (protocol.Engine.Replaces).
+// Followed is true for faults after which empty processes replace the targets: Kubernetes restarts killed pods and
+// containers. The engine determines how other nodes treat them (protocol.Engine.Replaces).
 func (f *Fault) Followed() bool { return f.Kind == PodKill || f.Kind == ContainerKill }
 
-// ForGood is true for faults whose targets the manifest wants to be lost for good.
+// ForGood is true for faults whose targets the manifest declares permanently lost.
 func (f *Fault) ForGood() bool {
 	return f.Spec.PodKill != nil && f.Spec.PodKill.Lasting || f.Spec.ContainerKill != nil && f.Spec.ContainerKill.Lasting
 }
@@ -92,7 +92,7 @@ func (f *Fault) ForGood() bool {
 // Plan is a run's timeline.
 type Plan struct {
 	Topology *geo.Topology
-	// Faults in the order of their beginnings; those of one instant in the order of the manifest.
+	// Faults are in the order of their starts, and faults with the same start in the order of the manifest.
 	Faults []*Fault
 
 	seed uint64
@@ -150,7 +150,7 @@ func (f *Fault) Target() *v1alpha1.NodeTarget {
 	return nil
 }
 
-// ByRole tells whether a target depends on which nodes have a role.
+// ByRole reports whether a target depends on the nodes' roles.
 func (f *Fault) ByRole() bool {
 	to := f.Spec.NetworkPartition
 	return f.Target() != nil && f.Target().Role != "" || to != nil && to.To != nil && to.To.Role != ""
@@ -198,7 +198,7 @@ type Targets struct {
 	To   []geo.NodeID `json:"to,omitempty"`
 }
 
-// Roles tells which roles a node has now.
+// Roles returns the current roles of a node.
 type Roles func(geo.NodeID) ([]string, error)
 
 // candidates returns the nodes that a target's regions and partitions leave, before role, count and percent.
@@ -220,8 +220,8 @@ func candidates(target *v1alpha1.NodeTarget, t *geo.Topology) []geo.NodeID {
 	return out
 }
 
-// Resolve chooses the targets of a fault. roles is asked only where a target names one; nil leaves roles out of account, so
-// that what is chosen then only bounds the choice. The error names the field and says why nobody is left.
+// Resolve chooses the targets of a fault. It calls roles only if a target names a role. If roles is nil, it ignores
+// roles, so that the result is only a bound. The error names the field and the reason why no node remains.
 func (p *Plan) Resolve(f *Fault, roles Roles) (Targets, error) {
 	var out Targets
 	target := f.Target()

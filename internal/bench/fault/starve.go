@@ -6,9 +6,9 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// Starves returns when faults of the plan end the process of a node, or take its CPU, disk or memory away, so that it may be late
-// for what is due: from the start of its injection until it was fully removed, with its tolerance. A fault of links, or one
-// that has passed, explains nothing.
+// Starves returns the times at which faults of the plan stop the process of a node, or take its CPU, disk or memory
+// away. The node may then be late for due work. The times reach from the start of injection to the complete removal,
+// with the fault's tolerance. A fault of links, or a past fault, explains no lateness.
 func (t *Timeline) Starves(n geo.NodeID) []Interval {
 	return t.acts(n, func(f *Fault) bool {
 		switch f.Kind {

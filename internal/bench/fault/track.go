@@ -10,7 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// Planned is what is to be in force from a time on, until the next.
+// Planned is the state that is planned from a time on, until the next entry.
 type Planned[S any] struct {
 	At    time.Duration
 	State S
@@ -18,7 +18,7 @@ type Planned[S any] struct {
 	Edges []*Life
 }
 
-// Span is what was in force for a time.
+// Span is the state that was in effect for a time.
 type Span[S any] struct {
 	From, To time.Duration
 	State    S
@@ -30,29 +30,29 @@ type Interval struct{ From, To time.Duration }
 // Forever is the end of all time.
 const Forever = time.Duration(math.MaxInt64)
 
-// Track is what somebody who keeps a log, a node or a sidecar, was to do, and what it has done. All times count from the start of
-// measuring, by the clock that began it.
+// Track compares the plan of a component that keeps a log, a node or a sidecar, with its log. All times count from the
+// start of measuring, by the clock that started it.
 type Track[S any] struct {
 	// Name of the node or the pod.
 	Name string
-	// Idle is what is in force while no fault is, and in Done between the spans.
+	// Idle is the state without faults, and the state between the spans in Done.
 	Idle S
 	// Plan and Done are in the order of their times.
 	Plan []Planned[S]
 	Done []Span[S]
-	// Away is when there was nobody to do anything, as planned, or when the log says nothing because of that: see
+	// Away lists the times at which the component was absent as planned, or for which the log is therefore empty: see
 	// Timeline.Away and StartedAnew.
 	Away []Interval
-	// Begin is that of the timeline: what was done before it belongs to another run.
+	// Begin is the Begin of the timeline: earlier log entries belong to another run.
 	Begin time.Duration
-	// Within is how far the times of Done may be off.
+	// Within is the possible error of the times in Done.
 	Within time.Duration
 	Same   func(a, b S) bool
 	// What says in words how a state differs from Idle.
 	What func(S) string
 }
 
-// plan works out what is to be in force when, from what each set of active faults makes of it.
+// plan computes the planned states and their times, from the state for each set of active faults.
 func plan[S any](lives []*Life, idle S, same func(a, b S) bool, state func(active []*Life) S) (out []Planned[S]) {
 	var at []time.Duration
 	for _, l := range lives {
@@ -81,7 +81,7 @@ func plan[S any](lives []*Life, idle S, same func(a, b S) bool, state func(activ
 	return out
 }
 
-// armed are those of the faults of which is says so whose targets are known, and who were not given up before they began.
+// armed are the faults selected by is whose targets are known, and that were not given up before they started.
 func (t *Timeline) armed(is func(*Life) bool) (out []*Life) {
 	for _, l := range t.Lives {
 		if l.Planned() && l.Fault.Duration > 0 && is(l) {
@@ -104,7 +104,7 @@ func (l *Life) Planned() bool {
 	return true
 }
 
-// end is when the fault is to end: earlier than planned once it was given up.
+// end is the end of the fault: earlier than planned once it was given up.
 func (l *Life) end() time.Duration {
 	if l.Problem != "" && l.Recovering != nil {
 		return min(l.Fault.End(), max(l.Fault.At, *l.Recovering))
@@ -112,7 +112,7 @@ func (l *Life) end() time.Duration {
 	return l.Fault.End()
 }
 
-// PlanOf is what those of the faults do of which is says so, over the time of the run: what each set of them makes of something.
+// PlanOf is the plan of the faults selected by is, over the time of the run, with the state for each set of them.
 func PlanOf[S any](t *Timeline, idle S, same func(a, b S) bool, is func(*Life) bool, state func(*Conditions) S) []Planned[S] {
 	return plan(t.armed(is), idle, same, func(active []*Life) S { return state(t.Plan.conditions(active, false)) })
 }
@@ -122,13 +122,13 @@ func PacketsPlanOf[S any](t *Timeline, idle S, same func(a, b S) bool, is func(*
 	return plan(t.armed(is), idle, same, func(active []*Life) S { return state(t.Plan.conditions(active, true)) })
 }
 
-// NodePlan is what a node is to do to itself when, those left out that are lost.
+// NodePlan is the plan of a node's disturbances of itself, without lost nodes.
 func (t *Timeline) NodePlan(n geo.NodeID, is func(*Life) bool) []Planned[*admin.Disturbance] {
 	return PlanOf(t, &admin.Disturbance{}, (*admin.Disturbance).Same, is, func(c *Conditions) *admin.Disturbance { return c.Disturbance(n, t.Plan.Topology, nil) })
 }
 
-// Agenda is that plan as the node is told it, and when others depart. zero is when its monotonic clock showed 0,
-// counted from the start of measuring.
+// Agenda is that plan in the form in which the node receives it, with the departures of other nodes. zero is the time
+// at which its monotonic clock showed 0, counted from the start of measuring.
 func Agenda(p []Planned[*admin.Disturbance], zero time.Duration, departures []Departure, self geo.NodeID) *admin.Agenda {
 	departures = slices.DeleteFunc(slices.Clone(departures), func(d Departure) bool { return d.Node == self })
 	a := &admin.Agenda{}
@@ -150,7 +150,7 @@ func Agenda(p []Planned[*admin.Disturbance], zero time.Duration, departures []De
 		}
 		slices.Sort(gone)
 		now.Lost = slices.Compact(gone)
-		// A time before the clock began is at once.
+		// A time before the clock started means immediately.
 		a.Steps = append(a.Steps, admin.Step{At: max(at-zero, time.Duration(len(a.Steps))), Disturbance: now})
 	}
 	return a
@@ -175,7 +175,8 @@ func (t *Timeline) NodeTrack(n geo.NodeID, log *admin.Log, zero, within time.Dur
 	return tr
 }
 
-// Away is when a node did not run, as planned: from its kill until it was back, each with the tolerance of the fault.
+// Away returns the times at which a node did not run, as planned: from its kill until its return, each with the
+// tolerance of the fault.
 func (t *Timeline) Away(n geo.NodeID) (out []Interval) {
 	for _, l := range t.Lives {
 		if l.Fault.Kills() && l.Injecting != nil && slices.Contains(l.Targets.From, n) {
@@ -189,8 +190,8 @@ func (t *Timeline) Away(n geo.NodeID) (out []Interval) {
 	return out
 }
 
-// StartedAnew notes that the log begins at a time, because whoever keeps it started then. If it was away at that time, as
-// planned, the log of before went with it, and the track holds it to nothing until then; else planned is false.
+// StartedAnew notes that the log starts at a time, because its writer started then. If the writer was away at that
+// time, as planned, the earlier log was lost, and the track checks nothing until then. Otherwise planned is false.
 func (tr *Track[S]) StartedAnew(at time.Duration) (planned bool) {
 	if planned = tr.away(at); planned {
 		tr.Away = append(tr.Away, Interval{-Forever, at})
@@ -198,7 +199,7 @@ func (tr *Track[S]) StartedAnew(at time.Duration) (planned bool) {
 	return planned
 }
 
-// Add appends a span to what was done, as one with the last where the state goes on.
+// Add appends a span to Done, and merges it with the last span if the state continues.
 func (tr *Track[S]) Add(s Span[S]) {
 	if tr.Same(s.State, tr.Idle) {
 		return
@@ -210,7 +211,7 @@ func (tr *Track[S]) Add(s Span[S]) {
 	tr.Done = append(tr.Done, s)
 }
 
-// whole is Done with what was in force between the spans, over all time.
+// whole is Done with the states between the spans, over all time.
 func (tr *Track[S]) whole() (out []Span[S]) {
 	at := -Forever
 	for _, s := range tr.Done {
@@ -226,8 +227,8 @@ func (tr *Track[S]) whole() (out []Span[S]) {
 	return out
 }
 
-// Edges are the true times, nearest to the planned ones, at which a fault began and ended here; nil is never. touched is false when
-// the fault makes no difference here at that edge.
+// Edges are the true times, nearest to the planned times, at which a fault started and ended here; nil is never.
+// beginTouched and endTouched are false if the fault makes no difference here at that edge.
 func (tr *Track[S]) Edges(l *Life) (begin, end *time.Duration, beginTouched, endTouched bool) {
 	find := func(at time.Duration) (*time.Duration, bool) {
 		i := slices.IndexFunc(tr.Plan, func(p Planned[S]) bool { return p.At == at && slices.Contains(p.Edges, l) })
@@ -241,9 +242,9 @@ func (tr *Track[S]) Edges(l *Life) (begin, end *time.Duration, beginTouched, end
 	return begin, end, beginTouched, endTouched
 }
 
-// edge is the true time, nearest to the planned one, at which the i-th state of the plan came into force; nil is never.
-// It lies between the edge before and the edge after, or within the tolerance where that goes further. A time that is
-// nearer to another edge with the same state belongs to that one.
+// edge is the true time, nearest to the planned time, at which state i of the plan took effect; nil is never. It lies
+// between the previous edge and the next edge, or within the tolerance if that is wider. A time that is nearer to
+// another edge with the same state belongs to that edge.
 func (tr *Track[S]) edge(i int) (nearest *time.Duration) {
 	p := &tr.Plan[i]
 	slack := tr.slack(p.Edges)
@@ -268,15 +269,15 @@ func (tr *Track[S]) edge(i int) (nearest *time.Duration) {
 
 // Deviation is a time in which something else was in force than planned.
 type Deviation struct {
-	// Name of the node or the pod, and What was in force.
+	// Name is the name of the node or the pod, and What describes the state that was in effect.
 	Name, What string
 	From, To   time.Duration
-	// Life is the fault that was late, or lasted too long, where it is that; nil where nobody had declared what was in force.
+	// Life is the fault that was late, or lasted too long; nil if the state was undeclared.
 	Life *Life
 }
 
-// Windows are the measured windows of a run's repetitions, which window returns by number, from 1 on. They count from the beginning of
-// the first one.
+// Windows are the measured windows of a run's repetitions, which window returns by number, from 1 on. They count from
+// the start of the first window.
 func Windows(repetitions int, window func(rep int) (from, to time.Duration)) (all []Interval) {
 	first, _ := window(1)
 	for rep := range repetitions {
@@ -286,7 +287,8 @@ func Windows(repetitions int, window func(rep int) (from, to time.Duration)) (al
 	return all
 }
 
-// Deviations are the times within windows when what was in force was not what the plan has, beyond the tolerances of its faults.
+// Deviations are the times within windows at which the actual state differed from the plan, beyond the tolerances of
+// its faults.
 func (tr *Track[S]) Deviations(windows []Interval) (out []Deviation) {
 	// The plan as spans that overlap by the tolerances of their edges.
 	type allowed struct {
@@ -319,7 +321,7 @@ func (tr *Track[S]) Deviations(windows []Interval) (out []Deviation) {
 			for _, r := range rest {
 				d := Deviation{Name: tr.Name, What: tr.What(done.State), From: r.From, To: r.To}
 				for _, a := range plan {
-					// What is in force when it may be, and before or after that too, is early or late.
+					// A state that is in effect when it may be, and also before or after, is early or late.
 					if !tr.Same(a.State, done.State) || done.From >= a.To || done.To <= a.From {
 						continue
 					}
@@ -356,7 +358,8 @@ func without(rest []Interval, a Interval) (out []Interval) {
 	return out
 }
 
-// Losses are nodes that a node was told to hold for lost without a fault that has taken them, as deviations.
+// Losses returns, as deviations, the nodes that a node was notified to consider lost without a fault that has removed
+// them.
 func (t *Timeline) Losses(n geo.NodeID, log *admin.Log, zero time.Duration) (out []Deviation) {
 	seen := map[int]bool{}
 	for _, e := range log.Entries {
@@ -374,13 +377,14 @@ func (t *Timeline) Losses(n geo.NodeID, log *admin.Log, zero time.Duration) (out
 	return out
 }
 
-// away tells whether there was nobody to do anything at a time.
+// away reports whether the component was absent at a time.
 func (tr *Track[S]) away(at time.Duration) bool {
 	return slices.ContainsFunc(tr.Away, func(a Interval) bool { return a.From <= at && at < a.To })
 }
 
-// Observe sets the true times of a fault from what those have done who inject it by themselves: it begins with the first of them, is
-// injected with the last, and the other way round at its end. It tells whether it has begun, and ended, everywhere.
+// Observe sets the true times of a fault from the logs of the components that inject it by themselves. It starts with
+// the first of them, and is injected with the last. At its end the order is reversed. Observe reports whether it has
+// started, and ended, everywhere.
 func Observe[S any](l *Life, tracks []*Track[S]) (begun, ended bool) {
 	begun, ended = true, true
 	var begins, ends []time.Duration
@@ -410,7 +414,7 @@ func Observe[S any](l *Life, tracks []*Track[S]) (begun, ended bool) {
 	return begun, ended
 }
 
-// bounds are the first and the last of some times; of none, the planned one.
+// bounds are the first and the last of some times; without times, the planned time.
 func bounds(times []time.Duration, planned time.Duration) (first, last *time.Duration) {
 	if len(times) == 0 {
 		times = []time.Duration{planned}

@@ -16,7 +16,8 @@ const (
 	millisecond = time.Millisecond
 )
 
-// Faults are set up ahead of their time and wait for it armed; those that a driver knows the true times of keep them.
+// Faults are set up ahead of their time and wait for it armed. Faults whose true times the driver knows keep these
+// times.
 func TestAhead(t *testing.T) {
 	tl := NewTimeline(timeline(t, delay, 1), time.Second, 3*time.Second)
 	tl.Ahead = func(*Life) time.Duration { return 8 * second }
@@ -60,7 +61,8 @@ func TestTolerance(t *testing.T) {
 	}
 }
 
-// track is that of node 0 in a timeline whose faults are all planned. log is what the node did: "from-to slow percent" or "from-to cut".
+// track is the track of node 0 in a timeline whose faults are all planned. log lists the node's actions: "from-to slow
+// percent" or "from-to cut".
 func track(t *testing.T, faults string, log ...string) (*Timeline, *Track[*admin.Disturbance]) {
 	t.Helper()
 	tl := NewTimeline(timeline(t, faults, 1), 0, 0)
@@ -153,7 +155,7 @@ func TestDeviations(t *testing.T) {
 	}
 }
 
-// The true times of a fault are those of its own edges, not of those that other faults have, in this run or before it.
+// The true times of a fault belong to its own edges, not to edges of other faults, in this run or before it.
 func TestEdges(t *testing.T) {
 	both := "[" + slowFault + ", " + extraFault + "]"
 	twice := "[" + slowFault + ", " + strings.NewReplacer("slow", "again", "10s", "20s").Replace(slowFault) + "]"
@@ -202,7 +204,7 @@ func TestEdges(t *testing.T) {
 	}
 }
 
-// What a node is told is what its plan says, by its own clock, with those who are lost.
+// A node receives its plan, by its own clock, with the lost nodes.
 func TestAgenda(t *testing.T) {
 	tl, _ := track(t, "["+slowFault+", "+extraFault+"]")
 	all := func(*Life) bool { return true }
@@ -242,8 +244,8 @@ func TestAgenda(t *testing.T) {
 	}
 }
 
-// A node that is to be killed counts as gone from then on, and for good once it is; not when the kill was given up
-// before.
+// A node that is about to be killed counts as departed from then on, and permanently once it is killed. It does not
+// count if the kill was given up before.
 func TestDeparted(t *testing.T) {
 	tl, _ := track(t, "[{name: kill, at: 30s, podKill: {target: {regions: [us], partitions: [0]}}}]")
 	l := tl.Lives[0]

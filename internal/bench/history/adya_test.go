@@ -50,9 +50,10 @@ func adyaBinary(t *testing.T) string {
 	return binary
 }
 
-// appends translates a history into Elle's list-append: a version of a row is the list of all writes up to it, so
-// that each read shows the whole order of versions before it, which is what our chain of overwritten versions says. A
-// transaction's nth write of a row appends its number and n. At the end, each version that nobody overwrote is read once.
+// appends translates a history into Elle's list-append. A version of a row is the list of all writes up to it, so that
+// each read shows the whole order of earlier versions. Our chain of overwritten versions contains the same information.
+// A transaction's nth write of a row appends its number and n. At the end, each version that was never overwritten is
+// read once.
 func appends(t *testing.T, txns []Txn) []byte {
 	t.Helper()
 	type place struct {
@@ -374,9 +375,9 @@ var adyaModels = map[isolation.Level]string{
 	isolation.StrictSerializable:       "strict-serializable",
 }
 
-// TestAgreesWithAdya compares verdicts and names with the adya crate on the same histories, at all levels. It knows no
-// scans: they become reads of all rows that they have not met. Lists cannot show two writers of one version without an
-// aborted one, so for adya a lost update breaks read committed.
+// TestAgreesWithAdya compares verdicts and names with the adya crate on the same histories, at all levels. The crate
+// does not support scans: they become reads of all rows that they have not met. Lists cannot show two writers of one
+// version without an aborted transaction, so for adya a lost update breaks read committed.
 func TestAgreesWithAdya(t *testing.T) {
 	binary := adyaBinary(t)
 	const seeds = 20

@@ -13,10 +13,10 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// generate makes the history of n transactions that took effect one after the other: of clients in regions, with think
-// and answer times so that a client's transactions overlap those of all others. Each does about 4 operations on rows,
-// half of them reads, half a read and a write of the same row; a tenth of the keys are hot. Of a share of unknown
-// transactions nothing but the id is known.
+// generate makes the history of n transactions that took effect one after another. Their clients are in regions, with
+// think and answer times so that a client's transactions overlap those of all other clients. Each transaction does
+// about 4 operations on rows: half of them reads, half a read and a write of the same row. A tenth of the keys are hot.
+// Of the share of unknown transactions only the id is known.
 func generate(seed uint64, n, clients, rows int, unknownPercent int, add func(region int, t *Txn)) {
 	r := rand.New(rand.NewPCG(seed, 7))
 	last := make([]txn.ID, rows)
@@ -66,9 +66,9 @@ func generate(seed uint64, n, clients, rows int, unknownPercent int, add func(re
 	}
 }
 
-// generateScans adds orders of districts to what generate makes: scanPercent of the transactions look at all orders of
-// a district from the last 20 on, a fifth add one at its end, and a twentieth complete the oldest open one, which
-// deletes it. A district is loaded with five.
+// generateScans adds orders of districts to the history of generate. scanPercent of the transactions scan all orders of
+// a district from the last 20 on, a fifth add an order at its end, and a twentieth complete the oldest open order,
+// which deletes it. A district is loaded with five orders.
 func generateScans(seed uint64, n, clients, districts, scanPercent int, add func(region int, t *Txn)) {
 	type order struct {
 		version txn.ID
@@ -113,7 +113,8 @@ func regions(h *History) {
 	}
 }
 
-// BenchmarkCheck checks a million transactions of 5 to 6 operations. The peak is what the process took from the system.
+// BenchmarkCheck checks a million transactions of 5 to 6 operations. The peak is the memory that the process obtained
+// from the system.
 func BenchmarkCheck(b *testing.B) {
 	for _, level := range []isolation.Level{isolation.SnapshotIsolation, isolation.StrongSnapshotIsolation, isolation.Serializable, isolation.StrictSerializable} {
 		b.Run(level.String(), func(b *testing.B) {
@@ -133,8 +134,7 @@ func BenchmarkCheck(b *testing.B) {
 	}
 }
 
-// BenchmarkCheckScans checks a million transactions, a tenth of which look at 20 rows and at all those that are not
-// there yet.
+// BenchmarkCheckScans checks a million transactions, a tenth of which scan 20 rows and all rows that do not exist yet.
 func BenchmarkCheckScans(b *testing.B) {
 	for _, districts := range []int{10, 1000} {
 		for _, level := range []isolation.Level{isolation.StrongSnapshotIsolation, isolation.StrictSerializable} {
@@ -188,8 +188,8 @@ func BenchmarkCheckBroken(b *testing.B) {
 	b.ReportMetric(peakMB(), "peak-MB")
 }
 
-// peakMB is the most memory that Go has had from the system so far, the history itself included: what it has given back
-// still counts.
+// peakMB is the most memory that Go has obtained from the system so far, including the history: returned memory still
+// counts.
 func peakMB() float64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

@@ -9,12 +9,12 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// Check judges a history. It takes time linear in the history's size but for sorting, and about 60 bytes of memory per
-// transaction and 25 per operation beside the history itself. A history that does not have the level is looked at once
-// more, for the levels that it has.
+// Check judges a history. Its time is linear in the history's size except for sorting. In addition to the history it
+// needs about 60 bytes of memory per transaction and 25 per operation. A history that does not have the level is
+// checked once more, for the levels that it has.
 //
-// A transaction whose outcome is unknown counts as committed when somebody read or overwrote a version of its making. Such
-// a transaction has told nothing of itself, so what it read puts it under no obligation.
+// A transaction with an unknown outcome counts as committed if another transaction read or overwrote one of its
+// versions. Such a transaction has reported nothing of itself, so its reads impose no constraint on it.
 func Check(h *History, level isolation.Level) *Verdict {
 	c := newChecker(h)
 	c.v.Level = level
@@ -83,8 +83,8 @@ func (c *checker) holds() (strongest []isolation.Level) {
 	return strongest
 }
 
-// dependencies returns those that must form no cycle at a level, and whether that is said of the starts and commits of
-// transactions rather than of transactions: see graph.components.
+// dependencies returns the dependencies that must form no cycle at a level. snapshots reports whether the condition
+// applies to starts and commits rather than to whole transactions: see graph.components.
 func dependencies(level isolation.Level) (m mask, snapshots bool) {
 	m = maskOf(WW, WR)
 	if isolation.Implies(level, isolation.SnapshotIsolation) {
@@ -100,7 +100,7 @@ func dependencies(level isolation.Level) (m mask, snapshots bool) {
 	return m, snapshots
 }
 
-// prepare finds out who wrote what. It returns false when the history means nothing.
+// prepare determines the writer of each version. It returns false if the history is meaningless.
 func (c *checker) prepare() bool {
 	if c.index(); len(c.direct) > 0 {
 		return false
@@ -157,14 +157,15 @@ type checker struct {
 	g *graph
 	v *Verdict
 
-	// ids finds transactions: a hash table of indexes plus one with linear probing.
+	// ids finds transactions: a hash table of indexes plus one, with linear probing.
 	ids  []uint32
 	bits uint
 	// writer[i] is the transaction that wrote the version of operation i: an index, initial or missing.
 	writer []uint32
 	// committed are the transactions in the graph.
 	committed []bool
-	// order lists the operations of committed transactions by key, owner their transactions; from[k] is where key k's begin.
+	// order lists the operations of committed transactions by key, and owner their transactions; from[k] is the start of
+	// key k's operations.
 	order, owner, from []uint32
 	// marks[i] is scratch of versions: what transaction i has to do with the key at hand.
 	marks []keyMark
@@ -178,17 +179,17 @@ type checker struct {
 }
 
 const (
-	initial = math.MaxUint32     // the version that nobody wrote
+	initial = math.MaxUint32     // the version that no transaction wrote
 	missing = math.MaxUint32 - 1 // a version of a transaction that the history does not have
 )
 
-// evidence shows an anomaly that needs no cycle: transactions, the key where it happened, and what else to tell.
+// evidence shows an anomaly that needs no cycle: the transactions, the key, and further details.
 type evidence struct {
 	a, b    uint32 // a did it; b, if not initial, it did it to
 	key     uint32
 	version txn.ID
 	nth, of uint8
-	found   presence // what a found, unlike b
+	found   presence // the presence that a found, unlike b
 }
 
 func (c *checker) note(a Anomaly, e evidence) {
@@ -313,7 +314,7 @@ func (c *checker) sortByKey() {
 // internal looks for transactions that contradict themselves: that read another version of a row than the one they
 // have read or written before.
 func (c *checker) internal() {
-	last := make([]uint32, len(c.h.keys)) // the operation before on the same key, plus one
+	last := make([]uint32, len(c.h.keys)) // the previous operation on the same key, plus one
 	for i := range uint32(c.n) {
 		if !c.committed[i] {
 			continue
@@ -360,18 +361,18 @@ func (c *checker) wroteBefore(i, key, n uint32) bool {
 	return false
 }
 
-// realTime adds the order in time. Its nodes are instants: an instant stands for all the answers since the one before
-// it, and comes after each of them and before everything sent later:
+// realTime adds the real-time order. Its nodes are instants: an instant stands for all the answers since the previous
+// instant. It follows each of them and precedes everything sent later:
 //
 //	T1 -> instant 1 -> instant 2 -> ... -> T2
 //
-// so that one edge in and one out per transaction say what takes n*n edges between transactions, or n times the number of
-// clients with a frontier of those that have just completed.
+// so that a single edge in and a single edge out per transaction suffice. Direct edges between transactions would need
+// n*n edges. A frontier of the most recently completed transactions would need n times the number of clients.
 func (c *checker) realTime() {
 	c.sortByTime()
 	t := c.h.txns
 	instant, any := uint32(0), false
-	used := true // the instant has transactions after it: what is answered next needs another
+	used := true // the instant has transactions after it: the next answer needs a new instant
 	next := 0
 	for _, i := range c.sent {
 		for ; next < len(c.answered) && t[c.answered[next]].answered+c.h.ClockError < t[i].invoked; next++ {
@@ -421,8 +422,8 @@ func (c *checker) sortByTime() {
 func (c *checker) sessions() {
 	c.sortByTime()
 	t := c.h.txns
-	// past is the node that all whose answers the client has come before, once there are any: one of them, as long as they
-	// came one after the other, or else a node of its own. turn counts how often it has changed.
+	// past is the node that follows all transactions whose answers the client has, once there are any. It is one of these
+	// transactions, as long as they completed one after another, or else a separate node. turn counts its changes.
 	var past, turn uint32
 	type sent struct{ i, turn uint32 }
 	var waiting []sent // those whose answers the client does not have yet, the first to be answered first
@@ -463,7 +464,7 @@ func (c *checker) sessions() {
 	}
 }
 
-// sessionEdge returns the label of an edge of a session that leaves a transaction or a node of its own.
+// sessionEdge returns the label of an edge of a session that leaves a transaction or a separate node.
 func (c *checker) sessionEdge(past uint32) Dependency {
 	if past < uint32(c.n) {
 		return Session

@@ -10,7 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload"
 )
 
-// Copy is what is known of one copy of a partition once the database is quiet: see admin.Audit.
+// Copy is the known state of one copy of a partition once the database is quiescent: see admin.Audit.
 type Copy struct {
 	// Name of the node that holds it.
 	Name string
@@ -21,8 +21,8 @@ type Copy struct {
 	Sums      map[string]int64
 }
 
-// Converged checks that all copies of each partition are equal, and says of those that are not how they differ from the
-// first. Copies of a partition may stand anywhere in the list.
+// Converged checks that all copies of each partition are equal, and describes how a differing copy differs from the
+// first. Copies of a partition may be anywhere in the list.
 func Converged(copies []Copy) workload.Check {
 	c := workload.Check{Name: "convergence", Passed: len(copies) > 0, Message: workload.NoCopy}
 	first := map[int]*Copy{}
@@ -60,7 +60,8 @@ func Converged(copies []Copy) workload.Check {
 	return c
 }
 
-// agreement says how many copies of how many partitions hold the same rows; those that every node holds are part of them.
+// agreement gives the numbers of partitions, and of copies with the same rows; the rows that every node holds are part
+// of them.
 func agreement(copies []Copy) string {
 	n, partitions := 0, map[int]struct{}{}
 	for i := range copies {
@@ -89,8 +90,8 @@ type Difference struct {
 	InA, InB bool
 }
 
-// Differences returns the rows, of those that in accepts (nil: all), that differ between two stores, in the order of keys, at
-// most limit of them. Values count, versions don't.
+// Differences returns the rows that differ between two stores, in the order of keys, at most limit rows. It considers
+// the rows that in accepts (nil: all). Values count, versions do not.
 func Differences(a, b store.Store, in func(txn.Key) bool, limit int) []Difference {
 	var out []Difference
 	note := func(k txn.Key) {

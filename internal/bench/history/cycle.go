@@ -2,8 +2,8 @@ package history
 
 import "slices"
 
-// patience bounds the edges that the search for the shortest cycle looks at, so that a history full of cycles is judged
-// in seconds. Small components come first, so what it finds is small even when it gives up.
+// patience bounds the number of edges that the search for the shortest cycle inspects, so that a history full of cycles
+// is judged in seconds. Small components are searched first, so the cycle found is small even if the search gives up.
 const patience = 50_000_000
 
 // hop is a step of a cycle between transactions, before it is put into words.
@@ -12,8 +12,8 @@ type hop struct {
 	dependency Dependency
 }
 
-// search looks for short cycles. An edge counts one, but a link nothing, nor the way from the start of a transaction to
-// its commit.
+// search looks for short cycles. An edge counts one. A link counts zero, and so does the step from the start of a
+// transaction to its commit.
 type search struct {
 	g    *graph
 	txns uint32
@@ -21,7 +21,7 @@ type search struct {
 
 	left   int // of the patience
 	distTo []uint32
-	epoch  []uint32 // distTo and parent are valid when it is the current one
+	epoch  []uint32 // distTo and parent are valid if it is the current epoch
 	now    uint32
 	parent []uint32
 	via    []Dependency
@@ -35,7 +35,7 @@ func newSearch(g *graph, txns int) *search {
 		parent: make([]uint32, n), via: make([]Dependency, n)}
 }
 
-// shift is what a node's number has more than its transaction's.
+// shift is the number of bits by which a node's number exceeds its transaction's number.
 func (s *search) shift() int {
 	if s.snapshots {
 		return 1
@@ -82,7 +82,7 @@ func (s *search) from(root uint32, first, rest mask, bound uint32) ([]hop, uint3
 	s.level, s.above, s.distTo[root] = append(s.level[:0], root), s.above[:0], 0
 	m := first
 	for depth := uint32(0); depth < bound && len(s.level) > 0; depth++ {
-		// What costs nothing comes first, so that the first way back to the root is a shortest one.
+		// Edges without cost are first, so that the first path back to the root is a shortest path.
 		for _, free := range [...]bool{true, false} {
 			for i := 0; i < len(s.level); i++ {
 				x := s.level[i]
@@ -99,8 +99,8 @@ func (s *search) from(root uint32, first, rest mask, bound uint32) ([]hop, uint3
 	return nil, 0
 }
 
-// expand discovers what follows x, either what costs nothing or the rest. It returns true when an edge leads back to
-// the root and the bound is kept.
+// expand discovers the successors of x, either over edges without cost or over the other edges. It returns true if an
+// edge leads back to the root within the bound.
 func (s *search) expand(x, root uint32, m mask, bound uint32, free bool) (hop, bool) {
 	v := x >> s.shift()
 	if s.snapshots {

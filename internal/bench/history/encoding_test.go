@@ -137,7 +137,7 @@ func scanOps() []Op {
 	return append([]Op{{Kind: Scan, Key: txn.StringKey(2, "a"), To: txn.StringKey(2, "b")}}, ops...)
 }
 
-// Operations are encoded as they always were, and scans come back as they are.
+// The encoding of operations is unchanged, and scans survive encoding and decoding.
 func TestEncoding(t *testing.T) {
 	const points = "040a0901000000000000000701096b0602826b00001502826cc8"
 	if got := hex.EncodeToString(AppendOps(nil, pointOps())); got != points {

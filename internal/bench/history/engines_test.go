@@ -81,7 +81,7 @@ func hot(rows int) func(*rand.Rand) string {
 	}
 }
 
-// record runs clients in every region against an engine and returns what they recorded.
+// record runs clients in every region against an engine and returns the recorded history.
 func record(t testing.TB, c sim.Config, perRegion, rows int, until time.Duration, faults func(*sim.Sim)) (*history.History, *sim.Sim) {
 	t.Helper()
 	c.Procedures = procedures
@@ -108,7 +108,7 @@ func record(t testing.TB, c sim.Config, perRegion, rows int, until time.Duration
 	return &taps.History, s
 }
 
-// converged compares the copies of all nodes but those that are dead.
+// converged compares the copies of all live nodes.
 func converged(t *geo.Topology, s *sim.Sim) workload.Check {
 	var copies []history.Copy
 	for n := range geo.NodeID(t.Nodes()) {
@@ -123,7 +123,7 @@ func converged(t *geo.Topology, s *sim.Sim) workload.Check {
 	return history.Converged(copies)
 }
 
-// Each broken engine is caught, by the weakest level that should catch it and not by a weaker one.
+// Each faulty variant is detected at the weakest level that should detect it, and not at a weaker level.
 func TestBrokenEngines(t *testing.T) {
 	const seeds = 20
 	for _, tc := range []struct {

@@ -9,7 +9,8 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// verdict puts into words what was found: an anomaly that needs no cycle, the cycle given and a shorter one, or nothing.
+// verdict describes the finding in words: an anomaly that needs no cycle, the given cycle and a shorter cycle, or
+// nothing.
 func (c *checker) verdict(cycle, shorter []hop) *Verdict {
 	_, snapshots := dependencies(c.v.Level)
 	x := &explainer{h: c.h, writer: c.writer, snapshots: snapshots}
@@ -126,7 +127,7 @@ func instant(d time.Duration) string { return d.Round(time.Microsecond).String()
 // An explanation of a cycle of more transactions leaves out those in the middle.
 const maxExplained = 24
 
-// left reports whether the k-th of n transactions is left out, and how many with it if it is the first such.
+// left reports whether transaction k of n is omitted. For the first omitted transaction it also returns their number.
 func left(k, n int) (out bool, first int) {
 	if n <= maxExplained || k < maxExplained/2 || k >= n-maxExplained/2 {
 		return false, 0
@@ -137,7 +138,7 @@ func left(k, n int) (out bool, first int) {
 	return true, first
 }
 
-// introduce says who the transactions are.
+// introduce describes the transactions.
 func (x *explainer) introduce() string {
 	var b strings.Builder
 	for k, i := range x.named {
@@ -323,8 +324,9 @@ func (x *explainer) rangeOf(o *op) string {
 	return fmt.Sprintf("from %s up to %s", x.nameOf(x.h.bounds[o.key]), x.nameOf(x.h.bounds[o.version]))
 }
 
-// replaced returns the write of transaction i that direct accepts, which says what it overwrote; or else one at a key that
-// infer accepts, where it did not say so. The second may be a read of what i wrote, when i has told nothing of itself.
+// replaced returns the write of transaction i that direct accepts, which reports the version that it overwrote.
+// Otherwise it returns a write at a key that infer accepts, without such a report. If i has reported nothing of itself,
+// the second may be a read of a version that i wrote.
 func (x *explainer) replaced(i uint32, direct func(*op) bool, infer func(key uint32) bool) (o *op, isDirect bool) {
 	ops := x.h.opsOf(i)
 	for k := range ops {
@@ -391,7 +393,7 @@ func (x *explainer) direct(v *Verdict, e *evidence) {
 			if e.found == gone {
 				found, other, did = "missing", "there", "written it"
 			}
-			// Who has written the version knows whether there is a row in it; otherwise b has found out.
+			// The writer of the version knows whether it contains a row; otherwise b has observed it.
 			if x.id(e.b) == e.version {
 				text = fmt.Sprintf("%s found %s %s in the version in which %s had %s.", a, key, found, b, did)
 			} else {

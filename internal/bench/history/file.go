@@ -16,8 +16,8 @@ import (
 //
 //	"geobench history 1\n" | region | clock error | records
 //
-// where each record is its length (uvarint, not 0) and a transaction, in any order, and the end is a zero and the
-// number of transactions, so that a file that was cut short shows.
+// Each record is its length (uvarint, not 0) and a transaction, in any order. The end is a zero and the number of
+// transactions, so that truncation of a file shows.
 const magic = "geobench history 1\n"
 
 // maxRecord bounds a transaction's record, so that a reader's memory is bounded too. It has room for 50,000 operations.
@@ -26,7 +26,7 @@ const maxRecord = 1 << 20
 // Header says whose history a file holds.
 type Header struct {
 	Region string
-	// ClockError is how far the file's clock may be off: see History.
+	// ClockError bounds the error of the file's clock: see History.
 	ClockError time.Duration
 }
 
@@ -135,7 +135,7 @@ func (r *Reader) readHeader() error {
 	return err
 }
 
-// cut says of an early end that it is one.
+// cut marks an early end of the file as such.
 func cut(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errors.New("the file ends early: its writer was not closed")
@@ -169,7 +169,7 @@ func (r *Reader) uvarint(limit uint64) (uint64, error) {
 func (r *Reader) Header() Header { return r.header }
 
 // Next reads the next transaction into t, whose operations and their keys are valid until the next call. It returns
-// io.EOF after the last one.
+// io.EOF after the last transaction.
 func (r *Reader) Next(t *Txn) error {
 	if r.ended {
 		return io.EOF
@@ -224,5 +224,5 @@ func (r *Reader) next(t *Txn) error {
 	return nil
 }
 
-// Close frees what the reader holds. It does not close what it reads from.
+// Close releases the reader's resources. It does not close the underlying reader.
 func (r *Reader) Close() error { return r.zip.Close() }

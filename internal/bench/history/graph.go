@@ -2,8 +2,8 @@ package history
 
 import "math"
 
-// graph is a directed graph with labelled edges in compressed sparse rows: 4 bytes per node and per edge. It is made in
-// two passes over the same edges, one that counts and one that fills in, so that no list of edges is ever held.
+// graph is a directed graph with labelled edges in compressed sparse rows: 4 bytes per node and per edge. It is built
+// in two passes over the same edges, a counting pass and a filling pass, so that no list of edges is ever held.
 type graph struct {
 	first  []uint32 // of each node's edges; the next node's is the end
 	edges  []uint32 // target, and the dependency in the top bits
@@ -22,7 +22,7 @@ const (
 // newGraph returns a graph of n nodes that counts edges.
 func newGraph(n int) *graph { return &graph{first: make([]uint32, n+1), base: uint32(n)} }
 
-// node makes one more node. Both passes make the same.
+// node adds a node. Both passes add the same nodes.
 func (g *graph) node() uint32 {
 	n := g.base + g.added
 	g.added++
@@ -70,9 +70,8 @@ func (m mask) contains(d Dependency) bool { return m>>d&1 != 0 }
 
 func (m mask) has(edge uint32) bool { return m.contains(Dependency(edge >> dependencyShift)) }
 
-// With snapshots, a node is two: the start of a transaction, when it takes its snapshot, and its commit. A start is
-// numbered twice its node, a commit one more. Where a link leads, it leads from start to start and from commit to
-// commit.
+// With snapshots, each transaction has two nodes: its start, at which it takes its snapshot, and its commit. A start
+// has twice the number of its node, and a commit one more. A link leads from start to start and from commit to commit.
 const (
 	start  = 0
 	commit = 1
@@ -84,7 +83,7 @@ func (m mask) leaving() [2]mask {
 	return [2]mask{start: m & rw, commit: m&^rw | maskOf()}
 }
 
-// lands returns the start or commit of node w at which an edge arrives, given the one that it leaves.
+// lands returns the start or commit of node w at which an edge arrives, given the start or commit that it leaves.
 func lands(from, w uint32, d Dependency) uint32 {
 	switch d {
 	case RW, PredicateRW:
@@ -115,11 +114,11 @@ func (c *components) contains(v uint32) bool {
 const finished = math.MaxUint32
 
 // components returns the strongly connected components of the graph with the edges in m. When within is not nil, it is
-// the result of an earlier call with more edges and without snapshots, and only edges inside its components count
+// the result of an earlier call with more edges and without snapshots. Only edges inside its components then count
 // (Tarjan 1972, without recursion).
 //
-// With snapshots the graph is that of starts and commits, in which a node stands for when something happens, and an
-// edge leads from the earlier to the later:
+// With snapshots the graph consists of starts and commits. A node stands for the time of an event, and an edge leads
+// from the earlier event to the later event:
 //
 //	start(T)   -> commit(T)
 //	commit(T1) -> start(T2)    where T2 read (wr) or overwrote (ww) a version of T1, or comes after T1 in time
@@ -128,23 +127,23 @@ const finished = math.MaxUint32
 // It has no cycle exactly when the history has snapshot isolation, which is that there is an order of all starts and
 // commits in which
 //
-//  1. each transaction starts before it commits, and starts after those have committed that it comes after in time;
+//  1. each transaction starts before it commits, and after the commits of the transactions that precede it in time;
 //  2. each read finds the last version that was committed before its transaction started;
 //  3. the versions of a row are committed in their order;
-//  4. of two transactions that wrote the same row, one had committed before the other started: else the second one to
+//  4. of two transactions that wrote the same row, one had committed before the other started: otherwise the second to
 //     commit would have been aborted (the first committer wins).
 //
-// Such an order agrees with every edge, so that there is no cycle. Those of 1 are clear. T2 found the version of T1, so
-// T1 had committed before T2 started (2). Where T2 overwrote the version of T1, one of them had committed before the
-// other started (4), and that was not T2 (3). If T2 had committed before T1 started, T1 would have found the version of
-// T2 or a later one (2, 3), and not the one that T2 replaced.
+// Such an order agrees with every edge, so that there is no cycle. The edges of 1 are immediate. T2 found the version
+// of T1, so T1 had committed before T2 started (2). Now suppose that T2 overwrote the version of T1. One of them had
+// committed before the other started (4), and that was not T2 (3). If T2 had committed before T1 started, T1 would have
+// found the version of T2 or a later version (2, 3). T2 would then not have replaced the version that T1 read.
 //
-// And any order that agrees with every edge is such an order. From one version of a row to the next, the writer of the
-// first commits before the writer of the second starts, and that one commits later still: so all of them commit in the
-// order of the versions (3), and no two of them overlap (4). A reader starts after the writer of its version has
-// committed, and before the writer of the next one commits, and so before the writers of all further ones do: its
-// version is the last one that was committed before it started (2). Where there is no cycle, there is an order that
-// agrees with every edge.
+// Conversely, any order that agrees with every edge is such an order. Consider two consecutive versions of a row. The
+// writer of the first commits before the writer of the second starts, and the second writer commits later still. All
+// writers therefore commit in the order of the versions (3), and no two of them overlap (4). A reader starts after the
+// writer of its version has committed. It also starts before the writer of the next version commits, and therefore
+// before the writers of all further versions commit. Its version is the last version that was committed before it
+// started (2). If there is no cycle, there is an order that agrees with every edge.
 //
 // Hence a cycle of transactions rules snapshots out exactly when no two anti-dependencies follow each other in it:
 // after the first one the path is at a commit, and no other one leaves there (Cerone and Gotsman 2018).

@@ -10,26 +10,26 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// Txn is what a client knows of one transaction.
+// Txn is a client's knowledge of one transaction.
 type Txn struct {
 	ID txn.ID
 	// Client is the process that sent it, numbered within its region. A process waits for an answer before it sends again,
 	// unless it gives up on it.
 	Client uint32
-	// Invoked is when it was sent, Answered when its answer came, on one clock for the whole history. Answered means
-	// nothing when the outcome is unknown.
+	// Invoked is the time of sending, and Answered the time of the answer, on one clock for the whole history. Answered
+	// means nothing when the outcome is unknown.
 	Invoked, Answered time.Duration
 	// Status is the outcome. A refused transaction counts as aborted.
 	Status txn.Status
-	// Ops are what it did, in order: those of a committed transaction, all of them. Of others they may be missing.
+	// Ops are its operations, in order. They are complete for a committed transaction, and may be missing for others.
 	Ops []Op
 }
 
-// History is what the clients of all regions recorded, in memory: 40 bytes per transaction, 16 per operation, and each
-// key once.
+// History is the recorded history of the clients of all regions, in memory: 40 bytes per transaction, 16 per operation,
+// and each key once.
 type History struct {
-	// ClockError bounds how far the clocks of two clients are apart: a transaction counts as answered before another was
-	// sent only when its answer came longer before than this.
+	// ClockError bounds the offset between the clocks of two clients. A transaction counts as answered before another was
+	// sent only if the interval between the two exceeds this bound.
 	ClockError time.Duration
 	// KeyName prints a key in explanations; nil for txn.Key.String.
 	KeyName func(txn.Key) string
@@ -149,15 +149,15 @@ func (h *History) opsOf(i uint32) []op {
 	return h.ops[h.txns[i].ops:to]
 }
 
-// Size is how much a history file holds, as its writer says.
+// Size is the size of a history file, as reported by its writer.
 type Size struct{ Transactions, Operations int64 }
 
 // keyBytes bounds the keys of a file, in bytes per operation.
 const keyBytes = 64
 
-// ReadFile appends a history file: see Writer. It fails once the file has more than it is said to hold, or keys that
-// are longer than any workload's, so that whoever sends it decides on no more memory than he has said. The region's
-// clock error counts if it is the largest so far.
+// ReadFile appends a history file: see Writer. It fails once the file has more than its announced size, or keys that
+// are longer than any workload's. The sender can therefore cause only the announced memory usage. The region's clock
+// error counts if it is the largest so far.
 func (h *History) ReadFile(from io.Reader, most Size) error {
 	r, err := NewReader(from)
 	if err != nil {

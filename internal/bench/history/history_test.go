@@ -19,10 +19,10 @@ import (
 //
 //	1 west/3 0-10 ok rx0 wx0
 //
-// is transaction 1 of client 3 in west, sent at 0 ms and answered at 10 ms, committed (or abort, unknown), which read
-// the initial version of row x and overwrote it. A version is the number of its transaction, ? if it is not known; .2
-// after it is Nth; a trailing - says that the row was missing or was deleted. sa:d is a scan of the rows from a up to
-// d; a trailing - says that it does not meet deleted rows.
+// is transaction 1 of client 3 in west, sent at 0 ms and answered at 10 ms, and committed (or abort, unknown). It read
+// the initial version of row x and overwrote it. A version is the number of its transaction, or ? if unknown. .2 after
+// it is Nth. A trailing - means that the row was missing or was deleted. sa:d is a scan of the rows from a up to d; a
+// trailing - means that it does not meet deleted rows.
 func parseHistory(t testing.TB, text string) *History {
 	t.Helper()
 	h := &History{KeyName: func(k txn.Key) string { return string(k[1:]) }}
@@ -115,7 +115,7 @@ func checkAll(t testing.TB, h *History) map[isolation.Level]*Verdict {
 	return all
 }
 
-// Each level's verdict on small histories, word by word. Run with -rewrite to write down what it is now.
+// Each level's verdict on small histories, word by word. Run with -rewrite to record the current verdicts.
 func TestAnomalies(t *testing.T) {
 	datadriven.RunTest(t, "testdata/anomalies", func(t *testing.T, d *datadriven.TestData) string {
 		var texts []string

@@ -23,33 +23,35 @@ const (
 // Initial is the version of a row that no recorded transaction has written: it was loaded, or it never existed.
 const Initial txn.ID = 0
 
-// Op is what a transaction did to a row, or to the rows of a range.
+// Op is an operation of a transaction on a row, or on the rows of a range.
 //
-// A scan comes behind the reads of the rows that it met, deleted ones included: its transaction has met those rows of
-// the range that it reads or writes in an operation before the scan, and no others. A row that it has not met was not
-// there for it, in the row's initial version. A scan that ended early, for example because it had found as many rows as
-// it needed, says so by its range.
+// A scan follows the reads of the rows that it met, including deleted rows. Its transaction has met exactly those rows
+// of the range that it reads or writes in an operation before the scan. For the scan, all other rows were absent, in
+// their initial version. A scan that ended early, for example because it had found enough rows, shows this by its
+// range.
 type Op struct {
 	// Key of the row, or the least key of a scan's range.
 	Key txn.Key
 	// To is the end of a scan's range: the least key above Key that is no part of it.
 	To txn.Key
-	// Version is the id of the transaction that wrote the version which was read or overwritten. The version that a
-	// write makes is named by its own transaction. Of a scan it means nothing, nor do Known and Nth.
+	// Version is the id of the transaction that wrote the version which was read or overwritten. A write's new version has
+	// the name of the writing transaction. For a scan, Version, Known and Nth mean nothing.
 	Version txn.ID
 	Kind    Kind
-	// Known says that Version is. An engine may not know what a blind write overwrites, or who deleted a missing row.
+	// Known means that Version is known. An engine may not know which version a blind write overwrites, or which
+	// transaction deleted a missing row.
 	Known bool
-	// Nth counts, from 1, the writes of the row by one transaction: for a read which of them Version's transaction
-	// had made, for a write how many its own transaction made. 0: not known, taken as the last.
+	// Nth counts, from 1, the writes of the row by one transaction. For a read it is the write of Version's transaction
+	// that was read. For a write it is the number of writes by the operation's own transaction. 0: unknown, taken as the
+	// last.
 	Nth uint8
-	// Gone says that the row was not there (read) or was deleted (write); of a scan that it does not meet rows which are
-	// deleted, so that a row that it has not met may have been there before, too.
+	// Gone means that the row was missing (read) or was deleted (write). For a scan it means that the scan does not meet
+	// deleted rows. A row that it has not met may then have existed before, too.
 	Gone bool
 }
 
-// The head byte of an encoded operation. Reads followed by a write of what was read are the common case, so the
-// write says only that key and version are those of the operation before it.
+// The head byte of an encoded operation. Reads followed by a write of the same row are the common case. Such a write is
+// encoded as having the key and version of the previous operation.
 const (
 	opWrite       = 1 << iota
 	opKnown       // the version follows, unless it is the same
@@ -64,8 +66,8 @@ const (
 // minOp is the least number of bytes of an operation.
 const minOp = 1
 
-// AppendOps appends the number of operations and the operations, about 12 bytes for a read of a row with an integer
-// key, 1 for a write of what was read just before, and 20 for a scan between integer keys.
+// AppendOps appends the number of operations and the operations. It needs about 12 bytes for a read of a row with an
+// integer key, 1 for a write of the row just read, and 20 for a scan between integer keys.
 func AppendOps(b []byte, ops []Op) []byte {
 	b = codec.AppendUvarint(b, uint64(len(ops)))
 	var last Op
@@ -111,7 +113,7 @@ func AppendOps(b []byte, ops []Op) []byte {
 
 var errHead = errors.New("an operation's head byte contradicts itself")
 
-// DecodeOps reads what AppendOps wrote and returns what follows it. Keys alias b.
+// DecodeOps reads the output of AppendOps and returns the remaining bytes. Keys alias b.
 func DecodeOps(b []byte) (ops []Op, rest []byte, err error) {
 	r := codec.NewReader(b)
 	ops = readOps(&r, nil)
@@ -175,7 +177,7 @@ func readOps(r *codec.Reader, dst []Op) []Op {
 // traceLength is the size of the length that ends a trace.
 const traceLength = 4
 
-// AppendTrace appends to a procedure's result what it did, so that the result stays in front where it was.
+// AppendTrace appends a procedure's operations to its result, so that the result remains at the front.
 func AppendTrace(result []byte, ops []Op) []byte {
 	from := len(result)
 	result = AppendOps(result, ops)

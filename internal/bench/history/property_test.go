@@ -50,7 +50,7 @@ func TestSerialHistoriesPass(t *testing.T) {
 	}
 }
 
-// rowState is what a transaction finds of a row.
+// rowState is the state of a row that a transaction finds.
 type rowState struct {
 	version txn.ID
 	nth     uint8
@@ -69,10 +69,10 @@ const (
 	twoSites
 )
 
-// interleaved returns a random small history of transactions that overlap, of a database with snapshots that lets the
-// first committer win. Of wrong quarters, that much is not what such a database does. With two sites, snapshots are
-// those of a site, which learns later what the other one has committed: parallel snapshot isolation (Sovran et al.
-// 2011).
+// interleaved returns a random small history of overlapping transactions on a database with snapshots in which the
+// first committer wins. wrong is the amount, in quarters, of behavior that such a database does not have. With two
+// sites, each site has separate snapshots and learns the commits of the other site later: parallel snapshot isolation
+// (Sovran et al. 2011).
 func interleaved(r *rand.Rand, n, wrong int, sites sites, scans bool) []Txn {
 	keys := make([]txn.Key, 1+r.IntN(4))
 	now := [2]map[txn.Key]rowState{{}, {}}
@@ -133,7 +133,7 @@ func interleaved(r *rand.Rand, n, wrong int, sites sites, scans bool) []Txn {
 			if o := s.read(key); kind < 2 && !slices.Contains(x.Ops, o) {
 				x.Ops = append(x.Ops, o)
 			}
-			// What the other site has not heard of yet counts for the first committer.
+			// Commits that the other site has not received yet count for the first committer.
 			if latest := here[key]; kind == 0 || (s != latest || s != there[key]) && r.IntN(20) >= wrong {
 				continue
 			}
@@ -160,10 +160,10 @@ func interleaved(r *rand.Rand, n, wrong int, sites sites, scans bool) []Txn {
 	return out
 }
 
-// explained says by trying all executions whether a level allows one that explains a small history. With snapshots, an
-// execution is an order of starts and commits: a transaction reads what was committed when it started, and commits if
-// nobody has overwritten since then what it overwrites. A serial one commits each transaction as soon as it has
-// started. Rows may have been loaded or not.
+// explained tries all executions, and reports whether a level allows an execution that explains a small history. With
+// snapshots, an execution is an order of starts and commits. A transaction reads the state that was committed when it
+// started. It commits if no other transaction has since overwritten the versions that it overwrites. A serial execution
+// commits each transaction immediately after its start. Rows may have been loaded or not.
 func explained(txns []Txn, level isolation.Level) bool {
 	var in []Txn
 	seen := map[txn.ID]map[txn.Key]bool{}
@@ -189,7 +189,7 @@ func explained(txns []Txn, level isolation.Level) bool {
 		case t.Status == txn.Committed:
 			in = append(in, t)
 		case t.Status == txn.Unknown && seen[t.ID] != nil:
-			// It wrote what was seen of it, and nothing is known of what it overwrote.
+			// Its writes are those that others observed, and the versions that it overwrote are unknown.
 			t.Ops = nil
 			for k := range seen[t.ID] {
 				t.Ops = append(t.Ops, Op{Kind: Write, Key: k})
@@ -197,8 +197,8 @@ func explained(txns []Txn, level isolation.Level) bool {
 			in = append(in, t)
 		}
 	}
-	// mustFollow says that transaction i starts after j has committed. Of a client's transactions that were sent at the same
-	// instant the one that was recorded first came first.
+	// mustFollow reports whether transaction i starts after j has committed. If a client's transactions were sent at the
+	// same instant, the order of recording counts.
 	mustFollow := func(i, j int) bool {
 		if in[j].Status != txn.Committed {
 			return false
@@ -212,7 +212,7 @@ func explained(txns []Txn, level isolation.Level) bool {
 	snapshots := make([]map[txn.Key]rowState, len(in))
 	done := make([]bool, len(in))
 	var try func(left int) bool
-	// commit goes on with transaction i committed, if it may be.
+	// commit continues with transaction i committed, if that is allowed.
 	commit := func(i, left int) bool {
 		before := now
 		now = maps.Clone(now)
@@ -258,7 +258,7 @@ func explained(txns []Txn, level isolation.Level) bool {
 		}
 		return false
 	}
-	// load tries all that may have been loaded, of what the reads of initial versions leave open.
+	// load tries all possible sets of loaded rows that the reads of initial versions leave open.
 	var load func(keys []txn.Key) bool
 	load = func(keys []txn.Key) bool {
 		if len(keys) == 0 {
@@ -280,7 +280,7 @@ func explained(txns []Txn, level isolation.Level) bool {
 	return load(keys)
 }
 
-// readsFrom reports whether a transaction reads from a snapshot, and its own writes over it.
+// readsFrom reports whether a transaction reads from a snapshot, with its writes applied over it.
 func readsFrom(t *Txn, keys []txn.Key, snapshot map[txn.Key]rowState) bool {
 	own := map[txn.Key]rowState{}
 	touched := map[txn.Key]bool{}
@@ -310,8 +310,7 @@ func readsFrom(t *Txn, keys []txn.Key, snapshot map[txn.Key]rowState) bool {
 	return true
 }
 
-// disturb exchanges some versions for others, and some outcomes for others. It returns false when some orders cannot be
-// told apart from others any more.
+// disturb exchanges some versions, and some outcomes. It returns false when some orders can no longer be distinguished.
 func disturb(r *rand.Rand, txns []Txn) (complete bool) {
 	for range r.IntN(3) {
 		x := &txns[r.IntN(len(txns))]
@@ -337,7 +336,7 @@ func disturb(r *rand.Rand, txns []Txn) (complete bool) {
 		}
 	}
 	if r.IntN(10) == 0 {
-		// A blind write that does not say what it overwrote.
+		// A blind write without the version that it overwrote.
 		if x := &txns[r.IntN(len(txns))]; len(x.Ops) > 0 {
 			if o := &x.Ops[len(x.Ops)-1]; o.Kind == Write {
 				o.Known, o.Version = false, Initial
@@ -348,9 +347,9 @@ func disturb(r *rand.Rand, txns []Txn) (complete bool) {
 	return true
 }
 
-// Check agrees with trying all executions: it says exactly of those histories that none explains that they don't have
-// the level. And no level is another one in disguise: of each two there is a history that has one and not the other,
-// unless one implies the other.
+// Check agrees with trying all executions: it denies the level exactly for histories that no execution explains. The
+// levels are also distinct. For any two levels there is a history that has one and not the other, unless one level
+// implies the other.
 func TestAgreesWithAllExecutions(t *testing.T) {
 	counts := map[string]int{}
 	apart := map[[2]isolation.Level]int{}
@@ -402,7 +401,8 @@ func TestAgreesWithAllExecutions(t *testing.T) {
 	}
 }
 
-// What a database with snapshots does has strong snapshot isolation, whatever is not told: outcomes, and deleted rows.
+// Histories of a database with snapshots have strong snapshot isolation, whatever information is missing: outcomes, and
+// deleted rows.
 func TestSnapshotHistoriesPass(t *testing.T) {
 	unresolved := 0
 	for seed := range uint64(500) {
@@ -413,7 +413,7 @@ func TestSnapshotHistoriesPass(t *testing.T) {
 				txns[i].Status, txns[i].Ops = txn.Unknown, nil
 			}
 			for k := range txns[i].Ops {
-				// Some reads of missing rows don't tell who deleted them.
+				// Some reads of missing rows do not name the transaction that deleted them.
 				if o := &txns[i].Ops[k]; o.Kind == Read && o.Gone && seed%2 == 0 && r.IntN(4) == 0 {
 					o.Known, o.Version, o.Nth = false, Initial, 0
 				}
@@ -430,8 +430,8 @@ func TestSnapshotHistoriesPass(t *testing.T) {
 	}
 }
 
-// expand writes down what each scan says as reads of the rows that it has not met: of all in its range that the history
-// knows. They come in the scan's place, so the transaction reads what it has not met yet first.
+// expand replaces each scan by reads of the rows that it has not met: all rows in its range that the history knows.
+// They take the scan's place, so the transaction first reads the rows that it has not met yet.
 func expand(t testing.TB, txns []Txn) []Txn {
 	t.Helper()
 	var keys []txn.Key
@@ -467,8 +467,8 @@ func expand(t testing.TB, txns []Txn) []Txn {
 	return out
 }
 
-// Check agrees with itself on histories in which each row that a scan has not met is one that its transaction read and
-// found missing. There, as many dependencies are in the graph as rows were not met.
+// Check agrees with itself on histories in which each row that a scan has not met is read by its transaction and found
+// missing. The graph then has as many dependencies as there are such rows.
 func TestScansAgreeWithReads(t *testing.T) {
 	counts := map[string]int{}
 	differs := 0
@@ -555,7 +555,7 @@ func TestTree(t *testing.T) {
 	}
 }
 
-// A read of another version than the one that was there is caught, or the history has an order all the same.
+// A read of a version other than the current version is detected, unless the history has a valid order nevertheless.
 func TestMutatedReads(t *testing.T) {
 	caught, equivalent := 0, 0
 	for seed := range uint64(100) {
@@ -574,7 +574,8 @@ func TestMutatedReads(t *testing.T) {
 	}
 }
 
-// The uncertainty of clocks takes away orders in time that they cannot tell, but not those of one client.
+// The uncertainty of clocks removes real-time orders that they cannot establish, but not the order of one client's
+// transactions.
 func TestClockError(t *testing.T) {
 	h := parseHistory(t, `
 		1 west/0 0-5 ok rx0 wx0
@@ -606,7 +607,7 @@ func TestClientThatGaveUp(t *testing.T) {
 	if v := Check(h, isolation.StrictSerializable); v.Anomaly != GSingleItem+"-process" {
 		t.Errorf("a client that does not see its own write after it gave up on another answer: %q", v.Anomaly)
 	}
-	// Two late answers come before what is sent after both.
+	// Two late answers precede transactions sent after both.
 	h = parseHistory(t, `
 		1 west/0 0-40 ok rx0 wx0
 		2 west/0 5-30 ok ry0 wy0
@@ -643,7 +644,7 @@ func FuzzCheck(f *testing.F) {
 				if n := next() % 32; o.Known && n > 0 {
 					o.Version = testID(uint64(n))
 				}
-				if v >= 224 { // 7 of 8 bits tell a row, and the last ones a range
+				if v >= 224 { // 7 of 8 bits select a row, and the last values a range
 					o = Op{Kind: Scan, Key: o.Key, To: txn.IntKey(0, uint64(v>>1&3+1+v>>4&1)), Gone: o.Gone}
 				}
 				x.Ops = append(x.Ops, o)

@@ -10,13 +10,14 @@ import (
 // that transaction's writes of the row it is (0: not known). It is asked only before the transaction's first write of k.
 type Lookup func(k txn.Key) (writer txn.ID, nth uint8, known bool)
 
-// Recorder is a procedure's view of the database that notes what the procedure reads and which versions it overwrites.
-// A recorder may be used again after Reset.
+// Recorder is a procedure's view of the database that records its reads and the versions that it overwrites. A recorder
+// may be used again after Reset.
 type Recorder struct {
 	ctx    txn.Ctx
 	lookup Lookup
 	ops    []Op
-	last   map[txn.Key][2]int // the places of the last read and write of each row in ops, plus one; once there are many
+	// the indexes of the last read and write of each row in ops, plus one; used once there are many
+	last map[txn.Key][2]int
 }
 
 // few is the number of operations up to which a search is as fast as a map.
@@ -27,7 +28,7 @@ func (r *Recorder) Reset(c txn.Ctx, lookup Lookup) {
 	r.ctx, r.lookup, r.ops, r.last = c, lookup, r.ops[:0], nil
 }
 
-// Ops returns what was recorded, in order. It is valid until Reset.
+// Ops returns the recorded operations, in order. It is valid until Reset.
 func (r *Recorder) Ops() []Op { return r.ops }
 
 // note appends an operation.
@@ -78,7 +79,7 @@ func (r *Recorder) Get(k txn.Key) (value []byte, err error) {
 
 // GetAll implements txn.Ctx.
 func (r *Recorder) GetAll(keys []txn.Key) ([][]byte, error) {
-	// The context asks for all at once; then each is here.
+	// The context receives all keys in one call; afterwards each row is available here.
 	if _, err := r.ctx.GetAll(keys); err != nil {
 		return nil, err
 	}
@@ -97,8 +98,7 @@ func (r *Recorder) read(k txn.Key, gone bool) {
 	}
 }
 
-// Scan implements txn.Ctx. What is recorded, behind the reads of the rows that it met, is the part of the range that was looked
-// at.
+// Scan implements txn.Ctx. It records, after the reads of the rows that it met, the part of the range that was scanned.
 func (r *Recorder) Scan(g txn.Range, f func(txn.Key, []byte) bool) error {
 	seen, rows := g, 0
 	err := r.ctx.Scan(g, func(k txn.Key, value []byte) bool {
@@ -139,7 +139,7 @@ func (r *Recorder) nth(k txn.Key) uint8 {
 
 func (r *Recorder) write(k txn.Key, gone bool) {
 	if o := r.find(Write, k); o != nil {
-		// 254 writes of a row are as good as many, as long as no reader takes an early one for the last.
+		// 254 writes of a row stand for any larger number, as long as no reader takes an early write for the last.
 		o.Nth = min(o.Nth+1, math.MaxUint8-1)
 		o.Gone = gone
 		return

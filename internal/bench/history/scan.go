@@ -6,26 +6,26 @@ import (
 	"sort"
 )
 
-// scans is what the checker knows of transactions that looked at ranges of rows.
+// scans holds the checker's state for transactions that scanned ranges of rows.
 //
-// A scan finds each row of its range that its transaction has not met in the initial version, and not there. Whoever
-// writes the first version of such a row comes after the scan (Adya's predicate-anti-dependency), which would have met
-// it otherwise. A range may be wide and meet few rows, for example all orders from the oldest one that is open, so
-// these dependencies are not added one by one. The rows are the leaves of a binary tree in which links lead down to the
-// writers of their first versions, and between the rows that it met a scan needs two nodes per level at most.
+// A scan finds each row of its range that its transaction has not met missing, in the initial version. The writer of
+// the first version of such a row follows the scan (Adya's predicate-anti-dependency), since the scan would have met
+// the row otherwise. A range may be wide and meet few rows, for example all orders from the oldest open order on, so
+// these dependencies are not added individually. The rows are the leaves of a binary tree in which links lead down to
+// the writers of their first versions. Between the rows that it met, a scan needs at most two nodes per level.
 type scans struct {
 	list []scan
-	// keys are the rows that committed transactions used and some scan covers, in order; rank[k] is the place of key k,
-	// plus one.
+	// keys are the rows that committed transactions used and that some scan covers, in order; rank[k] is the index of key
+	// k, plus one.
 	keys []uint32
 	rank []uint32
-	// all is for scans that meet deleted rows, kept for those that do not: it leaves out the rows that somebody is
-	// known to have deleted, since a scan that has not met one may come before its first version or after its deletion.
+	// all is for scans that meet deleted rows, and kept for scans that do not. kept omits the rows that a transaction is
+	// known to have deleted: a scan that has not met such a row may precede its first version or follow its deletion.
 	all, kept rows
-	// predicate has a bit for each operation: set for a read of a deleted row that a scan met, and for a write of a row
-	// that an earlier scan of its transaction had not met.
+	// predicate has a bit for each operation. It is set for a read of a deleted row that a scan met, and for a write of a
+	// row that an earlier scan of its transaction had not met.
 	predicate []uint64
-	touches   []touch // those of the transaction at hand
+	touches   []touch // of the current transaction
 }
 
 // scan is a scan by a transaction, of the rows at places from to to, without the last.
@@ -38,8 +38,8 @@ type touch struct {
 	place, operation uint32
 }
 
-// rows tells, for each place, how many rows before it have a version other than the initial one, and how many are known
-// to have been loaded. The former are the leaves of the tree.
+// rows gives, for each index, the number of earlier rows that have a version other than the initial version, and the
+// number of rows known to have been loaded. The former are the leaves of the tree.
 type rows struct {
 	written, loaded []uint32
 	tree
@@ -56,7 +56,7 @@ func (r *rows) count(written, loaded bool) {
 	r.written, r.loaded = add(r.written, written), add(r.loaded, loaded)
 }
 
-// findScans prepares what the dependencies of scans need.
+// findScans prepares the data for the dependencies of scans.
 func (c *checker) findScans() {
 	p := &scans{rank: make([]uint32, len(c.h.keys)), predicate: make([]uint64, (len(c.h.ops)+63)/64)}
 	p.all = rows{written: []uint32{0}, loaded: []uint32{0}}
@@ -132,8 +132,8 @@ func (c *checker) covered() (keys []uint32) {
 	return keys
 }
 
-// rowsOf returns the rows of which a scan tells something when it has not met them, or nil when there are none: where
-// deleted rows are not met, a transaction whose outcome is unknown may have deleted any.
+// rowsOf returns the rows about which a scan is evidence if it has not met them, or nil if there are none. If deleted
+// rows are not met, a transaction with an unknown outcome may have deleted any row.
 func (c *checker) rowsOf(s *scan) *rows {
 	switch {
 	case !c.h.ops[s.operation].gone():
@@ -193,9 +193,8 @@ func (c *checker) touch(i uint32) {
 	})
 }
 
-// judgeScans marks the operations that scans have made predicate reads, and notes the rows that a scan must have met:
-// those that were loaded. One that was deleted later is met as a deleted row, or is not among those that count for the
-// scan.
+// judgeScans marks the operations that scans have made predicate reads, and records the rows that a scan must have met:
+// the loaded rows. A row that was deleted later is met as a deleted row, or does not count for the scan.
 func (c *checker) judgeScans() {
 	p := c.scans
 	mark := func(operation uint32) { p.predicate[operation/64] |= 1 << (operation % 64) }
@@ -281,9 +280,9 @@ func (c *checker) plantLeaves(ch *chain) {
 	}
 }
 
-// tree is a binary tree over leaves, whose nodes are nodes of the graph: node 1 is the root, and node x has the
-// children 2x and 2x+1. The last ones are the leaves. Where the number of leaves is no power of two some nodes have
-// leaves from both ends below them; cover has no use for those.
+// tree is a binary tree over leaves, whose nodes are nodes of the graph. Node 1 is the root, and node x has the
+// children 2x and 2x+1. The last nodes are the leaves. If the number of leaves is no power of two, some nodes have
+// leaves from both ends below them; cover does not use those.
 type tree struct {
 	base, leaves uint32
 }

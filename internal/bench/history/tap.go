@@ -11,9 +11,9 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// TapConfig is what a Tap is made of.
+// TapConfig is the configuration of a Tap.
 type TapConfig struct {
-	// Placement says where rows lie: see Tap.Misclassified.
+	// Placement is the location of rows: see Tap.Misclassified.
 	Placement geo.Placement
 	// Procedures holds the traced form of every procedure that the client calls: see TraceAll.
 	Procedures *txn.Registry
@@ -21,13 +21,13 @@ type TapConfig struct {
 	Client func(txn.ID) uint32
 	// Record takes each transaction when its fate is known. It must not keep t or its operations. Writer.Add fits.
 	Record func(t *Txn)
-	// Clock is read when an answer arrives; nil is ClientEnv.Now. A driver whose Now lags behind must give another, since
-	// an answer that seems earlier than it was makes an order that was not.
+	// Clock is read when an answer arrives; nil is ClientEnv.Now. A driver whose Now lags must supply another clock. If an
+	// answer seems earlier than it was, the history contains an order that did not exist.
 	Clock func() time.Duration
 }
 
-// Tap stands between a protocol.Client and its world: it calls traced procedures instead of those that the client asks
-// for, and records what comes of them. The client notices nothing. Attach makes one.
+// Tap is a layer between a protocol.Client and its environment. It calls traced procedures instead of those that the
+// client requests, and records their results. The client does not notice it. Attach makes one.
 type Tap struct {
 	protocol.ClientEnv
 	c     TapConfig
@@ -45,7 +45,7 @@ type call struct {
 	t    *txn.Transaction
 }
 
-// NewTap returns a tap in front of env. The client that is made with it as its world is given to Attach.
+// NewTap returns a tap in front of env. Pass the client that uses the tap as its environment to Attach.
 func NewTap(env protocol.ClientEnv, c TapConfig) *Tap {
 	if c.Clock == nil {
 		c.Clock = env.Now
@@ -53,7 +53,7 @@ func NewTap(env protocol.ClientEnv, c TapConfig) *Tap {
 	return &Tap{ClientEnv: env, c: c, open: map[txn.ID]call{}}
 }
 
-// Attach names the client behind the tap, and returns the client that the driver must drive in its place.
+// Attach sets the client of the tap, and returns the client that the driver must drive in its place.
 func (t *Tap) Attach(client protocol.Client) protocol.Client {
 	t.inner = client
 	return (*tapped)(t)
@@ -93,8 +93,9 @@ func (t *Tap) complete(o txn.Outcome) txn.Outcome {
 	return o
 }
 
-// classify compares the class of a transaction, whose footprint was a hint, with those of the rows that it has used and of these
-// together with those that the hint names: engines may fetch the latter beforehand, and have reached as far then.
+// classify checks the class of a transaction whose footprint was a hint. It compares it with the class of the used
+// rows, and with the class of the used rows and the hint's rows together. Engines may fetch the hint's rows beforehand,
+// and have then reached them.
 func (t *Tap) classify(hint *txn.Footprint, ops []Op, o *txn.Outcome) {
 	var all []txn.Access
 	for i := range ops {
@@ -116,8 +117,8 @@ func (t *Tap) classify(hint *txn.Footprint, ops []Op, o *txn.Outcome) {
 	t.misclassified++
 }
 
-// Misclassified counts the committed transactions whose class, where their footprint was not exact, the database has told wrongly
-// (txn.Outcome.Class). The example says of the first what was wrong.
+// Misclassified counts the committed transactions without an exact footprint for which the database reported the wrong
+// class (txn.Outcome.Class). The example describes the first.
 func (t *Tap) Misclassified() (n int64, example string) { return t.misclassified, t.example }
 
 // Finish records the transactions that were never answered, as unknown. It returns the first error: an answer that

@@ -8,7 +8,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Taps record in one history what all clients of a world know.
+// Taps record the knowledge of all clients of an environment in one history.
 type Taps struct {
 	// Placement and Procedures are as in TapConfig.
 	Placement  geo.Placement

@@ -15,8 +15,8 @@ import (
 // Traced is what Trace adds to a procedure's number.
 const Traced txn.ProcID = 1 << 12
 
-// A traced procedure keeps a row's version behind its value, so that it travels wherever the value does, through any
-// engine, replication and remote reads included:
+// A traced procedure stores a row's version after its value. The version therefore travels with the value through any
+// engine, including replication and remote reads:
 //
 //	value | nth write, 1 byte | kind, 1 byte | writer, 8 bytes little-endian | checksum of key, value and these, 4 bytes
 //
@@ -31,7 +31,7 @@ const (
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func stampSum(k txn.Key, stamped []byte) uint32 {
-	// A conversion to bytes would allocate; nobody changes these.
+	// A conversion to bytes would allocate; these bytes are never changed.
 	sum := crc32.Update(0, castagnoli, unsafe.Slice(unsafe.StringData(string(k)), len(k)))
 	return crc32.Update(sum, castagnoli, stamped)
 }
@@ -43,7 +43,7 @@ func appendStamp(k txn.Key, value []byte, writer txn.ID, nth, kind uint8) []byte
 	return binary.LittleEndian.AppendUint32(b, stampSum(k, b))
 }
 
-// splitStamp takes a stored value apart. One without a stamp is returned as it is, as the initial version.
+// splitStamp splits a stored value. It returns a value without a stamp unchanged, as the initial version.
 func splitStamp(k txn.Key, stored []byte) (value []byte, writer txn.ID, nth uint8, gone bool) {
 	n := len(stored) - stampSize
 	if n < 0 {
@@ -64,7 +64,7 @@ type stamps struct {
 	// deletes are the tables in which there may be deleted rows.
 	deletes txn.Tables
 
-	// What the last Get found, since the recorder asks for its version next.
+	// The result of the last Get, since the recorder asks for its version next.
 	key    txn.Key
 	writer txn.ID
 	nth    uint8
@@ -90,10 +90,10 @@ func (s *stamps) split(k txn.Key, stored []byte) (value []byte, gone bool) {
 	return value, gone
 }
 
-// moreRows is how many rows beyond a scan's limit are asked for at first, since some may be deleted.
+// moreRows is the number of rows beyond a scan's limit in the first request, since some rows may be deleted.
 const moreRows = 16
 
-// Scan takes no notice of the deleted rows among those that it meets, but the recorder does.
+// Scan skips the deleted rows that it meets, but the recorder records them.
 func (s *stamps) Scan(r txn.Range, f func(txn.Key, []byte) bool) error {
 	left, limit := r.Limit, r.Limit
 	if limit > 0 && s.deletes.Has(r.From.Table()) {
@@ -146,9 +146,9 @@ func (s *stamps) lookup(k txn.Key) (txn.ID, uint8, bool) {
 	return s.writer, s.nth, true
 }
 
-// tracing records on top of stamps. To know what it overwrites, a write first reads: as far as the database can see, the
-// transaction reads the row, so that is what it is held to. Rows of groups are written without that: they are mostly new, and
-// a transaction need not name those that it writes.
+// tracing records on top of stamps. A write first reads, to know the version that it overwrites. To the database, the
+// transaction reads the row, so the history is checked with that read. Rows of groups are written without a read: they
+// are mostly new, and a transaction need not name the rows that it writes.
 type tracing struct {
 	Recorder
 	stamps  stamps
@@ -192,10 +192,11 @@ func tracedArgs(args []byte) (txn.ID, []byte, error) {
 	return id, args[len(args)-r.Len():], nil
 }
 
-// Trace returns the traced form of a procedure. Its number is p's plus Traced, its arguments are the transaction's id (as
-// codec.AppendID writes it) and p's, its result ends with what it did: see SplitTrace. A row without a group that p only
-// writes it also reads, to know what it overwrites. Rows of the tables in deleted may be gone, of which stamps are left that do
-// not count, so that scans of these lose their limits in the footprint. A database that runs traced procedures must run no others that write, until it is loaded again.
+// Trace returns the traced form of a procedure. Its number is p's plus Traced, and its arguments are the transaction's
+// id (as codec.AppendID writes it) and p's arguments. Its result ends with its operations: see SplitTrace. If p only
+// writes a row without a group, the traced form also reads it, to know the overwritten version. Rows of the tables in
+// deleted may be gone. Their stamps remain and do not count, so scans of these tables lose their limits in the
+// footprint. A database that runs traced procedures must run no other procedures that write, until it is loaded again.
 func Trace(p *txn.Procedure, deleted txn.Tables) *txn.Procedure {
 	if p.ID >= Traced {
 		panic(fmt.Sprintf("history: procedure %s has number %d, which is not below %d", p.Name, p.ID, Traced))

@@ -50,7 +50,7 @@ func plain(s store.Store) store.Store {
 	return out
 }
 
-// call runs a traced call of KV and returns its result and what it did.
+// call runs a traced call of KV and returns its result and its operations.
 func call(t *testing.T, s *store.Hash, id txn.ID, args string) (string, []history.Op) {
 	t.Helper()
 	x := &txn.Transaction{ID: id, Proc: 1 + history.Traced, Args: append(codec.AppendID(nil, id), args...)}
@@ -88,7 +88,7 @@ func tell(ops []history.Op) string {
 	return strings.Join(words, " ")
 }
 
-// A traced procedure returns what the plain one returns, and what it read and overwrote.
+// A traced procedure returns the result of the plain procedure, and the versions that it read and overwrote.
 func TestTrace(t *testing.T) {
 	traced, untraced := store.NewHash(), store.NewHash()
 	for n, tc := range []struct{ args, ops string }{
@@ -148,7 +148,8 @@ func TestTraceDeletes(t *testing.T) {
 	}
 }
 
-// A scan records the deleted rows that it has met, by the stamps that were left there: who has deleted them comes before it.
+// A scan records the deleted rows that it has met, by their remaining stamps: the deleting transaction precedes the
+// scan.
 func TestScanMeetsDeletedRows(t *testing.T) {
 	const queue = txn.Table(2)
 	row := func(n byte) txn.Key { return txn.OrderedKey(queue, 0, nil, []byte{n}) }
@@ -227,16 +228,15 @@ func TestTraceRefuses(t *testing.T) {
 	}
 }
 
-// A recorder on a store that knows versions, but not who deleted a row.
-// unreadable is a view of a store in which nothing can be read.
+// unreadable is a view of a store in which every read fails.
 type unreadable struct{ store.View }
 
 var errUnreadable = errors.New("the row cannot be read")
 
 func (*unreadable) Get(txn.Key) ([]byte, error) { return nil, errUnreadable }
 
-// A procedure that only writes reads what it overwrites when it is traced. Where that fails nobody else says so, and
-// what it did is not known.
+// When traced, a write-only procedure reads the rows that it overwrites. If such a read fails, only the trace reports
+// it, and the procedure's operations are unknown.
 func TestTraceOfWhatCannotBeRead(t *testing.T) {
 	refused := errors.New("refused")
 	for name, tc := range map[string]struct {
@@ -284,7 +284,8 @@ func TestRecorder(t *testing.T) {
 	}
 }
 
-// A scan is recorded as far as it has looked: up to its limit, or to where the procedure has had enough, with the row that it has met there.
+// A scan is recorded as far as it has read: up to its limit, or to the row at which the procedure stopped, including
+// that row.
 func TestRecorderOfScans(t *testing.T) {
 	s := store.NewHash()
 	key := func(n byte) txn.Key { return txn.OrderedKey(1, 1, nil, []byte{n}) }
@@ -355,8 +356,8 @@ func TestConverged(t *testing.T) {
 	}
 }
 
-// A tap holds the class of a committed transaction, where its footprint is a hint, to the rows that it used; those that the hint
-// names may count or not, and rows that are everywhere do not.
+// For a hint footprint, a tap checks the class of a committed transaction against the rows that it used. The hint's
+// rows may count or not, and rows that are everywhere do not count.
 func TestTapClasses(t *testing.T) {
 	// Of two regions with two partitions: row n lies in partition n mod 2 and calls region n div 2 mod 2 home.
 	row := func(n uint64) history.Op { return history.Op{Key: txn.IntKey(1, n), Kind: history.Read} }
@@ -409,8 +410,9 @@ func TestTapClasses(t *testing.T) {
 	}
 }
 
-// A tap records when a transaction was sent and when its answer came, to the nanosecond: later answers would put fewer transactions in the
-// order of time, and earlier ones more. What was never answered may have been committed.
+// A tap records the times of sending and of the answer of a transaction, to the nanosecond. Later answers would put
+// fewer transactions in the order of time, and earlier answers more. A transaction without an answer may have
+// committed.
 func TestTapTimes(t *testing.T) {
 	procedures := txn.NewRegistry(history.TraceAll(&txn.Procedure{ID: 1, Name: "p", Declare: func(_ []byte, f *txn.Footprint) error {
 		f.Add(txn.IntKey(1, 1), txn.Read)
@@ -448,7 +450,7 @@ func TestTapTimes(t *testing.T) {
 	}
 }
 
-// clock is a world in which nothing happens but that time passes.
+// clock is an environment in which only time passes.
 type clock struct {
 	nowhere
 	now time.Duration
@@ -456,7 +458,7 @@ type clock struct {
 
 func (c *clock) Now() time.Duration { return c.now }
 
-// nowhere is a world in which nothing happens, nobody a client that does nothing.
+// nowhere is an environment in which nothing happens, and nobody a client that does nothing.
 type (
 	nowhere struct{ protocol.ClientEnv }
 	nobody  struct{ protocol.Client }
@@ -466,8 +468,9 @@ func (nowhere) Now() time.Duration      { return 0 }
 func (nowhere) Submit(*txn.Transaction) {}
 func (nobody) Complete(txn.Outcome)     {}
 
-// The load generator's own clients, tapped: they notice nothing, the workload's invariants hold on the plain rows, and the
-// history is strictly serializable, although half of the clients lose patience before their answers come.
+// The load generator's own clients run through a tap. They do not notice it, the workload's invariants hold on the
+// plain rows, and the history is strictly serializable. This holds although half of the clients time out before their
+// answers arrive.
 func TestTapLoadGenerator(t *testing.T) {
 	topology := simload.TwoRegions(2)
 	registry := txn.NewRegistry(history.TraceAll(smallbank.Procedures()...)...)

@@ -9,16 +9,16 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload"
 )
 
-// Anomaly names what is wrong with a history, as Adya and Elle do. A cycle that needs the order of one client's
-// transactions has the suffix -process, one that needs the order in real time -realtime.
+// Anomaly names a violation in a history, with the names of Adya and Elle. A cycle that needs the order of one client's
+// transactions has the suffix -process, and a cycle that needs the real-time order the suffix -realtime.
 type Anomaly string
 
 // The anomalies, in the order in which Check looks for them. Adya's definitions are in section 4.2 to 4.4 of his thesis.
 const (
 	// DuplicateID: two transactions share an id, so the history means nothing.
 	DuplicateID Anomaly = "duplicate-id"
-	// GarbageRead: a version was read or overwritten that nobody wrote, or a row was found there in a version in which
-	// it is missing, or the other way round.
+	// GarbageRead: a transaction read or overwrote a version that was never written. Or it found a row in a version in
+	// which the row is missing, or did not find a row that the version contains.
 	GarbageRead Anomaly = "garbage-read"
 	// PredicateReadMiss: a scan did not meet a row of its range, although that was loaded, and not as a deleted row
 	// either.
@@ -29,7 +29,7 @@ const (
 	DirtyUpdate Anomaly = "dirty-update"
 	// G1b, intermediate read: a write was read that its transaction overwrote itself.
 	G1b Anomaly = "G1b"
-	// Internal: a transaction contradicts its own reads and writes.
+	// Internal: a transaction contradicts its reads and writes.
 	Internal Anomaly = "internal"
 	// IncompatibleOrder: two transactions overwrote the same version, so a row has no order of versions.
 	IncompatibleOrder Anomaly = "incompatible-order"
@@ -42,8 +42,7 @@ const (
 	// GSingleItem, for example read skew: a cycle with one anti-dependency, a version read that another transaction
 	// replaced.
 	GSingleItem Anomaly = "G-single-item"
-	// GSingle, for example a phantom: the same, and the anti-dependency is that of a predicate, a row that a scan did
-	// not meet.
+	// GSingle, for example a phantom: the same, but the anti-dependency is a predicate's: a scan did not meet a row.
 	GSingle Anomaly = "G-single"
 	// GNonadjacentItem, for example a long fork: a cycle with several anti-dependencies, no two of which follow each
 	// other. Together with GSingleItem, G1 and LostUpdate it is what snapshot isolation rules out: G-SIa or G-SIb for
@@ -57,22 +56,23 @@ const (
 	G2 Anomaly = "G2"
 )
 
-// Dependency says why one transaction comes before another.
+// Dependency is the reason why one transaction precedes another.
 type Dependency uint8
 
 // The dependencies.
 const (
-	// WW: it wrote a version, and the other overwrote it.
+	// WW: it wrote a version, and the other transaction overwrote it.
 	WW Dependency = iota
-	// WR: it wrote a version, and the other read it.
+	// WR: it wrote a version, and the other transaction read it.
 	WR
-	// RW, anti-dependency: it read a version, and the other replaced it.
+	// RW, anti-dependency: it read a version, and the other transaction replaced it.
 	RW
-	// PredicateRW, predicate-anti-dependency: it looked at a range, and the other put a row there that it did not meet.
+	// PredicateRW, predicate-anti-dependency: it scanned a range, and the other transaction put a row there that the scan
+	// did not meet.
 	PredicateRW
-	// Session: its client had the answer before it sent the other.
+	// Session: its client had the answer before it sent the other transaction.
 	Session
-	// RealTime: its answer came before the other was sent.
+	// RealTime: its answer arrived before the other transaction was sent.
 	RealTime
 	// link leads from a node that stands for many edges; it is part of the edge that led there.
 	link
@@ -83,11 +83,11 @@ func (d Dependency) String() string {
 	return [...]string{"ww", "wr", "rw", "predicate-rw", "process", "realtime", "link"}[min(d, link)]
 }
 
-// Step is one edge of a cycle: From comes before To.
+// Step is one edge of a cycle: From precedes To.
 type Step struct {
 	From, To   txn.ID
 	Dependency Dependency
-	// Key of the row that the two met at, and Version the one that it is about: written, or read, by From. Empty for
+	// Key is the row that both transactions used, and Version the version that From wrote or read. Both are empty for
 	// orders in time.
 	Key     txn.Key
 	Version txn.ID
@@ -95,7 +95,7 @@ type Step struct {
 	Text string
 }
 
-// Stats tells what was checked.
+// Stats counts the parts of the checked history.
 type Stats struct {
 	Transactions, Committed, Aborted, Unknown int
 	// UnknownCommitted are the unknown transactions of which a version was seen, so that they were committed.
@@ -104,8 +104,8 @@ type Stats struct {
 	// Edges of the graph by dependency: ww, wr, rw, predicate-rw, process, realtime. Real time has one edge per
 	// transaction. One of a scan may stand for many rows.
 	Edges [link]int
-	// Unordered counts writes that did not say what they overwrote, in rows where several did so: they are known to
-	// follow the versions whose order is known, but their order among each other is not.
+	// Unordered counts writes that did not report the version that they overwrote, in rows with several such writes. They
+	// are known to follow the ordered versions, but their order among each other is unknown.
 	Unordered int
 	// Unresolved counts reads of missing rows, and rows not met by scans, that may have been not yet there or already
 	// deleted.
@@ -122,12 +122,13 @@ type Stats struct {
 type Verdict struct {
 	Level  isolation.Level
 	Passed bool
-	// Anomaly is the first that was found in the order of the constants. Others may exist beside it.
+	// Anomaly is the first anomaly found in the order of the constants. There may be others.
 	Anomaly Anomaly
-	// Cycle is the smallest found, each step's To the next one's From. For an anomaly that needs no cycle, it holds the
-	// steps that show it.
+	// Cycle is the smallest cycle found, each step's To the next step's From. For an anomaly that needs no cycle, it holds
+	// the steps that show it.
 	Cycle []Step
-	// Transactions are those of the explanation, which calls them T1, T2, and so on in this order. They have no Ops.
+	// Transactions are the transactions of the explanation, which names them T1, T2, and so on in this order. They have no
+	// Ops.
 	Transactions []Witness
 	// Explanation is for a person, a few lines.
 	Explanation string
@@ -136,7 +137,7 @@ type Verdict struct {
 	Stats Stats
 }
 
-// Witness is a transaction that shows what is wrong, with the region of its client.
+// Witness is a transaction that shows the violation, with the region of its client.
 type Witness struct {
 	Txn
 	Region string
@@ -164,7 +165,7 @@ func (v *Verdict) Check() workload.Check {
 	return c
 }
 
-// maxWitnesses bounds the transactions that a check tells of.
+// maxWitnesses bounds the number of transactions that a check reports.
 const maxWitnesses = 100
 
 // cycle returns what shows that the history is wrong; nil where no transaction does.

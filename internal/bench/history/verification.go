@@ -5,7 +5,7 @@ import (
 	"github.com/geobench/geobench/internal/base/isolation"
 )
 
-// verifications are those that ask for a level.
+// verifications are the verifications that require a level.
 var verifications = map[v1alpha1.Verification]isolation.Level{
 	v1alpha1.VerifyReadCommitted:            isolation.ReadCommitted,
 	v1alpha1.VerifySnapshotIsolation:        isolation.SnapshotIsolation,
@@ -16,8 +16,8 @@ var verifications = map[v1alpha1.Verification]isolation.Level{
 	v1alpha1.VerifyStrictSerializable:       isolation.StrictSerializable,
 }
 
-// LevelOf returns the level that a verification asks for of a database that promises one. It is false when the verification
-// needs no history.
+// LevelOf returns the level that a verification requires of a database with the promised level. It returns false if the
+// verification needs no history.
 func LevelOf(v v1alpha1.Verification, promised isolation.Level) (isolation.Level, bool) {
 	if v == v1alpha1.VerifyIsolation {
 		return promised, true

@@ -7,7 +7,7 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// keyMark is what a transaction has to do with the key at hand. It is valid when turn is the key's.
+// keyMark is the relation of a transaction to the current key. It is valid if turn is the key's.
 type keyMark struct {
 	turn  uint32
 	write uint32 // its version's place in chain.versions, 0: none
@@ -20,15 +20,15 @@ type version struct {
 	before uint32 // operation that overwrote the version before, or unknownBefore
 	nth    uint8  // number of the writer's writes
 	row    presence
-	// witness is who says what row says.
+	// witness is the transaction that reports the state in row.
 	witness uint32
-	// next are versions that overwrote this one, at most two: the second already shows an anomaly.
+	// next are versions that overwrote this version, at most two: the second already shows an anomaly.
 	next [2]uint32
 }
 
 const unknownBefore = math.MaxUint32
 
-// presence says whether there is a row in a version of it.
+// presence says whether a version of a row contains the row.
 type presence uint8
 
 const (
@@ -44,13 +44,13 @@ func presenceOf(o *op) presence {
 	return there
 }
 
-// chain is the key at hand. versions[0] is the initial one.
+// chain holds the versions of the current key. versions[0] is the initial version.
 type chain struct {
 	key      uint32
 	versions []version
-	heads    []uint32 // versions that did not say what they overwrote
-	// tail is the last version of the chain that starts at the initial one, when heads follow it that nothing puts in
-	// order; after is the node that stands for them. Only if after is not 0.
+	heads    []uint32 // versions without the version that they overwrote
+	// tail is the last version of the chain that starts at the initial version, if unordered heads follow it. after is the
+	// node that stands for the heads. tail is valid only if after is not 0.
 	tail  uint32
 	after uint32
 }
@@ -89,8 +89,8 @@ func (c *checker) mark(i uint32) *keyMark {
 	return m
 }
 
-// collect lists the key's versions: those that committed transactions say they wrote, and those of unknown
-// transactions that somebody saw.
+// collect lists the key's versions: those that committed transactions report as written, and those of unknown
+// transactions that another transaction observed.
 func (c *checker) collect(ch *chain, from, to uint32) {
 	ch.versions = append(ch.versions[:0], version{writer: initial, before: unknownBefore})
 	for at := from; at < to; at++ {
@@ -151,8 +151,8 @@ func (c *checker) collect(ch *chain, from, to uint32) {
 	}
 }
 
-// look notes that transaction i has found out, with a read, whether there is a row in a version, or has found it
-// otherwise than the witness.
+// look records that transaction i has observed, with a read, whether a version contains a row, or that its observation
+// contradicts the witness.
 func (c *checker) look(ch *chain, v *version, i uint32, o *op) {
 	if v.row == unknownPresence {
 		v.row, v.witness = presenceOf(o), i
@@ -215,15 +215,15 @@ func (c *checker) connect(ch *chain, from, to uint32) {
 		c.note(a, e)
 	}
 	if c.v.Level == isolation.ReadCommitted {
-		// Updates may be lost: who has overwritten a version may have overwritten others after it that it has not seen,
-		// so nothing is known of those that do not say what they overwrote.
+		// Updates may be lost. A transaction that has overwritten a version may have overwritten later versions that it has
+		// not seen. Versions without the version that they overwrote are therefore unordered.
 		ch.heads = ch.heads[:0]
 	}
 	if len(ch.heads) == 0 {
 		return
 	}
-	// The initial version comes before all others, and so do those that are known to follow it directly or indirectly:
-	// a version of theirs in between would have its own place in the chain.
+	// The initial version precedes all others, and so do the versions that are known to follow it directly or indirectly:
+	// a version between them would have a place in the chain.
 	ch.tail = 0
 	for ch.versions[ch.tail].next[0] != 0 {
 		ch.tail = ch.versions[ch.tail].next[0]
@@ -276,14 +276,14 @@ func (c *checker) emit(ch *chain, from, to uint32) {
 			}
 		} else {
 			if !counted {
-				// Who has told nothing may have deleted any row.
+				// A transaction that has reported nothing may have deleted any row.
 				counted, maybeDeleted = true, c.v.Stats.Unknown > 0
 				for k := from; k < to && !maybeDeleted; k++ {
 					d := &c.h.ops[c.order[k]]
 					maybeDeleted = d.write() && d.gone()
 				}
 			}
-			// A missing row that nobody deletes is not there yet.
+			// A missing row that no transaction deletes does not exist yet.
 			if !o.gone() || maybeDeleted {
 				if !g.fill {
 					c.v.Stats.Unresolved++
@@ -300,22 +300,21 @@ func (c *checker) emit(ch *chain, from, to uint32) {
 	}
 }
 
-// replaced adds the dependencies of transaction i, which read the version at place p, on those who replaced that
-// version.
+// replaced adds the dependencies of transaction i, which read the version at index p, on the transactions that replaced
+// that version.
 func (c *checker) replaced(ch *chain, i, p uint32, d Dependency) {
 	for _, s := range ch.versions[p].next {
 		if s != 0 && ch.versions[s].writer != i {
 			c.g.add(i, ch.versions[s].writer, d)
 		}
 	}
-	// A transaction whose own write is among those that nothing puts in order is left out: it does not come
-	// before itself.
+	// A transaction whose own write is among the unordered versions is skipped: it does not precede itself.
 	if ch.after != 0 && p == ch.tail && !c.isHead(ch, i) {
 		c.g.add(i, ch.after, d)
 	}
 }
 
-// isHead reports whether transaction i wrote one of the key's versions that did not say what they overwrote.
+// isHead reports whether transaction i wrote one of the key's versions without the version that they overwrote.
 func (c *checker) isHead(ch *chain, i uint32) bool {
 	w := c.mark(i).write
 	if w == 0 {

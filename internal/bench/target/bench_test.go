@@ -57,7 +57,7 @@ func startLocal(t testing.TB, db deploy.Database) *node.Local {
 	return local
 }
 
-// closedLoop is many clients that each send one transaction after the other.
+// closedLoop simulates many clients that each send one transaction after another.
 type closedLoop struct {
 	g       workload.Generator
 	session target.Session
@@ -101,7 +101,7 @@ func (c *closedLoop) put(o []txn.Outcome) {
 	}
 }
 
-// run submits until budget transactions have been, and then takes what is under way.
+// run submits transactions until the budget is used up, and then waits for the transactions in flight.
 func (c *closedLoop) run(clients int, budget *atomic.Int64) {
 	open := 0
 	submit := func(client int) {

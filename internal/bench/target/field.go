@@ -4,7 +4,7 @@ package target
 type FieldError struct {
 	// Field is as in a manifest, from spec on: spec.external.database.
 	Field string
-	// Value may be empty, where Message says it or where nobody may see it.
+	// Value may be empty if Message contains it or if it is secret.
 	Value, Message string
 }
 

@@ -46,12 +46,12 @@ type Native struct {
 	sessions  map[*nativeSession]struct{}
 	processes map[geo.NodeID]string
 	incidents []result.Incident
-	// roundTrips are the shortest ones of the connections to each node.
+	// roundTrips holds the shortest round trip of the connections to each node.
 	roundTrips map[geo.NodeID]time.Duration
 }
 
-// NewNative returns the target of the clients in a region of db, who choose coordinators so. It delays what it sends when
-// db.Emulate says so.
+// NewNative returns the target of the clients in a region of db, which choose coordinators as given. It delays messages
+// if db.Emulate is set.
 func NewNative(db *deploy.Database, region geo.Region, chooses geo.Coordinators) *Native {
 	return &Native{
 		db:        db,
@@ -65,8 +65,8 @@ func NewNative(db *deploy.Database, region geo.Region, chooses geo.Coordinators)
 	}
 }
 
-// Incidents tells what went wrong with the connections, in the order in which it happened: lost ones, nodes that are
-// another process than before. A run with incidents can't be trusted. At most 100 are kept.
+// Incidents returns problems with the connections, in the order in which they happened: lost connections, and nodes
+// that are now another process. A run with incidents can't be trusted. At most 100 are kept.
 func (n *Native) Incidents() []result.Incident {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -84,8 +84,9 @@ func (n *Native) Processes() map[string]string {
 	return out
 }
 
-// RoundTrip returns how far the clients are from the node of their region that is furthest from them: the shortest round trip of
-// each connection, without emulated delays. It is 0 before a connection was made, and where the kernel does not tell.
+// RoundTrip returns the round trip between the clients and the most distant node of their region: the shortest round
+// trip of each connection, without emulated delays. It is 0 before a connection was made, and if the kernel does not
+// report it.
 func (n *Native) RoundTrip() (furthest time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -129,7 +130,7 @@ func (n *Native) met(id geo.NodeID, process string) {
 	n.processes[id] = process
 }
 
-// Open connects to all nodes of the region. It fails when one can't be reached within 15 s.
+// Open connects to all nodes of the region. It fails if a node can't be reached within 15 s.
 func (n *Native) Open(ctx context.Context, sink Sink) (Session, error) {
 	t := &n.db.Topology
 	if n.region < 0 || int(n.region) >= len(t.Regions) {
@@ -203,7 +204,7 @@ type route struct {
 	s       *nativeSession
 	id      geo.NodeID
 	address string
-	opened  chan<- struct{} // told once
+	opened  chan<- struct{} // notified once
 
 	mu       sync.Mutex
 	conn     *wire.Conn // nil: not connected
@@ -278,7 +279,7 @@ func (s *nativeSession) refuse() {
 		select {
 		case <-s.signal:
 		case <-s.ctx.Done():
-			open = false // what was refused up to here is the last
+			open = false // the refusals up to here are the last
 		}
 		select {
 		case <-time.After(refusalDelay):

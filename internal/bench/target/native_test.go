@@ -23,8 +23,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// TestEndToEnd drives Calvin over an emulated network: every transaction is answered once, copies agree and nothing is
-// left behind.
+// TestEndToEnd drives Calvin over an emulated network. Every transaction is answered once, copies agree, and no state
+// remains.
 func TestEndToEnd(t *testing.T) {
 	before := runtime.NumGoroutine()
 	t.Cleanup(func() {
@@ -66,7 +66,7 @@ func TestEndToEnd(t *testing.T) {
 			t.Errorf("region %d: %v, %v; want %d committed", r, c.results, c.reasons, transactions)
 		}
 		slices.Sort(c.latency)
-		// The log's leader is in the first region; the other one pays a round trip.
+		// The log's leader is in the first region; the other region pays a round trip.
 		least := time.Duration(r)*rtt + 400*time.Microsecond
 		if c.latency[0] < least {
 			t.Errorf("region %d: a latency of %v is less than the network's %v", r, c.latency[0], least)
@@ -94,7 +94,7 @@ func TestEndToEnd(t *testing.T) {
 		if audits, err = local.Audit(ctx, nil); !errors.Is(err, admin.ErrBusy) {
 			break
 		}
-		<-time.After(5 * time.Millisecond) // the other region's copy follows
+		<-time.After(5 * time.Millisecond) // the other region's copy lags
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -104,7 +104,7 @@ func TestEndToEnd(t *testing.T) {
 	}
 }
 
-// collect is a sink that checks that each outcome comes once.
+// collect is a sink that checks that each outcome arrives once.
 type collect struct {
 	t    testing.TB
 	mu   sync.Mutex

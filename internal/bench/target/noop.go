@@ -8,7 +8,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// NewNoop returns a target that commits everything at once. result makes the outcomes' results; nil: they are empty.
+// NewNoop returns a target that immediately commits everything. result makes the outcomes' results; nil: they are
+// empty.
 func NewNoop(result func(t *txn.Transaction) []byte) Target { return noop{result} }
 
 type noop struct{ result func(*txn.Transaction) []byte }

@@ -165,13 +165,14 @@ func TestARollbackOutlivesItsSession(t *testing.T) {
 	if o := <-outcomes; o.Status != txn.Refused || o.Cause != txn.CauseClient || o.Reason != target.ReasonSessionClosed {
 		t.Errorf("%+v", o)
 	}
-	// Classify calls that the client's doing, which no failure of a database is; but nobody asks what it is.
+	// Classify attributes this error to the client, so no failure of the database is counted. No caller asks for the
+	// cause.
 	if got := s.target.Incidents(); len(got) > 0 {
 		t.Errorf("incidents %+v", got)
 	}
 }
 
-// An outcome does not wait for the connection that replaces a broken one.
+// An outcome does not wait for the connection that replaces a broken connection.
 func TestOutcomesComeBeforeTheReconnect(t *testing.T) {
 	told := make(chan struct{})
 	s := &scripted{
@@ -220,7 +221,7 @@ func TestAFailedRollbackBreaksTheConnection(t *testing.T) {
 	}
 }
 
-// A transaction whose procedure nobody knows is refused, and the session goes on.
+// A transaction with an unknown procedure is refused, and the session continues.
 func TestUnknownProceduresAreRefused(t *testing.T) {
 	s := &scripted{}
 	session, outcomes := s.open(t)
@@ -298,8 +299,8 @@ func (c *caller) Begin(context.Context, *txn.Transaction) (target.Statement, err
 
 func (c *caller) Call(*txn.Transaction, func(txn.Key)) ([]byte, error) { return nil, c.call() }
 
-// What a workload's own statements make of their answers is the workload's doing, and what the database says the database's: the first is
-// rolled back over a connection that is of use, and makes the run Invalid.
+// Errors of a workload's own statements are distinguished from errors of the database. A workload's error causes a
+// rollback over a usable connection, and makes the run Invalid.
 func TestOutcomesOfCallers(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err    error
@@ -350,8 +351,8 @@ func TestStatementsCountWhatIsPending(t *testing.T) {
 	}
 }
 
-// Where no connection can be opened in the place of one that broke, transactions are refused, whatever Connect returns beside
-// its error.
+// If no connection can be opened in place of a broken connection, transactions are refused, whatever Connect returns
+// along with its error.
 func TestNoConnection(t *testing.T) {
 	s := &scripted{get: func() error { return errBroken }, connect: func() error { return errNode }}
 	session, outcomes := s.open(t)

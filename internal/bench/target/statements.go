@@ -14,20 +14,20 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// rollbackWithin bounds a rollback; Statement.Rollback tells it.
+// rollbackWithin bounds a rollback; it is documented at Statement.Rollback.
 const rollbackWithin = 5 * time.Second
 
 // Statements is a target that runs stored procedures statement by statement on a database that has none of them, as an
 // interactive client does: over a number of connections, each of which runs one transaction at a time.
 type Statements struct {
-	// Procedures are those that clients call: catalog.Procedures.
+	// Procedures are the procedures that clients call: catalog.Procedures.
 	Procedures *txn.Registry
-	// Placement tells the classes of transactions.
+	// Placement determines the classes of transactions.
 	Placement geo.Placement
 	// Connections is the number of them for each Open, at least 1: transactions that come while all are busy wait. The clients of a
 	// region open one session.
 	Connections int
-	// Connect opens a connection, and another one in the place of one that broke.
+	// Connect opens a connection, and a new connection in place of a broken one.
 	Connect func(ctx context.Context) (Connection, error)
 	// Classify says what an error of the database means.
 	Classify func(err error) Failure
@@ -37,7 +37,7 @@ type Statements struct {
 	mu        sync.Mutex
 	incidents []result.Incident // one of each kind
 	lost      bool              // a connection could not be opened again
-	causeless bool              // Classify has told no cause of a failure
+	causeless bool              // Classify has returned no cause for a failure
 }
 
 // note notes an incident, the first of its kind.
@@ -50,29 +50,29 @@ func (s *Statements) note(seen *bool, format string, args ...any) {
 	}
 }
 
-// Connection runs one transaction after the other.
+// Connection runs one transaction after another.
 type Connection interface {
-	// Begin starts a transaction. Its context is the session's, which ends when that is closed: it is the one for all
-	// statements of the transaction, and outlives the client's patience.
+	// Begin starts a transaction. Its context is the session's context, which ends when the session is closed. It applies
+	// to all statements of the transaction, and continues after the client's timeout.
 	Begin(ctx context.Context, t *txn.Transaction) (Statement, error)
 	Close() error
 }
 
-// Statement is a transaction under way, as a txn.Ctx is one: each call is a statement, and one that fails is the last but for
-// Rollback. GetAll returns values that are not nil for rows that are there, however empty.
+// Statement is a transaction in progress, in the sense of a txn.Ctx. Each call is a statement, and after a failed
+// statement only Rollback may follow. GetAll returns non-nil values for existing rows, even if they are empty.
 type Statement interface {
 	// Get returns the row's value, or txn.ErrNotFound itself.
 	Get(k txn.Key) (value []byte, err error)
-	// GetAll returns the values of several rows, in the order of their keys and nil for those that are not there. Keys may
-	// repeat; there is at least one.
+	// GetAll returns the values of several rows, in the order of their keys, with nil for missing rows. Keys may repeat;
+	// there is at least one.
 	GetAll(keys []txn.Key) (values [][]byte, err error)
 	// Scan calls f for the rows of a range, in its order, until f returns false. The range has passed CheckScan.
 	Scan(r txn.Range, f func(k txn.Key, value []byte) bool) error
 	Put(k txn.Key, value []byte) error
 	// Delete removes a row; it need not be there.
 	Delete(k txn.Key) error
-	// Commit ends the transaction. When it fails and Classify calls that neither a conflict nor rolled back, nobody knows how it
-	// ended.
+	// Commit commits the transaction. If it fails and Classify reports neither a conflict nor a rollback, the outcome is
+	// unknown.
 	Commit(ctx context.Context) error
 	// Rollback undoes it. It is called once Commit or a statement has failed, too. Its context lives for 5 s, even when the
 	// session has ended meanwhile: a driver that looks at its context first would otherwise send nothing, and the connection
@@ -81,13 +81,13 @@ type Statement interface {
 	Rollback(ctx context.Context) error
 }
 
-// Caller is a Statement of a database that runs transactions by statements of their workload's own, in place of what their procedures do row by
-// row: package sqlform.
+// Caller is a Statement of a database that runs a workload's own SQL statements instead of the row operations of its
+// procedures: package sqlform.
 type Caller interface {
 	Statement
-	// Call runs t but for Commit, and returns what its procedure would. use is told of each row that decides the class of t. The error is a
-	// txn.Abort where the transaction gives up by its own decision, and txn.ErrProcedure where it cannot read an answer; any other is the
-	// database's, and Classify says what it means.
+	// Call runs t without its commit, and returns the result of its procedure. It passes to use each row that determines
+	// the class of t. The error is a txn.Abort if the transaction decides to give up, and txn.ErrProcedure if it cannot
+	// read an answer. Any other error is the database's, and Classify interprets it.
 	Call(t *txn.Transaction, use func(txn.Key)) (result []byte, err error)
 }
 
@@ -98,8 +98,8 @@ type Failure struct {
 	Cause txn.Cause
 	// Reason is a label of bounded cardinality: serialization-failure, deadlock, connection-lost.
 	Reason string
-	// RolledBack says that the transaction has left no trace for certain, even where Commit failed: no space on the disk, a
-	// constraint. It is refused then, not unknown.
+	// RolledBack means that the transaction has certainly left no trace, even if Commit failed, for example because of a
+	// full disk or a constraint. Its outcome is then refused, not unknown.
 	RolledBack bool
 	// Broken says that the connection is of no more use.
 	Broken bool
@@ -135,8 +135,8 @@ func (s *Statements) Open(ctx context.Context, sink Sink) (Session, error) {
 	return session, nil
 }
 
-// Incidents implements Target. A connection that breaks shows in the outcomes alone; one that cannot be opened again, of a database that
-// may be gone, is an incident.
+// Incidents implements Target. A broken connection shows only in the outcomes. A connection that cannot be reopened is
+// an incident, since the database may be gone.
 func (s *Statements) Incidents() []result.Incident {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -173,14 +173,15 @@ func (s *statements) Flush() {
 	s.mu.Lock()
 	s.queue = append(s.queue, s.batch...)
 	s.mu.Unlock()
-	for range s.batch { // one connection each: the others would wake up for nothing
+	for range s.batch { // one connection each: other connections would wake up in vain
 		s.wake.Signal()
 	}
 	clear(s.batch)
 	s.batch = s.batch[:0]
 }
 
-// Close implements Session. It waits for the transactions that run, whose context ends; what has not begun is refused.
+// Close implements Session. It waits for the running transactions, whose context ends. Transactions that have not
+// started are refused.
 func (s *statements) Close() error {
 	s.Flush()
 	s.cancel()
@@ -235,7 +236,7 @@ func (s *statements) serve(c Connection) {
 	}
 }
 
-// rollback undoes a transaction, whether or not the session goes on.
+// rollback undoes a transaction, whether or not the session continues.
 func (s *statements) rollback(st Statement) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), rollbackWithin)
 	defer cancel()
@@ -311,8 +312,9 @@ func (s *statements) run(c Connection, t *txn.Transaction) (o txn.Outcome, broke
 	return txn.Outcome{ID: t.ID, Status: txn.Committed, Class: o.Class, Result: result}, false
 }
 
-// witness is the procedure's view of a transaction. It notes how far the procedure reaches, and the database's first error,
-// which is what every later statement returns and how the transaction ends, whatever the procedure makes of it.
+// witness is the procedure's view of a transaction. It records the extent of the procedure's accesses, and the
+// database's first error. Every later statement returns this error, and the transaction ends with it, however the
+// procedure handles it.
 type witness struct {
 	st                        Statement
 	placement                 geo.Placement

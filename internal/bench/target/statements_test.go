@@ -28,11 +28,11 @@ import (
 	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
-// optimistic is a database of one copy with interactive transactions: each reads from a snapshot, and commits if nobody has
-// written what it read in between (Kung and Robinson 1981).
+// optimistic is a database of one copy with interactive transactions. Each reads from a snapshot, and commits if no
+// other transaction has since written the rows that it read (Kung and Robinson 1981).
 type optimistic struct {
 	p *plan.Plan
-	// mistake is what it does wrong; none when empty.
+	// mistake is the defect of a faulty variant; none when empty.
 	mistake string
 
 	pending atomic.Int64
@@ -134,7 +134,7 @@ type statement struct {
 	snapshot snapshot
 }
 
-// snapshot is the rows that a transaction sees, and those that it has looked at.
+// snapshot holds the rows that a transaction sees, and the rows that it has read.
 type snapshot struct {
 	o       *optimistic
 	version uint64
@@ -152,11 +152,11 @@ func (s *snapshot) Scan(r txn.Range, f func(txn.Key, store.Record) bool) {
 	s.o.mu.Lock()
 	defer s.o.mu.Unlock()
 	s.o.rows.At(s.version).Scan(r, f)
-	r.Limit = 0 // what lies behind the limit counts as read, too: that is more than need be, and simple
+	r.Limit = 0 // rows after the limit count as read, too: more than necessary, but simple
 	s.read = append(s.read, r)
 }
 
-// changed reports whether somebody has written what was read since.
+// changed reports whether another transaction has written rows since they were read.
 func (s *snapshot) changed() bool {
 	for _, r := range s.read {
 		if r.Point() {
@@ -251,7 +251,7 @@ func (s *statement) Commit(context.Context) error {
 	return nil
 }
 
-// write writes what the transaction has written.
+// write applies the transaction's writes.
 func (s *statement) write() {
 	s.o.version++
 	for _, w := range s.view.Writes.Entries() {
@@ -341,7 +341,7 @@ func TestFailuresHaveACause(t *testing.T) {
 	}
 }
 
-// What the last steps of a run find out wrong is a reason beside the figures, which are kept.
+// Violations that the last steps of a run find are reasons in addition to the figures, which are kept.
 func TestFiguresOutliveTheAudit(t *testing.T) {
 	for mistake, want := range map[string]string{
 		"audit-empty":    "the audit tells nothing of shard 0 on node 0 of 0, where the layout has it",
@@ -363,7 +363,7 @@ func TestFiguresOutliveTheAudit(t *testing.T) {
 	}
 }
 
-// A document says that it is of a target, what that promises, and how many transactions at once it was measured with.
+// A document states its target, the target's guarantees, and the number of concurrent transactions of the measurement.
 func TestADocumentTellsOfItsTarget(t *testing.T) {
 	p := targettest.Plan(t, "optimistic", `{smallbank: {customers: 200}}`, isolation.StrictSerializable)
 	d, err := inprocess.On(t.Context(), p, &optimistic{p: p}, nil)
@@ -389,7 +389,7 @@ func TestPromisesThatCannotBeChecked(t *testing.T) {
 	}
 }
 
-// A run whose faults nobody injects is not planned: it would pass without them.
+// A run with faults that no component injects is not planned: it would pass without them.
 func TestFaultsOnATargetAreRefused(t *testing.T) {
 	p := targettest.Plan(t, "optimistic", `{smallbank: {customers: 200}}`, isolation.StrictSerializable)
 	p.Run.Spec.Faults = []v1alpha1.Fault{{
@@ -406,7 +406,7 @@ func TestFaultsOnATargetAreRefused(t *testing.T) {
 	}
 }
 
-// A database of one copy has no copies to compare: only who asks for the check gets it.
+// A database of one copy has no copies to compare: the check runs only on request.
 func TestOneCopyConvergesWhenAsked(t *testing.T) {
 	for name, verify := range map[string][]v1alpha1.Verification{
 		"asked":     {v1alpha1.VerifyInvariants, v1alpha1.VerifyConvergence},

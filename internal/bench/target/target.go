@@ -1,6 +1,6 @@
-// Package target is what a load generator talks to: something that takes transactions and answers each of them exactly
-// once. Native targets are the nodes of a database in the generator's region; the no-op target commits everything at
-// once, to measure the generator alone.
+// Package target defines the interface of a load generator to a database, which takes transactions and answers each of
+// them exactly once. Native targets are the nodes of a database in the generator's region. The no-op target immediately
+// commits everything, to measure the generator alone.
 package target
 
 import (
@@ -18,23 +18,23 @@ type Sink func(outcomes []txn.Outcome)
 type Session interface {
 	// Submit buffers t until Flush. Every submitted transaction reaches the sink exactly once, at Close at the latest.
 	Submit(t *txn.Transaction)
-	// Flush hands over what is buffered. It does not wait for the network.
+	// Flush sends buffered data. It does not wait for the network.
 	Flush()
-	// Close ends the session, and waits for what cannot be left alone. What is unfinished becomes Refused where it has certainly
-	// left no trace, as what waits for its turn or was not committed yet, and else Unknown. The sink is not called after it
-	// returns.
+	// Close closes the session, and waits for work that must not be abandoned. Unfinished transactions become Refused if
+	// they have certainly left no trace, for example because they were queued or not committed yet. Otherwise they become
+	// Unknown. The sink is not called after it returns.
 	Close() error
 }
 
-// Pool is a Target that runs so many transactions of a session at the same time; the others wait.
+// Pool is a Target with a limit on concurrent transactions of a session; further transactions wait.
 type Pool interface {
 	PoolSize() int
 }
 
-// Target opens sessions. It is what the clients of one region talk to; Database is all of them.
+// Target opens sessions. It serves the clients of one region; Database serves all regions.
 type Target interface {
 	Open(ctx context.Context, sink Sink) (Session, error)
-	// Incidents tells what went wrong with the connections, in the order in which it happened: a run with incidents can't be
+	// Incidents returns problems with the connections, in the order in which they happened: a run with incidents can't be
 	// trusted.
 	Incidents() []result.Incident
 	Close() error

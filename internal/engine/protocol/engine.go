@@ -46,8 +46,8 @@ type Engine struct {
 	// Isolation, if not nil, returns the isolation level that the database guarantees for all histories; nil for strict
 	// serializability.
 	Isolation func(Params) isolation.Level
-	// Loses, if not nil, reports that a database with these parameters may lose answered transactions by design, so that
-	// no isolation level holds for all its histories. Checks of a history find the lost transactions, and explorers draw
+	// Loses, if not nil, reports that a database with these parameters may lose answered transactions by design. Then no
+	// isolation level holds for all its histories. Checks of a history find the lost transactions, and explorers draw
 	// other parameters.
 	Loses func(Params) bool
 	// Tolerates, if not nil, returns the losses that the database survives; nil for none.
@@ -86,7 +86,7 @@ func (e *Engine) Reparametrized(change func(p *Parameter)) *Engine {
 }
 
 // Tolerance describes the regions that a database may lose permanently without losing any answered transaction, while
-// the rest continues to work.
+// the remaining regions continue to work.
 type Tolerance struct {
 	// Regions may be lost with all their nodes, Most of them together.
 	Regions []geo.Region

@@ -41,7 +41,7 @@ func TestResolveRefuses(t *testing.T) {
 	}
 }
 
-// Values that are right one by one may not go together. Nobody asks whether they do before each is right.
+// Values that are valid individually may be invalid together. Check is called only once each value is valid.
 func TestResolveChecksCombinations(t *testing.T) {
 	e := *engine
 	e.Check = func(p Params) []*ParamError {

@@ -10,7 +10,7 @@ var figureEngine = &Engine{Name: "e", Figures: []Figure{
 	{Name: "done", Kind: Counter}, {Name: "open", Kind: Gauge}, {Name: "sometimes", Kind: Counter},
 }}
 
-// A watch takes what may happen to counters and gauges, and nothing else.
+// A watch accepts all valid changes of counters and gauges, and refuses all others.
 func TestFigureWatch(t *testing.T) {
 	readings := func(done, open int64) []Reading { return []Reading{{"done", done}, {"open", open}} }
 	for name, tc := range map[string]struct {

@@ -75,9 +75,9 @@ type Replica interface {
 	Readings(dst []Reading) []Reading
 }
 
-// RemoteWork is a replica whose node has a server next to it that does some of its work, as a storage server does for a
-// compute node. A driver that models a node's CPU, the simulator, does not charge the node for that work. A driver that
-// runs the node in a process does all of the work there.
+// RemoteWork is a replica whose node has a companion server that does some of its work, such as a storage server. A
+// driver that models a node's CPU, the simulator, does not charge the node for that work. A driver that runs the node
+// in a process does all of the work there.
 type RemoteWork interface {
 	// Offloads reports whether the other server sends m to the peer, or receives m from the peer and does the requested
 	// work.
@@ -122,7 +122,7 @@ func LeadsOf(r Replica, l *geo.Layout) []string {
 const numberBits = 40
 
 // NumbersBefore returns the last number that belongs to earlier incarnations of a node. The incarnation's numbers start
-// after it, so no node confuses its objects with those of its predecessors.
+// after it, so no node confuses its objects with its predecessors' objects.
 func NumbersBefore(incarnation uint32) uint64 { return uint64(incarnation) << numberBits }
 
 // IncarnationOf returns the incarnation that a number belongs to. For the last number before an incarnation it returns

@@ -32,7 +32,8 @@ func analyze(t *testing.T, manifests string, namespaces ...string) (found []stri
 		manifests += fmt.Sprintf("---\napiVersion: v1\nkind: Namespace\nmetadata: {name: %s, labels: {istio-injection: enabled}}\n", name)
 	}
 	a := local.NewIstiodAnalyzer(analyzers.AllCombined(), resource.Namespace(namespaces[0]), "istio-system", nil)
-	// What is added first decides what the analyzers see: AddTestReaderKubeSource lets them see Pods, Services and Namespaces, too.
+	// The first addition decides which objects the analyzers see: AddTestReaderKubeSource lets them see Pods, Services and
+	// Namespaces, too.
 	if err := a.AddTestReaderKubeSource([]local.ReaderSource{{Name: "manifests", Reader: strings.NewReader(manifests)}}); err != nil {
 		t.Fatal(err)
 	}
@@ -49,8 +50,8 @@ func analyze(t *testing.T, manifests string, namespaces ...string) (found []stri
 	return found
 }
 
-// made are the objects that the operator makes for a database and a run, as config/admission has recorded them, in a namespace, and beside them a pod of each
-// template as Istio's injector would leave it.
+// made returns the objects that the operator makes for a database and a run, as recorded by config/admission, in a
+// namespace. It adds a pod of each template as Istio's injector would leave it.
 func made(t *testing.T, namespace string) string {
 	t.Helper()
 	text, err := os.ReadFile(top + "/config/admission/testdata/made.yaml")
@@ -136,7 +137,7 @@ func chart(t *testing.T, values ...string) string {
 	return string(out)
 }
 
-// Istio's analyzers find nothing in the chart with all that it makes for a mesh, and nothing in what the operator makes.
+// Istio's analyzers find no problem in the chart with all its objects for a mesh, and none in the operator's objects.
 func TestAnalyze(t *testing.T) {
 	databases, err := json.Marshal([]map[string]any{{"name": "d", "namespace": "lab", "regions": []string{"us-west-2"}, "runs": []string{"r"}}})
 	if err != nil {
@@ -146,7 +147,7 @@ func TestAnalyze(t *testing.T) {
 	for _, finding := range analyze(t, manifests, "lab") {
 		t.Error(finding)
 	}
-	// They look: one mistake after the other is found.
+	// The analyzers work: they find one injected error after another.
 	for title, test := range map[string]struct{ old, new, want string }{
 		"a port of which nobody says what it speaks": {"appProtocol: tcp", "appProtocol: ''", "IST0118"},
 		"a Sidecar for pods that are not there":      {"workloadSelector:\n    labels:\n      geobench.dev/database: d", "workloadSelector:\n    labels:\n      geobench.dev/database: e", "IST0101"},

@@ -1,5 +1,5 @@
-// Package simulated plays a timeline of faults in a simulation: it is the fault.Injector of virtual time, for measured runs and for those who
-// explore what protocols do.
+// Package simulated plays a timeline of faults in a simulation: it is the fault.Injector of virtual time, for measured
+// runs and for explorers of protocol behavior.
 package simulated
 
 import (
@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// poll is how often, in virtual time, a step of a fault's life that is not done is tried again.
+	// poll is the retry interval, in virtual time, of an unfinished step of a fault's life.
 	poll = time.Millisecond
 	// Patience is after how long a fault is given up.
 	Patience = 10 * time.Second
@@ -21,9 +21,9 @@ const (
 
 // Injector plays a timeline: see Start.
 type Injector struct {
-	// Timeline is what it plays, and how far that has come.
+	// Timeline is the timeline that it plays, with its progress.
 	Timeline *fault.Timeline
-	// Err is why it cannot go on; nil while it can.
+	// Err is the reason why it cannot continue; nil while it can.
 	Err error
 
 	s       *sim.Sim
@@ -32,12 +32,12 @@ type Injector struct {
 	durable bool
 	start   time.Duration
 	offsets []time.Duration // of the clocks of nodes that no fault sets
-	links   [][]geo.Link    // as they are
+	links   [][]geo.Link    // the current links
 	cut     map[[2]geo.NodeID]bool
 }
 
-// Start plays a plan's faults in a simulation, whose nodes have logs if fault.Database.LogsSimulated says so. Their times count from start, a
-// virtual time. offsets are those of sim.Config.ClockOffsets.
+// Start plays a plan's faults in a simulation, whose nodes have logs if fault.Database.LogsSimulated returns true.
+// Their times count from start, a virtual time. offsets are the offsets of sim.Config.ClockOffsets.
 func Start(s *sim.Sim, d *fault.Database, p *fault.Plan, start time.Duration, offsets []time.Duration) *Injector {
 	in := &Injector{
 		Timeline: fault.NewTimeline(p, poll, Patience), s: s, d: d, t: d.Topology, durable: d.LogsSimulated(p),
@@ -80,7 +80,7 @@ func (in *Injector) Inject(_ context.Context, _ *fault.Life, c *fault.Conditions
 	return nil
 }
 
-// Propagated implements fault.Injector: virtual networks change at once.
+// Propagated implements fault.Injector: virtual networks change immediately.
 func (in *Injector) Propagated(context.Context, *fault.Life, *fault.Conditions) (bool, error) {
 	return true, nil
 }

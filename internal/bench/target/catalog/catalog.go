@@ -1,5 +1,5 @@
-// Package catalog is the table of the databases of others that geobench can be a client of. To add one, write its package below
-// internal/bench/target and list it here; package attach opens it.
+// Package catalog is the table of third-party databases that geobench supports as a client. To add a database, write
+// its package below internal/bench/target and list it here; package attach opens it.
 package catalog
 
 import (
@@ -17,18 +17,20 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Targets are the databases, by what a manifest may say of them. They are deployed by nobody, and have no replicas.
+// Targets are the databases, with the configuration that a manifest may contain. They are never deployed, and have no
+// replicas.
 type Targets struct{}
 
-// entry is a database: what a manifest may say of it, how it is opened, and what in the environment names user and password where there is
-// no Secret.
+// entry describes a database: its configuration in a manifest, the function that opens it, and the environment
+// variables of user and password if there is no Secret.
 type entry struct {
 	engine         *protocol.Engine
 	user, password string
 	open           func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string) (sqltarget.Database, error)
-	// needsDatabase: a server has several databases and none of its own accord; noDatabase: it has only one, without a name.
+	// needsDatabase: a server has several databases and no default; noDatabase: it has only one, without a name.
 	needsDatabase, noDatabase bool
-	// deployed: only the operator's own are clients' to measure, since what keeps runs apart is that a GeoDatabase has one at a time.
+	// deployed: only databases that the operator deployed can be measured, since a GeoDatabase has one run at a time,
+	// which keeps runs apart.
 	deployed bool
 	names    Names
 	join     func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string, region geo.Region, connections int) (target.Target, time.Duration, error)
@@ -117,7 +119,7 @@ func (Targets) Names() []string {
 	return names
 }
 
-// Elsewhere are those of Targets that may run already, named by spec.external.
+// Elsewhere is the subset of Targets that may already be running, named by spec.external.
 type Elsewhere struct{}
 
 // Names returns the databases' names, sorted.
@@ -134,7 +136,7 @@ func (Elsewhere) Lookup(name string) (*protocol.Engine, bool) {
 	return e.engine, ok
 }
 
-// Databases tells whether clients of the server called name must say which of its databases they use, and whether they may.
+// Databases reports whether clients of the server called name must name one of its databases, and whether they may.
 func Databases(name string) (must, may bool) {
 	e, _ := lookup(name)
 	return e.needsDatabase, !e.noDatabase
@@ -146,10 +148,10 @@ type Names struct {
 	Levels string
 	// Place is the parameter that says what Geobench has for itself there, and Drop whether that is dropped in the end.
 	Place, Drop string
-	// Writes is the parameter that says whether each write waits for its answer, and Waits the value with which it does; empty where it always
-	// does, or never.
+	// Writes is the parameter that determines whether each write waits for its answer, and Waits is the value with which
+	// it does. They are empty if it always waits, or never.
 	Writes, Waits string
-	// Form is the parameter that says whether transactions are procedures or SQL of their workload's own; empty where there is no choice.
+	// Form is the parameter that selects between procedures and the workload's own SQL; empty if there is no choice.
 	Form string
 }
 
@@ -159,10 +161,11 @@ func NamesOf(name string) Names {
 	return e.names
 }
 
-// Connections is how many connections the clients of a region have to a database with these parameters, one transaction each.
+// Connections is the number of connections of a region's clients to a database with these parameters, one transaction
+// each.
 func Connections(p protocol.Params) int { return int(p.Int(sqltarget.ConnectionsParameter)) }
 
-// WantsSQL tells whether transactions are SQL of their workload's own on the database called name, with these parameters.
+// WantsSQL reports whether transactions are the workload's own SQL on the database called name, with these parameters.
 func WantsSQL(name string, p protocol.Params) bool {
 	form := NamesOf(name).Form
 	return form != "" && p.Word(form) == sqltarget.FormSQL
@@ -197,8 +200,8 @@ func (Targets) Open(ctx context.Context, name string, t *geo.Topology, s sqltarg
 	return e.open(ctx, t, s, p, session)
 }
 
-// Join joins the clients of a region to the database called name, which another process has opened for the run called session, over so many
-// connections: sqltarget.Join.
+// Join connects the clients of a region to the database called name, which another process has opened for the run
+// called session. It uses the given number of connections: sqltarget.Join.
 func (Targets) Join(ctx context.Context, name string, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string, region geo.Region, connections int) (target.Target, time.Duration, error) {
 	e, ok := lookup(name)
 	if !ok {

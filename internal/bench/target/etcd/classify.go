@@ -13,14 +13,14 @@ import (
 )
 
 var (
-	// errChanged is what a commit comes to whose comparisons fail.
+	// errChanged is the result of a commit whose comparisons fail.
 	errChanged = errors.New("a row that was read has changed since")
-	// errTooLarge is what a commit comes to that is not sent, since the server would refuse it.
+	// errTooLarge is the result of a commit that is not sent because the server would refuse it.
 	errTooLarge = errors.New("the transaction has more comparisons, operations or bytes than etcd takes in a request")
 )
 
-// known are the errors that servers raise before a request has any effect, or instead of one: at commit, too, the transaction has left no
-// trace.
+// known are errors that servers return before a request has any effect, or instead of one. Even at commit, the
+// transaction has left no trace.
 var known = []struct {
 	err    error
 	reason string
@@ -38,8 +38,9 @@ var known = []struct {
 	{rpctypes.ErrNoLeader, "no-leader"},
 }
 
-// Classify says what an error of etcd means. Conflicts are commits whose comparisons failed, and snapshots that were compacted away. Of a
-// request that was sent, timed out or lost its connection, nobody knows what became: its proposal may still be applied.
+// Classify classifies an error of etcd. Conflicts are commits whose comparisons failed, and snapshots that were
+// compacted away. A request that was sent and then timed out or lost its connection has an unknown outcome: its
+// proposal may still be applied.
 func Classify(err error) target.Failure {
 	switch {
 	case errors.Is(err, errChanged):

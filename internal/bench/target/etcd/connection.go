@@ -49,7 +49,7 @@ func (c *connection) Begin(ctx context.Context, t *txn.Transaction) (target.Stat
 	return &c.tx, nil
 }
 
-// hints are the rows that a transaction is known to read, but for those of groups, which scans read.
+// hints are the rows that a transaction is known to read, except for rows of groups, which scans read.
 func hints(t *txn.Transaction) (keys []txn.Key) {
 	p := catalog.Procedures().Lookup(t.Proc)
 	var f txn.Footprint
@@ -91,8 +91,8 @@ type statement struct {
 // span is a range of rows that was read: from is in it, to is not.
 type span struct{ from, to string }
 
-// options are those of a read. The first one finds the snapshot. What the member that has answered it has at that revision is what every
-// member has, so that the others need no agreement.
+// options returns the options of a read. The first read finds the snapshot. The member that answered it has the same
+// data at that revision as every other member, so later reads need no agreement.
 func (s *statement) options(more ...clientv3.OpOption) []clientv3.OpOption {
 	if s.revision > 0 {
 		return append(more, clientv3.WithRev(s.revision), clientv3.WithSerializable())
@@ -103,7 +103,8 @@ func (s *statement) options(more ...clientv3.OpOption) []clientv3.OpOption {
 	return more
 }
 
-// do sends a read, once more to who knows the newest revision where the endpoint leads to another member now, which lags.
+// do sends a read. If the endpoint now leads to another member, which lags, it repeats the read at a member with the
+// newest revision.
 func (s *statement) do(make func(more ...clientv3.OpOption) clientv3.Op) (clientv3.OpResponse, error) {
 	r, err := s.c.client.Do(s.ctx, make(s.options()...))
 	if errors.Is(err, rpctypes.ErrFutureRev) {
@@ -216,7 +217,7 @@ func (s *statement) GetAll(keys []txn.Key) ([][]byte, error) {
 	return values, nil
 }
 
-// page is how many rows of a scan are read at a time.
+// page is the number of rows of a scan that are read at a time.
 const page = 256
 
 // Scan implements target.Statement.
@@ -224,7 +225,7 @@ func (s *statement) Scan(r txn.Range, f func(k txn.Key, value []byte) bool) erro
 	return s.writes.Scan(r, s.scan, f)
 }
 
-// scan scans the snapshot, and notes as far as it has come.
+// scan scans the snapshot, and records its progress.
 func (s *statement) scan(r txn.Range, f func(k txn.Key, value []byte) bool) error {
 	read := span{s.c.d.keys.row(r.From), s.c.d.keys.row(r.To)}
 	order := clientv3.SortAscend
@@ -297,12 +298,12 @@ func (s *statement) Commit(ctx context.Context) error {
 	return err
 }
 
-// request is what a commit compares and does, and about how many bytes that takes.
+// request returns the comparisons and operations of a commit, and their approximate size in bytes.
 func (s *statement) request() (compares []clientv3.Cmp, ops []clientv3.Op, bytes int) {
 	const envelope = 32 // of a comparison or operation
 	keys := &s.c.d.keys
 	for k, r := range s.rows {
-		// Nobody writes a row that is everywhere.
+		// No transaction writes a row that is everywhere.
 		if r.used && !k.Everywhere() {
 			compares = append(compares, clientv3.Compare(clientv3.ModRevision(keys.row(k)), "=", r.revision))
 			bytes += len(keys.rows) + len(k) + envelope
@@ -342,8 +343,8 @@ func (s *statement) request() (compares []clientv3.Cmp, ops []clientv3.Op, bytes
 	return compares, ops, bytes
 }
 
-// packed puts operations into transactions inside of the transaction where there are more of them than most: the server counts those of
-// each, beside what it stands in (checkTxnRequest). It reports whether that is possible.
+// packed nests operations into inner transactions if there are more than most of them: the server counts the operations
+// of each transaction separately (checkTxnRequest). It reports whether that is possible.
 func packed(ops []clientv3.Op, compares, most int) ([]clientv3.Op, bool) {
 	if compares > most {
 		return nil, false

@@ -25,13 +25,13 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload"
 )
 
-// UserVariable and PasswordVariable are the environment of who gives no Secret: those of etcdctl.
+// UserVariable and PasswordVariable are the environment variables for connections without a Secret, as in etcdctl.
 const (
 	UserVariable     = "ETCDCTL_USER"
 	PasswordVariable = "ETCDCTL_PASSWORD"
 )
 
-// lockTTL is how long a run keeps its prefix after it has ended without a word.
+// lockTTL is the time for which a run keeps its prefix after it stopped without releasing it.
 const lockTTL = 15 * time.Second
 
 // dialect implements sqltarget.Dialect.
@@ -102,13 +102,13 @@ func newDialect(s *sqltarget.Server, o *Options) (*dialect, error) {
 	return d, nil
 }
 
-// failFast makes requests fail while nobody answers at the endpoint. etcd's client lets them wait until somebody does, so that clients would
-// hang with their member instead of being refused.
+// failFast makes requests fail while no server answers at the endpoint. etcd's client would wait for a server, so that
+// clients would hang with their member instead of being refused.
 func failFast(ctx context.Context, method string, request, answer any, c *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
 	return invoke(ctx, method, request, answer, c, append(options, grpc.WaitForReady(false))...)
 }
 
-// client opens a client for an endpoint. It sends a request once: second tries would hide what this package measures.
+// client opens a client for an endpoint. It sends a request once: retries would hide what this package measures.
 func (d *dialect) client(e sqltarget.Endpoint) (*clientv3.Client, error) {
 	return clientv3.New(clientv3.Config{
 		Endpoints: []string{e.Address}, DialTimeout: sqltarget.ConnectWithin, TLS: d.tls[e], Username: d.server.User, Password: d.server.Password,
@@ -121,7 +121,7 @@ func (d *dialect) client(e sqltarget.Endpoint) (*clientv3.Client, error) {
 type conn struct {
 	*clientv3.Client
 	mark string
-	// lease is that of the lock, which ends once lost is closed; nil where this is not who holds it.
+	// lease is the lease of the lock, which ends once lost is closed; nil if this process does not hold it.
 	lease clientv3.LeaseID
 	lost  <-chan struct{}
 }
@@ -193,7 +193,7 @@ func (d *dialect) PlaceWord() string { return "prefix" }
 
 // Dial implements sqltarget.Dialect.
 func (d *dialect) Dial(ctx context.Context, e sqltarget.Endpoint) (*conn, error) {
-	// The client tries for as long as it may where nobody listens, and says less.
+	// The client retries as long as it may if no server listens, and its errors are less specific.
 	if err := d.probe(ctx, e); err != nil {
 		return nil, err
 	}
@@ -258,7 +258,7 @@ func (d *dialect) denied(e sqltarget.Endpoint) error {
 		d.server.User, d.keys.all, e.Address)
 }
 
-// refused says which field of a manifest an error of a request is about, and returns others as they are.
+// refused names the field of a manifest that caused a request's error, and returns other errors unchanged.
 func (d *dialect) refused(e sqltarget.Endpoint, err error) error {
 	field := d.server.Field(e)
 	switch {
@@ -286,7 +286,7 @@ func (d *dialect) Look(ctx context.Context, c *conn, e sqltarget.Endpoint) (vers
 	if st.IsLearner {
 		return "", "", sqltarget.Wrong(d.server.Field(e), e.Address, "this member is a learner, which answers no client: promote it (etcdctl member promote %x), or name another one", st.Header.MemberId)
 	}
-	// The newest revision is known to who has a leader.
+	// A member that has a leader knows the newest revision.
 	if _, err := c.Get(ctx, d.keys.mark, clientv3.WithCountOnly()); err != nil {
 		return "", "", d.refused(e, err)
 	}
@@ -345,7 +345,7 @@ func (d *dialect) Lock(ctx context.Context, c *conn) (bool, error) {
 	return true, nil
 }
 
-// Make implements sqltarget.Dialect. What the database calls a table is all keys below the prefix.
+// Make implements sqltarget.Dialect. The database's table is the set of all keys below the prefix.
 func (d *dialect) Make(ctx context.Context, c *conn, mark string) (made sqltarget.Made, err error) {
 	there, err := d.Marked(ctx, c)
 	if err != nil {
@@ -380,7 +380,8 @@ func (d *dialect) Marked(ctx context.Context, c *conn) (string, error) {
 	return string(r.Kvs[0].Value), nil
 }
 
-// Drop implements sqltarget.Dialect. The lock goes with its lease, and the mark last: keys without one are nobody's to delete.
+// Drop implements sqltarget.Dialect. The lock expires with its lease, and the mark is deleted last: keys without a mark
+// must not be deleted.
 func (d *dialect) Drop(ctx context.Context, c *conn, _ bool) error {
 	if err := d.Empty(ctx, c); err != nil {
 		return err
@@ -419,7 +420,7 @@ func (d *dialect) Empty(ctx context.Context, c *conn) error {
 	return nil
 }
 
-// Settle implements sqltarget.Dialect: the member has applied what was loaded through another one.
+// Settle implements sqltarget.Dialect: the member has applied the rows that were loaded through another member.
 func (d *dialect) Settle(ctx context.Context, c *conn) error {
 	_, err := c.Get(ctx, d.keys.mark)
 	return err
@@ -428,7 +429,7 @@ func (d *dialect) Settle(ctx context.Context, c *conn) error {
 // Waits implements sqltarget.Dialect: nothing is locked.
 func (d *dialect) Waits(context.Context, *conn, target.Connection) (bool, error) { return false, nil }
 
-// CatchUp implements sqltarget.Dialect: a linearizable read is answered by a member that has applied what was committed before.
+// CatchUp implements sqltarget.Dialect: the member that answers a linearizable read has applied all earlier commits.
 func (d *dialect) CatchUp(ctx context.Context, c *conn) error { return d.Settle(ctx, c) }
 
 // AppendRow implements sqltarget.Dialect: the lengths of key and value, and both.
@@ -487,7 +488,7 @@ func (d *dialect) Rows(ctx context.Context, c *conn, f func(k, value []byte)) er
 			return err
 		}
 		if from == d.keys.rows {
-			// The member has this revision, and need not ask the others each time whether there is a newer one.
+			// The member has this revision, and need not ask the other members each time whether there is a newer revision.
 			options = append(options, clientv3.WithRev(r.Header.Revision), clientv3.WithSerializable())
 		}
 		for _, kv := range r.Kvs {
@@ -500,11 +501,11 @@ func (d *dialect) Rows(ctx context.Context, c *conn, f func(k, value []byte)) er
 	}
 }
 
-// sampled is how many transactions of each region are looked at before a load.
+// sampled is the number of transactions of each region that are inspected before a load.
 const sampled = 500
 
-// Fits implements sqltarget.Fitter: no row and no transaction is larger than what etcd takes in a request. What a transaction reads in
-// groups is known when it ends; it is refused then.
+// Fits implements sqltarget.Fitter: no row and no transaction exceeds etcd's limits for a request. The reads of a
+// transaction in groups are known only when it finishes; it is refused then.
 func (d *dialect) Fits(t *geo.Topology, data target.Dataset) error {
 	w := data.Workload
 	field := "spec.workload." + w.Name()

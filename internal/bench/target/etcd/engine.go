@@ -1,15 +1,16 @@
-// Package etcd is a target.Database over etcd 3.4 or later, reached with its own client: procedures run on a snapshot, which is a revision of
-// the cluster, and commit by one Txn that writes if all that they have read is still the newest (Kung and Robinson, On Optimistic
-// Methods for Concurrency Control, TODS 1981; etcd documentation, KV API guarantees). It deploys nothing, and it writes below a prefix of
-// its own alone.
+// Package etcd is a target.Database over etcd 3.4 or later, reached with its own client. Procedures run on a snapshot,
+// which is a revision of the cluster. They commit by one Txn that writes if everything they have read is still the
+// newest (Kung and Robinson, On Optimistic Methods for Concurrency Control, TODS 1981; etcd documentation, KV API
+// guarantees). The package deploys nothing, and writes only below a separate prefix.
 //
-// What was read of a row is compared by its mod revision, which is 0 of a row that is not there. What was read by a scan is compared as a
-// range: no row in it may be newer than the snapshot. A row that was deleted since is not there to be compared, so a deletion also writes a mark
-// of the group that the row belonged to, which the scans of that group compare as well.
+// A read of a row is compared by the row's mod revision, which is 0 for a missing row. A scan is compared as a range:
+// no row in it may be newer than the snapshot. A row that was deleted since cannot be compared. A deletion therefore
+// also writes a mark of the row's group, and scans of that group compare the mark as well.
 //
-// A transaction that writes nothing ends with its last read: all its reads are of one revision. With linearizable reads that is the newest
-// one when the transaction begins, and histories are strictly serializable. With serializable reads, as etcd calls those that a member answers
-// from what it has, it may be an old one: histories are serializable.
+// A read-only transaction ends with its last read: all its reads are of one revision. With linearizable reads that is
+// the newest revision when the transaction starts, and histories are strictly serializable. With serializable reads
+// (etcd's term for reads that a member answers from its local state), it may be an old revision, and histories are
+// serializable.
 package etcd
 
 import (
@@ -39,7 +40,7 @@ const (
 	Serializable = "Serializable"
 )
 
-// DefaultMaxTxnOps is the server's own default of --max-txn-ops, and maxRequestBytes that of --max-request-bytes.
+// DefaultMaxTxnOps is the server's default of --max-txn-ops, and maxRequestBytes its default of --max-request-bytes.
 const (
 	DefaultMaxTxnOps = 128
 	maxRequestBytes  = 3 << 19
@@ -48,7 +49,7 @@ const (
 // prefixes are the names that the parameter prefix may have, the default first: none is the beginning of another with its slash.
 var prefixes = []string{"geobench", "geobench_a", "geobench_b", "geobench_c"}
 
-// Engine says what a manifest may ask of etcd.
+// Engine describes the etcd configuration in a manifest.
 var Engine = &protocol.Engine{
 	Name: "etcd",
 	Doc:  "etcd, reached with its Go client; transactions read at a revision, and commit by one Txn if what they read is still the newest",
@@ -85,7 +86,7 @@ func promises(reads string) isolation.Level {
 	return isolation.StrictSerializable
 }
 
-// Options are how a database is used, beside where it is. Isolation is the value of the parameter reads.
+// Options configure the use of a database, apart from its location. Isolation is the value of the parameter reads.
 type Options struct {
 	sqltarget.Options
 	// Interactive reads rows one after the other.

@@ -26,7 +26,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/targettest"
 )
 
-// server is where members of a cluster are, one for the clients of each of these regions.
+// server returns the location of the members of a cluster, one for the clients of each of these regions.
 func server(members []*etcdtest.Member, regions ...string) (to sqltarget.Server) {
 	for i, r := range regions {
 		to.Endpoints = append(to.Endpoints, sqltarget.Endpoint{Region: r, Address: members[i%len(members)].Address})
@@ -38,8 +38,8 @@ func options(reads string) etcd.Options {
 	return etcd.Options{Options: sqltarget.Options{Isolation: reads, Connections: 8, TLS: "disable", Place: "geobench"}, MaxTxnOps: etcd.DefaultMaxTxnOps, Leader: -1}
 }
 
-// etcd keeps the contract of a target: with linearizable reads histories are strictly serializable, with serializable ones serializable. Every
-// transaction of TPC-C fits into a request.
+// etcd satisfies the contract of a target: histories are strictly serializable with linearizable reads, and
+// serializable with serializable reads. Every transaction of TPC-C fits into a request.
 func TestConform(t *testing.T) {
 	members := etcdtest.Start(t, 1)
 	open := func(o etcd.Options) func(t *testing.T, p *plan.Plan) target.Database {
@@ -115,7 +115,7 @@ func refuses(t *testing.T, to sqltarget.Server, o etcd.Options, field, want stri
 	}
 }
 
-// What is wrong with where a database is said to be is told by field, value and cure, and leaves nothing behind.
+// Errors in the location of a database name the field, the value and a remedy, and leave no data.
 func TestOpenRefuses(t *testing.T) {
 	one, two := etcdtest.Start(t, 1), etcdtest.Start(t, 1)
 	client := one[0].Client(t, "", "")
@@ -189,7 +189,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// The member of a region is made the leader where that is asked for, and a leader behind no endpoint is told of.
+// The member of a region becomes the leader if configured, and a leader without an endpoint is reported.
 func TestLeaderIsWhereItIsAskedFor(t *testing.T) {
 	members := etcdtest.Start(t, 3)
 	p := targettest.Plan(t, "etcd", "{smallbank: {customers: 100}}", isolation.StrictSerializable)
@@ -231,8 +231,8 @@ func TestLeaderIsWhereItIsAskedFor(t *testing.T) {
 	}
 }
 
-// A leader that is replaced while a run goes on is noticed, where it leads from now as far as an endpoint leads there, and also when the old
-// one has been elected again meanwhile.
+// A change of the leader during a run is noticed. The new leader is located if an endpoint leads to it. The change is
+// noticed even if the old leader has been re-elected meanwhile.
 func TestElectionsAreNoticed(t *testing.T) {
 	members := etcdtest.Start(t, 3)
 	p := targettest.Plan(t, "etcd", "{smallbank: {customers: 100}}", isolation.StrictSerializable)
@@ -262,7 +262,8 @@ func TestElectionsAreNoticed(t *testing.T) {
 	}
 }
 
-// Two runs do not share a prefix: one would replace the rows of the other. The keys are deleted where that is asked for.
+// Two runs do not share a prefix, since a run would replace the rows of the other run. The keys are deleted if
+// configured.
 func TestPrefixHasOneRun(t *testing.T) {
 	members := etcdtest.Start(t, 1)
 	topology := geo.Topology{Regions: []string{"east"}, Partitions: 1, Replicas: 1}
@@ -340,8 +341,8 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// ofHTTP2 tells whether there is an answer in frames of HTTP/2. A server that has not even begun to serve a request may already make room for the
-// next one, or measure the connection (RFC 9113, section 6).
+// ofHTTP2 reports whether there is an answer in frames of HTTP/2. A server that has not even started to serve a request
+// may already make room for the next request, or measure the connection (RFC 9113, section 6).
 func ofHTTP2(sent []byte) bool {
 	const header, data, headers = 9, 0, 1
 	for len(sent) >= header {
@@ -353,7 +354,7 @@ func ofHTTP2(sent []byte) bool {
 	return false
 }
 
-// Nobody is told how a commit has ended whose connection was cut, and it is not sent a second time.
+// The outcome of a commit whose connection was cut is unknown, and the commit is not sent a second time.
 func TestCommitIsCut(t *testing.T) {
 	members := etcdtest.Start(t, 1)
 	proxy := postgrestest.NewProxy(t, members[0].Address)

@@ -10,12 +10,13 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/sqltarget"
 )
 
-// keys are the names of what a run has in etcd.
+// keys are the names that a run uses in etcd.
 type keys struct {
-	// all is the beginning of every key; mark says whose they are, lock who uses them, and barrier is written by who waits for what others
-	// have sent.
+	// all is the prefix of every key. mark names the owner of the keys, and lock their current user. A client writes
+	// barrier to wait for the requests of other clients.
 	all, mark, lock, barrier string
-	// rows is the beginning of the key of every row, and deletions that of the mark of each group that a row was deleted from.
+	// rows is the prefix of the key of every row. deletions is the prefix of the marks of groups from which a row was
+	// deleted.
 	rows, deletions string
 }
 
@@ -30,7 +31,7 @@ func (k *keys) key(name []byte) txn.Key { return txn.Key(strings.TrimPrefix(stri
 
 func (k *keys) deleted(group txn.Key) string { return k.deletions + string(group) }
 
-// shared are the clients that connections share, one for each endpoint, as long as there are any.
+// shared holds the clients that connections share, one for each endpoint, while there are connections.
 type shared struct {
 	mu      sync.Mutex
 	clients map[sqltarget.Endpoint]*used

@@ -14,12 +14,13 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/sqltarget"
 )
 
-// led is a database that tells who leads it.
+// led is a database that reports its leader.
 type led struct {
 	sqltarget.Database
 	endpoints []sqltarget.Endpoint
 	tls       map[sqltarget.Endpoint]*tls.Config
-	// clients are led's own, by endpoint: kept open, one of those that are measured would wait before it connects again to a member that is back.
+	// clients are led's own clients, by endpoint. They are kept open, since a measured client would wait before it
+	// reconnects to a recovered member.
 	clients []*clientv3.Client
 	regions map[uint64]string // by member: the region whose endpoint leads to it
 	// region is the leader's at the beginning, empty where no endpoint leads to it, and term the term of its election.
@@ -34,7 +35,8 @@ func (l *led) Describe() result.Target {
 	return out
 }
 
-// Activity implements target.Database. Who leads is what the member says that knows of the newest election; the others may not have heard of it.
+// Activity implements target.Database. The leader is taken from the member that knows the newest election; other
+// members may not know of it yet.
 func (l *led) Activity(ctx context.Context) (target.Activity, error) {
 	a, err := l.Database.Activity(ctx)
 	if err != nil {
@@ -63,7 +65,7 @@ func (l *led) closeClients() (err error) {
 	return err
 }
 
-// lead makes the member of an endpoint the leader; of a negative one it leaves who was elected.
+// lead makes the member of an endpoint the leader; with a negative endpoint it keeps the elected leader.
 func (d *dialect) lead(ctx context.Context, endpoint int) (_ *led, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(len(d.server.Endpoints))*(sqltarget.ConnectWithin+sqltarget.Silence))
 	defer cancel()

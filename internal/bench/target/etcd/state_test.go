@@ -11,7 +11,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/targettest"
 )
 
-// Members tell how they were started, and when.
+// Members report their configuration, and their start time.
 func TestState(t *testing.T) {
 	members := etcdtest.Start(t, 1, "--unsafe-no-fsync", "--heartbeat-interval=90")
 	p := targettest.Plan(t, "etcd", "{smallbank: {customers: 100}}", isolation.StrictSerializable)

@@ -12,8 +12,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/targettest"
 )
 
-// Galera between two nodes, statement by statement: REPEATABLE READ loses an update, snapshots allow write skew, and a node that has not applied
-// yet what another one has committed is stale unless reads wait for it.
+// Galera between two nodes, statement by statement. REPEATABLE READ loses an update, and snapshots allow write skew. A
+// node that has not yet applied the commits of another node is stale unless reads wait for it.
 func TestAnomaliesOfGalera(t *testing.T) {
 	nodes := mysqltest.StartGalera(t, 2)
 	checking, savings := txn.IntKey(1, 1), txn.IntKey(2, 1)
@@ -30,7 +30,7 @@ func TestAnomaliesOfGalera(t *testing.T) {
 		x = targettest.NewScript(t, p, db, names)
 		return x.Client(0, "east"), x.Client(1, "west"), x
 	}
-	// applied waits until the second node has what the first one has committed.
+	// applied waits until the second node has the commits of the first node.
 	applied := func(t *testing.T) {
 		t.Helper()
 		nodes[1].Query(t, mysqltest.Database, "set session wsrep_sync_wait = 7", "select 1")

@@ -10,8 +10,9 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/targettest"
 )
 
-// BenchmarkForms compares procedures with SQL, without and with foreign keys: TPC-C of two warehouses on the same server, one after the other in each
-// round. It counts what a run's client does but for its records: generator, session and connections.
+// BenchmarkForms compares procedures with SQL, without and with foreign keys: TPC-C of two warehouses on the same
+// server, one after another in each round. It covers the work of a run's client, except for its records: generator,
+// session and connections.
 func BenchmarkForms(b *testing.B) {
 	s := mysqltest.Start(b, "--innodb-buffer-pool-size=1G", "--innodb-log-file-size=512M")
 	p := targettest.FormPlan(b)

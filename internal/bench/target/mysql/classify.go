@@ -37,10 +37,11 @@ const (
 	executionTime       = 3024
 )
 
-// Classify says what an error of the server means. Conflicts are deadlocks, which Galera also calls a transaction that failed its
-// certification or stood in the way of one of another node, rows that have changed since the snapshot, and locks that were not to be had.
-// Of an error at COMMIT that is none of these, only those are called rolled back that the server raises before it writes anything: a Galera
-// node that loses its cluster or is interrupted meanwhile may have sent the transaction to the others.
+// Classify classifies an error of the server. Conflicts are deadlocks, rows that have changed since the snapshot, and
+// locks that were not available. Galera also reports a deadlock for a transaction that failed its certification or
+// blocked a transaction of another node. Other errors at COMMIT count as rolled back only if the server returns them
+// before it writes anything. A Galera node that loses its cluster or is interrupted during COMMIT may have sent the
+// transaction to the other nodes.
 func Classify(err error) target.Failure {
 	var answer *mysql.MySQLError
 	if !errors.As(err, &answer) {

@@ -14,7 +14,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/sqltarget"
 )
 
-// conn is a connection of the driver, used without database/sql: its pool, and its second tries, would hide what this package measures.
+// conn is a connection of the driver, used without database/sql: its pool, and its retries, would hide what this
+// package measures.
 type conn struct{ driver.Conn }
 
 // Ping implements sqltarget.Conn.
@@ -79,13 +80,13 @@ func read(rows driver.Rows, row func(values []driver.Value) bool) error {
 	}
 }
 
-// connection implements target.Connection. It holds the statement that runs on it, since there is one at a time.
+// connection implements target.Connection. It holds the statement that runs on it, since only one runs at a time.
 type connection struct {
 	*conn
 	table, said                      string
 	id                               string // of the session at the server
 	get, put, remove, scan, scanBack driver.Stmt
-	// getAll are statements for so many keys, a power of two.
+	// getAll maps numbers of keys, which are powers of two, to statements.
 	getAll map[int]driver.Stmt
 	tx     statement
 	alone  bool // transactions begin by a message of their own

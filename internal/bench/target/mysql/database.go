@@ -22,7 +22,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/sqltarget"
 )
 
-// UserVariable and PasswordVariable are the environment of who gives no Secret. The latter is the one of MySQL's own clients.
+// UserVariable and PasswordVariable are the environment variables for connections without a Secret. PasswordVariable is
+// the variable of MySQL's own clients.
 const (
 	UserVariable     = "MYSQL_USER"
 	PasswordVariable = "MYSQL_PWD"
@@ -35,12 +36,13 @@ type dialect struct {
 	level   level
 	table   string
 	configs map[sqltarget.Endpoint]*mysql.Config
-	// What the servers are: whether they are nodes of Galera, and whether they know innodb_snapshot_isolation.
+	// Properties of the servers: whether they are nodes of Galera, and whether they support innodb_snapshot_isolation.
 	galera, snapshots bool
 	nodes             map[string]bool
-	// said is a comment in every statement of this run: the server tells whose a session is by what it runs.
+	// said is a comment in every statement of this run: the server reports the text that a session runs, which identifies
+	// its run.
 	said string
-	// locksSeen is when the server was last asked for its locks.
+	// locksSeen is the time of the last query for the server's locks.
 	locksSeen time.Time
 	// lease is what Lock took in a cluster of Galera; nil for nothing.
 	lease *lease
@@ -93,7 +95,8 @@ func newDialect(s *sqltarget.Server, o *Options, session string) (*dialect, erro
 	return d, nil
 }
 
-// config is how to connect to an endpoint. The password is in no text on the way, and the driver writes to no log.
+// config returns the connection settings of an endpoint. The password never appears in a text, and the driver writes to
+// no log.
 func config(s *sqltarget.Server, e sqltarget.Endpoint, o *sqltarget.Options) (*mysql.Config, error) {
 	host, port, err := net.SplitHostPort(e.Address)
 	if err != nil {
@@ -187,7 +190,7 @@ func (c *conn) variable(ctx context.Context, kind, name string) (value string, e
 	return value, err
 }
 
-// Dial implements sqltarget.Dialect. What is asked is told of the newest state, on whichever node of Galera.
+// Dial implements sqltarget.Dialect. Its queries see the newest state, on any node of Galera.
 func (d *dialect) Dial(ctx context.Context, e sqltarget.Endpoint) (*conn, error) {
 	c, err := d.dial(ctx, e)
 	if err != nil {
@@ -219,7 +222,7 @@ func (d *dialect) Look(ctx context.Context, c *conn, e sqltarget.Endpoint) (vers
 	if p := d.options.Product; p != nil {
 		return p.look(ctx, c, &d.server, e)
 	}
-	// wsrep_ready comes first: a node that is not asks for patience with every other statement.
+	// wsrep_ready is checked first: a node that is not ready rejects every other statement.
 	ready, err := c.variable(ctx, "status", "wsrep_ready")
 	if err != nil {
 		return "", "", err
@@ -290,12 +293,12 @@ func (d *dialect) Left(ctx context.Context, c *conn) (int, error) {
 	}
 	n, err := strconv.Atoi(most[0])
 	m, wrong := strconv.Atoi(used)
-	const own = 1 // the one that asks
+	const own = 1 // the querying connection
 	return n - m + own, errors.Join(err, wrong)
 }
 
-// Lock implements sqltarget.Dialect. The session of a run that has just ended may be about to end. On Galera the lock is a lease besides,
-// which all nodes have alike.
+// Lock implements sqltarget.Dialect. The session of a run that has just stopped may still be closing. On Galera the
+// lock is also a lease, which is the same on all nodes.
 func (d *dialect) Lock(ctx context.Context, c *conn) (bool, error) {
 	if d.options.Product != nil {
 		return true, nil
@@ -351,7 +354,7 @@ func (d *dialect) Marked(ctx context.Context, c *conn) (string, error) {
 	return comment[0], nil
 }
 
-// Drop implements sqltarget.Dialect: a database is nobody's but who has made it.
+// Drop implements sqltarget.Dialect: a database belongs to its creator.
 func (d *dialect) Drop(ctx context.Context, c *conn, _ bool) error {
 	if d.options.Form == sqltarget.FormSQL {
 		if err := d.dropTables(ctx, c); err != nil {
@@ -369,9 +372,10 @@ func (d *dialect) Classify(err error) target.Failure {
 	return Classify(err)
 }
 
-// Working implements sqltarget.Dialect: the server says what its sessions run, and the comment whose that is, of whichever process. A session
-// that sleeps commits nothing until it is asked to, and one that quits never; one that works on what it does not say yet may be this run's. A
-// server answers before it says that a session sleeps, so those that are said to work are counted again, a few times.
+// Working implements sqltarget.Dialect: the server reports the statements of its sessions, and the comment identifies
+// the run, whatever its process. A sleeping session commits nothing until it receives a statement, and a quitting
+// session never does. A session whose statement is not shown yet may belong to this run. A server answers before it
+// shows that a session sleeps, so apparently working sessions are counted again, a few times.
 func (d *dialect) Working(ctx context.Context, c *conn) (int, error) {
 	const times, apart = 10, 10 * time.Millisecond
 	count := "select count(*) from information_schema.processlist where command not in ('Sleep', 'Quit') and user = substring_index(current_user(), '@', 1)" +
@@ -395,7 +399,7 @@ func (d *dialect) Working(ctx context.Context, c *conn) (int, error) {
 	return least, nil
 }
 
-// Empty implements sqltarget.Dialect. The tables of forms may be another run's unless this one has their lock.
+// Empty implements sqltarget.Dialect. The tables of forms may belong to another run unless this run holds their lock.
 func (d *dialect) Empty(ctx context.Context, c *conn) error {
 	if d.options.Form == sqltarget.FormSQL {
 		if err := d.dropTables(ctx, c); err != nil {
@@ -405,8 +409,8 @@ func (d *dialect) Empty(ctx context.Context, c *conn) error {
 	return c.exec(ctx, "truncate table "+d.table)
 }
 
-// Settle implements sqltarget.Dialect: statistics are those of a table that is not new, and a node of Galera has applied all rows, which
-// the statement waits for.
+// Settle implements sqltarget.Dialect: the table's statistics are up to date, and a node of Galera has applied all
+// rows, for which the statement waits.
 func (d *dialect) Settle(ctx context.Context, c *conn) error {
 	if err := d.CatchUp(ctx, c); err != nil {
 		return err
@@ -418,8 +422,8 @@ func (d *dialect) Settle(ctx context.Context, c *conn) error {
 	return c.query(ctx, analyze+d.table, func([]driver.Value) {})
 }
 
-// lockCache is how long the server shows the same of its transactions, as long as somebody looks more often than that (trx0i_s.cc,
-// CACHE_MIN_IDLE_TIME_NS), and a bit more.
+// lockCache is slightly longer than the time for which the server caches its list of transactions, while it is polled
+// more often than that (trx0i_s.cc, CACHE_MIN_IDLE_TIME_NS).
 const lockCache = 110 * time.Millisecond
 
 // Waits implements sqltarget.Dialect.

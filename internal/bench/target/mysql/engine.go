@@ -1,11 +1,13 @@
-// Package mysql is a target.Database over MySQL, MariaDB and Galera, reached with go-sql-driver/mysql: procedures run statement by statement
-// on a table of keys and values of InnoDB, in transactions of one isolation level, or transactions are SQL of their workload's own on tables of
-// their own (package sqlform). It deploys nothing, and it writes in tables that it has made alone.
+// Package mysql is a target.Database over MySQL, MariaDB and Galera, reached with go-sql-driver/mysql. Procedures run
+// statement by statement on a table of keys and values of InnoDB, in transactions of one isolation level.
+// Alternatively, transactions are a workload's own SQL on separate tables (package sqlform). The package deploys
+// nothing, and writes only to tables that it has created.
 //
-// What the levels promise is what InnoDB does, not what their names say elsewhere. REPEATABLE READ reads from a snapshot and writes the newest
-// version whatever the snapshot held, so two transactions that read a row and write it may lose one of the two writes: of the levels of
-// package isolation it has read committed. With innodb_snapshot_isolation, which MariaDB has since 10.6.18 and 10.11.8, such a write fails,
-// which is snapshot isolation. SERIALIZABLE locks what is read.
+// The guarantees of the levels are those of InnoDB, not those of the same names elsewhere. REPEATABLE READ reads from a
+// snapshot and writes the newest version whatever the snapshot held. Two transactions that read a row and write it may
+// therefore lose one of the two writes: among the levels of package isolation it has read committed. With
+// innodb_snapshot_isolation, which MariaDB has since 10.6.18 and 10.11.8, such a write fails, which is snapshot
+// isolation. SERIALIZABLE locks the rows that are read.
 package mysql
 
 import (
@@ -34,15 +36,15 @@ const (
 	Serializable      = "Serializable"
 )
 
-// level is an isolation level: what it is called in SQL, whether a write over a version that the snapshot lacks fails, and what it promises
-// of histories.
+// level is an isolation level: its name in SQL, whether a write over a version that the snapshot lacks fails, and its
+// guarantee for histories.
 type level struct {
 	sql      string
 	strict   bool
 	promises isolation.Level
 }
 
-// name is what a result calls the level.
+// name returns the name of the level in results.
 func (l level) name() string {
 	if l.strict {
 		return l.sql + ", innodb_snapshot_isolation"
@@ -57,10 +59,11 @@ var levels = map[string]level{
 	Serializable:      {"serializable", false, isolation.Serializable},
 }
 
-// tables are the names that the parameter table may have, the default first: they need no quotes, and are nobody's by accident.
+// tables are the names that the parameter table may have, the default first. They need no quotes, and do not collide
+// with other tables by accident.
 var tables = []string{"geobench_rows", "geobench_rows_a", "geobench_rows_b", "geobench_rows_c"}
 
-// Engine says what a manifest may ask of MySQL.
+// Engine describes the MySQL configuration in a manifest.
 var Engine = &protocol.Engine{
 	Name: "mysql",
 	Doc:  "MySQL, MariaDB or Galera, reached with go-sql-driver; its transactions are interactive, a statement after the other",
@@ -103,14 +106,14 @@ func promises(p protocol.Params) isolation.Level {
 	return levels[p.Word(sqltarget.IsolationParameter)].promises
 }
 
-// Options are how a database is used, beside where it is.
+// Options configure the use of a database, apart from its location.
 type Options struct {
 	sqltarget.Options
 	// SyncWait lets statements on Galera wait for what other nodes have committed.
 	SyncWait bool
 	// Galera refuses servers that are no nodes of Galera.
 	Galera bool
-	// Product is what the servers are, and all others are refused; nil for MySQL, MariaDB and Galera.
+	// Product is the expected product of the servers; all others are refused. It is nil for MySQL, MariaDB and Galera.
 	Product *Product
 }
 

@@ -20,12 +20,12 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/sqlform"
 )
 
-// transactions are those of all workloads that have a form.
+// transactions are the transactions of all workloads that have a form.
 var transactions = catalog.Transactions()
 
-// formSettings are those of sessions that work on the tables of a form, whatever the server's are: strings are in single quotes and know the
-// backslash, || puts them together, what does not fit into a column is an error, and keys are taken where there are any, since SERIALIZABLE
-// would lock a small table that is read as a whole.
+// formSettings are the settings of sessions on the tables of a form, whatever the server's settings are. Strings are in
+// single quotes with backslash escapes, || concatenates strings, and a value that does not fit into a column is an
+// error. Indexes are used where they exist, since SERIALIZABLE would lock a small table that is read as a whole.
 var formSettings = []string{
 	"set sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,ERROR_FOR_DIVISION_BY_ZERO,PIPES_AS_CONCAT'",
 	"set max_seeks_for_key = 1",
@@ -40,14 +40,15 @@ func (c *conn) set(ctx context.Context, settings ...string) error {
 	return nil
 }
 
-// formConnection is a connection on which transactions are SQL. Statements that may go together are one message of several statements: the
-// protocol has no other way to send one before the last one is answered, and prepared ones go alone.
+// formConnection is a connection on which transactions are SQL. Statements that may go together are one message of
+// several statements: the protocol has no other way to pipeline statements, and prepared statements are sent
+// individually.
 type formConnection struct {
 	*connection
 	known map[preparation]*template
 	call  sqlform.Call
 	form  formStatement
-	// What is queued, and the values of a row, used again.
+	// The queued statements, and the values of a row, reused.
 	text   []byte
 	rows   []func(values [][]byte) bool
 	arena  []byte
@@ -70,7 +71,7 @@ func (c *formConnection) Begin(ctx context.Context, t *txn.Transaction) (target.
 	return &c.form, nil
 }
 
-// learn takes the statements of a transaction apart that comes for the first time.
+// learn parses the statements of a transaction when it is first used.
 func (c *formConnection) learn(x *sqlform.Transaction, recorded bool) (err error) {
 	for _, s := range x.Statements {
 		p := preparation{s, recorded}
@@ -91,8 +92,8 @@ type formStatement struct {
 	recorded bool
 }
 
-// Call implements target.Caller. What is queued in the end is sent before COMMIT, which has a round trip of its own: whoever is not answered
-// then knows that it is the commit whose end is unknown.
+// Call implements target.Caller. The last queued statements are sent before COMMIT, which has a separate round trip. If
+// the answer is missing, the caller then knows that the outcome of the commit is unknown.
 func (s *formStatement) Call(t *txn.Transaction, use func(txn.Key)) ([]byte, error) {
 	x := transactions.Lookup(sqlform.Number(t))
 	if x == nil {
@@ -136,7 +137,7 @@ func (s *formStatement) Send() error {
 	return err
 }
 
-// readAll gives the rows of each result to who has asked for them.
+// readAll passes the rows of each result to the statement that requested them.
 func (c *formConnection) readAll(rows driver.Rows) error {
 	results := rows.(driver.RowsNextResultSet)
 	// Statements that return nothing have no result.
@@ -202,8 +203,8 @@ func (c *formConnection) readRows(rows driver.Rows, row func(values [][]byte) bo
 	}
 }
 
-// lockTables takes the lock of the tables of forms for this connection: their names are those of their specifications, so that they belong to
-// one run of a database, whichever table it has named.
+// lockTables takes the lock of the tables of forms for this connection. Their names are fixed by their specifications,
+// so that they belong to one run of a database, whatever table the run has named.
 func (d *dialect) lockTables(ctx context.Context, c *conn) error {
 	locked, err := c.row(ctx, "select get_lock(concat('geobench.form.', md5(database())), 2)")
 	if err == nil && locked[0] != "1" {

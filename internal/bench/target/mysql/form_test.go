@@ -104,7 +104,7 @@ func TestFormLosesMoney(t *testing.T) {
 	}
 }
 
-// TPC-C adds to what is there, and two deliveries take an order each: nothing is lost at the levels below.
+// TPC-C increments existing values, and two deliveries take different orders: nothing is lost at the lower levels.
 func TestFormKeepsOrdersAtReadCommitted(t *testing.T) {
 	s := mysqltest.Start(t)
 	for _, level := range []string{mysql.ReadCommitted, mysql.RepeatableRead} {
@@ -168,7 +168,8 @@ func TestFormsOnGalera(t *testing.T) {
 	}
 }
 
-// Only the tables that Geobench has made are replaced and dropped, and a load of another workload leaves none of the last one's.
+// Only tables that Geobench has created are replaced and dropped, and a load of another workload removes the previous
+// workload's tables.
 func TestTablesOfForms(t *testing.T) {
 	s := mysqltest.Start(t)
 	bank := targettest.Plan(t, "mysql", targettest.FormSpecs["smallbank"], isolation.Serializable)
@@ -200,7 +201,8 @@ func TestTablesOfForms(t *testing.T) {
 	})
 }
 
-// The tables of a form belong to one run of the database, whichever table it has named; procedures of another one go on beside it.
+// The tables of a form belong to one run of the database, whatever table it has named. Procedures of another run
+// continue concurrently.
 func TestFormHasOneRun(t *testing.T) {
 	s := mysqltest.Start(t)
 	p := targettest.Plan(t, "mysql", targettest.FormSpecs["smallbank"], isolation.Serializable)
@@ -216,7 +218,7 @@ func TestFormHasOneRun(t *testing.T) {
 	open(t, p, to, other)
 }
 
-// Keys, indexes and foreign keys are those of the specification, and foreign keys are left out where that is asked for.
+// Keys, indexes and foreign keys follow the specification, and foreign keys are omitted if configured.
 func TestKeysOfForms(t *testing.T) {
 	s := mysqltest.Start(t)
 	p := targettest.Plan(t, "mysql", "{tpcc: {rowsPercent: 1}}", isolation.Serializable)
@@ -255,8 +257,8 @@ func TestKeysOfForms(t *testing.T) {
 	}
 }
 
-// Nobody is told how a commit of SQL has ended whose connection was cut, and what the next one finds is what has become of it. Clients of another
-// process, which knows no more than the parameters, run the same SQL.
+// The outcome of a SQL commit whose connection was cut is unknown, and the next transaction finds the actual outcome.
+// Clients of another process, which knows only the parameters, run the same SQL.
 func TestFormsCommitIsCut(t *testing.T) {
 	s := mysqltest.Start(t)
 	proxy := postgrestest.NewProxy(t, s.Address)
@@ -289,7 +291,8 @@ func TestFormsCommitIsCut(t *testing.T) {
 	})
 }
 
-// Whoever has opened a database sees which statement of another process's SQL is at work, of several that were sent together.
+// The process that has opened a database sees the running statement of another process's SQL, even if several were sent
+// together.
 func TestFormIsAtWork(t *testing.T) {
 	s := mysqltest.Start(t)
 	p := targettest.Plan(t, "mysql", targettest.FormSpecs["smallbank"], isolation.Serializable)

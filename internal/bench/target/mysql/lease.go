@@ -15,9 +15,10 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/sqltarget"
 )
 
-// get_lock locks only on the Galera node that is asked: two databases that list the nodes of a cluster in different order would both
-// hold the lock and use one table at once. All nodes replicate the database, so the lock is a row of a table there, a lease: if two
-// holders commit the row at the same time, certification aborts one of them. A lease expires if its holder stops renewing it.
+// get_lock locks only on the Galera node that runs it. Two databases that list the nodes of a cluster in different
+// order would both hold the lock and use one table concurrently. All nodes replicate the database, so the lock is a row
+// of a table there, a lease. If two holders commit the row concurrently, certification aborts one of them. A lease
+// expires if its holder stops renewing it.
 const (
 	leases = "geobench_leases"
 	// leaseLife is the time after which a lease expires unless it is renewed, and leaseEvery the interval of renewals.
@@ -32,7 +33,8 @@ type lease struct {
 	ended  sync.WaitGroup
 }
 
-// leaseOn takes leases on places, for a run that said names, and keeps them until Unlock; false says that another run has one.
+// leaseOn takes leases on places, for the run with the name said, and keeps them until Unlock. It returns false if
+// another run has a lease.
 func (d *dialect) leaseOn(ctx context.Context, c *conn, places ...string) (bool, error) {
 	err := c.exec(ctx, "create table if not exists "+leases+" (place varchar(80) primary key, holder varchar(80) not null, ends datetime(6) not null) engine = InnoDB comment = 'which run of Geobench uses which table'")
 	if err != nil {
@@ -53,7 +55,8 @@ func (d *dialect) leaseOn(ctx context.Context, c *conn, places ...string) (bool,
 // holder names this run in a lease.
 func (d *dialect) holder() string { return strings.Trim(d.said, " /*") }
 
-// take takes a lease on a place, unless another run has it. A conflict with another one that takes it is tried again: it has it then.
+// take takes a lease on a place, unless another run has it. It retries a conflict with a concurrent taker, which then
+// has the lease.
 func (d *dialect) take(ctx context.Context, c *conn, place string) (bool, error) {
 	const times = 3
 	var err error
@@ -66,7 +69,7 @@ func (d *dialect) take(ctx context.Context, c *conn, place string) (bool, error)
 		if !errors.As(err, &answer) || !slices.Contains([]uint16{deadlock, lockWaitTimeout}, answer.Number) {
 			break
 		}
-		_ = c.exec(ctx, "rollback") // what the server has not rolled back itself
+		_ = c.exec(ctx, "rollback") // a transaction that the server has not rolled back itself
 	}
 	return false, err
 }
@@ -90,7 +93,7 @@ func (d *dialect) tryTake(ctx context.Context, c *conn, place string) (bool, err
 	return err == nil, err
 }
 
-// until is when a lease ends that was just heard of.
+// until is the expiry of a lease that was just renewed.
 var until = fmt.Sprintf("utc_timestamp(6) + interval %d second", int(leaseLife/time.Second))
 
 // keep renews the lease through any endpoint that answers.
@@ -113,7 +116,7 @@ func (d *dialect) keep(ctx context.Context, places []string) {
 	}
 }
 
-// at does something on a connection of its own.
+// at runs a function on a separate connection.
 func (d *dialect) at(ctx context.Context, e sqltarget.Endpoint, do func(*conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, sqltarget.ConnectWithin)
 	defer cancel()

@@ -22,7 +22,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/targettest"
 )
 
-// server is where a server of mysqltest is, for clients of these regions.
+// server returns the location of a server of mysqltest, for clients of these regions.
 func server(s *mysqltest.Server, regions ...string) sqltarget.Server {
 	to := sqltarget.Server{Database: mysqltest.Database, User: mysqltest.User, Password: mysqltest.Password}
 	for _, r := range regions {
@@ -104,7 +104,7 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-// What is wrong with where a database is said to be is told by field, value and cure, and leaves nothing behind.
+// Errors in the location of a database name the field, the value and a remedy, and leave no data.
 func TestOpenRefuses(t *testing.T) {
 	s := mysqltest.Start(t, "--max-connections=30", "--skip-ssl")
 	s.Query(t, mysqltest.Database, "create user weak@'%' identified by 'weak'", "grant select on app.* to weak@'%'",
@@ -152,7 +152,8 @@ func TestOpenRefuses(t *testing.T) {
 	s.AwaitNoSessions(t)
 }
 
-// Two runs do not share a table: one would replace the rows of the other. The table is dropped where that is asked for.
+// Two runs do not share a table, since a run would replace the rows of the other run. The table is dropped if
+// configured.
 func TestTableHasOneRun(t *testing.T) {
 	s := mysqltest.Start(t)
 	topology := geo.Topology{Regions: []string{"east"}, Partitions: 1, Replicas: 1}
@@ -203,7 +204,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// Nobody is told how a commit has ended whose connection was cut.
+// The outcome of a commit whose connection was cut is unknown.
 func TestCommitIsCut(t *testing.T) {
 	s := mysqltest.Start(t)
 	proxy := postgrestest.NewProxy(t, s.Address)
@@ -222,7 +223,7 @@ func TestCommitIsCut(t *testing.T) {
 	targettest.CutAtCommit(t, p, db, func(served bool) { proxy.CutOnce(query+"commit", served) })
 }
 
-// A transaction begins with its first statement, or by a message of its own where that is asked for. Results say which.
+// A transaction starts with its first statement, or with a separate message if configured. Results state which.
 func TestMessages(t *testing.T) {
 	s := mysqltest.Start(t)
 	proxy := postgrestest.NewProxy(t, s.Address)
@@ -249,7 +250,8 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// Another process joins a run by its name, and the one that has opened it counts the sessions at work of both, and of no other run.
+// Another process joins a run by its name. The opening process counts the working sessions of both, and of no other
+// run.
 func TestJoin(t *testing.T) {
 	s := mysqltest.Start(t)
 	topology := geo.Topology{Regions: []string{"east", "west"}, Partitions: 1, Replicas: 1}
@@ -302,7 +304,7 @@ func TestJoin(t *testing.T) {
 	two, second := begin()
 	done := make(chan error, 1)
 	go func() { done <- errors.Join(second.Put(k, []byte("2")), second.Commit(t.Context())) }()
-	for pending(mine) != 1 { // until it waits for the first one's lock
+	for pending(mine) != 1 { // until it waits for the first transaction's lock
 		select {
 		case err := <-done:
 			t.Fatalf("the second one did not wait: %v", err)

@@ -16,32 +16,35 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Product is a database of several servers that speaks MySQL's protocol: what it says and asks otherwise, from its vendor's documentation. The
-// operator deploys it and gives it to one run at a time, so that no lock keeps other runs out; the mark of the table tells. Each of its servers
-// knows its own sessions only.
+// Product is a database of several servers that speaks MySQL's protocol. It holds the differences in statements and
+// answers, from its vendor's documentation. The operator deploys the product and assigns it to one run at a time. No
+// lock therefore keeps other runs out, but the mark of the table reveals them. Each of its servers knows only its own
+// sessions.
 type Product struct {
-	// Engine says what a manifest may ask of it.
+	// Engine describes the product's configuration in a manifest.
 	Engine *protocol.Engine
-	// name is what people call it. version is what the server calls itself, by its version() and version_comment; it tells whether that is the
-	// product.
+	// name is the common name of the product. version is the server's own description, from its version() and
+	// version_comment; it identifies the product.
 	name    string
 	version func(version, comment string) (string, bool)
-	// levels are those of its isolation levels that it has, by the values of the parameter isolation, and levelName is what a result calls one.
+	// levels are the isolation levels that it supports, by the values of the parameter isolation. levelName is the name of
+	// a level in results.
 	levels    map[string]level
 	levelName func(level) string
-	// clients are settings of the clients' sessions at a level, others those of sessions that load and ask.
+	// clients are settings of the clients' sessions at a level; others are settings of sessions that load and query.
 	clients func(level) []string
 	others  []string
 	// conflicts are errors, with their reasons, after which a transaction was rolled back, or has to be, and may be tried again.
 	conflicts map[uint16]string
-	// unplaced is why rows cannot be kept in the regions of their homes.
+	// unplaced is the reason why rows cannot be kept in the regions of their homes.
 	unplaced string
-	// timeouts are errors after which nobody knows what became of a statement.
+	// timeouts are errors after which the outcome of a statement is unknown.
 	timeouts []uint16
 }
 
-// TiDB is optimistic at SnapshotIsolation: a transaction that writes a row which has changed since its snapshot fails at COMMIT. Pessimistic ones
-// write the newest version, whatever their snapshot held, as InnoDB's do, and so lose updates. Nobody has run these clients against one yet.
+// TiDB is optimistic at SnapshotIsolation: a transaction that writes a row which has changed since its snapshot fails
+// at COMMIT. Pessimistic transactions write the newest version, whatever their snapshot held, as in InnoDB, and so lose
+// updates. These clients have not been run against a real TiDB yet.
 var TiDB = newProduct(Product{
 	name: "TiDB",
 	version: func(version, _ string) (string, bool) {
@@ -66,7 +69,7 @@ var TiDB = newProduct(Product{
 }, "tidb", "isolation level of all transactions; SnapshotIsolation is REPEATABLE READ of optimistic ones, RepeatableRead that of pessimistic ones, which lose updates",
 	map[string]string{Serializable: "TiDB has no such transactions, and refuses them with error 8048"})
 
-// tidbMode is what makes a client's transactions those of a level.
+// tidbMode returns the setting that gives a client's transactions the guarantees of a level.
 func tidbMode(l level) string {
 	if l.strict {
 		return "optimistic"
@@ -74,9 +77,9 @@ func tidbMode(l level) string {
 	return "pessimistic"
 }
 
-// OceanBase reads from a snapshot at REPEATABLE READ, and refuses to write a row that has changed since. SERIALIZABLE is the same there. Tests
-// hold these clients against the server that the vendor makes of the same kernel for one machine, seekdb; nobody has run them against a cluster.
-// A statement ends after ten seconds, which is too short for a load.
+// OceanBase reads from a snapshot at REPEATABLE READ, and refuses to write a row that has changed since. SERIALIZABLE
+// is the same there. Tests run these clients against seekdb, the vendor's single-machine server with the same kernel.
+// They have not been run against a cluster. A statement times out after ten seconds, which is too short for a load.
 var OceanBase = newProduct(Product{
 	name: "OceanBase",
 	version: func(version, comment string) (string, bool) {
@@ -138,13 +141,13 @@ func (p *Product) look(ctx context.Context, c *conn, s *sqltarget.Server, e sqlt
 	if !ok {
 		return "", "", sqltarget.Wrong(s.Field(e), e.Address, "the server is %q, which is no %s: name a server of %[2]s, or set spec.engine.name to what it is", facts[0], p.name)
 	}
-	if facts[2] == "" { // it does not say, and each endpoint is taken for a server of its own
+	if facts[2] == "" { // it does not report a server, and each endpoint counts as a separate server
 		facts[2] = e.Address
 	}
 	return p.name + " " + name, strings.Join(facts[2:], " "), nil
 }
 
-// Classify is that of a product, which has errors of its own.
+// Classify is the Classify function of a product, which has additional errors.
 func (p *Product) Classify(err error) target.Failure {
 	var answer *mysql.MySQLError
 	if errors.As(err, &answer) {

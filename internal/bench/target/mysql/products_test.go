@@ -18,8 +18,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/targettest"
 )
 
-// A MariaDB that says that it is TiDB is loaded, asked whether it is quiet, and audited as one. It has no tidb_txn_mode, so that clients, whose
-// transactions would be of another level, do not connect.
+// A MariaDB that claims to be TiDB is loaded, polled until it is quiescent, and audited as a TiDB. It has no
+// tidb_txn_mode. Clients, whose transactions would have another level, therefore do not connect.
 func TestTiDB(t *testing.T) {
 	s := mysqltest.Start(t, "--version=8.0.11-TiDB-v8.5.2")
 	p := targettest.Plan(t, "mysql", "{smallbank: {customers: 100}}", isolation.SnapshotIsolation)
@@ -99,7 +99,8 @@ func TestProductsClassify(t *testing.T) {
 	}
 }
 
-// OceanBase's kernel keeps the contract of a target at each level: it is loaded, worked on, audited, and histories have what is promised.
+// OceanBase's kernel satisfies the contract of a target at each level: it is loaded, used and audited, and histories
+// have the promised guarantees.
 func TestOceanBaseConforms(t *testing.T) {
 	s := mysqltest.StartOceanBase(t)
 	opened := func(level string) func(t *testing.T, p *plan.Plan) target.Database {
@@ -125,8 +126,8 @@ func TestOceanBaseConforms(t *testing.T) {
 	s.AwaitNoSessions(t)
 }
 
-// What OceanBase's levels let through, statement by statement: REPEATABLE READ refuses a lost update and lets write skew through, and so does
-// what it calls SERIALIZABLE; READ COMMITTED loses the update.
+// The anomalies of OceanBase's levels, statement by statement. REPEATABLE READ refuses a lost update and allows write
+// skew, and so does its SERIALIZABLE. READ COMMITTED loses the update.
 func TestAnomaliesOfOceanBase(t *testing.T) {
 	s := mysqltest.StartOceanBase(t)
 	checking, savings := txn.IntKey(1, 1), txn.IntKey(2, 1)
@@ -173,7 +174,7 @@ func TestAnomaliesOfOceanBase(t *testing.T) {
 	}
 }
 
-// SERIALIZABLE is refused for what the server does there: it lets write skew through.
+// SERIALIZABLE is refused because the server allows write skew there.
 func TestOceanBaseHasNoSerializable(t *testing.T) {
 	s := mysqltest.StartOceanBase(t)
 	s.Query(t, mysqltest.Database, "create table skew (k int primary key, v int)", "insert into skew values (1, 0), (2, 0)")

@@ -12,8 +12,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// settings are those that decide what a commit survives, and what plans and buffers are, of MySQL and MariaDB, with and without Galera.
-// A server has some of them.
+// settings are the settings of MySQL and MariaDB, with and without Galera, that determine the durability of commits,
+// the plans and the buffers. A server has some of them.
 var settings = []string{
 	"innodb_flush_log_at_trx_commit", "innodb_flush_log_at_timeout", "innodb_doublewrite", "innodb_flush_method", "innodb_use_native_aio", "sync_binlog", "log_bin", "binlog_format", "binlog_row_image",
 	"binlog_group_commit_sync_delay", "binlog_commit_wait_count", "binlog_commit_wait_usec", "rpl_semi_sync_master_enabled", "rpl_semi_sync_source_enabled", "rpl_semi_sync_source_wait_point",
@@ -50,7 +50,7 @@ func (d *dialect) State(ctx context.Context, c *conn) (*result.Server, error) {
 	for _, ask := range origins {
 		sources := map[string]string{}
 		if c.query(ctx, ask, texts(func(name, source string) { sources[name] = source })) != nil {
-			continue // a server of the other kind, or a user who may not see it
+			continue // a server of the other kind, or a user without access
 		}
 		for name, setting := range s.Settings {
 			setting.Source = strings.ToLower(sources[name])

@@ -17,8 +17,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/targettest"
 )
 
-// A lock is one for all nodes of a cluster of Galera, in whichever order a database lists them: two runs that use one table at once
-// would replace each other's rows.
+// A lock is common to all nodes of a cluster of Galera, in any order in which a database lists them. Two runs on one
+// table would replace each other's rows.
 func TestLockOfGalera(t *testing.T) {
 	nodes := mysqltest.StartGalera(t, 2)
 	p := targettest.Plan(t, "galera", targettest.FormSpecs["smallbank"], isolation.SnapshotIsolation)
@@ -81,7 +81,7 @@ func TestLockOfGalera(t *testing.T) {
 	}
 }
 
-// What decides durability and plans of MariaDB is told, with where it is from.
+// The settings of MariaDB that determine durability and plans are reported, with their source.
 func TestState(t *testing.T) {
 	s := mysqltest.Start(t)
 	p := targettest.Plan(t, "mysql", targettest.FormSpecs["smallbank"], isolation.Serializable)

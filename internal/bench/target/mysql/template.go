@@ -8,14 +8,14 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/sqlform"
 )
 
-// template is a statement of a form as it is sent: texts, with parameters between them as literals.
+// template is a statement of a form in the form in which it is sent: texts, with parameters between them as literals.
 type template struct {
 	parts []part
-	// selects is how many of its statements return rows, each of which is a result of its own.
+	// selects is the number of its statements that return rows, each with a separate result.
 	selects int
 }
 
-// part is a text, behind which a parameter follows or, in its place, something that is repeated for each element of arrays.
+// part is a text, followed by a parameter or by a repetition for each element of arrays.
 type part struct {
 	text string
 	// parameter counts from 1; 0 is none.
@@ -23,7 +23,7 @@ type part struct {
 	repeated  *repetition
 }
 
-// repetition is repeated for each element of arrays; between is what comes between two of them.
+// repetition is repeated for each element of arrays; between separates two elements.
 type repetition struct {
 	template
 	between string
@@ -44,9 +44,9 @@ func newTemplate(text, said string) (*template, error) {
 	return t, err
 }
 
-// parse parses up to the end of the text or, within a repetition, to its bracket, and returns what is behind.
+// parse parses up to the end of the text or, within a repetition, to its bracket, and returns the remaining text.
 func (t *template) parse(text string, within bool) (rest string, err error) {
-	begins := !within // whether what comes next begins a statement
+	begins := !within // whether the following text starts a statement
 	literal := func(s string) {
 		if begins && strings.HasPrefix(s, "select") {
 			t.selects++

@@ -10,7 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/tpcc"
 )
 
-// A statement becomes the text that is sent, with a comment in each of its statements, and is known to have as many results as selects.
+// A statement becomes the text that is sent, with a comment in each of its statements, and the number of results is the
+// number of selects.
 func TestTemplate(t *testing.T) {
 	const said = " /* run */"
 	id, ids, amounts := sqlform.Int(7), sqlform.Ints([]int64{1, 2}), sqlform.Monies([]int64{5, -123})
@@ -83,7 +84,7 @@ func TestStatementsAreMySQLs(t *testing.T) {
 	}
 }
 
-// Rows of COPY are those of an insert.
+// Rows of COPY become rows of an insert.
 func TestAppendValues(t *testing.T) {
 	var c sqlform.Columns
 	for range 2 {

@@ -30,8 +30,8 @@ func scripted(t *testing.T, s *postgrestest.Server, level, place string) (*targe
 	return targettest.NewScript(t, p, db, names), proxy
 }
 
-// Two deposits at READ COMMITTED of which one is lost, and two withdrawals at REPEATABLE READ that each look at the other account, are found in
-// histories of nothing else, and the level above prevents each.
+// Two anomalies are found in histories that contain nothing else: a lost deposit of two at READ COMMITTED, and two
+// withdrawals at REPEATABLE READ that each read the other account. The next level prevents each.
 func TestAnomaliesOfLevels(t *testing.T) {
 	s := postgrestest.Start(t)
 	for _, tc := range []struct {
@@ -74,7 +74,7 @@ T2 comes before T1, because T2 read checking(1) before T1 wrote it (it saw the i
 	}
 }
 
-// A region whose endpoint comes to lead to a standby, as a balancer may, reads what was true once.
+// A region whose endpoint switches to a standby, as a balancer may do, reads stale data.
 func TestStandbyIsStale(t *testing.T) {
 	s := postgrestest.Start(t)
 	standby := s.Standby(t)

@@ -35,8 +35,9 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/sqlform"
 )
 
-// The transaction of pgbench, TPC-B-like, on a table of keys and values: three rows are read and written, one is read again, and a
-// row of the history is written. Both clients send the same statements, and BEGIN together with the first one.
+// The transaction of pgbench, TPC-B-like, on a table of keys and values. It reads and writes three rows, reads one of
+// them again, and writes a row of the history. Both clients send the same statements, and BEGIN together with the first
+// statement.
 const (
 	accounts, tellers, branches, histories txn.Table = 1, 2, 3, 4
 	accountRows, tellerRows, branchRows              = 100_000, 10, 10
@@ -101,7 +102,7 @@ func pgbenchScript(trips [][]step) string {
 
 const beginSQL = "begin isolation level read committed"
 
-// tpcb is the transaction as a procedure; what the branch and the teller are chosen by does not matter.
+// tpcb is the transaction as a procedure; the choice of branch and teller does not matter.
 func tpcb(ctx txn.Ctx, _ []byte) ([]byte, error) {
 	account, teller, branch := txn.IntKey(accounts, 1+rand.Uint64N(accountRows)), txn.IntKey(tellers, 1+rand.Uint64N(tellerRows)), txn.IntKey(branches, 1+rand.Uint64N(branchRows))
 	for _, step := range []struct {
@@ -125,13 +126,15 @@ func tpcb(ctx txn.Ctx, _ []byte) ([]byte, error) {
 	return nil, nil
 }
 
-// BenchmarkClientCPU compares the CPU time that this client and pgbench take for a transaction of the same statements, on the same
-// server, in alternating pairs. It counts connections, procedures and outcomes, and not what a workload takes to make transactions up.
+// BenchmarkClientCPU compares the CPU time that this client and pgbench need for a transaction of the same statements,
+// on the same server, in alternating pairs. It covers connections, procedures and outcomes, but not the generation of
+// transactions by a workload.
 //
-// SameMessages are procedures' statements, sent by both in the same messages, by a script of pgbench's that was written for that. Its third side is
-// bare: the same messages, sent and skipped by goroutines without a driver. No client in Go takes less. OwnScript is pgbench's own: its TPC-B-like
-// transaction, which sends each of its seven statements alone, beside the same seven as SQL of ours: alone, too; BEGIN with the first one; and all of
-// them, none of which needs the answer to another, together.
+// SameMessages runs procedures' statements, which both clients send in the same messages; pgbench runs a script written
+// for this purpose. Its third side is bare: goroutines without a driver send the same messages and skip the answers. It
+// is a lower bound for clients in Go. OwnScript is pgbench's own TPC-B-like transaction, which sends each of its seven
+// statements alone. It is compared with the same seven as our SQL: each alone; BEGIN with the first; and all of them
+// together, since none needs the answer to another.
 func BenchmarkClientCPU(b *testing.B) {
 	b.Run("SameMessages/"+postgres.WritesEach, func(b *testing.B) { sameMessages(b, false) })
 	b.Run("SameMessages/"+postgres.WritesTogether, func(b *testing.B) { sameMessages(b, true) })
@@ -188,7 +191,7 @@ var (
 	insertHistory = &sqlform.Statement{Name: "insert_history", SQL: "insert into pgbench_history (tid, bid, aid, delta, mtime) values ($1, $2, $3, $4, current_timestamp)"}
 )
 
-// scale is that of pgbench's tables: so many branches.
+// scale is the scale of pgbench's tables: their number of branches.
 const scale = 10
 
 // ownTPCB is the transaction of pgbench's own script: each statement sent alone, or all together.
@@ -313,7 +316,8 @@ func drive(b *testing.B, db sqltarget.Database, procedure func(ctx txn.Ctx, args
 	return float64(took.Microseconds()) / n, n / elapsed.Seconds()
 }
 
-// bare keeps as many connections busy with the messages that a driver would send, and skips what comes back but for its end.
+// bare keeps as many connections busy with the messages that a driver would send. It reads from the answers only their
+// end.
 func bare(b *testing.B, address string, trips [][]step) (us, rate float64) {
 	b.Helper()
 	var all errgroup.Group
@@ -425,7 +429,7 @@ func skipAnswers(r *bufio.Reader) error {
 	return nil
 }
 
-// plansOfRows are the settings of a session whose plans are those of this client.
+// plansOfRows are the settings of a session with the same plans as this client.
 const plansOfRows = "-c enable_seqscan=off -c enable_bitmapscan=off -c plan_cache_mode=force_generic_plan"
 
 var processed = regexp.MustCompile(`number of transactions actually processed: (\d+)`)
@@ -459,9 +463,9 @@ func pgbenchProgram(b *testing.B, program, address string, args ...string) []byt
 	return out
 }
 
-// BenchmarkForms compares procedures, with their writes each on its own and together, with SQL, without and with foreign keys: TPC-C of two
-// warehouses on the same server, one after the other in each round. It counts what a run's client does but for its records: generator, session
-// and connections.
+// BenchmarkForms compares procedures, with their writes sent separately and together, with SQL, without and with
+// foreign keys. It runs TPC-C of two warehouses on the same server, one after another in each round. It covers the work
+// of a run's client, except for its records: generator, session and connections.
 func BenchmarkForms(b *testing.B) {
 	s := postgrestest.Start(b, "log_statement=none", "synchronous_commit=off", "shared_buffers=256MB", "max_wal_size=4GB")
 	p := targettest.FormPlan(b)
@@ -482,8 +486,9 @@ func BenchmarkForms(b *testing.B) {
 	targettest.CompareForms(b, p, sides)
 }
 
-// BenchmarkGoTPC compares TPC-C in SQL with go-tpc (github.com/pingcap/go-tpc), whose program GEOBENCH_GO_TPC names: two warehouses, as many clients,
-// no foreign keys, READ COMMITTED, on the same server, in alternating pairs. The statements are those that each has.
+// BenchmarkGoTPC compares TPC-C in SQL with go-tpc (github.com/pingcap/go-tpc), whose program GEOBENCH_GO_TPC names.
+// Both have two warehouses, the same number of clients, no foreign keys and READ COMMITTED. They run on the same
+// server, in alternating pairs, each with its statements.
 func BenchmarkGoTPC(b *testing.B) {
 	const pairs, lasts = 6, 6 * time.Second
 	program := os.Getenv("GEOBENCH_GO_TPC")
@@ -528,13 +533,15 @@ func BenchmarkGoTPC(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkGoTPCTerminals has the clients of both wait as the specification has its terminals key in and think (5.2.5.7), so that tpmC is bounded by
-// that and not by the processors: both play at the same time, each on its database. There are hundreds of terminals for a warehouse in place of 10,
-// since each sends an order in 47 s, and a few hundred orders say little.
+// BenchmarkGoTPCTerminals makes the clients of both key in and think like the specification's terminals (5.2.5.7), so
+// that these times bound tpmC and not the processors. Both play at the same time, each on its database. There are
+// hundreds of terminals for a warehouse instead of 10. Each sends an order in 47 s, and a few hundred orders are a
+// small sample.
 //
-// The server counts for both, in the same minutes, by the next number that its districts would give an order: what was committed. What the clients
-// count is not the same thing. go-tpc's terminals end what they have begun when their time is over, which is an order that is still being keyed in
-// for two terminals of five, count those that are rolled back, and prepare their statements before they key in the first one.
+// The server counts committed orders for both, in the same minutes, by the next order number of its districts. The
+// clients' counts differ. When their time is over, go-tpc's terminals finish their current transaction, which is an
+// order still being keyed in for two terminals of five. They count orders that are rolled back, and prepare their
+// statements before they key in the first order.
 func BenchmarkGoTPCTerminals(b *testing.B) {
 	const terminals, settled, lasts, end = 800, 75 * time.Second, 6 * time.Minute, 5 * time.Second
 	program := os.Getenv("GEOBENCH_GO_TPC")
@@ -609,12 +616,12 @@ func BenchmarkGoTPCTerminals(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// orderDispersion is the variance of the number of new orders that terminals send in a time, as a share of its mean: 1 would be a Poisson process's,
-// but keying and think times spread less. Of a renewal process with rewards (a cycle of L seconds, R = 1 where it is a new order, r = E[R]/E[L]), the
-// variance grows with E[(R - r L)^2] / E[L].
+// orderDispersion is the variance of the number of new orders that terminals send in a time, as a share of its mean. A
+// Poisson process would have 1, but keying and think times spread less. Consider a renewal process with rewards: a
+// cycle of L seconds, R = 1 if it is a new order, and r = E[R]/E[L]. Its variance grows with E[(R - r L)^2] / E[L].
 const orderDispersion = 0.372
 
-// ordersIn is how many orders its districts have given a number to, besides those that were loaded.
+// ordersIn is the number of orders to which its districts have assigned a number, without the loaded orders.
 func ordersIn(b *testing.B, s *postgrestest.Server, database, district string) float64 {
 	b.Helper()
 	n, err := strconv.ParseFloat(s.Query(b, database, "select sum(d_next_o_id) from "+district)[0][0], 64)
@@ -624,7 +631,8 @@ func ordersIn(b *testing.B, s *postgrestest.Server, database, district string) f
 	return n
 }
 
-// tpccCount are the lines of go-tpc's summary, one for each kind of transactions, and one of that name with _ERR for those that failed.
+// tpccCount matches the lines of go-tpc's summary: one for each type of transactions, and one with the suffix _ERR for
+// failed transactions.
 var tpccCount = regexp.MustCompile(`(?m)^\[Summary\] ([A-Z_]+) +- Takes\(s\): [0-9.]+, Count: ([0-9]+)`)
 
 var tpm = regexp.MustCompile(`tpmC: ([0-9.]+), tpmTotal: ([0-9.]+)`)

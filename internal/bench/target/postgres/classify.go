@@ -27,12 +27,12 @@ const (
 	undefinedFunction    = "42883"
 )
 
-// errNotCommitted is what a COMMIT comes to that the server answers by ROLLBACK.
+// errNotCommitted is the error of a COMMIT that the server answers by ROLLBACK.
 var errNotCommitted = errors.New("the server rolled the transaction back at COMMIT")
 
-// Classify says what an error of PostgreSQL means. Conflicts are serialization failures, deadlocks and locks that were not to be had in
-// lock_timeout. An error of the server, as against a fatal one, has undone the transaction for certain, even at COMMIT; of one whose
-// connection was lost nobody knows how it ended.
+// Classify classifies an error of PostgreSQL. Conflicts are serialization failures, deadlocks and locks that were not
+// acquired within lock_timeout. An error of the server, as opposed to a fatal error, has certainly undone the
+// transaction, even at COMMIT. If the connection was lost, the outcome is unknown.
 func Classify(err error) target.Failure {
 	if errors.Is(err, errNotCommitted) {
 		return target.Failure{Cause: txn.CauseNode, Reason: "rolled-back", RolledBack: true}

@@ -29,7 +29,8 @@ const (
 	deleteStatement   = "geobench_delete"
 )
 
-// statements returns what is prepared on each connection. Where rows are placed, each says in which region: a server would otherwise ask all.
+// statements returns the statements that are prepared on each connection. If rows are placed, each statement names the
+// region: a server would otherwise ask all regions.
 func statements(table string, l level, h *homes) map[string]string {
 	all := map[string]string{
 		beginStatement:    "begin isolation level " + l.sql,
@@ -57,7 +58,7 @@ func statements(table string, l level, h *homes) map[string]string {
 // binaryFormat is the format of all parameters and results: bytes are themselves.
 var binaryFormat = []int16{1}
 
-// connection implements target.Connection. It holds the statement that runs on it, since there is one at a time.
+// connection implements target.Connection. It holds the statement that runs on it, since only one runs at a time.
 type connection struct {
 	*pgconn.PgConn
 	prepared map[string]*pgconn.StatementDescription
@@ -135,13 +136,14 @@ type statement struct {
 	c     *connection
 	ctx   context.Context
 	began bool
-	// waiting are statements that go to the server with the next one, nil for none, and rows what gets the rows of each, nil for nothing.
+	// waiting are statements that are sent with the next statement, nil for none. rows are the receivers of the rows of
+	// each, nil for none.
 	waiting *pgconn.Batch
 	rows    []func(values [][]byte) bool
 	values  [][]byte // of the parameters, used again
 }
 
-// queue has a prepared statement wait for the next one.
+// queue queues a prepared statement until the next statement is sent.
 func (s *statement) queue(name string, row func(values [][]byte) bool) {
 	s.enqueue(s.c.prepared[name], s.values, binaryFormat, row)
 }
@@ -160,8 +162,9 @@ func (s *statement) enqueue(d *pgconn.StatementDescription, values [][]byte, for
 	s.rows = append(s.rows, row)
 }
 
-// run runs a prepared statement, behind those that wait, and gives row the values of each row, until it returns false. The values are valid
-// until it returns. The error is that of the first statement that has failed; the server ran none behind it.
+// run runs a prepared statement, after the queued statements, and passes the values of each row to row, until it
+// returns false. The values are valid until row returns. The error is the error of the first statement that failed; the
+// server ran no later statement.
 func (s *statement) run(ctx context.Context, name string, row func(values [][]byte) bool) (pgconn.CommandTag, error) {
 	if s.began && s.waiting == nil {
 		return s.read(s.c.ExecStatement(ctx, s.c.prepared[name], s.values, binaryFormat, binaryFormat), row)
@@ -184,7 +187,7 @@ func (s *statement) send(ctx context.Context) (pgconn.CommandTag, error) {
 	return tag, err
 }
 
-// readAll reads the results of several statements. It returns the tag of the last one.
+// readAll reads the results of several statements. It returns the tag of the last statement.
 func (s *statement) readAll(results *pgconn.MultiResultReader) (tag pgconn.CommandTag, err error) {
 	for i := 0; results.NextResult(); i++ {
 		if tag, err = s.read(results.ResultReader(), s.rows[i]); err != nil {
@@ -195,7 +198,7 @@ func (s *statement) readAll(results *pgconn.MultiResultReader) (tag pgconn.Comma
 	return tag, results.Close()
 }
 
-// write runs a statement that has no rows, now or with the next one.
+// write runs a statement without rows, now or with the next statement.
 func (s *statement) write(name string) error {
 	if s.c.together {
 		s.queue(name, nil)
@@ -305,7 +308,7 @@ func (s *statement) Commit(ctx context.Context) error {
 	return err
 }
 
-// idle is what a connection tells of itself outside of a transaction.
+// idle is the connection's status outside of a transaction.
 const idle = 'I'
 
 // Rollback implements target.Statement.

@@ -32,7 +32,7 @@ type dialect struct {
 	application string
 	// product is nil for PostgreSQL.
 	product *Product
-	// homes tells the regions of rows that are placed in these; nil where they are not.
+	// homes determines the regions of rows that are placed there; nil if they are not placed.
 	homes *homes
 }
 
@@ -288,7 +288,7 @@ func (d *dialect) Working(ctx context.Context, c conn) (int, error) {
 	return strconv.Atoi(working[0])
 }
 
-// Waits implements sqltarget.Dialect. Whoever waits for a lock of any kind is blocked by somebody.
+// Waits implements sqltarget.Dialect. A session that waits for a lock of any kind is blocked by another session.
 func (d *dialect) Waits(ctx context.Context, c conn, client target.Connection) (bool, error) {
 	if d.product != nil {
 		return false, fmt.Errorf("who waits for whom is not known of %s", d.product.name)
@@ -321,7 +321,7 @@ func (d *dialect) Empty(ctx context.Context, c conn) error {
 	return exec(ctx, c, "truncate "+d.table)
 }
 
-// Settle implements sqltarget.Dialect: plans and index scans are those of a table that is not new.
+// Settle implements sqltarget.Dialect: plans and index scans are in the state of a table that is not new.
 func (d *dialect) Settle(ctx context.Context, c conn) error {
 	settle := "vacuum (analyze) %s"
 	if d.product != nil {

@@ -1,7 +1,8 @@
-// Package postgres is a target.Database over PostgreSQL, reached with pgx v5: procedures run statement by statement on a table of keys
-// and values, or a workload's own SQL on its own tables (package sqlform), in transactions of one isolation level. It deploys nothing, and it writes in a schema of its own alone.
+// Package postgres is a target.Database over PostgreSQL, reached with pgx v5. Procedures run statement by statement on
+// a table of keys and values, or a workload's own SQL runs on separate tables (package sqlform). Both use transactions
+// of one isolation level. The package deploys nothing, and writes only in its schema.
 //
-// What the levels promise is what PostgreSQL makes of their names: REPEATABLE READ is snapshot isolation, and SERIALIZABLE is
+// The guarantees of the levels are those of PostgreSQL: REPEATABLE READ is snapshot isolation, and SERIALIZABLE is
 // serializable snapshot isolation (Ports and Grittner, Serializable Snapshot Isolation in PostgreSQL, VLDB 2012).
 package postgres
 
@@ -17,7 +18,7 @@ import (
 const (
 	schemaParameter     = "schema"
 	dropSchemaParameter = "dropSchema"
-	// WritesParameter is the name of the parameter that says when writes are sent.
+	// WritesParameter is the name of the parameter that determines when writes are sent.
 	WritesParameter = "writes"
 )
 
@@ -34,7 +35,7 @@ const (
 	Serializable   = "Serializable"
 )
 
-// level is an isolation level: what it is called in SQL, and what it promises of histories.
+// level is an isolation level: its name in SQL, and its guarantee for histories.
 type level struct {
 	sql      string
 	promises isolation.Level
@@ -46,10 +47,11 @@ var levels = map[string]level{
 	Serializable:   {"serializable", isolation.Serializable},
 }
 
-// schemas are the names that the parameter schema may have, the default first: they need no quotes, and are nobody's by accident.
+// schemas are the names that the parameter schema may have, the default first. They need no quotes, and do not collide
+// with other schemas by accident.
 var schemas = []string{"geobench", "geobench_a", "geobench_b", "geobench_c"}
 
-// Engine says what a manifest may ask of PostgreSQL. It has no replicas: nobody deploys it.
+// Engine describes the PostgreSQL configuration in a manifest. It has no replicas, because it is never deployed.
 var Engine = &protocol.Engine{
 	Name: "postgres",
 	Doc:  "PostgreSQL that runs already, reached with pgx; its transactions are interactive, a statement after the other",
@@ -76,7 +78,7 @@ type Options struct {
 	sqltarget.Options
 	// Together has writes wait for the next read, or COMMIT, and go with it in one round trip.
 	Together bool
-	// Product is what the servers are, where they only speak PostgreSQL's protocol; nil for PostgreSQL.
+	// Product is the product of servers that only speak PostgreSQL's protocol; nil for PostgreSQL.
 	Product *Product
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/sqlform"
 )
 
-// Play has transactions of forms be these, in place of those of the workloads, until restore is called.
+// Play replaces the workloads' transactions of forms by these, until restore is called.
 func Play(all ...*sqlform.Transaction) (restore func()) {
 	before := transactions
 	transactions = sqlform.NewTransactions(all...)
@@ -25,7 +25,8 @@ func Placed() *Product {
 	return &p
 }
 
-// PlacedStatements are what CockroachDB is told of a database's regions, and what makes the table.
+// PlacedStatements are the statements that send CockroachDB a database's regions, and the statement that creates the
+// table.
 func PlacedStatements(t *geo.Topology) []string {
 	d := &dialect{product: CockroachDB, homes: newHomes(t, CockroachDB.placement), table: "geobench.rows"}
 	return append(CockroachDB.placement.regions("defaultdb", t.Regions), d.createTable())

@@ -18,7 +18,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/targettest"
 )
 
-// through opens a database behind a proxy, with one connection for each region.
+// through opens a database through a proxy, with one connection for each region.
 func through(t *testing.T, s *postgrestest.Server, proxy *postgrestest.Proxy, place string, together bool) (*plan.Plan, sqltarget.Database) {
 	t.Helper()
 	o := options(postgres.Serializable)
@@ -48,7 +48,7 @@ func TestHangsAreGivenUp(t *testing.T) {
 	s := postgrestest.Start(t)
 	var all sync.WaitGroup
 	for place, tc := range map[string]struct {
-		// word is in what is sent when the server hangs.
+		// word is contained in the message at which the server hangs.
 		word string
 		do   func(ctx context.Context, p *plan.Plan, db sqltarget.Database) error
 		want string
@@ -91,7 +91,7 @@ func load(ctx context.Context, p *plan.Plan, db sqltarget.Database) error {
 	return db.Load(ctx, target.Dataset{Name: "bank", Workload: p.Workload, Seed: p.Seed()})
 }
 
-// Nobody is told how a commit has ended whose connection was cut, whether its writes went before it or with it.
+// The outcome of a commit whose connection was cut is unknown, whether its writes were sent before it or with it.
 func TestCommitIsCut(t *testing.T) {
 	s := postgrestest.Start(t)
 	for place, together := range map[string]bool{"geobench": false, "geobench_a": true} {
@@ -141,8 +141,8 @@ func TestBeginIsCut(t *testing.T) {
 	}
 }
 
-// Writes that are sent together wait for the next statement that has an answer: what was three round trips is one. They are seen by what
-// comes behind them, one that fails is the transaction's failure, and what was not sent needs no rollback.
+// Writes that are sent together wait for the next statement that has an answer, which reduces three round trips to one.
+// Later statements see them. If such a write fails, the transaction fails. Unsent writes need no rollback.
 func TestWritesAreSentTogether(t *testing.T) {
 	s := postgrestest.Start(t)
 	proxy := postgrestest.NewProxy(t, s.Address)

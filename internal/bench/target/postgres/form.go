@@ -16,11 +16,12 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/sqlform"
 )
 
-// transactions are those of all workloads that have a form.
+// transactions are the transactions of all workloads that have a form.
 var transactions = catalog.Transactions()
 
-// formSettings are those of the connections of clients whose transactions are SQL. Plans go by keys from row to row: what reads a table as a
-// whole would lock it as a whole at SERIALIZABLE, as small as it may be. Times are text, which is the same in all of the world.
+// formSettings are the settings of clients' connections whose transactions are SQL. Plans use keys to go from row to
+// row: a full scan would lock the whole table at SERIALIZABLE, however small it is. Times are text in a format that
+// does not depend on the time zone.
 func formSettings(settings map[string]string, schema string) {
 	settings["search_path"] = schema
 	settings["enable_hashjoin"], settings["enable_mergejoin"] = "off", "off"
@@ -51,7 +52,8 @@ func (c *formConnection) Begin(ctx context.Context, t *txn.Transaction) (target.
 	return &c.form, nil
 }
 
-// learn prepares the statements of a transaction that comes for the first time, all in one round trip: tables are made after connections are.
+// learn prepares the statements of a transaction when it is first used, all in one round trip: tables are created after
+// connections.
 func (c *formConnection) learn(ctx context.Context, x *sqlform.Transaction, recorded bool) error {
 	texts, of := map[string]string{}, map[string]*sqlform.Statement{}
 	for _, s := range x.Statements {
@@ -119,7 +121,7 @@ func (s *formStatement) Call(t *txn.Transaction, use func(txn.Key)) ([]byte, err
 	}
 	result, err := s.on.call.Run(x, t, s, use)
 	if err == nil && !s.c.together {
-		err = s.on.call.Send() // COMMIT has a round trip of its own
+		err = s.on.call.Send() // COMMIT has a separate round trip
 	}
 	return result, err
 }
@@ -148,7 +150,8 @@ func (d *dialect) madeTables(ctx context.Context, c conn) (names []string, err e
 	return names, err
 }
 
-// dropTables drops the tables of a form that an earlier load has made. What others have made that refers to them keeps them.
+// dropTables drops the tables of a form that an earlier load has created. Objects of other users that reference the
+// tables prevent it.
 func (d *dialect) dropTables(ctx context.Context, c conn) error {
 	names, err := d.madeTables(ctx, c)
 	if err != nil || len(names) == 0 {

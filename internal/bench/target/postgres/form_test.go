@@ -23,7 +23,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/sqlform"
 )
 
-// formed are the options of a database whose transactions are SQL, in a schema of its own.
+// formed are the options of a database whose transactions are SQL, in a separate schema.
 func formed(level string) postgres.Options {
 	o := options(level)
 	o.Form, o.ForeignKeys, o.Place = sqltarget.FormSQL, true, "geobench_a"
@@ -98,8 +98,8 @@ func TestRoundTripsOfForms(t *testing.T) {
 	}
 }
 
-// At SERIALIZABLE the histories of SQL are serializable and the money adds up, recorded or not, with COMMIT together with the last statements or
-// after them.
+// At SERIALIZABLE the histories of SQL are serializable and the sums of money match. This holds with or without
+// recording, and with COMMIT together with the last statements or after them.
 func TestFormIsSerializable(t *testing.T) {
 	s := postgrestest.Start(t, "synchronous_commit=off")
 	for name, tc := range map[string]struct {
@@ -122,7 +122,8 @@ func TestFormIsSerializable(t *testing.T) {
 	}
 }
 
-// At READ COMMITTED money is lost, by amalgamate, which writes what it has read before: the sums and the history both say so.
+// At READ COMMITTED, amalgamate loses money, because it writes the values that it has read before. The sums and the
+// history both show it.
 func TestFormLosesMoneyAtReadCommitted(t *testing.T) {
 	s := postgrestest.Start(t, "synchronous_commit=off")
 	for name, spec := range targettest.LosingSpecs {
@@ -134,7 +135,7 @@ func TestFormLosesMoneyAtReadCommitted(t *testing.T) {
 	}
 }
 
-// Nobody is told how a commit of SQL has ended whose connection was cut, and what the next one finds is what has become of it.
+// The outcome of a SQL commit whose connection was cut is unknown, and the next transaction finds the actual outcome.
 func TestFormsCommitIsCut(t *testing.T) {
 	s := postgrestest.Start(t)
 	for _, together := range []bool{false, true} {
@@ -150,7 +151,7 @@ func TestFormsCommitIsCut(t *testing.T) {
 				_, _ = fmt.Sscan(s.Query(t, "postgres", "select balance from geobench_a.checking where customer_id = 1")[0][0], &n)
 				return n
 			})
-			// What is lost before COMMIT was sent is refused.
+			// A transaction that is lost before COMMIT was sent is refused.
 			proxy.CutOnce("geobench_begin", false)
 			if o := deposit(); o.Status != txn.Refused && !together || o.Status == txn.Committed {
 				t.Errorf("a transaction that was cut before COMMIT ended as %+v", o)
@@ -159,7 +160,8 @@ func TestFormsCommitIsCut(t *testing.T) {
 	}
 }
 
-// Only the tables that Geobench has made are replaced and dropped, and a load of another form or workload leaves none of the last one's.
+// Only tables that Geobench has created are replaced and dropped, and a load of another form or workload removes the
+// previous workload's tables.
 func TestTablesOfForms(t *testing.T) {
 	s := postgrestest.Start(t)
 	bank := targettest.Plan(t, "postgres", targettest.FormSpecs["smallbank"], isolation.Serializable)
@@ -228,7 +230,7 @@ func TestFormsAreJoined(t *testing.T) {
 	}
 }
 
-// Keys, indexes and foreign keys are those of the specification, and foreign keys are left out where that is asked for.
+// Keys, indexes and foreign keys follow the specification, and foreign keys are omitted if configured.
 func TestKeysOfForms(t *testing.T) {
 	s := postgrestest.Start(t)
 	p := targettest.Plan(t, "postgres", "{tpcc: {rowsPercent: 1}}", isolation.Serializable)
@@ -244,7 +246,7 @@ func TestKeysOfForms(t *testing.T) {
 			t.Fatal(err)
 		}
 		counts := s.Query(t, "postgres", "select count(*) filter (where contype = 'p'), count(*) filter (where contype = 'f' and convalidated) from pg_constraint where connamespace = 'geobench_a'::regnamespace")
-		want := []string{"9", "0"} // history has no primary key (clause 1.3.1), and rows has one
+		want := []string{"9", "0"} // history has no primary key (clause 1.3.1), and the other tables have a primary key
 		if foreign {
 			want[1] = "10"
 		}

@@ -8,16 +8,17 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// placement is how a product keeps rows in the regions of their homes: a column of the table, made of the key, names the region.
+// placement is a product's method of keeping rows in the regions of their homes: a column of the table, computed from
+// the key, names the region.
 type placement struct {
-	// regions are statements that tell a database of its regions, the first of which is where all else is.
+	// regions returns statements that declare the regions of a database, the first of which holds everything else.
 	regions func(database string, regions []string) []string
 	// column is the type of the column, whose values are the names of regions, and locality the end of the statement that makes the table.
 	column, locality string
 }
 
-// cockroachRegions make a database one of several regions. A database of three or more gets over the loss of one, as one that knows none does
-// where its servers are in three; with fewer, it does not, and neither does that.
+// cockroachRegions gives a database several regions. A database of three or more regions survives the loss of one. So
+// does a database without regions whose servers are in three. With fewer regions, neither survives.
 func cockroachRegions(database string, regions []string) []string {
 	alter := `alter database "` + database + `" `
 	sql := []string{alter + `set primary region "` + regions[0] + `"`}
@@ -31,11 +32,12 @@ func cockroachRegions(database string, regions []string) []string {
 	return sql
 }
 
-// homes says in SQL in which region a row is: that of geo.Placement.Home, as far as the bytes of its key tell. Rows that are placed by the hash of
-// a text (names of customers), and those that are everywhere, are in the first region. Nothing but latency depends on it.
+// homes computes in SQL the region of a row: geo.Placement.Home, as far as the bytes of its key determine it. Two kinds
+// of rows are in the first region: rows placed by the hash of a text (names of customers), and rows that are
+// everywhere. Only latency depends on it.
 type homes struct {
 	regions []string
-	// homes is how many of the regions, from the first on, rows call home.
+	// homes is the number of regions, from the first on, that rows call home.
 	homes  int
 	column string
 }
@@ -55,7 +57,8 @@ func (h *homes) of(key string) string {
 	return b.String()
 }
 
-// homeNumber is the number of the home of the row with a key, one of so many: the shard number, eight bytes behind the first, modulo their number.
+// homeNumber returns the SQL expression of the home number of a key: the shard number, eight bytes after the first
+// byte, modulo the number of homes.
 func homeNumber(key string, homes int) string {
 	const number = 8
 	var sum []string

@@ -19,7 +19,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/targettest"
 )
 
-// The expression in SQL is the home of the same key, whatever the number of homes; keys whose home SQL cannot tell are in the first region.
+// The SQL expression returns the home of the same key, for any number of homes. Keys whose home SQL cannot determine
+// are in the first region.
 func TestHomeNumber(t *testing.T) {
 	s := postgrestest.Start(t)
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -40,8 +41,8 @@ func TestHomeNumber(t *testing.T) {
 	}
 }
 
-// Where rows are placed, every statement says in which region, and finds what it would find without: on a PostgreSQL, where the column places
-// nothing, the contract holds, and each row has its home. A table from before is made anew.
+// With placed rows, every statement names the region, and finds the same rows as without. On a PostgreSQL, where the
+// column places nothing, the contract holds, and each row has its home. An older table is recreated.
 func TestPlacedRows(t *testing.T) {
 	s := postgrestest.Start(t)
 	s.Database(t, "placed")
@@ -83,7 +84,7 @@ func TestPlacedRows(t *testing.T) {
 	targettest.Conform(t, "postgres", isolation.Serializable, open)
 }
 
-// What CockroachDB is told can be read here. Nobody has tried it.
+// Golden file of the statements that CockroachDB receives. They have not been tried on a server.
 func TestPlacedStatements(t *testing.T) {
 	two := postgres.PlacedStatements(&geo.Topology{Regions: []string{"us", "eu"}, Partitions: 1, Replicas: 1})
 	if want := []string{`alter database "defaultdb" set primary region "us"`, `alter database "defaultdb" add region if not exists "eu"`}; !slices.Equal(two[:2], want) || len(two) != 3 {

@@ -21,7 +21,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/targettest"
 )
 
-// server is where a server of postgrestest is, for clients of these regions.
+// server returns the location of a server of postgrestest, for clients of these regions.
 func server(s *postgrestest.Server, database string, regions ...string) sqltarget.Server {
 	to := sqltarget.Server{Database: database, User: postgrestest.User, Password: postgrestest.Password, CAFile: s.CAFile}
 	for _, r := range regions {
@@ -105,7 +105,7 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-// What is wrong with where a database is said to be is told by field, value and cure, and leaves nothing behind.
+// Errors in the location of a database name the field, the value and a remedy, and leave no data.
 func TestOpenRefuses(t *testing.T) {
 	s := postgrestest.Start(t, "max_connections=30")
 	s.Database(t, "app")
@@ -161,7 +161,7 @@ func TestOpenRefuses(t *testing.T) {
 	s.AwaitNoSessions(t, "geobench-")
 }
 
-// Endpoints that lead to different databases are refused, and what was made in the first one is gone.
+// Endpoints that lead to different databases are refused, and objects created in the first database are removed.
 func TestEndpointsLeadToOneDatabase(t *testing.T) {
 	one, two := postgrestest.Start(t), postgrestest.Start(t)
 	topology := geo.Topology{Regions: []string{"east", "west"}, Partitions: 1, Replicas: 1}
@@ -217,7 +217,7 @@ func TestDropSchema(t *testing.T) {
 	}
 }
 
-// Two runs do not share a schema: one would replace the rows of the other.
+// Two runs do not share a schema, since a run would replace the rows of the other run.
 func TestSchemaHasOneRun(t *testing.T) {
 	s := postgrestest.Start(t)
 	topology := geo.Topology{Regions: []string{"east"}, Partitions: 1, Replicas: 1}

@@ -13,42 +13,45 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Product is a database of several servers that speaks PostgreSQL's protocol: what it says and asks otherwise, from its vendor's documentation.
-// Nobody has run the clients of one against the vendor's servers yet. The operator deploys them and gives them to one run at a time, so that
-// they need no lock that keeps other runs out; the mark of the table tells.
+// Product is a database of several servers that speaks PostgreSQL's protocol. It holds the differences in statements
+// and answers, from its vendor's documentation. No product's clients have been run against the vendor's servers yet.
+// The operator deploys the servers and assigns them to one run at a time. They therefore need no lock that keeps other
+// runs out; the mark of the table reveals them.
 type Product struct {
-	// Engine says what a manifest may ask of it.
+	// Engine describes the product's configuration in a manifest.
 	Engine *protocol.Engine
-	// name is what people call it. look asks for one row: what the server calls itself, and what tells it from the other servers, each of which
-	// knows its own sessions only; nothing where each knows all. speaks tells a server of the product by the former.
+	// name is the common name of the product. look queries one row. Its first column is the server's own description, by
+	// which speaks recognizes the product. Its second column distinguishes the server from other servers that know only
+	// their own sessions; it is empty if every server knows all sessions.
 	name   string
 	look   string
 	speaks func(version string) bool
-	// levels are those of its isolation levels that it has, by the values of the parameter isolation.
+	// levels are the isolation levels that it supports, by the values of the parameter isolation.
 	levels map[string]level
 	// table are the columns of the table, and afterwards a statement that makes it one of the product's, with its name for %s.
 	table, afterwards string
 	// working counts the sessions of the application $1 that have something under way.
 	working string
-	// limits: the server says how many connections it has left.
+	// limits: the server reports its number of free connections.
 	limits bool
-	// copyIn are statements before a COPY, settle one after all of them, with the table's name for %s.
+	// copyIn are statements before a COPY, and settle is a statement after all of them, with the table's name for %s.
 	copyIn []string
 	settle string
-	// settings are those of the clients' sessions.
+	// settings are the settings of the clients' sessions.
 	settings map[string]string
-	// placement is how rows are kept in the regions of their homes; nil where that cannot be, for the reason of unplaced.
+	// placement is the method of keeping rows in the regions of their homes; nil if there is none, for the reason in
+	// unplaced.
 	placement *placement
 	unplaced  string
 }
 
 const plainTable = "k bytea primary key, v bytea not null"
 
-// ownSessions counts them where a server knows its own, as PostgreSQL does.
+// ownSessions counts the sessions of a server that knows only its own sessions, like PostgreSQL.
 const ownSessions = "select count(*) from pg_stat_activity where application_name = $1 and state <> 'idle' and pid <> pg_backend_pid()"
 
-// CockroachDB shows the sessions of the whole cluster by SHOW CLUSTER SESSIONS, of which one that waits for its client has no active query;
-// there is no VACUUM; COPY is one transaction, which large data do not fit into, unless it is told otherwise.
+// CockroachDB shows the sessions of the whole cluster by SHOW CLUSTER SESSIONS; a session that waits for its client has
+// no active query. There is no VACUUM. By default, COPY is one transaction, which is too small for large data.
 var CockroachDB = newProduct(Product{
 	name:   "CockroachDB",
 	look:   "select version(), ''",
@@ -66,8 +69,9 @@ var CockroachDB = newProduct(Product{
 	},
 }, "cockroachdb", []string{Serializable, ReadCommitted}, map[string]string{RepeatableRead: "CockroachDB runs such transactions at another level"})
 
-// YugabyteDB hashes a primary key unless that says its order, in which rows are scanned; each server of tablets knows its own sessions; there
-// is nothing to vacuum. READ COMMITTED is Snapshot, which is stronger, unless the servers have yb_enable_read_committed_isolation.
+// YugabyteDB hashes a primary key unless the key declares its order, in which rows are scanned. Each server of tablets
+// knows only its own sessions. There is nothing to vacuum. READ COMMITTED is Snapshot, which is stronger, unless the
+// servers have yb_enable_read_committed_isolation.
 var YugabyteDB = newProduct(Product{
 	name:   "YugabyteDB",
 	look:   "select version(), host(inet_server_addr())",
@@ -77,8 +81,9 @@ var YugabyteDB = newProduct(Product{
 	unplaced: "a table there is put into regions by partitions of a column of its key, and keys here have none of their home",
 }, "yugabytedb", []string{RepeatableRead, Serializable, ReadCommitted}, nil)
 
-// Citus has clients connect to the coordinator, which has their sessions; what it has told the workers to commit and has not been answered is
-// prepared there. The table is made a distributed one. Each server has a snapshot of its own, so READ COMMITTED is all that holds for all.
+// Citus clients connect to the coordinator, which has their sessions. Commits that it has sent to the workers and that
+// are not yet answered are prepared there. The table is created as a distributed table. Each server has a separate
+// snapshot, so all servers together guarantee only READ COMMITTED.
 var Citus = newProduct(Product{
 	name:       "Citus",
 	look:       "select citus_version(), ''",

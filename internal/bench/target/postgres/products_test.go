@@ -16,8 +16,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/targettest"
 )
 
-// likeCitus are stand-ins for what the clients of Citus ask of its coordinator. One transaction is prepared at a worker while the table pending
-// has a row.
+// likeCitus defines replacements for the objects that Citus clients query at its coordinator. One transaction is
+// prepared at a worker while the table pending has a row.
 const likeCitus = `
 create table made (name text);
 create table pending ();
@@ -43,8 +43,8 @@ func asked(t *testing.T, s *postgrestest.Server, database, sql string) string {
 	return ""
 }
 
-// Citus's clients, on a PostgreSQL that answers as its coordinator does: the contract holds, the table is made a distributed one, and the
-// database is not quiet while a worker has a transaction that is prepared.
+// Citus's clients run on a PostgreSQL that answers like its coordinator. The contract holds, the table is created as a
+// distributed table, and the database is not quiescent while a worker has a prepared transaction.
 func TestCitus(t *testing.T) {
 	s := postgrestest.Start(t)
 	s.Database(t, "citus")

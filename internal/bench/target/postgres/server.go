@@ -21,7 +21,7 @@ const (
 	PasswordVariable = "PGPASSWORD"
 )
 
-// config is how to connect to an endpoint. The password is in no text on the way.
+// config returns the connection settings of an endpoint. The password never appears in a text.
 func config(s *sqltarget.Server, e sqltarget.Endpoint, o *sqltarget.Options) (*pgconn.Config, error) {
 	host, port, err := net.SplitHostPort(e.Address)
 	if err != nil {

@@ -1,11 +1,12 @@
-// Package script plays transactions on a database statement by statement in an order that is given, each session over a connection of
-// its own, and tells what each of them saw. What a database lets happen in that order is seen every time, after Hermitage (M. Kleppmann
-// 2014).
+// Package script plays transactions on a database statement by statement in a given order, each session over a separate
+// connection, and returns the values that each transaction saw. An anomaly that a database allows in that order appears
+// every time, as in Hermitage (M. Kleppmann 2014).
 //
-// A statement may have to wait for another transaction, whose next statement comes later. That it waits is the database's own word, not a
-// guess of its time: then the script goes on with the other sessions, and the rest of its transaction follows once it is answered.
-// The clock of a script counts statements, a millisecond each, so that of two transactions one was answered before the other was sent exactly
-// where the script has had it so.
+// A statement may have to wait for another transaction, whose next statement follows later. The database reports that
+// it waits; the script does not guess from its duration. The script then continues with the other sessions, and the
+// remaining statements of the transaction follow once it is answered. The clock of a script counts statements, a
+// millisecond each. One transaction was answered before another was sent if and only if this was their order in the
+// script.
 package script
 
 import (
@@ -24,7 +25,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/target"
 )
 
-// Database is what a script asks of a database beside its clients.
+// Database is the part of a database that a script uses, apart from its clients.
 type Database interface {
 	// Waits reports whether the database says that a statement of a client of a region, which is under way, waits for another transaction.
 	Waits(ctx context.Context, region geo.Region, client target.Connection) (bool, error)
@@ -32,7 +33,7 @@ type Database interface {
 	CatchUp(ctx context.Context) error
 }
 
-// Session is a client: its connection and what the errors there mean.
+// Session is a client: its connection and the classification of its errors.
 type Session struct {
 	Connection target.Connection
 	Region     geo.Region
@@ -42,20 +43,20 @@ type Session struct {
 // Transaction is one of a script.
 type Transaction struct {
 	ID txn.ID
-	// Session is the one that sends it, once its earlier transactions are answered, by number.
+	// Session is the number of the session that sends it, once the session's earlier transactions are answered.
 	Session int
 	// After are earlier transactions of any session whose answers it waits for, by number.
 	After []int
-	// Run is what it does: each call of the Ctx is a statement. It is rolled back where Run returns an error, and else committed, which
-	// is a statement as well. It must not wait for anybody.
+	// Run is its body: each call of the Ctx is a statement. It is rolled back if Run returns an error, and otherwise
+	// committed, which is a statement as well. It must not wait for other transactions.
 	Run func(c txn.Ctx) error
 }
 
-// Step is the number of the transaction whose next statement is sent, or CatchUp. What comes of a transaction that the database has
-// aborted is left out.
+// Step is the number of the transaction whose next statement is sent, or CatchUp. Steps of a transaction that the
+// database has aborted are skipped.
 type Step int
 
-// CatchUp is a step that lets the clients of every region be shown what was committed.
+// CatchUp is a step that makes committed data visible to the clients of every region.
 const CatchUp Step = -1
 
 // Steps reads steps from words: the number of a transaction, or = for CatchUp.
@@ -74,33 +75,35 @@ func Steps(text string) (steps []Step, err error) {
 	return steps, nil
 }
 
-// Played is what came of a transaction. What is missing of a history.Txn in it is up to the caller.
+// Played is the result of a transaction. The caller must add the missing fields of a history.Txn.
 type Played struct {
 	Invoked, Answered time.Duration
 	// Status is Committed, or Aborted.
 	Status txn.Status
 	// Cause of Aborted is CauseConflict, or CauseProcedure where Run has failed.
 	Cause txn.Cause
-	// Ops of a committed one are what it read and wrote. What a write replaced is known where the transaction has read the row.
+	// Ops of a committed transaction are its reads and writes. The version that a write replaced is known if the
+	// transaction has read the row.
 	Ops []history.Op
 	// Waited says that the database let a statement wait for another transaction.
 	Waited bool
 }
 
 const (
-	// soon is how long a statement has before the database is asked whether it waits, and again is the time between two questions.
+	// soon is the time that a statement has before the database is asked whether it waits. again is the time between two
+	// such queries.
 	soon  = 20 * time.Millisecond
 	again = 5 * time.Millisecond
-	// Patience is how long a statement may take that does not wait for anybody, and how long all may wait for each other. It is longer
-	// than the 50 s after which InnoDB gives up waiting for a lock.
+	// Patience is the maximum duration of a statement that does not wait for others, and of a common wait of all sessions.
+	// It is longer than the 50 s after which InnoDB gives up waiting for a lock.
 	Patience = 70 * time.Second
 	// rollbackWithin bounds a rollback.
 	rollbackWithin = 5 * time.Second
 )
 
-// Play plays transactions in the order of the steps, of which each has as many as it has statements, and one for its end. It fails where
-// a transaction fails for another reason than a conflict, since nobody knows then what it has done; the connections are
-// of no more use after that.
+// Play plays transactions in the order of the steps. Each transaction has as many steps as it has statements, and one
+// for its commit or rollback. It fails if a transaction fails for another reason than a conflict, since its effects are
+// unknown then. The connections are unusable after that.
 func Play(ctx context.Context, db Database, sessions []Session, txns []Transaction, steps []Step) ([]Played, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -110,7 +113,7 @@ func Play(ctx context.Context, db Database, sessions []Session, txns []Transacti
 		p.runs = append(p.runs, &run{n: i, t: t, s: &sessions[t.Session], p: p, step: make(chan struct{}), seen: map[txn.Key]version{}, nth: map[txn.Key]uint8{}})
 	}
 	err := p.play(ctx)
-	// Those that are not answered end with their context.
+	// Unanswered statements end with their context.
 	cancel()
 	for _, r := range p.runs {
 		if r.state == flying || r.state == waiting || r.state == paused {
@@ -133,7 +136,7 @@ func Play(ctx context.Context, db Database, sessions []Session, txns []Transacti
 	return played, nil
 }
 
-// state is how far a transaction has come.
+// state is the progress of a transaction.
 type state int
 
 const (
@@ -171,7 +174,7 @@ func (p *player) play(ctx context.Context) error {
 			if !p.waits() {
 				return fmt.Errorf("step %d waits for a transaction that has no steps left", p.steps[0])
 			}
-			// All that are left wait for those that wait: the database ends that, as it finds deadlocks.
+			// All remaining sessions wait for each other: the database resolves that as a deadlock.
 			if err := p.take(ctx, Patience); err != nil {
 				return err
 			}
@@ -208,7 +211,8 @@ func (p *player) waits() bool {
 	return slices.ContainsFunc(p.runs, func(r *run) bool { return r.state == waiting })
 }
 
-// possible reports whether a step can be taken: what the transaction waits for is answered, and none of its statements is under way.
+// possible reports whether a step can be taken: the transaction's dependencies are answered, and none of its statements
+// is in progress.
 func (p *player) possible(s Step) bool {
 	if s == CatchUp {
 		return true
@@ -268,7 +272,7 @@ func (p *player) settle(ctx context.Context) error {
 
 var errNothing = errors.New("no statement that waits for another transaction is answered, and the database does not end that")
 
-// take takes the next event, if there is one in time.
+// take waits for the next event until the timeout.
 func (p *player) take(ctx context.Context, within time.Duration) error {
 	timer := time.NewTimer(within)
 	defer timer.Stop()
@@ -289,7 +293,7 @@ func (p *player) take(ctx context.Context, within time.Duration) error {
 		}
 		r.played.Answered = now
 		p.steps = slices.DeleteFunc(p.steps, func(s Step) bool { return s == Step(e.txn) })
-		// Whoever waited for it may go on now.
+		// Transactions that waited for it may continue.
 		for _, other := range p.runs {
 			if other.state == waiting {
 				other.state = flying
@@ -305,14 +309,14 @@ type version struct {
 	nth    uint8
 }
 
-// run is a transaction that is played, in a goroutine of its own.
+// run is a transaction that is played, in a separate goroutine.
 type run struct {
 	n    int
 	t    *Transaction
 	s    *Session
 	p    *player
 	step chan struct{}
-	// What the player alone uses until it is answered.
+	// Only the player uses these fields until the transaction is answered.
 	state  state
 	played Played
 
@@ -320,7 +324,7 @@ type run struct {
 	recorder  history.Recorder
 	seen      map[txn.Key]version
 	nth       map[txn.Key]uint8
-	err       error // the database's first one
+	err       error // the database's first error
 }
 
 func (r *run) run(ctx context.Context) {
@@ -374,7 +378,8 @@ type access struct {
 	ctx context.Context
 }
 
-// do sends a statement when its turn has come. One that fails is the last, and its answer that of the transaction.
+// do sends a statement when its turn has come. A failed statement is the last, and its error is the answer of the
+// transaction.
 func (r *access) do(statement func(target.Statement) error) error {
 	if r.err != nil {
 		return r.err
@@ -433,7 +438,7 @@ func (r *access) Put(k txn.Key, value []byte) {
 	})
 }
 
-// Delete implements txn.Ctx. A row that is not there has no version that a reader could tell.
+// Delete implements txn.Ctx. A missing row has no version that a reader could observe.
 func (r *access) Delete(k txn.Key) { _ = r.do(func(s target.Statement) error { return s.Delete(k) }) }
 
 // see notes the version of a row that was read, and returns its value.
@@ -443,7 +448,8 @@ func (r *run) see(k txn.Key, stored []byte) []byte {
 	return value
 }
 
-// stampBytes are the bytes behind a value: the number of the transaction's writes of the row so far, and its ID.
+// stampBytes is the number of bytes after a value: the number of the transaction's writes of the row so far, and its
+// ID.
 const stampBytes = 1 + 8
 
 // Stamp returns the value of a row with the version that it is. That a loaded row has is history.Initial.

@@ -20,7 +20,7 @@ var (
 	errNode     = errors.New("node")
 )
 
-// locking is a database in memory that locks what is written until its transaction ends, and reads what is committed.
+// locking is an in-memory database that locks written rows until the transaction ends, and reads committed rows.
 type locking struct {
 	mu    sync.Mutex
 	freed *sync.Cond
@@ -35,7 +35,7 @@ type connection struct {
 	waits  bool
 	writes map[txn.Key][]byte
 	ctx    context.Context
-	// fails is what the next write comes to.
+	// fails is the error of the next write.
 	fails error
 }
 
@@ -99,7 +99,7 @@ func (c *connection) end(commit bool) error {
 func (c *connection) Commit(context.Context) error   { return c.end(true) }
 func (c *connection) Rollback(context.Context) error { return c.end(false) }
 
-// play plays transactions that each write these rows, in a session of its own.
+// play plays transactions that each write these rows, each in a separate session.
 func play(t *testing.T, fails []error, rows []string, steps string) ([]script.Played, *locking, error) {
 	t.Helper()
 	db := &locking{rows: map[txn.Key][]byte{}, locks: map[txn.Key]*connection{}}
@@ -132,7 +132,7 @@ func play(t *testing.T, fails []error, rows []string, steps string) ([]script.Pl
 	return played, db, err
 }
 
-// A statement that the database lets wait does not keep the script, and its transaction goes on where it was once that is over.
+// A waiting statement does not block the script, and its transaction continues at the same point once the wait is over.
 func TestWait(t *testing.T) {
 	played, db, err := play(t, nil, []string{"xy", "xz", "z"}, "0 1 1 1 2 0 0 2 =")
 	if err != nil {
@@ -156,7 +156,7 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// A transaction that is aborted for a conflict is left out from then on.
+// After a transaction is aborted for a conflict, its remaining steps are skipped.
 func TestConflict(t *testing.T) {
 	played, _, err := play(t, []error{errConflict}, []string{"xy", "x"}, "0 0 0 1 1")
 	if err != nil {
@@ -167,7 +167,7 @@ func TestConflict(t *testing.T) {
 	}
 }
 
-// What cannot be played to its end is told, and everybody who waits is gone by then.
+// A script that cannot be played to its end returns an error, and no goroutine waits by then.
 func TestUnplayable(t *testing.T) {
 	for name, tc := range map[string]struct {
 		fails       []error
@@ -189,7 +189,7 @@ func TestUnplayable(t *testing.T) {
 	}
 }
 
-// What a value was stamped with is what comes out, and a row that is not there is the initial version.
+// Reading a value returns its stamp, and a missing row is the initial version.
 func TestStamp(t *testing.T) {
 	if v, writer, nth := script.Stamped(script.Stamp([]byte("v"), 7, 2)); string(v) != "v" || writer != 7 || nth != 2 {
 		t.Error(v, writer, nth)

@@ -63,12 +63,12 @@ type asked[C Conn] struct {
 	open bool
 }
 
-// Session is a name for what a run does at a server, of letters, digits and dashes: no other run has it.
+// Session returns a unique name for a run's activity at a server, of letters, digits and dashes.
 func Session() string { return "geobench-" + strings.ToLower(rand.Text()) }
 
-// Open opens a database for a topology, whose regions are those of the server's endpoints, looks whether it can be used, and makes
-// the table. What a manifest has wrong is a *target.FieldError, and nothing is left behind then. The caller closes the database. session is a
-// name of Session.
+// Open opens a database for a topology, whose regions are the regions of the server's endpoints. It checks that the
+// database is usable, and creates the table. An error in the manifest is a *target.FieldError, and leaves no objects in
+// the database. The caller closes the database. session is a name of Session.
 func Open[C Conn](ctx context.Context, t *geo.Topology, s Server, o Options, d Dialect[C], session string) (Database, error) {
 	db := newDatabase(t, s, o, d, session)
 	if err := db.open(ctx); err != nil {
@@ -77,8 +77,8 @@ func Open[C Conn](ctx context.Context, t *geo.Topology, s Server, o Options, d D
 	return db, nil
 }
 
-// Join returns what the clients of a region talk to, of a database that another process has opened with the same session, and how long a
-// round trip to it takes: nothing is made there. The error is as that of Open.
+// Join returns the target of a region's clients, for a database that another process has opened with the same session,
+// and its round trip. It creates nothing. The error is as in Open.
 func Join[C Conn](ctx context.Context, t *geo.Topology, s Server, o Options, d Dialect[C], session string, region geo.Region) (target.Target, time.Duration, error) {
 	db := newDatabase(t, s, o, d, session)
 	ctx, cancel := context.WithTimeout(ctx, ConnectWithin+Silence)
@@ -88,7 +88,7 @@ func Join[C Conn](ctx context.Context, t *geo.Topology, s Server, o Options, d D
 	if err != nil {
 		return nil, 0, d.Explain(ctx, e, err)
 	}
-	defer c.Close() //nolint:errcheck // it has said what it was asked
+	defer c.Close() //nolint:errcheck // its answers have been read
 	if _, _, err := d.Look(ctx, c, e); err != nil {
 		return nil, 0, err
 	}
@@ -186,7 +186,7 @@ func (d *database[C]) end(i int) error {
 	return a.c.Close()
 }
 
-// capacity sees whether a server has the connections that the clients of so many regions need.
+// capacity checks that a server has the connections that the clients of the given number of regions need.
 func (d *database[C]) capacity(ctx context.Context, c C, regions int) error {
 	left, err := d.dialect.Left(ctx, c)
 	if err != nil {
@@ -214,7 +214,7 @@ func (d *database[C]) makeTable(ctx context.Context, c C) error {
 	return err
 }
 
-// sameDatabase sees whether an endpoint leads to the database of the first one.
+// sameDatabase checks that an endpoint leads to the same database as the first endpoint.
 func (d *database[C]) sameDatabase(ctx context.Context, c C, e Endpoint) error {
 	mark, err := d.dialect.Marked(ctx, c)
 	if err == nil && mark != d.mark {
@@ -225,7 +225,7 @@ func (d *database[C]) sameDatabase(ctx context.Context, c C, e Endpoint) error {
 	return err
 }
 
-// undo drops what was made, of a database that is not opened after all, and closes it.
+// undo drops the created objects of a database that could not be opened, and closes it.
 func (d *database[C]) undo() error {
 	ctx, cancel := context.WithTimeout(context.Background(), Silence)
 	defer cancel()
@@ -263,8 +263,8 @@ func (d *database[C]) Close() error {
 	return errors.Join(err, d.unlock(), d.endAll())
 }
 
-// reach returns the connection for questions to an endpoint, opened again if it has broken. Its lock was lost then: the mark of the table
-// tells whether another run has used the place since.
+// reach returns the connection for queries to an endpoint, reopened if it has broken. A broken connection loses its
+// lock; the mark of the table shows whether another run has used the place since.
 func (d *database[C]) reach(ctx context.Context, endpoint int) (c C, err error) {
 	if a := d.asked[endpoint]; a.open && !a.c.Broken() {
 		return a.c, nil
@@ -431,8 +431,8 @@ func (d *database[C]) Audit(ctx context.Context, _ func(geo.NodeID) bool) ([][]s
 	return [][]store.ShardSums{audit.Of(0, &layout, rows, d.data.Workload, d.data.Traced)}, nil
 }
 
-// calm asks the first endpoint, a few times where the answer is a conflict: a database that orders transactions by time may refuse one that reads
-// much, as it meets rows whose time it is not sure of.
+// calm sends a query to the first endpoint, and retries a few times on conflicts. A database that orders transactions
+// by time may refuse a large read, because it meets rows whose timestamps are uncertain.
 func (d *database[C]) calm(ctx context.Context, question func(C) error) (err error) {
 	const times = 5
 	for range times {
@@ -443,10 +443,10 @@ func (d *database[C]) calm(ctx context.Context, question func(C) error) (err err
 	return err
 }
 
-// CopyOf returns bytes that nobody writes over, and not nil.
+// CopyOf returns a non-nil copy of the bytes.
 func CopyOf(value []byte) []byte { return append(make([]byte, 0, len(value)), value...) }
 
-// causeOf is why a context ended, if it did, else the error.
+// causeOf is the reason why a context ended, if it did, else the error.
 func causeOf(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -461,8 +461,8 @@ const (
 	loadersMost = 8
 )
 
-// Load implements target.Database, over several connections to the first endpoint. What a server does meanwhile may take as long as it likes
-// while it answers other questions.
+// Load implements target.Database, over several connections to the first endpoint. A server's operation may take any
+// time while the server answers other queries.
 func (d *database[C]) Load(ctx context.Context, data target.Dataset) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -514,7 +514,7 @@ func (d *database[C]) ordered(ctx context.Context, endpoint int, order func(cont
 	return whileItAnswers(ctx, beside, func(ctx context.Context) error { return order(ctx, c) })
 }
 
-// whileItAnswers does something that has no bound of its own until the server at the other end of c, which is idle, no longer answers.
+// whileItAnswers runs an unbounded operation until the server at the other end of c, which is idle, no longer answers.
 func whileItAnswers(ctx context.Context, c Conn, do func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var asking sync.WaitGroup

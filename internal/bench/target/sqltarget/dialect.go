@@ -9,7 +9,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/sqlform"
 )
 
-// Conn is a connection for questions beside the clients', used by one goroutine.
+// Conn is a connection for queries, separate from the clients' connections; one goroutine uses it.
 type Conn interface {
 	Ping(ctx context.Context) error
 	// Broken reports whether the connection is of no more use.
@@ -18,36 +18,38 @@ type Conn interface {
 	Close() error
 }
 
-// Mark is the text in the database that says who has made a table and who used it last: no table without one is touched.
+// Mark is the text in the database that names the creator of a table and its last user: no table without a mark is
+// touched.
 const Mark = "made by geobench for "
 
-// Made says what a run has made: a place of its own, and a table in it.
+// Made lists the objects that a run has created: a separate place, and a table in it.
 type Made struct {
 	Place, Table bool
 }
 
-// Dialect is what one database has of its own. C is its connection. Its methods are called by one goroutine at a time, but for Connect,
-// Copy, CatchUp and Classify.
+// Dialect contains the parts specific to one database. C is its connection. Its methods are called by one goroutine at
+// a time, except for Connect, Copy, CatchUp and Classify.
 type Dialect[C Conn] interface {
 	// Name of the kind of server, and SQL's name of the isolation level.
 	Name() string
 	IsolationName() string
 	// Messages is result.Target.Messages.
 	Messages() string
-	// PlaceParameter is the parameter whose value Options.Place is, and PlaceWord what the database calls such a thing: schema, table.
+	// PlaceParameter is the parameter whose value Options.Place is. PlaceWord is the database's word for such a place:
+	// schema, table.
 	PlaceParameter() string
 	PlaceWord() string
-	// Dial opens a connection for questions, with all the server's rights to tell the newest.
+	// Dial opens a connection for queries, which can see the newest state.
 	Dial(ctx context.Context, e Endpoint) (C, error)
 	// Explain says which field of a manifest an error of Dial is about.
 	Explain(ctx context.Context, e Endpoint, err error) error
 	// Connect opens a connection of a client.
 	Connect(ctx context.Context, e Endpoint) (target.Connection, error)
 	Classify(err error) target.Failure
-	// Look sees what an endpoint leads to, and returns name and version of the server, and what tells it from others that endpoints may
-	// lead to. It refuses one that cannot be used by a *target.FieldError.
+	// Look inspects an endpoint. It returns name and version of the server, and an identifier that distinguishes it from
+	// other servers. If the server cannot be used, it returns a *target.FieldError.
 	Look(ctx context.Context, c C, e Endpoint) (version, server string, err error)
-	// Left is how many connections the server has left for others than this run.
+	// Left is the number of connections that the server has left, without those of this run.
 	Left(ctx context.Context, c C) (int, error)
 	// Lock takes the lock of the place for this connection; false says that another run has it.
 	Lock(ctx context.Context, c C) (bool, error)
@@ -56,9 +58,10 @@ type Dialect[C Conn] interface {
 	Make(ctx context.Context, c C, mark string) (Made, error)
 	// Marked returns the mark of the table; empty where there is none.
 	Marked(ctx context.Context, c C) (string, error)
-	// Drop drops the table, and where place is set the place, if nobody else has something there.
+	// Drop drops the table, and if place is set also the place, provided that it holds no other objects.
 	Drop(ctx context.Context, c C, place bool) error
-	// Working is how many sessions of this run, of whichever process, have work under way at the server that the connection leads to.
+	// Working is the number of sessions of this run, of any process, with work in progress at the server that the
+	// connection leads to.
 	Working(ctx context.Context, c C) (int, error)
 	// Empty removes all rows, and Settle ends a load: statistics, and whatever makes the rows seen everywhere.
 	Empty(ctx context.Context, c C) error
@@ -79,8 +82,9 @@ type Dialect[C Conn] interface {
 // one goroutine at a time, but for CopyInto and Finish.
 type Former[C Conn] interface {
 	Dialect[C]
-	// MakeTables makes the tables of a form, without keys, and marks each as Make does its own. It refuses where others have made one of that
-	// name. recorded says that rows have versions (sqlform.Versions). Empty drops the tables, and so does Drop.
+	// MakeTables creates the tables of a form, without keys, and marks each table like Make. It refuses if other users
+	// have created a table of that name. recorded means that rows have versions (sqlform.Versions). Empty and Drop drop
+	// the tables.
 	MakeTables(ctx context.Context, c C, f *sqlform.Form, recorded bool, mark string) error
 	// CopyInto loads chunks of rows until there are no more.
 	CopyInto(ctx context.Context, e Endpoint, f *sqlform.Form, chunks <-chan Chunk) error

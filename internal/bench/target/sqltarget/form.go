@@ -27,7 +27,8 @@ func formName(o *Options) string {
 	return FormSQL + ", no foreign keys"
 }
 
-// formOf returns the form of a workload where transactions are SQL of its own, else nil. It refuses a workload that has none.
+// formOf returns the form of a workload if transactions are its own SQL, else nil. It refuses a workload without a
+// form.
 func (d *database[C]) formOf(w workload.Workload) (*sqlform.Form, error) {
 	if d.options.Form != FormSQL {
 		return nil, nil
@@ -51,13 +52,13 @@ func (d *database[C]) formed(ctx context.Context, form *sqlform.Form, recorded b
 	return func(ctx context.Context, data target.Dataset) error { return d.loadForm(ctx, form, data) }, nil
 }
 
-// loaders is how many connections load at the same time.
+// loaders is the number of connections that load concurrently.
 func (d *database[C]) loaders() int {
 	return min(loadersMost, 2*runtime.GOMAXPROCS(0), d.options.Connections)
 }
 
-// loadForm loads the tables, makes their keys when all rows are there, which takes less than to keep them up with each row, and then the
-// foreign keys.
+// loadForm loads the tables. It then creates their keys, which takes less time than maintaining them for each row, and
+// then the foreign keys.
 func (d *database[C]) loadForm(ctx context.Context, form *sqlform.Form, data target.Dataset) error {
 	if err := d.copyInto(ctx, form, data); err != nil {
 		return err
@@ -83,7 +84,7 @@ func (d *database[C]) loadForm(ctx context.Context, form *sqlform.Form, data tar
 	})
 }
 
-// beside does something on a connection of its own to the first endpoint.
+// beside runs a function on a separate connection to the first endpoint.
 func (d *database[C]) beside(ctx context.Context, do func(c C) error) error {
 	c, err := d.dial(ctx, d.server.Endpoints[0])
 	if err != nil {
@@ -93,7 +94,8 @@ func (d *database[C]) beside(ctx context.Context, do func(c C) error) error {
 	return do(c)
 }
 
-// copyInto takes the workload's rows apart into columns, while connections load what is ready: chunks of several tables at the same time.
+// copyInto splits the workload's rows into columns, while connections load completed chunks, of several tables
+// concurrently.
 func (d *database[C]) copyInto(ctx context.Context, form *sqlform.Form, data target.Dataset) error {
 	chunks := make(chan Chunk)
 	g, ctx := errgroup.WithContext(ctx)
@@ -152,7 +154,7 @@ func (d *database[C]) copyInto(ctx context.Context, form *sqlform.Form, data tar
 	return g.Wait()
 }
 
-// auditForm has the database add up its tables, as one copy that is not told apart.
+// auditForm makes the database sum its tables, as one copy without nodes.
 func (d *database[C]) auditForm(ctx context.Context) ([][]store.ShardSums, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

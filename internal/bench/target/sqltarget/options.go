@@ -1,6 +1,7 @@
-// Package sqltarget is what the targets over SQL databases share: a database that runs already is looked at before anything is made, a table
-// of keys and values is made and marked, loaded by several connections, worked on by target.Statements, and audited in one snapshot. What is
-// of one database alone, its SQL, its errors and its isolation levels, is a Dialect.
+// Package sqltarget contains the common code of the targets over SQL databases. It inspects a running database before
+// anything is created. It creates and marks a table of keys and values, and loads it over several connections. It
+// executes transactions through target.Statements, and audits the table in one snapshot. A Dialect contains the parts
+// of a single database: its SQL, its errors and its isolation levels.
 package sqltarget
 
 import (
@@ -38,8 +39,8 @@ const (
 	FormSQL        = "SQL"
 )
 
-// Values of the parameter tls, which libpq calls sslmode. Those of its modes that fall back to no encryption are left out: a result
-// would not say what it has measured.
+// Values of the parameter tls, which libpq calls sslmode. The modes that fall back to no encryption are omitted: a
+// result would not show what was measured.
 const (
 	TLSDisable    = "disable"
 	TLSRequire    = "require"
@@ -47,7 +48,7 @@ const (
 	TLSVerifyFull = "verify-full"
 )
 
-// maxConnections is far above what a server has.
+// maxConnections is far above the limit of any server.
 const maxConnections = 4096
 
 // Connections and TLS are the parameters of every engine of this kind.
@@ -58,7 +59,7 @@ var (
 		Doc: "encryption of connections; verify-ca and verify-full check the server's certificate by ca.crt of the Secret, else by the system's roots"}
 )
 
-// Begin is the parameter of an engine of this kind that says how transactions begin.
+// Begin is the parameter of an engine of this kind that determines how transactions start.
 var Begin = protocol.Parameter{Name: BeginParameter, Default: BeginTogether, OneOf: []string{BeginTogether, BeginAlone},
 	Doc: "how a transaction begins: together with its first statement, which takes no round trip of its own, as with JDBC; or alone, by a message of its own that is waited for, as pgbench, sysbench and most drivers of other languages do"}
 
@@ -70,7 +71,8 @@ var (
 		Doc: "whether the tables of form SQL have the foreign keys of their specification"}
 )
 
-// ProceduresOnly is Form of an engine of this kind for which no workload has SQL of its own. why says so, as the beginning of a sentence.
+// ProceduresOnly is the parameter Form of an engine for which no workload has SQL. why is the reason, as the start of a
+// sentence.
 func ProceduresOnly(why string) protocol.Parameter {
 	return protocol.Parameter{Name: FormParameter, Default: FormProcedures, OneOf: []string{FormProcedures},
 		Instead: map[string]string{FormSQL: why + "; use " + FormProcedures},
@@ -88,10 +90,10 @@ func OwnershipOnly(why string) protocol.Parameter {
 		Doc:     "where rows are: the database puts them where it likes, and a home says who works on a row"}
 }
 
-// Unlimited is how many connections a server has left that does not say how many it takes.
+// Unlimited is the number of free connections of a server that does not report its limit.
 const Unlimited = math.MaxInt32
 
-// Options are how a database is used, beside where it is.
+// Options configure the use of a database, apart from its location.
 type Options struct {
 	// Isolation is a value of the engine's parameter isolation.
 	Isolation string
@@ -99,11 +101,11 @@ type Options struct {
 	Connections int
 	// TLS is the mode of encryption, as libpq's sslmode: disable, require, verify-ca, verify-full.
 	TLS string
-	// Form is FormSQL where transactions are SQL of their workload's own on tables of its own, and else FormProcedures, or empty. ForeignKeys
-	// says that these tables have foreign keys.
+	// Form is FormSQL if transactions are a workload's own SQL on separate tables; otherwise it is FormProcedures, or
+	// empty. ForeignKeys gives these tables foreign keys.
 	Form        string
 	ForeignKeys bool
-	// BeginAlone says that a transaction begins by a message of its own, and not with its first statement.
+	// BeginAlone makes a transaction start with a separate message, and not with its first statement.
 	BeginAlone bool
 	// Homes says that the database keeps rows in the regions of their homes.
 	Homes bool

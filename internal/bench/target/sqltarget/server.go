@@ -15,23 +15,24 @@ import (
 )
 
 const (
-	// ConnectWithin bounds the opening of a connection, and Silence how long the server may say nothing when it is asked for more than
-	// a client's transaction.
+	// ConnectWithin bounds the opening of a connection. Silence bounds the time without an answer for a request larger
+	// than a client's transaction.
 	ConnectWithin = 10 * time.Second
 	Silence       = 15 * time.Second
-	// CloseBound is how long the end of a connection may take.
+	// CloseBound bounds the closing of a connection.
 	CloseBound = 5 * time.Second
-	// probes is how many round trips are measured for each endpoint.
+	// probes is the number of round trips that are measured for each endpoint.
 	probes = 11
 )
 
-// Server is where a database is, and who asks for it.
+// Server is the location of a database, with the user's credentials.
 type Server struct {
-	// Endpoints are what the clients of each region connect to, in the order of geo.Region: all lead to the same database.
+	// Endpoints are the addresses to which the clients of each region connect, in the order of geo.Region. All lead to the
+	// same database.
 	Endpoints []Endpoint
 	// Database is its name; what an empty one stands for is the dialect's.
 	Database string
-	// User and Password; empty stand for what the environment says to every client of such a database.
+	// User and Password; if empty, they are taken from the environment variables that such a database's clients use.
 	User, Password string
 	// CAFile names a file of the certificates that the server's is checked by; empty stands for the system's.
 	CAFile string
@@ -42,18 +43,18 @@ type Endpoint struct {
 	Region, Address string
 }
 
-// Field is where a manifest names an endpoint's address.
+// Field is the manifest field of an endpoint's address.
 func (s *Server) Field(e Endpoint) string {
 	return fmt.Sprintf("spec.external.endpoints[%d].address", slices.Index(s.Endpoints, e))
 }
 
-// Fields of a GeoDatabase beside those of endpoints.
+// Fields of a GeoDatabase other than the endpoints.
 const (
 	DatabaseField = "spec.external.database"
 	SecretField   = "spec.external.secretRef"
 )
 
-// ParameterField is where a manifest names a parameter.
+// ParameterField is the manifest field of a parameter.
 func ParameterField(name string) string { return "spec.engine.parameters." + name }
 
 // Wrong is a *target.FieldError.
@@ -61,8 +62,8 @@ func Wrong(field, value, format string, args ...any) error {
 	return &target.FieldError{Field: field, Value: value, Message: fmt.Sprintf(format, args...)}
 }
 
-// Unreachable says which field of a manifest it is about that nobody answers at an endpoint as a server of this kind does. listens is what
-// the server's own configuration calls the address that it listens on.
+// Unreachable returns an error with the manifest field of an endpoint at which no server of this kind answers. listens
+// is the name of the listen address in the server's configuration.
 func (s *Server) Unreachable(e Endpoint, kind, listens string, err error) error {
 	var network *net.OpError
 	var lookup *net.DNSError
@@ -81,7 +82,7 @@ func (o *Options) Untrusted(e Endpoint, err error) error {
 		"the certificate of %s is not to be trusted (%v): put the certificate authority's ca.crt into the Secret, or use %s, which does not ask who the server is", e.Address, err, TLSRequire)
 }
 
-// TLSConfig is how connections to a host are encrypted with a mode of the parameter tls; nil for not at all.
+// TLSConfig is the TLS configuration of connections to a host for a mode of the parameter tls; nil for no encryption.
 func TLSConfig(s *Server, host, mode string) (*tls.Config, error) {
 	if mode == TLSDisable {
 		return nil, nil

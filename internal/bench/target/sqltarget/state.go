@@ -43,7 +43,7 @@ func (d *database[C]) State(ctx context.Context) (out []result.Server, err error
 	return out, nil
 }
 
-// stateAt asks a server on a connection of its own.
+// stateAt queries a server on a separate connection.
 func (d *database[C]) stateAt(ctx context.Context, stater Stater[C], e Endpoint) (s *result.Server, err error) {
 	c, err := d.dial(ctx, e)
 	if err != nil {

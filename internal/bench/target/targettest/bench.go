@@ -40,7 +40,7 @@ func CPU(b *testing.B, who int) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// FormClients is how many clients CompareForms has, each with a connection.
+// FormClients is the number of clients in CompareForms, each with a connection.
 const FormClients = 8
 
 // FormPlan is TPC-C of two warehouses in full size.
@@ -59,7 +59,8 @@ func FormPlan(b *testing.B) *plan.Plan {
 	return &plan.Plan{Topology: topology, Workload: w}
 }
 
-// TerminalPlan is FormPlan's TPC-C with so many clients that key in and think as the specification has it (5.2.5.7), from the first moment on.
+// TerminalPlan is FormPlan's TPC-C with the given number of clients, which key in and think like the specification's
+// terminals (5.2.5.7), from the start.
 func TerminalPlan(b *testing.B, engine string, terminals int, lasts time.Duration) *plan.Plan {
 	b.Helper()
 	documents, problems := manifest.Split("terminals", fmt.Appendf(nil, `apiVersion: geobench.dev/v1alpha1
@@ -89,8 +90,8 @@ spec:
 	return p
 }
 
-// MeasureClient plays a plan on a database, and returns the result and the microseconds of this process's CPU for each committed transaction, from
-// the beginning of the load to its end. begun is called at the beginning.
+// MeasureClient plays a plan on a database. It returns the result and this process's CPU time in microseconds for each
+// committed transaction, from the start of the load to its end. It calls begun at the start.
 func MeasureClient(b *testing.B, p *plan.Plan, db sqltarget.Database, begun func()) (d *result.Document, us float64) {
 	b.Helper()
 	var before, after time.Duration
@@ -109,8 +110,8 @@ func MeasureClient(b *testing.B, p *plan.Plan, db sqltarget.Database, begun func
 	return d, float64((after - before).Microseconds()) / float64(d.Summary.Committed)
 }
 
-// CompareForms loads TPC-C into each database by its name, and has its clients work for five rounds, one database after the other in each. It reports
-// the medians of client CPU and throughput.
+// CompareForms loads TPC-C into each database by its name, and makes its clients work for five rounds, one database
+// after another in each. It reports the medians of client CPU and throughput.
 func CompareForms(b *testing.B, p *plan.Plan, dbs map[string]sqltarget.Database) {
 	b.Helper()
 	const rounds, lasts = 5, 4 * time.Second
@@ -143,8 +144,9 @@ func CompareForms(b *testing.B, p *plan.Plan, dbs map[string]sqltarget.Database)
 	b.ReportMetric(0, "ns/op")
 }
 
-// DriveWorkload has each client run transactions of a workload one after the other, and returns microseconds of CPU of this process for each that is
-// committed, how many of them there are in a second, and how many of the first type, TPC-C's new orders, in a minute.
+// DriveWorkload makes each client run transactions of a workload one after another. It returns this process's CPU time
+// in microseconds for each committed transaction, and the number of committed transactions in a second. It also returns
+// the number of the first type (TPC-C's new orders) in a minute.
 func DriveWorkload(b *testing.B, db sqltarget.Database, p *plan.Plan, stream uint32, lasts time.Duration) (us, rate, tpmC float64) {
 	b.Helper()
 	done := make(chan txn.Outcome, FormClients)

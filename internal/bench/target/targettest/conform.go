@@ -44,8 +44,8 @@ var workloads = map[string]struct{ spec, verify string }{
 		`mix: {read: 30, update: 20, readModifyWrite: 15, insert: 15, scan: 20}}}`, traced},
 }
 
-// Conform holds a database that is reached by target.Statements to Statements and Workloads. open makes the database, and closes
-// what it opens when its test ends.
+// Conform tests a database that is reached by target.Statements with Statements and Workloads. open creates the
+// database, and closes it when its test ends.
 func Conform(t *testing.T, engine string, promises isolation.Level, open func(*testing.T, *plan.Plan) target.Database) {
 	if promises == 0 {
 		t.Fatalf("promises: level 0 is none, and every history has it; the least that can be checked is %v", isolation.ReadCommitted)
@@ -59,9 +59,9 @@ func Conform(t *testing.T, engine string, promises isolation.Level, open func(*t
 	Workloads(t, engine, promises, open)
 }
 
-// Workloads runs each workload on a database that open makes, and fails unless every run is valid, the data is what the clients
-// know to have been committed, and histories have the level that the database promises. It is what can be asked of a database with
-// a target.Target of its own, which takes whole transactions.
+// Workloads runs each workload on a database that open creates. It fails unless every run is valid, the data matches
+// the transactions that the clients know to be committed, and histories have the promised level. It is the test for a
+// database with a separate target.Target, which takes whole transactions.
 func Workloads(t *testing.T, engine string, promises isolation.Level, open func(*testing.T, *plan.Plan) target.Database) {
 	for name, w := range workloads {
 		t.Run(name, func(t *testing.T) {
@@ -110,8 +110,8 @@ spec:
 	return p
 }
 
-// Judge fails unless a run passed with work done and no transaction was lost to the database's own failures, which nobody
-// provokes here. It logs the checks and how many transactions ended otherwise than committed, and why.
+// Judge fails unless a run passed with work done and no transaction was lost to failures of the database, which the
+// test does not provoke. It logs the checks, and the number of uncommitted transactions with their reasons.
 func Judge(t *testing.T, d *result.Document) {
 	t.Helper()
 	if d.Verdict != v1alpha1.VerdictPassed || d.Summary.Committed < 10 {

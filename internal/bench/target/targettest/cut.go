@@ -10,9 +10,10 @@ import (
 	"github.com/geobench/geobench/internal/bench/target"
 )
 
-// CutAtCommit cuts the connection of a client in the middle of a commit: before the database has it, and when it has been served, so that the
-// answer alone is lost. Either way the outcome is unknown to the client, and the session goes on over another connection, which tells what has
-// become of the transaction. arm makes the next commit be cut. The connections of db are one for each region.
+// CutAtCommit cuts the connection of a client during a commit: before the database has received it, and after it has
+// been served, so that only the answer is lost. Either way the outcome is unknown to the client. The session continues
+// over another connection, which finds the actual outcome of the transaction. arm makes the next commit be cut. db has
+// one connection for each region.
 func CutAtCommit(t *testing.T, p *plan.Plan, db target.Database, arm func(served bool)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Within)

@@ -26,7 +26,7 @@ import (
 	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
-// Client runs one transaction after the other.
+// Client runs one transaction after another.
 type Client struct {
 	session target.Session
 	done    chan txn.Outcome
@@ -70,15 +70,17 @@ var FormSpecs = map[string]string{
 		"mix: {newOrder: 30, payment: 20, orderStatus: 8, delivery: 20, stockLevel: 7, updateStock: 5, updateBalance: 5, selectBalance: 5}, dike: {balanceGroup: 2}}}",
 }
 
-// LosingSpecs are mixes of SmallBank of which amalgamate, which writes what it has read before, loses money where updates are lost.
+// LosingSpecs are mixes of SmallBank in which amalgamate loses money if updates are lost, because it writes values that
+// it has read before.
 var LosingSpecs = map[string]string{
 	"all":      "{smallbank: {customers: 100, hotPercent: 90}}",
 	"deposits": "{smallbank: {customers: 100, hotPercent: 90, mix: {balance: 0, writeCheck: 0, depositChecking: 40, transactSavings: 20, amalgamate: 40}}}",
 }
 
-// FormsAgree plays the same calls on two databases of a plan, whose transactions are procedures and SQL, and fails unless they have the same
-// outcomes, leave the same rows and have the same audits. rows gives put the rows of the procedures, in hexadecimal digits, and returns those of
-// SQL by the names of their tables, as COPY prints them.
+// FormsAgree plays the same calls on two databases of a plan, whose transactions are procedures and SQL. It fails
+// unless they have the same outcomes, leave the same rows and have the same audits. rows passes the rows of the
+// procedures to put, in hexadecimal digits. It returns the rows of SQL by the names of their tables, as COPY prints
+// them.
 func FormsAgree(t *testing.T, p *plan.Plan, procedures, sql sqltarget.Database, rows func(put func(k, value string)) map[string][]string) {
 	t.Helper()
 	dbs := []sqltarget.Database{procedures, sql}
@@ -159,7 +161,8 @@ func FormsAgree(t *testing.T, p *plan.Plan, procedures, sql sqltarget.Database, 
 	}
 }
 
-// FormHolds runs a plan on a database, whose history must have the level that was planned, and whose data must be what was committed.
+// FormHolds runs a plan on a database. The history must have the planned level, and the data must match the committed
+// transactions.
 func FormHolds(t *testing.T, p *plan.Plan, db sqltarget.Database) {
 	t.Helper()
 	d, err := inprocess.On(t.Context(), p, db, nil)
@@ -173,7 +176,8 @@ func FormHolds(t *testing.T, p *plan.Plan, db sqltarget.Database) {
 	}
 }
 
-// FormLosesMoney runs a plan of LosingSpecs, as for a serializable database, on one that loses updates: sums and history must both say so.
+// FormLosesMoney runs a plan of LosingSpecs, as for a serializable database, on a database that loses updates. Sums and
+// history must both show the loss.
 func FormLosesMoney(t *testing.T, p *plan.Plan, db sqltarget.Database) {
 	t.Helper()
 	d, err := inprocess.On(t.Context(), p, db, nil)
@@ -196,7 +200,8 @@ type FormLoad[O any] struct {
 	What   string
 	Plan   *plan.Plan
 	Change func(*O)
-	// Meanwhile is SQL of somebody else after the database was opened, and Refused what the error of the load has then; empty is nothing.
+	// Meanwhile is SQL of another user after the database was opened. Refused is contained in the error of the load; empty
+	// means no error.
 	Meanwhile, Refused string
 	Want               string
 }
@@ -234,9 +239,10 @@ func Deposit(n, amount uint64) *txn.Transaction {
 	return &txn.Transaction{ID: txn.MakeID(1, n), Proc: depositChecking, Args: args}
 }
 
-// FormCutAtCommit cuts the connection of a client of SmallBank in SQL in the middle of commits: before the database has them, and when they have
-// been served. Either way the outcome is unknown, and what the next deposit finds is what has become of the last one. arm makes the next commit be
-// cut, and balance is what the checking account of customer 1 holds. It returns what deposits 5 there.
+// FormCutAtCommit cuts the connection of a client of SmallBank in SQL during commits: before the database has received
+// them, and after they have been served. Either way the outcome is unknown, and the next deposit finds the actual
+// outcome of the last deposit. arm makes the next commit be cut, and balance returns the balance of customer 1's
+// checking account. It returns a function that deposits 5 there.
 func FormCutAtCommit(t *testing.T, clients *target.Statements, arm func(served bool), balance func() int) (deposit func() txn.Outcome) {
 	t.Helper()
 	c, deposits := clientOf(t, clients), uint64(0)
@@ -264,8 +270,9 @@ func FormCutAtCommit(t *testing.T, clients *target.Statements, arm func(served b
 	return deposit
 }
 
-// FormCutAtBegin cuts the connection of a client of SmallBank in SQL as a transaction begins: before the database has that, and when it has been
-// served. Either way the transaction is refused, and the next one is committed. arm makes the next beginning be cut.
+// FormCutAtBegin cuts the connection of a client of SmallBank in SQL at the start of a transaction: before the database
+// has received it, and after it has been served. Either way the transaction is refused, and the next transaction
+// commits. arm makes the next start be cut.
 func FormCutAtBegin(t *testing.T, clients *target.Statements, arm func(served bool)) {
 	t.Helper()
 	c := clientOf(t, clients)
@@ -280,15 +287,16 @@ func FormCutAtBegin(t *testing.T, clients *target.Statements, arm func(served bo
 	}
 }
 
-// roundTrips are how many the transactions of FormSpecs take, with that of COMMIT: two numbers where a last name
-// may have to be looked for, or nothing is left to deliver.
+// roundTrips are the numbers of round trips of FormSpecs' transactions, including COMMIT. There are two numbers if a
+// last name may need a lookup, or if nothing may be left to deliver.
 var roundTrips = map[string][]int64{
 	"lookup": {2}, "balance": {2}, "writeCheck": {3}, "depositChecking": {2}, "transactSavings": {2}, "amalgamate": {3},
 	"newOrder": {3}, "payment": {3, 4}, "orderStatus": {3, 4}, "delivery": {2, 4}, "stockLevel": {2}, "updateStock": {2}, "updateBalance": {2}, "selectBalance": {2},
 }
 
-// RoundTrips has a transaction begin, read a row, write it, read another one and commit, and fails unless these send so many messages. sent is how
-// many clients have sent so far, each of which waits for the answer to the last one.
+// RoundTrips runs the steps of a transaction: begin, read a row, write it, read another row, commit. It fails unless
+// they send the given numbers of messages. sent is the number of messages that clients have sent so far, each after the
+// answer to the last message.
 func RoundTrips(t *testing.T, clients *target.Statements, sent func() int64, want [5]int64) {
 	t.Helper()
 	c, err := clients.Connect(t.Context())
@@ -316,8 +324,9 @@ func RoundTrips(t *testing.T, clients *target.Statements, sent func() int64, wan
 	}
 }
 
-// FormRoundTrips plays transactions of a plan of FormSpecs, one after the other, and fails unless each takes as many round trips as it may, and more
-// besides. sent is how many messages clients have sent so far, each of which waits for the answer to the last one.
+// FormRoundTrips plays transactions of a plan of FormSpecs, one after another. It fails unless each takes the allowed
+// number of round trips, plus more. sent is the number of messages that clients have sent so far, each after the answer
+// to the last message.
 func FormRoundTrips(t *testing.T, p *plan.Plan, clients *target.Statements, more int64, sent func() int64) {
 	t.Helper()
 	const terminals, known, transactions, rare = 20, 200, 800, 10
@@ -329,7 +338,8 @@ func FormRoundTrips(t *testing.T, p *plan.Plan, clients *target.Statements, more
 		r := generator.Next(i%terminals, 0, x)
 		before := sent()
 		o := c.Run(x)
-		if kind := p.Workload.Types()[r.Type]; o.Status == txn.Committed && i >= known { // the first ones have their statements prepared
+		// the first transactions also prepare their statements
+		if kind := p.Workload.Types()[r.Type]; o.Status == txn.Committed && i >= known {
 			if counts[kind] == nil {
 				counts[kind] = map[int64]int{}
 			}
@@ -361,10 +371,10 @@ type spoiled struct {
 	seed uint64
 }
 
-// Rows spoils about one row of a hundred: it is left out, doubled under another key, or has another number.
+// Rows alters about one row of a hundred: it omits the row, adds a copy under another key, or changes a number in it.
 func (s spoiled) Rows(c geo.Cell, put func(k txn.Key, value []byte)) {
 	rng := rand.New(rand.NewPCG(s.seed, uint64(c.Home)))
-	// Places of numbers in rows, by table: those that audits add up or compare.
+	// Offsets of numbers in rows, by table, for the numbers that audits sum or compare.
 	numbers := map[txn.Table][]int{1: {7}, 2: {7, 11}, 3: {7, 15, 23}, 4: {3}, 5: {5, 7, 23}, 6: {9, 10, 11}, 8: {11}}
 	s.TPCC.Rows(c, func(k txn.Key, value []byte) {
 		rare := 100

@@ -16,8 +16,9 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/sqltarget"
 )
 
-// Script plays transactions in an order that the test says, statement by statement, each client over a connection of its own, and judges what
-// they saw: what a database lets happen is seen every time, and in a history that has nothing else. Its clock counts the steps, a millisecond each.
+// Script plays transactions in an order given by the test, statement by statement, each client over a separate
+// connection, and judges the values that they saw. An anomaly that a database allows appears every time, in a history
+// without anything else. Its clock counts the steps, a millisecond each.
 type Script struct {
 	t       testing.TB
 	ctx     context.Context
@@ -27,7 +28,8 @@ type Script struct {
 	clients uint64
 }
 
-// NewScript loads what a plan's workload needs and begins a script on it, at whose end the database is closed. names names keys.
+// NewScript loads the rows of a plan's workload and starts a script on it. The database is closed at the end of the
+// script. names names keys.
 func NewScript(t testing.TB, p *plan.Plan, db sqltarget.Database, names map[txn.Key]string) *Script {
 	t.Helper()
 	t.Cleanup(func() {
@@ -62,7 +64,7 @@ func (s *Script) step() time.Duration {
 	return s.clock
 }
 
-// Explain returns the smallest history in words that shows what a level rules out; empty where the history has the level.
+// Explain returns the smallest history in words that violates a level; empty if the history has the level.
 func (s *Script) Explain(l isolation.Level) string {
 	v := history.Check(&s.history, l)
 	if v.Passed {
@@ -151,7 +153,7 @@ func (c *ScriptClient) Commit() bool {
 	return true
 }
 
-// writerMark begins the value of a row that a script has written, and no loaded one.
+// writerMark is the prefix of values that a script has written, unlike loaded values.
 const writerMark = "written by "
 
 // scripted keeps the writer of a row's version as its value.

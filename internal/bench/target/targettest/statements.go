@@ -19,14 +19,15 @@ const (
 	table = txn.MaxTable
 	// procedureID is no procedure's of a workload, so that a target that knows those takes the transactions for any.
 	procedureID txn.ProcID = 1000
-	// randomTransactions is how many transactions the statements are checked with.
+	// randomTransactions is the number of transactions that check the statements.
 	randomTransactions = 200
 )
 
-// Statements holds a database that is reached by target.Statements to what runs of workloads do not show: that statements return
-// what they should and leave what they should, with store.View as the model, that a data set replaces the one before, that
-// what runs counts as pending, and that a session that closes in the middle of a transaction leaves nothing behind. It returns
-// all that is wrong; each message begins with what was looked at: load, statements, activity or close.
+// Statements tests properties of a database reached by target.Statements that workload runs do not show. Statements
+// must return and leave the right rows, with store.View as the model. A data set must replace the previous data set.
+// Running statements must count as pending. A session that closes in the middle of a transaction must leave nothing in
+// the database. It returns all violations; each message starts with the part that was tested: load, statements,
+// activity or close.
 func Statements(ctx context.Context, p *plan.Plan, db target.Database) error {
 	ctx, cancel := context.WithTimeout(ctx, Within)
 	defer cancel()
@@ -59,18 +60,18 @@ type statements struct {
 	s  *target.Statements
 }
 
-// client runs one transaction after the other.
+// client runs one transaction after another.
 type client struct {
 	session  target.Session
 	outcomes chan txn.Outcome
 	sent     uint64
-	// body is what the next transaction does.
+	// body is the body of the next transaction.
 	body func(txn.Ctx) error
-	// began, if not nil, is told the context of each Begin.
+	// began, if not nil, receives the context of each Begin.
 	began func(context.Context)
 }
 
-// watched is a connection that tells when a transaction begins.
+// watched is a connection that reports when a transaction starts.
 type watched struct {
 	target.Connection
 	client *client
@@ -124,7 +125,7 @@ func (c *client) transact(ctx context.Context, body func(txn.Ctx) error) (txn.Ou
 	}
 }
 
-// commit runs a transaction that nobody competes with, and that has no reason but to commit.
+// commit runs a transaction without competitors, which has no reason not to commit.
 func (c *client) commit(ctx context.Context, body func(txn.Ctx) error) error {
 	o, err := c.transact(ctx, body)
 	if err == nil && o.Status != txn.Committed {
@@ -179,7 +180,7 @@ func (x *statements) load(ctx context.Context) (err error) {
 	return err
 }
 
-// random: statements drawn at random return and leave what they do on a store.View.
+// random checks that random statements return and leave the same rows as on a store.View.
 func (x *statements) random(ctx context.Context) (err error) {
 	c, err := x.loaded(ctx)
 	if err != nil {
@@ -211,7 +212,7 @@ type model struct {
 	rng  *rand.Rand
 }
 
-// transaction runs a random transaction, and one that looks at what it has left.
+// transaction runs a random transaction, followed by a transaction that reads its effects.
 func (m *model) transaction(ctx context.Context, c *client) error {
 	var wrong error
 	view := store.View{Rows: m.rows}
@@ -263,7 +264,7 @@ func (m *model) transaction(ctx context.Context, c *client) error {
 	return err
 }
 
-// manyRows is how many rows a group has that is scanned, and not written.
+// manyRows is the number of rows of a group that is scanned, and not written.
 const manyRows = 100
 
 // member is a row of a group.
@@ -356,7 +357,7 @@ func (m *model) step(c txn.Ctx, view *store.View) error {
 	return nil
 }
 
-// row is what a statement returns of a row.
+// row is a statement's result for a row.
 type row struct {
 	key     txn.Key
 	value   []byte
@@ -383,7 +384,7 @@ func get(k txn.Key) func(txn.Ctx) ([]row, error) {
 	}
 }
 
-// same says how a statement differs on both sides.
+// same describes the difference of a statement between both sides.
 func same(c txn.Ctx, view *store.View, what string, statement func(txn.Ctx) ([]row, error)) error {
 	got, gotErr := statement(c)
 	want, wantErr := statement(view)
@@ -470,7 +471,8 @@ func (x *statements) close(ctx context.Context) error {
 		return err
 	}
 	defer c.session.Close() //nolint:errcheck // it has nothing under way
-	// Each of the connections has its turn, and one more: a pool may hand out the one that was left in a transaction last.
+	// Each connection has its turn, and one of them twice: a pool may use the connection last that was left in a
+	// transaction.
 	for range 2*x.s.Connections + 1 {
 		var found []byte
 		err := c.commit(ctx, func(c txn.Ctx) error {

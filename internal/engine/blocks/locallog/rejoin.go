@@ -430,7 +430,7 @@ func (n *Node) Replaced(m geo.NodeID, incarnation uint32) {
 	}
 }
 
-// Whole implements protocol.Rejoiner.
+// FullyReplicated implements protocol.Rejoiner.
 func (n *Node) FullyReplicated() bool {
 	if n.rejoin == nil {
 		return true

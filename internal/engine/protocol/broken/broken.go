@@ -114,8 +114,8 @@ var ReadCommitted = engine("read-committed", func(n *node, t *txn.Transaction) {
 	})
 })
 
-// Snapshot is the same, but a transaction aborts if its rows have been overwritten meanwhile: first updater wins. Reads
-// are not checked: it is snapshot isolation without a snapshot, which allows write skew.
+// Snapshot is the same, but a transaction aborts if its rows have been overwritten meanwhile: first updater wins. It
+// has no other rule of snapshot isolation, and does not check reads, which allows write skew.
 var Snapshot = engine("snapshot", func(n *node, t *txn.Transaction) {
 	writes, o := n.run(t)
 	versions := map[txn.Key]txn.ID{}

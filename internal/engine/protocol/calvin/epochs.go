@@ -101,7 +101,7 @@ func (e *epochs) hear(from geo.NodeID, last uint64) {
 	was := e.closed[from]
 	e.closed[from] = last + 1
 	if was != e.all {
-		return // another sequencer is behind, too
+		return // another sequencer lags, too
 	}
 	least := e.closed[0]
 	for _, c := range e.closed {

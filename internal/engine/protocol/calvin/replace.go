@@ -11,8 +11,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// replaces is Engine.Replaces: it returns the nodes without which the log has a majority, where no ordered batch is
-// lost with a node, and another region has a copy. With ordering epochs every node waits for all others permanently.
+// replaces is Engine.Replaces. It returns the nodes without which the log has a majority. No ordered batch may be lost
+// with a node, and another region must have a copy. With ordering epochs every node waits for all others permanently.
 func replaces(t *geo.Topology, p protocol.Params) (nodes []geo.NodeID) {
 	ordering := p.Word("ordering")
 	if ordering == orderingEpochs || batchlog.Copies(p) < 2 {
@@ -133,7 +133,7 @@ func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
 	r.flush()
 }
 
-// Whole implements protocol.Rejoiner.
+// FullyReplicated implements protocol.Rejoiner.
 func (r *Replica) FullyReplicated() bool {
 	return r.resets == nil || r.log.FullyReplicated() && r.resets.FullyReplicated()
 }

@@ -27,10 +27,10 @@
 // Joining. A node that was omitted from the view because the node or its links were slow abandons its epoch. It
 // receives the rows from the primaries at the start of an epoch.
 //
-// Replacement (replace.go). A node that has lost its process and state is removed from the view immediately, and
-// rejoins as a new incarnation, which is a different member. The other nodes settle the epochs that its predecessor
-// voted for, as if it were silent. The new incarnation joins like an omitted node, but receives its rows in pieces
-// while epochs continue.
+// Replacement (replace.go). A node that has lost its process and state is removed from the view immediately. It rejoins
+// as a new incarnation, which is a different member. The other nodes settle the epochs that its predecessor voted for,
+// as if it were silent. The new incarnation joins like an omitted node, but receives its rows in pieces while epochs
+// continue.
 //
 // Copies. The paper's f+1 copies survive f losses if no slow node is taken for a lost one. A network that can partition
 // cannot guarantee that. So 2f+1 regions or more keep the rows, and a view has members in f+1 of them.

@@ -74,8 +74,8 @@ func newCycles(t *geo.Topology, interval time.Duration) *cycles {
 	return c
 }
 
-// length returns the time from the start of an epoch to the start of the next epoch, if only the given node executes,
-// for the duration busy.
+// length returns the time from the start of an epoch to the start of the next. Only the given node executes, for the
+// duration busy.
 func (c *cycles) length(node geo.NodeID, busy time.Duration) (end time.Duration) {
 	for x := range geo.NodeID(c.topology.Nodes()) {
 		executing := c.interval

@@ -264,8 +264,8 @@ func TestTimeToAnswer(t *testing.T) {
 	}
 }
 
-// A node that has sent its state to a new coordinator no longer takes part in the old coordinator's epoch, since the
-// new coordinator relies on that state.
+// A node that has sent its state to a new coordinator leaves the old coordinator's epoch, since the new coordinator
+// relies on that state.
 func TestOldCoordinatorIsNotHeeded(t *testing.T) {
 	for collected, want := range map[bool]struct {
 		votes int

@@ -257,10 +257,10 @@ func (r *Replica) Readings(dst []protocol.Reading) []protocol.Reading {
 	)
 }
 
-// law is Engine.Law. A single-home transaction has the latency of SLOG. A multi-home transaction reaches all homes,
-// which put it into their logs at the same time, 2 ms after its expected arrival at the last home. It then returns in
+// law is Engine.Law. A single-home transaction has the latency of SLOG. A multi-home transaction reaches all homes.
+// They all put it into their logs at the same time, 2 ms after its expected arrival at the last home, and it returns in
 // the logs. Without opportunistic ordering each home puts it into its log on arrival. With replicated home logs it
-// first takes a position in the order of the nearest home, from which the logs of all homes take it.
+// first takes a position in the order of the nearest home. The logs of all homes take it from there.
 func law(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) time.Duration {
 	d := t.RTT(c, c)
 	if len(homes) <= 1 {

@@ -325,8 +325,8 @@ func (e *epochs) requested(from geo.NodeID, m *Request) {
 	after := m.After
 	if s.settled == 0 || after > s.boundary {
 		after = max(after, s.passedOn[from])
-		// otherwise it may have accepted no epochs of the new incarnation yet, since it did not know how many of the
-		// predecessor's epochs precede them
+		// A request from before the boundary does not skip epochs that were passed on. The requester may have refused them,
+		// since it did not know how many of the predecessor's epochs precede them.
 	}
 	for _, c := range s.log {
 		if c.Epoch <= after {
@@ -358,9 +358,9 @@ func (e *epochs) uncounted(to, server geo.NodeID, after, epoch uint64) {
 func (e *epochs) has(n geo.NodeID) uint64 { return max(e.servers[n].ended, e.base) }
 
 // collect discards merged epochs that all servers have, and the oldest epochs if there are too many. A server has the
-// epochs that it has declared complete in this view. A declaration in an earlier view means less. A server that has
-// joined since then may count in epochs that were complete without it, if another server has since left that did not
-// know of the joining.
+// epochs that it has declared complete in this view. A declaration in an earlier view means less: a server that has
+// joined since then may count in epochs that were complete without it. That happens if another server, which did not
+// know of the joining, leaves.
 func (e *epochs) collect() {
 	low := e.base
 	for n := range e.servers {

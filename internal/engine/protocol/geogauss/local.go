@@ -137,8 +137,8 @@ func (l *local) close(epoch uint64) {
 	e.put(c)
 }
 
-// waits reports whether something waits for epochs to end. These are write sets to be merged, and transactions that are
-// held until the server counts again, which it does after epochs that all other servers end.
+// waits reports whether something waits for epochs to end: write sets to be merged, or held transactions. Transactions
+// are held until the server counts again, which it does after epochs that all other servers end.
 func (l *local) waits() bool { return l.held.Len() > 0 || l.r.epochs.busy() }
 
 // awake reports whether the server ends epochs: somebody has something to merge, or has had so a while ago.

@@ -19,7 +19,7 @@ import (
 // proposed in one view and arrives in a later view has no effect.
 //
 // A server that recovers asks to join again. It counts after the epochs at whose end all counting members know of its
-// joining, so that no server has merged a later epoch without it.
+// joining. So no server has merged a later epoch without it.
 type members struct {
 	r *Replica
 	// silence is the time after which a server that holds up an epoch leaves: longer than a live server takes to end two
@@ -188,9 +188,9 @@ func (m *members) next() geo.NodeID {
 	return m.r.epochs.awaited
 }
 
-// suspect starts a round for one of three servers: a server that holds up an epoch and has been silent for long enough,
-// a server that a new incarnation has replaced, or a server whose round an earlier leader has not finished. That server
-// may be this server. If a round is running, suspect repeats its inquiry.
+// suspect starts a round for a silent server that holds up an epoch, for a server that a new incarnation has replaced,
+// or for an unfinished round of an earlier leader. The server of an unfinished round may be this server. If a round is
+// running, suspect repeats its inquiry.
 func (m *members) suspect() {
 	e := &m.r.epochs
 	if m.round.server != nobody {

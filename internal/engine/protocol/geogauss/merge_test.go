@@ -86,8 +86,8 @@ func TestBeats(t *testing.T) {
 	}
 }
 
-// A write set is aborted when one of its rows was changed, or deleted, after its snapshot, or when its snapshot is too
-// old to determine that.
+// A write set is aborted when a row of it was changed or deleted after its snapshot. It is also aborted when its
+// snapshot is too old to determine that.
 func TestFirstCommitterWins(t *testing.T) {
 	rows := store.NewNewest()
 	changed, gone, same := simload.Key(1), simload.Key(2), simload.Key(3)

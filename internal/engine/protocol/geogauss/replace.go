@@ -74,7 +74,7 @@ func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
 	r.settle()
 }
 
-// Whole implements protocol.Rejoiner.
+// FullyReplicated implements protocol.Rejoiner.
 func (r *Replica) FullyReplicated() bool {
 	m := &r.members
 	if m.group == nil {
@@ -92,8 +92,8 @@ func (r *Replica) FullyReplicated() bool {
 	return true
 }
 
-// spread reports whether a server is known to have the epochs that were merged here when a lost server may have been
-// among those that acknowledged them.
+// spread reports whether a server is known to have the epochs up to merged. A lost server may have been among the
+// servers that acknowledged them.
 func (p *replacement) spread(n geo.NodeID) bool {
 	s := &p.r.epochs.servers[n]
 	return n == p.r.self || s.completedView >= p.view && s.completed >= p.merged
@@ -154,8 +154,8 @@ func (e *epochs) drop(s *server) {
 	s.log = nil
 }
 
-// anchor stores an epoch that arrives before there is a state. It follows the epochs that have arrived, or replaces
-// them if it does not follow.
+// anchor prepares a server's log for an epoch that arrives before there is a state. The epoch follows the epochs that
+// have arrived, or replaces them if it does not follow.
 func (e *epochs) anchor(s *server, c *Closed) {
 	if len(s.log) == 0 || c.After != s.ended || e.kept > keepBytes {
 		e.drop(s)

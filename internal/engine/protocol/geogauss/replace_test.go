@@ -18,8 +18,8 @@ func (r *Replica) departs(n geo.NodeID, last uint64, incarnation uint32) {
 	r.members.apply((&Change{View: r.members.view, Server: n, Last: last, Incarnation: incarnation}).append())
 }
 
-// The successor of a lost server does not inherit its declarations, its sent parts of an open epoch, and the epochs
-// that were passed on to it.
+// The successor of a lost server does not inherit its declarations or its parts of an open epoch. Nor does it inherit
+// the record of epochs that were passed on to it.
 func TestReplacedForgets(t *testing.T) {
 	r, env := newServer(t)
 	e := &r.epochs
@@ -65,8 +65,8 @@ func TestWhoIsAskedForEpochs(t *testing.T) {
 	}
 }
 
-// A new incarnation learns of all epochs, although the epochs that it may lack were sent to its predecessor, and the
-// other servers are at rest.
+// A new incarnation learns of all epochs, even if its predecessor received the epochs that it lacks, and the other
+// servers are at rest.
 func TestReplacedIsToldWhatThereIs(t *testing.T) {
 	r, _ := newServer(t)
 	if r.local.awake() {
@@ -181,8 +181,7 @@ func TestPassedOnOfBoth(t *testing.T) {
 	}
 }
 
-// Epochs of a server that did not count, and that no server keeps, are not missed if all epochs up to the following
-// ones are merged.
+// Discarded epochs of a server that did not count are not missed, if all epochs before the next kept epoch are merged.
 func TestGapBehindWhatIsMerged(t *testing.T) {
 	r, env := newServer(t)
 	e := &r.epochs

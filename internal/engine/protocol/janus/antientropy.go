@@ -16,11 +16,11 @@ import (
 // it over (see recovery). But a replica that does not know the instance has nothing to take over, and replicas that
 // know the decision need nothing.
 //
-// So a replica becomes active if it knows decisions of a row that are not known to be stable, and the row's coordinator
-// has been silent for longer than stability takes. It asks the other replicas of its partition for their state of the
-// row (RowQuery). They answer with the point up to which they have received it, and the later decisions that they know
-// (RowReport). The replica sends them the missing decisions, and asks again until they have all. A stable row costs
-// nothing, and neither does a row with a coordinator that sends messages.
+// So a replica acts if it knows decisions of a row that are not known to be stable. The row's coordinator must have
+// been silent for longer than stability takes. The replica asks the other replicas of its partition for their state of
+// the row (RowQuery). They answer with the point up to which they have received it, and the later decisions that they
+// know (RowReport). The replica sends them the missing decisions, and asks again until they have all. A stable row
+// costs nothing, and neither does a row with a coordinator that sends messages.
 type antiEntropy struct {
 	r *Replica
 	// overdue is the time after its coordinator's last message by which a row should be stable. It is longer than the time
@@ -130,7 +130,7 @@ func (a *antiEntropy) compare(n geo.NodeID, row *row, now time.Duration) (settle
 	return settled
 }
 
-// queried reports to another replica of this partition what this replica knows of rows.
+// queried reports this replica's knowledge of rows to another replica of this partition.
 func (a *antiEntropy) queried(from geo.NodeID, m *RowQuery) {
 	r := a.r
 	report := &RowReport{}

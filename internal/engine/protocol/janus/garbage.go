@@ -15,8 +15,8 @@ import (
 //     stable instances from the dependencies that they compare and commit.
 //   - Nodes report to the coordinator that they have received that, and that the instances have ended at their
 //     executors (Heard). It notifies them when all nodes have reported (Forget). Only then do replicas drop the
-//     records, with the reads that they keep for other nodes of their copy, and remove them from the histories of their
-//     keys. Hence an answer to PreAccept only lacks dependencies that the coordinator knows to be stable, and
+//     records, with the reads that they keep for other nodes of their copy. They also remove them from the histories of
+//     their keys. Hence an answer to PreAccept only lacks dependencies that the coordinator knows to be stable, and
 //     forgetting alone never costs the fast path.
 //
 // The members of a component of several are kept until all are stable: another partition may have to ask for one of

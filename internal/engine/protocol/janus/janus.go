@@ -52,8 +52,8 @@ var Engine = &protocol.Engine{
 	Law:       law,
 }
 
-// tolerates is Engine.Tolerates: any minority of the regions. The first node to do so finishes their instances, one
-// rank of nodes after the other. From then on each transaction waits for the lost nodes once, and for earlier
+// tolerates is Engine.Tolerates: any minority of the regions. A remaining node finishes the instances of lost nodes;
+// nodes try that one rank after the other. From then on each transaction waits for the lost nodes once, and for earlier
 // transactions that do so.
 func tolerates(t *geo.Topology, p protocol.Params) protocol.Tolerance {
 	s := protocol.AnyRegions(t, true)

@@ -21,7 +21,7 @@ import (
 //   - Otherwise neither path has been taken, and never will be: the instance never happened (a no-op). A coordinator
 //     that lives starts the transaction again as a new instance.
 //
-// A no-op has dependencies, too. Other instances may depend on it alone if it was the last in its row, where it
+// A no-op has dependencies, too. Other instances may depend on it alone if it was the last in its row: it then
 // represents all earlier instances of the row (see conflicts). So a replica that has not pre-accepted the instance
 // answers Prepare with all its instances of the row. It also closes the row up to there: it refuses later arrivals. A
 // majority of closed replicas thus can't pre-accept an instance that the no-op does not cover.

@@ -15,13 +15,13 @@ import (
 // rejoin takes new incarnations in, which know nothing of what their predecessors have voted for, promised, coordinated and read for others.
 //
 // Votes. A new incarnation never votes on an instance that was sent to its predecessor: it abstains. The other votes
-// suffice (m of n replicas, of which k are new, where n-k is at least m). The predecessor's acceptances still count: a
+// suffice (m of n replicas, of which k are new, where n-k is at least m). The predecessor's acceptances still count. A
 // node that takes an instance over receives answers from m of the n-k others, and m-k of these have accepted the
 // decided value. Votes that supply dependencies (PreAccept, Prepare) no longer count unless the instance is already
-// decided. Otherwise later votes might be of replicas that do not yet know what the new incarnation needs to know. So
-// it first waits until all other nodes have dropped these votes (welcome), and only then asks them for all their state
-// of its partition (askState). That state includes every decision with its predecessor's vote, and these are in the
-// histories of its keys before it votes. From then on it votes on instances that were sent to it.
+// decided. Otherwise later votes might be from replicas that lack the dependencies which the new incarnation has to
+// learn. So it first waits until all other nodes have dropped these votes (welcome). Only then does it ask them for all
+// their state of its partition (askState). That state includes every decision with its predecessor's vote, so these
+// decisions are in the histories of its keys before it votes. From then on it votes on instances that were sent to it.
 //
 // Rows. One replica of the partition, the donor, also sends its rows, and the instances that it has ordered and
 // executed. Since no node forgets anything after the welcomes, no node of any copy has forgotten an instance that the
@@ -32,9 +32,9 @@ import (
 //
 // Other nodes take over the instances of the predecessor. Its row continues after them with a new range of numbers. The
 // instances count as ordered by all replicas only when all nodes report that. Each node sends its decisions to all
-// replicas of its partition (told), until these have ordered all that they know (ordered), and then notifies the new
-// incarnation (settled). Every instance that happens was pre-accepted by a live replica of each of its partitions, so
-// none is omitted. An instance that is then known only by name is void.
+// replicas of its partition (told), and waits until these have ordered all that they know (ordered). Then it notifies
+// the new incarnation (settled). Every instance that happens was pre-accepted by a live replica of each of its
+// partitions, so none is omitted. An instance that is then known only by name is void.
 //
 // All copies are there again when everything that was sent to predecessors is stable.
 type rejoin struct {
@@ -449,7 +449,7 @@ func (j *rejoin) busy() (n int) {
 	return n + len(j.states) + len(j.unordered)
 }
 
-// Whole implements protocol.Rejoiner: all that was sent to lost nodes, and all that they have coordinated, is ordered everywhere.
+// FullyReplicated implements protocol.Rejoiner: all that was sent to lost nodes, and all that they have coordinated, is ordered everywhere.
 func (r *Replica) FullyReplicated() bool {
 	if !r.rejoin.joined {
 		return false

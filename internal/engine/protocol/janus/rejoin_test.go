@@ -172,8 +172,8 @@ func TestOrphansAreTakenOver(t *testing.T) {
 	s.sends("to 1: prepare 1/1, ballot 2 of 0", "to 2: prepare 1/1, ballot 2 of 0", "to 1: prepare 2/1, ballot 1 of 0", "to 2: prepare 2/1, ballot 1 of 0")
 }
 
-// The row of a lost coordinator continues only when each other node has seen all replicas of its partition order all
-// that it knows of the row.
+// The row of a lost coordinator continues only when each other node has seen all replicas of its partition order the
+// instances that it knows.
 func TestRowGoesOnWhenAllHaveOrdered(t *testing.T) {
 	id := instance(2, 1)
 	s := newScripted(t, 3, 1, 0)

@@ -9,8 +9,8 @@ import (
 )
 
 // law is Engine.Law, the same for all transactions. It adds the client's hop, a batch's round trip to the nearest
-// replicas that make it available, the proof's delay to the coordinator, and the cut's delay back. In between are half
-// an interval until the coordinator proposes a cut, and its round trip to a majority. law is the mean over the region's
+// replicas that make it available, and the proof's delay to the coordinator. Half an interval until the coordinator
+// proposes a cut, its round trip to a majority, and the cut's delay back follow. law is the mean over the region's
 // replicas.
 func law(t *geo.Topology, p protocol.Params, c geo.Region, _ []geo.Region) time.Duration {
 	const coordinator = geo.NodeID(0)

@@ -18,10 +18,10 @@
 // batches are fetched.
 //
 // Validation and re-execution (epoch.go, conflicts.go, sections 3.5 and 3.6). A chain is stale when a row that it read
-// has changed in an earlier epoch, or when it depends on a transaction that was re-executed. Of the remaining chains,
-// chains of different replicas conflict if they touch the same rows; the heaviest independent set of chains is
-// committed (package mwis). All other transactions are re-executed, in the order of replicas and of their logs. Clients
-// are answered only then: even a procedure's own abort depends on its reads.
+// has changed in an earlier epoch, or when it depends on a re-executed transaction. Of the remaining chains, chains of
+// different replicas conflict if they touch the same rows; the heaviest independent set of chains is committed (package
+// mwis). All other transactions are re-executed, in the order of replicas and of their logs. Clients are answered only
+// then: even a procedure's own abort depends on its reads.
 //
 // Lost replicas (rejoin.go) come back as new incarnations, which is not in the paper.
 //

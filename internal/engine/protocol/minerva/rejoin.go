@@ -22,9 +22,9 @@ import (
 // before its first batch for proven, so that a cut soon contains it. Cuts only grow. So batches of the predecessor that
 // are in no cut by then never will be, even with proofs: they are void at all replicas.
 //
-// The new incarnation receives the cuts from the Raft group, or from the coordinator that makes them alone, and the
-// rows of an epoch from another replica. Then it follows the other replicas' logs: it asks each for the batches after
-// that epoch, including batches that its predecessor has acknowledged.
+// The new incarnation receives the cuts from the Raft group, or from the coordinator that makes them alone. It receives
+// the rows of an epoch from another replica. Then it follows the other replicas' logs: it asks each for the batches
+// after that epoch, including batches that its predecessor has acknowledged.
 //
 // All copies exist again when three conditions hold. The new incarnation has these batches, so that f + 1 replicas
 // again have all proven batches. All replicas have committed the epoch that it started with, so no replica asks it for
@@ -100,8 +100,8 @@ func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
 	r.rejoin.replaced(n, incarnation)
 }
 
-// replaced discards the reports of a replica's predecessor, and sends the new incarnation what the predecessor had
-// received.
+// replaced discards the reports of a replica's predecessor, and repeats the reports to the predecessor for the new
+// incarnation.
 func (j *rejoin) replaced(n geo.NodeID, incarnation uint32) {
 	r := j.r
 	j.incarnations[n], j.goals[n], j.followed[n] = incarnation, unknownGoal, true
@@ -135,7 +135,7 @@ func (j *rejoin) awaited() bool {
 	return false
 }
 
-// Whole implements protocol.Rejoiner.
+// FullyReplicated implements protocol.Rejoiner.
 func (r *Replica) FullyReplicated() bool { return r.rejoin.whole() && r.coordinator.whole() }
 
 // whole reports whether all logs and rows have as many copies as at first.

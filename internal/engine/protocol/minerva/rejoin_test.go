@@ -323,7 +323,7 @@ func TestRowsAndCuts(t *testing.T) {
 }
 
 // Rows are installed in portions. If the later cuts are discarded before all rows are installed, rows of a later epoch
-// replace them, and nothing is left of the earlier rows.
+// replace them, without a trace of the earlier rows.
 func TestRowsAreTakenInSteps(t *testing.T) {
 	a, w := alone(t, 0, nil)
 	simload.Fill(simload.ThreeRegions(1), 3*installRows-1, 10, func(geo.NodeID) store.Store { return a.store })

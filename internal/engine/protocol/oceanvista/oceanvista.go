@@ -87,8 +87,8 @@ var Engine = &protocol.Engine{
 	Law:       law,
 }
 
-// promises is Engine.Isolation. The visible functors at a server are a prefix of the order of timestamps, which may be
-// older than the prefix from which another server has answered.
+// promises is Engine.Isolation. The visible functors at a server are a prefix of the order of timestamps. The prefix
+// may be older than the prefix from which another server has answered.
 func promises(p protocol.Params) isolation.Level {
 	if p.Word("reads") == readsSnapshot {
 		return isolation.Serializable

@@ -27,18 +27,18 @@ import (
 //
 // The replica. Other servers count on the functors that its predecessor had stored. From the mark on no server counts
 // these. Each active server sends the new incarnation all functors that are not known to be at all replicas. No server
-// considers a functor to be at all replicas before it is visible. So the functors that the new incarnation will
-// evaluate are among these, belong to a server that was closed meanwhile, or arrive with the decision about that
-// server. Until it has the functors of a server it reports nothing about that server, as if it were still silent: the
-// other replicas are a majority.
+// considers a functor to be at all replicas before it is visible. So the new incarnation obtains all functors that it
+// will evaluate. They are among these, belong to a server that was closed meanwhile, or arrive with the decision about
+// that server. Until it has the functors of a server it reports nothing about that server, as if it were still silent:
+// the other replicas are a majority.
 //
 // The rows. Partitions of a copy send each other their reads once, and no node keeps them, so the whole copy of the new
 // incarnation restarts. Each of its nodes discards the functors up to the mark that it was about to evaluate, and
 // cannot report their outcomes to clients. Another copy is the donor. Its nodes evaluate all functors up to the mark
 // and none beyond, send the rows of that state, and continue.
 //
-// No other node may be lost before all nodes of the copy have rows, and the new incarnation has all functors that it
-// may be asked for: see FullyReplicated.
+// All nodes of the copy must have rows before another node may be lost. The new incarnation must have all functors that
+// it may be asked for: see FullyReplicated.
 type replacement struct {
 	r    *Replica
 	rows *store.Hash
@@ -186,7 +186,7 @@ func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
 	r.finishStep()
 }
 
-// Whole implements protocol.Rejoiner.
+// FullyReplicated implements protocol.Rejoiner.
 func (r *Replica) FullyReplicated() bool {
 	m := &r.membership
 	if r.replace.lacking || r.behind || !m.group.FullyReplicated() {
@@ -461,8 +461,8 @@ func (p *replacement) install() {
 	p.replenish()
 }
 
-// begins records that a server starts again: this node has all functors of it that others may have from then on, since
-// its predecessor stored none of them.
+// begins records that a server starts again: its functors from then on are sent to this node as to all others, and were
+// never sent to this node's predecessor.
 func (p *replacement) begins(n geo.NodeID) {
 	p.has[n] = p.has[n] || !p.unmarked()
 }

@@ -290,7 +290,7 @@ func TestPieces(t *testing.T) {
 					clients[4].submit(i, "a1+5 a2+5")
 				}
 			})
-			// its functors have arrived, and no acknowledgement has returned
+			// The server's functors have arrived, and no acknowledgement has returned.
 			s.At(1025*time.Millisecond, func() { s.Crash(8); s.Crash(9) })
 			s.Run(30 * time.Second)
 			if pieces < 20 || largest > bound+50 {

@@ -49,8 +49,8 @@ type writes struct {
 	promised Timestamp
 	// capped keeps the watermark from rising: see membership.requested.
 	capped bool
-	// unstable starts at the first functor that is not on a majority of each of its partitions, unreplicated at the first
-	// functor that some replica lacks.
+	// unstable starts at the first functor without a majority in some of its partitions, unreplicated at the first functor
+	// that some replica lacks.
 	unstable, unreplicated queue.Queue[write]
 	// replicated is the paper's second watermark: all replicas have all functors up to there. It is not above the
 	// visibility watermark here, so that every functor that is not visible anywhere is in recent at all replicas: see

@@ -207,8 +207,8 @@ func (m *membership) heard(n geo.NodeID) bool {
 }
 
 // silent reports whether an active server has been silent for long enough to be suspected. The time doubles with each
-// false suspicion, so that suspicions stop eventually in every network (Chandra and Toueg, Unreliable Failure Detectors
-// for Reliable Distributed Systems, JACM 43(2), 1996, section 3).
+// false suspicion, so that suspicions stop eventually in every network. See Chandra and Toueg, Unreliable Failure
+// Detectors for Reliable Distributed Systems, JACM 43(2), 1996, section 3.
 func (m *membership) silent(n geo.NodeID) bool {
 	patience := patienceAfter(m.silence, m.servers[n].joins)
 	return n != m.r.self && (m.r.env.Now()-m.r.watermarks.peers[n].heard > patience || m.r.env.Buggify(impatient))
@@ -369,7 +369,7 @@ func (m *membership) join() {
 // requested lets another server join. Everything that is visible anywhere is below this server's watermark. The
 // watermark does not move until the joining server has joined or cannot join any more. So the joining server may issue
 // all timestamps above it. A node that receives a higher watermark of this server does so in a view in which the server
-// has joined, so the server's watermark holds that node back from then on.
+// has joined. From then on, the joined server's watermark holds that node back.
 func (m *membership) requested(from geo.NodeID, req *JoinRequest) {
 	s, own := &m.servers[from], &m.servers[m.r.self]
 	if m.sponsored != nil || m.r.behind || own.status != active || m.r.replace.unmarked() || s.status != closed || s.epoch != req.Epoch ||

@@ -13,7 +13,7 @@ import (
 func law(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) time.Duration {
 	writer := geo.Region(p.Int("primary"))
 	each := t.Partitions * t.Replicas
-	// to the region's instance, from the region's other nodes
+	// hop is the mean round trip to the region's instance from the region's nodes.
 	hop := t.RTT(c, c) * time.Duration(each-1) / time.Duration(each)
 	d := t.RTT(c, c)
 	if each > 1 {

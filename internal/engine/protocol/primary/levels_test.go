@@ -145,9 +145,9 @@ func TestUnplannedShows(t *testing.T) {
 }
 
 // Scenarios that have found defects. In the first, a transaction at the old writer was missing in its region's session.
-// In the second, a transaction that waited at the next writer read uncommitted rows. In the third, a transaction
-// committed by the old writer was sent to the next writer twice, and executed there, since its answer waited for the
-// log.
+// In the second, a transaction that waited at the next writer read uncommitted rows. In the third, a transaction that
+// the old writer had committed was sent to the next writer twice. It was executed there, since its answer waited for
+// the log.
 func TestRegressions(t *testing.T) {
 	for _, seed := range []uint64{304, 634, 6582} {
 		if r := explore.Run(explore.Config{Engine: primary.Engine, Seed: seed, Hostile: true}); !r.Passed() {

@@ -189,8 +189,8 @@ func tolerates(t *geo.Topology, p protocol.Params) protocol.Tolerance {
 		}
 	}
 	s.Most = len(s.Regions)
-	// No node waits for lost nodes: the others receive what the lost nodes have not received. The writer may move in the
-	// meantime.
+	// No node waits for lost nodes: other nodes receive the entries that the lost nodes have not received. The writer may
+	// move in the meantime.
 	s.Settles = 10 * t.LongestRTT()
 	s.Answers = protocol.InTime(t.LongestRTT()+p.Duration("shipping")) + time.Duration(trips(p, lightRows))*t.LongestRTT()
 	return s

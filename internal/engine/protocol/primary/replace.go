@@ -332,7 +332,7 @@ func (r *Replica) Replaced(n geo.NodeID, _ uint32) {
 	r.coordinator.replaced(n)
 }
 
-// Whole implements protocol.Rejoiner.
+// FullyReplicated implements protocol.Rejoiner.
 func (r *Replica) FullyReplicated() bool {
 	return !r.catchUp.lacks && !(r.writes() && slices.Contains(r.writer.lacking, true))
 }

@@ -15,8 +15,8 @@ import (
 // askMasters has nodes ask each other for the homes of rows.
 var askMasters = map[string]string{"masters": "partition"}
 
-// Masters runs the suites that an engine passes otherwise on an engine whose nodes ask the partitions of their region
-// for the homes of rows. Rows move in some suites, and do not move in others.
+// Masters runs suites on an engine whose nodes ask the partitions of their region for the homes of rows. The guarantees
+// are the same as without these lookups, both with rows that move and with rows that do not.
 func Masters(t *testing.T, engine *protocol.Engine) {
 	t.Run("rows stay", func(t *testing.T) { Serializable(t, engine, askMasters, 2) })
 	t.Run("rows move", func(t *testing.T) { Remastering(t, engine, askMasters) })

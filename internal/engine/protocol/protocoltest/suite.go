@@ -371,8 +371,8 @@ func Law(t *testing.T, engine *protocol.Engine, given map[string]string) {
 	law(t, engine, given, lawLoad{clients: 3, think: 50 * time.Millisecond, until: 20 * time.Second})
 }
 
-// SparseLaw is Law for engines in which transactions wait for others without common rows, so that only a few may be in
-// flight at a time: one client in each region pauses after each transaction.
+// SparseLaw is Law for engines in which transactions wait for others without common rows. Only a few transactions may
+// be in flight at a time, so one client in each region pauses after each transaction.
 func SparseLaw(t *testing.T, engine *protocol.Engine, given map[string]string) {
 	law(t, engine, given, lawLoad{clients: 1, think: 2 * time.Second, until: 20 * time.Second})
 }

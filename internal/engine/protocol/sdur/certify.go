@@ -295,8 +295,8 @@ func (g *group) firstLeapable(x *delivery) int {
 	return first
 }
 
-// place returns the place among the pending transactions for a transaction that has passed. This is the end. For a
-// local transaction, it is the leftmost place where the transaction does not conflict with the transactions that it
+// place returns the place among the pending transactions for a transaction that has passed. A global transaction goes
+// to the end. A local transaction goes to the leftmost place where it does not conflict with the transactions that it
 // leaps over. None of them writes a row that it has read, as certification has found; none of them may read or write a
 // row that it writes.
 func (g *group) place(x *delivery) int {

@@ -1,6 +1,6 @@
 // Package sdur is a database that executes transactions close to their clients, on snapshots and without locks, and
-// certifies them at their end. It is scalable deferred update replication (Sciascia, Pedone and Junqueira, DSN 2012),
-// with the delays and the reordering for wide-area networks (Sciascia and Pedone, DSN 2013).
+// certifies them at their end. It is scalable deferred update replication (Sciascia, Pedone and Junqueira, DSN 2012).
+// It has the delays and the reordering for wide-area networks (Sciascia and Pedone, DSN 2013).
 //
 // A partition of the paper is a shard, a cell of the layout. Its servers are a Raft group, whose log is the paper's
 // atomic broadcast in the partition (package raftgroup). The layout determines where the servers are. With most servers
@@ -317,7 +317,7 @@ func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
 	r.node.Finish()
 }
 
-// Whole implements protocol.Rejoiner.
+// FullyReplicated implements protocol.Rejoiner.
 func (r *Replica) FullyReplicated() bool { return r.node.FullyReplicated() }
 
 // handle takes a message of another node or of this one.
@@ -408,9 +408,9 @@ func (r *Replica) lookAround() {
 }
 
 // Pending implements protocol.Replica. It counts own clients' transactions that have not ended everywhere, and other
-// nodes' transactions with state here. It counts groups with proposals or reads that wait, and groups whose log has not
-// reached all live members, or has entries that may still commit. It also counts groups that this node, a new
-// incarnation, has not joined.
+// nodes' transactions with state here. It counts groups with proposals or reads that wait. It also counts groups whose
+// log has not reached all live members, or has entries that may still commit. A new incarnation counts the groups that
+// it has not joined.
 func (r *Replica) Pending() int {
 	n := len(r.open)
 	for _, g := range r.groups {

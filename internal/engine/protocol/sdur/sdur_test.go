@@ -202,8 +202,8 @@ func TestTrimBesideIdleGroup(t *testing.T) {
 	}
 }
 
-// A reader with a hint as its footprint may use any of the node's groups, so it reads at a time at which it waits for
-// none of them. A reader with an exact footprint waits for no group that it does not read.
+// A reader with a hint as its footprint may use any of the node's groups, so it reads at a time that all of them have
+// reached. A reader with an exact footprint waits for no group that it does not read.
 func TestCutOfFootprint(t *testing.T) {
 	topology := simload.TwoRegions(1) // even rows belong to group 0, odd rows to group 1
 	at := func(horizon uint64) *group { return &group{state: state{horizon: horizon}} }

@@ -10,8 +10,8 @@ import (
 var (
 	// MergedOnArrival has each region merge the local logs in the order in which they arrive there.
 	MergedOnArrival = variant("slog-merged-on-arrival", mistakes{mergeOnArrival: true}, "First")
-	// TakenOnArrival makes a reader of a home log take as much of the multi-home order as it has received, instead of the
-	// amount that the log records.
+	// TakenOnArrival makes a reader of a home log take all of the multi-home order that it has received. The log's
+	// recorded amount is ignored.
 	TakenOnArrival = variant("slog-taken-on-arrival", mistakes{takesWhatIsHere: true}, "Local", "Regions")
 	// SilentLeader has a new leader of a home log wait for more of the multi-home order before its log takes what its predecessor left.
 	SilentLeader = variant("slog-silent-leader", mistakes{silentLeader: true}, "Regions")

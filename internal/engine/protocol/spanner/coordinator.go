@@ -449,9 +449,9 @@ func (r *Replica) decide(x *transaction) {
 	r.proceed(x, resolving, toResolve)
 }
 
-// contended cancels a transaction in groups where it still waits for locks to be prepared, since an older transaction
-// waits for it where it is prepared. Otherwise the two might wait for each other. In groups where it waits only for the
-// log, it continues.
+// contended handles an older transaction that waits for this transaction where it is prepared. It cancels this
+// transaction in groups where it still waits for locks. Otherwise the two might wait for each other. In groups where
+// the transaction waits only for the log, it continues.
 func (r *Replica) contended(x *transaction) {
 	if x.phase != committing || x.contended {
 		return

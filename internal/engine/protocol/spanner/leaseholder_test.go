@@ -167,8 +167,8 @@ func TestLimitedScansOfFewRows(t *testing.T) {
 	l.hears(t, "")
 }
 
-// A scan that has found its limit of rows keeps its lock on the last of them, in either direction, and releases locks
-// on the rows after it.
+// A scan that has found its limit of rows keeps its lock on the last of them. It releases its locks on later rows, in
+// either direction.
 func TestLimitedScansKeepTheirLastRow(t *testing.T) {
 	all := txn.Range{From: simload.GroupKey(0, 0), To: simload.GroupKey(0, 99), Limit: 2}
 	for reverse, rows := range map[bool]struct{ last, behind uint8 }{false: {1, 2}, true: {2, 1}} {

@@ -11,7 +11,7 @@ import (
 //
 // Deadlocks are prevented by wound-wait (Rosenkrantz et al. 1978). A transaction that asks for a lock wounds the
 // younger holders of conflicting locks. It waits for older holders, and for older transactions that wait. The locks of
-// a transaction that has been proposed to the log can't be taken away, so an older transaction may have to wait for it.
+// a transaction that is in the log can't be taken away. So an older transaction may have to wait for it.
 type lockTable struct {
 	units map[txn.Key]*unit
 	dirty []*unit // those in which a lock may have become free

@@ -14,7 +14,7 @@ func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
 	r.node.Finish()
 }
 
-// Whole implements protocol.Rejoiner.
+// FullyReplicated implements protocol.Rejoiner.
 func (r *Replica) FullyReplicated() bool { return r.node.FullyReplicated() }
 
 // sweepReplaced does the work of sweep for the transactions of earlier incarnations. Their nodes are not silent, but

@@ -8,10 +8,10 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// law is Engine.Law: the client's hop, and the hop from a storage copy to the writer, weighted by the number of
-// replicas of a partition. A single-region transaction is committed when its entry is durable. A multi-region
-// transaction is prepared at home first, if it has rows there, then at the farthest of the other regions. It is
-// committed at home when that region's vote has arrived.
+// law is Engine.Law. It adds the client's hop and the mean hop from a node of the client's region to the writer: one of
+// a partition's replicas is the writer and needs no hop. A single-region transaction is committed when its entry is
+// durable. A multi-region transaction is prepared at home first, if it has rows there, then at the farthest of the
+// other regions. It is committed at home when that region's vote has arrived.
 func law(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) time.Duration {
 	var quorum time.Duration
 	if t.Replicas > 1 {

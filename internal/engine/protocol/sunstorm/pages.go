@@ -22,8 +22,8 @@ type page struct {
 }
 
 // pageOf returns the page of a key. A plain key is followed by the next key of its cell, since each cell has a separate
-// index. In other keys the columns after the shard number, or after the group, are distinguished by their last eight
-// bytes, which are interpreted as a number.
+// index. In other keys the last eight bytes distinguish the columns after the shard number, or after the group; they
+// are interpreted as a number.
 func pageOf(k txn.Key, p geo.Placement, keys uint64) page {
 	if _, shard, plain := k.Plain(); plain {
 		_, rank := p.Locate(shard)

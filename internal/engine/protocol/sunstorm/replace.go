@@ -240,7 +240,7 @@ func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
 	case writer && near && r.writes():
 		r.readAgain(n)
 	}
-	// its pending request was for the predecessor
+	// The pending request was for the predecessor.
 	if partition && p.incoming[home] != nil && (writer || near && r.writes()) {
 		p.request(home)
 	}
@@ -250,7 +250,7 @@ func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
 	r.finishStep()
 }
 
-// Whole implements protocol.Rejoiner.
+// FullyReplicated implements protocol.Rejoiner.
 func (r *Replica) FullyReplicated() bool {
 	p := &r.replacement
 	return p.waits() == 0 && !slices.Contains(p.unsure, true) && !slices.Contains(p.lacking, true) && r.recovery == nil && r.settlement.whole()

@@ -252,7 +252,7 @@ func (s *settlement) settled(from geo.NodeID, m *Settled) {
 	}
 }
 
-// inDoubt reports to a new incarnation what this node knows of the transactions that are prepared there.
+// inDoubt reports this node's knowledge of the transactions that are prepared at a new incarnation to that incarnation.
 func (s *settlement) inDoubt(from geo.NodeID, m *InDoubt) {
 	a := &Known{}
 	for _, t := range m.Transactions {

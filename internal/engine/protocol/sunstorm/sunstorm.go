@@ -1,6 +1,6 @@
-// Package sunstorm is a database in which every region owns a part of the rows, has a writer for them, and keeps
-// slightly stale copies of all others. It follows Nguyen et al., SunStorm: Geographically distributed transactions over
-// Aurora-style systems, sections 3 to 6.
+// Package sunstorm is a database in which every region owns a part of the rows. Each region has a writer for its rows,
+// and keeps slightly stale copies of all others. The package follows Nguyen et al., SunStorm: Geographically
+// distributed transactions over Aurora-style systems, sections 3 to 6.
 //
 // Writers. The rows of a cell, a partition of a home region, have one writer: the first node of the partition in that
 // region. The region's other replicas of the partition are its storage copies. A writer's changes are in its log

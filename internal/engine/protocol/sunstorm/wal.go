@@ -36,8 +36,8 @@ type Entry struct {
 // to other regions.
 type wal struct {
 	r *Replica
-	// last is the log sequence number of the last entry. Entries up to sent were sent to the storage copies, entries up to
-	// durable are on a majority, and entries up to shipped were sent to the other regions.
+	// last is the log sequence number of the last entry. Entries up to sent were sent to the storage copies, and entries
+	// up to shipped to the other regions. Entries up to durable are on a majority.
 	last, sent, durable, shipped uint64
 	// entries are those after shipped.
 	entries []Entry

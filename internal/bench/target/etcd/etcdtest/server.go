@@ -1,5 +1,6 @@
-// Package etcdtest starts a real etcd for tests, of one member or several, on the loopback interface, in a folder that goes with the test:
-// the program that the tests of controllers use, or the one that is installed. Where there is none, tests are skipped.
+// Package etcdtest starts a real etcd for tests, with one member or several, on the loopback interface, in a folder of
+// the test. It uses the program that the tests of controllers use, or the installed program. If there is none, tests
+// are skipped.
 package etcdtest
 
 import (
@@ -21,7 +22,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/postgres/postgrestest"
 )
 
-// readyWithin bounds the start of a cluster, and poll is how often it is looked at.
+// readyWithin bounds the start of a cluster, and poll is the polling interval.
 const (
 	readyWithin = 20 * time.Second
 	poll        = 20 * time.Millisecond
@@ -53,7 +54,8 @@ func program(t testing.TB) string {
 	return path
 }
 
-// Start starts a cluster of so many members with these settings besides the usual ones, as in "--max-txn-ops=64", and ends it with the test.
+// Start starts a cluster of the given number of members and stops it with the test. It adds these settings to the usual
+// settings, as in "--max-txn-ops=64".
 func Start(t testing.TB, members int, settings ...string) []*Member {
 	t.Helper()
 	return start(t, "http", members, false, settings...)
@@ -65,7 +67,7 @@ func StartApart(t testing.TB, members int) []*Member {
 	return start(t, "http", members, true)
 }
 
-// StartTLS starts a member with a certificate for 127.0.0.1 that is its own authority, which caFile holds.
+// StartTLS starts a member with a self-signed certificate for 127.0.0.1, whose authority caFile holds.
 func StartTLS(t testing.TB) (m *Member, caFile string) {
 	t.Helper()
 	certificate, key := postgrestest.Certify(t)
@@ -220,14 +222,15 @@ func (m *Member) Lead(t testing.TB) {
 	}
 }
 
-// Isolate cuts a member of StartApart from the others for good: it answers its clients, as far as it can alone.
+// Isolate permanently partitions a member of StartApart from the others. It still answers its clients, as far as it can
+// alone.
 func (m *Member) Isolate(t testing.TB) {
 	t.Helper()
 	own, err := m.Client(t, "", "").Status(t.Context(), m.Address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Every connection between members begins by saying who asks.
+	// Every connection between members starts with the name of the requesting member.
 	from := fmt.Appendf(nil, "X-Server-From: %x\r\n", own.Header.MemberId)
 	for i, p := range m.proxies {
 		p.Judge(func(sent []byte) postgrestest.Fate {
@@ -253,7 +256,7 @@ func (m *Member) signal(t testing.TB, s os.Signal) {
 	}
 }
 
-// Stop ends the member at once, as if its machine had lost its power.
+// Stop stops the member immediately, as if its machine had lost its power.
 func (m *Member) Stop(t testing.TB) {
 	t.Helper()
 	select {

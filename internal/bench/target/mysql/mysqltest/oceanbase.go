@@ -39,7 +39,7 @@ func StartOceanBase(t testing.TB) *Server {
 			t.Error(err)
 		}
 	})
-	// The server ends when nobody holds a lock of this file: its clients do so.
+	// The server stops when no process holds a lock of this file; its clients hold it.
 	if err := os.Mkdir(filepath.Join(folder, "run"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func (s *Server) begin(ctx context.Context) bool {
 	c.Net, c.Addr, c.User, c.Logger = "tcp", s.Address, "root", &mysql.NopLogger{}
 	connector, err := mysql.NewConnector(c)
 	if err != nil {
-		panic(err) // the configuration is this one
+		panic(err) // the configuration is this function's
 	}
 	db := sql.OpenDB(connector)
 	defer db.Close() //nolint:errcheck // it was asked
@@ -78,7 +78,7 @@ func (s *Server) begin(ctx context.Context) bool {
 	return true
 }
 
-// forward listens on the loopback interface, and connects whoever comes with a socket.
+// forward listens on the loopback interface, and connects each client to a socket.
 func forward(t testing.TB, socket string) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

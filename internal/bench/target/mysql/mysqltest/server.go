@@ -1,5 +1,5 @@
-// Package mysqltest starts a real MariaDB for tests, alone or as nodes of Galera: Debian's packages, on the loopback interface, in a folder of
-// its own that goes with the test. Where it is not installed, tests are skipped.
+// Package mysqltest starts a real MariaDB for tests, alone or as nodes of Galera: Debian's packages, on the loopback
+// interface, in a folder of the test. If it is not installed, tests are skipped.
 package mysqltest
 
 import (
@@ -25,14 +25,14 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/postgres/postgrestest"
 )
 
-// User and Password of who may do everything on every server, and Database which is there.
+// User and Password have all privileges on every server, and Database exists on every server.
 const (
 	User     = "bench"
 	Password = "correct-horse-battery-staple"
 	Database = "app"
 )
 
-// readyWithin bounds the start of a server, and poll is how often it is looked at.
+// readyWithin bounds the start of a server, and poll is the polling interval.
 const (
 	readyWithin = 12 * time.Second
 	poll        = 20 * time.Millisecond
@@ -174,7 +174,8 @@ func (in *installation) start(t testing.TB, name, data string, settings ...strin
 	return s
 }
 
-// launch starts the process of a server, ends it with the test, and waits until it is ready; the end of the file log tells why it is not.
+// launch starts the process of a server, stops it with the test, and waits until it is ready. If it fails, the end of
+// the file log shows the reason.
 func (s *Server) launch(t testing.TB, within time.Duration, log string, ready func(context.Context) bool) {
 	t.Helper()
 	if err := s.process.Start(); err != nil {
@@ -207,7 +208,7 @@ func lastOf(path string) string {
 	return string(text[max(0, len(text)-most):])
 }
 
-// StartTLS starts a server with a certificate for 127.0.0.1 that is its own authority, which caFile holds.
+// StartTLS starts a server with a self-signed certificate for 127.0.0.1, whose authority caFile holds.
 func StartTLS(t testing.TB) (s *Server, caFile string) {
 	t.Helper()
 	in := install(t)
@@ -223,15 +224,15 @@ func StartTLS(t testing.TB) (s *Server, caFile string) {
 	return in.start(t, "server", data, "--ssl-cert="+caFile, "--ssl-key="+filepath.Join(data, "server.key")), caFile
 }
 
-// Start starts a server with these settings besides the usual ones, as in "--max-connections=30".
+// Start starts a server with these settings in addition to the usual settings, as in "--max-connections=30".
 func Start(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	in := install(t)
 	return in.start(t, "server", in.copied(t, "server"), settings...)
 }
 
-// transfer stands in for the script that copies the state of one node to another: they have the same data already, and lack no more than what
-// the cluster has agreed on since, which the donor sends by itself. %s is the state that they begin with.
+// transfer replaces the script that copies the state of one node to another. The nodes have the same data already, and
+// lack only the cluster's later commits, which the donor sends by itself. %s is their initial state.
 const transfer = `#!/bin/sh
 case "$*" in
 *joiner*) echo "ready 127.0.0.1:1"; echo "%[1]s 0";;
@@ -291,7 +292,7 @@ func stateOf(text, name string) string {
 	return word
 }
 
-// freePorts are some that nobody listens on.
+// freePorts returns ports on which no process listens.
 func freePorts(t testing.TB, n int) (ports []int) {
 	t.Helper()
 	for _, address := range postgrestest.FreeAddresses(t, n) {
@@ -305,7 +306,7 @@ func (s *Server) open(database string) *sql.DB {
 	c.Net, c.Addr, c.User, c.Passwd, c.DBName, c.Logger = "tcp", s.Address, User, Password, database, &mysql.NopLogger{}
 	connector, err := mysql.NewConnector(c)
 	if err != nil {
-		panic(err) // the configuration is this one
+		panic(err) // the configuration is this function's
 	}
 	return sql.OpenDB(connector)
 }
@@ -347,7 +348,7 @@ func (s *Server) Query(t testing.TB, database string, statements ...string) (row
 	return rows
 }
 
-// Session is a connection of its own, which goes with the test.
+// Session is a separate connection, which is closed with the test.
 func (s *Server) Session(t testing.TB) *sql.Conn {
 	t.Helper()
 	db := s.open(Database)
@@ -378,7 +379,8 @@ func (s *Server) Hold(t testing.TB, statement string) (release func()) {
 	}
 }
 
-// HoldBack keeps a node of Galera from applying what others commit, until resume is called: it serves reads meanwhile.
+// HoldBack keeps a node of Galera from applying the commits of other nodes, until resume is called. The node serves
+// reads meanwhile.
 func (s *Server) HoldBack(t testing.TB) (resume func()) {
 	t.Helper()
 	db := s.open(Database)
@@ -405,7 +407,8 @@ func (s *Server) HoldBack(t testing.TB) (resume func()) {
 // sessionsEndWithin bounds how long a server may take to notice that clients are gone.
 const sessionsEndWithin = 30 * time.Second
 
-// AwaitNoSessions fails unless clients other than those of Query are soon gone: the server notices their end by itself.
+// AwaitNoSessions fails unless all clients other than Query are soon disconnected: the server notices their end by
+// itself.
 func (s *Server) AwaitNoSessions(t testing.TB) {
 	t.Helper()
 	tick := time.NewTicker(poll)
@@ -435,7 +438,7 @@ func (s *Server) signal(t testing.TB, signal os.Signal) {
 	}
 }
 
-// Stop ends the server at once, as if its machine had lost its power.
+// Stop stops the server immediately, as if its machine had lost its power.
 func (s *Server) Stop(t testing.TB) {
 	t.Helper()
 	select {

@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// Ports from firstPort on are those of FreeAddresses: below the ones that Linux gives to whoever asks for any, so that between here and the start
-// of a server no connection of another process takes one.
+// Ports from firstPort on are for FreeAddresses. They are below the ephemeral ports of Linux, so that no connection of
+// another process takes a port before the server starts.
 const firstPort, ports = 20_000, 12_000
 
-// FreeAddresses are some of this machine that nobody listens on.
+// FreeAddresses returns addresses of this machine on which no process listens.
 func FreeAddresses(t testing.TB, n int) (addresses []string) {
 	t.Helper()
 	for tries := 0; len(addresses) < n; tries++ {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Proxy stands between clients and a server, and can hang or break what goes through it.
+// Proxy forwards data between clients and a server, and can delay or cut it.
 type Proxy struct {
 	// Address is host:port on the loopback interface.
 	Address string
@@ -107,7 +107,7 @@ func (p *Proxy) keep(conns ...net.Conn) bool {
 	return !p.closed
 }
 
-// forward forwards what is fated to be delivered.
+// forward forwards the data whose fate is delivery.
 func (p *Proxy) forward(to, from net.Conn, fate func(b []byte) Fate) {
 	defer p.wg.Done()
 	_, _ = io.Copy(gate{p, to, fate}, from)
@@ -118,7 +118,7 @@ func (p *Proxy) forward(to, from net.Conn, fate func(b []byte) Fate) {
 	delete(p.open, from)
 }
 
-// gate lets nothing through while the proxy is frozen, and asks for the fate of what it does.
+// gate lets nothing through while the proxy is frozen, and otherwise asks for the fate of each piece of data.
 type gate struct {
 	*Proxy
 	to   net.Conn
@@ -140,23 +140,23 @@ func (g gate) Write(b []byte) (int, error) {
 	return g.to.Write(b)
 }
 
-// Lead leads those who connect from now on to another server, as a balancer may.
+// Lead directs later connections to another server, as a balancer may.
 func (p *Proxy) Lead(server string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.server = server
 }
 
-// Judge makes f say what becomes of all that clients send from now on, as it comes off the wire; nil: everything is delivered. It is called
-// by several goroutines.
+// Judge makes f decide the fate of all data that clients send from now on, as it is read from the wire; nil: everything
+// is delivered. Several goroutines call f.
 func (p *Proxy) Judge(f func(sent []byte) Fate) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.judge = f
 }
 
-// Answers makes f say whether something that a server sends is an answer to what was asked, for protocols in which servers also send other
-// things; nil: all is.
+// Answers makes f decide whether data from a server is an answer to a request, for protocols in which servers also send
+// other data; nil: all of it is.
 func (p *Proxy) Answers(f func(sent []byte) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -184,7 +184,8 @@ func (p *Proxy) CutOnce(word string, served bool) {
 	})
 }
 
-// Count delivers everything from now on, and returns what tells how many messages clients have sent since, as they come off the wire.
+// Count delivers everything from now on. It returns a function that reports the number of messages that clients have
+// sent since, as they are read from the wire.
 func (p *Proxy) Count() func() int64 {
 	var n atomic.Int64
 	p.Judge(func([]byte) Fate {
@@ -204,7 +205,7 @@ func (p *Proxy) judged(b []byte) Fate {
 	return judge(b)
 }
 
-// Delay makes answers come so much later from now on.
+// Delay delays all later answers by d.
 func (p *Proxy) Delay(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -218,10 +219,10 @@ func (p *Proxy) pause() {
 	time.Sleep(d)
 }
 
-// Freeze holds back all that is sent, in both directions, until Thaw: connections are there, and nobody answers.
+// Freeze holds back all data, in both directions, until Thaw: connections exist, but no answer arrives.
 func (p *Proxy) Freeze() { p.freeze(true) }
 
-// Thaw lets what was held back go on.
+// Thaw releases the data that was held back.
 func (p *Proxy) Thaw() { p.freeze(false) }
 
 func (p *Proxy) freeze(frozen bool) {
@@ -247,7 +248,7 @@ func (p *Proxy) Break() {
 	}
 }
 
-// Close ends all connections, and nobody listens any more.
+// Close closes all connections, and stops listening.
 func (p *Proxy) Close() {
 	_ = p.listener.Close()
 	p.mu.Lock()

@@ -1,5 +1,5 @@
-// Package postgrestest starts a real PostgreSQL for tests: Debian's packages, on the loopback interface, in a folder of its own that
-// goes with the test. Where PostgreSQL is not installed, tests are skipped.
+// Package postgrestest starts a real PostgreSQL for tests: Debian's packages, on the loopback interface, in a folder of
+// the test. If PostgreSQL is not installed, tests are skipped.
 package postgrestest
 
 import (
@@ -48,8 +48,8 @@ type Server struct {
 	ended   chan struct{}
 }
 
-// Program is the path of one of PostgreSQL's programs, those of the newest version where Debian keeps several. It skips the test where
-// PostgreSQL is not installed.
+// Program is the path of one of PostgreSQL's programs, of the newest version if Debian keeps several. It skips the test
+// if PostgreSQL is not installed.
 func Program(t testing.TB, name string) string {
 	t.Helper()
 	if path, err := exec.LookPath(name); err == nil {
@@ -62,13 +62,14 @@ func Program(t testing.TB, name string) string {
 	return slices.MaxFunc(found, func(a, b string) int { return version(a) - version(b) })
 }
 
-// version is that of a path .../VERSION/bin/NAME.
+// version is the version in a path .../VERSION/bin/NAME.
 func version(path string) int {
 	n, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path))))
 	return n
 }
 
-// Start starts a server with these settings besides the usual ones, as in "ssl=on", and ends it with the test.
+// Start starts a server with these settings in addition to the usual settings, as in "ssl=on", and stops it with the
+// test.
 func Start(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	initdb := Program(t, "initdb")
@@ -175,7 +176,8 @@ func (s *Server) Restart(t testing.TB) {
 	s.ready(t)
 }
 
-// unprivileged is who runs the server, which refuses to run as root, and owns the folder; nil for who runs the test.
+// unprivileged is the user that runs the server, which refuses to run as root, and that owns the folder; nil for the
+// user of the test.
 func unprivileged(t testing.TB, folder string) *syscall.Credential {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -193,7 +195,7 @@ func unprivileged(t testing.TB, folder string) *syscall.Credential {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 }
 
-// own writes a file that the server may read, and nobody else.
+// own writes a file that only the server may read.
 func own(t testing.TB, c *syscall.Credential, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -206,7 +208,7 @@ func own(t testing.TB, c *syscall.Credential, path, text string) {
 	}
 }
 
-// Certify makes a certificate for 127.0.0.1 that is its own authority.
+// Certify makes a self-signed certificate for 127.0.0.1.
 func Certify(t testing.TB) (certificate, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -229,7 +231,7 @@ func Certify(t testing.TB) (certificate, key string) {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded}))
 }
 
-// freeAddress is one that nobody listens on.
+// freeAddress returns an address on which no process listens.
 func freeAddress(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -265,7 +267,7 @@ func (s *Server) ready(t testing.TB) {
 
 func (s *Server) log() string { return filepath.Join(filepath.Dir(s.Folder), "log") }
 
-// Log is what the server has logged.
+// Log returns the server's log.
 func (s *Server) Log(t testing.TB) string {
 	t.Helper()
 	text, err := os.ReadFile(s.log())
@@ -350,10 +352,11 @@ func (s *Server) AwaitNoSessions(t testing.TB, prefix string) {
 	}
 }
 
-// Only makes these lines all of pg_hba.conf, which no longer let in who does not encrypt, and waits until that is so.
+// Only makes these lines the whole pg_hba.conf, which then rejects unencrypted connections, and waits until it is in
+// effect.
 func (s *Server) Only(t testing.TB, lines ...string) {
 	t.Helper()
-	c, err := s.connect(t.Context(), "postgres") // before nobody may
+	c, err := s.connect(t.Context(), "postgres") // before connections are rejected
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -384,7 +387,8 @@ func (s *Server) Pause(t testing.TB) { s.signalAll(t, syscall.SIGSTOP) }
 // Continue lets a paused server go on.
 func (s *Server) Continue(t testing.TB) { s.signalAll(t, syscall.SIGCONT) }
 
-// signalAll sends a signal to the server's first process, which starts none while it is stopped, and then to those that it has started.
+// signalAll sends a signal to the server's first process, which starts no process while it is stopped, and then to its
+// child processes.
 func (s *Server) signalAll(t testing.TB, signal syscall.Signal) {
 	t.Helper()
 	first := s.process.Process.Pid
@@ -407,7 +411,7 @@ func (s *Server) signalAll(t testing.TB, signal syscall.Signal) {
 	}
 }
 
-// Stop ends the server at once, as if its machine had lost its power.
+// Stop stops the server immediately, as if its machine had lost its power.
 func (s *Server) Stop(t testing.TB) {
 	t.Helper()
 	if s.process == nil {
