@@ -220,10 +220,9 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// TestTwentyRuns: twenty runs measure at the same time, on twenty databases with simulated nodes and workers. Nodes
-// inject some of the faults, the operator injects the others. In the second round the API server is unavailable for
-// five seconds. Each run passes, or reports that a fault was not on time; nothing is lost or done twice.
-// GEOBENCH_CROWD=1 runs it (make crowd).
+// TestTwentyRuns: twenty runs measure at the same time, on twenty databases with simulated nodes and workers. Nodes and
+// the operator inject faults. In the second round the API server is unavailable for five seconds. Each run passes, or
+// reports that a fault was not on time; nothing is lost or done twice. GEOBENCH_CROWD=1 runs it (make crowd).
 func TestTwentyRuns(t *testing.T) {
 	if os.Getenv("GEOBENCH_CROWD") == "" {
 		t.Skip("GEOBENCH_CROWD is not set: make crowd runs this test")

@@ -63,7 +63,7 @@ func TestGraph(t *testing.T) {
 	}
 }
 
-// circleFrom follows uses from a package. It returns a path that reaches one of its own packages again, or nil.
+// circleFrom follows uses from a package. It returns a path that reaches a package for the second time, or nil.
 func circleFrom(name string, way []string) []string {
 	if slices.Contains(way, name) {
 		return append(way, name)
@@ -77,7 +77,7 @@ func circleFrom(name string, way []string) []string {
 	return nil
 }
 
-// imports lists, for each package of controllers, the other packages of controllers that it imports.
+// imports lists, for each package of controllers, the imported packages of controllers.
 func imports(t *testing.T) map[string][]string {
 	t.Helper()
 	list := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "-tags", "full", "./...")

@@ -68,8 +68,8 @@ func hostileExperimentsOf(namespace string) (all []*v1alpha1.Experiment) {
 }
 
 // TestHostileExperiments: with the memory limit of the chart, the released operator survives the Experiments of a
-// malicious tenant. It accepts other tenants' Experiments promptly, and stops work on deleted ones. GEOBENCH_OPERATOR
-// names its binary (make hostile).
+// malicious tenant. It accepts other tenants' Experiments promptly, and stops work on deleted Experiments.
+// GEOBENCH_OPERATOR names its binary (make hostile).
 func TestHostileExperiments(t *testing.T) {
 	w := newWorldOfProcess(t, nil)
 	operator := startOperator(t, w.Namespace)

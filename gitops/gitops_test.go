@@ -36,7 +36,7 @@ type object struct {
 	workflow string
 	// message is the start of the message that Argo CD shows.
 	message string
-	// conditions are those of the four conditions that are present, with their status.
+	// conditions has the four conditions as far as they are present, with their status.
 	conditions string
 }
 
@@ -235,7 +235,7 @@ func TestJudges(t *testing.T) {
 	t.Logf("%d objects", len(seen))
 }
 
-// conditions returns the object's conditions in table order, omitting absent ones.
+// conditions returns the object's conditions in table order, and omits absent conditions.
 func conditions(u *unstructured.Unstructured) string {
 	all, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
 	var out []string
@@ -257,7 +257,7 @@ func TestJudgesOfWhatSaysNothing(t *testing.T) {
 	if k, err := healthtest.KStatus(profile); err != nil || k.Status != "Current" {
 		t.Errorf("kstatus makes %+v of a profile, %v", k, err)
 	}
-	// An entry for the whole group would wait for profiles forever: this is why each kind has a separate entry.
+	// An entry for the whole group would wait for profiles forever, so each kind has a separate entry.
 	if f, err := healthtest.Flux(fluxChecks(t)["GeoDatabase"], profile); err == nil {
 		t.Errorf("Flux makes %+v of a profile", f)
 	}

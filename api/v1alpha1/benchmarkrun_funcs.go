@@ -156,8 +156,8 @@ func (r *Retry) Describe() string {
 	return fmt.Sprintf("up to %d attempts, %s to %s apart (jitter %d%%), after %s", r.Attempts, r.Backoff, r.MaxBackoff, r.Jitter, strings.Join(causes, " or "))
 }
 
-// Of returns the time for which a run with verdict v is kept. ok is false if the run is kept permanently, as it is
-// without a TTL.
+// Of returns the time for which a run with verdict v is kept. ok is false without a TTL: the run is then kept
+// permanently.
 func (t *TTLSecondsAfterFinished) Of(v Verdict) (keep time.Duration, ok bool) {
 	if t == nil {
 		return 0, false

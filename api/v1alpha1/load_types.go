@@ -29,8 +29,8 @@ type Load struct {
 	WorkersPerRegion int32 `json:"workersPerRegion,omitempty"`
 	// Coordinator selects the node of its region to which a client sends a transaction. FirstKey, the default, is a node
 	// of the partition that holds the first key. RoundRobin uses each node in turn, whatever the keys, like clients that
-	// do not know the partitions. The field is for Geobench's own engines. With RoundRobin, engines whose nodes must ask
-	// other nodes for homes (parameter masters) pay for these requests.
+	// do not know the partitions. The field is for Geobench's own engines. With RoundRobin, engines in which nodes must
+	// ask other nodes for homes (parameter masters) pay for these requests.
 	// +optional
 	Coordinator Coordinator `json:"coordinator,omitempty"`
 	// Arrival is Closed, Constant or Poisson. With Closed, a client sends its next transaction after the answer and its
@@ -94,8 +94,8 @@ type Load struct {
 // +kubebuilder:validation:XValidation:rule="self.shape == 'Gaussian' || !has(self.deviationPercent)",messageExpression="'deviationPercent is %d, but shape %s has no deviation: set shape to Gaussian, or leave deviationPercent out'.format([self.deviationPercent, self.shape])",fieldPath=".deviationPercent"
 // +kubebuilder:validation:XValidation:rule="!has(self.stepsPercent) || self.stepsPercent.exists(p, p > 0)",message="stepsPercent has no step above 0, so that nothing would be sent: make one at least 1",fieldPath=".stepsPercent"
 type LoadCurve struct {
-	// Shape is Uniform (a constant load, as without a curve), Gaussian (the load rises to its peak and falls again, as in
-	// Dike's dynamic load) or Steps.
+	// Shape is Uniform, Gaussian or Steps. Uniform is a constant load, as without a curve. A Gaussian load rises to its
+	// peak and falls again, as in Dike's dynamic load.
 	// +required
 	Shape LoadShape `json:"shape"`
 	// PeakAtPercent is the time of the peak of a Gaussian load, in percent of the measured time; the default is 50.

@@ -135,9 +135,9 @@ type Role struct {
 	// +optional
 	Lists []HostList `json:"lists,omitempty"`
 	// Client makes this role the role that clients connect to. The clients of a region connect to the role's first pod
-	// there or, if the region has none, to the first pod in the nearest region. status.endpoints has the addresses. With
-	// secretRef BenchmarkRuns can measure the database. engine.name is then the name of the database's protocol, and
-	// engine.parameters are the parameters of its clients, as with pods.client.
+	// there. If the region has none, they connect to the first pod in the nearest region. status.endpoints has the
+	// addresses. With secretRef BenchmarkRuns can measure the database. engine.name is then the name of the database's
+	// protocol, and engine.parameters are the parameters of its clients, as with pods.client.
 	// +optional
 	Client *RoleClient `json:"client,omitempty"`
 }

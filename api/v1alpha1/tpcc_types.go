@@ -230,8 +230,8 @@ type TPCCRemote struct {
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	DistributionRatioPercent *int32 `json:"distributionRatioPercent,omitempty"`
-	// DistributionDegree is the number of partitions that these transactions touch, each in a different region: Dike's
-	// disDegree.
+	// DistributionDegree is the number of partitions that these transactions touch (a partition belongs to one region):
+	// Dike's disDegree.
 	// +kubebuilder:validation:Minimum=2
 	// +kubebuilder:validation:Maximum=15
 	// +optional

@@ -57,8 +57,8 @@ type SmallBank struct {
 	// +optional
 	HotPercent int32 `json:"hotPercent"`
 	// HotSkew sets how hotPercent skews the choice. With Share, the default, hotPercent is the share of the draws that use
-	// NURand; the remaining draws are uniform. With Range, all draws use NURand of TPC-C (clause 2.1.6), and its constant
-	// A is hotPercent of the customers, as in the code of SmallBank on Detock.
+	// NURand; the remaining draws are uniform. With Range, all draws use NURand of TPC-C (clause 2.1.6). Its constant A is
+	// then hotPercent of the customers, as in the code of SmallBank on Detock.
 	// +optional
 	HotSkew SmallBankHotSkew `json:"hotSkew,omitempty"`
 	// Lookups sets the homes of the customers of multi-home transactions. With Local, the default, the names that are
@@ -388,8 +388,8 @@ type Micro struct {
 	GlobalPercent int32 `json:"globalPercent"`
 }
 
-// Social is a network of users, each with a list of its consumers (users that follow it), a list of its producers
-// (users that it follows) and its newest posts.
+// Social is a network of users. Each has a list of its consumers (users that follow it), a list of its producers (users
+// that it follows) and its newest posts.
 //
 // +kubebuilder:validation:XValidation:rule="self.producersPerUser <= self.listLimit",messageExpression="'producersPerUser %d is more than listLimit (%d), the most that a list can hold'.format([self.producersPerUser, self.listLimit])",fieldPath=".producersPerUser"
 // +kubebuilder:validation:XValidation:rule="self.producersPerUser < self.usersPerPartition",messageExpression="'producersPerUser %d is not less than usersPerPartition (%d): a user follows others, each once'.format([self.producersPerUser, self.usersPerPartition])",fieldPath=".producersPerUser"

@@ -23,8 +23,8 @@ type baselineSet struct {
 }
 
 // baselines finds the baselines of the plans' runs before the runs spend time. A baseline is the result that a flag
-// names or, for spec.baselineRef, a run of the same manifests or a result that an earlier command kept in the same
-// folder.
+// names or, for spec.baselineRef, a run of the same manifests. It may also be a result that an earlier command kept in
+// the same folder.
 func baselines(cmd *cobra.Command, plans []*plan.Plan, flag, save string) (*baselineSet, error) {
 	b := &baselineSet{names: map[string]string{}, kept: map[string]*result.Document{}}
 	if flag != "" {

@@ -365,8 +365,8 @@ func attempts() map[string]attempt {
 	return all
 }
 
-// TestPolicies shows on a real API server what the roles of config/rbac would permit the operator, that the policies
-// refuse it, and that they accept the operator's real objects.
+// TestPolicies shows on a real API server which additional actions the roles of config/rbac would permit the operator.
+// It shows that the policies refuse them, and that they accept the operator's real objects.
 func TestPolicies(t *testing.T) {
 	c := startCluster(t)
 	c.create(t, operatorsRights(t)...)

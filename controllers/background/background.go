@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 )
 
-// Key names an job.
+// Key names a job.
 type Key struct {
 	// Object is the object that needs the job; its controller is woken up when the job has finished.
 	Object types.NamespacedName
@@ -28,7 +28,7 @@ type Key struct {
 // State is the progress of a job.
 type State int
 
-// The states of an job.
+// The states of a job.
 const (
 	// None: no job was started, or the last job's failure was reported.
 	None State = iota
@@ -107,7 +107,7 @@ func Go[T any](r *Runner, key Key, b *Budget, share int64, work func(context.Con
 	})
 }
 
-// carryOut does the work of an job once it has its share of the budget.
+// carryOut does the work of a job once it has its share of the budget.
 func carryOut[T any](ctx context.Context, r *Runner, key Key, e *job, b *Budget, share int64, work func(context.Context) (T, error)) {
 	if b != nil {
 		share = min(max(share, 1), b.size)

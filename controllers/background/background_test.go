@@ -193,7 +193,7 @@ func TestTurns(t *testing.T) {
 		want("m0", "f0")
 		start("other", "o0", 2) // alone
 		close(finish["f0"])
-		want("m0", "f0") // the job whose turn it is waits for the whole budget, and is not overtaken
+		want("m0", "f0") // the next job in turn waits for the whole budget, and is not overtaken
 		close(finish["m0"])
 		want("m0", "f0", "o0")
 		close(finish["o0"])

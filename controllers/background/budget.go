@@ -23,7 +23,7 @@ type Budget struct {
 	waiting  []*waiter
 }
 
-// waiter is an job that waits for its share.
+// waiter is a job that waits for its share.
 type waiter struct {
 	namespace string
 	share     int64

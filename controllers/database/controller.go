@@ -58,7 +58,7 @@ type Reconciler struct {
 	Choose Chooser
 	// Credentials give pods theirs.
 	Credentials *operatorca.Keeper
-	// Abilities define what the checks may accept.
+	// Abilities restrict the specs that the checks accept.
 	Abilities check.Abilities
 	// Around describes the environment of databases, for their NetworkPolicies; nil if they have none.
 	Around *netpol.Cluster
@@ -636,7 +636,7 @@ func (s *scope) refused(r *kube.Refusal) {
 	}
 }
 
-// waiting reports that the operator is still determining what is possible.
+// waiting reports that the operator has not determined yet whether the spec is possible.
 func (s *scope) waiting(p *PendingError) {
 	for _, kind := range []string{v1alpha1.ConditionProgressing, v1alpha1.ConditionNodesReady} {
 		s.condition(metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: "Probing", Message: kube.Truncate(p.Message, 1024)})

@@ -26,7 +26,7 @@ func Measure(t *geo.Topology, nodes []Node) ([]rtt.Link, error) {
 	return rtt.Measure(t, answers, func(r geo.Region) bool { return counts[r] == 1 })
 }
 
-// notDeclared is the reason of links without declared properties.
+// notDeclared is the reason for links of an external database: they are real, and no properties were declared.
 const notDeclared = "NotDeclared"
 
 // VerifyNetwork judges the links, for the condition NetworkVerified.

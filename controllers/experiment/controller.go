@@ -32,14 +32,14 @@ type Reconciler struct {
 	Client client.Client
 	// Live reads from the API server itself.
 	Live client.Reader
-	// Abilities define what the checks may accept.
+	// Abilities restrict the specs that the checks accept.
 	Abilities check.Abilities
 	// Jobs runs work that takes longer than a reconciliation; Judgements limits the number of experiments that are judged
 	// concurrently.
 	Jobs       *background.Runner
 	Judgements *background.Budget
-	// Checks and SlowChecks limit the number of experiments that are expanded concurrently: first each for at most
-	// quickCheck, and then unfinished ones once more.
+	// Checks and SlowChecks limit the number of experiments that are expanded concurrently. Each experiment is expanded
+	// for at most quickCheck first; an unfinished expansion is repeated under SlowChecks.
 	Checks, SlowChecks *background.Budget
 	Events             events.EventRecorder
 	Clock              clock.PassiveClock

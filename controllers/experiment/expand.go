@@ -88,7 +88,7 @@ func (x *expansions) forget(name types.NamespacedName) {
 }
 
 // Time limits of an expansion. Most take a few hundredths of a second. An expansion that exceeds quickCheck is repeated
-// in the slow queue, one at a time, so that quick ones need not wait for it.
+// in the slow queue, one at a time, so that quick expansions need not wait for it.
 const (
 	quickCheck = 5 * time.Second
 	slowCheck  = 2 * time.Minute
@@ -100,8 +100,8 @@ const (
 // errLate is the error of an expansion that takes too long.
 var errLate = errors.New("the expansion takes too long")
 
-// errUnderway ends a reconciliation that waits for an job.
-var errUnderway = errors.New("an job is under way")
+// errUnderway ends a reconciliation that waits for a job.
+var errUnderway = errors.New("a job is under way")
 
 // expand turns the spec into points. It is refused, with all that is wrong, as geobench validate would.
 func (s *scope) expand(ctx context.Context) error {

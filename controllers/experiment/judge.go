@@ -62,7 +62,7 @@ func (s *scope) judge(ctx context.Context) error {
 // judgeLimit bounds the judging: reading thousands of results takes a minute.
 const judgeLimit = 10 * time.Minute
 
-// report judges the claims over all results. It is an job: the scope is not touched any more by then, and it
+// report judges the claims over all results. It is a job: the scope is not touched any more by then, and it
 // changes nothing of it.
 func (s *scope) report(ctx context.Context) (*experiment.Report, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, judgeLimit,

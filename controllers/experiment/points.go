@@ -100,7 +100,7 @@ func (s *scope) remove(ctx context.Context, obj client.Object, how metav1.Deleti
 	return client.IgnoreNotFound(err)
 }
 
-// advance starts the points whose turn it is.
+// advance starts the points that are next in turn.
 func (s *scope) advance(ctx context.Context) error {
 	for _, p := range s.schedule.due() {
 		if err := s.begin(ctx, p); err != nil {

@@ -194,7 +194,7 @@ func TestTheLargestReportFits(t *testing.T) {
 	}
 }
 
-// The cache of an experiment, which may be large, is dropped when the experiment is deleted, and does not apply to
+// The cache of an experiment, which may be large, is dropped when the experiment is deleted. It does not apply to
 // another experiment of its name.
 func TestExpansionsAreForgotten(t *testing.T) {
 	name := types.NamespacedName{Namespace: "test", Name: "e"}

@@ -111,7 +111,7 @@ func endedBy(run *experiment.Run, object *v1alpha1.BenchmarkRun) (experiment.End
 	return e, true, nil
 }
 
-// couldNotRun returns the reason why a finished run has left no result of its point.
+// couldNotRun returns the reason why a finished run has no result of its point.
 func (p *point) couldNotRun() error {
 	verdict, reason, message := p.ended()
 	return fmt.Errorf("%s could not run: %s: %s: %s", p.Label, verdict, reason, message)

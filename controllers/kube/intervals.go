@@ -11,9 +11,9 @@ const (
 
 // The intervals at which controllers look again.
 const (
-	// PollFast is the polling interval of nodes while a change is expected, PollRun while a run uses the database, and
-	// PollSlow when all is well and no run uses it. PollQueue is the polling interval of a run that waits for its turn and
-	// is not woken up.
+	// PollFast is the polling interval of nodes while a change is expected, and PollRun the interval while a run uses the
+	// database. PollSlow is the interval when all is well and no run uses it. PollQueue is the polling interval of a run
+	// that waits for its turn and is not woken up.
 	PollFast  = 2 * time.Second
 	PollRun   = 5 * time.Second
 	PollSlow  = time.Minute

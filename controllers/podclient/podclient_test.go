@@ -232,7 +232,7 @@ func unitCredentials(t *testing.T, database types.UID) (*operatorca.Keeper, iden
 	return credentials, identity.Folder(folder)
 }
 
-// The counters of a mesh's proxies are read as far as the reader wants, only from the proxy at that address, and up to
+// The counters of a mesh's proxies are read only from the proxy at that address, as far as the reader wants, and within
 // a bound.
 func TestProxies(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -30,8 +30,8 @@ func bomb(t *testing.T, more int) []byte {
 	return b.Bytes()
 }
 
-// A result is read if its digest is the one in its run's status; any other document takes no memory, whatever its
-// content.
+// A result is read if its digest equals the digest in its run's status; any other document takes no memory, whatever
+// its content.
 func TestRead(t *testing.T) {
 	text := []byte(`{"apiVersion":"` + result.APIVersion + `","kind":"` + result.Kind + `","name":"r"}`)
 	packed, err := compress.Text(text)

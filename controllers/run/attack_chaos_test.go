@@ -164,7 +164,7 @@ func TestUndeclaredDisturbances(t *testing.T) {
 			n.Log.Fast = append(n.Log.Fast, admin.FastLink{To: "ap-northeast-1", Node: "ap-northeast-1/0/0", From: from, Until: w.FakeClock.Since(n.Zero), Median: 20 * time.Millisecond})
 		}
 	}
-	// These fill a log with past disturbances, or with current ones.
+	// These functions fill a log with past or current disturbances.
 	fillNode := func(w *worldtest.World, ago time.Duration) {
 		n := w.PlayedNodes[w.NodePod("d", "us-west-2", 0).Status.PodIP]
 		at := w.FakeClock.Since(n.Zero) - ago

@@ -172,7 +172,7 @@ func TestWorkersAreToldSomethingElse(t *testing.T) {
 	invalid(t, w.UntilOver("r"), "ReportForged", "worker 0 of region us-west-2", "configuration")
 }
 
-// The operator accepts only its own snapshots of the nodes.
+// The operator accepts no snapshots of the nodes except those it has written.
 func TestSnapshotsAreSealed(t *testing.T) {
 	for name, attack := range map[string]func(w *worldtest.World, cm *corev1.ConfigMap){
 		"changed": func(w *worldtest.World, cm *corev1.ConfigMap) {

@@ -25,7 +25,7 @@ func jobPhase(run *v1alpha1.BenchmarkRun) string {
 	return fmt.Sprintf("%s/%s/%s", run.UID, kube.Attempt(run), run.Status.Stage)
 }
 
-// job names an job of the run's present stage.
+// job names a job of the run's present stage.
 func (s *scope) job(name string) background.Key {
 	return background.Key{Object: types.NamespacedName(client.ObjectKeyFromObject(s.run)), Phase: jobPhase(s.run), Name: name}
 }
@@ -38,7 +38,7 @@ func (s *scope) aside() *scope {
 	return &out
 }
 
-// underway says in a condition that an job is not done yet; it wakes the run up.
+// underway says in a condition that a job is not done yet; it wakes the run up.
 func (s *scope) underway(state background.State, condition string, status metav1.ConditionStatus, reason, message string) {
 	s.again = kube.PollRun
 	if state == background.Queued {

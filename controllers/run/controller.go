@@ -54,7 +54,7 @@ type Reconciler struct {
 	Chaos *chaosaudit.Log
 	// Credentials give pods theirs.
 	Credentials *operatorca.Keeper
-	// Abilities define what the checks may accept.
+	// Abilities restrict the specs that the checks accept.
 	Abilities check.Abilities
 	// Jobs runs work that takes longer than a reconciliation. Loads limits the number of runs that load their data
 	// concurrently. Memory is the memory in bytes that concurrent checks of histories and baselines share.

@@ -52,8 +52,8 @@ func injectorOf(f *fault.Fault, emulated v1alpha1.Emulation, how v1alpha1.FaultI
 }
 
 // clusterInjector injects the faults of a run: it is the run's fault.Injector. Nodes and sidecars receive their
-// schedules in advance. For its own actions, the operator establishes the combined state of all faults whenever it is
-// called.
+// schedules in advance. Whenever the operator is called, it establishes the combined state of all faults that it
+// injects itself.
 type clusterInjector struct {
 	*scope
 	timeline *fault.Timeline
@@ -225,10 +225,10 @@ func (in *clusterInjector) Inject(ctx context.Context, l *fault.Life, _ *fault.C
 // errBeforeItsTime means that the operator has taken over a fault that is not due yet.
 var errBeforeItsTime = errors.New("its time has not come")
 
-// errKillsInTime says that pods are deleted by an job, which wakes the run up.
+// errKillsInTime says that pods are deleted by a job, which wakes the run up.
 var errKillsInTime = errors.New("its pods are being deleted")
 
-// kill deletes the pods that a fault kills at its time, in an job: neither does a reconciliation wait for an
+// kill deletes the pods that a fault kills at its time, in a job: neither does a reconciliation wait for an
 // instant, nor an instant for a reconciliation. It returns when they were deleted, counted from the start of measuring.
 func (in *clusterInjector) kill(l *fault.Life) (at time.Duration, err error) {
 	key := in.job("kill " + l.Fault.Name)

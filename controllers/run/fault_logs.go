@@ -159,8 +159,8 @@ func sidecarTrack(pod string, config *wan.Config, log *wan.Log, plan []fault.Pla
 	return tr
 }
 
-// deviations returns disturbances of nodes and links in the measured windows that are not in the plan, and the periods
-// in which links were too fast. It also sets the true times of the timeline's faults.
+// deviations returns disturbances of nodes and links in the measured windows that are not in the plan. It also returns
+// the periods in which links were too fast, and sets the true times of the timeline's faults.
 func (in *clusterInjector) deviations(ctx context.Context) ([]fault.Deviation, []fault.FastLink, error) {
 	if err := in.readLogs(ctx); err != nil {
 		return nil, nil, err

@@ -25,10 +25,10 @@ func (in *clusterInjector) database() *fault.Database {
 	return &fault.Database{Engine: e, Params: params, Topology: &d.Topology, Journals: in.db.Spec.Durability == v1alpha1.DurabilityJournal}
 }
 
-// replace notifies the waiting replacements of a kill's targets that they are the incarnations after the killed ones.
-// If the operator is killed between a notification and its record, its successor sends the same notification again. A
-// second process in the same place would receive the number of the first: its peers detect that, and report that the
-// database has lost state.
+// replace notifies the waiting replacements of a kill's targets of their incarnations, which follow those of the killed
+// processes. If the operator is killed between a notification and its record, its successor sends the same notification
+// again. A second process in the same place would receive the number of the first: its peers detect that, and report
+// that the database has lost state.
 func (in *clusterInjector) replace(ctx context.Context, l *fault.Life) error {
 	loaded, err := loadRequest(in.run)
 	if err != nil {

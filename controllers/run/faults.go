@@ -24,8 +24,8 @@ import (
 )
 
 // playFaults takes the next step of each fault that is due; over is true if there is none left. Each change of state is
-// in the status before any action of the new state, so that an operator that is killed leaves its successor the
-// necessary information.
+// in the status before any action of the new state. So an operator that is killed leaves its successor the necessary
+// information.
 func (s *scope) playFaults(ctx context.Context) (over bool, err error) {
 	in := s.injector()
 	if in == nil {

@@ -28,8 +28,8 @@ func standsStill(zero, from, still time.Duration) *late.Record {
 	return r.Record()
 }
 
-// A node or a sidecar that stalls while it is measured makes the run Invalid, unless a fault of the manifest causes the
-// stall, and only while the fault lasts.
+// A node or a sidecar that stalls while it is measured makes the run Invalid. A stall that a fault of the manifest
+// causes is permitted while the fault lasts.
 func TestNodesStandStill(t *testing.T) {
 	const busy = "[{name: busy, at: 3s, duration: 4s, cpuStress: {target: {regions: [ap-northeast-1]}}}]"
 	for name, tt := range map[string]struct {

@@ -135,8 +135,8 @@ func (s *scope) edited(ctx context.Context, m *manifests) (out, configMaps []str
 	return out, configMaps, nil
 }
 
-// rewritten returns the ConfigMaps of the database's pods with contents that have changed since the run started, and
-// the ConfigMaps that were written with the same contents.
+// rewritten returns the ConfigMaps of the database's pods with contents that have changed since the run started.
+// written are the ConfigMaps that were written with the same contents.
 func (s *scope) rewritten(ctx context.Context, m *manifests) (changed, written []string, err error) {
 	now, err := database.FindMounted(ctx, s.Live, &v1alpha1.GeoDatabase{ObjectMeta: s.db.ObjectMeta, Spec: *m.Database})
 	if err != nil {

@@ -416,8 +416,8 @@ func TestSidecarFaults(t *testing.T) {
 	w.UntilReady("d")
 }
 
-// A run that is deleted during its faults reverts them, with every injector, and forces the removal of those that
-// remain.
+// A run that is deleted during its faults reverts them, with every injector, and forces the removal of remaining
+// objects.
 func TestDeletionDuringFaults(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/health"
 )
 
-// A run that waited for other runs, for its database or for its turn in a stage is not ended because of the wait,
+// A run may wait for other runs, for its database or for its turn in a stage. It is not ended because of the wait,
 // however the wait ends.
 func TestWaitingIsNoPartOfTheTime(t *testing.T) {
 	const waited = time.Hour

@@ -22,8 +22,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// A database that knows nothing of Geobench is loaded and audited by a steward, measured by workers that have its
-// Secret, and judged like any other. The result describes the database and has the links that the probes have measured.
+// A steward loads and audits a database that knows nothing of Geobench. Workers that have its Secret measure it, and it
+// is judged like any other. The result describes the database and has the links that the probes have measured.
 func TestRunOnAProgram(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)

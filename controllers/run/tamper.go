@@ -10,8 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// meddled ends the run if Chaos Mesh has affected its pods between the first warm-up and the end of the last window,
-// except by a fault of the run or the network of its database.
+// meddled ends the run if Chaos Mesh has affected its pods between the first warm-up and the end of the last window.
+// The run's faults and the network of its database are exempt.
 func (s *scope) meddled(pods []string) {
 	if s.run.Status.WarmupStartTime == nil {
 		return

@@ -101,8 +101,8 @@ func (s *scope) testing(format string, args ...any) {
 	s.again = kube.PollRun
 }
 
-// playedOn reports whether a finished functional test was played on the current state of a database: the manifests with
-// which it was accepted are the current ones. A test that was not accepted does not concern another database.
+// playedOn reports whether a finished functional test was played on the current state of a database: it was accepted
+// with the current manifests. A test that was not accepted does not concern another database.
 func playedOn(test *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, plan *database.Plan) (bool, error) {
 	if test.Status.ManifestsDigest == "" {
 		return true, nil

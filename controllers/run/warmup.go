@@ -18,8 +18,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// warmup makes the workers, waits until all have connected their clients, agrees on a start time, sends it to them, and
-// waits for measuring to start.
+// warmup makes the workers and waits until all have connected their clients. It then chooses a start time, sends it to
+// the workers, and waits for measuring to start.
 //
 //	Jobs made -> WorkersCreated written -> all ready -> nodes' processes noted -> start time written to the status
 //	-> start time written to each worker's ConfigMap, once -> measuring begins
@@ -138,7 +138,7 @@ func (s *scope) noteProcesses(ctx context.Context) (bool, error) {
 	return err == nil, err
 }
 
-// networkHolds reports whether the round trips that the nodes measure now match the declared ones.
+// networkHolds reports whether the round trips that the nodes measure now match the declared round trips.
 func (s *scope) networkHolds() (bool, error) {
 	links, err := database.Measure(&s.current.Database.Topology, s.nodes)
 	if err != nil {

@@ -369,8 +369,8 @@ func (s *scope) checkHealth(ctx context.Context) error {
 	return nil
 }
 
-// nodeLost ends the run if a node has lost its state, or if its process or its pod has changed since the start of the
-// run.
+// nodeLost ends the run if a node has lost its state. It also ends the run if the node's process or pod has changed
+// since the start of the run.
 func (s *scope) nodeLost(n *database.Node, before *snapshot) {
 	var was podNote
 	var process string

@@ -11,7 +11,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// DatabaseBuilder makes GeoDatabases for tests: two regions 100 ms apart unless told otherwise.
+// DatabaseBuilder makes GeoDatabases for tests: two regions 100 ms apart by default.
 type DatabaseBuilder struct{ v1alpha1.GeoDatabase }
 
 func MakeDatabase(name string) *DatabaseBuilder {
@@ -135,7 +135,7 @@ func (b *RunBuilder) By(how v1alpha1.FaultInjection) *RunBuilder {
 
 func (b *RunBuilder) Obj() *v1alpha1.BenchmarkRun { return &b.BenchmarkRun }
 
-// Client says how runs talk to the program: to the primary in its first region.
+// Client configures the connection of runs to the program: to the primary in its first region.
 func (b *DatabaseBuilder) Client() *DatabaseBuilder {
 	b.Spec.Pods.Client = &v1alpha1.PodsClient{ProgramClient: v1alpha1.ProgramClient{Region: b.Spec.Regions[0].Name, Database: "bench"}, SecretRef: v1alpha1.LocalReference{Name: "login"}}
 	return b

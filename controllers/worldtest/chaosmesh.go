@@ -26,19 +26,20 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// fakeSidecars simulates the sidecars: each applies the configuration in its pod's volume, or lags by the number of
-// generations in behind.
+// fakeSidecars simulates the sidecars: each applies the configuration in its pod's volume, or an older generation if
+// behind is set.
 type fakeSidecars struct {
 	w      *World
 	Behind int64
 	gone   bool
-	// Late is how late they change from one phase to the next.
+	// Late is the delay of their changes from one phase to the next.
 	Late time.Duration
 	// files and logs are indexed by the pod's UID; the operator queries several sidecars at the same time.
 	mu    sync.Mutex
 	files map[types.UID]*wan.Config
 	Logs  map[types.UID]*wan.Log
-	// Zero is when their monotonic clocks showed 0, and records are what those of some pods tell of their lateness.
+	// Zero is the time at which their monotonic clocks showed 0. records holds the lateness records of the sidecars of
+	// some pods.
 	Zero    time.Time
 	Records map[string]*late.Record
 }
@@ -121,7 +122,7 @@ func (f *fakeSidecars) pod(ctx context.Context, addr string) (*corev1.Pod, *wan.
 	return nil, nil, errors.New("no pod has this address")
 }
 
-// SidecarConfig reads what a pod's sidecar reads.
+// SidecarConfig reads the configuration of a pod's sidecar.
 func (w *World) SidecarConfig(pod *corev1.Pod) (*wan.Config, error) {
 	if len(pod.Spec.InitContainers) == 0 || pod.Spec.InitContainers[0].Name != emulation.SidecarName {
 		return nil, errors.New("the pod has no sidecar")
@@ -168,7 +169,7 @@ func (w *World) Chaos(kind string) *unstructured.UnstructuredList {
 	return list
 }
 
-// PlayChaosMesh injects what is there and lets go of what is deleted.
+// PlayChaosMesh simulates Chaos Mesh: it injects existing objects and releases deleted objects.
 func (w *World) PlayChaosMesh() {
 	w.T.Helper()
 	if !w.ChaosMesh {

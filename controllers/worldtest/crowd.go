@@ -25,7 +25,7 @@ type reachedAPI struct {
 	Away atomic.Bool
 }
 
-// StartManager starts the controllers behind a manager, in real time, with the limits of geobench operator. They stop
+// StartManager starts the controllers with a manager, in real time, with the limits of geobench operator. They stop
 // with the test.
 func (w *World) StartManager(pods podclient.Clients) *reachedAPI {
 	w.T.Helper()
@@ -67,7 +67,7 @@ func (w *World) realTime() {
 	w.T.Cleanup(func() { stop(); <-ticking })
 }
 
-// Play lets the world of a manager go on, in real time, until something is the case.
+// Play advances the simulated cluster of a manager, in real time, until a condition holds.
 func (w *World) Play(what string, until func() bool) {
 	w.T.Helper()
 	tick := time.NewTicker(200 * time.Millisecond)

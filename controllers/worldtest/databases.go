@@ -22,7 +22,7 @@ func (w *World) PatchDatabase(name string, change func(*v1alpha1.GeoDatabase)) {
 	w.Must(w.Client.Patch(w.Ctx, db, client.MergeFrom(base)))
 }
 
-// HasEvent tells whether an event with this reason was emitted, and forgets the events so far.
+// HasEvent reports whether an event with this reason was emitted, and discards all events so far.
 func (w *World) HasEvent(reason string) bool {
 	found := false
 	for {
@@ -102,7 +102,7 @@ func (w *World) Secret(name string) *corev1.Secret {
 	return w.Get(name, &corev1.Secret{}).(*corev1.Secret)
 }
 
-// Folder is what a container finds in a folder, file by file, as the kubelet puts it there.
+// Folder returns the files that a container finds in a folder, as the kubelet puts them there.
 func (w *World) Folder(pod *corev1.Pod, c *corev1.Container, path string) map[string][]byte {
 	w.T.Helper()
 	out := map[string][]byte{}
@@ -125,7 +125,7 @@ func (w *World) Folder(pod *corev1.Pod, c *corev1.Container, path string) map[st
 	return out
 }
 
-// NodesOf is what the steward of the only run on a database was told of it.
+// NodesOf returns the description of the database that the steward of the only run on it received.
 func (w *World) NodesOf(name string) *deploy.Database {
 	w.T.Helper()
 	w.Mu.Lock()

@@ -19,10 +19,10 @@ import (
 const FluxVariable = "GEOBENCH_KUSTOMIZE_CONTROLLER"
 
 const (
-	// FluxNamespace is where gitops/flux/lab.yaml and the example repository have Flux's objects.
+	// FluxNamespace is the namespace of Flux's objects in gitops/flux/lab.yaml and the example repository.
 	FluxNamespace = "flux-system"
-	// FluxPatience is how long Flux, which works in real time, may take for what it can do at once. It looks at health
-	// every 5 s.
+	// FluxPatience is the timeout for actions that Flux, which works in real time, could do immediately. Flux checks
+	// health every 5 s.
 	FluxPatience = 2 * time.Minute
 )
 
@@ -36,8 +36,8 @@ func (w *World) FluxObject(kind schema.GroupVersionKind, name string) *unstructu
 
 var requestCount = regexp.MustCompile(`(?m)^apiserver_request_total\{.*resource="benchmarkruns".*subresource="",verb="(?:GET|LIST)".*\} (\d+)$`)
 
-// FluxLooks waits, without the world going on, until Flux has looked at the runs twice: it has made up its mind about
-// the first look by then. Nobody else asks for runs while the world stands still.
+// FluxLooks waits, without advancing the simulated cluster, until Flux has looked at the runs twice: by then it has
+// decided on the first look. No other client requests runs while the simulated cluster stands still.
 func (w *World) FluxLooks() {
 	w.T.Helper()
 	api, err := rest.HTTPClientFor(APIServer)

@@ -15,7 +15,7 @@ import (
 	"github.com/geobench/geobench/config/admission"
 )
 
-// Roles are those in config/rbac: what the operator may do everywhere, and in its own namespace.
+// Roles returns the roles in config/rbac: the operator's rights in all namespaces, and in its own namespace.
 func (w *World) Roles() (everywhere *rbacv1.ClusterRole, own *rbacv1.Role) {
 	w.T.Helper()
 	f, err := os.Open(filepath.Join("..", "config", "rbac", "role.yaml"))
@@ -53,7 +53,7 @@ func (w *World) HoldBack(operator client.Client) {
 	}
 }
 
-// Grant binds a user to what the operator may do everywhere.
+// Grant binds a user to the operator's rights in all namespaces.
 func (w *World) Grant(user string) {
 	w.T.Helper()
 	role, _ := w.Roles()

@@ -58,13 +58,13 @@ type FakeNode struct {
 	Periods, Throttled int64
 	// Ahead is by how much its clock is ahead of the operator's.
 	Ahead time.Duration
-	// Zero is when its monotonic clock showed 0. agenda is what it was told, taken how many of the steps it has taken,
-	// told when.
+	// Zero is the time at which its monotonic clock showed 0. agenda is the agenda that it received, taken the number of
+	// steps that it has taken, and told the time of receipt.
 	Zero   time.Time
 	agenda admin.Agenda
 	taken  int
 	told   time.Duration
-	// Late is how late it takes each step, idle that it takes none.
+	// Late is the delay of each step; idle means that it takes none.
 	Late time.Duration
 	Idle bool
 	now  admin.Disturbance

@@ -32,8 +32,9 @@ const OperatorVariable = "GEOBENCH_OPERATOR"
 // loopbacks counts the simulated clusters with pods on loopback: each has separate addresses.
 var loopbacks atomic.Int32
 
-// OnLoopback gives the pods of the world addresses of this machine, where they answer the operator over the network,
-// and lets the world's time pass. What they answer is what the world's nodes do, unless answer says otherwise.
+// OnLoopback gives the pods of the simulated cluster addresses of this machine, where they answer the operator over the
+// network. It also lets the simulated time pass. The simulated nodes determine the answers, unless answer replaces
+// them.
 func (w *World) OnLoopback(answer func(pod *corev1.Pod, played http.Handler) http.Handler) {
 	w.T.Helper()
 	w.realTime()

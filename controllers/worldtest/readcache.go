@@ -43,7 +43,7 @@ type readAnswer struct {
 	body     []byte
 }
 
-// writesBefore counts the writes that can have changed what a request reads: writes outside namespaces, of the
+// writesBefore counts the writes that can have changed the answer to a request: writes outside namespaces, of the
 // collection, and of the object or of all objects at the same time.
 type writesBefore struct {
 	everywhere, here, object int
@@ -71,9 +71,9 @@ func (m *readMemory) before(in, name string) writesBefore {
 	return b
 }
 
-// collection returns the collection of objects that a request reads or writes, "" outside namespaces, and the name of
-// the request's object, "" if it names none. An object written as a member of one API group may be read as a member of
-// another, so the group is not part of the collection.
+// collection returns the collection of objects that a request reads or writes, "" outside namespaces. name is the name
+// of the request's object, "" if it names none. An object written as a member of one API group may be read as a member
+// of another, so the group is not part of the collection.
 func collection(r *http.Request) (in, name string) {
 	_, inNamespace, _ := strings.Cut(r.URL.Path, "/namespaces/")
 	namespace, rest, _ := strings.Cut(inNamespace, "/")
@@ -85,7 +85,7 @@ func collection(r *http.Request) (in, name string) {
 	return namespace + "/" + resource, name
 }
 
-// SeeWrites lets the memory know what the clients of a configuration write.
+// SeeWrites informs the memory of all writes by clients of a configuration.
 func (m *readMemory) SeeWrites(c *rest.Config) {
 	c.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return RoundTripper(func(r *http.Request) (*http.Response, error) {

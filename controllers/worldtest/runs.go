@@ -19,13 +19,13 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// ActiveStages are all stages from which a run goes on.
+// ActiveStages lists all stages from which a run continues.
 var ActiveStages = []v1alpha1.Stage{
 	v1alpha1.StagePreflight, v1alpha1.StageProvision, v1alpha1.StageEmulate, v1alpha1.StageLoad, v1alpha1.StageWarmup,
 	v1alpha1.StageMeasure, v1alpha1.StageRecover, v1alpha1.StageCollect, v1alpha1.StageEvaluate,
 }
 
-// RanOnce checks that every worker ran once and that all were told the same start.
+// RanOnce checks that every worker ran once and that all received the same start time.
 func (w *World) RanOnce() {
 	w.T.Helper()
 	for job, n := range w.JobsRun {
@@ -36,7 +36,7 @@ func (w *World) RanOnce() {
 	w.StartedOnce()
 }
 
-// StartedOnce tells whether the workers of each run were all told one start.
+// StartedOnce checks that all workers of each run received the same start time.
 func (w *World) StartedOnce() {
 	w.T.Helper()
 	for run, starts := range w.Starts {
@@ -100,7 +100,7 @@ func (w *World) Rerun(runID string, change ...func(*v1alpha1.BenchmarkRunSpec)) 
 	return w.GetRun("r")
 }
 
-// PutBack creates a ConfigMap in place of the one that has its name.
+// PutBack replaces the ConfigMap of the same name with this copy.
 func (w *World) PutBack(cm *corev1.ConfigMap) {
 	w.T.Helper()
 	old := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: cm.Name, Namespace: cm.Namespace}}
@@ -126,7 +126,7 @@ func (w *World) MaybeRun(name string) *v1alpha1.BenchmarkRun {
 	return run
 }
 
-// Takers steps until the last of some runs is over, and returns who had the database, in this order.
+// Takers steps until the last of some runs is over, and returns the names of the runs that had the database, in order.
 func (w *World) Takers(last string) (out []string) {
 	w.T.Helper()
 	w.Until("run "+last+" is over", func() bool {
@@ -203,7 +203,8 @@ func (w *World) Document(run string) *result.Document {
 	return doc
 }
 
-// SidecarDelay is what the sidecar of a region's first node holds up from another region, and whether it is cut off.
+// SidecarDelay returns the delay of packets from another region in the sidecar of a region's first node, and whether
+// the link is cut.
 func (w *World) SidecarDelay(region, from string) (micros int64, cut bool) {
 	w.T.Helper()
 	c, err := w.SidecarConfig(w.NodePod("d", region, 0))
@@ -253,7 +254,7 @@ func (w *World) EditProfile(name string, rtt time.Duration) {
 	w.Must(w.Client.Update(w.Ctx, p))
 }
 
-// Forgery is a document with figures that nobody has measured, as the result of a run.
+// Forgery returns a document with invented figures, as the result of a run.
 func (w *World) Forgery(run *v1alpha1.BenchmarkRun, owned bool) *corev1.ConfigMap {
 	cm := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: kube.ResultName(run), Namespace: w.Namespace, Labels: kube.RunLabels(run, kube.RoleResult)},

@@ -68,7 +68,7 @@ func Main(m *testing.M) int {
 	return code
 }
 
-// NewNamespace makes a namespace of a test's own, and returns the worlds' client.
+// NewNamespace makes a namespace for one test, and returns the client of all simulated clusters.
 func NewNamespace(t *testing.T) (client.WithWatch, string) {
 	t.Helper()
 	if APIServer == nil {

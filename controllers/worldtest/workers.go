@@ -224,7 +224,7 @@ func dealt(spec *v1alpha1.Load, index int) int {
 	return share
 }
 
-// Report is what a worker hands in: transactions that only read, so that no ledger moves.
+// Report returns the report of a worker: transactions that only read, so that no ledger changes.
 func (w *World) Report(dw *deploy.Worker, spec *v1alpha1.Load, index int) *result.Report {
 	wl, err := catalog.Parse(dw.Workload, dw.Seed, &dw.Database.Topology)
 	w.Must(err)

@@ -105,7 +105,7 @@ type NodeParts struct {
 	// PlayedNodes are the nodes by the IP of their pod.
 	PlayedNodes    map[string]*FakeNode
 	EverybodyLeads bool
-	// Ended are processes whose pods other processes have taken over. Joins lists the nodes and incarnations that
+	// Ended holds the processes of pods that other processes have taken over. Joins lists the nodes and incarnations that
 	// processes joined as.
 	Ended []*FakeNode
 	Joins []string
@@ -125,7 +125,7 @@ type NodeParts struct {
 	NoAudit error
 	// Loads counts the data sets that nodes loaded.
 	Loads int
-	// Hangs has the databases, by name, whose nodes never finish loading. GivenUp counts their cancelled loads.
+	// Hangs has the databases, by name, with nodes that never finish loading. GivenUp counts their cancelled loads.
 	Hangs   map[string]bool
 	GivenUp int
 	// TooMuch is the reason why nodes refuse their data; empty if they accept it.
@@ -143,7 +143,7 @@ type WorkerParts struct {
 	// Committed is the count that each worker reports, CommittedOn the count for an engine, where it differs.
 	Committed   int64
 	CommittedOn map[string]int64
-	// UnknownIn has the runs, by name, whose workers missed one transaction's outcome.
+	// UnknownIn has the runs, by name, with workers that missed one transaction's outcome.
 	UnknownIn []string
 	// RecordedHistory is the history of a region's worker; nil for an empty one.
 	RecordedHistory func(region string) []history.Txn
@@ -162,7 +162,7 @@ type ChaosParts struct {
 	ChaosMesh bool
 	// ChaosWaits, if not nil, reports the objects that Chaos Mesh does not look at yet.
 	ChaosWaits func(*unstructured.Unstructured) bool
-	// ShutDown has the pods, by name, whose images it has replaced.
+	// ShutDown has the pods, by name, with images that Chaos Mesh has replaced.
 	ShutDown map[string]bool
 	// ChaosMade are the objects that it has acted on.
 	ChaosMade []*unstructured.Unstructured
@@ -181,7 +181,7 @@ const (
 	StepLate  StepEnd = "is late"
 )
 
-// Around is what the operator was told of the cluster.
+// Around describes the cluster to the operator.
 var Around = &netpol.Cluster{OperatorNamespace: "geobench-system", Operator: map[string]string{"app.kubernetes.io/component": "operator"}, APIServerPorts: []int32{443}}
 
 func NewWorld(t *testing.T) *World {
@@ -313,7 +313,7 @@ func (w *World) reconcileAll() {
 	w.Settle()
 }
 
-// hearExperiments reconciles an experiment again that an job has news for.
+// hearExperiments reconciles an experiment again that a job has news for.
 func (w *World) hearExperiments(e *v1alpha1.Experiment) {
 	w.T.Helper()
 	for {
@@ -327,7 +327,7 @@ func (w *World) hearExperiments(e *v1alpha1.Experiment) {
 	}
 }
 
-// Settle waits until no job is under way but those that load into databases that hang.
+// Settle waits until the only jobs in progress are loads into databases that hang.
 func (w *World) Settle() {
 	idle := func() int { // jobs that wait for what does not happen now
 		w.Mu.Lock()

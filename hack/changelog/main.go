@@ -106,7 +106,7 @@ func (e entry) check() error {
 	return nil
 }
 
-// release puts the section of a version above the others and removes its entries.
+// release puts the section of a version above all earlier sections and removes its entries.
 func release(root, version string, now time.Time, entries []entry) error {
 	if !versions.MatchString(version) {
 		return fmt.Errorf("version %q: write it like v0.2.0", version)

@@ -20,7 +20,7 @@ type source struct {
 	version string
 	module  string   // folder of the pinning module, relative to hack/cluster
 	tags    string   // build tags
-	ldflags string // stamps the version if the component reports one
+	ldflags string   // stamps the version if the component reports one
 	builds  []string // packages of main programs; a program is named after its package unless names says otherwise
 	names   map[string]string
 }

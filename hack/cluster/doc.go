@@ -1,11 +1,11 @@
-// Cluster runs a real one-node Kubernetes cluster on a Linux machine that has Go, root and distribution packages, but
-// no container engine and no image registry. Every Kubernetes component is built from the Go module that pins it, and
-// runs as an ordinary process inside a separate network namespace. Nothing is left after it is taken down.
+// Cluster runs a real one-node Kubernetes cluster on a Linux machine with Go, root and distribution packages. The
+// machine needs no container engine and no image registry. Every Kubernetes component is built from the Go module that
+// pins it, and runs as an ordinary process inside a separate network namespace. Nothing is left after it is taken down.
 //
-// The kernel, not names, decides what belongs to the cluster. A process belongs to the cluster if it lives in the
-// node's network namespace or in the cluster's control group, or if its recorded process id still has its recorded
-// start time. A mount belongs to the cluster if it lies under the state folder. Taking the cluster down therefore works
-// after a start that failed half-way and after a restart of the machine.
+// The kernel, not names, decides which processes and mounts are part of the cluster. A process is if it lives in the
+// node's network namespace or in the cluster's control group. A process with a recorded process id is, too, if it still
+// has the recorded start time. A mount is part of the cluster if it lies under the state folder. Taking the cluster
+// down therefore works after a start that failed half-way and after a restart of the machine.
 //
 // Each file has one topic:
 //

@@ -128,7 +128,7 @@ func nameServers(resolv []byte) []netip.Prefix {
 	return prefixes
 }
 
-// ensureNetwork makes the namespace, the link to it and the routes, as far as they are missing.
+// ensureNetwork makes the missing parts of the namespace, the link to it and the routes.
 //
 // The host reaches nodes, pods and services. The other direction ends at the host, and all other destinations are
 // unreachable immediately instead of after a timeout: no packet of the cluster leaves the machine.

@@ -48,9 +48,9 @@ type authority struct {
 	key  crypto.Signer
 }
 
-// writePKI fills dir with a certificate authority (ca), the node's serving certificate (node), the key that signs
-// service account tokens (service-accounts) and a client certificate per identity. Each is stored as NAME.crt and
-// NAME.key. It writes all of them or none, and keeps existing files.
+// writePKI fills dir with a certificate authority (ca), the node's serving certificate (node), and the key that signs
+// service account tokens (service-accounts). It also makes a client certificate per identity. Each is stored as
+// NAME.crt and NAME.key. It writes all of them or none, and keeps existing files.
 func writePKI(dir string, subnets Subnets, now time.Time) error {
 	if _, err := os.Stat(dir); err == nil {
 		return nil

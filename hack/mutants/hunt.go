@@ -52,7 +52,7 @@ var errUnsound = errors.New("fails by itself")
 // Hunt hunts these mutants, and stores the result of each. A hunt that kills a mutant must pass without a mutant, or
 // its failure means nothing. A hunt that does not is reported once, and the remaining hunts are applied to the mutants.
 // A mutant that survives only these is not known to survive. A mutant that cannot be hunted, because it does not
-// compile, does not stop the hunt for the others.
+// compile, does not stop the hunt for other mutants.
 func (h *Hunter) Hunt(ctx context.Context, mutants []*Mutant) error {
 	var waiting []*Mutant
 	for _, m := range mutants {
@@ -292,8 +292,8 @@ func (p *prey) worlds(ctx context.Context, h Hunt) (killer string, err error) {
 	return "", nil
 }
 
-// run runs a command in the root, and kills it with all its children when the time is over or when enough returns true
-// for a line.
+// run runs a command in the root. It kills the command with all its children when the time is over or when enough
+// returns true for a line.
 func (p *prey) run(ctx context.Context, enough func(line []byte) bool, name string, args ...string) (out []byte, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

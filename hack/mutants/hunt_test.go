@@ -66,8 +66,8 @@ func hunter(t *testing.T, root string, limit time.Duration) (*Hunter, *bytes.Buf
 	return &Hunter{Root: root, Tmp: t.TempDir(), Limit: limit, Results: results, Log: &log}, &log
 }
 
-// Each mutant is hunted in a tree that is never modified, and a mutant that does not compile does not stop the hunt for
-// the others. A surviving mutant must be explained, and a mutant with a valid result is not hunted again.
+// Each mutant is hunted in a tree that is never modified, and a mutant that does not compile does not stop the hunt. A
+// surviving mutant must be explained, and a mutant with a valid result is not hunted again.
 func TestHunt(t *testing.T) {
 	root := module(t)
 	all := mutants(t, sums)

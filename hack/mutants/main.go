@@ -1,4 +1,4 @@
-// Command mutants breaks Geobench on purpose, one small edit at a time, and hunts each of these mutants with the tests
+// Command mutants breaks Geobench on purpose, one small edit at a time. It hunts each of these mutants with the tests
 // and the explorer (DeMillo, Lipton and Sayward, Hints on test data selection, 1978). A mutant that survives shows a
 // gap in the tests. The mutants are kept in lists, each with a sentence about its defect. The tree itself is never
 // modified, since the compiler reads another file in place of the edited file (go build -overlay).

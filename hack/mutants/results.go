@@ -47,8 +47,8 @@ func (r *Result) String() string {
 // Fingerprint has the hashes that decide whether a result is still valid. It does not include the dependencies of the
 // packages, except for the packages named here: -fresh hunts all mutants again.
 type Fingerprint struct {
-	// Mutant is the hash of the mutant as it is listed. Code is the hash of the edited package, of the packages with tests
-	// that hunt it, and of the explorer, without tests. Tests is the hash of these packages' tests.
+	// Mutant is the hash of the mutant's entry in its list. Code is the hash of the edited package, of the packages with
+	// tests that hunt it, and of the explorer, without tests. Tests is the hash of these packages' tests.
 	Mutant, Code, Tests string
 }
 

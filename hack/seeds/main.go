@@ -167,8 +167,8 @@ func (p *player) play(names, kinds []string, seeds uint64) error {
 	return p.conclude()
 }
 
-// owed plays seeds of the engines with code that has changed since their claims, a few of each kind at a time, until
-// the time is over.
+// owed plays seeds of the engines with code that has changed since their claims. It plays a few of each kind at a time,
+// until the time is over.
 func (p *player) owed() error {
 	var owing []string
 	for _, name := range engines.Names() {

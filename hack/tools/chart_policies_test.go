@@ -259,8 +259,8 @@ func TestNetworkPolicy(t *testing.T) {
 	}
 }
 
-// TestAround checks the operator's settings for the policies of databases against its own pod, and against the readers
-// of metrics.
+// TestAround checks the operator's settings for the policies of databases against the operator's pod, and against the
+// readers of metrics.
 func TestAround(t *testing.T) {
 	c := newChart(t)
 	told := func(values ...string) (around struct {

@@ -31,9 +31,9 @@ const (
 	readmeFile    = chartDir + "/README.md"
 )
 
-// syncChart updates the generated parts of the chart from their sources: one template per CRD, the operator's rules and
-// the policies that restrict it, the network profiles, the dashboards and rules, and the table of values in the README.
-// With check it changes nothing and returns an error that names the files which differ.
+// syncChart updates the generated parts of the chart from their sources. These are one template per CRD, the operator's
+// rules and the policies that restrict it, the network profiles, the dashboards and rules, and the table of values in
+// the README. With check it changes nothing and returns an error that names the files which differ.
 func syncChart(root string, check bool) error {
 	want, err := chartFiles(root)
 	if err != nil {
@@ -232,9 +232,9 @@ type role struct {
 }
 
 // rulesTemplate turns the operator's roles into lists of rules by where and why the chart grants them. The first list
-// has rules of the whole cluster, apart from the rules for serving metrics (asking the API server for the caller's
-// identity and rights). The second list has rules of namespaced resources, which a Role can grant if the operator
-// watches one namespace. The third has the rules for the namespace in which the operator runs (the source is a Role of
+// has rules of the whole cluster. A separate list has the rules for serving metrics (asking the API server for the
+// caller's identity and rights). Another list has rules of namespaced resources, which a Role can grant if the operator
+// watches one namespace. The last has the rules for the namespace in which the operator runs (the source is a Role of
 // any namespace: leader election).
 func rulesTemplate(text []byte) (string, error) {
 	var cluster, metrics, namespaced, release []policyRule

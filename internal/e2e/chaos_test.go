@@ -39,8 +39,8 @@ func needsChaosMesh(t *testing.T) {
 const daemonImage = "localhost/chaos-daemon:local"
 
 // look prints the state of the pod with UID $1 as seen from its node. It shows queueing disciplines, devices and packet
-// rules of its network namespace, and the processes of its control groups with their CPU time (clock ticks), memory
-// (KiB) and bytes written.
+// rules of its network namespace. It also shows the processes of its control groups with their CPU time (clock ticks),
+// memory (KiB) and bytes written.
 const look = `
 files=$(grep -l "pod$1" /proc/[0-9]*/cgroup 2>/dev/null)
 set -- $files
@@ -264,7 +264,7 @@ func TestChaosObjects(t *testing.T) {
 		}
 		return n
 	}
-	// asks reports whether a client of the other pod gets an answer from the database.
+	// asks reports whether a client in the pod called other gets an answer from the database.
 	asks := func(t *testing.T) bool {
 		t.Helper()
 		out := c.exec(t, time.Minute, other.Name, "main", "sh", "-c",

@@ -1,7 +1,7 @@
 //go:build e2e
 
 // Package e2e runs the main job on a real Kubernetes. The operator is installed in the cluster of $KUBECONFIG
-// (hack/e2e.sh does this), and tests apply manifests as a user does and inspect only what a user can see.
+// (hack/e2e.sh does this). Tests apply manifests as a user does and inspect only the information that a user can see.
 package e2e
 
 import (

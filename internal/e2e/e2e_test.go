@@ -122,9 +122,9 @@ func TestEveryEngine(t *testing.T) {
 // insideRegion is less than the latency, in ms, of any transaction that waits for the second region, 100 ms away.
 const insideRegion = 10
 
-// agreement applies a database of the engine and a run at low load, and compares the medians of run and the cluster
-// with the medians of simulate; if these cover reads alone, the 90th percentiles. A result that is too slow is measured
-// again: a busy machine makes it slow once, and a defect always.
+// agreement applies a database of the engine and a run at low load. It compares the medians of run and the cluster with
+// the medians of simulate; if these cover reads alone, it compares the 90th percentiles. A result that is too slow is
+// measured again: a busy machine makes it slow once, and a defect always.
 func (c *cluster) agreement(t *testing.T, engine, name string) {
 	t.Helper()
 	runNamed := func(name string) string {
@@ -206,8 +206,8 @@ func disagreements(t *testing.T, engine, where string, simulated, real *result.D
 	return off, slow
 }
 
-// TestOperatorKilledInEachStage kills the operator as soon as a run enters a stage, once for each stage that is seen,
-// and expects the run to pass nevertheless, exactly once.
+// TestOperatorKilledInEachStage kills the operator as soon as a run enters a stage, once for each stage that is seen.
+// It expects the run to pass nevertheless, exactly once.
 func TestOperatorKilledInEachStage(t *testing.T) {
 	c := newCluster(t)
 	c.apply(t, database("calvin")+separator+run("restless", 10, "3s", "8s"))

@@ -183,8 +183,8 @@ func sent(t *testing.T, pod *corev1.Pod) (bytes float64) {
 }
 
 // TestMesh plays the same run outside of a mesh and in one. In the mesh, nodes and workers run behind real Envoys, two
-// on each path, with mutual TLS that rejects every client without a certificate. Then a proxy stops in the middle of a
-// run, and finally one region has certificates that the second does not trust.
+// on each path, with mutual TLS that rejects every client without a certificate. Then a proxy stops halfway through a
+// run. Finally one region has certificates that the second does not trust.
 func TestMesh(t *testing.T) {
 	image := needsImage(t, "GEOBENCH_ISTIO_PROXY")
 	c := newCluster(t)

@@ -291,8 +291,8 @@ func TestPostgresIsMeasured(t *testing.T) {
 	}
 }
 
-// paysTheDistance expects that, in a run on a primary in us-east-1, a transaction of several statements costs clients
-// two round trips or more, since statements are sent one by one.
+// paysTheDistance checks a run on a primary in us-east-1. A transaction of several statements must cost clients two
+// round trips or more, since statements are sent one by one.
 func paysTheDistance(t *testing.T, d *result.Document) {
 	t.Helper()
 	declared := map[string]int64{"us-east-1": 0}
@@ -373,9 +373,9 @@ spec:
 	}
 }
 
-// TestPartitionCutsAndHeals cuts the traffic from one region to another, then both directions, then heals them, by the
-// files that sidecars follow, while PostgreSQL and ping run. The operator, which owns the files, is not running in that
-// time.
+// TestPartitionCutsAndHeals cuts the traffic from one region to another, then both directions, then heals them. It does
+// so by the files that sidecars follow, while PostgreSQL and ping run. The operator, which owns the files, is not
+// running in that time.
 func TestPartitionCutsAndHeals(t *testing.T) {
 	needsPostgres(t)
 	c := newCluster(t)
@@ -404,7 +404,8 @@ func TestPartitionCutsAndHeals(t *testing.T) {
 		return len(pods.Items) == 0, err
 	})
 	const a, b = "us-east-1", "eu-west-1"
-	// cut tells the sidecar of the region to whether to cut the link from the region from, and waits for its confirmation.
+	// cut sets whether the link between two regions is cut, in the sidecar of the receiving region, and waits for its
+	// confirmation.
 	cut := func(from, to string, is bool) {
 		t.Helper()
 		file := postgresPod(to) + ".json"

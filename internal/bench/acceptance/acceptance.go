@@ -1,5 +1,6 @@
-// Package acceptance has the tests that a database passes before it is measured (Dike, section 4.2, "Function Testing", and figure
-// 13): each is a BenchmarkRun like any other, whose verdict says whether the database has what the test is about.
+// Package acceptance has the tests that a database passes before it is measured (Dike, section 4.2, "Function Testing",
+// and figure 13). Each test is an ordinary BenchmarkRun, whose verdict says whether the database has the tested
+// property.
 package acceptance
 
 import (
@@ -11,14 +12,14 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// test is how one of them differs from the other. That of deadlocks is about answers, not about what is in them: a database that
-// loses updates may be free of deadlocks.
+// test holds the differences between the tests. The test of deadlocks checks that answers arrive, not their contents: a
+// database that loses updates may be free of deadlocks.
 type test struct {
 	suffix string
 	// answered: no transaction may be left without an answer. That some are committed every run is held to.
 	answered bool
 	verify   []v1alpha1.Verification
-	// group is how many balances a transaction touches: deadlockTimes and snapshotTimes of Dike's configuration.
+	// group is the number of balances that a transaction touches: deadlockTimes and snapshotTimes of Dike's configuration.
 	group int32
 	mix   v1alpha1.TPCCMix
 }
@@ -29,8 +30,8 @@ var tests = map[v1alpha1.FunctionalTest]test{
 }
 
 const (
-	// measured is twice as long as a transaction may take, so that those which wait for each other for good are counted within it. None is
-	// tried again: to be aborted, as a deadlock's victim is, is an answer.
+	// measured is twice the timeout of a transaction, so that transactions that wait for each other permanently are
+	// counted within it. No transaction is retried: an abort, as of a deadlock's victim, is an answer.
 	measured = 20 * time.Second
 	patience = measured / 2
 	// clients of each region: few enough for the locks of five rows to be had over a wide area, enough to be in each other's way.

@@ -11,7 +11,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/manifest"
 )
 
-// TestRunsAreComplete: where nobody fills in defaults, the runs are those that the API server would make of them.
+// TestRunsAreComplete checks that without defaulting the runs equal the API server's output for them.
 func TestRunsAreComplete(t *testing.T) {
 	t.Parallel()
 	run := &v1alpha1.BenchmarkRun{}

@@ -8,7 +8,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// Outcome is what has become of a test.
+// Outcome is the result of a test.
 type Outcome struct {
 	Test v1alpha1.FunctionalTest
 	// Run is the BenchmarkRun that played it.
@@ -19,7 +19,7 @@ type Outcome struct {
 	Why string
 }
 
-// OutcomeOf is what the document of a test's run says.
+// OutcomeOf returns the outcome in the document of a test's run.
 func OutcomeOf(test v1alpha1.FunctionalTest, d *result.Document) Outcome {
 	var reasons []string
 	for _, r := range d.Reasons {
@@ -28,7 +28,7 @@ func OutcomeOf(test v1alpha1.FunctionalTest, d *result.Document) Outcome {
 	return Outcome{Test: test, Run: d.Name, Verdict: d.Verdict, Committed: d.Summary.Committed, Why: strings.Join(reasons, ", and ")}
 }
 
-// Passed is what the result of a run says of its tests, if all have passed: otherwise the error is a NotPassedError.
+// Passed returns the list of a run's tests for its result, if all have passed. Otherwise the error is a NotPassedError.
 func Passed(run string, outcomes []Outcome) ([]result.FunctionalTest, error) {
 	var passed []result.FunctionalTest
 	unfit := &NotPassedError{Run: run}

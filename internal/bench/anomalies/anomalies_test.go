@@ -107,11 +107,11 @@ func TestDatabases(t *testing.T) {
 	}
 }
 
-// TestCases tells each case in the smallest way in which its transactions can show it: most of that no engine which runs procedures
-// as a whole does.
+// TestCases shows each case with the smallest history of its transactions that contains the anomaly. Engines that run
+// whole procedures never produce most of these histories.
 func TestCases(t *testing.T) {
-	// A word is an operation of a transaction: r or w, the row, and the transaction whose version it read or overwrote, 0 for the
-	// first one; n is a read of what transaction 1 wrote first, and l a scan of the group.
+	// A word is an operation of a transaction: r or w, the row, and the transaction whose version it read or overwrote, 0
+	// for the initial version. n is a read of the first write of transaction 1, and l is a scan of the group.
 	shown := map[string][]string{
 		"dirty-write":                   {"wx0 wy2", "wx1 wy0", "rx2 ry1"},
 		"aborted-read":                  {"wx0", "rx1", ""},
@@ -149,7 +149,7 @@ func TestCases(t *testing.T) {
 				if c.Name == "aborted-read" && n == 0 {
 					x.Status = txn.Aborted
 				}
-				if !seen { // whoever is alone shows nothing
+				if !seen { // a transaction alone shows nothing
 					told = ""
 				}
 				for word := range strings.FieldsSeq(told) {
@@ -182,7 +182,7 @@ func TestCases(t *testing.T) {
 	}
 }
 
-// TestOverlapped holds the overlaps that are counted against histories told in milliseconds: the longest round trip is 60 ms.
+// TestOverlapped compares the counted overlaps with histories given in milliseconds: the longest round trip is 60 ms.
 func TestOverlapped(t *testing.T) {
 	// A word is a transaction: when it was sent and answered, and c for committed, a for aborted by itself, x for aborted for a
 	// conflict, or u for unknown.
@@ -195,9 +195,9 @@ func TestOverlapped(t *testing.T) {
 		{"lost-update", "0-10c 11-15c", false},
 		{"lost-update", "11-15c 0-10c", false},
 		{"lost-update", "0-10c 5-15x", true},
-		{"lost-update", "0-10x 5-15x", false}, // nobody committed
+		{"lost-update", "0-10x 5-15x", false}, // no transaction committed
 		{"lost-update", "0-10c 5-15u", false},
-		{"lost-update", "0-10c 5-15a", false}, // it was refused, and met nobody
+		{"lost-update", "0-10c 5-15a", false}, // it was refused, and overlapped no transaction
 		{"dirty-write", "0-10c 5-15c 20-30c", true},
 		{"dirty-write", "0-10c 12-15c 20-30c", false},
 		{"aborted-read", "0-10a 5-15c 50-60c", true},
@@ -224,7 +224,7 @@ func TestOverlapped(t *testing.T) {
 		{"lost-own-write", "0-10u 20-30c", false},
 		{"reads-go-back", "0-10c 5-8c 20-30c 90-95c", true},
 		{"reads-go-back", "20-30c 5-8c 25-30c 40-45c", true},
-		{"reads-go-back", "50-60c 5-8c 20-30c 55-65c", false}, // whoever sees it has no second look
+		{"reads-go-back", "50-60c 5-8c 20-30c 55-65c", false}, // the reader that sees the write does not read again
 		{"stale-read", "0-10c 60-70c", true},
 		{"stale-read", "0-10c 75-80c", false},
 		{"stale-read", "0-10x 15-20c", false},

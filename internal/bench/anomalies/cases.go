@@ -11,11 +11,11 @@ import (
 
 // Case is an anomaly as a few small transactions.
 type Case struct {
-	// Name is a word for tables and documents, Class what the literature calls it, and Says what a client would see.
+	// Name is a word for tables and documents, Class the name in the literature, and Says a client's view of the anomaly.
 	Name, Class, Says string
 	// Level is the weakest level that rules it out.
 	Level isolation.Level
-	// anomalies are those that the checker finds in a history of these transactions that shows it.
+	// anomalies are the anomalies that the checker finds in a history of these transactions that shows it.
 	anomalies []history.Anomaly
 	// reader, if not 0, is the first of the transactions whose reads decide in place of the checker: see play.reversed.
 	reader int
@@ -26,17 +26,20 @@ type Case struct {
 	dangers []danger
 }
 
-// danger is a number of meetings, all of which are needed. The first of a meeting writes what the second reads or writes.
+// danger is a number of meetings, all of which are needed. The first transaction of a meeting writes a row that the
+// second reads or writes.
 type danger [][2]int
 
-// replicated reports whether what comes after the first of a meeting is in danger, too: the anomaly is one of copies that lag behind.
+// replicated reports whether transactions after the first of a meeting are in danger, too: the anomaly is caused by
+// copies that lag.
 func (c *Case) replicated() bool {
 	return slices.ContainsFunc(c.anomalies, func(a history.Anomaly) bool {
 		return a == history.GNonadjacentItem || strings.HasSuffix(string(a), "-process") || strings.HasSuffix(string(a), "-realtime")
 	}) || c.reader > 0
 }
 
-// lag is how long after the answer to a write others still meet it, in a network with this longest round trip.
+// lag is the time after the answer to a write for which others may not see it yet, in a network with this longest round
+// trip.
 func (c *Case) lag(longest time.Duration) time.Duration {
 	if c.replicated() {
 		return longest
@@ -46,22 +49,24 @@ func (c *Case) lag(longest time.Duration) time.Duration {
 
 // step is one transaction of a case.
 type step struct {
-	// client sends it once its earlier transactions are answered. Each client has a region of its own, as far as they go.
+	// client sends it once its earlier transactions are answered. Each client has a separate region, while there are
+	// enough regions.
 	client int
-	// ops are those of simload.Procedures, with X, Y and G for two rows and a group whose homes are in different regions.
+	// ops are operations of simload.Procedures, with X, Y and G for two rows and a group whose homes are in different
+	// regions.
 	ops string
 	// after are the transactions, of any clients, whose answers it waits for.
 	after []int
 }
 
-// fails reports whether the transaction is one that aborts itself.
+// fails reports whether the transaction aborts itself.
 func (s *step) fails() bool { return strings.ContainsRune(s.ops, 'x') }
 
 // Cases returns all cases, from weak levels to strong. The slice is the caller's.
 func Cases() []Case { return append([]Case(nil), cases...) }
 
-// The names are those of Hermitage (Kleppmann 2014), whose cases are after Adya's thesis, and those of the literature on
-// replicated databases for the rest.
+// The names follow Hermitage (Kleppmann 2014), whose cases are based on Adya's thesis. Other names are from the
+// literature on replicated databases.
 var cases = []Case{
 	{
 		Name: "dirty-write", Class: "G0", Says: "of two transactions that write the same two rows each wins one",

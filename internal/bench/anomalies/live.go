@@ -18,16 +18,18 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/script"
 )
 
-// LiveConnections is how many connections for each region a database needs on which cases are played: no case has more clients.
+// LiveConnections is the number of connections for each region that a database needs for the cases: no case has more
+// clients.
 const LiveConnections = 4
 
-// Live is a database that runs, whose transactions are a statement after the other: each case is played in an order of statements in
-// which the anomaly shows unless the database prevents it. Between two statements of different transactions clients wait
-// until every region has what was committed, but in every other play, in which they send at once. The rows of a play are its own.
+// Live is a running database whose transactions are sent statement by statement. Each case is played in an order of
+// statements in which the anomaly shows unless the database prevents it. In every other play, clients wait between two
+// statements of different transactions until every region has the committed data. In the remaining plays, they send
+// immediately. Each play has separate rows.
 type Live struct {
 	Topology *geo.Topology
 	Promises isolation.Level
-	// Steps are those of the database, and Clients returns what clients in a region talk to.
+	// Steps executes the statements on the database, and Clients returns the target of the clients in a region.
 	Steps   script.Database
 	Clients func(geo.Region) *target.Statements
 
@@ -48,8 +50,8 @@ func (l *Live) Close() {
 
 // Play plays a case so often, at least once.
 func (l *Live) Play(ctx context.Context, c *Case, plays int) (*Finding, error) {
-	// The order of the statements makes transactions meet, and whoever reads after the answer to a write reads at once. The clock of a
-	// script counts statements: this is longer than any.
+	// The order of the statements makes transactions overlap, and a transaction that reads after the answer to a write
+	// reads immediately. The clock of a script counts statements: this lag is longer than any script.
 	const lag = time.Hour
 	g := &game{c: c, topology: l.Topology, placement: l.Topology.Placement(), lag: lag, rng: rand.New(rand.NewPCG(0, 0)), first: l.rows}
 	l.rows += 3 * uint64(plays)
@@ -171,11 +173,11 @@ func (l *Live) play(ctx context.Context, g *game, p *play) (err error) {
 	return nil
 }
 
-// mostTries is how often a transaction that nobody else's should be in the way of is tried.
+// mostTries is the number of attempts for a transaction that no other transaction should block.
 const mostTries = 20
 
-// alone runs a transaction of the first region while no other client's does. It tries again after a conflict: a server that still applies what
-// another one has committed, as Galera's do behind the answer, may take that for one.
+// alone runs a transaction of the first region while no other client runs transactions. It retries conflicts: a server
+// that still applies another server's commits, as in Galera after the answer, may report a conflict with them.
 func (l *Live) alone(ctx context.Context, do func(target.Statement) error) (err error) {
 	for range mostTries {
 		var conflict bool
@@ -186,7 +188,7 @@ func (l *Live) alone(ctx context.Context, do func(target.Statement) error) (err 
 	return fmt.Errorf("%d tries while no other client did anything: %w", mostTries, err)
 }
 
-// once runs a transaction of the first region, and reports whether a conflict is why it failed.
+// once runs a transaction of the first region, and reports whether it failed because of a conflict.
 func (l *Live) once(ctx context.Context, do func(target.Statement) error) (conflict bool, err error) {
 	s, err := l.take(ctx, 0)
 	if err != nil {
@@ -207,10 +209,10 @@ func (l *Live) once(ctx context.Context, do func(target.Statement) error) (confl
 	return false, nil
 }
 
-// order finds out what those writes replaced whose transactions have not read the row before: of a row, at most two have been committed, and the
-// one that is left came last.
+// order determines the versions that were replaced by writes without a preceding read of the row. At most two
+// transactions have committed writes of a row, and the remaining version is the last.
 func (l *Live) order(ctx context.Context, p *play, played []script.Played, keys []txn.Key) error {
-	writes := map[txn.Key][]int{} // by whom, of those that have committed
+	writes := map[txn.Key][]int{} // the committed transactions that wrote each row
 	for i, x := range played {
 		for _, o := range x.Ops {
 			if o.Kind == history.Write {

@@ -15,13 +15,14 @@ import (
 	"github.com/geobench/geobench/internal/bench/target"
 )
 
-// unisolated is a database in memory whose writes everybody sees at once, and which undoes those of who rolls back.
+// unisolated is an in-memory database whose writes are immediately visible to all transactions. A rollback undoes its
+// transaction's writes.
 type unisolated struct {
 	mu   sync.Mutex
 	rows map[txn.Key][]byte
 }
 
-// Waits implements script.Database: nobody waits.
+// Waits implements script.Database: no statement waits.
 func (*unisolated) Waits(context.Context, geo.Region, target.Connection) (bool, error) {
 	return false, nil
 }
@@ -101,7 +102,8 @@ func live(u *unisolated, promises isolation.Level) *Live {
 	}}
 }
 
-// The order of the statements of each case is one in which it shows where nothing prevents it, but for those of copies that lag behind.
+// The order of the statements of each case shows the anomaly if nothing prevents it, except for anomalies of copies
+// that lag.
 func TestOrderOfStatements(t *testing.T) {
 	l := live(&unisolated{rows: map[txn.Key][]byte{}}, isolation.ReadCommitted)
 	defer l.Close()
@@ -118,7 +120,7 @@ func TestOrderOfStatements(t *testing.T) {
 	}
 }
 
-// A database that runs is held to its promise: what it shows against it is an error, told in words.
+// A running database is checked against its guarantee: a violation is an error, with a description.
 func TestBrokenLive(t *testing.T) {
 	l := live(&unisolated{rows: map[txn.Key][]byte{}}, isolation.Serializable)
 	defer l.Close()
@@ -151,7 +153,8 @@ func (a *applying) Begin(ctx context.Context, t *txn.Transaction) (target.Statem
 	return a.unisolated.Begin(ctx, t)
 }
 
-// What nobody's transaction is in the way of is tried again when the database says otherwise, but not for ever; other errors are told at once.
+// If the database reports a conflict for an unblocked transaction, the transaction is retried a limited number of
+// times. Other errors are returned immediately.
 func TestConflictsWhileAlone(t *testing.T) {
 	for name, tc := range map[string]struct {
 		conflicts int

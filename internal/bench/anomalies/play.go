@@ -2,14 +2,14 @@
 // each, after Hermitage (M. Kleppmann 2014) and Adya's thesis, and a few more of replicated databases. It says which of them a
 // database lets happen, and holds it to the level that it promises.
 //
-// Engines run procedures as a whole, so that no client can hold a transaction between two statements. A case is therefore played
-// many times in the simulator: each play has rows of its own, and its transactions are sent within a time that is drawn from 1 ms
-// up to twice the longest round trip, by clients and for rows whose regions change from play to play. What the
-// clients saw of a play is a history by itself, and package history judges it. So a case that was seen can happen, and one that was
-// not seen in so many plays may still: only the promise rules it out.
+// Engines run whole procedures, so that no client can hold a transaction between two statements. A case is therefore
+// played many times in the simulator. Each play has separate rows, and its transactions are sent within a random time
+// of 1 ms up to twice the longest round trip. The regions of its clients and rows change from play to play. The
+// clients' observations of a play form a separate history, which package history judges. A case that was observed can
+// therefore happen. A case that was not observed in all these plays may still happen: only the guarantee excludes it.
 //
-// Databases that run already take a statement after the other. There, a case is played in an order of statements in which it shows unless
-// the database prevents it: see Live and package script.
+// Running databases accept transactions statement by statement. There, a case is played in an order of statements in
+// which it shows unless the database prevents it: see Live and package script.
 package anomalies
 
 import (
@@ -31,12 +31,12 @@ import (
 const (
 	settle = 3 * time.Second        // leaders are elected before the first play
 	apart  = 100 * time.Millisecond // between the beginnings of two plays
-	// patience is what the last play is given, from its beginning on.
+	// patience is the time allowed for the last play, from its start on.
 	patience = time.Minute
 	step0    = 100 * time.Millisecond // of virtual time between two looks at the context
 )
 
-// Database is what the cases are played on.
+// Database is the database on which the cases are played.
 type Database struct {
 	Engine   *protocol.Engine
 	Params   protocol.Params
@@ -46,30 +46,30 @@ type Database struct {
 // Promises returns the level that the database promises.
 func (d *Database) Promises() isolation.Level { return d.Engine.Promises(d.Params) }
 
-// Finding is what came of a case on a database.
+// Finding is the result of a case on a database.
 type Finding struct {
 	Case  string `json:"case"`
 	Class string `json:"class"`
 	// Forbidden says that the level which the database promises rules the case out.
 	Forbidden bool `json:"forbidden"`
-	// Plays is how often the case was played, Aborted in how many of them the database aborted a transaction for a conflict,
-	// Seen in how many the anomaly was.
+	// Plays is the number of plays of the case. Aborted counts the plays in which the database aborted a transaction for a
+	// conflict, and Seen the plays with the anomaly.
 	Plays   int `json:"plays"`
 	Aborted int `json:"aborted"`
 	Seen    int `json:"seen"`
-	// Overlapped is in how many plays the transactions met so that the anomaly could have come of it: see play.overlapped. Nothing
-	// is prevented where none did.
+	// Overlapped counts the plays in which the transactions overlapped so that the anomaly could have occurred: see
+	// play.overlapped. If it is 0, nothing was prevented.
 	Overlapped int `json:"overlapped"`
-	// Other counts the plays that did not show the anomaly, and another one that the case's level rules out as well.
+	// Other counts the plays without the anomaly in which the case's level was violated by another anomaly.
 	Other int `json:"other,omitempty"`
 	// Broken counts the plays whose history, whatever is wrong with it, has not the level that the database promises.
 	Broken int `json:"broken"`
-	// Example is the first play that was broken, or else the first that showed the anomaly, or else another one, in words.
+	// Example describes the first broken play, or else the first play with the anomaly, or else another play.
 	Example string `json:"example,omitempty"`
 }
 
-// Word says what came of it: prevented (never seen, and the promised level rules it out), not seen (no level rules it out), allowed,
-// BROKEN, or never overlapped (never seen, and in no play could it have been).
+// Word summarizes the finding: prevented (never seen, and the promised level rules it out), not seen (no level rules it
+// out), allowed, BROKEN, or never overlapped (never seen, and no play could have shown it).
 func (f *Finding) Word() string {
 	switch {
 	case f.Broken > 0:
@@ -155,7 +155,7 @@ type game struct {
 	c         *Case
 	topology  *geo.Topology
 	placement geo.Placement
-	// lag is how long after the answer to a write others still meet it.
+	// lag is the time after the answer to a write for which others may not see it yet.
 	lag      time.Duration
 	rng      *rand.Rand
 	first    uint64 // number of rows that earlier games have used
@@ -190,7 +190,7 @@ type call struct {
 // client numbers the clients of all plays within their regions.
 func (c call) client() int { return c.p.n*len(c.g.c.txns) + c.g.c.txns[c.txn].client }
 
-// deal makes the n-th play. Where rows are and who sends changes from play to play: all pairs of regions occur.
+// deal makes play n. The homes of rows and the clients' regions change from play to play: all pairs of regions occur.
 func (g *game) deal(n int) *play {
 	regions, partitions := g.placement.Regions, g.placement.Partitions
 	number := func(offset int) uint64 {
@@ -226,7 +226,7 @@ func (g *game) sender(p *play, txn int) geo.Region {
 	return geo.Region((g.c.txns[txn].client + p.n/n) % n)
 }
 
-// ready reports whether a transaction can be sent: those that it waits for are answered.
+// ready reports whether a transaction can be sent: the transactions that it waits for are answered.
 func (g *game) ready(p *play, txn int) bool {
 	for before := range txn {
 		if !p.done[before] && g.waits(txn, before) {
@@ -236,7 +236,7 @@ func (g *game) ready(p *play, txn int) bool {
 	return true
 }
 
-// waits reports whether a transaction waits for another one's answer.
+// waits reports whether a transaction waits for the answer of another transaction.
 func (g *game) waits(txn, before int) bool {
 	t := &g.c.txns[txn]
 	return before < txn && (t.client == g.c.txns[before].client || slices.Contains(t.after, before))
@@ -291,7 +291,7 @@ func (r *region) Complete(o txn.Outcome) {
 	}
 }
 
-// record takes what a client knows of a transaction.
+// record stores a client's knowledge of a transaction.
 func (g *game) record(region int, t *history.Txn) {
 	c := g.calls[t.ID]
 	g.add(c.p, c.txn, region, t)
@@ -342,8 +342,8 @@ func (g *game) find(promised isolation.Level) *Finding {
 	return f
 }
 
-// reversed reports whether one of the readers, from the first on, has seen what the second transaction wrote into y, and x as it was
-// before the first one, which was answered before the second was sent.
+// reversed reports whether a reader, from the first on, has seen the second transaction's write of y, but x from before
+// the first transaction. The first transaction was answered before the second was sent.
 func (p *play) reversed(first int) bool {
 	return p.txns[0].Status == txn.Committed && slices.ContainsFunc(p.txns[first:], func(t history.Txn) bool {
 		old, young := false, false
@@ -355,10 +355,11 @@ func (p *play) reversed(first int) bool {
 	})
 }
 
-// overlapped reports whether the transactions of the case met in one of its dangers: each meeting's two were under way at the same
-// time, as their clients saw it, or the second was sent up to lag after the answer to the first. Where the anomaly is one of copies that
-// lag behind, the write has to be committed. A transaction that failed for another reason than
-// a conflict, or whose fate is unknown, met nobody, and of those that meet one has to be committed: who refuses everybody prevents nothing.
+// overlapped reports whether the transactions of the case overlapped in one of its dangers. In each meeting, the two
+// transactions were in flight at the same time from their clients' view, or the second was sent up to lag after the
+// answer to the first. If the anomaly is caused by copies that lag, the write must be committed. A transaction that
+// failed for another reason than a conflict, or whose outcome is unknown, overlapped no transaction. At least one of
+// the overlapping transactions must be committed: a database that refuses every transaction prevents nothing.
 func (p *play) overlapped(c *Case, lag time.Duration) bool {
 	replicated := c.replicated()
 	return slices.ContainsFunc(c.dangers, func(d danger) bool {
@@ -375,7 +376,8 @@ func (p *play) overlapped(c *Case, lag time.Duration) bool {
 	})
 }
 
-// took reports whether the database took a transaction up: it committed it, or aborted it for a conflict or as the case has it.
+// took reports whether the database processed a transaction: it committed the transaction, or aborted it for a conflict
+// or as intended by the case.
 func (p *play) took(c *Case, n int) bool {
 	return p.txns[n].Status == txn.Committed || p.conflict[n] || p.txns[n].Status == txn.Aborted && c.txns[n].fails()
 }

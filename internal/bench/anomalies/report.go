@@ -16,36 +16,36 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Report is what came of all cases on some databases.
+// Report is the result of all cases on some databases.
 type Report struct {
-	// Seed is that of what is simulated.
+	// Seed is the seed of the simulation.
 	Seed uint64 `json:"seed"`
 	// Databases in the order in which they were played.
 	Databases []Result `json:"databases"`
 }
 
-// Result is what came of all cases on one database.
+// Result is the result of all cases on one database.
 type Result struct {
 	// Database is the name of its manifest, or its engine's.
 	Database string `json:"database"`
 	Engine   string `json:"engine"`
-	// Parameters are those that differ from the engine's defaults.
+	// Parameters are the parameters that differ from the engine's defaults.
 	Parameters map[string]string `json:"parameters,omitempty"`
-	// Level is what the database promises.
+	// Level is the database's guaranteed level.
 	Level string `json:"level"`
 	// Simulated is true of engines, which run in the simulator, and false of databases that run already.
 	Simulated bool `json:"simulated"`
-	// Plays is how often each case was played.
+	// Plays is the number of plays of each case.
 	Plays   int     `json:"plays"`
 	Network Network `json:"network"`
-	// Target is a database that runs already, as it tells of itself.
+	// Target describes a running database, as reported by the database.
 	Target *result.Target `json:"target,omitempty"`
-	// Refused is why the database cannot have this level; there are no cases then.
+	// Refused is the reason why the database cannot have this level; there are no cases then.
 	Refused string    `json:"refused,omitempty"`
 	Cases   []Finding `json:"cases"`
 }
 
-// Network is what the database was played on.
+// Network is the network of the plays.
 type Network struct {
 	Regions              []string `json:"regions"`
 	PartitionsPerRegion  int      `json:"partitionsPerRegion,omitempty"`
@@ -81,9 +81,9 @@ func PlayAll(ctx context.Context, name string, d *Database, plays int, seed uint
 	return r, nil
 }
 
-// Levels returns the database, and for each other level that its engine promises with one other word as a parameter a database
-// with that, in the order of the engine's parameters. Those that may lose what they have answered, by design, are left out, and those that do
-// not go with the topology.
+// Levels returns the database, and a variant of it for each other level that its engine guarantees with a different
+// word as a parameter. The variants are in the order of the engine's parameters. It omits variants that may lose
+// answered transactions by design, and variants that do not fit the topology.
 func Levels(d *Database) []*Database {
 	all, levels := []*Database{d}, []isolation.Level{d.Promises()}
 	for _, p := range d.Engine.Parameters {
@@ -137,7 +137,7 @@ func (r *Report) Err() error {
 	return fmt.Errorf("isolation is broken: %s", strings.Join(broken, "\n"))
 }
 
-// title is the database's name with what tells it apart.
+// title is the database's name with its distinguishing properties.
 func (r *Result) title() string {
 	words := []string{r.Database}
 	for _, name := range slices.Sorted(maps.Keys(r.Parameters)) {
@@ -146,7 +146,7 @@ func (r *Result) title() string {
 	return strings.Join(words, " ")
 }
 
-// Formats are those of Print.
+// Formats are the formats of Print.
 var Formats = []string{"table", "markdown", "json"}
 
 // Print prints the report in one of Formats.

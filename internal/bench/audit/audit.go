@@ -1,5 +1,5 @@
-// Package audit looks at the rows of a database that is quiet: it sums up what each node holds of each shard, and judges from
-// that whether the workload's invariants hold in every copy and whether the copies are equal.
+// Package audit inspects the rows of a quiescent database. It sums the rows of each shard on each node. From the sums
+// it judges whether the workload's invariants hold in every copy and whether the copies are equal.
 package audit
 
 import (
@@ -21,7 +21,7 @@ func All(s store.Store) workload.Rows { return &rows{s: s} }
 // Traced returns all rows of a store that carry versions: see history.Trace.
 func Traced(s store.Store) workload.Rows { return &rows{s: s, traced: true} }
 
-// rows are those of a shard in a node's store.
+// rows are the rows of a shard in a node's store.
 type rows struct {
 	s      store.Store
 	layout *geo.Layout // nil for all rows
@@ -109,15 +109,15 @@ func Digests(n geo.NodeID, l *geo.Layout, s store.Store, traced bool) []store.Sh
 	return shards
 }
 
-// Audits are those of a database.
+// Audits are the audits of a database.
 type Audits struct {
 	// Nodes holds what each node holds, by geo.NodeID.
 	Nodes [][]store.ShardSums
-	// Out says for each node why it is left out, empty when it is not; nil for none.
+	// Out gives for each node the reason why it is omitted, empty if it is not; nil if none is.
 	Out []string
 }
 
-// Complete fails when there is nothing of a shard that the layout puts on a node, unless that is left out.
+// Complete fails if the audits lack a shard that the layout puts on a node, unless that node is omitted.
 func (a *Audits) Complete(l *geo.Layout) error {
 	for shard := range l.Shards() {
 		for _, n := range l.Group(shard).Members {
@@ -129,7 +129,7 @@ func (a *Audits) Complete(l *geo.Layout) error {
 	return nil
 }
 
-// LeftOut reports whether a node is left out.
+// LeftOut reports whether a node is omitted.
 func (a *Audits) LeftOut(n geo.NodeID) bool { return a.out(n) != "" }
 
 func (a *Audits) out(n geo.NodeID) string {
@@ -175,8 +175,8 @@ func (a *Audits) any() bool {
 	return false
 }
 
-// Verify checks the data as spec.verify asks: its invariants, and that it has converged. Whoever asks for the invariants of a
-// replicated database gets both. A check without rows is omitted: see Unaudited.
+// Verify runs the checks of spec.verify on the data: its invariants, and that it has converged. For a replicated
+// database, a request for the invariants includes both. A check without rows is omitted: see Unaudited.
 func Verify(l *geo.Layout, w workload.Workload, a Audits, ledger workload.Ledger, verify []v1alpha1.Verification) (checks []workload.Check) {
 	wanted := slices.Contains(verify, v1alpha1.VerifyInvariants)
 	if wanted {
@@ -188,8 +188,8 @@ func Verify(l *geo.Layout, w workload.Workload, a Audits, ledger workload.Ledger
 	return checks
 }
 
-// invariants checks the workload's invariants on the sums over the shards of each copy and what the clients know, and, where they
-// are missing, that every node holds the rows that are everywhere.
+// invariants checks the workload's invariants on the sums over the shards of each copy and the clients' knowledge. It
+// adds a failed check if a node lacks rows that are everywhere.
 func invariants(l *geo.Layout, w workload.Workload, a Audits, ledger workload.Ledger) []workload.Check {
 	copies, all, missing := a.copies(l)
 	var checks []workload.Check
@@ -207,7 +207,7 @@ func invariants(l *geo.Layout, w workload.Workload, a Audits, ledger workload.Le
 	return checks
 }
 
-// place is where a node stands: members of different shards in one place make a copy of the data.
+// place is the location of a node: members of different shards in one place form a copy of the data.
 type place struct {
 	region  geo.Region
 	replica int
@@ -217,7 +217,7 @@ func placeOf(l *geo.Layout, n geo.NodeID) place {
 	return place{l.Topology.RegionOf(n), l.Topology.ReplicaOf(n)}
 }
 
-// nodes are those of the place, one for each shard; nil unless it has all shards.
+// nodes are the nodes of the place, one for each shard; nil unless it has all shards.
 func (p place) nodes(l *geo.Layout) (nodes []geo.NodeID) {
 	for shard := range l.Shards() {
 		members := l.Group(shard).Members
@@ -238,8 +238,9 @@ func (p place) name(l *geo.Layout) string {
 	return name
 }
 
-// copies adds up the sums of the complete copies, of all that there are, and says what the others lack. A copy is what stands in
-// one place. Where no place has all shards, because these lie in places of their own, a copy is any member of each shard.
+// copies returns the sums of the complete copies, the number of all copies, and a description of the missing parts of
+// the others. The nodes in one place form a copy. If no place has all shards, because the shards lie in separate
+// places, a copy is any member of each shard.
 func (a *Audits) copies(l *geo.Layout) (complete []workload.Copy, all int, missing string) {
 	for region := range l.Topology.Regions {
 		for replica := range l.Topology.Replicas {
@@ -281,7 +282,7 @@ func (a *Audits) copies(l *geo.Layout) (complete []workload.Copy, all int, missi
 	return complete, all, missing
 }
 
-// lost says which of some nodes is left out, and why; empty for none.
+// lost describes an omitted node among the given nodes, with the reason; empty if none is omitted.
 func (a *Audits) lost(l *geo.Layout, nodes ...geo.NodeID) string {
 	for _, n := range nodes {
 		if out := a.out(n); out != "" {
@@ -291,7 +292,7 @@ func (a *Audits) lost(l *geo.Layout, nodes ...geo.NodeID) string {
 	return ""
 }
 
-// sum adds up what the nodes of a copy, one for each shard, hold of their shards.
+// sum adds the sums of the nodes of a copy, one for each shard.
 func (a *Audits) sum(name string, nodes []geo.NodeID) workload.Copy {
 	c := workload.Copy{Name: name, Sums: map[string]int64{}}
 	for shard, n := range nodes {
@@ -304,8 +305,8 @@ func (a *Audits) sum(name string, nodes []geo.NodeID) workload.Copy {
 	return c
 }
 
-// everywhere says which nodes have not as many rows that are everywhere as were loaded; empty for none. Nobody writes these, and no sums
-// tell of them.
+// everywhere names the nodes whose number of rows that are everywhere differs from the loaded number; empty for none.
+// These rows are never written, and no sums include them.
 func (a *Audits) everywhere(l *geo.Layout, w workload.Workload) string {
 	loaded := int64(0)
 	w.Everywhere(func(txn.Key, []byte) { loaded++ })
@@ -339,7 +340,7 @@ func Converged(l *geo.Layout, a Audits) workload.Check {
 				continue
 			}
 			name := l.Topology.NodeName(n)
-			if s.Shard != store.Everywhere && len(shards) > 2 { // beside what is everywhere
+			if s.Shard != store.Everywhere && len(shards) > 2 { // in addition to the rows that are everywhere
 				name += " for " + l.ShardName(s.Shard)
 			}
 			copies = append(copies, history.Copy{Name: name, Partition: s.Shard, Digest: s.Digest, Rows: s.Rows, Sums: s.Sums})

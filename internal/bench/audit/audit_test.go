@@ -115,7 +115,7 @@ func TestInvariantsFindWhatIsWrong(t *testing.T) {
 	}
 }
 
-// What is asked for is checked once. Where there are copies, their invariants are worth nothing without their being equal.
+// Each requested check runs once. With several copies, invariants are meaningless unless the copies are equal.
 func TestVerifyChecksWhatIsAsked(t *testing.T) {
 	const invariants, convergence = v1alpha1.VerifyInvariants, v1alpha1.VerifyConvergence
 	topology := geo.Topology{Regions: []string{"a", "b"}, Partitions: 1, Replicas: 1}
@@ -149,8 +149,8 @@ func TestVerifyChecksWhatIsAsked(t *testing.T) {
 	}
 }
 
-// An audit that tells nothing of a shard that the layout puts on a node is not complete, whether the node is missing or only the shard,
-// unless the node is left out.
+// An audit that lacks a shard that the layout puts on a node is not complete, whether the node is missing or only the
+// shard. The exception is an omitted node.
 func TestComplete(t *testing.T) {
 	topology := geo.Topology{Regions: []string{"a", "b"}, Partitions: 2, Replicas: 2}
 	l := topology.Full()
@@ -185,7 +185,7 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-// Rows on a node where the layout does not put them are told, as a shard that no other copy has like that.
+// Rows on a node where the layout does not put them are reported as a shard that no other copy has in this form.
 func TestRowsWhereTheyDoNotBelong(t *testing.T) {
 	topology := geo.Topology{Regions: []string{"a"}, Partitions: 2, Replicas: 1}
 	l := topology.Full()

@@ -88,7 +88,8 @@ func TestReasonsAreBounded(t *testing.T) {
 	}
 }
 
-// TestHistogramIsNativeAndClassic: dashboards use the classic buckets where Prometheus does not scrape native ones.
+// TestHistogramIsNativeAndClassic checks both kinds of buckets: dashboards use the classic buckets if Prometheus does
+// not scrape native buckets.
 func TestHistogramIsNativeAndClassic(t *testing.T) {
 	w := NewWorker(WorkerLabels{}, []string{"t"})
 	w.Ended(0, 0, &txn.Outcome{Status: txn.Committed}, 107*time.Millisecond, time.Hour)

@@ -15,9 +15,9 @@ import (
 	"github.com/geobench/geobench/internal/ops/metrics"
 )
 
-// A latency histogram counts each observation with three additions: the general one of client_golang takes longer than
-// some databases need to commit. The native buckets are those of schema 3, eight to a doubling: a bucket with number i
-// ends at 2^(i/8) s.
+// A latency histogram counts each observation with three additions: the general histogram of client_golang takes longer
+// than some databases need to commit. The native buckets have schema 3, eight to a doubling: bucket i ends at 2^(i/8)
+// s.
 const (
 	schema = 3
 	// lowest and highest are the numbers of the first and last native bucket that are kept: 1 µs and 1024 s.
@@ -48,7 +48,7 @@ func nativeBucket(v float64) int {
 // histogram of latencies. Any goroutine may observe.
 type histogram struct {
 	native    [highest - lowest + 1]atomic.Int64
-	classic   []atomic.Int64 // by Latency.Buckets, and one for all above
+	classic   []atomic.Int64 // by Latency.Buckets, and an overflow bucket
 	sum       atomic.Int64   // nanoseconds
 	exemplars []atomic.Pointer[dto.Exemplar]
 	created   time.Time

@@ -78,7 +78,7 @@ func PutObjectives(put metrics.Put, o Object, objectives []v1alpha1.Objective) {
 	}
 }
 
-// PutPrices hands out the price table of a run's cost model; nil is the default one.
+// PutPrices reports the price table of a run's cost model; nil is the default table.
 func PutPrices(put metrics.Put, o Object, regions []string, p *result.Prices) {
 	if p == nil {
 		p = result.DefaultPrices()
@@ -93,7 +93,7 @@ func PutPrices(put metrics.Put, o Object, regions []string, p *result.Prices) {
 	}
 }
 
-// percentiles are those that objectives can bound.
+// percentiles are the percentiles that objectives can bound.
 var percentiles = map[v1alpha1.Metric]string{
 	v1alpha1.MetricLatencyP50: "p50", v1alpha1.MetricLatencyP90: "p90", v1alpha1.MetricLatencyP95: "p95", v1alpha1.MetricLatencyP99: "p99",
 }

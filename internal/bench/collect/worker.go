@@ -20,7 +20,7 @@ type WorkerLabels struct {
 	Index int
 }
 
-// Worker counts the outcomes of one worker's transactions. It is a load.Observer, for any number of shards at once.
+// Worker counts the outcomes of one worker's transactions. It is a load.Observer, for any number of concurrent shards.
 type Worker struct {
 	timedOut                   *prometheus.CounterVec
 	types                      []string
@@ -40,7 +40,7 @@ type cell struct {
 	timedOut prometheus.Counter
 	latency  *histogram
 	failed   [txn.Unknown + 1][txn.NumCauses]atomic.Int64 // attempts by status and cause
-	exemplar atomic.Int64                                 // when the last one was given, in nanoseconds of the process's clock
+	exemplar atomic.Int64                                 // time of the last exemplar, in nanoseconds of the process's clock
 }
 
 type outcome struct {
@@ -52,7 +52,7 @@ type outcome struct {
 const (
 	// exemplarEvery is the least time between two exemplars of one type and class: Prometheus keeps a few per scrape.
 	exemplarEvery = 100 * time.Millisecond
-	// maxReasons bounds the reasons that are kept apart; the rest are counted as otherReason.
+	// maxReasons bounds the number of separate reasons; further reasons are counted as otherReason.
 	maxReasons  = 32
 	otherReason = "other"
 )
@@ -82,7 +82,7 @@ func NewWorker(l WorkerLabels, types []string) *Worker {
 	return w
 }
 
-// Watch says whose progress the metrics tell.
+// Watch sets the source of the progress that the metrics report.
 func (w *Worker) Watch(progress func() load.Progress) { w.source.Store(&progress) }
 
 // Describe implements prometheus.Collector.

@@ -1,6 +1,6 @@
-// Package dataagent does on a cluster, for a database that is not made of Geobench's own nodes, what such nodes do for themselves: it loads the
-// data of a run, says when the database is quiet, and audits the rows. It answers the operator over the administration protocol
-// (package admin), as if it were the one node that has all rows.
+// Package dataagent performs on a cluster, for a database of another vendor, the tasks that Geobench's own nodes
+// perform themselves. It loads the data of a run, reports whether the database is quiescent, and audits the rows. It
+// answers the operator over the administration protocol (package admin), as if it were a single node with all rows.
 package dataagent
 
 import (
@@ -16,21 +16,22 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// Database is what a steward looks after.
+// Database is the database that an agent manages.
 type Database interface {
 	target.Database
 	target.Described
 	Close() error
 }
 
-// Agent implements admin.Node. Its database is opened when the first data set is to be loaded, so that what a manifest has wrong is an answer
-// to the one who asks for that.
+// Agent implements admin.Node. It opens its database when the first data set is loaded, so that an error in the
+// manifest is returned to the caller that requests the load.
 type Agent struct {
-	// Topology is that of the database.
+	// Topology is the topology of the database.
 	Topology *geo.Topology
-	// Open opens the database. A mistake in the manifest is a *target.FieldError, which is told as such; after any other error it is tried again.
+	// Open opens the database. An error in the manifest is a *target.FieldError, which is reported as such. After any
+	// other error it is retried.
 	Open func(context.Context) (Database, error)
-	// Process tells this steward from others.
+	// Process distinguishes this agent from others.
 	Process string
 
 	mu      sync.Mutex // held by one question to the database at a time
@@ -39,13 +40,13 @@ type Agent struct {
 	loaded  *admin.LoadResponse
 
 	known       sync.Mutex
-	lastDataset string // dataset, for those who do not wait
+	lastDataset string // dataset, for callers that do not wait
 }
 
 // activityWithin bounds how long a status waits for the database: the operator does not wait much longer.
 const activityWithin = 2 * time.Second
 
-// Status implements admin.Node. While the database does not tell what goes on in it, the error says so.
+// Status implements admin.Node. While the database does not report its activity, the error says so.
 func (s *Agent) Status(ctx context.Context) (*admin.Status, error) {
 	out := &admin.Status{Node: "steward", Process: s.Process, Ready: true}
 	if !s.mu.TryLock() { // it loads, or audits

@@ -1,7 +1,7 @@
-// Package manifest reads manifests without a cluster and treats them as the API server would: it compiles the OpenAPI
-// schemas and CEL rules of the very CRDs that a cluster installs (config/crd), refuses unknown fields, fills in defaults,
-// and validates. On top of that it resolves references between the objects and runs the rules of package check, which the
-// operator's Preflight runs too. What validates here is accepted there, and the other way round.
+// Package manifest reads manifests without a cluster and treats them like the API server. It compiles the OpenAPI
+// schemas and CEL rules of the CRDs that a cluster installs (config/crd), refuses unknown fields, fills in defaults,
+// and validates. In addition it resolves references between the objects and runs the rules of package check, which the
+// operator's Preflight runs too. A manifest is valid here if and only if a cluster accepts it.
 package manifest
 
 import (
@@ -32,7 +32,7 @@ type (
 	Problems = check.Problems
 )
 
-// Document is one object as it was written.
+// Document is one object in its original form.
 type Document struct {
 	// Source is "file:line" of its first line.
 	Source string
@@ -56,7 +56,7 @@ type Bundle struct {
 	Runs []*v1alpha1.BenchmarkRun
 	// Experiments in the order in which they were written. Package experiment expands them into points and checks each.
 	Experiments []*v1alpha1.Experiment
-	// Place is where the objects come from, for messages; empty stands for "the files".
+	// Place is the origin of the objects, for messages; empty stands for "the files".
 	Place string
 	// Ignored lists objects of other API groups, for example "v1 Namespace demo", which only a cluster has use for.
 	Ignored []string
@@ -64,7 +64,7 @@ type Bundle struct {
 	sources map[string]string // by "Kind name"
 }
 
-// maxBytes bounds what is read: far above any manifest, far below what hurts.
+// maxBytes bounds the input: far above any manifest, and harmless in memory.
 const maxBytes = 16 << 20
 
 // Read reads files, folders (their *.yaml, *.yml and *.json files, not recursively) and standard input ("-"), and returns
@@ -191,8 +191,8 @@ type yamlPart struct {
 	text []byte
 }
 
-// splitYAML cuts a stream at its document markers. Markers inside block scalars are indented, so a line that begins with
-// "---" is always one.
+// splitYAML splits a stream at its document markers. Markers inside block scalars are indented, so a line that starts
+// with "---" is always a marker.
 func splitYAML(data []byte) []yamlPart {
 	var parts []yamlPart
 	cur := yamlPart{line: 1}
@@ -222,8 +222,8 @@ func splitYAML(data []byte) []yamlPart {
 	return parts
 }
 
-// Default fills in the defaults of an object as the API server does, and refuses what the API server would refuse. The
-// document's object is changed in place.
+// Default fills in the defaults of an object like the API server, and refuses everything that the API server would
+// refuse. It changes the document's object in place.
 func Default(d Document) Problems {
 	all, err := schemas()
 	if err != nil {
@@ -241,7 +241,7 @@ func Default(d Document) Problems {
 	return ps
 }
 
-// kindProblem says why a document is none of our kinds; nothing when it belongs to another API group altogether.
+// kindProblem returns the reason why a document is none of our kinds; nothing if it belongs to another API group.
 func kindProblem(d Document, all map[string]*kindSchema) Problems {
 	kinds := slices.Sorted(maps.Keys(all))
 	apiVersion, kind := d.text("apiVersion"), d.text("kind")
@@ -266,8 +266,8 @@ func kindProblem(d Document, all map[string]*kindSchema) Problems {
 	return Problems{p}
 }
 
-// Build turns documents into a bundle. Each object is defaulted and validated by itself; references are not followed yet.
-// All problems are returned at once, and the bundle holds what is valid.
+// Build turns documents into a bundle. It sets the defaults of each object and validates it separately, without
+// following references. It returns all problems together, and the bundle holds the valid objects.
 func Build(docs []Document) (*Bundle, Problems) {
 	b := &Bundle{
 		Profiles:  map[string]*v1alpha1.NetworkProfile{},
@@ -324,7 +324,7 @@ func (b *Bundle) add(d Document) error {
 	return fmt.Errorf("kind %s is in no bundle", d.text("kind"))
 }
 
-// Source is the "file:line" where an object begins; empty when it came from no file.
+// Source is the "file:line" at which an object starts; empty for an object without a file.
 func (b *Bundle) Source(kind, name string) string { return b.sources[kind+" "+name] }
 
 // Load reads, defaults and validates everything: each object by its CRD, then references and the rules of package check.

@@ -260,7 +260,8 @@ func TestResolvePrefersTheFiles(t *testing.T) {
 	}
 }
 
-// FuzzRead: whatever is read, nothing panics, and what is accepted is accepted again, unchanged, once it was written.
+// FuzzRead checks that no input causes a panic. If an input is accepted, its written form must be accepted again,
+// unchanged.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(wrong.Valid))
 	cases, err := wrong.Cases()
@@ -305,7 +306,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// objects lists what is in a bundle, in a fixed order.
+// objects lists the objects of a bundle, in a fixed order.
 func objects(b *manifest.Bundle) []any {
 	var out []any
 	var names []string

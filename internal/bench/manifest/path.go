@@ -19,10 +19,10 @@ func (e *PathError) Error() string { return e.Message }
 
 func pathError(format string, args ...any) error { return &PathError{fmt.Sprintf(format, args...)} }
 
-// Set puts a number or a string into the field of an object that path names, as spec.load.clientsPerRegion or
-// spec.links[0].rtt. Objects on the way are made where they are missing, elements of lists must be there. Where the
-// schema of the kind wants a string, a number is written as one; where it wants a number or a truth value, a string
-// that is one is read. Any other error than that the path is wrong is left to validation.
+// Set puts a number or a string into the field of an object that path names, such as spec.load.clientsPerRegion or
+// spec.links[0].rtt. It creates missing objects on the way, but elements of lists must exist. If the schema of the kind
+// requires a string, a number is written as a string. If the schema requires a number or a truth value, a string is
+// parsed as such. All errors other than a wrong path are left to validation.
 func Set(kind string, object map[string]any, path string, value any) error {
 	all, err := schemas()
 	if err != nil {
@@ -79,7 +79,7 @@ func pathSteps(path string) ([]pathStep, error) {
 	return steps, nil
 }
 
-// cursor walks down a schema and an object of it at once.
+// cursor descends in parallel through a schema and an object of it.
 type cursor struct {
 	kind  *kindSchema
 	root  map[string]any
@@ -169,7 +169,7 @@ func (c *cursor) child(st pathStep) (*schema.Structural, error) {
 	return nil, &PathError{fmt.Sprintf("%s (the fields of %s are %s)", m, where, strings.Join(known, ", "))}
 }
 
-// leaf turns a value into what the schema wants, where that is obvious.
+// leaf converts a value to the schema's type, where the conversion is obvious.
 func (c *cursor) leaf(s *schema.Structural, v any) (any, error) {
 	switch {
 	case s.Items != nil || s.Type == "array":
@@ -187,7 +187,7 @@ func (c *cursor) leaf(s *schema.Structural, v any) (any, error) {
 	number, isNumber := v.(int64)
 	switch {
 	case s.Type == "string" && isNumber:
-		// A duration without a unit stays a number, so that it is refused as one.
+		// A duration without a unit remains a number, so that it is refused as a number.
 		if s.ValueValidation == nil || s.ValueValidation.Format != "duration" {
 			return strconv.FormatInt(number, 10), nil
 		}

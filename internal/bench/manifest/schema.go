@@ -76,8 +76,8 @@ func newKindSchema(d *apiextensionsv1.CustomResourceDefinition) (*kindSchema, er
 	return s, nil
 }
 
-// admit does to an object what the API server does on create with strict field validation: it refuses unknown fields,
-// fills in defaults, and checks types, bounds, lists, metadata and CEL rules. Status is dropped.
+// admit processes an object like the API server on create with strict field validation. It refuses unknown fields,
+// fills in defaults, and checks types, bounds, lists, metadata and CEL rules. It drops the status.
 func (s *kindSchema) admit(u map[string]any) check.Problems {
 	unknown := pruning.PruneWithOptions(u, s.structural, true, schema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
 	merr, metaUnknown := objectmeta.CoerceWithOptions(nil, u, s.structural, true, objectmeta.CoerceOptions{ReturnUnknownFieldPaths: true})
@@ -110,8 +110,8 @@ func (s *kindSchema) admit(u map[string]any) check.Problems {
 		celErrs, _ := s.rules.Validate(context.Background(), nil, s.structural, u, nil, celconfig.RuntimeCELCostBudget)
 		errs = append(errs, celErrs...)
 	}
-	// What may be a whole number or a string, and is neither, is reported three times: with both types, with one of them,
-	// and without saying where.
+	// A value that may be a whole number or a string, and is neither, is reported three times: with both types, with one
+	// of them, and without a location.
 	either := map[string]bool{}
 	for _, e := range errs {
 		either[e.Field] = either[e.Field] || strings.Contains(e.Detail, integerOrString)
@@ -131,7 +131,7 @@ func (s *kindSchema) admit(u map[string]any) check.Problems {
 	return ps
 }
 
-// integerOrString is how the OpenAPI validator calls the type of what may be either.
+// integerOrString is the OpenAPI validator's name for the type of a value that may be either.
 const integerOrString = "must be of type integer,string"
 
 var wrongMetadata = regexp.MustCompile(`cannot unmarshal (\w+) into Go struct field ObjectMeta\.(\w+) of type (\S+)`)
@@ -206,8 +206,8 @@ func (s *kindSchema) fields(path string) []string {
 	return names
 }
 
-// find returns the shortest path to a field called name in the spec below s: most unknown fields are wrongly indented. Of those
-// that are equally short it prefers one below what the object has.
+// find returns the shortest path to a field called name in the spec below s: most unknown fields are wrongly indented.
+// Among paths of equal length it prefers a path below the object's existing fields.
 func find(s *schema.Structural, name, path string, object any) string {
 	best, bestIsThere := "", false
 	fields, _ := object.(map[string]any)
@@ -295,7 +295,7 @@ func reword(path, detail string) string {
 	return strings.Replace(strings.Replace(detail, "should be", "must be", 1), "should have", "must have", 1)
 }
 
-// mustBe says which type is wanted. Where a string is wanted, quotes are what is usually missing: YAML takes no, on and 5 for
+// mustBe names the required type. If it is a string, the usual cause is missing quotes: YAML takes no, on and 5 for
 // truth values and numbers.
 func mustBe(want, got string) string {
 	m := "must be " + article(want) + ", not " + article(got)
@@ -339,7 +339,7 @@ func article(jsonType string) string {
 
 var step = regexp.MustCompile(`([^.\[\]]+)|\[([^]]*)\]`)
 
-// valueAt is what the object holds at a path, shortened; empty when there is nothing or it is not a scalar.
+// valueAt is the object's value at a path, shortened; empty if there is none or it is not a scalar.
 func valueAt(u map[string]any, path string) string {
 	var at any = u
 	for _, m := range step.FindAllStringSubmatch(path, -1) {

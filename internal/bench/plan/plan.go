@@ -42,8 +42,8 @@ func (p *Plan) PlanTests(plan func(*v1alpha1.BenchmarkRun) (*Plan, error)) error
 	return nil
 }
 
-// New plans a run. The objects have their defaults filled in and have been checked; what the checks cannot know, for
-// example that the customers do not suffice for the topology, is an error here that names the field.
+// New plans a run. The objects have their defaults filled in and have been checked. Conditions that the checks cannot
+// know are errors here that name the field, for example too few customers for the topology.
 func New(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, profile *v1alpha1.NetworkProfileSpec) (*Plan, error) {
 	p := &Plan{Run: run, Database: db, Profile: profile}
 	var err error
@@ -78,8 +78,8 @@ func engine(name string, client bool) (*protocol.Engine, error) {
 	return nil, fmt.Errorf("%q is not one of %v", name, names())
 }
 
-// Deployed plans a run of a database that is deployed already: what is deployed counts, whatever its manifests would make of it now.
-// spec and profile are the manifests that it was deployed from.
+// Deployed plans a run of a deployed database. The deployed state counts, even if its manifests would produce another
+// state now. spec and profile are the manifests from which it was deployed.
 func Deployed(run *v1alpha1.BenchmarkRun, d *deploy.Database, spec *v1alpha1.GeoDatabaseSpec, profile *v1alpha1.NetworkProfileSpec) (*Plan, error) {
 	p := &Plan{Run: run, Database: &v1alpha1.GeoDatabase{Spec: *spec}, Profile: profile, Topology: d.Topology}
 	p.Database.Name = d.Name

@@ -12,16 +12,16 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// MissingLinkError says that a profile does not tell the round-trip time between two regions.
+// MissingLinkError reports that a profile lacks the round-trip time between two regions.
 type MissingLinkError struct{ From, To string }
 
 func (e *MissingLinkError) Error() string {
 	return fmt.Sprintf("the network profile has no link between %s and %s; add one with its rtt", e.From, e.To)
 }
 
-// Topology lays a database out over a profile. A link's round-trip time is split in halves, one injected on each side;
-// where the reverse pair is listed too, each direction takes half of its own. Jitter is the standard deviation
-// of the round trip, so each direction gets its square root of a half.
+// Topology lays a database out over a profile. A link's round-trip time is split in halves, one injected on each side.
+// If the reverse pair is listed too, each direction takes half of its time. Jitter is the standard deviation of the
+// round trip, so each direction gets a fraction of the square root of a half.
 func Topology(db *v1alpha1.GeoDatabaseSpec, profile *v1alpha1.NetworkProfileSpec) (geo.Topology, error) {
 	t := geo.Topology{Homes: len(db.Homes), Partitions: int(db.PartitionsPerRegion), Replicas: int(db.ReplicasPerPartition)}
 	declared := make(map[[2]string]geo.Link, len(profile.Links))
@@ -57,8 +57,8 @@ func Topology(db *v1alpha1.GeoDatabaseSpec, profile *v1alpha1.NetworkProfileSpec
 	return t, t.Validate()
 }
 
-// Places gives a topology the places of the pods of a database with roles: each region has as many as the one with most,
-// some of them absent. It does nothing for one without roles.
+// Places adds to a topology the places of the pods of a database with roles. Each region has as many places as the
+// region with the most, some of them empty. It does nothing for a database without roles.
 func Places(t *geo.Topology, spec *v1alpha1.GeoDatabaseSpec) {
 	if len(spec.Roles) == 0 {
 		return

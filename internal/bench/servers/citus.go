@@ -38,9 +38,10 @@ var citus = cluster{
 const citusImage = "docker.io/citusdata/citus:14.1.0"
 
 var (
-	// The image starts a server of its own to make its files, which answers the pod itself and nobody else: it is asked by its address.
+	// The image starts a temporary server to create its files, which answers only the pod itself. The probe therefore uses
+	// the pod's address.
 	citusReady = &v1alpha1.PodReady{Command: []string{"bash", "-c", `exec pg_isready -q -h "$POD_IP" -p 5432`}}
-	// citusSettings are those of PostgreSQL, and what Citus adds.
+	// citusSettings are the settings of PostgreSQL, and the settings that Citus adds.
 	citusSettings = func() map[string]*regexp.Regexp {
 		out := map[string]*regexp.Regexp{"citus.max_cached_conns_per_worker": integer, "citus.node_connection_timeout": duration, "citus.shard_count": someInteger}
 		for name, rule := range postgresSettings {
@@ -68,7 +69,7 @@ until getent hosts "$GEOBENCH_HOST" >/dev/null; do sleep 1; done
 exec docker-entrypoint.sh postgres "$@"
 `
 
-// citusNodes tells the coordinator of the others. To name one again changes nothing.
+// citusNodes registers the other nodes at the coordinator. A repeated registration changes nothing.
 const citusNodes = `set -eu
 export PGHOST=${GEOBENCH_HOSTS_COORD%%,*} PGUSER=postgres PGDATABASE=postgres PGPASSWORD="$POSTGRES_PASSWORD" PGCONNECT_TIMEOUT=10
 query() { psql -v ON_ERROR_STOP=1 -q -A -t -c "$1" >/dev/null; }

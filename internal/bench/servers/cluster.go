@@ -16,20 +16,22 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// cluster is a vendor's database of several kinds of servers, as data. Nobody has run one yet, and no client here has been held against one.
+// cluster describes a vendor's database with several kinds of servers, as data. None of these databases has been run
+// yet, and no client here has been tested with them.
 type cluster struct {
 	facts Facts
 	parts []part
-	// copies: parameter replicas says how many copies of its rows there are, in as many regions.
+	// copies: parameter replicas sets the number of copies of its rows, in as many regions.
 	copies bool
-	// leader: parameter leader names the region that is to lead, one of those that have pods of this part; empty is no such parameter.
+	// leader: parameter leader names the leading region, one of the regions with pods of this part; empty if there is no
+	// such parameter.
 	leader string
-	// logins are its users, the clients' first, and database is the one that they use.
+	// logins are its users, the clients' user first, and database is the clients' database.
 	logins   []login
 	database string
-	// knobs fills in settings, by name, that depend on the longest round trip, and finds those that do not go together.
+	// knobs fills in settings, by name, that depend on the longest round trip, and finds incompatible settings.
 	knobs func(r *reading, set map[string]string)
-	// steps are those of spec.init.
+	// steps are the steps of spec.init.
 	steps func(*reading) []v1alpha1.InitStep
 }
 
@@ -49,17 +51,17 @@ type part struct {
 	// copies: it is in the first regions only, one for each copy of a row. first: it is in the first region only.
 	copies, first bool
 	client        bool
-	// settings are those that parameters settings.NAME may set, with the form of their values; two parts may have the same. defaults are
-	// values where the vendor's suit a machine of its own.
+	// settings are the settings that parameters settings.NAME may set, with the form of their values; two parts may have
+	// the same. defaults replace vendor defaults that assume a dedicated machine.
 	settings map[string]*regexp.Regexp
 	defaults map[string]string
 	// script is the shell's. It becomes the server.
 	shell, script string
 	// args are the script's, made of the settings by name.
 	args func(settings map[string]string) []string
-	// servicePerPod: servers know each other by address, and each has one that stays.
+	// servicePerPod: servers know each other by address, and each has a permanent address.
 	servicePerPod bool
-	// volumes beside data, which holds up to disk, or 8Gi.
+	// volumes in addition to data, which holds up to disk, or 8Gi.
 	volumes []v1alpha1.PodVolume
 	disk    string
 	memory  string
@@ -144,7 +146,7 @@ func (c cluster) parameters(settings map[string]*regexp.Regexp) []string {
 	return known
 }
 
-// copiesOf is how many copies of its rows a database has: three, where there are as many regions.
+// copiesOf is the number of copies of a database's rows: three, if there are that many regions.
 func copiesOf(r *reading) int {
 	if n, err := strconv.Atoi(r.words["replicas"]); err == nil {
 		return n
@@ -254,7 +256,7 @@ func milliseconds(d time.Duration) string {
 	return strconv.FormatInt(int64((d+time.Millisecond-1)/time.Millisecond), 10)
 }
 
-// fill sets a setting that is left out.
+// fill sets a setting that is not set.
 func fill(set map[string]string, name, value string) {
 	if _, ok := set[name]; !ok {
 		set[name] = value

@@ -15,7 +15,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// played is a part of a database that is rendered over three regions: what its pod in region us is told, with stand-ins for all programs.
+// played is a part of a database that is rendered over three regions. It runs the commands of its pod in region us,
+// with replacements for all programs.
 type played struct {
 	dir  string
 	role *v1alpha1.Role
@@ -40,14 +41,14 @@ func play(t *testing.T, engine, role, region string) *played {
 	return p
 }
 
-// stand makes a stand-in. Its text is sh's; $log is what it may write down.
+// stand makes a replacement for a program. Its text is a shell script; it may write to $log.
 func (p *played) stand(name, text string) {
 	if err := os.WriteFile(filepath.Join(p.dir, name), []byte("#!/bin/sh\nlog="+p.dir+"/log\n"+text+"\n"), 0o755); err != nil {
 		panic(err)
 	}
 }
 
-// run runs a command of the image in the folder, and returns what was written down.
+// run runs a command of the image in the folder, and returns the log.
 func (p *played) run(t *testing.T, command ...string) string {
 	t.Helper()
 	in := strings.NewReplacer("/home/yugabyte/bin", p.dir, "$home/bin", p.dir, "/data", p.dir, "/pd-server", p.dir+"/pd-server", "/tikv-server", p.dir+"/tikv-server",
@@ -74,7 +75,7 @@ func (p *played) start() []string {
 
 const words = `echo "${0##*/} $*" >>"$log"`
 
-// Each kind of servers is started with the flags that its documentation asks for, and the hosts of the others.
+// Each kind of servers starts with the flags that its documentation requires, and with the hosts of the others.
 func TestClustersStart(t *testing.T) {
 	for name, tc := range map[string]struct {
 		engine, role, region, program string
@@ -126,7 +127,7 @@ func TestClustersStart(t *testing.T) {
 	}
 }
 
-// PD and TiKV read the rest from a file.
+// PD and TiKV read their other settings from a file.
 func TestConfigurationFiles(t *testing.T) {
 	for role, want := range map[string]string{"pd": "election-interval = \"3000ms\"\n", "tikv": "storage.block-cache.capacity = \"256MB\"\n"} {
 		p := play(t, "tidb", role, "us")
@@ -138,7 +139,8 @@ func TestConfigurationFiles(t *testing.T) {
 	}
 }
 
-// TiDB makes the clients' user and database as it begins; the password is in a file that nobody else reads.
+// TiDB creates the clients' user and database when it starts; the password is in a file that only the server's user can
+// read.
 func TestTiDBMakesItsClients(t *testing.T) {
 	p := play(t, "tidb", "tidb", "us")
 	p.stand("tidb-server", words+`; if [ -n "${BENCH_PASSWORD:-}" ]; then echo "the server has the password" >>"$log"; fi`)
@@ -172,7 +174,8 @@ func TestOceanBaseGoesOn(t *testing.T) {
 // A step of OceanBase's begins a cluster where there is none, of a server in each region, and adds the servers that it lacks; the next makes the
 // clients' tenant, led from the region that is asked for, and their user.
 func TestOceanBaseBegins(t *testing.T) {
-	// The stand-in writes down who asks and what. It knows no servers until a cluster was begun, and refuses the first statements of a tenant.
+	// The replacement writes down the caller and its statement. It knows no servers until a cluster is started, and
+	// refuses the first statements of a tenant.
 	const client = `asked=$(cat); echo "$7: $asked" >>"$log"
 case $asked in
 *DBA_OB_SERVERS*) if [ -e "$log.begun" ]; then cat "$log.begun"; else exit 1; fi ;;
@@ -236,7 +239,7 @@ func TestOceanBaseHasSevenZones(t *testing.T) {
 
 // Steps say what their documentation asks for, again until it is done, and to the right server.
 func TestClustersAreBegun(t *testing.T) {
-	// twice fails at first: with an exit code, or by what it says alone.
+	// twice fails at first: with an exit code, or only by its output.
 	const twice = `if [ ! -e "$log" ]; then ` + words + `; echo "no leader"; exit 1; fi; ` + words
 	const said = `if [ ! -e "$log" ]; then ` + words + `; echo "Failed to set: no leader"; exit 0; fi; ` + words + `; echo Success!`
 	for name, tc := range map[string]struct {
@@ -316,7 +319,8 @@ func five(db *v1alpha1.GeoDatabase) *v1alpha1.GeoDatabase {
 	return db
 }
 
-// Everything that a load generator has to know is said of each database that nobody has run, and in docs/databases.md, too.
+// The facts that a load generator needs exist for each database that has not been run, and docs/databases.md lists
+// them, too.
 func TestFactsAreInTheDocs(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/databases.md")
 	if err != nil {

@@ -14,8 +14,9 @@ import (
 // goDuration is a duration as Go's programs take it.
 var goDuration = regexp.MustCompile(`^[0-9]+(ms|s|m|h)$`)
 
-// etcd is one cluster whose members are all pods; the clients of each region talk to its first one. The image is the official one, which has no
-// shell. A member asks nobody who he is: the login is what every database here has.
+// etcd is a cluster whose members are all pods; the clients of each region talk to the region's first member. The image
+// is the official image, which has no shell. A member requires no authentication: the login exists only because every
+// database here has one.
 var etcd = server{
 	product: "etcd",
 	settings: map[string]*regexp.Regexp{
@@ -46,8 +47,9 @@ const (
 	etcdElection  = "3000"
 )
 
-// etcdReady is answered once a member has joined the cluster, which takes a majority, and then from its own copy: a member that a fault cuts
-// off stays ready, as does one whose space is used up, since what becomes of them is what runs measure.
+// etcdReady is answered once a member has joined the cluster, which takes a majority, and then from its local copy. A
+// member that a fault partitions stays ready, and so does a member without free space, since runs measure their
+// behavior.
 const etcdReady = "/health?serializable=true&exclude=NOSPACE"
 
 func etcdPods(r *reading) *v1alpha1.Pods {

@@ -5,34 +5,34 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Facts are what whoever loads and measures a vendor's database has to know of it, from the vendor's documentation. Nobody has run these
-// databases here yet.
+// Facts are the properties of a vendor's database that loading and measuring require, from the vendor's documentation.
+// These databases have not been run here yet.
 type Facts struct {
 	// Product is what people call it.
 	Product string
-	// Protocol is what clients speak, and Port where; User is one that is there from the start.
+	// Protocol is the clients' protocol, and Port the port; User is a user that exists from the start.
 	Protocol string
 	Port     int32
 	User     string
 	// Isolation are the levels that it knows, the default first.
 	Isolation []string
-	// Retry are the errors after which a transaction was rolled back and may be tried again; after Ambiguous ones nobody knows whether it was
-	// committed.
+	// Retry lists the errors after which a transaction was rolled back and may be retried. After the errors in Ambiguous
+	// it is unknown whether it was committed.
 	Retry, Ambiguous []string
-	// Tolerates says which losses it gets over, as it is deployed here.
+	// Tolerates describes the losses that it survives, as it is deployed here.
 	Tolerates string
-	// Placement says how rows get a home.
+	// Placement describes how rows get a home.
 	Placement string
 	// Licence in a few words.
 	Licence string
-	// Unmeasured says why none of the clients that are built in can measure it; empty where one can.
+	// Unmeasured is the reason why no built-in client can measure it; empty if a client can.
 	Unmeasured string
 }
 
-// FactsOf are those of a database that is deployed, and that nobody has run yet; nil for every other.
+// FactsOf returns the facts of a deployed database that has not been run yet; nil for every other database.
 func FactsOf(engine string) *Facts { return kinds[engine].facts }
 
-// open describes, for each deployed database without authentication, who can do what.
+// open describes, for each deployed database without authentication, the resulting access.
 var open = map[string]string{
 	"cockroachdb": "CockroachDB runs with --insecure: whoever reaches port 26257 of a server is root, without a password and without TLS",
 	"etcd":        "etcd has no users: whoever reaches port 2379 of a member reads and writes all keys, and whoever reaches 2380 is taken for a member",

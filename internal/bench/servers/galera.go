@@ -17,8 +17,8 @@ var (
 	period = regexp.MustCompile(`^PT[0-9]+(\.[0-9]+)?S$`)
 )
 
-// galera is MariaDB with Galera: every pod takes writes, and the clients of each region talk to its first one. The image is the official one of
-// MariaDB, whose user mysql is 999.
+// galera is MariaDB with Galera: every pod accepts writes, and the clients of each region talk to the region's first
+// pod. The image is the official image of MariaDB, whose user mysql is 999.
 var galera = server{
 	product: "MariaDB or Galera",
 	settings: map[string]*regexp.Regexp{
@@ -96,16 +96,17 @@ func galeraPods(r *reading) *v1alpha1.Pods {
 			Ports: []v1alpha1.PodPort{
 				{Name: "mysql", Port: 3306}, {Name: "members", Port: 4567}, {Name: "increments", Port: 4568}, {Name: "snapshots", Port: 4444},
 			},
-			// A server listens once it has its copy. Whether it is Synced says more, and would make a server that a fault cuts off one that
-			// is not ready, which ends runs.
+			// A server listens once it has its copy. A check for Synced would be stricter, but would make a server that a fault
+			// partitions unready, which stops runs.
 		},
 		Client: &v1alpha1.PodsClient{ProgramClient: v1alpha1.ProgramClient{Database: galeraDatabase}},
 	}
 }
 
-// galeraScript makes the first server's files unless they are there, and becomes a server. The others get their files from one that runs, users
-// and passwords among them. Only the first may begin a cluster: with new files, or as the one that was its last and where nobody else answers; a
-// second cluster beside the others would go unnoticed.
+// galeraScript creates the first server's files unless they exist, and then becomes a server. The other servers get
+// their files from a running server, including users and passwords. Only the first server may start a cluster: with new
+// files, or if it was the cluster's last server and no other server answers. A second cluster alongside the other
+// servers would go unnoticed.
 const galeraScript = `set -eu
 umask 077
 db=/data/db new=/data/new first=${GEOBENCH_HOSTS%%,*}

@@ -33,7 +33,8 @@ var oceanbase = cluster{
 		settings: map[string]*regexp.Regexp{
 			"cpu_count": someInteger, "datafile_size": shortSize, "log_disk_size": shortSize, "memory_limit": shortSize, "rpc_timeout": someDuration, "system_memory": shortSize,
 		},
-		// The vendor's are shares of the machine. Its operator gives a server at least so many threads, whatever its CPU.
+		// The vendor's defaults are shares of the machine. Its operator gives a server a minimum number of threads, whatever
+		// its CPU.
 		defaults: map[string]string{"cpu_count": "16", "datafile_size": "5G", "log_disk_size": "12G", "memory_limit": "6G", "system_memory": "1G"},
 		shell:    "bash", script: oceanbaseServer, args: oceanbaseOptions,
 	}},
@@ -70,7 +71,7 @@ var oceanbase = cluster{
 const (
 	// oceanbaseTenant is the clients' tenant, its database, and its user.
 	oceanbaseTenant = "bench"
-	// oceanbaseZones is how many copies of a row may vote.
+	// oceanbaseZones is the maximum number of voting copies of a row.
 	oceanbaseZones = 7
 )
 
@@ -88,7 +89,8 @@ func oceanbaseOptions(settings map[string]string) []string {
 	return []string{strings.Join(options, ",")}
 }
 
-// An observer tells others the address of its Service, which stays, and listens on all of its own. One that has its files knows its options.
+// An observer announces the address of its Service, which is permanent, and listens on all its addresses. An observer
+// with existing files knows its options.
 const oceanbaseServer = `set -eu
 unset BENCH_PASSWORD
 home=/home/admin/oceanbase
@@ -107,7 +109,8 @@ exec "$home/bin/observer" --nodaemon --appname geobench --cluster_id 1 --zone "z
 const oceanbaseSQL = `client=$(command -v obclient || command -v mysql) || { echo "the image has neither obclient nor mysql, by which the step asks the servers"; exit 1; }
 sql() { "$client" --connect-timeout=10 -h "${GEOBENCH_HOSTS%%,*}" -P 2881 -u "$1" -N -B; }`
 
-// oceanbaseCluster begins a cluster of the first server of each region and adds the others, unless there is one already.
+// oceanbaseCluster starts a cluster of the first server of each region and adds the others, unless a cluster exists
+// already.
 const oceanbaseCluster = `set -eu
 ` + oceanbaseSQL + `
 hosts=(${GEOBENCH_HOSTS//,/ }) regions=(${GEOBENCH_REGIONS//,/ }) first= more=()
@@ -131,7 +134,8 @@ for server in "${more[@]}"; do
 done
 `
 
-// oceanbaseMakesTenant makes the clients' tenant with a unit on each server, then its database and user. What is there is left as it is.
+// oceanbaseMakesTenant creates the clients' tenant with a unit on each server, then its database and user. It keeps
+// existing objects unchanged.
 const oceanbaseMakesTenant = `set -eu
 ` + oceanbaseSQL + `
 zones=${2//F@/} zones="'${zones//,/\',\'}'"

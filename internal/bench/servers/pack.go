@@ -9,27 +9,28 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// pack is a vendor's database as data: servers that are all alike, find each other by the list of hosts and share the rows out themselves. Nobody
-// has run one yet, and no client here has been held against one.
+// pack describes a vendor's database as data: its servers are all alike, find each other by the list of hosts, and
+// distribute the rows themselves. None of these databases has been run yet, and no client here has been tested with
+// them.
 type pack struct {
 	facts Facts
 	// image is pinned, and user the number that its server runs as.
 	image string
 	user  int64
-	// login is the clients' user, and database the one that they use.
+	// login is the clients' user, and database the clients' database.
 	login    login
 	database string
-	// ports are the servers', that of clients first.
+	// ports are the servers' ports, the clients' port first.
 	ports []v1alpha1.PodPort
-	// ready tells when a server takes clients.
+	// ready is the probe for accepting clients.
 	ready *v1alpha1.PodReady
-	// env is the same in all pods, beside what every pod is told.
+	// env is the same in all pods, in addition to the variables of every pod.
 	env []v1alpha1.PodEnv
 	// script is bash's. It gets the flags as its arguments, joins the servers to one cluster whatever the order of their starts, and becomes
 	// the server.
 	script string
-	// flags are those that parameters settings.NAME may set, with the form of their values, and defaults are values where the vendor's suit
-	// a machine of its own.
+	// flags are the flags that parameters settings.NAME may set, with the form of their values. defaults replace vendor
+	// defaults that assume a dedicated machine.
 	flags    map[string]*regexp.Regexp
 	defaults map[string]string
 }
@@ -93,8 +94,9 @@ var cockroachdb = pack{
 	script:   cockroachScript,
 }
 
-// cockroachScript becomes a server, and lets the first one begin the cluster. It does so only while all servers say that they belong to none:
-// a server whose files are gone joins the others, and would otherwise begin a second cluster beside them.
+// cockroachScript becomes a server, and lets the first server start the cluster. The first server does so only while
+// all servers report that they belong to none. Otherwise a server whose files are gone, which joins the others, would
+// start a second cluster alongside them.
 const cockroachScript = `set -eu
 export PATH="/cockroach:$PATH" HOME=/data
 until getent hosts "$GEOBENCH_HOST" >/dev/null; do sleep 1; done

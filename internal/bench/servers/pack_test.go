@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// The first server of CockroachDB begins a cluster once, when all servers say that they belong to none, and never beside one that is there.
+// The first server of CockroachDB starts a cluster once, when all servers report that they belong to none, and never
+// alongside an existing cluster.
 func TestCockroachBegins(t *testing.T) {
 	const (
 		waiting = "waiting" // for a cluster
@@ -32,7 +33,8 @@ func TestCockroachBegins(t *testing.T) {
 			dir := t.TempDir()
 			begun := filepath.Join(dir, "begun")
 			var asked atomic.Int32
-			// answer is that of a server in a state, which serves as soon as there is a cluster; the second request finds it waiting.
+			// answer is the answer of a server in a state, which serves as soon as there is a cluster; the second request finds
+			// it waiting.
 			answer := func(state string) http.HandlerFunc {
 				return func(w http.ResponseWriter, r *http.Request) {
 					if r.RequestURI != "/health?ready=1" {
@@ -41,7 +43,7 @@ func TestCockroachBegins(t *testing.T) {
 					_, err := os.Stat(begun)
 					switch {
 					case state == serves || err == nil && state == waiting:
-						w.Write([]byte("{}")) //nolint:errcheck // who asks goes without
+						w.Write([]byte("{}")) //nolint:errcheck // the requester can do without the answer
 						return
 					case state == unready && asked.Add(1) == 1:
 						http.Error(w, `{"error": "node is not healthy"}`, http.StatusServiceUnavailable)
@@ -67,7 +69,7 @@ func TestCockroachBegins(t *testing.T) {
 			script := strings.NewReplacer("$1/8080", "$1", "sleep 1", "sleep 0.05", "/cockroach:", dir+":").Replace(cockroachScript)
 			cmd := exec.CommandContext(t.Context(), "bash", "-c", script, "cockroachdb")
 			cmd.Env = append(os.Environ(), "GEOBENCH_HOST="+first, "GEOBENCH_HOSTS="+first+","+other, "GEOBENCH_REGION=us")
-			out, err := cmd.Output() // it ends with the last who can write there, and so when nobody may begin a cluster any more
+			out, err := cmd.Output() // the output ends with its last writer, so no process can start a cluster after it
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -16,7 +16,8 @@ import (
 // replicator is whom standbys stream as.
 const replicator = "replicator"
 
-// postgres is a primary, and standbys that stream from it in all other pods. Clients log in as its superuser. The image is the official one.
+// postgres is a primary, with standbys that stream from it in all other pods. Clients log in as its superuser. The
+// image is the official image.
 var postgres = server{
 	product:  "PostgreSQL",
 	settings: postgresSettings,
@@ -30,7 +31,7 @@ var postgres = server{
 const (
 	// syncOff: the primary's log alone.
 	syncOff = "Off"
-	// syncQuorum: the log of so many standbys that, with the primary, most servers have it.
+	// syncQuorum: commits wait for enough standbys that, together with the primary, most servers have the log.
 	syncQuorum = "Quorum"
 	// syncRemoteApply: all standbys show it to readers.
 	syncRemoteApply = "RemoteApply"
@@ -117,7 +118,7 @@ func postgresPods(r *reading) *v1alpha1.Pods {
 				r.password("REPLICATION_PASSWORD", 1),
 			},
 			Ports: []v1alpha1.PodPort{{Name: "postgres", Port: 5432}},
-			// A server that starts listens, and refuses who comes. Whether the others can be reached does not matter here.
+			// A starting server listens, and refuses clients. Whether the other servers are reachable does not matter here.
 			Ready: &v1alpha1.PodReady{Command: []string{"pg_isready", "-q", "-h", "127.0.0.1", "-p", "5432"}},
 		},
 		Client: &v1alpha1.PodsClient{ProgramClient: v1alpha1.ProgramClient{Region: primary, Database: "postgres"}},
@@ -144,8 +145,9 @@ func postgresArgs(synchronous string, servers int, set map[string]string) []stri
 	return out
 }
 
-// postgresScript makes a server's files unless they are there, and becomes the server. A folder that was not finished is made anew: only a
-// whole one gets its name. Passwords are in the environment and in files that the server's user alone reads, and in no argument.
+// postgresScript creates a server's files unless they exist, and then becomes the server. It recreates an unfinished
+// folder: only a complete folder gets its final name. Passwords are in the environment and in files that only the
+// server's user can read, and in no argument.
 const postgresScript = `set -eu
 umask 077
 db=/data/db new=/data/new

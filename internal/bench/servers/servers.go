@@ -1,6 +1,6 @@
-// Package servers renders a database that people run, named by spec.engine alone, into what spec.pods says of any program: image, command,
-// environment, ports, volumes, and how clients reach it. Everything behind it knows pods only. It is pure: the same spec gives the same
-// pods, byte for byte, and the passwords are in a Secret that the operator makes and that pods name.
+// Package servers renders a well-known database, named only by spec.engine, into the fields of spec.pods: image,
+// command, environment, ports, volumes, and client access. Later stages know only pods. It is pure: the same spec gives
+// the same pods, byte for byte. The passwords are in a Secret that the operator creates and that pods name.
 package servers
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// The keys of the Secrets: those of every Secret of clients.
+// The keys of the Secrets, which are the keys of every client Secret.
 const (
 	KeyUsername = "username"
 	KeyPassword = "password"
@@ -30,9 +30,9 @@ const (
 
 // Problem is a parameter that cannot be rendered.
 type Problem struct {
-	// Field is the path in the GeoDatabase, Value what it holds.
+	// Field is the path in the GeoDatabase, and Value the field's value.
 	Field, Value string
-	// Message says what is wrong and what would be right.
+	// Message describes the error and a correct value.
 	Message string
 	// Known are the names that the last part of Field could have had, where it is none of them.
 	Known []string
@@ -45,8 +45,9 @@ type login struct {
 
 // server is one kind of database.
 type server struct {
-	// product is what people call it, and settings are those of its parameters, in full, that are handed to the servers as they are, with
-	// the form of their values. The others are the renderer's, or would make of it another database.
+	// product is the product's common name. settings are the full names of the parameters that are passed to the servers
+	// unchanged, with the form of their values. The renderer sets the other parameters, or they would turn it into another
+	// database.
 	product  string
 	settings map[string]*regexp.Regexp
 	// image is the default, and user the number that it runs as there.
@@ -54,24 +55,25 @@ type server struct {
 	user  int64
 	// logins are its users, the clients' first; without any, its pods have no clients.
 	logins []login
-	// shared: its servers share the rows out themselves, and not every one has all.
+	// shared: its servers distribute the rows themselves, and not every server has all rows.
 	shared bool
-	// own takes a parameter that is neither a setting nor one of all kinds, and tells whether it did; what nobody takes is the clients'.
+	// own handles a parameter that is neither a setting nor common to all kinds, and reports whether it did. Unhandled
+	// parameters belong to the clients.
 	own func(r *reading, name, value string) bool
-	// pods are the rest of what was read: image, user, and what all servers have in common are filled in. A database of several kinds of
-	// servers has roles and steps in their place.
+	// pods returns the remaining fields: image, user, and the common fields of all servers are filled in. A database of
+	// several kinds of servers has roles and steps instead.
 	pods  func(*reading) *v1alpha1.Pods
 	roles func(*reading) ([]v1alpha1.Role, []v1alpha1.InitStep)
-	// images: its kinds of servers have images of their own, and none is that of all.
+	// images: its kinds of servers have separate images, and there is no common image.
 	images bool
-	// facts are those of a database that nobody has run yet; nil for one that was.
+	// facts are the facts of a database that has not been run yet; nil for a database that has.
 	facts *Facts
 }
 
 var kinds = map[string]server{"postgres": postgres, "galera": galera, "etcd": etcd, "cockroachdb": cockroachdb.server(),
 	"yugabytedb": yugabytedb.server(), "tidb": tidb.server(), "citus": citus.server(), "oceanbase": oceanbase.server()}
 
-// reading is a database's parameters, told apart.
+// reading holds a database's parameters, by kind.
 type reading struct {
 	*v1alpha1.GeoDatabase
 	kind     server
@@ -99,12 +101,12 @@ func (r *reading) word(name, value string, words []string) {
 	r.words[name] = value
 }
 
-// servers is how many there are.
+// servers is the number of servers.
 func (r *reading) servers() int { return len(r.regions) * r.perRegion() }
 
 func (r *reading) perRegion() int { return int(max(r.Spec.NodesPerRegion(), 1)) }
 
-// hosts are those of all servers, in the order of regions and numbers.
+// hosts are the hosts of all servers, in the order of regions and numbers.
 func (r *reading) hosts() (hosts []string) {
 	for _, region := range r.regions {
 		for i := range r.perRegion() {
@@ -161,7 +163,8 @@ func (r *reading) parameter(name, value string) {
 	}
 }
 
-// unknown is a parameter of a vendor's database that is neither its own nor one of its clients'; it tells whether it is that.
+// unknown reports whether a parameter of a vendor's database belongs neither to the database nor to its clients, and
+// adds a problem for it.
 func (r *reading) unknown(name, value string, own []string) bool {
 	var known []string
 	if e, ok := (targets.Targets{}).Lookup(r.Spec.Engine.Name); ok {
@@ -178,7 +181,7 @@ func (r *reading) unknown(name, value string, own []string) bool {
 	return true
 }
 
-// isImage tells whether a text can be the reference of an image.
+// isImage reports whether a text can be the reference of an image.
 func isImage(text string) bool {
 	u, err := url.Parse("docker://" + text)
 	return err == nil && u.Path != "" && !strings.ContainsAny(text, " \t\n")
@@ -201,7 +204,8 @@ func read(db *v1alpha1.GeoDatabase, kind server) *reading {
 // Names of the databases that can be rendered, sorted.
 func Names() []string { return slices.Sorted(maps.Keys(kinds)) }
 
-// Renders tells whether the pods of a database are to be rendered: it is of a kind that Names has, and neither pods, roles nor external say what runs, or where.
+// Renders reports whether the pods of a database are to be rendered. Its kind is in Names, and none of pods, roles and
+// external sets its program or location.
 func Renders(db *v1alpha1.GeoDatabase) bool {
 	_, ok := kinds[db.Spec.Engine.Name]
 	return ok && !db.Spec.RunsPrograms() && db.Spec.External == nil
@@ -223,9 +227,9 @@ func Longest(db *v1alpha1.GeoDatabase, profile *v1alpha1.NetworkProfileSpec) (lo
 	return longest
 }
 
-// Render writes the pods, or the roles, of a database into its spec, and leaves there the parameters of its clients. longest is the longest round
-// trip between its regions (Longest), by which some databases are told how long to wait for each other. It changes nothing where there are
-// problems, or nothing to render.
+// Render writes the pods, or the roles, of a database into its spec, and keeps the parameters of its clients there.
+// longest is the longest round trip between its regions (Longest), from which timeouts of some databases derive. It
+// changes nothing if there are problems, or nothing to render.
 func Render(db *v1alpha1.GeoDatabase, longest time.Duration) []Problem {
 	if !Renders(db) {
 		return nil
@@ -295,7 +299,7 @@ var (
 	duration = regexp.MustCompile(`^(0|-1|[0-9]+(us|ms|s|min|h|d))$`)
 )
 
-// form says what a value has to be, for people.
+// form describes the required form of a value in words.
 func form(r *regexp.Regexp) string {
 	switch r {
 	case boolean:

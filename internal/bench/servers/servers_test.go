@@ -26,7 +26,7 @@ func database(engine string, parameters map[string]string) *v1alpha1.GeoDatabase
 	return db
 }
 
-// What is rendered can be read in testdata, and is the same each time.
+// The rendered output is in testdata, and is the same each time.
 func TestGolden(t *testing.T) {
 	for name, parameters := range map[string]map[string]string{
 		"postgres": {"isolation": "Serializable"},
@@ -185,7 +185,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Who says where a database runs is not overruled, and what is rendered stays as it is.
+// A given location of a database is not overwritten, and rendered fields remain unchanged.
 func TestRendersOnce(t *testing.T) {
 	db := database("postgres", nil)
 	db.Spec.External = &v1alpha1.External{}
@@ -200,7 +200,7 @@ func TestRendersOnce(t *testing.T) {
 	}
 }
 
-// Whoever lets in everybody says so, and nobody else does.
+// Open describes exactly the databases that accept every client.
 func TestOpen(t *testing.T) {
 	for engine := range kinds {
 		letsIn := slices.Contains([]string{"cockroachdb", "etcd", "oceanbase", "tidb", "yugabytedb"}, engine)

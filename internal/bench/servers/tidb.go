@@ -11,8 +11,9 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// tidb is placement drivers, one for each copy, of which one hands out timestamps; stores, which say their region; and servers that take SQL in
-// each region. Facts are from TiDB's documentation and its operator.
+// tidb consists of placement drivers (one for each copy, of which one hands out timestamps), of stores, which report
+// their region, and of servers. Servers accept SQL in each region. Facts are from TiDB's documentation and its
+// operator.
 var tidb = cluster{
 	facts: Facts{
 		Product: "TiDB", Protocol: "MySQL", Port: 4000, User: "bench, made as the cluster begins; root has no password",
@@ -28,7 +29,8 @@ var tidb = cluster{
 		{
 			name: "pd", image: "docker.io/pingcap/pd:v8.5.2", user: 65532, copies: true, memory: "512Mi",
 			ports: []v1alpha1.PodPort{{Name: "client", Port: 2379}, {Name: "peer", Port: 2380}},
-			// A connection only: whether pd serves depends on the majority, and nobody has tried how its paths answer without one.
+			// The probe only connects. Whether pd serves depends on the majority, and the answers of its paths without a
+			// majority have not been tested.
 			lists:    []v1alpha1.HostList{{Name: "MEMBERS", Role: "pd", Format: "{pod}=http://{host}:2380", Separator: ","}},
 			settings: map[string]*regexp.Regexp{"pd.election-interval": goDuration, "pd.lease": someInteger, "pd.tick-interval": goDuration},
 			shell:    "sh", script: tidbPD, args: toml("pd"),
@@ -79,7 +81,8 @@ func toml(part string) func(map[string]string) []string {
 	}
 }
 
-// A pd begins a cluster with those whom all of them name alike, or goes on from its files, by which the names no longer count.
+// A pd starts a cluster with the members that all of them list alike. With existing files it continues from these, and
+// ignores the list.
 const tidbPD = `set -eu
 cd /data
 until getent hosts "$GEOBENCH_HOST" >/dev/null; do sleep 1; done
@@ -101,7 +104,7 @@ exec /tikv-server --pd="$GEOBENCH_LIST_PD" --data-dir=/data/tikv --config=/data/
 // tidbDatabase is the clients' database, and their user.
 const tidbDatabase = "bench"
 
-// The first server that finds no tables of the cluster's makes them, and runs the file: all have the same one.
+// The first server that finds no tables of the cluster creates them, and runs the file: all servers have the same file.
 const tidbTiDB = `set -eu
 cd /data
 until getent hosts "$GEOBENCH_HOST" >/dev/null; do sleep 1; done
@@ -124,13 +127,13 @@ try config set location-labels region,host
 try config set max-replicas "$1"
 `
 
-// tidbTry goes on until pd-ctl says that it was done: it ends with 0 in any case.
+// tidbTry repeats until the output of pd-ctl reports success: its exit code is 0 in any case.
 const tidbTry = `try() {
   until said=$(/pd-ctl -u "$pd" "$@" 2>&1) && [ "${said#*Success}" != "$said" ]; do echo "$said"; sleep 2; done
 }`
 
-// tidbLeader has the pd of this region hand out the timestamps, as long as it is there: each transaction takes two from it, so latencies cannot be
-// compared where it is somewhere else each time.
+// tidbLeader makes the pd of this region hand out the timestamps, while it is available. Each transaction takes two
+// timestamps from it. Latencies would not be comparable if its region varied.
 const tidbLeader = `set -eu
 pd=http://${GEOBENCH_HOSTS_PD%%,*}:2379 own=
 index=0

@@ -10,8 +10,9 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// yugabytedb is masters, one for each copy, and servers of tablets, which take SQL. Each says its region; which regions hold copies is the step
-// placement. Facts are from YugabyteDB's documentation of multi-region deployments and its Helm chart.
+// yugabytedb consists of masters, one for each copy, and tablet servers, which accept SQL. Each reports its region; the
+// step placement sets the regions that hold copies. Facts are from YugabyteDB's documentation of multi-region
+// deployments and its Helm chart.
 var yugabytedb = cluster{
 	facts: Facts{
 		Product: "YugabyteDB", Protocol: "PostgreSQL", Port: 5433, User: "yugabyte",
@@ -22,7 +23,7 @@ var yugabytedb = cluster{
 		Licence:   "Apache 2.0, but for the management plane",
 	},
 	copies: true,
-	// It asks nobody who he is, unless ysql_enable_auth is on.
+	// It requires no authentication, unless ysql_enable_auth is on.
 	logins: []login{{"login", "yugabyte"}}, database: "yugabyte",
 	parts: []part{
 		{
@@ -69,7 +70,7 @@ var yugabytedb = cluster{
 
 const (
 	yugabyteImage = "docker.io/yugabytedb/yugabyte:2026.1.0.1-b1"
-	// yugabyteCloud and yugabyteZone are the other parts of a place.
+	// yugabyteCloud and yugabyteZone are the other parts of a placement.
 	yugabyteCloud, yugabyteZone = "geobench", "a"
 )
 
@@ -84,7 +85,7 @@ var (
 	}
 )
 
-// merged is two maps in one.
+// merged merges two maps.
 func merged(a, b map[string]*regexp.Regexp) map[string]*regexp.Regexp {
 	out := map[string]*regexp.Regexp{}
 	for _, m := range []map[string]*regexp.Regexp{a, b} {

@@ -45,7 +45,7 @@ const Table txn.Table = 1
 // The result repeats the reads and sums: "7=3 8=none 2.7=5".
 var Procedures = txn.NewRegistry(&txn.Procedure{ID: 1, Name: "kv", Declare: declare, Run: run, Deletes: txn.TablesOf(Table)})
 
-// Traced holds KV and its traced form, for those who record a history.
+// Traced holds KV and its traced form, for recording a history.
 var Traced = txn.NewRegistry(history.TraceAll(Procedures.Lookup(1))...)
 
 // ReasonSum is the reason of transactions that saw another sum than c or C says.
@@ -122,7 +122,7 @@ type op struct {
 	n    int64
 }
 
-// key returns the row that the operation is about, where it is one.
+// key returns the row of the operation, if it uses a single row.
 func (o *op) key() txn.Key {
 	switch o.kind {
 	case 'g', 'p', 'q':

@@ -19,7 +19,7 @@ type Load struct {
 	Think time.Duration
 	// Next makes the operations of a transaction.
 	Next func(r *rand.Rand) string
-	// Stream tells the loads of a region apart, from 0.
+	// Stream distinguishes the loads of a region, from 0.
 	Stream uint32
 	// From and Until bound the recorded latencies. Clients submit nothing after Until, unless the region has committed fewer than
 	// Least transactions: an engine that aborts on conflicts commits few of them while other clients run.
@@ -65,7 +65,7 @@ const (
 	timerAgain
 )
 
-// World accepts clients: a simulation, or a recorder around one.
+// World accepts clients: a simulation, or a recorder around a simulation.
 type World interface {
 	AddClient(region geo.Region, newClient func(protocol.ClientEnv) protocol.Client)
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// still is how long the rows of a quiet database are watched: longer than any timer that holds writes back.
+// still is the time for which the rows of a quiescent database are watched: longer than any timer that holds writes
+// back.
 const still = time.Second
 
 // Restless watches the rows of a database without pending transactions or messages in flight. It returns an error text if the rows of

@@ -10,8 +10,8 @@ import (
 // IntraRTT is the round trip inside a region of these topologies.
 const IntraRTT = 400 * time.Microsecond
 
-// Topology returns regions a, b, c, ... with the one-way delays given, in milliseconds: delays[a][b] from a to b.
-// The diagonal is ignored.
+// Topology returns regions a, b, c, ... with the given one-way delays, in milliseconds: delays[a][b] from a to b. It
+// ignores the diagonal.
 func Topology(partitions, replicas int, delays [][]float64) *geo.Topology {
 	t := &geo.Topology{Partitions: partitions, Replicas: replicas}
 	for a, row := range delays {
@@ -42,7 +42,7 @@ func ThreeRegions(partitions int) *geo.Topology {
 	return Topology(partitions, 1, [][]float64{{0, 50, 45}, {50, 0, 85}, {45, 85, 0}})
 }
 
-// EightRegions are those of the Detock paper: us-east-1, us-east-2, eu-west-1, eu-west-2, ap-northeast-1,
+// EightRegions returns the regions of the Detock paper: us-east-1, us-east-2, eu-west-1, eu-west-2, ap-northeast-1,
 // ap-northeast-2, ap-southeast-1, ap-southeast-2.
 func EightRegions(partitions int) *geo.Topology {
 	return Topology(partitions, 1, [][]float64{

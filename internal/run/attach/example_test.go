@@ -71,7 +71,7 @@ func (c connection) Begin(ctx context.Context, _ *txn.Transaction) (target.State
 
 func (connection) Close() error { return nil }
 
-// statement is the transaction whose turn it is.
+// statement is the transaction that is next in turn.
 type statement struct {
 	s    *serial
 	view store.View

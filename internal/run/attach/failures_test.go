@@ -224,7 +224,7 @@ func (f failed) mustBe(t *testing.T, verdict v1alpha1.Verdict, reason string) {
 	}
 }
 
-// patience is the request timeout of the clients of these tests, clients is their number in each region, and
+// patience is the request timeout of the clients of these tests, and impatientClients their number in each region.
 // interrupted is the load of runs that are disturbed halfway.
 const (
 	patience         = 300 * time.Millisecond
@@ -402,8 +402,8 @@ func mysqlFails(t *testing.T) {
 	})
 }
 
-// A node of Galera that loses its quorum accepts no more transactions, and the outcome of the last ones is unknown: the
-// run is Invalid for that reason.
+// A node of Galera that loses its quorum accepts no more transactions, and the outcome of its last transactions is
+// unknown: the run is Invalid for that reason.
 func galeraLosesItsQuorum(t *testing.T) {
 	nodes := mysqltest.StartGalera(t, 3)
 	o := ownMySQL{servers: nodes[:1], isolation: "SnapshotIsolation", workload: "{smallbank: {customers: 500}}", load: "{clientsPerRegion: 8, thinkTime: 10ms, requestTimeout: 300ms, warmup: 200ms, duration: 8s}", verify: "[Invariants, Isolation]"}

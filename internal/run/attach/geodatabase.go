@@ -81,8 +81,8 @@ func Open(ctx context.Context, d *deploy.Database, folder, session string) (sqlt
 }
 
 // Join returns the connection of a region's clients to a database that another process has opened with Open for the
-// same run, and the round-trip time to it. The clients belong to one of several workers that share the connections of
-// the region, counted from 0.
+// same run. It also returns the round-trip time to the database. The clients belong to one of several workers that
+// share the connections of the region, counted from 0.
 func Join(ctx context.Context, d *deploy.Database, folder, session string, region geo.Region, index, workers int) (target.Target, time.Duration, error) {
 	s, params, err := settings(ctx, d, folder)
 	if err != nil {

@@ -118,7 +118,7 @@ func TestIsolationNeedsPrivilege(t *testing.T) {
 	}
 }
 
-// Galera over two nodes loses updates at REPEATABLE READ and allows write skew with snapshots, each time the second
+// Galera over two nodes loses updates at REPEATABLE READ. With snapshots it allows write skew, each time the second
 // node has the commits of the first. Whether it lags depends on the machine, and so do stale reads.
 func TestIsolationOfGalera(t *testing.T) {
 	nodes := mysqltest.StartGalera(t, 2)

@@ -122,8 +122,8 @@ func each(t *testing.T, e *experiment.Experiment, r *experiment.Results, change 
 	}
 }
 
-// A claim about the nodes' traffic, resource usage or work has no result if not all of it was counted, in this process
-// and in the operator.
+// If some of the nodes' traffic, resource usage or work was not counted, a claim about it has no result, in this
+// process and in the operator.
 func TestClaimsOfWhatNobodyCounted(t *testing.T) {
 	restarted := func(d *result.Document) { d.Uncounted = []string{"a/0/0"} }
 	program := func(d *result.Document) {
@@ -217,7 +217,7 @@ func TestClaimsOfAbortReasons(t *testing.T) {
 		"expression: \"[['stale-footprint', 100.0 / 7.0], ['no-customer', 200.0 / 7.0], ['no-account', 0.0]].all(r, "+
 			"math.abs(abortedFor(string(r[0]), 'near', 2) - double(r[1])) < 0.1)\""))
 	full := experimenttest.WithTypes(t, e, invented(e, 1000, 2000))
-	// an engine and workload that abort for reasons other than the invented ones
+	// an engine and workload that abort for reasons other than the invented reasons
 	each(t, e, full, func(d *result.Document) {
 		for i := range d.Transactions {
 			aborted := d.Transactions[i].Attempts.Aborted

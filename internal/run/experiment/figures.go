@@ -34,8 +34,8 @@ func gaugeNamed(name string) *metric {
 	}}
 }
 
-// declares returns an error if the engine of a point is one of Geobench's own and does not declare a figure of this
-// name and kind.
+// declares returns an error if an engine of Geobench does not declare a figure of this name and kind. It accepts any
+// figure of other engines.
 func (p *Point) declares(name string, kind protocol.Kind) error {
 	if p.manifests == nil || p.manifests.Database == nil {
 		return nil

@@ -426,7 +426,7 @@ func summarise(values []float64) figure {
 	return f
 }
 
-// studentT returns the 97.5% quantile of Student's t distribution with nu degrees of freedom, from the inverse of its
+// studentT returns the 97.5% quantile of Student's t distribution with nu degrees of freedom. It inverts the
 // distribution function, the regularised incomplete beta function.
 func studentT(nu float64) float64 {
 	x := mathext.InvRegIncBeta(nu/2, 0.5, 0.05)

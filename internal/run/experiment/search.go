@@ -74,7 +74,7 @@ func (o *Outcome) Says() string {
 // Ended is the outcome of a finished run, from its result document or its status.
 type Ended struct {
 	Verdict v1alpha1.Verdict
-	// Reason and Message are the most important ones of the verdict.
+	// Reason and Message are the most important reason of the verdict and its message.
 	Reason, Message string
 	// Wrong is true if a check of the answers has failed. ClientsBusy is true if the run is Invalid only because all
 	// clients of a region were busy.

@@ -83,8 +83,8 @@ func (x *expansion) bytes() {
 	}
 }
 
-// Runs returns the number of runs of a spec, including all runs that a search may need, or MaxPoints + 1 if there are
-// more than MaxPoints. It expands nothing.
+// Runs returns the number of runs of a spec, including all runs that a search may need. It returns MaxPoints + 1 if
+// there are more than MaxPoints, and expands nothing.
 func Runs(spec *v1alpha1.ExperimentSpec) int {
 	each := int(spec.Repetitions)
 	if s := spec.Search; s != nil {

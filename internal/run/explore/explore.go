@@ -61,8 +61,8 @@ type Config struct {
 	// run's workload, with checks of its invariants, and half an open loop.
 	Runs bool
 	// Wide makes other scenarios of the seeds. Parameters have any value that the engine allows, with a uniform logarithm.
-	// Clients retry aborted transactions, rows are more and larger, thresholds at which replicas change their behaviour
-	// are small, and a second run with the same ids may follow.
+	// Clients retry aborted transactions, and rows are more and larger. Thresholds at which replicas change their
+	// behaviour are small, and a second run with the same ids may follow.
 	Wide bool
 	// Checkpoints makes every node write its state up to ten times. Nodes with logs start from a checkpoint after a crash,
 	// and half of the time a node continues from the state that was written. It changes nothing else about a scenario; a
@@ -152,7 +152,7 @@ const (
 	Panicked Failure = "panic"
 	// Endless is a protocol that does not stop acting: at one instant, or for more than Config.MaxEvents.
 	Endless Failure = "endless"
-	// Bloated is a scenario that uses too much memory, alone or together with concurrent ones.
+	// Bloated is a scenario that uses too much memory, alone or together with concurrent scenarios.
 	Bloated Failure = "memory"
 	// Unanswered are transactions that have no answer, or that nodes have pending, long after the last fault.
 	Unanswered Failure = "completion"
@@ -272,8 +272,8 @@ const (
 	look = 50 * time.Millisecond
 )
 
-// Run runs the scenario of a seed and judges it. A panic of the engine is a problem like any other, and so is an engine
-// that accepts none of the topologies that the seed draws.
+// Run runs the scenario of a seed and judges it. A panic of the engine is a problem like any other. An engine that
+// accepts none of the topologies that the seed draws is also a problem.
 func Run(c Config) *Result {
 	w, err := newWorld(c)
 	if err != nil {
@@ -292,7 +292,7 @@ func newResult(c Config) *Result {
 	return &Result{Engine: c.Engine.Name, Broken: c.Broken, Hostile: c.Hostile, Slow: c.Slow, Core: c.Core, Buggify: c.Buggify, Disk: c.Disk, Replace: c.Replace, Runs: c.Runs, Wide: c.Wide, Invariants: c.Invariants, Checkpoints: c.Checkpoints, Seed: c.Seed, Level: c.Level}
 }
 
-// run runs the scenario and judges it. Besides the result, it returns the execution.
+// run runs the scenario and judges it. It also returns the execution.
 func (w *world) run(c Config) (res *Result, e *execution) {
 	if c.MaxEvents == 0 {
 		c.MaxEvents = maxEvents
@@ -351,7 +351,7 @@ type execution struct {
 	// verdict is the history's; nil where it was not judged.
 	verdict *history.Verdict
 	// pending is the number of pending transactions when patience ended, or everything was complete. An idle group may
-	// elect a leader later, which has to find out the state of the other members.
+	// elect a leader later, which has to find out the state of all members.
 	pending int
 	// injector plays the timeline; nil for none.
 	injector *simulated.Injector

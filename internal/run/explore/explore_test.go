@@ -151,8 +151,8 @@ func TestSeedsThatFailed(t *testing.T) {
 }
 
 // Janus is quiescent only when its copies are equal: a node that knows a decision that other nodes may lack has pending
-// work. In the scenarios of the last three seeds a node restarts after it was down for so long that the other nodes do
-// not wait for it.
+// work. In the scenarios of the last three seeds a node restarts after a long time, in which its peers have stopped
+// waiting for it.
 func TestQuietCopiesAreEqual(t *testing.T) {
 	equal := func(r *Result) {
 		if r.Premature {
@@ -166,7 +166,7 @@ func TestQuietCopiesAreEqual(t *testing.T) {
 }
 
 // In these scenarios of Janus a region is lost when some nodes know its decisions and others do not, and a coordinator
-// may be silent for 8 s. A node that takes over an instance and learns the decision sends it to all others, so that not
+// may be silent for 8 s. A node that takes over an instance and learns the decision sends it to all other nodes. So not
 // every node has to take over in turn.
 func TestRecoveryTakesOneTurn(t *testing.T) {
 	for _, seed := range []uint64{16923, 18293} {
@@ -199,7 +199,7 @@ func TestElectionsEnd(t *testing.T) {
 	}
 }
 
-// Topologies and parameters that an engine refuses are drawn again, from the seed alone; accepted ones stay unchanged.
+// Topologies and parameters that an engine refuses are drawn again, from the seed alone; accepted draws stay unchanged.
 // An engine that refuses everything fails the seed.
 func TestRefusedTopologies(t *testing.T) {
 	picky := *broken.ReadCommitted
@@ -345,8 +345,8 @@ func losesSome(t *testing.T, c Config, worlds uint64) bool {
 // leastHunted is the number of scenarios in which each faulty variant is tested.
 const leastHunted = 4
 
-// passed is the seed after which the hunt for a faulty variant that fails in few scenarios starts, so that one of the
-// next dozen catches it. The hunt for all other variants starts from seed 1.
+// passed is the seed after which the hunt for a faulty variant starts, for variants that fail in few scenarios: one of
+// the next dozen seeds catches it. The hunt for all other variants starts from seed 1.
 var passed = map[string]uint64{
 	"coco-applied-on-arrival": 28, "coco-committed-in-one-region": 28, "coco-rows-only": 28, "coco-undrained": 28,
 	"minerva-cut-without-proof": 12, "oceanvista-late-s-phase": 8, "oceanvista-visible-before-stable": 109, "primary-early-handover": 100, "sdur-certified-one-way": 58,

@@ -41,7 +41,7 @@ func TestChecksChangeNothing(t *testing.T) {
 	}
 }
 
-// shy is a primary with replicas that each report themselves as a term's writer.
+// shy is a primary with replicas that break an invariant: each reports a different number where all must agree.
 type shy struct {
 	*primary.Replica
 	self uint64

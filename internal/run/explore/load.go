@@ -196,9 +196,9 @@ const (
 	appended = 2
 )
 
-// nextGroups returns a call of simload's procedure on groups. It has insertions, deletions and changes of rows, and
-// scans of a part, of the first and of the last row, alone or together with other rows. It also has rows with keys that
-// depend on earlier reads.
+// nextGroups returns a call of simload's procedure on groups. It inserts, deletes and changes rows, and scans a part of
+// a group, its first or its last row, alone or together with other rows. It also uses rows with keys that depend on
+// earlier reads.
 func (l *load) nextGroups(r *rand.Rand) string {
 	if l.pairs && r.IntN(4) > 0 {
 		return l.nextPairs(r)

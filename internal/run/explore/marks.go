@@ -73,7 +73,8 @@ func (c *Reach) Unhit(all bool) (unhit []*coverage.Mark) {
 }
 
 // Table returns the marks as a table in Markdown, by name: the number of 1,000 scenarios that have hit each, and the
-// number of hits in 1,000 scenarios. The scenarios are the engine's or, for shared packages, those of all engines.
+// number of hits in 1,000 scenarios. The scenarios are the engine's or, for marks of shared packages, the scenarios of
+// all engines.
 func (c *Reach) Table(all bool) string {
 	var b strings.Builder
 	b.WriteString("| mark | what has happened | of 1,000 worlds | hits in 1,000 worlds |\n|---|---|---|---|\n")

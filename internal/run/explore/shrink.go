@@ -70,7 +70,7 @@ func (s *shrinker) rounds() {
 }
 
 // sidestep continues from other scenarios of the same size, from which more may be removable, as long as that leads to
-// smaller ones.
+// smaller scenarios.
 func (s *shrinker) sidestep() {
 	for range sidesteps {
 		least := s.Least
@@ -150,8 +150,8 @@ func (s *shrinker) change(change func(*world)) bool {
 }
 
 // leave tries the current scenario with a part removed. Some problems show only if certain transactions meet at the
-// right time, or in rows of the right regions, and would be masked by other effects of the change. So if there are few
-// calls, leave also tries other times, rows and regions of the calls, other times of faults, and other random numbers.
+// right time, or in rows of the right regions. Other effects of the change would mask them. So if there are few calls,
+// leave also tries other times, rows and regions of the calls, other times of faults, and other random numbers.
 func (s *shrinker) leave(change func(*world)) bool {
 	if s.change(change) {
 		return true
@@ -259,7 +259,7 @@ func (s *shrinker) dropNodes() {
 	}
 }
 
-// simplify replaces the network, the nodes and the parameters by simple, typical ones.
+// simplify replaces the network, the nodes and the parameters by simple, typical values.
 func (s *shrinker) simplify() {
 	links := func(f func(l *geo.Link, back geo.Link, local bool)) func(*world) {
 		return func(w *world) {

@@ -40,7 +40,7 @@ func leastOf(t *testing.T, name string, seed uint64) *Least {
 	return leastWorlds[key]
 }
 
-// Failing scenarios shrink to comprehensible scenarios with the same problem, and always to the same ones.
+// Failing scenarios shrink to comprehensible scenarios with the same problem, and always to the same result.
 func TestShrink(t *testing.T) {
 	for name, tc := range map[string]struct {
 		seed  uint64

@@ -166,8 +166,8 @@ func (e *execution) mayRunAgain(res *Result) bool {
 	return true
 }
 
-// runAgain loads the rows again, as drivers do between runs when all replicas are quiescent, and lets the clients send
-// transactions with the same ids once more. There are no faults in that time.
+// runAgain loads the rows again, as drivers do between runs when all replicas are quiescent. It then lets the clients
+// send transactions with the same ids once more. There are no faults in that time.
 func (e *execution) runAgain(c Config, res *Result) {
 	e.sim.Run(e.sim.Now() + betweenRuns)
 	for n := range geo.NodeID(e.topology.Nodes()) {

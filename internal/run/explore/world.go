@@ -17,7 +17,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// world is the scenario of a seed.
+// world is a scenario, made from a seed.
 type world struct {
 	seed     uint64 // of its random events
 	topology *geo.Topology
@@ -394,8 +394,8 @@ func newParams(c Config, r *rand.Rand) protocol.Params {
 }
 
 // drawLags changes durations that are 0 by default, such as a lag or a delay, in half of the scenarios, to a value with
-// a uniform logarithm. Such parameters switch code on. The random numbers are a separate stream, so that scenarios
-// without such a parameter, and scenarios in which it stays 0, do not change.
+// a uniform logarithm. Such parameters switch code on. The random numbers are a separate stream. So scenarios without
+// such a parameter, and scenarios in which it stays 0, do not change.
 func (w *world) drawLags(c Config, r *rand.Rand) {
 	if c.Broken || c.Wide {
 		return // faulty variants are caught by known scenarios, and wide scenarios draw lags already
@@ -468,7 +468,7 @@ func (w *world) makeFaults(c Config, r *rand.Rand, long bool) {
 	}
 	window := func() (from, to time.Duration) {
 		from = upTo(r, until)
-		// Short cuts are as interesting as long ones, so the logarithm of the length is uniform.
+		// Short and long cuts are equally interesting, so the logarithm of the length is uniform.
 		length := 10 * time.Millisecond << r.IntN(7)
 		if long {
 			length *= 16
@@ -494,8 +494,8 @@ func (w *world) makeFaults(c Config, r *rand.Rand, long bool) {
 }
 
 // makeCrashes lets nodes crash and restart, one node or all nodes of a region at the same time, in a third of the
-// scenarios. Nodes of a region that is lost are excluded: messages from a lost node to a node that was down are lost,
-// as if a cut had held them back. See makeFaults.
+// scenarios. Nodes of a region that is lost do not crash. If a lost node has sent messages to a node that was down at
+// the time, they are lost, as if a cut had held them back: see makeFaults.
 func (w *world) makeCrashes(e *protocol.Engine, r *rand.Rand) {
 	lost := w.lost()
 	w.durable = r.IntN(3) == 0 && (len(lost) == 0 || e.Tolerance(w.topology, w.params).InFlight)

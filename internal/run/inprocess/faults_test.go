@@ -20,7 +20,7 @@ import (
 	"github.com/geobench/geobench/internal/run/node"
 )
 
-// withFault returns a run of 12 s over two regions with a fault from 4 s to 7 s, or at 4 s for a kill.
+// withFault returns a run of 12 s over two regions with a fault from 4 s to 7 s. A kill is at 4 s.
 func withFault(engine, kind, spec string, seed int) string {
 	duration := "duration: 3s, "
 	if strings.HasSuffix(kind, "Kill") {

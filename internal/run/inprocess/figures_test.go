@@ -14,9 +14,9 @@ import (
 // figuresFile has what simulated results of each engine are, byte by byte.
 const figuresFile = "testdata/figures.txt"
 
-// TestSimulatedFiguresStay compares the simulated results of every engine with the committed ones. Published figures
-// must be reproducible. A change of the simulator, a protocol or a workload that moves them must not go unnoticed, nor
-// a dependence on the order of a map, the clock or the number of threads. If a change is intended,
+// TestSimulatedFiguresStay compares the simulated results of every engine with the committed results. Published figures
+// must be reproducible. A change of the simulator, a protocol or a workload that moves them must not go unnoticed. Nor
+// must a dependence on the order of a map, the clock or the number of threads. If a change is intended,
 // GEOBENCH_NEW_FIGURES=1 rewrites the file, and the changelog names the changed figures and the reason.
 func TestSimulatedFiguresStay(t *testing.T) {
 	if runtime.GOARCH != "amd64" {

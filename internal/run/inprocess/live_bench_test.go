@@ -14,7 +14,7 @@ import (
 )
 
 // BenchmarkMetrics measures the cost of metrics. It compares the throughput of a database at its limit (no emulated
-// delay, all CPU in use) with metrics that are scraped every second, and without metrics, by turns in one process.
+// delay, all CPU in use) with and without metrics that are scraped every second. Both take turns in one process.
 // overhead-% is the median over the pairs of the throughput lost to metrics, cpu-overhead-% the same per second of CPU.
 func BenchmarkMetrics(b *testing.B) {
 	text := strings.Replace(manifestOf("smallbank-two-regions", twoRegions, "{name: calvin}", "{clientsPerRegion: 200, warmup: 1s, duration: 6s}", 1),

@@ -60,7 +60,7 @@ func TestQuietAfterTheLastOperation(t *testing.T) {
 	}
 }
 
-// The audit omits the nodes with transactions that a fault has left unfinished: one reading gives both.
+// The audit omits the nodes with transactions that are unfinished because of a fault: one reading gives both.
 func TestWhoWaitsForLostNodesIsLeftOut(t *testing.T) {
 	topology := geo.Topology{Regions: []string{"a", "b", "c"}, Partitions: 1, Replicas: 1, Links: make([][]geo.Link, 3)}
 	for r := range topology.Links {

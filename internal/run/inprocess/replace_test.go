@@ -26,8 +26,8 @@ func replaced(engine, load string, faults ...string) string {
 // replacer is an engine that replaces lost nodes in a database of three regions with a node each.
 type replacer struct {
 	name string
-	// needs are parameters without which the engine replaces no node, quick are parameters with which it soon detects a
-	// lost node, and leads is the role of the leading node.
+	// needs are parameters without which the engine replaces no node, and quick are parameters with which it soon detects
+	// a lost node. leads is the role of the leading node.
 	needs, quick, leads string
 }
 
@@ -191,8 +191,8 @@ func TestWriterIsReplaced(t *testing.T) {
 	}
 }
 
-// A database is not required to recover from more simultaneous losses than it tolerates, even if only the run can
-// determine the nodes that a fault hits. The run reports the reason, and the fault hits no node.
+// A database is not required to recover from more simultaneous losses than it tolerates. This holds even if only the
+// run can determine the nodes that a fault hits. The run reports the reason, and the fault hits no node.
 func TestTooManyLosses(t *testing.T) {
 	t.Parallel()
 	load := "{clientsPerRegion: 5, thinkTime: 100ms, warmup: 1s, duration: 14s, requestTimeout: 2s}"

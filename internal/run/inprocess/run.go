@@ -40,9 +40,9 @@ const (
 // tests other packages needs longer: the tests of this package raise it.
 var verifyWithin = time.Minute
 
-// Run runs a plan in real time. Every node of the database is in this process, with TCP on the loopback interface
-// between the nodes and with links delayed as declared, and there is one load generator per region. It starts to
-// measure once every link's measured round trip matches the declared one.
+// Run runs a plan in real time. Every node of the database is in this process. The nodes use TCP on the loopback
+// interface, with links delayed as declared, and there is one load generator per region. Run starts to measure once
+// every link's measured round trip matches the declared one.
 //
 // If the context ends, the error is the context's, and the document holds the measurements until then, marked as
 // Invalid with the reason Cancelled. The document is nil if there are none.
@@ -394,9 +394,9 @@ func tell(ctx context.Context, p *plan.Plan, start time.Time, workers []*load.Wo
 const stalled = 5 * time.Second
 
 // auditQuiet waits until the database is quiescent and audits all nodes; a database that does not become quiescent in
-// time is not audited. It is quiescent when nothing has been pending for the longest round trip and no row was used,
-// because messages in flight are pending at no node. After faults that took nodes permanently, some of the remaining
-// nodes may wait for the lost nodes forever: the audit omits them.
+// time is not audited. It is quiescent when nothing has been pending for the longest round trip and no row was used:
+// messages in flight are pending at no node. After faults that took nodes permanently, some of the remaining nodes may
+// wait for the lost nodes forever. The audit omits these waiting nodes.
 func (m *measurement) auditQuiet(ctx context.Context) error {
 	f := &m.facts
 	var gone []geo.NodeID

@@ -80,7 +80,7 @@ func simulateWith(ctx context.Context, p *plan.Plan, report Report, attached fun
 		}
 		report(pr)
 	}
-	// advance runs the simulation in steps until done, or until limit; it reports whether done came true first.
+	// advance runs the simulation in steps until done, or until limit; it reports whether done was reached first.
 	advance := func(stage string, limit time.Duration, done func() bool) (bool, error) {
 		for !done() {
 			if err := ctx.Err(); err != nil {

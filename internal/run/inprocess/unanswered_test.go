@@ -47,9 +47,9 @@ var losses = map[string]func(txn.Outcome) (txn.Outcome, bool){
 	},
 }
 
-// TestNoFigureImproves plays runs in an open loop twice: unchanged, and with the answers of the last part of the window
-// replaced by missing ones. All earlier observations are the same, so no percentile may fall in any region, and no
-// verdict may improve. GEOBENCH_METAMORPHIC=N plays N seeds of all workloads; without it, one of the simplest.
+// TestNoFigureImproves plays runs in an open loop twice: unchanged, and without the answers of the last part of the
+// window. All earlier observations are the same, so no percentile may fall in any region, and no verdict may improve.
+// GEOBENCH_METAMORPHIC=N plays N seeds of all workloads; without it, one of the simplest.
 func TestNoFigureImproves(t *testing.T) {
 	t.Parallel()
 	workloads, seeds, percents := map[string]string{"rmw": "rmw: {records: 10000}"}, 1, []time.Duration{10}

@@ -31,8 +31,8 @@ func TestSimulateYCSB(t *testing.T) {
 					load = "{clientsPerRegion: 4, thinkTime: 1ms, warmup: 500ms, duration: 1s, retry: {attempts: 10}}"
 					objectives = mayBeUnanswered
 				case several && (engine == "coco" || engine == "sdur" || engine == "spanner" || engine == "sunstorm"):
-					// Hot rows are locked for round trips here, and transactions that block older ones are aborted. In other engines,
-					// rows are overwritten before their readers are certified.
+					// Hot rows are locked for round trips here, and a transaction that blocks an older transaction is aborted. In
+					// other engines, rows are overwritten before their readers are certified.
 					duration := "20s"
 					if name == "anywhere" { // where all write a few records
 						duration = "60s"

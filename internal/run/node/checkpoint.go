@@ -51,8 +51,8 @@ type state struct {
 
 // linkState is a node's state of a link.
 type linkState struct {
-	// Frame is the number of the peer's last frame that is completely in the log, and Partial the number of messages of
-	// the next frame that are in the log.
+	// Frame is the number of the peer's last frame that is completely in the log. Partial is the number of messages of the
+	// next frame that are in the log.
 	Frame   uint32
 	Partial int
 	Out     wire.Outstanding

@@ -270,7 +270,7 @@ func (l *loop) endSlowly(began time.Duration, percent int64) {
 		case <-rest.C:
 			l.debt -= wire.Now() - from
 			return
-		case <-l.pace: // a stop does not wait for a pause
+		case <-l.pace: // the end of the slowdown ends the pause, too
 			if l.slow.Load() != percent {
 				l.debt = 0
 				return

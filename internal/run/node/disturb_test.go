@@ -143,7 +143,7 @@ func TestAgendaOutlivesItsProcess(t *testing.T) {
 	}
 }
 
-// A permanently stopped node is reported as stopped, and the other node continues without it.
+// A permanently stopped node is reported as stopped, and its peer continues without it.
 func TestStoppedNode(t *testing.T) {
 	l := startSet(t, database("a", "b"))
 	if err := l.Node(0).Disturb(t.Context(), admin.Now(&admin.Disturbance{Lost: []int{1}})); err != nil {

@@ -24,9 +24,9 @@ import (
 // A node with a log (Config.Journal) outlives its process. Its inputs are on the disk before the node sends any message
 // or answer that results from them. A replica is a deterministic state machine, so its inputs are all that must be
 // kept. A process that finds a log replays all inputs, at the original times by the node's clock, and continues under
-// the old process's name. The replay sends the same messages as before; links continue after the last frame in the log
-// of the other side. Clients are not answered again: their connections are gone, and the outcome of their transactions
-// in flight is unknown to them.
+// the old process's name. The replay sends the same messages as before; links continue after the last frame in the
+// peer's log. Clients are not answered again: their connections are gone, and the outcome of their transactions in
+// flight is unknown to them.
 //
 // The unit is a turn of the event loop, at one reading of the clock: the inputs received, the timers that were due
 // then, and the messages sent, in the same frames.
@@ -72,7 +72,7 @@ type nodeLog struct {
 	noted    time.Duration
 	// ended are the frames of each peer that the turn has ended, 0: none.
 	ended []uint32
-	// whole is the last frame of each peer that is completely in the log, and partial the number of messages of the next
+	// whole is the last frame of each peer that is completely in the log. partial is the number of messages of the next
 	// frame that are in the log.
 	whole   []uint32
 	partial []int

@@ -24,7 +24,7 @@ import (
 )
 
 // The gossip engine sends numbered messages at random times to random peers. Peers answer some of them, until each node
-// has sent enough messages of its own. The engine detects missing, duplicate and reordered messages.
+// has sent enough messages. The engine detects missing, duplicate and reordered messages.
 
 const (
 	gossipRounds = 150
@@ -162,8 +162,8 @@ const mostRestarts = 40
 // often has the logs of gossips cut short many times.
 const often = 1 << 14
 
-// However often nodes restart from their logs, every message arrives once and in order, and no clock goes back, with
-// and without truncation of the logs.
+// However often nodes restart from their logs, every message arrives once and in order. No clock goes back. This holds
+// with and without truncation of the logs.
 func TestRestartsLoseNothing(t *testing.T) {
 	generations := 0
 	for seed, cut := range []int64{0, often, often} {
@@ -216,7 +216,7 @@ func TestRestartsLoseNothing(t *testing.T) {
 	}
 }
 
-// A restarted node has its data and its transactions in flight, for which the other nodes wait.
+// A restarted node has its data and its transactions in flight, for which its peers wait.
 func TestRestartedNodeGoesOn(t *testing.T) {
 	for name, cut := range map[string]int64{"from its inputs": 0, "from a checkpoint": 1} {
 		t.Run(name, func(t *testing.T) { testRestartedNode(t, cut) })

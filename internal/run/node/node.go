@@ -125,7 +125,7 @@ func New(cfg Config) (*Node, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	ownProcess := cfg.Admin != nil || cfg.process != "" // the lobby of a process serves administration itself
+	ownProcess := cfg.Admin != nil || cfg.process != "" // in a process with a lobby, the lobby serves administration
 	cfg.Log = cfg.Log.With("node", t.NodeName(cfg.ID))
 	if cfg.process == "" {
 		cfg.process, cfg.strangers = newProcess(), &identity.Unauthenticated{Log: cfg.Log}

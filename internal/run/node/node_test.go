@@ -164,7 +164,7 @@ func parse(spec json.RawMessage, _ uint64, t *geo.Topology) (workload.Workload, 
 	return tenRows{place: t.Placement(), misplaced: bytes.Contains(spec, []byte("misplaced"))}, nil
 }
 
-// A node with a workload that puts a row in the wrong place is not loaded, even after a restart, and loads another data
+// A node with a workload that puts a row in the wrong place is not loaded, even after a restart. It loads another data
 // set afterwards.
 func TestMisplacedRows(t *testing.T) {
 	l := startSetWith(t, database("a", "b"), t.TempDir())

@@ -112,7 +112,7 @@ func (w *waiters) get(id geo.NodeID, path string) (int, string) {
 }
 
 // A process that may not be the node's first waits, alive and not ready, and other nodes do not see it. Once it is
-// notified of its incarnation, it is the node under its existing name, and gets the state that its predecessor has lost
+// notified of its incarnation, it is the node under its existing name. It gets the state that its predecessor has lost
 // from other nodes.
 func TestProcessesWaitToBeTold(t *testing.T) {
 	w := newWaiters(t)

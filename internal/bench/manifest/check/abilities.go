@@ -19,14 +19,14 @@ type EngineCatalog interface {
 	Lookup(name string) (*protocol.Engine, bool)
 }
 
-// Abilities say what the place that runs the manifests can do.
+// Abilities describe the capabilities of the environment that runs the manifests.
 type Abilities struct {
 	// Engines that can be deployed.
 	Engines EngineCatalog
 	// Targets are the databases of others that can be reached by spec.external; nil for none.
 	Targets EngineCatalog
-	// Pods: databases that are programs of any image can be deployed. Clients are those of them that can be talked to, by
-	// spec.pods.client.
+	// Pods: databases that are programs of any image can be deployed. Clients lists the supported clients of such
+	// databases, by spec.pods.client.
 	Pods    bool
 	Clients EngineCatalog
 	// Emulations that work, Auto included.
@@ -37,18 +37,18 @@ type Abilities struct {
 	Faults []string
 	// Timeline is the most that a run may measure, all repetitions together; 0 is without limit.
 	Timeline time.Duration
-	// Machine is the one that runs all nodes; the zero value for nodes that have machines or containers of their own.
+	// Machine is the machine that runs all nodes; the zero value if nodes have separate machines or containers.
 	Machine Machine
 	// History limits recorded and checked histories.
 	History HistoryLimits
-	// RealTime: what is not emulated is real, so that no fault can change the links of a database with emulation None.
+	// RealTime: links without emulation are real, so that no fault can change the links of a database with emulation None.
 	RealTime bool
-	// Place names who runs the manifests, for messages: geobench run, for example. Empty is anybody.
+	// Place is the name of the environment for messages: geobench run, for example. Empty means any environment.
 	Place string
 }
 
-// Default is what a cluster can do: the given engines (nil: those of package engines), programs of any image, every way of
-// network emulation, and every verification.
+// Default returns the abilities of a cluster: the given engines (nil: those of package engines), programs of any image,
+// every kind of network emulation, and every verification.
 func Default(engines EngineCatalog) Abilities {
 	if engines == nil {
 		engines = builtEngines{}
@@ -65,14 +65,14 @@ func Default(engines EngineCatalog) Abilities {
 			v1alpha1.VerifyStrictSerializable, v1alpha1.VerifyConvergence,
 		},
 		Faults:   fault.ClusterKinds,
-		Timeline: 6 * time.Hour, // longer ones would be reported in minutes: see result.Resolution
+		Timeline: 6 * time.Hour, // longer timelines would be reported in minutes: see result.Resolution
 		History:  HistoryLimits{FileBytes: deploy.MaxHistory},
 		Place:    "the operator",
 	}
 }
 
-// local is what Default can but for containers. Every emulation but None is that of the links of
-// the simulator or the process.
+// local returns the abilities of Default without containers. Every emulation except None is the emulation of the links
+// by the simulator or the process.
 func local(engines EngineCatalog, place string, faults []string) Abilities {
 	a := Default(engines)
 	a.Pods, a.Clients, a.Targets = false, nil, nil
@@ -99,7 +99,7 @@ func Isolation(engines EngineCatalog) Abilities {
 	return a
 }
 
-// Target is what can be done with a database that runs already and is not geobench's: it is loaded, measured and verified, and
+// Target returns the abilities for a running database that is not geobench's: it is loaded, measured and verified, and
 // no fault is injected into it.
 func Target() Abilities {
 	return local(nil, "a target, whose nodes are not geobench's", nil)

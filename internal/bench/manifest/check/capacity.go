@@ -17,14 +17,14 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// Machine is one that runs all nodes of a database. 0 is unknown.
+// Machine is a machine that runs all nodes of a database. 0 is unknown.
 type Machine struct {
 	CPUs        int
 	MemoryBytes int64
 }
 
-// MostNodesPerCPU is how many nodes may share a CPU of one machine. Every node wakes up for its timers and its peers' heartbeats many
-// times a second, so that more would measure the scheduler.
+// MostNodesPerCPU is the maximum number of nodes per CPU of one machine. Every node wakes up for its timers and its
+// peers' heartbeats many times a second, so that a larger number would measure the scheduler.
 const MostNodesPerCPU = 50
 
 // OnThisMachine returns the abilities of geobench run with the limits of the machine that it runs on.
@@ -92,7 +92,7 @@ func (r *benchmarkRun) memory(ps *Problems, w workload.Workload) {
 	}
 	field, value := "spec.workload."+w.Name()+"."+size.Field, strconv.FormatInt(size.Value, 10)
 	fits := func(needs, has int64) int64 { return int64(float64(size.Value) * float64(has) / float64(needs)) }
-	if r.Pods { // each node has a container of its own
+	if r.Pods { // each node has a separate container
 		limit := deploy.MemoryLimit(&r.db.Spec.Resources)
 		has, needs := deploy.RuntimeMemory(limit.Value())/100*deploy.FullPercent, size.Memory(most, cells)
 		if needs > has {

@@ -1,7 +1,8 @@
-// Package check holds the rules about manifests that need more than one object, or knowledge of what this build can do:
-// whether a region is in the profile, whether the engine has such a parameter, whether the workload fits the shape of the
-// database. They are pure functions on typed, defaulted objects, shared by `geobench validate` and the operator's Preflight, so that
-// both refuse the same manifests with the same words. Rules about one object alone are in the CRDs.
+// Package check holds the rules about manifests that need more than one object, or the abilities of this build.
+// Examples are whether a region is in the profile, whether the engine has such a parameter, and whether the workload
+// fits the shape of the database. They are pure functions on typed objects with defaults. `geobench validate` and the
+// operator's Preflight share them, so that both refuse the same manifests with the same messages. Rules about a single
+// object are in the CRDs.
 //
 // Each rule is one function of a chain, and adds a Problem that names the field, its value and what would be right.
 package check
@@ -48,7 +49,7 @@ func profileSpec(path string, s *v1alpha1.NetworkProfileSpec) Problems {
 	return ps
 }
 
-// Database checks a database against its network profile (spec.network.profile, or the one that profileRef names).
+// Database checks a database against its network profile (spec.network.profile, or the profile that profileRef names).
 func Database(db *v1alpha1.GeoDatabase, profile *v1alpha1.NetworkProfileSpec, a Abilities) Problems {
 	db, ps := rendered(db, profile, a)
 	if len(ps) > 0 {
@@ -99,8 +100,8 @@ type database struct {
 	Abilities
 }
 
-// external: a database that already runs is of a kind that can be reached, each region has an endpoint, and nothing is asked of it
-// that is said of nodes which geobench deploys.
+// external checks a database that already runs: it is of a supported kind, each region has an endpoint, and no field
+// that applies only to deployed nodes is set.
 func (d *database) external(ps *Problems) {
 	x := d.Spec.External
 	switch {
@@ -151,7 +152,8 @@ func (d *database) external(ps *Problems) {
 	}
 }
 
-// ownHost tells whether a host is another one for everybody who asks, or none. What a name resolves to is found out by who connects.
+// ownHost reports whether a host name refers to a different host for every client, or to none. The connecting process
+// checks the resolved address.
 func ownHost(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	if err != nil {
@@ -162,13 +164,13 @@ func ownHost(host string) bool {
 }
 
 var (
-	// metadata are where clouds tell a machine who it is, beside link-local addresses.
+	// metadata are the addresses at which clouds identify a machine, in addition to link-local addresses.
 	metadata = []netip.Addr{netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("100.100.100.200")}
 	// translated are IPv4 addresses in IPv6 (RFC 6052).
 	translated = netip.MustParsePrefix("64:ff9b::/96")
 )
 
-// OwnAddress tells whether an address leads whoever connects to it to itself, or to the metadata of a cloud.
+// OwnAddress reports whether an address leads the connecting machine to itself, or to the metadata of a cloud.
 func OwnAddress(ip netip.Addr) bool {
 	if ip = ip.Unmap().WithZone(""); translated.Contains(ip) {
 		b := ip.As16()
@@ -177,12 +179,12 @@ func OwnAddress(ip netip.Addr) bool {
 	return ip.IsLoopback() || ip.IsUnspecified() || ip.IsMulticast() || ip.IsLinkLocalUnicast() || slices.Contains(metadata, ip)
 }
 
-// OwnMessage says what is wrong with a host that leads to an OwnAddress.
+// OwnMessage describes the error of a host that leads to an OwnAddress.
 func OwnMessage(host string) string {
 	return host + " leads a worker to its own pod or machine, or to a cloud's metadata: name the database by an address that pods of the cluster reach"
 }
 
-// catalog is where the engine's name is looked up.
+// catalog is the catalog of the engine's name.
 func (d *database) catalog() EngineCatalog {
 	switch {
 	case d.Spec.External != nil:
@@ -267,13 +269,13 @@ func (d *database) engine(ps *Problems) {
 	}
 }
 
-// deployedOnly tells whether clusters deploy a database by its name, and nobody measures one that runs elsewhere.
+// deployedOnly reports whether clusters deploy a database by its name, and existing instances cannot be measured.
 func deployedOnly(name string) bool {
 	_, elsewhere := targets.Elsewhere{}.Lookup(name)
 	return !elsewhere && slices.Contains(servers.Names(), name)
 }
 
-// wantsExternal says what is missing where the engine is a database of others.
+// wantsExternal describes the missing configuration if the engine is a third-party database.
 func (d *database) wantsExternal(name string) string {
 	if d.Targets == nil {
 		return ""
@@ -332,7 +334,7 @@ func (d *database) regions(ps *Problems) {
 	}
 }
 
-// homes: they are the first regions, so that the number of a region is that of its home.
+// homes checks that the homes are the first regions, so that a region and its home have the same number.
 func (d *database) homes(ps *Problems) {
 	if d.Spec.RunsPrograms() && len(d.Spec.Homes) > 0 {
 		ps.add("spec.homes", "", "a program in pods of its own places its rows itself; leave homes out")
@@ -421,7 +423,7 @@ func (ps Problems) about(kind, name string) Problems {
 	return ps
 }
 
-// As extracts the problems from an error, if they are what it is.
+// As extracts the problems from an error, if it consists of problems.
 func As(err error) (Problems, bool) {
 	var ps Problems
 	ok := errors.As(err, &ps)

@@ -10,7 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// The rules that one wrong manifest shows each are tested in package manifest, over package wrong. Here is the rest.
+// The rules that a single wrong manifest shows are tested in package manifest, over package wrong. The remaining rules
+// are tested here.
 
 type catalog map[string]*protocol.Engine
 
@@ -128,7 +129,8 @@ func TestFaultsFollowTheAbilities(t *testing.T) {
 	}
 }
 
-// A run that has functional tests leaves room in its name for theirs, and what they cannot be played on is told of the run.
+// A run that has functional tests leaves room in its name for their names. If the tests cannot be played, the problem
+// is reported for the run.
 func TestFunctionalTests(t *testing.T) {
 	run := &v1alpha1.BenchmarkRun{}
 	run.Spec.Workload.RMW = &v1alpha1.RMW{Records: 1000, RecordsPerTransaction: 2, WritesPerTransaction: 1, ValueBytes: 8}
@@ -180,7 +182,7 @@ func TestProblemTellsTheValueOnce(t *testing.T) {
 	}
 }
 
-// All verifications work everywhere; who cannot do one says what there is.
+// All verifications work everywhere; otherwise the message lists the supported verifications.
 func TestVerifications(t *testing.T) {
 	run := &v1alpha1.BenchmarkRun{}
 	run.Spec.Verify = []v1alpha1.Verification{
@@ -211,7 +213,7 @@ func TestVerifications(t *testing.T) {
 	}
 }
 
-// A program of any image needs no engine, but a cluster, and load generators of its own.
+// A program of any image needs no engine, but a cluster, and separate load generators.
 func TestPods(t *testing.T) {
 	db := database(func(s *v1alpha1.GeoDatabaseSpec) {
 		s.Engine.Name = "postgres"
@@ -232,7 +234,7 @@ func TestPods(t *testing.T) {
 	}
 }
 
-// A program that says how clients talk to it is measured as any other database, if what it says can be.
+// A program that declares its client protocol is measured like any other database, if the protocol is supported.
 func TestPodsClient(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change  func(*v1alpha1.GeoDatabaseSpec)
@@ -321,7 +323,7 @@ func TestDependentSQL(t *testing.T) {
 	}
 }
 
-// What a database of another kind sends is its own.
+// Other databases do not use Geobench's padding.
 func TestPaddingElsewhere(t *testing.T) {
 	run := &v1alpha1.BenchmarkRun{}
 	run.Spec.Workload.SmallBank = &v1alpha1.SmallBank{Customers: 1000, Mix: v1alpha1.SmallBankMix{Balance: 100}, PaddingBytes: 5}
@@ -338,7 +340,8 @@ func TestPaddingElsewhere(t *testing.T) {
 	}
 }
 
-// A vendor's database is deployed by a cluster, measured there where clients of it are built in, and refused by who has no containers.
+// A cluster deploys a vendor's database, and measures it there if clients for it are built in. Environments without
+// containers refuse it.
 func TestDeployedOnly(t *testing.T) {
 	named := func(parameters map[string]string) *v1alpha1.GeoDatabase {
 		return database(func(s *v1alpha1.GeoDatabaseSpec) {
@@ -382,7 +385,8 @@ func TestDeployedOnly(t *testing.T) {
 	}
 }
 
-// A PostgreSQL that is named without pods is deployed by a cluster, measured as one in pods is, and refused by who has no containers.
+// A cluster deploys a PostgreSQL that is named without pods, and measures it like a PostgreSQL in pods. Environments
+// without containers refuse it.
 func TestRendered(t *testing.T) {
 	for name, tc := range map[string]struct {
 		parameters map[string]string

@@ -111,7 +111,7 @@ func (c *faultChecks) one(ps *Problems, path, kind string, f *v1alpha1.Fault) {
 	}
 }
 
-// otherwise says what else can be done about a fault that takes more at once than the database bears.
+// otherwise describes alternatives to a fault that removes more nodes together than the database tolerates.
 func (c *faultChecks) otherwise(kind string) string {
 	if kind == fault.ContainerKill {
 		return ", or set spec.durability of the database to Journal"
@@ -126,7 +126,7 @@ func (c *faultChecks) place() string {
 	return "by " + c.Place
 }
 
-// whoCan names a driver that can inject a kind. Nobody can into a database that runs already.
+// whoCan names a driver that can inject a kind. No driver can inject faults into an existing database.
 func (c *faultChecks) whoCan(kind string) string {
 	switch {
 	case c.db.Spec.External != nil:
@@ -170,18 +170,20 @@ func (c *faultChecks) target(ps *Problems, field string, t *v1alpha1.NodeTarget)
 	}
 }
 
-// span is when a fault has its effect; a kill has it until the end, unless its targets start again from their logs.
+// span is the time in which a fault has its effect. A kill has it until the end, unless its targets start again from
+// their logs.
 func (c *faultChecks) span(f *fault.Fault) (from, to time.Duration) {
 	switch {
 	case f.Kills() && !c.startsAgain(f):
 		return f.At, c.Spec.Load.Duration.Duration
 	case f.Duration == 0:
-		return f.At, f.At + time.Second // about what a start takes
+		return f.At, f.At + time.Second // approximately the duration of a start
 	}
 	return f.At, f.End()
 }
 
-// startsAgain tells whether the targets of a kill start again from their logs, or are replaced, where this is checked for.
+// startsAgain reports whether the targets of a kill start again from their logs, or are replaced, in environments that
+// check this.
 func (c *faultChecks) startsAgain(f *fault.Fault) bool {
 	journal := c.db.Spec.Durability == v1alpha1.DurabilityJournal
 	switch f.Kind {
@@ -201,8 +203,8 @@ func (c *faultChecks) startsAgain(f *fault.Fault) bool {
 	return f.Kind == fault.IOError
 }
 
-// replaced tells whether new incarnations take the places of a fault's targets, which have lost what they knew. The simulator's nodes
-// have logs for all faults or for none.
+// replaced reports whether new incarnations replace a fault's targets, which have lost their state. The simulator's
+// nodes have logs for all faults or for none.
 func (c *faultChecks) replaced(f *fault.Fault) bool {
 	d := c.database()
 	return d != nil && d.Replaces(f) && (c.RealTime || !d.LogsSimulated(c.plan))
@@ -221,7 +223,7 @@ func (c *faultChecks) database() *fault.Database {
 	return &fault.Database{Engine: e, Params: p, Topology: c.topology, Journals: c.db.Spec.Durability == v1alpha1.DurabilityJournal}
 }
 
-// contradictions finds faults that overlap and cannot both be what they say.
+// contradictions finds overlapping faults whose declarations cannot both hold.
 func (c *faultChecks) contradictions(ps *Problems) {
 	for i, b := range c.plan.Faults {
 		for _, a := range c.plan.Faults[:i] {
@@ -240,8 +242,8 @@ func (c *faultChecks) contradictions(ps *Problems) {
 	}
 }
 
-// contradict says why b, which begins while a lasts, cannot be what it says; empty when it can. Targets by role are not known
-// before the run.
+// contradict returns the reason why b, which starts while a lasts, cannot behave as declared; empty if it can. Targets
+// by role are unknown before the run.
 func (c *faultChecks) contradict(a, b *fault.Fault) string {
 	if a.Between() != nil && b.Between() != nil {
 		return c.linksContradict(a, b)
@@ -258,7 +260,7 @@ func (c *faultChecks) contradict(a, b *fault.Fault) string {
 	ta, errA := c.plan.Resolve(a, nil)
 	tb, errB := c.plan.Resolve(b, nil)
 	if errA != nil || errB != nil {
-		return "" // told elsewhere
+		return "" // reported elsewhere
 	}
 	for _, n := range tb.From {
 		switch name := c.topology.NodeName(n); {

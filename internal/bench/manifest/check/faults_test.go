@@ -66,7 +66,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// What geobench run cannot inject is refused with the name of who can, and so is a second repetition.
+// If geobench run cannot inject a fault, the refusal names a driver that can. A second repetition is refused, too.
 func TestFaultsSayWhoCan(t *testing.T) {
 	run := &v1alpha1.BenchmarkRun{}
 	run.Spec.Workload.RMW = &v1alpha1.RMW{Records: 1000, RecordsPerTransaction: 2, WritesPerTransaction: 1, ValueBytes: 8}
@@ -101,8 +101,8 @@ func TestNetworkFaultsNeedEmulatedLinks(t *testing.T) {
 	}
 }
 
-// A node that was killed may be hit again where it starts again from its log: a shut down one in the simulator, one whose
-// container is killed with a journal.
+// A killed node may be hit again if it starts again from its log: a node that was shut down in the simulator, or a node
+// whose container is killed with a journal.
 func TestFaultsAfterAKill(t *testing.T) {
 	const shutdown, kill = "nodeShutdown", "containerKill"
 	for _, tc := range []struct {
@@ -146,8 +146,8 @@ func TestFaultsAfterAKill(t *testing.T) {
 	}
 }
 
-// Where an engine replaces lost nodes, a container that is killed without a journal is followed by another one: its node may be hit again,
-// and a fault must not take more at once than the database bears.
+// If an engine replaces lost nodes, another container follows a container that is killed without a journal. Its node
+// may be hit again, and a fault must not remove more nodes together than the database tolerates.
 func TestFaultsThatReplaceNodes(t *testing.T) {
 	const all, one = "{}", "{regions: [a]}"
 	for name, tc := range map[string]struct {
@@ -193,7 +193,7 @@ func TestFaultsThatReplaceNodes(t *testing.T) {
 	}
 }
 
-// What is to be lost for good must be something that would come back otherwise, and can be kept away.
+// Nodes declared as permanently lost must be nodes that would otherwise recover, and that can be kept away.
 func TestLastingKills(t *testing.T) {
 	for name, tc := range map[string]struct {
 		kind       string

@@ -26,7 +26,7 @@ func (d *database) pods(ps *Problems) {
 	}
 	for name, value := range d.Spec.Engine.Parameters {
 		if d.talked() {
-			break // they are those of its clients
+			break // the parameters are the clients'
 		}
 		ps.add("spec.engine.parameters."+name, value, "a program in pods of its own has no parameters here: set them by spec.pods.args or spec.pods.env")
 	}
@@ -60,7 +60,7 @@ func distinctPaths(field string, p *v1alpha1.Program, ps *Problems) {
 	}
 }
 
-// programs: nothing is asked of programs that know nothing of Geobench which only its own nodes can do.
+// programs checks that the manifest requests nothing of other programs that only Geobench's own nodes can do.
 func (d *database) programs(ps *Problems) {
 	if !d.Spec.RunsPrograms() {
 		return
@@ -84,7 +84,7 @@ func (d *database) programs(ps *Problems) {
 	d.hosts(ps)
 }
 
-// programsFrom is the field that says what the pods run.
+// programsFrom is the field that names the program of the pods.
 func (d *database) programsFrom() string {
 	if d.Spec.Pods != nil {
 		return "spec.pods"
@@ -116,12 +116,13 @@ func (d *database) hosts(ps *Problems) {
 		if variable, length := longest(&db.Spec.Roles[i]); length > most {
 			ps.add(fmt.Sprintf("spec.roles[%d]", i), db.Spec.Roles[i].Name,
 				"the hosts that its programs find in %s have %d bytes, and a variable can have %d: take fewer pods, or a shorter format", variable, length, most)
-			return // the others have the same lists
+			return // the other lists are the same
 		}
 	}
 }
 
-// roles: those that are named are there, none waits for one that waits for it, and clients know where to go.
+// roles checks that all named roles exist, that no role waits for itself over others, and that clients have a
+// destination.
 func (d *database) roles(ps *Problems) {
 	if len(d.Spec.Roles) == 0 {
 		return
@@ -132,7 +133,7 @@ func (d *database) roles(ps *Problems) {
 	}
 	for name, value := range d.Spec.Engine.Parameters {
 		if d.talked() {
-			break // they are those of its clients
+			break // the parameters are the clients'
 		}
 		ps.add("spec.engine.parameters."+name, value, "a database of several roles has no parameters here: set them by the args or env of spec.roles; those of its clients it has with roles[].client.secretRef")
 	}
@@ -161,7 +162,8 @@ func (d *database) roles(ps *Problems) {
 	}
 }
 
-// roleClient: the role has pods where its clients are sent, and what only clients that have a Secret need is not said without one.
+// roleClient checks that the client's role has pods, and that fields for clients with a Secret are not set without a
+// Secret.
 func (d *database) roleClient(field string, role int, ps *Problems) {
 	r := &d.Spec.Roles[role]
 	c := r.Client
@@ -186,7 +188,7 @@ func (d *database) isRole(ps *Problems, field, name string) {
 	}
 }
 
-// circle is a way from a role over those that it waits for back to it, or nothing.
+// circle is a path from a role through the roles that it waits for back to itself, or nothing.
 func (d *database) circle(start string) []string {
 	seen := map[string]bool{}
 	var walk func(name string) []string
@@ -198,7 +200,7 @@ func (d *database) circle(start string) []string {
 		seen[name] = true
 		for _, a := range role.After {
 			switch {
-			case a.Role == name: // the first of its own
+			case a.Role == name: // the pod waits for the first pod of its role
 			case a.Role == start:
 				return []string{name}
 			default:

@@ -9,26 +9,26 @@ import (
 
 // Problem is one thing that is wrong with a manifest.
 type Problem struct {
-	// Source is the file and line where the object begins, or empty where it came from a cluster.
+	// Source is the file and line at which the object starts, or empty if it is from a cluster.
 	Source string `json:"source,omitempty"`
 	// Object is the kind and name, for example "BenchmarkRun quickstart".
 	Object string `json:"object,omitempty"`
 	// Field is the path of the field, for example spec.links[0].rtt.
 	Field string `json:"field"`
-	// Value is what the field holds, as JSON without quotes around strings; empty where there is none or it is large.
+	// Value is the value of the field, as JSON without quotes around strings; empty if there is none or it is large.
 	Value string `json:"value,omitempty"`
-	// Message says what is wrong and what would be right.
+	// Message describes the error and a correct value.
 	Message string `json:"message"`
-	// NotFound tells that the field refers to an object that is not there: it may come yet.
+	// NotFound means that the field refers to an object that does not exist; it may be created later.
 	NotFound bool `json:"-"`
 }
 
-// NotFound tells whether one of the problems is a reference to what is not there; others may follow from it.
+// NotFound reports whether a problem is a reference to a missing object; other problems may follow from it.
 func (ps Problems) NotFound() bool {
 	return slices.ContainsFunc(ps, func(p Problem) bool { return p.NotFound })
 }
 
-// String is "source: object: field: message", with the value before a message that does not tell it.
+// String is "source: object: field: message", with the value before a message that does not contain it.
 func (p Problem) String() string {
 	var parts []string
 	for _, s := range []string{p.Source, p.Object, p.Field} {
@@ -56,7 +56,7 @@ func (p Problem) tellsValue() bool {
 // Problems is all that is wrong, as an error.
 type Problems []Problem
 
-// Error puts each problem on a line of its own.
+// Error puts each problem on a separate line.
 func (ps Problems) Error() string {
 	lines := make([]string, len(ps))
 	for i, p := range ps {
@@ -84,7 +84,7 @@ func (ps *Problems) add(field, value, format string, args ...any) {
 	*ps = append(*ps, Problem{Field: field, Value: value, Message: fmt.Sprintf(format, args...)})
 }
 
-// Nearest returns the candidate that is closest to word, when it is close enough to be what was meant.
+// Nearest returns the candidate that is closest to word, if it is close enough to be the intended word.
 func Nearest(word string, candidates []string) (string, bool) {
 	best, bestDistance := "", len(word)/3+2
 	for _, c := range candidates {

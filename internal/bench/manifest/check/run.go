@@ -17,7 +17,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/catalog"
 )
 
-// Run checks a run against its database, which has no problems of its own.
+// Run checks a run against its database, which itself has no problems.
 func Run(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, a Abilities) Problems {
 	if t := Target(); db.Spec.External != nil {
 		a.Faults, a.Place = t.Faults, t.Place
@@ -151,7 +151,7 @@ func (r *benchmarkRun) deadline(ps *Problems) {
 	}
 }
 
-// timeline: what is measured fits into a result.
+// timeline checks that the measurements fit into a result.
 func (r *benchmarkRun) timeline(ps *Problems) {
 	l := &r.Spec.Load
 	if total := l.Duration.Duration * time.Duration(l.Repetitions); r.Timeline > 0 && total > r.Timeline {

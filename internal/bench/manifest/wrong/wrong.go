@@ -1,5 +1,5 @@
-// Package wrong is a collection of wrong manifests, each with one mistake, and what must be said about it. It holds
-// `geobench validate`, a real API server and the operator's Preflight to the same answers.
+// Package wrong is a collection of wrong manifests, each with one error, and the expected messages. It tests `geobench
+// validate`, a real API server and the operator's Preflight with the same expectations.
 package wrong
 
 import (
@@ -10,19 +10,20 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Refuser is who refuses a manifest in a cluster. Without a cluster, package manifest refuses all of them.
+// Refuser is the component that refuses a manifest in a cluster. Without a cluster, package manifest refuses all of
+// them.
 type Refuser string
 
 const (
 	// APIServer refuses the object, which is then never stored.
 	APIServer Refuser = "APIServer"
-	// Preflight refuses: the API server accepts the object, the operator deploys nothing and says why.
+	// Preflight refuses: the API server accepts the object, and the operator deploys nothing and gives the reason.
 	Preflight Refuser = "Preflight"
 )
 
 // Case is one set of manifests with one mistake.
 type Case struct {
-	// Name says what is wrong.
+	// Name describes the error.
 	Name string
 	// YAML holds a NetworkProfile, a GeoDatabase and a BenchmarkRun, in this order.
 	YAML string
@@ -32,9 +33,9 @@ type Case struct {
 	Field string
 	// Want is part of the message: the value or what would be right.
 	Want string
-	// Server is what the API server says instead, where its wording is its own; else it is Want.
+	// Server is the API server's message, if its wording differs; otherwise the message is Want.
 	Server string
-	// RefusedBy is who refuses in a cluster.
+	// RefusedBy is the component that refuses it in a cluster.
 	RefusedBy Refuser
 }
 

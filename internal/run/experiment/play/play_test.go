@@ -188,7 +188,7 @@ func TestSearchAgainstTheGrid(t *testing.T) {
 			}
 			rate := p.Runs[0].Run.Spec.Load.RatePerSecond
 			if d.Verdict != v1alpha1.VerdictPassed || 100*d.Summary.ThroughputPerSecond < 95*d.Summary.OfferedPerSecond {
-				break // Higher rates may keep again by chance.
+				break // Higher rates may keep again at random.
 			}
 			highest = rate
 		}
