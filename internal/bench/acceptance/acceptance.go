@@ -36,7 +36,8 @@ const (
 	patience = measured / 2
 	// clients of each region: few enough for the locks of five rows to be had over a wide area, enough to be in each other's way.
 	clients = 3
-	// warehouses of each partition: as many as there are in the largest group, so that there is one even with a single partition.
+	// warehouses of each partition: as many as in the largest group, so that there is a group even with a single
+	// partition.
 	warehouses = 5
 )
 

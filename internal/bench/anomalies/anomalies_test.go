@@ -209,7 +209,7 @@ func TestOverlapped(t *testing.T) {
 		{"circular-information-flow", "0-10c 5-15c", true},
 		{"circular-information-flow", "0-10c 15-25c", false},
 		{"observed-transaction-vanishes", "0-10c 5-15c 8-20c", true},
-		{"observed-transaction-vanishes", "0-10c 5-15c 12-20c", false}, // the reader met one of the writers only
+		{"observed-transaction-vanishes", "0-10c 5-15c 12-20c", false}, // the reader overlapped only one of the writers
 		{"observed-transaction-vanishes", "0-10c 12-22c 8-20c", false}, // the writers did not meet
 		{"predicate-many-preceders", "0-10c 5-15c", true},
 		{"predicate-many-preceders", "0-10c 15-25c", false},

@@ -17,12 +17,12 @@ type Case struct {
 	Level isolation.Level
 	// anomalies are the anomalies that the checker finds in a history of these transactions that shows it.
 	anomalies []history.Anomaly
-	// reader, if not 0, is the first of the transactions whose reads decide in place of the checker: see play.reversed.
+	// reader, if not 0, is the first transaction whose reads decide in place of the checker: see play.reversed.
 	reader int
 	txns   []step
-	// steps are the order in which the statements are sent to a database that takes one after the other: script.Steps.
+	// steps is the order of the statements for a database that accepts them one after another: script.Steps.
 	steps string
-	// dangers are the ways in which the transactions can meet so that the anomaly can come of it; one suffices.
+	// dangers are the overlaps of transactions that can cause the anomaly; one suffices.
 	dangers []danger
 }
 

@@ -136,7 +136,7 @@ func TestBrokenLive(t *testing.T) {
 	}
 }
 
-// applying is a database some of whose transactions meet writes that others have committed long ago.
+// applying is a database in which some transactions meet writes that others committed long ago.
 type applying struct {
 	unisolated
 	conflicts int // how many more

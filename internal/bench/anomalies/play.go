@@ -62,7 +62,7 @@ type Finding struct {
 	Overlapped int `json:"overlapped"`
 	// Other counts the plays without the anomaly in which the case's level was violated by another anomaly.
 	Other int `json:"other,omitempty"`
-	// Broken counts the plays whose history, whatever is wrong with it, has not the level that the database promises.
+	// Broken counts the plays whose history, for any reason, does not have the database's guaranteed level.
 	Broken int `json:"broken"`
 	// Example describes the first broken play, or else the first play with the anomaly, or else another play.
 	Example string `json:"example,omitempty"`

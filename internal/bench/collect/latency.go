@@ -113,7 +113,7 @@ func (l *latencies) Write(out *dto.Metric) error {
 	}
 	below := int64(0)
 	for i, bound := range metrics.Latency.Buckets {
-		// The buckets are read one after the other while others count on: none may exceed the count.
+		// The buckets are read one after another while other goroutines count: none may exceed the count.
 		below = min(below+l.h.classic[i].Load(), l.n)
 		out.Histogram.Bucket = append(out.Histogram.Bucket, &dto.Bucket{
 			UpperBound: proto.Float64(bound), CumulativeCount: proto.Uint64(uint64(below)), Exemplar: l.h.exemplars[i].Load(),

@@ -50,7 +50,7 @@ type outcome struct {
 }
 
 const (
-	// exemplarEvery is the least time between two exemplars of one type and class: Prometheus keeps a few per scrape.
+	// exemplarEvery is the minimum time between two exemplars of one type and class: Prometheus keeps a few per scrape.
 	exemplarEvery = 100 * time.Millisecond
 	// maxReasons bounds the number of separate reasons; further reasons are counted as otherReason.
 	maxReasons  = 32

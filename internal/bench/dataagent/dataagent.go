@@ -34,7 +34,7 @@ type Agent struct {
 	// Process distinguishes this agent from others.
 	Process string
 
-	mu      sync.Mutex // held by one question to the database at a time
+	mu      sync.Mutex // held for one query to the database at a time
 	db      Database
 	dataset string
 	loaded  *admin.LoadResponse

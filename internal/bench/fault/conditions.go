@@ -25,8 +25,8 @@ type Node struct {
 type Conditions struct {
 	// Links are the required links, by region and region: the declared links with the active faults merged in.
 	Links [][]geo.Link
-	// Correlation is the correlation, in percent, of a packet's fate on each link with that of the previous packet. It is
-	// 0 if links lose TCP segments of messages, rather than single packets: see Timeline.Packets.
+	// Correlation is the correlation, in percent, between the fates of consecutive packets on each link. It is 0 if links
+	// lose TCP segments of messages, rather than single packets: see Timeline.Packets.
 	Correlation [][]int32
 	// Nodes by geo.NodeID.
 	Nodes []Node
@@ -40,7 +40,7 @@ type cut struct {
 	by       string // the fault, or empty for a link that is severed
 }
 
-// Cut reports whether the connection from one node to another shall be broken.
+// Cut reports whether the connection from one node to another must be broken.
 func (c *Conditions) Cut(from, to geo.NodeID) bool {
 	for i := range c.cuts {
 		if has(c.cuts[i].from, from) && has(c.cuts[i].to, to) {
@@ -61,7 +61,7 @@ func has(sorted []geo.NodeID, n geo.NodeID) bool {
 // The simulated costs of stress. These are models, named as such in docs/faults.md: memory and disks are not simulated,
 // so that stress on them slows the CPU's work.
 const (
-	// memoryStressPercent: a stressor that touches memory all the time competes for one core like a thread that computes.
+	// memoryStressPercent: a stressor that constantly touches memory competes for one core like a computing thread.
 	memoryStressPercent = 100
 	// diskPercentPer100MB: copying 100 MB per second through the page cache takes 5% of a core.
 	diskPercentPer100MB = 5
@@ -178,7 +178,7 @@ func (f *Fault) disturb(n *Node) {
 	case f.Kills():
 		n.Down = true
 	case s.CPUStress != nil:
-		// The node has one core, which the scheduler shares out evenly among it and the threads that compete for it.
+		// The node has one core, which the scheduler shares evenly among the node and the competing threads.
 		n.SlowPercent += int64(s.CPUStress.Workers) * int64(s.CPUStress.LoadPercent)
 	case s.MemoryStress != nil:
 		n.SlowPercent += memoryStressPercent

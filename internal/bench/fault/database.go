@@ -7,7 +7,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Database is a database of one of Geobench's own engines, as far as faults that end processes are concerned.
+// Database is a database of one of Geobench's own engines, for the decisions about faults that stop processes.
 type Database struct {
 	Engine   *protocol.Engine
 	Params   protocol.Params

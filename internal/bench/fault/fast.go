@@ -12,7 +12,7 @@ import (
 
 // FastLink is a time in which a node found a link faster than declared.
 type FastLink struct {
-	// Node that measured, and Far, the region or the one node that was too near.
+	// Node is the node that measured, and Far the region or the node that was too near.
 	Node, Far string
 	Interval
 	Median, Declared time.Duration

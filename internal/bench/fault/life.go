@@ -66,10 +66,11 @@ type Life struct {
 	Injecting, Injected *time.Duration
 	// Recovering is the start of its removal, and Recovered the time at which it was completely removed; set as above.
 	Recovering, Recovered *time.Duration
-	// Lasting faults are not taken away: killed processes whose data is gone.
+	// Lasting faults are not removed: the data of killed processes is lost.
 	Lasting bool
 	// Replaced means that the stopped processes return without any state, as new incarnations. Such a fault is injected
-	// only once previously lost processes are replaced, so that a database loses no more at a time than one fault removes.
+	// only once previously lost processes are replaced. A database therefore loses no more at a time than one fault
+	// removes.
 	Replaced bool
 	// Injector is the driver's name of the component that injects the fault, if it has several, and Marks are notes of the
 	// driver. Setup makes both.
@@ -191,9 +192,9 @@ func NewTimeline(p *Plan, poll, patience time.Duration) *Timeline {
 }
 
 // Step takes all steps that are due at now, and returns the time of the next step, Forever once the timeline is over.
-// If once is set, it stops at each change of state of each fault, so that the state can be written before any action of
-// the new state. State changes that are due take precedence: an action for one fault moves the system to the conditions
-// of all faults.
+// If once is set, it stops at each change of state of each fault. The caller can then write the state before any action
+// of the new state. State changes that are due take precedence: an action for one fault moves the system to the
+// conditions of all faults.
 func (t *Timeline) Step(ctx context.Context, now time.Duration, in Injector, once bool) (next time.Duration, err error) {
 	next = Forever
 	if once {
@@ -296,7 +297,8 @@ func (t *Timeline) active(is func(*Life) bool) []*Life {
 	return active
 }
 
-// step takes the step of one fault's present state; it returns when to try again where the state stays.
+// step takes the step of the current state of a fault. It returns the time of the next attempt if the state does not
+// change.
 func (t *Timeline) step(ctx context.Context, l *Life, now time.Duration, in Injector) (time.Duration, error) {
 	again := now + t.Poll
 	patience := t.patience(l)

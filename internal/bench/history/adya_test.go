@@ -322,8 +322,8 @@ var injections = map[string]struct {
 	}},
 }
 
-// injector appends transactions, whose operations are written as parseHistory reads them, with versions counted from
-// the first injected.
+// injector appends transactions, whose operations have the syntax of parseHistory, with versions counted from the first
+// injected.
 type injector struct {
 	t     *testing.T
 	txns  []Txn

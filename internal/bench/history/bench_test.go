@@ -67,7 +67,7 @@ func generate(seed uint64, n, clients, rows int, unknownPercent int, add func(re
 }
 
 // generateScans adds orders of districts to the history of generate. scanPercent of the transactions scan all orders of
-// a district from the last 20 on, a fifth add an order at its end, and a twentieth complete the oldest open order,
+// a district from the last 20 on. A fifth add an order at its end, and a twentieth complete the oldest open order,
 // which deletes it. A district is loaded with five orders.
 func generateScans(seed uint64, n, clients, districts, scanPercent int, add func(region int, t *Txn)) {
 	type order struct {
@@ -158,7 +158,7 @@ func BenchmarkCheckScans(b *testing.B) {
 	}
 }
 
-// BenchmarkCheckBroken is the same with a thousand reads that are one version old.
+// BenchmarkCheckBroken is the same with a thousand reads that are stale by one version.
 func BenchmarkCheckBroken(b *testing.B) {
 	h := &History{}
 	regions(h)

@@ -311,7 +311,7 @@ func (c *checker) sortByKey() {
 	}
 }
 
-// internal looks for transactions that contradict themselves: that read another version of a row than the one they
+// internal finds transactions that contradict themselves: they read another version of a row than the version that they
 // have read or written before.
 func (c *checker) internal() {
 	last := make([]uint32, len(c.h.keys)) // the previous operation on the same key, plus one
@@ -392,8 +392,8 @@ func (c *checker) realTime() {
 	}
 }
 
-// sortByTime lists the transactions by when they were sent and answered, and by client. A transaction whose outcome is
-// unknown has no answer.
+// sortByTime lists the transactions by their times of sending and of the answer, and by client. A transaction with an
+// unknown outcome has no answer.
 func (c *checker) sortByTime() {
 	if c.sent != nil {
 		return
@@ -426,7 +426,7 @@ func (c *checker) sessions() {
 	// transactions, as long as they completed one after another, or else a separate node. turn counts its changes.
 	var past, turn uint32
 	type sent struct{ i, turn uint32 }
-	var waiting []sent // those whose answers the client does not have yet, the first to be answered first
+	var waiting []sent // transactions whose answers the client does not have yet, in the order of their answers
 	for k, i := range c.session {
 		if k == 0 || t[c.session[k-1]].region != t[i].region || t[c.session[k-1]].client != t[i].client {
 			turn, waiting = 0, waiting[:0]
@@ -472,8 +472,8 @@ func (c *checker) sessionEdge(past uint32) Dependency {
 	return link
 }
 
-// cycle looks for a cycle that the level rules out, the worst kind first, and returns the smallest of its kind. When one of
-// another kind, that needs the order in time, is shorter, it returns that too: it is easier to understand.
+// cycle looks for a cycle that the level rules out, the worst kind first, and returns the smallest of its kind. If a
+// shorter cycle of another kind exists that needs the order in time, it returns that too: it is easier to understand.
 func (c *checker) cycle(all mask, snapshots bool) (worst, shorter []hop) {
 	cyclic := c.g.components(all, nil, snapshots)
 	if cyclic.count == 0 {

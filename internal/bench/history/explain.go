@@ -94,7 +94,7 @@ func commonName(cycle []hop) string {
 type explainer struct {
 	h      *History
 	writer []uint32
-	// snapshots says that a cycle is one of starts and commits.
+	// snapshots means that a cycle consists of starts and commits.
 	snapshots bool
 	named     []uint32
 	text      strings.Builder

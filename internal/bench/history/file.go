@@ -23,7 +23,7 @@ const magic = "geobench history 1\n"
 // maxRecord bounds a transaction's record, so that a reader's memory is bounded too. It has room for 50,000 operations.
 const maxRecord = 1 << 20
 
-// Header says whose history a file holds.
+// Header identifies the clients whose history a file holds.
 type Header struct {
 	Region string
 	// ClockError bounds the error of the file's clock: see History.

@@ -3,7 +3,7 @@ package history
 import "math"
 
 // graph is a directed graph with labelled edges in compressed sparse rows: 4 bytes per node and per edge. It is built
-// in two passes over the same edges, a counting pass and a filling pass, so that no list of edges is ever held.
+// in two passes over the same edges, a counting pass and a filling pass. No list of edges is ever held.
 type graph struct {
 	first  []uint32 // of each node's edges; the next node's is the end
 	edges  []uint32 // target, and the dependency in the top bits
@@ -145,8 +145,8 @@ const finished = math.MaxUint32
 // before the writers of all further versions commit. Its version is the last version that was committed before it
 // started (2). If there is no cycle, there is an order that agrees with every edge.
 //
-// Hence a cycle of transactions rules snapshots out exactly when no two anti-dependencies follow each other in it:
-// after the first one the path is at a commit, and no other one leaves there (Cerone and Gotsman 2018).
+// Hence a cycle of transactions rules snapshots out exactly when no two anti-dependencies are adjacent in it. After the
+// first anti-dependency the path is at a commit, and no other anti-dependency leaves there (Cerone and Gotsman 2018).
 func (g *graph) components(m mask, within *components, snapshots bool) components {
 	n := g.nodes()
 	shift := 0

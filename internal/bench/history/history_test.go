@@ -89,8 +89,8 @@ func number(t testing.TB, s string) uint64 {
 
 func testID(n uint64) txn.ID { return txn.MakeID(1, n) }
 
-// checkAll checks a history at all levels. It holds the verdicts to each other: what implies a level that fails fails
-// too, and the levels that a failed one says the history to have are the strongest that passed.
+// checkAll checks a history at all levels. It compares the verdicts with each other. A level that implies a failed
+// level fails too, and the levels that a failed verdict grants are the strongest that passed.
 func checkAll(t testing.TB, h *History) map[isolation.Level]*Verdict {
 	t.Helper()
 	all := map[isolation.Level]*Verdict{}

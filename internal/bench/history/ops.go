@@ -66,8 +66,8 @@ const (
 // minOp is the least number of bytes of an operation.
 const minOp = 1
 
-// AppendOps appends the number of operations and the operations. It needs about 12 bytes for a read of a row with an
-// integer key, 1 for a write of the row just read, and 20 for a scan between integer keys.
+// AppendOps appends the number of operations and the operations. A read of a row with an integer key takes about 12
+// bytes, a write of the row just read 1, and a scan between integer keys 20.
 func AppendOps(b []byte, ops []Op) []byte {
 	b = codec.AppendUvarint(b, uint64(len(ops)))
 	var last Op

@@ -35,7 +35,7 @@ func historyOf(txns []Txn) *History {
 	return h
 }
 
-// Whatever took effect one after the other passes, in any order of recording, however many outcomes are unknown.
+// Serial executions pass, in any order of recording, however many outcomes are unknown.
 func TestSerialHistoriesPass(t *testing.T) {
 	for seed := range uint64(20) {
 		txns := serial(seed, 2000, 1+int(seed)*3, 1+5+int(seed), int(seed)%20)
@@ -189,7 +189,7 @@ func explained(txns []Txn, level isolation.Level) bool {
 		case t.Status == txn.Committed:
 			in = append(in, t)
 		case t.Status == txn.Unknown && seen[t.ID] != nil:
-			// Its writes are those that others observed, and the versions that it overwrote are unknown.
+			// An observed transaction has the writes that others read; the versions that it overwrote are unknown.
 			t.Ops = nil
 			for k := range seen[t.ID] {
 				t.Ops = append(t.Ops, Op{Kind: Write, Key: k})
@@ -597,7 +597,7 @@ func TestClockError(t *testing.T) {
 	}
 }
 
-// A client that gave up on an answer has had all the answers before, though the late one comes later still.
+// A client that gave up on an answer has had all earlier answers, although the late answer arrives later still.
 func TestClientThatGaveUp(t *testing.T) {
 	h := parseHistory(t, `
 		1 west/0 0-5 ok rx0 wx0
@@ -618,7 +618,7 @@ func TestClientThatGaveUp(t *testing.T) {
 	}
 }
 
-// Any history at all gets a verdict, with an explanation whose steps hang together.
+// Any history gets a verdict, with an explanation whose steps are connected.
 func FuzzCheck(f *testing.F) {
 	f.Add([]byte{3, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20})
 	// Two rows of one cycle were found missing, and a scan had met only one of them.

@@ -16,7 +16,7 @@ type Recorder struct {
 	ctx    txn.Ctx
 	lookup Lookup
 	ops    []Op
-	// the indexes of the last read and write of each row in ops, plus one; used once there are many
+	// last maps a row to the indexes of its last read and write in ops, plus one; used once there are many.
 	last map[txn.Key][2]int
 }
 

@@ -10,9 +10,9 @@ import (
 //
 // A scan finds each row of its range that its transaction has not met missing, in the initial version. The writer of
 // the first version of such a row follows the scan (Adya's predicate-anti-dependency), since the scan would have met
-// the row otherwise. A range may be wide and meet few rows, for example all orders from the oldest open order on, so
-// these dependencies are not added individually. The rows are the leaves of a binary tree in which links lead down to
-// the writers of their first versions. Between the rows that it met, a scan needs at most two nodes per level.
+// the row otherwise. A range may be wide and meet few rows, for example all orders from the oldest open order on. These
+// dependencies are therefore not added individually. The rows are the leaves of a binary tree in which links lead down
+// to the writers of their first versions. Between the rows that it met, a scan needs at most two nodes per level.
 type scans struct {
 	list []scan
 	// keys are the rows that committed transactions used and that some scan covers, in order; rank[k] is the index of key
@@ -22,8 +22,8 @@ type scans struct {
 	// all is for scans that meet deleted rows, and kept for scans that do not. kept omits the rows that a transaction is
 	// known to have deleted: a scan that has not met such a row may precede its first version or follow its deletion.
 	all, kept rows
-	// predicate has a bit for each operation. It is set for a read of a deleted row that a scan met, and for a write of a
-	// row that an earlier scan of its transaction had not met.
+	// predicate has a bit for each operation. It is set for a read of a deleted row that a scan met. It is also set for a
+	// write of a row that an earlier scan of its transaction had not met.
 	predicate []uint64
 	touches   []touch // of the current transaction
 }
@@ -38,8 +38,8 @@ type touch struct {
 	place, operation uint32
 }
 
-// rows gives, for each index, the number of earlier rows that have a version other than the initial version, and the
-// number of rows known to have been loaded. The former are the leaves of the tree.
+// rows gives, for each index, two numbers of earlier rows: those with a version other than the initial version, and
+// those known to have been loaded. The former are the leaves of the tree.
 type rows struct {
 	written, loaded []uint32
 	tree
@@ -144,9 +144,9 @@ func (c *checker) rowsOf(s *scan) *rows {
 	return &c.scans.kept
 }
 
-// eachScan goes through the rows of every scan's range. unmet gets the places, without the last, of rows next to each
-// other that the transaction had not met and does not write; touched gets its operations on one row that it had met, or
-// had not met but writes.
+// eachScan iterates over the rows of every scan's range. unmet receives the indexes, without the last, of adjacent rows
+// that the transaction had not met and does not write. touched receives its operations on a row that it had met, or
+// that it had not met but writes.
 func (c *checker) eachScan(unmet func(s *scan, from, to uint32), touched func(s *scan, on []touch, met bool)) {
 	p := c.scans
 	for at := range p.list {

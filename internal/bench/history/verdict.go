@@ -23,9 +23,9 @@ const (
 	// PredicateReadMiss: a scan did not meet a row of its range, although that was loaded, and not as a deleted row
 	// either.
 	PredicateReadMiss Anomaly = "predicate-read-miss"
-	// G1a, aborted read: a committed transaction read what an aborted one wrote.
+	// G1a, aborted read: a committed transaction read a version that an aborted transaction wrote.
 	G1a Anomaly = "G1a"
-	// DirtyUpdate: a committed transaction overwrote what an aborted one wrote.
+	// DirtyUpdate: a committed transaction overwrote a version that an aborted transaction wrote.
 	DirtyUpdate Anomaly = "dirty-update"
 	// G1b, intermediate read: a write was read that its transaction overwrote itself.
 	G1b Anomaly = "G1b"
@@ -44,9 +44,9 @@ const (
 	GSingleItem Anomaly = "G-single-item"
 	// GSingle, for example a phantom: the same, but the anti-dependency is a predicate's: a scan did not meet a row.
 	GSingle Anomaly = "G-single"
-	// GNonadjacentItem, for example a long fork: a cycle with several anti-dependencies, no two of which follow each
-	// other. Together with GSingleItem, G1 and LostUpdate it is what snapshot isolation rules out: G-SIa or G-SIb for
-	// Adya, whichever it is with the start that one assumes of its transactions.
+	// GNonadjacentItem, for example a long fork: a cycle with several anti-dependencies, no two of which are adjacent.
+	// Snapshot isolation rules out it, GSingleItem, G1 and LostUpdate. Adya calls it G-SIa or G-SIb, depending on the
+	// assumed starts of its transactions.
 	GNonadjacentItem Anomaly = "G-nonadjacent-item"
 	// GNonadjacent: the same with predicates.
 	GNonadjacent Anomaly = "G-nonadjacent"
@@ -101,8 +101,8 @@ type Stats struct {
 	// UnknownCommitted are the unknown transactions of which a version was seen, so that they were committed.
 	UnknownCommitted int
 	Operations, Keys int
-	// Edges of the graph by dependency: ww, wr, rw, predicate-rw, process, realtime. Real time has one edge per
-	// transaction. One of a scan may stand for many rows.
+	// Edges counts the edges of the graph by dependency: ww, wr, rw, predicate-rw, process, realtime. Real time has one
+	// edge per transaction. An edge of a scan may stand for many rows.
 	Edges [link]int
 	// Unordered counts writes that did not report the version that they overwrote, in rows with several such writes. They
 	// are known to follow the ordered versions, but their order among each other is unknown.

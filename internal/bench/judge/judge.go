@@ -64,7 +64,7 @@ type Facts struct {
 	historyChecks  []workload.Check
 }
 
-// Document is the result of a run whose schedule is over.
+// Document returns the result of a run whose schedule is over.
 func Document(f *Facts) (*result.Document, error) {
 	if f.Audits != nil {
 		if err := f.Audits.Complete(&f.Layout); err != nil {

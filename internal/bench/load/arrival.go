@@ -62,7 +62,7 @@ func (m *Machine) awaitArrival(now time.Duration) {
 	m.env.After(max(0, m.due-now), protocol.Timer{Kind: timerArrival, Arg: uint64(m.repetition)})
 }
 
-// admit takes one arrival: a free client sends it, or it waits, or it is dropped.
+// admit takes an arrival: a free client sends it, or it waits, or it is dropped.
 func (m *Machine) admit(due time.Duration) {
 	if m.recorder != nil {
 		m.recorder.window.Due++

@@ -149,7 +149,7 @@ func (m *Machine) attempt(id txn.ID, now time.Duration) {
 	}
 }
 
-// expire gives up on the transactions whose time is over.
+// expire gives up on transactions that have timed out.
 func (m *Machine) expire(now time.Duration) {
 	timeout := m.cfg.Schedule.Timeout
 	for m.oldest != none && now >= m.clients[m.oldest].sent+timeout {

@@ -22,7 +22,7 @@ type Curve struct {
 }
 
 const (
-	// gaussianSlices: Dike's Gaussian is one over thousandths of the run time.
+	// gaussianSlices: Dike's Gaussian is defined over thousandths of the run time.
 	gaussianSlices = 1000
 	// evenParts is the number of parts of the measured time in which the realised load is held to a curve without steps.
 	evenParts = 10

@@ -317,8 +317,8 @@ func TestCPUAllowance(t *testing.T) {
 	}
 }
 
-// A process that gets no CPU for a while is late for all work that is due meanwhile, even if few of its wake-ups fall
-// into that time.
+// A process that gets no CPU for a while is late for all work that is due meanwhile. This holds even if few of its
+// wake-ups fall into that time.
 func TestLateness(t *testing.T) {
 	const ms, minute = time.Millisecond, time.Minute
 	for name, c := range map[string]struct {

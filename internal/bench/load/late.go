@@ -15,8 +15,8 @@ const beat = 5 * time.Millisecond
 // ignoreLateness is set by tests alone.
 var ignoreLateness bool
 
-// IgnoreLateness has runs in this process say that it was never late, and that its clients began in time: for tests, whose machine may be as busy as it likes.
-// Call it before any run.
+// IgnoreLateness makes runs in this process report that they were never late, and that their clients started in time.
+// It is for tests, whose machine may be busy. Call it before any run.
 func IgnoreLateness() { ignoreLateness = true }
 
 // lateness measures the lateness of this process in a window. A goroutine that wakes up every beat waits for the CPU
@@ -38,9 +38,9 @@ func lateness(from, to time.Duration, now func() time.Duration, sleep func(until
 }
 
 // Standstill reports a worker whose clock was set while it measured, or whose machine stood still, for example a
-// virtual machine that was moved or suspended. By the wall clock, the time wall passed. elapsed is the time of a clock
-// that is never set and that stands still with the machine. The windows follow elapsed, and did not match those of
-// other workers.
+// suspended virtual machine. wall is the elapsed time by the wall clock. elapsed is the time of a clock that is never
+// set and that stands still with the machine. The windows follow elapsed, and did not match the windows of other
+// workers.
 func Standstill(region string, wall, elapsed time.Duration) []result.Incident {
 	off := wall - elapsed
 	if off.Abs() <= result.MaxClockOffset {

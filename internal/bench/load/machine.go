@@ -49,7 +49,7 @@ type Config struct {
 	Region     geo.Region
 	RegionName string
 	Worker     int
-	// Home is that whose rows the clients take for their own.
+	// Home is the home whose rows the clients use as their own.
 	Home geo.Region
 	// Clients is the number of clients; in an open loop, the maximum number of transactions in flight.
 	Clients int
@@ -61,8 +61,8 @@ type Config struct {
 	// RatePerSecond is the rate of the whole region, of which this machine is generator Share (from 0) of Shares.
 	RatePerSecond int64
 	Share, Shares int
-	// Curve makes the load change over the window; nil for none. ClientsPerRegion is the number of clients whose load it is
-	// in a closed loop: client i of this machine is number i x Shares + Share of them.
+	// Curve makes the load change over the window; nil for none. ClientsPerRegion is the number of clients whose load it
+	// is in a closed loop. Client i of this machine is number i x Shares + Share of them.
 	Curve            *Curve
 	ClientsPerRegion int
 	// ThinkTime is the mean of what passes between an answer and the client's next transaction in a closed loop.
@@ -100,7 +100,7 @@ type Observer interface {
 	// counts from the time at which the transaction was due, and now from the start of the machine's environment. The
 	// shards of a worker call it concurrently, and wait for it; o belongs to the caller.
 	Ended(typ uint8, class txn.Class, o *txn.Outcome, latency, now time.Duration)
-	// Retried is called when a client tries a transaction again whose last attempt ended with o.
+	// Retried is called when a client retries a transaction whose last attempt finished with o.
 	Retried(typ uint8, class txn.Class, o *txn.Outcome)
 }
 
@@ -418,8 +418,8 @@ func (m *Machine) begin(i int32, due, now time.Duration) {
 	m.env.Submit(t)
 }
 
-// Complete takes the outcome of an attempt. When its client has given up on it, only the ledger learns: that was the
-// one attempt of its transaction without an outcome, since there is never more than one under way.
+// Complete takes the outcome of an attempt. If its client has given up on it, only the ledger is updated. That attempt
+// was the only attempt of its transaction without an outcome, since only one is ever in flight.
 func (m *Machine) Complete(o txn.Outcome) {
 	now := m.env.Now()
 	m.advance(now)

@@ -53,8 +53,8 @@ func newRetry(spec *v1alpha1.Retry) (r retry, err error) {
 	return r, nil
 }
 
-// covers reports whether an attempt that ended with o may be followed by another. It must have left no trace, whatever
-// its cause: one whose outcome is unknown may have been committed, and would then have its effect twice.
+// covers reports whether an attempt with outcome o may be retried. It must have left no trace, whatever its cause: an
+// attempt with an unknown outcome may have committed, and would then take effect twice.
 func (r *retry) covers(o *txn.Outcome) bool {
 	return (o.Status == txn.Aborted || o.Status == txn.Refused) && r.causes[o.Cause]
 }

@@ -31,8 +31,8 @@ type answer struct {
 	after time.Duration
 }
 
-// scripted is a workload whose requests take keying and think times, and whose footprints may be hints. It notes what
-// becomes of them.
+// scripted is a workload whose requests take keying and think times, and whose footprints may be hints. It records
+// their outcomes.
 type scripted struct {
 	plain
 	keying, think time.Duration
@@ -96,7 +96,7 @@ func play(t *testing.T, s *scripted, script []answer, change func(*Config)) ([]s
 	return saw, m, w.run(t, m)
 }
 
-// summary is what became of the transactions and attempts of one run.
+// summary returns the counts of the transactions and attempts of a run.
 func summary(t *testing.T, r *result.Report) (all result.Counts, attempts result.Attempts, w result.Window) {
 	t.Helper()
 	one := &geo.Topology{Regions: []string{"a"}, Partitions: 1, Replicas: 1, Links: [][]geo.Link{{{}}}}

@@ -77,7 +77,7 @@ func Machines(c WorkerConfig) ([]*Machine, error) {
 	if c.Index < 0 || c.Index >= workers || workers > 1<<workerBits {
 		return nil, fmt.Errorf("worker %d of %d: the index must be below the number, which is at most %d", c.Index, workers, 1<<workerBits)
 	}
-	// Regions whose clients take the rows of one home for their own deal them out together.
+	// Regions whose clients use the rows of one home as their own share them out.
 	home, first, all := c.Topology.HomeOf(c.Region), 0, 0
 	for r := range c.Topology.Regions {
 		if c.Topology.HomeOf(geo.Region(r)) != home {
@@ -124,7 +124,8 @@ func part(total, i, n int) int {
 	return p
 }
 
-// Worker plays a region's clients in real time, with one event loop per shard: Connect, then Run, or Close if they do not play after all.
+// Worker plays a region's clients in real time, with one event loop per shard. Call Connect, then Run, or Close if the
+// clients are not played.
 type Worker struct {
 	cfg      WorkerConfig
 	machines []*Machine

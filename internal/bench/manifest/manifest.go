@@ -26,7 +26,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/presets"
 )
 
-// Problem is one thing that is wrong; Problems are all of them, as an error.
+// Problem is a single error; Problems are all errors, as an error value.
 type (
 	Problem  = check.Problem
 	Problems = check.Problems

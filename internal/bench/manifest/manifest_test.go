@@ -94,7 +94,7 @@ func TestAllMistakesAreReportedAtOnce(t *testing.T) {
 	}
 }
 
-// A value that may be a number or a string has one message where it is neither.
+// A value that may be a number or a string has one message if it is neither.
 func TestValuesOfSweeps(t *testing.T) {
 	for value, want := range map[string]string{
 		"0.99": "0.99: must be a whole number or a string, not a fraction",

@@ -12,7 +12,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/manifest/check"
 )
 
-// PathError says that a path names no field that one value can be put into.
+// PathError reports that a path names no field that can hold a single value.
 type PathError struct{ Message string }
 
 func (e *PathError) Error() string { return e.Message }

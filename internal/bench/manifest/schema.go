@@ -30,7 +30,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/manifest/check"
 )
 
-// kindSchema validates the objects of one kind as the API server does.
+// kindSchema validates the objects of one kind like the API server.
 type kindSchema struct {
 	kind       string
 	plural     string
@@ -235,7 +235,7 @@ func find(s *schema.Structural, name, path string, object any) string {
 	return best
 }
 
-// problem words one of the API server's errors: the value that is there, and what would be right.
+// problem converts an error of the API server: to the existing value, and a correct value.
 func (s *kindSchema) problem(u map[string]any, e *field.Error) check.Problem {
 	p := check.Problem{Field: e.Field, Value: valueAt(u, e.Field), Message: e.Detail}
 	if e.Field == "<nil>" {

@@ -66,7 +66,7 @@ func New(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, profile *v1alpha1
 	return p, p.PlanTests(func(test *v1alpha1.BenchmarkRun) (*Plan, error) { return New(test, db, profile) })
 }
 
-// engine is the one of a name: one of Geobench's own, or a database that it is a client of.
+// engine returns the engine with a name: one of Geobench's own, or a database that it supports as a client.
 func engine(name string, client bool) (*protocol.Engine, error) {
 	lookup, names := engines.Lookup, engines.Names
 	if client {

@@ -283,9 +283,10 @@ func (c *Comparison) judge(samples []sample, o CompareOptions) {
 }
 
 // judgeRegions makes the comparison a regression if a region is worse, even if the whole is better. Where a slow region
-// commits less, the percentiles of all regions improve. The throughputs and 99th percentiles of all regions get a Holm
-// correction of their own, apart from the figures of the whole, which would otherwise need more repetitions. Their
-// thresholds are no less strict than those of the whole. differ names regions that only one side has.
+// commits less, the percentiles of all regions improve. The throughputs and 99th percentiles of all regions get a
+// separate Holm correction, apart from the figures of the whole. Otherwise the whole would need more repetitions. The
+// thresholds of regions are no less strict than the thresholds of the whole. differ names regions that only one side
+// has.
 func (c *Comparison) judgeRegions(samples []sample, o CompareOptions, differ string) {
 	var judged []*sample
 	regions, whole := map[string]bool{}, 0

@@ -59,8 +59,9 @@ func (c *Counts) sharePPM(n int64) int64 {
 type Unanswered struct {
 	// Due is the number of transactions that were due, counted when they became due, whether they ended or not.
 	Due int64 `json:"due,omitempty"`
-	// Unfinished transactions were still in flight. Hung is the number of unfinished transactions that had waited for more
-	// than a second and more than three times the 99th percentile of the region's committed transactions.
+	// Unfinished transactions were still in flight. Hung counts the unfinished transactions that had waited for more than
+	// a second and for more than three times the 99th percentile. The percentile covers the region's committed
+	// transactions.
 	Unfinished int64 `json:"unfinished"`
 	Hung       int64 `json:"hung,omitempty"`
 	// Dropped and Backlog transactions of an open loop were never sent: the queue was full, or the window closed first.

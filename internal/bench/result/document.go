@@ -327,7 +327,7 @@ type Cost struct {
 	PriceDate   string `json:"priceDate"`
 }
 
-// Repetition is one measured window, or the median of all.
+// Repetition is a measured window, or the median of all windows.
 type Repetition struct {
 	// Index counts from 1; 0 for the median, which is taken figure by figure.
 	Index int `json:"index,omitempty"`
@@ -396,7 +396,7 @@ type RTT struct {
 	P99 int64 `json:"p99"`
 }
 
-// Link is one direction between two regions, as declared and as measured by the nodes of From.
+// Link is a direction between two regions, with its declared properties and the measurements by the nodes of From.
 type Link struct {
 	From                    string `json:"from"`
 	To                      string `json:"to"`
@@ -450,13 +450,13 @@ type Node struct {
 	Clock *NodeClock `json:"clock,omitempty"`
 }
 
-// Process is what one process used that ran all nodes and load generators.
+// Process is the resource usage of a process that ran all nodes and load generators.
 type Process struct {
 	CPUMilliseconds int64 `json:"cpuMilliseconds"`
 	PeakMemoryBytes int64 `json:"peakMemoryBytes"`
 }
 
-// WorkerShare is one load generator and how much of its CPU allowance it used while measuring.
+// WorkerShare is a load generator, with the share of its CPU allowance that it used while measuring.
 type WorkerShare struct {
 	Region            string `json:"region"`
 	Index             int    `json:"index"`
@@ -524,8 +524,8 @@ type Objective struct {
 type Histograms struct {
 	// Encoding is hdr-v2-deflate-base64; values are microseconds.
 	Encoding string `json:"encoding"`
-	// Estimator names how percentiles are estimated from them: see the constant. Empty in results of versions whose
-	// percentiles are of committed transactions alone.
+	// Estimator names the estimation method of percentiles: see the constant. It is empty in results of versions whose
+	// percentiles cover only committed transactions.
 	Estimator string `json:"estimator,omitempty"`
 	// Rounded reports whether the values of the histograms, or the percentiles of single repetitions, are accurate only to
 	// 3.2%. Rounding makes the result fit into a ConfigMap.

@@ -10,8 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// Evidence is one thing that a run has to show before it passes. A run does not pass because nothing complains: each item
-// needs a witness that has seen it.
+// Evidence is an observation that a run must show before it passes. The absence of complaints does not suffice: each
+// item needs a witness that has observed it.
 type Evidence struct {
 	// Name of the item: see EvidenceItems.
 	Name  string        `json:"name"`

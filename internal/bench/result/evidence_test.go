@@ -119,7 +119,8 @@ func TestEvidence(t *testing.T) {
 	}
 }
 
-// A database in one region has links between its nodes, or none at all: no link between regions shows nothing of them.
+// A database in one region has links between its nodes, or none at all: the absence of links between regions is no
+// evidence about them.
 func TestEvidenceOfOneRegion(t *testing.T) {
 	inside := []MeasuredRTT{{From: "a", To: "a", RTT: RTT{400, 500}, Samples: 50}}
 	for name, tc := range map[string]struct {

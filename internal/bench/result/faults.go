@@ -27,7 +27,7 @@ type Fault struct {
 	InjectedMicroseconds   *int64 `json:"injectedMicroseconds,omitempty"`
 	RecoveringMicroseconds *int64 `json:"recoveringMicroseconds,omitempty"`
 	ToMicroseconds         *int64 `json:"toMicroseconds,omitempty"`
-	// Lasting faults were not taken away: nodes whose data was gone with their processes.
+	// Lasting faults were not removed: the nodes' data was lost with their processes.
 	Lasting bool `json:"lasting,omitempty"`
 	// Lost are the nodes that were lost permanently.
 	Lost []string `json:"lost,omitempty"`
@@ -328,8 +328,8 @@ func (t *tenths) availability(f *Fault, from, limit, recoverLimit int, normal in
 	// width is the time, in tenths, over which a throughput is compared: a second, or as long as it takes until the
 	// absence of commits is significant.
 	width := t.width(normal)
-	// below reports whether the interval of that width from i has less than a share of the normal throughput, by a number
-	// of standard deviations of its Poisson count.
+	// below reports whether the interval of that width from i has less than a share of the normal throughput. The
+	// shortfall must exceed the given number of standard deviations of the expected Poisson count.
 	below := func(i int, share int64, sigmas float64) bool {
 		expected := float64(normal) / 1e6 * float64(width) / perSecond
 		short := expected*float64(share)/1e6 - float64(t.committed(i, i+width))

@@ -216,7 +216,7 @@ func TestFaultsMistimed(t *testing.T) {
 		"too short":              {planned("f", 15_000, 15_000, 24_000, 25_000), "fault f ended at 24s, planned for 25s: 1s early, and 250ms is allowed (tolerance)"},
 		"too early":              {planned("f", 14_000, 15_000, 25_000, 25_000), "fault f began at 14s, planned for 15s: 1s early, and 250ms is allowed (tolerance)"},
 		"a tolerance of its own": {wide(planned("f", 31_600, 31_630, 32_200, 32_200)), ""},
-		// the kill itself counts, not the time at which all nodes had noticed it
+		// The kill itself counts, not the time at which all nodes had noticed it.
 		"a kill":         {kill(planned("f", 15_100, 18_000)), ""},
 		"a late kill":    {kill(planned("f", 15_300, 18_000)), "fault f began at 15.3s, planned for 15s: 300ms late, and 250ms is allowed (tolerance)"},
 		"a restart":      {restart(planned("f", 15_000, 15_000, 25_000, 26_200)), ""}, // starting takes its time

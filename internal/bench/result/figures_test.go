@@ -204,7 +204,7 @@ func TestFiguresOfNodesThatEnded(t *testing.T) {
 	}
 }
 
-// Where one process runs all nodes, its CPU time is that since the run began, whatever became of its nodes.
+// If one process runs all nodes, its CPU time counts from the start of the run, whatever happened to its nodes.
 func TestProcessOfNodesThatEnded(t *testing.T) {
 	for name, change := range map[string]func(last *admin.Status){
 		"none":     func(*admin.Status) {},

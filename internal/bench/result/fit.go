@@ -9,8 +9,8 @@ import (
 	"github.com/geobench/geobench/internal/base/compress"
 )
 
-// beforeFaults and afterFaults are the seconds before the start and after the end of a fault in which a timeline keeps
-// its resolution while other parts are coarsened.
+// beforeFaults and afterFaults are the seconds before the start and after the end of a fault. In these seconds a
+// timeline keeps its resolution while other parts are coarsened.
 const (
 	beforeFaults = 15
 	afterFaults  = 60
@@ -24,7 +24,7 @@ type shortening struct {
 	do func(*Document) string
 }
 
-// shortenings are made one after the other until the document fits.
+// shortenings are applied one after another until the document fits.
 var shortenings = []shortening{
 	{"timeline", func(d *Document) string { return d.coarsen(1, true) }},
 	{"timeline", func(d *Document) string { return d.coarsen(10, true) }},
@@ -46,9 +46,9 @@ var shortenings = []shortening{
 	}},
 }
 
-// Fit returns the document as text if it has at most plain bytes, or else the text and its gzipped form, with at most
-// compress.MaxPacked bytes. It shortens a document that does not fit, timeline first, starting away from faults, and
-// notes the changes. It does not modify d.
+// Fit returns the document as text if it has at most plain bytes. Otherwise it returns the text and its gzipped form,
+// with at most compress.MaxPacked bytes. It shortens a document that does not fit, timeline first, starting away from
+// faults, and notes the changes. It does not modify d.
 func (d *Document) Fit(plain int) (text, packed []byte, err error) {
 	c := *d
 	c.Timeline, c.Nodes, c.Repetitions = slices.Clone(d.Timeline), slices.Clone(d.Nodes), slices.Clone(d.Repetitions)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// latencies fills a histogram like a run's: a local mode and one across a wide-area link.
+// latencies fills a histogram like a run's: with a local mode and a mode across a wide-area link.
 func latencies(rng *rand.Rand, n int) (d tally) {
 	d.histogram = NewHistogram()
 	for range n {

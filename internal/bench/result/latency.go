@@ -23,10 +23,10 @@ const Estimator = "product-limit"
 // never sent, if its outcome is unknown, or if it took longer than a histogram holds. Without these transactions, a
 // database would look faster the less it answers. A transaction in flight when its window closed is right-censored at
 // its waiting time. The percentiles are product-limit estimates (E. L. Kaplan and P. Meier, "Nonparametric Estimation
-// from Incomplete Observations", 1958), so young transactions at the end of a window do not bias them. A percentile
-// that falls among unobserved transactions is a lower bound: the longest time that any transaction took or waited. The
-// estimate assumes that latencies do not depend on when transactions were due. Where the backlog of an open loop grew,
-// all percentiles are therefore lower bounds, in which a transaction in flight counts with its waiting time.
+// from Incomplete Observations", 1958). Young transactions at the end of a window therefore do not bias them. A
+// percentile that falls among unobserved transactions is a lower bound: the longest time that any transaction took or
+// waited. The estimate assumes that latencies do not depend on when transactions were due. Where the backlog of an open
+// loop grew, all percentiles are therefore lower bounds, in which a transaction in flight counts with its waiting time.
 type Latency struct {
 	P50 v1alpha1.Quantile `json:"p50"`
 	P90 v1alpha1.Quantile `json:"p90"`
@@ -122,7 +122,7 @@ func (d *Document) decode(s *HistogramSeries) (t tally, err error) {
 // Latencies are the latencies of some of the transactions of a document.
 type Latencies struct{ tally }
 
-// Latencies sums the series that of selects. It omits unreadable series.
+// Latencies sums the series for which of returns true. It omits unreadable series.
 func (d *Document) Latencies(of func(*HistogramSeries) bool) *Latencies {
 	l := &Latencies{}
 	for i := range d.Histograms.Series {
@@ -250,8 +250,8 @@ func bars(h *hdrhistogram.Histogram) (out []bar) {
 	return out
 }
 
-// rank is the number of transactions, of n, that take at most the p-th percentile: the nearest, and at least one, as in
-// HdrHistogram.
+// rank is the number of transactions, of n, that take at most the p-th percentile: the nearest integer, and at least
+// one, as in HdrHistogram.
 func rank(p float64, n int64) float64 { return max(1, math.Floor(float64(p/100*float64(n))+0.5)) }
 
 // quantiles returns the product-limit estimates of percentiles, which must ascend.
@@ -372,7 +372,7 @@ func (t *tally) knownAt(q v1alpha1.Quantile) int64 {
 }
 
 // hung returns the number of transactions in flight that had waited for more than a second and for more than three
-// times the 99th percentile. The percentile is that of the committed transactions.
+// times the 99th percentile. The percentile covers the committed transactions.
 func (t *tally) hung() int64 {
 	p99 := int64(0)
 	if t.observed() > 0 {

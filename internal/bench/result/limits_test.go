@@ -312,7 +312,7 @@ func TestResolutionsMerge(t *testing.T) {
 	}
 }
 
-// Whatever lengths a report claims, it is merged in one way, or refused.
+// A report is merged in one way, or refused, whatever lengths it claims.
 func TestResolutionsAreChecked(t *testing.T) {
 	for _, x := range []Resolution{{LatencySeconds: 7}, {LatencySeconds: -10}, {LatencySeconds: 10, Seconds: 60}, {Seconds: 10}, {LatencySeconds: 600, Seconds: 7}} {
 		if err := x.valid(); err == nil {

@@ -84,7 +84,8 @@ func lossDiffers(d *Document, in *Inputs, _ *Report) (out []Reason) {
 	return out
 }
 
-// changedLinks returns a function that reports whether a declared fault may have changed a link or stopped one of its ends.
+// changedLinks returns a function that reports whether a declared fault may have changed a link or stopped a node at
+// one of its ends.
 func changedLinks(in *Inputs) func(a, b geo.Region) bool {
 	if in.Manifests == nil || in.Manifests.Run == nil {
 		return func(geo.Region, geo.Region) bool { return false }

@@ -52,7 +52,7 @@ func (d *Document) fillNetwork(in *Inputs, r *Report) {
 		}
 	}
 	for i := range in.After {
-		if in.Target != nil { // probes next to its nodes; their own figures are not those of the database
+		if in.Target != nil { // probes next to its nodes; the probes' figures do not describe the database
 			for j := range in.After[i].Links {
 				l := &in.After[i].Links[j]
 				if at := place(&in.After[i], l); at >= 0 {
@@ -196,7 +196,8 @@ func (d *Document) fillWire(in *Inputs, transferred int64, requests geo.Traffic,
 	d.Summary.Wire.CostPerHour = Micros(new(big.Int).Quo(cost.Num(), cost.Denom()).Int64())
 }
 
-// mergeRTT adds an encoded histogram of round trips to h; nodes choose its shape. An unreadable one counts as not measured.
+// mergeRTT adds an encoded histogram of round trips to h; nodes choose its shape. An unreadable histogram counts as not
+// measured.
 func mergeRTT(h *hdrhistogram.Histogram, encoded string) *hdrhistogram.Histogram {
 	if encoded == "" {
 		return h

@@ -7,7 +7,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// Reasons of runs whose nodes were not as declared.
+// Reasons of runs whose nodes differed from their declaration.
 const (
 	// ReasonNodeStarved: a node, or the sidecar of its pod, waited for the CPU or stood still while it was measured.
 	ReasonNodeStarved = "NodeStarved"
@@ -146,8 +146,8 @@ func (d *Document) throttled(n *Node) *Reason {
 		n.Name, n.ThrottledPeriods, n.QuotaPeriods, throttledLimitPPM/10_000)}
 }
 
-// apart returns the two nodes whose clocks differ most for certain, and by how many microseconds; nil where fewer than two were
-// measured.
+// apart returns the two nodes with the largest certain difference between their clocks, and the difference in
+// microseconds; nil if fewer than two were measured.
 func (d *Document) apart() (behind, ahead *Node, by int64) {
 	least := func(n *Node) int64 { return n.Clock.AheadMicroseconds - n.Clock.WithinMicroseconds }
 	most := func(n *Node) int64 { return n.Clock.AheadMicroseconds + n.Clock.WithinMicroseconds }

@@ -12,7 +12,7 @@ import (
 func TestGrowingQueueHasNoObservedTail(t *testing.T) {
 	var served, waiting, steady, young []int64
 	for i := range int64(100) {
-		// due in the first half, transaction i at 50 ms times i, and served 100 ms after its predecessor
+		// Transaction i is due in the first half, at 50 ms times i, and is served 100 ms after its predecessor.
 		served = append(served, (i+1)*50_000)
 		waiting = append(waiting, (i+1)*50_000-25_000) // due in the second half, in flight since then
 		steady = append(steady, 5_000_000)

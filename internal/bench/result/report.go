@@ -20,8 +20,8 @@ const (
 	ReportVersion = 2
 )
 
-// Report is what load generators hand in: one shard's, one worker's or, merged, a whole run's. It holds sums and
-// histograms only, so that merging loses nothing and does not depend on the order.
+// Report is the report of load generators: of a shard, of a worker or, merged, of a whole run. It holds only sums and
+// histograms, so that merging loses nothing and does not depend on the order.
 type Report struct {
 	Kind    string `json:"kind"`
 	Version int    `json:"version"`
@@ -106,9 +106,9 @@ type Driver struct {
 	LateMicroseconds *Lateness `json:"lateMicroseconds,omitempty"`
 }
 
-// Lateness is the delay, in microseconds, with which a process was woken up that asked for it every 5 ms. All work of
-// the process waited that long for the CPU, because the machine was busy, because of a quota, or because of other work
-// of the process. Transactions were sent, and answers seen, with this delay.
+// Lateness is the delay, in microseconds, after which a process wakes up that asks for it every 5 ms. All work of the
+// process waited that long for the CPU: the machine was busy, a quota was used up, or the process had other work.
+// Transactions were sent, and answers seen, with this delay.
 type Lateness struct {
 	P50 int64 `json:"p50"`
 	P99 int64 `json:"p99"`
@@ -179,8 +179,8 @@ type Window struct {
 	// again.
 	Retried        int64   `json:"retried,omitempty"`
 	CommittedAfter []int64 `json:"committedAfter,omitempty"`
-	// The transactions sent whose class is known, and how far they reach. Where a footprint was a hint,
-	// the class is known when the database has committed or aborted the transaction in the window.
+	// The sent transactions whose class is known, and their extent. If a footprint was a hint, the class is known when the
+	// database has committed or aborted the transaction in the window.
 	Classified     int64 `json:"classified"`
 	MultiHome      int64 `json:"multiHome"`
 	MultiPartition int64 `json:"multiPartition"`
@@ -248,7 +248,8 @@ func addNamed(a, b map[string]int64) map[string]int64 {
 	return sum
 }
 
-// Series holds the transactions of one region, repetition, type, class and outcome that were due and ended in the window.
+// Series holds the transactions of one region, repetition, type, class and outcome that were due and finished in the
+// window.
 type Series struct {
 	Region     string `json:"region"`
 	Repetition int    `json:"repetition"`

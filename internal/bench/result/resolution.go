@@ -182,7 +182,7 @@ func cells(timeline []Second, x Resolution) ([]Second, error) {
 }
 
 // setApart splits series of single repetitions, types and classes. The result has series of types and classes over all
-// repetitions, whose Repetition is 0, and series of single repetitions, whose Type and Class are empty.
+// repetitions, whose Repetition is 0. It also has series of single repetitions, whose Type and Class are empty.
 func setApart(series []Series) ([]Series, error) {
 	var out []Series
 	index := map[seriesKey]int{}

@@ -598,7 +598,8 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// An objective that allows no unknown outcome does not hold with one among millions, which is less than half a millionth.
+// An objective that allows no unknown outcome fails with one among millions, although its share is less than half a
+// millionth.
 func TestOneUnknownOfMillions(t *testing.T) {
 	none := intstr.FromInt32(0)
 	o := []v1alpha1.Objective{{Metric: v1alpha1.MetricUnknownPPM, Max: &none}}

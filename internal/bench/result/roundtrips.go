@@ -12,8 +12,8 @@ import (
 // along with other notes of a run.
 const SnapshotRoom = compress.MaxPacked / 4
 
-// MergeRoundTrips leaves the round trips between two regions, which a document merges anyhow, at one node of the first region: the round trips of
-// many nodes are most of what their statuses take.
+// MergeRoundTrips merges the round trips between two regions at one node of the first region; a document merges them in
+// any case. The round trips of many nodes are most of the size of their statuses.
 func MergeRoundTrips(nodes []admin.Status, t *geo.Topology) {
 	type link struct {
 		from geo.Region

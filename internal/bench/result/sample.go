@@ -15,7 +15,7 @@ import (
 type sample struct {
 	Difference
 	a, b []v1alpha1.Quantile
-	// p is the p-value of the Mann-Whitney U test; nil where there is one repetition only.
+	// p is the p-value of the Mann-Whitney U test; nil if there is only one repetition.
 	p *float64
 	// better is 1 where more is better, -1 where less is.
 	better int
@@ -81,7 +81,7 @@ func figuresOf(a, b []*Document) []sample {
 		add("", "attempts", "1/s", -1, false, attempts(func(a *Attempts) int64 { return a.PerSecond }))
 		add("", "aborted attempts", "ppm", -1, false, attempts(func(a *Attempts) int64 { return a.AbortPPM }))
 	}
-	// their figures are unknown
+	// The bytes and costs of a target, or of a document with uncounted nodes, are unknown.
 	if !slices.ContainsFunc(slices.Concat(a, b), func(d *Document) bool { return d.Target != nil || len(d.Uncounted) > 0 }) {
 		add("", "bytes per transaction", "bytes", -1, false, whole(func(s *Summary) int64 { return s.BytesPerTransaction }))
 		add("", "bytes between regions", "bytes", -1, false, whole(func(s *Summary) int64 { return s.CrossRegionBytesPerTransaction }))
@@ -181,8 +181,8 @@ func enough(alpha float64) int {
 	return n
 }
 
-// interval sets the confidence interval of the change. It takes all differences between a repetition of B and one of A,
-// and cuts off as many at each end as the distribution of U allows.
+// interval sets the confidence interval of the change. It takes all differences between a repetition of B and a
+// repetition of A. The distribution of U determines the number of differences that it cuts off at each end.
 func (s *sample) interval(alpha float64) {
 	n1, n2 := len(s.a), len(s.b)
 	u := stats.UDist{N1: n1, N2: n2}

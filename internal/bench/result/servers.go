@@ -20,7 +20,8 @@ type Server struct {
 	// Started is the server's start time, and Configured the time of its last configuration reload; nil if it does not report them.
 	Started    *time.Time `json:"started,omitempty"`
 	Configured *time.Time `json:"configured,omitempty"`
-	// OtherSessions are the sessions of others that were at work when it was asked, and Others says whose they are.
+	// OtherSessions is the number of other users' sessions that were working when the server was asked, and Others
+	// describes their owners.
 	OtherSessions int      `json:"otherSessions,omitempty"`
 	Others        []string `json:"others,omitempty"`
 	// Settings are by their names in the server's own language.
@@ -36,7 +37,7 @@ type Setting struct {
 	PendingRestart bool `json:"pendingRestart,omitempty"`
 }
 
-// String returns the value, and whether another one waits for a restart.
+// String returns the value, and reports whether another value waits for a restart.
 func (s Setting) String() string {
 	if s.PendingRestart {
 		return s.Value + " (another value waits for a restart)"

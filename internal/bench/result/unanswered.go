@@ -48,8 +48,8 @@ func clientsBusy(d *Document, _ *Inputs, r *Report) (out []Reason) {
 			x.Unsent(), due, x.Name, d.Spec.Load.ClientsPerRegion)
 		measured := float64(r.DurationMicroseconds) * float64(r.Repetitions) / 1e6
 		if s := x.ServiceTimeMicroseconds; s != nil && measured > 0 {
-			// Little's law: as many transactions are under way as arrive while one of them is served. Three standard deviations of
-			// a Poisson number more are hardly ever exceeded.
+			// Little's law: the number of transactions in flight equals the number that arrive while one of them is served. An
+			// excess of three standard deviations of a Poisson number is very rare.
 			rate := float64(due) / measured
 			busy := rate * float64(s.Mean.Least()) / 1e6
 			message += fmt.Sprintf("; %.0f/s with a mean service time of %s take at least %d clients (spec.load.clientsPerRegion), if the database serves that rate",
@@ -202,8 +202,8 @@ func (x *Region) stalls(r *Report) bool {
 // that none of 20 independent transactions ends is below 1e-8.
 const stallExpected = 20
 
-// stalled describes a window at whose end all clients of the region had waited for much longer than their transactions take;
-// empty if there is none. The share of the measured time that the stall took is in parts per million.
+// stalled describes a window at whose end all clients of the region had waited for much longer than their transactions
+// take; empty if there is none. ppm is the stall's share of the measured time.
 func (x *Region) stalled(r *Report) (description string, ppm int64) {
 	measured := r.DurationMicroseconds * int64(r.Repetitions)
 	for i := range r.Windows {
@@ -234,16 +234,17 @@ const (
 )
 
 // grows reports whether the region's backlog grew between the opening and the closing of the windows. The number of
-// transactions in flight must grow by more than 3% of the due transactions, and significantly. In addition, it must
-// exceed the number by Little's law at the mean latency of the committed transactions, or the warm-up must be long
-// enough for a steady state. The product-limit estimate then does not hold, since a transaction that is due later takes
-// longer and is censored earlier. measured is the measured time, and warmup the time before it, both in microseconds.
+// transactions in flight must grow significantly, and by more than 3% of the due transactions. In addition, one of two
+// conditions must hold. Either the number exceeds Little's law at the mean latency of the committed transactions, or
+// the warm-up was long enough for a steady state. If the backlog grew, the product-limit estimate does not hold: a
+// transaction that is due later takes longer and is censored earlier. measured is the measured time, and warmup the
+// time before it, both in microseconds.
 func (f *figures) grows(measured, warmup int64) bool {
 	unfinished := float64(f.Unfinished)
 	if f.Due == 0 || f.Committed == 0 || measured <= 0 {
 		return false
 	}
-	// Transactions of earlier windows that ended in one are counted if they committed.
+	// Transactions of earlier windows that finished in a window are counted if they committed.
 	before := float64(f.carriedIn) * float64(f.Ended()) / float64(f.Committed)
 	growth := unfinished - before
 	if growth <= max(steadyGrowth*float64(f.Due), steadySigmas*math.Sqrt(unfinished+before)) {

@@ -53,7 +53,7 @@ const (
 const (
 	// ReasonUndeclaredDisturbance: something was done to a node or a link that no fault of the manifest declares.
 	ReasonUndeclaredDisturbance = "UndeclaredDisturbance"
-	// ReasonMeshChanged: a proxy of the service mesh ended, or the mesh at the end is not the one of the beginning.
+	// ReasonMeshChanged: a proxy of the service mesh stopped, or the mesh at the end differs from the mesh at the start.
 	ReasonMeshChanged = "MeshChanged"
 	// ReasonLinkTooFast: a link was faster than declared for a while, and no fault of the manifest changes it then.
 	ReasonLinkTooFast = "LinkTooFast"
@@ -286,7 +286,7 @@ func driverLate(d *Document, in *Inputs) []Reason {
 	return nil
 }
 
-// noteLate notes load generators whose lateness is in the tail of the latencies without making the run Invalid.
+// noteLate notes load generators with a lateness in the tail of the latencies, without making the run Invalid.
 func (d *Document) noteLate(in *Inputs) {
 	for i := range d.Workers {
 		w := &d.Workers[i]
@@ -416,8 +416,8 @@ func (s *Share) mismatch() string {
 		s.Name, s.text(s.RealisedPPM), s.Count, s.Of, s.text(s.ConfiguredPPM), allowed)
 }
 
-// tolerance is what TolerancePercent says, or one point, and three standard deviations of a binomial share, in parts per
-// million; the sampling error of a mean is not known.
+// tolerance is TolerancePercent, or one point, plus three standard deviations of a binomial share, in parts per
+// million; the sampling error of a mean is unknown.
 func (s *Share) tolerance() float64 {
 	p, allowed := float64(s.ConfiguredPPM)/1e6, 10_000.
 	if s.TolerancePercent > 0 {

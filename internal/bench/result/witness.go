@@ -45,8 +45,8 @@ type Witness struct {
 	OffPPM *int64 `json:"offPPM,omitempty"`
 }
 
-// Meter is the reading of one counter of a witness at one time, for example of a proxy, or of a sidecar that emulates
-// the network.
+// Meter is the reading of one counter of a witness at one time. Examples are the counters of a proxy, or of a sidecar
+// that emulates the network.
 type Meter struct {
 	// Who describes the owner of the meter, for example "the proxy of pod d-us-west-2-0".
 	Who string `json:"who"`

@@ -263,7 +263,7 @@ func fill(set map[string]string, name, value string) {
 	}
 }
 
-// step is one of spec.init.
+// step is a step of spec.init.
 func step(name, role string, command ...string) v1alpha1.InitStep {
 	return v1alpha1.InitStep{Name: name, Role: role, Command: command, Timeout: v1alpha1.DurationOf(10 * time.Minute)}
 }

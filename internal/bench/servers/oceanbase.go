@@ -12,8 +12,9 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// oceanbase is servers that are all alike, a zone of them in each region with a copy of all rows; clients have a tenant of their own. Servers know
-// each other by IP address, so each has the one of a Service. Facts are from OceanBase's documentation, its operator and its images.
+// oceanbase consists of servers that are all alike. Each region is a zone of servers with a copy of all rows; clients
+// have a separate tenant. Servers know each other by IP address, so each has the address of a Service. Facts are from
+// OceanBase's documentation, its operator and its images.
 var oceanbase = cluster{
 	facts: Facts{
 		Product: "OceanBase", Protocol: "MySQL", Port: 2881, User: "bench@bench, of the tenant bench, made as the cluster begins; root has no password",
@@ -78,7 +79,7 @@ const (
 // zone is the name of a region's zone in OceanBase, by its number from 0: names of regions have dashes.
 func zone(region int) string { return fmt.Sprintf("z%d", region+1) }
 
-// oceanbaseOptions are the settings as one argument. Units of two GiB are let through, and logs do not fill the disk.
+// oceanbaseOptions are the settings as one argument. Units of two GiB are allowed, and logs do not fill the disk.
 func oceanbaseOptions(settings map[string]string) []string {
 	all := map[string]string{"__min_full_resource_pool_memory": "2147483648", "enable_syslog_recycle": "true", "max_syslog_file_count": "4"}
 	maps.Copy(all, settings)

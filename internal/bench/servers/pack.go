@@ -26,8 +26,8 @@ type pack struct {
 	ready *v1alpha1.PodReady
 	// env is the same in all pods, in addition to the variables of every pod.
 	env []v1alpha1.PodEnv
-	// script is bash's. It gets the flags as its arguments, joins the servers to one cluster whatever the order of their starts, and becomes
-	// the server.
+	// script is a bash script. It gets the flags as its arguments, joins the servers to one cluster whatever the order of
+	// their starts, and becomes the server.
 	script string
 	// flags are the flags that parameters settings.NAME may set, with the form of their values. defaults replace vendor
 	// defaults that assume a dedicated machine.
@@ -69,8 +69,8 @@ var (
 	someDuration = regexp.MustCompile(`^[1-9][0-9]*(ms|s)$`)
 )
 
-// cockroachdb is one cluster of servers that know their region (--locality), without certificates and passwords. Facts are from CockroachDB's
-// documentation of cockroach start and its Helm chart.
+// cockroachdb is a cluster of servers that know their region (--locality), without certificates and passwords. Facts
+// are from CockroachDB's documentation of cockroach start and its Helm chart.
 var cockroachdb = pack{
 	facts: Facts{
 		Product: "CockroachDB", Protocol: "PostgreSQL", Port: 26257, User: "root, without a password",

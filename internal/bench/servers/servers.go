@@ -43,7 +43,7 @@ type login struct {
 	secret, user string
 }
 
-// server is one kind of database.
+// server is a kind of database.
 type server struct {
 	// product is the product's common name. settings are the full names of the parameters that are passed to the servers
 	// unchanged, with the form of their values. The renderer sets the other parameters, or they would turn it into another
@@ -92,7 +92,7 @@ func (r *reading) bad(name, value, format string, args ...any) {
 	r.problems = append(r.problems, Problem{Field: "spec.engine.parameters." + name, Value: value, Message: fmt.Sprintf(format, args...)})
 }
 
-// word takes a parameter that is one of some words.
+// word takes a parameter whose value is one of some words.
 func (r *reading) word(name, value string, words []string) {
 	if !slices.Contains(words, value) {
 		r.bad(name, value, "%q is not one of %s", value, strings.Join(words, ", "))
@@ -116,10 +116,10 @@ func (r *reading) hosts() (hosts []string) {
 	return hosts
 }
 
-// secret is the name of the Secret of one of the kind's users.
+// secret is the name of the Secret of a user of this kind of database.
 func (r *reading) secret(i int) string { return secretName(r.GeoDatabase, r.kind.logins[i]) }
 
-// password is a variable of the environment that holds one user's.
+// password is an environment variable with the password of a user.
 func (r *reading) password(variable string, i int) v1alpha1.PodEnv {
 	return v1alpha1.PodEnv{Name: variable, SecretKeyRef: &v1alpha1.SecretKeyReference{Name: r.secret(i), Key: KeyPassword}}
 }

@@ -1,4 +1,4 @@
-// Package simload generates load for protocols in the simulator: a key-value procedure whose arguments a person can read,
+// Package simload generates load for protocols in the simulator: a key-value procedure with readable arguments,
 // closed-loop clients, and topologies. The explorer and the tests of engines use it.
 package simload
 

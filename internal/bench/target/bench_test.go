@@ -157,8 +157,8 @@ func cpu() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkCalvin is the engine benchmark of the house: 2 regions with 1 partition each and no emulated delay, 200
-// closed clients per region, transactions of 10 reads and writes of 100 bytes; nodes and clients in one process.
+// BenchmarkCalvin is our standard engine benchmark: 2 regions with 1 partition each and no emulated delay, and 200
+// closed clients per region. Transactions have 10 reads and writes of 100 bytes; nodes and clients run in one process.
 func BenchmarkCalvin(b *testing.B) {
 	const clients = 200
 	local := startLocal(b, twoRegions(0, false))

@@ -51,7 +51,7 @@ type Described interface {
 
 // Activity is the current activity of a database.
 type Activity struct {
-	// Pending is the number of transactions that are unfinished, those whose clients have given up included.
+	// Pending is the number of unfinished transactions, including those whose clients have given up.
 	Pending int
 	// PendingByNode is the number of pending requests of each node, by geo.NodeID. The numbers add up to Pending. It is
 	// nil if the database does not report them.

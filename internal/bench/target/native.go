@@ -35,7 +35,7 @@ const (
 	maxIncidents = 100
 )
 
-// Native is the nodes of one region of a database.
+// Native is the target made of the nodes of one region of a database.
 type Native struct {
 	db      *deploy.Database
 	region  geo.Region

@@ -20,7 +20,7 @@ var (
 	errFull     = errors.New("full")
 )
 
-// writes is a procedure of one write and one read, which it asks for whatever became of the write.
+// writes is a procedure with one write and one read, which it requests whatever the result of the write was.
 var writes = &txn.Procedure{
 	ID: 2, Name: "writes",
 	Declare: func(_ []byte, f *txn.Footprint) error {
@@ -128,7 +128,7 @@ func (s *scripted) openAs(t *testing.T, c target.Connection) (session target.Ses
 	return session, outcomes
 }
 
-// send hands one transaction to a session.
+// send submits a transaction to a session.
 func send(session target.Session, sequence uint64) {
 	x := &txn.Transaction{ID: txn.MakeID(1, sequence)}
 	reads.Call(x, nil)
@@ -195,7 +195,7 @@ func TestOutcomesComeBeforeTheReconnect(t *testing.T) {
 	}
 }
 
-// A connection whose rollback fails may still have the transaction: it is not used again, whatever failed before.
+// A connection whose rollback fails may still hold the transaction: it is not used again, whatever failed before.
 func TestAFailedRollbackBreaksTheConnection(t *testing.T) {
 	for name, s := range map[string]*scripted{
 		"after a conflict at a statement": {get: func() error { return errConflict }},

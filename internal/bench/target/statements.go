@@ -17,15 +17,15 @@ import (
 // rollbackWithin bounds a rollback; it is documented at Statement.Rollback.
 const rollbackWithin = 5 * time.Second
 
-// Statements is a target that runs stored procedures statement by statement on a database that has none of them, as an
-// interactive client does: over a number of connections, each of which runs one transaction at a time.
+// Statements is a target that runs stored procedures statement by statement on a database without them, as an
+// interactive client does. It uses a number of connections, each of which runs one transaction at a time.
 type Statements struct {
 	// Procedures are the procedures that clients call: catalog.Procedures.
 	Procedures *txn.Registry
 	// Placement determines the classes of transactions.
 	Placement geo.Placement
-	// Connections is the number of them for each Open, at least 1: transactions that come while all are busy wait. The clients of a
-	// region open one session.
+	// Connections is the number of connections for each Open, at least 1: transactions that arrive while all are busy
+	// wait. The clients of a region open one session.
 	Connections int
 	// Connect opens a connection, and a new connection in place of a broken one.
 	Connect func(ctx context.Context) (Connection, error)

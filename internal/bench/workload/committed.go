@@ -2,8 +2,8 @@ package workload
 
 import "github.com/geobench/geobench/internal/base/txn"
 
-// Committed counts the transactions of a generator that were committed, by type, as their clients know it: for ledgers
-// of workloads each of whose types always does the same to the data.
+// Committed counts the committed transactions of a generator by type, as far as their clients know. It is for ledgers
+// of workloads in which each type always has the same effect on the data.
 type Committed struct {
 	counts   []Interval // by type, of the outcomes passed to Done
 	underway []int      // the type plus 1 of each client's transaction, 0 for none

@@ -11,9 +11,10 @@ import (
 // names that FindingName makes. It omits the sums if there is no violation, so that the findings of a copy's shards can
 // be added.
 type Finding struct {
-	// Place is numbers from the largest part to the least, such as a warehouse and a district. It should lie in one shard.
+	// Place lists numbers from the largest part to the smallest, such as a warehouse and a district. It should lie in one
+	// shard.
 	Place []uint64
-	// Values are the sums that are not 0, by what each is about: "" where a finding has one sum.
+	// Values are the nonzero sums, by their names: "" if a finding has one sum.
 	Values map[string]int64
 }
 

@@ -20,8 +20,8 @@ type Locality struct {
 	// to all there are, in proportion to 1 / k^theta. It is theta in hundredths.
 	HomesThetaPercent *int32
 	// OtherHomesThetaPercent, if it is set, draws the homes other than the client's by distance. The k-th nearest region
-	// has a probability in proportion to 1 / k^theta, by round trips and, if these are equal, in the order of the regions.
-	// The field is theta in hundredths. Without it all homes have equal probabilities.
+	// has a probability in proportion to 1 / k^theta. Distance is the round trip and, if two are equal, the order of the
+	// regions. The field is theta in hundredths. Without it all homes have equal probabilities.
 	OtherHomesThetaPercent *int32
 	// OtherHomesRanks, if set, replaces round trips as the distance. For each region that rows call home it lists all
 	// other such regions, the nearest first.
@@ -119,9 +119,9 @@ func (l Locality) validateRanks(t *geo.Topology, field string) error {
 	return nil
 }
 
-// ValidateItems checks that transactions have enough items to touch all their homes and partitions. It is for
-// workloads whose manifests say how many there are, in field, such as spec.workload.rmw.recordsPerTransaction; errors
-// call the items by noun.
+// ValidateItems checks that transactions have enough items to touch all their homes and partitions. It is for workloads
+// whose manifests set the number of items in field, such as spec.workload.rmw.recordsPerTransaction. Errors call the
+// items by noun.
 func (l Locality) ValidateItems(t *geo.Topology, field string, items int64, noun string) error {
 	if homes, parts := l.most(int64(t.Placement().Regions)); max(homes, parts) > items {
 		return fmt.Errorf("%s: %d %s cannot lie in %d homes and %d partitions; make it at least %d", field, items, noun, homes, parts, max(homes, parts))
@@ -218,7 +218,7 @@ func (c *Cells) Homes() int { return len(c.homes) }
 // Foreign reports whether the transaction touches one home, which is not the client's.
 func (c *Cells) Foreign() bool { return c.foreign }
 
-// Other draws one of 0 .. n-1 that is not x, uniformly.
+// Other draws uniformly from 0 .. n-1 without x.
 func Other[T ~int](rng *rand.Rand, x T, n int) T {
 	o := T(rng.IntN(n - 1))
 	if o >= x {

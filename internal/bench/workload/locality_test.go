@@ -116,7 +116,7 @@ func TestLocalityIsRefused(t *testing.T) {
 		{two, Locality{MultiHomePercent: 1, HomesThetaPercent: new(int32(260))}, "w.count: 1 items cannot lie in 2 homes and 1 partitions; make it at least 2"},
 		{two, Locality{MultiPartitionPercent: 1, PartitionsPerMultiPartition: 1}, "w.partitionsPerMultiPartition: 1 is not between 2 and partitionsPerRegion (2)"},
 		{two, Locality{MultiHomePercent: 1}, "w.count: 1 items cannot lie in 2 homes and 1 partitions; make it at least 2"},
-		// Of one region, the number of homes is not to blame: it is the default, or no field at all.
+		// With one region, the number of homes is not the error: it is the default, or there is no such field.
 		{one, Locality{MultiHomePercent: 10}, "w.multiHomePercent: 10 needs two regions, the database has one; make it 0"},
 		{one, Locality{MultiHomePercent: 10, HomesPerMultiHome: 2}, "w.multiHomePercent: 10 needs two regions, the database has one; make it 0"},
 		{one, Locality{MultiPartitionPercent: 10}, "w.multiPartitionPercent: 10 needs two partitions per region, the database has one; make it 0"},

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Mix draws one of several kinds, each as often as its share of all shares says.
+// Mix draws one of several kinds, in proportion to their shares.
 type Mix []int32 // the sums of the shares up to each kind
 
 // CheckMix checks the shares of a mix, in percent. field, such as spec.workload.tpcc.mix, holds them in the manifest.
@@ -45,7 +45,7 @@ func PartOf(elapsed, measured time.Duration, n int) int {
 	return min(n-1, int(float64(elapsed)/float64(measured)*float64(n)))
 }
 
-// Mixes are mixes of the same kinds that follow each other in equal parts of the measured time; one alone never changes.
+// Mixes are consecutive mixes of the same kinds in equal parts of the measured time; a single mix never changes.
 type Mixes struct {
 	Of       [][]int32 // shares of kinds, in percent
 	measured time.Duration

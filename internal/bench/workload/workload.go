@@ -19,8 +19,8 @@ type Workload interface {
 	// Shares lists the shares that the manifest configures for the mix of requests, in a fixed order: the realised shares
 	// must match.
 	Shares() []Share
-	// Rows calls put for the rows of one cell, in a fixed order. A row depends on the seed and its key alone, so that
-	// cells can be loaded apart and copies agree. It takes time in proportion to the cell.
+	// Rows calls put for the rows of one cell, in a fixed order. A row depends only on the seed and its key, so that cells
+	// can be loaded separately and copies agree. It takes time in proportion to the cell.
 	Rows(c geo.Cell, put func(k txn.Key, value []byte))
 	// Everywhere calls put for the rows that every node holds (txn.Key.Everywhere), in a fixed order.
 	Everywhere(put func(k txn.Key, value []byte))
@@ -158,7 +158,7 @@ type Request struct {
 	Keying, Think time.Duration
 }
 
-// Generator makes transactions for many clients. A client has at most one transaction under way.
+// Generator makes transactions for many clients. A client has at most one transaction in flight.
 type Generator interface {
 	// Next fills t with the client's next transaction: procedure, arguments and footprint (txn.Procedure.Call). The
 	// caller has set t.ID and may have given t.Accesses room. Memory is fresh, since t is immutable once submitted.
@@ -302,7 +302,7 @@ type CycleTransaction struct {
 	Region string `json:"region"`
 	// Client is numbered within its region.
 	Client uint32 `json:"client"`
-	// Sent and Answered are on the one clock of the history; Answered is 0 when the outcome is unknown.
+	// Sent and Answered are on the common clock of the history; Answered is 0 when the outcome is unknown.
 	Sent     time.Duration `json:"sentNanoseconds"`
 	Answered time.Duration `json:"answeredNanoseconds,omitempty"`
 	Outcome  string        `json:"outcome"`

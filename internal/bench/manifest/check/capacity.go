@@ -49,7 +49,7 @@ func memoryOf(meminfo, limit string) (bytes int64) {
 	return bytes
 }
 
-// machine: the nodes of a database that all run on one machine do not crowd its CPUs.
+// machine checks that the nodes of a database on one machine do not overload its CPUs.
 func (d *database) machine(ps *Problems) {
 	if d.Machine.CPUs == 0 || d.Spec.External != nil || d.Spec.RunsPrograms() {
 		return

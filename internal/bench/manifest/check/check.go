@@ -4,7 +4,7 @@
 // operator's Preflight share them, so that both refuse the same manifests with the same messages. Rules about a single
 // object are in the CRDs.
 //
-// Each rule is one function of a chain, and adds a Problem that names the field, its value and what would be right.
+// Each rule is a function of a chain. It adds a Problem that names the field, its value and a correct value.
 package check
 
 import (

@@ -210,7 +210,7 @@ func (c *faultChecks) replaced(f *fault.Fault) bool {
 	return d != nil && d.Replaces(f) && (c.RealTime || !d.LogsSimulated(c.plan))
 }
 
-// database is the run's; nil where its parameters are not right, or it is not one of Geobench's own engines.
+// database is the run's database; nil if its parameters are wrong, or if it is not one of Geobench's own engines.
 func (c *faultChecks) database() *fault.Database {
 	e, ok := c.Engines.Lookup(c.db.Spec.Engine.Name)
 	if !ok || c.db.Spec.External != nil || c.db.Spec.RunsPrograms() {

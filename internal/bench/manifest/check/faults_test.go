@@ -11,7 +11,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/manifest/check"
 )
 
-// Each timeline has one mistake, or none, on Calvin over the regions a and b with two partitions, measured for 60 s.
+// Each timeline has one error, or none, on Calvin over the regions a and b with two partitions, measured for 60 s.
 func TestFaults(t *testing.T) {
 	for name, tc := range map[string]struct{ faults, want string }{
 		"fine": {"[{name: f, at: 1s, duration: 59s, networkDelay: {between: {from: [a]}, delay: 5ms}}, {name: g, at: 1s, duration: 3s, networkPartition: {from: {role: leader}}}]", ""},

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Problem is one thing that is wrong with a manifest.
+// Problem is a single error in a manifest.
 type Problem struct {
 	// Source is the file and line at which the object starts, or empty if it is from a cluster.
 	Source string `json:"source,omitempty"`

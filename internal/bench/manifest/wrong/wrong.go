@@ -21,7 +21,7 @@ const (
 	Preflight Refuser = "Preflight"
 )
 
-// Case is one set of manifests with one mistake.
+// Case is a set of manifests with one error.
 type Case struct {
 	// Name describes the error.
 	Name string

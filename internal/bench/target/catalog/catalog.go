@@ -144,7 +144,7 @@ func Databases(name string) (must, may bool) {
 
 // Names are the names of a database's parameters.
 type Names struct {
-	// Levels is the parameter by which the database promises one level or another.
+	// Levels is the parameter that selects the database's guaranteed level.
 	Levels string
 	// Place is the parameter that says what Geobench has for itself there, and Drop whether that is dropped in the end.
 	Place, Drop string

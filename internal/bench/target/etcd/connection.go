@@ -15,7 +15,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/catalog"
 )
 
-// Connect implements sqltarget.Dialect. The connections of a region are streams of one client, as applications have it.
+// Connect implements sqltarget.Dialect. The connections of a region are streams of one client, as in applications.
 func (d *dialect) Connect(ctx context.Context, e sqltarget.Endpoint) (target.Connection, error) {
 	client, err := d.shared.take(e, func() (*clientv3.Client, error) { return d.client(e) })
 	if err != nil {

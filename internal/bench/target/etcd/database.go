@@ -393,8 +393,8 @@ func (d *dialect) Drop(ctx context.Context, c *conn, _ bool) error {
 // Classify implements sqltarget.Dialect.
 func (d *dialect) Classify(err error) target.Failure { return Classify(err) }
 
-// Working implements sqltarget.Dialect. A transaction is at the server while it commits alone. Those whose clients are gone were proposed
-// through this member before the write that is waited for here.
+// Working implements sqltarget.Dialect. A transaction is at the server only while it commits. Transactions whose
+// clients are gone were proposed through this member before the write for which the function waits.
 func (d *dialect) Working(ctx context.Context, c *conn) (int, error) {
 	_, err := c.Put(ctx, d.keys.barrier, "")
 	return 0, err

@@ -1,7 +1,7 @@
-// Package etcd is a target.Database over etcd 3.4 or later, reached with its own client. Procedures run on a snapshot,
-// which is a revision of the cluster. They commit by one Txn that writes if everything they have read is still the
-// newest (Kung and Robinson, On Optimistic Methods for Concurrency Control, TODS 1981; etcd documentation, KV API
-// guarantees). The package deploys nothing, and writes only below a separate prefix.
+// Package etcd is a target.Database over etcd 3.4 or later, reached with the etcd client. Procedures run on a snapshot,
+// which is a revision of the cluster. They commit by one Txn that writes if all values read are still the newest (Kung
+// and Robinson, On Optimistic Methods for Concurrency Control, TODS 1981; etcd documentation, KV API guarantees). The
+// package deploys nothing, and writes only below a separate prefix.
 //
 // A read of a row is compared by the row's mod revision, which is 0 for a missing row. A scan is compared as a range:
 // no row in it may be newer than the snapshot. A row that was deleted since cannot be compared. A deletion therefore
@@ -89,11 +89,11 @@ func promises(reads string) isolation.Level {
 // Options configure the use of a database, apart from its location. Isolation is the value of the parameter reads.
 type Options struct {
 	sqltarget.Options
-	// Interactive reads rows one after the other.
+	// Interactive reads rows one after another.
 	Interactive bool
 	// MaxTxnOps is the servers' limit of comparisons and operations of a request.
 	MaxTxnOps int
-	// Leader is the number of the endpoint whose member is to lead; negative for any.
+	// Leader is the number of the endpoint whose member must lead; negative for any.
 	Leader int
 }
 

@@ -341,8 +341,8 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// ofHTTP2 reports whether there is an answer in frames of HTTP/2. A server that has not even started to serve a request
-// may already make room for the next request, or measure the connection (RFC 9113, section 6).
+// ofHTTP2 reports whether there is an answer in frames of HTTP/2. A server that has not started to serve a request may
+// already make room for the next request, or measure the connection (RFC 9113, section 6).
 func ofHTTP2(sent []byte) bool {
 	const header, data, headers = 9, 0, 1
 	for len(sent) >= header {
@@ -370,6 +370,6 @@ func TestCommitIsCut(t *testing.T) {
 	}
 	defer db.Close() //nolint:errcheck // the server goes with the test
 	proxy.Answers(ofHTTP2)
-	// A transaction that only writes sends one request, which alone names a row.
+	// A write-only transaction sends one request, which is the only request that names a row.
 	targettest.CutAtCommit(t, p, db, func(served bool) { proxy.CutOnce("geobench/rows/", served) })
 }

@@ -42,7 +42,7 @@ type used struct {
 	by     int
 }
 
-// take returns the client of an endpoint, for one connection more.
+// take returns the client of an endpoint, for an additional connection.
 func (s *shared) take(e sqltarget.Endpoint, open func() (*clientv3.Client, error)) (*clientv3.Client, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -39,7 +39,7 @@ func (c *conn) query(ctx context.Context, sql string, row func(values []driver.V
 	return read(rows, func(values []driver.Value) bool { row(values); return true })
 }
 
-// row asks for one row of texts; NULL is empty.
+// row queries one row of texts; NULL is empty.
 func (c *conn) row(ctx context.Context, sql string) ([]string, error) {
 	var texts [][]string
 	err := c.query(ctx, sql, func(values []driver.Value) {

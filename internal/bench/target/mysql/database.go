@@ -207,7 +207,8 @@ func (d *dialect) Dial(ctx context.Context, e sqltarget.Endpoint) (*conn, error)
 	return c, nil
 }
 
-// onlySpeaks names the database of a server, by its version and version_comment, that is neither MySQL nor MariaDB; empty is one of these.
+// onlySpeaks returns the name of a server's database, by its version and version_comment, if it is neither MySQL nor
+// MariaDB. It is empty otherwise.
 func onlySpeaks(version, comment string) string {
 	for _, other := range []string{"TiDB", "OceanBase"} {
 		if strings.Contains(version, other) || strings.Contains(comment, other) {
@@ -422,8 +423,8 @@ func (d *dialect) Settle(ctx context.Context, c *conn) error {
 	return c.query(ctx, analyze+d.table, func([]driver.Value) {})
 }
 
-// lockCache is slightly longer than the time for which the server caches its list of transactions, while it is polled
-// more often than that (trx0i_s.cc, CACHE_MIN_IDLE_TIME_NS).
+// lockCache is slightly longer than the time for which the server caches its list of transactions (trx0i_s.cc,
+// CACHE_MIN_IDLE_TIME_NS). The cache is used while it is polled more often than that.
 const lockCache = 110 * time.Millisecond
 
 // Waits implements sqltarget.Dialect.

@@ -3,9 +3,9 @@
 // Alternatively, transactions are a workload's own SQL on separate tables (package sqlform). The package deploys
 // nothing, and writes only to tables that it has created.
 //
-// The guarantees of the levels are those of InnoDB, not those of the same names elsewhere. REPEATABLE READ reads from a
-// snapshot and writes the newest version whatever the snapshot held. Two transactions that read a row and write it may
-// therefore lose one of the two writes: among the levels of package isolation it has read committed. With
+// The guarantees of the levels are InnoDB's, which differ from those of the same names elsewhere. REPEATABLE READ reads
+// from a snapshot and writes the newest version whatever the snapshot held. Two transactions that read a row and write
+// it may therefore lose one of the two writes: among the levels of package isolation it has read committed. With
 // innodb_snapshot_isolation, which MariaDB has since 10.6.18 and 10.11.8, such a write fails, which is snapshot
 // isolation. SERIALIZABLE locks the rows that are read.
 package mysql
@@ -74,7 +74,8 @@ var Engine = &protocol.Engine{
 	Isolation: promises,
 }
 
-// Galera is the same for several nodes that take writes, where SERIALIZABLE is of one node and promises nothing.
+// Galera is the same engine for several nodes that accept writes, where SERIALIZABLE covers only a single node and
+// guarantees nothing.
 var Galera = &protocol.Engine{
 	Name: "galera",
 	Doc:  "MariaDB with Galera, a writer in every region, reached with go-sql-driver; its transactions are interactive, a statement after the other",

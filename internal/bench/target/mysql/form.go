@@ -55,7 +55,7 @@ type formConnection struct {
 	values [][]byte
 }
 
-// preparation is a statement as runs of one kind use it.
+// preparation is a statement in the form for one kind of runs.
 type preparation struct {
 	*sqlform.Statement
 	recorded bool

@@ -124,8 +124,8 @@ func TestAuditsAgree(t *testing.T) {
 	targettest.AuditsAgree(t, p, open(t, p, server(s, p.Topology.Regions...), o))
 }
 
-// Two nodes of Galera commit what clients of both do at the same time, in one order: transactions that fail their certification at COMMIT, or
-// stand in the way of one of another node, are conflicts, and are tried again.
+// Two nodes of Galera commit concurrent transactions of both nodes' clients in one order. Conflicts are transactions
+// that fail their certification at COMMIT, or that block a transaction of another node. They are retried.
 func TestFormsOnGalera(t *testing.T) {
 	nodes := mysqltest.StartGalera(t, 2)
 	conflicts := func() (n int) {

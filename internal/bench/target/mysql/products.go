@@ -17,9 +17,9 @@ import (
 )
 
 // Product is a database of several servers that speaks MySQL's protocol. It holds the differences in statements and
-// answers, from its vendor's documentation. The operator deploys the product and assigns it to one run at a time. No
-// lock therefore keeps other runs out, but the mark of the table reveals them. Each of its servers knows only its own
-// sessions.
+// answers, from its vendor's documentation. The operator deploys the product and assigns it to one run at a time. A
+// lock against other runs is therefore unnecessary, and the mark of the table reveals them. Each of its servers knows
+// only its own sessions.
 type Product struct {
 	// Engine describes the product's configuration in a manifest.
 	Engine *protocol.Engine

@@ -24,7 +24,7 @@ var settings = []string{
 	"wsrep_on", "wsrep_sync_wait", "wsrep_slave_threads", "wsrep_applier_threads", "wsrep_trx_fragment_size", "wsrep_certify_nonpk", "wsrep_osu_method", "wsrep_provider_options", "wsrep_cluster_address",
 }
 
-// origins ask for the sources of global variables, in the ways of MariaDB and of MySQL: a server knows one of them.
+// origins query the sources of global variables, in the syntax of MariaDB and of MySQL: a server supports one of them.
 var origins = []string{
 	"select variable_name, global_value_origin from information_schema.system_variables where global_value_origin is not null",
 	"select variable_name, variable_source from performance_schema.variables_info",

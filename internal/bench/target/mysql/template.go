@@ -33,8 +33,8 @@ type repetition struct {
 // verbs are the beginnings of statements.
 var verbs = regexp.MustCompile(`(^|; |<; >)(select|insert|update|delete)\b`)
 
-// newTemplate takes apart the text of sqlform.Statement.MySQLText. said is a comment that each of its statements gets: the server shows one of
-// them at a time.
+// newTemplate parses the text of sqlform.Statement.MySQLText. said is a comment that each of its statements gets,
+// because the server shows one of them at a time.
 func newTemplate(text, said string) (*template, error) {
 	t := &template{}
 	rest, err := t.parse(verbs.ReplaceAllString(text, "${1}${2}"+strings.ReplaceAll(said, "$", "$$")), false)

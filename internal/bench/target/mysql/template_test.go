@@ -10,7 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/tpcc"
 )
 
-// A statement becomes the text that is sent, with a comment in each of its statements, and the number of results is the
+// A statement becomes the text that is sent, with a comment in each of its statements. The number of results is the
 // number of selects.
 func TestTemplate(t *testing.T) {
 	const said = " /* run */"

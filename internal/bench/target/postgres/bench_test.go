@@ -434,7 +434,7 @@ const plansOfRows = "-c enable_seqscan=off -c enable_bitmapscan=off -c plan_cach
 
 var processed = regexp.MustCompile(`number of transactions actually processed: (\d+)`)
 
-// pgbench does the same with a script of pgbench's, whose statements are prepared, too.
+// pgbench does the same with a script for pgbench, whose statements are prepared, too.
 func pgbench(b *testing.B, program, address string, script ...string) (us, rate float64) {
 	b.Helper()
 	before := targettest.CPU(b, syscall.RUSAGE_CHILDREN)

@@ -90,7 +90,8 @@ func (d *dialect) Connect(ctx context.Context, e sqltarget.Endpoint) (target.Con
 	return plain, nil
 }
 
-// prepare prepares statements in one round trip, and returns how the server describes them, so that it need not each time.
+// prepare prepares statements in one round trip. It returns the server's descriptions, so that they need not be sent
+// each time.
 func prepare(ctx context.Context, c *pgconn.PgConn, statements map[string]string) (map[string]*pgconn.StatementDescription, error) {
 	p := c.StartPipeline(ctx)
 	var names []string
@@ -128,7 +129,7 @@ func (c *connection) Begin(ctx context.Context, _ *txn.Transaction) (target.Stat
 	return &c.tx, nil
 }
 
-// Close implements target.Connection. The driver has canceled the statement whose context ended while it ran.
+// Close implements target.Connection. The driver has canceled the statement whose context ended during its execution.
 func (c *connection) Close() error { return closeWithin(c.PgConn) }
 
 // statement implements target.Statement.

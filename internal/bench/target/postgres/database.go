@@ -190,7 +190,7 @@ func (d *dialect) Make(ctx context.Context, c conn, mark string) (sqltarget.Made
 		sql = append(sql, "create schema "+schema)
 	}
 	if d.homes != nil {
-		if hasTable { // it may be one whose rows are placed otherwise
+		if hasTable { // its rows may be placed differently
 			sql = append(sql, "drop table "+d.table)
 			hasTable = false
 		}
@@ -256,8 +256,8 @@ func (d *dialect) Dial(ctx context.Context, e sqltarget.Endpoint) (conn, error) 
 	return conn{p}, err
 }
 
-// dialClient opens a connection of a client, whose plans never read a whole table: a small table would otherwise be locked as a whole by
-// SERIALIZABLE.
+// dialClient opens a connection of a client, whose plans never read a whole table: SERIALIZABLE would otherwise lock a
+// small table as a whole.
 func (d *dialect) dialClient(ctx context.Context, e sqltarget.Endpoint) (*pgconn.PgConn, error) {
 	c := d.configs[e].Copy()
 	c.RuntimeParams["application_name"] = d.application
@@ -359,7 +359,7 @@ func (d *dialect) AppendRow(b []byte, k txn.Key, value []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(b, uint32(len(value))), value...)
 }
 
-// source is what one COPY reads: the header, chunks of rows until there are no more, and the trailer.
+// source is the input of one COPY: the header, chunks of rows until there are no more, and the trailer.
 type source struct {
 	chunks <-chan []byte
 	rest   []byte

@@ -2,7 +2,7 @@
 // a table of keys and values, or a workload's own SQL runs on separate tables (package sqlform). Both use transactions
 // of one isolation level. The package deploys nothing, and writes only in its schema.
 //
-// The guarantees of the levels are those of PostgreSQL: REPEATABLE READ is snapshot isolation, and SERIALIZABLE is
+// The guarantees of the levels are PostgreSQL's: REPEATABLE READ is snapshot isolation, and SERIALIZABLE is
 // serializable snapshot isolation (Ports and Grittner, Serializable Snapshot Isolation in PostgreSQL, VLDB 2012).
 package postgres
 
@@ -76,7 +76,7 @@ var Engine = &protocol.Engine{
 // Options are what clients may choose.
 type Options struct {
 	sqltarget.Options
-	// Together has writes wait for the next read, or COMMIT, and go with it in one round trip.
+	// Together makes writes wait for the next read, or COMMIT, to be sent with it in one round trip.
 	Together bool
 	// Product is the product of servers that only speak PostgreSQL's protocol; nil for PostgreSQL.
 	Product *Product

@@ -101,7 +101,7 @@ func TestCommitIsCut(t *testing.T) {
 	}
 }
 
-// BEGIN goes with the first statement in one message, or alone where that is asked for. Results say which.
+// BEGIN is sent with the first statement in one message, or separately if configured. Results state which.
 func TestMessages(t *testing.T) {
 	s := postgrestest.Start(t)
 	proxy := postgrestest.NewProxy(t, s.Address)

@@ -37,7 +37,7 @@ type formConnection struct {
 	form  formStatement
 }
 
-// preparation is a statement as runs of one kind use it.
+// preparation is a statement in the form for one kind of runs.
 type preparation struct {
 	*sqlform.Statement
 	recorded bool
@@ -88,7 +88,7 @@ type formStatement struct {
 	recorded bool
 }
 
-// texts are parameters as the server takes them, of one statement at a time.
+// texts are parameters in the server's format, of one statement at a time.
 type texts struct {
 	arena  []byte
 	ends   []int

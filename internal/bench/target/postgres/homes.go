@@ -13,7 +13,8 @@ import (
 type placement struct {
 	// regions returns statements that declare the regions of a database, the first of which holds everything else.
 	regions func(database string, regions []string) []string
-	// column is the type of the column, whose values are the names of regions, and locality the end of the statement that makes the table.
+	// column is the type of the column, whose values are the names of regions. locality is the end of the statement that
+	// creates the table.
 	column, locality string
 }
 

@@ -28,7 +28,8 @@ type Product struct {
 	speaks func(version string) bool
 	// levels are the isolation levels that it supports, by the values of the parameter isolation.
 	levels map[string]level
-	// table are the columns of the table, and afterwards a statement that makes it one of the product's, with its name for %s.
+	// table holds the columns of the table. afterwards is a statement that turns it into one of the product's tables, with
+	// its name for %s.
 	table, afterwards string
 	// working counts the sessions of the application $1 that have something under way.
 	working string
@@ -133,7 +134,7 @@ func placementOf(p *Product) protocol.Parameter {
 	return sqltarget.OwnershipOnly(p.unplaced)
 }
 
-// level is the one of a name.
+// level returns the level with a name.
 func (p *Product) level(name string) (level, error) {
 	l, ok := p.levels[name]
 	if !ok {
@@ -188,8 +189,8 @@ func (d *dialect) createTable() string {
 	return "create table " + d.table + " (" + columns + ")" + locality
 }
 
-// steps runs statements that make something: together, which is one transaction, or one after the other, since products change their schema in
-// transactions of their own.
+// steps runs statements that create objects. They run together, which is one transaction, or one after another, since
+// products change their schema in separate transactions.
 func (d *dialect) steps(ctx context.Context, c conn, sql []string) error {
 	if d.product == nil {
 		return exec(ctx, c, strings.Join(sql, "; "))

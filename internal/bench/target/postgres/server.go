@@ -114,7 +114,7 @@ func closeWithin(c *pgconn.PgConn) error {
 	return c.Close(ctx)
 }
 
-// row asks for one row of texts.
+// row queries one row of texts.
 func row(ctx context.Context, c conn, sql string, parameters ...string) ([]string, error) {
 	values := make([][]byte, len(parameters))
 	for i, p := range parameters {

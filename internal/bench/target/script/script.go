@@ -1,5 +1,5 @@
 // Package script plays transactions on a database statement by statement in a given order, each session over a separate
-// connection, and returns the values that each transaction saw. An anomaly that a database allows in that order appears
+// connection. It returns the values that each transaction saw. An anomaly that a database allows in that order appears
 // every time, as in Hermitage (M. Kleppmann 2014).
 //
 // A statement may have to wait for another transaction, whose next statement follows later. The database reports that
@@ -40,7 +40,7 @@ type Session struct {
 	Classify   func(err error) target.Failure
 }
 
-// Transaction is one of a script.
+// Transaction is a transaction of a script.
 type Transaction struct {
 	ID txn.ID
 	// Session is the number of the session that sends it, once the session's earlier transactions are answered.
@@ -378,7 +378,7 @@ type access struct {
 	ctx context.Context
 }
 
-// do sends a statement when its turn has come. A failed statement is the last, and its error is the answer of the
+// do sends a statement when it is its turn. A failed statement is the last, and its error is the answer of the
 // transaction.
 func (r *access) do(statement func(target.Statement) error) error {
 	if r.err != nil {

@@ -50,11 +50,11 @@ type database[C Conn] struct {
 	data      target.Dataset
 
 	mu sync.Mutex
-	// asked are the connections for questions, by endpoint: the first one holds the lock of the place. One that has not been opened, or
-	// broke, is not open. servers has one endpoint of each server.
+	// asked are the connections for queries, by endpoint: the first connection holds the lock of the place. A connection
+	// that has not been opened, or has broken, is not open. servers has one endpoint of each server.
 	asked   []asked[C]
 	servers []int
-	// serverOf is, for each endpoint, the one of servers that leads to the same server.
+	// serverOf is, for each endpoint, the entry of servers that leads to the same server.
 	serverOf []int
 }
 
@@ -161,7 +161,7 @@ func (d *database[C]) open(ctx context.Context) error {
 	return d.keepServers()
 }
 
-// keepServers ends the connections to servers that another one leads to.
+// keepServers closes the connections to servers that another connection leads to.
 func (d *database[C]) keepServers() error {
 	var err error
 	for i := range d.asked {
@@ -339,7 +339,8 @@ func (d *database[C]) Layout() geo.Layout { return d.topology.Whole(0) }
 // Status implements target.Database.
 func (d *database[C]) Status(context.Context) ([]admin.Status, error) { return nil, nil }
 
-// Activity implements target.Database. Transactions whose connections broke may go on at the servers, which know them.
+// Activity implements target.Database. Transactions whose connections broke may continue at the servers, which report
+// them.
 func (d *database[C]) Activity(ctx context.Context) (a target.Activity, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, Silence, fmt.Errorf("the server did not say within %v what it works on", Silence))
 	defer cancel()

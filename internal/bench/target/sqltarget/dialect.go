@@ -78,8 +78,8 @@ type Dialect[C Conn] interface {
 	Rows(ctx context.Context, c C, f func(k, value []byte)) error
 }
 
-// Former is a Dialect that knows Options.Form: FormSQL. Its connections begin statements that are target.Caller then. Its methods are called by
-// one goroutine at a time, but for CopyInto and Finish.
+// Former is a Dialect that supports Options.Form: FormSQL. Its connections then start statements that implement
+// target.Caller. Its methods are called by one goroutine at a time, except for CopyInto and Finish.
 type Former[C Conn] interface {
 	Dialect[C]
 	// MakeTables creates the tables of a form, without keys, and marks each table like Make. It refuses if other users

@@ -30,7 +30,7 @@ type Server struct {
 	// Endpoints are the addresses to which the clients of each region connect, in the order of geo.Region. All lead to the
 	// same database.
 	Endpoints []Endpoint
-	// Database is its name; what an empty one stands for is the dialect's.
+	// Database is its name; the dialect defines the meaning of an empty name.
 	Database string
 	// User and Password; if empty, they are taken from the environment variables that such a database's clients use.
 	User, Password string

@@ -14,7 +14,7 @@ type Stater[C Conn] interface {
 	State(ctx context.Context, c C) (*result.Server, error)
 }
 
-// Unlocker is a Dialect whose Lock takes more than a connection does. Unlock gives it back.
+// Unlocker is a Dialect whose Lock holds more than a connection. Unlock releases it.
 type Unlocker interface {
 	Unlock() error
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
-// Median is the middle of some numbers, the upper one of two.
+// Median is the middle number, or the upper of the two middle numbers.
 func Median(x []float64) float64 {
 	x = slices.Sorted(slices.Values(x))
 	return x[len(x)/2]

@@ -33,8 +33,8 @@ func Topology() geo.Topology {
 
 const traced = "[Invariants, Isolation]"
 
-// workloads are what Conform runs, as in spec.workload, and how they are verified. TPC-C is the only one that deletes rows, and
-// does so only where no history is recorded: it runs both ways.
+// workloads are the workloads of Conform, as in spec.workload, with their verifications. TPC-C is the only workload
+// that deletes rows, and only if no history is recorded: it runs both ways.
 var workloads = map[string]struct{ spec, verify string }{
 	"tpcc":      {`{tpcc: {rowsPercent: 2}}`, "[Invariants]"},
 	"recorded":  {`{tpcc: {rowsPercent: 2}}`, traced},

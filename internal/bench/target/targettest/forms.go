@@ -195,7 +195,8 @@ func FormLosesMoney(t *testing.T, p *plan.Plan, db sqltarget.Database) {
 	}
 }
 
-// FormLoad is a load of a database whose transactions are SQL, and which tables are there after it. O are the options of the database.
+// FormLoad is a load of a database whose transactions are SQL, with the expected tables after it. O are the options of
+// the database.
 type FormLoad[O any] struct {
 	What   string
 	Plan   *plan.Plan
@@ -206,7 +207,8 @@ type FormLoad[O any] struct {
 	Want               string
 }
 
-// FormLoads plays loads, one after the other, on a database that is opened for each. run runs SQL of somebody else, and there lists the tables.
+// FormLoads plays loads, one after another, on a database that is opened for each. run runs SQL of another user, and
+// there lists the tables.
 func FormLoads[O any](t *testing.T, cases []FormLoad[O], options func() O, open func(*plan.Plan, O) (sqltarget.Database, error), run func(sql string), there func() []string) {
 	t.Helper()
 	for _, tc := range cases {
@@ -338,7 +340,7 @@ func FormRoundTrips(t *testing.T, p *plan.Plan, clients *target.Statements, more
 		r := generator.Next(i%terminals, 0, x)
 		before := sent()
 		o := c.Run(x)
-		// the first transactions also prepare their statements
+		// The first transactions also prepare their statements.
 		if kind := p.Workload.Types()[r.Type]; o.Status == txn.Committed && i >= known {
 			if counts[kind] == nil {
 				counts[kind] = map[int64]int{}

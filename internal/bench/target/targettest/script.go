@@ -17,7 +17,7 @@ import (
 )
 
 // Script plays transactions in an order given by the test, statement by statement, each client over a separate
-// connection, and judges the values that they saw. An anomaly that a database allows appears every time, in a history
+// connection. It judges the values that they saw. An anomaly that a database allows appears every time, in a history
 // without anything else. Its clock counts the steps, a millisecond each.
 type Script struct {
 	t       testing.TB

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Every reason for which a procedure aborts is in its workload's list: claims that ask for another one are refused.
+// Every reason for which a procedure aborts is in its workload's list: claims of another reason are refused.
 func TestAbortsAreListed(t *testing.T) {
 	made := regexp.MustCompile(`txn\.Abort\("([^"]+)"\)`)
 	for i := range table {

@@ -55,9 +55,9 @@ var table = []entry{
 		social.New, social.TypesOf, social.Never, social.Procedures, social.Aborts),
 }
 
-// of returns the entry of the workload whose spec is field, from what its package has: New; the names of the
-// transaction types; why no transaction of a type runs, or nothing if some do; and the stored procedures with the
-// reasons for which they abort.
+// of returns the entry of the workload whose spec is field, from the parts of its package. The parts are New, the names
+// of the transaction types, the reason why no transaction of a type runs, and the stored procedures with their abort
+// reasons.
 func of[S any, W workload.Workload](name string, field func(*v1alpha1.Workload) *S, bind func(S, uint64, *geo.Topology) (W, error),
 	types func(*S) []string, never func(*S,
 		string) string, procedures func() []*txn.Procedure, aborts []txn.Abort) entry {

@@ -141,7 +141,8 @@ func (w *Micro) NewGenerator(c workload.GeneratorConfig) workload.Generator {
 		committed: workload.NewCommitted(len(typeNames), c.Clients)}
 }
 
-// Next makes a transaction: two items of a cell in the client's region, or one of those and one of any other cell.
+// Next makes a transaction: two items of a cell in the client's region, or an item of such a cell and an item of any
+// other cell.
 func (g *generator) Next(client int, elapsed time.Duration, t *txn.Transaction) workload.Request {
 	place, items := g.w.topology.Placement(), uint64(g.w.spec.ItemsPerPartition)
 	kind := typeLocal

@@ -25,7 +25,7 @@ const (
 // abortNoItem does not happen in a database that was loaded and works.
 const abortNoItem = txn.Abort("no-item")
 
-// Procedures is the one stored procedure.
+// Procedures returns the only stored procedure.
 func Procedures() []*txn.Procedure { return []*txn.Procedure{update} }
 
 // keysOf returns the keys of both items, in one piece of memory, since this runs for every transaction on every node.

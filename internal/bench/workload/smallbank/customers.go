@@ -29,9 +29,9 @@ func nameKey(id uint64) txn.Key {
 	return txn.StringKey(tableAccount, string(appendName(b[:0], id)))
 }
 
-// customers finds customers by where their data lives. A customer's name and id are placed by different hashes, so the
-// two have different homes in general; a transaction that a client runs without leaving its region needs a customer
-// whose name and id both call that region home.
+// customers finds customers by the location of their data. Different hashes place a customer's name and id, so the two
+// generally have different homes. A transaction that a client runs without leaving its region needs a customer whose
+// name and id both have that region as home.
 type customers struct {
 	placement geo.Placement
 	// cells[cellIndex] lists ids in ascending order, where partition is the id's.

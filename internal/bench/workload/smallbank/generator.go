@@ -25,7 +25,7 @@ type client struct {
 	kind      uint8 // the final phase's type, 0: nothing is planned
 	phase     uint8 // helper phases that are done
 	final     bool  // the final phase is under way
-	dependent bool  // one transaction does it all
+	dependent bool  // a single transaction without phases
 }
 
 // phases is the number of helper phases of each type.
@@ -149,7 +149,7 @@ func (g *generator) unpadded(result []byte) []byte {
 	return result[:max(0, len(result)-len(g.padding))]
 }
 
-// target is the region whose data a single-home transaction that begins now works on.
+// target is the region whose data a single-home transaction uses that starts now.
 func (g *generator) target(elapsed time.Duration) geo.Region {
 	targets := g.s.targets
 	if len(targets) == 0 {

@@ -43,7 +43,7 @@ func (g *generator) draw(c geo.Cell) uint64 {
 	return g.w.topology.Placement().ShardNumber(c, g.rng.Uint64N(uint64(g.w.spec.UsersPerPartition)))
 }
 
-// Next makes a transaction of a user whose data call the client's region home.
+// Next makes a transaction of a user whose home is the client's region.
 func (g *generator) Next(client int, elapsed time.Duration, t *txn.Transaction) workload.Request {
 	s := &g.w.spec
 	share := g.mix.Draw(g.rng)

@@ -59,7 +59,7 @@ func (c *Call) Run(x *Transaction, t *txn.Transaction, conn Connection, use func
 	return history.AppendTrace(result, c.ops), nil
 }
 
-// Recorded reports whether a transaction is one of a recorded run, and Number which procedure it calls.
+// Recorded reports whether a transaction belongs to a recorded run, and Number is the number of its procedure.
 func Recorded(t *txn.Transaction) bool     { return t.Proc >= history.Traced }
 func Number(t *txn.Transaction) txn.ProcID { return t.Proc &^ history.Traced }
 
@@ -103,7 +103,7 @@ func (c *Call) Use(k txn.Key) { c.use(k) }
 // Recorded reports whether the run records a history: whether the following methods need to be called.
 func (c *Call) Recorded() bool { return c.recorded }
 
-// Read notes that a row was read, whose version is the next column.
+// Read records that a row was read, whose version is the next column.
 func (c *Call) Read(k txn.Key, r *Row) { c.read(k, txn.ID(r.Int())) }
 
 func (c *Call) read(k txn.Key, version txn.ID) {

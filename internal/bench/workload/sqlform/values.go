@@ -183,7 +183,8 @@ func (a *Arg) AppendElement(b []byte, i int) []byte {
 	return strconv.AppendInt(b, a.array[i], 10)
 }
 
-// AppendLiteral appends the parameter, which is no array, as a literal of SQL whose strings know the backslash, as MySQL's do.
+// AppendLiteral appends the parameter, which must not be an array, as an SQL literal. Its strings use backslash
+// escapes, as in MySQL.
 func (a *Arg) AppendLiteral(b []byte) []byte {
 	switch a.kind {
 	case argInt, argMoney:

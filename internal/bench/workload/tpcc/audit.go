@@ -61,7 +61,7 @@ type audit struct {
 	newOrders []uint32
 }
 
-// warehouseAudit is what one pass over all rows finds of a warehouse.
+// warehouseAudit holds the findings about a warehouse from a single pass over all rows.
 type warehouseAudit struct {
 	here         bool // its row, or one of its districts', is in the shard
 	ytd, history int64
@@ -104,7 +104,7 @@ func (x *warehouseAudit) district(d uint8) *districtAudit {
 	return &x.districts[d-1]
 }
 
-// row takes one of the shard's rows, in no particular order. A row that is damaged counts as missing.
+// row adds a row of the shard, in no particular order. A damaged row counts as missing.
 func (a *audit) row(k txn.Key, v []byte) {
 	switch k.Table() {
 	case tableWarehouse:
@@ -247,7 +247,7 @@ func (a *audit) scanOrders(w uint32, d uint8, y *districtAudit) {
 	a.noteOrders(6, w, d, numbers)
 }
 
-// scanLines counts the lines of a district, in all and for each order, and those whose date does not go with their
+// scanLines counts the lines of a district, in total and for each order, and the lines whose date does not match their
 // order's carrier.
 func (a *audit) scanLines(r txn.Range, w uint32, d uint8, y *districtAudit) (rows int64, undated wrongOrders) {
 	i := 0

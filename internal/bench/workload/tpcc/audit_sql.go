@@ -45,7 +45,7 @@ func (t *TPCC) auditSQL(q sqlform.Query) (sqlform.Audit, error) {
 	return x, a.err
 }
 
-// Districts whose row is there are those whose orders are looked at, as in Audit.
+// The audit covers the orders of the districts whose row is present, as in Audit.
 const (
 	ofDistricts = " join district on d_id between 1 and 10 and "
 	byDistrict  = "d_w_id, d_id, d_next_o_id"

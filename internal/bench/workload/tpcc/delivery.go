@@ -7,9 +7,8 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// delivery delivers the oldest new order of each district of a warehouse (clause 2.7), all in one transaction, of which
-// clause 2.7.4.2 leaves the choice. Which orders those are it finds in NEW-ORDER, whose first rows are all that its
-// footprint can name.
+// delivery delivers the oldest new order of each district of a warehouse (clause 2.7), all in one transaction, which
+// clause 2.7.4.2 allows. It finds these orders in NEW-ORDER. Its footprint can name only the first rows of that table.
 //
 // The result is the O_ID delivered in each district, 4 each, 0 where there was none: clause 2.7.4.2 skips those.
 var delivery = &txn.Procedure{

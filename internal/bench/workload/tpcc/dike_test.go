@@ -89,8 +89,8 @@ func TestDistribution(t *testing.T) {
 	}
 }
 
-// TestContention plays 180 clients whose transactions end one after the other where they contend, and all else in a
-// constant time: figure 17(b).
+// TestContention plays 180 clients whose contending transactions finish one after another, and all other transactions
+// in a constant time: figure 17(b).
 func TestContention(t *testing.T) {
 	const part = 4 * time.Second
 	targets := []int32{30, 110, 150, 80, 50}
@@ -261,7 +261,8 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// TestStockLevels counts the items that run short in several warehouses as one after the other.
+// TestStockLevels checks that counting the low items of several warehouses together equals counting them one after
+// another.
 func TestStockLevels(t *testing.T) {
 	w := newTPCC(t, dikeSpec(3, v1alpha1.TPCCMix{StockLevel: 100}), topology(1, 1))
 	d := loaded(t, w)

@@ -61,9 +61,9 @@ var procedures = [allTypes]*txn.Procedure{typeNewOrder: newOrder, typePayment: p
 	typeDelivery: delivery, typeStockLevel: stockLevel, typeUpdateStock: updateStock, typeUpdateBalance: updateBalance,
 	typeSelectBalance: selectBalance}
 
-// NewGenerator makes the transactions of the clients of one load generator. The clients of a region go round its
-// warehouses, and with each round to the next district (clauses 2.4.1.1 and 2.8.1.1): more than ten for each warehouse
-// share their places.
+// NewGenerator makes the transactions of the clients of one load generator. The clients of a region are assigned to its
+// warehouses in turn, and with each round to the next district (clauses 2.4.1.1 and 2.8.1.1). If there are more than
+// ten for each warehouse, they share their places.
 func (t *TPCC) NewGenerator(c workload.GeneratorConfig) workload.Generator {
 	g := &generator{
 		t: t, place: t.topology.Placement(), stream: c.Stream, measured: c.Measured,
@@ -271,7 +271,7 @@ func (g *generator) other(w uint32) uint32 {
 	return t.nth(c, other(g.rng, i, int(t.spec.WarehousesPerPartition)))
 }
 
-// other draws one of 0 .. n-1 that is not x, uniformly.
+// other draws uniformly from 0 .. n-1 without x.
 func other[T ~int](rng *rand.Rand, x T, n int) T {
 	o := T(rng.IntN(n - 1))
 	if o >= x {

@@ -18,7 +18,7 @@ const (
 	creditLimit   = 50_000_00
 )
 
-// Rows loads the warehouses of one cell, one after the other (clause 4.3.3.1).
+// Rows loads the warehouses of one cell, one after another (clause 4.3.3.1).
 func (t *TPCC) Rows(c geo.Cell, put func(txn.Key, []byte)) {
 	l := newLoader(t, put)
 	for _, w := range t.warehousesOf(c) {
@@ -48,8 +48,8 @@ func (t *TPCC) Everywhere(put func(txn.Key, []byte)) {
 	l.flush()
 }
 
-// loader puts rows. It makes the keys of many rows in one piece of memory: there are half a million rows in a
-// warehouse, and an allocation for each would be a large part of the time.
+// loader puts rows. It allocates the keys of many rows together: a warehouse has half a million rows, and an allocation
+// for each would be a large part of the time.
 type loader struct {
 	seed  uint64
 	noise *noise

@@ -10,8 +10,8 @@ import (
 // newOrder enters an order (clause 2.4). Its footprint is exact: the rows that it adds have numbers that it reads in
 // the district's row, but lie in groups that it knows.
 //
-// The result is O_ID 4, the total amount in cents 8 (clause 2.4.2.2), and a bit for each line whose item is brand, not
-// generic, 2.
+// The result is O_ID (4 bytes), the total amount in cents (8 bytes, clause 2.4.2.2), and a bit for each line (2 bytes).
+// A bit is set if the line's item is brand, not generic.
 var newOrder = &txn.Procedure{
 	ID:   procNewOrder,
 	Name: "newOrder",
@@ -105,7 +105,7 @@ func (a newOrderArgs) sameAs(i int) int {
 // newOrderKeys are the keys that a new order knows before it runs, in one piece of memory.
 type newOrderKeys txn.Key
 
-// newOrderTables are those to whose groups it adds rows.
+// newOrderTables are the tables to whose groups it adds rows.
 var newOrderTables = [...]txn.Table{tableOrder, tableNewOrder, tableOrderLine, tableOrdersByCustomer}
 
 const (

@@ -126,7 +126,7 @@ func runPayment(c txn.Ctx, args []byte) ([]byte, error) {
 	return be.AppendUint64(be.AppendUint16(make([]byte, 0, 10), by.number), uint64(customer.balance())), nil
 }
 
-// remember inserts the payment at the beginning of C_DATA, whose end is lost where it would have more than 500
+// remember inserts the payment at the start of C_DATA. It cuts the end off if the column would have more than 500
 // characters (clause 2.5.2.2).
 func (r customerRow) remember(by *selector, a paymentArgs) customerRow {
 	at := r.dataAt()

@@ -29,7 +29,7 @@ const maxHistory = historyHead + 24
 // distInfoSize is the size of S_DIST_xx and OL_DIST_INFO.
 const distInfoSize = 24
 
-// get returns a row whose numbers need as many bytes.
+// get returns a row whose numbers need the given number of bytes.
 func get(c txn.Ctx, k txn.Key, head int) ([]byte, error) {
 	return txn.GetRow(c, k, head, abortNoRow)
 }

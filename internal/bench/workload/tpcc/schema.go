@@ -197,8 +197,7 @@ func lastUint32(k txn.Key) uint32 {
 	return uint32(k[n-4])<<24 | uint32(k[n-3])<<16 | uint32(k[n-2])<<8 | uint32(k[n-1])
 }
 
-// districtOf returns the district that a row of DISTRICT, CUSTOMER or of one of the tables with ordered keys belongs
-// to.
+// districtOf returns the district of a row of DISTRICT, CUSTOMER or one of the tables with ordered keys.
 func districtOf(k txn.Key) uint8 {
 	if k.Ordered() {
 		return k[groupKeySize-1]
@@ -214,7 +213,7 @@ func lineOf(k txn.Key) (o uint32, number int) {
 	return lastUint32(k[:orderKeySize]), int(k[orderKeySize])
 }
 
-// keySizes are the sizes of the keys of tables whose keys are all of one size.
+// keySizes are the sizes of the keys of tables with keys of a fixed size.
 var keySizes = map[txn.Table]int{
 	tableItem: itemKeySize, tableWarehouse: warehouseKeySize, tableDistrict: districtKeySize, tableCustomer: customerKeySize,
 	tableStock: stockKeySize, tableOrder: orderKeySize, tableNewOrder: orderKeySize, tableOrderLine: orderLineKeySize,

@@ -398,10 +398,9 @@ func TestForms(t *testing.T) {
 			}
 		}
 	}
-	// A payment by name asks for warehouse, district and names side by side, then for the customer. An order status by
-	// name asks for names, customer, index, order and lines. A delivery asks for the oldest orders, the orders, the
-	// lines of ten orders one after the other, and the customers. A stock level asks for district and lines, then for
-	// the stock.
+	// A payment by name reads warehouse, district and names together, and then the customer. An order status by name reads
+	// names, customer, index, order and lines. A delivery reads the oldest orders, the orders, the lines of ten orders one
+	// after another, and the customers. A stock level reads district and lines, and then the stock.
 	if want := [numTypes]int{typeNewOrder: 1, typePayment: 2, typeOrderStatus: 5, typeDelivery: 13, typeStockLevel: 2}; hinted != want {
 		t.Errorf("with hints there are up to %v round trips, want %v", hinted, want)
 	}

@@ -53,7 +53,7 @@ var conditions = [...]struct {
 	}},
 }
 
-// money and count say by how much one value is more or less than another.
+// money and count describe the difference between two values.
 func money(cents int64) string {
 	sign := "more"
 	if cents < 0 {

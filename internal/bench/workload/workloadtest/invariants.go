@@ -52,12 +52,12 @@ func (d *Database) playStreams(w workload.Workload, n int) workload.Ledger {
 }
 
 // Invariants tests that the checks notice wrong rows. It makes one change after another in each table. It starts with a
-// database that was just loaded, with an empty ledger, and repeats them after n transactions of each of two generators
-// in every region. It deletes a row, alters a row in its first or in its last byte, and adds a row similar to another.
-// A check must fail for each change, whether the wrong copy is the only, the first or the second copy. The exceptions
-// in blind are changes that a workload cannot notice, such as "t0 added" or "t2 altered at its end" for table 2. Rows
-// that are everywhere are omitted, since their comparison is the same for all workloads. Without any copy every check
-// must fail, and no two checks may have the same name.
+// database that was just loaded, with an empty ledger. It repeats the changes after n transactions of each of two
+// generators in every region. It deletes a row, alters a row in its first or in its last byte, and adds a row similar
+// to another. A check must fail for each change, whether the wrong copy is the only, the first or the second copy. The
+// exceptions in blind are changes that a workload cannot notice, such as "t0 added" or "t2 altered at its end" for
+// table 2. Rows that are everywhere are omitted, since their comparison is the same for all workloads. Without any copy
+// every check must fail, and no two checks may have the same name.
 func Invariants(t testing.TB, c *Case, n int, blind ...string) {
 	t.Helper()
 	w := c.New(suiteSeed)

@@ -132,8 +132,8 @@ func checkNames(t testing.TB, w workload.Workload, h *store.Hash) {
 	})
 }
 
-// Play runs n transactions of a generator's clients, one after the other. see, unless it is nil, is shown each before
-// it runs. It fails the test when the generator changes a transaction that it has made before.
+// Play runs n transactions of a generator's clients, one after another. see, unless it is nil, is called for each
+// before it runs. It fails the test when the generator changes a transaction that it has made before.
 func (d *Database) Play(g workload.Generator, clients, n int, elapsed time.Duration, see func(*txn.Transaction, workload.Request)) {
 	d.t.Helper()
 	for i := range n {
@@ -373,7 +373,7 @@ func failures(w workload.Workload, ledger workload.Ledger, sums ...map[string]in
 	return failed
 }
 
-// The mistakes of a database that a ledger should notice, in one transaction.
+// The database errors in a single transaction that a ledger should detect.
 const (
 	lost     = "lost"     // committed, but not applied
 	torn     = "torn"     // committed, but for one of its writes

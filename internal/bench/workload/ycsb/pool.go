@@ -39,7 +39,8 @@ func newPool(w *YCSB, rng *rand.Rand, c geo.Cell) *pool {
 	return p
 }
 
-// choose draws a record by the workload's distribution. hot asks for one of the hot records of a home, where it has some.
+// choose draws a record by the workload's distribution. hot requests one of the hot records of a home, if the home has
+// any.
 func (p *pool) choose(hot bool) position {
 	known := p.loaded + uint64(len(p.inserted))
 	switch p.w.distribution {

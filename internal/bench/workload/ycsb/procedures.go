@@ -18,7 +18,7 @@ const (
 // where it does not work.
 const abortNoRecord = txn.Abort("no-record")
 
-// Procedures are the stored procedures of YCSB: the operations of a transaction one after the other, on records that
+// Procedures returns the stored procedures of YCSB: the operations of a transaction one after another, on records that
 // cannot be scanned and on records that can.
 func Procedures() []*txn.Procedure { return []*txn.Procedure{points, scannable} }
 

@@ -533,8 +533,8 @@ func choices(w *YCSB, draws int) map[uint64]int {
 	return got
 }
 
-// TestDistributions: the record of each rank is chosen as often as the distribution says; records without an order are
-// ranked by their numbers, those with one are scattered.
+// TestDistributions checks that the record of each rank is chosen as often as the distribution says. Records without an
+// order are ranked by their numbers; records with an order are scattered.
 func TestDistributions(t *testing.T) {
 	const n, draws = 1000, 200_000
 	for name, c := range map[string]struct {
@@ -592,8 +592,8 @@ func TestDistributions(t *testing.T) {
 	}
 }
 
-// TestOneHotPerHome: SunStorm's read-modify-write microbenchmark. Each home that a transaction touches has one hot
-// record of it, the operations fall evenly on the homes, and types count these.
+// TestOneHotPerHome runs SunStorm's read-modify-write microbenchmark. The transaction uses one hot record of each home
+// that it touches. The operations are distributed evenly over the homes, and types count the homes.
 func TestOneHotPerHome(t *testing.T) {
 	spec := defaults("")
 	spec.Preset, spec.Mix = "", &v1alpha1.YCSBMix{Read: 50, ReadModifyWrite: 50}

@@ -16,8 +16,8 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// SeekDB is the variable of the environment that names seekdb, the server that OceanBase's vendor makes of its kernel for one machine
-// (hack/seekdb.sh). Without it tests are skipped.
+// SeekDB is the environment variable with the path of seekdb, the single-machine server with OceanBase's kernel from
+// the same vendor (hack/seekdb.sh). Without it tests are skipped.
 const SeekDB = "GEOBENCH_SEEKDB"
 
 // oceanBaseReadyWithin is longer than for MariaDB: the server makes its tables and files first.

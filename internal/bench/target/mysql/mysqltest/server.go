@@ -257,7 +257,7 @@ func StartGalera(t testing.TB, nodes int) []*Server {
 			"--wsrep-cluster-name=geobench", "--wsrep-cluster-address="+join, "--wsrep-node-name="+name, "--wsrep-node-address=127.0.0.1", "--wsrep-sst-method=geobench",
 			fmt.Sprintf("--wsrep-provider-options=gmcast.listen_addr=tcp://%s;base_port=%d;ist.recv_addr=127.0.0.1:%d;gcache.size=8M", members[i], ports[2*i], ports[2*i+1]))
 	}
-	// A cluster of one node writes the state that all begin with.
+	// A cluster of one node writes the state that all nodes start with.
 	const alone = "gcomm://"
 	seed := node(0, "new-cluster", filepath.Join(in.folder, "new"), alone)
 	if err := seed.process.Process.Signal(syscall.SIGTERM); err != nil {
@@ -319,7 +319,7 @@ func (s *Server) ready(ctx context.Context) bool {
 	return err == nil
 }
 
-// Query runs statements, and returns the rows of the last one as texts.
+// Query runs statements, and returns the rows of the last statement as texts.
 func (s *Server) Query(t testing.TB, database string, statements ...string) (rows [][]string) {
 	t.Helper()
 	db := s.open(database)
