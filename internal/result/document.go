@@ -106,6 +106,8 @@ type Document struct {
 	// Types are those of ByType in a document of WithFiguresOnly. They are never written: Transactions and Histograms
 	// tell them.
 	Types []TypeFigures `json:"-"`
+	// seconds is MeasuredSeconds in a document of WithFiguresOnly.
+	seconds float64
 }
 
 // FunctionalTest is a test that came before the run.
