@@ -217,7 +217,7 @@ func (c *Comparison) judge(samples []sample, o CompareOptions) {
 	judged := []int{}
 	for i := range samples {
 		s := &samples[i]
-		s.A, s.B = s.a[(len(s.a)-1)/2], s.b[(len(s.b)-1)/2]
+		s.A, s.B = medianQuantile(s.a), medianQuantile(s.b)
 		switch a, b := s.A.Least(), s.B.Least(); {
 		case s.A.IsBound() || s.B.IsBound():
 		case a != 0:
