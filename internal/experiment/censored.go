@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"cel.dev/cel-go/common/ast"
 
@@ -170,6 +171,9 @@ func (v view) typed(t *result.TypeFigures, n int) *result.TypeFigures {
 // seen returns a figure at a point as the view takes it, and counts it where only a bound is known.
 func (b *board) seen(p *Point, q query) (figure, error) {
 	known, err := b.results.figure(p, q.metric, q.scope)
+	if err == nil {
+		err = b.results.enough(p, q.metric, q.scope)
+	}
 	switch {
 	case err != nil || known.exact(p) && !q.metric.ranged():
 		return known, err
@@ -184,6 +188,45 @@ func (b *board) seen(p *Point, q query) (figure, error) {
 		}
 	}
 	return f, err
+}
+
+// percentiles are the figures that are percentiles of the latency.
+var percentiles = map[string]float64{"p50": 50, "p90": 90, "p95": 95, "p99": 99}
+
+// enough returns an error if a percentile at a point is of too few transactions of a run: it would simply be the longest of
+// them.
+func (r *Results) enough(p *Point, m *metric, of scope) error {
+	name, ofRegions := strings.CutSuffix(m.name, "OfRegions")
+	percentile, ok := percentiles[name]
+	if !ok {
+		return nil
+	}
+	needed := result.SamplesNeeded(percentile)
+	for _, run := range p.Runs {
+		d, err := r.Document(run)
+		if err != nil {
+			return err
+		}
+		answered := func(c *result.Counts, unanswered int64) int64 { return c.Ended() - c.Aborted + unanswered }
+		n := answered(&d.Summary.Counts, d.Summary.Hung+d.Summary.Unsent())
+		if of.typ != "" {
+			t, err := r.ofType(run, of.typ, of.region)
+			if err != nil {
+				return err
+			}
+			n = answered(&t.Counts, t.Hung)
+		}
+		for i := range d.Regions {
+			if x := &d.Regions[i]; of.typ == "" && (ofRegions || x.Name == of.region) {
+				n = min(n, answered(&x.Counts, x.Hung+x.Unsent()))
+			}
+		}
+		if n > 0 && n < needed {
+			return fmt.Errorf("figure %s of %s is of %d transactions of a run, and needs %d or more: let runs measure for longer, or take a lower percentile",
+				m.name, p.Label, n, needed)
+		}
+	}
+	return nil
 }
 
 // exact reports whether no bound is part of the figure. The median of several repetitions is a number where fewer than half of

@@ -448,8 +448,8 @@ var percentiles = map[v1alpha1.Metric]float64{
 	v1alpha1.MetricLatencyP50: 50, v1alpha1.MetricLatencyP90: 90, v1alpha1.MetricLatencyP95: 95, v1alpha1.MetricLatencyP99: 99,
 }
 
-// samplesNeeded returns how many transactions the p-th percentile needs, so that it is not simply the largest of them.
-func samplesNeeded(p float64) int64 { return int64(math.Round(100 / (100 - p))) }
+// SamplesNeeded returns how many transactions the p-th percentile needs, so that it is not simply the largest of them.
+func SamplesNeeded(p float64) int64 { return int64(math.Round(100 / (100 - p))) }
 
 // measures measures the objectives; f[i] adds up what objectives[i] is about. Where the network had gaps, they are of the
 // seconds without, but for objectives of one kind of transaction: the timeline does not tell transactions apart.
