@@ -278,9 +278,10 @@ func (d *Document) latencyDisagreements() (out []string) {
 		return a.IsBound() == b.IsBound() && max(x, y)-min(x, y) <= max(x, y)*ppm/1_000_000
 	}
 	differs := func(what string, l *Latency, of func(*HistogramSeries) bool) {
+		from := d.Latencies(of).latency()
 		for _, c := range comparedLatencies[:4] {
 			is := c.of(l)
-			if from := d.Latencies(of).latency(); !near(c.of(&from), is, exact) {
+			if !near(c.of(&from), is, exact) {
 				out = append(out, fmt.Sprintf("%s.latencyMicroseconds.%s is %s, and its histograms make %s", what, c.name, FormatQuantile(is), FormatQuantile(c.of(&from))))
 				return
 			}
