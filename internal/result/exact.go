@@ -64,3 +64,11 @@ func (m *measured) format(o v1alpha1.Objective) string {
 	}
 	return text
 }
+
+// Rate writes a throughput of n transactions: rounded, or with two digits below ten per second, so that what commits is not shown as 0.
+func (d *Document) Rate(rounded, n int64) string {
+	if seconds := d.MeasuredSeconds(); rounded < 10 && n > 0 && seconds > 0 {
+		return fmt.Sprintf("%.2g", float64(n)/seconds)
+	}
+	return strconv.FormatInt(rounded, 10)
+}
