@@ -38,8 +38,8 @@ func (c *Case) replicated() bool {
 	}) || c.reader > 0
 }
 
-// lag is the time after the answer to a write for which others may not see it yet, in a network with this longest round
-// trip.
+// lag is the time after the answer to a write for which others may not see it yet. longest is the longest round trip of
+// the network.
 func (c *Case) lag(longest time.Duration) time.Duration {
 	if c.replicated() {
 		return longest

@@ -357,7 +357,7 @@ func (p *play) reversed(first int) bool {
 
 // overlapped reports whether the transactions of the case overlapped in one of its dangers. In each meeting, the two
 // transactions were in flight at the same time from their clients' view, or the second was sent up to lag after the
-// answer to the first. If the anomaly is caused by copies that lag, the write must be committed. A transaction that
+// first was answered. If the anomaly is caused by copies that lag, the write must be committed. A transaction that
 // failed for another reason than a conflict, or whose outcome is unknown, overlapped no transaction. At least one of
 // the overlapping transactions must be committed: a database that refuses every transaction prevents nothing.
 func (p *play) overlapped(c *Case, lag time.Duration) bool {

@@ -23,8 +23,8 @@ type Database interface {
 	Close() error
 }
 
-// Agent implements admin.Node. It opens its database when the first data set is loaded, so that an error in the
-// manifest is returned to the caller that requests the load.
+// Agent implements admin.Node. It opens its database when the first data set is loaded. The caller that requests the
+// load therefore receives an error in the manifest.
 type Agent struct {
 	// Topology is the topology of the database.
 	Topology *geo.Topology

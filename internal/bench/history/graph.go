@@ -133,10 +133,10 @@ const finished = math.MaxUint32
 //  4. of two transactions that wrote the same row, one had committed before the other started: otherwise the second to
 //     commit would have been aborted (the first committer wins).
 //
-// Such an order agrees with every edge, so that there is no cycle. The edges of 1 are immediate. T2 found the version
-// of T1, so T1 had committed before T2 started (2). Now suppose that T2 overwrote the version of T1. One of them had
-// committed before the other started (4), and that was not T2 (3). If T2 had committed before T1 started, T1 would have
-// found the version of T2 or a later version (2, 3). T2 would then not have replaced the version that T1 read.
+// Such an order agrees with every edge, so that there is no cycle. The edges of 1 are immediate. If T2 found the
+// version of T1, T1 had committed before T2 started (2). Next, suppose that T2 overwrote the version of T1. One of them
+// had committed before the other started (4), and that was not T2 (3). Finally, suppose that T1 read a version that T2
+// replaced. If T2 had committed before T1 started, T1 would have found the version of T2 or a later version (2, 3).
 //
 // Conversely, any order that agrees with every edge is such an order. Consider two consecutive versions of a row. The
 // writer of the first commits before the writer of the second starts, and the second writer commits later still. All

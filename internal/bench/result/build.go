@@ -341,14 +341,17 @@ func aggregate(r *Report, load *v1alpha1.Load, regions []string, objectives []v1
 	return a, nil
 }
 
-// markGrowing marks every aggregate that includes a region whose backlog grew. It skips curves, whose load grows by
-// design, and closed loops, whose clients bound their backlog.
+// markGrowing marks what includes a region whose backlog grew. The clients of a closed loop bound their backlog.
 func (a *aggregates) markGrowing(r *Report, load *v1alpha1.Load, objectives []v1alpha1.Objective) {
-	if load.Arrival != v1alpha1.ArrivalConstant && load.Arrival != v1alpha1.ArrivalPoisson || load.Curve != nil {
+	if load.Arrival != v1alpha1.ArrivalConstant && load.Arrival != v1alpha1.ArrivalPoisson {
 		return
 	}
 	for i := range a.regions {
-		if !a.regions[i].grows(r.DurationMicroseconds*int64(r.Repetitions), Microseconds(load.Warmup.Duration)) {
+		grows := a.regions[i].grows(r.DurationMicroseconds*int64(r.Repetitions), Microseconds(load.Warmup.Duration))
+		if load.Curve != nil && load.Curve.Shape != v1alpha1.LoadUniform {
+			grows = a.regions[i].growsUnderCurve(r, a.names[i])
+		}
+		if !grows {
 			continue
 		}
 		a.all.latency.growing, a.regions[i].latency.growing = true, true

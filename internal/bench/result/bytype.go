@@ -57,7 +57,7 @@ func (d *Document) ByType() ([]TypeFigures, error) {
 			if !ok {
 				n = len(out)
 				index[k] = n
-				out, latencies = append(out, TypeFigures{Type: k.typ, Region: k.region, Seconds: d.measuredSeconds()}), append(latencies, tally{})
+				out, latencies = append(out, TypeFigures{Type: k.typ, Region: k.region, Seconds: d.MeasuredSeconds()}), append(latencies, tally{})
 			}
 			out[n].Counts.addOutcomes(&t.Outcomes)
 			out[n].Attempts.addOutcomes(&t.Attempts)
@@ -86,9 +86,12 @@ func (d *Document) AbortedAttempts() (reasons map[string]int64) {
 	return reasons
 }
 
-// measuredSeconds returns the total length of all windows. The window of a run that was cancelled during it is shorter
-// than its manifest says; there the throughput determines the length.
-func (d *Document) measuredSeconds() float64 {
+// MeasuredSeconds returns the length of all windows together. The window of a run that was cancelled in it is shorter than in its
+// manifest; there the throughput tells.
+func (d *Document) MeasuredSeconds() float64 {
+	if d.seconds > 0 {
+		return d.seconds
+	}
 	cancelled := slices.ContainsFunc(d.Reasons, func(r Reason) bool { return r.Reason == ReasonCancelled })
 	if s := &d.Summary; cancelled && s.ThroughputPerSecond > 0 {
 		return float64(s.Committed+s.CarriedIn) / float64(s.ThroughputPerSecond)
@@ -143,5 +146,6 @@ func (d *Document) WithFiguresOnly() (*Document, error) {
 		manifests = &Manifests{ConfigMaps: d.Manifests.ConfigMaps}
 	}
 	return &Document{Name: d.Name, Simulated: d.Simulated, Engine: d.Engine, Verdict: d.Verdict, Reasons: d.Reasons,
-		Summary: d.Summary, Regions: d.Regions, Types: types, Faults: d.Faults, Nodes: nodes, Uncounted: d.Uncounted, Manifests: manifests}, nil
+		Summary: d.Summary, Regions: d.Regions, Types: types, Faults: d.Faults, Nodes: nodes, Uncounted: d.Uncounted, Manifests: manifests,
+		seconds: d.MeasuredSeconds()}, nil
 }

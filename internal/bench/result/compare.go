@@ -217,7 +217,7 @@ func (c *Comparison) judge(samples []sample, o CompareOptions) {
 	judged := []int{}
 	for i := range samples {
 		s := &samples[i]
-		s.A, s.B = s.a[(len(s.a)-1)/2], s.b[(len(s.b)-1)/2]
+		s.A, s.B = medianQuantile(s.a), medianQuantile(s.b)
 		switch a, b := s.A.Least(), s.B.Least(); {
 		case s.A.IsBound() || s.B.IsBound():
 		case a != 0:
@@ -311,7 +311,7 @@ func (c *Comparison) judgeRegions(samples []sample, o CompareOptions, differ str
 		if *s.p > o.Alpha/float64(max(whole, len(judged))-rank) {
 			break
 		}
-		if s.ordered() && s.B != s.A && (s.B.Compare(s.A) > 0) != (s.better > 0) && (s.ChangePPM == nil || math.Abs(float64(*s.ChangePPM)) > o.Threshold*1e6) {
+		if s.ordered() && s.B != s.A && s.beyondRounding() && (s.B.Compare(s.A) > 0) != (s.better > 0) && (s.ChangePPM == nil || math.Abs(float64(*s.ChangePPM)) > o.Threshold*1e6) {
 			s.Change = Regression
 			worse = append(worse, fmt.Sprintf("%s of %s %s (p %.3g)", s.Name, s.Region, s.change(), *s.p))
 		}
@@ -360,6 +360,8 @@ func (s *Difference) Format(q v1alpha1.Quantile) string {
 		return formatPPM(v)
 	case "bytes":
 		return formatBytes(v)
+	case "txn/h":
+		return fmt.Sprintf("%.3g/s", float64(v)/3600)
 	case "txn/s", "1/s":
 		return fmt.Sprintf("%d/s", v)
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -126,6 +127,7 @@ func (d *Document) disagreements() (out []string) {
 			out = append(out, fmt.Sprintf("the verdict is Passed, and evidence[%s] is %s", e.Name, e.State))
 		}
 	}
+	out = append(out, d.manifestDisagreements()...)
 	out = append(out, d.latencyDisagreements()...)
 	if window <= 0 || slices.ContainsFunc(d.Reasons, func(r Reason) bool { return r.Reason == ReasonCancelled }) {
 		return out
@@ -155,10 +157,110 @@ func (d *Document) disagreements() (out []string) {
 		r := &d.Repetitions[i]
 		follows(fmt.Sprintf("repetitions[%d].throughputPerSecond", r.Index), r.ThroughputPerSecond, throughput(window, &r.Counts, r.CarriedIn))
 	}
+	out = append(out, d.derivedDisagreements(measured)...)
 	if len(d.Regions) > 0 && inRegions != s.Committed {
 		out = append(out, fmt.Sprintf("summary.committed is %d, and its regions have %d", s.Committed, inRegions))
 	}
 	return out
+}
+
+// derivedDisagreements returns other figures that do not follow from those they are made of: shares of aborts, bins, tpmC, R of faults, and round
+// trips of a run that passed. measured is in microseconds.
+func (d *Document) derivedDisagreements(measured int64) (out []string) {
+	follows := func(what string, is, from, within int64) {
+		if is-from > within || from-is > within {
+			out = append(out, fmt.Sprintf("%s is %d, and its counts make %d", what, is, from))
+		}
+	}
+	follows("summary.attempts.abortPPM", d.Summary.Attempts.AbortPPM, d.Summary.Attempts.abortPPM(), 1)
+	for i := range d.Regions {
+		r := &d.Regions[i]
+		name := fmt.Sprintf("regions[%s]", r.Name)
+		follows(name+".abortPPM", r.AbortPPM, r.abortPPM(), 1)
+		follows(name+".attempts.abortPPM", r.Attempts.AbortPPM, r.Attempts.abortPPM(), 1)
+		if r.Due > 0 {
+			follows(name+".due", r.Due, r.Ended()+r.Unfinished+r.Unsent(), 0)
+		}
+		for j := range r.Faults {
+			out = append(out, r.Faults[j].Availability.disagrees(fmt.Sprintf("%s.faults[%s]", name, r.Faults[j].Name))...)
+		}
+	}
+	for i := range d.Faults {
+		out = append(out, d.Faults[i].Availability.disagrees(fmt.Sprintf("faults[%s]", d.Faults[i].Name))...)
+	}
+	if d.Summary.TpmC != nil && measured > 0 {
+		orders := int64(0)
+		for i := range d.Transactions {
+			if d.Transactions[i].Type == newOrder {
+				orders += d.Transactions[i].Committed
+			}
+		}
+		follows("summary.tpmC", *d.Summary.TpmC, ratio(measured, 1, orders, 60e6), 1)
+	}
+	if d.Verdict != v1alpha1.VerdictPassed {
+		return out
+	}
+	for i := range d.Links {
+		l := &d.Links[i]
+		if off := l.MeasuredRTTMicroseconds.P50 - l.DeclaredRTTMicroseconds; l.Samples > 0 && max(off, -off) > l.ToleranceMicroseconds {
+			out = append(out, fmt.Sprintf("the verdict is Passed, and the round trip from %s to %s is %s, declared %s", l.From, l.To,
+				formatMicroseconds(l.MeasuredRTTMicroseconds.P50), formatMicroseconds(l.DeclaredRTTMicroseconds)))
+		}
+	}
+	return out
+}
+
+// manifestDisagreements returns what the document says otherwise than its own manifests.
+func (d *Document) manifestDisagreements() (out []string) {
+	m := d.Manifests
+	if m == nil {
+		return nil
+	}
+	if m.Database != nil && m.Database.Engine.Name != d.Engine {
+		out = append(out, fmt.Sprintf("engine is %s, and its manifests have %s", d.Engine, m.Database.Engine.Name))
+	}
+	if m.Run == nil {
+		return out
+	}
+	if m.Run.Seed != d.Seed && m.Run.Seed != 0 {
+		out = append(out, fmt.Sprintf("seed is %d, and its manifests have %d", d.Seed, m.Run.Seed))
+	}
+	if m.Run.Load.Duration.Duration > 0 && (m.Run.Load.Duration != d.Spec.Load.Duration || m.Run.Load.RequestTimeout != d.Spec.Load.RequestTimeout) {
+		out = append(out, "spec.load is not that of its manifests")
+	}
+	for i, o := range m.Run.Objectives {
+		if i >= len(d.Objectives) || d.Objectives[i].Name != ObjectiveName(o) {
+			out = append(out, fmt.Sprintf("objective %s of its manifests is missing", ObjectiveName(o)))
+			continue
+		}
+		for _, b := range []*v1alpha1.Bound{o.Min, o.Max} {
+			if b == nil || !d.Objectives[i].Holds {
+				continue
+			}
+			value := d.Objectives[i].Value
+			limit, err := boundValue(o.Metric, *b)
+			if err == nil && (b == o.Max && value.Least() > limit || b == o.Min && value.Least() < limit) {
+				out = append(out, fmt.Sprintf("objective %s holds, and its value is %d", d.Objectives[i].Name, value.Least()))
+			}
+		}
+	}
+	return out
+}
+
+// newOrder is the type of TPC-C's transactions that tpmC counts.
+const newOrder = "newOrder"
+
+// disagrees returns why R does not follow from the throughputs, which are rounded; a may be nil.
+func (a *Availability) disagrees(name string) []string {
+	if a == nil || a.NormalPerSecond < 2 {
+		return nil
+	}
+	normal, during := float64(a.NormalPerSecond), float64(a.FaultPerSecond)
+	from, within := 1-math.Abs(during-normal)/normal, (1+during/normal)/(normal-0.5)
+	if is := float64(a.RPPM) / 1e6; math.Abs(is-from) > within {
+		return []string{fmt.Sprintf("%s.availability.rPPM is %d, and its throughputs make %.0f", name, a.RPPM, from*1e6)}
+	}
+	return nil
 }
 
 // latencyDisagreements returns percentiles of a document that do not follow from its histograms, or that its repetitions cannot
@@ -176,9 +278,10 @@ func (d *Document) latencyDisagreements() (out []string) {
 		return a.IsBound() == b.IsBound() && max(x, y)-min(x, y) <= max(x, y)*ppm/1_000_000
 	}
 	differs := func(what string, l *Latency, of func(*HistogramSeries) bool) {
+		from := d.Latencies(of).latency()
 		for _, c := range comparedLatencies[:4] {
 			is := c.of(l)
-			if from := d.Latencies(of).latency(); !near(c.of(&from), is, exact) {
+			if !near(c.of(&from), is, exact) {
 				out = append(out, fmt.Sprintf("%s.latencyMicroseconds.%s is %s, and its histograms make %s", what, c.name, FormatQuantile(is), FormatQuantile(c.of(&from))))
 				return
 			}
@@ -188,6 +291,16 @@ func (d *Document) latencyDisagreements() (out []string) {
 	for i := range d.Regions {
 		r := &d.Regions[i]
 		differs(fmt.Sprintf("regions[%s]", r.Name), &r.LatencyMicroseconds, func(s *HistogramSeries) bool { return s.Region == r.Name })
+	}
+	for i := range d.Transactions {
+		t := &d.Transactions[i]
+		differs(fmt.Sprintf("transactions[%s, %s, %s]", t.Type, t.Class, t.Region), &t.LatencyMicroseconds,
+			func(s *HistogramSeries) bool { return s.Type == t.Type && s.Class == t.Class && s.Region == t.Region })
+	}
+	if from := d.Latencies(func(*HistogramSeries) bool { return true }).latency(); !near(from.Max, d.Summary.LatencyMicroseconds.Max, max(exact, within)) {
+		out = append(out, fmt.Sprintf("summary.latencyMicroseconds.max is %s, and its histograms make %s", FormatQuantile(d.Summary.LatencyMicroseconds.Max), FormatQuantile(from.Max)))
+	} else if !near(from.Mean, d.Summary.LatencyMicroseconds.Mean, max(exact, within)) {
+		out = append(out, fmt.Sprintf("summary.latencyMicroseconds.mean is %s, and its histograms make %s", FormatQuantile(d.Summary.LatencyMicroseconds.Mean), FormatQuantile(from.Mean)))
 	}
 	for _, c := range comparedLatencies[:4] {
 		if len(d.Repetitions) == 0 {

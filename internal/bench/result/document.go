@@ -108,6 +108,8 @@ type Document struct {
 	// Types holds the result of ByType in a document of WithFiguresOnly. It is never written, because Transactions and
 	// Histograms contain the same information.
 	Types []TypeFigures `json:"-"`
+	// seconds is MeasuredSeconds in a document of WithFiguresOnly.
+	seconds float64
 }
 
 // FunctionalTest is a test that preceded the run.

@@ -100,9 +100,9 @@ func tooManyGaps(d *Document, _ *Inputs, r *Report) []Reason {
 type clearSeconds struct {
 	committed, aborted, ended int64
 	// unanswered transactions were under way, hung, or never sent when the window closed.
-	unanswered   int64
-	microseconds int64
-	latency      SecondHistogram
+	unanswered, hung int64
+	microseconds     int64
+	latency          SecondHistogram
 }
 
 func (d *Document) clear(r *Report, region string) *clearSeconds {
@@ -127,6 +127,7 @@ func (d *Document) clear(r *Report, region string) *clearSeconds {
 	for i := range d.Regions {
 		if x := &d.Regions[i]; region == "" || x.Name == region {
 			c.unanswered += x.Hung + x.Unsent()
+			c.hung += x.Hung
 		}
 	}
 	return c
@@ -143,9 +144,9 @@ func (c *clearSeconds) measure(m v1alpha1.Metric) measured {
 		return measured{value: c.latency.Percentile(p, failed+c.unanswered), ok: samples > 0, samples: samples,
 			transactions: samples, cause: c.boundCause()}
 	case m == v1alpha1.MetricThroughput:
-		return measuredValue(ratio(c.microseconds, 1, c.committed, 1e6))
+		return measuredRate(c.committed, c.microseconds)
 	case c.ended == 0:
 		return measured{}
 	}
-	return measuredValue(ratio(c.ended, 1, c.aborted, 1_000_000))
+	return measuredAborts(c.aborted, c.ended, c.hung)
 }

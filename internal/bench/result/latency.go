@@ -336,8 +336,7 @@ func medianLatency(all []Latency) Latency {
 		for i := range all {
 			v = append(v, of(&all[i]))
 		}
-		slices.SortFunc(v, v1alpha1.Quantile.Compare)
-		return v[(len(v)-1)/2]
+		return medianQuantile(v)
 	}
 	return Latency{
 		P50:  median(func(l *Latency) v1alpha1.Quantile { return l.P50 }),
@@ -347,6 +346,18 @@ func medianLatency(all []Latency) Latency {
 		Max:  median(func(l *Latency) v1alpha1.Quantile { return l.Max }),
 		Mean: median(func(l *Latency) v1alpha1.Quantile { return l.Mean }),
 	}
+}
+
+// medianQuantile returns the median, the lower one of an even number, and sorts all. A lower bound below the median may be any larger value:
+// then only a lower bound of the median is known.
+func medianQuantile(all []v1alpha1.Quantile) v1alpha1.Quantile {
+	slices.SortFunc(all, v1alpha1.Quantile.Compare)
+	middle := (len(all) - 1) / 2
+	known := slices.DeleteFunc(slices.Clone(all), v1alpha1.Quantile.IsBound)
+	if least := all[middle]; middle >= len(known) || known[middle] != least {
+		return v1alpha1.MoreThan(least.Least()) // a bound is below, or is the median
+	}
+	return all[middle]
 }
 
 // FormatQuantile writes a quantile for a person: 105.4ms, or > 140.0ms for a lower bound.

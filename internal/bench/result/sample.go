@@ -64,7 +64,18 @@ func figuresOf(a, b []*Document) []sample {
 	whole := func(of func(*Summary) int64) func(*Document) []int64 {
 		return func(d *Document) []int64 { return []int64{of(&d.Summary)} }
 	}
-	add("", "throughput", "txn/s", 1, true, each(func(r *Repetition) int64 { return r.ThroughputPerSecond }))
+	unit, perSecond := "txn/s", func(_ *Document, r *Repetition) int64 { return r.ThroughputPerSecond }
+	if slow(a, b) { // whole numbers per second would tell 0.6 from 1.4 as little as 1.4 from 1.6
+		unit, perSecond = "txn/h", func(d *Document, r *Repetition) int64 {
+			return ratio(Microseconds(d.Spec.Load.Duration.Duration), 1, r.Committed+r.CarriedIn, 3600e6)
+		}
+	}
+	add("", "throughput", unit, 1, true, func(d *Document) (v []int64) {
+		for i := range d.Repetitions {
+			v = append(v, perSecond(d, &d.Repetitions[i]))
+		}
+		return v
+	})
 	for _, l := range comparedLatencies {
 		addQuantile("", l.name, "us", -1, l.judged, func(d *Document) (v []v1alpha1.Quantile) {
 			for i := range d.Repetitions {
@@ -115,7 +126,26 @@ func figuresOf(a, b []*Document) []sample {
 	return out
 }
 
-// regionRepetitions returns the figures of a region, with one entry for each window if the document has them.
+// slow reports whether some repetition has less than 100 transactions a second, and all have the counts for an exact figure.
+func slow(a, b []*Document) (slow bool) {
+	for _, d := range slices.Concat(a, b) {
+		if d.Spec.Load.Duration.Duration <= 0 || slices.ContainsFunc(d.Reasons, func(r Reason) bool { return r.Reason == ReasonCancelled }) {
+			return false
+		}
+		for i := range d.Repetitions {
+			slow = slow || d.Repetitions[i].ThroughputPerSecond < 100
+		}
+	}
+	return slow
+}
+
+// beyondRounding reports whether the medians differ by more than the rounding of both: the throughputs of regions are whole numbers per
+// second.
+func (s *sample) beyondRounding() bool {
+	return s.Unit != "txn/s" || max(s.A.Least(), s.B.Least())-min(s.A.Least(), s.B.Least()) > 1
+}
+
+// regionRepetitions are the figures of a region, one for each window where the document has them.
 func (d *Document) regionRepetitions(name string) []RepetitionRegion {
 	var out []RepetitionRegion
 	for i := range d.Repetitions {

@@ -241,18 +241,56 @@ const (
 // time before it, both in microseconds.
 func (f *figures) grows(measured, warmup int64) bool {
 	unfinished := float64(f.Unfinished)
-	if f.Due == 0 || f.Committed == 0 || measured <= 0 {
-		return false
-	}
-	// Transactions of earlier windows that finished in a window are counted if they committed.
-	before := float64(f.carriedIn) * float64(f.Ended()) / float64(f.Committed)
-	growth := unfinished - before
-	if growth <= max(steadyGrowth*float64(f.Due), steadySigmas*math.Sqrt(unfinished+before)) {
+	if measured <= 0 || !f.moreInFlight() {
 		return false
 	}
 	mean := float64(f.latency.sum) / float64(f.Committed)
 	expected := float64(f.Due) / float64(measured) * mean
 	return unfinished > steadyFactor*expected+steadySigmas*math.Sqrt(expected) || float64(warmup) >= 3*mean
+}
+
+// moreInFlight reports whether more transactions were in flight when the windows closed than when they opened, by more than 3% of those
+// that were due and more than chance.
+func (f *figures) moreInFlight() bool {
+	if f.Due == 0 || f.Committed == 0 {
+		return false
+	}
+	// Transactions of earlier windows that ended in one are counted if they committed.
+	unfinished, before := float64(f.Unfinished), float64(f.carriedIn)*float64(f.Ended())/float64(f.Committed)
+	return unfinished-before > max(steadyGrowth*float64(f.Due), steadySigmas*math.Sqrt(unfinished+before))
+}
+
+// growsUnderCurve is grows for a load that changes by itself. More transactions must be in flight than were due in the last mean latency and 30%,
+// and unless the load is falling, fewer must have ended in the last fifth of the windows than were due in it: where latency alone
+// rises with the load, as many end.
+func (f *figures) growsUnderCurve(r *Report, region string) bool {
+	if !f.moreInFlight() {
+		return false
+	}
+	window := r.DurationMicroseconds
+	tail := func(us int64) (due, ended float64) { // of the last microseconds of each window
+		length := int64(max(1, r.Resolution.Seconds)) * second
+		for i := range r.Timeline {
+			s := &r.Timeline[i]
+			from, to := int64(s.Second)*second, min(window, int64(s.Second)*second+length)
+			if s.Region != region || to <= max(from, window-us) {
+				continue
+			}
+			part := float64(to-max(from, window-us)) / float64(to-from)
+			due += part * float64(s.Offered)
+			ended += part * float64(s.Committed+s.Aborted+s.Failed)
+		}
+		return due, ended
+	}
+	mean := float64(f.latency.sum) / float64(f.Committed)
+	young, _ := tail(int64(steadyFactor * mean))
+	if float64(f.Unfinished) <= young+steadySigmas*math.Sqrt(young) {
+		return false
+	}
+	last := max(window/5, min(window, second))
+	due, ended := tail(last)
+	falling := due*float64(window) < 0.8*float64(f.Due)*float64(last)
+	return falling || due-ended > max(steadyGrowth*due, 2*math.Sqrt(due+ended))
 }
 
 // backlog describes a backlog that grew.

@@ -69,7 +69,7 @@ func (m *measured) tooFew(metric v1alpha1.Metric) string {
 	if m.value.IsBound() {
 		samples = m.transactions
 	}
-	needed := samplesNeeded(p)
+	needed := SamplesNeeded(p)
 	if samples >= needed {
 		return ""
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"math/big"
 	"slices"
 	"strings"
 	"time"
@@ -438,17 +439,19 @@ type measured struct {
 	// cause is the reason why only a lower bound is known.
 	cause string
 	note  string
+	// exact is a figure that value rounds, or nil. It is between least and most if transactions that hung could still change it:
+	// doubt says how.
+	exact, least, most *big.Rat
+	doubt              string
 }
-
-func measuredValue(v int64) measured { return measured{value: v1alpha1.Observed(v), ok: true} }
 
 // percentiles are the metrics that are percentiles of the latency.
 var percentiles = map[v1alpha1.Metric]float64{
 	v1alpha1.MetricLatencyP50: 50, v1alpha1.MetricLatencyP90: 90, v1alpha1.MetricLatencyP95: 95, v1alpha1.MetricLatencyP99: 99,
 }
 
-// samplesNeeded returns how many transactions the p-th percentile needs, so that it is not simply the largest of them.
-func samplesNeeded(p float64) int64 { return int64(math.Round(100 / (100 - p))) }
+// SamplesNeeded returns how many transactions the p-th percentile needs, so that it is not simply the largest of them.
+func SamplesNeeded(p float64) int64 { return int64(math.Round(100 / (100 - p))) }
 
 // measures measures the objectives; f[i] sums the transactions that objectives[i] covers. If the network had gaps, the
 // measurements use the seconds without gaps. Objectives on one transaction type use all seconds, because the timeline
@@ -487,7 +490,7 @@ func (m *measured) judge(o v1alpha1.Objective) Objective {
 		out.Measured = "no transactions" + m.note
 		return out
 	}
-	out.Value, out.Measured = m.value, formatMetric(o.Metric, m.value)+m.note
+	out.Value, out.Measured = m.value, m.format(o)+m.note
 	if _, ok := percentiles[o.Metric]; ok {
 		out.Samples = m.samples
 		out.Measured = fmt.Sprintf("%s of %d transactions%s", formatMetric(o.Metric, m.value), m.samples, m.note)
@@ -500,8 +503,10 @@ func (m *measured) judge(o v1alpha1.Objective) Objective {
 		switch {
 		case err != nil:
 			return Objective{Name: out.Name, Measured: err.Error()}
-		case m.value.Least() > limit || m.value.IsBound() && m.value.Least() == limit:
+		case m.exceeds(limit) || m.value.IsBound() && m.value.Least() == limit:
 			out.Holds = false
+		case m.most != nil && m.most.Cmp(big.NewRat(limit, 1)) > 0:
+			out.Undecided = m.doubt
 		case m.value.IsBound() && out.Undecided == "":
 			out.Undecided = "only a lower bound of the percentile is known, and it is below the limit; " + m.cause
 		}
@@ -511,7 +516,9 @@ func (m *measured) judge(o v1alpha1.Objective) Objective {
 		switch {
 		case err != nil:
 			return Objective{Name: out.Name, Measured: err.Error()}
-		case m.value.Least() >= limit:
+		case m.reaches(limit) && (m.least == nil || m.least.Cmp(big.NewRat(limit, 1)) >= 0):
+		case m.reaches(limit) && m.least != nil:
+			out.Undecided = m.doubt
 		case m.value.IsBound() && out.Undecided == "":
 			out.Undecided = "only a lower bound of the percentile is known, and it is below the least value asked " +
 				"for; " + m.cause
@@ -540,9 +547,14 @@ func measure(m v1alpha1.Metric, f *figures, r *Report) measured {
 	out := measured{ok: f.Ended() > 0}
 	switch m {
 	case v1alpha1.MetricThroughput:
-		return measuredValue(f.perSecond(r.DurationMicroseconds * int64(r.Repetitions)))
+		if measured := r.DurationMicroseconds * int64(r.Repetitions); measured > 0 {
+			return measuredRate(f.Committed+f.carriedIn, measured)
+		}
+		out.ok = true
 	case v1alpha1.MetricAbortPPM:
-		out.value = v1alpha1.Observed(f.abortPPM())
+		if out.ok {
+			return measuredAborts(f.Aborted, f.Ended(), f.latency.hung())
+		}
 	case v1alpha1.MetricUnknownPPM:
 		u := f.Unanswered
 		u.Hung = f.latency.hung()

@@ -5,8 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
+
+	"cel.dev/cel-go/common/ast"
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/bench/result"
@@ -14,18 +19,79 @@ import (
 
 // view chooses the values that stand in for figures with a known lower bound and no known value. A claim has a result only if its answer is the same in all views: otherwise it holds for some
 // possible values and not for others.
-type view int
+type view struct {
+	order order
+	// around is a latency in microseconds near which the values lie, or 0: then they lie near their bounds.
+	around int64
+}
+
+type order int
 
 const (
-	infinite view = iota
-	// least takes the bound itself. rising and sinking take larger values, which increase or decrease from one latency to
-	// the next.
-	least
-	rising
-	sinking
+	infiniteOrder order = iota
+	// leastOrder takes the bound itself, risingOrder and sinkingOrder larger values, which rise and sink from one latency to the next.
+	leastOrder
+	risingOrder
+	sinkingOrder
 )
 
-var otherViews = []view{least, rising, sinking}
+var (
+	infinite = view{order: infiniteOrder}
+	least    = view{order: leastOrder}
+	rising   = view{order: risingOrder}
+	sinking  = view{order: sinkingOrder}
+)
+
+// mostCritical is the number of latencies around which a claim is evaluated.
+const mostCritical = 24
+
+// views returns the views of an expression other than infinite. An answer may change at each number that the expression has, at
+// their sums and differences, and in between: abs(100 - p99) > 1 holds for a bound of 60 and for infinity, and not for 100. bound is the
+// largest lower bound in microseconds.
+func (b *board) views(expression string, bound int64) []view {
+	out := []view{least, rising, sinking}
+	critical := map[int64]bool{}
+	for factor := int64(2); factor <= 1<<20 && bound < math.MaxInt64>>24; factor *= 4 {
+		critical[bound*factor] = true
+	}
+	numbers := b.literals(expression)
+	add := func(ms float64) {
+		if us := ms * 1000; us >= 1 && us < 1<<52 && len(critical) < mostCritical {
+			critical[int64(math.Round(us))] = true
+		}
+	}
+	for _, x := range numbers {
+		add(x)
+	}
+	for i, x := range numbers {
+		for _, y := range numbers[:i] {
+			add(x + y)
+			add(math.Abs(x - y))
+		}
+	}
+	for _, us := range slices.Sorted(maps.Keys(critical)) {
+		out = append(out, view{leastOrder, us}, view{risingOrder, us}, view{sinkingOrder, us})
+	}
+	return out
+}
+
+// literals returns the numbers that an expression has, as literals or as texts.
+func (b *board) literals(expression string) (out []float64) {
+	compiled, err := b.compile(expression)
+	if err != nil {
+		return nil
+	}
+	ast.PreOrderVisit(compiled.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() != ast.LiteralKind {
+			return
+		}
+		if x, err := strconv.ParseFloat(fmt.Sprint(e.AsLiteral().Value()), 64); err == nil && !math.IsNaN(x) && !math.IsInf(x, 0) {
+			out = append(out, math.Abs(x))
+		}
+	}))
+	slices.Sort(out)
+	return slices.Compact(out)
+}
 
 // errBounded is the error of claims with an answer that differs between views.
 var errBounded = errors.New("only lower bounds are known of figures that it compares, since transactions had no " +
@@ -36,16 +102,23 @@ const mostLatencies = 1 << 20
 
 // value returns the value that stands in for a bound; n is the number of bounds met before.
 func (v view) value(q v1alpha1.Quantile, n int) v1alpha1.Quantile {
-	us := max(q.Least(), 1)
-	switch v {
-	case least:
-		return v1alpha1.Observed(us)
-	case rising:
+	us, side := max(q.Least(), 1), int64(1)
+	if (v.order == risingOrder) == (n == 0) {
+		side = -1
+	}
+	switch {
+	case v.order == infiniteOrder:
+		return q
+	case v.around > 0 && v.order == leastOrder:
+		return v1alpha1.Observed(max(us, v.around))
+	case v.around > 0: // the first on one side, the others on the other
+		return v1alpha1.Observed(max(us, v.around+side*max(1, v.around/100)))
+	case v.order == risingOrder:
 		return v1alpha1.Observed(us*2 + int64(n))
-	case sinking:
+	case v.order == sinkingOrder:
 		return v1alpha1.Observed(us*2 + mostLatencies - int64(n))
 	}
-	return q
+	return v1alpha1.Observed(us)
 }
 
 // latencies returns l with values in the place of bounds.
@@ -58,12 +131,14 @@ func (v view) latencies(l result.Latency, n int) result.Latency {
 	return l
 }
 
-// hung returns the number of transactions that hung when the windows closed and that the view counts as timed out. The
-// views rising and sinking count the transactions of every second figure, so that a comparison of two figures meets both orders.
-func (v view) hung(all int64, n int) int64 {
-	if v == infinite || v == rising && n%2 == 1 || v == sinking && n%2 == 0 {
+// hung returns the number of transactions that hung when the windows closed and that the view counts as timed out or aborted; the
+// others are added to ended, the transactions that ended, with another outcome. The views rising and sinking count the
+// transactions of every second figure, so that a comparison of two figures meets both orders.
+func (v view) hung(all int64, n int, ended *result.Counts) int64 {
+	if v == infinite || v.order == risingOrder && n%2 == 1 || v.order == sinkingOrder && n%2 == 0 {
 		return all
 	}
+	ended.Unknown += all
 	return 0
 }
 
@@ -74,11 +149,11 @@ func (v view) document(d *result.Document, n int) *result.Document {
 	}
 	of := *d
 	s := &of.Summary
-	s.LatencyMicroseconds, s.Hung = v.latencies(s.LatencyMicroseconds, n), v.hung(s.Hung, n)
+	s.LatencyMicroseconds, s.Hung = v.latencies(s.LatencyMicroseconds, n), v.hung(s.Hung, n, &s.Counts)
 	of.Regions = slices.Clone(d.Regions)
 	for i := range of.Regions {
 		r := &of.Regions[i]
-		r.LatencyMicroseconds, r.Hung = v.latencies(r.LatencyMicroseconds, n), v.hung(r.Hung, n)
+		r.LatencyMicroseconds, r.Hung = v.latencies(r.LatencyMicroseconds, n), v.hung(r.Hung, n, &r.Counts)
 	}
 	return &of
 }
@@ -89,28 +164,80 @@ func (v view) typed(t *result.TypeFigures, n int) *result.TypeFigures {
 		return t
 	}
 	of := *t
-	of.LatencyMicroseconds, of.Hung = v.latencies(t.LatencyMicroseconds, n), v.hung(t.Hung, n)
+	of.LatencyMicroseconds, of.Hung = v.latencies(t.LatencyMicroseconds, n), v.hung(t.Hung, n, &of.Counts)
 	return &of
 }
 
 // seen returns a figure at a point as the view takes it, and counts it where only a bound is known.
 func (b *board) seen(p *Point, q query) (figure, error) {
 	known, err := b.results.figure(p, q.metric, q.scope)
-	if err != nil || !math.IsInf(known.Median, 1) && !q.metric.ranged() {
+	if err == nil {
+		err = b.results.enough(p, q.metric, q.scope)
+	}
+	switch {
+	case err != nil || known.exact(p) && !q.metric.ranged():
 		return known, err
+	case q.metric.share() && math.IsInf(known.Median, 1):
+		return known, fmt.Errorf("figure %s of %s has no value: nothing ended there, and no share of nothing is large or small", q.metric.name, p.Label)
 	}
 	f, err := b.results.figureAs(p, q.metric, q.scope, b.view, b.bounds)
 	if lower, wrong := b.results.figureAs(p, q.metric, q.scope, least, 0); wrong == nil && lower.Median != known.Median {
 		b.bounds++
+		if ms := lower.Median; ms > 0 && ms < 1<<40 {
+			b.bound = max(b.bound, int64(ms*1000))
+		}
 	}
 	return f, err
 }
+
+// percentiles are the figures that are percentiles of the latency.
+var percentiles = map[string]float64{"p50": 50, "p90": 90, "p95": 95, "p99": 99}
+
+// enough returns an error if a percentile at a point is of too few transactions of a run: it would simply be the longest of
+// them.
+func (r *Results) enough(p *Point, m *metric, of scope) error {
+	name, ofRegions := strings.CutSuffix(m.name, "OfRegions")
+	percentile, ok := percentiles[name]
+	if !ok {
+		return nil
+	}
+	needed := result.SamplesNeeded(percentile)
+	for _, run := range p.Runs {
+		d, err := r.Document(run)
+		if err != nil {
+			return err
+		}
+		answered := func(c *result.Counts, unanswered int64) int64 { return c.Ended() - c.Aborted + unanswered }
+		n := answered(&d.Summary.Counts, d.Summary.Hung+d.Summary.Unsent())
+		if of.typ != "" {
+			t, err := r.ofType(run, of.typ, of.region)
+			if err != nil {
+				return err
+			}
+			n = answered(&t.Counts, t.Hung)
+		}
+		for i := range d.Regions {
+			if x := &d.Regions[i]; of.typ == "" && (ofRegions || x.Name == of.region) {
+				n = min(n, answered(&x.Counts, x.Hung+x.Unsent()))
+			}
+		}
+		if n > 0 && n < needed {
+			return fmt.Errorf("figure %s of %s is of %d transactions of a run, and needs %d or more: let runs measure for longer, or take a lower percentile",
+				m.name, p.Label, n, needed)
+		}
+	}
+	return nil
+}
+
+// exact reports whether no bound is part of the figure. The median of several repetitions is a number where fewer than half of
+// them are bounds, which may be smaller than it.
+func (f *figure) exact(p *Point) bool { return !math.IsInf(f.Median, 1) && len(p.Runs) == 1 }
 
 // atLeast returns the figure of a point for charts and documents. Where the figure is infinite because only a lower
 // bound of it is known, it returns the bound. The figure stays infinite where there is no bound: no transaction ended,
 // or the database never recovered.
 func (r *Results) atLeast(p *Point, m *metric, of scope) (f figure, bound bool, err error) {
-	if f, err = r.figure(p, m, of); err != nil || !math.IsInf(f.Median, 1) && !m.ranged() {
+	if f, err = r.figure(p, m, of); err != nil || f.exact(p) && !m.ranged() {
 		return f, false, err
 	}
 	lower, err := r.figureAs(p, m, of, least, 0)
@@ -138,7 +265,7 @@ func (b *board) judged(ctx context.Context, expression string) (holds bool, meas
 	if holds, measured, err = answer(infinite); err != nil || b.bounds == 0 {
 		return holds, measured, err
 	}
-	for _, v := range otherViews {
+	for _, v := range b.views(expression, max(b.bound, 1)) {
 		other, _, err := answer(v)
 		if err != nil {
 			return false, "", err

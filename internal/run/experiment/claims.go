@@ -133,10 +133,12 @@ type board struct {
 	// unsound says which Invalid result was asked for that does not count, counted for which reasons those are Invalid that do.
 	unsound error
 	counted []string
-	// view is what latencies are taken for of which only a bound is known, and bounds counts those met.
+	// view is what latencies are taken for of which only a bound is known, bounds counts those met, and bound is the largest of them in
+	// microseconds.
 	view   view
 	bounds int
-	// rows means that expressions belong to tables, with systems as rows.
+	bound  int64
+	// rows says that expressions are of tables, whose rows are systems.
 	rows bool
 	// env is the language, sized the bounds from the experiment's size, and plans caches the systems' plans.
 	env *cel.Env

@@ -20,8 +20,8 @@ type metric struct {
 	title, unit string
 	// of the whole run; if no transaction committed, infinite for figures per transaction and for times until a commit
 	of func(*result.Document) float64
-	// in returns the figure of one region's clients, typed the figure of one type of transactions; nil if there is none.
-	in    func(*result.Region) float64
+	// in is the figure of one region's clients, typed that of one type of transactions; nil where there is none.
+	in    func(*result.Document, *result.Region) float64
 	typed func(*result.TypeFigures) float64
 	// ofFaults means that the figure concerns faults: a run without faults has no value.
 	ofFaults bool
@@ -48,7 +48,9 @@ func latency(name, title string, of func(*result.Latency) v1alpha1.Quantile) met
 		func(d *result.Document) float64 {
 			return milliseconds(&d.Summary.LatencyMicroseconds, d.Summary.Committed)
 		},
-		func(r *result.Region) float64 { return milliseconds(&r.LatencyMicroseconds, r.Committed) },
+		func(_ *result.Document, r *result.Region) float64 {
+			return milliseconds(&r.LatencyMicroseconds, r.Committed)
+		},
 		func(t *result.TypeFigures) float64 { return milliseconds(&t.LatencyMicroseconds, t.Committed) }, false}
 }
 
@@ -77,7 +79,7 @@ func ofRegions(name, title string, of func(*result.Latency) v1alpha1.Quantile) m
 func ofTransactions(name, title, unit string, of func(*result.Counts) float64) metric {
 	return metric{name, title, unit,
 		func(d *result.Document) float64 { return of(&d.Summary.Counts) },
-		func(r *result.Region) float64 { return of(&r.Counts) },
+		func(_ *result.Document, r *result.Region) float64 { return of(&r.Counts) },
 		func(t *result.TypeFigures) float64 { return of(&t.Counts) }, false}
 }
 
@@ -85,8 +87,20 @@ func ofTransactions(name, title, unit string, of func(*result.Counts) float64) m
 func ofAttempts(name, title, unit string, of func(*result.Counts) float64) metric {
 	return metric{name, title, unit,
 		func(d *result.Document) float64 { return of(&d.Summary.Attempts.Counts) },
-		func(r *result.Region) float64 { return of(&r.Attempts.Counts) },
+		func(_ *result.Document, r *result.Region) float64 { return of(&r.Attempts.Counts) },
 		func(t *result.TypeFigures) float64 { return of(&t.Attempts) }, false}
+}
+
+// rate returns n per second of the measured time. The rounded figure of the document stands in where the time is not known.
+func rate(d *result.Document, n, rounded int64) float64 {
+	if seconds := d.MeasuredSeconds(); seconds > 0 {
+		return float64(n) / seconds
+	}
+	return float64(rounded)
+}
+
+func throughput(d *result.Document) float64 {
+	return rate(d, d.Summary.Committed+d.Summary.CarriedIn, d.Summary.ThroughputPerSecond)
 }
 
 // perSecond is 0 where nothing was measured.
@@ -135,8 +149,11 @@ func percent(c *result.Counts, n int64) float64 {
 	return float64(n) / float64(all) * 100
 }
 
-// timeouts is the name of the figure of transactions that timed out.
-const timeouts = "timeouts"
+// timeouts and aborts are the names of the figures of transactions that timed out or aborted.
+const (
+	timeouts = "timeouts"
+	aborts   = "aborts"
+)
 
 // timedOut returns the largest share of transactions that may have timed out. A transaction that hung when the window
 // closed may time out later.
@@ -146,8 +163,19 @@ func timedOut(c *result.Counts, hung int64) float64 {
 	return percent(&of, c.Timeouts+hung)
 }
 
+// aborted returns the largest share of transactions that may have aborted. A transaction that hung when the window closed may
+// abort later: the client of one whose attempts have all aborted backs off.
+func aborted(c *result.Counts, hung int64) float64 {
+	of := *c
+	of.Aborted += hung
+	return percent(&of, of.Aborted)
+}
+
 // ranged reports whether the figure is known to be between two values only: in the view infinite it is the largest.
-func (m *metric) ranged() bool { return m.name == timeouts }
+func (m *metric) ranged() bool { return m.name == timeouts || m.name == aborts }
+
+// share reports whether the figure is a share of what ended, which has no value where nothing did.
+func (m *metric) share() bool { return m.unit == "%" }
 
 // failedBy is the share of attempts that failed by a cause.
 func failedBy(name, title string, cause txn.Cause) metric {
@@ -164,7 +192,7 @@ func ofFaults(name, title, unit string, pick func(a, b float64) float64, of func
 			}
 			return w
 		},
-		in: func(r *result.Region) float64 {
+		in: func(_ *result.Document, r *result.Region) float64 {
 			w := math.NaN()
 			for _, f := range r.Faults {
 				switch {
@@ -261,17 +289,27 @@ var faultMetrics = [][]metric{
 
 var simpleMetrics = []metric{
 	{"tput", "throughput", "committed transactions/s",
-		func(d *result.Document) float64 { return float64(d.Summary.ThroughputPerSecond) },
-		func(r *result.Region) float64 { return float64(r.ThroughputPerSecond) },
+		throughput,
+		func(d *result.Document, r *result.Region) float64 {
+			return rate(d, r.Committed+r.CarriedIn, r.ThroughputPerSecond)
+		},
 		func(t *result.TypeFigures) float64 { return perSecond(t.Committed, t.Seconds) }, false},
 	ofTransactions("committed", "committed transactions", "transactions", func(c *result.Counts) float64 { return float64(c.Committed) }),
 	{"offered", "offered load", "transactions/s",
 		func(d *result.Document) float64 {
-			return float64(d.Summary.OfferedPerSecond)
+			s := &d.Summary
+			if s.OfferedPerSecond == 0 {
+				return 0 // a closed loop
+			}
+			return rate(d, s.Ended()+s.Unfinished+s.Unsent(), s.OfferedPerSecond)
 		}, nil, nil, false},
 	{"attempts", "attempts", "attempts/s",
-		func(d *result.Document) float64 { return float64(d.Summary.Attempts.PerSecond) },
-		func(r *result.Region) float64 { return float64(r.Attempts.PerSecond) },
+		func(d *result.Document) float64 {
+			return rate(d, d.Summary.Attempts.Ended(), d.Summary.Attempts.PerSecond)
+		},
+		func(d *result.Document, r *result.Region) float64 {
+			return rate(d, r.Attempts.Ended(), r.Attempts.PerSecond)
+		},
 		func(t *result.TypeFigures) float64 { return perSecond(t.Attempts.Ended(), t.Seconds) }, false},
 	latency("p50", "median latency", func(l *result.Latency) v1alpha1.Quantile { return l.P50 }),
 	latency("p90", "90th percentile of latency", func(l *result.Latency) v1alpha1.Quantile { return l.P90 }),
@@ -282,14 +320,17 @@ var simpleMetrics = []metric{
 	ofRegions("p90OfRegions", "90th percentile of latency, mean of the regions'", func(l *result.Latency) v1alpha1.Quantile { return l.P90 }),
 	ofRegions("p95OfRegions", "95th percentile of latency, mean of the regions'", func(l *result.Latency) v1alpha1.Quantile { return l.P95 }),
 	ofRegions("p99OfRegions", "99th percentile of latency, mean of the regions'", func(l *result.Latency) v1alpha1.Quantile { return l.P99 }),
-	ofTransactions("aborts", "aborted transactions", "%", func(c *result.Counts) float64 { return percent(c, c.Aborted) }),
+	{aborts, "aborted transactions", "%",
+		func(d *result.Document) float64 { return aborted(&d.Summary.Counts, d.Summary.Hung) },
+		func(_ *result.Document, r *result.Region) float64 { return aborted(&r.Counts, r.Hung) },
+		func(t *result.TypeFigures) float64 { return aborted(&t.Counts, t.Hung) }, false},
 	ofAttempts("attemptAborts", "aborted attempts", "%", func(c *result.Counts) float64 { return percent(c, c.Aborted) }),
 	failedBy("attemptConflicts", "attempts given up for the sake of others", txn.CauseConflict),
 	failedBy("attemptProcedureAborts", "attempts that the procedure itself gave up", txn.CauseProcedure),
 	failedBy("attemptNodeFailures", "attempts that a node refused or lost", txn.CauseNode),
 	{timeouts, "transactions without an answer in time", "%",
 		func(d *result.Document) float64 { return timedOut(&d.Summary.Counts, d.Summary.Hung) },
-		func(r *result.Region) float64 { return timedOut(&r.Counts, r.Hung) },
+		func(_ *result.Document, r *result.Region) float64 { return timedOut(&r.Counts, r.Hung) },
 		func(t *result.TypeFigures) float64 { return timedOut(&t.Counts, t.Hung) }, false},
 	{"tpmC", "new orders of TPC-C", "committed/min",
 		func(d *result.Document) float64 {
@@ -531,7 +572,7 @@ func (r *Results) value(p *Point, run *Run, m *metric, of scope, as view, bounds
 		return 0, fmt.Errorf("%s has no region %s", p.Label, of.region)
 	}
 	if of.typ == "" {
-		v := m.in(&d.Regions[i])
+		v := m.in(d, &d.Regions[i])
 		if math.IsNaN(v) {
 			return 0, fmt.Errorf("figure %s of %s: the clients of %s committed nothing before a fault, so that there is nothing to compare with", m.name, p.Label, of.region)
 		}

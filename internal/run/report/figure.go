@@ -136,14 +136,15 @@ func throughput(d *result.Document) *Figure {
 	}
 	var about []string
 	for i, r := range d.Regions {
-		line := chart.Row{Name: r.Name, Class: i, Bar: float64(r.ThroughputPerSecond), Value: fmt.Sprintf("%d/s", r.ThroughputPerSecond)}
+		perSecond := d.Rate(r.ThroughputPerSecond, r.Committed+r.CarriedIn)
+		line := chart.Row{Name: r.Name, Class: i, Bar: float64(r.ThroughputPerSecond), Value: perSecond + "/s"}
 		if d.Spec.Load.Retry != nil {
-			perSecond := float64(r.Attempts.PerSecond)
-			line.Mark, line.Value = &perSecond, fmt.Sprintf("%d of %d/s", r.ThroughputPerSecond, r.Attempts.PerSecond)
+			attempts := float64(r.Attempts.PerSecond)
+			line.Mark, line.Value = &attempts, fmt.Sprintf("%s of %d/s", perSecond, r.Attempts.PerSecond)
 		}
 		c.Rows = append(c.Rows, line)
-		f.row(r.Name, r.ThroughputPerSecond, r.Committed, r.Aborted, r.Refused, r.Unknown, percent(r.AbortPPM))
-		about = append(about, fmt.Sprintf("%s %d per second", r.Name, r.ThroughputPerSecond))
+		f.row(r.Name, perSecond, r.Committed, r.Aborted, r.Refused, r.Unknown, percent(r.AbortPPM))
+		about = append(about, r.Name+" "+perSecond+" per second")
 	}
 	if len(c.Rows) == 0 {
 		return nil
@@ -509,8 +510,9 @@ func overview(docs []*result.Document) []*Figure {
 	for i, d := range docs {
 		s := &d.Summary
 		name := d.Name + simulatedMark(d)
-		a.Rows = append(a.Rows, chart.Row{Name: name, Class: i, Bar: float64(s.ThroughputPerSecond), Value: fmt.Sprintf("%d/s", s.ThroughputPerSecond)})
-		tput.row(name, s.ThroughputPerSecond)
+		perSecond := d.Rate(s.ThroughputPerSecond, s.Committed+s.CarriedIn)
+		a.Rows = append(a.Rows, chart.Row{Name: name, Class: i, Bar: float64(s.ThroughputPerSecond), Value: perSecond + "/s"})
+		tput.row(name, perSecond)
 		l := s.LatencyMicroseconds
 		lat.row(name, quantileMS(l.P50), quantileMS(l.P90), quantileMS(l.P99))
 		if l != (result.Latency{}) {

@@ -315,6 +315,7 @@ func TestComparison(t *testing.T) {
 		for i := range int64(4) {
 			s := *d
 			s.Seed += i
+			s.Manifests = nil // they have another seed
 			seeds = append(seeds, &s)
 		}
 		return seeds

@@ -47,7 +47,7 @@ type Abilities struct {
 	Place string
 }
 
-// Default returns the abilities of a cluster: the given engines (nil: those of package engines), programs of any image,
+// Default returns the abilities of a cluster: the given engines (nil: all of package engines), programs of any image,
 // every kind of network emulation, and every verification.
 func Default(engines EngineCatalog) Abilities {
 	if engines == nil {

@@ -1,8 +1,8 @@
-// Package check holds the rules about manifests that need more than one object, or the abilities of this build.
-// Examples are whether a region is in the profile, whether the engine has such a parameter, and whether the workload
-// fits the shape of the database. They are pure functions on typed objects with defaults. `geobench validate` and the
-// operator's Preflight share them, so that both refuse the same manifests with the same messages. Rules about a single
-// object are in the CRDs.
+// Package check holds the rules about manifests that need more than one object, or the abilities of this build. For
+// example, a region must be in the profile, the engine must have such a parameter, and the workload must fit the shape
+// of the database. They are pure functions on typed objects with defaults. `geobench validate` and the operator's
+// Preflight share them, so that both refuse the same manifests with the same messages. Rules about a single object are
+// in the CRDs.
 //
 // Each rule is a function of a chain. It adds a Problem that names the field, its value and a correct value.
 package check

@@ -1,0 +1,74 @@
+package result
+
+import (
+	"fmt"
+	"math/big"
+	"strconv"
+	"strings"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+)
+
+// measuredRate is n / of per million, rounded for display and exact for comparisons: 0.7 per second is less than 1.
+func measuredRate(n, of int64) measured {
+	return measured{value: v1alpha1.Observed(ratio(of, 1, n, 1e6)), ok: true, exact: perMillion(n, of)}
+}
+
+func perMillion(n, of int64) *big.Rat {
+	r := big.NewRat(n, of)
+	return r.Mul(r, big.NewRat(1e6, 1))
+}
+
+// measuredAborts is the share of aborted transactions. Each transaction that hung when a window closed may commit or abort: its
+// attempts may all have aborted, and its client backs off for longer than the window.
+func measuredAborts(aborted, ended, hung int64) measured {
+	m := measuredRate(aborted, ended)
+	if hung > 0 {
+		m.least, m.most = perMillion(aborted, ended+hung), perMillion(aborted+hung, ended+hung)
+		m.doubt = fmt.Sprintf("%d transactions hung when a window closed and may abort: from %s to %s ppm; let spec.load.duration be longer, or requestTimeout and "+
+			"retry.maxBackoff shorter", hung, m.least.FloatString(0), m.most.FloatString(0))
+	}
+	return m
+}
+
+// exceeds reports whether the figure is more than limit. It compares the exact figure where value is rounded.
+func (m *measured) exceeds(limit int64) bool {
+	if m.exact != nil {
+		return m.exact.Cmp(big.NewRat(limit, 1)) > 0
+	}
+	return m.value.Least() > limit
+}
+
+// reaches reports whether the figure is at least limit.
+func (m *measured) reaches(limit int64) bool {
+	if m.exact != nil {
+		return m.exact.Cmp(big.NewRat(limit, 1)) >= 0
+	}
+	return m.value.Least() >= limit
+}
+
+// format writes the figure, with the decimals without which it would look like a limit that it misses.
+func (m *measured) format(o v1alpha1.Objective) string {
+	text := formatMetric(o.Metric, m.value)
+	if m.exact == nil || m.exact.IsInt() {
+		return text
+	}
+	for _, b := range []*v1alpha1.Bound{o.Min, o.Max} {
+		if b == nil {
+			continue
+		}
+		if limit, err := boundValue(o.Metric, *b); err == nil && limit == m.value.Least() {
+			f, _ := m.exact.Float64()
+			return strings.Replace(text, strconv.FormatInt(m.value.Least(), 10), strconv.FormatFloat(f, 'g', 9, 64), 1)
+		}
+	}
+	return text
+}
+
+// Rate writes a throughput of n transactions: rounded, or with two digits below ten per second, so that what commits is not shown as 0.
+func (d *Document) Rate(rounded, n int64) string {
+	if seconds := d.MeasuredSeconds(); rounded < 10 && n > 0 && seconds > 0 {
+		return fmt.Sprintf("%.2g", float64(n)/seconds)
+	}
+	return strconv.FormatInt(rounded, 10)
+}
