@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
@@ -104,6 +105,31 @@ func TestUpwardImportsAreFound(t *testing.T) {
 	} {
 		if got := upward(map[string][]string{tc.from: {tc.to}}); (len(got) > 0) != tc.wrong {
 			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// maxLines is the greatest length of a file that people write.
+const maxLines = 700
+
+// TestFilesAreShort fails for a longer Go file, except generated ones.
+func TestFilesAreShort(t *testing.T) {
+	for _, top := range []string{"../api", "../cmd", "../config", "../controllers", "../gitops", "../hack", "."} {
+		err := filepath.WalkDir(top, func(name string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || filepath.Ext(name) != ".go" {
+				return err
+			}
+			text, err := os.ReadFile(name)
+			if err != nil {
+				return err
+			}
+			if lines := bytes.Count(text, []byte("\n")); lines > maxLines && !bytes.Contains(text[:min(len(text), 1000)], []byte("DO NOT EDIT")) {
+				t.Errorf("%s has %d lines, more than %d: split it by subject", name, lines, maxLines)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
 }
