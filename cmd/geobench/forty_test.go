@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// input is a section of testdata/forty.txt: manifests, and what a play of them prints.
+// input is a section of testdata/forty.txt: manifests, and the output of the command that plays them.
 type input struct {
 	name, manifests string
 	code            string

@@ -46,9 +46,9 @@ var (
 // mostCritical is the number of latencies around which a claim is evaluated.
 const mostCritical = 24
 
-// views returns the views of an expression other than infinite. An answer may change at each number that the expression
-// has, at their sums and differences, and in between: abs(100 - p99) > 1 holds for a bound of 60 and for infinity, and
-// not for 100. bound is the largest lower bound in microseconds.
+// views returns the views of an expression other than infinite. An answer may change at each number in the expression,
+// at their sums and differences, and in between. For example, abs(100 - p99) > 1 holds at 60 and at infinity, but not at
+// 100. bound is the largest lower bound in microseconds.
 func (b *board) views(expression string, bound int64) []view {
 	out := []view{least, rising, sinking}
 	critical := map[int64]bool{}
@@ -133,8 +133,8 @@ func (v view) latencies(l result.Latency, n int) result.Latency {
 	return l
 }
 
-// hung returns the number of transactions that hung when the windows closed and that the view counts as timed out or
-// aborted; the others are added to ended, the transactions that ended, with another outcome. The views rising and
+// hung returns the number of hung transactions that the view counts as timed out or aborted. It adds the others to ended
+// with another outcome. The views rising and
 // sinking count the transactions of every second figure, so that a comparison of two figures meets both orders.
 func (v view) hung(all int64, n int, ended *result.Counts) int64 {
 	if v == infinite || v.order == risingOrder && n%2 == 1 || v.order == sinkingOrder && n%2 == 0 {
@@ -197,8 +197,8 @@ func (b *board) seen(p *Point, q query) (figure, error) {
 // percentiles are the figures that are percentiles of the latency.
 var percentiles = map[string]float64{"p50": 50, "p90": 90, "p95": 95, "p99": 99}
 
-// enough returns an error if a percentile at a point is of too few transactions of a run: it would simply be the
-// longest of them.
+// enough returns an error if a percentile at a point is of too few transactions of a run. It would
+// simply be their maximum.
 func (r *Results) enough(p *Point, m *metric, of scope) error {
 	name, ofRegions := strings.CutSuffix(m.name, "OfRegions")
 	percentile, ok := percentiles[name]

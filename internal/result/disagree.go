@@ -164,8 +164,8 @@ func (d *Document) disagreements() (out []string) {
 	return out
 }
 
-// derivedDisagreements returns other figures that do not follow from those they are made of: shares of aborts, bins,
-// tpmC, R of faults, and round trips of a run that passed. measured is in microseconds.
+// derivedDisagreements returns other derived figures that do not follow from their parts. These are shares of
+// aborts, bins, tpmC, R of faults, and round trips of a run that passed. measured is in microseconds.
 func (d *Document) derivedDisagreements(measured int64) (out []string) {
 	follows := func(what string, is, from, within int64) {
 		if is-from > within || from-is > within {

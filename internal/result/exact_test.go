@@ -10,8 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/geo"
 )
 
-// An objective is held against the figure, not its rounding: 0.705 per second is less than 1, and one abort among three
-// million is no none.
+// An objective is held against the exact figure: 0.705 per second is less than 1. One abort among three million is more
+// than none.
 func TestObjectivesAreExact(t *testing.T) {
 	limit := func(n int) *v1alpha1.Bound { b := intstr.FromInt(n); return &b }
 	for name, c := range map[string]struct {
