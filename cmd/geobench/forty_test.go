@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// input is a section of testdata/forty.txt: manifests, and what a play of them prints.
+// input is a section of testdata/forty.txt: manifests, and the output of the command that plays them.
 type input struct {
 	name, manifests string
 	code            string
@@ -51,13 +51,16 @@ func experimentOf(t *testing.T, words []string) string {
 		case "sweep":
 			sweep = "  sweep: [{path: spec.load.clientsPerRegion, values: [" + value + "]}]\n"
 		case "search":
-			sweep = "  search: {maxRatePerSecond: 400, committedPercent: " + value + ", bestOf: 1, peakPercents: [100]}\n"
+			sweep = "  search: {maxRatePerSecond: 400, committedPercent: " + value +
+				", bestOf: 1, peakPercents: [100]}\n"
 		default:
 			t.Fatalf("testdata/forty.txt: %s is no option of an experiment", w)
 		}
 	}
-	return "apiVersion: geobench.dev/v1alpha1\nkind: Experiment\nmetadata: {name: " + words[0] + "}\nspec:\n" + spec + sweep +
-		"  databases:\n    - name: c\n      template:\n        spec:\n" + databaseOf(t, words[1:3], "          ") + "  run:\n    spec:\n      seed: 7\n"
+	return "apiVersion: geobench.dev/v1alpha1\nkind: Experiment\nmetadata: {name: " + words[0] + "}\nspec:\n" + spec +
+		sweep +
+		"  databases:\n    - name: c\n      template:\n        spec:\n" + databaseOf(t, words[1:3], "          ") +
+		"  run:\n    spec:\n      seed: 7\n"
 }
 
 func fortyInputs(t *testing.T) (all []*input) {
@@ -83,7 +86,8 @@ func fortyInputs(t *testing.T) (all []*input) {
 		case word == "REJECT":
 			in.reject = append(in.reject, rest)
 		case word == "DB":
-			in.manifests += "apiVersion: geobench.dev/v1alpha1\nkind: GeoDatabase\nmetadata: {name: " + words[0] + "}\nspec:\n" + databaseOf(t, words[1:], "  ")
+			in.manifests += "apiVersion: geobench.dev/v1alpha1\nkind: GeoDatabase\nmetadata: {name: " + words[0] +
+				"}\nspec:\n" + databaseOf(t, words[1:], "  ")
 		case word == "RUN":
 			in.manifests += "---\napiVersion: geobench.dev/v1alpha1\nkind: BenchmarkRun\nmetadata: {name: " + words[0] +
 				"}\nspec:\n  databaseRef: {name: " + words[1] + "}\n  seed: 7\n"
@@ -194,10 +198,14 @@ func editsAreNoticed(t *testing.T, file string) {
 		t.Fatal(err)
 	}
 	for path, value := range map[string]any{
-		"seed": 99, "engine": "slog", "summary.tpmC": 900_000, "summary.latencyMicroseconds.max": 5000, "summary.latencyMicroseconds.mean": 5000,
-		"summary.attempts.abortPPM": 0, "regions.1.due": 5000, "regions.1.unfinished": 0, "regions.1.throughputPerSecond": 500, "regions.1.abortPPM": 999_999,
-		"regions.1.latencyMicroseconds.p99": 106_000, "transactions.0.latencyMicroseconds.p99": 5_000_000, "links.1.measuredRTTMicroseconds.p50": 50_000,
-		"faults.0.availability.rPPM": 999_999, "faults.0.availability.faultPerSecond": 1, "regions.1.faults.0.availability.rPPM": 999_000,
+		"seed": 99, "engine": "slog", "summary.tpmC": 900_000, "summary.latencyMicroseconds.max": 5000,
+		"summary.latencyMicroseconds.mean": 5000,
+		"summary.attempts.abortPPM":        0, "regions.1.due": 5000, "regions.1.unfinished": 0,
+		"regions.1.throughputPerSecond": 500, "regions.1.abortPPM": 999_999,
+		"regions.1.latencyMicroseconds.p99": 106_000, "transactions.0.latencyMicroseconds.p99": 5_000_000,
+		"links.1.measuredRTTMicroseconds.p50": 50_000,
+		"faults.0.availability.rPPM":          999_999, "faults.0.availability.faultPerSecond": 1,
+		"regions.1.faults.0.availability.rPPM": 999_000,
 	} {
 		var d any
 		if err := json.Unmarshal(text, &d); err != nil {

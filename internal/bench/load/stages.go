@@ -89,7 +89,7 @@ func (m *Machine) closeWindow(now time.Duration) {
 			status = carriedOverStatus
 		}
 		m.recorder.underway(c.typ, txn.Class(c.traits&classBits), status, at-c.due, at-c.sent)
-		if c.state == backingOff { // its attempt has ended, and the next one, which would count it, comes too late
+		if c.state == backingOff { // the attempt has ended; the next one would count it, after the window
 			last := m.held[i].last
 			m.recorder.attempted(c.typ, c.traits.classAfter(last), last, at-1)
 		}

@@ -341,7 +341,7 @@ func aggregate(r *Report, load *v1alpha1.Load, regions []string, objectives []v1
 	return a, nil
 }
 
-// markGrowing marks what includes a region whose backlog grew. The clients of a closed loop bound their backlog.
+// markGrowing marks the figures of regions whose backlog grew. The clients of a closed loop bound their backlog.
 func (a *aggregates) markGrowing(r *Report, load *v1alpha1.Load, objectives []v1alpha1.Objective) {
 	if load.Arrival != v1alpha1.ArrivalConstant && load.Arrival != v1alpha1.ArrivalPoisson {
 		return

@@ -57,7 +57,8 @@ func (d *Document) ByType() ([]TypeFigures, error) {
 			if !ok {
 				n = len(out)
 				index[k] = n
-				out, latencies = append(out, TypeFigures{Type: k.typ, Region: k.region, Seconds: d.MeasuredSeconds()}), append(latencies, tally{})
+				out, latencies = append(out, TypeFigures{Type: k.typ, Region: k.region,
+					Seconds: d.MeasuredSeconds()}), append(latencies, tally{})
 			}
 			out[n].Counts.addOutcomes(&t.Outcomes)
 			out[n].Attempts.addOutcomes(&t.Attempts)
@@ -86,8 +87,8 @@ func (d *Document) AbortedAttempts() (reasons map[string]int64) {
 	return reasons
 }
 
-// MeasuredSeconds returns the length of all windows together. The window of a run that was cancelled in it is shorter than in its
-// manifest; there the throughput tells.
+// MeasuredSeconds returns the length of all windows together. The window of a run that was cancelled in it is shorter
+// than in its manifest; its throughput determines the length.
 func (d *Document) MeasuredSeconds() float64 {
 	if d.seconds > 0 {
 		return d.seconds
@@ -146,6 +147,7 @@ func (d *Document) WithFiguresOnly() (*Document, error) {
 		manifests = &Manifests{ConfigMaps: d.Manifests.ConfigMaps}
 	}
 	return &Document{Name: d.Name, Simulated: d.Simulated, Engine: d.Engine, Verdict: d.Verdict, Reasons: d.Reasons,
-		Summary: d.Summary, Regions: d.Regions, Types: types, Faults: d.Faults, Nodes: nodes, Uncounted: d.Uncounted, Manifests: manifests,
-		seconds: d.MeasuredSeconds()}, nil
+		Summary: d.Summary, Regions: d.Regions, Types: types, Faults: d.Faults, Nodes: nodes, Uncounted: d.Uncounted,
+		Manifests: manifests,
+		seconds:   d.MeasuredSeconds()}, nil
 }

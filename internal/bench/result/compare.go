@@ -311,7 +311,8 @@ func (c *Comparison) judgeRegions(samples []sample, o CompareOptions, differ str
 		if *s.p > o.Alpha/float64(max(whole, len(judged))-rank) {
 			break
 		}
-		if s.ordered() && s.B != s.A && s.beyondRounding() && (s.B.Compare(s.A) > 0) != (s.better > 0) && (s.ChangePPM == nil || math.Abs(float64(*s.ChangePPM)) > o.Threshold*1e6) {
+		if s.ordered() && s.B != s.A && s.beyondRounding() && (s.B.Compare(s.A) > 0) != (s.better > 0) &&
+			(s.ChangePPM == nil || math.Abs(float64(*s.ChangePPM)) > o.Threshold*1e6) {
 			s.Change = Regression
 			worse = append(worse, fmt.Sprintf("%s of %s %s (p %.3g)", s.Name, s.Region, s.change(), *s.p))
 		}

@@ -164,8 +164,8 @@ func (d *Document) disagreements() (out []string) {
 	return out
 }
 
-// derivedDisagreements returns other figures that do not follow from those they are made of: shares of aborts, bins, tpmC, R of faults, and round
-// trips of a run that passed. measured is in microseconds.
+// derivedDisagreements returns other derived figures that do not follow from their parts. These are shares of
+// aborts, bins, tpmC, R of faults, and round trips of a run that passed. measured is in microseconds.
 func (d *Document) derivedDisagreements(measured int64) (out []string) {
 	follows := func(what string, is, from, within int64) {
 		if is-from > within || from-is > within {
@@ -182,7 +182,8 @@ func (d *Document) derivedDisagreements(measured int64) (out []string) {
 			follows(name+".due", r.Due, r.Ended()+r.Unfinished+r.Unsent(), 0)
 		}
 		for j := range r.Faults {
-			out = append(out, r.Faults[j].Availability.disagrees(fmt.Sprintf("%s.faults[%s]", name, r.Faults[j].Name))...)
+			out = append(out, r.Faults[j].Availability.disagrees(fmt.Sprintf("%s.faults[%s]", name,
+				r.Faults[j].Name))...)
 		}
 	}
 	for i := range d.Faults {
@@ -202,15 +203,17 @@ func (d *Document) derivedDisagreements(measured int64) (out []string) {
 	}
 	for i := range d.Links {
 		l := &d.Links[i]
-		if off := l.MeasuredRTTMicroseconds.P50 - l.DeclaredRTTMicroseconds; l.Samples > 0 && max(off, -off) > l.ToleranceMicroseconds {
-			out = append(out, fmt.Sprintf("the verdict is Passed, and the round trip from %s to %s is %s, declared %s", l.From, l.To,
-				formatMicroseconds(l.MeasuredRTTMicroseconds.P50), formatMicroseconds(l.DeclaredRTTMicroseconds)))
+		if off := l.MeasuredRTTMicroseconds.P50 - l.DeclaredRTTMicroseconds; l.Samples > 0 && max(off,
+			-off) > l.ToleranceMicroseconds {
+			out = append(out,
+				fmt.Sprintf("the verdict is Passed, and the round trip from %s to %s is %s, declared %s", l.From, l.To,
+					formatMicroseconds(l.MeasuredRTTMicroseconds.P50), formatMicroseconds(l.DeclaredRTTMicroseconds)))
 		}
 	}
 	return out
 }
 
-// manifestDisagreements returns what the document says otherwise than its own manifests.
+// manifestDisagreements returns differences between the document and its own manifests.
 func (d *Document) manifestDisagreements() (out []string) {
 	m := d.Manifests
 	if m == nil {
@@ -225,7 +228,8 @@ func (d *Document) manifestDisagreements() (out []string) {
 	if m.Run.Seed != d.Seed && m.Run.Seed != 0 {
 		out = append(out, fmt.Sprintf("seed is %d, and its manifests have %d", d.Seed, m.Run.Seed))
 	}
-	if m.Run.Load.Duration.Duration > 0 && (m.Run.Load.Duration != d.Spec.Load.Duration || m.Run.Load.RequestTimeout != d.Spec.Load.RequestTimeout) {
+	if m.Run.Load.Duration.Duration > 0 && (m.Run.Load.Duration != d.Spec.Load.Duration ||
+		m.Run.Load.RequestTimeout != d.Spec.Load.RequestTimeout) {
 		out = append(out, "spec.load is not that of its manifests")
 	}
 	for i, o := range m.Run.Objectives {
@@ -240,7 +244,8 @@ func (d *Document) manifestDisagreements() (out []string) {
 			value := d.Objectives[i].Value
 			limit, err := boundValue(o.Metric, *b)
 			if err == nil && (b == o.Max && value.Least() > limit || b == o.Min && value.Least() < limit) {
-				out = append(out, fmt.Sprintf("objective %s holds, and its value is %d", d.Objectives[i].Name, value.Least()))
+				out = append(out, fmt.Sprintf("objective %s holds, and its value is %d", d.Objectives[i].Name,
+					value.Least()))
 			}
 		}
 	}
@@ -258,7 +263,8 @@ func (a *Availability) disagrees(name string) []string {
 	normal, during := float64(a.NormalPerSecond), float64(a.FaultPerSecond)
 	from, within := 1-math.Abs(during-normal)/normal, (1+during/normal)/(normal-0.5)
 	if is := float64(a.RPPM) / 1e6; math.Abs(is-from) > within {
-		return []string{fmt.Sprintf("%s.availability.rPPM is %d, and its throughputs make %.0f", name, a.RPPM, from*1e6)}
+		return []string{fmt.Sprintf("%s.availability.rPPM is %d, and its throughputs make %.0f", name, a.RPPM,
+			from*1e6)}
 	}
 	return nil
 }
@@ -297,10 +303,13 @@ func (d *Document) latencyDisagreements() (out []string) {
 		differs(fmt.Sprintf("transactions[%s, %s, %s]", t.Type, t.Class, t.Region), &t.LatencyMicroseconds,
 			func(s *HistogramSeries) bool { return s.Type == t.Type && s.Class == t.Class && s.Region == t.Region })
 	}
-	if from := d.Latencies(func(*HistogramSeries) bool { return true }).latency(); !near(from.Max, d.Summary.LatencyMicroseconds.Max, max(exact, within)) {
-		out = append(out, fmt.Sprintf("summary.latencyMicroseconds.max is %s, and its histograms make %s", FormatQuantile(d.Summary.LatencyMicroseconds.Max), FormatQuantile(from.Max)))
+	if from := d.Latencies(func(*HistogramSeries) bool { return true }).latency(); !near(from.Max,
+		d.Summary.LatencyMicroseconds.Max, max(exact, within)) {
+		out = append(out, fmt.Sprintf("summary.latencyMicroseconds.max is %s, and its histograms make %s",
+			FormatQuantile(d.Summary.LatencyMicroseconds.Max), FormatQuantile(from.Max)))
 	} else if !near(from.Mean, d.Summary.LatencyMicroseconds.Mean, max(exact, within)) {
-		out = append(out, fmt.Sprintf("summary.latencyMicroseconds.mean is %s, and its histograms make %s", FormatQuantile(d.Summary.LatencyMicroseconds.Mean), FormatQuantile(from.Mean)))
+		out = append(out, fmt.Sprintf("summary.latencyMicroseconds.mean is %s, and its histograms make %s",
+			FormatQuantile(d.Summary.LatencyMicroseconds.Mean), FormatQuantile(from.Mean)))
 	}
 	for _, c := range comparedLatencies[:4] {
 		if len(d.Repetitions) == 0 {

@@ -19,13 +19,14 @@ func perMillion(n, of int64) *big.Rat {
 	return r.Mul(r, big.NewRat(1e6, 1))
 }
 
-// measuredAborts is the share of aborted transactions. Each transaction that hung when a window closed may commit or abort: its
-// attempts may all have aborted, and its client backs off for longer than the window.
+// measuredAborts is the share of aborted transactions. A transaction that hung when a window closed may commit or
+// abort. For example, all its attempts have aborted, and its client backs off.
 func measuredAborts(aborted, ended, hung int64) measured {
 	m := measuredRate(aborted, ended)
 	if hung > 0 {
 		m.least, m.most = perMillion(aborted, ended+hung), perMillion(aborted+hung, ended+hung)
-		m.doubt = fmt.Sprintf("%d transactions hung when a window closed and may abort: from %s to %s ppm; let spec.load.duration be longer, or requestTimeout and "+
+		m.doubt = fmt.Sprintf("%d transactions hung when a window closed and may abort: from %s to %s ppm; "+
+			"let spec.load.duration be longer, or requestTimeout and "+
 			"retry.maxBackoff shorter", hung, m.least.FloatString(0), m.most.FloatString(0))
 	}
 	return m
@@ -65,7 +66,8 @@ func (m *measured) format(o v1alpha1.Objective) string {
 	return text
 }
 
-// Rate writes a throughput of n transactions: rounded, or with two digits below ten per second, so that what commits is not shown as 0.
+// Rate writes a throughput of n transactions: rounded, or with two digits below ten per second, since 0 would
+// hide commits.
 func (d *Document) Rate(rounded, n int64) string {
 	if seconds := d.MeasuredSeconds(); rounded < 10 && n > 0 && seconds > 0 {
 		return fmt.Sprintf("%.2g", float64(n)/seconds)

@@ -348,8 +348,8 @@ func medianLatency(all []Latency) Latency {
 	}
 }
 
-// medianQuantile returns the median, the lower one of an even number, and sorts all. A lower bound below the median may be any larger value:
-// then only a lower bound of the median is known.
+// medianQuantile returns the median, the lower one of an even number, and sorts all. A lower bound below the median may
+// be any larger value: then only a lower bound of the median is known.
 func medianQuantile(all []v1alpha1.Quantile) v1alpha1.Quantile {
 	slices.SortFunc(all, v1alpha1.Quantile.Compare)
 	middle := (len(all) - 1) / 2

@@ -65,7 +65,7 @@ func figuresOf(a, b []*Document) []sample {
 		return func(d *Document) []int64 { return []int64{of(&d.Summary)} }
 	}
 	unit, perSecond := "txn/s", func(_ *Document, r *Repetition) int64 { return r.ThroughputPerSecond }
-	if slow(a, b) { // whole numbers per second would tell 0.6 from 1.4 as little as 1.4 from 1.6
+	if slow(a, b) { // in whole numbers per second, 0.6 and 1.4 are equal
 		unit, perSecond = "txn/h", func(d *Document, r *Repetition) int64 {
 			return ratio(Microseconds(d.Spec.Load.Duration.Duration), 1, r.Committed+r.CarriedIn, 3600e6)
 		}
@@ -126,10 +126,12 @@ func figuresOf(a, b []*Document) []sample {
 	return out
 }
 
-// slow reports whether some repetition has less than 100 transactions a second, and all have the counts for an exact figure.
+// slow reports whether some repetition has less than 100 transactions a second, and all have the counts for an exact
+// figure.
 func slow(a, b []*Document) (slow bool) {
 	for _, d := range slices.Concat(a, b) {
-		if d.Spec.Load.Duration.Duration <= 0 || slices.ContainsFunc(d.Reasons, func(r Reason) bool { return r.Reason == ReasonCancelled }) {
+		if d.Spec.Load.Duration.Duration <= 0 || slices.ContainsFunc(d.Reasons,
+			func(r Reason) bool { return r.Reason == ReasonCancelled }) {
 			return false
 		}
 		for i := range d.Repetitions {
@@ -139,8 +141,8 @@ func slow(a, b []*Document) (slow bool) {
 	return slow
 }
 
-// beyondRounding reports whether the medians differ by more than the rounding of both: the throughputs of regions are whole numbers per
-// second.
+// beyondRounding reports whether the medians differ by more than the rounding of both: the throughputs of regions are
+// whole numbers per second.
 func (s *sample) beyondRounding() bool {
 	return s.Unit != "txn/s" || max(s.A.Least(), s.B.Least())-min(s.A.Least(), s.B.Least()) > 1
 }

@@ -46,13 +46,15 @@ func Table(w io.Writer, d *Document, wide bool) error {
 
 	rows := [][]string{{"REGION", "TXN/S", "P50", "P90", "P95", "P99", "MAX", "COMMITTED", "ABORTED", "OTHER"}}
 	row := func(name string, perSecond, committed int64, l Latency, c Counts) {
-		rows = append(rows, slices.Concat([]string{name, d.Rate(perSecond, committed)}, l.cells(l.P50, l.P90, l.P95, l.P99, l.Max),
+		rows = append(rows, slices.Concat([]string{name, d.Rate(perSecond, committed)}, l.cells(l.P50, l.P90, l.P95,
+			l.P99, l.Max),
 			[]string{fmt.Sprint(c.Committed), c.abortCell(), fmt.Sprint(c.Refused + c.Unknown)}))
 	}
 	for _, r := range d.Regions {
 		row(r.Name, r.ThroughputPerSecond, r.Committed+r.CarriedIn, r.LatencyMicroseconds, r.Counts)
 	}
-	row("all", d.Summary.ThroughputPerSecond, d.Summary.Committed+d.Summary.CarriedIn, d.Summary.LatencyMicroseconds, d.Summary.Counts)
+	row("all", d.Summary.ThroughputPerSecond, d.Summary.Committed+d.Summary.CarriedIn, d.Summary.LatencyMicroseconds,
+		d.Summary.Counts)
 	grid(b, rows)
 	if s := d.Summary.ServiceTimeMicroseconds; s != nil {
 		line(b, "service time, from when a transaction was sent: p50 %s, p90 %s, p99 %s", FormatQuantile(s.P50), FormatQuantile(s.P90), FormatQuantile(s.P99))

@@ -23,32 +23,37 @@ type TPCC struct {
 	// KeyingAndThinkTimePercent is the percentage of the standard's keying and think times; at 0 the figure is not a tpmC of the
 	// standard.
 	KeyingAndThinkTimePercent int64 `json:"keyingAndThinkTimePercent"`
-	// EfficiencyPPM is the tpmC in parts per million of the most that the warehouses admit; only with all keying and think times, and
-	// without deviations.
+	// EfficiencyPPM is the tpmC in parts per million of the most that the warehouses admit; only with all keying and
+	// think times, and without deviations.
 	EfficiencyPPM int64 `json:"efficiencyPPM,omitempty"`
 	// Deviations are parameters of the workload that the standard excludes, with its clauses.
 	Deviations []string `json:"deviations,omitempty"`
 }
 
-// deviations lists what of the workload the standard excludes. The most of 12.86 a warehouse follows from its mix.
+// deviations lists the parameters of the workload that the standard excludes. The most of 12.86 a warehouse follows from its mix.
 func deviations(spec *v1alpha1.TPCC) (out []string) {
 	for _, mix := range append([]v1alpha1.TPCCMix{spec.Mix}, spec.MixPhases...) {
-		if mix.Payment < 43 || mix.OrderStatus < 4 || mix.Delivery < 4 || mix.StockLevel < 4 || mix.UpdateStock+mix.UpdateBalance+mix.SelectBalance > 0 {
-			out = append(out, "a mix with less than 43% payment, 4% orderStatus, 4% delivery and 4% stockLevel, or with other types (clause 5.2.3)")
+		if mix.Payment < 43 || mix.OrderStatus < 4 || mix.Delivery < 4 || mix.StockLevel < 4 ||
+			mix.UpdateStock+mix.UpdateBalance+mix.SelectBalance > 0 {
+			out = append(out,
+				"a mix with less than 43% payment, 4% orderStatus, 4% delivery and 4% stockLevel, "+
+					"or with other types (clause 5.2.3)")
 			break
 		}
 	}
 	if spec.RollbackPercent != 1 {
 		out = append(out, fmt.Sprintf("rollbackPercent %d (clause 2.4.1.4 has 1)", spec.RollbackPercent))
 	}
-	if r := &spec.Remote; r.OrderLinePercent == nil || *r.OrderLinePercent != 1 || r.NewOrderPercent != nil || r.DistributionRatioPercent != nil {
+	if r := &spec.Remote; r.OrderLinePercent == nil || *r.OrderLinePercent != 1 || r.NewOrderPercent != nil ||
+		r.DistributionRatioPercent != nil {
 		out = append(out, "other remote order lines than 1% (clause 2.4.1.5)")
 	}
 	if spec.Remote.PaymentPercent != 15 {
 		out = append(out, fmt.Sprintf("remote.paymentPercent %d (clause 2.5.1.2 has 15)", spec.Remote.PaymentPercent))
 	}
 	if spec.ByLastNamePercent != 60 {
-		out = append(out, fmt.Sprintf("byLastNamePercent %d (clauses 2.5.1.2 and 2.6.1.2 have 60)", spec.ByLastNamePercent))
+		out = append(out, fmt.Sprintf("byLastNamePercent %d (clauses 2.5.1.2 and 2.6.1.2 have 60)",
+			spec.ByLastNamePercent))
 	}
 	return out
 }
@@ -86,7 +91,8 @@ func (d *Document) fillTpmC(r *Report, in *Inputs) {
 		return
 	}
 	if len(t.Deviations) > 0 {
-		d.Notes = append(d.Notes, fmt.Sprintf("the figure is not a tpmC of the standard: the workload has %s", strings.Join(t.Deviations, ", and ")))
+		d.Notes = append(d.Notes, fmt.Sprintf("the figure is not a tpmC of the standard: the workload has %s",
+			strings.Join(t.Deviations, ", and ")))
 	}
 	if t.KeyingAndThinkTimePercent == 100 && len(t.Deviations) == 0 {
 		t.EfficiencyPPM = ratio(measured, t.Warehouses*maxTpmCPerWarehouse, orders, 60e6, 1000, 1e6)

@@ -249,8 +249,8 @@ func (f *figures) grows(measured, warmup int64) bool {
 	return unfinished > steadyFactor*expected+steadySigmas*math.Sqrt(expected) || float64(warmup) >= 3*mean
 }
 
-// moreInFlight reports whether more transactions were in flight when the windows closed than when they opened, by more than 3% of those
-// that were due and more than chance.
+// moreInFlight reports whether more transactions were in flight when the windows closed than when they opened. The
+// difference must exceed 3% of the due transactions and three standard deviations.
 func (f *figures) moreInFlight() bool {
 	if f.Due == 0 || f.Committed == 0 {
 		return false
@@ -260,9 +260,9 @@ func (f *figures) moreInFlight() bool {
 	return unfinished-before > max(steadyGrowth*float64(f.Due), steadySigmas*math.Sqrt(unfinished+before))
 }
 
-// growsUnderCurve is grows for a load that changes by itself. More transactions must be in flight than were due in the last mean latency and 30%,
-// and unless the load is falling, fewer must have ended in the last fifth of the windows than were due in it: where latency alone
-// rises with the load, as many end.
+// growsUnderCurve is grows for a load that changes by itself. More transactions must be in flight than were due in the
+// last 1.3 mean latencies. Unless the load is falling, fewer must have ended in the last fifth of the windows than were
+// due in it. Where only the latency rises with the load, as many end as are due.
 func (f *figures) growsUnderCurve(r *Report, region string) bool {
 	if !f.moreInFlight() {
 		return false

@@ -439,8 +439,8 @@ type measured struct {
 	// cause is the reason why only a lower bound is known.
 	cause string
 	note  string
-	// exact is a figure that value rounds, or nil. It is between least and most if transactions that hung could still change it:
-	// doubt says how.
+	// exact is a figure that value rounds, or nil. It is between least and most if transactions that hung could still
+	// change it: doubt says how.
 	exact, least, most *big.Rat
 	doubt              string
 }

@@ -29,7 +29,8 @@ type order int
 
 const (
 	infiniteOrder order = iota
-	// leastOrder takes the bound itself, risingOrder and sinkingOrder larger values, which rise and sink from one latency to the next.
+	// leastOrder takes the bound itself, risingOrder and sinkingOrder larger values, which rise and sink from one
+	// latency to the next.
 	leastOrder
 	risingOrder
 	sinkingOrder
@@ -45,9 +46,9 @@ var (
 // mostCritical is the number of latencies around which a claim is evaluated.
 const mostCritical = 24
 
-// views returns the views of an expression other than infinite. An answer may change at each number that the expression has, at
-// their sums and differences, and in between: abs(100 - p99) > 1 holds for a bound of 60 and for infinity, and not for 100. bound is the
-// largest lower bound in microseconds.
+// views returns the views of an expression other than infinite. An answer may change at each number in the expression,
+// at their sums and differences, and in between. For example, abs(100 - p99) > 1 holds at 60 and at infinity, but not at
+// 100. bound is the largest lower bound in microseconds.
 func (b *board) views(expression string, bound int64) []view {
 	out := []view{least, rising, sinking}
 	critical := map[int64]bool{}
@@ -85,7 +86,8 @@ func (b *board) literals(expression string) (out []float64) {
 		if e.Kind() != ast.LiteralKind {
 			return
 		}
-		if x, err := strconv.ParseFloat(fmt.Sprint(e.AsLiteral().Value()), 64); err == nil && !math.IsNaN(x) && !math.IsInf(x, 0) {
+		if x, err := strconv.ParseFloat(fmt.Sprint(e.AsLiteral().Value()), 64); err == nil && !math.IsNaN(x) &&
+			!math.IsInf(x, 0) {
 			out = append(out, math.Abs(x))
 		}
 	}))
@@ -131,9 +133,9 @@ func (v view) latencies(l result.Latency, n int) result.Latency {
 	return l
 }
 
-// hung returns the number of transactions that hung when the windows closed and that the view counts as timed out or aborted; the
-// others are added to ended, the transactions that ended, with another outcome. The views rising and sinking count the
-// transactions of every second figure, so that a comparison of two figures meets both orders.
+// hung returns the number of hung transactions that the view counts as timed out or aborted. It adds the others to ended
+// with another outcome. The views rising and
+// sinking count the transactions of every second figure, so that a comparison of two figures meets both orders.
 func (v view) hung(all int64, n int, ended *result.Counts) int64 {
 	if v == infinite || v.order == risingOrder && n%2 == 1 || v.order == sinkingOrder && n%2 == 0 {
 		return all
@@ -178,7 +180,9 @@ func (b *board) seen(p *Point, q query) (figure, error) {
 	case err != nil || known.exact(p) && !q.metric.ranged():
 		return known, err
 	case q.metric.share() && math.IsInf(known.Median, 1):
-		return known, fmt.Errorf("figure %s of %s has no value: nothing ended there, and no share of nothing is large or small", q.metric.name, p.Label)
+		return known,
+			fmt.Errorf("figure %s of %s has no value: nothing ended there, and no share of nothing is large or small",
+				q.metric.name, p.Label)
 	}
 	f, err := b.results.figureAs(p, q.metric, q.scope, b.view, b.bounds)
 	if lower, wrong := b.results.figureAs(p, q.metric, q.scope, least, 0); wrong == nil && lower.Median != known.Median {
@@ -193,8 +197,8 @@ func (b *board) seen(p *Point, q query) (figure, error) {
 // percentiles are the figures that are percentiles of the latency.
 var percentiles = map[string]float64{"p50": 50, "p90": 90, "p95": 95, "p99": 99}
 
-// enough returns an error if a percentile at a point is of too few transactions of a run: it would simply be the longest of
-// them.
+// enough returns an error if a percentile at a point is of too few transactions of a run. It would
+// simply be their maximum.
 func (r *Results) enough(p *Point, m *metric, of scope) error {
 	name, ofRegions := strings.CutSuffix(m.name, "OfRegions")
 	percentile, ok := percentiles[name]
@@ -222,15 +226,16 @@ func (r *Results) enough(p *Point, m *metric, of scope) error {
 			}
 		}
 		if n > 0 && n < needed {
-			return fmt.Errorf("figure %s of %s is of %d transactions of a run, and needs %d or more: let runs measure for longer, or take a lower percentile",
+			return fmt.Errorf("figure %s of %s is of %d transactions of a run, and needs %d or more: "+
+				"let runs measure for longer, or take a lower percentile",
 				m.name, p.Label, n, needed)
 		}
 	}
 	return nil
 }
 
-// exact reports whether no bound is part of the figure. The median of several repetitions is a number where fewer than half of
-// them are bounds, which may be smaller than it.
+// exact reports whether no bound is part of the figure. The median of several repetitions is a number where fewer than
+// half of them are bounds, which may be smaller than it.
 func (f *figure) exact(p *Point) bool { return !math.IsInf(f.Median, 1) && len(p.Runs) == 1 }
 
 // atLeast returns the figure of a point for charts and documents. Where the figure is infinite because only a lower

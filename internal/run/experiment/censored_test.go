@@ -62,7 +62,8 @@ func TestClaimsOverHungTransactions(t *testing.T) {
 	}
 }
 
-// What hung when the window closed may abort, too: 110 of 1,200 to 210 of 1,200. Of nothing that ended no share is large or small.
+// Transactions that hung when the window closed may abort, too: 110 of 1,200 to 210 of 1,200. Of nothing that ended no share is
+// large or small.
 func TestClaimsOverAborts(t *testing.T) {
 	for expression, want := range map[string]string{
 		"aborts('near', 2) < 10.0":            "no result",
@@ -86,7 +87,8 @@ func TestClaimsOverAborts(t *testing.T) {
 	}
 }
 
-// The median of five repetitions is between 100 and 120 ms where two of them have bounds that are smaller. A p99 of 99 transactions is none.
+// The median of five repetitions is between 100 and 120 ms where two of them have bounds that are smaller. A p99 of 99
+// transactions is none.
 func TestClaimsOverRepetitions(t *testing.T) {
 	for expression, want := range map[string]string{
 		"p99('near', 2) > 99.0":  "holds",
@@ -100,9 +102,11 @@ func TestClaimsOverRepetitions(t *testing.T) {
 		e := mustRead(t, strings.Replace(claimed(t, expression), "  sweep:", "  repetitions: 5\n  sweep:", 1))
 		full, n := invented(e, 1000), 0
 		each(t, e, full, func(d *result.Document) {
-			p99 := []v1alpha1.Quantile{v1alpha1.Observed(100_000), v1alpha1.MoreThan(50_000), v1alpha1.Observed(110_000), v1alpha1.MoreThan(50_000), v1alpha1.Observed(120_000)}
+			p99 := []v1alpha1.Quantile{v1alpha1.Observed(100_000), v1alpha1.MoreThan(50_000),
+				v1alpha1.Observed(110_000), v1alpha1.MoreThan(50_000), v1alpha1.Observed(120_000)}
 			d.Summary.LatencyMicroseconds.P99 = p99[n%5]
-			d.Summary.LatencyMicroseconds.P50, d.Summary.LatencyMicroseconds.P95 = v1alpha1.Observed(50_000), v1alpha1.Observed(50_000)
+			d.Summary.LatencyMicroseconds.P50, d.Summary.LatencyMicroseconds.P95 = v1alpha1.Observed(50_000),
+				v1alpha1.Observed(50_000)
 			if n >= 10 { // far
 				d.Summary.Counts = result.Counts{Committed: 99}
 			}

@@ -133,8 +133,8 @@ type board struct {
 	// unsound says which Invalid result was asked for that does not count, counted for which reasons those are Invalid that do.
 	unsound error
 	counted []string
-	// view is what latencies are taken for of which only a bound is known, bounds counts those met, and bound is the largest of them in
-	// microseconds.
+	// view chooses values for latencies with a known lower bound only. bounds is the number of these latencies, and bound
+	// the largest lower bound in microseconds.
 	view   view
 	bounds int
 	bound  int64

@@ -91,7 +91,8 @@ func ofAttempts(name, title, unit string, of func(*result.Counts) float64) metri
 		func(t *result.TypeFigures) float64 { return of(&t.Attempts) }, false}
 }
 
-// rate returns n per second of the measured time. The rounded figure of the document stands in where the time is not known.
+// rate returns n per second of the measured time. The rounded figure of the document stands in where the time is not
+// known.
 func rate(d *result.Document, n, rounded int64) float64 {
 	if seconds := d.MeasuredSeconds(); seconds > 0 {
 		return float64(n) / seconds
@@ -163,8 +164,8 @@ func timedOut(c *result.Counts, hung int64) float64 {
 	return percent(&of, c.Timeouts+hung)
 }
 
-// aborted returns the largest share of transactions that may have aborted. A transaction that hung when the window closed may
-// abort later: the client of one whose attempts have all aborted backs off.
+// aborted returns the largest share of transactions that may have aborted. A transaction that hung when the window
+// closed may abort later: the client of one whose attempts have all aborted backs off.
 func aborted(c *result.Counts, hung int64) float64 {
 	of := *c
 	of.Aborted += hung
@@ -174,7 +175,7 @@ func aborted(c *result.Counts, hung int64) float64 {
 // ranged reports whether the figure is known to be between two values only: in the view infinite it is the largest.
 func (m *metric) ranged() bool { return m.name == timeouts || m.name == aborts }
 
-// share reports whether the figure is a share of what ended, which has no value where nothing did.
+// share reports whether the figure is a share of ended transactions, which has no value where nothing did.
 func (m *metric) share() bool { return m.unit == "%" }
 
 // failedBy is the share of attempts that failed by a cause.

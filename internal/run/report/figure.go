@@ -511,7 +511,8 @@ func overview(docs []*result.Document) []*Figure {
 		s := &d.Summary
 		name := d.Name + simulatedMark(d)
 		perSecond := d.Rate(s.ThroughputPerSecond, s.Committed+s.CarriedIn)
-		a.Rows = append(a.Rows, chart.Row{Name: name, Class: i, Bar: float64(s.ThroughputPerSecond), Value: perSecond + "/s"})
+		a.Rows = append(a.Rows, chart.Row{Name: name, Class: i, Bar: float64(s.ThroughputPerSecond),
+			Value: perSecond + "/s"})
 		tput.row(name, perSecond)
 		l := s.LatencyMicroseconds
 		lat.row(name, quantileMS(l.P50), quantileMS(l.P90), quantileMS(l.P99))
