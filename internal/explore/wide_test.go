@@ -66,6 +66,9 @@ func TestWideThatFailed(t *testing.T) {
 			Config{Seed: 1153, Hostile: true, Buggify: true}},
 		{"a second run sent ids whose first transactions had no answer yet", "oceanvista",
 			Config{Seed: 1652, Hostile: true, Buggify: true}},
+		{"a replica lacked a batch that all others had discarded", "minerva", Config{Seed: 324, Checkpoints: true}},
+		{"replicas lacked batches that the others had discarded", "minerva", Config{Seed: 291, Hostile: true, Buggify: true}},
+		{"a new incarnation lacked a batch that the others had discarded", "minerva", Config{Seed: 155, Replace: true, Buggify: true}},
 	} {
 		t.Run(fmt.Sprintf("%s %d", tc.engine, tc.c.Seed), func(t *testing.T) {
 			tc.c.Engine, _ = engines.Lookup(tc.engine)

@@ -17,6 +17,8 @@ var (
 	chained              = probe.New("minerva.chained", "A transaction has read from another one of its epoch")
 	executedLate         = probe.New("minerva.executed-late", "A transaction of the high-contention mode is executed by all")
 	batchPassedOn        = probe.New("minerva.batch-passed-on", "A replica passes on a batch of another one")
+	batchLost            = probe.New("minerva.batch-lost", "A replica lacks a batch that all others have discarded, and gives up")
+	submittedBehind      = probe.New("minerva.submitted-behind", "A transaction is refused at a replica that is too far behind")
 	batchLate            = probe.New("minerva.batch-late", "A batch comes that has been committed")
 	batchFull            = probe.New("minerva.batch-full", "A batch leaves before its time is up")
 	doomedMet            = probe.New("minerva.doomed", "A transaction is known to be executed again before its epoch is committed")
