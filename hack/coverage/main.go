@@ -114,6 +114,9 @@ func table(blocks []block, out io.Writer) error {
 			return err
 		}
 		packages[p].all += b.statements
+		if b.statements == 0 {
+			continue
+		}
 		if s.excludes(b.line, b.column) {
 			packages[p].excluded += b.statements
 			continue

@@ -87,7 +87,7 @@ func TestWorldsThatAreWide(t *testing.T) {
 	for seed := range uint64(300) {
 		w := worldOf(t, Config{Engine: e, Seed: seed, Wide: true})
 		for what, is := range map[string]bool{
-			"attempts": w.wide.attempts > 1, "shrink": w.wide.shrink > 0, "padding": w.wide.padding > 0, "again": w.wide.again, "pairs": w.load.pairs,
+			"attempts": w.wide.attempts > 1, "shrink": w.wide.shrink > 0, "padding": w.wide.padding > 0, "again": w.wide.again, "plain": w.wide.plain, "pairs": w.load.pairs,
 			"many rows": w.load.rows > 12,
 			"short lag": w.params.Duration("copyLag") > 0 && w.params.Duration("copyLag") < time.Millisecond, "long lag": w.params.Duration("copyLag") > 4*time.Second,
 			"large pages": w.params.Int("keysPerPage") > 1000,
@@ -100,7 +100,7 @@ func TestWorldsThatAreWide(t *testing.T) {
 			t.Errorf("seed %d: %d bytes of rows that nobody uses", seed, bytes)
 		}
 	}
-	for _, what := range []string{"attempts", "shrink", "padding", "again", "pairs", "many rows", "short lag", "long lag", "large pages"} {
+	for _, what := range []string{"attempts", "shrink", "padding", "again", "plain", "pairs", "many rows", "short lag", "long lag", "large pages"} {
 		if seen[what] < 10 {
 			t.Errorf("%d of 300 scenarios have %s", seen[what], what)
 		}

@@ -475,7 +475,7 @@ func (e *epochs) addChains() (heads []int32) {
 // solve finds the independent set in the conflict graph, and condemns the other chains.
 func (e *epochs) solve(heads []int32) {
 	e.r.env.Probe(conflictsSolved)
-	in := mwis.Solve(&e.conflicts.graph, e.method, &e.solved)
+	in := mwis.SolveWithin(&e.conflicts.graph, e.method, e.r.shrink, &e.solved)
 	for i := range e.entries {
 		if heads[i] < 0 {
 			continue

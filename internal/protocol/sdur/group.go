@@ -213,7 +213,7 @@ func (g *group) deliver(x *delivery) {
 	}
 }
 
-// missed reports whether a transaction has read what is written by those that it could leap over and does not.
+// missed reports whether a transaction has read what is written by those that it could leap over and does not: for a mistake.
 func (g *group) missed(x *delivery, at int) bool {
 	for _, p := range g.pending[min(at, g.firstLeapable(x)):at] {
 		for _, h := range x.reads {
