@@ -131,7 +131,8 @@ func table(blocks []block, out io.Writer) error {
 	fmt.Fprintf(out, "| package | statements | excluded | executed of the others |\n|---|---|---|---|\n")
 	for _, p := range slices.Sorted(maps.Keys(packages)) {
 		s := packages[p]
-		fmt.Fprintf(out, "| `%s` | %d | %d | %.1f%% |\n", strings.TrimPrefix(p, "internal/"), s.all, s.excluded, 100*float64(s.executed)/float64(max(1, s.all-s.excluded)))
+		fmt.Fprintf(out, "| `%s` | %d | %d | %.1f%% |\n", strings.TrimPrefix(p, "internal/"), s.all, s.excluded,
+			100*float64(s.executed)/float64(max(1, s.all-s.excluded)))
 	}
 	fmt.Fprintln(out, "\nNever executed, by function and line:")
 	for _, f := range slices.Sorted(maps.Keys(missed)) {

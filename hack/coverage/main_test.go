@@ -21,7 +21,8 @@ func TestTable(t *testing.T) {
 	if err := command(profile, &out); err != nil {
 		t.Fatal(err)
 	}
-	if got := out.String(); !strings.Contains(got, "| `fifo` | 4 | 0 | 25.0% |\n") || !strings.Contains(got, "internal/fifo/fifo.go Push [16]\n") || strings.Contains(got, "coco") {
+	got := out.String()
+	if !strings.Contains(got, "| `fifo` | 4 | 0 | 25.0% |\n") || !strings.Contains(got, "internal/fifo/fifo.go Push [16]\n") || strings.Contains(got, "coco") {
 		t.Error(got)
 	}
 	for _, wrong := range []string{"", "mode: set\n", "mode: set\nnonsense\n", "mode: set\nfile:1.2,3.4 x y\n"} {

@@ -549,7 +549,9 @@ func (e *execution) open() (n int) {
 
 // converged checks that the living nodes' copies are equal.
 func (e *execution) converged() workload.Check {
-	return audit.Converged(&e.layout, e.audits(func(n geo.NodeID) []audit.Shard { return audit.Digests(n, &e.layout, e.sim.Store(n), !e.wide.plain) }))
+	return audit.Converged(&e.layout, e.audits(func(n geo.NodeID) []audit.Shard {
+		return audit.Digests(n, &e.layout, e.sim.Store(n), !e.wide.plain)
+	}))
 }
 
 // audits sums up what the living nodes have. The others are left out.

@@ -25,8 +25,8 @@ type wide struct {
 	padding, paddingBytes int
 	// again adds a second run after the first is judged: it loads the rows again and reuses the transaction ids.
 	again bool
-	// plain has clients call procedures that are not traced. Traced ones leave a stamp in place of a deleted row, and values of their own in
-	// place of parts of their arguments, so that replicas delete no row and keep no argument. No history is judged then.
+	// plain has clients call procedures that are not traced. Traced procedures write a stamp in place of a deleted row,
+	// so that replicas delete no row. No history is judged then.
 	plain bool
 }
 

@@ -37,8 +37,8 @@ type epochs struct {
 	behind bool
 
 	fetching bool // a timer is set
-	// asked is, by origin, the replica that was last asked for a batch. One cursor for all origins would ask each of two replicas for the
-	// batches of one of two origins, for as long as both origins' batches are missing.
+	// asked is, by origin, the replica that was last asked for a batch. With one cursor for two origins, each of two
+	// replicas would be asked for the batches of the same origin every time.
 	asked []geo.NodeID
 	// discarded are, by replica and origin, the batch that the replica has reported as Forgotten: 0 for none.
 	discarded [][]uint64
@@ -208,7 +208,7 @@ func (e *epochs) never(origin geo.NodeID, number uint64) bool {
 	case e.behind, e.tail[origin] >= number:
 		return true // it takes no more batches, or none of an epoch that it has committed
 	}
-	// Two replicas that lack the same batch must not wait for each other, so each reports what a third one has told it.
+	// Two replicas that lack the same batch must not wait for each other, so each passes on the report of a third one.
 	return e.reported(origin, number)
 }
 
@@ -239,8 +239,8 @@ func (e *epochs) giveUp() bool {
 	return e.behind
 }
 
-// lost reports whether no replica can send a batch: those that live have discarded it, its origin among them, and there is one at least. A
-// replica that hears no other one must not conclude anything.
+// lost reports whether no replica can send a batch: every other replica that lives has discarded it, its origin among
+// them, and at least one lives. A replica that hears no other one must not conclude anything.
 func (e *epochs) lost(origin geo.NodeID, number uint64) (lost bool) {
 	for n := range geo.NodeID(e.r.nodes) {
 		if n == e.r.self || !e.r.progress.lives(n) {
@@ -272,8 +272,8 @@ func (e *epochs) awaitBatches() {
 }
 
 // holder returns the replica to ask next for a batch: one that lives, as far as it is known, and not the one that it is
-// from, since that one has sent it. Once a replica has discarded the batch, its origin is asked, too: it may have discarded the batch before
-// this replica's incarnation began, or be a new incarnation itself.
+// from, since that one has sent it. Once a replica has discarded the batch, its origin is asked, too: the origin may
+// have discarded the batch before this replica's incarnation started, or be a new incarnation itself.
 func (e *epochs) holder(origin geo.NodeID, number uint64) geo.NodeID {
 	reported := e.reported(origin, number)
 	for range e.r.nodes {

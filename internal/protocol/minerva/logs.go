@@ -209,7 +209,7 @@ func (l *logs) uncut() bool {
 	return false
 }
 
-// requested passes on batches that another replica lacks, or reports that this replica will never have the first of them.
+// requested passes on batches that another replica lacks, or reports that this replica will never have the first one.
 func (l *logs) requested(from geo.NodeID, m *Request) {
 	if int(m.Origin) >= l.r.nodes {
 		return

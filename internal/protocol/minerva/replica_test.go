@@ -110,8 +110,8 @@ func TestTooFarBehind(t *testing.T) {
 	}
 }
 
-// discarding returns replica 0, which has committed and discarded a batch of replica 1, and replica 2, which lacks that batch and knows the cuts.
-// Replica 0 lives.
+// discarding returns replica 0, which has committed and discarded a batch of replica 1, and replica 2, which lacks that
+// batch and knows the cuts. Replica 0 lives.
 func discarding(t *testing.T) (holder, late *Replica, sent, seen *world) {
 	t.Helper()
 	origin, w := alone(t, 1, nil)
@@ -133,7 +133,7 @@ func discarding(t *testing.T) (holder, late *Replica, sent, seen *world) {
 	return holder, late, sent, seen
 }
 
-// fetches lets a replica ask for what it lacks some times, and the given ones answer.
+// fetches lets a replica ask for missing batches six times, and the given replicas answer.
 func fetches(late *Replica, seen *world, others map[*Replica]*world) {
 	for range 6 {
 		late.Fire(protocol.Timer{Kind: fetchTimer})
@@ -157,7 +157,8 @@ func TestDiscardedBatch(t *testing.T) {
 	holder, late, sent, seen := discarding(t)
 	fetches(late, seen, map[*Replica]*world{holder: sent})
 	late.Submit(simtest.Txn(txn.MakeID(2, 2), "r1"))
-	if len(seen.answers) != 2 || seen.answers[0].Status != txn.Unknown || seen.answers[1].Status != txn.Refused || seen.answers[1].Reason != ReasonBehind || !late.Lags() {
+	if len(seen.answers) != 2 || seen.answers[0].Status != txn.Unknown || seen.answers[1].Status != txn.Refused ||
+		seen.answers[1].Reason != ReasonBehind || !late.Lags() {
 		t.Errorf("a replica that lacks a discarded batch answers %+v; it lags: %v", seen.answers, late.Lags())
 	}
 	if late.epochs.agreed(Heads{1, 1, 0}); late.epochs.committed != 0 || late.epochs.agreedCuts != 2 {
@@ -173,7 +174,7 @@ func TestDiscardedBatch(t *testing.T) {
 func TestBatchThatMayBeKept(t *testing.T) {
 	for name, tc := range map[string]struct {
 		prepare func(late *Replica, seen *world)
-		origin  protocol.Message // what the origin answers; nil for nothing
+		origin  protocol.Message // answer of the origin; nil for none
 		lags    bool
 	}{
 		"the origin lives":            {prepare: func(late *Replica, _ *world) { late.Receive(1, &Acknowledgement{}) }},

@@ -213,7 +213,8 @@ func (g *group) deliver(x *delivery) {
 	}
 }
 
-// missed reports whether a transaction has read what is written by those that it could leap over and does not: for a mistake.
+// missed reports whether a transaction has read rows of transactions that it could leap over and does not. Only a mistake
+// asks, overtaking: it is a mistake to ask.
 func (g *group) missed(x *delivery, at int) bool {
 	for _, p := range g.pending[min(at, g.firstLeapable(x)):at] {
 		for _, h := range x.reads {
