@@ -17,7 +17,7 @@ type scanned struct {
 // span is a part of a file.
 type span struct{ from, to token.Pos }
 
-// scan parses a file and applies the rule, which reads the source alone, so it excludes executed statements, too:
+// scan parses a file and applies the rule. It reads the source alone, so it excludes executed statements, too:
 //
 //   - text for people: functions whose one result is a string, such as String and Error;
 //   - predictions before a run: files law.go, functions law and *Law;

@@ -170,17 +170,21 @@ func TestDiscardedBatch(t *testing.T) {
 	}
 }
 
-// A replica waits while another one that lives may have the batch, its origin included, or while it hears no replica at all.
+// A replica waits while another one that lives may have the batch, its origin included, or while it hears no replica.
 func TestBatchThatMayBeKept(t *testing.T) {
 	for name, tc := range map[string]struct {
 		prepare func(late *Replica, seen *world)
 		origin  protocol.Message // answer of the origin; nil for none
 		lags    bool
 	}{
-		"the origin lives":            {prepare: func(late *Replica, _ *world) { late.Receive(1, &Acknowledgement{}) }},
-		"the origin has discarded it": {prepare: func(late *Replica, _ *world) { late.Receive(1, &Acknowledgement{}) }, origin: &Forgotten{1, 1}, lags: true},
-		"of an earlier batch":         {prepare: func(late *Replica, _ *world) { late.Receive(1, &Acknowledgement{}) }, origin: &Forgotten{1, 0}},
-		"no node has answered":        {prepare: func(_ *Replica, seen *world) { seen.now = time.Hour }},
+		"the origin lives": {prepare: func(late *Replica, _ *world) { late.Receive(1, &Acknowledgement{}) }},
+		"the origin has discarded it": {
+			prepare: func(late *Replica, _ *world) { late.Receive(1, &Acknowledgement{}) }, origin: &Forgotten{1, 1}, lags: true,
+		},
+		"of an earlier batch": {
+			prepare: func(late *Replica, _ *world) { late.Receive(1, &Acknowledgement{}) }, origin: &Forgotten{1, 0},
+		},
+		"no node has answered": {prepare: func(_ *Replica, seen *world) { seen.now = time.Hour }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			holder, late, sent, seen := discarding(t)
