@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"go/ast"
-	"go/parser"
 	"go/token"
 	"io"
 	"maps"
@@ -50,6 +49,7 @@ func command(profile string, out io.Writer) error {
 type block struct {
 	file       string
 	line       int
+	column     int
 	statements int
 	executed   bool
 }
@@ -67,7 +67,7 @@ func read(r io.Reader) ([]block, error) {
 		file, span, named := strings.Cut(at, ":")
 		b := block{file: strings.TrimPrefix(file, module)}
 		var count int
-		if _, err := fmt.Sscanf(span, "%d.", &b.line); err != nil || !ok || !named {
+		if _, err := fmt.Sscanf(span, "%d.%d,", &b.line, &b.column); err != nil || !ok || !named {
 			return nil, fmt.Errorf("%q is no line of a profile", text)
 		}
 		if _, err := fmt.Sscanf(rest, "%d %d", &b.statements, &count); err != nil {
@@ -85,7 +85,9 @@ func read(r io.Reader) ([]block, error) {
 	for _, b := range all {
 		sorted = append(sorted, *b)
 	}
-	slices.SortFunc(sorted, func(a, b block) int { return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line)) })
+	slices.SortFunc(sorted, func(a, b block) int {
+		return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line), cmp.Compare(a.column, b.column))
+	})
 	return sorted, lines.Err()
 }
 
@@ -97,7 +99,7 @@ func left(file string) bool {
 
 // table prints the packages and the blocks that were never executed.
 func table(blocks []block, out io.Writer) error {
-	type sum struct{ executed, all int }
+	type sum struct{ executed, all, excluded int }
 	packages := map[string]*sum{}
 	missed := map[string][]int{} // lines by file and function
 	for _, b := range blocks {
@@ -108,21 +110,30 @@ func table(blocks []block, out io.Writer) error {
 		if packages[p] == nil {
 			packages[p] = &sum{}
 		}
+		s, err := parse(b.file)
+		if err != nil {
+			return err
+		}
 		packages[p].all += b.statements
+		if b.statements == 0 {
+			continue
+		}
+		if s.excludes(b.line, b.column) {
+			packages[p].excluded += b.statements
+			continue
+		}
 		if b.executed {
 			packages[p].executed += b.statements
 			continue
 		}
-		name, err := functionAt(b.file, b.line)
-		if err != nil {
-			return err
-		}
+		name := s.function(b.line)
 		missed[b.file+" "+name] = append(missed[b.file+" "+name], b.line)
 	}
-	fmt.Fprintf(out, "| package | statements | executed by scenarios |\n|---|---|---|\n")
+	fmt.Fprintf(out, "| package | statements | excluded | executed of the others |\n|---|---|---|---|\n")
 	for _, p := range slices.Sorted(maps.Keys(packages)) {
 		s := packages[p]
-		fmt.Fprintf(out, "| `%s` | %d | %.1f%% |\n", strings.TrimPrefix(p, "internal/"), s.all, 100*float64(s.executed)/float64(max(1, s.all)))
+		fmt.Fprintf(out, "| `%s` | %d | %d | %.1f%% |\n", strings.TrimPrefix(p, "internal/"), s.all, s.excluded,
+			100*float64(s.executed)/float64(max(1, s.all-s.excluded)))
 	}
 	fmt.Fprintln(out, "\nNever executed, by function and line:")
 	for _, f := range slices.Sorted(maps.Keys(missed)) {
@@ -132,25 +143,30 @@ func table(blocks []block, out io.Writer) error {
 }
 
 // parsed are the files that were looked into.
-var parsed = map[string]*ast.File{}
+var parsed = map[string]*scanned{}
 
 // files numbers their lines.
 var files = token.NewFileSet()
 
-// functionAt returns the name of the function that a line of a file is in.
-func functionAt(file string, line int) (string, error) {
+// parse returns a file that a profile names.
+func parse(file string) (*scanned, error) {
 	if parsed[file] == nil {
-		f, err := parser.ParseFile(files, file, nil, 0)
+		s, err := scan(file)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
-		parsed[file] = f
+		parsed[file] = s
 	}
-	for _, d := range parsed[file].Decls {
+	return parsed[file], nil
+}
+
+// function returns the name of the function that a line of a file is in.
+func (s *scanned) function(line int) string {
+	for _, d := range s.file.Decls {
 		f, is := d.(*ast.FuncDecl)
 		if is && files.Position(f.Pos()).Line <= line && line <= files.Position(f.End()).Line {
-			return f.Name.Name, nil
+			return f.Name.Name
 		}
 	}
-	return "-", nil
+	return "-"
 }

@@ -22,7 +22,8 @@ func TestTable(t *testing.T) {
 	if err := command(profile, &out); err != nil {
 		t.Fatal(err)
 	}
-	if got := out.String(); !strings.Contains(got, "| `base/fifo` | 4 | 25.0% |\n") || !strings.Contains(got, "internal/base/queue/fifo.go Push [16]\n") || strings.Contains(got, "coco") {
+	got := out.String()
+	if !strings.Contains(got, "| `fifo` | 4 | 0 | 25.0% |\n") || !strings.Contains(got, "internal/base/queue/fifo.go Push [16]\n") || strings.Contains(got, "coco") {
 		t.Error(got)
 	}
 	for _, wrong := range []string{"", "mode: set\n", "mode: set\nnonsense\n", "mode: set\nfile:1.2,3.4 x y\n"} {
@@ -31,6 +32,82 @@ func TestTable(t *testing.T) {
 		}
 		if err := command(profile, &out); err == nil {
 			t.Errorf("%q is taken for a profile", wrong)
+		}
+	}
+}
+
+// The rule takes away what no correct scenario can reach, and nothing else: each line says whether it is excluded.
+func TestRule(t *testing.T) {
+	const source = `package p
+
+// Kind does what the name says.
+func (m *M) Kind() uint8 { return 1 } // counts
+func (m *M) String() string { return "text" } // excluded
+func PlaceLaw() int { return 1 } // excluded
+
+// early is late with a mistake.
+func early() { run() } // excluded
+
+func act(m *M) error {
+	if m.wrong == early { // counts
+		run() // excluded
+	}
+	if m.wrong == none {
+		run() // counts
+	}
+	if m.late && m.mistake == early {
+		run() // excluded
+	}
+	if m.wrong == early || m.late {
+		run() // counts
+	}
+	if err := m.act(); err != nil {
+		return err // counts
+	}
+	switch {
+	case m.wrong == early:
+		run() // excluded
+	case m.late:
+		run() // counts
+	default:
+		panic("no") // excluded
+	}
+	return fmt.Errorf("late") // counts
+}
+
+func state(data []byte) error {
+	r := codec.NewReader(data) // counts
+	if r.Err() != nil {
+		return nil // excluded
+	}
+	if r.Len() > 3 {
+		r.Fail(long) // excluded
+	}
+	if r.Len() > 2 {
+		run() // counts
+		if r.Len() > 1 {
+			return fmt.Errorf("short") // excluded
+		}
+	}
+	return r.Err() // counts
+}
+`
+	name := filepath.Join(t.TempDir(), "rule.go")
+	if err := os.WriteFile(name, []byte(source), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := scan(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, line := range strings.Split(source, "\n") {
+		code, want, says := strings.Cut(line, " // ")
+		column := len(code) - len(strings.TrimLeft(code, "\t")) + 1
+		if strings.HasPrefix(code, "func") {
+			column = strings.Index(code, "{") + 1
+		}
+		if says && s.excludes(i+1, column) != (want == "excluded") {
+			t.Errorf("line %d, %s: excluded is %v", i+1, strings.TrimSpace(line), want != "excluded")
 		}
 	}
 }

@@ -405,10 +405,14 @@ func newExecution(c Config, w *world, marks *coverage.Hits) *execution {
 			generator: w.newGenerator(geo.Region(r)),
 		}
 		e.clients = append(e.clients, cl)
-		e.sim.AddClient(geo.Region(r), e.taps.Client(name, w.load.clientOf, func(env protocol.ClientEnv) protocol.Client {
+		client := func(env protocol.ClientEnv) protocol.Client {
 			cl.env = env
 			return cl
-		}))
+		}
+		if !w.wide.plain {
+			client = e.taps.Client(name, w.load.clientOf, client)
+		}
+		e.sim.AddClient(geo.Region(r), client)
 	}
 	if w.disks.sync > 0 {
 		for n := range geo.NodeID(w.topology.Nodes()) {
@@ -551,7 +555,9 @@ func (e *execution) open() (n int) {
 
 // converged checks that the living nodes' copies are equal.
 func (e *execution) converged() workload.Check {
-	return audit.Converged(&e.layout, e.audits(func(n geo.NodeID) []store.ShardSums { return audit.Digests(n, &e.layout, e.sim.Store(n), true) }))
+	return audit.Converged(&e.layout, e.audits(func(n geo.NodeID) []store.ShardSums {
+		return audit.Digests(n, &e.layout, e.sim.Store(n), !e.wide.plain)
+	}))
 }
 
 // audits sums up the data of the living nodes and omits all others.

@@ -39,7 +39,8 @@ func (w *world) makeRunLoad(r *rand.Rand) error {
 		return nil
 	}
 	w.load.bank, w.load.groups, w.load.appends, w.load.readers = false, false, false, false
-	w.wide.padding = 0 // workloads count their rows
+	w.wide.padding = 0   // workloads count their rows
+	w.wide.plain = false // workloads audit traced rows
 	var err error
 	for rows := int64(leastRows); rows <= mostRows; rows *= 2 {
 		if w.load.run, err = catalog.New(w.drawWorkload(r, rows), w.seed, w.topology); err == nil {

@@ -25,6 +25,9 @@ type wide struct {
 	padding, paddingBytes int
 	// again adds a second run after the first is judged: it loads the rows again and reuses the transaction ids.
 	again bool
+	// plain has clients call procedures that are not traced. Traced procedures write a stamp in place of a deleted row,
+	// so that replicas delete no row. No history is judged then.
+	plain bool
 }
 
 const (
@@ -59,6 +62,7 @@ func (w *world) makeWide(r *rand.Rand) {
 	if !w.load.bank && r.IntN(4) == 0 {
 		w.load.rows = 20 + r.IntN(200)
 	}
+	w.wide.plain = r.IntN(8) == 0
 }
 
 // describe writes the draws that are not the default.
@@ -71,6 +75,9 @@ func (x *wide) describe(b *strings.Builder) {
 	}
 	if x.padding > 0 {
 		fmt.Fprintf(b, "%d more rows of %d bytes, which nobody uses\n", x.padding, x.paddingBytes)
+	}
+	if x.plain {
+		b.WriteString("procedures are not traced: rows are deleted, and no history is judged\n")
 	}
 	if x.again {
 		b.WriteString("a second run follows, with the same ids\n")

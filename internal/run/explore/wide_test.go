@@ -66,6 +66,9 @@ func TestWideThatFailed(t *testing.T) {
 			Config{Seed: 1153, Hostile: true, Buggify: true}},
 		{"a second run sent ids whose first transactions had no answer yet", "oceanvista",
 			Config{Seed: 1652, Hostile: true, Buggify: true}},
+		{"a replica lacked a batch that all others had discarded", "minerva", Config{Seed: 324, Checkpoints: true}},
+		{"replicas lacked batches that the others had discarded", "minerva", Config{Seed: 291, Hostile: true, Buggify: true}},
+		{"a new incarnation lacked a batch that the others had discarded", "minerva", Config{Seed: 155, Replace: true, Buggify: true}},
 	} {
 		t.Run(fmt.Sprintf("%s %d", tc.engine, tc.c.Seed), func(t *testing.T) {
 			tc.c.Engine, _ = engines.Lookup(tc.engine)
@@ -84,7 +87,7 @@ func TestWorldsThatAreWide(t *testing.T) {
 	for seed := range uint64(300) {
 		w := worldOf(t, Config{Engine: e, Seed: seed, Wide: true})
 		for what, is := range map[string]bool{
-			"attempts": w.wide.attempts > 1, "shrink": w.wide.shrink > 0, "padding": w.wide.padding > 0, "again": w.wide.again, "pairs": w.load.pairs,
+			"attempts": w.wide.attempts > 1, "shrink": w.wide.shrink > 0, "padding": w.wide.padding > 0, "again": w.wide.again, "plain": w.wide.plain, "pairs": w.load.pairs,
 			"many rows": w.load.rows > 12,
 			"short lag": w.params.Duration("copyLag") > 0 && w.params.Duration("copyLag") < time.Millisecond, "long lag": w.params.Duration("copyLag") > 4*time.Second,
 			"large pages": w.params.Int("keysPerPage") > 1000,
@@ -97,7 +100,7 @@ func TestWorldsThatAreWide(t *testing.T) {
 			t.Errorf("seed %d: %d bytes of rows that nobody uses", seed, bytes)
 		}
 	}
-	for _, what := range []string{"attempts", "shrink", "padding", "again", "pairs", "many rows", "short lag", "long lag", "large pages"} {
+	for _, what := range []string{"attempts", "shrink", "padding", "again", "plain", "pairs", "many rows", "short lag", "long lag", "large pages"} {
 		if seen[what] < 10 {
 			t.Errorf("%d of 300 scenarios have %s", seen[what], what)
 		}

@@ -37,7 +37,11 @@ type epochs struct {
 	behind bool
 
 	fetching bool // a timer is set
-	asked    geo.NodeID
+	// asked is, by origin, the replica that was last asked for a batch. With one cursor for two origins, each of two
+	// replicas would be asked for the batches of the same origin every time.
+	asked []geo.NodeID
+	// discarded are, by replica and origin, the batch that the replica has reported as Forgotten: 0 for none.
+	discarded [][]uint64
 
 	execution optimistic.Execution
 	conflicts conflicts
@@ -99,6 +103,10 @@ func (e *epochs) init(r *Replica, p protocol.Params) {
 	e.cuts, e.first = []Heads{e.head}, 0
 	e.execution = optimistic.Execution{Committed: r.store}
 	e.again, e.spans = make([][]reexecution, r.nodes), make([]span, r.nodes)
+	e.asked, e.discarded = make([]geo.NodeID, r.nodes), make([][]uint64, r.nodes)
+	for n := range e.discarded {
+		e.discarded[n] = make([]uint64, r.nodes)
+	}
 	e.conflicts.init(r.wrong)
 }
 
@@ -172,17 +180,85 @@ const fetchAfter = 10 * time.Millisecond
 // batches are in flight when they are first found missing.
 func (e *epochs) fetch() {
 	e.fetching = false
-	if e.queue.Len() == 0 || e.complete() {
+	if e.queue.Len() == 0 || e.complete() || e.giveUp() {
 		return
 	}
 	for n, head := range e.queue.Front() {
-		if g := e.r.logs.all[n].of(head); g.received < head {
+		if first, lacks := e.missing(geo.NodeID(n)); lacks {
 			e.requests++
 			e.r.env.Mark(batchFetched)
-			e.r.env.Send(e.holder(geo.NodeID(n)), &Request{geo.NodeID(n), max(g.received+1, g.first), head})
+			e.r.env.Send(e.holder(geo.NodeID(n), first), &Request{geo.NodeID(n), first, head})
 		}
 	}
 	e.awaitBatches()
+}
+
+// missing returns the first batch of a replica that the next epoch lacks, if it lacks one.
+func (e *epochs) missing(origin geo.NodeID) (first uint64, lacks bool) {
+	head := e.queue.Front()[origin]
+	g := e.r.logs.all[origin].of(head)
+	return max(g.received+1, g.first), g.received < head
+}
+
+// never reports whether this replica does not have a batch, and never will.
+func (e *epochs) never(origin geo.NodeID, number uint64) bool {
+	switch {
+	case e.r.logs.all[origin].get(number) != nil:
+		return false
+	case e.behind, e.tail[origin] >= number:
+		return true // it takes no more batches, or none of an epoch that it has committed
+	}
+	// Two replicas that lack the same batch must not wait for each other, so each passes on the report of a third one.
+	return e.reported(origin, number)
+}
+
+// reported reports whether any replica has reported a batch as discarded.
+func (e *epochs) reported(origin geo.NodeID, number uint64) bool {
+	return slices.ContainsFunc(e.discarded, func(of []uint64) bool { return of[origin] == number })
+}
+
+// forgotten learns that a replica will never have a batch.
+func (e *epochs) forgotten(from geo.NodeID, m *Forgotten) {
+	if int(m.Origin) < e.r.nodes {
+		e.discarded[from][m.Origin] = m.Number
+		e.giveUp()
+	}
+}
+
+// giveUp falls behind if a batch that the next epoch lacks is lost, and reports whether this replica is behind.
+func (e *epochs) giveUp() bool {
+	for n := range geo.NodeID(e.r.nodes) {
+		if e.queue.Len() == 0 {
+			break
+		}
+		if first, lacks := e.missing(n); lacks && e.lost(n, first) {
+			e.r.env.Mark(batchLost)
+			e.abandon()
+		}
+	}
+	return e.behind
+}
+
+// lost reports whether no replica can send a batch: every other replica that lives has discarded it, its origin among
+// them, and at least one lives. A replica that hears no other one must not conclude anything.
+func (e *epochs) lost(origin geo.NodeID, number uint64) (lost bool) {
+	for n := range geo.NodeID(e.r.nodes) {
+		if n == e.r.self || !e.r.progress.lives(n) {
+			continue
+		}
+		if e.discarded[n][origin] != number {
+			return false
+		}
+		lost = true
+	}
+	return lost
+}
+
+// abandon stops committing, and says so to clients.
+func (e *epochs) abandon() {
+	e.behind = true
+	e.queue = queue.Queue[Heads]{}
+	e.r.local.abandon()
 }
 
 // awaitBatches sets the timer after which batches are asked for that are still missing.
@@ -195,13 +271,16 @@ func (e *epochs) awaitBatches() {
 	e.r.env.After(after, protocol.Timer{Kind: fetchTimer})
 }
 
-// holder returns the replica to ask next for a batch: a replica that is considered alive, except the batch's origin,
-// which has sent it already.
-func (e *epochs) holder(origin geo.NodeID) geo.NodeID {
+// holder returns the replica to ask next for a batch: one that lives, as far as it is known, and not the one that it is
+// from, since that one has sent it. Once a replica has discarded the batch, its origin is asked, too: the origin may
+// have discarded the batch before this replica's incarnation started, or be a new incarnation itself.
+func (e *epochs) holder(origin geo.NodeID, number uint64) geo.NodeID {
+	reported := e.reported(origin, number)
 	for range e.r.nodes {
-		e.asked = (e.asked + 1) % geo.NodeID(e.r.nodes)
-		if e.asked != e.r.self && e.asked != origin && e.r.progress.lives(e.asked) {
-			return e.asked
+		n := (e.asked[origin] + 1) % geo.NodeID(e.r.nodes)
+		e.asked[origin] = n
+		if n != e.r.self && (n != origin || reported) && e.r.progress.lives(n) {
+			return n
 		}
 	}
 	e.r.env.Mark(holderUnknown)
@@ -396,7 +475,7 @@ func (e *epochs) addChains() (heads []int32) {
 // solve finds the independent set in the conflict graph, and marks all other chains as conflicting.
 func (e *epochs) solve(heads []int32) {
 	e.r.env.Mark(conflictsSolved)
-	in := mwis.Solve(&e.conflicts.graph, e.method, &e.solved)
+	in := mwis.SolveWithin(&e.conflicts.graph, e.method, e.r.shrink, &e.solved)
 	for i := range e.entries {
 		if heads[i] < 0 {
 			continue
@@ -508,12 +587,12 @@ func (e *epochs) answer() {
 func (e *epochs) collect(low uint64) {
 	forgettable := func() bool {
 		if e.behind {
-			return len(e.cuts) > keepCuts
+			return len(e.cuts) > e.r.logs.keepCuts
 		}
 		if e.first >= e.committed || !e.r.rejoin.joined {
 			return false
 		}
-		return e.first <= low || !e.r.rejoin.awaited() && (len(e.cuts) > keepCuts || e.r.logs.kept > keepBytes)
+		return e.first <= low || !e.r.rejoin.awaited() && (len(e.cuts) > e.r.logs.keepCuts || e.r.logs.kept > e.r.logs.keepBytes)
 	}
 	for len(e.cuts) > 1 && forgettable() {
 		for n, head := range e.cuts[0] {
@@ -562,13 +641,11 @@ func (e *epochs) restore(data []byte) {
 // the cuts from there on. It keeps its batches of later epochs: it has acknowledged them, and other replicas may have
 // to ask for them.
 func (e *epochs) fallBehind(number uint64, cut Heads) {
-	e.behind = true
-	e.queue = queue.Queue[Heads]{}
+	e.abandon()
 	e.skip(number)
 	for n, head := range cut {
 		e.r.logs.drop(geo.NodeID(n), head)
 	}
-	e.r.local.abandon()
 }
 
 // skip forgets the cuts before a number.

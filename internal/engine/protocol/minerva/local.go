@@ -74,7 +74,7 @@ func (l *local) init(r *Replica, p protocol.Params) {
 
 // submit takes a client's transaction.
 func (l *local) submit(t *txn.Transaction) {
-	if l.r.rejoin.refuses() {
+	if l.r.rejoin.refuses() && !l.r.epochs.behind {
 		l.r.env.Mark(submittedEarly)
 		l.r.env.Reply(txn.Outcome{ID: t.ID, Status: txn.Refused, Cause: txn.CauseNode, Reason: ReasonJoining})
 		return
@@ -86,6 +86,7 @@ func (l *local) submit(t *txn.Transaction) {
 		return
 	}
 	if l.r.epochs.behind {
+		l.r.env.Mark(submittedBehind)
 		l.r.env.Reply(txn.Outcome{ID: t.ID, Status: txn.Refused, Cause: txn.CauseNode, Reason: ReasonBehind})
 		return
 	}

@@ -26,7 +26,9 @@ type logs struct {
 	// kept are the bytes of committed batches that others may ask for.
 	kept     int
 	passedOn int64
-	arrivals map[*Batch]int32 // the order in which batches have arrived, for a mistake
+	// keepBytes bounds kept, and keepCuts the cuts that go with them.
+	keepBytes, keepCuts int
+	arrivals            map[*Batch]int32 // the order in which batches have arrived, for a mistake
 }
 
 // batchLog is one replica's log: the part that the replica's latest known incarnation has appended.
@@ -67,6 +69,7 @@ func (l *logs) init(r *Replica, p protocol.Params) {
 	l.all[r.self].succeed(r.incarnation)
 	l.acknowledgements = make([]uint64, r.nodes)
 	l.arrivals = map[*Batch]int32{}
+	l.keepBytes, l.keepCuts = protocol.Shrunk(r.shrink, keepBytes), protocol.Shrunk(r.shrink, keepCuts)
 }
 
 // append adds a record to the batch. It sends the batch if it is full or the last batch was sent long enough ago.
@@ -209,9 +212,13 @@ func (l *logs) uncut() bool {
 	return false
 }
 
-// requested passes on batches that another replica lacks.
+// requested passes on batches that another replica lacks, or reports that this replica will never have the first one.
 func (l *logs) requested(from geo.NodeID, m *Request) {
 	if int(m.Origin) >= l.r.nodes {
+		return
+	}
+	if l.r.epochs.never(m.Origin, m.From) {
+		l.r.env.Send(from, &Forgotten{m.Origin, m.From})
 		return
 	}
 	g := l.all[m.Origin].of(m.To)

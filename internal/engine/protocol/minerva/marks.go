@@ -5,7 +5,7 @@ import (
 	"github.com/geobench/geobench/internal/base/coverage"
 )
 
-// Coverage marks that the explorer must reach: see package coverage.
+// What the explorer wants to see happen: see package coverage.
 var (
 	batchFetched         = coverage.New("minerva.batch-fetched", "A replica asks for batches of a cut that it lacks")
 	staleChainMet        = coverage.New("minerva.stale-chain", "A chain has read from a transaction of an earlier epoch that is executed again")
@@ -17,6 +17,8 @@ var (
 	chained              = coverage.New("minerva.chained", "A transaction has read from another one of its epoch")
 	executedLate         = coverage.New("minerva.executed-late", "A transaction of the high-contention mode is executed by all")
 	batchPassedOn        = coverage.New("minerva.batch-passed-on", "A replica passes on a batch of another one")
+	batchLost            = coverage.New("minerva.batch-lost", "A replica gives up, since a batch is discarded everywhere")
+	submittedBehind      = coverage.New("minerva.submitted-behind", "A replica that is too far behind refuses a client")
 	batchLate            = coverage.New("minerva.batch-late", "A batch comes that has been committed")
 	batchFull            = coverage.New("minerva.batch-full", "A batch leaves before its time is up")
 	doomedMet            = coverage.New("minerva.doomed", "A transaction is known to be executed again before its epoch is committed")
@@ -31,7 +33,7 @@ var (
 	submittedEarly       = coverage.NewReplaced("minerva.submitted-early", "A transaction is refused at a new incarnation that has not caught up")
 )
 
-// Points at which the explorer may make replicas deviate: see package buggify.
+// What replicas may be told to do: see package buggify.
 var (
 	sendsEarly    = buggify.New("minerva.batch-early", "A batch is sent before its time")
 	followsSlowly = buggify.NewReplaced("minerva.follow-slowly", "A new incarnation is sent one batch of a log at a time")

@@ -27,6 +27,7 @@ const (
 	kindJoin
 	kindFollow
 	kindFollowed
+	kindForgotten
 )
 
 const (
@@ -201,6 +202,29 @@ func (m *Request) AppendTo(b []byte) []byte {
 
 func (m *Request) String() string {
 	return fmt.Sprintf("wants batches %s to %s of %d", numbered(m.From), numbered(m.To), m.Origin)
+}
+
+// Forgotten answers a Request: the sender does not have that batch, and never will.
+type Forgotten struct {
+	Origin geo.NodeID
+	Number uint64
+}
+
+// Kind implements protocol.Message.
+func (m *Forgotten) Kind() uint8 { return kindForgotten }
+
+// Size implements protocol.Message.
+func (m *Forgotten) Size() int {
+	return codec.SizeUvarint(uint64(m.Origin)) + codec.SizeUvarint(m.Number)
+}
+
+// AppendTo implements protocol.Message.
+func (m *Forgotten) AppendTo(b []byte) []byte {
+	return codec.AppendUvarint(codec.AppendUvarint(b, uint64(m.Origin)), m.Number)
+}
+
+func (m *Forgotten) String() string {
+	return fmt.Sprintf("has discarded batch %s of %d", numbered(m.Number), m.Origin)
 }
 
 // Heads are the last batches of the logs, by replica, that something is known of.
@@ -381,6 +405,8 @@ func decode(kind uint8, body []byte, procs *txn.Registry) (protocol.Message, err
 		m = &Follow{r.UvarintMax(maxNumber)}
 	case kindFollowed:
 		m = &Followed{r.UvarintMax(maxNumber), r.UvarintMax(maxNumber)}
+	case kindForgotten:
+		m = &Forgotten{geo.NodeID(r.UvarintMax(maxNode)), r.UvarintMax(maxNumber)}
 	case consensus.Kind:
 		c, err := consensus.Decode(body)
 		if err != nil {

@@ -36,6 +36,7 @@ func sampleMessages() map[string]protocol.Message {
 		"no acknowledgement": &Acknowledgement{},
 		"proof":              &Proof{1 << 40},
 		"request":            &Request{65535, 1, 300},
+		"forgotten":          &Forgotten{65535, 300},
 		"cut":                &Cut{Heads{0, 1, 300, maxNumber}},
 		"no cut":             &Cut{},
 		"progress":           &Progress{300, Heads{1, 2}},

@@ -250,6 +250,8 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 		r.logs.prove(from, m.Number)
 	case *Request:
 		r.logs.requested(from, m)
+	case *Forgotten:
+		r.epochs.forgotten(from, m)
 	case *Cut:
 		r.epochs.agreed(m.Heads)
 	case *Progress:

@@ -107,6 +107,7 @@ func (j *rejoin) replaced(n geo.NodeID, incarnation uint32) {
 	j.incarnations[n], j.goals[n], j.followed[n] = incarnation, unknownGoal, true
 	j.sender.Cancel(n)
 	r.logs.acknowledgements[n] = 0
+	clear(r.epochs.discarded[n])
 	r.progress.replaced(n)
 	r.coordinator.replaced(n, incarnation)
 	r.logs.prove(n, protocol.NumbersBefore(incarnation))

@@ -110,8 +110,163 @@ func TestTooFarBehind(t *testing.T) {
 	}
 }
 
-// A replica that is too far behind keeps the same number of cuts as others, and the batches of these cuts that it has
-// acknowledged.
+// discarding returns replica 0, which has committed and discarded a batch of replica 1, and replica 2, which lacks that
+// batch and knows the cuts. Replica 0 lives.
+func discarding(t *testing.T) (holder, late *Replica, sent, seen *world) {
+	t.Helper()
+	origin, w := alone(t, 1, nil)
+	epoch(origin, w, 1, "a1+1")
+	holder, sent = alone(t, 0, nil)
+	holder.Receive(1, w.batches[0])
+	holder.epochs.agreed(Heads{0, 1, 0})
+	epoch(holder, sent, 10, "a2+1")
+	holder.logs.kept += keepBytes
+	holder.epochs.collect(0)
+	if holder.epochs.committed != 2 || holder.logs.all[1].get(1) != nil {
+		t.Fatalf("%d epochs are committed, batch %v is kept", holder.epochs.committed, holder.logs.all[1].get(1))
+	}
+	late, seen = alone(t, 2, nil)
+	late.Receive(0, sent.batches[0])
+	late.Submit(simload.Txn(txn.MakeID(2, 1), "r1"))
+	late.epochs.agreed(Heads{0, 1, 0})
+	sent.sent, seen.sent = nil, nil
+	return holder, late, sent, seen
+}
+
+// fetches lets a replica ask for missing batches six times, and the given replicas answer.
+func fetches(late *Replica, seen *world, others map[*Replica]*world) {
+	for range 6 {
+		late.Fire(protocol.Timer{Kind: fetchTimer})
+		all := seen.sent
+		seen.sent = nil
+		for _, s := range all {
+			for r, w := range others {
+				if r.self == s.to {
+					r.Receive(late.self, s.m)
+					for _, m := range w.take(late.self) {
+						late.Receive(r.self, m)
+					}
+				}
+			}
+		}
+	}
+}
+
+// A replica that lacks a lost replica's batch, which the others have discarded, answers its clients that it cannot commit.
+func TestDiscardedBatch(t *testing.T) {
+	holder, late, sent, seen := discarding(t)
+	fetches(late, seen, map[*Replica]*world{holder: sent})
+	late.Submit(simload.Txn(txn.MakeID(2, 2), "r1"))
+	if len(seen.answers) != 2 || seen.answers[0].Status != txn.Unknown || seen.answers[1].Status != txn.Refused ||
+		seen.answers[1].Reason != ReasonBehind || !late.Lags() {
+		t.Errorf("a replica that lacks a discarded batch answers %+v; it lags: %v", seen.answers, late.Lags())
+	}
+	if late.epochs.agreed(Heads{1, 1, 0}); late.epochs.committed != 0 || late.epochs.agreedCuts != 2 {
+		t.Errorf("it has committed %d epochs of %d", late.epochs.committed, late.epochs.agreedCuts)
+	}
+	late.Receive(0, &Request{Origin: 1, From: 1, To: 1})
+	if all := seen.take(0); len(all) != 1 || fmt.Sprint(all[0]) != "has discarded batch 1 of 1" {
+		t.Errorf("it answers %v to a replica that lacks the same batch", all)
+	}
+}
+
+// A replica waits while another one that lives may have the batch, its origin included, or while it hears no replica.
+func TestBatchThatMayBeKept(t *testing.T) {
+	for name, tc := range map[string]struct {
+		prepare func(late *Replica, seen *world)
+		origin  protocol.Message // answer of the origin; nil for none
+		lags    bool
+	}{
+		"the origin lives": {prepare: func(late *Replica, _ *world) { late.Receive(1, &Acknowledgement{}) }},
+		"the origin has discarded it": {
+			prepare: func(late *Replica, _ *world) { late.Receive(1, &Acknowledgement{}) }, origin: &Forgotten{1, 1}, lags: true,
+		},
+		"of an earlier batch": {
+			prepare: func(late *Replica, _ *world) { late.Receive(1, &Acknowledgement{}) }, origin: &Forgotten{1, 0},
+		},
+		"no node has answered": {prepare: func(_ *Replica, seen *world) { seen.now = time.Hour }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			holder, late, sent, seen := discarding(t)
+			tc.prepare(late, seen)
+			if seen.now == time.Hour {
+				late.epochs.discarded[0][1] = 1
+				late.Fire(protocol.Timer{Kind: fetchTimer})
+			} else {
+				fetches(late, seen, map[*Replica]*world{holder: sent})
+			}
+			if late.Lags() {
+				t.Fatal("it has given up")
+			}
+			if tc.origin != nil {
+				late.Fire(protocol.Timer{Kind: fetchTimer})
+				late.Receive(1, tc.origin)
+			}
+			if late.Lags() != tc.lags {
+				t.Errorf("it has given up: %v, want %v", late.Lags(), tc.lags)
+			}
+		})
+	}
+}
+
+// A replica that lacks a batch itself reports it as discarded once another replica has, and not before.
+func TestBatchThatTwoLack(t *testing.T) {
+	_, late, _, seen := discarding(t)
+	ask := func() []protocol.Message {
+		seen.sent = nil
+		late.Receive(1, &Request{Origin: 1, From: 1, To: 1})
+		return seen.take(1)
+	}
+	if all := ask(); len(all) > 0 {
+		t.Errorf("a replica that waits for a batch answers %v", all)
+	}
+	late.Receive(0, &Forgotten{1, 1})
+	if all := ask(); len(all) != 1 || fmt.Sprint(all[0]) != "has discarded batch 1 of 1" {
+		t.Errorf("a replica that knows of no holder answers %v", all)
+	}
+}
+
+// Batches of two origins are asked for from every replica that lives: one holder has the one, another holder the other.
+func TestEachOriginAsksAllHolders(t *testing.T) {
+	late, seen := five(t)
+	for _, n := range []geo.NodeID{3, 4} {
+		late.Receive(n, &Acknowledgement{})
+	}
+	late.epochs.agreed(Heads{0, 1, 1, 0, 0})
+	asked := map[string]bool{}
+	for range 4 {
+		late.Fire(protocol.Timer{Kind: fetchTimer})
+		for _, s := range seen.sent {
+			asked[fmt.Sprint(s.to, " ", s.m)] = true
+		}
+		seen.sent = nil
+	}
+	if len(asked) != 4 {
+		t.Errorf("asked: %v, want 2 replicas for the batches of 2", asked)
+	}
+}
+
+// five returns replica 0 of five.
+func five(t *testing.T) (*Replica, *world) {
+	t.Helper()
+	p, errs := Engine.Resolve(nil)
+	if len(errs) > 0 {
+		t.Fatal(errs[0])
+	}
+	delays := make([][]float64, 5)
+	for i := range delays {
+		delays[i] = make([]float64, 5)
+		for j := range delays[i] {
+			delays[i][j] = 20
+		}
+	}
+	w := &world{}
+	return newReplica(protocol.Config{
+		Topology: simload.Topology(1, 1, delays), Params: p, Procedures: simload.Procedures, Store: store.NewHash(), Env: w,
+	}, none), w
+}
+
+// A replica that is too far behind keeps as many cuts as others, and the batches that it has acknowledged with them.
 func TestCollectBehind(t *testing.T) {
 	r, w := alone(t, 0, nil)
 	for i := range uint64(5) {

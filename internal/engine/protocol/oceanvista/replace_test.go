@@ -397,6 +397,13 @@ func TestSnapshotOfANewIncarnation(t *testing.T) {
 	if r.membership.restore(leader.membership.snapshot()); !r.behind {
 		t.Error("it does not know what it lacks")
 	}
+	// All members must have the same patience with a server, and the same part of a decision.
+	server := &leader.membership.servers[1]
+	server.joins, server.pieces = 3, 2
+	r.membership.restore(leader.membership.snapshot())
+	if got := &r.membership.servers[1]; got.joins != 3 || got.pieces != 2 {
+		t.Errorf("it knows of %d joins and %d pieces of server 1, want 3 and 2", got.joins, got.pieces)
+	}
 }
 
 // Which nodes can be lost.

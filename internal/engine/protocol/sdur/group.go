@@ -214,7 +214,8 @@ func (g *group) deliver(x *delivery) {
 	}
 }
 
-// missed reports whether a transaction has read rows written by transactions that it could leap over and does not.
+// missed reports whether a transaction has read rows of transactions that it could leap over and does not. Only the
+// variant overtaking calls it, which is a mistake.
 func (g *group) missed(x *delivery, at int) bool {
 	for _, p := range g.pending[min(at, g.firstLeapable(x)):at] {
 		for _, h := range x.reads {

@@ -52,8 +52,11 @@ type Stats struct {
 	Nodes, Steps int64
 }
 
-// Solve reports for each vertex whether it is in a heavy independent set, and adds the work to s.
-func Solve(g *Graph, m Method, s *Stats) []bool {
+// Solve returns which vertices are in a heavy independent set, and adds to s what that has taken.
+func Solve(g *Graph, m Method, s *Stats) []bool { return SolveWithin(g, m, 0, s) }
+
+// SolveWithin is Solve with searches of 2^shrink times fewer steps: see protocol.Config.Shrink.
+func SolveWithin(g *Graph, m Method, shrink uint8, s *Stats) []bool {
 	in := make([]bool, len(g.Weights))
 	for _, c := range components(g) {
 		if len(c) == 1 {
@@ -67,7 +70,7 @@ func Solve(g *Graph, m Method, s *Stats) []bool {
 			if m == Auto {
 				budget = autoSteps
 			}
-			exact(g, c, in, s.Steps+budget, s)
+			exact(g, c, in, s.Steps+budget>>shrink, s)
 		}
 	}
 	return in

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path"
+	"strings"
+)
+
+// scanned is a parsed file with the parts of it that no correct scenario can reach, by rule.
+type scanned struct {
+	file     *ast.File
+	excluded []span
+}
+
+// span is a part of a file.
+type span struct{ from, to token.Pos }
+
+// scan parses a file and applies the rule. It reads the source alone, so it excludes executed statements, too:
+//
+//   - text for people: functions whose one result is a string, such as String and Error;
+//   - predictions before a run: files law.go, functions law and *Law;
+//   - variants that are wrong on purpose: branches on a field wrong or mistake, functions whose comment says "a mistake";
+//   - refused bytes: in functions that decode, branches on an error, and branches that make one;
+//   - assertions: branches and functions that end in a panic.
+func scan(name string) (*scanned, error) {
+	f, err := parser.ParseFile(files, name, nil, parser.ParseComments)
+	if err != nil {
+		return nil, err
+	}
+	s := &scanned{file: f}
+	for _, d := range f.Decls {
+		fn, is := d.(*ast.FuncDecl)
+		switch {
+		case !is || fn.Body == nil:
+		case path.Base(name) == "law.go", makesText(fn.Type), panics(fn.Body.List),
+			strings.HasSuffix(strings.ToLower(fn.Name.Name), "law"), strings.Contains(fn.Doc.Text(), "a mistake"):
+			s.exclude(fn.Body)
+		default:
+			s.branches(fn)
+		}
+	}
+	return s, nil
+}
+
+func (s *scanned) exclude(n ast.Node) { s.excluded = append(s.excluded, span{n.Pos(), n.End()}) }
+
+// excludes reports whether the rule excludes the code at a line and a column.
+func (s *scanned) excludes(line, column int) bool {
+	at := files.File(s.file.Pos()).LineStart(line) + token.Pos(column-1)
+	for _, x := range s.excluded {
+		if x.from <= at && at < x.to {
+			return true
+		}
+	}
+	return false
+}
+
+// makesText reports whether a function returns a string alone.
+func makesText(t *ast.FuncType) bool {
+	if t.Results == nil || len(t.Results.List) != 1 || len(t.Results.List[0].Names) > 1 {
+		return false
+	}
+	result, is := t.Results.List[0].Type.(*ast.Ident)
+	return is && result.Name == "string"
+}
+
+// branches excludes branches of a function.
+func (s *scanned) branches(fn *ast.FuncDecl) {
+	decoder := decodes(fn)
+	ast.Inspect(fn.Body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.IfStmt:
+			if faulty(n.Cond) || panics(n.Body.List) || decoder && (onError(n.Cond) || makesError(n.Body)) {
+				s.exclude(n.Body)
+			}
+		case *ast.CaseClause:
+			if len(n.List) == 1 && faulty(n.List[0]) || panics(n.Body) || decoder && makesError(n) {
+				for _, statement := range n.Body {
+					s.exclude(statement)
+				}
+			}
+		}
+		return true
+	})
+}
+
+// decodes reports whether a function reads bytes that another node has sent.
+func decodes(fn *ast.FuncDecl) bool {
+	return strings.HasPrefix(strings.ToLower(fn.Name.Name), "decode") || contains(fn, func(n ast.Node) bool {
+		x, is := n.(*ast.SelectorExpr)
+		return is && (x.Sel.Name == "Reader" || x.Sel.Name == "NewReader") && named(x.X, "codec")
+	})
+}
+
+// faulty reports whether a condition holds in a variant that is wrong on purpose alone.
+func faulty(cond ast.Expr) bool {
+	switch x := cond.(type) {
+	case *ast.ParenExpr:
+		return faulty(x.X)
+	case *ast.BinaryExpr:
+		if x.Op == token.LAND {
+			return faulty(x.X) || faulty(x.Y)
+		}
+		field, is := x.X.(*ast.SelectorExpr)
+		return x.Op == token.EQL && is && (field.Sel.Name == "wrong" || field.Sel.Name == "mistake") && !named(x.Y, "none")
+	}
+	return false
+}
+
+// onError reports whether a condition asks for an error.
+func onError(cond ast.Expr) bool {
+	return contains(cond, func(n ast.Node) bool {
+		x, is := n.(*ast.BinaryExpr)
+		return is && x.Op == token.NEQ && named(x.Y, "nil") && contains(x.X, func(n ast.Node) bool {
+			id, is := n.(*ast.Ident)
+			return is && (id.Name == "err" || id.Name == "Err" || id.Name == "Done")
+		})
+	})
+}
+
+// makesError reports whether a branch makes an error itself, outside of branches in it.
+func makesError(branch ast.Node) bool {
+	return contains(branch, func(n ast.Node) bool {
+		call, is := n.(*ast.CallExpr)
+		if !is {
+			return false
+		}
+		f, is := call.Fun.(*ast.SelectorExpr)
+		return is && (f.Sel.Name == "Fail" || f.Sel.Name == "Errorf" && named(f.X, "fmt"))
+	})
+}
+
+// panics reports whether statements end in a panic.
+func panics(list []ast.Stmt) bool {
+	if len(list) == 0 {
+		return false
+	}
+	last, is := list[len(list)-1].(*ast.ExprStmt)
+	if !is {
+		return false
+	}
+	call, is := last.X.(*ast.CallExpr)
+	return is && named(call.Fun, "panic")
+}
+
+func named(x ast.Expr, name string) bool {
+	id, is := x.(*ast.Ident)
+	return is && id.Name == name
+}
+
+// contains reports whether f holds for a node or for one in it, but not for one in a branch in it.
+func contains(root ast.Node, f func(ast.Node) bool) (found bool) {
+	ast.Inspect(root, func(n ast.Node) bool {
+		switch n.(type) {
+		case *ast.IfStmt, *ast.CaseClause:
+			if _, function := root.(*ast.FuncDecl); n != root && !function {
+				return false
+			}
+		}
+		found = found || n != nil && f(n)
+		return !found
+	})
+	return found
+}
