@@ -22,7 +22,7 @@ func (m *Machine) nextArrival() time.Duration {
 		q, _ := bits.Div64(hi, lo, uint64(m.cfg.RatePerSecond))
 		return begin + time.Duration(q)
 	}
-	m.poisson += m.rng.ExpFloat64() * float64(time.Second) * float64(m.cfg.Shares) / float64(m.cfg.RatePerSecond)
+	m.poisson += m.gaps.ExpFloat64() * float64(time.Second) * float64(m.cfg.Shares) / float64(m.cfg.RatePerSecond)
 	return begin + time.Duration(m.poisson)
 }
 
@@ -35,7 +35,7 @@ func (m *Machine) nextArrivalOnCurve(begin time.Duration) time.Duration {
 		seconds = float64(m.arrivals*uint64(m.cfg.Shares)+uint64(m.cfg.Share)) / float64(m.cfg.RatePerSecond)
 		m.arrivals++
 	} else {
-		m.poisson += m.rng.ExpFloat64() * float64(time.Second) * float64(m.cfg.Shares) / float64(m.cfg.RatePerSecond)
+		m.poisson += m.gaps.ExpFloat64() * float64(time.Second) * float64(m.cfg.Shares) / float64(m.cfg.RatePerSecond)
 		seconds = m.poisson / float64(time.Second)
 	}
 	at, ok := m.cfg.Curve.when(seconds)

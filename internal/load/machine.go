@@ -165,7 +165,8 @@ type Machine struct {
 	env       protocol.ClientEnv
 	tap       *history.Tap // nil when no history is recorded
 	generator workload.Generator
-	rng       *rand.Rand
+	rng       *rand.Rand // of think times and of pauses
+	gaps      *rand.Rand // of the gaps between arrivals alone: answers must not change when transactions are due
 	retry     retry
 	clients   []client
 	held      []held // by client; nil while nothing has to be held
@@ -279,6 +280,7 @@ func New(cfg Config) (*Machine, error) {
 		m.held = make([]held, cfg.Clients)
 	}
 	if m.open() {
+		m.gaps, m.rng = m.rng, rand.New(rand.NewPCG(cfg.Seed^0x7061757365, uint64(cfg.Stream)))
 		m.idle = make([]int32, cfg.Clients)
 		for i := range m.idle {
 			m.idle[i] = int32(cfg.Clients - 1 - i)
