@@ -80,8 +80,8 @@ var metamorphicWorkloads = map[string]string{
 	"smallbank": "smallbank: {customers: 10000, multiHomePercent: 25}",
 	"tpcc":      "tpcc: {warehousesPerPartition: 2, rowsPercent: 10}",
 	"ycsb":      "ycsb: {preset: B, records: 4000, fieldCount: 2, fieldBytes: 4}",
-	"micro":     "micro: {}",
-	"social":    "social: {}",
+	"micro":     "micro: {itemsPerPartition: 1000}",
+	"social":    "social: {usersPerPartition: 1000}",
 }
 
 // tallied counts the cases of the metamorphic test.
