@@ -238,3 +238,14 @@ func TestExpansionsAreBounded(t *testing.T) {
 		t.Errorf("%d are kept beside the one that is being played", len(x.kept)-1)
 	}
 }
+
+// The status of an experiment shows lower bounds of latencies as such.
+func TestPointsShowLowerBounds(t *testing.T) {
+	p := situation(1, false, "+").databases[0].points[0]
+	p.Run.Run = &v1alpha1.BenchmarkRun{}
+	bound := v1alpha1.MoreThan(140_000)
+	p.object.Status.Summary = &v1alpha1.RunSummary{LatencyMicroseconds: v1alpha1.LatencyMicroseconds{P50: bound, P99: bound}}
+	if st := p.status(); st.P50Microseconds == nil || *st.P50Microseconds != bound || *st.P99Microseconds != bound {
+		t.Errorf("p50 %+v, p99 %+v, want %+v", st.P50Microseconds, st.P99Microseconds, bound)
+	}
+}

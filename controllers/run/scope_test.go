@@ -1,6 +1,7 @@
 package run
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/bench/result"
 	"github.com/geobench/geobench/internal/ops/health"
 )
 
@@ -51,5 +53,17 @@ func TestWaitingIsNoPartOfTheTime(t *testing.T) {
 		if got := s.run.Status.StartTime.Sub(begun); got != tt.startIs {
 			t.Errorf("%s: the run began %v later, want %v", name, got, tt.startIs)
 		}
+	}
+}
+
+// The message of a run that has ended, and its status, show a lower bound as one.
+func TestConclusionShowsLowerBounds(t *testing.T) {
+	s := &scope{Reconciler: &Reconciler{Clock: clocktesting.NewFakePassiveClock(time.Unix(0, 0))}, run: &v1alpha1.BenchmarkRun{}}
+	doc := &result.Document{Verdict: v1alpha1.VerdictPassed}
+	bound := v1alpha1.MoreThan(140_000)
+	doc.Summary.LatencyMicroseconds = result.Latency{P50: bound, P99: bound}
+	s.conclude(doc)
+	if st := &s.run.Status; !strings.Contains(st.Message, "p50 > 140.0ms, p99 > 140.0ms") || st.Summary.LatencyMicroseconds.P99 != bound {
+		t.Errorf("%s: %+v", st.Message, st.Summary.LatencyMicroseconds)
 	}
 }

@@ -268,7 +268,6 @@ func New(cfg Config) (*Machine, error) {
 			Region: cfg.Home, Clients: cfg.Clients, FirstClient: cfg.FirstClient, RegionClients: cfg.RegionClients,
 			Stream: cfg.Stream, Measured: s.Duration,
 		}),
-		gaps:    rand.New(rand.NewPCG(cfg.Seed^0x67617073, uint64(cfg.Stream))),
 		pauses:  rand.New(rand.NewPCG(cfg.Seed^0x6c6f6164, uint64(cfg.Stream))),
 		clients: make([]client, cfg.Clients), active: cfg.Clients,
 		oldest: none, newest: none, quiet: true,
@@ -283,6 +282,7 @@ func New(cfg Config) (*Machine, error) {
 		m.held = make([]held, cfg.Clients)
 	}
 	if m.open() {
+		m.gaps, m.pauses = m.pauses, rand.New(rand.NewPCG(cfg.Seed^0x7061757365, uint64(cfg.Stream)))
 		m.idle = make([]int32, cfg.Clients)
 		for i := range m.idle {
 			m.idle[i] = int32(cfg.Clients - 1 - i)

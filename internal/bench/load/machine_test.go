@@ -280,33 +280,48 @@ func TestOpenLoopRate(t *testing.T) {
 	}
 }
 
-// In an open loop the arrivals do not depend on the answers: two runs that differ in answers alone ask for the same transactions.
-func TestArrivalsDoNotDependOnAnswers(t *testing.T) {
-	arrivals := func(status txn.Status, cause txn.Cause) (at []time.Duration) {
+// TestArrivalsDoNotDependOnOutcomes holds open loops to their promise: transactions are due at the same instants whatever
+// the database answers, even where clients draw random pauses before a retry.
+func TestArrivalsDoNotDependOnOutcomes(t *testing.T) {
+	outcomes := []txn.Outcome{
+		{Status: txn.Committed},
+		{Status: txn.Aborted, Cause: txn.CauseConflict},
+		{Status: txn.Refused, Cause: txn.CauseNode, Reason: "overloaded"},
+		{Status: txn.Unknown, Cause: txn.CauseNode, Reason: "connection"},
+	}
+	pause := v1alpha1.Duration{Duration: 100 * time.Millisecond}
+	retries := &v1alpha1.Retry{
+		Attempts: 3, Backoff: pause, MaxBackoff: pause, Jitter: 50, Causes: []v1alpha1.RetryCause{v1alpha1.RetryConflict, v1alpha1.RetryNode},
+	}
+	// dueOf returns the instants at which transactions are due that all end alike.
+	dueOf := func(arrival v1alpha1.Arrival, retry *v1alpha1.Retry, shape v1alpha1.LoadShape, o txn.Outcome) (due []time.Duration) {
 		m := machine(t, func(c *Config) {
-			c.Arrival, c.RatePerSecond, c.Clients = v1alpha1.ArrivalPoisson, 200, 1000
-			c.Retry = &v1alpha1.Retry{
-				Attempts: 3, Backoff: v1alpha1.DurationOf(time.Millisecond), MaxBackoff: v1alpha1.DurationOf(time.Second),
-				Jitter: 50, Causes: []v1alpha1.RetryCause{v1alpha1.RetryConflict},
+			c.Clients, c.Arrival, c.RatePerSecond, c.Retry, c.ThinkTime = 1000, arrival, 50, retry, 20*time.Millisecond
+			if shape != "" {
+				l := curved(arrival, v1alpha1.LoadCurve{Shape: shape})
+				c.Curve = NewCurve(&l)
 			}
 		})
-		w := &world{answer: func(w *world, n int, x *txn.Transaction) (txn.Outcome, time.Duration) {
+		w := &world{answer: func(w *world, _ int, x *txn.Transaction) (txn.Outcome, time.Duration) {
 			if x.Attempt == 0 {
-				at = append(at, w.now)
+				due = append(due, w.now)
 			}
-			return txn.Outcome{Status: status, Cause: cause}, 5 * time.Millisecond
+			return o, time.Duration(o.Status) * 7 * time.Millisecond
 		}}
 		w.run(t, m)
-		return at
+		return due
 	}
-	committed := arrivals(txn.Committed, 0)
-	for name, got := range map[string][]time.Duration{
-		"refused": arrivals(txn.Refused, txn.CauseNode),
-		"unknown": arrivals(txn.Unknown, txn.CauseNode),
-		"retried": arrivals(txn.Aborted, txn.CauseConflict),
-	} {
-		if !slices.Equal(got, committed) {
-			t.Errorf("%s: %d arrivals, at other times than the %d of a run that commits all", name, len(got), len(committed))
+	for _, arrival := range []v1alpha1.Arrival{v1alpha1.ArrivalConstant, v1alpha1.ArrivalPoisson} {
+		for _, retry := range []*v1alpha1.Retry{nil, retries} {
+			for _, shape := range []v1alpha1.LoadShape{"", v1alpha1.LoadGaussian} {
+				want := dueOf(arrival, retry, shape, outcomes[0])
+				for _, o := range outcomes[1:] {
+					if due := dueOf(arrival, retry, shape, o); !slices.Equal(due, want) {
+						t.Errorf("%s, retries %t, curve %q: %d transactions are due where all are %s; want the %d that are due where all are committed",
+							arrival, retry != nil, shape, len(due), o.Status, len(want))
+					}
+				}
+			}
 		}
 	}
 }

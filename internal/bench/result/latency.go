@@ -264,8 +264,9 @@ func (t *tally) quantiles(percents ...float64) []v1alpha1.Quantile {
 	for us, share := range t.survival() {
 		// The share is a product of rounded factors: a thousandth of a transaction is no transaction.
 		for len(out) < len(percents) && float64(n)*(1-share) >= rank(percents[len(out)], n)-1e-3 {
-			// A percentile is the upper end of its bucket, which may lie above the largest value seen.
-			out = append(out, v1alpha1.Observed(min(us, t.max)))
+			// A percentile is the upper end of its bucket, which may lie above the largest value seen. The horizon, and not the
+			// largest observed value, bounds it: the percentile must not fall when the largest observation is lost.
+			out = append(out, v1alpha1.Observed(min(us, t.horizon())))
 		}
 		if len(out) == len(percents) {
 			return out

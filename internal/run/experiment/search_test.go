@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/bench/result"
 )
 
 // searchOf returns a search with probes that have no manifests except for their rates and seeds.
@@ -268,5 +269,19 @@ func TestRates(t *testing.T) {
 		if r <= rates[i] || float64(r) > max(1.01*float64(rates[i]), float64(rates[i]+1)) {
 			t.Fatalf("%d follows %d", r, rates[i])
 		}
+	}
+}
+
+// A rate at which only a lower bound of an objective's percentile is known is not kept, and its probe shows the bound.
+func TestProbesOverLowerBounds(t *testing.T) {
+	p := searchOf(defaultSearch, 1000).prober
+	e := keeping(true)
+	e.Verdict, e.Reason, e.Message = v1alpha1.VerdictInvalid, result.ReasonObjectiveUndecided, "only a lower bound is known"
+	if o := p.outcome(e); o.Keeps || o.Missed != e.Message || o.Unusable != "" {
+		t.Errorf("%+v, want a missed objective", o)
+	}
+	bound := v1alpha1.MoreThan(140_000)
+	if cells := (&ProbeData{P50Microseconds: bound, P99Microseconds: bound}).Cells(); cells[6] != "> 140 ms" || cells[7] != "> 140 ms" {
+		t.Errorf("cells %q", cells)
 	}
 }

@@ -33,14 +33,16 @@ const (
 // Simulate runs a plan in virtual time. The same plan gives the same document, byte for byte. When the context ends, it does as
 // Run does.
 func Simulate(ctx context.Context, p *plan.Plan, report Report) (*result.Document, error) {
-	return simulateWith(ctx, p, report, func(_ geo.Region, m *load.Machine) attach { return m.Attach })
+	return simulateWith(ctx, p, report, func(_ geo.Region, m *load.Machine) attach { return m.Attach }, judge.Document)
 }
 
 // attach creates a client with its environment.
 type attach = func(protocol.ClientEnv) protocol.Client
 
-// simulateWith is Simulate with clients that attached makes of the load generators.
-func simulateWith(ctx context.Context, p *plan.Plan, report Report, attached func(geo.Region, *load.Machine) attach) (*result.Document, error) {
+// simulateWith is Simulate with clients that attached makes of the load generators, and with a document that conclude makes of
+// a run whose schedule is over.
+func simulateWith(ctx context.Context, p *plan.Plan, report Report, attached func(geo.Region, *load.Machine) attach,
+	conclude func(*judge.Facts) (*result.Document, error)) (*result.Document, error) {
 	procedures, db, timeline := catalog.Procedures(), database(p), faultsOf(p)
 	s := sim.New(sim.Config{
 		Topology: &p.Topology, Engine: p.Engine, Params: p.Params, Procedures: procedures, Seed: p.Seed(),
@@ -151,7 +153,7 @@ func simulateWith(ctx context.Context, p *plan.Plan, report Report, attached fun
 		}
 	}
 	f.History = rec.whole()
-	return judge.Document(f)
+	return conclude(f)
 }
 
 // limited reports whether a link has a bandwidth.

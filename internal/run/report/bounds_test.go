@@ -121,3 +121,22 @@ func TestCellsWithoutValues(t *testing.T) {
 		t.Errorf("%v: the table has a latency of > 0us:\n%s", err, table.String())
 	}
 }
+
+// Pages and CSV files write lower bounds as such.
+func TestCellsOfLowerBounds(t *testing.T) {
+	d := *doubtful(t)
+	bound := v1alpha1.MoreThan(140_000)
+	d.Regions = slices.Clone(d.Regions)
+	d.Regions[0].LatencyMicroseconds.P99 = bound
+	if text := functions["ms"].(func(v1alpha1.Quantile) string)(bound); text != "> 140.0 ms" {
+		t.Errorf("a page shows %q", text)
+	}
+	f := figures("", &d)["latency-cdf"]
+	files := map[string][]byte{}
+	if err := f.files(files); err != nil {
+		t.Fatal(err)
+	}
+	if csv := string(files["csv/"+f.ID+".csv"]); !strings.Contains(csv, ",> 140.000") {
+		t.Errorf("the CSV file has no lower bound:\n%s", csv)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/geobench/geobench/internal/base/chart/charttest"
+	"github.com/geobench/geobench/internal/run/experiment"
 	"github.com/geobench/geobench/internal/run/experiment/experimenttest"
 )
 
@@ -122,5 +123,13 @@ func say(t *testing.T, files []string, texts ...string) {
 				t.Errorf("%s does not say %q", f, want)
 			}
 		}
+	}
+}
+
+// A drawn line keeps which of its points are lower bounds.
+func TestLinesMarkLowerBounds(t *testing.T) {
+	s := seriesOf(&experiment.Line{X: []float64{1, 2}, Y: []float64{1, 140}, LowerBound: []bool{false, true}}, 0)
+	if !slices.Equal(s.LowerBound, []bool{false, true}) {
+		t.Errorf("%+v", s)
 	}
 }
