@@ -13,7 +13,7 @@ func TestTable(t *testing.T) {
 	t.Chdir("../..")
 	profile := filepath.Join(t.TempDir(), "profile")
 	line := func(file, rest string) string { return module + "internal/base/queue/" + file + ":" + rest + "\n" }
-	text := "mode: set\n" + line("fifo.go", "13.30,13.60 1 1") + line("fifo.go", "16.30,16.60 3 0") + line("fifo.go", "16.30,16.60 3 0") + line("fifo.go", "13.30,13.60 1 0") +
+	text := "mode: set\n" + line("queue.go", "13.30,13.60 1 1") + line("queue.go", "16.30,16.60 3 0") + line("queue.go", "16.30,16.60 3 0") + line("queue.go", "13.30,13.60 1 0") +
 		module + "internal/engine/protocol/coco/broken.go:1.1,2.2 5 0\n"
 	if err := os.WriteFile(profile, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -23,7 +23,7 @@ func TestTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := out.String()
-	if !strings.Contains(got, "| `fifo` | 4 | 0 | 25.0% |\n") || !strings.Contains(got, "internal/base/queue/fifo.go Push [16]\n") || strings.Contains(got, "coco") {
+	if !strings.Contains(got, "| `base/queue` | 4 | 0 | 25.0% |\n") || !strings.Contains(got, "internal/base/queue/queue.go Push [16]\n") || strings.Contains(got, "coco") {
 		t.Error(got)
 	}
 	for _, wrong := range []string{"", "mode: set\n", "mode: set\nnonsense\n", "mode: set\nfile:1.2,3.4 x y\n"} {
