@@ -1,4 +1,5 @@
-// Package gitops holds what GitOps and CI tools need to judge and to make Geobench's resources. Its tests ask the tools' own evaluators.
+// Package gitops holds what GitOps and CI tools need to judge and to make Geobench's resources. Its tests ask the
+// tools' own evaluators.
 package gitops
 
 import (

@@ -26,7 +26,8 @@ var floors = []string{"base", "engine", "ops", "net", "bench", "run", "top"}
 // maxPackages is how many packages a folder may hold: more read as a list.
 const maxPackages = 20
 
-// floorOf returns the floor of a package. The API types and the generated CRDs hold data alone and belong to the bottom.
+// floorOf returns the floor of a package. The API types and the generated CRDs hold data alone and belong to the
+// bottom.
 func floorOf(pkg string) string {
 	rest, inside := strings.CutPrefix(pkg, "internal/")
 	first, _, _ := strings.Cut(rest, "/")
@@ -39,7 +40,8 @@ func floorOf(pkg string) string {
 	return "top"
 }
 
-// isTestSupport reports whether a package is made for tests alone. Such a package sits beside its users and may import every floor.
+// isTestSupport reports whether a package is made for tests alone. Such a package sits beside its users and may import
+// every floor.
 func isTestSupport(pkg string) bool { return strings.HasSuffix(pkg, "test") }
 
 // upward returns the imports that point from a floor to a higher one, and those of test support by product code.
@@ -134,8 +136,8 @@ func TestFilesAreShort(t *testing.T) {
 	}
 }
 
-// watch reads all folders of the module. The test cache then runs this test again when a file changes: it knows the folders that a
-// test has read, but not the files that go list reads.
+// watch reads all folders of the module. The test cache then runs this test again when a file changes: it knows the
+// folders that a test has read, but not the files that go list reads.
 func watch(t *testing.T) {
 	t.Helper()
 	for _, top := range []string{"../api", "../cmd", "../config", "../controllers", "../hack", "."} {

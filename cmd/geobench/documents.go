@@ -15,8 +15,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// documents reads the result documents that args name: files, - for standard input, folders with all the results in them,
-// and runs on a cluster as run/NAME (kubectl geobench: NAME too).
+// documents reads the result documents that args name: files, - for standard input, folders with all the results in
+// them, and runs on a cluster as run/NAME (kubectl geobench: NAME too).
 func documents(cmd *cobra.Command, args ...string) ([]*result.Document, error) {
 	var docs []*result.Document
 	for _, arg := range args {

@@ -141,7 +141,8 @@ func playIsolation(cmd *cobra.Command, f *isolationFlags, databases []isolationD
 	return report, nil
 }
 
-// levelsOf are the levels of a database that runs already which are played, as values of its parameter, and whether somebody has picked them.
+// levelsOf are the levels of a database that runs already which are played, as values of its parameter, and whether
+// somebody has picked them.
 func levelsOf(db *v1alpha1.GeoDatabase, given []string) (parameter string, picked bool, levels []string) {
 	parameter, picked, levels = attach.Levels(db)
 	switch {

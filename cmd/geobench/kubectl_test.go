@@ -77,7 +77,8 @@ func TestOnACluster(t *testing.T) {
 	}
 }
 
-// A run under way shows each region's throughput and mean latency over its workers, weighted, what failed, and active faults.
+// A run under way shows each region's throughput and mean latency over its workers, weighted, what failed, and active
+// faults.
 func TestLinesOfARun(t *testing.T) {
 	report := func(name, region string, before, now load.Progress) *corev1.ConfigMap {
 		progress, err := json.Marshal(since(before, now))

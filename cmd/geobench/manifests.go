@@ -43,8 +43,8 @@ func loadManifests(cmd *cobra.Command, abilities check.Abilities, files []string
 	return bundle, nil
 }
 
-// loadPlans reads manifests and plans all their runs, for a place with these abilities. Whatever is wrong with them is a
-// usage error that lists it all.
+// loadPlans reads manifests and plans all their runs, for a place with these abilities. Whatever is wrong with them is
+// a usage error that lists it all.
 func loadPlans(cmd *cobra.Command, abilities check.Abilities, files []string) ([]*plan.Plan, *manifest.Bundle, error) {
 	if len(files) == 0 {
 		return nil, nil, usageError("no manifest is given: name one with -f, for example -f experiments/quickstart.yaml")

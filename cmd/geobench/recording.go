@@ -17,7 +17,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// recording is a worker's history: a file that grows up to a limit while clients run, and that is served when it is closed.
+// recording is a worker's history: a file that grows up to a limit while clients run, and that is served when it is
+// closed.
 type recording struct {
 	path  string
 	limit int64

@@ -228,8 +228,8 @@ func (f *follower) faults(elapsed time.Duration) []string {
 	return out
 }
 
-// experimentView shows the progress of experiments: on a terminal how far they are and each run under way with its regions,
-// elsewhere a line for each run that has ended.
+// experimentView shows the progress of experiments: on a terminal how far they are and each run under way with its
+// regions, elsewhere a line for each run that has ended.
 type experimentView struct {
 	*screen
 	began     time.Time // of the first run that was not kept

@@ -114,7 +114,8 @@ func documents(t *testing.T, file string) []*unstructured.Unstructured {
 	return out
 }
 
-// enforce puts the policies into force, gives alice and bob rights on Geobench's kinds, and waits until all of them are: the API server learns of them by a watch.
+// enforce puts the policies into force, gives alice and bob rights on Geobench's kinds, and waits until all of them
+// are: the API server learns of them by a watch.
 func (c *cluster) enforce(t *testing.T) {
 	t.Helper()
 	policies, bindings, err := Policies()

@@ -47,8 +47,8 @@ func runOf(change func(*v1alpha1.Load)) *v1alpha1.BenchmarkRun {
 	return r
 }
 
-// TestTenants holds the manifests of a tenant to its limits: three regions, six pods, two workers in a region, two minutes, images of two
-// repositories, and endpoints of databases that run elsewhere.
+// TestTenants holds the manifests of a tenant to its limits: three regions, six pods, two workers in a region, two
+// minutes, images of two repositories, and endpoints of databases that run elsewhere.
 func TestTenants(t *testing.T) {
 	c := startCluster(t)
 	c.create(t, operatorsRights(t)...)

@@ -160,7 +160,8 @@ func TestChaosMeshReadsTheNumbers(t *testing.T) {
 	}
 }
 
-// The CRDs, generated from the module with the types, take every object whole: nothing is refused and nothing is pruned.
+// The CRDs, generated from the module with the types, take every object whole: nothing is refused and nothing is
+// pruned.
 func TestCRDsTakeWhatGeobenchMakes(t *testing.T) {
 	crds := generateCRDs(t)
 	for name, u := range objects() {

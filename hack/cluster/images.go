@@ -149,8 +149,8 @@ func rootFilesystem(binary string) ([]byte, error) {
 	return layer.Bytes(), err
 }
 
-// folderFilesystem is the layer: the folder's files, folders and symbolic links, in sorted order, without times and owned
-// by root.
+// folderFilesystem is the layer: the folder's files, folders and symbolic links, in sorted order, without times and
+// owned by root.
 func folderFilesystem(root string) ([]byte, error) {
 	var layer bytes.Buffer
 	w := tar.NewWriter(&layer)

@@ -91,7 +91,8 @@ func read(r io.Reader) ([]block, error) {
 	return sorted, lines.Err()
 }
 
-// left says which files scenarios are not to reach: variants that are wrong on purpose, what tests alone are made of, and the program itself.
+// left says which files scenarios are not to reach: variants that are wrong on purpose, what tests alone are made of,
+// and the program itself.
 func left(file string) bool {
 	dir := path.Base(path.Dir(file))
 	return path.Base(file) == "broken.go" || dir == "broken" || dir == "protocoltest" || strings.HasPrefix(file, "cmd/")

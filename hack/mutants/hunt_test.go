@@ -169,8 +169,8 @@ func read(t *testing.T, root, file string) []byte {
 	return text
 }
 
-// A result holds until something changes that it depends on: a kill until the code or the killing test does, a survival until any test
-// does.
+// A result holds until something changes that it depends on: a kill until the code or the killing test does, a survival
+// until any test does.
 func TestHolds(t *testing.T) {
 	for name, tc := range map[string]struct {
 		file             string

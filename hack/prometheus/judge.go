@@ -39,7 +39,8 @@ var empty = map[string]map[string]string{
 	},
 }
 
-// Panels of topics about which calvin, the quickstart's engine, counts nothing. The test of package dashboards plays all engines.
+// Panels of topics about which calvin, the quickstart's engine, counts nothing. The test of package dashboards plays
+// all engines.
 const (
 	recovery     = string(protocol.AboutRecovery)
 	work         = string(protocol.AboutWork)

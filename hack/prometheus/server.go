@@ -103,8 +103,8 @@ scrape_configs:
 	return s, nil
 }
 
-// endWithLastScrape moves the end of the run back to the last scrape that was answered: the process may take a moment to end
-// when it serves no longer, and a scrape that fails meanwhile takes all series away.
+// endWithLastScrape moves the end of the run back to the last scrape that was answered: the process may take a moment
+// to end when it serves no longer, and a scrape that fails meanwhile takes all series away.
 func (s *server) endWithLastScrape(ctx context.Context) error {
 	answer, err := s.evaluate(ctx, `max(max_over_time(timestamp(up{job="geobench"} == 1)[1m:100ms]))`, true)
 	if err != nil {

@@ -5,8 +5,8 @@
 //	seeds table                                                    prints docs/seeds.md
 //	seeds kinds                                                    prints the flags of each kind of scenarios
 //
-// A claim holds for the code that decides the outcome: the engine, its imports, the simulator and the explorer. When that code
-// changes, the claim is stale, and the table says so until the seeds are played again.
+// A claim holds for the code that decides the outcome: the engine, its imports, the simulator and the explorer. When
+// that code changes, the claim is stale, and the table says so until the seeds are played again.
 package main
 
 import (

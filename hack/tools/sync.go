@@ -195,8 +195,8 @@ func crdTemplate(crd string) (string, error) {
 	return fmt.Sprintf(generated, crdSources) + "{{- if .Values.crds.enabled }}\n" + crd + "{{- end }}\n", nil
 }
 
-// policyTemplate makes admission policies speak of the release's operator and of the namespaces that the values name, and bear the release's
-// name.
+// policyTemplate makes admission policies speak of the release's operator and of the namespaces that the values name,
+// and bear the release's name.
 func policyTemplate(policies string) string {
 	return strings.NewReplacer(
 		"'system:serviceaccount:geobench-system:geobench-operator'", `'system:serviceaccount:{{ .Release.Namespace }}:{{ include "geobench.operator.serviceAccount" . }}'`,

@@ -28,8 +28,8 @@ const Missing = "KUBEBUILDER_ASSETS is not set: export KUBEBUILDER_ASSETS=$(go r
 // gcPercent lets heaps grow to five times what is live, which is tens of megabytes.
 const gcPercent = 400
 
-// patience is how long etcd and the API server may take to start, each. An API server takes three seconds of CPU to do so, and on a machine that builds
-// programs beside it more than the twenty that are usual.
+// patience is how long etcd and the API server may take to start, each. An API server takes three seconds of CPU to do
+// so, and on a machine that builds programs beside it more than the twenty that are usual.
 const patience = 2 * time.Minute
 
 // Start starts an API server and returns how its administrator reaches it, without a limit on requests, and how it is

@@ -140,8 +140,8 @@ func (c *cluster) pod(t *testing.T, name string, change func(*corev1.PodSpec)) *
 	return p
 }
 
-// TestChaosAuto: with Chaos Mesh installed, Auto asks the kernel first. Where it has netem, Chaos Mesh is taken; where it has
-// not, a sidecar, with the kernel's words as the reason, and no delay object was ever made.
+// TestChaosAuto: with Chaos Mesh installed, Auto asks the kernel first. Where it has netem, Chaos Mesh is taken; where
+// it has not, a sidecar, with the kernel's words as the reason, and no delay object was ever made.
 func TestChaosAuto(t *testing.T) {
 	needsChaosMesh(t)
 	c := newCluster(t)
@@ -560,8 +560,8 @@ func (f *faulty) injected(t *testing.T) {
 	t.Logf("us-east-1: %s", full)
 }
 
-// TestChaosTimeline has the real Chaos Mesh inject the timeline of a BenchmarkRun. Every fault has its effect, seen from outside
-// while the run says that it lasts, and is gone when the run says so.
+// TestChaosTimeline has the real Chaos Mesh inject the timeline of a BenchmarkRun. Every fault has its effect, seen
+// from outside while the run says that it lasts, and is gone when the run says so.
 func TestChaosTimeline(t *testing.T) {
 	needsChaosMesh(t)
 	f := newCluster(t).startFaulty(t, chaosDatabase+separator+chaosRun("timeline", "100s", lastingFaults+`

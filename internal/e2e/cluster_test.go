@@ -176,7 +176,8 @@ func (c *cluster) awaitEnd(t *testing.T, name string, limit time.Duration) *v1al
 	return c.awaitStage(t, name, limit, v1alpha1.StageCompleted, v1alpha1.StageFailed)
 }
 
-// mustPass fails the test unless the run has passed, or was Invalid since this machine was busy with other things and for nothing else.
+// mustPass fails the test unless the run has passed, or was Invalid since this machine was busy with other things and
+// for nothing else.
 func (c *cluster) mustPass(t *testing.T, r *v1alpha1.BenchmarkRun) {
 	t.Helper()
 	if (r.Status.Reason == result.ReasonDriverBound || r.Status.Reason == result.ReasonNodeStarved) && busyMachine(c.document(t, r)) {

@@ -221,8 +221,8 @@ func TestOperatorKilledInEachStage(t *testing.T) {
 		c.killOperator(t)
 		killed[r.Status.Stage] = true
 	}
-	// Emulate may be over when an operator that was killed in Provision is back: the nodes measure the network without it. So
-	// there is another database for that stage alone.
+	// Emulate may be over when an operator that was killed in Provision is back: the nodes measure the network without it.
+	// So there is another database for that stage alone.
 	c.apply(t, database("slog")+separator+runOn("slog", "restless-network", 10, "1s", "3s"))
 	if r := c.awaitStage(t, "restless-network", 3*time.Minute, v1alpha1.StageEmulate); r.Status.Finished() {
 		t.Errorf("stage Emulate of a new database was not seen: %s %s", r.Status.Verdict, r.Status.Message)
@@ -419,8 +419,8 @@ func TestWrongManifestsDeployNothing(t *testing.T) {
 	t.Logf("refused: %v", refused)
 }
 
-// refusedByOperator waits until the object's status names the field and what would be right, checks that nothing was made
-// for it, and deletes it.
+// refusedByOperator waits until the object's status names the field and what would be right, checks that nothing was
+// made for it, and deletes it.
 func (c *cluster) refusedByOperator(t *testing.T, u *unstructured.Unstructured, field, want string) {
 	t.Helper()
 	ctx := within(t, 20*time.Second)

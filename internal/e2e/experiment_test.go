@@ -180,7 +180,8 @@ func TestPacketLoss(t *testing.T) {
 	}
 }
 
-// completed waits until an experiment of the cluster's namespace is completed; each time that it looks it calls also, unless that is nil.
+// completed waits until an experiment of the cluster's namespace is completed; each time that it looks it calls also,
+// unless that is nil.
 func (c *cluster) completed(t *testing.T, ctx context.Context, name string, also func(*v1alpha1.Experiment) error) *v1alpha1.Experiment {
 	t.Helper()
 	e := &v1alpha1.Experiment{}
@@ -232,8 +233,8 @@ func medians(s *experiment.PointsSummary, metric string) map[string]map[string]f
 	return out
 }
 
-// agreeOnWinners compares, at each point, the order of the systems by throughput. Systems within 15% of each other in the
-// simulator count as even.
+// agreeOnWinners compares, at each point, the order of the systems by throughput. Systems within 15% of each other in
+// the simulator count as even.
 func agreeOnWinners(t *testing.T, simulated, measured *experiment.PointsSummary) {
 	t.Helper()
 	sim, real := medians(simulated, "tput"), medians(measured, "tput")

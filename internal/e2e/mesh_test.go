@@ -108,7 +108,8 @@ func (c *cluster) startMesh(t *testing.T, image string) {
 	t.Cleanup(func() { kubectl("delete", "--ignore-not-found") })
 }
 
-// awaitInjection waits until the API server knows the policy: it puts a proxy into a pod that it is asked about and does not make.
+// awaitInjection waits until the API server knows the policy: it puts a proxy into a pod that it is asked about and
+// does not make.
 func (c *cluster) awaitInjection(t *testing.T, region string) {
 	t.Helper()
 	ctx := within(t, time.Minute)

@@ -240,9 +240,9 @@ func TestPostgresOverThreeRegions(t *testing.T) {
 	}
 }
 
-// TestPostgresIsMeasured runs SmallBank on a PostgreSQL that the operator has deployed: a steward loads and audits it, clients of three
-// regions send statements over the emulated network to the primary, the history is serializable. Before the Secret is
-// there the run is refused.
+// TestPostgresIsMeasured runs SmallBank on a PostgreSQL that the operator has deployed: a steward loads and audits it,
+// clients of three regions send statements over the emulated network to the primary, the history is serializable.
+// Before the Secret is there the run is refused.
 func TestPostgresIsMeasured(t *testing.T) {
 	needsPostgres(t)
 	c := newCluster(t)

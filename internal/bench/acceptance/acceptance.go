@@ -34,7 +34,8 @@ const (
 	// counted within it. No transaction is retried: an abort, as of a deadlock's victim, is an answer.
 	measured = 20 * time.Second
 	patience = measured / 2
-	// clients of each region: few enough for the locks of five rows to be had over a wide area, enough to be in each other's way.
+	// clients of each region: few enough for the locks of five rows to be had over a wide area, enough to be in each
+	// other's way.
 	clients = 3
 	// warehouses of each partition: as many as in the largest group, so that there is a group even with a single
 	// partition.
@@ -44,8 +45,8 @@ const (
 // MaxName is the longest name of a run that has tests, whose BenchmarkRuns have names of at most 32 characters.
 const MaxName = 32 - len("-deadlock")
 
-// Runs are the BenchmarkRuns of the tests that come before a run, in the order in which the run names them. Their fields are complete,
-// as the API server's defaults would make them. Only names and specs are set.
+// Runs are the BenchmarkRuns of the tests that come before a run, in the order in which the run names them. Their
+// fields are complete, as the API server's defaults would make them. Only names and specs are set.
 func Runs(run *v1alpha1.BenchmarkRun) (out []*v1alpha1.BenchmarkRun) {
 	for _, name := range run.Spec.FunctionalTests {
 		t := tests[name]

@@ -184,8 +184,8 @@ func TestCases(t *testing.T) {
 
 // TestOverlapped compares the counted overlaps with histories given in milliseconds: the longest round trip is 60 ms.
 func TestOverlapped(t *testing.T) {
-	// A word is a transaction: when it was sent and answered, and c for committed, a for aborted by itself, x for aborted for a
-	// conflict, or u for unknown.
+	// A word is a transaction: when it was sent and answered, and c for committed, a for aborted by itself, x for aborted
+	// for a conflict, or u for unknown.
 	for _, test := range []struct {
 		name, told string
 		want       bool

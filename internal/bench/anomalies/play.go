@@ -1,6 +1,6 @@
-// Package anomalies plays the classic anomalies of isolation between clients in different regions: a few small transactions
-// each, after Hermitage (M. Kleppmann 2014) and Adya's thesis, and a few more of replicated databases. It says which of them a
-// database lets happen, and holds it to the level that it promises.
+// Package anomalies plays the classic anomalies of isolation between clients in different regions: a few small
+// transactions each, after Hermitage (M. Kleppmann 2014) and Adya's thesis, and a few more of replicated databases. It
+// says which of them a database lets happen, and holds it to the level that it promises.
 //
 // Engines run whole procedures, so that no client can hold a transaction between two statements. A case is therefore
 // played many times in the simulator. Each play has separate rows, and its transactions are sent within a random time
@@ -105,8 +105,8 @@ func (f *Finding) String() string {
 	return text
 }
 
-// Play plays a case so often, at least once. The same database, case, number and seed give the same finding. It fails when the context
-// ends, and when the database does not answer.
+// Play plays a case so often, at least once. The same database, case, number and seed give the same finding. It fails
+// when the context ends, and when the database does not answer.
 func Play(ctx context.Context, d *Database, c *Case, plays int, seed uint64) (*Finding, error) {
 	s := sim.New(sim.Config{
 		Topology: d.Topology, Engine: d.Engine, Params: d.Params, Procedures: simload.Traced, Seed: seed, Costs: sim.DefaultCosts,

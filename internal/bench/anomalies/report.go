@@ -102,8 +102,8 @@ func Levels(d *Database) []*Database {
 	return all
 }
 
-// Default is a database of the engine with default parameters over regions: two partitions in each and a replica of each, or as
-// many as the engine takes.
+// Default is a database of the engine with default parameters over regions: two partitions in each and a replica of
+// each, or as many as the engine takes.
 func Default(e *protocol.Engine, t *geo.Topology) (*Database, error) {
 	params, errs := e.Resolve(nil)
 	if len(errs) > 0 {

@@ -119,8 +119,8 @@ func NewPlan(faults []v1alpha1.Fault, t *geo.Topology, seed uint64) *Plan {
 	return p
 }
 
-// Target returns the nodes that a fault aims at: the only target of a fault of nodes, the first side of a partition; nil
-// for a fault of links.
+// Target returns the nodes that a fault aims at: the only target of a fault of nodes, the first side of a partition;
+// nil for a fault of links.
 func (f *Fault) Target() *v1alpha1.NodeTarget {
 	s := f.Spec
 	switch {

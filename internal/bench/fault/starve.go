@@ -19,7 +19,8 @@ func (t *Timeline) Starves(n geo.NodeID) []Interval {
 	})
 }
 
-// Hits returns when faults of the plan end the process of a node or do something else to its pod, with their tolerances.
+// Hits returns when faults of the plan end the process of a node or do something else to its pod, with their
+// tolerances.
 func (t *Timeline) Hits(n geo.NodeID) []Interval { return t.acts(n, func(*Fault) bool { return true }) }
 
 // acts returns when faults of some kinds acted on a node.

@@ -1,7 +1,7 @@
-// Package history proves that a database's answers were right. Clients record a history: for each transaction when it was
-// sent and answered, how it ended, and which versions of which rows it read and overwrote. Check turns a history into
-// the direct serialization graph and looks for a cycle: there is a serial order exactly when there is none. Weaker levels
-// allow some cycles: see isolation, and graph.components for snapshots.
+// Package history proves that a database's answers were right. Clients record a history: for each transaction when it
+// was sent and answered, how it ended, and which versions of which rows it read and overwrote. Check turns a history
+// into the direct serialization graph and looks for a cycle: there is a serial order exactly when there is none. Weaker
+// levels allow some cycles: see isolation, and graph.components for snapshots.
 //
 // Transactions also scan ranges. The reads before a scan identify the rows that it met, and therefore the rows of the
 // history that it has not met. A transaction that writes such a row first follows the scan, so that a phantom is an
@@ -18,6 +18,7 @@
 //
 // Sources: A. Adya, Weak Consistency: A Generalized Theory and Optimistic Implementations for Distributed Transactions,
 // MIT 1999, for the graph and the anomalies; K. Kingsbury and P. Alvaro, Elle: Inferring Isolation Anomalies from
-// Experimental Observations, VLDB 2020, for the anomalies' names and what an explanation should look like; A. Cerone and
-// A. Gotsman, Analysing Snapshot Isolation, JACM 2018; R. Tarjan, Depth-First Search and Linear Graph Algorithms, 1972.
+// Experimental Observations, VLDB 2020, for the anomalies' names and what an explanation should look like; A. Cerone
+// and A. Gotsman, Analysing Snapshot Isolation, JACM 2018; R. Tarjan, Depth-First Search and Linear Graph Algorithms,
+// 1972.
 package history

@@ -174,8 +174,8 @@ func TestBrokenEngines(t *testing.T) {
 	}
 }
 
-// Calvin is strictly serializable with each ordering, whatever happens to the network: the place of a transaction in the
-// order is fixed between its sending and its answer, for reads too.
+// Calvin is strictly serializable with each ordering, whatever happens to the network: the place of a transaction in
+// the order is fixed between its sending and its answer, for reads too.
 func TestCalvin(t *testing.T) {
 	for _, ordering := range []string{"leader", "consensus", "epochs"} {
 		for shape, topology := range map[string]*geo.Topology{

@@ -7,7 +7,8 @@ import (
 )
 
 // Lookup returns the version of the row that the running transaction would read under k now: its writer, and which of
-// that transaction's writes of the row it is (0: not known). It is asked only before the transaction's first write of k.
+// that transaction's writes of the row it is (0: not known). It is asked only before the transaction's first write of
+// k.
 type Lookup func(k txn.Key) (writer txn.ID, nth uint8, known bool)
 
 // Recorder is a procedure's view of the database that records its reads and the versions that it overwrites. A recorder

@@ -21,7 +21,8 @@ const Traced txn.ProcID = 1 << 12
 //	value | nth write, 1 byte | kind, 1 byte | writer, 8 bytes little-endian | checksum of key, value and these, 4 bytes
 //
 // A value without a valid stamp is the initial version. The checksum also catches a value that an engine has put under
-// the wrong key. Traced procedures leave a stamp where they delete a row, so that the version of a missing row is known.
+// the wrong key. Traced procedures leave a stamp where they delete a row, so that the version of a missing row is
+// known.
 const (
 	stampSize  = 14
 	stampValue = 1
@@ -256,8 +257,8 @@ func TraceAll(procs ...*txn.Procedure) []*txn.Procedure {
 	return out
 }
 
-// Plain returns a row as untraced procedures would have left it, for a workload's audit: its value without the stamp. It
-// returns false for a row that was deleted.
+// Plain returns a row as untraced procedures would have left it, for a workload's audit: its value without the stamp.
+// It returns false for a row that was deleted.
 func Plain(k txn.Key, stored []byte) (value []byte, there bool) {
 	value, _, _, gone := splitStamp(k, stored)
 	return value, !gone

@@ -13,7 +13,8 @@ import (
 // transactions has the suffix -process, and a cycle that needs the real-time order the suffix -realtime.
 type Anomaly string
 
-// The anomalies, in the order in which Check looks for them. Adya's definitions are in section 4.2 to 4.4 of his thesis.
+// The anomalies, in the order in which Check looks for them. Adya's definitions are in section 4.2 to 4.4 of his
+// thesis.
 const (
 	// DuplicateID: two transactions share an id, so the history means nothing.
 	DuplicateID Anomaly = "duplicate-id"

@@ -46,7 +46,8 @@ spec:
     - {name: gone, at: 1s, podKill: {target: {regions: [b]}}}
 `
 
-// measured returns the facts of a run that was simulated: what its clients, its nodes and its network were. Its faults are for show.
+// measured returns the facts of a run that was simulated: what its clients, its nodes and its network were. Its faults
+// are for show.
 func measured(t *testing.T) *Facts {
 	t.Helper()
 	p, err := plantest.Of(manifests, check.Simulator(nil))
@@ -141,8 +142,8 @@ var places = map[string]func(*Facts){
 	},
 }
 
-// A run that lacks an item of evidence is Invalid wherever it was measured. Items that hold by construction in a place are not
-// forged there.
+// A run that lacks an item of evidence is Invalid wherever it was measured. Items that hold by construction in a place
+// are not forged there.
 func TestEvidenceInAllPlaces(t *testing.T) {
 	forgeries := map[string]struct {
 		in    []string

@@ -87,8 +87,8 @@ func (c *Curve) until(elapsed time.Duration) float64 {
 	return c.before[i] + c.levels[i]*(elapsed.Seconds()-float64(i)*c.slice())
 }
 
-// when is the time since the warm-up began at which the integral of the curve reaches work, in seconds of the whole load; ok is
-// false where it does not before the window closes.
+// when is the time since the warm-up began at which the integral of the curve reaches work, in seconds of the whole
+// load; ok is false where it does not before the window closes.
 func (c *Curve) when(work float64) (at time.Duration, ok bool) {
 	if first := c.before[0]; work < first {
 		return time.Duration(work / first * float64(c.warmup)), true

@@ -166,8 +166,8 @@ type Machine struct {
 	env       protocol.ClientEnv
 	tap       *history.Tap // nil when no history is recorded
 	generator workload.Generator
-	// gaps draws the times between arrivals, pauses everything that depends on answers: one generator for both would let the answers
-	// decide when later transactions are due.
+	// gaps draws the times between arrivals, pauses everything that depends on answers: one generator for both would let
+	// the answers decide when later transactions are due.
 	gaps, pauses *rand.Rand
 	retry        retry
 	clients      []client
@@ -517,7 +517,8 @@ func (m *Machine) heard(now time.Duration) {
 	m.answered, m.quiet = now, m.underway == 0
 }
 
-// silence returns the time in the window in which the database has not answered, up to an instant, and keeps the longest.
+// silence returns the time in the window in which the database has not answered, up to an instant, and keeps the
+// longest.
 func (m *Machine) silence(at time.Duration) time.Duration {
 	since := max(m.from, min(m.answered, at))
 	if w := &m.recorder.window; result.Microseconds(at-since) > w.LongestSilenceMicroseconds {
@@ -574,8 +575,8 @@ func (m *Machine) Fire(t protocol.Timer) {
 	}
 }
 
-// Stop ends the schedule before its time, and closes the window that is open: its counts are right, but it is shorter than the
-// schedule says.
+// Stop ends the schedule before its time, and closes the window that is open: its counts are right, but it is shorter
+// than the schedule says.
 func (m *Machine) Stop() {
 	if m.recorder != nil {
 		m.closeWindow(m.env.Now())

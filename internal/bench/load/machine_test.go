@@ -280,8 +280,8 @@ func TestOpenLoopRate(t *testing.T) {
 	}
 }
 
-// TestArrivalsDoNotDependOnOutcomes holds open loops to their promise: transactions are due at the same instants whatever
-// the database answers, even where clients draw random pauses before a retry.
+// TestArrivalsDoNotDependOnOutcomes holds open loops to their promise: transactions are due at the same instants
+// whatever the database answers, even where clients draw random pauses before a retry.
 func TestArrivalsDoNotDependOnOutcomes(t *testing.T) {
 	outcomes := []txn.Outcome{
 		{Status: txn.Committed},

@@ -2,7 +2,8 @@ package load
 
 import "time"
 
-// drain is the pause after each repetition in which nothing is sent, so that its stragglers don't meet the next warm-up.
+// drain is the pause after each repetition in which nothing is sent, so that its stragglers don't meet the next
+// warm-up.
 const drain = 2 * time.Second
 
 // Schedule is the plan of a run. All load generators count from the same instant, so they agree on it without talking:

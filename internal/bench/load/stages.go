@@ -73,8 +73,8 @@ func (m *Machine) nextStage(now time.Duration) {
 	m.progress.repetition.Store(int32(m.repetition))
 }
 
-// closeWindow closes the window at now, or at its end if now is later, and reports it. Transactions in flight or in the queue are
-// reported with their waiting times: nothing else shows a stall that lasts until the window closes.
+// closeWindow closes the window at now, or at its end if now is later, and reports it. Transactions in flight or in the
+// queue are reported with their waiting times: nothing else shows a stall that lasts until the window closes.
 func (m *Machine) closeWindow(now time.Duration) {
 	m.tally(now)
 	at, w := min(now, m.to), &m.recorder.window

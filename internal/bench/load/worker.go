@@ -163,8 +163,8 @@ func Total(machines []*Machine) Progress {
 	return t
 }
 
-// Connect opens all connections of the worker's clients to their target. It takes as long as the database likes, so the start of a run is
-// chosen after it. When it fails, none is left open.
+// Connect opens all connections of the worker's clients to their target. It takes as long as the database likes, so the
+// start of a run is chosen after it. When it fails, none is left open.
 func (w *Worker) Connect(ctx context.Context, t target.Target) error {
 	drivers := make([]*driver, len(w.machines))
 	var opening errgroup.Group // whose context would end with it

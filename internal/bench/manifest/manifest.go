@@ -67,8 +67,8 @@ type Bundle struct {
 // maxBytes bounds the input: far above any manifest, and harmless in memory.
 const maxBytes = 16 << 20
 
-// Read reads files, folders (their *.yaml, *.yml and *.json files, not recursively) and standard input ("-"), and returns
-// the documents in order. YAML files may hold several documents; a List stands for its items.
+// Read reads files, folders (their *.yaml, *.yml and *.json files, not recursively) and standard input ("-"), and
+// returns the documents in order. YAML files may hold several documents; a List stands for its items.
 func Read(stdin io.Reader, paths ...string) ([]Document, error) {
 	var docs []Document
 	var ps Problems
@@ -327,8 +327,8 @@ func (b *Bundle) add(d Document) error {
 // Source is the "file:line" at which an object starts; empty for an object without a file.
 func (b *Bundle) Source(kind, name string) string { return b.sources[kind+" "+name] }
 
-// Load reads, defaults and validates everything: each object by its CRD, then references and the rules of package check.
-// The error, if any, is Problems.
+// Load reads, defaults and validates everything: each object by its CRD, then references and the rules of package
+// check. The error, if any, is Problems.
 func Load(stdin io.Reader, a check.Abilities, paths ...string) (*Bundle, error) {
 	docs, err := Read(stdin, paths...)
 	var ps Problems

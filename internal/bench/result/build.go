@@ -86,8 +86,8 @@ type Measured struct {
 	Pods []Pods
 	// NodeFacts holds measurements of nodes other than their counters.
 	NodeFacts []NodeFacts
-	// ClockBound is the clock difference between two nodes beyond which the engine's answers may be wrong; 0 if no answer depends
-	// on clocks.
+	// ClockBound is the clock difference between two nodes beyond which the engine's answers may be wrong; 0 if no answer
+	// depends on clocks.
 	ClockBound time.Duration
 	// Incidents are those that the reports do not contain.
 	Incidents []Reason

@@ -60,7 +60,8 @@ type Difference struct {
 	// bounds where the median is of a percentile that was not observed.
 	A v1alpha1.Quantile `json:"a"`
 	B v1alpha1.Quantile `json:"b"`
-	// ChangePPM is (B - A) / A in parts per million; nil when A is 0 and B is not, and where only a bound of either is known.
+	// ChangePPM is (B - A) / A in parts per million; nil when A is 0 and B is not, and where only a bound of either is
+	// known.
 	ChangePPM *int64 `json:"changePPM"`
 	// LowPPM and HighPPM bound the change: the confidence interval of the shift that belongs to the Mann-Whitney test
 	// (Hodges and Lehmann, 1963), at a level of at least 1 - alpha. Nil with too few repetitions.

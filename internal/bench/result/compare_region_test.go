@@ -7,8 +7,8 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// The pooled figures improve when the slow region is gone. That is no improvement, and a region without transactions has no
-// percentiles, least of all of 0.
+// The pooled figures improve when the slow region is gone. That is no improvement, and a region without transactions
+// has no percentiles, least of all of 0.
 func TestDeadRegionIsNoImprovement(t *testing.T) {
 	l := func(us int64) Latency {
 		return Latency{P50: v1alpha1.Observed(us), P90: v1alpha1.Observed(us), P95: v1alpha1.Observed(us), P99: v1alpha1.Observed(us)}

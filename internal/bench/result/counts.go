@@ -67,8 +67,8 @@ type Unanswered struct {
 	// Dropped and Backlog transactions of an open loop were never sent: the queue was full, or the window closed first.
 	Dropped int64 `json:"dropped"`
 	Backlog int64 `json:"backlog,omitempty"`
-	// CarriedOver transactions were due before a window and in flight when it closed. They are not due in it, and take longer than
-	// it lasts.
+	// CarriedOver transactions were due before a window and in flight when it closed. They are not due in it, and take
+	// longer than it lasts.
 	CarriedOver int64 `json:"carriedOver,omitempty"`
 }
 

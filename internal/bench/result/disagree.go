@@ -269,8 +269,9 @@ func (a *Availability) disagrees(name string) []string {
 	return nil
 }
 
-// latencyDisagreements returns percentiles of a document that do not follow from its histograms, or that its repetitions cannot
-// have together. Histograms have no repetitions, and the types of transactions that were never sent are not known.
+// latencyDisagreements returns percentiles of a document that do not follow from its histograms, or that its
+// repetitions cannot have together. Histograms have no repetitions, and the types of transactions that were never sent
+// are not known.
 func (d *Document) latencyDisagreements() (out []string) {
 	if d.Histograms.Estimator != Estimator || d.Summary.Unsent() > 0 || len(d.Histograms.Series) == 0 {
 		return nil

@@ -131,7 +131,8 @@ type Target struct {
 	// transactions. Both are empty if the database does not report them.
 	Server    string `json:"server,omitempty"`
 	Isolation string `json:"isolation,omitempty"`
-	// Form says that transactions are SQL of their workload's own, and whether its tables have foreign keys; empty where they are procedures.
+	// Form says that transactions are SQL of their workload's own, and whether its tables have foreign keys; empty where
+	// they are procedures.
 	Form string `json:"form,omitempty"`
 	// Messages says which statements clients send in one message, followed by a single wait: whether BEGIN goes with the
 	// first statement, and whether writes and COMMIT go with others. It is empty if unknown.
@@ -233,8 +234,8 @@ type Manifests struct {
 	ConfigMaps map[string]string `json:"configMaps,omitempty"`
 }
 
-// MeasuredDigest stands for what runs of these manifests measure: it is equal for equal specs, whatever their database is called, and
-// whatever they have for the fields of a run that can change.
+// MeasuredDigest stands for what runs of these manifests measure: it is equal for equal specs, whatever their database
+// is called, and whatever they have for the fields of a run that can change.
 func (m *Manifests) MeasuredDigest() (string, error) {
 	run := m.Run.Fixed()
 	run.DatabaseRef = v1alpha1.LocalReference{}
@@ -410,8 +411,8 @@ type Link struct {
 	// geo.Topology.RTTTolerance.
 	ToleranceMicroseconds int64 `json:"toleranceMicroseconds"`
 	LoadedRTTMicroseconds *RTT  `json:"loadedRTTMicroseconds,omitempty"`
-	// Probes is the number of packets that probes sent over the link during the run, and LostProbes the number without a reply;
-	// omitted if no probe measures the link.
+	// Probes is the number of packets that probes sent over the link during the run, and LostProbes the number without a
+	// reply; omitted if no probe measures the link.
 	Probes     int64 `json:"probes,omitzero"`
 	LostProbes int64 `json:"lostProbes,omitzero"`
 	// Mesh is the delay that a service mesh adds to the link, measured before the load started. It is omitted if
@@ -444,8 +445,8 @@ type Node struct {
 	// used. SidecarLateMicroseconds is the lateness of the sidecar of its pod. They are nil if not measured.
 	LateMicroseconds        *Lateness `json:"lateMicroseconds,omitempty"`
 	SidecarLateMicroseconds *Lateness `json:"sidecarLateMicroseconds,omitempty"`
-	// QuotaPeriods is the number of CPU quota periods in which its container ran, and ThrottledPeriods the number in which the
-	// container was throttled.
+	// QuotaPeriods is the number of CPU quota periods in which its container ran, and ThrottledPeriods the number in which
+	// the container was throttled.
 	QuotaPeriods     int64 `json:"quotaPeriods,omitzero"`
 	ThrottledPeriods int64 `json:"throttledPeriods,omitzero"`
 	// Clock is the largest measured offset of its clock from the operator's; nil if not measured.
@@ -491,8 +492,8 @@ type Tick struct {
 	Failed    int64 `json:"failed,omitempty"`
 	// Attempts that ended in this second.
 	Attempts int64 `json:"attempts,omitempty"`
-	// Offered is the load of this second where spec.load has a curve: the transactions that were due, in an open loop, or the
-	// time of the clients that took part, in milliseconds.
+	// Offered is the load of this second where spec.load has a curve: the transactions that were due, in an open loop, or
+	// the time of the clients that took part, in milliseconds.
 	Offered int64             `json:"offered,omitempty"`
 	P50     v1alpha1.Quantile `json:"p50"`
 	P99     v1alpha1.Quantile `json:"p99"`

@@ -31,8 +31,8 @@ const (
 	EvidenceContradicted EvidenceState = "Contradicted"
 	// EvidenceMissing: no witness observed the item. The run is Invalid.
 	EvidenceMissing EvidenceState = "Missing"
-	// EvidenceNotWitnessed: no witness can observe the item for this kind of manifest, for example the nodes of a database that
-	// runs elsewhere.
+	// EvidenceNotWitnessed: no witness can observe the item for this kind of manifest, for example the nodes of a database
+	// that runs elsewhere.
 	EvidenceNotWitnessed EvidenceState = "NotWitnessed"
 )
 
@@ -50,8 +50,8 @@ type EvidenceItem struct {
 	observe func(d *Document, in *Inputs, r *Report) Evidence
 }
 
-// EvidenceItems is the table of evidence, in the order in which results list it: the judge, the document and docs/security.md
-// go by it, and TestEvidence forges each item.
+// EvidenceItems is the table of evidence, in the order in which results list it: the judge, the document and
+// docs/security.md go by it, and TestEvidence forges each item.
 var EvidenceItems = []EvidenceItem{
 	{"transactions", "every transaction that was due in a window is in exactly one bin, and the bins of each region add up to what was due",
 		nil, accounted},
@@ -320,7 +320,8 @@ func ofThisExecution(d *Document, in *Inputs, r *Report) Evidence {
 	}
 }
 
-// tableEvidence adds the evidence to a table: a line for all items, and the items that are not shown; wide has all of them.
+// tableEvidence adds the evidence to a table: a line for all items, and the items that are not shown; wide has all of
+// them.
 func (d *Document) tableEvidence(b *strings.Builder, wide bool) {
 	if len(d.Evidence) == 0 {
 		return

@@ -189,7 +189,8 @@ func (d *Document) varies() string {
 // chanceSigmas is tenths.sigmas of a region, and the tolerance of the relapse check.
 const chanceSigmas = 3
 
-// tenths returns an empty timeline as long as the document's; the last tenth of a window may be a part only, and is omitted.
+// tenths returns an empty timeline as long as the document's; the last tenth of a window may be a part only, and is
+// omitted.
 func (d *Document) tenths(sigmas float64) *tenths {
 	n := len(d.Timeline) * perSecond
 	if whole := int(d.Spec.Load.Duration.Duration / (100 * time.Millisecond)); whole > 0 {
@@ -198,7 +199,8 @@ func (d *Document) tenths(sigmas float64) *tenths {
 	return &tenths{make([]counted, n), sigmas}
 }
 
-// effects measures the availability of each fault, nil if there is nothing to compare with. Faults are in order of their start.
+// effects measures the availability of each fault, nil if there is nothing to compare with. Faults are in order of
+// their start.
 func (t *tenths) effects(faults []Fault) []*Availability {
 	out := make([]*Availability, len(faults))
 	clean := 0          // the tenth from which on nothing is left of earlier faults
@@ -280,8 +282,8 @@ func (t *tenths) width(normal int64) int {
 	return max(perSecond, int(math.Ceil(expected*expected/(float64(normal)/1e6)*perSecond)))
 }
 
-// availability reckons a fault's figures, up to the tenth limit and, of its recovery, recoverLimit. normal is in transactions per million
-// seconds. It is nil where there is too little time.
+// availability reckons a fault's figures, up to the tenth limit and, of its recovery, recoverLimit. normal is in
+// transactions per million seconds. It is nil where there is too little time.
 func (t *tenths) availability(f *Fault, from, limit, recoverLimit int, normal int64) *Availability {
 	a := &Availability{NormalPerSecond: ratio(1_000_000, 1, normal)}
 	ceil := func(us int64) int { return int((us + tenth - 1) / tenth) }

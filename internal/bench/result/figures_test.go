@@ -28,8 +28,9 @@ func series(outcome txn.Status, latencies ...int64) (s *Series, h *hdrhistogram.
 	return s, h
 }
 
-// Aborted transactions have no latency. Refused and unknown ones rank above all that committed, so that a percentile among them is
-// a lower bound. A percentile is the end of its bucket, 100,031, unless that is above the longest time of any transaction.
+// Aborted transactions have no latency. Refused and unknown ones rank above all that committed, so that a percentile
+// among them is a lower bound. A percentile is the end of its bucket, 100,031, unless that is above the longest time of
+// any transaction.
 func TestLatencyIsOfAllButAborted(t *testing.T) {
 	var f figures
 	for _, status := range []txn.Status{txn.Aborted, txn.Refused, txn.Unknown, txn.Committed, txn.Committed} {

@@ -16,7 +16,8 @@ const (
 	afterFaults  = 60
 )
 
-// shortening makes a document shorter. The summary, regions, transactions, faults, objectives, checks and evidence are in none.
+// shortening makes a document shorter. The summary, regions, transactions, faults, objectives, checks and evidence are
+// in none.
 type shortening struct {
 	// of names the shortened part: a later shortening of the same part replaces the earlier note.
 	of string

@@ -21,11 +21,12 @@ type Gap struct {
 	Fault string `json:"fault,omitempty"`
 }
 
-// ReasonTooManyGaps says that too much of the measured time had gaps, so that what objectives are measured on is not the run.
+// ReasonTooManyGaps says that too much of the measured time had gaps, so that what objectives are measured on is not
+// the run.
 const ReasonTooManyGaps = "TooManyGaps"
 
-// The measured time that gaps may touch: a replaced pod takes a few seconds until its links are there, and Chaos Mesh a few for each fault
-// of a link.
+// The measured time that gaps may touch: a replaced pod takes a few seconds until its links are there, and Chaos Mesh a
+// few for each fault of a link.
 const (
 	gapSeconds        = 5  // whatever the length of the run
 	gapPercent        = 1  // of the measured time

@@ -68,8 +68,8 @@ func TestGapsAreLeftOut(t *testing.T) {
 	}
 }
 
-// Gaps are bounded: few seconds are omitted, more make the run Invalid, and faults of links, which Chaos Mesh cannot do without gaps, get
-// more.
+// Gaps are bounded: few seconds are omitted, more make the run Invalid, and faults of links, which Chaos Mesh cannot do
+// without gaps, get more.
 func TestTooManyGaps(t *testing.T) {
 	gap := func(repetition int, from, to float64, fault string) Gap {
 		return Gap{Repetition: repetition, FromMicroseconds: int64(from * 1e6), ToMicroseconds: int64(to * 1e6), Cause: "cause", Fault: fault}

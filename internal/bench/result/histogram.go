@@ -50,8 +50,8 @@ func EncodeHistogram(h *hdrhistogram.Histogram) string {
 	return string(b)
 }
 
-// DecodeHistogram reads what EncodeHistogram has written, now or in earlier versions, and refuses histograms of any other
-// shape.
+// DecodeHistogram reads what EncodeHistogram has written, now or in earlier versions, and refuses histograms of any
+// other shape.
 func DecodeHistogram(s string) (*hdrhistogram.Histogram, error) {
 	if s == "" {
 		return NewHistogram(), nil
@@ -121,8 +121,8 @@ func secondValue(i int) int64 {
 // Record counts one latency of us microseconds, 0 or more.
 func (s *SecondHistogram) Record(us int64) { s.counts[secondBucket(us)]++ }
 
-// Percentile returns the p-th percentile, in microseconds, of the recorded latencies and of never others that rank above
-// all of them; the value 0 when there are none.
+// Percentile returns the p-th percentile, in microseconds, of the recorded latencies and of never others that rank
+// above all of them; the value 0 when there are none.
 func (s *SecondHistogram) Percentile(p float64, never int64) v1alpha1.Quantile {
 	total := never
 	for _, c := range s.counts {

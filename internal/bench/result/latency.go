@@ -49,8 +49,8 @@ type tally struct {
 	never, neverSum int64
 	// longest is the longest wait of a transaction that was not observed.
 	longest int64
-	// growing says that the transactions are of a backlog that grew: see figures.grows. The product-limit estimate does not
-	// hold, and every percentile is a lower bound.
+	// growing says that the transactions are of a backlog that grew: see figures.grows. The product-limit estimate does
+	// not hold, and every percentile is a lower bound.
 	growing bool
 }
 
@@ -145,8 +145,8 @@ func (l *Latencies) Quantiles(percents ...float64) []v1alpha1.Quantile {
 	return l.quantiles(percents...)
 }
 
-// mayHideCensored reports whether the percentiles may omit unanswered transactions, as in results of versions without an
-// Estimator.
+// mayHideCensored reports whether the percentiles may omit unanswered transactions, as in results of versions without
+// an Estimator.
 func (d *Document) mayHideCensored() bool {
 	s := &d.Summary
 	return d.Histograms.Estimator == "" && s.Refused+s.Unknown+s.Unfinished+s.Unsent() > 0
@@ -300,8 +300,8 @@ func (t *tally) leastQuantiles(percents []float64) (out []v1alpha1.Quantile) {
 
 // survival yields each observed latency, in ascending order, with the estimated share of transactions that take longer:
 // the product over all latencies so far of the share, of the transactions still at risk, that is not observed there.
-// Transactions that never commit stay at risk at all times. One that was under way is at risk until the time that it had
-// waited, and of an observation in the same bucket, too.
+// Transactions that never commit stay at risk at all times. One that was under way is at risk until the time that it
+// had waited, and of an observation in the same bucket, too.
 func (t *tally) survival() func(yield func(us int64, share float64) bool) {
 	return func(yield func(int64, float64) bool) {
 		waiting := bars(t.waiting)
@@ -377,8 +377,8 @@ const (
 	hungFactor = 3
 )
 
-// knownAt returns the number of transactions that say something of a percentile with this estimate: all but those in flight
-// that had waited for less.
+// knownAt returns the number of transactions that say something of a percentile with this estimate: all but those in
+// flight that had waited for less.
 func (t *tally) knownAt(q v1alpha1.Quantile) int64 {
 	return t.observed() + t.never + t.waitingLonger(q.Least())
 }

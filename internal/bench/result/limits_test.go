@@ -15,8 +15,8 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// soak returns the reports of a run of the given length in seconds with faults: one worker in each region, with perSecond transactions per
-// second, whose latencies have four modes.
+// soak returns the reports of a run of the given length in seconds with faults: one worker in each region, with
+// perSecond transactions per second, whose latencies have four modes.
 func soak(seconds, perSecond int, regions ...string) []*Report {
 	var reports []*Report
 	for i, region := range regions {
@@ -47,7 +47,8 @@ func soak(seconds, perSecond int, regions ...string) []*Report {
 	return reports
 }
 
-// repetitive returns a report with the given numbers of repetitions and of types of transactions, of each class and outcome.
+// repetitive returns a report with the given numbers of repetitions and of types of transactions, of each class and
+// outcome.
 func repetitive(repetitions, types int) *Report {
 	r := &Report{Kind: ReportKind, Version: ReportVersion, Workload: "w", Arrival: "Closed", DurationMicroseconds: second, Repetitions: repetitions,
 		Workers: []Worker{{Region: "us", Clients: 1}}}
@@ -76,7 +77,8 @@ func repetitive(repetitions, types int) *Report {
 	return r
 }
 
-// A report fits into a ConfigMap whatever its load generator has seen: the counts are exact, and the note names the coarser parts.
+// A report fits into a ConfigMap whatever its load generator has seen: the counts are exact, and the note names the
+// coarser parts.
 func TestReportsFit(t *testing.T) {
 	for name, c := range map[string]struct {
 		report *Report
@@ -119,7 +121,8 @@ func TestReportsFit(t *testing.T) {
 	}
 }
 
-// longDocument returns the document of a run of the given length in seconds in three regions, with a fault a tenth of the time.
+// longDocument returns the document of a run of the given length in seconds in three regions, with a fault a tenth of
+// the time.
 func longDocument(t *testing.T, seconds int) *Document {
 	t.Helper()
 	regions := []string{"us", "eu", "ap"}
@@ -153,8 +156,8 @@ func longDocument(t *testing.T, seconds int) *Document {
 	return d
 }
 
-// The result of six hours at 1,000/s in three regions, with faults, fits into a ConfigMap: the effect of the faults is measured to a tenth of a
-// second, and their seconds stay.
+// The result of six hours at 1,000/s in three regions, with faults, fits into a ConfigMap: the effect of the faults is
+// measured to a tenth of a second, and their seconds stay.
 func TestLongResultFits(t *testing.T) {
 	const hours = 6 * 3600
 	d := longDocument(t, hours)

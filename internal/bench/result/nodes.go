@@ -17,8 +17,8 @@ const (
 type NodeFacts struct {
 	// Node is its name, region/partition/replica.
 	Node string
-	// Late is the lateness of the process in the measured windows, and SidecarLate the lateness of the sidecar that delays the
-	// packets of its pod; nil if not measured. Seconds in which a declared fault stops the pod are omitted.
+	// Late is the lateness of the process in the measured windows, and SidecarLate the lateness of the sidecar that delays
+	// the packets of its pod; nil if not measured. Seconds in which a declared fault stops the pod are omitted.
 	Late, SidecarLate *Lateness
 	// Clocks holds each measurement of its clock.
 	Clocks []NodeClock
@@ -93,8 +93,8 @@ func (d *Document) declaredCPU() bool {
 // 100 ms.
 const standstill = time.Second
 
-// nodesStarved compares the lateness of nodes and sidecars with the latencies of nearby clients, as driverLate does for load
-// generators: time that a node waited for the CPU is not latency of the database.
+// nodesStarved compares the lateness of nodes and sidecars with the latencies of nearby clients, as driverLate does for
+// load generators: time that a node waited for the CPU is not latency of the database.
 func nodesStarved(d *Document, in *Inputs, _ *Report) (out []Reason) {
 	if in.Simulated || in.SharedProcess {
 		return nil
@@ -120,8 +120,8 @@ func nodesStarved(d *Document, in *Inputs, _ *Report) (out []Reason) {
 	return out
 }
 
-// Limits of a node's lateness in the tail. They are wider than the limits of load generators: a node takes part in only some of
-// the transactions, and often shares its machine with other nodes.
+// Limits of a node's lateness in the tail. They are wider than the limits of load generators: a node takes part in only
+// some of the transactions, and often shares its machine with other nodes.
 const nodeTailPercent, nodeTailFloor = 100, 20_000
 
 // starved holds a lateness against the latencies nearby.
@@ -169,7 +169,8 @@ func (d *Document) apart() (behind, ahead *Node, by int64) {
 	return behind, ahead, max(0, least(ahead)-most(behind))
 }
 
-// nodeClocksApart compares the nodes' clocks with the engine's clock bound. For engines without a bound it is a note: see noteNodes.
+// nodeClocksApart compares the nodes' clocks with the engine's clock bound. For engines without a bound it is a note:
+// see noteNodes.
 func nodeClocksApart(d *Document, in *Inputs, _ *Report) []Reason {
 	behind, ahead, by := d.apart()
 	if in.ClockBound == 0 || by <= in.ClockBound.Microseconds() {
@@ -179,8 +180,8 @@ func nodeClocksApart(d *Document, in *Inputs, _ *Report) []Reason {
 		ahead.Name, formatMicroseconds(by), behind.Name, d.Engine, in.ClockBound)}}
 }
 
-// noteFarWorkers notes load generators that are further from the nodes of their region than the network profile has it: what lies
-// between them is in all latencies, though no link of the profile has it.
+// noteFarWorkers notes load generators that are further from the nodes of their region than the network profile has it:
+// what lies between them is in all latencies, though no link of the profile has it.
 func (d *Document) noteFarWorkers(in *Inputs) {
 	for i := range d.Workers {
 		w := &d.Workers[i]

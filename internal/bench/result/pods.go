@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// ReasonPodDiffers says that a pod of the database or of the load generators differs from the pod that the operator created: something in the
-// cluster changed it at admission.
+// ReasonPodDiffers says that a pod of the database or of the load generators differs from the pod that the operator
+// created: something in the cluster changed it at admission.
 const ReasonPodDiffers = "PodDiffers"
 
 // Pods are pods of a run that are alike but for their names: what Kubernetes has made of their templates.

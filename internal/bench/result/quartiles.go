@@ -2,8 +2,8 @@ package result
 
 import "slices"
 
-// Quartiles are the five numbers of a box plot: the least of some values, their 25th, 50th and 75th percentiles, interpolated on straight
-// lines between neighbours, and the most. nil where there are no values.
+// Quartiles are the five numbers of a box plot: the least of some values, their 25th, 50th and 75th percentiles,
+// interpolated on straight lines between neighbours, and the most. nil where there are no values.
 func Quartiles(values []float64) []float64 {
 	if len(values) == 0 {
 		return nil

@@ -154,7 +154,8 @@ type Window struct {
 	Sent       int64 `json:"sent"`
 	Unfinished int64 `json:"unfinished"`
 	// Clients took part when the window closed, and BusyClients of them had a transaction under way. SilentMicroseconds is
-	// the time from the last answer to any of them to the end of the window. Only committed and aborted transactions were answered.
+	// the time from the last answer to any of them to the end of the window. Only committed and aborted transactions were
+	// answered.
 	Clients            int64 `json:"clients,omitempty"`
 	BusyClients        int64 `json:"busyClients,omitempty"`
 	SilentMicroseconds int64 `json:"silentMicroseconds,omitempty"`
@@ -322,8 +323,8 @@ type Second struct {
 	Failed    int64 `json:"failed,omitempty"`
 	// Attempts that ended in this second, whenever their transactions were due.
 	Attempts int64 `json:"attempts,omitempty"`
-	// Offered is the load of this second where spec.load has a curve: the transactions that were due, in an open loop, or the
-	// time of the clients that took part, in milliseconds.
+	// Offered is the load of this second where spec.load has a curve: the transactions that were due, in an open loop, or
+	// the time of the clients that took part, in milliseconds.
 	Offered int64 `json:"offered,omitempty"`
 	// Latency is a SecondHistogram of the committed transactions.
 	Latency []byte `json:"latency,omitempty"`

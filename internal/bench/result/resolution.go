@@ -83,8 +83,8 @@ func (x Resolution) String() string {
 	return text
 }
 
-// Encode writes the report as gzipped JSON, at the finest resolution at which it fits into a ConfigMap. It does not change
-// the report.
+// Encode writes the report as gzipped JSON, at the finest resolution at which it fits into a ConfigMap. It does not
+// change the report.
 func (r *Report) Encode() ([]byte, error) {
 	var problem error
 	for _, x := range resolutions {

@@ -186,8 +186,8 @@ func (s *sample) ordered() bool {
 	return true
 }
 
-// values returns the figures of both sides for a test of ranks. A lower bound counts as its least value where that speaks
-// against a difference, and as larger than all values where that does.
+// values returns the figures of both sides for a test of ranks. A lower bound counts as its least value where that
+// speaks against a difference, and as larger than all values where that does.
 func (s *sample) values() (a, b []float64) {
 	bWorse := s.B.Compare(s.A) > 0
 	number := func(all []v1alpha1.Quantile, highest bool) (out []float64) {

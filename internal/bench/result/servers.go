@@ -8,16 +8,17 @@ import (
 	"time"
 )
 
-// ReasonSettingsChanged says that a server of a database that is not Geobench's own had other settings after the run than before, or was
-// started again.
+// ReasonSettingsChanged says that a server of a database that is not Geobench's own had other settings after the run
+// than before, or was started again.
 const ReasonSettingsChanged = "SettingsChanged"
 
-// Server is the state of a server of a database that is not Geobench's own: what decides how durable its commits are and how it plans
-// statements.
+// Server is the state of a server of a database that is not Geobench's own: what decides how durable its commits are
+// and how it plans statements.
 type Server struct {
 	// Address of the endpoint that leads to it.
 	Address string `json:"address"`
-	// Started is the server's start time, and Configured the time of its last configuration reload; nil if it does not report them.
+	// Started is the server's start time, and Configured the time of its last configuration reload; nil if it does not
+	// report them.
 	Started    *time.Time `json:"started,omitempty"`
 	Configured *time.Time `json:"configured,omitempty"`
 	// OtherSessions is the number of other users' sessions that were working when the server was asked, and Others
@@ -31,7 +32,8 @@ type Server struct {
 // Setting is one setting of a server.
 type Setting struct {
 	Value string `json:"value"`
-	// Source is the origin of the value in the server's words, for example configuration file; empty if it does not report one.
+	// Source is the origin of the value in the server's words, for example configuration file; empty if it does not report
+	// one.
 	Source string `json:"source,omitempty"`
 	// PendingRestart says that the configuration has another value, which counts once the server is started again.
 	PendingRestart bool `json:"pendingRestart,omitempty"`
@@ -45,10 +47,12 @@ func (s Setting) String() string {
 	return s.Value
 }
 
-// startJitter is the tolerance between two readings of a server's start time: some servers report uptime in whole seconds.
+// startJitter is the tolerance between two readings of a server's start time: some servers report uptime in whole
+// seconds.
 const startJitter = 3 * time.Second
 
-// serversDiffer lists the differences between two readings of the servers. A server in only one of them is a difference, too.
+// serversDiffer lists the differences between two readings of the servers. A server in only one of them is a
+// difference, too.
 func serversDiffer(before, after []Server) (out []string) {
 	index := map[string]*Server{}
 	for i := range after {
@@ -137,7 +141,8 @@ func (d *Document) noteServers() {
 	}
 }
 
-// settingsDiffer lists the settings that differ between the servers of two results. A result without settings has no differences.
+// settingsDiffer lists the settings that differ between the servers of two results. A result without settings has no
+// differences.
 func settingsDiffer(a, b *Document) (out []string) {
 	of := func(d *Document) map[string][]string {
 		values := map[string][]string{}

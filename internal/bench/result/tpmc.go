@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// maxTpmCPerWarehouse is the most tpmC, in thousandths, that ten terminals of a warehouse reach with the keying and think
-	// times of TPC-C (clause 4.2.2; its comment has the figure).
+	// maxTpmCPerWarehouse is the most tpmC, in thousandths, that ten terminals of a warehouse reach with the keying and
+	// think times of TPC-C (clause 4.2.2; its comment has the figure).
 	maxTpmCPerWarehouse = 12_860
 	// terminalsPerWarehouse is the number of terminals of a warehouse (clause 4.2.2).
 	terminalsPerWarehouse = 10
@@ -20,8 +20,8 @@ type TPCC struct {
 	// Warehouses of all regions, and Terminals: their clients.
 	Warehouses int64 `json:"warehouses"`
 	Terminals  int64 `json:"terminals"`
-	// KeyingAndThinkTimePercent is the percentage of the standard's keying and think times; at 0 the figure is not a tpmC of the
-	// standard.
+	// KeyingAndThinkTimePercent is the percentage of the standard's keying and think times; at 0 the figure is not a tpmC
+	// of the standard.
 	KeyingAndThinkTimePercent int64 `json:"keyingAndThinkTimePercent"`
 	// EfficiencyPPM is the tpmC in parts per million of the most that the warehouses admit; only with all keying and
 	// think times, and without deviations.
@@ -30,7 +30,8 @@ type TPCC struct {
 	Deviations []string `json:"deviations,omitempty"`
 }
 
-// deviations lists the parameters of the workload that the standard excludes. The most of 12.86 a warehouse follows from its mix.
+// deviations lists the parameters of the workload that the standard excludes. The most of 12.86 a warehouse follows
+// from its mix.
 func deviations(spec *v1alpha1.TPCC) (out []string) {
 	for _, mix := range append([]v1alpha1.TPCCMix{spec.Mix}, spec.MixPhases...) {
 		if mix.Payment < 43 || mix.OrderStatus < 4 || mix.Delivery < 4 || mix.StockLevel < 4 ||

@@ -109,8 +109,8 @@ func unanswered(d *Document, in *Inputs, r *Report) (out []Reason) {
 // percentPPM writes parts per million as a percentage.
 func percentPPM(ppm int64) string { return fmt.Sprintf("%.3g%%", float64(ppm)/1e4) }
 
-// unservedPPM is the share of the region's transactions that the database did not serve: unanswered and refused transactions, in
-// parts per million.
+// unservedPPM is the share of the region's transactions that the database did not serve: unanswered and refused
+// transactions, in parts per million.
 func (x *Region) unservedPPM() int64 {
 	due := x.all(&x.Counts)
 	if due == 0 {
@@ -148,7 +148,8 @@ func (d *Document) noteStalled(in *Inputs, r *Report) {
 	}
 }
 
-// silenceLimitPPM is the share of the measured time that a region may be without any answer at a stretch, in parts per million.
+// silenceLimitPPM is the share of the measured time that a region may be without any answer at a stretch, in parts per
+// million.
 const silenceLimitPPM = 100_000
 
 // silence is a time in which a region's clients had no answer at all.
@@ -198,8 +199,8 @@ func (x *Region) stalls(r *Report) bool {
 	return stall != ""
 }
 
-// stallExpected is the number of transactions that would have ended during the silence at the region's rate. The probability
-// that none of 20 independent transactions ends is below 1e-8.
+// stallExpected is the number of transactions that would have ended during the silence at the region's rate. The
+// probability that none of 20 independent transactions ends is below 1e-8.
 const stallExpected = 20
 
 // stalled describes a window at whose end all clients of the region had waited for much longer than their transactions
@@ -226,10 +227,11 @@ const (
 	// steadyFactor is the allowed ratio of transactions in flight at the end of a window to the number by Little's law.
 	// Where arrivals outrun a database that serves them in order, the ratio approaches 2.
 	steadyFactor = 1.3
-	// steadySigmas is the number of standard deviations of a Poisson count that it, and the growth of a backlog, may be more.
+	// steadySigmas is the number of standard deviations of a Poisson count that it, and the growth of a backlog, may be
+	// more.
 	steadySigmas = 3
-	// steadyGrowth is the share of the transactions that were due by which a backlog must grow: near saturation, bursts are larger than
-	// Poisson counts.
+	// steadyGrowth is the share of the transactions that were due by which a backlog must grow: near saturation, bursts
+	// are larger than Poisson counts.
 	steadyGrowth = 0.03
 )
 

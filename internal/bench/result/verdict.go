@@ -230,8 +230,8 @@ func noTransactions(d *Document, _ *Inputs, r *Report) []Reason {
 // driverLimitPPM is the share of its CPU allowance above which a load generator may have been the bottleneck.
 const driverLimitPPM = 800_000
 
-// throttledLimitPPM is the share of the periods of its CPU quota in which a load generator may be stopped: each makes those transactions
-// wait that are under way, up to 100 ms. A worker in bursts is stopped while its average is low.
+// throttledLimitPPM is the share of the periods of its CPU quota in which a load generator may be stopped: each makes
+// those transactions wait that are under way, up to 100 ms. A worker in bursts is stopped while its average is low.
 const throttledLimitPPM = 50_000
 
 func driverBound(d *Document, in *Inputs, r *Report) (out []Reason) {
@@ -316,8 +316,8 @@ func (d *Document) lateness(w *WorkerShare) (*Lateness, committedLatency) {
 	return nil, committedLatency{}
 }
 
-// committedLatency holds percentiles of committed transactions, in microseconds, against which lateness is judged. A percentile
-// of Latency may be a lower bound as long as a stall, and would excuse the lateness that caused the stall.
+// committedLatency holds percentiles of committed transactions, in microseconds, against which lateness is judged. A
+// percentile of Latency may be a lower bound as long as a stall, and would excuse the lateness that caused the stall.
 type committedLatency struct{ P50, P99 int64 }
 
 // committedLatency returns the percentiles of a region's clients, or of all clients if region is empty.
@@ -482,8 +482,8 @@ func evaluate(objectives []v1alpha1.Objective, of []measured) []Objective {
 	return out
 }
 
-// judge compares the measurement with an objective. A lower bound misses a limit that it reaches and is undecided below the limit,
-// as is a percentile of too few transactions.
+// judge compares the measurement with an objective. A lower bound misses a limit that it reaches and is undecided below
+// the limit, as is a percentile of too few transactions.
 func (m *measured) judge(o v1alpha1.Objective) Objective {
 	out := Objective{Name: ObjectiveName(o)}
 	if !m.ok {

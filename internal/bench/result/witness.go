@@ -26,7 +26,8 @@ const (
 	CountsPackets = "packets of nodes and clients that came over emulated links, with headers from IP upwards"
 )
 
-// Witness is what somebody has counted of the bytes that nodes sent each other, from before the first warm-up until after the last answer.
+// Witness is what somebody has counted of the bytes that nodes sent each other, from before the first warm-up until
+// after the last answer.
 type Witness struct {
 	Name WitnessName `json:"name"`
 	// Counts describes the traffic that its bytes cover. Counters describes the place where they were read; it is empty

@@ -8,8 +8,8 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// citus is PostgreSQL with the extension Citus: a coordinator in the first region, and workers in all of them. Facts are from Citus's
-// documentation and the repository of its image.
+// citus is PostgreSQL with the extension Citus: a coordinator in the first region, and workers in all of them. Facts
+// are from Citus's documentation and the repository of its image.
 var citus = cluster{
 	facts: Facts{
 		Product: "Citus", Protocol: "PostgreSQL", Port: 5432, User: "postgres",
@@ -51,7 +51,8 @@ var (
 	}()
 )
 
-// citusArgs are PostgreSQL's. A connection to another region takes round trips, so more than one is kept for each worker.
+// citusArgs are PostgreSQL's. A connection to another region takes round trips, so more than one is kept for each
+// worker.
 func citusArgs(settings map[string]string) []string {
 	all := map[string]string{"citus.max_cached_conns_per_worker": "8", "wal_level": "logical", "max_prepared_transactions": "200"}
 	maps.Copy(all, settings)
@@ -62,7 +63,8 @@ func citusArgs(settings map[string]string) []string {
 	return args
 }
 
-// The image's own entry point makes the files and the extension; it keeps PGPASSWORD, by which servers log in at each other.
+// The image's own entry point makes the files and the extension; it keeps PGPASSWORD, by which servers log in at each
+// other.
 const citusServer = `set -eu
 export PGDATA=/data/db PGPASSWORD="$POSTGRES_PASSWORD"
 until getent hosts "$GEOBENCH_HOST" >/dev/null; do sleep 1; done

@@ -23,7 +23,8 @@ type played struct {
 	env  []string
 }
 
-// play renders a database, and puts stand-ins into a folder that stands for the image's: each writes down its name and arguments.
+// play renders a database, and puts stand-ins into a folder that stands for the image's: each writes down its name and
+// arguments.
 func play(t *testing.T, engine, role, region string) *played {
 	t.Helper()
 	db := database(engine, nil)
@@ -171,8 +172,8 @@ func TestOceanBaseGoesOn(t *testing.T) {
 	}
 }
 
-// A step of OceanBase's begins a cluster where there is none, of a server in each region, and adds the servers that it lacks; the next makes the
-// clients' tenant, led from the region that is asked for, and their user.
+// A step of OceanBase's begins a cluster where there is none, of a server in each region, and adds the servers that it
+// lacks; the next makes the clients' tenant, led from the region that is asked for, and their user.
 func TestOceanBaseBegins(t *testing.T) {
 	// The replacement writes down the caller and its statement. It knows no servers until a cluster is started, and
 	// refuses the first statements of a tenant.

@@ -40,8 +40,8 @@ var etcd = server{
 
 var trueOrFalse = regexp.MustCompile(`^(true|false)$`)
 
-// Heartbeats and elections, in milliseconds: etcd's defaults, 100 and 1000, take a slow link for a dead leader. etcd's tuning guide asks for
-// about a round trip and for ten.
+// Heartbeats and elections, in milliseconds: etcd's defaults, 100 and 1000, take a slow link for a dead leader. etcd's
+// tuning guide asks for about a round trip and for ten.
 const (
 	etcdHeartbeat = "300"
 	etcdElection  = "3000"

@@ -56,8 +56,8 @@ var galera = server{
 	pods:   galeraPods,
 }
 
-// What Galera's documentation advises over wide-area networks (WAN Replication): its defaults of 4 and 2 messages under way carry less than a
-// megabyte per second over 200 ms.
+// What Galera's documentation advises over wide-area networks (WAN Replication): its defaults of 4 and 2 messages under
+// way carry less than a megabyte per second over 200 ms.
 const (
 	galeraSendWindow = "1024"
 	galeraUserWindow = "512"

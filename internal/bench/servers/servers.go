@@ -262,7 +262,8 @@ func Render(db *v1alpha1.GeoDatabase, longest time.Duration) []Problem {
 	return nil
 }
 
-// Secrets are the names of the Secrets that the pods of a database log in by, and the user of each. The first is the clients'.
+// Secrets are the names of the Secrets that the pods of a database log in by, and the user of each. The first is the
+// clients'.
 func Secrets(db *v1alpha1.GeoDatabase) map[string]string {
 	out := map[string]string{}
 	for _, l := range kinds[db.Spec.Engine.Name].logins {

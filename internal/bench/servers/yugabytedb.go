@@ -115,8 +115,8 @@ exec yb-tserver --fs_data_dirs=/data --tserver_master_addrs="$GEOBENCH_LIST_MAST
   --placement_cloud=` + yugabyteCloud + ` --placement_region="$GEOBENCH_REGION" --placement_zone=` + yugabyteZone + ` --stderrthreshold=0 "$@"
 `
 
-// yugabytePlacement says which regions hold copies, and how many there are: without it the servers' places count for nothing. To say so again
-// changes nothing. A leader may have to be elected first.
+// yugabytePlacement says which regions hold copies, and how many there are: without it the servers' places count for
+// nothing. To say so again changes nothing. A leader may have to be elected first.
 const yugabytePlacement = `set -eu
 export PATH="/home/yugabyte/bin:$PATH" HOME=/data
 until yb-admin --master_addresses "$GEOBENCH_LIST_MASTERS" modify_placement_info "$1" "$2"; do sleep 2; done

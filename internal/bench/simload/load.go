@@ -11,8 +11,9 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Load describes the clients of a region. Each submits a transaction, waits for its outcome, and thinks. It retries a transaction that
-// lost a conflict, at most maxAttempts times. The pause before a retry is at most firstPause at first and doubles up to longestPause.
+// Load describes the clients of a region. Each submits a transaction, waits for its outcome, and thinks. It retries a
+// transaction that lost a conflict, at most maxAttempts times. The pause before a retry is at most firstPause at first
+// and doubles up to longestPause.
 type Load struct {
 	Clients int
 	// Think is the mean of the time between an outcome and the next transaction, drawn uniformly from 0 to twice it.
@@ -21,8 +22,8 @@ type Load struct {
 	Next func(r *rand.Rand) string
 	// Stream distinguishes the loads of a region, from 0.
 	Stream uint32
-	// From and Until bound the recorded latencies. Clients submit nothing after Until, unless the region has committed fewer than
-	// Least transactions: an engine that aborts on conflicts commits few of them while other clients run.
+	// From and Until bound the recorded latencies. Clients submit nothing after Until, unless the region has committed
+	// fewer than Least transactions: an engine that aborts on conflicts commits few of them while other clients run.
 	From, Until time.Duration
 	Least       int
 }

@@ -14,8 +14,8 @@ import (
 // back.
 const still = time.Second
 
-// Restless watches the rows of a database without pending transactions or messages in flight. It returns an error text if the rows of
-// a running node change, or "".
+// Restless watches the rows of a database without pending transactions or messages in flight. It returns an error text
+// if the rows of a running node change, or "".
 func Restless(s *sim.Sim, t *geo.Topology) string {
 	digests := func() []uint64 {
 		all := make([]uint64, t.Nodes())

@@ -34,7 +34,8 @@ type Dataset struct {
 	// Name distinguishes data sets.
 	Name     string
 	Workload workload.Workload
-	// Spec is the workload as in a manifest's spec.workload, with its defaults, and Seed the seed that Workload was made with.
+	// Spec is the workload as in a manifest's spec.workload, with its defaults, and Seed the seed that Workload was made
+	// with.
 	Spec json.RawMessage
 	Seed uint64
 	// Traced says that the run records a history, so that procedures keep versions in the rows (package history), which

@@ -1,6 +1,7 @@
 package target
 
-// FieldError says which field of a GeoDatabase a database that runs already does not go with: its value, and what would be right.
+// FieldError says which field of a GeoDatabase a database that runs already does not go with: its value, and what would
+// be right.
 type FieldError struct {
 	// Field is as in a manifest, from spec on: spec.external.database.
 	Field string

@@ -136,8 +136,8 @@ func send(session target.Session, sequence uint64) {
 	session.Flush()
 }
 
-// A session that closes while a transaction runs rolls it back with a context that still lives: a driver that looks at its
-// context first would send nothing, and keep the transaction and its locks.
+// A session that closes while a transaction runs rolls it back with a context that still lives: a driver that looks at
+// its context first would send nothing, and keep the transaction and its locks.
 func TestARollbackOutlivesItsSession(t *testing.T) {
 	reading := make(chan struct{})
 	var session context.Context

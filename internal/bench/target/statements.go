@@ -74,10 +74,10 @@ type Statement interface {
 	// Commit commits the transaction. If it fails and Classify reports neither a conflict nor a rollback, the outcome is
 	// unknown.
 	Commit(ctx context.Context) error
-	// Rollback undoes it. It is called once Commit or a statement has failed, too. Its context lives for 5 s, even when the
-	// session has ended meanwhile: a driver that looks at its context first would otherwise send nothing, and the connection
-	// would keep the transaction and its locks. When it fails, the connection is closed: return nil where the database says
-	// that there is nothing left to roll back.
+	// Rollback undoes it. It is called once Commit or a statement has failed, too. Its context lives for 5 s, even when
+	// the session has ended meanwhile: a driver that looks at its context first would otherwise send nothing, and the
+	// connection would keep the transaction and its locks. When it fails, the connection is closed: return nil where the
+	// database says that there is nothing left to roll back.
 	Rollback(ctx context.Context) error
 }
 
@@ -93,8 +93,8 @@ type Caller interface {
 
 // Failure is what an error of a database means.
 type Failure struct {
-	// Cause is txn.CauseConflict when another try may succeed (a serialization failure, a deadlock), else txn.CauseNode. Any other makes
-	// the run Invalid: conflicts would be counted as something else.
+	// Cause is txn.CauseConflict when another try may succeed (a serialization failure, a deadlock), else txn.CauseNode.
+	// Any other makes the run Invalid: conflicts would be counted as something else.
 	Cause txn.Cause
 	// Reason is a label of bounded cardinality: serialization-failure, deadlock, connection-lost.
 	Reason string

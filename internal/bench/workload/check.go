@@ -29,8 +29,8 @@ func SumNames(a, b map[string]int64) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// CopiesAgree checks that every copy has the same sums, and says the first few that differ, in the order of copies and names.
-// Without any copy it fails.
+// CopiesAgree checks that every copy has the same sums, and says the first few that differ, in the order of copies and
+// names. Without any copy it fails.
 func CopiesAgree(copies []Copy) Check {
 	var wrong []string
 	for i := 1; i < len(copies); i++ {

@@ -46,7 +46,8 @@ func TestChecksWithoutCopies(t *testing.T) {
 	}
 }
 
-// A database that lost much has a message that a person can read: the first differences in the order of copies and names.
+// A database that lost much has a message that a person can read: the first differences in the order of copies and
+// names.
 func TestChecksSayTheFirstDifferences(t *testing.T) {
 	full, empty := map[string]int64{}, map[string]int64{}
 	for i := range 20 {

@@ -60,8 +60,8 @@ func TestCells(t *testing.T) {
 	}
 }
 
-// The number of homes is drawn as the exponent says: SunStorm's multi-region transactions on six regions touch 2 to 6 of
-// them at 79.1, 13.0, 4.5, 2.1 and 1.2%.
+// The number of homes is drawn as the exponent says: SunStorm's multi-region transactions on six regions touch 2 to 6
+// of them at 79.1, 13.0, 4.5, 2.1 and 1.2%.
 func TestCellsDrawTheNumberOfHomes(t *testing.T) {
 	top := &geo.Topology{Regions: []string{"a", "b", "c", "d", "e", "f"}, Partitions: 1, Replicas: 1}
 	cells := NewCells(Locality{MultiHomePercent: 50, HomesThetaPercent: new(int32(260))}, top, rand.New(rand.NewPCG(1, 2)))

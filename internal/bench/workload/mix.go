@@ -61,7 +61,8 @@ func NewMixes(measured time.Duration, of ...[]int32) *Mixes {
 	return m
 }
 
-// CheckMixes checks the shares of mixes, in percent. Errors name field, such as spec.workload.smallbank.mixPhases, and the place there.
+// CheckMixes checks the shares of mixes, in percent. Errors name field, such as spec.workload.smallbank.mixPhases, and
+// the place there.
 func CheckMixes(field string, of ...[]int32) error {
 	for i, shares := range of {
 		if err := CheckMix(fmt.Sprintf("%s[%d]", field, i), shares...); err != nil {

@@ -44,7 +44,8 @@ type Sized interface {
 	Size() Size
 }
 
-// Size is the number of rows of a data set and the bytes of their keys and values. Each row counts once, however many nodes hold it.
+// Size is the number of rows of a data set and the bytes of their keys and values. Each row counts once, however many
+// nodes hold it.
 type Size struct {
 	// Field is the field of the workload's spec in proportion to which Rows and Bytes are, and Value its value.
 	Field string
@@ -55,10 +56,12 @@ type Size struct {
 	EverywhereRows, EverywhereBytes int64
 }
 
-// rowMemory is the least memory of a row in a store in addition to its key and value, in bytes: its place and its writer.
+// rowMemory is the least memory of a row in a store in addition to its key and value, in bytes: its place and its
+// writer.
 const rowMemory = 64
 
-// Memory returns a lower bound of the memory of a node, in bytes, that holds a share of the rows: a number of cells of all.
+// Memory returns a lower bound of the memory of a node, in bytes, that holds a share of the rows: a number of cells of
+// all.
 func (s Size) Memory(cells, of int) int64 {
 	all := float64(s.Bytes) + float64(s.Rows)*rowMemory
 	return int64(all*float64(cells)/float64(max(1, of))) + s.EverywhereBytes + s.EverywhereRows*rowMemory
@@ -178,7 +181,8 @@ type Generator interface {
 	Realised() []Count
 }
 
-// MaxUnknown bounds the unknown outcomes that a Generator remembers: the late truth about more does not narrow the ledger.
+// MaxUnknown bounds the unknown outcomes that a Generator remembers: the late truth about more does not narrow the
+// ledger.
 const MaxUnknown = 1 << 20
 
 // Share is a share of requests, or of something in them, that a manifest configures.

@@ -1,15 +1,17 @@
-// Package checkpoint writes what a replica is made of, and reads it into a new one, which goes on as the first would have: so a node
-// need not keep its inputs since the beginning.
+// Package checkpoint writes what a replica is made of, and reads it into a new one, which goes on as the first would
+// have: so a node need not keep its inputs since the beginning.
 //
-// A replica is a graph of Go values in memory. Two kinds are told apart by a fresh replica, one that Engine.New has just made of the
-// same Config. Whatever hangs on it by fields, elements and pointers is there again wherever New is called: these objects, the
-// wired ones, are filled in place, so that what New has made of them and cannot be written, such as a callback, stays valid. Everything
-// else is data: it is written with the identities of its objects, and is made anew.
+// A replica is a graph of Go values in memory. Two kinds are told apart by a fresh replica, one that Engine.New has
+// just made of the same Config. Whatever hangs on it by fields, elements and pointers is there again wherever New is
+// called: these objects, the wired ones, are filled in place, so that what New has made of them and cannot be written,
+// such as a callback, stays valid. Everything else is data: it is written with the identities of its objects, and is
+// made anew.
 //
-// What belongs to a replica's world, such as its topology, is named by its place in World. Data holds no functions, channels or locks,
-// and no pointers into the middle of something else; a value in an interface is of a registered type, a message, or one of the world.
-// Append says which field breaks that. A field with the tag `checkpoint:"-"` is not written: it holds nothing that outlives a step of its
-// replica. A type that is not made of data, since it comes from elsewhere, writes and reads itself: see Saver.
+// What belongs to a replica's world, such as its topology, is named by its place in World. Data holds no functions,
+// channels or locks, and no pointers into the middle of something else; a value in an interface is of a registered
+// type, a message, or one of the world. Append says which field breaks that. A field with the tag `checkpoint:"-"` is
+// not written: it holds nothing that outlives a step of its replica. A type that is not made of data, since it comes
+// from elsewhere, writes and reads itself: see Saver.
 package checkpoint
 
 import (
@@ -29,7 +31,8 @@ import (
 
 // World is what replicas refer to and do not own.
 type World struct {
-	// Objects are pointers, and other values that can be compared: the same ones, in the same order, whenever a replica is written or read.
+	// Objects are pointers, and other values that can be compared: the same ones, in the same order, whenever a replica is
+	// written or read.
 	Objects []any
 	// Decode reads a message, as Engine.Decode does.
 	Decode func(kind uint8, body []byte) (protocol.Message, error)
@@ -37,7 +40,8 @@ type World struct {
 	Strict bool
 }
 
-// Saver is a type that writes and reads itself. LoadState is called on a wired object, or on a new one where it is data.
+// Saver is a type that writes and reads itself. LoadState is called on a wired object, or on a new one where it is
+// data.
 type Saver interface {
 	SaveState(b []byte) ([]byte, error)
 	LoadState(r *codec.Reader) error
@@ -92,8 +96,8 @@ type span struct {
 	of       reflect.Type
 	// fresh is where its counterpart in the fresh replica is, which reading fills in place; 0 for what reading makes anew.
 	fresh uintptr
-	// slice is where the slice itself is, whose elements these are; 0 for an object. It may be written twice, as a part of an object that
-	// reading fills in place, and of another one that is a part of that.
+	// slice is where the slice itself is, whose elements these are; 0 for an object. It may be written twice, as a part of
+	// an object that reading fills in place, and of another one that is a part of that.
 	slice uintptr
 	// plain says that it is the memory of a slice whose elements hold no pointers.
 	plain bool
@@ -112,8 +116,8 @@ type loader struct {
 	err     error
 }
 
-// Append appends the state of a replica, or of another thing that pointers lead to. fresh is another one, made of the same
-// Config, that has seen nothing; it may be used again.
+// Append appends the state of a replica, or of another thing that pointers lead to. fresh is another one, made of the
+// same Config, that has seen nothing; it may be used again.
 func Append(b []byte, w *World, replica, fresh any) ([]byte, error) {
 	s := &saver{b: b, strict: w.Strict, world: map[any]int{}, ids: map[object]id{}}
 	for i, o := range w.Objects {
@@ -141,8 +145,8 @@ func Append(b []byte, w *World, replica, fresh any) ([]byte, error) {
 	return s.b, nil
 }
 
-// Read reads what Append has written into a replica that was made of the same Config and has seen nothing. After an error the
-// replica is useless. The replica may keep references into b.
+// Read reads what Append has written into a replica that was made of the same Config and has seen nothing. After an
+// error the replica is useless. The replica may keep references into b.
 func Read(b []byte, w *World, fresh any) error {
 	l := &loader{r: codec.NewReader(b), w: w}
 	made := reflect.ValueOf(fresh)
@@ -181,7 +185,8 @@ func (l *loader) fail(format string, args ...any) {
 	}
 }
 
-// covers notes the memory of n values of a type, which an object or a slice has. The other fields of the span are given.
+// covers notes the memory of n values of a type, which an object or a slice has. The other fields of the span are
+// given.
 func (s *saver) covers(at unsafe.Pointer, t reflect.Type, n int, p span) {
 	if size := t.Size() * uintptr(n); s.strict && size > 0 {
 		p.from, p.to, p.of = uintptr(at), uintptr(at)+size, t
@@ -189,8 +194,8 @@ func (s *saver) covers(at unsafe.Pointer, t reflect.Type, n int, p span) {
 	}
 }
 
-// overlap fails where an object is a part of something else: it would be written twice, and a pointer to it would lead to a copy of its own
-// after reading. Slices of plain data may share memory, as long as no pointer leads there.
+// overlap fails where an object is a part of something else: it would be written twice, and a pointer to it would lead
+// to a copy of its own after reading. Slices of plain data may share memory, as long as no pointer leads there.
 func (s *saver) overlap() {
 	slices.SortFunc(s.spans, func(a, b span) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(b.to, a.to)) })
 	var widest, widestOther span // of all, and of those that are not plain
@@ -216,8 +221,8 @@ func (s *saver) overlap() {
 	}
 }
 
-// within reports whether both are the elements of one slice, or reading fills both in place, and one has the same place within the other as
-// its counterpart has.
+// within reports whether both are the elements of one slice, or reading fills both in place, and one has the same place
+// within the other as its counterpart has.
 func (p span) within(outer span) bool {
 	return p.slice != 0 && p.slice == outer.slice || p.fresh != 0 && outer.fresh != 0 && p.from-outer.from == p.fresh-outer.fresh
 }
@@ -258,8 +263,8 @@ func (l *loader) bits() []bool {
 	return bits
 }
 
-// wiring walks through the objects that hang on a fresh replica. With a saver it finds their counterparts, and notes in bits which
-// have one; with a loader bits tell.
+// wiring walks through the objects that hang on a fresh replica. With a saver it finds their counterparts, and notes in
+// bits which have one; with a loader bits tell.
 type wiring struct {
 	s    *saver
 	l    *loader

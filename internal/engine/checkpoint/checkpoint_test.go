@@ -152,8 +152,8 @@ func write(t testing.TB, m *machine) []byte {
 	return b[5:]
 }
 
-// A machine that was read has what the first one had: the same values, its own objects where that one had its own, one where that one had one, and what
-// belongs to the world. What New has wired is still wired.
+// A machine that was read has what the first one had: the same values, its own objects where that one had its own, one
+// where that one had one, and what belongs to the world. What New has wired is still wired.
 func TestRoundTrip(t *testing.T) {
 	was := used()
 	b := write(t, was)
@@ -284,7 +284,8 @@ func wiredAt(i int) *partPointing {
 	return p
 }
 
-// Pointers into slices that New has made, and that reading fills in place, lead there again. Slices of plain data may share memory.
+// Pointers into slices that New has made, and that reading fills in place, lead there again. Slices of plain data may
+// share memory.
 func TestPointersIntoWhatNewHasMade(t *testing.T) {
 	was, is := wiredAt(1), wiredAt(1)
 	was.to.size = 7

@@ -12,8 +12,8 @@ import (
 
 var layouts sync.Map // by reflect.Type
 
-// layoutOf is a hash of what values of a type are made of, by names and kinds, and what registered types are: programs between which it
-// differs do not understand each other's checkpoints.
+// layoutOf is a hash of what values of a type are made of, by names and kinds, and what registered types are: programs
+// between which it differs do not understand each other's checkpoints.
 func layoutOf(t reflect.Type) uint64 {
 	if known, ok := layouts.Load(t); ok {
 		return known.(uint64)

@@ -354,7 +354,8 @@ func mapPlan(t reflect.Type) plan {
 	}
 }
 
-// A reference is 0 for nil, and otherwise twice the number of an object, or twice the place of one of the world and one.
+// A reference is 0 for nil, and otherwise twice the number of an object, or twice the place of one of the world and
+// one.
 const (
 	noObject   = 0
 	worldBit   = 1

@@ -1,34 +1,34 @@
 // Package consensus replicates a log inside protocol machines: Raft (Ongaro and Ousterhout, 2014) by go.etcd.io/raft,
 // driven so that a machine stays what package protocol asks for, deterministic and without I/O.
 //
-// A Group is one member's share of the log. Its owner hands it the messages of kind Kind and the timers of its kind, and
-// gets committed entries, in order and once each, through Config.Apply. Two things differ from plain RawNode use.
+// A Group is one member's share of the log. Its owner hands it the messages of kind Kind and the timers of its kind,
+// and gets committed entries, in order and once each, through Config.Apply. Two things differ from plain RawNode use.
 //
-// Time. Raft draws its election timeouts from crypto/rand and counts ticks. Here the group owns elections: timeouts come
-// from Env.Rand, a member that has heard nothing from a leader for that long calls Campaign, and only the leader ticks,
-// once per heartbeat. A member that has a live leader ignores pre-votes, as Raft's leader stickiness asks (thesis,
-// section 4.2.3).
+// Time. Raft draws its election timeouts from crypto/rand and counts ticks. Here the group owns elections: timeouts
+// come from Env.Rand, a member that has heard nothing from a leader for that long calls Campaign, and only the leader
+// ticks, once per heartbeat. A member that has a live leader ignores pre-votes, as Raft's leader stickiness asks
+// (thesis, section 4.2.3).
 //
-// Timeouts that are shorter than two round trips elect nobody, and what a round trip is nobody knows beforehand: a link that
-// has lost packets may hold back everything for some hundred milliseconds. So a member's timeout doubles whenever it
-// campaigns again without having heard of a leader in between, up to some seconds, and is halved again while the leader's
-// signs of life come in time (Dwork, Lynch and Stockmeyer 1988, section 4, find the unknown bound like that).
+// Timeouts that are shorter than two round trips elect nobody, and what a round trip is nobody knows beforehand: a link
+// that has lost packets may hold back everything for some hundred milliseconds. So a member's timeout doubles whenever
+// it campaigns again without having heard of a leader in between, up to some seconds, and is halved again while the
+// leader's signs of life come in time (Dwork, Lynch and Stockmeyer 1988, section 4, find the unknown bound like that).
 //
 // Storage. The log lives in memory and is cut behind the applied entries. A member that has fallen too far behind gets
-// the owner's snapshot: what Apply made of the entries so far. It is made when it is needed, and not before, and goes in
-// pieces, so that heartbeats and entries find their way between them: see snapshots.go.
+// the owner's snapshot: what Apply made of the entries so far. It is made when it is needed, and not before, and goes
+// in pieces, so that heartbeats and entries find their way between them: see snapshots.go.
 //
-// Members. A node whose process and memory are lost has forgotten its votes and what it has acknowledged, so what takes its
-// place is never taken for it: its next incarnation is another member, with another number in Raft. The leader takes the old one
-// out, and the new one in: see members.go.
+// Members. A node whose process and memory are lost has forgotten its votes and what it has acknowledged, so what takes
+// its place is never taken for it: its next incarnation is another member, with another number in Raft. The leader
+// takes the old one out, and the new one in: see members.go.
 //
 // Leases. With Config.Lease a leader knows for a while that it is the only one (thesis, section 6.4.1): since it sent a
 // heartbeat that a majority, itself included, has acknowledged. Whoever acknowledges one grants no vote, not even a
 // pre-vote, before Config.Election has passed, so that the next leader comes after that; a leader that grants a vote
-// itself leads no more. Both count on their own clocks, from the heartbeat's sending and its arrival. So a lease
-// that is shorter than Election by some time holds as long as the two clocks' durations differ by less than that,
-// whatever time they show. Where leases cannot be renewed in time, since links stall for longer than they last, a leader
-// can still know that it led at an instant: a majority acknowledges a heartbeat that it sent later (the thesis's read
+// itself leads no more. Both count on their own clocks, from the heartbeat's sending and its arrival. So a lease that
+// is shorter than Election by some time holds as long as the two clocks' durations differ by less than that, whatever
+// time they show. Where leases cannot be renewed in time, since links stall for longer than they last, a leader can
+// still know that it led at an instant: a majority acknowledges a heartbeat that it sent later (the thesis's read
 // index). That takes no clock, and a round trip.
 package consensus
 
@@ -56,8 +56,8 @@ const (
 	DefaultKeep      = 10_000
 )
 
-// enoughElection is the silence beyond which timeouts do not grow. Connections that have lost a packet twice in a row speak
-// again after 0.6 s.
+// enoughElection is the silence beyond which timeouts do not grow. Connections that have lost a packet twice in a row
+// speak again after 0.6 s.
 const enoughElection = 2 * time.Second
 
 // Config describes a member.
@@ -75,8 +75,8 @@ type Config struct {
 	// Heartbeat is the interval of the leader's heartbeats; 0 means DefaultHeartbeat.
 	Heartbeat time.Duration
 	// Election is the shortest silence of a leader after which a member campaigns; the longest is twice that. It should
-	// exceed Heartbeat plus two round trips: while it does not, elections fail until timeouts have grown, see the package's
-	// comment. 0 means DefaultElection.
+	// exceed Heartbeat plus two round trips: while it does not, elections fail until timeouts have grown, see the
+	// package's comment. 0 means DefaultElection.
 	Election time.Duration
 	// Lease is how long after its sending a heartbeat that a majority has acknowledged keeps other members from being
 	// elected, by the leader's clock: Election less what clocks may differ by meanwhile. 0 means that there are no
@@ -131,8 +131,8 @@ type Group struct {
 	// acknowledged are, by member, the times at which this leader sent the last heartbeats that came back.
 	acknowledged map[uint64]time.Duration
 	leased       time.Duration // until then this leader is the only one
-	// beaten is the latest time of all heartbeats sent by this member, confirmed that of those of this term which a majority
-	// has acknowledged.
+	// beaten is the latest time of all heartbeats sent by this member, confirmed that of those of this term which a
+	// majority has acknowledged.
 	beaten, confirmed time.Duration
 	membership
 	snapshots
@@ -279,8 +279,8 @@ func (g *Group) Leased() bool { return g.leading && (g.node == nil || g.c.Env.No
 func (g *Group) Mark() time.Duration { return g.beaten }
 
 // LedSince reports whether this leader knows that at some instant after a mark nobody of a later term had committed
-// anything: a majority has acknowledged a heartbeat that was sent after the mark. It holds whatever clocks show, and does
-// not say that this member still leads. Config.Lease must be set.
+// anything: a majority has acknowledged a heartbeat that was sent after the mark. It holds whatever clocks show, and
+// does not say that this member still leads. Config.Lease must be set.
 func (g *Group) LedSince(mark time.Duration) bool {
 	return g.leading && (g.node == nil || g.confirmed > mark)
 }
@@ -560,7 +560,8 @@ func (g *Group) drain() {
 	g.draining = false
 }
 
-// send sends Raft's messages. It returns whom a snapshot was sent, as far as Raft needs to know: in one piece, or not at all.
+// send sends Raft's messages. It returns whom a snapshot was sent, as far as Raft needs to know: in one piece, or not
+// at all.
 func (g *Group) send(msgs []*raftpb.Message) (finished, failed []uint64) {
 	for _, m := range msgs {
 		snapshot := m.GetType() == raftpb.MsgSnap

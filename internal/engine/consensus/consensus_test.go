@@ -227,12 +227,14 @@ func TestLateAnswers(t *testing.T) {
 	}
 }
 
-// TestTimeoutsAreThoseOfTheConfiguration lets elections fail, and finds failover as short as before once one has succeeded.
+// TestTimeoutsAreThoseOfTheConfiguration lets elections fail, and finds failover as short as before once one has
+// succeeded.
 func TestTimeoutsAreThoseOfTheConfiguration(t *testing.T) {
 	for seed := range uint64(20) {
 		c := newClusterWith(5, seed, consensus.Config{Heartbeat: 180 * time.Millisecond, Election: 300 * time.Millisecond})
 		c.wait(time.Second)
-		// For a while nobody reaches anybody. Then there is a leader again, and a while later failover takes what it took before.
+		// For a while nobody reaches anybody. Then there is a leader again, and a while later failover takes what it took
+		// before.
 		for n := range geo.Region(5) {
 			for m := range n {
 				c.Cut(m, n)
@@ -350,8 +352,9 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// Nobody is sent a snapshot as long as the log is whole, whatever links are cut and leaders change: what a member answers
-// to a leader of an earlier term says nothing of its log. An owner whose snapshots hold less than its log does without them.
+// Nobody is sent a snapshot as long as the log is whole, whatever links are cut and leaders change: what a member
+// answers to a leader of an earlier term says nothing of its log. An owner whose snapshots hold less than its log does
+// without them.
 func TestWholeLogsNeedNoSnapshots(t *testing.T) {
 	for seed := range uint64(100) {
 		c := newClusterWith(5, seed, consensus.Config{Heartbeat: 30 * time.Millisecond, Election: 120 * time.Millisecond})
@@ -430,7 +433,8 @@ func troubled(n int, seed uint64, jump time.Duration, steps int, look func(*clus
 	}
 }
 
-// leases returns how often two members of a troubled group held the lease, and for which share of the time somebody did.
+// leases returns how often two members of a troubled group held the lease, and for which share of the time somebody
+// did.
 func leases(n int, seed uint64, jump time.Duration) (double int, held float64) {
 	const steps = 12_000
 	some := 0
@@ -523,8 +527,8 @@ func TestLeases(t *testing.T) {
 	}
 }
 
-// A lease lasts from when the heartbeat was sent that a majority has acknowledged, however long the acknowledgements have taken: the others
-// count from when they have heard it.
+// A lease lasts from when the heartbeat was sent that a majority has acknowledged, however long the acknowledgements
+// have taken: the others count from when they have heard it.
 func TestLeaseCountsFromSending(t *testing.T) {
 	const lease = 750 * time.Millisecond
 	c := newClusterOver([][]float64{{0, 20, 20}, {400, 0, 20}, {400, 20, 0}}, 1, consensus.Config{Lease: lease})

@@ -12,9 +12,9 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// A node that has lost its memory comes back as another member (Ongaro's thesis, section 4). The leader changes one member at a
-// time, which is safe since the majorities of before and after meet, and only once it has committed something in its term (Ongaro,
-// raft-dev, 2015):
+// A node that has lost its memory comes back as another member (Ongaro's thesis, section 4). The leader changes one
+// member at a time, which is safe since the majorities of before and after meet, and only once it has committed
+// something in its term (Ongaro, raft-dev, 2015):
 //
 //  1. The old incarnation is taken out. It counted for a majority and will never answer again, so that this needs nobody
 //     who was not needed before; where those who are left are no majority it is not committed, and nothing happens.
@@ -63,14 +63,14 @@ func (m *membership) gone(id uint64) bool { return incarnationOf(id) < m.incarna
 // knows reports whether what is sent to a member reaches it: its node's link is with that incarnation.
 func (m *membership) knows(id uint64) bool { return incarnationOf(id) == m.incarnations[nodeOf(id)] }
 
-// between reports whether a message is for this member, and from one that lives. What was meant for an earlier incarnation
-// must not be answered: it has promised and acknowledged what this one does not know.
+// between reports whether a message is for this member, and from one that lives. What was meant for an earlier
+// incarnation must not be answered: it has promised and acknowledged what this one does not know.
 func (g *Group) between(from geo.NodeID, m *raftpb.Message) bool {
 	return nodeOf(m.GetFrom()) == from && m.GetTo() == g.self && !g.gone(m.GetFrom())
 }
 
-// Replaced says that another member's node has lost its process and memory, and that a new incarnation is in its place. What is
-// sent to the node from now on reaches that one.
+// Replaced says that another member's node has lost its process and memory, and that a new incarnation is in its place.
+// What is sent to the node from now on reaches that one.
 func (g *Group) Replaced(n geo.NodeID, incarnation uint32) {
 	if g.node == nil || g.c.reused || incarnation <= g.incarnations[n] || n == g.c.Self || !slices.Contains(g.c.Members, n) {
 		return
@@ -80,7 +80,8 @@ func (g *Group) Replaced(n geo.NodeID, incarnation uint32) {
 	g.mend()
 }
 
-// Joined reports whether this member has the group's state: one that is not the first incarnation gets it from the others.
+// Joined reports whether this member has the group's state: one that is not the first incarnation gets it from the
+// others.
 func (g *Group) Joined() bool { return g.node == nil || g.conf != nil }
 
 // FullyReplicated reports whether the group has all its members, as far as this one knows, and all of them vote.
@@ -139,8 +140,9 @@ func (g *Group) next() *raftpb.ConfChange {
 	return nil
 }
 
-// votersReached reports whether all voters have all entries up to an index. The log of a new incarnation begins with its snapshot: if it led, a voter
-// that lacked entries from before would get a snapshot, too, which must not be where it is lossy.
+// votersReached reports whether all voters have all entries up to an index. The log of a new incarnation begins with
+// its snapshot: if it led, a voter that lacked entries from before would get a snapshot, too, which must not be where
+// it is lossy.
 func (g *Group) votersReached(index uint64) bool {
 	reached := true
 	g.node.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {

@@ -16,7 +16,8 @@ func (c *cluster) lose(n int, d time.Duration) {
 	c.At(c.Now()+d, func() { c.Replace(geo.NodeID(n)) })
 }
 
-// whole lets time pass until all living members say that the group is whole, and reports whether they do within a while.
+// whole lets time pass until all living members say that the group is whole, and reports whether they do within a
+// while.
 func (c *cluster) whole(within time.Duration) bool {
 	for until := c.Now() + within; c.Now() < until; c.wait(10 * time.Millisecond) {
 		whole := true
@@ -30,8 +31,8 @@ func (c *cluster) whole(within time.Duration) bool {
 	return false
 }
 
-// Whoever is lost, the leader or a follower, a new incarnation takes its place while others propose, has what they have, and votes
-// for and against what comes later: so that each can be lost in turn.
+// Whoever is lost, the leader or a follower, a new incarnation takes its place while others propose, has what they
+// have, and votes for and against what comes later: so that each can be lost in turn.
 func TestReplaced(t *testing.T) {
 	for _, n := range []int{3, 5} {
 		for seed := range uint64(10) {
@@ -67,8 +68,9 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
-// forgets lets an entry be committed by the leader and one other member, who then loses its memory and comes back while the leader is
-// away. The third member has never heard of the entry. It returns who leads then, and what that member has applied in the end.
+// forgets lets an entry be committed by the leader and one other member, who then loses its memory and comes back while
+// the leader is away. The third member has never heard of the entry. It returns who leads then, and what that member
+// has applied in the end.
 func forgets(seed uint64, mutate func(*consensus.Config)) (leader int, log []string) {
 	config := consensus.Config{}
 	mutate(&config)
@@ -93,8 +95,8 @@ func forgets(seed uint64, mutate func(*consensus.Config)) (leader int, log []str
 	return leader, c.members[2].log
 }
 
-// A new incarnation grants no vote in place of the one whose acknowledgements it has forgotten: the entry would be lost. Where it
-// takes itself for that one it is lost, which shows that this is what keeps it.
+// A new incarnation grants no vote in place of the one whose acknowledgements it has forgotten: the entry would be
+// lost. Where it takes itself for that one it is lost, which shows that this is what keeps it.
 func TestNoVoteForThePredecessor(t *testing.T) {
 	lost := 0
 	for seed := range uint64(10) {
@@ -110,8 +112,8 @@ func TestNoVoteForThePredecessor(t *testing.T) {
 	}
 }
 
-// What needed the acknowledgement of the old incarnation does not count that of the new one before it has caught up and been made a
-// voter: of three members, one is lost and one is cut off, and nothing is committed until that is back.
+// What needed the acknowledgement of the old incarnation does not count that of the new one before it has caught up and
+// been made a voter: of three members, one is lost and one is cut off, and nothing is committed until that is back.
 func TestMajorityWithoutTheNewOne(t *testing.T) {
 	c := newCluster(3, 0, 1)
 	c.wait(time.Second)
@@ -133,8 +135,8 @@ func TestMajorityWithoutTheNewOne(t *testing.T) {
 	c.check(t, 1, 0, 1, 2)
 }
 
-// The leader is lost too, at any time while it takes a new incarnation in: of five members that is no majority. The next leader goes
-// on where the last one was.
+// The leader is lost too, at any time while it takes a new incarnation in: of five members that is no majority. The
+// next leader goes on where the last one was.
 func TestLeaderLostInTheMiddle(t *testing.T) {
 	for step := range 20 {
 		c := newClusterWith(5, uint64(step), consensus.Config{ChunkBytes: 40, ChunkEvery: 20 * time.Millisecond})
@@ -191,8 +193,9 @@ func large(seed uint64, keep int) *cluster {
 	return c
 }
 
-// A snapshot goes in pieces, which leave the leader time for heartbeats and entries: nobody campaigns, what is proposed meanwhile is
-// committed at once, and one snapshot is enough although the log is cut short. Who has not got it yet does not count for a majority.
+// A snapshot goes in pieces, which leave the leader time for heartbeats and entries: nobody campaigns, what is proposed
+// meanwhile is committed at once, and one snapshot is enough although the log is cut short. Who has not got it yet does
+// not count for a majority.
 func TestSnapshotInPieces(t *testing.T) {
 	c := large(1, 3)
 	term := c.members[0].group.Term()
@@ -243,8 +246,8 @@ func TestSpoiledSnapshot(t *testing.T) {
 	}
 }
 
-// A link that is cut for long in the middle of a snapshot, and a member that stays away, keep nothing: the log is cut all the same, and
-// the snapshot begins anew when the member is back.
+// A link that is cut for long in the middle of a snapshot, and a member that stays away, keep nothing: the log is cut
+// all the same, and the snapshot begins anew when the member is back.
 func TestCutInTheMiddleOfASnapshot(t *testing.T) {
 	c := large(1, 20)
 	c.lose(2, 10*time.Millisecond)

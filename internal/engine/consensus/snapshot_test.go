@@ -24,7 +24,8 @@ func (s *still) Now() time.Duration              { return s.now }
 func (*still) Send(geo.NodeID, protocol.Message) {}
 func (*still) Mark(*coverage.Mark)               {}
 
-// What a leader of an earlier term says is no sign of life of the one that leads: it would keep this member from voting and campaigning.
+// What a leader of an earlier term says is no sign of life of the one that leads: it would keep this member from voting
+// and campaigning.
 func TestOldLeaderIsNotHeard(t *testing.T) {
 	env := &still{}
 	g := New(Config{Members: []geo.NodeID{0, 1, 2}, Env: env, Lead: func(geo.NodeID, uint64) {}})
@@ -44,7 +45,8 @@ func TestOldLeaderIsNotHeard(t *testing.T) {
 	}
 }
 
-// While entries are applied, or wait for it, the owner's state is that of no index, and a snapshot would skip the rest of them.
+// While entries are applied, or wait for it, the owner's state is that of no index, and a snapshot would skip the rest
+// of them.
 func TestNoSnapshotInTheMiddle(t *testing.T) {
 	state := "none"
 	g := New(Config{Members: []geo.NodeID{0, 1, 2}, Snapshot: func() []byte { return []byte(state) }})
@@ -63,8 +65,8 @@ func TestNoSnapshotInTheMiddle(t *testing.T) {
 	}
 }
 
-// A new incarnation answers nothing that was meant for the one before it, whose votes it does not know: not even to those who have
-// not heard of it.
+// A new incarnation answers nothing that was meant for the one before it, whose votes it does not know: not even to
+// those who have not heard of it.
 func TestDeafToWhatWasMeantForThePredecessor(t *testing.T) {
 	for to, want := range map[uint64]bool{raftID(0, 0): false, raftID(0, 1): true, raftID(0, 2): false} {
 		sent := &sender{}

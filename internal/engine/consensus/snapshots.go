@@ -14,10 +14,10 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// A snapshot that is larger than Config.ChunkBytes is sent in pieces, as package statetransfer does: each is a message as Raft has it, with a
-// piece of the data, and a Context that says which. The member takes the snapshot when all are there and their digest is right.
-// Meanwhile the log is not cut behind it: who has got the snapshot would need another one. Raft sends another when one was given up
-// and the member speaks again.
+// A snapshot that is larger than Config.ChunkBytes is sent in pieces, as package statetransfer does: each is a message
+// as Raft has it, with a piece of the data, and a Context that says which. The member takes the snapshot when all are
+// there and their digest is right. Meanwhile the log is not cut behind it: who has got the snapshot would need another
+// one. Raft sends another when one was given up and the member speaks again.
 
 // headerBytes is the size of a piece's Context: its place, the size of the whole, and the digest of that.
 const headerBytes = 16 + sha256.Size

@@ -48,8 +48,8 @@ func TestLeaseOfTheDeposed(t *testing.T) {
 	}
 }
 
-// A member that has acknowledged a heartbeat grants neither a vote nor a pre-vote before an election timeout has passed, even if it
-// knows of no leader any more: the leader counts on it.
+// A member that has acknowledged a heartbeat grants neither a vote nor a pre-vote before an election timeout has
+// passed, even if it knows of no leader any more: the leader counts on it.
 func TestNoVoteUnderALease(t *testing.T) {
 	for _, kind := range []raftpb.MessageType{raftpb.MsgPreVote, raftpb.MsgVote} {
 		for after, want := range map[time.Duration]bool{DefaultElection - 1: false, DefaultElection: true} {

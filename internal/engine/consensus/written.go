@@ -14,10 +14,11 @@ var _ = checkpoint.Register[quiet]()
 
 // written is how a member's RawNode is written and read: it implements checkpoint.Saver.
 //
-// A RawNode that goes on where another one was must have its role, its followers' progress and what it has sent and not heard of, or
-// it would send other messages than the other one has sent. Raft has no way to say that, and keeps it in fields, all of them data but
-// two functions, step and tick, which are those of the role. So a new RawNode is brought into the role first, by an election of its
-// own, and then takes over all fields. TestRolesAreWritten compares the functions.
+// A RawNode that goes on where another one was must have its role, its followers' progress and what it has sent and not
+// heard of, or it would send other messages than the other one has sent. Raft has no way to say that, and keeps it in
+// fields, all of them data but two functions, step and tick, which are those of the role. So a new RawNode is brought
+// into the role first, by an election of its own, and then takes over all fields. TestRolesAreWritten compares the
+// functions.
 type written struct{ g *Group }
 
 // SaveState implements checkpoint.Saver.

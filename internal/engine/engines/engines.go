@@ -56,7 +56,8 @@ func Names() []string {
 	return names
 }
 
-// Of returns the engine of a database with its parameters; nil where that is none of these, or the parameters are refused.
+// Of returns the engine of a database with its parameters; nil where that is none of these, or the parameters are
+// refused.
 func Of(engine string, parameters map[string]string) (*protocol.Engine, protocol.Params) {
 	e, ok := Lookup(engine)
 	if !ok {

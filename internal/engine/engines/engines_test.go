@@ -34,8 +34,8 @@ func TestRefusedTopologies(t *testing.T) {
 	}
 }
 
-// Every parameter of every engine takes what lies within its bounds, and refuses all else by its name, with the value and what
-// would be right.
+// Every parameter of every engine takes what lies within its bounds, and refuses all else by its name, with the value
+// and what would be right.
 func TestBadParameters(t *testing.T) {
 	for _, e := range All() {
 		for _, p := range e.Parameters {

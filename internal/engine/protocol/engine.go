@@ -168,8 +168,8 @@ func (e *Engine) ReplacesAll(t *geo.Topology, p Params) bool {
 	return len(e.Replaceable(t, p)) == t.Nodes()
 }
 
-// CanLose returns why the database cannot lose the processes and memory of these nodes together, and take new incarnations of all of them
-// in; nil when it can.
+// CanLose returns why the database cannot lose the processes and memory of these nodes together, and take new
+// incarnations of all of them in; nil when it can.
 func (e *Engine) CanLose(t *geo.Topology, p Params, lost []geo.NodeID) error {
 	may, survival := e.Replaceable(t, p), e.Tolerance(t, p)
 	names, regions := make([]string, len(lost)), []geo.Region(nil)

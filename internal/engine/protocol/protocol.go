@@ -19,7 +19,8 @@
 // links then resume at the positions that the two logs show. To all other nodes, a node that starts again with its log
 // has merely paused, and no protocol needs to know about logs. Its clients are answered Unknown.
 //
-// A message is immutable once sent, and so is a transaction once submitted: drivers may hand the same value to several replicas.
+// A message is immutable once sent, and so is a transaction once submitted: drivers may hand the same value to several
+// replicas.
 //
 // Clients are state machines too (see Client), so that the same load generator runs in virtual and in real time.
 package protocol
@@ -70,8 +71,8 @@ type Replica interface {
 	// them. Once all replicas are quiescent, every transaction is answered and every sent message is handled. From then on
 	// no row changes until another transaction is submitted.
 	Pending() int
-	// Readings appends the values of the figures that Engine.Figures declares: the same figures in the same order for as long as the replica
-	// lives. It changes nothing.
+	// Readings appends the values of the figures that Engine.Figures declares: the same figures in the same order for as
+	// long as the replica lives. It changes nothing.
 	Readings(dst []Reading) []Reading
 }
 
@@ -136,7 +137,8 @@ type Rejoiner interface {
 	// are lost. Right after Start, a new incarnation receives this call for every other node that is not in its first
 	// incarnation.
 	Replaced(n geo.NodeID, incarnation uint32)
-	// FullyReplicated reports whether all that this node has copies of has as many of them as at first, as far as it knows.
+	// FullyReplicated reports whether all that this node has copies of has as many of them as at first, as far as it
+	// knows.
 	FullyReplicated() bool
 }
 
@@ -153,7 +155,8 @@ func Lags(r Replica) bool {
 	return ok && s.Lags()
 }
 
-// Worker is a replica that does more than its messages and the operations of its store show, such as a search in a graph.
+// Worker is a replica that does more than its messages and the operations of its store show, such as a search in a
+// graph.
 type Worker interface {
 	// Steps returns the number of elementary steps of such work so far. Each step accesses memory that is not in the
 	// cache. Simulators charge for the steps. Steps of Env.Offload are not counted.
@@ -201,8 +204,8 @@ type Config struct {
 	Topology    *geo.Topology
 	Params      Params
 	Procedures  *txn.Registry
-	// Store holds the node's part of the data; Engine.NewStore has made it. The driver fills it before the first transaction,
-	// and again between runs when every replica is quiet; otherwise it is the replica's own.
+	// Store holds the node's part of the data; Engine.NewStore has made it. The driver fills it before the first
+	// transaction, and again between runs when every replica is quiet; otherwise it is the replica's own.
 	Store store.Store
 	Env   Env
 	// Shrink divides the sizes and limits of replicas by 2^Shrink: amounts that they keep, send at a time or consider too

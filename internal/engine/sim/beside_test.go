@@ -12,7 +12,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// thinker has two pieces of work done beside it at its start, of 30 and 20 steps, and counts meanwhile: what it is asked every 10 ms.
+// thinker has two pieces of work done beside it at its start, of 30 and 20 steps, and counts meanwhile: what it is
+// asked every 10 ms.
 type thinker struct {
 	c       protocol.Config
 	counted int
@@ -45,8 +46,9 @@ func (k *thinker) Receive(geo.NodeID, protocol.Message)             {}
 func (k *thinker) Pending() int                                     { return 0 }
 func (k *thinker) Readings(d []protocol.Reading) []protocol.Reading { return d }
 
-// Work beside a node's core takes the time of its steps, one piece after the other, and keeps nothing else waiting; a slow node is slow
-// in both; a node that starts again from its log does the work again, and hears of the end of what was not over.
+// Work beside a node's core takes the time of its steps, one piece after the other, and keeps nothing else waiting; a
+// slow node is slow in both; a node that starts again from its log does the work again, and hears of the end of what
+// was not over.
 func TestBeside(t *testing.T) {
 	const ms = time.Millisecond
 	topology := &geo.Topology{Regions: []string{"a"}, Partitions: 1, Replicas: 1, Links: [][]geo.Link{{{}}}}

@@ -25,7 +25,8 @@ type written struct {
 	links   map[*path]sending
 }
 
-// sending is what a node had sent over a path, with the messages that are not in the receiver's log, or not synced there.
+// sending is what a node had sent over a path, with the messages that are not in the receiver's log, or not synced
+// there.
 type sending struct {
 	sent     uint64
 	unlogged []unloggedMessage
@@ -44,10 +45,11 @@ func (n *node) unsynced(from int32) (messages []unloggedMessage) {
 // partBytes is the size of the parts that rows are written in.
 const partBytes = 1 << 12
 
-// Checkpoint writes a node's state, unless the node is in the middle of something. One with a log forgets the inputs until now, and
-// starts again from there when it has crashed. With swap the node goes on from what was written: a new replica that has read it,
-// and a store with the rows that were. Either way nothing else about the simulation changes. It panics when the state cannot be written or
-// read, or when what was read would be written in another way. It returns how many bytes the replica's state has, 0 if it was not written.
+// Checkpoint writes a node's state, unless the node is in the middle of something. One with a log forgets the inputs
+// until now, and starts again from there when it has crashed. With swap the node goes on from what was written: a new
+// replica that has read it, and a store with the rows that were. Either way nothing else about the simulation changes.
+// It panics when the state cannot be written or read, or when what was read would be written in another way. It returns
+// how many bytes the replica's state has, 0 if it was not written.
 func (s *Sim) Checkpoint(id geo.NodeID, swap bool) (size int) {
 	n := s.nodes[id]
 	if n.dead || n.busy || len(n.out) > 0 || n.held.Len() > 0 || s.c.Durable && !n.synchronous() {

@@ -115,7 +115,8 @@ func (k *checks) answered(n *node, o *txn.Outcome) {
 	k.That(notAborted, !wrote, "%v is answered as aborted (%s), and a copy has its version of a row", o.ID, o.Reason)
 }
 
-// crashed forgets what a node has written, since its disk may lose that. What it still has when it starts again is looked at then.
+// crashed forgets what a node has written, since its disk may lose that. What it still has when it starts again is
+// looked at then.
 func (k *checks) crashed(n *node) { k.wrote[n.id] = map[txn.ID]bool{} }
 
 // restarted forgets what a node may have lost, and looks at what it has.

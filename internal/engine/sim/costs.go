@@ -19,9 +19,10 @@ type Costs struct {
 //
 //	go test ./internal/engine/protocol/calvin -run NONE -bench Costs -benchtime 1000000x
 //
-// on an idle machine, where a key operation includes its share of the transaction around it: decoding, locks, procedure,
-// answer, garbage collection. A message by itself costs the protocol 0.3 us there; the rest is its share of frames,
-// wake-ups and system calls in the real-time driver, which sends many messages at once when it is busy. Steps are what
+// on an idle machine, where a key operation includes its share of the transaction around it: decoding, locks,
+// procedure, answer, garbage collection. A message by itself costs the protocol 0.3 us there; the rest is its share of
+// frames, wake-ups and system calls in the real-time driver, which sends many messages at once when it is busy. Steps
+// are what
 //
 //	go test ./internal/engine/protocol/detock -run NONE -bench Resolver
 //

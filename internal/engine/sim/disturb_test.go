@@ -10,8 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// disturbed runs a closed loop of one client in the second region, 100 ms from the first, and returns its median latency in
-// the second before, while and after change has set what it sets.
+// disturbed runs a closed loop of one client in the second region, 100 ms from the first, and returns its median
+// latency in the second before, while and after change has set what it sets.
 func disturbed(costs sim.Costs, change func(s *sim.Sim, on bool)) (p50 [3]time.Duration) {
 	for i := range p50 {
 		s := sim.New(sim.Config{Topology: simload.TwoRegions(1), Engine: echoEngine, Procedures: simload.Procedures, Costs: costs})

@@ -18,9 +18,10 @@ import (
 // starts again begins with the rows that it had at first, takes all inputs of its log once more, at the times by its
 // clock at which they came, and is where it was; what it sends and answers on the way is not sent again.
 //
-// What a node has sent or answered follows from inputs that are synced. The last inputs of a log may not be: those whose outputs have not
-// left when the node crashes, since the CPU worked on them, or what follows from them was held (HoldOutput). A crash keeps them unless
-// LoseTail takes them: then they are as if they had never come, and senders send them again.
+// What a node has sent or answered follows from inputs that are synced. The last inputs of a log may not be: those
+// whose outputs have not left when the node crashes, since the CPU worked on them, or what follows from them was held
+// (HoldOutput). A crash keeps them unless LoseTail takes them: then they are as if they had never come, and senders
+// send them again.
 //
 // Links go on where they were. Both ends know how many messages have reached the receiver's log; the sender keeps the
 // others, and sends them again once the two have spoken. A sender that has started again has them from its replay.
@@ -47,8 +48,8 @@ type durable struct {
 	// written is the last checkpoint, nil for none; log are the inputs since.
 	written *written
 	log     []input
-	// synced is how many inputs of the log are known to be synced, and leaving are those whose outputs leave later, in the order of
-	// time.
+	// synced is how many inputs of the log are known to be synced, and leaving are those whose outputs leave later, in the
+	// order of time.
 	synced  int
 	leaving queue.Queue[departure]
 	// orphans are the transactions whose clients have been told that the node was lost.
@@ -106,7 +107,8 @@ func (n *node) record(it *item) {
 	n.log = append(n.log, input{it.kind, it.from, n.Now(), n.s.now, it.msg, it.t, it.timer})
 }
 
-// departs notes that the outputs of the last step leave at a time, before which its input and all earlier ones are synced.
+// departs notes that the outputs of the last step leave at a time, before which its input and all earlier ones are
+// synced.
 func (n *node) departs(at time.Duration) {
 	n.departed()
 	if at <= n.s.now {
@@ -124,8 +126,8 @@ func (n *node) departed() {
 	}
 }
 
-// LoseTail lets a node that has crashed find less in its log than it had written: of the inputs that were not synced, the first
-// keep, in percent, are left. It returns how many are lost.
+// LoseTail lets a node that has crashed find less in its log than it had written: of the inputs that were not synced,
+// the first keep, in percent, are left. It returns how many are lost.
 func (s *Sim) LoseTail(id geo.NodeID, keep int) (lost int) {
 	n := s.nodes[id]
 	if !n.dead || !s.c.Durable {

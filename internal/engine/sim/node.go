@@ -82,7 +82,8 @@ type node struct {
 	// held is when the steps of this life ended whose outputs have not left, perhaps at this instant.
 	held queue.Queue[time.Duration]
 
-	// incarnation is that of this process, and known are those of the others that it has links with, by node; nil for the first.
+	// incarnation is that of this process, and known are those of the others that it has links with, by node; nil for the
+	// first.
 	incarnation uint32
 	known       []uint32
 

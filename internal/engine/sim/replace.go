@@ -12,15 +12,15 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Replacement. A node without a log whose process is lost can be replaced by another one, where the engine can take that in. Links
-// are with incarnations: the first frame of a new one tells a peer of it, behind all that the old one has sent, and opens the link
-// back. What the peer sends before that is meant for the old one, and lost.
+// Replacement. A node without a log whose process is lost can be replaced by another one, where the engine can take
+// that in. Links are with incarnations: the first frame of a new one tells a peer of it, behind all that the old one
+// has sent, and opens the link back. What the peer sends before that is meant for the old one, and lost.
 
 // helloBytes is the size of the frame that tells of a new incarnation.
 const helloBytes = 32
 
-// Replace puts a new incarnation in the place of a node that has crashed: an empty process, which gets from the others what it
-// needs. Config.Durable must not be set, and the engine's replicas must be protocol.Rejoiners.
+// Replace puts a new incarnation in the place of a node that has crashed: an empty process, which gets from the others
+// what it needs. Config.Durable must not be set, and the engine's replicas must be protocol.Rejoiners.
 func (s *Sim) Replace(id geo.NodeID) {
 	n := s.nodes[id]
 	if _, ok := n.replica.(protocol.Rejoiner); !ok || s.c.Durable {
@@ -59,8 +59,8 @@ func (s *Sim) Replace(id geo.NodeID) {
 	}
 }
 
-// FullyReplicated reports whether every living node says that all that it has copies of has as many of them as at first, new incarnations
-// included. The engine's replicas must be protocol.Rejoiners.
+// FullyReplicated reports whether every living node says that all that it has copies of has as many of them as at
+// first, new incarnations included. The engine's replicas must be protocol.Rejoiners.
 func (s *Sim) FullyReplicated() bool {
 	return !slices.ContainsFunc(s.nodes, func(n *node) bool { return !n.dead && !n.replica.(protocol.Rejoiner).FullyReplicated() })
 }

@@ -46,9 +46,9 @@ func (c *caller) Readings(d []protocol.Reading) []protocol.Reading { return d }
 func (c *caller) FullyReplicated() bool                            { return true }
 func (c *caller) Replaced(n geo.NodeID, incarnation uint32)        { c.others[n] = incarnation }
 
-// A link is one with an incarnation: nobody gets what was meant for its predecessor, nor anything of one whose successor it has heard
-// of, whatever is under way, held back by a cut, in a queue, or held for a disk. New incarnations begin with the rows that
-// are everywhere alone.
+// A link is one with an incarnation: nobody gets what was meant for its predecessor, nor anything of one whose
+// successor it has heard of, whatever is under way, held back by a cut, in a queue, or held for a disk. New
+// incarnations begin with the rows that are everywhere alone.
 func TestReplace(t *testing.T) {
 	now := map[geo.NodeID]*caller{}
 	engine := &protocol.Engine{Name: "caller", Decode: echoEngine.Decode, New: func(c protocol.Config) protocol.Replica {

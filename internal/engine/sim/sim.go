@@ -1,9 +1,10 @@
-// Package sim runs a database in virtual time: the same replicas that run as real nodes, on a simulated network and with
-// a simulated CPU each, as a discrete-event simulation. Minutes of a database take seconds, and the same seed gives the
-// same events, byte for byte.
+// Package sim runs a database in virtual time: the same replicas that run as real nodes, on a simulated network and
+// with a simulated CPU each, as a discrete-event simulation. Minutes of a database take seconds, and the same seed
+// gives the same events, byte for byte.
 //
 // Network. Every pair of nodes has a connection in each direction, a geo.Path over the link of their regions; so has
-// every client machine with the nodes of its region. Messages are handed over by pointer, their Size counts on the wire.
+// every client machine with the nodes of its region. Messages are handed over by pointer, their Size counts on the
+// wire.
 //
 // CPU. A node is a single server with a queue in front. Whatever reaches it, a message, a transaction or a timer, waits
 // for its turn; then the replica's method runs at once, and its time is charged after: Costs. What the replica
@@ -58,7 +59,8 @@ type Config struct {
 	Buggify *buggify.Plan
 	// Marks, if not nil, counts the coverage marks that replicas hit.
 	Marks *coverage.Hits
-	// Check asks replicas for their invariants after every step, and looks at their rows: see Broken. It changes nothing, and is slow.
+	// Check asks replicas for their invariants after every step, and looks at their rows: see Broken. It changes nothing,
+	// and is slow.
 	Check bool
 	// Figures, if not nil, is notified of figures, and reasons of aborts, that are not as the engine declares them: see
 	// protocol.FigureWatch. It changes nothing.

@@ -188,8 +188,8 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// Probes tell of the network, not of what its losses do to a busy connection: there every lost segment holds up all that
-// was sent after it.
+// Probes tell of the network, not of what its losses do to a busy connection: there every lost segment holds up all
+// that was sent after it.
 func TestProbesOfLossyLinks(t *testing.T) {
 	const loss = 50_000
 	topology := simload.TwoRegions(2)
@@ -243,8 +243,9 @@ func (k *ticker) Receive(_ geo.NodeID, m protocol.Message) {
 func (k *ticker) Pending() int                                     { return 0 }
 func (k *ticker) Readings(d []protocol.Reading) []protocol.Reading { return d }
 
-// What is sent at the very instant at which a healed connection speaks again comes after what waited for that: the message
-// of 60 ms is the first that the cut holds back, its retransmission is due 200 ms later, and another message is sent then.
+// What is sent at the very instant at which a healed connection speaks again comes after what waited for that: the
+// message of 60 ms is the first that the cut holds back, its retransmission is due 200 ms later, and another message is
+// sent then.
 func TestHealKeepsTheOrder(t *testing.T) {
 	var got []byte
 	engine := &protocol.Engine{Name: "ticker", New: func(c protocol.Config) protocol.Replica { return &ticker{c: c, got: &got} }}
@@ -361,8 +362,8 @@ func benchmark(b *testing.B, clients int, length time.Duration) {
 	}
 }
 
-// durable runs transfers in Calvin while nodes crash and start again, and returns the simulation, its trace and the clients. A crash is
-// followed by crashed, if that is not nil.
+// durable runs transfers in Calvin while nodes crash and start again, and returns the simulation, its trace and the
+// clients. A crash is followed by crashed, if that is not nil.
 func durable(t *testing.T, offsets []time.Duration, costs sim.Costs, crashed func(*sim.Sim, geo.NodeID)) (*sim.Sim, []string, []*simload.Clients) {
 	t.Helper()
 	p, _ := calvin.Engine.Resolve(map[string]string{"ordering": "consensus"})
@@ -407,8 +408,8 @@ func durable(t *testing.T, offsets []time.Duration, costs sim.Costs, crashed fun
 	return s, trace, loads
 }
 
-// Nodes that crash and start again from their logs lose nothing: what they had been told is done, the copies are equal and
-// complete, and only those clients whose node was down do not know what became of their transactions.
+// Nodes that crash and start again from their logs lose nothing: what they had been told is done, the copies are equal
+// and complete, and only those clients whose node was down do not know what became of their transactions.
 func TestRestart(t *testing.T) {
 	lost := 0
 	slow := sim.Costs{Message: 200 * time.Microsecond, Key: 20 * time.Microsecond}
@@ -493,7 +494,8 @@ func TestRestartNoticesChance(t *testing.T) {
 	s.Run(time.Second)
 }
 
-// A version that a node has lost with its disk was never there: its transaction may be aborted. One that is still there may not.
+// A version that a node has lost with its disk was never there: its transaction may be aborted. One that is still there
+// may not.
 func TestLostVersionsAreNoVersions(t *testing.T) {
 	for name, tc := range map[string]struct {
 		keep int
@@ -524,8 +526,8 @@ func TestLostVersionsAreNoVersions(t *testing.T) {
 	}
 }
 
-// fickle hands transactions to the first node, which writes a row in the first second and nothing later. Who has handed one on answers
-// after five seconds that it is aborted.
+// fickle hands transactions to the first node, which writes a row in the first second and nothing later. Who has handed
+// one on answers after five seconds that it is aborted.
 type fickle struct {
 	moody
 	id txn.ID
@@ -549,8 +551,8 @@ func (f *fickle) Fire(protocol.Timer) {
 	f.c.Env.Reply(txn.Outcome{ID: f.id, Status: txn.Aborted, Cause: txn.CauseConflict, Reason: "fickle"})
 }
 
-// What was sent to a node that was down is under way once it has started again, while the two have no connection yet; to a node that
-// is down nothing is.
+// What was sent to a node that was down is under way once it has started again, while the two have no connection yet;
+// to a node that is down nothing is.
 func TestUnderwayToRestartedNode(t *testing.T) {
 	e := &protocol.Engine{Name: "calm", New: func(c protocol.Config) protocol.Replica { return &moody{c: c, mood: 1} },
 		Decode: func(kind uint8, body []byte, _ *txn.Registry) (protocol.Message, error) {

@@ -39,16 +39,16 @@ type Program struct {
 	// Topology has the regions of the clients and the number of partitions of rows, which classify transactions. Its links
 	// are omitted, because they are real.
 	Topology geo.Topology
-	// Open opens the database for a run. The program calls closeDatabase, unless it is nil, when the run is over, and all its clients
-	// are gone.
+	// Open opens the database for a run. The program calls closeDatabase, unless it is nil, when the run is over, and all
+	// its clients are gone.
 	Open func(ctx context.Context, p *plan.Plan) (db target.Database, closeDatabase func() error, err error)
 	// Flags, if set, adds flags of the target, for example for the address of the database. They are parsed before Open is
 	// called. --filename, --output, --quiet, --save and their short forms are reserved: defining one again panics.
 	Flags func(*pflag.FlagSet)
 }
 
-// Main runs the program with the arguments of the process, and ends it with an exit code of package exit. A first interrupt
-// ends what runs in good order.
+// Main runs the program with the arguments of the process, and ends it with an exit code of package exit. A first
+// interrupt ends what runs in good order.
 func (p *Program) Main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)

@@ -41,7 +41,8 @@ spec:
 `, reads, strings.Join(regions, ", "), strings.Join(endpoints, ", "), workload, load, verify)
 }
 
-// playEtcd plays a workload on a cluster, and again where the machine was so busy that nothing was committed in a window.
+// playEtcd plays a workload on a cluster, and again where the machine was so busy that nothing was committed in a
+// window.
 func playEtcd(t *testing.T, members []*etcdtest.Member, reads, workload, verify string) (*result.Document, error) {
 	t.Helper()
 	var d *result.Document

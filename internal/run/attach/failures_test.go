@@ -157,7 +157,8 @@ type failed struct {
 	closing error
 }
 
-// nothingIsLeft notes how many goroutines and descriptors there are, and returns what waits until there are as many again.
+// nothingIsLeft notes how many goroutines and descriptors there are, and returns what waits until there are as many
+// again.
 func nothingIsLeft(t *testing.T) func() {
 	t.Helper()
 	descriptorsBefore, goroutinesBefore := descriptors(t), runtime.NumGoroutine()

@@ -34,8 +34,8 @@ func Plan(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase) (*plan.Plan, err
 	return inprocess.PlanExternal(run, db, engine)
 }
 
-// Play runs a plan of Plan on its database. secrets is the folder of the Secrets' files, or empty. What cannot be known before the
-// database is asked, and is a mistake in the GeoDatabase, is check.Problems. Cancelled as inprocess.Run.
+// Play runs a plan of Plan on its database. secrets is the folder of the Secrets' files, or empty. What cannot be known
+// before the database is asked, and is a mistake in the GeoDatabase, is check.Problems. Cancelled as inprocess.Run.
 func Play(ctx context.Context, p *plan.Plan, secrets string, report inprocess.Report) (d *result.Document, err error) {
 	report(inprocess.Progress{Stage: "connecting to " + p.Engine.Name})
 	c := deploy.ClientOf(p.Database, &p.Topology)

@@ -38,7 +38,8 @@ func whySettings(d *result.Document) string {
 	return ""
 }
 
-// What decides durability and plans of a PostgreSQL is in the result, and a run during which somebody changes it is Invalid.
+// What decides durability and plans of a PostgreSQL is in the result, and a run during which somebody changes it is
+// Invalid.
 func TestSettingsOfPostgreSQL(t *testing.T) {
 	s := postgrestest.Start(t)
 	query := func(sql ...string) {

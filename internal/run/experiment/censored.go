@@ -17,8 +17,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// view chooses the values that stand in for figures with a known lower bound and no known value. A claim has a result only if its answer is the same in all views: otherwise it holds for some
-// possible values and not for others.
+// view chooses the values that stand in for figures with a known lower bound and no known value. A claim has a result
+// only if its answer is the same in all views: otherwise it holds for some possible values and not for others.
 type view struct {
 	order order
 	// around is a latency in microseconds near which the values lie, or 0: then they lie near their bounds.
@@ -47,7 +47,8 @@ var (
 const mostCritical = 24
 
 // views returns the views of an expression other than infinite. An answer may change at each number in the expression,
-// at their sums and differences, and in between. For example, abs(100 - p99) > 1 holds at 60 and at infinity, but not at
+// at their sums and differences, and in between. For example, abs(100 - p99) > 1 holds at 60 and at infinity, but not
+// at
 // 100. bound is the largest lower bound in microseconds.
 func (b *board) views(expression string, bound int64) []view {
 	out := []view{least, rising, sinking}
@@ -133,9 +134,9 @@ func (v view) latencies(l result.Latency, n int) result.Latency {
 	return l
 }
 
-// hung returns the number of hung transactions that the view counts as timed out or aborted. It adds the others to ended
-// with another outcome. The views rising and
-// sinking count the transactions of every second figure, so that a comparison of two figures meets both orders.
+// hung returns the number of hung transactions that the view counts as timed out or aborted. It adds the others to
+// ended with another outcome. The views rising and sinking count the transactions of every second figure, so that a
+// comparison of two figures meets both orders.
 func (v view) hung(all int64, n int, ended *result.Counts) int64 {
 	if v == infinite || v.order == risingOrder && n%2 == 1 || v.order == sinkingOrder && n%2 == 0 {
 		return all

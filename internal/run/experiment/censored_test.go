@@ -10,8 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/run/experiment"
 )
 
-// All that is known of a p99 is that it is longer than 140 ms. What holds for some such values and not for others has no
-// result; what holds for all of them does.
+// All that is known of a p99 is that it is longer than 140 ms. What holds for some such values and not for others has
+// no result; what holds for all of them does.
 func TestClaimsOverLowerBounds(t *testing.T) {
 	for expression, want := range map[string]string{
 		"p99('near', 2) > 100.0":                          "holds",
@@ -62,8 +62,8 @@ func TestClaimsOverHungTransactions(t *testing.T) {
 	}
 }
 
-// Transactions that hung when the window closed may abort, too: 110 of 1,200 to 210 of 1,200. Of nothing that ended no share is
-// large or small.
+// Transactions that hung when the window closed may abort, too: 110 of 1,200 to 210 of 1,200. Of nothing that ended no
+// share is large or small.
 func TestClaimsOverAborts(t *testing.T) {
 	for expression, want := range map[string]string{
 		"aborts('near', 2) < 10.0":            "no result",

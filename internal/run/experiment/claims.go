@@ -96,7 +96,8 @@ func cut(text string) string {
 	return strings.ToValidUTF8(text[:longestText-len("...")], "") + "..."
 }
 
-// claims refuses claims that do not compile, exceed the limits, or name systems, parameters or values that the experiment lacks.
+// claims refuses claims that do not compile, exceed the limits, or name systems, parameters or values that the
+// experiment lacks.
 func (x *expansion) claims(ctx context.Context) {
 	b := dryBoard(x.Experiment)
 	try := func(field, id, text string, claim bool) {
@@ -123,14 +124,15 @@ func (x *expansion) claims(ctx context.Context) {
 	}
 }
 
-// board answers the functions of claims. Without results every figure is 1, which is enough to find out whether a claim asks
-// for anything that the experiment has not.
+// board answers the functions of claims. Without results every figure is 1, which is enough to find out whether a claim
+// asks for anything that the experiment has not.
 type board struct {
 	*Experiment
 	results *Results
 	// wrong is the first thing asked for that the experiment has not. CEL forgets errors of sides that do not matter.
 	wrong *lookupError
-	// unsound says which Invalid result was asked for that does not count, counted for which reasons those are Invalid that do.
+	// unsound says which Invalid result was asked for that does not count, counted for which reasons those are Invalid
+	// that do.
 	unsound error
 	counted []string
 	// view chooses values for latencies with a known lower bound only. bounds is the number of these latencies, and bound
@@ -182,7 +184,8 @@ func (b *board) compile(text string) (*cel.Ast, error) {
 	return compiled, err
 }
 
-// explain words CEL's errors: line:column and message of each. A name that CEL does not know is most often a misspelt function.
+// explain words CEL's errors: line:column and message of each. A name that CEL does not know is most often a misspelt
+// function.
 func explain(issues *cel.Issues) string {
 	var parts []string
 	for _, e := range issues.Errors() {
@@ -233,7 +236,8 @@ func (b *board) checkLiterals(compiled *cel.Ast) (wrong error) {
 	return wrong
 }
 
-// CallCost implements interpreter.ActualCostEstimator: our own functions look at all points and at all elements of their lists.
+// CallCost implements interpreter.ActualCostEstimator: our own functions look at all points and at all elements of
+// their lists.
 func (b *board) CallCost(name, _ string, args []ref.Val, _ ref.Val) *uint64 {
 	if functionNamed(name) == nil {
 		return nil // cel's own estimate

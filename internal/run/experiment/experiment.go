@@ -130,8 +130,8 @@ type Run struct {
 // database. Runs with the same hash are equal, whatever their names.
 func (r *Run) Hash() string { return r.hash }
 
-// New expands an experiment of a bundle, validates every point, compiles every claim and tries it. The error, if any, is
-// manifest.Problems, which names fields of the Experiment, or the error of a context that ends during the expansion.
+// New expands an experiment of a bundle, validates every point, compiles every claim and tries it. The error, if any,
+// is manifest.Problems, which names fields of the Experiment, or the error of a context that ends during the expansion.
 func New(ctx context.Context, b *manifest.Bundle, object *v1alpha1.Experiment, a check.Abilities) (*Experiment, error) {
 	e := &Experiment{Name: object.Name, Claims: object.Spec.Claims, source: b.Source("Experiment", object.Name), object: object}
 	a.Targets = nil // points run on separate databases, which have no other users

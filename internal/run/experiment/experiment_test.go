@@ -538,7 +538,8 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// What an experiment refers to may be applied after it: its problem says that it is not found, and others say nothing of the kind.
+// What an experiment refers to may be applied after it: its problem says that it is not found, and others say nothing
+// of the kind.
 func TestReferencesThatMayCome(t *testing.T) {
 	for name, tc := range map[string]struct {
 		text string

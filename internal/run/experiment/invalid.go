@@ -34,7 +34,8 @@ var never = map[string]string{
 	result.ReasonWorkloadBroken:  "transactions did not do what the workload says",
 }
 
-// failing lists the reasons of the verdict Failed that say nothing against the figures: they are sound, and missed an objective.
+// failing lists the reasons of the verdict Failed that say nothing against the figures: they are sound, and missed an
+// objective.
 var failing = []string{result.ReasonObjectiveMissed}
 
 // allowed refuses reasons that spec.allowInvalid cannot name.
@@ -75,8 +76,8 @@ func (e *Experiment) invalid(d *result.Document) (reasons []string, refused *res
 	return reasons, refused
 }
 
-// sound returns an error for a point with an Invalid run that does not count, and notes Invalid runs that count because of
-// spec.allowInvalid. A claim or a cell that uses a point with an error has no result.
+// sound returns an error for a point with an Invalid run that does not count, and notes Invalid runs that count because
+// of spec.allowInvalid. A claim or a cell that uses a point with an error has no result.
 func (b *board) sound(p *Point) error {
 	for _, run := range p.Runs {
 		d, err := b.results.Document(run)

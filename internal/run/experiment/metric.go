@@ -183,7 +183,8 @@ func failedBy(name, title string, cause txn.Cause) metric {
 	return ofAttempts(name, title, "%", func(c *result.Counts) float64 { return percent(c, c.Causes[cause.String()]) })
 }
 
-// ofFaults returns a figure of the availability of all clients during the worst fault of a run, as chosen by pick: see measuredFaults.
+// ofFaults returns a figure of the availability of all clients during the worst fault of a run, as chosen by pick: see
+// measuredFaults.
 func ofFaults(name, title, unit string, pick func(a, b float64) float64, of func(*result.Availability) float64) metric {
 	return metric{name: name, title: title, unit: unit, ofFaults: true,
 		of: func(d *result.Document) float64 {

@@ -40,7 +40,8 @@ type Report struct {
 	Wrong []string `json:"wrong"`
 	// Doubtful lists runs with a verdict that is not Passed for another reason, for example because nothing was committed.
 	Doubtful []string `json:"doubtful"`
-	// Invalid lists the doubtful runs that are Invalid for a reason that spec.allowInvalid does not name: no claim uses them.
+	// Invalid lists the doubtful runs that are Invalid for a reason that spec.allowInvalid does not name: no claim uses
+	// them.
 	Invalid     []string        `json:"invalid,omitempty"`
 	Experiments []PointsSummary `json:"experiments"`
 }
@@ -360,7 +361,8 @@ func ReadReport(path string) (*Report, error) {
 	return out, nil
 }
 
-// Err is nil when every claim holds, every run could run, none is Invalid without being allowed to, and no answer was wrong.
+// Err is nil when every claim holds, every run could run, none is Invalid without being allowed to, and no answer was
+// wrong.
 func (out *Report) Err() error {
 	var parts []string
 	var differ, unknown int

@@ -96,8 +96,8 @@ func endedBy(d *result.Document) Ended {
 	return e
 }
 
-// outcome judges a probe. A database that commits nothing at all, or leaves all clients of a region busy, has missed its
-// rate; a measurement that is Invalid for another reason, or has wrong answers, decides nothing.
+// outcome judges a probe. A database that commits nothing at all, or leaves all clients of a region busy, has missed
+// its rate; a measurement that is Invalid for another reason, or has wrong answers, decides nothing.
 func (p *prober) outcome(e Ended) Outcome {
 	o := Outcome{ThroughputPerSecond: e.ThroughputPerSecond, LeastServed: e.LeastServed}
 	if e.OfferedPerSecond > 0 {

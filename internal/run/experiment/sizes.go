@@ -33,8 +33,8 @@ func (x *expansion) size(_ context.Context) {
 	x.bytes()
 }
 
-// Limits of the manifests of all points together, in bytes of JSON: of manifests that are kept, which take about five bytes of
-// memory per byte, and of manifests that are checked, a database with each run.
+// Limits of the manifests of all points together, in bytes of JSON: of manifests that are kept, which take about five
+// bytes of memory per byte, and of manifests that are checked, a database with each run.
 const (
 	mostKeptBytes    = 24 << 20
 	mostCheckedBytes = 32 << 20

@@ -168,7 +168,8 @@ const (
 	Misclassified Failure = "class"
 	// Unrecorded is a history that could not be recorded to its end.
 	Unrecorded Failure = "history"
-	// Misreported are figures that are not as the engine declares them: a counter that falls, or a reading that is not declared.
+	// Misreported are figures that are not as the engine declares them: a counter that falls, or a reading that is not
+	// declared.
 	Misreported Failure = "figures"
 	// Unsound is data of a run's workload that violates an invariant.
 	Unsound Failure = "workload"
@@ -368,7 +369,8 @@ type execution struct {
 	// marks counts marks for Result, and say reports the start of a fault to Config.Trace.
 	marks *coverage.Hits
 	say   func(fault)
-	// nextLosses are the nodes that may be lost as soon as all copies are there again, if any; lossChance says for how long.
+	// nextLosses are the nodes that may be lost as soon as all copies are there again, if any; lossChance says for how
+	// long.
 	nextLosses []nextLoss
 	lossRNG    *rand.Rand
 	// second says that the second run has begun.

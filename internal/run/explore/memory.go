@@ -5,7 +5,8 @@ import (
 	"runtime/metrics"
 )
 
-// maxBytes is the default bound of the memory of all concurrent scenarios. Passing scenarios take less than 200 MB each.
+// maxBytes is the default bound of the memory of all concurrent scenarios. Passing scenarios take less than 200 MB
+// each.
 const maxBytes = 3 << 30
 
 // memoryEvents is the number of events between two memory checks.

@@ -142,7 +142,8 @@ func shorten(label string) string {
 	return label
 }
 
-// drawMessages draws what nodes have sent each other, and the marks that they have hit. It returns when the last of it is over.
+// drawMessages draws what nodes have sent each other, and the marks that they have hit. It returns when the last of it
+// is over.
 func (e *execution) drawMessages(d *tracediagram.Diagram, nodes map[geo.NodeID]int, seen []sim.Observation) (end time.Duration) {
 	type sending struct {
 		from, to geo.NodeID

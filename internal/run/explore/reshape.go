@@ -43,7 +43,8 @@ func (w *world) settle() {
 	w.sortFaults()
 }
 
-// pairs are the places of the faults that belong together: a cut and its heal, a crash and the restart, or a fault by itself.
+// pairs are the places of the faults that belong together: a cut and its heal, a crash and the restart, or a fault by
+// itself.
 func (w *world) pairs() (pairs [][]int) {
 	taken := map[int]bool{}
 	for i, f := range w.faults {

@@ -36,8 +36,8 @@ func TestRunWorlds(t *testing.T) {
 	}
 }
 
-// Timelines have faults of every kind that a simulation plays, which aim at all that a manifest can name, and all of them are played; loads are
-// open and closed, with every workload.
+// Timelines have faults of every kind that a simulation plays, which aim at all that a manifest can name, and all of
+// them are played; loads are open and closed, with every workload.
 func TestWorldsOfRuns(t *testing.T) {
 	kinds, loads, aims := map[string]int{}, map[string]int{}, map[string]int{}
 	for seed := range uint64(300) {

@@ -101,8 +101,8 @@ func (s *Summary) String() string {
 	return text
 }
 
-// Soak runs seeds on all cores, and calls each for every result in the order of seeds. It ends early with ctx. c.Seed and c.Trace
-// are not used.
+// Soak runs seeds on all cores, and calls each for every result in the order of seeds. It ends early with ctx. c.Seed
+// and c.Trace are not used.
 func Soak(ctx context.Context, c Config, seeds Seeds, each func(*Result)) Summary {
 	c.Trace = nil
 	sum := Summary{Engine: c.Engine.Name, Seeds: Seeds{First: seeds.First, Step: seeds.Step}}

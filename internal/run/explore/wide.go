@@ -159,8 +159,8 @@ func (c *clients) retry(i int, o txn.Outcome) {
 	t.Attempt++
 }
 
-// mayRunAgain reports whether a second run can follow: every transaction has its answer and all nodes are alive, as in a
-// database that several runs use.
+// mayRunAgain reports whether a second run can follow: every transaction has its answer and all nodes are alive, as in
+// a database that several runs use.
 func (e *execution) mayRunAgain(res *Result) bool {
 	if !e.wide.again || e.calls != nil || !res.Passed() || !e.complete() || e.core.begins > 0 || e.injector != nil {
 		return false

@@ -11,7 +11,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/oceanvista"
 )
 
-// Every engine keeps its promises with parameters from their whole ranges, clients that try again, small amounts and second runs.
+// Every engine keeps its promises with parameters from their whole ranges, clients that try again, small amounts and
+// second runs.
 func TestWide(t *testing.T) {
 	for _, e := range engines.All() {
 		t.Run(e.Name, func(t *testing.T) {

@@ -197,8 +197,8 @@ func newWorld(c Config) (*world, error) {
 	return w, nil
 }
 
-// loses reports whether the database may lose acknowledged transactions by design, as primary does with failover: Unplanned. Its
-// history is not judged then; everything else is.
+// loses reports whether the database may lose acknowledged transactions by design, as primary does with failover:
+// Unplanned. Its history is not judged then; everything else is.
 func (w *world) loses(e *protocol.Engine) bool { return e.Loses != nil && e.Loses(w.params) }
 
 // maxDraws bounds the topologies and parameters that are drawn for a scenario.

@@ -72,8 +72,8 @@ func runDistant(t *testing.T) func(context.Context) (east, west int64, err error
 	}
 }
 
-// The clients of all regions are connected before the first warm-up begins, however long that takes some of them: they take part in the
-// whole window.
+// The clients of all regions are connected before the first warm-up begins, however long that takes some of them: they
+// take part in the whole window.
 func TestClientsConnectBeforeTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		run := runDistant(t)

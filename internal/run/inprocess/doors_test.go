@@ -41,7 +41,8 @@ func TestTightObjectiveDoesNotAllowADarkRegion(t *testing.T) {
 		"{metric: unknownPPM, max: 1000}, {metric: latencyP99, region: ap-northeast-1, max: 250ms}")), "a region is dark for the last 10 s of 30")
 }
 
-// At the end of a Gaussian curve no client takes part any more. Clients that still wait for an answer hang all the same.
+// At the end of a Gaussian curve no client takes part any more. Clients that still wait for an answer hang all the
+// same.
 func TestStallAtTheEndOfACurve(t *testing.T) {
 	t.Parallel()
 	notPassed(t, simulate(t, farRegions(leader, bank, "{clientsPerRegion: 10, warmup: 2s, duration: 30s, curve: {shape: Gaussian}}", cutAtTheEnd,

@@ -1,5 +1,6 @@
-// Package inprocess runs a plan without a cluster: Simulate in virtual time, Run in real time with all nodes and all load
-// generators in this process. Both, and On on a database that is there already, hand package judge the facts that the operator does.
+// Package inprocess runs a plan without a cluster: Simulate in virtual time, Run in real time with all nodes and all
+// load generators in this process. Both, and On on a database that is there already, hand package judge the facts that
+// the operator does.
 package inprocess
 
 import (

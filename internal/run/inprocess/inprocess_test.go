@@ -87,8 +87,8 @@ func TestSimulatingTwiceGivesTheSameBytes(t *testing.T) {
 	}
 }
 
-// TestLawOnPresets holds a whole simulated run of SmallBank, with its load generator, at low load to the latency law, on the
-// shipped network profiles.
+// TestLawOnPresets holds a whole simulated run of SmallBank, with its load generator, at low load to the latency law,
+// on the shipped network profiles.
 func TestLawOnPresets(t *testing.T) {
 	presets := map[string][]string{
 		"smallbank-two-regions": twoRegions,
@@ -211,8 +211,8 @@ func checkAll(t *testing.T, d *result.Document, least int) {
 	}
 }
 
-// A run that records its history notices nothing of it: the same transactions and, but for the size of messages, the same
-// times, with each engine.
+// A run that records its history notices nothing of it: the same transactions and, but for the size of messages, the
+// same times, with each engine.
 func TestSimulateRecordsHistories(t *testing.T) {
 	for _, engine := range serializable() {
 		t.Run(engine, func(t *testing.T) {

@@ -21,7 +21,8 @@ func BenchmarkMetrics(b *testing.B) {
 		"network: {profileRef: {name: smallbank-two-regions}, emulation: BuiltIn}",
 		"network: {emulation: None, profile: {intraRegion: {rtt: 0s}, links: [{from: us-west-2, to: ap-northeast-1, rtt: 0s}]}}", 1)
 	p := planOf(b, text)
-	// play returns transactions per second, and per second of CPU: the latter hardly depends on what else the machine does.
+	// play returns transactions per second, and per second of CPU: the latter hardly depends on what else the machine
+	// does.
 	play := func(observe bool) (rate, perCPU float64) {
 		o := Observer{}
 		if observe {

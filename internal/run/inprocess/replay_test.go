@@ -19,8 +19,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/timers"
 )
 
-// tape is what the load generator of a region sent and received in a run: enough to play the generator again without the
-// database.
+// tape is what the load generator of a region sent and received in a run: enough to play the generator again without
+// the database.
 type tape struct {
 	calls   []call
 	answers []answer
@@ -181,8 +181,8 @@ func play(t *testing.T, p *plan.Plan, r geo.Region, x *tape, answers []answer) *
 	return m.Report()
 }
 
-// replay returns the document of the recorded run, with the objectives of a plan, whose clients receive other answers: spoil
-// changes the recorded ones, or omits them.
+// replay returns the document of the recorded run, with the objectives of a plan, whose clients receive other answers:
+// spoil changes the recorded ones, or omits them.
 func (x *taped) replay(t *testing.T, p *plan.Plan, spoil func(answer) (answer, bool)) *result.Document {
 	t.Helper()
 	f := x.facts

@@ -103,8 +103,8 @@ func (in *process) Recover(ctx context.Context, _ *fault.Life, c *fault.Conditio
 	return in.apply(ctx, c)
 }
 
-// Recovered implements fault.Injector: a node that was started again has replayed its journal and found its peers; where a new
-// incarnation took its place, nothing lacks a copy any more.
+// Recovered implements fault.Injector: a node that was started again has replayed its journal and found its peers;
+// where a new incarnation took its place, nothing lacks a copy any more.
 func (in *process) Recovered(ctx context.Context, l *fault.Life, c *fault.Conditions) (bool, error) {
 	if !l.Fault.Kills() {
 		fault.Observe(l, nodeTracks(in.nodes, in.timeline, in.start))

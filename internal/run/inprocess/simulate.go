@@ -30,8 +30,8 @@ const (
 	probeEvery = 100 * time.Millisecond
 )
 
-// Simulate runs a plan in virtual time. The same plan gives the same document, byte for byte. When the context ends, it does as
-// Run does.
+// Simulate runs a plan in virtual time. The same plan gives the same document, byte for byte. When the context ends, it
+// does as Run does.
 func Simulate(ctx context.Context, p *plan.Plan, report Report) (*result.Document, error) {
 	return simulateWith(ctx, p, report, func(_ geo.Region, m *load.Machine) attach { return m.Attach }, judge.Document)
 }
@@ -39,8 +39,8 @@ func Simulate(ctx context.Context, p *plan.Plan, report Report) (*result.Documen
 // attach creates a client with its environment.
 type attach = func(protocol.ClientEnv) protocol.Client
 
-// simulateWith is Simulate with clients that attached makes of the load generators, and with a document that conclude makes of
-// a run whose schedule is over.
+// simulateWith is Simulate with clients that attached makes of the load generators, and with a document that conclude
+// makes of a run whose schedule is over.
 func simulateWith(ctx context.Context, p *plan.Plan, report Report, attached func(geo.Region, *load.Machine) attach,
 	conclude func(*judge.Facts) (*result.Document, error)) (*result.Document, error) {
 	procedures, db, timeline := catalog.Procedures(), database(p), faultsOf(p)

@@ -101,14 +101,15 @@ func (c tallied) String() string {
 		c.runs, c.replayed, c.repeated, c.unequal)
 }
 
-// TestNoFigureImproves compares runs in an open loop with runs in which a part of the answers is replaced by missing, refused or late
-// ones. The transactions due are the same, and so are all earlier observations: no percentile may fall in any region,
-// and no verdict or objective may become better.
+// TestNoFigureImproves compares runs in an open loop with runs in which a part of the answers is replaced by missing,
+// refused or late ones. The transactions due are the same, and so are all earlier observations: no percentile may fall
+// in any region, and no verdict or objective may become better.
 //
-// Each run is recorded. A replay plays the load generators again, with the recorded transactions and replaced answers, and gives
-// their reports to the estimator and the judge: its population is the run's. A replay with the run's own answers must
-// give the same document, byte for byte. A second simulation, whose database receives what the clients send in the meantime, compares
-// the whole path, but its percentiles only where clients have sent the same transactions at the same instants.
+// Each run is recorded. A replay plays the load generators again, with the recorded transactions and replaced answers,
+// and gives their reports to the estimator and the judge: its population is the run's. A replay with the run's own
+// answers must give the same document, byte for byte. A second simulation, whose database receives what the clients
+// send in the meantime, compares the whole path, but its percentiles only where clients have sent the same transactions
+// at the same instants.
 //
 // GEOBENCH_METAMORPHIC=N plays N seeds of all workloads; without it, one of the simplest.
 func TestNoFigureImproves(t *testing.T) {
@@ -157,7 +158,8 @@ func (c *metamorphic) String() string {
 	return fmt.Sprintf("%s, %s, seed %d, timeout %s", c.engine, c.workload, c.seed, c.timeout)
 }
 
-// play compares the run with all losses, in the last percents of the window and in as large a part of all answers, drawn at random.
+// play compares the run with all losses, in the last percents of the window and in as large a part of all answers,
+// drawn at random.
 func (c *metamorphic) play(t *testing.T, percents []time.Duration) (played tallied) {
 	t.Helper()
 	text := manifestOf("smallbank-two-regions", twoRegions, "{name: "+c.engine+"}",

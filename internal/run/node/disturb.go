@@ -244,8 +244,8 @@ func (n *Node) disturb(d *admin.Disturbance) {
 // slowest is the shortest single pause of a slowed node: shorter pauses would take longer than requested.
 const slowest = 2 * time.Millisecond
 
-// beginSlowly and endSlowly enclose the work of a node that is slowed down: it pauses for as long as it would have waited
-// for the CPU.
+// beginSlowly and endSlowly enclose the work of a node that is slowed down: it pauses for as long as it would have
+// waited for the CPU.
 func (l *loop) beginSlowly() (began time.Duration, percent int64) {
 	if percent = l.slow.Load(); percent == 0 {
 		l.debt = 0

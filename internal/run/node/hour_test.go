@@ -18,8 +18,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// While a node takes 10,000 transactions per second, of virtual time, the files of its journal stay below twice its data. A test takes
-// seconds of virtual time, and cuts the journal short sooner; `make journal-hour` takes an hour.
+// While a node takes 10,000 transactions per second, of virtual time, the files of its journal stay below twice its
+// data. A test takes seconds of virtual time, and cuts the journal short sooner; `make journal-hour` takes an hour.
 func TestJournalsStayShort(t *testing.T) {
 	const perSecond, perTurn = 10_000, 256
 	virtual, customers, cut := 5*time.Second, 30_000, int64(100_000)

@@ -101,8 +101,8 @@ func TestAdministrationIsTheOperators(t *testing.T) {
 	}
 }
 
-// Nodes with keys let each other in, and the clients of the run that has loaded its data last: no transaction of anybody else is taken,
-// not over a connection that was made before either.
+// Nodes with keys let each other in, and the clients of the run that has loaded its data last: no transaction of
+// anybody else is taken, not over a connection that was made before either.
 func TestOnlyClientsOfTheRun(t *testing.T) {
 	folder, _ := identitytest.Database(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)

@@ -35,8 +35,8 @@ type LocalConfig struct {
 	Procedures *txn.Registry
 	// ParseWorkload as in Config.
 	ParseWorkload func(spec json.RawMessage, seed uint64, t *geo.Topology) (workload.Workload, error)
-	// Journals is a folder for the nodes' logs of their inputs, a folder each; empty: nodes keep none and cannot be started
-	// again.
+	// Journals is a folder for the nodes' logs of their inputs, a folder each; empty: nodes keep none and cannot be
+	// started again.
 	Journals string
 	// CutJournal and Disk as in Config.
 	CutJournal int64

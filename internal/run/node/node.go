@@ -57,7 +57,8 @@ type Config struct {
 	// Journal is the folder of the node's log of its inputs, from which a restarted process continues. If it is empty, no
 	// log is kept, and the state in memory is lost with the process.
 	Journal string
-	// CutJournal is by how many bytes the log grows before it is cut short; 0 for half of the data's size, 32 MiB at least.
+	// CutJournal is by how many bytes the log grows before it is cut short; 0 for half of the data's size, 32 MiB at
+	// least.
 	CutJournal int64
 	// Disk holds the log; nil for the operating system's.
 	Disk journal.Disk

@@ -295,8 +295,8 @@ func valuesOf(e *experiment.PointsSummary, i int) []string {
 	return distinct(e.Points, func(p experiment.PointData) string { return p.Values[i] })
 }
 
-// places puts the values of a parameter on an axis: numbers and durations where they belong, words side by side. The words
-// of the axis are nil where numbers speak for themselves.
+// places puts the values of a parameter on an axis: numbers and durations where they belong, words side by side. The
+// words of the axis are nil where numbers speak for themselves.
 func places(values []string) (map[string]float64, map[float64]string) {
 	at := map[string]float64{}
 	for _, v := range values {

@@ -164,8 +164,8 @@ func timelineThroughput(d *result.Document) *Figure {
 	return f
 }
 
-// loadOverTime returns the load of all regions that the manifest asks for in a bin, where it changes: in arrivals per second, or
-// else in clients. It is nil where the load has no curve.
+// loadOverTime returns the load of all regions that the manifest asks for in a bin, where it changes: in arrivals per
+// second, or else in clients. It is nil where the load has no curve.
 func loadOverTime(d *result.Document) (configured func(*bin) float64, arrivals bool) {
 	curve := load.NewCurve(&d.Spec.Load)
 	if curve == nil {

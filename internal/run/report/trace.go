@@ -22,8 +22,8 @@ func Cycles(d *result.Document) (checks []workload.Check) {
 	return checks
 }
 
-// WriteTrace writes a page that shows the transactions of a check's cycle as their clients know them: when each was sent and answered, in
-// which region, and why each must come before the next.
+// WriteTrace writes a page that shows the transactions of a check's cycle as their clients know them: when each was
+// sent and answered, in which region, and why each must come before the next.
 func WriteTrace(to io.Writer, d *result.Document, check workload.Check) error {
 	page := &tracediagram.Diagram{
 		Title: fmt.Sprintf("%s: not %s", d.Name, check.Name), Simulated: d.Simulated, Problems: []string{check.Message},

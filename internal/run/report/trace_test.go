@@ -9,7 +9,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload"
 )
 
-// The page of a wrong history has its transactions in the lanes of their regions, what became of each, and the dependencies between them.
+// The page of a wrong history has its transactions in the lanes of their regions, what became of each, and the
+// dependencies between them.
 func TestWriteTrace(t *testing.T) {
 	check := workload.Check{Name: "serializable", Message: "not serializable: write skew", Cycle: &workload.Cycle{
 		Transactions: []workload.CycleTransaction{

@@ -25,7 +25,8 @@ import (
 
 const top = "../../../.."
 
-// analyze returns what Istio's analyzers find in manifests, with the namespaces that they are in, which take part in the mesh.
+// analyze returns what Istio's analyzers find in manifests, with the namespaces that they are in, which take part in
+// the mesh.
 func analyze(t *testing.T, manifests string, namespaces ...string) (found []string) {
 	t.Helper()
 	for _, name := range namespaces {

@@ -1,2 +1,3 @@
-// Package istio pins Istio's programs: hack/istiod.sh runs them. Its tests hold Geobench's manifests to Istio's analyzers.
+// Package istio pins Istio's programs: hack/istiod.sh runs them. Its tests hold Geobench's manifests to Istio's
+// analyzers.
 package istio

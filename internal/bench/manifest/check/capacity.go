@@ -61,7 +61,8 @@ func (d *database) machine(ps *Problems) {
 	}
 }
 
-// memory: the rows that are loaded fit into the nodes that hold them. The size that a workload reports is a lower bound.
+// memory: the rows that are loaded fit into the nodes that hold them. The size that a workload reports is a lower
+// bound.
 func (r *benchmarkRun) memory(ps *Problems, w workload.Workload) {
 	sized, ok := w.(workload.Sized)
 	if !ok || r.db.Spec.External != nil || r.db.Spec.RunsPrograms() {
@@ -113,8 +114,8 @@ func limitFor(bytes int64) string {
 
 func gib(bytes int64) string { return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30)) }
 
-// history: a check is not certain to exceed the record of a worker, or the memory of the operator. Only an open loop says
-// beforehand how many transactions there will be; without a curve, which lowers its rate.
+// history: a check is not certain to exceed the record of a worker, or the memory of the operator. Only an open loop
+// says beforehand how many transactions there will be; without a curve, which lowers its rate.
 func (r *benchmarkRun) history(ps *Problems) {
 	l := &r.Spec.Load
 	open := l.Arrival == v1alpha1.ArrivalConstant || l.Arrival == v1alpha1.ArrivalPoisson

@@ -12,7 +12,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/plan"
 )
 
-// faults: each can be injected here, while the run measures, into something that there is, and none contradicts another.
+// faults: each can be injected here, while the run measures, into something that there is, and none contradicts
+// another.
 func (r *benchmarkRun) faults(ps *Problems) {
 	if len(r.Spec.Faults) == 0 {
 		return
@@ -274,7 +275,8 @@ func (c *faultChecks) contradict(a, b *fault.Fault) string {
 	return ""
 }
 
-// linksContradict is contradict for two faults of links: a link has one bandwidth, and nothing to delay when all is lost.
+// linksContradict is contradict for two faults of links: a link has one bandwidth, and nothing to delay when all is
+// lost.
 func (c *faultChecks) linksContradict(a, b *fault.Fault) string {
 	links := fault.Links(a.Between(), c.topology)
 	total := a.Spec.NetworkLoss != nil && a.Spec.NetworkLoss.LossPPM >= 1_000_000
@@ -291,7 +293,8 @@ func (c *faultChecks) linksContradict(a, b *fault.Fault) string {
 	return ""
 }
 
-// cutAlready is contradict for a fault of the network that begins while a lasts: it must hit something that a has not cut.
+// cutAlready is contradict for a fault of the network that begins while a lasts: it must hit something that a has not
+// cut.
 func (c *faultChecks) cutAlready(a, b *fault.Fault) string {
 	resolve := func(f *fault.Fault) *fault.Conditions {
 		targets, err := c.plan.Resolve(f, nil)

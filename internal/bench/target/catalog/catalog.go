@@ -191,7 +191,8 @@ func (Targets) Environment(name string) (user, password string) {
 	return e.user, e.password
 }
 
-// Open opens the database called name with parameters that have been checked, for the run called session: sqltarget.Open.
+// Open opens the database called name with parameters that have been checked, for the run called session:
+// sqltarget.Open.
 func (Targets) Open(ctx context.Context, name string, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string) (sqltarget.Database, error) {
 	e, ok := lookup(name)
 	if !ok {

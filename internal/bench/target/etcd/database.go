@@ -400,7 +400,8 @@ func (d *dialect) Working(ctx context.Context, c *conn) (int, error) {
 	return 0, err
 }
 
-// Empty implements sqltarget.Dialect. One request that deletes all would keep the members from anything else for seconds.
+// Empty implements sqltarget.Dialect. One request that deletes all would keep the members from anything else for
+// seconds.
 func (d *dialect) Empty(ctx context.Context, c *conn) error {
 	const some = 20_000 // as in Rows
 	for _, prefix := range []string{d.keys.rows, d.keys.deletions} {

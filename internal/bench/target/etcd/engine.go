@@ -46,7 +46,8 @@ const (
 	maxRequestBytes  = 3 << 19
 )
 
-// prefixes are the names that the parameter prefix may have, the default first: none is the beginning of another with its slash.
+// prefixes are the names that the parameter prefix may have, the default first: none is the beginning of another with
+// its slash.
 var prefixes = []string{"geobench", "geobench_a", "geobench_b", "geobench_c"}
 
 // Engine describes the etcd configuration in a manifest.

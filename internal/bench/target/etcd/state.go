@@ -18,9 +18,9 @@ import (
 // mostAnswer bounds the size of a member's answer, in bytes.
 const mostAnswer = 4 << 20
 
-// State implements target.Stated: members report their flags and start time at their client URLs. The flags decide which failures a
-// commit survives (unsafe-no-fsync) and the heartbeat interval. A member that serves metrics elsewhere (listen-metrics-urls), or
-// requires credentials that Geobench lacks, reports nothing.
+// State implements target.Stated: members report their flags and start time at their client URLs. The flags decide
+// which failures a commit survives (unsafe-no-fsync) and the heartbeat interval. A member that serves metrics elsewhere
+// (listen-metrics-urls), or requires credentials that Geobench lacks, reports nothing.
 func (l *led) State(ctx context.Context) (out []result.Server, err error) {
 	seen := map[uint64]bool{}
 	for i, e := range l.endpoints {

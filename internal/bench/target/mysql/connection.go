@@ -98,8 +98,8 @@ func (c *connection) session() string { return c.id }
 // force keeps the optimizer from reading a small table as a whole, which SERIALIZABLE would lock as a whole.
 const force = " force index (primary)"
 
-// Connect implements sqltarget.Dialect: a connection of a client, with its statements prepared. Transactions begin with their first
-// statement, since autocommit is off: BEGIN, where that is to be sent, costs a round trip.
+// Connect implements sqltarget.Dialect: a connection of a client, with its statements prepared. Transactions begin with
+// their first statement, since autocommit is off: BEGIN, where that is to be sent, costs a round trip.
 func (d *dialect) Connect(ctx context.Context, e sqltarget.Endpoint) (target.Connection, error) {
 	opened, err := dial(ctx, d.clientConfig(e))
 	if err != nil {

@@ -34,7 +34,8 @@ type Product struct {
 	// clients are settings of the clients' sessions at a level; others are settings of sessions that load and query.
 	clients func(level) []string
 	others  []string
-	// conflicts are errors, with their reasons, after which a transaction was rolled back, or has to be, and may be tried again.
+	// conflicts are errors, with their reasons, after which a transaction was rolled back, or has to be, and may be tried
+	// again.
 	conflicts map[uint16]string
 	// unplaced is the reason why rows cannot be kept in the regions of their homes.
 	unplaced string

@@ -73,7 +73,8 @@ func TestProductsRefuse(t *testing.T) {
 	}
 }
 
-// A product's own conflicts are conflicts, and its timeouts leave open what became of the transaction; they are nothing of the kind elsewhere.
+// A product's own conflicts are conflicts, and its timeouts leave open what became of the transaction; they are nothing
+// of the kind elsewhere.
 func TestProductsClassify(t *testing.T) {
 	conflict := func(reason string) target.Failure {
 		return target.Failure{Cause: txn.CauseConflict, Reason: reason, RolledBack: true}

@@ -43,7 +43,8 @@ const (
 	accountRows, tellerRows, branchRows              = 100_000, 10, 10
 )
 
-// step is a statement of that transaction: a row of a table is read, or written with a value; id and value are variables of pgbench. The zero value is BEGIN.
+// step is a statement of that transaction: a row of a table is read, or written with a value; id and value are
+// variables of pgbench. The zero value is BEGIN.
 type step struct {
 	table     txn.Table
 	id, value string
@@ -267,7 +268,8 @@ func ownScript(b *testing.B) {
 // tpcbProcedure is the number of the transaction.
 const tpcbProcedure txn.ProcID = 1000
 
-// drive keeps all connections busy with a procedure, and returns microseconds of CPU per transaction and transactions per second.
+// drive keeps all connections busy with a procedure, and returns microseconds of CPU per transaction and transactions
+// per second.
 func drive(b *testing.B, db sqltarget.Database, procedure func(ctx txn.Ctx, args []byte) ([]byte, error)) (us, rate float64) {
 	b.Helper()
 	clients, ok := db.Clients(0).(*target.Statements)

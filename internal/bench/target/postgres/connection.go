@@ -15,8 +15,9 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/sqltarget"
 )
 
-// Names of the prepared statements. Unless it is to be sent alone, BEGIN goes with the first statement of a transaction, as drivers do that care
-// for round trips: it costs none. So do writes that wait for the next read or COMMIT, where they are sent together.
+// Names of the prepared statements. Unless it is to be sent alone, BEGIN goes with the first statement of a
+// transaction, as drivers do that care for round trips: it costs none. So do writes that wait for the next read or
+// COMMIT, where they are sent together.
 const (
 	beginStatement    = "geobench_begin"
 	commitStatement   = "geobench_commit"
@@ -295,8 +296,8 @@ func (s *statement) Delete(k txn.Key) error {
 	return s.write(deleteStatement)
 }
 
-// Commit implements target.Statement. The server answers the COMMIT of a transaction that has failed before by ROLLBACK, and calls that no
-// error.
+// Commit implements target.Statement. The server answers the COMMIT of a transaction that has failed before by
+// ROLLBACK, and calls that no error.
 func (s *statement) Commit(ctx context.Context) error {
 	if !s.began {
 		return nil

@@ -126,7 +126,8 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// A connection that breaks under BEGIN, wherever that goes, has committed nothing, and the next transaction finds another connection.
+// A connection that breaks under BEGIN, wherever that goes, has committed nothing, and the next transaction finds
+// another connection.
 func TestBeginIsCut(t *testing.T) {
 	s := postgrestest.Start(t)
 	for place, alone := range map[string]bool{"geobench_a": false, "geobench_b": true} {

@@ -84,7 +84,8 @@ func TestCitus(t *testing.T) {
 	}
 }
 
-// A server that is not of the product is refused by its name, before anything is made there; and so is a level that the product does not have.
+// A server that is not of the product is refused by its name, before anything is made there; and so is a level that the
+// product does not have.
 func TestProductsRefuse(t *testing.T) {
 	s := postgrestest.Start(t)
 	p := targettest.Plan(t, "postgres", "{smallbank: {customers: 100}}", isolation.ReadCommitted)

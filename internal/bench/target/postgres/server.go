@@ -82,7 +82,8 @@ func (d *dialect) Explain(ctx context.Context, e sqltarget.Endpoint, err error) 
 	return s.Unreachable(e, d.Name(), "listen_addresses, port", err)
 }
 
-// refusesTLS asks a server for encryption, and reports whether it says no: PostgreSQL documentation, section SSL session encryption.
+// refusesTLS asks a server for encryption, and reports whether it says no: PostgreSQL documentation, section SSL
+// session encryption.
 func refusesTLS(ctx context.Context, c *pgconn.Config) bool {
 	const request = 80877103
 	if strings.HasPrefix(c.Host, "/") {

@@ -27,7 +27,8 @@ import (
 
 // Database is the part of a database that a script uses, apart from its clients.
 type Database interface {
-	// Waits reports whether the database says that a statement of a client of a region, which is under way, waits for another transaction.
+	// Waits reports whether the database says that a statement of a client of a region, which is under way, waits for
+	// another transaction.
 	Waits(ctx context.Context, region geo.Region, client target.Connection) (bool, error)
 	// CatchUp returns once the clients of every region are shown all that was committed before.
 	CatchUp(ctx context.Context) error

@@ -29,7 +29,8 @@ import (
 type Database interface {
 	target.Database
 	target.Described
-	// Waits reports whether the database says that a statement of a client of a region, which is under way, waits for another transaction.
+	// Waits reports whether the database says that a statement of a client of a region, which is under way, waits for
+	// another transaction.
 	Waits(ctx context.Context, region geo.Region, client target.Connection) (bool, error)
 	// CatchUp returns once the clients of every region are shown all that was committed before.
 	CatchUp(ctx context.Context) error
@@ -291,8 +292,8 @@ func (d *database[C]) dial(ctx context.Context, e Endpoint) (c C, err error) {
 	return c, err
 }
 
-// openWithin bounds the opening of a connection by ConnectWithin, with all that is said on it until it is of use: dialects bound the first
-// answers alone.
+// openWithin bounds the opening of a connection by ConnectWithin, with all that is said on it until it is of use:
+// dialects bound the first answers alone.
 func openWithin(ctx context.Context, open func(context.Context) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, ConnectWithin, fmt.Errorf("the server said nothing more while a connection was opened, which took longer than %v", ConnectWithin))
 	defer cancel()
@@ -302,7 +303,8 @@ func openWithin(ctx context.Context, open func(context.Context) error) error {
 	return nil
 }
 
-// ask asks the server of an endpoint something that changes nothing, and once more where the connection turns out to be broken.
+// ask asks the server of an endpoint something that changes nothing, and once more where the connection turns out to be
+// broken.
 func (d *database[C]) ask(ctx context.Context, endpoint int, question func(C) error) error {
 	for again := true; ; again = false {
 		c, err := d.reach(ctx, endpoint)
@@ -456,8 +458,8 @@ func causeOf(ctx context.Context, err error) error {
 }
 
 const (
-	// chunk is about how many bytes of rows a loader takes at a time, and loadersMost how many there are: they are to keep the server
-	// busy, and not to drown it.
+	// chunk is about how many bytes of rows a loader takes at a time, and loadersMost how many there are: they are to keep
+	// the server busy, and not to drown it.
 	chunk       = 256 << 10
 	loadersMost = 8
 )
@@ -501,7 +503,8 @@ func (d *database[C]) Load(ctx context.Context, data target.Dataset) error {
 	return nil
 }
 
-// ordered orders something of the server of an endpoint, and asks over another connection whether it is still there: clients have none yet.
+// ordered orders something of the server of an endpoint, and asks over another connection whether it is still there:
+// clients have none yet.
 func (d *database[C]) ordered(ctx context.Context, endpoint int, order func(context.Context, C) error) error {
 	c, err := d.reach(ctx, endpoint)
 	if err != nil {

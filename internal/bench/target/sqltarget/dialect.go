@@ -53,8 +53,8 @@ type Dialect[C Conn] interface {
 	Left(ctx context.Context, c C) (int, error)
 	// Lock takes the lock of the place for this connection; false says that another run has it.
 	Lock(ctx context.Context, c C) (bool, error)
-	// Make makes place and table where they are not there, and marks the table by a text that begins with Mark. It refuses a table that
-	// has no mark.
+	// Make makes place and table where they are not there, and marks the table by a text that begins with Mark. It refuses
+	// a table that has no mark.
 	Make(ctx context.Context, c C, mark string) (Made, error)
 	// Marked returns the mark of the table; empty where there is none.
 	Marked(ctx context.Context, c C) (string, error)
@@ -69,10 +69,11 @@ type Dialect[C Conn] interface {
 	// AppendRow appends a row as Copy takes it, and Copy loads chunks of them until there are no more.
 	AppendRow(b []byte, k txn.Key, value []byte) []byte
 	Copy(ctx context.Context, e Endpoint, chunks <-chan []byte) error
-	// Waits reports whether the server that c leads to says that a client's statement, which is under way there, waits for another
-	// transaction.
+	// Waits reports whether the server that c leads to says that a client's statement, which is under way there, waits for
+	// another transaction.
 	Waits(ctx context.Context, c C, client target.Connection) (bool, error)
-	// CatchUp returns once the server that c leads to shows its clients all that was committed before, on whichever server.
+	// CatchUp returns once the server that c leads to shows its clients all that was committed before, on whichever
+	// server.
 	CatchUp(ctx context.Context, c C) error
 	// Rows reads all rows in one snapshot. The bytes are valid until f returns.
 	Rows(ctx context.Context, c C, f func(k, value []byte)) error
@@ -88,7 +89,8 @@ type Former[C Conn] interface {
 	MakeTables(ctx context.Context, c C, f *sqlform.Form, recorded bool, mark string) error
 	// CopyInto loads chunks of rows until there are no more.
 	CopyInto(ctx context.Context, e Endpoint, f *sqlform.Form, chunks <-chan Chunk) error
-	// Finish makes the keys and indexes of a table, and Refer the foreign keys of all, which it holds all rows to. Refine ends the load.
+	// Finish makes the keys and indexes of a table, and Refer the foreign keys of all, which it holds all rows to. Refine
+	// ends the load.
 	Finish(ctx context.Context, c C, t *sqlform.Table) error
 	Refer(ctx context.Context, c C, f *sqlform.Form) error
 	Refine(ctx context.Context, c C, f *sqlform.Form) error
@@ -102,8 +104,8 @@ type Chunk struct {
 	Rows  []byte
 }
 
-// Fitter is a Dialect that does not take every data set and every transaction. What does not fit is refused by a *target.FieldError before
-// anything is loaded.
+// Fitter is a Dialect that does not take every data set and every transaction. What does not fit is refused by a
+// *target.FieldError before anything is loaded.
 type Fitter interface {
 	Fits(t *geo.Topology, data target.Dataset) error
 }

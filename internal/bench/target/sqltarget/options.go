@@ -83,7 +83,8 @@ func ProceduresOnly(why string) protocol.Parameter {
 var Placement = protocol.Parameter{Name: PlacementParameter, Default: PlacementOwnership, OneOf: []string{PlacementOwnership, PlacementHomes},
 	Doc: "where rows are: Ownership has the database put them where it likes, so that a home says who works on a row; Homes has it keep them in the region of their home"}
 
-// OwnershipOnly is Placement of an engine of this kind that cannot put rows into the regions of their homes. why says so.
+// OwnershipOnly is Placement of an engine of this kind that cannot put rows into the regions of their homes. why says
+// so.
 func OwnershipOnly(why string) protocol.Parameter {
 	return protocol.Parameter{Name: PlacementParameter, Default: PlacementOwnership, OneOf: []string{PlacementOwnership},
 		Instead: map[string]string{PlacementHomes: why + "; use " + PlacementOwnership},
@@ -109,7 +110,8 @@ type Options struct {
 	BeginAlone bool
 	// Homes says that the database keeps rows in the regions of their homes.
 	Homes bool
-	// Place is what Geobench has for itself: a schema of PostgreSQL, a table of MySQL. Drop says that closing the database drops it.
+	// Place is what Geobench has for itself: a schema of PostgreSQL, a table of MySQL. Drop says that closing the database
+	// drops it.
 	Place string
 	Drop  bool
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// Stater is a Dialect whose servers report their settings. It is asked on a new connection, so that defaults of users and databases
-// apply as in any new session. A nil Server means no settings.
+// Stater is a Dialect whose servers report their settings. It is asked on a new connection, so that defaults of users
+// and databases apply as in any new session. A nil Server means no settings.
 type Stater[C Conn] interface {
 	State(ctx context.Context, c C) (*result.Server, error)
 }

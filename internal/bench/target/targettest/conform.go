@@ -77,8 +77,8 @@ func Workloads(t *testing.T, engine string, promises isolation.Level, open func(
 	}
 }
 
-// Plan plans a run of 20 clients in each of two regions for a second, whose invariants and history are verified: spec is a
-// manifest's spec.workload.
+// Plan plans a run of 20 clients in each of two regions for a second, whose invariants and history are verified: spec
+// is a manifest's spec.workload.
 func Plan(t *testing.T, engine, spec string, promises isolation.Level) *plan.Plan {
 	t.Helper()
 	return verified(t, engine, spec, traced, promises)

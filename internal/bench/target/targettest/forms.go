@@ -405,8 +405,9 @@ func (s spoiled) Rows(c geo.Cell, put func(k txn.Key, value []byte)) {
 	})
 }
 
-// AuditsAgree loads TPC-C of which some rows are wrong, and fails unless the database finds by SQL what Audit finds in the rows: the same sums
-// under the same names, and each of the twelve conditions broken. The database has no foreign keys.
+// AuditsAgree loads TPC-C of which some rows are wrong, and fails unless the database finds by SQL what Audit finds in
+// the rows: the same sums under the same names, and each of the twelve conditions broken. The database has no foreign
+// keys.
 func AuditsAgree(t *testing.T, p *plan.Plan, db sqltarget.Database) {
 	t.Helper()
 	found := map[string]bool{}

@@ -113,8 +113,8 @@ func (c *ScriptClient) Read(k txn.Key) {
 	}
 }
 
-// Write writes a row, which the transaction has read, and reports whether it could: a conflict ends the transaction, and anything else fails the
-// test.
+// Write writes a row, which the transaction has read, and reports whether it could: a conflict ends the transaction,
+// and anything else fails the test.
 func (c *ScriptClient) Write(k txn.Key) bool {
 	c.s.t.Helper()
 	c.s.step()

@@ -1,5 +1,5 @@
-// Package catalog lists all workloads: it turns a manifest's spec.workload into a workload.Workload, and knows the stored
-// procedures of all of them, so that a node can run any.
+// Package catalog lists all workloads: it turns a manifest's spec.workload into a workload.Workload, and knows the
+// stored procedures of all of them, so that a node can run any.
 package catalog
 
 import (
@@ -172,8 +172,8 @@ func TypesOf(spec v1alpha1.Workload) []string {
 	return nil
 }
 
-// TpmCType returns the transaction type whose committed transactions per minute are a workload's tpmC; empty for workloads
-// other than TPC-C.
+// TpmCType returns the transaction type whose committed transactions per minute are a workload's tpmC; empty for
+// workloads other than TPC-C.
 func TpmCType(spec v1alpha1.Workload) string {
 	if spec.TPCC != nil {
 		return tpcc.NewOrder

@@ -156,7 +156,8 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// TestDataSizes: every workload knows how much it loads, and a node takes no less memory for it: a data set that is refused would not fit.
+// TestDataSizes: every workload knows how much it loads, and a node takes no less memory for it: a data set that is
+// refused would not fit.
 func TestDataSizes(t *testing.T) {
 	top := &geo.Topology{Regions: []string{"a", "b", "c"}, Partitions: 2, Replicas: 1}
 	for name, spec := range map[string]string{

@@ -124,8 +124,8 @@ func checkCustomers(n uint64, p geo.Placement, amalgamate, localNames bool) erro
 	return nil
 }
 
-// skew draws places in lists: with probability hot percent by NURand, else uniformly; or, with ranged, always by NURand, whose A is
-// hot percent of the list.
+// skew draws places in lists: with probability hot percent by NURand, else uniformly; or, with ranged, always by
+// NURand, whose A is hot percent of the list.
 type skew struct {
 	hot    int32
 	ranged bool

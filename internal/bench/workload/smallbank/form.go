@@ -7,8 +7,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/sqlform"
 )
 
-// SmallBank in SQL: the tables of Alomari et al., section III.B, with whole numbers for balances, and the transactions, each in the file named
-// after it.
+// SmallBank in SQL: the tables of Alomari et al., section III.B, with whole numbers for balances, and the transactions,
+// each in the file named after it.
 
 // tables are in the order of their numbers.
 var tables = []sqlform.Table{

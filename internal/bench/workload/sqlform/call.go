@@ -11,8 +11,8 @@ import (
 
 // Connection executes the statements of a transaction.
 type Connection interface {
-	// Queue has a statement go with the next Send. Args are used until it returns. row, which may be nil, gets the values of each row, which
-	// are valid until it returns, until it returns false.
+	// Queue has a statement go with the next Send. Args are used until it returns. row, which may be nil, gets the values
+	// of each row, which are valid until it returns, until it returns false.
 	Queue(s *Statement, args []Arg, row func(values [][]byte) bool)
 	// Send sends the queued statements, in one round trip, and returns once all are answered. The error is the error of
 	// the first statement that failed; no later statement was run.

@@ -69,7 +69,8 @@ var sqlTotals = [numTotals]string{
 	totalOrdersByCustomer: "select count(*) from orders",
 }
 
-// sqlFinding asks where a condition does not hold: warehouse, district or 0, and a sum for each of what, as Audit has them.
+// sqlFinding asks where a condition does not hold: warehouse, district or 0, and a sum for each of what, as Audit has
+// them.
 type sqlFinding struct {
 	condition int
 	what      []string

@@ -7,9 +7,9 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload"
 )
 
-// Dike's dUpdateBalance and dSelectBalance (figure 13) test whether a database has global deadlocks and global snapshots:
-// the first adds to the balances of all warehouses of a group, in any order; the second reads them, and they must be
-// equal.
+// Dike's dUpdateBalance and dSelectBalance (figure 13) test whether a database has global deadlocks and global
+// snapshots: the first adds to the balances of all warehouses of a group, in any order; the second reads them, and they
+// must be equal.
 //
 // In Dike the balance is W_YTD, with which consistency conditions 1 and 8 would no longer hold; here it has a separate
 // table. Dike tests deadlocks with updates of five warehouses that are in no group. Their sum cannot be checked, so the

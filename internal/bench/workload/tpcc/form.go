@@ -7,8 +7,9 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/sqlform"
 )
 
-// TPC-C in SQL: the tables of clause 1.3 with their types and keys, and the transactions, each in the file named after it. Names sort by their
-// bytes, as in the index of the procedures, whatever the database's collation is: the customer in the middle of a last name's must be the same.
+// TPC-C in SQL: the tables of clause 1.3 with their types and keys, and the transactions, each in the file named after
+// it. Names sort by their bytes, as in the index of the procedures, whatever the database's collation is: the customer
+// in the middle of a last name's must be the same.
 
 // Places of tables in tables.
 const (

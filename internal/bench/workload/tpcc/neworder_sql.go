@@ -178,8 +178,8 @@ func (a newOrderArgs) askItems(c *sqlform.Call, lines []orderedLine) {
 	}, sqlform.Ints(ids))
 }
 
-// take takes the lines of a turn from stock and enters them, and returns how many there are. each gets the number of a line, once it is
-// entered, and whether its stock is original.
+// take takes the lines of a turn from stock and enters them, and returns how many there are. each gets the number of a
+// line, once it is entered, and whether its stock is original.
 func (a newOrderArgs) take(c *sqlform.Call, o uint32, lines []orderedLine, turn int, each func(number int, original bool)) (n int) {
 	var room [maxOrderLines]*orderedLine
 	chosen := room[:0]

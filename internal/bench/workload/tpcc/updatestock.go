@@ -8,8 +8,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload"
 )
 
-// updateStock takes items from stock, as the lines of an order do: dUpdateStock of Dike (figure 7), with all its lines in one
-// transaction. Dike's code commits after each line, so that its co-access is none.
+// updateStock takes items from stock, as the lines of an order do: dUpdateStock of Dike (figure 7), with all its lines
+// in one transaction. Dike's code commits after each line, so that its co-access is none.
 //
 // It has no result.
 var updateStock = &txn.Procedure{
@@ -113,8 +113,8 @@ func (g *generator) updateStock(x *terminal, counts []workload.Count) []byte {
 // distribute draws whether a transaction at warehouse w is distributed, and which other cells it then touches (section
 // 4.2.1), and counts both.
 //
-// Dike does not know which node holds a warehouse: it draws as many warehouses as lie in distributionDegree nodes on average
-// (equation 2). Here that is known, so that a distributed transaction touches exactly as many.
+// Dike does not know which node holds a warehouse: it draws as many warehouses as lie in distributionDegree nodes on
+// average (equation 2). Here that is known, so that a distributed transaction touches exactly as many.
 func (g *generator) distribute(w uint32, counts []workload.Count) (others []int) {
 	ratio := g.t.spec.Remote.DistributionRatioPercent
 	if ratio == nil {

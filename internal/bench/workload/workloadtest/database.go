@@ -159,8 +159,8 @@ func (d *Database) execute(t *txn.Transaction) ([]txn.WriteEntry, txn.Outcome) {
 	return writes, txn.Outcome{ID: t.ID, Status: txn.Committed, Class: class, Result: result}
 }
 
-// fail reports a mistake of a procedure, or of the workload. It reports the first of each kind, which is the format, and
-// in the end how many there were.
+// fail reports a mistake of a procedure, or of the workload. It reports the first of each kind, which is the format,
+// and in the end how many there were.
 func (d *Database) fail(who, format string, args ...any) {
 	d.t.Helper()
 	kind := who + ": " + format

@@ -28,8 +28,9 @@ func CheckCopies(t *geo.Topology, p protocol.Params) *protocol.TopologyError {
 	return nil
 }
 
-// Bear is what a database with so many copies survives that otherwise, without what is on its way, survives s: with more than one it
-// loses nothing that is on its way, as long as one region is left that holds it, and enough regions for batches to come.
+// Bear is what a database with so many copies survives that otherwise, without what is on its way, survives s: with
+// more than one it loses nothing that is on its way, as long as one region is left that holds it, and enough regions
+// for batches to come.
 func Bear(s protocol.Tolerance, t *geo.Topology, copies int) protocol.Tolerance {
 	if copies > 1 {
 		s.InFlight = true
@@ -40,8 +41,9 @@ func Bear(s protocol.Tolerance, t *geo.Topology, copies int) protocol.Tolerance 
 	return s
 }
 
-// Settles is how long after the loss of regions the log's readers may need for what those have left behind: for the abandonment of
-// batches without a place, and, of those that have one, until all other readers of a partition have been asked for the data.
+// Settles is how long after the loss of regions the log's readers may need for what those have left behind: for the
+// abandonment of batches without a place, and, of those that have one, until all other readers of a partition have been
+// asked for the data.
 func Settles(t *geo.Topology, p protocol.Params) (d time.Duration) {
 	d = 2 * abandonedAfter
 	if Copies(p) > 1 {
@@ -50,9 +52,9 @@ func Settles(t *geo.Topology, p protocol.Params) (d time.Duration) {
 	return d
 }
 
-// PlaceLaw is how long after a sequencer in region c has sent a batch's data and the request for its place the leader of the log knows
-// both, in region l: of so many regions as batches need copies, with c, the data has come to the readers and word of that to the leader. Inside
-// the leader's region it takes ask to ask it.
+// PlaceLaw is how long after a sequencer in region c has sent a batch's data and the request for its place the leader
+// of the log knows both, in region l: of so many regions as batches need copies, with c, the data has come to the
+// readers and word of that to the leader. Inside the leader's region it takes ask to ask it.
 func PlaceLaw(t *geo.Topology, copies int, c, l geo.Region, ask time.Duration) time.Duration {
 	proofs := []time.Duration{ask}
 	for r := range t.Regions {

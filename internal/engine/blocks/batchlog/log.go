@@ -2,15 +2,17 @@
 // section 3.2): a replicated log holds the names of batches, while their data travels from the sequencers straight to
 // those who read them, who wait until they have both.
 //
-// A sequencer may be lost after it has sent a batch's data and before the log has its name. Readers who have waited for its
-// place for long can have the batch made void: the log then says that it has none and never will. A sequencer that was
-// merely cut off learns that from the log, too, and puts the transactions into a new batch.
+// A sequencer may be lost after it has sent a batch's data and before the log has its name. Readers who have waited for
+// its place for long can have the batch made void: the log then says that it has none and never will. A sequencer that
+// was merely cut off learns that from the log, too, and puts the transactions into a new batch.
 //
-// A node may be a sequencer of the log, which asks its leader for positions, a member, which keeps it (member.go), a reader,
-// which takes the batches in their order (reader.go), or all of these. A database may have several logs, told apart by a number.
+// A node may be a sequencer of the log, which asks its leader for positions, a member, which keeps it (member.go), a
+// reader, which takes the batches in their order (reader.go), or all of these. A database may have several logs, told
+// apart by a number.
 //
-// A batch that has its place, and whose data is lost with its sequencer before it has reached every reader, stops those who lack it. With
-// Config.Copies a batch gets no place before so many regions hold its data, and readers who lack it fetch it from one of them (proof.go).
+// A batch that has its place, and whose data is lost with its sequencer before it has reached every reader, stops those
+// who lack it. With Config.Copies a batch gets no place before so many regions hold its data, and readers who lack it
+// fetch it from one of them (proof.go).
 package batchlog
 
 import (
@@ -38,19 +40,22 @@ type Config struct {
 	OrderTimer, GroupTimer uint8
 	// Advance is called when positions have become known.
 	Advance func()
-	// Settled, if not nil, is told in the order of numbers what became of this node's batches: they have a place, or never will.
+	// Settled, if not nil, is told in the order of numbers what became of this node's batches: they have a place, or never
+	// will.
 	Settled func(number uint64, void bool)
 
-	// Copies is how many regions must hold the data of a batch for each group that reads it before the batch gets its place; the
-	// sequencer's region counts as one. 0 and 1 ask for no proof. With more, Readers are the nodes of each group, Region says where a
-	// node is, ProofTimer is another kind of timer, and Kept, if not nil, is told that all readers have read the log up to a position.
+	// Copies is how many regions must hold the data of a batch for each group that reads it before the batch gets its
+	// place; the sequencer's region counts as one. 0 and 1 ask for no proof. With more, Readers are the nodes of each
+	// group, Region says where a node is, ProofTimer is another kind of timer, and Kept, if not nil, is told that all
+	// readers have read the log up to a position.
 	Copies     int
 	Readers    [][]geo.NodeID
 	Region     func(geo.NodeID) geo.Region
 	ProofTimer uint8
 	Kept       func(position uint64)
 
-	// Streams is how many other orders this log takes over: see stream.go. Led, if not nil, is called when this node begins to lead.
+	// Streams is how many other orders this log takes over: see stream.go. Led, if not nil, is called when this node
+	// begins to lead.
 	Streams int
 	Led     func()
 
@@ -82,8 +87,8 @@ type Log struct {
 	fetches int64
 	// holder is nil where batches need no proof.
 	holder *holder
-	// last is the last batch that this node has asked a place for. sent are, at a new incarnation, the batches of each sequencer that went to its
-	// predecessor, unheard where the sequencer has not told.
+	// last is the last batch that this node has asked a place for. sent are, at a new incarnation, the batches of each
+	// sequencer that went to its predecessor, unheard where the sequencer has not told.
 	last uint64
 	sent []uint64
 	// started says that the node knows its position, and entered that it may ask for places: see rejoin.go.
@@ -135,8 +140,8 @@ func (l *Log) ask(requests []Request) {
 	}
 }
 
-// Void asks for batches to be made void that have had no place for long, each along with those of its sequencer before it.
-// The request is lost if there is no leader, so it should be repeated.
+// Void asks for batches to be made void that have had no place for long, each along with those of its sequencer before
+// it. The request is lost if there is no leader, so it should be repeated.
 func (l *Log) Void(batches []BatchID) {
 	if l.leader == l.c.Self {
 		l.member.void(batches)
@@ -241,8 +246,8 @@ func (l *Log) follow(leader geo.NodeID, term uint64) {
 	}
 }
 
-// settle learns that one of the node's batches has its place in the log, or that it and all before it that have none never
-// will.
+// settle learns that one of the node's batches has its place in the log, or that it and all before it that have none
+// never will.
 func (l *Log) settle(number uint64, void bool) {
 	kept := l.unordered[:0]
 	for _, q := range l.unordered {

@@ -136,8 +136,8 @@ func same(t *testing.T, what string, got []string, want ...string) {
 	}
 }
 
-// The leader is lost when a batch has its place and before a reader is told. The next one says how far the log is, so the reader notices
-// and fetches the place.
+// The leader is lost when a batch has its place and before a reader is told. The next one says how far the log is, so
+// the reader notices and fetches the place.
 func TestNewLeaderTellsHowFarTheLogIs(t *testing.T) {
 	w := newWorld()
 	w.run(5 * time.Second)
@@ -168,8 +168,8 @@ func TestNewLeaderIsAskedAgain(t *testing.T) {
 	}
 }
 
-// A reader takes no position for the next that is not. It asks for what it has missed once in each term, since a leader that is asked may be
-// lost in turn.
+// A reader takes no position for the next that is not. It asks for what it has missed once in each term, since a leader
+// that is asked may be lost in turn.
 func TestMissedPositions(t *testing.T) {
 	w := newWorld()
 	l := w.nodes[3].log

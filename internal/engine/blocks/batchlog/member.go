@@ -21,9 +21,9 @@ const (
 // the data travels from the sequencers straight to the readers.
 //
 // Entries of the consensus group are lists of batches. Those of one sequencer count from 1 without a gap, in the order
-// of its requests. An entry out of this order is either a repetition, or overtook a request that a deposed leader
-// lost and that will be repeated; every member drops it, so that all count the same positions. An entry without readers makes
-// batches void, and numbers go on behind it.
+// of its requests. An entry out of this order is either a repetition, or overtook a request that a deposed leader lost
+// and that will be repeated; every member drops it, so that all count the same positions. An entry without readers
+// makes batches void, and numbers go on behind it.
 type member struct {
 	l     *Log
 	group *consensus.Group

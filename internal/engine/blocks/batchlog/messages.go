@@ -113,8 +113,8 @@ func decodeOrderRequest(body []byte) (*OrderRequest, error) {
 	return m, r.Done()
 }
 
-// Ordered is a batch with a place in the log. If it has no readers, the batch and those of its sequencer before it that have
-// no place yet are void. It may also stand for batches of another order: see Stream.
+// Ordered is a batch with a place in the log. If it has no readers, the batch and those of its sequencer before it that
+// have no place yet are void. It may also stand for batches of another order: see Stream.
 type Ordered struct {
 	Batch   BatchID
 	Readers Set
@@ -245,8 +245,8 @@ func decodeFetch(body []byte) (*Fetch, error) {
 	return m, r.Done()
 }
 
-// Void asks the leader of a log to make batches void whose sequencer seems to have gone, along with those of that sequencer
-// before them.
+// Void asks the leader of a log to make batches void whose sequencer seems to have gone, along with those of that
+// sequencer before them.
 type Void struct {
 	Log     uint64
 	Batches []BatchID
@@ -283,8 +283,8 @@ func decodeVoid(body []byte) (*Void, error) {
 	return m, r.Done()
 }
 
-// Held tells the leader of a log what data the sender has: all of a sequencer's batches, of those that it reads, up to a number. They have
-// come in the order in which they were sent. Position says how far it has read the log.
+// Held tells the leader of a log what data the sender has: all of a sequencer's batches, of those that it reads, up to
+// a number. They have come in the order in which they were sent. Position says how far it has read the log.
 type Held struct {
 	Log, Position uint64
 	Batches       []BatchID
@@ -341,8 +341,8 @@ func decodeKept(body []byte) (*Kept, error) {
 	return m, r.Done()
 }
 
-// Started tells a new incarnation that asks where to begin (see rejoin.go) how many entries the log has, and which batches of each sequencer, and
-// of each stream, are the last of those that have a place or are void there.
+// Started tells a new incarnation that asks where to begin (see rejoin.go) how many entries the log has, and which
+// batches of each sequencer, and of each stream, are the last of those that have a place or are void there.
 type Started struct {
 	Log, Term, Position uint64
 	Settled             []uint64

@@ -9,18 +9,19 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Proof before a place. A sequencer's data goes to all readers, and the request for a place to the leader, as always. A reader
-// tells the leader what data it has, and the leader proposes no batch before it knows, for each group that reads the batch, that
-// nodes of the group in so many regions have its data, the sequencer's own region being one of them: the sequencer has the whole
-// batch, and sends it to everybody as long as it lives. So a place costs no more than the request itself where enough regions are on the way
-// to the leader. (Minerva and Detock's synchronous replication ask the same of a batch before others count on it.)
+// Proof before a place. A sequencer's data goes to all readers, and the request for a place to the leader, as always. A
+// reader tells the leader what data it has, and the leader proposes no batch before it knows, for each group that reads
+// the batch, that nodes of the group in so many regions have its data, the sequencer's own region being one of them:
+// the sequencer has the whole batch, and sends it to everybody as long as it lives. So a place costs no more than the
+// request itself where enough regions are on the way to the leader. (Minerva and Detock's synchronous replication ask
+// the same of a batch before others count on it.)
 //
-// Whatever regions are lost with a sequencer, if they are fewer than Copies, some reader of each group has the data of each batch
-// that has a place. Readers keep what they have read until they hear that all readers have, in keptBytes at most, and who lacks data fetches
-// it from them (reader.go).
+// Whatever regions are lost with a sequencer, if they are fewer than Copies, some reader of each group has the data of
+// each batch that has a place. Readers keep what they have read until they hear that all readers have, in keptBytes at
+// most, and who lacks data fetches it from them (reader.go).
 //
-// What a reader holds is a fact, and stays one until its node is lost: a new leader is told again of all batches that have no place, and counts on
-// nothing that it was told in an earlier term (see rejoin.go).
+// What a reader holds is a fact, and stays one until its node is lost: a new leader is told again of all batches that
+// have no place, and counts on nothing that it was told in an earlier term (see rejoin.go).
 
 const (
 	// tellEvery bounds the rate at which a reader tells the leader what it has, as announceEvery does for announcements.
@@ -39,7 +40,8 @@ const (
 // holder is a reader's part in proofs.
 type holder struct {
 	l *Log
-	// here[s] says that this node has the data of sequencer s up to that batch, told[s] that the leader has been told of it.
+	// here[s] says that this node has the data of sequencer s up to that batch, told[s] that the leader has been told of
+	// it.
 	here, told []uint64
 	// read is the position that was told last.
 	read uint64
@@ -52,8 +54,8 @@ func newHolder(l *Log) *holder {
 	return &holder{l: l, here: make([]uint64, l.c.Nodes), told: make([]uint64, l.c.Nodes)}
 }
 
-// Holds says that this node, a reader, has the data of one of a sequencer's batches, and so that of those before it: it comes in their
-// order.
+// Holds says that this node, a reader, has the data of one of a sequencer's batches, and so that of those before it: it
+// comes in their order.
 func (l *Log) Holds(b BatchID) {
 	h := l.holder
 	if h == nil || b.Number <= h.here[b.Sequencer] {

@@ -23,8 +23,8 @@ func (p part) Kind() uint8              { return 1 }
 func (p part) Size() int                { return p.bytes }
 func (p part) AppendTo(b []byte) []byte { return codec.AppendUvarint(b, p.number) }
 
-// newLeading returns the leader of a log of one member, node 0. Nodes 0 to 3 are in regions of their own, one group reads in the nodes 0 to
-// 2 and another one in 1 and 3, and batches need two copies.
+// newLeading returns the leader of a log of one member, node 0. Nodes 0 to 3 are in regions of their own, one group
+// reads in the nodes 0 to 2 and another one in 1 and 3, and batches need two copies.
 func newLeading(t *testing.T, copies int) (*Log, *[]Ordered) {
 	var placed []Ordered
 	var l *Log
@@ -47,7 +47,8 @@ func (still) Buggify(*buggify.Point) bool         { return false }
 
 func held(batches ...BatchID) *Held { return &Held{Batches: batches} }
 
-// A batch gets its place when each group that reads it has its data in so many regions, that of its sequencer among them.
+// A batch gets its place when each group that reads it has its data in so many regions, that of its sequencer among
+// them.
 func TestProofIsByGroup(t *testing.T) {
 	both, first := Set(0).With(0).With(1), Set(0).With(0)
 	for name, tc := range map[string]struct {
@@ -82,7 +83,8 @@ func TestProofIsByGroup(t *testing.T) {
 	}
 }
 
-// Batches of a sequencer get their places in their order. One that becomes void while it waits for proof holds up nobody behind it.
+// Batches of a sequencer get their places in their order. One that becomes void while it waits for proof holds up
+// nobody behind it.
 func TestUnprovenBatchesKeepTheirOrder(t *testing.T) {
 	l, placed := newLeading(t, 2)
 	two := Set(0).With(1)
@@ -152,8 +154,8 @@ func (r *reading) places(first uint64, batches ...BatchID) {
 	r.l.Receive(0, m)
 }
 
-// Who lacks data at its place asks the other readers, one after the other and not the sequencer, for all that it lacks, and takes it in the
-// order of the log whoever brings it, each batch once.
+// Who lacks data at its place asks the other readers, one after the other and not the sequencer, for all that it lacks,
+// and takes it in the order of the log whoever brings it, each batch once.
 func TestMissingDataIsFetched(t *testing.T) {
 	r := newReading()
 	r.Receive(1, part{1, 10})
@@ -239,7 +241,8 @@ func TestLeaderTellsWhatAllHaveRead(t *testing.T) {
 	}
 }
 
-// What is void is dropped, up to the batch that the log names, and counts as pending no more. What comes behind it is read.
+// What is void is dropped, up to the batch that the log names, and counts as pending no more. What comes behind it is
+// read.
 func TestVoidBatchesAreDropped(t *testing.T) {
 	r := newReading()
 	for number := range uint64(4) {

@@ -26,11 +26,12 @@ type ReaderConfig[D Data] struct {
 	Foreign func(sequencer geo.NodeID, d D) int
 	// Watch says that the reader has batches made void that have had no place for long.
 	Watch bool
-	// Take takes a stream up to a position there. It reports false when it cannot yet: then Advance is to be called when it can.
+	// Take takes a stream up to a position there. It reports false when it cannot yet: then Advance is to be called when
+	// it can.
 	Take func(stream int, upto uint64) bool
-	// Mark, where it is not nil, is told of a mark (see rejoin.go) when its turn has come, until it reports true: then the reader goes on behind
-	// it. While it reports false, Advance is to be called when that may change. It may call SkipTo. A new incarnation is told of its own mark first, and
-	// of none before it.
+	// Mark, where it is not nil, is told of a mark (see rejoin.go) when its turn has come, until it reports true: then the
+	// reader goes on behind it. While it reports false, Advance is to be called when that may change. It may call SkipTo.
+	// A new incarnation is told of its own mark first, and of none before it.
 	Mark func(n geo.NodeID, incarnation uint32) bool
 	// Copy sends another reader of the group the data of a batch. It is called only where batches need proof.
 	Copy func(to, sequencer geo.NodeID, d D)
@@ -47,7 +48,8 @@ type Reader[D Data] struct {
 
 	// inbox[s] holds the data of sequencer s that has not been read, ascending: links keep their order.
 	inbox []queue.Queue[D]
-	// last[s] is the last batch of sequencer s that has arrived from it, done[s] the last that has been read, passed over or made void.
+	// last[s] is the last batch of sequencer s that has arrived from it, done[s] the last that has been read, passed over
+	// or made void.
 	last, done []uint64
 	queued     int
 
@@ -58,7 +60,8 @@ type Reader[D Data] struct {
 
 	// fetched is the data of batches whose places are known that has come from other readers.
 	fetched map[BatchID]D
-	// stuck is the position whose data was missing when the timer was set, if fetching; asked counts the requests for data.
+	// stuck is the position whose data was missing when the timer was set, if fetching; asked counts the requests for
+	// data.
 	stuck    uint64
 	fetching bool
 	asked    int
@@ -75,14 +78,16 @@ type keptData struct {
 }
 
 const (
-	// abandonedAfter is the time between two looks for batches whose data is here and whose place in the log is not. One that
-	// has had none for that long was left behind by a sequencer that is lost or cut off from the log's leader. Such a batch
-	// stays void if its sequencer is lost, and comes again from one that is not.
+	// abandonedAfter is the time between two looks for batches whose data is here and whose place in the log is not. One
+	// that has had none for that long was left behind by a sequencer that is lost or cut off from the log's leader. Such a
+	// batch stays void if its sequencer is lost, and comes again from one that is not.
 	abandonedAfter = 3 * time.Second
-	// fetchAfter is how long a batch's data may be missing at its place before another reader is asked for it, and the next one after that.
+	// fetchAfter is how long a batch's data may be missing at its place before another reader is asked for it, and the
+	// next one after that.
 	fetchAfter = 500 * time.Millisecond
-	// keptBytes bounds the data that a reader keeps for others; the oldest is dropped first. Who misses what all others have dropped stands
-	// still, as if batches needed no proof. With a region that is lost for good, nobody hears that all have read anything, so that much is kept.
+	// keptBytes bounds the data that a reader keeps for others; the oldest is dropped first. Who misses what all others
+	// have dropped stands still, as if batches needed no proof. With a region that is lost for good, nobody hears that all
+	// have read anything, so that much is kept.
 	keptBytes = 64 << 20
 	// mostMissing bounds the batches that are asked for at once.
 	mostMissing = 4096
@@ -189,8 +194,8 @@ func (r *Reader[D]) take(b BatchID) (d D, here bool) {
 	return d, here
 }
 
-// drop drops a sequencer's batches up to the one that the log has made void. Those before it that have a place are not among
-// them: they have been read.
+// drop drops a sequencer's batches up to the one that the log has made void. Those before it that have a place are not
+// among them: they have been read.
 func (r *Reader[D]) drop(b BatchID) {
 	inbox := &r.inbox[b.Sequencer]
 	for inbox.Len() > 0 && inbox.Front().BatchNumber() <= b.Number {
@@ -201,8 +206,8 @@ func (r *Reader[D]) drop(b BatchID) {
 	}
 }
 
-// Pending counts the transactions of other nodes' clients that have arrived and have not been read, and a batch that is waited for
-// whose sequencer may be lost.
+// Pending counts the transactions of other nodes' clients that have arrived and have not been read, and a batch that is
+// waited for whose sequencer may be lost.
 func (r *Reader[D]) Pending() int {
 	if o, known := r.l.Next(); r.l.holder != nil && known && r.reads(o) {
 		return r.queued + 1
@@ -283,8 +288,9 @@ func (r *Reader[D]) await() {
 	r.l.c.Env.After(after, protocol.Timer{Kind: r.c.FetchTimer})
 }
 
-// fetch asks another reader of the group for the data of all batches that have a place and whose data is not here, unless the one whose
-// turn has come has changed since the timer was set. The next time it is another reader's turn: some hold none of it, and some are lost.
+// fetch asks another reader of the group for the data of all batches that have a place and whose data is not here,
+// unless the one whose turn has come has changed since the timer was set. The next time it is another reader's turn:
+// some hold none of it, and some are lost.
 func (r *Reader[D]) fetch() {
 	r.fetching = false
 	o, known := r.l.Next()

@@ -10,20 +10,20 @@ import (
 
 // New incarnations. A node that has lost its process and memory comes back knowing nothing of the log.
 //
-// As a sequencer, its predecessor has sent batches of which nobody knows whether all have got them. The new incarnation has the log say, by
-// a void entry, that those which have no place yet never will: the mark. Its own numbers begin behind that, at 2^40 times the
-// incarnation, once it has read the mark.
+// As a sequencer, its predecessor has sent batches of which nobody knows whether all have got them. The new incarnation
+// has the log say, by a void entry, that those which have no place yet never will: the mark. Its own numbers begin
+// behind that, at 2^40 times the incarnation, once it has read the mark.
 //
-// As a reader, it begins at the position that a leader tells it, before the mark, and has its owner do without what comes before the mark
-// (ReaderConfig.Mark). Sequencers send it again what has no place; what has one and lies behind the mark, and was sent to its predecessor, it
-// fetches from others.
+// As a reader, it begins at the position that a leader tells it, before the mark, and has its owner do without what
+// comes before the mark (ReaderConfig.Mark). Sequencers send it again what has no place; what has one and lies behind
+// the mark, and was sent to its predecessor, it fetches from others.
 //
-// It has caught up when it has read all that had been sent to its predecessor, as each sequencer tells it: before that it may be one of those whom the next
-// loss must not hit.
+// It has caught up when it has read all that had been sent to its predecessor, as each sequencer tells it: before that
+// it may be one of those whom the next loss must not hit.
 //
-// What its predecessor has told of its data counts for places until the leader hears of the new incarnation, which is before it hears the
-// mark asked for, and in no later term: a leader knows only what it was told in its own. So of what lies behind the mark nothing was
-// proven by data that is lost.
+// What its predecessor has told of its data counts for places until the leader hears of the new incarnation, which is
+// before it hears the mark asked for, and in no later term: a leader knows only what it was told in its own. So of what
+// lies behind the mark nothing was proven by data that is lost.
 
 // FirstBatch returns the number of an incarnation's first batch.
 func FirstBatch(incarnation uint32) uint64 { return protocol.NumbersBefore(incarnation) + 1 }
@@ -44,7 +44,8 @@ const (
 // Entered reports whether this node may ask for places: it is the first incarnation, or has read its mark.
 func (l *Log) Entered() bool { return l.entered }
 
-// join asks for a position to begin at, and for the mark. What a deposed leader is asked is lost, and a new one may not have been heard of.
+// join asks for a position to begin at, and for the mark. What a deposed leader is asked is lost, and a new one may not
+// have been heard of.
 func (l *Log) join() {
 	if l.entered {
 		return
@@ -119,8 +120,8 @@ func (l *Log) Replaced(n geo.NodeID, incarnation uint32) {
 // unheard is Log.sent of a sequencer that has not told.
 const unheard = math.MaxUint64
 
-// CaughtUp reports whether this node has read, or passed over, all that went to its predecessor. Before that others may be the only ones that have the
-// data of a batch with a place.
+// CaughtUp reports whether this node has read, or passed over, all that went to its predecessor. Before that others may
+// be the only ones that have the data of a batch with a place.
 func (r *Reader[D]) CaughtUp() bool {
 	if r.l.sent == nil {
 		return true
@@ -143,8 +144,8 @@ func (r *Reader[D]) Done(sequencer geo.NodeID) uint64 { return r.done[sequencer]
 // entering reports whether this is a new incarnation that has not come to its mark: it reads nothing before that.
 func (r *Reader[D]) entering() bool { return !r.l.entered }
 
-// SkipTo passes over what comes before a position that is known to be in the log, as if it had been read. done are the last batches of
-// each sequencer there. The data that is here others may still ask for.
+// SkipTo passes over what comes before a position that is known to be in the log, as if it had been read. done are the
+// last batches of each sequencer there. The data that is here others may still ask for.
 func (r *Reader[D]) SkipTo(position uint64, done []uint64) {
 	for r.l.position < position {
 		o, _ := r.l.Next()
@@ -173,7 +174,8 @@ func (r *Reader[D]) pass(o Ordered) {
 	r.l.Pass()
 }
 
-// finish notes that nothing of a sequencer up to a batch will be read any more. What it sent again of that has come late.
+// finish notes that nothing of a sequencer up to a batch will be read any more. What it sent again of that has come
+// late.
 func (r *Reader[D]) finish(sequencer geo.NodeID, number uint64) {
 	r.done[sequencer] = number
 	inbox := &r.inbox[sequencer]

@@ -61,8 +61,8 @@ type joining struct {
 	closed bool
 }
 
-// A new incarnation has the log say that what its predecessor had sent and has no place never will have one, asks for places only behind that,
-// and reads nothing from before.
+// A new incarnation has the log say that what its predecessor had sent and has no place never will have one, asks for
+// places only behind that, and reads nothing from before.
 func TestNewIncarnationOfASequencer(t *testing.T) {
 	w := newWorld()
 	w.run(5 * time.Second)
@@ -92,7 +92,8 @@ func TestNewIncarnationOfASequencer(t *testing.T) {
 	}
 }
 
-// A new incarnation asks until it has its mark: the leader may be lost that it was told of, and others have not been heard of.
+// A new incarnation asks until it has its mark: the leader may be lost that it was told of, and others have not been
+// heard of.
 func TestNewIncarnationAsksUntilItIsIn(t *testing.T) {
 	w := newWorld()
 	w.run(5 * time.Second)
@@ -153,7 +154,8 @@ func TestReaderStandsAtAMark(t *testing.T) {
 	same(t, "what it reads then", j.got, "mark of 3.1", "mark of 3.1", "2/1")
 }
 
-// A node that is told of a later place goes on there. What it passes over it keeps for others, and what it is told is done it waits for no more.
+// A node that is told of a later place goes on there. What it passes over it keeps for others, and what it is told is
+// done it waits for no more.
 func TestSkipTo(t *testing.T) {
 	r := newReading()
 	for _, number := range []uint64{1, 2, 5, 6} {
@@ -232,8 +234,8 @@ func TestKeptForANewIncarnation(t *testing.T) {
 	}
 }
 
-// A new incarnation has caught up when it has read all that each sequencer had sent to its predecessor: it may lack the data of that, and others may
-// have it alone.
+// A new incarnation has caught up when it has read all that each sequencer had sent to its predecessor: it may lack the
+// data of that, and others may have it alone.
 func TestCaughtUp(t *testing.T) {
 	w := newWorld()
 	w.lose = func(geo.NodeID, geo.NodeID, protocol.Message) bool { return true }

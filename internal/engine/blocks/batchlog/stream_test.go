@@ -20,7 +20,8 @@ func taken(stream int, upto uint64) Ordered {
 	return Ordered{BatchID{geo.NodeID(lastSequencer - stream), upto}, 1}
 }
 
-// A stream is taken as far as it was asked for, further each time, between batches of sequencers. Nothing is taken twice, whoever asks for it.
+// A stream is taken as far as it was asked for, further each time, between batches of sequencers. Nothing is taken
+// twice, whoever asks for it.
 func TestStreamsGoOn(t *testing.T) {
 	l := newStreaming()
 	m := l.member

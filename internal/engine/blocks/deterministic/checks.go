@@ -52,8 +52,8 @@ func (l *lock) broken() *invariant.Invariant {
 	return nil
 }
 
-// CheckOrder says by an engine's invariant that the requests for each row are in the order of places: for engines with one order. Reads
-// without a place come in between.
+// CheckOrder says by an engine's invariant that the requests for each row are in the order of places: for engines with
+// one order. Reads without a place come in between.
 func (x *Executor) CheckOrder(c *invariant.Checker, i *invariant.Invariant) {
 	for _, key := range x.lockedKeys() {
 		var last Place
@@ -66,8 +66,8 @@ func (x *Executor) CheckOrder(c *invariant.Checker, i *invariant.Invariant) {
 	}
 }
 
-// CheckPairs says by an engine's invariant that two transactions that come in parts, and follow each other in the queue of any row of any
-// copy, are in the same order wherever they do.
+// CheckPairs says by an engine's invariant that two transactions that come in parts, and follow each other in the queue
+// of any row of any copy, are in the same order wherever they do.
 func (x *Executor) CheckPairs(c *invariant.Checker, i *invariant.Invariant) {
 	for _, key := range x.lockedKeys() {
 		var last *execution

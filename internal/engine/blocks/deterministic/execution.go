@@ -9,9 +9,9 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// execution is a transaction at one of its participants: it reads locally, sends what it read to the active participants,
-// those that write, collects their reads if it is one itself, and runs the procedure. All active participants run it
-// with the same reads, so they decide alike.
+// execution is a transaction at one of its participants: it reads locally, sends what it read to the active
+// participants, those that write, collects their reads if it is one itself, and runs the procedure. All active
+// participants run it with the same reads, so they decide alike.
 //
 // It is the procedure's view of the database. Writes wait in slots until the procedure has decided.
 type execution struct {

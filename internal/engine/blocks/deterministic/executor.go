@@ -3,10 +3,11 @@
 // partitions of a copy exchange what they have read, and each runs the procedure and applies its own part of the
 // writes. So equal orders give equal copies without a vote.
 //
-// A copy is one full set of partitions. An Executor is one partition of one copy. The keys of a transaction may be ordered
-// by several logs, one for each home region; then it comes in parts, one from each log, and runs when all its parts at
-// this partition have arrived and have their locks (Ren et al., SLOG, VLDB 2019, section 3.2). If the logs do not agree on
-// the order of transactions, lock queues can deadlock; the queues can then be looked at and changed (graph.go).
+// A copy is one full set of partitions. An Executor is one partition of one copy. The keys of a transaction may be
+// ordered by several logs, one for each home region; then it comes in parts, one from each log, and runs when all its
+// parts at this partition have arrived and have their locks (Ren et al., SLOG, VLDB 2019, section 3.2). If the logs do
+// not agree on the order of transactions, lock queues can deadlock; the queues can then be looked at and changed
+// (graph.go).
 package deterministic
 
 import (
@@ -22,7 +23,8 @@ import (
 // Config describes an executor.
 type Config struct {
 	Self geo.NodeID
-	// Layout says who holds what. The partitions of a copy, as this package speaks of them, are its shards; each node holds one.
+	// Layout says who holds what. The partitions of a copy, as this package speaks of them, are its shards; each node
+	// holds one.
 	Layout     geo.Layout
 	Procedures *txn.Registry
 	Store      *store.Hash
@@ -41,7 +43,8 @@ type Config struct {
 	// Reorderable is for engines whose lock queues may be changed (Reorder). They must keep locks, too: only when all
 	// participants have theirs is it certain that no cycle goes through the transaction.
 	Reorderable bool
-	// Keeper, if not nil, remembers what this node has read for others of its copy, for those of them that lose what they knew.
+	// Keeper, if not nil, remembers what this node has read for others of its copy, for those of them that lose what they
+	// knew.
 	Keeper Keeper
 	// Moves is for engines whose rows move from one home to another; nil if they don't.
 	Moves Moves
@@ -60,8 +63,8 @@ type Executor struct {
 	// running are the transactions that wait for parts, locks or reads of other participants, and those that reads have
 	// arrived for before their own turn.
 	running map[Place]*execution
-	// untold are those that have become complete since Graph was called last, over the places of those that it has named and
-	// that have ended since; if they are Reorderable.
+	// untold are those that have become complete since Graph was called last, over the places of those that it has named
+	// and that have ended since; if they are Reorderable.
 	untold []arrival
 	over   []Place
 	places []Place // room for the next Vertex.After
@@ -90,8 +93,8 @@ type Stats struct {
 	// LockWaits are transactions that could not get all their locks at once, RemoteReads those for which reads were
 	// sent, times their receivers.
 	LockWaits, RemoteReads int64
-	// Stale counts the times that a transaction was not run since a row had moved, StaleFootprints those in which one touched
-	// rows that its reconnaissance had not found.
+	// Stale counts the times that a transaction was not run since a row had moved, StaleFootprints those in which one
+	// touched rows that its reconnaissance had not found.
 	Stale, StaleFootprints int64
 	// Finished are the transactions of other nodes' clients that are over here.
 	Finished int64
@@ -166,8 +169,8 @@ func (x *Executor) RunAt(at Place, t *txn.Transaction, coordinator geo.NodeID, h
 	x.drain()
 }
 
-// Part takes one of the parts of t, which was sent to these homes: its keys here whose home is home are ordered now. With lockOnly, t holds its id and
-// those keys and nothing else, and another part has the whole transaction.
+// Part takes one of the parts of t, which was sent to these homes: its keys here whose home is home are ordered now.
+// With lockOnly, t holds its id and those keys and nothing else, and another part has the whole transaction.
 func (x *Executor) Part(at Place, t *txn.Transaction, lockOnly bool, coordinator geo.NodeID, home geo.Region, homes Homes) {
 	e := x.running[at]
 	if e == nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// scene is the executor of partition 0 of the first of two regions with two partitions each, and what it says. Rows 0 and
-// 2 are its own; 0 calls the first region home, 2 the second, as do 1 and 3 in the other partition.
+// scene is the executor of partition 0 of the first of two regions with two partitions each, and what it says. Rows 0
+// and 2 are its own; 0 calls the first region home, 2 the second, as do 1 and 3 in the other partition.
 type scene struct {
 	x   *Executor
 	out []string
@@ -70,8 +70,8 @@ func (s *scene) hear(id txn.ID, value uint64, reordered bool) {
 	})
 }
 
-// A deadlock through two partitions: here transaction 2 is first, there transaction 1. Reads from before the decision are
-// void, whether they come before or after it, and those from after it count, even if they come early.
+// A deadlock through two partitions: here transaction 2 is first, there transaction 1. Reads from before the decision
+// are void, whether they come before or after it, and those from after it count, even if they come early.
 func TestReorderVoidsReads(t *testing.T) {
 	for name, early := range map[string]bool{"new reads come in time": false, "new reads come early": true} {
 		t.Run(name, func(t *testing.T) {
@@ -143,9 +143,9 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// Here the transaction only reads or only writes, and the other partition writes. With one log it lets go of its locks as
-// soon as it has told its reads; with several it keeps them until the other partition has its lock, too, whether or not
-// it is multi-home itself: there it may wait for one that is.
+// Here the transaction only reads or only writes, and the other partition writes. With one log it lets go of its locks
+// as soon as it has told its reads; with several it keeps them until the other partition has its lock, too, whether or
+// not it is multi-home itself: there it may wait for one that is.
 func TestKeepLocks(t *testing.T) {
 	behind := simload.Txn(8, "a0+1")
 	t.Run("one log", func(t *testing.T) {
@@ -182,8 +182,8 @@ func TestKeepLocks(t *testing.T) {
 	}
 }
 
-// A transaction that writes a row which its footprint does not name writes nothing, although its procedure hears of no error: it has no lock on
-// that row. If its footprint was found by a reconnaissance, another one may find the row.
+// A transaction that writes a row which its footprint does not name writes nothing, although its procedure hears of no
+// error: it has no lock on that row. If its footprint was found by a reconnaissance, another one may find the row.
 func TestUndeclaredWrites(t *testing.T) {
 	for found, want := range map[bool]string{true: "t0.1 refused ", false: "t0.1 aborted "} {
 		s := newScene(false, false)

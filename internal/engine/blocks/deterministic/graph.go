@@ -8,9 +8,9 @@ type Vertex struct {
 	Place
 	// Participants is the number of partitions that the transaction touches.
 	Participants int
-	// After are those right ahead of it in some queue: a writer is after the readers ahead of it or, if there are none, the
-	// writer, and a reader is after the last writer. It also waits for those that these wait for, but who these are may not
-	// be known yet: parts of theirs may be missing.
+	// After are those right ahead of it in some queue: a writer is after the readers ahead of it or, if there are none,
+	// the writer, and a reader is after the last writer. It also waits for those that these wait for, but who these are
+	// may not be known yet: parts of theirs may be missing.
 	After []Place
 }
 
@@ -23,8 +23,8 @@ type arrival struct {
 	at Place
 }
 
-// completed notes a transaction whose parts here have all arrived, if they have. While only one log has transactions in the
-// queues of a copy's only partition, there is no way to wait in a circle.
+// completed notes a transaction whose parts here have all arrived, if they have. While only one log has transactions in
+// the queues of a copy's only partition, there is no way to wait in a circle.
 func (x *Executor) completed(e *execution) {
 	switch {
 	case !x.c.Reorderable || !e.complete():
@@ -38,9 +38,10 @@ func (x *Executor) completed(e *execution) {
 // Waiting reports whether Graph has anything to tell.
 func (x *Executor) Waiting() bool { return len(x.untold) > 0 || len(x.over) > 0 }
 
-// Graph returns what is new in the waits-for graph of this partition since the last call: transactions, in the order in which
-// the last of their parts came, and the places of those named before, in whatever part of a Vertex, that have ended.
-// Those that Reorder has given their turn are left out: nobody waits for them for ever. Only Reorderable executors know.
+// Graph returns what is new in the waits-for graph of this partition since the last call: transactions, in the order in
+// which the last of their parts came, and the places of those named before, in whatever part of a Vertex, that have
+// ended. Those that Reorder has given their turn are left out: nobody waits for them for ever. Only Reorderable
+// executors know.
 func (x *Executor) Graph() (vertices []Vertex, over []Place) {
 	for _, a := range x.untold {
 		if e := a.e; e.at == a.at && e.t != nil && !e.reordered {
@@ -90,8 +91,8 @@ func (x *Executor) after(e *execution) []Place {
 // Reorder gives the transactions of a deadlock their turn in the order given. They must be a whole strongly connected
 // component of the copy's waits-for graph to which nothing can be added, and everybody must reorder it alike.
 //
-// In each queue they come together, behind the requests that some of them wait for, and ahead of those that wait for some
-// of them: a request cannot be both, or it would belong to the component. What they have read so far is void: they
+// In each queue they come together, behind the requests that some of them wait for, and ahead of those that wait for
+// some of them: a request cannot be both, or it would belong to the component. What they have read so far is void: they
 // read again, here and elsewhere.
 func (x *Executor) Reorder(members []Place) {
 	x.passes++
@@ -131,7 +132,8 @@ func (x *Executor) Reorder(members []Place) {
 	x.drain()
 }
 
-// reorder brings the members of the component together, in its order. It returns the number of requests that it has looked at.
+// reorder brings the members of the component together, in its order. It returns the number of requests that it has
+// looked at.
 func (l *lock) reorder() int64 {
 	var before, members, behind []*request
 	var reads, writes bool // by members or those behind them

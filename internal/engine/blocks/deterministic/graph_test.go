@@ -9,8 +9,8 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// queueOf makes a queue of requests for one key from words like r1 and w2: transactions 1 and 2, of which members belong to
-// the deadlock.
+// queueOf makes a queue of requests for one key from words like r1 and w2: transactions 1 and 2, of which members
+// belong to the deadlock.
 func queueOf(requests, members string) (*lockTable, map[string]*execution, *lock) {
 	table := newLockTable()
 	key := txn.IntKey(0, 1)
@@ -51,8 +51,8 @@ func show(all map[string]*execution, l *lock) string {
 	return strings.Join(words, " ")
 }
 
-// The members come together in their order, behind those that they wait for and ahead of those that wait for them; a ! is
-// a lock that is granted.
+// The members come together in their order, behind those that they wait for and ahead of those that wait for them; a !
+// is a lock that is granted.
 func TestReorderQueue(t *testing.T) {
 	for name, tc := range map[string]struct{ queue, members, want string }{
 		"two writers":                        {"w2 w1", "1 2", "w1! w2"},
@@ -91,8 +91,8 @@ func TestReorderQueue(t *testing.T) {
 	}
 }
 
-// The edges of a queue: 2<1 says that 2 is right behind 1. A transaction that lacks parts is told later, but those behind it
-// name it. Nobody waits for one that has been given its turn.
+// The edges of a queue: 2<1 says that 2 is right behind 1. A transaction that lacks parts is told later, but those
+// behind it name it. Nobody waits for one that has been given its turn.
 func TestGraphEdges(t *testing.T) {
 	for name, tc := range map[string]struct{ queue, incomplete, reordered, want string }{
 		"writers":                            {"w1 w2 w3", "", "", "1 2<1 3<2"},

@@ -8,8 +8,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/checkpoint"
 )
 
-// Moved says where one of a transaction's rows was, as far as its coordinator knew: it has been moved to another home Count
-// times (Ren 2019, section 4.3, calls that the row's counter), the last time to Home.
+// Moved says where one of a transaction's rows was, as far as its coordinator knew: it has been moved to another home
+// Count times (Ren 2019, section 4.3, calls that the row's counter), the last time to Home.
 type Moved struct {
 	Access uint32
 	Home   geo.Region
@@ -29,12 +29,13 @@ func (h Homes) Of(p geo.Placement, accesses []txn.Access, i int) (home geo.Regio
 	return p.Home(accesses[i].Key), 0
 }
 
-// ReasonMoved is the reason of an outcome Refused by which an Executor says that the transaction was sent to a home that one
-// of its rows has left. All copies find that, and none runs it: its coordinator must send it again.
+// ReasonMoved is the reason of an outcome Refused by which an Executor says that the transaction was sent to a home
+// that one of its rows has left. All copies find that, and none runs it: its coordinator must send it again.
 const ReasonMoved = "moved"
 
-// ReasonStaleFootprint is the reason of an outcome Refused by which an Executor says that a transaction has touched rows which
-// its reconnaissance did not find. All copies find that, and none keeps its writes: its coordinator must look again.
+// ReasonStaleFootprint is the reason of an outcome Refused by which an Executor says that a transaction has touched
+// rows which its reconnaissance did not find. All copies find that, and none keeps its writes: its coordinator must
+// look again.
 const ReasonStaleFootprint = "stale-footprint"
 
 // Aborts are the reasons for which engines with footprints abort transactions: each reconnaissance of a dependent
@@ -62,8 +63,8 @@ type lateRequest struct {
 	count uint64
 }
 
-// request requests a lock for e, whose coordinator believed that the row had been moved count times. If it has been moved
-// since, e is stale and gets no lock; if the log that moves it is behind here, the request waits for that.
+// request requests a lock for e, whose coordinator believed that the row had been moved count times. If it has been
+// moved since, e is stale and gets no lock; if the log that moves it is behind here, the request waits for that.
 func (x *Executor) request(e *execution, a *txn.Access, count uint64) {
 	key, mode := a.Key, a.Mode
 	if x.c.Moves != nil {

@@ -8,9 +8,9 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// Keeper remembers what an executor has read for other partitions, for engines whose nodes come back with nothing: all copies read the same
-// for a transaction, so a new incarnation has from its own copy, or gives it, what others know. Reads may then come again, and all but
-// the first are ignored.
+// Keeper remembers what an executor has read for other partitions, for engines whose nodes come back with nothing: all
+// copies read the same for a transaction, so a new incarnation has from its own copy, or gives it, what others know.
+// Reads may then come again, and all but the first are ignored.
 type Keeper interface {
 	// Served says that values were sent to a partition of this copy for a transaction. They never change.
 	Served(at Place, to int, values []Value)

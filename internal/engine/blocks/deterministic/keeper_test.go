@@ -23,7 +23,8 @@ func (k *keeper) Served(at Place, to int, values []Value) {
 func (k *keeper) Ended(at Place)     { k.over[at] = true }
 func (k *keeper) Over(at Place) bool { return k.over[at] }
 
-// Of reads that come twice one counts, before the transaction's turn and after, and none when it is over. What was read can be sent again.
+// Of reads that come twice one counts, before the transaction's turn and after, and none when it is over. What was read
+// can be sent again.
 func TestReadsTwice(t *testing.T) {
 	for name, early := range map[string]bool{"early": true, "late": false} {
 		t.Run(name, func(t *testing.T) {

@@ -3,8 +3,8 @@ package deterministic
 import "github.com/geobench/geobench/internal/base/txn"
 
 // lockTable is the deterministic lock manager (Thomson 2012, section 3.4): transactions request all their local locks
-// at once and in the order of the log, and locks are granted in the order of the requests. Hence no deadlock (unless several
-// logs that disagree order the requests), and the same order of conflicting transactions in every copy.
+// at once and in the order of the log, and locks are granted in the order of the requests. Hence no deadlock (unless
+// several logs that disagree order the requests), and the same order of conflicting transactions in every copy.
 type lockTable struct {
 	locks    map[txn.Key]*lock
 	free     *lock

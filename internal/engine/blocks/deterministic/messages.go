@@ -25,8 +25,8 @@ const KindPassed = 249
 // there, engines with several logs take the two halves of its id.
 type Place struct{ Position, Index uint64 }
 
-// PlaceOf is the place of a transaction that is named by its id and by how often it was sent again. Places are in the order of
-// ids, those of a second attempt behind all of the first.
+// PlaceOf is the place of a transaction that is named by its id and by how often it was sent again. Places are in the
+// order of ids, those of a second attempt behind all of the first.
 func PlaceOf(id txn.ID, attempt uint64) Place {
 	return Place{attempt<<24 | uint64(id.Stream()), uint64(id) & (1<<40 - 1)}
 }

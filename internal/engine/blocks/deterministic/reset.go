@@ -12,13 +12,16 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Resets give a copy one of whose nodes has lost what it knew the rows of another copy, for engines that put all transactions into one order.
+// Resets give a copy one of whose nodes has lost what it knew the rows of another copy, for engines that put all
+// transactions into one order.
 //
-// The partitions of a copy tell each other once what they have read, and nobody keeps that: what the lost node owed to others, and they to it, is
-// lost with it. So its whole copy begins anew, at a place in the order that all nodes agree on: the mark of the new incarnation. The nodes of
-// another copy, the donor, come to the mark, run nothing behind it until all before it is over there, send their rows to the nodes of their partitions
-// in the copy that begins anew, and go on. Those stop at the mark, forget what they have executed or were about to, and go on behind it
-// with the rows that come. What was ordered before the mark they never execute, so they cannot tell their clients what became of that.
+// The partitions of a copy tell each other once what they have read, and nobody keeps that: what the lost node owed to
+// others, and they to it, is lost with it. So its whole copy begins anew, at a place in the order that all nodes agree
+// on: the mark of the new incarnation. The nodes of another copy, the donor, come to the mark, run nothing behind it
+// until all before it is over there, send their rows to the nodes of their partitions in the copy that begins anew, and
+// go on. Those stop at the mark, forget what they have executed or were about to, and go on behind it with the rows
+// that come. What was ordered before the mark they never execute, so they cannot tell their clients what became of
+// that.
 //
 // Nobody else may be lost before all nodes have come to the mark, and behind it: see FullyReplicated.
 type Resets struct {
@@ -47,11 +50,12 @@ type ResetConfig struct {
 	protocol.Config
 	Layout   geo.Layout
 	Executor *Executor
-	// Passed returns the last incarnation of a node whose mark this one has passed; of this node once it needs nothing any more that went to its
-	// predecessor.
+	// Passed returns the last incarnation of a node whose mark this one has passed; of this node once it needs nothing any
+	// more that went to its predecessor.
 	Passed func(n geo.NodeID) uint32
-	// Append appends what a node of the donor copy knows at the mark besides its rows. Ready reports whether this node can go on at a place
-	// that it has the rows of, and Begin, then, has it go on there: its reader stands at the mark of that place when it returns.
+	// Append appends what a node of the donor copy knows at the mark besides its rows. Ready reports whether this node can
+	// go on at a place that it has the rows of, and Begin, then, has it go on there: its reader stands at the mark of that
+	// place when it returns.
 	Append func(b []byte) []byte
 	Ready  func(place uint64, r codec.Reader) bool
 	Begin  func(place uint64, r *codec.Reader)
@@ -77,7 +81,8 @@ type owedState struct {
 	arrived     bool
 }
 
-// ReasonReset is why an outcome is unknown: a node of the coordinator's copy has lost what it knew, and the copy has begun anew behind the transaction.
+// ReasonReset is why an outcome is unknown: a node of the coordinator's copy has lost what it knew, and the copy has
+// begun anew behind the transaction.
 const ReasonReset = "copy-begins-anew"
 
 // againEvery is how often a donor looks whether a state that was given up on its way is to be sent again.
@@ -104,7 +109,8 @@ func (s *Resets) Pending() int {
 	return 0
 }
 
-// donor returns the copy whose nodes give their rows to those of another copy: in the nearest other region, the one of the same number there.
+// donor returns the copy whose nodes give their rows to those of another copy: in the nearest other region, the one of
+// the same number there.
 func (s *Resets) donor(copyNumber int) int {
 	t := s.c.Topology
 	region, k := geo.Region(copyNumber/t.Replicas), copyNumber%t.Replicas
@@ -132,8 +138,8 @@ func (s *Resets) Mark(n geo.NodeID, incarnation uint32, place uint64) (passes bo
 	return passes
 }
 
-// reset has this node begin anew at a place, as soon as it has the rows for that or for a later one, and what it sends to the new incarnations of its
-// copy reaches them.
+// reset has this node begin anew at a place, as soon as it has the rows for that or for a later one, and what it sends
+// to the new incarnations of its copy reaches them.
 func (s *Resets) reset(n geo.NodeID, incarnation uint32, place uint64) (passes bool) {
 	if s.restored != place+1 {
 		if !s.waiting || s.at != place {
@@ -313,8 +319,8 @@ func (s *Resets) marks() *Passed {
 	return m
 }
 
-// Flush goes on where a step has made that possible, and tells the others how far this node has come. An engine calls it at the end of each step,
-// before that of the executor.
+// Flush goes on where a step has made that possible, and tells the others how far this node has come. An engine calls
+// it at the end of each step, before that of the executor.
 func (s *Resets) Flush() {
 	if s.draining && s.c.Executor.Idle() {
 		s.draining = false
@@ -340,8 +346,8 @@ func (s *Resets) Flush() {
 	}
 }
 
-// FullyReplicated reports whether all nodes have passed the marks of all new incarnations that this one knows of, so that their copies have their rows, and
-// nobody may still need what was in the lost nodes alone.
+// FullyReplicated reports whether all nodes have passed the marks of all new incarnations that this one knows of, so
+// that their copies have their rows, and nobody may still need what was in the lost nodes alone.
 func (s *Resets) FullyReplicated() bool {
 	for n, incarnation := range s.incarnations {
 		if incarnation == 0 {
@@ -369,7 +375,8 @@ func (x *Executor) Idle() bool {
 	return true
 }
 
-// Reset forgets everything but the reads that have come for transactions behind a place: what is ordered before that will never be run here.
+// Reset forgets everything but the reads that have come for transactions behind a place: what is ordered before that
+// will never be run here.
 func (x *Executor) Reset(place uint64) {
 	if x.c.KeepLocks {
 		// Places are names, in no order: who has several logs tells apart by itself what others have read.

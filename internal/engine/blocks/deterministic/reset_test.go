@@ -16,8 +16,9 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// standing is a node whose reader stands at a place in an order in which nothing but marks of new incarnations is: marks[place] is one.
-// Three regions with two partitions each have a copy each, and region 1 is the nearest other one of region 0 and of region 2.
+// standing is a node whose reader stands at a place in an order in which nothing but marks of new incarnations is:
+// marks[place] is one. Three regions with two partitions each have a copy each, and region 1 is the nearest other one
+// of region 0 and of region 2.
 type standing struct {
 	*scene
 	resets *Resets
@@ -124,7 +125,8 @@ func (s *standing) is(t *testing.T, what string, place, value uint64) {
 
 var lost1, lost0 = PassedMark{1, 1}, PassedMark{0, 1} // both nodes of copy 0
 
-// A node of the lost one's copy waits at the mark for the rows of there, and until it is told of the new incarnation: what it sent before would be lost.
+// A node of the lost one's copy waits at the mark for the rows of there, and until it is told of the new incarnation:
+// what it sent before would be lost.
 func TestCopyBeginsAnew(t *testing.T) {
 	s := newStanding(0, 0)
 	s.store.Replace(rowsOf(0, 1))
@@ -161,8 +163,8 @@ func TestNewIncarnationBegins(t *testing.T) {
 	}
 }
 
-// Of a region all of whose nodes are lost each has its mark. Rows of a later one are as good as those of the mark at which a node stands, once it knows the
-// order up to there; those of an earlier one are not.
+// Of a region all of whose nodes are lost each has its mark. Rows of a later one are as good as those of the mark at
+// which a node stands, once it knows the order up to there; those of an earlier one are not.
 func TestSeveralMarks(t *testing.T) {
 	s := newStanding(0, 1)
 	s.resets.Replaced(1, 1)
@@ -246,7 +248,8 @@ func TestDonorDrains(t *testing.T) {
 	}
 }
 
-// What is owed is sent again when its receiver has lost it, or nothing was heard of it, and no more when that has passed the mark.
+// What is owed is sent again when its receiver has lost it, or nothing was heard of it, and no more when that has
+// passed the mark.
 func TestOwedRowsAreSentAgain(t *testing.T) {
 	s := newStanding(2, 0)
 	s.store.Replace(rowsOf(0, 10))
@@ -280,7 +283,8 @@ func TestOwedRowsAreSentAgain(t *testing.T) {
 	}
 }
 
-// A database is whole when every node has passed the marks of all new incarnations. A new incarnation is told which those are.
+// A database is whole when every node has passed the marks of all new incarnations. A new incarnation is told which
+// those are.
 func TestWholeWhenAllHavePassed(t *testing.T) {
 	s := newStanding(4, 0)
 	if !s.resets.FullyReplicated() {
@@ -330,7 +334,8 @@ func TestPassedWhenCaughtUp(t *testing.T) {
 	s.expect(t, "once more", "")
 }
 
-// An executor that is reset has forgotten what it held, and keeps what others have read for transactions behind the place.
+// An executor that is reset has forgotten what it held, and keeps what others have read for transactions behind the
+// place.
 func TestReset(t *testing.T) {
 	s := newScene(false, false)
 	read := func(place uint64) *Reads {

@@ -33,8 +33,8 @@ type LogConfig struct {
 	Group int
 	Read  func(e *Entry)
 
-	// Replicated says that the log has its place among several that share this node's timers, and that its batches become void, and come again,
-	// when their sequencers are cut off or lost: see replicated.go. The others are for those.
+	// Replicated says that the log has its place among several that share this node's timers, and that its batches become
+	// void, and come again, when their sequencers are cut off or lost: see replicated.go. The others are for those.
 	Replicated bool
 	// Copies is batchlog.Config's, Streams, Take, Led, Mark and Marks are those of the order.
 	Copies, Streams int
@@ -44,7 +44,8 @@ type LogConfig struct {
 	Led             func()
 	// Known, if not nil, is called when more of the order is known, and HasRead when more of it has been read.
 	Known, HasRead func()
-	// Sent, if not nil, is told the entries of a batch when it leaves, and that they are in none, unsent, when that is void.
+	// Sent, if not nil, is told the entries of a batch when it leaves, and that they are in none, unsent, when that is
+	// void.
 	Sent func(batch uint64, entries []Entry)
 	// Unfetched is batchlog.ReaderConfig's.
 	Unfetched bool
@@ -190,8 +191,8 @@ func (l *Log) close() {
 	l.Order.Ask(batchlog.Request{Number: number, Readers: touched})
 }
 
-// sortTimed puts the entries of the batch that have a time in its order, and in the order of their ids at the same time.
-// The others keep their places. It reports whether any has got another one.
+// sortTimed puts the entries of the batch that have a time in its order, and in the order of their ids at the same
+// time. The others keep their places. It reports whether any has got another one.
 func (l *Log) sortTimed() (moved bool) {
 	before := func(a, b Entry) int {
 		return cmp.Or(cmp.Compare(a.notBefore, b.notBefore), cmp.Compare(a.Txn.ID, b.Txn.ID))

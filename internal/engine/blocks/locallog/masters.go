@@ -14,14 +14,15 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// A coordinator must know the homes of a transaction's rows before it can route it. In the papers' systems that is an index
-// over the partitions of a region (Ren 2019, the Lookup Master; in Detock's code the masters that a Forwarder looks up): a node
-// has the homes of its own partition's rows, and asks the other partitions of its region for the rest. It collects its
-// questions to a node for a while, as it does transactions to be forwarded. So a transaction costs a round trip inside the region
-// and that while, before anything else, unless the node that its client has chosen holds all its keys: it is here
-// where the choice of a coordinator costs.
+// A coordinator must know the homes of a transaction's rows before it can route it. In the papers' systems that is an
+// index over the partitions of a region (Ren 2019, the Lookup Master; in Detock's code the masters that a Forwarder
+// looks up): a node has the homes of its own partition's rows, and asks the other partitions of its region for the
+// rest. It collects its questions to a node for a while, as it does transactions to be forwarded. So a transaction
+// costs a round trip inside the region and that while, before anything else, unless the node that its client has chosen
+// holds all its keys: it is here where the choice of a coordinator costs.
 //
-// Whatever a node answers it has read in the logs (remaster.go), so that a coordinator may count on it as on what it has read itself.
+// Whatever a node answers it has read in the logs (remaster.go), so that a coordinator may count on it as on what it
+// has read itself.
 
 // Values of the parameter masters.
 const (
@@ -39,9 +40,9 @@ var MastersParameter = protocol.Parameter{
 // AsksMasters reports whether the parameter masters has nodes ask each other for homes.
 func AsksMasters(p protocol.Params) bool { return p.Word(MastersParameter.Name) == mastersPartition }
 
-// LookupLaw is what a transaction takes longer, with the parameter masters: partition, that has one home and the keys of one partition,
-// if the node of the client's region c that coordinates it is of another partition: the questions' batch and the way there
-// and back, and one hop more for the answer, which the coordinator does not find itself.
+// LookupLaw is what a transaction takes longer, with the parameter masters: partition, that has one home and the keys
+// of one partition, if the node of the client's region c that coordinates it is of another partition: the questions'
+// batch and the way there and back, and one hop more for the answer, which the coordinator does not find itself.
 func LookupLaw(t *geo.Topology, p protocol.Params, c geo.Region) time.Duration {
 	return p.Duration("forward") + t.RTT(c, c) + t.Links[c][c].Delay
 }
@@ -77,7 +78,8 @@ func newLookups(n *Node) *lookups {
 	return &lookups{n: n, outbox: map[geo.NodeID][]Question{}, waiting: map[txn.ID]*lookup{}}
 }
 
-// begin asks for the homes of a transaction's rows. It reports false, and asks for nothing, if the node has all of them.
+// begin asks for the homes of a transaction's rows. It reports false, and asks for nothing, if the node has all of
+// them.
 func (l *lookups) begin(t *txn.Transaction, attempt uint64) bool {
 	n := l.n
 	own := n.Topology.PartitionOf(n.Self)

@@ -25,7 +25,8 @@ const (
 	KindForward
 )
 
-// Entry is one entry of a log: a transaction, or the part of a multi-home transaction that the log's region puts in order.
+// Entry is one entry of a log: a transaction, or the part of a multi-home transaction that the log's region puts in
+// order.
 type Entry struct {
 	Txn *txn.Transaction
 	// Coordinator is the node that the client waits at.

@@ -1,10 +1,11 @@
 // Package locallog is what databases with homes have in common (Ren et al., SLOG, VLDB 2019; Nguyen et al., Detock,
-// SIGMOD 2023): every row has a home region, every region keeps a copy of all rows and one log, its local log, which puts
-// the accesses to the rows that call it home in order. All logs reach all regions, and every copy executes all
+// SIGMOD 2023): every row has a home region, every region keeps a copy of all rows and one log, its local log, which
+// puts the accesses to the rows that call it home in order. All logs reach all regions, and every copy executes all
 // transactions in an order that agrees with all logs.
 //
 // A transaction whose rows have one home is forwarded there and is one entry of that log. One with several homes
-// becomes a part in each of their logs; how, is the matter of the engine that embeds a Node. Homes may move (remaster.go).
+// becomes a part in each of their logs; how, is the matter of the engine that embeds a Node. Homes may move
+// (remaster.go).
 package locallog
 
 import (
@@ -49,22 +50,24 @@ type Config struct {
 	// MergeOnArrival is a mistake, for tests: a copy gives a multi-home transaction its place among those of all its homes
 	// when the part that brings the transaction arrives, whatever the other homes' logs say.
 	MergeOnArrival bool
-	// HomeOnly keeps rows in their home regions only: a region reads no log but its own, and the participants of a multi-home
-	// transaction are in all its homes.
+	// HomeOnly keeps rows in their home regions only: a region reads no log but its own, and the participants of a
+	// multi-home transaction are in all its homes.
 	HomeOnly bool
-	// Remaster is how many transactions in a row from one other region move a row's home there; 0 for homes that don't move.
+	// Remaster is how many transactions in a row from one other region move a row's home there; 0 for homes that don't
+	// move.
 	Remaster int64
 	// AskMasters says that a node knows the homes of its own partition's rows, and asks for others (masters.go).
 	AskMasters bool
-	// Orders are the regions from which the multi-home orders are led that nodes with replicated logs have, and OrderBatch how long a coordinator
-	// collects a batch for one.
+	// Orders are the regions from which the multi-home orders are led that nodes with replicated logs have, and OrderBatch
+	// how long a coordinator collects a batch for one.
 	Orders     []geo.Region
 	OrderBatch time.Duration
-	// Mistakes, for tests: a reader takes of a multi-home order what it has read of it, whatever the home log says; a new leader of a home log
-	// has it take no order before that goes on; and a reader asks nobody for data that was lost with its sequencer.
+	// Mistakes, for tests: a reader takes of a multi-home order what it has read of it, whatever the home log says; a new
+	// leader of a home log has it take no order before that goes on; and a reader asks nobody for data that was lost with
+	// its sequencer.
 	TakesWhatIsHere, SilentLeader, Unfetched bool
-	// Rejoins says that new incarnations can take the place of lost nodes: see rejoin.go.
-	// Reset, if not nil, is called when the executor has forgotten everything, and Again takes what has come too early before that.
+	// Rejoins says that new incarnations can take the place of lost nodes: see rejoin.go. Reset, if not nil, is called
+	// when the executor has forgotten everything, and Again takes what has come too early before that.
 	Rejoins bool
 	Reset   func()
 	Again   func(from geo.NodeID, m protocol.Message)
@@ -218,8 +221,8 @@ func (n *Node) HomeOf(e *Entry, i int) geo.Region {
 	return home
 }
 
-// Homes appends the regions to which an entry was sent, in the order of its keys: those that the keys call home, and that to
-// which a remastering moves one.
+// Homes appends the regions to which an entry was sent, in the order of its keys: those that the keys call home, and
+// that to which a remastering moves one.
 func (n *Node) Homes(e *Entry, homes []geo.Region) []geo.Region {
 	if e.Remaster {
 		return append(homes, n.HomeOf(e, 0), e.To)
@@ -244,8 +247,8 @@ func (n *Node) Start() {
 	}
 }
 
-// Submit takes a transaction of this node's clients. One with a single home goes there, to the node that is to its region
-// what this one is to its own.
+// Submit takes a transaction of this node's clients. One with a single home goes there, to the node that is to its
+// region what this one is to its own.
 func (n *Node) Submit(t *txn.Transaction) {
 	n.unanswered++
 	n.transactions++
@@ -339,8 +342,8 @@ func (n *Node) sendForward(to geo.NodeID) {
 	}
 }
 
-// AddPart puts the part of a multi-home transaction, or of a remastering, into the region's log. Parts of one batch that have
-// a time (see Forwarded.NotBefore) go there in the order of their times, as if none had come late.
+// AddPart puts the part of a multi-home transaction, or of a remastering, into the region's log. Parts of one batch
+// that have a time (see Forwarded.NotBefore) go there in the order of their times, as if none had come late.
 func (n *Node) AddPart(t *txn.Transaction, coordinator geo.NodeID, p Placing, notBefore time.Duration) {
 	n.parts++
 	n.Own().Add(Entry{Txn: t, Coordinator: coordinator, Part: true, LockOnly: p.Remaster, Placing: p, notBefore: notBefore})

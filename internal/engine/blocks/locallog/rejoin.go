@@ -13,35 +13,37 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// New incarnations, with replicated logs whose batches wait for copies. What partitions of a copy owe each other is lost with a node, so its whole copy
-// begins anew with the rows of another one (deterministic.Resets). With one log that is done at a place in it. Here it takes a place in every log,
-// such that no transaction has parts before and behind it: a clean cut, which the logs make by themselves.
+// New incarnations, with replicated logs whose batches wait for copies. What partitions of a copy owe each other is
+// lost with a node, so its whole copy begins anew with the rows of another one (deterministic.Resets). With one log
+// that is done at a place in it. Here it takes a place in every log, such that no transaction has parts before and
+// behind it: a clean cut, which the logs make by themselves.
 //
 //   - A new incarnation has its mark (package batchlog) put into every home log first, and then into every multi-home order. The nth marks of all orders
 //     belong together, whosever they are.
 //   - A home log comes to the cut where it first takes any order beyond that order's mark. There, ahead of that, it takes all orders up to theirs. That
 //     is the same place for all who read the log.
 //
-// So what multi-home transactions are before the cut are those that the orders have before the marks, in all home logs alike. Nothing before the cut waits
-// for anything behind it: neither in the queue of a row, which has one home's requests in the order of its log, nor for a row to come, since whoever counts
-// on a move is behind both of its parts. All nodes stop at the cut until all logs have come to it, the donors until all is over that they
-// have begun, and the copy that begins anew until it has rows.
+// So what multi-home transactions are before the cut are those that the orders have before the marks, in all home logs
+// alike. Nothing before the cut waits for anything behind it: neither in the queue of a row, which has one home's
+// requests in the order of its log, nor for a row to come, since whoever counts on a move is behind both of its parts.
+// All nodes stop at the cut until all logs have come to it, the donors until all is over that they have begun, and the
+// copy that begins anew until it has rows.
 //
-// Transactions are named by their ids, so that nobody sees from what others have read for one on which side of a cut it is. Who tells that says since
-// which cut its copy has the rows that it reads.
+// Transactions are named by their ids, so that nobody sees from what others have read for one on which side of a cut it
+// is. Who tells that says since which cut its copy has the rows that it reads.
 
 // rejoining is a node's part in that.
 type rejoining struct {
 	n      *Node
 	resets *deterministic.Resets
 
-	// since is the place of the cut at which this node's copy began anew last, plus one; 0 for never. early is what has come of those who have
-	// done so later.
+	// since is the place of the cut at which this node's copy began anew last, plus one; 0 for never. early is what has
+	// come of those who have done so later.
 	since uint64
 	early []earlyMessage
 
-	// passing[x] says that order x may pass the mark at which it stands, settled that of the marks of this cut those of some nodes ask for nothing more
-	// here.
+	// passing[x] says that order x may pass the mark at which it stands, settled that of the marks of this cut those of
+	// some nodes ask for nothing more here.
 	passing []bool
 	settled []geo.NodeID
 	// stood is where this node's logs stood at the last cut that it came to, last the place of that.
@@ -50,8 +52,8 @@ type rejoining struct {
 
 	// open are this node's clients' transactions that are in a batch for a log.
 	open map[txn.ID]openIn
-	// lacking says that this is a new incarnation without rows, marking that its marks in home logs have been read, and held that it has not begun its
-	// work: transactions and questions wait for the homes of rows.
+	// lacking says that this is a new incarnation without rows, marking that its marks in home logs have been read, and
+	// held that it has not begun its work: transactions and questions wait for the homes of rows.
 	lacking   bool
 	marking   bool
 	held      bool
@@ -75,8 +77,8 @@ type openIn struct{ log, batch uint64 }
 // unsent is the batch of those whose batch was void, and that are being collected for another one.
 const unsent = math.MaxUint64
 
-// Replaces is an engine's Replaces: all nodes, where every log has members enough to go on without one, and no batch with a place is lost with a
-// node.
+// Replaces is an engine's Replaces: all nodes, where every log has members enough to go on without one, and no batch
+// with a place is lost with a node.
 func Replaces(t *geo.Topology, p protocol.Params) (nodes []geo.NodeID) {
 	if !Replicated(p) || batchlog.Copies(p) < 2 || p.Word(HomeLogsParameter.Name) == logsLocal && t.Partitions*t.Replicas < 3 {
 		return nil
@@ -100,7 +102,8 @@ func newRejoining(n *Node) *rejoining {
 	return j
 }
 
-// passed returns the last incarnation of a node whose marks have been read in all logs, and, of this one, all that went to its predecessor.
+// passed returns the last incarnation of a node whose marks have been read in all logs, and, of this one, all that went
+// to its predecessor.
 func (j *rejoining) passed(m geo.NodeID) uint32 {
 	least := uint32(math.MaxUint32)
 	for _, l := range j.n.Logs {
@@ -121,7 +124,8 @@ func (l *Log) atMark() (m geo.NodeID, incarnation uint32, ok bool) {
 	return o.Mark()
 }
 
-// mayMark reports whether the marks of this incarnation may be put into the orders: those in all home logs have been read.
+// mayMark reports whether the marks of this incarnation may be put into the orders: those in all home logs have been
+// read.
 func (j *rejoining) mayMark() bool {
 	for h := range j.n.Topology.Regions {
 		if l := j.n.Logs[h]; !l.Order.Entered() {
@@ -332,7 +336,8 @@ func (j *rejoining) forget(place uint64) {
 	}
 }
 
-// Since names the cut since which this node's copy has its rows, in what the nodes of a copy tell each other of what they execute; 0 for none.
+// Since names the cut since which this node's copy has its rows, in what the nodes of a copy tell each other of what
+// they execute; 0 for none.
 func (n *Node) Since() uint64 {
 	if n.rejoin == nil {
 		return 0
@@ -340,8 +345,8 @@ func (n *Node) Since() uint64 {
 	return n.rejoin.since
 }
 
-// Timely reports whether what another node of the copy tells is of the same cut as this node's rows. What is of a later one comes again when
-// this node has come to that (Config.Again).
+// Timely reports whether what another node of the copy tells is of the same cut as this node's rows. What is of a later
+// one comes again when this node has come to that (Config.Again).
 func (n *Node) Timely(from geo.NodeID, since uint64, m protocol.Message) bool {
 	j := n.rejoin
 	switch {
@@ -388,7 +393,8 @@ func (e *resetEnv) Send(to geo.NodeID, m protocol.Message) {
 	e.Env.Send(to, m)
 }
 
-// sendAgain sends a new incarnation its part of the batches of this node that have no place: its predecessor may have had them.
+// sendAgain sends a new incarnation its part of the batches of this node that have no place: its predecessor may have
+// had them.
 func (l *Log) sendAgain(to geo.NodeID) {
 	g := slices.IndexFunc(l.c.Readers, func(nodes []geo.NodeID) bool { return slices.Contains(nodes, to) })
 	l.sent.Each(func(b sentBatch) {

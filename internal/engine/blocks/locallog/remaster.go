@@ -10,26 +10,28 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Remastering (Ren 2019, section 4.3; Nguyen 2023, section 4.5): a row whose transactions come from another region moves its
-// home there. Since every region has a copy of the row, only the right to put its transactions in order moves.
+// Remastering (Ren 2019, section 4.3; Nguyen 2023, section 4.5): a row whose transactions come from another region
+// moves its home there. Since every region has a copy of the row, only the right to put its transactions in order
+// moves.
 //
-// A remastering is ordered like a multi-home transaction of the old home and the new one, and has a part in both logs; all
-// nodes read both. The part in the old home's log ends the row's time there: what comes behind it in that log is stale. Rows
-// count how often they have been moved, and transactions carry the counts that their coordinator knew. At the place in the
-// log where a transaction requests a lock, every copy compares the counts alike:
+// A remastering is ordered like a multi-home transaction of the old home and the new one, and has a part in both logs;
+// all nodes read both. The part in the old home's log ends the row's time there: what comes behind it in that log is
+// stale. Rows count how often they have been moved, and transactions carry the counts that their coordinator knew. At
+// the place in the log where a transaction requests a lock, every copy compares the counts alike:
 //
 //   - The row has not been moved since: the lock is requested.
 //   - It has: the transaction is stale, whatever its other locks. Its participants tell each other, nobody runs it, and its
 //     coordinator sends it again, to where it now knows the rows to be. It is another attempt of the same transaction.
 //   - It will have been, once the old home's log has come as far as the new one's has: the request waits for that.
 //
-// So the requests for a row are in the same order everywhere: those of its first home's log, up to the move, then those of the
-// next one's. A coordinator counts on a move only when it has read both parts. Whatever follows it there is then behind
-// the remastering in both logs, and so a remastering agrees with the order of all multi-home transactions: those of SLOG's
-// orderer that are ahead of it in one log are ahead of it in the other, and lock queues still cannot deadlock.
+// So the requests for a row are in the same order everywhere: those of its first home's log, up to the move, then those
+// of the next one's. A coordinator counts on a move only when it has read both parts. Whatever follows it there is then
+// behind the remastering in both logs, and so a remastering agrees with the order of all multi-home transactions: those
+// of SLOG's orderer that are ahead of it in one log are ahead of it in the other, and lock queues still cannot
+// deadlock.
 
-// restartAfter is how long a coordinator waits before it sends a stale transaction again: the part of the remastering in the
-// other log may still be on its way.
+// restartAfter is how long a coordinator waits before it sends a stale transaction again: the part of the remastering
+// in the other log may still be on its way.
 const restartAfter = time.Millisecond
 
 // remasterer is what a node knows of rows that have moved.
@@ -167,8 +169,9 @@ func (m *remasterer) depart(k txn.Key, count uint64, e *Entry) {
 	}
 }
 
-// half notes a part, and, with both, where the row is. A row's moves become known in their order: a home begins the next one for a transaction
-// whose coordinator had read both parts of the last, so that in its log, too, that one's part is ahead.
+// half notes a part, and, with both, where the row is. A row's moves become known in their order: a home begins the
+// next one for a transaction whose coordinator had read both parts of the last, so that in its log, too, that one's
+// part is ahead.
 func (m *remasterer) half(k txn.Key, id txn.ID, h half) {
 	if !h.arrived || !h.departed {
 		m.halves[id] = h
@@ -181,8 +184,9 @@ func (m *remasterer) half(k txn.Key, id txn.ID, h half) {
 	}
 }
 
-// visit counts who uses the rows that are at home here, and has those moved that are used from elsewhere. One replica of each
-// partition does. What is sent again does not count: transactions that move rows away from each other would never end.
+// visit counts who uses the rows that are at home here, and has those moved that are used from elsewhere. One replica
+// of each partition does. What is sent again does not count: transactions that move rows away from each other would
+// never end.
 func (m *remasterer) visit(e *Entry) {
 	n := m.n
 	from := n.Topology.RegionOf(e.Coordinator)

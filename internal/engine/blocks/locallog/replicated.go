@@ -11,21 +11,23 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Replicated home logs (the parameter homeLogs). A home log that one node keeps stands still with it, and with the log all who need a row of that
-// home. The papers replicate it, inside the region or also to others nearby, and others hear of its entries once a majority has them (Ren 2019,
-// section 4; Nguyen 2023, section 3). Here each log is then kept by a consensus group of its own, whose first leader is at home, and
-// any of its members may lead it after that.
+// Replicated home logs (the parameter homeLogs). A home log that one node keeps stands still with it, and with the log
+// all who need a row of that home. The papers replicate it, inside the region or also to others nearby, and others hear
+// of its entries once a majority has them (Ren 2019, section 4; Nguyen 2023, section 3). Here each log is then kept by
+// a consensus group of its own, whose first leader is at home, and any of its members may lead it after that.
 //
-// Who then leads a log does not matter to who uses it. A coordinator puts its clients' transactions into the logs of their homes itself, as one
-// of the sequencers of each log: it sends their data to all readers, and asks the leader for a place, whoever that is (package batchlog). It
-// knows what became of each of its batches, asks the next leader again, and puts into its next batch what has become void. So nothing is forwarded that
-// could be lost with a node on the way, and what a coordinator has sent when it is lost itself has its place for all or becomes void.
+// Who then leads a log does not matter to who uses it. A coordinator puts its clients' transactions into the logs of
+// their homes itself, as one of the sequencers of each log: it sends their data to all readers, and asks the leader for
+// a place, whoever that is (package batchlog). It knows what became of each of its batches, asks the next leader again,
+// and puts into its next batch what has become void. So nothing is forwarded that could be lost with a node on the way,
+// and what a coordinator has sent when it is lost itself has its place for all or becomes void.
 //
-// A multi-home transaction has its place in several logs, and must have it in all or in none. So it has one in a multi-home order first, a log
-// like the others, and that alone decides that it happens. Home logs do not hold parts of it, which a change of leader might lose, double or put
-// into another order. They say up to where they take the multi-home order (batchlog's streams), and every reader makes the parts of what calls that
-// region home from that, at that place of the log. SLOG has one such order, its orderer's. Detock has one for each region, so that there is still no global order: a
-// transaction goes to that of the nearest of its homes.
+// A multi-home transaction has its place in several logs, and must have it in all or in none. So it has one in a
+// multi-home order first, a log like the others, and that alone decides that it happens. Home logs do not hold parts of
+// it, which a change of leader might lose, double or put into another order. They say up to where they take the
+// multi-home order (batchlog's streams), and every reader makes the parts of what calls that region home from that, at
+// that place of the log. SLOG has one such order, its orderer's. Detock has one for each region, so that there is still
+// no global order: a transaction goes to that of the nearest of its homes.
 
 // Values of the parameter homeLogs.
 const (
@@ -97,8 +99,8 @@ func logMembers(t *geo.Topology) int {
 	return 5
 }
 
-// Tolerates is an engine's Tolerates: with homeLogs Regions a minority of the members of a log, and no region otherwise. batches is how long a
-// transaction of several homes waits for others at most.
+// Tolerates is an engine's Tolerates: with homeLogs Regions a minority of the members of a log, and no region
+// otherwise. batches is how long a transaction of several homes waits for others at most.
 func Tolerates(t *geo.Topology, p protocol.Params, batches time.Duration) (s protocol.Tolerance) {
 	if p.Word(HomeLogsParameter.Name) != logsRegions {
 		return s
@@ -110,7 +112,8 @@ func Tolerates(t *geo.Topology, p protocol.Params, batches time.Duration) (s pro
 	s = batchlog.Bear(s, t, batchlog.Copies(p))
 	rtt := t.LongestRTT()
 	s.Settles = 4*consensus.DefaultElection + batchlog.Settles(t, p) + 10*rtt
-	// To the leader of the order, to its majority, to the leaders of the homes, to theirs, and back. Where rows move, it may be sent again.
+	// To the leader of the order, to its majority, to the leaders of the homes, to theirs, and back. Where rows move, it
+	// may be sent again.
 	step := 4*rtt + batches
 	if p.Int("remaster") > 0 {
 		step *= 2
@@ -119,14 +122,15 @@ func Tolerates(t *geo.Topology, p protocol.Params, batches time.Duration) (s pro
 	return s
 }
 
-// PlaceLaw is how long after a coordinator in region c has sent a batch for the log of a region, with replicated logs, that log's leader knows that
-// it has its place.
+// PlaceLaw is how long after a coordinator in region c has sent a batch for the log of a region, with replicated logs,
+// that log's leader knows that it has its place.
 func PlaceLaw(t *geo.Topology, p protocol.Params, c, home geo.Region) time.Duration {
 	return batchlog.PlaceLaw(t, batchlog.Copies(p), c, home, ToFirst(t, c, home)) + batchlog.MajorityLaw(t, Members(t, p, home))
 }
 
-// TakenLaw is the time from the place of a multi-home transaction in an order that is led from region o until the copies in region c have all its
-// parts: the leaders of its homes hear of the place, and have their logs take it, which takes a majority.
+// TakenLaw is the time from the place of a multi-home transaction in an order that is led from region o until the
+// copies in region c have all its parts: the leaders of its homes hear of the place, and have their logs take it, which
+// takes a majority.
 func TakenLaw(t *geo.Topology, p protocol.Params, o, c geo.Region, homes []geo.Region) (d time.Duration) {
 	for _, r := range homes {
 		there := time.Duration(0)
@@ -167,8 +171,8 @@ type sentBatch struct {
 	entries []Entry
 }
 
-// settled learns that a batch has its place, or that it is void because this node was cut off for long: then its entries go into the batch that
-// is being collected.
+// settled learns that a batch has its place, or that it is void because this node was cut off for long: then its
+// entries go into the batch that is being collected.
 func (l *Log) settled(_ uint64, void bool) {
 	b := l.sent.Front()
 	l.sent.Pop()
@@ -188,8 +192,8 @@ func (l *Log) settled(_ uint64, void bool) {
 // order is a multi-home order, as far as this node has read it and home logs have not all taken it.
 type order struct {
 	log *Log
-	// entries are those from number first on; taken[h] is the number of the next one that the log of region h takes, upto[h] the
-	// position up to which it has taken the order.
+	// entries are those from number first on; taken[h] is the number of the next one that the log of region h takes,
+	// upto[h] the position up to which it has taken the order.
 	entries []placedEntry
 	first   int
 	taken   []int
@@ -250,7 +254,8 @@ func everyPartition(t *geo.Topology, groups []int) []int {
 	return groups
 }
 
-// AddToOrder puts a transaction of this node's clients that has several homes, or a remastering, into a multi-home order.
+// AddToOrder puts a transaction of this node's clients that has several homes, or a remastering, into a multi-home
+// order.
 func (n *Node) AddToOrder(x int, e Entry) {
 	e.Part, e.LockOnly = true, e.Remaster
 	n.orders[x].log.Add(e)
@@ -287,8 +292,8 @@ func (n *Node) advanceHomes() {
 	}
 }
 
-// take takes an order up to a position at the current place of a home log, whose region's parts are made here. It reports false while the order has not been read that
-// far.
+// take takes an order up to a position at the current place of a home log, whose region's parts are made here. It
+// reports false while the order has not been read that far.
 func (n *Node) take(home geo.Region, x int, upto uint64) bool {
 	if x >= len(n.orders) {
 		return true // it is corrupt
@@ -319,7 +324,8 @@ func (n *Node) takeUpTo(home geo.Region, x int, upto uint64) {
 	n.forget(o)
 }
 
-// callsHome reports whether an entry of an order has a part in the log of a region, as far as this node's partition is concerned.
+// callsHome reports whether an entry of an order has a part in the log of a region, as far as this node's partition is
+// concerned.
 func (n *Node) callsHome(e *Entry, home geo.Region) bool {
 	if e.Remaster {
 		return home == e.To || home == n.HomeOf(e, 0)

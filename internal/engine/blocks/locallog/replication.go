@@ -26,8 +26,8 @@ func layout(t *geo.Topology, homeOnly bool) geo.Layout {
 	return t.Full()
 }
 
-// Check is an engine's Check, of the parameters replication, remaster, homeLogs and batchCopies: a row that is nowhere but at home can't move without
-// its data.
+// Check is an engine's Check, of the parameters replication, remaster, homeLogs and batchCopies: a row that is nowhere
+// but at home can't move without its data.
 func Check(p protocol.Params) []*protocol.ParamError {
 	errs := checkReplicated(p)
 	if !KeepsHomeOnly(p) || p.Int("remaster") == 0 {

@@ -16,7 +16,8 @@ import (
 // number have ended in all their groups.
 type Endings[O any] map[source]*endings[O]
 
-// source is an incarnation of a coordinator. What an earlier one has left behind is not over when all of a later one's is.
+// source is an incarnation of a coordinator. What an earlier one has left behind is not over when all of a later one's
+// is.
 type source struct {
 	coordinator geo.NodeID
 	incarnation uint32

@@ -36,7 +36,8 @@ func Nearest(t *geo.Topology, l *geo.Layout, to geo.NodeID) (members [][]geo.Nod
 	return members
 }
 
-// Replaces returns the nodes that can be lost and come back as new incarnations: those all of whose groups keep a majority without them.
+// Replaces returns the nodes that can be lost and come back as new incarnations: those all of whose groups keep a
+// majority without them.
 func Replaces(t *geo.Topology, layout geo.Layout) (nodes []geo.NodeID) {
 	needed := make([]bool, t.Nodes())
 	for shard := range layout.Shards() {
@@ -54,14 +55,15 @@ func Replaces(t *geo.Topology, layout geo.Layout) (nodes []geo.NodeID) {
 	return nodes
 }
 
-// Settles is how long after the loss of regions groups may take until what is left works as if they had never been: for leaders, some of
-// which are elected in vain at first and wait twice as long for the next time, and for what lost coordinators have left to be settled.
+// Settles is how long after the loss of regions groups may take until what is left works as if they had never been: for
+// leaders, some of which are elected in vain at first and wait twice as long for the next time, and for what lost
+// coordinators have left to be settled.
 func Settles(election, recovery, rtt time.Duration) time.Duration {
 	return 8*(election+rtt) + 2*(recovery+rtt) + 10*rtt
 }
 
-// Tolerates returns the regions without which every group of the layout has a majority, and how many of them may be lost
-// together.
+// Tolerates returns the regions without which every group of the layout has a majority, and how many of them may be
+// lost together.
 func Tolerates(t *geo.Topology, layout geo.Layout) protocol.Tolerance {
 	s := protocol.Tolerance{Most: len(t.Regions), InFlight: true}
 	members := make([][]int, layout.Shards()) // by group and region

@@ -8,8 +8,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Message kinds, shared by all engines that use the package. Those below, from 240 on, belong to packages consensus, batchlog,
-// deterministic and locallog, and so do those above.
+// Message kinds, shared by all engines that use the package. Those below, from 240 on, belong to packages consensus,
+// batchlog, deterministic and locallog, and so do those above.
 const (
 	KindLook = 250 + iota
 	KindSeen

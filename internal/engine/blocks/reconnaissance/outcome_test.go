@@ -15,8 +15,8 @@ type world struct{ protocol.Env }
 func (world) Mark(*coverage.Mark)         {}
 func (world) Buggify(*buggify.Point) bool { return false }
 
-// A transaction whose row has moved goes there with the footprint that was found: it is not looked for again, and does not count as
-// stale. One whose footprint was stale for the last time ends as a conflict.
+// A transaction whose row has moved goes there with the footprint that was found: it is not looked for again, and does
+// not count as stale. One whose footprint was stale for the last time ends as a conflict.
 func TestOutcome(t *testing.T) {
 	r := &Reconnaissance{c: Config{Config: protocol.Config{Env: world{}}}, most: 1, open: map[txn.ID]*mission{7: {looks: 1}}}
 	moved := txn.Outcome{ID: 7, Status: txn.Refused, Cause: txn.CauseMoved, Reason: "moved"}

@@ -1,8 +1,8 @@
-// Package reconnaissance finds out what transactions will touch whose procedures cannot say so beforehand, for engines that must know it
-// to put them in order: a reconnaissance query (Thomson et al., Calvin, SIGMOD 2012, section 3.2.1). The coordinator runs the
-// procedure on what its copy holds now, without locks, and throws the result away; what it has touched is the transaction's
-// footprint from then on. By the time of its turn, the procedure may want other rows: all copies find that alike, none keeps
-// its writes, and the coordinator looks again.
+// Package reconnaissance finds out what transactions will touch whose procedures cannot say so beforehand, for engines
+// that must know it to put them in order: a reconnaissance query (Thomson et al., Calvin, SIGMOD 2012, section 3.2.1).
+// The coordinator runs the procedure on what its copy holds now, without locks, and throws the result away; what it has
+// touched is the transaction's footprint from then on. By the time of its turn, the procedure may want other rows: all
+// copies find that alike, none keeps its writes, and the coordinator looks again.
 package reconnaissance
 
 import (
@@ -36,8 +36,8 @@ type Config struct {
 	Timer uint8
 }
 
-// againAfter is how long a coordinator waits before it looks again for a footprint that was stale. A row that has moved its home
-// may not have arrived there yet, and a step of the engine's may be under way.
+// againAfter is how long a coordinator waits before it looks again for a footprint that was stale. A row that has moved
+// its home may not have arrived there yet, and a step of the engine's may be under way.
 const againAfter = time.Millisecond
 
 // Reconnaissance looks for the footprints of the transactions of a node's clients.
@@ -85,8 +85,8 @@ func (r *Reconnaissance) Begin(t *txn.Transaction) {
 	r.look(m)
 }
 
-// Outcome takes the outcome of one of this node's clients' transactions. It reports whether the client may have it: if not, the
-// transaction will be looked at again.
+// Outcome takes the outcome of one of this node's clients' transactions. It reports whether the client may have it: if
+// not, the transaction will be looked at again.
 func (r *Reconnaissance) Outcome(o *txn.Outcome) bool {
 	m := r.open[o.ID]
 	if m == nil {

@@ -58,7 +58,8 @@ func row(n uint64) txn.Row {
 	return txn.Row{Key: simload.Key(n), Value: binary.BigEndian.AppendUint64(nil, 1)}
 }
 
-// A node without rows looks for nothing, and lets others wait: what it found would be stale, more often than a footprint may be.
+// A node without rows looks for nothing, and lets others wait: what it found would be stale, more often than a
+// footprint may be.
 func TestLooksWaitForRows(t *testing.T) {
 	l := newLooking()
 	l.Pause()

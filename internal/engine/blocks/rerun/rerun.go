@@ -1,7 +1,7 @@
-// Package rerun runs a stored procedure whose rows are not all here. A procedure that meets a row which is missing ends; its engine
-// fetches the row and runs it again from the start, with what it has. Procedures are pure functions of their arguments and of
-// what they read, so a second run is the same run, further. Engines that execute before they order (deferred update, two-phase
-// locking, 2PC) all execute so, without a goroutine or a stack that waits.
+// Package rerun runs a stored procedure whose rows are not all here. A procedure that meets a row which is missing
+// ends; its engine fetches the row and runs it again from the start, with what it has. Procedures are pure functions of
+// their arguments and of what they read, so a second run is the same run, further. Engines that execute before they
+// order (deferred update, two-phase locking, 2PC) all execute so, without a goroutine or a stack that waits.
 //
 // Rows that the footprint names are asked for side by side, before the first run; the others one after the other, each
 // a round trip, as an interactive client pays it. A task that is Interactive makes no use of the footprint.
@@ -28,8 +28,8 @@ func (r *Row) keyValue() (txn.Key, []byte) { return r.Key, r.Value }
 type Read struct {
 	Range txn.Range
 	Rows  []Row
-	// Absent is the version that a row which is not there has: that of its deletion (store.Versioned.Newest), or 0. Whoever reads
-	// sets it; a store.Hash knows none.
+	// Absent is the version that a row which is not there has: that of its deletion (store.Versioned.Newest), or 0.
+	// Whoever reads sets it; a store.Hash knows none.
 	Absent uint64
 }
 
@@ -61,14 +61,14 @@ type Task struct {
 // few is the number of reads up to which a search is as fast as a map.
 const few = 16
 
-// New returns a task that runs t. Rows that are everywhere are read from everywhere. With interactive, the footprint is no
-// hint.
+// New returns a task that runs t. Rows that are everywhere are read from everywhere. With interactive, the footprint is
+// no hint.
 func New(procs *txn.Registry, t *txn.Transaction, everywhere store.Reader, interactive bool) *Task {
 	return &Task{t: t, p: procs.Lookup(t.Proc), everywhere: everywhere, hinted: !interactive}
 }
 
-// Step runs the procedure as far as what was supplied allows, and returns what is needed to go on: nothing when it has ended. What
-// was returned must be supplied before the next step. The slice is valid until then.
+// Step runs the procedure as far as what was supplied allows, and returns what is needed to go on: nothing when it has
+// ended. What was returned must be supplied before the next step. The slice is valid until then.
 func (k *Task) Step() []Need {
 	k.needs = k.needs[:0]
 	if k.hinted {
@@ -101,8 +101,8 @@ func (k *Task) strays() bool {
 	return false
 }
 
-// hints asks for the reads that the footprint names, and makes room for these and for the writes: lists that grow row by row are
-// a sixth of what a transaction of ten rows allocates.
+// hints asks for the reads that the footprint names, and makes room for these and for the writes: lists that grow row
+// by row are a sixth of what a transaction of ten rows allocates.
 func (k *Task) hints() {
 	k.needs = slices.Grow(k.needs, len(k.t.Accesses)+len(k.t.Ranges))
 	k.reads = slices.Grow(k.reads, len(k.t.Accesses)+len(k.t.Ranges))
@@ -255,11 +255,12 @@ func (k *Task) Put(key txn.Key, value []byte) { k.writes.Put(key, value) }
 // Delete implements txn.Ctx.
 func (k *Task) Delete(key txn.Key) { k.writes.Delete(key) }
 
-// Result returns what the procedure returned once Step needs nothing; txn.ErrUndeclared of one whose exact footprint has lied.
+// Result returns what the procedure returned once Step needs nothing; txn.ErrUndeclared of one whose exact footprint
+// has lied.
 func (k *Task) Result() ([]byte, error) { return k.result, k.err }
 
-// Reads returns all that was supplied, in that order: what a run before the last one has wanted, too, and where ranges overlap a row
-// several times, in the versions that it had. An engine that validates reads validates them all.
+// Reads returns all that was supplied, in that order: what a run before the last one has wanted, too, and where ranges
+// overlap a row several times, in the versions that it had. An engine that validates reads validates them all.
 func (k *Task) Reads() []Read { return k.reads }
 
 // Writes returns what is to be written.
@@ -268,8 +269,8 @@ func (k *Task) Writes() *txn.WriteSet { return &k.writes }
 // Runs is the number of times that the procedure was run so far.
 func (k *Task) Runs() int { return k.runs }
 
-// Footprint returns all that was read and is to be written, beside what the transaction's own footprint names. It is exact as
-// long as nobody changes what was read.
+// Footprint returns all that was read and is to be written, beside what the transaction's own footprint names. It is
+// exact as long as nobody changes what was read.
 func (k *Task) Footprint() txn.Footprint {
 	f := txn.Footprint{Exact: true}
 	f.Accesses = append(f.Accesses, k.t.Accesses...)

@@ -1,8 +1,8 @@
-// Package statetransfer brings a node's state to another one in pieces, so that what else the two have to say waits for a piece at most, a slow
-// link is not flooded, and a state that has changed on the way is not taken.
+// Package statetransfer brings a node's state to another one in pieces, so that what else the two have to say waits for
+// a piece at most, a slow link is not flooded, and a state that has changed on the way is not taken.
 //
-// Outgoing and Incoming are the two ends of a transfer, whoever carries its parts. Sender and Receiver carry them in messages of their own,
-// for engines whose replicas send their rows to new incarnations (protocol.Engine.Replaces).
+// Outgoing and Incoming are the two ends of a transfer, whoever carries its parts. Sender and Receiver carry them in
+// messages of their own, for engines whose replicas send their rows to new incarnations (protocol.Engine.Replaces).
 package statetransfer
 
 import (

@@ -25,13 +25,14 @@ type state struct {
 	Outgoing
 }
 
-// NewSender returns a sender, which asks for timers of a kind that its owner hands to Fire. It sets none while nothing is under way.
+// NewSender returns a sender, which asks for timers of a kind that its owner hands to Fire. It sets none while nothing
+// is under way.
 func NewSender(env protocol.Env, timerKind uint8) *Sender {
 	return &Sender{env: env, timer: protocol.Timer{Kind: timerKind}}
 }
 
-// Send begins to send a state, under a name that the receiver is told with it, and keeps a reference into data. One that is under way to the
-// same node is given up.
+// Send begins to send a state, under a name that the receiver is told with it, and keeps a reference into data. One
+// that is under way to the same node is given up.
 func (s *Sender) Send(to geo.NodeID, id uint64, data []byte) {
 	s.Cancel(to)
 	o := &state{to, id, NewOutgoing(data, s.env.Now())}
@@ -45,7 +46,8 @@ func (s *Sender) Cancel(to geo.NodeID) {
 	s.states = slices.DeleteFunc(s.states, func(o *state) bool { return o.to == to })
 }
 
-// Busy reports whether a state is under way to a node. It is not any more once the node has all of it, or it was given up.
+// Busy reports whether a state is under way to a node. It is not any more once the node has all of it, or it was given
+// up.
 func (s *Sender) Busy(to geo.NodeID) bool {
 	return slices.ContainsFunc(s.states, func(o *state) bool { return o.to == to })
 }
@@ -99,7 +101,8 @@ type Receiver struct {
 	Incoming
 }
 
-// Receive takes a piece and answers it. It returns the state's name and the state when all of it is there, and as it was sent.
+// Receive takes a piece and answers it. It returns the state's name and the state when all of it is there, and as it
+// was sent.
 func (r *Receiver) Receive(env protocol.Env, from geo.NodeID, m *Piece) (id uint64, data []byte, whole bool) {
 	if m.At == 0 {
 		r.from, r.id = from, m.ID

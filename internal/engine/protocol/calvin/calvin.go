@@ -95,8 +95,8 @@ func (r *Replica) Roles() []string {
 	return nil
 }
 
-// check is Engine.Check. Epochs shorter than a millisecond would keep idle nodes busy with closing them, and batches get no places
-// there that could wait for copies.
+// check is Engine.Check. Epochs shorter than a millisecond would keep idle nodes busy with closing them, and batches
+// get no places there that could wait for copies.
 func check(p protocol.Params) (errs []*protocol.ParamError) {
 	if p.Word("ordering") != orderingEpochs {
 		return nil

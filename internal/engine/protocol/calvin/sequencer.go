@@ -24,7 +24,8 @@ type sequencer struct {
 
 	// entering says that this is a new incarnation that may not ask for places yet.
 	entering bool
-	// remember says that nodes may be replaced: flight then has the batches of the transactions that have left and are not answered.
+	// remember says that nodes may be replaced: flight then has the batches of the transactions that have left and are not
+	// answered.
 	remember bool
 	flight   map[txn.ID]uint64
 
@@ -104,8 +105,8 @@ func (s *sequencer) close() {
 	s.r.log.Ask(batchlog.Request{Number: number, Readers: touched})
 }
 
-// settled learns that a batch has its place in the log, or that it is void because this node was cut off for long: then its
-// transactions go into the batch that is being collected.
+// settled learns that a batch has its place in the log, or that it is void because this node was cut off for long: then
+// its transactions go into the batch that is being collected.
 func (s *sequencer) settled(number uint64, void bool) {
 	b := s.sent.Front()
 	s.sent.Pop()

@@ -109,7 +109,8 @@ func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
 	r.finish()
 }
 
-// FullyReplicated implements protocol.Rejoiner: all nodes are in the view, with their rows, and all vote in the group of the regions.
+// FullyReplicated implements protocol.Rejoiner: all nodes are in the view, with their rows, and all vote in the group
+// of the regions.
 func (r *Replica) FullyReplicated() bool {
 	return r.phase != outside && len(r.awaiting) == 0 && r.full(r.view) && r.coordination.whole()
 }

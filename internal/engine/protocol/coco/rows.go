@@ -50,7 +50,8 @@ type rows struct {
 	order   []*row // all rows, in the order of their first use
 	scans   map[txn.Key][]scanned
 	locks   map[run][]*row
-	// newer are the keys that epochs have written since a new incarnation waits for the rows of before; nil if it does not.
+	// newer are the keys that epochs have written since a new incarnation waits for the rows of before; nil if it does
+	// not.
 	newer map[txn.Key]bool
 }
 

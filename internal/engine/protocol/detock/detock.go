@@ -5,8 +5,8 @@
 // eventually sees the same logs, and hence the same waits-for graph. So the copies resolve deadlocks alike without
 // communication (resolver.go): without aborts, and with one round trip for a multi-home transaction.
 //
-// So that deadlocks become rare, homes put a multi-home transaction into their logs at the same time rather than when it
-// arrives (opportunistic.go). Local logs, forwarding and execution are package locallog's.
+// So that deadlocks become rare, homes put a multi-home transaction into their logs at the same time rather than when
+// it arrives (opportunistic.go). Local logs, forwarding and execution are package locallog's.
 package detock
 
 import (
@@ -127,7 +127,8 @@ func newReplica(c protocol.Config, unfetched bool) *Replica {
 	return r
 }
 
-// multiHome sends a transaction, or a remastering, to the first node of each of its homes; with replicated home logs to the order of the nearest.
+// multiHome sends a transaction, or a remastering, to the first node of each of its homes; with replicated home logs to
+// the order of the nearest.
 func (r *Replica) multiHome(e locallog.Entry) {
 	r.homes = r.Homes(&e, r.homes[:0])
 	if r.replicated {

@@ -119,8 +119,8 @@ func (m *Graph) AppendTo(b []byte) []byte {
 	return appendPlaces(b, m.Over)
 }
 
-// sizeSince, appendSince and readSince are the encoding of the cut since which the sender's copy has its rows. A message of a copy that has them from the
-// beginning does not say so, and is of another kind.
+// sizeSince, appendSince and readSince are the encoding of the cut since which the sender's copy has its rows. A
+// message of a copy that has them from the beginning does not say so, and is of another kind.
 func sizeSince(since uint64) int {
 	if since == 0 {
 		return 0

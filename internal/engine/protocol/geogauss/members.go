@@ -385,7 +385,8 @@ func (m *members) apply(entry []byte) {
 	e.rewind()
 }
 
-// forget forgets the epochs of changes that are merged here. Servers that have not merged them have them or ask for them.
+// forget forgets the epochs of changes that are merged here. Servers that have not merged them have them or ask for
+// them.
 func (m *members) forget() {
 	if !m.laden {
 		return

@@ -93,8 +93,8 @@ func TestLatestIncarnation(t *testing.T) {
 	}
 }
 
-// The epochs of a server count from the view in which it joins to the last epoch of its tenure. After it has reported to
-// the leader of a view, it counts no later epochs there. Its declarations are of its latest view.
+// The epochs of a server count from the view in which it joins to the last epoch of its tenure. After it has reported
+// to the leader of a view, it counts no later epochs there. Its declarations are of its latest view.
 func TestWhatCountsInAView(t *testing.T) {
 	s := &server{tenures: []tenure{{2, 10}, {4, 20}}, limited: true, limit: 6}
 	for _, tc := range []struct {

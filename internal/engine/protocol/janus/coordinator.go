@@ -329,8 +329,8 @@ func (c *coordinator) union(l *lead) []Dep {
 	return deps
 }
 
-// propose asks the replicas to accept the dependencies, or that the instance never happened. A majority of each partition
-// makes it final.
+// propose asks the replicas to accept the dependencies, or that the instance never happened. A majority of each
+// partition makes it final.
 func (c *coordinator) propose(rec *record, noop bool, deps []Dep) {
 	r, l := c.r, rec.lead
 	l.stage, l.noop, l.deps = accepting, noop, deps
@@ -402,7 +402,8 @@ func (c *coordinator) tick() {
 	}
 }
 
-// answer takes the outcome of a transaction. A client may have been answered already, or have waited at an earlier incarnation.
+// answer takes the outcome of a transaction. A client may have been answered already, or have waited at an earlier
+// incarnation.
 func (c *coordinator) answer(o txn.Outcome) {
 	if _, waits := c.open[o.ID]; waits && c.r.recon.Outcome(&o) {
 		c.reply(o)

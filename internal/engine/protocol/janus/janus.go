@@ -64,8 +64,8 @@ func tolerates(t *geo.Topology, p protocol.Params) protocol.Tolerance {
 	return s
 }
 
-// Timer kinds: tickTimer drives everything that waits for time, patience, recovery and garbage, but for reconnaissance and states on
-// their way to new incarnations.
+// Timer kinds: tickTimer drives everything that waits for time, patience, recovery and garbage, but for reconnaissance
+// and states on their way to new incarnations.
 const (
 	tickTimer = iota + 1
 	reconTimer
@@ -333,7 +333,8 @@ func (r *Replica) touches(t *txn.Transaction, q int) bool {
 	return false
 }
 
-// partitionsOf returns the partitions that t accesses, in the order of its keys. The slice is valid until the next call.
+// partitionsOf returns the partitions that t accesses, in the order of its keys. The slice is valid until the next
+// call.
 func (r *Replica) partitionsOf(t *txn.Transaction) []int {
 	r.touched = r.touched[:0]
 next:

@@ -258,7 +258,8 @@ func (b Ballot) suffix() string {
 	return fmt.Sprintf(", ballot %d of %d", b>>16, b&0xffff)
 }
 
-// AcceptOK answers Accept: the proposal is accepted if Promised is Ballot, and otherwise a higher ballot has been promised.
+// AcceptOK answers Accept: the proposal is accepted if Promised is Ballot, and otherwise a higher ballot has been
+// promised.
 type AcceptOK struct {
 	ID               Instance
 	Ballot, Promised Ballot

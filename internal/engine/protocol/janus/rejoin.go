@@ -12,7 +12,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// rejoin takes new incarnations in, which know nothing of what their predecessors have voted for, promised, coordinated and read for others.
+// rejoin takes new incarnations in, which know nothing of what their predecessors have voted for, promised, coordinated
+// and read for others.
 //
 // Votes. A new incarnation never votes on an instance that was sent to its predecessor: it abstains. The other votes
 // suffice (m of n replicas, of which k are new, where n-k is at least m). The predecessor's acceptances still count. A
@@ -449,7 +450,8 @@ func (j *rejoin) busy() (n int) {
 	return n + len(j.states) + len(j.unordered)
 }
 
-// FullyReplicated implements protocol.Rejoiner: all that was sent to lost nodes, and all that they have coordinated, is ordered everywhere.
+// FullyReplicated implements protocol.Rejoiner: all that was sent to lost nodes, and all that they have coordinated, is
+// ordered everywhere.
 func (r *Replica) FullyReplicated() bool {
 	if !r.rejoin.joined {
 		return false

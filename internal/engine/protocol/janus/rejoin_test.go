@@ -93,7 +93,8 @@ func TestNoVoteForThePredecessor(t *testing.T) {
 	s.sends("to 1: promise, ballot 1 of 1, has pre-accepted 0/3: after {0/1 1/1}")
 }
 
-// A new incarnation that takes over what its predecessor may have voted for does not count itself, and its ballots are not its predecessor's.
+// A new incarnation that takes over what its predecessor may have voted for does not count itself, and its ballots are
+// not its predecessor's.
 func TestTakesOverWithoutItself(t *testing.T) {
 	id := instance(1, 1)
 	a, b := newScripted(t, 3, 1, 0), newScripted(t, 3, 1, 1)
@@ -230,7 +231,8 @@ func TestRowGoesOnWhenAllHaveOrdered(t *testing.T) {
 	}
 }
 
-// Nothing else may be lost before all that was sent to the predecessor is in order everywhere: there are fewer to vote on that.
+// Nothing else may be lost before all that was sent to the predecessor is in order everywhere: there are fewer to vote
+// on that.
 func TestWholeWhenAllIsStable(t *testing.T) {
 	a, b := newScripted(t, 3, 1, 0), newScripted(t, 3, 1, 1)
 	s := newIncarnation(t, 3, 1, 2, 1)

@@ -127,8 +127,8 @@ func jitter(topology *geo.Topology, share time.Duration, lossPPM int64) *geo.Top
 	return topology
 }
 
-// Whatever the shape and however hot the rows, the copies stay equal, no money is made or lost, and every transaction is
-// answered once: the simulator panics on a second answer.
+// Whatever the shape and however hot the rows, the copies stay equal, no money is made or lost, and every transaction
+// is answered once: the simulator panics on a second answer.
 func TestSerializable(t *testing.T) {
 	shapes := map[string]func() *geo.Topology{
 		"2x1":   func() *geo.Topology { return simload.TwoRegions(1) },

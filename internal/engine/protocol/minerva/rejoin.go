@@ -42,7 +42,8 @@ const (
 type rejoin struct {
 	r            *Replica
 	incarnations []uint32 // by replica
-	// goals are, by replica, the epoch with which a new incarnation has caught up: unknown before it has rows, 0 when it has.
+	// goals are, by replica, the epoch with which a new incarnation has caught up: unknown before it has rows, 0 when it
+	// has.
 	goals  []uint64
 	sender *statetransfer.Sender
 

@@ -169,7 +169,8 @@ func TestCutBatchesOfThePredecessorAreCommitted(t *testing.T) {
 	}
 }
 
-// A batch that the predecessor has acknowledged is not available to as many as before: the new incarnation has to acknowledge it.
+// A batch that the predecessor has acknowledged is not available to as many as before: the new incarnation has to
+// acknowledge it.
 func TestAcknowledgementsOfThePredecessorDoNotCount(t *testing.T) {
 	p, _ := Engine.Resolve(nil)
 	w, topology, rows := &world{}, simload.ThreeRegions(2), store.NewHash()

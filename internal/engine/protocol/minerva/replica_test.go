@@ -152,7 +152,8 @@ func fetches(late *Replica, seen *world, others map[*Replica]*world) {
 	}
 }
 
-// A replica that lacks a lost replica's batch, which the others have discarded, answers its clients that it cannot commit.
+// A replica that lacks a lost replica's batch, which the others have discarded, answers its clients that it cannot
+// commit.
 func TestDiscardedBatch(t *testing.T) {
 	holder, late, sent, seen := discarding(t)
 	fetches(late, seen, map[*Replica]*world{holder: sent})

@@ -185,7 +185,8 @@ func TestDonor(t *testing.T) {
 	}
 }
 
-// The next node may be lost only when all servers are active, of the incarnations that this node speaks with, and all copies have rows.
+// The next node may be lost only when all servers are active, of the incarnations that this node speaks with, and all
+// copies have rows.
 func TestWhole(t *testing.T) {
 	for name, tc := range map[string]struct {
 		prepare func(*Replica)

@@ -310,7 +310,8 @@ type loss struct {
 	incarnation uint32
 }
 
-// replenishment says that a node has the rows as of the mark of a view, and all functors that others may count on it for.
+// replenishment says that a node has the rows as of the mark of a view, and all functors that others may count on it
+// for.
 type replenishment struct {
 	server geo.NodeID
 	id     uint64

@@ -475,7 +475,8 @@ func (p *replacement) completes(n geo.NodeID) {
 	}
 }
 
-// replenish says that this node has rows, and all functors of the active servers that are not known to be everywhere, once.
+// replenish says that this node has rows, and all functors of the active servers that are not known to be everywhere,
+// once.
 func (p *replacement) replenish() {
 	r, m := p.r, &p.r.membership
 	c := &m.copies[r.copyOf(r.self)]

@@ -74,7 +74,8 @@ func (r *Replica) applies(entries ...entry) {
 	r.finishStep()
 }
 
-// closes are the entries by which a lost server is closed in its first epoch, and joins by which its new incarnation does.
+// closes are the entries by which a lost server is closed in its first epoch, and joins by which its new incarnation
+// does.
 func closes(n geo.NodeID, survivors ...Functor) []entry {
 	return []entry{&loss{n, 1}, &decision{server: n, survivors: survivors}}
 }

@@ -479,7 +479,8 @@ func (m *membership) closedSelf(survivors []Functor) {
 	m.r.writes.decided(survivors)
 }
 
-// possible reports whether the server can join still: it is closed, in the same epoch, and the same incarnation is in its place.
+// possible reports whether the server can join still: it is closed, in the same epoch, and the same incarnation is in
+// its place.
 func (e *join) possible(s *server) bool {
 	return s.status == closed && s.epoch == e.epoch && (e.incarnation == 0 && s.incarnation == s.marked || e.incarnation > s.marked && e.incarnation == s.incarnation)
 }

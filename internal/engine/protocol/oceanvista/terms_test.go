@@ -8,8 +8,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/consensus"
 )
 
-// A node drops messages of a suspected server, even of the current epoch, because it has reported its functors. Messages
-// of a later view wait. After a new incarnation has joined, its messages alone count.
+// A node drops messages of a suspected server, even of the current epoch, because it has reported its functors.
+// Messages of a later view wait. After a new incarnation has joined, its messages alone count.
 func TestWhoIsTaken(t *testing.T) {
 	for name, tc := range map[string]struct {
 		prepare func(*Replica)

@@ -15,8 +15,8 @@ import (
 	"github.com/geobench/geobench/internal/run/explore"
 )
 
-// Where storage servers apply the log, a region that writes nothing and the storage that ships to it pay for none of that;
-// rows and messages are the same.
+// Where storage servers apply the log, a region that writes nothing and the storage that ships to it pay for none of
+// that; rows and messages are the same.
 func TestCopies(t *testing.T) {
 	type load struct{ writer, shipper, reader, stored time.Duration }
 	run := func(copies string) (l load, traffic geo.Traffic, sum int64) {

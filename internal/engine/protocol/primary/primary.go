@@ -1,7 +1,7 @@
 // Package primary is a database with a single writer, such as Amazon Aurora's global database (A. Verbitski et al.,
-// Amazon Aurora: Design Considerations for High Throughput Cloud-Native Relational Databases, SIGMOD 2017), as C. Nguyen
-// et al. describe and measure it (SunStorm: Geographically distributed transactions over Aurora-style systems, PVLDB
-// 18(13), 2025, sections 2 and 7).
+// Amazon Aurora: Design Considerations for High Throughput Cloud-Native Relational Databases, SIGMOD 2017), as C.
+// Nguyen et al. describe and measure it (SunStorm: Geographically distributed transactions over Aurora-style systems,
+// PVLDB 18(13), 2025, sections 2 and 7).
 //
 // The writer (writer.go) is one node of the primary region. It orders all transactions that write, and appends their
 // writes to a log. A transaction is committed once a majority of the nodes of the writer's region, its storage, has its

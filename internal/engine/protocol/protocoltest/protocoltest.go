@@ -31,7 +31,8 @@ func Params(t testing.TB, engine *protocol.Engine, given map[string]string) prot
 	return p
 }
 
-// Transfers move money between a few hot rows, read some, and now and then abort or fail. They keep the sum of all rows.
+// Transfers move money between a few hot rows, read some, and now and then abort or fail. They keep the sum of all
+// rows.
 func Transfers(rows int) func(*rand.Rand) string {
 	return func(r *rand.Rand) string {
 		row := func() int {

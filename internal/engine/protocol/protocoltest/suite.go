@@ -45,7 +45,8 @@ type shape struct {
 	topology func() *geo.Topology
 }
 
-// refusal returns why the engine does not take a topology; nil where it does. It fails where the reason names no field of a manifest.
+// refusal returns why the engine does not take a topology; nil where it does. It fails where the reason names no field
+// of a manifest.
 func refusal(t testing.TB, engine *protocol.Engine, topology *geo.Topology, p protocol.Params) error {
 	t.Helper()
 	err := engine.Accepts(topology, p)
@@ -56,8 +57,8 @@ func refusal(t testing.TB, engine *protocol.Engine, topology *geo.Topology, p pr
 	return err
 }
 
-// accepted runs a test on each of the shapes that the engine takes with these parameters. It fails where it takes none, since
-// nothing was tested then.
+// accepted runs a test on each of the shapes that the engine takes with these parameters. It fails where it takes none,
+// since nothing was tested then.
 func accepted(t *testing.T, engine *protocol.Engine, p protocol.Params, shapes []shape, test func(t *testing.T, topology func() *geo.Topology)) {
 	t.Helper()
 	numbered(t, engine, p, shapes, func(t *testing.T, _ int, topology func() *geo.Topology) { test(t, topology) })
@@ -282,7 +283,8 @@ func Serializable(t *testing.T, engine *protocol.Engine, given map[string]string
 	})
 }
 
-// Cuts breaks links between regions at random, and heals them, for seeds 0 to seeds-1, or the first six of them unless suites are thorough.
+// Cuts breaks links between regions at random, and heals them, for seeds 0 to seeds-1, or the first six of them unless
+// suites are thorough.
 func Cuts(t *testing.T, engine *protocol.Engine, given map[string]string, seeds uint64) {
 	p := Params(t, engine, given)
 	accepted(t, engine, p, []shape{

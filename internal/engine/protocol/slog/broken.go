@@ -13,7 +13,8 @@ var (
 	// TakenOnArrival makes a reader of a home log take all of the multi-home order that it has received. The log's
 	// recorded amount is ignored.
 	TakenOnArrival = variant("slog-taken-on-arrival", mistakes{takesWhatIsHere: true}, "Local", "Regions")
-	// SilentLeader has a new leader of a home log wait for more of the multi-home order before its log takes what its predecessor left.
+	// SilentLeader has a new leader of a home log wait for more of the multi-home order before its log takes what its
+	// predecessor left.
 	SilentLeader = variant("slog-silent-leader", mistakes{silentLeader: true}, "Regions")
 )
 

@@ -85,8 +85,9 @@ func (r *Replica) Roles() []string {
 // Replica is one node.
 type Replica struct {
 	*locallog.Node
-	// orderer is the node's view of the multi-home orderer's log: every node is a sequencer of it, and the first node
-	// of each region reads the transactions that call the region home. With replicated home logs all nodes read it: see package locallog.
+	// orderer is the node's view of the multi-home orderer's log: every node is a sequencer of it, and the first node of
+	// each region reads the transactions that call the region home. With replicated home logs all nodes read it: see
+	// package locallog.
 	orderer    *locallog.Log
 	replicated bool
 }

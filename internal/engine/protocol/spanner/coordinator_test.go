@@ -23,8 +23,8 @@ type client struct {
 func (c *client) Send(_ geo.NodeID, m protocol.Message) { c.asked = append(c.asked, m) }
 func (c *client) Reply(txn.Outcome)                     { c.answers++ }
 
-// newClient returns a coordinator with a transaction that waits for group 1. It has sent a request to the leaseholder of
-// a term, and knows the leaseholder of term 6.
+// newClient returns a coordinator with a transaction that waits for group 1. It has sent a request to the leaseholder
+// of a term, and knows the leaseholder of term 6.
 func newClient(t *testing.T, phase phase, open pending, sent uint64) (*client, *transaction, *part) {
 	c := &client{lone: newLone(t)}
 	c.env, c.node.Env = c, c

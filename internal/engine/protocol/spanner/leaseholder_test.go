@@ -103,7 +103,8 @@ func (l *lone) hears(t *testing.T, want string) {
 	l.said = nil
 }
 
-// A transaction that says that it has locks, and has none with this leaseholder, has lost them: it may read nothing more.
+// A transaction that says that it has locks, and has none with this leaseholder, has lost them: it may read nothing
+// more.
 func TestLostLocksReadNothing(t *testing.T) {
 	l := newLone(t)
 	l.read(1, true, txn.Point(simload.Key(0)))

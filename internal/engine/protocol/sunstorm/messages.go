@@ -109,8 +109,8 @@ type Rows struct {
 	Round    uint64
 	Snapshot uint64
 	Found    [][]rerun.Row
-	// LSNs are up to where the sender has the log of each region at the snapshot: in its first answer to a transaction, where
-	// index pages are modelled.
+	// LSNs are up to where the sender has the log of each region at the snapshot: in its first answer to a transaction,
+	// where index pages are modelled.
 	LSNs []uint64
 }
 

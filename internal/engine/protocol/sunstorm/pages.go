@@ -48,8 +48,8 @@ type pages struct {
 	// keys is the parameter keysPerPage; 0 for no pages. updates says that updates and deletions change a page, too.
 	keys    uint64
 	updates bool
-	// changed is the log sequence number of the last entry that has changed a page. It has an entry for each page that was ever
-	// changed, so it grows with the rows and not with time.
+	// changed is the log sequence number of the last entry that has changed a page. It has an entry for each page that was
+	// ever changed, so it grows with the rows and not with time.
 	changed map[page]uint64
 	// since is the entry up to which a new incarnation does not know the changed pages: each page may have changed at that
 	// entry.
@@ -99,8 +99,8 @@ func (g *pages) outdated(reads *optimistic.Reads, lsn uint64) bool {
 	return false
 }
 
-// lsns returns up to where the node's rows have the log of each region's writer of its partition, and nothing where pages are
-// not modelled.
+// lsns returns up to where the node's rows have the log of each region's writer of its partition, and nothing where
+// pages are not modelled.
 func (r *Replica) lsns() []uint64 {
 	if r.writer.pages.keys == 0 {
 		return nil

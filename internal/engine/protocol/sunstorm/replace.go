@@ -20,8 +20,9 @@ import (
 // older node needs the copy of a new writer if the predecessor's last entries have not arrived. The new writer reports
 // where its log starts (Recovered).
 //
-// A storage copy of the writer's own region counts for the majority once it says that it has the copy; what its predecessor said counts no more. Other
-// regions get no copy of entries that are not durable: they would be ahead of a new writer's log.
+// A storage copy of the writer's own region counts for the majority once it says that it has the copy; what its
+// predecessor said counts no more. Other regions get no copy of entries that are not durable: they would be ahead of a
+// new writer's log.
 type replacement struct {
 	r *Replica
 	// incoming are, by home, the copies that the node waits for.
@@ -349,7 +350,8 @@ func (r *Replica) restore(home geo.Region, m *rowsCopy) {
 	r.forgetLagging(home)
 }
 
-// forgetLagging drops the parts of a home's log that are received and not applied, since a copy of the rows includes them.
+// forgetLagging drops the parts of a home's log that are received and not applied, since a copy of the rows includes
+// them.
 func (r *Replica) forgetLagging(home geo.Region) {
 	var others queue.Queue[lag]
 	r.lagging.Each(func(l lag) {

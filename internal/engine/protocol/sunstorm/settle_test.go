@@ -13,7 +13,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/protocoltest"
 )
 
-// newWriter makes the writer of region b in a database of three regions with two nodes each: the writers are nodes 0, 2 and 4.
+// newWriter makes the writer of region b in a database of three regions with two nodes each: the writers are nodes 0, 2
+// and 4.
 func newWriter(t *testing.T, votes string) (*Replica, *protocoltest.Quiet) {
 	return newNodeOf(t, simload.Topology(1, 2, [][]float64{{0, 5, 5}, {5, 0, 5}, {5, 5, 0}}), 2, 0, map[string]string{"votes": votes})
 }

@@ -23,7 +23,8 @@ const SeekDB = "GEOBENCH_SEEKDB"
 // oceanBaseReadyWithin is longer than for MariaDB: the server makes its tables and files first.
 const oceanBaseReadyWithin = time.Minute
 
-// StartOceanBase starts a seekdb that listens on a socket in its folder alone, to which an address of the loopback interface leads.
+// StartOceanBase starts a seekdb that listens on a socket in its folder alone, to which an address of the loopback
+// interface leads.
 func StartOceanBase(t testing.TB) *Server {
 	t.Helper()
 	program := os.Getenv(SeekDB)

@@ -31,7 +31,8 @@ type Proxy struct {
 // Fate is what becomes of something that a client sends.
 type Fate int
 
-// Fates: Lost cuts the connection before the server has it, Unanswered cuts it once the server has answered, and Stuck is never delivered.
+// Fates: Lost cuts the connection before the server has it, Unanswered cuts it once the server has answered, and Stuck
+// is never delivered.
 const (
 	Delivered Fate = iota
 	Lost
@@ -170,7 +171,8 @@ func (p *Proxy) answers(b []byte) bool {
 	return answer == nil || answer(b)
 }
 
-// CutOnce cuts the connection on which a client next sends something with this word in it: before the server has that, or when it has served it.
+// CutOnce cuts the connection on which a client next sends something with this word in it: before the server has that,
+// or when it has served it.
 func (p *Proxy) CutOnce(word string, served bool) {
 	var done atomic.Bool
 	p.Judge(func(sent []byte) Fate {

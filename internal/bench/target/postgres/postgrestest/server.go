@@ -334,8 +334,8 @@ func (s *Server) AwaitStandby(t testing.TB, standby *Server) {
 	}
 }
 
-// AwaitNoSessions fails unless clients that call themselves by a name that begins with prefix are soon gone: the server notices their end
-// by itself.
+// AwaitNoSessions fails unless clients that call themselves by a name that begins with prefix are soon gone: the server
+// notices their end by itself.
 func (s *Server) AwaitNoSessions(t testing.TB, prefix string) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
