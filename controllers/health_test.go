@@ -125,14 +125,14 @@ func TestRecordedObjects(t *testing.T) {
 	r.record("unseen", run, "r")
 	r.Step()
 	r.record("profile-may-come", database, "late")
-	r.RttOff = 50 * time.Millisecond
+	r.RTTOff = 50 * time.Millisecond
 	r.Until("the nodes serve", func() bool {
 		r.record("nodes-not-ready", database, "d")
 		return worldtest.ConditionIs(r.GetDatabase("d").Status.Conditions, v1alpha1.ConditionNodesReady, metav1.ConditionTrue)
 	})
 	r.Step()
 	r.record("network-not-verified", database, "d")
-	r.RttOff = 0
+	r.RTTOff = 0
 	r.Create(worldtest.MakeRun("second").Database("d").Obj())
 	held := worldtest.MakeRun("held").Database("d").Obj()
 	held.Spec.Suspend = true

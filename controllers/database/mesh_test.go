@@ -160,7 +160,7 @@ func TestBytesThroughAMesh(t *testing.T) {
 					return "envoy_cluster_upstream_cx_tx_bytes_total{cluster_name=\"xds-grpc\"} 5\n", nil
 				}
 				n := w.PlayedNodes[ip]
-				region := n.Database.Topology.Regions[n.Database.Topology.RegionOf(n.Id)]
+				region := n.Database.Topology.Regions[n.Database.Topology.RegionOf(n.ID)]
 				carried, err := tc.counts(region, w.Bytes)
 				return istioCounters(w.Namespace, "d", region, regions, carried), err
 			}

@@ -277,7 +277,7 @@ func TestStartWaitsForTheNetwork(t *testing.T) {
 	w := worldtest.NewWorld(t)
 	w.Create(worldtest.MakeDatabase("d").Obj(), worldtest.MakeRun("r").Database("d").Obj())
 	w.Until("the workers are made", func() bool { return w.GetRun("r").Status.Stage == v1alpha1.StageWarmup })
-	w.RttOff = 50 * time.Millisecond
+	w.RTTOff = 50 * time.Millisecond
 	w.Until("the run waits for the network", func() bool {
 		c := meta.FindStatusCondition(w.GetRun("r").Status.Conditions, v1alpha1.ConditionMeasured)
 		return c != nil && c.Reason == "WaitingForNetwork"
@@ -285,7 +285,7 @@ func TestStartWaitsForTheNetwork(t *testing.T) {
 	if start := w.GetRun("r").Status.WarmupStartTime; start != nil {
 		t.Errorf("a start was chosen, %s, over a network that is not the declared one", start)
 	}
-	w.RttOff = 0
+	w.RTTOff = 0
 	if run := w.UntilOver("r"); run.Status.Verdict != v1alpha1.VerdictPassed {
 		t.Errorf("the run ended %s: %s", run.Status.Verdict, run.Status.Message)
 	}
@@ -342,9 +342,9 @@ func TestDeadlines(t *testing.T) {
 		reason  string
 		message string
 	}{
-		"the whole run": {run: func(r *worldtest.RunBuilder) { r.Deadline(30 * time.Second) }, world: func(w *worldtest.World) { w.RttOff = 50 * time.Millisecond },
+		"the whole run": {run: func(r *worldtest.RunBuilder) { r.Deadline(30 * time.Second) }, world: func(w *worldtest.World) { w.RTTOff = 50 * time.Millisecond },
 			reason: "DeadlineExceeded", message: "stage Emulate"},
-		"a network that is never right": {world: func(w *worldtest.World) { w.RttOff = 50 * time.Millisecond },
+		"a network that is never right": {world: func(w *worldtest.World) { w.RTTOff = 50 * time.Millisecond },
 			reason: "StageDeadlineExceeded", message: "declared 100ms, measured p50 150"},
 		"workers that never get ready": {world: func(w *worldtest.World) { w.WorkersHang = ptr.To("") },
 			reason: "WorkersNotReady", message: "0 of 2 workers are ready: worker 0 of region us-west-2 has not connected all of its clients yet after 5m"},

@@ -260,7 +260,7 @@ func (w *World) chaosActs(o *unstructured.Unstructured) {
 	}
 }
 
-// chaosLeft returns the names of the remaining Chaos Mesh objects.
+// ChaosLeft returns the names of the remaining Chaos Mesh objects.
 func (w *World) ChaosLeft() (out []string) {
 	for _, kind := range apiservertest.ChaosMeshKinds {
 		for _, o := range w.Chaos(kind).Items {

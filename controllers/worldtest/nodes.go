@@ -39,7 +39,7 @@ type FakeNode struct {
 	pod      string
 	Process  string
 	Database deploy.Database
-	Id       geo.NodeID
+	ID       geo.NodeID
 	Dataset  string
 	Run      string
 	Traced   bool
@@ -102,18 +102,18 @@ func (w *World) StartNode(ip, process string, pod *corev1.Pod) {
 	ordinal, err := strconv.Atoi(pod.Name[strings.LastIndexByte(pod.Name, '-')+1:])
 	w.Must(err)
 	t := &n.Database.Topology
-	n.Id = t.Node(region, ordinal/t.Replicas, ordinal%t.Replicas)
+	n.ID = t.Node(region, ordinal/t.Replicas, ordinal%t.Replicas)
 	if pod.Labels[kube.LabelServer] != "" { // the pods of several roles are not numbered through
-		n.Id = geo.NodeID(slices.IndexFunc([]deploy.Node(n.Database.Nodes), func(d deploy.Node) bool { return strings.HasPrefix(d.Admin, pod.Name+".") }))
+		n.ID = geo.NodeID(slices.IndexFunc([]deploy.Node(n.Database.Nodes), func(d deploy.Node) bool { return strings.HasPrefix(d.Admin, pod.Name+".") }))
 	}
-	if host, _, _ := strings.Cut(n.Database.Nodes[n.Id].Address, "."); host != pod.Name {
-		w.T.Fatalf("node %s is at %s, but its pod is %s", t.NodeName(n.Id), n.Database.Nodes[n.Id].Address, pod.Name)
+	if host, _, _ := strings.Cut(n.Database.Nodes[n.ID].Address, "."); host != pod.Name {
+		w.T.Fatalf("node %s is at %s, but its pod is %s", t.NodeName(n.ID), n.Database.Nodes[n.ID].Address, pod.Name)
 	}
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
 	d := &n.Database
 	journal := slices.Contains(pod.Spec.Containers[0].Args, "--journal")
-	if n.waiting = !journal && slices.Contains(engines.Replaceable(d.Engine, d.Parameters, t), n.Id); !n.waiting && !n.program {
+	if n.waiting = !journal && slices.Contains(engines.Replaceable(d.Engine, d.Parameters, t), n.ID); !n.waiting && !n.program {
 		w.appear(n)
 	}
 	w.PlayedNodes[ip] = n
@@ -122,7 +122,7 @@ func (w *World) StartNode(ip, process string, pod *corev1.Pod) {
 // appear lets the peers of a node hear of it: they refuse a process that has lost its state.
 func (w *World) appear(n *FakeNode) {
 	for _, other := range append(slices.Collect(maps.Values(w.PlayedNodes)), w.Ended...) {
-		if other != n && !other.waiting && !other.program && other.Database.Incarnation == n.Database.Incarnation && other.Id == n.Id && other.incarnation >= n.incarnation {
+		if other != n && !other.waiting && !other.program && other.Database.Incarnation == n.Database.Incarnation && other.ID == n.ID && other.incarnation >= n.incarnation {
 			n.Broken = true
 		}
 	}
@@ -147,7 +147,7 @@ func (w *World) Join(_ context.Context, addr string, j *admin.Join) error {
 			n.mending = 3
 			n.Dataset, n.Run, n.workload, n.Traced = j.Loaded.Dataset, j.Loaded.Run, j.Loaded.Workload, j.Loaded.Traced
 		}
-		w.Joins = append(w.Joins, fmt.Sprintf("%s %d", n.Database.Topology.NodeName(n.Id), n.incarnation))
+		w.Joins = append(w.Joins, fmt.Sprintf("%s %d", n.Database.Topology.NodeName(n.ID), n.incarnation))
 		w.appear(n)
 	}
 	return nil
@@ -179,7 +179,7 @@ func (w *World) Status(_ context.Context, addr string) (*admin.Status, error) {
 	t := &n.Database.Topology
 	s := &admin.Status{
 		QuotaPeriods: n.Periods, ThrottledPeriods: n.Throttled,
-		Node: t.NodeName(n.Id), ID: int(n.Id), Incarnation: n.Database.Incarnation, Process: n.Process,
+		Node: t.NodeName(n.ID), ID: int(n.ID), Incarnation: n.Database.Incarnation, Process: n.Process,
 		Ready: !n.Broken, Broken: n.Broken, Dataset: n.Dataset, Pending: w.Pending,
 	}
 	if n.waiting {
@@ -195,7 +195,7 @@ func (w *World) Status(_ context.Context, addr string) (*admin.Status, error) {
 		now := n.now
 		s.Disturbance = &now
 	}
-	if n.Id == 0 || w.EverybodyLeads {
+	if n.ID == 0 || w.EverybodyLeads {
 		s.Roles = []string{"leader"}
 	}
 	if at := n.Complete; !at.IsZero() {
@@ -209,9 +209,9 @@ func (w *World) Status(_ context.Context, addr string) (*admin.Status, error) {
 	}
 	for r, region := range t.Regions {
 		l := admin.LinkStatus{To: region, Traffic: geo.Traffic{Bytes: 1000 + w.Bytes, Messages: 10}}
-		self := t.RegionOf(n.Id) == geo.Region(r)
+		self := t.RegionOf(n.ID) == geo.Region(r)
 		if !self || t.Partitions*t.Replicas > 1 {
-			rtt := t.RTT(t.RegionOf(n.Id), geo.Region(r)) + w.RttOff
+			rtt := t.RTT(t.RegionOf(n.ID), geo.Region(r)) + w.RTTOff
 			l.RTT = encodedRTT(max(1, rtt.Microseconds()))
 			if w.Mesh != "" {
 				l.Mesh = &admin.MeshRTT{Below: encodedRTT(200), Through: encodedRTT(1100)}
@@ -368,10 +368,10 @@ func (w *World) Audit(_ context.Context, addr string) (*admin.Audit, error) {
 	if n.steward {
 		layout = n.Database.Topology.Whole(0)
 	}
-	if err := workload.Fill(wl, &layout, n.Id, rows.Load); err != nil {
+	if err := workload.Fill(wl, &layout, n.ID, rows.Load); err != nil {
 		return nil, err
 	}
-	a := &admin.Audit{Shards: audit.Of(n.Id, &layout, rows, wl, false)}
+	a := &admin.Audit{Shards: audit.Of(n.ID, &layout, rows, wl, false)}
 	if n.steward && w.Servers != nil {
 		a.Servers, err = json.Marshal(w.Servers)
 	}

@@ -114,7 +114,7 @@ func (b *RunBuilder) Tests() *RunBuilder {
 	return b
 }
 
-// run returns a BenchmarkRun, or nil when there is none.
+// MaybeRun returns a BenchmarkRun, or nil when there is none.
 func (w *World) MaybeRun(name string) *v1alpha1.BenchmarkRun {
 	w.T.Helper()
 	run := &v1alpha1.BenchmarkRun{}
@@ -174,7 +174,7 @@ func (w *World) Disturbances() string {
 			continue
 		}
 		d := n.now
-		s := n.Database.Topology.NodeName(n.Id)
+		s := n.Database.Topology.NodeName(n.ID)
 		for _, l := range d.Links {
 			s += fmt.Sprintf(" to %s %s", l.To, l.Link.Delay)
 		}

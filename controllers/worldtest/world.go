@@ -109,8 +109,8 @@ type NodeParts struct {
 	// processes joined as.
 	Ended []*FakeNode
 	Joins []string
-	// RttOff is added to every measured round trip.
-	RttOff time.Duration
+	// RTTOff is added to every measured round trip.
+	RTTOff time.Duration
 	// LinksShort has the pods, by name, that measure links without emulation.
 	LinksShort map[string]bool
 	// Kernel is the last output of probe pods.
